@@ -1,0 +1,58 @@
+# make demo   cast SqueezeNet to C, build it, run it, compare it
+# make test   run everything
+# make bench  the zoo against onnxruntime
+# make clean  remove what was built (distclean: also .venv)
+#
+# PYTHON=python3.12 make ... chooses the Python that .venv is made with.
+
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+PIP := $(RUN) -m pip --quiet --disable-pip-version-check --no-input install
+
+.PHONY: help demo test bench clean distclean compiler
+
+help:
+	@sed -n 's/^# \{0,1\}//p' Makefile | sed '/^$$/q'
+
+demo: compiler $(VENV)/.installed
+	@$(RUN) benchmarks/demo.py
+
+test: compiler $(VENV)/.installed-test
+	@.ci/need --optional clang:clang,libomp-dev \
+	    aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu,libc6-dev-arm64-cross \
+	    arm-linux-gnueabihf-gcc:gcc-arm-linux-gnueabihf,libc6-dev-armhf-cross \
+	    qemu-aarch64:qemu-user qemu-arm:qemu-user g++:g++ cmake:cmake
+	@$(RUN) -m pytest $(PYTEST_ARGS)
+
+bench: compiler $(VENV)/.installed-test
+	@$(RUN) benchmarks/zoo.py $(BENCH_ARGS)
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .hypothesis
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(VENV)
+
+compiler:
+	@.ci/need $(or $(firstword $(CC)),cc):build-essential make:make
+
+$(VENV)/bin/python:
+	@.ci/need $(PYTHON):python3
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	    { echo 'Ingot needs Python 3.10 or newer: make PYTHON=/path/to/python3.12 ...' >&2; exit 1; }
+	@.ci/need '$(PYTHON) -c "import ensurepip, venv"':python3-venv
+	@echo 'creating $(VENV)'
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+	@echo 'installing ingot'
+	@$(PIP) -e .
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml | $(VENV)/bin/python
+	@echo 'installing ingot and what its tests need'
+	@$(PIP) -e '.[test]'
+	@touch $@ $(VENV)/.installed

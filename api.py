@@ -1,0 +1,111 @@
+"""What users call: compile, verify and inspect a network. Everything here is a few lines over the layers below."""
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from .codegen.compile import STAGES, Options, assemble, compile_module, lower
+from .codegen.package import evaluate_dim
+from .frontend.onnx import from_onnx
+from .ir.module import IRModule
+from .ir.transform.expose import expose_intermediates
+from .runtime.library import CompiledLibrary
+from .runtime.verify import compare_outputs
+
+
+def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin", name=None, dims=None):  # noqa: A001
+    """A network as a callable library.
+
+    model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
+    target: a row of ingot.Target ("host", "x86-64-v3", "x86-64-v4", "aarch64-linux-gnu", "armv7-linux-gnueabihf", "c").
+    opt_level: 0 lowers as imported, 1 folds and fuses, 2 also packs weights and tiles for registers.
+    threads: "openmp" (OMP_NUM_THREADS holds) or "none". weights: "incbin", "array", "file" or "extern".
+    name: prefix of all C names; default the model's. dims: {"batch": 1} pins symbolic dimensions.
+
+    Returns a CompiledLibrary: call it, .run({...}), .export(folder), .time(...). The C is built at the first run.
+    Raises OnnxImportError, ValueError or ToolchainError.
+    """
+    options = Options.check(target, opt_level, threads, weights, name)
+    return CompiledLibrary(compile_module(load(model, dims, name), options, _source_hash(model)))
+
+
+def load(model, dims=None, name=None):
+    """The IRModule of `model` (see compile); an IRModule is returned as it is."""
+    if isinstance(model, IRModule):
+        if dims:
+            raise ValueError("dims pins dimensions while importing ONNX; an IRModule is compiled as it stands")
+        return model
+    return from_onnx(model, dims=dims, name=name)
+
+
+def _source_hash(model):
+    """SHA-256 of the model's file or protobuf; None for an IRModule, whose own hash is taken."""
+    if isinstance(model, IRModule):
+        return None
+    data = Path(model).read_bytes() if isinstance(model, (str, Path)) else (
+        model if isinstance(model, bytes) else model.SerializeToString(deterministic=True))
+    return hashlib.sha256(data).hexdigest()
+
+
+def verify(model, feeds=None, tolerance=1e-4, dims=None, **options):
+    """Compare every intermediate tensor that survives fusion with a reference evaluation of the imported graph.
+
+    feeds: {input name: array}; what is missing is drawn. Returns a Report: rows, ok, table().
+    """
+    checked = Options.check(**options)
+    mod = load(model, dims, checked.name)
+    lowered, reference = expose_intermediates(lower(mod, checked).lowered, mod)
+    with CompiledLibrary(assemble(lowered, reference, checked, reference=lambda inputs: ())) as library:
+        return compare_outputs(reference, library, feeds, tolerance)
+
+
+def inspect_stage(model, stage="relax", dims=None, **options):
+    """The program as text after a stage: "relax", "fused", "tir", "scheduled" or "c"."""
+    if stage not in STAGES:
+        raise ValueError(f"stage must be one of {', '.join(STAGES)}, not {stage!r}")
+    checked = Options.check(**options)
+    mod = load(model, dims, checked.name)
+    if stage == "relax":
+        return mod.script()
+    if stage == "c":
+        files = compile_module(mod, checked).files()
+        return "\n".join(f"/* ==== {name} ==== */\n{text}" for name, text in files.items()
+                         if name.endswith((".c", ".h")) and name not in _RUNTIME and isinstance(text, str))
+    return getattr(lower(mod, checked), stage).script()
+
+
+_RUNTIME = ("ingot.h", "ingot.c", "simd.h", "ingot_math.h", "example.c", "selftest.c", "selftest_data.c")
+
+
+@dataclass(frozen=True)
+class MemoryRow:
+    name: str
+    bytes: int
+    first: int
+    last: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class MemoryReport:
+    """rows: one per planned buffer; total: the arena's bytes; lower_bound: the largest sum of live buffers."""
+
+    rows: tuple
+    total: int
+    lower_bound: int
+
+
+def memory_report(model, dims=None, **options):
+    """Where each intermediate tensor lives: a MemoryReport, with symbolic dimensions taken as 1."""
+    checked = Options.check(**options)
+    library = compile_module(load(model, dims, checked.name), checked)
+    plan, ones = library.program.plan, {d.name: 1 for d in library.program.dims}
+
+    def value(e):
+        return evaluate_dim(e, ones)
+
+    rows = tuple(MemoryRow(b.name, value(b.bytes), b.first, b.last, value(plan.offset(n)))
+                 for n, b in enumerate(plan.buffers))
+    bound = sum(r.lower_bound * value(r.unit) for r in plan.regions)
+    return MemoryReport(rows, value(plan.total), bound)

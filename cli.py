@@ -1,0 +1,326 @@
+"""The command line: ingot compile | run | verify | bench | inspect. It parses, calls the package and prints."""
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+EXIT_MISMATCH, EXIT_ERROR, EXIT_INTERRUPT = 1, 2, 130
+STAGES = ("relax", "fused", "tir", "scheduled", "c")
+
+EXAMPLES = {
+    None: """examples:
+  ingot compile squeezenet.onnx -o build/squeezenet     a folder of C with a Makefile
+  ingot run net.onnx --input data=image.npy             one inference, here and now
+  ingot verify net.onnx                                 every intermediate tensor against a reference
+  ingot bench net.onnx                                  milliseconds
+  ingot inspect net.onnx --stage fused                  the program on its way down""",
+    "compile": """examples:
+  ingot compile squeezenet.onnx -o build/squeezenet
+  ingot compile net.onnx -o out --target aarch64-linux-gnu --threads none
+  ingot compile bert.onnx -o bert --dim batch=1 --dim seq=128 --weights file""",
+    "run": """examples:
+  ingot run net.onnx --input data=image.npy
+  ingot run net.onnx --input data=image.npy --save out    writes out/NAME.npy for every output""",
+    "verify": """examples:
+  ingot verify net.onnx
+  ingot verify net.onnx --input data=image.npy --tolerance 1e-5""",
+    "bench": """examples:
+  ingot bench net.onnx
+  OMP_NUM_THREADS=1 ingot bench net.onnx --repeat 100""",
+    "inspect": """examples:
+  ingot inspect net.onnx                       the graph, with shapes
+  ingot inspect net.onnx --stage scheduled     the loops of every kernel
+  ingot inspect net.onnx --memory              bytes, life and place of every buffer""",
+}
+
+
+class UsageError(ValueError):
+    """A wrong command line."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise UsageError(f"{message} (see {self.prog} --help)")
+
+
+# ---- arguments ----------------------------------------------------------------------------------------------------
+
+def build_parser():
+    """The whole command line as an argparse parser; `args.action` is the function to call."""
+    parser = _Parser(prog="ingot", description="Casts neural networks into readable, standalone, fast C.",
+                     epilog=EXAMPLES[None], formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    commands = parser.add_subparsers(metavar="COMMAND", parser_class=_Parser)
+
+    def command(name, action, description):
+        sub = commands.add_parser(name, help=description[0].lower() + description[1:].rstrip("."),
+                                  description=description, epilog=EXAMPLES[name],
+                                  formatter_class=argparse.RawDescriptionHelpFormatter)
+        sub.set_defaults(action=action)
+        sub.add_argument("model", metavar="MODEL", help="an ONNX file")
+        # Without a default here, so that --debug before the command's name is kept.
+        sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS,
+                         help="show the traceback of an error")
+        _add_options(sub)
+        return sub
+
+    sub = command("compile", compile_command, "Write a folder of C that builds with make.")
+    sub.add_argument("-o", "--output", metavar="DIR", required=True, help="the folder to write; new or empty")
+
+    sub = command("run", run_command, "Run a network on given inputs and print its outputs.")
+    _add_inputs(sub)
+    sub.add_argument("--save", metavar="DIR", help="write every output to DIR/NAME.npy")
+
+    sub = command("verify", verify_command, "Compare every intermediate tensor with a reference evaluation.")
+    _add_inputs(sub)
+    sub.add_argument("--tolerance", type=_positive(float), default=1e-4, metavar="X",
+                     help="largest error, relative to a tensor's largest magnitude (default: %(default)g)")
+
+    sub = command("bench", bench_command, "Measure how long a run takes.")
+    _add_inputs(sub)
+    sub.add_argument("--repeat", type=_positive(int), default=20, metavar="N", help="timed runs (default: %(default)s)")
+
+    sub = command("inspect", inspect_command, "Print the program at a stage of its way down, or its memory plan.")
+    which = sub.add_mutually_exclusive_group()
+    which.add_argument("--stage", choices=STAGES, default="relax", help="default: %(default)s")
+    which.add_argument("--memory", action="store_true", help="per buffer: bytes, life, offset")
+    return parser
+
+
+def _add_options(sub):
+    sub.add_argument("--target", default="host", metavar="T", help="the machine to cast for (default: this one); "
+                     "x86-64-v3, x86-64-v4, aarch64-linux-gnu, armv7-linux-gnueabihf or c")
+    sub.add_argument("--threads", choices=("openmp", "none"), default="openmp", help="default: %(default)s")
+    sub.add_argument("--weights", choices=("incbin", "array", "file", "extern"), default="incbin",
+                     help="where weights live: a binary file that the assembler embeds, a C array, a file that the "
+                     "program loads, or memory of the caller's (default: %(default)s)")
+    sub.add_argument("--name", metavar="N", help="the C prefix (default: from the file name)")
+    sub.add_argument("--opt-level", type=int, choices=(0, 1, 2), default=2, help="default: %(default)s")
+    sub.add_argument("--dim", action="append", default=[], type=_dim, metavar="NAME=N",
+                     help="give a symbolic dimension a value; may be repeated")
+
+
+def _add_inputs(sub):
+    sub.add_argument("--input", action="append", default=[], type=_input, metavar="NAME=FILE.npy",
+                     help="an input; may be repeated")
+
+
+def _dim(text):
+    name, _, value = text.rpartition("=")
+    if not name or not value.isdigit() or int(value) < 1:
+        raise argparse.ArgumentTypeError(f"expected NAME=N with N >= 1, not {text!r}")
+    return name, int(value)
+
+
+def _input(text):
+    name, _, file = text.partition("=")
+    if not name or not file:
+        raise argparse.ArgumentTypeError(f"expected NAME=FILE.npy, not {text!r}")
+    return name, file
+
+
+def _positive(kind):
+    def parse(text):
+        value = kind(text)
+        if not value > 0:
+            raise argparse.ArgumentTypeError(f"must be positive, not {text}")
+        return value
+    parse.__name__ = kind.__name__  # argparse names the type in its own messages
+    return parse
+
+
+# ---- commands -----------------------------------------------------------------------------------------------------
+
+# Imports are local so that --help and wrong arguments answer at once.
+
+def compile_command(args, console):
+    from . import compile as cast
+    from .codegen.package import check_folder
+    check_folder(args.output)  # what the writer would refuse after all the work
+    with _progress(f"casting {args.model}"):
+        library = cast(args.model, **_options(args))
+        folder = library.export(args.output)
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    console.print(f"{folder}: {library.name} for {args.target}, {size / 1e6:.1f} MB; build it with make -C {folder}",
+                  highlight=False, markup=False, soft_wrap=True)
+
+
+def run_command(args, console):
+    from . import compile as cast
+    from .runtime.shapes import shape_text
+    feeds = _read_inputs(args.input)
+    with _progress(f"casting {args.model}"):
+        library = cast(args.model, **_options(args))
+    with _progress("building"):
+        library.build()
+    outputs = library.run(feeds)
+    table = _table("output", "shape", "dtype", ">min", ">mean", ">max")
+    for name, array in outputs.items():
+        table.add_row(name, shape_text(array.shape), str(array.dtype), *_statistics(array))
+    console.print(table)
+    if args.save:
+        _save(outputs, Path(args.save))
+
+
+def verify_command(args, console):
+    from . import verify
+    with _progress(f"verifying {args.model}"):
+        report = verify(args.model, _read_inputs(args.input) or None, tolerance=args.tolerance, **_options(args))
+    console.print(report.table(), report.summary(), sep="\n", highlight=False)
+    return 0 if report.ok else EXIT_MISMATCH
+
+
+def bench_command(args, console):
+    from . import compile as cast
+    from .codegen.target import Target
+    from .runtime.sample import sample_inputs
+    from .runtime.shapes import inputs_by_name
+    with _progress(f"casting {args.model}"):
+        library = cast(args.model, **_options(args))
+    with _progress("building"):
+        library.build()
+    feeds = {**sample_inputs(library.inputs), **_read_inputs(args.input)}
+    arrays = inputs_by_name(library.inputs, feeds)
+    with _progress(f"{args.repeat} runs"):
+        timing = library.time(*arrays, repeat=args.repeat)
+    rate = library.flops / timing.median / 1e9
+    table = _table("network", "target", "threads", ">median ms", ">min ms", ">max ms", ">runs", ">GFLOP/s")
+    table.add_row(library.name, str(Target.get(args.target)), _thread_count(args.threads),
+                  *(f"{seconds * 1e3:.3f}" for seconds in (timing.median, timing.min, timing.max)),
+                  str(len(timing.times)), f"{rate:.1f}" if rate else "")
+    console.print(table)
+
+
+def inspect_command(args, console):
+    from . import inspect_stage, memory_report
+    with _progress(f"casting {args.model}"):
+        if args.memory:
+            report = memory_report(args.model, **_options(args))
+        else:
+            text = inspect_stage(args.model, args.stage, **_options(args))
+    if args.memory:
+        _print_memory(report, console)
+    else:
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def _print_memory(report, console):
+    table = _table("buffer", ">bytes", ">first", ">last", ">offset")
+    for row in report.rows:
+        table.add_row(row.name, f"{row.bytes:,}", str(row.first), str(row.last), f"{row.offset:,}")
+    console.print(table)
+    ratio = report.total / report.lower_bound if report.lower_bound else 1.0
+    console.print(f"arena {report.total:,} bytes, lower bound {report.lower_bound:,} (largest sum of live tensors), "
+                  f"ratio {ratio:.3f}", highlight=False, soft_wrap=True)
+
+
+# ---- what commands share ------------------------------------------------------------------------------------------
+
+def _options(args):
+    """The keyword arguments of ingot.compile."""
+    return {"target": args.target, "opt_level": args.opt_level, "threads": args.threads, "weights": args.weights,
+            "name": args.name, "dims": dict(args.dim)}
+
+
+def _read_inputs(pairs):
+    import numpy as np
+    feeds = {}
+    for name, file in pairs:
+        if name in feeds:
+            raise UsageError(f"input {name!r} is given twice")
+        try:
+            feeds[name] = np.load(file, allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            raise UsageError(f"{file} is no .npy file of numbers") from error
+        if not isinstance(feeds[name], np.ndarray):
+            raise UsageError(f"{file} is no .npy file of numbers")
+    return feeds
+
+
+def _statistics(array):
+    """The least, mean and greatest element as text."""
+    if not array.size:
+        return ("", "", "")
+    array = array.astype("float64")
+    return tuple(f"{value:.6g}" for value in (array.min(), array.mean(), array.max()))
+
+
+def _save(outputs, folder):
+    import numpy as np
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, array in outputs.items():
+        np.save(folder / ("".join(c if c.isalnum() or c in "._-" else "_" for c in name) + ".npy"), array)
+
+
+def _thread_count(threads):
+    return os.environ.get("OMP_NUM_THREADS", str(os.cpu_count())) if threads == "openmp" else "1"
+
+
+def _table(*columns):
+    """A rich table; a column name that starts with ">" is aligned to the right."""
+    from rich import box
+    from rich.table import Table
+    table = Table(box=box.SIMPLE_HEAD)
+    for column in columns:
+        table.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left")
+    return table
+
+
+@contextmanager
+def _progress(text):
+    """A spinner with the elapsed seconds on stderr, where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        progress.add_task(text)
+        yield
+
+
+# ---- the entry ----------------------------------------------------------------------------------------------------
+
+def main(argv=None):
+    """Run the command line; returns the exit status: 0, 1 (verify found a difference) or 2 (an error)."""
+    argv = sys.argv[1:] if argv is None else argv
+    debug = "--debug" in argv
+    try:
+        args = build_parser().parse_args(argv)
+        if args.version:
+            from importlib.metadata import version
+            print(f"ingot {version('ingot')}")
+            return 0
+        if not hasattr(args, "action"):
+            raise UsageError("no command given (see ingot --help)")
+        from rich.console import Console
+        return args.action(args, Console()) or 0
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPT
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left: nothing to say at exit either
+        return 0
+    except Exception as error:
+        if debug:
+            import traceback
+            traceback.print_exc()
+        print(f"ingot: error: {one_line(error)}", file=sys.stderr)
+        return EXIT_ERROR
+
+
+def one_line(error):
+    """An exception as one line. Those that are no statement about the input are marked as internal."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    text = f"{lines[0]} {lines[1]}" if lines[0].endswith(":") and len(lines) > 1 else lines[0]
+    if isinstance(error, (ValueError, OSError)) or type(error).__module__.startswith("ingot."):
+        return text
+    return f"internal error: {type(error).__name__}: {text} (--debug shows where)"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

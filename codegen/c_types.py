@@ -1,0 +1,87 @@
+"""How dtypes, names and numbers are spelled in C."""
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+
+C_TYPES = {
+    "float32": "float", "float64": "double", "bool": "uint8_t",
+    **{f"{u}int{b}": f"{u}int{b}_t" for u in ("", "u") for b in (8, 16, 32, 64)},
+}
+KEYWORDS = frozenset("""
+auto break case char const continue default do double else enum extern float for goto if inline int long register
+restrict return short signed sizeof static struct switch typedef union unsigned void volatile while _Bool _Complex
+_Imaginary _Alignas _Alignof _Atomic _Generic _Noreturn _Static_assert _Thread_local asm typeof
+alignas alignof and and_eq bitand bitor bool catch class compl concept constexpr const_cast decltype delete
+dynamic_cast explicit export false friend mutable namespace new noexcept not not_eq nullptr operator or or_eq private
+protected public reinterpret_cast requires static_assert static_cast template this thread_local throw true try typeid
+typename using virtual wchar_t xor xor_eq main errno linux unix
+""".split())
+# names of the C library that a parameter or variable must not take
+LIBRARY = frozenset("""
+abs exp log sqrt tanh erf sin cos tan pow floor ceil round trunc fmod index y0 y1 yn j0 j1 jn gamma signgam time
+""".split())
+
+
+def identifier(text, fallback="v"):
+    """`text` as a C and C++ identifier that is no keyword, library name or reserved name."""
+    name = re.sub(r"[^0-9A-Za-z_]", "_", str(text)).strip("_")
+    name = re.sub(r"__+", "_", name) or fallback
+    if name[0].isdigit():
+        name = f"{fallback}{name}"
+    return name + "_" if name in KEYWORDS or name in LIBRARY else name
+
+
+class UnsupportedType(ValueError):
+    """A dtype that C code cannot hold yet."""
+
+
+def c_type(dtype):
+    """The C type of a dtype; vectors are simd.h's (f32x16)."""
+    if dtype.lanes > 1:
+        return vector_type(dtype)
+    if dtype not in C_TYPES:
+        raise UnsupportedType(f"dtype {dtype} has no C type here; cast it to one of {', '.join(C_TYPES)}")
+    return C_TYPES[dtype]
+
+
+def vector_type(dtype):
+    """simd.h's name of a vector dtype."""
+    if dtype.element != "float32" or dtype.lanes not in (4, 8, 16):
+        raise UnsupportedType(f"simd.h has no vector of {dtype}")
+    return f"f32x{dtype.lanes}"
+
+
+def literal(dtype, value):
+    """The shortest C literal that reads back as `value` in `dtype`."""
+    if dtype.is_float:
+        return _float_literal(dtype, value)
+    if dtype.is_bool:
+        return "1" if value else "0"
+    if dtype.code == "uint":
+        return f"{value}u" if dtype.bits <= 32 else f"UINT64_C({value})"
+    if dtype.bits == 64:
+        if value == -(1 << 63):
+            return "INT64_MIN"
+        return str(value) if -(1 << 31) < value < (1 << 31) else f"INT64_C({value})"
+    return "INT32_MIN" if value == -(1 << 31) else str(value)
+
+
+def _float_literal(dtype, value):
+    if math.isnan(value):
+        return "NAN"
+    if math.isinf(value):
+        return "INFINITY" if value > 0 else "-INFINITY"
+    if dtype == "float32":
+        with np.errstate(over="ignore"):
+            single = np.float32(value)
+        if np.isinf(single):
+            return _float_literal(dtype, float(single))
+        return _with_point(str(single)) + "f"
+    return _with_point(repr(float(value)))
+
+
+def _with_point(text):
+    return text if any(c in text for c in ".e") else text + ".0"

@@ -1,0 +1,208 @@
+"""From a graph module to C text: the whole pipeline, one stage after the other."""
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..ir.expr import IntImm, const, free_vars
+from ..ir.module import IRModule
+from ..ir.node import save_json
+from ..ir.relax.evaluate import evaluate
+from ..ir.relax.expr import RelaxCall, RelaxVar
+from ..ir.schedule.cpu import CpuModel
+from ..ir.schedule.rules import schedule_by_rule
+from ..ir.tir.function import PrimFunc
+from ..ir.transform.outputs import materialize_outputs
+from ..ir.transform.pipeline import graph_passes, lower_ops, lower_prim_func
+from .c_types import identifier
+from .kernels import kernel_names, print_kernel, shape_summary
+from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
+from .program import build_program
+from .target import Target
+
+VERSION = "0.1.0"
+THREADS = ("openmp", "none")
+STAGES = ("relax", "fused", "tir", "scheduled", "c")
+TEST_DIM = 3  # what symbolic dimensions are in the self-test
+
+
+@dataclass(frozen=True)
+class Options:
+    """What may be chosen about a compilation; `check` raises ValueError naming the choices."""
+
+    target: Target
+    opt_level: int = 2
+    threads: str = "openmp"
+    weights: str = "incbin"
+    name: str | None = None
+
+    @staticmethod
+    def check(target="host", opt_level=2, threads="openmp", weights="incbin", name=None):
+        for what, value, known in (("threads", threads, THREADS), ("weights", weights, WEIGHTS),
+                                   ("opt_level", opt_level, (0, 1, 2))):
+            if value not in known:
+                raise ValueError(f"{what} must be one of {', '.join(map(str, known))}, not {value!r}")
+        if name is not None and identifier(name) != name:
+            raise ValueError(f"name {name!r} is no C identifier; {identifier(name)!r} would be")
+        return Options(Target.get(target), opt_level, threads, weights, name)
+
+    @property
+    def cpu(self):
+        t = self.target
+        return CpuModel(t.vector_lanes, t.vector_registers, parallel=self.threads == "openmp")
+
+
+@dataclass
+class Stages:
+    """The module after each stage, filled as the pipeline goes. scheduled and lowered: {name: PrimFunc}."""
+
+    relax: IRModule = None
+    fused: IRModule = None
+    tir: IRModule = None
+    scheduled: IRModule = None
+    lowered: IRModule = None
+
+
+def optimize(mod, options):
+    """The graph passes of this optimization level."""
+    mod = materialize_outputs(mod)
+    for _, run in graph_passes(options.opt_level, options.cpu):
+        mod = run(mod)
+    return materialize_outputs(mod)
+
+
+def lower(mod, options):
+    """All stages of a graph module, as a Stages."""
+    stages = Stages(relax=mod)
+    stages.fused = optimize(mod, options)
+    stages.tir = lower_ops(stages.fused)
+    scheduled, lowered = {"main": stages.tir["main"]}, {"main": stages.tir["main"]}
+    for name, func in stages.tir.functions.items():
+        if isinstance(func, PrimFunc):
+            scheduled[name] = schedule(func, options)
+            lowered[name] = lower_prim_func(scheduled[name])
+    stages.scheduled = stages.tir.with_functions(scheduled)
+    stages.lowered = stages.tir.with_functions(lowered)
+    return stages
+
+
+def schedule(func, options):
+    """A PrimFunc scheduled by rule, with attrs "schedule" and "shapes" for the comment in the C."""
+    func = func.with_attr("shapes", shape_summary(func))
+    if options.opt_level == 0:
+        return func
+    sch = schedule_by_rule(func, options.cpu)
+    return sch.func.with_attr("schedule", summary(sch.trace))
+
+
+def summary(trace):
+    """The primitives of a trace in one line; queries are left out."""
+    parts = []
+    for step in trace:
+        if step.name.startswith("get_"):
+            continue
+        values = [str(v) for k, v in step.args if isinstance(v, (int, str)) and not isinstance(v, bool)]
+        values += ["x".join("?" if f is None else str(f) for f in v) for k, v in step.args
+                   if isinstance(v, (tuple, list)) and all(f is None or isinstance(f, int) for f in v)]
+        parts.append(f"{step.name}({', '.join(values)})" if values else step.name)
+    return ", ".join(parts)
+
+
+def compile_module(mod, options, source_hash=None):
+    """The CompiledModel of a graph module. Raises ValueError (of the stage that found it) for what cannot be compiled."""
+    def reference(inputs):
+        outputs = evaluate(mod, inputs)
+        return outputs if isinstance(outputs, tuple) else (outputs,)
+
+    return assemble(lower(mod, options).lowered, mod, options, reference, source_hash)
+
+
+def assemble(lowered, mod, options, reference, source_hash=None):
+    """The CompiledModel of a lowered module made from `mod`. reference(inputs) gives the self-test's outputs."""
+    name = options.name or identifier(mod.attrs.get("name", "model"), "model")
+    program = build_program(lowered, name)
+    functions = {n: f for n, f in lowered.functions.items() if isinstance(f, PrimFunc)}
+    kernel_of = kernel_names(functions, name)
+    kernels = {kernel_of[n]: print_kernel(f, kernel_of[n]) for n, f in functions.items()}
+    dims = tuple(d.name for d in program.dims)
+    test_dims = (TEST_DIM,) * len(dims)
+    inputs = sample_arrays(program.inputs, dict(zip(dims, test_dims)))
+    outputs = tuple(np.asarray(o, dtype=t.dtype.numpy) for o, t in zip(reference(inputs), program.outputs))
+    return CompiledModel(
+        program=program, kernels=kernels, kernel_of=kernel_of, target=options.target, threads=options.threads,
+        weights=options.weights, title=mod.attrs.get("name", name), model_hash=source_hash or _hash(mod),
+        version=VERSION, flops=count_flops(mod), test_inputs=inputs, test_outputs=outputs, test_dims=test_dims,
+        index_checks=index_checks(mod, program))
+
+
+def _hash(mod):
+    return hashlib.sha256(save_json(mod).encode()).hexdigest()
+
+
+def sample_arrays(descs, dims, seed=0):
+    """Arrays that fit the inputs: floats uniform in [0, 1), integers 0 or 1. Equal seeds give equal arrays."""
+    rng = np.random.default_rng(seed)
+    arrays = []
+    for t in descs:
+        shape = tuple(d if isinstance(d, int) else evaluate_dim(e, dims) for d, e in zip(t.shape, t.dims))
+        numbers = rng.random(shape, np.float32) if t.dtype.is_float else rng.integers(0, 2, shape)
+        arrays.append(np.asarray(numbers).astype(t.dtype.numpy))
+    return tuple(arrays)
+
+
+# ---------------------------------------------------------------- facts about a module
+
+_CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv2d_transpose")
+
+
+def count_flops(mod):
+    """Operations of one run, a multiply-add counted as 2; convolutions and products only. 0 when dims are symbolic."""
+    total = 0
+    for b in mod["main"].bindings:
+        call = b.value
+        if not isinstance(call, RelaxCall) or call.op not in (*_CONVOLUTIONS, "matmul"):
+            continue
+        out, a, w = call.struct_info.static_shape, call.args[0].struct_info, call.args[1].struct_info
+        if out is None or a.static_shape is None or w.static_shape is None:
+            return 0
+        size = int(np.prod(out))
+        if call.op == "matmul":
+            total += 2 * size * a.static_shape[-1]
+        elif call.op == "nn.conv2d_transpose":
+            total += 2 * int(np.prod(a.static_shape)) * int(np.prod(w.static_shape[1:]))
+        else:
+            total += 2 * size * int(np.prod(w.static_shape[1:]))
+    return total
+
+
+def index_checks(mod, program):
+    """Integer inputs that index a constant-size axis directly: checked at run time, since C would read anything."""
+    checks = {}
+    for b in mod["main"].bindings:
+        call = b.value
+        if not isinstance(call, RelaxCall) or call.op not in ("take", "gather_elements"):
+            continue
+        data, indices = call.args
+        if not isinstance(indices, RelaxVar):
+            continue
+        number = next((n for n, p in enumerate(mod["main"].params) if p is indices), None)
+        extent = data.struct_info.shape[call.attrs["axis"]]
+        if number is None or not isinstance(extent, IntImm):
+            continue
+        desc = program.inputs[number]
+        size = const(1, "int64")
+        for d in desc.dims:
+            size = size * d
+        count = str(size.value) if isinstance(size, IntImm) else " * ".join(
+            str(d.value) if isinstance(d, IntImm) else f"({_dim_text(d)})" for d in desc.dims)
+        known = checks.get(number)
+        high = min(extent.value, known.high) if known else extent.value
+        checks[number] = IndexCheck(desc.name, count, -high, high)
+    return tuple(checks.values())
+
+
+def _dim_text(d):
+    from .c_expr import CExpr
+    return CExpr({v: v.name for v in free_vars(d)}, set()).text(d)

@@ -1,0 +1,98 @@
+"""Kernels as text: names from the model, a comment with nodes, shapes and schedule, and how they spread over files."""
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass
+
+from ..ir.dtype import DataType
+from .c_function import CFunction, print_function
+from .c_types import identifier
+from .select import select
+
+LINES_PER_FILE = 250
+WIDTH = 116
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """function: its C; comment: the block comment before it; flops are not counted here."""
+
+    function: CFunction
+    comment: str
+
+    @property
+    def signature(self):
+        return self.function.signature
+
+    @property
+    def body(self):
+        return self.function.body
+
+    @property
+    def lines(self):
+        return self.body.count("\n") + self.comment.count("\n") + 2
+
+
+def kernel_names(functions, prefix):
+    """{function name in the module: C name}: the prefix and the first model node that the kernel computes."""
+    names, taken = {}, set()
+    for gv, func in functions.items():
+        origin = func.attrs.get("origin") or ()
+        base = f"{prefix}_{identifier(origin[0].name, 'k') if origin else identifier(gv)}"
+        name, n = base, 1
+        while name in taken:
+            n += 1
+            name = f"{base}_{n}"
+        taken.add(name)
+        names[gv] = name
+    return names
+
+
+def print_kernel(func, name):
+    """The Kernel of a lowered PrimFunc."""
+    func = select(func)
+    return Kernel(print_function(func, name), _comment(func))
+
+
+def _comment(func):
+    lines = _wrapped("", _nodes(func.attrs.get("origin") or ()))
+    shapes = func.attrs.get("shapes")
+    if shapes:
+        lines += _wrapped("", shapes)
+    if func.attrs.get("schedule"):
+        lines += _wrapped("schedule: ", func.attrs["schedule"])
+    return "/* " + "\n * ".join(lines or ["kernel"]) + " */"
+
+
+def _nodes(origins, most=12):
+    """'conv1 (Conv) + relu1 (Relu)', shortened when a kernel serves many nodes."""
+    text = [str(o) for o in dict.fromkeys(str(o) for o in origins)]
+    more = f" and {len(text) - most} more" if len(text) > most else ""
+    return (" + ".join(text[:most]) + more).replace("*/", "* /")
+
+
+def _wrapped(head, text):
+    return textwrap.wrap(head + text, WIDTH, subsequent_indent="  ", break_long_words=False) or [head.rstrip()]
+
+
+def shape_summary(func):
+    """'x float32[1, 64, 56, 56], w ... -> y ...' of a PrimFunc, before its buffers are flattened."""
+    buffers = func.buffers
+    outputs = func.attrs.get("num_outputs", 1)
+
+    def text(b):
+        return f"{b.name} {DataType(b.dtype)}[{', '.join(str(s) for s in b.shape)}]"
+
+    return ", ".join(map(text, buffers[:-outputs])) + " -> " + ", ".join(map(text, buffers[-outputs:]))
+
+
+def split_files(kernels):
+    """Kernels in order, cut into lists of about LINES_PER_FILE lines, so that a build can use several cores."""
+    files, lines = [[]], 0
+    for k in kernels:
+        if files[-1] and lines + k.lines > LINES_PER_FILE:
+            files.append([])
+            lines = 0
+        files[-1].append(k)
+        lines += k.lines
+    return files if files[0] else []

@@ -1,0 +1,105 @@
+"""Compiled objects by content: the same source, headers, compiler and flags give the same object.
+
+The cache is a folder ($INGOT_CACHE_DIR, else ~/.cache/ingot) that any number of processes may use at once: a file
+appears in it complete, under the hash of everything that it was made from, and never changes.
+"""
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
+_INCBIN = re.compile(rb'\.incbin[^\n]*"([^"]+)"|^[ \t]*#[ \t]*embed[ \t]*"', re.MULTILINE)
+_LIMIT_BYTES = 1 << 30
+
+
+def content_key(source, command):
+    """(hash of a source, of the headers that it includes by "..." and of `command`; whether it embeds a binary file).
+
+    Embedded files are not read: a source that has one is not worth caching.
+    """
+    digest = hashlib.blake2b(digest_size=20)
+    for word in command:
+        digest.update(word.encode() + b"\0")
+    has_blob = False
+    waiting, seen = [Path(source)], set()
+    while waiting:
+        file = waiting.pop()
+        if file in seen:
+            continue
+        seen.add(file)
+        text = file.read_bytes()
+        digest.update(f"{file.name}\0{len(text)}\0".encode() + text)
+        has_blob = has_blob or _INCBIN.search(text) is not None
+        for match in _INCLUDE.finditer(text):
+            name = os.fsdecode(match[1])
+            found = (folder / name for folder in (file.parent, Path(source).parent))
+            waiting.extend(path for path in found if path.is_file())
+    return digest.hexdigest(), has_blob
+
+
+class ObjectCache:
+    """Objects under `folder`; None keeps nothing."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    @classmethod
+    def default(cls):
+        """The cache that the environment names; one that keeps nothing where its folder cannot be written."""
+        root = os.environ.get("INGOT_CACHE_DIR")
+        try:
+            folder = Path(root) if root else Path.home() / ".cache" / "ingot"
+            folder = folder / "objects"
+            folder.mkdir(parents=True, exist_ok=True)
+        except (OSError, RuntimeError):  # RuntimeError: there is no home folder
+            return cls(None)
+        return cls(folder if os.access(folder, os.W_OK) else None)
+
+    def fetch(self, key, output):
+        """Copy the object of `key` to `output`; whether there was one. A copy, as another process may trim."""
+        if self.folder is None:
+            return False
+        try:
+            shutil.copyfile(self._path(key), output)
+            os.utime(self._path(key))
+        except OSError:
+            return False
+        return True
+
+    def store(self, key, file):
+        """Keep a copy of the finished `file` under `key`; quietly not, when the disk is full."""
+        if self.folder is None:
+            return
+        try:
+            handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=".new-")
+            os.close(handle)
+            shutil.copyfile(file, temporary)
+            os.replace(temporary, self._path(key))
+        except OSError:
+            return
+
+    def _path(self, key):
+        return self.folder / f"{key}.o"
+
+    def trim(self, limit_bytes=_LIMIT_BYTES):
+        """Remove the objects that were not used for longest until at most `limit_bytes` remain."""
+        if self.folder is None:
+            return
+        files = []
+        for path in self.folder.iterdir():
+            try:
+                state = path.stat()
+            except OSError:  # another process removed it
+                continue
+            files.append((state.st_mtime, state.st_size, path))
+        total = sum(size for _, size, _ in files)
+        for _, size, path in sorted(files, key=lambda entry: entry[0]):
+            if total <= limit_bytes:
+                break
+            path.unlink(missing_ok=True)
+            total -= size

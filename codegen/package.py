@@ -1,0 +1,347 @@
+"""The output folder: everything a C project needs to build and run one network, written in one step or not at all."""
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..ir.expr import IntImm
+from .c_expr import CExpr
+from .c_types import C_TYPES, literal
+from .kernels import split_files
+from .program import Program
+from .render import render
+from .target import Target
+
+RUNTIME = Path(__file__).parent.parent / "runtime_c"
+WEIGHTS = ("incbin", "array", "file", "extern")
+ARENA_ALIGN = 64
+HEADER_BYTES = 64
+MAGIC = 0x31746F676E49  # "Ingot1", little-endian
+
+
+class PackageError(ValueError):
+    """The output folder cannot be written; nothing was."""
+
+
+@dataclass(frozen=True)
+class IndexCheck:
+    """Values of an integer input that index a tensor: low <= value < high, for `count` elements."""
+
+    name: str
+    count: str
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class CompiledModel:
+    """A network as C text.
+
+    program: calls and memory; kernels: {C name: Kernel}; kernel_of: {module function: C name}. test_inputs and
+    test_outputs: arrays of the self-test, whose symbolic dimensions are test_dims.
+    """
+
+    program: Program
+    kernels: dict
+    kernel_of: dict
+    target: Target
+    threads: str
+    weights: str
+    title: str
+    model_hash: str
+    version: str
+    flops: int
+    test_inputs: tuple
+    test_outputs: tuple
+    test_dims: tuple
+    index_checks: tuple = ()
+
+    @property
+    def name(self):
+        return self.program.name
+
+    @property
+    def inputs(self):
+        return self.program.inputs
+
+    @property
+    def outputs(self):
+        return self.program.outputs
+
+    @property
+    def dims(self):
+        return tuple(d.name for d in self.program.dims)
+
+    def files(self):
+        """{file name: text or bytes} of the whole folder."""
+        return _Folder(self).files()
+
+    def write(self, folder):
+        """Write the folder, which must not exist or be empty. Raises PackageError, leaving nothing behind."""
+        write_folder(folder, self.files())
+
+
+def check_folder(folder):
+    """Raise PackageError unless `folder` can be created or is an empty directory."""
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise PackageError(f"{folder} exists and is not a folder; choose another output folder")
+    if folder.is_dir() and any(folder.iterdir()):
+        raise PackageError(f"{folder} is not empty; remove it or choose another output folder")
+    parent = next(p for p in folder.absolute().parents if p.exists())
+    if not os.access(folder if folder.is_dir() else parent, os.W_OK):
+        raise PackageError(f"{folder} cannot be written: no permission in {parent}")
+
+
+def write_folder(folder, files):
+    """Write `files` into a new folder beside `folder`, then rename it into place."""
+    folder = Path(folder)
+    check_folder(folder)
+    created = []
+    try:
+        for parent in reversed([p for p in folder.absolute().parents if not p.exists()]):
+            parent.mkdir()
+            created.append(parent)
+        staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.absolute().parent))
+    except OSError as error:
+        for p in reversed(created):
+            p.rmdir()
+        raise PackageError(f"{folder} cannot be written: {error.strerror}") from error
+    try:
+        for name, content in files.items():
+            data = content.encode() if isinstance(content, str) else content
+            (staging / name).write_bytes(data)
+        os.chmod(staging, 0o755)
+        if folder.exists():
+            folder.rmdir()
+        os.rename(staging, folder)
+    except BaseException as error:
+        shutil.rmtree(staging, ignore_errors=True)
+        for p in reversed(created):
+            p.rmdir()
+        if isinstance(error, OSError):
+            raise PackageError(f"{folder} cannot be written: {error.strerror}") from error
+        raise
+
+
+class _Folder:
+    """Builds the texts of one folder from a CompiledModel."""
+
+    def __init__(self, model: CompiledModel):
+        self.m, self.p = model, model.program
+        self.name, self.upper = self.p.name, self.p.name.upper()
+        self.dims = model.dims
+        self.static = not self.dims
+        names = _DimNames(self.p.dims)
+        self.expr = CExpr(names, set())
+        self.context = self._context()
+
+    def files(self):
+        name, kernels = self.name, list(self.m.kernels.values())
+        groups = split_files(kernels)
+        used = set().union(*(k.function.uses for k in kernels))
+        files = {f"{name}.h": self._render("model.h"), f"{name}.c": self._render("model.c"),
+                 f"{name}_kernels.h": self._render("kernels.h", kernels=kernels)}
+        sources = [f"{name}.c"]
+        for n, group in enumerate(groups):
+            file = f"kernels_{n}.c"
+            uses = set().union(*(k.function.uses for k in group))
+            files[file] = self._render(
+                "kernels.c", file=file, kernels=group, system_headers=sorted(uses & {"math.h"}),
+                headers=sorted(uses - {"math.h"}))
+            sources.append(file)
+        files.update(runtime_files(used))
+        sources.append("ingot.c")
+        files.update(self._weights(sources))
+        data_file = "selftest_data.c" if self.m.weights == "array" else "selftest_data.S"
+        blob = self._test_blob()
+        files.update(self._blob("selftest_data", f"{name}_selftest_data", "inputs and outputs of the self-test", blob,
+                                self.m.weights == "array"))
+        headers = sorted(f for f in files if f.endswith(".h"))
+        files["example.c"] = self._render("example.c")
+        files["selftest.c"] = self._render("selftest.c")
+        extra = f" {name}_weights.S" if self.m.weights == "extern" else ""
+        files["Makefile"] = self._render("Makefile", objects=[s.rsplit(".", 1)[0] + ".o" for s in sources],
+                                         headers=headers, cflags=" ".join(self.m.target.cflags))
+        files["CMakeLists.txt"] = self._render(
+            "CMakeLists.txt", sources=sources, selftest_source=data_file, extra_sources=extra,
+            cflags_cmake=";".join(self.m.target.cflags))
+        files["README.md"] = self._render("README.md", kernels_count=len(kernels), calls_count=len(self.p.calls))
+        return files
+
+    def _render(self, template, **more):
+        return render(template, **self.context, **more)
+
+    # ------------------------------------------------------------ weights and test data
+
+    def _weights(self, sources):
+        name, mode = self.name, self.m.weights
+        blob = self.p.weights_blob() or bytes(64)
+        if mode == "file":
+            return {f"{name}_weights.bin": blob}
+        files = self._blob(f"{name}_weights", f"{name}_weights", "the weights", blob, mode == "array")
+        if mode != "extern":
+            sources.append(next(f for f in files if not f.endswith(".bin")))
+        return files
+
+    def _blob(self, stem, symbol, what, data, as_array):
+        """A blob as assembler source beside a .bin, or as a C array."""
+        if as_array:
+            rows = "\n".join("    " + ", ".join(f"{b}" for b in data[i:i + 32]) + "," for i in range(0, len(data), 32))
+            return {f"{stem}.c": self._render("blob.c", file=f"{stem}.c", what=what, symbol=symbol, rows=rows)}
+        return {f"{stem}.S": self._render("blob.S", file=f"{stem}.S", what=what, symbol=symbol, blob=f"{stem}.bin"),
+                f"{stem}.bin": data}
+
+    def _test_blob(self):
+        parts = []
+        for a in (*self.m.test_inputs, *self.m.test_outputs):
+            raw = np.ascontiguousarray(a, dtype=a.dtype.newbyteorder("<")).tobytes()
+            parts.append(raw + bytes(-len(raw) % 64))
+        return b"".join(parts) or bytes(64)
+
+    # ------------------------------------------------------------ context
+
+    def _context(self):
+        m, p = self.m, self.p
+        offsets = np.cumsum([0, *(a.nbytes + -a.nbytes % 64 for a in (*m.test_inputs, *m.test_outputs))]).tolist()
+        inputs = [self._tensor(t, offsets[n]) for n, t in enumerate(p.inputs)]
+        outputs = [self._tensor(t, offsets[len(inputs) + n]) for n, t in enumerate(p.outputs)]
+        memory = self.expr.text(p.plan.total)
+        arena_bytes = HEADER_BYTES + int(memory) if self.static else None
+        dim_params = ", ".join(f"int64_t {d}" for d in self.dims)
+        arguments = ["net", *self.dims, *(t["name"] for t in inputs), *(t["name"] for t in outputs)]
+        pointers = ["net", *(t["name"] for t in inputs + outputs)]
+        tensors, calls, uses_weights = self._calls()
+        return {
+            "name": self.name, "upper": self.upper, "title": m.title, "inputs": inputs, "outputs": outputs,
+            "stamp": f"Generated by Ingot {m.version} from {m.title} (sha256 {m.model_hash[:16]}) for target "
+                     f"{m.target.name}: do not edit.",
+            "dims": list(self.dims), "dim_params": dim_params, "quoted_dims": ", ".join(f'"{d}"' for d in self.dims),
+            "arena_bytes": arena_bytes, "arena_align": ARENA_ALIGN, "memory_bytes": memory + ("u" if self.static else ""),
+            "arena_text": str(arena_bytes) if self.static else f"{HEADER_BYTES} + {memory}",
+            "weights": m.weights, "weights_bytes": max(p.weights_bytes, 64), "magic": f"0x{MAGIC:X}",
+            "model_hash": m.model_hash, "target": m.target.name, "flops": m.flops, "flops_text": f"{m.flops:,}",
+            "openmp": m.threads == "openmp", "index_checks": m.index_checks,
+            "run_signature": _wrap_call(f"ingot_status {self.name}_run(", [
+                f"{self.name} *net", *(f"int64_t {d}" for d in self.dims),
+                *(f"const {t['ctype']} *{t['name']}" for t in inputs),
+                *(f"{t['ctype']} *{t['name']}" for t in outputs)]),
+            "run_arguments": ", ".join(arguments),
+            "run_arguments_again": ", ".join(["net", *self.dims, *(t["name"] for t in inputs),
+                                              *(t["name"] + "_again" for t in outputs)]),
+            "null_checks": " || ".join(f"{x} == NULL" for x in pointers),
+            "output_ctypes": list(dict.fromkeys(t["ctype"] for t in outputs)),
+            "dim_enum": ", ".join(f"{d} = {v}" for d, v in zip(self.dims, m.test_dims)),
+            "tensors": tensors, "calls": calls, "uses_weights": uses_weights,
+        }
+
+    def _tensor(self, t, offset):
+        size, example = 1, 1
+        values = dict(zip(self.dims, self.m.test_dims))
+        factors = [str(d) if isinstance(d, int) else f"({self.expr.text(e)})" for d, e in zip(t.shape, t.dims)]
+        for d, e in zip(t.shape, t.dims):
+            example *= d if isinstance(d, int) else evaluate_dim(e, values)
+        size = "(" + " * ".join(factors or ["1"]) + ")"
+        symbolic = any(not isinstance(d, int) for d in t.shape)
+        dtype = t.dtype
+        integer = not dtype.is_float
+        return {
+            "name": t.name, "upper": t.name.upper(), "source_name": _c_string(t.source_name), "dtype": str(dtype),
+            "ctype": C_TYPES[dtype], "dtype_enum": "INGOT_" + str(dtype).upper(), "symbolic": symbolic, "size": size,
+            "shape_text": "[" + ", ".join(str(d) for d in t.shape) + "]", "example_size": str(max(example, 1)),
+            "dims": [str(d) if isinstance(d, int) else "-1" for d in t.shape],
+            "dim_names": ["NULL" if isinstance(d, int) else f'"{d}"' for d in t.shape],
+            "test_offset": f"{offset}", "made_up": f"({C_TYPES[dtype]})(i % 2)" if integer else
+            f"({C_TYPES[dtype]})(i % 17) / {literal(dtype, 17.0)}",
+        }
+
+    def _calls(self):
+        """Declarations of intermediate tensors, the calls, and whether weights are used."""
+        tensors, names, uses_weights = [], {}, False
+        taken = {t.name for t in (*self.p.inputs, *self.p.outputs)} | set(self.dims) | {"net", "w", "m", "i"}
+        for n, b in enumerate(self.p.plan.buffers):
+            base = name = b.name
+            k = 0
+            while name in taken:
+                k += 1
+                name = f"{base}_{k}"
+            taken.add(name)
+            names[n] = name
+            ctype = C_TYPES[self.p.buffer_dtypes[n]]
+            tensors.append(f"{ctype} *const {name} = (void *)(m + {self.expr.text(self.p.plan.offset(n), 10)});")
+        calls = []
+        for call in self.p.calls:
+            arguments = []
+            for o in call.operands:
+                if o.kind == "weight":
+                    uses_weights = True
+                    arguments.append(f"(const void *)(w + {self.p.weights[o.index].offset})")
+                else:
+                    arguments.append(names[o.index] if o.kind == "arena" else o.name)
+            arguments += [self.expr.text(d) for d in call.dims]
+            function = self.m.kernel_of[call.kernel]
+            comment = call.comment + "".join(f", {o.name}" for o in call.operands if o.kind == "weight")
+            calls.append({"comment": comment.replace("*/", "* /"),
+                          "text": _wrap_call(f"{function}(", arguments, indent=" " * 8) + ";"})
+        return tensors, calls, uses_weights
+
+
+class _DimNames:
+    """CExpr's view of symbolic dimensions: their own names."""
+
+    def __init__(self, dims):
+        self.known = {id(d): d.name for d in dims}
+
+    def __getitem__(self, var):
+        return self.known[id(var)]
+
+
+def evaluate_dim(e, values):
+    """The int value of a dimension expression under {name: int}."""
+    from ..ir.arith import Analyzer
+    from ..ir.expr import const, free_vars, substitute
+    e = Analyzer().simplify(substitute(e, {v: const(values[v.name], v.dtype) for v in free_vars(e)}))
+    if not isinstance(e, IntImm):
+        raise ValueError(f"dimension {e} is not fixed by {values}")
+    return e.value
+
+
+def runtime_files(used):
+    """The part of runtime_c/ that kernels with these headers need; simd.h comes in one piece."""
+    names = ["ingot.h", "ingot.c"]
+    names += ["ingot_math.h"] if used & {"ingot_math.h", "simd.h"} else []
+    names += ["simd.h"] if "simd.h" in used else []
+    return {n: _inlined(n, set()) for n in names}
+
+
+def _inlined(name, seen):
+    """A runtime file with its `#include "simd/..."` lines replaced by the files' text, each once."""
+    lines = []
+    for line in (RUNTIME / name).read_text().splitlines(keepends=True):
+        stripped = line.strip()
+        if stripped.startswith('#include "simd/'):
+            inner = stripped.split('"')[1]
+            lines.append(_inlined(inner, seen))
+        else:
+            lines.append(line)
+    return "".join(lines)
+
+
+def _c_string(text):
+    return str(text).replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _wrap_call(head, arguments, indent="    ", width=114):
+    lines, current = [], head
+    for n, a in enumerate(arguments):
+        piece = a + (", " if n + 1 < len(arguments) else ")")
+        if len(current) + len(piece) > width:
+            lines.append(current.rstrip())
+            current = indent
+        current += piece
+    return "\n".join([*lines, current if arguments else head + ")"])

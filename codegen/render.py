@@ -1,0 +1,27 @@
+"""The one Jinja environment. A template may choose, repeat and place; it never decides.
+
+`[[ x ]]` prints a value and `[% if x %]` is a statement, so that C, Make and CMake text stays as it is.
+"""
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import jinja2
+
+TEMPLATES = Path(__file__).parent.parent / "templates"
+
+
+@lru_cache(maxsize=1)
+def environment():
+    """Undefined names are errors; block lines leave no blank lines behind."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined, autoescape=False,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+        variable_start_string="[[", variable_end_string="]]", block_start_string="[%", block_end_string="%]",
+        comment_start_string="[#", comment_end_string="#]")
+
+
+def render(template, **context):
+    """The text of templates/`template` with `context`. Raises jinja2.UndefinedError for a name that is missing."""
+    return environment().get_template(template).render(context)

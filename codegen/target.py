@@ -1,0 +1,136 @@
+"""Targets as data: one row per machine kind that C can be cast for."""
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from functools import lru_cache
+
+# -std=c99 turns off gcc's contraction of a * b + c, so it is asked for by name. Never -ffast-math: it breaks NaN,
+# infinities and the order of additions. The other two only drop errno and floating-point trap bookkeeping.
+_COMMON = ("-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math")
+
+
+class TargetError(ValueError):
+    """An unknown target name."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the scheduler, the printer and the toolchain know about a machine.
+
+    name              the row's name, also what the generated files carry
+    arch, os          processor family and system, as `platform` names them in lower case ("x86_64", "linux")
+    cflags            compiler flags for kernels: optimization and instruction set, no language standard, no warnings
+    cc                cross compilers to try, in order, where this machine is of another family
+    runner            the command in front of a program of this target where this machine is of another family
+    simd              the widest backend of runtime_c/simd/ that the flags enable
+    vector_lanes      float32 lanes of one register; 1: no SIMD
+    vector_registers  registers of that width
+    fma               whether a fused multiply-add is one instruction
+    """
+
+    name: str
+    arch: str
+    cflags: tuple[str, ...]
+    simd: str
+    vector_lanes: int
+    vector_registers: int
+    fma: bool
+    cc: tuple[str, ...] = ()
+    runner: tuple[str, ...] = ()
+    os: str = "linux"
+
+    @staticmethod
+    def get(target):
+        """The row called `target` ("host" is this machine's best row); a Target is returned as it is.
+
+        Raises TargetError, which lists the known names.
+        """
+        if isinstance(target, Target):
+            return target
+        name = _ALIASES.get(target, target)
+        if name == "host":
+            name = host_name()
+        if name not in _BY_NAME:
+            raise TargetError(f"unknown target {target!r}; known: {', '.join(Target.names())}")
+        return _BY_NAME[name]
+
+    @staticmethod
+    def names():
+        """Every name that `get` accepts, "host" first."""
+        return ("host", *_BY_NAME)
+
+    @property
+    def is_native(self):
+        """Whether this machine's own compiler builds for the target, and its processor family runs the result."""
+        return self.arch in ("any", _machine())
+
+    @property
+    def is_supported_here(self):
+        """Whether programs of this target run on this very processor without an emulator."""
+        return self.is_native and (self.arch != "x86_64" or _REQUIRED_CPU_FLAGS[self.name] <= _cpu_flags())
+
+    def __str__(self):
+        return self.name
+
+
+_ROWS = (
+    Target("x86-64-v3", arch="x86_64", cflags=(*_COMMON, "-march=x86-64-v3"),
+           simd="avx2", vector_lanes=8, vector_registers=16, fma=True, cc=("x86_64-linux-gnu-gcc",),
+           runner=("qemu-x86_64", "-cpu", "max", "-L", "/usr/x86_64-linux-gnu")),
+    # Without prefer-vector-width both compilers keep to 256 bits in the loops that they vectorize by themselves.
+    Target("x86-64-v4", arch="x86_64", cflags=(*_COMMON, "-march=x86-64-v4", "-mprefer-vector-width=512"),
+           simd="avx512", vector_lanes=16, vector_registers=32, fma=True, cc=("x86_64-linux-gnu-gcc",),
+           runner=("qemu-x86_64", "-cpu", "max", "-L", "/usr/x86_64-linux-gnu")),
+    Target("aarch64-linux-gnu", arch="aarch64", cflags=(*_COMMON, "-march=armv8-a"),
+           simd="neon", vector_lanes=4, vector_registers=32, fma=True, cc=("aarch64-linux-gnu-gcc",),
+           runner=("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu")),
+    Target("armv7-linux-gnueabihf", arch="armv7l",
+           cflags=(*_COMMON, "-march=armv7-a", "-mfpu=neon-vfpv4", "-mfloat-abi=hard"),
+           simd="neon", vector_lanes=4, vector_registers=16, fma=True, cc=("arm-linux-gnueabihf-gcc",),
+           runner=("qemu-arm", "-L", "/usr/arm-linux-gnueabihf")),
+    Target("c", arch="any", cflags=(*_COMMON, "-DINGOT_SIMD_SCALAR"),
+           simd="scalar", vector_lanes=1, vector_registers=16, fma=False),
+)
+_BY_NAME = {row.name: row for row in _ROWS}
+_ALIASES = {"native": "host", "llvm": "host"}  # "llvm": the host target of scripts written for TVM
+
+# What /proc/cpuinfo calls the features of each level of the x86-64 psABI, beyond the previous one.
+_V3_FLAGS = frozenset("avx avx2 bmi1 bmi2 f16c fma movbe xsave".split())
+_REQUIRED_CPU_FLAGS = {
+    "x86-64-v3": _V3_FLAGS,
+    "x86-64-v4": _V3_FLAGS | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split()),
+}
+
+
+def host_name(machine=None, cpu_flags=None):
+    """The row for a processor of family `machine` with the /proc/cpuinfo `cpu_flags`; the default is this one."""
+    machine = machine or _machine()
+    cpu_flags = _cpu_flags() if cpu_flags is None else cpu_flags
+    if machine == "x86_64":
+        best_first = ("x86-64-v4", "x86-64-v3")
+        return next((name for name in best_first if _REQUIRED_CPU_FLAGS[name] <= cpu_flags), "c")
+    if machine == "aarch64":
+        return "aarch64-linux-gnu"
+    if machine == "armv7l" and {"neon", "vfpv4"} <= cpu_flags:
+        return "armv7-linux-gnueabihf"
+    return "c"
+
+
+def _machine():
+    machine = platform.machine().lower()
+    return {"amd64": "x86_64", "arm64": "aarch64", "armv8l": "armv7l"}.get(machine, machine)
+
+
+@lru_cache(maxsize=None)
+def _cpu_flags():
+    """The feature names of the first processor in /proc/cpuinfo; empty where there is no such file."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                key, _, value = line.partition(":")
+                if key.strip().lower() in ("flags", "features"):
+                    return frozenset(value.split())
+    except OSError:
+        pass
+    return frozenset()

@@ -1,0 +1,225 @@
+"""The C compiler: finding it, and turning generated sources into a shared library or a program.
+
+Objects are kept in a cache (`object_cache.py`), so that building again what did not change costs a link.
+"""
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from .object_cache import ObjectCache, content_key
+from .target import Target
+
+THREADS = ("openmp", "none")
+_NATIVE_COMPILERS = ("cc", "gcc", "clang")
+_LOG_LINES = 6
+
+# What Debian and Ubuntu call the packages, for error messages.
+_PACKAGES = {"x86_64": "gcc-x86-64-linux-gnu", "aarch64": "gcc-aarch64-linux-gnu", "armv7l": "gcc-arm-linux-gnueabihf"}
+
+
+class ToolchainError(RuntimeError):
+    """No usable compiler, or one that failed. `log` is its whole output, the message holds the first lines."""
+
+    def __init__(self, message, log=""):
+        super().__init__(message)
+        self.log = log
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C compiler: the `command` that starts it, its `kind` ("gcc" or "clang") and its version line."""
+
+    command: tuple[str, ...]
+    kind: str
+    version: str
+
+    def __str__(self):
+        return " ".join(self.command)
+
+
+# ---- finding tools ------------------------------------------------------------------------------------------------
+
+def find_compiler(target):
+    """The compiler for `target` (a name or a Target): $CC, cc, gcc or clang where this machine is of the target's
+    family, else the target's cross compilers. Raises ToolchainError, which says what to install."""
+    target = Target.get(target)
+    if not target.is_native:
+        candidates, hint = target.cc, f"install a cross compiler (on Debian and Ubuntu: {_PACKAGES[target.arch]})"
+    elif os.environ.get("CC", "").strip():
+        candidates, hint = (os.environ["CC"],), "the environment variable CC names it: correct or unset it"
+    else:
+        candidates, hint = _NATIVE_COMPILERS, "install one (on Debian and Ubuntu: gcc), or set CC"
+    for candidate in candidates:
+        command = tuple(shlex.split(candidate))
+        path = shutil.which(command[0])
+        if path:
+            return _identify((path, *command[1:]))
+    raise ToolchainError(f"no C compiler for {target} on PATH (tried {', '.join(candidates)}); {hint}")
+
+
+@lru_cache(maxsize=None)
+def _identify(command):
+    done = _run([*command, "--version"])
+    if done.returncode:
+        raise ToolchainError(f"{command[0]} --version failed: {_first_lines(done.stdout, 1)}", done.stdout)
+    kind = "clang" if "clang" in done.stdout else "gcc"
+    return Compiler(command, kind, done.stdout.splitlines()[0] if done.stdout else "")
+
+
+def missing_tools(target):
+    """What hinders building and running programs of `target` here: a sentence, or "" when nothing does."""
+    target = Target.get(target)
+    try:
+        find_compiler(target)
+    except ToolchainError as error:
+        return str(error)
+    if target.is_supported_here:
+        return ""
+    if not target.runner or not shutil.which(target.runner[0]):
+        return f"programs of {target} do not run here, and no emulator for them is on PATH (install qemu-user)"
+    return ""
+
+
+def run_command(target, program):
+    """The argument list that runs `program`, built for `target`, on this machine."""
+    target = Target.get(target)
+    return [str(program)] if target.is_supported_here else [*target.runner, str(program)]
+
+
+@lru_cache(maxsize=None)
+def openmp_flag(compiler):
+    """The flag with which `compiler` builds and links OpenMP; ToolchainError when its OpenMP is not installed."""
+    with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
+        source = Path(folder, "probe.c")
+        source.write_text("#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n")
+        done = _run([*compiler.command, "-fopenmp", str(source), "-o", str(Path(folder, "probe"))])
+    if done.returncode:
+        package = "libomp-dev" if compiler.kind == "clang" else "the libgomp of this gcc"
+        raise ToolchainError(f"{compiler} cannot build OpenMP programs: install {package}, use another "
+                             'compiler (CC=gcc), or cast with threads="none"', done.stdout)
+    return "-fopenmp"
+
+
+# ---- building -----------------------------------------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class _Build:
+    """One build: who compiles, for what, with which flags, and where objects are kept."""
+
+    compiler: Compiler
+    target: Target
+    flags: tuple[str, ...]
+    cache: ObjectCache
+
+    def compile(self, source, folder):
+        """The object of `source` (.c or .S) in `folder`, from the cache or compiled."""
+        # The folder of the source is the working directory: .incbin and error messages then use plain names.
+        language = ("-std=c99", *self.flags) if source.suffix == ".c" else ("-fPIC",)
+        command = [*self.compiler.command, *self.target.cflags, *language, "-I.", "-c", source.name]
+        key, has_blob = content_key(source, (*command, self.compiler.version))
+        output = Path(folder, f"{key}.o")
+        # A file that embeds weights assembles as fast as it copies: keeping its object would only fill the disk.
+        if has_blob or not self.cache.fetch(key, output):
+            _call([*command, "-o", str(output)], f"compiling {source.name}", cwd=source.parent)
+            if not has_blob:
+                self.cache.store(key, output)
+        return output
+
+
+def build_shared(sources, out, target="host", threads="openmp", jobs=2, cflags=()):
+    """Compile and link a shared library.
+
+    sources  a folder as `ingot compile` writes it (its example and self-test stay out), or a list of .c and .S files
+    out      the library's path; replaced in one step
+    threads  "openmp" or "none"
+    jobs     compilers that run at once
+    cflags   further compiler flags
+    Returns `out` as a Path. Raises ToolchainError.
+    """
+    # -Bsymbolic: a library calls its own functions, also where another loaded network has some of the same name.
+    return _build(sources, out, target, threads, jobs, ("-fPIC",), ("-shared", "-Wl,-Bsymbolic"), cflags)
+
+
+def build_program(sources, out, target="host", threads="none", jobs=2, cflags=()):
+    """Compile and link a program from a list of .c and .S files, as build_shared. Returns `out` as a Path."""
+    return _build(sources, out, target, threads, jobs, (), (), cflags)
+
+
+def _build(sources, out, target, threads, jobs, compile_flags, link_flags, cflags):
+    if threads not in THREADS:
+        raise ValueError(f"threads must be one of {', '.join(THREADS)}, not {threads!r}")
+    target, out = Target.get(target), Path(out).resolve()
+    compiler = find_compiler(target)
+    openmp = (openmp_flag(compiler),) if threads == "openmp" else ()
+    build = _Build(compiler, target, (*compile_flags, *openmp, *cflags), ObjectCache.default())
+    with tempfile.TemporaryDirectory(prefix="ingot-") as folder, ThreadPoolExecutor(max(1, jobs)) as pool:
+        pending = [pool.submit(build.compile, source, folder) for source in _source_files(sources)]
+        try:
+            objects = [str(job.result()) for job in pending]
+        except BaseException:
+            for job in pending:
+                job.cancel()
+            raise
+        linked = Path(folder, "linked")
+        _call([*compiler.command, *target.cflags, *cflags, *link_flags, *_LINK_FLAGS, *objects, *openmp,
+               "-lm", "-o", str(linked)], f"linking {out.name}")
+        _replace(linked, out)
+    build.cache.trim()
+    return out
+
+
+# Assembler sources carry no note about the stack, so the linker is told that none of them needs it executable.
+_LINK_FLAGS = ("-Wl,-z,noexecstack",)
+_PROGRAMS = ("example", "selftest", "selftest_data")
+
+
+def _source_files(sources):
+    """`sources` as a list of absolute paths, longest file first, so that the last compiler is not alone for long."""
+    if isinstance(sources, (str, Path)):
+        folder = Path(sources)
+        sources = [path for path in folder.iterdir() if path.suffix in (".c", ".S") and path.stem not in _PROGRAMS]
+        if not sources:
+            raise ToolchainError(f"no C sources in {folder}")
+    files = [Path(source).resolve() for source in sources]
+    return sorted(files, key=lambda file: (-file.stat().st_size, file.name))
+
+
+def _replace(source, destination):
+    """Move a finished file to `destination` in one step, also across file systems."""
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    near = destination.with_name(f".{destination.name}.{os.getpid()}")
+    shutil.move(source, near)
+    os.replace(near, destination)
+
+
+# ---- running the compiler -----------------------------------------------------------------------------------------
+
+def _run(command, cwd=None):
+    """Run a tool with English messages, stdout and stderr together; ToolchainError when it cannot be started."""
+    try:
+        return subprocess.run(command, cwd=cwd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                              stderr=subprocess.STDOUT, errors="replace", env={**os.environ, "LC_ALL": "C"})
+    except OSError as error:
+        raise ToolchainError(f"cannot run {command[0]}: {error.strerror}") from error
+
+
+def _call(command, doing, cwd=None):
+    done = _run(command, cwd)
+    if done.returncode:
+        raise ToolchainError(f"{Path(command[0]).name} failed {doing} (exit status {done.returncode}):\n"
+                             f"{_first_lines(done.stdout, _LOG_LINES)}", done.stdout)
+
+
+def _first_lines(log, count):
+    """The first `count` lines of a compiler's output, from its first error on if it names one."""
+    lines = [line.rstrip() for line in log.splitlines() if line.strip()]
+    start = next((i for i, line in enumerate(lines) if "error:" in line or "undefined reference" in line), 0)
+    return "\n".join("  " + line for line in lines[start:start + count])

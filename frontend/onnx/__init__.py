@@ -1,0 +1,36 @@
+"""ONNX models into graph functions: `from_onnx`."""
+from __future__ import annotations
+
+import os
+
+from ...ir.module import IRModule
+from . import load
+from . import ops_math, ops_nn, ops_pool, ops_recurrent, ops_reduce, ops_shape, ops_tensor  # noqa: F401  (register)
+from .converter import CONVERTERS
+from .errors import OnnxImportError
+from .graph import GraphImporter
+from .names import identifier
+
+
+def from_onnx(model, dims=None, name=None) -> IRModule:
+    """The graph of an ONNX model as an IRModule with one function, "main".
+
+    model: a path, the file's bytes, or an onnx.ModelProto (opset 9 to 23).
+    dims: {name: size} pins symbolic dimensions; the others become int64 variables, shared by name. A dimension without a
+      name is called INPUT_dAXIS ("data_d0").
+    name: the module's name; default the file's, else the graph's.
+
+    The function's params are the model's inputs (identifiers; the original name is in `.origin`), its outputs the
+    model's in declared order, weights are Constants. Function attributes: "input_names", "output_names" (the original
+    ones); module attributes: "name", "dims" (the symbolic variables in order of appearance), "opset".
+    Raises OnnxImportError (a ValueError) naming node, operator, opset and shapes.
+    """
+    proto, folder, file = load.load_model(model)
+    opset = load.opset_of(proto)
+    proto = load.inline_functions(proto)
+    stem = os.path.splitext(file)[0] if file else proto.graph.name
+    importer = GraphImporter(proto.graph, opset, folder, dims)
+    return importer.run(identifier(name or stem or "model", "model"))
+
+
+__all__ = ["CONVERTERS", "OnnxImportError", "from_onnx"]

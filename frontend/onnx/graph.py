@@ -1,0 +1,182 @@
+"""The importer: an ONNX graph, node by node, into the bindings of one graph function."""
+from __future__ import annotations
+
+from ...ir.expr import Var
+from ...ir.module import IRModule
+from ...ir.node import Mutator, collect
+from ...ir.origin import Origin
+from ...ir.relax.block_builder import BlockBuilder
+from ...ir.relax.expr import (Constant, DataflowVar, RelaxCall, RelaxVar, TensorStructInfo, TupleGetItem, VarBinding,
+                              dataflow_function)
+from . import load
+from .attributes import check_inputs, first_version, has_subgraph, read_attributes, schema_of
+from .converter import CONVERTERS, NodeContext, converter_for
+from .errors import OnnxImportError
+from .names import identifier, unique
+from .shapes import Symbolic
+
+
+class GraphImporter:
+    """State of one import. `values`: {ONNX tensor name: graph expression or Symbolic}."""
+
+    def __init__(self, graph, opset, folder, pins):
+        self.graph, self.opset, self.folder = graph, opset, folder
+        self.pins, self.used_pins, self.dims = dict(pins or {}), set(), {}
+        self.values, self.builder = {}, BlockBuilder()
+        self.names = set()
+
+    def run(self, name):
+        """The IRModule. `name`: the module's, an identifier."""
+        load.check_order(self.graph, self.opset)
+        nodes = load.reachable(self.graph)
+        self._check_operators(nodes)
+        self._import_weights(nodes)
+        weights = {t.name for t in self.graph.initializer}
+        inputs = [i for i in self.graph.input if i.name not in weights]
+        params = [self._import_input(i) for i in inputs]
+        self._check_pins()
+        with self.builder.function("main", params):
+            for node in nodes:
+                self._import_node(node)
+            outputs = [self._output(o.name) for o in self.graph.output]
+            self.builder.emit_func_output(outputs)
+        attrs = {"global_symbol": "main", "input_names": tuple(i.name for i in inputs),
+                 "output_names": tuple(o.name for o in self.graph.output)}
+        func = finish(self.builder.get()["main"], attrs)
+        return IRModule({"main": func}, {"name": name, "dims": tuple(self.dims.values()), "opset": self.opset})
+
+    # ------------------------------------------------------------ before the nodes
+
+    def _check_operators(self, nodes):
+        """All operators that cannot be imported, in one error."""
+        problems = {}
+        for node in nodes:
+            problem = self._operator_problem(node)
+            if problem:
+                problems.setdefault(problem, []).append(load.node_title(node, self.opset))
+        if problems:
+            lines = [f"{text}: {titles[0]}" + (f" and {len(titles) - 1} more" if len(titles) > 1 else "")
+                     for text, titles in problems.items()]
+            raise OnnxImportError("the model uses operators that cannot be imported:\n  " + "\n  ".join(lines) +
+                                  "\nrewrite or replace them before the export")
+
+    def _operator_problem(self, node):
+        kind = node.op_type if node.domain in load.DOMAINS else f"{node.domain}::{node.op_type}"
+        if node.domain not in load.DOMAINS:
+            return f"{kind} (unknown operator: no operator of the domain {node.domain!r} is known)"
+        if has_subgraph(node):
+            return f"{kind} (control flow with a subgraph is not supported)"
+        if schema_of(node.op_type, self.opset) is None:
+            since = first_version(node.op_type)
+            return f"{kind} (unknown operator)" if since is None else (
+                f"{kind} (exists from opset {since} on, the model is of opset {self.opset})")
+        if converter_for(node.op_type, self.opset) is None:
+            return f"{kind} (unknown operator: no converter" + (
+                f" for opset {self.opset})" if node.op_type in CONVERTERS else ")")
+        return None
+
+    def _import_weights(self, nodes):
+        used = {name for node in nodes for name in node.input} | {o.name for o in self.graph.output}
+        for tensor in self.graph.initializer:
+            if tensor.name in used:
+                array = load.array_of(tensor, self.folder, f"initializer {tensor.name!r}")
+                self.values[tensor.name] = Constant(array, tensor.name)
+
+    def _import_input(self, proto):
+        """A parameter: dtype, and dims that are fixed, pinned, shared by name or fresh."""
+        what = f"graph input {proto.name!r}"
+        if not proto.type.HasField("tensor_type"):
+            raise OnnxImportError(f"{what} is a {proto.type.WhichOneof('value') or 'value of unknown type'}; only "
+                                  "tensors are supported")
+        tensor = proto.type.tensor_type
+        dtype = load.dtype_of(tensor.elem_type, what)
+        if not tensor.HasField("shape"):
+            raise OnnxImportError(f"{what} declares no shape, not even a rank; export the model with input shapes")
+        name = unique(identifier(proto.name, "input"), self.names)
+        dims = [self._dim(d, f"{name}_d{axis}") for axis, d in enumerate(tensor.shape.dim)]
+        param = RelaxVar(name, TensorStructInfo(tuple(dims), dtype), Origin(proto.name, "", proto.name))
+        self.values[proto.name] = param
+        return param
+
+    def _dim(self, proto, fallback):
+        """A dimension of an input. Values below 1 are how some exporters write "unknown"."""
+        if proto.HasField("dim_value") and proto.dim_value > 0:
+            return proto.dim_value
+        key = proto.dim_param or fallback
+        if key in self.pins:
+            self.used_pins.add(key)
+            size = self.pins[key]
+            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+                raise OnnxImportError(f"dims pins {key!r} to {size!r}; a dimension is an integer from 1 up")
+            return size
+        if key not in self.dims:
+            self.dims[key] = Var(unique(identifier(key, "n"), self.names), "int64")
+        return self.dims[key]
+
+    def _check_pins(self):
+        unknown = sorted(set(self.pins) - self.used_pins)
+        if unknown:
+            known = sorted(self.used_pins | set(self.dims))
+            raise OnnxImportError(f"dims names {', '.join(map(repr, unknown))}, and the model's symbolic dimensions are "
+                                  f"{', '.join(map(repr, known)) or 'none: every input shape is fixed'}")
+
+    # ------------------------------------------------------------ nodes
+
+    def _import_node(self, node):
+        title = load.node_title(node, self.opset)
+        schema = schema_of(node.op_type, self.opset)
+        check_inputs(node, schema, title)
+        attrs = read_attributes(node, schema, title)
+        inputs = [self.values[name] if name else None for name in node.input]
+        origin = node.name or next(filter(None, node.output), node.op_type)
+        hint = identifier(next(filter(None, node.output), node.op_type), "t")
+
+        def emit(value):
+            return self.builder.emit(value, f"{hint}_{getattr(value, 'op', 'part').rpartition('.')[2]}", Origin(origin, node.op_type, ""))
+
+        context = NodeContext(node, title, self.opset, inputs, attrs, list(node.output), emit)
+        results = converter_for(node.op_type, self.opset)(context)
+        results = results if isinstance(results, tuple) else (results,)
+        for name, value in zip(node.output, results):
+            if name:
+                self.values[name] = self._named(value, name, Origin(origin, node.op_type, name), context)
+        for name in node.output[len(results):]:
+            if name:
+                raise context.error(f"output {name!r} is not supported; only the first {len(results)} are")
+
+    def _named(self, value, name, origin, context):
+        """Bind a result under its tensor's name; constants take the name, other values have one already."""
+        for seen, var in context._bound:
+            if seen is value:
+                return var
+        if isinstance(value, (RelaxCall, TupleGetItem)):
+            return self.builder.emit(value, identifier(name, "t"), origin)
+        if isinstance(value, Constant) and not value.name:
+            return value.replace(name=name)
+        return value
+
+    def _output(self, name):
+        value = self.values[name]
+        if isinstance(value, Symbolic):
+            raise OnnxImportError(f"graph output {name!r} is a shape with symbolic dimensions; pin them with dims")
+        return value
+
+
+def finish(func, attrs):
+    """`func` without bindings that no output needs, and with outputs bound to variables visible outside the block."""
+    needed, kept = set(), []
+    for v in func.outputs:
+        needed.update(map(id, collect(v, DataflowVar)))
+    for binding in reversed(func.bindings):
+        if id(binding.var) in needed:
+            needed.update(map(id, collect(binding.value, DataflowVar)))
+            kept.append(binding)
+    visible = {v: RelaxVar(v.name, v.struct_info, v.origin) for v in func.outputs if isinstance(v, DataflowVar)}
+
+    class ShowOutputs(Mutator):
+        def visit_DataflowVar(self, v):
+            return visible.get(v, v)
+
+    show = ShowOutputs()
+    bindings = [VarBinding(show.visit(b.var), show.visit(b.value)) for b in reversed(kept)]
+    return dataflow_function(func.params, bindings, [show.visit(v) for v in func.outputs], attrs)

@@ -1,0 +1,174 @@
+"""From a path, bytes or ModelProto to a checked graph: opset, dtypes, weights (also external ones), node order."""
+from __future__ import annotations
+
+import os
+
+import numpy as np
+from google.protobuf.message import DecodeError
+from onnx import ModelProto, TensorProto, numpy_helper
+
+from .errors import OnnxImportError
+
+LEAST_OPSET, MOST_OPSET = 9, 23
+DOMAINS = ("", "ai.onnx")
+
+# The element types the graph IR has (numpy has no bfloat16, float8 or 4-bit integers; strings are not tensors here).
+DTYPES = {
+    TensorProto.FLOAT: "float32", TensorProto.DOUBLE: "float64", TensorProto.FLOAT16: "float16",
+    TensorProto.INT8: "int8", TensorProto.INT16: "int16", TensorProto.INT32: "int32", TensorProto.INT64: "int64",
+    TensorProto.UINT8: "uint8", TensorProto.UINT16: "uint16", TensorProto.UINT32: "uint32",
+    TensorProto.UINT64: "uint64", TensorProto.BOOL: "bool",
+}
+
+
+def dtype_of(elem_type, what):
+    """The dtype of an ONNX element type; `what` is the tensor's name in the error."""
+    if elem_type not in DTYPES:
+        known = {v: k for k, v in TensorProto.DataType.items()}
+        raise OnnxImportError(f"{what} has dtype {known.get(elem_type, elem_type)}, which is not supported; "
+                              f"supported are {', '.join(DTYPES.values())}")
+    return DTYPES[elem_type]
+
+
+def load_model(model):
+    """(ModelProto, folder of external weights or None, file name or None) of a path, bytes or ModelProto."""
+    if isinstance(model, ModelProto):
+        return model, None, None
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return parse(bytes(model), "the given bytes"), None, None
+    if not isinstance(model, (str, os.PathLike)):
+        raise OnnxImportError(f"from_onnx takes a path, bytes or an onnx.ModelProto, not a {type(model).__name__}")
+    path = os.fspath(model)
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise OnnxImportError(f"cannot read the model {path}: {error.strerror or error}") from error
+    return parse(data, path), os.path.dirname(os.path.abspath(path)), os.path.basename(path)
+
+
+def parse(data, source):
+    """The ModelProto in `data`. Any bytes may parse as some protobuf message, so the parts are looked at too."""
+    model = ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError as error:
+        raise OnnxImportError(f"{source} is not an ONNX model, or is truncated ({len(data)} bytes): {error}") from error
+    if not model.HasField("graph") or not (model.ir_version and model.graph.output):
+        raise OnnxImportError(f"{source} is not an ONNX model, or is truncated: it holds no graph with outputs")
+    return model
+
+
+def opset_of(model):
+    """The model's version of the default operator set, checked to be a supported one."""
+    versions = [o.version for o in model.opset_import if o.domain in DOMAINS]
+    if not versions:
+        raise OnnxImportError("the model names no opset (opset_import is missing); the file may be truncated")
+    if not LEAST_OPSET <= versions[0] <= MOST_OPSET:
+        raise OnnxImportError(f"opset {versions[0]} is not supported; convert the model to an opset from {LEAST_OPSET} "
+                              f"to {MOST_OPSET}, for example with onnx.version_converter.convert_version(model, 17)")
+    return versions[0]
+
+
+def array_of(tensor, folder, what):
+    """The numpy array of a TensorProto; `what` names it in errors, `folder` holds external data."""
+    dtype = dtype_of(tensor.data_type, what)
+    if tensor.data_location == TensorProto.EXTERNAL:
+        return _external_array(tensor, folder, what, np.dtype(dtype))
+    try:
+        array = numpy_helper.to_array(tensor)
+    except (ValueError, TypeError) as error:
+        raise OnnxImportError(f"{what} is damaged: its data does not fill shape {list(tensor.dims)} of {dtype} "
+                              f"({error})") from error
+    return array
+
+
+def _external_array(tensor, folder, what, dtype):
+    """Read a tensor stored beside the model: entries location, offset and length of `external_data`."""
+    entries = {e.key: e.value for e in tensor.external_data}
+    location = entries.get("location", "")
+    if not location:
+        raise OnnxImportError(f"{what} is stored outside the model, but no file is named for it")
+    if folder is None:
+        raise OnnxImportError(f"{what} is stored in the file {location!r}, and a model given as bytes or ModelProto "
+                              "has no folder; give the path of the .onnx file, or load it with its external data")
+    path = os.path.join(folder, location)
+    if os.path.isabs(location) or not os.path.realpath(path).startswith(os.path.realpath(folder) + os.sep):
+        raise OnnxImportError(f"{what} is stored in {location!r}, which is outside the model's folder {folder}")
+    shape = tuple(tensor.dims)
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    try:
+        with open(path, "rb") as file:
+            file.seek(int(entries.get("offset", 0)))
+            data = file.read(size)
+    except OSError as error:
+        raise OnnxImportError(f"{what} is stored in the external weight file {path}, which cannot be read: "
+                              f"{error.strerror or error}; put the file beside the model") from error
+    if len(data) != size or int(entries.get("length", size)) != size:
+        raise OnnxImportError(f"{what} needs {size} bytes for shape {list(shape)} of {dtype}, but the external weight "
+                              f"file {path} holds {len(data)} there (declared {entries.get('length', 'nothing')}); "
+                              "the file is truncated or of another model")
+    return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(shape)
+
+
+def inline_functions(model):
+    """The model with its local functions expanded into nodes."""
+    if not model.functions:
+        return model
+    from onnx import inliner
+    return inliner.inline_local_functions(model)
+
+
+def check_order(graph, opset):
+    """Every tensor is defined once and before its use. Raises OnnxImportError naming node and tensor."""
+    given = [t.name for t in graph.initializer] + [t.values.name for t in graph.sparse_initializer]
+    if graph.sparse_initializer:
+        raise OnnxImportError(f"sparse initializers ({given[-1]!r} ...) are not supported; export dense weights")
+    _no_repeats(given, "initializer")
+    _no_repeats([i.name for i in graph.input], "graph input")
+    made = {name: f"graph input or initializer {name!r}" for name in [*given, *(i.name for i in graph.input)]}
+    later = {name: node for node in graph.node for name in node.output}
+    for node in graph.node:
+        title = node_title(node, opset)
+        for name in node.input:
+            if name and name not in made:
+                if name in later:
+                    raise OnnxImportError(f"{title} uses {name!r} before {node_title(later[name], opset)} makes it; the "
+                                          "graph is not sorted topologically: sort the nodes before saving")
+                raise OnnxImportError(f"{title} uses the tensor {name!r}, which nothing in the graph makes")
+        for name in filter(None, node.output):
+            if name in made:
+                raise OnnxImportError(f"{title} makes the tensor {name!r}, which {made[name]} makes already; "
+                                      "names of tensors must be unique")
+            made[name] = title
+    for out in graph.output:
+        if out.name not in made:
+            raise OnnxImportError(f"graph output {out.name!r} is made by no node; the graph is incomplete")
+
+
+def _no_repeats(names, what):
+    seen = set()
+    for name in names:
+        if name in seen:
+            raise OnnxImportError(f"{what} {name!r} occurs twice; names of tensors must be unique")
+        seen.add(name)
+
+
+def node_title(node, opset):
+    """How errors name a node: `Conv node "conv1" (opset 13)`."""
+    name = node.name or next(filter(None, node.output), "unnamed")
+    return f'{node.op_type} node "{name}" (opset {opset})'
+
+
+def reachable(graph):
+    """The nodes that some graph output depends on, in order. The rest computes nothing that is asked for."""
+    wanted, kept = {o.name for o in graph.output}, []
+    for node in reversed(graph.node):
+        if wanted.intersection(node.output):
+            wanted.update(node.input)
+            kept.append(node)
+    return kept[::-1]
+
+
+__all__ = ["load_model", "opset_of", "array_of", "dtype_of", "inline_functions", "check_order", "reachable",
+           "node_title"]

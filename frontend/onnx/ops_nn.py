@@ -1,0 +1,226 @@
+"""Convolutions, normalizations, softmax."""
+from __future__ import annotations
+
+import math
+
+from ...ir.expr import PrimExpr
+from .converter import converts
+from .shapes import dims_of, product
+
+
+# ---------------------------------------------------------------- windows, shared with pooling
+
+def window(node, kernel, spatial):
+    """(strides, pads, dilations) of a convolution or pool over `spatial` dims (ints or expressions), all checked.
+
+    pads: beginnings then ends, from `pads` or resolved from `auto_pad`.
+    """
+    rank = len(spatial)
+    if len(kernel) != rank:
+        raise node.error(f"kernel_shape {tuple(kernel)} does not match an input with {rank} spatial dimensions")
+    strides = _per_axis(node, "strides", rank)
+    dilations = _per_axis(node, "dilations", rank)
+    mode = node.choice("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
+    given = node.attr("pads")
+    if mode == "NOTSET":
+        pads = given or (0,) * (2 * rank)
+        if len(pads) != 2 * rank or min(pads) < 0:
+            raise node.error(f"attribute pads {pads} must be {2 * rank} integers of at least 0")
+        return strides, tuple(pads), dilations
+    if given and any(given):
+        raise node.error(f"attributes pads {given} and auto_pad {mode!r} contradict each other")
+    if mode == "VALID":
+        return strides, (0,) * (2 * rank), dilations
+    totals = [_same_padding(node, *axis) for axis in zip(spatial, kernel, strides, dilations)]
+    less = [t // 2 for t in totals]
+    more = [t - h for t, h in zip(totals, less)]
+    return strides, tuple(less + more if mode == "SAME_UPPER" else more + less), dilations
+
+
+def _per_axis(node, name, rank):
+    values = node.attr(name) or (1,) * rank
+    if len(values) != rank or min(values) < 1:
+        raise node.error(f"attribute {name} {values} must be {rank} integers of at least 1")
+    return tuple(values)
+
+
+def _same_padding(node, size, kernel, stride, dilation):
+    """Padding in all for ceil(size / stride) outputs."""
+    reach = (kernel - 1) * dilation + 1
+    if stride == 1:
+        return reach - 1
+    if isinstance(size, PrimExpr):
+        raise node.error(f"auto_pad with stride {stride} over the symbolic dimension {size} needs its size; pin it with "
+                         "dims or export explicit pads")
+    return max((math.ceil(size / stride) - 1) * stride + reach - size, 0)
+
+
+# ---------------------------------------------------------------- convolutions
+
+def _kernel_of(node, weight):
+    """The kernel size, from the weight; kernel_shape must agree."""
+    kernel = dims_of(weight)[2:]
+    declared = node.attr("kernel_shape")
+    if not all(isinstance(k, int) for k in kernel):
+        raise node.error("the weight must have static kernel dimensions")
+    if declared is not None and list(declared) != kernel:
+        raise node.error(f"attribute kernel_shape {declared} contradicts the weight's {tuple(kernel)}")
+    return tuple(kernel)
+
+
+def _ranks(node, most):
+    """The number of spatial dimensions of input and weight."""
+    x, w = node.input(0), node.input(1)
+    rank = x.struct_info.ndim - 2
+    if not 1 <= rank <= most or w.struct_info.ndim != rank + 2:
+        raise node.error(f"{node.proto.op_type} over {rank} spatial dimensions with a weight of {w.struct_info.ndim} "
+                         f"dimensions is not supported; input and weight have 1 to {most} spatial dimensions both")
+    return rank
+
+
+def _add_bias(node, result, bias, rank):
+    if bias is None:
+        return result
+    if bias.struct_info.ndim != 1:
+        raise node.error("the bias must have 1 dimension")
+    return node.call("add", result, node.reshape(bias, [1, dims_of(bias)[0]] + [1] * rank))
+
+
+def _lift(node, x):
+    """A tensor with one spatial axis as one with two, the first of extent 1."""
+    return node.call("expand_dims", x, axis=2)
+
+
+@converts("Conv")
+def conv(node):
+    """One spatial dimension runs as two, of which the first has extent 1: it shares the schedules of nn.conv2d."""
+    rank = _ranks(node, 3)
+    x, w = node.input(0), node.input(1)
+    strides, pads, dilations = window(node, _kernel_of(node, w), dims_of(x)[2:])
+    group = node.attr("group", 1)
+    if rank == 1:
+        x, w = _lift(node, x), _lift(node, w)
+        strides, dilations, pads = (1, *strides), (1, *dilations), (0, pads[0], 0, pads[1])
+    result = node.call("nn.conv3d" if rank == 3 else "nn.conv2d", x, w, strides=strides, padding=pads,
+                       dilation=dilations, groups=group)
+    if rank == 1:
+        result = node.call("squeeze", result, axis=(2,))
+    return _add_bias(node, result, node.input(2), rank)
+
+
+@converts("ConvTranspose")
+def conv_transpose(node):
+    rank = _ranks(node, 2)
+    x, w = node.input(0), node.input(1)
+    kernel = _kernel_of(node, w)
+    strides, dilations, pads, extra = _transpose_window(node, kernel, dims_of(x)[2:])
+    if rank == 1:
+        x, w = _lift(node, x), _lift(node, w)
+        strides, dilations, extra, pads = (1, *strides), (1, *dilations), (0, *extra), (0, pads[0], 0, pads[1])
+    result = node.call("nn.conv2d_transpose", x, w, strides=strides, padding=pads, output_padding=extra,
+                       dilation=dilations, groups=node.attr("group", 1))
+    if rank == 1:
+        result = node.call("squeeze", result, axis=(2,))
+    return _add_bias(node, result, node.input(2), rank)
+
+
+def _transpose_window(node, kernel, spatial):
+    """(strides, dilations, pads, output_padding); output_shape and auto_pad are resolved into pads."""
+    rank = len(kernel)
+    strides, dilations = _per_axis(node, "strides", rank), _per_axis(node, "dilations", rank)
+    extra = tuple(node.attr("output_padding") or (0,) * rank)
+    mode = node.choice("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
+    wanted = node.attr("output_shape")
+    if wanted is None and mode in ("NOTSET", "VALID"):
+        pads = tuple(node.attr("pads") or (0,) * (2 * rank)) if mode == "NOTSET" else (0,) * (2 * rank)
+        if len(pads) != 2 * rank or len(extra) != rank:
+            raise node.error(f"attributes pads {pads} and output_padding {extra} must have {2 * rank} and {rank} integers")
+        return strides, dilations, pads, extra
+    if any(isinstance(s, PrimExpr) for s in spatial):
+        raise node.error("output_shape and auto_pad need static spatial dimensions; pin them with dims")
+    wanted = tuple(wanted)[-rank:] if wanted else [s * t for s, t in zip(spatial, strides)]
+    totals = [t * (s - 1) + e + (k - 1) * d + 1 - o
+              for t, s, e, k, d, o in zip(strides, spatial, extra, kernel, dilations, wanted)]
+    extra = tuple(e - min(t, 0) for e, t in zip(extra, totals))
+    totals = [max(t, 0) for t in totals]
+    less, more = [t // 2 for t in totals], [t - t // 2 for t in totals]
+    return strides, dilations, tuple(less + more if mode == "SAME_UPPER" else more + less), extra
+
+
+# ---------------------------------------------------------------- normalizations
+
+@converts("BatchNormalization", 9)
+def batch_norm(node):
+    if node.attr("training_mode", 0) or any(node.outputs[1:]):
+        raise node.error("training mode is not supported; export the model for inference")
+    x, *statistics = node.inputs
+    return node.call("nn.batch_norm", x, *statistics, axis=1, epsilon=float(node.attr("epsilon")))
+
+
+@converts("InstanceNormalization")
+def instance_norm(node):
+    return node.call("nn.instance_norm", *node.inputs, epsilon=float(node.attr("epsilon")))
+
+
+@converts("LayerNormalization", 17)
+def layer_norm(node):
+    """Over the axes from `axis` on; the optional outputs Mean and InvStdDev are not made."""
+    x, scale, bias = node.input(0), node.input(1), node.input(2)
+    rank = x.struct_info.ndim
+    first = node.axis(node.attr("axis"), rank)
+    shape = dims_of(x)[first:]
+    scale = _spread(node, scale, shape)
+    bias = node.filled(shape, 0, x.struct_info.dtype) if bias is None else _spread(node, bias, shape)
+    return node.call("nn.layer_norm", x, scale, bias, axes=tuple(range(first, rank)), epsilon=float(node.attr("epsilon")))
+
+
+def _spread(node, x, shape):
+    """x broadcast to the normalized shape, without leading dimensions of extent 1."""
+    dims = dims_of(x)
+    while len(dims) > len(shape) and dims[0] == 1:
+        dims = dims[1:]
+    return node.broadcast(node.reshape(x, dims), shape)
+
+
+@converts("LRN")
+def lrn(node):
+    return node.call("nn.lrn", node.input(0), size=node.attr("size"), alpha=float(node.attr("alpha")),
+                     beta=float(node.attr("beta")), bias=float(node.attr("bias")))
+
+
+# ---------------------------------------------------------------- softmax
+
+def _softmax_v1(op):
+    def convert(node):
+        """Before opset 13 the tensor is seen as a matrix [axes before `axis`, the others], and each row is normalized."""
+        x = node.input(0)
+        dims = dims_of(x)
+        axis = node.axis(node.attr("axis", 1), len(dims)) if dims else 0
+        wide = [i for i in range(axis, len(dims)) if dims[i] != 1 or not isinstance(dims[i], int)]
+        if len(wide) <= 1:
+            return node.call(op, x, axis=wide[0] if wide else len(dims) - 1)
+        rows = node.call("reshape", x, [product(dims[:axis]), product(dims[axis:])])
+        return node.call("reshape", node.call(op, rows, axis=1), dims)
+    return convert
+
+
+def _softmax_v13(op):
+    def convert(node):
+        rank = node.input(0).struct_info.ndim
+        return node.call(op, node.input(0), axis=node.axis(node.attr("axis", -1), rank))
+    return convert
+
+
+for _name, _op in (("Softmax", "nn.softmax"), ("LogSoftmax", "nn.log_softmax")):
+    converts(_name, 1)(_softmax_v1(_op))
+    converts(_name, 13)(_softmax_v13(_op))
+
+
+@converts("Dropout", 7)
+def dropout(node):
+    """Nothing at inference; the optional mask is all true. From opset 12 training may be asked for by an input."""
+    training = node.constant(2, "training_mode") if len(node.inputs) > 2 else None
+    if training is not None and training.any():
+        raise node.error("training mode is not supported; export the model for inference")
+    x = node.input(0)
+    return (x, node.filled(dims_of(x), True, "bool")) if node.wants(1) else x

@@ -1,0 +1,251 @@
+"""Operators that move elements: transpose, concatenate, slice, pad, gather ..."""
+from __future__ import annotations
+
+import numpy as np
+
+from ...ir import expr as ex
+from .converter import converts
+from .shapes import MOST_DIM, dims_of, prove, same
+
+
+@converts("Transpose")
+def transpose(node):
+    rank = node.input(0).struct_info.ndim
+    perm = node.attr("perm")
+    perm = tuple(reversed(range(rank))) if perm is None else perm
+    if sorted(perm) != list(range(rank)):
+        raise node.error(f"attribute perm {perm} is no permutation of {rank} axes")
+    return node.transpose(node.input(0), perm)
+
+
+@converts("Concat", 4)
+def concat(node):
+    axis = node.axis(node.attr("axis"), node.input(0).struct_info.ndim)
+    if len(node.inputs) == 1:
+        return node.input(0)
+    return node.call("concat", *node.inputs, axis=axis)
+
+
+@converts("Split", 2)
+def split_v2(node):
+    return _split(node, node.attr("split"))
+
+
+@converts("Split", 13)
+def split_v13(node):
+    return _split(node, node.ints(1, "split"))
+
+
+@converts("Split", 18)
+def split_v18(node):
+    """Attribute num_outputs: as equal as can be, the last one smaller."""
+    sizes, count = node.ints(1, "split"), node.attr("num_outputs")
+    if (sizes is None) == (count is None):
+        raise node.error("needs either the input split or the attribute num_outputs")
+    if count is not None and count != len(node.outputs):
+        raise node.error(f"attribute num_outputs {count} contradicts its {len(node.outputs)} outputs")
+    return _split(node, sizes)
+
+
+def _split(node, sizes):
+    x = node.input(0)
+    axis = node.axis(node.attr("axis", 0), x.struct_info.ndim)
+    extent, count = dims_of(x)[axis], len(node.outputs)
+    if not isinstance(extent, int):
+        raise node.error(f"cannot split the symbolic dimension {extent}; pin it with dims")
+    if sizes is None:
+        part = -(-extent // count)
+        sizes = [part] * (count - 1) + [extent - part * (count - 1)]
+        if sizes[-1] < 1 or (node.opset < 18 and sizes[-1] != part):
+            raise node.error(f"cannot split axis {axis} of extent {extent} into {count} equal parts")
+    if sum(sizes) != extent or len(sizes) != count or min(sizes) < 0:
+        raise node.error(f"parts {list(sizes)} of axis {axis} do not add up to its extent {extent} over {count} outputs")
+    return (x,) if count == 1 else node.call("split", x, sections=tuple(sizes), axis=axis)
+
+
+# ---------------------------------------------------------------- slice
+
+@converts("Slice", 1)
+def slice_v1(node):
+    starts, ends = node.attr("starts"), node.attr("ends")
+    return _slice(node, list(starts), list(ends), node.attr("axes"), None)
+
+
+@converts("Slice", 10)
+def slice_v10(node):
+    return _slice(node, node.dims(1, "starts"), node.dims(2, "ends"), node.ints(3, "axes"), node.ints(4, "steps"))
+
+
+def _slice(node, starts, ends, axes, steps):
+    x = node.input(0)
+    dims = dims_of(x)
+    axes = node.axes(range(len(starts)) if axes is None else axes, len(dims))
+    steps = [1] * len(axes) if steps is None else steps
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        raise node.error(f"starts {starts}, ends {ends}, axes {list(axes)} and steps {steps} differ in length")
+    rows = []
+    for axis, start, end, step in zip(axes, starts, ends, steps):
+        if step == 0:
+            raise node.error(f"the step of axis {axis} is 0")
+        if isinstance(dims[axis], int) and isinstance(start, int) and isinstance(end, int):
+            rows.append((axis, *_static_bounds(node, axis, dims[axis], slice(start, end, step)), step))
+        elif _is_last(start, end) and step == 1:
+            x = node.call("take", x, node.const([-1], "int64"), axis=axis)
+        else:
+            rows.append((axis, *_symbolic_bounds(node, dims[axis], start, end, step), step))
+    rows = [r for r in rows if r[1:] not in ((0, dims[r[0]], 1), (0, None, 1))]
+    if not rows:
+        return x
+    axes, begin, stop, steps = map(tuple, zip(*rows))
+    return node.call("strided_slice", x, axes=axes, begin=begin, end=stop, strides=steps)
+
+
+def _static_bounds(node, axis, extent, part):
+    """(begin, end) in bounds; a backward slice through the front ends at -1."""
+    begin, stop, step = part.indices(extent)
+    if (stop - begin) * step <= 0:
+        raise node.error(f"the slice of axis {axis}, {part.start} to {part.stop} by {step}, takes nothing of its {extent} "
+                         "elements")
+    return begin, stop
+
+
+def _is_last(start, end):
+    return isinstance(start, int) and isinstance(end, int) and start == -1 and end > MOST_DIM - 1
+
+
+def _symbolic_bounds(node, extent, start, end, step):
+    """(begin, end) of a slice that symbolic dimensions have part in; the end None is the axis' end.
+
+    ONNX clamps bounds to the axis, so they must be known to lie in it, or to reach over its end.
+    """
+    if not (isinstance(start, int) and start >= 0 and step > 0):
+        raise node.error(f"cannot slice the dimension {extent} from {start} by {step}; pin it with dims")
+    to_end = isinstance(end, int) and end >= MOST_DIM or not isinstance(end, int) and same(end, extent)
+    inside = isinstance(end, int) and end >= 0 and prove(ex.binary(ex.LE, end, extent))
+    if not (to_end or inside) or start and not prove(ex.binary(ex.LT, start, extent)):
+        raise node.error(f"the slice {start} to {end} of the dimension {extent} may leave it; pin the symbolic "
+                         "dimensions with dims")
+    return start, None if to_end else end
+
+
+# ---------------------------------------------------------------- pad
+
+_PAD_MODES = ("constant", "reflect", "edge")
+
+
+@converts("Pad", 2)
+def pad_v2(node):
+    return _pad(node, node.attr("pads"), node.attr("value", 0.0), None)
+
+
+@converts("Pad", 11, 13)
+def pad_v11(node):
+    return _pad(node, node.ints(1, "pads"), _pad_value(node), None)
+
+
+@converts("Pad", 18, 19)
+def pad_v18(node):
+    return _pad(node, node.ints(1, "pads"), _pad_value(node), node.ints(3, "axes"))
+
+
+def _pad_value(node):
+    value = node.constant(2, "constant_value")
+    return 0.0 if value is None else value.reshape(()).item()
+
+
+def _pad(node, pads, value, axes):
+    """pads: beginnings of all axes (or of `axes`), then ends; negative ones crop."""
+    x = node.input(0)
+    rank = x.struct_info.ndim
+    axes = tuple(range(rank)) if axes is None else node.axes(axes, rank)
+    if len(pads) != 2 * len(axes):
+        raise node.error(f"pads {list(pads)} must have {2 * len(axes)} elements, two for each padded axis")
+    before, after = [0] * rank, [0] * rank
+    for i, axis in enumerate(axes):
+        before[axis], after[axis] = pads[i], pads[len(axes) + i]
+    mode = node.choice("mode", *_PAD_MODES)
+    x = _crop(node, x, before, after)
+    width = tuple(max(p, 0) for pair in zip(before, after) for p in pair)
+    return node.call("nn.pad", x, pad_width=width, pad_mode=mode, pad_value=float(value)) if any(width) else x
+
+
+def _crop(node, x, before, after):
+    """x without what negative pads remove."""
+    rows = []
+    for axis, (b, a) in enumerate(zip(before, after)):
+        if b < 0 or a < 0:
+            extent = dims_of(x)[axis]
+            if not isinstance(extent, int):
+                raise node.error(f"negative pads crop the symbolic dimension {extent}; pin it with dims")
+            rows.append((axis, max(-b, 0), extent - max(-a, 0)))
+    if not rows:
+        return x
+    axes, begin, end = map(tuple, zip(*rows))
+    return node.call("strided_slice", x, axes=axes, begin=begin, end=end, strides=(1,) * len(axes))
+
+
+# ---------------------------------------------------------------- gather, tile, and rearrangements made of them
+
+@converts("Gather")
+def gather(node):
+    axis = node.axis(node.attr("axis", 0), node.input(0).struct_info.ndim)
+    return node.call("take", node.input(0), node.input(1), axis=axis)
+
+
+@converts("GatherElements", 11)
+def gather_elements(node):
+    axis = node.axis(node.attr("axis", 0), node.input(0).struct_info.ndim)
+    return node.call("gather_elements", node.input(0), node.input(1), axis=axis)
+
+
+@converts("Tile", 6)
+def tile(node):
+    repeats = node.ints(1, "repeats")
+    if len(repeats) != node.input(0).struct_info.ndim:
+        raise node.error(f"repeats {repeats} must have one element per axis")
+    return node.input(0) if all(r == 1 for r in repeats) else node.call("tile", node.input(0), repeats=tuple(repeats))
+
+
+@converts("DepthToSpace")
+def depth_to_space(node):
+    b = node.attr("blocksize")
+    n, c, h, w = _image(node)
+    if not isinstance(c, int) or c % (b * b):
+        raise node.error(f"blocksize {b} squared does not divide the {c} channels")
+    if node.choice("mode", "DCR", "CRD") == "DCR":
+        dims, axes = [n, b, b, c // (b * b), h, w], (0, 3, 4, 1, 5, 2)
+    else:
+        dims, axes = [n, c // (b * b), b, b, h, w], (0, 1, 4, 2, 5, 3)
+    parts = node.call("permute_dims", node.reshape(node.input(0), dims), axes=axes)
+    return node.reshape(parts, [n, c // (b * b), h * b, w * b])
+
+
+@converts("SpaceToDepth")
+def space_to_depth(node):
+    b = node.attr("blocksize")
+    n, c, h, w = _image(node)
+    if not all(isinstance(d, int) and d % b == 0 for d in (h, w)):
+        raise node.error(f"blocksize {b} must divide height and width, {h} x {w}, which must be static")
+    parts = node.reshape(node.input(0), [n, c, h // b, b, w // b, b])
+    return node.reshape(node.call("permute_dims", parts, axes=(0, 3, 5, 1, 2, 4)), [n, c * b * b, h // b, w // b])
+
+
+def _image(node):
+    dims = dims_of(node.input(0))
+    if len(dims) != 4:
+        raise node.error("takes a tensor of 4 dimensions, N C H W")
+    return dims
+
+
+@converts("Trilu", 14)
+def trilu(node):
+    """The upper (lower) triangle of the last two axes: a constant mask selects it."""
+    x = node.input(0)
+    dims = dims_of(x)[-2:]
+    k = node.constant(1, "k")
+    if len(dims) != 2 or not all(isinstance(d, int) for d in dims):
+        raise node.error("takes a tensor whose last two dimensions are static")
+    shift = 0 if k is None else int(k.reshape(()))
+    rows, columns = np.indices(dims)
+    keep = columns - rows >= shift if node.attr("upper", 1) else columns - rows <= shift
+    return node.call("where", node.const(keep, "bool"), x, node.const(0, x.struct_info.dtype))

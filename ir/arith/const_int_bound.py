@@ -1,0 +1,129 @@
+"""Constant bounds: the least and greatest value an integer expression can take, by interval arithmetic.
+
+Inside, an unbounded side is -inf or inf (floats that only ever compare and add); the analyzer's answers use None.
+"""
+from __future__ import annotations
+
+from collections import namedtuple
+
+from .linear import DIV, MAX, MIN, MOD, PRODUCT, SELECT, VAR
+
+ConstIntBound = namedtuple("ConstIntBound", "min_value max_value")
+INF = float("inf")
+EVERYTHING = (-INF, INF)
+
+
+def public_bound(lo, hi):
+    """The bound as users see it: None where there is none."""
+    return ConstIntBound(None if lo == -INF else lo, None if hi == INF else hi)
+
+
+def linear_bound(an, form):
+    """(lo, hi) of a Linear."""
+    lo = hi = form.const
+    known = an.bounds
+    for atom, k in form.terms.items():
+        pair = known.get(atom)
+        if pair is None:
+            pair = atom_bound(an, atom)
+        if k > 0:
+            lo += k * pair[0]
+            hi += k * pair[1]
+        else:
+            lo += k * pair[1]
+            hi += k * pair[0]
+    return lo, hi
+
+
+def atom_bound(an, atom):
+    """(lo, hi) of an atom, remembered until the analyzer learns something new."""
+    pair = an.bounds.get(atom)
+    if pair is None:
+        lo, hi = _RULES.get(atom.kind, _of_dtype)(an, atom)
+        refined = an.refined.get(atom)
+        if refined is not None:
+            lo, hi = max(lo, refined[0]), min(hi, refined[1])  # they cross where the facts contradict each other
+        pair = an.bounds[atom] = (lo, hi)
+    return pair
+
+
+def _of_dtype(an, atom):
+    """Index types count as unbounded integers; narrower ones cannot leave their range."""
+    dtype = atom.dtype
+    if dtype.is_bool:
+        return 0, 1
+    if dtype.is_int and (dtype.bits < 32 or dtype.code == "uint"):
+        return dtype.min_value(), dtype.max_value()
+    return EVERYTHING
+
+
+def _of_var(an, atom):
+    found = an.var_bounds.get(atom.expr)
+    return found if found is not None else _of_dtype(an, atom)
+
+
+def _times(x, y):
+    return 0 if x == 0 or y == 0 else x * y
+
+
+def _of_product(an, atom):
+    lo, hi = 1, 1
+    seen = None
+    for factor in atom.parts:
+        a, b = atom_bound(an, factor)
+        corners = (_times(lo, a), _times(lo, b), _times(hi, a), _times(hi, b))
+        lo, hi = min(corners), max(corners)
+        if factor is seen and len(atom.parts) == 2:  # a square
+            lo = max(lo, 0)
+        seen = factor
+    return lo, hi
+
+
+def floor_quotient(x, d):
+    """x // d where either may be infinite and d is positive."""
+    if x in (INF, -INF):
+        return x
+    if d == INF:
+        return 0 if x >= 0 else -1
+    return x // d
+
+
+def _of_div(an, atom):
+    lo, hi = linear_bound(an, atom.parts[0])
+    dlo, dhi = linear_bound(an, atom.parts[1])
+    if dlo <= 0:
+        if dhi >= 0:
+            return EVERYTHING
+        lo, hi, dlo, dhi = -hi, -lo, -dhi, -dlo
+    dhi = max(dlo, dhi)
+    corners = [floor_quotient(x, d) for x in (lo, hi) for d in (dlo, dhi)]
+    return min(corners), max(corners)
+
+
+def _of_mod(an, atom):
+    lo, hi = linear_bound(an, atom.parts[0])
+    dlo, dhi = linear_bound(an, atom.parts[1])
+    if dlo > 0:
+        return 0, (min(hi, dhi - 1) if lo >= 0 else dhi - 1)
+    if dhi < 0:
+        return (max(lo, dlo + 1) if hi <= 0 else dlo + 1), 0
+    return EVERYTHING
+
+
+def _of_min(an, atom):
+    pairs = [linear_bound(an, p) for p in atom.parts]
+    return min(p[0] for p in pairs), min(p[1] for p in pairs)
+
+
+def _of_max(an, atom):
+    pairs = [linear_bound(an, p) for p in atom.parts]
+    return max(p[0] for p in pairs), max(p[1] for p in pairs)
+
+
+def _of_select(an, atom):
+    a, b = (linear_bound(an, p) for p in atom.parts[1:])
+    return min(a[0], b[0]), max(a[1], b[1])
+
+
+_RULES = {VAR: _of_var, PRODUCT: _of_product, DIV: _of_div, MOD: _of_mod, MIN: _of_min, MAX: _of_max,
+          SELECT: _of_select}

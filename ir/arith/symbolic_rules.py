@@ -1,0 +1,136 @@
+"""Floor division and remainder by a divisor that is not a constant, such as a symbolic dimension.
+
+Long division of polynomials gives num = quotient * den + rest; then floor(num / den) = quotient + floor(rest / den)
+for any nonzero den, and the last part goes when 0 <= rest < den is proved.
+"""
+from __future__ import annotations
+
+from math import gcd
+
+from .linear import DIV, MOD, ONE, ZERO, Linear, combine, constant, factors, shifted
+
+MOST_STEPS = 8
+
+
+def divide_symbolic(an, num, den, dtype, kind, divide):
+    """num // den (kind DIV) or num mod den (kind MOD) in normal form, den not a constant.
+
+    divide(an, num, den, dtype, kind) is called for the smaller divisions that remain.
+    """
+    if not num.terms and num.const == 0:
+        return ZERO
+    if num.key == den.key:
+        return ONE if kind == DIV else ZERO
+    quotient, rest = long_division(an, num, den)
+    if within(an, rest, den):
+        return quotient if kind == DIV else rest
+    common = _common_factor(an, rest, den)
+    if common is not None:
+        factor, small, by = common
+        part = divide(an, small, by, dtype, kind)
+        part = an.canonical.multiply(part, factor) if kind == MOD else part
+    else:
+        part = _drop_inner(an, rest, den, dtype, kind, divide)
+    return an.canonical.add(quotient, part) if kind == DIV else part
+
+
+def within(an, rest, den):
+    """Whether 0 <= rest < den is proved."""
+    return an.nonnegative(rest) and an.nonnegative(shifted(combine(den, rest, -1), -1))
+
+
+def long_division(an, num, den):
+    """(quotient, rest) with num = quotient * den + rest; quotient is 0 unless it makes the rest shorter."""
+    canonical = an.canonical
+    lead = max(den.terms, key=lambda a: len(factors(a)))
+    quotient, rest = ZERO, num
+    for _ in range(MOST_STEPS):
+        term = next((t for t in (_quotient_term(canonical, a, k, lead, den.terms[lead])
+                                 for a, k in rest.terms.items()) if t is not None), None)
+        if term is None:
+            break
+        quotient = canonical.add(quotient, term)
+        rest = canonical.add(rest, canonical.multiply(term, den), -1)
+    if len(den.terms) == 1 and den.const == 0 or len(rest.terms) < len(num.terms) or within(an, rest, den):
+        return quotient, rest
+    return ZERO, num
+
+
+def _quotient_term(canonical, atom, k, lead, lead_k):
+    """k * atom / (lead_k * lead) as a Linear, None when it does not divide."""
+    if k % lead_k:
+        return None
+    left = list(factors(atom))
+    for f in factors(lead):
+        if f not in left:
+            return None
+        left.remove(f)
+    return Linear({canonical.product(tuple(left)): k // lead_k}, 0) if left else constant(k // lead_k)
+
+
+def _common_factor(an, num, den):
+    """(factor, num / factor, den / factor) for a factor common to every term of both, None without one."""
+    g = gcd(num.const, den.const, *num.terms.values(), *den.terms.values())
+    shared = None
+    if num.const == 0 and den.const == 0:
+        for atom in (*num.terms, *den.terms):
+            shared = _meet(shared, factors(atom))
+            if not shared:
+                break
+    if g == 1 and not shared:
+        return None
+    factor = Linear({an.canonical.product(tuple(shared)): g}, 0) if shared else constant(g)
+    return factor, _over(an, num, shared or [], g), _over(an, den, shared or [], g)
+
+
+def _meet(shared, parts):
+    if shared is None:
+        return list(parts)
+    left, out = list(parts), []
+    for f in shared:
+        if f in left:
+            left.remove(f)
+            out.append(f)
+    return out
+
+
+def _over(an, form, shared, g):
+    """form / (g * product of shared), which divides it."""
+    total = constant(form.const // g)
+    for atom, k in form.terms.items():
+        left = list(factors(atom))
+        for f in shared:
+            left.remove(f)
+        part = Linear({an.canonical.product(tuple(left)): k // g}, 0) if left else constant(k // g)
+        total = combine(total, part)
+    return total
+
+
+def _drop_inner(an, num, den, dtype, kind, divide):
+    """When den = g * d, num = g * outer + inner and 0 <= inner < g is proved: outer // d or g * (outer mod d) + inner."""
+    for g in _divisors(an, den):
+        terms, inner, outer = num.terms, ZERO, ZERO
+        for atom, k in terms.items():
+            q = _quotient_term(an.canonical, atom, k, *next(iter(g.terms.items())))
+            if q is None:
+                inner = combine(inner, Linear({atom: k}, 0))
+            else:
+                outer = combine(outer, q)
+        inner = shifted(inner, num.const)
+        if outer.terms and within(an, inner, g):
+            by = long_division(an, den, g)[0]
+            part = divide(an, outer, by, dtype, kind)
+            return part if kind == DIV else an.canonical.add(inner, an.canonical.multiply(part, g))
+    return an.canonical.division(kind, num, den, dtype)
+
+
+def _divisors(an, den):
+    """Candidate divisors g of a one-term den: the term without its coefficient, and each single factor."""
+    if len(den.terms) != 1 or den.const:
+        return
+    (atom, k), = den.terms.items()
+    if k != 1:
+        yield Linear({atom: 1}, 0)
+    if len(factors(atom)) > 1:
+        for f in factors(atom):
+            yield Linear({f: 1}, 0)

@@ -1,0 +1,445 @@
+"""Scalar expressions shared by both IRs: variables, immediates, arithmetic, calls. Names and semantics are TVM's.
+
+`Div` and `Mod` truncate toward zero on integers (C's `/` and `%`); `FloorDiv` and `FloorMod` round down. Python
+operators build nodes: `a // b` is FloorDiv, `a % b` FloorMod, `a == b` an EQ. Operands must agree in dtype, except
+that Python numbers take the other side's dtype and int32 widens to int64.
+"""
+from __future__ import annotations
+
+from .dtype import DataType
+from .node import Mutator, Node, node, node_field
+
+
+class PrimExpr(Node):
+    """Base of scalar (and vector) expressions. `dtype` is a field or a property of every subclass."""
+
+    __slots__ = ()
+
+    def __add__(self, other):
+        return binary(Add, self, other)
+
+    def __radd__(self, other):
+        return binary(Add, other, self)
+
+    def __sub__(self, other):
+        return binary(Sub, self, other)
+
+    def __rsub__(self, other):
+        return binary(Sub, other, self)
+
+    def __mul__(self, other):
+        return binary(Mul, self, other)
+
+    def __rmul__(self, other):
+        return binary(Mul, other, self)
+
+    def __truediv__(self, other):
+        if self.dtype.is_int and not isinstance(other, float):
+            raise TypeError("`/` on integers is ambiguous: use `//` (floor), tir.truncdiv or tir.div")
+        return binary(Div, self, other)
+
+    def __rtruediv__(self, other):
+        if self.dtype.is_int:
+            raise TypeError("`/` on integers is ambiguous: use `//` (floor), tir.truncdiv or tir.div")
+        return binary(Div, other, self)
+
+    def __floordiv__(self, other):
+        return binary(FloorDiv, self, other)
+
+    def __rfloordiv__(self, other):
+        return binary(FloorDiv, other, self)
+
+    def __mod__(self, other):
+        return binary(FloorMod, self, other)
+
+    def __rmod__(self, other):
+        return binary(FloorMod, other, self)
+
+    def __neg__(self):
+        return binary(Sub, const(0, self.dtype), self)
+
+    def __eq__(self, other):
+        return binary(EQ, self, other)
+
+    def __ne__(self, other):
+        return binary(NE, self, other)
+
+    def __lt__(self, other):
+        return binary(LT, self, other)
+
+    def __le__(self, other):
+        return binary(LE, self, other)
+
+    def __gt__(self, other):
+        return binary(GT, self, other)
+
+    def __ge__(self, other):
+        return binary(GE, self, other)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self):
+        if isinstance(self, (EQ, NE)):  # `a == b` as a Python condition asks for identity, as in TVM
+            return (self.a is self.b) == isinstance(self, EQ)
+        raise ValueError("a symbolic expression has no truth value in Python; use tir.all, tir.any or tir.Not")
+
+    def astype(self, dtype):
+        return cast(self, dtype)
+
+    def __str__(self):
+        from .script.tir_printer import expr_to_str
+        return expr_to_str(self)
+
+
+@node
+class Var(PrimExpr):
+    """A variable, equal only to itself. Loop variables, symbolic dimensions and handles are Vars."""
+
+    name: str
+    dtype: DataType = DataType("int32")
+    _is_binder_leaf = True
+
+    def __post_init__(self):
+        object.__setattr__(self, "dtype", DataType(self.dtype))
+
+
+@node
+class IntImm(PrimExpr):
+    dtype: DataType
+    value: int
+
+    def __post_init__(self):
+        object.__setattr__(self, "dtype", DataType(self.dtype))
+        object.__setattr__(self, "value", int(self.value))
+
+    def __bool__(self):
+        return bool(self.value)
+
+    def __int__(self):
+        return self.value
+
+    __index__ = __int__
+
+
+@node
+class FloatImm(PrimExpr):
+    dtype: DataType
+    value: float
+
+    def __post_init__(self):
+        object.__setattr__(self, "dtype", DataType(self.dtype))
+        object.__setattr__(self, "value", float(self.value))
+
+    def __float__(self):
+        return self.value
+
+
+@node
+class StringImm(PrimExpr):
+    value: str
+
+    @property
+    def dtype(self):
+        return DataType("handle")
+
+
+class BinaryExpr(PrimExpr):
+    """Base of arithmetic on two operands of one dtype, which is also the result's."""
+
+    __slots__ = ()
+
+    @property
+    def dtype(self):
+        return self.a.dtype
+
+
+class CompareExpr(PrimExpr):
+    """Base of comparisons and connectives: the result is bool with the operands' lanes."""
+
+    __slots__ = ()
+
+    @property
+    def dtype(self):
+        return DataType("bool").with_lanes(self.a.dtype.lanes)
+
+
+def _operator(name, base):
+    """Declare a node class with fields a and b."""
+    cls = type(name, (base,), {"__annotations__": {"a": PrimExpr, "b": PrimExpr}, "__module__": __name__,
+                               "__qualname__": name})
+    return node(cls)
+
+
+Add, Sub, Mul, Div, Mod = (_operator(n, BinaryExpr) for n in ("Add", "Sub", "Mul", "Div", "Mod"))
+FloorDiv, FloorMod = _operator("FloorDiv", BinaryExpr), _operator("FloorMod", BinaryExpr)
+Min, Max = _operator("Min", BinaryExpr), _operator("Max", BinaryExpr)
+EQ, NE, LT, LE, GT, GE = (_operator(n, CompareExpr) for n in ("EQ", "NE", "LT", "LE", "GT", "GE"))
+And, Or = _operator("And", CompareExpr), _operator("Or", CompareExpr)
+
+
+@node
+class Not(CompareExpr):
+    a: PrimExpr
+
+
+@node
+class Select(PrimExpr):
+    """`true_value` where `condition`, else `false_value`; both sides may be evaluated."""
+
+    condition: PrimExpr
+    true_value: PrimExpr
+    false_value: PrimExpr
+
+    @property
+    def dtype(self):
+        return self.true_value.dtype
+
+
+@node
+class Cast(PrimExpr):
+    dtype: DataType
+    value: PrimExpr
+
+    def __post_init__(self):
+        object.__setattr__(self, "dtype", DataType(self.dtype))
+
+
+@node
+class Ramp(PrimExpr):
+    """The vector base, base + stride, ..., `lanes` of them."""
+
+    base: PrimExpr
+    stride: PrimExpr
+    lanes: int
+
+    @property
+    def dtype(self):
+        return self.base.dtype.with_lanes(self.lanes)
+
+
+@node
+class Broadcast(PrimExpr):
+    value: PrimExpr
+    lanes: int
+
+    @property
+    def dtype(self):
+        return self.value.dtype.with_lanes(self.lanes)
+
+
+@node
+class Let(PrimExpr):
+    var: Var = node_field(define=True)
+    value: PrimExpr = None
+    body: PrimExpr = None
+
+    @property
+    def dtype(self):
+        return self.body.dtype
+
+
+@node
+class Call(PrimExpr):
+    """A call of an intrinsic (`op` such as "tir.exp") or, op "tir.call_extern", of the C function named first."""
+
+    dtype: DataType
+    op: str
+    args: tuple
+
+    def __post_init__(self):
+        object.__setattr__(self, "dtype", DataType(self.dtype))
+        object.__setattr__(self, "args", tuple(self.args))
+
+
+@node
+class Range(Node):
+    """Half-open [min, min + extent)."""
+
+    min: PrimExpr
+    extent: PrimExpr
+
+    @staticmethod
+    def from_min_extent(minimum, extent):
+        minimum, extent = as_expr(minimum), as_expr(extent)
+        if minimum.dtype != extent.dtype:
+            minimum, extent = match_dtype(minimum, extent)
+        return Range(minimum, extent)
+
+
+@node
+class IterVar(Node):
+    """A block's iteration variable: its domain and how it iterates (`iter_type`)."""
+
+    dom: Range
+    var: Var = node_field(define=True)
+    iter_type: str = "spatial"  # "spatial" | "reduce" | "scan" | "opaque"
+    thread_tag: str = ""
+
+    @property
+    def dtype(self):
+        return self.var.dtype
+
+
+# ---------------------------------------------------------------- building
+
+def const(value, dtype=None):
+    """An immediate of `dtype` (default: int32, int64 when it does not fit, float32, bool); vectors are broadcast."""
+    if dtype is None:
+        if isinstance(value, bool):
+            dtype = "bool"
+        elif isinstance(value, int):
+            dtype = "int32" if -(1 << 31) <= value < (1 << 31) else "int64"
+        else:
+            dtype = "float32"
+    dtype = DataType(dtype)
+    if dtype.lanes > 1:
+        return Broadcast(const(value, dtype.element), dtype.lanes)
+    return FloatImm(dtype, value) if dtype.is_float else IntImm(dtype, value)
+
+
+def as_expr(value, dtype=None):
+    """`value` as an expression: expressions pass, Python and numpy numbers become immediates."""
+    if isinstance(value, PrimExpr):
+        return value
+    if isinstance(value, IterVar):
+        return value.var
+    if isinstance(value, str):
+        return StringImm(value)
+    if hasattr(value, "__prim_expr__"):
+        return value.__prim_expr__()
+    if hasattr(value, "item"):  # a numpy scalar
+        value = value.item()
+    if isinstance(value, (bool, int, float)):
+        return const(value, dtype)
+    raise TypeError(f"cannot make an expression of a {type(value).__name__}: {value!r}")
+
+
+def is_const_int(e, value=None):
+    """True for an integer immediate (equal to `value` when given)."""
+    return isinstance(e, IntImm) and (value is None or e.value == value)
+
+
+def match_dtype(a, b):
+    """Both operands in one dtype: immediates take the other's, int32 widens to int64, lanes broadcast."""
+    if a.dtype == b.dtype:
+        return a, b
+    if a.dtype.lanes != b.dtype.lanes:
+        lanes = max(a.dtype.lanes, b.dtype.lanes)
+        if a.dtype.lanes == 1:
+            a = Broadcast(a, lanes)
+        elif b.dtype.lanes == 1:
+            b = Broadcast(b, lanes)
+        return match_dtype(a, b)
+    if isinstance(a, (IntImm, FloatImm)) and (b.dtype.is_float or not a.dtype.is_float):
+        return const(a.value, b.dtype), b
+    if isinstance(b, (IntImm, FloatImm)) and (a.dtype.is_float or not b.dtype.is_float):
+        return a, const(b.value, a.dtype)
+    if a.dtype.is_int and b.dtype.is_int and a.dtype.code == b.dtype.code:
+        wide = a.dtype if a.dtype.bits > b.dtype.bits else b.dtype
+        return cast(a, wide), cast(b, wide)
+    if a.dtype.is_int and b.dtype.is_float:
+        return cast(a, b.dtype), b
+    if a.dtype.is_float and b.dtype.is_int:
+        return a, cast(b, a.dtype)
+    raise TypeError(f"operands of different dtype: {a.dtype} and {b.dtype}; cast one of them")
+
+
+def cast(value, dtype):
+    """`value` converted to `dtype` (itself when it already is)."""
+    value, dtype = as_expr(value), DataType(dtype)
+    if value.dtype == dtype:
+        return value
+    if isinstance(value, IntImm) and dtype.lanes == 1:
+        if dtype.is_float or dtype.min_value() <= value.value <= dtype.max_value():
+            return const(value.value, dtype)
+    if isinstance(value, FloatImm) and dtype.is_float and dtype.lanes == 1:
+        return const(value.value, dtype)
+    return Cast(dtype, value)
+
+
+def _truncdiv(a, b):
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+_FOLD_INT = {
+    "Add": lambda a, b: a + b, "Sub": lambda a, b: a - b, "Mul": lambda a, b: a * b,
+    "FloorDiv": lambda a, b: a // b, "FloorMod": lambda a, b: a % b,
+    "Div": lambda a, b: _truncdiv(a, b), "Mod": lambda a, b: a - b * _truncdiv(a, b),
+    "Min": min, "Max": max, "EQ": lambda a, b: a == b, "NE": lambda a, b: a != b, "LT": lambda a, b: a < b,
+    "LE": lambda a, b: a <= b, "GT": lambda a, b: a > b, "GE": lambda a, b: a >= b,
+}
+_DIVISIONS = ("FloorDiv", "FloorMod", "Div", "Mod")
+
+
+def binary(cls, a, b):
+    """The node cls(a, b) after matching dtypes and folding immediates and neutral elements."""
+    try:
+        a = as_expr(a, b.dtype.element if isinstance(b, PrimExpr) and isinstance(a, (int, float)) and not (
+            isinstance(a, float) and not b.dtype.is_float) else None)
+        b = as_expr(b, a.dtype.element if isinstance(b, (int, float)) and not (
+            isinstance(b, float) and not a.dtype.is_float) else None)
+    except TypeError:
+        return NotImplemented
+    a, b = match_dtype(a, b)
+    if not a.dtype.is_int:
+        return cls(a, b)
+    name = cls.__name__
+    if isinstance(b, IntImm):
+        if name in _DIVISIONS and b.value == 0:
+            raise ZeroDivisionError(f"{name} by zero in an index expression")
+        if isinstance(a, IntImm) and name in _FOLD_INT:
+            value = _FOLD_INT[name](a.value, b.value)
+            return const(value, "bool" if issubclass(cls, CompareExpr) else a.dtype)
+        if b.value == 0 and name in ("Add", "Sub"):
+            return a
+        if b.value == 1 and name in ("Mul", "FloorDiv", "Div"):
+            return a
+        if (b.value == 0 and name == "Mul") or (b.value == 1 and name in ("FloorMod", "Mod")):
+            return const(0, a.dtype)
+    elif isinstance(a, IntImm):
+        if a.value == 0 and name == "Add":
+            return b
+        if a.value == 1 and name == "Mul":
+            return b
+        if a.value == 0 and name == "Mul":
+            return a
+    return cls(a, b)
+
+
+def logical_and(a, b):
+    """a && b with constants folded."""
+    a, b = as_expr(a), as_expr(b)
+    if isinstance(a, IntImm):
+        return b if a.value else a
+    if isinstance(b, IntImm):
+        return a if b.value else b
+    return And(a, b)
+
+
+def logical_or(a, b):
+    """a || b with constants folded."""
+    a, b = as_expr(a), as_expr(b)
+    if isinstance(a, IntImm):
+        return a if a.value else b
+    if isinstance(b, IntImm):
+        return b if b.value else a
+    return Or(a, b)
+
+
+class _Substitute(Mutator):
+    def __init__(self, mapping):
+        self.mapping = mapping
+
+    def visit_Var(self, v):
+        return self.mapping.get(v, v)
+
+
+def substitute(root, mapping):
+    """`root` with each Var of `mapping` (Var -> PrimExpr) replaced. Dtypes must agree."""
+    return _Substitute(mapping).visit(root) if mapping else root
+
+
+def free_vars(root):
+    """The Vars under `root`, each once, in order of first use."""
+    from .node import collect
+    return collect(root, Var)

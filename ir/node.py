@@ -1,0 +1,313 @@
+"""Reflection: what every IR node can do because its fields are known.
+
+A node is a frozen, slotted dataclass declared with `@node`. From its fields come, once and here, visiting,
+rewriting, structural equality, structural hashing and JSON. Python's `==` on nodes stays identity (and on
+expressions builds an `EQ`), as in TVM; compare structure with `structural_equal`.
+
+Field metadata says what reflection cannot see:
+  node_field(define=True)   variables (or buffers) in this field are *defined* here: two structures are equal up to a
+                            renaming of them
+  node_field(ignore=True)   not part of the structure (origins, caches)
+"""
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+REGISTRY: dict[str, type] = {}
+
+
+class Node:
+    """Base of every IR node. Subclasses are declared with `@node`."""
+
+    __slots__ = ()
+    _fields: tuple[str, ...] = ()
+    _define: frozenset = frozenset()
+    _ignore: frozenset = frozenset()
+    _is_binder_leaf = False  # Var, Buffer, SizeVar: equal by identity or by the renaming in force
+
+    def replace(self, **changes):
+        """A copy with some fields changed; the node itself when nothing changes."""
+        if all(getattr(self, k) is v for k, v in changes.items()):
+            return self
+        return type(self)(*(changes.get(f, getattr(self, f)) for f in self._fields))
+
+    def __repr__(self):
+        inner = ", ".join(f"{f}={getattr(self, f)!r}" for f in self._fields if f not in self._ignore)
+        return f"{type(self).__name__}({inner})"
+
+
+def node(cls):
+    """Class decorator: make `cls` a frozen, slotted, registered node with identity equality."""
+    own_init = "__init__" in cls.__dict__
+    cls = dataclass(frozen=True, eq=False, slots=True, repr=False, init=not own_init)(cls)
+    listed = fields(cls)
+    cls._fields = tuple(f.name for f in listed)
+    cls._define = frozenset(f.name for f in listed if f.metadata.get("define"))
+    cls._ignore = frozenset(f.name for f in listed if f.metadata.get("ignore"))
+    if cls.__name__ in REGISTRY:
+        raise TypeError(f"two node classes are named {cls.__name__}; JSON needs them distinct")
+    REGISTRY[cls.__name__] = cls
+    return cls
+
+
+def node_field(*, define=False, ignore=False, **kwargs):
+    """A dataclass field with the reflection metadata described above."""
+    return field(metadata={"define": define, "ignore": ignore}, **kwargs)
+
+
+# ---------------------------------------------------------------- visiting
+
+def children(value):
+    """The nodes directly below a node, tuple or dict, in field order."""
+    if isinstance(value, Node):
+        for name in value._fields:
+            if name not in value._ignore:
+                yield from _nodes_in(getattr(value, name))
+    else:
+        yield from _nodes_in(value)
+
+
+def _nodes_in(value):
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for v in value:
+            yield from _nodes_in(v)
+    elif isinstance(value, dict):
+        for k, v in value.items():
+            yield from _nodes_in(k)
+            yield from _nodes_in(v)
+
+
+def post_order(root, visit):
+    """Call visit(node) on every node below and including `root`, children first."""
+    for child in children(root):
+        post_order(child, visit)
+    if isinstance(root, Node):
+        visit(root)
+
+
+def collect(root, kind):
+    """All nodes of type `kind` (a class or tuple of classes) under `root`, each object once, in post order."""
+    found = {}
+    post_order(root, lambda n: found.setdefault(id(n), n) if isinstance(n, kind) else None)
+    return list(found.values())
+
+
+class Visitor:
+    """Dispatches on the class name: define visit_For(self, node); call self.generic_visit(node) to descend."""
+
+    def visit(self, value):
+        if isinstance(value, Node):
+            method = getattr(self, "visit_" + type(value).__name__, None)
+            return method(value) if method else self.generic_visit(value)
+        if isinstance(value, (tuple, list)):
+            for v in value:
+                self.visit(v)
+        elif isinstance(value, dict):
+            for v in value.values():
+                self.visit(v)
+        return None
+
+    def generic_visit(self, n):
+        for name in n._fields:
+            if name not in n._ignore:
+                self.visit(getattr(n, name))
+
+
+class Mutator:
+    """Rewrites bottom-up by need: visit_X returns the replacement, generic_visit rebuilds from visited fields.
+
+    A node whose fields come back unchanged is returned itself, so unchanged subtrees are shared. Variables and
+    buffers are leaves: define visit_Var or visit_Buffer to replace them.
+    """
+
+    def visit(self, value):
+        if isinstance(value, Node):
+            method = getattr(self, "visit_" + type(value).__name__, None)
+            return method(value) if method else self.generic_visit(value)
+        if isinstance(value, tuple):
+            out = tuple(self.visit(v) for v in value)
+            return value if all(a is b for a, b in zip(out, value)) else out
+        if isinstance(value, dict):
+            out = {self.visit(k): self.visit(v) for k, v in value.items()}
+            same = all(a is b and value[b] is out[a] for a, b in zip(out, value))
+            return value if same else out
+        return value
+
+    def generic_visit(self, n):
+        if n._is_binder_leaf:
+            return n
+        old = [getattr(n, f) for f in n._fields]
+        new = [v if f in n._ignore else self.visit(v) for f, v in zip(n._fields, old)]
+        return n if all(a is b for a, b in zip(old, new)) else type(n)(*new)
+
+
+# ---------------------------------------------------------------- structure
+
+def structural_equal(a, b, map_free_vars=False):
+    """True when a and b are the same structure up to renaming of the variables defined inside them.
+
+    Free variables must be the same objects, unless `map_free_vars` lets them pair one to one.
+    """
+    return _Equal(map_free_vars).same(a, b, False)
+
+
+class _Equal:
+    def __init__(self, map_free_vars):
+        self.map_free = map_free_vars
+        self.forth, self.back = {}, {}
+
+    def same(self, a, b, defining):
+        if isinstance(a, Node):
+            if type(a) is not type(b):
+                return False
+            if a._is_binder_leaf:
+                return self._binder(a, b, defining)
+            return all(self.same(getattr(a, f), getattr(b, f), defining or f in a._define)
+                       for f in a._fields if f not in a._ignore)
+        if isinstance(a, (tuple, list)):
+            return isinstance(b, (tuple, list)) and len(a) == len(b) and all(
+                self.same(x, y, defining) for x, y in zip(a, b))
+        if isinstance(a, dict):
+            return isinstance(b, dict) and len(a) == len(b) and all(
+                self.same(x, y, defining) for x, y in zip(_items(a), _items(b)))
+        if isinstance(a, np.ndarray):
+            return (isinstance(b, np.ndarray) and a.dtype == b.dtype and a.shape == b.shape
+                    and a.tobytes() == b.tobytes())
+        if isinstance(a, float):  # by bits: NaN equals itself, 0.0 differs from -0.0
+            return isinstance(b, float) and (a.hex() == b.hex())
+        return type(a) is type(b) and a == b
+
+    def _binder(self, a, b, defining):
+        seen_a, seen_b = self.forth.get(id(a)), self.back.get(id(b))
+        if seen_a is not None or seen_b is not None:
+            return seen_a is b and seen_b is a
+        if not (defining or self.map_free):
+            return a is b
+        self.forth[id(a)], self.back[id(b)] = b, a
+        return all(self.same(getattr(a, f), getattr(b, f), defining) for f in a._fields
+                   if f not in a._ignore and f != "name")
+
+
+def _items(mapping):
+    """A dict's items in an order that does not depend on insertion when all keys are strings."""
+    items = list(mapping.items())
+    return sorted(items) if all(isinstance(k, str) for k in mapping) and items else items
+
+
+def structural_hash(root, map_free_vars=False):
+    """A 64-bit hash equal for structurally equal nodes, stable across processes.
+
+    Free variables hash by name and type: equal free variables are the same object, so they agree.
+    """
+    digest = hashlib.blake2b(digest_size=8)
+    numbering = {}
+
+    def feed(value, defining):
+        if isinstance(value, Node):
+            if value._is_binder_leaf:
+                known = numbering.get(id(value))
+                if known is None and (defining or map_free_vars):
+                    numbering[id(value)] = known = len(numbering)
+                    digest.update(b"d")
+                    for f in value._fields:
+                        if f not in value._ignore and f != "name":
+                            feed(getattr(value, f), defining)
+                if known is None:
+                    digest.update(f"free {value.name};".encode())
+                else:
+                    digest.update(f"#{known};".encode())
+                return
+            digest.update(type(value).__name__.encode() + b"(")
+            for f in value._fields:
+                if f not in value._ignore:
+                    feed(getattr(value, f), defining or f in value._define)
+            digest.update(b")")
+        elif isinstance(value, (tuple, list)):
+            digest.update(b"[")
+            for v in value:
+                feed(v, defining)
+            digest.update(b"]")
+        elif isinstance(value, dict):
+            digest.update(b"{")
+            for k, v in _items(value):
+                feed(k, defining)
+                feed(v, defining)
+            digest.update(b"}")
+        elif isinstance(value, np.ndarray):
+            digest.update(f"{value.dtype}{value.shape}".encode())
+            digest.update(np.ascontiguousarray(value).view(np.uint8).data if value.size else b"")
+        elif isinstance(value, float):
+            digest.update(f"{value.hex()};".encode())
+        else:
+            digest.update(f"{value!r};".encode())
+
+    feed(root, False)
+    return int.from_bytes(digest.digest(), "little")
+
+
+# ---------------------------------------------------------------- JSON
+
+def save_json(root):
+    """JSON text of a node (shared nodes and variables stay shared). Inverse of load_json."""
+    table, index = [], {}
+
+    def put(value):
+        if isinstance(value, Node):
+            if id(value) not in index:
+                entry = {"type": type(value).__name__}
+                entry.update((f, put(getattr(value, f))) for f in value._fields)
+                index[id(value)] = len(table)
+                table.append(entry)
+            return {"node": index[id(value)]}
+        if isinstance(value, (tuple, list)):
+            return [put(v) for v in value]
+        if isinstance(value, dict):
+            return {"map": [[put(k), put(v)] for k, v in value.items()]}
+        if isinstance(value, np.ndarray):
+            return {"array": base64.b64encode(np.ascontiguousarray(value).tobytes()).decode(),
+                    "dtype": value.dtype.name, "shape": list(value.shape)}
+        if isinstance(value, float):
+            return {"float": value.hex()}
+        if value is None or isinstance(value, (bool, int)):
+            return value
+        if isinstance(value, str):
+            return str(value)
+        raise TypeError(f"cannot save a {type(value).__name__} as JSON")
+
+    top = put(root)
+    return json.dumps({"nodes": table, "root": top})
+
+
+def load_json(text):
+    """The node saved by save_json. Raises ValueError when the text is not such a document."""
+    try:
+        document = json.loads(text)
+        built = []
+        for entry in document["nodes"]:
+            cls = REGISTRY[entry["type"]]
+            built.append(cls(*(_take(entry[f], built) for f in cls._fields)))
+        return _take(document["root"], built)
+    except (KeyError, TypeError, IndexError, json.JSONDecodeError) as error:
+        raise ValueError(f"not a saved Ingot module: {error!r}") from error
+
+
+def _take(value, built):
+    if isinstance(value, list):
+        return tuple(_take(v, built) for v in value)
+    if isinstance(value, dict):
+        if "node" in value:
+            return built[value["node"]]
+        if "map" in value:
+            return {_take(k, built): _take(v, built) for k, v in value["map"]}
+        if "float" in value:
+            return float.fromhex(value["float"])
+        raw = np.frombuffer(base64.b64decode(value["array"]), dtype=value["dtype"])
+        return raw.reshape(value["shape"]).copy()
+    return value

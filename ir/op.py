@@ -1,0 +1,61 @@
+"""The operator table of the graph IR: one OpSpec per operator, as data. Families register rows in ir/relax/ops/."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable
+
+KINDS = ("elementwise", "broadcast", "injective", "reduction", "anchor", "view", "opaque")
+OPS: dict[str, "OpSpec"] = {}
+
+
+@dataclass(frozen=True)
+class OpSpec:
+    """One operator.
+
+    name: "nn.conv2d". arity: (least, most) number of arguments, most None for any number.
+    attrs: {attribute: default}; `REQUIRED` marks one without a default. Unknown attributes are errors.
+    infer(call) -> StructInfo, from call.args[i].struct_info and call.attrs; raises InferError.
+    lower(args, attrs, out) -> te.Tensor, a tuple of them, or a PrimFunc; args are te.Tensor (tensors) or expressions
+      (ShapeExpr -> tuple of PrimExpr, PrimValue -> PrimExpr), out the inferred StructInfo.
+    evaluate(args, attrs) -> numpy array or tuple: the reference; args are numpy arrays (ShapeExpr -> tuple of ints).
+    kind: how fusion sees it. elementwise: output[i] from input[i] of the same shape; broadcast: elementwise with
+      broadcasting; injective: each output element copies one input element; reduction; anchor: the costly core of
+      a fused kernel (conv2d, matmul); view: same bytes under another shape; opaque: fused with nothing.
+    """
+
+    name: str
+    arity: tuple
+    attrs: dict
+    infer: Callable
+    lower: Callable | None
+    evaluate: Callable
+    kind: str
+
+
+class _Required:
+    def __repr__(self):
+        return "REQUIRED"
+
+
+REQUIRED = _Required()
+
+
+class InferError(ValueError):
+    """Arguments of an operator that contradict each other; the message names shapes and the operator."""
+
+
+def register(name, infer, lower, evaluate, kind, arity=(1, 1), **attrs):
+    """Add one row to the table."""
+    if kind not in KINDS:
+        raise ValueError(f"operator {name}: kind {kind!r} is none of {', '.join(KINDS)}")
+    if name in OPS:
+        raise ValueError(f"operator {name} is registered twice")
+    OPS[name] = OpSpec(name, arity, attrs, infer, lower, evaluate, kind)
+    return OPS[name]
+
+
+def get(name):
+    """The row of `name`; KeyError with the way out when there is none."""
+    if name not in OPS:
+        raise KeyError(f"unknown operator {name!r}; ir/relax/ops/ registers the known ones")
+    return OPS[name]

@@ -1,0 +1,105 @@
+"""Operators of several tensors with numpy broadcasting. One row each."""
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from ... import te, tir
+from ...expr import Select, const, logical_and, logical_or
+from ...op import register
+from ..expr import TensorStructInfo
+from .common import broadcast_index, broadcast_shapes, need_dtype, need_same_dtype, te_shape, tensors
+
+
+def _divide(a, b):
+    """Integers truncate toward zero, as C does and ONNX asks."""
+    return tir.truncdiv(a, b) if a.dtype.is_int else a / b
+
+
+def _numpy_divide(a, b):
+    if a.dtype.kind == "f":
+        return a / b
+    quotient = np.floor_divide(np.abs(a), np.abs(b))
+    return np.where((a < 0) == (b < 0), quotient, -quotient).astype(a.dtype)
+
+
+def _mod(a, b):
+    """The remainder with the divisor's sign."""
+    if a.dtype.is_int:
+        return tir.floormod(a, b)
+    rest, zero = tir.fmod(a, b), const(0, a.dtype)
+    return Select(logical_and(rest != zero, (rest < zero) != (b < zero)), rest + b, rest)
+
+
+def _fmod(a, b):
+    """The remainder with the dividend's sign."""
+    return tir.truncmod(a, b) if a.dtype.is_int else tir.fmod(a, b)
+
+
+def _power(a, b):
+    """Integers go through float64, exact up to 2**53."""
+    if a.dtype.is_int:
+        return tir.power(a.astype("float64"), b.astype("float64")).astype(a.dtype)
+    return tir.power(a, b)
+
+
+def _numpy_power(a, b):
+    if a.dtype.kind == "f":
+        return np.power(a, b)
+    return np.power(a.astype(np.float64), b.astype(np.float64)).astype(a.dtype)
+
+
+# name, dtypes taken, dtype returned (None: the operands'), te, numpy
+ROWS = [
+    ("add", "number", None, lambda a, b: a + b, np.add),
+    ("subtract", "number", None, lambda a, b: a - b, np.subtract),
+    ("multiply", "number", None, lambda a, b: a * b, np.multiply),
+    ("divide", "number", None, _divide, _numpy_divide),
+    ("power", "number", None, _power, _numpy_power),
+    ("maximum", "number", None, tir.max, np.maximum),
+    ("minimum", "number", None, tir.min, np.minimum),
+    ("mod", "number", None, _mod, np.mod),
+    ("fmod", "number", None, _fmod, np.fmod),
+    ("equal", "any", "bool", lambda a, b: a == b, np.equal),
+    ("not_equal", "any", "bool", lambda a, b: a != b, np.not_equal),
+    ("less", "number", "bool", lambda a, b: a < b, np.less),
+    ("less_equal", "number", "bool", lambda a, b: a <= b, np.less_equal),
+    ("greater", "number", "bool", lambda a, b: a > b, np.greater),
+    ("greater_equal", "number", "bool", lambda a, b: a >= b, np.greater_equal),
+    ("logical_and", "bool", "bool", logical_and, np.logical_and),
+    ("logical_or", "bool", "bool", logical_or, np.logical_or),
+    ("logical_xor", "bool", "bool", lambda a, b: a != b, np.logical_xor),
+]
+
+
+def _infer(call, dtypes, result):
+    infos = tensors(call)
+    for info in infos:
+        need_dtype(call, info, dtypes)
+    dtype = need_same_dtype(call, infos)
+    return TensorStructInfo(broadcast_shapes(call, *(i.shape for i in infos)), result or dtype)
+
+
+def _infer_where(call):
+    condition, x, y = tensors(call)
+    need_dtype(call, condition, "bool")
+    dtype = need_same_dtype(call, [x, y])
+    return TensorStructInfo(broadcast_shapes(call, condition.shape, x.shape, y.shape), dtype)
+
+
+def _lower(args, attrs, out, name, build):
+    return te.compute(te_shape(out), lambda *i: build(*(a[broadcast_index(i, a.shape)] for a in args)), name=name)
+
+
+def _evaluate(args, attrs, function):
+    with np.errstate(all="ignore"):
+        return np.asarray(function(*(np.asarray(a) for a in args)))
+
+
+for _name, _dtypes, _result, _te, _numpy in ROWS:
+    register(_name, partial(_infer, dtypes=_dtypes, result=_result), partial(_lower, name=_name, build=_te),
+             partial(_evaluate, function=_numpy), "broadcast", arity=(2, 2))
+
+register("where", _infer_where, partial(_lower, name="where", build=Select), partial(_evaluate, function=np.where),
+         "broadcast", arity=(3, 3))

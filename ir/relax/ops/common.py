@@ -1,0 +1,221 @@
+"""What operator rows share: reading struct info, broadcasting and axes with symbolic dimensions, index helpers.
+
+Dimensions of struct info are int64 (IntImm, a symbolic Var, or an expression of those). te tensors have int32 static
+dimensions and int64 symbolic ones; `te_shape` converts.
+"""
+from __future__ import annotations
+
+import re
+
+from ...arith import Analyzer
+from ...expr import IntImm, PrimExpr, Var, as_expr, const
+from ...node import structural_equal
+from ...op import InferError
+from ..expr import ShapeExpr, TensorStructInfo
+
+
+# ---------------------------------------------------------------- errors and text
+
+def fail(call, message):
+    """Raise InferError "<operator>: <message>". `call`: a RelaxCall or an operator name."""
+    raise InferError(f"{call if isinstance(call, str) else call.op}: {message}")
+
+
+def dim_text(dim):
+    """A dimension as in an error message: "3", "n", "n * 4"."""
+    if isinstance(dim, IntImm):
+        return str(dim.value)
+    return dim.name if isinstance(dim, Var) else re.sub(r"T\.int64\((-?\d+)\)", r"\1", str(dim))
+
+
+def shape_text(shape):
+    """A shape (or a struct info's shape) as text: "(1, 3, n)"."""
+    if isinstance(shape, TensorStructInfo):
+        shape = shape.shape
+    if shape is None:
+        return "(unknown)"
+    return "(" + ", ".join(dim_text(as_expr(d)) for d in shape) + ("," if len(shape) == 1 else "") + ")"
+
+
+# ---------------------------------------------------------------- arguments
+
+def tensor(call, index=0):
+    """The TensorStructInfo, with a known shape, of argument `index`."""
+    info = getattr(call.args[index], "struct_info", None)
+    if not isinstance(info, TensorStructInfo):
+        fail(call, f"argument {index} must be a tensor, it is a {type(call.args[index]).__name__}")
+    if info.shape is None:
+        fail(call, f"argument {index} has an unknown shape; give the model's input shapes so that it can be inferred")
+    return info
+
+
+def tensors(call):
+    """The TensorStructInfo of every argument."""
+    return [tensor(call, i) for i in range(len(call.args))]
+
+
+def shape_argument(call, index):
+    """The dimensions of a shape argument (a ShapeExpr): a tuple of int64 expressions."""
+    arg = call.args[index]
+    if not isinstance(arg, ShapeExpr):
+        fail(call, f"argument {index} must be a shape, it is a {type(arg).__name__}")
+    return arg.values
+
+
+def static_shape(call, index=0, names=""):
+    """The shape of argument `index` as ints; the error says how to pin a symbolic dimension."""
+    info = tensor(call, index)
+    if info.static_shape is None:
+        symbolic = ", ".join(dim_text(d) for d in info.shape if not isinstance(d, IntImm))
+        fail(call, f"argument {index}{' ' + names if names else ''} has shape {shape_text(info)}; this operator needs "
+                   f"static shapes: pin {symbolic} (compile with dims={{name: size}}, or --dim name=size)")
+    return info.static_shape
+
+
+def need_rank(call, index, rank):
+    """The struct info of argument `index`, which must have `rank` dimensions."""
+    info = tensor(call, index)
+    if info.ndim != rank:
+        fail(call, f"argument {index} must have {rank} dimensions, its shape is {shape_text(info)}")
+    return info
+
+
+def need_dtype(call, info, kind):
+    """Check a dtype against a kind: "float", "number" (float or integer), "int", "bool" or "any"."""
+    if not _DTYPE_KINDS[kind](info.dtype):
+        fail(call, f"takes {_KIND_TEXT[kind]}, got {info.dtype} of shape {shape_text(info)}; convert with astype")
+
+
+_DTYPE_KINDS = {"float": lambda t: t.is_float, "number": lambda t: t.is_float or t.is_int, "int": lambda t: t.is_int,
+                "bool": lambda t: t.is_bool, "any": lambda t: True}
+_KIND_TEXT = {"float": "a floating-point tensor", "number": "a tensor of numbers", "int": "an integer tensor",
+              "bool": "a bool tensor", "any": "any tensor"}
+
+
+def need_same_dtype(call, infos):
+    """The common dtype of `infos`."""
+    first = infos[0].dtype
+    if any(i.dtype != first for i in infos):
+        fail(call, f"operands differ in dtype: {', '.join(i.dtype for i in infos)}; convert with astype")
+    return first
+
+
+# ---------------------------------------------------------------- dimensions and shapes
+
+def as_dim(value):
+    """An int or expression as an int64 dimension."""
+    if isinstance(value, PrimExpr):
+        return value.astype("int64")
+    return const(int(value), "int64")
+
+
+def simplify(dim):
+    """A dimension in its simplest form."""
+    if isinstance(dim, (IntImm, Var)):
+        return dim
+    return Analyzer().simplify(dim)
+
+
+def same_dim(a, b):
+    """True when two dimensions are known to be equal."""
+    a, b = as_dim(a), as_dim(b)
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return a.value == b.value
+    if structural_equal(a, b):
+        return True
+    if isinstance(a, (IntImm, Var)) and isinstance(b, (IntImm, Var)):
+        return False
+    return Analyzer().can_prove_equal(a, b)
+
+
+def is_one(dim):
+    """True for a dimension known to be 1."""
+    return isinstance(dim, IntImm) and dim.value == 1
+
+
+def same_shape(a, b):
+    """True when two shapes are known to be equal."""
+    return len(a) == len(b) and all(same_dim(x, y) for x, y in zip(a, b))
+
+
+def broadcast_shapes(call, *shapes):
+    """The numpy broadcast of shapes; dimensions other than 1 must be known to be equal."""
+    rank = max(len(s) for s in shapes)
+    return tuple(_broadcast_dim(call, shapes, [s[k - rank + len(s)] for s in shapes if k - rank + len(s) >= 0])
+                 for k in range(rank))
+
+
+def _broadcast_dim(call, shapes, dims):
+    wide = [d for d in dims if not is_one(d)]
+    if not wide:
+        return as_dim(1)
+    for d in wide[1:]:
+        if not same_dim(wide[0], d):
+            fail(call, f"shapes {' and '.join(shape_text(s) for s in shapes)} do not broadcast: "
+                       f"{dim_text(wide[0])} against {dim_text(d)}")
+    return wide[0]
+
+
+def broadcast_index(indices, shape):
+    """The indices of an operand of `shape` for output `indices`: aligned right, 0 where the operand has extent 1."""
+    own = indices[len(indices) - len(shape):]
+    return tuple(const(0, i.dtype) if is_one(d) else i for i, d in zip(own, shape))
+
+
+def normalize_axis(call, axis, rank):
+    """`axis` in [0, rank), counted from the end when negative."""
+    axis = int(axis)
+    if not -rank <= axis < rank:
+        fail(call, f"axis {axis} is outside a tensor of {rank} dimensions")
+    return axis % rank
+
+
+def normalize_axes(call, axes, rank):
+    """Sorted axes in [0, rank) of an int or a tuple; None means all. Repeated axes are an error."""
+    if axes is None:
+        return tuple(range(rank))
+    axes = (axes,) if isinstance(axes, int) else axes
+    found = sorted(normalize_axis(call, a, rank) for a in axes)
+    if len(set(found)) != len(found):
+        fail(call, f"axes {tuple(axes)} name one axis twice")
+    return tuple(found)
+
+
+def te_dim(dim):
+    """A struct info dimension for te: an int when static, else the int64 expression."""
+    return dim.value if isinstance(dim, IntImm) else dim
+
+
+def te_shape(shape):
+    """The shape for te.compute of a struct info or of a tuple of dimensions."""
+    return tuple(te_dim(as_expr(d)) for d in (shape.shape if isinstance(shape, TensorStructInfo) else shape))
+
+
+def short_name(name):
+    """The stage name of an operator: "nn.relu" -> "relu"."""
+    return name.rpartition(".")[2]
+
+
+def product(dims):
+    """The product of dimensions (1 for none), constants folded."""
+    result = 1
+    for d in dims:
+        result = d * result
+    return result
+
+
+def flat_index(indices, shape):
+    """The row-major offset of `indices` in an array of `shape`."""
+    flat = None
+    for i, extent in zip(indices, shape):
+        flat = i if flat is None else flat * extent + i
+    return const(0) if flat is None else flat
+
+
+def unflatten_index(flat, shape):
+    """The indices in an array of `shape` of row-major offset `flat`."""
+    out, rest = [], flat
+    for extent in reversed(shape[1:]):
+        out.append(rest % extent)
+        rest = rest // extent
+    return tuple(reversed(out + [rest])) if shape else ()

@@ -1,0 +1,273 @@
+"""Convolutions: nn.conv1d, nn.conv2d, nn.conv3d, nn.conv2d_transpose. Inputs are N, C, spatial axes; no bias.
+
+Weights are [O, I / groups, kernel] ("OIHW"), for the transposed one [I, O / groups, kernel] ("IOHW"). nn.conv2d also
+takes weights packed for vectors: "OIHW16o" is [ceil(O / 16), I, KH, KW, 16], zero where O is not a multiple.
+"""
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from ... import te
+from ...expr import as_expr, const, is_const_int, logical_and
+from ...op import register
+from ...tir import intrin
+from ..expr import TensorStructInfo
+from .common import dim_text, fail, need_dtype, need_rank, need_same_dtype, same_dim, shape_text, short_name, te_shape
+from .precision import narrow, sum_dtype, widen_array
+from .window import (KERNEL_AXES, NAMED, check_window_attrs, output_sizes, pad_array, pad_stage, reach, split_padding,
+                     taps)
+
+_LAYOUTS = {1: "OIW", 2: "OIHW", 3: "OIDHW"}
+_PACKED = re.compile(r"OIHW(\d+)o$")
+
+
+def packed_lanes(kernel_layout):
+    """The n of a packed layout "OIHW{n}o"; None for any other layout."""
+    match = _PACKED.match(kernel_layout)
+    return int(match[1]) if match else None
+
+
+# ---------------------------------------------------------------- struct info
+
+def _infer_conv(call):
+    rank = _RANKS[call.op]
+    lanes = packed_lanes(call.attrs["kernel_layout"]) if rank == 2 else None
+    x, w = need_rank(call, 0, rank + 2), need_rank(call, 1, rank + 2 + (lanes is not None))
+    dtype = need_same_dtype(call, (x, w))
+    need_dtype(call, x, "number")
+    check_window_attrs(call, rank)
+    groups = _check_groups(call)
+    if lanes is not None:
+        channels = _packed_channels(call, w, lanes, groups)
+    elif call.attrs["kernel_layout"] != _LAYOUTS[rank]:
+        packed = " or OIHW{n}o" if rank == 2 else ""
+        fail(call, f"kernel_layout {call.attrs['kernel_layout']!r} must be {_LAYOUTS[rank]}{packed}")
+    else:
+        channels = w.shape[0]
+        if is_const_int(channels) and channels.value % groups:
+            fail(call, f"groups={groups} does not divide the {channels.value} output channels of weight "
+                       f"{shape_text(w)} (dim 0)")
+    if not same_dim(x.shape[1], w.shape[1] * groups):
+        fail(call, f"input {shape_text(x)} has {dim_text(x.shape[1])} channels (dim 1), but weight {shape_text(w)} "
+                   f"with groups={groups} takes {dim_text(w.shape[1])} * {groups} (its dim 1 times groups)")
+    outputs = output_sizes(call, x.shape[2:], _static_kernel(call, w, rank))
+    return TensorStructInfo((x.shape[0], channels, *outputs), dtype)
+
+
+def _check_groups(call):
+    groups = call.attrs["groups"]
+    if groups < 1:
+        fail(call, f"groups={groups} must be at least 1")
+    return groups
+
+
+def _packed_channels(call, w, lanes, groups):
+    channels = call.attrs["out_channels"]
+    if groups != 1:
+        fail(call, f"kernel_layout {call.attrs['kernel_layout']!r} needs groups=1, got groups={groups}")
+    if channels is None:
+        fail(call, f"kernel_layout {call.attrs['kernel_layout']!r} needs attribute out_channels")
+    if not same_dim(w.shape[0], -(-channels // lanes)) or not same_dim(w.shape[4], lanes):
+        fail(call, f"packed weight {shape_text(w)} does not hold out_channels={channels} in blocks of {lanes}: dim 0 "
+                   f"must be {-(-channels // lanes)} and dim 4 must be {lanes}")
+    return channels
+
+
+def _static_kernel(call, w, rank):
+    kernel = w.shape[2:2 + rank]
+    if not all(is_const_int(k) for k in kernel):
+        fail(call, f"weight {shape_text(w)} must have static kernel dimensions (dims 2 and up)")
+    return tuple(k.value for k in kernel)
+
+
+# ---------------------------------------------------------------- lowering
+
+def _lower_conv(name):
+    def lower(args, attrs, out):
+        x, w = args
+        x = pad_stage(x, *split_padding(attrs["padding"]))
+        lanes = packed_lanes(attrs["kernel_layout"])
+        if lanes is None:
+            in_channel = _channel_map(attrs["groups"], w.shape[0], w.shape[1])
+            result = _valid_conv(name, x, w, te_shape(out), attrs["strides"], attrs["dilation"], in_channel)
+        else:
+            result = _packed_conv(name, x, w, te_shape(out), attrs["strides"], attrs["dilation"], lanes)
+        return narrow(result, out.dtype)
+    return lower
+
+
+def _channel_map(groups, out_channels, in_channels):
+    """(output channel, channel within the group) -> input channel, with divisions only where they are needed.
+
+    out_channels: of all groups; in_channels: of one.
+    """
+    if groups == 1:
+        return lambda oc, ic: ic
+    multiplier = out_channels // groups
+    if is_const_int(in_channels, 1):  # depthwise: ic is 0
+        return lambda oc, ic: oc // multiplier
+    return lambda oc, ic: oc // multiplier * in_channels + ic
+
+
+def _axes(in_channels, kernel):
+    """The reduce axes (ic, kernel ...)."""
+    return [te.reduce_axis((0, in_channels), "ic"),
+            *(te.reduce_axis((0, k), name) for k, name in zip(kernel, KERNEL_AXES[len(kernel)]))]
+
+
+def _window(spatial, kernel, strides, dilation):
+    """The input position of kernel element `kernel` in the window of output position `spatial`."""
+    return tuple(i * s + k.var * d for i, k, s, d in zip(spatial, kernel, strides, dilation))
+
+
+def _valid_conv(name, x, w, shape, strides, dilation, in_channel):
+    ic, *kernel = axes = _axes(w.shape[1], w.shape[2:])
+    acc = sum_dtype(x.dtype)
+
+    def element(n, c, *spatial):
+        source = x[(n, in_channel(c, ic.var), *_window(spatial, kernel, strides, dilation))]
+        weight = w[(c, ic.var, *(k.var for k in kernel))]
+        return te.sum(source.astype(acc) * weight.astype(acc), axes)
+
+    return te.compute(shape, NAMED[len(kernel)](element), name=name)
+
+
+def _packed_conv(name, data, w, shape, strides, dilation, lanes):
+    ic, *kernel = axes = _axes(w.shape[1], w.shape[2:4])
+    acc = sum_dtype(data.dtype)
+    kh, kw = kernel
+
+    def element(n, oo, y, x, oi):
+        source = data[(n, ic.var, *_window((y, x), kernel, strides, dilation))]
+        return te.sum(source.astype(acc) * w[oo, ic.var, kh.var, kw.var, oi].astype(acc), axes)
+
+    packed = te.compute((shape[0], w.shape[0], *shape[2:], lanes), element, name=name + "_packed")
+    return te.compute(shape, lambda n, c, y, x: packed[n, c // lanes, y, x, c % lanes], name=name)
+
+
+# ---------------------------------------------------------------- reference
+
+def _evaluate_conv(args, attrs):
+    x, w = args
+    lanes = packed_lanes(attrs["kernel_layout"])
+    if lanes is not None:
+        w = np.moveaxis(w, 4, 1).reshape(-1, *w.shape[1:4])[:attrs["out_channels"]]
+    dtype, x, w = x.dtype, widen_array(x), widen_array(w)
+    x = pad_array(x, *split_padding(attrs["padding"]))
+    kernel, groups = w.shape[2:], attrs["groups"]
+    outputs = [(size - reach(k, d)) // s + 1
+               for size, k, s, d in zip(x.shape[2:], kernel, attrs["strides"], attrs["dilation"])]
+    weight = w.reshape(groups, w.shape[0] // groups, -1)
+    windows = list(taps(kernel, attrs["strides"], attrs["dilation"], outputs))
+    result = np.empty((x.shape[0], w.shape[0], *outputs), x.dtype)
+    for image, into in zip(x, result):  # one at a time: the columns of a large batch would not fit
+        columns = np.empty((x.shape[1], len(windows), *outputs), x.dtype)
+        for k, window in enumerate(windows):
+            columns[:, k] = image[(slice(None), *window)]
+        into[...] = (weight @ columns.reshape(groups, weight.shape[2], -1)).reshape(into.shape)
+    return result.astype(dtype, copy=False)
+
+
+# ---------------------------------------------------------------- transposed
+
+def _infer_transpose(call):
+    x, w = need_rank(call, 0, 4), need_rank(call, 1, 4)
+    dtype = need_same_dtype(call, (x, w))
+    need_dtype(call, x, "number")
+    check_window_attrs(call, 2)
+    groups = _check_groups(call)
+    extra, strides, dilation = (call.attrs[k] for k in ("output_padding", "strides", "dilation"))
+    if call.attrs["kernel_layout"] != "IOHW":
+        fail(call, f"kernel_layout {call.attrs['kernel_layout']!r} must be IOHW")
+    if len(extra) != 2 or any(not 0 <= e < max(s, d) for e, s, d in zip(extra, strides, dilation)):
+        fail(call, f"output_padding {tuple(extra)} must be 2 integers of at least 0 and below strides "
+                   f"{tuple(strides)} or dilation {tuple(dilation)}")
+    if not same_dim(x.shape[1], w.shape[0]):
+        fail(call, f"input {shape_text(x)} has {dim_text(x.shape[1])} channels (dim 1), but weight {shape_text(w)} "
+                   f"takes {dim_text(w.shape[0])} (dim 0)")
+    if is_const_int(w.shape[0]) and w.shape[0].value % groups:
+        fail(call, f"groups={groups} does not divide the {w.shape[0].value} input channels of weight {shape_text(w)}"
+                   f" (dim 0)")
+    before, after = split_padding(call.attrs["padding"])
+    outputs = [(size - 1) * s + (reach(k, d) + e - b - a) for size, k, s, d, e, b, a
+               in zip(x.shape[2:], _static_kernel(call, w, 2), strides, dilation, extra, before, after)]
+    if any(is_const_int(o) and o.value < 1 for o in outputs):
+        fail(call, f"padding {call.attrs['padding']} leaves nothing of the output of input {shape_text(x)} with weight "
+                   f"{shape_text(w)}: its spatial shape would be {shape_text(outputs)}")
+    return TensorStructInfo((x.shape[0], w.shape[1] * groups, *outputs), dtype)
+
+
+def _lower_transpose(args, attrs, out):
+    """A valid convolution with the mirrored kernel over the input spread out by the strides."""
+    x, w = args
+    shape, groups = te_shape(out), attrs["groups"]
+    kernel_reach = [reach(int(k), d) for k, d in zip(w.shape[2:], attrs["dilation"])]
+    spread = _spread_stage(x, shape, attrs["strides"], kernel_reach, split_padding(attrs["padding"])[0])
+    per_group = x.shape[1] // groups
+    ic, kh, kw = axes = _axes(per_group, w.shape[2:])
+    acc = sum_dtype(x.dtype)
+
+    def element(n, c, y, x):
+        channel = ic.var if groups == 1 else c // w.shape[1] * per_group + ic.var
+        source = spread[(n, channel, *_window((y, x), (kh, kw), (1, 1), attrs["dilation"]))]
+        own = c if groups == 1 else c % w.shape[1]
+        weight = w[channel, own, w.shape[2] - 1 - kh.var, w.shape[3] - 1 - kw.var]
+        return te.sum(source.astype(acc) * weight.astype(acc), axes)
+
+    return narrow(te.compute(shape, element, name="conv2d_transpose"), out.dtype)
+
+
+def _spread_stage(data, shape, strides, kernel_reach, before):
+    """`pad_temp`: data with strides - 1 zeros between its elements and the zeros around that a full correlation needs.
+
+    shape: the output's. before: the attribute's padding, which removes from the output's beginning.
+    """
+    border = [r - 1 - b for r, b in zip(kernel_reach, before)]
+    sizes = tuple(as_expr(s) + (r - 1) for s, r in zip(shape[2:], kernel_reach))
+
+    def element(n, c, y, x):
+        at = [i - b for i, b in zip((y, x), border)]
+        condition = const(True)
+        for i, s, b, size in zip(at, strides, border, data.shape[2:]):
+            if b > 0:
+                condition = logical_and(condition, i >= 0)
+            condition = logical_and(condition, i < (size - 1) * s + 1)
+            if s > 1:
+                condition = logical_and(condition, i % s == 0)
+        return intrin.if_then_else(condition, data[(n, c, *(i // s for i, s in zip(at, strides)))],
+                                   const(0, data.dtype))
+
+    return te.compute((*data.shape[:2], *sizes), element, name="pad_temp")
+
+
+def _evaluate_transpose(args, attrs):
+    """Every input element adds its multiple of the kernel to the output."""
+    x, w = args
+    dtype, x, w = x.dtype, widen_array(x), widen_array(w)
+    groups, kernel, strides, dilation = attrs["groups"], w.shape[2:], attrs["strides"], attrs["dilation"]
+    before, after = split_padding(attrs["padding"])
+    batch, channels, sizes = x.shape[0], w.shape[1] * groups, x.shape[2:]
+    weight = w.reshape(groups, w.shape[0] // groups, -1).transpose(0, 2, 1)
+    parts = (weight @ x.reshape(batch, groups, w.shape[0] // groups, -1)).reshape(batch, channels, -1, *sizes)
+    full = [(n - 1) * s + reach(k, d) + e
+            for n, k, s, d, e in zip(sizes, kernel, strides, dilation, attrs["output_padding"])]
+    result = np.zeros((batch, channels, *full), x.dtype)
+    for k, window in enumerate(taps(kernel, strides, dilation, sizes)):
+        result[(slice(None), slice(None), *window)] += parts[:, :, k]
+    crop = tuple(slice(b, n - a) for b, a, n in zip(before, after, full))
+    return result[(slice(None), slice(None), *crop)].astype(dtype, copy=False)
+
+
+# ---------------------------------------------------------------- rows
+
+_RANKS = {"nn.conv1d": 1, "nn.conv2d": 2, "nn.conv3d": 3}
+
+for _name, _rank in _RANKS.items():
+    register(_name, _infer_conv, _lower_conv(short_name(_name)), _evaluate_conv, "anchor", (2, 2), strides=(1,) * _rank,
+             padding=(0, 0) * _rank, dilation=(1,) * _rank, groups=1, kernel_layout=_LAYOUTS[_rank],
+             **({"out_channels": None} if _rank == 2 else {}))
+
+register("nn.conv2d_transpose", _infer_transpose, _lower_transpose, _evaluate_transpose, "anchor", (2, 2),
+         strides=(1, 1), padding=(0, 0, 0, 0), output_padding=(0, 0), dilation=(1, 1), groups=1, kernel_layout="IOHW")

@@ -1,0 +1,121 @@
+"""matmul with numpy's semantics: 1-D operands, broadcast batch dimensions.
+
+b_layout "KN" is the plain [..., K, N]. "KN16n" is a constant packed for vectors: [ceil(N / 16), K, 16], zero where N is
+not a multiple; attribute n_size is the true N. out_dtype (default: the operands') is also the dtype of the sum.
+"""
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from ... import te
+from ...dtype import DataType
+from ...op import InferError, register
+from ..expr import TensorStructInfo
+from .common import (broadcast_index, broadcast_shapes, dim_text, fail, need_dtype, need_same_dtype, same_dim,
+                     shape_text, te_shape, tensor)
+from .precision import narrow, sum_dtype
+
+_PACKED = re.compile(r"KN(\d+)n$")
+
+
+def packed_lanes(b_layout):
+    """The n of a packed layout "KN{n}n"; None for any other layout."""
+    match = _PACKED.match(b_layout)
+    return int(match[1]) if match else None
+
+
+# ---------------------------------------------------------------- struct info
+
+def _infer(call):
+    a, b = tensor(call, 0), tensor(call, 1)
+    need_dtype(call, a, "number")
+    need_dtype(call, b, "number")
+    dtype = DataType(call.attrs["out_dtype"] or need_same_dtype(call, (a, b)))
+    if a.ndim == 0 or b.ndim == 0:
+        fail(call, f"takes operands of at least 1 dimension, got shapes {shape_text(a)} and {shape_text(b)}")
+    lanes = packed_lanes(call.attrs["b_layout"])
+    if lanes is not None:
+        return _infer_packed(call, a, b, lanes, dtype)
+    if call.attrs["b_layout"] != "KN":
+        fail(call, f"b_layout {call.attrs['b_layout']!r} must be KN or KN{{n}}n")
+    k_axis = max(b.ndim - 2, 0)
+    _check_inner(call, a, b, k_axis)
+    try:
+        batch = broadcast_shapes(call, a.shape[:-2], b.shape[:-2])
+    except InferError as error:
+        reason = str(error).removeprefix(f"{call.op}: ")
+        fail(call, f"batch dimensions (all but the last two) of {shape_text(a)} and {shape_text(b)}: {reason}")
+    return TensorStructInfo(batch + a.shape[-2:-1] + (b.shape[-1:] if b.ndim > 1 else ()), dtype)
+
+
+def _infer_packed(call, a, b, lanes, dtype):
+    size = call.attrs["n_size"]
+    if size is None:
+        fail(call, f"b_layout {call.attrs['b_layout']!r} needs attribute n_size")
+    outer = -(-size // lanes)
+    if b.ndim != 3 or not same_dim(b.shape[0], outer) or not same_dim(b.shape[2], lanes):
+        fail(call, f"packed operand {shape_text(b)} does not hold n_size={size} in blocks of {lanes}: it must be "
+                   f"({outer}, {dim_text(a.shape[-1])}, {lanes})")
+    _check_inner(call, a, b, 1)
+    return TensorStructInfo((*a.shape[:-1], size), dtype)
+
+
+def _check_inner(call, a, b, k_axis):
+    if not same_dim(a.shape[-1], b.shape[k_axis]):
+        fail(call, f"shapes {shape_text(a)} and {shape_text(b)} do not multiply: dim {a.ndim - 1} of the first is "
+                   f"{dim_text(a.shape[-1])}, dim {k_axis} of the second is {dim_text(b.shape[k_axis])}")
+
+
+# ---------------------------------------------------------------- lowering
+
+def _lower(args, attrs, out):
+    a, b = args
+    lanes = packed_lanes(attrs["b_layout"])
+    acc = sum_dtype(out.dtype)
+    if lanes is not None:
+        return narrow(_lower_packed(a, b, te_shape(out), lanes, acc), out.dtype)
+    k = te.reduce_axis((0, a.shape[-1]), "k")
+    rows, columns = min(a.ndim - 1, 1), min(b.ndim - 1, 1)
+
+    def element(*i):
+        batch, inner = i[:len(i) - rows - columns], i[len(i) - rows - columns:]
+        left = broadcast_index(batch, a.shape[:-2]) + inner[:rows] + (k.var,)
+        right = broadcast_index(batch, b.shape[:-2]) + (k.var,) + inner[rows:]
+        return te.sum(a[left].astype(acc) * b[right].astype(acc), k)
+
+    return narrow(te.compute(te_shape(out), _named(element, out.ndim), name="matmul"), out.dtype)
+
+
+def _named(element, rank):
+    """`element` with named axes for te.compute, which calls loops after parameters."""
+    return {1: lambda n: element(n), 2: lambda m, n: element(m, n), 3: lambda b, m, n: element(b, m, n),
+            4: lambda b, h, m, n: element(b, h, m, n)}.get(rank, element)
+
+
+def _lower_packed(a, b, shape, lanes, acc):
+    k = te.reduce_axis((0, a.shape[-1]), "k")
+
+    def element(*i):
+        *rows, outer, lane = i
+        return te.sum(a[(*rows, k.var)].astype(acc) * b[outer, k.var, lane].astype(acc), k)
+
+    named = (lambda m, no, ni: element(m, no, ni)) if len(shape) == 2 else element
+    packed = te.compute((*shape[:-1], b.shape[0], lanes), named, name="matmul_packed")
+    return te.compute(shape, _named(lambda *i: packed[i[:-1] + (i[-1] // lanes, i[-1] % lanes)], len(shape)),
+                      name="matmul")
+
+
+# ---------------------------------------------------------------- reference
+
+def _evaluate(args, attrs):
+    a, b = args
+    dtype = DataType(attrs["out_dtype"] or a.dtype.name).numpy
+    acc = sum_dtype(dtype.name).numpy
+    if packed_lanes(attrs["b_layout"]) is not None:
+        b = b.transpose(1, 0, 2).reshape(b.shape[1], -1)[:, :attrs["n_size"]]
+    return np.matmul(a.astype(acc, copy=False), b.astype(acc, copy=False)).astype(dtype, copy=False)
+
+
+register("matmul", _infer, _lower, _evaluate, "anchor", (2, 2), b_layout="KN", out_dtype=None, n_size=None)

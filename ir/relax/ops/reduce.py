@@ -1,0 +1,145 @@
+"""Reductions over axes. One row each."""
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from ... import te, tir
+from ...expr import IntImm, cast, const
+from ...op import REQUIRED, register
+from ..expr import TensorStructInfo
+from .common import (as_dim, fail, need_dtype, normalize_axes, normalize_axis, product, shape_text, te_shape, tensor)
+from .precision import narrow, sum_dtype, widen_array
+
+
+def _reduced_shape(shape, axes, keepdims):
+    return tuple(as_dim(1) if k in axes else d for k, d in enumerate(shape) if keepdims or k not in axes)
+
+
+def _infer(call, dtypes, needs_elements):
+    x = tensor(call)
+    need_dtype(call, x, dtypes)
+    axes = normalize_axes(call, call.attrs["axis"], x.ndim)
+    _check_elements(call, x, axes, needs_elements)
+    return TensorStructInfo(_reduced_shape(x.shape, axes, call.attrs["keepdims"]), x.dtype)
+
+
+def _check_elements(call, x, axes, needs_elements):
+    if needs_elements and any(isinstance(x.shape[a], IntImm) and x.shape[a].value == 0 for a in axes):
+        fail(call, f"nothing to choose from: {shape_text(x)} is empty along axis {', '.join(map(str, axes))}")
+
+
+class Reduction:
+    """How reduced indices combine with output indices: used by every reduction's lowering."""
+
+    def __init__(self, x, axes, keepdims):
+        self.x, self.keepdims = x, keepdims
+        self.axes = {a: te.reduce_axis((0, x.shape[a]), f"k{a}") for a in axes}
+
+    def at(self, indices):
+        """The input index for output `indices`, reduced axes replaced by their IterVars' variables."""
+        rest = iter(indices)
+        out = []
+        for k in range(self.x.ndim):
+            own = next(rest) if self.keepdims or k not in self.axes else None
+            out.append(self.axes[k].var if k in self.axes else own)
+        return tuple(out)
+
+    @property
+    def iter_vars(self):
+        return tuple(self.axes.values())
+
+    def count(self, dtype):
+        """How many elements each result reduces."""
+        return cast(product(self.x.shape[a] for a in self.axes), dtype)
+
+
+def _lower(args, attrs, out, name, reducer):
+    x, = args
+    axes = [a for a in range(x.ndim)] if attrs["axis"] is None else _plain_axes(attrs["axis"], x.ndim)
+    shape, wide = te_shape(out), sum_dtype(x.dtype)
+    if not axes:
+        return te.compute(shape, lambda *i: x[i], name=name)
+    space = Reduction(x, axes, attrs["keepdims"])
+    whole = te.compute(shape, lambda *i: reducer(cast(x[space.at(i)], wide), space.iter_vars),
+                       name=name + "_sum" if name == "mean" else name)
+    if name == "mean":
+        divide = (lambda a, b: a / b) if x.dtype.is_float else tir.truncdiv
+        whole = te.compute(shape, lambda *i, total=whole: divide(total[i], space.count(wide)), name="mean")
+    return narrow(whole, x.dtype)
+
+
+def _plain_axes(axis, rank):
+    return sorted(a % rank for a in ((axis,) if isinstance(axis, int) else axis))
+
+
+def _evaluate(args, attrs, function):
+    x, axis = np.asarray(args[0]), attrs["axis"]
+    axis = axis if axis is None or isinstance(axis, int) else tuple(axis)
+    return np.asarray(function(widen_array(x), axis=axis, keepdims=attrs["keepdims"])).astype(x.dtype)
+
+
+def _numpy_mean(x, axis, keepdims):
+    """Integers truncate toward zero."""
+    if x.dtype.kind == "f":
+        return np.mean(x, axis=axis, keepdims=keepdims)
+    total = np.sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype)
+    count = x.size // max(total.size, 1)
+    return np.sign(total) * (np.abs(total) // count)
+
+
+# name, dtypes taken, needs at least one element, te reducer, numpy
+ROWS = [
+    ("sum", "number", False, te.sum, lambda x, **k: np.sum(x, dtype=x.dtype, **k)),
+    ("prod", "number", False, te.prod, lambda x, **k: np.prod(x, dtype=x.dtype, **k)),
+    ("mean", "number", False, te.sum, _numpy_mean),
+    ("max", "any", True, te.max, np.max),
+    ("min", "any", True, te.min, np.min),
+]
+
+for _name, _dtypes, _needs, _reducer, _numpy in ROWS:
+    register(_name, partial(_infer, dtypes=_dtypes, needs_elements=_needs),
+             partial(_lower, name=_name, reducer=_reducer), partial(_evaluate, function=_numpy), "reduction",
+             axis=None, keepdims=False)
+
+
+# ---------------------------------------------------------------- argmax and argmin
+
+def _infer_arg(call):
+    x = tensor(call)
+    need_dtype(call, x, "number")
+    axis = normalize_axis(call, call.attrs["axis"], x.ndim)
+    _check_elements(call, x, (axis,), True)
+    return TensorStructInfo(_reduced_shape(x.shape, (axis,), call.attrs["keepdims"]), "int64")
+
+
+def _lower_arg(args, attrs, out, name, reducer):
+    """Two passes: the extreme value, then the first (or last) position that holds it."""
+    x, = args
+    axis, last = attrs["axis"] % x.ndim, attrs["select_last_index"]
+    shape = te_shape(out)
+    space = Reduction(x, (axis,), attrs["keepdims"])
+    extreme = te.compute(shape, lambda *i: reducer(x[space.at(i)], space.iter_vars), name=name + "_value")
+    again = Reduction(x, (axis,), attrs["keepdims"])
+    none = const(0, "int64") if last else cast(x.shape[axis], "int64") - 1
+
+    def position(*i):
+        here = tir.select(x[again.at(i)] == extreme[i], cast(again.iter_vars[0].var, "int64"), none)
+        return (te.max if last else te.min)(here, again.iter_vars)
+
+    return te.compute(shape, position, name=name)
+
+
+def _evaluate_arg(args, attrs, function):
+    x, axis = np.asarray(args[0]), attrs["axis"]
+    if not attrs["select_last_index"]:
+        return np.asarray(function(x, axis=axis, keepdims=attrs["keepdims"])).astype(np.int64)
+    flipped = np.asarray(function(np.flip(x, axis), axis=axis, keepdims=attrs["keepdims"]))
+    return (x.shape[axis] - 1 - flipped).astype(np.int64)
+
+
+for _name, _reducer, _numpy in (("argmax", te.max, np.argmax), ("argmin", te.min, np.argmin)):
+    register(_name, _infer_arg, partial(_lower_arg, name=_name, reducer=_reducer),
+             partial(_evaluate_arg, function=_numpy), "reduction", axis=REQUIRED, keepdims=False,
+             select_last_index=False)

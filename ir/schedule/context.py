@@ -1,0 +1,88 @@
+"""Context: what a primitive sees of the function it rewrites, and how it refuses."""
+from __future__ import annotations
+
+from ..arith import Analyzer
+from ..expr import Range, is_const_int
+from ..tir.stmt import BlockRealize, For, SeqStmt
+from .errors import ScheduleError
+from .index import Index
+
+
+class Context:
+    """The function, its index, and the name under which errors are raised. A new one per applied primitive."""
+
+    def __init__(self, schedule, primitive, func_name, index):
+        self._schedule, self.primitive, self.func_name = schedule, primitive, func_name
+        self.index, self.func = index, index.func
+
+    def resolve(self, handle):
+        """The statement a handle stands for."""
+        return self._schedule.statement(handle, self)
+
+    def refuse(self, argument, reason, hint="", at=()):
+        """Raise the ScheduleError of this primitive; `at` are statements to mark."""
+        raise ScheduleError(self.primitive, argument, reason, hint, self.func, at, self._schedule.error_render_level)
+
+    def with_func(self, func):
+        """The context after a rewrite, for checks that need the new function."""
+        return Context(self._schedule, self.primitive, self.func_name, Index(func))
+
+    # ------------------------------------------------------------ names
+
+    def new_block_name(self, hint):
+        """`hint`, or hint_1, hint_2 ... when a block has that name."""
+        return _unique(hint, self.index.blocks)
+
+    # ------------------------------------------------------------ structure
+
+    def scope(self, realize, argument):
+        """The realize of the block around `realize`; only loops and sequences may lie between."""
+        for above in self.index.ancestors(realize):
+            if type(above) is BlockRealize:
+                return above
+            if type(above) not in (For, SeqStmt):
+                self.refuse(argument, f"block {name_of(realize)} lies under a {type(above).__name__}",
+                            "only loops may lie between a block and its scope", [realize])
+        return self.refuse(argument, f"block {name_of(realize)} is the root block", "name a block inside it", [realize])
+
+    def analyzer(self, *loops):
+        """An Analyzer that knows the loops' ranges (of loops, outermost first)."""
+        return analyzer_of(loops)
+
+    def analyzer_at(self, stmt):
+        """An Analyzer that knows the loops around a statement."""
+        return analyzer_of(self.index.loops_above(stmt))
+
+
+def analyzer_of(loops):
+    """An Analyzer that knows the ranges of the loops, outermost first."""
+    analyzer = Analyzer()
+    for loop in loops:
+        analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
+    return analyzer
+
+
+def name_of(realize):
+    return realize.block.name_hint
+
+
+def binding_of(realize):
+    """{iteration variable: the value it is bound to}."""
+    return {iv.var: value for iv, value in zip(realize.block.iter_vars, realize.iter_values)}
+
+
+def is_true(predicate):
+    return is_const_int(predicate, 1)
+
+
+def is_unit(loop):
+    """Whether a loop runs exactly once."""
+    return is_const_int(loop.extent, 1)
+
+
+def _unique(hint, taken):
+    name, n = hint, 0
+    while name in taken:
+        n += 1
+        name = f"{hint}_{n}"
+    return name

@@ -1,0 +1,119 @@
+"""Building and placing loop nests: a block over a box, and where it may stand among its neighbours."""
+from __future__ import annotations
+
+from ..expr import Range, Var, cast, const, logical_and
+from ..tir.stmt import BlockRealize, For, SeqStmt, seq
+from .context import name_of
+from .index import blocks_below, sequence
+
+
+def build_nest(realize, boxes, analyzer, preserve_unit_loops=False):
+    """Fresh loops ax0, ax1 ... over a block's iterators, and the block bound to them.
+
+    boxes: {iterator Var: Range it must cover}; an iterator that is not there covers its domain. What may lie outside
+    the domain is cut off by the block's predicate. Loops of one turn are left out unless preserved.
+    """
+    loops, values, predicate = [], [], const(True)
+    for iv in realize.block.iter_vars:
+        box, conditions = _clip(analyzer, boxes.get(iv.var), iv)
+        if getattr(box.extent, "value", None) == 1 and not preserve_unit_loops:
+            value = box.min
+        else:
+            var = Var(f"ax{len(loops)}", iv.var.dtype)
+            loops.append((var, box.extent))
+            value = var + box.min if getattr(box.min, "value", None) == 0 else box.min + var
+        values.append(value)
+        for condition in conditions:
+            predicate = logical_and(predicate, condition(value))
+    nest = BlockRealize(tuple(values), predicate, realize.block)
+    for var, extent in reversed(loops):
+        nest = For(var, const(0, var.dtype), extent, "serial", nest)
+    return nest
+
+
+def _clip(analyzer, box, iv):
+    """(Range, conditions on the value): the part of `box` inside the iterator's domain, as far as it can be proved."""
+    domain = iv.dom
+    if box is None:
+        return domain, ()
+    at_most = analyzer.can_prove_less_equal
+    dtype = iv.var.dtype
+    low, extent = cast(analyzer.simplify(box.min), dtype), cast(analyzer.simplify(box.extent), dtype)
+    end, domain_end = low + extent, domain.min + domain.extent
+    inside_low, inside_end = at_most(domain.min, low), at_most(end, domain_end)
+    if inside_low and inside_end:
+        return Range(low, extent), ()
+    if at_most(domain.extent, extent) or (at_most(low, domain.min) and at_most(domain_end, end)):
+        return domain, ()
+    conditions = []
+    if not inside_low:
+        conditions.append(lambda value: analyzer.simplify(value >= domain.min))
+    if not inside_end:
+        conditions.append(lambda value: analyzer.simplify(value < domain_end))
+    return Range(low, extent), conditions
+
+
+def removable(index, realize):
+    """The statement to remove with a block: the block and the loops that hold nothing else."""
+    stmt = realize
+    while isinstance(index.parent(stmt), For):
+        stmt = index.parent(stmt)
+    return stmt
+
+
+def insert(ctx, parent, nest, position):
+    """The function with `nest` at `position` among the statements of a loop's or scope block's body."""
+    body = parent.body if isinstance(parent, For) else parent.block.body
+    children = sequence(body)
+    return ctx.index.rewrite({id(body): seq(*children[:position], nest, *children[position:])})
+
+
+def children_of(parent):
+    return sequence(parent.body if isinstance(parent, For) else parent.block.body)
+
+
+def place(ctx, parent, producers, consumers, wanted, argument):
+    """The position for a block among a loop's statements: after its producers, before its consumers.
+
+    wanted: -1 the last such position, -2 the first, else the position itself. Blocks elsewhere do not matter.
+    """
+    producing, consuming = {id(b) for b in producers}, {id(b) for b in consumers}
+    children = children_of(parent)
+    first, last = 0, len(children)
+    for i, child in enumerate(children):
+        held = {id(b) for b in blocks_below(child)}
+        if held & producing:
+            first = i + 1
+        if held & consuming and last == len(children):
+            last = i
+    if first > last:
+        ctx.refuse(argument, "under it a producer of the block stands after one of its consumers",
+                   "choose an inner or outer loop", [parent])
+    if wanted == -1:
+        return last
+    if wanted == -2:
+        return first
+    if not first <= wanted <= last:
+        ctx.refuse("'index'", f"{wanted} is not between {first} (after the last producer) and {last} (before the first "
+                   "consumer)", "use -1 or -2", [parent])
+    return wanted
+
+
+def neighbours(index, scope, realize):
+    """(producers, consumers) of a block in its scope, each in execution order."""
+    block = realize.block
+    before = [w for r in block.reads for w in index.writers(r.buffer, scope)]
+    after = [r for w in block.writes for r in index.readers(w.buffer, scope)]
+    return tuple(sorted({id(b): b for b in found if b is not realize}.values(), key=lambda b: index.order[id(b)])
+                 for found in (before, after))
+
+
+def require_scope(ctx, scope, loop, argument="'loop'"):
+    """Refuse unless the loop is directly inside the scope block."""
+    if ctx.index.scope(loop) is not scope:
+        ctx.refuse(argument, f"loop {loop.loop_var.name} is not in the same scope as the block",
+                   f"choose a loop inside block {name_of(scope)}", [loop])
+    for above in ctx.index.ancestors(loop):
+        if not isinstance(above, (For, SeqStmt, BlockRealize)):
+            ctx.refuse(argument, f"loop {loop.loop_var.name} lies under a {type(above).__name__}",
+                       "only loops may lie around it", [loop])

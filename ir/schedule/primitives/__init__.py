@@ -1,0 +1,2 @@
+"""The primitives, one file per family."""
+from . import annotate, cache, compute_at, inline, kinds, loops, query, reduction, reorder  # noqa: F401

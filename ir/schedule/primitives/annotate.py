@@ -1,0 +1,59 @@
+"""annotate, unannotate and set_scope: facts about loops, blocks and buffers."""
+from __future__ import annotations
+
+from ...node import Mutator
+from ...tir.stmt import BlockRealize
+from ..registry import BLOCK, BUFFER, PLACE, STR, VALUE, Result, primitive
+from ..signature import choose
+
+
+@primitive(None, block_or_loop=PLACE, ann_key=STR, ann_val=VALUE)
+def annotate(ctx, block_or_loop, ann_key, ann_val):
+    """Attach ann_key: ann_val to a block or loop; later passes and rules read it."""
+    return _annotated(ctx, block_or_loop, {**_annotations(block_or_loop), ann_key: ann_val})
+
+
+@primitive(None, block_or_loop=PLACE, ann_key=STR)
+def unannotate(ctx, block_or_loop, ann_key):
+    """Take an annotation away. Requires that it is there."""
+    known = _annotations(block_or_loop)
+    if ann_key not in known:
+        ctx.refuse("'ann_key'", f"there is no annotation {ann_key!r}", f"there are {sorted(known) or 'none'}",
+                   [block_or_loop])
+    return _annotated(ctx, block_or_loop, {k: v for k, v in known.items() if k != ann_key})
+
+
+def _annotations(place):
+    return place.block.annotations if isinstance(place, BlockRealize) else place.annotations
+
+
+def _annotated(ctx, place, annotations):
+    if isinstance(place, BlockRealize):
+        new = place.replace(block=place.block.replace(annotations=annotations))
+    else:
+        new = place.replace(annotations=annotations)
+    return Result(ctx.index.rewrite({id(place): new}))
+
+
+@primitive(None, block=BLOCK, buffer_index=BUFFER, storage_scope=STR)
+def set_scope(ctx, block, buffer_index, storage_scope):
+    """Keep the buffer that a block writes (by position among its writes) in another kind of memory, such as "local".
+
+    Requires a buffer that the function allocates.
+    """
+    buffer = choose(ctx, block, buffer_index, "writes", "'buffer_index'")
+    if ctx.index.owner(buffer) is None:
+        ctx.refuse("'buffer_index'", f"buffer {buffer.name} is a parameter, whose memory is the caller's",
+                   "use cache_write to compute it in other memory first", [block])
+    if buffer.scope == storage_scope:
+        return Result(ctx.func)
+    return Result(replace_buffer(ctx.func, buffer, buffer.replace(scope=storage_scope)))
+
+
+def replace_buffer(func, old, new):
+    """The function with one buffer in place of another, everywhere."""
+    class Replace(Mutator):
+        def visit_Buffer(self, buffer):
+            return new if buffer is old else buffer
+
+    return func.replace(body=Replace().visit(func.body))

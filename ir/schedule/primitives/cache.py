@@ -1,0 +1,127 @@
+"""cache_read and cache_write: go through a copy in other memory."""
+from __future__ import annotations
+
+from ...expr import IterVar, Range, Var, const
+from ...tir.buffer import decl_buffer
+from ...tir.stmt import Block, BlockRealize, BufferLoad, BufferRegion, BufferStore
+from ..context import analyzer_of, name_of
+from ..dependence import common_loops, require_inputs_ready, require_pure, require_still_legal
+from ..index import blocks_below
+from ..nest import build_nest, children_of, insert
+from ..regions import Relaxed, holds, touched_box, union_box, whole, written_box
+from ..registry import BLOCK, BLOCKS, BUFFER, STR, Result, primitive
+from ..signature import choose, redirect
+
+
+@primitive(BLOCK, block=BLOCK, read_buffer_index=BUFFER, storage_scope=STR, consumer_blocks=BLOCKS)
+def cache_read(ctx, block, read_buffer_index, storage_scope, consumer_blocks=None):
+    """Copy a buffer that a block reads into a new buffer, and let the block read that; returns the copying block.
+
+    The copy is named <buffer>_<scope>. It stands before the first consumer, after the buffer's producer and in the
+    loops that they share; compute_at then moves it inward. consumer_blocks: who reads the copy (default: all blocks
+    that read the buffer, as in TVM).
+    """
+    scope = ctx.scope(block, "'block'")
+    buffer = choose(ctx, block, read_buffer_index, "reads", "'read_buffer_index'")
+    consumers = _cached_readers(ctx, scope, block, buffer, consumer_blocks)
+    writers = ctx.index.writers(buffer, scope)
+    for writer in writers:
+        if ctx.index.order[id(writer)] >= min(ctx.index.order[id(c)] for c in consumers):
+            ctx.refuse("'read_buffer_index'", f"block {name_of(writer)} writes {buffer.name} at or after a consumer",
+                       "a copy would not follow the change", [writer, *consumers])
+    cached, copy = _copy_of(ctx, buffer, storage_scope)
+    nest, parent, position = _copy_before(ctx, scope, buffer, copy, writers, consumers)
+    changes = {id(c): c.replace(block=redirect(c.block, buffer, cached, ("reads",))) for c in consumers}
+    after = _with_copy(ctx, scope, changes, parent, position, nest, cached)
+    require_inputs_ready(after, after.index.blocks[name_of(copy)], "'block'")
+    return Result(after.func, (name_of(copy),))
+
+
+@primitive(BLOCK, block=BLOCK, write_buffer_index=BUFFER, storage_scope=STR)
+def cache_write(ctx, block, write_buffer_index, storage_scope):
+    """Let a block write a new buffer, which a new block then copies to the original; returns the copying block.
+
+    The new buffer is named <buffer>_<scope>. The copy stands after the block, in the loops that it shares with the
+    first reader of the buffer.
+    """
+    scope = ctx.scope(block, "'block'")
+    require_pure(ctx, scope, block, "'block'")
+    buffer = choose(ctx, block, write_buffer_index, "writes", "'write_buffer_index'")
+    readers = [r for r in ctx.index.readers(buffer, scope) if r is not block]
+    cached, copy = _copy_of(ctx, buffer, storage_scope, reverse=True)
+    shared = ctx.index.loops_above(block)
+    for reader in readers:
+        common = common_loops(ctx.index, block, reader)
+        shared = shared if len(common) >= len(shared) else common
+    shared = shared if readers else []
+    parent = shared[-1] if shared else scope
+    analyzer = analyzer_of(shared)
+    inner = ctx.index.loops_above(block)[len(shared):]
+    box = touched_box(Relaxed(analyzer, inner), block, buffer, ("writes",))
+    written = written_box(analyzer, block, buffer, inner)
+    if written is None or not holds(analyzer, written, box, buffer.shape):
+        ctx.refuse("'write_buffer_index'", f"block {name_of(block)} is not proved to write every element of a box of "
+                   f"{buffer.name}", "the copy would overwrite elements that the block leaves alone", [block])
+    nest = build_nest(copy, dict(zip((iv.var for iv in copy.block.iter_vars), box)), analyzer)
+    position = 1 + next(i for i, child in enumerate(children_of(parent)) if any(b is block for b in blocks_below(child)))
+    changes = {id(block): block.replace(block=redirect(block.block, buffer, cached))}
+    after = _with_copy(ctx, scope, changes, parent, position, nest, cached)
+    require_still_legal(after, after.index.blocks[name_of(copy)], "'block'")
+    return Result(after.func, (name_of(copy),))
+
+
+def _cached_readers(ctx, scope, block, buffer, consumer_blocks):
+    writers = ctx.index.writers(buffer, scope)
+    readers = [r for r in ctx.index.readers(buffer, scope) if not any(r is w for w in writers)]
+    if consumer_blocks is None and any(block is r for r in readers):
+        return readers
+    chosen = sorted(consumer_blocks or [block], key=lambda b: ctx.index.order[id(b)])
+    for consumer in chosen:
+        if not any(consumer is r for r in readers):
+            ctx.refuse("'consumer_blocks'", f"block {name_of(consumer)} does not read {buffer.name}", "", [consumer])
+    return chosen
+
+
+def _copy_of(ctx, buffer, storage_scope, reverse=False):
+    """(cache buffer, unbound realize of the copying block): buffer -> cache, or back when reversed."""
+    name = ctx.new_block_name(f"{buffer.name}_{storage_scope}")
+    cached = decl_buffer(buffer.shape, buffer.dtype, name, storage_scope, data_alignment=buffer.data_alignment)
+    iters = tuple(IterVar(whole(extent), Var(f"v{i}", extent.dtype), "spatial") for i, extent in enumerate(buffer.shape))
+    indices = tuple(iv.var for iv in iters)
+    point = tuple(Range(i, const(1, i.dtype)) for i in indices)
+    source, target = (cached, buffer) if reverse else (buffer, cached)
+    block = Block(iters, (BufferRegion(source, point),), (BufferRegion(target, point),), name, (), (), {}, None,
+                  BufferStore(target, BufferLoad(source, indices), indices))
+    return cached, BlockRealize(indices, const(True), block)
+
+
+def _copy_before(ctx, scope, buffer, copy, writers, consumers):
+    """(nest, parent, position) of a copy between the writers of a buffer and its consumers."""
+    shared = ctx.index.loops_above(consumers[0])
+    for other in [*consumers[1:], *writers]:
+        common = common_loops(ctx.index, consumers[0], other)
+        shared = shared if len(common) >= len(shared) else common
+    if not writers:
+        shared = []
+    parent = shared[-1] if shared else scope
+    analyzer = analyzer_of(shared)
+    boxes = {}
+    if shared:
+        box = None
+        for consumer in consumers:
+            relaxed = Relaxed(analyzer, ctx.index.loops_above(consumer)[len(shared):])
+            box = union_box(box, touched_box(relaxed, consumer, buffer), buffer, relaxed.an)
+        boxes = dict(zip((iv.var for iv in copy.block.iter_vars), box))
+    held = {id(c) for c in consumers}
+    position = next(i for i, child in enumerate(children_of(parent)) if any(id(b) in held for b in blocks_below(child)))
+    return build_nest(copy, boxes, analyzer), parent, position
+
+
+def _with_copy(ctx, scope, changes, parent, position, nest, cached):
+    """The context after applying the redirections and putting the copy in place."""
+    redirected = ctx.with_func(ctx.index.rewrite(changes, allocate=[cached], scope=scope))
+    if parent is scope:
+        parent = redirected.index.blocks[name_of(scope)]
+    else:
+        parent = redirected.index.loops[parent.loop_var]
+    return ctx.with_func(insert(redirected, parent, nest, position))

@@ -1,0 +1,175 @@
+"""compute_at and reverse_compute_at: move a block under a loop of its consumers or producers."""
+from __future__ import annotations
+
+from ...arith.int_set import union_ranges
+from ...expr import Add, FloorDiv, FloorMod, IntImm, Range, Var, is_const_int
+from ..context import name_of
+from ..dependence import require_inputs_ready, require_pure, require_still_legal
+from ..nest import build_nest, insert, neighbours, place, removable, require_scope
+from ..regions import Relaxed, touched_box, union_box
+from ..registry import BLOCK, BOOL, INT, LOOP, Result, primitive
+
+
+@primitive(None, block=BLOCK, loop=LOOP, preserve_unit_loops=BOOL, index=INT)
+def compute_at(ctx, block, loop, preserve_unit_loops=False, index=-1):
+    """Compute a producer where it is used: under `loop`, only what one turn of the loop reads.
+
+        for i, j: A[i, j] = f(i, j)
+        for i, j: B[i, j] = g(A[i, j])
+    becomes, with compute_at(A, i),
+        for i:
+            for ax0: A[i, ax0] = f(i, ax0)
+            for j: B[i, j] = g(A[i, j])
+
+    The block's loops are made anew over the region that its consumers under the loop read, clipped to its domain by
+    a predicate where needed. index: its position under the loop; -1 the last possible one, -2 the first.
+
+    Requires a complete or reduction block that writes no output, all consumers under the loop, all producers before.
+    """
+    scope = ctx.scope(block, "'block'")
+    require_scope(ctx, scope, loop)
+    require_pure(ctx, scope, block, "'block'")
+    consumers = _consumers_under(ctx, scope, block, loop)
+    analyzer = ctx.analyzer_at(loop)
+    analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
+    boxes = {}
+    for region in block.block.writes:
+        needed = _needed(ctx, analyzer, region.buffer, consumers, loop)
+        for dim, need in zip(region.region, needed):
+            _solve(boxes, dim.min, need, analyzer)
+    nest = build_nest(block, boxes, analyzer, preserve_unit_loops)
+    return Result(_moved(ctx, scope, block, loop, nest, index))
+
+
+@primitive(None, block=BLOCK, loop=LOOP, preserve_unit_loops=BOOL, index=INT)
+def reverse_compute_at(ctx, block, loop, preserve_unit_loops=False, index=-1):
+    """Compute a consumer where its input is made: under `loop`, for what one turn of the loop writes.
+
+        for i, j: A[i, j] = f(i, j)
+        for i, j: B[i, j] = g(A[i, j])
+    becomes, with reverse_compute_at(B, i),
+        for i:
+            for j: A[i, j] = f(i, j)
+            for ax0: B[i, ax0] = g(A[i, ax0])
+
+    Requires a complete or reduction block, all producers under the loop or before it, and that one turn writes all
+    that the block reads in it.
+    """
+    scope = ctx.scope(block, "'block'")
+    require_scope(ctx, scope, loop)
+    require_pure(ctx, scope, block, "'block'")
+    analyzer = ctx.analyzer_at(loop)
+    analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
+    boxes = _provided(ctx, analyzer, scope, block, loop)
+    nest = build_nest(block, boxes, analyzer, preserve_unit_loops)
+    func = _moved(ctx, scope, block, loop, nest, index)
+    after = ctx.with_func(func)
+    require_still_legal(after, after.index.blocks[name_of(block)], "'loop'")
+    return Result(func)
+
+
+def _moved(ctx, scope, block, loop, nest, index):
+    """The function with the block's loops gone and `nest` under the loop, its inputs checked."""
+    producers, consumers = neighbours(ctx.index, scope, block)
+    without = ctx.with_func(ctx.index.rewrite({id(removable(ctx.index, block)): None}))
+    target = without.index.loops.get(loop.loop_var)
+    if target is None:
+        ctx.refuse("'loop'", f"loop {loop.loop_var.name} holds nothing but block {name_of(block)}",
+                   "choose a loop of another block", [loop])
+    position = place(without, target, producers, consumers, index, "'loop'")
+    func = insert(without, target, nest, position)
+    after = ctx.with_func(func)
+    require_inputs_ready(after, after.index.blocks[name_of(block)], "'loop'")
+    return func
+
+
+# ---------------------------------------------------------------- what a turn needs
+
+def _consumers_under(ctx, scope, block, loop):
+    name = name_of(block)
+    for region in block.block.writes:
+        if ctx.index.owner(region.buffer) is not scope:
+            ctx.refuse("'block'", f"block {name} writes the output {region.buffer.name}, which must be written in full",
+                       "only blocks whose results stay inside the function can be computed at a loop", [block])
+    consumers = neighbours(ctx.index, scope, block)[1]
+    if not consumers:
+        ctx.refuse("'block'", f"nothing reads what block {name} writes", "", [block])
+    for consumer in consumers:
+        if not ctx.index.is_below(consumer, loop):
+            ctx.refuse("'loop'", f"block {name_of(consumer)} reads from block {name} but is not under loop "
+                       f"{loop.loop_var.name}", "choose a loop around all consumers", [loop, consumer])
+        if ctx.index.order[id(consumer)] < ctx.index.order[id(block)]:
+            ctx.refuse("'block'", f"block {name_of(consumer)} reads {name} before it is written", "", [consumer, block])
+    return consumers
+
+
+def _needed(ctx, analyzer, buffer, consumers, loop):
+    """What the consumers read of a buffer in one turn of the loop: one Range per dimension."""
+    box = None
+    for consumer in consumers:
+        inner = ctx.index.loops_above(consumer)
+        inner = inner[next(i for i, outer in enumerate(inner) if outer is loop) + 1:]
+        relaxed = Relaxed(analyzer, inner)
+        box = union_box(box, touched_box(relaxed, consumer, buffer), buffer, relaxed.an)
+    return box or [Range(extent * 0, extent) for extent in buffer.shape]
+
+
+def _solve(boxes, index, need, analyzer):
+    """Enter in `boxes` what an iterator must run over so that `index` runs over the Range `need`, if that is plain."""
+    offset = 0
+    if isinstance(index, Add) and isinstance(index.b, IntImm):
+        index, offset = index.a, index.b.value
+    if not isinstance(index, Var):
+        return
+    need = Range(need.min - offset, need.extent)
+    boxes[index] = union_ranges(boxes[index], need, analyzer) if index in boxes else need
+
+
+# ---------------------------------------------------------------- what a turn provides
+
+def _provided(ctx, analyzer, scope, block, loop):
+    """{iterator: Range} that follow from what one turn of the loop writes; by the buffer that says most."""
+    best = None
+    for region in block.block.reads:
+        writers = [w for w in ctx.index.writers(region.buffer, scope) if ctx.index.is_below(w, loop)]
+        if not writers:
+            continue
+        box = None
+        for writer in writers:
+            inner = ctx.index.loops_above(writer)
+            inner = inner[next(i for i, outer in enumerate(inner) if outer is loop) + 1:]
+            relaxed = Relaxed(analyzer, inner)
+            box = union_box(box, touched_box(relaxed, writer, region.buffer, ("writes",)), region.buffer, relaxed.an)
+        boxes = _invert(region.region, box)
+        if best is None or len(boxes) > len(best):
+            best = boxes
+    if best is None:
+        ctx.refuse("'loop'", f"no producer of block {name_of(block)} is under loop {loop.loop_var.name}",
+                   "choose a loop around one of its producers", [loop, block])
+    return best
+
+
+def _invert(region, box):
+    """{iterator: Range} such that the point indices of a read region run over the box.
+
+    v alone gives v; the pair v // c and v % c gives v when all remainders are provided.
+    """
+    boxes = {}
+    quotients = {}
+    for dim, have in zip(region, box):
+        if not is_const_int(dim.extent, 1):
+            continue
+        index = dim.min
+        if isinstance(index, Var):
+            boxes[index] = have
+        elif isinstance(index, Add) and isinstance(index.b, IntImm) and isinstance(index.a, Var):
+            boxes[index.a] = Range(have.min - index.b, have.extent)
+        elif isinstance(index, (FloorDiv, FloorMod)) and isinstance(index.a, Var) and isinstance(index.b, IntImm):
+            quotients.setdefault((index.a, index.b.value), {})[type(index)] = have
+    for (var, c), parts in quotients.items():
+        rest = parts.get(FloorMod)
+        whole = rest is None or (is_const_int(rest.min, 0) and is_const_int(rest.extent, c))
+        if FloorDiv in parts and whole and var not in boxes:
+            high = parts[FloorDiv]
+            boxes[var] = Range(high.min * c, high.extent * c)
+    return boxes

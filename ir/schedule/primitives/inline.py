@@ -1,0 +1,243 @@
+"""compute_inline and reverse_compute_inline: blocks that disappear into their neighbours."""
+from __future__ import annotations
+
+from ...arith import Analyzer
+from ...expr import (EQ, Add, FloorDiv, FloorMod, IntImm, Mul, Var, binary, const, is_const_int, logical_and,
+                     substitute)
+from ...node import Mutator, structural_equal
+from ...tir.stmt import BufferStore
+from ..context import binding_of, name_of
+from ..dependence import require_still_legal, why_not_complete
+from ..nest import neighbours, removable
+from ..regions import only_clips
+from ..registry import BLOCK, Result, primitive
+from ..signature import domain_analyzer, loads_of, only_loads_and_stores, with_reads_of
+
+
+@primitive(None, block=BLOCK)
+def compute_inline(ctx, block):
+    """Put a block's expression where its result is read, and drop the block and its buffer.
+
+        A[i, j] = f(i, j);  B[i, j] = g(A[i, j + 1])
+    becomes
+        B[i, j] = g(f(i, j + 1))
+
+    Requires a complete block with one store to distinct iterators, into a buffer that is no output.
+    """
+    scope = ctx.scope(block, "'block'")
+    store = _single_store(ctx, scope, block, "'block'")
+    buffer, name = store.buffer, name_of(block)
+    if ctx.index.owner(buffer) is None:
+        ctx.refuse("'block'", f"block {name} writes the output {buffer.name}, which must stay",
+                   "inline its producers into it instead, or use reverse_compute_inline", [block])
+    _require_distinct_iterators(ctx, block, store)
+    consumers = neighbours(ctx.index, scope, block)[1]
+    if not consumers:
+        ctx.refuse("'block'", f"nothing reads {buffer.name}", "", [block])
+    _require_inputs_stay(ctx, scope, block)
+    changes = {id(removable(ctx.index, block)): None}
+    for consumer in consumers:
+        if not only_loads_and_stores(consumer.block, buffer):
+            ctx.refuse("'block'", f"block {name_of(consumer)}, which reads {buffer.name}, holds other blocks or matched "
+                       "buffers", "inline before they are made", [consumer])
+        changes[id(consumer)] = consumer.replace(block=_inlined(consumer.block, block.block, store))
+    return Result(ctx.index.rewrite(changes, release=[buffer]))
+
+
+@primitive(None, block=BLOCK)
+def reverse_compute_inline(ctx, block):
+    """Put a block into its only producer, which then writes what the block wrote.
+
+        A[i, j] = f(i, j);  B[j, i] = g(A[i, j])
+    becomes
+        B[j, i] = g(f(i, j))
+
+    Requires complete blocks, one producer whose result nobody else reads, and an index that tells which element of
+    the producer each instance reads: iterators alone, v // c with v % c, or v * c + w with w in [0, c).
+    """
+    scope = ctx.scope(block, "'block'")
+    store = _single_store(ctx, scope, block, "'block'")
+    producer = _only_producer(ctx, scope, block)
+    made = _single_store(ctx, scope, producer, "'block'")
+    _require_distinct_iterators(ctx, producer, made)
+    buffer = made.buffer
+    if ctx.index.owner(buffer) is None:
+        ctx.refuse("'block'", f"{buffer.name}, which block {name_of(producer)} writes, is an output", "", [producer])
+    others = [r for r in ctx.index.readers(buffer, scope) if r is not block]
+    if others:
+        ctx.refuse("'block'", f"block {name_of(others[0])} also reads {buffer.name}", "inline it first",
+                   [block, others[0]])
+    loads = loads_of(store.value, buffer)
+    if not loads or any(not structural_equal(x.indices, loads[0].indices) for x in loads):
+        ctx.refuse("'block'", f"block {name_of(block)} reads several elements of {buffer.name}",
+                   "each instance must read one", [block])
+    if not only_clips(ctx.analyzer_at(block), block):
+        ctx.refuse("'block'", f"block {name_of(block)} runs only where {block.predicate}", "inline it before it is tiled",
+                   [block])
+    domains = {iv.var: iv.dom for iv in producer.block.iter_vars}
+    values, condition = _inverse(ctx, block, loads[0].indices, made.indices, domains)
+    merged = _merged(producer, block, made, store, values, condition)
+    changes = {id(removable(ctx.index, block)): None, id(producer): merged}
+    func = ctx.index.rewrite(changes, release=[buffer])
+    after = ctx.with_func(func)
+    require_still_legal(after, after.index.blocks[name_of(producer)], "'block'")
+    return Result(func)
+
+
+# ---------------------------------------------------------------- checks
+
+def _single_store(ctx, scope, block, argument):
+    why = why_not_complete(ctx.index, scope, block)
+    if why:
+        ctx.refuse(argument, f"block {name_of(block)} is not complete: {why}",
+                   "only blocks whose elements are computed independently can be inlined", [block])
+    store = block.block.body
+    if not isinstance(store, BufferStore) or block.block.alloc_buffers or block.block.match_buffers:
+        ctx.refuse(argument, f"the body of block {name_of(block)} is not one store", "", [block])
+    return store
+
+
+def _require_distinct_iterators(ctx, block, store):
+    indices = store.indices
+    own = {iv.var for iv in block.block.iter_vars}
+    if not all(isinstance(i, Var) and i in own for i in indices) or len(set(map(id, indices))) != len(own):
+        ctx.refuse("'block'", f"block {name_of(block)} does not store at one distinct iterator per dimension: "
+                   f"{store.buffer.name}[{', '.join(map(str, indices))}]", "", [block])
+
+
+def _require_inputs_stay(ctx, scope, block):
+    """Refuse when an input of the block changes after the block, where a consumer would read it instead."""
+    first = ctx.index.order[id(block)]
+    for region in block.block.reads:
+        for writer in ctx.index.writers(region.buffer, scope):
+            if ctx.index.order[id(writer)] > first:
+                ctx.refuse("'block'", f"block {name_of(writer)} writes {region.buffer.name} after block "
+                           f"{name_of(block)} reads it", "", [block, writer])
+
+
+def _only_producer(ctx, scope, block):
+    producers = neighbours(ctx.index, scope, block)[0]
+    if len(producers) != 1:
+        names = ", ".join(name_of(p) for p in producers) or "none"
+        ctx.refuse("'block'", f"block {name_of(block)} has {len(producers)} producers ({names})",
+                   "it can be put into exactly one", [block, *producers])
+    return producers[0]
+
+
+# ---------------------------------------------------------------- rewriting
+
+def _inlined(consumer, producer, store):
+    """The consumer block with each load of the producer's buffer replaced by the producer's expression."""
+    analyzer = domain_analyzer(consumer)
+
+    class Inline(Mutator):
+        def visit_BufferLoad(self, load):
+            load = self.generic_visit(load)
+            if load.buffer is not store.buffer:
+                return load
+            return _simplified(analyzer, substitute(store.value, dict(zip(store.indices, load.indices))), load)
+
+    inline = Inline().visit
+    block = consumer.replace(init=inline(consumer.init), body=inline(consumer.body))
+    return with_reads_of(block, [r.buffer for r in producer.reads], store.buffer)
+
+
+def _simplified(analyzer, value, load):
+    """`value` with its indices simplified, when the load was not at plain variables."""
+    if all(isinstance(i, Var) for i in load.indices):
+        return value
+
+    class Simplify(Mutator):
+        def visit_BufferLoad(self, inner):
+            return inner.replace(indices=tuple(analyzer.simplify(i) for i in inner.indices))
+
+    return Simplify().visit(value)
+
+
+def _inverse(ctx, block, indices, targets, domains):
+    """({iterator of the block: expression of the producer's indices}, condition) for the element that it reads.
+
+    domains: {index variable of the producer: Range}. The condition keeps what some instance of the block reads.
+    """
+    own = {iv.var: iv.dom for iv in block.block.iter_vars}
+    values = _solve(own, indices, targets)
+    analyzer = domain_analyzer(block.block)
+    there = dict(zip(targets, indices))
+    for var, dom in own.items():
+        if var not in values and is_const_int(dom.extent, 1):
+            values[var] = dom.min
+        if var not in values or not analyzer.can_prove_equal(substitute(values[var], there), var):
+            ctx.refuse("'block'", f"the element that block {name_of(block)} reads does not tell its iterator {var.name}",
+                       "its index must be invertible", [block])
+    analyzer = Analyzer()
+    for var, dom in domains.items():
+        analyzer.bind(var, dom)
+    condition = const(True)
+    for var, dom in own.items():
+        value = values[var] = analyzer.simplify(values[var])
+        for part in (value >= dom.min, value < dom.min + dom.extent):
+            if not analyzer.can_prove(part):
+                condition = logical_and(condition, analyzer.simplify(part))
+    for index, target in zip(indices, targets):
+        back = substitute(index, values)
+        if not analyzer.can_prove_equal(back, target):
+            condition = logical_and(condition, analyzer.simplify(binary(EQ, back, target)))
+    return values, condition
+
+
+def _solve(domains, indices, targets):
+    """{iterator: expression} by pattern: v + c; v // c with v % c; sums v * c + w. What is missing is not known."""
+    values, parts = {}, {}
+    for index, target in zip(indices, targets):
+        if isinstance(index, (FloorDiv, FloorMod)) and isinstance(index.a, Var) and isinstance(index.b, IntImm):
+            parts.setdefault((index.a, index.b.value), {})[type(index)] = target
+            continue
+        terms, offset = _linear(index)
+        if terms is None or not terms:
+            continue
+        terms.sort(key=lambda t: -t[1])
+        rest = target - offset
+        for i, (var, step) in enumerate(terms):
+            value = rest // step
+            values.setdefault(var, value if i == 0 else value % (terms[i - 1][1] // step))
+    for (var, c), found in parts.items():
+        if len(found) == 2:
+            values.setdefault(var, found[FloorDiv] * c + found[FloorMod])
+    return values
+
+
+def _linear(index):
+    """([(Var, positive coefficient)], constant) of a sum of scaled variables; (None, 0) for anything else."""
+    if isinstance(index, IntImm):
+        return [], index.value
+    if isinstance(index, Var):
+        return [(index, 1)], 0
+    if isinstance(index, Mul) and isinstance(index.a, Var) and isinstance(index.b, IntImm) and index.b.value > 0:
+        return [(index.a, index.b.value)], 0
+    if isinstance(index, Add):
+        (left, c), (right, d) = _linear(index.a), _linear(index.b)
+        if left is not None and right is not None:
+            return left + right, c + d
+    return None, 0
+
+
+def _merged(producer, block, made, store, values, condition):
+    """The producer's realize, writing what the block wrote."""
+    class Join(Mutator):
+        def visit_Var(self, v):
+            return values.get(v, v)
+
+        def visit_BufferLoad(self, load):
+            return made.value if load.buffer is made.buffer else self.generic_visit(load)
+
+    join = Join().visit
+    body = BufferStore(store.buffer, join(store.value), join(store.indices))
+    inner = producer.block
+    reads = list(inner.reads)
+    known = {id(r.buffer) for r in reads}
+    reads += [join(r) for r in block.block.reads if r.buffer is not made.buffer and id(r.buffer) not in known]
+    new = inner.replace(reads=tuple(reads), writes=join(block.block.writes), body=body)
+    again = [r.buffer for r in block.block.reads if id(r.buffer) in known]
+    new = with_reads_of(new, again, made.buffer) if again else new
+    predicate = logical_and(producer.predicate, substitute(condition, binding_of(producer)))
+    return producer.replace(predicate=predicate, block=new)

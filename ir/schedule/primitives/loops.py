@@ -1,0 +1,143 @@
+"""split and fuse: the same iterations in the same order, counted by other loops."""
+from __future__ import annotations
+
+from ...expr import Range, Var, cast, const, logical_and, substitute
+from ...tir.stmt import BlockRealize, For, SeqStmt
+from ..context import is_true
+from ..dependence import uses
+from ..registry import BOOL, FACTORS, LOOP, LOOPS, Result, primitive
+
+
+@primitive(LOOPS, loop=LOOP, factors=FACTORS, preserve_unit_iters=BOOL)
+def split(ctx, loop, factors, preserve_unit_iters=True):
+    """Replace a loop by nested loops whose extents are `factors`; one factor may be None and is inferred.
+
+        for i in range(n): S(i)
+    becomes, with factors [None, 16],
+        for i_0, i_1 in grid(ceildiv(n, 16), 16): S(i_0 * 16 + i_1) where i_0 * 16 + i_1 < n
+
+    The condition is left out when it always holds. preserve_unit_iters=False drops loops of one turn from bindings
+    (the loops stay). Requires factors whose product reaches the extent, and a loop without annotations.
+    """
+    _require_plain(ctx, loop, "'loop'")
+    analyzer = ctx.analyzer_at(loop)
+    extents = _extents(ctx, analyzer, loop, factors)
+    name, dtype = loop.loop_var.name, loop.loop_var.dtype
+    variables = [Var(f"{name}_{i}", dtype) for i in range(len(extents))]
+    index, step = const(0, dtype), const(1, dtype)
+    for var, extent in zip(reversed(variables), reversed(extents)):
+        if preserve_unit_iters or getattr(extent, "value", None) != 1:
+            index = var * step + index
+        step = step * extent
+        analyzer.bind(var, Range(const(0, dtype), extent))
+    index = analyzer.simplify(index)
+    condition = None if analyzer.can_prove_less_equal(step, loop.extent) else index < loop.extent
+    body = _Rebind({loop.loop_var: _shifted(loop, index)}, analyzer, condition, ctx, loop).stmt(loop.body)
+    for var, extent in reversed(list(zip(variables, extents))):
+        body = For(var, const(0, dtype), extent, "serial", body)
+    return Result(ctx.index.rewrite({id(loop): body}), tuple(variables))
+
+
+@primitive(LOOP, loops=LOOPS, preserve_unit_iters=BOOL)
+def fuse(ctx, *loops, preserve_unit_iters=True):
+    """Replace directly nested loops by one that counts through them.
+
+        for i, j in grid(n, m): S(i, j)
+    becomes
+        for i_j_fused in range(n * m): S(i_j_fused // m, i_j_fused % m)
+
+    Requires that each loop holds only the next one and that no extent depends on a fused loop.
+    """
+    _require_nested(ctx, loops)
+    dtype = max((loop.loop_var.dtype for loop in loops), key=lambda t: t.bits)
+    total = const(1, dtype)
+    for loop in loops:
+        total = total * cast(loop.extent, dtype)
+    analyzer = ctx.analyzer_at(loops[0])
+    total = analyzer.simplify(total)
+    fused = Var("_".join(loop.loop_var.name for loop in loops) + "_fused", dtype)
+    analyzer.bind(fused, Range(const(0, dtype), total))
+    mapping, rest = {}, fused
+    for loop in reversed(loops[1:]):
+        extent = cast(loop.extent, dtype)
+        mapping[loop.loop_var] = _shifted(loop, cast(analyzer.simplify(rest % extent), loop.loop_var.dtype))
+        rest = rest // extent
+    mapping[loops[0].loop_var] = _shifted(loops[0], cast(analyzer.simplify(rest), loops[0].loop_var.dtype))
+    body = _Rebind(mapping, analyzer, None, ctx, loops[0]).stmt(loops[-1].body)
+    new = For(fused, const(0, dtype), total, "serial", body)
+    return Result(ctx.index.rewrite({id(loops[0]): new}), (fused,))
+
+
+def _shifted(loop, index):
+    return index if getattr(loop.min, "value", None) == 0 else loop.min + index
+
+
+def _require_plain(ctx, loop, argument):
+    if loop.thread_binding is not None or loop.annotations:
+        what = "a thread binding" if loop.thread_binding is not None else f"annotations {sorted(loop.annotations)}"
+        ctx.refuse(argument, f"loop {loop.loop_var.name} has {what}, which would be lost",
+                   "split or fuse first, then annotate", [loop])
+
+
+def _extents(ctx, analyzer, loop, factors):
+    """The new extents as expressions, the None one inferred."""
+    dtype, name = loop.loop_var.dtype, loop.loop_var.name
+    if not factors:
+        ctx.refuse("'factors'", "is empty", "give one factor per new loop", [loop])
+    if sum(f is None for f in factors) > 1:
+        ctx.refuse("'factors'", f"{list(factors)} has more than one None", "at most one factor can be inferred", [loop])
+    if any(f is not None and f <= 0 for f in factors):
+        ctx.refuse("'factors'", f"{list(factors)} has a factor that is not positive", "", [loop])
+    product = 1
+    for f in factors:
+        product *= f or 1
+    if None in factors:
+        inferred = analyzer.simplify((loop.extent + (product - 1)) // product)
+        return [inferred if f is None else const(f, dtype) for f in factors]
+    if not analyzer.can_prove_less_equal(loop.extent, product):
+        ctx.refuse("'factors'", f"the product of {list(factors)} is {product}, not proved to reach the extent "
+                   f"{loop.extent} of loop {name}", "use None for one of them", [loop])
+    return [const(f, dtype) for f in factors]
+
+
+def _require_nested(ctx, loops):
+    if not loops:
+        ctx.refuse("'loops'", "no loop is given", "give the loops to fuse, outermost first")
+    variables = {loop.loop_var for loop in loops}
+    for outer, inner in zip(loops, loops[1:]):
+        if outer.body is not inner:
+            ctx.refuse("'loops'", f"loop {inner.loop_var.name} is not the only statement directly inside loop "
+                       f"{outer.loop_var.name}", "give a chain of nested loops, outermost first", [outer, inner])
+    for loop in loops:
+        _require_plain(ctx, loop, "'loops'")
+        if uses(loop.extent, variables) or uses(loop.min, variables):
+            ctx.refuse("'loops'", f"the range of loop {loop.loop_var.name} depends on a loop it would be fused with",
+                       "fuse only loops with independent ranges", [loop])
+
+
+class _Rebind:
+    """Rewrites what is below a replaced loop: extents, bindings and predicates; block bodies see none of it."""
+
+    def __init__(self, mapping, analyzer, condition, ctx, loop):
+        self.mapping, self.variables = mapping, set(mapping)
+        self.analyzer, self.condition, self.ctx, self.loop = analyzer, condition, ctx, loop
+
+    def expr(self, e):
+        return self.analyzer.simplify(substitute(e, self.mapping)) if uses(e, self.variables) else e
+
+    def stmt(self, s):
+        if isinstance(s, For):
+            low, extent = self.expr(s.min), self.expr(s.extent)
+            self.analyzer.bind(s.loop_var, Range(low, extent))
+            return s.replace(min=low, extent=extent, body=self.stmt(s.body))
+        if isinstance(s, SeqStmt):
+            return s.replace(seq=tuple(map(self.stmt, s.seq)))
+        if isinstance(s, BlockRealize):
+            predicate = self.expr(s.predicate)
+            if self.condition is not None:
+                predicate = self.condition if is_true(predicate) else logical_and(predicate, self.condition)
+            return s.replace(iter_values=tuple(map(self.expr, s.iter_values)), predicate=predicate)
+        if self.condition is not None:
+            self.ctx.refuse("'factors'", f"they do not divide the extent of loop {self.loop.loop_var.name}, which holds "
+                            f"a {type(s).__name__} outside any block", "choose factors that divide it", [self.loop])
+        return substitute(s, self.mapping)

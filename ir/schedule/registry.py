@@ -1,0 +1,179 @@
+"""The table of primitives and the one decorator that puts them there.
+
+A primitive is a pure function (context, arguments) -> Result: check, rewrite, handles. The decorator's `apply`
+validates the arguments by kind, resolves handles to the statements they stand for, runs the primitive, and records
+a Step. It catches nothing: a refusal leaves the schedule as it was.
+"""
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, field
+from typing import Callable
+
+from ..module import Node
+from ..tir.buffer import Buffer
+from .errors import ScheduleError
+from .trace import BlockRV, LoopRV, RV, Step
+
+PRIMITIVES: dict[str, "Primitive"] = {}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a primitive gives back: the new function, the blocks (names) and loops (Vars) it made or found.
+
+    renamed: {old block name: new}, which handles follow.
+    """
+
+    func: object
+    outputs: tuple = ()
+    renamed: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of argument: what to call it, and check(value) -> the value in trace form, or raise TypeError."""
+
+    words: str
+    check: Callable
+    resolve: Callable = None  # resolve(context, value) -> what the primitive gets; default the value
+
+
+def _of_type(*types):
+    def check(value):
+        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+            raise TypeError
+        return value
+    return check
+
+
+def _handle(rv_type, others=()):
+    return _of_type(rv_type, *others)
+
+
+def _list_of(check):
+    def check_list(value):
+        if not isinstance(value, (list, tuple)):
+            raise TypeError
+        return tuple(check(v) for v in value)
+    return check_list
+
+
+def _optional(check):
+    return lambda value: None if value is None else check(value)
+
+
+def _factor(value):
+    return _optional(_of_type(int))(int(value) if hasattr(value, "__index__") and not isinstance(value, bool) else value)
+
+
+def _resolve_each(ctx, values):
+    return tuple(ctx.resolve(v) for v in values)
+
+
+def _buffer_choice(value):
+    """A position in the signature, or the name of the buffer."""
+    return value.name if isinstance(value, Buffer) else _of_type(int, str)(value)
+
+
+def _annotation(value):
+    if isinstance(value, (list, tuple)):
+        return tuple(_annotation(v) for v in value)
+    return _of_type(str, int, float, bool, Node, type(None))(value)
+
+
+LOOP = Kind("a loop (LoopRV)", _handle(LoopRV), lambda ctx, v: ctx.resolve(v))
+LOOPS = Kind("loops (LoopRV)", _list_of(_handle(LoopRV)), _resolve_each)
+BLOCK = Kind("a block (BlockRV or name)", _handle(BlockRV), lambda ctx, v: ctx.resolve(v))
+BLOCKS = Kind("a list of blocks (BlockRV or name)", _optional(_list_of(_handle(BlockRV))),
+              lambda ctx, v: None if v is None else _resolve_each(ctx, v))
+PLACE = Kind("a block or a loop", _handle(RV), lambda ctx, v: ctx.resolve(v))
+FACTORS = Kind("a list of ints with at most one None", _list_of(_factor))
+INT = Kind("an int", _of_type(int))
+BOOL = Kind("a bool", _of_type(bool))
+STR = Kind("a string", _of_type(str))
+NAME = Kind("a string or None", _optional(_of_type(str)))
+BUFFER = Kind("a position in the block's signature or a buffer's name", _buffer_choice)
+VALUE = Kind("a string, number, node or list of these", _annotation)
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """One row of the table. output: None, LOOP, LOOPS, BLOCK or BLOCKS."""
+
+    name: str
+    run: Callable
+    output: Kind
+    kinds: dict
+    signature: inspect.Signature
+    variadic: str
+
+    def apply(self, schedule, values):
+        """Apply to `schedule` with {argument: value}; returns the handles."""
+        traced = {}
+        for name, kind in self.kinds.items():
+            traced[name] = self._check(schedule, name, kind, values[name])
+        ctx = schedule.context(self.name, traced)
+        resolved = {n: k.resolve(ctx, traced[n]) if k.resolve else traced[n] for n, k in self.kinds.items()}
+        several = resolved.pop(self.variadic, ())
+        result = self.run(ctx, *several, **resolved)
+        return self._record(schedule, ctx, traced, result)
+
+    def _check(self, schedule, name, kind, value):
+        if kind in (BLOCK, BLOCKS):
+            value = _blocks_by_name(schedule, value)
+        try:
+            return kind.check(value)
+        except TypeError:
+            shown = type(value).__name__ if isinstance(value, RV) else repr(value)
+        raise ScheduleError(self.name, f"'{name}'", f"must be {kind.words}, not {shown}", level="fast")
+
+    def _record(self, schedule, ctx, traced, result):
+        handle = LoopRV if self.output in (LOOP, LOOPS) else BlockRV
+        handles = tuple(handle() for _ in result.outputs)
+        listed = self.output in (LOOPS, BLOCKS)
+        if "func_name" in traced:
+            traced["func_name"] = ctx.func_name
+        step = Step(self.name, tuple(traced.items()), handles, listed, self.variadic)
+        schedule.commit(ctx.func_name, result, handles, step)
+        if listed:
+            return list(handles)
+        return handles[0] if handles else None
+
+
+def _blocks_by_name(schedule, value):
+    if isinstance(value, str):
+        return schedule.get_block(value)
+    if isinstance(value, (list, tuple)):
+        return tuple(_blocks_by_name(schedule, v) for v in value)
+    return value
+
+
+def primitive(output, **kinds):
+    """Decorator: register a primitive. `kinds` gives the kind of each argument; the first parameter is the context."""
+    def register(function):
+        params = list(inspect.signature(function).parameters.values())[1:]
+        names = [p.name for p in params]
+        if set(names) != set(kinds):
+            raise TypeError(f"{function.__name__}: kinds are declared for {sorted(kinds)}, parameters are {names}")
+        variadic = next((p.name for p in params if p.kind is p.VAR_POSITIONAL), "")
+        PRIMITIVES[function.__name__] = Primitive(
+            function.__name__, function, output, {n: kinds[n] for n in names}, inspect.Signature(params), variadic)
+        return function
+    return register
+
+
+def method_of(primitive_):
+    """The Schedule method that applies a primitive, with its signature and documentation."""
+    signature = primitive_.signature
+
+    def method(self, *args, **kwargs):
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return primitive_.apply(self, bound.arguments)
+
+    self_param = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    method.__signature__ = inspect.Signature([self_param, *signature.parameters.values()])
+    method.__name__ = method.__qualname__ = primitive_.name
+    method.__doc__ = primitive_.run.__doc__
+    return method

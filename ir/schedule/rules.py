@@ -1,0 +1,321 @@
+"""Default schedules: for each PrimFunc the first rule that fits, as a trace of primitives.
+
+A rule looks at blocks, not at operators: a reduction over packed operands gets a register tile, other reductions are
+computed where their result is needed, the rest is inlined, fused and spread over threads.
+"""
+from __future__ import annotations
+
+from ..expr import IntImm
+from ..node import collect
+from ..tir.stmt import Block, BufferLoad, BufferStore, For
+from ..expr import Call
+from . import tiles
+from .cpu import CpuModel
+from .errors import ScheduleError
+from .schedule import Schedule
+
+# Stages whose name ends so are reductions over operands packed for one vector per step.
+PACKED = "_packed"
+# Functions worth computing once rather than inlining into several consumers.
+EXPENSIVE = {"tir.exp", "tir.log", "tir.tanh", "tir.erf", "tir.sigmoid", "tir.pow", "tir.sqrt"}
+PARALLEL_MIN_WORK = 4096
+
+
+def schedule_by_rule(func, cpu: CpuModel):
+    """A Schedule of `func` for `cpu`; its `.func` is the result and its `.trace` says how."""
+    for rule in (register_tile, row_reduction, elementwise):
+        sch = Schedule(func, error_render_level="fast")
+        if rule(sch, cpu):
+            return sch
+    return Schedule(func)
+
+
+# ---------------------------------------------------------------- register tiles
+
+def register_tile(sch, cpu):
+    """A dense convolution or product: accumulators of a tile live in registers over the whole reduction.
+
+        for tile (parallel):  acc = 0;  for k: for points: for vectors: acc += broadcast(a) * packed;  epilogue(acc)
+    """
+    if cpu.lanes == 1:
+        return False
+    anchor = _find(sch, lambda b: b.name_hint.endswith(PACKED) or _plain_product(b, cpu))
+    if anchor is None:
+        return False
+    _inline_all(sch, keep={anchor})
+    outputs = sch.get_output_blocks("root")
+    if len(outputs) != 1:
+        return False
+    epilogue = outputs[0]
+    if sch.get(epilogue).name_hint == anchor:
+        sch.cache_write(sch.get_block(anchor), 0, "local")
+        epilogue = sch.get_output_blocks("root")[0]
+    if anchor.startswith("conv2d"):
+        _tile_convolution(sch, cpu, anchor, epilogue)
+    else:
+        _tile_product(sch, cpu, anchor, epilogue)
+    return True
+
+
+def _tile_convolution(sch, cpu, anchor, epilogue):
+    n, c, y, x = sch.get_loops(epilogue)
+    extents = [_extent(sch, loop) for loop in (c, y, x)]
+    tile = tiles.choose(-(-extents[0] // cpu.lanes), extents[1], extents[2], cpu.registers)
+    co, ci, cl = sch.split(c, [None, tile.vectors, cpu.lanes])
+    yo, yi = sch.split(y, [None, tile.rows])
+    xo, xi = sch.split(x, [None, tile.columns])
+    sch.reorder(n, co, yo, xo, ci, cl, yi, xi)
+    conv = sch.get_block(anchor)
+    sch.compute_at(conv, xo, preserve_unit_loops=True)
+    sch.set_scope(conv, 0, "local")
+    copy = sch.cache_read(epilogue, _read_index(sch, epilogue, anchor), "local")
+    sch.compute_at(copy, xo, preserve_unit_loops=True)
+    _, oo, ty, tx, oi = sch.get_loops(copy)[-5:]
+    for loop in (oo, ty, tx):
+        sch.unroll(loop)
+    sch.vectorize(oi)
+    nn, oo, ty, tx, oi, ic, kh, kw = sch.get_loops(conv)[-8:]
+    sch.reorder(ic, kh, kw, nn, ty, tx, oo, oi)
+    for loop in (ty, tx, oo):
+        sch.unroll(loop)
+    sch.vectorize(oi)
+    sch.decompose_reduction(conv, ic)
+    if cpu.parallel:
+        sch.parallel(sch.fuse(n, co, yo))
+
+
+def _tile_product(sch, cpu, anchor, epilogue):
+    *batch, m, n = sch.get_loops(epilogue)
+    rows, columns = _extent(sch, m), _extent(sch, n)
+    tile = tiles.choose(-(-columns // cpu.lanes), rows, 1, cpu.registers)
+    no, nv, nl = sch.split(n, [None, tile.vectors, cpu.lanes])
+    mo, mi = sch.split(m, [None, tile.rows])
+    sch.reorder(*batch, no, mo, mi, nv, nl)
+    product = sch.get_block(anchor)
+    sch.compute_at(product, mo, preserve_unit_loops=True)
+    sch.set_scope(product, 0, "local")
+    packed = anchor.endswith(PACKED)
+    loops = sch.get_loops(product)
+    k = loops[-1]
+    if packed:
+        tm, tv, tl = loops[-4:-1]
+    else:
+        tm, tn = loops[-3:-1]
+        tv, tl = sch.split(tn, [None, cpu.lanes])
+    sch.reorder(k, tm, tv, tl)
+    for loop in (tm, tv, mi, nv):
+        sch.unroll(loop)
+    sch.vectorize(tl)
+    sch.vectorize(nl)
+    sch.decompose_reduction(product, k)
+    if cpu.parallel:
+        sch.parallel(sch.fuse(*batch, no))
+
+
+def _plain_product(block, cpu):
+    """A product whose second operand is an activation: row-major and wide enough for vectors."""
+    if block.name_hint != "matmul" or block.init is None:
+        return False
+    spatial = [iv for iv in block.iter_vars if iv.iter_type == "spatial"]
+    columns = spatial[-1].dom.extent
+    return len(spatial) >= 2 and isinstance(columns, IntImm) and columns.value >= cpu.lanes
+
+
+# ---------------------------------------------------------------- other reductions
+
+def row_reduction(sch, cpu):
+    """Reductions are computed inside the loops of the output block that they share; the outer ones run in parallel.
+
+    Window reductions (pooling, depthwise convolution) keep a row of accumulators, so that the loop over the row is the
+    innermost and vectorizes; others (softmax, means) finish per element of the shared loops.
+    """
+    if _find(sch, lambda b: b.init is not None) is None:
+        return False
+    _inline_all(sch, keep=set())
+    outputs = sch.get_output_blocks("root")
+    if len(outputs) != 1:
+        return _parallel_roots(sch, cpu)
+    output = outputs[0]
+    if sch.get(output).init is not None:
+        sch.cache_write(output, 0, "local")
+        output = sch.get_output_blocks("root")[0]
+    window = _window(sch, output)
+    shared = _shared_loops(sch, output)
+    if window and shared:
+        shared = shared[:-1]
+    if not shared:
+        return _parallel_roots(sch, cpu)
+    at = shared[-1]
+    for name in reversed(_other_blocks(sch, output)):
+        block = sch.get_block(name)
+        sch.compute_at(block, at, preserve_unit_loops=True)
+        sch.set_scope(block, 0, "local")
+        if window and sch.get(block).init is not None:
+            _row_innermost(sch, block, len(shared))
+    _parallel_outer(sch, cpu, shared[:-1] if window and len(shared) > 1 else shared)
+    return True
+
+
+def _window(sch, output):
+    """The function is one reduction over constant windows of its last dimension."""
+    reductions = [b for b in map(sch.get_block, _other_blocks(sch, output)) if sch.get(b).init is not None]
+    if len(reductions) != 1:
+        return False
+    block = sch.get(reductions[0])
+    extents = [iv.dom.extent for iv in block.iter_vars if iv.iter_type == "reduce"]
+    spatial = [iv.dom.extent for iv in block.iter_vars if iv.iter_type == "spatial"]
+    return (len(spatial) == len(sch.get_loops(output)) and len(extents) >= 1
+            and all(isinstance(e, IntImm) for e in extents[-2:] + spatial[-1:]) and spatial[-1].value > 1
+            and not _reads_reduced_last(block))
+
+
+def _reads_reduced_last(block):
+    """The reduction runs along the innermost dimension of what it reads alone (a mean over rows, say)."""
+    last_spatial = [iv.var for iv in block.iter_vars if iv.iter_type == "spatial"][-1]
+    for load in collect(block.body, BufferLoad):
+        if any(load.buffer is w.buffer for w in block.writes):
+            continue
+        if any(v is last_spatial for v in collect(load.indices[-1], type(last_spatial))):
+            return False
+    return True
+
+
+def _row_innermost(sch, block, depth):
+    """Loops of a window reduction below the shared ones: window first, row last; the init has its own loop."""
+    loops = sch.get_loops(block)[depth:]
+    iters = [iv.iter_type for iv in sch.get(block).iter_vars]
+    spatial = [loop for loop, kind in zip(loops[-len(iters):], iters) if kind == "spatial"]
+    reduce = [loop for loop, kind in zip(loops[-len(iters):], iters) if kind == "reduce"]
+    sch.reorder(*reduce, *spatial)
+    sch.decompose_reduction(block, reduce[0])
+
+
+def _shared_loops(sch, output):
+    """The output block's leading loops under which every producer can be computed once per iteration without repeating
+    work: those whose variables index all the intermediate buffers."""
+    block = sch.get(output)
+    loops = sch.get_loops(output)
+    shared = len(loops)
+    written = {id(b.writes[0].buffer) for b in map(sch.get, map(sch.get_block, _other_blocks(sch, output)))}
+    variables = [iv.var for iv in block.iter_vars]
+    for load in collect(block.body, BufferLoad):
+        if id(load.buffer) in written:
+            used = {id(v) for i in load.indices for v in collect(i, type(variables[0]))}
+            while shared and not all(id(v) in used for v in variables[:shared]):
+                shared -= 1
+    return loops[:shared]
+
+
+
+
+# ---------------------------------------------------------------- elementwise
+
+def elementwise(sch, cpu):
+    """Everything inlined into the output block, whose outer loops are fused and run in parallel."""
+    _inline_all(sch, keep=set())
+    return _parallel_roots(sch, cpu)
+
+
+def _parallel_roots(sch, cpu):
+    for block in sch.get_child_blocks(sch.get_block("root")):
+        loops = _outer_spatial(sch, block)
+        _parallel_outer(sch, cpu, loops[:-1] if len(loops) > 1 else loops)
+    return True
+
+
+def _parallel_outer(sch, cpu, loops):
+    """Fuse leading loops until there is enough to share, and run them in parallel."""
+    if not cpu.parallel or not loops:
+        return
+    chosen, count = [], 1
+    for loop in loops:
+        chosen.append(loop)
+        extent = sch.get(loop).extent
+        count = count * extent.value if isinstance(extent, IntImm) else PARALLEL_MIN_WORK
+        if count >= 64:
+            break
+    if _work(sch.get(chosen[0])) >= PARALLEL_MIN_WORK:
+        try:
+            sch.parallel(sch.fuse(*chosen) if len(chosen) > 1 else chosen[0])
+        except ScheduleError:
+            pass  # a loop that carries a dependence stays serial
+
+
+def _work(loop):
+    """About how many innermost iterations a loop runs; symbolic extents count as many."""
+    total = 0
+    own = loop.extent.value if isinstance(loop.extent, IntImm) else PARALLEL_MIN_WORK
+    inner = [_work(f) for f in _child_loops(loop.body)]
+    total = sum(inner) if inner else 1
+    return own * total
+
+
+def _child_loops(stmt):
+    found = []
+
+    def walk(s):
+        if isinstance(s, For):
+            found.append(s)
+            return
+        from ..node import children
+        for c in children(s):
+            if not isinstance(c, (BufferStore, BufferLoad)):
+                walk(c)
+
+    walk(stmt)
+    return found
+
+
+# ---------------------------------------------------------------- looking at blocks
+
+def _blocks(sch):
+    return [b for b in collect(sch.func.body, Block) if b.name_hint != "root"]
+
+
+def _find(sch, wanted):
+    """The name of the first block for which wanted(block), else None."""
+    return next((b.name_hint for b in _blocks(sch) if wanted(b)), None)
+
+
+def _other_blocks(sch, output):
+    name = sch.get(output).name_hint
+    return [b.name_hint for b in _blocks(sch) if b.name_hint != name]
+
+
+def _inline_all(sch, keep):
+    """Inline every elementwise stage but the outputs, those in `keep` and costly ones with several consumers."""
+    outputs = {sch.get(b).name_hint for b in sch.get_output_blocks("root")}
+    for block in _blocks(sch):
+        name = block.name_hint
+        if name in keep or name in outputs or block.init is not None:
+            continue
+        rv = sch.get_block(name)
+        costly = any(c.op in EXPENSIVE for c in collect(block.body, Call))
+        if costly and len(sch.get_consumers(rv)) > 1:
+            continue
+        try:
+            sch.compute_inline(rv)
+        except ScheduleError:
+            continue  # it is not a plain elementwise stage: left as it is
+
+
+def _outer_spatial(sch, block):
+    """The leading loops of a block that only spatial iteration variables use."""
+    spatial = []
+    realized = sch.get(block)
+    for loop, iv in zip(sch.get_loops(block), realized.iter_vars):
+        if iv.iter_type != "spatial":
+            break
+        spatial.append(loop)
+    return spatial
+
+
+def _extent(sch, loop):
+    extent = sch.get(loop).extent
+    return extent.value if isinstance(extent, IntImm) else 1 << 20
+
+
+def _read_index(sch, block, producer):
+    """Which of the block's reads is the producer's result."""
+    buffer = sch.get(sch.get_block(producer)).writes[0].buffer
+    return next(n for n, r in enumerate(sch.get(block).reads) if r.buffer is buffer)

@@ -1,0 +1,140 @@
+"""Schedule: a program, and primitives that rewrite it one legal step at a time. Names follow tvm.tir.Schedule."""
+from __future__ import annotations
+
+import random
+
+from ..module import IRModule
+from ..tir.function import PrimFunc
+from ..tir.verifier import verify
+from . import primitives  # noqa: F401  (fills the table)
+from .context import Context
+from .errors import RENDER_LEVELS, ScheduleError
+from .index import Index
+from .registry import PRIMITIVES, method_of
+from .trace import BlockRV, RV, Trace
+
+DEBUG_MASKS = ("none", "all")
+
+
+class Schedule:
+    """A working copy of a module or PrimFunc under transformation.
+
+    mod: an IRModule or a PrimFunc (then the module's function "main"). seed: of `rng`, for steps that sample.
+    debug_mask: "all" verifies the function after every primitive. error_render_level: how a ScheduleError prints,
+    "detail" (with the program), "fast" (one line) or "none".
+
+    The methods that schedule come from the table of primitives; each one checks that it is legal, or raises
+    ScheduleError and changes nothing.
+    """
+
+    def __init__(self, mod, *, seed=None, debug_mask="none", error_render_level="detail"):
+        if isinstance(mod, PrimFunc):
+            mod = IRModule({"main": mod})
+        if not isinstance(mod, IRModule):
+            raise TypeError(f"Schedule takes an IRModule or a PrimFunc, not a {type(mod).__name__}")
+        for what, value, known in (("debug_mask", debug_mask, DEBUG_MASKS),
+                                   ("error_render_level", error_render_level, RENDER_LEVELS)):
+            if value not in known:
+                raise ValueError(f"{what} is {value!r}; known: {', '.join(known)}")
+        self.mod, self.trace = mod, Trace()
+        self.debug_mask, self.error_render_level = debug_mask, error_render_level
+        self.seed, self.rng = seed, random.Random(seed)
+        self._indices = {}  # function name -> Index of the current function
+        self._symbols = {}  # handle -> (function name, block name or loop Var)
+        names = [n for n, f in mod.functions.items() if isinstance(f, PrimFunc)]
+        self._working = "main" if "main" in names else names[0] if names else None
+
+    # ------------------------------------------------------------ the program
+
+    @property
+    def func(self):
+        """The working function."""
+        return self._index(self._working).func
+
+    def work_on(self, func_name):
+        """Make `func_name` the function in which get_block looks by default."""
+        self._index(func_name)
+        self._working = func_name
+
+    def get(self, rv):
+        """The Block or For that a handle stands for now."""
+        func_name, _ = self._place(rv)
+        found = self.statement(rv, self._context("get", func_name))
+        return found.block if isinstance(rv, BlockRV) else found
+
+    def copy(self):
+        """An independent schedule in the same state; handles work on both."""
+        other = Schedule(self.mod, seed=self.seed, debug_mask=self.debug_mask,
+                         error_render_level=self.error_render_level)
+        other.rng.setstate(self.rng.getstate())
+        other.trace, other._working = self.trace.copy(), self._working
+        other._indices, other._symbols = dict(self._indices), dict(self._symbols)
+        return other
+
+    def show(self):
+        """Print the program and the trace."""
+        print(f"{self.mod.script()}\n\n# trace\n{self.trace}")
+
+    def apply(self, name, args):
+        """Apply the primitive `name` with {argument: value}: what a trace replays."""
+        if name not in PRIMITIVES:
+            raise ScheduleError(name, "", "there is no such primitive", f"known: {', '.join(PRIMITIVES)}")
+        return PRIMITIVES[name].apply(self, args)
+
+    # ------------------------------------------------------------ for the registry
+
+    def context(self, primitive, args):
+        """The Context for one application: of the function that its handles are in."""
+        handles = [h for value in args.values() for h in (value if isinstance(value, tuple) else (value,))
+                   if isinstance(h, RV)]
+        names = list(dict.fromkeys(self._place(h)[0] for h in handles))
+        if len(names) > 1:
+            raise ScheduleError(primitive, "", f"the handles are of different functions: {', '.join(names)}")
+        return self._context(primitive, names[0] if names else args.get("func_name") or self._working)
+
+    def _context(self, primitive, func_name):
+        return Context(self, primitive, func_name, self._index(func_name))
+
+    def statement(self, rv, ctx):
+        """The BlockRealize or For of a handle; refuses when it is gone."""
+        _, key = self._place(rv)
+        table, what = (ctx.index.blocks, "block") if isinstance(rv, BlockRV) else (ctx.index.loops, "loop")
+        if key not in table:
+            name = key if isinstance(key, str) else key.name
+            ctx.refuse("", f"the handle is of {what} {name}, which an earlier primitive has removed",
+                       f"get the {what} again with get_{what}{'' if what == 'block' else 's'}")
+        return table[key]
+
+    def commit(self, func_name, result, handles, step):
+        """Take over a primitive's result."""
+        if result.func is not self._indices[func_name].func:
+            if self.debug_mask == "all":
+                verify(result.func)
+            self.mod = self.mod.with_function(func_name, result.func)
+            self._indices[func_name] = Index(result.func)
+        if result.renamed:
+            for rv, (where, key) in self._symbols.items():
+                if where == func_name and isinstance(key, str):
+                    self._symbols[rv] = where, result.renamed.get(key, key)
+        for handle, key in zip(handles, result.outputs):
+            self._symbols[handle] = func_name, key
+        self.trace.append(step)
+
+    def _place(self, rv):
+        if rv not in self._symbols:
+            raise ScheduleError("get", "", "the handle is of another schedule")
+        return self._symbols[rv]
+
+    def _index(self, func_name):
+        if func_name not in self._indices:
+            func = self.mod.functions.get(func_name)
+            if not isinstance(func, PrimFunc):
+                found = [n for n, f in self.mod.functions.items() if isinstance(f, PrimFunc)]
+                raise ScheduleError("work_on", "'func_name'", f"{func_name!r} is no PrimFunc of the module",
+                                    f"it has {', '.join(found) or 'none'}")
+            self._indices[func_name] = Index(verify(func))
+        return self._indices[func_name]
+
+
+for _primitive in PRIMITIVES.values():
+    setattr(Schedule, _primitive.name, method_of(_primitive))

@@ -1,0 +1,42 @@
+"""Register tiles: how many rows of how many vectors keep the multiply-add units busy without spilling."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tile:
+    """vectors: vectors along the packed dimension; rows, columns: elements along the other output dimensions."""
+
+    vectors: int
+    rows: int
+    columns: int
+
+
+def candidates(registers):
+    """Tiles whose accumulators, one row of the packed operand and one broadcast value fit the registers."""
+    for vectors in (1, 2, 3, 4, 6, 8):
+        most = (registers - vectors - 1) // vectors
+        for rows in range(1, most + 1):
+            for columns in range(1, most // rows + 1):
+                yield Tile(vectors, rows, columns)
+
+
+def choose(outer, rows, columns, registers):
+    """The tile with the least estimated time for an output of `outer` vectors x rows x columns points.
+
+    Model: a step issues vectors * points multiply-adds and vectors + points loads, two of each a cycle, and no fewer
+    than 8 independent multiply-adds hide their latency of 4 cycles (Goto and van de Geijn 2008 give the reasoning; the
+    numbers are those of current x86-64 and Armv8 cores). A tile at the border does the work of a whole one, in code
+    of its own, hence the small penalty. Among equals the one with more points: it loads less.
+    """
+    return min(candidates(registers), key=lambda t: (_cost(t, outer, rows, columns), -t.vectors * t.rows * t.columns,
+                                                     t.rows, t.vectors))
+
+
+def _cost(tile, outer, rows, columns):
+    points = tile.rows * tile.columns
+    step = max(tile.vectors * points / 2, (tile.vectors + points) / 2, 4.0)
+    steps = -(-outer // tile.vectors) * -(-rows // tile.rows) * -(-columns // tile.columns)
+    borders = (outer % tile.vectors > 0) + (rows % tile.rows > 0) + (columns % tile.columns > 0)
+    return steps * step * (1 + 0.05 * borders)

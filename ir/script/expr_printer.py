@@ -1,0 +1,245 @@
+"""Scalar expressions, literals and attribute values as Python-syntax script, with no parenthesis too many.
+
+What is printed parses back to the same structure: dtypes of immediates are spelled out unless they are the default
+integer (int32 in TensorIR, int64 in graph shapes), and parentheses follow Python's own precedence.
+"""
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from ..dtype import DataType
+from ..expr import FloatImm, IntImm, Var
+from ..node import Node, structural_equal
+from ..tir.intrin import INTRINSICS
+from .names import NameTable
+
+# Python's precedence of the operators used, loosest first. An operand is parenthesised when it binds looser than asked.
+LOWEST, OR, AND, NOT, COMPARE, ADDITIVE, MULTIPLICATIVE, UNARY, ATOM = range(9)
+
+# class -> (operator, its precedence, the least precedence of the left operand). The right operand must bind tighter
+# than the operator: all of these associate to the left, and comparisons, which chain in Python, not at all.
+OPERATORS = {
+    "Add": ("+", ADDITIVE, ADDITIVE), "Sub": ("-", ADDITIVE, ADDITIVE),
+    "Mul": ("*", MULTIPLICATIVE, MULTIPLICATIVE), "Div": ("/", MULTIPLICATIVE, MULTIPLICATIVE),
+    "FloorDiv": ("//", MULTIPLICATIVE, MULTIPLICATIVE), "FloorMod": ("%", MULTIPLICATIVE, MULTIPLICATIVE),
+    "And": ("and", AND, AND), "Or": ("or", OR, OR),
+    **{name: (text, COMPARE, COMPARE + 1) for name, text in (
+        ("EQ", "=="), ("NE", "!="), ("LT", "<"), ("LE", "<="), ("GT", ">"), ("GE", ">="))},
+}
+# class -> the function it prints as, with the node's fields as arguments
+FUNCTIONS = {"Min": "T.min", "Max": "T.max", "Mod": "T.truncmod", "Select": "T.Select", "Ramp": "T.Ramp",
+             "Broadcast": "T.Broadcast"}
+# What printing a partial tree may raise: a field is missing or of another type than the node's.
+MALFORMED = (AttributeError, TypeError, ValueError, LookupError)
+PREDICATES = ("tir.isnan", "tir.isinf", "tir.likely")
+
+
+def quote(text):
+    """A Python string literal in double quotes."""
+    return json.dumps(str(text), ensure_ascii=False)
+
+
+def sequence(items, brackets="()"):
+    """Printed items as a tuple (one item keeps its comma) or, with brackets "[]", a list."""
+    comma = "," if len(items) == 1 and brackets == "()" else ""
+    return brackets[0] + ", ".join(items) + comma + brackets[1]
+
+
+class ExprPrinter:
+    """Prints expressions; names come from `names`, which statement printers fill.
+
+    default_int: the dtype of integers printed bare.
+    """
+
+    def __init__(self, names=None, default_int="int32"):
+        self.names = names or NameTable()
+        self.default_int = default_int
+
+    def expr(self, e, tightness=LOWEST):
+        """The text of `e`, parenthesised when it binds looser than `tightness`."""
+        text, precedence = self._bound(e)
+        return f"({text})" if precedence < tightness else text
+
+    def exprs(self, items):
+        return [self.expr(i) for i in items]
+
+    def tuple_of(self, items):
+        """Shapes and other tuples of expressions."""
+        return sequence(self.exprs(items))
+
+    def _bound(self, e):
+        """(text, precedence) of any expression, node or Python value; of a malformed one, its class and fields."""
+        try:
+            return self._spelled(e)
+        except MALFORMED:
+            return self.malformed(e), ATOM
+
+    def _spelled(self, e):
+        kind = type(e).__name__
+        if kind in OPERATORS:
+            return self._operator(kind, e)
+        if kind in FUNCTIONS:
+            fields = [self.expr(getattr(e, f)) for f in e._fields]
+            return f"{FUNCTIONS[kind]}({', '.join(fields)})", ATOM
+        method = getattr(self, "expr_" + kind, None)
+        if method:
+            return method(e)
+        return (self.malformed(e) if isinstance(e, Node) else self.value(e)), ATOM
+
+    def _operator(self, kind, e):
+        operator, precedence, left = OPERATORS[kind]
+        if kind == "Div" and _is_integer(e):
+            return f"T.truncdiv({self.expr(e.a)}, {self.expr(e.b)})", ATOM
+        if kind == "Sub" and _is_negation(e):
+            return "-" + self.expr(e.b, UNARY + 1), UNARY
+        return f"{self.expr(e.a, left)} {operator} {self.expr(e.b, precedence + 1)}", precedence
+
+    # ------------------------------------------------------------ leaves
+
+    def expr_Not(self, e):
+        return "not " + self.expr(e.a, NOT), NOT
+
+    def expr_Var(self, e):
+        return self.names.get(e, e.name), ATOM
+
+    def expr_IntImm(self, e):
+        if e.dtype == "bool":
+            return f"T.bool({bool(e.value)})", ATOM
+        if e.dtype == self.default_int:
+            return str(e.value), UNARY if e.value < 0 else ATOM
+        return f"T.{e.dtype}({e.value})", ATOM
+
+    def expr_FloatImm(self, e):
+        finite = np.isfinite(e.value)
+        return f"T.{e.dtype}({repr(e.value) if finite else quote(e.value)})", ATOM
+
+    def expr_StringImm(self, e):
+        return quote(e.value), ATOM
+
+    def expr_Cast(self, e):
+        return f"T.Cast({quote(e.dtype)}, {self.expr(e.value)})", ATOM
+
+    def expr_Let(self, e):
+        value = self.expr(e.value)
+        with self.names.scope():
+            name = self.names.define(e.var, e.var.name)
+            return f"T.Let({self.expr(e.body)}, where={{{name}: {value}}})", ATOM
+
+    def expr_Call(self, e):
+        args = self.exprs(e.args)
+        short = str(e.op).removeprefix("tir.")
+        if e.op == "tir.call_extern":
+            return f"T.call_extern({', '.join([quote(e.dtype), *args])})", ATOM
+        if e.dtype == _inferred_dtype(e):
+            return f"T.{short}({', '.join(args)})", ATOM
+        return f"T.call_intrin({', '.join([quote(e.dtype), quote(e.op), *args])})", ATOM
+
+    # ------------------------------------------------------------ buffers
+
+    def expr_Buffer(self, b):
+        return self.names.get(b, b.name), ATOM
+
+    def expr_BufferLoad(self, e):
+        return self.access(e.buffer, e.indices), ATOM
+
+    def expr_ProducerLoad(self, e):
+        return self.access(e.producer, e.indices), ATOM
+
+    def access(self, buffer, indices):
+        """buffer[i, j]; a buffer of no dimensions is indexed with ()."""
+        return f"{self._buffer_name(buffer)}[{', '.join(self.exprs(indices)) or '()'}]"
+
+    def expr_BufferRegion(self, r):
+        parts = [self.range_index(i) for i in r.region]
+        return f"{self._buffer_name(r.buffer)}[{', '.join(parts) or '()'}]", ATOM
+
+    def _buffer_name(self, buffer):
+        return self.names.get(buffer, buffer.name)
+
+    def range_index(self, r):
+        """One dimension of a region: `i` for [i, i + 1), else `start:stop`."""
+        if isinstance(r.extent, IntImm) and r.extent.value == 1 and r.extent.dtype == _dtype(r.min):
+            return self.expr(r.min)
+        return ":".join(self.bounds(r.min, r.extent))
+
+    def bounds(self, minimum, extent):
+        """Texts of start and stop. Unless start is 0 or both are immediates, stop is spelled `start + extent`, so that
+        the extent can be read off it."""
+        if isinstance(minimum, IntImm) and _dtype(extent) == minimum.dtype:
+            if minimum.value == 0:
+                return self.expr(minimum), self.expr(extent)
+            if isinstance(extent, IntImm):
+                return self.expr(minimum), self.expr(IntImm(minimum.dtype, minimum.value + extent.value))
+        return self.expr(minimum), f"{self.expr(minimum, ADDITIVE)} + {self.expr(extent, ADDITIVE + 1)}"
+
+    def expr_Range(self, r):
+        return f"T.Range({', '.join(self.bounds(r.min, r.extent))})", ATOM
+
+    def expr_IterVar(self, v):
+        return self.expr(v.var), ATOM
+
+    # ------------------------------------------------------------ values
+
+    def value(self, v):
+        """An attribute's value: Python literals as they are, immediates with their dtype (1 and T.int32(1) differ)."""
+        if isinstance(v, IntImm) and v.dtype != "bool":
+            return f"T.{v.dtype}({v.value})"
+        if type(v).__name__ == "StringImm":
+            return f"T.StringImm({quote(v.value)})"
+        if isinstance(v, Node):
+            return self.expr(v)
+        if isinstance(v, str):
+            return quote(v)
+        if isinstance(v, float) and not np.isfinite(v):
+            return f"float({quote(v)})"
+        if isinstance(v, dict):
+            return "{" + ", ".join(f"{self.value(k)}: {self.value(x)}" for k, x in v.items()) + "}"
+        if isinstance(v, (list, tuple)):
+            return sequence([self.value(x) for x in v], "[]" if isinstance(v, list) else "()")
+        if isinstance(v, np.ndarray):
+            return f"T.array({v.tolist()!r}, {quote(v.dtype.name)})"
+        return " ".join(repr(v).split())
+
+    def malformed(self, e):
+        """A malformed node, or one without a spelling of its own: class and fields, so that printing never fails."""
+        fields = [f"{f}={self.value(getattr(e, f))}" for f in e._fields if f not in e._ignore]
+        return f"I.{type(e).__name__}({', '.join(fields)})"
+
+
+def _dtype(e):
+    """The dtype of a well-formed expression; None for what a partial tree may hold instead."""
+    try:
+        return e.dtype
+    except (AttributeError, IndexError):
+        return None
+
+
+def _is_integer(e):
+    dtype = _dtype(e)
+    return dtype is not None and not dtype.is_float
+
+
+def _is_negation(e):
+    """True for 0 - x, which is what `-x` builds."""
+    if isinstance(e.b, (IntImm, FloatImm)) or _dtype(e.b) != _dtype(e.a):
+        return False
+    zero = isinstance(e.a, (IntImm, FloatImm)) and e.a.value == 0
+    return zero and not (isinstance(e.a, FloatImm) and e.a.value.hex().startswith("-"))
+
+
+def _inferred_dtype(call):
+    """The dtype that the builder of an intrinsic gives it; None when there is no such builder."""
+    if call.op in PREDICATES:
+        return DataType("bool")
+    if call.op == "tir.if_then_else" and len(call.args) == 3:
+        return _dtype(call.args[1])
+    if str(call.op).removeprefix("tir.") in INTRINSICS and call.args:
+        return _dtype(call.args[0])
+    return None
+
+
+def same_expr(a, b):
+    """Structurally equal, or the same variable."""
+    return a is b or (isinstance(a, Node) and not isinstance(a, Var) and structural_equal(a, b))

@@ -1,0 +1,195 @@
+"""Graph functions and modules as Python-syntax script (TVM Relax's spelling).
+
+In a signature symbolic dimensions are quoted ("batch"); the body declares each with `batch = T.int64()`. R.output lists
+the variables of a dataflow block that are visible outside it. Constants of one element without dimensions print as
+R.const; the others as metadata["relax.expr.Constant"][i], and a comment below the text says what they are.
+"""
+from __future__ import annotations
+
+from ..expr import IntImm, Var
+from ..module import GlobalVar
+from ..node import collect
+from ..relax.expr import DataflowBlock, Function, MatchCast, RelaxVar, TupleStructInfo
+from ..tir.function import PrimFunc
+from .expr_printer import ATOM, quote, sequence
+from .names import identifier
+from .tir_printer import TIRPrinter
+
+
+class RelaxPrinter(TIRPrinter):
+    """Prints graph functions; integers in shapes are int64 and print bare."""
+
+    def __init__(self):
+        super().__init__()
+        self.default_int = "int64"
+        self._constants = {}  # id -> (index, Constant)
+        self._quoting = False  # inside a signature: symbolic dimensions are quoted
+
+    # ------------------------------------------------------------ modules and functions
+
+    def module(self, mod):
+        """The text of an IRModule."""
+        self.line("@I.ir_module")
+        with self.suite("class Module:"):
+            if mod.attrs:
+                self.line(f"I.module_attrs({self.value(mod.attrs)})")
+            for i, (name, func) in enumerate(mod.functions.items()):
+                if i or mod.attrs:
+                    self.lines.append("")
+                self._module_function(name, func)
+        return "\n".join(self.lines + self._constant_notes())
+
+    def _module_function(self, name, func):
+        if isinstance(func, PrimFunc):
+            for text in TIRPrinter().function(func, identifier(name)).split("\n"):
+                self.line(text)
+        elif isinstance(func, Function):
+            self._function(func, identifier(name))
+        else:
+            self.line(f"{identifier(name)} = {self.value(func)}")
+
+    def function_text(self, func):
+        """The text of one graph function."""
+        self._function(func, identifier((func.attrs or {}).get("global_symbol", "main")))
+        return "\n".join(self.lines + self._constant_notes())
+
+    def node_text(self, n):
+        """The text of anything else of the graph IR, alone: an expression, a binding, a block, struct info."""
+        statement = {"BindingBlock": self._binding_block, "DataflowBlock": self._binding_block, "SeqExpr": self._seq,
+                     "VarBinding": self._binding, "MatchCast": self._binding}.get(type(n).__name__)
+        if statement is None:
+            return self.expr(n)
+        statement(n)
+        return "\n".join(self.lines)
+
+    def _function(self, func, name):
+        with self.names.scope():
+            for p in func.params:
+                self.names.define(p, p.name)
+            dims = [v for v in collect(func, Var) if not self.names.known(v)]
+            for v in dims:
+                self.names.define(v, v.name)
+            self._quoting = True
+            params = ", ".join(f"{self.expr(p)}: {self.expr(p.struct_info)}" for p in func.params)
+            returns = f" -> {self.expr(func.ret_struct_info)}" if func.ret_struct_info is not None else ""
+            self._quoting = False
+            self.line("@R.function")
+            with self.suite(f"def {name}({params}){returns}:"):
+                if func.attrs:
+                    self.line(f"R.func_attr({self.value(func.attrs)})")
+                for v in dims:
+                    self.line(f"{self.expr(v)} = T.{v.dtype}()")
+                self._seq(func.body)
+
+    def _seq(self, body):
+        for block in body.blocks:
+            self._binding_block(block)
+        self.line(f"return {self.expr(body.body)}")
+
+    def _binding_block(self, block):
+        """The bindings of one block. Their names live on: later blocks and the result use them."""
+        if not isinstance(block, DataflowBlock):
+            for b in block.bindings:
+                self._binding(b)
+            return
+        self.line("with R.dataflow():")
+        self._indent += 1
+        for b in block.bindings:
+            self._binding(b)
+        outputs = [self.expr(b.var) for b in block.bindings if isinstance(b.var, RelaxVar)]
+        self.line(f"R.output({', '.join(outputs)})")
+        self._indent -= 1
+
+    def _binding(self, b):
+        value = self.expr(b.value)
+        info = self.expr(b.var.struct_info) if b.var.struct_info is not None else ""
+        if isinstance(b, MatchCast):
+            value = f"R.match_cast({value}, {info})"
+        name = self.names.define(b.var, b.var.name)
+        self.line(f"{name}: {info} = {value}" if info else f"{name} = {value}")
+
+    def _constant_notes(self):
+        """Comment lines that say what metadata["relax.expr.Constant"] holds."""
+        if not self._constants:
+            return []
+        return ["", '# metadata["relax.expr.Constant"]'] + [
+            f"#   [{i}] {c.data.dtype.name} {tuple(c.data.shape)}{' ' + c.name if c.name else ''}"
+            for i, c in self._constants.values()]
+
+    # ------------------------------------------------------------ expressions
+
+    def expr_RelaxVar(self, v):
+        return self.names.get(v, v.name), ATOM
+
+    expr_DataflowVar = expr_RelaxVar
+
+    def expr_GlobalVar(self, gv):
+        return f"cls.{identifier(gv.name)}", ATOM
+
+    def expr_Constant(self, c):
+        if c.data.ndim == 0:
+            return f"R.const({self.value(c.data.item())}, {quote(c.data.dtype.name)})", ATOM
+        index, _ = self._constants.setdefault(id(c), (len(self._constants), c))
+        return f'metadata["relax.expr.Constant"][{index}]', ATOM
+
+    def expr_ShapeExpr(self, s):
+        return f"R.shape({self._dims(s.values, '[]')})", ATOM
+
+    def expr_PrimValue(self, p):
+        return f"R.prim_value({self.expr(p.value)})", ATOM
+
+    def expr_RelaxTuple(self, t):
+        return sequence(self.exprs(t.fields)) if t.fields else "R.tuple()", ATOM
+
+    def expr_TupleGetItem(self, t):
+        return f"{self.expr(t.tuple_value, ATOM)}[{t.index}]", ATOM
+
+    def expr_RelaxCall(self, c):
+        attrs = dict(c.attrs or {})
+        if c.op == "call_tir":
+            return self._call_tir(c, attrs), ATOM
+        args = self.exprs(c.args) + self._keywords(attrs)
+        head = self.expr(c.op) if isinstance(c.op, GlobalVar) else f"R.{c.op}"
+        return f"{head}({', '.join(args)})", ATOM
+
+    def _call_tir(self, c, attrs):
+        gv, dims = attrs.pop("gv", None), attrs.pop("sym_args", ())
+        several = isinstance(c.struct_info, TupleStructInfo)
+        out = sequence(self.exprs(c.struct_info.fields), "[]") if several else self.expr(c.struct_info)
+        args = [self.expr(gv), sequence(self.exprs(c.args)), f"out_sinfo={out}"]
+        if dims:
+            args.append(f"tir_vars=R.shape({self._dims(dims, '[]')})")
+        return f"R.call_tir({', '.join(args + self._keywords(attrs))})"
+
+    def _keywords(self, attrs):
+        return [f"{k}={self.value(list(v) if isinstance(v, tuple) else v)}" for k, v in attrs.items()]
+
+    # ------------------------------------------------------------ struct info
+
+    def expr_TensorStructInfo(self, s):
+        args = [self._dims(s.shape)] if s.shape is not None else []
+        if s.dtype != "void":
+            args.append(f"dtype={quote(s.dtype)}")
+        if s.shape is None and s.ndim >= 0:
+            args.append(f"ndim={s.ndim}")
+        return f"R.Tensor({', '.join(args)})", ATOM
+
+    def expr_ShapeStructInfo(self, s):
+        if s.values is not None:
+            return f"R.Shape({self._dims(s.values, '[]')})", ATOM
+        return f"R.Shape(ndim={s.ndim})" if s.ndim >= 0 else "R.Shape", ATOM
+
+    def expr_PrimStructInfo(self, s):
+        return f"R.Prim({quote(s.dtype)})", ATOM
+
+    def expr_TupleStructInfo(self, s):
+        return f"R.Tuple({', '.join(self.exprs(s.fields))})", ATOM
+
+    def expr_ObjectStructInfo(self, s):
+        return "R.Object", ATOM
+
+    def _dims(self, dims, brackets="()"):
+        texts = [self.expr(d) for d in dims]
+        if self._quoting:
+            texts = [t if isinstance(d, IntImm) else quote(t) for t, d in zip(texts, dims)]
+        return sequence(texts, brackets)

@@ -1,0 +1,361 @@
+"""TensorIR statements and functions as Python-syntax script (TVM's classic spelling).
+
+Conventions that a parser relies on to give back the same structure:
+- A root block that only allocates is not printed: its buffers stand at the top of the function. It is implied by any
+  block or T.alloc_buffer in the body, unless the body is one block named "root".
+- `x: T.int32 = e`, `B = T.decl_buffer(...)`, `assert ...` and `T.attr(...)` as a statement hold for the rest of their
+  suite; where the scope ends earlier, the `with` form is printed.
+- Ranges are `start:stop`; see ExprPrinter.bounds.
+"""
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from ..expr import IntImm, Var
+from ..node import Node, collect
+from ..tir.stmt import Block, BlockRealize, For, SeqStmt, Stmt
+from .expr_printer import MALFORMED, ExprPrinter, quote, same_expr
+
+LOOP_KINDS = {"serial": "T.serial", "parallel": "T.parallel", "vectorized": "T.vectorized", "unrolled": "T.unroll",
+              "thread_binding": "T.thread_binding"}
+ITER_LETTERS = {"spatial": "S", "reduce": "R"}
+
+
+def expr_to_str(e):
+    """The text of an expression alone; its variables are free and print by name."""
+    return ExprPrinter().expr(e)
+
+
+class TIRPrinter(ExprPrinter):
+    """Collects lines; `statement` and `function` return the text."""
+
+    def __init__(self, names=None):
+        super().__init__(names)
+        self.lines = []
+        self._indent = 0
+        self._loops = {}  # id of a loop variable -> its For
+
+    def line(self, text):
+        self.lines.append("    " * self._indent + text)
+
+    @contextmanager
+    def suite(self, header):
+        """An indented suite with its own scope of names; `pass` when it stays empty."""
+        self.line(header)
+        self._indent += 1
+        before = len(self.lines)
+        with self.names.scope():
+            yield
+        if len(self.lines) == before:
+            self.line("pass")
+        self._indent -= 1
+
+    def statement(self, s):
+        """The text of one statement."""
+        self.stmt(s, True)
+        return "\n".join(self.lines)
+
+    def stmt(self, s, last):
+        """Print a statement; `last` when nothing follows it in its suite."""
+        if s is None:
+            return
+        method = getattr(self, "stmt_" + type(s).__name__, None)
+        before, indent = len(self.lines), self._indent
+        try:
+            if method:
+                method(s, last)
+                return
+        except MALFORMED:
+            del self.lines[before:]
+            self._indent = indent
+        if isinstance(s, Stmt):
+            self._unknown_stmt(s)
+        else:
+            self.line(self.expr(s))
+
+    def stmt_SeqStmt(self, s, last):
+        for i, child in enumerate(s.seq):
+            self.stmt(child, last and i == len(s.seq) - 1)
+
+    # ------------------------------------------------------------ leaves
+
+    def stmt_BufferStore(self, s, last):
+        self.line(f"{self.access(s.buffer, s.indices)} = {self.expr(s.value)}")
+
+    def stmt_Evaluate(self, s, last):
+        self.line(f"T.evaluate({self.expr(s.value)})")
+
+    # ------------------------------------------------------------ control
+
+    def stmt_For(self, s, last):
+        nest = self._grid(s)
+        head = f"T.grid({', '.join(self.expr(f.extent) for f in nest)})" if len(nest) > 1 else self._loop_head(s)
+        with self.names.scope():
+            names = [self.names.define(f.loop_var, f.loop_var.name) for f in nest]
+            self._loops.update((id(f.loop_var), f) for f in nest)
+            with self.suite(f"for {', '.join(names)} in {head}:"):
+                self.stmt(nest[-1].body, True)
+
+    def _grid(self, s):
+        """The longest perfect nest from `s` that T.grid can say: plain loops whose extents use none of their vars."""
+        nest = [s]
+        while _is_plain(nest[-1]) and isinstance(nest[-1].body, For) and _is_plain(nest[-1].body):
+            inner = nest[-1].body
+            outer = {id(f.loop_var) for f in nest}
+            if any(id(v) in outer for v in collect(inner.extent, Var)):
+                break
+            nest.append(inner)
+        return nest
+
+    def _loop_head(self, s):
+        zero = isinstance(s.min, IntImm) and s.min.value == 0 and _same_dtype(s.min, s.extent)
+        args = [self.expr(s.extent)] if zero else list(self.bounds(s.min, s.extent))
+        if s.thread_binding is not None:
+            args.append(f"thread={self.value(s.thread_binding)}")
+        if s.annotations:
+            args.append(f"annotations={self.value(s.annotations)}")
+        plain = s.kind == "serial" and s.thread_binding is None and not s.annotations
+        head = "range" if plain else LOOP_KINDS.get(s.kind, f"T.{s.kind}")
+        return f"{head}({', '.join(args)})"
+
+    def stmt_While(self, s, last):
+        with self.suite(f"while {self.expr(s.condition)}:"):
+            self.stmt(s.body, True)
+
+    def stmt_IfThenElse(self, s, last, keyword="if"):
+        with self.suite(f"{keyword} {self.expr(s.condition)}:"):
+            self.stmt(s.then_case, True)
+        if type(s.else_case).__name__ == "IfThenElse":
+            self.stmt_IfThenElse(s.else_case, last, "elif")
+        elif s.else_case is not None:
+            with self.suite("else:"):
+                self.stmt(s.else_case, True)
+
+    # ------------------------------------------------------------ scopes over the rest of a suite
+
+    def _rest(self, last, concise, header, body, define=None):
+        """Print `concise` and then the body in the same suite, or the body in a suite of its own under `header`.
+
+        define: called before either text is made, in the scope that the body sees.
+        """
+        if last:
+            name = define() if define else None
+            self.line(concise(name))
+            self.stmt(body, True)
+            return
+        with self.names.scope():
+            name = define() if define else None
+            with self.suite(header(name)):
+                self.stmt(body, True)
+
+    def stmt_LetStmt(self, s, last):
+        value = self.expr(s.value)
+        dtype = s.var.dtype
+        self._rest(last, lambda name: f"{name}: T.{dtype} = {value}",
+                   lambda name: f"with T.LetStmt({value}, dtype={quote(dtype)}) as {name}:", s.body,
+                   lambda: self.names.define(s.var, s.var.name))
+
+    def stmt_DeclBuffer(self, s, last):
+        call = f"T.decl_buffer({self.buffer_args(s.buffer)})"
+        self._rest(last, lambda name: f"{name} = {call}", lambda name: f"with {call} as {name}:", s.body,
+                   lambda: self.define_buffer(s.buffer))
+
+    def stmt_AssertStmt(self, s, last):
+        condition, message = self.expr(s.condition), self.expr(s.message)
+        self._rest(last, lambda _: f"assert {condition}, {message}",
+                   lambda _: f"with T.Assert({condition}, {message}):", s.body)
+
+    def stmt_AttrStmt(self, s, last):
+        call = f"T.attr({self.value(s.target)}, {quote(s.attr_key)}, {self.value(s.value)})"
+        self._rest(last, lambda _: call, lambda _: f"with {call}:", s.body)
+
+    # ------------------------------------------------------------ blocks
+
+    def stmt_BlockRealize(self, s, last):
+        self._block(s.block, s.iter_values, s.predicate)
+
+    def stmt_Block(self, block, last):
+        self._block(block, None, None)
+
+    def _block(self, block, values, predicate):
+        """A block; values None: printed alone, without its realization."""
+        alone = ", no_realize=True" if values is None else ""
+        with self.suite(f"with T.block({quote(block.name_hint)}{alone}):"):
+            self._axes(block.iter_vars, values or ())
+            if predicate is not None and not _is_true(predicate):
+                self.line(f"T.where({self.expr(predicate)})")
+            self._match_vars(block.match_buffers)
+            self.line(f"T.reads({', '.join(self.exprs(block.reads))})")
+            self.line(f"T.writes({', '.join(self.exprs(block.writes))})")
+            if block.annotations:
+                self.line(f"T.block_attr({self.value(block.annotations)})")
+            self.alloc_buffers(block.alloc_buffers)
+            for m in block.match_buffers:
+                args = self.buffer_args(m.buffer)
+                source = self.expr(m.source)
+                self.line(f"{self.define_buffer(m.buffer)} = T.match_buffer({source}, {args})")
+            if block.init is not None:
+                with self.suite("with T.init():"):
+                    self.stmt(block.init, True)
+            self.stmt(block.body, True)
+
+    def _axes(self, iter_vars, values):
+        """T.axis lines; consecutive variables bound to whole loops share one T.axis.remap."""
+        texts = [self.expr(v) for v in values]
+        i = 0
+        while i < len(iter_vars):
+            run = i
+            while run < len(iter_vars) and run < len(values) and self._is_remap(iter_vars[run], values[run]):
+                run += 1
+            if run - i >= 2:
+                kinds = "".join(ITER_LETTERS[v.iter_type] for v in iter_vars[i:run])
+                names = ", ".join(self.names.define(v.var, v.var.name) for v in iter_vars[i:run])
+                self.line(f"{names} = T.axis.remap({quote(kinds)}, [{', '.join(texts[i:run])}])")
+                i = run
+                continue
+            self._axis(iter_vars[i], texts[i] if i < len(texts) else None)
+            i += 1
+
+    def _axis(self, iv, value):
+        dom = iv.dom
+        zero = isinstance(dom.min, IntImm) and dom.min.value == 0 and _same_dtype(dom.min, dom.extent)
+        domain = self.expr(dom.extent) if zero else f"({', '.join(self.bounds(dom.min, dom.extent))})"
+        args = [domain] + ([value] if value is not None else [])
+        name = self.names.define(iv.var, iv.var.name)
+        self.line(f"{name} = T.axis.{iv.iter_type}({', '.join(args)})")
+
+    def _is_remap(self, iv, value):
+        """True when `iv` runs over exactly the loop whose variable is its value."""
+        loop = self._loops.get(id(value))
+        return (loop is not None and iv.iter_type in ITER_LETTERS
+                and iv.var.dtype == value.dtype
+                and same_expr(iv.dom.min, loop.min) and same_expr(iv.dom.extent, loop.extent))
+
+    def _match_vars(self, match_buffers):
+        """Declare the strides and offsets that matched buffers define."""
+        for m in match_buffers:
+            self._declare_dims((m.buffer.shape, m.buffer.strides, m.buffer.elem_offset))
+
+    def _declare_dims(self, exprs):
+        for v in collect(exprs, Var):
+            if not self.names.known(v):
+                self.line(f"{self.names.define(v, v.name)} = T.{v.dtype}()")
+
+    # ------------------------------------------------------------ buffers
+
+    def buffer_args(self, b):
+        """Arguments that describe a buffer: shape, dtype, and by keyword whatever is not the default."""
+        args = [self.tuple_of(b.shape), quote(b.dtype)]
+        if b.data is not None and self.names.known(b.data):
+            args.append(f"data={self.expr(b.data)}")
+        if b.strides:
+            args.append(f"strides={self.tuple_of(b.strides)}")
+        offset = b.elem_offset
+        if offset is not None and not (isinstance(offset, IntImm) and offset.value == 0 and offset.dtype == "int32"):
+            args.append(f"elem_offset={self.expr(offset)}")
+        for keyword, value, default in (("scope", b.scope, "global"), ("align", b.data_alignment, 64),
+                                        ("offset_factor", b.offset_factor, 1)):
+            if value != default:
+                args.append(f"{keyword}={self.value(value)}")
+        return ", ".join(args)
+
+    def define_buffer(self, b):
+        """Name a buffer, and its data pointer after it."""
+        name = self.names.define(b, b.name)
+        if b.data is not None and not self.names.known(b.data):
+            self.names.bind(b.data, f"{name}.data")
+        return name
+
+    def alloc_buffers(self, buffers):
+        for b in buffers:
+            args = self.buffer_args(b)
+            self.line(f"{self.define_buffer(b)} = T.alloc_buffer({args})")
+
+    # ------------------------------------------------------------ functions
+
+    def function(self, func, name=None, decorate="@T.prim_func"):
+        """The text of a PrimFunc. name: what it is called; its "global_symbol" (or main) when not given."""
+        self.function_lines(func, name or (func.attrs or {}).get("global_symbol", "main"), decorate)
+        return "\n".join(self.lines)
+
+    def function_lines(self, func, name, decorate="@T.prim_func"):
+        with self.names.scope():
+            params, matched = self._signature(func)
+            self.line(decorate)
+            with self.suite(f"def {name}({', '.join(params)}):"):
+                if func.attrs:
+                    self.line(f"T.func_attr({self.value(func.attrs)})")
+                for handle, buffer in matched:
+                    self._declare_dims((buffer.shape, buffer.strides, buffer.elem_offset))
+                    args = self.buffer_args(buffer)
+                    self.line(f"{self.define_buffer(buffer)} = T.match_buffer({self.expr(handle)}, {args})")
+                self._function_body(func.body)
+
+    def _signature(self, func):
+        """Parameter texts, and the (handle, buffer) pairs left for T.match_buffer in the body."""
+        used = {id(v) for v in collect(func.body, Var)}
+        params, matched = [], []
+        buffers = [func.buffer_map[p] for p in func.params if p in func.buffer_map]
+        taken = {b.name for b in buffers}
+        for p in func.params:
+            buffer = func.buffer_map.get(p)
+            if buffer is None:
+                params.append(f"{self.names.define(p, p.name)}: T.{p.dtype}")
+            elif self._fits_signature(buffer) and id(p) not in used and buffer.data is not p:
+                args = self.buffer_args(buffer)
+                params.append(f"{self.define_buffer(buffer)}: T.Buffer({args})")
+            else:
+                hint = f"var_{p.name}" if p.name in taken else p.name
+                params.append(f"{self.names.define(p, hint)}: T.handle")
+                matched.append((p, buffer))
+        return params, matched
+
+    def _fits_signature(self, b):
+        """True when T.Buffer(shape, dtype) says all of it: nothing symbolic, no layout of its own."""
+        symbolic = collect((b.shape, b.strides, b.elem_offset), Var)
+        shared = b.data is not None and self.names.known(b.data)
+        return not symbolic and not shared and self.buffer_args(b).count("=") == 0
+
+    def _function_body(self, body):
+        block = body.block if isinstance(body, BlockRealize) else None
+        implicit = (isinstance(block, Block) and block.name_hint == "root" and _is_true(body.predicate)
+                    and not (body.iter_values or block.iter_vars or block.reads or block.writes or block.annotations
+                             or block.match_buffers or block.init)
+                    and (block.alloc_buffers or _has_block(block.body)))
+        if not implicit or (isinstance(block.body, BlockRealize) and block.body.block.name_hint == "root"):
+            self.stmt(body, True)
+            return
+        self.alloc_buffers(block.alloc_buffers)
+        self.stmt(block.body, True)
+
+    def _unknown_stmt(self, s):
+        """A statement without a spelling of its own: its plain fields as arguments, statements below it as a suite."""
+        plain = [f"{f}={self.value(getattr(s, f))}" for f in s._fields
+                 if f not in s._ignore and not isinstance(getattr(s, f), Stmt)]
+        below = [getattr(s, f) for f in s._fields if isinstance(getattr(s, f), Stmt)]
+        call = f"I.{type(s).__name__}({', '.join(plain)})"
+        if not below:
+            self.line(call)
+            return
+        with self.suite(f"with {call}:"):
+            self.stmt(SeqStmt(tuple(below)), True)
+
+
+def _is_plain(s):
+    """True for a loop that T.grid can say."""
+    return (s.kind == "serial" and s.thread_binding is None and not s.annotations and isinstance(s.loop_var, Var)
+            and isinstance(s.min, IntImm) and s.min.value == 0 and isinstance(s.extent, Node)
+            and _same_dtype(s.min, s.extent))
+
+
+def _same_dtype(a, b):
+    return getattr(a, "dtype", None) == getattr(b, "dtype", None)
+
+
+def _is_true(predicate):
+    return predicate is None or (isinstance(predicate, IntImm) and predicate.value == 1 and predicate.dtype == "bool")
+
+
+def _has_block(body):
+    """True when there is any block below: the sign that a function has a root block."""
+    return bool(collect(body, Block))

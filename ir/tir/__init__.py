@@ -1,0 +1,11 @@
+"""TensorIR: buffers, blocks, loops and the functions made of them. Names and semantics are TVM's classic ones."""
+from ..expr import (  # noqa: F401
+    EQ, GE, GT, LE, LT, NE, Add, And, Broadcast, Call, Cast, Div, FloatImm, FloorDiv, FloorMod, IntImm, IterVar, Let,
+    Max, Min, Mod, Mul, Not, Or, PrimExpr, Ramp, Range, Select, StringImm, Sub, Var, as_expr, cast, const,
+    free_vars, logical_and, logical_or, substitute)
+from .buffer import Buffer, decl_buffer  # noqa: F401
+from .function import PrimFunc, prim_func  # noqa: F401
+from .intrin import *  # noqa: F401,F403
+from .stmt import (  # noqa: F401
+    AssertStmt, AttrStmt, Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, DeclBuffer, Evaluate, For,
+    IfThenElse, LetStmt, MatchBufferRegion, SeqStmt, Stmt, While, for_, seq)

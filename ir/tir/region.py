@@ -1,0 +1,116 @@
+"""Which regions of which buffers a statement reads and writes, in terms of variables from outside it."""
+from __future__ import annotations
+
+from ..arith import Analyzer, eval_range
+from ..expr import Broadcast, Max, Min, Ramp, Range, as_expr, const, substitute
+from ..node import Visitor, structural_equal
+from .stmt import BufferRegion
+
+
+class _Collect(Visitor):
+    """Records every access with the ranges of the variables that the statement itself defines."""
+
+    def __init__(self):
+        self.reads, self.writes = [], []
+        self.ranges = {}
+
+    def visit_For(self, loop):
+        self.ranges[loop.loop_var] = Range(loop.min, loop.extent)
+        self.generic_visit(loop)
+
+    def visit_BufferLoad(self, load):
+        self.generic_visit(load)
+        self.reads.append((load.buffer, [_point(i) for i in load.indices]))
+
+    def visit_BufferStore(self, store):
+        self.visit(store.value)
+        for i in store.indices:
+            self.visit(i)
+        self.writes.append((store.buffer, [_point(i) for i in store.indices]))
+
+    def visit_BlockRealize(self, realize):
+        for v in realize.iter_values:
+            self.visit(v)
+        block = realize.block
+        binding = {iv.var: value for iv, value in zip(block.iter_vars, realize.iter_values)}
+        inside = set(map(id, block.alloc_buffers))
+        for source, out in ((block.reads, self.reads), (block.writes, self.writes)):
+            for region in source:
+                if id(region.buffer) not in inside:
+                    out.append((region.buffer, [substitute(r, binding) for r in region.region]))
+
+    def visit_Buffer(self, _):
+        pass
+
+
+def _point(index):
+    if isinstance(index, Ramp):
+        return Range(index.base, const((index.lanes - 1), index.base.dtype) * index.stride + 1)
+    if isinstance(index, Broadcast):
+        index = index.value
+    return Range(index, const(1, index.dtype))
+
+
+def access_regions(stmt, exclude=(), analyzer=None):
+    """(reads, writes) of a statement: tuples of BufferRegion, each buffer once, in order of first access.
+
+    Regions cover all accesses (they may be larger), clipped to the buffer; variables of loops inside `stmt` are
+    relaxed over their ranges. A block's own signature stands for its body. Buffers in `exclude` are left out.
+    """
+    collect = _Collect()
+    collect.visit(stmt)
+    analyzer = analyzer or Analyzer()
+    hidden = set(map(id, exclude))
+    return tuple(_merge(accesses, collect.ranges, hidden, analyzer) for accesses in (collect.reads, collect.writes))
+
+
+def _merge(accesses, ranges, hidden, analyzer):
+    merged = {}
+    for buffer, region in accesses:
+        if id(buffer) in hidden:
+            continue
+        relaxed = [relax(r, ranges, extent, analyzer) for r, extent in zip(region, buffer.shape)]
+        known = merged.get(id(buffer))
+        if known is not None:
+            relaxed = [union(a, b, extent, analyzer) for a, b, extent in zip(known[1], relaxed, buffer.shape)]
+        merged[id(buffer)] = (buffer, relaxed)
+    return tuple(BufferRegion(b, tuple(r)) for b, r in merged.values())
+
+
+def relax(region, ranges, extent, analyzer):
+    """The Range covering `region` while the variables of `ranges` run; the whole [0, extent) when that is not known."""
+    low = eval_range(region.min, ranges, analyzer)
+    high = eval_range(region.min + region.extent - 1, ranges, analyzer)
+    if low is None or high is None:
+        return _whole(extent)
+    size = analyzer.simplify(high[1] - low[0] + 1)
+    bound = analyzer.const_int_bound(size).max_value
+    total = extent.value if hasattr(extent, "value") else None
+    if bound is not None and total is not None and bound > total:
+        return _whole(extent)
+    return Range(low[0], size)
+
+
+def union(a, b, extent, analyzer):
+    """The smallest Range known to cover both."""
+    if structural_equal(a, b):
+        return a
+    a_end, b_end = a.min + a.extent, b.min + b.extent
+    low = _extreme(Min, a.min, b.min, analyzer)
+    high = _extreme(Max, a_end, b_end, analyzer)
+    if low is None or high is None:
+        return _whole(extent)
+    return Range(low, analyzer.simplify(high - low))
+
+
+def _extreme(cls, a, b, analyzer):
+    if analyzer.can_prove(a <= b):
+        return a if cls is Min else b
+    if analyzer.can_prove(b <= a):
+        return b if cls is Min else a
+    return None
+
+
+def _whole(extent):
+    extent = as_expr(extent)
+    return Range(const(0, extent.dtype), extent)

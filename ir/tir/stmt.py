@@ -1,0 +1,164 @@
+"""TensorIR statements and the expressions that read buffers. Fields and meanings are TVM's."""
+from __future__ import annotations
+
+from ..expr import Call, PrimExpr, Var, as_expr, const
+from ..node import Node, node, node_field
+from .buffer import Buffer
+
+
+class Stmt(Node):
+    """Base of statements."""
+
+    __slots__ = ()
+
+    def __str__(self):
+        from ..script import script
+        return script(self)
+
+
+@node
+class BufferLoad(PrimExpr):
+    """buffer[indices]; a Ramp as last index loads a vector."""
+
+    buffer: Buffer
+    indices: tuple
+
+    @property
+    def dtype(self):
+        lanes = self.indices[-1].dtype.lanes if self.indices else 1
+        return self.buffer.dtype.with_lanes(self.buffer.dtype.lanes * lanes) if lanes > 1 else self.buffer.dtype
+
+
+@node
+class BufferRegion(Node):
+    """A box of a buffer: one Range per dimension."""
+
+    buffer: Buffer
+    region: tuple
+
+
+@node
+class MatchBufferRegion(Node):
+    """A buffer that stands for a region of another within a block."""
+
+    buffer: Buffer = node_field(define=True)
+    source: BufferRegion = None
+
+
+@node
+class BufferStore(Stmt):
+    buffer: Buffer
+    value: PrimExpr
+    indices: tuple
+
+
+@node
+class For(Stmt):
+    """for loop_var in [min, min + extent). kind: "serial", "parallel", "vectorized", "unrolled" or "thread_binding"."""
+
+    loop_var: Var = node_field(define=True)
+    min: PrimExpr = None
+    extent: PrimExpr = None
+    kind: str = "serial"
+    body: Stmt = None
+    thread_binding: str = None
+    annotations: dict = node_field(default_factory=dict)
+
+
+@node
+class While(Stmt):
+    condition: PrimExpr
+    body: Stmt
+
+
+@node
+class Block(Stmt):
+    """A unit of computation over iteration variables, isolated by its signature `reads` and `writes`.
+
+    init runs in the first iteration of the reduce variables. alloc_buffers live for one execution of the block.
+    """
+
+    iter_vars: tuple = node_field(define=True)
+    reads: tuple = ()
+    writes: tuple = ()
+    name_hint: str = "block"
+    alloc_buffers: tuple = node_field(define=True, default=())
+    match_buffers: tuple = ()
+    annotations: dict = node_field(default_factory=dict)
+    init: Stmt = None
+    body: Stmt = None
+
+
+@node
+class BlockRealize(Stmt):
+    """Runs `block` with its iteration variables bound to iter_values, where `predicate` holds."""
+
+    iter_values: tuple
+    predicate: PrimExpr
+    block: Block
+
+
+@node
+class SeqStmt(Stmt):
+    seq: tuple
+
+
+@node
+class IfThenElse(Stmt):
+    condition: PrimExpr
+    then_case: Stmt
+    else_case: Stmt = None
+
+
+@node
+class LetStmt(Stmt):
+    var: Var = node_field(define=True)
+    value: PrimExpr = None
+    body: Stmt = None
+
+
+@node
+class AssertStmt(Stmt):
+    condition: PrimExpr
+    message: PrimExpr
+    body: Stmt
+
+
+@node
+class AttrStmt(Stmt):
+    """Attaches `attr_key`: value about `target` to body (pragmas, scopes)."""
+
+    target: object
+    attr_key: str
+    value: PrimExpr
+    body: Stmt
+
+
+@node
+class DeclBuffer(Stmt):
+    """Allocates `buffer` for `body`: what T.decl_buffer without data means. Only lowered programs have it."""
+
+    buffer: Buffer = node_field(define=True)
+    body: Stmt = None
+
+
+@node
+class Evaluate(Stmt):
+    value: PrimExpr
+
+
+def seq(*stmts):
+    """One statement of several: nested sequences flatten, None and no-ops drop."""
+    flat = []
+    for s in stmts:
+        if s is None or (isinstance(s, Evaluate) and not isinstance(s.value, Call)):
+            continue
+        flat.extend(s.seq if isinstance(s, SeqStmt) else (s,))
+    if not flat:
+        return Evaluate(const(0))
+    return flat[0] if len(flat) == 1 else SeqStmt(tuple(flat))
+
+
+def for_(var, extent, body, kind="serial", minimum=0, annotations=None):
+    """A For from 0 (or `minimum`) with immediates in the loop variable's dtype."""
+    return For(var, as_expr(minimum, var.dtype), as_expr(extent, var.dtype), kind, body, None, annotations or {})

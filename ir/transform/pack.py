@@ -1,0 +1,88 @@
+"""Layout decisions of costly operators: padding becomes an operator of its own, constant weights are packed."""
+from __future__ import annotations
+
+import numpy as np
+
+from ..relax.block_builder import call_op
+from ..relax.expr import Constant
+from .graph import GraphRewriter, on_main
+
+
+@on_main
+def split_padding(func):
+    """Ensures convolutions have no padding: nn.pad comes before them, so that their inner loops have no condition.
+
+    As a tensor of its own the padded input is part of the memory plan, and the unpadded one can die before it.
+    """
+    return _SplitPadding().run(func)
+
+
+class _SplitPadding(GraphRewriter):
+    def call(self, binding, call):
+        if call.op != "nn.conv2d" or not any(call.attrs["padding"]):
+            return call
+        top, left, bottom, right = call.attrs["padding"]
+        x = call.args[0]
+        padded = self.emit(call_op("nn.pad", x, pad_width=(0, 0, 0, 0, top, bottom, left, right)), x_name(x) + "_pad")
+        return call_op("nn.conv2d", padded, *call.args[1:], **{**call.attrs, "padding": (0, 0, 0, 0)})
+
+
+def x_name(value):
+    return getattr(value, "name", "") or "x"
+
+
+@on_main
+def pack_weights(func, lanes):
+    """Requires unpadded convolutions. Ensures constant weights of dense convolutions and products are stored
+    [outer][reduction...][lanes]: the inner loop then reads them one vector after the other. No effect when lanes is 1.
+    """
+    return _PackWeights(lanes).run(func) if lanes > 1 else func
+
+
+class _PackWeights(GraphRewriter):
+    def __init__(self, lanes):
+        self.lanes = lanes
+        self.packed = {}  # a weight used twice is packed once
+
+    def call(self, binding, call):
+        if call.op == "nn.conv2d":
+            return self._conv2d(call)
+        if call.op == "matmul":
+            return self._matmul(call)
+        return call
+
+    def _once(self, weight, pack):
+        key = id(weight.data)
+        if key not in self.packed:
+            self.packed[key] = (weight, Constant(np.ascontiguousarray(pack(weight.data)), weight.name))
+        return self.packed[key][1]
+
+    def _conv2d(self, call):
+        weight = call.args[1]
+        if not isinstance(weight, Constant) or call.attrs["kernel_layout"] != "OIHW" or call.attrs["groups"] != 1:
+            return call
+        if weight.data.dtype != np.float32:
+            return call
+        out_channels = weight.data.shape[0]
+        packed = self._once(weight, lambda w: pack_first_axis(w, self.lanes))
+        return call_op("nn.conv2d", call.args[0], packed, *call.args[2:],
+                       **{**call.attrs, "kernel_layout": f"OIHW{self.lanes}o", "out_channels": out_channels})
+
+    def _matmul(self, call):
+        weight = call.args[1]
+        if not isinstance(weight, Constant) or call.attrs["b_layout"] != "KN" or weight.data.ndim != 2:
+            return call
+        if weight.data.dtype != np.float32 or call.args[0].struct_info.ndim < 2:
+            return call
+        n_size = weight.data.shape[1]
+        packed = self._once(weight, lambda w: pack_first_axis(w.T, self.lanes))
+        return call_op("matmul", call.args[0], packed,
+                       **{**call.attrs, "b_layout": f"KN{self.lanes}n", "n_size": n_size})
+
+
+def pack_first_axis(w, lanes):
+    """[O, ...] -> [ceil(O / lanes), ..., lanes], zero padded."""
+    outer = -(-w.shape[0] // lanes)
+    if outer * lanes != w.shape[0]:
+        w = np.concatenate([w, np.zeros((outer * lanes - w.shape[0], *w.shape[1:]), w.dtype)])
+    return np.moveaxis(w.reshape(outer, lanes, *w.shape[1:]), 1, -1)

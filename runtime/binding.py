@@ -1,0 +1,116 @@
+"""Loading a compiled network with cffi in ABI mode, and the calls of its C interface."""
+from __future__ import annotations
+
+import ctypes
+import os
+
+import cffi
+import numpy as np
+
+# The part of runtime_c/ingot.h that Python reads; tests compare the layout with the header's.
+ABI = 1
+_HEADER = """
+typedef struct { const char *name; int dtype; int32_t ndim; const int64_t *dims; const char *const *dim_names;
+} ingot_tensor_info;
+typedef struct {
+    uint32_t abi; uint32_t struct_bytes; const char *name; int32_t n_inputs; int32_t n_outputs; int32_t n_dims;
+    const ingot_tensor_info *inputs; const ingot_tensor_info *outputs; const char *const *dim_names;
+    uint64_t arena_bytes; uint64_t arena_align; uint64_t weights_bytes; uint64_t flops;
+    const char *source_hash; const char *target;
+} ingot_model_info;
+const char *ingot_status_str(int status);
+"""
+# cffi takes "extern const" for a number that it would have to know here, so the struct is declared without const.
+_MODEL = """
+extern ingot_model_info {name}_info;
+uint64_t {name}_arena_bytes_({dims_or_void});
+int {name}_init_(void **net, void *arena, size_t arena_bytes, uint32_t abi, size_t info_bytes);
+int {name}_set_weights(void *net, const void *weights, size_t bytes);
+int {name}_run({run});
+"""
+
+
+class NetworkError(RuntimeError):
+    """A call into a compiled network that did not return INGOT_OK; `status` is the code."""
+
+    def __init__(self, message, status):
+        super().__init__(message)
+        self.status = status
+
+
+def cdef_of(model):
+    """The C declarations of `model` (name, inputs, outputs, dims) for cffi; data pointers are all void."""
+    dims = [f"int64_t {dim}" for dim in model.dims]
+    arguments = ["void *net", *dims, *(f"const void *input{i}" for i in range(len(model.inputs))),
+                 *(f"void *output{i}" for i in range(len(model.outputs)))]
+    return _HEADER + _MODEL.format(name=model.name, dims_or_void=", ".join(dims) or "void", run=", ".join(arguments))
+
+
+def aligned_empty(size, align):
+    """`size` (> 0) uninitialized bytes at a multiple of `align`."""
+    raw = np.empty(size + align, np.uint8)
+    start = -raw.ctypes.data % align
+    return raw[start:start + size]
+
+
+def _keep_openmp_loaded():
+    """Pin the OpenMP runtimes of this process: their idle worker threads would run on in unmapped code once the last
+    network that uses them is unloaded. By ctypes, as cffi crashes on RTLD_NOLOAD of what is not loaded."""
+    for name in ("libgomp.so.1", "libomp.so.5", "libomp.so"):
+        try:
+            ctypes.CDLL(name, os.RTLD_NOW | os.RTLD_NOLOAD | os.RTLD_NODELETE)
+        except OSError:  # not loaded
+            pass
+
+
+class Binding:
+    """One instance of a network in a loaded library: its handle lives in an arena that this object owns.
+
+    Not safe for concurrent calls: the caller serializes them. Raises NetworkError for every status but INGOT_OK.
+    """
+
+    def __init__(self, path, model, weights=None):
+        """path: the shared library; model: see cdef_of; weights: a uint8 array for networks that take a pointer."""
+        self._name, self._weights = model.name, weights
+        self._ffi = cffi.FFI()
+        self._ffi.cdef(cdef_of(model))
+        self._library = self._ffi.dlopen(str(path))
+        _keep_openmp_loaded()
+        self._net, self._arena = self._ffi.new("void **"), None
+
+    @property
+    def info(self):
+        """NAME_info, the cffi struct."""
+        return self._function("info")
+
+    def run(self, dims, inputs, outputs):
+        """One inference: `dims` are the values of the symbolic dimensions, the others C-contiguous arrays."""
+        self._reserve(dims)
+        pointers = [self._pointer(array) for array in (*inputs, *outputs)]
+        self._check("run", self._net[0], *dims, *pointers)
+
+    def _reserve(self, dims):
+        """Make the arena large enough for `dims`; the handle moves with it."""
+        need = self._function("arena_bytes_")(*dims)
+        if self._arena is not None and len(self._arena) >= need:
+            return
+        self._arena = aligned_empty(need, self.info.arena_align)
+        self._check("init_", self._net, self._pointer(self._arena), need, ABI, self._ffi.sizeof("ingot_model_info"))
+        if self._weights is not None:
+            self._check("set_weights", self._net[0], self._pointer(self._weights), self.info.weights_bytes)
+
+    def close(self):
+        """Unload the library. The object is of no use afterwards."""
+        self._ffi.dlclose(self._library)
+
+    def _function(self, suffix):
+        return getattr(self._library, f"{self._name}_{suffix}")
+
+    def _pointer(self, array):
+        return self._ffi.cast("void *", array.ctypes.data)
+
+    def _check(self, suffix, *arguments):
+        status = self._function(suffix)(*arguments)
+        if status:
+            text = self._ffi.string(self._library.ingot_status_str(status)).decode()
+            raise NetworkError(f"{self._name}_{suffix.rstrip('_')} failed: {text} (status {status})", status)

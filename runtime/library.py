@@ -1,0 +1,180 @@
+"""CompiledLibrary: a network that Python calls as a function. It is built at the first call and loaded with cffi."""
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import tempfile
+import threading
+import time
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..codegen.toolchain import ToolchainError, build_shared
+from ..codegen.target import Target
+from ..ir.dtype import DataType
+from .binding import Binding
+from .shapes import check_inputs, inputs_by_name, shape_of
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of repeated runs."""
+
+    times: tuple[float, ...]
+
+    @property
+    def median(self):
+        return statistics.median(self.times)
+
+    @property
+    def mean(self):
+        return statistics.fmean(self.times)
+
+    @property
+    def min(self):
+        return min(self.times)
+
+    @property
+    def max(self):
+        return max(self.times)
+
+    def __str__(self):
+        return f"median {self.median * 1e3:.3f} ms, min {self.min * 1e3:.3f} ms, {len(self.times)} runs"
+
+
+class CompiledLibrary:
+    """What `ingot.compile` returns.
+
+        y = lib(x)                    arrays in declared order: one array, or a tuple when there are several outputs
+        ys = lib.run({"input": x})    the same by name
+        lib.export("out/")            the folder of C
+        lib.time(x)                   how long a run takes
+
+    Calls from several threads are safe and wait for each other; an object of its own per thread runs in parallel.
+    Closing, or the end of the object's life, removes its temporary folder.
+    """
+
+    def __init__(self, model, jobs=None):
+        """model: the lowered network with its C (name, inputs, outputs, dims, target, threads, weights, write)."""
+        self.model = model
+        self._jobs = jobs or os.cpu_count() or 1
+        self._lock = threading.RLock()
+        self._binding = self._folder = self._cleanup = None
+        self._closed = False
+
+    # ---- facts ----------------------------------------------------------------------------------------------------
+
+    @property
+    def name(self):
+        return self.model.name
+
+    @property
+    def inputs(self):
+        """The declared inputs: name, source_name, dtype, shape."""
+        return self.model.inputs
+
+    @property
+    def outputs(self):
+        """The declared outputs, as inputs."""
+        return self.model.outputs
+
+    @property
+    def flops(self):
+        """Operations of one run, a multiply-add counted as 2; 0 when they depend on symbolic dimensions."""
+        with self._lock:
+            self.build()
+            return int(self._binding.info.flops)
+
+    def __repr__(self):
+        return f"<CompiledLibrary {self.name} for {Target.get(self.model.target)}>"
+
+    # ---- running --------------------------------------------------------------------------------------------------
+
+    def __call__(self, *arrays):
+        """Run the network. Raises InputError for arrays that do not fit, NetworkError when the network refuses."""
+        outputs = self._run(*self._prepare(arrays))
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def run(self, feeds):
+        """Run on {input name: array}; returns {output name: array}, with the names of the imported model."""
+        outputs = self._run(*self._prepare(inputs_by_name(self.inputs, feeds)))
+        return {desc.source_name: array for desc, array in zip(self.outputs, outputs)}
+
+    def time(self, *arrays, repeat=20, warmup=2):
+        """Seconds of `repeat` runs, after `warmup` that do not count: a Timing."""
+        if repeat < 1:
+            raise ValueError(f"repeat must be at least 1, not {repeat}")
+        prepared = self._prepare(arrays)
+        with self._lock:
+            for _ in range(warmup):
+                self._run(*prepared)
+            times = []
+            for _ in range(repeat):
+                start = time.perf_counter()
+                self._run(*prepared)
+                times.append(time.perf_counter() - start)
+        return Timing(tuple(times))
+
+    def _prepare(self, arrays):
+        """(dim values, contiguous inputs, new outputs) for `arrays`."""
+        arrays, values = check_inputs(self.inputs, self.model.dims, arrays)
+        outputs = [np.empty(shape_of(desc, values), DataType(desc.dtype).numpy) for desc in self.outputs]
+        return [values[dim] for dim in self.model.dims], arrays, outputs
+
+    def _run(self, dims, arrays, outputs):
+        with self._lock:
+            self.build()
+            self._binding.run(dims, arrays, outputs)
+        return outputs
+
+    # ---- building -------------------------------------------------------------------------------------------------
+
+    def export(self, folder):
+        """Write the folder of C; it must not exist, or be empty. Returns its Path."""
+        self.model.write(folder)
+        return Path(folder)
+
+    def build(self):
+        """Write the C to a temporary folder, compile and load it, unless that was done. Raises ToolchainError."""
+        with self._lock:
+            if self._closed:
+                raise ValueError(f"{self!r} is closed")
+            if self._binding is not None:
+                return
+            target = Target.get(self.model.target)
+            if not target.is_supported_here:
+                raise ToolchainError(f"this machine cannot run code for {target}: export the folder and build it there")
+            if self._cleanup is None:
+                self._folder = Path(tempfile.mkdtemp(prefix=f"ingot-{self.name}-"))
+                self._cleanup = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+            sources = self._folder / self.name
+            if not sources.exists():
+                self.model.write(sources)
+            path = build_shared(sources, self._folder / f"{self.name}.so", target, self.model.threads, self._jobs)
+            self._binding = Binding(path, self.model, self._weights_of(sources))
+
+    def _weights_of(self, sources):
+        """The weights as an array aligned to 64 bytes where the network takes a pointer to them, else None."""
+        if self.model.weights != "file":
+            return None
+        return np.memmap(sources / f"{self.name}_weights.bin", np.uint8, "r")
+
+    def close(self):
+        """Unload the library and remove its temporary folder; further calls raise ValueError."""
+        with self._lock:
+            self._closed = True
+            if self._binding is not None:
+                self._binding.close()
+                self._binding = None
+            if self._cleanup is not None:
+                self._cleanup()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()

@@ -1,0 +1,54 @@
+/* ingot.c: the functions of ingot.h. Constant data only. */
+#include "ingot.h"
+
+const char *ingot_status_str(ingot_status status)
+{
+    switch (status) {
+    case INGOT_OK: return "ok";
+    case INGOT_ERR_NULL: return "a required pointer is NULL";
+    case INGOT_ERR_ARENA_SIZE: return "the arena is too small";
+    case INGOT_ERR_ARENA_ALIGN: return "the arena is not aligned as the model requires";
+    case INGOT_ERR_ABI: return "caller and model were built with different versions of ingot.h";
+    case INGOT_ERR_DIM: return "a dimension is out of range or disagrees with another input";
+    case INGOT_ERR_WEIGHTS: return "the weights are missing or belong to another model";
+    case INGOT_ERR_INDEX: return "an index in an input tensor is out of range";
+    case INGOT_ERR_STATE: return "the handle was not initialized";
+    }
+    return "unknown status";
+}
+
+static const struct {
+    const char *name;
+    size_t bytes;
+} dtypes[] = {
+    {"?", 0},       {"float32", 4}, {"float64", 8}, {"float16", 2}, {"bfloat16", 2}, {"int8", 1},   {"int16", 2},
+    {"int32", 4},   {"int64", 8},   {"uint8", 1},   {"uint16", 2},  {"uint32", 4},   {"uint64", 8}, {"bool", 1},
+};
+
+static size_t dtype_row(ingot_dtype dtype)
+{
+    return (unsigned)dtype < sizeof dtypes / sizeof dtypes[0] ? (size_t)dtype : 0;
+}
+
+size_t ingot_dtype_bytes(ingot_dtype dtype)
+{
+    return dtypes[dtype_row(dtype)].bytes;
+}
+
+const char *ingot_dtype_str(ingot_dtype dtype)
+{
+    return dtypes[dtype_row(dtype)].name;
+}
+
+ingot_status ingot_check_abi(uint32_t abi, size_t struct_bytes)
+{
+    return abi == INGOT_ABI && struct_bytes == sizeof(ingot_model_info) ? INGOT_OK : INGOT_ERR_ABI;
+}
+
+ingot_status ingot_check_arena(const void *arena, size_t have, uint64_t need, uint64_t align)
+{
+    if (!arena) return INGOT_ERR_NULL;
+    if (have < need) return INGOT_ERR_ARENA_SIZE;
+    if ((uintptr_t)arena & (align - 1u)) return INGOT_ERR_ARENA_ALIGN;
+    return INGOT_OK;
+}

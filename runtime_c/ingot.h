@@ -1,0 +1,148 @@
+/* ingot.h: what every network cast by Ingot shares - status codes, tensor and model descriptions, compiler macros.
+ *
+ * C99 and C++. Needs <stddef.h> and <stdint.h> only. Nothing here allocates, prints, aborts or keeps state, so every
+ * function may be called from several threads at once. */
+#ifndef INGOT_H
+#define INGOT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raised whenever the meaning of a struct or function in this file changes. */
+#define INGOT_ABI 1u
+
+/* ---- status ------------------------------------------------------------------------------------------------ */
+
+typedef enum ingot_status {
+    INGOT_OK = 0,
+    INGOT_ERR_NULL = -1,        /* a required pointer is NULL */
+    INGOT_ERR_ARENA_SIZE = -2,  /* the arena has fewer bytes than the model needs */
+    INGOT_ERR_ARENA_ALIGN = -3, /* the arena's address is not a multiple of the required alignment */
+    INGOT_ERR_ABI = -4,         /* caller and model were compiled against different versions of ingot.h */
+    INGOT_ERR_DIM = -5,         /* a symbolic dimension is out of range, or disagrees with another one */
+    INGOT_ERR_WEIGHTS = -6,     /* the weights are missing, too short, misaligned, or of another model */
+    INGOT_ERR_INDEX = -7,       /* an index in an input tensor is out of range */
+    INGOT_ERR_STATE = -8        /* the handle was not initialized */
+} ingot_status;
+
+/* One English sentence without a full stop; a constant string, never NULL, also for values outside the enum. */
+const char *ingot_status_str(ingot_status status);
+
+/* ---- tensors and models ------------------------------------------------------------------------------------ */
+
+typedef enum ingot_dtype {
+    INGOT_FLOAT32 = 1,
+    INGOT_FLOAT64 = 2,
+    INGOT_FLOAT16 = 3,
+    INGOT_BFLOAT16 = 4,
+    INGOT_INT8 = 5,
+    INGOT_INT16 = 6,
+    INGOT_INT32 = 7,
+    INGOT_INT64 = 8,
+    INGOT_UINT8 = 9,
+    INGOT_UINT16 = 10,
+    INGOT_UINT32 = 11,
+    INGOT_UINT64 = 12,
+    INGOT_BOOL = 13 /* one byte, 0 or 1 */
+} ingot_dtype;
+
+/* Bytes of one element; 0 for a value outside the enum. */
+size_t ingot_dtype_bytes(ingot_dtype dtype);
+
+/* NumPy's name ("float32"); "?" for a value outside the enum. */
+const char *ingot_dtype_str(ingot_dtype dtype);
+
+/* A graph input or output. Tensors are dense and row-major. */
+typedef struct ingot_tensor_info {
+    const char *name;
+    ingot_dtype dtype;
+    int32_t ndim;                 /* 0: a scalar, one element */
+    const int64_t *dims;          /* [ndim]; -1 where the dimension is symbolic */
+    const char *const *dim_names; /* [ndim]; the expression of a symbolic dimension ("batch", "2*n"), else NULL */
+} ingot_tensor_info;
+
+/* abi and struct_bytes stay first in every version, so that a mismatch can be seen before anything else is read. */
+typedef struct ingot_model_info {
+    uint32_t abi;          /* INGOT_ABI of the model */
+    uint32_t struct_bytes; /* sizeof(ingot_model_info) of the model */
+    const char *name;
+    int32_t n_inputs;
+    int32_t n_outputs;
+    int32_t n_dims;                  /* symbolic dimensions that the caller passes; 0 for a static model */
+    const ingot_tensor_info *inputs; /* [n_inputs] */
+    const ingot_tensor_info *outputs;
+    const char *const *dim_names; /* [n_dims], in the order in which the functions take them */
+    uint64_t arena_bytes;         /* 0 when it depends on symbolic dimensions: ask NAME_arena_bytes */
+    uint64_t arena_align;         /* a power of two */
+    uint64_t weights_bytes;
+    uint64_t flops;           /* of one run, a multiply-add counted as 2; 0 when it depends on symbolic dimensions */
+    const char *source_hash;  /* of the imported model, as hexadecimal digits */
+    const char *target;       /* what the code was scheduled for: "x86-64-v4", "c" ... */
+} ingot_model_info;
+
+/* INGOT_OK when a caller built with (abi, struct_bytes) may use this version; else INGOT_ERR_ABI. */
+ingot_status ingot_check_abi(uint32_t abi, size_t struct_bytes);
+
+/* Checks an arena of have bytes against need bytes at a multiple of align (a power of two): INGOT_OK,
+ * INGOT_ERR_NULL, INGOT_ERR_ARENA_SIZE or INGOT_ERR_ARENA_ALIGN, in that order. */
+ingot_status ingot_check_arena(const void *arena, size_t have, uint64_t need, uint64_t align);
+
+/* ---- compiler macros --------------------------------------------------------------------------------------- */
+
+#if defined(__cplusplus) || defined(_MSC_VER)
+#define INGOT_RESTRICT __restrict
+#else
+#define INGOT_RESTRICT restrict
+#endif
+
+/* A prefix of a declaration: INGOT_ALIGNED(64) float tile[16]; */
+#if defined(_MSC_VER)
+#define INGOT_ALIGNED(n) __declspec(align(n))
+#elif defined(__GNUC__)
+#define INGOT_ALIGNED(n) __attribute__((aligned(n)))
+#else
+#define INGOT_ALIGNED(n)
+#endif
+
+/* Small functions that must vanish into their callers: without that, no loop over them is vectorized. */
+#if defined(__GNUC__)
+#define INGOT_INLINE static inline __attribute__((always_inline, unused))
+#elif defined(_MSC_VER)
+#define INGOT_INLINE static __forceinline
+#else
+#define INGOT_INLINE static inline
+#endif
+
+/* _Pragma takes one string literal: two steps, so that macros among the arguments are expanded first. */
+#define INGOT_PRAGMA_(text) _Pragma(#text)
+#define INGOT_PRAGMA(text) INGOT_PRAGMA_(text)
+
+/* INGOT_UNROLL(n) stands right before a for loop: unroll it n times (n an integer literal or a macro that is one;
+ * n = trip count unrolls fully). */
+#if defined(__clang__)
+#define INGOT_UNROLL(n) INGOT_PRAGMA(clang loop unroll_count(n))
+#elif defined(__GNUC__)
+#define INGOT_UNROLL(n) INGOT_PRAGMA(GCC unroll n)
+#else
+#define INGOT_UNROLL(n)
+#endif
+
+/* INGOT_OMP(parallel for collapse(2)) is that OpenMP pragma, or nothing in a build without OpenMP.
+ * INGOT_PARALLEL_FOR stands right before a for loop whose iterations are independent and about equally long; gcc allows
+ * no INGOT_UNROLL on the same loop. */
+#if defined(_OPENMP)
+#define INGOT_OMP(text) INGOT_PRAGMA(omp text)
+#else
+#define INGOT_OMP(text)
+#endif
+#define INGOT_PARALLEL_FOR INGOT_OMP(parallel for schedule(static))
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* INGOT_H */

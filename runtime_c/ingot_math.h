@@ -1,0 +1,50 @@
+/* ingot_math.h: arithmetic on single numbers that C has no operator for.
+ *
+ * The float functions have the accuracy that simd/math.h states, the same results in every width on a machine, and no
+ * branches: gcc -O3 and clang -O2 turn a loop over them into vector code (gcc needs -fno-trapping-math to vectorize floor
+ * and ceil, -fno-math-errno for sqrt). ingot_sqrtf apart, none of them calls libm. */
+#ifndef INGOT_MATH_H
+#define INGOT_MATH_H
+
+#include "ingot.h"
+
+#include "simd/math.h"
+
+#include "simd/lane.h"
+
+INGOT_INLINE float ingot_expf(float x) { return f32x1_exp(x); }
+INGOT_INLINE float ingot_logf(float x) { return f32x1_log(x); }
+INGOT_INLINE float ingot_tanhf(float x) { return f32x1_tanh(x); }
+INGOT_INLINE float ingot_erff(float x) { return f32x1_erf(x); }
+INGOT_INLINE float ingot_sigmoidf(float x) { return f32x1_sigmoid(x); }
+INGOT_INLINE float ingot_floorf(float x) { return f32x1_floor(x); }
+INGOT_INLINE float ingot_ceilf(float x) { return f32x1_ceil(x); }
+INGOT_INLINE float ingot_roundf(float x) { return f32x1_round(x); } /* ties to even */
+INGOT_INLINE float ingot_sqrtf(float x) { return f32x1_sqrt(x); }
+INGOT_INLINE float ingot_fmaf(float a, float b, float c) { return f32x1_fma(a, b, c); }
+
+/* Quotient rounded towards minus infinity, and the remainder that goes with it, which has the sign of b. b must not
+ * be 0, nor the quotient overflow. */
+#define INGOT_FLOORDIV(T, name)                                                                                        \
+    INGOT_INLINE T ingot_floordiv_##name(T a, T b)                                                                     \
+    {                                                                                                                  \
+        const T quotient = a / b, remainder = a % b;                                                                   \
+        return quotient - (T)(remainder != 0 && (remainder < 0) != (b < 0));                                           \
+    }                                                                                                                  \
+    INGOT_INLINE T ingot_floormod_##name(T a, T b)                                                                     \
+    {                                                                                                                  \
+        const T remainder = a % b;                                                                                     \
+        return remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b : remainder;                               \
+    }
+INGOT_FLOORDIV(int32_t, i32)
+INGOT_FLOORDIV(int64_t, i64)
+
+#define INGOT_MIN_MAX(T, name)                                                                                         \
+    INGOT_INLINE T ingot_min_##name(T a, T b) { return a < b ? a : b; }                                                \
+    INGOT_INLINE T ingot_max_##name(T a, T b) { return a > b ? a : b; }
+INGOT_MIN_MAX(int32_t, i32)
+INGOT_MIN_MAX(int64_t, i64)
+INGOT_MIN_MAX(float, f32)
+INGOT_MIN_MAX(double, f64)
+
+#endif /* INGOT_MATH_H */

@@ -1,0 +1,74 @@
+/* simd.h: vectors of 4, 8 and 16 floats - f32x4, f32x8, f32x16 - on every machine.
+ *
+ * A type is one register where the machine has one that wide, else two of the next narrower type, else an array of
+ * floats. INGOT_SIMD_SCALAR makes all of them arrays. In the list T is a type and p points to floats of any alignment:
+ *
+ *   T_load(p)  T_store(p, a)  T_set1(x)        all lanes
+ *   T_load_n(p, n)  T_store_n(p, n, a)         the first n lanes, 0 <= n <= lanes; the rest of the memory is not
+ *                                              touched, the rest of the vector is 0
+ *   T_load_strided(p, s)  T_store_strided(p, s, a)   lane l is p[l * s]
+ *   T_add  T_sub  T_mul  T_div (a, b)          as the C operators
+ *   T_fma(a, b, c)                             a * b + c, rounded once where the machine can, else twice
+ *   T_neg  T_abs  T_sqrt (a)  T_copysign(a, sign)
+ *   T_round  T_floor  T_ceil (a)               to an integer; round: the nearest, ties to even
+ *   T_min  T_max (a, b)                        b NaN: NaN; only a NaN: b or NaN. So max(set1(0), x) passes on NaN
+ *   T_clamp(a, lo, hi)                         lo <= hi; a NaN: NaN
+ *   T_select_lt  T_select_le  T_select_eq (a, b, x, y)   lane by lane a < b ? x : y ...; false when one is NaN
+ *   T_reduce_add  T_reduce_min  T_reduce_max (a)         a float; the order of additions is a tree; NaN: unspecified
+ *   T_exp  T_log  T_tanh  T_erf  T_sigmoid (a) see simd/math.h
+ *   T_ldexp(a, n)  T_exponent(a)  T_mantissa(a)          see simd/lane.h
+ *
+ * Rounding must be the default (to nearest), and -ffast-math must be off. */
+#ifndef INGOT_SIMD_H
+#define INGOT_SIMD_H
+
+#include "ingot.h"
+#include "ingot_math.h"
+
+/* The types that are one register. */
+#if defined(INGOT_SIMD_SCALAR)
+#define INGOT_SIMD_NAME "scalar"
+#else
+#if defined(__SSE2__)
+#define INGOT_SIMD_NAME "sse"
+#define INGOT_HAS_F32X4 1
+#include "simd/sse.h"
+#elif defined(__ARM_NEON)
+#define INGOT_SIMD_NAME "neon"
+#define INGOT_HAS_F32X4 1
+#include "simd/neon.h"
+#else
+#define INGOT_SIMD_NAME "scalar"
+#endif
+#if defined(__AVX2__) && defined(__FMA__)
+#undef INGOT_SIMD_NAME
+#define INGOT_SIMD_NAME "avx2"
+#define INGOT_HAS_F32X8 1
+#include "simd/avx2.h"
+#endif
+#if defined(__AVX512F__)
+#undef INGOT_SIMD_NAME
+#define INGOT_SIMD_NAME "avx512"
+#define INGOT_HAS_F32X16 1
+#include "simd/avx512.h"
+#endif
+#endif
+
+/* The others. */
+#include "simd/pair.h"
+#include "simd/scalar.h"
+
+#if !defined(INGOT_HAS_F32X4)
+INGOT_SCALAR_VECTOR(f32x4, 4)
+INGOT_SCALAR_VECTOR(f32x8, 8)
+INGOT_SCALAR_VECTOR(f32x16, 16)
+#else
+#if !defined(INGOT_HAS_F32X8)
+INGOT_PAIR_VECTOR(f32x8, f32x4, 4)
+#endif
+#if !defined(INGOT_HAS_F32X16)
+INGOT_PAIR_VECTOR(f32x16, f32x8, 8)
+#endif
+#endif
+
+#endif /* INGOT_SIMD_H */

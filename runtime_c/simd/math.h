@@ -1,0 +1,122 @@
+/* simd/math.h: exp, log, tanh, erf and sigmoid over the operations of any vector type.
+ *
+ * INGOT_SIMD_MATH(T) defines T_ceil, T_exp, T_log, T_tanh, T_erf and T_sigmoid from T's other operations, without a
+ * branch. The error, in units in the last place and with or without a fused multiply-add: exp 1.1, log 1, tanh 1.5,
+ * erf 1.4, sigmoid 2. NaN gives NaN, overflow infinity, underflow denormals and then 0 (32-bit NEON: 0 instead of
+ * denormals, also as arguments and inside; erf loses accuracy there below 1e-37).
+ *
+ * Arguments are reduced as in W. J. Cody and W. Waite, Software Manual for the Elementary Functions (1980): n log(2) is
+ * subtracted in two parts, of which the first has 15 bits, so that its product with n is exact. The polynomials are
+ * our own near-minimax fits: tests/runtime_c/fit_math.py derives them. */
+#ifndef INGOT_SIMD_MATH_H
+#define INGOT_SIMD_MATH_H
+
+#define INGOT_LOG2_HI 0.693145751953125f
+#define INGOT_LOG2_LO 1.42860677e-6f
+#define INGOT_LOG2_E 1.44269504f
+
+/* p = p * x + c: one step of Horner's scheme. */
+#define INGOT_HORNER(T, p, x, c) p = T##_fma(p, x, T##_set1(c))
+
+/* x = n log(2) + r; exp(x) = 2^n exp(r). Beyond the bounds the result is 0 or infinity. */
+#define INGOT_SIMD_EXP(T)                                                                                              \
+    INGOT_INLINE T T##_exp(T x)                                                                                        \
+    {                                                                                                                  \
+        const T bounded = T##_clamp(x, T##_set1(-104.0f), T##_set1(89.0f));                                            \
+        const T n = T##_round(T##_mul(bounded, T##_set1(INGOT_LOG2_E)));                                               \
+        const T partly = T##_fma(n, T##_set1(-INGOT_LOG2_HI), bounded);                                                \
+        const T r = T##_fma(n, T##_set1(-INGOT_LOG2_LO), partly);                                                      \
+        T q = T##_set1(0.00138182985f);                                                                                \
+        INGOT_HORNER(T, q, r, 0.00836853217f);                                                                         \
+        INGOT_HORNER(T, q, r, 0.0416682921f);                                                                          \
+        INGOT_HORNER(T, q, r, 0.166665226f);                                                                           \
+        INGOT_HORNER(T, q, r, 0.49999994f);                                                                            \
+        const T p = T##_fma(T##_mul(r, r), q, r);                                                                      \
+        return T##_ldexp(T##_add(p, T##_set1(1.0f)), n);                                                               \
+    }
+
+/* x = m 2^e; log(x) = e log(2) + log(1 + (m - 1)). Denormals are scaled by 2^23 first. */
+#define INGOT_SIMD_LOG(T)                                                                                              \
+    INGOT_INLINE T T##_log(T x)                                                                                        \
+    {                                                                                                                  \
+        const T least = T##_set1(1.17549435e-38f), zero = T##_set1(0.0f);                                              \
+        const T normal = T##_select_lt(x, least, T##_mul(x, T##_set1(8388608.0f)), x);                                 \
+        const T scaled_by = T##_select_lt(x, least, T##_set1(23.0f), zero);                                            \
+        const T e = T##_sub(T##_exponent(normal), scaled_by);                                                          \
+        const T f = T##_sub(T##_mantissa(normal), T##_set1(1.0f));                                                     \
+        T q = T##_set1(-0.0763643906f);                                                                                \
+        INGOT_HORNER(T, q, f, 0.127622172f);                                                                           \
+        INGOT_HORNER(T, q, f, -0.131596103f);                                                                          \
+        INGOT_HORNER(T, q, f, 0.1420158f);                                                                             \
+        INGOT_HORNER(T, q, f, -0.166234091f);                                                                          \
+        INGOT_HORNER(T, q, f, 0.200012416f);                                                                           \
+        INGOT_HORNER(T, q, f, -0.250008196f);                                                                          \
+        INGOT_HORNER(T, q, f, 0.333333313f);                                                                           \
+        INGOT_HORNER(T, q, f, -0.5f);                                                                                  \
+        const T small = T##_fma(T##_mul(f, f), q, T##_mul(e, T##_set1(INGOT_LOG2_LO)));                                \
+        const T y = T##_fma(e, T##_set1(INGOT_LOG2_HI), T##_add(f, small));                                            \
+        const T at_most_0 = T##_select_eq(x, zero, T##_set1(-INFINITY), T##_set1(NAN));                                \
+        return T##_select_lt(zero, x, T##_select_lt(x, T##_set1(INFINITY), y, x), at_most_0);                          \
+    }
+
+/* Below 0.55 x + x^3 q(x^2), above 1 - 2 / (exp(2|x|) + 1). */
+#define INGOT_SIMD_TANH(T)                                                                                             \
+    INGOT_INLINE T T##_tanh(T x)                                                                                       \
+    {                                                                                                                  \
+        const T magnitude = T##_abs(x), square = T##_mul(x, x);                                                        \
+        T q = T##_set1(-0.0062428494f);                                                                                \
+        INGOT_HORNER(T, q, square, 0.021050714f);                                                                      \
+        INGOT_HORNER(T, q, square, -0.0538475476f);                                                                    \
+        INGOT_HORNER(T, q, square, 0.133325443f);                                                                      \
+        INGOT_HORNER(T, q, square, -0.333333164f);                                                                     \
+        const T small = T##_fma(T##_mul(x, square), q, x);                                                             \
+        const T e = T##_exp(T##_add(magnitude, magnitude));                                                            \
+        const T large = T##_sub(T##_set1(1.0f), T##_div(T##_set1(2.0f), T##_add(e, T##_set1(1.0f))));                  \
+        return T##_copysign(T##_select_lt(magnitude, T##_set1(0.55f), small, large), x);                               \
+    }
+
+/* e = exp(-|x|) cannot overflow; the sign of x chooses between 1 / (1 + e) and e / (1 + e). The last line corrects the
+ * quotient for lost, what rounding took from 1 + e; lost / (1 + e) would be exact, and lost alone is near enough. */
+#define INGOT_SIMD_SIGMOID(T)                                                                                          \
+    INGOT_INLINE T T##_sigmoid(T x)                                                                                    \
+    {                                                                                                                  \
+        const T one = T##_set1(1.0f);                                                                                  \
+        const T e = T##_exp(T##_neg(T##_abs(x)));                                                                      \
+        const T sum = T##_add(e, one), lost = T##_add(T##_sub(one, sum), e);                                           \
+        const T quotient = T##_div(T##_select_lt(x, T##_set1(0.0f), e, one), sum);                                     \
+        return T##_fma(T##_neg(quotient), lost, quotient);                                                             \
+    }
+
+/* Below 0.92 x + x q(x^2), above 1 - exp(q(|x|)). */
+#define INGOT_SIMD_ERF(T)                                                                                              \
+    INGOT_INLINE T T##_erf(T x)                                                                                        \
+    {                                                                                                                  \
+        const T magnitude = T##_abs(x), square = T##_mul(x, x);                                                        \
+        T q = T##_set1(-0.000600380125f);                                                                              \
+        INGOT_HORNER(T, q, square, 0.00499585364f);                                                                    \
+        INGOT_HORNER(T, q, square, -0.0267685801f);                                                                    \
+        INGOT_HORNER(T, q, square, 0.11281877f);                                                                       \
+        INGOT_HORNER(T, q, square, -0.376125008f);                                                                     \
+        INGOT_HORNER(T, q, square, 0.128379151f);                                                                      \
+        const T small = T##_fma(x, q, x);                                                                              \
+        const T a = T##_clamp(magnitude, T##_set1(0.0f), T##_set1(3.95f));                                             \
+        q = T##_set1(0.000194943277f);                                                                                 \
+        INGOT_HORNER(T, q, a, -0.00303367106f);                                                                        \
+        INGOT_HORNER(T, q, a, 0.0221897252f);                                                                          \
+        INGOT_HORNER(T, q, a, -0.10385631f);                                                                           \
+        INGOT_HORNER(T, q, a, -0.637265801f);                                                                          \
+        INGOT_HORNER(T, q, a, -1.12762737f);                                                                           \
+        INGOT_HORNER(T, q, a, -0.000207017569f);                                                                       \
+        const T large = T##_sub(T##_set1(1.0f), T##_exp(q));                                                           \
+        return T##_select_lt(magnitude, T##_set1(0.92f), small, T##_copysign(large, x));                               \
+    }
+
+#define INGOT_SIMD_MATH(T)                                                                                             \
+    INGOT_INLINE T T##_ceil(T x) { return T##_neg(T##_floor(T##_neg(x))); }                                            \
+    INGOT_SIMD_EXP(T)                                                                                                  \
+    INGOT_SIMD_LOG(T)                                                                                                  \
+    INGOT_SIMD_TANH(T)                                                                                                 \
+    INGOT_SIMD_SIGMOID(T)                                                                                              \
+    INGOT_SIMD_ERF(T)
+
+#endif /* INGOT_SIMD_MATH_H */

@@ -1,0 +1,106 @@
+/* example.c: one inference with [[ name ]].
+ *
+ *   ./example                        on made-up inputs
+ *   ./example [[ inputs|map(attribute="name")|join(".bin ") ]].bin [[ outputs|map(attribute="name")|join(".bin ") ]].bin
+ *                                    raw tensors from files, results to files
+ *
+ * [[ stamp ]]
+ */
+#define _POSIX_C_SOURCE 199309L
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "[[ name ]].h"
+
+[% if dims %]
+/* The symbolic dimensions of this example. */
+enum { [[ dim_enum ]] };
+
+[% else %]
+INGOT_ALIGNED([[ upper ]]_ARENA_ALIGN) static unsigned char arena[[ "[" ]][[ upper ]]_ARENA_BYTES];
+[% endif %]
+[% for t in inputs + outputs %]
+static [[ t.ctype ]] [[ t.name ]][[ "[" ]][[ t.example_size ]]];
+[% endfor %]
+
+static int transfer(const char *path, const char *mode, void *data, size_t bytes)
+{
+    FILE *file = fopen(path, mode);
+    size_t done = 0;
+    if (file != NULL) {
+        done = mode[0] == 'r' ? fread(data, 1, bytes, file) : fwrite(data, 1, bytes, file);
+        fclose(file);
+    }
+    if (done != bytes) fprintf(stderr, "%s: %lu of %lu bytes\n", path, (unsigned long)done, (unsigned long)bytes);
+    return done == bytes;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+int main(int argc, char **argv)
+{
+    [[ name ]] *net;
+    ingot_status status;
+    double best = 1e30;
+[% if dims %]
+    size_t arena_bytes = (size_t)[[ name ]]_arena_bytes([[ dims|join(", ") ]]);
+    void *block = malloc(arena_bytes + [[ upper ]]_ARENA_ALIGN);
+    void *arena = (void *)(((uintptr_t)block + [[ upper ]]_ARENA_ALIGN - 1) / [[ upper ]]_ARENA_ALIGN * [[ upper ]]_ARENA_ALIGN);
+    if (block == NULL) return 1;
+    status = [[ name ]]_init(&net, arena, arena_bytes);
+[% else %]
+    status = [[ name ]]_init(&net, arena, sizeof arena);
+[% endif %]
+[% if weights == "file" %]
+    void *weights_block = malloc([[ upper ]]_WEIGHTS_BYTES + 64u);
+    void *weights = (void *)(((uintptr_t)weights_block + 63u) / 64u * 64u);
+    if (weights_block == NULL || !transfer("[[ name ]]_weights.bin", "rb", weights, [[ upper ]]_WEIGHTS_BYTES)) return 1;
+    if (status == INGOT_OK) status = [[ name ]]_set_weights(net, weights, [[ upper ]]_WEIGHTS_BYTES);
+[% endif %]
+    if (argc == 1 + [[ inputs|length ]] + [[ outputs|length ]]) {
+[% for t in inputs %]
+        if (!transfer(argv[[ "[" ]][[ loop.index ]]], "rb", [[ t.name ]], sizeof [[ t.name ]])) return 1;
+[% endfor %]
+    } else {
+[% for t in inputs %]
+        for (size_t i = 0; i < sizeof [[ t.name ]] / sizeof *[[ t.name ]]; ++i) [[ t.name ]][i] = [[ t.made_up ]];
+[% endfor %]
+    }
+
+    for (int repeat = 0; repeat < 10 && status == INGOT_OK; ++repeat) {
+        const double start = now();
+        status = [[ name ]]_run([[ run_arguments ]]);
+        const double seconds = now() - start;
+        if (seconds < best) best = seconds;
+    }
+    if (status != INGOT_OK) {
+        fprintf(stderr, "[[ name ]]: %s\n", ingot_status_str(status));
+        return 1;
+    }
+
+    if (argc == 1 + [[ inputs|length ]] + [[ outputs|length ]]) {
+[% for t in outputs %]
+        if (!transfer(argv[[ "[" ]][[ inputs|length + loop.index ]]], "wb", [[ t.name ]], sizeof [[ t.name ]])) return 1;
+[% endfor %]
+    }
+[% for t in outputs %]
+    printf("[[ t.name ]]:");
+    for (size_t i = 0; i < sizeof [[ t.name ]] / sizeof *[[ t.name ]] && i < 8; ++i) printf(" %g", (double)[[ t.name ]][i]);
+    printf("\n");
+[% endfor %]
+    printf("best of 10 runs: %.3f ms\n", best * 1e3);
+[% if dims %]
+    free(block);
+[% endif %]
+[% if weights == "file" %]
+    free(weights_block);
+[% endif %]
+    return 0;
+}

@@ -1,0 +1,20 @@
+/* [[ file ]]: kernels of [[ name ]].
+ *
+ * [[ stamp ]]
+ */
+[% for h in system_headers %]
+#include <[[ h ]]>
+[% endfor %]
+[% if system_headers %]
+
+[% endif %]
+#include "[[ name ]]_kernels.h"
+[% for h in headers %]
+#include "[[ h ]]"
+[% endfor %]
+[% for k in kernels %]
+
+[[ k.comment ]]
+[[ k.signature ]]
+[[ k.body -]]
+[% endfor %]

@@ -1,0 +1,14 @@
+/* [[ name ]]_kernels.h: one function per kernel. Internal to the network.
+ *
+ * [[ stamp ]]
+ */
+#ifndef [[ upper ]]_KERNELS_H
+#define [[ upper ]]_KERNELS_H
+
+#include "ingot.h"
+
+[% for k in kernels %]
+[[ k.signature ]];
+[% endfor %]
+
+#endif /* [[ upper ]]_KERNELS_H */

@@ -1,0 +1,118 @@
+/* [[ name ]].c: the network's interface, and the order in which its kernels run.
+ *
+ * [[ stamp ]]
+ */
+#include "[[ name ]].h"
+
+#include "[[ name ]]_kernels.h"
+
+[% if weights in ("incbin", "array") %]
+/* [[ name ]]_weights.[[ "S" if weights == "incbin" else "c" ]]: every weight at its offset, packed for the kernels. */
+extern const unsigned char [[ name ]]_weights[];
+
+[% endif %]
+struct [[ name ]] {
+    uint64_t magic;               /* says that the arena holds an instance */
+    uint64_t arena_bytes;
+    const unsigned char *weights;
+    unsigned char *memory;        /* intermediate tensors, as the memory plan places them */
+};
+#define [[ upper ]]_MAGIC UINT64_C([[ magic ]])
+#define [[ upper ]]_HEADER_BYTES 64u
+
+/* ---- description -------------------------------------------------------------------------------------------- */
+
+[% for t in inputs + outputs %]
+[% if t.dims %]
+static const int64_t [[ t.name ]]_dims[] = {[[ t.dims|join(", ") ]]};
+static const char *const [[ t.name ]]_dim_names[] = {[[ t.dim_names|join(", ") ]]};
+[% endif %]
+[% endfor %]
+[% for kind, tensors in (("inputs", inputs), ("outputs", outputs)) %]
+static const ingot_tensor_info [[ kind ]][] = {
+[% for t in tensors %]
+    {"[[ t.source_name ]]", [[ t.dtype_enum ]], [[ t.dims|length ]], [[ t.name + "_dims, " + t.name + "_dim_names" if t.dims else "NULL, NULL" ]]},
+[% endfor %]
+};
+[% endfor %]
+[% if dims %]
+static const char *const dim_names[] = {[[ quoted_dims ]]};
+[% endif %]
+
+const ingot_model_info [[ name ]]_info = {
+    INGOT_ABI, (uint32_t)sizeof(ingot_model_info), "[[ name ]]",
+    [[ inputs|length ]], [[ outputs|length ]], [[ dims|length ]], inputs, outputs, [[ "dim_names" if dims else "NULL" ]],
+    [[ 0 if dims else arena_bytes ]], [[ upper ]]_ARENA_ALIGN, [[ upper ]]_WEIGHTS_BYTES, [[ flops ]],
+    "[[ model_hash ]]", "[[ target ]]"
+};
+
+/* ---- life --------------------------------------------------------------------------------------------------- */
+
+uint64_t [[ name ]]_arena_bytes_([[ dim_params or "void" ]])
+{
+    return [[ upper ]]_HEADER_BYTES + [[ "(uint64_t)(" + memory_bytes + ")" if dims else memory_bytes ]];
+}
+
+ingot_status [[ name ]]_init_([[ name ]] **net, void *arena, size_t arena_bytes, uint32_t abi, size_t info_bytes)
+{
+    ingot_status status = ingot_check_abi(abi, info_bytes);
+    if (status != INGOT_OK) return status;
+    if (net == NULL) return INGOT_ERR_NULL;
+    *net = NULL;
+    status = ingot_check_arena(arena, arena_bytes, [[ upper + "_HEADER_BYTES" if dims else upper + "_ARENA_BYTES" ]], [[ upper ]]_ARENA_ALIGN);
+    if (status != INGOT_OK) return status;
+    *net = arena;
+    (*net)->magic = [[ upper ]]_MAGIC;
+    (*net)->arena_bytes = arena_bytes;
+    (*net)->weights = [[ "NULL" if weights == "file" else name + "_weights" ]];
+    (*net)->memory = (unsigned char *)arena + [[ upper ]]_HEADER_BYTES;
+    return INGOT_OK;
+}
+[% if weights == "file" %]
+
+ingot_status [[ name ]]_set_weights([[ name ]] *net, const void *weights, size_t bytes)
+{
+    if (net == NULL || weights == NULL) return INGOT_ERR_NULL;
+    if (net->magic != [[ upper ]]_MAGIC) return INGOT_ERR_STATE;
+    if (bytes != [[ upper ]]_WEIGHTS_BYTES || (uintptr_t)weights % 64u != 0) return INGOT_ERR_WEIGHTS;
+    net->weights = weights;
+    return INGOT_OK;
+}
+[% endif %]
+
+/* ---- inference ---------------------------------------------------------------------------------------------- */
+
+[[ run_signature ]]
+{
+    if ([[ null_checks ]]) return INGOT_ERR_NULL;
+    if (net->magic != [[ upper ]]_MAGIC) return INGOT_ERR_STATE;
+[% if weights == "file" %]
+    if (net->weights == NULL) return INGOT_ERR_WEIGHTS;
+[% endif %]
+[% for d in dims %]
+    if ([[ d ]] < 1 || [[ d ]] > INT32_MAX) return INGOT_ERR_DIM;
+[% endfor %]
+[% if dims %]
+    if (net->arena_bytes < [[ name ]]_arena_bytes_([[ dims|join(", ") ]])) return INGOT_ERR_ARENA_SIZE;
+[% endif %]
+[% for check in index_checks %]
+    for (int64_t i = 0; i < [[ check.count ]]; ++i) {
+        if ([[ check.name ]][i] < [[ check.low ]] || [[ check.name ]][i] >= [[ check.high ]]) return INGOT_ERR_INDEX;
+    }
+[% endfor %]
+
+[% if uses_weights %]
+    const unsigned char *const w = net->weights;
+[% endif %]
+[% if tensors %]
+    unsigned char *const m = net->memory;
+[% endif %]
+[% for t in tensors %]
+    [[ t ]]
+[% endfor %]
+[% for call in calls %]
+    /* [[ call.comment ]] */
+    [[ call.text ]]
+[% endfor %]
+    return INGOT_OK;
+}

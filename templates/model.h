@@ -1,0 +1,79 @@
+/* [[ name ]].h: [[ title ]]
+ *
+ * [[ stamp ]]
+ *
+ * A dense row-major tensor is a plain pointer. Inputs and outputs:
+[% for t in inputs %]
+ *   in   [[ t.name ]]: [[ t.dtype ]] [[ t.shape_text ]]
+[% endfor %]
+[% for t in outputs %]
+ *   out  [[ t.name ]]: [[ t.dtype ]] [[ t.shape_text ]]
+[% endfor %]
+ *
+ * Nothing here allocates, prints or aborts. Instances share no state: each thread may run one of its own.
+ */
+#ifndef [[ upper ]]_H
+#define [[ upper ]]_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ingot.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+[% if not dims %]
+/* Bytes of working memory that the caller gives to [[ name ]]_init and leaves alone as long as it runs the network. */
+#define [[ upper ]]_ARENA_BYTES [[ arena_bytes ]]u
+[% endif %]
+#define [[ upper ]]_ARENA_ALIGN [[ arena_align ]]u
+#define [[ upper ]]_WEIGHTS_BYTES [[ weights_bytes ]]u
+
+/* Elements of each input and output. */
+[% for t in inputs + outputs %]
+#define [[ upper ]]_[[ t.upper ]]_SIZE[[ "(" + dims|join(", ") + ")" if t.symbolic else "" ]] [[ t.size ]]
+[% endfor %]
+
+typedef struct [[ name ]] [[ name ]];
+
+/* Names, types and dimensions of everything above, as data. */
+extern const ingot_model_info [[ name ]]_info;
+[% if weights == "extern" %]
+
+/* The weights ([[ name ]]_weights.bin), which the program that uses the network links in, 64-byte aligned.
+ * [[ name ]]_weights.S is one way to provide them. */
+extern const unsigned char [[ name ]]_weights[[ "[]" ]];
+[% endif %]
+
+/* Arena bytes needed for a run[[ " with these dimensions, each at least 1" if dims else "" ]]. */
+uint64_t [[ name ]]_arena_bytes_([[ dim_params or "void" ]]);
+[% if dims %]
+static inline uint64_t [[ name ]]_arena_bytes([[ dim_params ]]) { return [[ name ]]_arena_bytes_([[ dims|join(", ") ]]); }
+[% endif %]
+
+/* Make an instance inside the arena, which must be aligned to [[ upper ]]_ARENA_ALIGN.
+ * Returns INGOT_OK, or INGOT_ERR_NULL, INGOT_ERR_ARENA_SIZE, INGOT_ERR_ARENA_ALIGN, INGOT_ERR_ABI. */
+ingot_status [[ name ]]_init_([[ name ]] **net, void *arena, size_t arena_bytes, uint32_t abi, size_t info_bytes);
+static inline ingot_status [[ name ]]_init([[ name ]] **net, void *arena, size_t arena_bytes)
+{
+    return [[ name ]]_init_(net, arena, arena_bytes, INGOT_ABI, sizeof(ingot_model_info));
+}
+[% if weights == "file" %]
+
+/* Use `weights`: the contents of [[ name ]]_weights.bin, read or mapped by the caller, 64-byte aligned, kept as long as
+ * the network runs. Returns INGOT_OK, INGOT_ERR_NULL or INGOT_ERR_WEIGHTS (another size, or misaligned). */
+ingot_status [[ name ]]_set_weights([[ name ]] *net, const void *weights, size_t bytes);
+[% endif %]
+
+/* One inference. Outputs must not overlap inputs.
+ * Returns INGOT_OK, INGOT_ERR_NULL[[ ", INGOT_ERR_DIM (a dimension below 1), INGOT_ERR_ARENA_SIZE" if dims else "" ]]
+ * [[ "INGOT_ERR_WEIGHTS (not set), " if weights == "file" else "" ]][[ "INGOT_ERR_INDEX (an index input out of range) " if index_checks else "" ]]or INGOT_ERR_STATE (not initialized). */
+[[ run_signature ]];
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* [[ upper ]]_H */

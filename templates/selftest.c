@@ -1,0 +1,96 @@
+/* selftest.c: runs [[ name ]] on an input and compares with the outputs that a reference evaluation gave when this
+ * folder was written. Exit code 0: right, and the same twice.
+ *
+ * [[ stamp ]]
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "[[ name ]].h"
+
+/* selftest_data: the inputs, then the expected outputs, each at a multiple of 64 bytes. */
+extern const unsigned char [[ name ]]_selftest_data[];
+
+/* Largest error allowed, relative to the largest magnitude of the output. */
+static const double tolerance = 1e-4;
+
+[% if dims %]
+enum { [[ dim_enum ]] };
+
+[% else %]
+INGOT_ALIGNED([[ upper ]]_ARENA_ALIGN) static unsigned char arena[[ "[" ]][[ upper ]]_ARENA_BYTES];
+[% endif %]
+[% for t in outputs %]
+static [[ t.ctype ]] [[ t.name ]][[ "[" ]][[ t.example_size ]]], [[ t.name ]]_again[[ "[" ]][[ t.example_size ]]];
+[% endfor %]
+
+[% for ctype in output_ctypes %]
+static int compare_[[ ctype ]](const char *name, const [[ ctype ]] *got, const [[ ctype ]] *want, size_t count)
+{
+    double largest = 0.0, error = 0.0;
+    int bad = 0;
+    for (size_t i = 0; i < count; ++i) {
+        const double a = (double)got[i], b = (double)want[i];
+        if (fabs(b) > largest && fabs(b) <= 1e300) largest = fabs(b);
+        if (a != b && !(a != a && b != b)) {
+            if (fabs(a - b) > error) error = fabs(a - b);
+            if (!(fabs(a - b) <= 1e300)) bad = 1; /* NaN or infinity on one side only */
+        }
+    }
+    bad = bad || error > tolerance * largest;
+    printf("%s: max error %.3g of %.3g: %s\n", name, error, largest, bad ? "WRONG" : "ok");
+    return bad;
+}
+[% endfor %]
+
+int main(void)
+{
+    [[ name ]] *net;
+    ingot_status status;
+    int bad = 0;
+[% if dims %]
+    size_t arena_bytes = (size_t)[[ name ]]_arena_bytes([[ dims|join(", ") ]]);
+    void *block = malloc(arena_bytes + [[ upper ]]_ARENA_ALIGN);
+    void *arena = (void *)(((uintptr_t)block + [[ upper ]]_ARENA_ALIGN - 1) / [[ upper ]]_ARENA_ALIGN * [[ upper ]]_ARENA_ALIGN);
+    if (block == NULL) return 1;
+    status = [[ name ]]_init(&net, arena, arena_bytes);
+[% else %]
+    status = [[ name ]]_init(&net, arena, sizeof arena);
+[% endif %]
+[% if weights == "file" %]
+    void *weights_block = malloc([[ upper ]]_WEIGHTS_BYTES + 64u);
+    void *weights = (void *)(((uintptr_t)weights_block + 63u) / 64u * 64u);
+    FILE *file = fopen("[[ name ]]_weights.bin", "rb");
+    if (weights_block == NULL || file == NULL || fread(weights, 1, [[ upper ]]_WEIGHTS_BYTES, file) != [[ upper ]]_WEIGHTS_BYTES) {
+        fprintf(stderr, "cannot read [[ name ]]_weights.bin\n");
+        return 1;
+    }
+    fclose(file);
+    if (status == INGOT_OK) status = [[ name ]]_set_weights(net, weights, [[ upper ]]_WEIGHTS_BYTES);
+[% endif %]
+[% for t in inputs %]
+    const [[ t.ctype ]] *const [[ t.name ]] = (const void *)([[ name ]]_selftest_data + [[ t.test_offset ]]);
+[% endfor %]
+    if (status == INGOT_OK) status = [[ name ]]_run([[ run_arguments ]]);
+    if (status == INGOT_OK) status = [[ name ]]_run([[ run_arguments_again ]]);
+    if (status != INGOT_OK) {
+        fprintf(stderr, "[[ name ]]: %s\n", ingot_status_str(status));
+        return 1;
+    }
+[% for t in outputs %]
+    bad |= compare_[[ t.ctype ]]("[[ t.name ]]", [[ t.name ]], (const void *)([[ name ]]_selftest_data + [[ t.test_offset ]]), [[ t.example_size ]]);
+    if (memcmp([[ t.name ]], [[ t.name ]]_again, sizeof [[ t.name ]]) != 0) {
+        printf("[[ t.name ]]: two runs differ\n");
+        bad = 1;
+    }
+[% endfor %]
+[% if dims %]
+    free(block);
+[% endif %]
+[% if weights == "file" %]
+    free(weights_block);
+[% endif %]
+    return bad;
+}

@@ -1,0 +1,60 @@
+"""Targets: rows, names, detection of the host."""
+import subprocess
+
+import pytest
+
+from ingot.codegen.target import Target, TargetError, host_name
+from ingot.codegen.toolchain import find_compiler, missing_tools
+
+V3 = frozenset("avx avx2 bmi1 bmi2 f16c fma movbe xsave".split())
+V4 = V3 | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
+MACROS = {
+    "x86-64-v3": {"__AVX2__", "__FMA__"},
+    "x86-64-v4": {"__AVX512F__", "__AVX2__", "__FMA__"},
+    "aarch64-linux-gnu": {"__ARM_NEON"},
+    "armv7-linux-gnueabihf": {"__ARM_NEON", "__ARM_FEATURE_FMA"},
+    "c": {"INGOT_SIMD_SCALAR"},
+}
+
+
+def test_names():
+    assert Target.names() == ("host", "x86-64-v3", "x86-64-v4", "aarch64-linux-gnu", "armv7-linux-gnueabihf", "c")
+    assert [Target.get(name).vector_lanes for name in Target.names()[1:]] == [8, 16, 4, 4, 1]
+    assert str(Target.get("c")) == "c"
+
+
+def test_get_accepts_a_target_and_the_name_of_tvm():
+    row = Target.get("x86-64-v3")
+    assert Target.get(row) is row
+    assert Target.get("llvm") is Target.get("host")
+
+
+def test_unknown_name_lists_the_known_ones():
+    with pytest.raises(TargetError, match=r"unknown target 'sparc'; known: host, x86-64-v3, .*, c$"):
+        Target.get("sparc")
+
+
+@pytest.mark.parametrize("machine, flags, name", [
+    ("x86_64", V4, "x86-64-v4"), ("x86_64", V3, "x86-64-v3"), ("x86_64", V3 - {"fma"}, "c"),
+    ("aarch64", frozenset(), "aarch64-linux-gnu"), ("armv7l", frozenset({"neon", "vfpv4"}), "armv7-linux-gnueabihf"),
+    ("armv7l", frozenset({"vfpv3"}), "c"), ("riscv64", frozenset(), "c"),
+])
+def test_host(machine, flags, name):
+    assert host_name(machine, flags) == name
+
+
+def test_the_host_runs_its_own_target():
+    assert Target.get("host").is_supported_here
+    assert Target.get("c").is_supported_here
+
+
+@pytest.mark.parametrize("name", Target.names()[1:])
+def test_flags_enable_the_backend(name):
+    target = Target.get(name)
+    if reason := missing_tools(target):
+        pytest.skip(reason)
+    command = [*find_compiler(target).command, *target.cflags, "-dM", "-E", "-x", "c", "-"]
+    done = subprocess.run(command, input="", capture_output=True, text=True, check=True)
+    defined = {line.split()[1] for line in done.stdout.splitlines()}
+    assert MACROS[name] <= defined
+    assert "__FAST_MATH__" not in defined

@@ -1,0 +1,403 @@
+"""One test per error message of the importer: it names the node, the operator, the opset, and what to do."""
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from ingot.frontend.onnx import OnnxImportError, from_onnx
+from onnx_models import model, one_node, value_info
+
+X = np.zeros((2, 3, 4), np.float32)
+IMAGE = np.zeros((1, 4, 8, 8), np.float32)
+
+
+def relu_model(**changes):
+    return model([helper.make_node("Relu", ["x"], ["y"], name="r")], {"x": [2, 3]}, ["y"], **changes)
+
+
+def fails(proto, *words, **options):
+    """The import fails, and the message has all of `words`."""
+    with pytest.raises(OnnxImportError) as caught:
+        from_onnx(proto, **options)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def node_fails(op, arrays, opset, *words, constants=(), outputs=1, symbolic=False, **attrs):
+    fails(one_node(op, arrays, opset, constants, outputs, symbolic, **attrs), f"{op} node \"the_node\" (opset {opset})",
+          *words)
+
+
+# ---------------------------------------------------------------- files
+
+def test_missing_file(tmp_path):
+    fails(str(tmp_path / "no.onnx"), "cannot read the model", "no.onnx")
+
+
+def test_truncated_file(tmp_path):
+    data = relu_model(weights={"w": np.zeros(100, np.float32)}).SerializeToString()
+    path = tmp_path / "cut.onnx"
+    path.write_bytes(data[:len(data) // 2])
+    fails(path, "not an ONNX model, or is truncated", "cut.onnx")
+
+
+@pytest.mark.parametrize("data", [b"", b"# a text file\nwith lines\n", b"\x08\x07", b"\x7fELF" + bytes(60)])
+def test_not_onnx(data):
+    fails(data, "not an ONNX model")
+
+
+def test_wrong_kind_of_argument():
+    fails(12, "takes a path, bytes or an onnx.ModelProto, not a int")
+
+
+def test_no_opset():
+    proto = relu_model()
+    del proto.opset_import[:]
+    fails(proto, "names no opset")
+
+
+@pytest.mark.parametrize("opset", [8, 99])
+def test_unsupported_opset(opset):
+    proto = relu_model()
+    proto.opset_import[0].version = opset
+    fails(proto, f"opset {opset} is not supported", "9 to 23", "version_converter")
+
+
+# ---------------------------------------------------------------- weights
+
+def external_model(**entries):
+    proto = relu_model()
+    proto.graph.node[0].CopyFrom(helper.make_node("Add", ["x", "w"], ["y"]))
+    tensor = proto.graph.initializer.add(name="w", data_type=TensorProto.FLOAT, dims=[2, 3])
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in entries.items():
+        tensor.external_data.add(key=key, value=value)
+    return proto
+
+
+def save(proto, folder):
+    path = folder / "m.onnx"
+    path.write_bytes(proto.SerializeToString())
+    return path
+
+
+def test_external_weights_are_read(tmp_path):
+    weights = np.arange(8, dtype=np.float32)
+    (tmp_path / "w.bin").write_bytes(weights.tobytes())
+    module = from_onnx(save(external_model(location="w.bin", offset="8", length="24"), tmp_path))
+    np.testing.assert_array_equal(module["main"].bindings[0].value.args[1].data, weights[2:].reshape(2, 3))
+
+
+def test_missing_external_weights(tmp_path):
+    fails(save(external_model(location="w.bin"), tmp_path), "initializer 'w'", str(tmp_path / "w.bin"), "cannot be read")
+
+
+def test_truncated_external_weights(tmp_path):
+    (tmp_path / "w.bin").write_bytes(bytes(20))
+    fails(save(external_model(location="w.bin"), tmp_path), "needs 24 bytes", "holds 20", "truncated")
+
+
+def test_external_weights_outside_the_folder(tmp_path):
+    fails(save(external_model(location="../w.bin"), tmp_path), "outside the model's folder")
+
+
+def test_external_weights_of_no_file(tmp_path):
+    fails(save(external_model(), tmp_path), "no file is named")
+
+
+def test_external_weights_without_a_folder():
+    fails(external_model(location="w.bin"), "has no folder", "give the path")
+
+
+def test_damaged_weights():
+    proto = external_model()
+    tensor = proto.graph.initializer[0]
+    tensor.ClearField("data_location")
+    tensor.raw_data = bytes(20)
+    fails(proto, "initializer 'w' is damaged", "[2, 3]")
+
+
+def test_weights_of_unsupported_dtype():
+    proto = external_model()
+    proto.graph.initializer[0].CopyFrom(helper.make_tensor("w", TensorProto.STRING, [1], [b"a"]))
+    fails(proto, "initializer 'w' has dtype STRING", "supported are float32")
+
+
+def test_sparse_weights():
+    proto = relu_model()
+    values = helper.make_tensor("s", TensorProto.FLOAT, [1], [1.0])
+    indices = helper.make_tensor("i", TensorProto.INT64, [1], [1])
+    proto.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [4]))
+    fails(proto, "sparse initializers", "'s'")
+
+
+# ---------------------------------------------------------------- the graph
+
+def test_all_unknown_operators_at_once():
+    nodes = [helper.make_node("Frobnicate", ["x"], ["a"], name="one"), helper.make_node("Frobnicate", ["a"], ["b"], name="two"),
+             helper.make_node("NonZero", ["b"], ["c"], name="three"),
+             helper.make_node("LayerNormalization", ["b", "b"], ["d"], name="four"),
+             helper.make_node("Fused", ["d"], ["e"], name="five", domain="com.example"),
+             helper.make_node("Concat", ["c", "e"], ["y"], axis=0)]
+    fails(model(nodes, {"x": [2, 3]}, ["y"], 13), "Frobnicate (unknown operator)", 'node "one" (opset 13) and 1 more',
+          "NonZero (unknown operator: no converter)", "exists from opset 17", "com.example::Fused")
+
+
+def test_unknown_operators_that_nothing_needs_do_no_harm():
+    proto = relu_model()
+    proto.graph.node.append(helper.make_node("Frobnicate", ["x"], ["a"]))
+    assert len(from_onnx(proto)["main"].bindings) == 1
+
+
+def test_subgraphs():
+    branch = helper.make_graph([helper.make_node("Relu", ["x"], ["z"])], "b", [], [value_info("z", [2])])
+    node = helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch, name="choice")
+    fails(model([node], {"x": [2], "c": ([], "bool")}, ["y"]), "If (control flow with a subgraph is not supported)", "choice")
+
+
+def test_unsorted():
+    nodes = [helper.make_node("Relu", ["a"], ["y"], name="r"), helper.make_node("Abs", ["x"], ["a"], name="b")]
+    fails(model(nodes, {"x": [2]}, ["y"]), 'Relu node "r"', "'a' before Abs node \"b\"", "not sorted topologically")
+
+
+def test_undefined_tensor():
+    fails(model([helper.make_node("Relu", ["a"], ["y"], name="r")], {"x": [2]}, ["y"]), 'Relu node "r"', "'a'",
+          "which nothing in the graph makes")
+
+
+def test_duplicate_tensor():
+    nodes = [helper.make_node("Relu", ["x"], ["y"], name="r"), helper.make_node("Abs", ["x"], ["y"], name="b")]
+    fails(model(nodes, {"x": [2]}, ["y"]), 'Abs node "b"', "'y'", 'Relu node "r" (opset 17) makes already')
+
+
+def test_duplicate_input():
+    proto = relu_model()
+    proto.graph.input.append(proto.graph.input[0])
+    fails(proto, "graph input 'x' occurs twice")
+
+
+def test_missing_output():
+    proto = relu_model()
+    proto.graph.output[0].name = "z"
+    fails(proto, "graph output 'z' is made by no node")
+
+
+@pytest.mark.parametrize("elem, name", [(TensorProto.STRING, "STRING"), (TensorProto.BFLOAT16, "BFLOAT16")])
+def test_input_of_unsupported_dtype(elem, name):
+    proto = relu_model()
+    proto.graph.input[0].type.tensor_type.elem_type = elem
+    fails(proto, "graph input 'x' has dtype " + name)
+
+
+def test_input_that_is_a_sequence():
+    proto = relu_model()
+    proto.graph.input[0].CopyFrom(helper.make_tensor_sequence_value_info("x", 1, [2]))
+    fails(proto, "graph input 'x' is a sequence_type", "only tensors")
+
+
+def test_input_without_a_shape():
+    proto = relu_model()
+    proto.graph.input[0].type.tensor_type.ClearField("shape")
+    fails(proto, "graph input 'x' declares no shape")
+
+
+def test_unknown_pin():
+    proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": ["batch", 3]}, ["y"])
+    fails(proto, "dims names 'bach'", "'batch'", dims={"bach": 1})
+    fails(relu_model(), "every input shape is fixed", dims={"batch": 1})
+
+
+@pytest.mark.parametrize("size", [0, "2", True])
+def test_wrong_pin(size):
+    proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": ["batch", 3]}, ["y"])
+    fails(proto, "'batch'", "an integer from 1 up", dims={"batch": size})
+
+
+def test_output_that_is_a_symbolic_shape():
+    fails(model([helper.make_node("Shape", ["x"], ["y"])], {"x": ["n", 3]}, ["y"]), "graph output 'y' is a shape")
+
+
+# ---------------------------------------------------------------- nodes: attributes and inputs
+
+def test_unknown_attribute():
+    node_fails("Relu", [X], 13, "an attribute 'alpha'", "it has none", alpha=1.0)
+
+
+def test_attribute_of_wrong_type():
+    node_fails("Softmax", [X], 13, "attribute 'axis' is a float, and must be a int", axis=1.0)
+
+
+def test_attribute_of_a_later_opset():
+    node_fails("Reshape", [X, np.array([6, 4])], 13, "'allowzero'", "does not have in this opset", constants=(1,), allowzero=1)
+
+
+def test_missing_attribute():
+    node_fails("Concat", [X, X], 13, "lacks the attribute 'axis' (int)")
+
+
+def test_repeated_attribute():
+    proto = one_node("Softmax", [X], 13, axis=1)
+    proto.graph.node[0].attribute.append(proto.graph.node[0].attribute[0])
+    fails(proto, "attribute 'axis' is given twice")
+
+
+def test_attribute_that_is_no_text():
+    node_fails("Pad", [X, np.zeros(6, np.int64)], 13, "'mode' is no UTF-8 text", constants=(1,), mode=b"\xff")
+
+
+def test_unknown_attribute_value():
+    node_fails("Pad", [X, np.zeros(6, np.int64)], 13, "mode is 'mirror'", "'reflect'", constants=(1,), mode="mirror")
+    node_fails("Conv", [IMAGE, IMAGE], 13, "auto_pad is 'SAME'", auto_pad="SAME")
+
+
+def test_missing_input():
+    node_fails("Add", [X], 13, "1 inputs, and must have 2 to 2")
+    node_fails("Add", [None, X], 13, "input 0 (A) is missing")
+    node_fails("Concat", [X, None], 13, "input 1 (inputs) is missing", axis=0)
+    node_fails("Sum", [], 13, "0 inputs, and must have at least 1")
+
+
+def test_too_many_outputs():
+    node_fails("Relu", [X], 13, "2 outputs", outputs=2)
+
+
+def test_output_that_is_not_made():
+    node_fails("LayerNormalization", [X, np.ones(4, np.float32)], 17, "output 'y1' is not supported", outputs=2)
+
+
+# ---------------------------------------------------------------- nodes: shapes
+
+def test_shapes_that_do_not_broadcast():
+    node_fails("Add", [X, np.zeros(5, np.float32)], 13, "do not broadcast", "float32[2, 3, 4]", "float32[5]")
+
+
+def test_channels_that_do_not_fit():
+    node_fails("Conv", [IMAGE, np.zeros((6, 3, 3, 3), np.float32)], 13, "channels", "float32[1, 4, 8, 8]")
+
+
+def test_matrices_that_do_not_multiply():
+    node_fails("MatMul", [X, X], 13, "multiply")
+    node_fails("Gemm", [X, X], 13, "matrices")
+
+
+def test_operands_of_different_dtype():
+    node_fails("Add", [X, X.astype(np.float64)], 13, "differ in dtype")
+
+
+@pytest.mark.parametrize("axis", [3, -4])
+def test_axis_outside(axis):
+    node_fails("Softmax", [X], 13, f"axis {axis} is outside a tensor of 3 dimensions", axis=axis)
+
+
+@pytest.mark.parametrize("op, arrays, opset, message, attrs", [
+    ("Conv", [IMAGE, np.zeros((6, 4, 3, 3), np.float32)], 13, "kernel_shape (5, 5) contradicts", {"kernel_shape": [5, 5]}),
+    ("Conv", [IMAGE, np.zeros((6, 4, 3, 3), np.float32)], 13, "must be 4 integers", {"pads": [1, 1]}),
+    ("Conv", [IMAGE, np.zeros((6, 4, 3, 3), np.float32)], 13, "contradict", {"pads": [1, 1, 1, 1], "auto_pad": "VALID"}),
+    ("Conv", [IMAGE, np.zeros((6, 4, 3), np.float32)], 13, "spatial dimensions", {}),
+    ("MaxPool", [IMAGE], 13, "strides (0, 1)", {"kernel_shape": [2, 2], "strides": [0, 1]}),
+    ("MaxPool", [IMAGE], 13, "does not match", {"kernel_shape": [2]}),
+    ("MaxPool", [IMAGE], 13, "does not fit", {"kernel_shape": [9, 9]}),
+    ("MaxPool", [IMAGE], 13, "storage_order", {"kernel_shape": [2, 2], "storage_order": 1}),
+    ("Transpose", [X], 13, "no permutation", {"perm": [0, 0, 1]}),
+    ("Reshape", [X, np.array([5, -1])], 13, "cannot become [5, -1]", {}),
+    ("Reshape", [X, np.array([-1, -1])], 13, "-1 occurs 2 times", {}),
+    ("Reshape", [X, np.array([5, 5])], 13, "elements differ", {}),
+    ("Reshape", [X, np.array([2, 3, 4, 0])], 13, "0 at position 3", {}),
+    ("Expand", [X, np.array([5, 4])], 13, "do not broadcast", {}),
+    ("Expand", [X, np.array([-1, 4])], 13, "negative dimension", {}),
+    ("ConstantOfShape", [X, np.array([5, 4])], 13, "must have 1 to 1", {}),
+    ("Gather", [np.arange(3), np.array(7)], 13, "cannot be evaluated", {}),
+    ("Flatten", [X], 13, "axis 4", {"axis": 4}),
+    ("Split", [X, np.array([1, 1])], 13, "do not add up", {"axis": 2}),
+    ("Squeeze", [X, np.array([0])], 13, "has extent 2", {}),
+    ("Unsqueeze", [X, np.array([0, 0])], 13, "twice", {}),
+    ("Slice", [X, np.array([3]), np.array([1]), np.array([2])], 13, "takes nothing", {}),
+    ("Slice", [X, np.array([0]), np.array([1]), np.array([2]), np.array([0])], 13, "step of axis 2 is 0", {}),
+    ("Pad", [X, np.array([1, 1])], 13, "must have 6 elements", {}),
+    ("Tile", [X, np.array([1, 1])], 13, "one element per axis", {}),
+    ("Range", [np.array(0), np.array(4), np.array(0)], 13, "delta is 0", {}),
+    ("BatchNormalization", [IMAGE, *[np.ones(4, np.float32)] * 4], 15, "training mode", {"training_mode": 1}),
+    ("ArgMax", [X], 13, "select_last_index", {"select_last_index": 1}),
+    ("Constant", [], 13, "must have one of the attributes", {}),
+    ("Constant", [], 13, "value_string is not supported", {"value_string": "a"}),
+])
+def test_contradictory_node(op, arrays, opset, message, attrs):
+    node_fails(op, arrays, opset, message, constants=range(5) if op in ("Range", "Gather") else range(1, 5), **attrs)
+
+
+@pytest.mark.parametrize("message, inputs, attrs", [
+    ("hidden_size 5 contradicts", {}, {"hidden_size": 5}),
+    ("clip is not supported", {}, {"clip": 1.0}),
+    ("must be 2 of Sigmoid, Tanh, Relu", {}, {"activations": ["Sigmoid", "Affine"]}),
+    ("only full sequences", {4: np.array([3, 5], np.int32)}, {}),
+    ("direction is 'sideways'", {}, {"direction": "sideways"}),
+    ("3 dimensions", {0: np.zeros((5, 3), np.float32)}, {})])
+def test_recurrent(message, inputs, attrs):
+    arrays = [np.zeros(s, np.float32) for s in ((5, 2, 3), (1, 12, 3), (1, 12, 4), (1, 24), (2,))]
+    arrays[4] = None
+    for index, array in inputs.items():
+        arrays[index] = array
+    node_fails("GRU", arrays if 4 in inputs else arrays[:4], 14, message, constants=(1, 2, 3, 4), outputs=2, **attrs)
+
+
+@pytest.mark.parametrize("op, arrays, attrs", [
+    ("Reshape", [X, np.array([6, 4])], {}), ("Expand", [X, np.array([1])], {}), ("Tile", [X, np.array([1, 1, 1])], {}),
+    ("ConstantOfShape", [np.array([2, 3])], {}), ("Pad", [X, np.zeros(6, np.int64)], {}),
+    ("Slice", [X, np.array([0]), np.array([1])], {})])
+def test_shape_that_depends_on_data(op, arrays, attrs):
+    node_fails(op, arrays, 13, "depends on data; export with static shapes", **attrs)
+
+
+def test_input_that_must_be_constant():
+    node_fails("Range", [np.array(0), np.array(4), np.array(1)], 13, "must be constant, and depends on data")
+
+
+# ---------------------------------------------------------------- symbolic dimensions
+
+def symbolic(nodes, weights=None, shape=("n", 4)):
+    return model(nodes, {"x": list(shape)}, ["y"], 17, weights)
+
+
+def test_reshape_that_fixes_a_symbolic_dimension():
+    node_fails("Reshape", [X, np.array([2, 12])], 13, "[batch, 3, 4] cannot become [2, 12]", "not the same for every size", "pin",
+               constants=(1,), symbolic=True)
+
+
+def test_slice_of_a_symbolic_dimension():
+    node_fails("Slice", [X, np.array([2]), np.array([5])], 13, "may leave it", "pin", constants=(1, 2), symbolic=True)
+    node_fails("Slice", [X, np.array([-2]), np.array([-1])], 13, "cannot slice the dimension batch", constants=(1, 2),
+               symbolic=True)
+
+
+def test_split_of_a_symbolic_dimension():
+    node_fails("Split", [X], 13, "cannot split the symbolic dimension batch", outputs=2, symbolic=True)
+
+
+def test_dimension_used_as_data():
+    nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Cast", ["s"], ["f"], to=1, name="c"),
+             helper.make_node("Concat", ["f", "f"], ["y"], axis=0)]
+    fails(symbolic(nodes), 'Cast node "c"', "uses a symbolic dimension of a shape as data", "pin")
+
+
+def test_dimension_mixed_with_data():
+    nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("ArgMax", ["x"], ["a"], axis=1, keepdims=0),
+             helper.make_node("Add", ["s", "a"], ["y"], name="mix")]
+    fails(symbolic(nodes), 'Add node "mix"', "mixes data with the symbolic dimensions", "pin")
+
+
+def test_axes_that_are_dimensions():
+    nodes = [helper.make_node("Shape", ["x"], ["s"], end=1), helper.make_node("ReduceSum", ["x", "s"], ["y"], name="r")]
+    fails(symbolic(nodes), 'ReduceSum node "r"', "axes depends on the symbolic dimension n", "pin it")
+
+
+def test_nothing_is_left_to_other_exceptions():
+    """Whatever the bytes: an OnnxImportError, or a module."""
+    data = bytearray(relu_model(weights={"w": np.zeros(3, np.float32)}).SerializeToString())
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        broken = bytearray(data)
+        for _ in range(rng.integers(1, 4)):
+            broken[rng.integers(len(broken))] = rng.integers(256)
+        try:
+            from_onnx(bytes(broken[:rng.integers(len(broken) // 2, len(broken) + 1)]))
+        except OnnxImportError:
+            pass

@@ -1,0 +1,130 @@
+"""A brute-force evaluator of integer expressions, and generators of random ones, for the tests of ir/arith."""
+import itertools
+
+from hypothesis import strategies as st
+
+from ingot.ir.expr import (EQ, GE, GT, LE, LT, NE, Add, And, BinaryExpr, Cast, CompareExpr, Div, FloorDiv, FloorMod,
+                           IntImm, Max, Min, Mod, Mul, Not, Or, Range, Select, Sub, Var)
+from ingot.ir.node import collect
+
+I32 = "int32"
+
+
+class Undefined(Exception):
+    """The expression divides by zero under this assignment."""
+
+
+def _divides(compute):
+    def apply(a, b):
+        if b == 0:
+            raise Undefined
+        return compute(a, b)
+    return apply
+
+
+def _trunc(a, b):
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+_APPLY = {
+    Add: lambda a, b: a + b, Sub: lambda a, b: a - b, Mul: lambda a, b: a * b, Min: min, Max: max,
+    FloorDiv: _divides(lambda a, b: a // b), FloorMod: _divides(lambda a, b: a % b),
+    Div: _divides(_trunc), Mod: _divides(lambda a, b: a - b * _trunc(a, b)),
+    EQ: lambda a, b: a == b, NE: lambda a, b: a != b, LT: lambda a, b: a < b, LE: lambda a, b: a <= b,
+    GT: lambda a, b: a > b, GE: lambda a, b: a >= b, And: lambda a, b: a and b, Or: lambda a, b: a or b,
+}
+
+
+def evaluate(e, env):
+    """The Python int (or bool) value of `e` with variables from env; raises Undefined on a zero divisor."""
+    kind = type(e)
+    if kind is IntImm:
+        return bool(e.value) if e.dtype == "bool" else e.value
+    if kind is Var:
+        return env[e]
+    if kind is Select:
+        chosen, other = (e.true_value, e.false_value) if evaluate(e.condition, env) else (e.false_value, e.true_value)
+        evaluate(other, env)
+        return evaluate(chosen, env)
+    if kind is Not:
+        return not evaluate(e.a, env)
+    if kind is Cast:
+        return evaluate(e.value, env)
+    return _APPLY[kind](evaluate(e.a, env), evaluate(e.b, env))
+
+
+def assignments(domains):
+    """Every assignment of {Var: Python range}, as dicts."""
+    for values in itertools.product(*domains.values()):
+        yield dict(zip(domains, values))
+
+
+def bind_all(analyzer, domains):
+    for v, r in domains.items():
+        analyzer.bind(v, Range(IntImm(v.dtype, r.start), IntImm(v.dtype, len(r))))
+
+
+VARS = [Var(name) for name in "xyz"]
+
+
+def imm(value):
+    return IntImm(I32, value)
+
+
+@st.composite
+def domain_sets(draw, names=VARS):
+    """{Var: range} of a few values each."""
+    out = {}
+    for v in names:
+        start = draw(st.sampled_from([0, 0, 0, 1, -3, 2]))
+        out[v] = range(start, start + draw(st.sampled_from([1, 2, 3, 4, 5, 8])))
+    return out
+
+
+CONSTANTS = st.sampled_from([0, 1, 2, 3, 4, 5, 6, 8, 12, 16, -1, -2, -3, -4, 7])
+DIVISORS = st.sampled_from([1, 2, 3, 4, 6, 8, 12, -1, -2, -3, -4])
+LEAVES = st.one_of(st.sampled_from(VARS), st.sampled_from(VARS), CONSTANTS.map(imm))
+
+
+def _grow(inner):
+    def node(kinds, left=inner, right=inner):
+        return st.builds(lambda k, a, b: k(a, b), st.sampled_from(kinds), left, right)
+    comparisons = node([EQ, NE, LT, LE, GT, GE])
+    return st.one_of(
+        node([Add, Sub]), node([Add, Sub]), node([Mul], right=CONSTANTS.map(imm)), node([Mul]),
+        node([FloorDiv, FloorMod], right=DIVISORS.map(imm)), node([FloorDiv, FloorMod], right=DIVISORS.map(imm)),
+        node([Div, Mod], right=DIVISORS.map(imm)), node([FloorDiv, FloorMod]), node([Min, Max]),
+        st.builds(Select, comparisons, inner, inner))
+
+
+def well_typed(e):
+    """Whether the operands of every operator under `e` agree in dtype."""
+    return all(n.a.dtype == n.b.dtype for n in collect(e, (BinaryExpr, CompareExpr)) if hasattr(n, "b"))
+
+
+WIDE = Var("w", "int64")
+
+
+def wide_expressions(most=8):
+    """int64 expressions over casts of int32 ones and an int64 variable."""
+    leaf = st.one_of(st.just(WIDE), expressions(4).map(lambda e: Cast("int64", e)),
+                     CONSTANTS.map(lambda c: IntImm("int64", c)))
+    div = DIVISORS.map(lambda c: IntImm("int64", c))
+
+    def grow(inner):
+        return st.one_of(
+            st.builds(lambda k, a, b: k(a, b), st.sampled_from([Add, Sub, Mul, Min, Max]), inner, inner),
+            st.builds(lambda k, a, b: k(a, b), st.sampled_from([FloorDiv, FloorMod, Div]), inner, div),
+            inner.map(lambda e: Cast("int64", Cast("int32", e))))
+    return st.recursive(leaf, grow, max_leaves=most)
+
+
+def expressions(most=10):
+    return st.recursive(LEAVES, _grow, max_leaves=most)
+
+
+def conditions(most=8):
+    e = expressions(most // 2)
+    atoms = st.builds(lambda k, a, b: k(a, b), st.sampled_from([EQ, NE, LT, LE, GT, GE]), e, e)
+    return st.one_of(atoms, st.recursive(atoms, lambda c: st.one_of(
+        st.builds(And, c, c), st.builds(Or, c, c), st.builds(Not, c)), max_leaves=3))

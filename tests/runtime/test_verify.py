@@ -1,0 +1,107 @@
+"""verify: exposing intermediates, comparing tensors, the report."""
+import numpy as np
+import pytest
+from sample_network import tensor
+
+from ingot.ir.module import GlobalVar
+from ingot.ir.origin import Origin
+from ingot.ir.relax.block_builder import BlockBuilder, call_op
+from ingot.ir.relax.expr import (DataflowVar, RelaxVar, TensorStructInfo, VarBinding, call_tir,
+                                 dataflow_function)
+from ingot.ir.transform.expose import expose_intermediates
+from ingot.runtime.verify import Report, compare, compare_outputs
+
+
+@pytest.fixture
+def imported():
+    """x[2, 3] -> relu -> exp -> reshape [6]."""
+    import ingot.ir.relax.ops  # noqa: F401  (registers the operators)
+    builder = BlockBuilder()
+    x = RelaxVar("x", TensorStructInfo((2, 3), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            relu = builder.emit(call_op("nn.relu", x), "relu")
+            exp = builder.emit(call_op("exp", relu), "exp")
+            flat = builder.emit(call_op("reshape", exp, [6]), "flat")
+        builder.emit_func_output(flat)
+    return builder.get()
+
+
+def lowered_of(imported):
+    """As the pipeline leaves it, with one variable that a pass added."""
+    main = imported["main"]
+    relu, exp, flat = (binding.var for binding in main.bindings)
+    extra = DataflowVar("relu_pad", relu.struct_info)
+    bindings = [VarBinding(extra, call_tir(GlobalVar("pad"), main.params, relu.struct_info)),
+                VarBinding(relu, call_tir(GlobalVar("relu"), [extra], relu.struct_info)),
+                VarBinding(exp, call_tir(GlobalVar("exp"), [relu], exp.struct_info)),
+                VarBinding(flat, main.bindings[2].value)]
+    return imported.with_function("main", dataflow_function(main.params, bindings, main.outputs, main.attrs))
+
+
+def test_expose(imported):
+    lowered, reference = expose_intermediates(lowered_of(imported), imported)
+    for module in (lowered, reference):
+        assert [output.name for output in module["main"].outputs] == ["relu", "flat"]  # exp is flat's memory
+        assert module["main"].attrs["output_names"] == ("relu", "flat")
+
+
+def test_expose_skips_what_took_anothers_name(imported):
+    lowered = lowered_of(imported)
+    main = lowered["main"]
+    pad, relu, exp, flat = main.bindings
+    other = DataflowVar("relu", relu.var.struct_info, Origin("elsewhere", "Relu", "y"))
+    bindings = [pad, VarBinding(other, relu.value), VarBinding(exp.var, exp.value.replace(args=(other,))), flat]
+    lowered = lowered.with_function("main", dataflow_function(main.params, bindings, main.outputs, main.attrs))
+    module, _ = expose_intermediates(lowered, imported)
+    assert [output.name for output in module["main"].outputs] == ["flat"]
+
+
+def test_compare_outputs(imported):
+    _, reference = expose_intermediates(lowered_of(imported), imported)
+
+    def run(error):
+        class Library:
+            inputs = [tensor("x", "float32", 2, 3)]
+            outputs = [tensor("relu", "float32", 2, 3), tensor("flat", "float32", 6)]
+
+            def __call__(self, x):
+                relu = np.maximum(x, 0) + np.float32(error)
+                return relu, np.exp(relu).ravel()
+        return compare_outputs(reference, Library())
+
+    report = run(0)
+    assert report.ok and [row.shape for row in report.rows] == [(2, 3), (6,)]
+    assert report.first_bad is None and report.summary() == "2 tensors agree within 0.0001 of their largest value"
+    report = run(0.01)
+    assert [row.ok for row in report.rows] == [False, False]
+    assert report.first_bad is report.rows[0]
+    assert "2 of 2 tensors differ" in report.summary() and report.first_bad.node in report.summary()
+
+
+def test_table_highlights_the_first_bad_row():
+    rows = [compare(name, np.float32([1, value]), np.float32([1, 2]), 1e-4)
+            for name, value in (("a", 2), ("b", 3), ("c", 4))]
+    table = Report(tuple(rows), 1e-4).table()
+    assert [row.style for row in table.rows] == ["", "bold white on red", "red"]
+
+
+@pytest.mark.parametrize("found, reference, ok, error", [
+    ([1, 2], [1, 2], True, 0), ([1, 2.0001], [1, 2], True, 1e-4), ([1, 2.001], [1, 2], False, 1e-3),
+    ([np.nan, 1], [np.nan, 1], True, 0), ([np.nan, 1], [0, 1], False, np.inf), ([0, 1], [np.nan, 1], False, np.inf),
+    ([np.inf, 1], [np.inf, 1], True, 0), ([-np.inf, 1], [np.inf, 1], False, np.inf), ([], [], True, 0),
+])
+def test_compare_floats(found, reference, ok, error):
+    row = compare("n", np.float32(found), np.float32(reference), 1e-4)
+    assert row.ok is ok and (row.error == error or row.error == pytest.approx(error, rel=0.1))
+
+
+def test_compare_counts_units_in_the_last_place():
+    one_up = np.nextafter(np.float32(4), np.float32(5))
+    assert compare("n", np.array([one_up, 0], np.float32), np.float32([4, 0]), 1e-4).ulp == 1
+
+
+@pytest.mark.parametrize("dtype", ["int64", "bool", "uint8"])
+def test_integers_must_be_equal(dtype):
+    a, b = np.array([1, 0], dtype), np.array([0, 0], dtype)
+    assert compare("n", a, a, 1e-4).ok and not compare("n", a, b, 1e-4).ok

@@ -1,0 +1,200 @@
+"""Every operation of every vector type against NumPy, on every instruction set that this machine can run."""
+import math
+
+import numpy as np
+import pytest
+
+LANES = {"f32x4": 4, "f32x8": 8, "f32x16": 16}
+TYPES = ["f32x1", *LANES]
+TINY = np.finfo(np.float32).tiny
+
+
+@pytest.fixture(autouse=True)
+def _silent():
+    with np.errstate(all="ignore"):
+        yield
+
+
+def same(actual, expected):
+    """Equal bits of value: NaN is NaN, and 0 is not -0."""
+    zero = (actual == 0) & (expected == 0)
+    sign_differs = zero & (np.signbit(actual) != np.signbit(expected))
+    return ((actual == expected) | (np.isnan(actual) & np.isnan(expected))) & ~sign_differs
+
+
+def normal(*arrays):
+    """Where no array has a denormal or the smallest normal, which may come from one."""
+    return np.all([(x == 0) | ~(np.abs(x) <= TINY) for x in arrays], axis=0)
+
+
+def expect(actual, expected, build, type_, *inputs):
+    """Asserts `same`, but for denormals where the build flushes them in vectors."""
+    wrong = ~same(actual, expected)
+    if build.flushes and type_ != "f32x1":
+        with np.errstate(invalid="ignore"):
+            wrong &= normal(expected, *inputs)
+            wrong &= ~((actual == 0) & (expected == 0))
+    at = np.flatnonzero(wrong)
+    assert not len(at), f"{type_}: {len(at)} wrong, first at {[x[at[0]] for x in inputs]}: " \
+                        f"{actual[at[0]]!r} instead of {expected[at[0]]!r}"
+
+
+EXACT = {
+    "neg": lambda a, b, c: -a,
+    "abs": lambda a, b, c: np.abs(a),
+    "sqrt": lambda a, b, c: np.sqrt(a),
+    "round": lambda a, b, c: np.rint(a),
+    "floor": lambda a, b, c: np.floor(a),
+    "ceil": lambda a, b, c: np.ceil(a),
+    "add": lambda a, b, c: a + b,
+    "sub": lambda a, b, c: a - b,
+    "mul": lambda a, b, c: a * b,
+    "div": lambda a, b, c: a / b,
+    "copysign": lambda a, b, c: np.copysign(a, b),
+    "clamp": lambda a, b, c: np.clip(a, np.float32(-1.5), np.float32(6)),
+    "select_lt": lambda a, b, c: np.where(a < b, c, np.float32(1)),
+    "select_le": lambda a, b, c: np.where(a <= b, c, np.float32(1)),
+    "select_eq": lambda a, b, c: np.where(a == b, c, np.float32(1)),
+}
+
+
+@pytest.mark.parametrize("op", EXACT)
+def test_exact_operations(build, results, abc, op):
+    for type_ in TYPES:
+        expect(results[f"{type_}_{op}"], EXACT[op](*abc), build, type_, *abc)
+
+
+def test_simd_name_is_the_expected_one(build, results):
+    assert f"{build.simd}_" in results
+
+
+@pytest.mark.parametrize("op, reference", [("min", np.minimum), ("max", np.maximum)])
+def test_min_max_and_their_nan_contract(build, results, abc, op, reference):
+    a, b, _ = abc
+    for type_ in TYPES:
+        y = results[f"{type_}_{op}"]
+        ordered = ~np.isnan(a) & ~np.isnan(b) & ~((a == 0) & (b == 0))
+        expect(y[ordered], reference(a, b)[ordered], build, type_, a[ordered], b[ordered])
+        assert np.isnan(y[np.isnan(b)]).all()
+        only_a = np.isnan(a) & ~np.isnan(b)
+        assert (np.isnan(y) | (y == b))[only_a & normal(b)].all()
+
+
+def test_fma_rounds_as_the_build_says(build, results, abc):
+    a, b, c = (x.astype(np.float64) for x in abc)
+    for type_ in TYPES:
+        y = results[f"{type_}_fma"]
+        if not build.fused:
+            expect(y, abc[0] * abc[1] + abc[2], build, type_, *abc, abc[0] * abc[1])
+            continue
+        exact = a * b + c
+        rounded = exact.astype(np.float32)
+        # float64 rounds a sum of very different exponents before the second rounding: allow the neighbour
+        close = same(y, rounded) | (np.abs(y - exact) <= np.spacing(np.abs(rounded)) * 0.500001)
+        if build.flushes and type_ != "f32x1":
+            close |= ~normal(*abc, rounded)
+        assert close.all(), (type_, [x[~close][0] for x in abc], y[~close][0], exact[~close][0])
+
+
+def test_ldexp_rounds_once(build, results, abc):
+    n = np.clip(np.rint(np.where(np.isnan(abc[1]), 0, abc[1])), -252, 254).astype(np.int32)
+    known = ~np.isnan(abc[1])
+    expected = np.ldexp(abc[0], n)
+    normal_a = known & ((np.abs(abc[0]) >= TINY) | (abc[0] == 0)) & (np.abs(abc[0]) < 2)
+    # two factors: the first product must not leave the normal range, as in exp, where a is near 1
+    safe = normal_a & (np.abs(abc[0]) > 0.5)
+    for type_ in TYPES:
+        expect(results[f"{type_}_ldexp"][safe], expected[safe], build, type_, abc[0][safe])
+
+
+def test_mantissa_and_exponent_of_positive_normals(build, results, abc):
+    a = abc[0]
+    where = (a >= TINY) & np.isfinite(a)
+    for type_ in TYPES:
+        m, e = (results[f"{type_}_{op}"][where] for op in ("mantissa", "exponent"))
+        assert (np.ldexp(m.astype(np.float64), e.astype(np.int32)) == a[where]).all()
+        assert m.min() >= np.float32(math.sqrt(0.5)) and m.max() <= np.float32(math.sqrt(2))
+
+
+def sigmoid(x):
+    return np.where(x < 0, np.exp(x), 1) / (1 + np.exp(-np.abs(x)))
+
+
+# the bounds that simd/math.h states
+FUNCTIONS = {
+    "exp": (np.exp, 1.1),
+    "log": (np.log, 1.0),
+    "tanh": (np.tanh, 1.5),
+    "erf": (np.vectorize(math.erf), 1.4),
+    "sigmoid": (sigmoid, 2.0),
+}
+
+
+@pytest.mark.parametrize("op", FUNCTIONS)
+def test_functions_within_their_ulp_bounds(build, results, abc, op):
+    """NaN, infinity and overflow exactly; everything finite within the bound, in units of the reference's last place."""
+    reference, bound = FUNCTIONS[op]
+    a = abc[0]
+    exact = reference(a.astype(np.float64))
+    rounded = exact.astype(np.float32)
+    finite = np.isfinite(rounded)
+    unit = np.spacing(np.abs(rounded)).astype(np.float64)
+    for type_ in TYPES:
+        y = results[f"{type_}_{op}"]
+        special = ~finite
+        ulp = np.where(finite, np.abs(y - exact) / unit, 0)
+        if build.flushes and type_ != "f32x1":
+            kept = ((np.abs(a) > 1e-37) | (a == 0)) & ((np.abs(exact) > 1e-37) | (exact == 0))
+            special, ulp = special & (kept | np.isnan(a)), np.where(kept, ulp, 0)
+        assert same(y, rounded)[special].all()
+        worst = int(np.nanargmax(np.where(np.isnan(ulp), np.inf, ulp)))
+        assert ulp[worst] <= bound, f"{type_}_{op}({a[worst]!r}) = {y[worst]!r}, {ulp[worst]:.2f} ulp off"
+
+
+@pytest.mark.parametrize("op", ["tanh", "erf", "floor", "ceil", "round"])
+def test_zero_keeps_its_sign(results, abc, op):
+    zero = abc[0] == 0
+    for type_ in TYPES:
+        assert (np.signbit(results[f"{type_}_{op}"][zero]) == np.signbit(abc[0][zero])).all()
+
+
+def test_widths_agree_to_the_bit(build, results):
+    """A kernel gives the same answer whichever width it is scheduled for."""
+    if build.flushes:
+        pytest.skip("vectors flush denormals, single floats do not")
+    for op in FUNCTIONS:
+        for type_ in LANES:
+            assert same(results[f"{type_}_{op}"], results[f"f32x1_{op}"]).all(), (type_, op)
+
+
+@pytest.mark.parametrize("op, reference", [("add", np.sum), ("min", np.min), ("max", np.max)])
+def test_reductions(build, results, abc, op, reference):
+    for type_, lanes in LANES.items():
+        groups = abc[0].reshape(-1, lanes).astype(np.float64)
+        y = results[f"{type_}_reduce_{op}"]
+        usable = (np.abs(groups) < 1e30).all(axis=1)
+        if op == "add":
+            bound = 1e-6 * np.abs(groups).sum(axis=1) + lanes * TINY
+        else:
+            bound = TINY if build.flushes else 0
+        assert (np.abs(y - reference(groups, axis=1)) <= bound)[usable].all()
+
+
+def test_partial_loads_fill_with_zeros(results, abc):
+    """That the stores touch nothing else, ops.c checks itself; the sanitized builds watch the loads."""
+    for type_, lanes in LANES.items():
+        y = results[f"{type_}_load_n"].reshape(lanes + 1, lanes)
+        expected = np.where(np.arange(lanes) < np.arange(lanes + 1)[:, None], abc[0][:lanes], np.float32(0))
+        assert same(y, expected).all()
+
+
+def test_strided_and_unaligned_memory(results, abc):
+    a, b, _ = abc
+    for type_, lanes in LANES.items():
+        forward, backward, unaligned = results[f"{type_}_load_strided"].reshape(3, lanes)
+        assert same(forward, a[:3 * lanes:3]).all()
+        assert same(backward, a[:3 * lanes:3][::-1]).all()
+        assert same(unaligned, a[1:lanes + 1]).all()
+        expected = b[:3 * lanes].copy()
+        expected[::3] = a[:lanes]
+        assert same(results[f"{type_}_store_strided"], expected).all()
