@@ -65,7 +65,8 @@ def main():
         console.print(f"{index:5}   {found.ravel()[index]:11.6f}   {expected.ravel()[index]:.6f}")
     error = np.abs(found - expected)
     right = bool(np.all(error <= ATOL + RTOL * np.abs(expected)))
-    console.print(f"\nlargest error   {error.max():.2e} ({'within' if right else 'NOT within'} rtol {RTOL:g}, atol {ATOL:g})")
+    verdict = "within" if right else "NOT within"
+    console.print(f"\nlargest error   {error.max():.2e} ({verdict} rtol {RTOL:g}, atol {ATOL:g})")
     console.print(f"time            {timing.median * 1e3:.2f} ms (median of {len(timing.times)} runs, least "
                   f"{timing.min * 1e3:.2f} ms)")
     console.print(f"the C           {FOLDER}", soft_wrap=True)

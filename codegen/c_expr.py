@@ -1,23 +1,25 @@
-"""Expressions to C text, with no parenthesis that C's precedence does not need (or gcc's -Wparentheses ask for)."""
+"""Expressions to C text, with no parenthesis that C's precedence does not need (or gcc's -Wparentheses ask for).
+
+C computes in int or wider, whatever the operands, so arithmetic of narrower types is cast back to its type, and casts
+that C makes by itself (int8 to int32, an operand to the other's int64) are not written.
+"""
 from __future__ import annotations
 
-from ..ir.expr import Broadcast, Call, IntImm, Ramp
-from .c_types import c_type, literal, vector_type
+from ..ir.expr import Broadcast, Call, Cast, IntImm, Ramp
+from .c_types import c_type, fits_int, literal, vector_type
 
 # Precedence, loosest first.
 COMMA, CONDITIONAL, OR, AND, BITOR, BITXOR, BITAND, EQUALITY, RELATIONAL, SHIFT, ADDITIVE, MULTIPLICATIVE, UNARY, \
     POSTFIX = range(14)
 
 # node class -> (operator, precedence). All associate to the left.
-OPERATORS = {
-    "Add": ("+", ADDITIVE), "Sub": ("-", ADDITIVE), "Mul": ("*", MULTIPLICATIVE), "Div": ("/", MULTIPLICATIVE),
-    "Mod": ("%", MULTIPLICATIVE), "EQ": ("==", EQUALITY), "NE": ("!=", EQUALITY), "LT": ("<", RELATIONAL),
-    "LE": ("<=", RELATIONAL), "GT": (">", RELATIONAL), "GE": (">=", RELATIONAL), "And": ("&&", AND), "Or": ("||", OR),
-}
-VECTOR_OPERATORS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Min": "min", "Max": "max"}
-SUFFIX = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64"}
+ARITHMETIC = {"Add": ("+", ADDITIVE), "Sub": ("-", ADDITIVE), "Mul": ("*", MULTIPLICATIVE), "Div": ("/", MULTIPLICATIVE),
+              "Mod": ("%", MULTIPLICATIVE)}
+COMPARISONS = {"EQ": ("==", EQUALITY), "NE": ("!=", EQUALITY), "LT": ("<", RELATIONAL), "LE": ("<=", RELATIONAL),
+               "GT": (">", RELATIONAL), "GE": (">=", RELATIONAL)}
+TRUNCATING = {"FloorDiv": "Div", "FloorMod": "Mod"}  # the same for unsigned operands
 
-# intrinsic -> C function by dtype. The ingot_ ones are static inline in ingot_math.h, the others C99's math.h.
+# intrinsic -> C function of float. The ingot_ ones are static inline in ingot_math.h, the others C99's math.h.
 INGOT_MATH = {"exp": "ingot_expf", "log": "ingot_logf", "tanh": "ingot_tanhf", "erf": "ingot_erff",
               "sigmoid": "ingot_sigmoidf", "sqrt": "ingot_sqrtf", "floor": "ingot_floorf", "ceil": "ingot_ceilf",
               "round": "ingot_roundf"}
@@ -25,6 +27,17 @@ LIBM = {"exp": "exp", "log": "log", "tanh": "tanh", "erf": "erf", "sqrt": "sqrt"
         "round": "nearbyint", "trunc": "trunc", "abs": "fabs", "sin": "sin", "cos": "cos", "tan": "tan",
         "asin": "asin", "acos": "acos", "atan": "atan", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh",
         "acosh": "acosh", "atanh": "atanh", "pow": "pow", "fmod": "fmod", "atan2": "atan2"}
+
+# The helpers of ingot_math.h by the type they compute in, and the type that narrower integers are computed in.
+SUFFIX = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64"}
+COMPUTED_IN = {"bool": "int32", "int8": "int32", "int16": "int32", "uint8": "int32", "uint16": "int32",
+               "uint32": "int64"}
+
+VECTOR_OPERATORS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Min": "min", "Max": "max"}
+VECTOR_CALLS = ("abs", "ceil", "erf", "exp", "floor", "fma", "log", "round", "sigmoid", "sqrt", "tanh")
+# a < b ? x : y and its like: (function, operands swapped, results swapped)
+VECTOR_CHOICES = {"LT": ("lt", False, False), "LE": ("le", False, False), "GT": ("lt", True, False),
+                  "GE": ("le", True, False), "EQ": ("eq", False, False), "NE": ("eq", False, True)}
 
 
 class EmitError(ValueError):
@@ -43,43 +56,74 @@ class CExpr:
         text, precedence = self._print(e)
         return f"({text})" if precedence < outer else text
 
+    def converted(self, e):
+        """The text of e where C converts to e's type by itself: a value that is stored or passed to a function."""
+        return self.text(_inner(e))
+
     def _print(self, e):
         kind = type(e).__name__
         if e.dtype.lanes > 1 and kind != "BufferLoad":
-            return self._vector(e, kind), POSTFIX
-        if kind in OPERATORS:
-            return self._operator(e, *OPERATORS[kind])
+            return self._vector(e, kind)
+        if e.dtype.code == "uint":
+            kind = TRUNCATING.get(kind, kind)
+        if kind in ARITHMETIC:
+            return self._arithmetic(e, kind, *ARITHMETIC[kind])
+        if kind in COMPARISONS:
+            op, precedence = COMPARISONS[kind]
+            left, right = self._operands(e, ADDITIVE, ADDITIVE)
+            return f"{left} {op} {right}", precedence
         method = getattr(self, "_" + kind, None)
         if method is None:
             raise EmitError(f"C has no {kind}; run the lowering passes first")
         return method(e)
 
-    def _operator(self, e, op, precedence):
-        narrow = op in "+-*/%" and e.dtype.is_int and e.dtype.bits < 32
-        left, right = self.text(e.a, precedence), self.text(e.b, precedence + 1)
-        if op == "||":  # gcc asks for parentheses around && within ||
-            left, right = (self.text(x, EQUALITY if type(x).__name__ == "And" else precedence) for x in (e.a, e.b))
-        if op in ("==", "!=", "<", "<=", ">", ">="):  # comparisons of comparisons read badly: always parenthesised
-            left, right = self.text(e.a, ADDITIVE), self.text(e.b, ADDITIVE)
-        if right.startswith("-") and op in "+-":
-            right = f"({right})"
-        text = f"{left} {op} {right}"
-        if narrow:  # C computes in int: come back to the node's own type
-            return f"({c_type(e.dtype)})({text})", UNARY
-        return text, precedence
+    # ------------------------------------------------------------ operators
 
-    def _Var(self, v):
-        return self.names[v], POSTFIX
+    def _arithmetic(self, e, kind, op, precedence):
+        if kind == "Mod" and e.dtype.is_float:
+            return self._call_of("fmod", e.dtype, e.a, e.b)
+        if kind == "Sub" and isinstance(e.a, IntImm) and e.a.value == 0 and e.dtype.code == "int":
+            text, precedence = "-" + self._positive(e.b, UNARY), UNARY
+        elif kind == "Add" and isinstance(e.b, IntImm) and -(1 << 31) < e.b.value < 0:
+            left, right = self._operands(e.replace(b=IntImm(e.b.dtype, -e.b.value)), precedence, precedence + 1)
+            text = f"{left} - {right}"
+        else:
+            left, right = self._operands(e, precedence, precedence + 1)
+            if op in "+-" and right.startswith("-"):
+                right = f"({right})"
+            text = f"{left} {op} {right}"
+        if e.dtype.is_float or e.dtype.bits >= 32 and not e.dtype.is_bool:
+            return text, precedence
+        return f"({c_type(e.dtype)})({text})", UNARY
 
-    def _IntImm(self, e):
-        text = literal(e.dtype, e.value)
-        return text, (UNARY if text.startswith("-") else POSTFIX)
+    def _positive(self, e, outer):
+        """The text of e, parenthesised when it starts with a minus, which must not follow another one."""
+        text = self.text(e, outer)
+        return f"({text})" if text.startswith("-") else text
 
-    def _FloatImm(self, e):
-        text = literal(e.dtype, e.value)
-        if text.lstrip("-") in ("INFINITY", "NAN"):
-            self.used.add("math.h")
-        return text, (UNARY if text.startswith("-") else POSTFIX)
+    def _operands(self, e, left, right):
+        """The texts of e.a and e.b, of which at least one has e's C type, or both promote to it."""
+        a, b = e.a, e.b
+        if a.dtype == "int32":
+            return self.text(_inner(a), left), self.text(_inner(b), right)
+        if a.dtype == "uint16" and type(e).__name__ == "Mul":  # int may be too narrow for the product
+            return f"(uint32_t){self.text(a, UNARY)}", self.text(b, right)
+        if a.dtype == "int64":
+            if _inner(a) is not a and _is_int64(b) and _inner(b) is b:
+                return self.text(_inner(a), left), self.text(b, right)
+            if _is_int64(a):
+                return self.text(a, left), self.text(_inner(b), right)
+            if not _is_int64(b):
+                return f"(int64_t){self.text(a, UNARY)}", self.text(b, right)
+        return self.text(a, left), self.text(b, right)
+
+    def _And(self, e):
+        return f"{self.text(e.a, AND)} && {self.text(e.b, AND + 1)}", AND
+
+    def _Or(self, e):  # gcc asks for parentheses around && within ||
+        left, right = (self.text(x, EQUALITY if type(x).__name__ == "And" else level)
+                       for x, level in ((e.a, OR), (e.b, OR + 1)))
+        return f"{left} || {right}", OR
 
     def _Not(self, e):
         return "!" + self.text(e.a, UNARY), UNARY
@@ -93,47 +137,70 @@ class CExpr:
 
     def _Cast(self, e):
         if e.dtype.is_bool:
-            return f"{self.text(e.value, EQUALITY + 1)} != 0", EQUALITY
+            return f"{self.text(e.value, ADDITIVE)} != {literal(e.value.dtype, 0)}", EQUALITY
         return f"({c_type(e.dtype)}){self.text(e.value, UNARY)}", UNARY
 
-    def _minmax(self, e, name):
-        if e.dtype not in SUFFIX:
-            a, b = self.text(e.a, ADDITIVE), self.text(e.b, ADDITIVE)
-            text = f"{a} {'<' if name == 'min' else '>'} {b} ? {a} : {b}"
-            return text, CONDITIONAL
-        self.used.add("ingot_math.h")
-        return f"ingot_{name}_{SUFFIX[e.dtype]}({self.text(e.a)}, {self.text(e.b)})", POSTFIX
+    # ------------------------------------------------------------ leaves
 
-    def _Min(self, e):
-        return self._minmax(e, "min")
+    def _Var(self, v):
+        return self.names[v], POSTFIX
 
-    def _Max(self, e):
-        return self._minmax(e, "max")
+    def _IntImm(self, e):
+        return _signed(literal(e.dtype, e.value))
 
-    def _FloorDiv(self, e):
-        self.used.add("ingot_math.h")
-        return f"ingot_floordiv_{SUFFIX[e.dtype]}({self.text(e.a)}, {self.text(e.b)})", POSTFIX
-
-    def _FloorMod(self, e):
-        self.used.add("ingot_math.h")
-        return f"ingot_floormod_{SUFFIX[e.dtype]}({self.text(e.a)}, {self.text(e.b)})", POSTFIX
+    def _FloatImm(self, e):
+        text = literal(e.dtype, e.value)
+        if text.lstrip("-") in ("INFINITY", "NAN"):
+            self.used.add("math.h")
+        return _signed(text)
 
     def _BufferLoad(self, e):
         return self.place(e.buffer, e.indices[0]), POSTFIX
 
     def place(self, buffer, index):
         """The lvalue buffer[index]; a buffer of one element is printed as a variable. A Ramp loads a vector."""
-        name = self.names[buffer]
         if isinstance(index, Ramp):
-            self.used.add("simd.h")
-            vector = vector_type(buffer.dtype.with_lanes(index.lanes))
-            address = f"&{name}[{self.text(index.base)}]"
-            if isinstance(index.stride, IntImm) and index.stride.value == 1:
-                return f"{vector}_load({address})"
-            return f"{vector}_load_strided({address}, {self.text(index.stride)})"
-        if is_scalar(buffer):
-            return name
-        return f"{name}[{self.text(index)}]"
+            return self.vector_access("load", buffer, index)
+        name = self.names[buffer]
+        return name if is_scalar(buffer) else f"{name}[{self.converted(index)}]"
+
+    def vector_access(self, verb, buffer, index, *value):
+        """The call that loads or stores ("load", "store") a vector of `buffer` at a Ramp."""
+        self.used.add("simd.h")
+        function = f"{vector_type(buffer.dtype.with_lanes(index.lanes))}_{verb}"
+        arguments = [f"&{self.names[buffer]}[{self.converted(index.base)}]"]
+        if not (isinstance(index.stride, IntImm) and index.stride.value == 1):
+            function += "_strided"
+            arguments.append(self.converted(index.stride))
+        return f"{function}({', '.join([*arguments, *map(self.text, value)])})"
+
+    # ------------------------------------------------------------ functions
+
+    def _Min(self, e):
+        return self._helper("min", e)
+
+    def _Max(self, e):
+        return self._helper("max", e)
+
+    def _FloorDiv(self, e):
+        if e.dtype.is_float:
+            return self._call(Call(e.dtype, "tir.floor", (e.replace_kind("Div"),)))
+        return self._helper("floordiv", e)
+
+    def _FloorMod(self, e):
+        if e.dtype.is_float:
+            raise EmitError("C has no floor remainder of floats; use tir.fmod and correct the sign")
+        return self._helper("floormod", e)
+
+    def _helper(self, name, e):
+        """A function of ingot_math.h of two numbers, in the type that the operands are computed in."""
+        wide = COMPUTED_IN.get(e.dtype, e.dtype)
+        if wide not in SUFFIX:  # uint64: no type holds it and its like
+            a, b = self.text(e.a, ADDITIVE), self.text(e.b, ADDITIVE)
+            return f"{a} {'<' if name == 'min' else '>'} {b} ? {a} : {b}", CONDITIONAL
+        self.used.add("ingot_math.h")
+        text = f"ingot_{name}_{SUFFIX[wide]}({self.converted(e.a)}, {self.converted(e.b)})"
+        return (text, POSTFIX) if wide == e.dtype else (f"({c_type(e.dtype)}){text}", UNARY)
 
     def _Call(self, e):
         name = e.op.removeprefix("tir.")
@@ -143,40 +210,29 @@ class CExpr:
             return self._conditional(*e.args)
         if name == "likely":
             return self._print(e.args[0])
-        if name == "isnan":
-            x = self.text(e.args[0], EQUALITY + 1)
-            return f"{x} != {x}", EQUALITY
-        if name == "isinf":
+        if name in ("isnan", "isinf"):  # what they return is an int, not only 0 or 1
             self.used.add("math.h")
-            return f"isinf({self.text(e.args[0])})", POSTFIX
+            return f"{name}({self.text(e.args[0])}) != 0", EQUALITY
+        if name == "sigmoid" and e.dtype == "float64":
+            self.used.add("math.h")
+            return f"1.0 / (1.0 + exp(-{self._positive(e.args[0], UNARY)}))", MULTIPLICATIVE
         if name == "abs" and e.dtype.is_int:
-            x = self.text(e.args[0], ADDITIVE)
-            return f"{x} < 0 ? -{self.text(e.args[0], UNARY)} : {x}", CONDITIONAL
-        return f"{self._function(name, e.dtype)}({', '.join(map(self.text, e.args))})", POSTFIX
+            return self._integer_abs(e.args[0])
+        return self._call_of(name, e.dtype, *e.args)
 
-    def _function(self, name, dtype):
+    def _integer_abs(self, x):
+        if x.dtype.code == "uint":
+            return self._print(x)
+        negated = Cast(x.dtype, IntImm(x.dtype, 0) - x) if x.dtype.bits < 32 else IntImm(x.dtype, 0) - x
+        return self._print((x > 0).__class__ and _maximum(x, negated))
+
+    def _call_of(self, name, dtype, *args):
         if dtype == "float32" and name in INGOT_MATH:
             self.used.add("ingot_math.h")
-            return INGOT_MATH[name]
-        if name in LIBM and dtype in ("float32", "float64"):
+            function = INGOT_MATH[name]
+        elif name in LIBM and dtype in ("float32", "float64"):
             self.used.add("math.h")
-            return LIBM[name] + ("f" if dtype == "float32" else "")
-        raise EmitError(f"no C function for {name} of {dtype}")
-
-    # ------------------------------------------------------------ vectors
-
-    def _vector(self, e, kind):
-        self.used.add("simd.h")
-        prefix = vector_type(e.dtype)
-        if isinstance(e, Broadcast):
-            return f"{prefix}_set1({self.text(e.value)})"
-        if kind in VECTOR_OPERATORS:
-            return f"{prefix}_{VECTOR_OPERATORS[kind]}({self.text(e.a)}, {self.text(e.b)})"
-        if isinstance(e, Call):
-            return f"{prefix}_{e.op.removeprefix('tir.')}({', '.join(map(self.text, e.args))})"
-        raise EmitError(f"no vector form of {kind}; vectorize_loop should have kept the loop scalar")
-
-
-def is_scalar(buffer):
-    """A local buffer of one element prints as a plain variable."""
-    return buffer.scope == "local" and isinstance(buffer.shape[0], IntImm) and buffer.shape[0].value == 1
+            function = LIBM[name] + ("f" if dtype == "float32" else "")
+        else:
+            raise EmitError(f"no C function for {name} of {dtype}")
+        return f"{function}({', '.join(map(self.converted, args))})", POSTFIX

@@ -19,19 +19,20 @@ dynamic_cast explicit export false friend mutable namespace new noexcept not not
 protected public reinterpret_cast requires static_assert static_cast template this thread_local throw true try typeid
 typename using virtual wchar_t xor xor_eq main errno linux unix
 """.split())
-# names of the C library that a parameter or variable must not take
-LIBRARY = frozenset("""
-abs exp log sqrt tanh erf sin cos tan pow floor ceil round trunc fmod index y0 y1 yn j0 j1 jn gamma signgam time
-""".split())
+_LIBM = """acos acosh asin asinh atan atan2 atanh ceil cos cosh erf exp fabs floor fma fmod log nearbyint pow rint round
+sin sinh sqrt tan tanh trunc""".split()
+# What generated text may call or name: a variable called so would hide it.
+USED = frozenset([*_LIBM, *(name + "f" for name in _LIBM), "isnan", "isinf", "NAN", "INFINITY", "NULL", "I"])
+_USED_PATTERN = re.compile(r"(INGOT|ingot|f32x\d+)(_.*)?$|u?int\d+_t$|U?INT\d+_(MIN|MAX|C)$|(size|ptrdiff)_t$")
 
 
 def identifier(text, fallback="v"):
-    """`text` as a C and C++ identifier that is no keyword, library name or reserved name."""
+    """`text` as a C and C++ identifier that is no keyword, reserved name or name that generated text uses."""
     name = re.sub(r"[^0-9A-Za-z_]", "_", str(text)).strip("_")
     name = re.sub(r"__+", "_", name) or fallback
     if name[0].isdigit():
         name = f"{fallback}{name}"
-    return name + "_" if name in KEYWORDS or name in LIBRARY else name
+    return name + "_" if name in KEYWORDS or name in USED or _USED_PATTERN.match(name) else name
 
 
 class UnsupportedType(ValueError):
@@ -42,7 +43,7 @@ def c_type(dtype):
     """The C type of a dtype; vectors are simd.h's (f32x16)."""
     if dtype.lanes > 1:
         return vector_type(dtype)
-    if dtype not in C_TYPES:
+    if dtype not in C_TYPES:  # float16, bfloat16, int4
         raise UnsupportedType(f"dtype {dtype} has no C type here; cast it to one of {', '.join(C_TYPES)}")
     return C_TYPES[dtype]
 
@@ -55,33 +56,31 @@ def vector_type(dtype):
 
 
 def literal(dtype, value):
-    """The shortest C literal that reads back as `value` in `dtype`."""
+    """The shortest C literal that reads back as `value` in `dtype`. Integers narrower than int are literals of type int,
+    as C promotes them anyway, and so are small int64 ones; see CExpr on how their arithmetic is widened."""
     if dtype.is_float:
         return _float_literal(dtype, value)
     if dtype.is_bool:
         return "1" if value else "0"
-    if dtype.code == "uint":
-        return f"{value}u" if dtype.bits <= 32 else f"UINT64_C({value})"
-    if dtype.bits == 64:
-        if value == -(1 << 63):
-            return "INT64_MIN"
-        return str(value) if -(1 << 31) < value < (1 << 31) else f"INT64_C({value})"
-    return "INT32_MIN" if value == -(1 << 31) else str(value)
+    if dtype.code == "uint" and dtype.bits >= 32:
+        return f"{value}u" if dtype.bits == 32 else f"UINT64_C({value})"
+    if value == dtype.min_value() and dtype.bits >= 32:  # -2147483648 would be the negation of a larger type
+        return f"INT{dtype.bits}_MIN"
+    return str(value) if fits_int(value) else f"INT64_C({value})"
+
+
+def fits_int(value):
+    """Whether a plain integer literal has type int on machines of 32 bits and more."""
+    return -(1 << 31) < value < 1 << 31
 
 
 def _float_literal(dtype, value):
     if math.isnan(value):
         return "NAN"
-    if math.isinf(value):
-        return "INFINITY" if value > 0 else "-INFINITY"
     if dtype == "float32":
         with np.errstate(over="ignore"):
-            single = np.float32(value)
-        if np.isinf(single):
-            return _float_literal(dtype, float(single))
-        return _with_point(str(single)) + "f"
-    return _with_point(repr(float(value)))
-
-
-def _with_point(text):
-    return text if any(c in text for c in ".e") else text + ".0"
+            value = np.float32(value)
+    if math.isinf(value):
+        return "INFINITY" if value > 0 else "-INFINITY"
+    text = str(value) if dtype == "float32" else repr(float(value))
+    return (text if any(c in text for c in ".e") else text + ".0") + ("f" if dtype == "float32" else "")

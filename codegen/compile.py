@@ -112,15 +112,11 @@ def summary(trace):
 
 def compile_module(mod, options, source_hash=None):
     """The CompiledModel of a graph module. Raises ValueError (of the stage that found it) for what cannot be compiled."""
-    def reference(inputs):
-        outputs = evaluate(mod, inputs)
-        return outputs if isinstance(outputs, tuple) else (outputs,)
-
-    return assemble(lower(mod, options).lowered, mod, options, reference, source_hash)
+    return assemble(lower(mod, options).lowered, mod, options, source_hash)
 
 
-def assemble(lowered, mod, options, reference, source_hash=None):
-    """The CompiledModel of a lowered module made from `mod`. reference(inputs) gives the self-test's outputs."""
+def assemble(lowered, mod, options, source_hash=None):
+    """The CompiledModel of a lowered module made from `mod`, whose evaluation gives the self-test's outputs."""
     name = options.name or identifier(mod.attrs.get("name", "model"), "model")
     program = build_program(lowered, name)
     functions = {n: f for n, f in lowered.functions.items() if isinstance(f, PrimFunc)}
@@ -129,7 +125,9 @@ def assemble(lowered, mod, options, reference, source_hash=None):
     dims = tuple(d.name for d in program.dims)
     test_dims = (TEST_DIM,) * len(dims)
     inputs = sample_arrays(program.inputs, dict(zip(dims, test_dims)))
-    outputs = tuple(np.asarray(o, dtype=t.dtype.numpy) for o, t in zip(reference(inputs), program.outputs))
+    expected = evaluate(mod, inputs)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    outputs = tuple(np.asarray(o, dtype=t.dtype.numpy) for o, t in zip(expected, program.outputs))
     return CompiledModel(
         program=program, kernels=kernels, kernel_of=kernel_of, target=options.target, threads=options.threads,
         weights=options.weights, title=mod.attrs.get("name", name), model_hash=source_hash or _hash(mod),

@@ -1,13 +1,16 @@
 """The program: kernels, the order of their calls, and where every tensor lives. What the templates print."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..ir.expr import const
-from ..ir.relax.expr import (Constant, RelaxCall, TensorStructInfo, TupleGetItem, TupleStructInfo)
+from ..ir.expr import IntImm, const, free_vars, substitute
+from ..ir.relax.expr import Constant, RelaxCall, TupleGetItem, TupleStructInfo
+from ..ir.script.relax_printer import RelaxPrinter
+from ..ir.te.create import unique_name
 from ..ir.transform.identities import VIEWS
+from ..ir.transform.outputs import definitions, memory_of
 from . import memory_plan
 from .c_types import identifier
 
@@ -17,18 +20,18 @@ WEIGHT_ALIGN = 64
 @dataclass(frozen=True)
 class TensorDesc:
     """An input or output. name: a C identifier; source_name: the model's; shape: ints, and expressions of symbolic
-    dimensions as text in `shape_text` (a dimension's name, mostly)."""
+    dimensions as text (a dimension's name, mostly); dims: the same as expressions."""
 
     name: str
     source_name: str
     dtype: str
-    shape: tuple       # int or str
-    dims: tuple        # PrimExpr
+    shape: tuple
+    dims: tuple
 
 
 @dataclass(frozen=True)
 class Operand:
-    """An argument of a kernel call: kind "input", "output", "weight", "arena" with a number, or "dim" with a name."""
+    """An argument of a kernel call: kind "input", "output", "weight" or "arena" with its number there, and a name."""
 
     kind: str
     index: int
@@ -72,11 +75,11 @@ class Program:
 
     def weights_blob(self):
         """All weights as one bytes object, each at its offset, little-endian."""
-        blob = bytearray(self.weights_bytes)
+        parts = []
         for w in self.weights:
-            raw = np.ascontiguousarray(w.data, dtype=w.data.dtype.newbyteorder("<"))
-            blob[w.offset:w.offset + w.data.nbytes] = raw.tobytes()
-        return bytes(blob)
+            raw = w.data.astype(w.data.dtype.newbyteorder("<"), copy=False).tobytes()
+            parts += [raw, bytes(_padded(len(raw)) - len(raw))]
+        return b"".join(parts)
 
 
 def _padded(size):
@@ -84,17 +87,17 @@ def _padded(size):
 
 
 def build_program(mod, name):
-    """The Program of a lowered module ("main" of call_tir and views)."""
+    """The Program of a lowered module ("main" of call_tir, views and tuple items; outputs materialized)."""
     return _Builder(mod, name).build()
 
 
 class _Builder:
     def __init__(self, mod, name):
         self.mod, self.main, self.name = mod, mod["main"], name
-        self.dims = tuple(mod.attrs.get("dims", ()))
-        self.where = {}       # id(value) -> Operand, or a tuple of them
+        self.dims = tuple(mod.attrs.get("dims") or free_vars([p.struct_info.shape for p in self.main.params]))
+        self.where = {}       # id(variable) -> Operand, or a tuple of them
         self.weights, self.weight_index, self.weight_end = [], {}, 0
-        self.sizes, self.names, self.dtypes, self.first, self.last = [], [], [], [], []
+        self.buffers, self.dtypes = [], []  # of the arena
 
     def build(self):
         inputs = self._describe(self.main.params, self.main.attrs.get("input_names"), "input")
@@ -108,50 +111,38 @@ class _Builder:
             if isinstance(b.value, RelaxCall) and b.value.op == "call_tir":
                 calls.append(self._call(b, roots, len(calls)))
             else:
-                self.where[id(b.var)] = self._alias(b.value)
-        buffers = [memory_plan.Buffer(n, s, f, e)
-                   for n, s, f, e in zip(self.names, self.sizes, self.first, self.last)]
+                self.where[id(b.var)] = self._operand(b.value)
         return Program(self.name, inputs, outputs, self.dims, tuple(calls), tuple(self.weights),
-                       memory_plan.plan_memory(buffers), tuple(self.dtypes))
+                       memory_plan.plan_memory(self.buffers), tuple(self.dtypes))
 
     def _describe(self, values, source_names, fallback, taken=()):
         used, found = set(taken) | {"net", "arena", "weights"} | {d.name for d in self.dims}, []
         for n, v in enumerate(values):
             source = source_names[n] if source_names else getattr(v, "name", f"{fallback}_{n}")
-            base = unique = identifier(source, fallback)
-            k = 0
-            while unique in used:
-                k += 1
-                unique = f"{base}_{k}"
-            used.add(unique)
+            name = unique_name(identifier(source, fallback), used)
             info = v.struct_info
-            shape = tuple(d.value if hasattr(d, "value") else str(d) for d in info.shape)
-            found.append(TensorDesc(unique, source, info.dtype, shape, info.shape))
+            found.append(TensorDesc(name, source, info.dtype, tuple(map(_dim, info.shape)), info.shape))
         return tuple(found)
 
     def _output_roots(self, outputs):
-        """{id(variable that owns the memory): Operand of the output}."""
-        definition = {id(b.var): b.value for b in self.main.bindings}
-        roots = {}
+        """{memory of a result (see memory_of): Operand of the output that it is}."""
+        definition, roots = definitions(self.main), {}
         for n, out in enumerate(self.main.outputs):
-            root, value = out, definition.get(id(out))
-            while isinstance(value, RelaxCall) and value.op in VIEWS:
-                root, value = value.args[0], definition.get(id(value.args[0]))
-            key = (id(value.tuple_value), value.index) if isinstance(value, TupleGetItem) else id(root)
-            roots[key] = Operand("output", n, outputs[n].name)
+            owner = memory_of(out, definition)
+            if owner is None or owner in roots:
+                raise ValueError(f"output {outputs[n].source_name} has no memory of its own; run materialize_outputs")
+            roots[owner] = Operand("output", n, outputs[n].name)
         return roots
 
-    def _alias(self, value):
-        if isinstance(value, TupleGetItem):
-            return self.where[id(value.tuple_value)][value.index]
-        if isinstance(value, RelaxCall) and value.op in VIEWS:
-            return self._operand(value.args[0])
-        return self._operand(value)
-
     def _operand(self, value):
+        """Where a value lives: an Operand, or a tuple of them for a tuple."""
         if isinstance(value, Constant):
             return self._weight(value)
-        return self._alias(value) if isinstance(value, TupleGetItem) else self.where[id(value)]
+        if isinstance(value, TupleGetItem):
+            return self._operand(value.tuple_value)[value.index]
+        if isinstance(value, RelaxCall) and value.op in VIEWS:
+            return self._operand(value.args[0])
+        return self.where[id(value)]
 
     def _weight(self, constant):
         key = id(constant.data)
@@ -168,26 +159,25 @@ class _Builder:
         operands = [self._use(self._operand(a), time) for a in call.args]
         several = isinstance(call.struct_info, TupleStructInfo)
         infos = call.struct_info.fields if several else (call.struct_info,)
-        results = []
-        for n, info in enumerate(infos):
-            key = (id(binding.var), n) if several else id(binding.var)
-            results.append(roots.get(key) or self._allocate(binding.var.name, _bytes(info), info.dtype, time))
+        results = [roots.get((id(binding.var), n)) or
+                   self._allocate(binding.var.name, _bytes(info.dtype, info.shape), info.dtype, time)
+                   for n, info in enumerate(infos)]
         self.where[id(binding.var)] = tuple(results) if several else results[0]
-        work = [self._allocate(b.name, _size(b), b.dtype, time) for b in _workspace(func)]
+        dims = tuple(call.attrs.get("sym_args", ()))
+        own_dims = dict(zip((p for p in func.params if p not in func.buffer_map), dims))
+        work = [self._allocate(b.name, substitute(_bytes(b.dtype, b.shape), own_dims), b.dtype, time)
+                for b in _workspace(func)]
         comment = f"{binding.var.name}: {', '.join(_shape_text(i) for i in infos)}"
-        return KernelCall(call.attrs["gv"].name, (*operands, *results, *work), tuple(call.attrs["sym_args"]), comment)
+        return KernelCall(call.attrs["gv"].name, (*operands, *results, *work), dims, comment)
 
     def _allocate(self, name, size, dtype, time):
-        self.names.append(identifier(name))
+        self.buffers.append(memory_plan.Buffer(identifier(name), size, time, time))
         self.dtypes.append(dtype)
-        self.sizes.append(size)
-        self.first.append(time)
-        self.last.append(time)
-        return Operand("arena", len(self.names) - 1, self.names[-1])
+        return Operand("arena", len(self.buffers) - 1, self.buffers[-1].name)
 
     def _use(self, operand, time):
         if operand.kind == "arena":
-            self.last[operand.index] = time
+            self.buffers[operand.index] = replace(self.buffers[operand.index], last=time)
         return operand
 
 
@@ -197,18 +187,17 @@ def _workspace(func):
     return buffers[len(buffers) - count:] if count else []
 
 
-def _bytes(info: TensorStructInfo):
-    size = const(info.dtype.bytes, "int64")
-    for extent in info.shape:
+def _bytes(dtype, shape):
+    size = const(dtype.bytes, "int64")
+    for extent in shape:
         size = size * extent
     return size
 
 
-def _size(buffer):
-    return const(buffer.dtype.bytes, "int64") * buffer.shape[0]
-
-
 def _shape_text(info):
-    return "[" + ", ".join(str(s.value) if hasattr(s, "value") else str(s) for s in info.shape) + "]"
+    return "[" + ", ".join(str(_dim(s)) for s in info.shape) + "]"
 
 
+def _dim(d):
+    """A dimension as an int, or an expression as text."""
+    return d.value if isinstance(d, IntImm) else RelaxPrinter().expr(d)

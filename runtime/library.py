@@ -15,9 +15,8 @@ import numpy as np
 
 from ..codegen.toolchain import ToolchainError, build_shared
 from ..codegen.target import Target
-from ..ir.dtype import DataType
 from .binding import Binding
-from .shapes import check_inputs, inputs_by_name, shape_of
+from .shapes import TensorSpec, check_inputs, inputs_by_name
 
 
 @dataclass(frozen=True)
@@ -61,6 +60,8 @@ class CompiledLibrary:
     def __init__(self, model, jobs=None):
         """model: the lowered network with its C (name, inputs, outputs, dims, target, threads, weights, write)."""
         self.model = model
+        self._inputs = [TensorSpec(desc) for desc in model.inputs]
+        self._outputs = [TensorSpec(desc) for desc in model.outputs]
         self._jobs = jobs or os.cpu_count() or 1
         self._lock = threading.RLock()
         self._binding = self._folder = self._cleanup = None
@@ -121,8 +122,8 @@ class CompiledLibrary:
 
     def _prepare(self, arrays):
         """(dim values, contiguous inputs, new outputs) for `arrays`."""
-        arrays, values = check_inputs(self.inputs, self.model.dims, arrays)
-        outputs = [np.empty(shape_of(desc, values), DataType(desc.dtype).numpy) for desc in self.outputs]
+        arrays, values = check_inputs(self._inputs, self.model.dims, arrays)
+        outputs = [np.empty(spec.concrete(values), spec.dtype) for spec in self._outputs]
         return [values[dim] for dim in self.model.dims], arrays, outputs
 
     def _run(self, dims, arrays, outputs):

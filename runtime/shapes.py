@@ -23,7 +23,8 @@ def inputs_by_name(descs, feeds):
     arrays = [None] * len(descs)
     for name, array in feeds.items():
         if name not in position:
-            raise InputError(f"no input is called {name!r}; the inputs are {_names(descs)}")
+            raise InputError(f"no input is called {name!r}; the inputs are "
+                             + ", ".join(repr(desc.source_name) for desc in descs))
         if arrays[position[name]] is not None:
             raise InputError(f"input {name!r} is given twice")
         arrays[position[name]] = array
@@ -33,52 +34,67 @@ def inputs_by_name(descs, feeds):
     return arrays
 
 
-def check_inputs(descs, dims, arrays):
-    """Check `arrays` against the declared inputs.
+class TensorSpec:
+    """A declared input or output, looked through once so that calls are quick.
 
-    descs: the inputs (source_name, dtype, shape for messages, dims as expressions); dims: the names of the symbolic
-    dimensions. Returns (C-contiguous arrays, {dimension name: value}). A dtype is never changed: InputError.
+    name: the model's; dtype: numpy's; shape: ints, or texts of symbolic dimensions, for messages.
     """
-    if len(arrays) != len(descs):
-        raise InputError(f"{len(arrays)} inputs given, {len(descs)} expected: {_names(descs)}")
-    arrays = [_check_dtype_and_rank(desc, array) for desc, array in zip(descs, arrays)]
-    values, origin = {}, {}
-    for desc, array in zip(descs, arrays):
-        for dim, extent in zip(desc.dims, array.shape):
-            if not isinstance(dim, Var):
-                continue
-            if values.setdefault(dim.name, extent) != extent:
-                raise InputError(f"input {desc.source_name!r}: dimension {dim.name} is {extent}, "
-                                 f"but {values[dim.name]} in input {origin[dim.name]!r}")
-            origin.setdefault(dim.name, desc.source_name)
-    unknown = [dim for dim in dims if dim not in values]
-    if unknown:
-        raise InputError(f"no input has the dimension {', '.join(unknown)} as a whole axis, so it cannot be inferred")
-    for desc, array in zip(descs, arrays):
-        if array.shape != shape_of(desc, values):
-            raise InputError(_wrong_shape(desc, array))
-    return [np.ascontiguousarray(array).reshape(array.shape) for array in arrays], values
+
+    def __init__(self, desc):
+        self.name, self.shape = desc.source_name, tuple(desc.shape)
+        self.dtype = DataType(desc.dtype).numpy
+        self.axes = [(axis, dim.name) for axis, dim in enumerate(desc.dims) if isinstance(dim, Var)]
+        self._dims = [(dim, free_vars(dim)) for dim in desc.dims]
+        symbolic = any(variables for _, variables in self._dims)
+        self._static = None if symbolic else tuple(dim_value(dim, {}) for dim in desc.dims)
+
+    def concrete(self, values):
+        """The shape as ints, under {dimension name: value}."""
+        if self._static is not None:
+            return self._static
+        return tuple(dim_value(dim, {var: values[var.name] for var in variables}) for dim, variables in self._dims)
+
+    def wrong_shape(self, array):
+        return InputError(f"input {self.name!r}: shape {shape_text(array.shape)}, expected {shape_text(self.shape)}")
 
 
-def shape_of(desc, values):
-    """The shape of a declared input or output as ints, under {dimension name: value}."""
-    return tuple(dim_value(dim, {var: values[var.name] for var in free_vars(dim)}) for dim in desc.dims)
+def check_inputs(specs, dims, arrays):
+    """Check `arrays` against the TensorSpecs of the inputs; dims: the names of the symbolic dimensions.
+
+    Returns (C-contiguous arrays, {dimension name: value}). A dtype is never changed: InputError.
+    """
+    if len(arrays) != len(specs):
+        names = ", ".join(repr(spec.name) for spec in specs) or "none"
+        raise InputError(f"{len(arrays)} inputs given, {len(specs)} expected: {names}")
+    arrays = [_check_dtype_and_rank(spec, array) for spec, array in zip(specs, arrays)]
+    values = _infer_dims(specs, dims, arrays) if dims else {}
+    for spec, array in zip(specs, arrays):
+        if array.shape != spec.concrete(values):
+            raise spec.wrong_shape(array)
+    return [array if array.flags.c_contiguous else np.ascontiguousarray(array) for array in arrays], values
 
 
-def _check_dtype_and_rank(desc, array):
+def _check_dtype_and_rank(spec, array):
     array = np.asarray(array)
-    expected = DataType(desc.dtype).numpy
-    if array.dtype != expected:
-        raise InputError(f"input {desc.source_name!r}: dtype {array.dtype}, expected {expected}; "
-                         f"convert it with .astype({expected.name!r})")
-    if array.ndim != len(desc.shape):
-        raise InputError(_wrong_shape(desc, array))
+    if array.dtype != spec.dtype:
+        raise InputError(f"input {spec.name!r}: dtype {array.dtype}, expected {spec.dtype}; "
+                         f"convert it with .astype({spec.dtype.name!r})")
+    if array.ndim != len(spec.shape):
+        raise spec.wrong_shape(array)
     return array
 
 
-def _wrong_shape(desc, array):
-    return f"input {desc.source_name!r}: shape {shape_text(array.shape)}, expected {shape_text(desc.shape)}"
-
-
-def _names(descs):
-    return ", ".join(repr(desc.source_name) for desc in descs) or "none"
+def _infer_dims(specs, dims, arrays):
+    """{dimension name: value} from the axes that are one symbolic dimension as a whole."""
+    values, origin = {}, {}
+    for spec, array in zip(specs, arrays):
+        for axis, dim in spec.axes:
+            extent = array.shape[axis]
+            if values.setdefault(dim, extent) != extent:
+                raise InputError(f"input {spec.name!r}: dimension {dim} is {extent}, "
+                                 f"but {values[dim]} in input {origin[dim]!r}")
+            origin.setdefault(dim, spec.name)
+    unknown = [dim for dim in dims if dim not in values]
+    if unknown:
+        raise InputError(f"no input has the dimension {', '.join(unknown)} as a whole axis, so it cannot be inferred")
+    return values

@@ -18,8 +18,8 @@ const char *ingot_status_str(ingot_status status)
 }
 
 static const struct {
-    const char *name;
-    size_t bytes;
+    char name[9];
+    unsigned char bytes;
 } dtypes[] = {
     {"?", 0},       {"float32", 4}, {"float64", 8}, {"float16", 2}, {"bfloat16", 2}, {"int8", 1},   {"int16", 2},
     {"int32", 4},   {"int64", 8},   {"uint8", 1},   {"uint16", 2},  {"uint32", 4},   {"uint64", 8}, {"bool", 1},

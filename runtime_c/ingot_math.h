@@ -1,8 +1,8 @@
 /* ingot_math.h: arithmetic on single numbers that C has no operator for.
  *
  * The float functions have the accuracy that simd/math.h states, the same results in every width on a machine, and no
- * branches: gcc -O3 and clang -O2 turn a loop over them into vector code (gcc needs -fno-trapping-math to vectorize floor
- * and ceil, -fno-math-errno for sqrt). ingot_sqrtf apart, none of them calls libm. */
+ * branches: gcc -O3 and clang -O2 turn a loop over them into vector code (gcc needs -fno-trapping-math to vectorize
+ * floor and ceil, -fno-math-errno for sqrt). ingot_sqrtf apart, none of them calls libm. */
 #ifndef INGOT_MATH_H
 #define INGOT_MATH_H
 

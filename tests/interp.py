@@ -215,7 +215,8 @@ class _Compiler:
     def allocate(self, buffer):
         if buffer.strides:
             raise NotImplementedError(f"allocation of a strided buffer {buffer.name}")
-        shape = ", ".join(self.expr(s) for s in buffer.shape)
+        lanes = [str(buffer.dtype.lanes)] if buffer.dtype.lanes > 1 else []  # vectors are a dimension of their own
+        shape = ", ".join([self.expr(s) for s in buffer.shape] + lanes)
         self.emit(f"{self.name(buffer)} = fresh([{shape}], '{buffer.dtype.numpy.name}')")
 
     def match(self, match):

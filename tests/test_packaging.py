@@ -67,7 +67,7 @@ def test_the_wheel_has_every_module_and_every_file_of_data(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     folders = ("ir", "frontend", "codegen", "runtime", "templates", "runtime_c")
     expected = {f"ingot/{name}" for folder in folders for name in package_files(folder)}
-    expected |= {f"ingot/{name}" for name in ("__init__.py", "__main__.py", "cli.py")}
+    expected |= {f"ingot/{path.name}" for path in ROOT.glob("*.py")}
     assert expected - names == set()
     strangers = {name for name in names if not name.startswith("ingot-") and name not in expected}
     assert strangers == set()

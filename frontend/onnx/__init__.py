@@ -16,8 +16,8 @@ def from_onnx(model, dims=None, name=None) -> IRModule:
     """The graph of an ONNX model as an IRModule with one function, "main".
 
     model: a path, the file's bytes, or an onnx.ModelProto (opset 9 to 23).
-    dims: {name: size} pins symbolic dimensions; the others become int64 variables, shared by name. A dimension without a
-      name is called INPUT_dAXIS ("data_d0").
+    dims: {name: size} pins symbolic dimensions; the others become int64 variables, shared by name. A dimension
+      without a name is called INPUT_dAXIS ("data_d0").
     name: the module's name; default the file's, else the graph's.
 
     The function's params are the model's inputs (identifiers; the original name is in `.origin`), its outputs the

@@ -36,12 +36,12 @@ def read_attributes(node, schema, title):
     for a in node.attribute:
         if a.name not in schema.attributes:
             known = ", ".join(sorted(schema.attributes)) or "none"
-            raise OnnxImportError(f"{title} has an attribute {a.name!r}, which the operator does not have in this opset; "
-                                  f"it has {known}")
+            raise OnnxImportError(f"{title} has an attribute {a.name!r}, which the operator does not have in this "
+                                  f"opset; it has {known}")
         expected = int(schema.attributes[a.name].type.value)
         if a.type != expected:
-            raise OnnxImportError(f"{title}: attribute {a.name!r} is a {_TYPE_NAMES.get(a.type, a.type)}, and must be a "
-                                  f"{_TYPE_NAMES[expected]}")
+            raise OnnxImportError(f"{title}: attribute {a.name!r} is a {_TYPE_NAMES.get(a.type, a.type)}, and must "
+                                  f"be a {_TYPE_NAMES[expected]}")
         if a.name in values:
             raise OnnxImportError(f"{title}: attribute {a.name!r} is given twice")
         values[a.name] = _plain(a, title)

@@ -12,7 +12,7 @@ import numpy as np
 from ...ir import op as op_table
 from ...ir.op import InferError
 from ...ir.relax.block_builder import call_op
-from ...ir.relax.expr import Constant, RelaxCall, RelaxExpr, ShapeExpr, TupleGetItem, TupleStructInfo
+from ...ir.relax.expr import Constant, RelaxCall, ShapeExpr, TupleGetItem, TupleStructInfo
 from .errors import OnnxImportError
 from .shapes import SYMBOLIC, Symbolic, dims_of, same_dims, settle, shape_text
 
@@ -145,12 +145,15 @@ class NodeContext:
         """`value` as an argument: calls and tuple elements are bound to variables, once each."""
         if not isinstance(value, (RelaxCall, TupleGetItem)):
             return value
-        for seen, var in self._bound:
-            if seen is value:
-                return var
-        var = self._emit(value)
-        self._bound.append((value, var))
+        var = self.bound(value)
+        if var is None:
+            var = self._emit(value)
+            self._bound.append((value, var))
         return var
+
+    def bound(self, value):
+        """The variable that `value` is bound to already, or None."""
+        return next((var for seen, var in self._bound if seen is value), None)
 
     def const(self, value, dtype):
         """A Constant from a number or array."""
@@ -231,5 +234,3 @@ class NodeContext:
         boolean = op.startswith(("equal", "not_equal", "less", "greater", "logical"))
         return settle(result, "bool" if boolean else args[0].struct_info.dtype if op == "take" else dtype)
 
-
-__all__ = ["CONVERTERS", "NodeContext", "RelaxExpr", "converter_for", "converts"]

@@ -117,8 +117,8 @@ class GraphImporter:
         unknown = sorted(set(self.pins) - self.used_pins)
         if unknown:
             known = sorted(self.used_pins | set(self.dims))
-            raise OnnxImportError(f"dims names {', '.join(map(repr, unknown))}, and the model's symbolic dimensions are "
-                                  f"{', '.join(map(repr, known)) or 'none: every input shape is fixed'}")
+            raise OnnxImportError(f"dims names {', '.join(map(repr, unknown))}, and the model's symbolic dimensions "
+                                  f"are {', '.join(map(repr, known)) or 'none: every input shape is fixed'}")
 
     # ------------------------------------------------------------ nodes
 
@@ -132,7 +132,8 @@ class GraphImporter:
         hint = identifier(next(filter(None, node.output), node.op_type), "t")
 
         def emit(value):
-            return self.builder.emit(value, f"{hint}_{getattr(value, 'op', 'part').rpartition('.')[2]}", Origin(origin, node.op_type, ""))
+            part = getattr(value, "op", "part").rpartition(".")[2]
+            return self.builder.emit(value, f"{hint}_{part}", Origin(origin, node.op_type, ""))
 
         context = NodeContext(node, title, self.opset, inputs, attrs, list(node.output), emit)
         results = converter_for(node.op_type, self.opset)(context)
@@ -146,11 +147,8 @@ class GraphImporter:
 
     def _named(self, value, name, origin, context):
         """Bind a result under its tensor's name; constants take the name, other values have one already."""
-        for seen, var in context._bound:
-            if seen is value:
-                return var
         if isinstance(value, (RelaxCall, TupleGetItem)):
-            return self.builder.emit(value, identifier(name, "t"), origin)
+            return context.bound(value) or self.builder.emit(value, identifier(name, "t"), origin)
         if isinstance(value, Constant) and not value.name:
             return value.replace(name=name)
         return value

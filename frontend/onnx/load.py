@@ -133,8 +133,8 @@ def check_order(graph, opset):
         for name in node.input:
             if name and name not in made:
                 if name in later:
-                    raise OnnxImportError(f"{title} uses {name!r} before {node_title(later[name], opset)} makes it; the "
-                                          "graph is not sorted topologically: sort the nodes before saving")
+                    raise OnnxImportError(f"{title} uses {name!r} before {node_title(later[name], opset)} makes it; "
+                                          "the graph is not sorted topologically: sort the nodes before saving")
                 raise OnnxImportError(f"{title} uses the tensor {name!r}, which nothing in the graph makes")
         for name in filter(None, node.output):
             if name in made:
@@ -169,6 +169,3 @@ def reachable(graph):
             kept.append(node)
     return kept[::-1]
 
-
-__all__ = ["load_model", "opset_of", "array_of", "dtype_of", "inline_functions", "check_order", "reachable",
-           "node_title"]

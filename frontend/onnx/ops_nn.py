@@ -50,8 +50,8 @@ def _same_padding(node, size, kernel, stride, dilation):
     if stride == 1:
         return reach - 1
     if isinstance(size, PrimExpr):
-        raise node.error(f"auto_pad with stride {stride} over the symbolic dimension {size} needs its size; pin it with "
-                         "dims or export explicit pads")
+        raise node.error(f"auto_pad with stride {stride} over the symbolic dimension {size} needs its size; pin it "
+                         "with dims or export explicit pads")
     return max((math.ceil(size / stride) - 1) * stride + reach - size, 0)
 
 
@@ -134,7 +134,8 @@ def _transpose_window(node, kernel, spatial):
     if wanted is None and mode in ("NOTSET", "VALID"):
         pads = tuple(node.attr("pads") or (0,) * (2 * rank)) if mode == "NOTSET" else (0,) * (2 * rank)
         if len(pads) != 2 * rank or len(extra) != rank:
-            raise node.error(f"attributes pads {pads} and output_padding {extra} must have {2 * rank} and {rank} integers")
+            raise node.error(f"attributes pads {pads} and output_padding {extra} must have {2 * rank} and {rank} "
+                             "integers")
         return strides, dilations, pads, extra
     if any(isinstance(s, PrimExpr) for s in spatial):
         raise node.error("output_shape and auto_pad need static spatial dimensions; pin them with dims")
@@ -162,6 +163,30 @@ def instance_norm(node):
     return node.call("nn.instance_norm", *node.inputs, epsilon=float(node.attr("epsilon")))
 
 
+@converts("GroupNormalization", 18)
+def group_norm_v18(node):
+    """Scale and bias are per group: an instance normalization of the groups."""
+    return _group_norm(node, node.input(1), node.input(2))
+
+
+@converts("GroupNormalization", 21)
+def group_norm_v21(node):
+    """Scale and bias are per channel, and applied to the normalized groups."""
+    groups, dtype = node.attr("num_groups"), node.input(0).struct_info.dtype
+    result = _group_norm(node, node.filled([groups], 1, dtype), node.filled([groups], 0, dtype))
+    rank = node.input(0).struct_info.ndim
+    scale, bias = (node.reshape(v, [1, dims_of(v)[0]] + [1] * (rank - 2)) for v in node.inputs[1:])
+    return node.call("add", node.call("multiply", result, scale), bias)
+
+
+def _group_norm(node, scale, bias):
+    dims, groups = dims_of(node.input(0)), node.attr("num_groups")
+    if len(dims) < 3 or not isinstance(dims[1], int) or groups < 1 or dims[1] % groups:
+        raise node.error(f"attribute num_groups {groups} must divide the channels (dimension 1) of an image")
+    planes = node.reshape(node.input(0), [dims[0], groups, product([dims[1] // groups, *dims[2:]])])
+    return node.reshape(node.call("nn.instance_norm", planes, scale, bias, epsilon=float(node.attr("epsilon"))), dims)
+
+
 @converts("LayerNormalization", 17)
 def layer_norm(node):
     """Over the axes from `axis` on; the optional outputs Mean and InvStdDev are not made."""
@@ -171,7 +196,8 @@ def layer_norm(node):
     shape = dims_of(x)[first:]
     scale = _spread(node, scale, shape)
     bias = node.filled(shape, 0, x.struct_info.dtype) if bias is None else _spread(node, bias, shape)
-    return node.call("nn.layer_norm", x, scale, bias, axes=tuple(range(first, rank)), epsilon=float(node.attr("epsilon")))
+    axes = tuple(range(first, rank))
+    return node.call("nn.layer_norm", x, scale, bias, axes=axes, epsilon=float(node.attr("epsilon")))
 
 
 def _spread(node, x, shape):
@@ -192,7 +218,7 @@ def lrn(node):
 
 def _softmax_v1(op):
     def convert(node):
-        """Before opset 13 the tensor is seen as a matrix [axes before `axis`, the others], and each row is normalized."""
+        """Before opset 13 the tensor is a matrix, [axes before `axis`, the others], and each row is normalized."""
         x = node.input(0)
         dims = dims_of(x)
         axis = node.axis(node.attr("axis", 1), len(dims)) if dims else 0

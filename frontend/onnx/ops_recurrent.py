@@ -23,7 +23,8 @@ def _recurrent(op_type, gates, states, functions):
         time, batch = dims_of(node.bind(x))[:2]
         hidden = dims_of(r)[2]
         if node.attr("hidden_size", hidden) != hidden:
-            raise node.error(f"attribute hidden_size {node.attr('hidden_size')} contradicts R's last dimension {hidden}")
+            raise node.error(f"attribute hidden_size {node.attr('hidden_size')} contradicts the last dimension of R, "
+                             f"{hidden}")
         _check_lengths(node, time)
         dtype = x.struct_info.dtype
         bias = node.input(3)

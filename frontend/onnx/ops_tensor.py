@@ -59,7 +59,8 @@ def _split(node, sizes):
         if sizes[-1] < 1 or (node.opset < 18 and sizes[-1] != part):
             raise node.error(f"cannot split axis {axis} of extent {extent} into {count} equal parts")
     if sum(sizes) != extent or len(sizes) != count or min(sizes) < 0:
-        raise node.error(f"parts {list(sizes)} of axis {axis} do not add up to its extent {extent} over {count} outputs")
+        raise node.error(f"parts {list(sizes)} of axis {axis} do not add up to its extent {extent} over {count} "
+                         "outputs")
     return (x,) if count == 1 else node.call("split", x, sections=tuple(sizes), axis=axis)
 
 
@@ -104,8 +105,8 @@ def _static_bounds(node, axis, extent, part):
     """(begin, end) in bounds; a backward slice through the front ends at -1."""
     begin, stop, step = part.indices(extent)
     if (stop - begin) * step <= 0:
-        raise node.error(f"the slice of axis {axis}, {part.start} to {part.stop} by {step}, takes nothing of its {extent} "
-                         "elements")
+        raise node.error(f"the slice of axis {axis}, {part.start} to {part.stop} by {step}, takes nothing of its "
+                         f"{extent} elements")
     return begin, stop
 
 

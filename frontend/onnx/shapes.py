@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 
 import numpy as np
 
@@ -144,7 +145,10 @@ def quotient(dims, divisors):
 
 
 def reshape_dims(shape, target, allow_zero):
-    """The dims that ONNX Reshape means: 0 copies (unless allow_zero), one -1 takes what is left. ValueError if wrong."""
+    """The dims that ONNX Reshape means: 0 copies (unless allow_zero), one -1 takes what is left.
+
+    Raises ValueError unless the number of elements stays the same for every size of the symbolic dimensions.
+    """
     dims = []
     for i, t in enumerate(target):
         if not isinstance(t, PrimExpr) and t == 0 and not allow_zero:
@@ -186,8 +190,8 @@ def broadcast_dims(a, b):
 
 
 def shape_text(dims):
-    """[1, n, 3] for errors."""
-    return "[" + ", ".join(str(d) for d in dims) + "]"
+    """[1, n, 3 * m] for errors."""
+    return "[" + ", ".join(re.sub(r"T\.int\d+\((-?\d+)\)", r"\1", str(d)) for d in dims) + "]"
 
 
 # ---------------------------------------------------------------- operators on shape values
@@ -255,7 +259,7 @@ def _split(arrays, attrs):
     return tuple(np.split(arrays[0], np.cumsum(attrs["sections"])[:-1], axis=attrs["axis"]))
 
 
-# Graph operator -> function(object arrays, attrs) -> object array or tuple. A trailing shape argument is the last array.
+# Graph operator -> function(object arrays, attrs) -> object array or tuple. A shape argument is an array too.
 _COMPARISONS = {"equal": (ex.EQ, operator.eq), "not_equal": (ex.NE, operator.ne), "less": (ex.LT, operator.lt),
                 "less_equal": (ex.LE, operator.le), "greater": (ex.GT, operator.gt),
                 "greater_equal": (ex.GE, operator.ge)}

@@ -11,7 +11,7 @@ from ..expr import (Add, Call, Cast, Div, FloatImm, FloorDiv, FloorMod, IntImm, 
 from ..node import Node
 from . import floor_rules
 from .linear import (DIV, MAX, MIN, MOD, OPAQUE, PRODUCT, SELECT, VAR, Atom, Linear, accumulate, combine, constant,
-                     factors, render, scaled, single_atom)
+                     factors, product_expr, render, scaled, single_atom)
 
 INT32, INT64 = DataType("int32"), DataType("int64")
 INDEX_TYPES = (INT32, INT64)
@@ -124,13 +124,27 @@ class Canonical:
             return parts[0]
         key = (PRODUCT, *sorted(parts, key=lambda p: p.serial))
         dtype = INT64 if any(p.dtype is INT64 for p in parts) else INT32
-        return self.intern(key, PRODUCT, dtype, parts, lambda: _product_expr(parts, dtype))
+        return self.intern(key, PRODUCT, dtype, parts, lambda: product_expr(parts, dtype))
 
     def _mul(self, e):
-        a, b = self.linear(e.a), self.linear(e.b)
-        if (len(a.terms) + 1) * (len(b.terms) + 1) <= MOST_PRODUCT_TERMS:
-            return self.multiply(a, b)
-        return self.multiply(self._closed(a, e.dtype), self._closed(b, e.dtype))
+        forms = [self.linear(f) for f in _mul_factors(e)]
+        if all(len(f.terms) + (f.const != 0) == 1 for f in forms):  # one product, made without its prefixes
+            return self._monomial(forms)
+        out, *rest = forms
+        for form in rest:
+            if (len(out.terms) + 1) * (len(form.terms) + 1) > MOST_PRODUCT_TERMS:
+                out, form = self._closed(out, e.dtype), self._closed(form, e.dtype)
+            out = self.multiply(out, form)
+        return out
+
+    def _monomial(self, forms):
+        """The product of forms of one term, or one constant, each."""
+        parts, scale = (), 1
+        for form in forms:
+            for atom, k in form.terms.items():
+                parts, scale = parts + factors(atom), scale * k
+            scale *= form.const or 1
+        return Linear({self.product(parts): scale}, 0) if parts else constant(scale)
 
     def _closed(self, form, dtype):
         """`form` as one opaque atom when it is a sum."""
@@ -246,18 +260,14 @@ class Canonical:
 _ARITHMETIC = (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max)
 
 
+def _mul_factors(e):
+    return _mul_factors(e.a) + _mul_factors(e.b) if type(e) is Mul else [e]
+
+
 def _vars_of(part):
     if isinstance(part, Linear):
         return part.vars
     return part.vars if isinstance(part, Atom) else frozenset(free_vars(part))
-
-
-def _product_expr(parts, dtype):
-    out = None
-    for p in parts:
-        e = p.expr if p.dtype is dtype else Cast(dtype, p.expr)
-        out = e if out is None else Mul(out, e)
-    return out
 
 
 def _nest(kind, forms, dtype):

@@ -151,5 +151,19 @@ def render(form, dtype):
 
 
 def _term(atom, k, dtype):
-    e = atom.expr if atom.dtype is dtype else Cast(dtype, atom.expr)
+    if atom.dtype is dtype:
+        e = atom.expr
+    elif atom.kind == PRODUCT:
+        e = product_expr(atom.parts, dtype)
+    else:
+        e = Cast(dtype, atom.expr)
     return e if k == 1 else Mul(e, immediate(dtype, k))
+
+
+def product_expr(parts, dtype):
+    """The product of atoms, computed in `dtype`: widened before it is multiplied, never after."""
+    out = None
+    for p in parts:
+        e = p.expr if p.dtype is dtype else Cast(dtype, p.expr)
+        out = e if out is None else Mul(out, e)
+    return out

@@ -96,21 +96,22 @@ class Simplifier(Mutator):
         disjoint = len(gap.terms) == len(left.terms) + len(right.terms)
         if disjoint and g == 1 and not (left.const and right.const):
             return kind(render(left, dtype), render(right, dtype))
-        if kind in (EQ, NE):
-            low = Linear({a: -k // g for a, k in gap.terms.items() if k < 0}, 0)
-            high = Linear({a: k // g for a, k in gap.terms.items() if k > 0}, 0)
-            offset = gap.const // g  # decide() has settled the case that g does not divide it
-            low, high, kind = (low, high, kind) if low.terms else (high, low, kind)
-            offset = offset if low is not high and any(k < 0 for k in gap.terms.values()) else -offset
-            low, high = (shifted(low, -offset), high) if offset < 0 and high.terms else (low, shifted(high, offset))
-            return kind(render(low, dtype), render(high, dtype))
         if kind in (GT, GE):
             gap = scaled(gap, -1)
-        # gap > 0 or gap >= 0, as gap + const >= 0 over the integers with the factor taken out
-        offset = (gap.const - (1 if kind in (LT, GT) else 0)) // g
         low = Linear({a: -k // g for a, k in gap.terms.items() if k < 0}, 0)
         high = Linear({a: k // g for a, k in gap.terms.items() if k > 0}, 0)
-        return self._ordered(low, high, offset, dtype)
+        if kind in (EQ, NE):  # g divides the constant, or decide() had settled it
+            return self._equated(kind, low, high, gap.const // g, dtype)
+        return self._ordered(low, high, (gap.const - (1 if kind in (LT, GT) else 0)) // g, dtype)
+
+    @staticmethod
+    def _equated(kind, low, high, offset, dtype):
+        """low == high + offset (or !=), the constant where it is positive or alone."""
+        if not low.terms:
+            low, high, offset = high, low, -offset
+        if offset < 0 and high.terms:
+            return kind(render(shifted(low, -offset), dtype), render(high, dtype))
+        return kind(render(low, dtype), render(shifted(high, offset), dtype))
 
     @staticmethod
     def _ordered(low, high, offset, dtype):

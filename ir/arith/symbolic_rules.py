@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from .linear import DIV, MOD, ONE, ZERO, Linear, combine, constant, factors, shifted
+from .linear import DIV, MOD, ZERO, Linear, combine, constant, factors, shifted
 
 MOST_STEPS = 8
 
@@ -17,12 +17,8 @@ def divide_symbolic(an, num, den, dtype, kind, divide):
 
     divide(an, num, den, dtype, kind) is called for the smaller divisions that remain.
     """
-    if not num.terms and num.const == 0:
-        return ZERO
-    if num.key == den.key:
-        return ONE if kind == DIV else ZERO
     quotient, rest = long_division(an, num, den)
-    if within(an, rest, den):
+    if not rest.terms and rest.const == 0 or within(an, rest, den):
         return quotient if kind == DIV else rest
     common = _common_factor(an, rest, den)
     if common is not None:
@@ -107,7 +103,7 @@ def _over(an, form, shared, g):
 
 
 def _drop_inner(an, num, den, dtype, kind, divide):
-    """When den = g * d, num = g * outer + inner and 0 <= inner < g is proved: outer // d or g * (outer mod d) + inner."""
+    """outer // d, or g * (outer mod d) + inner, for den = g * d, num = g * outer + inner and 0 <= inner < g proved."""
     for g in _divisors(an, den):
         terms, inner, outer = num.terms, ZERO, ZERO
         for atom, k in terms.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import op as op_table
-from ..expr import _FOLD_INT, BinaryExpr, Cast, CompareExpr, IntImm, Not, Select, Var
+from ..expr import And, BinaryExpr, Cast, CompareExpr, IntImm, Not, Or, Select, Var, binary, const
 from ..module import IRModule
 from .expr import (Constant, DataflowVar, MatchCast, PrimValue, RelaxCall, RelaxTuple, RelaxVar, ShapeExpr,
                    TensorStructInfo, TupleGetItem)
@@ -18,8 +18,9 @@ def evaluate(mod_or_func, inputs, want_all=False):
     """The outputs of a graph function: one array, or a tuple of them.
 
     inputs: arrays in the order of the params, or {param name or original name: array}. Symbolic dimensions take their
-    values from the inputs' shapes. want_all: return (outputs, {var: array or tuple}) with every binding's value,
-    else values are dropped after their last use. Raises EvaluationError; every value is checked against its struct info.
+    values from the inputs' shapes. want_all: return (outputs, {var: array or tuple}) with every binding's value;
+    otherwise values are dropped after their last use. Every value is checked against its struct info.
+    Raises EvaluationError.
     """
     func = mod_or_func["main"] if isinstance(mod_or_func, IRModule) else mod_or_func
     dims, values = {}, {}
@@ -115,10 +116,12 @@ def dim_value(expr, dims):
         return dim_value(expr.true_value if dim_value(expr.condition, dims) else expr.false_value, dims)
     if isinstance(expr, Not):
         return not dim_value(expr.a, dims)
-    if isinstance(expr, (BinaryExpr, CompareExpr)):
+    if isinstance(expr, (And, Or)):
         a, b = dim_value(expr.a, dims), dim_value(expr.b, dims)
-        name = type(expr).__name__
-        return {"And": lambda: a and b, "Or": lambda: a or b}.get(name, lambda: _FOLD_INT[name](a, b))()
+        return a and b if isinstance(expr, And) else a or b
+    if isinstance(expr, (BinaryExpr, CompareExpr)):  # immediates fold
+        a, b = (const(dim_value(side, dims), "int64") for side in (expr.a, expr.b))
+        return binary(type(expr), a, b).value
     raise EvaluationError(f"cannot evaluate the dimension {type(expr).__name__}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 from ..arith import Analyzer
 from ..expr import Range, is_const_int
 from ..tir.stmt import BlockRealize, For, SeqStmt
+from .blocks import name_of
 from .errors import ScheduleError
 from .index import Index
 
@@ -27,13 +28,13 @@ class Context:
         """The context after a rewrite, for checks that need the new function."""
         return Context(self._schedule, self.primitive, self.func_name, Index(func))
 
-    # ------------------------------------------------------------ names
-
     def new_block_name(self, hint):
         """`hint`, or hint_1, hint_2 ... when a block has that name."""
-        return _unique(hint, self.index.blocks)
-
-    # ------------------------------------------------------------ structure
+        name, n = hint, 0
+        while name in self.index.blocks:
+            n += 1
+            name = f"{hint}_{n}"
+        return name
 
     def scope(self, realize, argument):
         """The realize of the block around `realize`; only loops and sequences may lie between."""
@@ -44,10 +45,6 @@ class Context:
                 self.refuse(argument, f"block {name_of(realize)} lies under a {type(above).__name__}",
                             "only loops may lie between a block and its scope", [realize])
         return self.refuse(argument, f"block {name_of(realize)} is the root block", "name a block inside it", [realize])
-
-    def analyzer(self, *loops):
-        """An Analyzer that knows the loops' ranges (of loops, outermost first)."""
-        return analyzer_of(loops)
 
     def analyzer_at(self, stmt):
         """An Analyzer that knows the loops around a statement."""
@@ -62,27 +59,11 @@ def analyzer_of(loops):
     return analyzer
 
 
-def name_of(realize):
-    return realize.block.name_hint
-
-
-def binding_of(realize):
-    """{iteration variable: the value it is bound to}."""
-    return {iv.var: value for iv, value in zip(realize.block.iter_vars, realize.iter_values)}
-
-
-def is_true(predicate):
-    return is_const_int(predicate, 1)
+def ranges_of(loops):
+    """{loop Var: Range}, in order."""
+    return {loop.loop_var: Range(loop.min, loop.extent) for loop in loops}
 
 
 def is_unit(loop):
     """Whether a loop runs exactly once."""
     return is_const_int(loop.extent, 1)
-
-
-def _unique(hint, taken):
-    name, n = hint, 0
-    while name in taken:
-        n += 1
-        name = f"{hint}_{n}"
-    return name

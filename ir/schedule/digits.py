@@ -1,22 +1,21 @@
-"""Digits: do index expressions tell iterations apart, and do they fill a box without gaps?
+"""Digits: do index expressions tell the iterations of loops apart?
 
 After splits and fusions an index is a sum of coefficient * digit, where a digit is (base // low) % size of a loop
-variable or of such a sum. Two questions are answered, both in the safe direction:
-
-  recovered   which loop variables are determined by the values of some indices (each known up to a box)
-  dense_box   the box that the indices run through, when they take every point of it
-
-Forms are the analyzer's Linears, so that equal values meet whatever way they were written.
+variable or of such a sum. Unlike an affine binding (arith.iter_map), which must be one to one onto a box, an index may
+leave gaps here, touch an interval instead of a point, or say nothing about some loops: what counts is which loop
+variables its value determines. Forms are the analyzer's Linears, so that equal values meet however they were written.
 """
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..arith.canonical import INDEX_TYPES
+from ..arith.const_int_bound import linear_bound
 from ..arith.floor_rules import floordiv, floormod
 from ..arith.int_set import limits_of
-from ..arith.linear import DIV, MOD, ONE, PRODUCT, VAR, ZERO, Linear, render, scaled, shifted, single_atom
+from ..arith.linear import DIV, MOD, ONE, OPAQUE, PRODUCT, VAR, ZERO, Linear, scaled, shifted, single_atom
 from ..arith.relax import relax
-from ..expr import Range, as_expr
+from ..expr import Cast, as_expr
 
 
 @dataclass(frozen=True)
@@ -29,20 +28,25 @@ class Digit:
 
 
 class Digits:
-    """The two questions for the iterations of some loops. ranges: {loop Var: Range}, outermost first."""
+    """What values say about the iterations of some loops. ranges: {loop Var: Range}, outermost first."""
 
     def __init__(self, analyzer, ranges):
         self.an = analyzer.copy()
         for var, extent in ranges.items():
             self.an.bind(var, extent)
-        self.ranges = ranges
         self.free = frozenset(ranges)
         self._limits = limits_of(self.an, ranges)
 
     def _form(self, e):
-        return self.an.canonical.linear(as_expr(e))
-
-    # ------------------------------------------------------------ questions
+        """The Linear of an expression, seen through casts that cannot change the value."""
+        form = self.an.canonical.linear(as_expr(e))
+        for atom, k in form.terms.items():
+            if atom.kind == OPAQUE and isinstance(atom.expr, Cast) and atom.expr.value.dtype in INDEX_TYPES:
+                inner = self._form(atom.expr.value)
+                low, high = linear_bound(self.an, inner)
+                if atom.dtype.min_value() <= low and high <= atom.dtype.max_value():
+                    form = self._add(self._add(form, Linear({atom: k}, 0), -1), scaled(inner, k))
+        return form
 
     def recovered(self, values):
         """The Vars that (value, box) pairs determine.
@@ -59,7 +63,7 @@ class Digits:
             terms = self._terms(form)
             if terms is None or not self._apart(terms, box):
                 continue
-            for _, digit, _ in terms:
+            for _, digit in terms:
                 digits = seen.setdefault(digit.base.key, [])
                 complete = self._complete(digits)
                 digits.append(digit)
@@ -72,31 +76,10 @@ class Digits:
                     work.append((digit.base, ONE))
         return found
 
-    def dense_box(self, values):
-        """A Range per value, when the values together take every point of that box; or None."""
-        box, by_base = [], {}
-        for value in values:
-            form = self._form(value)
-            terms = self._terms(form)
-            if terms is None:
-                return None
-            reach, least = ONE, form
-            for coefficient, digit, atom in terms:
-                size = self._size(digit)
-                if size is None or not self._same(coefficient, reach):
-                    return None
-                reach = self._times(reach, size)
-                least = self._add(least, self._times(coefficient, Linear({atom: 1}, 0)), -1)
-                by_base.setdefault(digit.base.key, []).append(digit)
-            if not least.vars.isdisjoint(self.free):
-                return None
-            box.append(Range(render(least, value.dtype), render(reach, value.dtype)))
-        return box if all(self._independent(digits) for digits in by_base.values()) else None
-
     # ------------------------------------------------------------ taking a form apart
 
     def _terms(self, form):
-        """[(coefficient, Digit, atom)] of the terms with free variables, smallest coefficient first; or None."""
+        """[(coefficient, Digit)] of the terms with free variables, smallest coefficient first; or None."""
         out = []
         for atom, k in form.terms.items():
             if atom.vars.isdisjoint(self.free):
@@ -113,13 +96,13 @@ class Digits:
             digit = self._digit(atom)
             if digit is None or k <= 0:
                 return None
-            out.append((degree, k, scaled(coefficient, k), digit, atom))
+            out.append((degree, k, scaled(coefficient, k), digit))
         out.sort(key=lambda t: t[:2])
         return [t[2:] for t in out]
 
     def _digit(self, atom):
         if atom.kind == VAR:
-            return Digit(Linear({atom: 1}, 0), ONE)
+            return self._if_nonnegative(Digit(Linear({atom: 1}, 0), ONE))
         if atom.kind not in (DIV, MOD) or not atom.parts[1].vars.isdisjoint(self.free):
             return None
         number, divisor = atom.parts
@@ -158,7 +141,7 @@ class Digits:
     def _apart(self, terms, box):
         """Whether the sum determines each digit: no coefficient is within reach of the smaller terms."""
         reach = box
-        for i, (coefficient, digit, _) in enumerate(terms):
+        for i, (coefficient, digit) in enumerate(terms):
             if not self.an.nonnegative(self._add(coefficient, reach, -1)):
                 return False
             if i + 1 < len(terms):
@@ -185,21 +168,6 @@ class Digits:
                 return True
         return False
 
-    def _independent(self, digits):
-        """Whether digits of one loop variable take every combination of their values."""
-        atom = single_atom(digits[0].base)
-        if atom is None or atom.kind != VAR or not _starts_at_zero(self.ranges[atom.expr]):
-            return False
-        count = self._count(digits[0].base)
-        if count is None:
-            return False
-        spans = [(d.low, self._times(d.low, d.modulus) if d.modulus is not None else count) for d in digits]
-        divides = all(self._quotient(count, end) is not None and self._quotient(end, low) is not None
-                      for low, end in spans)
-        disjoint = all(a is b or self._at_most(a[1], b[0]) or self._at_most(b[1], a[0])
-                       for i, a in enumerate(spans) for b in spans[i + 1:])
-        return divides and disjoint
-
     # ------------------------------------------------------------ arithmetic on forms
 
     def _add(self, a, b, scale=1):
@@ -210,9 +178,6 @@ class Digits:
 
     def _same(self, a, b):
         return a.key == b.key or self._add(a, b, -1).key == ZERO.key
-
-    def _at_most(self, a, b):
-        return self.an.nonnegative(self._add(b, a, -1))
 
     def _quotient(self, a, b):
         """a / b when b divides a, else None."""
@@ -228,10 +193,3 @@ class Digits:
 
 def _dtype(form):
     return next(iter(form.terms)).dtype
-
-
-def _starts_at_zero(extent):
-    return getattr(extent.min, "value", None) == 0
-
-
-__all__ = ["Digit", "Digits"]

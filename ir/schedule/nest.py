@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ..expr import Range, Var, cast, const, logical_and
 from ..tir.stmt import BlockRealize, For, SeqStmt, seq
-from .context import name_of
+from .blocks import buffers_of, name_of
 from .index import blocks_below, sequence
 
 
@@ -63,13 +63,23 @@ def removable(index, realize):
 
 def insert(ctx, parent, nest, position):
     """The function with `nest` at `position` among the statements of a loop's or scope block's body."""
-    body = parent.body if isinstance(parent, For) else parent.block.body
+    body = _body(parent)
     children = sequence(body)
-    return ctx.index.rewrite({id(body): seq(*children[:position], nest, *children[position:])})
+    return ctx.index.rewrite({body: seq(*children[:position], nest, *children[position:])})
 
 
 def children_of(parent):
-    return sequence(parent.body if isinstance(parent, For) else parent.block.body)
+    """The statements in the body of a loop or scope block."""
+    return sequence(_body(parent))
+
+
+def _body(parent):
+    return parent.body if isinstance(parent, For) else parent.block.body
+
+
+def position_of(parent, block):
+    """Which of a parent's statements holds a block."""
+    return next(i for i, child in enumerate(children_of(parent)) if block in blocks_below(child))
 
 
 def place(ctx, parent, producers, consumers, wanted, argument):
@@ -77,14 +87,13 @@ def place(ctx, parent, producers, consumers, wanted, argument):
 
     wanted: -1 the last such position, -2 the first, else the position itself. Blocks elsewhere do not matter.
     """
-    producing, consuming = {id(b) for b in producers}, {id(b) for b in consumers}
     children = children_of(parent)
     first, last = 0, len(children)
     for i, child in enumerate(children):
-        held = {id(b) for b in blocks_below(child)}
-        if held & producing:
+        held = blocks_below(child)
+        if any(b in producers for b in held):
             first = i + 1
-        if held & consuming and last == len(children):
+        if last == len(children) and any(b in consumers for b in held):
             last = i
     if first > last:
         ctx.refuse(argument, "under it a producer of the block stands after one of its consumers",
@@ -101,11 +110,9 @@ def place(ctx, parent, producers, consumers, wanted, argument):
 
 def neighbours(index, scope, realize):
     """(producers, consumers) of a block in its scope, each in execution order."""
-    block = realize.block
-    before = [w for r in block.reads for w in index.writers(r.buffer, scope)]
-    after = [r for w in block.writes for r in index.readers(w.buffer, scope)]
-    return tuple(sorted({id(b): b for b in found if b is not realize}.values(), key=lambda b: index.order[id(b)])
-                 for found in (before, after))
+    before = {w for b in buffers_of(realize.block.reads) for w in index.writers(b, scope)}
+    after = {r for b in buffers_of(realize.block.writes) for r in index.readers(b, scope)}
+    return tuple(sorted(found - {realize}, key=index.order.get) for found in (before, after))
 
 
 def require_scope(ctx, scope, loop, argument="'loop'"):

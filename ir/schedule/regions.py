@@ -1,28 +1,25 @@
 """Boxes of buffers: what blocks touch while some loops run and the others stand still."""
 from __future__ import annotations
 
+from ..arith import detect_iter_map
 from ..arith.int_set import limits_of
 from ..arith.linear import DoesNotFit, render, shifted
 from ..arith.relax import relax
-from ..expr import And, PrimExpr, Range, as_expr, const, substitute
-from ..node import structural_equal
+from ..expr import IntImm, Range, as_expr, const, is_const_int, substitute
 from ..tir.region import union
-from .context import binding_of, is_true
-from .digits import Digits
+from .blocks import binding_of, is_true, only_clips
+from .context import ranges_of
 
 
 class Relaxed:
-    """Intervals of expressions while `loops` run; the analyzer knows the loops around them.
-
-    Requires the loops outermost first. The analyzer is copied, once.
-    """
+    """Intervals of expressions while `loops` (outermost first) run; `analyzer` knows the loops around them."""
 
     def __init__(self, analyzer, loops):
         self.an = analyzer.copy()
-        self.ranges = {loop.loop_var: Range(loop.min, loop.extent) for loop in loops}
-        for var, extent in self.ranges.items():
+        ranges = ranges_of(loops)
+        for var, extent in ranges.items():
             self.an.bind(var, extent)
-        self._limits = limits_of(self.an, self.ranges)
+        self._limits = limits_of(self.an, ranges)
 
     def cover(self, region, shape_extent):
         """A Range that holds `region` in every iteration; the whole [0, shape_extent) when none is known.
@@ -38,10 +35,12 @@ class Relaxed:
         size = shifted(self.an.canonical.add(high, low, -1), 1)
         try:
             extent = render(size, dtype)
-            bound = self.an.const_int_bound(extent).max_value
-            if bound is not None and hasattr(shape_extent, "value") and bound >= shape_extent.value and size.terms:
-                return whole(shape_extent)
-            return Range(render(low, dtype), extent if bound is None else const(bound, dtype))
+            if size.terms:
+                bound = self.an.const_int_bound(extent).max_value
+                if bound is not None and isinstance(shape_extent, IntImm) and bound >= shape_extent.value:
+                    return whole(shape_extent)
+                extent = extent if bound is None else const(bound, dtype)
+            return Range(render(low, dtype), extent)
         except DoesNotFit:
             return whole(shape_extent)
 
@@ -59,21 +58,19 @@ def regions_of(realize, buffer, kind):
             for region in getattr(realize.block, kind) if region.buffer is buffer]
 
 
-def touched_box(relaxed, realize, buffer, kinds=("reads",)):
-    """One Range per dimension that holds all that a block touches while the loops run; None when it touches nothing."""
+def touched_box(relaxed, realizes, buffer, kinds):
+    """One Range per dimension that holds all that blocks touch of a buffer; None when they touch nothing.
+
+    relaxed: one Relaxed per block, for the loops of it that run. kinds: "reads", "writes" or both.
+    """
     box = None
-    for kind in kinds:
-        for region in regions_of(realize, buffer, kind):
-            new = [relaxed.cover(r, extent) for r, extent in zip(region, buffer.shape)]
-            box = new if box is None else union_box(box, new, buffer, relaxed.an)
+    for around, realize in zip(relaxed, realizes):
+        for kind in kinds:
+            for region in regions_of(realize, buffer, kind):
+                new = [around.cover(r, extent) for r, extent in zip(region, buffer.shape)]
+                box = new if box is None else [union(x, y, extent, around.an)
+                                               for x, y, extent in zip(box, new, buffer.shape)]
     return box
-
-
-def union_box(a, b, buffer, analyzer):
-    """A box that holds both."""
-    if a is None or b is None:
-        return a or b
-    return [union(x, y, extent, analyzer) for x, y, extent in zip(a, b, buffer.shape)]
 
 
 def written_box(analyzer, realize, buffer, loops):
@@ -82,37 +79,18 @@ def written_box(analyzer, realize, buffer, loops):
     The block writes each point of the Range that also lies in the domain.
     """
     regions = regions_of(realize, buffer, "writes")
-    if len(regions) != 1:
+    if len(regions) != 1 or not all(is_const_int(r.extent, 1) for r in regions[0]):
         return None
-    signature = next(r for r in realize.block.writes if r.buffer is buffer)
-    domains = {iv.var: iv.dom for iv in realize.block.iter_vars}
-    clip = [domains.get(r.min) if isinstance(r.min, PrimExpr) else None for r in signature.region]
-    if not is_true(realize.predicate) and (None in clip or not only_clips(analyzer, realize)):
-        return None
-    digits = Digits(analyzer, {loop.loop_var: Range(loop.min, loop.extent) for loop in loops})
-    box = digits.dense_box([r.min for r in regions[0]])
-    if box is None:
-        return None
-    extents = [as_expr(r.extent) for r in regions[0]]
-    if any(getattr(e, "value", None) != 1 for e in extents):
-        return None
-    return list(zip(box, clip if not is_true(realize.predicate) else [None] * len(clip)))
-
-
-def only_clips(analyzer, realize):
-    """Whether each condition of the predicate only says that an iteration variable stays in its domain."""
-    bounds = []
-    for iv, value in zip(realize.block.iter_vars, realize.iter_values):
-        bounds.append(analyzer.simplify(value < iv.dom.min + iv.dom.extent))
-        bounds.append(analyzer.simplify(value >= iv.dom.min))
-    return all(any(structural_equal(analyzer.simplify(c), b) for b in bounds) for c in conjuncts(realize.predicate))
-
-
-def conjuncts(condition):
-    """The conditions that `condition` is the And of; none for true."""
-    if isinstance(condition, And):
-        return conjuncts(condition.a) + conjuncts(condition.b)
-    return [] if is_true(condition) else [condition]
+    clip = [None] * len(regions[0])
+    if not is_true(realize.predicate):
+        domains = {iv.var: iv.dom for iv in realize.block.iter_vars}
+        signature = next(r for r in realize.block.writes if r.buffer is buffer)
+        clip = [domains.get(r.min) for r in signature.region]
+        if not only_clips(analyzer, realize) or any(
+                c is None and not is_const_int(r.min) for c, r in zip(clip, signature.region)):
+            return None
+    box = detect_iter_map([r.min for r in regions[0]], ranges_of(loops), None, analyzer, bijective=False)
+    return list(zip(box.domains, clip)) if box else None
 
 
 def holds(analyzer, written, needed, shape):
@@ -121,9 +99,9 @@ def holds(analyzer, written, needed, shape):
     for (box, domain), need, extent in zip(written, needed, shape):
         end, size = need.min + need.extent, as_expr(extent)
         for part in (box,) if domain is None else (box, domain):
+            part_end = part.min + part.extent
             if not (at_most(part.min, need.min) or at_most(part.min, 0)):
                 return False
-            part_end = part.min + part.extent
             if not (at_most(end, part_end) or at_most(size, part_end)):
                 return False
     return True

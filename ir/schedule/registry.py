@@ -64,7 +64,10 @@ def _optional(check):
 
 
 def _factor(value):
-    return _optional(_of_type(int))(int(value) if hasattr(value, "__index__") and not isinstance(value, bool) else value)
+    """A factor; integers of other types (numpy's, IntImm) become ints."""
+    if hasattr(value, "__index__") and not isinstance(value, bool):
+        value = int(value)
+    return _optional(_of_type(int))(value)
 
 
 def _resolve_each(ctx, values):
@@ -87,7 +90,7 @@ LOOPS = Kind("loops (LoopRV)", _list_of(_handle(LoopRV)), _resolve_each)
 BLOCK = Kind("a block (BlockRV or name)", _handle(BlockRV), lambda ctx, v: ctx.resolve(v))
 BLOCKS = Kind("a list of blocks (BlockRV or name)", _optional(_list_of(_handle(BlockRV))),
               lambda ctx, v: None if v is None else _resolve_each(ctx, v))
-PLACE = Kind("a block or a loop", _handle(RV), lambda ctx, v: ctx.resolve(v))
+PLACE = Kind("a loop (LoopRV) or a block (BlockRV or name)", _handle(RV), lambda ctx, v: ctx.resolve(v))
 FACTORS = Kind("a list of ints with at most one None", _list_of(_factor))
 INT = Kind("an int", _of_type(int))
 BOOL = Kind("a bool", _of_type(bool))
@@ -120,7 +123,7 @@ class Primitive:
         return self._record(schedule, ctx, traced, result)
 
     def _check(self, schedule, name, kind, value):
-        if kind in (BLOCK, BLOCKS):
+        if kind in (BLOCK, BLOCKS, PLACE):
             value = _blocks_by_name(schedule, value)
         try:
             return kind.check(value)

@@ -5,10 +5,9 @@ computed where their result is needed, the rest is inlined, fused and spread ove
 """
 from __future__ import annotations
 
-from ..expr import IntImm
-from ..node import collect
+from ..expr import Call, IntImm, Var
+from ..node import collect, structural_equal
 from ..tir.stmt import Block, BufferLoad, BufferStore, For
-from ..expr import Call
 from . import tiles
 from .cpu import CpuModel
 from .errors import ScheduleError
@@ -22,7 +21,12 @@ PARALLEL_MIN_WORK = 4096
 
 
 def schedule_by_rule(func, cpu: CpuModel):
-    """A Schedule of `func` for `cpu`; its `.func` is the result and its `.trace` says how."""
+    """A Schedule of `func` for `cpu`; its `.func` is the result and its `.trace` says how.
+
+    A function with attribute "tir.is_scheduled" was written as a loop program: it stays as it is.
+    """
+    if func.attrs.get("tir.is_scheduled"):
+        return Schedule(func)
     for rule in (register_tile, row_reduction, elementwise):
         sch = Schedule(func, error_render_level="fast")
         if rule(sch, cpu):
@@ -61,19 +65,27 @@ def _tile_convolution(sch, cpu, anchor, epilogue):
     n, c, y, x = sch.get_loops(epilogue)
     extents = [_extent(sch, loop) for loop in (c, y, x)]
     tile = tiles.choose(-(-extents[0] // cpu.lanes), extents[1], extents[2], cpu.registers)
+    whole = extents[0] % (tile.vectors * cpu.lanes) == 0
     co, ci, cl = sch.split(c, [None, tile.vectors, cpu.lanes])
     yo, yi = sch.split(y, [None, tile.rows])
     xo, xi = sch.split(x, [None, tile.columns])
-    sch.reorder(n, co, yo, xo, ci, cl, yi, xi)
     conv = sch.get_block(anchor)
-    sch.compute_at(conv, xo, preserve_unit_loops=True)
+    if whole and _vectorizes(sch.get(epilogue)):
+        sch.reorder(n, co, yo, xo, yi, xi, ci, cl)
+        sch.compute_at(conv, xo, preserve_unit_loops=True)
+        for loop in (yi, xi, ci):
+            sch.unroll(loop)
+        sch.vectorize(cl)
+    else:  # through a tile in memory: a vector of channels there, rows of one channel in the output
+        sch.reorder(n, co, yo, xo, ci, cl, yi, xi)
+        sch.compute_at(conv, xo, preserve_unit_loops=True)
+        copy = sch.cache_read(epilogue, _read_index(sch, epilogue, anchor), "local")
+        sch.compute_at(copy, xo, preserve_unit_loops=True)
+        _, oo, ty, tx, oi = sch.get_loops(copy)[-5:]
+        for loop in (oo, ty, tx):
+            sch.unroll(loop)
+        sch.vectorize(oi)
     sch.set_scope(conv, 0, "local")
-    copy = sch.cache_read(epilogue, _read_index(sch, epilogue, anchor), "local")
-    sch.compute_at(copy, xo, preserve_unit_loops=True)
-    _, oo, ty, tx, oi = sch.get_loops(copy)[-5:]
-    for loop in (oo, ty, tx):
-        sch.unroll(loop)
-    sch.vectorize(oi)
     nn, oo, ty, tx, oi, ic, kh, kw = sch.get_loops(conv)[-8:]
     sch.reorder(ic, kh, kw, nn, ty, tx, oo, oi)
     for loop in (ty, tx, oo):
@@ -110,6 +122,13 @@ def _tile_product(sch, cpu, anchor, epilogue):
     sch.decompose_reduction(product, k)
     if cpu.parallel:
         sch.parallel(sch.fuse(*batch, no))
+
+
+def _vectorizes(block):
+    """Every value of the block has a vector form, so that a loop over it may be vectorized."""
+    from ..transform.vectorize import VECTOR_CALLS
+    return all(c.op.removeprefix("tir.") in VECTOR_CALLS for c in collect(block.body, Call)) and all(
+        load.buffer.dtype == "float32" for load in collect(block.body, (BufferLoad, BufferStore)))
 
 
 def _plain_product(block, cpu):
@@ -198,9 +217,10 @@ def _shared_loops(sch, output):
     shared = len(loops)
     written = {id(b.writes[0].buffer) for b in map(sch.get, map(sch.get_block, _other_blocks(sch, output)))}
     variables = [iv.var for iv in block.iter_vars]
+    single = {id(iv.var) for iv in block.iter_vars if isinstance(iv.dom.extent, IntImm) and iv.dom.extent.value == 1}
     for load in collect(block.body, BufferLoad):
         if id(load.buffer) in written:
-            used = {id(v) for i in load.indices for v in collect(i, type(variables[0]))}
+            used = {id(v) for i in load.indices for v in collect(i, type(variables[0]))} | single
             while shared and not all(id(v) in used for v in variables[:shared]):
                 shared -= 1
     return loops[:shared]
@@ -219,8 +239,30 @@ def elementwise(sch, cpu):
 def _parallel_roots(sch, cpu):
     for block in sch.get_child_blocks(sch.get_block("root")):
         loops = _outer_spatial(sch, block)
+        whole = _flat_loops(sch, block, loops)
+        if whole > 1:
+            loops = [*loops[:-whole], sch.fuse(*loops[-whole:])]
         _parallel_outer(sch, cpu, loops[:-1] if len(loops) > 1 else loops)
     return True
+
+
+def _flat_loops(sch, block, loops):
+    """How many of the innermost loops run through every buffer they index element after element, so that they may be
+    one loop: the trailing indices of each access are their variables, over the buffer's whole extents or not at all."""
+    realized = sch.get(block)
+    if len(loops) != len(realized.iter_vars):
+        return 0
+    variables = [iv.var for iv in realized.iter_vars]
+    count = len(variables)
+    for access in collect(realized.body, (BufferLoad, BufferStore)):
+        used = [v for i in access.indices for v in collect(i, Var)]
+        same = 0
+        while (same < min(count, len(access.indices)) and access.indices[-1 - same] is variables[-1 - same]
+               and (same == 0 or structural_equal(access.buffer.shape[-same], realized.iter_vars[-same].dom.extent))):
+            same += 1
+        while count > same and any(v is w for v in variables[-count:] for w in used):
+            count -= 1
+    return count
 
 
 def _parallel_outer(sch, cpu, loops):

@@ -4,8 +4,8 @@ from __future__ import annotations
 from ..arith import Analyzer
 from ..node import Mutator, collect
 from ..tir.region import access_regions
-from ..tir.stmt import Block, BufferLoad, seq
-from .context import name_of
+from ..tir.stmt import Block, BufferLoad
+from .blocks import buffers_of, name_of
 
 
 def choose(ctx, realize, which, kind, argument):
@@ -34,52 +34,57 @@ def domain_analyzer(block):
 
 def with_reads_of(block, buffers, dropped):
     """A block whose reads of `buffers` are computed anew from its body and whose read of `dropped` is gone."""
-    again = {id(b) for b in buffers} | {id(dropped)}
-    written = {id(r.buffer) for r in block.writes}
-    found, _ = access_regions(seq(block.init, block.body), analyzer=domain_analyzer(block))
-    new = {id(r.buffer): r for r in found if id(r.buffer) in again and id(r.buffer) not in written}
-    new.pop(id(dropped), None)
+    found, _ = access_regions(block.body, analyzer=domain_analyzer(block))
+    written = buffers_of(block.writes)
+    new = {r.buffer: r for r in found if r.buffer in buffers and r.buffer not in written}
+    known = buffers_of(block.reads)
     reads = []
     for region in block.reads:
         if region.buffer is dropped:
-            reads.extend(r for k, r in new.items() if not any(r.buffer is x.buffer for x in block.reads))
+            reads.extend(r for buffer, r in new.items() if buffer not in known)
         else:
-            reads.append(new.get(id(region.buffer), region))
+            reads.append(new.get(region.buffer, region))
     return block.replace(reads=tuple(reads))
 
 
-def redirect(block, old, new, kinds=("reads", "writes")):
-    """A block that uses buffer `new` instead of `old`: loads when "reads" is among kinds, stores when "writes" is.
+class _Redirect(Mutator):
+    def __init__(self, old, new, stores):
+        self.old, self.new, self.stores = old, new, stores
 
-    A block that writes `old` also loads it (a reduction's own element) from where it writes.
-    """
-    stores = "writes" in kinds
-    loads = "reads" in kinds or stores
+    def visit_BufferLoad(self, load):
+        load = self.generic_visit(load)
+        return load.replace(buffer=self.new) if load.buffer is self.old else load
 
-    class Redirect(Mutator):
-        def visit_BufferLoad(self, load):
-            load = self.generic_visit(load)
-            return load.replace(buffer=new) if loads and load.buffer is old else load
+    def visit_BufferStore(self, store):
+        store = self.generic_visit(store)
+        return store.replace(buffer=self.new) if self.stores and store.buffer is self.old else store
 
-        def visit_BufferStore(self, store):
-            store = self.generic_visit(store)
-            return store.replace(buffer=new) if stores and store.buffer is old else store
+    def visit_Block(self, block):
+        changes = {f: self.visit(getattr(block, f)) for f in ("init", "body")}
+        changes["reads"] = self.regions(block.reads)
+        if self.stores:
+            changes["writes"] = self.regions(block.writes)
+        return block.replace(**changes)
 
-        def visit_BufferRegion(self, region):
-            return region
-
-        def visit_Block(self, inner):
-            inner = self.generic_visit(inner)
-            swap = lambda r: r.replace(buffer=new) if r.buffer is old else r  # noqa: E731
-            return inner.replace(reads=tuple(map(swap, inner.reads)) if loads else inner.reads,
-                                 writes=tuple(map(swap, inner.writes)) if stores else inner.writes)
-
-    return Redirect().visit(block)
+    def regions(self, regions):
+        return tuple(r.replace(buffer=self.new) if r.buffer is self.old else r for r in regions)
 
 
-def only_loads_and_stores(block, buffer):
-    """Whether the block's body touches a buffer only by loads and stores of its own (no nested block, no match)."""
+def redirect(block, old, new, stores=True):
+    """A block that uses buffer `new` wherever it used `old`; only its loads when not `stores`."""
+    return _Redirect(old, new, stores).visit(block)
+
+
+def is_leaf(block):
+    """Whether a block touches buffers only by loads and stores of its own: no nested block, no matched buffer."""
     return not block.match_buffers and not collect((block.init, block.body), Block)
+
+
+def stays_inside(block, indices, ranges):
+    """Whether point indices provably lie in the Ranges, whatever the block's iterators are."""
+    analyzer = domain_analyzer(block)
+    return all(analyzer.can_prove(index >= r.min) and analyzer.can_prove(index < r.min + r.extent)
+               for index, r in zip(indices, ranges))
 
 
 def loads_of(root, buffer):

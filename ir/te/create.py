@@ -1,12 +1,12 @@
 """create_prim_func: tensor expressions -> a PrimFunc of loops and blocks, one block per compute, as TVM does."""
 from __future__ import annotations
 
-from ..expr import IterVar, Var, as_expr, const, substitute
+from ..expr import Call, IterVar, Var, as_expr, const, is_const_int, substitute
 from ..node import Mutator
 from ..tir.buffer import decl_buffer
 from ..tir.function import prim_func
 from ..tir.region import access_regions
-from ..tir.stmt import Block, BlockRealize, BufferLoad, BufferStore, For, seq
+from ..tir.stmt import Block, BlockRealize, BufferLoad, BufferStore, For, LetStmt, seq
 from .tensor import ComputeOp, PlaceholderOp, ProducerLoad, Reduce, Tensor
 
 
@@ -14,7 +14,8 @@ def create_prim_func(args, attrs=None):
     """The PrimFunc whose buffers are `args` (te.Tensors, inputs and outputs; scalar Vars pass through).
 
     Computes run in dependence order; those not among args get buffers of the root block. Block names are the
-    computes' names, made unique. Raises ValueError for a tensor that is neither argument nor computed.
+    computes' names, made unique. Raises ValueError for a tensor that is neither argument nor computed, and for a
+    reduction of several values of which not all are outputs.
     """
     state = _State()
     params = [a if isinstance(a, Var) else state.declare(a) for a in args]
@@ -34,7 +35,7 @@ def create_prim_func(args, attrs=None):
 
 class _State:
     def __init__(self):
-        self.buffers, self.buffer_names, self.block_names = {}, set(), set()
+        self.buffers, self.buffer_names, self.block_names = {}, set(), {"root"}
 
     def declare(self, tensor):
         key = (id(tensor.op), tensor.value_index)
@@ -93,7 +94,7 @@ def _block_of(op, outputs, state):
 
     rewrite = ToBuffers().visit
     if isinstance(op.body[0], Reduce):
-        init, update = _reduction(op.body, outputs, indices, rewrite)
+        init, update = _reduction(op, outputs, indices, rewrite)
     else:
         init, update = None, seq(*(BufferStore(b, rewrite(e), indices) for b, e in zip(outputs, op.body)))
     reads, writes = access_regions(update)
@@ -117,12 +118,24 @@ def unique_name(hint, taken):
     return name
 
 
-def _reduction(parts, outputs, indices, rewrite):
-    combiner = parts[0].combiner
-    current = tuple(BufferLoad(b, indices) for b in outputs)
-    source = tuple(rewrite(s) for s in parts[0].source)
-    values = {**dict(zip(combiner.lhs, current)), **dict(zip(combiner.rhs, source))}
-    results = [substitute(combiner.result[p.value_index], values) for p in parts]
-    identities = [combiner.identity[p.value_index] for p in parts]
-    init = seq(*(BufferStore(b, i, indices) for b, i in zip(outputs, identities)))
-    return init, seq(*(BufferStore(b, r, indices) for b, r in zip(outputs, results)))
+def _reduction(op, outputs, indices, rewrite):
+    """(init, update) statements of a compute whose parts are the values of one reduction."""
+    parts = op.body
+    combiner, order = parts[0].combiner, [p.value_index for p in parts]
+    if sorted(order) != list(range(len(combiner.lhs))):
+        raise ValueError(f"compute {op.name}: its reduction has {len(combiner.lhs)} values, all must be outputs")
+    values = {}
+    for buffer, n in zip(outputs, order):
+        source, identity = rewrite(parts[0].source[n]), combiner.identity[n]
+        if not is_const_int(parts[0].condition, 1):
+            source = Call(source.dtype, "tir.if_then_else", (rewrite(parts[0].condition), source, identity))
+        values[combiner.lhs[n]], values[combiner.rhs[n]] = BufferLoad(buffer, indices), source
+    init = seq(*(BufferStore(b, combiner.identity[n], indices) for b, n in zip(outputs, order)))
+    results = [substitute(combiner.result[n], values) for n in order]
+    if len(results) == 1:
+        return init, BufferStore(outputs[0], results[0], indices)
+    new = [Var(f"new_{b.name}", b.dtype) for b in outputs]  # each result needs the old values of all
+    update = seq(*(BufferStore(b, v, indices) for b, v in zip(outputs, new)))
+    for v, result in reversed(list(zip(new, results))):
+        update = LetStmt(v, result, update)
+    return init, update

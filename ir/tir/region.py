@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from ..arith import Analyzer, eval_range
 from ..expr import Broadcast, Max, Min, Ramp, Range, as_expr, const, substitute
-from ..node import Visitor, structural_equal
-from .stmt import BufferRegion
+from ..node import Visitor, collect, structural_equal
+from .stmt import BufferLoad, BufferRegion
 
 
 class _Collect(Visitor):
@@ -12,27 +12,34 @@ class _Collect(Visitor):
 
     def __init__(self):
         self.reads, self.writes = [], []
-        self.ranges = {}
+        self.ranges, self.lets = {}, {}
 
     def visit_For(self, loop):
-        self.ranges[loop.loop_var] = Range(loop.min, loop.extent)
+        self.ranges[loop.loop_var] = Range(substitute(loop.min, self.lets), substitute(loop.extent, self.lets))
         self.generic_visit(loop)
 
+    def visit_LetStmt(self, let):
+        self.visit(let.value)
+        self.lets[let.var] = substitute(let.value, self.lets)
+        self.visit(let.body)
+
+    visit_Let = visit_LetStmt
+
     def visit_BufferLoad(self, load):
-        self.generic_visit(load)
-        self.reads.append((load.buffer, [_point(i) for i in load.indices]))
+        self.visit(load.indices)
+        self.reads.append((load.buffer, self._points(load.indices)))
 
     def visit_BufferStore(self, store):
-        self.visit(store.value)
-        for i in store.indices:
-            self.visit(i)
-        self.writes.append((store.buffer, [_point(i) for i in store.indices]))
+        self.visit((store.value, store.indices))
+        self.writes.append((store.buffer, self._points(store.indices)))
+
+    def _points(self, indices):
+        return [_point(substitute(i, self.lets)) for i in indices]
 
     def visit_BlockRealize(self, realize):
-        for v in realize.iter_values:
-            self.visit(v)
+        self.visit(realize.iter_values)
         block = realize.block
-        binding = {iv.var: value for iv, value in zip(block.iter_vars, realize.iter_values)}
+        binding = {iv.var: substitute(value, self.lets) for iv, value in zip(block.iter_vars, realize.iter_values)}
         inside = set(map(id, block.alloc_buffers))
         for source, out in ((block.reads, self.reads), (block.writes, self.writes)):
             for region in source:
@@ -54,8 +61,8 @@ def _point(index):
 def access_regions(stmt, exclude=(), analyzer=None):
     """(reads, writes) of a statement: tuples of BufferRegion, each buffer once, in order of first access.
 
-    Regions cover all accesses (they may be larger), clipped to the buffer; variables of loops inside `stmt` are
-    relaxed over their ranges. A block's own signature stands for its body. Buffers in `exclude` are left out.
+    Regions cover all accesses and may be larger, even than the buffer where a condition guards an access; variables
+    of loops inside `stmt` are relaxed over their ranges. A block's own signature stands for its body. Buffers in `exclude` are left out.
     """
     collect = _Collect()
     collect.visit(stmt)
@@ -78,7 +85,10 @@ def _merge(accesses, ranges, hidden, analyzer):
 
 
 def relax(region, ranges, extent, analyzer):
-    """The Range covering `region` while the variables of `ranges` run; the whole [0, extent) when that is not known."""
+    """The Range covering `region` while the variables of `ranges` run; the whole [0, extent) when that is not known, as
+    where the region depends on data."""
+    if collect(region, BufferLoad):
+        return _whole(extent)
     low = eval_range(region.min, ranges, analyzer)
     high = eval_range(region.min + region.extent - 1, ranges, analyzer)
     if low is None or high is None:

@@ -10,8 +10,8 @@ def expose_intermediates(lowered, imported):
     """Let both modules also return every tensor of `imported` that survived the passes on the way to `lowered`.
 
     Requires `lowered` after lower_ops, `imported` the module that it was made from. Ensures that the outputs of both
-    correspond one by one: the surviving tensors in the order of computation, then the declared outputs. A tensor that is
-    an output under another name is not listed twice. Returns (lowered, imported).
+    correspond one by one: the surviving tensors in the order of computation, then the declared outputs. A tensor that
+    is an output under another name is not listed twice. Returns (lowered, imported).
     """
     main, source = lowered["main"], imported["main"]
     known = {binding.var.name: binding.var for binding in source.bindings}

@@ -1,57 +1,65 @@
 """FlattenBuffer: every access becomes one-dimensional, row-major (or by the buffer's strides)."""
 from __future__ import annotations
 
+from math import prod
+
 from ..arith import Analyzer
-from ..expr import IntImm, Range, as_expr, const
+from ..expr import IntImm, Range, as_expr, cast, const, is_const_int
 from ..node import Mutator
 from ..tir.buffer import decl_buffer
 from ..tir.function import PrimFunc
 
 
 def flatten_buffer(func: PrimFunc):
-    """Requires no blocks. Ensures that every buffer, parameters included, has one dimension."""
+    """Requires no blocks. Ensures that every buffer, parameters included, has one dimension, no strides and no offset,
+    and that no index overflows: those into buffers of 2^31 elements or more are int64."""
     flatten = _Flatten()
-    buffer_map = {p: flatten.flat(b) for p, b in func.buffer_map.items()}
+    buffer_map = {p: flatten.layout(b)[0] for p, b in func.buffer_map.items()}
     return func.replace(buffer_map=buffer_map, body=flatten.visit(func.body))
 
 
 class _Flatten(Mutator):
     def __init__(self):
-        self.known = {}
+        self.known = {}  # id(buffer) -> (flat buffer, strides, offset)
         self.analyzer = Analyzer()
 
-    def flat(self, buffer):
+    def layout(self, buffer):
         found = self.known.get(id(buffer))
         if found is None:
-            found = buffer
-            if len(buffer.shape) != 1 or buffer.strides:
-                size = const(1, buffer.shape[0].dtype if buffer.shape else "int32")
-                for extent in buffer.shape:
-                    size = size * extent
-                found = decl_buffer((self.analyzer.simplify(size),), buffer.dtype, buffer.name, buffer.scope,
-                                    data_alignment=buffer.data_alignment, data=buffer.data)
-            self.known[id(buffer)] = found
+            found = self.known[id(buffer)] = self._flattened(buffer)
         return found
+
+    def _flattened(self, buffer):
+        offset = const(0) if buffer.elem_offset is None else buffer.elem_offset
+        if len(buffer.shape) == 1 and not buffer.strides and is_const_int(offset, 0):
+            return buffer, (const(1),), offset
+        shape, strides = buffer.shape, buffer.strides
+        known = [s.value for s in shape if isinstance(s, IntImm)]
+        if prod(known) >= 1 << 31:
+            shape, strides = (tuple(cast(s, "int64") for s in dims) for dims in (shape, strides))
+        strides = strides or row_major_strides(shape)
+        size = offset + 1
+        for extent, stride in zip(shape, strides):
+            size = size + (extent - 1) * stride
+        flat = decl_buffer((self.analyzer.simplify(size),), buffer.dtype, buffer.name, buffer.scope,
+                           data_alignment=buffer.data_alignment, data=buffer.data)
+        return flat, strides, offset
 
     def visit_For(self, loop):
         self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
         return self.generic_visit(loop)
 
     def visit_DeclBuffer(self, decl):
-        return decl.replace(buffer=self.flat(decl.buffer), body=self.visit(decl.body))
+        return decl.replace(buffer=self.layout(decl.buffer)[0], body=self.visit(decl.body))
 
     def _access(self, node):
         node = self.generic_visit(node)
-        return node.replace(buffer=self.flat(node.buffer), indices=(self._offset(node.buffer, node.indices),))
+        flat, strides, index = self.layout(node.buffer)
+        for i, stride in zip(node.indices, strides):
+            index = index + i * stride
+        return node.replace(buffer=flat, indices=(self.analyzer.simplify(as_expr(index)),))
 
     visit_BufferLoad = visit_BufferStore = _access
-
-    def _offset(self, buffer, indices):
-        strides = buffer.strides or row_major_strides(buffer.shape)
-        offset = buffer.elem_offset if buffer.strides else const(0)
-        for index, stride in zip(indices, strides):
-            offset = offset + index * stride
-        return self.analyzer.simplify(as_expr(offset))
 
 
 def row_major_strides(shape):
@@ -59,5 +67,5 @@ def row_major_strides(shape):
     strides, step = [], const(1)
     for extent in reversed(shape):
         strides.append(step)
-        step = extent if isinstance(step, IntImm) and step.value == 1 else step * extent
+        step = step * extent
     return tuple(reversed(strides))

@@ -1,10 +1,12 @@
 """Constant folding: what depends on constants alone is computed now, by the operators' reference evaluation."""
 from __future__ import annotations
 
+import numpy as np
+
 from .. import op as op_table
-from ..relax.expr import Constant, RelaxTuple, ShapeExpr, TupleStructInfo
 from ..expr import IntImm
-from .graph import GraphRewriter, on_main
+from ..relax.expr import Constant, RelaxTuple, ShapeExpr, TensorStructInfo
+from .graph import GraphRewriter, is_operator, on_main
 
 
 @on_main
@@ -15,19 +17,27 @@ def fold_constants(func):
 
 class _Fold(GraphRewriter):
     def call(self, binding, call):
-        if call.op == "call_tir":
+        if not is_operator(call):
             return call
         args = [_known(a) for a in call.args]
         if any(a is None for a in args):
             return call
-        result = op_table.get(call.op).evaluate(args, call.attrs)
+        with np.errstate(all="ignore"):
+            result = op_table.get(call.op).evaluate(args, call.attrs)
         name = binding.var.name
-        if isinstance(call.struct_info, TupleStructInfo):
-            return RelaxTuple(tuple(Constant(r, f"{name}_{i}") for i, r in enumerate(result)))
-        return Constant(result, name)
+        if isinstance(call.struct_info, TensorStructInfo):
+            return _constant(result, call.struct_info, name)
+        return RelaxTuple(tuple(_constant(r, info, f"{name}_{i}")
+                                for i, (r, info) in enumerate(zip(result, call.struct_info.fields))))
+
+
+def _constant(array, info, name):
+    """A Constant of exactly the dtype and shape of `info`. It may be a view of another (a transpose, say)."""
+    return Constant(np.asarray(array, info.dtype.numpy).reshape(info.static_shape), name)
 
 
 def _known(arg):
+    """The argument as `evaluate` takes it; None when it is not known."""
     if isinstance(arg, Constant):
         return arg.data
     if isinstance(arg, ShapeExpr) and all(isinstance(v, IntImm) for v in arg.values):

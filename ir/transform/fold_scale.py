@@ -4,8 +4,15 @@ from __future__ import annotations
 import numpy as np
 
 from ..relax.block_builder import call_op
-from ..relax.expr import Constant, RelaxCall
-from .graph import GraphRewriter, on_main, uses
+from ..relax.expr import Constant
+from .graph import GraphRewriter, constant_last, on_main, uses
+
+# operators that multiply by constant weights -> (their plain layout's attribute and value, output channels' axis of the
+# weights, of the result)
+_PRODUCTS = {
+    "nn.conv1d": ("kernel_layout", "OIW", 0, 1), "nn.conv2d": ("kernel_layout", "OIHW", 0, 1),
+    "nn.conv3d": ("kernel_layout", "OIDHW", 0, 1), "matmul": ("b_layout", "KN", -1, -1),
+}
 
 
 @on_main
@@ -28,82 +35,87 @@ class _DecomposeBatchNorm(GraphRewriter):
         name = call.args[1].name or binding.var.name
         scale = Constant(scale.reshape(shape).astype(dtype), name + "_scale")
         shift = Constant(shift.reshape(shape).astype(dtype), name + "_shift")
-        return call_op("add", self.emit(call_op("multiply", x, scale)), shift)
+        return call_op("add", self.emit(call_op("multiply", x, scale), binding.var.name + "_scaled"), shift)
 
 
 @on_main
 def fold_scale_axis(func):
     """Ensures that a constant factor of a convolution's (or constant product's) output channels is part of its weights,
-    and that constants added or multiplied one after the other are one: (x * a + b) * c + d is x * ac + (bc + d)."""
+    and that constants added or multiplied one after the other are one: (x * a + b) * c + d is x * ac + (bc + d).
+
+    Only values that nothing else uses are changed, and only when the combined constants are finite and no larger than
+    the larger of the two. Constants of additions and multiplications become second arguments.
+    """
     return _FoldScale().run(func)
 
 
 class _FoldScale(GraphRewriter):
     def begin(self, func):
-        """Rewriting keeps variable names, so uses are counted by name."""
         found = uses(func)
-        self.use_count = {b.var.name: len(found.get(id(b.var), ())) for b in func.bindings}
-
-    def _single_use(self, var):
-        return self.use_count.get(var.name, 1) == 1
+        self.use_count = {id(b.var): len(found.get(id(b.var), ())) for b in func.bindings}
 
     def call(self, binding, call):
-        if call.op not in ("multiply", "add"):
+        call = constant_last(call)
+        if call.op not in ("multiply", "add") or not isinstance(call.args[1], Constant):
             return call
-        x, c = call.args
-        if isinstance(x, Constant) and not isinstance(c, Constant):
-            x, c = c, x
-        if not isinstance(c, Constant) or not call.struct_info.dtype.is_float:
+        if not call.struct_info.dtype.is_float:
             return call
-        inner = self.producer(x)
-        if inner is None or not self._single_use(x):
-            return call
-        if inner.struct_info.ndim != call.struct_info.ndim or c.data.ndim > call.struct_info.ndim:
-            return call
-        return self._add(call, inner, c) if call.op == "add" else self._multiply(call, inner, c)
+        folded = self._plus if call.op == "add" else self._times
+        return folded(*call.args) or call
 
-    def _add(self, call, inner, c):
-        if inner.op != "add" or not isinstance(inner.args[1], Constant):
-            return call
-        merged = _combine(np.add, inner.args[1], c)
-        return call_op("add", inner.args[0], merged)
+    def _inner(self, x, op=None):
+        """The call that computes x when it is used once; of `op` with a constant as second argument when given."""
+        found = self.producer(x, op)
+        if found is None or self.use_count.get(id(x), 1) != 1:
+            return None
+        return found if op is None or isinstance(found.args[1], Constant) else None
 
-    def _multiply(self, call, inner, c):
-        if inner.op == "multiply" and isinstance(inner.args[1], Constant):
-            return call_op("multiply", inner.args[0], _combine(np.multiply, inner.args[1], c))
-        if inner.op == "add" and isinstance(inner.args[1], Constant):
-            core = self.producer(inner.args[0])
-            if core is None or not self._single_use(inner.args[0]):
-                return call
-            scaled = self._scale_core(core, c) or (
-                core.op == "multiply" and isinstance(core.args[1], Constant)
-                and call_op("multiply", core.args[0], _combine(np.multiply, core.args[1], c)))
-            if not scaled:
-                return call
-            shift = _combine(np.multiply, inner.args[1], c)
-            return call_op("add", self.emit(scaled), shift)
-        return self._scale_core(inner, c) or call
+    def _plus(self, x, c):
+        """x + c as one operation on what x is computed from; None when that is not possible."""
+        inner = self._inner(x, "add")
+        total = inner and _combine(np.add, inner.args[1], c)
+        return call_op("add", inner.args[0], total) if total else None
 
-    def _scale_core(self, core: RelaxCall, c: Constant):
-        """The convolution or product `core` with its output channels scaled by c; None when that is not possible."""
-        if core.op not in ("nn.conv2d", "nn.conv1d", "matmul") or not isinstance(core.args[1], Constant):
-            return None
-        weight = core.args[1]
-        ndim = core.struct_info.ndim
-        axis = ndim - 1 if core.op == "matmul" else 1
-        factor = c.data.reshape((1,) * (ndim - c.data.ndim) + c.data.shape)
-        channels = core.struct_info.shape[axis]
-        if any(s != 1 for n, s in enumerate(factor.shape) if n != axis) or factor.shape[axis] not in (
-                1, getattr(channels, "value", -1)):
-            return None
-        if core.op == "matmul" and weight.data.ndim < 2:
-            return None
-        flat = factor.reshape(-1)
-        shape = (1,) * (weight.data.ndim - 1) + (-1,) if core.op == "matmul" else (-1,) + (1,) * (weight.data.ndim - 1)
-        scaled = (weight.data.astype(np.float64) * flat.reshape(shape)).astype(weight.data.dtype)
-        return core.replace(args=(core.args[0], Constant(scaled, weight.name), *core.args[2:]))
+    def _times(self, x, c):
+        """x * c likewise."""
+        inner = self._inner(x, "multiply")
+        if inner:
+            factor = _combine(np.multiply, inner.args[1], c)
+            return call_op("multiply", inner.args[0], factor) if factor else None
+        inner = self._inner(x, "add")
+        if inner:
+            shift, scaled = _combine(np.multiply, inner.args[1], c), self._times(inner.args[0], c)
+            return call_op("add", self.emit(scaled), shift) if shift and scaled else None
+        product = self._inner(x)
+        return _scaled_product(product, c) if product else None
+
+
+def _scaled_product(call, c):
+    """The convolution or product `call` with its output channels multiplied by c; None when that is not possible."""
+    layout, plain, weight_axis, axis = _PRODUCTS.get(call.op, (None,) * 4)
+    if layout is None or call.attrs[layout] != plain or not isinstance(call.args[1], Constant):
+        return None
+    weight, ndim = call.args[1], call.struct_info.ndim
+    if weight.data.ndim < 2 or weight.struct_info.dtype != call.struct_info.dtype or c.data.ndim > ndim:
+        return None
+    factor = c.data.reshape((1,) * (ndim - c.data.ndim) + c.data.shape)
+    channels = getattr(call.struct_info.shape[axis], "value", None)
+    if factor.size != factor.shape[axis] or factor.size not in (1, channels):
+        return None  # it varies along another axis than the channels, or repeats the result along one
+    shape = [1] * weight.data.ndim
+    shape[weight_axis] = -1
+    data = _narrowed(weight.data.astype(np.float64) * factor.reshape(shape), weight.data.dtype)
+    return None if data is None else call.replace(args=(call.args[0], Constant(data, weight.name), *call.args[2:]))
 
 
 def _combine(function, a, b):
+    """The Constant function(a, b); None when it is larger than both, or not finite."""
     wide = function(a.data.astype(np.float64), b.data.astype(np.float64))
-    return Constant(wide.astype(a.data.dtype), a.name)
+    data = _narrowed(wide, a.data.dtype)
+    return None if data is None or data.size > max(a.data.size, b.data.size) else Constant(data, a.name or b.name)
+
+
+def _narrowed(wide, dtype):
+    with np.errstate(over="ignore"):
+        data = wide.astype(dtype)
+    return data if np.isfinite(data).all() else None

@@ -3,9 +3,11 @@ from __future__ import annotations
 
 from .. import op as op_table
 from ..module import GlobalVar
-from ..node import structural_equal
-from ..relax.expr import (Constant, RelaxCall, RelaxVar, TensorStructInfo, VarBinding, dataflow_function)
-from .graph import uses, variables
+from ..relax.expr import RelaxCall, RelaxVar, TensorStructInfo, VarBinding, dataflow_function
+from ..relax.ops.common import same_shape
+from ..relax.ops.view import factors, same_count
+from ..te.create import unique_name
+from .graph import Substitute, is_immediate, is_operator, leaves, uses
 
 MAPS = ("elementwise", "broadcast")
 COPIES = MAPS + ("injective",)
@@ -13,181 +15,166 @@ HEADS = ("anchor", "reduction")
 # Each output element of these comes from one of several inputs: inlined they would be a chain of conditions.
 NEVER = ("concat", "nn.pad", "split")
 MAX_GROUP = 32
+MAX_INLINED = 64  # operations per element after inlining, which repeats what is used twice
 
 
 def fuse_ops(mod):
-    """Requires a dataflow "main". Ensures its costly operators (anchors, reductions) and the elementwise operators that
-    only they feed are calls of functions marked "primitive", one per group; so are chains of elementwise operators.
+    """Requires a dataflow "main". Ensures groups of two operators or more are calls (operator "call", attrs["gv"]) of
+    functions with attrs "primitive" and "origin": one anchor or reduction with the elementwise operators of its shape
+    that follow it or join them, or elementwise and copying operators alone.
 
-    A group grows from an operator to its immediate post-dominator when every operator on the way maps elements of the
-    same shape, so no intermediate value leaves the group.
+    A group grows from an operator to its immediate post-dominator, so no intermediate value leaves the group, and the
+    call stands where the group's last operator stood.
     """
     func = mod["main"]
-    groups = _Grouping(func).groups()
+    groups = _Grouping(func.bindings, uses(func)).groups()
     return _Outliner(mod, func, groups).run()
 
 
 class _Grouping:
-    def __init__(self, func):
-        self.bindings = func.bindings
-        self.index = {id(b.var): n for n, b in enumerate(self.bindings)}
-        used = uses(func)
-        self.consumers = [[None if u is None else self.index[id(u.var)] for u in used.get(id(b.var), [])]
-                          for b in self.bindings]
-        self.kinds = [_kind(b.value) for b in self.bindings]
-        self.leader = list(range(len(self.bindings)))
-        self.head = list(self.kinds)  # of a group, by its leader: the kind that limits what may join
-        self.size = [1] * len(self.bindings)
+    """Operators are numbered as their bindings are. members: {number of a group: its operators in order}."""
+
+    def __init__(self, bindings, used):
+        self.values = [b.value for b in bindings]
+        self.infos = [b.var.struct_info for b in bindings]
+        self.number = {id(b.var): n for n, b in enumerate(bindings)}
+        self.consumers = [[None if u is None else self.number[id(u.var)] for u in used.get(id(b.var), ())]
+                          for b in bindings]
+        self.kinds = [_kind(v) for v in self.values]
+        self.group = list(range(len(bindings)))
+        self.members = {n: [n] for n in self.group}
 
     def groups(self):
-        """{last binding's index: [indices of the group's bindings in order]} of groups of one or more operators."""
-        post = self._post_dominators()
-        for n, kind in enumerate(self.kinds):
-            if kind in COPIES + HEADS and post[n] is not None:
-                self._try_fuse(n, post[n])
-        members = {}
-        for n, kind in enumerate(self.kinds):
-            members.setdefault(self._find(n), []).append(n)
-        return {max(m): m for m in members.values()}
-
-    def _find(self, n):
-        while self.leader[n] != n:
-            n = self.leader[n]
-        return n
+        """Lists of two operators or more, each in order."""
+        for start, end in enumerate(self._post_dominators()):
+            if end is not None and self.kinds[start] in COPIES + HEADS:
+                self._try_fuse(start, end)
+        return [m for m in self.members.values() if len(m) > 1]
 
     def _post_dominators(self):
         """Immediate post-dominators (None: the function's end), from last to first by intersecting chains."""
-        post, depth = [None] * len(self.bindings), [0] * len(self.bindings)
-        for n in reversed(range(len(self.bindings))):
-            common, first = None, True
-            for c in self.consumers[n]:
-                common = c if first else self._meet(common, c, post, depth)
-                first = False
-            post[n] = common
-            depth[n] = 0 if common is None else depth[common] + 1
+        count = len(self.values)
+        post, depth = [None] * count, [0] * count
+        for n in reversed(range(count)):
+            first, *rest = self.consumers[n] or [None]
+            for c in rest:
+                first = _meet(first, c, post, depth)
+            post[n] = first
+            depth[n] = 0 if first is None else depth[first] + 1
         return post
-
-    @staticmethod
-    def _meet(a, b, post, depth):
-        while a is not b and a != b:
-            if a is None or b is None:
-                return None
-            if depth[a] >= depth[b]:
-                a, b = post[a], b
-            else:
-                b = post[b]
-        return a
 
     def _try_fuse(self, start, end):
         between = self._between(start, end)
-        leader, last = self._find(start), self._find(end)
-        if between is None or leader == last:
+        if between is None or (between and not self._uniform(start, [*between, end])):
             return
-        joining = [*between, end]
-        allowed = MAPS if self.head[leader] in HEADS else COPIES
-        if any(self.kinds[n] not in allowed for n in joining) or self.head[last] in HEADS:
-            return
-        if self.head[leader] in HEADS and not all(self._same_shape(start, n) for n in joining):
-            return
-        parts = {self._find(n) for n in joining} - {leader}
-        if self.size[leader] + sum(self.size[p] for p in parts) > MAX_GROUP:
-            return
-        if any(self.head[p] in HEADS for p in parts):
-            return
-        for part in parts:
-            self.leader[part] = leader
-            self.size[leader] += self.size[part]
+        joined = {self.group[n] for n in (start, *between, end)}
+        members = sorted(m for g in joined for m in self.members[g])
+        if len(joined) > 1 and self._fits(members):
+            target = min(joined)
+            for g in joined - {target}:
+                del self.members[g]
+            self.members[target] = members
+            for m in members:
+                self.group[m] = target
 
     def _between(self, start, end):
         """The operators on paths from start to end, both excluded; None when there are too many."""
-        found, todo = set(), [c for c in self.consumers[start] if c != end]
+        found, todo = set(), [start]
         while todo:
-            n = todo.pop()
-            if n is None or len(found) > MAX_GROUP:
+            for c in self.consumers[todo.pop()]:
+                if c != end and c not in found:
+                    found.add(c)
+                    todo.append(c)
+            if len(found) > MAX_GROUP:
                 return None
-            if n not in found:
-                found.add(n)
-                todo.extend(c for c in self.consumers[n] if c != end)
         return sorted(found)
 
-    def _same_shape(self, a, b):
-        a, b = self.bindings[a].var.struct_info, self.bindings[b].var.struct_info
-        return isinstance(a, TensorStructInfo) and isinstance(b, TensorStructInfo) and structural_equal(a.shape, b.shape)
+    def _fits(self, members):
+        """Whether these operators, whose values meet in the last one, make one good kernel."""
+        heads = [m for m in members if self.kinds[m] in HEADS]
+        if len(members) > MAX_GROUP or len(heads) > 1 or any(self.kinds[m] not in COPIES + HEADS for m in members):
+            return False
+        if heads:
+            shaped = (self._uniform(heads[0], [m for m in members if m not in heads])
+                      and not set(members) & set(self._inputs(heads[0])))
+        else:
+            shaped = all(_no_fewer(self.infos[m], self.infos[members[-1]]) for m in members)
+        return shaped and self._inlined(members) <= MAX_INLINED
+
+    def _uniform(self, first, others):
+        """Whether `others` map elements one by one, in the shape of `first`."""
+        shape = getattr(self.infos[first], "shape", None)
+        return shape is not None and all(
+            self.kinds[n] in MAPS and same_shape(shape, self.infos[n].shape) for n in others)
+
+    def _inlined(self, members):
+        """Operations per output element when every operator but the head is computed where it is used."""
+        size = {}
+        for m in members:
+            size[m] = 1 if self.kinds[m] in HEADS else 1 + sum(size.get(n, 0) for n in self._inputs(m))
+        return size[members[-1]]
+
+    def _inputs(self, n):
+        """The operators whose values operator n reads, as often as it does; None for other values."""
+        return [self.number.get(id(v)) for v in leaves(self.values[n])]
 
 
 def _kind(value):
-    if not isinstance(value, RelaxCall) or value.op in ("call_tir", "call") or value.op in NEVER:
+    if not is_operator(value) or value.op in NEVER or not isinstance(value.struct_info, TensorStructInfo):
         return "opaque"
     return op_table.get(value.op).kind
+
+
+def _meet(a, b, post, depth):
+    """The first operator that all paths from a and from b go through; None is the function's end."""
+    while a != b:
+        if a is None or b is None:
+            return None
+        if depth[a] < depth[b]:
+            a, b = b, a
+        a = post[a]
+    return a
+
+
+def _no_fewer(a, b):
+    """Whether a tensor is known to have at least as many elements as another: computing its elements where those of the
+    other are needed repeats no work."""
+    (static_a, symbols_a), (static_b, symbols_b) = factors(a.shape), factors(b.shape)
+    return static_a >= static_b and same_count(symbols_a, symbols_b) is True
 
 
 class _Outliner:
     """Replaces each group by a call of a new function."""
 
     def __init__(self, mod, func, groups):
-        self.mod, self.func, self.groups = mod, func, groups
-        self.bindings = func.bindings
+        self.mod, self.func = mod, func
+        self.groups = {m[-1]: m for m in groups}
+        self.grouped = {n for m in groups for n in m}
         self.functions, self.names = {}, set(mod.functions)
 
     def run(self):
-        grouped = {n for members in self.groups.values() for n in members}
-        out = []
-        for n, b in enumerate(self.bindings):
-            if n in self.groups and self._worth(self.groups[n]):
-                out.append(VarBinding(b.var, self._outline(self.groups[n])))
-            elif n not in grouped or not self._inside(n):
-                out.append(b)
-        main = dataflow_function(self.func.params, out, self.func.outputs, self.func.attrs)
-        return self.mod.with_functions({"main": main, **{k: v for k, v in self.mod.functions.items() if k != "main"},
-                                        **self.functions})
+        bindings = []
+        for n, b in enumerate(self.func.bindings):
+            if n in self.groups:
+                bindings.append(VarBinding(b.var, self._outline([self.func.bindings[m] for m in self.groups[n]])))
+            elif n not in self.grouped:
+                bindings.append(b)
+        main = dataflow_function(self.func.params, bindings, self.func.outputs, self.func.attrs)
+        return self.mod.with_functions({**self.mod.functions, "main": main, **self.functions})
 
-    def _worth(self, members):
-        return len(members) > 1
-
-    def _inside(self, n):
-        """n is in an outlined group, but is not its last."""
-        return any(n in members and self._worth(members) for members in self.groups.values())
-
-    def _outline(self, members):
-        chosen = [self.bindings[n] for n in members]
-        inner = {id(b.var) for b in chosen}
-        inputs = {}
-        for b in chosen:
-            for v in self._inputs(b.value):
-                if id(v) not in inner:
-                    inputs.setdefault(id(v), v)
-        params, env = [], {}
+    def _outline(self, bindings):
+        """The call of a new function that computes `bindings`, whose last one is the result."""
+        inside = {id(b.var) for b in bindings}
+        inputs = {id(v): v for b in bindings for v in leaves(b.value)
+                  if id(v) not in inside and not is_immediate(v, b.value.op)}
+        env, taken = {}, {b.var.name for b in bindings}
         for key, v in inputs.items():
-            hint = v.name or "const"
-            params.append(RelaxVar(_unique(hint, {p.name for p in params}), v.struct_info))
-            env[key] = params[-1]
-        from .graph import _Replace
+            env[key] = RelaxVar(unique_name(v.name or "const", taken), v.struct_info)
+        rename = Substitute(env)
+        body = [VarBinding(b.var, rename.visit(b.value)) for b in bindings]
+        name = unique_name("fused_" + "_".join(b.value.op.rpartition(".")[2] for b in bindings)[:80], self.names)
+        origin = tuple(b.var.origin for b in bindings if b.var.origin is not None)
+        result = bindings[-1].var
+        self.functions[name] = dataflow_function(env.values(), body, [result], {"primitive": True, "origin": origin})
+        return RelaxCall("call", tuple(inputs.values()), {"gv": GlobalVar(name)}, result.struct_info)
 
-        class Rename(_Replace):
-            def visit_Constant(self, c):
-                return self.env.get(id(c), c)
-
-        bindings = [VarBinding(b.var, Rename(env).visit(b.value)) for b in chosen]
-        name = _unique("fused_" + "_".join(b.value.op.split(".")[-1] for b in chosen)[:80], self.names)
-        self.names.add(name)
-        origin = tuple(b.var.origin for b in chosen if b.var.origin is not None)
-        self.functions[name] = dataflow_function(params, bindings, [chosen[-1].var],
-                                                 {"primitive": True, "origin": origin})
-        return RelaxCall("call", tuple(inputs.values()), {"gv": GlobalVar(name)}, chosen[-1].var.struct_info)
-
-    @staticmethod
-    def _inputs(value):
-        """Variables and weights (constants of more than one element) become parameters; scalars stay inside."""
-        found = {id(v): v for v in variables(value)}
-        for a in value.args:
-            if isinstance(a, Constant) and a.data.size > 1:
-                found.setdefault(id(a), a)
-        return list(found.values())
-
-
-def _unique(hint, taken):
-    name, n = hint, 0
-    while name in taken:
-        n += 1
-        name = f"{hint}_{n}"
-    return name

@@ -1,38 +1,47 @@
 """What graph passes share: rewriting a dataflow function binding by binding, uses, dead code."""
 from __future__ import annotations
 
+from functools import wraps
+
+from .. import op as op_table
 from ..node import Mutator, children
-from ..relax.expr import (Constant, DataflowVar, Function, RelaxCall, RelaxTuple, RelaxVar, TupleGetItem, VarBinding,
+from ..relax.expr import (Constant, DataflowVar, MatchCast, RelaxCall, RelaxTuple, RelaxVar, TupleGetItem, VarBinding,
                           dataflow_function)
+
+COMMUTATIVE = ("add", "multiply", "maximum", "minimum")
 
 
 class GraphRewriter:
     """Rebuilds a function's bindings in order. Override `call(binding, call)`: return the value to bind, or an existing
-    value (variable or constant) that replaces the variable. `emit` adds a binding before the current one.
+    value (variable, constant, tuple of constants) that replaces the variable. `emit` adds a binding before the current
+    one. Variables keep their names and struct info: a rewriting changes how a value is computed, never the value.
 
-    definition: {id(new variable): its call}, for looking back through producers.
+    Ensures that arguments of calls are variables, constants, shapes or tuples of those, and that each binding is used.
+
+    definition: {id(variable): the call that defines it}, for looking back through producers.
     """
 
-    def run(self, func: Function) -> Function:
+    def run(self, func):
         self.begin(func)
         self.env, self.bindings, self.definition = {}, [], {}
-        self.names = {p.name for p in func.params}
-        self.names.update(b.var.name for b in func.bindings)
+        self.names = {p.name for p in func.params} | {b.var.name for b in func.bindings}
+        self.current = DataflowVar("lv", None)
         for b in func.bindings:
+            self.current = b.var
             value = self.rewritten(b.value)
+            if isinstance(b, MatchCast):
+                self.bindings.append(b.replace(value=value))
+                continue
             if isinstance(value, RelaxCall):
-                self.current = b.var
                 value = self.call(b, value)
             if isinstance(value, RelaxCall):
-                var = b.var
-                if value.struct_info is not var.struct_info:
-                    var = type(var)(var.name, value.struct_info, var.origin)
-                self._bind(var, value)
-                value = var
-            self.env[id(b.var)] = value
-        outputs = [self.rewritten(o) for o in func.outputs]
-        result = dataflow_function(func.params, self.bindings, outputs, func.attrs)
-        return remove_unused(result)
+                value = value.replace(struct_info=b.var.struct_info)
+            if isinstance(value, (RelaxCall, TupleGetItem)):
+                self._bind(b.var, value)
+            else:
+                self.env[id(b.var)] = value
+        outputs = [self.named(self.rewritten(o)) for o in func.outputs]
+        return remove_unused(dataflow_function(func.params, self.bindings, outputs, func.attrs))
 
     def begin(self, func):
         """Called before the first binding."""
@@ -40,17 +49,21 @@ class GraphRewriter:
     def call(self, binding, call):
         return call
 
-    def emit(self, call, hint=None):
-        """Bind `call` to a new variable that carries the current binding's origin."""
+    def emit(self, value, hint=None):
+        """Bind `value` to a new variable that carries the current binding's origin."""
         base = hint or self.current.name
         name, n = base, 0
         while name in self.names:
             n += 1
             name = f"{base}_{n}"
         self.names.add(name)
-        var = DataflowVar(name, call.struct_info, self.current.origin)
-        self._bind(var, call)
+        var = DataflowVar(name, value.struct_info, self.current.origin)
+        self._bind(var, value)
         return var
+
+    def named(self, value):
+        """`value`, bound to a variable when it is computed."""
+        return self.emit(value) if isinstance(value, (RelaxCall, TupleGetItem)) else value
 
     def _bind(self, var, value):
         self.bindings.append(VarBinding(var, value))
@@ -64,29 +77,42 @@ class GraphRewriter:
         return found
 
     def rewritten(self, value):
-        """`value` with variables replaced by what stands for them now."""
-        return _Replace(self.env).visit(value)
+        """`value` with variables replaced by what stands for them now, and computed arguments of calls bound."""
+        return _Rewrite(self.env, self.named).visit(value)
 
 
-class _Replace(Mutator):
+class Substitute(Mutator):
+    """Replaces graph variables and constants: env is {id(old): new}."""
+
     def __init__(self, env):
         self.env = env
 
-    def _var(self, v):
+    def _leaf(self, v):
         return self.env.get(id(v), v)
 
-    visit_RelaxVar = visit_DataflowVar = _var
-
-    def visit_TupleGetItem(self, item):
-        value = self.visit(item.tuple_value)
-        return value.fields[item.index] if isinstance(value, RelaxTuple) else item.replace(tuple_value=value)
-
-    def visit_Constant(self, c):
-        return c
+    visit_RelaxVar = visit_DataflowVar = visit_Constant = _leaf
 
     def visit_RelaxCall(self, call):
         args = self.visit(call.args)
         return call if args is call.args else call.replace(args=args)
+
+
+class _Rewrite(Substitute):
+    def __init__(self, env, named):
+        super().__init__(env)
+        self.named = named
+
+    def visit_TupleGetItem(self, item):
+        value = self.visit(item.tuple_value)
+        if isinstance(value, RelaxTuple):
+            return value.fields[item.index]
+        return item.replace(tuple_value=self.named(value))
+
+    def visit_RelaxTuple(self, value):
+        return value.replace(fields=tuple(self.named(self.visit(f)) for f in value.fields))
+
+    def visit_RelaxCall(self, call):
+        return call.replace(args=tuple(self.named(self.visit(a)) for a in call.args))
 
 
 def uses(func):
@@ -101,28 +127,25 @@ def uses(func):
     return found
 
 
+def leaves(value):
+    """The graph variables and constants that a value uses directly, in order, as often as it uses them."""
+    if isinstance(value, (RelaxVar, DataflowVar, Constant)):
+        yield value
+    elif isinstance(value, (RelaxCall, RelaxTuple, TupleGetItem)):
+        for child in children(value.args if isinstance(value, RelaxCall) else value):
+            yield from leaves(child)
+
+
 def variables(value):
     """The graph variables directly used by a value, each once."""
-    found = {}
-
-    def walk(v):
-        if isinstance(v, (RelaxVar, DataflowVar)):
-            found.setdefault(id(v), v)
-        elif isinstance(v, (RelaxCall, RelaxTuple, TupleGetItem)):
-            for c in children(v.args if isinstance(v, RelaxCall) else v):
-                walk(c)
-
-    walk(value)
-    return list(found.values())
+    return list({id(v): v for v in leaves(value) if not isinstance(v, Constant)}.values())
 
 
 def remove_unused(func):
-    """Ensures every binding is used, directly or not, by the result."""
-    needed, kept = set(), []
-    for out in func.outputs:
-        needed.update(id(v) for v in variables(out))
+    """Ensures every binding is used, directly or not, by the result; run-time checks (MatchCast) stay."""
+    needed, kept = {id(v) for out in func.outputs for v in variables(out)}, []
     for b in reversed(func.bindings):
-        if id(b.var) in needed:
+        if id(b.var) in needed or isinstance(b, MatchCast):
             kept.append(b)
             needed.update(id(v) for v in variables(b.value))
     if len(kept) == len(func.bindings):
@@ -132,12 +155,25 @@ def remove_unused(func):
 
 def on_main(rewrite):
     """Lift a function over relax Functions to modules: applied to "main"."""
+    @wraps(rewrite)
     def run(mod, *args, **kwargs):
         return mod.with_function("main", rewrite(mod["main"], *args, **kwargs))
-    run.__name__, run.__doc__ = rewrite.__name__, rewrite.__doc__
     return run
 
 
-def constant(value):
-    """The numpy array of a Constant, else None."""
-    return value.data if isinstance(value, Constant) else None
+def is_operator(value):
+    """Whether a value is a call of an operator, not of a function."""
+    return isinstance(value, RelaxCall) and value.op in op_table.OPS
+
+
+def constant_last(call):
+    """A call of a commutative operator with its constant, if one of two, as second argument."""
+    if call.op in COMMUTATIVE and isinstance(call.args[0], Constant) and not isinstance(call.args[1], Constant):
+        return call.replace(args=(call.args[1], call.args[0]))
+    return call
+
+
+def is_immediate(value, op):
+    """A constant of one element that operator `op` holds as a number in its code."""
+    return (isinstance(value, Constant) and value.data.size == 1
+            and op_table.get(op).kind in ("elementwise", "broadcast"))

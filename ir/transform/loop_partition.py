@@ -1,135 +1,242 @@
-"""LoopPartition: peel the last iteration of a loop when only there a `likely` condition may fail."""
+"""LoopPartition: separate the iterations where `likely` conditions always hold from those where they may fail."""
 from __future__ import annotations
 
 from ..arith import Analyzer
-from ..expr import LT, Call, IntImm, Range, const, free_vars, substitute
-from ..node import Mutator, Visitor
-from ..tir.stmt import IfThenElse, seq
+from ..arith.int_set import limits_of
+from ..arith.linear import render, shifted
+from ..arith.relax import relax
+from ..expr import GE, GT, LE, LT, Call, IntImm, Not, Range, Var, const, free_vars, logical_and, substitute
+from ..node import Mutator, Visitor, collect, structural_equal
+from ..tir.buffer import decl_buffer
+from ..tir.stmt import BufferLoad, For, IfThenElse, SeqStmt, seq
 
 
 def loop_partition(func):
-    """Ensures that a serial loop whose `likely` conditions can all be proved except in its last iteration is split into
-    the loop without conditions and that iteration; remaining `x < c` conditions right under a loop shorten the loop."""
-    return func.replace(body=_Partition().visit(func.body))
+    """Requires flat buffers. Ensures of `likely` conditions (a && b counts as two) that
+    - one that can only fail in a loop's last turn is gone from the loop: that turn follows as a copy;
+    - one that fails in other turns (of a parallel loop, say) is gone from the body where it holds for all inner
+      loops: `if (it holds throughout) body without it, else body`;
+    - what is left stands outside the loops that it does not depend on, and `i < constant` shortens the loop over i.
+    """
+    if not any(c.op == "tir.likely" for c in collect(func.body, Call)):
+        return func
+    return func.replace(body=_Partition(func.body).visit(func.body))
 
 
 class _Partition(Mutator):
-    def __init__(self):
+    def __init__(self, body):
         self.analyzer = Analyzer()
-        self.ranges = {}
+        for loop in _loops(body):
+            self._bind(loop)
+        self.versioned = False  # inside the slow side of a version: no more of them
+
+    def _bind(self, loop, extent=None):
+        self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent if extent is None else extent))
 
     def visit_For(self, loop):
-        self.ranges[loop.loop_var] = Range(loop.min, loop.extent)
-        self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
-        if loop.kind in ("serial", "unrolled") and isinstance(loop.extent, IntImm) and loop.extent.value > 1:
-            split = self._peel(loop)
-            if split is not None:
-                return split
-        body = self.visit(loop.body)
-        return self._shorten(loop.replace(body=body))
+        guards = [c for c in _guards(loop.body) if _mentions(c, loop.loop_var) and not self.analyzer.can_prove(c)]
+        if guards:
+            return self._peel(loop, guards) or self._version(loop, guards) or self._plain(loop)
+        return self._plain(loop)
 
-    def _peel(self, loop):
-        conditions = _likely_conditions(loop)
-        if not conditions:
-            return None
-        main_extent = loop.extent.value - 1
-        inner = Analyzer()
-        for var, rng in self._known_ranges(loop).items():
-            inner.bind(var, rng)
-        inner.bind(loop.loop_var, Range(loop.min, const(main_extent, loop.extent.dtype)))
-        if not all(inner.can_prove(c) for c in conditions):
-            return None
-        proved = set(map(id, conditions))
-        main_body = self.visit(_Assume(proved).visit(loop.body))
-        main = loop.replace(extent=const(main_extent, loop.extent.dtype), body=main_body)
-        last = substitute(_fresh_loops(loop.body), {loop.loop_var: loop.min + main_extent})
-        return seq(main, self.visit(last))
+    def _plain(self, loop):
+        return _narrow(loop.replace(body=self.visit(loop.body)), self.analyzer)
 
-    def _known_ranges(self, loop):
-        ranges = {}
-
-        class Scan(Visitor):
-            def visit_For(self, inner):
-                ranges[inner.loop_var] = Range(inner.min, inner.extent)
-                self.generic_visit(inner)
-
-        Scan().visit(loop.body)
-        return {**self.ranges, **ranges}
-
-    def _shorten(self, loop):
-        """for i in n: if likely(i < c): body  ->  for i in min(n, c): body."""
-        body = loop.body
-        if not (isinstance(body, IfThenElse) and body.else_case is None and loop.kind != "vectorized"):
-            return loop
-        condition = body.condition
-        if not (isinstance(condition, Call) and condition.op == "tir.likely"):
-            return loop
-        limit = self._limit(condition.args[0], loop)
-        if limit is None or not isinstance(loop.extent, IntImm):
-            return loop
-        return loop.replace(extent=const(min(limit, loop.extent.value), loop.extent.dtype), body=body.then_case)
-
-    def _limit(self, condition, loop):
-        """c when the condition is exactly loop_var - min < c, with c a constant."""
-        condition = self.analyzer.simplify(condition)
-        if not isinstance(condition, LT):
-            return None
-        slack = self.analyzer.simplify(condition.b - condition.a + (loop.loop_var - loop.min))
-        if isinstance(slack, IntImm) and not any(v is loop.loop_var for v in free_vars(slack)):
-            return slack.value
-        return None
-
-
-def _likely_conditions(loop):
-    """The conditions of likely-guards inside `loop` that depend on its variable."""
-    found = []
-
-    class Scan(Visitor):
-        def visit_Call(self, call):
-            if call.op == "tir.likely" and any(v is loop.loop_var for v in free_vars(call.args[0])):
-                found.append(call.args[0])
-            else:
-                self.generic_visit(call)
-
-    Scan().visit(loop.body)
-    return found
-
-
-class _Assume(Mutator):
-    """Takes the likely branches whose condition (by identity) was proved."""
-
-    def __init__(self, proved):
-        self.proved = proved
+    def visit_SeqStmt(self, s):
+        return _merged([self.visit(x) for x in s.seq])
 
     def visit_IfThenElse(self, branch):
-        c = branch.condition
-        if isinstance(c, Call) and c.op == "tir.likely" and id(c.args[0]) in self.proved:
+        parts = _likely_parts(branch)
+        if parts and all(map(self.analyzer.can_prove, parts)):
             return self.visit(branch.then_case)
         return self.generic_visit(branch)
 
+    # ------------------------------------------------------------ the last turn
 
-def _fresh_loops(stmt):
-    """A copy of `stmt` whose loops have variables (and allocations) of their own."""
-    from ..expr import Var
-    from ..tir.buffer import decl_buffer
+    def _peel(self, loop, guards):
+        """for i in n: body  ->  for i in n - 1: body without its guards; body with i = n - 1"""
+        if loop.kind not in ("serial", "unrolled") or not isinstance(loop.extent, IntImm) or loop.extent.value < 2:
+            return None
+        extent = const(loop.extent.value - 1, loop.extent.dtype)
+        self._bind(loop, extent)
+        proved = [c for c in guards if self.analyzer.can_prove(c)]
+        if not proved:
+            self._bind(loop)
+            return None
+        main = self._plain(loop.replace(extent=extent, body=_Without(proved).visit(loop.body)))
+        last = _Fresh({loop.loop_var: loop.min + extent}).visit(loop.body)
+        for inner in _loops(last):
+            self._bind(inner)
+        return seq(main, self.visit(last))
 
-    class Fresh(Mutator):
-        def __init__(self):
-            self.buffers = {}
+    # ------------------------------------------------------------ versions
 
-        def visit_For(self, loop):
-            var = Var(loop.loop_var.name, loop.loop_var.dtype)
-            return self.generic_visit(loop.replace(loop_var=var, body=substitute(loop.body, {loop.loop_var: var})))
+    def _version(self, loop, guards):
+        """for i: body  ->  for i: if (guards hold for all inner loops): body without them; else: body"""
+        if self.versioned:
+            return None
+        inner = _loops(loop.body)
+        limits = limits_of(self.analyzer, {x.loop_var: Range(x.min, x.extent) for x in inner})
+        condition, proved = const(True), []
+        for c in guards:
+            always = self._always(c, limits) if any(_mentions(c, x.loop_var) for x in inner) else None
+            if always is not None:
+                condition = logical_and(condition, always)
+                proved.append(c)
+        condition = self.analyzer.simplify(condition)
+        if not proved or isinstance(condition, IntImm):
+            return None
+        fast = self.visit(_Without(proved).visit(loop.body))
+        copy = _Fresh({}).visit(loop.body)
+        for x in _loops(copy):
+            self._bind(x)
+        self.versioned = True
+        with self.analyzer.constraint_scope(Not(condition)):
+            slow = self.visit(copy)
+        self.versioned = False
+        return loop.replace(body=IfThenElse(Call("bool", "tir.likely", (condition,)), fast, slow))
 
-        def visit_DeclBuffer(self, decl):
-            b = decl.buffer
-            self.buffers[id(b)] = decl_buffer(b.shape, b.dtype, b.name, b.scope, data_alignment=b.data_alignment)
-            return decl.replace(buffer=self.buffers[id(b)], body=self.visit(decl.body))
+    def _always(self, condition, limits):
+        """The condition with its worst case over the inner loops; None when that is not known."""
+        if not isinstance(condition, (LT, LE, GT, GE)):
+            return None
+        a, b = (condition.a, condition.b) if isinstance(condition, (LT, LE)) else (condition.b, condition.a)
+        canonical = self.analyzer.canonical
+        strict = isinstance(condition, (LT, GT))
+        gap = shifted(canonical.add(canonical.linear(b), canonical.linear(a), -1), -1 if strict else 0)
+        least = relax(self.analyzer, gap, False, limits)
+        return None if least is None else render(least, a.dtype) >= const(0, a.dtype)
 
-        def access(self, n):
-            n = self.generic_visit(n)
-            return n.replace(buffer=self.buffers.get(id(n.buffer), n.buffer))
 
-        visit_BufferLoad = visit_BufferStore = access
+# ---------------------------------------------------------------- what is left
 
-    return Fresh().visit(stmt)
+def _narrow(loop, analyzer):
+    """for i in n: if likely(i < c && other && rest): body  ->  if likely(other): for i in c: if likely(rest): body
+
+    `other` does not mention i; c is a constant.
+    """
+    parts = _likely_parts(loop.body)
+    if not parts or collect(parts, BufferLoad):
+        return loop
+    outside, rest, extent = [], [], loop.extent
+    for c in parts:
+        limit = _limit(c, loop, analyzer)
+        if not _mentions(c, loop.loop_var):
+            outside.append(c)
+        elif limit is not None and isinstance(extent, IntImm):
+            extent = const(max(0, min(limit, extent.value)), extent.dtype)
+        else:
+            rest.append(c)
+    return _guarded(outside, loop.replace(extent=extent, body=_guarded(rest, loop.body.then_case)))
+
+
+def _limit(condition, loop, analyzer):
+    """c when the condition is exactly loop_var - min < c, with c a constant."""
+    condition = analyzer.simplify(condition)
+    if not isinstance(condition, LT):
+        return None
+    slack = analyzer.simplify(condition.b - condition.a + (loop.loop_var - loop.min))
+    return slack.value if isinstance(slack, IntImm) else None
+
+
+def _merged(stmts):
+    """{ if likely(a && b): s; if likely(a): t }  ->  if likely(a): { if likely(b): s; t }"""
+    parts = [_likely_parts(s) for s in stmts]
+    common = [c for c in parts[0] if all(any(structural_equal(c, d) for d in p) for p in parts[1:])]
+    if not common or collect(common, BufferLoad):
+        return seq(*stmts)
+    inner = [_guarded([c for c in p if not any(structural_equal(c, d) for d in common)], s.then_case)
+             for p, s in zip(parts, stmts)]
+    return _guarded(common, seq(*inner))
+
+
+# ---------------------------------------------------------------- guards
+
+def _conjuncts(condition):
+    if type(condition).__name__ == "And":
+        return _conjuncts(condition.a) + _conjuncts(condition.b)
+    return [condition]
+
+
+def _likely_parts(stmt):
+    """The conditions of a statement that is `if likely(a && b ...)` without else; else none."""
+    if isinstance(stmt, IfThenElse) and stmt.else_case is None:
+        c = stmt.condition
+        if isinstance(c, Call) and c.op == "tir.likely":
+            return _conjuncts(c.args[0])
+    return []
+
+
+def _guarded(parts, body):
+    if not parts:
+        return body
+    condition = parts[0]
+    for c in parts[1:]:
+        condition = logical_and(condition, c)
+    return IfThenElse(Call("bool", "tir.likely", (condition,)), body)
+
+
+def _guards(stmt):
+    """The parts of all likely conditions inside a statement."""
+    found = []
+
+    class Scan(Visitor):
+        def visit_IfThenElse(self, branch):
+            found.extend(_likely_parts(branch))
+            self.visit((branch.then_case, branch.else_case))
+
+        def visit_BufferStore(self, _):
+            pass
+
+    Scan().visit(stmt)
+    return found
+
+
+def _mentions(e, var):
+    return any(v is var for v in free_vars(e))
+
+
+def _loops(stmt):
+    return collect(stmt, For)[::-1]  # outermost first
+
+
+class _Without(Mutator):
+    """Drops the given guards (by identity)."""
+
+    def __init__(self, proved):
+        self.proved = set(map(id, proved))
+
+    def visit_IfThenElse(self, branch):
+        parts = _likely_parts(branch)
+        kept = [c for c in parts if id(c) not in self.proved]
+        if len(kept) == len(parts):
+            return self.generic_visit(branch)
+        return _guarded(kept, self.visit(branch.then_case))
+
+    def visit_BufferStore(self, store):
+        return store
+
+
+class _Fresh(Mutator):
+    """A copy of a statement with loop variables and buffers of its own, and some variables replaced."""
+
+    def __init__(self, values):
+        self.values, self.buffers = dict(values), {}
+
+    def visit_Var(self, v):
+        return self.values.get(v, v)
+
+    def visit_For(self, loop):
+        self.values[loop.loop_var] = Var(loop.loop_var.name, loop.loop_var.dtype)
+        return self.generic_visit(loop)
+
+    def visit_DeclBuffer(self, decl):
+        b = decl.buffer
+        self.buffers[id(b)] = decl_buffer(b.shape, b.dtype, b.name, b.scope, data_alignment=b.data_alignment)
+        return decl.replace(buffer=self.buffers[id(b)], body=self.visit(decl.body))
+
+    def _access(self, n):
+        n = self.generic_visit(n)
+        return n.replace(buffer=self.buffers.get(id(n.buffer), n.buffer))
+
+    visit_BufferLoad = visit_BufferStore = _access

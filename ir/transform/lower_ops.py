@@ -1,22 +1,27 @@
 """Graph operators to TensorIR: each operator or fused group becomes a PrimFunc, and the graph a list of call_tir."""
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from .. import op as op_table
-from ..expr import IntImm, const, free_vars
+from ..dtype import DataType
+from ..expr import IntImm, PrimExpr, const, free_vars
 from ..module import GlobalVar
 from ..node import structural_equal, structural_hash
-from ..relax.expr import (Constant, PrimValue, RelaxCall, RelaxTuple, ShapeExpr, TensorStructInfo, TupleGetItem,
-                          TupleStructInfo, VarBinding, call_tir, dataflow_function)
+from ..relax.expr import (MatchCast, PrimValue, RelaxCall, RelaxTuple, ShapeExpr, TensorStructInfo, TupleStructInfo,
+                          VarBinding, call_tir, dataflow_function)
 from ..te.create import create_prim_func, unique_name
-from ..te.tensor import compute, placeholder
+from ..te.tensor import placeholder
 from ..tir.function import PrimFunc
+from .graph import is_immediate
 from .identities import VIEWS
 
 
 def lower_ops(mod):
-    """Requires dataflow "main" and primitive functions. Ensures "main" binds only call_tir, views (reshape) and tuple
-    items, and the module's other functions are PrimFuncs, no two of them structurally equal. Each has attrs "origin":
-    the model nodes of all its calls.
+    """Requires a dataflow "main" (after graph passes: arguments are variables or constants) and primitive functions.
+    Ensures "main" binds only call_tir, views and tuple items, and the module's other functions are PrimFuncs, no two of
+    them structurally equal. Each has attrs "origin", the model nodes of all its calls, and "num_outputs"; its parameters
+    are the inputs, the outputs, then the symbolic dimensions that the call passes.
     """
     return _Lower(mod).run()
 
@@ -30,101 +35,110 @@ class _Lower:
         self.names = {"main"}
 
     def run(self):
-        bindings = []
-        for b in self.main.bindings:
-            value = b.value
-            if isinstance(value, RelaxCall) and value.op not in VIEWS:
-                value = self._lower(b)
-            bindings.append(VarBinding(b.var, value))
+        bindings = [VarBinding(b.var, self._value(b)) for b in self.main.bindings]
         main = dataflow_function(self.main.params, bindings, self.main.outputs, self.main.attrs)
         functions = {name: f.with_attr("origin", tuple(self.origins[name])) for name, f in self.functions.items()}
         return self.mod.with_functions({"main": main, **functions})
 
-    def _lower(self, binding):
+    def _value(self, binding):
+        """What a binding binds after lowering."""
+        if isinstance(binding, MatchCast):
+            raise NotImplementedError(f"{binding.var.name}: shapes checked at run time (MatchCast) are not lowered")
         call = binding.value
-        args = list(dict.fromkeys(a for a in self._tensors(call)))
+        if not isinstance(call, RelaxCall) or call.op in VIEWS:
+            return call
+        origin = (binding.var.origin,) if binding.var.origin else ()
+        if call.op == "call_tir":
+            func = self.mod[call.attrs["gv"]]
+            func = func.with_attr("num_outputs", len(_infos(call)))
+            return call.replace(attrs={**call.attrs, "gv": self._intern(func, call.attrs["gv"].name, origin)})
         if call.op == "call":
-            group = self.mod[call.attrs["gv"]]
-            origin = group.attrs["origin"]
-            func = self._fused(group)
-            args = list(call.args)
+            group, hint, args = self.mod[call.attrs["gv"]], call.attrs["gv"].name, call.args
+            func, origin = self._fused(group), group.attrs.get("origin", origin)
         else:
-            origin = (binding.var.origin,) if binding.var.origin else ()
+            hint, args = call.op.rpartition(".")[2], tuple(_tensors(call))
             func = self._single(call, args)
-        dims = _symbolic([a.struct_info for a in args] + [call.struct_info])
-        func = func.replace(params=func.params + tuple(dims), attrs={**func.attrs, "num_outputs": _count(call.struct_info)})
-        name = self._intern(func, origin, call)
-        outs = call.struct_info.fields if isinstance(call.struct_info, TupleStructInfo) else call.struct_info
-        return call_tir(GlobalVar(name), args, outs, dims)
-
-    def _tensors(self, call):
-        """The tensor arguments; scalar constants of elementwise operators stay in the code as numbers."""
-        for a in call.args:
-            if isinstance(a, RelaxTuple):
-                yield from a.fields
-            elif not isinstance(a, (ShapeExpr, PrimValue)) and not _immediate(a, call.op):
-                yield a
+        dims = _symbolic([*(a.struct_info for a in args), *_infos(call)])
+        func = func.replace(params=(*func.params, *dims), attrs={**func.attrs, "num_outputs": len(_infos(call))})
+        info = call.struct_info
+        outs = info.fields if isinstance(info, TupleStructInfo) else info
+        return call_tir(self._intern(func, hint, origin), args, outs, dims)
 
     def _single(self, call, args):
         env = {id(a): _placeholder(a) for a in args}
-        result = self._apply(call, env)
-        if isinstance(result, PrimFunc):
-            return result
-        return create_prim_func([*(env[id(a)] for a in args), *result])
+        result = _apply(call, env)
+        return result if isinstance(result, PrimFunc) else create_prim_func([*env.values(), *result])
 
     def _fused(self, group):
         env = {id(p): _placeholder(p) for p in group.params}
+        inputs = list(env.values())
         for b in group.bindings:
-            env[id(b.var)] = self._apply(b.value, env)[0]
-        outputs = [env[id(group.bindings[-1].var)]]
-        return create_prim_func([*(env[id(p)] for p in group.params), *outputs])
+            env[id(b.var)], = _apply(b.value, env)
+        return create_prim_func([*inputs, *(env[id(o)] for o in group.outputs)])
 
-    def _apply(self, call, env):
-        spec = op_table.get(call.op)
-        if spec.lower is None:
-            raise NotImplementedError(f"operator {call.op} has no lowering")
-        result = spec.lower([_argument(a, env, call.op) for a in call.args], call.attrs, call.struct_info)
-        if isinstance(result, PrimFunc):
-            return result
-        return result if isinstance(result, (tuple, list)) else (result,)
-
-    def _intern(self, func, origin, call):
-        """The name of `func`, or of an equal function made before."""
+    def _intern(self, func, hint, origin):
+        """The GlobalVar of `func`, or of an equal function made before."""
         key = structural_hash(func)
-        for name in self.by_hash.get(key, ()):
-            if structural_equal(self.functions[name], func):
-                self.origins[name].extend(origin)
-                return name
-        hint = call.attrs["gv"].name if call.op == "call" else call.op.split(".")[-1]
-        name = unique_name(hint, self.names)
-        self.functions[name] = func
-        self.by_hash.setdefault(key, []).append(name)
-        self.origins[name] = list(origin)
-        return name
+        name = next((n for n in self.by_hash.get(key, ()) if structural_equal(self.functions[n], func)), None)
+        if name is None:
+            name = unique_name(hint, self.names)
+            self.functions[name], self.origins[name] = func, []
+            self.by_hash.setdefault(key, []).append(name)
+        self.origins[name].extend(origin)
+        return GlobalVar(name)
 
 
-def _immediate(a, op):
-    """A constant of one element that an elementwise operator can hold as a number."""
-    return isinstance(a, Constant) and a.data.size == 1 and op_table.get(op).kind in ("elementwise", "broadcast")
+def _tensors(call):
+    """The tensors that a call reads, each once. Numbers of elementwise operators are none: they stay in the code."""
+    flat = [f for a in call.args for f in (a.fields if isinstance(a, RelaxTuple) else (a,))]
+    return {id(a): a for a in flat if not isinstance(a, (ShapeExpr, PrimValue)) and not is_immediate(a, call.op)}.values()
+
+
+def _apply(call, env):
+    """What the operator's lowering makes of te tensors (env: {id(value): tensor}): a PrimFunc or a tuple of tensors."""
+    spec = op_table.get(call.op)
+    if spec.lower is None:
+        raise NotImplementedError(f"operator {call.op} has no lowering")
+    result = spec.lower([_argument(a, env, call.op) for a in call.args], call.attrs, call.struct_info)
+    return result if isinstance(result, (PrimFunc, tuple)) else (result,)
 
 
 def _argument(a, env, op):
+    """An argument as the lowering of `op` takes it."""
     if id(a) in env:
         return env[id(a)]
-    if isinstance(a, Constant):
-        if a.data.size != 1:
-            raise ValueError(f"{op}: constant of shape {a.data.shape} inside a fused group")
-        value = const(a.data.reshape(-1)[0].item(), a.struct_info.dtype)  # a tensor whose body is the number: inlined
-        return compute(a.data.shape, lambda *_: value, "constant")
+    if is_immediate(a, op):
+        return Number(const(a.data.reshape(-1)[0].item(), a.struct_info.dtype), (const(1, "int32"),) * a.data.ndim)
     if isinstance(a, ShapeExpr):
         return tuple(te_dim(v) for v in a.values)
     if isinstance(a, PrimValue):
         return a.value
     if isinstance(a, RelaxTuple):
         return tuple(_argument(f, env, op) for f in a.fields)
-    if isinstance(a, TupleGetItem):
-        raise ValueError(f"{op}: tuple items must be bound to variables before lowering")
-    raise TypeError(f"{op}: cannot lower argument {type(a).__name__}")
+    raise TypeError(f"{op}: cannot lower the argument {getattr(a, 'name', '')} ({type(a).__name__}); run fold_constants "
+                    "first, which binds computed arguments to variables")
+
+
+@dataclass(frozen=True)
+class Number:
+    """A constant of one element where lowerings expect a te.Tensor: every element is `value`, nothing is loaded."""
+
+    value: PrimExpr
+    shape: tuple
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> DataType:
+        return self.value.dtype
+
+    def __getitem__(self, indices):
+        return self.value
+
+    def __call__(self, *indices):
+        return self.value
 
 
 def te_dim(dim):
@@ -134,21 +148,17 @@ def te_dim(dim):
 
 def _placeholder(a):
     info = a.struct_info
-    if not isinstance(info, TensorStructInfo):
-        raise TypeError(f"{getattr(a, 'name', a)} is not a tensor")
+    if not isinstance(info, TensorStructInfo) or info.shape is None:
+        raise TypeError(f"{getattr(a, 'name', a)} is no tensor of known shape")
     return placeholder(tuple(te_dim(s) for s in info.shape), info.dtype, getattr(a, "name", "") or "const")
 
 
+def _infos(call):
+    """The struct info of each result."""
+    info = call.struct_info
+    return info.fields if isinstance(info, TupleStructInfo) else (info,)
+
+
 def _symbolic(infos):
-    """The symbolic dimensions in these struct infos, each once, in order."""
-    found = {}
-    for info in infos:
-        for tensor in info.fields if isinstance(info, TupleStructInfo) else (info,):
-            for s in tensor.shape:
-                for v in free_vars(s):
-                    found.setdefault(id(v), v)
-    return list(found.values())
-
-
-def _count(info):
-    return len(info.fields) if isinstance(info, TupleStructInfo) else 1
+    """The symbolic dimensions in these tensors' shapes, each once, in order."""
+    return tuple({id(v): v for info in infos for s in info.shape for v in free_vars(s)}.values())

@@ -18,17 +18,18 @@ def split_padding(func):
 
 
 class _SplitPadding(GraphRewriter):
+    def begin(self, func):
+        self.padded = {}  # (id of a tensor, its padding) -> the padded tensor, which several convolutions may read
+
     def call(self, binding, call):
         if call.op != "nn.conv2d" or not any(call.attrs["padding"]):
             return call
-        top, left, bottom, right = call.attrs["padding"]
-        x = call.args[0]
-        padded = self.emit(call_op("nn.pad", x, pad_width=(0, 0, 0, 0, top, bottom, left, right)), x_name(x) + "_pad")
-        return call_op("nn.conv2d", padded, *call.args[1:], **{**call.attrs, "padding": (0, 0, 0, 0)})
-
-
-def x_name(value):
-    return getattr(value, "name", "") or "x"
+        x, (top, left, bottom, right) = call.args[0], call.attrs["padding"]
+        key = (id(x), top, left, bottom, right)
+        if key not in self.padded:
+            pad = call_op("nn.pad", x, pad_width=(0, 0, 0, 0, top, bottom, left, right))
+            self.padded[key] = self.emit(pad, (x.name or "x") + "_pad")
+        return call_op("nn.conv2d", self.padded[key], *call.args[1:], **{**call.attrs, "padding": (0, 0, 0, 0)})
 
 
 @on_main

@@ -1,10 +1,12 @@
 """Simplify and remove what does nothing, with loop ranges known."""
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from ..arith import Analyzer
-from ..expr import Call, IntImm, Range, const, substitute
+from ..expr import Call, IntImm, Not, PrimExpr, Range, const, is_const_int, substitute
 from ..node import Mutator
-from ..tir.stmt import Evaluate, SeqStmt, seq
+from ..tir.stmt import Evaluate, IfThenElse, SeqStmt, seq
 
 
 def simplify(func):
@@ -25,40 +27,44 @@ class _Simplify(Mutator):
                 return Evaluate(const(0))
             if extent.value == 1 and loop.kind != "thread_binding":
                 return self.visit(substitute(loop.body, {loop.loop_var: minimum}))
-        self.analyzer.bind(loop.loop_var, Range(minimum, extent))
-        body = self.visit(loop.body)
-        if _is_noop(body):
-            return body
-        return loop.replace(min=minimum, extent=extent, body=body)
+        # a symbolic extent is known to be positive inside the loop only
+        with nullcontext() if isinstance(extent, IntImm) else self.analyzer.constraint_scope():
+            self.analyzer.bind(loop.loop_var, Range(minimum, extent))
+            body = self.visit(loop.body)
+        return body if _is_noop(body) else loop.replace(min=minimum, extent=extent, body=body)
 
     def visit_IfThenElse(self, branch):
         condition = self.visit(branch.condition)
         plain = condition.args[0] if isinstance(condition, Call) and condition.op == "tir.likely" else condition
         if isinstance(plain, IntImm):
             taken = branch.then_case if plain.value else branch.else_case
-            return self.visit(taken) if taken is not None else Evaluate(const(0))
+            return Evaluate(const(0)) if taken is None else self.visit(taken)
         with self.analyzer.constraint_scope(plain):
             then_case = self.visit(branch.then_case)
-        else_case = None if branch.else_case is None else self.visit(branch.else_case)
-        if _is_noop(then_case) and (else_case is None or _is_noop(else_case)):
+        else_case = None
+        if branch.else_case is not None:
+            with self.analyzer.constraint_scope(Not(plain)):
+                else_case = self.visit(branch.else_case)
+            else_case = None if _is_noop(else_case) else else_case
+        if not _is_noop(then_case):
+            return branch.replace(condition=condition, then_case=then_case, else_case=else_case)
+        if else_case is None:
             return then_case
-        return branch.replace(condition=condition, then_case=then_case, else_case=else_case)
+        return IfThenElse(self.analyzer.simplify(Not(plain)), else_case)
 
     def visit_SeqStmt(self, s):
         return seq(*(self.visit(x) for x in s.seq))
 
+    def visit_DeclBuffer(self, decl):
+        body = self.visit(decl.body)
+        return body if _is_noop(body) else decl.replace(body=body)
+
     def visit_BufferStore(self, store):
-        return store.replace(value=self.analyzer.simplify(store.value),
-                             indices=tuple(self.analyzer.simplify(i) for i in store.indices))
+        return store.replace(value=self.visit(store.value), indices=self.visit(store.indices))
 
-    def visit_Call(self, call):
-        return self.analyzer.simplify(call)
-
-    def generic_visit(self, n):
-        from ..expr import PrimExpr
-        return self.analyzer.simplify(n) if isinstance(n, PrimExpr) else super().generic_visit(n)
+    def visit(self, value):
+        return self.analyzer.simplify(value) if isinstance(value, PrimExpr) else super().visit(value)
 
 
 def _is_noop(stmt):
-    return isinstance(stmt, Evaluate) and isinstance(stmt.value, IntImm) or (
-        isinstance(stmt, SeqStmt) and not stmt.seq)
+    return isinstance(stmt, Evaluate) and is_const_int(stmt.value) or isinstance(stmt, SeqStmt) and not stmt.seq

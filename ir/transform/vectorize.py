@@ -2,14 +2,13 @@
 from __future__ import annotations
 
 from ..arith import Analyzer
-from ..expr import (Add, Broadcast, Call, Div, FloatImm, IntImm, Max, Min, Mul, Ramp, Range, Sub, Var, const,
-                    free_vars, substitute)
+from ..expr import (Add, Broadcast, Call, CompareExpr, Div, FloatImm, IntImm, Max, Min, Mul, Ramp, Range, Select, Sub,
+                    Var, free_vars, is_const_int, substitute)
 from ..node import Mutator
-from ..tir.buffer import decl_buffer
 from ..tir.stmt import BufferLoad, BufferStore, SeqStmt
 
-# Calls with a vector form in simd.h. The binary arithmetic nodes all have one.
-VECTOR_CALLS = ("exp", "log", "tanh", "erf", "sigmoid", "sqrt", "abs", "floor")
+# Calls with a vector form in simd.h. The arithmetic nodes all have one, and so have choices by a comparison.
+VECTOR_CALLS = ("exp", "log", "tanh", "erf", "sigmoid", "sqrt", "abs", "floor", "ceil", "round")
 VECTOR_LANES = (4, 8, 16)
 _ARITHMETIC = (Add, Sub, Mul, Div, Min, Max)
 
@@ -32,12 +31,15 @@ class _VectorizeLoops(Mutator):
     def visit_For(self, loop):
         self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
         if loop.kind != "vectorized":
-            return self.generic_visit(loop)
+            return loop.replace(body=self.visit(loop.body))
         try:
             return _vectorize(loop, self.analyzer)
         except NotVectorizable as reason:
             return loop.replace(kind="serial", body=self.visit(loop.body),
                                 annotations={**loop.annotations, "simd": str(reason)})
+
+    def visit_BufferStore(self, store):
+        return store
 
 
 def _vectorize(loop, analyzer):
@@ -54,6 +56,9 @@ class _Widen:
 
     def __init__(self, var, start, lanes, analyzer):
         self.var, self.start, self.lanes, self.analyzer = var, start, lanes, analyzer
+        # a neighbour of var that stays in range, to measure strides with
+        self.before = Var(var.name, var.dtype)
+        analyzer.bind(self.before, Range(start, IntImm(var.dtype, lanes - 1)))
 
     def store(self, stmt):
         if not isinstance(stmt, BufferStore):
@@ -68,49 +73,58 @@ class _Widen:
     def vector(self, e):
         return e if e.dtype.lanes > 1 else Broadcast(e, self.lanes)
 
+    def varies(self, e):
+        return any(v is self.var for v in free_vars(e))
+
     def index(self, e):
         """A scalar index when it does not vary, else a Ramp."""
-        if not any(v is self.var for v in free_vars(e)):
+        if not self.varies(e):
             return e
-        here = substitute(e, {self.var: self.start})
-        stride = self.analyzer.simplify(substitute(e, {self.var: self.start + 1}) - here)
-        for lane in range(2, self.lanes):
-            there = substitute(e, {self.var: self.start + lane})
-            if not self.analyzer.can_prove_equal(there - here, stride * lane):
-                raise NotVectorizable(f"index {e} is not linear in {self.var.name}")
-        base = self.analyzer.simplify(here)
-        if isinstance(stride, IntImm) and stride.value == 0:
-            return base
-        return Ramp(base, stride, self.lanes)
+        here, after = (substitute(e, {self.var: at}) for at in (self.before, self.before + 1))
+        stride = self.analyzer.simplify(after - here)
+        if any(v is self.before for v in free_vars(stride)):
+            raise NotVectorizable(f"index {e} is not linear in {self.var.name}")
+        base = self.analyzer.simplify(substitute(e, {self.var: self.start}))
+        return base if is_const_int(stride, 0) else Ramp(base, stride, self.lanes)
 
     def value(self, e):
+        """`e` as a vector where it varies, else as the scalar it is."""
         if isinstance(e, (FloatImm, IntImm)):
             return e
-        if isinstance(e, BufferLoad):
-            if e.buffer.dtype != "float32":
-                raise NotVectorizable(f"{e.buffer.dtype} has no vector type yet")
+        if isinstance(e, BufferLoad) and e.buffer.dtype == "float32":
             return e.replace(indices=(self.index(e.indices[0]),))
-        if isinstance(e, Var):
-            if e is self.var:
-                raise NotVectorizable(f"{self.var.name} is used as a value")
+        if not self.varies(e):
             return e
         if e.dtype != "float32":
-            if any(v is self.var for v in free_vars(e)):
-                raise NotVectorizable(f"{e.dtype} values have no vector type yet")
-            return e
+            raise NotVectorizable(f"{e.dtype} values that vary have no vector type yet")
         if isinstance(e, _ARITHMETIC):
-            a, b = self.value(e.a), self.value(e.b)
-            if a.dtype.lanes == b.dtype.lanes:
-                return type(e)(a, b)
-            return type(e)(self.vector(a), self.vector(b))
+            return type(e)(*self.same_lanes(self.value(e.a), self.value(e.b)))
+        if isinstance(e, Select) or isinstance(e, Call) and e.op == "tir.if_then_else":
+            return self.choice(e)
         if isinstance(e, Call) and e.op.removeprefix("tir.") in VECTOR_CALLS:
             arg = self.value(e.args[0])
             return Call(e.dtype.with_lanes(arg.dtype.lanes), e.op, (arg,))
-        if not any(v is self.var for v in free_vars(e)):
-            return e
         what = e.op if isinstance(e, Call) else type(e).__name__
         raise NotVectorizable(f"{what} has no vector form")
 
+    def same_lanes(self, *values):
+        wide = any(v.dtype.lanes > 1 for v in values)
+        return tuple(map(self.vector, values)) if wide else values
+
+    def choice(self, e):
+        """One scalar condition for all lanes keeps the node's kind; a comparison lane by lane becomes a Select."""
+        condition, yes, no = (e.condition, e.true_value, e.false_value) if isinstance(e, Select) else e.args
+        if not self.varies(condition):
+            yes, no = self.same_lanes(self.value(yes), self.value(no))
+            return Call(yes.dtype, "tir.if_then_else", (condition, yes, no))
+        if not (isinstance(e, Select) and isinstance(condition, CompareExpr) and hasattr(condition, "b")
+                and condition.a.dtype == "float32"):
+            raise NotVectorizable(f"the condition {condition} has no vector form")
+        a, b, yes, no = (self.vector(self.value(x)) for x in (condition.a, condition.b, yes, no))
+        return Select(type(condition)(a, b), yes, no)
+
+
+# ---------------------------------------------------------------- vector types
 
 def rewrite_vector_types(func):
     """VectorTypeRewrite: a local buffer that is only ever accessed by whole aligned vectors becomes a buffer of vectors,
@@ -118,7 +132,7 @@ def rewrite_vector_types(func):
     scan = _ScanVectorAccess()
     scan.visit(func.body)
     lanes = {k: v for k, v in scan.lanes.items() if v > 1}
-    return func.replace(body=_UseVectorTypes(lanes, scan.analyzer).visit(func.body))
+    return func.replace(body=_UseVectorTypes(lanes, scan.analyzer).visit(func.body)) if lanes else func
 
 
 class _ScanVectorAccess(Mutator):
@@ -137,19 +151,20 @@ class _ScanVectorAccess(Mutator):
     def _access(self, node):
         self.generic_visit(node)
         known = self.lanes.get(id(node.buffer))
-        if known is None:
-            return node
-        index, wanted = node.indices[0], 1
-        if isinstance(index, Ramp) and isinstance(index.stride, IntImm) and index.stride.value == 1:
-            aligned = self.analyzer.modular_set(index.base)
-            extent = node.buffer.shape[0]
-            if (aligned.coeff % index.lanes == 0 and aligned.base % index.lanes == 0
-                    and isinstance(extent, IntImm) and extent.value % index.lanes == 0):
-                wanted = index.lanes
-        self.lanes[id(node.buffer)] = wanted if known in (0, wanted) else 1
+        if known is not None:
+            wanted = self._whole_vectors(node.indices[0], node.buffer.shape[0])
+            self.lanes[id(node.buffer)] = wanted if known in (0, wanted) else 1
         return node
 
     visit_BufferLoad = visit_BufferStore = _access
+
+    def _whole_vectors(self, index, extent):
+        """The lanes of an access by aligned vectors into a buffer made of such vectors; 1 for any other."""
+        if not (isinstance(index, Ramp) and is_const_int(index.stride, 1) and isinstance(extent, IntImm)):
+            return 1
+        aligned = self.analyzer.modular_set(index.base)
+        whole = (n % index.lanes == 0 for n in (aligned.coeff, aligned.base, extent.value))
+        return index.lanes if all(whole) else 1
 
 
 class _UseVectorTypes(Mutator):
@@ -159,11 +174,10 @@ class _UseVectorTypes(Mutator):
     def visit_DeclBuffer(self, decl):
         lanes, old = self.lanes.get(id(decl.buffer)), decl.buffer
         if lanes is None:
-            return self.generic_visit(decl)
-        new = decl_buffer((old.shape[0].value // lanes,), old.dtype.with_lanes(lanes), old.name, old.scope,
-                          data_alignment=old.data_alignment)
-        self.new[id(old)] = new
-        return decl.replace(buffer=new, body=self.visit(decl.body))
+            return decl.replace(body=self.visit(decl.body))
+        extent = IntImm(old.shape[0].dtype, old.shape[0].value // lanes)
+        self.new[id(old)] = old.replace(shape=(extent,), dtype=old.dtype.with_lanes(lanes))
+        return decl.replace(buffer=self.new[id(old)], body=self.visit(decl.body))
 
     def _access(self, node):
         node = self.generic_visit(node)
@@ -171,7 +185,7 @@ class _UseVectorTypes(Mutator):
         if new is None:
             return node
         base = node.indices[0].base
-        index = self.analyzer.simplify(base // const(node.indices[0].lanes, base.dtype))
+        index = self.analyzer.simplify(base // IntImm(base.dtype, node.indices[0].lanes))
         return node.replace(buffer=new, indices=(index,))
 
     visit_BufferLoad = visit_BufferStore = _access

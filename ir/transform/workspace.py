@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from ..expr import IntImm, Var
 from ..node import Mutator
-from ..tir.stmt import DeclBuffer
 
 STACK_BYTES = 16 * 1024
 
@@ -33,16 +32,16 @@ class _Lift(Mutator):
     def visit_DeclBuffer(self, decl):
         extent = decl.buffer.shape[0]
         if isinstance(extent, IntImm) and extent.value * decl.buffer.dtype.bytes <= STACK_BYTES:
-            return self.generic_visit(decl)
+            return decl.replace(body=self.visit(decl.body))
         self.lifted.append(decl.buffer)
         return self.visit(decl.body)
 
     def visit_For(self, loop):
         before = len(self.lifted)
-        loop = self.generic_visit(loop)
+        loop = loop.replace(body=self.visit(loop.body))
         if loop.kind == "parallel" and len(self.lifted) > before:
             return loop.replace(kind="serial")
         return loop
 
-    def visit_Buffer(self, buffer):
-        return buffer
+    def visit_BufferStore(self, store):
+        return store

@@ -92,8 +92,8 @@ INGOT_INLINE f32x1 f32x1_floor(f32x1 a)
 #endif
 }
 
-/* a * 2^n for an integral n in [-252, 254], rounded once: two factors, since 2^n itself may not be a float.
- * Adding 1.5 * 2^23 leaves n in the low bits, without the undefined conversion of a NaN to an integer. */
+/* a * 2^n for an integral n in [-252, 254], in two factors, since 2^n itself may not be a float: rounded once when a
+ * is near 1. Adding 1.5 * 2^23 leaves n in the low bits, without the undefined conversion of a NaN to an integer. */
 INGOT_INLINE f32x1 f32x1_ldexp(f32x1 a, f32x1 n)
 {
     const uint32_t biased = f32x1_bits(n + 12582912.0f) - 0x4b400000u + 254u;

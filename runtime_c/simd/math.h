@@ -44,8 +44,8 @@
         const T scaled_by = T##_select_lt(x, least, T##_set1(23.0f), zero);                                            \
         const T e = T##_sub(T##_exponent(normal), scaled_by);                                                          \
         const T f = T##_sub(T##_mantissa(normal), T##_set1(1.0f));                                                     \
-        T q = T##_set1(-0.0763643906f);                                                                                \
-        INGOT_HORNER(T, q, f, 0.127622172f);                                                                           \
+        T q = T##_set1(-0.0763643533f);                                                                                \
+        INGOT_HORNER(T, q, f, 0.127622157f);                                                                           \
         INGOT_HORNER(T, q, f, -0.131596103f);                                                                          \
         INGOT_HORNER(T, q, f, 0.1420158f);                                                                             \
         INGOT_HORNER(T, q, f, -0.166234091f);                                                                          \
@@ -64,10 +64,10 @@
     INGOT_INLINE T T##_tanh(T x)                                                                                       \
     {                                                                                                                  \
         const T magnitude = T##_abs(x), square = T##_mul(x, x);                                                        \
-        T q = T##_set1(-0.0062428494f);                                                                                \
-        INGOT_HORNER(T, q, square, 0.021050714f);                                                                      \
-        INGOT_HORNER(T, q, square, -0.0538475476f);                                                                    \
-        INGOT_HORNER(T, q, square, 0.133325443f);                                                                      \
+        T q = T##_set1(-0.00624606479f);                                                                               \
+        INGOT_HORNER(T, q, square, 0.0210525058f);                                                                     \
+        INGOT_HORNER(T, q, square, -0.0538478531f);                                                                    \
+        INGOT_HORNER(T, q, square, 0.133325458f);                                                                      \
         INGOT_HORNER(T, q, square, -0.333333164f);                                                                     \
         const T small = T##_fma(T##_mul(x, square), q, x);                                                             \
         const T e = T##_exp(T##_add(magnitude, magnitude));                                                            \
@@ -100,13 +100,13 @@
         INGOT_HORNER(T, q, square, 0.128379151f);                                                                      \
         const T small = T##_fma(x, q, x);                                                                              \
         const T a = T##_clamp(magnitude, T##_set1(0.0f), T##_set1(3.95f));                                             \
-        q = T##_set1(0.000194943277f);                                                                                 \
-        INGOT_HORNER(T, q, a, -0.00303367106f);                                                                        \
-        INGOT_HORNER(T, q, a, 0.0221897252f);                                                                          \
-        INGOT_HORNER(T, q, a, -0.10385631f);                                                                           \
+        q = T##_set1(0.000194947235f);                                                                                 \
+        INGOT_HORNER(T, q, a, -0.00303369109f);                                                                        \
+        INGOT_HORNER(T, q, a, 0.0221897606f);                                                                          \
+        INGOT_HORNER(T, q, a, -0.103856333f);                                                                          \
         INGOT_HORNER(T, q, a, -0.637265801f);                                                                          \
         INGOT_HORNER(T, q, a, -1.12762737f);                                                                           \
-        INGOT_HORNER(T, q, a, -0.000207017569f);                                                                       \
+        INGOT_HORNER(T, q, a, -0.000207014615f);                                                                       \
         const T large = T##_sub(T##_set1(1.0f), T##_exp(q));                                                           \
         return T##_select_lt(magnitude, T##_set1(0.92f), small, T##_copysign(large, x));                               \
     }

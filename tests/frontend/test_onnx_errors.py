@@ -8,6 +8,7 @@ from onnx_models import model, one_node, value_info
 
 X = np.zeros((2, 3, 4), np.float32)
 IMAGE = np.zeros((1, 4, 8, 8), np.float32)
+KERNEL = np.zeros((6, 4, 3, 3), np.float32)
 
 
 def relu_model(**changes):
@@ -88,7 +89,8 @@ def test_external_weights_are_read(tmp_path):
 
 
 def test_missing_external_weights(tmp_path):
-    fails(save(external_model(location="w.bin"), tmp_path), "initializer 'w'", str(tmp_path / "w.bin"), "cannot be read")
+    path = str(tmp_path / "w.bin")
+    fails(save(external_model(location="w.bin"), tmp_path), "initializer 'w'", path, "cannot be read")
 
 
 def test_truncated_external_weights(tmp_path):
@@ -133,7 +135,8 @@ def test_sparse_weights():
 # ---------------------------------------------------------------- the graph
 
 def test_all_unknown_operators_at_once():
-    nodes = [helper.make_node("Frobnicate", ["x"], ["a"], name="one"), helper.make_node("Frobnicate", ["a"], ["b"], name="two"),
+    nodes = [helper.make_node("Frobnicate", ["x"], ["a"], name="one"),
+             helper.make_node("Frobnicate", ["a"], ["b"], name="two"),
              helper.make_node("NonZero", ["b"], ["c"], name="three"),
              helper.make_node("LayerNormalization", ["b", "b"], ["d"], name="four"),
              helper.make_node("Fused", ["d"], ["e"], name="five", domain="com.example"),
@@ -151,7 +154,8 @@ def test_unknown_operators_that_nothing_needs_do_no_harm():
 def test_subgraphs():
     branch = helper.make_graph([helper.make_node("Relu", ["x"], ["z"])], "b", [], [value_info("z", [2])])
     node = helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch, name="choice")
-    fails(model([node], {"x": [2], "c": ([], "bool")}, ["y"]), "If (control flow with a subgraph is not supported)", "choice")
+    fails(model([node], {"x": [2], "c": ([], "bool")}, ["y"]), "If (control flow with a subgraph is not supported)",
+          "choice")
 
 
 def test_unsorted():
@@ -227,7 +231,8 @@ def test_attribute_of_wrong_type():
 
 
 def test_attribute_of_a_later_opset():
-    node_fails("Reshape", [X, np.array([6, 4])], 13, "'allowzero'", "does not have in this opset", constants=(1,), allowzero=1)
+    node_fails("Reshape", [X, np.array([6, 4])], 13, "'allowzero'", "does not have in this opset", constants=(1,),
+               allowzero=1)
 
 
 def test_missing_attribute():
@@ -289,9 +294,9 @@ def test_axis_outside(axis):
 
 
 @pytest.mark.parametrize("op, arrays, opset, message, attrs", [
-    ("Conv", [IMAGE, np.zeros((6, 4, 3, 3), np.float32)], 13, "kernel_shape (5, 5) contradicts", {"kernel_shape": [5, 5]}),
-    ("Conv", [IMAGE, np.zeros((6, 4, 3, 3), np.float32)], 13, "must be 4 integers", {"pads": [1, 1]}),
-    ("Conv", [IMAGE, np.zeros((6, 4, 3, 3), np.float32)], 13, "contradict", {"pads": [1, 1, 1, 1], "auto_pad": "VALID"}),
+    ("Conv", [IMAGE, KERNEL], 13, "kernel_shape (5, 5) contradicts", {"kernel_shape": [5, 5]}),
+    ("Conv", [IMAGE, KERNEL], 13, "must be 4 integers", {"pads": [1, 1]}),
+    ("Conv", [IMAGE, KERNEL], 13, "contradict", {"pads": [1, 1, 1, 1], "auto_pad": "VALID"}),
     ("Conv", [IMAGE, np.zeros((6, 4, 3), np.float32)], 13, "spatial dimensions", {}),
     ("MaxPool", [IMAGE], 13, "strides (0, 1)", {"kernel_shape": [2, 2], "strides": [0, 1]}),
     ("MaxPool", [IMAGE], 13, "does not match", {"kernel_shape": [2]}),
@@ -358,8 +363,8 @@ def symbolic(nodes, weights=None, shape=("n", 4)):
 
 
 def test_reshape_that_fixes_a_symbolic_dimension():
-    node_fails("Reshape", [X, np.array([2, 12])], 13, "[batch, 3, 4] cannot become [2, 12]", "not the same for every size", "pin",
-               constants=(1,), symbolic=True)
+    node_fails("Reshape", [X, np.array([2, 12])], 13, "[batch, 3, 4] cannot become [2, 12]",
+               "not the same for every size", "pin", constants=(1,), symbolic=True)
 
 
 def test_slice_of_a_symbolic_dimension():

@@ -20,8 +20,9 @@ def small(**changes):
     return model(nodes, {"gpu_0/x:0": ["batch", 3]}, ["int"], 13, {"w.1": W[:1]}, name="my net", **changes)
 
 
-@pytest.mark.parametrize("text, name", [("gpu_0/data_0", "gpu_0_data_0"), ("12", "x12"), ("int", "int_"), ("/a/b", "a_b"),
-                                        ("", "x"), ("lambda", "lambda_"), ("été", "t"), ("a b-c", "a_b_c")])
+@pytest.mark.parametrize("text, name", [
+    ("gpu_0/data_0", "gpu_0_data_0"), ("12", "x12"), ("int", "int_"), ("/a/b", "a_b"), ("", "x"), ("lambda", "lambda_"),
+    ("été", "t"), ("a b-c", "a_b_c")])
 def test_identifiers(text, name):
     assert identifier(text) == name
 
@@ -62,17 +63,17 @@ def test_parts_of_a_node_say_which_one_holds_the_tensor():
 
 
 def test_symbolic_dimensions():
-    nodes = [helper.make_node("Add", ["a", "b"], ["y"])]
-    module = from_onnx(model(nodes, {"a": ["n-1", None, 4], "b": ["n-1", 1, "m"]}, ["y"], 13))
-    assert [(d.name, str(d.dtype)) for d in module.attrs["dims"]] == [("n_1", "int64"), ("a_d1", "int64"), ("m", "int64")]
+    nodes = [helper.make_node("Relu", ["a"], ["y"]), helper.make_node("Relu", ["b"], ["z"])]
+    module = from_onnx(model(nodes, {"a": ["n-1", None, 4], "b": ["n-1", 1, "m"]}, ["y", "z"], 13))
+    assert [(d.name, d.dtype) for d in module.attrs["dims"]] == [("n_1", "int64"), ("a_d1", "int64"), ("m", "int64")]
     a, b = module["main"].params
     assert isinstance(a.struct_info.shape[0], Var) and a.struct_info.shape[0] is b.struct_info.shape[0]
     assert module["main"].outputs[0].struct_info.shape[0] is module.attrs["dims"][0]
 
 
 def test_pinned_dimensions():
-    nodes = [helper.make_node("Add", ["a", "b"], ["y"])]
-    proto = model(nodes, {"a": ["n", None], "b": ["n", "m"]}, ["y"], 13)
+    nodes = [helper.make_node("Relu", ["a"], ["y"]), helper.make_node("Relu", ["b"], ["z"])]
+    proto = model(nodes, {"a": ["n", None], "b": ["n", "m"]}, ["y", "z"], 13)
     module = from_onnx(proto, {"n": 5, "a_d1": 3})
     assert module["main"].params[0].struct_info.static_shape == (5, 3)
     assert [d.name for d in module.attrs["dims"]] == ["m"]
@@ -148,8 +149,8 @@ def test_outputs_that_are_inputs_constants_or_twice_the_same():
 
 def test_local_functions_are_inlined():
     proto = model([helper.make_node("Twice", ["x"], ["y"], domain="local")], {"x": [2, 3]}, ["y"], 13)
-    proto.functions.append(helper.make_function("local", "Twice", ["a"], ["b"], [helper.make_node("Add", ["a", "a"], ["b"])],
-                                                [helper.make_opsetid("", 13)]))
+    body = [helper.make_node("Add", ["a", "a"], ["b"])]
+    proto.functions.append(helper.make_function("local", "Twice", ["a"], ["b"], body, [helper.make_opsetid("", 13)]))
     proto.opset_import.append(helper.make_opsetid("local", 1))
     np.testing.assert_array_equal(evaluate(from_onnx(proto), [W]), 2 * W)
 
@@ -167,14 +168,16 @@ def test_evaluate_returns_every_value():
 
 
 @pytest.mark.parametrize("inputs, message", [
-    ([], "takes 1 inputs, got 0"), ({"y": W}, "missing .*gpu_0_x_0.*unknown .*y"), ([W.astype(np.float64)], "is of float64"),
-    ([W[:, :2]], r"has shape \(2, 2\), and must have \(2, 3\)"), ([W[0]], r"shape \(3,\)|no value")])
+    ([], "takes 1 inputs, got 0"), ({"y": W}, "missing .*gpu_0_x_0.*unknown .*y"),
+    ([W.astype(np.float64)], "is of float64"), ([W[:, :2]], r"has shape \(2, 2\), and must have \(2, 3\)"),
+    ([W[0]], r"shape \(3,\)|no value")])
 def test_evaluate_checks_inputs(inputs, message):
     with pytest.raises(EvaluationError, match=message):
         evaluate(from_onnx(small()), inputs)
 
 
 def test_evaluate_checks_shared_dimensions():
-    module = from_onnx(model([helper.make_node("Concat", ["a", "b"], ["y"], axis=1)], {"a": ["n", 3], "b": ["n", 3]}, ["y"], 13))
+    node = helper.make_node("Concat", ["a", "b"], ["y"], axis=1)
+    module = from_onnx(model([node], {"a": ["n", 3], "b": ["n", 3]}, ["y"], 13))
     with pytest.raises(EvaluationError, match=r"input 'b' has shape \(1, 3\), and must have \(2, 3\)"):
         evaluate(module, [W, W[:1]])

@@ -2,7 +2,9 @@
 import numpy as np
 import pytest
 
-from onnx_models import check_node
+from ingot.frontend.onnx import from_onnx
+from ingot.ir.relax.evaluate import evaluate
+from onnx_models import check_node, one_node
 
 pytest.importorskip("onnxruntime")
 
@@ -102,7 +104,22 @@ def test_instance_norm():
     check_node("InstanceNormalization", [IMAGE, floats(4), floats(4)], 9, constants=(1, 2), epsilon=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize("axis, scale, bias", [(-1, (7,), True), (2, (9, 7), True), (-1, (7,), False), (1, (4, 9, 7), True)])
+@pytest.mark.parametrize("opset, count", [(18, 2), (21, 4)])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_group_norm(opset, count, symbolic):
+    """The reference is written out: runtimes differ over the first version."""
+    scale, bias = floats(count), floats(count)
+    proto = one_node("GroupNormalization", [IMAGE, scale, bias], opset, (1, 2), symbolic=symbolic, num_groups=2,
+                     epsilon=1e-3)
+    groups = IMAGE.reshape(2, 2, -1)
+    normal = (groups - groups.mean(2, keepdims=True)) / np.sqrt(groups.var(2, keepdims=True) + 1e-3)
+    scale, bias = (np.repeat(v, 4 // count).reshape(1, 4, 1, 1) for v in (scale, bias))
+    expected = normal.reshape(IMAGE.shape) * scale + bias
+    np.testing.assert_allclose(evaluate(from_onnx(proto), [IMAGE]), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("axis, scale, bias", [(-1, (7,), True), (2, (9, 7), True), (-1, (7,), False),
+                                               (1, (4, 9, 7), True)])
 def test_layer_norm(axis, scale, bias):
     arrays = [IMAGE, floats(*scale)] + ([floats(*scale)] if bias else [])
     check_node("LayerNormalization", arrays, 17, constants=(1, 2), axis=axis, epsilon=1e-4, atol=1e-5)
@@ -154,6 +171,19 @@ def test_recurrent(op, direction, bias, state, outputs):
 def test_gru_before_reset():
     arrays = [floats(5, 2, 3), floats(1, 12, 3), floats(1, 12, 4), floats(1, 24)]
     check_node("GRU", arrays, 7 + 2, constants=(1, 2, 3), outputs=2, hidden_size=4, linear_before_reset=1, atol=1e-5)
+
+
+@pytest.mark.parametrize("op, outputs", [("GRU", 2), ("LSTM", 3), ("RNN", 2)])
+def test_batch_first(op, outputs):
+    """layout 1, which onnxruntime lacks: the same numbers with the axes exchanged."""
+    arrays = [floats(5, 2, 3), floats(2, GATES[op] * 4, 3), floats(2, GATES[op] * 4, 4), None, None, floats(2, 2, 4)]
+    attrs = {"hidden_size": 4, "direction": "bidirectional"}
+    expected = evaluate(from_onnx(one_node(op, arrays, 14, (1, 2), outputs, **attrs)), [arrays[0], arrays[5]])
+    arrays[0], arrays[5] = arrays[0].swapaxes(0, 1), arrays[5].swapaxes(0, 1)
+    found = evaluate(from_onnx(one_node(op, arrays, 14, (1, 2), outputs, layout=1, **attrs)), [arrays[0], arrays[5]])
+    np.testing.assert_allclose(found[0], expected[0].transpose(2, 0, 1, 3), atol=1e-6)
+    for a, b in zip(found[1:], expected[1:]):
+        np.testing.assert_allclose(a, b.swapaxes(0, 1), atol=1e-6)
 
 
 def test_sequence_lengths_that_take_everything():

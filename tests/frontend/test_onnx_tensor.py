@@ -169,8 +169,8 @@ def test_range():
 def flatten_by_shape(symbolic):
     """Flattening the way exporters write it: Shape, Gather, Unsqueeze, Concat, Reshape."""
     nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Gather", ["s", "zero"], ["n"], axis=0),
-             helper.make_node("Unsqueeze", ["n", "axes"], ["n1"]), helper.make_node("Concat", ["n1", "minus"], ["t"], axis=0),
-             helper.make_node("Reshape", ["x", "t"], ["y"])]
+             helper.make_node("Unsqueeze", ["n", "axes"], ["n1"]),
+             helper.make_node("Concat", ["n1", "minus"], ["t"], axis=0), helper.make_node("Reshape", ["x", "t"], ["y"])]
     weights = {"zero": np.array(0), "axes": ints(0), "minus": ints(-1)}
     return model(nodes, {"x": ["batch" if symbolic else 2, 3, 4]}, ["y"], 13, weights)
 
@@ -202,7 +202,7 @@ def test_expand_the_way_pytorch_exports_it():
 
 @pytest.mark.parametrize("op", ["Mul", "Add", "Sub", "Div", "Max", "Min", "Mod"])
 def test_arithmetic_on_symbolic_dimensions(op):
-    """x of [2 * batch, 4] is reshaped to [batch op 2, ...]-like targets; only provable ones may pass."""
+    """A tensor with as many elements as the arithmetic says."""
     nodes = [helper.make_node("Shape", ["x"], ["s"], start=0, end=1), helper.make_node(op, ["s", "two"], ["m"]),
              helper.make_node("ConstantOfShape", ["m"], ["y"], value=numpy_helper.from_array(np.float32([3])))]
     proto = model(nodes, {"x": ["batch", 4]}, ["y"], 17, {"two": ints(2)})

@@ -48,6 +48,7 @@ SIMPLIFIED = {
     "same sides": (Select(N == M, I + J, J + I), I + J),
     "decided condition": (Select(I < 8, J, K), J),
     "symbolic quotient": ((N * M + N * 3) // N, M + 3),
+    "exact symbolic quotient": ((N - 2) // (2 - N), IntImm("int32", -1)),
     "cancelled factor": ((N * I) // (N * 4), I // 4),
 }
 
@@ -160,6 +161,8 @@ def test_wide_indices():
     assert structural_equal(done, wide * 8 + B)
     assert an.can_prove_equal(Cast("int64", I * 2 + 1), wide * 2 + 1)
     assert structural_equal(an.simplify(Cast("int32", wide * 2)), I * 2)
+    product = wide * Cast("int64", J)
+    assert an.simplify(product) is product  # multiplied after widening, not before
     kept = Cast("int32", B)
     assert an.simplify(kept) is kept
 

@@ -5,36 +5,40 @@ from sample_network import tensor
 
 from ingot.ir.expr import Var
 from ingot.runtime.sample import sample_inputs
-from ingot.runtime.shapes import InputError, check_inputs, shape_of, shape_text
+from ingot.runtime.shapes import InputError, TensorSpec, check_inputs, shape_text
 
 N, M = Var("n", "int64"), Var("m", "int64")
+
+
+def spec(*args):
+    return TensorSpec(tensor(*args))
 
 
 def zeros(*shape):
     return np.zeros(shape, np.float32)
 
 
-def test_shape_of():
-    assert shape_of(tensor("x", "float32", 2 * N + 1, N // 2, M, 4), {"n": 3, "m": 5}) == (7, 1, 5, 4)
+def test_concrete_shapes():
+    assert spec("x", "float32", 2 * N + 1, N // 2, M, 4).concrete({"n": 3, "m": 5}) == (7, 1, 5, 4)
 
 
 def test_dimensions_are_inferred_and_compared():
-    descs = [tensor("a", "float32", N, 2), tensor("b", "float32", M, N), tensor("c", "float32", 2 * N)]
-    _, values = check_inputs(descs, ("n", "m"), [zeros(3, 2), zeros(4, 3), zeros(6)])
+    specs = [spec("a", "float32", N, 2), spec("b", "float32", M, N), spec("c", "float32", 2 * N)]
+    _, values = check_inputs(specs, ("n", "m"), [zeros(3, 2), zeros(4, 3), zeros(6)])
     assert values == {"n": 3, "m": 4}
     with pytest.raises(InputError, match="input 'b': dimension n is 5, but 3 in input 'a'"):
-        check_inputs(descs, ("n", "m"), [zeros(3, 2), zeros(4, 5), zeros(6)])
+        check_inputs(specs, ("n", "m"), [zeros(3, 2), zeros(4, 5), zeros(6)])
     with pytest.raises(InputError, match=r"input 'c': shape \(7,\), expected \(.*n.*,\)"):
-        check_inputs(descs, ("n", "m"), [zeros(3, 2), zeros(4, 3), zeros(7)])
+        check_inputs(specs, ("n", "m"), [zeros(3, 2), zeros(4, 3), zeros(7)])
 
 
 def test_a_dimension_that_no_input_has():
     with pytest.raises(InputError, match="no input has the dimension k"):
-        check_inputs([tensor("a", "float32", 2)], ("k",), [zeros(2)])
+        check_inputs([spec("a", "float32", 2)], ("k",), [zeros(2)])
 
 
 def test_scalars_stay_scalars():
-    arrays, _ = check_inputs([tensor("a", "float32")], (), [np.float32(3)])
+    arrays, _ = check_inputs([spec("a", "float32")], (), [np.float32(3)])
     assert arrays[0].shape == () and shape_text(()) == "()"
 
 

@@ -1,88 +1,11 @@
-"""Builds and runs small C programs against runtime_c/ with the compilers of this machine.
-
-A `Build` says how to compile and how to run; fixtures skip, with the reason, what this machine cannot do.
-"""
+"""Fixtures over c_builds: every build of the runtime, the compilers, and what ops.c computes."""
 import shutil
-import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-RUNTIME = Path(__file__).resolve().parents[2] / "runtime_c"
-STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
-
-
-@dataclass(frozen=True)
-class Build:
-    """One way to build the runtime: a compiler, its flags, and what its answers may look like."""
-
-    name: str
-    compiler: str
-    flags: tuple = ()
-    cpu: frozenset = frozenset()  # flags that /proc/cpuinfo must list to run the program here
-    emulator: str = ""
-    simd: str = "scalar"  # the INGOT_SIMD_NAME that must be chosen
-    fused: bool = False  # fma rounds once
-    flushes: bool = False  # vectors have no denormals
-
-    def missing(self):
-        """Why this machine cannot build and run this, or None."""
-        for program in filter(None, (self.compiler, self.emulator)):
-            if shutil.which(program) is None:
-                return f"{program} is not installed"
-        absent = sorted(self.cpu - cpu_flags())
-        return f"this CPU has no {absent[0]}" if absent else None
-
-    def compile(self, sources, output, *extra):
-        """Compiles and links `sources` to `output`; fails with the compiler's messages."""
-        command = [self.compiler, *STRICT, "-O2", *self.flags, f"-I{RUNTIME}", *extra, *map(str, sources)]
-        check([*command, "-o", str(output), "-lm"])
-
-    def run(self, program, *arguments):
-        """Runs `program`; returns its standard output, fails unless its exit status is 0."""
-        return check([*filter(None, [self.emulator]), str(program), *map(str, arguments)])
-
-
-def check(command):
-    """Runs a command; returns its standard output as text, fails with all of its output unless it exits with 0."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, f"{' '.join(command)}\nexit status {done.returncode}\n{done.stdout}{done.stderr}"
-    return done.stdout
-
-
-def cpu_flags():
-    """The CPU's features under Linux' names; empty where they cannot be known."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return frozenset()
-    return frozenset(next((line.split(":", 1)[1].split() for line in lines if line.startswith("flags")), ()))
-
-
-AVX2 = frozenset({"avx2", "fma"})
-AVX512 = AVX2 | {"avx512f", "avx512vl", "avx512bw", "avx512dq", "avx512cd"}
-SANITIZE = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-
-BUILDS = [
-    Build("scalar", "gcc", ("-DINGOT_SIMD_SCALAR",)),
-    Build("sse2", "gcc", ("-march=x86-64",), frozenset({"sse2"}), simd="sse"),
-    Build("sse4", "gcc", ("-march=x86-64-v2",), frozenset({"sse4_1"}), simd="sse"),
-    Build("avx2", "gcc", ("-march=x86-64-v3",), AVX2, simd="avx2", fused=True),
-    Build("avx512", "gcc", ("-march=x86-64-v4",), AVX512, simd="avx512", fused=True),
-    Build("avx512-sanitized", "gcc", ("-march=x86-64-v4", *SANITIZE), AVX512, simd="avx512", fused=True),
-    Build("scalar-sanitized", "gcc", ("-DINGOT_SIMD_SCALAR", *SANITIZE)),
-    Build("clang-scalar", "clang", ("-DINGOT_SIMD_SCALAR",)),
-    Build("clang-avx2", "clang", ("-march=x86-64-v3",), AVX2, simd="avx2", fused=True),
-    Build("clang-avx512", "clang", ("-march=x86-64-v4",), AVX512, simd="avx512", fused=True),
-    Build("aarch64", "aarch64-linux-gnu-gcc", ("-static",), emulator="qemu-aarch64", simd="neon", fused=True),
-    Build("armv7-vfpv4", "arm-linux-gnueabihf-gcc", ("-static", "-mfpu=neon-vfpv4"), emulator="qemu-arm", simd="neon",
-          fused=True, flushes=True),
-    Build("armv7-vfpv3", "arm-linux-gnueabihf-gcc", ("-static", "-mfpu=neon"), emulator="qemu-arm", simd="neon",
-          flushes=True),
-    Build("armv7-scalar", "arm-linux-gnueabihf-gcc", ("-static",), emulator="qemu-arm"),
-]
+from c_builds import BUILDS, operands, read_records
 
 
 @pytest.fixture(scope="session", params=BUILDS, ids=lambda build: build.name)
@@ -101,26 +24,6 @@ def compiler(request):
     return request.param
 
 
-def operands():
-    """Three float32 arrays (a, b, c), equally long, the length a multiple of 16: every exponent with either sign, the
-    ranges where functions change, and in `a` and `b` all pairs of special values."""
-    rng = np.random.default_rng(7)
-    exponent = np.repeat(np.arange(255, dtype=np.uint32), 40)
-    mantissa = rng.integers(0, 1 << 23, len(exponent), dtype=np.uint32)
-    sign = rng.integers(0, 2, len(exponent), dtype=np.uint32)
-    everywhere = (sign << 31 | exponent << 23 | mantissa).view(np.float32)
-    dense = np.concatenate([rng.uniform(-r, r, 4000) for r in (1.0, 6.0, 20.0, 105.0)]).astype(np.float32)
-    near_one = rng.uniform(0.5, 2.0, 4000).astype(np.float32)
-    halves = np.arange(-8, 8.5, 0.5)
-    edges = [0.0, 1.0, np.inf, np.nan, 1e-45, 1.1754944e-38, 3.4028235e38, 8388607.5, 8388609.0, 16777216.0, 0.92, 0.55,
-             3.95, 88.72, 88.73, 104.0, 9.02]
-    special = np.array([*edges, *np.negative(edges), *halves], np.float32)
-    a = np.concatenate([everywhere, dense, near_one, np.repeat(special, len(special))])
-    b = np.concatenate([rng.permutation(everywhere), dense[::-1], rng.permutation(near_one), np.tile(special, len(special))])
-    n = len(a) // 16 * 16
-    return a[:n], b[:n], np.concatenate([rng.permutation(a[:n - n // 2]), b[n - n // 2:n]])
-
-
 @pytest.fixture(scope="session")
 def abc():
     return operands()
@@ -134,14 +37,3 @@ def results(build, abc, tmp_path_factory):
     np.concatenate(abc).tofile(folder / "operands")
     build.run(folder / "ops", folder / "operands", folder / "results")
     return read_records((folder / "results").read_bytes())
-
-
-def read_records(data):
-    """The records that ops.c describes, as a dict."""
-    records, at = {}, 0
-    while at < len(data):
-        name = data[at:at + 32].rstrip(b"\0").decode()
-        count = int.from_bytes(data[at + 32:at + 40], "little")
-        records[name] = np.frombuffer(data, np.float32, count, at + 40)
-        at += 40 + 4 * count
-    return records

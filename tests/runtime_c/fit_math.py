@@ -1,20 +1,20 @@
 """Fits the polynomials of runtime_c/simd/math.h; run it as a script to print them.
 
-The fit is near-minimax: least squares on Chebyshev nodes, reweighted by the error (Lawson's iteration). The coefficients
-are rounded to float32 one by one, from the lowest degree, refitting the others each time.
+The fit is near-minimax: least squares on Chebyshev nodes, reweighted by the error (Lawson's iteration). The
+coefficients are rounded to float32 one by one, from the lowest degree, refitting the others each time.
 """
 import math
 
 import numpy as np
 
 
-def chebyshev_nodes(lo, hi, count=2001):
+def chebyshev_nodes(lo, hi, count=801):
     """`count` Chebyshev nodes of the interval, none of them at its ends."""
     k = np.arange(count)
     return (lo + hi) / 2 + (hi - lo) / 2 * np.cos(math.pi * (k + 0.5) / count)
 
 
-def lawson(basis, target, rounds=300):
+def lawson(basis, target, rounds=100):
     """Coefficients c that nearly minimize max |basis @ c - target|."""
     weight = np.ones(len(target))
     best, best_error = None, math.inf

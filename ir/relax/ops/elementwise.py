@@ -123,6 +123,7 @@ ROWS = [
     ("negative", _N, lambda x: _of(x, 0) - x if x.dtype.is_int else _of(x, -1) * x, np.negative, {}),
     ("sign", _N, _sign, np.sign, {}),
     ("clip", _N, _clip, _numpy_clip, {"min": None, "max": None}),
+    ("copy", "any", lambda x: x, np.copy, {}),  # a tensor of its own, where its source's memory will not do
     ("logical_not", _B, Not, np.logical_not, {}),
     ("isnan", _F, tir.isnan, np.isnan, {}),
     ("isinf", _F, tir.isinf, np.isinf, {}),

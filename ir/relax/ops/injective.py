@@ -9,6 +9,7 @@ from ...op import REQUIRED, register
 from ..expr import TensorStructInfo, TupleStructInfo
 from .common import (as_dim, broadcast_index, broadcast_shapes, fail, need_dtype, need_same_dtype, normalize_axis,
                      same_dim, same_shape, shape_argument, shape_text, simplify, te_shape, tensor, tensors)
+from .copies import lower_concat, lower_pad, pads_planes
 
 
 # ---------------------------------------------------------------- permute_dims, broadcast_to, tile
@@ -86,23 +87,6 @@ def _infer_concat(call):
     return TensorStructInfo(shape[:axis] + (simplify(total),) + shape[axis + 1:], dtype)
 
 
-def _lower_concat(args, attrs, out):
-    axis = attrs["axis"] % args[0].ndim
-    ends = []
-    for x in args:
-        ends.append(x.shape[axis] if not ends else ends[-1] + x.shape[axis])
-
-    def element(*i):
-        value = None
-        for n in reversed(range(len(args))):  # nested from the last outward, so that the first is tested first
-            begin = const(0) if n == 0 else ends[n - 1]
-            piece = args[n][i[:axis] + (i[axis] - begin,) + i[axis + 1:]]
-            value = piece if value is None else tir.if_then_else(i[axis] < ends[n], piece, value)
-        return value
-
-    return te.compute(te_shape(out), element, name="concat")
-
-
 def _infer_split(call):
     x, sections = tensor(call), call.attrs["sections"]
     axis = normalize_axis(call, call.attrs["axis"], x.ndim)
@@ -130,7 +114,7 @@ def _evaluate_split(args, attrs):
     return tuple(np.split(args[0], np.cumsum(attrs["sections"])[:-1], axis=attrs["axis"]))
 
 
-register("concat", _infer_concat, _lower_concat, lambda args, attrs: np.concatenate(args, axis=attrs["axis"]),
+register("concat", _infer_concat, lower_concat, lambda args, attrs: np.concatenate(args, axis=attrs["axis"]),
          "injective", arity=(1, None), axis=REQUIRED)
 register("split", _infer_split, _lower_split, _evaluate_split, "injective", sections=REQUIRED, axis=REQUIRED)
 
@@ -293,6 +277,9 @@ def _infer_pad(call):
 def _lower_pad(args, attrs, out):
     x, = args
     pads, source = _pads(attrs, x.ndim), _PAD_SOURCES.get(attrs["pad_mode"])
+    value = attrs["pad_value"] if x.dtype.is_float else int(attrs["pad_value"])
+    if source is None and pads_planes(pads):
+        return lower_pad(x, pads, value, out)
 
     def element(*i):
         index = tuple(k - before if before else k for k, (before, _) in zip(i, pads))
@@ -302,8 +289,7 @@ def _lower_pad(args, attrs, out):
         for k, extent, (before, after) in zip(index, x.shape, pads):
             for test in ((k >= 0) if before > 0 else None, (k < extent) if after > 0 else None):
                 inside = test if inside is None else inside if test is None else tir.And(inside, test)
-        value = const(attrs["pad_value"] if x.dtype.is_float else int(attrs["pad_value"]), x.dtype)
-        return x[index] if inside is None else tir.if_then_else(inside, x[index], value)
+        return x[index] if inside is None else tir.if_then_else(inside, x[index], const(value, x.dtype))
 
     return te.compute(te_shape(out), element, name="pad")
 

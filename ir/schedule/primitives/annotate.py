@@ -1,10 +1,9 @@
 """annotate, unannotate and set_scope: facts about loops, blocks and buffers."""
 from __future__ import annotations
 
-from ...node import Mutator
 from ...tir.stmt import BlockRealize
 from ..registry import BLOCK, BUFFER, PLACE, STR, VALUE, Result, primitive
-from ..signature import choose
+from ..signature import choose, redirect
 
 
 @primitive(None, block_or_loop=PLACE, ann_key=STR, ann_val=VALUE)
@@ -32,7 +31,7 @@ def _annotated(ctx, place, annotations):
         new = place.replace(block=place.block.replace(annotations=annotations))
     else:
         new = place.replace(annotations=annotations)
-    return Result(ctx.index.rewrite({id(place): new}))
+    return Result(ctx.index.rewrite({place: new}))
 
 
 @primitive(None, block=BLOCK, buffer_index=BUFFER, storage_scope=STR)
@@ -47,13 +46,12 @@ def set_scope(ctx, block, buffer_index, storage_scope):
                    "use cache_write to compute it in other memory first", [block])
     if buffer.scope == storage_scope:
         return Result(ctx.func)
-    return Result(replace_buffer(ctx.func, buffer, buffer.replace(scope=storage_scope)))
-
-
-def replace_buffer(func, old, new):
-    """The function with one buffer in place of another, everywhere."""
-    class Replace(Mutator):
-        def visit_Buffer(self, buffer):
-            return new if buffer is old else buffer
-
-    return func.replace(body=Replace().visit(func.body))
+    owner, scope = ctx.index.owner(buffer), ctx.scope(block, "'block'")
+    new = buffer.replace(scope=storage_scope)
+    if owner is not scope:
+        ctx.refuse("'buffer_index'", f"buffer {buffer.name} is not allocated directly around the block",
+                   f"set its scope from a block inside {owner.block.name_hint}", [block])
+    users = {*ctx.index.readers(buffer, scope), *ctx.index.writers(buffer, scope)}
+    allocs = tuple(new if b is buffer else b for b in owner.block.alloc_buffers)
+    changes = {b: b.replace(block=redirect(b.block, buffer, new)) for b in users}
+    return Result(ctx.index.rewrite(changes, {owner: allocs}))

@@ -4,11 +4,12 @@ from __future__ import annotations
 from ...expr import IterVar, Range, Var, const
 from ...tir.buffer import decl_buffer
 from ...tir.stmt import Block, BlockRealize, BufferLoad, BufferRegion, BufferStore
-from ..context import analyzer_of, name_of
-from ..dependence import common_loops, require_inputs_ready, require_pure, require_still_legal
-from ..index import blocks_below
-from ..nest import build_nest, children_of, insert
-from ..regions import Relaxed, holds, touched_box, union_box, whole, written_box
+from ..blocks import name_of, require_pure
+from ..context import analyzer_of
+from ..dependence import common_loops, require_inputs_ready
+from ..legality import require_still_legal
+from ..nest import build_nest, insert, position_of
+from ..regions import Relaxed, holds, touched_box, whole, written_box
 from ..registry import BLOCK, BLOCKS, BUFFER, STR, Result, primitive
 from ..signature import choose, redirect
 
@@ -26,12 +27,12 @@ def cache_read(ctx, block, read_buffer_index, storage_scope, consumer_blocks=Non
     consumers = _cached_readers(ctx, scope, block, buffer, consumer_blocks)
     writers = ctx.index.writers(buffer, scope)
     for writer in writers:
-        if ctx.index.order[id(writer)] >= min(ctx.index.order[id(c)] for c in consumers):
+        if ctx.index.order[writer] >= ctx.index.order[consumers[0]]:
             ctx.refuse("'read_buffer_index'", f"block {name_of(writer)} writes {buffer.name} at or after a consumer",
                        "a copy would not follow the change", [writer, *consumers])
     cached, copy = _copy_of(ctx, buffer, storage_scope)
     nest, parent, position = _copy_before(ctx, scope, buffer, copy, writers, consumers)
-    changes = {id(c): c.replace(block=redirect(c.block, buffer, cached, ("reads",))) for c in consumers}
+    changes = {c: c.replace(block=redirect(c.block, buffer, cached, stores=False)) for c in consumers}
     after = _with_copy(ctx, scope, changes, parent, position, nest, cached)
     require_inputs_ready(after, after.index.blocks[name_of(copy)], "'block'")
     return Result(after.func, (name_of(copy),))
@@ -57,14 +58,14 @@ def cache_write(ctx, block, write_buffer_index, storage_scope):
     parent = shared[-1] if shared else scope
     analyzer = analyzer_of(shared)
     inner = ctx.index.loops_above(block)[len(shared):]
-    box = touched_box(Relaxed(analyzer, inner), block, buffer, ("writes",))
+    box = touched_box([Relaxed(analyzer, inner)], [block], buffer, ("writes",))
     written = written_box(analyzer, block, buffer, inner)
     if written is None or not holds(analyzer, written, box, buffer.shape):
         ctx.refuse("'write_buffer_index'", f"block {name_of(block)} is not proved to write every element of a box of "
                    f"{buffer.name}", "the copy would overwrite elements that the block leaves alone", [block])
     nest = build_nest(copy, dict(zip((iv.var for iv in copy.block.iter_vars), box)), analyzer)
-    position = 1 + next(i for i, child in enumerate(children_of(parent)) if any(b is block for b in blocks_below(child)))
-    changes = {id(block): block.replace(block=redirect(block.block, buffer, cached))}
+    position = 1 + position_of(parent, block)
+    changes = {block: block.replace(block=redirect(block.block, buffer, cached))}
     after = _with_copy(ctx, scope, changes, parent, position, nest, cached)
     require_still_legal(after, after.index.blocks[name_of(copy)], "'block'")
     return Result(after.func, (name_of(copy),))
@@ -72,13 +73,14 @@ def cache_write(ctx, block, write_buffer_index, storage_scope):
 
 def _cached_readers(ctx, scope, block, buffer, consumer_blocks):
     writers = ctx.index.writers(buffer, scope)
-    readers = [r for r in ctx.index.readers(buffer, scope) if not any(r is w for w in writers)]
-    if consumer_blocks is None and any(block is r for r in readers):
+    readers = [r for r in ctx.index.readers(buffer, scope) if r not in writers]
+    if consumer_blocks is None and block in readers:
         return readers
-    chosen = sorted(consumer_blocks or [block], key=lambda b: ctx.index.order[id(b)])
+    chosen = sorted(consumer_blocks or [block], key=ctx.index.order.get)
     for consumer in chosen:
-        if not any(consumer is r for r in readers):
-            ctx.refuse("'consumer_blocks'", f"block {name_of(consumer)} does not read {buffer.name}", "", [consumer])
+        if consumer not in readers:
+            ctx.refuse("'consumer_blocks'", f"block {name_of(consumer)} does not read {buffer.name}, or also writes it",
+                       "a consumer must only read it", [consumer])
     return chosen
 
 
@@ -86,7 +88,8 @@ def _copy_of(ctx, buffer, storage_scope, reverse=False):
     """(cache buffer, unbound realize of the copying block): buffer -> cache, or back when reversed."""
     name = ctx.new_block_name(f"{buffer.name}_{storage_scope}")
     cached = decl_buffer(buffer.shape, buffer.dtype, name, storage_scope, data_alignment=buffer.data_alignment)
-    iters = tuple(IterVar(whole(extent), Var(f"v{i}", extent.dtype), "spatial") for i, extent in enumerate(buffer.shape))
+    iters = tuple(IterVar(whole(extent), Var(f"v{i}", extent.dtype), "spatial")
+                  for i, extent in enumerate(buffer.shape))
     indices = tuple(iv.var for iv in iters)
     point = tuple(Range(i, const(1, i.dtype)) for i in indices)
     source, target = (cached, buffer) if reverse else (buffer, cached)
@@ -107,19 +110,15 @@ def _copy_before(ctx, scope, buffer, copy, writers, consumers):
     analyzer = analyzer_of(shared)
     boxes = {}
     if shared:
-        box = None
-        for consumer in consumers:
-            relaxed = Relaxed(analyzer, ctx.index.loops_above(consumer)[len(shared):])
-            box = union_box(box, touched_box(relaxed, consumer, buffer), buffer, relaxed.an)
+        relaxed = [Relaxed(analyzer, ctx.index.loops_above(c)[len(shared):]) for c in consumers]
+        box = touched_box(relaxed, consumers, buffer, ("reads",))
         boxes = dict(zip((iv.var for iv in copy.block.iter_vars), box))
-    held = {id(c) for c in consumers}
-    position = next(i for i, child in enumerate(children_of(parent)) if any(id(b) in held for b in blocks_below(child)))
-    return build_nest(copy, boxes, analyzer), parent, position
+    return build_nest(copy, boxes, analyzer), parent, position_of(parent, consumers[0])
 
 
 def _with_copy(ctx, scope, changes, parent, position, nest, cached):
     """The context after applying the redirections and putting the copy in place."""
-    redirected = ctx.with_func(ctx.index.rewrite(changes, allocate=[cached], scope=scope))
+    redirected = ctx.with_func(ctx.index.rewrite(changes, {scope: scope.block.alloc_buffers + (cached,)}))
     if parent is scope:
         parent = redirected.index.blocks[name_of(scope)]
     else:

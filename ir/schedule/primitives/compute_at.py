@@ -3,11 +3,14 @@ from __future__ import annotations
 
 from ...arith.int_set import union_ranges
 from ...expr import Add, FloorDiv, FloorMod, IntImm, Range, Var, is_const_int
-from ..context import name_of
-from ..dependence import require_inputs_ready, require_pure, require_still_legal
+from ..blocks import name_of, require_pure
+from ..context import analyzer_of
+from ..dependence import common_loops, require_inputs_ready
+from ..legality import require_still_legal
 from ..nest import build_nest, insert, neighbours, place, removable, require_scope
-from ..regions import Relaxed, touched_box, union_box
+from ..regions import Relaxed, holds, touched_box, whole, written_box
 from ..registry import BLOCK, BOOL, INT, LOOP, Result, primitive
+from ..signature import stays_inside
 
 
 @primitive(None, block=BLOCK, loop=LOOP, preserve_unit_loops=BOOL, index=INT)
@@ -34,9 +37,9 @@ def compute_at(ctx, block, loop, preserve_unit_loops=False, index=-1):
     analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
     boxes = {}
     for region in block.block.writes:
-        needed = _needed(ctx, analyzer, region.buffer, consumers, loop)
-        for dim, need in zip(region.region, needed):
-            _solve(boxes, dim.min, need, analyzer)
+        readers = [c for c in consumers if c in ctx.index.readers(region.buffer, scope)]
+        for dim, need in zip(region.region, _touched_in(ctx, analyzer, region.buffer, readers, loop, "reads")):
+            _solve(boxes, dim, need, analyzer)
     nest = build_nest(block, boxes, analyzer, preserve_unit_loops)
     return Result(_moved(ctx, scope, block, loop, nest, index))
 
@@ -71,7 +74,7 @@ def reverse_compute_at(ctx, block, loop, preserve_unit_loops=False, index=-1):
 def _moved(ctx, scope, block, loop, nest, index):
     """The function with the block's loops gone and `nest` under the loop, its inputs checked."""
     producers, consumers = neighbours(ctx.index, scope, block)
-    without = ctx.with_func(ctx.index.rewrite({id(removable(ctx.index, block)): None}))
+    without = ctx.with_func(ctx.index.rewrite({removable(ctx.index, block): None}))
     target = without.index.loops.get(loop.loop_var)
     if target is None:
         ctx.refuse("'loop'", f"loop {loop.loop_var.name} holds nothing but block {name_of(block)}",
@@ -98,28 +101,26 @@ def _consumers_under(ctx, scope, block, loop):
         if not ctx.index.is_below(consumer, loop):
             ctx.refuse("'loop'", f"block {name_of(consumer)} reads from block {name} but is not under loop "
                        f"{loop.loop_var.name}", "choose a loop around all consumers", [loop, consumer])
-        if ctx.index.order[id(consumer)] < ctx.index.order[id(block)]:
+        if ctx.index.order[consumer] < ctx.index.order[block]:
             ctx.refuse("'block'", f"block {name_of(consumer)} reads {name} before it is written", "", [consumer, block])
     return consumers
 
 
-def _needed(ctx, analyzer, buffer, consumers, loop):
-    """What the consumers read of a buffer in one turn of the loop: one Range per dimension."""
-    box = None
-    for consumer in consumers:
-        inner = ctx.index.loops_above(consumer)
-        inner = inner[next(i for i, outer in enumerate(inner) if outer is loop) + 1:]
-        relaxed = Relaxed(analyzer, inner)
-        box = union_box(box, touched_box(relaxed, consumer, buffer), buffer, relaxed.an)
-    return box or [Range(extent * 0, extent) for extent in buffer.shape]
+def _touched_in(ctx, analyzer, buffer, blocks, loop, kind):
+    """What blocks read or write of a buffer in one turn of a loop: one Range per dimension; nothing: no Range."""
+    relaxed = []
+    for block in blocks:
+        loops = ctx.index.loops_above(block)
+        relaxed.append(Relaxed(analyzer, loops[loops.index(loop) + 1:]))
+    return touched_box(relaxed, blocks, buffer, (kind,)) or ()
 
 
-def _solve(boxes, index, need, analyzer):
-    """Enter in `boxes` what an iterator must run over so that `index` runs over the Range `need`, if that is plain."""
-    offset = 0
+def _solve(boxes, dim, need, analyzer):
+    """Enter in `boxes` what an iterator must run over so that a written point runs over the Range `need`, if plain."""
+    index, offset = dim.min, 0
     if isinstance(index, Add) and isinstance(index.b, IntImm):
         index, offset = index.a, index.b.value
-    if not isinstance(index, Var):
+    if not isinstance(index, Var) or not is_const_int(dim.extent, 1):
         return
     need = Range(need.min - offset, need.extent)
     boxes[index] = union_ranges(boxes[index], need, analyzer) if index in boxes else need
@@ -134,19 +135,33 @@ def _provided(ctx, analyzer, scope, block, loop):
         writers = [w for w in ctx.index.writers(region.buffer, scope) if ctx.index.is_below(w, loop)]
         if not writers:
             continue
-        box = None
-        for writer in writers:
-            inner = ctx.index.loops_above(writer)
-            inner = inner[next(i for i, outer in enumerate(inner) if outer is loop) + 1:]
-            relaxed = Relaxed(analyzer, inner)
-            box = union_box(box, touched_box(relaxed, writer, region.buffer, ("writes",)), region.buffer, relaxed.an)
-        boxes = _invert(region.region, box)
+        boxes = _invert(region.region, _touched_in(ctx, analyzer, region.buffer, writers, loop, "writes"))
         if best is None or len(boxes) > len(best):
             best = boxes
+        for writer in writers:
+            _require_all_provided(ctx, block, region, writer)
     if best is None:
         ctx.refuse("'loop'", f"no producer of block {name_of(block)} is under loop {loop.loop_var.name}",
                    "choose a loop around one of its producers", [loop, block])
     return best
+
+
+def _require_all_provided(ctx, block, region, writer):
+    """Refuse unless all that the block reads of a buffer is written by all turns together: then every instance of the
+    block runs in the turn that provides its input."""
+    buffer, name = region.buffer, name_of(block)
+    common = common_loops(ctx.index, writer, block)
+    analyzer = analyzer_of(common)
+    loops = [ctx.index.loops_above(b)[len(common):] for b in (writer, block)]
+    written = written_box(analyzer, writer, buffer, loops[0])
+    needed = touched_box([Relaxed(analyzer, loops[1])], [block], buffer, ("reads",))
+    shape = [whole(e) for e in buffer.shape]
+    inside = (stays_inside(block.block, [r.min for r in region.region], shape)
+              and stays_inside(block.block, [r.min + r.extent - 1 for r in region.region], shape))
+    if written is None or not inside or not holds(analyzer, written, needed, buffer.shape):
+        ctx.refuse("'block'", f"some instances of block {name} may read outside what block {name_of(writer)} writes of "
+                   f"{buffer.name}, and would be lost", "compute_at or compute_inline the producer instead",
+                   [block, writer])
 
 
 def _invert(region, box):

@@ -6,12 +6,11 @@ from ...expr import (EQ, Add, FloorDiv, FloorMod, IntImm, Mul, Var, binary, cons
                      substitute)
 from ...node import Mutator, structural_equal
 from ...tir.stmt import BufferStore
-from ..context import binding_of, name_of
-from ..dependence import require_still_legal, why_not_complete
+from ..blocks import binding_of, buffers_of, name_of, only_clips, why_not_complete
+from ..legality import require_still_legal
 from ..nest import neighbours, removable
-from ..regions import only_clips
 from ..registry import BLOCK, Result, primitive
-from ..signature import domain_analyzer, loads_of, only_loads_and_stores, with_reads_of
+from ..signature import domain_analyzer, is_leaf, loads_of, stays_inside, with_reads_of
 
 
 @primitive(None, block=BLOCK)
@@ -35,13 +34,13 @@ def compute_inline(ctx, block):
     if not consumers:
         ctx.refuse("'block'", f"nothing reads {buffer.name}", "", [block])
     _require_inputs_stay(ctx, scope, block)
-    changes = {id(removable(ctx.index, block)): None}
+    changes = {removable(ctx.index, block): None}
     for consumer in consumers:
-        if not only_loads_and_stores(consumer.block, buffer):
-            ctx.refuse("'block'", f"block {name_of(consumer)}, which reads {buffer.name}, holds other blocks or matched "
-                       "buffers", "inline before they are made", [consumer])
-        changes[id(consumer)] = consumer.replace(block=_inlined(consumer.block, block.block, store))
-    return Result(ctx.index.rewrite(changes, release=[buffer]))
+        if not is_leaf(consumer.block):
+            ctx.refuse("'block'", f"block {name_of(consumer)}, which reads {buffer.name}, holds other blocks or "
+                       "matched buffers", "inline before they are made", [consumer])
+        changes[consumer] = consumer.replace(block=_inlined(consumer.block, block.block, store))
+    return Result(ctx.index.rewrite(changes, _without(ctx.index, buffer)))
 
 
 @primitive(None, block=BLOCK)
@@ -71,14 +70,17 @@ def reverse_compute_inline(ctx, block):
     if not loads or any(not structural_equal(x.indices, loads[0].indices) for x in loads):
         ctx.refuse("'block'", f"block {name_of(block)} reads several elements of {buffer.name}",
                    "each instance must read one", [block])
-    if not only_clips(ctx.analyzer_at(block), block):
-        ctx.refuse("'block'", f"block {name_of(block)} runs only where {block.predicate}", "inline it before it is tiled",
-                   [block])
     domains = {iv.var: iv.dom for iv in producer.block.iter_vars}
+    if not stays_inside(block.block, loads[0].indices, [domains[v] for v in made.indices]):
+        ctx.refuse("'block'", f"some instances of block {name_of(block)} read outside what block {name_of(producer)} "
+                   "writes, and would be lost", "inline the producer into it instead", [block, producer])
+    if not only_clips(ctx.analyzer_at(block), block):
+        ctx.refuse("'block'", f"block {name_of(block)} runs only where {block.predicate}",
+                   "only conditions that keep iterators in their domains can be dropped", [block])
     values, condition = _inverse(ctx, block, loads[0].indices, made.indices, domains)
     merged = _merged(producer, block, made, store, values, condition)
-    changes = {id(removable(ctx.index, block)): None, id(producer): merged}
-    func = ctx.index.rewrite(changes, release=[buffer])
+    changes = {removable(ctx.index, block): None, producer: merged}
+    func = ctx.index.rewrite(changes, _without(ctx.index, buffer))
     after = ctx.with_func(func)
     require_still_legal(after, after.index.blocks[name_of(producer)], "'block'")
     return Result(func)
@@ -107,11 +109,11 @@ def _require_distinct_iterators(ctx, block, store):
 
 def _require_inputs_stay(ctx, scope, block):
     """Refuse when an input of the block changes after the block, where a consumer would read it instead."""
-    first = ctx.index.order[id(block)]
-    for region in block.block.reads:
-        for writer in ctx.index.writers(region.buffer, scope):
-            if ctx.index.order[id(writer)] > first:
-                ctx.refuse("'block'", f"block {name_of(writer)} writes {region.buffer.name} after block "
+    first = ctx.index.order[block]
+    for buffer in buffers_of(block.block.reads):
+        for writer in ctx.index.writers(buffer, scope):
+            if ctx.index.order[writer] > first:
+                ctx.refuse("'block'", f"block {name_of(writer)} writes {buffer.name} after block "
                            f"{name_of(block)} reads it", "", [block, writer])
 
 
@@ -125,6 +127,12 @@ def _only_producer(ctx, scope, block):
 
 
 # ---------------------------------------------------------------- rewriting
+
+def _without(index, buffer):
+    """The allocations after a buffer has gone."""
+    owner = index.owner(buffer)
+    return {owner: tuple(b for b in owner.block.alloc_buffers if b is not buffer)}
+
 
 def _inlined(consumer, producer, store):
     """The consumer block with each load of the producer's buffer replaced by the producer's expression."""
@@ -167,8 +175,8 @@ def _inverse(ctx, block, indices, targets, domains):
         if var not in values and is_const_int(dom.extent, 1):
             values[var] = dom.min
         if var not in values or not analyzer.can_prove_equal(substitute(values[var], there), var):
-            ctx.refuse("'block'", f"the element that block {name_of(block)} reads does not tell its iterator {var.name}",
-                       "its index must be invertible", [block])
+            ctx.refuse("'block'", f"the element that block {name_of(block)} reads does not tell its iterator "
+                       f"{var.name}", "its index must be invertible", [block])
     analyzer = Analyzer()
     for var, dom in domains.items():
         analyzer.bind(var, dom)
@@ -233,11 +241,10 @@ def _merged(producer, block, made, store, values, condition):
     join = Join().visit
     body = BufferStore(store.buffer, join(store.value), join(store.indices))
     inner = producer.block
-    reads = list(inner.reads)
-    known = {id(r.buffer) for r in reads}
-    reads += [join(r) for r in block.block.reads if r.buffer is not made.buffer and id(r.buffer) not in known]
-    new = inner.replace(reads=tuple(reads), writes=join(block.block.writes), body=body)
-    again = [r.buffer for r in block.block.reads if id(r.buffer) in known]
+    known = buffers_of(inner.reads)
+    more = tuple(join(r) for r in block.block.reads if r.buffer is not made.buffer and r.buffer not in known)
+    new = inner.replace(reads=inner.reads + more, writes=join(block.block.writes), body=body)
+    again = [b for b in buffers_of(block.block.reads) if b in known]
     new = with_reads_of(new, again, made.buffer) if again else new
     predicate = logical_and(producer.predicate, substitute(condition, binding_of(producer)))
     return producer.replace(predicate=predicate, block=new)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ...expr import IntImm
-from ..dependence import require_independent
+from ..independence import require_independent
 from ..registry import LOOP, Result, primitive
 
 
@@ -19,7 +19,10 @@ def parallel(ctx, loop):
 
 @primitive(None, loop=LOOP)
 def vectorize(ctx, loop):
-    """Let the turns of a loop run as lanes of vector operations. Requires what `parallel` does and a constant extent."""
+    """Let the turns of a loop run as lanes of vector operations.
+
+    Requires what `parallel` does, and a constant extent.
+    """
     if not isinstance(loop.extent, IntImm):
         ctx.refuse("'loop'", f"the extent of loop {loop.loop_var.name} is {loop.extent}, not a constant",
                    "split it by the number of lanes first", [loop])
@@ -36,4 +39,4 @@ def unroll(ctx, loop):
 def _with_kind(ctx, loop, kind):
     if loop.thread_binding is not None:
         ctx.refuse("'loop'", f"loop {loop.loop_var.name} is bound to {loop.thread_binding}", "", [loop])
-    return Result(ctx.index.rewrite({id(loop): loop.replace(kind=kind)}))
+    return Result(ctx.index.rewrite({loop: loop.replace(kind=kind)}))

@@ -1,10 +1,9 @@
 """split and fuse: the same iterations in the same order, counted by other loops."""
 from __future__ import annotations
 
-from ...expr import Range, Var, cast, const, logical_and, substitute
+from ...expr import Range, Var, cast, const, is_const_int, logical_and, substitute
 from ...tir.stmt import BlockRealize, For, SeqStmt
-from ..context import is_true
-from ..dependence import uses
+from ..blocks import is_true, uses
 from ..registry import BOOL, FACTORS, LOOP, LOOPS, Result, primitive
 
 
@@ -26,16 +25,16 @@ def split(ctx, loop, factors, preserve_unit_iters=True):
     variables = [Var(f"{name}_{i}", dtype) for i in range(len(extents))]
     index, step = const(0, dtype), const(1, dtype)
     for var, extent in zip(reversed(variables), reversed(extents)):
-        if preserve_unit_iters or getattr(extent, "value", None) != 1:
-            index = var * step + index
+        index = var * step + index
         step = step * extent
-        analyzer.bind(var, Range(const(0, dtype), extent))
+        if not (preserve_unit_iters and is_const_int(extent, 1)):  # a bound unit loop simplifies to 0
+            analyzer.bind(var, Range(const(0, dtype), extent))
     index = analyzer.simplify(index)
     condition = None if analyzer.can_prove_less_equal(step, loop.extent) else index < loop.extent
     body = _Rebind({loop.loop_var: _shifted(loop, index)}, analyzer, condition, ctx, loop).stmt(loop.body)
     for var, extent in reversed(list(zip(variables, extents))):
         body = For(var, const(0, dtype), extent, "serial", body)
-    return Result(ctx.index.rewrite({id(loop): body}), tuple(variables))
+    return Result(ctx.index.rewrite({loop: body}), tuple(variables))
 
 
 @primitive(LOOP, loops=LOOPS, preserve_unit_iters=BOOL)
@@ -65,7 +64,7 @@ def fuse(ctx, *loops, preserve_unit_iters=True):
     mapping[loops[0].loop_var] = _shifted(loops[0], cast(analyzer.simplify(rest), loops[0].loop_var.dtype))
     body = _Rebind(mapping, analyzer, None, ctx, loops[0]).stmt(loops[-1].body)
     new = For(fused, const(0, dtype), total, "serial", body)
-    return Result(ctx.index.rewrite({id(loops[0]): new}), (fused,))
+    return Result(ctx.index.rewrite({loops[0]: new}), (fused,))
 
 
 def _shifted(loop, index):
@@ -138,6 +137,7 @@ class _Rebind:
                 predicate = self.condition if is_true(predicate) else logical_and(predicate, self.condition)
             return s.replace(iter_values=tuple(map(self.expr, s.iter_values)), predicate=predicate)
         if self.condition is not None:
-            self.ctx.refuse("'factors'", f"they do not divide the extent of loop {self.loop.loop_var.name}, which holds "
-                            f"a {type(s).__name__} outside any block", "choose factors that divide it", [self.loop])
+            self.ctx.refuse("'factors'", f"they do not divide the extent of loop {self.loop.loop_var.name}, which "
+                            f"holds a {type(s).__name__} outside any block", "choose factors that divide it",
+                            [self.loop])
         return substitute(s, self.mapping)

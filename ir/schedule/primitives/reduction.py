@@ -3,10 +3,9 @@ from __future__ import annotations
 
 from ...expr import IterVar, Var, const, logical_and, substitute
 from ...tir.stmt import Block, BlockRealize, For, seq
-from ..context import name_of
-from ..dependence import require_distinct, require_independent, uses, why_not_reduction
+from ..blocks import buffers_of, conjuncts, name_of, uses, why_not_reduction
+from ..independence import require_distinct, require_independent
 from ..nest import require_scope
-from ..regions import conjuncts
 from ..registry import BLOCK, LOOP, Result, primitive
 
 
@@ -34,10 +33,10 @@ def decompose_reduction(ctx, block, loop):
     init_name = ctx.new_block_name(name + "_init")
     update_name = ctx.new_block_name(name + "_update")
     init = _init_nest(ctx, block, inner, init_name)
-    func = ctx.index.rewrite({id(block): _update(block, update_name)})
+    func = ctx.index.rewrite({block: _update(block, update_name)})
     after = ctx.with_func(func)
     target = after.index.loops[loop.loop_var]
-    func = after.index.rewrite({id(target): seq(init, target)})
+    func = after.index.rewrite({target: seq(init, target)})
     after = ctx.with_func(func)
     for changed in inner:
         if changed.kind in ("parallel", "vectorized"):
@@ -48,7 +47,7 @@ def decompose_reduction(ctx, block, loop):
 def _loops_from(ctx, block, loop):
     """The loops from `loop` down to the block; refuses when `loop` is not around it or inside its reduction."""
     loops = ctx.index.loops_above(block)
-    depth = next((i for i, outer in enumerate(loops) if outer is loop), None)
+    depth = loops.index(loop) if loop in loops else None
     if depth is None:
         ctx.refuse("'loop'", f"loop {loop.loop_var.name} is not around block {name_of(block)}",
                    "choose one of its loops", [loop, block])
@@ -70,8 +69,8 @@ def _init_nest(ctx, block, loops, name):
         if not uses(condition, dropped):
             predicate = logical_and(predicate, condition)
         elif any(uses(condition, {loop.loop_var}) for loop in kept):
-            ctx.refuse("'loop'", f"the condition {condition} of block {name_of(block)} ties a loop of the reduction to a "
-                       "spatial loop", "split the loops so that each condition is about one of them", [block])
+            ctx.refuse("'loop'", f"the condition {condition} of block {name_of(block)} ties a loop of the reduction "
+                       "to a spatial loop", "split the loops so that each condition is about one of them", [block])
     copies = {loop.loop_var: Var(loop.loop_var.name + "_init", loop.loop_var.dtype) for loop in kept}
     iters = tuple(IterVar(iv.dom, Var(iv.var.name + "_init", iv.var.dtype), "spatial") for iv, _ in spatial)
     rename = {iv.var: new.var for (iv, _), new in zip(spatial, iters)}
@@ -80,13 +79,13 @@ def _init_nest(ctx, block, loops, name):
                  substitute(block.block.init, rename))
     nest = BlockRealize(tuple(substitute(value, copies) for _, value in spatial), substitute(predicate, copies), init)
     for loop in reversed(kept):
-        nest = For(copies[loop.loop_var], substitute(loop.min, copies), substitute(loop.extent, copies), loop.kind, nest,
-                   None, dict(loop.annotations))
+        low, extent = substitute(loop.min, copies), substitute(loop.extent, copies)
+        nest = For(copies[loop.loop_var], low, extent, loop.kind, nest, None, dict(loop.annotations))
     return nest
 
 
 def _update(block, name):
     """The block without init; it now reads what it writes."""
-    own = {id(r.buffer) for r in block.block.writes}
-    reads = block.block.writes + tuple(r for r in block.block.reads if id(r.buffer) not in own)
+    own = buffers_of(block.block.writes)
+    reads = block.block.writes + tuple(r for r in block.block.reads if r.buffer not in own)
     return block.replace(block=block.block.replace(init=None, name_hint=name, reads=reads))

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 from ...tir.stmt import For
-from ..dependence import require_reorderable, uses
+from ..blocks import uses
+from ..independence import require_reorderable
 from ..registry import LOOPS, Result, primitive
 
 
@@ -18,9 +19,8 @@ def reorder(ctx, *loops):
     blocks below that are data-parallel or commutative reductions over the loops.
     """
     chain = _chain(ctx, loops)
-    given = {id(loop) for loop in loops}
     rest = iter(loops)
-    order = [next(rest) if id(loop) in given else loop for loop in chain]
+    order = [next(rest) if loop in loops else loop for loop in chain]
     moved = [i for i, (a, b) in enumerate(zip(chain, order)) if a is not b]
     if not moved:
         return Result(ctx.func)
@@ -30,25 +30,22 @@ def reorder(ctx, *loops):
     body = chain[-1].body
     for loop in reversed(order):
         body = loop.replace(body=body)
-    return Result(ctx.index.rewrite({id(chain[0]): body}))
+    return Result(ctx.index.rewrite({chain[0]: body}))
 
 
 def _chain(ctx, loops):
     """All loops from the outermost to the innermost of `loops`, outermost first."""
     if not loops:
         ctx.refuse("'loops'", "no loop is given", "give the loops in their new order")
-    if len({id(loop) for loop in loops}) != len(loops):
+    if len(set(loops)) != len(loops):
         ctx.refuse("'loops'", "a loop is given twice", "", loops)
-    depth = {id(loop): len(ctx.index.loops_above(loop)) for loop in loops}
-    outermost = min(loops, key=lambda loop: depth[id(loop)])
-    missing = {id(loop) for loop in loops}
+    outermost = min(loops, key=lambda loop: len(ctx.index.loops_above(loop)))
     chain, stmt = [], outermost
-    while isinstance(stmt, For) and missing:
+    while isinstance(stmt, For) and not all(loop in chain for loop in loops):
         chain.append(stmt)
-        missing.discard(id(stmt))
         stmt = stmt.body
-    if missing:
-        lost = next(loop for loop in loops if id(loop) in missing)
+    lost = next((loop for loop in loops if loop not in chain), None)
+    if lost is not None:
         ctx.refuse("'loops'", f"loops {outermost.loop_var.name} and {lost.loop_var.name} are not in one chain of loops "
                    "that hold nothing but each other", "statements between them must be moved first",
                    [outermost, lost])

@@ -1,0 +1,64 @@
+"""concat and constant padding as loop programs: each input is copied straight to its place, without a condition.
+
+As one expression per output element they would be chains of conditions, which no compiler vectorizes.
+"""
+from __future__ import annotations
+
+from ...expr import IterVar, Range, Var, as_expr, const, substitute
+from ...node import collect
+from ...tir import Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, For, decl_buffer, prim_func, seq
+from .common import te_shape
+
+
+def lower_concat(args, attrs, out):
+    """A PrimFunc over the distinct inputs and the output: one copying block per input."""
+    target = decl_buffer(te_shape(out), out.dtype, "concat")
+    buffers = {id(x): decl_buffer(x.shape, x.dtype, x.name) for x in args}
+    axis, begin, copies = attrs["axis"] % len(target.shape), 0, []
+    for n, x in enumerate(args):
+        source = buffers[id(x)]
+        offset = [begin if k == axis else 0 for k in range(len(target.shape))]
+        copies.append(spatial_block(f"concat_{n}", source.shape, lambda i, s=source, o=offset: BufferStore(
+            target, s[i], tuple(k + d for k, d in zip(i, o)))))
+        begin = begin + x.shape[axis]
+    return prim_func([*buffers.values(), target], seq(*copies))
+
+
+def pads_planes(pads):
+    """Whether lower_pad applies: nothing is cropped, and only the last two of at least three axes grow."""
+    return len(pads) >= 3 and all(min(p) >= 0 for p in pads) and not any(any(p) for p in pads[:-2])
+
+
+def lower_pad(x, pads, value, out):
+    """A PrimFunc that, plane by plane, fills with `value` and copies the inside: the plane stays in the cache between."""
+    target, source = decl_buffer(te_shape(out), out.dtype, "pad"), decl_buffer(x.shape, x.dtype, x.name)
+    outer = [Var(f"i{k}", d.dtype) for k, d in enumerate(target.shape[:-2])]
+    (top, _), (left, _) = pads[-2:]
+    fill = spatial_block("pad_fill", target.shape[-2:], lambda i: BufferStore(
+        target, const(value, out.dtype), (*outer, *i)), outer, target.shape)
+    copy = spatial_block("pad_copy", source.shape[-2:], lambda i: BufferStore(
+        target, source[(*outer, *i)], (*outer, i[0] + top, i[1] + left)), outer, target.shape)
+    body = seq(fill, copy)
+    for var, extent in reversed(list(zip(outer, target.shape))):
+        body = For(var, const(0, var.dtype), extent, "serial", body)
+    return prim_func([source, target], body, {"tir.is_scheduled": True})
+
+
+def spatial_block(name, extents, store, outer=(), outer_extents=()):
+    """Loops over `extents` around a block that runs store(indices). The loops `outer`, which the caller makes, and which
+    `store` may use, are bound to iteration variables too."""
+    loops = [Var(f"ax{k}", e.dtype) for k, e in enumerate(extents)]
+    values, domains = [*outer, *loops], [*outer_extents[:len(outer)], *extents]
+    iters = tuple(IterVar(Range(const(0, v.dtype), as_expr(e)), Var("v_" + v.name, v.dtype), "spatial")
+                  for v, e in zip(values, domains))
+    inside = substitute(store(tuple(loops)), {v: iv.var for v, iv in zip(values, iters)})
+    reads = tuple(_point(load) for load in collect(inside.value, BufferLoad))
+    block = Block(iters, reads, (_point(inside),), name, (), (), {}, None, inside)
+    body = BlockRealize(tuple(values), const(True), block)
+    for var, extent in reversed(list(zip(loops, extents))):
+        body = For(var, const(0, var.dtype), extent, "serial", body)
+    return body
+
+
+def _point(access):
+    return BufferRegion(access.buffer, tuple(Range(i, const(1, i.dtype)) for i in access.indices))

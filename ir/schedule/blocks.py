@@ -1,0 +1,146 @@
+"""What a block's signature promises: complete, reduction, or neither."""
+from __future__ import annotations
+
+from ..arith.linear import DIV, scaled, shifted, single_atom
+from ..expr import GE, GT, LE, LT, And, Var, is_const_int
+from ..node import Node, collect, structural_equal
+from ..tir.stmt import BufferLoad
+
+
+def name_of(realize):
+    return realize.block.name_hint
+
+
+def binding_of(realize):
+    """{iteration variable: the value it is bound to}."""
+    return {iv.var: value for iv, value in zip(realize.block.iter_vars, realize.iter_values)}
+
+
+def uses(e, variables):
+    """Whether an expression mentions any Var of a set."""
+    if isinstance(e, Var):
+        return e in variables
+    if isinstance(e, Node):
+        return any(uses(getattr(e, f), variables) for f in e._fields)
+    return isinstance(e, tuple) and any(uses(x, variables) for x in e)
+
+
+def buffers_of(regions):
+    """The buffers of a signature's regions, each once, in order."""
+    return list(dict.fromkeys(r.buffer for r in regions))
+
+
+# ---------------------------------------------------------------- kinds of blocks
+
+def why_not_complete(index, scope, realize):
+    """None for a complete block: data-parallel, the only writer of its buffers, not reading them. Else the reason."""
+    block = realize.block
+    if block.init is not None:
+        return "it has an init statement"
+    for iv in block.iter_vars:
+        if iv.iter_type != "spatial":
+            return f"its iterator {iv.var.name} is of type {iv.iter_type}, not spatial"
+    own = [b for b in buffers_of(block.reads) if b in buffers_of(block.writes)] or [
+        load.buffer for load in _own_loads(block)]
+    if own:
+        return f"it reads {own[0].name}, which it also writes"
+    return _why_not_dominant(index, scope, realize)
+
+
+def why_not_reduction(index, scope, realize):
+    """None for a reduction block: with init, spatial and reduce iterators, the reduce ones not choosing where it
+    writes, the only writer of its buffers, reading them only where it writes. Else the reason."""
+    block = realize.block
+    if block.init is None:
+        return "it has no init statement"
+    for iv in block.iter_vars:
+        if iv.iter_type not in ("spatial", "reduce"):
+            return f"its iterator {iv.var.name} is of type {iv.iter_type}"
+    reduce_vars = {iv.var for iv in block.iter_vars if iv.iter_type == "reduce"}
+    for region in block.writes:
+        if uses(region.region, reduce_vars):
+            return f"a reduce iterator chooses where it writes {region.buffer.name}"
+    points = {r.buffer: tuple(x.min for x in r.region) for r in block.writes}
+    for load in _own_loads(block):
+        if not structural_equal(load.indices, points[load.buffer]):
+            return f"it reads other elements of {load.buffer.name} than it writes"
+    return _why_not_dominant(index, scope, realize)
+
+
+def why_not_pure(index, scope, realize):
+    """None when what a block writes depends on its inputs alone, however often it runs: complete or a reduction."""
+    if realize.block.init is not None:
+        return why_not_reduction(index, scope, realize)
+    return why_not_complete(index, scope, realize)
+
+
+def _own_loads(block):
+    written = set(buffers_of(block.writes))
+    return [load for load in collect(block.body, BufferLoad) if load.buffer in written]
+
+
+def _why_not_dominant(index, scope, realize):
+    for buffer in buffers_of(realize.block.writes):
+        for writer in index.writers(buffer, scope):
+            if writer is not realize:
+                return f"block {name_of(writer)} also writes {buffer.name}"
+    return None
+
+
+def require_pure(ctx, scope, realize, argument):
+    """Refuse unless the block is complete or a reduction, and no condition but its domain limits it."""
+    why = why_not_pure(ctx.index, scope, realize)
+    if why:
+        ctx.refuse(argument, f"block {name_of(realize)} is neither complete nor a reduction: {why}",
+                   "only blocks whose result depends on their inputs alone can move", [realize])
+    if not only_clips(ctx.analyzer_at(realize), realize):
+        ctx.refuse(argument, f"block {name_of(realize)} runs only where {realize.predicate}",
+                   "only conditions that keep iterators in their domains can be made anew", [realize])
+
+
+# ---------------------------------------------------------------- predicates
+
+def is_true(predicate):
+    return is_const_int(predicate, 1)
+
+
+def conjuncts(condition):
+    """The conditions that `condition` is the And of; none for true."""
+    if isinstance(condition, And):
+        return conjuncts(condition.a) + conjuncts(condition.b)
+    return [] if is_true(condition) else [condition]
+
+
+def only_clips(analyzer, realize):
+    """Whether every condition of a block's predicate follows from its iterators being inside their domains."""
+    if is_true(realize.predicate):
+        return True
+    implied = {form.key for iv, value in zip(realize.block.iter_vars, realize.iter_values)
+               for form in _domain_facts(analyzer, iv, value)}
+    return all(_gap(analyzer, c) in implied for c in conjuncts(realize.predicate))
+
+
+def _domain_facts(analyzer, iv, value):
+    """Linears that are >= 0 exactly when `value` is in the domain of `iv`."""
+    linear, add = analyzer.canonical.linear, analyzer.canonical.add
+    form, low = linear(value), linear(iv.dom.min)
+    end = add(low, linear(iv.dom.extent))
+    yield add(form, low, -1)
+    yield shifted(add(end, form, -1), -1)
+    atom = single_atom(form)
+    if atom is not None and atom.kind == DIV and not atom.parts[1].terms:  # x // c < n says x < c * n
+        number, c = atom.parts[0], atom.parts[1].const
+        yield shifted(add(scaled(end, c), number, -1), -1)
+
+
+def _gap(analyzer, condition):
+    """The key of the Linear that is >= 0 exactly when a comparison holds; None for other conditions."""
+    if type(condition) not in (LT, LE, GT, GE):
+        return None
+    a, b = (analyzer.canonical.linear(e) for e in (condition.a, condition.b))
+    if type(condition) in (GT, GE):
+        a, b = b, a
+    gap = analyzer.canonical.add(b, a, -1)
+    return (shifted(gap, -1) if type(condition) in (LT, GT) else gap).key
+
+

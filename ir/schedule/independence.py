@@ -1,0 +1,152 @@
+"""Independence: may the turns of loops run in another order, or at once?"""
+from __future__ import annotations
+
+from ..expr import as_expr
+from ..node import structural_equal
+from ..tir.stmt import BlockRealize, For, SeqStmt
+from .blocks import buffers_of, name_of, uses, why_not_complete, why_not_pure
+from .context import analyzer_of, is_unit, ranges_of
+from .dependence import incomplete_input
+from .digits import Digits
+from .index import blocks_below, statements_below
+from .regions import Relaxed, regions_of, touched_box
+
+
+def require_independent(ctx, loop, argument="'loop'"):
+    """Refuse unless the turns of a loop can run in any order or at once.
+
+    A buffer that lives within a turn must be written before it is read in it; any other must be touched at different
+    places by different turns.
+    """
+    if is_unit(loop):
+        return
+    name = loop.loop_var.name
+    below = _only_blocks(ctx, loop, argument)
+    for realize in below:
+        for iv, value in zip(realize.block.iter_vars, realize.iter_values):
+            if iv.iter_type != "spatial" and uses(value, {loop.loop_var}):
+                ctx.refuse(argument, f"loop {name} runs the {iv.iter_type} iterator {iv.var.name} of block "
+                           f"{name_of(realize)}", "its turns work on the same element; choose a spatial loop",
+                           [loop, realize])
+    scope = ctx.scope(below[0], argument)
+    for buffer in buffers_of([r for b in below for r in b.block.writes]):
+        if _lives_in_a_turn(ctx, scope, below, buffer):
+            continue
+        touching = _touching(ctx, scope, below, buffer)
+        if not _separate(ctx, [loop], touching, buffer):
+            ctx.refuse(argument, f"the turns of loop {name} are not proved to touch different parts of {buffer.name}",
+                       "a turn must not touch what another one writes", [loop, *touching])
+
+
+def require_reorderable(ctx, chain, argument="'loops'"):
+    """Refuse unless the loops of a chain may be exchanged: loops, outermost first, each the only statement in the one
+    before. Every block below must be data-parallel or a commutative reduction over their turns."""
+    below = _only_blocks(ctx, chain[0], argument)
+    variables = {loop.loop_var for loop in chain}
+    for realize in below:
+        for iv, value in zip(realize.block.iter_vars, realize.iter_values):
+            if iv.iter_type not in ("spatial", "reduce"):
+                ctx.refuse(argument, f"iterator {iv.var.name} of block {name_of(realize)} is of type {iv.iter_type}",
+                           "its turns must keep their order", [realize])
+            if iv.iter_type == "reduce" and len(below) > 1 and uses(value, variables):
+                ctx.refuse(argument, f"the reduction of block {name_of(realize)} runs around several blocks",
+                           "separate the blocks first", [realize])
+    if len(below) == 1:
+        _require_instances_apart(ctx, chain, below[0], argument)
+        return
+    scope = ctx.scope(below[0], argument)
+    for buffer in buffers_of([r for b in below for r in b.block.writes]):
+        writers = [b for b in below if b in ctx.index.writers(buffer, scope)]
+        pure = len(writers) == 1 and why_not_pure(ctx.index, scope, writers[0]) is None
+        touching = _touching(ctx, scope, below, buffer)
+        if not (pure and _covered(ctx, scope, below, buffer)) and not _separate(ctx, chain, touching, buffer):
+            ctx.refuse(argument, f"a turn may use {buffer.name} as another turn left it",
+                       "each turn must write what it reads, or touch a part of its own", [chain[0], *touching])
+
+
+def require_distinct(ctx, outermost, realize, argument):
+    """Refuse unless each turn of the loops from `outermost` down to a block runs another instance of it."""
+    loops = _loops_from(ctx.index, realize, outermost)
+    digits = Digits(analyzer_of(ctx.index.loops_above(outermost)), ranges_of(loops))
+    found = digits.recovered([(value, 1) for value in realize.iter_values])
+    for loop in loops:
+        if loop.loop_var not in found and not is_unit(loop):
+            ctx.refuse(argument, f"the binding of block {name_of(realize)} is not affine in loop {loop.loop_var.name}: "
+                       "several of its turns may run one instance",
+                       "only loops that the block's iterators are split from or fused into qualify", [loop, realize])
+
+
+def _require_instances_apart(ctx, chain, realize, argument):
+    """Refuse unless the instances of the only block under a chain may run in any order."""
+    scope = ctx.scope(realize, argument)
+    for buffer in buffers_of(realize.block.writes):
+        if not _reads_where_it_writes(realize, buffer):
+            ctx.refuse(argument, f"block {name_of(realize)} reads other elements of {buffer.name} than it writes",
+                       "its turns must keep their order", [realize])
+    if why_not_complete(ctx.index, scope, realize) is not None:  # else repeating an instance is harmless
+        require_distinct(ctx, chain[0], realize, argument)
+
+
+# ---------------------------------------------------------------- buffers under a loop
+
+def _lives_in_a_turn(ctx, scope, below, buffer):
+    """Whether a buffer is touched only by the blocks `below` a loop, each turn reading only what it wrote itself."""
+    readers, writers = ctx.index.readers(buffer, scope), ctx.index.writers(buffer, scope)
+    inside = ctx.index.owner(buffer) is not None and all(b in below for b in (*readers, *writers))
+    return inside and _covered(ctx, scope, below, buffer)
+
+
+def _covered(ctx, scope, below, buffer):
+    """Whether the readers of a buffer among `below` read only what the same turn of their common loops wrote."""
+    readers = [b for b in below if b in ctx.index.readers(buffer, scope)]
+    return not any(incomplete_input(ctx.index, scope, reader, buffer) for reader in readers)
+
+
+def _touching(ctx, scope, below, buffer):
+    users = (*ctx.index.readers(buffer, scope), *ctx.index.writers(buffer, scope))
+    return [b for b in below if b in users]
+
+
+def _separate(ctx, chain, touching, buffer):
+    """Whether different turns of a chain of loops touch disjoint parts of a buffer."""
+    index = ctx.index
+    wanted = {loop.loop_var for loop in chain if not is_unit(loop)}
+    outside = analyzer_of(index.loops_above(chain[0]))
+    if len(touching) == 1 and _reads_where_it_writes(touching[0], buffer):
+        digits = Digits(outside, ranges_of(_loops_from(index, touching[0], chain[0])))
+        regions = regions_of(touching[0], buffer, "writes")
+        if len(regions) == 1 and wanted <= digits.recovered([(r.min, as_expr(r.extent)) for r in regions[0]]):
+            return True
+    inside = analyzer_of(index.loops_above(chain[-1]) + [chain[-1]])
+    relaxed = [Relaxed(inside, _loops_from(index, b, chain[-1])[1:]) for b in touching]
+    box = touched_box(relaxed, touching, buffer, ("reads", "writes"))
+    return wanted <= Digits(outside, ranges_of(chain)).recovered([(r.min, r.extent) for r in box])
+
+
+def _reads_where_it_writes(realize, buffer):
+    writes = [r for r in realize.block.writes if r.buffer is buffer]
+    return all(any(structural_equal(r.region, w.region) for w in writes)
+               for r in realize.block.reads if r.buffer is buffer)
+
+
+# ---------------------------------------------------------------- structure
+
+def _only_blocks(ctx, loop, argument):
+    """The blocks under a loop; refuses when anything else is there."""
+    def check(stmt):
+        if isinstance(stmt, BlockRealize):
+            return
+        if not isinstance(stmt, (For, SeqStmt)):
+            ctx.refuse(argument, f"loop {loop.loop_var.name} holds a {type(stmt).__name__} outside any block",
+                       "only loops and blocks can be analysed", [loop])
+        for child in statements_below(stmt):
+            check(child)
+
+    check(loop)
+    return blocks_below(loop)
+
+
+def _loops_from(index, realize, outer):
+    """The loops from `outer` (included) down to a block."""
+    above = index.loops_above(realize)
+    return above[next(i for i, loop in enumerate(above) if loop is outer):]

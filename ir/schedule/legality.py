@@ -1,0 +1,29 @@
+"""What must hold again after a rewrite around a block."""
+from __future__ import annotations
+
+from .blocks import buffers_of, uses
+from .dependence import require_inputs_ready
+from .independence import require_distinct, require_independent
+
+
+def require_still_legal(ctx, realize, argument):
+    """Check what a rewrite may have broken around a block, in the context of the new function.
+
+    Its inputs are complete where it reads them, so are the inputs of those who read it; a reduction does not add an
+    element twice; the parallel and vectorized loops around it still qualify.
+    """
+    scope, index = ctx.scope(realize, argument), ctx.index
+    require_inputs_ready(ctx, realize, argument)
+    for buffer in buffers_of(realize.block.writes):
+        for reader in index.readers(buffer, scope):
+            if reader is not realize:
+                require_inputs_ready(ctx, reader, argument)
+    loops = index.loops_above(realize)
+    if realize.block.init is not None:
+        values = tuple(v for iv, v in zip(realize.block.iter_vars, realize.iter_values) if iv.iter_type == "reduce")
+        reducing = [loop for loop in loops if uses(values, {loop.loop_var})]
+        if reducing:
+            require_distinct(ctx, reducing[0], realize, argument)
+    for loop in loops:
+        if loop.kind in ("parallel", "vectorized"):
+            require_independent(ctx, loop, argument)

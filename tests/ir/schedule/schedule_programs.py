@@ -1,0 +1,108 @@
+"""Programs to schedule, and the one check that counts: scheduled and unscheduled give the same numbers."""
+import numpy as np
+
+from interp import run
+from ingot.ir import te, tir
+from ingot.ir.dtype import DataType
+from ingot.ir.expr import Var
+from ingot.ir.tir.verifier import verify
+
+
+def elementwise(shape=(5, 37)):
+    """B = A * 2; C = B + 1; two stages, the second one the output."""
+    a = te.placeholder(shape, name="A")
+    b = te.compute(shape, lambda *i: a[i] * 2.0, name="B")
+    c = te.compute(shape, lambda *i: b[i] + 1.0, name="C")
+    return te.create_prim_func([a, c])
+
+
+def matmul(m=13, n=22, k=9, relu=False):
+    a, b = te.placeholder((m, k), name="A"), te.placeholder((k, n), name="B")
+    r = te.reduce_axis((0, k), "k")
+    c = te.compute((m, n), lambda i, j: te.sum(a[i, r] * b[r, j], r), name="C")
+    if not relu:
+        return te.create_prim_func([a, b, c])
+    d = te.compute((m, n), lambda i, j: tir.max(c[i, j], 0.0), name="D")
+    return te.create_prim_func([a, b, d])
+
+
+def stencil(n=40):
+    """B[i] = A[i] + A[i + 1] + A[i + 2]; C[i] = B[i] * B[i + 2]: consumers that overlap."""
+    a = te.placeholder((n + 4,), name="A")
+    b = te.compute((n + 2,), lambda i: a[i] + a[i + 1] + a[i + 2], name="B")
+    c = te.compute((n,), lambda i: b[i] * b[i + 2], name="C")
+    return te.create_prim_func([a, c])
+
+
+def padded(n=11):
+    """P = A with a border of zeros; C[i] = P[i] + P[i + 2]."""
+    a = te.placeholder((n,), name="A")
+    p = te.compute((n + 2,), lambda i: tir.if_then_else(tir.And(i >= 1, i < n + 1), a[i - 1], 0.0), name="P")
+    c = te.compute((n,), lambda i: p[i] + p[i + 2], name="C")
+    return te.create_prim_func([a, c])
+
+
+def softmax(rows=6, columns=21):
+    x = te.placeholder((rows, columns), name="X")
+    k, l = te.reduce_axis((0, columns), "k"), te.reduce_axis((0, columns), "l")
+    top = te.compute((rows,), lambda i: te.max(x[i, k], k), name="T_max")
+    e = te.compute((rows, columns), lambda i, j: tir.exp(x[i, j] - top[i]), name="T_exp")
+    s = te.compute((rows,), lambda i: te.sum(e[i, l], l), name="T_sum")
+    y = te.compute((rows, columns), lambda i, j: e[i, j] / s[i], name="Y")
+    return te.create_prim_func([x, y])
+
+
+def symbolic(columns=18):
+    """C = relu(A[n, columns] * 2) with a symbolic number of rows."""
+    n = Var("n", DataType("int64"))
+    a = te.placeholder((n, columns), name="A")
+    b = te.compute((n, columns), lambda i, j: a[i, j] * 2.0, name="B")
+    c = te.compute((n, columns), lambda i, j: tir.max(b[i, j], 0.0), name="C")
+    return te.create_prim_func([a, c])
+
+
+def packed_conv(n=1, c=3, h=5, w=20, o=40, k=3):
+    """A valid convolution into channels packed by 16, unpacked, biased and clipped: what the default rules tile."""
+    oh, ow, packs = h - k + 1, w - k + 1, -(-o // 16)
+    x, weight = te.placeholder((n, c, h, w), name="x"), te.placeholder((packs, c, k, k, 16), name="w")
+    bias = te.placeholder((o,), name="b")
+    ic, kh, kw = (te.reduce_axis((0, e), name) for e, name in ((c, "ic"), (k, "kh"), (k, "kw")))
+    packed = te.compute((n, packs, oh, ow, 16), lambda b, oo, y, xx, oi: te.sum(
+        x[b, ic, y + kh, xx + kw] * weight[oo, ic, kh, kw, oi], [ic, kh, kw]), name="conv2d_packed")
+    plain = te.compute((n, o, oh, ow), lambda b, co, y, xx: packed[b, co // 16, y, xx, co % 16], name="conv2d")
+    add = te.compute((n, o, oh, ow), lambda b, co, y, xx: plain[b, co, y, xx] + bias[co], name="add")
+    relu = te.compute((n, o, oh, ow), lambda b, co, y, xx: tir.max(add[b, co, y, xx], 0.0), name="relu")
+    return te.create_prim_func([x, weight, bias, relu])
+
+
+def arrays_for(func, sizes=None):
+    """Random arrays for the parameters; `sizes` gives symbolic dimensions by name."""
+    rng = np.random.default_rng(0)
+    shapes = [[sizes[e.name] if isinstance(e, Var) else int(e) for e in b.shape] for b in func.buffers]
+    return [rng.standard_normal(shape).astype("float32") for shape in shapes]
+
+
+def assert_same(func, scheduled, sizes=None, exact=False):
+    """Both are well formed and write the same values for the same inputs; every array counts as an output."""
+    verify(scheduled)
+    expected = arrays_for(func, sizes)
+    found = [a.copy() for a in expected]
+    run(func, *expected)
+    run(scheduled, *found)
+    for want, have in zip(expected, found):
+        if exact:
+            np.testing.assert_array_equal(have, want)
+        else:
+            np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-5)
+
+
+def loop_text(sch, block):
+    """The loops around a block as "name:extent:kind", outermost first."""
+    loops = [sch.get(loop) for loop in sch.get_loops(sch.get_block(block) if isinstance(block, str) else block)]
+    return [f"{f.loop_var.name}:{f.extent}:{f.kind}" for f in loops]
+
+
+def realize(sch, name):
+    """The BlockRealize of a block."""
+    from ingot.ir.schedule.index import Index
+    return Index(sch.func).blocks[name]

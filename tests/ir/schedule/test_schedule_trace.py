@@ -1,0 +1,220 @@
+"""The Schedule itself: handles, traces, errors, modules, arguments, and how long it takes."""
+import time
+
+import pytest
+
+from ingot.ir.module import IRModule
+from ingot.ir.node import structural_equal
+from ingot.ir.schedule import LoopRV, Schedule, ScheduleError
+from ingot.ir.schedule.registry import PRIMITIVES
+from schedule_programs import assert_same, elementwise, matmul, packed_conv, softmax
+
+
+def test_handles_follow_the_program():
+    sch = Schedule(matmul())
+    c = sch.get_block("C")
+    i, j, k = sch.get_loops(c)
+    assert sch.get(i).loop_var.name == "i" and sch.get(c).name_hint == "C"
+    sch.reorder(k, i, j)
+    assert sch.get(i).loop_var.name == "i"
+    sch.split(i, [None, 4])
+    with pytest.raises(ScheduleError, match="the handle is of loop i, which an earlier primitive has removed; "
+                       "get the loop again with get_loops"):
+        sch.unroll(i)
+
+
+def test_a_refusal_changes_nothing():
+    sch = Schedule(matmul(), error_render_level="fast")
+    k = sch.get_loops("C")[2]
+    before, steps = sch.func, len(sch.trace)
+    with pytest.raises(ScheduleError):
+        sch.vectorize(k)
+    assert sch.func is before and len(sch.trace) == steps
+
+
+def test_trace_prints_as_python_and_replays():
+    func = matmul()
+    sch = Schedule(func)
+    c = sch.get_block("C")
+    i, j, k = sch.get_loops(c)
+    jo, ji = sch.split(j, factors=[None, 16])
+    sch.reorder(jo, k, ji)
+    sch.vectorize(ji)
+    sch.annotate(jo, "pragma_note", [1, "x"])
+    copy = sch.cache_read(c, 0, "local")
+    row, _ = sch.get_loops(copy)
+    only, = sch.get_child_blocks(row)
+    assert str(sch.trace).splitlines() == [
+        'b0 = sch.get_block(name="C", func_name="main")',
+        "l1, l2, l3 = sch.get_loops(block=b0)",
+        "l4, l5 = sch.split(loop=l2, factors=[None, 16], preserve_unit_iters=True)",
+        "sch.reorder(l4, l3, l5)",
+        "sch.vectorize(loop=l5)",
+        'sch.annotate(block_or_loop=l4, ann_key="pragma_note", ann_val=[1, "x"])',
+        'b6 = sch.cache_read(block=b0, read_buffer_index=0, storage_scope="local", consumer_blocks=None)',
+        "l7, l8 = sch.get_loops(block=b6)",
+        "b9, = sch.get_child_blocks(block_or_loop=l7)",
+    ]
+    other, text = Schedule(func), Schedule(func)
+    handles = sch.trace.apply(other)
+    assert structural_equal(other.func, sch.func) and str(other.trace) == str(sch.trace)
+    assert other.get(handles[only]).name_hint == "A_local"
+    exec(str(sch.trace), {"sch": text})
+    assert structural_equal(text.func, sch.func)
+
+
+def test_a_trace_of_another_program_is_refused_where_it_fails():
+    sch = Schedule(matmul())
+    sch.parallel(sch.get_loops("C")[1])
+    other = Schedule(softmax(), error_render_level="fast")
+    with pytest.raises(ScheduleError, match="has no block 'C'; it has root, T_max, T_exp, T_sum, Y"):
+        sch.trace.apply(other)
+
+
+def test_copy_goes_its_own_way():
+    sch = Schedule(matmul())
+    i, j, k = sch.get_loops("C")
+    other = sch.copy()
+    sch.parallel(i)
+    other.unroll(k)
+    assert sch.get(i).kind == "parallel" and other.get(i).kind == "serial" and other.get(k).kind == "unrolled"
+    assert len(sch.trace) == len(other.trace) == 3
+
+
+def test_modules_and_work_on():
+    sch = Schedule(IRModule({"first": matmul(), "second": elementwise()}))
+    sch.parallel(sch.get_loops(sch.get_block("C"))[0])
+    sch.work_on("second")
+    b = sch.get_block("B")
+    sch.compute_at(b, sch.get_loops("C")[0])
+    assert sch.func is sch.mod["second"]
+    assert [s.kind for s in (sch.get(sch.get_loops(sch.get_block("C", func_name="first"))[0]),)] == ["parallel"]
+    with pytest.raises(ScheduleError, match="the handles are of different functions: second, first"):
+        sch.compute_at(b, sch.get_loops(sch.get_block("C", "first"))[0])
+    with pytest.raises(ScheduleError, match="'third' is no PrimFunc of the module; it has first, second"):
+        sch.work_on("third")
+
+
+def test_looking_around():
+    sch = Schedule(softmax())
+
+    def name(handles):
+        return [sch.get(h).name_hint for h in handles]
+
+    assert name(sch.get_child_blocks("root")) == ["T_max", "T_exp", "T_sum", "Y"]
+    assert name(sch.get_producers("Y")) == ["T_exp", "T_sum"]
+    assert name(sch.get_consumers("T_exp")) == ["T_sum", "Y"]
+    assert name(sch.get_output_blocks("root")) == ["Y"]
+    assert sch.get_loops("root") == []
+    with pytest.raises(ScheduleError, match="block root is the root block"):
+        sch.get_producers("root")
+
+
+def test_annotations():
+    sch = Schedule(matmul())
+    i = sch.get_loops("C")[0]
+    sch.annotate(i, "a", 1)
+    sch.annotate("C", "b", "text")
+    assert sch.get(i).annotations == {"a": 1} and sch.get(sch.get_block("C")).annotations["b"] == "text"
+    sch.unannotate(i, "a")
+    assert sch.get(i).annotations == {}
+    with pytest.raises(ScheduleError, match="unannotate: argument 'ann_key': there is no annotation 'a'"):
+        sch.unannotate(i, "a")
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda s: s.split("i", [2]), "split: argument 'loop': must be a loop (LoopRV), not 'i'"),
+    (lambda s: s.split(s.get_block("C"), [2]), "split: argument 'loop': must be a loop (LoopRV), not BlockRV"),
+    (lambda s: s.compute_at("C", "i"), "compute_at: argument 'loop': must be a loop (LoopRV), not 'i'"),
+    (lambda s: s.get_loops(3), "get_loops: argument 'block': must be a block (BlockRV or name), not 3"),
+    (lambda s: s.compute_at("C", s.get_loops("C")[0], index="last"), "compute_at: argument 'index': must be an int"),
+    (lambda s: s.compute_at("C", s.get_loops("C")[0], 1), "argument 'preserve_unit_loops': must be a bool, not 1"),
+    (lambda s: s.cache_read("C", 0, None), "argument 'storage_scope': must be a string, not None"),
+    (lambda s: s.cache_read("C", 1.5, "local"), "'read_buffer_index': must be a position in the block's signature"),
+    (lambda s: s.annotate(s.get_block("C"), "k", object()), "argument 'ann_val': must be a string, number"),
+    (lambda s: s.get_block("D"), "get_block: argument 'name': function main has no block 'D'; it has root, C"),
+    (lambda s: s.apply("tile", {}), "tile: there is no such primitive; known: "),
+])
+def test_arguments_are_checked(call, message):
+    sch = Schedule(matmul(), error_render_level="fast")
+    with pytest.raises(ScheduleError) as caught:
+        call(sch)
+    assert message in str(caught.value)
+
+
+def test_python_argument_errors_stay_python():
+    sch = Schedule(matmul())
+    with pytest.raises(TypeError, match="missing a required argument: 'factors'"):
+        sch.split(sch.get_loops("C")[0])
+    with pytest.raises(ScheduleError, match="the handle is of another schedule"):
+        Schedule(matmul()).unroll(LoopRV())
+
+
+def test_constructor_arguments():
+    with pytest.raises(TypeError, match="Schedule takes an IRModule or a PrimFunc, not a str"):
+        Schedule("x")
+    with pytest.raises(ValueError, match="error_render_level is 'loud'; known: detail, fast, none"):
+        Schedule(matmul(), error_render_level="loud")
+    with pytest.raises(ValueError, match="debug_mask is 3"):
+        Schedule(matmul(), debug_mask=3)
+
+
+def test_errors_show_the_place():
+    sch = Schedule(matmul())
+    k = sch.get_loops("C")[2]
+    with pytest.raises(ScheduleError) as caught:
+        sch.parallel(k)
+    text = str(caught.value)
+    first, *program = text.splitlines()
+    assert first == ("parallel: argument 'loop': loop k runs the reduce iterator v_k of block C; its turns work on the "
+                     "same element; choose a spatial loop")
+    marked = [line for line in program if "<== here" in line]
+    assert any("for i, j, k in" in line for line in marked) and any('T.block("C")' in line for line in marked)
+    quiet = Schedule(matmul(), error_render_level="none")
+    with pytest.raises(ScheduleError) as caught:
+        quiet.parallel(quiet.get_loops("C")[2])
+    assert str(caught.value) == 'parallel cannot be applied (error_render_level is "none")'
+
+
+def test_every_primitive_is_documented_and_a_method():
+    for name, primitive in PRIMITIVES.items():
+        method = getattr(Schedule, name)
+        assert method.__doc__ and method.__name__ == name
+        assert list(method.__signature__.parameters)[1:] == list(primitive.signature.parameters)
+
+
+def test_show_prints_program_and_trace(capsys):
+    sch = Schedule(matmul())
+    sch.get_block("C")
+    sch.show()
+    out = capsys.readouterr().out
+    assert "T.block" in out and 'b0 = sch.get_block(name="C", func_name="main")' in out
+
+
+def test_seed_makes_sampling_repeatable():
+    assert Schedule(matmul(), seed=3).rng.random() == Schedule(matmul(), seed=3).rng.random()
+
+
+def test_a_long_trace_applies_quickly():
+    """About 60 primitives on a tiled convolution: well under 0.3 s, so that a search can try many."""
+    from test_schedule_moves import tile
+    func = packed_conv(o=64, w=30)
+    sch = Schedule(func)
+    tile(sch, finish=True)
+    relu = sch.get_block("relu")
+    for loop in sch.get_loops(relu)[-3:]:
+        sch.split(loop, [None, 2])
+    for loop in sch.get_loops(relu)[-6:]:
+        sch.unroll(loop)
+    for loop in sch.get_loops("conv2d_packed_init")[-2:]:
+        sch.unroll(loop)
+    for _ in range(10):
+        sch.annotate(sch.get_loops(relu)[0], "note", 1)
+    assert len(sch.trace) >= 55
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        sch.trace.apply(Schedule(func))
+        times.append(time.perf_counter() - start)
+    assert_same(func, sch.func)
+    assert min(times) < 0.3
