@@ -5,7 +5,7 @@ that C makes by itself (int8 to int32, an operand to the other's int64) are not 
 """
 from __future__ import annotations
 
-from ..ir.expr import Broadcast, Call, Cast, IntImm, Ramp
+from ..ir.expr import Broadcast, Call, Cast, Div, IntImm, Max, Ramp, Select, Sub
 from .c_types import c_type, fits_int, literal, vector_type
 
 # Precedence, loosest first.
@@ -184,7 +184,7 @@ class CExpr:
 
     def _FloorDiv(self, e):
         if e.dtype.is_float:
-            return self._call(Call(e.dtype, "tir.floor", (e.replace_kind("Div"),)))
+            return self._call_of("floor", e.dtype, Div(e.a, e.b))
         return self._helper("floordiv", e)
 
     def _FloorMod(self, e):
@@ -217,14 +217,9 @@ class CExpr:
             self.used.add("math.h")
             return f"1.0 / (1.0 + exp(-{self._positive(e.args[0], UNARY)}))", MULTIPLICATIVE
         if name == "abs" and e.dtype.is_int:
-            return self._integer_abs(e.args[0])
+            x = e.args[0]
+            return self._print(x if x.dtype.code == "uint" else Max(x, Sub(IntImm(x.dtype, 0), x)))
         return self._call_of(name, e.dtype, *e.args)
-
-    def _integer_abs(self, x):
-        if x.dtype.code == "uint":
-            return self._print(x)
-        negated = Cast(x.dtype, IntImm(x.dtype, 0) - x) if x.dtype.bits < 32 else IntImm(x.dtype, 0) - x
-        return self._print((x > 0).__class__ and _maximum(x, negated))
 
     def _call_of(self, name, dtype, *args):
         if dtype == "float32" and name in INGOT_MATH:
@@ -236,3 +231,58 @@ class CExpr:
         else:
             raise EmitError(f"no C function for {name} of {dtype}")
         return f"{function}({', '.join(map(self.converted, args))})", POSTFIX
+
+    # ------------------------------------------------------------ vectors
+
+    def _vector(self, e, kind):
+        self.used.add("simd.h")
+        prefix = vector_type(e.dtype)
+        if isinstance(e, Call) and e.op == "tir.if_then_else":  # one condition for all lanes
+            return self._conditional(*e.args)
+        if isinstance(e, Broadcast):
+            name, args = "set1", (e.value,)
+        elif kind in VECTOR_OPERATORS:
+            name, args = VECTOR_OPERATORS[kind], (e.a, e.b)
+        elif isinstance(e, Select) and type(e.condition).__name__ in VECTOR_CHOICES:
+            name, args = self._vector_choice(e)
+        elif isinstance(e, Call) and e.op.removeprefix("tir.") in VECTOR_CALLS:
+            name, args = e.op.removeprefix("tir."), e.args
+        else:
+            what = e.op if isinstance(e, Call) else kind
+            raise EmitError(f"simd.h has no {what}; vectorize_loop should have kept the loop scalar")
+        return f"{prefix}_{name}({', '.join(map(self.text, args))})", POSTFIX
+
+    @staticmethod
+    def _vector_choice(e):
+        name, swap_operands, swap_results = VECTOR_CHOICES[type(e.condition).__name__]
+        operands, results = (e.condition.a, e.condition.b), (e.true_value, e.false_value)
+        return "select_" + name, (*operands[::-1 if swap_operands else 1], *results[::-1 if swap_results else 1])
+
+
+def _signed(text):
+    return text, UNARY if text.startswith("-") else POSTFIX
+
+
+def _inner(e):
+    """What is under a cast that C makes by itself where the other operand, or the target, has the cast's type."""
+    if isinstance(e, Cast) and e.dtype in ("int32", "int64") and e.dtype.lanes == 1:
+        source = e.value.dtype
+        if source.is_bool or source.is_int and source.bits < e.dtype.bits:
+            return e.value
+    return e
+
+
+def _is_int64(e):
+    """Whether the text of an int64 expression has that type in C, too: small literals do not."""
+    if isinstance(e, IntImm):
+        return not fits_int(e.value)
+    if isinstance(e, Select):
+        return _is_int64(e.true_value) or _is_int64(e.false_value)
+    if isinstance(e, Call) and e.op == "tir.if_then_else":
+        return _is_int64(e.args[1]) or _is_int64(e.args[2])
+    return True
+
+
+def is_scalar(buffer):
+    """A local buffer of one element prints as a plain variable."""
+    return buffer.scope == "local" and isinstance(buffer.shape[0], IntImm) and buffer.shape[0].value == 1

@@ -1,15 +1,18 @@
 """A lowered PrimFunc as one C function."""
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-from ..ir.expr import Add, IntImm, Mul, Ramp, Var
+from ..ir.expr import Add, Div, IntImm, Mul, Ramp, Sub, Var
 from ..ir.node import Visitor, collect, structural_equal
-from ..ir.tir.stmt import BufferLoad, BufferStore, DeclBuffer
-from .c_expr import COMMA, CExpr, EmitError, is_scalar
-from .c_types import c_type, identifier, vector_type
+from ..ir.tir.stmt import BufferLoad, BufferStore, DeclBuffer, LetStmt
+from .c_expr import RELATIONAL, CExpr, EmitError, is_scalar
+from .c_types import c_type, identifier
 
 INDENT = "    "
+WIDTH = 110
+UPDATES = {Add: "+", Sub: "-", Mul: "*", Div: "/"}
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class _Printer(Visitor):
         return CFunction(self.name, signature, "{\n" + "\n".join(self.lines) + "\n}\n", frozenset(self.uses))
 
     def line(self, text):
-        self.lines.append(INDENT * self.depth + text)
+        self.lines.extend(wrapped(INDENT * self.depth + text))
 
     def block(self, head, body):
         self.line(head + " {")
@@ -98,8 +101,8 @@ class _Printer(Visitor):
 
     def visit_SeqStmt(self, s):
         for x in s.seq:
-            if isinstance(x, DeclBuffer) and x is not s.seq[-1]:
-                self.line("{")  # a scope of its own: what follows does not see the buffer
+            if isinstance(x, (DeclBuffer, LetStmt)) and x is not s.seq[-1]:
+                self.line("{")  # a scope of its own: what follows does not see the name
                 self.depth += 1
                 self.visit(x)
                 self.depth -= 1
@@ -109,7 +112,7 @@ class _Printer(Visitor):
 
     def visit_For(self, loop):
         var, e = loop.loop_var, self.expr
-        start, stop = e.text(loop.min, COMMA), e.text(loop.min + loop.extent)
+        start, stop = e.converted(loop.min), e.text(loop.min + loop.extent, RELATIONAL + 1)
         name = self.names.define(var, var.name)
         if loop.kind == "parallel":
             self.line("INGOT_PARALLEL_FOR")
@@ -141,14 +144,14 @@ class _Printer(Visitor):
         if is_scalar(b):
             self.line(f"{c_type(b.dtype)} {name};")
         else:
-            aligned = "INGOT_ALIGNED(64) " if b.dtype.lanes == 1 and extent.value >= 16 else ""
+            aligned = "INGOT_ALIGNED(64) " if b.dtype.lanes == 1 and extent.value * b.dtype.bytes >= 64 else ""
             self.line(f"{aligned}{c_type(b.dtype)} {name}[{extent.value}];")
         self.uses.update({"simd.h"} if b.dtype.lanes > 1 else ())
         self.visit(decl.body)
         self.names.release(b)
 
     def visit_LetStmt(self, let):
-        value = self.expr.text(let.value)
+        value = self.expr.converted(let.value)
         self.line(f"const {c_type(let.var.dtype)} {self.names.define(let.var, let.var.name)} = {value};")
         self.visit(let.body)
         self.names.release(let.var)
@@ -160,44 +163,62 @@ class _Printer(Visitor):
     def visit_BufferStore(self, store):
         index, value, e = store.indices[0], store.value, self.expr
         if isinstance(index, Ramp):
-            self.uses.add("simd.h")
-            vector = vector_type(store.buffer.dtype.with_lanes(index.lanes))
-            address = f"&{self.names[store.buffer]}[{e.text(index.base)}]"
-            if isinstance(index.stride, IntImm) and index.stride.value == 1:
-                self.line(f"{vector}_store({address}, {e.text(value)});")
-            else:
-                self.line(f"{vector}_store_strided({address}, {e.text(index.stride)}, {e.text(value)});")
+            self.line(e.vector_access("store", store.buffer, index, value) + ";")
             return
         place = e.place(store.buffer, index)
-        update = None if value.dtype.lanes > 1 or value.dtype.bits < 32 else _update_operator(store)
-        if update:
-            operator, operand = update
-            self.line(f"{place} {operator}= {e.text(operand)};")
-        elif store.buffer.dtype.is_bool and not isinstance(value, BufferLoad):
-            self.line(f"{place} = (uint8_t)({e.text(value)});")
-        else:
-            self.line(f"{place} = {e.text(value)};")
+        operator, operand = _update(store)
+        self.line(f"{place} {operator}= {e.converted(operand)};" if operator else f"{place} = {e.converted(value)};")
 
 
-def _update_operator(store):
-    """("+", x) for a store of load(same place) + x: printed as an update."""
-    for cls, operator in ((Add, "+"), (Mul, "*")):
-        value = store.value
-        if isinstance(value, cls) and isinstance(value.a, BufferLoad) and value.a.buffer is store.buffer and \
-                structural_equal(value.a.indices, store.indices):
-            return operator, value.b
-    return None
+def _update(store):
+    """("+", x) for a store of load(same place) + x, which prints as an update; (None, None) for any other."""
+    value = store.value
+    operator = UPDATES.get(type(value))
+    if operator and value.dtype.lanes == 1 and value.dtype.bits >= 32 and isinstance(value.a, BufferLoad) and \
+            value.a.buffer is store.buffer and structural_equal(value.a.indices, store.indices):
+        return operator, value.b
+    return None, None
 
 
-def _wrap(head, params, width=110):
+# ---------------------------------------------------------------- layout
+
+def wrapped(line, width=WIDTH):
+    """`line` as lines of at most `width` columns where it can be broken: after a comma or before a binary operator, the
+    loosest that leaves the line at least half full."""
+    lines, indent = [], len(line) - len(line.lstrip())
+    while len(line) > width:
+        breaks = [b for b in _breaks(line) if indent + 2 * len(INDENT) < b[0] <= width]
+        if not breaks:
+            break
+        filled = [b for b in breaks if b[0] > width // 2] or breaks
+        at = min(filled, key=lambda b: (b[1], -b[0]))[0]
+        lines.append(line[:at].rstrip())
+        line = " " * (indent + len(INDENT)) + line[at:].lstrip()
+    return [*lines, line]
+
+
+# How tightly a break point holds its sides together: a comma least.
+_TIGHTNESS = {op: n for n, ops in enumerate(([","], ["=", "+=", "-=", "*=", "/="], ["?", ":"], ["||"], ["&&"],
+                                             ["==", "!=", "<", "<=", ">", ">="], ["+", "-"], ["*", "/", "%"]))
+              for op in ops}
+_BREAK = re.compile(r"[(\[]|[)\]]|,(?= )|(?<= )[-+*/%=<>!&|?:]+(?= )")
+
+
+def _breaks(line):
+    """(position, tightness) of every place where a line may be broken; nesting counts most."""
+    depth = 0
+    for found in _BREAK.finditer(line):
+        token = found[0]
+        if token in "([":
+            depth += 1
+        elif token in ")]":
+            depth -= 1
+        elif token == ",":
+            yield found.end(), depth * len(_TIGHTNESS)
+        elif token in _TIGHTNESS:
+            yield found.start(), depth * len(_TIGHTNESS) + _TIGHTNESS[token]
+
+
+def _wrap(head, params):
     """A parameter list over as many lines as it needs."""
-    lines, current = [], head
-    for n, p in enumerate(params):
-        piece = p + (", " if n + 1 < len(params) else ")")
-        if len(current) + len(piece) > width:
-            lines.append(current.rstrip())
-            current = INDENT
-        current += piece
-    if not params:
-        current += "void)"
-    return "\n".join([*lines, current])
+    return "\n".join(wrapped(f"{head}{', '.join(params) or 'void'})"))

@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from ..ir.expr import IntImm
-from .c_expr import CExpr
+from .c_expr import ADDITIVE, COMMA, CExpr
 from .c_types import C_TYPES, literal
 from .kernels import split_files
 from .program import Program
 from .render import render
+from .select import select_dim
 from .target import Target
 
 RUNTIME = Path(__file__).parent.parent / "runtime_c"
@@ -174,6 +175,10 @@ class _Folder:
         files["README.md"] = self._render("README.md", kernels_count=len(kernels), calls_count=len(self.p.calls))
         return files
 
+    def _dim_text(self, e, outer=COMMA):
+        """The C text of an expression of symbolic dimensions."""
+        return self.expr.text(select_dim(e), outer)
+
     def _render(self, template, **more):
         return render(template, **self.context, **more)
 
@@ -211,7 +216,7 @@ class _Folder:
         offsets = np.cumsum([0, *(a.nbytes + -a.nbytes % 64 for a in (*m.test_inputs, *m.test_outputs))]).tolist()
         inputs = [self._tensor(t, offsets[n]) for n, t in enumerate(p.inputs)]
         outputs = [self._tensor(t, offsets[len(inputs) + n]) for n, t in enumerate(p.outputs)]
-        memory = self.expr.text(p.plan.total)
+        memory = self._dim_text(p.plan.total)
         arena_bytes = HEADER_BYTES + int(memory) if self.static else None
         dim_params = ", ".join(f"int64_t {d}" for d in self.dims)
         arguments = ["net", *self.dims, *(t["name"] for t in inputs), *(t["name"] for t in outputs)]
@@ -243,7 +248,7 @@ class _Folder:
     def _tensor(self, t, offset):
         size, example = 1, 1
         values = dict(zip(self.dims, self.m.test_dims))
-        factors = [str(d) if isinstance(d, int) else f"({self.expr.text(e)})" for d, e in zip(t.shape, t.dims)]
+        factors = [str(d) if isinstance(d, int) else f"({self._dim_text(e)})" for d, e in zip(t.shape, t.dims)]
         for d, e in zip(t.shape, t.dims):
             example *= d if isinstance(d, int) else evaluate_dim(e, values)
         size = "(" + " * ".join(factors or ["1"]) + ")"
@@ -273,7 +278,7 @@ class _Folder:
             taken.add(name)
             names[n] = name
             ctype = C_TYPES[self.p.buffer_dtypes[n]]
-            tensors.append(f"{ctype} *const {name} = (void *)(m + {self.expr.text(self.p.plan.offset(n), 10)});")
+            tensors.append(f"{ctype} *const {name} = (void *)(m + {self._dim_text(self.p.plan.offset(n), ADDITIVE)});")
         calls = []
         for call in self.p.calls:
             arguments = []
@@ -283,7 +288,7 @@ class _Folder:
                     arguments.append(f"(const void *)(w + {self.p.weights[o.index].offset})")
                 else:
                     arguments.append(names[o.index] if o.kind == "arena" else o.name)
-            arguments += [self.expr.text(d) for d in call.dims]
+            arguments += [self._dim_text(d) for d in call.dims]
             function = self.m.kernel_of[call.kernel]
             comment = call.comment + "".join(f", {o.name}" for o in call.operands if o.kind == "weight")
             calls.append({"comment": comment.replace("*/", "* /"),

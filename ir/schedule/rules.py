@@ -63,10 +63,12 @@ def register_tile(sch, cpu):
 
 def _tile_convolution(sch, cpu, anchor, epilogue):
     n, c, y, x = sch.get_loops(epilogue)
-    extents = [_extent(sch, loop) for loop in (c, y, x)]
-    tile = tiles.choose(-(-extents[0] // cpu.lanes), extents[1], extents[2], cpu.registers)
-    whole = extents[0] % (tile.vectors * cpu.lanes) == 0
-    co, ci, cl = sch.split(c, [None, tile.vectors, cpu.lanes])
+    packed = sch.get(sch.get_block(anchor))
+    blocks, lanes = (packed.iter_vars[k].dom.extent.value for k in (1, 4))
+    groups = int(packed.annotations.get("groups", 1))
+    tile = tiles.choose(blocks // groups, _extent(sch, y), _extent(sch, x), cpu.registers, within_group=groups > 1)
+    whole = _extent(sch, c) % (tile.vectors * lanes) == 0
+    co, ci, cl = sch.split(c, [None, tile.vectors, lanes])
     yo, yi = sch.split(y, [None, tile.rows])
     xo, xi = sch.split(x, [None, tile.columns])
     conv = sch.get_block(anchor)

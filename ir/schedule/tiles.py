@@ -22,15 +22,18 @@ def candidates(registers):
                 yield Tile(vectors, rows, columns)
 
 
-def choose(outer, rows, columns, registers):
+def choose(outer, rows, columns, registers, within_group=False):
     """The tile with the least estimated time for an output of `outer` vectors x rows x columns points.
+
+    within_group: the vectors of a tile must divide `outer`, because the next ones belong to another group.
 
     Model: a step issues vectors * points multiply-adds and vectors + points loads, two of each a cycle, and no fewer
     than 8 independent multiply-adds hide their latency of 4 cycles (Goto and van de Geijn 2008 give the reasoning; the
     numbers are those of current x86-64 and Armv8 cores). A tile at the border does the work of a whole one, in code
     of its own, hence the small penalty. Among equals the one with more points: it loads less.
     """
-    return min(candidates(registers), key=lambda t: (_cost(t, outer, rows, columns), -t.vectors * t.rows * t.columns,
+    fitting = (t for t in candidates(registers) if not within_group or outer % t.vectors == 0)
+    return min(fitting, key=lambda t: (_cost(t, outer, rows, columns), -t.vectors * t.rows * t.columns,
                                                      t.rows, t.vectors))
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ..arith import Analyzer
 from ..arith.int_set import limits_of
-from ..arith.linear import render, shifted
+from ..arith.linear import Linear, render, shifted
 from ..arith.relax import relax
 from ..expr import GE, GT, LE, LT, Call, IntImm, Not, Range, Var, const, free_vars, logical_and, substitute
 from ..node import Mutator, Visitor, collect, structural_equal
@@ -67,7 +67,7 @@ class _Partition(Mutator):
         last = _Fresh({loop.loop_var: loop.min + extent}).visit(loop.body)
         for inner in _loops(last):
             self._bind(inner)
-        return seq(main, self.visit(last))
+        return _merged([main, self.visit(last)])
 
     # ------------------------------------------------------------ versions
 
@@ -105,7 +105,11 @@ class _Partition(Mutator):
         strict = isinstance(condition, (LT, GT))
         gap = shifted(canonical.add(canonical.linear(b), canonical.linear(a), -1), -1 if strict else 0)
         least = relax(self.analyzer, gap, False, limits)
-        return None if least is None else render(least, a.dtype) >= const(0, a.dtype)
+        if least is None:
+            return None
+        sides = [Linear({x: k * sign for x, k in least.terms.items() if k * sign > 0}, max(least.const * sign, 0))
+                 for sign in (-1, 1)]
+        return LE(*(render(side, a.dtype) for side in sides))
 
 
 # ---------------------------------------------------------------- what is left

@@ -1,10 +1,9 @@
 """From blocks to plain loops: init, iteration variables, predicates and allocations become statements."""
 from __future__ import annotations
 
-from ..arith import Analyzer
-from ..expr import Call, IntImm, Range, const, free_vars, is_const_int, logical_and, substitute
+from ..expr import Call, IntImm, const, free_vars, is_const_int, logical_and
 from ..node import Mutator
-from ..tir.stmt import IfThenElse, SeqStmt, seq
+from ..tir.stmt import IfThenElse, seq
 from .place_buffers import place_buffers
 
 
@@ -27,9 +26,9 @@ class _LowerInit(Mutator):
 
 
 def lower_blocks(func):
-    """Requires no inits. Ensures no blocks: bodies in terms of loop variables, predicates as `if likely(...)`; what runs
-    only in the first turn of a loop stands before the loop; each buffer is declared (DeclBuffer) in the innermost loop
-    that holds all its uses and shrunk to the region used there; what is never read is not computed.
+    """Requires no inits. Ensures no blocks: bodies in terms of loop variables, predicates as `if likely(...)`; each
+    buffer is declared (DeclBuffer) in the innermost loop that holds all its uses and shrunk to the region used there;
+    what is never read is not computed.
 
     Raises ValueError for match_buffer regions, which nothing makes yet.
     """
@@ -46,7 +45,6 @@ class _LowerBlocks(Mutator):
         self.allocated, self.carried = [], {}
         self.binding = {}        # block iterator -> its value in terms of loop variables
         self.carrying = frozenset()
-        self.analyzer = Analyzer()
 
     def visit_Var(self, v):
         return self.binding.get(v, v)
@@ -75,29 +73,7 @@ class _LowerBlocks(Mutator):
 
     def visit_For(self, loop):
         minimum, extent = self.visit(loop.min), self.visit(loop.extent)
-        self.analyzer.bind(loop.loop_var, Range(minimum, extent))
-        loop = loop.replace(min=minimum, extent=extent, body=self.visit(loop.body))
-        return self._before_loop(loop)
+        return loop.replace(min=minimum, extent=extent, body=self.visit(loop.body))
 
     def visit_SeqStmt(self, s):
         return seq(*(self.visit(x) for x in s.seq))
-
-    def _before_loop(self, loop):
-        """for k: { if (k == 0 ...) init; rest }  ->  if (...) init with k = 0; for k: rest"""
-        body, var = loop.body, loop.loop_var
-        if not (isinstance(body, SeqStmt) and isinstance(loop.extent, IntImm) and loop.extent.value > 0):
-            return loop
-        first, analyzer = body.seq[0], self.analyzer
-        if not isinstance(first, IfThenElse) or first.else_case is not None:
-            return loop
-        if not any(v is var for v in free_vars(first.condition)):
-            return loop
-        with analyzer.constraint_scope(first.condition):
-            if not analyzer.can_prove_equal(var, loop.min):
-                return loop
-        start = {var: loop.min}
-        condition = analyzer.simplify(substitute(first.condition, start))
-        init = substitute(first.then_case, start)
-        if not is_const_int(condition, 1):
-            init = IfThenElse(condition, init)
-        return seq(init, loop.replace(body=seq(*body.seq[1:])))

@@ -5,7 +5,10 @@ import numpy as np
 
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant
+from ..relax.ops.conv import pack_weights as pack
 from .graph import GraphRewriter, on_main
+
+MIN_LANES = 4  # narrower vectors have no type in simd.h
 
 
 @on_main
@@ -55,19 +58,27 @@ class _PackWeights(GraphRewriter):
     def _once(self, weight, pack):
         key = id(weight.data)
         if key not in self.packed:
-            self.packed[key] = (weight, Constant(np.ascontiguousarray(pack(weight.data)), weight.name))
+            self.packed[key] = (weight, Constant(pack(weight.data), weight.name))
         return self.packed[key][1]
 
     def _conv2d(self, call):
         weight = call.args[1]
-        if not isinstance(weight, Constant) or call.attrs["kernel_layout"] != "OIHW" or call.attrs["groups"] != 1:
+        if not isinstance(weight, Constant) or call.attrs["kernel_layout"] != "OIHW" or weight.data.dtype != np.float32:
             return call
-        if weight.data.dtype != np.float32:
+        out_channels, groups = weight.data.shape[0], call.attrs["groups"]
+        lanes = self._lanes_of(out_channels // groups, groups)
+        if lanes == 1:
             return call
-        out_channels = weight.data.shape[0]
-        packed = self._once(weight, lambda w: pack_first_axis(w, self.lanes))
+        packed = self._once(weight, lambda w: pack(w, lanes, groups))
         return call_op("nn.conv2d", call.args[0], packed, *call.args[2:],
-                       **{**call.attrs, "kernel_layout": f"OIHW{self.lanes}o", "out_channels": out_channels})
+                       **{**call.attrs, "kernel_layout": f"OIHW{lanes}o", "out_channels": out_channels})
+
+    def _lanes_of(self, channels, groups):
+        """The vector width for a group of so many channels: the machine's, or for groups the widest that divides."""
+        lanes = self.lanes
+        while groups > 1 and lanes > 1 and channels % lanes:
+            lanes //= 2
+        return lanes if lanes >= MIN_LANES else 1
 
     def _matmul(self, call):
         weight = call.args[1]
@@ -76,14 +87,6 @@ class _PackWeights(GraphRewriter):
         if weight.data.dtype != np.float32 or call.args[0].struct_info.ndim < 2:
             return call
         n_size = weight.data.shape[1]
-        packed = self._once(weight, lambda w: pack_first_axis(w.T, self.lanes))
+        packed = self._once(weight, lambda w: pack(w.T, self.lanes))
         return call_op("matmul", call.args[0], packed,
                        **{**call.attrs, "b_layout": f"KN{self.lanes}n", "n_size": n_size})
-
-
-def pack_first_axis(w, lanes):
-    """[O, ...] -> [ceil(O / lanes), ..., lanes], zero padded."""
-    outer = -(-w.shape[0] // lanes)
-    if outer * lanes != w.shape[0]:
-        w = np.concatenate([w, np.zeros((outer * lanes - w.shape[0], *w.shape[1:]), w.dtype)])
-    return np.moveaxis(w.reshape(outer, lanes, *w.shape[1:]), 1, -1)

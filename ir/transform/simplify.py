@@ -4,14 +4,15 @@ from __future__ import annotations
 from contextlib import nullcontext
 
 from ..arith import Analyzer
-from ..expr import Call, IntImm, Not, PrimExpr, Range, const, is_const_int, substitute
+from ..expr import Call, IntImm, Not, PrimExpr, Range, const, free_vars, is_const_int, substitute
 from ..node import Mutator
 from ..tir.stmt import Evaluate, IfThenElse, SeqStmt, seq
 
 
 def simplify(func):
     """Ensures expressions simplified under the loop ranges and conditions around them, no provably false or true
-    branches, no empty loops; loops of one iteration are replaced by their body."""
+    branches, no empty loops; loops of one iteration are replaced by their body; what runs only in the first turn of
+    a loop stands before it."""
     return func.replace(body=_Simplify().visit(func.body))
 
 
@@ -31,7 +32,25 @@ class _Simplify(Mutator):
         with nullcontext() if isinstance(extent, IntImm) else self.analyzer.constraint_scope():
             self.analyzer.bind(loop.loop_var, Range(minimum, extent))
             body = self.visit(loop.body)
-        return body if _is_noop(body) else loop.replace(min=minimum, extent=extent, body=body)
+            loop = loop.replace(min=minimum, extent=extent, body=body)
+            return body if _is_noop(body) else self._before_loop(loop)
+
+    def _before_loop(self, loop):
+        """for k: { if (k == 0 ...) init; rest }  ->  if (...) init with k = 0; for k: rest"""
+        body, var, analyzer = loop.body, loop.loop_var, self.analyzer
+        first = body.seq[0] if isinstance(body, SeqStmt) else body
+        if not (isinstance(first, IfThenElse) and first.else_case is None and isinstance(loop.extent, IntImm)
+                and loop.kind in ("serial", "unrolled") and any(v is var for v in free_vars(first.condition))):
+            return loop
+        with analyzer.constraint_scope(first.condition):
+            if not analyzer.can_prove_equal(var, loop.min):
+                return loop
+        start = {var: loop.min}
+        condition, init = analyzer.simplify(substitute(first.condition, start)), substitute(first.then_case, start)
+        if not is_const_int(condition, 1):
+            init = IfThenElse(condition, init)
+        rest = seq(*body.seq[1:]) if isinstance(body, SeqStmt) else Evaluate(const(0))
+        return init if _is_noop(rest) else seq(init, loop.replace(body=rest))
 
     def visit_IfThenElse(self, branch):
         condition = self.visit(branch.condition)

@@ -65,13 +65,13 @@ def _check_groups(call):
 
 def _packed_channels(call, w, lanes, groups):
     channels = call.attrs["out_channels"]
-    if groups != 1:
-        fail(call, f"kernel_layout {call.attrs['kernel_layout']!r} needs groups=1, got groups={groups}")
-    if channels is None:
-        fail(call, f"kernel_layout {call.attrs['kernel_layout']!r} needs attribute out_channels")
-    if not same_dim(w.shape[0], -(-channels // lanes)) or not same_dim(w.shape[4], lanes):
-        fail(call, f"packed weight {shape_text(w)} does not hold out_channels={channels} in blocks of {lanes}: dim 0 "
-                   f"must be {-(-channels // lanes)} and dim 4 must be {lanes}")
+    if channels is None or channels % groups:
+        fail(call, f"kernel_layout {call.attrs['kernel_layout']!r} needs attribute out_channels, a multiple of "
+                   f"groups={groups}; got {channels}")
+    blocks = groups * -(-channels // groups // lanes)
+    if not same_dim(w.shape[0], blocks) or not same_dim(w.shape[4], lanes):
+        fail(call, f"packed weight {shape_text(w)} does not hold out_channels={channels} of {groups} groups in blocks "
+                   f"of {lanes}: dim 0 must be {blocks} and dim 4 must be {lanes}")
     return channels
 
 
@@ -93,7 +93,7 @@ def _lower_conv(name):
             in_channel = _channel_map(attrs["groups"], w.shape[0], w.shape[1])
             result = _valid_conv(name, x, w, te_shape(out), attrs["strides"], attrs["dilation"], in_channel)
         else:
-            result = _packed_conv(name, x, w, te_shape(out), attrs["strides"], attrs["dilation"], lanes)
+            result = _packed_conv(name, x, w, te_shape(out), attrs, lanes)
         return narrow(result, out.dtype)
     return lower
 
@@ -134,26 +134,52 @@ def _valid_conv(name, x, w, shape, strides, dilation, in_channel):
     return te.compute(shape, NAMED[len(kernel)](element), name=name)
 
 
-def _packed_conv(name, data, w, shape, strides, dilation, lanes):
+def _packed_conv(name, data, w, shape, attrs, lanes):
     ic, *kernel = axes = _axes(w.shape[1], w.shape[2:4])
-    acc = sum_dtype(data.dtype)
+    acc, groups = sum_dtype(data.dtype), attrs["groups"]
     kh, kw = kernel
+    in_channel = _channel_map(groups, w.shape[0], w.shape[1])  # by blocks of channels, each in one group
+    channels = attrs["out_channels"] // groups
+    blocks = -(-channels // lanes)
 
     def element(n, oo, y, x, oi):
-        source = data[(n, ic.var, *_window((y, x), kernel, strides, dilation))]
+        source = data[(n, in_channel(oo, ic.var), *_window((y, x), kernel, attrs["strides"], attrs["dilation"]))]
         return te.sum(source.astype(acc) * w[oo, ic.var, kh.var, kw.var, oi].astype(acc), axes)
 
-    packed = te.compute((shape[0], w.shape[0], *shape[2:], lanes), element, name=name + "_packed")
-    return te.compute(shape, lambda n, c, y, x: packed[n, c // lanes, y, x, c % lanes], name=name)
+    def unpacked(n, c, y, x):
+        if groups == 1 or channels % lanes == 0:
+            return packed[n, c // lanes, y, x, c % lanes]
+        within = c % channels
+        return packed[n, c // channels * blocks + within // lanes, y, x, within % lanes]
+
+    packed = te.compute((shape[0], w.shape[0], *shape[2:], lanes), element, name=name + "_packed",
+                        attrs={"groups": groups} if groups > 1 else None)
+    return te.compute(shape, unpacked, name=name)
 
 
 # ---------------------------------------------------------------- reference
+
+def pack_weights(w, lanes, groups=1):
+    """[O, ...] -> [groups * ceil(O / groups / lanes), ..., lanes], zero padded within each group."""
+    w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
+    blocks = -(-w.shape[1] // lanes)
+    if blocks * lanes != w.shape[1]:
+        missing = np.zeros((groups, blocks * lanes - w.shape[1], *w.shape[2:]), w.dtype)
+        w = np.concatenate([w, missing], axis=1)
+    return np.ascontiguousarray(np.moveaxis(w.reshape(groups * blocks, lanes, *w.shape[2:]), 1, -1))
+
+
+def unpack_weights(w, channels, groups=1):
+    """The inverse of pack_weights: `channels` is O."""
+    rows = np.moveaxis(w, -1, 1).reshape(groups, -1, *w.shape[1:-1])
+    return rows[:, :channels // groups].reshape(channels, *w.shape[1:-1])
+
 
 def _evaluate_conv(args, attrs):
     x, w = args
     lanes = packed_lanes(attrs["kernel_layout"])
     if lanes is not None:
-        w = np.moveaxis(w, 4, 1).reshape(-1, *w.shape[1:4])[:attrs["out_channels"]]
+        w = unpack_weights(w, attrs["out_channels"], attrs["groups"])
     dtype, x, w = x.dtype, widen_array(x), widen_array(w)
     x = pad_array(x, *split_padding(attrs["padding"]))
     kernel, groups = w.shape[2:], attrs["groups"]

@@ -68,7 +68,7 @@ def _init_nest(ctx, block, loops, name):
     for condition in conjuncts(block.predicate):
         if not uses(condition, dropped):
             predicate = logical_and(predicate, condition)
-        elif any(uses(condition, {loop.loop_var}) for loop in kept):
+        elif uses(condition, {loop.loop_var for loop in ctx.index.loops_above(block)} - dropped):
             ctx.refuse("'loop'", f"the condition {condition} of block {name_of(block)} ties a loop of the reduction "
                        "to a spatial loop", "split the loops so that each condition is about one of them", [block])
     copies = {loop.loop_var: Var(loop.loop_var.name + "_init", loop.loop_var.dtype) for loop in kept}

@@ -4,7 +4,8 @@ import numpy as np
 from interp import run
 from ingot.ir import te, tir
 from ingot.ir.dtype import DataType
-from ingot.ir.expr import Var
+from ingot.ir.expr import Var, substitute
+from ingot.ir.node import Mutator
 from ingot.ir.tir.verifier import verify
 
 
@@ -73,6 +74,80 @@ def packed_conv(n=1, c=3, h=5, w=20, o=40, k=3):
     add = te.compute((n, o, oh, ow), lambda b, co, y, xx: plain[b, co, y, xx] + bias[co], name="add")
     relu = te.compute((n, o, oh, ow), lambda b, co, y, xx: tir.max(add[b, co, y, xx], 0.0), name="relu")
     return te.create_prim_func([x, weight, bias, relu])
+
+
+def diamond(n=12):
+    """B feeds C and D; E joins them, one of them shifted and reversed."""
+    a = te.placeholder((n + 1,), name="A")
+    b = te.compute((n + 1,), lambda i: a[i] * 3.0, name="B")
+    c = te.compute((n,), lambda i: b[i] + 1.0, name="C")
+    d = te.compute((n,), lambda i: b[i + 1] - a[i], name="D")
+    return te.create_prim_func([a, te.compute((n,), lambda i: c[i] * d[n - 1 - i], name="E")])
+
+
+def resampled(n=9):
+    """B = A; C takes every second element, D repeats each element twice, E adds them in two dimensions."""
+    a = te.placeholder((2 * n, 4), name="A")
+    b = te.compute((2 * n, 4), lambda i, j: a[i, j] + 1.0, name="B")
+    c = te.compute((n, 4), lambda i, j: b[2 * i, j], name="C")
+    d = te.compute((2 * n, 4), lambda i, j: c[i // 2, j] * 2.0, name="D")
+    return te.create_prim_func([a, te.compute((4, 2 * n), lambda j, i: d[i, j] + b[i, 3 - j], name="E")])
+
+
+def reshaped(rows=6, columns=4):
+    """B = A flattened, C = B by threes, with an offset: indices that divide and recombine."""
+    a = te.placeholder((rows, columns), name="A")
+    b = te.compute((rows * columns,), lambda i: a[i // columns, i % columns] * 2.0, name="B")
+    c = te.compute((rows * columns // 3, 3), lambda i, j: b[i * 3 + j] + 1.0, name="C")
+    return te.create_prim_func([a, c])
+
+
+def argmax(rows=4, columns=7):
+    """Two results of one reduction, then a stage that uses both."""
+    a = te.placeholder((rows, columns), name="A")
+    reducer = te.comm_reducer(
+        lambda x, y: (tir.select(x[0] >= y[0], x[0], y[0]), tir.select(x[0] >= y[0], x[1], y[1])),
+        lambda t0, t1: (tir.min_value(t0), tir.const(-1, t1)), "argmax")
+    k = te.reduce_axis((0, columns), "k")
+    top, where = te.compute((rows,), lambda i: reducer((a[i, k], k), k), name="best")
+    return te.create_prim_func([a, te.compute((rows,), lambda i: top[i] + where[i].astype("float32"), name="sum")])
+
+
+def halves(n=10):
+    """Two blocks write the even and the odd elements of one buffer, a third one reads it."""
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i] * 2.0, name="B")
+    odd = te.compute((n,), lambda i: a[i] - 1.0, name="Odd")
+    func = te.create_prim_func([a, te.compute((n,), lambda i: b[i] + odd[i] + b[n - 1 - i], name="C")])
+    first, second, third = func.root.body.seq
+    even = func.root.alloc_buffers[0]
+
+    def every_second(loop, offset):
+        block = loop.body.block
+        v = block.iter_vars[0]
+        target = v.var * 2 + offset
+        iv = v.replace(dom=tir.Range(tir.const(0), tir.const(n // 2)))
+        store = tir.BufferStore(even, substitute(block.body.value, {v.var: target}), (target,))
+        reads = tuple(r.replace(region=substitute(r.region, {v.var: target})) for r in block.reads)
+        block = block.replace(iter_vars=(iv,), reads=reads, writes=(even[target:target + 1],), body=store)
+        return loop.replace(extent=tir.const(n // 2), body=loop.body.replace(block=block))
+
+    reader = substitute_buffer(third, func.root.alloc_buffers[1], even)
+    return func.with_root_body(tir.SeqStmt((every_second(first, 0), every_second(second, 1), reader)), (even,))
+
+
+def substitute_buffer(stmt, old, new):
+    class Swap(Mutator):
+        def visit_Buffer(self, buffer):
+            return new if buffer is old else buffer
+
+        def visit_Block(self, block):
+            block = self.generic_visit(block)
+            reads = {r.buffer: r for r in block.reads}
+            return block.replace(reads=tuple(
+                r.buffer[0:int(r.buffer.shape[0])] if r.buffer is new else r for r in reads.values()))
+
+    return Swap().visit(stmt)
 
 
 def arrays_for(func, sizes=None):

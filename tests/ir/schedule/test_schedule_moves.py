@@ -153,12 +153,13 @@ def test_compute_at_refuses_a_decomposed_reduction():
 
 
 def test_compute_at_refuses_inputs_that_are_not_complete():
-    """B is made turn by turn, but a turn of B does not make all that C reads in it."""
+    """C follows B turn by turn; D would also need what B makes in the next turn."""
     func = chain()
     sch = schedule(func)
-    sch.compute_at("B", sch.get_loops("C")[0])
+    turn = sch.get_loops("B")[0]
+    sch.reverse_compute_at("C", turn)
     with pytest.raises(ScheduleError, match="one turn of loop i is not proved to write all of B that block D reads"):
-        sch.reverse_compute_at("D", sch.get_loops("C")[0])
+        sch.reverse_compute_at("D", turn)
     assert_same(func, sch.func, exact=True)
 
 

@@ -6,7 +6,8 @@ import numpy as np
 from interp import run
 
 from ingot.ir import te, tir
-from ingot.ir.expr import IntImm, IterVar, Range, Var, as_expr, const, free_vars
+from ingot.ir.arith import Analyzer
+from ingot.ir.expr import IterVar, Range, Var, as_expr, const, free_vars, substitute
 from ingot.ir.node import collect
 from ingot.ir.schedule import Schedule
 from ingot.ir.tir.region import access_regions
@@ -32,7 +33,7 @@ def arguments(func, seed=0):
         if buffer is None:
             found.append(SYMBOLIC)
             continue
-        shape = tuple(_value(s) for s in buffer.shape)
+        shape = tuple(value_of(s) for s in buffer.shape)
         dtype = buffer.dtype.numpy
         if id(buffer) in written:
             found.append(np.full(shape, np.nan if dtype.kind == "f" else 77, dtype))
@@ -43,9 +44,8 @@ def arguments(func, seed=0):
     return found
 
 
-def _value(extent):
-    from ingot.ir.expr import substitute
-    from ingot.ir.arith import Analyzer
+def value_of(extent):
+    """An extent as an int, with SYMBOLIC for symbolic dimensions."""
     values = {v: const(SYMBOLIC, v.dtype) for v in free_vars(extent)}
     return int(Analyzer().simplify(substitute(extent, values)))
 
@@ -55,7 +55,7 @@ def results(func, inputs):
     extra = func.attrs.get("num_workspace", 0)
     tensors = [x.copy() for x in inputs if isinstance(x, np.ndarray)]
     scalars = [x for x in inputs if not isinstance(x, np.ndarray)]
-    spaces = [np.full(_value(b.shape[0]), np.nan, b.dtype.numpy) for b in func.buffers[len(func.buffers) - extra:]] \
+    spaces = [np.full(value_of(b.shape[0]), np.nan, b.dtype.numpy) for b in func.buffers[len(func.buffers) - extra:]] \
         if extra else []
     run(func, *tensors, *spaces, *scalars)
     return tensors

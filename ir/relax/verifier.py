@@ -1,0 +1,226 @@
+"""The rules every graph module keeps, from the importer to the list of kernel calls. Tests verify between passes."""
+from __future__ import annotations
+
+from .. import op as op_table
+from ..expr import Var, free_vars, substitute
+from ..module import IRModule
+from ..op import InferError
+from ..tir.function import PrimFunc
+from ..tir.verifier import VerifyError as TIRVerifyError
+from ..tir.verifier import verify as verify_prim_func
+from .expr import (Constant, DataflowBlock, DataflowVar, Function, MatchCast, PrimStructInfo, PrimValue, RelaxCall,
+                   RelaxTuple, RelaxVar, ShapeExpr, ShapeStructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo)
+from .ops.common import product, same_dim, same_shape, shape_text
+
+
+class VerifyError(ValueError):
+    """A module that breaks a rule; the message says which function and variable, and what was expected."""
+
+
+def verify(mod):
+    """Return `mod` if it is well formed; raise VerifyError otherwise.
+
+    Ensures, for each graph function:
+    - variables are defined once, under names of their own, before their use; a variable of a dataflow block is used in
+      that block, or returned when the block is the last one;
+    - symbolic dimensions are those of the parameters, of the module (attrs["dims"]) or of a MatchCast;
+    - arguments of calls are variables, constants, shapes, numbers or tuples of those;
+    - struct info is what inference gives for these arguments; operators and their attributes are known ones;
+    - "call" and "call_tir" name functions of the module, of that kind, and fit their parameters: count, dtypes, shapes.
+    PrimFuncs are verified by tir's verifier.
+    """
+    if not isinstance(mod, IRModule):
+        raise VerifyError(f"verify takes an IRModule, not a {type(mod).__name__}")
+    dims = list(mod.attrs.get("dims", ()))
+    if isinstance(mod.functions.get("main"), Function):
+        dims += _dims(p.struct_info for p in mod["main"].params)
+    for name, func in mod.functions.items():
+        if isinstance(func, PrimFunc):
+            try:
+                verify_prim_func(func)
+            except TIRVerifyError as error:
+                raise VerifyError(f"function {name}: {error}") from error
+        elif isinstance(func, Function):
+            _Verifier(mod, name, func, dims).run()
+        else:
+            raise VerifyError(f"function {name} is a {type(func).__name__}")
+    return mod
+
+
+def _dims(infos):
+    """The symbolic dimensions in struct infos."""
+    return free_vars([getattr(i, "shape", None) or getattr(i, "values", None) or getattr(i, "fields", ()) for i in infos])
+
+
+def same_info(a, b):
+    """Whether two struct infos say the same, dimensions compared by proof."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, TensorStructInfo):
+        if a.dtype != b.dtype or (a.shape is None) != (b.shape is None):
+            return False
+        return a.ndim == b.ndim if a.shape is None else same_shape(a.shape, b.shape)
+    if isinstance(a, TupleStructInfo):
+        return len(a.fields) == len(b.fields) and all(map(same_info, a.fields, b.fields))
+    if isinstance(a, ShapeStructInfo):
+        return a.ndim == b.ndim if a.values is None or b.values is None else same_shape(a.values, b.values)
+    return not isinstance(a, PrimStructInfo) or a.dtype == b.dtype
+
+
+class _Verifier:
+    def __init__(self, mod, name, func, dims):
+        self.mod, self.name, self.func = mod, name, func
+        self.dims = {id(d) for d in [*dims, *_dims(p.struct_info for p in func.params)]}
+        self.scope, self.defined, self.names = set(), set(), set()
+        self.place = "its parameters"
+
+    def fail(self, message):
+        raise VerifyError(f"function {self.name}, {self.place}: {message}")
+
+    def run(self):
+        for p in self.func.params:
+            if not isinstance(p, RelaxVar):
+                self.fail(f"a parameter is a {type(p).__name__}, it must be a RelaxVar")
+            self._define(p)
+        blocks = self.func.body.blocks
+        for n, block in enumerate(blocks):
+            for b in block.bindings:
+                self._binding(b, isinstance(block, DataflowBlock))
+            if n + 1 < len(blocks):
+                self.scope -= {id(b.var) for b in block.bindings if isinstance(b.var, DataflowVar)}
+        self.place = "its result"
+        info = self._info(self.func.body.body)
+        if self.func.ret_struct_info is not None and not same_info(info, self.func.ret_struct_info):
+            self.fail(f"it is {info}, declared as {self.func.ret_struct_info}")
+
+    # ------------------------------------------------------------ variables
+
+    def _define(self, var):
+        if id(var) in self.defined:
+            self.fail(f"variable {var.name} is defined twice")
+        if var.name in self.names:
+            self.fail(f"two variables are named {var.name}")
+        unknown = [d.name for d in _dims([var.struct_info]) if id(d) not in self.dims]
+        if unknown:
+            self.fail(f"nothing defines the symbolic dimension {', '.join(unknown)} of {var.name}")
+        self.defined.add(id(var))
+        self.scope.add(id(var))
+        self.names.add(var.name)
+
+    def _binding(self, b, dataflow):
+        self.place = f"binding of {getattr(b.var, 'name', b.var)}"
+        if not isinstance(b.var, (RelaxVar, DataflowVar)):
+            self.fail(f"it binds a {type(b.var).__name__}")
+        if isinstance(b.var, DataflowVar) and not dataflow:
+            self.fail("a DataflowVar outside a dataflow block")
+        info = self._info(b.value)
+        if isinstance(b, MatchCast):
+            self.dims.update(id(d) for d in _dims([b.var.struct_info]))
+        elif not same_info(info, b.var.struct_info):
+            self.fail(f"the variable is declared as {b.var.struct_info}, the value is {info}")
+        self._define(b.var)
+
+    # ------------------------------------------------------------ values
+
+    def _info(self, value):
+        """The inferred struct info of a value."""
+        if isinstance(value, RelaxCall):
+            return self._call(value)
+        return self._atom(value)
+
+    def _atom(self, value):
+        """The struct info of a value that computes nothing."""
+        if isinstance(value, (RelaxVar, DataflowVar)):
+            if id(value) not in self.scope:
+                problem = ("is a dataflow variable of an earlier block" if id(value) in self.defined else
+                           "is used where nothing defines it")
+                self.fail(f"variable {value.name} {problem}")
+        elif isinstance(value, RelaxTuple):
+            return TupleStructInfo(tuple(map(self._atom, value.fields)))
+        elif isinstance(value, TupleGetItem):
+            info = self._atom(value.tuple_value)
+            if not isinstance(info, TupleStructInfo) or not 0 <= value.index < len(info.fields):
+                self.fail(f"item {value.index} of {info}, which has no such item")
+            return info.fields[value.index]
+        elif not isinstance(value, (Constant, ShapeExpr, PrimValue)):
+            self.fail(f"a {type(value).__name__} stands where a variable or constant must; bind it to a variable")
+        return value.struct_info
+
+    def _call(self, call):
+        for a in call.args:
+            if isinstance(a, TupleGetItem):
+                self.fail(f"an argument of {call.op} is a tuple's item; bind it to a variable")
+        args = [self._atom(a) for a in call.args]
+        if call.op == "call_tir":
+            self._call_tir(call, args)
+        elif call.op == "call":
+            self._call_function(call, args)
+        else:
+            self._operator(call)
+        return call.struct_info
+
+    def _operator(self, call):
+        spec = op_table.OPS.get(call.op)
+        if spec is None:
+            self.fail(f"unknown operator {call.op!r}")
+        if set(call.attrs) != set(spec.attrs):
+            self.fail(f"{call.op} has attributes {sorted(call.attrs)}, it must have {sorted(spec.attrs)}")
+        least, most = spec.arity
+        if len(call.args) < least or (most is not None and len(call.args) > most):
+            self.fail(f"{call.op} takes {least} to {most or 'any number of'} arguments, got {len(call.args)}")
+        try:
+            info = spec.infer(call)
+        except InferError as error:
+            self.fail(str(error))
+        if not same_info(info, call.struct_info):
+            self.fail(f"the call of {call.op} is declared as {call.struct_info}, inference gives {info}")
+
+    def _callee(self, call, kind):
+        gv = call.attrs.get("gv")
+        if gv is None or gv not in self.mod:
+            self.fail(f"{call.op} of {getattr(gv, 'name', gv)}, which is no function of the module")
+        if not isinstance(self.mod[gv], kind):
+            self.fail(f"{call.op} of {gv.name}, which is a {type(self.mod[gv]).__name__} instead of a {kind.__name__}")
+        return gv.name, self.mod[gv]
+
+    def _call_function(self, call, args):
+        name, func = self._callee(call, Function)
+        if len(args) != len(func.params):
+            self.fail(f"{name} takes {len(func.params)} arguments, got {len(args)}")
+        for p, info in zip(func.params, args):
+            if not same_info(info, p.struct_info):
+                self.fail(f"parameter {p.name} of {name} is {p.struct_info}, the argument is {info}")
+        if not same_info(func.ret_struct_info, call.struct_info):
+            self.fail(f"{name} returns {func.ret_struct_info}, the call is declared as {call.struct_info}")
+
+    def _call_tir(self, call, args):
+        name, func = self._callee(call, PrimFunc)
+        several = isinstance(call.struct_info, TupleStructInfo)
+        infos = [*args, *(call.struct_info.fields if several else (call.struct_info,))]
+        buffers = func.buffers[:len(func.buffers) - func.attrs.get("num_workspace", 0)]
+        scalars = [p for p in func.params if p not in func.buffer_map]
+        dims = call.attrs.get("sym_args", ())
+        if len(infos) != len(buffers) or len(dims) != len(scalars):
+            self.fail(f"{name} takes {len(buffers)} tensors (results included) and {len(scalars)} dimensions, got "
+                      f"{len(infos)} and {len(dims)}")
+        known = {p: d.astype(p.dtype) for p, d in zip(scalars, dims)}
+        for info, buffer in zip(infos, buffers):
+            if not isinstance(info, TensorStructInfo) or info.dtype != buffer.dtype:
+                self.fail(f"buffer {buffer.name} of {name} is {buffer.dtype}, the tensor is {info}")
+            if not _fits(info.shape, buffer.shape, known):
+                self.fail(f"buffer {buffer.name} of {name} has shape {shape_text(buffer.shape)}, the tensor "
+                          f"{shape_text(info)}")
+
+
+def _fits(shape, buffer_shape, known):
+    """Whether a tensor's shape is a buffer's under `known`, {Var: dimension}, which gains the buffer's own dimensions.
+    A flat buffer must have as many elements."""
+    if len(shape) == len(buffer_shape):
+        for dim, own in zip(shape, buffer_shape):
+            if isinstance(own, Var):
+                known.setdefault(own, dim.astype(own.dtype))
+        return all(same_dim(a, substitute(b, known)) for a, b in zip(shape, buffer_shape))
+    return len(buffer_shape) == 1 and same_dim(product(shape), substitute(buffer_shape[0], known))
+
+
+__all__ = ["VerifyError", "same_info", "verify"]
