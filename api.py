@@ -97,10 +97,16 @@ class MemoryReport:
 
 
 def memory_report(model, dims=None, **options):
-    """Where each intermediate tensor lives: a MemoryReport, with symbolic dimensions taken as 1."""
-    checked = Options.check(**options)
-    library = compile_module(load(model, dims, checked.name), checked)
-    plan, ones = library.program.plan, {d.name: 1 for d in library.program.dims}
+    """Where each intermediate tensor lives: a MemoryReport, with symbolic dimensions taken as 1.
+
+    model: see compile; or a CompiledLibrary, whose options then hold.
+    """
+    if isinstance(model, CompiledLibrary):
+        program = model.model.program
+    else:
+        checked = Options.check(**options)
+        program = compile_module(load(model, dims, checked.name), checked).program
+    plan, ones = program.plan, {d.name: 1 for d in program.dims}
 
     def value(e):
         return evaluate_dim(e, ones)

@@ -6,6 +6,8 @@ that C makes by itself (int8 to int32, an operand to the other's int64) are not 
 from __future__ import annotations
 
 from ..ir.expr import Broadcast, Call, Cast, Div, IntImm, Max, Ramp, Select, Sub
+from ..ir.node import collect
+from ..ir.tir.stmt import BufferLoad
 from .c_types import c_type, fits_int, literal, vector_type
 
 # Precedence, loosest first.
@@ -27,6 +29,8 @@ LIBM = {"exp": "exp", "log": "log", "tanh": "tanh", "erf": "erf", "sqrt": "sqrt"
         "round": "nearbyint", "trunc": "trunc", "abs": "fabs", "sin": "sin", "cos": "cos", "tan": "tan",
         "asin": "asin", "acos": "acos", "atan": "atan", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh",
         "acosh": "acosh", "atanh": "atanh", "pow": "pow", "fmod": "fmod", "atan2": "atan2"}
+
+FLOAT_TESTS = ("isnan", "isinf")
 
 # The helpers of ingot_math.h by the type they compute in, and the type that narrower integers are computed in.
 SUFFIX = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64"}
@@ -57,7 +61,12 @@ class CExpr:
         return f"({text})" if precedence < outer else text
 
     def converted(self, e):
-        """The text of e where C converts to e's type by itself: a value that is stored or passed to a function."""
+        """The text of e where C converts to e's type by itself: a value that is stored or passed to a function.
+
+        Tests and choices between narrow integers are ints, of which compilers do not always see how small they are.
+        """
+        if e.dtype.lanes == 1 and e.dtype.bits < 32 and (_is_choice(e) if e.dtype.is_int else _holds_test(e)):
+            return f"({c_type(e.dtype)})({self.text(e)})"
         return self.text(_inner(e))
 
     def _print(self, e):
@@ -210,7 +219,7 @@ class CExpr:
             return self._conditional(*e.args)
         if name == "likely":
             return self._print(e.args[0])
-        if name in ("isnan", "isinf"):  # what they return is an int, not only 0 or 1
+        if name in FLOAT_TESTS:  # they return any int
             self.used.add("math.h")
             return f"{name}({self.text(e.args[0])}) != 0", EQUALITY
         if name == "sigmoid" and e.dtype == "float64":
@@ -281,6 +290,18 @@ def _is_int64(e):
     if isinstance(e, Call) and e.op == "tir.if_then_else":
         return _is_int64(e.args[1]) or _is_int64(e.args[2])
     return True
+
+
+def _is_choice(e):
+    """Whether `e` chooses between values of which one is neither a load nor a literal."""
+    if not (isinstance(e, Select) or isinstance(e, Call) and e.op == "tir.if_then_else"):
+        return False
+    results = (e.true_value, e.false_value) if isinstance(e, Select) else e.args[1:]
+    return not all(isinstance(r, (BufferLoad, IntImm)) for r in results)
+
+
+def _holds_test(e):
+    return any(c.op.removeprefix("tir.") in FLOAT_TESTS for c in collect(e, Call))
 
 
 def is_scalar(buffer):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..ir.expr import Add, Div, IntImm, Mul, Ramp, Sub, Var
 from ..ir.node import Visitor, collect, structural_equal
-from ..ir.tir.stmt import BufferLoad, BufferStore, DeclBuffer, LetStmt
+from ..ir.tir.stmt import BufferLoad, BufferStore, DeclBuffer, For, LetStmt
 from .c_expr import RELATIONAL, CExpr, EmitError, is_scalar
 from .c_types import c_type, identifier
 
@@ -115,7 +115,9 @@ class _Printer(Visitor):
         start, stop = e.converted(loop.min), e.text(loop.min + loop.extent, RELATIONAL + 1)
         name = self.names.define(var, var.name)
         if loop.kind == "parallel":
-            self.line("INGOT_PARALLEL_FOR")
+            nest = _perfect_nest(loop, loop.annotations.get("collapse", 1))
+            collapse = f" collapse({nest})" if nest > 1 else ""
+            self.line(f"INGOT_OMP(parallel for{collapse} schedule(static))")
         elif loop.kind == "unrolled" and isinstance(loop.extent, IntImm):
             self.line(f"INGOT_UNROLL({loop.extent.value})")
         elif loop.kind not in ("serial", "unrolled"):
@@ -222,3 +224,11 @@ def _breaks(line):
 def _wrap(head, params):
     """A parameter list over as many lines as it needs."""
     return "\n".join(wrapped(f"{head}{', '.join(params) or 'void'})"))
+
+
+def _perfect_nest(loop, most):
+    """How many loops from this one inward, at most `most`, hold nothing but the next."""
+    depth = 1
+    while depth < most and isinstance(loop.body, For):
+        loop, depth = loop.body, depth + 1
+    return depth

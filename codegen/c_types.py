@@ -82,5 +82,6 @@ def _float_literal(dtype, value):
             value = np.float32(value)
     if math.isinf(value):
         return "INFINITY" if value > 0 else "-INFINITY"
-    text = str(value) if dtype == "float32" else repr(float(value))
-    return (text if any(c in text for c in ".e") else text + ".0") + ("f" if dtype == "float32" else "")
+    if dtype != "float32":
+        return repr(value)
+    return repr(float(np.format_float_scientific(value, unique=True))) + "f"  # the shortest digits, as Python lays out

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -98,16 +99,17 @@ def schedule(func, options):
 
 
 def summary(trace):
-    """The primitives of a trace in one line; queries are left out."""
+    """The primitives of a trace in one line: queries are left out, repetitions counted."""
     parts = []
     for step in trace:
         if step.name.startswith("get_"):
             continue
-        values = [str(v) for k, v in step.args if isinstance(v, (int, str)) and not isinstance(v, bool)]
-        values += ["x".join("?" if f is None else str(f) for f in v) for k, v in step.args
-                   if isinstance(v, (tuple, list)) and all(f is None or isinstance(f, int) for f in v)]
+        values = [str(v) for _, v in step.args if isinstance(v, (int, str)) and not isinstance(v, bool) and v != -1]
+        values += ["x".join("?" if f is None else str(f) for f in v) for _, v in step.args
+                   if isinstance(v, (tuple, list)) and v and all(f is None or isinstance(f, int) for f in v)]
         parts.append(f"{step.name}({', '.join(values)})" if values else step.name)
-    return ", ".join(parts)
+    runs = [(text, len(list(same))) for text, same in groupby(parts)]
+    return ", ".join(text if count == 1 else f"{text} x{count}" for text, count in runs)
 
 
 def compile_module(mod, options, source_hash=None):

@@ -57,8 +57,8 @@ class Weight:
 
 @dataclass(frozen=True)
 class Program:
-    """name; inputs, outputs: TensorDescs; dims: symbolic dimensions; calls; weights; plan: a MemoryPlan whose buffer i is
-    what Operand("arena", i) means, of element type buffer_dtypes[i]."""
+    """name; inputs, outputs: TensorDescs; dims: symbolic dimensions; calls; weights; plan: a MemoryPlan whose buffer i
+    is what Operand("arena", i) means, of element type buffer_dtypes[i]."""
 
     name: str
     inputs: tuple

@@ -202,14 +202,15 @@ class NodeContext:
         except (ValueError, IndexError, ArithmeticError) as error:
             raise self.error(f"{call.op} of constants cannot be evaluated: {error}") from error
         info = call.struct_info
+        name = next((a.name for a in call.args if isinstance(a, Constant) and a.name), "")  # whose value it carries on
         if isinstance(result, tuple):
-            return tuple(self._as_constant(r, f) for r, f in zip(result, info.fields))
-        return self._as_constant(result, info)
+            return tuple(self._as_constant(r, f, name) for r, f in zip(result, info.fields))
+        return self._as_constant(result, info, name)
 
     @staticmethod
-    def _as_constant(array, info):
+    def _as_constant(array, info, name):
         array = np.ascontiguousarray(array, dtype=info.dtype.numpy)
-        return Constant(array.reshape(info.static_shape))
+        return Constant(array.reshape(info.static_shape), name)
 
     def _call_symbolic(self, op, args, attrs):
         """Evaluate an operator on dimensions: the arguments hold shapes, not data."""

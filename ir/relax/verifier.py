@@ -49,7 +49,8 @@ def verify(mod):
 
 def _dims(infos):
     """The symbolic dimensions in struct infos."""
-    return free_vars([getattr(i, "shape", None) or getattr(i, "values", None) or getattr(i, "fields", ()) for i in infos])
+    return free_vars([getattr(info, name) or () for info in infos for name in ("shape", "values", "fields")
+                      if hasattr(info, name)])
 
 
 def same_info(a, b):

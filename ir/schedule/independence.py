@@ -1,7 +1,7 @@
 """Independence: may the turns of loops run in another order, or at once?"""
 from __future__ import annotations
 
-from ..expr import as_expr
+from ..expr import as_expr, substitute
 from ..node import structural_equal
 from ..tir.stmt import BlockRealize, For, SeqStmt
 from .blocks import buffers_of, name_of, uses, why_not_complete, why_not_pure
@@ -76,6 +76,32 @@ def require_distinct(ctx, outermost, realize, argument):
                        "only loops that the block's iterators are split from or fused into qualify", [loop, realize])
 
 
+def require_init_first(ctx, outermost, realize, argument):
+    """Refuse unless, in the loops from `outermost` down to a reduction block, the instance that initialises an element
+    runs before all others of that element.
+
+    Requires distinct instances. It holds when loops run either spatial or reduce iterators, and the reduce ones start
+    at their least value: then the first turn of the reduction's loops is that instance, in whatever order they nest.
+    """
+    loops, block = _loops_from(ctx.index, realize, outermost), realize.block
+    values = {kind: tuple(v for iv, v in zip(block.iter_vars, realize.iter_values) if iv.iter_type == kind)
+              for kind in ("spatial", "reduce")}
+    reducing = [loop for loop in loops if uses(values["reduce"], {loop.loop_var})]
+    for loop in reducing:
+        if uses(values["spatial"], {loop.loop_var}):
+            ctx.refuse(argument, f"loop {loop.loop_var.name} runs spatial and reduce iterators of block "
+                       f"{name_of(realize)} together, so its init might come late", "decompose_reduction first",
+                       [loop, realize])
+    analyzer = analyzer_of(ctx.index.loops_above(realize))
+    start = {loop.loop_var: loop.min for loop in reducing}
+    for iv, value in zip(block.iter_vars, realize.iter_values):
+        if iv.iter_type == "reduce":
+            first = substitute(value, start)
+            if not (analyzer.can_prove_less_equal(first, value) and analyzer.can_prove_less_equal(iv.dom.min, first)):
+                ctx.refuse(argument, f"the reduction of block {name_of(realize)} over {iv.var.name} is not proved to "
+                           "start at its least value", "decompose_reduction first", [realize])
+
+
 def _require_instances_apart(ctx, chain, realize, argument):
     """Refuse unless the instances of the only block under a chain may run in any order."""
     scope = ctx.scope(realize, argument)
@@ -85,6 +111,8 @@ def _require_instances_apart(ctx, chain, realize, argument):
                        "its turns must keep their order", [realize])
     if why_not_complete(ctx.index, scope, realize) is not None:  # else repeating an instance is harmless
         require_distinct(ctx, chain[0], realize, argument)
+    if realize.block.init is not None:
+        require_init_first(ctx, chain[0], realize, argument)
 
 
 # ---------------------------------------------------------------- buffers under a loop

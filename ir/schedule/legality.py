@@ -3,14 +3,14 @@ from __future__ import annotations
 
 from .blocks import buffers_of, uses
 from .dependence import require_inputs_ready
-from .independence import require_distinct, require_independent
+from .independence import require_distinct, require_independent, require_init_first
 
 
 def require_still_legal(ctx, realize, argument):
     """Check what a rewrite may have broken around a block, in the context of the new function.
 
-    Its inputs are complete where it reads them, so are the inputs of those who read it; a reduction does not add an
-    element twice; the parallel and vectorized loops around it still qualify.
+    Its inputs are complete where it reads them, so are the inputs of those who read it; a reduction adds each
+    term once, after its init; the parallel and vectorized loops around it still qualify.
     """
     scope, index = ctx.scope(realize, argument), ctx.index
     require_inputs_ready(ctx, realize, argument)
@@ -24,6 +24,7 @@ def require_still_legal(ctx, realize, argument):
         reducing = [loop for loop in loops if uses(values, {loop.loop_var})]
         if reducing:
             require_distinct(ctx, reducing[0], realize, argument)
+            require_init_first(ctx, reducing[0], realize, argument)
     for loop in loops:
         if loop.kind in ("parallel", "vectorized"):
             require_independent(ctx, loop, argument)

@@ -5,7 +5,7 @@ computed where their result is needed, the rest is inlined, fused and spread ove
 """
 from __future__ import annotations
 
-from ..expr import Call, IntImm, Var
+from ..expr import Call, IntImm, Var, is_const_int
 from ..node import collect, structural_equal
 from ..tir.stmt import Block, BufferLoad, BufferStore, For
 from . import tiles
@@ -17,7 +17,9 @@ from .schedule import Schedule
 PACKED = "_packed"
 # Functions worth computing once rather than inlining into several consumers.
 EXPENSIVE = {"tir.exp", "tir.log", "tir.tanh", "tir.erf", "tir.sigmoid", "tir.pow", "tir.sqrt"}
-PARALLEL_MIN_WORK = 4096
+# Threads are worth their start from about so many innermost iterations, cut into so many parts.
+PARALLEL_MIN_WORK = 16384
+PARALLEL_MIN_PARTS = 16
 
 
 def schedule_by_rule(func, cpu: CpuModel):
@@ -66,7 +68,8 @@ def _tile_convolution(sch, cpu, anchor, epilogue):
     packed = sch.get(sch.get_block(anchor))
     blocks, lanes = (packed.iter_vars[k].dom.extent.value for k in (1, 4))
     groups = int(packed.annotations.get("groups", 1))
-    tile = tiles.choose(blocks // groups, _extent(sch, y), _extent(sch, x), cpu.registers, within_group=groups > 1)
+    height = _extent(sch, y)
+    tile = tiles.choose(blocks // groups, height, _extent(sch, x), cpu.registers, within_group=groups > 1)
     whole = _extent(sch, c) % (tile.vectors * lanes) == 0
     co, ci, cl = sch.split(c, [None, tile.vectors, lanes])
     yo, yi = sch.split(y, [None, tile.rows])
@@ -94,21 +97,36 @@ def _tile_convolution(sch, cpu, anchor, epilogue):
         sch.unroll(loop)
     sch.vectorize(oi)
     sch.decompose_reduction(conv, ic)
-    if cpu.parallel:
-        sch.parallel(sch.fuse(n, co, yo))
+    # A row loop with a border stays serial: loop_partition peels its last iteration.
+    _parallel_nest(sch, cpu, [n, co, yo] if height % tile.rows == 0 else [n, co])
 
 
 def _tile_product(sch, cpu, anchor, epilogue):
     *batch, m, n = sch.get_loops(epilogue)
     rows, columns = _extent(sch, m), _extent(sch, n)
+    packed = anchor.endswith(PACKED)
     tile = tiles.choose(-(-columns // cpu.lanes), rows, 1, cpu.registers)
+    whole = columns % (tile.vectors * cpu.lanes) == 0
     no, nv, nl = sch.split(n, [None, tile.vectors, cpu.lanes])
     mo, mi = sch.split(m, [None, tile.rows])
-    sch.reorder(*batch, no, mo, mi, nv, nl)
-    product = sch.get_block(anchor)
-    sch.compute_at(product, mo, preserve_unit_loops=True)
+    # Column tiles share their operand, so they are the outer loop; unpacked ones may not be read past the last column:
+    # there the border is an iteration of its own, which must be innermost and serial.
+    tiles_order = [no, mo] if packed or whole else [mo, no]
+    sch.reorder(*batch, *tiles_order, mi, nv, nl)
+    product, at = sch.get_block(anchor), tiles_order[-1]
+    sch.compute_at(product, at, preserve_unit_loops=True)
+    if packed and not (whole and _vectorizes(sch.get(epilogue))):
+        copy = sch.cache_read(epilogue, _read_index(sch, epilogue, anchor), "local")
+        sch.compute_at(copy, at, preserve_unit_loops=True)
+        tm, tv, tl = sch.get_loops(copy)[-3:]
+        for loop in (tm, tv):
+            sch.unroll(loop)
+        sch.vectorize(tl)
+    else:
+        for loop in (mi, nv):
+            sch.unroll(loop)
+        sch.vectorize(nl)
     sch.set_scope(product, 0, "local")
-    packed = anchor.endswith(PACKED)
     loops = sch.get_loops(product)
     k = loops[-1]
     if packed:
@@ -117,13 +135,21 @@ def _tile_product(sch, cpu, anchor, epilogue):
         tm, tn = loops[-3:-1]
         tv, tl = sch.split(tn, [None, cpu.lanes])
     sch.reorder(k, tm, tv, tl)
-    for loop in (tm, tv, mi, nv):
+    for loop in (tm, tv):
         sch.unroll(loop)
     sch.vectorize(tl)
-    sch.vectorize(nl)
     sch.decompose_reduction(product, k)
-    if cpu.parallel:
-        sch.parallel(sch.fuse(*batch, no))
+    border = columns % (tile.vectors * cpu.lanes) if tiles_order[0] is no else rows % tile.rows
+    _parallel_nest(sch, cpu, batch + ([tiles_order[0]] if packed or not border else []))
+
+
+def _parallel_nest(sch, cpu, loops):
+    """Run a nest of loops, outermost first, in parallel as one: the C says collapse(n)."""
+    loops = [loop for loop in loops if not is_const_int(sch.get(loop).extent, 1)]
+    if cpu.parallel and loops:
+        sch.parallel(loops[0])
+        if len(loops) > 1:
+            sch.annotate(loops[0], "collapse", len(loops))
 
 
 def _vectorizes(block):
@@ -244,7 +270,8 @@ def _parallel_roots(sch, cpu):
         whole = _flat_loops(sch, block, loops)
         if whole > 1:
             loops = [*loops[:-whole], sch.fuse(*loops[-whole:])]
-        _parallel_outer(sch, cpu, loops[:-1] if len(loops) > 1 else loops)
+        several = any(not is_const_int(sch.get(loop).extent, 1) for loop in loops[:-1])
+        _parallel_outer(sch, cpu, loops[:-1] if several else loops)
     return True
 
 
@@ -268,19 +295,17 @@ def _flat_loops(sch, block, loops):
 
 
 def _parallel_outer(sch, cpu, loops):
-    """Fuse leading loops until there is enough to share, and run them in parallel."""
-    if not cpu.parallel or not loops:
-        return
+    """Run as many leading loops in parallel as it takes to have enough to share, if the work is worth it."""
     chosen, count = [], 1
     for loop in loops:
+        if count >= PARALLEL_MIN_PARTS:
+            break
         chosen.append(loop)
         extent = sch.get(loop).extent
-        count = count * extent.value if isinstance(extent, IntImm) else PARALLEL_MIN_WORK
-        if count >= 64:
-            break
-    if _work(sch.get(chosen[0])) >= PARALLEL_MIN_WORK:
+        count *= extent.value if isinstance(extent, IntImm) else PARALLEL_MIN_PARTS
+    if chosen and _work(sch.get(chosen[0])) >= PARALLEL_MIN_WORK:
         try:
-            sch.parallel(sch.fuse(*chosen) if len(chosen) > 1 else chosen[0])
+            _parallel_nest(sch, cpu, chosen)
         except ScheduleError:
             pass  # a loop that carries a dependence stays serial
 

@@ -111,13 +111,15 @@ def placeholder(shape, dtype="float32", name="placeholder"):
     return Tensor(PlaceholderOp(name, tuple(as_expr(s) for s in shape), DataType(dtype)))
 
 
-def compute(shape, fcompute, name="compute", attrs=None):
+def compute(shape, fcompute, name="compute", attrs=None, varargs_names=None):
     """The tensor whose element at (i, j, ...) is fcompute(i, j, ...).
+
+    Axes are named after fcompute's parameters; varargs_names names those of a `lambda *i`.
 
     fcompute may return one expression, or a tuple for several outputs (then a tuple of tensors is returned).
     """
     shape = (shape,) if isinstance(shape, (int, PrimExpr)) else tuple(shape)
-    names = _axis_names(fcompute, len(shape))
+    names = varargs_names or _axis_names(fcompute, len(shape))
     axis = tuple(IterVar(_dom(s), Var(n, as_expr(s).dtype), "spatial") for n, s in zip(names, shape))
     body = fcompute(*(iv.var for iv in axis))
     several = isinstance(body, tuple)

@@ -1,4 +1,4 @@
-"""Batch norm and other per-channel scales and shifts fold into the weights of the convolution or product before them."""
+"""Batch norm and other per-channel scales fold into the weights of the convolution or product before them."""
 from __future__ import annotations
 
 import numpy as np

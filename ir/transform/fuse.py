@@ -1,4 +1,4 @@
-"""Operator fusion: a group of operators becomes one function, later one kernel (as TVM's FuseOps, by post-dominators)."""
+"""Operator fusion: a group of operators becomes one function, later one kernel (by post-dominators, as in TVM)."""
 from __future__ import annotations
 
 from .. import op as op_table

@@ -55,7 +55,7 @@ class _RemoveIdentities(GraphRewriter):
         return self._view(call) if getattr(call, "op", None) in VIEWS else call
 
     def _view(self, call):
-        """A view of what the viewed view views: of the one before, whose own views went through here."""
+        """One view where there were two: the first is already a view of something that is none."""
         inner = self.producer(call.args[0])
         if inner is None or inner.op not in VIEWS:
             return call

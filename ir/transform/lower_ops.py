@@ -4,7 +4,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .. import op as op_table
-from ..dtype import DataType
 from ..expr import IntImm, PrimExpr, const, free_vars
 from ..module import GlobalVar
 from ..node import structural_equal, structural_hash
@@ -20,8 +19,8 @@ from .identities import VIEWS
 def lower_ops(mod):
     """Requires a dataflow "main" (after graph passes: arguments are variables or constants) and primitive functions.
     Ensures "main" binds only call_tir, views and tuple items, and the module's other functions are PrimFuncs, no two of
-    them structurally equal. Each has attrs "origin", the model nodes of all its calls, and "num_outputs"; its parameters
-    are the inputs, the outputs, then the symbolic dimensions that the call passes.
+    them structurally equal. Each has attrs "origin", the model nodes of all its calls, and "num_outputs"; its
+    parameters are the inputs, the outputs, then the symbolic dimensions that the call passes.
     """
     return _Lower(mod).run()
 
@@ -91,7 +90,8 @@ class _Lower:
 def _tensors(call):
     """The tensors that a call reads, each once. Numbers of elementwise operators are none: they stay in the code."""
     flat = [f for a in call.args for f in (a.fields if isinstance(a, RelaxTuple) else (a,))]
-    return {id(a): a for a in flat if not isinstance(a, (ShapeExpr, PrimValue)) and not is_immediate(a, call.op)}.values()
+    read = [a for a in flat if not isinstance(a, (ShapeExpr, PrimValue)) and not is_immediate(a, call.op)]
+    return {id(a): a for a in read}.values()
 
 
 def _apply(call, env):
@@ -115,8 +115,8 @@ def _argument(a, env, op):
         return a.value
     if isinstance(a, RelaxTuple):
         return tuple(_argument(f, env, op) for f in a.fields)
-    raise TypeError(f"{op}: cannot lower the argument {getattr(a, 'name', '')} ({type(a).__name__}); run fold_constants "
-                    "first, which binds computed arguments to variables")
+    raise TypeError(f"{op}: cannot lower the argument {getattr(a, 'name', '')} ({type(a).__name__}); run "
+                    "fold_constants first, which binds computed arguments to variables")
 
 
 @dataclass(frozen=True)
@@ -125,19 +125,17 @@ class Number:
 
     value: PrimExpr
     shape: tuple
+    op = None  # no operation computes it
 
     @property
     def ndim(self):
         return len(self.shape)
 
     @property
-    def dtype(self) -> DataType:
+    def dtype(self):
         return self.value.dtype
 
     def __getitem__(self, indices):
-        return self.value
-
-    def __call__(self, *indices):
         return self.value
 
 

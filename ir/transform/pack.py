@@ -37,7 +37,7 @@ class _SplitPadding(GraphRewriter):
 
 @on_main
 def pack_weights(func, lanes):
-    """Requires unpadded convolutions. Ensures constant weights of dense convolutions and products are stored
+    """Ensures constant weights of dense (and many grouped) convolutions and of products are stored
     [outer][reduction...][lanes]: the inner loop then reads them one vector after the other. No effect when lanes is 1.
     """
     return _PackWeights(lanes).run(func) if lanes > 1 else func
@@ -46,7 +46,7 @@ def pack_weights(func, lanes):
 class _PackWeights(GraphRewriter):
     def __init__(self, lanes):
         self.lanes = lanes
-        self.packed = {}  # a weight used twice is packed once
+        self.packed = {}  # (id of the weights, layout) -> (weight, packed); a weight used twice is packed once
 
     def call(self, binding, call):
         if call.op == "nn.conv2d":
@@ -55,10 +55,11 @@ class _PackWeights(GraphRewriter):
             return self._matmul(call)
         return call
 
-    def _once(self, weight, pack):
-        key = id(weight.data)
+    def _once(self, weight, lanes, groups, transposed=False):
+        key = (id(weight.data), lanes, groups, transposed)
         if key not in self.packed:
-            self.packed[key] = (weight, Constant(pack(weight.data), weight.name))
+            data = pack(weight.data.T if transposed else weight.data, lanes, groups)
+            self.packed[key] = (weight, Constant(data, weight.name))
         return self.packed[key][1]
 
     def _conv2d(self, call):
@@ -69,7 +70,7 @@ class _PackWeights(GraphRewriter):
         lanes = self._lanes_of(out_channels // groups, groups)
         if lanes == 1:
             return call
-        packed = self._once(weight, lambda w: pack(w, lanes, groups))
+        packed = self._once(weight, lanes, groups)
         return call_op("nn.conv2d", call.args[0], packed, *call.args[2:],
                        **{**call.attrs, "kernel_layout": f"OIHW{lanes}o", "out_channels": out_channels})
 
@@ -87,6 +88,6 @@ class _PackWeights(GraphRewriter):
         if weight.data.dtype != np.float32 or call.args[0].struct_info.ndim < 2:
             return call
         n_size = weight.data.shape[1]
-        packed = self._once(weight, lambda w: pack(w.T, self.lanes))
+        packed = self._once(weight, self.lanes, 1, transposed=True)
         return call_op("matmul", call.args[0], packed,
                        **{**call.attrs, "b_layout": f"KN{self.lanes}n", "n_size": n_size})

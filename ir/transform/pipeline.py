@@ -10,6 +10,7 @@ from .identities import remove_identities
 from .loop_partition import loop_partition
 from .lower_blocks import lower_blocks, lower_init_block
 from .lower_ops import lower_ops
+from .name_loops import name_loops
 from .pack import pack_weights, split_padding
 from .simplify import simplify
 from .vectorize import rewrite_vector_types, vectorize_loop
@@ -31,6 +32,7 @@ def graph_passes(opt_level, cpu: CpuModel):
 # Each PrimFunc -> PrimFunc, after scheduling. Order: init needs blocks; partitioning needs the guards that lower_blocks
 # writes and the loops still scalar; vectors need flat buffers; vector types need to see every access.
 TIR_PASSES = [
+    ("name_loops", name_loops),
     ("lower_init_block", lower_init_block),
     ("lower_blocks", lower_blocks),
     ("flatten_buffer", flatten_buffer),

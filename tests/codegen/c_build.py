@@ -31,7 +31,7 @@ def compile_text(text, folder, compiler="gcc", flags=()):
     library = path.with_suffix(".so")
     command = [compiler, *STRICT, f"-I{RUNTIME}", *flags, "-shared", "-fPIC", str(path), "-o", str(library), "-lm"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}\n{text}"
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
     return ctypes.CDLL(str(library))
 
 

@@ -9,7 +9,8 @@ from ... import te, tir
 from ...expr import Select, const, logical_and, logical_or
 from ...op import register
 from ..expr import TensorStructInfo
-from .common import broadcast_index, broadcast_shapes, need_dtype, need_same_dtype, te_shape, tensors
+from .common import (axis_names, broadcast_index, broadcast_shapes, need_dtype, need_same_dtype, te_shape,
+                     tensors)
 
 
 def _divide(a, b):
@@ -89,7 +90,8 @@ def _infer_where(call):
 
 
 def _lower(args, attrs, out, name, build):
-    return te.compute(te_shape(out), lambda *i: build(*(a[broadcast_index(i, a.shape)] for a in args)), name=name)
+    return te.compute(te_shape(out), lambda *i: build(*(a[broadcast_index(i, a.shape)] for a in args)), name=name,
+                      varargs_names=axis_names(out.ndim, *args))
 
 
 def _evaluate(args, attrs, function):

@@ -11,6 +11,7 @@ from ...arith import Analyzer
 from ...expr import IntImm, PrimExpr, Var, as_expr, const
 from ...node import structural_equal
 from ...op import InferError
+from ...te.tensor import ComputeOp
 from ..expr import ShapeExpr, TensorStructInfo
 
 
@@ -189,6 +190,14 @@ def te_dim(dim):
 def te_shape(shape):
     """The shape for te.compute of a struct info or of a tuple of dimensions."""
     return tuple(te_dim(as_expr(d)) for d in (shape.shape if isinstance(shape, TensorStructInfo) else shape))
+
+
+def axis_names(rank, *tensors):
+    """Names for the axes of an elementwise stage: those of the first computed operand of the same rank, or None."""
+    for t in tensors:
+        if t.ndim == rank and isinstance(getattr(t, "op", None), ComputeOp):
+            return [iv.var.name for iv in t.op.axis]
+    return None
 
 
 def short_name(name):

@@ -70,8 +70,8 @@ def _packed_channels(call, w, lanes, groups):
                    f"groups={groups}; got {channels}")
     blocks = groups * -(-channels // groups // lanes)
     if not same_dim(w.shape[0], blocks) or not same_dim(w.shape[4], lanes):
-        fail(call, f"packed weight {shape_text(w)} does not hold out_channels={channels} of {groups} groups in blocks "
-                   f"of {lanes}: dim 0 must be {blocks} and dim 4 must be {lanes}")
+        fail(call, f"packed weight {shape_text(w)} does not hold out_channels={channels} in blocks of {lanes}"
+                   f"{f' for each of {groups} groups' if groups > 1 else ''}: dim 0 must be {blocks} and dim 4 must be {lanes}")
     return channels
 
 

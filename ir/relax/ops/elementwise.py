@@ -15,7 +15,7 @@ from ...dtype import DataType
 from ...expr import Not, Select, const
 from ...op import REQUIRED, register
 from ..expr import TensorStructInfo
-from .common import fail, need_dtype, short_name, te_shape, tensor
+from .common import axis_names, fail, need_dtype, short_name, te_shape, tensor
 
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
@@ -82,8 +82,8 @@ def _bounds(dtype, low, high):
 
 def _clip(x, min, max):  # noqa: A002
     low, high = _bounds(x.dtype, min, max)
-    x = x if low is None else tir.max(x, _of(x, low))
-    return x if high is None else tir.min(x, _of(x, high))
+    x = x if low is None else tir.max(_of(x, low), x)
+    return x if high is None else tir.min(_of(x, high), x)
 
 
 def _numpy_clip(x, min, max):  # noqa: A002
@@ -103,7 +103,7 @@ _F, _N, _B = "float", "number", "bool"
 
 # name, dtypes, te, numpy, attribute defaults
 ROWS = [
-    ("nn.relu", _N, lambda x: tir.max(x, _of(x, 0)), lambda x: np.maximum(x, x.dtype.type(0)), {}),
+    ("nn.relu", _N, lambda x: tir.max(_of(x, 0), x), lambda x: np.maximum(x, x.dtype.type(0)), {}),
     ("nn.leaky_relu", _F, lambda x, alpha: _choose(x < _of(x, 0), x * _of(x, alpha), x),
      lambda x, alpha: np.where(x < 0, x * x.dtype.type(alpha), x), {"alpha": 0.01}),
     ("nn.elu", _F, lambda x, alpha: _choose(x < _of(x, 0), _of(x, alpha) * (tir.exp(x) - 1.0), x),
@@ -158,7 +158,7 @@ def _infer_clip(call, dtypes, result):
 
 def _lower(args, attrs, out, name, build):
     x, = args
-    return te.compute(te_shape(out), lambda *i: build(x[i], **attrs), name=name)
+    return te.compute(te_shape(out), lambda *i: build(x[i], **attrs), name=name, varargs_names=axis_names(out.ndim, x))
 
 
 def _evaluate(args, attrs, function):
@@ -190,7 +190,8 @@ def _infer_astype(call):
 def _lower_astype(args, attrs, out):
     x, = args
     to_bool = out.dtype.is_bool and not x.dtype.is_bool
-    return te.compute(te_shape(out), lambda *i: x[i] != _of(x, 0) if to_bool else x[i].astype(out.dtype), name="astype")
+    return te.compute(te_shape(out), lambda *i: x[i] != _of(x, 0) if to_bool else x[i].astype(out.dtype), name="astype",
+                      varargs_names=axis_names(out.ndim, x))
 
 
 def _evaluate_astype(args, attrs):

@@ -6,6 +6,7 @@ from ops_nn_check import array, arrays, block_names, call_of, check, evaluate, l
 
 from ingot.ir.expr import FloorDiv, Var
 from ingot.ir.node import collect
+from ingot.ir.relax.ops.conv import pack_weights, unpack_weights
 
 CONVS = {
     "plain": ((2, 3, 5, 7), (4, 3, 3, 3), {}),
@@ -47,6 +48,15 @@ def test_conv2d_packed(channels, lanes, padding):
                          **attrs)
     assert block_names(func) == ["pad_temp"] * any(padding) + ["conv2d_packed", "conv2d"]
     np.testing.assert_allclose(result, evaluate("nn.conv2d", [x, w], **attrs), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("channels, lanes, groups", [(8, 4, 2), (10, 4, 2), (9, 2, 3)])
+def test_conv2d_packed_in_groups(channels, lanes, groups):
+    x, w = arrays((1, 2 * groups, 5, 5), (channels, 2, 3, 3))
+    packed = pack_weights(w, lanes, groups)
+    np.testing.assert_array_equal(unpack_weights(packed, channels, groups), w)
+    _, result = check("nn.conv2d", [x, packed], kernel_layout=f"OIHW{lanes}o", out_channels=channels, groups=groups)
+    np.testing.assert_allclose(result, evaluate("nn.conv2d", [x, w], groups=groups), rtol=1e-5, atol=1e-5)
 
 
 def test_conv1d_and_conv3d():

@@ -26,7 +26,8 @@ CONV = [
     ([(1, 3, 8, 2), W], dict(padding=(1, 0, 1, 0)),
      r"window \(3, 3\) with dilation \(1, 1\) does not fit the input's spatial shape \(8, 2\) with padding "
      r"\(1, 0, 1, 0\): spatial axis 1 needs 3, there are 2"),
-    ([X, (2, 3, 3, 3, 4)], dict(PACKED, groups=3), r"kernel_layout 'OIHW4o' needs groups=1, got groups=3"),
+    ([X, (2, 3, 3, 3, 4)], dict(PACKED, groups=3),
+     r"kernel_layout 'OIHW4o' needs attribute out_channels, a multiple of groups=3; got 5"),
     ([X, (2, 3, 3, 3, 4)], dict(kernel_layout="OIHW4o"), r"needs attribute out_channels"),
     ([X, (3, 3, 3, 3, 4)], PACKED, r"packed weight \(3, 3, 3, 3, 4\) does not hold out_channels=5 in blocks of 4: "
                                    r"dim 0 must be 2 and dim 4 must be 4"),

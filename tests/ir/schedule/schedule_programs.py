@@ -150,6 +150,47 @@ def substitute_buffer(stmt, old, new):
     return Swap().visit(stmt)
 
 
+def chain():
+    """C reads B point by point; D reads C at the point and B at the next one."""
+    a = te.placeholder((9,), name="A")
+    b = te.compute((9,), lambda i: a[i] + 1.0, name="B")
+    c = te.compute((8,), lambda i: b[i] * 2.0, name="C")
+    return te.create_prim_func([a, b, te.compute((8,), lambda i: c[i] + b[i + 1], name="D")])
+
+
+def guarded(n=8):
+    """P reads A2 only where it exists: its border has no producer."""
+    a = te.placeholder((n,), name="A")
+    d = te.compute((n,), lambda i: a[i] * 2.0, name="A2")
+    p = te.compute((n + 2,), lambda i: tir.if_then_else(tir.And(i >= 1, i < n + 1), d[i - 1], 0.0), name="P")
+    return te.create_prim_func([a, p])
+
+
+def repeated_sum():
+    """S[0] = sum(A), computed as a whole in each turn of a loop `r` that the block does not use."""
+    a, s = tir.decl_buffer((8,), name="A"), tir.decl_buffer((1,), name="S")
+    r, k = tir.Var("r"), tir.Var("k")
+    v0, vk = (tir.IterVar(tir.Range(tir.const(0), tir.const(e)), tir.Var(n), t)
+              for e, n, t in ((1, "v0", "spatial"), (8, "vk", "reduce")))
+    point = tir.Range(v0.var, tir.const(1))
+    block = tir.Block((v0, vk), (tir.BufferRegion(a, (tir.Range(vk.var, tir.const(1)),)),),
+                      (tir.BufferRegion(s, (point,)),), "S", (), (), {}, tir.BufferStore(s, tir.const(0.0), (v0.var,)),
+                      tir.BufferStore(s, s[v0.var] + a[vk.var], (v0.var,)))
+    body = tir.for_(r, 3, tir.for_(k, 8, tir.BlockRealize((tir.const(0), k), tir.const(True), block)))
+    return tir.prim_func([a, s], body)
+
+
+def running_sum():
+    """B[i, j] = B[i, j - 1 or 0] + A[i, j], its iterators wrongly called spatial."""
+    a, b = tir.decl_buffer((4, 6), name="A"), tir.decl_buffer((4, 6), name="B")
+    i, j, vi, vj = (tir.Var(n) for n in ("i", "j", "vi", "vj"))
+    iters = tuple(tir.IterVar(tir.Range(tir.const(0), tir.const(e)), v, "spatial") for v, e in ((vi, 4), (vj, 6)))
+    before = tir.max(vj - 1, 0)
+    block = tir.Block(iters, (a[vi:vi + 1, vj:vj + 1], b[vi:vi + 1, before:before + 1]), (b[vi:vi + 1, vj:vj + 1],),
+                      "R", (), (), {}, None, tir.BufferStore(b, b[vi, before] + a[vi, vj], (vi, vj)))
+    return tir.prim_func([a, b], tir.for_(i, 4, tir.for_(j, 6, tir.BlockRealize((i, j), tir.const(True), block))))
+
+
 def arrays_for(func, sizes=None):
     """Random arrays for the parameters; `sizes` gives symbolic dimensions by name."""
     rng = np.random.default_rng(0)

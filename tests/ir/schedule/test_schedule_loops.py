@@ -3,7 +3,8 @@ import pytest
 
 from ingot.ir import te, tir
 from ingot.ir.schedule import Schedule, ScheduleError
-from schedule_programs import assert_same, elementwise, loop_text, matmul, realize, softmax, stencil, symbolic
+from schedule_programs import (assert_same, elementwise, loop_text, matmul, realize, repeated_sum, running_sum, softmax,
+                               stencil, symbolic)
 
 
 def schedule(func):
@@ -218,30 +219,6 @@ def test_reorder_refuses_dependent_ranges():
         sch.fuse(i, j)
 
 
-def repeated_sum():
-    a, s = tir.decl_buffer((8,), name="A"), tir.decl_buffer((1,), name="S")
-    r, k = tir.Var("r"), tir.Var("k")
-    v0, vk = (tir.IterVar(tir.Range(tir.const(0), tir.const(e)), tir.Var(n), t)
-              for e, n, t in ((1, "v0", "spatial"), (8, "vk", "reduce")))
-    point = tir.Range(v0.var, tir.const(1))
-    block = tir.Block((v0, vk), (tir.BufferRegion(a, (tir.Range(vk.var, tir.const(1)),)),),
-                      (tir.BufferRegion(s, (point,)),), "S", (), (), {}, tir.BufferStore(s, tir.const(0.0), (v0.var,)),
-                      tir.BufferStore(s, s[v0.var] + a[vk.var], (v0.var,)))
-    body = tir.for_(r, 3, tir.for_(k, 8, tir.BlockRealize((tir.const(0), k), tir.const(True), block)))
-    return tir.prim_func([a, s], body)
-
-
-def running_sum():
-    """B[i, j] = B[i, j - 1 or 0] + A[i, j], its iterators wrongly called spatial."""
-    a, b = tir.decl_buffer((4, 6), name="A"), tir.decl_buffer((4, 6), name="B")
-    i, j, vi, vj = (tir.Var(n) for n in ("i", "j", "vi", "vj"))
-    iters = tuple(tir.IterVar(tir.Range(tir.const(0), tir.const(e)), v, "spatial") for v, e in ((vi, 4), (vj, 6)))
-    before = tir.max(vj - 1, 0)
-    block = tir.Block(iters, (a[vi:vi + 1, vj:vj + 1], b[vi:vi + 1, before:before + 1]), (b[vi:vi + 1, vj:vj + 1],),
-                      "R", (), (), {}, None, tir.BufferStore(b, b[vi, before] + a[vi, vj], (vi, vj)))
-    return tir.prim_func([a, b], tir.for_(i, 4, tir.for_(j, 6, tir.BlockRealize((i, j), tir.const(True), block))))
-
-
 def triangle():
     b = tir.decl_buffer((5, 5), name="B")
     i, j, vi, vj = (tir.Var(n) for n in ("i", "j", "vi", "vj"))
@@ -304,3 +281,29 @@ def test_parallel_over_rows_of_softmax():
         sch.compute_at(name, row)
     sch.parallel(row)
     assert_same(func, sch.func)
+
+
+# ---------------------------------------------------------------- the init of a reduction
+
+def test_reorder_refuses_to_make_an_init_late():
+    """After fusing k with j, a turn of the inner loop can hold another term of an element before its first."""
+    func = matmul(5, 7, 4)
+    sch = schedule(func)
+    i, j, k = sch.get_loops("C")
+    sch.reorder(k, j, i)
+    outer, inner = sch.split(sch.fuse(k, j, i), [None, 4])
+    with pytest.raises(ScheduleError, match="loop k_j_i_fused_0 runs spatial and reduce iterators of block C together, "
+                       "so its init might come late; decompose_reduction first"):
+        sch.reorder(inner, outer)
+    sch.decompose_reduction("C", outer)
+    sch.reorder(inner, outer)
+    assert_same(func, sch.func)
+
+
+def test_reverse_compute_at_refuses_to_make_an_init_late():
+    func = softmax()
+    sch = schedule(func)
+    outer, inner = sch.split(sch.fuse(*sch.get_loops("T_exp")), [None, 6])
+    sch.reorder(inner, outer)
+    with pytest.raises(ScheduleError, match="runs spatial and reduce iterators of block T_sum together"):
+        sch.reverse_compute_at("T_sum", outer)

@@ -4,8 +4,8 @@ import pytest
 from ingot.ir import te, tir
 from ingot.ir.schedule import Schedule, ScheduleError
 from ingot.ir.schedule.index import Index
-from schedule_programs import (assert_same, elementwise, loop_text, matmul, packed_conv, padded, realize, softmax, stencil,
-                               symbolic)
+from schedule_programs import (assert_same, chain, elementwise, guarded, loop_text, matmul, packed_conv, padded,
+                               realize, softmax, stencil, symbolic)
 
 
 def schedule(func):
@@ -130,8 +130,8 @@ def test_compute_at_index_chooses_among_legal_places():
 
 def test_compute_at_refuses_to_leave_a_consumer_behind():
     sch = schedule(softmax())
-    with pytest.raises(ScheduleError, match="compute_at: argument 'loop': block T_sum reads from block T_exp but is not "
-                       "under loop i"):
+    with pytest.raises(ScheduleError, match="compute_at: argument 'loop': block T_sum reads from block T_exp but is "
+                       "not under loop i"):
         sch.compute_at("T_exp", sch.get_loops("Y")[0])
 
 
@@ -147,8 +147,8 @@ def test_compute_at_refuses_a_decomposed_reduction():
     sch = schedule(matmul(relu=True))
     c = sch.get_block("C")
     sch.decompose_reduction(c, sch.get_loops(c)[2])
-    with pytest.raises(ScheduleError, match="block C_update is neither complete nor a reduction: its iterator v_k is of "
-                       "type reduce, not spatial"):
+    with pytest.raises(ScheduleError, match="block C_update is neither complete nor a reduction: its iterator v_k is "
+                       "of type reduce, not spatial"):
         sch.compute_at(c, sch.get_loops("D")[0])
 
 
@@ -161,14 +161,6 @@ def test_compute_at_refuses_inputs_that_are_not_complete():
     with pytest.raises(ScheduleError, match="one turn of loop i is not proved to write all of B that block D reads"):
         sch.reverse_compute_at("D", turn)
     assert_same(func, sch.func, exact=True)
-
-
-def chain():
-    """C reads B point by point; D reads C at the point and B at the next one."""
-    a = te.placeholder((9,), name="A")
-    b = te.compute((9,), lambda i: a[i] + 1.0, name="B")
-    c = te.compute((8,), lambda i: b[i] * 2.0, name="C")
-    return te.create_prim_func([a, b, te.compute((8,), lambda i: c[i] + b[i + 1], name="D")])
 
 
 # ---------------------------------------------------------------- reverse_compute_at
@@ -211,10 +203,7 @@ def test_reverse_compute_at_refuses_what_a_turn_does_not_provide():
 
 def test_reverse_compute_at_refuses_to_lose_instances():
     """P reads A2 only where it exists: its border has no producer."""
-    a = te.placeholder((8,), name="A")
-    d = te.compute((8,), lambda i: a[i] * 2.0, name="A2")
-    p = te.compute((10,), lambda i: tir.if_then_else(tir.And(i >= 1, i < 9), d[i - 1], 0.0), name="P")
-    func = te.create_prim_func([a, p])
+    func = guarded()
     for apply in (lambda s: s.reverse_compute_at("P", s.get_loops("A2")[0]), lambda s: s.reverse_compute_inline("P")):
         with pytest.raises(ScheduleError, match="outside what block A2 writes.*and would be lost"):
             apply(schedule(func))
@@ -372,8 +361,8 @@ def test_cache_read_for_some_consumers():
 
 def test_cache_read_refuses():
     sch = schedule(elementwise())
-    with pytest.raises(ScheduleError, match="argument 'read_buffer_index': 1 is not a position among the reads of block "
-                       "C; it has 1: B"):
+    with pytest.raises(ScheduleError, match="argument 'read_buffer_index': 1 is not a position among the reads of "
+                       "block C; it has 1: B"):
         sch.cache_read("C", 1, "local")
     with pytest.raises(ScheduleError, match="block C has no buffer 'Z' among its reads; it has B"):
         sch.cache_read("C", "Z", "local")

@@ -9,17 +9,22 @@ import pytest
 
 from ingot.ir.node import Mutator, structural_equal
 from ingot.ir.schedule import Schedule, ScheduleError
-from schedule_programs import (argmax, assert_same, diamond, elementwise, halves, matmul, packed_conv, padded,
-                               resampled, reshaped, softmax, stencil, symbolic)
+from schedule_programs import (argmax, assert_same, chain, diamond, elementwise, guarded, halves, matmul, packed_conv,
+                               padded, repeated_sum, resampled, reshaped, running_sum, softmax, stencil, symbolic)
 
 PROGRAMS = {
     "elementwise": lambda: elementwise((3, 10)), "matmul": lambda: matmul(5, 7, 4),
     "matmul_relu": lambda: matmul(4, 9, 3, relu=True), "stencil": lambda: stencil(11), "padded": lambda: padded(7),
     "softmax": lambda: softmax(3, 7), "symbolic": lambda: symbolic(5),
     "diamond": lambda: diamond(8), "resampled": lambda: resampled(5), "reshaped": reshaped, "argmax": argmax,
-    "halves": halves,
+    "halves": halves, "chain": chain, "guarded": guarded, "repeated_sum": repeated_sum, "running_sum": running_sum,
     "packed_conv": lambda: packed_conv(n=2, c=2, h=4, w=5, o=18, k=2),
 }
+
+
+CHOICES = ["split", "split", "fuse", "reorder", "reorder", "parallel", "vectorize", "unroll", "compute_at",
+           "compute_at", "reverse_compute_at", "compute_inline", "reverse_compute_inline", "cache_read", "cache_write",
+           "decompose_reduction", "set_scope"]
 
 
 class Walk:
@@ -41,9 +46,7 @@ class Walk:
 
     def step(self):
         rng, sch = self.rng, self.sch
-        name = rng.choice(["split", "split", "fuse", "reorder", "reorder", "parallel", "vectorize", "unroll", "compute_at",
-                           "compute_at", "reverse_compute_at", "compute_inline", "reverse_compute_inline", "cache_read",
-                           "cache_write", "decompose_reduction", "set_scope"])
+        name = rng.choice(CHOICES)
         try:
             if hasattr(self, "do_" + name):
                 getattr(self, "do_" + name)()
@@ -100,7 +103,7 @@ class Walk:
     def do_decompose_reduction(self):
         block = self.block()
         loops = self.sch.get_loops(block)
-        self.sch.decompose_reduction(block, self.rng.choice(loops))
+        self.sch.decompose_reduction(block, self.rng.choice(loops) if loops else None)
 
     def do_set_scope(self):
         self.sch.set_scope(self.block(), 0, "local")

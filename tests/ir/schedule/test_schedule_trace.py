@@ -213,8 +213,8 @@ def test_a_long_trace_applies_quickly():
     assert len(sch.trace) >= 55
     times = []
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.process_time()
         sch.trace.apply(Schedule(func))
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     assert_same(func, sch.func)
     assert min(times) < 0.3

@@ -1,7 +1,4 @@
 """Helpers of the graph pass tests: small modules, running them at any stage, and checking that passes keep results."""
-import sys
-from pathlib import Path
-
 import numpy as np
 from interp import run as run_prim_func
 
@@ -20,19 +17,8 @@ from ingot.ir.transform.lower_ops import lower_ops
 from ingot.ir.transform.outputs import materialize_outputs
 from ingot.ir.transform.pack import pack_weights, split_padding
 
-ZOO = Path(__file__).resolve().parents[4] / "shared" / "zoo"
 PASSES = [fold_constants, decompose_batch_norm, fold_scale_axis, remove_identities, split_padding,
           lambda mod: pack_weights(mod, 4), fuse_ops, materialize_outputs]
-
-
-def zoo():
-    """The zoo module."""
-    sys.path.insert(0, str(ZOO))
-    try:
-        import zoo as module
-    finally:
-        sys.path.remove(str(ZOO))
-    return module
 
 
 def data(*shape, seed=0, scale=1.0):
@@ -49,7 +35,7 @@ def param(name, *shape, dtype="float32"):
 
 
 class Graph:
-    """A module being built: g.op("nn.relu", x) binds a call and returns its variable; g.module(outputs) is the result."""
+    """A module being built: g.op("nn.relu", x) binds a call, returns its variable; g.module(outputs) is the result."""
 
     def __init__(self, *params):
         self.params, self.bindings, self.names = params, [], {p.name for p in params}
@@ -135,5 +121,4 @@ def weights(mod):
     return list(found.values())
 
 
-__all__ = ["Graph", "IRModule", "PASSES", "ZOO", "check", "close", "const", "data", "execute", "ops", "param",
-           "weights", "zoo"]
+__all__ = ["Graph", "PASSES", "check", "close", "const", "data", "execute", "ops", "param", "weights"]

@@ -1,0 +1,62 @@
+"""Every folder compiles without a warning under gcc and clang, with and without OpenMP, and its header is C++, too."""
+import shutil
+
+import pytest
+
+import ingot
+from c_folders import STRICT, compile_all, need, run
+from conftest import load
+from ingot.codegen.target import Target
+from networks import needs_zoo, tiny_names
+
+LARGE = ["resnet50", "mobilenet_v2", "bert_base"]
+NETWORKS = ["conv_net", "embedding_net", "light_squeezenet",
+            *(pytest.param(name, marks=needs_zoo) for name in [*(tiny_names or ["tiny_resnet8"]), *LARGE])]
+
+
+@pytest.fixture(scope="module", params=NETWORKS)
+def case(request, tmp_path_factory):
+    """(compiled library, its folder); pytest has one at a time."""
+    place = tmp_path_factory.mktemp("strict")
+    with ingot.compile(load(request.param), name=request.param) as library:
+        yield library, library.export(place / request.param)
+    shutil.rmtree(place)
+
+
+@pytest.mark.parametrize("openmp", ["-fopenmp", "-fno-openmp"])
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_no_warnings(case, compiler, openmp):
+    """At -O1, where compilers have all warnings that look at the flow of values, and are quick."""
+    need(compiler)
+    library, folder = case
+    flags = [flag for flag in library.model.target.cflags if not flag.startswith("-O")]
+    compile_all(folder, compiler, *STRICT, *flags, "-O1", openmp)
+
+
+@pytest.mark.parametrize("target", ["c", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_no_warnings_for_other_targets(exported, compiler, target):
+    """With the target's own flags, so at full optimization: clang says there when a pragma has no effect."""
+    need(compiler)
+    if not Target.get(target).is_native:
+        pytest.skip(f"{compiler} does not build for {target}")
+    case = exported("conv_net", target=target, threads="openmp")
+    compile_all(case.folder, compiler, *STRICT, *case.library.model.target.cflags, "-fopenmp")
+
+
+def test_no_warnings_with_weights_as_an_array(exported):
+    need("gcc")
+    compile_all(exported("conv_net", weights="array").folder, "gcc", *STRICT)
+
+
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+def test_header_is_cpp(case, tmp_path, compiler):
+    need(compiler)
+    library, folder = case
+    (tmp_path / "program.cpp").write_text(
+        f'#include "{library.name}.h"\n'
+        f"const ingot_model_info &info() {{ return {library.name}_info; }}\n"
+        f"ingot_status start({library.name} **net, void *arena, size_t bytes)\n"
+        f"{{\n    return {library.name}_init(net, arena, bytes);\n}}\n")
+    run([compiler, "-std=c++11", "-pedantic", "-Wall", "-Wextra", "-Werror", f"-I{folder}", "-c",
+         tmp_path / "program.cpp", "-o", "/dev/null"])

@@ -1,0 +1,88 @@
+"""Padding as an operator of its own, and packed weights."""
+import numpy as np
+import pytest
+from graph_check import Graph, check, const, data, ops, param, weights
+
+from ingot.ir.expr import Var
+from ingot.ir.relax.ops.conv import pack_weights as pack_array
+from ingot.ir.transform.pack import pack_weights, split_padding
+
+
+def pack(mod):
+    return pack_weights(mod, 4)
+
+
+def test_padding_is_split_off_and_shared():
+    g = Graph(param("x", 1, 3, 5, 5))
+    x = g.params[0]
+    a = g.op("nn.conv2d", x, const(3, 3, 3, 3), padding=(1, 0, 2, 1))
+    b = g.op("nn.conv2d", x, const(3, 3, 3, 3, seed=1), padding=(1, 0, 2, 1))
+    c = g.op("nn.conv2d", x, const(3, 3, 2, 2), padding=(0, 0, 1, 1))
+    mod = check(g.module(a, b, c), data(1, 3, 5, 5), passes=[split_padding])
+    assert ops(mod) == ["nn.pad", "nn.conv2d", "nn.conv2d", "nn.pad", "nn.conv2d"]
+    assert all(b.value.attrs["padding"] == (0, 0, 0, 0) for b in mod["main"].bindings if b.value.op == "nn.conv2d")
+
+
+def test_padding_of_symbolic_sizes():
+    h = Var("h", "int64")
+    g = Graph(param("x", 1, 3, h, h))
+    y = g.op("nn.conv2d", g.params[0], const(4, 3, 3, 3), padding=(1, 1, 1, 1), strides=(2, 2))
+    assert ops(check(g.module(y), data(1, 3, 6, 6))) == ["nn.pad", "nn.conv2d"]
+
+
+@pytest.mark.parametrize("channels", [4, 6, 9, 1])
+def test_convolution_weights_are_packed(channels):
+    g = Graph(param("x", 2, 3, 5, 5))
+    y = g.op("nn.conv2d", g.params[0], const(channels, 3, 3, 3), padding=(1, 1, 1, 1), dilation=(1, 1))
+    mod = check(g.module(y), data(2, 3, 5, 5), passes=[split_padding, pack])
+    call = mod["main"].bindings[-1].value
+    assert call.attrs["kernel_layout"] == "OIHW4o" and call.attrs["out_channels"] == channels
+    assert call.args[1].data.shape == (-(-channels // 4), 3, 3, 3, 4) and call.args[1].name == "w"
+
+
+def test_a_weight_used_in_two_ways_is_packed_for_both():
+    g = Graph(param("x", 1, 4, 5, 5), param("y", 1, 8, 5, 5))
+    w = const(16, 4, 3, 3)
+    a = g.op("nn.conv2d", g.params[0], w)
+    b = g.op("nn.conv2d", g.params[1], w, groups=2)
+    check(g.module(a, b), data(1, 4, 5, 5), data(1, 8, 5, 5), passes=[lambda mod: pack_weights(mod, 16)])
+
+
+def test_depthwise_convolutions_and_data_operands_are_not_packed():
+    g = Graph(param("x", 1, 4, 5, 5), param("y", 5, 4), param("z", 4))
+    conv = g.op("nn.conv2d", g.params[0], const(4, 1, 3, 3), groups=4)
+    product = g.op("matmul", const(3, 5), g.params[1])
+    vector = g.op("matmul", g.params[2], const(4, 3))
+    batch = g.op("matmul", g.params[1], const(2, 4, 3))
+    mod = check(g.module(conv, product, vector, batch), data(1, 4, 5, 5), data(5, 4), data(4), passes=[pack])
+    assert all(b.value.attrs.get("b_layout", "KN") == "KN" and b.value.attrs.get("kernel_layout", "OIHW") == "OIHW"
+               for b in mod["main"].bindings)
+
+
+@pytest.mark.parametrize("rows", [(3,), (2, 3), (Var("n", "int64"),), (1,)])
+def test_product_weights_are_packed_once(rows):
+    g = Graph(param("x", *rows, 5))
+    w = const(5, 5)
+    y = g.op("matmul", g.op("nn.relu", g.op("matmul", g.params[0], w)), w)
+    mod = check(g.module(y), data(*(3 if isinstance(r, Var) else r for r in rows), 5), passes=[pack])
+    assert {b.value.attrs.get("b_layout") for b in mod["main"].bindings} == {"KN4n", None}
+    assert len(weights(mod)) == 1 and weights(mod)[0].data.shape == (2, 5, 4)
+
+
+def test_one_lane_packs_nothing():
+    g = Graph(param("x", 2, 5))
+    mod = g.module(g.op("matmul", g.params[0], const(5, 5)))
+    assert pack_weights(mod, 1)["main"] is mod["main"]
+
+
+def test_double_precision_is_not_packed():
+    g = Graph(param("x", 2, 5, dtype="float64"))
+    w = const(5, 3)
+    y = g.op("matmul", g.params[0], w.replace(data=w.data.astype(np.float64)))
+    mod = check(g.module(y), data(2, 5).astype(np.float64), passes=[pack])
+    assert mod["main"].bindings[0].value.attrs["b_layout"] == "KN"
+
+
+def test_packing_pads_with_zeros():
+    packed = pack_array(np.arange(1, 7, dtype=np.float32).reshape(3, 2), 2)
+    assert packed.tolist() == [[[1, 3], [2, 4]], [[5, 0], [6, 0]]]

@@ -1,0 +1,110 @@
+"""The networks that tests compile: the light ones of the onnx package, the model zoo, and small ones made here."""
+import importlib.util
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+ROOT = Path(__file__).resolve().parents[1]
+ZOO = ROOT.parent / "shared" / "zoo"
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+
+light_names = sorted(path.stem.removeprefix("light_") for path in LIGHT.glob("light_*.onnx"))
+zoo_names = sorted(path.stem for path in ZOO.glob("*.onnx"))
+tiny_names = [name for name in zoo_names if name.startswith("tiny_")]
+needs_zoo = pytest.mark.skipif(not zoo_names, reason=f"no model zoo in {ZOO}")
+
+
+@lru_cache(maxsize=1)
+def zoo():
+    """The zoo's module: load(name), inputs(model)."""
+    spec = importlib.util.spec_from_file_location("zoo_of_models", ZOO / "zoo.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def light_case(name):
+    """(path of the model, its inputs, the outputs shipped with it); inputs as onnx's backend test runner makes them."""
+    path = LIGHT / f"light_{name}.onnx"
+    model = onnx.load(path)
+    given = {tensor.name for tensor in model.graph.initializer}
+    feeds = {}
+    for info in model.graph.input:
+        if info.name not in given:
+            shape = [dim.dim_value for dim in info.type.tensor_type.shape.dim]
+            count = int(np.prod(shape))
+            feeds[info.name] = (np.arange(count).reshape(shape) / count).astype(np.float32)
+    outputs = [numpy_helper.to_array(onnx.load_tensor(str(LIGHT / f"light_{name}_output_{i}.pb")))
+               for i in range(len(model.graph.output))]
+    return path, feeds, outputs
+
+
+def with_symbolic_batch(model, name="batch"):
+    """`model` with the first dimension of every input and output made a name."""
+    for info in (*model.graph.input, *model.graph.output):
+        info.type.tensor_type.shape.dim[0].dim_param = name
+    return model
+
+
+def relative_error(found, expected):
+    """The largest error, relative to the output's largest magnitude; infinite where one is no number."""
+    assert found.shape == expected.shape and found.dtype == expected.dtype
+    error = np.max(np.abs(found.astype(np.float64) - expected), initial=0.0)
+    return float(error / max(np.max(np.abs(expected), initial=0.0), 1e-30)) if np.isfinite(error) else np.inf
+
+
+def onnxruntime_outputs(model, feeds):
+    """What onnxruntime makes of `feeds`; skips the test where it is not installed."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run(None, feeds)
+
+
+# ---- small networks -----------------------------------------------------------------------------------------------
+
+def make_model(name, nodes, inputs, outputs, weights, opset=17):
+    """A ModelProto. inputs, outputs: {name: (numpy dtype, shape)}; weights: {name: array}."""
+    def infos(tensors):
+        return [helper.make_tensor_value_info(key, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
+                for key, (dtype, shape) in tensors.items()]
+    graph = helper.make_graph(nodes, name, infos(inputs), infos(outputs),
+                              [numpy_helper.from_array(array, key) for key, array in weights.items()])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def conv_net(batch=1):
+    """Conv, BatchNormalization, Relu, a depthwise Conv with stride and a 1x1 one with a residual sum, MaxPool,
+    GlobalAveragePool, Gemm, Softmax on float32 [batch, 3, 13, 11]. Sizes that no tile divides."""
+    rng = np.random.default_rng(1)
+    shapes = {"w1": (20, 3, 3, 3), "scale": (20,), "shift": (20,), "mean": (20,), "var": (20,), "w2": (20, 1, 3, 3),
+              "b2": (20,), "w3": (20, 20, 1, 1), "fw": (5, 20), "fb": (5,)}
+    weights = {key: (rng.random(shape, np.float32) - np.float32(0.4)) for key, shape in shapes.items()}
+    weights["var"] += np.float32(1)
+    node = helper.make_node
+    nodes = [node("Conv", ["image", "w1"], ["c1"], name="conv1", pads=[1, 1, 1, 1]),
+             node("BatchNormalization", ["c1", "scale", "shift", "mean", "var"], ["n1"], name="bn1"),
+             node("Relu", ["n1"], ["r1"], name="relu1"),
+             node("Conv", ["r1", "w2", "b2"], ["c2"], name="conv2", pads=[1, 1, 1, 1], group=20, strides=[2, 2]),
+             node("Conv", ["c2", "w3"], ["c3"], name="conv3"), node("Add", ["c3", "c2"], ["a3"], name="add3"),
+             node("Relu", ["a3"], ["r3"], name="relu3"),
+             node("MaxPool", ["r3"], ["p3"], name="pool3", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+             node("GlobalAveragePool", ["p3"], ["g"], name="pool"), node("Flatten", ["g"], ["f"], name="flatten"),
+             node("Gemm", ["f", "fw", "fb"], ["logits"], name="fc", transB=1),
+             node("Softmax", ["logits"], ["prob"], name="softmax")]
+    return make_model("conv_net", nodes, {"image": (np.float32, [batch, 3, 13, 11])}, {"prob": (np.float32, [batch, 5])},
+                      weights)
+
+
+def embedding_net():
+    """Two outputs of two inputs: rows of a table by int64 index [2, 5], and their sum with float32 [5, 7]."""
+    table = np.random.default_rng(2).random((11, 7), np.float32)
+    nodes = [helper.make_node("Gather", ["table", "tokens"], ["rows"], name="embed"),
+             helper.make_node("Add", ["rows", "position"], ["sum"], name="add")]
+    return make_model("embedding_net", nodes, {"tokens": (np.int64, [2, 5]), "position": (np.float32, [5, 7])},
+                      {"rows": (np.float32, [2, 5, 7]), "sum": (np.float32, [2, 5, 7])}, {"table": table})

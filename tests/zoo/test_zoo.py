@@ -1,0 +1,63 @@
+"""Every model of the zoo: the same numbers as onnxruntime, an arena near its lower bound, and quick to cast."""
+import resource
+import time
+from types import SimpleNamespace
+
+import pytest
+
+import ingot
+from networks import onnxruntime_outputs, relative_error, zoo, zoo_names, needs_zoo
+
+NAMES = zoo_names or [pytest.param("none", marks=needs_zoo)]
+
+
+def child_seconds():
+    """Processor time of the finished processes that this one started: it does not depend on what else runs."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def case(request):
+    """A model, compiled once for all tests; pytest has one at a time."""
+    proto = zoo().load(request.param)
+    with ingot.compile(proto, target="host", opt_level=2) as library:
+        yield SimpleNamespace(proto=proto, library=library)
+
+
+def test_matches_onnxruntime(case):
+    feeds = zoo().inputs(case.proto)
+    expected = onnxruntime_outputs(case.proto, feeds)
+    found = case.library.run(feeds)
+    assert list(found) == [output.name for output in case.proto.graph.output]
+    for a, b in zip(found.values(), expected):
+        assert relative_error(a, b) <= 1e-4
+
+
+def test_arena_is_near_its_lower_bound(case):
+    """And tensors that live at one time have bytes of their own."""
+    report = ingot.memory_report(case.library)
+    alive = {step: [row for row in report.rows if row.first <= step <= row.last]
+             for step in {row.first for row in report.rows}}
+    lower_bound = max(sum(row.bytes for row in rows) for rows in alive.values())
+    assert lower_bound <= report.total <= 1.10 * lower_bound
+    for rows in alive.values():
+        rows = sorted(rows, key=lambda row: row.offset)
+        assert all(a.offset + a.bytes <= b.offset for a, b in zip(rows, rows[1:]))
+        assert rows[-1].offset + rows[-1].bytes <= report.total
+
+
+@needs_zoo
+def test_resnet50_is_cast_and_built_in_time(tmp_path, monkeypatch):
+    """File to C within 10 s, and the build within 30 s of two cores: 60 s of processor time."""
+    import onnx
+    monkeypatch.setenv("INGOT_CACHE_DIR", str(tmp_path / "cache"))
+    onnx.save(zoo().load("resnet50"), tmp_path / "resnet50.onnx")
+    start = time.process_time()
+    library = ingot.compile(tmp_path / "resnet50.onnx", target="host", opt_level=2)
+    library.export(tmp_path / "resnet50")
+    assert time.process_time() - start <= 10
+    before = child_seconds()
+    with library:
+        library.build()
+    assert child_seconds() - before <= 60
