@@ -63,6 +63,7 @@ class _Printer(Visitor):
         self.names.taken.add(name)
         self.expr = CExpr(self.names, self.uses)
         self.lines, self.depth = [], 1
+        self.parallel = False  # inside a parallel loop
 
     def function(self):
         written = {id(s.buffer) for s in collect(self.func.body, BufferStore)}
@@ -114,16 +115,20 @@ class _Printer(Visitor):
         var, e = loop.loop_var, self.expr
         start, stop = e.converted(loop.min), e.text(loop.min + loop.extent, RELATIONAL + 1)
         name = self.names.define(var, var.name)
-        if loop.kind == "parallel":
-            nest = _perfect_nest(loop, loop.annotations.get("collapse", 1))
+        outermost = loop.kind == "parallel" and not self.parallel
+        if outermost:  # parallel loops directly inside share its threads; any others further in run serially
+            nest = _parallel_nest(loop)
             collapse = f" collapse({nest})" if nest > 1 else ""
             self.line(f"INGOT_OMP(parallel for{collapse} schedule(static))")
+            self.parallel = True
         elif loop.kind == "unrolled" and isinstance(loop.extent, IntImm):
             self.line(f"INGOT_UNROLL({loop.extent.value})")
-        elif loop.kind not in ("serial", "unrolled"):
+        elif loop.kind not in ("serial", "unrolled", "parallel"):
             raise EmitError(f"C has no {loop.kind} loop; run vectorize_loop first")
         self.block(f"for ({c_type(var.dtype)} {name} = {start}; {name} < {stop}; ++{name})", loop.body)
         self.names.release(var)
+        if outermost:
+            self.parallel = False
 
     def visit_While(self, loop):
         self.block(f"while ({self.expr.text(loop.condition)})", loop.body)
@@ -226,9 +231,9 @@ def _wrap(head, params):
     return "\n".join(wrapped(f"{head}{', '.join(params) or 'void'})"))
 
 
-def _perfect_nest(loop, most):
-    """How many loops from this one inward, at most `most`, hold nothing but the next."""
+def _parallel_nest(loop):
+    """How many parallel loops, from this one inward, hold nothing but the next."""
     depth = 1
-    while depth < most and isinstance(loop.body, For):
+    while isinstance(loop.body, For) and loop.body.kind == "parallel":
         loop, depth = loop.body, depth + 1
     return depth

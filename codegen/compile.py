@@ -68,7 +68,6 @@ class Stages:
 
 def optimize(mod, options):
     """The graph passes of this optimization level."""
-    mod = materialize_outputs(mod)
     for _, run in graph_passes(options.opt_level, options.cpu):
         mod = run(mod)
     return materialize_outputs(mod)

@@ -3,11 +3,10 @@ from __future__ import annotations
 
 from ...ir.expr import Var
 from ...ir.module import IRModule
-from ...ir.node import Mutator, collect
 from ...ir.origin import Origin
 from ...ir.relax.block_builder import BlockBuilder
-from ...ir.relax.expr import (Constant, DataflowVar, RelaxCall, RelaxVar, TensorStructInfo, TupleGetItem, VarBinding,
-                              dataflow_function)
+from ...ir.relax.expr import Constant, RelaxCall, RelaxVar, TensorStructInfo, TupleGetItem
+from ...ir.transform.graph import remove_unused
 from . import load
 from .attributes import check_inputs, first_version, has_subgraph, read_attributes, schema_of
 from .converter import CONVERTERS, NodeContext, converter_for
@@ -42,7 +41,7 @@ class GraphImporter:
             self.builder.emit_func_output(outputs)
         attrs = {"global_symbol": "main", "input_names": tuple(i.name for i in inputs),
                  "output_names": tuple(o.name for o in self.graph.output)}
-        func = finish(self.builder.get()["main"], attrs)
+        func = remove_unused(self.builder.get()["main"]).replace(attrs=attrs)
         return IRModule({"main": func}, {"name": name, "dims": tuple(self.dims.values()), "opset": self.opset})
 
     # ------------------------------------------------------------ before the nodes
@@ -158,23 +157,3 @@ class GraphImporter:
         if isinstance(value, Symbolic):
             raise OnnxImportError(f"graph output {name!r} is a shape with symbolic dimensions; pin them with dims")
         return value
-
-
-def finish(func, attrs):
-    """`func` without bindings that no output needs, and with outputs bound to variables visible outside the block."""
-    needed, kept = set(), []
-    for v in func.outputs:
-        needed.update(map(id, collect(v, DataflowVar)))
-    for binding in reversed(func.bindings):
-        if id(binding.var) in needed:
-            needed.update(map(id, collect(binding.value, DataflowVar)))
-            kept.append(binding)
-    visible = {v: RelaxVar(v.name, v.struct_info, v.origin) for v in func.outputs if isinstance(v, DataflowVar)}
-
-    class ShowOutputs(Mutator):
-        def visit_DataflowVar(self, v):
-            return visible.get(v, v)
-
-    show = ShowOutputs()
-    bindings = [VarBinding(show.visit(b.var), show.visit(b.value)) for b in reversed(kept)]
-    return dataflow_function(func.params, bindings, [show.visit(v) for v in func.outputs], attrs)

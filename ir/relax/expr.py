@@ -7,7 +7,7 @@ import numpy as np
 from ..dtype import DataType
 from ..expr import IntImm, PrimExpr, as_expr, cast
 from ..module import BaseFunc, GlobalVar  # noqa: F401
-from ..node import Node, node, node_field
+from ..node import Mutator, Node, node, node_field
 from ..origin import Origin
 
 
@@ -243,6 +243,26 @@ def call_tir(gv, args, out_sinfo, sym_args=()):
 
 
 def dataflow_function(params, bindings, outputs, attrs=None):
-    """A Function of one dataflow block. outputs: list of values; more than one are returned as a tuple."""
+    """A Function of one dataflow block. outputs: list of values; more than one are returned as a tuple.
+
+    DataflowVars among the outputs become RelaxVars of the same name, since they leave their block.
+    """
+    bindings, outputs = _visible(tuple(bindings), list(outputs))
     body = outputs[0] if len(outputs) == 1 else RelaxTuple(tuple(outputs))
-    return Function(tuple(params), SeqExpr((DataflowBlock(tuple(bindings)),), body), body.struct_info, dict(attrs or {}))
+    return Function(tuple(params), SeqExpr((DataflowBlock(bindings),), body), body.struct_info, dict(attrs or {}))
+
+
+def _visible(bindings, outputs):
+    """Bindings and outputs with the DataflowVars that are outputs replaced."""
+    leaving = {id(o): RelaxVar(o.name, o.struct_info, o.origin) for o in outputs if isinstance(o, DataflowVar)}
+    if not leaving:
+        return bindings, outputs
+
+    class Replace(Mutator):
+        def visit_DataflowVar(self, v):
+            return leaving.get(id(v), v)
+
+        def visit_Constant(self, c):
+            return c
+
+    return Replace().visit(bindings), [leaving.get(id(o), o) for o in outputs]

@@ -25,6 +25,15 @@ def require_still_legal(ctx, realize, argument):
         if reducing:
             require_distinct(ctx, reducing[0], realize, argument)
             require_init_first(ctx, reducing[0], realize, argument)
-    for loop in loops:
-        if loop.kind in ("parallel", "vectorized"):
+    require_kinds(ctx, loops, argument)
+
+
+def require_kinds(ctx, loops, argument):
+    """Refuse unless those of the loops (of this or an earlier version of the function) that run at once still may.
+
+    Moving a block out of a loop can break this too: what lived within a turn may then be read from outside.
+    """
+    for old in loops:
+        loop = ctx.index.loops.get(old.loop_var)
+        if loop is not None and loop.kind in ("parallel", "vectorized"):
             require_independent(ctx, loop, argument)

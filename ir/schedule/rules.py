@@ -17,9 +17,11 @@ from .schedule import Schedule
 PACKED = "_packed"
 # Functions worth computing once rather than inlining into several consumers.
 EXPENSIVE = {"tir.exp", "tir.log", "tir.tanh", "tir.erf", "tir.sigmoid", "tir.pow", "tir.sqrt"}
-# Threads are worth their start from about so many innermost iterations, cut into so many parts.
-PARALLEL_MIN_WORK = 16384
+# Threads are worth their start (some microseconds) from about so many multiply-adds, cut into so many parts. A scalar
+# or memory-bound iteration counts as several of those that run from registers.
+PARALLEL_MIN_WORK = 1 << 19
 PARALLEL_MIN_PARTS = 16
+COST_OF_LOOP = 8
 
 
 def schedule_by_rule(func, cpu: CpuModel):
@@ -98,7 +100,7 @@ def _tile_convolution(sch, cpu, anchor, epilogue):
     sch.vectorize(oi)
     sch.decompose_reduction(conv, ic)
     # A row loop with a border stays serial: loop_partition peels its last iteration.
-    _parallel_nest(sch, cpu, [n, co, yo] if height % tile.rows == 0 else [n, co])
+    _parallel_nest(sch, cpu, [n, co, yo] if height % tile.rows == 0 else [n, co], _steps(packed))
 
 
 def _tile_product(sch, cpu, anchor, epilogue):
@@ -140,16 +142,23 @@ def _tile_product(sch, cpu, anchor, epilogue):
     sch.vectorize(tl)
     sch.decompose_reduction(product, k)
     border = columns % (tile.vectors * cpu.lanes) if tiles_order[0] is no else rows % tile.rows
-    _parallel_nest(sch, cpu, batch + ([tiles_order[0]] if packed or not border else []))
+    _parallel_nest(sch, cpu, batch + ([tiles_order[0]] if packed or not border else []), _steps(sch.get(product)))
 
 
-def _parallel_nest(sch, cpu, loops):
-    """Run a nest of loops, outermost first, in parallel as one: the C says collapse(n)."""
-    loops = [loop for loop in loops if not is_const_int(sch.get(loop).extent, 1)]
-    if cpu.parallel and loops:
-        sch.parallel(loops[0])
-        if len(loops) > 1:
-            sch.annotate(loops[0], "collapse", len(loops))
+def _steps(block):
+    """How often a block runs: the multiply-adds of a product. Symbolic extents count as many."""
+    steps = 1
+    for iv in block.iter_vars:
+        steps *= iv.dom.extent.value if isinstance(iv.dom.extent, IntImm) else PARALLEL_MIN_PARTS
+    return steps
+
+
+def _parallel_nest(sch, cpu, loops, work):
+    """Run each loop of a nest in parallel when the work is worth it; the C collapses them into one parallel loop."""
+    if cpu.parallel and work >= PARALLEL_MIN_WORK:
+        for loop in loops:
+            if not is_const_int(sch.get(loop).extent, 1):
+                sch.parallel(loop)
 
 
 def _vectorizes(block):
@@ -303,9 +312,9 @@ def _parallel_outer(sch, cpu, loops):
         chosen.append(loop)
         extent = sch.get(loop).extent
         count *= extent.value if isinstance(extent, IntImm) else PARALLEL_MIN_PARTS
-    if chosen and _work(sch.get(chosen[0])) >= PARALLEL_MIN_WORK:
+    if chosen:
         try:
-            _parallel_nest(sch, cpu, chosen)
+            _parallel_nest(sch, cpu, chosen, COST_OF_LOOP * _work(sch.get(chosen[0])))
         except ScheduleError:
             pass  # a loop that carries a dependence stays serial
 

@@ -148,6 +148,8 @@ class RelaxPrinter(TIRPrinter):
         attrs = dict(c.attrs or {})
         if c.op == "call_tir":
             return self._call_tir(c, attrs), ATOM
+        if c.op == "call" and isinstance(attrs.get("gv"), GlobalVar):
+            return f"{self.expr(attrs['gv'])}({', '.join(self.exprs(c.args))})", ATOM
         args = self.exprs(c.args) + self._keywords(attrs)
         head = self.expr(c.op) if isinstance(c.op, GlobalVar) else f"R.{c.op}"
         return f"{head}({', '.join(args)})", ATOM

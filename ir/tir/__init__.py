@@ -9,3 +9,11 @@ from .intrin import *  # noqa: F401,F403
 from .stmt import (  # noqa: F401
     AssertStmt, AttrStmt, Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, DeclBuffer, Evaluate, For,
     IfThenElse, LetStmt, MatchBufferRegion, SeqStmt, Stmt, While, for_, seq)
+
+
+def __getattr__(name):
+    """tir.Schedule and tir.ScheduleError, as scripts written for TVM call them; ir/schedule itself imports this package."""
+    if name in ("Schedule", "ScheduleError"):
+        from .. import schedule
+        return getattr(schedule, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

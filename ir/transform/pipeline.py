@@ -13,6 +13,7 @@ from .lower_ops import lower_ops
 from .name_loops import name_loops
 from .pack import pack_weights, split_padding
 from .simplify import simplify
+from .unguard_init import unguard_init
 from .vectorize import rewrite_vector_types, vectorize_loop
 from .workspace import lift_workspace
 
@@ -36,6 +37,7 @@ TIR_PASSES = [
     ("lower_init_block", lower_init_block),
     ("lower_blocks", lower_blocks),
     ("flatten_buffer", flatten_buffer),
+    ("unguard_init", unguard_init),
     ("loop_partition", loop_partition),
     ("simplify", simplify),
     ("vectorize_loop", vectorize_loop),

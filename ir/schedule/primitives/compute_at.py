@@ -6,7 +6,7 @@ from ...expr import Add, FloorDiv, FloorMod, IntImm, Range, Var, is_const_int
 from ..blocks import name_of, require_pure
 from ..context import analyzer_of
 from ..dependence import common_loops, require_inputs_ready
-from ..legality import require_still_legal
+from ..legality import require_kinds, require_still_legal
 from ..nest import build_nest, insert, neighbours, place, removable, require_scope
 from ..regions import Relaxed, holds, touched_box, whole, written_box
 from ..registry import BLOCK, BOOL, INT, LOOP, Result, primitive
@@ -83,6 +83,7 @@ def _moved(ctx, scope, block, loop, nest, index):
     func = insert(without, target, nest, position)
     after = ctx.with_func(func)
     require_inputs_ready(after, after.index.blocks[name_of(block)], "'loop'")
+    require_kinds(after, [s for s in ctx.index.loops_above(block) if not ctx.index.is_below(loop, s)], "'loop'")
     return func
 
 

@@ -7,7 +7,7 @@ from ...expr import (EQ, Add, FloorDiv, FloorMod, IntImm, Mul, Var, binary, cons
 from ...node import Mutator, structural_equal
 from ...tir.stmt import BufferStore
 from ..blocks import binding_of, buffers_of, name_of, only_clips, why_not_complete
-from ..legality import require_still_legal
+from ..legality import require_kinds, require_still_legal
 from ..nest import neighbours, removable
 from ..registry import BLOCK, Result, primitive
 from ..signature import domain_analyzer, is_leaf, loads_of, stays_inside, with_reads_of
@@ -40,7 +40,10 @@ def compute_inline(ctx, block):
             ctx.refuse("'block'", f"block {name_of(consumer)}, which reads {buffer.name}, holds other blocks or "
                        "matched buffers", "inline before they are made", [consumer])
         changes[consumer] = consumer.replace(block=_inlined(consumer.block, block.block, store))
-    return Result(ctx.index.rewrite(changes, _without(ctx.index, buffer)))
+    func = ctx.index.rewrite(changes, _without(ctx.index, buffer))
+    left = [s for s in ctx.index.loops_above(block) if not all(ctx.index.is_below(c, s) for c in consumers)]
+    require_kinds(ctx.with_func(func), left, "'block'")
+    return Result(func)
 
 
 @primitive(None, block=BLOCK)

@@ -4,7 +4,8 @@ from __future__ import annotations
 from ...expr import IterVar, Var, const, logical_and, substitute
 from ...tir.stmt import Block, BlockRealize, For, seq
 from ..blocks import buffers_of, conjuncts, name_of, uses, why_not_reduction
-from ..independence import require_distinct, require_independent
+from ..independence import require_distinct
+from ..legality import require_kinds
 from ..nest import require_scope
 from ..registry import BLOCK, LOOP, Result, primitive
 
@@ -38,9 +39,7 @@ def decompose_reduction(ctx, block, loop):
     target = after.index.loops[loop.loop_var]
     func = after.index.rewrite({target: seq(init, target)})
     after = ctx.with_func(func)
-    for changed in inner:
-        if changed.kind in ("parallel", "vectorized"):
-            require_independent(after, after.index.loops[changed.loop_var], "'loop'")
+    require_kinds(after, inner, "'loop'")
     return Result(func, (init_name,), {name: update_name})
 
 

@@ -474,3 +474,22 @@ def test_set_scope():
     with pytest.raises(ScheduleError, match="buffer C is a parameter, whose memory is the caller's"):
         sch.set_scope("C", 0, "local")
     assert_same(func, sch.func, exact=True)
+
+
+def test_moving_a_block_out_of_a_parallel_loop_checks_it_again():
+    """B overlaps between the turns of C's loop: fine while it lives within a turn, a race once D reads it outside."""
+    a = te.placeholder((14,), name="A")
+    b = te.compute((14,), lambda i: a[i] + 1.0, name="B")
+    c = te.compute((12,), lambda i: b[i] + b[i + 2], name="C")
+    func = te.create_prim_func([a, te.compute((12,), lambda i: c[i] * 2.0, name="D")])
+    sch = schedule(func)
+    outer, _ = sch.split(sch.get_loops("C")[0], [None, 4])
+    sch.compute_at("B", outer)
+    sch.parallel(outer)
+    other = sch.copy()
+    for move in (lambda: sch.compute_inline("C"), lambda: sch.compute_at("C", sch.get_loops("D")[0])):
+        with pytest.raises(ScheduleError, match="the turns of loop i_0 are not proved to touch different parts of B"):
+            move()
+    other.reverse_compute_at("D", outer)
+    other.compute_inline("C")
+    assert_same(func, other.func, exact=True)

@@ -169,7 +169,8 @@ def _attrs(**attrs):
 
 @pytest.mark.parametrize("build", [
     _attrs(op="add", args=(scalar(0),)), _attrs(op="multiply", args=(scalar(1),)),
-    _attrs(op="power", args=(scalar(1),)), _attrs(op="subtract", args=(scalar(0, shape=(1, 1, 3)),)), _attrs(op="divide", args=(scalar(1),)),
+    _attrs(op="power", args=(scalar(1),)), _attrs(op="subtract", args=(scalar(0, shape=(1, 1, 3)),)),
+    _attrs(op="divide", args=(scalar(1),)),
     lambda g, x: g.op("add", scalar(0), x), lambda g, x: g.op("multiply", scalar(1), x),
     _attrs(op="reshape", args=([2, 1, 3],)), _attrs(op="broadcast_to", args=([2, 1, 3],)),
     _attrs(op="astype", dtype="float32"), _attrs(op="tile", repeats=(1, 1, 1)), _attrs(op="concat", axis=1),
