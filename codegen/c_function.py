@@ -4,7 +4,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ..ir.expr import Add, Div, IntImm, Mul, Ramp, Sub, Var
+from ..ir.expr import Add, Div, IntImm, Mul, Ramp, Sub, Var, free_vars
 from ..ir.node import Visitor, collect, structural_equal
 from ..ir.tir.stmt import BufferLoad, BufferStore, DeclBuffer, For, LetStmt
 from .c_expr import RELATIONAL, CExpr, EmitError, is_scalar
@@ -123,6 +123,8 @@ class _Printer(Visitor):
             self.parallel = True
         elif loop.kind == "unrolled" and isinstance(loop.extent, IntImm):
             self.line(f"INGOT_UNROLL({loop.extent.value})")
+        elif "unroll" in loop.annotations:
+            self.line(f"INGOT_UNROLL({loop.annotations['unroll']})")
         elif loop.kind not in ("serial", "unrolled", "parallel"):
             raise EmitError(f"C has no {loop.kind} loop; run vectorize_loop first")
         self.block(f"for ({c_type(var.dtype)} {name} = {start}; {name} < {stop}; ++{name})", loop.body)
@@ -187,21 +189,37 @@ def _update(store):
     return None, None
 
 
+def _parallel_nest(loop):
+    """How many parallel loops, from this one inward, hold nothing but the next, with bounds that none of them changes."""
+    depth, variables = 1, [loop.loop_var]
+    while isinstance(loop.body, For) and loop.body.kind == "parallel":
+        loop = loop.body
+        if any(v is w for v in free_vars((loop.min, loop.extent)) for w in variables):
+            break
+        variables.append(loop.loop_var)
+        depth += 1
+    return depth
+
+
 # ---------------------------------------------------------------- layout
 
 def wrapped(line, width=WIDTH):
     """`line` as lines of at most `width` columns where it can be broken: after a comma or before a binary operator, the
-    loosest that leaves the line at least half full."""
-    lines, indent = [], len(line) - len(line.lstrip())
-    while len(line) > width:
-        breaks = [b for b in _breaks(line) if indent + 2 * len(INDENT) < b[0] <= width]
-        if not breaks:
+    loosest that does not leave the line almost empty. What continues inside parentheses stands deeper than what does not.
+    """
+    indent, text = len(line) - len(line.lstrip()), line.strip()
+    points, lines, start, margin, outside = list(_breaks(text)), [], 0, indent, False
+    while len(text) - start + margin > width:
+        fitting = [p for p in points if start + len(INDENT) < p[0] <= start + width - margin]
+        if not fitting:
             break
-        filled = [b for b in breaks if b[0] > width // 2] or breaks
-        at = min(filled, key=lambda b: (b[1], -b[0]))[0]
-        lines.append(line[:at].rstrip())
-        line = " " * (indent + len(INDENT)) + line[at:].lstrip()
-    return [*lines, line]
+        filled = [p for p in fitting if p[0] - start > (width - margin) // 6] or fitting
+        at, tightness = min(filled, key=lambda p: (p[1], -p[0]))
+        lines.append(" " * margin + text[start:at].strip())
+        inside = tightness >= len(_TIGHTNESS)
+        outside = outside or not inside
+        start, margin = at, indent + len(INDENT) * (2 if inside and outside else 1)
+    return [*lines, " " * margin + text[start:].strip()]
 
 
 # How tightly a break point holds its sides together: a comma least.
@@ -212,7 +230,8 @@ _BREAK = re.compile(r"[(\[]|[)\]]|,(?= )|(?<= )[-+*/%=<>!&|?:]+(?= )")
 
 
 def _breaks(line):
-    """(position, tightness) of every place where a line may be broken; nesting counts most."""
+    """(position, tightness) of every place where a line may be broken; nesting counts most, so that what is inside
+    parentheses is at least len(_TIGHTNESS)."""
     depth = 0
     for found in _BREAK.finditer(line):
         token = found[0]
@@ -229,11 +248,3 @@ def _breaks(line):
 def _wrap(head, params):
     """A parameter list over as many lines as it needs."""
     return "\n".join(wrapped(f"{head}{', '.join(params) or 'void'})"))
-
-
-def _parallel_nest(loop):
-    """How many parallel loops, from this one inward, hold nothing but the next."""
-    depth = 1
-    while isinstance(loop.body, For) and loop.body.kind == "parallel":
-        loop, depth = loop.body, depth + 1
-    return depth

@@ -168,10 +168,11 @@ class _Folder:
         files["selftest.c"] = self._render("selftest.c")
         extra = f" {name}_weights.S" if self.m.weights == "extern" else ""
         files["Makefile"] = self._render("Makefile", objects=[s.rsplit(".", 1)[0] + ".o" for s in sources],
-                                         headers=headers, cflags=" ".join(self.m.target.cflags))
+                                         headers=headers, cflags=" ".join(self.m.target.cflags),
+                                         gcc_cflags=" ".join(self.m.target.gcc_cflags))
         files["CMakeLists.txt"] = self._render(
             "CMakeLists.txt", sources=sources, selftest_source=data_file, extra_sources=extra,
-            cflags_cmake=";".join(self.m.target.cflags))
+            cflags_cmake=";".join(self.m.target.cflags), gcc_cflags_cmake=";".join(self.m.target.gcc_cflags))
         files["README.md"] = self._render("README.md", kernels_count=len(kernels), calls_count=len(self.p.calls))
         return files
 

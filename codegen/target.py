@@ -21,6 +21,7 @@ class Target:
     name              the row's name, also what the generated files carry
     arch, os          processor family and system, as `platform` names them in lower case ("x86_64", "linux")
     cflags            compiler flags for kernels: optimization and instruction set, no language standard, no warnings
+    gcc_cflags        those that only gcc knows
     cc                cross compilers to try, in order, where this machine is of another family
     runner            the command in front of a program of this target where this machine is of another family
     simd              the widest backend of runtime_c/simd/ that the flags enable
@@ -39,6 +40,9 @@ class Target:
     cc: tuple[str, ...] = ()
     runner: tuple[str, ...] = ()
     os: str = "linux"
+    # gcc would carry loaded values from one turn of a reduction to the next, in registers that hold the tile: a 3x3
+    # convolution at 191 GFLOP/s falls to 128.
+    gcc_cflags: tuple[str, ...] = ("-fno-predictive-commoning",)
 
     @staticmethod
     def get(target):

@@ -122,7 +122,8 @@ class _Build:
     def compile(self, source, folder):
         """The object of `source` (.c or .S) in `folder`, from the cache or compiled."""
         # The folder of the source is the working directory: .incbin and error messages then use plain names.
-        language = ("-std=c99", *self.flags) if source.suffix == ".c" else ("-fPIC",)
+        own = self.target.gcc_cflags if self.compiler.kind == "gcc" else ()
+        language = ("-std=c99", *own, *self.flags) if source.suffix == ".c" else ("-fPIC",)
         command = [*self.compiler.command, *self.target.cflags, *language, "-I.", "-c", source.name]
         key, has_blob = content_key(source, (*command, self.compiler.version))
         output = Path(folder, f"{key}.o")

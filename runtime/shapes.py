@@ -90,6 +90,8 @@ def _infer_dims(specs, dims, arrays):
     for spec, array in zip(specs, arrays):
         for axis, dim in spec.axes:
             extent = array.shape[axis]
+            if extent < 1:
+                raise InputError(f"input {spec.name!r}: dimension {dim} is {extent}, it must be at least 1")
             if values.setdefault(dim, extent) != extent:
                 raise InputError(f"input {spec.name!r}: dimension {dim} is {extent}, "
                                  f"but {values[dim]} in input {origin[dim]!r}")

@@ -1,4 +1,5 @@
 """Bad input: one clear error each, in Python and on the command line, and nothing half-written stays behind."""
+import gc
 import os
 import subprocess
 import sys
@@ -119,7 +120,6 @@ WRONG_MODELS = {
     "shapes that do not broadcast": (one_node("Add", [[2, 3], [2, 4]]), ["the_node", "Add"]),
     "concat of different ranks": (one_node("Concat", [[2, 3], [2]], axis=0), ["the_node", "Concat"]),
     "kernel larger than its input": (one_node("Conv", [[1, 2, 4, 4], [3, 2, 7, 7]]), ["the_node", "Conv"]),
-    "output declared with another shape": (one_node("Relu", [[2, 3]], output=[3, 2]), ["y", "3"]),
     "too few inputs": (one_node("Add", [[2]]), ["the_node", "Add"]),
 }
 
@@ -228,6 +228,7 @@ def test_a_compiler_that_fails(model, tmp_path, capsys, monkeypatch):
         with pytest.raises(ToolchainError, match="cc failed compiling(.|\n)*error: no"):
             library(np.zeros((1, 3, 13, 11), F32))
     assert "failed compiling" in error_of(capsys, "bench", model, "--threads", "none")
+    gc.collect()  # the exception and its frames hold each other; at the end of the process they are gone
     (tmp_path / "tmp" / "cc").unlink()
     assert listing(tmp_path) == before
 
@@ -258,8 +259,8 @@ def test_options(model, tmp_path, capsys, options, argv, message):
 
 
 WRONG_ARRAYS = {
-    "dtype": (np.zeros((1, 3, 13, 11), np.float64), "float64, expected float32|float64.*float32"),
-    "integers": (np.zeros((1, 3, 13, 11), np.int32), "int32.*float32"),
+    "dtype": (np.zeros((1, 3, 13, 11), np.float64), "dtype float64, expected float32"),
+    "integers": (np.zeros((1, 3, 13, 11), np.int32), "dtype int32, expected float32"),
     "shape": (np.zeros((1, 3, 11, 13), F32), r"\(1, 3, 11, 13\), expected \(1, 3, 13, 11\)"),
     "batch": (np.zeros((2, 3, 13, 11), F32), r"\(2, 3, 13, 11\), expected \(1, 3, 13, 11\)"),
     "rank": (np.zeros((3, 13, 11), F32), r"\(3, 13, 11\), expected \(1, 3, 13, 11\)"),
@@ -292,9 +293,9 @@ def test_symbolic_dimensions_that_disagree():
     nodes = [helper.make_node("Add", ["a", "b"], ["y"], name="add")]
     model = make_model("two", nodes, {"a": (F32, ["n", 3]), "b": (F32, ["n", 3])}, {"y": (F32, ["n", 3])}, {})
     with ingot.compile(model, threads="none") as library:
-        with pytest.raises(InputError, match="n"):
+        with pytest.raises(InputError, match="input 'b': dimension n is 4, but 2 in input 'a'"):
             library(np.zeros((2, 3), F32), np.zeros((4, 3), F32))
-        with pytest.raises(InputError, match="0"):
+        with pytest.raises(InputError, match="n is 0, it must be at least 1"):
             library(np.zeros((0, 3), F32), np.zeros((0, 3), F32))
 
 

@@ -8,7 +8,7 @@ from ..arith.relax import relax
 from ..expr import GE, GT, LE, LT, Call, IntImm, Not, Range, Var, const, free_vars, logical_and, substitute
 from ..node import Mutator, Visitor, collect, structural_equal
 from ..tir.buffer import decl_buffer
-from ..tir.stmt import BufferLoad, For, IfThenElse, SeqStmt, seq
+from ..tir.stmt import BufferLoad, DeclBuffer, For, IfThenElse, SeqStmt, seq
 
 
 def loop_partition(func):
@@ -29,12 +29,18 @@ class _Partition(Mutator):
         for loop in _loops(body):
             self._bind(loop)
         self.versioned = False  # inside the slow side of a version: no more of them
+        self.nest = ()          # variables of the parallel loops directly around, which must stay nested
 
     def _bind(self, loop, extent=None):
         self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent if extent is None else extent))
 
     def visit_For(self, loop):
-        guards = [c for c in _guards(loop.body) if _mentions(c, loop.loop_var) and not self.analyzer.can_prove(c)]
+        variables, self.nest = (*self.nest, loop.loop_var), ()
+        if loop.kind == "parallel" and isinstance(loop.body, For) and loop.body.kind == "parallel":
+            self.nest = variables
+            return self._plain(loop)
+        guards = [c for c in _guards(loop.body) if any(_mentions(c, v) for v in variables)
+                  and not self.analyzer.can_prove(c)]
         if guards:
             return self._peel(loop, guards) or self._version(loop, guards) or self._plain(loop)
         return self._plain(loop)
@@ -46,6 +52,8 @@ class _Partition(Mutator):
         return _merged([self.visit(x) for x in s.seq])
 
     def visit_IfThenElse(self, branch):
+        if branch.else_case is not None and _is_likely(branch.condition):
+            return self._both_versions(branch)
         parts = _likely_parts(branch)
         if parts and all(map(self.analyzer.can_prove, parts)):
             return self.visit(branch.then_case)
@@ -72,7 +80,7 @@ class _Partition(Mutator):
     # ------------------------------------------------------------ versions
 
     def _version(self, loop, guards):
-        """for i: body  ->  for i: if (guards hold for all inner loops): body without them; else: body"""
+        """for i: s; t  ->  for i: s; if (the guards in t hold for all inner loops): t without them; else: t"""
         if self.versioned:
             return None
         inner = _loops(loop.body)
@@ -86,15 +94,19 @@ class _Partition(Mutator):
         condition = self.analyzer.simplify(condition)
         if not proved or isinstance(condition, IntImm):
             return None
-        fast = self.visit(_Without(proved).visit(loop.body))
-        copy = _Fresh({}).visit(loop.body)
-        for x in _loops(copy):
+        stmt = _guarded_part(loop.body, proved)
+        versions = IfThenElse(_likely(condition), _Without(proved).visit(stmt), _Fresh({}).visit(stmt))
+        for x in _loops(versions.else_case):
             self._bind(x)
+        return self._plain(loop.replace(body=_Swap(stmt, versions).visit(loop.body)))
+
+    def _both_versions(self, branch):
+        fast, outside = self.visit(branch.then_case), self.versioned
         self.versioned = True
-        with self.analyzer.constraint_scope(Not(condition)):
-            slow = self.visit(copy)
-        self.versioned = False
-        return loop.replace(body=IfThenElse(Call("bool", "tir.likely", (condition,)), fast, slow))
+        with self.analyzer.constraint_scope(Not(branch.condition.args[0])):
+            slow = self.visit(branch.else_case)
+        self.versioned = outside
+        return branch.replace(then_case=fast, else_case=slow)
 
     def _always(self, condition, limits):
         """The condition with its worst case over the inner loops; None when that is not known."""
@@ -117,10 +129,10 @@ class _Partition(Mutator):
 def _narrow(loop, analyzer):
     """for i in n: if likely(i < c && other && rest): body  ->  if likely(other): for i in c: if likely(rest): body
 
-    `other` does not mention i; c is a constant.
+    `other` does not mention i; c is a constant. Parallel loops stay as they are: what is around them may be another.
     """
     parts = _likely_parts(loop.body)
-    if not parts or collect(parts, BufferLoad):
+    if not parts or loop.kind == "parallel" or collect(parts, BufferLoad):
         return loop
     outside, rest, extent = [], [], loop.extent
     for c in parts:
@@ -140,7 +152,8 @@ def _limit(condition, loop, analyzer):
     if not isinstance(condition, LT):
         return None
     slack = analyzer.simplify(condition.b - condition.a + (loop.loop_var - loop.min))
-    return slack.value if isinstance(slack, IntImm) else None
+    least, greatest = analyzer.const_int_bound(slack)
+    return least if least == greatest and not _mentions(slack, loop.loop_var) else None
 
 
 def _merged(stmts):
@@ -162,12 +175,18 @@ def _conjuncts(condition):
     return [condition]
 
 
+def _likely(condition):
+    return Call("bool", "tir.likely", (condition,))
+
+
+def _is_likely(condition):
+    return isinstance(condition, Call) and condition.op == "tir.likely"
+
+
 def _likely_parts(stmt):
     """The conditions of a statement that is `if likely(a && b ...)` without else; else none."""
-    if isinstance(stmt, IfThenElse) and stmt.else_case is None:
-        c = stmt.condition
-        if isinstance(c, Call) and c.op == "tir.likely":
-            return _conjuncts(c.args[0])
+    if isinstance(stmt, IfThenElse) and stmt.else_case is None and _is_likely(stmt.condition):
+        return _conjuncts(stmt.condition.args[0])
     return []
 
 
@@ -177,7 +196,23 @@ def _guarded(parts, body):
     condition = parts[0]
     for c in parts[1:]:
         condition = logical_and(condition, c)
-    return IfThenElse(Call("bool", "tir.likely", (condition,)), body)
+    return IfThenElse(_likely(condition), body)
+
+
+def _guarded_part(stmt, guards):
+    """The smallest part of `stmt` that holds all guards and, unless it is all of `stmt`, leaves something out."""
+    wanted, part = set(map(id, guards)), stmt
+    while True:
+        if isinstance(stmt, (DeclBuffer, For)) and not (isinstance(stmt, For) and any(
+                _mentions(c, stmt.loop_var) for c in guards)):
+            stmt = stmt.body
+        elif isinstance(stmt, SeqStmt):
+            holders = [s for s in stmt.seq if not wanted.isdisjoint(map(id, _guards(s)))]
+            if len(holders) != 1:
+                return part
+            stmt = part = holders[0]
+        else:
+            return part
 
 
 def _guards(stmt):
@@ -216,6 +251,19 @@ class _Without(Mutator):
         if len(kept) == len(parts):
             return self.generic_visit(branch)
         return _guarded(kept, self.visit(branch.then_case))
+
+    def visit_BufferStore(self, store):
+        return store
+
+
+class _Swap(Mutator):
+    """Puts `new` in the place of the statement `old`."""
+
+    def __init__(self, old, new):
+        self.old, self.new = old, new
+
+    def visit(self, value):
+        return self.new if value is self.old else super().visit(value)
 
     def visit_BufferStore(self, store):
         return store

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import re
 
-from ..expr import Var, free_vars, substitute
+from ..expr import Var, free_vars
 from ..node import Mutator, Visitor
 
 # What primitives and lowering call loops when nothing better is known: ax3, i2_1_init ...
@@ -53,12 +53,7 @@ class _Scan(Visitor):
 
 class _Rename(Mutator):
     def __init__(self, names):
-        self.names = names
+        self.renamed = {v: Var(name, v.dtype) for v, name in names.items()}
 
-    def visit_For(self, loop):
-        loop = self.generic_visit(loop)
-        name = self.names.get(loop.loop_var)
-        if name is None:
-            return loop
-        var = Var(name, loop.loop_var.dtype)
-        return loop.replace(loop_var=var, body=substitute(loop.body, {loop.loop_var: var}))
+    def visit_Var(self, v):
+        return self.renamed.get(v, v)
