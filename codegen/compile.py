@@ -7,17 +7,18 @@ from itertools import groupby
 
 import numpy as np
 
-from ..ir.expr import IntImm, const, free_vars
+from ..ir.expr import IntImm
 from ..ir.module import IRModule
 from ..ir.node import save_json
 from ..ir.relax.evaluate import evaluate
-from ..ir.relax.expr import RelaxCall, RelaxVar
+from ..ir.relax.expr import RelaxCall
 from ..ir.schedule.cpu import CpuModel
 from ..ir.schedule.rules import schedule_by_rule
 from ..ir.tir.function import PrimFunc
+from ..ir.transform.identities import VIEWS
 from ..ir.transform.outputs import materialize_outputs
 from ..ir.transform.pipeline import graph_passes, lower_ops, lower_prim_func
-from .c_types import identifier
+from .c_names import network_name
 from .kernels import kernel_names, print_kernel, shape_summary
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
 from .program import build_program
@@ -45,8 +46,8 @@ class Options:
                                    ("opt_level", opt_level, (0, 1, 2))):
             if value not in known:
                 raise ValueError(f"{what} must be one of {', '.join(map(str, known))}, not {value!r}")
-        if name is not None and identifier(name) != name:
-            raise ValueError(f"name {name!r} is no C identifier; {identifier(name)!r} would be")
+        if name is not None and network_name(name) != name:
+            raise ValueError(f"name {name!r} is no C identifier, or one that is taken; {network_name(name)!r} would do")
         return Options(Target.get(target), opt_level, threads, weights, name)
 
     @property
@@ -118,7 +119,7 @@ def compile_module(mod, options, source_hash=None):
 
 def assemble(lowered, mod, options, source_hash=None):
     """The CompiledModel of a lowered module made from `mod`, whose evaluation gives the self-test's outputs."""
-    name = options.name or identifier(mod.attrs.get("name", "model"), "model")
+    name = options.name or network_name(mod.attrs.get("name", "model"))
     program = build_program(lowered, name)
     functions = {n: f for n, f in lowered.functions.items() if isinstance(f, PrimFunc)}
     kernel_of = kernel_names(functions, name)
@@ -133,7 +134,7 @@ def assemble(lowered, mod, options, source_hash=None):
         program=program, kernels=kernels, kernel_of=kernel_of, target=options.target, threads=options.threads,
         weights=options.weights, title=mod.attrs.get("name", name), model_hash=source_hash or _hash(mod),
         version=VERSION, flops=count_flops(mod), test_inputs=inputs, test_outputs=outputs, test_dims=test_dims,
-        index_checks=index_checks(mod, program))
+        index_checks=index_checks(mod))
 
 
 def _hash(mod):
@@ -176,32 +177,19 @@ def count_flops(mod):
     return total
 
 
-def index_checks(mod, program):
-    """Integer inputs that index a constant-size axis directly: checked at run time, since C would read anything."""
-    checks = {}
+def index_checks(mod):
+    """Integer inputs that index a constant-size axis, as they are or reshaped: checked at run time."""
+    checks, numbers = {}, {id(p): n for n, p in enumerate(mod["main"].params)}
     for b in mod["main"].bindings:
         call = b.value
+        if isinstance(call, RelaxCall) and call.op in VIEWS and id(call.args[0]) in numbers:
+            numbers[id(b.var)] = numbers[id(call.args[0])]
         if not isinstance(call, RelaxCall) or call.op not in ("take", "gather_elements"):
             continue
         data, indices = call.args
-        if not isinstance(indices, RelaxVar):
-            continue
-        number = next((n for n, p in enumerate(mod["main"].params) if p is indices), None)
-        extent = data.struct_info.shape[call.attrs["axis"]]
+        number, extent = numbers.get(id(indices)), data.struct_info.shape[call.attrs["axis"]]
         if number is None or not isinstance(extent, IntImm):
             continue
-        desc = program.inputs[number]
-        size = const(1, "int64")
-        for d in desc.dims:
-            size = size * d
-        count = str(size.value) if isinstance(size, IntImm) else " * ".join(
-            str(d.value) if isinstance(d, IntImm) else f"({_dim_text(d)})" for d in desc.dims)
-        known = checks.get(number)
-        high = min(extent.value, known.high) if known else extent.value
-        checks[number] = IndexCheck(desc.name, count, -high, high)
+        high = min(extent.value, checks[number].high) if number in checks else extent.value
+        checks[number] = IndexCheck(number, -high, high)
     return tuple(checks.values())
-
-
-def _dim_text(d):
-    from .c_expr import CExpr
-    return CExpr({v: v.name for v in free_vars(d)}, set()).text(d)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ..ir.dtype import DataType
 from .c_function import CFunction, print_function
+from .c_names import INTERFACE
 from .c_types import identifier
 from .select import select
 
@@ -35,7 +36,7 @@ class Kernel:
 
 def kernel_names(functions, prefix):
     """{function name in the module: C name}: the prefix and the first model node that the kernel computes."""
-    names, taken = {}, set()
+    names, taken = {}, {f"{prefix}_{suffix}" for suffix in INTERFACE}
     for gv, func in functions.items():
         origin = func.attrs.get("origin") or ()
         base = f"{prefix}_{identifier(origin[0].name, 'k') if origin else identifier(gv)}"

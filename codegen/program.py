@@ -8,10 +8,10 @@ import numpy as np
 from ..ir.expr import IntImm, const, free_vars, substitute
 from ..ir.relax.expr import Constant, RelaxCall, TupleGetItem, TupleStructInfo
 from ..ir.script.relax_printer import RelaxPrinter
-from ..ir.te.create import unique_name
 from ..ir.transform.identities import VIEWS
 from ..ir.transform.outputs import definitions, memory_of
 from . import memory_plan
+from .c_names import new_name
 from .c_types import identifier
 
 WEIGHT_ALIGN = 64
@@ -100,9 +100,9 @@ class _Builder:
         self.buffers, self.dtypes = [], []  # of the arena
 
     def build(self):
-        inputs = self._describe(self.main.params, self.main.attrs.get("input_names"), "input")
-        outputs = self._describe(self.main.outputs, self.main.attrs.get("output_names"), "output",
-                                 {d.name for d in inputs})
+        taken = {self.name.lower(), *(d.name.lower() for d in self.dims)}
+        inputs = self._describe(self.main.params, self.main.attrs.get("input_names"), "input", taken)
+        outputs = self._describe(self.main.outputs, self.main.attrs.get("output_names"), "output", taken)
         for n, p in enumerate(self.main.params):
             self.where[id(p)] = Operand("input", n, inputs[n].name)
         roots = self._output_roots(outputs)
@@ -115,11 +115,11 @@ class _Builder:
         return Program(self.name, inputs, outputs, self.dims, tuple(calls), tuple(self.weights),
                        memory_plan.plan_memory(self.buffers), tuple(self.dtypes))
 
-    def _describe(self, values, source_names, fallback, taken=()):
-        used, found = set(taken) | {"net", "arena", "weights"} | {d.name for d in self.dims}, []
+    def _describe(self, values, source_names, fallback, taken):
+        found = []
         for n, v in enumerate(values):
             source = source_names[n] if source_names else getattr(v, "name", f"{fallback}_{n}")
-            name = unique_name(identifier(source, fallback), used)
+            name = new_name(identifier(source, fallback), taken)
             info = v.struct_info
             found.append(TensorDesc(name, source, info.dtype, tuple(map(_dim, info.shape)), info.shape))
         return tuple(found)

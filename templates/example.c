@@ -14,17 +14,6 @@
 
 #include "[[ name ]].h"
 
-[% if dims %]
-/* The symbolic dimensions of this example. */
-enum { [[ dim_enum ]] };
-
-[% else %]
-INGOT_ALIGNED([[ upper ]]_ARENA_ALIGN) static unsigned char arena[[ "[" ]][[ upper ]]_ARENA_BYTES];
-[% endif %]
-[% for t in inputs + outputs %]
-static [[ t.ctype ]] [[ t.name ]][[ "[" ]][[ t.example_size ]]];
-[% endfor %]
-
 static int transfer(const char *path, const char *mode, void *data, size_t bytes)
 {
     FILE *file = fopen(path, mode);
@@ -46,6 +35,15 @@ static double now(void)
 
 int main(int argc, char **argv)
 {
+[% if dims %]
+    /* The symbolic dimensions of this example. */
+    enum { [[ dim_enum ]] };
+[% else %]
+    INGOT_ALIGNED([[ upper ]]_ARENA_ALIGN) static unsigned char arena[[ "[" ]][[ upper ]]_ARENA_BYTES];
+[% endif %]
+[% for t in inputs + outputs %]
+    static [[ t.ctype ]] [[ t.name ]][[ "[" ]][[ t.example_size ]]];
+[% endfor %]
     [[ name ]] *net;
     ingot_status status;
     double best = 1e30;

@@ -24,14 +24,14 @@ struct [[ name ]] {
 
 [% for t in inputs + outputs %]
 [% if t.dims %]
-static const int64_t [[ t.name ]]_dims[] = {[[ t.dims|join(", ") ]]};
-static const char *const [[ t.name ]]_dim_names[] = {[[ t.dim_names|join(", ") ]]};
+static const int64_t dims_of_[[ t.name ]][] = {[[ t.dims|join(", ") ]]};
+static const char *const dim_names_of_[[ t.name ]][] = {[[ t.dim_names|join(", ") ]]};
 [% endif %]
 [% endfor %]
 [% for kind, tensors in (("inputs", inputs), ("outputs", outputs)) %]
 static const ingot_tensor_info [[ kind ]][] = {
 [% for t in tensors %]
-    {"[[ t.source_name ]]", [[ t.dtype_enum ]], [[ t.dims|length ]], [[ t.name + "_dims, " + t.name + "_dim_names" if t.dims else "NULL, NULL" ]]},
+    {"[[ t.source_name ]]", [[ t.dtype_enum ]], [[ t.dims|length ]], [[ "dims_of_" + t.name + ", dim_names_of_" + t.name if t.dims else "NULL, NULL" ]]},
 [% endfor %]
 };
 [% endfor %]
@@ -50,6 +50,9 @@ const ingot_model_info [[ name ]]_info = {
 
 uint64_t [[ name ]]_arena_bytes_([[ dim_params or "void" ]])
 {
+[% for d in dims_without_memory %]
+    (void)[[ d ]];
+[% endfor %]
     return [[ upper ]]_HEADER_BYTES + [[ "(uint64_t)(" + memory_bytes + ")" if dims else memory_bytes ]];
 }
 
@@ -96,7 +99,7 @@ ingot_status [[ name ]]_set_weights([[ name ]] *net, const void *weights, size_t
     if (net->arena_bytes < [[ name ]]_arena_bytes_([[ dims|join(", ") ]])) return INGOT_ERR_ARENA_SIZE;
 [% endif %]
 [% for check in index_checks %]
-    for (int64_t i = 0; i < [[ check.count ]]; ++i) {
+    for (int64_t i = 0; i < [[ check.size ]]; ++i) {
         if ([[ check.name ]][i] < [[ check.low ]] || [[ check.name ]][i] >= [[ check.high ]]) return INGOT_ERR_INDEX;
     }
 [% endfor %]

@@ -16,16 +16,6 @@ extern const unsigned char [[ name ]]_selftest_data[];
 /* Largest error allowed, relative to the largest magnitude of the output. */
 static const double tolerance = 1e-4;
 
-[% if dims %]
-enum { [[ dim_enum ]] };
-
-[% else %]
-INGOT_ALIGNED([[ upper ]]_ARENA_ALIGN) static unsigned char arena[[ "[" ]][[ upper ]]_ARENA_BYTES];
-[% endif %]
-[% for t in outputs %]
-static [[ t.ctype ]] [[ t.name ]][[ "[" ]][[ t.example_size ]]], [[ t.name ]]_again[[ "[" ]][[ t.example_size ]]];
-[% endfor %]
-
 [% for ctype in output_ctypes %]
 static int compare_[[ ctype ]](const char *name, const [[ ctype ]] *got, const [[ ctype ]] *want, size_t count)
 {
@@ -47,6 +37,14 @@ static int compare_[[ ctype ]](const char *name, const [[ ctype ]] *got, const [
 
 int main(void)
 {
+[% if dims %]
+    enum { [[ dim_enum ]] };
+[% else %]
+    INGOT_ALIGNED([[ upper ]]_ARENA_ALIGN) static unsigned char arena[[ "[" ]][[ upper ]]_ARENA_BYTES];
+[% endif %]
+[% for t in outputs %]
+    static [[ t.ctype ]] [[ t.name ]][[ "[" ]][[ t.example_size ]]], [[ t.name ]]_again[[ "[" ]][[ t.example_size ]]];
+[% endfor %]
     [[ name ]] *net;
     ingot_status status;
     int bad = 0;

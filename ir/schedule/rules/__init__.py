@@ -1,0 +1,34 @@
+"""Default schedules: for each PrimFunc the first rule that fits, as a trace of primitives.
+
+A rule is a function (schedule, CpuModel) -> whether it fits. It looks at blocks, not at operators: a reduction over
+packed operands gets a register tile, other reductions are computed where their result is needed, the rest is inlined,
+fused and spread over threads. A new rule is a file here and a place in RULES.
+"""
+from __future__ import annotations
+
+from ..cpu import CpuModel
+from ..errors import ScheduleError
+from ..schedule import Schedule
+from .elementwise import elementwise
+from .register_tile import register_tile
+from .row_reduction import row_reduction
+
+RULES = (register_tile, row_reduction, elementwise)
+
+
+def schedule_by_rule(func, cpu: CpuModel):
+    """A Schedule of `func` for `cpu`; its `.func` is the result and its `.trace` says how.
+
+    A rule that asks for something illegal does not fit, and the next is tried: primitives refuse, they never guess.
+    A function with attribute "tir.is_scheduled" was written as a loop program: it stays as it is.
+    """
+    if func.attrs.get("tir.is_scheduled"):
+        return Schedule(func)
+    for rule in RULES:
+        sch = Schedule(func, error_render_level="fast")
+        try:
+            if rule(sch, cpu):
+                return sch
+        except ScheduleError:
+            continue
+    return Schedule(func)

@@ -1,0 +1,63 @@
+"""What the rules ask about blocks: finding, inlining, extents."""
+from __future__ import annotations
+
+from ...expr import Call, IntImm
+from ...node import collect
+from ...tir.stmt import Block
+from ..errors import ScheduleError
+
+# Functions worth computing once rather than inlining into several consumers.
+EXPENSIVE = {"tir.exp", "tir.log", "tir.tanh", "tir.erf", "tir.sigmoid", "tir.pow", "tir.sqrt"}
+
+
+def blocks(sch):
+    return [b for b in collect(sch.func.body, Block) if b.name_hint != "root"]
+
+
+def find_block(sch, wanted):
+    """The name of the first block for which wanted(block), else None."""
+    return next((b.name_hint for b in blocks(sch) if wanted(b)), None)
+
+
+def other_blocks(sch, output):
+    name = sch.get(output).name_hint
+    return [b.name_hint for b in blocks(sch) if b.name_hint != name]
+
+
+def inline_all(sch, keep):
+    """Inline every elementwise stage but the outputs, those in `keep` and costly ones with several consumers."""
+    outputs = {sch.get(b).name_hint for b in sch.get_output_blocks("root")}
+    for block in blocks(sch):
+        name = block.name_hint
+        if name in keep or name in outputs or block.init is not None:
+            continue
+        rv = sch.get_block(name)
+        costly = any(c.op in EXPENSIVE for c in collect(block.body, Call))
+        if costly and len(sch.get_consumers(rv)) > 1:
+            continue
+        try:
+            sch.compute_inline(rv)
+        except ScheduleError:
+            continue  # it is not a plain elementwise stage: left as it is
+
+
+def outer_spatial(sch, block):
+    """The leading loops of a block that only spatial iteration variables use."""
+    spatial = []
+    realized = sch.get(block)
+    for loop, iv in zip(sch.get_loops(block), realized.iter_vars):
+        if iv.iter_type != "spatial":
+            break
+        spatial.append(loop)
+    return spatial
+
+
+def static_extent(sch, loop):
+    extent = sch.get(loop).extent
+    return extent.value if isinstance(extent, IntImm) else 1 << 20
+
+
+def read_index(sch, block, producer):
+    """Which of the block's reads is the producer's result."""
+    buffer = sch.get(sch.get_block(producer)).writes[0].buffer
+    return next(n for n, r in enumerate(sch.get(block).reads) if r.buffer is buffer)

@@ -1,0 +1,57 @@
+"""Whatever a model calls its tensors, dimensions, nodes and itself, the folder compiles without a warning and runs."""
+import numpy as np
+import pytest
+from onnx import helper
+
+import ingot
+from c_folders import STRICT, build, compile_all, need, run, selftest_sources
+from networks import make_model
+
+F32 = np.float32
+# (name of the network, its two inputs, an intermediate tensor, its two outputs, its dimension, its node)
+HOSTILE = [
+    ("net", "arena", "status", "w", "m", "i", "n", "run"),
+    ("printf", "printf", "malloc", "free", "fopen", "memcmp", "stdout", "init"),
+    ("time", "time", "index", "exp", "y1", "log", "abs", "time_weights"),
+    ("main", "main", "argc", "argv", "int", "float", "register", "main_run"),
+    ("example", "inputs", "outputs", "dim_names", "input_dims", "input", "batch-size", "arena_bytes"),
+    ("selftest", "X", "x", "x_1", "X_1", "selftest", "x_2", "/a/b:0"),
+    ("kernels_0", "a\nb", 'say "hi"', "??/", "größe", "*/", "a b", 'node "1" */ // ??/'),
+    ("ingot", "ingot", "INGOT_OK", "ingot_status", "NULL", "INT32_MAX", "size_t", "ingot_init"),
+    ("simd", "f32x16", "f32x16_fma", "uint8_t", "true", "class", "this", "simd"),
+    ("add", "add", "a", "b", "add_1", "sum", "add_2", "add"),
+]
+
+
+def network(names):
+    title, a, b, middle, y, z, dim, node = names
+    weights = {"weight": np.random.default_rng(0).random((4, 4), F32)}
+    nodes = [helper.make_node("MatMul", [a, "weight"], [middle], name=node),
+             helper.make_node("Add", [middle, b], [y], name=f"{node}_add"),
+             helper.make_node("Sigmoid", [y], [z], name="sigmoid")]
+    shape = [dim, 4]
+    return make_model(title, nodes, {a: (F32, shape), b: (F32, shape)}, {y: (F32, shape), z: (F32, shape)}, weights)
+
+
+@pytest.mark.parametrize("fixed", [True, False], ids=["fixed", "symbolic"])
+@pytest.mark.parametrize("names", HOSTILE, ids=lambda names: names[0])
+def test_hostile_names(tmp_path, names, fixed):
+    need("gcc", "g++")
+    model = network(names)
+    with ingot.compile(model, threads="none", dims={names[6]: 3} if fixed else None) as library:
+        folder = library.export(tmp_path / "folder")
+        x = np.random.default_rng(1).random((2, 3, 4), F32)
+        found = library.run({names[1]: x[0], names[2]: x[1]})
+        expected = x[0] @ np.random.default_rng(0).random((4, 4), F32) + x[1]
+        np.testing.assert_allclose(found[names[4]], expected, rtol=1e-5)
+        np.testing.assert_allclose(found[names[5]], 1 / (1 + np.exp(-expected)), rtol=1e-5)
+    compile_all(folder, "gcc", *STRICT)
+    run(["g++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c++", folder / f"{library.name}.h",
+         "-Wno-pragma-once-outside-header"])
+    assert "ok" in run([build(folder, selftest_sources(folder), tmp_path / "selftest", "gcc")])
+
+
+@pytest.mark.parametrize("name", ["net", "printf", "example", "selftest", "kernels_3", "ingot", "simd", "int", "1st", "a-b"])
+def test_names_that_are_taken(name):
+    with pytest.raises(ValueError, match="is no C identifier, or one that is taken; '.*' would do"):
+        ingot.compile(network(HOSTILE[0]), name=name)
