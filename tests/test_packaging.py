@@ -1,4 +1,5 @@
 """A wheel built from the checkout holds everything, and works outside of it."""
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+
+import ingot
 
 ROOT = Path(__file__).resolve().parent.parent
 NOT_SOURCES = shutil.ignore_patterns(".git", ".venv", "build", "dist", "*.egg-info", "__pycache__", ".*_cache",
@@ -91,3 +94,8 @@ def test_the_installed_command_writes_a_folder_that_builds(installed, model, tmp
     names = {path.name for path in (tmp_path / "tiny").iterdir()}
     assert {"tiny.h", "tiny.c", "Makefile", "ingot.h", "ingot.c"} <= names
     run(["make", "-C", tmp_path / "tiny"])
+
+
+def test_the_version_is_the_one_of_the_package():
+    declared = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.M)[1]
+    assert ingot.__version__ == declared
