@@ -1,6 +1,7 @@
 """Kernels as text: names from the model, a comment with nodes, shapes and schedule, and how they spread over files."""
 from __future__ import annotations
 
+import re
 import textwrap
 from dataclasses import dataclass
 
@@ -11,6 +12,8 @@ from .c_types import identifier
 from .select import select
 
 LINES_PER_FILE = 250
+# Operators that passes take out of another one.
+PARTS = ("pad", "permute_dims", "copy")
 WIDTH = 116
 
 
@@ -39,7 +42,7 @@ def kernel_names(functions, prefix):
     names, taken = {}, {f"{prefix}_{suffix}" for suffix in INTERFACE}
     for gv, func in functions.items():
         origin = func.attrs.get("origin") or ()
-        base = f"{prefix}_{identifier(origin[0].name, 'k') if origin else identifier(gv)}"
+        base = f"{prefix}_{identifier(origin[0].name, 'k') if origin else identifier(gv)}{_part(gv, origin)}"
         name, n = base, 1
         while name in taken:
             n += 1
@@ -47,6 +50,13 @@ def kernel_names(functions, prefix):
         taken.add(name)
         names[gv] = name
     return names
+
+
+def _part(gv, origin):
+    """The operator's name where a kernel computes a part of its node: "_pad" for the padding of a Conv."""
+    operator = re.sub(r"_\d+$", "", gv)
+    whole = operator.startswith("fused_") or any(operator.replace("_", "") in o.op.lower() for o in origin[:1])
+    return f"_{operator}" if origin and operator in PARTS and not whole else ""
 
 
 def print_kernel(func, name):

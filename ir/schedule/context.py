@@ -31,7 +31,7 @@ class Context:
     def new_block_name(self, hint):
         """`hint`, or hint_1, hint_2 ... when a block has that name."""
         name, n = hint, 0
-        while name in self.index.blocks:
+        while name in self.index.names:
             n += 1
             name = f"{hint}_{n}"
         return name

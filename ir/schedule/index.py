@@ -1,7 +1,9 @@
 """Index: where the loops and blocks of a function are, from one walk over its statements; and rewriting by place."""
 from __future__ import annotations
 
-from ..tir.stmt import (AssertStmt, AttrStmt, BlockRealize, DeclBuffer, For, IfThenElse, LetStmt, SeqStmt, While, seq)
+from ..node import collect
+from ..tir.stmt import (AssertStmt, AttrStmt, Block, BlockRealize, DeclBuffer, For, IfThenElse, LetStmt, SeqStmt, While,
+                        seq)
 
 # Which fields of a statement hold statements that execute once each time it does, or more.
 _BODIES = {For: ("body",), IfThenElse: ("then_case", "else_case"), LetStmt: ("body",), AttrStmt: ("body",),
@@ -36,12 +38,13 @@ def loops_below(stmt):
 class Index:
     """Lookup tables of one PrimFunc. Statements and buffers hash by identity.
 
-    loops: {loop Var: For}; blocks: {name: BlockRealize}, in execution order; order: {BlockRealize: position}.
+    loops: {loop Var: For}; blocks: {name: BlockRealize}, in execution order; order: {BlockRealize: position};
+    names: those of all blocks, those inside inits too.
     """
 
     def __init__(self, func):
         self.func = func
-        self.loops, self.blocks, self.order = {}, {}, {}
+        self.loops, self.blocks, self.order, self.names = {}, {}, {}, set()
         self._parent = {}
         self._owners = {}    # allocated buffer -> the BlockRealize that allocates it
         self._accesses = {}  # scope -> ({buffer: readers}, {buffer: writers})
@@ -54,6 +57,9 @@ class Index:
         elif type(stmt) is BlockRealize:
             self.order[stmt] = len(self.blocks)
             self.blocks[stmt.block.name_hint] = stmt
+            self.names.add(stmt.block.name_hint)
+            if stmt.block.init is not None:
+                self.names.update(b.name_hint for b in collect(stmt.block.init, Block))
             for buffer in stmt.block.alloc_buffers:
                 self._owners[buffer] = stmt
         for child in statements_below(stmt):

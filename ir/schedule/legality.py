@@ -35,5 +35,5 @@ def require_kinds(ctx, loops, argument):
     """
     for old in loops:
         loop = ctx.index.loops.get(old.loop_var)
-        if loop is not None and loop.kind in ("parallel", "vectorized"):
+        if loop is not None and loop.kind in ("parallel", "vectorized", "thread_binding"):
             require_independent(ctx, loop, argument)

@@ -56,7 +56,7 @@ class _Flatten(Mutator):
         node = self.generic_visit(node)
         flat, strides, index = self.layout(node.buffer)
         for i, stride in zip(node.indices, strides):
-            index = index + i * stride
+            index = index + (cast(i, "int64") if stride.dtype == "int64" else i) * stride
         return node.replace(buffer=flat, indices=(self.analyzer.simplify(as_expr(index)),))
 
     visit_BufferLoad = visit_BufferStore = _access

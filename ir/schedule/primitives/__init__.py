@@ -1,2 +1,2 @@
 """The primitives, one file per family."""
-from . import annotate, cache, compute_at, inline, kinds, loops, query, reduction, reorder  # noqa: F401
+from . import annotate, cache, compute_at, inline, kinds, loops, query, reduction, reorder, rfactor  # noqa: F401

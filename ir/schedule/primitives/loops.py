@@ -1,10 +1,10 @@
-"""split and fuse: the same iterations in the same order, counted by other loops."""
+"""split, fuse and add_unit_loop: the same iterations in the same order, counted by other loops."""
 from __future__ import annotations
 
 from ...expr import Range, Var, cast, const, is_const_int, logical_and, substitute
-from ...tir.stmt import BlockRealize, For, SeqStmt
+from ...tir.stmt import BlockRealize, For, SeqStmt, for_
 from ..blocks import is_true, uses
-from ..registry import BOOL, FACTORS, LOOP, LOOPS, Result, primitive
+from ..registry import BOOL, FACTORS, LOOP, LOOPS, PLACE, Result, primitive
 
 
 @primitive(LOOPS, loop=LOOP, factors=FACTORS, preserve_unit_iters=BOOL)
@@ -65,6 +65,18 @@ def fuse(ctx, *loops, preserve_unit_iters=True):
     body = _Rebind(mapping, analyzer, None, ctx, loops[0]).stmt(loops[-1].body)
     new = For(fused, const(0, dtype), total, "serial", body)
     return Result(ctx.index.rewrite({loops[0]: new}), (fused,))
+
+
+@primitive(LOOP, block_or_loop=PLACE)
+def add_unit_loop(ctx, block_or_loop):
+    """Put a loop `u` of one turn directly around a block or loop; returns it.
+
+    Requires a place inside the root block.
+    """
+    if isinstance(block_or_loop, BlockRealize):
+        ctx.scope(block_or_loop, "'block_or_loop'")
+    unit = for_(Var("u"), 1, block_or_loop)
+    return Result(ctx.index.rewrite({block_or_loop: unit}), (unit.loop_var,))
 
 
 def _shifted(loop, index):

@@ -1,0 +1,259 @@
+"""Small networks for the tests of the schedule rules: CASES maps a name to a function that makes a module.
+
+`kernels(name, cpu)` are its PrimFuncs as they reach the rules, with the graph optimized for `cpu`.
+"""
+import functools
+
+import numpy as np
+
+from ingot.ir.expr import Var
+from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
+from ingot.ir.relax.block_builder import BlockBuilder
+from ingot.ir.tir.function import PrimFunc
+from ingot.ir.transform.outputs import materialize_outputs
+from ingot.ir.transform.pipeline import graph_passes, lower_ops
+
+CASES = {}
+
+
+def case(name, *shapes, dtype="float32", dtypes=None):
+    """Decorator: build(*parameters of these shapes) -> output is the network `name`. "n" is a symbolic dimension."""
+    def register(build):
+        CASES[name] = functools.partial(network, build, shapes, dtypes or [dtype] * len(shapes))
+        return build
+    return register
+
+
+def network(build, shapes, dtypes):
+    dims = {}
+    params = [RelaxVar(f"x{k}", TensorStructInfo(tuple(
+        dims.setdefault(d, Var(d, "int64")) if isinstance(d, str) else d for d in shape), dtype))
+        for k, (shape, dtype) in enumerate(zip(shapes, dtypes))]
+    bb = BlockBuilder()
+    with bb.function("main", params):
+        bb.emit_func_output(build(lambda op, *args, **attrs: bb.emit(call_op(op, *args, **attrs)), *params))
+    return bb.get()
+
+
+def const(*shape, dtype="float32"):
+    values = np.random.default_rng(shape).standard_normal(shape)
+    return Constant((values * 8 if dtype.startswith("int") else values).astype(dtype), "w")
+
+
+def optimized(name, cpu):
+    mod = CASES[name]()
+    for _, run in graph_passes(2, cpu):
+        mod = run(mod)
+    return lower_ops(materialize_outputs(mod))
+
+
+def kernels(name, cpu):
+    return [f for f in optimized(name, cpu).functions.values() if isinstance(f, PrimFunc)]
+
+
+# ---------------------------------------------------------------- convolutions
+
+def _conv(name, shape, out_channels, kernel=3, groups=1, epilogue=None, **attrs):
+    weight = (out_channels, shape[1] // groups, kernel, kernel)
+
+    @case(name, shape)
+    def build(op, x):
+        y = op("nn.conv2d", x, const(*weight), groups=groups, **attrs)
+        return y if epilogue is None else epilogue(op, x, y)
+
+
+def _bias_relu(op, x, y):
+    return op("nn.relu", op("add", y, const(1, y.struct_info.shape[1].value, 1, 1)))
+
+
+def _silu(op, x, y):
+    return op("multiply", y, op("sigmoid", y))
+
+
+_conv("conv_3x3", (1, 3, 7, 9), 32, padding=(1, 1, 1, 1), epilogue=_bias_relu)
+_conv("conv_3x3_odd_channels", (1, 5, 6, 7), 19, padding=(1, 1, 1, 1), epilogue=_bias_relu)
+_conv("conv_3x3_strided", (1, 3, 9, 11), 20, strides=(2, 2))
+_conv("conv_3x3_dilated", (1, 4, 9, 9), 16, dilation=(2, 2), epilogue=_silu)
+_conv("conv_1x1", (1, 8, 5, 5), 48, 1, epilogue=_bias_relu)
+_conv("conv_1x1_odd_channels", (1, 7, 4, 6), 13, 1)
+_conv("conv_1x1_one_pixel", (1, 12, 1, 1), 33, 1, epilogue=_silu)
+_conv("conv_grouped", (1, 8, 6, 6), 64, groups=4, epilogue=_bias_relu)
+_conv("conv_grouped_odd", (1, 6, 6, 6), 15, groups=3)
+_conv("conv_grouped_narrow", (1, 8, 5, 6), 16, groups=2)
+_conv("conv_depthwise", (1, 10, 8, 9), 10, groups=10, padding=(1, 1, 1, 1), epilogue=_bias_relu)
+_conv("conv_depthwise_strided", (1, 6, 9, 9), 12, groups=6, strides=(2, 2))
+_conv("conv_symbolic_batch", ("n", 3, 5, 5), 18, padding=(1, 1, 1, 1), epilogue=_bias_relu)
+_conv("conv_symbolic_size", (1, 3, "h", "w"), 16, epilogue=_bias_relu)
+_conv("conv_batch", (3, 4, 4, 5), 16)
+
+
+@case("conv_residual", (1, 16, 6, 5), (1, 32, 6, 5))
+def _residual(op, x, skip):
+    y = op("nn.conv2d", x, const(32, 16, 3, 3), padding=(1, 1, 1, 1))
+    return op("nn.relu", op("add", op("add", y, const(1, 32, 1, 1)), skip))
+
+
+@case("conv_residual_odd", (1, 6, 6, 5), (1, 21, 6, 5))
+def _residual_odd(op, x, skip):
+    y = op("nn.conv2d", x, const(21, 6, 3, 3), padding=(1, 1, 1, 1))
+    return op("nn.relu", op("add", op("add", y, const(1, 21, 1, 1)), skip))
+
+
+@case("conv_computed_weight", (1, 4, 6, 6), (8, 4, 3, 3))
+def _computed(op, x, w):
+    return op("nn.conv2d", x, w)
+
+
+@case("conv1d", (1, 4, 20))
+def _conv1d(op, x):
+    return op("nn.relu", op("nn.conv1d", x, const(8, 4, 3)))
+
+
+@case("conv3d", (1, 2, 5, 5, 6))
+def _conv3d(op, x):
+    return op("nn.conv3d", x, const(4, 2, 3, 3, 3))
+
+
+@case("conv_transpose", (1, 4, 4, 5))
+def _transposed(op, x):
+    return op("nn.conv2d_transpose", x, const(4, 6, 3, 3), strides=(2, 2))
+
+
+@case("conv_int32", (1, 3, 6, 6), dtype="int32")
+def _conv_int(op, x):
+    return op("nn.conv2d", x, const(16, 3, 3, 3, dtype="int32"))
+
+
+# ---------------------------------------------------------------- products
+
+def _dense(name, shape, columns, epilogue=None):
+    @case(name, shape)
+    def build(op, x):
+        y = op("add", op("matmul", x, const(shape[-1], columns)), const(columns))
+        return y if epilogue is None else op(epilogue, y)
+
+
+_dense("dense", (14, 24), 64, "nn.relu")
+_dense("dense_odd_columns", (13, 10), 37, "nn.relu")
+_dense("dense_few_columns", (9, 8), 3)
+_dense("dense_one_row", (1, 40), 50, "tanh")
+_dense("dense_one_row_whole", (1, 16), 32)
+_dense("dense_3d", (2, 5, 12), 24, "nn.gelu")
+_dense("dense_symbolic_batch", ("n", 12), 20, "nn.relu")
+_dense("dense_symbolic_sequence", (2, "n", 8), 32, "nn.relu")
+_dense("dense_sinh", (6, 8), 32, "sinh")
+
+
+def _product(name, *shapes, dtype="float32", epilogue=None):
+    @case(name, *shapes, dtype=dtype)
+    def build(op, a, b):
+        y = op("matmul", a, b)
+        return y if epilogue is None else op(epilogue, y)
+
+
+_product("matmul", (12, 9), (9, 32))
+_product("matmul_odd", (11, 7), (7, 37), epilogue="nn.relu")
+_product("matmul_narrow", (11, 7), (7, 3))
+_product("matmul_batched", (2, 3, 6, 5), (2, 3, 5, 18))
+_product("matmul_broadcast", (2, 1, 6, 5), (3, 5, 16))
+_product("matmul_vector", (9,), (9, 20))
+_product("matmul_by_vector", (6, 9), (9,))
+_product("matmul_dot", (9,), (9,))
+_product("matmul_symbolic_rows", ("n", 9), (9, 24))
+_product("matmul_symbolic", ("n", "k"), ("k", "m"))
+_product("matmul_symbolic_batch", ("n", 5, 6), ("n", 6, 20))
+_product("matmul_int32", (6, 5), (5, 16), dtype="int32")
+_product("matmul_float64", (6, 5), (5, 16), dtype="float64")
+
+
+# ---------------------------------------------------------------- reductions and windows
+
+def _unary(name, op_name, *shape, dtype="float32", **attrs):
+    @case(name, shape, dtype=dtype)
+    def build(op, x):
+        return op(op_name, x, **attrs)
+
+
+_unary("softmax", "nn.softmax", 4, 33)
+_unary("softmax_middle", "nn.softmax", 2, 5, 6, axis=1)
+_unary("softmax_symbolic", "nn.softmax", "n", 10)
+_unary("softmax_vector", "nn.softmax", 40)
+_unary("log_softmax", "nn.log_softmax", 3, 17)
+_unary("max_pool", "nn.max_pool2d", 1, 3, 9, 11, pool_size=(3, 3), strides=(2, 2), padding=(1, 1, 1, 1))
+_unary("max_pool_whole", "nn.max_pool2d", 2, 3, 4, 4, pool_size=(4, 4))
+_unary("max_pool1d", "nn.max_pool1d", 1, 3, 20, pool_size=(3,))
+_unary("max_pool_symbolic", "nn.max_pool2d", "n", 3, 8, 8, pool_size=(2, 2), strides=(2, 2))
+_unary("avg_pool", "nn.avg_pool2d", 1, 3, 9, 11, pool_size=(3, 3), strides=(2, 2), padding=(1, 1, 1, 1))
+_unary("mean", "mean", 1, 6, 5, 7, axis=(2, 3))
+_unary("mean_kept", "mean", 1, 6, 5, 7, axis=(2, 3), keepdims=True)
+_unary("mean_channels", "mean", 2, 6, 5, 7, axis=(1,))
+_unary("mean_first", "mean", 6, 9, axis=(0,))
+_unary("sum_all", "sum", 3, 4, 5)
+_unary("sum_all_kept", "sum", 3, 4, keepdims=True)
+_unary("sum_vector", "sum", 30, axis=(0,))
+_unary("max_symbolic", "max", "n", 7, axis=(1,))
+_unary("mean_symbolic", "mean", 3, "n", axis=(1,))
+_unary("argmax", "argmax", 3, 9, axis=1)
+_unary("lrn", "nn.lrn", 1, 7, 4, 5, size=5)
+
+
+@case("layer_norm", (3, 5, 24))
+def _layer_norm(op, x):
+    return op("nn.layer_norm", x, const(24), const(24))
+
+
+@case("instance_norm", (2, 4, 5, 6))
+def _instance_norm(op, x):
+    return op("nn.relu", op("nn.instance_norm", x, const(4), const(4)))
+
+
+@case("mean_then_map", (2, 6, 10))
+def _mean_map(op, x):
+    return op("sqrt", op("abs", op("mean", op("square", x), axis=(2,))))
+
+
+# ---------------------------------------------------------------- maps and copies
+
+_unary("relu", "nn.relu", 2, 3, 4)
+_unary("relu_symbolic", "nn.relu", "n", 3, 4)
+_unary("relu_scalar", "nn.relu")
+_unary("logical_not", "logical_not", 5, 6, dtype="bool")
+_unary("transpose", "permute_dims", 2, 3, 4, axes=(0, 2, 1))
+_unary("transpose_symbolic", "permute_dims", "n", 3, 4, axes=(2, 0, 1))
+_unary("broadcast_slice", "strided_slice", 4, 9, axes=(1,), begin=(8,), end=(0,), strides=(-2,))
+_unary("pad", "nn.pad", 2, 3, 4, 5, pad_width=(0, 0, 0, 0, 1, 2, 0, 3), pad_value=1.5)
+_unary("pad_channels", "nn.pad", 1, 3, 4, pad_width=(0, 0, 1, 2, 0, 0))
+_unary("pad_symbolic", "nn.pad", "n", 2, 4, "w", pad_width=(0, 0, 0, 0, 1, 1, 2, 0))
+_unary("pad_reflect", "nn.pad", 1, 1, 4, 5, pad_width=(0, 0, 0, 0, 1, 2, 2, 1), pad_mode="reflect")
+_unary("split", "split", 4, 10, sections=(3, 7), axis=1)
+
+
+@case("chain", (2, 5, 6), (5, 6))
+def _chain(op, x, y):
+    a = op("tanh", op("add", x, y))
+    return op("multiply", a, op("exp", op("negative", a)))
+
+
+@case("broadcast_rows", (4, 6), (4, 1))
+def _broadcast_rows(op, x, y):
+    return op("multiply", op("add", x, y), const(6))
+
+
+@case("concat", (2, 3, 4), (2, 5, 4))
+def _concat(op, x, y):
+    return op("concat", x, y, x, axis=1)
+
+
+@case("concat_symbolic", ("n", 3), ("m", 3))
+def _concat_symbolic(op, x, y):
+    return op("concat", x, y, axis=0)
+
+
+@case("concat_last", (3, 2), (3, 4))
+def _concat_last(op, x, y):
+    return op("nn.relu", op("concat", op("nn.relu", x), y, axis=-1))
+
+
+@case("gather", (6, 4), (2, 3), dtypes=["float32", "int64"])
+def _gather(op, x, indices):
+    return op("nn.relu", op("take", x, indices, axis=0))

@@ -1,0 +1,166 @@
+"""What guards become: loop_partition, simplify, and the loops that they leave."""
+import pytest
+from tir_cases import arguments, assert_same_results, loop, results
+
+from ingot.ir import tir
+from ingot.ir.expr import Call, IntImm, Var, const
+from ingot.ir.node import collect
+from ingot.ir.transform.loop_partition import loop_partition
+from ingot.ir.transform.simplify import simplify
+
+
+def guarded(condition, body):
+    return tir.IfThenElse(Call("bool", "tir.likely", (condition,)), body)
+
+
+def program(body, size=64, dims=()):
+    """A lowered function that body(y) fills; y has `size` elements."""
+    y = tir.decl_buffer((size,), name="y")
+    func = tir.prim_func([y, *dims], body(y))
+    return func.replace(body=func.root.body)
+
+
+def fill(y, index, value=1.0):
+    return tir.BufferStore(y, const(value), (index,))
+
+
+def partitioned(func):
+    """After both passes, checked to store the same."""
+    inputs = arguments(func)
+    new = simplify(loop_partition(func))
+    inputs[0][:] = 7
+    expected = results(func, inputs)
+    assert_same_results(expected, new, inputs)
+    return new
+
+
+def extents(func):
+    return sorted(f.extent.value if isinstance(f.extent, IntImm) else str(f.extent) for f in collect(func.body, tir.For))
+
+
+def guards(func):
+    return len(collect(func.body, tir.IfThenElse))
+
+
+def test_the_last_turn_is_peeled():
+    func = partitioned(program(lambda y: loop("i", 4, lambda i: loop("j", 16, lambda j: guarded(
+        i * 16 + j < 50, fill(y, i * 16 + j))))))
+    assert (extents(func), guards(func)) == ([2, 3, 16], 0)
+
+
+def test_both_directions_of_a_tile():
+    def body(y):
+        return loop("i", 3, lambda i: loop("j", 3, lambda j: loop("k", 3, lambda k: loop("l", 3, lambda m: guarded(
+            tir.logical_and(i * 3 + k < 8, j * 3 + m < 7), fill(y, (i * 3 + k) * 7 + j * 3 + m))))))
+    func = partitioned(program(body))
+    assert guards(func) == 0
+
+
+def test_a_guard_that_always_holds_splits_nothing():
+    func = partitioned(program(lambda y: loop("i", 4, lambda i: loop("j", 16, lambda j: guarded(
+        i * 16 + j < 64, fill(y, i * 16 + j))))))
+    assert (extents(func), guards(func)) == ([4, 16], 0)
+
+
+def test_a_parallel_loop_gets_versions_where_the_guard_is():
+    """Only the guarded statement is there twice, and its slow version has a constant count."""
+    def body(y):
+        return loop("i", 4, lambda i: tir.seq(
+            loop("k", 5, lambda k: fill(y, k, 2.0)),
+            loop("j", 16, lambda j: guarded(i * 16 + j < 50, fill(y, i * 16 + j)))), "parallel")
+    func = simplify(loop_partition(program(body)))
+    assert (extents(func), guards(func)) == ([2, 4, 5, 16], 1)
+    branch, = collect(func.body, tir.IfThenElse)
+    assert str(branch.condition) == "T.likely(i < 3)"
+
+
+def test_directly_nested_parallel_loops_stay_nested():
+    def body(y):
+        return loop("i", 2, lambda i: loop("j", 2, lambda j: loop("k", 16, lambda k: guarded(
+            i * 32 + j * 16 + k < 50, fill(y, i * 32 + j * 16 + k))), "parallel"), "parallel")
+    func = partitioned(program(body))
+    assert func.body.kind == func.body.body.kind == "parallel"
+    assert isinstance(func.body.body.body, tir.IfThenElse)
+
+
+def test_guards_leave_the_loops_they_do_not_depend_on():
+    func = partitioned(program(lambda y: loop("i", 8, lambda i: loop("j", 4, lambda j: guarded(
+        i < 5, fill(y, i * 4 + j))))))
+    assert (extents(func), guards(func)) == ([4, 5], 0)
+
+
+def test_neighbours_share_a_guard():
+    n = Var("n", "int64")
+    z = tir.decl_buffer((n,), name="z")
+
+    def body(y):
+        def inner(i):
+            return tir.seq(*(loop(f"j{k}", 4, lambda j: guarded(i.astype("int64") < n, fill(y, i * 4 + j, float(k))))
+                             for k in range(2)))
+        return loop("i", 8, inner)
+
+    func = program(body).replace()
+    func = func.replace(params=(*func.params, Var("z", "handle"), n))
+    func = func.replace(buffer_map={**func.buffer_map, func.params[1]: z})
+    assert guards(simplify(loop_partition(func))) == 1
+
+
+def test_symbolic_bounds_get_versions():
+    n = Var("n", "int64")
+    y = tir.decl_buffer((n,), name="y")
+    outer, inner = Var("i", "int64"), Var("j", "int64")
+    four = const(4, "int64")
+    body = tir.for_(outer, (n + 3) // 4, tir.for_(inner, 4, guarded(outer * 4 + inner < n, fill(y, outer * four + inner))))
+    func = tir.prim_func([y, n], body)
+    func = partitioned(func.replace(body=func.root.body))
+    branch = collect(func.body, tir.IfThenElse)[-1]
+    assert str(branch.condition) == "T.likely(i * T.int64(4) + T.int64(4) <= n)"
+
+
+# ---------------------------------------------------------------- simplify
+
+def test_one_turn_no_turn_and_empty_branches():
+    def body(y):
+        return tir.seq(
+            loop("one", 1, lambda i: fill(y, i)), loop("none", 0, lambda i: fill(y, i + 1)),
+            tir.IfThenElse(const(3) < 2, fill(y, const(2)), fill(y, const(3))),
+            loop("i", 4, lambda i: tir.IfThenElse(i < 9, fill(y, i + 8))))
+    func = simplify(program(body))
+    assert (extents(func), guards(func), len(collect(func.body, tir.BufferStore))) == ([4], 0, 3)
+
+
+def test_what_runs_in_the_first_turn_only_stands_before_the_loop():
+    def body(y):
+        def both(k, i):
+            return tir.seq(tir.IfThenElse(k * 2 + i == 0, fill(y, const(0), 5.0)), fill(y, k * 2 + i + 1))
+        return loop("k", 3, lambda k: loop("i", 2, lambda i: both(k, i)))
+    func = simplify(program(body))
+    assert guards(func) == 0 and isinstance(func.body, tir.SeqStmt) and isinstance(func.body.seq[0], tir.BufferStore)
+
+
+def test_a_later_turn_stays_in_the_loop():
+    func = simplify(program(lambda y: loop("k", 3, lambda k: tir.seq(
+        tir.IfThenElse(k == 1, fill(y, const(0), 5.0)), fill(y, k + 1)))))
+    assert guards(func) == 1
+
+
+@pytest.mark.parametrize("else_case", (False, True))
+def test_branches_that_do_nothing(else_case):
+    nothing = tir.Evaluate(const(0))
+
+    def body(y):
+        return loop("i", 4, lambda i: tir.IfThenElse(i < 2, nothing, fill(y, i) if else_case else nothing))
+    func = simplify(program(body))
+    branches = collect(func.body, tir.IfThenElse)
+    assert [str(b.condition) for b in branches] == (["i >= 2"] if else_case else [])
+    if not else_case:
+        assert not collect(func.body, tir.For)
+
+
+def test_symbolic_extents_are_positive_only_inside():
+    """After a loop over n - 3, n > 3 must not be taken as known."""
+    n = Var("n")
+    y = tir.decl_buffer((8,), name="y")
+    body = tir.seq(tir.for_(Var("i"), n - 3, fill(y, const(0))), tir.IfThenElse(n > 3, fill(y, const(1))))
+    func = tir.prim_func([y, n], body)
+    assert guards(simplify(func.replace(body=func.root.body))) == 1

@@ -1,0 +1,121 @@
+"""Vectorization, vector types, flattening, workspace: what each leaves behind, and when it declines."""
+import pytest
+from tir_cases import arguments, assert_same_results, loop, results
+
+from ingot.ir import tir
+from ingot.ir.expr import Broadcast, Ramp, Select, Var, const
+from ingot.ir.node import collect
+from ingot.ir.tir.stmt import BufferLoad, BufferStore, For
+from ingot.ir.transform.flatten import flatten_buffer
+from ingot.ir.transform.vectorize import rewrite_vector_types, vectorize_loop
+from ingot.ir.transform.workspace import STACK_BYTES, lift_workspace
+
+X, Y, W = (tir.decl_buffer((64,), name=n) for n in "xyw")
+ROWS = tir.decl_buffer((64,), "int32", "rows")
+
+
+def lowered(body, params=(X, W, ROWS, Y)):
+    func = tir.prim_func(list(params), body)
+    return func.replace(body=func.root.body)
+
+
+def vectorized(make, lanes=8):
+    """for l in vectorized(lanes): y[l] = make(l), through the pass, checked to store the same."""
+    func = lowered(loop("l", lanes, lambda i: BufferStore(Y, make(i), (i,)), "vectorized"))
+    new = vectorize_loop(func)
+    inputs = arguments(func)
+    inputs[3][:] = 7
+    assert_same_results(results(func, inputs), new, inputs)
+    return new
+
+
+@pytest.mark.parametrize("make, count", [
+    (lambda i: X[i] + W[i] * 2.0, "2 ramps"), (lambda i: X[const(3)], "1 broadcast"), (lambda i: X[i * 3 + 1], "strided"),
+    (lambda i: tir.max(X[i], 0.0), "max"), (lambda i: tir.exp(X[i]), "call"), (lambda i: tir.exp(X[const(0)]), "scalar call"),
+    (lambda i: Select(X[i] > 0.0, X[i], X[i] * 0.1), "lane by lane"), (lambda i: X[63 - i], "backwards"),
+    (lambda i: tir.if_then_else(const(3) < ROWS[const(0)], X[i], const(0.0)), "one condition"),
+    (lambda i: X[(i + 8) // 8 * 8 + i % 8], "linear where it matters"),
+    (lambda i: X[const(1)] + ROWS[const(2)].astype("float32"), "invariant conversion"),
+])
+def test_what_becomes_vectors(make, count):
+    func = vectorized(make)
+    assert not collect(func.body, For)
+    store, = collect(func.body, BufferStore)
+    assert isinstance(store.indices[0], Ramp) and store.value.dtype == "float32x8"
+
+
+@pytest.mark.parametrize("make, lanes, why", [
+    (lambda i: X[i], 6, "extent 6"), (lambda i: X[ROWS[i]], 8, "not linear"), (lambda i: X[i * i], 8, "not linear"),
+    (lambda i: ROWS[i].astype("float32"), 8, "Cast"), (lambda i: tir.sin(X[i]), 8, "tir.sin has no vector form"),
+    (lambda i: i.astype("float32"), 8, "Cast has no vector form"),
+    (lambda i: Select(i < 3, X[i], W[i]), 8, "condition"),
+    (lambda i: tir.if_then_else(i < 3, X[i], W[i]), 8, "condition"),
+])
+def test_what_stays_a_loop_and_why(make, lanes, why):
+    func = vectorized(make, lanes)
+    kept, = collect(func.body, For)
+    assert kept.kind == "serial" and why in kept.annotations["simd"]
+
+
+def test_every_lane_on_one_element_stays_a_loop():
+    func = lowered(loop("l", 8, lambda i: BufferStore(Y, X[i], (const(0),)), "vectorized"))
+    assert "same element" in collect(vectorize_loop(func).body, For)[0].annotations["simd"]
+
+
+def test_scalars_join_vectors_by_broadcasts():
+    store, = collect(vectorized(lambda i: X[i] * W[const(0)] + W[const(1)]).body, BufferStore)
+    assert [type(b.value) for b in collect(store.value, Broadcast)] == [BufferLoad, BufferLoad]
+
+
+# ---------------------------------------------------------------- vector types
+
+def tile_program(index, extent=32, scope="local"):
+    acc = tir.decl_buffer((extent,), name="acc", scope=scope)
+    fill = loop("m", 2, lambda m: loop("l", 8, lambda i: BufferStore(acc, X[i], (index(m, i),)), "vectorized"))
+    copy = loop("n", 2, lambda m: loop("k", 8, lambda i: BufferStore(Y, acc[index(m, i)], (m * 8 + i,)), "vectorized"))
+    return lowered(tir.DeclBuffer(acc, tir.seq(fill, copy)))
+
+
+@pytest.mark.parametrize("index, extent, scope, vectors", [
+    (lambda m, i: m * 8 + i, 32, "local", True), (lambda m, i: m * 8 + i + 8, 32, "local", True),
+    (lambda m, i: m * 8 + i + 4, 32, "local", False), (lambda m, i: m * 8 + i, 30, "local", False),
+    (lambda m, i: m * 8 + i, 32, "global", False), (lambda m, i: m + i * 4, 32, "local", False),
+])
+def test_whole_aligned_vectors_become_a_vector_buffer(index, extent, scope, vectors):
+    func = tile_program(index, extent, scope)
+    inputs = arguments(func)
+    inputs[3][:] = 7
+    new = rewrite_vector_types(vectorize_loop(func))
+    assert_same_results(results(func, inputs), new, inputs)
+    buffer = new.body.buffer
+    assert (buffer.dtype, buffer.shape[0].value) == (("float32x8", extent // 8) if vectors else ("float32", extent))
+
+
+# ---------------------------------------------------------------- flatten, workspace
+
+def test_flatten_widens_the_indices_of_huge_buffers():
+    a = tir.decl_buffer((70000, 70000), name="a")
+    i, j = Var("i"), Var("j")
+    body = tir.for_(i, 70000, tir.for_(j, 70000, BufferStore(a, const(0.0), (i, j))))
+    store, = collect(flatten_buffer(lowered(body, [a])).body, BufferStore)
+    assert store.indices[0].dtype == "int64" and store.buffer.shape[0].value == 70000 * 70000
+
+
+def test_flatten_uses_strides_and_offsets():
+    a = tir.decl_buffer((3, 4), name="a", strides=(8, 2), elem_offset=5)
+    i, j = Var("i"), Var("j")
+    body = tir.for_(i, 3, tir.for_(j, 4, BufferStore(a, const(0.0), (i, j))))
+    store, = collect(flatten_buffer(lowered(body, [a])).body, BufferStore)
+    assert str(store.indices[0]) == "i * 8 + j * 2 + 5" and store.buffer.shape[0].value == 5 + 2 * 8 + 3 * 2 + 1
+
+
+@pytest.mark.parametrize("extent, lifted", [(STACK_BYTES // 4, False), (STACK_BYTES // 4 + 1, True), (Var("n"), True)])
+def test_large_and_symbolic_temporaries_become_parameters(extent, lifted):
+    t = tir.decl_buffer((extent,), name="t")
+    n = [extent] if isinstance(extent, Var) else []
+    body = loop("p", 4, lambda i: tir.DeclBuffer(t, tir.seq(
+        BufferStore(t, X[i], (const(0),)), BufferStore(Y, t[const(0)], (i,)))), "parallel")
+    func = lift_workspace(lowered(body, [X, Y, *n]))
+    assert func.attrs.get("num_workspace", 0) == lifted
+    assert [p.name for p in func.params] == ["x", "y"] + ["t"] * lifted + ["n"] * len(n)
+    assert func.body.kind == ("serial" if lifted else "parallel"), "threads must not share a temporary"
