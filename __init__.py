@@ -12,3 +12,4 @@ from .codegen.target import Target  # noqa: F401
 from .ir import te, tir, relax  # noqa: F401
 from .ir.module import IRModule  # noqa: F401
 from .ir.schedule import Schedule, ScheduleError  # noqa: F401
+from . import script  # noqa: F401

@@ -15,8 +15,8 @@ COMMA, CONDITIONAL, OR, AND, BITOR, BITXOR, BITAND, EQUALITY, RELATIONAL, SHIFT,
     POSTFIX = range(14)
 
 # node class -> (operator, precedence). All associate to the left.
-ARITHMETIC = {"Add": ("+", ADDITIVE), "Sub": ("-", ADDITIVE), "Mul": ("*", MULTIPLICATIVE), "Div": ("/", MULTIPLICATIVE),
-              "Mod": ("%", MULTIPLICATIVE)}
+ARITHMETIC = {"Add": ("+", ADDITIVE), "Sub": ("-", ADDITIVE), "Mul": ("*", MULTIPLICATIVE),
+              "Div": ("/", MULTIPLICATIVE), "Mod": ("%", MULTIPLICATIVE)}
 COMPARISONS = {"EQ": ("==", EQUALITY), "NE": ("!=", EQUALITY), "LT": ("<", RELATIONAL), "LE": ("<=", RELATIONAL),
                "GT": (">", RELATIONAL), "GE": (">=", RELATIONAL)}
 TRUNCATING = {"FloorDiv": "Div", "FloorMod": "Mod"}  # the same for unsigned operands
@@ -215,6 +215,8 @@ class CExpr:
         name = e.op.removeprefix("tir.")
         if name == "call_extern":
             return f"{e.args[0].value}({', '.join(map(self.text, e.args[1:]))})", POSTFIX
+        if name == "address_of":
+            return f"&{self.text(e.args[0], UNARY)}", UNARY
         if name == "if_then_else":
             return self._conditional(*e.args)
         if name == "likely":

@@ -8,19 +8,19 @@ from .c_types import identifier
 # Where tensors and dimensions have names of their own, NAME_run, main of example.c and of selftest.c, these are used,
 # too: as variables, as types, or as functions and macros of the C library.
 BESIDE_TENSORS = frozenset("""
-net arena arena_bytes weights weights_block block status best bad file repeat start seconds argc argv i m w
-inputs outputs dim_names tolerance transfer now compare_float compare_double stdin stdout stderr EOF
-clock_gettime fclose fopen fprintf fread free fwrite malloc memcmp printf size_t ptrdiff_t timespec FILE
+net arena arena_bytes weights weights_block block status best bad file repeat start seconds argc argv i m w inputs
+outputs dim_names tolerance transfer now compare_float compare_double stdin stdout stderr EOF clock_gettime fclose
+fopen fprintf fread free fwrite malloc memcmp printf size_t ptrdiff_t timespec FILE
 """.split())
 # What <stdio.h>, <stdlib.h>, <string.h> and <time.h> declare beside the names above: a network's name is a type.
 LIBRARY = frozenset("""
-abort abs asctime atexit atof atoi atol atoll bsearch calloc clearerr clock clock_t ctime difftime div div_t exit
-feof ferror fflush fgetc fgetpos fgets fpos_t fputc fputs freopen fscanf fseek fsetpos ftell getc getchar getenv gets
+abort abs asctime atexit atof atoi atol atoll bsearch calloc clearerr clock clock_t ctime difftime div div_t exit feof
+ferror fflush fgetc fgetpos fgets fpos_t fputc fputs freopen fscanf fseek fsetpos ftell getc getchar getenv gets
 gmtime index labs ldiv ldiv_t llabs lldiv lldiv_t localtime mblen mbstowcs mbtowc memchr memcpy memmove memset mktime
-perror putc putchar puts qsort raise rand random read realloc remove rename rewind scanf setbuf setvbuf signal snprintf
-sprintf srand sscanf strcat strchr strcmp strcoll strcpy strcspn strerror strftime strlen strncat strncmp strncpy strpbrk
-strrchr strspn strstr strtod strtof strtok strtol strtold strtoll strtoul strtoull strxfrm system time time_t tm tmpfile
-tmpnam ungetc vfprintf vprintf vsnprintf vsprintf wcstombs wctomb write y0 y1 yn j0 j1 jn gamma
+perror putc putchar puts qsort raise rand random read realloc remove rename rewind scanf setbuf setvbuf signal
+snprintf sprintf srand sscanf strcat strchr strcmp strcoll strcpy strcspn strerror strftime strlen strncat strncmp
+strncpy strpbrk strrchr strspn strstr strtod strtof strtok strtol strtold strtoll strtoul strtoull strxfrm system time
+time_t tm tmpfile tmpnam ungetc vfprintf vprintf vsnprintf vsprintf wcstombs wctomb write y0 y1 yn j0 j1 jn gamma
 """.split())
 # NAME.h and NAME.c stand beside these files of every folder.
 FILES = re.compile(r"example|selftest|selftest_data|simd|ingot|ingot_math|kernels_\d+")

@@ -56,8 +56,8 @@ def vector_type(dtype):
 
 
 def literal(dtype, value):
-    """The shortest C literal that reads back as `value` in `dtype`. Integers narrower than int are literals of type int,
-    as C promotes them anyway, and so are small int64 ones; see CExpr on how their arithmetic is widened."""
+    """The shortest C literal that reads back as `value` in `dtype`. Integers narrower than int are literals of type
+    int, as C promotes them anyway, and so are small int64 ones; see CExpr on how their arithmetic is widened."""
     if dtype.is_float:
         return _float_literal(dtype, value)
     if dtype.is_bool:

@@ -53,7 +53,8 @@ class Options:
     @property
     def cpu(self):
         t = self.target
-        return CpuModel(t.vector_lanes, t.vector_registers, parallel=self.threads == "openmp")
+        return CpuModel(t.vector_lanes, t.vector_registers, parallel=self.threads == "openmp",
+                        accumulators=t.vector_accumulators)
 
 
 @dataclass

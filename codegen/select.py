@@ -3,16 +3,17 @@ from __future__ import annotations
 
 from ..ir.arith import Analyzer
 from ..ir.dtype import DataType
-from ..ir.expr import Call, Cast, Div, FloorDiv, FloorMod, IntImm, Mod, Mul, Not, PrimExpr, Range, const, free_vars
+from ..ir.expr import (Call, Cast, Div, FloatImm, FloorDiv, FloorMod, IntImm, Mod, Mul, Not, PrimExpr, Range, cast,
+                       const, free_vars)
 from ..ir.node import Mutator, collect
-
 
 INT32 = DataType("int32")
 
 
 def select(func):
-    """Requires a lowered function. Ensures multiply-adds of vectors are tir.fma, floor divisions of operands known to be
-    non-negative are C's truncating ones, and int64 arithmetic on int32 operands is int32 where it cannot overflow."""
+    """Requires a lowered function. Ensures multiply-adds of vectors are tir.fma, floor divisions of operands known to
+    be non-negative are C's truncating ones, and int64 arithmetic on int32 operands is int32 where it cannot overflow.
+    """
     return func.replace(body=_Select(free_vars([b.shape for b in func.buffers])).visit(func.body))
 
 
@@ -56,6 +57,10 @@ class _Select(Mutator):
         if None in bound or bound.min_value < INT32.min_value() or bound.max_value > INT32.max_value():
             return e
         return Cast(e.dtype, type(e)(a, b))
+
+    def visit_Cast(self, e):
+        e = self.generic_visit(e)
+        return cast(e.value, e.dtype) if isinstance(e.value, (FloatImm, IntImm)) else e
 
     def visit_IfThenElse(self, branch):
         condition = self.visit(branch.condition)

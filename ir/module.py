@@ -43,13 +43,14 @@ class IRModule(Node):
     def with_attr(self, key, value):
         return self.replace(attrs={**self.attrs, key: value})
 
-    def script(self):
-        """The module in script syntax."""
+    def script(self, show_meta=False):
+        """The module in script syntax; show_meta: with its constants, so that from_source reads the text alone."""
         from .script import script
-        return script(self)
+        return script(self, show_meta)
 
     __str__ = script
 
     def show(self):
-        """Print the module's script."""
-        print(self.script())
+        """Print the module's script, coloured on a terminal."""
+        from .script.highlight import show
+        show(self.script())

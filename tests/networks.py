@@ -97,8 +97,8 @@ def conv_net(batch=1):
              node("GlobalAveragePool", ["p3"], ["g"], name="pool"), node("Flatten", ["g"], ["f"], name="flatten"),
              node("Gemm", ["f", "fw", "fb"], ["logits"], name="fc", transB=1),
              node("Softmax", ["logits"], ["prob"], name="softmax")]
-    return make_model("conv_net", nodes, {"image": (np.float32, [batch, 3, 13, 11])}, {"prob": (np.float32, [batch, 5])},
-                      weights)
+    return make_model("conv_net", nodes, {"image": (np.float32, [batch, 3, 13, 11])},
+                      {"prob": (np.float32, [batch, 5])}, weights)
 
 
 def embedding_net():
@@ -108,3 +108,11 @@ def embedding_net():
              helper.make_node("Add", ["rows", "position"], ["sum"], name="add")]
     return make_model("embedding_net", nodes, {"tokens": (np.int64, [2, 5]), "position": (np.float32, [5, 7])},
                       {"rows": (np.float32, [2, 5, 7]), "sum": (np.float32, [2, 5, 7])}, {"table": table})
+
+
+def load(name):
+    """The network `name` as ingot.compile takes it: one made here, a light_ one, or one of the zoo."""
+    made_here = {"conv_net": conv_net, "embedding_net": embedding_net}
+    if name in made_here:
+        return made_here[name]()
+    return light_case(name.removeprefix("light_"))[0] if name.startswith("light_") else zoo().load(name)

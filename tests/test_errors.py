@@ -14,6 +14,7 @@ from ingot import cli
 from ingot.codegen.package import PackageError
 from ingot.codegen.toolchain import ToolchainError
 from ingot.frontend.onnx import OnnxImportError
+from ingot.runtime.binding import NetworkError
 from ingot.runtime.shapes import InputError
 from networks import conv_net, make_model
 
@@ -54,11 +55,12 @@ def check_both_ways(tmp_path, capsys, path, words):
     assert listing(tmp_path) == before
 
 
-def one_node(op, shapes, output=None, domain="", **attributes):
+def one_node(op, shapes, domain="", **attributes):
     """A model of one node called the_node on float32 inputs x0, x1 ... of these shapes."""
     names = [f"x{i}" for i in range(len(shapes))]
     node = helper.make_node(op, names, ["y"], name="the_node", domain=domain, **attributes)
-    model = make_model("bad", [node], {name: (F32, shape) for name, shape in zip(names, shapes)}, {"y": (F32, output)}, {})
+    inputs = {name: (F32, shape) for name, shape in zip(names, shapes)}
+    model = make_model("bad", [node], inputs, {"y": (F32, None)}, {})
     if domain:
         model.opset_import.append(helper.make_opsetid(domain, 1))
     return model
@@ -108,8 +110,10 @@ def test_missing_external_weights(tmp_path, capsys):
 
 WRONG_MODELS = {
     "unknown operator": (one_node("Frobnicate", [[2]]), ["the_node", "Frobnicate", "opset 17"]),
-    "operator of another domain": (one_node("Gadget", [[2]], domain="com.example"), ["the_node", "Gadget", "com.example"]),
-    "too many strides": (one_node("MaxPool", [[1, 2, 8, 8]], kernel_shape=[2, 2], strides=[1, 1, 1]), ["the_node", "MaxPool"]),
+    "operator of another domain": (one_node("Gadget", [[2]], domain="com.example"),
+                                   ["the_node", "Gadget", "com.example"]),
+    "too many strides": (one_node("MaxPool", [[1, 2, 8, 8]], kernel_shape=[2, 2], strides=[1, 1, 1]),
+                         ["the_node", "MaxPool"]),
     "no kernel shape": (one_node("MaxPool", [[1, 2, 8, 8]]), ["the_node", "kernel_shape"]),
     "attribute of another type": (one_node("Concat", [[2], [2]], axis="first"), ["the_node", "axis"]),
     "unknown padding": (one_node("Conv", [[1, 2, 8, 8], [3, 2, 3, 3]], auto_pad="SIDEWAYS"), ["the_node", "SIDEWAYS"]),
@@ -195,7 +199,8 @@ def test_a_disk_that_fills_up(model, tmp_path, capsys, monkeypatch, fail_at):
         return write(self, data)
     before = listing(tmp_path)
     monkeypatch.setattr(Path, "write_bytes", full)
-    assert "No space left" in error_of(capsys, "compile", model, "-o", tmp_path / "a" / "b" / "out", "--threads", "none")
+    folder = tmp_path / "a" / "b" / "out"
+    assert "No space left" in error_of(capsys, "compile", model, "-o", folder, "--threads", "none")
     assert listing(tmp_path) == before
 
 
@@ -221,7 +226,8 @@ def test_no_compiler_is_needed_to_write_the_folder(model, tmp_path, monkeypatch)
 
 def test_a_compiler_that_fails(model, tmp_path, capsys, monkeypatch):
     before = listing(tmp_path)
-    (tmp_path / "tmp" / "cc").write_text('#!/bin/sh\n[ "$1" = --version ] && exit 0\necho "k.c:1: error: no" >&2; exit 1\n')
+    (tmp_path / "tmp" / "cc").write_text('#!/bin/sh\n[ "$1" = --version ] && exit 0\n'
+                                         'echo "k.c:1: error: no" >&2; exit 1\n')
     (tmp_path / "tmp" / "cc").chmod(0o755)
     monkeypatch.setenv("CC", str(tmp_path / "tmp" / "cc"))
     with ingot.compile(model, threads="none") as library:
@@ -282,7 +288,8 @@ def test_arrays(model, tmp_path, capsys, case):
 def test_numbers_and_names_of_inputs(model):
     x = np.zeros((1, 3, 13, 11), F32)
     with ingot.compile(model, threads="none") as library:
-        for call, message in ((lambda: library(), "0 inputs given, 1 expected"), (lambda: library(x, x), "2 inputs given"),
+        for call, message in ((lambda: library(), "0 inputs given, 1 expected"),
+                              (lambda: library(x, x), "2 inputs given"),
                               (lambda: library.run({}), "missing input 'image'"),
                               (lambda: library.run({"picture": x}), "no input is called 'picture'")):
             with pytest.raises(InputError, match=message):
@@ -297,6 +304,23 @@ def test_symbolic_dimensions_that_disagree():
             library(np.zeros((2, 3), F32), np.zeros((4, 3), F32))
         with pytest.raises(InputError, match="n is 0, it must be at least 1"):
             library(np.zeros((0, 3), F32), np.zeros((0, 3), F32))
+
+
+@pytest.mark.parametrize("reshaped", [False, True])
+def test_indices_out_of_range(reshaped):
+    """Also where the model reshapes them first."""
+    table = np.arange(22, dtype=F32).reshape(11, 2)
+    nodes = [helper.make_node("Reshape", ["tokens", "shape"], ["flat"], name="reshape")] if reshaped else []
+    nodes.append(helper.make_node("Gather", ["table", "flat" if reshaped else "tokens"], ["rows"], name="embed"))
+    model = make_model("lookup", nodes, {"tokens": (np.int32, [2, 3])}, {"rows": (F32, None)},
+                       {"table": table, "shape": np.array([6], np.int64)})
+    tokens = np.array([[0, 10, -11], [3, -1, 4]], np.int32)
+    with ingot.compile(model, threads="none") as library:
+        np.testing.assert_array_equal(library(tokens).reshape(6, 2), table[tokens.ravel()])
+        for wrong in (11, -12, 2 ** 31 - 1, -2 ** 31):
+            tokens[1, 2] = wrong
+            with pytest.raises(NetworkError, match="an index in an input tensor is out of range"):
+                library(tokens)
 
 
 # ---- the process --------------------------------------------------------------------------------------------------

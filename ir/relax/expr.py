@@ -166,6 +166,19 @@ class RelaxCall(RelaxExpr):
     struct_info: StructInfo
 
 
+@node
+class If(RelaxExpr):
+    """true_branch where `cond`, a bool tensor without dimensions, holds, else false_branch; both are SeqExprs."""
+
+    cond: RelaxExpr
+    true_branch: RelaxExpr
+    false_branch: RelaxExpr
+
+    @property
+    def struct_info(self):
+        return self.true_branch.struct_info
+
+
 # ---------------------------------------------------------------- bindings and functions
 
 @node
@@ -226,14 +239,15 @@ class Function(BaseFunc):
         out = self.body.body
         return list(out.fields) if isinstance(out, RelaxTuple) else [out]
 
-    def script(self):
+    def script(self, show_meta=False):
         from ..script import script
-        return script(self)
+        return script(self, show_meta)
 
     __str__ = script
 
     def show(self):
-        print(self.script())
+        from ..script.highlight import show
+        show(self.script())
 
 
 def call_tir(gv, args, out_sinfo, sym_args=()):

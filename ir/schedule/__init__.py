@@ -1,6 +1,7 @@
 """The schedule language: primitives that rewrite a PrimFunc and prove that its meaning stays."""
 from .errors import ScheduleError
 from .schedule import Schedule
-from .trace import BlockRV, LoopRV, Step, Trace
+from .tensor_intrin import TensorIntrin
+from .trace import BlockRV, ExprRV, LoopRV, Step, Trace
 
-__all__ = ["BlockRV", "LoopRV", "Schedule", "ScheduleError", "Step", "Trace"]
+__all__ = ["BlockRV", "ExprRV", "LoopRV", "Schedule", "ScheduleError", "Step", "TensorIntrin", "Trace"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 from ..arith.linear import DIV, scaled, shifted, single_atom
 from ..expr import GE, GT, LE, LT, And, Var, is_const_int
 from ..node import Node, collect, structural_equal
-from ..tir.stmt import BufferLoad
+from ..tir.region import access_regions
+from ..tir.stmt import Block, BufferLoad
 
 
 def name_of(realize):
@@ -60,10 +61,9 @@ def why_not_reduction(index, scope, realize):
     for region in block.writes:
         if uses(region.region, reduce_vars):
             return f"a reduce iterator chooses where it writes {region.buffer.name}"
-    points = {r.buffer: tuple(x.min for x in r.region) for r in block.writes}
-    for load in _own_loads(block):
-        if not structural_equal(load.indices, points[load.buffer]):
-            return f"it reads other elements of {load.buffer.name} than it writes"
+    other = _read_elsewhere(block)
+    if other is not None:
+        return f"it reads other elements of {other.name} than it writes"
     return _why_not_dominant(index, scope, realize)
 
 
@@ -72,6 +72,19 @@ def why_not_pure(index, scope, realize):
     if realize.block.init is not None:
         return why_not_reduction(index, scope, realize)
     return why_not_complete(index, scope, realize)
+
+
+def _read_elsewhere(block):
+    """A buffer that the block writes and reads at other places; None when there is none."""
+    written = {r.buffer: r.region for r in block.writes}
+    if collect(block.body, Block):  # what its inner blocks read counts by their signatures
+        reads, _ = access_regions(block.body)
+        places = [(r.buffer, r.region) for r in reads if r.buffer in written]
+        return next((b for b, region in places if not structural_equal(region, written[b])), None)
+    for load in _own_loads(block):
+        if not structural_equal(load.indices, tuple(x.min for x in written[load.buffer])):
+            return load.buffer
+    return None
 
 
 def _own_loads(block):

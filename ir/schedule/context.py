@@ -7,6 +7,7 @@ from ..tir.stmt import BlockRealize, For, SeqStmt
 from .blocks import name_of
 from .errors import ScheduleError
 from .index import Index
+from .trace import Mark
 
 
 class Context:
@@ -19,6 +20,20 @@ class Context:
     def resolve(self, handle):
         """The statement a handle stands for."""
         return self._schedule.statement(handle, self)
+
+    def number(self, handle):
+        """The number a handle stands for."""
+        return self._schedule.value(handle)
+
+    def location(self, handle):
+        """The For a handle stands for, or the Mark of one that sample_compute_location made of no loop."""
+        found = self._schedule.value(handle)
+        return found if isinstance(found, Mark) else self.resolve(handle)
+
+    @property
+    def rng(self):
+        """The schedule's source of random numbers."""
+        return self._schedule.rng
 
     def refuse(self, argument, reason, hint="", at=()):
         """Raise the ScheduleError of this primitive; `at` are statements to mark."""

@@ -6,9 +6,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CpuModel:
-    """lanes: float32 per vector register, 1 without SIMD. registers: vector registers. l1_bytes: data cache of a core."""
+    """lanes: float32 per vector register, 1 without SIMD. registers: vector registers. parallel: use threads.
+
+    accumulators: how many registers the accumulators of a tile may take at most, None for as many as its operands
+    leave. Fewer where multiply-adds cannot read memory: compilers then load ahead, into registers that they take from
+    the tile.
+    """
 
     lanes: int = 16
     registers: int = 32
-    l1_bytes: int = 32 * 1024
     parallel: bool = True
+    accumulators: int | None = None

@@ -120,8 +120,9 @@ def _require_instances_apart(ctx, chain, realize, argument):
 def _lives_in_a_turn(ctx, scope, below, buffer):
     """Whether a buffer is touched only by the blocks `below` a loop, each turn reading only what it wrote itself."""
     readers, writers = ctx.index.readers(buffer, scope), ctx.index.writers(buffer, scope)
-    inside = ctx.index.owner(buffer) is not None and all(b in below for b in (*readers, *writers))
-    return inside and _covered(ctx, scope, below, buffer)
+    inside = ctx.index.owner(buffer) is scope and all(b in below for b in (*readers, *writers))
+    own = all(_reads_where_it_writes(b, buffer) for b in writers)  # else a turn may go on from another one's value
+    return inside and own and _covered(ctx, scope, below, buffer)
 
 
 def _covered(ctx, scope, below, buffer):

@@ -7,15 +7,17 @@ from .blocks import buffers_of, name_of
 from .index import blocks_below, sequence
 
 
-def build_nest(realize, boxes, analyzer, preserve_unit_loops=False):
+def build_nest(realize, boxes, analyzer, preserve_unit_loops=False, exact=False):
     """Fresh loops ax0, ax1 ... over a block's iterators, and the block bound to them.
 
     boxes: {iterator Var: Range it must cover}; an iterator that is not there covers its domain. What may lie outside
     the domain is cut off by the block's predicate. Loops of one turn are left out unless preserved.
+
+    exact: nothing that is outside the boxes may run; else a whole domain may stand for a box of at least its size.
     """
     loops, values, predicate = [], [], const(True)
     for iv in realize.block.iter_vars:
-        box, conditions = _clip(analyzer, boxes.get(iv.var), iv)
+        box, conditions = _clip(analyzer, boxes.get(iv.var), iv, exact)
         if getattr(box.extent, "value", None) == 1 and not preserve_unit_loops:
             value = box.min
         else:
@@ -31,7 +33,7 @@ def build_nest(realize, boxes, analyzer, preserve_unit_loops=False):
     return nest
 
 
-def _clip(analyzer, box, iv):
+def _clip(analyzer, box, iv, exact):
     """(Range, conditions on the value): the part of `box` inside the iterator's domain, as far as it can be proved."""
     domain = iv.dom
     if box is None:
@@ -43,7 +45,7 @@ def _clip(analyzer, box, iv):
     inside_low, inside_end = at_most(domain.min, low), at_most(end, domain_end)
     if inside_low and inside_end:
         return Range(low, extent), ()
-    if at_most(domain.extent, extent) or (at_most(low, domain.min) and at_most(domain_end, end)):
+    if (not exact and at_most(domain.extent, extent)) or (at_most(low, domain.min) and at_most(domain_end, end)):
         return domain, ()
     conditions = []
     if not inside_low:

@@ -5,10 +5,12 @@ from ..arith import detect_iter_map
 from ..arith.int_set import limits_of
 from ..arith.linear import DoesNotFit, render, shifted
 from ..arith.relax import relax
-from ..expr import IntImm, Range, as_expr, const, is_const_int, substitute
+from ..expr import IntImm, Range, as_expr, const, is_const_int, logical_and, substitute
 from ..tir.region import union
-from .blocks import binding_of, is_true, only_clips
+from ..tir.stmt import BlockRealize, For, SeqStmt
+from .blocks import binding_of, conjuncts, is_true, only_clips, uses
 from .context import ranges_of
+from .index import blocks_below
 
 
 class Relaxed:
@@ -78,10 +80,13 @@ def written_box(analyzer, realize, buffer, loops):
 
     The block writes each point of the Range that also lies in the domain.
     """
+    if blocks_below(realize.block.body):
+        return _written_inside(analyzer, realize, buffer, loops)
     regions = regions_of(realize, buffer, "writes")
     if len(regions) != 1 or not all(is_const_int(r.extent, 1) for r in regions[0]):
         return None
     clip = [None] * len(regions[0])
+    realize = _without_idle_conditions(analyzer, realize, regions[0], loops)
     if not is_true(realize.predicate):
         domains = {iv.var: iv.dom for iv in realize.block.iter_vars}
         signature = next(r for r in realize.block.writes if r.buffer is buffer)
@@ -91,6 +96,46 @@ def written_box(analyzer, realize, buffer, loops):
             return None
     box = detect_iter_map([r.min for r in regions[0]], ranges_of(loops), None, analyzer, bijective=False)
     return list(zip(box.domains, clip)) if box else None
+
+
+def _written_inside(analyzer, realize, buffer, loops):
+    """written_box of a block that holds others: that of the only one among them which writes the buffer."""
+    writers = [path for path in _paths(substitute(realize.block.body, binding_of(realize)), ())
+               if any(r.buffer is buffer for r in path[-1].block.writes)]
+    if len(writers) != 1:
+        return None
+    *inside, writer = writers[0]
+    writer = writer.replace(predicate=logical_and(realize.predicate, writer.predicate))
+    return written_box(analyzer, writer, buffer, [*loops, *inside])
+
+
+def _paths(stmt, above):
+    """(loops ..., block) for each outermost block under a statement of loops and sequences; none for others."""
+    if isinstance(stmt, BlockRealize):
+        yield (*above, stmt)
+    elif isinstance(stmt, For):
+        yield from _paths(stmt.body, (*above, stmt))
+    elif isinstance(stmt, SeqStmt):
+        for s in stmt.seq:
+            yield from _paths(s, above)
+
+
+def _without_idle_conditions(analyzer, realize, region, loops):
+    """The block without the conditions on loops that do not choose where it writes (those of a reduction), when these
+    hold in the first turn of such loops: then they keep no point from being written."""
+    idle = {loop.loop_var: loop.min for loop in loops if not uses(tuple(r.min for r in region), {loop.loop_var})}
+    conditions = [c for c in conjuncts(realize.predicate) if uses(c, idle.keys())]
+    if not conditions:
+        return realize
+    inside = analyzer.copy()
+    for var, extent in ranges_of(loops).items():
+        inside.bind(var, extent)
+    if not all(inside.can_prove(substitute(c, idle)) for c in conditions):
+        return realize
+    left = const(True)
+    for condition in conjuncts(realize.predicate):
+        left = left if any(condition is c for c in conditions) else logical_and(left, condition)
+    return realize.replace(predicate=left)
 
 
 def holds(analyzer, written, needed, shape):

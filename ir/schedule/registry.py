@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Callable
 
 from ..module import Node
 from ..tir.buffer import Buffer
+from ..tir.index_map import IndexMap
 from .errors import ScheduleError
-from .trace import BlockRV, LoopRV, RV, Step
+from .trace import BlockRV, ExprRV, LoopRV, RV, Step
 
 PRIMITIVES: dict[str, "Primitive"] = {}
 
@@ -22,12 +24,14 @@ PRIMITIVES: dict[str, "Primitive"] = {}
 class Result:
     """What a primitive gives back: the new function, the blocks (names) and loops (Vars) it made or found.
 
-    renamed: {old block name: new}, which handles follow.
+    renamed: {old block name: new}, which handles follow. recorded: {argument: value} that the trace keeps instead of
+    what was given, so that a replay decides the same.
     """
 
     func: object
     outputs: tuple = ()
     renamed: dict = field(default_factory=dict)
+    recorded: dict = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -64,10 +68,19 @@ def _optional(check):
 
 
 def _factor(value):
-    """A factor; integers of other types (numpy's, IntImm) become ints."""
+    """A factor; integers of other types (numpy's, IntImm) become ints, sampled ones stay handles."""
+    if isinstance(value, ExprRV):
+        return value
     if hasattr(value, "__index__") and not isinstance(value, bool):
         value = int(value)
     return _optional(_of_type(int))(value)
+
+
+def _resolve_numbers(ctx, value):
+    """The value with the numbers that its handles stand for."""
+    if isinstance(value, tuple):
+        return tuple(_resolve_numbers(ctx, v) for v in value)
+    return ctx.number(value) if isinstance(value, ExprRV) else value
 
 
 def _resolve_each(ctx, values):
@@ -79,10 +92,26 @@ def _buffer_choice(value):
     return value.name if isinstance(value, Buffer) else _of_type(int, str)(value)
 
 
+def _buffer_ref(value):
+    """("read" or "write", position), or the name of the buffer."""
+    if isinstance(value, Buffer):
+        return value.name
+    if isinstance(value, (tuple, list)):
+        kind, position = value if len(value) == 2 else (None, None)
+        if kind not in ("read", "write"):
+            raise TypeError
+        return kind, _of_type(int)(position)
+    return _of_type(str)(value)
+
+
+def _index_map(value):
+    return value if isinstance(value, IndexMap) else IndexMap.from_func(_of_type(FunctionType)(value))
+
+
 def _annotation(value):
     if isinstance(value, (list, tuple)):
         return tuple(_annotation(v) for v in value)
-    return _of_type(str, int, float, bool, Node, type(None))(value)
+    return _of_type(str, int, float, bool, Node, ExprRV, type(None))(value)
 
 
 LOOP = Kind("a loop (LoopRV)", _handle(LoopRV), lambda ctx, v: ctx.resolve(v))
@@ -91,18 +120,34 @@ BLOCK = Kind("a block (BlockRV or name)", _handle(BlockRV), lambda ctx, v: ctx.r
 BLOCKS = Kind("a list of blocks (BlockRV or name)", _optional(_list_of(_handle(BlockRV))),
               lambda ctx, v: None if v is None else _resolve_each(ctx, v))
 PLACE = Kind("a loop (LoopRV) or a block (BlockRV or name)", _handle(RV), lambda ctx, v: ctx.resolve(v))
-FACTORS = Kind("a list of ints with at most one None", _list_of(_factor))
+TARGET = Kind("a loop (LoopRV) or a list of blocks (BlockRV or name)",
+              lambda v: v if isinstance(v, LoopRV) else _list_of(_handle(BlockRV))(v),
+              lambda ctx, v: _resolve_each(ctx, v) if isinstance(v, tuple) else ctx.resolve(v))
+LOCATION = Kind("a loop (LoopRV)", _handle(LoopRV), lambda ctx, v: ctx.location(v))
+FACTORS = Kind("a list of ints with at most one None", _list_of(_factor), _resolve_numbers)
 INT = Kind("an int", _of_type(int))
+INTS = Kind("a list of ints", _list_of(_of_type(int)))
+NUMBERS = Kind("a list of numbers", _list_of(_of_type(int, float)))
+CHOICE = Kind("an int or None", _optional(_of_type(int)))
+TILING = Kind("a list of ints or None", _optional(_list_of(_of_type(int))))
+EXPR = Kind("a number (ExprRV)", _handle(ExprRV))
+EXPRS = Kind("numbers (ExprRV)", _list_of(_handle(ExprRV)))
 BOOL = Kind("a bool", _of_type(bool))
 STR = Kind("a string", _of_type(str))
 NAME = Kind("a string or None", _optional(_of_type(str)))
 BUFFER = Kind("a position in the block's signature or a buffer's name", _buffer_choice)
-VALUE = Kind("a string, number, node or list of these", _annotation)
+BUFFER_REF = Kind('("read" or "write", position) or a buffer\'s name', _buffer_ref)
+INDEX_MAP = Kind("a function from indices that it names to indices, or an IndexMap", _index_map)
+PAD_VALUE = Kind("a number or None", _optional(_of_type(int, float)))
+VALUE = Kind("a string, number, node or list of these", _annotation, _resolve_numbers)
 
 
 @dataclass(frozen=True)
 class Primitive:
-    """One row of the table. output: None, LOOP, LOOPS, BLOCK or BLOCKS."""
+    """One row of the table. output: None, LOOP, LOOPS, BLOCK, BLOCKS, EXPR or EXPRS.
+
+    pure: whether the program stays as it is, so that the step may go when nothing uses its outputs.
+    """
 
     name: str
     run: Callable
@@ -110,6 +155,12 @@ class Primitive:
     kinds: dict
     signature: inspect.Signature
     variadic: str
+    pure: bool
+
+    @property
+    def listed(self):
+        """Whether the outputs are returned as a list."""
+        return self.output in (LOOPS, BLOCKS, EXPRS)
 
     def apply(self, schedule, values):
         """Apply to `schedule` with {argument: value}; returns the handles."""
@@ -123,7 +174,7 @@ class Primitive:
         return self._record(schedule, ctx, traced, result)
 
     def _check(self, schedule, name, kind, value):
-        if kind in (BLOCK, BLOCKS, PLACE):
+        if kind in (BLOCK, BLOCKS, PLACE, TARGET):
             value = _blocks_by_name(schedule, value)
         try:
             return kind.check(value)
@@ -132,14 +183,14 @@ class Primitive:
         raise ScheduleError(self.name, f"'{name}'", f"must be {kind.words}, not {shown}", level="fast")
 
     def _record(self, schedule, ctx, traced, result):
-        handle = LoopRV if self.output in (LOOP, LOOPS) else BlockRV
+        handle = LoopRV if self.output in (LOOP, LOOPS) else ExprRV if self.output in (EXPR, EXPRS) else BlockRV
         handles = tuple(handle() for _ in result.outputs)
-        listed = self.output in (LOOPS, BLOCKS)
+        traced.update(result.recorded)
         if "func_name" in traced:
             traced["func_name"] = ctx.func_name
-        step = Step(self.name, tuple(traced.items()), handles, listed, self.variadic)
+        step = Step(self.name, tuple(traced.items()), handles, self.listed, self.variadic)
         schedule.commit(ctx.func_name, result, handles, step)
-        if listed:
+        if self.listed:
             return list(handles)
         return handles[0] if handles else None
 
@@ -152,7 +203,7 @@ def _blocks_by_name(schedule, value):
     return value
 
 
-def primitive(output, **kinds):
+def primitive(output, /, *, pure=False, **kinds):
     """Decorator: register a primitive. `kinds` gives the kind of each argument; the first parameter is the context."""
     def register(function):
         params = list(inspect.signature(function).parameters.values())[1:]
@@ -161,7 +212,8 @@ def primitive(output, **kinds):
             raise TypeError(f"{function.__name__}: kinds are declared for {sorted(kinds)}, parameters are {names}")
         variadic = next((p.name for p in params if p.kind is p.VAR_POSITIONAL), "")
         PRIMITIVES[function.__name__] = Primitive(
-            function.__name__, function, output, {n: kinds[n] for n in names}, inspect.Signature(params), variadic)
+            function.__name__, function, output, {n: kinds[n] for n in names}, inspect.Signature(params), variadic,
+            pure)
         return function
     return register
 

@@ -11,7 +11,7 @@ from .context import Context
 from .errors import RENDER_LEVELS, ScheduleError
 from .index import Index
 from .registry import PRIMITIVES, method_of
-from .trace import BlockRV, RV, Trace
+from .trace import BlockRV, ExprRV, Mark, RV, Trace
 
 DEBUG_MASKS = ("none", "all")
 
@@ -38,7 +38,7 @@ class Schedule:
                 raise ValueError(f"{what} is {value!r}; known: {', '.join(known)}")
         self.mod, self.trace = mod, Trace()
         self.debug_mask, self.error_render_level = debug_mask, error_render_level
-        self.seed, self.rng = seed, random.Random(seed)
+        self.rng = random.Random(seed)
         self._indices = {}  # function name -> Index of the current function
         self._symbols = {}  # handle -> (function name, block name or loop Var)
         names = [n for n, f in mod.functions.items() if isinstance(f, PrimFunc)]
@@ -57,19 +57,28 @@ class Schedule:
         self._working = func_name
 
     def get(self, rv):
-        """The Block or For that a handle stands for now."""
-        func_name, _ = self._place(rv)
+        """The Block or For that a handle stands for now; the int of a sampled number."""
+        func_name, key = self._place(rv)
+        if isinstance(rv, ExprRV):
+            return key
         found = self.statement(rv, self._context("get", func_name))
         return found.block if isinstance(rv, BlockRV) else found
 
     def copy(self):
-        """An independent schedule in the same state; handles work on both."""
-        other = Schedule(self.mod, seed=self.seed, debug_mask=self.debug_mask,
+        """An independent schedule in the same state; handles work on both. It samples from a seed of its own."""
+        other = Schedule(self.mod, seed=self.fork_seed(), debug_mask=self.debug_mask,
                          error_render_level=self.error_render_level)
-        other.rng.setstate(self.rng.getstate())
         other.trace, other._working = self.trace.copy(), self._working
         other._indices, other._symbols = dict(self._indices), dict(self._symbols)
         return other
+
+    def seed(self, seed):
+        """Start the random numbers of sampling anew."""
+        self.rng.seed(seed)
+
+    def fork_seed(self):
+        """A seed for another schedule, drawn from this one's random numbers."""
+        return self.rng.randrange(1, 1 << 31)
 
     def show(self):
         """Print the program and the trace."""
@@ -87,7 +96,7 @@ class Schedule:
         """The Context for one application: of the function that its handles are in."""
         handles = [h for value in args.values() for h in (value if isinstance(value, tuple) else (value,))
                    if isinstance(h, RV)]
-        names = list(dict.fromkeys(self._place(h)[0] for h in handles))
+        names = list(dict.fromkeys(self._place(h)[0] for h in handles if not isinstance(h, ExprRV)))
         if len(names) > 1:
             raise ScheduleError(primitive, "", f"the handles are of different functions: {', '.join(names)}")
         return self._context(primitive, names[0] if names else args.get("func_name") or self._working)
@@ -95,9 +104,16 @@ class Schedule:
     def _context(self, primitive, func_name):
         return Context(self, primitive, func_name, self._index(func_name))
 
+    def value(self, rv):
+        """What is known under a handle: a number, the name of a block, a loop's Var or a Mark."""
+        return self._place(rv)[1]
+
     def statement(self, rv, ctx):
         """The BlockRealize or For of a handle; refuses when it is gone."""
         _, key = self._place(rv)
+        if isinstance(key, Mark):
+            ctx.refuse("", f"the handle stands for no loop but the {key.value}", "only compute_at and "
+                       "reverse_compute_at take it")
         table, what = (ctx.index.blocks, "block") if isinstance(rv, BlockRV) else (ctx.index.loops, "loop")
         if key not in table:
             name = key if isinstance(key, str) else key.name

@@ -24,6 +24,14 @@ def choose(ctx, realize, which, kind, argument):
     return buffers[which]
 
 
+def choose_ref(ctx, realize, ref, argument):
+    """The buffer that ("read", n), ("write", n) or a name means in a block's signature."""
+    if isinstance(ref, str):
+        kind = "writes" if any(r.buffer.name == ref for r in realize.block.writes) else "reads"
+        return choose(ctx, realize, ref, kind, argument)
+    return choose(ctx, realize, ref[1], ref[0] + "s", argument)
+
+
 def domain_analyzer(block):
     """An Analyzer that knows the domains of a block's iterators."""
     analyzer = Analyzer()

@@ -1,7 +1,12 @@
 """The trace: which primitives were applied to what, as data. It prints as Python and replays on another schedule."""
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from enum import Enum
+
+from ..node import Node, load_json, save_json
+from ..tir.index_map import IndexMap
 
 
 class RV:
@@ -23,6 +28,20 @@ class LoopRV(RV):
 
     __slots__ = ()
     prefix = "l"
+
+
+class ExprRV(RV):
+    """A number that was sampled."""
+
+    __slots__ = ()
+    prefix = "v"
+
+
+class Mark(Enum):
+    """What a LoopRV of sample_compute_location stands for when it is no loop; compute_at takes it."""
+
+    ROOT = "root"
+    INLINE = "inline"
 
 
 @dataclass(frozen=True)
@@ -57,10 +76,10 @@ class Trace:
     def __iter__(self):
         return iter(self.steps)
 
-    def apply(self, schedule):
+    def apply(self, schedule, remove_postproc=False):
         """Apply every step to `schedule`; handles map by position. Raises ScheduleError where a step is illegal.
 
-        Returns {handle of this trace: handle of `schedule`}.
+        remove_postproc: stop at enter_postproc. Returns {handle of this trace: handle of `schedule`}.
         """
         known = {}
 
@@ -69,11 +88,64 @@ class Trace:
                 return known[value]
             return tuple(translate(v) for v in value) if isinstance(value, tuple) else value
 
-        for step in self.steps:
+        for step in self._wanted(remove_postproc):
             result = schedule.apply(step.name, {name: translate(value) for name, value in step.args})
             handles = result if step.listed else [result]
             known.update(zip(step.outputs, handles))
         return known
+
+    apply_to_schedule = apply
+
+    def _wanted(self, remove_postproc):
+        """The steps, up to enter_postproc when the rest is to be left out."""
+        names = [step.name for step in self.steps]
+        end = names.index("enter_postproc") if remove_postproc and "enter_postproc" in names else len(names)
+        return self.steps[:end]
+
+    def simplified(self, remove_postproc=False):
+        """The trace without steps that only ask or sample and whose outputs nothing uses."""
+        from .registry import PRIMITIVES
+        used, kept = set(), []
+        for step in reversed(self._wanted(remove_postproc)):
+            if not PRIMITIVES[step.name].pure or any(h in used for h in step.outputs):
+                kept.append(step)
+                used.update(_handles(step.args))
+        return Trace(reversed(kept))
+
+    def as_json(self, remove_postproc=False):
+        """The trace as text: [[primitive, {argument: value}, [names of outputs]], ...]. Inverse of from_json."""
+        names, rows = {}, []
+        for step in self._wanted(remove_postproc):
+            args = {name: _to_json(value, names) for name, value in step.args}
+            for handle in step.outputs:
+                names[handle] = f"{handle.prefix}{len(names)}"
+            rows.append([step.name, args, [names[h] for h in step.outputs]])
+        return json.dumps(rows)
+
+    @staticmethod
+    def from_json(text):
+        """The trace of a text of as_json. Raises ValueError when it is none."""
+        from .registry import PRIMITIVES
+        known, steps = {}, []
+        try:
+            for name, args, outputs in json.loads(text):
+                primitive = PRIMITIVES[name]
+                args = tuple((key, _from_json(value, known)) for key, value in args.items())
+                known.update((o, _BY_PREFIX[o[0]]()) for o in outputs)
+                handles = tuple(known[o] for o in outputs)
+                steps.append(Step(name, args, handles, primitive.listed, primitive.variadic))
+        except (KeyError, TypeError, AttributeError, IndexError) as error:
+            raise ValueError(f"not a saved trace: {error!r}") from error
+        return Trace(steps)
+
+    @staticmethod
+    def apply_json_to_schedule(text, schedule):
+        """Apply a trace saved by as_json; as Trace.apply."""
+        return Trace.from_json(text).apply(schedule)
+
+    def as_python(self, remove_postproc=False):
+        """The trace as lines of Python."""
+        return str(Trace(self._wanted(remove_postproc))).splitlines()
 
     def __str__(self):
         names = {}
@@ -83,6 +155,8 @@ class Trace:
                 return names.get(value, "_")
             if isinstance(value, tuple):
                 return "[" + ", ".join(map(text, value)) + "]"
+            if isinstance(value, IndexMap):
+                return str(value)
             return f'"{value}"' if isinstance(value, str) else repr(value)
 
         lines = []
@@ -100,3 +174,27 @@ class Trace:
     def show(self):
         """Print the trace."""
         print(self)
+
+
+_BY_PREFIX = {rv.prefix: rv for rv in (BlockRV, LoopRV, ExprRV)}
+
+
+def _handles(value):
+    """The handles in an argument value."""
+    if isinstance(value, RV):
+        return [value]
+    return [h for v in value for h in _handles(v)] if isinstance(value, tuple) else []
+
+
+def _to_json(value, names):
+    if isinstance(value, RV):
+        return {"handle": names[value]}
+    if isinstance(value, Node):
+        return {"node": save_json(value)}
+    return [_to_json(v, names) for v in value] if isinstance(value, tuple) else value
+
+
+def _from_json(value, known):
+    if isinstance(value, dict):
+        return known[value["handle"]] if "handle" in value else load_json(value["node"])
+    return tuple(_from_json(v, known) for v in value) if isinstance(value, list) else value

@@ -4,19 +4,23 @@ from __future__ import annotations
 import re
 
 from ..module import GlobalVar, IRModule
+from ..node import save_json
 from ..tir.function import PrimFunc
 from ..tir.stmt import Stmt
-from .expr_printer import MALFORMED, ExprPrinter
+from .expr_printer import MALFORMED, ExprPrinter, quote
 from .tir_printer import TIRPrinter, expr_to_str
 
 HEADER = "from ingot.script import {}\n\n"
 _IMPORTS = {"I": "ir as I", "T": "tir as T", "R": "relax as R"}
 
 
-def script(node):
-    """The text of a module, function, statement or expression of either IR. Never fails on a partial tree."""
+def script(node, show_meta=False):
+    """The text of a module, function, statement or expression of either IR. Never fails on a partial tree.
+
+    show_meta: of a module or graph function, write the constants too, so that the text alone can be read back.
+    """
     try:
-        return _script(node)
+        return _with_meta(_script(node), node) if show_meta else _script(node)
     except MALFORMED:
         return ExprPrinter().malformed(node)
 
@@ -27,14 +31,37 @@ def _script(node):
     if isinstance(node, IRModule):
         return _with_header("ITR", RelaxPrinter().module(node))
     if isinstance(node, PrimFunc):
-        return _with_header("T", TIRPrinter().function(node))
+        return _with_header("IT", TIRPrinter().function(node))
     if isinstance(node, relax.Function):
-        return _with_header("TR", RelaxPrinter().function_text(node))
+        return _with_header("ITR", RelaxPrinter().function_text(node))
     if isinstance(node, Stmt):
         return TIRPrinter().statement(node)
     if isinstance(node, GlobalVar) or type(node).__module__ == relax.__name__:
         return RelaxPrinter().node_text(node)
     return expr_to_str(node)
+
+
+def metadata(node):
+    """What the script of a module or graph function leaves out: {"relax.expr.Constant": [its constants, by number]}.
+
+    from_source(text, metadata=...) takes it.
+    """
+    from .relax_printer import RelaxPrinter
+    printer = RelaxPrinter()
+    printer.module(node) if isinstance(node, IRModule) else printer.function_text(node)
+    return {"relax.expr.Constant": printer.constants()}
+
+
+def _with_meta(text, node):
+    """`text` with its constants, as JSON, below the imports."""
+    from ..relax.expr import RelaxTuple
+    constants = metadata(node)["relax.expr.Constant"] if not isinstance(node, PrimFunc) else []
+    if not constants:
+        return text
+    head, _, body = text.partition("\n\n")
+    saved = quote(save_json(RelaxTuple(tuple(constants))))
+    names = head if re.search(r"\bI\b", head) else head.replace("import ", "import ir as I, ", 1)
+    return f"{names}\n\nmetadata = I.metadata({saved})\n\n{body}"
 
 
 def _with_header(namespaces, text):
@@ -43,4 +70,4 @@ def _with_header(namespaces, text):
     return HEADER.format(", ".join(_IMPORTS[n] for n in used)) + text
 
 
-__all__ = ["script", "expr_to_str"]
+__all__ = ["script", "metadata", "expr_to_str"]

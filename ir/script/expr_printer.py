@@ -94,7 +94,13 @@ class ExprPrinter:
             return f"T.truncdiv({self.expr(e.a)}, {self.expr(e.b)})", ATOM
         if kind == "Sub" and _is_negation(e):
             return "-" + self.expr(e.b, UNARY + 1), UNARY
+        if self._is_bare(e.a) and self._is_bare(e.b):  # Python itself would compute 2 * 3
+            return f"T.{e.a.dtype}({e.a.value}) {operator} {self.expr(e.b, precedence + 1)}", precedence
         return f"{self.expr(e.a, left)} {operator} {self.expr(e.b, precedence + 1)}", precedence
+
+    def _is_bare(self, e):
+        """True for an integer that prints as Python's own."""
+        return isinstance(e, IntImm) and e.dtype == self.default_int
 
     # ------------------------------------------------------------ leaves
 
@@ -233,6 +239,8 @@ def _inferred_dtype(call):
     """The dtype that the builder of an intrinsic gives it; None when there is no such builder."""
     if call.op in PREDICATES:
         return DataType("bool")
+    if call.op == "tir.address_of":
+        return DataType("handle")
     if call.op == "tir.if_then_else" and len(call.args) == 3:
         return _dtype(call.args[1])
     if str(call.op).removeprefix("tir.") in INTRINSICS and call.args:

@@ -1,15 +1,16 @@
 """Graph functions and modules as Python-syntax script (TVM Relax's spelling).
 
-In a signature symbolic dimensions are quoted ("batch"); the body declares each with `batch = T.int64()`. R.output lists
-the variables of a dataflow block that are visible outside it. Constants of one element without dimensions print as
-R.const; the others as metadata["relax.expr.Constant"][i], and a comment below the text says what they are.
+In a signature symbolic dimensions are quoted ("batch"); the body declares each with `batch = T.int64()`, or the class
+those that functions share. R.output lists the variables of a dataflow block that are visible outside it. Constants of
+one element without dimensions print as R.const; the others as metadata["relax.expr.Constant"][i], and a comment below
+the text says what they are.
 """
 from __future__ import annotations
 
 from ..expr import IntImm, Var
 from ..module import GlobalVar
 from ..node import collect
-from ..relax.expr import DataflowBlock, Function, MatchCast, RelaxVar, TupleStructInfo
+from ..relax.expr import DataflowBlock, Function, If, MatchCast, RelaxVar, TupleStructInfo
 from ..tir.function import PrimFunc
 from .expr_printer import ATOM, quote, sequence
 from .names import identifier
@@ -31,17 +32,20 @@ class RelaxPrinter(TIRPrinter):
         """The text of an IRModule."""
         self.line("@I.ir_module")
         with self.suite("class Module:"):
+            shared = _shared_dims(mod)
+            for v in shared:
+                self.line(f"{self.names.define(v, v.name)} = T.{v.dtype}()")
             if mod.attrs:
                 self.line(f"I.module_attrs({self.value(mod.attrs)})")
             for i, (name, func) in enumerate(mod.functions.items()):
-                if i or mod.attrs:
+                if i or mod.attrs or shared:
                     self.lines.append("")
                 self._module_function(name, func)
         return "\n".join(self.lines + self._constant_notes())
 
     def _module_function(self, name, func):
         if isinstance(func, PrimFunc):
-            for text in TIRPrinter().function(func, identifier(name)).split("\n"):
+            for text in TIRPrinter(self.names).function(func, identifier(name)).split("\n"):
                 self.line(text)
         elif isinstance(func, Function):
             self._function(func, identifier(name))
@@ -101,12 +105,27 @@ class RelaxPrinter(TIRPrinter):
         self._indent -= 1
 
     def _binding(self, b):
+        if isinstance(b.value, If) and not isinstance(b, MatchCast):
+            self._if(b)
+            return
         value = self.expr(b.value)
         info = self.expr(b.var.struct_info) if b.var.struct_info is not None else ""
         if isinstance(b, MatchCast):
             value = f"R.match_cast({value}, {info})"
         name = self.names.define(b.var, b.var.name)
         self.line(f"{name}: {info} = {value}" if info else f"{name} = {value}")
+
+    def _if(self, b):
+        """Both branches end with an assignment to the variable."""
+        info = b.var.struct_info
+        annotation = f": {self.expr(info)}" if info is not None else ""
+        condition = self.expr(b.value.cond)
+        name = self.names.define(b.var, b.var.name)
+        for head, branch in ((f"if {condition}:", b.value.true_branch), ("else:", b.value.false_branch)):
+            with self.suite(head):
+                for block in branch.blocks:
+                    self._binding_block(block)
+                self.line(f"{name}{annotation} = {self.expr(branch.body)}")
 
     def _constant_notes(self):
         """Comment lines that say what metadata["relax.expr.Constant"] holds."""
@@ -115,6 +134,10 @@ class RelaxPrinter(TIRPrinter):
         return ["", '# metadata["relax.expr.Constant"]'] + [
             f"#   [{i}] {c.data.dtype.name} {tuple(c.data.shape)}{' ' + c.name if c.name else ''}"
             for i, c in self._constants.values()]
+
+    def constants(self):
+        """The constants that the text names by number, in that order."""
+        return [c for _, c in self._constants.values()]
 
     # ------------------------------------------------------------ expressions
 
@@ -148,6 +171,8 @@ class RelaxPrinter(TIRPrinter):
         attrs = dict(c.attrs or {})
         if c.op == "call_tir":
             return self._call_tir(c, attrs), ATOM
+        if c.op in ("call_packed", "call_dps_packed") and "func" in attrs:
+            return self._call_packed(c, attrs), ATOM
         if c.op == "call" and isinstance(attrs.get("gv"), GlobalVar):
             return f"{self.expr(attrs['gv'])}({', '.join(self.exprs(c.args))})", ATOM
         args = self.exprs(c.args) + self._keywords(attrs)
@@ -162,6 +187,14 @@ class RelaxPrinter(TIRPrinter):
         if dims:
             args.append(f"tir_vars=R.shape({self._dims(dims, '[]')})")
         return f"R.call_tir({', '.join(args + self._keywords(attrs))})"
+
+    def _call_packed(self, c, attrs):
+        name, args = self.value(attrs.pop("func")), self.exprs(c.args)
+        if c.op == "call_packed":
+            info = [] if c.struct_info is None else [f"sinfo_args={self.expr(c.struct_info)}"]
+            return f"R.call_packed({', '.join([name, *args, *info, *self._keywords(attrs)])})"
+        info = f"out_sinfo={self.expr(c.struct_info)}"
+        return f"R.call_dps_packed({', '.join([name, sequence(args), info, *self._keywords(attrs)])})"
 
     def _keywords(self, attrs):
         return [f"{k}={self.value(list(v) if isinstance(v, tuple) else v)}" for k, v in attrs.items()]
@@ -195,3 +228,21 @@ class RelaxPrinter(TIRPrinter):
         if self._quoting:
             texts = [t if isinstance(d, IntImm) else quote(t) for t, d in zip(texts, dims)]
         return sequence(texts, brackets)
+
+
+def _shared_dims(mod):
+    """The dimensions that more than one function, or the module's attributes, speak of."""
+    count, found = {}, {}
+    for part, weight in ((mod.attrs, 2), *((_interface(f), 1) for f in mod.functions.values())):
+        for v in collect(part, Var):
+            if v.dtype != "handle":
+                found[id(v)] = v
+                count[id(v)] = count.get(id(v), 0) + weight
+    return [v for key, v in found.items() if count[key] > 1]
+
+
+def _interface(func):
+    """Where a function's own dimensions are: of a PrimFunc not its body, whose variables are loops and the like."""
+    if not isinstance(func, PrimFunc):
+        return func
+    return func.params, [(b.shape, b.strides, b.elem_offset) for b in func.buffer_map.values()]

@@ -15,6 +15,7 @@ from ..expr import IntImm, Var
 from ..node import Node, collect
 from ..tir.stmt import Block, BlockRealize, For, SeqStmt, Stmt
 from .expr_printer import MALFORMED, ExprPrinter, quote, same_expr
+from .names import identifier
 
 LOOP_KINDS = {"serial": "T.serial", "parallel": "T.parallel", "vectorized": "T.vectorized", "unrolled": "T.unroll",
               "thread_binding": "T.thread_binding"}
@@ -251,7 +252,8 @@ class TIRPrinter(ExprPrinter):
         if b.strides:
             args.append(f"strides={self.tuple_of(b.strides)}")
         offset = b.elem_offset
-        if offset is not None and not (isinstance(offset, IntImm) and offset.value == 0 and offset.dtype == "int32"):
+        plain = isinstance(offset, IntImm) and offset.value == 0 and offset.dtype == "int32"
+        if offset is not None and not (plain and b.offset_factor == 1):  # a factor alone asks for a matched offset
             args.append(f"elem_offset={self.expr(offset)}")
         for keyword, value, default in (("scope", b.scope, "global"), ("align", b.data_alignment, 64),
                                         ("offset_factor", b.offset_factor, 1)):
@@ -275,7 +277,7 @@ class TIRPrinter(ExprPrinter):
 
     def function(self, func, name=None, decorate="@T.prim_func"):
         """The text of a PrimFunc. name: what it is called; its "global_symbol" (or main) when not given."""
-        self.function_lines(func, name or (func.attrs or {}).get("global_symbol", "main"), decorate)
+        self.function_lines(func, name or identifier((func.attrs or {}).get("global_symbol", "main")), decorate)
         return "\n".join(self.lines)
 
     def function_lines(self, func, name, decorate="@T.prim_func"):
@@ -300,7 +302,8 @@ class TIRPrinter(ExprPrinter):
         for p in func.params:
             buffer = func.buffer_map.get(p)
             if buffer is None:
-                params.append(f"{self.names.define(p, p.name)}: T.{p.dtype}")
+                name = self.names.get(p, p.name) if self.names.known(p) else self.names.define(p, p.name)
+                params.append(f"{name}: T.{p.dtype}")
             elif self._fits_signature(buffer) and id(p) not in used and buffer.data is not p:
                 args = self.buffer_args(buffer)
                 params.append(f"{self.define_buffer(buffer)}: T.Buffer({args})")

@@ -7,7 +7,7 @@ from ..tir.buffer import decl_buffer
 from ..tir.function import prim_func
 from ..tir.region import access_regions
 from ..tir.stmt import Block, BlockRealize, BufferLoad, BufferStore, For, LetStmt, seq
-from .tensor import ComputeOp, PlaceholderOp, ProducerLoad, Reduce, Tensor
+from .tensor import ComputeOp, PlaceholderOp, Reduce, Tensor
 
 
 def create_prim_func(args, attrs=None):

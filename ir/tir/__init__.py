@@ -12,8 +12,8 @@ from .stmt import (  # noqa: F401
 
 
 def __getattr__(name):
-    """tir.Schedule and tir.ScheduleError, as scripts written for TVM call them; ir/schedule itself imports this package."""
-    if name in ("Schedule", "ScheduleError"):
+    """tir.Schedule and its like, as scripts written for TVM call them; ir/schedule itself imports this package."""
+    if name in ("Schedule", "ScheduleError", "TensorIntrin"):
         from .. import schedule
         return getattr(schedule, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

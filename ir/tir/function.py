@@ -49,8 +49,9 @@ class PrimFunc(BaseFunc):
     __str__ = script
 
     def show(self):
-        """Print the function's script."""
-        print(self.script())
+        """Print the function's script, coloured on a terminal."""
+        from ..script.highlight import show
+        show(self.script())
 
 
 def prim_func(params, body, attrs=None, alloc_buffers=()):

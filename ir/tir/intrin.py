@@ -97,6 +97,11 @@ def likely(condition):
     return Call("bool", "tir.likely", (as_expr(condition),))
 
 
+def address_of(load):
+    """Where an element of a buffer lies in memory: what a C function takes as its pointer argument."""
+    return Call("handle", "tir.address_of", (load,))
+
+
 def call_extern(dtype, name, *args):
     """A call of the C function `name`."""
     return Call(dtype, "tir.call_extern", (as_expr(name), *(as_expr(a) for a in args)))

@@ -62,13 +62,14 @@ def access_regions(stmt, exclude=(), analyzer=None):
     """(reads, writes) of a statement: tuples of BufferRegion, each buffer once, in order of first access.
 
     Regions cover all accesses and may be larger, even than the buffer where a condition guards an access; variables
-    of loops inside `stmt` are relaxed over their ranges. A block's own signature stands for its body. Buffers in `exclude` are left out.
+    of loops inside `stmt` are relaxed over their ranges. A block's own signature stands for its body. Buffers in
+    `exclude` are left out.
     """
-    collect = _Collect()
-    collect.visit(stmt)
+    found = _Collect()
+    found.visit(stmt)
     analyzer = analyzer or Analyzer()
     hidden = set(map(id, exclude))
-    return tuple(_merge(accesses, collect.ranges, hidden, analyzer) for accesses in (collect.reads, collect.writes))
+    return tuple(_merge(accesses, found.ranges, hidden, analyzer) for accesses in (found.reads, found.writes))
 
 
 def _merge(accesses, ranges, hidden, analyzer):

@@ -5,7 +5,7 @@ from ..arith import Analyzer
 from ..arith.int_set import limits_of
 from ..arith.linear import Linear, render, shifted
 from ..arith.relax import relax
-from ..expr import GE, GT, LE, LT, Call, IntImm, Not, Range, Var, const, free_vars, logical_and, substitute
+from ..expr import GE, GT, LE, LT, Call, IntImm, Not, Range, Var, const, free_vars, logical_and
 from ..node import Mutator, Visitor, collect, structural_equal
 from ..tir.buffer import decl_buffer
 from ..tir.stmt import BufferLoad, DeclBuffer, For, IfThenElse, SeqStmt, seq
@@ -41,9 +41,12 @@ class _Partition(Mutator):
             return self._plain(loop)
         guards = [c for c in _guards(loop.body) if any(_mentions(c, v) for v in variables)
                   and not self.analyzer.can_prove(c)]
-        if guards:
-            return self._peel(loop, guards) or self._version(loop, guards) or self._plain(loop)
-        return self._plain(loop)
+        if not guards:
+            return self._plain(loop)
+        ways = [self._peel, self._version]
+        if _guarded_part(loop.body, guards) is not loop.body:  # most of the body needs no copy
+            ways.reverse()
+        return ways[0](loop, guards) or ways[1](loop, guards) or self._plain(loop)
 
     def _plain(self, loop):
         return _narrow(loop.replace(body=self.visit(loop.body)), self.analyzer)

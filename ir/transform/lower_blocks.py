@@ -4,6 +4,7 @@ from __future__ import annotations
 from ..expr import Call, IntImm, const, free_vars, is_const_int, logical_and
 from ..node import Mutator
 from ..tir.stmt import IfThenElse, seq
+from .match_buffers import MatchedBuffers
 from .place_buffers import place_buffers
 
 
@@ -30,7 +31,8 @@ def lower_blocks(func):
     buffer is declared (DeclBuffer) in the innermost loop that holds all its uses and shrunk to the region used there;
     what is never read is not computed.
 
-    Raises ValueError for match_buffer regions, which nothing makes yet.
+    A matched buffer becomes the region that it stands for; variables as its strides take the strides found there.
+    Raises ValueError where the address of a matched buffer is taken whose memory is laid out otherwise than declared.
     """
     lowering = _LowerBlocks()
     body = lowering.visit(func.body)
@@ -45,15 +47,18 @@ class _LowerBlocks(Mutator):
         self.allocated, self.carried = [], {}
         self.binding = {}        # block iterator -> its value in terms of loop variables
         self.carrying = frozenset()
+        self.matched = MatchedBuffers(self.visit, self.binding)
 
     def visit_Var(self, v):
         return self.binding.get(v, v)
 
+    def visit_Call(self, call):
+        if call.op == "tir.address_of":
+            self.matched.require_layout(call.args[0].buffer)
+        return self.generic_visit(call)
+
     def visit_BlockRealize(self, realize):
         block = realize.block
-        if block.match_buffers:
-            raise ValueError(f"block {block.name_hint}: match_buffer regions are not lowered yet; "
-                             "use the source buffer directly")
         self.allocated.extend(block.alloc_buffers)
         values, predicate = self.visit(realize.iter_values), self.visit(realize.predicate)
         self.binding.update((iv.var, value) for iv, value in zip(block.iter_vars, values))
@@ -61,6 +66,8 @@ class _LowerBlocks(Mutator):
         for iv, value in zip(block.iter_vars, values):
             if iv.iter_type != "spatial":
                 self.carrying = self.carrying.union(map(id, free_vars(value)))
+        for match in block.match_buffers:
+            self.matched.add(match)
         body = self.visit(block.body)
         self.carrying = outside
         if is_const_int(predicate, 1):
@@ -68,8 +75,12 @@ class _LowerBlocks(Mutator):
         return IfThenElse(Call("bool", "tir.likely", (predicate,)), body)
 
     def visit_BufferStore(self, store):
+        store = self.matched.moved(self.generic_visit(store))
         self.carried.setdefault(id(store.buffer), set()).update(self.carrying)
-        return self.generic_visit(store)
+        return store
+
+    def visit_BufferLoad(self, load):
+        return self.matched.moved(self.generic_visit(load))
 
     def visit_For(self, loop):
         minimum, extent = self.visit(loop.min), self.visit(loop.extent)

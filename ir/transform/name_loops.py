@@ -4,25 +4,44 @@ from __future__ import annotations
 import re
 
 from ..expr import Var, free_vars
-from ..node import Mutator, Visitor
+from ..node import Mutator, Visitor, collect
+from ..tir.stmt import Block
 
-# What primitives and lowering call loops when nothing better is known: ax3, i2_1_init ...
-_MADE_UP = re.compile(r"^(ax|i)\d+(_\d+)*(_init)?$")
+# What primitives and lowering call variables when nothing better is known: ax3, v0, i2_1_init ...
+_MADE_UP = re.compile(r"^(ax|i|v)\d+(_\d+)*(_init)?$")
 
 
 def name_loops(func):
     """Requires blocks. Ensures that loops with made-up names carry the name of the first block iteration variable that
-    depends on them (v_ic -> ic), numbered from the outermost (x_0, x_1) where several do."""
-    scan = _Scan()
+    depends on them (v_ic -> ic), numbered from the outermost (x_0, x_1) where several do. One with a made-up name is
+    called after the dimension that it indexes, if a block with better names writes or reads that buffer too."""
+    scan = _Scan(_dimension_names(func))
     scan.visit(func.body)
     return func.replace(body=_Rename(scan.names()).visit(func.body))
 
 
+def _dimension_names(func):
+    """{(id of a buffer, dimension): the name of the first iteration variable, no made-up one, that alone indexes it};
+    blocks that write a buffer come before those that read it."""
+    found, blocks = {}, collect(func.body, Block)
+    for region in [r for b in blocks for r in b.writes] + [r for b in blocks for r in b.reads]:
+        for k, dim in enumerate(region.region):
+            name = _plain(dim.min.name) if isinstance(dim.min, Var) else ""
+            if name and not _MADE_UP.match(name):
+                found.setdefault((id(region.buffer), k), name)
+    return found
+
+
+def _plain(name):
+    """The name of an iteration variable without what marks it as one."""
+    return name.removeprefix("v_").removesuffix("_init")
+
+
 class _Scan(Visitor):
-    def __init__(self):
+    def __init__(self, dimensions):
+        self.dimensions = dimensions
         self.loops = []   # on the path, outermost first
-        self.drives = {}  # loop variable -> [loop variables that drive the same iteration variable], its name
-        self.order = []
+        self.drives = {}  # loop variable -> name of the iteration variable, [loop variables that drive the same one]
 
     def visit_For(self, loop):
         self.loops.append(loop.loop_var)
@@ -31,21 +50,27 @@ class _Scan(Visitor):
 
     def visit_BlockRealize(self, realize):
         for iv, value in zip(realize.block.iter_vars, realize.iter_values):
-            used = free_vars(value)
-            together = tuple(v for v in self.loops if any(v is u for u in used))
-            name = iv.var.name.removeprefix("v_").removesuffix("_init")
+            used = set(free_vars(value))
+            together = tuple(v for v in self.loops if v in used)
+            name = self._name(iv.var, realize.block)
             for v in together:
-                if v not in self.drives and not _MADE_UP.match(name):
+                if name and v not in self.drives:
                     self.drives[v] = (name, together)
-                    self.order.append(v)
         self.generic_visit(realize)
+
+    def _name(self, var, block):
+        """What to call loops that drive an iteration variable; "" when nothing says."""
+        if not _MADE_UP.match(_plain(var.name)):
+            return _plain(var.name)
+        names = (self.dimensions.get((id(region.buffer), k)) for region in (*block.writes, *block.reads)
+                 for k, dim in enumerate(region.region) if dim.min is var)
+        return next(filter(None, names), "")
 
     def names(self):
         """{loop variable: its new name} for those whose own name is made up."""
         found = {}
-        for v in self.order:
+        for v, (name, together) in self.drives.items():
             if _MADE_UP.match(v.name):
-                name, together = self.drives[v]
                 mine = [w for w in together if _MADE_UP.match(w.name) and self.drives[w][0] == name]
                 found[v] = name if len(mine) == 1 else f"{name}_{mine.index(v)}"
         return found

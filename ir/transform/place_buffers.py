@@ -52,7 +52,13 @@ class _Scan(Visitor):
         self.written_first = {}  # (id(buffer), id(loop variable)) -> whether the loop's first access is a store
         self.sources = {}        # id(buffer) -> ids of buffers that the values stored in it are made of
         self.wanted = set()      # ids of buffers that something other than a store to a temporary reads
+        self.whole = set()       # ids of buffers whose address is taken
         self.analyzer = Analyzer()
+
+    def visit_Call(self, call):
+        if call.op == "tir.address_of":
+            self.whole.add(id(call.args[0].buffer))
+        self.generic_visit(call)
 
     def visit_For(self, loop):
         self.visit((loop.min, loop.extent))
@@ -64,10 +70,10 @@ class _Scan(Visitor):
     def visit_BufferStore(self, store):
         loads = collect((store.value, store.indices), (BufferLoad, Call))
         if id(store.buffer) in self.uses and not any(_impure(e) for e in loads):
-            self.sources.setdefault(id(store.buffer), set()).update(id(e.buffer) for e in loads if type(e) is BufferLoad)
+            loads = [e for e in loads if isinstance(e, BufferLoad)]
+            self.sources.setdefault(id(store.buffer), set()).update(id(e.buffer) for e in loads)
             for e in loads:
-                if type(e) is BufferLoad:
-                    self._record(e.buffer, e.indices, False)
+                self._record(e.buffer, e.indices, False)
         else:
             self.wanted.add(id(store.buffer))
             self.visit((store.value, store.indices))
@@ -122,6 +128,8 @@ def _impure(e):
 
 def _compact(buffer, home, scan):
     """(buffer shrunk to the box that its uses touch while the loops inside `home` run, the box's corner)."""
+    if id(buffer) in scan.whole:
+        return buffer, [const(0, extent.dtype) for extent in buffer.shape]
     scope, shape, corner = buffer.scope, [], []
     for dim, extent in enumerate(buffer.shape):
         low, size = _interval(buffer, dim, len(home), scan) or (const(0, extent.dtype), extent)

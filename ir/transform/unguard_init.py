@@ -1,8 +1,8 @@
-"""UnguardInit: accumulators of a register tile start at a constant in every lane, also in those past the tensor's end."""
+"""UnguardInit: every accumulator of a register tile starts at a constant, also those past the tensor's end."""
 from __future__ import annotations
 
 from ..arith import Analyzer
-from ..expr import Call, IntImm, Range, free_vars
+from ..expr import Call, IntImm, Range, free_vars, is_const_int
 from ..node import Mutator, collect
 from ..tir.stmt import BufferLoad, BufferStore
 
@@ -22,7 +22,7 @@ def unguard_init(func):
 class _UnguardInit(Mutator):
     def __init__(self):
         self.analyzer = Analyzer()
-        self.loops = []      # ids of the variables of the loops around
+        self.loops = []      # ids of the variables of the loops around, None for loops of one turn
         self.declared = {}   # id(local buffer) -> how many loops were around its declaration
 
     def visit_DeclBuffer(self, decl):
@@ -32,7 +32,7 @@ class _UnguardInit(Mutator):
 
     def visit_For(self, loop):
         self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
-        self.loops.append(id(loop.loop_var))
+        self.loops.append(None if is_const_int(loop.extent, 1) else id(loop.loop_var))
         loop = self.generic_visit(loop)
         self.loops.pop()
         return loop

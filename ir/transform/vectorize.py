@@ -127,8 +127,9 @@ class _Widen:
 # ---------------------------------------------------------------- vector types
 
 def rewrite_vector_types(func):
-    """VectorTypeRewrite: a local buffer that is only ever accessed by whole aligned vectors becomes a buffer of vectors,
-    so that the C compiler keeps it in registers. Requires vectors; ensures such buffers have a vector dtype."""
+    """VectorTypeRewrite: a local buffer that is only ever accessed by whole aligned vectors becomes a buffer of
+    vectors, so that the C compiler keeps it in registers. Requires vectors; ensures such buffers have a vector dtype.
+    """
     scan = _ScanVectorAccess()
     scan.visit(func.body)
     lanes = {k: v for k, v in scan.lanes.items() if v > 1}

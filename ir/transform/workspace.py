@@ -8,8 +8,8 @@ STACK_BYTES = 16 * 1024
 
 
 def lift_workspace(func):
-    """Requires flat buffers. Ensures every DeclBuffer has a constant size of at most STACK_BYTES: larger ones, and those
-    of symbolic size, are parameters after the outputs, counted by attrs["num_workspace"].
+    """Requires flat buffers. Ensures every DeclBuffer has a constant size of at most STACK_BYTES: larger ones, and
+    those of symbolic size, are parameters after the outputs, counted by attrs["num_workspace"].
 
     A large temporary inside a parallel loop would be shared by threads: such loops become serial.
     """

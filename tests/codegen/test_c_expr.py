@@ -85,13 +85,15 @@ X, Y, P = (Var(n, "float32") for n in "xyp")
 A, B = Var("a", "bool"), Var("b", "bool")
 FLAGS, BYTES, WIDE = (decl_buffer((8,), t, n) for n, t in (("flags", "bool"), ("bytes", "int8"), ("wide", "int64")))
 EXACT = [
-    (E.Add(E.Add(I, J), I), "i + j + i"), (E.Add(I, E.Add(J, I)), "i + (j + i)"), (E.Sub(I, E.Sub(J, I)), "i - (j - i)"),
+    (E.Add(E.Add(I, J), I), "i + j + i"), (E.Add(I, E.Add(J, I)), "i + (j + i)"),
+    (E.Sub(I, E.Sub(J, I)), "i - (j - i)"),
     (E.Mul(E.Add(I, J), I), "(i + j) * i"), (E.Mul(const(5), E.Mod(I, const(2))), "5 * (i % 2)"),
     (E.Div(E.Mul(I, J), I), "i * j / i"), (E.Mul(I, E.Div(J, I)), "i * (j / i)"),
     (E.Sub(const(0), E.Sub(const(0), I)), "-(-i)"), (E.Sub(I, E.Sub(const(0), J)), "i - (-j)"),
     (E.Sub(const(0), E.Add(I, J)), "-(i + j)"), (E.Mul(E.Sub(const(0), I), J), "-i * j"),
     (E.Add(I, const(-3)), "i - 3"), (E.Sub(I, const(-3)), "i - (-3)"), (E.Mul(I, const(-3)), "i * -3"),
-    (E.Or(E.And(A, B), A), "(a && b) || a"), (E.And(E.Or(A, B), A), "(a || b) && a"), (E.And(A, E.And(B, A)), "a && (b && a)"),
+    (E.Or(E.And(A, B), A), "(a && b) || a"), (E.And(E.Or(A, B), A), "(a || b) && a"),
+    (E.And(A, E.And(B, A)), "a && (b && a)"),
     (E.Not(E.LT(I, J)), "!(i < j)"), (E.Not(E.Not(A)), "!!a"), (E.EQ(E.LT(I, J), E.LT(J, I)), "(i < j) == (j < i)"),
     (E.And(E.LT(I, J), E.GE(I, const(0))), "i < j && i >= 0"),
     (E.Select(E.LT(I, J), I, E.Select(A, J, I)), "i < j ? i : a ? j : i"),
@@ -121,8 +123,10 @@ def test_exact_text(e, text):
 
 
 LITERALS = [
-    ("float32", -0.0, "-0.0f"), ("float32", 0.1, "0.1f"), ("float32", 1 / 3, "0.33333334f"), ("float32", 1e-45, "1e-45f"),
-    ("float32", 1e20, "1e+20f"), ("float32", 3.0, "3.0f"), ("float32", 1e39, "INFINITY"), ("float32", float("inf"), "INFINITY"),
+    ("float32", -0.0, "-0.0f"), ("float32", 0.1, "0.1f"), ("float32", 1 / 3, "0.33333334f"),
+    ("float32", 1e-45, "1e-45f"),
+    ("float32", 1e20, "1e+20f"), ("float32", 3.0, "3.0f"), ("float32", 1e39, "INFINITY"),
+    ("float32", float("inf"), "INFINITY"),
     ("float32", float("-inf"), "-INFINITY"), ("float32", float("nan"), "NAN"), ("float32", 16777216.0, "16777216.0f"),
     ("float32", 3.4028234663852886e38, "3.4028235e+38f"), ("float64", 0.1, "0.1"), ("float64", 1.0, "1.0"),
     ("float64", 5e-324, "5e-324"), ("float64", 1e300, "1e+300"), ("int32", -2**31, "INT32_MIN"), ("int32", -7, "-7"),
@@ -175,7 +179,8 @@ def test_intrinsics(dtype, tolerance, tmp_path):
 
 @pytest.mark.parametrize("e, message", [
     (E.Ramp(I, const(1), 4), "no vector of int32x4"), (E.Let(I, const(1), J), "C has no Let"),
-    (E.FloorMod(X, Y), "no floor remainder of floats"), (E.Call("float16", "tir.exp", (Var("h", "float16"),)), "float16"),
+    (E.FloorMod(X, Y), "no floor remainder of floats"),
+    (E.Call("float16", "tir.exp", (Var("h", "float16"),)), "float16"),
     (E.Call("float32x8", "tir.sin", (E.Broadcast(X, 8),)), "simd.h has no tir.sin"),
 ])
 def test_what_c_cannot_say(e, message):

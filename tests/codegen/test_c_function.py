@@ -75,14 +75,15 @@ def fill(buffer, index=0, value=0.0):
 
 def test_names_never_hide_one_another(tmp_path):
     """A buffer called as a keyword, as the function, as a macro, as a function that the text calls, or as a loop."""
-    names = ["float", "f", "INT32_MIN", "expf", "i", "ingot_expf", "f32x8_load", "_", "1st", "conv/0:1", "double", "for"]
+    names = ["float", "f", "INT32_MIN", "expf", "i", "ingot_expf", "f32x8_load", "_", "1st", "conv/0:1", "double",
+             "for"]
     params = buffers(*names)
     body = tir.seq(*(loop("i", 2, lambda i: loop("i", 2, lambda j: BufferStore(b, tir.exp(b[i]), (i * 2 + j,))))
                      for b in params))
     function = print_function(lowered(body, params), "f")
     declared = re.findall(r"INGOT_RESTRICT (\w+)", function.signature)
-    assert declared == ["float_", "f_1", "INT32_MIN_", "expf_", "i", "ingot_expf_", "f32x8_load_", "v", "v1st", "conv_0_1",
-                        "double_", "for_"]
+    assert declared == ["float_", "f_1", "INT32_MIN_", "expf_", "i", "ingot_expf_", "f32x8_load_", "v", "v1st",
+                        "conv_0_1", "double_", "for_"]
     assert "int32_t i_1 = 0" in function.body and "int32_t i_2 = 0" in function.body
     for compiler in COMPILERS:
         compile_text(source([function]), tmp_path, compiler)
@@ -97,7 +98,8 @@ def test_names_are_free_again_after_their_scope():
 def test_one_element_local_buffers_are_variables():
     y, = buffers("y")
     (acc,), (list_,) = buffers("acc", size=1, scope="local"), buffers("list", size=2, scope="local")
-    body = DeclBuffer(acc, DeclBuffer(list_, tir.seq(fill(acc), fill(list_), BufferStore(y, acc[0] + list_[0], (const(0),)))))
+    both = BufferStore(y, acc[0] + list_[0], (const(0),))
+    body = DeclBuffer(acc, DeclBuffer(list_, tir.seq(fill(acc), fill(list_), both)))
     assert body_of(body, [y]) == ("  float acc;\n  float list[2];\n  acc = 0.0f;\n  list[0] = 0.0f;\n"
                                   "  y[0] = acc + list[0];\n")
 

@@ -5,15 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 import ingot
-from networks import conv_net, embedding_net, light_case, zoo
-
-
-def load(name):
-    """The network `name` as ingot.compile takes it: one made by tests/networks.py, a light_ one, or one of the zoo."""
-    made_here = {"conv_net": conv_net, "embedding_net": embedding_net}
-    if name in made_here:
-        return made_here[name]()
-    return light_case(name.removeprefix("light_"))[0] if name.startswith("light_") else zoo().load(name)
+from networks import load
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,8 @@ TARGETS = ["aarch64-linux-gnu", "armv7-linux-gnueabihf", "c", "x86-64-v3", "x86-
 @pytest.fixture
 def environment():
     """The environment without what would reach the folder's Makefile from the one that runs the tests."""
-    return {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "CFLAGS")}
+    ours = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "CFLAGS")
+    return {key: value for key, value in os.environ.items() if key not in ours}
 
 
 def copy(folder, tmp_path):

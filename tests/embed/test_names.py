@@ -51,7 +51,8 @@ def test_hostile_names(tmp_path, names, fixed):
     assert "ok" in run([build(folder, selftest_sources(folder), tmp_path / "selftest", "gcc")])
 
 
-@pytest.mark.parametrize("name", ["net", "printf", "example", "selftest", "kernels_3", "ingot", "simd", "int", "1st", "a-b"])
+@pytest.mark.parametrize("name", ["net", "printf", "example", "selftest", "kernels_3", "ingot", "simd", "int", "1st",
+                                  "a-b"])
 def test_names_that_are_taken(name):
     with pytest.raises(ValueError, match="is no C identifier, or one that is taken; '.*' would do"):
         ingot.compile(network(HOSTILE[0]), name=name)

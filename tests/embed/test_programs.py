@@ -6,8 +6,7 @@ import pytest
 
 import ingot
 from c_folders import HERE, build, definitions, library_sources, need_compiler, run, selftest_sources
-from conftest import load
-from networks import needs_zoo, tiny_names
+from networks import load, needs_zoo, relative_error, tiny_names
 
 SANITIZE = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 TINY = [pytest.param(name, marks=needs_zoo) for name in tiny_names or ["tiny_resnet8"]]
@@ -48,7 +47,7 @@ def test_exact_sizes_and_right_numbers(exported, tmp_path, name, weights, target
     size = np.prod(case.library.inputs[0].shape)
     x = ((np.arange(size) * 7 % 101).astype(np.float32) / np.float32(101)).reshape(case.library.inputs[0].shape)
     expected = ingot.ir.relax.evaluate.evaluate(ingot.from_onnx(load(name)), (x,)).ravel()
-    np.testing.assert_allclose(np.array(found.split(), np.float32), expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+    assert relative_error(np.array(found.split(), np.float32), expected) <= 1e-4
 
 
 @pytest.mark.parametrize("target", ["host", "c"])

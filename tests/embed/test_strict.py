@@ -5,9 +5,8 @@ import pytest
 
 import ingot
 from c_folders import STRICT, compile_all, need, run
-from conftest import load
 from ingot.codegen.target import Target
-from networks import needs_zoo, tiny_names
+from networks import load, needs_zoo, tiny_names
 
 LARGE = ["resnet50", "mobilenet_v2", "bert_base"]
 NETWORKS = ["conv_net", "embedding_net", "light_squeezenet",

@@ -37,7 +37,7 @@ class T:
     """What the T namespace of printed integer expressions means in Python."""
 
     min, max, truncdiv, truncmod = min, max, staticmethod(truncdiv), staticmethod(VALUES["Mod"])
-    bool = bool
+    bool, int32 = bool, int
 
     @staticmethod
     def Select(condition, true_value, false_value):
@@ -121,6 +121,8 @@ def read(n):
         for v in n.values[1:]:
             result = (E.And if isinstance(n.op, ast.And) else E.Or)(result, read(v))
         return result
+    if n.func.attr == "int32":
+        return read(n.args[0])
     return _CALLED[n.func.attr](*(read(a) for a in n.args))
 
 
@@ -147,7 +149,7 @@ def test_no_parenthesis_is_superfluous(e):
     (5 * I % 2, "5 * i % 2"), (I // (J // K), "i // (j // k)"), (I // J // K, "i // j // k"), (I + J * K, "i + j * k"),
     (-I, "-i"), (-(I + J), "-(i + j)"), (-(-I), "-(-i)"), (-I * J, "-i * j"), (I * -J, "i * -j"),
     (I - const(-1), "i - -1"),
-    (E.Sub(const(0), const(3)), "0 - 3"), (-X, "-x"), (E.Sub(FloatImm("float32", -0.0), X), "T.float32(-0.0) - x"),
+    (E.Sub(const(0), const(3)), "T.int32(0) - 3"), (-X, "-x"), (E.Sub(FloatImm("float32", -0.0), X), "T.float32(-0.0) - x"),
     (E.EQ(I < J, J < K), "(i < j) == (j < k)"), (Not(I < J), "not i < j"),
     (E.EQ(Not(I < J), I < K), "(not i < j) == (i < k)"),
     (E.And(I < J, E.And(J < K, K < I)), "i < j and (j < k and k < i)"),

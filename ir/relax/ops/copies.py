@@ -30,7 +30,10 @@ def pads_planes(pads):
 
 
 def lower_pad(x, pads, value, out):
-    """A PrimFunc that, plane by plane, fills with `value` and copies the inside: the plane stays in the cache between."""
+    """A PrimFunc that, plane by plane, fills with `value` and copies the inside: the plane stays in the cache between.
+
+    pads: (before, after) of each axis of x, as pads_planes requires. out: struct info of the padded tensor.
+    """
     target, source = decl_buffer(te_shape(out), out.dtype, "pad"), decl_buffer(x.shape, x.dtype, x.name)
     outer = [Var(f"i{k}", d.dtype) for k, d in enumerate(target.shape[:-2])]
     (top, _), (left, _) = pads[-2:]
@@ -41,13 +44,13 @@ def lower_pad(x, pads, value, out):
     body = seq(fill, copy)
     for var, extent in reversed(list(zip(outer, target.shape))):
         body = For(var, const(0, var.dtype), extent, "serial", body)
-    return prim_func([source, target], body, {"tir.is_scheduled": True})
+    return prim_func([source, target], body)
 
 
 def spatial_block(name, extents, store, outer=(), outer_extents=()):
-    """Loops over `extents` around a block that runs store(indices). The loops `outer`, which the caller makes, and which
+    """Loops over `extents` around a block that runs store(indices). The loops `outer`, which the caller makes and
     `store` may use, are bound to iteration variables too."""
-    loops = [Var(f"ax{k}", e.dtype) for k, e in enumerate(extents)]
+    loops = [Var(f"i{len(outer) + k}", e.dtype) for k, e in enumerate(extents)]
     values, domains = [*outer, *loops], [*outer_extents[:len(outer)], *extents]
     iters = tuple(IterVar(Range(const(0, v.dtype), as_expr(e)), Var("v_" + v.name, v.dtype), "spatial")
                   for v, e in zip(values, domains))

@@ -1,2 +1,3 @@
 """The primitives, one file per family."""
-from . import annotate, cache, compute_at, inline, kinds, loops, query, reduction, reorder, rfactor  # noqa: F401
+from . import (annotate, blockize, cache, compute_at, inline, kinds, layout, loops, padding,  # noqa: F401
+               query, reduction, reindex, reorder, rfactor, sample, tensorize)

@@ -1,10 +1,10 @@
-"""cache_read and cache_write: go through a copy in other memory."""
+"""cache_read, cache_write and cache_inplace: go through a copy in other memory."""
 from __future__ import annotations
 
 from ...expr import IterVar, Range, Var, const
 from ...tir.buffer import decl_buffer
-from ...tir.stmt import Block, BlockRealize, BufferLoad, BufferRegion, BufferStore
-from ..blocks import name_of, require_pure
+from ...tir.stmt import Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, seq
+from ..blocks import buffers_of, name_of, require_pure
 from ..context import analyzer_of
 from ..dependence import common_loops, require_inputs_ready
 from ..legality import require_still_legal
@@ -19,8 +19,8 @@ def cache_read(ctx, block, read_buffer_index, storage_scope, consumer_blocks=Non
     """Copy a buffer that a block reads into a new buffer, and let the block read that; returns the copying block.
 
     The copy is named <buffer>_<scope>. It stands before the first consumer, after the buffer's producer and in the
-    loops that they share; compute_at then moves it inward. consumer_blocks: who reads the copy (default: all blocks
-    that read the buffer, as in TVM).
+    loops that they share, under a loop per dimension; compute_at then moves it inward. consumer_blocks: who reads the
+    copy (default: all blocks that read the buffer, as in TVM).
     """
     scope = ctx.scope(block, "'block'")
     buffer = choose(ctx, block, read_buffer_index, "reads", "'read_buffer_index'")
@@ -43,7 +43,7 @@ def cache_write(ctx, block, write_buffer_index, storage_scope):
     """Let a block write a new buffer, which a new block then copies to the original; returns the copying block.
 
     The new buffer is named <buffer>_<scope>. The copy stands after the block, in the loops that it shares with the
-    first reader of the buffer.
+    first reader of the buffer, under a loop per dimension.
     """
     scope = ctx.scope(block, "'block'")
     require_pure(ctx, scope, block, "'block'")
@@ -63,12 +63,56 @@ def cache_write(ctx, block, write_buffer_index, storage_scope):
     if written is None or not holds(analyzer, written, box, buffer.shape):
         ctx.refuse("'write_buffer_index'", f"block {name_of(block)} is not proved to write every element of a box of "
                    f"{buffer.name}", "the copy would overwrite elements that the block leaves alone", [block])
-    nest = build_nest(copy, dict(zip((iv.var for iv in copy.block.iter_vars), box)), analyzer)
+    nest = build_nest(copy, dict(zip((iv.var for iv in copy.block.iter_vars), box)), analyzer, preserve_unit_loops=True,
+                      exact=True)
     position = 1 + position_of(parent, block)
     changes = {block: block.replace(block=redirect(block.block, buffer, cached))}
     after = _with_copy(ctx, scope, changes, parent, position, nest, cached)
     require_still_legal(after, after.index.blocks[name_of(copy)], "'block'")
     return Result(after.func, (name_of(copy),))
+
+
+@primitive(BLOCKS, block=BLOCK, read_buffer_index=BUFFER, storage_scope=STR)
+def cache_inplace(ctx, block, read_buffer_index, storage_scope):
+    """Let a block that reads and writes one buffer work on a copy: it is copied in before the outermost loop of the
+    block, and back after it; returns both copying blocks.
+
+    The copy is named <buffer>_<scope>. Requires that the block is alone to touch the buffer in its loops.
+    """
+    scope = ctx.scope(block, "'block'")
+    buffer = choose(ctx, block, read_buffer_index, "reads", "'read_buffer_index'")
+    if buffer not in buffers_of(block.block.writes):
+        ctx.refuse("'read_buffer_index'", f"block {name_of(block)} does not write {buffer.name}", "use cache_read",
+                   [block])
+    loops = ctx.index.loops_above(block)
+    for other in (*ctx.index.readers(buffer, scope), *ctx.index.writers(buffer, scope)):
+        if other is not block and common_loops(ctx.index, other, block):
+            ctx.refuse("'block'", f"block {name_of(other)} touches {buffer.name} in the same loops",
+                       "move it out of them first", [block, other])
+    analyzer = analyzer_of([])
+    box = touched_box([Relaxed(analyzer, loops)], [block], buffer, ("reads", "writes"))
+    cached, copy_in = _copy_of(ctx, buffer, storage_scope)
+    name = ctx.new_block_name(f"{buffer.name}_{storage_scope}_back")
+    back = _copying(cached, buffer, name)
+    nests = [build_nest(c, dict(zip((iv.var for iv in c.block.iter_vars), box)), analyzer, preserve_unit_loops=True)
+             for c in (copy_in, back)]
+    moved = ctx.with_func(ctx.index.rewrite({block: block.replace(block=redirect(block.block, buffer, cached))},
+                                            {scope: scope.block.alloc_buffers + (cached,)}))
+    realize = moved.index.blocks[name_of(block)]
+    top = moved.index.loops_above(realize)[0] if loops else realize
+    func = moved.index.rewrite({top: seq(nests[0], top, nests[1])})
+    return Result(func, (name_of(copy_in), name))
+
+
+def _copying(source, target, name):
+    """The unbound realize of a block that copies one buffer to another of the same shape."""
+    iters = tuple(IterVar(whole(extent), Var(f"v{i}", extent.dtype), "spatial")
+                  for i, extent in enumerate(source.shape))
+    indices = tuple(iv.var for iv in iters)
+    point = tuple(Range(i, const(1, i.dtype)) for i in indices)
+    block = Block(iters, (BufferRegion(source, point),), (BufferRegion(target, point),), name, (), (), {}, None,
+                  BufferStore(target, BufferLoad(source, indices), indices))
+    return BlockRealize(indices, const(True), block)
 
 
 def _cached_readers(ctx, scope, block, buffer, consumer_blocks):
@@ -88,14 +132,8 @@ def _copy_of(ctx, buffer, storage_scope, reverse=False):
     """(cache buffer, unbound realize of the copying block): buffer -> cache, or back when reversed."""
     name = ctx.new_block_name(f"{buffer.name}_{storage_scope}")
     cached = decl_buffer(buffer.shape, buffer.dtype, name, storage_scope, data_alignment=buffer.data_alignment)
-    iters = tuple(IterVar(whole(extent), Var(f"v{i}", extent.dtype), "spatial")
-                  for i, extent in enumerate(buffer.shape))
-    indices = tuple(iv.var for iv in iters)
-    point = tuple(Range(i, const(1, i.dtype)) for i in indices)
     source, target = (cached, buffer) if reverse else (buffer, cached)
-    block = Block(iters, (BufferRegion(source, point),), (BufferRegion(target, point),), name, (), (), {}, None,
-                  BufferStore(target, BufferLoad(source, indices), indices))
-    return cached, BlockRealize(indices, const(True), block)
+    return cached, _copying(source, target, name)
 
 
 def _copy_before(ctx, scope, buffer, copy, writers, consumers):
@@ -109,11 +147,11 @@ def _copy_before(ctx, scope, buffer, copy, writers, consumers):
     parent = shared[-1] if shared else scope
     analyzer = analyzer_of(shared)
     boxes = {}
-    if shared:
+    if shared or scope.block.iter_vars:  # else a copy of the whole buffer, which later moves find easier
         relaxed = [Relaxed(analyzer, ctx.index.loops_above(c)[len(shared):]) for c in consumers]
         box = touched_box(relaxed, consumers, buffer, ("reads",))
         boxes = dict(zip((iv.var for iv in copy.block.iter_vars), box))
-    return build_nest(copy, boxes, analyzer), parent, position_of(parent, consumers[0])
+    return build_nest(copy, boxes, analyzer, preserve_unit_loops=True), parent, position_of(parent, consumers[0])
 
 
 def _with_copy(ctx, scope, changes, parent, position, nest, cached):

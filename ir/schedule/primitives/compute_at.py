@@ -9,11 +9,13 @@ from ..dependence import common_loops, require_inputs_ready
 from ..legality import require_kinds, require_still_legal
 from ..nest import build_nest, insert, neighbours, place, removable, require_scope
 from ..regions import Relaxed, holds, touched_box, whole, written_box
-from ..registry import BLOCK, BOOL, INT, LOOP, Result, primitive
+from ..registry import BLOCK, BOOL, INT, LOCATION, Result, primitive
 from ..signature import stays_inside
+from ..trace import Mark
+from .inline import compute_inline, reverse_compute_inline
 
 
-@primitive(None, block=BLOCK, loop=LOOP, preserve_unit_loops=BOOL, index=INT)
+@primitive(None, block=BLOCK, loop=LOCATION, preserve_unit_loops=BOOL, index=INT)
 def compute_at(ctx, block, loop, preserve_unit_loops=False, index=-1):
     """Compute a producer where it is used: under `loop`, only what one turn of the loop reads.
 
@@ -27,8 +29,12 @@ def compute_at(ctx, block, loop, preserve_unit_loops=False, index=-1):
     The block's loops are made anew over the region that its consumers under the loop read, clipped to its domain by
     a predicate where needed. index: its position under the loop; -1 the last possible one, -2 the first.
 
+    A loop that sample_compute_location made of no loop inlines the block or leaves it where it is.
+
     Requires a complete or reduction block that writes no output, all consumers under the loop, all producers before.
     """
+    if isinstance(loop, Mark):
+        return compute_inline(ctx, block) if loop is Mark.INLINE else Result(ctx.func)
     scope = ctx.scope(block, "'block'")
     require_scope(ctx, scope, loop)
     require_pure(ctx, scope, block, "'block'")
@@ -44,7 +50,7 @@ def compute_at(ctx, block, loop, preserve_unit_loops=False, index=-1):
     return Result(_moved(ctx, scope, block, loop, nest, index))
 
 
-@primitive(None, block=BLOCK, loop=LOOP, preserve_unit_loops=BOOL, index=INT)
+@primitive(None, block=BLOCK, loop=LOCATION, preserve_unit_loops=BOOL, index=INT)
 def reverse_compute_at(ctx, block, loop, preserve_unit_loops=False, index=-1):
     """Compute a consumer where its input is made: under `loop`, for what one turn of the loop writes.
 
@@ -56,8 +62,10 @@ def reverse_compute_at(ctx, block, loop, preserve_unit_loops=False, index=-1):
             for ax0: B[i, ax0] = g(A[i, ax0])
 
     Requires a complete or reduction block, all producers under the loop or before it, and that one turn writes all
-    that the block reads in it.
+    that the block reads in it. Marks of sample_compute_location as in compute_at.
     """
+    if isinstance(loop, Mark):
+        return reverse_compute_inline(ctx, block) if loop is Mark.INLINE else Result(ctx.func)
     scope = ctx.scope(block, "'block'")
     require_scope(ctx, scope, loop)
     require_pure(ctx, scope, block, "'block'")

@@ -26,7 +26,7 @@ def compute_inline(ctx, block):
     scope = ctx.scope(block, "'block'")
     store = _single_store(ctx, scope, block, "'block'")
     buffer, name = store.buffer, name_of(block)
-    if ctx.index.owner(buffer) is None:
+    if ctx.index.owner(buffer) is not scope:
         ctx.refuse("'block'", f"block {name} writes the output {buffer.name}, which must stay",
                    "inline its producers into it instead, or use reverse_compute_inline", [block])
     _require_distinct_iterators(ctx, block, store)
@@ -63,7 +63,7 @@ def reverse_compute_inline(ctx, block):
     made = _single_store(ctx, scope, producer, "'block'")
     _require_distinct_iterators(ctx, producer, made)
     buffer = made.buffer
-    if ctx.index.owner(buffer) is None:
+    if ctx.index.owner(buffer) is not scope:
         ctx.refuse("'block'", f"{buffer.name}, which block {name_of(producer)} writes, is an output", "", [producer])
     others = [r for r in ctx.index.readers(buffer, scope) if r is not block]
     if others:
@@ -171,7 +171,7 @@ def _inverse(ctx, block, indices, targets, domains):
     domains: {index variable of the producer: Range}. The condition keeps what some instance of the block reads.
     """
     own = {iv.var: iv.dom for iv in block.block.iter_vars}
-    values = _solve(own, indices, targets)
+    values = solve(own, indices, targets)
     analyzer = domain_analyzer(block.block)
     there = dict(zip(targets, indices))
     for var, dom in own.items():
@@ -196,7 +196,7 @@ def _inverse(ctx, block, indices, targets, domains):
     return values, condition
 
 
-def _solve(domains, indices, targets):
+def solve(domains, indices, targets):
     """{iterator: expression} by pattern: v + c; v // c with v % c; sums v * c + w. What is missing is not known."""
     values, parts = {}, {}
     for index, target in zip(indices, targets):

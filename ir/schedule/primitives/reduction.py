@@ -79,7 +79,7 @@ def _init_nest(ctx, block, loops, name):
     nest = BlockRealize(tuple(substitute(value, copies) for _, value in spatial), substitute(predicate, copies), init)
     for loop in reversed(kept):
         low, extent = substitute(loop.min, copies), substitute(loop.extent, copies)
-        nest = For(copies[loop.loop_var], low, extent, loop.kind, nest, None, dict(loop.annotations))
+        nest = For(copies[loop.loop_var], low, extent, loop.kind, nest, loop.thread_binding, dict(loop.annotations))
     return nest
 
 

@@ -7,12 +7,10 @@ from ...tir.region import access_regions
 from ...tir.stmt import Block, BlockRealize, BufferLoad, BufferStore, For, seq
 from ..blocks import conjuncts, name_of, uses, why_not_reduction
 from ..combiner import combiner_of
-from ..context import is_unit
 from ..independence import require_distinct, require_init_first
 from ..legality import require_still_legal
 from ..nest import require_scope
 from ..registry import INT, LOOP, BLOCK, Result, primitive
-from ..signature import domain_analyzer
 from ..index import blocks_below
 
 
@@ -85,7 +83,8 @@ def _chain(ctx, block, loop):
         if uses((other.min, other.extent), variables):
             ctx.refuse("'loop'", f"the range of loop {other.loop_var.name} depends on another loop", "", [other])
     if loop.kind not in ("serial", "unrolled"):
-        ctx.refuse("'loop'", f"loop {loop.loop_var.name} is {loop.kind}", "factor it first, then run it at once", [loop])
+        ctx.refuse("'loop'", f"loop {loop.loop_var.name} is {loop.kind}", "factor it first, then run it at once",
+                   [loop])
     return chain
 
 
@@ -202,7 +201,7 @@ class _Factored:
         return nest
 
     def _is_spatial(self, loop):
-        return uses(_values(self.realize, "spatial"), {loop.loop_var}) and not is_unit(loop)
+        return uses(_values(self.realize, "spatial"), {loop.loop_var})
 
 
 def _from_zero(loop):
@@ -220,5 +219,5 @@ def _back(loop, value):
 def _block(name, iters, init, body, annotations):
     """A reduction block with its signature computed; it reads what it writes only by convention."""
     block = Block(iters, (), (), name, (), (), dict(annotations), init, body)
-    reads, writes = access_regions(body, analyzer=domain_analyzer(block))
+    reads, writes = access_regions(body)
     return block.replace(reads=tuple(r for r in reads if r.buffer is not body.buffer), writes=writes)

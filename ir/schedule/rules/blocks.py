@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from ...expr import Call, IntImm
 from ...node import collect
-from ...tir.stmt import Block
+from ...tir.stmt import Block, BufferLoad, BufferStore
+from ...transform.vectorize import VECTOR_CALLS
 from ..errors import ScheduleError
 
 # Functions worth computing once rather than inlining into several consumers.
@@ -11,6 +12,7 @@ EXPENSIVE = {"tir.exp", "tir.log", "tir.tanh", "tir.erf", "tir.sigmoid", "tir.po
 
 
 def blocks(sch):
+    """The blocks of the working function but the root, in order of execution."""
     return [b for b in collect(sch.func.body, Block) if b.name_hint != "root"]
 
 
@@ -20,11 +22,23 @@ def find_block(sch, wanted):
 
 
 def other_blocks(sch, output):
+    """The names of all blocks but `output`."""
     name = sch.get(output).name_hint
     return [b.name_hint for b in blocks(sch) if b.name_hint != name]
 
 
-def inline_all(sch, keep):
+def iter_vars(block, kind):
+    """The iteration variables of a block of one type: "spatial" or "reduce"."""
+    return [iv for iv in block.iter_vars if iv.iter_type == kind]
+
+
+def vectorizes(block):
+    """Every value of the block has a vector form, so that a loop over it may be vectorized."""
+    return all(c.op.removeprefix("tir.") in VECTOR_CALLS for c in collect(block.body, Call)) and all(
+        access.buffer.dtype == "float32" for access in collect(block.body, (BufferLoad, BufferStore)))
+
+
+def inline_all(sch, keep=()):
     """Inline every elementwise stage but the outputs, those in `keep` and costly ones with several consumers."""
     outputs = {sch.get(b).name_hint for b in sch.get_output_blocks("root")}
     for block in blocks(sch):
@@ -42,10 +56,10 @@ def inline_all(sch, keep):
 
 
 def outer_spatial(sch, block):
-    """The leading loops of a block that only spatial iteration variables use."""
+    """The leading loops of a block that only spatial iteration variables use, for a block whose loops are its iteration
+    variables in order."""
     spatial = []
-    realized = sch.get(block)
-    for loop, iv in zip(sch.get_loops(block), realized.iter_vars):
+    for loop, iv in zip(sch.get_loops(block), sch.get(block).iter_vars):
         if iv.iter_type != "spatial":
             break
         spatial.append(loop)
@@ -53,6 +67,7 @@ def outer_spatial(sch, block):
 
 
 def static_extent(sch, loop):
+    """A loop's extent; a large number for a symbolic one."""
     extent = sch.get(loop).extent
     return extent.value if isinstance(extent, IntImm) else 1 << 20
 

@@ -1,44 +1,100 @@
 """Elementwise and copying kernels: one loop where memory is one row."""
 from __future__ import annotations
 
-from ...expr import Var, is_const_int
+from ...expr import Add, is_const_int
 from ...node import collect, structural_equal
 from ...tir.stmt import BufferLoad, BufferStore
-from .blocks import inline_all, outer_spatial
+from ..blocks import uses
+from ..errors import ScheduleError
+from .blocks import inline_all, other_blocks, outer_spatial
 from .threads import parallel_outer
 
 
 def elementwise(sch, cpu):
-    """Everything inlined into the output block, whose outer loops are fused and run in parallel."""
-    inline_all(sch, keep=set())
-    return parallel_roots(sch, cpu)
+    """Everything inlined into the output block, whose outer loops are fused and run in parallel. A costly stage with
+    several consumers is computed once per element, just before them."""
+    inline_all(sch)
+    outputs = sch.get_output_blocks("root")
+    if len(outputs) == 1:
+        for name in reversed(other_blocks(sch, outputs[0])):
+            _compute_per_element(sch, name, outputs[0])
+    parallel_roots(sch, cpu)
+    return True
+
+
+def _compute_per_element(sch, name, output):
+    """Move a stage into the innermost loop of the output, if every consumer reads only its own element of it."""
+    block, loops = sch.get_block(name), sch.get_loops(output)
+    stage, buffer = sch.get(block), sch.get(block).writes[0].buffer
+    for consumer in map(sch.get, sch.get_consumers(block)):
+        variables = [iv.var for iv in consumer.iter_vars]
+        own = all(len(load.indices) == len(variables) and all(i is v for i, v in zip(load.indices, variables))
+                  for load in collect(consumer.body, BufferLoad) if load.buffer is buffer)
+        if not own or stage.init is not None or len(loops) != len(variables):
+            return
+    try:
+        sch.compute_at(block, loops[-1])
+        sch.set_scope(block, 0, "local")
+    except ScheduleError:
+        pass  # it stays a pass of its own over memory
 
 
 def parallel_roots(sch, cpu):
-    for block in sch.get_child_blocks(sch.get_block("root")):
-        loops = outer_spatial(sch, block)
-        whole = _flat_loops(sch, block, loops)
-        if whole > 1:
-            loops = [*loops[:-whole], sch.fuse(*loops[-whole:])]
+    """Fuse what runs through memory as one row, and run outer loops in parallel, for each loop nest."""
+    for nest in _nests(sch):
+        loops = _common(sch, [outer_spatial(sch, block) for block in nest])
+        flat = min(_flat_loops(sch, block, loops) for block in nest)
+        if flat > 1:
+            loops = [*loops[:-flat], sch.fuse(*loops[-flat:])]
+        innermost = bool(loops) and any(len(sch.get_loops(block)) == len(loops) for block in nest)
         several = any(not is_const_int(sch.get(loop).extent, 1) for loop in loops[:-1])
-        parallel_outer(sch, cpu, loops[:-1] if several else loops)
-    return True
+        parallel_outer(sch, cpu, loops[:-1] if innermost and several else loops)
+
+
+def _nests(sch):
+    """The blocks in lists that have the outermost loop in common."""
+    nests = {}
+    for n, block in enumerate(sch.get_child_blocks(sch.get_block("root"))):
+        loops = sch.get_loops(block)
+        nests.setdefault(sch.get(loops[0]).loop_var if loops else n, []).append(block)
+    return list(nests.values())
+
+
+def _common(sch, nests):
+    """The loops that all of several lists begin with."""
+    first, *rest = nests
+    count = len(first)
+    for other in rest:
+        same = [sch.get(a).loop_var is sch.get(b).loop_var for a, b in zip(first, other)]
+        count = min([count, len(other), *(n for n, equal in enumerate(same) if not equal)])
+    return first[:count]
 
 
 def _flat_loops(sch, block, loops):
     """How many of the innermost loops run through every buffer they index element after element, so that they may be
-    one loop: the trailing indices of each access are their variables, over the buffer's whole extents or not at all."""
+    one loop: the trailing indices of each access are their variables, over the buffer's whole extents or not at all.
+    The outermost of them may start at an offset."""
     realized = sch.get(block)
     if len(loops) != len(realized.iter_vars):
         return 0
     variables = [iv.var for iv in realized.iter_vars]
     count = len(variables)
     for access in collect(realized.body, (BufferLoad, BufferStore)):
-        used = [v for i in access.indices for v in collect(i, Var)]
-        same = 0
-        while (same < min(count, len(access.indices)) and access.indices[-1 - same] is variables[-1 - same]
-               and (same == 0 or structural_equal(access.buffer.shape[-same], realized.iter_vars[-same].dom.extent))):
-            same += 1
-        while count > same and any(v is w for v in variables[-count:] for w in used):
+        same = flat_indices(access, realized.iter_vars, count)
+        while count > same and uses(access.indices, set(variables[-count:])):
             count -= 1
     return count
+
+
+def flat_indices(access, iter_vars, most):
+    """How many trailing indices of an access, up to `most`, are the trailing iteration variables in order, all but the
+    first of them over the buffer's whole extent."""
+    variables = {iv.var for iv in iter_vars}
+    for same, (index, iv) in enumerate(zip(access.indices[::-1], iter_vars[::-1])):
+        inner_whole = same == 0 or structural_equal(access.buffer.shape[-same], iter_vars[-same].dom.extent)
+        if same == most or not inner_whole:
+            return same
+        if index is not iv.var:
+            shifted = isinstance(index, Add) and index.a is iv.var and not uses(index.b, variables)
+            return same + 1 if shifted else same
+    return min(len(access.indices), len(iter_vars))

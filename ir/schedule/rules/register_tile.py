@@ -1,12 +1,12 @@
 """Dense convolutions and products: a tile of accumulators stays in registers over the whole reduction."""
 from __future__ import annotations
 
-from ...expr import Call, IntImm, is_const_int
+from ...expr import IntImm, is_const_int
 from ...node import collect
-from ...tir.stmt import BufferLoad, BufferStore
-from ...transform.vectorize import VECTOR_CALLS
+from ...tir.stmt import BufferLoad
+from ..blocks import uses
 from . import tiles
-from .blocks import find_block, inline_all, read_index, static_extent
+from .blocks import find_block, inline_all, iter_vars, read_index, static_extent, vectorizes
 from .threads import PARALLEL_MIN_PARTS, parallel_nest
 
 # Stages whose name ends so are reductions over operands packed for one vector per step.
@@ -20,23 +20,54 @@ def register_tile(sch, cpu):
     """
     if cpu.lanes == 1:
         return False
-    anchor = find_block(sch, lambda b: b.name_hint.endswith(PACKED) or _plain_product(b, cpu))
-    if anchor is None:
-        return False
-    inline_all(sch, keep={anchor})
-    outputs = sch.get_output_blocks("root")
-    if len(outputs) != 1:
-        return False
-    epilogue = outputs[0]
-    if sch.get(epilogue).name_hint == anchor:
-        sch.cache_write(sch.get_block(anchor), 0, "local")
-        epilogue = sch.get_output_blocks("root")[0]
-    if anchor.startswith("conv2d"):
-        _tile_convolution(sch, cpu, anchor, epilogue)
-    else:
-        _tile_product(sch, cpu, anchor, epilogue)
-    return True
+    for fits, tile in ((_is_packed_convolution, _tile_convolution), (_is_packed_product, _tile_product),
+                       (lambda block: _is_plain_product(block, cpu), _tile_product)):
+        anchor = find_block(sch, fits)
+        if anchor is not None:
+            inline_all(sch, keep={anchor})
+            outputs = sch.get_output_blocks("root")
+            if len(outputs) != 1:
+                return False
+            epilogue = outputs[0]
+            if sch.get(epilogue).name_hint == anchor:
+                epilogue = sch.cache_write(sch.get_block(anchor), 0, "local")
+            tile(sch, cpu, anchor, epilogue)
+            return True
+    return False
 
+
+# ---------------------------------------------------------------- what fits
+
+def _is_packed_convolution(block):
+    return block.name_hint.endswith(PACKED) and _ranks(block) == (5, 3)
+
+
+def _is_packed_product(block):
+    return block.name_hint.endswith(PACKED) and _ranks(block)[0] >= 3 and _ranks(block)[1] == 1
+
+
+def _is_plain_product(block, cpu):
+    """A product whose second operand is an activation: row-major and wide enough for vectors.
+
+    That is, the last spatial variable, the column, only runs along the innermost dimension of one operand, which does
+    not depend on the row.
+    """
+    if block.init is None or _ranks(block)[0] < 2 or _ranks(block)[1] != 1 or not vectorizes(block):
+        return False
+    *_, row, column = iter_vars(block, "spatial")
+    loads = [load for load in collect(block.body, BufferLoad) if load.buffer is not block.writes[0].buffer]
+    wide = [load for load in loads if uses(load.indices, {column.var})]
+    return (len(loads) == 2 and len(wide) == 1 and wide[0].indices[-1] is column.var
+            and not uses(wide[0].indices, {row.var})
+            and isinstance(column.dom.extent, IntImm) and column.dom.extent.value >= cpu.lanes)
+
+
+def _ranks(block):
+    """How many spatial and how many reduce iteration variables a reduction has."""
+    return len(iter_vars(block, "spatial")), len(iter_vars(block, "reduce"))
+
+
+# ---------------------------------------------------------------- convolutions
 
 def _tile_convolution(sch, cpu, anchor, epilogue):
     n, c, y, x = sch.get_loops(epilogue)
@@ -44,88 +75,89 @@ def _tile_convolution(sch, cpu, anchor, epilogue):
     blocks, lanes = (packed.iter_vars[k].dom.extent.value for k in (1, 4))
     groups = int(packed.annotations.get("groups", 1))
     height = static_extent(sch, y)
-    tile = tiles.choose(blocks // groups, height, static_extent(sch, x), cpu.registers, within_group=groups > 1)
+    tile = tiles.choose(cpu, blocks // groups, height, static_extent(sch, x), dividing=groups > 1)
     whole = static_extent(sch, c) % (tile.vectors * lanes) == 0
     co, ci, cl = sch.split(c, [None, tile.vectors, lanes])
     yo, yi = sch.split(y, [None, tile.rows])
     xo, xi = sch.split(x, [None, tile.columns])
     conv = sch.get_block(anchor)
-    if whole and _vectorizes(sch.get(epilogue)):
+    if whole and vectorizes(sch.get(epilogue)):
         sch.reorder(n, co, yo, xo, yi, xi, ci, cl)
         sch.compute_at(conv, xo, preserve_unit_loops=True)
-        for loop in (yi, xi, ci):
-            sch.unroll(loop)
-        sch.vectorize(cl)
+        _in_registers(sch, (yi, xi, ci), cl)
     else:  # through a tile in memory: a vector of channels there, rows of one channel in the output
         sch.reorder(n, co, yo, xo, ci, cl, yi, xi)
         sch.compute_at(conv, xo, preserve_unit_loops=True)
-        copy = sch.cache_read(epilogue, read_index(sch, epilogue, anchor), "local")
-        sch.compute_at(copy, xo, preserve_unit_loops=True)
-        _, oo, ty, tx, oi = sch.get_loops(copy)[-5:]
-        for loop in (oo, ty, tx):
-            sch.unroll(loop)
-        sch.vectorize(oi)
+        copy = _through_memory(sch, epilogue, anchor, xo)
+        *points, oi = sch.get_loops(copy)[-4:]
+        _in_registers(sch, points, oi)
     sch.set_scope(conv, 0, "local")
     nn, oo, ty, tx, oi, ic, kh, kw = sch.get_loops(conv)[-8:]
     sch.reorder(ic, kh, kw, nn, ty, tx, oo, oi)
-    for loop in (ty, tx, oo):
-        sch.unroll(loop)
-    sch.vectorize(oi)
+    _in_registers(sch, (ty, tx, oo), oi)
     _keep_rolled(sch, (ic, kh, kw))
     sch.decompose_reduction(conv, ic)
     # A row loop with a border stays serial: loop_partition peels its last iteration.
     parallel_nest(sch, cpu, [n, co, yo] if height % tile.rows == 0 else [n, co], _steps(packed))
 
 
+# ---------------------------------------------------------------- products
+
 def _tile_product(sch, cpu, anchor, epilogue):
     *batch, m, n = sch.get_loops(epilogue)
     rows, columns = static_extent(sch, m), static_extent(sch, n)
     packed = anchor.endswith(PACKED)
-    tile = tiles.choose(-(-columns // cpu.lanes), rows, 1, cpu.registers)
+    # Packed columns are padded to whole vectors. Others may not be read past the last one: tiles are whole, and what is
+    # less than a vector is a tile of its own, next to tiles of one vector.
+    border = not packed and columns % cpu.lanes > 0
+    tile = tiles.choose(cpu, 1 if border else -(-columns // cpu.lanes), rows, 1, dividing=not packed)
     whole = columns % (tile.vectors * cpu.lanes) == 0
     no, nv, nl = sch.split(n, [None, tile.vectors, cpu.lanes])
     mo, mi = sch.split(m, [None, tile.rows])
-    # Column tiles share their operand, so they are the outer loop; unpacked ones may not be read past the last column:
-    # there the border is an iteration of its own, which must be innermost and serial.
-    tiles_order = [no, mo] if packed or whole else [mo, no]
-    sch.reorder(*batch, *tiles_order, mi, nv, nl)
-    product, at = sch.get_block(anchor), tiles_order[-1]
-    sch.compute_at(product, at, preserve_unit_loops=True)
-    if packed and not (whole and _vectorizes(sch.get(epilogue))):
-        copy = sch.cache_read(epilogue, read_index(sch, epilogue, anchor), "local")
-        sch.compute_at(copy, at, preserve_unit_loops=True)
-        tm, tv, tl = sch.get_loops(copy)[-3:]
-        for loop in (tm, tv):
-            sch.unroll(loop)
-        sch.vectorize(tl)
+    # Column tiles share their operand, so they are the outer loop, but a loop with a border is innermost and serial:
+    # loop_partition peels its last iteration.
+    outer, inner = (mo, no) if border else (no, mo)
+    sch.reorder(*batch, outer, inner, mi, nv, nl)
+    product = sch.get_block(anchor)
+    sch.compute_at(product, inner, preserve_unit_loops=True)
+    if vectorizes(sch.get(epilogue)) and (whole or not packed):
+        _in_registers(sch, (mi, nv), nl)
     else:
-        for loop in (mi, nv):
-            sch.unroll(loop)
-        sch.vectorize(nl)
+        copy = _through_memory(sch, epilogue, anchor, inner)
+        _in_registers(sch, *_product_loops(sch, cpu, sch.get_loops(copy), packed))
     sch.set_scope(product, 0, "local")
-    loops = sch.get_loops(product)
-    k = loops[-1]
-    if packed:
-        tm, tv, tl = loops[-4:-1]
-    else:
-        tm, tn = loops[-3:-1]
-        tv, tl = sch.split(tn, [None, cpu.lanes])
-    sch.reorder(k, tm, tv, tl)
-    for loop in (tm, tv):
-        sch.unroll(loop)
-    sch.vectorize(tl)
+    *loops, k = sch.get_loops(product)
+    points, lanes = _product_loops(sch, cpu, loops, packed)
+    sch.reorder(k, *points, lanes)
+    _in_registers(sch, points, lanes)
     _keep_rolled(sch, (k,))
     sch.decompose_reduction(product, k)
-    border = columns % (tile.vectors * cpu.lanes) if tiles_order[0] is no else rows % tile.rows
-    parallel_nest(sch, cpu, batch + ([tiles_order[0]] if packed or not border else []), _steps(sch.get(product)))
+    serial = border and rows % tile.rows > 0
+    parallel_nest(sch, cpu, batch if serial else [*batch, outer], _steps(sch.get(product)))
 
 
-def _steps(block):
-    """How often a block runs: the multiply-adds of a product. Symbolic extents count as many."""
-    steps = 1
-    for iv in block.iter_vars:
-        steps *= iv.dom.extent.value if isinstance(iv.dom.extent, IntImm) else PARALLEL_MIN_PARTS
-    return steps
+def _product_loops(sch, cpu, loops, packed):
+    """((loops over rows and vectors), loop over lanes) of a nest over a tile of the product."""
+    if packed:
+        return loops[-3:-1], loops[-1]
+    vectors, lanes = sch.split(loops[-1], [None, cpu.lanes])
+    return (loops[-2], vectors), lanes
+
+
+# ---------------------------------------------------------------- parts of both
+
+def _through_memory(sch, epilogue, anchor, at):
+    """Copy the accumulators of a tile to memory, where the epilogue reads them in another order, or one by one."""
+    copy = sch.cache_read(epilogue, read_index(sch, epilogue, anchor), "local")
+    sch.compute_at(copy, at, preserve_unit_loops=True)
+    return copy
+
+
+def _in_registers(sch, points, lanes):
+    """Unroll the loops over the points of a tile, so that the indices of its registers are constants."""
+    for loop in points:
+        sch.unroll(loop)
+    sch.vectorize(lanes)
 
 
 def _keep_rolled(sch, loops):
@@ -136,16 +168,9 @@ def _keep_rolled(sch, loops):
         sch.annotate(inner[-1], "unroll", 1)
 
 
-def _vectorizes(block):
-    """Every value of the block has a vector form, so that a loop over it may be vectorized."""
-    return all(c.op.removeprefix("tir.") in VECTOR_CALLS for c in collect(block.body, Call)) and all(
-        load.buffer.dtype == "float32" for load in collect(block.body, (BufferLoad, BufferStore)))
-
-
-def _plain_product(block, cpu):
-    """A product whose second operand is an activation: row-major and wide enough for vectors."""
-    if block.name_hint != "matmul" or block.init is None:
-        return False
-    spatial = [iv for iv in block.iter_vars if iv.iter_type == "spatial"]
-    columns = spatial[-1].dom.extent
-    return len(spatial) >= 2 and isinstance(columns, IntImm) and columns.value >= cpu.lanes
+def _steps(block):
+    """How often a block runs: the multiply-adds of a product. Symbolic extents count as many."""
+    steps = 1
+    for iv in block.iter_vars:
+        steps *= iv.dom.extent.value if isinstance(iv.dom.extent, IntImm) else PARALLEL_MIN_PARTS
+    return steps

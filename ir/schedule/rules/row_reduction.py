@@ -1,93 +1,175 @@
 """Reductions that need no register tile: windows, softmax, norms, means."""
 from __future__ import annotations
 
-from ...expr import IntImm
+from math import prod
+
+from ...expr import IntImm, is_const_int
 from ...node import collect
-from ...tir.stmt import BufferLoad
-from .blocks import find_block, inline_all, other_blocks
-from .elementwise import parallel_roots
+from ...tir.stmt import BlockRealize, BufferLoad
+from ...transform.vectorize import VECTOR_LANES
+from ..blocks import uses
+from ..errors import ScheduleError
+from .blocks import blocks, find_block, inline_all, iter_vars, other_blocks, static_extent, vectorizes
+from .elementwise import flat_indices, parallel_roots
 from .threads import parallel_outer
+
+PIECE = 128  # elements of a row of accumulators, where rows are cut
 
 
 def row_reduction(sch, cpu):
     """Reductions are computed inside the loops of the output block that they share; the outer ones run in parallel.
 
     Window reductions (pooling, depthwise convolution) keep a row of accumulators, so that the loop over the row is the
-    innermost and vectorizes; others (softmax, means) finish per element of the shared loops.
+    innermost and vectorizes; others (softmax, means) finish per element of the shared loops, in the lanes of a vector
+    where they run through memory in order.
     """
-    if find_block(sch, lambda b: b.init is not None) is None:
+    if find_block(sch, _reduces) is None:
         return False
-    inline_all(sch, keep=set())
+    inline_all(sch, keep=_row_values(sch))
     outputs = sch.get_output_blocks("root")
-    if len(outputs) != 1:
-        return parallel_roots(sch, cpu)
-    output = outputs[0]
-    if sch.get(output).init is not None:
-        sch.cache_write(output, 0, "local")
-        output = sch.get_output_blocks("root")[0]
+    if len(outputs) != 1 or not _rows(sch, cpu, outputs[0]):
+        parallel_roots(sch, cpu)
+    return True
+
+
+def _rows(sch, cpu, output):
+    """Compute everything inside the output's loops; False where none can be shared."""
+    if _reduces(sch.get(output)):
+        output = sch.cache_write(output, 0, "local")
     window = _window(sch, output)
     shared = _shared_loops(sch, output)
-    if window and shared:
+    if window and len(shared) == 1:  # nothing but the row: in pieces, for several threads
+        shared = sch.split(shared[0], [None, min(PIECE, static_extent(sch, shared[0]))])
+    if window:
         shared = shared[:-1]
     if not shared:
-        return parallel_roots(sch, cpu)
-    at = shared[-1]
-    for name in reversed(other_blocks(sch, output)):
-        block = sch.get_block(name)
-        sch.compute_at(block, at, preserve_unit_loops=True)
+        for name in other_blocks(sch, output):
+            _reduce_serially(sch, cpu, sch.get_block(name))
+        return False
+    producers = [sch.get_block(name) for name in reversed(other_blocks(sch, output))]
+    for block in producers:
+        sch.compute_at(block, shared[-1], preserve_unit_loops=window)
         sch.set_scope(block, 0, "local")
-        if window and sch.get(block).init is not None:
+    for block in producers:
+        if window and _reduces(sch.get(block)):
             _row_innermost(sch, block, len(shared))
-    parallel_outer(sch, cpu, shared[:-1] if window and len(shared) > 1 else shared)
+        else:
+            _reduce_serially(sch, cpu, block)
+    parallel_outer(sch, cpu, shared)
     return True
+
+
+def _reduces(block):
+    return block.init is not None
+
+
+def _row_values(sch):
+    """Stages made of a reduction's results, one value per row (a mean, say): inlined they would be computed anew for
+    each element of the row."""
+    results = {b.writes[0].buffer for b in blocks(sch) if _reduces(b)}
+    rank = max(len(sch.get(output).iter_vars) for output in sch.get_output_blocks("root"))
+    return {b.name_hint for b in blocks(sch)
+            if not _reduces(b) and len(b.iter_vars) < rank and any(r.buffer in results for r in b.reads)}
 
 
 def _window(sch, output):
-    """The function is one reduction over constant windows of its last dimension."""
-    reductions = [b for b in map(sch.get_block, other_blocks(sch, output)) if sch.get(b).init is not None]
+    """The function is one reduction over constant windows of its last dimension, which it has rows of."""
+    reductions = [b for b in map(sch.get, map(sch.get_block, other_blocks(sch, output))) if _reduces(b)]
     if len(reductions) != 1:
         return False
-    block = sch.get(reductions[0])
-    extents = [iv.dom.extent for iv in block.iter_vars if iv.iter_type == "reduce"]
-    spatial = [iv.dom.extent for iv in block.iter_vars if iv.iter_type == "spatial"]
-    return (len(spatial) == len(sch.get_loops(output)) and len(extents) >= 1
-            and all(isinstance(e, IntImm) for e in extents[-2:] + spatial[-1:]) and spatial[-1].value > 1
-            and not _reads_reduced_last(block))
+    spatial, reduce = (iter_vars(reductions[0], kind) for kind in ("spatial", "reduce"))
+    if not spatial or not reduce or len(spatial) != len(sch.get_loops(output)):
+        return False
+    constant = all(isinstance(iv.dom.extent, IntImm) for iv in reduce[-2:] + spatial[-1:])
+    return constant and spatial[-1].dom.extent.value > 1 and _reads_rows(reductions[0], spatial[-1].var)
 
 
-def _reads_reduced_last(block):
-    """The reduction runs along the innermost dimension of what it reads alone (a mean over rows, say)."""
-    last_spatial = [iv.var for iv in block.iter_vars if iv.iter_type == "spatial"][-1]
-    for load in collect(block.body, BufferLoad):
-        if any(load.buffer is w.buffer for w in block.writes):
-            continue
-        if any(v is last_spatial for v in collect(load.indices[-1], type(last_spatial))):
-            return False
-    return True
+def _reads_rows(block, last):
+    """Whether the last spatial variable runs along the innermost dimension of something that the block reads; else the
+    reduction alone does (a mean over rows, say)."""
+    written = [w.buffer for w in block.writes]
+    return any(uses(load.indices[-1], {last})
+               for load in collect(block.body, BufferLoad) if load.buffer not in written)
 
 
 def _row_innermost(sch, block, depth):
     """Loops of a window reduction below the shared ones: window first, row last; the init has its own loop."""
-    loops = sch.get_loops(block)[depth:]
-    iters = [iv.iter_type for iv in sch.get(block).iter_vars]
-    spatial = [loop for loop, kind in zip(loops[-len(iters):], iters) if kind == "spatial"]
-    reduce = [loop for loop, kind in zip(loops[-len(iters):], iters) if kind == "reduce"]
+    loops = list(zip(sch.get_loops(block)[depth:], sch.get(block).iter_vars))
+    spatial = [loop for loop, iv in loops if iv.iter_type == "spatial"]
+    reduce = [loop for loop, iv in loops if iv.iter_type == "reduce"]
     sch.reorder(*reduce, *spatial)
     sch.decompose_reduction(block, reduce[0])
+
+
+def _reduce_serially(sch, cpu, block):
+    """One accumulator per result, in the lanes of a vector where that is possible, set before its loops."""
+    loops = _reduction_loops(sch, block)
+    if loops and not _in_lanes(sch, cpu, block, loops):
+        sch.decompose_reduction(block, _reduction_loops(sch, block)[0])
+
+
+def _reduction_loops(sch, block):
+    """The loops that a reduction block's reduce iteration variables run over; none for other blocks."""
+    loops = sch.get_loops(block)
+    realize = sch.get(loops[-1]).body if loops else None
+    if not isinstance(realize, BlockRealize) or not _reduces(realize.block):
+        return []
+    values = [v for iv, v in zip(realize.block.iter_vars, realize.iter_values) if iv.iter_type == "reduce"]
+    return [loop for loop in loops if uses(tuple(values), {sch.get(loop).loop_var})]
+
+
+def _in_lanes(sch, cpu, block, loops):
+    """Reduce what lies element after element in memory in the lanes of a vector, then reduce those: the order of a sum
+    is the program's, and no C compiler may change it. Returns whether that is done."""
+    realized = sch.get(block)
+    reduce = [iv for iv in iter_vars(realized, "reduce") if not is_const_int(iv.dom.extent, 1)]
+    lanes = _lanes_of(cpu, [iv.dom.extent for iv in reduce])
+    loops = [loop for loop in loops if not is_const_int(sch.get(loop).extent, 1)]
+    if not lanes or not vectorizes(realized) or not _in_order(realized, reduce):
+        return False
+    _, lane = sch.split(sch.fuse(*loops) if len(loops) > 1 else loops[0], [None, lanes])
+    try:
+        partial = sch.rfactor(lane, 0)
+    except ScheduleError:
+        return False
+    sch.set_scope(partial, 0, "local")
+    *_, vectors, lane = sch.get_loops(partial)
+    sch.vectorize(lane)
+    sch.decompose_reduction(partial, vectors)
+    sch.decompose_reduction(block, _reduction_loops(sch, block)[0])
+    return True
+
+
+def _lanes_of(cpu, extents):
+    """The most lanes of which there are several whole vectors in a reduction over `extents`; None for no vectors.
+
+    A vector is some whole rows of each dimension, or a row some whole vectors: else its elements have no plain index.
+    """
+    if not all(isinstance(e, IntImm) for e in extents):
+        return None
+    sizes = [prod(e.value for e in extents[k:]) for k in range(len(extents))]
+    return next((n for n in VECTOR_LANES[::-1] if n <= cpu.lanes and sizes and sizes[0] >= 2 * n
+                 and all(size % n == 0 or n % size == 0 for size in sizes)), None)
+
+
+def _in_order(block, reduce):
+    """Whether the reduction runs through memory, in order, wherever it reads."""
+    variables, own = {iv.var for iv in reduce}, block.writes[0].buffer
+    return all(flat_indices(load, reduce, len(reduce)) == len(reduce)
+               for load in collect(block.body, BufferLoad) if load.buffer is not own and uses(load.indices, variables))
 
 
 def _shared_loops(sch, output):
     """The output block's leading loops under which every producer can be computed once per iteration without repeating
     work: those whose variables index all the intermediate buffers."""
-    block = sch.get(output)
-    loops = sch.get_loops(output)
-    shared = len(loops)
-    written = {id(b.writes[0].buffer) for b in map(sch.get, map(sch.get_block, other_blocks(sch, output)))}
-    variables = [iv.var for iv in block.iter_vars]
-    single = {id(iv.var) for iv in block.iter_vars if isinstance(iv.dom.extent, IntImm) and iv.dom.extent.value == 1}
+    block, shared = sch.get(output), sch.get_loops(output)
+    written = {b.writes[0].buffer for b in map(sch.get, map(sch.get_block, other_blocks(sch, output)))}
     for load in collect(block.body, BufferLoad):
-        if id(load.buffer) in written:
-            used = {id(v) for i in load.indices for v in collect(i, type(variables[0]))} | single
-            while shared and not all(id(v) in used for v in variables[:shared]):
-                shared -= 1
-    return loops[:shared]
+        if load.buffer in written:
+            while shared and not all(_indexes(iv, load) for iv in block.iter_vars[:len(shared)]):
+                shared = shared[:-1]
+    return shared
+
+
+def _indexes(iv, load):
+    return is_const_int(iv.dom.extent, 1) or uses(load.indices, {iv.var})

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ...expr import IntImm, is_const_int
 from ...node import children
-from ...tir.stmt import BufferLoad, BufferStore, For
+from ...tir.stmt import BufferStore, For
 from ..errors import ScheduleError
 
 # Threads are worth their start (some microseconds) from about so many multiply-adds, cut into so many parts. A scalar
@@ -15,10 +15,14 @@ COST_OF_LOOP = 8
 
 def parallel_nest(sch, cpu, loops, work):
     """Run each loop of a nest in parallel when the work is worth it; the C collapses them into one parallel loop."""
-    if cpu.parallel and work >= PARALLEL_MIN_WORK:
-        for loop in loops:
-            if not is_const_int(sch.get(loop).extent, 1):
+    if not cpu.parallel or work < PARALLEL_MIN_WORK:
+        return
+    for loop in loops:
+        if not is_const_int(sch.get(loop).extent, 1):
+            try:
                 sch.parallel(loop)
+            except ScheduleError:
+                return  # a loop that carries a dependence stays serial, and so do those inside it
 
 
 def parallel_outer(sch, cpu, loops):
@@ -31,31 +35,17 @@ def parallel_outer(sch, cpu, loops):
         extent = sch.get(loop).extent
         count *= extent.value if isinstance(extent, IntImm) else PARALLEL_MIN_PARTS
     if chosen:
-        try:
-            parallel_nest(sch, cpu, chosen, COST_OF_LOOP * work_of(sch.get(chosen[0])))
-        except ScheduleError:
-            pass  # a loop that carries a dependence stays serial
+        parallel_nest(sch, cpu, chosen, COST_OF_LOOP * work_of(sch.get(chosen[0])))
 
 
 def work_of(loop):
     """About how many innermost iterations a loop runs; symbolic extents count as many."""
-    total = 0
     own = loop.extent.value if isinstance(loop.extent, IntImm) else PARALLEL_MIN_WORK
-    inner = [work_of(f) for f in _child_loops(loop.body)]
-    total = sum(inner) if inner else 1
-    return own * total
+    return own * (sum(map(work_of, _child_loops(loop.body))) or 1)
 
 
 def _child_loops(stmt):
-    found = []
-
-    def walk(s):
-        if isinstance(s, For):
-            found.append(s)
-            return
-        for c in children(s):
-            if not isinstance(c, (BufferStore, BufferLoad)):
-                walk(c)
-
-    walk(stmt)
-    return found
+    """The outermost loops inside a statement."""
+    if isinstance(stmt, For):
+        return [stmt]
+    return [] if isinstance(stmt, BufferStore) else [f for c in children(stmt) for f in _child_loops(c)]

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+VECTORS = (1, 2, 3, 4, 6, 8)
+
 
 @dataclass(frozen=True)
 class Tile:
@@ -12,34 +14,42 @@ class Tile:
     rows: int
     columns: int
 
+    @property
+    def points(self):
+        return self.rows * self.columns
 
-def candidates(registers):
-    """Tiles whose accumulators, one row of the packed operand and one broadcast value fit the registers."""
-    for vectors in (1, 2, 3, 4, 6, 8):
-        most = (registers - vectors - 1) // vectors
+    @property
+    def accumulators(self):
+        return self.vectors * self.points
+
+
+def candidates(cpu):
+    """Tiles whose accumulators, one row of the packed operand and one broadcast value fit the registers, of which the
+    accumulators take no more than cpu.accumulators."""
+    for vectors in VECTORS:
+        room = cpu.registers - vectors - 1
+        most = min(room, cpu.accumulators or room) // vectors
         for rows in range(1, most + 1):
             for columns in range(1, most // rows + 1):
                 yield Tile(vectors, rows, columns)
 
 
-def choose(outer, rows, columns, registers, within_group=False):
+def choose(cpu, outer, rows, columns, dividing=False):
     """The tile with the least estimated time for an output of `outer` vectors x rows x columns points.
 
-    within_group: the vectors of a tile must divide `outer`, because the next ones belong to another group.
+    dividing: the vectors of a tile must divide `outer`, because the next ones belong to another group, say.
 
     Model: a step issues vectors * points multiply-adds and vectors + points loads, two of each a cycle, and no fewer
     than 8 independent multiply-adds hide their latency of 4 cycles (Goto and van de Geijn 2008 give the reasoning; the
     numbers are those of current x86-64 and Armv8 cores). A tile at the border does the work of a whole one, in code
     of its own, hence the small penalty. Among equals the one with more points: it loads less.
     """
-    fitting = (t for t in candidates(registers) if not within_group or outer % t.vectors == 0)
-    return min(fitting, key=lambda t: (_cost(t, outer, rows, columns), -t.vectors * t.rows * t.columns,
-                                                     t.rows, t.vectors))
+    fitting = (t for t in candidates(cpu) if not dividing or outer % t.vectors == 0)
+    return min(fitting, key=lambda t: (_cost(t, outer, rows, columns), -t.accumulators, t.rows, t.vectors))
 
 
 def _cost(tile, outer, rows, columns):
-    points = tile.rows * tile.columns
-    step = max(tile.vectors * points / 2, (tile.vectors + points) / 2, 4.0)
+    step = max(tile.accumulators / 2, (tile.vectors + tile.points) / 2, 4.0)
     steps = -(-outer // tile.vectors) * -(-rows // tile.rows) * -(-columns // tile.columns)
     borders = (outer % tile.vectors > 0) + (rows % tile.rows > 0) + (columns % tile.columns > 0)
     return steps * step * (1 + 0.05 * borders)

@@ -24,8 +24,9 @@ def case(name, *shapes, dtype="float32", dtypes=None):
     return register
 
 
-def network(build, shapes, dtypes):
-    dims = {}
+def network(build, shapes, dtypes=None):
+    """The module of build(op, *parameters); op(name, *args, **attrs) binds a call."""
+    dims, dtypes = {}, dtypes or ["float32"] * len(shapes)
     params = [RelaxVar(f"x{k}", TensorStructInfo(tuple(
         dims.setdefault(d, Var(d, "int64")) if isinstance(d, str) else d for d in shape), dtype))
         for k, (shape, dtype) in enumerate(zip(shapes, dtypes))]
@@ -40,15 +41,12 @@ def const(*shape, dtype="float32"):
     return Constant((values * 8 if dtype.startswith("int") else values).astype(dtype), "w")
 
 
-def optimized(name, cpu):
-    mod = CASES[name]()
+def kernels(case, cpu):
+    """The PrimFuncs of a case (a name, or a function that makes a module), optimized for `cpu`, in order."""
+    mod = CASES[case]() if isinstance(case, str) else case()
     for _, run in graph_passes(2, cpu):
         mod = run(mod)
-    return lower_ops(materialize_outputs(mod))
-
-
-def kernels(name, cpu):
-    return [f for f in optimized(name, cpu).functions.values() if isinstance(f, PrimFunc)]
+    return [f for f in lower_ops(materialize_outputs(mod)).functions.values() if isinstance(f, PrimFunc)]
 
 
 # ---------------------------------------------------------------- convolutions
@@ -154,6 +152,10 @@ def _product(name, *shapes, dtype="float32", epilogue=None):
 _product("matmul", (12, 9), (9, 32))
 _product("matmul_odd", (11, 7), (7, 37), epilogue="nn.relu")
 _product("matmul_narrow", (11, 7), (7, 3))
+_product("matmul_one_row", (1, 9), (9, 32))
+_product("matmul_one_row_odd", (2, 1, 9), (2, 9, 35), epilogue="nn.relu")
+_product("matmul_sinh", (6, 9), (9, 32), epilogue="sinh")
+_product("matmul_sinh_odd", (6, 9), (9, 35), epilogue="sinh")
 _product("matmul_batched", (2, 3, 6, 5), (2, 3, 5, 18))
 _product("matmul_broadcast", (2, 1, 6, 5), (3, 5, 16))
 _product("matmul_vector", (9,), (9, 20))
@@ -175,6 +177,11 @@ def _unary(name, op_name, *shape, dtype="float32", **attrs):
 
 
 _unary("softmax", "nn.softmax", 4, 33)
+_unary("softmax_whole", "nn.softmax", 2, 3, 48)
+_unary("mean_whole", "mean", 1, 5, 4, 8, axis=(2, 3))
+_unary("mean_uneven", "mean", 1, 3, 4, 3, axis=(2, 3))
+_unary("max_all_but_last", "max", 4, 6, 8, axis=(0, 1))
+_unary("sum_all_whole", "sum", 4, 8, 8)
 _unary("softmax_middle", "nn.softmax", 2, 5, 6, axis=1)
 _unary("softmax_symbolic", "nn.softmax", "n", 10)
 _unary("softmax_vector", "nn.softmax", 40)

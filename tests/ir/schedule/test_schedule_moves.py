@@ -388,7 +388,7 @@ def test_cache_write_between_producer_and_consumer():
     sch = schedule(func)
     sch.compute_at("C", sch.get_loops("D")[0])
     copy = sch.cache_write("C", 0, "local")
-    assert loop_text(sch, copy) == ["i:13:serial", "ax0:22:serial"]
+    assert loop_text(sch, copy) == ["i:13:serial", "ax0:1:serial", "ax1:22:serial"]
     assert_same(func, sch.func)
 
 

@@ -24,7 +24,9 @@ PROGRAMS = {
 
 CHOICES = ["split", "split", "fuse", "reorder", "reorder", "parallel", "vectorize", "unroll", "compute_at",
            "compute_at", "reverse_compute_at", "compute_inline", "reverse_compute_inline", "cache_read", "cache_write",
-           "decompose_reduction", "set_scope"]
+           "decompose_reduction", "set_scope", "bind", "add_unit_loop", "rfactor", "blockize", "blockize",
+           "transform_layout", "reindex", "reorder_block_iter_var", "sample_perfect_tile", "sample_compute_location",
+           "decompose_padding", "cache_inplace"]
 
 
 class Walk:
@@ -35,10 +37,15 @@ class Walk:
         self.accepted = []
 
     def block(self):
-        return self.sch.get_block(self.rng.choice(self.names()))
+        return self.sch.get_block(self.rng.choice(self.inner_names()))
 
     def names(self):
         return [self.sch.get(b).name_hint for b in self.sch.get_child_blocks("root")]
+
+    def inner_names(self):
+        """The names of all blocks, those inside blocks too."""
+        top = self.names()
+        return top + [self.sch.get(b).name_hint for n in top for b in self.sch.get_child_blocks(n)]
 
     def loop(self):
         loops = self.sch.get_loops(self.block())
@@ -105,6 +112,50 @@ class Walk:
         loops = self.sch.get_loops(block)
         self.sch.decompose_reduction(block, self.rng.choice(loops) if loops else None)
 
+    def do_bind(self):
+        self.sch.bind(self.loop(), self.rng.choice(["blockIdx.x", "threadIdx.x", "vthread"]))
+
+    def do_rfactor(self):
+        if len(self.names()) < 8:
+            self.sch.rfactor(self.loop(), self.rng.choice([0, -1]))
+
+    def do_blockize(self):
+        names = self.names()
+        start = self.rng.randrange(len(names))
+        target = names[start:start + 2] if self.rng.random() < 0.3 else self.loop()
+        self.sch.blockize(target, self.rng.random() < 0.5)
+
+    def do_transform_layout(self):
+        index_map = self.rng.choice([lambda i, j: (j, i), lambda i: (i // 3, i % 3), lambda i, j: (i, j // 2, j % 2),
+                                     lambda i, j: (i * 64 + j,)])
+        self.sch.transform_layout(self.block(), ("write", 0), index_map, self.rng.choice([None, 3]))
+
+    def do_reindex(self):
+        if len(self.names()) < 8:
+            self.sch.reindex(self.block(), (self.rng.choice(["read", "write"]), 0))
+
+    def do_reorder_block_iter_var(self):
+        block = self.block()
+        count = len(self.sch.get(block).iter_vars)
+        self.sch.reorder_block_iter_var(block, self.rng.sample(range(count), count))
+
+    def do_decompose_padding(self):
+        block = self.block()
+        loops = self.sch.get_loops(block)
+        self.sch.decompose_padding(block, self.rng.choice(loops) if loops else None)
+
+    def do_cache_inplace(self):
+        if len(self.names()) < 8:
+            self.sch.cache_inplace(self.block(), self.rng.choice([0, 1]), "local")
+
+    def do_sample_perfect_tile(self):
+        loop = self.loop()
+        self.sch.split(loop, self.sch.sample_perfect_tile(loop, 2))
+
+    def do_sample_compute_location(self):
+        block = self.block()
+        self.sch.compute_at(block, self.sch.sample_compute_location(block))
+
     def do_set_scope(self):
         self.sch.set_scope(self.block(), 0, "local")
 
@@ -120,12 +171,12 @@ def walk(program, seed, steps):
 
 
 def backwards(func):
-    """The function with vectorized loops called parallel: the interpreter runs those backwards, so that an order
+    """The function with vectorized and bound loops called parallel: the interpreter runs those backwards, so that an order
     between turns shows."""
     class Relabel(Mutator):
         def visit_For(self, loop):
             loop = self.generic_visit(loop)
-            return loop.replace(kind="parallel") if loop.kind == "vectorized" else loop
+            return loop.replace(kind="parallel", thread_binding=None) if loop.kind in ("vectorized", "thread_binding") else loop
 
     return func.replace(body=Relabel().visit(func.body))
 

@@ -22,7 +22,7 @@ def declared(func):
             path.pop()
 
         def visit_DeclBuffer(self, d):
-            found[d.buffer.name] = tuple(path), tuple(s.value if hasattr(s, "value") else str(s) for s in d.buffer.shape)
+            found[d.buffer.name] = tuple(path), tuple(s.value for s in d.buffer.shape)
             self.visit(d.body)
 
     Scan().visit(lower_blocks(lower_init_block(func)).body)
@@ -143,8 +143,9 @@ def test_dead_stages_vanish():
     x, y = tir.decl_buffer((4,), name="x"), tir.decl_buffer((4,), name="y")
     only, unused, never = (tir.decl_buffer((4,), name=n) for n in ("only_for_unused", "unused", "never"))
     i = Var("v_i")
-    body = tir.seq(*(loop(f"i{n}", 4, lambda at: block(f"b{n}", [(i, 4, "spatial", at)], tir.BufferStore(out, value, (i,))))
-                     for n, (out, value) in enumerate(((only, x[i]), (unused, only[i] + x[i]), (y, x[i] * 2.0)))))
+    stages = (only, x[i]), (unused, only[i] + x[i]), (y, x[i] * 2.0)
+    body = tir.seq(*(loop(f"i{n}", 4, lambda at: block(f"b{n}", [(i, 4, "spatial", at)], tir.BufferStore(
+        out, value, (i,)))) for n, (out, value) in enumerate(stages)))
     func = tir.prim_func([x, y], body, alloc_buffers=[only, unused, never])
     assert declared(func) == {}
     lowered = lower_prim_func(func)

@@ -64,13 +64,8 @@ def check(name, seed):
     inputs = arguments(func)
     expected = results(func, inputs)
     sch = random_schedule(func, random.Random(seed))
-    scheduled = sch.func
-    try:
-        assert_same_results(expected, scheduled, inputs, "the schedule")
-        assert_same_results(expected, lower_prim_func(scheduled), inputs, "lowering")
-    except Exception as error:
-        error.add_note(f"{sch.trace}") if hasattr(error, "add_note") else None
-        raise
+    assert_same_results(expected, sch.func, inputs, f"\n{sch.trace}")
+    assert_same_results(expected, lower_prim_func(sch.func), inputs, f"lowering of\n{sch.trace}")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -30,8 +30,10 @@ def vectorized(make, lanes=8):
 
 
 @pytest.mark.parametrize("make, count", [
-    (lambda i: X[i] + W[i] * 2.0, "2 ramps"), (lambda i: X[const(3)], "1 broadcast"), (lambda i: X[i * 3 + 1], "strided"),
-    (lambda i: tir.max(X[i], 0.0), "max"), (lambda i: tir.exp(X[i]), "call"), (lambda i: tir.exp(X[const(0)]), "scalar call"),
+    (lambda i: X[i] + W[i] * 2.0, "2 ramps"), (lambda i: X[const(3)], "1 broadcast"),
+    (lambda i: X[i * 3 + 1], "strided"),
+    (lambda i: tir.max(X[i], 0.0), "max"), (lambda i: tir.exp(X[i]), "call"),
+    (lambda i: tir.exp(X[const(0)]), "scalar call"),
     (lambda i: Select(X[i] > 0.0, X[i], X[i] * 0.1), "lane by lane"), (lambda i: X[63 - i], "backwards"),
     (lambda i: tir.if_then_else(const(3) < ROWS[const(0)], X[i], const(0.0)), "one condition"),
     (lambda i: X[(i + 8) // 8 * 8 + i % 8], "linear where it matters"),

@@ -1,0 +1,50 @@
+"""TensorIntrin: a hardware instruction or C micro-kernel as data: what it computes, and how it is called."""
+from __future__ import annotations
+
+from ..node import structural_equal
+from ..tir.function import PrimFunc
+
+_KNOWN: dict[str, "TensorIntrin"] = {}
+
+
+class TensorIntrin:
+    """desc: a PrimFunc of plain loops that says what is computed. impl: a PrimFunc of the same parameters that does it.
+
+    tensorize replaces a nest equal to desc by the body of impl. That impl computes what desc says is the caller's
+    word: of a call of a C function nothing can be proved.
+    """
+
+    def __init__(self, name, desc, impl):
+        self.name, self.desc, self.impl = name, desc, impl
+
+    @staticmethod
+    def register(name, desc, impl, override=False):
+        """Make an intrinsic known under `name`; returns it.
+
+        Raises TypeError unless desc and impl are PrimFuncs over buffers alone, ValueError unless these agree in number,
+        dtype and shape, or when the name is taken and not `override`.
+        """
+        for what, func in (("desc", desc), ("impl", impl)):
+            if not isinstance(func, PrimFunc) or len(func.buffers) != len(func.params):
+                raise TypeError(f"TensorIntrin {name}: {what} must be a PrimFunc whose parameters are all buffers")
+        if len(desc.params) != len(impl.params):
+            raise ValueError(f"TensorIntrin {name}: desc has {len(desc.params)} parameters, impl {len(impl.params)}")
+        for a, b in zip(desc.buffers, impl.buffers):
+            if a.dtype != b.dtype or not structural_equal(a.shape, b.shape):
+                raise ValueError(f"TensorIntrin {name}: parameter {a.name} of desc is {_layout(a)}, "
+                                 f"{b.name} of impl {_layout(b)}")
+        if name in _KNOWN and not override:
+            raise ValueError(f"TensorIntrin {name} is registered already; pass override=True to replace it")
+        _KNOWN[name] = TensorIntrin(name, desc, impl)
+        return _KNOWN[name]
+
+    @staticmethod
+    def get(name, allow_missing=False):
+        """The intrinsic called `name`. Raises ValueError when there is none, or gives None with allow_missing."""
+        if name not in _KNOWN and not allow_missing:
+            raise ValueError(f"TensorIntrin {name} is not registered; known: {', '.join(_KNOWN) or 'none'}")
+        return _KNOWN.get(name)
+
+
+def _layout(buffer):
+    return f"{buffer.dtype}[{', '.join(map(str, buffer.shape))}]"

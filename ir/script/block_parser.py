@@ -1,0 +1,218 @@
+"""Blocks of a script: what a block gathers while its suite is read, and the Block made of it."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..expr import IterVar, PrimExpr, Range, Var, const
+from ..node import collect
+from ..tir.buffer import Buffer
+from ..tir.region import access_regions
+from ..tir.stmt import (Block, BlockRealize, BufferLoad, BufferRegion, DeclBuffer, Evaluate, MatchBufferRegion, SeqStmt,
+                        Stmt)
+from . import specs as S
+from .evaluator import Evaluator, describe, make_range, point
+from .namespaces import number_like
+
+ITER_KINDS = {"S": "spatial", "R": "reduce"}
+
+
+@dataclass
+class Frame:
+    """What a block, or a function's root block, has gathered so far."""
+
+    name: str | None = None  # None: the function
+    iter_vars: list = field(default_factory=list)
+    iter_values: list = field(default_factory=list)
+    reads: tuple = None
+    writes: tuple = None
+    predicate: PrimExpr = None
+    attrs: dict = field(default_factory=dict)
+    allocs: list = field(default_factory=list)
+    matches: list = field(default_factory=list)
+    init: Stmt = None
+
+
+@dataclass(frozen=True)
+class Scoped:
+    """A statement over the rest of its suite: build(rest) makes it."""
+
+    build: object
+
+
+def joined(statements):
+    """One statement of several; a suite without any is a no-op."""
+    if not statements:
+        return Evaluate(const(0))
+    return statements[0] if len(statements) == 1 else SeqStmt(tuple(statements))
+
+
+class BlockParser(Evaluator):
+    """What TIRParser does about blocks.
+
+    frames: the function's and those of the enclosing blocks, innermost last. loops: id of a loop variable ->
+    (the variable, its Range).
+    """
+
+    def __init__(self, source, env, trusted=False):
+        super().__init__(source, env, trusted)
+        self.frames, self.loops = [], {}
+        self.params, self.buffer_map, self.attrs = [], {}, {}
+
+    # ------------------------------------------------------------ the block's description
+
+    def _block_frame(self, node, what):
+        frame = self.frames[-1]
+        if frame.name is None:
+            self.fail(node, f"{what} outside a block: it describes the block it stands in, below `with T.block(...):`")
+        return frame
+
+    def _attrs(self, node, spec):
+        if spec.owner == "function":
+            if len(self.frames) > 1:
+                self.fail(node, "T.func_attr inside a block: it stands at the top of the function")
+            self.attrs.update(spec.attrs)
+        else:
+            self._block_frame(node, "T.block_attr").attrs.update(spec.attrs)
+
+    def _signature(self, node, spec):
+        frame = self.frames[-1]
+        frame_regions = tuple(self.region(r, node) for r in spec.regions)
+        if getattr(frame, spec.field) is not None:
+            self.fail(node, f"T.{spec.field} is given twice in one block")
+        setattr(frame, spec.field, frame_regions)
+
+    def region(self, value, node):
+        """A BufferRegion of what stands in T.reads, T.writes or T.match_buffer."""
+        if isinstance(value, BufferRegion):
+            return value
+        if isinstance(value, BufferLoad):
+            return BufferRegion(value.buffer, tuple(point(i) for i in value.indices))
+        if isinstance(value, Buffer):
+            return BufferRegion(value, tuple(Range(const(0, e.dtype), e) for e in value.shape))
+        return self.fail(node, f"expected a region of a buffer such as A[i, 0:8], not {describe(value)}")
+
+    def _where(self, node, spec):
+        frame = self._block_frame(node, "T.where")
+        if frame.predicate is not None:
+            self.fail(node, "T.where is given twice in one block: join the conditions with `and`")
+        frame.predicate = self.condition(spec.predicate, node)
+
+    # ------------------------------------------------------------ iterators
+
+    def _axis(self, node, name, spec):
+        frame = self._block_frame(node, f"T.axis.{spec.iter_type}")
+        value = spec.value
+        if isinstance(value, (PrimExpr, IterVar)):
+            value = self.as_scalar(value, node)
+        dom = spec.dom if isinstance(spec.dom, (tuple, list)) else (0, spec.dom)
+        if isinstance(spec.dom, (tuple, list)) and len(dom) != 2:
+            self.fail(node, "the domain of an iterator is its extent, or (begin, end)")
+        dtype = value.dtype if isinstance(value, PrimExpr) else None
+        dom = [number_like(e, dtype) if dtype and isinstance(e, int) else e for e in dom]
+        dom = spec.dom if isinstance(spec.dom, Range) else make_range(self, node, *dom)
+        iv = IterVar(dom, Var(name, dom.extent.dtype), spec.iter_type)
+        frame.iter_vars.append(iv)
+        if value is not None:
+            frame.iter_values.append(self.as_scalar(value, node, dom.extent.dtype))
+        self.define(name, iv.var)
+
+    def _remap_one(self, node, name, spec):
+        found = self._remap(node, spec)
+        if len(found) != 1:
+            self.fail(node, f"one name for {len(found)} iterators")
+        self._axis(node, name, found[0])
+
+    def _remap(self, node, spec):
+        """The AxisSpecs of T.axis.remap: each iterator runs over the whole of its loop."""
+        if len(spec.kinds) != len(spec.values) or set(spec.kinds) - set(ITER_KINDS):
+            self.fail(node, f'T.axis.remap takes one letter, S or R, per loop: "{spec.kinds}" for '
+                            f"{len(spec.values)} loops")
+        found = []
+        for kind, value in zip(spec.kinds, spec.values):
+            loop = self.loops.get(id(value))
+            if loop is None:
+                self.fail(node, "T.axis.remap takes loop variables; bind expressions with T.axis.spatial or "
+                                "T.axis.reduce")
+            found.append(S.AxisSpec(ITER_KINDS[kind], loop[1], value))
+        return found
+
+    # ------------------------------------------------------------ buffers
+
+    def _make_buffer(self, spec, name, node):
+        try:
+            return spec.make(name, lambda e: self.as_scalar(e, node))
+        except (TypeError, ValueError) as error:
+            if hasattr(error, "filename"):
+                raise
+            return self.fail(node, str(error))
+
+    def _buffer(self, node, name, spec):
+        buffer = self._make_buffer(spec, name, node)
+        self.define(name, buffer)
+        if spec.how == "alloc":
+            self.frames[-1].allocs.append(buffer)
+        elif spec.how == "match":
+            self._match(node, spec.source, buffer)
+        elif spec.how in ("decl", "allocate"):
+            return Scoped(lambda rest: DeclBuffer(buffer, rest))
+        return None
+
+    def _match(self, node, source, buffer):
+        if isinstance(source, Var):
+            if not any(source is p for p in self.params) or source.dtype != "handle":
+                self.fail(node, f"T.match_buffer of {source.name}, which is no T.handle parameter")
+            if source in self.buffer_map:
+                self.fail(node, f"parameter {source.name} is matched twice")
+            self.buffer_map[source] = buffer
+        else:
+            self.frames[-1].matches.append(MatchBufferRegion(buffer, self.region(source, node)))
+
+    # ------------------------------------------------------------ whole blocks
+
+    def _with_block(self, node, spec, name, inner):
+        frame = Frame(spec.name)
+        self.frames.append(frame)
+        body = joined(inner())
+        self.frames.pop()
+        if len(frame.iter_values) not in (0 if spec.no_realize else len(frame.iter_vars), len(frame.iter_vars)):
+            self.fail(node, f"block {spec.name}: every iterator needs a value, as in T.axis.spatial(8, i)")
+        reads, writes = self._regions_of(frame, body)
+        block = Block(tuple(frame.iter_vars), reads, writes, spec.name, tuple(frame.allocs), tuple(frame.matches),
+                      frame.attrs, frame.init, body)
+        if spec.no_realize:
+            return block
+        predicate = const(True) if frame.predicate is None else frame.predicate
+        return BlockRealize(tuple(frame.iter_values), predicate, block)
+
+    def _regions_of(self, frame, body):
+        """The block's signature: what the script gives; what it leaves out is found from the accesses."""
+        if frame.reads is not None and frame.writes is not None:
+            return frame.reads, frame.writes
+        views = {id(m.buffer): m.source for m in frame.matches}
+        whole = body if frame.init is None else SeqStmt((frame.init, body))
+        reads, writes = access_regions(whole, exclude=frame.allocs)
+        if frame.init is not None:
+            written = {id(w.buffer) for w in writes}
+            reads = tuple(r for r in reads if id(r.buffer) not in written)
+        found = ([views.get(id(r.buffer), r) for r in regions] for regions in (reads, writes))
+        return tuple(tuple(regions) if given is None else given
+                     for given, regions in zip((frame.reads, frame.writes), found))
+
+    def _with_init(self, node, spec, name, inner):
+        frame = self._block_frame(node, "T.init")
+        if frame.init is not None:
+            self.fail(node, "T.init is given twice in one block")
+        frame.init = joined(inner())
+
+    def _root(self, frame, body):
+        """The function's body in a root block, which any block or allocation implies."""
+        explicit = isinstance(body, BlockRealize) and body.block.name_hint == "root"
+        needed = frame.allocs or frame.matches or frame.reads is not None or frame.writes is not None or frame.attrs
+        if not needed and (explicit or not collect(body, Block)):
+            return body
+        block = Block((), frame.reads or (), frame.writes or (), "root", tuple(frame.allocs), tuple(frame.matches),
+                      frame.attrs, None, body)
+        return BlockRealize((), const(True), block)
+
+
+__all__ = ["BlockParser", "Frame", "Scoped", "joined"]

@@ -1,0 +1,147 @@
+"""Modules of a script, and whole documents of text: imports, constants, functions and classes."""
+from __future__ import annotations
+
+import ast
+
+from ..expr import Var
+from ..module import GlobalVar, IRModule
+from ..node import REGISTRY, load_json
+from . import specs as S
+from .errors import ScriptError
+from .evaluator import Evaluator, describe
+from .functions import Macro, ir_module, macro, prim_func, relax_function
+from .namespaces import Namespace
+from .relax_names import Globals, R
+from .relax_parser import RelaxParser
+from .tir_names import T
+from .tir_parser import TIRParser
+
+
+def _node_class(name):
+    """I.Origin(name="conv1"): any node by its class, its fields as keywords."""
+    cls = REGISTRY.get(name)
+
+    def build(*args, **fields):
+        given = {**dict(zip(cls._fields, args)), **fields}
+        unknown = set(given) - set(cls._fields)
+        if unknown:
+            raise TypeError(f"{name} has no field {', '.join(sorted(unknown))}")
+        return cls(**{f: tuple(v) if isinstance(v, list) else v for f, v in given.items()})
+    return build if cls else None
+
+
+def _metadata(text):
+    """The constants that mod.script(show_meta=True) wrote."""
+    return {"relax.expr.Constant": list(load_json(text).fields)}
+
+
+I = Namespace("I", {  # noqa: E741
+    "ir_module": ir_module, "module_attrs": lambda attrs: S.AttrsSpec("module", dict(attrs)),
+    "GlobalVar": GlobalVar, "metadata": _metadata}, _node_class)
+NAMESPACES = {"ir": I, "tir": T, "relax": R}
+
+
+class ModuleParser(Evaluator):
+    def __init__(self, source, env, trusted=False, metadata=None):
+        super().__init__(source, env, trusted)
+        self.metadata = metadata or {}
+        self.shared = {}  # name -> Var declared in the class: it belongs to all functions
+
+    # ------------------------------------------------------------ documents
+
+    def document(self, metadata=None):
+        """The module or function that a text ends up with."""
+        self.metadata = metadata or {}
+        nodes = self.source.parse()
+        if not any(isinstance(n, (ast.Import, ast.ImportFrom)) for n in nodes):
+            self.env = {"I": I, "T": T, "R": R, **self.env}
+        modules, functions = [], {}
+        for node in nodes:
+            if isinstance(node, ast.ClassDef):
+                modules.append(self.class_module(node))
+            elif isinstance(node, ast.FunctionDef):
+                functions.update(self._function(node, alone=True))
+            else:
+                self._top_statement(node)
+        if len(modules) + (1 if functions else 0) != 1:
+            raise ScriptError("expected one @I.ir_module class, or functions under @T.prim_func or @R.function, found "
+                              f"{len(modules)} classes and {len(functions)} functions", self.source.filename)
+        if modules:
+            return modules[0]
+        return next(iter(functions.values())) if len(functions) == 1 else IRModule(functions)
+
+    def _top_statement(self, node):
+        if isinstance(node, ast.ImportFrom):
+            self._import(node)
+        elif isinstance(node, ast.Import):
+            return
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            self._constant(node)
+        elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            self.fail(node, "expected imports, constants, @I.ir_module classes and decorated functions")
+
+    def _import(self, node):
+        """`from ingot.script import tir as T`, or from any other package's `script`."""
+        if (node.module or "").rpartition(".")[2] != "script":
+            return
+        for a in node.names:
+            if a.name not in NAMESPACES:
+                self.fail(node, f"ingot.script has no name {a.name!r}; it has {', '.join(NAMESPACES)}")
+            self.env[a.asname or a.name] = NAMESPACES[a.name]
+
+    def _constant(self, node):
+        name, value = node.targets[0].id, self.eval(node.value)
+        if isinstance(value, S.Fresh):
+            value = self.shared[name] = Var(name, value.dtype)
+        if name == "metadata":
+            self.metadata = value
+        self.env[name] = value.value if isinstance(value, S.Meta) else value
+
+    # ------------------------------------------------------------ classes and functions
+
+    def class_module(self, node):
+        """The IRModule of an ast.ClassDef."""
+        if not isinstance(node, ast.ClassDef):
+            self.fail(node, "expected a class below @I.ir_module")
+        everything = Globals()
+        self.env = {**self.env, "cls": everything, node.name: everything}
+        functions, attrs = {}, {}
+        for child in node.body:
+            if isinstance(child, ast.FunctionDef):
+                functions.update(self._function(child))
+            elif isinstance(child, ast.Assign) and isinstance(child.targets[0], ast.Name):
+                self._constant(child)
+            elif isinstance(child, ast.Expr):
+                value = self.eval(child.value)
+                if isinstance(value, S.AttrsSpec) and value.owner == "module":
+                    attrs.update(value.attrs)
+                elif not isinstance(child.value, ast.Constant):
+                    self.fail(child, f"expected I.module_attrs, not {describe(value)}")
+            elif not isinstance(child, ast.Pass):
+                self.fail(child, "a module holds functions, constants and I.module_attrs")
+        return IRModule(functions, attrs)
+
+    def _function(self, node, alone=False):
+        """{name: function} of a decorated ast.FunctionDef; {} of a macro."""
+        kind, keywords = self._decorator(node)
+        if kind is macro:
+            self.env[node.name] = Macro(node, self.source, self.env, keywords.get("hygienic", True))
+            return {}
+        cls = TIRParser if kind is prim_func else RelaxParser
+        parser = cls(self.source, self.env, self.trusted)
+        parser.shared = self.shared
+        parser.metadata = self.metadata
+        if alone:
+            return {node.name: parser.top(node, keywords.get("private", False))}
+        return {node.name: parser.function(node)}
+
+    def _decorator(self, node):
+        for d in node.decorator_list:
+            called = isinstance(d, ast.Call)
+            found = self.eval(d.func if called else d)
+            if found in (prim_func, relax_function, macro):
+                return found, {k.arg: self.eval(k.value) for k in d.keywords} if called else {}
+        return self.fail(node, f"function {node.name} needs a decorator: @T.prim_func, @R.function or @T.macro")
+
+
+__all__ = ["I", "ModuleParser", "NAMESPACES"]

@@ -1,0 +1,391 @@
+"""Graph functions of a script: Python's syntax tree to relax Functions.
+
+A call inside a call is bound to a variable of its own first, as in TVM. What a binding is annotated with is its struct
+info; it must say the same as inference.
+"""
+from __future__ import annotations
+
+import ast
+
+from ..expr import PrimExpr, Var, as_expr, const
+from ..dtype import DataType
+from ..module import GlobalVar
+from ..op import InferError, get
+from ..relax import expr as X
+from ..relax.block_builder import call_op
+from ..relax.verifier import same_info
+from ..te.create import unique_name
+from . import specs as S
+from .evaluator import Evaluator, describe
+from .namespaces import is_number
+from .relax_names import CastSpec, DataflowSpec, Globals, InfoSpec, OpName, OutputSpec, Special
+
+PYTHON_OPERATORS = {ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.Pow: "power",
+                    ast.Mod: "mod", ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal"}
+VARS = (X.RelaxVar, X.DataflowVar)
+
+
+class RelaxParser(Evaluator):
+    """Parses one graph function. Integers in shapes are int64."""
+
+    default_int = "int64"
+
+    def __init__(self, source, env, trusted=False):
+        super().__init__(source, env, trusted)
+        self.metadata, self.shared = {}, {}
+        self.attrs, self.blocks, self.bindings = {}, [], []
+        self.used = set()  # names of variables so far; `taken` also has those that the script uses
+        self.taken = set()
+        self.outputs = None  # inside a dataflow block: the names visible outside it
+
+    # ------------------------------------------------------------ functions
+
+    def top(self, node, private=False):
+        """The Function of a decorated function that stands alone."""
+        func = self.function(node)
+        if node.name != "main" and not private and "global_symbol" not in func.attrs:
+            func = func.replace(attrs={**func.attrs, "global_symbol": node.name})
+        return func
+
+    def function(self, node):
+        """The Function of an ast.FunctionDef."""
+        if not isinstance(node, ast.FunctionDef):
+            self.fail(node, "expected `def name(parameters):` below @R.function")
+        self.taken = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        params = [self._parameter(a) for a in node.args.args]
+        returns = self.info(self.eval(node.returns), node.returns) if node.returns is not None else None
+        result = None
+        for k, statement in enumerate(node.body):
+            if isinstance(statement, ast.Return):
+                if k + 1 < len(node.body):
+                    self.fail(node.body[k + 1], "nothing may follow return")
+                result = self._result(statement)
+            else:
+                self.statement(statement)
+        if result is None:
+            self.fail(node, f"function {node.name} ends without `return value`")
+        self._close_block()
+        body = X.SeqExpr(tuple(self.blocks), result)
+        return X.Function(tuple(params), body, returns or result.struct_info, self.attrs)
+
+    def _parameter(self, arg):
+        if arg.annotation is None:
+            self.fail(arg, f'parameter {arg.arg} has no type: write {arg.arg}: R.Tensor((1, "n"), "float32")')
+        annotation = arg.annotation
+        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+            annotation = ast.copy_location(ast.parse(annotation.value, mode="eval").body, annotation)
+            ast.fix_missing_locations(annotation)
+        var = X.RelaxVar(arg.arg, self.info(self.eval(annotation), annotation))
+        self.define(arg.arg, var)
+        self.used.add(arg.arg)
+        return var
+
+    def _result(self, node):
+        if node.value is None:
+            self.fail(node, "return needs a value; R.tuple() is none at all")
+        value = self.value(self.eval(node.value), node)
+        return self._bind(self._new("gv"), value) if isinstance(value, X.RelaxCall) else value
+
+    # ------------------------------------------------------------ statements
+
+    def statement(self, node):
+        method = getattr(self, "stmt_" + type(node).__name__, None)
+        if method is None:
+            self.fail(node, f"Python's {type(node).__name__.lower()} statement has no meaning in a graph function")
+        method(node)
+
+    def stmt_Pass(self, node):
+        pass
+
+    def stmt_Expr(self, node):
+        value = self.eval(node.value)
+        if isinstance(value, S.AttrsSpec) and value.owner == "function":
+            self.attrs.update(value.attrs)
+        elif isinstance(value, OutputSpec):
+            if self.outputs is None:
+                self.fail(node, "R.output outside `with R.dataflow():`")
+        elif isinstance(value, X.RelaxExpr):
+            self._bind(self._new("_"), value)
+        elif not isinstance(node.value, ast.Constant):
+            self.fail(node, f"expected a binding, R.func_attr or R.output, not {describe(value)}")
+
+    def stmt_Assign(self, node):
+        if len(node.targets) != 1 or not isinstance(node.targets[0], (ast.Name, ast.Tuple)):
+            self.fail(node, "expected `name = value`")
+        target, value = node.targets[0], self.eval(node.value)
+        if isinstance(target, ast.Tuple):
+            return self._unpack(target, self.value(value, node), node)
+        return self._assign(target.id, value, node)
+
+    def stmt_AnnAssign(self, node):
+        if not isinstance(node.target, ast.Name) or node.value is None:
+            self.fail(node, "expected `name: info = value`")
+        info = self.info(self.eval(node.annotation), node.annotation)
+        self._assign(node.target.id, self.eval(node.value), node, info)
+
+    def _unpack(self, target, value, node):
+        fields = getattr(value.struct_info, "fields", ())
+        if len(fields) != len(target.elts):
+            self.fail(node, f"{len(target.elts)} names for {len(fields)} values")
+        whole = value if isinstance(value, VARS) else self._bind(self._new("gv"), value)
+        for k, t in enumerate(target.elts):
+            self._assign(t.id, X.TupleGetItem(whole, k), node)
+
+    def _assign(self, name, value, node, info=None):
+        if isinstance(value, S.Fresh):
+            self.define(name, self._dim(name, value.dtype))
+        elif isinstance(value, S.Meta):
+            self.define(name, value.value)
+        elif isinstance(value, CastSpec):
+            cast_info = self.info(value.info, node)
+            self._bind(name, self.leaf(value.value, node), info or cast_info, X.MatchCast)
+        elif isinstance(value, (X.RelaxExpr, tuple, list)) or is_number(value):
+            self._bind(name, self._declared(self.value(value, node), info, node), info)
+        else:  # a name for something that is no value of the graph: `cls = Module`, a dimension
+            self.define(name, value)
+
+    def _declared(self, value, info, node):
+        """`value`, a call with the struct info it is annotated with."""
+        found = getattr(value, "struct_info", None)
+        if info is None:
+            if isinstance(value, X.RelaxCall) and found is None:
+                self.fail(node, f"what {value.op} gives is not known: annotate the variable, as in "
+                                '`y: R.Tensor((1, 8), "float32") = ...`')
+            return value
+        if found is not None and not isinstance(info, X.ObjectStructInfo) and not same_info(found, info):
+            self.fail(node, f"the variable is declared as {info}, its value is {found}")
+        return value.replace(struct_info=info) if isinstance(value, X.RelaxCall) else value
+
+    def _bind(self, name, value, info=None, kind=X.VarBinding):
+        """Bind `value` to a new variable of `name`."""
+        inside = self.outputs is not None and name not in self.outputs
+        var = (X.DataflowVar if inside else X.RelaxVar)(unique_name(name, self.used), info or value.struct_info)
+        self.bindings.append(kind(var, value))
+        self.define(name, var)
+        return var
+
+    def _new(self, hint):
+        """A name for a variable that the script does not name."""
+        return unique_name(hint, self.taken | self.used)
+
+    def _close_block(self, kind=X.BindingBlock):
+        if self.bindings or kind is X.DataflowBlock:
+            self.blocks.append(kind(tuple(self.bindings)))
+        self.bindings = []
+
+    def stmt_With(self, node):
+        if len(node.items) != 1 or not isinstance(self.eval(node.items[0].context_expr), DataflowSpec):
+            self.fail(node, "expected `with R.dataflow():`")
+        if self.outputs is not None:
+            self.fail(node, "a dataflow block inside another")
+        last = node.body[-1]
+        names = last.value.args if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call) else []
+        self._close_block()
+        self.outputs = {n.id for n in names if isinstance(n, ast.Name)}
+        for s in node.body:
+            self.statement(s)
+        if not isinstance(last, ast.Expr) or not isinstance(self.eval(last.value), OutputSpec):
+            self.fail(last, "a dataflow block ends with R.output(names), which lists what is visible outside it")
+        self.outputs = None
+        self._close_block(X.DataflowBlock)
+
+    def stmt_If(self, node):
+        """`if cond:` and `else:`, each ending with an assignment to one and the same name."""
+        if self.outputs is not None:
+            self.fail(node, "a dataflow block has no control flow: end it before `if`")
+        cond = self.leaf(self.eval(node.test), node.test)
+        branches = [self._branch(node, nodes) for nodes in (node.body, node.orelse)]
+        (name, info, true_branch), (other, _, false_branch) = branches
+        if name != other:
+            self.fail(node, f"the branches end by assigning {name} and {other}: they must assign the same name")
+        if not same_info(true_branch.struct_info, false_branch.struct_info):
+            self.fail(node, f"the branches give {true_branch.struct_info} and {false_branch.struct_info}")
+        self._bind(name, X.If(cond, true_branch, false_branch), info)
+
+    def _branch(self, node, nodes):
+        """(name, struct info or None, SeqExpr) of a branch."""
+        last = nodes[-1] if nodes else None
+        target = getattr(last, "target", None) or (getattr(last, "targets", None) or [None])[0]
+        if not isinstance(target, ast.Name):
+            self.fail(last or node, "both branches of an `if` end with `name = value`")
+        outer, self.blocks, self.bindings = (self.blocks, self.bindings), [], []
+        self.scopes.append({})
+        for s in nodes[:-1]:
+            self.statement(s)
+        value = self.leaf(self.eval(last.value), last)
+        self._close_block()
+        branch = X.SeqExpr(tuple(self.blocks), value)
+        self.scopes.pop()
+        self.blocks, self.bindings = outer
+        annotated = getattr(last, "annotation", None)
+        return target.id, self.info(self.eval(annotated), annotated) if annotated is not None else None, branch
+
+    # ------------------------------------------------------------ values
+
+    def value(self, value, node):
+        """A graph expression: tuples and numbers are made into one."""
+        if isinstance(value, X.RelaxExpr):
+            return value
+        if isinstance(value, (tuple, list)):
+            return X.RelaxTuple(tuple(self.leaf(v, node) for v in value))
+        if is_number(value) or isinstance(value, PrimExpr):
+            return X.PrimValue(const(value, self.default_int) if type(value) is int else as_expr(value))
+        return self.fail(node, f"expected a value of the graph, not {describe(value)}")
+
+    def leaf(self, value, node):
+        """A value that may be an argument: calls and tuple elements are bound to a variable first."""
+        value = self.value(value, node)
+        return self._bind(self._new("lv"), value) if isinstance(value, (X.RelaxCall, X.TupleGetItem)) else value
+
+    def subscript(self, node, base, index):
+        if not isinstance(base, X.RelaxExpr):
+            return self._metadata(node, base, index)
+        fields = getattr(base.struct_info, "fields", None)
+        if fields is None or not isinstance(index, int) or not -len(fields) <= index < len(fields):
+            self.fail(node, f"{index!r} is no element of {base.struct_info}")
+        return X.TupleGetItem(base, index % len(fields))
+
+    def eval_Name(self, node):
+        if node.id == "metadata":
+            return self.metadata
+        if node.id == "cls" and "cls" not in self.env:  # a function alone, which calls others of its module
+            return Globals()
+        return super().eval_Name(node)
+
+    def _metadata(self, node, base, index):
+        try:
+            found = base[index]
+        except (LookupError, TypeError) as error:
+            if base is self.metadata or base in self.metadata.values():
+                self.fail(node, f"constant {index!r} is not in the metadata: give from_source(text, metadata=...) what "
+                                "script.metadata(mod) returned")
+            return self.fail(node, str(error))
+        return X.Constant(found) if hasattr(found, "dtype") and hasattr(found, "shape") else found
+
+    def combine(self, node, row, a, b):
+        if not (isinstance(a, X.RelaxExpr) or isinstance(b, X.RelaxExpr)):
+            return super().combine(node, row, a, b)
+        kinds = [type(getattr(node, "op", None)), *(type(o) for o in getattr(node, "ops", ()))]
+        name = next((PYTHON_OPERATORS[k] for k in kinds if k in PYTHON_OPERATORS), None)
+        if name is None:
+            self.fail(node, "this operator has no meaning on tensors")
+        dtype = next(v.struct_info.dtype for v in (a, b) if isinstance(v, X.RelaxExpr))
+        return self.operator(node, name, [_constant(v, dtype) if is_number(v) else v for v in (a, b)], {})
+
+    # ------------------------------------------------------------ calls
+
+    def call(self, node, function, args, kwargs):
+        if isinstance(function, OpName):
+            return self.operator(node, function.name, args, kwargs)
+        if isinstance(function, Special):
+            return getattr(self, "call_" + function.name)(node, *args, **kwargs)
+        if isinstance(function, GlobalVar):
+            return X.RelaxCall("call", tuple(self.leaf(a, node) for a in args), {"gv": function}, None)
+        return super().call(node, function, args, kwargs)
+
+    def operator(self, node, name, args, attrs):
+        """A call of an operator; arguments past its arity are attributes in their order."""
+        spec = get(name)
+        most = spec.arity[1]
+        if most is None and len(args) == 1 and isinstance(args[0], (tuple, list, X.RelaxTuple)):
+            args = getattr(args[0], "fields", args[0])
+        if most is not None and len(args) > most:
+            attrs = {**dict(zip(spec.attrs, args[most:])), **attrs}
+            args = args[:most]
+        args = [self.leaf(a, node) if isinstance(a, X.RelaxExpr) else a for a in args]
+        try:
+            return call_op(name, *args, **attrs)
+        except (InferError, TypeError) as error:
+            return self.fail(node, str(error))
+
+    def call_call_tir(self, node, gv, args=(), out_sinfo=None, tir_vars=(), **attrs):
+        """R.call_tir(cls.f, (x, y), out_sinfo=R.Tensor(...), tir_vars=R.shape([n]))"""
+        if not isinstance(gv, GlobalVar):
+            self.fail(node, f"R.call_tir calls a function of the module, as cls.name, not {describe(gv)}")
+        if out_sinfo is None:
+            self.fail(node, "R.call_tir needs out_sinfo, the struct info of what it makes")
+        out = [self.info(i, node) for i in out_sinfo] if isinstance(out_sinfo, (list, tuple)) \
+            else self.info(out_sinfo, node)
+        args = args.fields if isinstance(args, X.RelaxTuple) else args
+        args = args if isinstance(args, (tuple, list)) else (args,)
+        dims = tuple(getattr(tir_vars, "values", tir_vars))
+        call = X.call_tir(gv, [self.leaf(a, node) for a in args], out, dims)
+        return call.replace(attrs={**call.attrs, **attrs}) if attrs else call
+
+    def call_call_packed(self, node, name, *args, sinfo_args=None, **attrs):
+        """R.call_packed("name", x, sinfo_args=R.Tensor(...))"""
+        if isinstance(sinfo_args, (list, tuple)):
+            sinfo_args = sinfo_args[0] if len(sinfo_args) == 1 else InfoSpec("Tuple", tuple(sinfo_args))
+        info = X.ObjectStructInfo() if sinfo_args is None else self.info(sinfo_args, node)
+        return X.RelaxCall("call_packed", tuple(self.leaf(a, node) for a in args), {"func": name, **attrs}, info)
+
+    def call_call_dps_packed(self, node, name, args=(), out_sinfo=None, **attrs):
+        """R.call_dps_packed("name", (x, y), out_sinfo=R.Tensor(...))"""
+        call = self.call_call_tir(node, GlobalVar(str(name)), args, out_sinfo)
+        return X.RelaxCall("call_dps_packed", call.args, {"func": name, **attrs}, call.struct_info)
+
+    # ------------------------------------------------------------ struct info
+
+    def info(self, spec, node):
+        """The struct info of an annotation."""
+        if isinstance(spec, X.StructInfo):
+            return spec
+        if not isinstance(spec, InfoSpec):
+            self.fail(node, f"expected struct info such as R.Tensor((1, 8), \"float32\"), not {describe(spec)}")
+        try:
+            return getattr(self, "info_" + spec.name)(node, *spec.args, **(spec.kwargs or {}))
+        except (TypeError, ValueError) as error:
+            if hasattr(error, "filename"):
+                raise
+            return self.fail(node, f"R.{spec.name}: {error}")
+
+    def info_Tensor(self, node, shape=None, dtype="void", ndim=-1):
+        if isinstance(shape, str):
+            shape, dtype = None, shape
+        return X.TensorStructInfo(None if shape is None else self.dims(shape, node), dtype, ndim)
+
+    def info_Shape(self, node, values=None, ndim=-1):
+        values = None if values is None else self.dims(values, node)
+        return X.ShapeStructInfo(values, ndim if values is None else len(values))
+
+    def info_Prim(self, node, dtype):
+        return X.PrimStructInfo(DataType(dtype))
+
+    def info_Tuple(self, node, *fields):
+        fields = fields[0] if len(fields) == 1 and isinstance(fields[0], (list, tuple)) else fields
+        return X.TupleStructInfo(tuple(self.info(f, node) for f in fields))
+
+    def info_Object(self, node):
+        return X.ObjectStructInfo()
+
+    def dims(self, shape, node):
+        """Dimensions as int64 expressions; a quoted one may name variables that are new."""
+        shape = getattr(shape, "values", shape)
+        return tuple(self._quoted(d, node) if isinstance(d, str) else self.as_scalar(d, node) for d in shape)
+
+    def _quoted(self, text, node):
+        try:
+            tree = ast.parse(text, mode="eval").body
+        except SyntaxError:
+            self.fail(node, f"{text!r} is no expression of dimensions")
+        for n in ast.walk(tree):
+            ast.copy_location(n, node)
+            if isinstance(n, ast.Name) and not self._is_known(n.id):
+                self.define(n.id, self._dim(n.id, "int64"))
+        return self.scalar(tree)
+
+    def _is_known(self, name):
+        return any(name in s for s in self.scopes) or name in self.shared or name in ("T", "R", "I")
+
+    def _dim(self, name, dtype):
+        """The variable `name`: the signature's or the module's when there is one."""
+        known = self.scopes[0].get(name, self.shared.get(name))
+        return known if isinstance(known, Var) and known.dtype == dtype else Var(name, dtype)
+
+
+def _constant(value, dtype):
+    import numpy as np
+    return X.Constant(np.array(value, dtype.numpy))
+
+
+__all__ = ["RelaxParser"]

@@ -1,0 +1,163 @@
+"""What the T.* functions of a script return when they do not make an expression: requests to the statement parser.
+
+A request is only data; TIRParser turns it into nodes where its place in the script says what it belongs to.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..dtype import DataType
+from ..expr import Var
+from ..tir.buffer import decl_buffer
+
+
+class Spec:
+    """Base of requests. `place` says where one may stand, for error messages."""
+
+    place = "a script"
+
+
+@dataclass(frozen=True)
+class Fresh(Spec):
+    """T.int64(): a variable to be made under the name it is assigned to."""
+
+    dtype: DataType
+    place = "`name = T.int64()`"
+
+
+@dataclass(frozen=True)
+class Meta(Spec):
+    """T.meta_var(value): the name stands for the value itself."""
+
+    value: object
+    place = "`name = T.meta_var(value)`"
+
+
+@dataclass(frozen=True)
+class Head:
+    """One loop: `minimum` to `stop`, None for a `minimum` of 0."""
+
+    kind: str
+    minimum: object
+    stop: object
+    thread: str | None = None
+    annotations: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Loops(Spec):
+    heads: tuple
+    place = "`for ... in`"
+
+
+@dataclass(frozen=True)
+class BlockSpec(Spec):
+    name: str
+    no_realize: bool = False
+    place = "`with T.block(name):`"
+
+
+@dataclass(frozen=True)
+class InitSpec(Spec):
+    place = "`with T.init():` in a block"
+
+
+@dataclass(frozen=True)
+class AxisSpec(Spec):
+    iter_type: str
+    dom: object
+    value: object
+    place = "`v = T.axis.spatial(extent, value)` in a block"
+
+
+@dataclass(frozen=True)
+class RemapSpec(Spec):
+    kinds: str
+    values: tuple
+    place = '`vi, vj = T.axis.remap("SS", [i, j])` in a block'
+
+
+@dataclass(frozen=True)
+class RegionsSpec(Spec):
+    """T.reads and T.writes."""
+
+    field: str
+    regions: tuple
+    place = "a statement of its own in a block"
+
+
+@dataclass(frozen=True)
+class WhereSpec(Spec):
+    predicate: object
+    place = "a statement of its own in a block"
+
+
+@dataclass(frozen=True)
+class AttrsSpec(Spec):
+    """T.block_attr, T.func_attr and R.func_attr. owner: "block" or "function"."""
+
+    owner: str
+    attrs: dict
+    place = "a statement of its own"
+
+
+@dataclass(frozen=True)
+class LetSpec(Spec):
+    value: object
+    dtype: str | None
+    place = "`with T.LetStmt(value) as name:`"
+
+
+@dataclass(frozen=True)
+class AssertSpec(Spec):
+    condition: object
+    message: object
+    place = "`with T.Assert(condition, message):`"
+
+
+@dataclass(frozen=True)
+class AttrSpec(Spec):
+    target: object
+    key: str
+    value: object
+    place = "a statement of its own, or `with T.attr(...):`"
+
+
+@dataclass(frozen=True)
+class WhileSpec(Spec):
+    condition: object
+    place = "`with T.While(condition):`"
+
+
+@dataclass(frozen=True)
+class BufferSpec(Spec):
+    """A buffer to be made under the name it is assigned to.
+
+    how: "buffer" (T.Buffer: memory that others own), "alloc", "match", "decl" or "allocate".
+    """
+
+    how: str
+    shape: tuple
+    dtype: str = "float32"
+    data: object = None
+    strides: tuple = ()
+    elem_offset: object = None
+    scope: str = "global"
+    align: int = -1
+    offset_factor: int | None = None
+    source: object = None
+    place = "`name = T.alloc_buffer(shape, dtype)`"
+
+    def make(self, name, convert):
+        """The Buffer. convert(value): an expression of what was written in the script.
+
+        A match with an offset factor but no offset has a variable for an offset, as in TVM.
+        """
+        offset = self.elem_offset
+        if offset is None and self.how == "match" and self.offset_factor:
+            offset = Var(f"{name}_elem_offset", "int32")
+        shape = self.shape if isinstance(self.shape, (tuple, list)) else (self.shape,)
+        return decl_buffer([convert(s) for s in shape], self.dtype, name, self.scope or "global",
+                           [convert(s) for s in self.strides or ()], None if offset is None else convert(offset),
+                           64 if self.align in (None, -1) else self.align, self.offset_factor or 1,
+                           getattr(self.data, "data", self.data))

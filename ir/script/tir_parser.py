@@ -1,0 +1,386 @@
+"""TensorIR statements and functions of a script: Python's syntax tree to Stmt and PrimFunc.
+
+The conventions are those of TIRPrinter. Statements whose scope is the rest of their suite (lets, asserts, attributes,
+declared buffers) are handled by `suite`; what belongs to a block is collected in its frame.
+"""
+from __future__ import annotations
+
+import ast
+
+from ..dtype import DataType
+from ..expr import IterVar, PrimExpr, StringImm, Var, cast
+from ..tir.buffer import Buffer
+from ..tir.function import PrimFunc
+from ..tir.stmt import (AssertStmt, AttrStmt, BufferRegion, BufferStore, Evaluate, For, IfThenElse, LetStmt, SeqStmt,
+                        Stmt, While)
+from . import specs as S
+from .block_parser import BlockParser, Frame, Scoped, joined
+from .evaluator import describe, make_range
+from .functions import Macro, MacroCall
+from .namespaces import DTypeName, is_number, number_like
+
+
+class TIRParser(BlockParser):
+    """Parses one PrimFunc."""
+
+    def __init__(self, source, env, trusted=False):
+        super().__init__(source, env, trusted)
+        self.shared = {}  # name -> Var that belongs to the whole module
+
+    # ------------------------------------------------------------ functions
+
+    def top(self, node, private=False):
+        """The PrimFunc of a decorated function that stands alone."""
+        func = self.function(node)
+        if node.name != "main" and not private and "global_symbol" not in func.attrs:
+            func = func.with_attr("global_symbol", node.name)
+        return func
+
+    def function(self, node):
+        """The PrimFunc of an ast.FunctionDef."""
+        if not isinstance(node, ast.FunctionDef):
+            self.fail(node, "expected `def name(parameters):` below @T.prim_func")
+        self.scopes.append({})
+        self.frames.append(Frame())
+        for a in self._arguments(node):
+            self._parameter(a)
+        body = self._root(self.frames[-1], joined(self.suite(node.body)))
+        self.frames.pop()
+        self.scopes.pop()
+        buffer_map = {p: self.buffer_map[p] for p in self.params if p in self.buffer_map}
+        return PrimFunc(tuple(self.params), buffer_map, body, self.attrs)
+
+    def _arguments(self, node):
+        a = node.args
+        if a.vararg or a.kwarg or a.kwonlyargs or a.defaults:
+            self.fail(node, "a prim_func has plain parameters only: no defaults, * or **")
+        return [*a.posonlyargs, *a.args]
+
+    def _parameter(self, arg):
+        if arg.annotation is None:
+            self.fail(arg, f'parameter {arg.arg} has no type: write {arg.arg}: T.handle, T.int32 or '
+                           'T.Buffer((m, n), "float32")')
+        kind = self.eval(self.annotation(arg.annotation))
+        kind = kind() if isinstance(kind, DTypeName) else kind
+        if isinstance(kind, S.BufferSpec):
+            param = Var(arg.arg, "handle")
+            self.buffer_map[param] = self._make_buffer(kind, arg.arg, arg.annotation)
+            self.define(arg.arg, self.buffer_map[param])
+        elif isinstance(kind, S.Fresh):
+            shared = self.shared.get(arg.arg)
+            param = shared if shared is not None and shared.dtype == kind.dtype else Var(arg.arg, kind.dtype)
+            self.define(arg.arg, param)
+        else:
+            self.fail(arg.annotation, f"the type of a parameter is T.handle, T.Buffer(...) or a dtype such as T.int32, "
+                                      f"not {describe(kind)}")
+        self.params.append(param)
+
+    def annotation(self, node):
+        """The annotation's syntax tree, also when it is quoted."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            quoted = ast.parse(node.value, mode="eval").body
+            return ast.fix_missing_locations(ast.copy_location(quoted, node))
+        return node
+
+    # ------------------------------------------------------------ suites
+
+    def suite(self, nodes):
+        """The statements of a suite, as a list."""
+        out = []
+        for k, node in enumerate(nodes):
+            made = self.statement(node)
+            if isinstance(made, Scoped):
+                out.append(made.build(joined(self.suite(nodes[k + 1:]))))
+                break
+            if isinstance(made, SeqStmt):
+                out.extend(made.seq)
+            elif made is not None:
+                out.append(made)
+        return out
+
+    def scoped_suite(self, nodes):
+        """One statement of a suite with names of its own."""
+        self.scopes.append({})
+        body = joined(self.suite(nodes))
+        self.scopes.pop()
+        return body
+
+    def statement(self, node):
+        """A Stmt, a Scoped one, or None for what only defines names or describes the block."""
+        method = getattr(self, "stmt_" + type(node).__name__, None)
+        if method is None:
+            self.fail(node, f"Python's {type(node).__name__.lower()} statement has no meaning in TensorIR")
+        return method(node)
+
+    def stmt_Pass(self, node):
+        return None
+
+    def stmt_Return(self, node):
+        self.fail(node, "a prim_func returns nothing: store into the buffers of its parameters")
+
+    def stmt_FunctionDef(self, node):
+        for d in node.decorator_list:
+            found = self.eval(d.func if isinstance(d, ast.Call) else d)
+            if getattr(found, "__name__", "") == "macro":
+                self.define(node.name, Macro(node, self.source, {**self.env, **self._visible()}))
+                return None
+        return self.fail(node, "functions inside a prim_func are macros: decorate it with @T.macro")
+
+    def _visible(self):
+        return {k: v for scope in self.scopes for k, v in scope.items()}
+
+    # ------------------------------------------------------------ expression statements
+
+    def stmt_Expr(self, node):
+        value = self.eval(node.value)
+        handler = SPEC_STATEMENTS.get(type(value))
+        if handler:
+            return handler(self, node, value)
+        if isinstance(value, Stmt):
+            return value
+        if isinstance(value, PrimExpr):
+            return Evaluate(value)
+        if value is None or isinstance(node.value, ast.Constant):  # a docstring, or a call of Python's
+            return None
+        if isinstance(value, S.Spec):
+            self.fail(node, f"this has a meaning as {value.place} only")
+        return self.fail(node, f"expected a statement, not {describe(value)}")
+
+    def _attr_statement(self, node, spec):
+        target = spec.target.var if isinstance(spec.target, IterVar) else spec.target
+        value = self._message(spec.value, node)
+        return Scoped(lambda rest: AttrStmt(target, spec.key, value, rest))
+
+    def _assert_statement(self, node, spec):
+        return self._assertion(node, spec.condition, spec.message)
+
+    def _assertion(self, node, condition, message):
+        condition, message = self.condition(condition, node), self._message(message, node)
+        return Scoped(lambda rest: AssertStmt(condition, message, rest))
+
+    def _message(self, value, node):
+        return StringImm(value) if isinstance(value, str) else self.as_scalar(value, node)
+
+    def _macro(self, node, call):
+        """The statements of a macro, its parameters bound to the call's arguments."""
+        macro = call.macro
+        names = [a.arg for a in macro.tree.args.args]
+        bound = dict(zip(names, call.args), **call.kwargs)
+        missing = [n for n in names if n not in bound]
+        if len(call.args) > len(names) or set(bound) - set(names) or missing:
+            self.fail(node, f"macro {macro.tree.name} takes ({', '.join(names)})")
+        kept = self.scopes, self.env, self.source
+        self.source = macro.source
+        self.scopes, self.env = ([bound], macro.env) if macro.hygienic else ([*self.scopes, bound], self.env)
+        try:
+            return SeqStmt(tuple(self.suite(macro.tree.body)))
+        finally:
+            self.scopes, self.env, self.source = kept
+
+    # ------------------------------------------------------------ assignments
+
+    def stmt_Assign(self, node):
+        if len(node.targets) != 1:
+            self.fail(node, "one name at a time: `a = b = value` has no meaning in TensorIR")
+        target = node.targets[0]
+        if isinstance(target, ast.Subscript):
+            return self._store(target, node.value, self.eval(node.value))
+        return self.assign(target, self.eval(node.value), node)
+
+    def stmt_AugAssign(self, node):
+        binary = ast.copy_location(ast.BinOp(node.target, node.op, node.value), node)
+        if not isinstance(node.target, ast.Subscript):
+            self.fail(node, "variables are assigned once; `x += ...` needs a buffer element")
+        return self._store(node.target, node, self.eval(binary))
+
+    def stmt_AnnAssign(self, node):
+        if not isinstance(node.target, ast.Name) or node.value is None:
+            self.fail(node, "expected `name: T.dtype = value`")
+        value, kind = self.eval(node.value), self._let_type(node.annotation)
+        if isinstance(value, S.Spec):
+            return self.assign(node.target, value, node)
+        value = self.as_scalar(value, node.value, kind)
+        return self._let(node.target.id, value, kind or value.dtype)
+
+    def _let_type(self, node):
+        """The dtype of `x: T.int32 = ...`; None for T.let, which takes the value's."""
+        if isinstance(node, ast.Subscript):  # T.let[T.int32]
+            node = node.slice
+        kind = self.eval(self.annotation(node))
+        if isinstance(kind, (DTypeName, S.Fresh)):
+            return kind.dtype
+        if getattr(kind, "name", None) in ("T.let", "T.Let"):
+            return None
+        return self.fail(node, "the type of a variable is a dtype such as T.int32")
+
+    def assign(self, target, value, node):
+        """Bind `value` to an assignment's target (a name, or a tuple of them)."""
+        if isinstance(target, (ast.Tuple, ast.List)):
+            return self._unpack(target, value, node)
+        if not isinstance(target, ast.Name):
+            self.fail(target, "expected a name or a buffer element on the left of `=`")
+        name = target.id
+        handler = SPEC_ASSIGNMENTS.get(type(value))
+        if handler:
+            return handler(self, node, name, value)
+        if isinstance(value, S.Spec):
+            self.fail(node, f"this has a meaning as {value.place} only")
+        if isinstance(value, (PrimExpr, BufferRegion)) and not isinstance(value, Var) or is_number(value):
+            value = self.as_scalar(value, node)
+            return self._let(name, value, value.dtype)
+        self.define(name, value)
+        return None
+
+    def _unpack(self, target, value, node):
+        if isinstance(value, S.RemapSpec):
+            value = self._remap(node, value)
+        if isinstance(value, S.Spec) or not isinstance(value, (tuple, list)):
+            self.fail(node, f"{describe(value)} cannot be taken apart into {len(target.elts)} names")
+        if len(value) != len(target.elts):
+            self.fail(node, f"{len(target.elts)} names for {len(value)} values")
+        scoped = [m for t, v in zip(target.elts, value) if (m := self.assign(t, v, node)) is not None]
+
+        def build(rest):
+            for s in reversed(scoped):
+                rest = s.build(rest)
+            return rest
+        return Scoped(build) if scoped else None
+
+    def _let(self, name, value, dtype):
+        var = Var(name, dtype)
+        self.define(name, var)
+        return Scoped(lambda rest: LetStmt(var, value, rest))
+
+    def _store(self, target, node, value):
+        """buffer[indices] = value"""
+        buffer = self.eval(target.value)
+        if not isinstance(buffer, Buffer):
+            self.fail(target, f"{describe(buffer)} cannot be stored into")
+        place = self.as_scalar(self.access(buffer, target), target)
+        if is_number(value) and (buffer.dtype.is_float or not isinstance(value, float)):
+            value = number_like(value, place.dtype)
+        value = self.as_scalar(value, node)
+        if value.dtype != place.dtype:
+            value = self._converted(value, place.dtype, node, buffer)
+        return BufferStore(buffer, value, place.indices)
+
+    def _converted(self, value, dtype, node, buffer):
+        """`value` in another dtype of the same lanes, where nothing is lost by kind: floats do not become integers."""
+        if value.dtype.lanes != dtype.lanes or value.dtype == "handle" or (value.dtype.is_float and not dtype.is_float):
+            self.fail(node, f"buffer {buffer.name} holds {dtype}, the value is {value.dtype}: cast it, as in "
+                            f'x.astype("{dtype}")')
+        return cast(value, dtype)
+
+    def _fresh(self, node, name, spec):
+        self.define(name, Var(name, spec.dtype))
+
+    def _meta(self, node, name, spec):
+        self.define(name, spec.value)
+
+    # ------------------------------------------------------------ control
+
+    def stmt_For(self, node):
+        spec = self._loops(node.iter)
+        names = node.target.elts if isinstance(node.target, (ast.Tuple, ast.List)) else [node.target]
+        if len(names) != len(spec.heads) or not all(isinstance(n, ast.Name) for n in names):
+            self.fail(node, f"{len(names)} names for {len(spec.heads)} loops")
+        self.scopes.append({})
+        nest = []
+        for head, target in zip(spec.heads, names):
+            start, stop = (0 if head.minimum is None else head.minimum), head.stop
+            dom = make_range(self, node.iter, *(self.operand(v, node.iter) for v in (start, stop)))
+            var = Var(target.id, dom.extent.dtype)
+            self.loops[id(var)] = (var, dom)
+            nest.append((var, dom, head))
+        for var, _, _ in nest:
+            self.define(var.name, var)
+        body = joined(self.suite(node.body))
+        self.scopes.pop()
+        for var, dom, head in reversed(nest):
+            body = For(var, dom.min, dom.extent, head.kind, body, head.thread, head.annotations)
+        return body
+
+    def _loops(self, node):
+        spec = self.eval(node)
+        if not isinstance(spec, S.Loops):
+            self.fail(node, f"a loop runs over range, T.grid, T.serial, T.parallel, T.vectorized, T.unroll or "
+                            f"T.thread_binding, not {describe(spec)}")
+        return spec
+
+    def stmt_While(self, node):
+        return While(self.condition(self.eval(node.test), node.test), self.scoped_suite(node.body))
+
+    def stmt_If(self, node):
+        test = self.operand(self.eval(node.test), node.test)
+        if isinstance(test, bool):  # a Python-side constant chooses when the script is read
+            taken = node.body if test else node.orelse
+            return SeqStmt(tuple(self._in_scope(taken)))
+        condition = self.condition(test, node.test)
+        then = self.scoped_suite(node.body)
+        return IfThenElse(condition, then, self.scoped_suite(node.orelse) if node.orelse else None)
+
+    def _in_scope(self, nodes):
+        self.scopes.append({})
+        statements = self.suite(nodes)
+        self.scopes.pop()
+        return statements
+
+    def stmt_Assert(self, node):
+        message = self.eval(node.msg) if node.msg is not None else "assertion failed"
+        return self._assertion(node, self.eval(node.test), message)
+
+    # ------------------------------------------------------------ with
+
+    def stmt_With(self, node):
+        return self._with(node, node.items)
+
+    def _with(self, node, items):
+        item, rest = items[0], items[1:]
+        spec = self.eval(item.context_expr)
+        handler = SPEC_SUITES.get(type(spec))
+        if handler is None:
+            self.fail(item.context_expr, f"expected T.block, T.init, T.LetStmt, T.attr, T.Assert or a buffer after "
+                                         f"`with`, not {describe(spec)}")
+        name = item.optional_vars.id if isinstance(item.optional_vars, ast.Name) else None
+        inner = (lambda: [self._with(node, rest)]) if rest else (lambda: self.suite(node.body))
+        self.scopes.append({})
+        made = handler(self, item.context_expr, spec, name, inner)
+        self.scopes.pop()
+        return made
+
+    def _with_let(self, node, spec, name, inner):
+        if name is None:
+            self.fail(node, "expected `with T.LetStmt(value) as name:`")
+        value = self.as_scalar(spec.value, node, DataType(spec.dtype) if spec.dtype else None)
+        return self._let(name, value, spec.dtype or value.dtype).build(joined(inner()))
+
+    def _with_buffer(self, node, spec, name, inner):
+        if name is None:
+            self.fail(node, "expected `with T.decl_buffer(shape, dtype) as name:`")
+        scoped = self._buffer(node, name, spec)
+        body = joined(inner())
+        return scoped.build(body) if scoped else body
+
+    def _with_attr(self, node, spec, name, inner):
+        return self._attr_statement(node, spec).build(joined(inner()))
+
+    def _with_assert(self, node, spec, name, inner):
+        return self._assert_statement(node, spec).build(joined(inner()))
+
+    def _with_while(self, node, spec, name, inner):
+        return While(self.condition(spec.condition, node), joined(inner()))
+
+
+# What a request means: as a statement of its own, on the right of `name =`, and after `with`.
+SPEC_STATEMENTS = {
+    S.AttrsSpec: TIRParser._attrs, S.RegionsSpec: TIRParser._signature, S.WhereSpec: TIRParser._where,
+    S.AttrSpec: TIRParser._attr_statement, S.AssertSpec: TIRParser._assert_statement, MacroCall: TIRParser._macro}
+SPEC_ASSIGNMENTS = {
+    S.Fresh: TIRParser._fresh, S.Meta: TIRParser._meta, S.BufferSpec: TIRParser._buffer, S.AxisSpec: TIRParser._axis,
+    S.RemapSpec: TIRParser._remap_one}
+SPEC_SUITES = {
+    S.BlockSpec: TIRParser._with_block, S.InitSpec: TIRParser._with_init, S.LetSpec: TIRParser._with_let,
+    S.BufferSpec: TIRParser._with_buffer, S.AttrSpec: TIRParser._with_attr, S.AssertSpec: TIRParser._with_assert,
+    S.WhileSpec: TIRParser._with_while}
+
+__all__ = ["TIRParser", "joined"]

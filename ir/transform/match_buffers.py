@@ -1,0 +1,58 @@
+"""Matched buffers: views of a region of another buffer, written as accesses to that buffer."""
+from __future__ import annotations
+
+from ..arith import Analyzer
+from ..expr import Var, is_const_int
+from .flatten import row_major_strides
+
+
+class MatchedBuffers:
+    """The matched buffers seen so far, each resolved to a buffer that is none.
+
+    visit: rewrites an expression for the place where a match stands; binding: {Var: expression}, which takes the values
+    of variables that a match defines.
+    """
+
+    def __init__(self, visit, binding):
+        self.visit, self.binding = visit, binding
+        self.known = {}  # id(matched buffer) -> (matched buffer, buffer, corner)
+
+    def add(self, match):
+        """Enter a MatchBufferRegion."""
+        source, corner = match.source.buffer, [self.visit(r.min) for r in match.source.region]
+        _, target, outer = self.known.get(id(source), (None, source, None))
+        if outer is not None:
+            drop = len(outer) - len(corner)
+            corner = [*outer[:drop], *(a + b for a, b in zip(outer[drop:], corner))]
+        self.known[id(match.buffer)] = match.buffer, target, tuple(corner)
+        extents = [r.extent for r in match.source.region][len(match.source.region) - len(match.buffer.shape):]
+        found = [*zip(match.buffer.strides, self._strides(target, match.buffer)), *zip(match.buffer.shape, extents)]
+        for declared, actual in found:
+            if isinstance(declared, Var) and declared not in self.binding:
+                self.binding[declared] = self.visit(actual)
+
+    def moved(self, access):
+        """A BufferLoad or BufferStore of a matched buffer as one of the buffer behind it."""
+        found = self.known.get(id(access.buffer))
+        if found is None:
+            return access
+        _, target, corner = found
+        drop = len(corner) - len(access.indices)
+        indices = (*corner[:drop], *(c + i for c, i in zip(corner[drop:], access.indices)))
+        return access.replace(buffer=target, indices=indices)
+
+    def require_layout(self, buffer):
+        """Raise ValueError unless memory at a matched buffer's place has the strides that it declares."""
+        if id(buffer) not in self.known:
+            return
+        _, target, _ = self.known[id(buffer)]
+        declared = buffer.strides or row_major_strides(buffer.shape)
+        for extent, want, have in zip(buffer.shape, declared, self._strides(target, buffer)):
+            if not is_const_int(extent, 1) and not Analyzer().can_prove_equal(self.visit(want), have):
+                raise ValueError(f"matched buffer {buffer.name} has stride {want}, but its place in {target.name} has "
+                                 f"{have}; declare its strides as variables and pass them on")
+
+    def _strides(self, target, buffer):
+        """The strides of a buffer in the dimensions that a matched one keeps."""
+        strides = target.strides or row_major_strides(target.shape)
+        return strides[len(strides) - len(buffer.shape):]

@@ -1,0 +1,10 @@
+"""The script's names: `from ingot.script import ir as I, tir as T, relax as R`, and from_source(text)."""
+from .ir.script import metadata, script  # noqa: F401
+from .ir.script.errors import ScriptError  # noqa: F401
+from .ir.script.functions import from_source  # noqa: F401
+from .ir.script.module_parser import I as ir  # noqa: F401
+from .ir.script.relax_names import R as relax  # noqa: F401
+from .ir.script.tir_names import T as tir  # noqa: F401
+
+ir_module = ir.ir_module
+parse = from_source

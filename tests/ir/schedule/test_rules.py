@@ -1,0 +1,200 @@
+"""Schedules by rule: they keep what a kernel computes, have the intended structure, and never fail."""
+import zlib
+
+import numpy as np
+import pytest
+from rule_cases import CASES, const, kernels, network
+from tir_cases import CASES as PROGRAMS
+from tir_cases import arguments, results
+
+from ingot.ir import te
+from ingot.ir.node import collect, structural_equal
+from ingot.ir.schedule import Schedule
+from ingot.ir.schedule.cpu import CpuModel
+from ingot.ir.schedule.rules import schedule_by_rule, threads
+from ingot.ir.tir.stmt import BufferStore, DeclBuffer, For, IfThenElse
+from ingot.ir.tir.verifier import verify
+from ingot.ir.transform.pipeline import lower_prim_func
+
+WIDE, NARROW = CpuModel(16, 32), CpuModel(4, 16, parallel=False)
+OTHERS = (CpuModel(1, 16), CpuModel(8, 16), CpuModel(4, 32, parallel=False, accumulators=21))
+
+
+def cpus(name):
+    """Three machines, one of them another for every case."""
+    return WIDE, NARROW, OTHERS[zlib.crc32(name.encode()) % len(OTHERS)]
+
+
+def assert_same_results(expected, func, inputs, what=""):
+    """Up to rounding: reductions in lanes add in another order."""
+    verify(func)
+    for n, (a, b) in enumerate(zip(expected, results(func, inputs))):
+        np.testing.assert_allclose(b, a, rtol=1e-5, atol=2e-5, err_msg=f"parameter {n} after {what}")
+
+
+@pytest.fixture
+def threads_for_all_work(monkeypatch):
+    monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_kept(name, threads_for_all_work):
+    """By the schedule, by the passes after it, and by replaying the trace."""
+    for cpu in cpus(name):
+        for func in kernels(name, cpu):
+            inputs = arguments(func)
+            expected = results(func, inputs)
+            sch = schedule_by_rule(func, cpu)
+            assert_same_results(expected, sch.func, inputs, f"the schedule\n{sch.trace}")
+            assert_same_results(expected, lower_prim_func(sch.func), inputs, "the TIR passes")
+            again = Schedule(func)
+            sch.trace.apply(again)
+            assert structural_equal(again.func, sch.func)
+            kinds = {loop.kind for loop in collect(sch.func.body, For)}
+            assert cpu.parallel or "parallel" not in kinds
+            assert cpu.lanes > 1 or "vectorized" not in kinds
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_any_program_can_be_scheduled(name):
+    for cpu in (WIDE, OTHERS[1]):
+        func = PROGRAMS[name]()
+        inputs = arguments(func)
+        assert_same_results(results(func, inputs), schedule_by_rule(func, cpu).func, inputs, "the schedule")
+
+
+def test_scheduling_is_deterministic():
+    texts = [[str(schedule_by_rule(f, WIDE).trace) for f in kernels("conv_residual_odd", WIDE)] for _ in range(2)]
+    assert texts[0] == texts[1]
+
+
+# ---------------------------------------------------------------- register tiles
+
+TILED = ["conv_3x3", "conv_3x3_odd_channels", "conv_3x3_strided", "conv_3x3_dilated", "conv_1x1",
+         "conv_1x1_odd_channels", "conv_1x1_one_pixel", "conv_grouped", "conv_residual", "conv_residual_odd",
+         "conv_batch", "dense", "dense_odd_columns", "dense_few_columns", "dense_one_row", "dense_3d", "dense_sinh",
+         "matmul", "matmul_odd", "matmul_one_row", "matmul_one_row_odd", "matmul_sinh", "matmul_sinh_odd",
+         "matmul_batched", "matmul_broadcast"]
+
+
+@pytest.mark.parametrize("cpu", [WIDE, NARROW, CpuModel(8, 16), CpuModel(4, 32)], ids=str)
+def test_register_tiles(cpu):
+    """Accumulators are a local array of vectors, no more than the registers; no condition is in their reduction."""
+    for name in TILED:
+        func = kernels(name, cpu)[-1]
+        widths = [4, 8, 16] if name == "conv_grouped" else [cpu.lanes]  # a group's channels fill half a vector, say
+        lowered = lower_prim_func(schedule_by_rule(func, cpu).func)
+        tiles = {id(d.buffer): d.buffer for d in collect(lowered.body, DeclBuffer) if d.buffer.dtype.lanes in widths}
+        assert tiles, name
+        assert all(b.shape[0].value < cpu.registers for b in tiles.values()), name
+        reductions = innermost_reductions(lowered, tiles)
+        assert reductions, name
+        assert not collect(reductions, IfThenElse), name
+
+
+def innermost_reductions(func, buffers):
+    """The rolled loops around the code that updates the given buffers."""
+    loops = [f for f in collect(func.body, For) if f.annotations.get("unroll") == 1]
+    return [f for f in loops if any(id(s.buffer) in buffers for s in collect(f, BufferStore))]
+
+
+@pytest.mark.parametrize("rows", [1, 5, 14, 29])
+@pytest.mark.parametrize("columns", [16, 19, 32, 37, 112, 130])
+@pytest.mark.parametrize("packed", [True, False])
+def test_no_condition_in_the_reduction_of_a_product(rows, columns, packed):
+    other = [] if packed else [(8, columns)]
+    func, = kernels(lambda: network(lambda op, a, *b: op("nn.relu", op("matmul", a, *(b or [const(8, columns)]))),
+                                    [(rows, 8), *other]), WIDE)
+    lowered = lower_prim_func(schedule_by_rule(func, WIDE).func)
+    rolled = [f for f in collect(lowered.body, For) if f.annotations.get("unroll") == 1]
+    assert rolled and not collect(rolled, IfThenElse)
+    assert any(d.buffer.dtype.lanes == 16 for d in collect(lowered.body, DeclBuffer))
+
+
+def test_only_float32_products_are_tiled():
+    for name in ("matmul_int32", "matmul_float64", "conv_int32"):
+        sch = schedule_by_rule(kernels(name, WIDE)[0], WIDE)
+        assert "vectorized" not in {loop.kind for loop in collect(sch.func.body, For)}
+
+
+def test_names_promise_nothing():
+    """Blocks called *_packed that are no reductions over packed operands are scheduled by another rule."""
+    x = te.placeholder((6, 37), "float32", "x")
+    copy = te.compute((6, 37), lambda i, j: x[i, j] * 2.0, "weights_packed")
+    k = te.reduce_axis((0, 37), "k")
+    rows = te.compute((6,), lambda i: te.sum(copy[i, k.var], k), "conv2d_packed")
+    func = te.create_prim_func([x, rows])
+    inputs = arguments(func)
+    sch = schedule_by_rule(func, WIDE)
+    assert_same_results(results(func, inputs), sch.func, inputs)
+    assert "vectorized" not in {loop.kind for loop in collect(sch.func.body, For)}
+
+
+# ---------------------------------------------------------------- the other rules
+
+def local_sizes(name, cpu=WIDE):
+    """{buffer: elements} of the local memory of a network's last kernel."""
+    lowered = lower_prim_func(schedule_by_rule(kernels(name, cpu)[-1], cpu).func)
+    return {d.buffer.name: d.buffer.shape[0].value for d in collect(lowered.body, DeclBuffer)}
+
+
+@pytest.mark.parametrize("name, expected", [
+    ("max_pool", {"max_pool2d_local": 6}),
+    ("avg_pool", {"avg_pool2d_sum": 6}),
+    ("conv_depthwise", {"conv2d": 9}),
+    ("mean_channels", {"mean_sum": 7}),
+    ("matmul_narrow", {"matmul_local": 3}),
+    ("softmax", {"softmax_max": 1, "softmax_exp": 33, "softmax_sum": 1}),
+    ("softmax_whole", {"softmax_max": 1, "softmax_max_rf": 16, "softmax_exp": 48, "softmax_sum": 1,
+                       "softmax_sum_rf": 16}),
+    ("layer_norm", {"layer_norm_sum": 1, "layer_norm_sum_rf": 8, "layer_norm_mean": 1, "layer_norm_var": 1,
+                    "layer_norm_var_rf": 8, "layer_norm_rstd": 1}),
+    ("mean_whole", {"mean_sum": 1, "mean_sum_rf": 16}),
+    ("mean", {"mean_sum": 1}),
+    ("sum_all", {"sum_local": 1}),
+    ("matmul_dot", {"matmul_local": 1}),
+    ("chain", {"tanh": 1}),
+])
+def test_temporaries_are_a_row_or_a_scalar(name, expected):
+    assert local_sizes(name) == expected
+
+
+@pytest.mark.parametrize("name, vectors", [("softmax_whole", 2), ("layer_norm", 2), ("mean_whole", 1), ("softmax", 0),
+                                           ("softmax_symbolic", 0), ("argmax", 0), ("mean", 0), ("mean_uneven", 0)])
+def test_reductions_over_whole_vectors_run_in_lanes(name, vectors):
+    """Those that do not divide, are symbolic or keep an index stay scalar."""
+    sch = schedule_by_rule(kernels(name, WIDE)[-1], WIDE)
+    partial = [d for d in sch.get_child_blocks(sch.get_block("root")) if sch.get(d).name_hint.endswith("_rf_update")]
+    assert len(partial) == vectors
+    assert all(sch.get(sch.get_loops(b)[-1]).kind == "vectorized" for b in partial)
+    assert vectors or "split" not in str(sch.trace)
+
+
+@pytest.mark.parametrize("name, count", [("relu", 1), ("concat", 2), ("chain", 2), ("broadcast_rows", 2),
+                                         ("transpose", 3), ("gather", 3)])
+def test_rows_in_memory_are_one_loop(name, count):
+    """The most loops around a store: what every access runs through in order is fused."""
+    sch = schedule_by_rule(kernels(name, WIDE)[-1], WIDE)
+    depth = max(len(sch.get_loops(b)) for b in sch.get_child_blocks(sch.get_block("root")))
+    assert depth == count
+
+
+# ---------------------------------------------------------------- threads
+
+@pytest.mark.parametrize("build, shapes, expected", [
+    (lambda op, x: op("nn.conv2d", x, const(64, 16, 3, 3)), [(1, 16, 58, 58)], 2),
+    (lambda op, x: op("matmul", x, const(64, 256)), [(128, 64)], 1),
+    (lambda op, a, b: op("matmul", a, b), [(12, 64, 64), (12, 64, 64)], 1),
+    (lambda op, x: op("nn.max_pool2d", x, pool_size=(3, 3), strides=(2, 2)), [(1, 64, 113, 113)], 1),
+    (lambda op, x: op("nn.softmax", x), [(12, 128, 128)], 2),
+    (lambda op, x: op("nn.relu", x), [(1, 64, 56, 56)], 1),
+    (lambda op, x: op("nn.pad", x, pad_width=(0, 0, 0, 0, 1, 1, 1, 1)), [(1, 64, 56, 56)], 1),
+    (lambda op, x: op("nn.relu", x), [(1, 64, 7, 7)], 0),
+    (lambda op, x: op("mean", x, axis=(0,)), [(512, 4000)], 1),
+])
+def test_work_is_shared_among_threads(build, shapes, expected):
+    """How many loops run in parallel; small kernels have none, and no model without threads."""
+    func, = kernels(lambda: network(build, shapes), WIDE)
+    counts = [sum(f.kind == "parallel" for f in collect(schedule_by_rule(func, cpu).func.body, For))
+              for cpu in (WIDE, CpuModel(16, 32, parallel=False))]
+    assert counts == [expected, 0]

@@ -1,0 +1,120 @@
+"""The choice of register tiles, and that compilers keep the chosen ones in registers."""
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from rule_cases import const, kernels, network
+
+from ingot.codegen.kernels import print_kernel
+from ingot.codegen.target import Target
+from ingot.ir.schedule.cpu import CpuModel
+from ingot.ir.schedule.rules import schedule_by_rule
+from ingot.ir.schedule.rules.tiles import VECTORS, Tile, candidates, choose
+from ingot.ir.transform.pipeline import lower_prim_func
+
+RUNTIME = Path(__file__).resolve().parents[3] / "runtime_c"
+MACHINES = [CpuModel(registers=r, accumulators=a) for r, a in ((8, None), (16, None), (16, 9), (32, None), (32, 21))]
+
+
+@pytest.mark.parametrize("cpu", MACHINES, ids=str)
+def test_tiles_fit_the_registers(cpu):
+    tiles = list(candidates(cpu))
+    assert len(tiles) == len(set(tiles))
+    for tile in tiles:
+        assert tile.vectors * tile.rows * tile.columns + tile.vectors + 1 <= cpu.registers
+        assert tile.accumulators <= (cpu.accumulators or cpu.registers)
+
+
+@pytest.mark.parametrize("cpu", MACHINES, ids=str)
+@pytest.mark.parametrize("dividing", [False, True])
+def test_choice(cpu, dividing):
+    """One of the candidates, the same each time, dividing where it must; none that is plainly better."""
+    fitting = list(candidates(cpu))
+    for outer in (1, 2, 3, 5, 8, 64):
+        for rows, columns in ((1, 1), (1, 13), (56, 56), (7, 7), (1 << 20, 1), (197, 1)):
+            tile = choose(cpu, outer, rows, columns, dividing)
+            assert tile in fitting and tile == choose(cpu, outer, rows, columns, dividing)
+            if dividing:
+                assert outer % tile.vectors == 0
+            idle = [t for t in fitting if t.vectors == tile.vectors and t.points > tile.points
+                    and rows % t.rows == 0 and columns % t.columns == 0 and tile.accumulators < 8]
+            assert not idle, f"{tile} leaves multiply-add units idle, {idle[0]} would not"
+
+
+@pytest.mark.parametrize("arguments, expected", [
+    ((CpuModel(16, 32), 8, 56, 56), Tile(2, 1, 14)),
+    ((CpuModel(16, 32), 48, 128, 1), Tile(6, 4, 1)),
+    ((CpuModel(8, 16), 8, 56, 56), Tile(2, 1, 4)),
+])
+def test_standard_tiles(arguments, expected):
+    assert choose(*arguments) == expected
+
+
+def test_every_count_of_vectors_is_tried():
+    assert {t.vectors for t in candidates(CpuModel(16, 32))} == set(VECTORS)
+
+
+# ---------------------------------------------------------------- spills
+
+def _conv(channels, size, kernel):
+    weight, bias = const(channels, 16, kernel, kernel), const(1, channels, 1, 1)
+    return (lambda op, x: op("nn.relu", op("add", op("nn.conv2d", x, weight), bias)),
+            [(1, 16, size + kernel - 1, size + kernel - 1)])
+
+
+def _dense(rows, columns):
+    return lambda op, x: op("nn.relu", op("matmul", x, const(64, columns))), [(rows, 64)]
+
+
+KERNELS = {"conv_3x3_56": _conv(64, 56, 3), "conv_3x3_14": _conv(256, 14, 3), "conv_3x3_7": _conv(512, 7, 3),
+           "conv_1x1_56": _conv(256, 56, 1), "conv_1x1_55": _conv(64, 55, 1), "conv_1x1_7": _conv(512, 7, 1),
+           "dense": _dense(128, 768), "dense_one_row": _dense(1, 1000),
+           "matmul": (lambda op, a, b: op("matmul", a, b), [(128, 64), (64, 128)])}
+
+# processor family: an access to the stack, a vector register, a vector multiply-add, and a jump to a label
+ASSEMBLY = {"x86_64": (r"\(%r[sb]p\)", r"%[xyz]mm\d+", r"\tv?fn?m\w+[pP]s\b", r"\tj\w+\s+(\.L\w+)$"),
+            "aarch64": (r"\[(sp|x29)\b", r"\b[qv]\d+", r"\tfml[as]\b", r"\t(?:b\.?\w*|cbn?z|tbn?z)\s.*?(\.L\w+)$")}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("target, compiler", [("x86-64-v4", "gcc"), ("x86-64-v3", "gcc"),
+                                              ("aarch64-linux-gnu", "aarch64-linux-gnu-gcc")])
+def test_no_vector_is_spilled_in_the_reduction(name, target, compiler):
+    if shutil.which(compiler) is None or compiler == "gcc" and not Target.get(target).is_native:
+        pytest.skip(f"no {compiler} for {target}")
+    loops = list(innermost_loops(assembly(KERNELS[name], Target.get(target), compiler), Target.get(target).arch))
+    assert loops, "no loop with multiply-adds was found"
+    for body, spills in loops:
+        assert not spills, f"{len(spills)} spills in {len(body)} instructions:\n" + "\n".join(spills)
+
+
+def assembly(kernel, target, compiler):
+    """The compiler's output for the last kernel of a network, scheduled as `target` wants it."""
+    cpu = CpuModel(target.vector_lanes, target.vector_registers, accumulators=target.vector_accumulators)
+    func = kernels(lambda: network(*kernel), cpu)[-1]
+    printed = print_kernel(lower_prim_func(schedule_by_rule(func, cpu).func), "kernel").function
+    text = "\n".join(['#include "ingot.h"', '#include "simd.h"', f"{printed.signature};", printed.signature,
+                      printed.body])
+    command = [compiler, *target.cflags, *target.gcc_cflags, "-std=c99", f"-I{RUNTIME}", "-S", "-xc", "-", "-o", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def innermost_loops(lines, arch):
+    """(instructions, those that move a vector to or from the stack) of each loop of at least four multiply-adds in a
+    row without a label, which is what a register tile's innermost reduction loop is."""
+    stack, vector, multiply_add, jump = (re.compile(p) for p in ASSEMBLY[arch])
+    labels = {}
+    for n, line in enumerate(lines):
+        if line.endswith(":"):
+            labels[line[:-1]] = n
+        target = jump.search(line)
+        start = labels.get(target[1]) if target else None
+        if start is None:
+            continue
+        body = lines[start + 1:n + 1]
+        if not any(x.startswith(".L") for x in body) and sum(bool(multiply_add.search(x)) for x in body) >= 4:
+            yield body, [x for x in body if stack.search(x) and vector.search(x)]

@@ -1,0 +1,333 @@
+"""blockize, tensorize and the lowering of the blocks they nest: structure, numbers, refusals and replay."""
+import numpy as np
+import pytest
+
+from interp import run
+from ingot.ir import tir
+from ingot.ir.node import collect, structural_equal
+from ingot.ir.schedule import Schedule, ScheduleError, TensorIntrin
+from ingot.ir.transform.pipeline import lower_prim_func
+from schedule_programs import (arrays_for, assert_same, elementwise, loop_text, matmul, realize, repeated_sum,
+                               running_sum, softmax, stencil)
+
+
+def schedule(func):
+    return Schedule(func, error_render_level="fast", debug_mask="all")
+
+
+def check(func, sch):
+    """Same numbers as scheduled blocks and as plain loops; the trace replays."""
+    assert_same(func, sch.func)
+    expected = arrays_for(func)
+    found = [a.copy() for a in expected]
+    run(func, *expected)
+    run(lower_prim_func(sch.func), *found)
+    for want, have in zip(expected, found):
+        np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-5)
+    other = Schedule(func)
+    exec(str(sch.trace), {"sch": other})
+    assert structural_equal(other.func, sch.func)
+
+
+def tiled(func, factors, block="C"):
+    """(schedule, outer loops, inner loops) of a block tiled in each loop."""
+    sch = schedule(func)
+    pairs = [sch.split(loop, [None, f]) for loop, f in zip(sch.get_loops(block), factors)]
+    outer, inner = [p[0] for p in pairs], [p[1] for p in pairs]
+    sch.reorder(*outer, *inner)
+    return sch, outer, inner
+
+
+# ---------------------------------------------------------------- blockize of a loop
+
+def test_blockize_structure():
+    func = elementwise((8, 32))
+    sch, outer, inner = tiled(func, (4, 16))
+    block = sch.blockize(inner[0])
+    assert sch.get(block).name_hint == "C_o"
+    assert loop_text(sch, block) == ["i0_0:2:serial", "i1_0:2:serial"]
+    assert loop_text(sch, "C") == ["i0_1:4:serial", "i1_1:16:serial"]
+    text = sch.func.script()
+    for line in ('v_i0_o, v_i1_o = T.axis.remap("SS", [i0_0, i1_0])',
+                 'v_i0_i, v_i1_i = T.axis.remap("SS", [i0_1, i1_1])',
+                 "T.writes(C[v_i0_o * 4:v_i0_o * 4 + 4, v_i1_o * 16:v_i1_o * 16 + 16])",
+                 "C[v_i0_o * 4 + v_i0_i, v_i1_o * 16 + v_i1_i] = B["):
+        assert line in text
+    check(func, sch)
+
+
+@pytest.mark.parametrize("m, n, k", [(16, 32, 8), (13, 22, 9), (4, 4, 4), (3, 2, 1)])
+@pytest.mark.parametrize("preserve", [True, False])
+def test_blockize_a_reduction(m, n, k, preserve):
+    func = matmul(m, n, k, relu=True)
+    sch, (io, jo, ko), inner = tiled(func, (4, 4, 4))
+    block = sch.blockize(inner[0], preserve)
+    assert sch.get(block).init is not None and 'T.block("C_init")' in sch.func.script()
+    assert realize(sch, "C").block.init is None
+    check(func, sch)
+    sch.reorder(ko, io)
+    sch.parallel(jo)
+    sch.decompose_reduction(block, sch.get_loops(block)[0])
+    check(func, sch)
+
+
+def test_blockize_keeps_conditions_inside():
+    func = matmul(13, 22, 9)
+    sch, outer, inner = tiled(func, (4, 8, 9))
+    sch.blockize(inner[0])
+    assert str(realize(sch, "C").predicate) == "v_i_o * 4 + i_1 < 13 and v_j_o * 8 + j_1 < 22"
+    check(func, sch)
+
+
+def test_blockize_of_the_whole_nest_and_of_one_loop():
+    func = matmul()
+    for depth in range(3):
+        sch = schedule(func)
+        sch.blockize(sch.get_loops("C")[depth])
+        check(func, sch)
+    sch.blockize(sch.get_loops("C_o")[0])
+    check(func, sch)
+
+
+def test_consumers_follow_a_tile():
+    func = matmul(16, 32, 8, relu=True)
+    sch, (io, jo, ko), inner = tiled(func, (4, 8, 4))
+    sch.blockize(inner[0])
+    sch.reverse_compute_at("D", jo)
+    assert loop_text(sch, "D") == ["i_0:4:serial", "j_0:4:serial", "ax0:4:serial", "ax1:8:serial"]
+    check(func, sch)
+    sch, (io, jo, ko), inner = tiled(matmul(13, 22, 9, relu=True), (4, 8, 4))
+    sch.blockize(inner[0])
+    with pytest.raises(ScheduleError, match="may read outside what block C_o writes of C"):
+        sch.reverse_compute_at("D", jo)
+
+
+def test_primitives_work_around_and_inside_nested_blocks():
+    func = matmul(16, 32, 8, relu=True)
+    sch, (io, jo, ko), (ii, ji, ki) = tiled(func, (4, 8, 4))
+    block = sch.blockize(ii)
+    sch.cache_read(block, "A", "local")
+    sch.unroll(sch.get_loops("C")[2])
+    sch.vectorize(sch.split(sch.get_loops("C")[1], [None, 4])[1])
+    sch.parallel(sch.fuse(io, jo))
+    check(func, sch)
+
+
+@pytest.mark.parametrize("program, act, message", [
+    (softmax, lambda s: (s.compute_at("T_max", s.get_loops("T_exp")[0]), s.blockize(s.get_loops("T_exp")[0])),
+     "holds more than a nest around one block: T_max, T_exp; give a list of blocks"),
+    (lambda: elementwise((8, 32)), lambda s: s.blockize(s.split(s.fuse(*s.get_loops("C")), [None, 48])[1]),
+     "is no sum of a part that runs outside loop i0_i1_fused_1 and one that runs inside"),
+    (repeated_sum, lambda s: s.blockize(s.get_loops("S")[0]), "not affine in loop r: several of its turns may run"),
+    (running_sum, lambda s: s.blockize("R"), "argument 'target': must be a loop .LoopRV. or a list of blocks"),
+])
+def test_blockize_refuses(program, act, message):
+    with pytest.raises(ScheduleError, match="blockize: .*" + message):
+        act(schedule(program()))
+
+
+# ---------------------------------------------------------------- blockize of a list
+
+def test_blockize_a_list_of_blocks():
+    func = softmax()
+    sch = schedule(func)
+    row = sch.get_loops("Y")[0]
+    for name in ("T_sum", "T_exp", "T_max"):
+        sch.compute_at(name, row)
+    block = sch.blockize(["T_max", "T_exp", "T_sum"])
+    assert sch.get(block).name_hint == "blockized_T_max_T_exp_T_sum"
+    assert [sch.get(b).name_hint for b in sch.get_child_blocks(block)] == ["T_max", "T_exp", "T_sum"]
+    assert loop_text(sch, block) == ["i:6:serial"] and loop_text(sch, "T_sum") == ["ax0:21:serial"]
+    sch.parallel(row)
+    check(func, sch)
+
+
+def test_blockize_a_list_at_the_top():
+    func = softmax()
+    sch = schedule(func)
+    sch.blockize(["T_max", "T_exp"])
+    with pytest.raises(ScheduleError, match="block T_max writes the output T_max|nothing reads|which must stay"):
+        sch.compute_inline("T_exp")
+    check(func, sch)
+
+
+def test_blockize_a_list_refuses():
+    sch = schedule(softmax())
+    with pytest.raises(ScheduleError, match="block T_exp stands between them; include it or move it away"):
+        sch.blockize(["T_max", "T_sum"])
+    with pytest.raises(ScheduleError, match="the list of blocks is empty"):
+        sch.blockize([])
+    with pytest.raises(ScheduleError, match="argument 'target': block root is the root block"):
+        sch.blockize(["root"])
+    sch.blockize(["T_max", "T_exp"])
+    with pytest.raises(ScheduleError, match="the blocks are in different blocks"):
+        sch.blockize(["T_exp", "Y"])
+    sch = schedule(matmul(relu=True))
+    with pytest.raises(ScheduleError, match="loop k runs the reduce iterator v_k of block C; only loops that run"):
+        sch.blockize(["C"])
+    sch = schedule(stencil())
+    sch.compute_at("B", sch.get_loops("C")[0])
+    sch.blockize(["B", "C"])
+    assert_same(stencil(), sch.func)
+
+
+# ---------------------------------------------------------------- tensorize
+
+def update_only(func):
+    """The function without the init of C."""
+    sch = Schedule(func)
+    sch.decompose_reduction("C", sch.get_loops("C")[0])
+    return func.with_root_body(sch.func.root.body.seq[1])
+
+
+def other_order(func):
+    """The same product, its reduction outermost."""
+    sch = Schedule(func)
+    i, j, k = sch.get_loops("C")
+    sch.decompose_reduction("C", i)
+    sch.reorder(k, i, j)
+    return sch.func
+
+
+def doubled(shape, scratch=False):
+    """C = A * 2 + 1, for an implementation with a buffer of its own."""
+    func = elementwise(shape)
+    if scratch:
+        return func
+    sch = Schedule(func)
+    sch.compute_inline("B")
+    return sch.func
+
+
+TensorIntrin.register("test.matmul", matmul(4, 8, 4), other_order(matmul(4, 8, 4)))
+TensorIntrin.register("test.row", matmul(1, 8, 9), other_order(matmul(1, 8, 9)))
+TensorIntrin.register("test.update", update_only(matmul(4, 8, 4)), update_only(matmul(4, 8, 4)))
+TensorIntrin.register("test.elementwise", doubled((8,)), doubled((8,), scratch=True))
+
+
+def test_tensorize_an_update():
+    func = matmul(16, 32, 8, relu=True)
+    sch, (io, jo, ko), inner = tiled(func, (4, 8, 4))
+    sch.decompose_reduction("C", ko)
+    sch.tensorize(inner[0], "test.update")
+    text = sch.func.script()
+    assert "A_1 = T.match_buffer(A[v_i_o * 4:v_i_o * 4 + 4, v_k_o * 4:v_k_o * 4 + 4], (4, 4), " in text
+    assert "C_1[v_i, v_j] = C_1[v_i, v_j] + A_1[v_i, v_k] * B_1[v_k, v_j]" in text
+    sch.parallel(io)
+    check(func, sch)
+
+
+def test_tensorize_a_block_that_blockize_made():
+    func = matmul(16, 32, 8, relu=True)
+    sch, (io, jo, ko), inner = tiled(func, (4, 8, 4))
+    sch.decompose_reduction("C", ko)
+    sch.tensorize(sch.blockize(inner[0]), "test.update")
+    check(func, sch)
+
+
+def test_tensorize_with_init_where_a_size_does_not_divide():
+    """13 rows of 9 terms; only the 32 columns are tiled."""
+    func = matmul(13, 32, 9, relu=True)
+    sch = schedule(func)
+    _, ji = sch.split(sch.get_loops("C")[1], [None, 8])
+    sch.tensorize(ji, "test.row")
+    check(func, sch)
+
+
+def test_tensorize_twice_and_with_a_buffer_of_its_own():
+    func = doubled((5, 32))
+    sch = schedule(func)
+    _, inner = sch.split(sch.get_loops("C")[1], [None, 8])
+    sch.tensorize(inner, "test.elementwise")
+    assert 'T.alloc_buffer((8,), "float32")' in sch.func.script()
+    check(func, sch)
+
+
+def test_tensorize_inside_a_matched_buffer():
+    """The implementation's own nest is tensorized again: a view of a view."""
+    TensorIntrin.register("test.twice", doubled((4, 16)), doubled((4, 16)), override=True)
+    func = doubled((8, 32))
+    sch, outer, inner = tiled(func, (4, 16))
+    sch.tensorize(inner[0], "test.twice")
+    _, last = sch.split(sch.get_loops("C_1")[1], [None, 8])
+    sch.tensorize(last, "test.elementwise")
+    check(func, sch)
+
+
+@pytest.mark.parametrize("program, factors, intrin, message", [
+    (lambda: matmul(16, 32, 8), (4, 8, 4), "test.update", "it has an init, which the intrinsic has not; decompose"),
+    (lambda: matmul(16, 32, 8), (4, 8, 4), "test.matmul", "its reduction goes on outside, and the intrinsic would"),
+    (lambda: matmul(13, 32, 4), (4, 8, 4), "test.matmul", "block C_init runs only where"),
+    (lambda: matmul(16, 32, 4), (4, 4, 4), "test.matmul", "differ in extent: 8 and 4"),
+    (lambda: elementwise((8, 32)), (4, 8), "test.matmul", "it has no init"),
+    (lambda: elementwise((8, 32)), (4, 8), "test.twice2", "no intrinsic 'test.twice2' is registered"),
+])
+def test_tensorize_refuses(program, factors, intrin, message):
+    sch, _, inner = tiled(program(), factors)
+    with pytest.raises(ScheduleError, match="tensorize: argument 'tensor_intrin': .*" + message):
+        sch.tensorize(inner[0], intrin)
+
+
+def test_tensorize_refuses_other_computations():
+    sch, _, inner = tiled(elementwise((8, 32)), (1, 8))
+    with pytest.raises(ScheduleError, match="block C_o is not what test.elementwise does: .* is wanted, .* found"):
+        sch.tensorize(inner[1], "test.elementwise")
+
+
+def test_registration_is_checked():
+    a, b = matmul(4, 8, 4), matmul(4, 8, 5)
+    for args, error, message in (
+            (("test.matmul", a, a), ValueError, "registered already; pass override=True"),
+            (("test.new", a, b), ValueError, r"parameter A of desc is float32\[4, 4\], A of impl float32\[4, 5\]"),
+            (("test.new", a, elementwise()), ValueError, "desc has 3 parameters, impl 2"),
+            (("test.new", "a", a), TypeError, "desc must be a PrimFunc whose parameters are all buffers")):
+        with pytest.raises(error, match=message):
+            TensorIntrin.register(*args)
+    assert TensorIntrin.get("test.none", allow_missing=True) is None and TensorIntrin.get("test.matmul").desc
+    with pytest.raises(ValueError, match="TensorIntrin test.none is not registered; known: test.matmul"):
+        TensorIntrin.get("test.none")
+
+
+# ---------------------------------------------------------------- calling C
+
+def c_kernel(strided):
+    """impl of the update as a call: pointers and leading dimensions."""
+    buffers, args = [], []
+    for name, shape in (("A", (4, 4)), ("B", (4, 8)), ("C", (4, 8))):
+        stride = tir.Var("s_" + name)
+        buffer = tir.decl_buffer(shape, name=name, strides=(stride, tir.const(1)) if strided else ())
+        buffers.append(buffer)
+        args += [tir.address_of(buffer[0, 0])] + [stride] * strided
+    body = tir.Evaluate(tir.call_extern("int32", "kernel", *args))
+    return tir.prim_func(buffers, body)
+
+
+def test_an_extern_kernel_gets_pointers_and_strides():
+    TensorIntrin.register("test.extern", update_only(matmul(4, 8, 4)), c_kernel(True), override=True)
+    func = matmul(16, 32, 8, relu=True)
+    sch, (io, jo, ko), inner = tiled(func, (4, 8, 4))
+    sch.decompose_reduction("C", ko)
+    sch.tensorize(inner[0], "test.extern")
+    call, = [c for c in collect(lower_prim_func(sch.func).body, tir.Call) if c.op == "tir.call_extern"]
+    assert [str(a) for a in call.args[2::2]] == ["8", "32", "32"]
+    assert [f"{a.args[0].buffer.name}[{a.args[0].indices[0]}]" for a in call.args[1::2]] == [
+        "A[i_0 * 32 + k_0 * 4]", "B[k_0 * 128 + j_0 * 8]", "C[i_0 * 128 + j_0 * 8]"]
+
+
+def test_a_compact_kernel_is_refused_where_memory_is_not():
+    TensorIntrin.register("test.compact", update_only(matmul(4, 8, 4)), c_kernel(False), override=True)
+    sch, (io, jo, ko), inner = tiled(matmul(16, 32, 8), (4, 8, 4))
+    sch.decompose_reduction("C", ko)
+    sch.tensorize(inner[0], "test.compact")
+    with pytest.raises(ValueError, match="matched buffer A has stride 4, but its place in A has 8; declare its stri"):
+        lower_prim_func(sch.func)
+
+
+def test_a_copy_back_writes_only_what_its_turn_made():
+    """Two of the three turns are cut off; their copies must not reach the only element."""
+    func = elementwise((1,))
+    sch = schedule(func)
+    sch.split(sch.get_loops("C")[0], [1, 3])
+    sch.blockize(["C"])
+    sch.cache_write("C", 0, "local")
+    check(func, sch)

@@ -1,0 +1,180 @@
+"""transform_layout, reindex and cache_inplace: structure, numbers, refusals and replay."""
+import pytest
+
+from ingot.ir.node import structural_equal
+from ingot.ir.schedule import Schedule, ScheduleError, Trace
+from schedule_programs import (assert_same, elementwise, halves, matmul, packed_conv, padded, realize, running_sum,
+                               softmax, stencil, symbolic)
+
+
+def schedule(func):
+    return Schedule(func, error_render_level="fast", debug_mask="all")
+
+
+def replayed(func, sch):
+    text, saved = Schedule(func), Schedule(func)
+    exec(str(sch.trace), {"sch": text})
+    Trace.from_json(sch.trace.as_json()).apply(saved)
+    assert structural_equal(text.func, sch.func) and structural_equal(saved.func, sch.func)
+
+
+@pytest.mark.parametrize("index_map, shape", [
+    (lambda i, j: (j, i), [22, 13]),
+    (lambda i, j: i * 22 + j, [286]),
+    (lambda i, j: (i // 4, j, i % 4), [4, 22, 4]),
+    (lambda i, j: (i // 6, j // 6, i % 6, j % 6), [3, 4, 6, 6]),
+    (lambda i, j: (i, j // 2, j % 2), [13, 11, 2]),
+    (lambda i, j: (i + 1, j), [14, 22]),
+])
+def test_transform_layout(index_map, shape):
+    func = matmul(relu=True)
+    sch = schedule(func)
+    sch.transform_layout("C", ("write", 0), index_map, pad_value=1.5)
+    assert [int(e) for e in sch.get(sch.get_block("C")).writes[0].buffer.shape] == shape
+    assert_same(func, sch.func, exact=True)
+    replayed(func, sch)
+
+
+def test_transform_layout_fills_what_is_left_over():
+    sch = schedule(matmul(relu=True))
+    sch.transform_layout("D", "C", lambda i, j: (i // 4, j, i % 4), pad_value=0)
+    assert "if v0 * 4 + v2 >= 13:" in sch.func.script()
+    sch = schedule(matmul(16, relu=True))
+    sch.transform_layout("D", "C", lambda i, j: (i // 4, j, i % 4))
+    assert "C_pad" not in sch.func.script()
+
+
+def test_transform_layout_after_other_steps():
+    func = softmax()
+    sch = schedule(func)
+    row = sch.get_loops("Y")[0]
+    for name in ("T_sum", "T_exp", "T_max"):
+        sch.compute_at(name, row)
+    sch.parallel(row)
+    sch.transform_layout("T_exp", ("write", 0), lambda i, j: (j, i))
+    assert_same(func, sch.func)
+    func = halves()
+    sch = schedule(func)
+    sch.transform_layout("B", ("write", 0), lambda i: (i // 2, i % 2))
+    assert_same(func, sch.func, exact=True)
+
+
+def test_transform_layout_of_a_symbolic_shape():
+    func = symbolic()
+    sch = schedule(func)
+    sch.transform_layout("B", ("write", 0), lambda i, j: (j, i))
+    assert_same(func, sch.func, {"n": 3}, exact=True)
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda s: s.transform_layout("C", ("read", 0), lambda i, j: (j, i)), "buffer A is a parameter, whose layout"),
+    (lambda s: s.transform_layout("C", ("write", 0), lambda i: i), "it takes 1 indices, buffer C has 2"),
+    (lambda s: s.transform_layout("C", ("write", 0), lambda i, j: (i // 4, j, i % 4)),
+     "argument 'pad_value': the map makes C 4 x 22 x 4 for 13 x 22 elements; say with pad_value"),
+    (lambda s: s.transform_layout("C", ("write", 0), lambda i, j: (i // 2, j), pad_value=0),
+     "not proved to keep elements of different i apart"),
+    (lambda s: s.transform_layout("C", ("write", 0), lambda i, j: (i - 1, j), pad_value=0), "begin below 0"),
+    (lambda s: s.transform_layout("C", ("write", 0), lambda i, j: (i * 2, j), pad_value=0),
+     "the places that stay empty are not understood"),
+    (lambda s: s.transform_layout("C", ("write", 1), lambda i, j: (j, i)), "1 is not a position among the writes"),
+    (lambda s: s.transform_layout("C", ("take", 0), lambda i, j: (j, i)), 'must be \\("read" or "write", position\\)'),
+    (lambda s: s.transform_layout("C", "C", lambda *i: i), "must be a function from indices that it names"),
+    (lambda s: s.transform_layout("C", "C", 3), "must be a function from indices that it names"),
+])
+def test_transform_layout_refuses(call, message):
+    with pytest.raises(ScheduleError, match="transform_layout: .*" + message):
+        call(schedule(matmul(relu=True)))
+
+
+# ---------------------------------------------------------------- reindex
+
+@pytest.mark.parametrize("o, w", [(20, 7), (33, 17)])
+def test_reindex_makes_a_matrix_product_of_a_convolution(o, w):
+    func = packed_conv(o=o, w=w)
+    sch = schedule(func)
+    conv = sch.get_block("conv2d_packed")
+    image = sch.reindex(conv, ("read", 0))
+    sch.reindex(conv, "w")
+    out = sch.reindex(conv, ("write", 0))
+    assert sch.get(image).name_hint == "x_reindex" and sch.get(out).name_hint == "conv2d_packed_reindex"
+    reads = [str(i.min) for i in realize(sch, "conv2d_packed").block.reads[0].region]
+    assert reads == ["v_b", "v_y", "v_xx", "v_ic", "v_kh", "v_kw"]
+    assert_same(func, sch.func)
+    replayed(func, sch)
+
+
+def test_reindex_then_move_inward():
+    func = matmul(relu=True)
+    sch = schedule(func)
+    copy = sch.reindex("C", ("read", 1))
+    assert [int(e) for e in sch.get(copy).writes[0].buffer.shape] == [22, 9]
+    sch.compute_at(copy, sch.get_loops("C")[1])
+    back = sch.reindex("D", ("write", 0))
+    sch.reverse_compute_at(back, sch.get_loops("D")[0])
+    assert_same(func, sch.func)
+
+
+@pytest.mark.parametrize("program, block, buffer, message", [
+    (stencil, "C", ("read", 0), "does not use B at one index"),
+    (padded, "P", ("read", 0), "block P reads A.*which may lie outside"),
+    (elementwise, "C", ("read", 2), "2 is not a position among the reads of block C"),
+    (elementwise, "C", "Z", "block C has no buffer 'Z' among its reads"),
+    (halves, "B", ("write", 0), "block B is neither complete nor a reduction"),
+])
+def test_reindex_refuses(program, block, buffer, message):
+    with pytest.raises(ScheduleError, match="reindex: .*" + message):
+        schedule(program()).reindex(block, buffer)
+
+
+def test_reindex_refuses_neighbours_in_the_same_loops():
+    sch = schedule(elementwise())
+    sch.compute_at("B", sch.get_loops("C")[0])
+    with pytest.raises(ScheduleError, match="block B, which writes B, does not stand before the loops of block C; "
+                       "reindex first, then compute_at"):
+        sch.reindex("C", ("read", 0))
+    with pytest.raises(ScheduleError, match="block C reads it within the same loops"):
+        sch.reindex("B", ("write", 0))
+
+
+# ---------------------------------------------------------------- cache_inplace
+
+def test_cache_inplace():
+    func = running_sum()
+    sch = schedule(func)
+    copy_in, copy_out = sch.cache_inplace("R", "B", "local")
+    assert [sch.get(b).name_hint for b in sch.get_child_blocks("root")] == ["B_local", "R", "B_local_back"]
+    assert [sch.get(b).name_hint for b in (copy_in, copy_out)] == ["B_local", "B_local_back"]
+    assert {r.buffer.name for r in realize(sch, "R").block.reads} == {"A", "B_local"}
+    assert_same(func, sch.func, exact=True)
+    replayed(func, sch)
+
+
+def test_a_block_inside_a_block_shares_buffers_with_what_is_outside():
+    """The turns of j go on from each other's values, though nothing else inside R_o touches the buffer."""
+    func = running_sum()
+    sch = schedule(func)
+    sch.cache_inplace("R", "B", "local")
+    sch.blockize(sch.get_loops("R")[1])
+    with pytest.raises(ScheduleError, match="the turns of loop j are not proved to touch different parts of B_local"):
+        sch.vectorize(sch.get_loops("R")[0])
+    assert_same(func, sch.func, exact=True)
+
+
+def test_cache_inplace_of_an_update():
+    func = matmul(relu=True)
+    sch = schedule(func)
+    sch.decompose_reduction("C", sch.get_loops("C")[0])
+    sch.cache_inplace("C_update", 0, "local")
+    assert_same(func, sch.func)
+    replayed(func, sch)
+
+
+def test_cache_inplace_refuses():
+    sch = schedule(matmul(relu=True))
+    with pytest.raises(ScheduleError, match="argument 'read_buffer_index': block C does not write A; use cache_read"):
+        sch.cache_inplace("C", 0, "local")
+    sch.decompose_reduction("C", sch.get_loops("C")[2])
+    with pytest.raises(ScheduleError, match="block C_init touches C in the same loops; move it out of them first"):
+        sch.cache_inplace("C_update", "C", "local")
+    with pytest.raises(ScheduleError, match="7 is not a position among the reads of block C_update"):
+        sch.cache_inplace("C_update", 7, "local")

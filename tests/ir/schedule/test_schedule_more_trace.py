@@ -1,0 +1,142 @@
+"""Sampling, seeds, JSON and simplification of traces."""
+import json
+from collections import Counter
+
+import pytest
+
+from ingot.ir import tir
+from ingot.ir.node import structural_equal
+from ingot.ir.schedule import Schedule, ScheduleError, Trace
+from schedule_programs import assert_same, elementwise, loop_text, matmul, packed_conv, symbolic
+
+
+def schedule(func, seed=0):
+    return Schedule(func, seed=seed, error_render_level="fast", debug_mask="all")
+
+
+def sampled(func, seed=0):
+    """A schedule with a sample of everything."""
+    sch = schedule(func, seed)
+    block = sch.get_block("C")
+    i, j, k = sch.get_loops(block)
+    sch.get_producers("D")
+    sch.sample_perfect_tile(k, 2)
+    tiles = sch.sample_perfect_tile(j, 3, 16)
+    sch.split(j, tiles)
+    sch.annotate(i, "unroll", sch.sample_categorical([0, 16, 64], [0.25, 0.25, 0.5]))
+    sch.compute_at(block, sch.sample_compute_location(block))
+    sch.transform_layout("D", ("read", 0), lambda i, j: (j, i)) if "C" in names(sch) else None
+    sch.enter_postproc()
+    sch.parallel(sch.get_loops("D")[0])
+    return sch
+
+
+def names(sch):
+    return [sch.get(b).name_hint for b in sch.get_child_blocks("root")]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_traces_with_samples_round_trip(seed):
+    func = matmul(13, 24, 9, relu=True)
+    sch = sampled(func, seed)
+    assert_same(func, sch.func)
+    text, saved, short = (Schedule(func, seed=99) for _ in range(3))
+    exec("\n".join(sch.trace.as_python()), {"sch": text})
+    Trace.apply_json_to_schedule(sch.trace.as_json(), saved)
+    sch.trace.simplified().apply(short)
+    for other in (text, saved, short):
+        assert structural_equal(other.func, sch.func)
+    assert str(saved.trace) == str(sch.trace) and saved.trace.as_json() == sch.trace.as_json()
+
+
+def test_simplified_drops_what_nothing_uses():
+    sch = sampled(matmul(13, 24, 9, relu=True))
+    full, short = str(sch.trace), str(sch.trace.simplified())
+    assert "get_producers" in full and "get_producers" not in short
+    assert full.count("sample_perfect_tile") == 2 and short.count("sample_perfect_tile") == 1
+    assert "enter_postproc" in short and "parallel" in short
+    assert "parallel" not in str(sch.trace.simplified(remove_postproc=True))
+    assert "parallel" not in sch.trace.as_json(remove_postproc=True)
+    other = Schedule(matmul(13, 24, 9, relu=True))
+    sch.trace.apply(other, remove_postproc=True)
+    assert {t.split(":")[2] for t in loop_text(other, "D")} == {"serial"}
+
+
+def test_json_keeps_nodes_and_refuses_nonsense():
+    func = matmul()
+    sch = schedule(func)
+    sch.annotate(sch.get_loops("C")[0], "note", [tir.const(3), "x", 1.5, None, True])
+    other = Schedule(func)
+    Trace.from_json(sch.trace.as_json()).apply(other)
+    assert structural_equal(other.func, sch.func)
+    for text in ("{", json.dumps([["tile", {}, []]]), json.dumps([["unroll", {"loop": {"handle": "l1"}}, []]]), "3"):
+        with pytest.raises(ValueError):
+            Trace.from_json(text)
+
+
+# ---------------------------------------------------------------- sampling
+
+def test_perfect_tiles_are_perfect_and_even():
+    sch = schedule(elementwise((12, 5)))
+    loop = sch.get_loops("C")[0]
+    drawn = Counter()
+    for _ in range(600):
+        tile = tuple(map(sch.get, sch.sample_perfect_tile(loop, 2, 4)))
+        assert tile[0] * tile[1] == 12 and tile[1] <= 4
+        drawn[tile] += 1
+    assert set(drawn) == {(12, 1), (6, 2), (4, 3), (3, 4)} and min(drawn.values()) > 100
+    tiles = {tuple(map(sch.get, sch.sample_perfect_tile(loop, 3, 16))) for _ in range(600)}
+    assert len(tiles) == 18  # ordered factorizations of 12 = 2^2 * 3 in three factors
+
+
+def test_categorical_follows_probabilities_and_decisions():
+    sch = schedule(elementwise())
+    drawn = Counter(sch.get(sch.sample_categorical([5, 6], [0.9, 0.1])) for _ in range(400))
+    assert drawn[5] > 320 > drawn[6] > 10
+    assert sch.get(sch.sample_categorical([5, 6], [0.9, 0.1], decision=1)) == 6
+
+
+def test_compute_locations_are_legal():
+    func = packed_conv(o=20, w=8)
+    found = Counter()
+    for seed in range(60):
+        sch = schedule(func, seed)
+        place = sch.sample_compute_location("conv2d")
+        sch.compute_at("conv2d", place)
+        found["conv2d" in names(sch), len(loop_text(sch, "conv2d")) if "conv2d" in names(sch) else 0] += 1
+        assert_same(func, sch.func) if seed < 12 else None
+    assert len(found) >= 2 and (False, 0) in found
+
+
+def test_seeds():
+    first, second = schedule(matmul(), 3), schedule(matmul(), 3)
+    draw = [[s.get(v) for v in s.sample_perfect_tile(s.get_loops("C")[0], 2)] for s in (first, second)]
+    assert draw[0] == draw[1] and first.fork_seed() == second.fork_seed() != first.fork_seed()
+    first.seed(7)
+    second.seed(7)
+    assert first.rng.random() == second.rng.random()
+    assert first.copy().rng.random() != first.rng.random()
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda s: s.sample_categorical([1, 2], [1.0]), "sample_categorical: .*there are 2 candidates and 1 probabilities"),
+    (lambda s: s.sample_categorical([], []), "there are 0 candidates"),
+    (lambda s: s.sample_categorical([1, 2], [0.5, 0.6]), "are no probabilities; they must not be negative and must"),
+    (lambda s: s.sample_categorical([1], [1], 1), "argument 'decision': 1 is not a position among 1 candidates"),
+    (lambda s: s.sample_perfect_tile(s.get_loops("C")[0], 0), "argument 'n': 0 is not positive"),
+    (lambda s: s.sample_perfect_tile(s.get_loops("C")[0], 2, 0), "'max_innermost_factor': 0 is not positive"),
+    (lambda s: s.sample_perfect_tile(s.get_loops("C")[0], 2, 16, [2, 2]), r"\[2, 2\] is not 2 factors of extent 13"),
+    (lambda s: s.sample_perfect_tile(s.get_loops("C")[1], 1), "extent 22 of loop j is no single factor of at most 16"),
+    (lambda s: s.sample_compute_location("C", 7), "7 is not a loop of block C's first consumer; it has 0"),
+    (lambda s: s.unroll(s.sample_compute_location("C", -1)), "the handle stands for no loop but the root; only comp"),
+    (lambda s: s.split(s.sample_categorical([1], [1]), [2]), "argument 'loop': must be a loop .LoopRV., not ExprRV"),
+])
+def test_sampling_refuses(call, message):
+    with pytest.raises(ScheduleError, match=message):
+        call(schedule(matmul()))
+
+
+def test_perfect_tile_refuses_symbolic_extents():
+    sch = schedule(symbolic())
+    with pytest.raises(ScheduleError, match="the extent of loop i is n, not a constant; give its factors instead"):
+        sch.sample_perfect_tile(sch.get_loops("C")[0], 2)

@@ -1,0 +1,193 @@
+"""One row per name of T.*: a line of script and what it means. And that no name lacks a row."""
+import pytest
+
+from ingot.ir import tir
+from ingot.ir.expr import const
+from ingot.ir.node import collect, structural_equal
+from ingot.ir.script import script
+from ingot.ir.script.expr_printer import ExprPrinter
+from ingot.ir.script.functions import from_source
+from ingot.ir.script.tir_names import ROWS
+from ingot.ir.tir.intrin import INTRINSICS
+
+HEAD = """@T.prim_func
+def main(p: T.handle, i: T.int32, j: T.int32, x: T.float32, y: T.float32):
+    A = T.match_buffer(p, (8, 8), "float32")
+"""
+
+
+def body_of(*lines):
+    """The function with these lines below the parameters p, i, j, x, y and the buffer A."""
+    return from_source(HEAD + "".join(f"    {line}\n" for line in lines))
+
+
+# the script's expression -> how it prints, which is its meaning in the printer's own words
+EXPRESSIONS = {
+    "T.Add(i, 1)": "i + 1", "T.Sub(i, j)": "i - j", "T.Mul(2, i)": "2 * i", "T.Div(x, y)": "x / y",
+    "T.Mod(i, j)": "T.truncmod(i, j)", "T.FloorDiv(i, j)": "i // j", "T.FloorMod(i, j)": "i % j",
+    "T.Min(i, 1)": "T.min(i, 1)", "T.Max(1, i)": "T.max(1, i)", "T.EQ(i, j)": "i == j", "T.NE(i, j)": "i != j",
+    "T.LT(i, j)": "i < j", "T.LE(i, j)": "i <= j", "T.GT(i, j)": "i > j", "T.GE(i, j)": "i >= j",
+    "T.min(i, j)": "T.min(i, j)", "T.max(x, 0)": "T.max(x, T.float32(0.0))", "T.floordiv(i, 4)": "i // 4",
+    "T.floormod(i, 4)": "i % 4", "T.truncdiv(i, 4)": "T.truncdiv(i, 4)", "T.truncmod(i, 4)": "T.truncmod(i, 4)",
+    "T.div(i, j)": "T.truncdiv(i, j)", "T.mod(i, j)": "T.truncmod(i, j)", "T.indexdiv(i, j)": "i // j",
+    "T.indexmod(i, j)": "i % j", "T.And(i < 1, j < 1)": "i < 1 and j < 1", "T.Or(i < 1, j < 1)": "i < 1 or j < 1",
+    "T.all(i < 1, j < 1, i < j)": "i < 1 and j < 1 and i < j", "T.any(i < 1, j < 1)": "i < 1 or j < 1",
+    "T.Not(i < 1)": "not i < 1", "T.if_then_else(i < 1, x, 0)": "T.if_then_else(i < 1, x, T.float32(0.0))",
+    "T.Select(i < 1, 1, j)": "T.Select(i < 1, 1, j)", "T.select(i < 1, x, y)": "T.Select(i < 1, x, y)",
+    'T.Cast("int64", i)': 'T.Cast("int64", i)', 'T.cast(i, "int64")': 'T.Cast("int64", i)',
+    'T.cast("int64", i)': 'T.Cast("int64", i)', 'i.astype("float32")': 'T.Cast("float32", i)',
+    "T.float32(i)": 'T.Cast("float32", i)', "T.int64(3)": "T.int64(3)", 'T.float16("inf")': 'T.float16("inf")',
+    "T.bool(True)": "T.bool(True)", "T.boolean(False)": "T.bool(False)", "T.int4(-8)": "T.int4(-8)",
+    "T.uint8(255)": "T.uint8(255)", "T.bfloat16(1.5)": "T.bfloat16(1.5)", "T.int1(0)": "T.int1(0)",
+    "T.float64(1)": "T.float64(1.0)", "T.float32x4(0)": "T.Broadcast(T.float32(0.0), 4)",
+    "T.Ramp(i, 1, 4)": "T.Ramp(i, 1, 4)", "T.ramp(0, i, 4)": "T.Ramp(0, i, 4)",
+    "T.Broadcast(x, 4)": "T.Broadcast(x, 4)", "T.broadcast(1, 4)": "T.Broadcast(1, 4)",
+    "T.Let(v + 1, where={v: i * 2})": "T.Let(v + 1, where={v: i * 2})",
+    "T.let(v, i, v * v)": "T.Let(v * v, where={v: i})",
+    'T.call_intrin("int32", "tir.shift_left", i, 2)': 'T.call_intrin("int32", "tir.shift_left", i, 2)',
+    'T.call_extern("float32", "f", x, A.data)': 'T.call_extern("float32", "f", x, A.data)',
+    'T.call_extern("float32", "f", A)': 'T.call_extern("float32", "f", A.data)',
+    'T.call_pure_extern("float32", "f", x)': 'T.call_intrin("float32", "tir.call_pure_extern", "f", x)',
+    'T.call_packed("f", i)': 'T.call_intrin("int32", "tir.tvm_call_packed", "f", i)',
+    'T.tvm_call_packed("f", i)': 'T.call_intrin("int32", "tir.tvm_call_packed", "f", i)',
+    "T.likely(i < 1)": "T.likely(i < 1)", "T.ret(i)": 'T.call_intrin("int32", "tir.ret", i)',
+    "T.power(x, 2)": "T.pow(x, T.float32(2.0))", "T.fabs(x)": "T.abs(x)",
+    "T.address_of(A[i, j])": "T.address_of(A[i, j])",
+    'A.access_ptr("r")': "T.address_of(A[0, 0])", 'A.vload([i, 0], "float32x4")': "A[i, T.Ramp(0, 1, 4)]",
+    "A.vload((i, j))": "A[i, j]",
+    **{f"T.{f}(i, j)": f'T.call_intrin("int32", "tir.{f}", i, j)' for f in (
+        "bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right")},
+    "T.bitwise_not(i)": 'T.call_intrin("int32", "tir.bitwise_not", i)',
+    'T.min_value("int8")': "T.int8(-128)", 'T.max_value("float32")': 'T.float32("inf")',
+    'T.StringImm("a")': '"a"', "T.meta_var(3) if i is None else x": "x",
+    **{f"T.{f}({', '.join('xy'[:count])})": f"T.{f}({', '.join('xy'[:count])})"
+       for f, (count, _) in INTRINSICS.items()},
+    # Python's own operators
+    "-i": "-i", "+i": "i", "-T.int8(3)": "T.int8(-3)", "i // j % 3": "i // j % 3", "x / 2": "x / T.float32(2.0)",
+    "x ** 2.0": 'T.pow(x, T.float32(2.0))', "i << 2": 'T.call_intrin("int32", "tir.shift_left", i, 2)',
+    "~i": 'T.call_intrin("int32", "tir.bitwise_not", i)',
+    "x if i < 1 else 0": "T.if_then_else(i < 1, x, T.float32(0.0))",
+    "i * 2.5": 'T.Cast("float32", i) * T.float32(2.5)', "A[0, i]": "A[0, i]", "A.shape[1] + i": "8 + i",
+}
+
+# the script's statements -> how the function's body prints
+STATEMENTS = {
+    "T.evaluate(i)": "T.evaluate(i)",
+    "T.buffer_store(A, x, [i, j])": "A[i, j] = x", "T.buffer_store(A, 1, (i, 0))": "A[i, 0] = T.float32(1.0)",
+    "for k in T.serial(4): T.evaluate(k)": "for k in range(4):\n    T.evaluate(k)",
+    "for k in range(1, i): T.evaluate(k)": "for k in range(1, 1 + (i - 1)):\n    T.evaluate(k)",
+    "for k in T.grid(4): T.evaluate(k)": "for k in range(4):\n    T.evaluate(k)",
+    "for k in T.parallel(2, 4): T.evaluate(k)": "for k in T.parallel(2, 4):\n    T.evaluate(k)",
+    "for k in T.vectorized(4): T.evaluate(k)": "for k in T.vectorized(4):\n    T.evaluate(k)",
+    "for k in T.unroll(4): T.evaluate(k)": "for k in T.unroll(4):\n    T.evaluate(k)",
+    "for k in T.unrolled(4): T.evaluate(k)": "for k in T.unroll(4):\n    T.evaluate(k)",
+    'for k in T.thread_binding(0, 4, thread="threadIdx.x"): T.evaluate(k)':
+        'for k in T.thread_binding(4, thread="threadIdx.x"):\n    T.evaluate(k)',
+    'for k in T.thread_binding(4, "vthread.x"): T.evaluate(k)':
+        'for k in T.thread_binding(4, thread="vthread.x"):\n    T.evaluate(k)',
+    "with T.While(i < 3): T.evaluate(i)": "while i < 3:\n    T.evaluate(i)",
+    'with T.Assert(i < 3, "small"): T.evaluate(i)': 'assert i < 3, "small"\nT.evaluate(i)',
+    'with T.attr(A, "key", i): T.evaluate(i)': 'T.attr(A, "key", i)\nT.evaluate(i)',
+    "with T.LetStmt(i + 1) as k: T.evaluate(k)": "k: T.int32 = i + 1\nT.evaluate(k)",
+    'with T.LetStmt(1, dtype="int64") as k: T.evaluate(k)': "k: T.int64 = T.int64(1)\nT.evaluate(k)",
+    "k = i + 1; T.evaluate(k)": "k: T.int32 = i + 1\nT.evaluate(k)",
+    "k: T.let[T.int64] = 1; T.evaluate(k)": "k: T.int64 = T.int64(1)\nT.evaluate(k)",
+    "k: T.let = x; T.evaluate(k)": "k: T.float32 = x\nT.evaluate(k)",
+    "k = T.meta_var(i + 1); T.evaluate(k)": "T.evaluate(i + 1)",
+    "with T.decl_buffer((4,)) as B: B[0] = x": 'B = T.decl_buffer((4,), "float32")\nB[0] = x',
+    'B = T.allocate([4], "int8", "local"); B[0] = 1':
+        'B = T.decl_buffer((4,), "int8", scope="local")\nB[0] = T.int8(1)',
+    "A.vstore([i, 0], x)": "A[i, 0] = x",
+    "A.vstore([i, 0], T.broadcast(x, 4))": "A[i, T.Ramp(0, 1, 4)] = T.Broadcast(x, 4)",
+    "A[i, 0] += x": "A[i, 0] = A[i, 0] + x",
+    "assert i < 3; T.evaluate(i)": 'assert i < 3, "assertion failed"\nT.evaluate(i)',
+}
+
+# what describes a block -> (field of the block or its realization, how it prints)
+BLOCK = {
+    "vi = T.axis.spatial(8, i)": ("iter_vars", "spatial 0:8"), "vi = T.axis.S(8, i)": ("iter_vars", "spatial 0:8"),
+    "vi = T.axis.reduce((2, 8), i)": ("iter_vars", "reduce 2:8"), "vi = T.axis.R(8, i)": ("iter_vars", "reduce 0:8"),
+    "vi = T.axis.scan(8, i)": ("iter_vars", "scan 0:8"), "vi = T.axis.opaque(8, i)": ("iter_vars", "opaque 0:8"),
+    "T.reads(A[i, 0:8])": ("reads", "A[i, 0:8]"), "T.reads([A[0, 0], A[1:3, 4]])": ("reads", "A[0, 0] A[1:3, 4]"),
+    "T.reads(A[T.Range(2, 4), 0])": ("reads", "A[2:4, 0]"),
+    "T.reads(A)": ("reads", "A[0:8, 0:8]"), "T.writes(A[:, 1])": ("writes", "A[0:8, 1]"),
+    "T.writes(A[i:i + j, 2:])": ("writes", "A[i:i + j, 2:2 + 6]".replace("2:2 + 6", "2:8")),
+    "T.where(i < 3)": ("predicate", "i < 3"), 'T.block_attr({"k": [1, 2]})': ("annotations", '{"k": [1, 2]}'),
+    'T.sblock_attr({"k": T.int32(1)})': ("annotations", '{"k": T.int32(1)}'),
+    "with T.init(): A[0, 0] = 1.0": ("init", "A[0, 0] = T.float32(1.0)"),
+    'B = T.alloc_buffer((4, i), "int8", scope="shared")': ("alloc_buffers", "B"),
+    "B = T.match_buffer(A[0:4, 0:8], (4, 8))": ("match_buffers", "A[0:4, 0:8]"),
+}
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS)
+def test_expressions(text):
+    func = body_of(f"T.evaluate({text})")
+    assert str(func).split("\n")[-1].strip() == f"T.evaluate({EXPRESSIONS[text]})"
+
+
+@pytest.mark.parametrize("text", STATEMENTS)
+def test_statements(text):
+    func = body_of(text)
+    assert str(func.body) == STATEMENTS[text]
+
+
+def shown(block, field, realize):
+    """One field of a block as text."""
+    if field == "iter_vars":
+        (iv,) = block.iter_vars
+        return f"{iv.iter_type} {iv.dom.min}:{iv.dom.min + iv.dom.extent}"
+    if field == "annotations":
+        return ExprPrinter().value(block.annotations)
+    if field == "match_buffers":
+        return script(block.match_buffers[0].source)
+    value = realize.predicate if field == "predicate" else getattr(block, field)
+    return " ".join(map(script, value)) if isinstance(value, tuple) else script(value)
+
+
+@pytest.mark.parametrize("text", BLOCK)
+@pytest.mark.parametrize("spelling", ["T.block", "T.sblock"])
+def test_blocks(text, spelling):
+    func = body_of(f'with {spelling}("b"):', "    " + text, "    T.evaluate(i)")
+    realize = next(r for r in collect(func, tir.BlockRealize) if r.block.name_hint == "b")
+    field, expected = BLOCK[text]
+    assert shown(realize.block, field, realize) == expected
+
+
+def test_remap():
+    func = body_of("for a, b in T.grid(4, 8):", '    with T.block("b"):', '        vr, vs = T.axis.remap("RS", [a, b])',
+                   "        T.evaluate(vr)")
+    block = next(b for b in collect(func, tir.Block) if b.name_hint == "b")
+    assert [(iv.iter_type, iv.dom.extent.value) for iv in block.iter_vars] == [("reduce", 4), ("spatial", 8)]
+
+
+BUFFERS = {
+    'B = T.Buffer((4, i), "int8", data=A.data)': ("int8", 2, "global"),
+    'B = T.buffer_decl((4,), "int8", data=A.data)': ("int8", 1, "global"),
+    'B = T.decl_buffer((4,), "float16", scope="local", strides=[2])': ("float16", 1, "local"),
+    'B = T.alloc_buffer([4, 4, 4], "int64")': ("int64", 3, "global"),
+}
+
+
+@pytest.mark.parametrize("text", BUFFERS)
+def test_buffers(text):
+    func = body_of(text, f"B[{', '.join('0' for _ in range(BUFFERS[text][1]))}] = 1")
+    b = collect(func.body, tir.BufferStore)[0].buffer
+    assert (b.dtype, len(b.shape), b.scope) == BUFFERS[text]
+
+
+def test_func_attr_and_values_in_attributes():
+    func = body_of('T.func_attr({"a": T.int32(1), "b": (1, 2.5, None), "c": T.array([1, 2], "int8"), '
+                   '"d": T.StringImm("s"), "e": I.Origin("conv1", op="Conv"), "f": float("inf")})', "T.evaluate(0)")
+    assert structural_equal(func.attrs["a"], const(1)) and func.attrs["b"] == (1, 2.5, None)
+    assert func.attrs["c"].tolist() == [1, 2] and func.attrs["e"].name == "conv1"
+    assert structural_equal(from_source(str(func)), func)
+
+
+def test_every_name_has_a_row():
+    """Names used above, and those that other tests are about."""
+    elsewhere = {"prim_func", "macro", "inline", "dtype", "var", "Var", "axis", "Buffer", "array", "func_attr"}
+    texts = " ".join([*EXPRESSIONS, *STATEMENTS, *BLOCK, *BUFFERS, "T.match_buffer T.block T.sblock T.serial"])
+    missing = [n for n in ROWS if f"T.{n}(" not in texts and f"T.{n}" not in texts.split() and n not in elsewhere
+               and f"T.{n}[" not in texts]
+    assert not missing
