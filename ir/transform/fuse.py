@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from .. import op as op_table
 from ..module import GlobalVar
-from ..relax.expr import RelaxCall, RelaxVar, TensorStructInfo, VarBinding, dataflow_function
+from ..relax.expr import DataflowVar, RelaxCall, RelaxVar, TensorStructInfo, VarBinding, dataflow_function
 from ..relax.ops.common import same_shape
 from ..relax.ops.view import factors, same_count
 from ..te.create import unique_name
@@ -170,11 +170,13 @@ class _Outliner:
         env, taken = {}, {b.var.name for b in bindings}
         for key, v in inputs.items():
             env[key] = RelaxVar(unique_name(v.name or "const", taken), v.struct_info)
-        rename = Substitute(env)
-        body = [VarBinding(b.var, rename.visit(b.value)) for b in bindings]
+        rename, body = Substitute(env), []
+        for b in bindings:
+            body.append(VarBinding(DataflowVar(b.var.name, b.var.struct_info, b.var.origin), rename.visit(b.value)))
+            env[id(b.var)] = body[-1].var
         name = unique_name("fused_" + "_".join(b.value.op.rpartition(".")[2] for b in bindings)[:80], self.names)
         origin = tuple(b.var.origin for b in bindings if b.var.origin is not None)
-        result = bindings[-1].var
-        self.functions[name] = dataflow_function(env.values(), body, [result], {"primitive": True, "origin": origin})
+        params, result = [env[key] for key in inputs], body[-1].var
+        self.functions[name] = dataflow_function(params, body, [result], {"primitive": True, "origin": origin})
         return RelaxCall("call", tuple(inputs.values()), {"gv": GlobalVar(name)}, result.struct_info)
 
