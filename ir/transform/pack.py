@@ -14,26 +14,33 @@ MIN_LANES = 4  # narrower vectors have no type in simd.h
 
 @on_main
 def split_padding(func):
-    """Ensures convolutions have no padding: nn.pad comes before them, so that their inner loops have no condition.
+    """Ensures 2-D convolutions and max pools have no padding: nn.pad comes before them, so that their inner loops have no
+    condition. Pools with ceil_mode keep theirs: their windows may reach past any padding.
 
     As a tensor of its own the padded input is part of the memory plan, and the unpadded one can die before it.
     """
     return _SplitPadding().run(func)
 
 
+# operator -> the value that padding stands for
+_PADDED = {"nn.conv2d": 0.0, "nn.max_pool2d": float("-inf")}
+
+
 class _SplitPadding(GraphRewriter):
     def begin(self, func):
-        self.padded = {}  # (id of a tensor, its padding) -> the padded tensor, which several convolutions may read
+        self.padded = {}  # (id of a tensor, its padding, the value) -> the padded tensor, which several may read
 
     def call(self, binding, call):
-        if call.op != "nn.conv2d" or not any(call.attrs["padding"]):
+        if call.op not in _PADDED or not any(call.attrs["padding"]) or call.attrs.get("ceil_mode"):
             return call
-        x, (top, left, bottom, right) = call.args[0], call.attrs["padding"]
-        key = (id(x), top, left, bottom, right)
+        x, (top, left, bottom, right), value = call.args[0], call.attrs["padding"], _PADDED[call.op]
+        if value and not x.struct_info.dtype.is_float:
+            return call
+        key = (id(x), top, left, bottom, right, value)
         if key not in self.padded:
-            pad = call_op("nn.pad", x, pad_width=(0, 0, 0, 0, top, bottom, left, right))
+            pad = call_op("nn.pad", x, pad_width=(0, 0, 0, 0, top, bottom, left, right), pad_value=value)
             self.padded[key] = self.emit(pad, (x.name or "x") + "_pad")
-        return call_op("nn.conv2d", self.padded[key], *call.args[1:], **{**call.attrs, "padding": (0, 0, 0, 0)})
+        return call_op(call.op, self.padded[key], *call.args[1:], **{**call.attrs, "padding": (0, 0, 0, 0)})
 
 
 @on_main

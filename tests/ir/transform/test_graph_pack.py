@@ -25,6 +25,16 @@ def test_padding_is_split_off_and_shared():
     assert all(b.value.attrs["padding"] == (0, 0, 0, 0) for b in mod["main"].bindings if b.value.op == "nn.conv2d")
 
 
+def test_padding_of_max_pools_is_split_off_but_not_that_of_ceil_mode():
+    g = Graph(param("x", 1, 2, 7, 7))
+    window = dict(pool_size=(3, 3), strides=(2, 2), padding=(1, 1, 1, 1))
+    a = g.op("nn.max_pool2d", g.params[0], **window)
+    b = g.op("nn.max_pool2d", g.params[0], **window, ceil_mode=True)
+    mod = check(g.module(a, b), data(1, 2, 7, 7) - 2, passes=[split_padding])
+    assert ops(mod) == ["nn.pad", "nn.max_pool2d", "nn.max_pool2d"]
+    assert mod["main"].bindings[0].value.attrs["pad_value"] == float("-inf")
+
+
 def test_padding_of_symbolic_sizes():
     h = Var("h", "int64")
     g = Graph(param("x", 1, 3, h, h))
