@@ -48,15 +48,7 @@ int main(void)
     [[ name ]] *net;
     ingot_status status;
     int bad = 0;
-[% if dims %]
-    size_t arena_bytes = (size_t)[[ name ]]_arena_bytes([[ dims|join(", ") ]]);
-    void *block = malloc(arena_bytes + [[ upper ]]_ARENA_ALIGN);
-    void *arena = (void *)(((uintptr_t)block + [[ upper ]]_ARENA_ALIGN - 1) / [[ upper ]]_ARENA_ALIGN * [[ upper ]]_ARENA_ALIGN);
-    if (block == NULL) return 1;
-    status = [[ name ]]_init(&net, arena, arena_bytes);
-[% else %]
-    status = [[ name ]]_init(&net, arena, sizeof arena);
-[% endif %]
+[% include "instance.c" %]
 [% if weights == "file" %]
     void *weights_block = malloc([[ upper ]]_WEIGHTS_BYTES + 64u);
     void *weights = (void *)(((uintptr_t)weights_block + 63u) / 64u * 64u);

@@ -1,0 +1,9 @@
+[% if dims %]
+    size_t arena_bytes = (size_t)[[ name ]]_arena_bytes([[ dims|join(", ") ]]);
+    void *block = malloc(arena_bytes + [[ upper ]]_ARENA_ALIGN);
+    void *arena = (void *)(((uintptr_t)block + [[ upper ]]_ARENA_ALIGN - 1) / [[ upper ]]_ARENA_ALIGN * [[ upper ]]_ARENA_ALIGN);
+    if (block == NULL) return 1;
+    status = [[ name ]]_init(&net, arena, arena_bytes);
+[% else %]
+    status = [[ name ]]_init(&net, arena, sizeof arena);
+[% endif %]
