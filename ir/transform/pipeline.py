@@ -19,12 +19,16 @@ from .workspace import lift_workspace
 
 
 def graph_passes(opt_level, cpu: CpuModel):
-    """[(name, IRModule -> IRModule)]. 0: only what lowering needs; 1: folding and fusion; 2: layouts too."""
+    """[(name, IRModule -> IRModule)].
+
+    opt_level 0: only what lowering needs; 1: folding, padding as an operator, fusion; 2: packed weights too.
+    """
     passes = [("fold_constants", fold_constants), ("decompose_batch_norm", decompose_batch_norm)]
     if opt_level >= 1:
-        passes += [("fold_scale_axis", fold_scale_axis), ("remove_identities", remove_identities)]
+        passes += [("fold_scale_axis", fold_scale_axis), ("remove_identities", remove_identities),
+                   ("split_padding", split_padding)]
     if opt_level >= 2:
-        passes += [("split_padding", split_padding), ("pack_weights", lambda m: pack_weights(m, cpu.lanes))]
+        passes += [("pack_weights", lambda m: pack_weights(m, cpu.lanes))]
     if opt_level >= 1:
         passes += [("fuse_ops", fuse_ops)]
     return passes
