@@ -114,7 +114,7 @@ def summary(trace):
 
 
 def compile_module(mod, options, source_hash=None):
-    """The CompiledModel of a graph module. Raises ValueError (of the stage that found it) for what cannot be compiled."""
+    """The CompiledModel of a graph module. Raises the ValueError of the stage that cannot go on."""
     return assemble(lower(mod, options).lowered, mod, options, source_hash)
 
 

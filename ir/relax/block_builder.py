@@ -23,7 +23,8 @@ def call_op(name, *args, **attrs):
         raise InferError(f"{name} takes {least} to {most or 'any number of'} arguments, got {len(args)}")
     unknown = set(attrs) - set(spec.attrs)
     if unknown:
-        raise InferError(f"{name} has no attribute {', '.join(sorted(unknown))}; it has {', '.join(spec.attrs) or 'none'}")
+        known = ", ".join(spec.attrs) or "none"
+        raise InferError(f"{name} has no attribute {', '.join(sorted(unknown))}; it has {known}")
     full = {k: attrs.get(k, default) for k, default in spec.attrs.items()}
     missing = [k for k, v in full.items() if v is REQUIRED]
     if missing:

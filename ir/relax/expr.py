@@ -25,7 +25,7 @@ class StructInfo(Node):
 
 @node
 class TensorStructInfo(StructInfo):
-    """shape: a tuple of int64 expressions (IntImm or symbolic Var ...), or None when only `ndim` may be known (-1: not)."""
+    """shape: a tuple of int64 expressions, or None when at most the number of dimensions is known (ndim, -1: not)."""
 
     shape: tuple
     dtype: DataType

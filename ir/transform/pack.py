@@ -14,7 +14,7 @@ MIN_LANES = 4  # narrower vectors have no type in simd.h
 
 @on_main
 def split_padding(func):
-    """Ensures 2-D convolutions and max pools have no padding: nn.pad comes before them, so that their inner loops have no
+    """Ensures 2-D convolutions and max pools have no padding: nn.pad comes before them, and inner loops have no
     condition. Pools with ceil_mode keep theirs: their windows may reach past any padding.
 
     As a tensor of its own the padded input is part of the memory plan, and the unpadded one can die before it.

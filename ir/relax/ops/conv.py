@@ -71,7 +71,8 @@ def _packed_channels(call, w, lanes, groups):
     blocks = groups * -(-channels // groups // lanes)
     if not same_dim(w.shape[0], blocks) or not same_dim(w.shape[4], lanes):
         fail(call, f"packed weight {shape_text(w)} does not hold out_channels={channels} in blocks of {lanes}"
-                   f"{f' for each of {groups} groups' if groups > 1 else ''}: dim 0 must be {blocks} and dim 4 must be {lanes}")
+                   f"{f' for each of {groups} groups' if groups > 1 else ''}: dim 0 must be {blocks} and dim 4 must be "
+                   f"{lanes}")
     return channels
 
 
