@@ -37,3 +37,11 @@ def require_kinds(ctx, loops, argument):
         loop = ctx.index.loops.get(old.loop_var)
         if loop is not None and loop.kind in ("parallel", "vectorized", "thread_binding"):
             require_independent(ctx, loop, argument)
+
+
+def require_rectangular(ctx, argument, loops):
+    """Refuse when the range of one of `loops` depends on another of them."""
+    variables = {loop.loop_var for loop in loops}
+    for loop in loops:
+        if uses((loop.min, loop.extent), variables):
+            ctx.refuse(argument, f"the range of loop {loop.loop_var.name} depends on another loop", "", [loop])

@@ -6,7 +6,7 @@ from ...node import Mutator
 from ...tir.region import access_regions
 from ...tir.stmt import Block, BlockRealize, BufferStore, For, seq
 from ..blocks import conjuncts, name_of, only_clips, uses, why_not_complete
-from ..legality import require_kinds, require_still_legal
+from ..legality import require_kinds, require_rectangular, require_still_legal
 from ..nest import build_nest, require_scope
 from ..regions import Relaxed
 from ..registry import BLOCK, LOOP, Result, primitive
@@ -68,10 +68,7 @@ def _chain_to(ctx, loop, block):
     if stmt is not block:
         ctx.refuse("'loop'", f"block {name_of(block)} is not alone under loop {loop.loop_var.name}",
                    "choose one of its inner loops", [loop, block])
-    variables = {s.loop_var for s in loops}
-    for s in loops:
-        if uses((s.min, s.extent), variables):
-            ctx.refuse("'loop'", f"the range of loop {s.loop_var.name} depends on another loop", "", [s])
+    require_rectangular(ctx, "'loop'", loops)
     return loops
 
 

@@ -8,7 +8,7 @@ from ...tir.stmt import Block, BlockRealize, BufferLoad, BufferStore, For, seq
 from ..blocks import conjuncts, name_of, uses, why_not_reduction
 from ..combiner import combiner_of
 from ..independence import require_distinct, require_init_first
-from ..legality import require_still_legal
+from ..legality import require_rectangular, require_still_legal
 from ..nest import require_scope
 from ..registry import INT, LOOP, BLOCK, Result, primitive
 from ..index import blocks_below
@@ -78,10 +78,7 @@ def _chain(ctx, block, loop):
     if not uses(reducing, {loop.loop_var}) or uses(writing, {loop.loop_var}):
         ctx.refuse("'loop'", f"loop {loop.loop_var.name} does not run reduce iterators of block {name_of(block)} alone",
                    "choose a loop of the reduction", [loop, block])
-    variables = {s.loop_var for s in chain}
-    for other in chain:
-        if uses((other.min, other.extent), variables):
-            ctx.refuse("'loop'", f"the range of loop {other.loop_var.name} depends on another loop", "", [other])
+    require_rectangular(ctx, "'loop'", chain)
     if loop.kind not in ("serial", "unrolled"):
         ctx.refuse("'loop'", f"loop {loop.loop_var.name} is {loop.kind}", "factor it first, then run it at once",
                    [loop])
