@@ -2,16 +2,26 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from enum import IntEnum
 
 from ..expr import EQ, GE, GT, LE, LT, NE, And, Call, IntImm, Not, Or, Range, as_expr, free_vars
-from .canonical import INDEX_TYPES, Canonical
-from .const_int_bound import INF, atom_bound, linear_bound, public_bound
-from .linear import Linear, combine, scaled, shifted
-from .modular import linear_modular
+from ..node import Node
+from .canonical import INDEX_TYPES, Canonical, reads_state
+from .const_int_bound import (INF, ConstIntBound, atom_bound, linear_bound, open_interval, private_bound,
+                              public_bound)
+from .linear import MOD, Linear, combine, scaled, shifted, single_atom
+from .modular import ModularSet, linear_modular, normal
 from .relax import prove_nonnegative
 from .simplify import MIRRORED, NEGATED, Simplifier, decide, same, truth
 
 DEEPEST_PROOF = 3
+
+
+class ProofStrength(IntEnum):
+    """How hard can_prove tries. One prover serves all strengths; the names are there for callers that pass one."""
+
+    DEFAULT = 0
+    SYMBOLIC_BOUND = 1
 
 
 class Analyzer:
@@ -28,12 +38,16 @@ class Analyzer:
         self._simplifier = Simplifier(self)
         self.var_bounds = {}  # Var -> (lo, hi), ends may be infinite
         self.symbolic = {}    # Var -> (least, greatest) as Linears, for ranges that are not constant, outer first
-        self.ranges, self.limits = {}, {}  # Var -> its Range, and the same as (least, greatest)
+        self.given = {}       # Var -> the Range or expression that it was bound to
+        self.limits = {}      # Var -> the ends (least, greatest) of its Range as Linears
         self.replaced = {}    # Var -> the Linear it equals
+        self.var_modular = {}  # Var -> its ModularSet, where one was stated
         self.facts = []       # Linears known to be >= 0
         self.nonzero = set()  # keys of Linears known to differ from 0
         self.holding = set()  # keys of conditions known to hold that are not linear
         self.refined = {}     # Atom -> (lo, hi) that the facts imply
+        self.congruent = {}   # Atom -> the ModularSet that the facts imply
+        self.epoch = 0        # changes when a statement is replaced, so that no scope brings back what it implied
         self.level = 0        # proofs now under way
         self.assuming = frozenset()  # the variables whose symbolic ranges now count as not empty
         self._reset()
@@ -47,19 +61,41 @@ class Analyzer:
         """An analyzer that knows the same and then goes its own way."""
         other = Analyzer()
         other.canonical.atoms = dict(self.canonical.atoms)
-        for name in ("var_bounds", "ranges", "limits", "symbolic", "replaced", "nonzero", "holding", "refined",
-                     "facts"):
+        for name in ("var_bounds", "given", "limits", "symbolic", "replaced", "var_modular", "nonzero", "holding",
+                     "refined", "congruent", "facts"):
             setattr(other, name, getattr(self, name).copy())
         return other
 
     # ------------------------------------------------------------ telling
 
-    def bind(self, var, value):
-        """State that `var` lies in a Range, or equals an expression; a later statement replaces an earlier one."""
-        if var in self.canonical.atoms:
-            self._reset()
+    def bind(self, var, value, allow_override=False):
+        """State that `var` lies in a Range, or equals an expression.
+
+        Raises ValueError when it was bound to something else, unless allow_override: then this replaces it.
+        """
+        if self.has_bound(var, value):
+            return
+        if not allow_override and var in self.given:
+            raise ValueError(f"{var.name} is already bound to {_shown(self.given[var])}, not to {_shown(value)}; "
+                             "pass allow_override=True to replace what is known")
+        again = [w for w in self._after(var) if w is not var] if var in self.given else ()
+        self._state(var, value)
+        for w in again:  # their ranges mention it, so their bounds rest on what it was
+            self._state(w, self.given[w])
+
+    def _after(self, var):
+        """The bound variables whose ranges or values mention `var`, directly or not, in the order of their binding."""
+        found = {var: None}
+        for w, value in self.given.items():
+            if not found.keys().isdisjoint(free_vars(value)):
+                found[w] = None
+        return found
+
+    def _state(self, var, value):
+        self._forget(var)
         for table in (self.var_bounds, self.symbolic, self.replaced, self.limits):
             table.pop(var, None)
+        self.given[var] = value
         if not isinstance(value, Range):
             self.replaced[var] = self.canonical.linear(as_expr(value, var.dtype))
             return
@@ -74,27 +110,51 @@ class Analyzer:
             self.var_bounds[var] = (linear_bound(self, least)[0], linear_bound(self, greatest)[1])
         else:
             self.var_bounds[var] = (least.const, greatest.const)
-        self.ranges[var] = value
 
-    def has_bound(self, var, extent):
-        """Whether `var` was last bound to just this Range."""
-        known = self.ranges.get(var) if var in self.limits else None
-        return known is not None and (known is extent or same(known, extent))
+    def has_bound(self, var, value):
+        """Whether `var` was last bound to just this Range or expression."""
+        known = self.given.get(var)
+        return known is not None and (known is value or isinstance(value, Node) and same(known, value))
+
+    def update(self, var, info, override=False):
+        """State a ConstIntBound or a ModularSet of `var`, on top of what it is bound to.
+
+        Raises ValueError when a different one is known, unless override; TypeError for other information.
+        """
+        if isinstance(info, ConstIntBound):
+            table, fact = self.var_bounds, private_bound(info)
+        elif isinstance(info, ModularSet):
+            table, fact = self.var_modular, normal(*info)
+        else:
+            raise TypeError(f"update takes a ConstIntBound or a ModularSet, not a {type(info).__name__}")
+        if not override and table.get(var, fact) != fact:
+            raise ValueError(f"{var.name} already has {table[var]}, not {fact}; pass override=True to replace it")
+        self._forget(var)
+        table[var] = fact
+
+    def const_int_bound_is_bound(self, var):
+        """Whether a bound of `var` was stated."""
+        return var in self.var_bounds or var in self.replaced
 
     def mark_nonnegative(self, var):
         """State that `var`, such as a symbolic dimension, is at least 0."""
-        if var in self.canonical.atoms:
-            self._reset()
         lo, hi = self.var_bounds.get(var, (0, INF))
+        self._forget(var)
         self.var_bounds[var] = max(lo, 0), hi
+
+    def _forget(self, var):
+        """Drop the answers that what is known about `var` may have shaped."""
+        if var in self.canonical.atoms:
+            self.epoch += 1
+            self._reset()
 
     @contextmanager
     def constraint_scope(self, *conditions):
-        """Within the scope, every condition holds."""
-        names = ("facts", "nonzero", "holding", "refined", "forms", "simplified", "divisions", "bounds",
+        """Within the scope, every condition holds. What depends on memory is not used: a store may change it."""
+        names = ("facts", "nonzero", "holding", "refined", "congruent", "forms", "simplified", "divisions", "bounds",
                  "modular_sets", "proofs", "occupied")
-        saved = {name: getattr(self, name) for name in names}
-        self.facts, self.refined = list(self.facts), dict(self.refined)
+        saved, epoch = {name: getattr(self, name) for name in names}, self.epoch
+        self.facts, self.refined, self.congruent = list(self.facts), dict(self.refined), dict(self.congruent)
         self.nonzero, self.holding = set(self.nonzero), set(self.holding)
         self._reset()
         try:
@@ -104,6 +164,8 @@ class Analyzer:
         finally:
             for name, value in saved.items():
                 setattr(self, name, value)
+            if epoch != self.epoch:
+                self._reset()
 
     def _assume(self, condition, holds):
         if isinstance(condition, Not):
@@ -113,6 +175,8 @@ class Analyzer:
             self._assume(condition.b, holds)
         elif isinstance(condition, Call) and condition.op == "tir.likely":
             self._assume(condition.args[0], holds)
+        elif reads_state(condition):
+            return  # a store may make it false while the scope lasts
         elif type(condition) in NEGATED and condition.a.dtype in INDEX_TYPES:
             self._assume_compare(type(condition) if holds else NEGATED[type(condition)], condition)
         elif holds and not isinstance(condition, IntImm):
@@ -129,6 +193,17 @@ class Analyzer:
         self._learn(shifted(gap, -1) if kind is LT else gap)
         if kind is EQ:
             self._learn(scaled(gap, -1))
+            self._learn_congruence(gap)
+
+    def _learn_congruence(self, gap):
+        """From mod(v + a, c) - b == 0 the modular set of v."""
+        (atom, k), *more = gap.terms.items() or ((None, 0),)
+        if more or abs(k) != 1 or atom.kind != MOD or atom.parts[1].terms:
+            return
+        number, coeff = atom.parts[0], atom.parts[1].const
+        inner = single_atom(shifted(number, -number.const))
+        if inner is not None and coeff:
+            self.congruent[inner] = normal(coeff, -k * gap.const - number.const)
 
     def _learn(self, fact):
         """Record fact >= 0 and tighten the constant bounds of its atoms; older facts may then say more."""
@@ -152,15 +227,26 @@ class Analyzer:
 
     # ------------------------------------------------------------ asking
 
-    def simplify(self, e):
-        """An equal expression of the same dtype, in normal form; `e` itself when it is in normal form already."""
-        return self._simplifier.visit(e)
+    def simplify(self, e, steps=2):
+        """An equal expression of the same dtype, in normal form; `e` itself when it is in normal form already.
+
+        steps=0 leaves `e` as it is; more than one would change nothing, since a normal form is its own.
+        """
+        return self._simplifier.visit(as_expr(e)) if steps else e
+
+    def rewrite_simplify(self, e):
+        """`e` simplified. One engine answers for this and canonical_simplify: no sum comes back unsorted."""
+        return self.simplify(e)
+
+    def canonical_simplify(self, e):
+        """`e` simplified; integer sums are linear combinations of terms no rule divides further, each term once."""
+        return self.simplify(e)
 
     def simplify_fields(self, e):
         """`e`, not opened by arithmetic, with its fields simplified; a Call may become another expression."""
         return self._simplifier.call(e) if type(e) is Call else self._simplifier.generic_visit(e)
 
-    def can_prove(self, condition):
+    def can_prove(self, condition, strength=ProofStrength.DEFAULT):
         """Whether the condition always holds. False means it could not be proved, not that it fails."""
         if isinstance(condition, (bool, IntImm)):
             return bool(condition if isinstance(condition, bool) else condition.value)
@@ -188,6 +274,10 @@ class Analyzer:
         """Whether a <= b always."""
         return self._decide(LE, a, b)
 
+    def can_prove_greater_equal(self, a, b):
+        """Whether a >= b always."""
+        return self._decide(LE, b, a)
+
     def _decide(self, kind, a, b):
         a, b = as_expr(a), as_expr(b)
         if a.dtype not in INDEX_TYPES or b.dtype not in INDEX_TYPES:
@@ -195,8 +285,18 @@ class Analyzer:
         return decide(self, kind, self.canonical.linear(a), self.canonical.linear(b)) is True
 
     def const_int_bound(self, e):
+        """The ConstIntBound that e never leaves."""
+        e = as_expr(e)
+        return public_bound(*linear_bound(self, self._form(e)), e.dtype)
+
+    def interval(self, e):
         """(min_value, max_value) that e never leaves; None on a side without a bound."""
-        return public_bound(*linear_bound(self, self._form(e)))
+        return open_interval(*linear_bound(self, self._form(e)))
+
+    def int_set(self, e, dom_map=None):
+        """The IntervalSet that holds e while the Vars of dom_map {Var: Range or IntervalSet} run; None: all bound."""
+        from .int_set import int_set  # that module asks Analyzers itself
+        return int_set(self, as_expr(e), dom_map)
 
     def modular_set(self, e):
         """(coeff, base) with e = coeff * k + base for some integer k; coeff 0 for the constant base."""
@@ -244,19 +344,19 @@ class Analyzer:
         if not mentioned or self.assuming == mentioned:
             yield
             return
-        saved = self.bounds, self.refined, self.divisions, self.assuming
+        saved = self.bounds, self.refined, self.divisions, self.proofs, self.assuming
         if mentioned not in self.occupied:
-            self.bounds, self.refined, self.divisions = {}, dict(self.refined), {}
+            self.bounds, self.refined, self.divisions, self.proofs = {}, dict(self.refined), {}, {}
             extents = [combine(high, low, -1) for v, (low, high) in self.symbolic.items() if v in mentioned]
             for extent in extents * 2:
                 self._tighten(extent)
-            self.occupied[mentioned] = self.bounds, self.refined, self.divisions
-        self.bounds, self.refined, self.divisions = self.occupied[mentioned]
+            self.occupied[mentioned] = self.bounds, self.refined, self.divisions, self.proofs
+        self.bounds, self.refined, self.divisions, self.proofs = self.occupied[mentioned]
         self.assuming = mentioned
         try:
             yield
         finally:
-            self.bounds, self.refined, self.divisions, self.assuming = saved
+            self.bounds, self.refined, self.divisions, self.proofs, self.assuming = saved
 
     def _behind(self, variables):
         """The variables with symbolic ranges among `variables` and in the ranges of those."""
@@ -275,3 +375,7 @@ class Analyzer:
 
     def vars_of(self, e):
         return frozenset(free_vars(e))
+
+
+def _shown(value):
+    return f"[{value.min}, {value.min} + {value.extent})" if isinstance(value, Range) else str(value)

@@ -6,9 +6,9 @@ nothing. Narrower and unsigned types wrap: their arithmetic stays closed, as opa
 from __future__ import annotations
 
 from ..dtype import DataType
-from ..expr import (Add, Call, Cast, Div, FloatImm, FloorDiv, FloorMod, IntImm, Max, Min, Mod, Mul, Select, Sub, Var,
-                    free_vars)
-from ..node import Node
+from ..expr import (Add, Call, Cast, Div, FloatImm, FloorDiv, FloorMod, IntImm, Max, Min, Mod, Mul, PrimExpr, Select,
+                    Sub, Var, free_vars)
+from ..node import Node, collect
 from . import floor_rules
 from .linear import (DIV, MAX, MIN, MOD, OPAQUE, PRODUCT, SELECT, VAR, Atom, Linear, accumulate, combine, constant,
                      factors, product_expr, render, scaled, single_atom)
@@ -16,7 +16,7 @@ from .linear import (DIV, MAX, MIN, MOD, OPAQUE, PRODUCT, SELECT, VAR, Atom, Lin
 INT32, INT64 = DataType("int32"), DataType("int64")
 INDEX_TYPES = (INT32, INT64)
 MOST_PRODUCT_TERMS = 64  # a product of sums with more terms than this stays a product
-IMPURE_CALLS = ("tir.call_extern",)
+IMPURE_CALLS = ("tir.call_extern", "tir.tvm_call_packed", "tir.call_packed")
 
 
 class Canonical:
@@ -252,12 +252,16 @@ class Canonical:
             return (kind, *(self.key(getattr(value, f)) for f in value._fields if f not in value._ignore))
         if isinstance(value, tuple):
             return tuple(self.key(v) for v in value)
-        if isinstance(value, dict):
-            return tuple((k, self.key(v)) for k, v in value.items())
         return type(value), value
 
 
 _ARITHMETIC = (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max)
+
+
+def reads_state(e):
+    """Whether the value of `e` may change between two places: it loads from a buffer or calls what is not pure."""
+    return any(type(n).__name__ == "BufferLoad" or type(n) is Call and n.op in IMPURE_CALLS
+               for n in collect(e, PrimExpr))
 
 
 def _mul_factors(e):

@@ -1,6 +1,7 @@
 """Constant bounds: the least and greatest value an integer expression can take, by interval arithmetic.
 
-Inside, an unbounded side is -inf or inf (floats that only ever compare and add); the analyzer's answers use None.
+Inside, an unbounded side is -inf or inf (floats that only ever compare and add). `Analyzer.interval` answers with None
+there, `Analyzer.const_int_bound` with the limits that TVM's users know.
 """
 from __future__ import annotations
 
@@ -8,14 +9,36 @@ from collections import namedtuple
 
 from .linear import DIV, MAX, MIN, MOD, PRODUCT, SELECT, VAR
 
-ConstIntBound = namedtuple("ConstIntBound", "min_value max_value")
 INF = float("inf")
 EVERYTHING = (-INF, INF)
+Interval = namedtuple("Interval", "min_value max_value")
 
 
-def public_bound(lo, hi):
-    """The bound as users see it: None where there is none."""
-    return ConstIntBound(None if lo == -INF else lo, None if hi == INF else hi)
+class ConstIntBound(namedtuple("ConstIntBound", "min_value max_value")):
+    """min_value <= value <= max_value, both inclusive; NEG_INF and POS_INF stand for no bound."""
+
+    __slots__ = ()
+    POS_INF = (1 << 63) - 1
+    NEG_INF = -POS_INF
+
+
+def open_interval(lo, hi):
+    """The bounds with None where there is none."""
+    return Interval(None if lo == -INF else lo, None if hi == INF else hi)
+
+
+def public_bound(lo, hi, dtype):
+    """The bounds as a ConstIntBound: what is not known of a type below 64 bits is the type's own limit."""
+    limits = ConstIntBound.NEG_INF, ConstIntBound.POS_INF
+    if (dtype.is_int or dtype.is_bool) and dtype.bits < 64:
+        limits = dtype.min_value(), dtype.max_value()
+    return ConstIntBound(limits[0] if lo == -INF else lo, limits[1] if hi == INF else hi)
+
+
+def private_bound(bound):
+    """(lo, hi) of a ConstIntBound, its infinities as -inf and inf."""
+    return (-INF if bound.min_value <= ConstIntBound.NEG_INF else bound.min_value,
+            INF if bound.max_value >= ConstIntBound.POS_INF else bound.max_value)
 
 
 def linear_bound(an, form):
@@ -39,7 +62,7 @@ def atom_bound(an, atom):
     """(lo, hi) of an atom, remembered until the analyzer learns something new."""
     pair = an.bounds.get(atom)
     if pair is None:
-        lo, hi = _RULES.get(atom.kind, _of_dtype)(an, atom)
+        lo, hi = RULES.get(atom.kind, _of_dtype)(an, atom)
         refined = an.refined.get(atom)
         if refined is not None:
             lo, hi = max(lo, refined[0]), min(hi, refined[1])  # they cross where the facts contradict each other
@@ -125,5 +148,5 @@ def _of_select(an, atom):
     return min(a[0], b[0]), max(a[1], b[1])
 
 
-_RULES = {VAR: _of_var, PRODUCT: _of_product, DIV: _of_div, MOD: _of_mod, MIN: _of_min, MAX: _of_max,
+RULES = {VAR: _of_var, PRODUCT: _of_product, DIV: _of_div, MOD: _of_mod, MIN: _of_min, MAX: _of_max,
           SELECT: _of_select}

@@ -1,9 +1,8 @@
 """Rules for floor division and remainder on normal forms.
 
-Every rule is an identity of integers with x = d * floor(x / d) + mod(x, d); a divisor is taken to be nonzero. With a
-constant divisor c > 0 the rules, in order: multiples of c leave the division; a numerator within one block of c is
-constant; a factor common to all terms and c cancels; terms that stay inside one block of a divisor g of c drop out;
-nested divisions merge.
+Every rule is an identity of integers with x = d * floor(x / d) + mod(x, d); a divisor is taken to be nonzero. DIV_RULES
+and MOD_RULES hold for a constant divisor c > 0 and are tried in order: a rule gives the result, or None where it has
+nothing to say. What no rule knows stays a division.
 """
 from __future__ import annotations
 
@@ -41,79 +40,136 @@ def _divide(an, num, den, dtype, kind):
 
 def _divide_constant(an, num, den, dtype, kind):
     c = den.const
-    if c == 0:
-        return an.canonical.division(kind, num, den, dtype)
     if c < 0:
-        num = scaled(num, -1)
-        return _div(an, num, -c, dtype) if kind == DIV else scaled(_mod(an, num, -c, dtype), -1)
-    return _div(an, num, c, dtype) if kind == DIV else _mod(an, num, c, dtype)
+        num, den = scaled(num, -1), constant(-c)
+        return floordiv(an, num, den, dtype) if kind == DIV else scaled(floormod(an, num, den, dtype), -1)
+    for rule in (DIV_RULES if kind == DIV else MOD_RULES) if c else ():
+        found = rule(an, num, c, dtype)
+        if found is not None:
+            return found
+    return an.canonical.division(kind, num, den, dtype)
 
 
-def _div(an, num, c, dtype):
-    if c == 1:
-        return num
-    if not num.terms:
-        return constant(num.const // c)
+def div_by_one(an, num, c, dtype):
+    """x // 1 = x"""
+    return num if c == 1 else None
+
+
+def div_of_constant(an, num, c, dtype):
+    return None if num.terms else constant(num.const // c)
+
+
+def div_takes_multiples(an, num, c, dtype):
+    """(c * x + y) // c = x + y // c; after it no coefficient is a multiple of c, and 0 <= constant < c."""
     whole = {a: k // c for a, k in num.terms.items() if k % c == 0}
-    rest = {a: k for a, k in num.terms.items() if k % c} if whole else num.terms
+    if not whole and 0 <= num.const < c:
+        return None
     offset, inner = divmod(num.const, c)
-    quotient = _div_rest(an, Linear(rest, inner), c, dtype) if rest else ZERO
-    if not whole:
-        return shifted(quotient, offset)
-    return an.canonical.add(Linear(whole, offset), quotient)
+    rest = {a: k for a, k in num.terms.items() if k % c} if whole else num.terms
+    quotient = floordiv(an, Linear(rest, inner), constant(c), dtype)
+    return an.canonical.add(Linear(whole, offset), quotient) if whole else shifted(quotient, offset)
 
 
-def _mod(an, num, c, dtype):
-    if c == 1:
-        return ZERO
+def div_within_block(an, num, c, dtype):
+    """x // c = q where the bounds of x lie in [q * c, q * c + c)"""
+    q = _block(an, num, c)
+    return None if q is None else constant(q)
+
+
+def div_drops_inner(an, num, c, dtype):
+    """(g * x + y) // (g * d) = x // d for 0 <= y < g"""
+    found = _common_part(an, num, c)
+    return found and floordiv(an, found[1], constant(c // found[0]), dtype)
+
+
+def div_merges_nested(an, num, c, dtype):
+    """(x // d + r) // c = (x + r * d) // (d * c)"""
+    atom = _lone(num)
+    if atom is None or atom.kind != DIV or not _positive_constant(atom.parts[1]):
+        return None
+    d = atom.parts[1].const
+    if d * c > dtype.max_value():
+        return None
+    return floordiv(an, shifted(atom.parts[0], num.const * d), constant(d * c), dtype)
+
+
+def div_of_remainder(an, num, c, dtype):
+    """(x % (c * m)) // c = x // c % m"""
+    atom = _lone(num)
+    if num.const or atom is None or atom.kind != MOD or not _positive_constant(atom.parts[1]):
+        return None
+    m = atom.parts[1].const
+    if m % c:
+        return None
+    return floormod(an, floordiv(an, atom.parts[0], constant(c), dtype), constant(m // c), dtype)
+
+
+DIV_RULES = (div_by_one, div_of_constant, div_takes_multiples, div_within_block, div_drops_inner, div_merges_nested,
+             div_of_remainder)
+
+
+def mod_by_one(an, num, c, dtype):
+    """x % 1 = 0"""
+    return ZERO if c == 1 else None
+
+
+def mod_reduces_coefficients(an, num, c, dtype):
+    """(k * x + r) % c with multiples of c taken from k and r; coefficients keep their sign."""
     terms = {a: k if -c < k < c else k % c if k > 0 else -(-k % c) for a, k in num.terms.items() if k % c}
     if not terms:
         return constant(num.const % c)
-    return _mod_rest(an, Linear(terms, num.const % c), c, dtype)
+    if 0 <= num.const < c and len(terms) == len(num.terms) and all(k == num.terms[a] for a, k in terms.items()):
+        return None
+    return floormod(an, Linear(terms, num.const % c), constant(c), dtype)
 
 
-def _div_rest(an, rest, c, dtype):
-    """rest // c when no coefficient is a multiple of c and 0 <= constant < c."""
-    q = _block(an, rest, c)
-    if q is not None:
-        return constant(q)
-    found = _common_part(an, rest, c)
-    if found:
-        g, outer, _ = found
-        return floordiv(an, outer, constant(c // g), dtype)
-    if len(rest.terms) == 1:
-        (atom, k), = rest.terms.items()
-        if k == 1 and atom.kind == DIV and _positive_constant(atom.parts[1]):
-            d = atom.parts[1].const  # floor(floor(x / d) + r) / c = floor((x + r * d) / (d * c))
-            if d * c <= dtype.max_value():
-                return floordiv(an, shifted(atom.parts[0], rest.const * d), constant(d * c), dtype)
-        if k == 1 and atom.kind == MOD and rest.const == 0 and _positive_constant(atom.parts[1]):
-            m = atom.parts[1].const
-            if m % c == 0:
-                return floormod(an, floordiv(an, atom.parts[0], constant(c), dtype), constant(m // c), dtype)
-    return an.canonical.division(DIV, rest, constant(c), dtype)
+def mod_within_block(an, num, c, dtype):
+    """x % c = x - q * c where the bounds of x lie in [q * c, q * c + c)"""
+    q = _block(an, num, c)
+    return None if q is None else shifted(num, -c * q)
 
 
-def _mod_rest(an, rest, c, dtype):
-    """rest mod c when no coefficient is a multiple of c and 0 <= constant < c."""
-    q = _block(an, rest, c)
-    if q is not None:
-        return shifted(rest, -c * q)
-    found = _common_part(an, rest, c)
-    if found:
-        g, outer, inner = found
-        return an.canonical.add(scaled(floormod(an, outer, constant(c // g), dtype), g), inner)
-    opened = _open_remainders(rest, c)
-    if opened is not None:
-        return floormod(an, an.canonical.joined(opened.terms, opened.const), constant(c), dtype)
-    coeff, base = an.linear_modular(rest)
-    if coeff % c == 0:
-        return constant(base % c)
-    return an.canonical.division(MOD, rest, constant(c), dtype)
+def mod_keeps_inner(an, num, c, dtype):
+    """(g * x + y) % (g * d) = g * (x % d) + y for 0 <= y < g"""
+    found = _common_part(an, num, c)
+    if found is None:
+        return None
+    g, outer, inner = found
+    return an.canonical.add(scaled(floormod(an, outer, constant(c // g), dtype), g), inner)
+
+
+def mod_opens_remainder(an, num, c, dtype):
+    """(k * (x % m) + y) % c = (k * x + y) % c where c divides k * m"""
+    for atom, k in num.terms.items():
+        if atom.kind == MOD and not atom.parts[1].terms and (k * atom.parts[1].const) % c == 0:
+            terms, inner = dict(num.terms), atom.parts[0]
+            del terms[atom]
+            accumulate(terms, inner.terms, k)
+            opened = an.canonical.joined(terms, num.const + k * inner.const)
+            return floormod(an, opened, constant(c), dtype)
+    return None
+
+
+def mod_of_known_set(an, num, c, dtype):
+    """x % c = b % c for x = coeff * k + b where c divides coeff"""
+    coeff, base = an.linear_modular(num)
+    return None if coeff % c else constant(base % c)
+
+
+MOD_RULES = (mod_by_one, mod_reduces_coefficients, mod_within_block, mod_keeps_inner, mod_opens_remainder,
+             mod_of_known_set)
 
 
 def _positive_constant(form):
     return not form.terms and form.const > 0
+
+
+def _lone(form):
+    """The atom of a form that is one atom plus a constant."""
+    if len(form.terms) == 1:
+        (atom, k), = form.terms.items()
+        return atom if k == 1 else None
+    return None
 
 
 def _block(an, form, c):
@@ -125,10 +181,7 @@ def _block(an, form, c):
 
 
 def _common_part(an, rest, c):
-    """(g, outer, inner) with rest = g * outer + inner, 0 <= inner < g, g > 1 a divisor of c; None without one.
-
-    Then rest // c = outer // (c / g) and rest mod c = g * (outer mod (c / g)) + inner.
-    """
+    """(g, outer, inner) with rest = g * outer + inner, 0 <= inner < g, g > 1 a divisor of c; None without one."""
     terms = rest.terms
     for g in sorted({gcd(k, c) for k in terms.values()}, reverse=True):
         if g == 1:
@@ -139,19 +192,6 @@ def _common_part(an, rest, c):
             outer = Linear({a: k // g for a, k in terms.items() if k % g == 0}, rest.const // g + q)
             return g, outer, shifted(inner, -g * q)
     return None
-
-
-def _open_remainders(rest, c):
-    """`rest` with k * mod(x, m) replaced by k * x wherever c divides k * m, which mod c cannot see; None if nowhere."""
-    terms, const, changed = dict(rest.terms), rest.const, False
-    for atom, k in rest.terms.items():
-        if atom.kind == MOD and not atom.parts[1].terms and (k * atom.parts[1].const) % c == 0:
-            num = atom.parts[0]
-            del terms[atom]
-            accumulate(terms, num.terms, k)
-            const, changed = const + k * num.const, True
-            break
-    return Linear(terms, const) if changed else None
 
 
 # ---------------------------------------------------------------- truncating division
@@ -184,46 +224,62 @@ def _signs(an, num, den):
 # ---------------------------------------------------------------- sums of divisions and remainders
 
 def join_divisions(an, terms, const):
-    """The Linear of a sum after joining parts of one division, by x = d * floor(x / d) + mod(x, d)."""
+    """The Linear of a sum after joining parts of one division, by the rules of JOIN_RULES."""
     form = Linear(terms, const)
     for _ in range(MOST_JOINS):
         for atom in form.terms:
-            if atom.kind == MOD or atom.kind == DIV:
-                better = _join_mod(an, form, atom) if atom.kind == MOD else _join_div(an, form, atom)
-                if better is not None:
-                    form = better
-                    break
+            better = _joined(an, form, atom) if atom.kind == MOD or atom.kind == DIV else None
+            if better is not None:
+                form = better
+                break
         else:
             break
     return form
 
 
-def _holds(terms, part, factor):
-    """Whether factor * part is among the terms, exactly."""
-    return bool(part.terms) and all(terms.get(a) == k * factor for a, k in part.terms.items())
-
-
-def _join_mod(an, form, atom):
-    """k*mod(x,d) + k*d*floor(x/d) -> k*x, and -k*mod(x,d) + k*x -> k*d*floor(x/d)."""
-    num, den = atom.parts
-    k = form.terms[atom]
-    whole = an.canonical.multiply(den, floordiv(an, num, den, atom.dtype))
-    if _holds(form.terms, whole, k):
-        return _exchange(form, ((atom, k),), (whole, -k), (num, k))
-    if _holds(form.terms, num, -k):
-        return _exchange(form, ((atom, k),), (num, k), (whole, -k))
+def _joined(an, form, atom):
+    for rule in JOIN_RULES[atom.kind]:
+        found = rule(an, form, atom)
+        if found is not None:
+            return found
     return None
 
 
-def _join_div(an, form, atom):
-    """k*x - k*d*floor(x/d) -> k*mod(x,d)."""
+def join_parts(an, form, atom):
+    """k * (x % d) + k * d * (x // d) = k * x"""
+    num, den = atom.parts
+    k = form.terms[atom]
+    whole = an.canonical.multiply(den, floordiv(an, num, den, atom.dtype))
+    return _exchange(form, ((atom, k),), (whole, -k), (num, k)) if _holds(form.terms, whole, k) else None
+
+
+def join_to_quotient(an, form, atom):
+    """k * x - k * (x % d) = k * d * (x // d)"""
+    num, den = atom.parts
+    k = form.terms[atom]
+    if not _holds(form.terms, num, -k):
+        return None
+    whole = an.canonical.multiply(den, floordiv(an, num, den, atom.dtype))
+    return _exchange(form, ((atom, k),), (num, k), (whole, -k))
+
+
+def join_to_remainder(an, form, atom):
+    """k * x - k * d * (x // d) = k * (x % d)"""
     num, den = atom.parts
     if den.terms or den.const == 0 or form.terms[atom] % den.const:
         return None
     k = -form.terms[atom] // den.const
-    if _holds(form.terms, num, k):
-        return _exchange(form, ((atom, -k * den.const),), (num, -k), (floormod(an, num, den, atom.dtype), k))
-    return None
+    if not _holds(form.terms, num, k):
+        return None
+    return _exchange(form, ((atom, -k * den.const),), (num, -k), (floormod(an, num, den, atom.dtype), k))
+
+
+JOIN_RULES = {MOD: (join_parts, join_to_quotient), DIV: (join_to_remainder,)}
+
+
+def _holds(terms, part, factor):
+    """Whether factor * part is among the terms, exactly."""
+    return bool(part.terms) and all(terms.get(a) == k * factor for a, k in part.terms.items())
 
 
 def _exchange(form, removed, *added):

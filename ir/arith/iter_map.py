@@ -1,4 +1,5 @@
-"""Iteration maps: whether the values a block binds its iterators to are a split and fuse of its loops.
+"""The detector of iteration maps: whether values, such as those a block binds its iterators to, are a split and fuse
+of loops. iter_affine_map gives its answers the form that TVM's users know.
 
 Each loop is a mixed-radix number whose digits are *fragments*, mod(floor(source / lower), extent). A map is affine
 here when every iterator is a sum of fragments with scales 1, e0, e0 * e1, ... (so it covers an interval), no fragment
@@ -8,19 +9,22 @@ of their own. What the detector cannot see through it rejects: True is a proof, 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from math import lcm
 
-from ..expr import And, GE, GT, IntImm, LE, LT, Call, Range, Var, as_expr, const, substitute
+from ..expr import Range, Var, as_expr, const, substitute
 from . import floor_rules
 from .canonical import INDEX_TYPES
 from .int_set import scope_of
-from .linear import DIV, MIN, MOD, ONE, VAR, ZERO, Linear, combine, constant, factors, render, shifted
+from .linear import DIV, MIN, MOD, ONE, VAR, ZERO, Linear, combine, constant, factors, render, scaled, shifted
+from .pattern import conjuncts, gaps
 
 MOST_SOURCES = 32
 
 
 @dataclass(frozen=True)
 class IterMap:
-    """The answer of detect_iter_map: true when the map was understood, else `reason` says what stood in the way.
+    """The answer of affine_domains: true when the map was understood, else `reason` says what stood in the way.
 
     `domains` has, per iter value, the Range it covers.
     """
@@ -33,12 +37,12 @@ class IterMap:
         return self.ok
 
 
-class _NotAffine(Exception):
+class NotAffine(Exception):
     """The reason as the message."""
 
 
 @dataclass(frozen=True)
-class _Fragment:
+class Fragment:
     """mod(floor(source / lower), extent) with source a Var; lower and extent are Linears."""
 
     source: Var
@@ -47,11 +51,11 @@ class _Fragment:
 
 
 def is_affine_binding(iter_values, loop_ranges, predicate=None, analyzer=None, bijective=True):
-    """Whether detect_iter_map understands the bindings."""
-    return detect_iter_map(iter_values, loop_ranges, predicate, analyzer, bijective).ok
+    """Whether affine_domains understands the bindings."""
+    return affine_domains(iter_values, loop_ranges, predicate, analyzer, bijective).ok
 
 
-def detect_iter_map(iter_values, loop_ranges, predicate=None, analyzer=None, bijective=True):
+def affine_domains(iter_values, loop_ranges, predicate=None, analyzer=None, bijective=True):
     """Read `iter_values` (expressions over the loops) as a split and fuse of the loops {Var: Range}.
 
     When it succeeds, the points of the loops that satisfy `predicate` (None: all) map one to one onto the full box of
@@ -59,41 +63,79 @@ def detect_iter_map(iter_values, loop_ranges, predicate=None, analyzer=None, bij
     of it is met equally often. `analyzer` tells about other variables; its own facts stay as they are.
     """
     try:
-        return IterMap(True, "", _Detector(iter_values, loop_ranges, predicate, analyzer, bijective).run())
-    except _NotAffine as stop:
+        detector = Detector(iter_values, loop_ranges, predicate, analyzer, COMPLETE if bijective else ONTO)
+        return IterMap(True, "", tuple(Range(render(v.base, v.dtype), render(v.extent, v.dtype))
+                                       for v in detector.run()))
+    except NotAffine as stop:
         return IterMap(False, str(stop))
 
 
-class _Detector:
-    def __init__(self, values, loops, predicate, analyzer, bijective):
-        self.bijective = bijective
+ANY, ONTO, COMPLETE = range(3)  # what is asked of the digits of a source: nothing; none twice; each once
+
+
+@dataclass(frozen=True)
+class Value:
+    """base + sum of scale * fragment, which covers base, base + unit, ..., `extent` values in all.
+
+    `pieces` are the (Fragment, scale) pairs, the largest scale first.
+    """
+
+    base: Linear
+    pieces: tuple
+    unit: Linear
+    extent: Linear
+    dtype: str
+
+
+class Detector:
+    """One question: `run` gives a Value per expression or raises NotAffine.
+
+    strided: a value may step by more than 1. pad: where a division does not divide an extent, the loop is lengthened
+    until it does; `paddings` says which values of the loops are then not real. keep_unit: loops of one turn stay.
+    """
+
+    def __init__(self, values, loops, predicate, analyzer, check, strided=False, pad=False, keep_unit=False):
+        self.check, self.strided, self.pad, self.keep_unit = check, strided, pad, keep_unit
         self.values = [as_expr(v) for v in values]
-        self.conditions = _conjuncts(predicate)
-        self.an = scope_of(loops, analyzer and analyzer.copy())
+        self.conditions = conjuncts(predicate)
+        self.loops, self.an = loops, scope_of(loops, analyzer and analyzer.copy())
         self.spent = set()  # loops that became part of another source
-        self.extents = {}  # Var -> Linear: loops and made sources, each running from 0
-        self.fixed = {}    # Var -> expression, for loops that do not start at 0
-        for v, r in loops.items():
-            self._add_loop(v, r, loops)
+        self.extents = {}   # Var -> Linear: loops and made sources, each running from 0
+        self.extent_of = {}  # the same, also of those that became part of another
+        self.made = {}      # made source -> (base, pieces) of what it equals; pieces () for a loop minus its start
+        self.paddings = []  # conditions under which a loop's value lies outside it
+        self.fixed = {}     # Var -> expression, for loops that do not start at 0
+        self.loop_of = {}   # the sources of these loops -> the loops
+
+    def start(self):
+        """Make the loops count from 0."""
+        for v, r in self.loops.items():
+            self._add_loop(v, r, self.loops)
         if self.fixed:
-            self.values = [substitute(v, self.fixed) for v in self.values]
-            self.conditions = [substitute(c, self.fixed) for c in self.conditions]
+            self._substitute(self.fixed)
 
     def run(self):
+        """A Value for each expression; raises NotAffine."""
+        self.start()
         for _ in range(MOST_SOURCES):
-            if not self._cut() and not self._close_divided():
+            if not self._cut() and not self._pad_divided() and not self._close_divided():
                 break
-        used, domains = {}, []
+        used, out = {}, []
         for value in self.values:
             if value.dtype not in INDEX_TYPES:
-                raise _NotAffine(f"an iterator of dtype {value.dtype}")
-            base, pieces = self._pieces(self.an.canonical.linear(value))
-            extent = self._chain(pieces)
+                raise NotAffine(f"an iterator of dtype {value.dtype}")
+            base, pieces = self.pieces(self.an.canonical.linear(value))
+            pieces, unit, extent = self._chain(pieces)
             for fragment, _ in pieces:
                 used.setdefault(fragment.source, []).append(fragment)
-            domains.append(Range(render(base, value.dtype), render(extent, value.dtype)))
-        self._check_sources(used, self.bijective)
-        return tuple(domains)
+            out.append(Value(base, pieces, unit, extent, value.dtype))
+        if self.check != ANY:
+            self._check_sources(used, self.check == COMPLETE)
+        return out
+
+    def _substitute(self, mapping):
+        self.values = [substitute(v, mapping) for v in self.values]
+        self.conditions = [substitute(c, mapping) for c in self.conditions]
 
     # ------------------------------------------------------------ sources
 
@@ -101,18 +143,24 @@ class _Detector:
         linear = self.an.canonical.linear
         least, extent = linear(as_expr(r.min, v.dtype)), linear(as_expr(r.extent, v.dtype))
         if not (least.vars | extent.vars).isdisjoint(loops):
-            raise _NotAffine(f"the range of loop {v.name} depends on another loop")
-        if not extent.terms and extent.const == 1:
+            raise NotAffine(f"the range of loop {v.name} depends on another loop")
+        if not extent.terms and extent.const == 1 and not self.keep_unit:
             return  # the analyzer replaces a unit loop by its only value
-        if not least.terms and least.const == 0:
-            self.extents[v] = extent
+        if not least.terms and least.const == 0 and not (self.keep_unit and extent.key == ONE.key):
+            self.extents[v] = self.extent_of[v] = extent
         else:
-            self.fixed[v] = self._new_source(v.name, extent, v.dtype) + render(least, v.dtype)
+            source = self._new_source(v.name, extent, v.dtype, (least, ()))
+            self.fixed[v] = source + render(least, v.dtype)
+            self.loop_of[source] = v
 
-    def _new_source(self, name, extent, dtype):
+    def _new_source(self, name, extent, dtype, meaning):
         source = Var(name, dtype)
-        self.an.bind(source, Range(const(0, dtype), render(extent, dtype)))
-        self.extents[source] = extent
+        if self.keep_unit and extent.key == ONE.key:
+            self.an.var_bounds[source] = (0, 0)  # binding it would make it a constant
+        else:
+            self.an.bind(source, Range(const(0, dtype), render(extent, dtype)))
+        self.extents[source] = self.extent_of[source] = extent
+        self.made[source] = meaning
         return source
 
     def _live(self, form):
@@ -121,47 +169,122 @@ class _Detector:
 
     def _replace(self, form, extent):
         """Make `form`, a sum of whole fragments in [0, extent), a source; its innermost variable goes away."""
-        base, pieces = self._pieces(form)
+        base, pieces = self.pieces(form)
         if base.terms or base.const:
-            raise _NotAffine("a division or a condition on a shifted sum")
-        whole = self._chain(pieces)
+            raise NotAffine("a division or a condition on a shifted sum")
+        pieces, unit, whole = self._chain(pieces)
+        if unit.key != ONE.key:
+            raise NotAffine("a division or a condition on a sum that leaves gaps")
         if extent is not None and not self.an.nonnegative(combine(whole, extent, -1)):
             whole = self.an.canonical.choice(MIN, (whole, extent), pieces[0][0].source.dtype)
         else:
             whole = extent or whole
         if not whole.terms and whole.const <= 0:
-            raise _NotAffine("a condition that never holds")
+            raise NotAffine("a condition that never holds")
         own = {}
         for fragment, _ in pieces:
             own.setdefault(fragment.source, []).append(fragment)
         self._check_sources(own, True, only=own)
-        inner = next(f.source for f, scale in pieces if scale.key == ONE.key)
+        inner = pieces[-1][0].source
         if len(own[inner]) > 1 or own[inner][0].lower.key != ONE.key or (
                 own[inner][0].extent.key != self.extents[inner].key):
-            raise _NotAffine(f"loop {inner.name} is split and fused again before a division or condition")
-        source = self._new_source(inner.name, whole, inner.dtype)
+            raise NotAffine(f"loop {inner.name} is split and fused again before a division or condition")
+        source = self._new_source(inner.name, whole, inner.dtype, (ZERO, pieces))
         rest = self.an.canonical.add(form, self.an.canonical.linear(inner), -1)
         mapping = {inner: source - render(rest, inner.dtype)}
         for v in own:
             self.extents.pop(v)
         self.spent.update(own)
-        self.values = [substitute(v, mapping) for v in self.values]
-        self.conditions = [substitute(c, mapping) for c in self.conditions]
+        self._substitute(mapping)
 
     def _close_divided(self):
         """Turn one sum under a division into a source; False when there is none."""
+        for atom in self._divisions():
+            num = atom.parts[0]
+            if len(self._live(num)) > 1 and not any(a.kind in (DIV, MOD) for a in num.terms):
+                if self.pad and num.const:
+                    num = shifted(num, -num.const)
+                self._replace(num, None)
+                return True
+        return False
+
+    def _divisions(self):
+        """The divisions and remainders of live sources in the values, outer ones before those they divide."""
         for value in self.values:
             stack = [self.an.canonical.linear(value)] if value.dtype in INDEX_TYPES else []
             while stack:
                 for term in stack.pop().terms:
                     for atom in factors(term):
                         if atom.kind in (DIV, MOD) and self._live(atom):
-                            num = atom.parts[0]
-                            if len(self._live(num)) > 1 and not any(a.kind in (DIV, MOD) for a in num.terms):
-                                self._replace(num, None)
-                                return True
-                            stack.append(num)
+                            yield atom
+                            stack.append(atom.parts[0])
+
+    # ------------------------------------------------------------ padding
+
+    def _pad_divided(self):
+        """Lengthen one source until its divisors divide it; False when none needs it."""
+        if not self.pad:
+            return False
+        needs = {}
+        for atom in self._divisions():
+            found = self._divisor(atom)
+            if found is not None:
+                needs.setdefault(found[0], []).append(found[1:])
+        for v, wanted in needs.items():
+            starts, extent = {start for _, start in wanted}, self.extents[v]
+            divisor = reduce(lcm, (d for d, _ in wanted))
+            left = min(starts) % divisor
+            if extent.terms or any((start - left) % d for d, start in wanted):
+                continue
+            whole = -(-(left + extent.const) // divisor) * divisor
+            if left or whole != extent.const:
+                self._lengthen(v, left, whole)
+                return True
         return False
+
+    def _divisor(self, atom):
+        """(source, d, start) for floor((source + start) / d) and what divides it further; None for other divisions."""
+        num, den = atom.parts
+        if len(num.terms) != 1 or den.terms or den.const <= 0:
+            return None
+        (inner, k), = num.terms.items()
+        if k != 1:
+            return None
+        if inner.kind == VAR:
+            return (inner.expr, den.const, num.const) if inner.expr in self.extents else None
+        if inner.kind not in (DIV, MOD) or num.const:
+            return None
+        below = self._divisor(inner)
+        return below and (below[0], below[1] * den.const if inner.kind == DIV else below[1], below[2])
+
+    def _lengthen(self, v, left, whole):
+        """The source `v` becomes [left, left + extent) of one that has `whole` turns."""
+        first = (Fragment(v, ONE, self.extents[v]), ONE)
+        extent, dtype = self.extents.pop(v), v.dtype
+        source = self._new_source(v.name, constant(whole), dtype, (constant(left), (first,)))
+        real = self.expression(Linear({}, 0), (first,), dtype)
+        if left:
+            self.paddings.append(real < 0)
+        if whole != left + extent.const:
+            self.paddings.append(real >= render(extent, dtype))
+        self.spent.add(v)
+        self._substitute({v: source - left})
+
+    def expression(self, base, pieces, dtype):
+        """base + the sum of pieces as an expression of the loops."""
+        total = render(base, dtype)
+        for fragment, scale in pieces:
+            total = total + self._of_fragment(fragment) * render(scale, dtype)
+        return self.an.simplify(total)
+
+    def _of_fragment(self, fragment):
+        v, dtype = fragment.source, fragment.source.dtype
+        if v not in self.made:
+            e = v
+        else:
+            base, pieces = self.made[v]
+            e = self.expression(base, pieces, dtype) if pieces else self.loop_of[v] - render(base, dtype)
+        return e // render(fragment.lower, dtype) % render(fragment.extent, dtype)
 
     # ------------------------------------------------------------ the predicate
 
@@ -171,7 +294,9 @@ class _Detector:
         for condition in self.conditions:
             if self.an.can_prove(condition):
                 continue
-            gap = self._as_gap(condition)
+            gap, *more = gaps(self.an, condition) or (None, None)
+            if more:
+                raise NotAffine("a condition that is not a conjunction of <, <=, >, >=")
             loop_part = Linear({a: -k for a, k in gap.terms.items() if self._live(a)}, 0)
             if not loop_part.terms:
                 continue  # holds or fails for all loops together
@@ -189,17 +314,6 @@ class _Detector:
             self._replace(*self._coarser(part, limit))
         return True
 
-    def _as_gap(self, condition):
-        """gap >= 0 for a comparison."""
-        kind = type(condition)
-        if kind not in (LT, LE, GT, GE) or condition.a.dtype not in INDEX_TYPES:
-            raise _NotAffine("a condition that is not a conjunction of <, <=, >, >=")
-        low, high = self.an.canonical.linear(condition.a), self.an.canonical.linear(condition.b)
-        if kind in (GT, GE):
-            low, high = high, low
-        gap = self.an.canonical.add(high, low, -1)
-        return shifted(gap, -1) if kind in (LT, GT) else gap
-
     def _coarser(self, part, limit):
         """part < limit as floor(part / g) < limit / g for the largest g that divides the limit and drops terms."""
         for g in sorted({k for k in part.terms.values() if k > 1}, reverse=True):
@@ -214,18 +328,19 @@ class _Detector:
         """The condition -v < limit on one variable: v starts at 1 - limit."""
         (atom, k), *more = part.terms.items()
         if more or k != -1 or atom.kind != VAR:
-            raise _NotAffine("a lower bound on a sum of loops")
+            raise NotAffine("a lower bound on a sum of loops")
         v, start = atom.expr, combine(ONE, limit, -1)
+        first = (Fragment(v, ONE, self.extents[v]), ONE)
         extent = self.an.canonical.add(self.extents.pop(v), start, -1)
         if not self.an.nonnegative(start) or not self.an.nonnegative(shifted(extent, -1)):
-            raise _NotAffine(f"a lower bound on loop {v.name} that may lie outside its range")
-        moved = {v: self._new_source(v.name, extent, v.dtype) + render(start, v.dtype)}
-        self.values = [substitute(value, moved) for value in self.values]
-        self.conditions = [substitute(c, moved) for c in self.conditions]
+            raise NotAffine(f"a lower bound on loop {v.name} that may lie outside its range")
+        self.spent.add(v)
+        source = self._new_source(v.name, extent, v.dtype, (scaled(start, -1), (first,)))
+        self._substitute({v: source + render(start, v.dtype)})
 
     # ------------------------------------------------------------ fragments
 
-    def _pieces(self, form):
+    def pieces(self, form):
         """(base, [(fragment, scale)]) with form = base + sum of scale * fragment."""
         base, scales = {}, {}
         for term, k in form.terms.items():
@@ -233,7 +348,7 @@ class _Detector:
             if not moving:
                 base[term] = k
             elif len(moving) > 1:
-                raise _NotAffine("a product of loops")
+                raise NotAffine("a product of loops")
             else:
                 others = tuple(f for f in factors(term) if f is not moving[0])
                 weight = Linear({self.an.canonical.product(others): k}, 0) if others else constant(k)
@@ -242,38 +357,51 @@ class _Detector:
 
     def _moves(self, atom):
         if not atom.vars.isdisjoint(self.spent):
-            raise _NotAffine("a loop that is also part of a divided or bounded sum")
+            raise NotAffine("a loop that is also part of a divided or bounded sum")
         return any(v in atom.vars for v in self.extents)
 
     def _fragment(self, atom):
         if atom.kind == VAR:
-            return _Fragment(atom.expr, ONE, self.extents[atom.expr])
+            return Fragment(atom.expr, ONE, self.extents[atom.expr])
         if atom.kind not in (DIV, MOD) or self._live(atom.parts[1]):
-            raise _NotAffine("an iterator that is not a sum of loops and their quotients and remainders")
+            raise NotAffine("an iterator that is not a sum of loops and their quotients and remainders")
         num, den = atom.parts
-        base, pieces = self._pieces(num)
+        base, pieces = self.pieces(num)
         if base.terms or base.const or len(pieces) != 1 or pieces[0][1].key != ONE.key:
-            raise _NotAffine("a division of a sum of loops that is not itself an interval")
+            raise NotAffine("a division of a sum of loops that is not itself an interval")
         inner = pieces[0][0]
-        if self.an.const_int_bound(render(den, atom.dtype)).min_value in (None, 0):
-            raise _NotAffine("a division by what may not be positive")
+        if (self.an.interval(render(den, atom.dtype)).min_value or 0) <= 0:
+            raise NotAffine("a division by what may not be positive")
         if floor_rules.floormod(self.an, inner.extent, den, atom.dtype).key != ZERO.key:
-            raise _NotAffine(f"a division that does not divide the extent of {inner.source.name}")
+            raise NotAffine(f"a division that does not divide the extent of {inner.source.name}")
         if atom.kind == MOD:
-            return _Fragment(inner.source, inner.lower, den)
-        return _Fragment(inner.source, self.an.canonical.multiply(inner.lower, den),
+            return Fragment(inner.source, inner.lower, den)
+        return Fragment(inner.source, self.an.canonical.multiply(inner.lower, den),
                          floor_rules.floordiv(self.an, inner.extent, den, atom.dtype))
 
     def _chain(self, pieces):
-        """The extent of the sum of pieces when their scales are those of a mixed-radix number."""
-        expected, left = ONE, list(pieces)
-        while left:
-            at = next((i for i, (_, scale) in enumerate(left) if scale.key == expected.key), None)
-            if at is None:
-                raise _NotAffine("a sum of loops that does not cover an interval once")
-            fragment, _ = left.pop(at)
-            expected = self.an.canonical.multiply(expected, fragment.extent)
-        return expected
+        """(pieces by falling scale, unit, extent) where the scales are unit times those of a mixed-radix number."""
+        for unit in self._units(pieces):
+            ordered, extent, expected, left = [], ONE, unit, list(pieces)
+            while left:
+                fits = [i for i, (_, scale) in enumerate(left) if scale.key == expected.key]
+                if not fits:
+                    break
+                unit_turn = [i for i in fits if left[i][0].extent.key == ONE.key]
+                ordered.append(left.pop((unit_turn or fits)[0]))
+                fragment = ordered[-1][0]
+                extent = self.an.canonical.multiply(extent, fragment.extent)
+                expected = self.an.canonical.multiply(expected, fragment.extent)
+            if not left:
+                return tuple(reversed(ordered)), unit, extent
+        raise NotAffine("a sum of loops that does not cover an interval once")
+
+    def _units(self, pieces):
+        """The steps that a sum of pieces may be a multiple of."""
+        if not self.strided or not pieces:
+            return [ONE]
+        scales = {scale.key: scale for _, scale in pieces}
+        return [s for s in scales.values() if self.an.nonnegative(shifted(s, -1))]
 
     def _check_sources(self, used, complete, only=None):
         """No digit of a source is used twice; with `complete`, each is used."""
@@ -284,10 +412,10 @@ class _Detector:
             if not fragments and not complete:
                 continue
             if not fragments:
-                raise _NotAffine(f"loop {v.name} is not used")
+                raise NotAffine(f"loop {v.name} is not used")
             reached = self._stack_digits(v, fragments, complete)
             if reached.key != extent.key and (complete or not self._divides(reached, extent, v.dtype)):
-                raise _NotAffine(f"loop {v.name} is only used in part")
+                raise NotAffine(f"loop {v.name} is only used in part")
 
     def _stack_digits(self, v, fragments, complete):
         """How far the fragments of one source, stacked from the lowest, reach."""
@@ -299,23 +427,10 @@ class _Detector:
                 if left[at].lower.terms or not self._divides(reached, left[at].lower, v.dtype):
                     at = None
             if at is None:
-                raise _NotAffine(f"two iterators share a part of loop {v.name}, or it is only used in part")
+                raise NotAffine(f"two iterators share a part of loop {v.name}, or it is only used in part")
             fragment = left.pop(at)
             reached = self.an.canonical.multiply(fragment.lower, fragment.extent)
         return reached
 
     def _divides(self, d, form, dtype):
         return floor_rules.floormod(self.an, form, d, dtype).key == ZERO.key
-
-
-def _conjuncts(predicate):
-    """The conditions that `predicate` joins by And; constants that hold are dropped."""
-    if predicate is None or isinstance(predicate, bool) and predicate:
-        return []
-    if isinstance(predicate, IntImm) and predicate.value:
-        return []
-    if isinstance(predicate, And):
-        return _conjuncts(predicate.a) + _conjuncts(predicate.b)
-    if isinstance(predicate, Call) and predicate.op == "tir.likely":
-        return _conjuncts(predicate.args[0])
-    return [as_expr(predicate)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections import namedtuple
 from math import gcd
 
-from .linear import DIV, MAX, MIN, MOD, PRODUCT, SELECT
+from .linear import DIV, MAX, MIN, MOD, PRODUCT, SELECT, VAR
 
 ModularSet = namedtuple("ModularSet", "coeff base")
 ANY = ModularSet(1, 0)
@@ -27,13 +27,22 @@ def linear_modular(an, form):
 
 
 def atom_modular(an, atom):
-    rule = _RULES.get(atom.kind)
+    """The modular set of an atom, remembered until the analyzer learns something new."""
+    rule = RULES.get(atom.kind)
+    known = an.congruent.get(atom) if an.congruent else None
     if rule is None:
-        return ANY
+        return known or ANY
     found = an.modular_sets.get(atom)
     if found is None:
-        found = an.modular_sets[atom] = rule(an, atom)
+        found = rule(an, atom)
+        if known is not None and known.coeff > found.coeff > 0:
+            found = known
+        an.modular_sets[atom] = found
     return found
+
+
+def _of_var(an, atom):
+    return an.var_modular.get(atom.expr, ANY)
 
 
 def _of_product(an, atom):
@@ -72,4 +81,5 @@ def _of_choice(an, atom):
     return first
 
 
-_RULES = {PRODUCT: _of_product, DIV: _of_div, MOD: _of_mod, MIN: _of_choice, MAX: _of_choice, SELECT: _of_choice}
+RULES = {VAR: _of_var, PRODUCT: _of_product, DIV: _of_div, MOD: _of_mod, MIN: _of_choice, MAX: _of_choice,
+         SELECT: _of_choice}

@@ -16,7 +16,8 @@ MOST_STEPS = 48
 def relax(an, form, upper, ranges):
     """A Linear free of the variables of `ranges` that bounds `form` from above (`upper`) or below; None without one.
 
-    ranges: {Var: (least, greatest)} as Linears, outer variables first; a range may mention variables before it.
+    ranges: {Var: (least, greatest)} as Linears, outer variables first; a range may mention variables before it. An end
+    that is not known is None.
     """
     with an.ranges_occupied(form):
         return _Relaxer(an, ranges).bound(form, upper)
@@ -62,7 +63,7 @@ class _Relaxer:
         terms, const = {}, form.const
         for atom, k in form.terms.items():
             ends = self.ranges.get(atom.expr) if atom.kind == VAR else None
-            if ends is not None and not (ends[0].terms or ends[1].terms):
+            if ends is not None and None not in ends and not (ends[0].terms or ends[1].terms):
                 const += k * ends[1 if (k > 0) == upper else 0].const
             elif atom.kind == PRODUCT:
                 return form  # its weight may hold more of the variable
@@ -102,7 +103,7 @@ class _Relaxer:
         return weight, Linear(rest, form.const)
 
     def _of_atom(self, atom, upper):
-        rule = _RULES.get(atom.kind)
+        rule = RULES.get(atom.kind)
         found = rule(self, atom, upper) if rule else None
         if found is None:
             limit = atom_bound(self.an, atom)[1 if upper else 0]
@@ -152,7 +153,7 @@ class _Relaxer:
         return self.an.canonical.choice(MAX if upper else MIN, ends, atom.dtype)
 
 
-_RULES = {VAR: _Relaxer._of_var, DIV: _Relaxer._of_div, MOD: _Relaxer._of_mod, MIN: _Relaxer._of_choice,
+RULES = {VAR: _Relaxer._of_var, DIV: _Relaxer._of_div, MOD: _Relaxer._of_mod, MIN: _Relaxer._of_choice,
           MAX: _Relaxer._of_choice, SELECT: _Relaxer._of_select}
 
 
@@ -166,13 +167,10 @@ def prove_nonnegative(an, form, depth):
     coeff, base = an.linear_modular(form)
     if coeff > 1 and lo > -INF and lo + (base - lo) % coeff >= 0:
         return True
-    if depth == 0:
-        return False
-    return _by_cases(an, form, depth) or _by_ranges(an, form, depth) or (
-        an.level <= 1 and _by_facts(an, form, depth))
+    return depth > 0 and any(proof(an, form, depth) for proof in PROOFS)
 
 
-def _by_cases(an, form, depth):
+def by_cases(an, form, depth):
     """form = k * min(a, b, ...) + rest: for k > 0 every operand must do, for k < 0 one; max the other way round."""
     for atom, k in form.terms.items():
         if atom.kind in (MIN, MAX, SELECT):
@@ -184,10 +182,10 @@ def _by_cases(an, form, depth):
     return False
 
 
-def _by_facts(an, form, depth):
+def by_facts(an, form, depth):
     """form = fact + more, where fact >= 0 is known and more >= 0 is easier."""
     mentioned = form.vars
-    for fact in an.facts:
+    for fact in an.facts if an.level <= 1 else ():
         if not mentioned.isdisjoint(fact.vars):
             factor = _ratio(form, fact)
             more = an.canonical.add(scaled(form, factor), fact, -1)
@@ -205,9 +203,12 @@ def _ratio(form, fact):
     return 1
 
 
-def _by_ranges(an, form, depth):
+def by_ranges(an, form, depth):
     """The least value while variables with symbolic ranges run over them."""
     if not an.symbolic or form.vars.isdisjoint(an.symbolic):
         return False
     least = relax(an, form, False, an.symbolic)
     return least is not None and least.key != form.key and prove_nonnegative(an, least, depth - 1)
+
+
+PROOFS = (by_cases, by_ranges, by_facts)

@@ -39,7 +39,7 @@ class Simplifier(Mutator):
             return value
         found = self.an.simplified.get(value)
         if found is None:
-            rule = _RULES.get(kind.__name__)
+            rule = RULES.get(kind.__name__)
             found = self.an.simplified[value] = rule(self, value) if rule else self.generic_visit(value)
         return found
 
@@ -215,9 +215,9 @@ class Simplifier(Mutator):
         return old if all(a is b for a, b in zip(old, new)) else new
 
 
-_RULES = {name: Simplifier.arithmetic for name in ARITHMETIC}
-_RULES.update({kind.__name__: Simplifier.compare for kind in COMPARISONS})
-_RULES.update(Cast=Simplifier.cast, And=Simplifier.both, Or=Simplifier.either, Not=Simplifier.negation,
+RULES = {name: Simplifier.arithmetic for name in ARITHMETIC}
+RULES.update({kind.__name__: Simplifier.compare for kind in COMPARISONS})
+RULES.update(Cast=Simplifier.cast, And=Simplifier.both, Or=Simplifier.either, Not=Simplifier.negation,
               Select=Simplifier.select, Call=Simplifier.call)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from .linear import DIV, MOD, ZERO, Linear, combine, constant, factors, shifted
+from .linear import DIV, ZERO, Linear, combine, constant, factors, shifted
 
 MOST_STEPS = 8
 
@@ -18,16 +18,53 @@ def divide_symbolic(an, num, den, dtype, kind, divide):
     divide(an, num, den, dtype, kind) is called for the smaller divisions that remain.
     """
     quotient, rest = long_division(an, num, den)
-    if not rest.terms and rest.const == 0 or within(an, rest, den):
-        return quotient if kind == DIV else rest
-    common = _common_factor(an, rest, den)
-    if common is not None:
-        factor, small, by = common
-        part = divide(an, small, by, dtype, kind)
-        part = an.canonical.multiply(part, factor) if kind == MOD else part
+    part = None
+    for rule in REST_RULES:
+        part = rule(an, rest, den, dtype, kind, divide)
+        if part is not None:
+            break
     else:
-        part = _drop_inner(an, rest, den, dtype, kind, divide)
+        part = an.canonical.division(kind, rest, den, dtype)
     return an.canonical.add(quotient, part) if kind == DIV else part
+
+
+def rest_within(an, rest, den, dtype, kind, divide):
+    """x // den = 0 and x % den = x for 0 <= x < den"""
+    if rest.terms or rest.const:
+        if not within(an, rest, den):
+            return None
+    return ZERO if kind == DIV else rest
+
+
+def rest_shares_factor(an, rest, den, dtype, kind, divide):
+    """(f * x) // (f * y) = x // y and (f * x) % (f * y) = f * (x % y)"""
+    common = _common_factor(an, rest, den)
+    if common is None:
+        return None
+    factor, small, by = common
+    part = divide(an, small, by, dtype, kind)
+    return part if kind == DIV else an.canonical.multiply(part, factor)
+
+
+def rest_drops_inner(an, rest, den, dtype, kind, divide):
+    """(g * x + y) // (g * d) = x // d and (g * x + y) % (g * d) = g * (x % d) + y for 0 <= y < g and d > 0"""
+    for g in _divisors(an, den):
+        terms, inner, outer = rest.terms, ZERO, ZERO
+        for atom, k in terms.items():
+            q = _quotient_term(an.canonical, atom, k, *next(iter(g.terms.items())))
+            if q is None:
+                inner = combine(inner, Linear({atom: k}, 0))
+            else:
+                outer = combine(outer, q)
+        inner = shifted(inner, rest.const)
+        by = long_division(an, den, g)[0]
+        if outer.terms and within(an, inner, g) and _positive(an, by, rest):
+            part = divide(an, outer, by, dtype, kind)
+            return part if kind == DIV else an.canonical.add(inner, an.canonical.multiply(part, g))
+    return None
+
+
+REST_RULES = (rest_within, rest_shares_factor, rest_drops_inner)
 
 
 def within(an, rest, den):
@@ -62,6 +99,12 @@ def _quotient_term(canonical, atom, k, lead, lead_k):
             return None
         left.remove(f)
     return Linear({canonical.product(tuple(left)): k // lead_k}, 0) if left else constant(k // lead_k)
+
+
+def _positive(an, form, where):
+    """Whether form > 0 is proved wherever the form `where` is computed."""
+    with an.ranges_occupied(where):
+        return an.nonnegative(shifted(form, -1))
 
 
 def _common_factor(an, num, den):
@@ -100,24 +143,6 @@ def _over(an, form, shared, g):
         part = Linear({an.canonical.product(tuple(left)): k // g}, 0) if left else constant(k // g)
         total = combine(total, part)
     return total
-
-
-def _drop_inner(an, num, den, dtype, kind, divide):
-    """outer // d, or g * (outer mod d) + inner, for den = g * d, num = g * outer + inner and 0 <= inner < g proved."""
-    for g in _divisors(an, den):
-        terms, inner, outer = num.terms, ZERO, ZERO
-        for atom, k in terms.items():
-            q = _quotient_term(an.canonical, atom, k, *next(iter(g.terms.items())))
-            if q is None:
-                inner = combine(inner, Linear({atom: k}, 0))
-            else:
-                outer = combine(outer, q)
-        inner = shifted(inner, num.const)
-        if outer.terms and within(an, inner, g):
-            by = long_division(an, den, g)[0]
-            part = divide(an, outer, by, dtype, kind)
-            return part if kind == DIV else an.canonical.add(inner, an.canonical.multiply(part, g))
-    return an.canonical.division(kind, num, den, dtype)
 
 
 def _divisors(an, den):

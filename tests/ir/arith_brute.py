@@ -3,15 +3,15 @@ import itertools
 
 from hypothesis import strategies as st
 
-from ingot.ir.expr import (EQ, GE, GT, LE, LT, NE, Add, And, BinaryExpr, Cast, CompareExpr, Div, FloorDiv, FloorMod,
-                           IntImm, Max, Min, Mod, Mul, Not, Or, Range, Select, Sub, Var)
+from ingot.ir.expr import (EQ, GE, GT, LE, LT, NE, Add, And, BinaryExpr, Call, Cast, CompareExpr, Div, FloatImm,
+                           FloorDiv, FloorMod, IntImm, Max, Min, Mod, Mul, Not, Or, Range, Select, Sub, Var)
 from ingot.ir.node import collect
 
 I32 = "int32"
 
 
 class Undefined(Exception):
-    """The expression divides by zero under this assignment."""
+    """The expression has no known value under this assignment, as where it divides by zero."""
 
 
 def _divides(compute):
@@ -36,10 +36,15 @@ _APPLY = {
 
 
 def evaluate(e, env):
-    """The Python int (or bool) value of `e` with variables from env; raises Undefined on a zero divisor."""
+    """The Python int, bool or float value of `e` with variables from env; raises Undefined on a zero divisor.
+
+    int32 and int64 count as unbounded, as in ir/arith; narrower integers wrap.
+    """
     kind = type(e)
     if kind is IntImm:
         return bool(e.value) if e.dtype == "bool" else e.value
+    if kind is FloatImm:
+        return e.value
     if kind is Var:
         return env[e]
     if kind is Select:
@@ -49,8 +54,25 @@ def evaluate(e, env):
     if kind is Not:
         return not evaluate(e.a, env)
     if kind is Cast:
-        return evaluate(e.value, env)
-    return _APPLY[kind](evaluate(e.a, env), evaluate(e.b, env))
+        return _wrapped(evaluate(e.value, env), e.dtype)
+    if kind is Call and e.op == "tir.likely":
+        return evaluate(e.args[0], env)
+    if kind is Call and e.op == "tir.fabs":
+        return abs(evaluate(e.args[0], env))
+    if kind is Call and e.op == "tir.if_then_else":
+        return evaluate(e.args[1 if evaluate(e.args[0], env) else 2], env)
+    if kind is Call:
+        raise Undefined  # what the function gives is not known
+    return _wrapped(_APPLY[kind](evaluate(e.a, env), evaluate(e.b, env)), e.dtype)
+
+
+def _wrapped(value, dtype):
+    if dtype.is_bool:
+        return bool(value)
+    if not dtype.is_int or dtype.bits >= 32:
+        return float(value) if dtype.is_float else int(value)
+    value &= (1 << dtype.bits) - 1
+    return value - (1 << dtype.bits) if value > dtype.max_value() else value
 
 
 def assignments(domains):

@@ -1,7 +1,7 @@
 """Integer analysis by example: what simplify prints, what is proved, which intervals come out."""
 import pytest
 
-from ingot.ir.arith import Analyzer, covers, eval_range, range_of, single_point, union_ranges
+from ingot.ir.arith import Analyzer, covers, eval_range, range_of, union_ranges
 from ingot.ir.expr import (Add, And, Broadcast, Call, Cast, Div, FloatImm, FloorDiv, IntImm, Max, Min, Mod, Mul, Not,
                            Or, Ramp, Range, Select, Var, const)
 from ingot.ir.node import structural_equal
@@ -131,13 +131,14 @@ def test_constraints():
 def test_bounds_and_modular_sets():
     an = analyzer(i=8, j=4)
     assert an.const_int_bound(I * 4 - J) == (-3, 28)
-    assert an.const_int_bound(N) == (None, None)
+    assert an.interval(N) == (None, None)
+    assert an.const_int_bound(N) == (-2**31, 2**31 - 1)
     assert an.const_int_bound(N % 8) == (0, 7)
-    assert an.const_int_bound(Max(N, const(0))) == (0, None)
+    assert an.interval(Max(N, const(0))) == (0, None)
     assert an.modular_set(N * 8 + 3) == (8, 3)
     assert an.modular_set(N * 16 // 4) == (4, 0)
     an.mark_nonnegative(N)
-    assert an.const_int_bound(N * 2 + 1) == (1, None)
+    assert an.interval(N * 2 + 1) == (1, None)
     assert Analyzer().const_int_bound(Cast("int32", Var("u", "uint8"))) == (0, 255)
 
 
@@ -145,11 +146,14 @@ def test_binding_to_an_expression_and_rebinding():
     an = Analyzer()
     an.bind(I, J * 2)
     assert structural_equal(an.simplify(I + 1), J * 2 + 1)
-    an.bind(I, R(0, 4))
+    with pytest.raises(ValueError, match=r"i is already bound to .*allow_override=True"):
+        an.bind(I, R(0, 4))
+    an.bind(I, R(0, 4), allow_override=True)
+    an.bind(I, R(0, 4))  # the same again
     assert an.can_prove(I < 4)
-    an.bind(I, R(0, 9))
+    an.bind(I, R(0, 9), allow_override=True)
     assert not an.can_prove(I < 4)
-    an.bind(I, R(N, 1))
+    an.bind(I, R(N, 1), allow_override=True)
     assert an.simplify(I + 1 - N).value == 1
 
 
@@ -241,4 +245,3 @@ def test_ranges():
     assert whole.min is I and whole.extent.value == 6
     assert covers(whole, R(I + 1, 5), an) and not covers(whole, R(I + 1, 6), an)
     assert range_of(I, I + 3).extent.value == 4
-    assert single_point(I).extent.value == 1

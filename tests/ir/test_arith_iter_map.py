@@ -8,7 +8,7 @@ from arith_brute import assignments, evaluate
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ingot.ir.arith import Analyzer, detect_iter_map, is_affine_binding
+from ingot.ir.arith import Analyzer, affine_domains, is_affine_binding
 from ingot.ir.expr import And, IntImm, Range, Var
 
 I, J, K, N, M = (Var(name) for name in "ijknm")
@@ -63,14 +63,14 @@ NOT_AFFINE = {
 
 @pytest.mark.parametrize("case", AFFINE)
 def test_affine(case):
-    answer = detect_iter_map(*AFFINE[case])
+    answer = affine_domains(*AFFINE[case])
     assert answer, answer.reason
 
 
 @pytest.mark.parametrize("case", AFFINE)
 def test_affine_is_a_bijection(case):
     values, loops, predicate = AFFINE[case]
-    domains = detect_iter_map(values, loops, predicate).domains
+    domains = affine_domains(values, loops, predicate).domains
     for sizes in assignments({N: range(1, 6), M: range(1, 4)}):
         box = {v: range(evaluate(r.min, sizes), evaluate(r.min, sizes) + evaluate(r.extent, sizes))
                for v, r in loops.items()}
@@ -83,12 +83,12 @@ def test_affine_is_a_bijection(case):
 
 @pytest.mark.parametrize("case", NOT_AFFINE)
 def test_not_affine(case):
-    answer = detect_iter_map(*NOT_AFFINE[case])
+    answer = affine_domains(*NOT_AFFINE[case])
     assert not answer and answer.reason
 
 
 def test_domains():
-    answer = detect_iter_map(*AFFINE["padded split"])
+    answer = affine_domains(*AFFINE["padded split"])
     (domain,) = answer.domains
     assert (domain.min.value, domain.extent.value) == (0, 10)
 
@@ -160,7 +160,7 @@ def real_maps(draw):
 
 def check_by_brute_force(values, domains, predicate, bijective):
     loops = {v: R(r.start, len(r)) for v, r in domains.items()}
-    answer = detect_iter_map(values, loops, predicate, bijective=bijective)
+    answer = affine_domains(values, loops, predicate, bijective=bijective)
     if not answer:
         return
     points = [env for env in assignments(domains) if predicate is None or evaluate(predicate, env)]

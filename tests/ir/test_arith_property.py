@@ -66,7 +66,7 @@ def test_simplify_across_widths(e, domains):
     domains = {**domains, WIDE: range(-2, 3)}
     an = analyzer_of(domains)
     done = an.simplify(e)
-    lo, hi = an.const_int_bound(e)
+    lo, hi = an.interval(e)
     assert done.dtype == "int64" and well_typed(done)
     for env, value in defined(e, domains):
         assert evaluate(done, env) == value, env
@@ -86,7 +86,7 @@ def test_simplify_without_bounds(e):
 @given(expressions(), domain_sets())
 def test_const_int_bound_and_modular_set(e, domains):
     an = analyzer_of(domains)
-    lo, hi = an.const_int_bound(e)
+    lo, hi = an.interval(e)
     coeff, base = an.modular_set(e)
     for env, value in defined(e, domains):
         assert lo is None or lo <= value, env
@@ -101,7 +101,7 @@ def test_constraint_scope(known, e, asked, domains):
     an.simplify(e)
     with an.constraint_scope(known):
         done, proved = an.simplify(e), an.can_prove(asked)
-        lo, hi = an.const_int_bound(e)
+        lo, hi = an.interval(e)
         settled = an.simplify(asked)
     for env, holds in defined(known, domains, e, asked):
         if holds:
@@ -167,7 +167,7 @@ def test_symbolic_extents(loops, a, b, kind):
     for v, (lo, ext) in loops.items():
         an.bind(v, Range(lo, ext))
     done, proved = an.simplify(a), an.can_prove(kind(a, b))
-    lo, hi = an.const_int_bound(Sub(a, b))
+    lo, hi = an.interval(Sub(a, b))
     span = eval_range(a, {v: Range(*loops[v]) for v in VARS[:2]}, an)
     for env in symbolic_points(loops):
         try:

@@ -1,0 +1,75 @@
+"""Patterns: expressions that are linear in chosen variables, conditions that clip them."""
+from __future__ import annotations
+
+from ..expr import EQ, GE, GT, LE, LT, And, Call, IntImm, as_expr
+from .analyzer import Analyzer
+from .canonical import INDEX_TYPES
+from .linear import MAX, MIN, VAR, ZERO, Linear, combine, constant, factors, render, scaled, shifted
+
+
+def detect_linear_equation(expr, variables):
+    """[c0, c1, ..., base] with expr = sum(ci * variables[i]) + base, no variable in any of them; [] if not linear."""
+    expr, an = as_expr(expr), Analyzer()
+    parts = linear_parts(an, an.canonical.linear(expr), variables) if expr.dtype in INDEX_TYPES else None
+    return [] if parts is None else [render(part, expr.dtype) for part in parts]
+
+
+def linear_parts(an, form, variables):
+    """[coefficient of each variable ..., rest] of a Linear, as Linears without them; None if it is not linear."""
+    sums, base = {v: ZERO for v in variables}, {}
+    for term, k in form.terms.items():
+        inside = [f for f in factors(term) if not f.vars.isdisjoint(sums)]
+        if not inside:
+            base[term] = k
+        elif len(inside) > 1 or inside[0].kind != VAR:
+            return None
+        else:
+            others = tuple(f for f in factors(term) if f is not inside[0])
+            weight = Linear({an.canonical.product(others): k}, 0) if others else constant(k)
+            sums[inside[0].expr] = combine(sums[inside[0].expr], weight)
+    return [*sums.values(), Linear(base, form.const)]
+
+
+def detect_clip_bound(expr, variables):
+    """[least0, greatest0, least1, ...] that a conjunction of conditions puts on the variables; None for no bound.
+
+    Each condition must bound one variable, with coefficient 1 or -1; otherwise the answer is [].
+    """
+    an = Analyzer()
+    ends = {v: [None, None] for v in variables}
+    for condition in conjuncts(as_expr(expr)):
+        for gap in gaps(an, condition) or (ZERO,):
+            parts = linear_parts(an, gap, variables)
+            moving = [(v, w) for v, w in zip(variables, parts or ()) if w.terms or w.const]
+            if len(moving) != 1 or moving[0][1].terms or abs(moving[0][1].const) != 1:
+                return []
+            (v, weight), base = moving[0], parts[-1]
+            upper = weight.const < 0
+            end, known = base if upper else scaled(base, -1), ends[v][upper]
+            ends[v][upper] = end if known is None else an.canonical.choice(MIN if upper else MAX, (known, end), v.dtype)
+    return [end and render(end, v.dtype) for v in variables for end in ends[v]]
+
+
+def gaps(an, condition):
+    """The Linears that are all >= 0 just where a comparison holds; () for other conditions."""
+    kind = type(condition)
+    if kind not in (EQ, LE, LT, GE, GT) or condition.a.dtype not in INDEX_TYPES:
+        return ()
+    low, high = an.canonical.linear(condition.a), an.canonical.linear(condition.b)
+    if kind in (GT, GE):
+        low, high = high, low
+    gap = an.canonical.add(high, low, -1)
+    if kind is EQ:
+        return gap, scaled(gap, -1)
+    return (shifted(gap, -1) if kind in (LT, GT) else gap,)
+
+
+def conjuncts(predicate):
+    """The conditions that `predicate` joins by And; None and constants that hold are dropped."""
+    if predicate is None or isinstance(predicate, (bool, IntImm)) and predicate:
+        return []
+    if isinstance(predicate, And):
+        return conjuncts(predicate.a) + conjuncts(predicate.b)
+    if isinstance(predicate, Call) and predicate.op == "tir.likely":
+        return conjuncts(predicate.args[0])
+    return [as_expr(predicate)]
