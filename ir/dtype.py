@@ -1,40 +1,48 @@
 """Data types: a DataType is a string such as "float32", "int8", "bool" or "float32x16" that knows its parts."""
 from __future__ import annotations
 
+import math
 import re
 
+import ml_dtypes
 import numpy as np
 
-_PATTERN = re.compile(r"^(float|bfloat|int|uint)(\d+)(?:x(\d+))?$")
-_VALID_BITS = {"float": (16, 32, 64), "bfloat": (16,), "int": (1, 4, 8, 16, 32, 64), "uint": (1, 4, 8, 16, 32, 64)}
+# name of one lane -> (code, bits)
+_ELEMENTS = {"float16": ("float", 16), "float32": ("float", 32), "float64": ("float", 64), "bfloat16": ("bfloat", 16),
+             "float8_e4m3fn": ("float", 8), "float8_e5m2": ("float", 8), "bool": ("bool", 8), "handle": ("handle", 64),
+             "void": ("void", 0), "": ("void", 0),
+             **{f"{code}{b}": (code, b) for code in ("int", "uint") for b in (1, 2, 4, 8, 16, 32, 64)}}
+# Spellings of TVM's for the same types
+_ALIASES = {"e4m3_float8": "float8_e4m3fn", "e5m2_float8": "float8_e5m2", "uint1": "bool"}
 
 
 class DataType(str):
-    """A dtype string with its parts: `code` (float, bfloat, int, uint, bool, handle, void), `bits`, `lanes`."""
+    """A dtype string with its parts: `code` (float, bfloat, int, uint, bool, handle, void), `bits`, `lanes`.
 
-    __slots__ = ("code", "bits", "lanes")
+    `element` is the dtype of one lane. float8_e4m3fn has no infinity: what exceeds its range becomes NaN.
+    """
+
+    __slots__ = ("code", "bits", "lanes", "_base")
 
     def __new__(cls, text):
         if type(text) is cls:
             return text
         known = _INTERNED.get(text)
         if known is None:
-            known = _INTERNED[str(text)] = cls._parse(str(text))
+            made = cls._parse(str(text))
+            known = _INTERNED[str(text)] = _INTERNED.setdefault(str(made), made)
         return known
 
     @classmethod
     def _parse(cls, text):
-        self = str.__new__(cls, text)
-        base, _, lanes = text.partition("x") if text.startswith("bool") else (text, "", "")
-        if base == "bool":
-            self.code, self.bits, self.lanes = "bool", 8, int(lanes or 1)
-        elif text in ("handle", "void", ""):
-            self.code, self.bits, self.lanes = text or "void", 64 if text == "handle" else 0, 1
-        else:
-            match = _PATTERN.match(text)
-            if not match or int(match[2]) not in _VALID_BITS[match[1]]:
-                raise ValueError(f"unknown dtype {text!r}; examples: 'float32', 'int8', 'bool', 'float32x16'")
-            self.code, self.bits, self.lanes = match[1], int(match[2]), int(match[3] or 1)
+        base, _, lanes = text.rpartition("x")
+        base, lanes = (base, int(lanes)) if re.fullmatch("[1-9][0-9]*", lanes) and base else (text, 1)
+        base = _ALIASES.get(base, base)
+        if base not in _ELEMENTS or (lanes > 1 and base in ("void", "")):
+            raise ValueError(f"unknown dtype {text!r}; examples: 'float32', 'int8', 'bool', 'float32x16'")
+        self = str.__new__(cls, base if lanes == 1 else f"{base}x{lanes}")
+        self.code, self.bits = _ELEMENTS[base]
+        self.lanes, self._base = lanes, base
         return self
 
     @property
@@ -50,8 +58,7 @@ class DataType(str):
     def with_lanes(self, lanes):
         if lanes == self.lanes:
             return self
-        base = "bool" if self.code == "bool" else f"{self.code}{self.bits}"
-        return DataType(base if lanes == 1 else f"{base}x{lanes}")
+        return DataType(self._base if lanes == 1 else f"{self._base}x{lanes}")
 
     @property
     def is_float(self):
@@ -67,21 +74,50 @@ class DataType(str):
 
     @property
     def numpy(self):
-        """The numpy dtype of one lane; ValueError where numpy has none (bfloat16, int4)."""
-        if self.code == "bfloat" or self.bits < 8:
+        """The numpy dtype of one lane, of ml_dtypes where numpy has none (bfloat16, float8, int4).
+
+        ValueError where there is none at all.
+        """
+        plain = self.is_bool or self.bits >= 8 and (self.is_int or self.code == "float" and self.bits > 8)
+        found = self._base if plain else getattr(ml_dtypes, self._base, None)
+        if found is None:
             raise ValueError(f"numpy has no dtype for {self}")
-        return np.dtype("bool" if self.code == "bool" else f"{self.code}{self.bits}")
+        return np.dtype(found)
+
+    def hold(self, value):
+        """A Python number as one lane holds it: floats of 16 bits and fewer are rounded.
+
+        float32 keeps the digits it was given, and what it would round to an infinity. ValueError when out of range.
+        """
+        if self.is_float:
+            fits = self._has_infinity() if math.isinf(value) else not abs(value) >= _LIMITS.get(self._base, math.inf)
+        else:
+            fits = self.code in ("handle", "void") or self.min_value() <= value <= self.max_value()
+        if not fits:
+            raise ValueError(f"{value} is out of the range of {self}")
+        return float(np.float64(value).astype(self.numpy)) if self.is_float and self.bits < 32 else value
+
+    def _has_infinity(self):
+        return self._base != "float8_e4m3fn"
+
+    def holds(self, value):
+        """Whether a Python number is in the range of one lane."""
+        try:
+            self.hold(value)
+        except ValueError:
+            return False
+        return True
 
     def min_value(self):
-        """Least value of one lane (-inf for floats)."""
+        """Least value of one lane (-inf for floats that have it)."""
         if self.is_float:
-            return float("-inf")
+            return -self.max_value()
         return -(1 << (self.bits - 1)) if self.code == "int" else 0
 
     def max_value(self):
-        """Greatest value of one lane (inf for floats)."""
+        """Greatest value of one lane (inf for floats that have it)."""
         if self.is_float:
-            return float("inf")
+            return float("inf") if self._has_infinity() else 448.0
         if self.is_bool:
             return 1
         return (1 << (self.bits - 1)) - 1 if self.code == "int" else (1 << self.bits) - 1
@@ -93,4 +129,12 @@ class DataType(str):
         return DataType, (str(self),)
 
 
+def _limit(name):
+    """The least positive number that a float dtype cannot round to a finite one: half a step above its greatest."""
+    info = ml_dtypes.finfo(name)
+    greatest = float(info.max)
+    return greatest + math.ldexp(float(info.eps) / 2, math.frexp(greatest)[1] - 1)
+
+
+_LIMITS = {name: _limit(name) for name, (_, bits) in _ELEMENTS.items() if "float" in name and bits < 32}
 _INTERNED: dict[str, DataType] = {}

@@ -6,6 +6,8 @@ that Python numbers take the other side's dtype and int32 widens to int64.
 """
 from __future__ import annotations
 
+from functools import partial
+
 from .dtype import DataType
 from .node import Mutator, Node, node, node_field
 
@@ -14,24 +16,6 @@ class PrimExpr(Node):
     """Base of scalar (and vector) expressions. `dtype` is a field or a property of every subclass."""
 
     __slots__ = ()
-
-    def __add__(self, other):
-        return binary(Add, self, other)
-
-    def __radd__(self, other):
-        return binary(Add, other, self)
-
-    def __sub__(self, other):
-        return binary(Sub, self, other)
-
-    def __rsub__(self, other):
-        return binary(Sub, other, self)
-
-    def __mul__(self, other):
-        return binary(Mul, self, other)
-
-    def __rmul__(self, other):
-        return binary(Mul, other, self)
 
     def __truediv__(self, other):
         if self.dtype.is_int and not isinstance(other, float):
@@ -43,38 +27,17 @@ class PrimExpr(Node):
             raise TypeError("`/` on integers is ambiguous: use `//` (floor), tir.truncdiv or tir.div")
         return binary(Div, other, self)
 
-    def __floordiv__(self, other):
-        return binary(FloorDiv, self, other)
-
-    def __rfloordiv__(self, other):
-        return binary(FloorDiv, other, self)
-
-    def __mod__(self, other):
-        return binary(FloorMod, self, other)
-
-    def __rmod__(self, other):
-        return binary(FloorMod, other, self)
-
     def __neg__(self):
         return binary(Sub, const(0, self.dtype), self)
+
+    def __invert__(self):
+        return _intrinsic("bitwise_not", self)
 
     def __eq__(self, other):
         return binary(EQ, self, other)
 
     def __ne__(self, other):
         return binary(NE, self, other)
-
-    def __lt__(self, other):
-        return binary(LT, self, other)
-
-    def __le__(self, other):
-        return binary(LE, self, other)
-
-    def __gt__(self, other):
-        return binary(GT, self, other)
-
-    def __ge__(self, other):
-        return binary(GE, self, other)
 
     __hash__ = object.__hash__
 
@@ -109,8 +72,11 @@ class IntImm(PrimExpr):
     value: int
 
     def __post_init__(self):
-        object.__setattr__(self, "dtype", DataType(self.dtype))
-        object.__setattr__(self, "value", int(self.value))
+        dtype, value = DataType(self.dtype), int(self.value)
+        object.__setattr__(self, "dtype", dtype)
+        object.__setattr__(self, "value", value)
+        if not 0 <= value < 128 or dtype.bits <= 8:
+            dtype.hold(value)
 
     def __bool__(self):
         return bool(self.value)
@@ -123,12 +89,15 @@ class IntImm(PrimExpr):
 
 @node
 class FloatImm(PrimExpr):
+    """A float. Of 16 bits and fewer the value is the rounded one; float32 keeps the digits it was given."""
+
     dtype: DataType
     value: float
 
     def __post_init__(self):
-        object.__setattr__(self, "dtype", DataType(self.dtype))
-        object.__setattr__(self, "value", float(self.value))
+        dtype = DataType(self.dtype)
+        object.__setattr__(self, "dtype", dtype)
+        object.__setattr__(self, "value", dtype.hold(float(self.value)))
 
     def __float__(self):
         return self.value
@@ -190,6 +159,11 @@ class Select(PrimExpr):
     true_value: PrimExpr
     false_value: PrimExpr
 
+    def __post_init__(self):
+        if not (isinstance(self.true_value, PrimExpr) and isinstance(self.false_value, PrimExpr)):
+            for name, value in zip(("true_value", "false_value"), match_all((self.true_value, self.false_value))):
+                object.__setattr__(self, name, value)
+
     @property
     def dtype(self):
         return self.true_value.dtype
@@ -202,6 +176,8 @@ class Cast(PrimExpr):
 
     def __post_init__(self):
         object.__setattr__(self, "dtype", DataType(self.dtype))
+        if not isinstance(self.value, PrimExpr):
+            object.__setattr__(self, "value", as_expr(self.value))
 
 
 @node
@@ -266,18 +242,46 @@ class Range(Node):
         return Range(minimum, extent)
 
 
+ITER_TYPES = ("spatial", "thread", "reduce", "scan", "opaque")  # in the order of TVM's numbers
+
+
 @node
 class IterVar(Node):
-    """A block's iteration variable: its domain and how it iterates (`iter_type`)."""
+    """A block's iteration variable: its domain and how it iterates (`iter_type`), or the index of a thread.
+
+    dom may be given as (begin, end), var as a name, iter_type as one of TVM's numbers IterVar.DataPar, ThreadIndex ...
+    """
 
     dom: Range
     var: Var = node_field(define=True)
-    iter_type: str = "spatial"  # "spatial" | "reduce" | "scan" | "opaque"
+    iter_type: str = "spatial"  # "spatial" | "reduce" | "scan" | "opaque" | "thread"
     thread_tag: str = ""
+
+    def __post_init__(self):
+        if isinstance(self.dom, (tuple, list)):
+            begin, end = map(as_expr, self.dom)
+            object.__setattr__(self, "dom", Range.from_min_extent(begin, end - begin))
+        if isinstance(self.var, str):
+            object.__setattr__(self, "var", Var(self.var, self.dom.extent.dtype))
+        if isinstance(self.iter_type, int):
+            object.__setattr__(self, "iter_type", ITER_TYPES[self.iter_type])
 
     @property
     def dtype(self):
         return self.var.dtype
+
+
+def _of_variable(method):
+    return lambda self, *other: getattr(self.var, method)(*other)
+
+
+for _number, _name in enumerate(("DataPar", "ThreadIndex", "CommReduce", "Ordered", "Opaque")):
+    setattr(IterVar, _name, _number)
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod"):  # an axis in arithmetic is its variable
+    for _method in (f"__{_name}__", f"__r{_name}__"):
+        setattr(IterVar, _method, _of_variable(_method))
+for _method in ("__neg__", "__lt__", "__le__", "__gt__", "__ge__", "astype"):
+    setattr(IterVar, _method, _of_variable(_method))
 
 
 # ---------------------------------------------------------------- building
@@ -330,9 +334,9 @@ def match_dtype(a, b):
         elif b.dtype.lanes == 1:
             b = Broadcast(b, lanes)
         return match_dtype(a, b)
-    if isinstance(a, (IntImm, FloatImm)) and (b.dtype.is_float or not a.dtype.is_float):
+    if _adapts(a, b.dtype):
         return const(a.value, b.dtype), b
-    if isinstance(b, (IntImm, FloatImm)) and (a.dtype.is_float or not b.dtype.is_float):
+    if _adapts(b, a.dtype):
         return a, const(b.value, a.dtype)
     if a.dtype.is_int and b.dtype.is_int and a.dtype.code == b.dtype.code:
         wide = a.dtype if a.dtype.bits > b.dtype.bits else b.dtype
@@ -344,15 +348,39 @@ def match_dtype(a, b):
     raise TypeError(f"operands of different dtype: {a.dtype} and {b.dtype}; cast one of them")
 
 
+def match_all(args):
+    """Operands in one dtype: Python numbers take that of the first expression, expressions match as match_dtype says.
+
+    A fraction beside integers stays a float32 (and makes floats of them).
+    """
+    exprs = [a for a in args if isinstance(a, PrimExpr)]
+    dtype = exprs[0].dtype.element if exprs else None
+    out = tuple(number_like(a, dtype) if dtype and isinstance(a, (bool, int, float)) else as_expr(a) for a in args)
+    for a in out[1:]:
+        first, _ = match_dtype(out[0], a)
+        out = (first, *out[1:])
+    return (out[0], *(match_dtype(a, out[0])[0] for a in out[1:]))
+
+
+def number_like(value, dtype):
+    """A Python number as an immediate of `dtype`; a fraction beside integers stays a float32."""
+    if isinstance(value, float) and not dtype.is_float:
+        return FloatImm("float32", value)
+    return const(value, dtype)
+
+
+def _adapts(e, dtype):
+    """Whether an expression is an immediate that may as well be one of `dtype`."""
+    return isinstance(e, (IntImm, FloatImm)) and (dtype.is_float or not e.dtype.is_float) and dtype.holds(e.value)
+
+
 def cast(value, dtype):
     """`value` converted to `dtype` (itself when it already is)."""
     value, dtype = as_expr(value), DataType(dtype)
     if value.dtype == dtype:
         return value
-    if isinstance(value, IntImm) and dtype.lanes == 1:
-        if dtype.is_float or dtype.min_value() <= value.value <= dtype.max_value():
-            return const(value.value, dtype)
-    if isinstance(value, FloatImm) and dtype.is_float and dtype.lanes == 1:
+    exact = isinstance(value, IntImm) or (isinstance(value, FloatImm) and dtype.is_float)
+    if exact and dtype.lanes == 1 and dtype.holds(value.value):
         return const(value.value, dtype)
     return Cast(dtype, value)
 
@@ -389,7 +417,8 @@ def binary(cls, a, b):
             raise ZeroDivisionError(f"{name} by zero in an index expression")
         if isinstance(a, IntImm) and name in _FOLD_INT:
             value = _FOLD_INT[name](a.value, b.value)
-            return const(value, "bool" if issubclass(cls, CompareExpr) else a.dtype)
+            dtype = DataType("bool") if issubclass(cls, CompareExpr) else a.dtype
+            return const(value, dtype) if dtype.holds(value) else cls(a, b)
         if b.value == 0 and name in ("Add", "Sub"):
             return a
         if b.value == 1 and name in ("Mul", "FloorDiv", "Div"):
@@ -404,6 +433,28 @@ def binary(cls, a, b):
         if a.value == 0 and name == "Mul":
             return a
     return cls(a, b)
+
+
+def _intrinsic(name, *operands):
+    """The call of an intrinsic that Python has an operator for."""
+    from .tir.intrin import intrinsic
+    return intrinsic(name, *operands)
+
+
+def _add_operators():
+    """Python's operators of PrimExpr, in both orders: those that make nodes and those that call intrinsics."""
+    nodes = {"add": Add, "sub": Sub, "mul": Mul, "floordiv": FloorDiv, "mod": FloorMod}
+    calls = {"lshift": "shift_left", "rshift": "shift_right", "and": "bitwise_and", "or": "bitwise_or",
+             "xor": "bitwise_xor", "pow": "pow"}
+    for name, what in {**nodes, **calls}.items():
+        build = partial(binary if name in nodes else _intrinsic, what)
+        setattr(PrimExpr, f"__{name}__", lambda self, other, build=build: build(self, other))
+        setattr(PrimExpr, f"__r{name}__", lambda self, other, build=build: build(other, self))
+    for name, what in {"lt": LT, "le": LE, "gt": GT, "ge": GE}.items():
+        setattr(PrimExpr, f"__{name}__", lambda self, other, what=what: binary(what, self, other))
+
+
+_add_operators()
 
 
 def logical_and(a, b):

@@ -16,6 +16,10 @@ class GlobalVar(Node):
 
     name: str
 
+    @property
+    def name_hint(self):
+        return self.name
+
 
 @node
 class IRModule(Node):
@@ -24,14 +28,50 @@ class IRModule(Node):
     functions: dict = node_field(default_factory=dict)
     attrs: dict = node_field(default_factory=dict)
 
+    def __post_init__(self):
+        if any(isinstance(name, GlobalVar) for name in self.functions):
+            object.__setattr__(self, "functions", {_name(name): f for name, f in self.functions.items()})
+
+    @staticmethod
+    def from_expr(func):
+        """The module of one function, under its "global_symbol" or, without one, "main"."""
+        if isinstance(func, IRModule):
+            return func
+        return IRModule({func.attrs.get("global_symbol", "main"): func})
+
     def __getitem__(self, name):
-        name = name.name if isinstance(name, GlobalVar) else name
+        name = _name(name)
         if name not in self.functions:
             raise KeyError(f"no function {name!r} in the module; it has {', '.join(self.functions) or 'none'}")
         return self.functions[name]
 
     def __contains__(self, name):
-        return (name.name if isinstance(name, GlobalVar) else name) in self.functions
+        return _name(name) in self.functions
+
+    def __setitem__(self, name, function):
+        raise TypeError(f"a module is a value and does not change: mod = mod.with_function({_name(name)!r}, function)")
+
+    update_func = __setitem__
+
+    def update(self, other):
+        raise TypeError("a module is a value and does not change: "
+                        "mod = mod.with_functions({**mod.functions, **other.functions})")
+
+    def functions_items(self):
+        """[(GlobalVar, function)] in order of their names."""
+        return [(GlobalVar(name), self.functions[name]) for name in sorted(self.functions)]
+
+    def get_global_var(self, name):
+        """The GlobalVar of a function; KeyError when there is none."""
+        self[name]
+        return GlobalVar(_name(name))
+
+    def get_global_vars(self):
+        return [GlobalVar(name) for name in self.functions]
+
+    def get_attr(self, key):
+        """An attribute, None when there is none."""
+        return self.attrs.get(key)
 
     def with_function(self, name, function):
         """A module in which `name` is `function` (added at the end when new)."""
@@ -40,17 +80,41 @@ class IRModule(Node):
     def with_functions(self, functions):
         return self.replace(functions=dict(functions))
 
-    def with_attr(self, key, value):
-        return self.replace(attrs={**self.attrs, key: value})
+    def with_attr(self, key, value=None):
+        """The module with an attribute more, or with all of a dict of them."""
+        return with_attr(self, key, value)
 
-    def script(self, show_meta=False):
-        """The module in script syntax; show_meta: with its constants, so that from_source reads the text alone."""
+    def without_attr(self, key):
+        return without_attr(self, key)
+
+    def script(self, *, show_meta=False, **options):
+        """The module in script syntax; show_meta: with its constants, so that from_source reads the text alone.
+
+        options: see script.script.
+        """
         from .script import script
-        return script(self, show_meta)
+        return script(self, show_meta=show_meta, **options)
 
-    __str__ = script
+    def __str__(self):
+        return self.script()
 
-    def show(self):
+    def show(self, style=None, black_format=None, **options):
         """Print the module's script, coloured on a terminal."""
         from .script.highlight import show
-        show(self.script())
+        show(self.script(**options), style=style)
+
+
+def _name(name):
+    return name.name if isinstance(name, GlobalVar) else name
+
+
+def with_attr(value, key, attr):
+    """A function or module with an attribute more, or with all of a dict of them."""
+    return value.replace(attrs={**value.attrs, **(key if isinstance(key, dict) else {key: attr})})
+
+
+def without_attr(value, key):
+    """A function or module without an attribute; itself when it has none of that name."""
+    if key not in value.attrs:
+        return value
+    return value.replace(attrs={k: v for k, v in value.attrs.items() if k != key})

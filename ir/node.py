@@ -26,6 +26,7 @@ class Node:
 
     __slots__ = ()
     _fields: tuple[str, ...] = ()
+    _visible: tuple[str, ...] = ()  # the fields that are not ignored
     _define: frozenset = frozenset()
     _ignore: frozenset = frozenset()
     _is_binder_leaf = False  # Var, Buffer, SizeVar: equal by identity or by the renaming in force
@@ -49,6 +50,7 @@ def node(cls):
     cls._fields = tuple(f.name for f in listed)
     cls._define = frozenset(f.name for f in listed if f.metadata.get("define"))
     cls._ignore = frozenset(f.name for f in listed if f.metadata.get("ignore"))
+    cls._visible = tuple(name for name in cls._fields if name not in cls._ignore)
     if cls.__name__ in REGISTRY:
         raise TypeError(f"two node classes are named {cls.__name__}; JSON needs them distinct")
     REGISTRY[cls.__name__] = cls
@@ -61,6 +63,9 @@ def node_field(*, define=False, ignore=False, **kwargs):
 
 
 # ---------------------------------------------------------------- visiting
+
+_BRANCHES = (Node, tuple, dict, list)  # what nodes can be below of
+
 
 def children(value):
     """The nodes directly below a node, tuple or dict, in field order."""
@@ -86,10 +91,20 @@ def _nodes_in(value):
 
 def post_order(root, visit):
     """Call visit(node) on every node below and including `root`, children first."""
-    for child in children(root):
-        post_order(child, visit)
     if isinstance(root, Node):
+        for name in root._visible:
+            value = getattr(root, name)
+            if isinstance(value, _BRANCHES):
+                post_order(value, visit)
         visit(root)
+    elif isinstance(root, dict):
+        for key, value in root.items():
+            post_order(key, visit)
+            post_order(value, visit)
+    elif isinstance(root, (tuple, list)):
+        for value in root:
+            if isinstance(value, _BRANCHES):
+                post_order(value, visit)
 
 
 def collect(root, kind):
@@ -155,10 +170,12 @@ def structural_equal(a, b, map_free_vars=False):
 
     Free variables must be the same objects, unless `map_free_vars` lets them pair one to one.
     """
-    return _Equal(map_free_vars).same(a, b, False)
+    return StructuralEqual(map_free_vars).same(a, b, False)
 
 
-class _Equal:
+class StructuralEqual:
+    """One comparison: same(a, b, defining) pairs the variables that it meets."""
+
     def __init__(self, map_free_vars):
         self.map_free = map_free_vars
         self.forth, self.back = {}, {}
@@ -188,11 +205,16 @@ class _Equal:
         seen_a, seen_b = self.forth.get(id(a)), self.back.get(id(b))
         if seen_a is not None or seen_b is not None:
             return seen_a is b and seen_b is a
-        if not (defining or self.map_free):
+        if not (defining or self.map_free or _is_view(a, self.forth)):
             return a is b
         self.forth[id(a)], self.back[id(b)] = b, a
         return all(self.same(getattr(a, f), getattr(b, f), defining) for f in a._fields
                    if f not in a._ignore and f != "name")
+
+
+def _is_view(leaf, known):
+    """Whether a buffer that nothing defines lies over the data of one that something does."""
+    return id(getattr(leaf, "data", None)) in known
 
 
 def _items(mapping):
@@ -213,7 +235,7 @@ def structural_hash(root, map_free_vars=False):
         if isinstance(value, Node):
             if value._is_binder_leaf:
                 known = numbering.get(id(value))
-                if known is None and (defining or map_free_vars):
+                if known is None and (defining or map_free_vars or _is_view(value, numbering)):
                     numbering[id(value)] = known = len(numbering)
                     digest.update(b"d")
                     for f in value._fields:

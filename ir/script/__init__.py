@@ -8,17 +8,40 @@ from ..node import save_json
 from ..tir.function import PrimFunc
 from ..tir.stmt import Stmt
 from .expr_printer import MALFORMED, ExprPrinter, quote
+from .names import identifier
 from .tir_printer import TIRPrinter, expr_to_str
 
 HEADER = "from ingot.script import {}\n\n"
 _IMPORTS = {"I": "ir as I", "T": "tir as T", "R": "relax as R"}
 
 
-def script(node, show_meta=False):
+# Options of TVM's printer that change nothing here
+_WITHOUT_EFFECT = frozenset("""verbose_expr num_context_lines syntax_sugar path_to_underline path_to_annotate
+obj_to_underline obj_to_annotate int_dtype float_dtype buffer_dtype extra_config binding_names show_object_address
+show_all_struct_info""".split())
+
+
+def script(node, show_meta=False, *, name=None, indent_spaces=4, print_line_numbers=False, **options):
     """The text of a module, function, statement or expression of either IR. Never fails on a partial tree.
 
-    show_meta: of a module or graph function, write the constants too, so that the text alone can be read back.
+    show_meta: of a module or graph function, write the constants too, so that the text alone can be read back. name:
+    what the module or function is called. print_line_numbers: a number before each line, for reading. TVM's other
+    options are taken and have no effect.
     """
+    if set(options) - _WITHOUT_EFFECT:
+        raise TypeError(f"script: unknown option {', '.join(sorted(set(options) - _WITHOUT_EFFECT))}")
+    text = _full_script(node, show_meta)
+    if name is not None:
+        text = re.sub(r"^(class|def) \w+", rf"\1 {identifier(name)}", text, count=1, flags=re.MULTILINE)
+    if indent_spaces != 4:
+        text = re.sub(r"^(    )+", lambda m: " " * (len(m[0]) // 4 * indent_spaces), text, flags=re.MULTILINE)
+    if print_line_numbers:
+        lines = text.split("\n")
+        text = "\n".join(f"{n:{len(str(len(lines)))}}  {line}" for n, line in enumerate(lines, 1))
+    return text
+
+
+def _full_script(node, show_meta):
     try:
         return _with_meta(_script(node), node) if show_meta else _script(node)
     except MALFORMED:

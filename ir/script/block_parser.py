@@ -3,14 +3,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..expr import IterVar, PrimExpr, Range, Var, const
-from ..node import collect
+from ..expr import IterVar, PrimExpr, Range, Var, cast, const
+from ..node import collect, structural_equal
 from ..tir.buffer import Buffer
 from ..tir.region import access_regions
-from ..tir.stmt import (Block, BlockRealize, BufferLoad, BufferRegion, DeclBuffer, Evaluate, MatchBufferRegion, SeqStmt,
-                        Stmt)
+from ..tir.stmt import (AttrStmt, Block, BlockRealize, BufferLoad, BufferRegion, DeclBuffer, Evaluate,
+                        MatchBufferRegion, SeqStmt, Stmt)
 from . import specs as S
-from .evaluator import Evaluator, describe, make_range, point
+from .evaluator import REFUSALS, Evaluator, describe, make_range, point
 from .namespaces import number_like
 
 ITER_KINDS = {"S": "spatial", "R": "reduce"}
@@ -50,13 +50,19 @@ class BlockParser(Evaluator):
     """What TIRParser does about blocks.
 
     frames: the function's and those of the enclosing blocks, innermost last. loops: id of a loop variable ->
-    (the variable, its Range).
+    (the variable, its Range). threads: id of what T.env_thread made -> (the variable, its tag).
     """
 
     def __init__(self, source, env, trusted=False):
         super().__init__(source, env, trusted)
-        self.frames, self.loops = [], {}
+        self.frames, self.loops, self.threads = [], {}, {}
         self.params, self.buffer_map, self.attrs = [], {}, {}
+
+    def call(self, node, function, args, kwargs):
+        for value in args:
+            if isinstance(value, S.Spec) and not isinstance(value, S.Meta):
+                self.operand(value, node)  # which refuses it
+        return super().call(node, function, args, kwargs)
 
     # ------------------------------------------------------------ the block's description
 
@@ -141,21 +147,47 @@ class BlockParser(Evaluator):
     def _make_buffer(self, spec, name, node):
         try:
             return spec.make(name, lambda e: self.as_scalar(e, node))
-        except (TypeError, ValueError) as error:
-            if hasattr(error, "filename"):
-                raise
-            return self.fail(node, str(error))
+        except REFUSALS as error:
+            return self.blame(node, error)
 
     def _buffer(self, node, name, spec):
+        """Name a buffer. One over the data of another (T.decl_buffer or T.Buffer with data=) is a view of it, and the
+        other itself when it says nothing new: T.allocate makes a buffer already."""
         buffer = self._make_buffer(spec, name, node)
+        if isinstance(spec.data, Buffer) and structural_equal(spec.data, buffer.replace(name=spec.data.name), True):
+            buffer = spec.data
         self.define(name, buffer)
         if spec.how == "alloc":
             self.frames[-1].allocs.append(buffer)
         elif spec.how == "match":
             self._match(node, spec.source, buffer)
-        elif spec.how in ("decl", "allocate"):
+        elif spec.how == "allocate" or (spec.how == "decl" and spec.data is None):
             return Scoped(lambda rest: DeclBuffer(buffer, rest))
         return None
+
+    # ------------------------------------------------------------ threads
+
+    def _env_thread(self, node, name, spec):
+        var = Var(name, "int32")
+        self.threads[id(var)] = (var, spec.tag)
+        self.define(name, var)
+
+    def _launch(self, node, name, spec):
+        """name = T.launch_thread(tag, extent): the rest of the suite runs once per index of the thread."""
+        extent = self.as_scalar(spec.extent, node)
+        var, tag = spec.thread, None
+        if isinstance(var, str):
+            var, tag = Var(name or var.rpartition(".")[2] or var, extent.dtype), var
+        elif id(var) in self.threads:
+            var, tag = self.threads[id(var)]
+            extent = cast(extent, var.dtype)
+        else:
+            self.fail(node, 'T.launch_thread takes a tag such as "threadIdx.x", or what T.env_thread gives')
+        if name is not None:
+            self.define(name, var)
+        thread = IterVar(Range(const(0, extent.dtype), extent), var, "thread", tag)
+        key = "virtual_thread" if tag.startswith("vthread") else "thread_extent"
+        return Scoped(lambda rest: AttrStmt(thread, key, extent, rest))
 
     def _match(self, node, source, buffer):
         if isinstance(source, Var):

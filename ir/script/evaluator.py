@@ -8,14 +8,15 @@ from __future__ import annotations
 import ast
 import difflib
 import operator
+import re
 
 from .. import expr as E
 from ..expr import IntImm, FloatImm, IterVar, PrimExpr, Range, as_expr, const, match_dtype
 from ..node import Node, structural_equal
 from ..tir.buffer import Buffer
-from ..tir.intrin import if_then_else
+from ..tir.intrin import if_then_else, intrinsic
 from ..tir.stmt import BufferLoad, BufferRegion
-from .buffer_methods import method
+from .errors import ScriptError
 from .loops import loop
 from .namespaces import Form, is_number, matched, number_like
 from .specs import Meta, Spec
@@ -24,10 +25,10 @@ from .specs import Meta, Spec
 BINARY = {
     ast.Add: (E.Add, operator.add), ast.Sub: (E.Sub, operator.sub), ast.Mult: (E.Mul, operator.mul),
     ast.Div: (E.Div, operator.truediv), ast.FloorDiv: (E.FloorDiv, operator.floordiv),
-    ast.Mod: (E.FloorMod, operator.mod), ast.Pow: ("tir.pow", operator.pow),
-    ast.LShift: ("tir.shift_left", operator.lshift), ast.RShift: ("tir.shift_right", operator.rshift),
-    ast.BitAnd: ("tir.bitwise_and", operator.and_), ast.BitOr: ("tir.bitwise_or", operator.or_),
-    ast.BitXor: ("tir.bitwise_xor", operator.xor)}
+    ast.Mod: (E.FloorMod, operator.mod), ast.Pow: ("pow", operator.pow),
+    ast.LShift: ("shift_left", operator.lshift), ast.RShift: ("shift_right", operator.rshift),
+    ast.BitAnd: ("bitwise_and", operator.and_), ast.BitOr: ("bitwise_or", operator.or_),
+    ast.BitXor: ("bitwise_xor", operator.xor)}
 COMPARE = {
     ast.Eq: (E.EQ, operator.eq), ast.NotEq: (E.NE, operator.ne), ast.Lt: (E.LT, operator.lt),
     ast.LtE: (E.LE, operator.le), ast.Gt: (E.GT, operator.gt), ast.GtE: (E.GE, operator.ge),
@@ -76,9 +77,19 @@ class Evaluator:
     # ------------------------------------------------------------ evaluation
 
     def eval(self, node):
-        """The value of an expression: an IR node, a Spec or a Python value."""
+        """The value of an expression: an IR node, a Spec or a Python value. What it raises points at `node`."""
         method = getattr(self, "eval_" + type(node).__name__, None)
-        return method(node) if method else self._run(node)
+        try:
+            return method(node) if method else self._run(node)
+        except REFUSALS as error:
+            return self.blame(node, error)
+
+    def blame(self, node, error, who=""):
+        """Raise `error` as one that points at `node`, unless it points somewhere already."""
+        if isinstance(error, ScriptError):
+            raise error
+        text = re.sub(r"^[\w.<>]+\(\) ", "", str(error)) or type(error).__name__  # Python names its own function first
+        raise self.source.error(node, who + text) from error
 
     def scalar(self, node):
         """The IR expression an ast node means; Python numbers become immediates."""
@@ -94,8 +105,10 @@ class Evaluator:
         if isinstance(value, int) and dtype is None:
             wide = not -(1 << 31) <= value < 1 << 31
             return const(value, "int64" if wide else self.default_int)
+        if dtype is not None and is_number(value):
+            return number_like(value, dtype)
         try:
-            return number_like(value, dtype) if dtype is not None and is_number(value) else as_expr(value)
+            return as_expr(value)
         except TypeError:
             return self.fail(node, f"expected an expression, not {describe(value)}")
 
@@ -146,9 +159,10 @@ class Evaluator:
         if node.attr.startswith("_"):
             self.fail(node, f"names that start with an underscore, such as {node.attr}, cannot be used in a script")
         try:
-            return method(value, node.attr) or getattr(value, node.attr)
+            return getattr(value, node.attr)
         except AttributeError as error:
-            text = str(error) if type(value).__name__ == "Namespace" else f"{describe(value)} has no {node.attr!r}"
+            known = type(value).__name__ in ("Namespace", "Group")  # which say it better
+            text = str(error) if known else f"{describe(value)} has no {node.attr!r}"
             return self.fail(node, text)
 
     # ------------------------------------------------------------ operators
@@ -164,12 +178,9 @@ class Evaluator:
         a, b = self.operand(a, node), self.operand(b, node)
         if cls is None or not (isinstance(a, PrimExpr) or isinstance(b, PrimExpr)):
             return self._python(node, python, a, b)
-        try:
-            a, b = match_dtype(*matched(a, b))
-        except TypeError as error:
-            self.fail(node, str(error))
         if isinstance(cls, str):
-            return E.Call(a.dtype, cls, (a, b))
+            return intrinsic(cls, *matched(a, b))
+        a, b = match_dtype(*matched(a, b))
         if cls is E.Div and not a.dtype.is_float:
             self.fail(node, "`/` on integers is ambiguous: use `//`, which rounds down, or T.truncdiv, which truncates")
         return cls(a, b)
@@ -178,7 +189,7 @@ class Evaluator:
         try:
             return function(*args)
         except REFUSALS as error:
-            return self.fail(node, str(error) or type(error).__name__)
+            return self.blame(node, error)
 
     def eval_UnaryOp(self, node):
         value = self.operand(self.eval(node.operand), node)
@@ -194,7 +205,7 @@ class Evaluator:
             return value
         if kind is ast.Not:
             return E.Not(self.condition(value, node))
-        return E.Call(value.dtype, "tir.bitwise_not", (value,))
+        return intrinsic("bitwise_not", value)
 
     def eval_Compare(self, node):
         result, left = None, self.eval(node.left)
@@ -254,9 +265,7 @@ class Evaluator:
         try:
             return function(*args, **kwargs)
         except REFUSALS as error:
-            if hasattr(error, "filename"):  # a ScriptError: it points somewhere already
-                raise
-            return self.fail(node, f"{ast.unparse(node.func)}: {error}")
+            return self.blame(node, error, ast.unparse(node.func) + ": ")
 
     def eval_Subscript(self, node):
         base = self.eval(node.value)
@@ -329,10 +338,7 @@ def make_range(parser, node, start, stop):
     start, stop = (parser.as_scalar(v, node, dtype) for v in (start, stop))
     if isinstance(stop, E.Add) and structural_equal(stop.a, start):
         return Range(start, stop.b)
-    try:
-        start, stop = match_dtype(start, stop)
-    except TypeError as error:
-        parser.fail(node, str(error))
+    start, stop = match_dtype(start, stop)
     if isinstance(start, IntImm) and isinstance(stop, IntImm):
         return Range(start, const(stop.value - start.value, start.dtype))
     if isinstance(start, IntImm) and start.value == 0:

@@ -9,10 +9,9 @@ import json
 
 import numpy as np
 
-from ..dtype import DataType
 from ..expr import FloatImm, IntImm, Var
 from ..node import Node, structural_equal
-from ..tir.intrin import INTRINSICS
+from ..tir.intrin import result_dtype
 from .names import NameTable
 
 # Python's precedence of the operators used, loosest first. An operand is parenthesised when it binds looser than asked.
@@ -33,7 +32,6 @@ FUNCTIONS = {"Min": "T.min", "Max": "T.max", "Mod": "T.truncmod", "Select": "T.S
              "Broadcast": "T.Broadcast"}
 # What printing a partial tree may raise: a field is missing or of another type than the node's.
 MALFORMED = (AttributeError, TypeError, ValueError, LookupError)
-PREDICATES = ("tir.isnan", "tir.isinf", "tir.likely")
 
 
 def quote(text):
@@ -136,9 +134,9 @@ class ExprPrinter:
     def expr_Call(self, e):
         args = self.exprs(e.args)
         short = str(e.op).removeprefix("tir.")
-        if e.op == "tir.call_extern":
-            return f"T.call_extern({', '.join([quote(e.dtype), *args])})", ATOM
-        if e.dtype == _inferred_dtype(e):
+        if e.op in ("tir.call_extern", "tir.call_pure_extern"):
+            return f"T.{short}({', '.join([quote(e.dtype), *args])})", ATOM
+        if e.dtype == result_dtype(e.op, e.args):
             return f"T.{short}({', '.join(args)})", ATOM
         return f"T.call_intrin({', '.join([quote(e.dtype), quote(e.op), *args])})", ATOM
 
@@ -233,19 +231,6 @@ def _is_negation(e):
         return False
     zero = isinstance(e.a, (IntImm, FloatImm)) and e.a.value == 0
     return zero and not (isinstance(e.a, FloatImm) and e.a.value.hex().startswith("-"))
-
-
-def _inferred_dtype(call):
-    """The dtype that the builder of an intrinsic gives it; None when there is no such builder."""
-    if call.op in PREDICATES:
-        return DataType("bool")
-    if call.op == "tir.address_of":
-        return DataType("handle")
-    if call.op == "tir.if_then_else" and len(call.args) == 3:
-        return _dtype(call.args[1])
-    if str(call.op).removeprefix("tir.") in INTRINSICS and call.args:
-        return _dtype(call.args[0])
-    return None
 
 
 def same_expr(a, b):

@@ -73,7 +73,7 @@ def prim_func(*func, private=False, check_well_formed=True):
         if in_class(f):
             return f
         source = Source.of(f)
-        return TIRParser(source, surroundings(f, frame), True).top(source.parse()[0], private)
+        return TIRParser(source, surroundings(f, frame), True).top(source.parse()[0], private, check_well_formed)
     return _decorator(read, func)
 
 
@@ -94,7 +94,9 @@ def ir_module(*cls, check_well_formed=True):
 
     def read(c):
         source = Source.of(c)
-        return ModuleParser(source, surroundings(c, frame), True).class_module(source.parse()[0])
+        parser = ModuleParser(source, surroundings(c, frame), True)
+        parser.check_well_formed = check_well_formed
+        return parser.class_module(source.parse()[0])
     return _decorator(read, cls)
 
 
@@ -111,17 +113,19 @@ def relax_function(*func, pure=True, private=False):
     return _decorator(read, func)
 
 
-def from_source(text, metadata=None, filename="<script>", env=None):
+def from_source(text, metadata=None, filename="<script>", env=None, extra_vars=None, check_well_formed=True):
     """The IRModule or function that `text` says: what mod.script() printed, or the same written by hand.
 
     metadata: the constants of a script printed without them: {"relax.expr.Constant": [Constant or array, ...]}, as
-    script.metadata(mod) gives; mod.script(show_meta=True) needs none. env: further names, {name: value}. The text is
-    read, never run. Raises ScriptError.
+    script.metadata(mod) gives; mod.script(show_meta=True) needs none. env or extra_vars: further names, {name: value}.
+    check_well_formed: hold prim_funcs to the verifier's rules. The text is read, never run. Raises ScriptError.
     """
     from .module_parser import ModuleParser
     if not isinstance(text, str):
         raise TypeError(f"from_source takes script text, not a {type(text).__name__}")
-    return ModuleParser(Source(textwrap.dedent(text), filename), dict(env or {})).document(metadata)
+    parser = ModuleParser(Source(textwrap.dedent(text), filename), {**(env or {}), **(extra_vars or {})})
+    parser.check_well_formed = check_well_formed
+    return parser.document(metadata)
 
 
 __all__ = ["Macro", "MacroCall", "ScriptError", "from_source", "ir_module", "macro", "prim_func", "relax_function"]

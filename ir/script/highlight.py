@@ -21,10 +21,13 @@ def highlight(text):
     return _PATTERN.sub(lambda m: f"\033[{COLOURS[m.lastgroup]}m{m[0]}\033[0m", text)
 
 
-def show(text, file=None):
-    """Print `text`, coloured where `file` (default: standard output) is a terminal and NO_COLOR is not set."""
+def show(text, file=None, style=None):
+    """Print `text`, coloured where `file` (default: standard output) is a terminal and NO_COLOR is not set.
+
+    style: "none" for no colours; TVM's other styles are taken for the one there is.
+    """
     file = sys.stdout if file is None else file
-    coloured = file.isatty() and "NO_COLOR" not in os.environ
+    coloured = style != "none" and file.isatty() and "NO_COLOR" not in os.environ
     print(highlight(text) if coloured else text, file=file)
 
 

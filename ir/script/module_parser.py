@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ast
 
-from ..expr import Var
+from ..expr import Range, Var, as_expr
 from ..module import GlobalVar, IRModule
 from ..node import REGISTRY, load_json
 from . import specs as S
@@ -30,6 +30,12 @@ def _node_class(name):
     return build if cls else None
 
 
+def _range(begin, end=None):
+    """I.Range(begin, end), or I.Range(end)."""
+    begin, end = (0, begin) if end is None else (begin, end)
+    return Range.from_min_extent(begin, as_expr(end) - begin)
+
+
 def _metadata(text):
     """The constants that mod.script(show_meta=True) wrote."""
     return {"relax.expr.Constant": list(load_json(text).fields)}
@@ -37,7 +43,10 @@ def _metadata(text):
 
 I = Namespace("I", {  # noqa: E741
     "ir_module": ir_module, "module_attrs": lambda attrs: S.AttrsSpec("module", dict(attrs)),
-    "GlobalVar": GlobalVar, "metadata": _metadata}, _node_class)
+    "GlobalVar": GlobalVar, "metadata": _metadata, "Range": _range}, _node_class, {
+        "module_global_infos": "a module has no devices of its own: its target is chosen by build and compile",
+        "vdevice": "a module has no devices of its own: its target is chosen by build and compile",
+        "pyfunc": "a module holds prim_funcs and graph functions"})
 NAMESPACES = {"ir": I, "tir": T, "relax": R}
 
 
@@ -45,6 +54,7 @@ class ModuleParser(Evaluator):
     def __init__(self, source, env, trusted=False, metadata=None):
         super().__init__(source, env, trusted)
         self.metadata = metadata or {}
+        self.check_well_formed = True
         self.shared = {}  # name -> Var declared in the class: it belongs to all functions
 
     # ------------------------------------------------------------ documents
@@ -131,9 +141,10 @@ class ModuleParser(Evaluator):
         parser = cls(self.source, self.env, self.trusted)
         parser.shared = self.shared
         parser.metadata = self.metadata
+        check = (self.check_well_formed and keywords.get("check_well_formed", True),) if kind is prim_func else ()
         if alone:
-            return {node.name: parser.top(node, keywords.get("private", False))}
-        return {node.name: parser.function(node)}
+            return {node.name: parser.top(node, keywords.get("private", False), *check)}
+        return {node.name: parser.function(node, *check)}
 
     def _decorator(self, node):
         for d in node.decorator_list:

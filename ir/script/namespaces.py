@@ -4,23 +4,26 @@ from __future__ import annotations
 import difflib
 
 from ..dtype import DataType
-from ..expr import FloatImm, PrimExpr, as_expr, cast, const
+from ..expr import PrimExpr, as_expr, cast, const, number_like
 from .specs import Fresh
 
 
 class Namespace:
     """Attribute access on a table of names.
 
-    other(name): the meaning of a name that is not in the table, or None.
+    other(name): the meaning of a name that is not in the table, or None. absent: name -> why there is no such name
+    here, and what to write instead.
     """
 
-    def __init__(self, name, rows, other=None):
-        self._name, self._rows, self._other = name, rows, other
+    def __init__(self, name, rows, other=None, absent=()):
+        self._name, self._rows, self._other, self._absent = name, rows, other, dict(absent)
 
     def __getattr__(self, name):
         found = self._rows.get(name)
         if found is None and self._other and not name.startswith("_"):
             found = self._other(name)
+        if found is None and name in self._absent:
+            raise AttributeError(f"{self._name}.{name} is not supported: {self._absent[name]}")
         if found is None:
             near = difflib.get_close_matches(name, self._rows, 1)
             hint = f"; did you mean {self._name}.{near[0]}?" if near else ""
@@ -89,13 +92,6 @@ def matched(*args):
         return tuple(as_expr(a) for a in args)
     dtype = exprs[0].dtype
     return tuple(number_like(a, dtype) if is_number(a) else as_expr(a) for a in args)
-
-
-def number_like(value, dtype):
-    """A Python number as an immediate of `dtype`; a fraction beside integers stays a float32."""
-    if isinstance(value, float) and not dtype.is_float:
-        return FloatImm("float32", value)
-    return const(value, dtype)
 
 
 __all__ = ["DTypeName", "Form", "Namespace", "dtype_name", "is_number", "matched", "number_like"]

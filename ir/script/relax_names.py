@@ -4,12 +4,9 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
-import numpy as np
-
-from .. import op as op_table
-from ..expr import as_expr, const
 from ..module import GlobalVar
-from ..relax.expr import Constant, PrimValue, RelaxTuple, ShapeExpr
+from ..relax import expr, op
+from ..relax.expr import PrimValue, RelaxTuple, ShapeExpr, const
 from . import specs as S
 from .functions import relax_function
 from .namespaces import Namespace
@@ -24,6 +21,20 @@ class InfoSpec(S.Spec):
     kwargs: dict = None
     place = "an annotation, or struct info in a call"
 
+    def struct_info(self):
+        """The StructInfo outside a script, where dimensions are expressions and none is quoted."""
+        made = getattr(expr, self.name + "StructInfo")
+        args, kwargs = self.args, self.kwargs or {}
+        if self.name == "Tensor" and args and isinstance(args[0], str):  # R.Tensor("float32", ndim=2)
+            args, kwargs = (), {"dtype": args[0], **kwargs}
+        if self.name == "Tuple" and not (len(args) == 1 and isinstance(args[0], (list, tuple))):
+            args = (args,)
+        for d in args[0] if args and self.name in ("Tensor", "Shape") else ():
+            if isinstance(d, str):
+                raise TypeError(f'R.{self.name}: the quoted dimension "{d}" means something inside a script only; make '
+                                f'{d} = tir.Var("{d}", "int64")')
+        return made(*args, **kwargs)
+
 
 class InfoName(InfoSpec):
     """R.Tensor and its like, with or without arguments."""
@@ -33,17 +44,13 @@ class InfoName(InfoSpec):
 
 
 @dataclass(frozen=True)
-class OpName:
-    """An operator: the parser builds the call."""
-
-    name: str
-
-
-@dataclass(frozen=True)
 class Special:
-    """A call with a reading of its own: RelaxParser's method `call_<name>`."""
+    """A call with a reading of its own in a script: RelaxParser's method `call_<name>`."""
 
     name: str
+
+    def __call__(self, *args, **kwargs):
+        return getattr(op, self.name)(*args, **kwargs)
 
 
 @dataclass(frozen=True)
@@ -75,35 +82,23 @@ class Globals:
         return GlobalVar(name)
 
 
-def _const(value, dtype=None):
-    return Constant(np.array(value, dtype or ("float32" if isinstance(value, float) else None)))
-
-
-def _prim_value(value):
-    return PrimValue(const(value, "int64") if type(value) is int else as_expr(value))
-
-
-def _operator(prefix):
-    """Looks for the operator `prefix` + name. A prefix of operators (R.nn) is a namespace of its own."""
-    def other(name):
-        full = prefix + name
-        if full in op_table.OPS:
-            return OpName(full)
-        if any(known.startswith(full + ".") for known in op_table.OPS):
-            return Namespace(f"R.{full}", {}, _operator(full + "."))
-        near = difflib.get_close_matches(full, [*op_table.OPS, *ROWS], 1)
-        raise AttributeError(f"no operator or name R.{full}" + (f"; did you mean R.{near[0]}?" if near else ""))
-    return other
+def _operator(name):
+    """R.add, R.nn: the operators as relax.op names them."""
+    try:
+        return getattr(op, name)
+    except AttributeError:
+        near = difflib.get_close_matches(name, [*op.names(), *ROWS], 1)
+        hint = f"; did you mean R.{near[0]}?" if near else ""
+        raise AttributeError(f"no operator or name R.{name}{hint}") from None
 
 
 ROWS = {
     "function": relax_function, "func_attr": lambda attrs: S.AttrsSpec("function", dict(attrs)),
     **{name: InfoName(name) for name in ("Tensor", "Shape", "Prim", "Tuple", "Object")},
     "dataflow": DataflowSpec, "output": lambda *names: OutputSpec(names), "match_cast": CastSpec,
-    "const": _const, "shape": lambda dims: ShapeExpr(tuple(dims)),
-    "prim_value": _prim_value, "tuple": lambda *fields: RelaxTuple(tuple(fields)),
-    **{name: Special(name) for name in ("call_tir", "call_packed", "call_dps_packed")},
+    "const": const, "shape": ShapeExpr, "prim_value": PrimValue, "tuple": lambda *fields: RelaxTuple(fields),
+    **{name: Special(name) for name in ("call_tir", "call_packed", "call_pure_packed", "call_dps_packed")},
 }
-R = Namespace("R", ROWS, _operator(""))
+R = Namespace("R", ROWS, _operator)
 
 __all__ = ["Globals", "R", "ROWS"]

@@ -10,18 +10,19 @@ import ast
 from ..expr import PrimExpr, Var, as_expr, const
 from ..dtype import DataType
 from ..module import GlobalVar
-from ..op import InferError, get
 from ..relax import expr as X
-from ..relax.block_builder import call_op
+from ..relax import op
+from ..relax.classic import Function
 from ..relax.verifier import same_info
 from ..te.create import unique_name
 from . import specs as S
 from .evaluator import Evaluator, describe
 from .namespaces import is_number
-from .relax_names import CastSpec, DataflowSpec, Globals, InfoSpec, OpName, OutputSpec, Special
+from .relax_names import CastSpec, DataflowSpec, Globals, InfoName, InfoSpec, OutputSpec, Special
 
 PYTHON_OPERATORS = {ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide", ast.Pow: "power",
-                    ast.Mod: "mod", ast.Lt: "less", ast.LtE: "less_equal", ast.Gt: "greater", ast.GtE: "greater_equal"}
+                    ast.Mod: "mod", ast.FloorDiv: "floor_divide", ast.Lt: "less", ast.LtE: "less_equal",
+                    ast.Gt: "greater", ast.GtE: "greater_equal"}
 VARS = (X.RelaxVar, X.DataflowVar)
 
 
@@ -114,6 +115,8 @@ class RelaxParser(Evaluator):
             self.fail(node, "expected `name = value`")
         target, value = node.targets[0], self.eval(node.value)
         if isinstance(target, ast.Tuple):
+            if isinstance(value, tuple) and all(isinstance(v, S.Fresh) for v in value):  # n, m = T.int64(), T.int64()
+                return [self._assign(t.id, v, node) for t, v in zip(target.elts, value)]
             return self._unpack(target, self.value(value, node), node)
         return self._assign(target.id, value, node)
 
@@ -269,14 +272,22 @@ class RelaxParser(Evaluator):
         name = next((PYTHON_OPERATORS[k] for k in kinds if k in PYTHON_OPERATORS), None)
         if name is None:
             self.fail(node, "this operator has no meaning on tensors")
-        dtype = next(v.struct_info.dtype for v in (a, b) if isinstance(v, X.RelaxExpr))
-        return self.operator(node, name, [_constant(v, dtype) if is_number(v) else v for v in (a, b)], {})
+        return self.operator(node, name, [a, b], {})
+
+    def eval_UnaryOp(self, node):
+        if isinstance(node.op, ast.USub):
+            value = self.eval(node.operand)
+            if isinstance(value, X.RelaxExpr):
+                return self.operator(node, "negative", [value], {})
+        return super().eval_UnaryOp(node)
 
     # ------------------------------------------------------------ calls
 
     def call(self, node, function, args, kwargs):
-        if isinstance(function, OpName):
+        if isinstance(function, Function):
             return self.operator(node, function.name, args, kwargs)
+        if isinstance(function, InfoName) or function is CastSpec:
+            return function(*args, **kwargs)
         if isinstance(function, Special):
             return getattr(self, "call_" + function.name)(node, *args, **kwargs)
         if isinstance(function, GlobalVar):
@@ -284,19 +295,27 @@ class RelaxParser(Evaluator):
         return super().call(node, function, args, kwargs)
 
     def operator(self, node, name, args, attrs):
-        """A call of an operator; arguments past its arity are attributes in their order."""
-        spec = get(name)
-        most = spec.arity[1]
-        if most is None and len(args) == 1 and isinstance(args[0], (tuple, list, X.RelaxTuple)):
-            args = getattr(args[0], "fields", args[0])
-        if most is not None and len(args) > most:
-            attrs = {**dict(zip(spec.attrs, args[most:])), **attrs}
-            args = args[:most]
-        args = [self.leaf(a, node) if isinstance(a, X.RelaxExpr) else a for a in args]
+        """A call of an operator in its classic spelling; calls that it is made of are bound first."""
+        def leaves(value):
+            if isinstance(value, (tuple, list)):
+                return tuple(map(leaves, value))
+            return self.leaf(value, node) if isinstance(value, X.RelaxExpr) else value
         try:
-            return call_op(name, *args, **attrs)
-        except (InferError, TypeError) as error:
+            call = op.call(name, *map(leaves, args), **{k: leaves(v) for k, v in attrs.items()})
+        except (TypeError, ValueError) as error:  # InferError is a ValueError
+            if hasattr(error, "filename"):
+                raise
             return self.fail(node, str(error))
+        return self._flat(call) if isinstance(call, X.RelaxCall) else call
+
+    def _flat(self, call):
+        """`call` with the calls among its arguments bound to variables."""
+        def bound(a):
+            if isinstance(a, X.RelaxTuple):
+                return a.replace(fields=tuple(map(bound, a.fields)))
+            a = self._flat(a) if isinstance(a, X.RelaxCall) else a
+            return self._bind(self._new("lv"), a) if isinstance(a, (X.RelaxCall, X.TupleGetItem)) else a
+        return call.replace(args=tuple(map(bound, call.args)))
 
     def call_call_tir(self, node, gv, args=(), out_sinfo=None, tir_vars=(), **attrs):
         """R.call_tir(cls.f, (x, y), out_sinfo=R.Tensor(...), tir_vars=R.shape([n]))"""
@@ -312,12 +331,15 @@ class RelaxParser(Evaluator):
         call = X.call_tir(gv, [self.leaf(a, node) for a in args], out, dims)
         return call.replace(attrs={**call.attrs, **attrs}) if attrs else call
 
-    def call_call_packed(self, node, name, *args, sinfo_args=None, **attrs):
+    def call_call_packed(self, node, name, *args, sinfo_args=None, kind="call_packed", **attrs):
         """R.call_packed("name", x, sinfo_args=R.Tensor(...))"""
         if isinstance(sinfo_args, (list, tuple)):
             sinfo_args = sinfo_args[0] if len(sinfo_args) == 1 else InfoSpec("Tuple", tuple(sinfo_args))
         info = X.ObjectStructInfo() if sinfo_args is None else self.info(sinfo_args, node)
-        return X.RelaxCall("call_packed", tuple(self.leaf(a, node) for a in args), {"func": name, **attrs}, info)
+        return X.RelaxCall(kind, tuple(self.leaf(a, node) for a in args), {"func": name, **attrs}, info)
+
+    def call_call_pure_packed(self, node, name, *args, **attrs):
+        return self.call_call_packed(node, name, *args, kind="call_pure_packed", **attrs)
 
     def call_call_dps_packed(self, node, name, args=(), out_sinfo=None, **attrs):
         """R.call_dps_packed("name", (x, y), out_sinfo=R.Tensor(...))"""
@@ -381,11 +403,6 @@ class RelaxParser(Evaluator):
         """The variable `name`: the signature's or the module's when there is one."""
         known = self.scopes[0].get(name, self.shared.get(name))
         return known if isinstance(known, Var) and known.dtype == dtype else Var(name, dtype)
-
-
-def _constant(value, dtype):
-    import numpy as np
-    return X.Constant(np.array(value, dtype.numpy))
 
 
 __all__ = ["RelaxParser"]

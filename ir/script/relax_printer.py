@@ -10,6 +10,7 @@ from __future__ import annotations
 from ..expr import IntImm, Var
 from ..module import GlobalVar
 from ..node import collect
+from ..op import OPS
 from ..relax.expr import DataflowBlock, Function, If, MatchCast, RelaxVar, TupleStructInfo
 from ..tir.function import PrimFunc
 from .expr_printer import ATOM, quote, sequence
@@ -171,13 +172,13 @@ class RelaxPrinter(TIRPrinter):
         attrs = dict(c.attrs or {})
         if c.op == "call_tir":
             return self._call_tir(c, attrs), ATOM
-        if c.op in ("call_packed", "call_dps_packed") and "func" in attrs:
+        if c.op in ("call_packed", "call_pure_packed", "call_dps_packed") and "func" in attrs:
             return self._call_packed(c, attrs), ATOM
         if c.op == "call" and isinstance(attrs.get("gv"), GlobalVar):
             return f"{self.expr(attrs['gv'])}({', '.join(self.exprs(c.args))})", ATOM
-        args = self.exprs(c.args) + self._keywords(attrs)
-        head = self.expr(c.op) if isinstance(c.op, GlobalVar) else f"R.{c.op}"
-        return f"{head}({', '.join(args)})", ATOM
+        args, spec = self.exprs(c.args), OPS.get(c.op)
+        args = [sequence(args)] if spec is not None and spec.arity[1] is None else args
+        return f"R.{c.op}({', '.join(args + self._keywords(attrs))})", ATOM
 
     def _call_tir(self, c, attrs):
         gv, dims = attrs.pop("gv", None), attrs.pop("sym_args", ())
@@ -190,9 +191,9 @@ class RelaxPrinter(TIRPrinter):
 
     def _call_packed(self, c, attrs):
         name, args = self.value(attrs.pop("func")), self.exprs(c.args)
-        if c.op == "call_packed":
+        if c.op != "call_dps_packed":
             info = [] if c.struct_info is None else [f"sinfo_args={self.expr(c.struct_info)}"]
-            return f"R.call_packed({', '.join([name, *args, *info, *self._keywords(attrs)])})"
+            return f"R.{c.op}({', '.join([name, *args, *info, *self._keywords(attrs)])})"
         info = f"out_sinfo={self.expr(c.struct_info)}"
         return f"R.call_dps_packed({', '.join([name, sequence(args), info, *self._keywords(attrs)])})"
 

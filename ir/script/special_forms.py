@@ -1,9 +1,12 @@
-"""T.Let and T.let, whose arguments name a variable that the call itself defines."""
+"""Calls that the parser reads itself: T.Let and T.let name a new variable, T.tvm_access_ptr asks for a buffer."""
 from __future__ import annotations
 
 import ast
 
-from ..expr import Let, Var
+from ..expr import FloorDiv, FloorMod, Let, Var, const, is_const_int
+from ..tir.buffer import Buffer
+from ..tir.intrin import address_of
+from ..tir.stmt import BufferLoad
 
 
 def let_where(parser, node):
@@ -37,4 +40,27 @@ def let(parser, node):
     return Let(var, value, body)
 
 
-__all__ = ["let", "let_where"]
+def access_pointer(parser, node):
+    """T.tvm_access_ptr(T.type_annotation(dtype), A.data, offset, extent, mask): the address of an element of A."""
+    if len(node.args) != 5:
+        parser.fail(node, "expected T.tvm_access_ptr(dtype, A.data, offset, extent, mask)")
+    data, offset = parser.eval(node.args[1]), parser.scalar(node.args[2])
+    found = next((b for scope in reversed(parser.scopes) for b in scope.values()
+                  if isinstance(b, Buffer) and (b is data or b.data is data)), None)
+    if found is None:
+        parser.fail(node.args[1], "the pointer is the data of no buffer here")
+    return address_of(BufferLoad(found, _indices_at(found, offset)))
+
+
+def _indices_at(buffer, offset):
+    """Where the element `offset` after the first lies in a row-major buffer."""
+    if is_const_int(offset, 0):
+        return tuple(const(0, e.dtype) for e in buffer.shape)
+    indices = []
+    for extent in reversed(buffer.shape[1:]):
+        indices.append(FloorMod(offset, extent))
+        offset = FloorDiv(offset, extent)
+    return (offset, *reversed(indices))
+
+
+__all__ = ["access_pointer", "let", "let_where"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..dtype import DataType
-from ..expr import Var
 from ..tir.buffer import decl_buffer
 
 
@@ -124,6 +123,30 @@ class AttrSpec(Spec):
 
 
 @dataclass(frozen=True)
+class EnvThread(Spec):
+    """T.env_thread(tag): a variable that T.launch_thread, or T.attr with "thread_extent", gives its range."""
+
+    tag: str
+    place = '`name = T.env_thread("threadIdx.x")`'
+
+
+@dataclass(frozen=True)
+class LaunchSpec(Spec):
+    """T.launch_thread(thread, extent): thread is a tag or the variable of an EnvThread."""
+
+    thread: object
+    extent: object
+    place = '`with T.launch_thread("threadIdx.x", 32) as name:`, or `name = T.launch_thread(...)`'
+
+
+@dataclass(frozen=True)
+class Ignored(Spec):
+    """What says nothing that the rest of the program does not say: T.preflattened_buffer."""
+
+    place = "a statement of its own"
+
+
+@dataclass(frozen=True)
 class WhileSpec(Spec):
     condition: object
     place = "`with T.While(condition):`"
@@ -133,31 +156,25 @@ class WhileSpec(Spec):
 class BufferSpec(Spec):
     """A buffer to be made under the name it is assigned to.
 
-    how: "buffer" (T.Buffer: memory that others own), "alloc", "match", "decl" or "allocate".
+    how: "buffer" (T.Buffer: memory that others own), "alloc", "match", "decl" or "allocate". layout: those of
+    decl_buffer's other arguments that are given. source: what a match matches.
     """
 
     how: str
     shape: tuple
     dtype: str = "float32"
     data: object = None
-    strides: tuple = ()
-    elem_offset: object = None
-    scope: str = "global"
-    align: int = -1
-    offset_factor: int | None = None
+    layout: dict = field(default_factory=dict)
     source: object = None
     place = "`name = T.alloc_buffer(shape, dtype)`"
 
     def make(self, name, convert):
-        """The Buffer. convert(value): an expression of what was written in the script.
-
-        A match with an offset factor but no offset has a variable for an offset, as in TVM.
-        """
-        offset = self.elem_offset
-        if offset is None and self.how == "match" and self.offset_factor:
-            offset = Var(f"{name}_elem_offset", "int32")
+        """The Buffer. convert(value): an expression of what was written in the script."""
+        layout = dict(self.layout)
+        if "strides" in layout:
+            layout["strides"] = [convert(s) for s in layout["strides"]]
+        if "elem_offset" in layout:
+            layout["elem_offset"] = convert(layout["elem_offset"])
         shape = self.shape if isinstance(self.shape, (tuple, list)) else (self.shape,)
-        return decl_buffer([convert(s) for s in shape], self.dtype, name, self.scope or "global",
-                           [convert(s) for s in self.strides or ()], None if offset is None else convert(offset),
-                           64 if self.align in (None, -1) else self.align, self.offset_factor or 1,
-                           getattr(self.data, "data", self.data))
+        return decl_buffer([convert(s) for s in shape], self.dtype, name, data=getattr(self.data, "data", self.data),
+                           **layout)

@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import builtins
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from .. import expr as E
 from ..dtype import DataType
-from ..expr import Call, IterVar, StringImm, as_expr, const, match_dtype
+from ..expr import Call, IterVar, StringImm, as_expr, const, is_const_int, match_dtype
 from ..node import structural_equal
 from ..tir import intrin
 from ..tir.buffer import Buffer
@@ -16,7 +18,7 @@ from . import specs as S
 from .functions import macro, prim_func
 from .loops import loop
 from .namespaces import Form, Namespace, dtype_name, is_number, matched
-from .special_forms import let, let_where
+from .special_forms import access_pointer, let, let_where
 
 
 # ---------------------------------------------------------------- loops
@@ -39,6 +41,8 @@ def _grid(*extents):
 # ---------------------------------------------------------------- blocks
 
 def _block(name="", no_realize=False):
+    if not isinstance(name, str):
+        raise TypeError("the name of a block is a string; its iterators are T.axis lines below it")
     return S.BlockSpec(name, no_realize)
 
 
@@ -75,34 +79,47 @@ AXES = Namespace("T.axis", {
 
 # ---------------------------------------------------------------- buffers
 
+def _buffer(how, shape, dtype="float32", data=None, strides=None, elem_offset=None, scope="global", align=None,
+            offset_factor=None, buffer_type="", axis_separators=None):
+    if buffer_type not in ("", "default", None):
+        raise ValueError(f"buffer_type {buffer_type!r} is not supported: give the strides")
+    if axis_separators:
+        raise ValueError("axis_separators are not supported: buffers become flat in one dimension")
+    layout = {"strides": strides or None, "elem_offset": elem_offset, "scope": scope or None,
+              "data_alignment": align if align and align > 0 else None, "offset_factor": offset_factor or None}
+    return S.BufferSpec(how, shape, str(dtype), data, {k: v for k, v in layout.items() if v is not None})
+
+
+def _match_buffer(param, shape=None, dtype="float32", *args, **kwargs):
+    if shape is None:
+        raise TypeError("give the shape of the matched buffer")
+    return replace(_buffer("match", shape, dtype, *args, **kwargs), source=param)
+
+
 class _BufferType:
     """T.Buffer((m, n), "float32"), T.Buffer[(m, n), "float32"] and T.Buffer[128, "float32"]."""
 
-    def __call__(self, shape, dtype="float32", data=None, strides=(), elem_offset=None, scope="global", align=-1,
-                 offset_factor=None, buffer_type="", axis_separators=None):
-        return S.BufferSpec("buffer", shape, str(dtype), data, strides, elem_offset, scope, align, offset_factor)
+    __call__ = staticmethod(partial(_buffer, "buffer"))
 
     def __getitem__(self, item):
         shape, dtype = item if isinstance(item, tuple) and isinstance(item[-1], str) else (item, "float32")
         return self(shape, dtype)
 
 
-def _buffer(how):
-    def buffer(shape, dtype="float32", data=None, strides=(), elem_offset=None, scope="global", align=-1,
-               offset_factor=None, buffer_type="", axis_separators=None):
-        return S.BufferSpec(how, shape, str(dtype), data, strides, elem_offset, scope, align, offset_factor)
-    return buffer
+class _PointerType:
+    """T.Ptr(T.float32, "global") and T.Ptr[T.float32]: the type of a handle."""
 
+    def __call__(self, dtype, storage_scope="global"):
+        return S.Fresh(DataType("handle"))
 
-def _match_buffer(param, shape=None, dtype="float32", data=None, strides=(), elem_offset=None, scope="global",
-                  align=-1, offset_factor=None, buffer_type="", axis_separators=None):
-    if shape is None:
-        raise TypeError("give the shape of the matched buffer")
-    return S.BufferSpec("match", shape, str(dtype), data, strides, elem_offset, scope, align, offset_factor, param)
+    def __getitem__(self, item):
+        return self(item)
 
 
 def _allocate(extents, dtype, scope="global", condition=None, annotations=None):
-    return S.BufferSpec("allocate", tuple(extents), str(dtype), scope=scope)
+    if not (condition is None or is_const_int(condition, 1) or condition is True):
+        raise ValueError("an allocation under a condition is not supported: put it in an `if`")
+    return _buffer("allocate", tuple(extents), dtype, scope=scope)
 
 
 def _buffer_store(buffer, value, indices):
@@ -138,40 +155,13 @@ def _connective(cls):
     return build
 
 
+def _of_values(build):
+    """A builder of ir/tir/intrin.py, whose arguments may be buffers and iterators here."""
+    return lambda *args: build(*map(_value, args))
+
+
 def _intrinsic(name):
-    count = intrin.INTRINSICS[name][0]
-
-    def build(*args):
-        if len(args) != count:
-            raise TypeError(f"takes {count} argument{'s' if count > 1 else ''}, got {len(args)}")
-        args = matched(*(_value(a) for a in args))
-        args = match_dtype(*args) if count == 2 else args
-        return Call("bool" if name in ("isnan", "isinf") else args[0].dtype, "tir." + name, args)
-    return build
-
-
-def _call(op, dtype=None):
-    """A call of `op` of the dtype given, or of that of its first argument."""
-    def build(*args):
-        args = matched(*(_value(a) for a in args))
-        return Call(dtype or args[0].dtype, op, args)
-    return build
-
-
-def _call_intrin(dtype, op, *args):
-    return Call(dtype, op if op.startswith("tir.") else "tir." + op, _values(args))
-
-
-def _call_extern(dtype, name, *args):
-    return Call(dtype, "tir.call_extern", _values((name, *args)))
-
-
-def _call_packed(*args):
-    return Call("int32", "tir.tvm_call_packed", _values(args))
-
-
-def _call_pure_extern(dtype, name, *args):
-    return Call(dtype, "tir.call_pure_extern", _values((name, *args)))
+    return _of_values(partial(intrin.intrinsic, name))
 
 
 def _if_then_else(condition, true_value, false_value):
@@ -219,6 +209,11 @@ def _abs(x):
     return builtins.abs(x) if is_number(x) else _intrinsic("abs")(x)
 
 
+def _target(config, host=None):
+    """T.target("c") in attributes: the name or the dict itself."""
+    return config
+
+
 _NODES = {"Add": E.Add, "Sub": E.Sub, "Mul": E.Mul, "Div": E.Div, "Mod": E.Mod, "FloorDiv": E.FloorDiv,
           "FloorMod": E.FloorMod, "Min": E.Min, "Max": E.Max, "EQ": E.EQ, "NE": E.NE, "LT": E.LT, "LE": E.LE,
           "GT": E.GT, "GE": E.GE, "min": E.Min, "max": E.Max, "floordiv": E.FloorDiv, "floormod": E.FloorMod,
@@ -236,31 +231,49 @@ ROWS = {
     "block": _block, "sblock": _block, "init": S.InitSpec, "axis": AXES, "reads": _regions("reads"),
     "writes": _regions("writes"), "where": S.WhereSpec, "block_attr": _attrs("block"), "sblock_attr": _attrs("block"),
     # buffers
-    "Buffer": _BufferType(), "match_buffer": _match_buffer, "alloc_buffer": _buffer("alloc"),
-    "decl_buffer": _buffer("decl"), "buffer_decl": _buffer("buffer"), "allocate": _allocate,
+    "Buffer": _BufferType(), "match_buffer": _match_buffer, "alloc_buffer": partial(_buffer, "alloc"),
+    "decl_buffer": partial(_buffer, "decl"), "buffer_decl": partial(_buffer, "buffer"), "allocate": _allocate,
+    "preflattened_buffer": lambda *args, **kwargs: S.Ignored(), "Ptr": _PointerType(),
     "buffer_store": _buffer_store, "address_of": intrin.address_of, "Range": _range,
+    "tvm_access_ptr": Form("T.tvm_access_ptr", access_pointer), "type_annotation": DataType,
     # scoped statements
     "Assert": S.AssertSpec, "attr": S.AttrSpec, "evaluate": _evaluate,
     "LetStmt": lambda value, dtype=None: S.LetSpec(value, dtype), "Let": Form("T.Let", let_where),
     "let": Form("T.let", let),
     # calls
-    "call_intrin": _call_intrin, "call_extern": _call_extern, "call_pure_extern": _call_pure_extern,
-    "call_packed": _call_packed, "tvm_call_packed": _call_packed, "likely": _call("tir.likely", "bool"),
-    "ret": _call("tir.ret"),
+    **{name: _of_values(getattr(intrin, name)) for name in (
+        "call_intrin", "call_extern", "call_pure_extern", "call_packed", "likely", "ret")},
+    "tvm_call_packed": _of_values(intrin.call_packed),
     # expressions
     **{name: _literal(cls) for name, cls in _NODES.items()},
-    **{name: _intrinsic(name) for name in intrin.INTRINSICS}, "abs": _abs, "fabs": _intrinsic("abs"),
+    **{name: _intrinsic(name) for name in (*intrin.INTRINSICS, *intrin.INTEGER_INTRINSICS)}, "abs": _abs,
+    "fabs": _intrinsic("abs"), "isfinite": _of_values(intrin.isfinite), "ceildiv": _of_values(intrin.ceildiv),
     "power": _intrinsic("pow"), "And": _connective(E.And), "Or": _connective(E.Or), "all": _connective(E.And),
     "any": _connective(E.Or), "Not": lambda a: E.Not(as_expr(a)), "if_then_else": _if_then_else, "Select": _select,
     "select": _select, "Cast": _cast_node, "cast": _cast, "Ramp": _ramp, "ramp": _ramp, "Broadcast": _broadcast,
     "broadcast": _broadcast, "min_value": intrin.min_value, "max_value": intrin.max_value,
     "StringImm": StringImm, "array": lambda values, dtype: np.array(values, dtype),
-    "bitwise_and": _call("tir.bitwise_and"), "bitwise_or": _call("tir.bitwise_or"),
-    "bitwise_xor": _call("tir.bitwise_xor"), "bitwise_not": _call("tir.bitwise_not"),
-    "shift_left": _call("tir.shift_left"), "shift_right": _call("tir.shift_right"),
-    # types
-    "dtype": DataType, "var": lambda dtype: S.Fresh(DataType(dtype)), "Var": E.Var,
+    "infinity": intrin.infinity, "IntImm": E.IntImm, "FloatImm": E.FloatImm,
+    # types, threads and the rest
+    "dtype": DataType, "var": lambda dtype: S.Fresh(DataType(dtype)), "Var": E.Var, "target": _target,
+    "env_thread": S.EnvThread, "launch_thread": S.LaunchSpec,
 }
-T = Namespace("T", ROWS, dtype_name)
+_SHUFFLE = "load or store the elements one by one"
+_LEGACY = "it is older than T.Buffer; declare the buffer and write A[i]"
+ABSENT = {
+    "load": _LEGACY, "store": _LEGACY, "realize": _LEGACY, "buffer_realize": _LEGACY, "prefetch": "leave it out",
+    "buffer_load": "write A[i, j]", "vscale": "vectors have a known length here, such as T.Ramp(0, 1, 8)",
+    "allocate_const": "pass the array as a parameter, or make it an R.const of a graph function",
+    "comm_reducer": "reduce in a block with T.init(); te.comm_reducer makes reductions of te",
+    "CommReducer": "reduce in a block with T.init()", "Reduce": "reduce in a block with T.init()",
+    "vectorlow": _SHUFFLE, "vectorhigh": _SHUFFLE, "vectorcombine": _SHUFFLE, "Shuffle": _SHUFFLE,
+    "reinterpret": "T.Cast converts values",
+    "func_ret": "a prim_func stores its results into the buffers of its parameters",
+    "tvm_stack_alloca": "packed calls are T.call_packed(name, ...)",
+    "tvm_struct_get": "arguments are the parameters of the prim_func",
+    "tvm_struct_set": "packed calls are T.call_packed(name, ...)",
+    "bind": "bind iterators as in vi = T.axis.spatial(8, i)", "tvm_thread_allreduce": "reduce with rfactor",
+}
+T = Namespace("T", ROWS, dtype_name, ABSENT)
 
 __all__ = ["T", "ROWS"]

@@ -13,9 +13,10 @@ from ..tir.buffer import Buffer
 from ..tir.function import PrimFunc
 from ..tir.stmt import (AssertStmt, AttrStmt, BufferRegion, BufferStore, Evaluate, For, IfThenElse, LetStmt, SeqStmt,
                         Stmt, While)
+from ..tir.verifier import VerifyError, verify
 from . import specs as S
 from .block_parser import BlockParser, Frame, Scoped, joined
-from .evaluator import describe, make_range
+from .evaluator import REFUSALS, describe, make_range
 from .functions import Macro, MacroCall
 from .namespaces import DTypeName, is_number, number_like
 
@@ -26,18 +27,30 @@ class TIRParser(BlockParser):
     def __init__(self, source, env, trusted=False):
         super().__init__(source, env, trusted)
         self.shared = {}  # name -> Var that belongs to the whole module
+        self.places = {}  # id of a statement -> (the statement, its source and syntax tree)
 
     # ------------------------------------------------------------ functions
 
-    def top(self, node, private=False):
+    def top(self, node, private=False, check_well_formed=True):
         """The PrimFunc of a decorated function that stands alone."""
-        func = self.function(node)
+        func = self.function(node, check_well_formed)
         if node.name != "main" and not private and "global_symbol" not in func.attrs:
             func = func.with_attr("global_symbol", node.name)
         return func
 
-    def function(self, node):
-        """The PrimFunc of an ast.FunctionDef."""
+    def function(self, node, check_well_formed=True):
+        """The PrimFunc of an ast.FunctionDef. check_well_formed: hold it to the verifier's rules."""
+        func = self._function(node)
+        if check_well_formed:
+            try:
+                verify(func, unique_names=False)
+            except VerifyError as error:
+                around = (self.places[id(s)][1:] for s in reversed(error.statements) if id(s) in self.places)
+                source, place = next(around, (self.source, node))
+                raise source.error(place, str(error)) from error
+        return func
+
+    def _function(self, node):
         if not isinstance(node, ast.FunctionDef):
             self.fail(node, "expected `def name(parameters):` below @T.prim_func")
         self.scopes.append({})
@@ -110,7 +123,19 @@ class TIRParser(BlockParser):
         method = getattr(self, "stmt_" + type(node).__name__, None)
         if method is None:
             self.fail(node, f"Python's {type(node).__name__.lower()} statement has no meaning in TensorIR")
-        return method(node)
+        try:
+            made = method(node)
+        except REFUSALS as error:
+            return self.blame(node, error)
+        if isinstance(made, Scoped):
+            return Scoped(lambda rest: self._placed(made.build(rest), node))
+        return self._placed(made, node)
+
+    def _placed(self, made, node):
+        """Remember where a statement came from."""
+        if isinstance(made, Stmt):
+            self.places[id(made)] = made, self.source, node
+        return made
 
     def stmt_Pass(self, node):
         return None
@@ -147,6 +172,8 @@ class TIRParser(BlockParser):
         return self.fail(node, f"expected a statement, not {describe(value)}")
 
     def _attr_statement(self, node, spec):
+        if spec.key in ("thread_extent", "virtual_thread") and id(spec.target) in self.threads:
+            return self._launch(node, None, S.LaunchSpec(spec.target, spec.value))
         target = spec.target.var if isinstance(spec.target, IterVar) else spec.target
         value = self._message(spec.value, node)
         return Scoped(lambda rest: AttrStmt(target, spec.key, value, rest))
@@ -364,6 +391,16 @@ class TIRParser(BlockParser):
     def _with_attr(self, node, spec, name, inner):
         return self._attr_statement(node, spec).build(joined(inner()))
 
+    def _launch_statement(self, node, spec):
+        return self._launch(node, None, spec)
+
+    def _with_launch(self, node, spec, name, inner):
+        scoped = self._launch(node, name, spec)
+        return scoped.build(joined(inner()))
+
+    def _ignored(self, node, spec):
+        return None
+
     def _with_assert(self, node, spec, name, inner):
         return self._assert_statement(node, spec).build(joined(inner()))
 
@@ -374,13 +411,14 @@ class TIRParser(BlockParser):
 # What a request means: as a statement of its own, on the right of `name =`, and after `with`.
 SPEC_STATEMENTS = {
     S.AttrsSpec: TIRParser._attrs, S.RegionsSpec: TIRParser._signature, S.WhereSpec: TIRParser._where,
-    S.AttrSpec: TIRParser._attr_statement, S.AssertSpec: TIRParser._assert_statement, MacroCall: TIRParser._macro}
+    S.AttrSpec: TIRParser._attr_statement, S.AssertSpec: TIRParser._assert_statement, MacroCall: TIRParser._macro,
+    S.LaunchSpec: TIRParser._launch_statement, S.Ignored: TIRParser._ignored}
 SPEC_ASSIGNMENTS = {
     S.Fresh: TIRParser._fresh, S.Meta: TIRParser._meta, S.BufferSpec: TIRParser._buffer, S.AxisSpec: TIRParser._axis,
-    S.RemapSpec: TIRParser._remap_one}
+    S.RemapSpec: TIRParser._remap_one, S.EnvThread: TIRParser._env_thread, S.LaunchSpec: TIRParser._launch}
 SPEC_SUITES = {
     S.BlockSpec: TIRParser._with_block, S.InitSpec: TIRParser._with_init, S.LetSpec: TIRParser._with_let,
     S.BufferSpec: TIRParser._with_buffer, S.AttrSpec: TIRParser._with_attr, S.AssertSpec: TIRParser._with_assert,
-    S.WhileSpec: TIRParser._with_while}
+    S.WhileSpec: TIRParser._with_while, S.LaunchSpec: TIRParser._with_launch}
 
 __all__ = ["TIRParser", "joined"]

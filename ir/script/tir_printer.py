@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from ..expr import IntImm, Var
+from ..expr import IntImm, IterVar, Var
 from ..node import Node, collect
 from ..tir.stmt import Block, BlockRealize, For, SeqStmt, Stmt
 from .expr_printer import MALFORMED, ExprPrinter, quote, same_expr
@@ -35,6 +35,7 @@ class TIRPrinter(ExprPrinter):
         self.lines = []
         self._indent = 0
         self._loops = {}  # id of a loop variable -> its For
+        self._views = {}  # id of a data pointer -> the buffers over it that nothing else defines
 
     def line(self, text):
         self.lines.append("    " * self._indent + text)
@@ -134,19 +135,21 @@ class TIRPrinter(ExprPrinter):
 
     # ------------------------------------------------------------ scopes over the rest of a suite
 
-    def _rest(self, last, concise, header, body, define=None):
+    def _rest(self, last, concise, header, body, define=None, pointers=()):
         """Print `concise` and then the body in the same suite, or the body in a suite of its own under `header`.
 
-        define: called before either text is made, in the scope that the body sees.
+        define: called before either text is made, in the scope that the body sees. pointers: those that it defines.
         """
         if last:
             name = define() if define else None
             self.line(concise(name))
+            self.declare_views(pointers)
             self.stmt(body, True)
             return
         with self.names.scope():
             name = define() if define else None
             with self.suite(header(name)):
+                self.declare_views(pointers)
                 self.stmt(body, True)
 
     def stmt_LetStmt(self, s, last):
@@ -154,12 +157,12 @@ class TIRPrinter(ExprPrinter):
         dtype = s.var.dtype
         self._rest(last, lambda name: f"{name}: T.{dtype} = {value}",
                    lambda name: f"with T.LetStmt({value}, dtype={quote(dtype)}) as {name}:", s.body,
-                   lambda: self.names.define(s.var, s.var.name))
+                   lambda: self.names.define(s.var, s.var.name), [s.var])
 
     def stmt_DeclBuffer(self, s, last):
         call = f"T.decl_buffer({self.buffer_args(s.buffer)})"
         self._rest(last, lambda name: f"{name} = {call}", lambda name: f"with {call} as {name}:", s.body,
-                   lambda: self.define_buffer(s.buffer))
+                   lambda: self.define_buffer(s.buffer), [s.buffer.data])
 
     def stmt_AssertStmt(self, s, last):
         condition, message = self.expr(s.condition), self.expr(s.message)
@@ -167,6 +170,11 @@ class TIRPrinter(ExprPrinter):
                    lambda _: f"with T.Assert({condition}, {message}):", s.body)
 
     def stmt_AttrStmt(self, s, last):
+        if isinstance(s.target, IterVar) and s.attr_key in ("thread_extent", "virtual_thread"):
+            call = f"T.launch_thread({quote(s.target.thread_tag)}, {self.expr(s.value)})"
+            self._rest(last, lambda name: f"{name} = {call}", lambda name: f"with {call} as {name}:", s.body,
+                       lambda: self.names.define(s.target.var, s.target.var.name))
+            return
         call = f"T.attr({self.value(s.target)}, {quote(s.attr_key)}, {self.value(s.value)})"
         self._rest(last, lambda _: call, lambda _: f"with {call}:", s.body)
 
@@ -195,6 +203,7 @@ class TIRPrinter(ExprPrinter):
                 args = self.buffer_args(m.buffer)
                 source = self.expr(m.source)
                 self.line(f"{self.define_buffer(m.buffer)} = T.match_buffer({source}, {args})")
+                self.declare_views([m.buffer.data])
             if block.init is not None:
                 with self.suite("with T.init():"):
                     self.stmt(block.init, True)
@@ -272,6 +281,14 @@ class TIRPrinter(ExprPrinter):
         for b in buffers:
             args = self.buffer_args(b)
             self.line(f"{self.define_buffer(b)} = T.alloc_buffer({args})")
+            self.declare_views([b.data])
+
+    def declare_views(self, pointers):
+        """`B = T.Buffer(shape, dtype, data=A.data)` of the views of these pointers."""
+        for pointer in pointers:
+            for b in self._views.get(id(pointer), ()):
+                args = self.buffer_args(b)
+                self.line(f"{self.define_buffer(b)} = T.Buffer({args})")
 
     # ------------------------------------------------------------ functions
 
@@ -282,6 +299,7 @@ class TIRPrinter(ExprPrinter):
 
     def function_lines(self, func, name, decorate="@T.prim_func"):
         with self.names.scope():
+            self._views = func.views()
             params, matched = self._signature(func)
             self.line(decorate)
             with self.suite(f"def {name}({', '.join(params)}):"):
@@ -291,6 +309,8 @@ class TIRPrinter(ExprPrinter):
                     self._declare_dims((buffer.shape, buffer.strides, buffer.elem_offset))
                     args = self.buffer_args(buffer)
                     self.line(f"{self.define_buffer(buffer)} = T.match_buffer({self.expr(handle)}, {args})")
+                self.declare_views([*(b.data for b in func.buffer_map.values()),
+                                    *(p for p in func.params if p not in func.buffer_map)])
                 self._function_body(func.body)
 
     def _signature(self, func):

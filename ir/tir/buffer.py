@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..dtype import DataType
-from ..expr import PrimExpr, Range, Var, as_expr, const
+from ..expr import PrimExpr, Ramp, Range, Var, as_expr, const
 from ..node import Node, node
 
 
@@ -48,11 +48,43 @@ class Buffer(Node):
             region.append(i)
         return BufferRegion(self, tuple(region))
 
+    def access_ptr(self, access_mask="r", ptr_type="handle", content_lanes=1, offset=0):
+        """The address of the first element, or of the one `offset` after it in a buffer of one dimension."""
+        from .intrin import address_of
+        if not (isinstance(offset, int) and offset == 0) and len(self.shape) != 1:
+            raise ValueError("access_ptr takes an offset in buffers of one dimension; use T.address_of(A[i, j])")
+        zeros = (const(0, e.dtype) for e in self.shape[:-1])
+        return address_of(self[(*zeros, as_expr(offset)) if self.shape else ()])
+
+    def vload(self, begin, dtype=None):
+        """A load of as many elements as `dtype` has lanes."""
+        from .stmt import BufferLoad
+        return BufferLoad(self, self._place(begin, DataType(dtype or self.dtype).lanes))
+
+    def vstore(self, begin, value):
+        """A store of as many elements as `value` has lanes."""
+        from .stmt import BufferStore
+        value = as_expr(value, self.dtype)
+        return BufferStore(self, value, self._place(begin, value.dtype.lanes))
+
+    def _place(self, indices, lanes):
+        """Indices of `lanes` elements that start at `indices`."""
+        indices = tuple(as_expr(i) for i in (indices if isinstance(indices, (list, tuple)) else (indices,)))
+        if len(indices) != len(self.shape):
+            raise ValueError(f"buffer {self.name} has {len(self.shape)} dimensions, indexed with {len(indices)}")
+        last = indices[-1]
+        return indices if lanes == 1 else (*indices[:-1], Ramp(last, const(1, last.dtype), lanes))
+
 
 def decl_buffer(shape, dtype="float32", name="buffer", scope="global", strides=(), elem_offset=None,
-                data_alignment=64, offset_factor=1, data=None):
-    """Make a Buffer; `shape` and `strides` take Python ints or expressions."""
+                data_alignment=64, offset_factor=0, data=None):
+    """Make a Buffer; `shape` and `strides` take Python ints or expressions.
+
+    An offset_factor without elem_offset makes the offset a variable, a multiple of the factor, as in TVM.
+    """
     shape = (shape,) if isinstance(shape, (int, PrimExpr)) else shape
-    return Buffer(name, DataType(dtype), tuple(as_expr(s) for s in shape), tuple(as_expr(s) for s in strides),
-                  as_expr(const(0) if elem_offset is None else elem_offset), scope, data_alignment, offset_factor,
-                  Var(name, "handle") if data is None else data)
+    if elem_offset is None:
+        elem_offset = Var(f"{name}_elem_offset") if offset_factor else const(0)
+    return Buffer(name, DataType(dtype), tuple(as_expr(s) for s in shape), tuple(as_expr(s) for s in strides or ()),
+                  as_expr(elem_offset), scope or "global", data_alignment if data_alignment > 0 else 64,
+                  offset_factor or 1, Var(name, "handle") if data is None else data)

@@ -1,10 +1,12 @@
 """PrimFunc: a function over buffers, the unit that is scheduled, lowered and printed as one C function."""
 from __future__ import annotations
 
-from ..expr import Var, const
-from ..module import BaseFunc
-from ..node import node, node_field
-from .stmt import Block, BlockRealize, Stmt
+from ..dtype import DataType
+from ..expr import Call, Var, const
+from ..module import BaseFunc, with_attr, without_attr
+from ..node import collect, node, node_field
+from .buffer import Buffer
+from .stmt import Block, BlockRealize, DeclBuffer, Stmt
 
 
 @node
@@ -12,13 +14,15 @@ class PrimFunc(BaseFunc):
     """params: handles and scalars; buffer_map: {handle: Buffer}, whose shapes may define symbolic dimensions.
 
     body: before lowering, the BlockRealize of a block named "root". attrs: "global_symbol", "origin" (the tuple of
-    model nodes it computes), "schedule" (text of its trace), "num_outputs".
+    model nodes it computes), "schedule" (text of its trace), "num_outputs". signature: of a lowered function, the Buffers
+    and scalar Vars that callers see, as they were before buffers became flat.
     """
 
     params: tuple = node_field(define=True)
     buffer_map: dict = node_field(define=True, default_factory=dict)
     body: Stmt = None
     attrs: dict = node_field(default_factory=dict)
+    signature: tuple = node_field(default=(), ignore=True)
 
     @property
     def buffers(self):
@@ -32,26 +36,57 @@ class PrimFunc(BaseFunc):
             raise TypeError("the function has no root block: it is lowered or malformed")
         return self.body.block
 
+    def views(self):
+        """{id of a data pointer: the buffers over it that are used, not defined}, as T.Buffer(..., data=A.data) is."""
+        defined = set(map(id, self.buffer_map.values()))
+        for n in collect(self.body, (Block, DeclBuffer)):
+            own = [n.buffer] if isinstance(n, DeclBuffer) else [*n.alloc_buffers, *(m.buffer for m in n.match_buffers)]
+            defined.update(map(id, own))
+        found = {}
+        for b in collect(self.body, Buffer):
+            if id(b) not in defined and b.data is not None:
+                found.setdefault(id(b.data), []).append(b)
+        return found
+
     def with_root_body(self, body, alloc_buffers=None):
         """The function with another body (and allocations) inside its root block."""
         root = self.root
         allocs = root.alloc_buffers if alloc_buffers is None else tuple(alloc_buffers)
         return self.replace(body=self.body.replace(block=root.replace(body=body, alloc_buffers=allocs)))
 
-    def with_attr(self, key, value):
-        return self.replace(attrs={**self.attrs, key: value})
+    @property
+    def ret_type(self):
+        """The dtype of what tir.ret returns; "void" without one."""
+        found = [c.dtype for c in collect(self.body, Call) if c.op == "tir.ret"]
+        return found[0] if found else DataType("void")
 
-    def script(self):
-        """The function in script syntax."""
+    def with_attr(self, key, value=None):
+        """The function with an attribute more, or with all of a dict of them."""
+        return with_attr(self, key, value)
+
+    def without_attr(self, key):
+        return without_attr(self, key)
+
+    def with_body(self, body):
+        return self.replace(body=body)
+
+    def specialize(self, param_map):
+        """The function for some values of its parameters; see tir.specialize."""
+        from .specialize import specialize
+        return specialize(self, param_map)
+
+    def script(self, **options):
+        """The function in script syntax; options: see script.script."""
         from ..script import script
-        return script(self)
+        return script(self, **options)
 
-    __str__ = script
+    def __str__(self):
+        return self.script()
 
-    def show(self):
+    def show(self, style=None, black_format=None, **options):
         """Print the function's script, coloured on a terminal."""
         from ..script.highlight import show
-        show(self.script())
+        show(self.script(**options), style=style)
 
 
 def prim_func(params, body, attrs=None, alloc_buffers=()):

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import inspect
 
-from ..expr import BinaryExpr, CompareExpr, Range, Var, as_expr, binary, const
+from ..arith import Analyzer, detect_bijection, eval_range, inverse_affine_iter_map
+from ..expr import BinaryExpr, CompareExpr, Range, Var, as_expr, binary, substitute
 from ..node import Mutator, Node, node, node_field
 
 
@@ -33,10 +34,65 @@ class IndexMap(Node):
         return _Rebuild(dict(zip(self.initial_indices, map(as_expr, indices)))).visit(self.final_indices)
 
     def ranges(self, shape):
-        """([variables], {variable: Range}) of all indices of a shape, in its dtypes."""
-        extents = [as_expr(e) for e in shape]
-        variables = [Var(v.name, e.dtype) for v, e in zip(self.initial_indices, extents)]
-        return variables, {v: Range(const(0, e.dtype), e) for v, e in zip(variables, extents)}
+        """([variables], {variable: Range}) of all indices of a shape (extents or Ranges), in its dtypes.
+
+        Raises ValueError when the shape has another rank than the map.
+        """
+        if len(shape) != len(self.initial_indices):
+            raise ValueError(f"{self} takes {len(self.initial_indices)} indices; the shape has {len(shape)} dimensions")
+        ranges = [r if isinstance(r, Range) else Range.from_min_extent(0, r) for r in shape]
+        variables = [Var(v.name, r.extent.dtype) for v, r in zip(self.initial_indices, ranges)]
+        return variables, dict(zip(variables, ranges))
+
+    def map_ranges(self, ranges):
+        """The Range of each new index while the old ones run over `ranges`; ValueError where one is not known."""
+        variables, ranges = self.ranges(ranges)
+        found = [eval_range(e, ranges) for e in self.map_indices(variables)]
+        for position, ends in enumerate(found):
+            if ends is None:
+                raise ValueError(f"no bounds are known of index {position} of {self}")
+        an = Analyzer()
+        return tuple(Range(low, an.simplify(high - low + 1)) for low, high in found)
+
+    def map_shape(self, shape):
+        """The new extents of a buffer; ValueError when an index may be negative or has no bounds."""
+        ranges = self.map_ranges(shape)
+        if not all(Analyzer().can_prove(r.min >= 0) for r in ranges):
+            raise ValueError(f"{self} gives indices that may be negative")
+        return tuple(Analyzer().simplify(r.min + r.extent) for r in ranges)
+
+    def inverse(self, shape):
+        """The map from new indices back to those of a buffer of `shape` (extents or Ranges).
+
+        Raises ValueError when the map is not proved one to one onto a box; see non_surjective_inverse.
+        """
+        return self._inverse(shape, False)[0]
+
+    def non_surjective_inverse(self, shape):
+        """(inverse, predicate) of a map that may leave new places empty: the predicate, over the inverse's indices,
+        holds at those. Raises ValueError when the map is not proved one to one."""
+        return self._inverse(shape, True)
+
+    def _inverse(self, shape, pad):
+        variables, ranges = self.ranges(shape)
+        found = detect_bijection(self.map_indices(variables), ranges, pad)
+        if found.errors:
+            raise ValueError(f"{self} has no inverse over {', '.join(map(str, shape))}: {found.errors[0]}")
+        outputs, an = [Var(f"axis{i}", e.dtype) for i, e in enumerate(found.indices)], Analyzer()
+        for v, e in zip(outputs, found.indices):
+            an.bind(v, Range.from_min_extent(e.base, e.args[0].extent if e.args else 1))
+        back = inverse_affine_iter_map(found.indices, outputs)
+        back = {v: an.simplify(back.get(v, r.min)) for v, r in ranges.items()}
+        inverse = IndexMap(tuple(outputs), tuple(back.values()))
+        return inverse, an.simplify(substitute(found.padding_predicate, back))
+
+    def is_equivalent_to(self, other):
+        """Whether both maps provably give the same new indices for all old ones."""
+        if len(self.initial_indices) != len(other.initial_indices) or (
+                len(self.final_indices) != len(other.final_indices)):
+            return False
+        an, same = Analyzer(), other.map_indices(self.initial_indices)
+        return all(an.can_prove_equal(a, b) for a, b in zip(self.final_indices, same))
 
     def __str__(self):
         names = ", ".join(v.name for v in self.initial_indices)

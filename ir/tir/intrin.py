@@ -2,18 +2,30 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 
 import numpy as np
 
-from ..expr import Call, Max, Min, Select, as_expr, binary, cast, const, match_dtype
-from ..expr import FloorDiv, FloorMod, Div, Mod
+from ..dtype import DataType
+from ..expr import (Call, Div, FloorDiv, FloorMod, Max, Min, Mod, Not, Select, StringImm, as_expr, binary, const,
+                    logical_and, logical_or, match_all, match_dtype)
 
 
 def _erf(x):
     return np.vectorize(math.erf, otypes=[np.float64])(x).astype(np.asarray(x).dtype)
 
 
-# name -> (number of arguments, numpy reference). Printers map the same names to C (see codegen).
+def _popcount(x):
+    bits = np.asarray(x).view(f"u{np.asarray(x).dtype.itemsize}")
+    return np.vectorize(lambda v: int(v).bit_count(), otypes=[np.asarray(x).dtype])(bits)[()]
+
+
+def _clz(x):
+    bits = np.asarray(x).view(f"u{np.asarray(x).dtype.itemsize}")
+    return np.vectorize(lambda v: 8 * bits.dtype.itemsize - int(v).bit_length(), otypes=[np.int32])(bits)[()]
+
+
+# name -> (number of arguments, numpy reference), of floats. Printers map the same names to C (see codegen).
 INTRINSICS = {
     "exp": (1, np.exp), "log": (1, np.log), "sqrt": (1, np.sqrt), "tanh": (1, np.tanh), "erf": (1, _erf),
     "sigmoid": (1, lambda x: 1 / (1 + np.exp(-x))), "floor": (1, np.floor), "ceil": (1, np.ceil),
@@ -21,38 +33,72 @@ INTRINSICS = {
     "tan": (1, np.tan), "asin": (1, np.arcsin), "acos": (1, np.arccos), "atan": (1, np.arctan),
     "sinh": (1, np.sinh), "cosh": (1, np.cosh), "asinh": (1, np.arcsinh), "acosh": (1, np.arccosh),
     "atanh": (1, np.arctanh), "pow": (2, np.power), "fmod": (2, np.fmod), "atan2": (2, np.arctan2),
-    "isnan": (1, np.isnan), "isinf": (1, np.isinf),
+    "isnan": (1, np.isnan), "isinf": (1, np.isinf), "exp2": (1, np.exp2), "exp10": (1, lambda x: np.power(10.0, x)),
+    "log2": (1, np.log2), "log10": (1, np.log10), "log1p": (1, np.log1p), "nearbyint": (1, np.rint),
+    "rsqrt": (1, lambda x: 1 / np.sqrt(x)), "hypot": (2, np.hypot), "copysign": (2, np.copysign),
+    "fma": (3, lambda x, y, z: x * y + z),
 }
-_PREDICATES = ("isnan", "isinf")
+# the same, of integers. Shifts to the right keep the sign; clz counts the zeros above the highest bit set.
+INTEGER_INTRINSICS = {
+    "bitwise_and": (2, np.bitwise_and), "bitwise_or": (2, np.bitwise_or), "bitwise_xor": (2, np.bitwise_xor),
+    "bitwise_not": (1, np.invert), "shift_left": (2, np.left_shift), "shift_right": (2, np.right_shift),
+    "popcount": (1, _popcount), "clz": (1, _clz),
+}
+# What a call gives where it is not of its first argument's dtype
+_RESULTS = {"tir.isnan": "bool", "tir.isinf": "bool", "tir.likely": "bool", "tir.clz": "int32",
+            "tir.address_of": "handle", "tir.tvm_call_packed": "int32"}
+_AS_FIRST = frozenset(["tir.ret", *(f"tir.{n}" for n in (*INTRINSICS, *INTEGER_INTRINSICS))])
 
 
-def _unary(name):
-    def build(x):
-        x = as_expr(x)
-        dtype = "bool" if name in _PREDICATES else x.dtype
-        return Call(dtype, "tir." + name, (x,))
+def result_dtype(op, args):
+    """The dtype that the builder of a call gives it; None for an op without one (call_extern, call_intrin)."""
+    if op in _RESULTS:
+        lanes = args[0].dtype.lanes if args and op in ("tir.isnan", "tir.isinf", "tir.clz") else 1
+        return DataType(_RESULTS[op]).with_lanes(lanes)
+    if op == "tir.if_then_else" and len(args) == 3:
+        return args[1].dtype
+    return args[0].dtype if op in _AS_FIRST and args else None
+
+
+def intrinsic(name, *args):
+    """The call of a row of the tables above: operands meet in one dtype. TypeError for what the row does not take."""
+    count = (INTRINSICS.get(name) or INTEGER_INTRINSICS[name])[0]
+    if len(args) != count:
+        raise TypeError(f"{name} takes {count} argument{'s' if count > 1 else ''}, got {len(args)}")
+    args = match_all(args)
+    dtype = args[0].dtype
+    if name in INTEGER_INTRINSICS and not (dtype.is_int or dtype.is_bool and name.startswith("bitwise")):
+        raise TypeError(f"{name} takes integers, not {dtype}")
+    if dtype == "handle":
+        raise TypeError(f"{name} takes numbers, not a handle")
+    return Call(result_dtype("tir." + name, args), "tir." + name, args)
+
+
+def _builder(name):
+    def build(*args):
+        return intrinsic(name, *args)
     build.__name__ = name
-    build.__doc__ = f"{name}(x), elementwise in x's dtype."
+    count = (INTRINSICS.get(name) or INTEGER_INTRINSICS[name])[0]
+    build.__doc__ = f"{name}({', '.join('xyz'[:count])}), elementwise in the operands' common dtype."
     return build
 
 
-exp, log, sqrt, tanh, erf, sigmoid = (_unary(n) for n in ("exp", "log", "sqrt", "tanh", "erf", "sigmoid"))
-floor, ceil, round, trunc, abs = (_unary(n) for n in ("floor", "ceil", "round", "trunc", "abs"))  # noqa: A001
-sin, cos, tan, asin, acos, atan = (_unary(n) for n in ("sin", "cos", "tan", "asin", "acos", "atan"))
-sinh, cosh, asinh, acosh, atanh = (_unary(n) for n in ("sinh", "cosh", "asinh", "acosh", "atanh"))
-isnan, isinf = _unary("isnan"), _unary("isinf")
+exp, log, sqrt, tanh, erf, sigmoid = map(_builder, ("exp", "log", "sqrt", "tanh", "erf", "sigmoid"))
+floor, ceil, round, trunc, abs = map(_builder, ("floor", "ceil", "round", "trunc", "abs"))  # noqa: A001
+sin, cos, tan, asin, acos, atan = map(_builder, ("sin", "cos", "tan", "asin", "acos", "atan"))
+sinh, cosh, asinh, acosh, atanh = map(_builder, ("sinh", "cosh", "asinh", "acosh", "atanh"))
+isnan, isinf, exp2, exp10, log2, log10 = map(_builder, ("isnan", "isinf", "exp2", "exp10", "log2", "log10"))
+log1p, nearbyint, rsqrt, fma = map(_builder, ("log1p", "nearbyint", "rsqrt", "fma"))
+power, fmod, atan2, hypot, copysign = map(_builder, ("pow", "fmod", "atan2", "hypot", "copysign"))
+bitwise_and, bitwise_or, bitwise_xor, bitwise_not = map(
+    _builder, ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"))
+shift_left, shift_right, popcount, clz = map(_builder, ("shift_left", "shift_right", "popcount", "clz"))
+pow, fabs = power, abs  # noqa: A001
 
 
-def _binary_call(name):
-    def build(x, y):
-        x, y = match_dtype(as_expr(x), as_expr(y))
-        return Call(x.dtype, "tir." + name, (x, y))
-    build.__name__ = name
-    build.__doc__ = f"{name}(x, y), elementwise in the operands' common dtype."
-    return build
-
-
-power, fmod, atan2 = _binary_call("pow"), _binary_call("fmod"), _binary_call("atan2")
+def isfinite(x):
+    """Whether x is a number that is neither an infinity nor NaN."""
+    return Not(logical_or(isnan(x), isinf(x)))
 
 
 def max(a, b):  # noqa: A001
@@ -65,20 +111,36 @@ def min(a, b):  # noqa: A001
     return binary(Min, as_expr(a), b)
 
 
-def floordiv(a, b):
-    return binary(FloorDiv, as_expr(a), b)
+def _operator(cls, doc):
+    def build(a, b):
+        return binary(cls, as_expr(a), b)
+    build.__doc__ = doc
+    return build
 
 
-def floormod(a, b):
-    return binary(FloorMod, as_expr(a), b)
+floordiv, floormod = _operator(FloorDiv, "a / b rounded down."), _operator(FloorMod, "What floordiv leaves.")
+truncdiv, truncmod = _operator(Div, "a / b rounded toward zero."), _operator(Mod, "What truncdiv leaves.")
+indexdiv, indexmod = floordiv, floormod
 
 
-def truncdiv(a, b):
+def div(a, b):
+    """a / b as C divides: integers toward zero."""
     return binary(Div, as_expr(a), b)
 
 
-def truncmod(a, b):
-    return binary(Mod, as_expr(a), b)
+def ceildiv(a, b):
+    """a / b rounded up, of integers; b must be positive."""
+    return floordiv(as_expr(a) + b - 1, b)
+
+
+def all(*conditions):  # noqa: A001
+    """Whether all of the conditions hold."""
+    return reduce(logical_and, map(as_expr, conditions))
+
+
+def any(*conditions):  # noqa: A001
+    """Whether any of the conditions holds."""
+    return reduce(logical_or, map(as_expr, conditions))
 
 
 def if_then_else(condition, true_value, false_value):
@@ -102,22 +164,46 @@ def address_of(load):
     return Call("handle", "tir.address_of", (load,))
 
 
+def ret(value):
+    """The value that the function returns: a statement, as tir.Evaluate(tir.ret(value))."""
+    value = as_expr(value)
+    return Call(value.dtype, "tir.ret", (value,))
+
+
+def call_intrin(dtype, op, *args):
+    """A call of the intrinsic `op`, such as "tir.exp"."""
+    return Call(dtype, op if op.startswith("tir.") else "tir." + op, tuple(map(as_expr, args)))
+
+
 def call_extern(dtype, name, *args):
     """A call of the C function `name`."""
-    return Call(dtype, "tir.call_extern", (as_expr(name), *(as_expr(a) for a in args)))
+    return Call(dtype, "tir.call_extern", (StringImm(name), *map(as_expr, args)))
+
+
+def call_pure_extern(dtype, name, *args):
+    """A call of the C function `name`, which has no effect but its result."""
+    return Call(dtype, "tir.call_pure_extern", (StringImm(name), *map(as_expr, args)))
+
+
+def call_packed(*args):
+    """A call of the packed function that the first argument names."""
+    return Call("int32", "tir.tvm_call_packed", tuple(map(as_expr, args)))
 
 
 def min_value(dtype):
-    """The least finite value of a dtype as an immediate (-inf for floats): the identity of max."""
-    from ..dtype import DataType
+    """The least value of a dtype as an immediate (-inf for floats that have it): the identity of max."""
     return const(DataType(dtype).min_value(), dtype)
 
 
 def max_value(dtype):
-    """The greatest value of a dtype as an immediate (inf for floats): the identity of min."""
-    from ..dtype import DataType
+    """The greatest value of a dtype as an immediate (inf for floats that have it): the identity of min."""
     return const(DataType(dtype).max_value(), dtype)
 
 
-__all__ = [n for n in dir() if not n.startswith("_") and n not in ("annotations", "math", "np", "Call", "Max", "Min",
-           "Select", "as_expr", "binary", "cast", "const", "match_dtype", "FloorDiv", "FloorMod", "Div", "Mod")]
+def infinity(dtype):
+    """The infinity of a float dtype as an immediate."""
+    return const(float("inf"), dtype)
+
+
+__all__ = ["INTEGER_INTRINSICS", "INTRINSICS", *(
+    n for n, f in list(globals().items()) if getattr(f, "__module__", None) == __name__ and not n.startswith("_"))]

@@ -95,7 +95,7 @@ def relax(region, ranges, extent, analyzer):
     if low is None or high is None:
         return _whole(extent)
     size = analyzer.simplify(high[1] - low[0] + 1)
-    bound = analyzer.const_int_bound(size).max_value
+    bound = analyzer.interval(size).max_value
     total = extent.value if hasattr(extent, "value") else None
     if bound is not None and total is not None and bound > total:
         return _whole(extent)

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from ..expr import BinaryExpr, PrimExpr, Var
+from ..expr import BinaryExpr, IterVar, PrimExpr, Var
 from ..node import Visitor, collect
 from .function import PrimFunc
-from .stmt import BlockRealize
+from .stmt import BlockRealize, Stmt
 
 LOOP_KINDS = ("serial", "parallel", "vectorized", "unrolled", "thread_binding")
 ITER_TYPES = ("spatial", "reduce", "scan", "opaque")
@@ -14,28 +14,36 @@ COMPARISONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
 
 
 class VerifyError(ValueError):
-    """A PrimFunc that breaks a rule; the message says which, where, and what was expected."""
+    """A PrimFunc that breaks a rule; the message says which, where, and what was expected.
+
+    statements: those around the place, outermost first.
+    """
+
+    def __init__(self, message, statements=()):
+        super().__init__(message)
+        self.statements = tuple(statements)
 
 
-def verify(func):
+def verify(func, unique_names=True):
     """Return `func` if it is well formed; raise VerifyError otherwise.
 
     Requires: a PrimFunc, before lowering (a root block) or after it. No expression is simplified: only structure and
     dtypes are looked at.
     Ensures:
     - variables are used where they are defined: parameters, dimensions of parameter buffers, loops, block iterators,
-      lets; a block body uses no variable of a loop outside the block;
-    - loop variables and block names are unique in the function; loop kinds and iterator types are known ones;
+      lets; the body of a block with iterators uses no variable of a loop outside the block;
+    - loop variables are unique in the function; loop kinds and iterator types are known ones;
     - buffers are parameters, allocated around their use, or views of the data of one that is;
     - indices are integers, as many as the buffer has dimensions; a stored value has the buffer's dtype, with as many
       lanes as the index; operands of arithmetic agree in dtype, conditions are bool;
+    - (unless `unique_names` is false, as for scripts, which may name blocks as they like) block names are unique;
     - a block has one binding per iterator, and its body touches only the buffers of its signature and those it
       allocates: it loads what it reads or writes and stores what it writes. (The root block, which may have an empty
       signature, is exempt.)
     """
     if not isinstance(func, PrimFunc):
         raise VerifyError(f"verify takes a PrimFunc, not a {type(func).__name__}")
-    _Verifier(func).run()
+    _Verifier(func, unique_names).run()
     return func
 
 
@@ -43,7 +51,7 @@ class _Frame:
     """What one block may touch. exempt: the root block, which may touch all buffers."""
 
     def __init__(self, block, exempt):
-        self.exempt = exempt
+        self.exempt, self.closed = exempt, bool(block.iter_vars)
         self.writes = {id(r.buffer) for r in block.writes}
         self.reads = {id(r.buffer) for r in block.reads} | self.writes
         self.own = set()
@@ -51,8 +59,9 @@ class _Frame:
 
 
 class _Verifier(Visitor):
-    def __init__(self, func):
-        self.func = func
+    def __init__(self, func, unique_names=True):
+        self.func, self.unique_names = func, unique_names
+        self.statements = []  # around the place that is visited, outermost first
         self.vars = {}      # id of a variable in scope -> block depth at its loop, or None when not a loop variable
         self.buffers = set()  # ids of buffers in scope
         self.frames = []    # enclosing blocks, outermost first
@@ -63,7 +72,21 @@ class _Verifier(Visitor):
     def fail(self, message):
         name = self.func.attrs.get("global_symbol", "main")
         where = f" (in {', '.join(self.path)})" if self.path else ""
-        raise VerifyError(f"PrimFunc {name}: {message}{where}")
+        raise VerifyError(f"PrimFunc {name}: {message}{where}", self.statements)
+
+    def visit(self, value):
+        if not isinstance(value, Stmt):
+            return super().visit(value)
+        self.statements.append(value)
+        super().visit(value)
+        return self.statements.pop()
+
+    def visit_AttrStmt(self, s):
+        if not isinstance(s.target, IterVar):
+            return self.generic_visit(s)
+        self.visit((s.value, s.target.dom))  # an index of a thread, from 0 up to the value
+        with self.defining([s.target.var]):
+            self.visit(s.body)
 
     # ------------------------------------------------------------ scopes
 
@@ -104,13 +127,17 @@ class _Verifier(Visitor):
         with self.defining([*func.params, *dims], buffers):
             self.visit(func.body)
 
+    def _depth(self):
+        """How many blocks with iterators are around; opaque ones, which have none, use the loops outside."""
+        return sum(frame.closed for frame in self.frames)
+
     # ------------------------------------------------------------ expressions
 
     def visit_Var(self, v):
         if id(v) not in self.vars:
             self.fail(f"variable {v.name} is used where nothing defines it")
         depth = self.vars[id(v)]
-        if depth is not None and depth < len(self.frames) and not self.frames[-1].exempt:
+        if depth is not None and depth < self._depth():
             self.fail(f"block {self.frames[-1].name} uses variable {v.name} of a loop outside the block; "
                       "bind it to an iterator of the block")
 
@@ -199,7 +226,7 @@ class _Verifier(Visitor):
             self.visit(e)
             if e.dtype != s.loop_var.dtype:
                 self.fail(f"loop {s.loop_var.name} is {s.loop_var.dtype} but its {what} {e} is {e.dtype}")
-        with self.defining([s.loop_var], depth=len(self.frames)), self.within(f"loop {s.loop_var.name}"):
+        with self.defining([s.loop_var], depth=self._depth()), self.within(f"loop {s.loop_var.name}"):
             self.visit(s.body)
 
     def visit_LetStmt(self, s):
@@ -236,7 +263,7 @@ class _Verifier(Visitor):
 
     def visit_Block(self, block):
         name = block.name_hint
-        if name in self.block_names:
+        if name in self.block_names and self.unique_names:
             self.fail(f"two blocks are named {name}")
         self.block_names.add(name)
         for iv in block.iter_vars:

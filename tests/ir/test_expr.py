@@ -1,4 +1,5 @@
 """Building expressions: dtypes match, immediates fold, and misuse says what to do."""
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -39,8 +40,9 @@ def test_ranges_of_dtypes():
 
 def test_numpy_dtypes():
     assert DataType("float16x4").numpy == np.float16
-    with pytest.raises(ValueError, match="numpy has no dtype for bfloat16"):
-        DataType("bfloat16").numpy
+    assert DataType("bfloat16").numpy == ml_dtypes.bfloat16 and DataType("int4").numpy == ml_dtypes.int4
+    with pytest.raises(ValueError, match="numpy has no dtype for handle"):
+        DataType("handle").numpy
 
 
 # ---------------------------------------------------------------- building

@@ -34,7 +34,7 @@ TIR = {
     "A[0, 0] = not x": ("a condition is bool, this is float32", "not x"),
     "A[0, 0] = x and 1": ("a condition is bool, this is float32", "x and"),
     # calls
-    "A[0, 0] = T.exp(x, x)": ("T.exp: takes 1 argument, got 2", "T.exp"),
+    "A[0, 0] = T.exp(x, x)": ("T.exp: exp takes 1 argument, got 2", "T.exp"),
     "A[0, 0] = T.Cast('floaty', x)": ("T.Cast: unknown dtype 'floaty'", "T.Cast"),
     "A[0, 0] = i(3)": ("a Var cannot be called", "i(3)"),
     "A[0, 0] = T.Let(x)": ("expected T.Let(body, where={name: value})", "T.Let"),
@@ -158,8 +158,8 @@ class Module:
     def main(x: R.Tensor((1, "n"), "float32"), y: R.Tensor((4, 4), "float32")) -> R.Object:
 """
 RELAX = {
-    "z = R.nn.rel(x)\nreturn z": ("no operator or name R.nn.rel; did you mean R.nn.relu?", "R.nn.rel"),
-    "z = R.matmul(x)\nreturn z": ("matmul takes 2 to 2 arguments, got 1", "R.matmul"),
+    "z = R.nn.rel(x)\nreturn z": ("no operator nn.rel; did you mean nn.relu?", "R.nn.rel"),
+    "z = R.matmul(x)\nreturn z": ("matmul needs argument x2", "R.matmul"),
     "z = R.add(x, y, k=3)\nreturn z": ("add has no attribute k", "R.add"),
     "z = R.matmul(y, R.const([[1.0]]))\nreturn z": ("matmul", "R.matmul"),
     "z = x @ y\nreturn z": ("this operator has no meaning on tensors", "x @ y"),

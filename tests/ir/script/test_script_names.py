@@ -8,7 +8,7 @@ from ingot.ir.script import script
 from ingot.ir.script.expr_printer import ExprPrinter
 from ingot.ir.script.functions import from_source
 from ingot.ir.script.tir_names import ROWS
-from ingot.ir.tir.intrin import INTRINSICS
+from ingot.ir.tir.intrin import INTEGER_INTRINSICS, INTRINSICS
 
 HEAD = """@T.prim_func
 def main(p: T.handle, i: T.int32, j: T.int32, x: T.float32, y: T.float32):
@@ -44,28 +44,33 @@ EXPRESSIONS = {
     "T.Broadcast(x, 4)": "T.Broadcast(x, 4)", "T.broadcast(1, 4)": "T.Broadcast(1, 4)",
     "T.Let(v + 1, where={v: i * 2})": "T.Let(v + 1, where={v: i * 2})",
     "T.let(v, i, v * v)": "T.Let(v * v, where={v: i})",
-    'T.call_intrin("int32", "tir.shift_left", i, 2)': 'T.call_intrin("int32", "tir.shift_left", i, 2)',
+    'T.call_intrin("int32", "tir.shift_left", i, 2)': 'T.shift_left(i, 2)',
+    'T.call_intrin("int64", "tir.shift_left", i, 2)': 'T.call_intrin("int64", "tir.shift_left", i, 2)',
     'T.call_extern("float32", "f", x, A.data)': 'T.call_extern("float32", "f", x, A.data)',
     'T.call_extern("float32", "f", A)': 'T.call_extern("float32", "f", A.data)',
-    'T.call_pure_extern("float32", "f", x)': 'T.call_intrin("float32", "tir.call_pure_extern", "f", x)',
-    'T.call_packed("f", i)': 'T.call_intrin("int32", "tir.tvm_call_packed", "f", i)',
-    'T.tvm_call_packed("f", i)': 'T.call_intrin("int32", "tir.tvm_call_packed", "f", i)',
-    "T.likely(i < 1)": "T.likely(i < 1)", "T.ret(i)": 'T.call_intrin("int32", "tir.ret", i)',
-    "T.power(x, 2)": "T.pow(x, T.float32(2.0))", "T.fabs(x)": "T.abs(x)",
+    'T.call_pure_extern("float32", "f", x)': 'T.call_pure_extern("float32", "f", x)',
+    'T.call_packed("f", i)': 'T.tvm_call_packed("f", i)', 'T.tvm_call_packed("f", A)': 'T.tvm_call_packed("f", A.data)',
+    "T.likely(i < 1)": "T.likely(i < 1)", "T.ret(i)": "T.ret(i)",
+    "T.power(x, 2)": "T.pow(x, T.float32(2.0))", "T.fabs(x)": "T.abs(x)", "T.ceildiv(i, 4)": "(i + 4 - 1) // 4",
+    "T.isfinite(x)": "not (T.isnan(x) or T.isinf(x))", 'T.infinity("float16")': 'T.float16("inf")',
+    'T.IntImm("int8", 3)': "T.int8(3)", 'T.FloatImm("float64", 3)': "T.float64(3.0)",
+    'T.tvm_access_ptr(T.type_annotation("float32"), A.data, 0, 64, 1)': "T.address_of(A[0, 0])",
+    'T.tvm_access_ptr("float32", A.data, i, 64, "w")': "T.address_of(A[i // 8, i % 8])",
+    'T.float8_e4m3fn(1.5)': "T.float8_e4m3fn(1.5)", "T.e5m2_float8(0.3)": "T.float8_e5m2(0.3125)",
+    'T.Cast("bfloat16", x)': 'T.Cast("bfloat16", x)', "T.bfloat16(0.1)": "T.bfloat16(0.10009765625)",
+    "T.uint1(1)": "T.bool(True)", 'x.astype("float8_e4m3fn")': 'T.Cast("float8_e4m3fn", x)',
+    "T.uint64(18446744073709551615)": "T.uint64(18446744073709551615)", "T.int2(-2)": "T.int2(-2)",
     "T.address_of(A[i, j])": "T.address_of(A[i, j])",
     'A.access_ptr("r")': "T.address_of(A[0, 0])", 'A.vload([i, 0], "float32x4")': "A[i, T.Ramp(0, 1, 4)]",
     "A.vload((i, j))": "A[i, j]",
-    **{f"T.{f}(i, j)": f'T.call_intrin("int32", "tir.{f}", i, j)' for f in (
-        "bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right")},
-    "T.bitwise_not(i)": 'T.call_intrin("int32", "tir.bitwise_not", i)',
     'T.min_value("int8")': "T.int8(-128)", 'T.max_value("float32")': 'T.float32("inf")',
     'T.StringImm("a")': '"a"', "T.meta_var(3) if i is None else x": "x",
-    **{f"T.{f}({', '.join('xy'[:count])})": f"T.{f}({', '.join('xy'[:count])})"
-       for f, (count, _) in INTRINSICS.items()},
+    **{f"T.{f}({', '.join(names[:count])})": f"T.{f}({', '.join(names[:count])})"
+       for rows, names in ((INTRINSICS, "xyx"), (INTEGER_INTRINSICS, "ij")) for f, (count, _) in rows.items()},
     # Python's own operators
     "-i": "-i", "+i": "i", "-T.int8(3)": "T.int8(-3)", "i // j % 3": "i // j % 3", "x / 2": "x / T.float32(2.0)",
-    "x ** 2.0": 'T.pow(x, T.float32(2.0))', "i << 2": 'T.call_intrin("int32", "tir.shift_left", i, 2)',
-    "~i": 'T.call_intrin("int32", "tir.bitwise_not", i)',
+    "x ** 2.0": 'T.pow(x, T.float32(2.0))', "i << 2 | 1": 'T.bitwise_or(T.shift_left(i, 2), 1)',
+    "~i & 3 ^ j >> 1": 'T.bitwise_xor(T.bitwise_and(T.bitwise_not(i), 3), T.shift_right(j, 1))',
     "x if i < 1 else 0": "T.if_then_else(i < 1, x, T.float32(0.0))",
     "i * 2.5": 'T.Cast("float32", i) * T.float32(2.5)', "A[0, i]": "A[0, i]", "A.shape[1] + i": "8 + i",
 }
@@ -97,6 +102,13 @@ STATEMENTS = {
     "with T.decl_buffer((4,)) as B: B[0] = x": 'B = T.decl_buffer((4,), "float32")\nB[0] = x',
     'B = T.allocate([4], "int8", "local"); B[0] = 1':
         'B = T.decl_buffer((4,), "int8", scope="local")\nB[0] = T.int8(1)',
+    "with T.launch_thread('threadIdx.x', 32) as tx: T.evaluate(tx)":
+        'tx = T.launch_thread("threadIdx.x", 32)\nT.evaluate(tx)',
+    "tx = T.env_thread('vthread.x'); T.launch_thread(tx, 2); T.evaluate(tx)":
+        'tx = T.launch_thread("vthread.x", 2)\nT.evaluate(tx)',
+    "tx = T.env_thread('blockIdx.x'); T.attr(tx, 'thread_extent', 2); T.evaluate(tx)":
+        'tx = T.launch_thread("blockIdx.x", 2)\nT.evaluate(tx)',
+    "T.preflattened_buffer(A, (64,), data=A.data); T.evaluate(i)": "T.evaluate(i)",
     "A.vstore([i, 0], x)": "A[i, 0] = x",
     "A.vstore([i, 0], T.broadcast(x, 4))": "A[i, T.Ramp(0, 1, 4)] = T.Broadcast(x, 4)",
     "A[i, 0] += x": "A[i, 0] = A[i, 0] + x",
@@ -186,7 +198,8 @@ def test_func_attr_and_values_in_attributes():
 
 def test_every_name_has_a_row():
     """Names used above, and those that other tests are about."""
-    elsewhere = {"prim_func", "macro", "inline", "dtype", "var", "Var", "axis", "Buffer", "array", "func_attr"}
+    elsewhere = {"prim_func", "macro", "inline", "dtype", "var", "Var", "axis", "Buffer", "array", "func_attr",
+                 "target", "Ptr"}
     texts = " ".join([*EXPRESSIONS, *STATEMENTS, *BLOCK, *BUFFERS, "T.match_buffer T.block T.sblock T.serial"])
     missing = [n for n in ROWS if f"T.{n}(" not in texts and f"T.{n}" not in texts.split() and n not in elsewhere
                and f"T.{n}[" not in texts]

@@ -58,7 +58,7 @@ def test_it_is_what_te_makes():
     a, b = te.placeholder((M, M), name="A"), te.placeholder((M, M), name="B")
     k = te.reduce_axis((0, M), "k")
     c = te.compute((M, M), lambda i, j: te.sum(a[i, k.var] * b[k.var, j], k), name="C")
-    made = te.create_prim_func([a, b, c], dict(matmul.attrs))
+    made = te.create_prim_func([a, b, c], attrs=dict(matmul.attrs))
     check_equal(matmul, made)
 
 
