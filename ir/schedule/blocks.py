@@ -1,11 +1,13 @@
 """What a block's signature promises: complete, reduction, or neither."""
 from __future__ import annotations
 
+from ..arith import Analyzer
 from ..arith.linear import DIV, scaled, shifted, single_atom
 from ..expr import GE, GT, LE, LT, And, Var, is_const_int
 from ..node import Node, collect, structural_equal
 from ..tir.region import access_regions
 from ..tir.stmt import Block, BufferLoad
+from .digits import Digits
 
 
 def name_of(realize):
@@ -45,7 +47,7 @@ def why_not_complete(index, scope, realize):
         load.buffer for load in _own_loads(block)]
     if own:
         return f"it reads {own[0].name}, which it also writes"
-    return _why_not_dominant(index, scope, realize)
+    return _why_not_alone(index, scope, realize)
 
 
 def why_not_reduction(index, scope, realize):
@@ -64,7 +66,7 @@ def why_not_reduction(index, scope, realize):
     other = _read_elsewhere(block)
     if other is not None:
         return f"it reads other elements of {other.name} than it writes"
-    return _why_not_dominant(index, scope, realize)
+    return _why_not_alone(index, scope, realize)
 
 
 def why_not_pure(index, scope, realize):
@@ -92,11 +94,23 @@ def _own_loads(block):
     return [load for load in collect(block.body, BufferLoad) if load.buffer in written]
 
 
-def _why_not_dominant(index, scope, realize):
+def _why_not_alone(index, scope, realize):
+    """None when each element that the block writes gets one value: no other block, no other instance changes it."""
     for buffer in buffers_of(realize.block.writes):
         for writer in index.writers(buffer, scope):
             if writer is not realize:
                 return f"block {name_of(writer)} also writes {buffer.name}"
+    block = realize.block
+    ranges = {iv.var: iv.dom for iv in block.iter_vars
+              if iv.iter_type == "spatial" and not is_const_int(iv.dom.extent, 1)}
+    for region in block.writes:
+        plain = {r.min for r in region.region if isinstance(r.min, Var) and is_const_int(r.extent, 1)}
+        left = [v for v in ranges if v not in plain and uses((block.init, block.body), {v})]
+        told = left and Digits(Analyzer(), ranges).recovered([(r.min, r.extent) for r in region.region])
+        for v in left:
+            if v not in told:
+                return (f"its iterator {v.name} is not proved to choose where it writes {region.buffer.name}, so that "
+                        "one instance may overwrite another one's value")
     return None
 
 

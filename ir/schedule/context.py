@@ -4,17 +4,17 @@ from __future__ import annotations
 from ..arith import Analyzer
 from ..expr import Range, is_const_int
 from ..tir.stmt import BlockRealize, For, SeqStmt
-from .blocks import name_of
+from .blocks import name_of, uses
 from .errors import ScheduleError
+from .handles import Mark
 from .index import Index
-from .trace import Mark
 
 
 class Context:
     """The function, its index, and the name under which errors are raised. A new one per applied primitive."""
 
-    def __init__(self, schedule, primitive, func_name, index):
-        self._schedule, self.primitive, self.func_name = schedule, primitive, func_name
+    def __init__(self, schedule, primitive, func_name, index, tried=False):
+        self._schedule, self.primitive, self.func_name, self._tried = schedule, primitive, func_name, tried
         self.index, self.func = index, index.func
 
     def resolve(self, handle):
@@ -37,11 +37,12 @@ class Context:
 
     def refuse(self, argument, reason, hint="", at=()):
         """Raise the ScheduleError of this primitive; `at` are statements to mark."""
-        raise ScheduleError(self.primitive, argument, reason, hint, self.func, at, self._schedule.error_render_level)
+        raise ScheduleError(self.primitive, argument, reason, hint, self.func, at, self._schedule.error_render_level,
+                            self._tried)
 
     def with_func(self, func):
         """The context after a rewrite, for checks that need the new function."""
-        return Context(self._schedule, self.primitive, self.func_name, Index(func))
+        return Context(self._schedule, self.primitive, self.func_name, Index(func), tried=True)
 
     def new_block_name(self, hint):
         """`hint`, or hint_1, hint_2 ... when a block has that name."""
@@ -55,11 +56,28 @@ class Context:
         """The realize of the block around `realize`; only loops and sequences may lie between."""
         for above in self.index.ancestors(realize):
             if type(above) is BlockRealize:
+                self._require_names_apart(above, argument)
+                self._require_own_domains(realize, argument)
                 return above
             if type(above) not in (For, SeqStmt):
                 self.refuse(argument, f"block {name_of(realize)} lies under a {type(above).__name__}",
                             "only loops may lie between a block and its scope", [realize])
         return self.refuse(argument, f"block {name_of(realize)} is the root block", "name a block inside it", [realize])
+
+    def _require_names_apart(self, scope, argument):
+        """Refuse to reason about a scope that writes one memory under two names."""
+        found = self.index.aliases(scope)
+        if found:
+            self.refuse(argument, f"inside block {name_of(scope)}, {found[0].name} and {found[1].name} are parts of "
+                        "one buffer", "use one of them alone there", [scope])
+
+    def _require_own_domains(self, realize, argument):
+        """Refuse a block whose iterators have other domains in other turns of a loop."""
+        loops = {loop.loop_var for loop in self.index.loops_above(realize)}
+        for iv in realize.block.iter_vars:
+            if uses((iv.dom.min, iv.dom.extent), loops):
+                self.refuse(argument, f"the domain of iterator {iv.var.name} of block {name_of(realize)} depends on a "
+                            "loop", "give the iterator a constant domain, as with T.axis.spatial(n, value)", [realize])
 
     def analyzer_at(self, stmt):
         """An Analyzer that knows the loops around a statement."""

@@ -33,7 +33,7 @@ class Digits:
     def __init__(self, analyzer, ranges):
         self.an = analyzer.copy()
         for var, extent in ranges.items():
-            self.an.bind(var, extent)
+            self.an.bind(var, extent, allow_override=True)
         self.free = frozenset(ranges)
         self._limits = limits_of(self.an, ranges)
 

@@ -33,7 +33,7 @@ def require_independent(ctx, loop, argument="'loop'"):
         if _lives_in_a_turn(ctx, scope, below, buffer):
             continue
         touching = _touching(ctx, scope, below, buffer)
-        if not _separate(ctx, [loop], touching, buffer):
+        if not separate(ctx, [loop], touching, buffer):
             ctx.refuse(argument, f"the turns of loop {name} are not proved to touch different parts of {buffer.name}",
                        "a turn must not touch what another one writes", [loop, *touching])
 
@@ -59,7 +59,7 @@ def require_reorderable(ctx, chain, argument="'loops'"):
         writers = [b for b in below if b in ctx.index.writers(buffer, scope)]
         pure = len(writers) == 1 and why_not_pure(ctx.index, scope, writers[0]) is None
         touching = _touching(ctx, scope, below, buffer)
-        if not (pure and _covered(ctx, scope, below, buffer)) and not _separate(ctx, chain, touching, buffer):
+        if not (pure and _covered(ctx, scope, below, buffer)) and not separate(ctx, chain, touching, buffer):
             ctx.refuse(argument, f"a turn may use {buffer.name} as another turn left it",
                        "each turn must write what it reads, or touch a part of its own", [chain[0], *touching])
 
@@ -136,7 +136,7 @@ def _touching(ctx, scope, below, buffer):
     return [b for b in below if b in users]
 
 
-def _separate(ctx, chain, touching, buffer):
+def separate(ctx, chain, touching, buffer):
     """Whether different turns of a chain of loops touch disjoint parts of a buffer."""
     index = ctx.index
     wanted = {loop.loop_var for loop in chain if not is_unit(loop)}

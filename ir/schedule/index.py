@@ -47,6 +47,7 @@ class Index:
         self.loops, self.blocks, self.order, self.names = {}, {}, {}, set()
         self._parent = {}
         self._owners = {}    # allocated buffer -> the BlockRealize that allocates it
+        self._sources = {}   # matched buffer -> the buffer that it is a part of
         self._accesses = {}  # scope -> ({buffer: readers}, {buffer: writers})
         self._walk(func.body, None)
 
@@ -62,6 +63,8 @@ class Index:
                 self.names.update(b.name_hint for b in collect(stmt.block.init, Block))
             for buffer in stmt.block.alloc_buffers:
                 self._owners[buffer] = stmt
+            for match in stmt.block.match_buffers:
+                self._sources[match.buffer] = match.source.buffer
         for child in statements_below(stmt):
             self._walk(child, stmt)
 
@@ -110,6 +113,19 @@ class Index:
     def writers(self, buffer, scope):
         """The blocks of a scope whose signature writes the buffer, in execution order."""
         return self._access(scope)[1].get(buffer, ())
+
+    def aliases(self, scope):
+        """Two buffers that blocks of a scope touch and that are parts of one, the first one written; None: no such."""
+        readers, writers = self._access(scope)
+        known = {}
+        for buffer in (*writers, *readers):
+            whole = buffer
+            while whole in self._sources:
+                whole = self._sources[whole]
+            first = known.setdefault(whole, buffer)
+            if first is not buffer and first in writers:
+                return first, buffer
+        return None
 
     def _access(self, scope):
         if scope not in self._accesses:

@@ -56,7 +56,7 @@ class Match:
         self.known[want] = have
         self.inner.add(have)
         if extent is not None:
-            self.analyzer.bind(have, extent)
+            self.analyzer.bind(have, extent, allow_override=True)
 
     def _block(self, want, have):
         if not is_true(want.predicate) or not is_true(have.predicate):

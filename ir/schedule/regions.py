@@ -1,7 +1,7 @@
 """Boxes of buffers: what blocks touch while some loops run and the others stand still."""
 from __future__ import annotations
 
-from ..arith import detect_iter_map
+from ..arith import affine_domains
 from ..arith.int_set import limits_of
 from ..arith.linear import DoesNotFit, render, shifted
 from ..arith.relax import relax
@@ -20,7 +20,7 @@ class Relaxed:
         self.an = analyzer.copy()
         ranges = ranges_of(loops)
         for var, extent in ranges.items():
-            self.an.bind(var, extent)
+            self.an.bind(var, extent, allow_override=True)
         self._limits = limits_of(self.an, ranges)
 
     def cover(self, region, shape_extent):
@@ -38,7 +38,7 @@ class Relaxed:
         try:
             extent = render(size, dtype)
             if size.terms:
-                bound = self.an.const_int_bound(extent).max_value
+                bound = self.an.interval(extent).max_value
                 if bound is not None and isinstance(shape_extent, IntImm) and bound >= shape_extent.value:
                     return whole(shape_extent)
                 extent = extent if bound is None else const(bound, dtype)
@@ -94,7 +94,7 @@ def written_box(analyzer, realize, buffer, loops):
         if not only_clips(analyzer, realize) or any(
                 c is None and not is_const_int(r.min) for c, r in zip(clip, signature.region)):
             return None
-    box = detect_iter_map([r.min for r in regions[0]], ranges_of(loops), None, analyzer, bijective=False)
+    box = affine_domains([r.min for r in regions[0]], ranges_of(loops), None, analyzer, bijective=False)
     return list(zip(box.domains, clip)) if box else None
 
 
@@ -129,7 +129,7 @@ def _without_idle_conditions(analyzer, realize, region, loops):
         return realize
     inside = analyzer.copy()
     for var, extent in ranges_of(loops).items():
-        inside.bind(var, extent)
+        inside.bind(var, extent, allow_override=True)
     if not all(inside.can_prove(substitute(c, idle)) for c in conditions):
         return realize
     left = const(True)

@@ -2,7 +2,7 @@
 
 A primitive is a pure function (context, arguments) -> Result: check, rewrite, handles. The decorator's `apply`
 validates the arguments by kind, resolves handles to the statements they stand for, runs the primitive, and records
-a Step. It catches nothing: a refusal leaves the schedule as it was.
+an Instruction. A refusal leaves the schedule as it was.
 """
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Callable
 
-from ..module import Node
+from ..expr import FloatImm, IntImm, StringImm
+from ..node import Node
 from ..tir.buffer import Buffer
 from ..tir.index_map import IndexMap
 from .errors import ScheduleError
-from .trace import BlockRV, ExprRV, LoopRV, RV, Step
+from .handles import RV, BlockRV, ExprRV, LoopRV
+from .trace import Instruction
 
 PRIMITIVES: dict[str, "Primitive"] = {}
 
@@ -108,9 +110,17 @@ def _index_map(value):
     return value if isinstance(value, IndexMap) else IndexMap.from_func(_of_type(FunctionType)(value))
 
 
+_PYTHON = {"int32": int, "bool": bool, "float32": float}  # the dtypes that Python's values stand for
+
+
 def _annotation(value):
+    """Tuples for lists, and Python's values for the immediates that these stand for."""
     if isinstance(value, (list, tuple)):
         return tuple(_annotation(v) for v in value)
+    if isinstance(value, StringImm):
+        return value.value
+    if isinstance(value, (IntImm, FloatImm)) and value.dtype in _PYTHON:
+        return _PYTHON[value.dtype](value.value)
     return _of_type(str, int, float, bool, Node, ExprRV, type(None))(value)
 
 
@@ -146,7 +156,7 @@ VALUE = Kind("a string, number, node or list of these", _annotation, _resolve_nu
 class Primitive:
     """One row of the table. output: None, LOOP, LOOPS, BLOCK, BLOCKS, EXPR or EXPRS.
 
-    pure: whether the program stays as it is, so that the step may go when nothing uses its outputs.
+    is_pure: whether the program stays as it is, so that the step may go when nothing uses its outputs.
     """
 
     name: str
@@ -155,7 +165,7 @@ class Primitive:
     kinds: dict
     signature: inspect.Signature
     variadic: str
-    pure: bool
+    is_pure: bool
 
     @property
     def listed(self):
@@ -164,9 +174,16 @@ class Primitive:
 
     def apply(self, schedule, values):
         """Apply to `schedule` with {argument: value}; returns the handles."""
-        traced = {}
-        for name, kind in self.kinds.items():
-            traced[name] = self._check(schedule, name, kind, values[name])
+        before = len(schedule.trace)
+        try:
+            return self._apply(schedule, values)
+        except ScheduleError:
+            while len(schedule.trace) > before:  # blocks that were named were looked up
+                schedule.trace.pop()
+            raise
+
+    def _apply(self, schedule, values):
+        traced = {name: self._check(schedule, name, kind, values[name]) for name, kind in self.kinds.items()}
         ctx = schedule.context(self.name, traced)
         resolved = {n: k.resolve(ctx, traced[n]) if k.resolve else traced[n] for n, k in self.kinds.items()}
         several = resolved.pop(self.variadic, ())
@@ -188,8 +205,9 @@ class Primitive:
         traced.update(result.recorded)
         if "func_name" in traced:
             traced["func_name"] = ctx.func_name
-        step = Step(self.name, tuple(traced.items()), handles, self.listed, self.variadic)
-        schedule.commit(ctx.func_name, result, handles, step)
+        decision = traced.pop("decision", None)
+        inst = Instruction(self.name, tuple(traced.items()), handles, self.listed, self.variadic)
+        schedule.commit(ctx.func_name, result, handles, inst, decision)
         if self.listed:
             return list(handles)
         return handles[0] if handles else None

@@ -9,19 +9,21 @@ from ..tir.verifier import verify
 from . import primitives  # noqa: F401  (fills the table)
 from .context import Context
 from .errors import RENDER_LEVELS, ScheduleError
+from .handles import RV, BlockRV, DerivedRV, ExprRV, Mark, handles_in
 from .index import Index
 from .registry import PRIMITIVES, method_of
-from .trace import BlockRV, ExprRV, Mark, RV, Trace
+from .state import ScheduleState
+from .trace import Trace
 
-DEBUG_MASKS = ("none", "all")
+DEBUG_MASKS = {"none": 0, "all": 3}
 
 
 class Schedule:
     """A working copy of a module or PrimFunc under transformation.
 
     mod: an IRModule or a PrimFunc (then the module's function "main"). seed: of `rng`, for steps that sample.
-    debug_mask: "all" verifies the function after every primitive. error_render_level: how a ScheduleError prints,
-    "detail" (with the program), "fast" (one line) or "none".
+    debug_mask: whether to verify the function after every primitive: "all", "none", or TVM's bits (0 is none).
+    error_render_level: how a ScheduleError prints, "detail" (with the program), "fast" (one line) or "none".
 
     The methods that schedule come from the table of primitives; each one checks that it is legal, or raises
     ScheduleError and changes nothing.
@@ -32,12 +34,18 @@ class Schedule:
             mod = IRModule({"main": mod})
         if not isinstance(mod, IRModule):
             raise TypeError(f"Schedule takes an IRModule or a PrimFunc, not a {type(mod).__name__}")
-        for what, value, known in (("debug_mask", debug_mask, DEBUG_MASKS),
-                                   ("error_render_level", error_render_level, RENDER_LEVELS)):
-            if value not in known:
-                raise ValueError(f"{what} is {value!r}; known: {', '.join(known)}")
-        self.mod, self.trace = mod, Trace()
-        self.debug_mask, self.error_render_level = debug_mask, error_render_level
+        for name, func in mod.functions.items():
+            views = [b.name for found in (func.views() if isinstance(func, PrimFunc) else {}).values() for b in found]
+            if views:  # what is proved, is proved of each buffer alone
+                raise ValueError(f"function {name} has buffers over the memory of others ({', '.join(views)}): run "
+                                 "tir.transform.ResolveViews() first")
+        mask = DEBUG_MASKS.get(debug_mask, debug_mask)
+        if not isinstance(mask, int) or isinstance(mask, bool) or not 0 <= mask <= 3:
+            raise ValueError(f"debug_mask is {debug_mask!r}; known: all, none, or bits from 0 to 3")
+        if error_render_level not in RENDER_LEVELS:
+            raise ValueError(f"error_render_level is {error_render_level!r}; known: {', '.join(RENDER_LEVELS)}")
+        self._mod, self._trace = mod, Trace()
+        self.debug_mask, self.error_render_level = mask, error_render_level
         self.rng = random.Random(seed)
         self._indices = {}  # function name -> Index of the current function
         self._symbols = {}  # handle -> (function name, block name or loop Var)
@@ -47,9 +55,29 @@ class Schedule:
     # ------------------------------------------------------------ the program
 
     @property
+    def mod(self):
+        """The module as it is now. Only primitives change it."""
+        return self._mod
+
+    @property
+    def trace(self):
+        """The Trace of what was applied."""
+        return self._trace
+
+    @property
     def func(self):
         """The working function."""
         return self._index(self._working).func
+
+    @property
+    def func_working_on(self):
+        """The name of the working function; None when the module has no PrimFunc."""
+        return self._working
+
+    @property
+    def state(self):
+        """A ScheduleState: what is known of the blocks and loops as they are now."""
+        return ScheduleState(self._mod, self._index, self.debug_mask)
 
     def work_on(self, func_name):
         """Make `func_name` the function in which get_block looks by default."""
@@ -57,18 +85,28 @@ class Schedule:
         self._working = func_name
 
     def get(self, rv):
-        """The Block or For that a handle stands for now; the int of a sampled number."""
-        func_name, key = self._place(rv)
+        """The Block or For that a handle stands for now; the int of a sampled number, or of arithmetic on such."""
         if isinstance(rv, ExprRV):
-            return key
-        found = self.statement(rv, self._context("get", func_name))
+            return self.value(rv)
+        found = self._statement_of(rv)
         return found.block if isinstance(rv, BlockRV) else found
+
+    def get_sref(self, rv_or_stmt):
+        """The StmtSRef of a block or loop, given as its handle or as the statement itself."""
+        if isinstance(rv_or_stmt, RV):
+            rv_or_stmt = self._statement_of(rv_or_stmt)
+        return self.state.get_sref(rv_or_stmt)
+
+    def remove_rv(self, rv):
+        """Forget a handle; using it afterwards is an error."""
+        self._place(rv)
+        del self._symbols[rv]
 
     def copy(self):
         """An independent schedule in the same state; handles work on both. It samples from a seed of its own."""
-        other = Schedule(self.mod, seed=self.fork_seed(), debug_mask=self.debug_mask,
+        other = Schedule(self._mod, seed=self.fork_seed(), debug_mask=self.debug_mask,
                          error_render_level=self.error_render_level)
-        other.trace, other._working = self.trace.copy(), self._working
+        other._trace, other._working = self._trace.copy(), self._working
         other._indices, other._symbols = dict(self._indices), dict(self._symbols)
         return other
 
@@ -81,8 +119,10 @@ class Schedule:
         return self.rng.randrange(1, 1 << 31)
 
     def show(self):
-        """Print the program and the trace."""
-        print(f"{self.mod.script()}\n\n# trace\n{self.trace}")
+        """Print the program and the trace, coloured on a terminal."""
+        self._mod.show()
+        print("\n# trace")
+        self._trace.show()
 
     def apply(self, name, args):
         """Apply the primitive `name` with {argument: value}: what a trace replays."""
@@ -94,9 +134,8 @@ class Schedule:
 
     def context(self, primitive, args):
         """The Context for one application: of the function that its handles are in."""
-        handles = [h for value in args.values() for h in (value if isinstance(value, tuple) else (value,))
-                   if isinstance(h, RV)]
-        names = list(dict.fromkeys(self._place(h)[0] for h in handles if not isinstance(h, ExprRV)))
+        handles = [h for value in args.values() for h in handles_in(value) if not isinstance(h, ExprRV)]
+        names = list(dict.fromkeys(self._place(h)[0] for h in handles))
         if len(names) > 1:
             raise ScheduleError(primitive, "", f"the handles are of different functions: {', '.join(names)}")
         return self._context(primitive, names[0] if names else args.get("func_name") or self._working)
@@ -106,7 +145,15 @@ class Schedule:
 
     def value(self, rv):
         """What is known under a handle: a number, the name of a block, a loop's Var or a Mark."""
+        if isinstance(rv, DerivedRV):
+            try:
+                return rv.value(self.value)
+            except ZeroDivisionError:
+                raise ScheduleError("get", "", "a sampled number is divided by zero") from None
         return self._place(rv)[1]
+
+    def _statement_of(self, rv):
+        return self.statement(rv, self._context("get", self._place(rv)[0]))
 
     def statement(self, rv, ctx):
         """The BlockRealize or For of a handle; refuses when it is gone."""
@@ -121,12 +168,12 @@ class Schedule:
                        f"get the {what} again with get_{what}{'' if what == 'block' else 's'}")
         return table[key]
 
-    def commit(self, func_name, result, handles, step):
+    def commit(self, func_name, result, handles, inst, decision):
         """Take over a primitive's result."""
         if result.func is not self._indices[func_name].func:
-            if self.debug_mask == "all":
+            if self.debug_mask:
                 verify(result.func)
-            self.mod = self.mod.with_function(func_name, result.func)
+            self._mod = self._mod.with_function(func_name, result.func)
             self._indices[func_name] = Index(result.func)
         if result.renamed:
             for rv, (where, key) in self._symbols.items():
@@ -134,18 +181,18 @@ class Schedule:
                     self._symbols[rv] = where, result.renamed.get(key, key)
         for handle, key in zip(handles, result.outputs):
             self._symbols[handle] = func_name, key
-        self.trace.append(step)
+        self._trace.append(inst, decision)
 
     def _place(self, rv):
         if rv not in self._symbols:
-            raise ScheduleError("get", "", "the handle is of another schedule")
+            raise ScheduleError("get", "", "the handle is of another schedule, or was removed")
         return self._symbols[rv]
 
     def _index(self, func_name):
         if func_name not in self._indices:
-            func = self.mod.functions.get(func_name)
+            func = self._mod.functions.get(func_name)
             if not isinstance(func, PrimFunc):
-                found = [n for n, f in self.mod.functions.items() if isinstance(f, PrimFunc)]
+                found = [n for n, f in self._mod.functions.items() if isinstance(f, PrimFunc)]
                 raise ScheduleError("work_on", "'func_name'", f"{func_name!r} is no PrimFunc of the module",
                                     f"it has {', '.join(found) or 'none'}")
             self._indices[func_name] = Index(verify(func))

@@ -4,8 +4,10 @@ from __future__ import annotations
 from ..arith import Analyzer
 from ..node import Mutator, collect
 from ..tir.region import access_regions
-from ..tir.stmt import Block, BufferLoad
+from ..tir.stmt import Block, BufferLoad, seq
 from .blocks import buffers_of, name_of
+
+MEMORIES = ("global", "shared", "local", "warp", "wmma", "texture")  # more may follow a dot
 
 
 def choose(ctx, realize, which, kind, argument):
@@ -32,6 +34,13 @@ def choose_ref(ctx, realize, ref, argument):
     return choose(ctx, realize, ref[1], ref[0] + "s", argument)
 
 
+def require_memory(ctx, storage_scope, realize):
+    """Refuse unless a storage scope is one that buffers can have, such as "shared.dyn"."""
+    if storage_scope.partition(".")[0] not in MEMORIES:
+        ctx.refuse("'storage_scope'", f"{storage_scope!r} is no kind of memory", f"known: {', '.join(MEMORIES)}",
+                   [realize])
+
+
 def domain_analyzer(block):
     """An Analyzer that knows the domains of a block's iterators."""
     analyzer = Analyzer()
@@ -42,7 +51,7 @@ def domain_analyzer(block):
 
 def with_reads_of(block, buffers, dropped):
     """A block whose reads of `buffers` are computed anew from its body and whose read of `dropped` is gone."""
-    found, _ = access_regions(block.body, analyzer=domain_analyzer(block))
+    found, _ = access_regions(seq(block.init, block.body), analyzer=domain_analyzer(block))
     written = buffers_of(block.writes)
     new = {r.buffer: r for r in found if r.buffer in buffers and r.buffer not in written}
     known = buffers_of(block.reads)
@@ -56,26 +65,36 @@ def with_reads_of(block, buffers, dropped):
 
 
 class _Redirect(Mutator):
+    """Puts a buffer in the place of another; buffers matched with parts of it move to the new one's memory."""
+
     def __init__(self, old, new, stores):
-        self.old, self.new, self.stores = old, new, stores
+        self.new, self.stores = {old: new}, stores
 
     def visit_BufferLoad(self, load):
         load = self.generic_visit(load)
-        return load.replace(buffer=self.new) if load.buffer is self.old else load
+        return load.replace(buffer=self.new.get(load.buffer, load.buffer))
 
     def visit_BufferStore(self, store):
         store = self.generic_visit(store)
-        return store.replace(buffer=self.new) if self.stores and store.buffer is self.old else store
+        return store.replace(buffer=self.new.get(store.buffer, store.buffer)) if self.stores else store
 
     def visit_Block(self, block):
+        matched = tuple(map(self.match, block.match_buffers))
         changes = {f: self.visit(getattr(block, f)) for f in ("init", "body")}
         changes["reads"] = self.regions(block.reads)
         if self.stores:
             changes["writes"] = self.regions(block.writes)
-        return block.replace(**changes)
+        return block.replace(match_buffers=matched, **changes)
+
+    def match(self, match):
+        new = self.new.get(match.source.buffer)
+        if new is None:
+            return match
+        self.new[match.buffer] = match.buffer.replace(scope=new.scope)
+        return match.replace(buffer=self.new[match.buffer], source=match.source.replace(buffer=new))
 
     def regions(self, regions):
-        return tuple(r.replace(buffer=self.new) if r.buffer is self.old else r for r in regions)
+        return tuple(r.replace(buffer=self.new.get(r.buffer, r.buffer)) for r in regions)
 
 
 def redirect(block, old, new, stores=True):

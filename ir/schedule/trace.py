@@ -3,50 +3,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from enum import Enum
 
+from ..expr import PrimExpr
 from ..node import Node, load_json, save_json
+from ..script import highlight
 from ..tir.index_map import IndexMap
+from .handles import HANDLE_TYPES, RV, DerivedRV, handles_in, map_handles
 
 
-class RV:
-    """A handle of a schedule, equal only to itself. What it stands for is asked with Schedule.get."""
-
-    __slots__ = ("__weakref__",)
-    prefix = "v"
-
-
-class BlockRV(RV):
-    """A block; it follows the block through renaming."""
-
-    __slots__ = ()
-    prefix = "b"
-
-
-class LoopRV(RV):
-    """A loop. A primitive that replaces the loop ends the handle."""
-
-    __slots__ = ()
-    prefix = "l"
-
-
-class ExprRV(RV):
-    """A number that was sampled."""
-
-    __slots__ = ()
-    prefix = "v"
-
-
-class Mark(Enum):
-    """What a LoopRV of sample_compute_location stands for when it is no loop; compute_at takes it."""
-
-    ROOT = "root"
-    INLINE = "inline"
-
-
-@dataclass(frozen=True)
-class Step:
-    """One applied primitive: `args` are (name, value) pairs, in which handles stand for themselves.
+@dataclass(frozen=True, eq=False)
+class Instruction:
+    """One applied primitive: `args` are (name, value) pairs, in which handles stand for themselves; what a sampling
+    decided is kept by the Trace.
 
     outputs: the handles it returned; listed: whether it returned them as a list.
     """
@@ -57,136 +25,182 @@ class Step:
     listed: bool
     variadic: str = ""  # the argument that is passed as *args
 
+    @property
+    def kind(self):
+        """The primitive's row in the table: its name, and whether it is_pure."""
+        from .registry import PRIMITIVES
+        return PRIMITIVES[self.name]
+
+    @property
+    def inputs(self):
+        """The handles among the arguments, in order."""
+        return [h for _, value in self.args for h in handles_in(value)]
+
+    @property
+    def attrs(self):
+        """The arguments that hold no handle, in order."""
+        return [value for _, value in self.args if not handles_in(value)]
+
 
 class Trace:
-    """A sequence of steps."""
+    """insts: the Instructions in order; decisions: {Instruction: what it decided}, of those that sample."""
 
-    def __init__(self, steps=()):
-        self.steps = list(steps)
+    def __init__(self, insts=(), decisions=None):
+        self.insts, self.decisions = list(insts), dict(decisions or {})
 
-    def append(self, step):
-        self.steps.append(step)
+    def append(self, inst, decision=None):
+        """Add an instruction at the end."""
+        self.insts.append(inst)
+        if decision is not None:
+            self.decisions[inst] = decision
+
+    def pop(self):
+        """Take off the last instruction and return it; None when there is none."""
+        if not self.insts:
+            return None
+        inst = self.insts.pop()
+        self.decisions.pop(inst, None)
+        return inst
 
     def copy(self):
-        return Trace(self.steps)
+        return Trace(self.insts, self.decisions)
 
     def __len__(self):
-        return len(self.steps)
+        return len(self.insts)
 
     def __iter__(self):
-        return iter(self.steps)
+        return iter(self.insts)
 
-    def apply(self, schedule, remove_postproc=False):
-        """Apply every step to `schedule`; handles map by position. Raises ScheduleError where a step is illegal.
+    def get_decision(self, inst):
+        """What an instruction of the trace decided; None for one that does not sample."""
+        return self.decisions.get(inst)
 
-        remove_postproc: stop at enter_postproc. Returns {handle of this trace: handle of `schedule`}.
+    def with_decision(self, inst, decision, remove_postproc):
+        """The trace with another decision for one of its instructions, which must be one that samples."""
+        if inst not in self.decisions:
+            raise ValueError("with_decision: inst is no sampling instruction of this trace")
+        kept = self._wanted(remove_postproc)
+        return Trace(kept, {i: decision if i is inst else d for i, d in self.decisions.items() if i in kept})
+
+    def apply_to_schedule(self, sch, remove_postproc=False, decision_provider=None):
+        """Apply every instruction to `sch`; handles map by position. Raises ScheduleError where a step is illegal.
+
+        remove_postproc: stop at enter_postproc. decision_provider(inst, inputs, attrs, decision) -> the decision to
+        take, asked for each instruction that samples. Returns {handle of this trace: handle of `sch`}.
         """
         known = {}
-
-        def translate(value):
-            if isinstance(value, RV):
-                return known[value]
-            return tuple(translate(v) for v in value) if isinstance(value, tuple) else value
-
-        for step in self._wanted(remove_postproc):
-            result = schedule.apply(step.name, {name: translate(value) for name, value in step.args})
-            handles = result if step.listed else [result]
-            known.update(zip(step.outputs, handles))
+        for inst in self._wanted(remove_postproc):
+            args = {name: map_handles(value, known.__getitem__) for name, value in inst.args}
+            if inst in self.decisions:
+                decision = self.decisions[inst]
+                if decision_provider is not None:
+                    inputs = [h for value in args.values() for h in handles_in(value)]
+                    decision = decision_provider(inst, inputs, inst.attrs, decision)
+                args["decision"] = decision
+            result = sch.apply(inst.name, args)
+            known.update(zip(inst.outputs, result if inst.listed else [result]))
         return known
 
-    apply_to_schedule = apply
+    apply = apply_to_schedule
 
     def _wanted(self, remove_postproc):
-        """The steps, up to enter_postproc when the rest is to be left out."""
-        names = [step.name for step in self.steps]
+        """The instructions, up to enter_postproc when the rest is to be left out."""
+        names = [inst.name for inst in self.insts]
         end = names.index("enter_postproc") if remove_postproc and "enter_postproc" in names else len(names)
-        return self.steps[:end]
+        return self.insts[:end]
 
     def simplified(self, remove_postproc=False):
         """The trace without steps that only ask or sample and whose outputs nothing uses."""
-        from .registry import PRIMITIVES
         used, kept = set(), []
-        for step in reversed(self._wanted(remove_postproc)):
-            if not PRIMITIVES[step.name].pure or any(h in used for h in step.outputs):
-                kept.append(step)
-                used.update(_handles(step.args))
-        return Trace(reversed(kept))
+        for inst in reversed(self._wanted(remove_postproc)):
+            if not inst.kind.is_pure or any(h in used for h in inst.outputs):
+                kept.append(inst)
+                used.update(inst.inputs)
+        return Trace(reversed(kept), {i: self.decisions[i] for i in kept if i in self.decisions})
+
+    # ------------------------------------------------------------ as JSON
 
     def as_json(self, remove_postproc=False):
-        """The trace as text: [[primitive, {argument: value}, [names of outputs]], ...]. Inverse of from_json."""
-        names, rows = {}, []
-        for step in self._wanted(remove_postproc):
-            args = {name: _to_json(value, names) for name, value in step.args}
-            for handle in step.outputs:
-                names[handle] = f"{handle.prefix}{len(names)}"
-            rows.append([step.name, args, [names[h] for h in step.outputs]])
-        return json.dumps(rows)
+        """The trace as lists, texts and numbers: [[[primitive, {argument: value}, [names of outputs]], ...],
+        [[position, decision], ...]]. Inverse of from_json."""
+        names, rows, decisions = {}, [], []
+        for inst in self._wanted(remove_postproc):
+            args = {name: _to_json(value, names) for name, value in inst.args}
+            if inst in self.decisions:
+                decisions.append([len(rows), _to_json(self.decisions[inst], names)])
+            rows.append([inst.name, args, _named(inst.outputs, names)])
+        return [rows, decisions]
 
     @staticmethod
-    def from_json(text):
-        """The trace of a text of as_json. Raises ValueError when it is none."""
+    def from_json(saved):
+        """The trace of what as_json gave, or of its text. Raises ValueError when it is none."""
         from .registry import PRIMITIVES
-        known, steps = {}, []
+        known, trace = {}, Trace()
         try:
-            for name, args, outputs in json.loads(text):
+            rows, decisions = json.loads(saved) if isinstance(saved, str) else saved
+            decided = {position: _from_json(value, known) for position, value in decisions}
+            for position, (name, args, outputs) in enumerate(rows):
                 primitive = PRIMITIVES[name]
                 args = tuple((key, _from_json(value, known)) for key, value in args.items())
-                known.update((o, _BY_PREFIX[o[0]]()) for o in outputs)
+                known.update((o, HANDLE_TYPES[o[0]]()) for o in outputs)
                 handles = tuple(known[o] for o in outputs)
-                steps.append(Step(name, args, handles, primitive.listed, primitive.variadic))
-        except (KeyError, TypeError, AttributeError, IndexError) as error:
+                trace.append(Instruction(name, args, handles, primitive.listed, primitive.variadic),
+                             decided.get(position))
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             raise ValueError(f"not a saved trace: {error!r}") from error
-        return Trace(steps)
+        return trace
 
     @staticmethod
-    def apply_json_to_schedule(text, schedule):
-        """Apply a trace saved by as_json; as Trace.apply."""
-        return Trace.from_json(text).apply(schedule)
+    def apply_json_to_schedule(json_obj, sch):
+        """Apply a trace saved by as_json; as apply_to_schedule."""
+        return Trace.from_json(json_obj).apply_to_schedule(sch)
+
+    # ------------------------------------------------------------ as Python
 
     def as_python(self, remove_postproc=False):
-        """The trace as lines of Python."""
-        return str(Trace(self._wanted(remove_postproc))).splitlines()
+        """The trace as lines of Python, which apply it to a schedule called `sch`."""
+        names, lines = {}, []
+        for inst in self._wanted(remove_postproc):
+            args = [", ".join(_text(v, names) for v in value) if name == inst.variadic else
+                    f"{name}={_text(value, names)}" for name, value in inst.args]
+            if inst in self.decisions:
+                args.append(f"decision={_text(self.decisions[inst], names)}")
+            targets = ", ".join(_named(inst.outputs, names))
+            if inst.listed and len(inst.outputs) == 1:
+                targets += ","
+            lines.append((f"{targets} = " if inst.outputs else "") + f"sch.{inst.name}({', '.join(args)})")
+        return lines
 
     def __str__(self):
-        names = {}
-
-        def text(value):
-            if isinstance(value, RV):
-                return names.get(value, "_")
-            if isinstance(value, tuple):
-                return "[" + ", ".join(map(text, value)) + "]"
-            if isinstance(value, IndexMap):
-                return str(value)
-            return f'"{value}"' if isinstance(value, str) else repr(value)
-
-        lines = []
-        for step in self.steps:
-            args = [", ".join(map(text, value)) if name == step.variadic else f"{name}={text(value)}"
-                    for name, value in step.args]
-            for handle in step.outputs:
-                names[handle] = f"{handle.prefix}{len(names)}"
-            targets = ", ".join(names[h] for h in step.outputs)
-            if step.listed and len(step.outputs) == 1:
-                targets += ","
-            lines.append((f"{targets} = " if step.outputs else "") + f"sch.{step.name}({', '.join(args)})")
-        return "\n".join(lines)
+        return "\n".join(self.as_python())
 
     def show(self):
-        """Print the trace."""
-        print(self)
+        """Print the trace, coloured on a terminal."""
+        highlight.show(str(self))
 
 
-_BY_PREFIX = {rv.prefix: rv for rv in (BlockRV, LoopRV, ExprRV)}
+def _named(handles, names):
+    """Enter new handles in `names` ({handle: name}); returns their names."""
+    for handle in handles:
+        names[handle] = f"{handle.prefix}{len(names)}"
+    return [names[h] for h in handles]
 
 
-def _handles(value):
-    """The handles in an argument value."""
+def _text(value, names):
+    if isinstance(value, DerivedRV):
+        return f"({_text(value.a, names)} {value.op} {_text(value.b, names)})"
     if isinstance(value, RV):
-        return [value]
-    return [h for v in value for h in _handles(v)] if isinstance(value, tuple) else []
+        return names.get(value, "_")
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_text(v, names) for v in value) + "]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return str(value) if isinstance(value, (IndexMap, PrimExpr)) else repr(value)
 
 
 def _to_json(value, names):
+    if isinstance(value, DerivedRV):
+        return {"op": value.op, "of": [_to_json(value.a, names), _to_json(value.b, names)]}
     if isinstance(value, RV):
         return {"handle": names[value]}
     if isinstance(value, Node):
@@ -195,6 +209,10 @@ def _to_json(value, names):
 
 
 def _from_json(value, known):
-    if isinstance(value, dict):
-        return known[value["handle"]] if "handle" in value else load_json(value["node"])
-    return tuple(_from_json(v, known) for v in value) if isinstance(value, list) else value
+    if isinstance(value, list):
+        return tuple(_from_json(v, known) for v in value)
+    if not isinstance(value, dict):
+        return value
+    if "op" in value:
+        return DerivedRV(value["op"], *_from_json(value["of"], known))
+    return known[value["handle"]] if "handle" in value else load_json(value["node"])

@@ -1,3 +1,3 @@
 """The primitives, one file per family."""
-from . import (annotate, blockize, cache, compute_at, inline, kinds, layout, loops, padding,  # noqa: F401
-               query, reduction, reindex, reorder, rfactor, sample, tensorize)
+from . import (annotate, block_layout, blockize, cache, compute_at, inline, kinds, layout, loops,  # noqa: F401
+               pad_einsum, padding, query, reduction, reindex, reorder, rfactor, rolling, sample, storage, tensorize)

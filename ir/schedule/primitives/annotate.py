@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ...tir.stmt import BlockRealize
 from ..registry import BLOCK, BUFFER, PLACE, STR, VALUE, Result, primitive
-from ..signature import choose, redirect
+from ..signature import choose, redirect, require_memory
 
 
 @primitive(None, block_or_loop=PLACE, ann_key=STR, ann_val=VALUE)
@@ -36,10 +36,12 @@ def _annotated(ctx, place, annotations):
 
 @primitive(None, block=BLOCK, buffer_index=BUFFER, storage_scope=STR)
 def set_scope(ctx, block, buffer_index, storage_scope):
-    """Keep the buffer that a block writes (by position among its writes) in another kind of memory, such as "local".
+    """Keep the buffer that a block writes (by position among its writes) in another kind of memory, such as "local";
+    it is named <buffer>_<scope> then.
 
     Requires a buffer that the function allocates.
     """
+    require_memory(ctx, storage_scope, block)
     buffer = choose(ctx, block, buffer_index, "writes", "'buffer_index'")
     if ctx.index.owner(buffer) is None:
         ctx.refuse("'buffer_index'", f"buffer {buffer.name} is a parameter, whose memory is the caller's",
@@ -47,7 +49,7 @@ def set_scope(ctx, block, buffer_index, storage_scope):
     if buffer.scope == storage_scope:
         return Result(ctx.func)
     owner, scope = ctx.index.owner(buffer), ctx.scope(block, "'block'")
-    new = buffer.replace(scope=storage_scope)
+    new = buffer.replace(scope=storage_scope, name=f"{buffer.name}_{storage_scope}")
     if owner is not scope:
         ctx.refuse("'buffer_index'", f"buffer {buffer.name} is not allocated directly around the block",
                    f"set its scope from a block inside {owner.block.name_hint}", [block])

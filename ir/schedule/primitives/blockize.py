@@ -1,7 +1,7 @@
 """blockize: make a nest of loops, or blocks side by side, one block."""
 from __future__ import annotations
 
-from ...arith import Analyzer, detect_iter_map, eval_range
+from ...arith import Analyzer, affine_domains, eval_range
 from ...expr import IterVar, Range, Var, const, is_const_int, logical_and, substitute
 from ...tir.region import access_regions
 from ...tir.stmt import Block, BlockRealize, For, SeqStmt, seq
@@ -9,7 +9,7 @@ from ..blocks import buffers_of, conjuncts, name_of, only_clips, uses, why_not_r
 from ..context import analyzer_of, ranges_of
 from ..independence import require_distinct
 from ..index import blocks_below, sequence
-from ..legality import require_still_legal
+from ..legality import require_rectangular, require_still_legal
 from ..nest import require_scope
 from ..registry import BLOCK, BOOL, TARGET, Result, primitive
 from ..signature import domain_analyzer
@@ -86,15 +86,13 @@ class Division:
             self._divide(iv, value, rest, extent, preserve_unit_iters)
         self.clips = domain_analyzer(Block(tuple(iv for iv, _ in self.outer_iters)))
         for s in self.inside:
-            self.clips.bind(s.loop_var, Range(s.min, s.extent))
+            self.clips.bind(s.loop_var, Range(s.min, s.extent), allow_override=True)
 
     def _extents(self):
         """(inner part, its extent) of each iterator."""
         to_min = {s.loop_var: s.min for s in self.outside}
         lowest = {s.loop_var: s.min for s in self.inside}
-        for s in self.inside:
-            if uses((s.min, s.extent), set(to_min) | set(lowest)):
-                self._refuse(f"the range of loop {s.loop_var.name} depends on another loop", [s])
+        require_rectangular(self.ctx, self.argument, self.inside, self.outside)
         parts = []
         for iv, value in zip(self.block.iter_vars, self.realize.iter_values):
             inner, outer = substitute(value, to_min), substitute(value, lowest)
@@ -103,7 +101,7 @@ class Division:
                 self._refuse(f"iterator {iv.var.name} of block {name_of(self.realize)} is no sum of a part that runs "
                              f"outside loop {self.loop.loop_var.name} and one that runs inside", [self.loop])
             parts.append(rest)
-        found = detect_iter_map(parts, ranges_of(self.inside), None, analyzer_of(self.outside), bijective=False)
+        found = affine_domains(parts, ranges_of(self.inside), None, analyzer_of(self.outside), bijective=False)
         if not found or not all(is_const_int(r.min, 0) for r in found.domains):
             self._refuse(f"the loops from {self.loop.loop_var.name} inward are not proved to run block "
                          f"{name_of(self.realize)} over a box: {found.reason or 'it does not start at 0'}", [self.loop])
@@ -213,9 +211,9 @@ class Division:
         values = {iv.var: substitute(self.values[iv.var], fresh) for iv in self.block.iter_vars
                   if iv.iter_type == "spatial"}
         iters = tuple(iv.replace(var=fresh[iv.var]) for iv, _ in spatial)
-        block = Block(iters, (), substitute(self.block.writes, values), self.ctx.new_block_name(
-            name_of(self.realize) + "_init"), (), (), dict(self.block.annotations), None,
-            substitute(self.block.init, values))
+        store = substitute(self.block.init, values)
+        block = Block(iters, access_regions(store)[0], substitute(self.block.writes, values), self.ctx.new_block_name(
+            name_of(self.realize) + "_init"), (), (), dict(self.block.annotations), None, store)
         nest = BlockRealize(tuple(substitute(v, copies) for _, v in spatial), predicate, block)
         for s in reversed(kept):
             nest = For(copies[s.loop_var], s.min, s.extent, s.kind, nest, s.thread_binding, dict(s.annotations))
@@ -272,7 +270,8 @@ def _members(ctx, parent, blocks):
 
 def _loop_iterators(ctx, blocks, loops, preserve_unit_iters):
     """(iterators, values, {loop Var: expression}) of a block that stands under loops."""
-    variables, iters, values, renamed = {s.loop_var for s in loops}, [], [], {}
+    require_rectangular(ctx, "'target'", loops)
+    iters, values, renamed = [], [], {}
     for s in loops:
         for b in blocks:
             for iv, value in zip(b.block.iter_vars, b.iter_values):
@@ -280,8 +279,6 @@ def _loop_iterators(ctx, blocks, loops, preserve_unit_iters):
                     ctx.refuse("'target'", f"loop {s.loop_var.name} runs the {iv.iter_type} iterator {iv.var.name} of "
                                f"block {name_of(b)}", "only loops that run spatial iterators may be around the group",
                                [s, b])
-        if uses((s.min, s.extent), variables):
-            ctx.refuse("'target'", f"the range of loop {s.loop_var.name} depends on another loop", "", [s])
         if is_const_int(s.extent, 1) and not preserve_unit_iters:
             renamed[s.loop_var] = s.min
             continue

@@ -11,7 +11,7 @@ from ..legality import require_still_legal
 from ..nest import build_nest, insert, position_of
 from ..regions import Relaxed, holds, touched_box, whole, written_box
 from ..registry import BLOCK, BLOCKS, BUFFER, STR, Result, primitive
-from ..signature import choose, redirect
+from ..signature import choose, redirect, require_memory
 
 
 @primitive(BLOCK, block=BLOCK, read_buffer_index=BUFFER, storage_scope=STR, consumer_blocks=BLOCKS)
@@ -23,6 +23,7 @@ def cache_read(ctx, block, read_buffer_index, storage_scope, consumer_blocks=Non
     copy (default: all blocks that read the buffer, as in TVM).
     """
     scope = ctx.scope(block, "'block'")
+    require_memory(ctx, storage_scope, block)
     buffer = choose(ctx, block, read_buffer_index, "reads", "'read_buffer_index'")
     consumers = _cached_readers(ctx, scope, block, buffer, consumer_blocks)
     writers = ctx.index.writers(buffer, scope)
@@ -38,14 +39,16 @@ def cache_read(ctx, block, read_buffer_index, storage_scope, consumer_blocks=Non
     return Result(after.func, (name_of(copy),))
 
 
-@primitive(BLOCK, block=BLOCK, write_buffer_index=BUFFER, storage_scope=STR)
-def cache_write(ctx, block, write_buffer_index, storage_scope):
+@primitive(BLOCK, block=BLOCK, write_buffer_index=BUFFER, storage_scope=STR, consumer_blocks=BLOCKS)
+def cache_write(ctx, block, write_buffer_index, storage_scope, consumer_blocks=None):
     """Let a block write a new buffer, which a new block then copies to the original; returns the copying block.
 
     The new buffer is named <buffer>_<scope>. The copy stands after the block, in the loops that it shares with the
-    first reader of the buffer, under a loop per dimension.
+    first reader of the buffer, under a loop per dimension. consumer_blocks: readers that shall read the new buffer
+    (default: none).
     """
     scope = ctx.scope(block, "'block'")
+    require_memory(ctx, storage_scope, block)
     require_pure(ctx, scope, block, "'block'")
     buffer = choose(ctx, block, write_buffer_index, "writes", "'write_buffer_index'")
     readers = [r for r in ctx.index.readers(buffer, scope) if r is not block]
@@ -67,8 +70,13 @@ def cache_write(ctx, block, write_buffer_index, storage_scope):
                       exact=True)
     position = 1 + position_of(parent, block)
     changes = {block: block.replace(block=redirect(block.block, buffer, cached))}
+    for consumer in consumer_blocks or ():
+        _require_made_by(ctx, scope, block, consumer, buffer)
+        changes[consumer] = consumer.replace(block=redirect(consumer.block, buffer, cached, stores=False))
     after = _with_copy(ctx, scope, changes, parent, position, nest, cached)
     require_still_legal(after, after.index.blocks[name_of(copy)], "'block'")
+    for consumer in consumer_blocks or ():
+        require_inputs_ready(after, after.index.blocks[name_of(consumer)], "'consumer_blocks'")
     return Result(after.func, (name_of(copy),))
 
 
@@ -80,6 +88,7 @@ def cache_inplace(ctx, block, read_buffer_index, storage_scope):
     The copy is named <buffer>_<scope>. Requires that the block is alone to touch the buffer in its loops.
     """
     scope = ctx.scope(block, "'block'")
+    require_memory(ctx, storage_scope, block)
     buffer = choose(ctx, block, read_buffer_index, "reads", "'read_buffer_index'")
     if buffer not in buffers_of(block.block.writes):
         ctx.refuse("'read_buffer_index'", f"block {name_of(block)} does not write {buffer.name}", "use cache_read",
@@ -126,6 +135,21 @@ def _cached_readers(ctx, scope, block, buffer, consumer_blocks):
             ctx.refuse("'consumer_blocks'", f"block {name_of(consumer)} does not read {buffer.name}, or also writes it",
                        "a consumer must only read it", [consumer])
     return chosen
+
+
+def _require_made_by(ctx, scope, block, consumer, buffer):
+    """Refuse unless a consumer reads of a buffer only what a block writes."""
+    if consumer is block or consumer not in ctx.index.readers(buffer, scope):
+        ctx.refuse("'consumer_blocks'", f"block {name_of(consumer)} does not read what block {name_of(block)} writes "
+                   f"of {buffer.name}", "name readers of the buffer", [consumer])
+    common = common_loops(ctx.index, block, consumer)
+    analyzer = analyzer_of(common)
+    loops = [ctx.index.loops_above(b)[len(common):] for b in (block, consumer)]
+    written = written_box(analyzer, block, buffer, loops[0])
+    needed = touched_box([Relaxed(analyzer, loops[1])], [consumer], buffer, ("reads",))
+    if not holds(analyzer, written, needed, buffer.shape):
+        ctx.refuse("'consumer_blocks'", f"block {name_of(consumer)} may read elements of {buffer.name} that block "
+                   f"{name_of(block)} does not write", "let it read the copy", [consumer, block])
 
 
 def _copy_of(ctx, buffer, storage_scope, reverse=False):

@@ -4,14 +4,13 @@ from __future__ import annotations
 from ...arith.int_set import union_ranges
 from ...expr import Add, FloorDiv, FloorMod, IntImm, Range, Var, is_const_int
 from ..blocks import name_of, require_pure
-from ..context import analyzer_of
-from ..dependence import common_loops, require_inputs_ready
-from ..legality import require_kinds, require_still_legal
+from ..dependence import require_inputs_ready
+from ..legality import (require_all_provided, require_kinds, require_same_order, require_stable_inputs,
+                        require_still_legal, require_whole_domain)
 from ..nest import build_nest, insert, neighbours, place, removable, require_scope
-from ..regions import Relaxed, holds, touched_box, whole, written_box
+from ..regions import Relaxed, touched_box
 from ..registry import BLOCK, BOOL, INT, LOCATION, Result, primitive
-from ..signature import stays_inside
-from ..trace import Mark
+from ..handles import Mark
 from .inline import compute_inline, reverse_compute_inline
 
 
@@ -40,7 +39,7 @@ def compute_at(ctx, block, loop, preserve_unit_loops=False, index=-1):
     require_pure(ctx, scope, block, "'block'")
     consumers = _consumers_under(ctx, scope, block, loop)
     analyzer = ctx.analyzer_at(loop)
-    analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
+    analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
     boxes = {}
     for region in block.block.writes:
         readers = [c for c in consumers if c in ctx.index.readers(region.buffer, scope)]
@@ -70,7 +69,8 @@ def reverse_compute_at(ctx, block, loop, preserve_unit_loops=False, index=-1):
     require_scope(ctx, scope, loop)
     require_pure(ctx, scope, block, "'block'")
     analyzer = ctx.analyzer_at(loop)
-    analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
+    analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
+    require_whole_domain(ctx, block, "'block'")
     boxes = _provided(ctx, analyzer, scope, block, loop)
     nest = build_nest(block, boxes, analyzer, preserve_unit_loops)
     func = _moved(ctx, scope, block, loop, nest, index)
@@ -81,16 +81,16 @@ def reverse_compute_at(ctx, block, loop, preserve_unit_loops=False, index=-1):
 
 def _moved(ctx, scope, block, loop, nest, index):
     """The function with the block's loops gone and `nest` under the loop, its inputs checked."""
+    require_stable_inputs(ctx, block, "'block'")
     producers, consumers = neighbours(ctx.index, scope, block)
     without = ctx.with_func(ctx.index.rewrite({removable(ctx.index, block): None}))
-    target = without.index.loops.get(loop.loop_var)
-    if target is None:
-        ctx.refuse("'loop'", f"loop {loop.loop_var.name} holds nothing but block {name_of(block)}",
-                   "choose a loop of another block", [loop])
+    target = without.index.loops[loop.loop_var]  # it holds a producer or a consumer
     position = place(without, target, producers, consumers, index, "'loop'")
     func = insert(without, target, nest, position)
     after = ctx.with_func(func)
-    require_inputs_ready(after, after.index.blocks[name_of(block)], "'loop'")
+    moved = after.index.blocks[name_of(block)]
+    require_same_order(ctx, block, after, moved, "'loop'")
+    require_inputs_ready(after, moved, "'loop'")
     require_kinds(after, [s for s in ctx.index.loops_above(block) if not ctx.index.is_below(loop, s)], "'loop'")
     return func
 
@@ -148,29 +148,11 @@ def _provided(ctx, analyzer, scope, block, loop):
         if best is None or len(boxes) > len(best):
             best = boxes
         for writer in writers:
-            _require_all_provided(ctx, block, region, writer)
+            require_all_provided(ctx, block, region, writer, "'block'")
     if best is None:
         ctx.refuse("'loop'", f"no producer of block {name_of(block)} is under loop {loop.loop_var.name}",
                    "choose a loop around one of its producers", [loop, block])
     return best
-
-
-def _require_all_provided(ctx, block, region, writer):
-    """Refuse unless all that the block reads of a buffer is written by all turns together: then every instance of the
-    block runs in the turn that provides its input."""
-    buffer, name = region.buffer, name_of(block)
-    common = common_loops(ctx.index, writer, block)
-    analyzer = analyzer_of(common)
-    loops = [ctx.index.loops_above(b)[len(common):] for b in (writer, block)]
-    written = written_box(analyzer, writer, buffer, loops[0])
-    needed = touched_box([Relaxed(analyzer, loops[1])], [block], buffer, ("reads",))
-    shape = [whole(e) for e in buffer.shape]
-    inside = (stays_inside(block.block, [r.min for r in region.region], shape)
-              and stays_inside(block.block, [r.min + r.extent - 1 for r in region.region], shape))
-    if written is None or not inside or not holds(analyzer, written, needed, buffer.shape):
-        ctx.refuse("'block'", f"some instances of block {name} may read outside what block {name_of(writer)} writes of "
-                   f"{buffer.name}, and would be lost", "compute_at or compute_inline the producer instead",
-                   [block, writer])
 
 
 def _invert(region, box):

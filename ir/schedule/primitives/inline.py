@@ -7,10 +7,12 @@ from ...expr import (EQ, Add, FloorDiv, FloorMod, IntImm, Mul, Var, binary, cons
 from ...node import Mutator, structural_equal
 from ...tir.stmt import BufferStore
 from ..blocks import binding_of, buffers_of, name_of, only_clips, why_not_complete
-from ..legality import require_kinds, require_still_legal
+from ..legality import (require_all_provided, require_kinds, require_same_order, require_stable_inputs,
+                        require_still_legal, require_whole_domain)
 from ..nest import neighbours, removable
 from ..registry import BLOCK, Result, primitive
-from ..signature import domain_analyzer, is_leaf, loads_of, stays_inside, with_reads_of
+from ..signature import domain_analyzer, is_leaf, loads_of, with_reads_of
+from .storage import unaligned
 
 
 @primitive(None, block=BLOCK)
@@ -34,6 +36,7 @@ def compute_inline(ctx, block):
     if not consumers:
         ctx.refuse("'block'", f"nothing reads {buffer.name}", "", [block])
     _require_inputs_stay(ctx, scope, block)
+    require_stable_inputs(ctx, block, "'block'")
     changes = {removable(ctx.index, block): None}
     for consumer in consumers:
         if not is_leaf(consumer.block):
@@ -74,9 +77,10 @@ def reverse_compute_inline(ctx, block):
         ctx.refuse("'block'", f"block {name_of(block)} reads several elements of {buffer.name}",
                    "each instance must read one", [block])
     domains = {iv.var: iv.dom for iv in producer.block.iter_vars}
-    if not stays_inside(block.block, loads[0].indices, [domains[v] for v in made.indices]):
-        ctx.refuse("'block'", f"some instances of block {name_of(block)} read outside what block {name_of(producer)} "
-                   "writes, and would be lost", "inline the producer into it instead", [block, producer])
+    require_whole_domain(ctx, block, "'block'")
+    for region in block.block.reads:
+        if region.buffer is buffer:
+            require_all_provided(ctx, block, region, producer, "'block'")
     if not only_clips(ctx.analyzer_at(block), block):
         ctx.refuse("'block'", f"block {name_of(block)} runs only where {block.predicate}",
                    "only conditions that keep iterators in their domains can be dropped", [block])
@@ -85,7 +89,9 @@ def reverse_compute_inline(ctx, block):
     changes = {removable(ctx.index, block): None, producer: merged}
     func = ctx.index.rewrite(changes, _without(ctx.index, buffer))
     after = ctx.with_func(func)
-    require_still_legal(after, after.index.blocks[name_of(producer)], "'block'")
+    joined = after.index.blocks[name_of(producer)]
+    require_same_order(ctx, block, after, joined, "'block'")
+    require_still_legal(after, joined, "'block'")
     return Result(func)
 
 
@@ -246,7 +252,8 @@ def _merged(producer, block, made, store, values, condition):
     inner = producer.block
     known = buffers_of(inner.reads)
     more = tuple(join(r) for r in block.block.reads if r.buffer is not made.buffer and r.buffer not in known)
-    new = inner.replace(reads=inner.reads + more, writes=join(block.block.writes), body=body)
+    new = inner.replace(reads=inner.reads + more, writes=join(block.block.writes), body=body,
+                        annotations=unaligned(inner.annotations))
     again = [b for b in buffers_of(block.block.reads) if b in known]
     new = with_reads_of(new, again, made.buffer) if again else new
     predicate = logical_and(producer.predicate, substitute(condition, binding_of(producer)))

@@ -1,7 +1,7 @@
 """transform_layout and reorder_block_iter_var: the same computation, its elements or iterators in another order."""
 from __future__ import annotations
 
-from ...arith import Analyzer, detect_iter_map, eval_range
+from ...arith import Analyzer, affine_domains, eval_range
 from ...expr import IterVar, Range, Var, const, is_const_int, logical_or, substitute
 from ...node import Mutator
 from ...tir.buffer import decl_buffer
@@ -14,6 +14,7 @@ from ..regions import whole
 from ..registry import BLOCK, BOOL, BUFFER_REF, INDEX_MAP, INTS, PAD_VALUE, Result, primitive
 from ..signature import choose_ref
 from .inline import solve
+from .storage import unaligned
 
 
 @primitive(None, block=BLOCK, new_order=INTS)
@@ -77,7 +78,7 @@ class _Layout:
         self.old, self.map = old, index_map
         variables, ranges = index_map.ranges(old.shape)
         final = index_map.map_indices(variables)
-        found = detect_iter_map(final, ranges, bijective=True)
+        found = affine_domains(final, ranges, bijective=True)
         self.padded = not (found and all(is_const_int(r.min, 0) for r in found.domains))
         self.outside = None  # for indices of the new buffer: whether no element lies there
         if self.padded:
@@ -143,6 +144,8 @@ class _Move(Mutator):
         body, init = self.visit(block.body), self.visit(block.init)
         changes = {"body": body, "init": init,
                    "alloc_buffers": tuple(new if b is old else b for b in block.alloc_buffers)}
+        if any(r.buffer is old for r in block.writes):
+            changes["annotations"] = unaligned(block.annotations)
         for field in ("reads", "writes"):
             changes[field] = tuple(self._region(seq(init, body), field, r) for r in getattr(block, field))
         return block.replace(**changes)

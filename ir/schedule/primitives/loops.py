@@ -7,8 +7,8 @@ from ..blocks import is_true, uses
 from ..registry import BOOL, FACTORS, LOOP, LOOPS, PLACE, Result, primitive
 
 
-@primitive(LOOPS, loop=LOOP, factors=FACTORS, preserve_unit_iters=BOOL)
-def split(ctx, loop, factors, preserve_unit_iters=True):
+@primitive(LOOPS, loop=LOOP, factors=FACTORS, preserve_unit_iters=BOOL, disable_predication=BOOL)
+def split(ctx, loop, factors, preserve_unit_iters=True, disable_predication=False):
     """Replace a loop by nested loops whose extents are `factors`; one factor may be None and is inferred.
 
         for i in range(n): S(i)
@@ -16,7 +16,8 @@ def split(ctx, loop, factors, preserve_unit_iters=True):
         for i_0, i_1 in grid(ceildiv(n, 16), 16): S(i_0 * 16 + i_1) where i_0 * 16 + i_1 < n
 
     The condition is left out when it always holds. preserve_unit_iters=False drops loops of one turn from bindings
-    (the loops stay). Requires factors whose product reaches the extent, and a loop without annotations.
+    (the loops stay). disable_predication=True: refuse where a condition would be needed. Requires factors whose product
+    reaches the extent, and a loop without annotations.
     """
     _require_plain(ctx, loop, "'loop'")
     analyzer = ctx.analyzer_at(loop)
@@ -28,9 +29,12 @@ def split(ctx, loop, factors, preserve_unit_iters=True):
         index = var * step + index
         step = step * extent
         if not (preserve_unit_iters and is_const_int(extent, 1)):  # a bound unit loop simplifies to 0
-            analyzer.bind(var, Range(const(0, dtype), extent))
+            analyzer.bind(var, Range(const(0, dtype), extent), allow_override=True)
     index = analyzer.simplify(index)
     condition = None if analyzer.can_prove_less_equal(step, loop.extent) else index < loop.extent
+    if condition is not None and disable_predication:
+        ctx.refuse("'disable_predication'", f"{list(factors)} are not proved to divide the extent {loop.extent} of "
+                   f"loop {name}, so a condition is needed", "choose factors that divide it", [loop])
     body = _Rebind({loop.loop_var: _shifted(loop, index)}, analyzer, condition, ctx, loop).stmt(loop.body)
     for var, extent in reversed(list(zip(variables, extents))):
         body = For(var, const(0, dtype), extent, "serial", body)
@@ -55,10 +59,10 @@ def fuse(ctx, *loops, preserve_unit_iters=True):
     analyzer = ctx.analyzer_at(loops[0])
     total = analyzer.simplify(total)
     fused = Var("_".join(loop.loop_var.name for loop in loops) + "_fused", dtype)
-    analyzer.bind(fused, Range(const(0, dtype), total))
+    analyzer.bind(fused, Range(const(0, dtype), total), allow_override=True)
     mapping, rest = {}, fused
     for loop in reversed(loops[1:]):
-        extent = cast(loop.extent, dtype)
+        extent = const(1, dtype) if is_const_int(loop.extent, 0) else cast(loop.extent, dtype)  # 0: never runs
         mapping[loop.loop_var] = _shifted(loop, cast(analyzer.simplify(rest % extent), loop.loop_var.dtype))
         rest = rest // extent
     mapping[loops[0].loop_var] = _shifted(loops[0], cast(analyzer.simplify(rest), loops[0].loop_var.dtype))
@@ -139,7 +143,7 @@ class _Rebind:
     def stmt(self, s):
         if isinstance(s, For):
             low, extent = self.expr(s.min), self.expr(s.extent)
-            self.analyzer.bind(s.loop_var, Range(low, extent))
+            self.analyzer.bind(s.loop_var, Range(low, extent), allow_override=True)
             return s.replace(min=low, extent=extent, body=self.stmt(s.body))
         if isinstance(s, SeqStmt):
             return s.replace(seq=tuple(map(self.stmt, s.seq)))
@@ -147,7 +151,10 @@ class _Rebind:
             predicate = self.expr(s.predicate)
             if self.condition is not None:
                 predicate = self.condition if is_true(predicate) else logical_and(predicate, self.condition)
-            return s.replace(iter_values=tuple(map(self.expr, s.iter_values)), predicate=predicate)
+            iters = tuple(iv.replace(dom=Range(self.expr(iv.dom.min), self.expr(iv.dom.extent)))
+                          for iv in s.block.iter_vars)
+            return s.replace(iter_values=tuple(map(self.expr, s.iter_values)), predicate=predicate,
+                             block=s.block.replace(iter_vars=iters))
         if self.condition is not None:
             self.ctx.refuse("'factors'", f"they do not divide the extent of loop {self.loop.loop_var.name}, which "
                             f"holds a {type(s).__name__} outside any block", "choose factors that divide it",

@@ -2,10 +2,12 @@
 from __future__ import annotations
 
 from ...expr import IterVar, Var, const, logical_and, substitute
+from ...tir.region import access_regions
 from ...tir.stmt import Block, BlockRealize, For, seq
 from ..blocks import buffers_of, conjuncts, name_of, uses, why_not_reduction
+from ..dependence import require_inputs_ready
 from ..independence import require_distinct
-from ..legality import require_kinds
+from ..legality import require_kinds, require_same_order
 from ..nest import require_scope
 from ..registry import BLOCK, LOOP, Result, primitive
 
@@ -39,6 +41,9 @@ def decompose_reduction(ctx, block, loop):
     target = after.index.loops[loop.loop_var]
     func = after.index.rewrite({target: seq(init, target)})
     after = ctx.with_func(func)
+    made = after.index.blocks[init_name]
+    require_same_order(ctx, block, after, made, "'loop'")
+    require_inputs_ready(after, made, "'loop'")
     require_kinds(after, inner, "'loop'")
     return Result(func, (init_name,), {name: update_name})
 
@@ -74,8 +79,8 @@ def _init_nest(ctx, block, loops, name):
     iters = tuple(IterVar(iv.dom, Var(iv.var.name + "_init", iv.var.dtype), "spatial") for iv, _ in spatial)
     rename = {iv.var: new.var for (iv, _), new in zip(spatial, iters)}
     writes = substitute(block.block.writes, rename)
-    init = Block(iters, (), writes, name, (), (), dict(block.block.annotations), None,
-                 substitute(block.block.init, rename))
+    store = substitute(block.block.init, rename)
+    init = Block(iters, access_regions(store)[0], writes, name, (), (), dict(block.block.annotations), None, store)
     nest = BlockRealize(tuple(substitute(value, copies) for _, value in spatial), substitute(predicate, copies), init)
     for loop in reversed(kept):
         low, extent = substitute(loop.min, copies), substitute(loop.extent, copies)

@@ -1,19 +1,19 @@
 """reindex: let a block see a buffer by its own iterators."""
 from __future__ import annotations
 
-from ...arith import detect_iter_map
-from ...arith.int_set import covers
+from ...arith import affine_domains
 from ...expr import IterVar, Range, Var, const, substitute
 from ...node import Mutator, collect, structural_equal
 from ...tir.buffer import decl_buffer
 from ...tir.stmt import Block, BlockRealize, BufferLoad, BufferRegion, BufferStore
 from ..blocks import name_of, require_pure, uses
-from ..context import analyzer_of, ranges_of
-from ..legality import require_still_legal
+from ..context import analyzer_of
+from ..legality import require_still_legal, require_whole_domain
 from ..nest import build_nest, children_of, insert
 from ..regions import whole
 from ..registry import BLOCK, BUFFER_REF, Result, primitive
 from ..signature import choose_ref, is_leaf, stays_inside
+from .storage import unaligned
 
 
 @primitive(BLOCK, block=BLOCK, buffer=BUFFER_REF)
@@ -45,14 +45,15 @@ def reindex(ctx, block, buffer):
                    "lie outside", "only indices that are always valid can be read ahead", [block])
     if writes:
         _require_one_to_one(ctx, block, indices, iters)
-        _require_all_written(ctx, block, target)
+        require_whole_domain(ctx, block, "'buffer'")
     else:
         _require_before(ctx, scope, block, target)
     new = decl_buffer([iv.dom.min + iv.dom.extent for iv in iters], target.dtype,
                       ctx.new_block_name(target.name + "_reindex"), target.scope, data_alignment=target.data_alignment)
     own = tuple(iv.var for iv in iters)
     copy = _copy(new, target, iters, indices, writes)
-    changed = block.replace(block=_Redirect(target, new, own).visit(block.block))
+    inner = _Redirect(target, new, own).visit(block.block)
+    changed = block.replace(block=inner.replace(annotations=unaligned(inner.annotations)) if writes else inner)
     func = ctx.index.rewrite({block: changed}, {scope: scope.block.alloc_buffers + (new,)})
     after = ctx.with_func(func)
     parent = after.index.blocks[name_of(scope)]
@@ -84,7 +85,7 @@ def _require_before(ctx, scope, block, buffer):
 
 
 def _require_one_to_one(ctx, block, indices, iters):
-    found = detect_iter_map(indices, {iv.var: iv.dom for iv in iters}, bijective=True)
+    found = affine_domains(indices, {iv.var: iv.dom for iv in iters}, bijective=True)
     rest = [iv for iv in block.block.iter_vars if iv.iter_type == "spatial" and iv not in iters]
     if not found or rest:
         ctx.refuse("'buffer'", f"the instances of block {name_of(block)} are not proved to write different elements: "
@@ -97,16 +98,6 @@ def _require_one_to_one(ctx, block, indices, iters):
                        "reindex first, then compute_at", [block, reader])
 
 
-def _require_all_written(ctx, block, buffer):
-    """Refuse unless the loops run the block over its whole domain: the copy back does."""
-    values = [v for iv, v in zip(block.block.iter_vars, block.iter_values) if iv.iter_type == "spatial"]
-    domains = [iv.dom for iv in block.block.iter_vars if iv.iter_type == "spatial"]
-    found = detect_iter_map(values, ranges_of(ctx.index.loops_above(block)), None, analyzer_of([]), bijective=False)
-    if not found or not all(covers(have, dom) for have, dom in zip(found.domains, domains)):
-        ctx.refuse("'buffer'", f"block {name_of(block)} is not proved to run over its whole domain, and so to write "
-                   f"all that would be copied to {buffer.name}", "", [block])
-
-
 def _outermost(index, stmt):
     """The statement directly inside the scope that holds a block."""
     loops = index.loops_above(stmt)
@@ -115,7 +106,7 @@ def _outermost(index, stmt):
 
 def _copy(new, target, iters, indices, back):
     """The unbound realize of the block that copies the target to the new buffer, or back."""
-    fresh = tuple(IterVar(iv.dom, Var(iv.var.name, iv.var.dtype), "spatial") for iv in iters)
+    fresh = tuple(IterVar(iv.dom, Var(f"v{n}", iv.var.dtype), "spatial") for n, iv in enumerate(iters))
     there = substitute(indices, {iv.var: f.var for iv, f in zip(iters, fresh)})
     here = tuple(f.var for f in fresh)
     sides = [(new, here), (target, there)]

@@ -12,6 +12,7 @@ from ..legality import require_rectangular, require_still_legal
 from ..nest import require_scope
 from ..registry import INT, LOOP, BLOCK, Result, primitive
 from ..index import blocks_below
+from .storage import unaligned
 
 
 @primitive(BLOCK, loop=LOOP, factor_axis=INT)
@@ -142,7 +143,7 @@ class _Factored:
     def partial_nest(self):
         """The block that reduces into the partial results, under the old loops."""
         realize, loop, target = self.realize, self.loop, self.combiner.store
-        number = IterVar(_from_zero(loop), Var("v_" + loop.loop_var.name, loop.loop_var.dtype), "spatial")
+        number = IterVar(_from_zero(loop), Var("v" + loop.loop_var.name, loop.loop_var.dtype), "spatial")
         iters, values = [number], [_offset(loop, loop.loop_var)]
         made = {loop.loop_var: _back(loop, number.var)}
         known = {}
@@ -153,29 +154,21 @@ class _Factored:
                 continue
             for other in self.chain:  # the iterator is taken apart: one for each loop that it runs
                 if other is not loop and uses(value, {other.loop_var}) and other.loop_var not in made:
-                    new = IterVar(Range(other.min, other.extent), Var("v_" + other.loop_var.name, other.loop_var.dtype),
+                    new = IterVar(Range(other.min, other.extent), Var("v" + other.loop_var.name, other.loop_var.dtype),
                                   "reduce")
                     iters.append(new)
                     values.append(other.loop_var)
                     made[other.loop_var] = new.var
             known[iv.var] = substitute(value, made)
-        self._require_closed(known)
         indices = self._at(number.var, target.indices)
         term = substitute(self.combiner.term, known)
         body = BufferStore(self.buffer, self.combiner.joined(BufferLoad(self.buffer, indices), term), indices)
         init = BufferStore(self.buffer, self.combiner.neutral, indices)
-        block = _block(self.partial_name, tuple(iters), init, body, realize.block.annotations)
+        block = _block(self.partial_name, tuple(iters), init, body, unaligned(realize.block.annotations))
         nest = BlockRealize(tuple(values), realize.predicate, block)
         for outer in reversed(self.chain):
             nest = outer.replace(body=nest)
         return nest
-
-    def _require_closed(self, known):
-        """Refuse when an iterator that was taken apart also runs loops outside the nest."""
-        outside = {s.loop_var for s in self.ctx.index.loops_above(self.realize)}
-        if uses(tuple(known.values()), outside):
-            self.ctx.refuse("'loop'", f"a reduce iterator of block {name_of(self.realize)} also runs loops around the "
-                            "nest", "the whole reduction must be one nest", [self.realize])
 
     def final_nest(self):
         """The block that combines the partial results, under copies of the spatial loops and the factored one."""
@@ -184,7 +177,7 @@ class _Factored:
         kept = [s for s in self.chain if s is loop or self._is_spatial(s)]
         copies = {s.loop_var: Var(s.loop_var.name, s.loop_var.dtype) for s in kept}
         fresh = {iv.var: Var(iv.var.name, iv.var.dtype) for iv, _ in spatial}
-        number = IterVar(_from_zero(loop), Var("v_" + loop.loop_var.name, loop.loop_var.dtype), "reduce")
+        number = IterVar(_from_zero(loop), Var("v" + loop.loop_var.name, loop.loop_var.dtype), "reduce")
         indices = substitute(target.indices, fresh)
         term = BufferLoad(self.buffer, self._at(number.var, indices))
         body = BufferStore(target.buffer, self.combiner.joined(BufferLoad(target.buffer, indices), term), indices)

@@ -6,7 +6,7 @@ from ..blocks import name_of
 from ..errors import ScheduleError
 from ..nest import neighbours
 from ..registry import (BLOCK, CHOICE, EXPR, EXPRS, INT, INTS, LOOP, NUMBERS, TILING, Result, primitive)
-from ..trace import Mark
+from ..handles import Mark
 from .compute_at import compute_at
 from .inline import compute_inline
 

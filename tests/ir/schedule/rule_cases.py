@@ -10,8 +10,8 @@ from ingot.ir.expr import Var
 from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
 from ingot.ir.tir.function import PrimFunc
-from ingot.ir.transform.outputs import materialize_outputs
-from ingot.ir.transform.pipeline import graph_passes, lower_ops
+from ingot.ir.transform.lower_ops import lower_ops
+from ingot.ir.transform.pipeline import graph_passes
 
 CASES = {}
 
@@ -44,9 +44,9 @@ def const(*shape, dtype="float32"):
 def kernels(case, cpu):
     """The PrimFuncs of a case (a name, or a function that makes a module), optimized for `cpu`, in order."""
     mod = CASES[case]() if isinstance(case, str) else case()
-    for _, run in graph_passes(2, cpu):
+    for run in graph_passes(2, cpu):
         mod = run(mod)
-    return [f for f in lower_ops(materialize_outputs(mod)).functions.values() if isinstance(f, PrimFunc)]
+    return [f for f in lower_ops(mod).functions.values() if isinstance(f, PrimFunc)]
 
 
 # ---------------------------------------------------------------- convolutions

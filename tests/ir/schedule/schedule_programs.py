@@ -6,6 +6,7 @@ from ingot.ir import te, tir
 from ingot.ir.dtype import DataType
 from ingot.ir.expr import Var, substitute
 from ingot.ir.node import Mutator
+from ingot.ir.schedule import Schedule
 from ingot.ir.tir.verifier import verify
 
 
@@ -51,6 +52,16 @@ def softmax(rows=6, columns=21):
     s = te.compute((rows,), lambda i: te.sum(e[i, l], l), name="T_sum")
     y = te.compute((rows, columns), lambda i, j: e[i, j] / s[i], name="Y")
     return te.create_prim_func([x, y])
+
+
+def softmax_by_rows(**options):
+    """(function, schedule, row loop): softmax with all its blocks computed in the loop over rows."""
+    func = softmax()
+    sch = Schedule(func, **options)
+    row = sch.get_loops("Y")[0]
+    for name in ("T_sum", "T_exp", "T_max"):
+        sch.compute_at(name, row)
+    return func, sch, row
 
 
 def symbolic(columns=18):

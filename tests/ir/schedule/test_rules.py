@@ -94,7 +94,7 @@ def test_register_tiles(cpu):
 
 def innermost_reductions(func, buffers):
     """The rolled loops around the code that updates the given buffers."""
-    loops = [f for f in collect(func.body, For) if f.annotations.get("unroll") == 1]
+    loops = [f for f in collect(func.body, For) if f.annotations.get("pragma_unroll") == 1]
     return [f for f in loops if any(id(s.buffer) in buffers for s in collect(f, BufferStore))]
 
 
@@ -106,7 +106,7 @@ def test_no_condition_in_the_reduction_of_a_product(rows, columns, packed):
     func, = kernels(lambda: network(lambda op, a, *b: op("nn.relu", op("matmul", a, *(b or [const(8, columns)]))),
                                     [(rows, 8), *other]), WIDE)
     lowered = lower_prim_func(schedule_by_rule(func, WIDE).func)
-    rolled = [f for f in collect(lowered.body, For) if f.annotations.get("unroll") == 1]
+    rolled = [f for f in collect(lowered.body, For) if f.annotations.get("pragma_unroll") == 1]
     assert rolled and not collect(rolled, IfThenElse)
     assert any(d.buffer.dtype.lanes == 16 for d in collect(lowered.body, DeclBuffer))
 
@@ -140,20 +140,20 @@ def local_sizes(name, cpu=WIDE):
 
 @pytest.mark.parametrize("name, expected", [
     ("max_pool", {"max_pool2d_local": 6}),
-    ("avg_pool", {"avg_pool2d_sum": 6}),
-    ("conv_depthwise", {"conv2d": 9}),
-    ("mean_channels", {"mean_sum": 7}),
+    ("avg_pool", {"avg_pool2d_sum_local": 6}),
+    ("conv_depthwise", {"conv2d_local": 9}),
+    ("mean_channels", {"mean_sum_local": 7}),
     ("matmul_narrow", {"matmul_local": 3}),
-    ("softmax", {"softmax_max": 1, "softmax_exp": 33, "softmax_sum": 1}),
-    ("softmax_whole", {"softmax_max": 1, "softmax_max_rf": 16, "softmax_exp": 48, "softmax_sum": 1,
-                       "softmax_sum_rf": 16}),
-    ("layer_norm", {"layer_norm_sum": 1, "layer_norm_sum_rf": 8, "layer_norm_mean": 1, "layer_norm_var": 1,
-                    "layer_norm_var_rf": 8, "layer_norm_rstd": 1}),
-    ("mean_whole", {"mean_sum": 1, "mean_sum_rf": 16}),
-    ("mean", {"mean_sum": 1}),
+    ("softmax", {"softmax_max_local": 1, "softmax_exp_local": 33, "softmax_sum_local": 1}),
+    ("softmax_whole", {"softmax_max_local": 1, "softmax_max_local_rf": 16, "softmax_exp_local": 48,
+                       "softmax_sum_local": 1, "softmax_sum_local_rf": 16}),
+    ("layer_norm", {"layer_norm_sum_local": 1, "layer_norm_sum_local_rf": 8, "layer_norm_mean_local": 1,
+                    "layer_norm_var_local": 1, "layer_norm_var_local_rf": 8, "layer_norm_rstd_local": 1}),
+    ("mean_whole", {"mean_sum_local": 1, "mean_sum_local_rf": 16}),
+    ("mean", {"mean_sum_local": 1}),
     ("sum_all", {"sum_local": 1}),
     ("matmul_dot", {"matmul_local": 1}),
-    ("chain", {"tanh": 1}),
+    ("chain", {"tanh_local": 1}),
 ])
 def test_temporaries_are_a_row_or_a_scalar(name, expected):
     assert local_sizes(name) == expected

@@ -8,7 +8,7 @@ from ingot.ir.node import collect, structural_equal
 from ingot.ir.schedule import Schedule, ScheduleError, TensorIntrin
 from ingot.ir.transform.pipeline import lower_prim_func
 from schedule_programs import (arrays_for, assert_same, elementwise, loop_text, matmul, realize, repeated_sum,
-                               running_sum, softmax, stencil)
+                               running_sum, softmax, softmax_by_rows, stencil)
 
 
 def schedule(func):
@@ -129,11 +129,7 @@ def test_blockize_refuses(program, act, message):
 # ---------------------------------------------------------------- blockize of a list
 
 def test_blockize_a_list_of_blocks():
-    func = softmax()
-    sch = schedule(func)
-    row = sch.get_loops("Y")[0]
-    for name in ("T_sum", "T_exp", "T_max"):
-        sch.compute_at(name, row)
+    func, sch, row = softmax_by_rows(debug_mask="all")
     block = sch.blockize(["T_max", "T_exp", "T_sum"])
     assert sch.get(block).name_hint == "blockized_T_max_T_exp_T_sum"
     assert [sch.get(b).name_hint for b in sch.get_child_blocks(block)] == ["T_max", "T_exp", "T_sum"]
@@ -284,7 +280,7 @@ def test_registration_is_checked():
         with pytest.raises(error, match=message):
             TensorIntrin.register(*args)
     assert TensorIntrin.get("test.none", allow_missing=True) is None and TensorIntrin.get("test.matmul").desc
-    with pytest.raises(ValueError, match="TensorIntrin test.none is not registered; known: test.matmul"):
+    with pytest.raises(ValueError, match="TensorIntrin test.none is not registered; known: .*test.matmul"):
         TensorIntrin.get("test.none")
 
 

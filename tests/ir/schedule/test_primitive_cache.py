@@ -1,0 +1,256 @@
+"""cache_read, cache_write, cache_inplace, reindex and set_scope: structure and numbers of each, and every refusal."""
+import pytest
+
+from ingot.script import tir as T
+from primitive_programs import before, bordered, matmul, reused, row_sum, some, transposed, two_stages, update, window
+from primitive_table import check_legal, check_refused, loop
+from schedule_programs import halves
+
+
+@T.prim_func
+def begun(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    for i in range(5):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi] * T.float32(2)
+    for i in range(8):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi]
+
+
+@T.prim_func
+def quarters(A: T.Buffer((4, 4), "float32"), B: T.Buffer((30,), "float32")):
+    for i, j in T.grid(4, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi * 7 + vj] = A[vi, vj]
+
+
+LEGAL = {
+    "cache_read": (matmul, lambda s: s.cache_read("C", 0, "shared"), """
+        A_shared = T.alloc_buffer((13, 9), "float32", scope="shared")
+        for ax0, ax1 in T.grid(13, 9):
+            with T.block("A_shared"):
+                v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                T.reads(A[v0, v1])
+                T.writes(A_shared[v0, v1])
+                A_shared[v0, v1] = A[v0, v1]
+        for i, j, k in T.grid(13, 22, 9):
+            with T.block("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                T.reads(A_shared[vi, vk], B[vk, vj])
+                T.writes(C[vi, vj])
+                with T.init():
+                    C[vi, vj] = T.float32(0.0)
+                C[vi, vj] = C[vi, vj] + A_shared[vi, vk] * B[vk, vj]"""),
+    "cache_read of what a block makes": (two_stages, lambda s: s.cache_read("C", "B", "global"), """
+        B = T.alloc_buffer((5, 22), "float32")
+        B_global = T.alloc_buffer((5, 22), "float32")
+        for i, j in T.grid(5, 22):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads(A[vi, vj])
+                T.writes(B[vi, vj])
+                B[vi, vj] = A[vi, vj] * T.float32(2.0)
+        for ax0, ax1 in T.grid(5, 22):
+            with T.block("B_global"):
+                v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                T.reads(B[v0, v1])
+                T.writes(B_global[v0, v1])
+                B_global[v0, v1] = B[v0, v1]
+        for i, j in T.grid(5, 22):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads(B_global[vi, vj])
+                T.writes(C[vi, vj])
+                C[vi, vj] = B_global[vi, vj] + T.float32(1.0)"""),
+    "cache_read in the loops of its producer": (
+        window, lambda s: (s.compute_at("B", s.split(loop(s, "C", 0), [None, 4])[0]),
+                           s.cache_read("C", 0, "local")), """
+        B = T.alloc_buffer((12,), "float32")
+        B_local = T.alloc_buffer((12,), "float32", scope="local")
+        for i_0 in range(3):
+            for ax0 in range(6):
+                with T.block("B"):
+                    vi = T.axis.spatial(12, i_0 * 4 + ax0)
+                    T.where(i_0 * 4 + ax0 < 12)
+                    T.reads(A[vi])
+                    T.writes(B[vi])
+                    B[vi] = A[vi] * T.float32(2.0)
+            for ax0 in range(6):
+                with T.block("B_local"):
+                    v0 = T.axis.spatial(12, i_0 * 4 + ax0)
+                    T.where(i_0 * 4 + ax0 < 12)
+                    T.reads(B[v0])
+                    T.writes(B_local[v0])
+                    B_local[v0] = B[v0]
+            for i_1 in range(4):
+                with T.block("C"):
+                    vi = T.axis.spatial(10, i_0 * 4 + i_1)
+                    T.where(i_0 * 4 + i_1 < 10)
+                    T.reads(B_local[vi:vi + 3])
+                    T.writes(C[vi])
+                    C[vi] = B_local[vi] + B_local[vi + 2]"""),
+    "cache_write": (row_sum, lambda s: s.cache_write("B", 0, "local"), """
+        B_local = T.alloc_buffer((5,), "float32", scope="local")
+        for i, k in T.grid(5, 9):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                T.reads(A[vi, vk])
+                T.writes(B_local[vi])
+                with T.init():
+                    B_local[vi] = T.float32(0.0)
+                B_local[vi] = B_local[vi] + A[vi, vk]
+        for ax0 in range(5):
+            with T.block("B_local"):
+                v0 = T.axis.spatial(5, ax0)
+                T.reads(B_local[v0])
+                T.writes(B[v0])
+                B[v0] = B_local[v0]"""),
+    "cache_write with a consumer that reads the cache": (
+        two_stages, lambda s: s.cache_write("B", 0, "local", consumer_blocks=["C"]), """
+        B = T.alloc_buffer((5, 22), "float32")
+        B_local = T.alloc_buffer((5, 22), "float32", scope="local")
+        for i, j in T.grid(5, 22):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads(A[vi, vj])
+                T.writes(B_local[vi, vj])
+                B_local[vi, vj] = A[vi, vj] * T.float32(2.0)
+        for ax0, ax1 in T.grid(5, 22):
+            with T.block("B_local"):
+                v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                T.reads(B_local[v0, v1])
+                T.writes(B[v0, v1])
+                B[v0, v1] = B_local[v0, v1]
+        for i, j in T.grid(5, 22):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads(B_local[vi, vj])
+                T.writes(C[vi, vj])
+                C[vi, vj] = B_local[vi, vj] + T.float32(1.0)"""),
+    "cache_inplace": (update, lambda s: s.cache_inplace("B", 0, "local"), """
+        B_local = T.alloc_buffer((11,), "float32", scope="local")
+        for ax0 in range(11):
+            with T.block("B_local"):
+                v0 = T.axis.spatial(11, ax0)
+                T.reads(B[v0])
+                T.writes(B_local[v0])
+                B_local[v0] = B[v0]
+        for i in range(11):
+            with T.block("B"):
+                vi = T.axis.spatial(11, i)
+                T.reads(B_local[vi], A[vi])
+                T.writes(B_local[vi])
+                B_local[vi] = B_local[vi] + A[vi]
+        for ax0 in range(11):
+            with T.block("B_local_back"):
+                v0 = T.axis.spatial(11, ax0)
+                T.reads(B_local[v0])
+                T.writes(B[v0])
+                B[v0] = B_local[v0]"""),
+    "reindex of what a block reads": (transposed, lambda s: s.reindex("C", ("read", 0)), """
+        A_reindex = T.alloc_buffer((5, 7), "float32")
+        for ax0, ax1 in T.grid(5, 7):
+            with T.block("A_reindex"):
+                v0, v1 = T.axis.remap("SS", [ax0, ax1])
+                T.reads(A[v1, v0])
+                T.writes(A_reindex[v0, v1])
+                A_reindex[v0, v1] = A[v1, v0]
+        for i, j in T.grid(5, 7):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads(A_reindex[vi, vj])
+                T.writes(C[vi, vj])
+                C[vi, vj] = A_reindex[vi, vj] * T.float32(2.0)"""),
+    "reindex of what a block writes": (row_sum, lambda s: s.reindex("B", ("write", 0)), """
+        B_reindex = T.alloc_buffer((5,), "float32")
+        for i, k in T.grid(5, 9):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                T.reads(A[vi, vk])
+                T.writes(B_reindex[vi])
+                with T.init():
+                    B_reindex[vi] = T.float32(0.0)
+                B_reindex[vi] = B_reindex[vi] + A[vi, vk]
+        for ax0 in range(5):
+            with T.block("B_reindex"):
+                v0 = T.axis.spatial(5, ax0)
+                T.reads(B_reindex[v0])
+                T.writes(B[v0])
+                B[v0] = B_reindex[v0]"""),
+    "set_scope": (two_stages, lambda s: s.set_scope("B", 0, "shared"), """
+        B_shared = T.alloc_buffer((5, 22), "float32", scope="shared")
+        for i, j in T.grid(5, 22):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads(A[vi, vj])
+                T.writes(B_shared[vi, vj])
+                B_shared[vi, vj] = A[vi, vj] * T.float32(2.0)
+        for i, j in T.grid(5, 22):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads(B_shared[vi, vj])
+                T.writes(C[vi, vj])
+                C[vi, vj] = B_shared[vi, vj] + T.float32(1.0)"""),
+}
+
+REFUSED = [
+    (two_stages, lambda s: s.cache_read("C", 1, "local"),
+     "cache_read: argument 'read_buffer_index': 1 is not a position among the reads of block C; it has 1: B"),
+    (two_stages, lambda s: s.cache_read("C", "Z", "local"), "block C has no buffer 'Z' among its reads; it has B"),
+    (two_stages, lambda s: s.cache_read("C", 0, "attic"),
+     "argument 'storage_scope': 'attic' is no kind of memory; known: global, shared"),
+    (two_stages, lambda s: s.cache_read("C", 0, "local", consumer_blocks=["B"]),
+     "argument 'consumer_blocks': block B does not read B, or also writes it; a consumer must only read it"),
+    (reused, lambda s: s.cache_read("C", 0, "local"),
+     "block D writes S at or after a consumer; a copy would not follow the change"),
+    (matmul, lambda s: (s.decompose_reduction("C", loop(s, "C", 2)), s.cache_write("C_update", 0, "local")),
+     "cache_write: argument 'block': block C_update is neither complete nor a reduction: its iterator vk is of type"),
+    (some, lambda s: s.cache_write("C", 0, "local"), "block C runs only where i % 2 == 0"),
+    (quarters, lambda s: s.cache_write("B", 0, "local"),
+     "block B is not proved to write every element of a box of B; the copy would overwrite elements that the block"),
+    (two_stages, lambda s: s.cache_write("B", 0, "local", consumer_blocks=["B"]),
+     "argument 'consumer_blocks': block B does not read what block B writes of B; name readers of the buffer"),
+    (begun, lambda s: s.cache_write("B", 0, "local", consumer_blocks=["C"]),
+     "block C may read elements of B that block B does not write; let it read the copy"),
+    (before, lambda s: s.cache_write("B", 0, "local"),
+     "block B_local writes B after block C, which reads it; choose a place after its producers"),
+    (two_stages, lambda s: s.cache_inplace("C", 0, "local"),
+     "cache_inplace: argument 'read_buffer_index': block C does not write B; use cache_read"),
+    (matmul, lambda s: (s.decompose_reduction("C", loop(s, "C", 2)), s.cache_inplace("C_update", "C", "local")),
+     "block C_init touches C in the same loops; move it out of them first"),
+    (window, lambda s: s.reindex("C", ("read", 0)),
+     "reindex: argument 'buffer': block C does not use B at one index; only one element per instance can be copied"),
+    (bordered, lambda s: s.reindex("P", ("read", 0)),
+     "block P reads A[vi - 2], which may lie outside; only indices that are always valid can be read ahead"),
+    (two_stages, lambda s: (s.blockize(loop(s, "B", 1)), s.reindex("B", ("read", 0))),
+     "argument 'block': block B runs over a part of its domain inside block B_o; reindex first, then blockize"),
+    (two_stages, lambda s: (s.blockize(loop(s, "B", 1)), s.reindex("B_o", ("read", 0))),
+     "block B_o holds other blocks or matched buffers"),
+    (two_stages, lambda s: (s.compute_at("B", loop(s, "C", 0)), s.reindex("C", ("read", 0))),
+     "block B, which writes B, does not stand before the loops of block C; reindex first, then compute_at"),
+    (two_stages, lambda s: (s.compute_at("B", loop(s, "C", 0)), s.reindex("B", ("write", 0))),
+     "block C reads it within the same loops; reindex first, then compute_at"),
+    (halves(), lambda s: s.reindex("B", ("write", 0)),
+     "block B is neither complete nor a reduction: block Odd also writes B; only blocks whose result depends on their"),
+    (quarters, lambda s: s.reindex("B", ("write", 0)),
+     "the instances of block B are not proved to write different elements: "),
+    (begun, lambda s: s.reindex("B", ("write", 0)),
+     "argument 'buffer': block B is not proved to run over its whole domain, and more of B would be written"),
+    (two_stages, lambda s: s.set_scope("C", 0, "local"),
+     "set_scope: argument 'buffer_index': buffer C is a parameter, whose memory is the caller's; use cache_write"),
+    (two_stages, lambda s: (s.blockize(loop(s, "B", 1)), s.set_scope("B", 0, "local")),
+     "buffer B is not allocated directly around the block; set its scope from a block inside root"),
+]
+
+
+@pytest.mark.parametrize("name", LEGAL)
+def test_legal(name):
+    check_legal(*LEGAL[name])
+
+
+@pytest.mark.parametrize("program, step, message", REFUSED, ids=[row[2][:60] for row in REFUSED])
+def test_refused(program, step, message):
+    check_refused(program, step, message)

@@ -1,0 +1,191 @@
+"""transform_layout and decompose_padding: structure and numbers of each, and every refusal."""
+import pytest
+
+from ingot.script import tir as T
+from primitive_programs import bordered, row_sum, two_stages
+from primitive_table import check_legal, check_refused, loop
+from schedule_programs import guarded
+
+
+@T.prim_func
+def diagonal(A: T.Buffer((4, 4), "float32"), P: T.Buffer((4, 4), "float32")):
+    for i, j in T.grid(4, 4):
+        with T.block("P"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            P[vi, vj] = T.if_then_else(vi <= vj, A[vi, vj], T.float32(0))
+
+
+@T.prim_func
+def never(A: T.Buffer((4,), "float32"), P: T.Buffer((4,), "float32")):
+    for i in range(4):
+        with T.block("P"):
+            vi = T.axis.spatial(4, i)
+            P[vi] = T.if_then_else(3 <= vi and vi < 2, A[vi], T.float32(0))
+
+
+@T.prim_func
+def every_second(A: T.Buffer((4,), "float32"), P: T.Buffer((4,), "float32")):
+    for i in range(4):
+        with T.block("P"):
+            vi = T.axis.spatial(4, i)
+            T.where(i % 2 == 0)
+            P[vi] = T.if_then_else(1 <= vi, A[vi], T.float32(0))
+
+
+@T.prim_func
+def from_n(A: T.Buffer((4,), "float32"), P: T.Buffer((4,), "float32"), n: T.int32):
+    for i in range(4):
+        with T.block("P"):
+            vi = T.axis.spatial(4, i)
+            P[vi] = T.if_then_else(n <= vi, A[vi], T.float32(0))
+
+
+@T.prim_func
+def unwritten(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32")):
+    B = T.alloc_buffer((7,), "float32")
+    for i in range(7):
+        with T.block("C"):
+            vi = T.axis.spatial(7, i)
+            C[vi] = A[vi] + B[vi] * T.float32(0)
+
+
+@T.prim_func
+def spaced(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32")):
+    B = T.alloc_buffer((7,), "float32", strides=(2,))
+    for i in range(7):
+        with T.block("B"):
+            vi = T.axis.spatial(7, i)
+            B[vi] = A[vi]
+    for i in range(7):
+        with T.block("C"):
+            vi = T.axis.spatial(7, i)
+            C[vi] = B[vi]
+
+
+@T.prim_func
+def matched(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer((8,), "float32")
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi]
+    for i in range(2):
+        with T.block("C"):
+            vi = T.axis.spatial(2, i)
+            T.reads(B[vi * 4:vi * 4 + 4])
+            T.writes(C[vi * 4:vi * 4 + 4])
+            X = T.match_buffer(B[vi * 4:vi * 4 + 4], (4,), "float32")
+            for j in range(4):
+                C[vi * 4 + j] = X[j]
+
+
+LEGAL = {
+    "transform_layout": (
+        two_stages, lambda s: s.transform_layout("B", ("write", 0), lambda i, j: (j // 11, i, j % 11)), """
+        B = T.alloc_buffer((2, 5, 11), "float32")
+        for i, j in T.grid(5, 22):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads(A[vi, vj])
+                T.writes(B[vj // 11, vi, vj % 11])
+                B[vj // 11, vi, vj % 11] = A[vi, vj] * T.float32(2.0)
+        for i, j in T.grid(5, 22):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads(B[vj // 11, vi, vj % 11])
+                T.writes(C[vi, vj])
+                C[vi, vj] = B[vj // 11, vi, vj % 11] + T.float32(1.0)"""),
+    "transform_layout that pads": (
+        two_stages, lambda s: s.transform_layout("C", "B", lambda i, j: (j // 4, i, j % 4), pad_value=0.0), """
+        B = T.alloc_buffer((6, 5, 4), "float32")
+        for ax0, ax1, ax2 in T.grid(6, 5, 4):
+            with T.block("B_pad"):
+                v0, v1, v2 = T.axis.remap("SSS", [ax0, ax1, ax2])
+                T.reads()
+                T.writes(B[v0, v1, v2])
+                if v0 * 4 + v2 >= 22:
+                    B[v0, v1, v2] = T.float32(0.0)
+        for i, j in T.grid(5, 22):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads(A[vi, vj])
+                T.writes(B[vj // 4, vi, vj % 4])
+                B[vj // 4, vi, vj % 4] = A[vi, vj] * T.float32(2.0)
+        for i, j in T.grid(5, 22):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads(B[vj // 4, vi, vj % 4])
+                T.writes(C[vi, vj])
+                C[vi, vj] = B[vj // 4, vi, vj % 4] + T.float32(1.0)"""),
+    "decompose_padding": (bordered, lambda s: s.decompose_padding("P", loop(s, "P", 0)), """
+        for i in range(13):
+            with T.block("P_pad_const"):
+                vi = T.axis.spatial(13, i)
+                T.reads()
+                T.writes(P[vi])
+                P[vi] = T.float32(0.0)
+        for ax0 in range(9):
+            with T.block("P"):
+                vi = T.axis.spatial(9, ax0)
+                T.reads(A[vi])
+                T.writes(P[vi + 2])
+                P[vi + 2] = A[vi]"""),
+    "decompose_padding inside a tile": (
+        bordered, lambda s: s.decompose_padding("P", s.split(loop(s, "P", 0), [None, 4])[1]), """
+        for i_0 in range(4):
+            for i_1 in range(4):
+                with T.block("P_pad_const"):
+                    vi = T.axis.spatial(13, i_0 * 4 + i_1)
+                    T.where(i_0 * 4 + i_1 < 13)
+                    T.reads()
+                    T.writes(P[vi])
+                    P[vi] = T.float32(0.0)
+            for ax0 in range(4):
+                with T.block("P"):
+                    vi = T.axis.spatial(9, i_0 * 4 - 2 + ax0)
+                    T.where(i_0 * 4 + ax0 - 2 >= 0 and i_0 * 4 + ax0 < 11)
+                    T.reads(A[vi])
+                    T.writes(P[vi + 2])
+                    P[vi + 2] = A[vi]"""),
+}
+
+REFUSED = [
+    (two_stages, lambda s: s.transform_layout("B", ("read", 0), lambda i, j: (j, i)),
+     "transform_layout: argument 'buffer': buffer A is a parameter, whose layout is the caller's; use cache_read"),
+    (two_stages, lambda s: s.transform_layout("B", ("write", 0), lambda i: i), "it takes 1 indices, buffer B has 2"),
+    (two_stages, lambda s: s.transform_layout("B", ("write", 0), lambda i, j: (i // 4, j, i % 4)),
+     "argument 'pad_value': the map makes B 2 x 22 x 4 for 5 x 22 elements; say with pad_value what the others hold"),
+    (two_stages, lambda s: s.transform_layout("B", "B", lambda i, j: (i // 2, j), pad_value=0),
+     "argument 'index_map': it is not proved to keep elements of different i apart; use permutations"),
+    (two_stages, lambda s: s.transform_layout("B", "B", lambda i, j: (i - 1, j), pad_value=0),
+     "the ranges of its indices are not known or begin below 0"),
+    (two_stages, lambda s: s.transform_layout("B", "B", lambda i, j: (i * 2, j), pad_value=0),
+     "the places that stay empty are not understood; use permutations"),
+    (two_stages, lambda s: s.decompose_padding("C", loop(s, "C", 0)),
+     "decompose_padding: argument 'block': block C does not store if_then_else(condition, value, constant)"),
+    (row_sum, lambda s: s.decompose_padding("B", loop(s, "B", 0)), "block B is not complete: it has an init statement"),
+    (unwritten, lambda s: s.transform_layout("C", "B", lambda i: (i // 4, i % 4), pad_value=0),
+     "no block directly inside block root writes B"),
+    (spaced, lambda s: s.transform_layout("C", "B", lambda i: (i // 4, i % 4), pad_value=0),
+     "buffer B has strides; only compact buffers can change layout"),
+    (matched, lambda s: s.transform_layout("C", "B", lambda i: (i // 4, i % 4)),
+     "block C matches a region of B with a buffer; transform the layout before tensorize"),
+    (diagonal, lambda s: s.decompose_padding("P", loop(s, "P", 0)),
+     "the condition vi <= vj of block P gives no iterator a range of its own; it must compare one iterator with what"),
+    (never, lambda s: s.decompose_padding("P", loop(s, "P", 0)), "of block P may never hold"),
+    (every_second, lambda s: s.decompose_padding("P", loop(s, "P", 0)), "block P runs only where i % 2 == 0"),
+    (from_n, lambda s: s.decompose_padding("P", loop(s, "P", 0)),
+     "the condition n <= vi of block P cannot be compared with its others"),
+    (guarded(), lambda s: s.decompose_padding("P", loop(s, "A2", 0)),
+     "argument 'loop': block P is not alone under loop i"),
+]
+
+
+@pytest.mark.parametrize("name", LEGAL)
+def test_legal(name):
+    check_legal(*LEGAL[name])
+
+
+@pytest.mark.parametrize("program, step, message", REFUSED, ids=[row[2][:60] for row in REFUSED])
+def test_refused(program, step, message):
+    check_refused(program, step, message)

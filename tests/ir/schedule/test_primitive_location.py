@@ -1,0 +1,363 @@
+"""compute_at, reverse_compute_at, compute_inline, reverse_compute_inline: structure, numbers and every refusal."""
+import pytest
+
+from ingot.script import tir as T
+from primitive_programs import alias, before, branch, matmul_relu, reused, scratch, some, two_stages, wedge, window
+from primitive_table import check_legal, check_refused, loop
+from schedule_programs import guarded, softmax
+
+
+@T.prim_func
+def three(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32"), D: T.Buffer((7,), "float32")):
+    B = T.alloc_buffer((7,), "float32")
+    for i in range(7):
+        with T.block("B"):
+            vi = T.axis.spatial(7, i)
+            B[vi] = A[vi] * T.float32(2)
+    for i in range(7):
+        with T.block("C"):
+            vi = T.axis.spatial(7, i)
+            C[vi] = B[vi] + T.float32(1)
+    for i in range(7):
+        with T.block("D"):
+            vi = T.axis.spatial(7, i)
+            D[vi] = B[vi] - T.float32(1)
+
+
+@T.prim_func
+def four(A: T.Buffer((7,), "float32"), D: T.Buffer((7,), "float32")):
+    B = T.alloc_buffer((7,), "float32")
+    C = T.alloc_buffer((7,), "float32")
+    for i in range(7):
+        with T.block("B"):
+            vi = T.axis.spatial(7, i)
+            B[vi] = A[vi] * T.float32(2)
+    for i in range(7):
+        with T.block("C"):
+            vi = T.axis.spatial(7, i)
+            C[vi] = A[vi] + T.float32(1)
+    for i in range(7):
+        with T.block("D"):
+            vi = T.axis.spatial(7, i)
+            D[vi] = B[vi] - C[vi]
+
+
+@T.prim_func
+def part(A: T.Buffer((3, 4), "float32"), C: T.Buffer((10,), "float32")):
+    B = T.alloc_buffer((3, 4), "float32")
+    for i, j in T.grid(3, 4):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+    for i in range(10):
+        with T.block("C"):
+            vi = T.axis.spatial(10, i)
+            C[vi] = B[vi // 4, vi % 4] + T.float32(1)
+
+
+@T.prim_func
+def unread(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32")):
+    B = T.alloc_buffer((7,), "float32")
+    for i in range(7):
+        with T.block("B"):
+            vi = T.axis.spatial(7, i)
+            B[vi] = A[vi] * T.float32(2)
+    for i in range(7):
+        with T.block("C"):
+            vi = T.axis.spatial(7, i)
+            C[vi] = A[vi]
+
+
+@T.prim_func
+def pair(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32"), D: T.Buffer((7,), "float32")):
+    B = T.alloc_buffer((7,), "float32")
+    for i in range(7):
+        with T.block("B"):
+            vi = T.axis.spatial(7, i)
+            B[vi] = A[vi] * T.float32(2)
+            D[vi] = A[vi]
+    for i in range(7):
+        with T.block("C"):
+            vi = T.axis.spatial(7, i)
+            C[vi] = B[vi]
+
+
+@T.prim_func
+def outputs(A: T.Buffer((7,), "float32"), B: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32")):
+    for i in range(7):
+        with T.block("B"):
+            vi = T.axis.spatial(7, i)
+            B[vi] = A[vi] * T.float32(2)
+    for i in range(7):
+        with T.block("C"):
+            vi = T.axis.spatial(7, i)
+            C[vi] = B[vi]
+
+
+@T.prim_func
+def spread(A: T.Buffer((5,), "float32"), C: T.Buffer((5, 7), "float32")):
+    B = T.alloc_buffer((5,), "float32")
+    for i in range(5):
+        with T.block("B"):
+            vi = T.axis.spatial(5, i)
+            B[vi] = A[vi] * T.float32(2)
+    for i, j in T.grid(5, 7):
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[vi]
+
+
+@T.prim_func
+def strided(A: T.Buffer((5,), "float32"), C: T.Buffer((5,), "float32")):
+    B = T.alloc_buffer((10,), "float32")
+    for i in range(5):
+        with T.block("B"):
+            vi = T.axis.spatial(5, i)
+            B[vi * 2] = A[vi] * T.float32(2)
+    for i in range(5):
+        with T.block("C"):
+            vi = T.axis.spatial(5, i)
+            C[vi] = B[vi * 2]
+
+
+@T.prim_func
+def crossed(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32"), E: T.Buffer((7,), "float32")):
+    S = T.alloc_buffer((7,), "float32")
+    for i in range(7):
+        with T.block("E"):
+            vi = T.axis.spatial(7, i)
+            E[vi] = C[vi]
+        with T.block("S"):
+            vi = T.axis.spatial(7, i)
+            S[vi] = A[vi]
+    for i in range(7):
+        with T.block("C"):
+            vi = T.axis.spatial(7, i)
+            C[vi] = S[vi]
+
+
+@T.prim_func
+def partly(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+    B = T.alloc_buffer((8,), "float32")
+    for i in range(8):
+        with T.block("B"):
+            vi = T.axis.spatial(8, i)
+            B[vi] = A[vi] * T.float32(2)
+    for i in range(5):
+        with T.block("C"):
+            vi = T.axis.spatial(8, i + 2)
+            C[vi] = B[vi]
+
+
+LEGAL = {
+    "compute_at covers the halo of a tile": (
+        window, lambda s: s.compute_at("B", s.split(loop(s, "C", 0), [None, 4])[0]), """
+        B = T.alloc_buffer((12,), "float32")
+        for i_0 in range(3):
+            for ax0 in range(6):
+                with T.block("B"):
+                    vi = T.axis.spatial(12, i_0 * 4 + ax0)
+                    T.where(i_0 * 4 + ax0 < 12)
+                    T.reads(A[vi])
+                    T.writes(B[vi])
+                    B[vi] = A[vi] * T.float32(2.0)
+            for i_1 in range(4):
+                with T.block("C"):
+                    vi = T.axis.spatial(10, i_0 * 4 + i_1)
+                    T.where(i_0 * 4 + i_1 < 10)
+                    T.reads(B[vi:vi + 3])
+                    T.writes(C[vi])
+                    C[vi] = B[vi] + B[vi + 2]"""),
+    "compute_at keeps unit loops": (
+        two_stages, lambda s: s.compute_at("B", loop(s, "C", 0), preserve_unit_loops=True), """
+        B = T.alloc_buffer((5, 22), "float32")
+        for i in range(5):
+            for ax0, ax1 in T.grid(1, 22):
+                with T.block("B"):
+                    vi = T.axis.spatial(5, i + ax0)
+                    vj = T.axis.spatial(22, ax1)
+                    T.reads(A[vi, vj])
+                    T.writes(B[vi, vj])
+                    B[vi, vj] = A[vi, vj] * T.float32(2.0)
+            for j in range(22):
+                with T.block("C"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    T.reads(B[vi, vj])
+                    T.writes(C[vi, vj])
+                    C[vi, vj] = B[vi, vj] + T.float32(1.0)"""),
+    "compute_at of a reduction": (matmul_relu, lambda s: s.compute_at("C", loop(s, "D", 1)), """
+        C = T.alloc_buffer((13, 22), "float32")
+        for i, j in T.grid(13, 22):
+            for ax0 in range(9):
+                with T.block("C"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, ax0])
+                    T.reads(A[vi, vk], B[vk, vj])
+                    T.writes(C[vi, vj])
+                    with T.init():
+                        C[vi, vj] = T.float32(0.0)
+                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+            with T.block("D"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads(C[vi, vj])
+                T.writes(D[vi, vj])
+                D[vi, vj] = T.max(C[vi, vj], T.float32(0.0))"""),
+    "compute_at at a position": (
+        four, lambda s: (s.compute_at("C", loop(s, "D", 0)), s.compute_at("B", loop(s, "D", 0), index=1)), """
+        B = T.alloc_buffer((7,), "float32")
+        C = T.alloc_buffer((7,), "float32")
+        for i in range(7):
+            with T.block("C"):
+                vi = T.axis.spatial(7, i)
+                T.reads(A[vi])
+                T.writes(C[vi])
+                C[vi] = A[vi] + T.float32(1.0)
+            with T.block("B"):
+                vi = T.axis.spatial(7, i)
+                T.reads(A[vi])
+                T.writes(B[vi])
+                B[vi] = A[vi] * T.float32(2.0)
+            with T.block("D"):
+                vi = T.axis.spatial(7, i)
+                T.reads(B[vi], C[vi])
+                T.writes(D[vi])
+                D[vi] = B[vi] - C[vi]"""),
+    "reverse_compute_at": (matmul_relu, lambda s: s.reverse_compute_at("D", s.split(loop(s, "C", 0), [None, 4])[0]), """
+        C = T.alloc_buffer((13, 22), "float32")
+        for i_0 in range(4):
+            for i_1, j, k in T.grid(4, 22, 9):
+                with T.block("C"):
+                    vi = T.axis.spatial(13, i_0 * 4 + i_1)
+                    vj, vk = T.axis.remap("SR", [j, k])
+                    T.where(i_0 * 4 + i_1 < 13)
+                    T.reads(A[vi, vk], B[vk, vj])
+                    T.writes(C[vi, vj])
+                    with T.init():
+                        C[vi, vj] = T.float32(0.0)
+                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
+            for ax0, ax1 in T.grid(4, 22):
+                with T.block("D"):
+                    vi = T.axis.spatial(13, i_0 * 4 + ax0)
+                    vj = T.axis.spatial(22, ax1)
+                    T.where(i_0 * 4 + ax0 < 13)
+                    T.reads(C[vi, vj])
+                    T.writes(D[vi, vj])
+                    D[vi, vj] = T.max(C[vi, vj], T.float32(0.0))"""),
+    "reverse_compute_at at a position": (
+        three, lambda s: (s.reverse_compute_at("C", loop(s, "B", 0)),
+                          s.reverse_compute_at("D", loop(s, "B", 0), index=-2)), """
+        B = T.alloc_buffer((7,), "float32")
+        for i in range(7):
+            with T.block("B"):
+                vi = T.axis.spatial(7, i)
+                T.reads(A[vi])
+                T.writes(B[vi])
+                B[vi] = A[vi] * T.float32(2.0)
+            with T.block("D"):
+                vi = T.axis.spatial(7, i)
+                T.reads(B[vi])
+                T.writes(D[vi])
+                D[vi] = B[vi] - T.float32(1.0)
+            with T.block("C"):
+                vi = T.axis.spatial(7, i)
+                T.reads(B[vi])
+                T.writes(C[vi])
+                C[vi] = B[vi] + T.float32(1.0)"""),
+    "compute_inline": (window, lambda s: s.compute_inline("B"), """
+        for i in range(10):
+            with T.block("C"):
+                vi = T.axis.spatial(10, i)
+                T.reads(A[vi:vi + 3])
+                T.writes(C[vi])
+                C[vi] = A[vi] * T.float32(2.0) + A[vi + 2] * T.float32(2.0)"""),
+    "reverse_compute_inline": (two_stages, lambda s: s.reverse_compute_inline("C"), """
+        for i, j in T.grid(5, 22):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads(A[vi, vj])
+                T.writes(C[vi, vj])
+                C[vi, vj] = A[vi, vj] * T.float32(2.0) + T.float32(1.0)"""),
+    "reverse_compute_inline where the consumer reads a part": (part, lambda s: s.reverse_compute_inline("C"), """
+        for i, j in T.grid(3, 4):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.where(i * 4 + j < 10)
+                T.reads(A[vi, vj])
+                T.writes(C[vi * 4 + vj])
+                C[vi * 4 + vj] = A[vi, vj] * T.float32(2.0) + T.float32(1.0)"""),
+}
+
+REFUSED = [
+    (softmax(), lambda s: s.compute_at("T_exp", loop(s, "Y", 0)),
+     "compute_at: argument 'loop': block T_sum reads from block T_exp but is not under loop i; choose a loop around"),
+    (two_stages, lambda s: s.compute_at("C", loop(s, "B", 0)),
+     "argument 'block': block C writes the output C, which must be written in full"),
+    (unread, lambda s: s.compute_at("B", loop(s, "C", 0)), "argument 'block': nothing reads what block B writes"),
+    (before, lambda s: s.compute_at("B", loop(s, "C", 0)), "block C reads B before it is written"),
+    (matmul_relu, lambda s: (s.decompose_reduction("C", loop(s, "C", 2)), s.compute_at("C_update", loop(s, "D", 0))),
+     "block C_update is neither complete nor a reduction: its iterator vk is of type reduce, not spatial"),
+    (some, lambda s: s.compute_at("B", loop(s, "B", 0)), "block C reads from block B but is not under loop i"),
+    (some, lambda s: s.reverse_compute_at("C", loop(s, "B", 0)),
+     "block C runs only where i % 2 == 0; only conditions that keep iterators in their domains can be made anew"),
+    (branch, lambda s: s.reverse_compute_at("C", loop(s, "B", 0)),
+     "block C lies under a IfThenElse; only loops may lie"),
+    (scratch, lambda s: s.compute_at("B", loop(s, "C", 1)),
+     "block B is neither complete nor a reduction: its iterator vt is not proved to choose where it writes B"),
+    (scratch, lambda s: s.reverse_compute_at("C", loop(s, "B", 1)),
+     "block C may read values of B that are there in one turn of loop t alone, in which block B writes them"),
+    (reused, lambda s: s.compute_at("C", loop(s, "E", 0)),
+     "block D must stay after block C: one writes what the other touches; choose a place that keeps their order"),
+    (alias, lambda s: s.reverse_compute_at("Y", loop(s, "X", 0)),
+     "inside block outer, X and C are parts of one buffer; use one of them alone there"),
+    (wedge, lambda s: s.compute_at("C", loop(s, "C", 0)),
+     "the domain of iterator vj of block C depends on a loop; give the iterator a constant domain"),
+    (crossed, lambda s: s.reverse_compute_at("C", loop(s, "S", 0)),
+     "under it a producer of the block stands after one of its consumers; choose an inner or outer loop"),
+    (branch, lambda s: s.compute_at("B", loop(s, "C", 1)),
+     "loop j lies under a IfThenElse; only loops may lie around it"),
+    (three, lambda s: s.reverse_compute_at("C", loop(s, "D", 0)), "no producer of block C is under loop i"),
+    (window, lambda s: s.reverse_compute_at("C", loop(s, "B", 0)),
+     "one turn of loop i is not proved to write all of B that block C reads in it; choose a place where its inputs"),
+    (matmul_relu, lambda s: s.reverse_compute_at("D", loop(s, "C", 2)),
+     "argument 'loop': the reduction of block C over vk is not finished there"),
+    (guarded(), lambda s: s.reverse_compute_at("P", loop(s, "A2", 0)),
+     "some instances of block P may read outside what block A2 writes of A2, and would be lost"),
+    (four, lambda s: (s.compute_at("B", loop(s, "D", 0)), s.compute_at("C", loop(s, "D", 0), index=3)),
+     "argument 'index': 3 is not between 0 (after the last producer) and 1 (before the first consumer); use -1 or -2"),
+    (two_stages, lambda s: (s.blockize(loop(s, "B", 0)), s.reverse_compute_at("C", loop(s, "B", 0))),
+     "loop i is not in the same scope as the block; choose a loop inside block root"),
+    (partly, lambda s: s.reverse_compute_at("C", loop(s, "B", 0)),
+     "reverse_compute_at: argument 'block': block C is not proved to run over its whole domain, and more of C would"),
+    (partly, lambda s: s.reverse_compute_inline("C"),
+     "block C is not proved to run over its whole domain, and more of"),
+    (two_stages, lambda s: s.compute_inline("C"),
+     "compute_inline: argument 'block': block C writes the output C, which"),
+    (matmul_relu, lambda s: s.compute_inline("C"),
+     "block C is not complete: it has an init statement; only blocks whose"),
+    (pair, lambda s: s.compute_inline("B"), "the body of block B is not one store"),
+    (strided, lambda s: s.compute_inline("B"),
+     "block B does not store at one distinct iterator per dimension: B[vi * 2]"),
+    (unread, lambda s: s.compute_inline("B"), "argument 'block': nothing reads B"),
+    (reused, lambda s: s.compute_inline("C"), "block D writes S after block C reads it"),
+    (two_stages, lambda s: (s.blockize(loop(s, "C", 0)), s.compute_inline("B")),
+     "block C_o, which reads B, holds other blocks or matched buffers; inline before they are made"),
+    (softmax(), lambda s: s.reverse_compute_inline("Y"), "block Y has 2 producers (T_exp, T_sum); it can be put into"),
+    (three, lambda s: s.reverse_compute_inline("C"), "block D also reads B; inline it first"),
+    (window, lambda s: s.reverse_compute_inline("C"),
+     "block C reads several elements of B; each instance must read one"),
+    (some, lambda s: s.reverse_compute_inline("C"), "block C runs only where i % 2 == 0; only conditions that keep"),
+    (outputs, lambda s: s.reverse_compute_inline("C"), "B, which block B writes, is an output"),
+    (spread, lambda s: s.reverse_compute_inline("C"),
+     "the element that block C reads does not tell its iterator vj; its"),
+    (guarded(), lambda s: s.reverse_compute_inline("P"),
+     "may read outside what block A2 writes of A2, and would be lost"),
+]
+
+
+@pytest.mark.parametrize("name", LEGAL)
+def test_legal(name):
+    check_legal(*LEGAL[name])
+
+
+@pytest.mark.parametrize("program, step, message", REFUSED, ids=[row[2][:60] for row in REFUSED])
+def test_refused(program, step, message):
+    check_refused(program, step, message)

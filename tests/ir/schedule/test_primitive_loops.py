@@ -1,0 +1,203 @@
+"""The loop primitives: structure and numbers of each, and every refusal."""
+import pytest
+
+from ingot.script import tir as T
+from primitive_programs import branch, doubled, matmul, row_sum, rows, scan, shift, triangle, two_stages
+from primitive_table import check_legal, check_refused, loop
+from schedule_programs import repeated_sum
+
+
+def _kinds(sch):
+    outer, inner = sch.split(loop(sch, "B", 1), [None, 11])
+    sch.parallel(loop(sch, "B", 0))
+    sch.unroll(outer)
+    sch.vectorize(inner)
+
+
+@T.prim_func
+def late(A: T.Buffer((5, 9), "float32"), B: T.Buffer((5,), "float32")):
+    for i, k in T.grid(5, 10):
+        with T.block("B"):
+            vi = T.axis.spatial(5, i)
+            vk = T.axis.reduce(9, k - 1)
+            T.where(1 <= k)
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi, vk]
+
+
+@T.prim_func
+def sums_together(A: T.Buffer((5, 9), "float32"), B: T.Buffer((5,), "float32"), C: T.Buffer((5, 9), "float32")):
+    for i, k in T.grid(5, 9):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi, vk]
+        with T.block("C"):
+            vi, vk = T.axis.remap("SS", [i, k])
+            C[vi, vk] = A[vi, vk] * T.float32(2)
+
+
+@T.prim_func
+def handed_on(A: T.Buffer((4, 6), "float32"), B: T.Buffer((4, 6), "float32"), C: T.Buffer((4, 6), "float32")):
+    for i, j in T.grid(4, 6):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] * T.float32(2)
+        with T.block("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = B[T.max(vi - 1, 0), vj]
+
+
+LEGAL = {
+    "split where the factor does not divide": (doubled, lambda s: s.split(loop(s, "B", 1), [None, 4]), """
+        for i, j_0, j_1 in T.grid(5, 6, 4):
+            with T.block("B"):
+                vi = T.axis.spatial(5, i)
+                vj = T.axis.spatial(22, j_0 * 4 + j_1)
+                T.where(j_0 * 4 + j_1 < 22)
+                T.reads(A[vi, vj])
+                T.writes(B[vi, vj])
+                B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
+    "split of a symbolic loop, the outer factor given": (rows, lambda s: s.split(loop(s, "C", 0), [2, None]), """
+        for i_0, i_1, j in T.grid(2, (n + 1) // 2, 6):
+            with T.block("C"):
+                vi = T.axis.spatial(n, i_0 * ((n + 1) // 2) + i_1)
+                vj = T.axis.spatial(6, j)
+                T.where(i_0 * ((n + 1) // 2) + i_1 < n)
+                T.reads(A[vi, vj])
+                T.writes(C[vi, vj])
+                C[vi, vj] = A[vi, vj] + T.float32(1.0)"""),
+    "split that leaves unit loops out of bindings": (
+        doubled, lambda s: s.split(loop(s, "B", 1), [None, 11, 1], preserve_unit_iters=False), """
+        for i, j_0, j_1, j_2 in T.grid(5, 2, 11, 1):
+            with T.block("B"):
+                vi = T.axis.spatial(5, i)
+                vj = T.axis.spatial(22, j_0 * 11 + j_1)
+                T.reads(A[vi, vj])
+                T.writes(B[vi, vj])
+                B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
+    "fuse": (doubled, lambda s: s.fuse(*s.get_loops("B")), """
+        for i_j_fused in range(110):
+            with T.block("B"):
+                vi = T.axis.spatial(5, i_j_fused // 22)
+                vj = T.axis.spatial(22, i_j_fused % 22)
+                T.reads(A[vi, vj])
+                T.writes(B[vi, vj])
+                B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
+    "fuse of a symbolic loop": (rows, lambda s: s.fuse(*s.get_loops("C")), """
+        for i_j_fused in range(n * 6):
+            with T.block("C"):
+                vi = T.axis.spatial(n, i_j_fused // 6)
+                vj = T.axis.spatial(6, i_j_fused % 6)
+                T.reads(A[vi, vj])
+                T.writes(C[vi, vj])
+                C[vi, vj] = A[vi, vj] + T.float32(1.0)"""),
+    "reorder leaves the loops between in place": (matmul, lambda s: s.reorder(loop(s, "C", 2), loop(s, "C", 0)), """
+        for k, j, i in T.grid(9, 22, 13):
+            with T.block("C"):
+                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                T.reads(A[vi, vk], B[vk, vj])
+                T.writes(C[vi, vj])
+                with T.init():
+                    C[vi, vj] = T.float32(0.0)
+                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]"""),
+    "add_unit_loop around a block and a loop": (
+        doubled, lambda s: (s.add_unit_loop("B"), s.add_unit_loop(loop(s, "B", 1))), """
+        for i, u, j, u_1 in T.grid(5, 1, 22, 1):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                T.reads(A[vi, vj])
+                T.writes(B[vi, vj])
+                B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
+    "reorder_block_iter_var": (row_sum, lambda s: s.reorder_block_iter_var("B", [1, 0]), """
+        for i, k in T.grid(5, 9):
+            with T.block("B"):
+                vk, vi = T.axis.remap("RS", [k, i])
+                T.reads(A[vi, vk])
+                T.writes(B[vi])
+                with T.init():
+                    B[vi] = T.float32(0.0)
+                B[vi] = B[vi] + A[vi, vk]"""),
+    "parallel, unroll and vectorize": (doubled, _kinds, """
+        for i in T.parallel(5):
+            for j_0 in T.unroll(2):
+                for j_1 in T.vectorized(11):
+                    with T.block("B"):
+                        vi = T.axis.spatial(5, i)
+                        vj = T.axis.spatial(22, j_0 * 11 + j_1)
+                        T.reads(A[vi, vj])
+                        T.writes(B[vi, vj])
+                        B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
+    "bind": (doubled, lambda s: (s.bind(loop(s, "B", 0), "blockIdx.x"), s.bind(loop(s, "B", 1), "threadIdx.x")), """
+        for i in T.thread_binding(5, thread="blockIdx.x"):
+            for j in T.thread_binding(22, thread="threadIdx.x"):
+                with T.block("B"):
+                    vi, vj = T.axis.remap("SS", [i, j])
+                    T.reads(A[vi, vj])
+                    T.writes(B[vi, vj])
+                    B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
+}
+
+REFUSED = [
+    (doubled, lambda s: s.split(loop(s, "B", 1), []), "split: argument 'factors': is empty"),
+    (doubled, lambda s: s.split(loop(s, "B", 1), [None, None]), "[None, None] has more than one None; at most one"),
+    (doubled, lambda s: s.split(loop(s, "B", 1), [4, 0]), "[4, 0] has a factor that is not positive"),
+    (doubled, lambda s: s.split(loop(s, "B", 1), [3, 4]),
+     "the product of [3, 4] is 12, not proved to reach the extent 22 of loop j; use None for one of them"),
+    (doubled, lambda s: s.split(loop(s, "B", 1), [None, 4], disable_predication=True),
+     "argument 'disable_predication': [None, 4] are not proved to divide the extent 22 of loop j, so a condition"),
+    (doubled, lambda s: (s.annotate(loop(s, "B", 1), "note", 1), s.split(loop(s, "B", 1), [None, 2])),
+     "loop j has annotations ['note'], which would be lost; split or fuse first, then annotate"),
+    (branch, lambda s: s.split(loop(s, "C", 0), [None, 4]),
+     "they do not divide the extent of loop i, which holds a IfThenElse outside any block"),
+    (doubled, lambda s: s.fuse(), "fuse: argument 'loops': no loop is given"),
+    (doubled, lambda s: s.fuse(loop(s, "B", 1), loop(s, "B", 0)),
+     "loop i is not the only statement directly inside loop j; give a chain of nested loops"),
+    (triangle, lambda s: s.fuse(*s.get_loops("C")), "the range of loop j depends on a loop it would be fused with"),
+    (doubled, lambda s: s.reorder(), "reorder: argument 'loops': no loop is given"),
+    (doubled, lambda s: s.reorder(loop(s, "B", 1), loop(s, "B", 1)), "a loop is given twice"),
+    (two_stages, lambda s: s.reorder(loop(s, "B", 1), loop(s, "C", 0)), "loops i and j are not in one chain of loops"),
+    (triangle, lambda s: s.reorder(*reversed(s.get_loops("C"))),
+     "the range of loop j depends on a loop that would be inside it; keep it below that loop"),
+    (scan, lambda s: s.reorder(*reversed(s.get_loops("B"))),
+     "iterator vj of block B is of type scan; its turns must keep their order"),
+    (shift, lambda s: s.reorder(*reversed(s.get_loops("A"))), "block A reads other elements of A than it writes"),
+    (sums_together, lambda s: s.reorder(loop(s, "B", 1), loop(s, "B", 0)),
+     "the reduction of block B runs around several blocks; separate the blocks first"),
+    (handed_on, lambda s: s.reorder(loop(s, "B", 1), loop(s, "B", 0)),
+     "a turn may use B as another turn left it; each turn must write what it reads, or touch a part of its own"),
+    (repeated_sum(), lambda s: s.reorder(loop(s, "S", 1), loop(s, "S", 0)),
+     "the binding of block S is not affine in loop r: several of its turns may run one instance"),
+    (row_sum, lambda s: s.reorder(*reversed(s.split(s.fuse(*s.get_loops("B")), [None, 4]))),
+     "loop i_k_fused_0 runs spatial and reduce iterators of block B together, so its init might come late; decompose"),
+    (late, lambda s: s.reorder(loop(s, "B", 1), loop(s, "B", 0)),
+     "the reduction of block B over vk is not proved to start at its least value; decompose_reduction first"),
+    (doubled, lambda s: s.add_unit_loop("root"),
+     "argument 'block_or_loop': block root is the root block; name a block"),
+    (matmul, lambda s: s.reorder_block_iter_var("C", [0, 0, 1]),
+     "[0, 0, 1] is not an order of the 3 iterators of block C; give each position once"),
+    (matmul, lambda s: s.parallel(loop(s, "C", 2)),
+     "parallel: argument 'loop': loop k runs the reduce iterator vk of block C; its turns work on the same element"),
+    (shift, lambda s: s.parallel(loop(s, "A", 0)), "the turns of loop i are not proved to touch different parts of A"),
+    (branch, lambda s: s.parallel(loop(s, "C", 0)),
+     "loop i holds a IfThenElse outside any block; only loops and blocks"),
+    (rows, lambda s: s.vectorize(loop(s, "C", 0)),
+     "vectorize: argument 'loop': the extent of loop i is n, not a constant; split it by the number of lanes first"),
+    (doubled, lambda s: s.bind(loop(s, "B", 0), "threadIdx.w"), "'threadIdx.w' is no thread axis; known: blockIdx.x"),
+    (doubled, lambda s: (s.bind(loop(s, "B", 0), "threadIdx.x"), s.bind(loop(s, "B", 1), "threadIdx.x")),
+     "loop i, which is nested with loop j, is bound to threadIdx.x too; choose another axis"),
+    (doubled, lambda s: (s.bind(loop(s, "B", 0), "threadIdx.x"), s.unroll(loop(s, "B", 0))),
+     "unroll: argument 'loop': loop i is bound to threadIdx.x"),
+]
+
+
+@pytest.mark.parametrize("name", LEGAL)
+def test_legal(name):
+    check_legal(*LEGAL[name])
+
+
+@pytest.mark.parametrize("program, step, message", REFUSED, ids=[row[2][:60] for row in REFUSED])
+def test_refused(program, step, message):
+    check_refused(program, step, message)

@@ -1,0 +1,221 @@
+"""decompose_reduction and rfactor: structure and numbers of each, and every refusal."""
+import pytest
+
+from ingot.script import tir as T
+from primitive_programs import matmul, matmul_relu, row_sum, tied
+from primitive_table import check_legal, check_refused, loop, tile
+from schedule_programs import argmax, repeated_sum
+
+
+@T.prim_func
+def started(A: T.Buffer((5, 9), "float32"), B: T.Buffer((5,), "float32")):
+    S = T.alloc_buffer((5,), "float32")
+    for i in range(5):
+        with T.block("S"):
+            vi = T.axis.spatial(5, i)
+            S[vi] = A[vi, 0]
+        for k in range(9):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = S[vi]
+                B[vi] = B[vi] + A[vi, vk]
+
+
+@T.prim_func
+def difference(A: T.Buffer((5, 9), "float32"), B: T.Buffer((5,), "float32")):
+    for i, k in T.grid(5, 9):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] - A[vi, vk]
+
+
+@T.prim_func
+def prefix(A: T.Buffer((9,), "float32"), B: T.Buffer((9,), "float32")):
+    for i in range(9):
+        for k in range(i + 1):
+            with T.block("B"):
+                vi = T.axis.spatial(9, i)
+                vk = T.axis.reduce(9, k)
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + A[vk]
+
+
+@T.prim_func
+def ticking(A: T.Buffer((5, 9), "float32"), B: T.Buffer((5,), "float32")):
+    for i, k in T.grid(5, 9):
+        T.evaluate(T.call_extern("int32", "tick"))
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] = B[vi] + A[vi, vk]
+
+
+@T.prim_func
+def at_once(A: T.Buffer((5, 9), "float32"), B: T.Buffer((5,), "float32")):
+    for i in range(5):
+        for k in T.vectorized(9):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + A[vi, vk]
+
+
+@T.prim_func
+def with_notes(A: T.Buffer((5, 9), "float32"), B: T.Buffer((5,), "float32"), N: T.Buffer((5, 3), "float32")):
+    for i, k in T.grid(5, 3):
+        with T.block("N"):
+            vi, vk = T.axis.remap("SS", [i, k])
+            N[vi, vk] = A[vi, vk]
+        for j in range(3):
+            with T.block("B"):
+                vi = T.axis.spatial(5, i)
+                vk = T.axis.reduce(9, k * 3 + j)
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + A[vi, vk]
+
+
+LEGAL = {
+    "decompose_reduction at the reduction": (matmul, lambda s: s.decompose_reduction("C", loop(s, "C", 2)), """
+        for i, j in T.grid(13, 22):
+            with T.block("C_init"):
+                vi_init, vj_init = T.axis.remap("SS", [i, j])
+                T.reads()
+                T.writes(C[vi_init, vj_init])
+                C[vi_init, vj_init] = T.float32(0.0)
+            for k in range(9):
+                with T.block("C_update"):
+                    vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+                    T.reads(C[vi, vj], A[vi, vk], B[vk, vj])
+                    T.writes(C[vi, vj])
+                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]"""),
+    "decompose_reduction above it, loops split unevenly": (
+        matmul, lambda s: (tile(s, "C", (13, 8, 4)), s.decompose_reduction("C", loop(s, "C", 2))), """
+        for i_0, j_0 in T.grid(1, 3):
+            for i_1_init, j_1_init in T.grid(13, 8):
+                with T.block("C_init"):
+                    vi_init = T.axis.spatial(13, i_0 * 13 + i_1_init)
+                    vj_init = T.axis.spatial(22, j_0 * 8 + j_1_init)
+                    T.where(j_0 * 8 + j_1_init < 22)
+                    T.reads()
+                    T.writes(C[vi_init, vj_init])
+                    C[vi_init, vj_init] = T.float32(0.0)
+            for k_0, i_1, j_1, k_1 in T.grid(3, 13, 8, 4):
+                with T.block("C_update"):
+                    vi = T.axis.spatial(13, i_0 * 13 + i_1)
+                    vj = T.axis.spatial(22, j_0 * 8 + j_1)
+                    vk = T.axis.reduce(9, k_0 * 4 + k_1)
+                    T.where(j_0 * 8 + j_1 < 22 and k_0 * 4 + k_1 < 9)
+                    T.reads(C[vi, vj], A[vi, vk], B[vk, vj])
+                    T.writes(C[vi, vj])
+                    C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]"""),
+    "rfactor of the inner part": (row_sum, lambda s: s.rfactor(s.split(loop(s, "B", 1), [None, 4])[1]), """
+        B_rf = T.alloc_buffer((4, 5), "float32")
+        for i, k_0, k_1 in T.grid(5, 3, 4):
+            with T.block("B_rf"):
+                vk_1, vi, vk_0 = T.axis.remap("SSR", [k_1, i, k_0])
+                T.where(k_0 * 4 + k_1 < 9)
+                T.reads(A[vi, vk_0 * 4 + vk_1])
+                T.writes(B_rf[vk_1, vi])
+                with T.init():
+                    B_rf[vk_1, vi] = T.float32(0.0)
+                B_rf[vk_1, vi] = B_rf[vk_1, vi] + A[vi, vk_0 * 4 + vk_1]
+        for i, k_1 in T.grid(5, 4):
+            with T.block("B"):
+                vk_1, vi = T.axis.remap("RS", [k_1, i])
+                T.reads(B_rf[vk_1, vi])
+                T.writes(B[vi])
+                with T.init():
+                    B[vi] = T.float32(0.0)
+                B[vi] = B[vi] + B_rf[vk_1, vi]"""),
+    "rfactor of the outer part, along the last dimension": (
+        row_sum, lambda s: s.rfactor(s.split(loop(s, "B", 1), [None, 4])[0], factor_axis=-1), """
+        B_rf = T.alloc_buffer((5, 3), "float32")
+        for i, k_0, k_1 in T.grid(5, 3, 4):
+            with T.block("B_rf"):
+                vk_0, vi, vk_1 = T.axis.remap("SSR", [k_0, i, k_1])
+                T.where(k_0 * 4 + k_1 < 9)
+                T.reads(A[vi, vk_0 * 4 + vk_1])
+                T.writes(B_rf[vi, vk_0])
+                with T.init():
+                    B_rf[vi, vk_0] = T.float32(0.0)
+                B_rf[vi, vk_0] = B_rf[vi, vk_0] + A[vi, vk_0 * 4 + vk_1]
+        for i, k_0 in T.grid(5, 3):
+            with T.block("B"):
+                vk_0, vi = T.axis.remap("RS", [k_0, i])
+                T.reads(B_rf[vi, vk_0])
+                T.writes(B[vi])
+                with T.init():
+                    B[vi] = T.float32(0.0)
+                B[vi] = B[vi] + B_rf[vi, vk_0]"""),
+    "rfactor of the whole reduction": (row_sum, lambda s: s.rfactor(loop(s, "B", 1), factor_axis=1), """
+        B_rf = T.alloc_buffer((5, 9), "float32")
+        for i, k in T.grid(5, 9):
+            with T.block("B_rf"):
+                vk, vi = T.axis.remap("SS", [k, i])
+                T.reads(A[vi, vk])
+                T.writes(B_rf[vi, vk])
+                with T.init():
+                    B_rf[vi, vk] = T.float32(0.0)
+                B_rf[vi, vk] = B_rf[vi, vk] + A[vi, vk]
+        for i, k in T.grid(5, 9):
+            with T.block("B"):
+                vk, vi = T.axis.remap("RS", [k, i])
+                T.reads(B_rf[vi, vk])
+                T.writes(B[vi])
+                with T.init():
+                    B[vi] = T.float32(0.0)
+                B[vi] = B[vi] + B_rf[vi, vk]"""),
+}
+
+REFUSED = [
+    (matmul_relu, lambda s: s.decompose_reduction("D", loop(s, "D", 0)),
+     "decompose_reduction: argument 'block': block D is no reduction block: it has no init statement"),
+    (matmul_relu, lambda s: s.decompose_reduction("C", loop(s, "D", 0)), "loop i is not around block C; choose one of"),
+    (matmul, lambda s: (s.reorder(loop(s, "C", 2), loop(s, "C", 0)), s.decompose_reduction("C", loop(s, "C", 1))),
+     "loop k, which runs the reduction over vk, is outside loop j; choose that loop or one outside it"),
+    (repeated_sum(), lambda s: s.decompose_reduction("S", loop(s, "S", 0)),
+     "several of its turns may run one instance"),
+    (tied, lambda s: s.decompose_reduction("B", loop(s, "B", 1)),
+     "the condition i + k < 11 of block B ties a loop of the reduction to a spatial loop; split the loops so that"),
+    (started, lambda s: s.decompose_reduction("B", loop(s, "B", 0)),
+     "block B must stay after block S: one writes what the other touches; choose a place that keeps their order"),
+    (matmul_relu, lambda s: s.rfactor(loop(s, "D", 0)),
+     "rfactor: argument 'loop': block D is no reduction block: it has"),
+    (matmul_relu, lambda s: (s.reverse_compute_at("D", loop(s, "C", 1)), s.rfactor(loop(s, "C", 0))),
+     "loop i holds 2 blocks; one reduction block is needed"),
+    (argmax(), lambda s: s.rfactor(loop(s, "best", 1)),
+     "the terms of block best cannot be regrouped: its init and its body are not one store each"),
+    (started, lambda s: s.rfactor(loop(s, "B", 1)),
+     "its init S[vi] is not the neutral element T.float32(0.0) of its operation"),
+    (difference, lambda s: s.rfactor(loop(s, "B", 1)),
+     "it combines by Sub, which is not one of sum, product, min and max"),
+    (matmul, lambda s: s.rfactor(loop(s, "C", 0)),
+     "loop i does not run reduce iterators of block C alone; choose a loop of the reduction"),
+    (prefix, lambda s: s.rfactor(loop(s, "B", 1)), "the range of loop k depends on another loop"),
+    (ticking, lambda s: s.rfactor(loop(s, "B", 1)),
+     "between loop k and block B are other statements; choose an inner loop"),
+    (at_once, lambda s: s.rfactor(loop(s, "B", 1)), "loop k is vectorized; factor it first, then run it at once"),
+    (with_notes, lambda s: s.rfactor(loop(s, "B", 2)),
+     "loop k, which runs the reduction, holds other statements too; the whole reduction must be one nest"),
+    (matmul, lambda s: s.rfactor(loop(s, "C", 2), 3),
+     "argument 'factor_axis': 3 is not between -3 and 2; buffer C has 2 dimensions, the new one 3"),
+    (matmul, lambda s: s.rfactor(s.split(loop(s, "C", 2), [None, 12])[1]),
+     "some turns of loop k_1 may have no term, because block C runs only where k_0 * 12 + k_1 < 9; choose factors"),
+]
+
+
+@pytest.mark.parametrize("name", LEGAL)
+def test_legal(name):
+    check_legal(*LEGAL[name])
+
+
+@pytest.mark.parametrize("program, step, message", REFUSED, ids=[row[2][:60] for row in REFUSED])
+def test_refused(program, step, message):
+    check_refused(program, step, message)
