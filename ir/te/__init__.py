@@ -1,5 +1,24 @@
-"""Tensor expressions, with TVM's names."""
+"""Tensor expressions, with TVM's names; and the older schedules over them."""
+from ..expr import IterVar, const  # noqa: F401
 from .create import create_prim_func  # noqa: F401
+from .operation import (  # noqa: F401
+    compute, extern, placeholder, reduce_axis, scan, size_var, tag_scope, thread_axis, var)
+from .reduction import comm_reducer, max, min, prod, sum  # noqa: F401
+from .schedule import Schedule, create_schedule  # noqa: F401
+from .stage import Stage  # noqa: F401
 from .tensor import (  # noqa: F401
-    ComputeOp, PlaceholderOp, ProducerLoad, Reduce, Tensor, comm_reducer, compute, max, min, placeholder, prod,
-    reduce_axis, sum)
+    CommReducer, ComputeOp, ExternOp, Operation, PlaceholderOp, ProducerLoad, Reduce, ScanOp, Tensor, TensorSlice)
+from .tensor_intrin import TensorIntrin, decl_tensor_intrin  # noqa: F401
+
+# The expressions that te lends from tir under the same names.
+_FROM_TIR = frozenset("""
+    all any if_then_else Select min_value max_value exp exp2 exp10 erf tanh sigmoid log log2 log10 log1p tan cos
+    cosh sin sinh asin asinh acos acosh atan atanh atan2 sqrt rsqrt floor ceil trunc abs round nearbyint power popcount
+    fmod isnan isinf isfinite div indexdiv indexmod truncdiv truncmod floordiv floormod ceildiv likely hypot""".split())
+
+
+def __getattr__(name):
+    if name in _FROM_TIR:
+        from .. import tir
+        return getattr(tir, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

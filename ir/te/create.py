@@ -1,111 +1,261 @@
 """create_prim_func: tensor expressions -> a PrimFunc of loops and blocks, one block per compute, as TVM does."""
 from __future__ import annotations
 
-from ..expr import Call, IterVar, Var, as_expr, const, is_const_int, substitute
-from ..node import Mutator
+from ..arith import Analyzer
+from ..expr import Call, IterVar, Range, Var, as_expr, const, is_const_int, substitute
+from ..node import Mutator, structural_equal
 from ..tir.buffer import decl_buffer
 from ..tir.function import prim_func
 from ..tir.region import access_regions
-from ..tir.stmt import Block, BlockRealize, BufferLoad, BufferStore, For, LetStmt, seq
-from .tensor import ComputeOp, PlaceholderOp, Reduce, Tensor
+from ..tir.stmt import Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, For, LetStmt, seq
+from .index_dtype import with_index_dtype
+from .tensor import ComputeOp, ExternOp, PlaceholderOp, ProducerLoad, Reduce, ScanOp, Tensor, rewritten
 
 
-def create_prim_func(args, attrs=None):
+def create_prim_func(args, index_dtype_override=None, attrs=None):
     """The PrimFunc whose buffers are `args` (te.Tensors, inputs and outputs; scalar Vars pass through).
 
     Computes run in dependence order; those not among args get buffers of the root block. Block names are the
-    computes' names, made unique. Raises ValueError for a tensor that is neither argument nor computed, and for a
-    reduction of several values of which not all are outputs.
+    computes' names, made unique. index_dtype_override: "int32" or "int64" for all loops, iterators and shapes.
+    Raises ValueError for a tensor that is neither argument nor computed, and for a reduction of several values of
+    which not all are outputs.
     """
-    state = _State()
-    params = [a if isinstance(a, Var) else state.declare(a) for a in args]
-    given = {id(a.op) for a in args if isinstance(a, Tensor) and isinstance(a.op, PlaceholderOp)}
-    body, allocs = [], []
-    is_param = {id(p) for p in params}
-    for op in _sorted_ops([a for a in args if isinstance(a, Tensor)]):
-        if isinstance(op, PlaceholderOp):
-            if id(op) not in given:
-                raise ValueError(f"placeholder {op.name} is used but is not among the arguments")
-            continue
-        outputs = [state.declare(Tensor(op, i)) for i in range(len(op.body))]
-        allocs.extend(b for b in outputs if id(b) not in is_param)
-        body.append(_block_of(op, outputs, state))
-    return prim_func(params, seq(*body), attrs, allocs)
+    func = Lowering().function(args, attrs)
+    return with_index_dtype(func, index_dtype_override) if index_dtype_override else func
 
 
-class _State:
-    def __init__(self):
+class Lowering:
+    """One translation of tensors into a PrimFunc.
+
+    After it, blocks: {operation: names of its blocks}; inside: {operation: the scan in whose loop it is}; given: the
+    operations whose results are arguments.
+
+    resolve(tensor, reader), scope(op): which tensor an operation reads in place of `tensor` (reader None: an
+    argument), and in what memory an operation's results lie. A schedule that caches has its own.
+    """
+
+    def __init__(self, resolve=lambda tensor, reader: tensor, scope=lambda op: "global"):
+        self.resolve, self.scope = resolve, scope
+        self.blocks = {}
         self.buffers, self.buffer_names, self.block_names = {}, set(), {"root"}
 
+    def function(self, args, attrs=None):
+        """The PrimFunc of `args`; see create_prim_func."""
+        tensors, params = [], []
+        for a in args:
+            if isinstance(a, Var):
+                params.append(a)
+                continue
+            if not isinstance(a, Tensor):
+                raise TypeError(f"an argument is a {type(a).__name__} instead of a Tensor or Var")
+            tensors.append(self.resolve(a, None))
+            params.append(self.declare(tensors[-1]))
+        self.given = {t.op for t in tensors}
+        if len({t.key for t in tensors}) != len(tensors):
+            raise ValueError("a tensor is twice among the arguments")
+        order = self.order([t.op for t in tensors])
+        aliases, self.inside = self._scans(order, {t.key for t in tensors})
+        self.buffers.update(aliases)
+        body = [self.statement(op) for op in order if op not in self.inside]
+        allocs = {id(b): b for op in order if not isinstance(op, PlaceholderOp)
+                  for b in map(self.declare, map(op.output, range(op.num_outputs)))}
+        kept = [b for key, b in allocs.items() if not any(b is p for p in params)]
+        return prim_func(params, seq(*body), attrs, kept)
+
+    def order(self, ops):
+        """All operations behind `ops`, producers first."""
+        order, seen = [], set()
+
+        def visit(op):
+            if op not in seen:
+                seen.add(op)
+                for t in op.input_tensors:
+                    visit(self.resolve(t, op).op)
+                order.append(op)
+
+        for op in ops:
+            visit(op)
+        return order
+
     def declare(self, tensor):
-        key = (id(tensor.op), tensor.value_index)
-        if key not in self.buffers:
-            several = isinstance(tensor.op, ComputeOp) and len(tensor.op.body) > 1
-            name = f"{tensor.name}_v{tensor.value_index}" if several else tensor.name
-            self.buffers[key] = decl_buffer(tensor.shape, tensor.dtype, unique_name(name, self.buffer_names))
-        return self.buffers[key]
+        """The buffer of a tensor, named after it."""
+        if tensor.key not in self.buffers:
+            name = f"{tensor.name}_v{tensor.value_index}" if tensor.op.num_outputs > 1 else tensor.name
+            self.buffers[tensor.key] = decl_buffer(
+                tensor.shape, tensor.dtype, unique_name(name, self.buffer_names), self.scope(tensor.op))
+        return self.buffers[tensor.key]
+
+    def statement(self, op):
+        """The loops and blocks of an operation; None for a placeholder, which must be an argument."""
+        if isinstance(op, PlaceholderOp):
+            if op not in self.given:
+                raise ValueError(f"placeholder {op.name} is used but is not among the arguments")
+            return None
+        if isinstance(op, ExternOp):
+            return self._extern(op)
+        return self._scan(op) if isinstance(op, ScanOp) else self._compute(op)
+
+    def _block(self, op, name, iter_vars, values, update, init=None, regions=None):
+        """The realize of a block; its signature is that of its statements unless `regions` are given."""
+        reads, writes = regions or access_regions(seq(init, update))
+        if regions is None:  # a reduction reads what it writes; a scan reads other rows
+            reads = tuple(r for r in reads if not any(structural_equal(r, w) for w in writes))
+        name = unique_name(name, self.block_names)
+        self.blocks.setdefault(op, []).append(name)
+        block = Block(iter_vars, reads, writes, name, (), (), dict(op.attrs), init, update)
+        return BlockRealize(tuple(values), const(True), block)
+
+    # ------------------------------------------------------------ compute
+
+    def _compute(self, op, scan=None, scan_var=None):
+        """The nest of a compute; in a scan its first axis is the scan's, whose loop is around it already."""
+        axes = op.axis + op.reduce_axis
+        loop_vars = [Var(iv.var.name, iv.var.dtype) for iv in axes]
+        iter_vars = [IterVar(iv.dom, Var("v_" + iv.var.name, iv.var.dtype), iv.iter_type) for iv in axes]
+        if scan is not None:
+            loop_vars[0] = scan_var
+            again = any(op is self.resolve(t, scan).op for t in scan.update)
+            iter_vars[0] = iter_vars[0].replace(dom=scan.scan_axis.dom, iter_type="scan" if again else "spatial")
+        rename = {iv.var: new.var for iv, new in zip(axes, iter_vars)}
+        indices = tuple(iv.var for iv in iter_vars[:len(op.axis)])
+        outputs = [self.declare(op.output(i)) for i in range(op.num_outputs)]
+
+        def rewrite(e):
+            return rewritten(e, rename, lambda t, at: BufferLoad(self.declare(self.resolve(t, op)), at))
+
+        if isinstance(op.body[0], Reduce):
+            init, update = _reduction(op, outputs, indices, rewrite)
+            body = self._block(op, op.name, tuple(iter_vars), loop_vars, update, init)
+        elif len(outputs) == 1:
+            store = BufferStore(outputs[0], rewrite(op.body[0]), indices)
+            body = self._block(op, op.name, tuple(iter_vars), loop_vars, store)
+        else:
+            body = seq(*(self._block(op, f"{op.name}.v{i}", *_fresh(iter_vars, loop_vars, BufferStore(
+                b, rewrite(op.body[i]), indices))) for i, b in enumerate(outputs)))
+        nest = list(zip(loop_vars, axes))[scan is not None:]
+        for var, iv in reversed(nest):
+            body = For(var, as_expr(iv.dom.min, var.dtype), iv.dom.extent, "serial", body)
+        return body
+
+    # ------------------------------------------------------------ extern
+
+    def _extern(self, op):
+        ins = [self.declare(self.resolve(t, op)) for t in op.inputs]
+        outs = [self.declare(op.output(i)) for i in range(op.num_outputs)]
+        own = op.input_buffers + op.output_buffers
+        body = _StandIns(own, ins + outs).visit(op.body)
+        regions = tuple(tuple(BufferRegion(b, tuple(Range(const(0, e.dtype), e) for e in b.shape)) for b in group)
+                        for group in (ins, outs))
+        return self._block(op, op.name, (), (), body, regions=regions)
+
+    # ------------------------------------------------------------ scan
+
+    def _scans(self, order, arguments):
+        """({tensor: buffer} of what a scan's state stands for, {operation: the scan whose loop it runs in})."""
+        aliases, inside = {}, {}
+        for scan in (op for op in order if isinstance(op, ScanOp)):
+            init, update = ([self.resolve(t, scan) for t in ts] for ts in (scan.init, scan.update))
+            for i, state in enumerate(scan.state):
+                buffer = self.declare(scan.output(i))
+                aliases[state.key] = aliases[update[i].key] = buffer
+                if isinstance(init[i].op, ComputeOp) and init[i].key not in arguments:
+                    aliases[init[i].key] = buffer  # its rows are those of the scan, written in place
+            states = {s.op for s in scan.state}
+            for op in order[:order.index(scan)]:
+                reads = {self.resolve(t, op).op for t in op.input_tensors}
+                if reads & (states | {o for o in inside if inside[o] is scan}) or any(op is t.op for t in update):
+                    inside[op] = scan
+                    self._require_in_step(scan, op, states, inside)
+            self.given |= states
+        self._require_no_way_out(order, inside, arguments)
+        return aliases, inside
+
+    def _require_in_step(self, scan, op, states, inside):
+        """What reads a scan's state computes one row per turn, from rows that are there by then."""
+        if not isinstance(op, ComputeOp) or not op.axis:
+            raise ValueError(f"scan {scan.name}: {op.name} reads its state, which only a compute with the scan's time "
+                             "as first axis may")
+        analyzer, time = Analyzer(), op.axis[0].var
+        analyzer.bind(time, scan.scan_axis.dom)
+
+        def check(tensor, indices):
+            source = self.resolve(tensor, op).op
+            if source in states and not (analyzer.can_prove(indices[0] < time)
+                                         and analyzer.can_prove(indices[0] >= 0)):
+                raise ValueError(f"scan {scan.name}: {op.name} reads row {indices[0]} of its state, which is not "
+                                 f"proved to be an earlier one than {time}")
+            if inside.get(source) is scan and indices[0] is not time:
+                raise ValueError(f"scan {scan.name}: {op.name} reads row {indices[0]} of {source.name}, of which only "
+                                 f"row {time} is there")
+            return ProducerLoad(tensor, indices)
+
+        rewritten(op.body, None, check)
+
+    def _require_no_way_out(self, order, inside, arguments):
+        """Only the scan reads what is computed in its turns."""
+        for op in order:
+            for t in op.input_tensors:
+                source = self.resolve(t, op).op
+                if source in inside and inside[source] is not op and inside.get(op) is not inside[source]:
+                    raise ValueError(f"{op.name} reads {source.name}, whose rows are computed in the turns of scan "
+                                     f"{inside[source].name}; read the scan's result")
+        for op, _ in arguments:
+            if op in inside:
+                raise ValueError(f"{op.name} is an argument, but its rows are computed in the turns of scan "
+                                 f"{inside[op].name}; give the scan's result")
+
+    def _scan(self, scan):
+        axis, statements = scan.scan_axis, []
+        for i, tensor in enumerate(scan.init):
+            tensor = self.resolve(tensor, scan)
+            if self.declare(tensor) is not self.declare(scan.output(i)):
+                statements.append(self._copy_of_init(scan, tensor, self.declare(scan.output(i))))
+        var = Var(axis.var.name, axis.var.dtype)
+        steps = [self._compute(op, scan, var) for op in self.inside if self.inside[op] is scan]
+        return seq(*statements, For(var, axis.dom.min, axis.dom.extent, "serial", seq(*steps)))
+
+    def _copy_of_init(self, scan, tensor, target):
+        variables = [Var(f"i{k}", e.dtype) for k, e in enumerate(tensor.shape)]
+        iter_vars = tuple(IterVar(Range(const(0, e.dtype), e), Var(f"v_i{k}", e.dtype), "spatial")
+                          for k, e in enumerate(tensor.shape))
+        indices = tuple(iv.var for iv in iter_vars)
+        body = self._block(scan, f"{scan.name}.init", iter_vars, variables,
+                           BufferStore(target, BufferLoad(self.declare(tensor), indices), indices))
+        for v, extent in reversed(list(zip(variables, tensor.shape))):
+            body = For(v, const(0, v.dtype), extent, "serial", body)
+        return body
 
 
-def _sorted_ops(tensors):
-    order, seen = [], set()
-
-    def visit(op):
-        if id(op) in seen:
-            return
-        seen.add(id(op))
-        if isinstance(op, ComputeOp):
-            for load in _loads(op.body):
-                visit(load.producer.op)
-        order.append(op)
-
-    for t in tensors:
-        visit(t.op)
-    return order
+def _fresh(iter_vars, values, stmt):
+    """(iterators, bindings, statement) of another block over the same loops."""
+    new = tuple(iv.replace(var=Var(iv.var.name, iv.var.dtype)) for iv in iter_vars)
+    return new, values, substitute(stmt, {a.var: b.var for a, b in zip(iter_vars, new)})
 
 
-def _loads(body):
-    """ProducerLoads of a body in order of appearance, without descending into the tensors they name."""
-    found = []
+class _StandIns(Mutator):
+    """An extern's statement over the buffers of its tensors; variables of the stand-ins' layout become theirs."""
 
-    class Find(Mutator):
-        def visit_ProducerLoad(self, load):
-            for i in load.indices:
-                self.visit(i)
-            found.append(load)
-            return load
+    def __init__(self, own, actual):
+        self.buffers, self.vars = dict(zip(own, actual)), {}
+        for a, b in zip(own, actual):
+            self.vars[a.data] = b.data
+            strides = (b.strides or _row_major(b.shape)) if a.strides else ()
+            for x, y in zip((*a.strides, *a.shape, a.elem_offset), (*strides, *b.shape, b.elem_offset)):
+                if isinstance(x, Var):
+                    self.vars[x] = as_expr(y, x.dtype)
 
-    Find().visit(tuple(body))
-    return found
+    def visit_Buffer(self, buffer):
+        return self.buffers.get(buffer, buffer)
+
+    def visit_Var(self, v):
+        return self.vars.get(v, v)
 
 
-def _block_of(op, outputs, state):
-    axes = op.axis + op.reduce_axis
-    loop_vars = [Var(iv.var.name, iv.var.dtype) for iv in axes]
-    iter_vars = tuple(IterVar(iv.dom, Var("v_" + iv.var.name, iv.var.dtype), iv.iter_type) for iv in axes)
-    rename = {iv.var: new.var for iv, new in zip(axes, iter_vars)}
-    indices = tuple(iv.var for iv in iter_vars[:len(op.axis)])
-
-    class ToBuffers(Mutator):
-        def visit_Var(self, v):
-            return rename.get(v, v)
-
-        def visit_ProducerLoad(self, load):
-            return BufferLoad(state.declare(load.producer), self.visit(load.indices))
-
-    rewrite = ToBuffers().visit
-    if isinstance(op.body[0], Reduce):
-        init, update = _reduction(op, outputs, indices, rewrite)
-    else:
-        init, update = None, seq(*(BufferStore(b, rewrite(e), indices) for b, e in zip(outputs, op.body)))
-    reads, writes = access_regions(update)
-    written = {id(w.buffer) for w in writes}
-    reads = tuple(r for r in reads if id(r.buffer) not in written)
-    name = unique_name(op.name, state.block_names)
-    block = Block(iter_vars, reads, writes, name, (), (), dict(op.attrs), init, update)
-    body = BlockRealize(tuple(loop_vars), const(True), block)
-    for var, iv in reversed(list(zip(loop_vars, axes))):
-        body = For(var, as_expr(iv.dom.min, var.dtype), iv.dom.extent, "serial", body)
-    return body
+def _row_major(shape):
+    strides = [const(1, "int32")]
+    for extent in reversed(shape[1:]):
+        strides.insert(0, strides[0] * extent)
+    return tuple(strides)
 
 
 def unique_name(hint, taken):
@@ -124,17 +274,18 @@ def _reduction(op, outputs, indices, rewrite):
     combiner, order = parts[0].combiner, [p.value_index for p in parts]
     if sorted(order) != list(range(len(combiner.lhs))):
         raise ValueError(f"compute {op.name}: its reduction has {len(combiner.lhs)} values, all must be outputs")
+    start = parts[0].init or combiner.identity
     values = {}
     for buffer, n in zip(outputs, order):
         source, identity = rewrite(parts[0].source[n]), combiner.identity[n]
         if not is_const_int(parts[0].condition, 1):
             source = Call(source.dtype, "tir.if_then_else", (rewrite(parts[0].condition), source, identity))
         values[combiner.lhs[n]], values[combiner.rhs[n]] = BufferLoad(buffer, indices), source
-    init = seq(*(BufferStore(b, combiner.identity[n], indices) for b, n in zip(outputs, order)))
+    init = seq(*(BufferStore(b, rewrite(start[n]), indices) for b, n in zip(outputs, order)))
     results = [substitute(combiner.result[n], values) for n in order]
     if len(results) == 1:
         return init, BufferStore(outputs[0], results[0], indices)
-    new = [Var(f"new_{b.name}", b.dtype) for b in outputs]  # each result needs the old values of all
+    new = [Var(f"v_{b.name}", b.dtype) for b in outputs]  # each result needs the old values of all
     update = seq(*(BufferStore(b, v, indices) for b, v in zip(outputs, new)))
     for v, result in reversed(list(zip(new, results))):
         update = LetStmt(v, result, update)

@@ -1,41 +1,131 @@
-"""Tensor expressions: describe what each element is; create_prim_func turns the description into loops and blocks."""
+"""Tensors and the operations that make them. Fields and meanings are TVM's."""
 from __future__ import annotations
 
-import inspect
-
 from ..dtype import DataType
-from ..expr import (Add, Call, IterVar, Max, Min, Mul, PrimExpr, Range, Var, as_expr, binary, const)
-from ..node import Node, children, node, node_field
+from ..expr import IterVar, PrimExpr, as_expr
+from ..node import Mutator, Node, node, node_field
+from ..tir.stmt import Stmt
 
 
 class Operation(Node):
-    """Base of what makes a tensor: placeholder or compute."""
+    """Base of what makes tensors. Each has a name, and says of which shape and dtype its outputs are."""
 
     __slots__ = ()
+    num_outputs = 1
+    input_tensors = ()
+
+    def output(self, index):
+        """The tensor that is output `index`."""
+        if not 0 <= index < self.num_outputs:
+            raise IndexError(f"operation {self.name} has {self.num_outputs} outputs, {index} is asked for")
+        return Tensor(self, index)
 
 
 @node
 class PlaceholderOp(Operation):
+    """A tensor given from outside."""
+
     name: str
     shape: tuple
     dtype: DataType
     _is_binder_leaf = True
 
+    def shape_of(self, _):
+        return self.shape
+
+    def dtype_of(self, _):
+        return self.dtype
+
 
 @node
 class ComputeOp(Operation):
-    """axis: the output's IterVars; reduce_axis: those of a reduction; body: one expression per output."""
+    """axis: the outputs' IterVars; reduce_axis: those of a reduction; body: one expression per output."""
 
     name: str
     axis: tuple = node_field(define=True)
     reduce_axis: tuple = node_field(define=True, default=())
     body: tuple = ()
     attrs: dict = node_field(default_factory=dict)
+    tag: str = ""
+
+    @property
+    def num_outputs(self):
+        return len(self.body)
+
+    @property
+    def input_tensors(self):
+        return tensors_read(self.body)
+
+    def shape_of(self, _):
+        return tuple(iv.dom.extent for iv in self.axis)
+
+    def dtype_of(self, index):
+        return self.body[index].dtype
+
+
+@node
+class ExternOp(Operation):
+    """What `body` does: a statement over input_buffers and output_buffers, which stand for `inputs` and the outputs."""
+
+    name: str
+    inputs: tuple
+    input_buffers: tuple
+    output_buffers: tuple
+    body: Stmt
+    attrs: dict = node_field(default_factory=dict)
+    tag: str = ""
+
+    @property
+    def num_outputs(self):
+        return len(self.output_buffers)
+
+    @property
+    def input_tensors(self):
+        return self.inputs
+
+    def shape_of(self, index):
+        return self.output_buffers[index].shape
+
+    def dtype_of(self, index):
+        return self.output_buffers[index].dtype
+
+
+@node
+class ScanOp(Operation):
+    """A recurrence over the first dimension: `init` gives the first rows of `state`, `update` each later one from
+    earlier rows of `state` (placeholders), in the order of scan_axis. inputs: what else update reads."""
+
+    name: str
+    scan_axis: IterVar
+    init: tuple
+    update: tuple
+    state: tuple
+    inputs: tuple = ()
+    attrs: dict = node_field(default_factory=dict)
+    tag: str = ""
+
+    @property
+    def num_outputs(self):
+        return len(self.update)
+
+    @property
+    def input_tensors(self):
+        return (*self.init, *self.update)
+
+    def shape_of(self, index):
+        return self.state[index].shape
+
+    def dtype_of(self, index):
+        return self.state[index].dtype
 
 
 @node
 class Tensor(Node):
-    """An n-dimensional value; index it with as many expressions as it has dimensions, or call it."""
+    """An n-dimensional value; index it with as many expressions as it has dimensions, or call it.
+
+    `t[i][j]` is `t[i, j]`. A tensor without dimensions is an expression. `+ - * / // %` with tensors broadcast, as
+    topi's add ... do.
+    """
 
     op: Operation
     value_index: int = 0
@@ -46,9 +136,7 @@ class Tensor(Node):
 
     @property
     def shape(self):
-        if isinstance(self.op, PlaceholderOp):
-            return self.op.shape
-        return tuple(iv.dom.extent for iv in self.op.axis)
+        return self.op.shape_of(self.value_index)
 
     @property
     def ndim(self):
@@ -56,16 +144,65 @@ class Tensor(Node):
 
     @property
     def dtype(self):
-        return self.op.dtype if isinstance(self.op, PlaceholderOp) else self.op.body[self.value_index].dtype
+        return self.op.dtype_of(self.value_index)
+
+    @property
+    def key(self):
+        """What is the same for two Tensors of one output."""
+        return self.op, self.value_index
 
     def __call__(self, *indices):
         return self[indices]
 
     def __getitem__(self, indices):
-        indices = indices if isinstance(indices, tuple) else (indices,)
-        if len(indices) != self.ndim:
-            raise IndexError(f"tensor {self.name} has {self.ndim} dimensions, indexed with {len(indices)}")
-        return ProducerLoad(self, tuple(as_expr(i) for i in indices))
+        return _indexed(self, indices if isinstance(indices, tuple) else (indices,))
+
+    def __prim_expr__(self):
+        return self[()].__prim_expr__() if self.ndim else self[()]
+
+
+def _indexed(tensor, indices):
+    if len(indices) > tensor.ndim:
+        raise IndexError(f"tensor {tensor.name} has {tensor.ndim} dimensions, indexed with {len(indices)}")
+    if any(isinstance(i, slice) for i in indices):
+        raise TypeError(f"tensor {tensor.name} is indexed with a slice; compute a tensor of the part that is meant")
+    indices = tuple(as_expr(i) for i in indices)
+    for i in indices:
+        if not i.dtype.is_int:
+            raise TypeError(f"index {i} of tensor {tensor.name} is {i.dtype} instead of an integer")
+    return ProducerLoad(tensor, indices) if len(indices) == tensor.ndim else TensorSlice(tensor, indices)
+
+
+class TensorSlice:
+    """A tensor some of whose indices are given; index on."""
+
+    def __init__(self, tensor, indices):
+        self.tensor, self.indices = tensor, indices
+
+    def __getitem__(self, indices):
+        return _indexed(self.tensor, self.indices + (indices if isinstance(indices, tuple) else (indices,)))
+
+    def __prim_expr__(self):
+        raise IndexError(f"tensor {self.tensor.name} has {self.tensor.ndim} dimensions, indexed with "
+                         f"{len(self.indices)}")
+
+
+_OPERATORS = {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
+              "mod": "floor_mod"}
+
+
+def _elementwise(name, swapped=False):
+    def operator(self, other):
+        from .. import topi
+        function = getattr(topi, name)
+        return function(other, self) if swapped else function(self, other)
+    return operator
+
+
+for _symbol, _name in _OPERATORS.items():
+    setattr(Tensor, f"__{_symbol}__", _elementwise(_name))
+    setattr(Tensor, f"__r{_symbol}__", _elementwise(_name, swapped=True))
+Tensor.__neg__ = lambda self: self * -1
 
 
 @node
@@ -92,104 +229,50 @@ class CommReducer(Node):
 
 @node
 class Reduce(PrimExpr):
-    """The reduction of `source` over `axis`; only as a whole compute body."""
+    """The reduction of `source` over `axis` where `condition` holds; only as a whole compute body.
+
+    init: what it starts from, one value per source; empty for the combiner's identity.
+    """
 
     combiner: CommReducer
     source: tuple
     axis: tuple
     condition: PrimExpr = None
     value_index: int = 0
+    init: tuple = ()
 
     @property
     def dtype(self):
         return self.source[self.value_index].dtype
 
 
-def placeholder(shape, dtype="float32", name="placeholder"):
-    """A tensor given from outside. shape: ints or expressions."""
-    shape = (shape,) if isinstance(shape, (int, PrimExpr)) else shape
-    return Tensor(PlaceholderOp(name, tuple(as_expr(s) for s in shape), DataType(dtype)))
+class _Rewrite(Mutator):
+    def __init__(self, mapping, replace):
+        self.mapping, self.replace = mapping, replace
+
+    def visit_Var(self, v):
+        return self.mapping.get(v, v)
+
+    def visit_ProducerLoad(self, load):
+        return self.replace(load.producer, self.visit(load.indices))
+
+    def visit_CommReducer(self, combiner):
+        return combiner
 
 
-def compute(shape, fcompute, name="compute", attrs=None, varargs_names=None):
-    """The tensor whose element at (i, j, ...) is fcompute(i, j, ...).
-
-    Axes are named after fcompute's parameters; varargs_names names those of a `lambda *i`.
-
-    fcompute may return one expression, or a tuple for several outputs (then a tuple of tensors is returned).
-    """
-    shape = (shape,) if isinstance(shape, (int, PrimExpr)) else tuple(shape)
-    names = varargs_names or _axis_names(fcompute, len(shape))
-    axis = tuple(IterVar(_dom(s), Var(n, as_expr(s).dtype), "spatial") for n, s in zip(names, shape))
-    body = fcompute(*(iv.var for iv in axis))
-    several = isinstance(body, tuple)
-    body = tuple(as_expr(b) for b in (body if several else (body,)))
-    reduce_axis = ()
-    if isinstance(body[0], Reduce):
-        if several and not all(isinstance(b, Reduce) for b in body):
-            raise ValueError(f"compute {name}: either all outputs are reductions or none is")
-        reduce_axis = body[0].axis
-    elif any(_contains_reduce(b) for b in body):
-        raise ValueError(f"compute {name}: a reduction must be the whole body; give it a compute of its own")
-    op = ComputeOp(name, axis, reduce_axis, body, dict(attrs or {}))
-    return tuple(Tensor(op, i) for i in range(len(body))) if several else Tensor(op, 0)
+def rewritten(root, mapping=None, replace=ProducerLoad):
+    """Expressions with the Vars of `mapping` replaced, and each load by replace(tensor, indices); what computes the
+    tensors is not descended into."""
+    return _Rewrite(mapping or {}, replace).visit(root)
 
 
-def _dom(extent):
-    extent = as_expr(extent)
-    return Range(const(0, extent.dtype), extent)
+def tensors_read(body):
+    """The tensors that expressions read, each once, in order of appearance."""
+    found = {}
 
+    def note(tensor, indices):
+        found.setdefault(tensor.key, tensor)
+        return ProducerLoad(tensor, indices)
 
-def _axis_names(function, rank):
-    try:
-        params = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        params = []
-    if len(params) == rank and all(p.kind is p.POSITIONAL_OR_KEYWORD for p in params):
-        return [p.name for p in params]
-    return [f"i{k}" for k in range(rank)]
-
-
-def _contains_reduce(e):
-    """True when `e` itself reduces; the computes of the tensors it reads do not count."""
-    if isinstance(e, Reduce):
-        return True
-    return any(_contains_reduce(c) for c in children(e) if not isinstance(c, Tensor))
-
-
-def reduce_axis(dom, name="k"):
-    """An axis to reduce over: dom is (begin, end) or a Range."""
-    if not isinstance(dom, Range):
-        begin, end = (as_expr(d) for d in dom)
-        dom = Range.from_min_extent(begin, end - begin)
-    return IterVar(dom, Var(name, dom.extent.dtype), "reduce")
-
-
-def comm_reducer(fcombine, fidentity, name="reduce"):
-    """A reduction function from fcombine(lhs, rhs) and fidentity(dtype); tuples for several values at once."""
-    def reducer(expr, axis, where=None):
-        axis = tuple(axis) if isinstance(axis, (list, tuple)) else (axis,)
-        source = tuple(as_expr(e) for e in (expr if isinstance(expr, tuple) else (expr,)))
-        lhs = tuple(Var(f"x{i}", e.dtype) for i, e in enumerate(source))
-        rhs = tuple(Var(f"y{i}", e.dtype) for i, e in enumerate(source))
-        if len(source) == 1:
-            result, identity = (fcombine(lhs[0], rhs[0]),), (as_expr(fidentity(source[0].dtype)),)
-        else:
-            result, identity = fcombine(lhs, rhs), fidentity(*(e.dtype for e in source))
-        combiner = CommReducer(lhs, rhs, tuple(result), tuple(as_expr(i) for i in identity))
-        parts = tuple(Reduce(combiner, source, axis, as_expr(True if where is None else where), i)
-                      for i in range(len(source)))
-        return parts[0] if len(parts) == 1 else parts
-    reducer.__name__ = name
-    return reducer
-
-
-sum = comm_reducer(lambda a, b: binary(Add, a, b), lambda t: const(0, t), "sum")  # noqa: A001
-prod = comm_reducer(lambda a, b: binary(Mul, a, b), lambda t: const(1, t), "prod")
-max = comm_reducer(lambda a, b: binary(Max, a, b), lambda t: const(t.min_value(), t), "max")  # noqa: A001
-min = comm_reducer(lambda a, b: binary(Min, a, b), lambda t: const(t.max_value(), t), "min")  # noqa: A001
-
-
-def extern(dtype, name, *args):
-    """A call of the C function `name` inside an expression."""
-    return Call(dtype, "tir.call_extern", (as_expr(name), *(as_expr(a) for a in args)))
+    rewritten(tuple(body), None, note)
+    return tuple(found.values())

@@ -1,0 +1,59 @@
+"""Classic TE programs, scheduled, built as C and called."""
+import numpy as np
+import pytest
+from te_check import XS, X, argmax, argmax_reference, halves, halves_reference, row_sums, running_sum
+
+import ingot as tvm
+from ingot import te
+
+
+def vector_add():
+    a, b = te.placeholder((1003,), name="A"), te.placeholder((1003,), name="B")
+    c = te.compute((1003,), lambda i: a[i] + b[i], name="C")
+    s = te.create_schedule(c.op)
+    outer, inner = s[c].split(c.op.axis[0], factor=16)
+    s[c].parallel(outer)
+    s[c].vectorize(inner)
+    return s, [a, b, c], lambda x, y: (x + y,)
+
+
+def partial_sums():
+    a, b = row_sums(37, 45)
+    s = te.create_schedule(b.op)
+    partial = s.rfactor(b, s[b].split(b.op.reduce_axis[0], factor=16)[1], 1)
+    s[partial].compute_at(s[b], b.op.axis[0])
+    s[b].parallel(b.op.axis[0])
+    return s, [a, b], lambda x: (x.sum(1),)
+
+
+def partial_argmax():
+    tensors = argmax()
+    s = te.create_schedule(tensors[2].op)
+    s.rfactor(tensors[2], s[tensors[2]].split(tensors[2].op.reduce_axis[0], nparts=4)[0])
+    return s, list(tensors), argmax_reference
+
+
+def cumulative_sum():
+    init, update, total = running_sum()
+    s = te.create_schedule(total.op)
+    s[update].vectorize(s[update].split(update.op.axis[1], factor=8)[1])
+    return s, [XS, total], lambda x: (x.cumsum(0),)
+
+
+def statement():
+    outs = te.extern([(6, 7), (6,)], [X], halves, name="halves")
+    return te.create_schedule(outs[0].op), [X, *outs], halves_reference
+
+
+@pytest.mark.parametrize("program", [vector_add, partial_sums, partial_argmax, cumulative_sum, statement])
+def test_built(program):
+    s, args, reference = program()
+    built = tvm.build(s, args, target="c", name=program.__name__)
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(-9, 9, [int(e) for e in t.shape]).astype("int32") if t.dtype == "int32" else
+              rng.standard_normal([int(e) for e in t.shape]).astype("float32") for t in args]
+    expected = reference(*(a.copy() for a, t in zip(arrays, args) if isinstance(t.op, te.PlaceholderOp)))
+    given = [tvm.nd.array(a) for a in arrays]
+    built[program.__name__](*given)
+    for found, want in zip(given[len(args) - len(expected):], expected):
+        np.testing.assert_allclose(found.numpy(), want, rtol=1e-4, atol=1e-5)

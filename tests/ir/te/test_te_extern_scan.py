@@ -1,0 +1,187 @@
+"""te.extern, te.scan and the ir_builder: statements as tensors, and recurrences."""
+import numpy as np
+import pytest
+from te_check import (COLUMNS, ROWS, STATE, X, XS, block, block_names, check, halves, halves_reference, loops_of,
+                      running_sum)
+
+from ingot.ir import te, tir
+from ingot.ir.tir import ScheduleError, ir_builder
+
+
+def test_extern_of_several_outputs():
+    wide, first = te.extern([(6, 7), (6,)], [X], halves, name="halves", dtype=["float32", "float32"])
+    func = check(te.create_prim_func([X, wide, first]), [X, wide, first], halves_reference)
+    text = func.script()
+    assert "T.reads(X[0:6, 0:7])" in text and "T.writes(halves_v0[0:6, 0:7], halves_v1[0:6])" in text
+    assert "T.unroll(7)" in text and "start: T.int32 = " in text
+
+
+def test_extern_between_computes():
+    doubled = te.compute((6, 7), lambda i, j: X[i, j] + 1.0, name="before")
+    wide, first = te.extern([(6, 7), (6,)], [doubled], halves, name="halves")
+    out = te.compute((6, 7), lambda i, j: wide[i, j] + first[i], name="after")
+    s = te.create_schedule(out.op)
+    s[doubled].parallel(doubled.op.axis[0])
+    s[out].vectorize(out.op.axis[1])
+
+    def reference(x):
+        a, b = halves_reference(x + 1)
+        return a + b[:, None]
+
+    assert block_names(check(s, [X, out], reference)) == ["before", "halves", "after"]
+
+
+def test_extern_call_and_buffers_of_ones_own():
+    stride, offset = te.var("stride"), te.var("offset")
+    own = tir.decl_buffer((6, 7), "float32", "own", strides=[stride, 1], elem_offset=offset)
+    out = te.extern((6, 7), X, lambda ins, outs: tir.call_extern(
+        "int32", "scale", outs[0].access_ptr("w"), ins[0].access_ptr("r"), ins[0].strides[0], ins[0].elem_offset),
+        name="scaled", in_buffers=own)
+    text = te.create_prim_func([X, out]).script()
+    assert 'T.call_extern("int32", "scale", T.address_of(scaled[0, 0]), T.address_of(X[0, 0]), 7, 0)' in text
+    assert 'T.call_packed("f", ' in te.create_prim_func([X, te.extern(
+        (6, 7), [X], lambda ins, outs: tir.call_packed("f", ins[0].access_ptr("r")))]).script().replace("tvm_", "")
+
+
+@pytest.mark.parametrize("wrong, error, message", [
+    (lambda: te.extern((6,), [3], halves), TypeError, "extern extern: an input is a int instead of a Tensor"),
+    (lambda: te.extern((6,), [], halves), ValueError, "extern extern: the inputs are none; give dtype"),
+    (lambda: te.extern((6,), [X], lambda i, o: 3, name="e"), TypeError,
+     "extern e: fcompute returned a int instead of a statement or a call"),
+    (lambda: te.extern([(6,), (7,)], [X], halves, dtype=["int8"]), ValueError, "extern extern: 1 dtypes for 2 outputs"),
+    (lambda: te.extern((6,), [X], halves, in_buffers=[]), ValueError,
+     "extern extern: in_buffers has 0 buffers for 1 tensors"),
+    (lambda: te.extern((6,), [X], halves, in_buffers=tir.decl_buffer((6,), "int8", "own")), ValueError,
+     "in_buffers has own, int8 of 1 dimensions, for a tensor of float32 and 2 dimensions")])
+def test_extern_refused(wrong, error, message):
+    with pytest.raises(error, match=message):
+        wrong()
+
+
+def test_builder_attributes_loops_and_whiles():
+    buffer = tir.decl_buffer((4,), "int32", "b")
+    ib = ir_builder.create()
+    b = ib.buffer_ptr(buffer)
+    assert b.dtype == "int32" and b.asobject is buffer.data
+    with ib.while_loop(b[0] < 3):
+        b[0] = b[0] + 1
+    ib.scope_attr(b.asobject, "pragma_x", 1)
+    ib.emit(tir.call_extern("int32", "f"))
+    text = str(ib.get())
+    assert text.index("while b[0] < 3") < text.index('"pragma_x"') < text.index('"f"')
+
+
+def get_inside_a_loop(ib):
+    with ib.for_range(0, 4):
+        ib.get()
+
+
+@pytest.mark.parametrize("wrong, error, message", [
+    (lambda ib, b: ib.else_scope(), RuntimeError, "else_scope does not follow an if_scope"),
+    (lambda ib, b: ib.for_range(0, 4, kind="fast"), ValueError, "for_range: kind 'fast' is none of parallel, serial"),
+    (lambda ib, b: ib.buffer_ptr(3), TypeError, "buffer_ptr takes a Buffer, not a int"),
+    (lambda ib, b: b[0, 0], IndexError, "buffer b has 1 dimensions, indexed with 2"),
+    (lambda ib, b: b.__setitem__(0, tir.const(1.5)), ValueError, "a float32 is stored into buffer b, which is int32"),
+    (lambda ib, b: get_inside_a_loop(ib), RuntimeError, "1 scopes are still open")])
+def test_builder_refused(wrong, error, message):
+    ib = ir_builder.create()
+    with pytest.raises(error, match=message):
+        wrong(ib, ib.buffer_ptr(tir.decl_buffer((4,), "int32", "b")))
+
+
+# ---------------------------------------------------------------- scan
+
+def test_cumulative_sum():
+    init, update, total = running_sum()
+    s = te.create_schedule(total.op)
+    s[init].vectorize(s[init].split(init.op.axis[1], factor=8)[1])
+    s[update].parallel(s[update].split(update.op.axis[1], factor=8)[0])
+    func = check(s, [XS, total], lambda x: x.cumsum(0))
+    assert loops_of(func, "update") == ["8", "3 parallel", "8"] and loops_of(func, "init") == ["1", "3", "8 vectorized"]
+    assert [iv.iter_type for iv in block(func, "update").iter_vars] == ["scan", "spatial"]
+    assert "T.reads(scan[v_t - 1, v_i], X[v_t, v_i])" in func.script()
+    assert not func.root.alloc_buffers
+
+
+def test_a_recurrent_cell_of_two_stages():
+    """h[t] = tanh(W h[t - 1] + x[t]); the product is a stage of its own, and the first row is given."""
+    weight = te.placeholder((COLUMNS, COLUMNS), name="W")
+    first = te.placeholder((1, COLUMNS), name="h0")
+    k = te.reduce_axis((0, COLUMNS), name="k")
+    product = te.compute((ROWS, COLUMNS), lambda t, i: te.sum(STATE[t - 1, k] * weight[i, k], axis=k), name="product")
+    update = te.compute((ROWS, COLUMNS), lambda t, i: te.tanh(product[t, i] + XS[t, i]), name="update")
+    hidden = te.scan(first, update, STATE, inputs=[XS, weight], name="hidden")
+    s = te.create_schedule(hidden.op)
+    ko, ki = s[product].split(k, factor=4)
+    s[product].reorder(ko, product.op.axis[1], ki)
+
+    def reference(x, w, h0):
+        rows = [h0[0]]
+        for t in range(1, ROWS):
+            rows.append(np.tanh(w @ rows[-1] + x[t]))
+        return np.array(rows)
+
+    func = check(s, [XS, weight, first, hidden], reference, 1e-4)
+    assert loops_of(func, "product") == ["8", "6", "21", "4"] and loops_of(func, "hidden.init") == ["1", "21"]
+
+
+def test_two_states_at_once():
+    """Fibonacci: (a, b) -> (b, a + b)."""
+    states = [te.placeholder((ROWS, 3), name=n) for n in ("a", "b")]
+    inits = [te.compute((1, 3), _constant(v), name=f"init{v}") for v in (0, 1)]
+    a, b = states
+    nexts = [te.compute((ROWS, 3), lambda t, i: b[t - 1, i], name="next_a"),
+             te.compute((ROWS, 3), lambda t, i: a[t - 1, i] + b[t - 1, i], name="next_b")]
+    outs = te.scan(inits, nexts, states, name="fib")
+    table = [0, 1]
+    while len(table) <= ROWS:
+        table.append(table[-1] + table[-2])
+    want = np.array(table, "float32")
+    func = check(te.create_prim_func(outs), outs,
+                 lambda: (np.tile(want[:ROWS, None], 3), np.tile(want[1:ROWS + 1, None], 3)))
+    assert block_names(func) == ["init0", "init1", "next_a", "next_b"]
+
+
+def _constant(v):
+    return lambda t, i: tir.const(v, "float32")
+
+
+def use_state(index):
+    return te.compute((ROWS, COLUMNS), lambda t, i: STATE[index(t), i] + XS[t, i], name="update")
+
+
+def scanned(update, extra=()):
+    init = te.compute((1, COLUMNS), lambda _, i: XS[0, i], name="init")
+    return te.create_prim_func([XS, *extra, te.scan(init, update, STATE)])
+
+
+def outside_reader():
+    init, update, total = running_sum()
+    return te.create_prim_func([XS, te.compute(total.shape, lambda i, j: total[i, j] + update[i, j], name="both")])
+
+
+@pytest.mark.parametrize("wrong, error, message", [
+    (lambda: te.scan(XS, XS, STATE), ValueError, "scan scan: update X is no compute"),
+    (lambda: te.scan([XS], [], [STATE]), ValueError, "scan scan: 1 inits, 0 updates and 1 state placeholders"),
+    (lambda: te.scan(XS, use_state(lambda t: t - 1), use_state(lambda t: t)), ValueError,
+     "scan scan: state update is no placeholder"),
+    (lambda: te.scan(te.placeholder((1,), name="v"), use_state(lambda t: t - 1), STATE), ValueError,
+     "scan scan: init v is float32 of 1 dimensions, state state float32 of 2"),
+    (lambda: scanned(use_state(lambda t: t)), ValueError, "scan scan: update reads row t of its state"),
+    (lambda: scanned(use_state(lambda t: t - 2)), ValueError, "update reads row t - 2 of its state"),
+    (outside_reader, ValueError, "both reads update, whose rows are computed in the turns of scan scan"),
+    (lambda: te.create_prim_func([XS, *running_sum()[1:]]), ValueError, "update is an argument, but its rows are")])
+def test_scan_refused(wrong, error, message):
+    with pytest.raises(error, match=message):
+        wrong()
+
+
+def test_the_time_of_a_scan_cannot_be_scheduled():
+    init, update, total = running_sum()
+    for request, message in ((lambda s: s[update].split(update.op.axis[0], factor=2), "split: .stage update. axis t"),
+                             (lambda s: s[update].parallel(update.op.axis[0]), "parallel: .* is the time of a scan"),
+                             (lambda s: s.cache_read(STATE, "local", update), "state is a state of scan scan")):
+        s = te.create_schedule(total.op)
+        with pytest.raises(ScheduleError, match=message):
+            request(s)
+            s.to_prim_func([XS, total])
