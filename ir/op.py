@@ -18,6 +18,7 @@ class OpSpec:
     lower(args, attrs, out) -> te.Tensor, a tuple of them, or a PrimFunc; args are te.Tensor (tensors) or expressions
       (ShapeExpr -> tuple of PrimExpr, PrimValue -> PrimExpr), out the inferred StructInfo.
     evaluate(args, attrs) -> numpy array or tuple: the reference; args are numpy arrays (ShapeExpr -> tuple of ints).
+    te(args, attrs, out): as lower, but always te tensors, where `lower` makes a PrimFunc; else None.
     kind: how fusion sees it. elementwise: output[i] from input[i] of the same shape; broadcast: elementwise with
       broadcasting; injective: each output element copies one input element; reduction; anchor: the costly core of
       a fused kernel (conv2d, matmul); view: same bytes under another shape; opaque: fused with nothing.
@@ -30,6 +31,7 @@ class OpSpec:
     lower: Callable | None
     evaluate: Callable
     kind: str
+    te: Callable | None = None
 
 
 class _Required:
@@ -44,13 +46,13 @@ class InferError(ValueError):
     """Arguments of an operator that contradict each other; the message names shapes and the operator."""
 
 
-def register(name, infer, lower, evaluate, kind, arity=(1, 1), **attrs):
+def register(name, infer, lower, evaluate, kind, arity=(1, 1), te=None, **attrs):
     """Add one row to the table."""
     if kind not in KINDS:
         raise ValueError(f"operator {name}: kind {kind!r} is none of {', '.join(KINDS)}")
     if name in OPS:
         raise ValueError(f"operator {name} is registered twice")
-    OPS[name] = OpSpec(name, arity, attrs, infer, lower, evaluate, kind)
+    OPS[name] = OpSpec(name, arity, attrs, infer, lower, evaluate, kind, te)
     return OPS[name]
 
 

@@ -35,10 +35,11 @@ class GraphImporter:
         params = [self._import_input(i) for i in inputs]
         self._check_pins()
         with self.builder.function("main", params):
-            for node in nodes:
-                self._import_node(node)
-            outputs = [self._output(o.name) for o in self.graph.output]
-            self.builder.emit_func_output(outputs)
+            with self.builder.dataflow():
+                for node in nodes:
+                    self._import_node(node)
+                outputs = [self._output(o.name) for o in self.graph.output]
+            self.builder.emit_func_output(outputs[0] if len(outputs) == 1 else outputs)
         attrs = {"global_symbol": "main", "input_names": tuple(i.name for i in inputs),
                  "output_names": tuple(o.name for o in self.graph.output)}
         func = remove_unused(self.builder.get()["main"]).replace(attrs=attrs)

@@ -84,10 +84,10 @@ def power(node):
 @converts("Mod", 10)
 def mod(node):
     if node.attr("fmod", 0):
-        return node.call("fmod", node.input(0), node.input(1))
+        return node.call("mod", node.input(0), node.input(1))
     if node.input(0).struct_info.dtype.is_float:
         raise node.error("attribute fmod must be 1 for floating-point tensors")
-    return node.call("mod", node.input(0), node.input(1))
+    return node.call("floor_mod", node.input(0), node.input(1))
 
 
 @converts("Where", 9)

@@ -268,7 +268,7 @@ SYMBOLIC = {
     "subtract": _elementwise(lambda a, b: a - b),
     "multiply": _elementwise(lambda a, b: a * b),
     "divide": _elementwise(_divide),
-    "mod": _elementwise(lambda a, b: a % b),
+    "floor_mod": _elementwise(lambda a, b: a % b),
     "minimum": _elementwise(_choose(ex.Min, min)),
     "maximum": _elementwise(_choose(ex.Max, max)),
     "negative": _elementwise(lambda a: -a),

@@ -1,7 +1,18 @@
 """Graph IR: functions over tensors whose shapes may be symbolic. Names and semantics are TVM Relax's."""
+from importlib import import_module
+
+from ..module import GlobalVar  # noqa: F401
 from .block_builder import BlockBuilder, call_op  # noqa: F401
 from .expr import *  # noqa: F401,F403
 from .expr import RelaxCall as Call  # noqa: F401
+from .expr import RelaxExpr as Expr  # noqa: F401
 from .expr import RelaxTuple as Tuple  # noqa: F401
 from .expr import RelaxVar as Var  # noqa: F401
-from . import ops  # noqa: F401  (registers the operator table)
+from . import analysis, op, ops  # noqa: F401  (ops registers the operator table)
+
+
+def __getattr__(name):
+    """relax.transform, whose passes are made of this package."""
+    if name == "transform":
+        return import_module(".transform", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

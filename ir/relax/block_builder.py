@@ -4,11 +4,14 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from .. import op as op_table
-from ..expr import as_expr
-from ..module import IRModule
+from ..expr import IntImm, const, free_vars, substitute
+from ..module import BaseFunc, GlobalVar, IRModule
+from ..node import structural_equal
 from ..op import REQUIRED, InferError
-from .expr import (Constant, DataflowVar, RelaxCall, RelaxExpr, RelaxTuple, RelaxVar, ShapeExpr, PrimValue,
-                   TupleGetItem, TupleStructInfo, VarBinding, dataflow_function)
+from ..te import Tensor, create_prim_func, placeholder
+from .expr import (BindingBlock, Constant, DataflowBlock, DataflowVar, If, MatchCast, PrimValue, RelaxCall, RelaxExpr,
+                   RelaxTuple, RelaxVar, ShapeExpr, TensorStructInfo, TupleGetItem, TupleStructInfo, VarBinding,
+                   as_struct_info, call_tir, function_of_blocks)
 
 
 def call_op(name, *args, **attrs):
@@ -39,66 +42,255 @@ def _as_argument(a):
         return a
     if isinstance(a, (list, tuple)):
         return RelaxTuple(tuple(a)) if a and isinstance(a[0], RelaxExpr) else ShapeExpr(tuple(a))
-    return PrimValue(as_expr(a))
+    return PrimValue(a)
 
 
 class BlockBuilder:
     """Usage:
 
         bb = BlockBuilder()
-        x = RelaxVar("x", TensorStructInfo((1, 4), "float32"))
-        with bb.function("main", [x]):
+        x, w = Var("x", TensorStructInfo((1, 4), "float32")), Var("w", TensorStructInfo((4, 8), "float32"))
+        with bb.function("main", [x, w]):
             with bb.dataflow():
-                y = bb.emit(call_op("nn.relu", x), "y")
-            bb.emit_func_output(y)
+                lv = bb.emit(relax.op.matmul(x, w))
+                gv = bb.emit_output(relax.op.nn.relu(lv))
+            bb.emit_func_output(gv)
         mod = bb.get()
+
+    What is emitted inside `dataflow` is visible in that block alone, except by emit_output. Calls inside calls are
+    bound to variables of their own first.
     """
+
+    _current = []  # builders inside `with bb.function(...)`, innermost last
 
     def __init__(self, mod=None):
         self._mod = mod or IRModule()
-        self._names, self._bindings, self._output = set(), None, None
+        self._names, self._output, self.current_func = set(), None, None
+        self._blocks, self._bindings, self._in_dataflow = [], [], False
+
+    @staticmethod
+    def current():
+        """The builder whose function is being built, or None."""
+        return BlockBuilder._current[-1] if BlockBuilder._current else None
+
+    # ------------------------------------------------------------ functions and blocks
 
     @contextmanager
-    def function(self, name, params, attrs=None):
-        self._names, self._bindings, self._output = {p.name for p in params}, [], None
-        yield self
+    def function(self, name, params=None, attrs=None, private=False):
+        """The function `name`; emit_func_output may give params instead. private: no attribute global_symbol."""
+        if self.current_func is not None:
+            raise ValueError(f"function {name} inside function {self.current_func}: end that one first")
+        self._params, self._output = None, None
+        self._names, self._blocks, self._bindings = set(), [], []
+        if params is not None:
+            self._set_params(params)
+        self.current_func = name
+        BlockBuilder._current.append(self)
+        try:
+            yield self
+        finally:
+            self.current_func, self._in_dataflow = None, False
+            BlockBuilder._current.pop()
         if self._output is None:
             raise ValueError(f"function {name} ended without emit_func_output")
-        func = dataflow_function(params, self._bindings, self._output, {"global_symbol": name, **(attrs or {})})
+        if self._params is None:
+            raise ValueError(f"function {name} has no params: give them to function() or emit_func_output()")
+        self._close(BindingBlock)
+        symbol = {} if private else {"global_symbol": name}
+        func = function_of_blocks(self._params, self._blocks, self._output, {**symbol, **(attrs or {})})
         self._mod = self._mod.with_function(name, func)
+
+    def _set_params(self, params):
+        params = [params] if isinstance(params, RelaxVar) else list(params)
+        for p in params:
+            if not isinstance(p, RelaxVar) or p.struct_info is None:
+                raise TypeError(f"a parameter must be a Var with struct info, not {p!r}")
+            if p.name in self._names:
+                raise ValueError(f"two variables are named {p.name}")
+            self._names.add(p.name)
+        self._params = params
 
     @contextmanager
     def dataflow(self):
+        if self._in_dataflow:
+            raise ValueError("a dataflow block inside another")
+        self._close(BindingBlock)
+        self._in_dataflow = True
         yield self
+        self._close(DataflowBlock)
+        self._in_dataflow = False
 
-    def unique_name(self, hint):
+    def _close(self, kind):
+        if self._bindings:
+            self._blocks.append(kind(tuple(self._bindings)))
+        self._bindings = []
+
+    def emit_func_output(self, output, params=None):
+        """Set the function's result: one value, or a list or tuple of them."""
+        if self._in_dataflow:
+            raise ValueError("emit_func_output inside a dataflow block: end the block first")
+        if params is not None:
+            if self._params is not None:
+                raise ValueError("params are given twice: to function() and to emit_func_output()")
+            self._set_params(params)
+        output = RelaxTuple(tuple(output)) if isinstance(output, (list, tuple)) else output
+        self._output = self._leaf(output, "gv")
+
+    # ------------------------------------------------------------ bindings
+
+    def unique_name(self, hint, separator="_"):
         """`hint`, or hint_1, hint_2 ... when taken."""
         name, n = hint, 0
         while name in self._names:
             n += 1
-            name = f"{hint}_{n}"
+            name = f"{hint}{separator}{n}"
         self._names.add(name)
         return name
 
-    def emit(self, value, name_hint="lv", origin=None):
-        """Bind `value` to a new DataflowVar and return it."""
-        var = DataflowVar(self.unique_name(name_hint), value.struct_info, origin)
-        self._bindings.append(VarBinding(var, value))
+    get_unique_name = unique_name
+
+    def _bind(self, value, name_hint, origin, info=None, kind=VarBinding, output=False):
+        hidden = self._in_dataflow and not output
+        name = self.unique_name(name_hint) if name_hint else self.unique_name("lv" if hidden else "gv", "")
+        var = (DataflowVar if hidden else RelaxVar)(name, info or value.struct_info, origin)
+        self._bindings.append(kind(var, value))
         return var
 
-    def emit_output(self, value, name_hint="gv", origin=None):
-        """Bind `value` to a new RelaxVar, visible outside the dataflow block."""
-        var = RelaxVar(self.unique_name(name_hint), value.struct_info, origin)
-        self._bindings.append(VarBinding(var, value))
-        return var
+    def emit(self, value, name_hint="", origin=None):
+        """Bind `value` to a new variable and return it: a DataflowVar inside a dataflow block, else a Var."""
+        return self._bind(self.normalize(value), name_hint, origin)
 
-    def emit_func_output(self, output):
-        """Set the function's result: one value, or a list or tuple of them."""
-        self._output = list(output) if isinstance(output, (list, tuple)) else [output]
+    def emit_output(self, value, name_hint="", origin=None):
+        """Bind `value` to a new Var, visible outside the dataflow block; outside one the same as emit."""
+        return self._bind(self.normalize(value), name_hint, origin, output=True)
+
+    def match_cast(self, value, struct_info, name_hint=""):
+        """A variable for `value`, checked at run time to be as struct_info says, which may define new dimensions."""
+        return self._bind(self._leaf(value), name_hint, None, as_struct_info(struct_info), MatchCast)
+
+    def normalize(self, value):
+        """`value` as it may be bound: with struct info, and with variables in place of calls inside it."""
+        if isinstance(value, (list, tuple)):
+            value = RelaxTuple(tuple(value))
+        if not isinstance(value, RelaxExpr):
+            raise TypeError(f"expected a graph expression, not {value!r}; relax.const and relax.PrimValue make some")
+        if isinstance(value, RelaxCall):
+            value = value.replace(args=tuple(map(self._leaf, value.args)))
+            return value if value.struct_info is not None else value.replace(struct_info=self._result_info(value))
+        if isinstance(value, RelaxTuple):
+            return value.replace(fields=tuple(map(self._leaf, value.fields)))
+        if isinstance(value, TupleGetItem):
+            return value.replace(tuple_value=self._leaf(value.tuple_value))
+        return value
+
+    def _leaf(self, value, name_hint=""):
+        """`value` as an argument."""
+        value = self.normalize(value)
+        computed = isinstance(value, (RelaxCall, TupleGetItem, If))
+        return self._bind(value, name_hint, None) if computed else value
+
+    def _result_info(self, call):
+        """Struct info of a call that has none: of an operator or of a function of the module."""
+        if call.op != "call":
+            return call_op(call.op, *call.args, **call.attrs).struct_info
+        func = self._mod[call.attrs["gv"]]
+        dims = {}
+        for p, a in zip(func.params, call.args):
+            for mine, theirs in zip(getattr(p.struct_info, "shape", None) or (), getattr(a.struct_info, "shape", None)
+                                    or ()):
+                dims.setdefault(mine, theirs)
+        return substitute(func.ret_struct_info, dims)
+
+    # ------------------------------------------------------------ functions of the module
+
+    def add_func(self, func, func_name):
+        """The GlobalVar of `func` in the module: under func_name, made unique; an equal PrimFunc is taken again."""
+        if not isinstance(func, BaseFunc):
+            raise TypeError(f"add_func takes a PrimFunc or graph function, not a {type(func).__name__}")
+        for name, known in self._mod.functions.items():
+            if known is func or type(known) is type(func) and structural_equal(known, func):
+                return GlobalVar(name)
+        name, n = func_name, 0
+        while name in self._mod or name == self.current_func:
+            n += 1
+            name = f"{func_name}{n}"
+        self._mod = self._mod.with_function(name, func)
+        return GlobalVar(name)
+
+    def update_func(self, gv, updated_func):
+        """Put another function in the place of `gv`."""
+        if gv not in self._mod:
+            raise ValueError(f"update_func of {gv.name}, which is no function of the module")
+        self._mod = self._mod.with_function(gv.name, updated_func)
+
+    def call_te(self, func, *args, primfunc_name_hint=None, primfunc_attrs=None, **kwargs):
+        """R.call_tir of the PrimFunc that func(*args, **kwargs) describes.
+
+        Tensors among the arguments (also inside lists, tuples and dicts) become te.Tensors, shapes tuples of their
+        dimensions and PrimValues expressions; func returns a te.Tensor, or a list or tuple of them.
+        """
+        inputs = {}  # id of a tensor -> (it, its placeholder)
+
+        def convert(a):
+            if isinstance(a, (RelaxCall, TupleGetItem)):
+                a = self._leaf(a)
+            if isinstance(a, (list, tuple)):
+                return type(a)(convert(v) for v in a)
+            if isinstance(a, dict):
+                return {k: convert(v) for k, v in a.items()}
+            if isinstance(a, ShapeExpr):
+                return tuple(map(_te_dim, a.values))
+            if isinstance(a, PrimValue):
+                return a.value
+            if isinstance(a, RelaxTuple):
+                return tuple(map(convert, a.fields))
+            if not isinstance(a, RelaxExpr):
+                return a
+            if id(a) not in inputs:
+                info = a.struct_info
+                if not isinstance(info, TensorStructInfo) or info.shape is None:
+                    raise TypeError(f"{getattr(a, 'name', 'an argument')} is {info}; a tensor expression takes tensors "
+                                    "of known shape")
+                inputs[id(a)] = a, placeholder(tuple(map(_te_dim, info.shape)), info.dtype,
+                                               getattr(a, "name", "") or "const")
+            return inputs[id(a)][1]
+
+        args, kwargs = convert(args), convert(kwargs)
+        result = func(*args, **kwargs)
+        results = list(result) if isinstance(result, (list, tuple)) else [result]
+        if not results or not all(isinstance(r, Tensor) for r in results):
+            raise TypeError(f"{getattr(func, '__name__', 'the function')} must return a te.Tensor or several, not "
+                            f"{result!r}")
+        placeholders = [p for _, p in inputs.values()]
+        infos = [TensorStructInfo(r.shape, r.dtype) for r in results]
+        dims = free_vars([t.shape for t in (*placeholders, *results)])
+        prim = create_prim_func([*placeholders, *results, *dims])
+        prim = prim.replace(attrs={**prim.attrs, **(primfunc_attrs or {})})
+        name = getattr(func, "name", None) or getattr(func, "__name__", "te_func")
+        gv = self.add_func(prim, primfunc_name_hint or name.rpartition(".")[2].replace("<lambda>", "te_func"))
+        info = infos if isinstance(result, (list, tuple)) else infos[0]
+        return call_tir(gv, [a for a, _ in inputs.values()], info, dims)
+
+    def emit_te(self, func, *args, name_hint="", **kwargs):
+        """Bind call_te(func, *args, **kwargs)."""
+        return self.emit(self.call_te(func, *args, **kwargs), name_hint)
+
+    # ------------------------------------------------------------ results
+
+    def lookup_binding(self, var):
+        """The value that a variable of the function being built is bound to; None for a parameter."""
+        blocks = [*self._blocks, DataflowBlock(tuple(self._bindings))]
+        return next((b.value for block in blocks for b in block.bindings if b.var is var), None)
 
     def get(self):
         """The module with the functions built so far."""
         return self._mod
+
+    finalize = get
+
+
+def _te_dim(dim):
+    return const(dim.value, "int32") if isinstance(dim, IntImm) and dim.value < 1 << 31 else dim
 
 
 __all__ = ["BlockBuilder", "call_op", "Constant", "TupleGetItem", "TupleStructInfo"]

@@ -4,10 +4,11 @@ from __future__ import annotations
 import numpy as np
 
 from .. import op as op_table
-from ..expr import And, BinaryExpr, Cast, CompareExpr, IntImm, Not, Or, Select, Var, binary, const
+from ..expr import And, BinaryExpr, Cast, CompareExpr, FloatImm, IntImm, Not, Or, Select, Var, binary, const
 from ..module import IRModule
-from .expr import (Constant, DataflowVar, MatchCast, PrimValue, RelaxCall, RelaxTuple, RelaxVar, ShapeExpr,
-                   TensorStructInfo, TupleGetItem)
+from ..tir.interpreter import run as run_prim_func
+from .expr import (Constant, DataflowVar, Function, If, MatchCast, PrimValue, RelaxTuple, RelaxVar, ShapeExpr,
+                   ShapeStructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo)
 
 
 class EvaluationError(ValueError):
@@ -18,26 +19,32 @@ def evaluate(mod_or_func, inputs, want_all=False):
     """The outputs of a graph function: one array, or a tuple of them.
 
     inputs: arrays in the order of the params, or {param name or original name: array}. Symbolic dimensions take their
-    values from the inputs' shapes. want_all: return (outputs, {var: array or tuple}) with every binding's value;
-    otherwise values are dropped after their last use. Every value is checked against its struct info.
-    Raises EvaluationError.
+    values from the inputs' shapes and from MatchCasts. want_all: return (outputs, {var: array or tuple}) with every
+    binding's value; otherwise values are dropped after their last use. Every value is checked against its struct info.
+    call_tir interprets the PrimFunc, which takes about a microsecond per operation. Raises EvaluationError.
     """
-    func = mod_or_func["main"] if isinstance(mod_or_func, IRModule) else mod_or_func
+    mod = mod_or_func if isinstance(mod_or_func, IRModule) else IRModule({"main": mod_or_func})
+    func = mod["main"]
     dims, values = {}, {}
     for param, array in zip(func.params, _ordered(func, inputs)):
         values[param] = np.asarray(array)
         check(values[param], param.struct_info, dims, f"input {param.name!r}")
-    last = {} if want_all else last_uses(func)
-    for index, binding in enumerate(func.bindings):
-        value = evaluate_expr(binding.value, values, dims)
+    _run(func, values, dims, mod, {} if want_all else last_uses(func))
+    outputs = tuple(evaluate_expr(o, values, dims, mod) for o in func.outputs)
+    outputs = outputs[0] if len(outputs) == 1 else outputs
+    return (outputs, values) if want_all else outputs
+
+
+def _run(func_or_seq, values, dims, mod, last):
+    """Add the value of every binding to `values`. last: {binding number: variables to drop after it}."""
+    seq = func_or_seq.body if isinstance(func_or_seq, Function) else func_or_seq
+    for index, binding in enumerate(b for block in seq.blocks for b in block.bindings):
+        value = evaluate_expr(binding.value, values, dims, mod, getattr(binding.var, "name", ""))
         name = binding.var.origin or binding.var.name
         check(value, binding.var.struct_info, dims, f"{name}", bind=isinstance(binding, MatchCast))
         values[binding.var] = value
         for var in last.get(index, ()):
-            del values[var]
-    outputs = tuple(evaluate_expr(o, values, dims) for o in func.outputs)
-    outputs = outputs[0] if len(outputs) == 1 else outputs
-    return (outputs, values) if want_all else outputs
+            values.pop(var, None)  # a branch's own variables are not among them
 
 
 def _ordered(func, inputs):
@@ -71,8 +78,11 @@ def last_uses(func):
     return ends
 
 
-def evaluate_expr(expr, values, dims):
-    """The value of one expression: an array, a tuple, or for a shape a tuple of ints. `values`: {variable: value}."""
+def evaluate_expr(expr, values, dims, mod=None, name=""):
+    """The value of one expression: an array, a tuple, or for a shape a tuple of ints. `values`: {variable: value}.
+
+    mod: where the functions that are called are; name: the variable that is computed, for error messages.
+    """
     if isinstance(expr, (RelaxVar, DataflowVar)):
         return values[expr]
     if isinstance(expr, Constant):
@@ -82,13 +92,36 @@ def evaluate_expr(expr, values, dims):
     if isinstance(expr, PrimValue):
         return dim_value(expr.value, dims)
     if isinstance(expr, RelaxTuple):
-        return tuple(evaluate_expr(f, values, dims) for f in expr.fields)
+        return tuple(evaluate_expr(f, values, dims, mod) for f in expr.fields)
     if isinstance(expr, TupleGetItem):
-        return evaluate_expr(expr.tuple_value, values, dims)[expr.index]
-    if isinstance(expr, RelaxCall) and expr.op != "call_tir":
-        args = [evaluate_expr(a, values, dims) for a in expr.args]
+        return evaluate_expr(expr.tuple_value, values, dims, mod)[expr.index]
+    if isinstance(expr, If):
+        branch = expr.true_branch if evaluate_expr(expr.cond, values, dims, mod) else expr.false_branch
+        values, dims = dict(values), dict(dims)  # what a branch defines stays inside it
+        _run(branch, values, dims, mod, {})
+        return evaluate_expr(branch.body, values, dims, mod)
+    args = [evaluate_expr(a, values, dims, mod) for a in expr.args]
+    if expr.op in ("call", "call_tir"):
+        if mod is None or expr.attrs["gv"] not in mod:
+            raise EvaluationError(f"{name}: {expr.op} of {expr.attrs['gv'].name}, which is no function of the module")
+        func = mod[expr.attrs["gv"]]
+        return evaluate(mod.with_function("main", func), args) if expr.op == "call" else _call_tir(
+            func, expr, args, dims, name)
+    if expr.op in op_table.OPS:
         return op_table.get(expr.op).evaluate(args, _concrete(expr.attrs, dims))
-    raise EvaluationError(f"cannot evaluate a {getattr(expr, 'op', type(expr).__name__)}: only operators are evaluated")
+    raise EvaluationError(f"{name}: {expr.op} of {expr.attrs.get('func')!r} cannot be evaluated: foreign functions are "
+                          "known to no one here; write it as a PrimFunc and use call_tir")
+
+
+def _call_tir(func, call, args, dims, name):
+    """The results of a PrimFunc, interpreted."""
+    infos = call.struct_info.fields if isinstance(call.struct_info, TupleStructInfo) else (call.struct_info,)
+    outs = tuple(np.zeros([dim_value(d, dims) for d in i.shape], i.dtype.numpy) for i in infos)
+    try:
+        run_prim_func(func, *args, *outs, *(dim_value(d, dims) for d in call.attrs["sym_args"]))
+    except NotImplementedError as error:
+        raise EvaluationError(f"{name}: {call.attrs['gv'].name} cannot be evaluated: {error}") from error
+    return outs if isinstance(call.struct_info, TupleStructInfo) else outs[0]
 
 
 def _concrete(attrs, dims):
@@ -104,7 +137,7 @@ def dim_value(expr, dims):
     """The int (or bool) that a dimension expression has under `dims`, {Var: int}."""
     if isinstance(expr, int):
         return expr
-    if isinstance(expr, IntImm):
+    if isinstance(expr, (IntImm, FloatImm)):
         return expr.value
     if isinstance(expr, Var):
         if expr not in dims:
@@ -127,20 +160,26 @@ def dim_value(expr, dims):
 
 def check(value, info, dims, what, bind=True):
     """Raise EvaluationError unless an array has the dtype and shape of `info`. bind: free dims take the array's."""
-    if isinstance(value, tuple):
+    if isinstance(info, TupleStructInfo):
         for i, (v, f) in enumerate(zip(value, info.fields)):
             check(v, f, dims, f"{what}[{i}]", bind)
+    elif isinstance(info, ShapeStructInfo):
+        _check_dims(tuple(value), info.values, info.ndim, dims, f"{what} is", bind)
+    elif isinstance(info, TensorStructInfo):
+        if value.dtype.name != str(info.dtype) and info.dtype != "void":
+            raise EvaluationError(f"{what} is of {value.dtype.name}, and must be of {info.dtype}")
+        _check_dims(value.shape, info.shape, info.ndim, dims, f"{what} has shape", bind)
+
+
+def _check_dims(sizes, declared, ndim, dims, what, bind):
+    if ndim >= 0 and len(sizes) != ndim:
+        raise EvaluationError(f"{what} {sizes}, and must have {ndim} dimensions")
+    if declared is None:
         return
-    if not isinstance(info, TensorStructInfo):
-        return
-    if value.dtype.name != str(info.dtype):
-        raise EvaluationError(f"{what} is of {value.dtype.name}, and must be of {info.dtype}")
-    if info.shape is None:
-        return
-    if bind and len(value.shape) == len(info.shape):
-        for size, dim in zip(value.shape, info.shape):
+    if bind:
+        for size, dim in zip(sizes, declared):
             if isinstance(dim, Var):
                 dims.setdefault(dim, size)
-    expected = tuple(dim_value(d, dims) for d in info.shape)
-    if value.shape != expected:
-        raise EvaluationError(f"{what} has shape {value.shape}, and must have {expected}")
+    expected = tuple(dim_value(d, dims) for d in declared)
+    if sizes != expected:
+        raise EvaluationError(f"{what} {sizes}, and must {'be' if what.endswith(' is') else 'have'} {expected}")

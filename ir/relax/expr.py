@@ -6,8 +6,9 @@ import numpy as np
 
 from ..dtype import DataType
 from ..expr import IntImm, PrimExpr, as_expr, cast
+from ..expr import const as prim_const
 from ..module import BaseFunc, GlobalVar  # noqa: F401
-from ..node import Mutator, Node, node, node_field
+from ..node import Mutator, Node, collect, node, node_field
 from ..origin import Origin
 
 
@@ -23,18 +24,35 @@ class StructInfo(Node):
         return script(self)
 
 
+def as_struct_info(value):
+    """Struct info, also from what R.Tensor(...) outside a script is; a list means a tuple of them. TypeError else."""
+    if isinstance(value, (list, tuple)):
+        return TupleStructInfo(tuple(value))
+    value = value.struct_info() if hasattr(value, "struct_info") and callable(value.struct_info) else value
+    if not isinstance(value, StructInfo):
+        raise TypeError(f"expected struct info such as TensorStructInfo((1, 8), \"float32\"), not {value!r}")
+    return value
+
+
+def _dims(values):
+    """Dimensions (of a list, tuple or ShapeExpr) as int64 expressions; None stays."""
+    if values is None:
+        return None
+    return tuple(cast(as_expr(v), "int64") for v in getattr(values, "values", values))
+
+
 @node
 class TensorStructInfo(StructInfo):
     """shape: a tuple of int64 expressions, or None when at most the number of dimensions is known (ndim, -1: not)."""
 
-    shape: tuple
-    dtype: DataType
+    shape: tuple = None
+    dtype: DataType = "float32"
     ndim: int = -1
 
     def __post_init__(self):
         object.__setattr__(self, "dtype", DataType(self.dtype))
+        object.__setattr__(self, "shape", _dims(self.shape))
         if self.shape is not None:
-            object.__setattr__(self, "shape", tuple(cast(as_expr(s), "int64") for s in self.shape))
             object.__setattr__(self, "ndim", len(self.shape))
 
     @property
@@ -50,15 +68,26 @@ class ShapeStructInfo(StructInfo):
     values: tuple = None
     ndim: int = -1
 
+    def __post_init__(self):
+        object.__setattr__(self, "values", _dims(self.values))
+        if self.values is not None:
+            object.__setattr__(self, "ndim", len(self.values))
+
 
 @node
 class PrimStructInfo(StructInfo):
     dtype: DataType
 
+    def __post_init__(self):
+        object.__setattr__(self, "dtype", DataType(self.dtype))
+
 
 @node
 class TupleStructInfo(StructInfo):
     fields: tuple
+
+    def __post_init__(self):
+        object.__setattr__(self, "fields", tuple(as_struct_info(f) for f in self.fields))
 
 
 @node
@@ -68,8 +97,15 @@ class ObjectStructInfo(StructInfo):
 
 # ---------------------------------------------------------------- expressions
 
+def _method(name, swapped=False):
+    def method(self, *others):
+        from . import op  # which is made of the operator table, which needs these classes
+        return op.call(name, *(others[::-1] + (self,) if swapped else (self,) + others))
+    return method
+
+
 class RelaxExpr(Node):
-    """Base of graph expressions; every one has `struct_info`."""
+    """Base of graph expressions; every one has `struct_info`. Python's operators, except == and !=, make calls."""
 
     __slots__ = ()
 
@@ -77,23 +113,55 @@ class RelaxExpr(Node):
         from ..script import script
         return script(self)
 
+    __add__, __radd__ = _method("add"), _method("add", True)
+    __sub__, __rsub__ = _method("subtract"), _method("subtract", True)
+    __mul__, __rmul__ = _method("multiply"), _method("multiply", True)
+    __truediv__, __rtruediv__ = _method("divide"), _method("divide", True)
+    __floordiv__, __rfloordiv__ = _method("floor_divide"), _method("floor_divide", True)
+    __mod__, __rmod__ = _method("mod"), _method("mod", True)
+    __pow__, __rpow__ = _method("power"), _method("power", True)
+    __neg__, astype = _method("negative"), _method("astype")
+    __lt__, __le__, __gt__, __ge__ = (_method(n) for n in ("less", "less_equal", "greater", "greater_equal"))
+
+    def __getitem__(self, index):
+        """An item of a tuple."""
+        fields = getattr(self.struct_info, "fields", None)
+        if fields is None or not isinstance(index, int):
+            raise TypeError(f"only tuples are indexed, by an int; this is {self.struct_info}: use relax.op.take or "
+                            "relax.op.strided_slice")
+        if not -len(fields) <= index < len(fields):
+            raise IndexError(f"item {index} of a tuple of {len(fields)}")
+        return TupleGetItem(self, index % len(fields))
+
+
+class _AnyVar(RelaxExpr):
+    __slots__ = ()
+
+    def __post_init__(self):
+        if self.struct_info is not None:
+            object.__setattr__(self, "struct_info", as_struct_info(self.struct_info))
+
+    @property
+    def name_hint(self):
+        return self.name
+
 
 @node
-class RelaxVar(RelaxExpr):
+class RelaxVar(_AnyVar):
     """A graph variable, equal only to itself."""
 
     name: str
-    struct_info: StructInfo
+    struct_info: StructInfo = None
     origin: Origin = node_field(ignore=True, default=None)
     _is_binder_leaf = True
 
 
 @node
-class DataflowVar(RelaxExpr):
+class DataflowVar(_AnyVar):
     """A variable visible only inside its dataflow block."""
 
     name: str
-    struct_info: StructInfo
+    struct_info: StructInfo = None
     origin: Origin = node_field(ignore=True, default=None)
     _is_binder_leaf = True
 
@@ -117,7 +185,7 @@ class ShapeExpr(RelaxExpr):
     values: tuple
 
     def __post_init__(self):
-        object.__setattr__(self, "values", tuple(cast(as_expr(v), "int64") for v in self.values))
+        object.__setattr__(self, "values", _dims(self.values))
 
     @property
     def struct_info(self):
@@ -126,7 +194,13 @@ class ShapeExpr(RelaxExpr):
 
 @node
 class PrimValue(RelaxExpr):
+    """A number; Python's integers are int64."""
+
     value: PrimExpr
+
+    def __post_init__(self):
+        value = self.value
+        object.__setattr__(self, "value", prim_const(value, "int64") if type(value) is int else as_expr(value))
 
     @property
     def struct_info(self):
@@ -136,6 +210,9 @@ class PrimValue(RelaxExpr):
 @node
 class RelaxTuple(RelaxExpr):
     fields: tuple
+
+    def __post_init__(self):
+        object.__setattr__(self, "fields", tuple(self.fields))
 
     @property
     def struct_info(self):
@@ -154,10 +231,12 @@ class TupleGetItem(RelaxExpr):
 
 @node
 class RelaxCall(RelaxExpr):
-    """A call of an operator (op: its name, a key of the OpSpec table) or, op "call_tir", of the PrimFunc attrs["gv"].
+    """A call of an operator (op: its name, a key of the OpSpec table), or of a function:
 
-    call_tir is destination-passing: args are the inputs, struct_info the outputs allocated for it;
-    attrs["sym_args"] are the symbolic dimensions passed after the tensors.
+    "call": of the graph function attrs["gv"]. "call_tir": of the PrimFunc attrs["gv"], destination-passing: args are
+    the inputs, struct_info the outputs allocated for it; attrs["sym_args"] are the symbolic dimensions passed after
+    the tensors. "call_dps_packed": as call_tir, of the foreign function named attrs["func"]. "call_packed": of the
+    foreign function attrs["func"], which returns its result and may have side effects; "call_pure_packed": has none.
     """
 
     op: str
@@ -250,33 +329,70 @@ class Function(BaseFunc):
         show(self.script())
 
 
-def call_tir(gv, args, out_sinfo, sym_args=()):
-    """A destination-passing call of the PrimFunc `gv` (GlobalVar). out_sinfo: a TensorStructInfo or a list of them."""
-    sinfo = TupleStructInfo(tuple(out_sinfo)) if isinstance(out_sinfo, (list, tuple)) else out_sinfo
-    return RelaxCall("call_tir", tuple(args), {"gv": gv, "sym_args": tuple(sym_args)}, sinfo)
+def call_tir(gv, args, out_sinfo, tir_vars=()):
+    """A destination-passing call of the PrimFunc `gv` (GlobalVar). out_sinfo: a TensorStructInfo or a list of them.
+
+    args: a graph expression, a tuple or a list of them. tir_vars: dimensions (or a ShapeExpr) passed after the tensors.
+    """
+    attrs = {"gv": gv, "sym_args": tuple(getattr(tir_vars, "values", tir_vars) or ())}
+    return RelaxCall("call_tir", _call_args(args), attrs, as_struct_info(out_sinfo))
+
+
+def call_dps_packed(func, args, out_sinfo):
+    """A destination-passing call of the foreign function named `func`: its inputs, then its outputs."""
+    return RelaxCall("call_dps_packed", _call_args(args), {"func": str(func)}, as_struct_info(out_sinfo))
+
+
+def call_packed(func, *args, sinfo_args=None):
+    """A call of the foreign function named `func`, which returns what sinfo_args says (None: some object)."""
+    info = ObjectStructInfo() if sinfo_args is None else as_struct_info(
+        sinfo_args[0] if isinstance(sinfo_args, (list, tuple)) and len(sinfo_args) == 1 else sinfo_args)
+    return RelaxCall("call_packed", _call_args(args), {"func": str(func)}, info)
+
+
+def call_pure_packed(func, *args, sinfo_args=None):
+    """As call_packed, of a function without side effects."""
+    return call_packed(func, *args, sinfo_args=sinfo_args).replace(op="call_pure_packed")
+
+
+def _call_args(args):
+    args = getattr(args, "fields", args)
+    return tuple(args) if isinstance(args, (list, tuple)) else (args,)
+
+
+def const(value, dtype=None):
+    """A Constant of a number, a nested list or an array. Without a dtype numbers and lists of them are float32, int32
+    or bool; arrays keep their own."""
+    array = np.array(value, None if dtype is None else DataType(dtype).numpy)
+    if dtype is None and not hasattr(value, "dtype"):
+        array = array.astype({"int64": "int32", "float64": "float32"}.get(array.dtype.name, array.dtype))
+    return Constant(array)
+
+
+def get_shape_of(expr):
+    """The shape of a tensor as a ShapeExpr; ValueError when it is not known."""
+    shape = getattr(expr.struct_info, "shape", None)
+    if shape is None:
+        raise ValueError(f"the shape of {getattr(expr, 'name', 'the value')} is not known: it is {expr.struct_info}")
+    return ShapeExpr(shape)
 
 
 def dataflow_function(params, bindings, outputs, attrs=None):
-    """A Function of one dataflow block. outputs: list of values; more than one are returned as a tuple.
-
-    DataflowVars among the outputs become RelaxVars of the same name, since they leave their block.
-    """
-    bindings, outputs = _visible(tuple(bindings), list(outputs))
+    """A Function of one dataflow block. outputs: list of values; more than one are returned as a tuple."""
     body = outputs[0] if len(outputs) == 1 else RelaxTuple(tuple(outputs))
-    return Function(tuple(params), SeqExpr((DataflowBlock(bindings),), body), body.struct_info, dict(attrs or {}))
+    return function_of_blocks(params, (DataflowBlock(tuple(bindings)),), body, attrs)
 
 
-def _visible(bindings, outputs):
-    """Bindings and outputs with the DataflowVars that are outputs replaced."""
-    leaving = {id(o): RelaxVar(o.name, o.struct_info, o.origin) for o in outputs if isinstance(o, DataflowVar)}
-    if not leaving:
-        return bindings, outputs
+def function_of_blocks(params, blocks, result, attrs=None):
+    """A Function of these blocks. DataflowVars in the result become RelaxVars of the same name, since they leave
+    their block."""
+    leaving = {id(v): RelaxVar(v.name, v.struct_info, v.origin) for v in collect(result, DataflowVar)}
+    if leaving:
+        class Replace(Mutator):
+            def visit_DataflowVar(self, v):
+                return leaving.get(id(v), v)
 
-    class Replace(Mutator):
-        def visit_DataflowVar(self, v):
-            return leaving.get(id(v), v)
-
-        def visit_Constant(self, c):
-            return c
-
-    return Replace().visit(bindings), [leaving.get(id(o), o) for o in outputs]
+            def visit_Constant(self, c):
+                return c
+        blocks, result = Replace().visit((tuple(blocks), result))
+    return Function(tuple(params), SeqExpr(tuple(blocks), result), result.struct_info, dict(attrs or {}))

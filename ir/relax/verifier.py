@@ -2,14 +2,15 @@
 from __future__ import annotations
 
 from .. import op as op_table
-from ..expr import Var, free_vars, substitute
+from ..expr import IntImm, Var, free_vars, substitute
 from ..module import IRModule
 from ..op import InferError
 from ..tir.function import PrimFunc
 from ..tir.verifier import VerifyError as TIRVerifyError
 from ..tir.verifier import verify as verify_prim_func
-from .expr import (Constant, DataflowBlock, DataflowVar, Function, MatchCast, PrimStructInfo, PrimValue, RelaxCall,
-                   RelaxTuple, RelaxVar, ShapeExpr, ShapeStructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo)
+from .expr import (Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, ObjectStructInfo, PrimStructInfo,
+                   PrimValue, RelaxCall, RelaxTuple, RelaxVar, ShapeExpr, ShapeStructInfo, TensorStructInfo,
+                   TupleGetItem, TupleStructInfo)
 from .ops.common import product, same_dim, same_shape, shape_text
 
 
@@ -25,6 +26,9 @@ def verify(mod):
       that block, or returned when the block is the last one;
     - symbolic dimensions are those of the parameters, of the module (attrs["dims"]) or of a MatchCast;
     - arguments of calls are variables, constants, shapes, numbers or tuples of those;
+    - what a MatchCast declares does not contradict what is known; an `if` asks for a bool without dimensions, its
+      branches give the same, and what they define stays inside them;
+    - dataflow blocks hold neither `if` nor call_packed, which may have side effects;
     - struct info is what inference gives for these arguments; operators and their attributes are known ones;
     - "call" and "call_tir" name functions of the module, of that kind, and fit their parameters: count, dtypes, shapes.
     PrimFuncs are verified by tir's verifier.
@@ -68,6 +72,37 @@ def same_info(a, b):
     return not isinstance(a, PrimStructInfo) or a.dtype == b.dtype
 
 
+def new_dims(info):
+    """The symbolic dimensions that a MatchCast to `info` defines: those that stand alone."""
+    if isinstance(info, TupleStructInfo):
+        return [d for f in info.fields for d in new_dims(f)]
+    return [d for d in (getattr(info, "shape", None) or getattr(info, "values", None) or ()) if isinstance(d, Var)]
+
+
+def contradiction(info, target):
+    """Why a value of struct info `info` can never have `target`; None when it may."""
+    if isinstance(info, ObjectStructInfo) or isinstance(target, ObjectStructInfo):
+        return None
+    if type(info) is not type(target):
+        return "they are of different kinds"
+    if isinstance(info, TupleStructInfo):
+        if len(info.fields) != len(target.fields):
+            return f"{len(info.fields)} fields are not {len(target.fields)}"
+        return next(filter(None, map(contradiction, info.fields, target.fields)), None)
+    dtypes = {getattr(i, "dtype", "void") for i in (info, target)} - {"void"}
+    if len(dtypes) > 1:
+        return f"{info.dtype} is not {target.dtype}"
+    if isinstance(info, PrimStructInfo):
+        return None
+    if info.ndim != target.ndim and min(info.ndim, target.ndim) >= 0:
+        return f"{info.ndim} dimensions are not {target.ndim}"
+    mine, theirs = (getattr(i, "shape" if isinstance(i, TensorStructInfo) else "values") for i in (info, target))
+    for k, (a, b) in enumerate(zip(mine or (), theirs or ())):
+        if isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value:
+            return f"dimension {k} is {a.value}, not {b.value}"
+    return None
+
+
 class _Verifier:
     def __init__(self, mod, name, func, dims):
         self.mod, self.name, self.func = mod, name, func
@@ -83,16 +118,19 @@ class _Verifier:
             if not isinstance(p, RelaxVar):
                 self.fail(f"a parameter is a {type(p).__name__}, it must be a RelaxVar")
             self._define(p)
-        blocks = self.func.body.blocks
-        for n, block in enumerate(blocks):
-            for b in block.bindings:
-                self._binding(b, isinstance(block, DataflowBlock))
-            if n + 1 < len(blocks):
-                self.scope -= {id(b.var) for b in block.bindings if isinstance(b.var, DataflowVar)}
-        self.place = "its result"
-        info = self._info(self.func.body.body)
+        info = self._seq(self.func.body, "its result")
         if self.func.ret_struct_info is not None and not same_info(info, self.func.ret_struct_info):
             self.fail(f"it is {info}, declared as {self.func.ret_struct_info}")
+
+    def _seq(self, seq, place):
+        """The struct info of a SeqExpr, its bindings checked."""
+        for n, block in enumerate(seq.blocks):
+            for b in block.bindings:
+                self._binding(b, isinstance(block, DataflowBlock))
+            if n + 1 < len(seq.blocks):
+                self.scope -= {id(b.var) for b in block.bindings if isinstance(b.var, DataflowVar)}
+        self.place = place
+        return self._info(seq.body)
 
     # ------------------------------------------------------------ variables
 
@@ -114,9 +152,16 @@ class _Verifier:
             self.fail(f"it binds a {type(b.var).__name__}")
         if isinstance(b.var, DataflowVar) and not dataflow:
             self.fail("a DataflowVar outside a dataflow block")
+        if dataflow and (isinstance(b.value, If) or getattr(b.value, "op", "") == "call_packed"):
+            self.fail("a dataflow block has no control flow: put the `if` outside" if isinstance(b.value, If) else
+                      "call_packed may have side effects, which a dataflow block has none of: put it outside, or use "
+                      "call_pure_packed")
         info = self._info(b.value)
         if isinstance(b, MatchCast):
-            self.dims.update(id(d) for d in _dims([b.var.struct_info]))
+            problem = contradiction(info, b.var.struct_info)
+            if problem:
+                self.fail(f"the value is {info} and can never be {b.var.struct_info}: {problem}")
+            self.dims.update(id(d) for d in new_dims(b.var.struct_info))
         elif not same_info(info, b.var.struct_info):
             self.fail(f"the variable is declared as {b.var.struct_info}, the value is {info}")
         self._define(b.var)
@@ -127,7 +172,22 @@ class _Verifier:
         """The inferred struct info of a value."""
         if isinstance(value, RelaxCall):
             return self._call(value)
-        return self._atom(value)
+        return self._if(value) if isinstance(value, If) else self._atom(value)
+
+    def _if(self, value):
+        place, cond = self.place, self._atom(value.cond)
+        if not (isinstance(cond, TensorStructInfo) and cond.ndim == 0 or isinstance(cond, PrimStructInfo)) or (
+                not cond.dtype.is_bool):
+            self.fail(f"the condition of the `if` is {cond}, it must be a bool tensor without dimensions")
+        infos = []
+        for branch, name in ((value.true_branch, "true"), (value.false_branch, "false")):
+            kept = set(self.scope), set(self.dims)
+            infos.append(self._seq(branch, f"{place}, the {name} branch"))
+            self.scope, self.dims = kept
+        self.place = place
+        if not same_info(*infos):
+            self.fail(f"the branches of the `if` give {infos[0]} and {infos[1]}")
+        return infos[0]
 
     def _atom(self, value):
         """The struct info of a value that computes nothing."""
@@ -156,6 +216,8 @@ class _Verifier:
             self._call_tir(call, args)
         elif call.op == "call":
             self._call_function(call, args)
+        elif call.op in ("call_packed", "call_pure_packed", "call_dps_packed"):
+            self._foreign(call, args)
         else:
             self._operator(call)
         return call.struct_info
@@ -175,6 +237,17 @@ class _Verifier:
             self.fail(str(error))
         if not same_info(info, call.struct_info):
             self.fail(f"the call of {call.op} is declared as {call.struct_info}, inference gives {info}")
+
+    def _foreign(self, call, args):
+        """A call of a function that no one here knows: its results are what the call declares."""
+        if not isinstance(call.attrs.get("func"), str):
+            self.fail(f"{call.op} has attributes {sorted(call.attrs)}, it needs func, the name of the foreign function")
+        if call.op != "call_dps_packed":
+            return
+        outs = call.struct_info.fields if isinstance(call.struct_info, TupleStructInfo) else (call.struct_info,)
+        for info in (*args, *outs):
+            if not isinstance(info, TensorStructInfo) or (info.shape is None and info in outs):
+                self.fail(f"call_dps_packed passes tensors, and results of known shape; this is {info}")
 
     def _callee(self, call, kind):
         gv = call.attrs.get("gv")
@@ -224,4 +297,4 @@ def _fits(shape, buffer_shape, known):
     return len(buffer_shape) == 1 and same_dim(product(shape), substitute(buffer_shape[0], known))
 
 
-__all__ = ["VerifyError", "same_info", "verify"]
+__all__ = ["VerifyError", "contradiction", "new_dims", "same_info", "verify"]

@@ -25,7 +25,15 @@ def _numpy_divide(a, b):
     return np.where((a < 0) == (b < 0), quotient, -quotient).astype(a.dtype)
 
 
-def _mod(a, b):
+def _floor_divide(a, b):
+    return tir.floordiv(a, b) if a.dtype.is_int else tir.floor(a / b)
+
+
+def _numpy_floor_divide(a, b):
+    return np.floor(a / b) if a.dtype.kind == "f" else np.floor_divide(a, b)
+
+
+def _floor_mod(a, b):
     """The remainder with the divisor's sign."""
     if a.dtype.is_int:
         return tir.floormod(a, b)
@@ -33,7 +41,7 @@ def _mod(a, b):
     return Select(logical_and(rest != zero, (rest < zero) != (b < zero)), rest + b, rest)
 
 
-def _fmod(a, b):
+def _mod(a, b):
     """The remainder with the dividend's sign."""
     return tir.truncmod(a, b) if a.dtype.is_int else tir.fmod(a, b)
 
@@ -60,8 +68,14 @@ ROWS = [
     ("power", "number", None, _power, _numpy_power),
     ("maximum", "number", None, tir.max, np.maximum),
     ("minimum", "number", None, tir.min, np.minimum),
-    ("mod", "number", None, _mod, np.mod),
-    ("fmod", "number", None, _fmod, np.fmod),
+    ("floor_divide", "number", None, _floor_divide, _numpy_floor_divide),
+    ("floor_mod", "number", None, _floor_mod, np.mod),
+    ("mod", "number", None, _mod, np.fmod),
+    ("bitwise_and", "int", None, tir.bitwise_and, np.bitwise_and),
+    ("bitwise_or", "int", None, tir.bitwise_or, np.bitwise_or),
+    ("bitwise_xor", "int", None, tir.bitwise_xor, np.bitwise_xor),
+    ("left_shift", "int", None, tir.shift_left, np.left_shift),
+    ("right_shift", "int", None, tir.shift_right, np.right_shift),
     ("equal", "any", "bool", lambda a, b: a == b, np.equal),
     ("not_equal", "any", "bool", lambda a, b: a != b, np.not_equal),
     ("less", "number", "bool", lambda a, b: a < b, np.less),

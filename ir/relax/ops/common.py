@@ -6,10 +6,11 @@ dimensions and int64 symbolic ones; `te_shape` converts.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from ...arith import Analyzer
-from ...expr import IntImm, PrimExpr, Var, as_expr, const
-from ...node import structural_equal
+from ...expr import IntImm, PrimExpr, Var, as_expr, const, free_vars
+from ...node import Mutator, structural_equal
 from ...op import InferError
 from ...te.tensor import ComputeOp
 from ..expr import ShapeExpr, TensorStructInfo
@@ -183,8 +184,41 @@ def normalize_axes(call, axes, rank):
 
 
 def te_dim(dim):
-    """A struct info dimension for te: an int when static, else the int64 expression."""
-    return dim.value if isinstance(dim, IntImm) else dim
+    """A struct info dimension for te: an int when static, else the expression: int64, or int32 when te gave it so."""
+    if isinstance(dim, IntImm):
+        return dim.value
+    given = free_vars(dim)
+    return _Narrow().visit(dim) if given and all(v.dtype == "int32" for v in given) else dim
+
+
+class _Narrow(Mutator):
+    """An int64 expression of widened int32 variables, in int32."""
+
+    def visit_Cast(self, e):
+        return e.value if e.dtype == "int64" and e.value.dtype == "int32" else self.generic_visit(e)
+
+    def visit_IntImm(self, e):
+        return const(e.value, "int32") if e.dtype == "int64" else e
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number where lowerings expect a te.Tensor: every element is `value`, nothing is loaded."""
+
+    value: PrimExpr
+    shape: tuple = ()
+    op = None  # no operation computes it
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    @property
+    def dtype(self):
+        return self.value.dtype
+
+    def __getitem__(self, indices):
+        return self.value
 
 
 def te_shape(shape):

@@ -12,13 +12,14 @@ import numpy as np
 
 from ... import te, tir
 from ...dtype import DataType
-from ...expr import Not, Select, const
+from ...expr import Not, Select, const, logical_or
 from ...op import REQUIRED, register
 from ..expr import TensorStructInfo
 from .common import axis_names, fail, need_dtype, short_name, te_shape, tensor
 
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
+_SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772  # Klambauer et al. 2017
 
 
 def _of(x, value):
@@ -43,6 +44,14 @@ def _numpy_gelu(x, approximate):
     if approximate == "tanh":
         return half * x * (1 + np.tanh(_SQRT_2_OVER_PI * (x + 0.044715 * x * x * x))).astype(x.dtype)
     return half * x * (1 + _erf(x * x.dtype.type(_SQRT_HALF)))
+
+
+def _selu(x):
+    return _of(x, _SELU_SCALE) * _choose(x > _of(x, 0), x, _of(x, _SELU_ALPHA) * (tir.exp(x) - 1.0))
+
+
+def _numpy_selu(x):
+    return x.dtype.type(_SELU_SCALE) * np.where(x > 0, x, x.dtype.type(_SELU_ALPHA) * np.expm1(x))
 
 
 def _softplus(x):
@@ -125,15 +134,18 @@ ROWS = [
     ("clip", _N, _clip, _numpy_clip, {"min": None, "max": None}),
     ("copy", "any", lambda x: x, np.copy, {}),  # a tensor of its own, where its source's memory will not do
     ("logical_not", _B, Not, np.logical_not, {}),
+    ("bitwise_not", "int", tir.bitwise_not, np.invert, {}),
     ("isnan", _F, tir.isnan, np.isnan, {}),
     ("isinf", _F, tir.isinf, np.isinf, {}),
+    ("isfinite", _F, lambda x: Not(logical_or(tir.isnan(x), tir.isinf(x))), np.isfinite, {}),
+    ("nn.selu", _F, _selu, _numpy_selu, {}),
 ]
 # operators that are one intrinsic: the reference is the intrinsic's own
 ROWS += [(name, _F, getattr(tir, name), tir.INTRINSICS[name][1], {}) for name in (
     "tanh", "exp", "log", "sqrt", "erf", "floor", "ceil", "round", "trunc", "sin", "cos", "tan", "asin", "acos",
     "atan", "sinh", "cosh", "asinh", "acosh", "atanh")]
 
-_RETURNS_BOOL = ("logical_not", "isnan", "isinf")
+_RETURNS_BOOL = ("logical_not", "isnan", "isinf", "isfinite")
 
 
 def _infer(call, dtypes, result):

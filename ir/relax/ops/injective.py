@@ -60,6 +60,41 @@ def _lower_tile(args, attrs, out):
         k if r == 1 else k % d for k, d, r in zip(i, x.shape, attrs["repeats"]))], name="tile")
 
 
+# ---------------------------------------------------------------- flip and repeat
+
+def _infer_flip(call):
+    x = tensor(call)
+    normalize_axis(call, call.attrs["axis"], x.ndim)
+    return x
+
+
+def _lower_flip(args, attrs, out):
+    x, = args
+    axis = attrs["axis"] % x.ndim
+    return te.compute(te_shape(out), lambda *i: x[
+        i[:axis] + (x.shape[axis] - 1 - i[axis],) + i[axis + 1:]], name="flip")
+
+
+def _infer_repeat(call):
+    x, repeats = tensor(call), call.attrs["repeats"]
+    axis = normalize_axis(call, call.attrs["axis"], x.ndim)
+    if repeats < 1:
+        fail(call, f"repeats={repeats} must be at least 1")
+    return TensorStructInfo(tuple(simplify(d * repeats) if k == axis else d for k, d in enumerate(x.shape)), x.dtype)
+
+
+def _lower_repeat(args, attrs, out):
+    x, = args
+    axis = attrs["axis"] % x.ndim
+    return te.compute(te_shape(out), lambda *i: x[
+        i[:axis] + (i[axis] // attrs["repeats"],) + i[axis + 1:]], name="repeat")
+
+
+register("flip", _infer_flip, _lower_flip, lambda args, attrs: np.flip(args[0], attrs["axis"]).copy(), "injective",
+         axis=REQUIRED)
+register("repeat", _infer_repeat, _lower_repeat,
+         lambda args, attrs: np.repeat(args[0], attrs["repeats"], attrs["axis"]), "injective", repeats=REQUIRED,
+         axis=REQUIRED)
 register("permute_dims", _infer_permute, _lower_permute, lambda args, attrs: np.transpose(args[0], attrs["axes"]),
          "injective", axes=None)
 register("broadcast_to", _infer_broadcast_to, _lower_broadcast_to,
@@ -114,8 +149,25 @@ def _evaluate_split(args, attrs):
     return tuple(np.split(args[0], np.cumsum(attrs["sections"])[:-1], axis=attrs["axis"]))
 
 
+def _concat_te(args, attrs, out):
+    """One expression: the inputs one behind the other as a chain of conditions."""
+    axis = attrs["axis"] % args[0].ndim
+
+    def element(*i):
+        begins = [0]
+        for x in args[:-1]:
+            begins.append(begins[-1] + x.shape[axis])
+        parts = [x[i[:axis] + (i[axis] - b,) + i[axis + 1:]] for x, b in zip(args, begins)]
+        value = parts[-1]
+        for part, end in reversed(list(zip(parts, begins[1:]))):
+            value = tir.if_then_else(i[axis] < end, part, value)
+        return value
+
+    return te.compute(te_shape(out), element, name="concat")
+
+
 register("concat", _infer_concat, lower_concat, lambda args, attrs: np.concatenate(args, axis=attrs["axis"]),
-         "injective", arity=(1, None), axis=REQUIRED)
+         "injective", arity=(1, None), te=_concat_te, axis=REQUIRED)
 register("split", _infer_split, _lower_split, _evaluate_split, "injective", sections=REQUIRED, axis=REQUIRED)
 
 
@@ -275,11 +327,19 @@ def _infer_pad(call):
 
 
 def _lower_pad(args, attrs, out):
+    x, pads = args[0], _pads(attrs, args[0].ndim)
+    if attrs["pad_mode"] == "constant" and pads_planes(pads):
+        return lower_pad(x, pads, _pad_value(attrs, x), out)
+    return _pad_te(args, attrs, out)
+
+
+def _pad_value(attrs, x):
+    return attrs["pad_value"] if x.dtype.is_float else int(attrs["pad_value"])
+
+
+def _pad_te(args, attrs, out):
     x, = args
-    pads, source = _pads(attrs, x.ndim), _PAD_SOURCES.get(attrs["pad_mode"])
-    value = attrs["pad_value"] if x.dtype.is_float else int(attrs["pad_value"])
-    if source is None and pads_planes(pads):
-        return lower_pad(x, pads, value, out)
+    pads, source, value = _pads(attrs, x.ndim), _PAD_SOURCES.get(attrs["pad_mode"]), _pad_value(attrs, x)
 
     def element(*i):
         index = tuple(k - before if before else k for k, (before, _) in zip(i, pads))
@@ -304,6 +364,6 @@ def _evaluate_pad(args, attrs):
     return np.pad(x, grow, mode=attrs["pad_mode"])
 
 
-register("nn.pad", _infer_pad, _lower_pad, _evaluate_pad, "injective", pad_width=REQUIRED, pad_mode="constant",
-         pad_value=0.0)
+register("nn.pad", _infer_pad, _lower_pad, _evaluate_pad, "injective", te=_pad_te, pad_width=REQUIRED,
+         pad_mode="constant", pad_value=0.0)
 

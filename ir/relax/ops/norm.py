@@ -1,4 +1,5 @@
-"""Normalizations: nn.softmax, nn.log_softmax, nn.layer_norm, nn.instance_norm, nn.batch_norm, nn.lrn.
+"""Normalizations: nn.softmax, nn.log_softmax, nn.layer_norm, nn.instance_norm, nn.rms_norm,
+nn.batch_norm, nn.lrn.
 
 Variances are computed in two passes (mean first, then squared deviations), so that a large mean costs no digits.
 """
@@ -149,6 +150,44 @@ def _spatial_axes(attrs, rank):
     return tuple(range(2, rank))
 
 
+# ---------------------------------------------------------------- root mean square
+
+def _infer_rms_norm(call):
+    """x / sqrt(mean(x * x) + epsilon) * weight over `axes` (Zhang and Sennrich 2019)."""
+    x, weight = tensors(call)
+    need_dtype(call, x, "float")
+    need_same_dtype(call, (x, weight))
+    axes = normalize_axes(call, call.attrs["axes"], x.ndim)
+    expected = tuple(x.shape[a] for a in axes)
+    if not same_shape(weight.shape, expected):
+        fail(call, f"weight has shape {shape_text(weight)}, it must be {shape_text(expected)}: the axes {axes} of "
+                   f"input {shape_text(x)}")
+    return x
+
+
+def _lower_rms_norm(args, attrs, out):
+    x, weight = args
+    acc, axes = sum_dtype(x.dtype), _layer_axes(attrs, x.ndim)
+    count = as_expr(product(x.shape[a] for a in axes)).astype(acc)
+    squares = _reduce_over(x, axes, lambda i: x[i].astype(acc) * x[i].astype(acc), "rms_norm_sum")
+    scale = te.compute(squares.shape, lambda *i: const(1, acc) / intrin.sqrt(squares[i] / count
+                                                                           + const(attrs["epsilon"], acc)),
+                       name="rms_norm_scale")
+
+    def element(*i):
+        return x[i].astype(acc) * scale[_without(i, axes)] * weight[tuple(i[a] for a in axes)].astype(acc)
+
+    return narrow(te.compute(x.shape, element, name="rms_norm"), out.dtype)
+
+
+def _evaluate_rms_norm(args, attrs):
+    x, weight = (widen_array(a) for a in args)
+    axes = _layer_axes(attrs, x.ndim)
+    mean = np.square(x).mean(axis=axes, keepdims=True)
+    weight = weight.reshape([n if a in axes else 1 for a, n in enumerate(x.shape)])
+    return (x / np.sqrt(mean + x.dtype.type(attrs["epsilon"])) * weight).astype(args[0].dtype, copy=False)
+
+
 # ---------------------------------------------------------------- given mean and variance
 
 def _lower_batch_norm(args, attrs, out):
@@ -224,6 +263,8 @@ register("nn.instance_norm", _infer_channels,
          _lower_moments("instance_norm", _spatial_axes, lambda i, axes: (i[1],)),
          _evaluate_moments(_spatial_axes, lambda shape, axes: (-1,) + (1,) * len(axes)),
          "reduction", (3, 3), epsilon=1e-5)
+register("nn.rms_norm", _infer_rms_norm, _lower_rms_norm, _evaluate_rms_norm, "reduction", (2, 2), axes=(-1,),
+         epsilon=1e-5)
 register("nn.batch_norm", _infer_channels, _lower_batch_norm, _evaluate_batch_norm, "broadcast", (5, 5), axis=1,
          epsilon=1e-5)
 register("nn.lrn", _infer_lrn, _lower_lrn, _evaluate_lrn, "reduction", (1, 1), size=REQUIRED, alpha=1e-4, beta=0.75,

@@ -1,7 +1,8 @@
-"""Pooling over one, two or three spatial axes: nn.max_pool1d ... nn.max_pool3d, nn.avg_pool1d ... nn.avg_pool3d."""
+"""Pooling over one, two or three spatial axes: nn.max_pool1d ... nn.max_pool3d, nn.avg_pool1d ... nn.avg_pool3d;
+nn.adaptive_avg_pool2d and nn.adaptive_max_pool2d."""
 from __future__ import annotations
 
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from ...expr import as_expr, is_const_int
 from ...op import REQUIRED, register
 from ...tir import intrin
 from ..expr import TensorStructInfo
-from .common import fail, need_dtype, need_rank, short_name, te_shape
+from .common import fail, need_dtype, need_rank, shape_text, short_name, te_shape
 from .precision import narrow, sum_dtype, widen_array
 from .window import (KERNEL_AXES, NAMED, check_window_attrs, inside, output_size, output_sizes, pad_array, reach,
                      split_padding, taps)
@@ -151,3 +152,60 @@ for _rank in (1, 2, 3):
             (f"nn.max_pool{_rank}d", _lower_max, _evaluate_max, {}),
             (f"nn.avg_pool{_rank}d", _lower_avg, _evaluate_avg, {"count_include_pad": False})):
         register(_name, _infer(_rank), _lower(short_name(_name)), _evaluate, "reduction", (1, 1), **_attrs, **_more)
+
+
+# ---------------------------------------------------------------- adaptive: the output's size decides the windows
+
+def _adaptive_window(i, size, out):
+    """[first, end) of output position i: floor(i * size / out) to ceil((i + 1) * size / out)."""
+    return i * size // out, ((i + 1) * size + (out - 1)) // out
+
+
+def _infer_adaptive(call):
+    x, size = need_rank(call, 0, 4), call.attrs["output_size"]
+    need_dtype(call, x, "float" if "avg" in call.op else "number")
+    if len(size) != 2 or any(s < 1 for s in size):
+        fail(call, f"output_size {tuple(size)} must be 2 integers of at least 1")
+    if not all(is_const_int(d) and d.value > 0 for d in x.shape[2:]):
+        fail(call, f"input {shape_text(x)} must have static spatial dimensions (dims 2 and 3) of at least 1")
+    return TensorStructInfo((*x.shape[:2], *size), x.dtype)
+
+
+def _lower_adaptive(args, attrs, out, name):
+    x, acc = args[0], sum_dtype(out.dtype) if "avg" in name else out.dtype
+    sizes, outs = [int(s) for s in x.shape[2:]], attrs["output_size"]
+    widest = [max(end - first for first, end in (_adaptive_window(i, s, o) for i in range(o)))
+              for s, o in zip(sizes, outs)]
+    kernel = [te.reduce_axis((0, w), k) for w, k in zip(widest, KERNEL_AXES[2])]
+    reducer, outside = (te.sum, as_expr(0.0, acc)) if "avg" in name else (te.max, intrin.min_value(acc))
+
+    def element(n, c, *at):
+        windows = [_adaptive_window(i, s, o) for i, s, o in zip(at, sizes, outs)]
+        source = tuple(first + k.var for (first, _), k in zip(windows, kernel))
+        held = inside(source, [end for _, end in windows], [False] * 2, [o and s % o > 0 for s, o in zip(sizes, outs)])
+        return reducer(intrin.if_then_else(held, x[(n, c, *source)].astype(acc), outside), kernel)
+
+    total = te.compute(te_shape(out), NAMED[2](element), name=name + "_sum" if "avg" in name else name)
+    if "max" in name:
+        return total
+
+    def mean(n, c, *at):
+        count = reduce(lambda a, b: a * b, (end - first for first, end in (
+            _adaptive_window(i, s, o) for i, s, o in zip(at, sizes, outs))))
+        return total[(n, c, *at)] / as_expr(count).astype(acc)
+
+    return narrow(te.compute(te_shape(out), NAMED[2](mean), name=name), out.dtype)
+
+
+def _evaluate_adaptive(args, attrs, function):
+    x, outs = args[0], attrs["output_size"]
+    result = np.empty((*x.shape[:2], *outs), x.dtype)
+    for at in np.ndindex(*outs):
+        window = tuple(slice(*_adaptive_window(i, s, o)) for i, s, o in zip(at, x.shape[2:], outs))
+        result[(..., *at)] = function(widen_array(x[(..., *window)]), axis=(2, 3))
+    return result
+
+
+for _name, _function in (("adaptive_avg_pool2d", np.mean), ("adaptive_max_pool2d", np.max)):
+    register(f"nn.{_name}", _infer_adaptive, partial(_lower_adaptive, name=_name),
+             partial(_evaluate_adaptive, function=_function), "reduction", output_size=REQUIRED)

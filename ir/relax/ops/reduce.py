@@ -7,9 +7,10 @@ import numpy as np
 
 from ... import te, tir
 from ...expr import IntImm, cast, const
-from ...op import REQUIRED, register
+from ...op import register
 from ..expr import TensorStructInfo
-from .common import (as_dim, fail, need_dtype, normalize_axes, normalize_axis, product, shape_text, te_shape, tensor)
+from .common import (as_dim, fail, flat_index, need_dtype, normalize_axes, normalize_axis, product, shape_text,
+                     te_shape, tensor)
 from .precision import narrow, sum_dtype, widen_array
 
 
@@ -97,36 +98,65 @@ ROWS = [
     ("max", "any", True, te.max, np.max),
     ("min", "any", True, te.min, np.min),
 ]
+BOOLEAN_ROWS = [
+    ("all", "bool", False, te.min, np.all),
+    ("any", "bool", False, te.max, np.any),
+]
 
-for _name, _dtypes, _needs, _reducer, _numpy in ROWS:
+for _name, _dtypes, _needs, _reducer, _numpy in ROWS + BOOLEAN_ROWS:
     register(_name, partial(_infer, dtypes=_dtypes, needs_elements=_needs),
              partial(_lower, name=_name, reducer=_reducer), partial(_evaluate, function=_numpy), "reduction",
              axis=None, keepdims=False)
 
 
+# ---------------------------------------------------------------- variance and standard deviation
+
+def _lower_spread(args, attrs, out, name):
+    """Two passes, mean first, so that a large mean costs no digits; of the population: divided by the count."""
+    x, = args
+    axes = list(range(x.ndim)) if attrs["axis"] is None else _plain_axes(attrs["axis"], x.ndim)
+    shape, wide = te_shape(out), sum_dtype(x.dtype)
+    first, second = Reduction(x, axes, attrs["keepdims"]), Reduction(x, axes, attrs["keepdims"])
+    total = te.compute(shape, lambda *i: te.sum(cast(x[first.at(i)], wide), first.iter_vars), name=name + "_sum")
+
+    def square(*i):
+        deviation = cast(x[second.at(i)], wide) - total[i] / second.count(wide)
+        return te.sum(deviation * deviation, second.iter_vars)
+
+    squares = te.compute(shape, square, name=name + "_squares")
+    root = tir.sqrt if name == "std" else lambda v: v
+    return narrow(te.compute(shape, lambda *i: root(squares[i] / second.count(wide)), name=name), x.dtype)
+
+
+for _name, _numpy in (("variance", np.var), ("std", np.std)):
+    register(_name, partial(_infer, dtypes="float", needs_elements=True), partial(_lower_spread, name=_name),
+             partial(_evaluate, function=_numpy), "reduction", axis=None, keepdims=False)
+
+
 # ---------------------------------------------------------------- argmax and argmin
 
 def _infer_arg(call):
+    """axis: one, or None for the position in the whole tensor as if it were flat."""
     x = tensor(call)
     need_dtype(call, x, "number")
-    axis = normalize_axis(call, call.attrs["axis"], x.ndim)
-    _check_elements(call, x, (axis,), True)
-    return TensorStructInfo(_reduced_shape(x.shape, (axis,), call.attrs["keepdims"]), "int64")
+    axis = call.attrs["axis"]
+    axes = tuple(range(x.ndim)) if axis is None else (normalize_axis(call, axis, x.ndim),)
+    _check_elements(call, x, axes, True)
+    return TensorStructInfo(_reduced_shape(x.shape, axes, call.attrs["keepdims"]), "int64")
 
 
 def _lower_arg(args, attrs, out, name, reducer):
     """Two passes: the extreme value, then the first (or last) position that holds it."""
     x, = args
-    axis, last = attrs["axis"] % x.ndim, attrs["select_last_index"]
+    axes, last = range(x.ndim) if attrs["axis"] is None else [attrs["axis"] % x.ndim], attrs["select_last_index"]
     shape = te_shape(out)
-    space = Reduction(x, (axis,), attrs["keepdims"])
+    space, again = (Reduction(x, axes, attrs["keepdims"]) for _ in range(2))
     extreme = te.compute(shape, lambda *i: reducer(x[space.at(i)], space.iter_vars), name=name + "_value")
-    again = Reduction(x, (axis,), attrs["keepdims"])
-    none = const(0, "int64") if last else cast(x.shape[axis], "int64") - 1
+    flat = cast(flat_index([iv.var for iv in again.iter_vars], [x.shape[a] for a in axes]), "int64")
+    none = const(0, "int64") if last else again.count("int64") - 1
 
     def position(*i):
-        here = tir.select(x[again.at(i)] == extreme[i], cast(again.iter_vars[0].var, "int64"), none)
-        return (te.max if last else te.min)(here, again.iter_vars)
+        return (te.max if last else te.min)(tir.select(x[again.at(i)] == extreme[i], flat, none), again.iter_vars)
 
     return te.compute(shape, position, name=name)
 
@@ -136,10 +166,10 @@ def _evaluate_arg(args, attrs, function):
     if not attrs["select_last_index"]:
         return np.asarray(function(x, axis=axis, keepdims=attrs["keepdims"])).astype(np.int64)
     flipped = np.asarray(function(np.flip(x, axis), axis=axis, keepdims=attrs["keepdims"]))
-    return (x.shape[axis] - 1 - flipped).astype(np.int64)
+    return ((x.size if axis is None else x.shape[axis]) - 1 - flipped).astype(np.int64)
 
 
 for _name, _reducer, _numpy in (("argmax", te.max, np.argmax), ("argmin", te.min, np.argmin)):
     register(_name, _infer_arg, partial(_lower_arg, name=_name, reducer=_reducer),
-             partial(_evaluate_arg, function=_numpy), "reduction", axis=REQUIRED, keepdims=False,
+             partial(_evaluate_arg, function=_numpy), "reduction", axis=None, keepdims=False,
              select_last_index=False)

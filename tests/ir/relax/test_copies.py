@@ -9,7 +9,7 @@ from ingot.ir.expr import Select, Var
 from ingot.ir.node import collect
 from ingot.ir.relax import RelaxVar, TensorStructInfo, call_op
 from ingot.ir.relax.ops.copies import lower_concat, lower_pad, pads_planes
-from ingot.ir.te.tensor import placeholder
+from ingot.ir.te import placeholder
 from ingot.ir.tir.stmt import BufferStore, For, IfThenElse
 from ingot.ir.tir.verifier import verify
 

@@ -18,7 +18,7 @@ def test_elementwise(row):
     name, dtypes = row[:2]
     low, high = DOMAINS.get(name, (-3, 3))
     x = floats(2, 3, 5, low=low, high=high)
-    check(name, x > 0 if dtypes == "bool" else x, symbolic=FIRST_SYMBOLIC)
+    check(name, {"bool": x > 0, "int": ints(2, 3, 5)}.get(dtypes, x), symbolic=FIRST_SYMBOLIC)
     if dtypes == "number":
         check(name, ints(3, 4), symbolic=FIRST_SYMBOLIC)
 
@@ -67,6 +67,8 @@ BOOLEANS = ("logical_and", "logical_or", "logical_xor")
 def _operands(name, kind, a, b):
     if name in BOOLEANS:
         return ints(*a, low=0, high=2).astype(bool), ints(*b, low=0, high=2, seed=1).astype(bool)
+    if name.endswith("_shift"):
+        return ints(*a), ints(*b, low=0, high=5, seed=1)
     if kind == "int":
         return ints(*a), np.where(ints(*b, seed=1) == 0, 3, ints(*b, seed=1)).astype("int32")
     return floats(*a, low=0.5 if name == "power" else -3), floats(*b, seed=1, low=-2.8)
@@ -75,18 +77,19 @@ def _operands(name, kind, a, b):
 @pytest.mark.parametrize("row", broadcast.ROWS, ids=lambda r: r[0])
 def test_broadcast(row):
     name = row[0]
+    kind = "int" if row[1] == "int" else "float"
     for a, b in SHAPES:
-        check(name, *_operands(name, "float", a, b), symbolic=FIRST_SYMBOLIC if len(a) == 3 else ())
+        check(name, *_operands(name, kind, a, b), symbolic=FIRST_SYMBOLIC if len(a) == 3 else ())
     if name not in BOOLEANS and name != "power":
         check(name, *_operands(name, "int", (3, 5), (5,)))
-    check(name, *_operands(name, "float", (3, 2), (3, 1)), symbolic={(0, 0): N, (1, 0): N})
+    check(name, *_operands(name, kind, (3, 2), (3, 1)), symbolic={(0, 0): N, (1, 0): N})
 
 
 def test_integer_arithmetic_truncates_floors_and_raises():
     a, b = np.array([7, -7, 7, -7], np.int32), np.array([2, 2, -2, -2], np.int32)
     assert check("divide", a, b)[0].tolist() == [3, -3, -3, 3]
-    assert check("mod", a, b)[0].tolist() == [1, 1, -1, -1]
-    assert check("fmod", a, b)[0].tolist() == [1, -1, 1, -1]
+    assert check("floor_mod", a, b)[0].tolist() == [1, 1, -1, -1]
+    assert check("mod", a, b)[0].tolist() == [1, -1, 1, -1]
     assert check("power", a, np.array(3, np.int32))[0].tolist() == [343, -343, 343, -343]
 
 

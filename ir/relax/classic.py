@@ -1,0 +1,298 @@
+"""Calls of operators in TVM's classic spelling: argument names and order, defaults, numbers where pairs are meant.
+
+A Namespace has a table {name: "operator: parameter parameter ..."}: first the tensor arguments, as many as the operator
+takes (one list where it takes any number), then attributes in classic order, "classic=own" where names differ. relax.op
+and topi are two tables over the same operators. What TVM accepts and Ingot does not do (another layout, say) is refused
+by name.
+"""
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import op as op_table
+from ..expr import FloatImm, IntImm, PrimExpr, as_expr
+from ..op import InferError
+from .expr import PrimValue, RelaxTuple, ShapeExpr
+from .ops.common import product, simplify
+
+_LAYOUT = {"1": "NCW", "2": "NCHW", "3": "NCDHW"}
+# Accepted without effect: they change nothing in inference, or only how TVM searches.
+_IGNORED = ("momentum", "training", "roi", "cubic_alpha", "cubic_exclude", "extrapolation_value", "assume_inbound")
+
+
+class Namespace:
+    """The operators under classic names.
+
+    finish(operator, args, attrs): what makes the call. prefix: how error messages name a function ("topi.").
+    composites: {name: f(ops, ...)}, functions made of several operators; ops(name, ...): the `call` of the namespace
+    with relax.op's names, this one by default.
+    """
+
+    def __init__(self, signatures, finish, composites, prefix="", ops=None):
+        self.signatures, self.finish, self.composites, self.prefix = signatures, finish, composites, prefix
+        self.ops = ops or self.call
+
+    def names(self):
+        return [*self.signatures, *self.composites]
+
+    def member(self, name):
+        """The function `name`, or the group of those that begin with it ("nn"). AttributeError names the nearest."""
+        if name in self.signatures or name in self.composites:
+            return Function(self, name)
+        if any(known.startswith(name + ".") for known in self.names()):
+            return Group(self, name + ".")
+        near = difflib.get_close_matches(name, self.names(), 1)
+        raise AttributeError(f"no operator {self.prefix}{name}" + (f"; did you mean {near[0]}?" if near else ""))
+
+    def call(self, name, /, *args, **kwargs):
+        """The call of `name`. Raises InferError or TypeError, naming it."""
+        try:
+            if name in self.composites:
+                return self.composites[name](self.ops, *args, **kwargs)
+            operator, parameters = self.signatures[name].split(":")
+            return self._call(name, operator, parameters.split(), args, kwargs)
+        except InferError as error:
+            text = str(error)
+            if not self.prefix or text.startswith(self.prefix):
+                raise
+            raise InferError(f"{self.prefix}{name}: " + re.sub(r"^[\w.]+: ", "", text)) from error
+
+    def _call(self, name, operator, parameters, args, kwargs):
+        spec = op_table.get(operator)
+        renamed = dict(p.split("=") for p in parameters if "=" in p)
+        parameters = [p.partition("=")[0] for p in parameters]
+        if len(args) > len(parameters):
+            raise TypeError(f"{self.prefix}{name} takes at most {len(parameters)} arguments "
+                            f"({', '.join(parameters)}), got {len(args)}")
+        bound = dict(zip(parameters, args))
+        for key, value in kwargs.items():
+            if key in bound:
+                raise TypeError(f"{self.prefix}{name} got two values for argument {key}")
+            if key not in parameters and key not in spec.attrs and key not in _IGNORED:
+                raise InferError(f"{operator} has no attribute {key}; it has {', '.join(parameters)}")
+            bound[key] = value
+        if operator == "arange":  # one number is the end
+            first, end = bound.pop(parameters[0], None), bound.pop(parameters[1], None)
+            ends = (0, first) if end is None else (first, end)
+            bound = {**dict(zip(parameters, ends)), "step": 1, **bound}
+        tensors = parameters[:spec.arity[1] or 1]
+        missing = [t for t in tensors if bound.get(t) is None]
+        if missing:
+            raise TypeError(f"{self.prefix}{name} needs argument {', '.join(missing)}")
+        operands = [bound.pop(t) for t in tensors]
+        attrs = {renamed.get(k, k): plain(v) for k, v in bound.items()}
+        if spec.arity[1] is None:
+            operands = list(getattr(operands[0], "fields", operands[0]))  # a tuple variable gives its items
+        if operator in _ADAPT:
+            operands, attrs = _ADAPT[operator](self.ops, operands, attrs)
+        attrs = {k: v for k, v in attrs.items() if not _implied(operator, spec, k, v, operands)}
+        return self.finish(operator, operands, {k: _widened(operator, spec, k, v) for k, v in attrs.items()})
+
+
+@dataclass(frozen=True)
+class Function:
+    """One operator of a namespace, to be called."""
+
+    namespace: Namespace
+    name: str
+
+    def __call__(self, *args, **kwargs):
+        return self.namespace.call(self.name, *args, **kwargs)
+
+    def __repr__(self):
+        return f"<operator {self.namespace.prefix}{self.name}({self.parameters})>"
+
+    @property
+    def parameters(self):
+        """The classic parameters, in order."""
+        if self.name in self.namespace.composites:
+            return ", ".join(list(inspect.signature(self.namespace.composites[self.name]).parameters)[1:])
+        return ", ".join(p.partition("=")[0] for p in self.namespace.signatures[self.name].partition(":")[2].split())
+
+
+@dataclass(frozen=True)
+class Group:
+    """Operators whose names share a prefix: relax.op.nn."""
+
+    namespace: Namespace
+    start: str
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self.namespace.member(self.start + name)
+
+    def __dir__(self):
+        return sorted(n[len(self.start):] for n in self.namespace.names() if n.startswith(self.start))
+
+
+# ---------------------------------------------------------------- attributes
+
+def shape_of(x):
+    """The dimensions of a graph expression or te tensor."""
+    shape = x.shape if hasattr(x, "shape") else getattr(x.struct_info, "shape", None)
+    if shape is None:
+        raise InferError(f"the shape of {getattr(x, 'name', 'an argument')} is not known; give it in its struct info")
+    return shape
+
+
+def dtype_of(x):
+    return x.dtype if hasattr(x, "dtype") else x.struct_info.dtype
+
+
+def plain(value):
+    """An attribute as Python's: immediates and PrimValues are numbers, lists and shapes tuples."""
+    if isinstance(value, PrimValue):
+        return plain(value.value)
+    if isinstance(value, (IntImm, FloatImm)):
+        return value.value
+    if isinstance(value, (list, tuple, ShapeExpr, RelaxTuple)):
+        return tuple(plain(v) for v in getattr(value, "values", getattr(value, "fields", value)))
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _implied(operator, spec, key, value, operands):
+    """Whether an attribute says what holds anyway (True: it is left out). InferError when it says something else."""
+    if key in spec.attrs:
+        return False
+    if key in _IGNORED:
+        return True
+    spatial = re.search(r"([123])d(_|$)", operator)
+    layout = _LAYOUT[spatial[1]] if spatial else None
+    allowed = {"layout": (layout,), "data_layout": (layout,), "out_layout": (layout, None, ""), "center": (True,),
+               "scale": (True,), "channel_axis": (1,), "out_dtype": (None, "", "void", dtype_of(operands[0])),
+               "mode": (None, "fast", "clip"), "axes": (tuple(range(2, len(shape_of(operands[0])))),)}.get(key)
+    if allowed is None:
+        raise InferError(f"{operator} has no attribute {key}; it has {', '.join(spec.attrs) or 'none'}")
+    if value not in allowed:
+        raise InferError(f"{operator}: {key}={value!r} is not supported, it must be "
+                         f"{' or '.join(repr(a) for a in allowed if a)}")
+    return True
+
+
+def _widened(operator, spec, key, value):
+    """A number where one per axis is meant, and padding of each axis that stands for both its sides."""
+    default = spec.attrs.get(key)
+    if key in ("pool_size", "output_size") or operator == "image.resize2d" and key == "size":
+        count = len(spec.attrs.get("strides", (0, 0)))
+    elif key in ("strides", "padding", "dilation", "output_padding") and isinstance(default, tuple):
+        count = len(default)
+    else:
+        return None if key == "out_dtype" and value in ("", "void") else value
+    if isinstance(value, int):
+        return (value,) * count
+    return value * 2 if key == "padding" and len(value) * 2 == count else value
+
+
+# ---------------------------------------------------------------- operators whose classic arguments need a thought
+
+def _reshape(ops, args, attrs):
+    """-1 is what remains."""
+    x, shape = args
+    dims = [shape] if isinstance(shape, (int, PrimExpr)) else list(getattr(shape, "values", shape))
+    open_axes = [k for k, d in enumerate(dims) if isinstance(plain(d), int) and plain(d) == -1]
+    if len(open_axes) > 1:
+        raise InferError(f"reshape: only one dimension of {tuple(map(plain, dims))} can be -1")
+    for k in open_axes:
+        whole, rest = product(shape_of(x)), product(d for d in dims if d is not dims[k])
+        if isinstance(plain(whole), int) and isinstance(plain(rest), int) and (
+                not plain(rest) or plain(whole) % plain(rest)):
+            raise InferError(f"reshape: {plain(whole)} elements do not divide into {tuple(map(plain, dims))}")
+        dims[k] = simplify(as_expr(whole) // rest)
+    return [x, tuple(dims)], attrs
+
+
+def _split(ops, args, attrs):
+    """indices_or_sections: a number of equal parts, or where the parts end."""
+    x, = args
+    parts, axis = attrs.pop("indices_or_sections", None), attrs.setdefault("axis", 0)
+    if parts is None:
+        return args, attrs
+    extent = plain(as_expr(shape_of(x)[axis])) if -len(shape_of(x)) <= axis < len(shape_of(x)) else 0
+    if not isinstance(extent, int):
+        raise InferError(f"split: axis {axis} is symbolic; split needs a known extent: pin it")
+    if isinstance(parts, int):
+        if parts < 1 or extent % parts:
+            raise InferError(f"split: axis {axis} of extent {extent} does not divide into {parts} equal parts")
+        attrs["sections"] = (extent // parts,) * parts
+    else:
+        ends = (0, *(min(max(p + extent if p < 0 else p, 0), extent) for p in parts), extent)
+        attrs["sections"] = tuple(max(b - a, 0) for a, b in zip(ends, ends[1:]))
+    return args, attrs
+
+
+def _slice(ops, args, attrs):
+    """As numpy slices: negative positions count from the end, those beyond are held inside."""
+    x, = args
+    rank, begin, end = len(shape_of(x)), attrs["begin"], attrs["end"]
+    axes = tuple(range(len(begin))) if attrs.get("axes") is None else tuple(attrs["axes"])
+    strides = attrs.get("strides") or (1,) * len(begin)
+    strides = strides * len(begin) if len(strides) == 1 else strides
+    if not len(axes) == len(begin) == len(end) == len(strides):
+        raise InferError(f"strided_slice: axes {axes}, begin {begin}, end {end} and strides {strides} must have one "
+                         "length")
+    if not all(v is None or isinstance(v, int) for v in (*begin, *end, *strides)):
+        raise InferError("strided_slice: begin, end and strides must be numbers; symbolic ones are not supported")
+    begins, ends = list(begin), list(end)
+    for k, axis in enumerate(axes):
+        extent = plain(as_expr(shape_of(x)[axis])) if -rank <= axis < rank else None
+        if isinstance(extent, int) and strides[k]:
+            down = strides[k] < 0
+            if down and isinstance(end[k], int) and end[k] == -1 and begin[k] is not None and begin[k] >= 0:
+                continue  # the table's own form of "down to the first element"
+            begins[k], ends[k], _ = slice(begin[k], end[k], strides[k]).indices(extent)
+    return args, {"axes": axes, "begin": tuple(begins), "end": tuple(ends), "strides": tuple(strides)}
+
+
+def _flat(ops, args, attrs):
+    """axis=None: of the tensor as if it were flat."""
+    if attrs.get("axis") is None:
+        args = args if len(shape_of(args[0])) == 1 else [ops("reshape", args[0], (-1,)), *args[1:]]
+        attrs["axis"] = 0
+    return args, attrs
+
+
+def _concat(ops, args, attrs):
+    attrs.setdefault("axis", 0)
+    return args, attrs
+
+
+def _arange(ops, args, attrs):
+    """dtype: that of the numbers, int64 or float32."""
+    if attrs.get("dtype") is None:
+        attrs["dtype"] = "float32" if any(isinstance(plain(a), float) for a in args) else "int64"
+    return args, attrs
+
+
+def _tile(ops, args, attrs):
+    """Fewer repeats than dimensions are those of the last ones; more make dimensions."""
+    x, = args
+    repeats = (attrs["repeats"],) if isinstance(attrs["repeats"], int) else tuple(attrs["repeats"])
+    rank = len(shape_of(x))
+    if len(repeats) > rank:
+        x = ops("reshape", x, (1,) * (len(repeats) - rank) + tuple(shape_of(x)))
+    return [x], {"repeats": (1,) * (rank - len(repeats)) + repeats}
+
+
+def _one_hot(ops, args, attrs):
+    """Integers make a tensor of int64, as TVM's PrimValues do, where no dtype is given."""
+    attrs.setdefault("dtype", "int64" if type(attrs.get("on_value")) is int else "float32")
+    return args, attrs
+
+
+def _pad(ops, args, attrs):
+    """pad_width: numbers in a row or pairs."""
+    width = attrs.get("pad_width", ())
+    attrs["pad_width"] = tuple(n for w in width for n in (w if isinstance(w, tuple) else (w,)))
+    return args, attrs
+
+
+_ADAPT = {"reshape": _reshape, "split": _split, "strided_slice": _slice, "concat": _concat, "tile": _tile,
+          "one_hot": _one_hot, "nn.pad": _pad, "arange": _arange,
+          **dict.fromkeys(("take", "repeat", "cumsum", "cumprod"), _flat)}
+__all__ = ["Namespace", "dtype_of", "plain", "shape_of"]

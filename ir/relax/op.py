@@ -1,0 +1,86 @@
+"""relax.op: every operator under TVM Relax's name, with its argument names, order and defaults; R.* is the same.
+
+    relax.op.add(x, y)    relax.op.nn.conv2d(x, w, strides=2, padding=1)    relax.op.sum(x, axis=[1], keepdims=True)
+
+The table names only what TVM orders otherwise than the operator's row does. Differences to TVM: nn.batch_norm returns
+the normalized tensor alone, as in inference the moving mean and variance stay what they are.
+"""
+from __future__ import annotations
+
+from .. import op as op_table
+from ..expr import FloatImm, IntImm
+from . import composites, ops as _rows  # noqa: F401  (fills the table)
+from .block_builder import call_op
+from .classic import Namespace, dtype_of
+from .expr import (  # noqa: F401
+    PrimValue, RelaxExpr, call_dps_packed, call_packed, call_pure_packed, call_tir, const, get_shape_of)
+
+_CONV = "data weight strides padding dilation groups data_layout kernel_layout out_layout out_dtype"
+_POOL = "data pool_size strides padding dilation ceil_mode {}layout out_layout"
+_OWN = {
+    **{f"nn.conv{n}d": _CONV for n in (1, 2, 3)},
+    "nn.conv2d_transpose": _CONV.replace("dilation", "output_padding dilation"),
+    **{f"nn.max_pool{n}d": _POOL.format("") for n in (1, 2, 3)},
+    **{f"nn.avg_pool{n}d": _POOL.format("count_include_pad ") for n in (1, 2, 3)},
+    "nn.adaptive_avg_pool2d": "data output_size layout out_layout",
+    "nn.adaptive_max_pool2d": "data output_size layout out_layout",
+    "nn.batch_norm": "data gamma beta moving_mean moving_var axis epsilon center scale momentum",
+    "nn.layer_norm": "data gamma beta axes epsilon center scale",
+    "nn.instance_norm": "data gamma beta channel_axis axes epsilon center scale",
+    "nn.rms_norm": "data weight axes epsilon",
+    "image.resize2d": "data size roi layout method coordinate_transformation_mode rounding_method cubic_alpha "
+                      "cubic_exclude extrapolation_value",
+    "matmul": "x1 x2 out_dtype", "take": "x indices axis mode", "where": "condition x1 x2",
+    "gather_elements": "data indices axis", "concat": "tensors axis", "split": "x indices_or_sections axis",
+    "strided_slice": "x axes begin end strides assume_inbound", "one_hot": "indices on_value off_value depth axis",
+    "reshape": "x shape", "broadcast_to": "x shape", "full": "shape fill_value dtype",
+    **{name: "data " + rest for name, rest in (
+        ("tile", "repeats"), ("repeat", "repeats axis"), ("flip", "axis"), ("cumsum", "axis dtype exclusive"),
+        ("cumprod", "axis dtype exclusive"))},
+    **{f"nn.{cell}": f"x w r b {states} hidden_size direction activations" for cell, states in (
+        ("gru", "h0"), ("rnn", "h0"), ("lstm", "h0 c0"))},
+}
+
+
+def _parameters(spec):
+    """Classic parameters of an operator that the table above does not name."""
+    tensors = {1: "data" if spec.name.startswith("nn.") else "x", 2: "x1 x2", 3: "start end step"}[spec.arity[1]]
+    return f"{tensors} {' '.join(spec.attrs)}"
+
+
+def _finish(operator, args, attrs):
+    """The inferred call. Numbers and arrays beside tensors become constants of the tensors' dtype."""
+    dtype = attrs.get("dtype") if operator == "full" else None
+    if op_table.get(operator).kind in ("elementwise", "broadcast"):
+        known = [dtype_of(a) for a in args if isinstance(a, RelaxExpr) and hasattr(a.struct_info, "dtype")]
+        dtype = known[-1] if known else None  # of where: not the condition's
+        args = [_constant(a, dtype) for a in args]
+    elif operator == "full":
+        args = [args[0], _constant(args[1], dtype)]
+    return call_op(operator, *args, **attrs)
+
+
+def _constant(value, dtype):
+    """A Constant of a number, an array, an immediate or a PrimValue; other graph expressions pass."""
+    value = value.value if isinstance(value, PrimValue) else value
+    if isinstance(value, (IntImm, FloatImm)):
+        return const(value.value, dtype or value.dtype)
+    return value if isinstance(value, RelaxExpr) else const(value, dtype)
+
+
+SIGNATURES = {name: f"{name}: {_OWN.get(name) or _parameters(spec)}" for name, spec in op_table.OPS.items()}
+SIGNATURES["nn.leakyrelu"] = "nn.leaky_relu: data alpha"
+_COMPOSITES = {**composites.SHARED, "linear": composites.linear, "shape_of": lambda ops, x: get_shape_of(x)}
+_namespace = Namespace(SIGNATURES, _finish, _COMPOSITES)
+call, names = _namespace.call, _namespace.names
+__all__ = ["call", "call_dps_packed", "call_packed", "call_pure_packed", "call_tir", "names"]
+
+
+def __getattr__(name):
+    if name.startswith("_"):
+        raise AttributeError(name)
+    return _namespace.member(name)
+
+
+def __dir__():
+    return sorted({n.partition(".")[0] for n in names()} | set(__all__))

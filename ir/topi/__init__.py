@@ -1,0 +1,88 @@
+"""The operator library over te tensors, with TVM's names: topi.add(A, B), topi.nn.conv2d(data, kernel, 1, 0, 1).
+
+Every function is a row (or a few) of the operator table, inferred and lowered as the graph operator of the same meaning
+is: te.Tensors in, a te.Tensor out, numbers broadcast, dimensions may be symbolic. The tables say under which name, and
+with which arguments in which order. Schedules (topi.generic, topi.x86) are none: schedule with te or tir.Schedule.
+"""
+from __future__ import annotations
+
+import math as _math
+
+from .. import op as _op_table
+from ..relax import op as _op
+from ..relax.classic import Group as _Group, Namespace as _Namespace
+from ..relax.composites import SHARED as _SHARED, layout_transform as _layout_transform
+from . import network as _network
+from . import utils  # noqa: F401
+from .apply import apply as _apply
+
+_OPS = _op_table.OPS
+_SIGNATURES = {
+    **{name: f"{name}: x " + " ".join(spec.attrs) for name, spec in _OPS.items() if spec.kind == "elementwise"},
+    **{name: f"{name}: lhs rhs" for name, spec in _OPS.items() if spec.kind == "broadcast" and spec.arity == (2, 2)},
+    **{name: f"{name}: data axis keepdims" for name in ("sum", "prod", "max", "min", "mean", "all", "any", "variance",
+                                                        "std")},
+    **{name: f"{name}: data axis keepdims select_last_index" for name in ("argmax", "argmin")},
+    "clip": "clip: x a_min=min a_max=max", "cast": "astype: x dtype", "identity": "copy: x",
+    "fast_exp": "exp: x", "fast_tanh": "tanh: x", "fast_erf": "erf: x", "where": "where: condition x y",
+    "broadcast_to": "broadcast_to: data shape", "transpose": "permute_dims: a axes", "reshape": "reshape: a newshape",
+    "squeeze": "squeeze: a axis", "concatenate": "concat: a_tuple axis", "split": "split: ary indices_or_sections axis",
+    "strided_slice": "strided_slice: a begin end strides axes", "tile": "tile: a reps=repeats",
+    "repeat": "repeat: a repeats axis", "one_hot": "one_hot: indices on_value off_value depth axis dtype",
+    **{name: f"{name}: data axis dtype exclusive" for name in ("cumsum", "cumprod")},
+    "nn.softmax": "nn.softmax: x axis", "nn.fast_softmax": "nn.softmax: x axis",
+    "nn.log_softmax": "nn.log_softmax: x axis",
+    "nn.layer_norm": "nn.layer_norm: data gamma beta axis=axes epsilon",
+    "nn.instance_norm": "nn.instance_norm: data gamma beta channel_axis axes epsilon",
+    "nn.rms_norm": "nn.rms_norm: data weight axis=axes epsilon",
+    "nn.leaky_relu": "nn.leaky_relu: x alpha",
+}
+
+
+def _expand_dims(ops, a, axis, num_newaxis=1):
+    axis = axis + len(a.shape) + 1 if axis < 0 else axis
+    return ops("expand_dims", a, tuple(range(axis, axis + num_newaxis)))
+
+
+def _take(ops, a, indices, axis=None, batch_dims=0, mode="clip"):
+    """Negative indices count from the end; those outside are held inside."""
+    if batch_dims:
+        raise _op_table.InferError(f"batch_dims={batch_dims} is not supported, it must be 0")
+    return ops("take", a, indices, axis, mode)
+
+
+def _logarithm(base):
+    return lambda ops, x: ops("multiply", ops("log", x), 1 / _math.log(base))
+
+
+def _elemwise_sum(ops, xs):
+    result = xs[0]
+    for x in xs[1:]:
+        result = ops("add", result, x)
+    return result
+
+
+_COMPOSITES = {
+    **{name: f for name, f in _SHARED.items() if name not in ("flatten", "zeros", "ones")}, **_network.COMPOSITES,
+    "expand_dims": _expand_dims, "take": _take, "elemwise_sum": _elemwise_sum,
+    "layout_transform": _layout_transform,
+    "gather": lambda ops, data, axis, indices: ops("gather_elements", data, indices, axis),
+    "flip": lambda ops, a, axis=0: ops("flip", a, axis),
+    "full": lambda ops, shape, dtype, fill_value: ops("full", shape, fill_value, dtype),
+    "arange": lambda ops, start, stop=None, step=1, dtype="float32": ops("arange", start, stop, step, dtype),
+    "trilu": lambda ops, data, k, upper: ops("triu" if upper else "tril", data, k),
+    "log2": _logarithm(2), "log10": _logarithm(10),
+}
+_operators = _Namespace(_op.SIGNATURES, _apply, _SHARED)
+_namespace = _Namespace(_SIGNATURES, _apply, _COMPOSITES, "topi.", _operators.call)
+math = broadcast = reduction = transform = tensor = _Group(_namespace, "")  # TVM's modules, whose names are all flat
+
+
+def __getattr__(name):
+    if name.startswith("_"):
+        raise AttributeError(name)
+    return _namespace.member(name)
+
+
+def __dir__():
+    return sorted({n.partition(".")[0] for n in _namespace.names()})

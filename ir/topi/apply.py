@@ -1,0 +1,93 @@
+"""One operator of the table applied to te tensors: the Relax operators' inference and lowering, without a graph."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable
+
+from .. import op as op_table
+from ..dtype import DataType
+from ..expr import FloatImm, IntImm, PrimExpr, as_expr, cast, const, is_const_int
+from ..op import InferError
+from ..relax.block_builder import call_op
+from ..relax.expr import PrimValue, RelaxVar, ShapeExpr, TensorStructInfo
+from ..relax.ops.common import Number
+from ..te import Tensor
+from ..tir.function import PrimFunc
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor read in another way, without a stage of its own: load(indices) gives an element."""
+
+    shape: tuple
+    dtype: DataType
+    load: Callable
+    name: str = "view"
+    op = None
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    def __getitem__(self, indices):
+        return self.load(*indices) if isinstance(indices, tuple) else self.load(indices)
+
+
+def transposed(x):
+    """The last two axes exchanged."""
+    return View((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype, lambda *i: x[(*i[:-2], i[-1], i[-2])])
+
+
+def converted(x, dtype):
+    """The elements of x in `dtype`; x itself when dtype is None or x's."""
+    if dtype in (None, "", x.dtype):
+        return x
+    return View(x.shape, DataType(dtype), lambda *i: cast(x[i], dtype))
+
+
+TENSORS = (Tensor, View, Number)
+
+
+def apply(operator, args, attrs):
+    """The te.Tensor of a call of the operator, or a list of several. Raises InferError.
+
+    args: te.Tensors; lists of dimensions are shapes; numbers and expressions beside tensors stand for tensors.
+    """
+    spec = op_table.get(operator)
+    if not any(isinstance(a, (*TENSORS, tuple, list)) for a in args) and operator != "arange":
+        raise InferError(f"{operator}: takes te.Tensors, got {', '.join(type(a).__name__ for a in args)}")
+    dtype = next((a.dtype for a in reversed(args) if isinstance(a, TENSORS)), None)  # of where: not the condition's
+    if spec.kind in ("elementwise", "broadcast") or operator == "full":
+        args = [a if isinstance(a, (*TENSORS, tuple, list)) else _number(a, dtype) for a in args]
+    call = call_op(operator, *(_graph_argument(operator, n, a) for n, a in enumerate(args)), **attrs)
+    lowered = (spec.te or spec.lower)([_te_argument(a) for a in args], call.attrs, call.struct_info)
+    if isinstance(lowered, PrimFunc):
+        raise InferError(f"{operator}: is a loop program, which is no tensor expression; call it in a graph (relax.op)")
+    return list(lowered) if isinstance(lowered, tuple) else lowered
+
+
+def _number(value, dtype):
+    """A number or an expression as a tensor without dimensions. Numbers take `dtype` when there is one."""
+    if isinstance(value, (IntImm, FloatImm)) and dtype is not None:
+        value = value.value
+    if isinstance(value, PrimExpr):
+        return Number(value)
+    if not isinstance(value, (bool, int, float)):
+        raise InferError(f"an argument is a {type(value).__name__}, it must be a te.Tensor or a number")
+    return Number(const(value, dtype) if dtype is not None else as_expr(value))
+
+
+def _graph_argument(operator, n, a):
+    if isinstance(a, TENSORS):
+        return RelaxVar(getattr(a, "name", f"x{n}"), TensorStructInfo(a.shape, a.dtype))
+    if isinstance(a, (tuple, list)):
+        return ShapeExpr(tuple(a))
+    if isinstance(a, (int, float, PrimExpr)):
+        return PrimValue(a)
+    raise InferError(f"{operator}: argument {n} is a {type(a).__name__}, it must be a te.Tensor")
+
+
+def _te_argument(a):
+    if isinstance(a, (tuple, list)):
+        return tuple(v.value if is_const_int(v) else v for v in map(as_expr, a))
+    return as_expr(a) if isinstance(a, (int, float)) else a

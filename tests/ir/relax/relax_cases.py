@@ -1,0 +1,51 @@
+"""One call per operator of the table, for tests over all: (shapes, or values that are no tensors; attributes)."""
+from ingot.ir.op import OPS
+from ingot.ir.relax import PrimValue, RelaxVar, ShapeExpr, TensorStructInfo, call_op
+
+_X, _IMAGE = (3, 5, 7), (2, 6, 9, 8)
+BOOLS = ("all", "any", "logical_and", "logical_or", "logical_xor", "logical_not")
+INTS = ("one_hot", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "left_shift", "right_shift")
+_OWN = {
+    "where": ([("bool", _X), _X, _X], {}), "matmul": ([(4, 5), (5, 6)], {}),
+    "broadcast_to": ([(5, 1), (2, 5, 3)], {}), "reshape": ([_X, (7, 15)], {}), "expand_dims": ([_X], {"axis": (1,)}),
+    "squeeze": ([(3, 1, 2)], {"axis": (1,)}), "concat": ([_X, _X], {"axis": 1}), "tile": ([_X], {"repeats": (1, 2, 1)}),
+    "split": ([_X], {"sections": (2, 3), "axis": 1}), "repeat": ([_X], {"repeats": 2, "axis": 1}),
+    "strided_slice": ([_X], {"axes": (1, 2), "begin": (4, 1), "end": (-1, 6), "strides": (-2, 1)}),
+    "take": ([_X, ("int32", (2, 2))], {"axis": 1}), "gather_elements": ([_X, ("int64", _X)], {"axis": 1}),
+    "nn.pad": ([_X], {"pad_width": (0, 0, 1, 2, 0, 0)}), "flip": ([_X], {"axis": 1}), "one_hot": ([(4,)], {"depth": 3}),
+    "full": ([(2, 3), ()], {"dtype": "int8"}), "arange": ([0, 9, 2], {"dtype": "int64"}),
+    "cumsum": ([_X], {"axis": 1, "dtype": "float64"}), "cumprod": ([_X], {"axis": -1, "exclusive": True}),
+    "argmax": ([_X], {"axis": 1}), "argmin": ([_X], {}), "astype": ([_X], {"dtype": "float16"}),
+    "nn.conv1d": ([(2, 6, 9), (4, 3, 3)], {"groups": 2, "padding": (1, 1)}),
+    "nn.conv2d": ([_IMAGE, (4, 6, 3, 2)], {"strides": (2, 1), "padding": (1, 0, 1, 0)}),
+    "nn.conv3d": ([(1, 2, 5, 4, 4), (3, 2, 2, 2, 2)], {}),
+    "nn.conv2d_transpose": ([_IMAGE, (6, 4, 3, 3)], {"strides": (2, 2), "output_padding": (1, 0)}),
+    **{f"nn.{kind}_pool{n}d": ([(2, 3) + (6,) * n], {"pool_size": (2,) * n, "strides": (2,) * n})
+       for kind in ("max", "avg") for n in (1, 2, 3)},
+    "nn.adaptive_avg_pool2d": ([_IMAGE], {"output_size": (4, 3)}),
+    "nn.adaptive_max_pool2d": ([_IMAGE], {"output_size": (1, 1)}),
+    "image.resize2d": ([_IMAGE], {"size": (5, 12)}), "nn.lrn": ([_IMAGE], {"size": 3}),
+    "nn.batch_norm": ([_IMAGE] + [(6,)] * 4, {}), "nn.instance_norm": ([_IMAGE, (6,), (6,)], {}),
+    "nn.layer_norm": ([_X, (5, 7), (5, 7)], {"axes": (1, 2)}), "nn.rms_norm": ([_X, (7,)], {}),
+    "nn.gru": ([(4, 2, 3), (1, 15, 3), (1, 15, 5), (1, 30), (1, 2, 5)], {"hidden_size": 5}),
+    "nn.rnn": ([(4, 2, 3), (1, 5, 3), (1, 5, 5), (1, 10), (1, 2, 5)], {"hidden_size": 5}),
+    "nn.lstm": ([(4, 2, 3), (1, 20, 3), (1, 20, 5), (1, 40), (1, 2, 5), (1, 2, 5)], {"hidden_size": 5}),
+}
+_SHAPES = {"broadcast_to": 1, "reshape": 1, "full": 0}  # the argument that is a shape
+
+
+def call_of(name):
+    """A RelaxCall of the operator on variables a0, a1 ..."""
+    spec = OPS[name]
+    args, attrs = _OWN.get(name, ([_X] * (spec.arity[1] or 2), {}))
+    return call_op(name, *(_argument(name, n, a) for n, a in enumerate(args)), **attrs)
+
+
+def _argument(name, n, arg):
+    if isinstance(arg, int):
+        return PrimValue(arg)
+    if _SHAPES.get(name) == n:
+        return ShapeExpr(arg)
+    dtype, shape = arg if arg and isinstance(arg[0], str) else (
+        "bool" if name in BOOLS else "int32" if name in INTS else "float32", arg)
+    return RelaxVar(f"a{n}", TensorStructInfo(shape, dtype))
