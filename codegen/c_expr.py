@@ -5,10 +5,10 @@ that C makes by itself (int8 to int32, an operand to the other's int64) are not 
 """
 from __future__ import annotations
 
-from ..ir.expr import Broadcast, Call, Cast, Div, IntImm, Max, Ramp, Select, Sub
+from ..ir.expr import Broadcast, Call, Cast, Div, FloatImm, IntImm, Max, Ramp, Select, Sub
 from ..ir.node import collect
 from ..ir.tir.stmt import BufferLoad
-from .c_types import c_type, fits_int, literal, vector_type
+from .c_types import SMALL_FLOATS, c_type, fits_int, literal, vector_type
 
 # Precedence, loosest first.
 COMMA, CONDITIONAL, OR, AND, BITOR, BITXOR, BITAND, EQUALITY, RELATIONAL, SHIFT, ADDITIVE, MULTIPLICATIVE, UNARY, \
@@ -28,7 +28,11 @@ INGOT_MATH = {"exp": "ingot_expf", "log": "ingot_logf", "tanh": "ingot_tanhf", "
 LIBM = {"exp": "exp", "log": "log", "tanh": "tanh", "erf": "erf", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil",
         "round": "nearbyint", "trunc": "trunc", "abs": "fabs", "sin": "sin", "cos": "cos", "tan": "tan",
         "asin": "asin", "acos": "acos", "atan": "atan", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh",
-        "acosh": "acosh", "atanh": "atanh", "pow": "pow", "fmod": "fmod", "atan2": "atan2"}
+        "acosh": "acosh", "atanh": "atanh", "pow": "pow", "fmod": "fmod", "atan2": "atan2",
+        **{name: name for name in ("exp2", "log2", "log10", "log1p", "nearbyint", "hypot", "copysign", "fma")}}
+BITS = {"bitwise_and": ("&", BITAND), "bitwise_or": ("|", BITOR), "bitwise_xor": ("^", BITXOR),
+        "shift_left": ("<<", SHIFT), "shift_right": (">>", SHIFT)}
+COUNTS = ("popcount", "clz")
 
 FLOAT_TESTS = ("isnan", "isinf")
 
@@ -73,6 +77,8 @@ class CExpr:
         kind = type(e).__name__
         if e.dtype.lanes > 1 and kind != "BufferLoad":
             return self._vector(e, kind)
+        if hasattr(e, "a") and e.a.dtype in SMALL_FLOATS:
+            raise EmitError(f"C does not compute in {e.a.dtype}; run SmallFloatComputeLegalize first")
         if e.dtype.code == "uint":
             kind = TRUNCATING.get(kind, kind)
         if kind in ARITHMETIC:
@@ -145,9 +151,22 @@ class CExpr:
         return text, CONDITIONAL
 
     def _Cast(self, e):
+        if e.dtype in SMALL_FLOATS or e.value.dtype in SMALL_FLOATS:
+            return self._small_float(e.value, e.dtype)
         if e.dtype.is_bool:
             return f"{self.text(e.value, ADDITIVE)} != {literal(e.value.dtype, 0)}", EQUALITY
         return f"({c_type(e.dtype)}){self.text(e.value, UNARY)}", UNARY
+
+    def _small_float(self, value, dtype):
+        """A conversion from or to the bits of a small float, by a function of ingot_half.h."""
+        self.used.add("ingot_half.h")
+        source, text = value.dtype, self.converted(value)
+        if source == "float64":
+            source, text = "float32", f"ingot_f64_to_odd({text})"
+        names = {**SMALL_FLOATS, "float32": "f32"}
+        if source not in names or dtype not in names or "float32" not in (source, dtype):
+            raise EmitError(f"C does not convert {value.dtype} to {dtype}; run SmallFloatComputeLegalize first")
+        return f"ingot_{names[source]}_to_{names[dtype]}({text})", POSTFIX
 
     # ------------------------------------------------------------ leaves
 
@@ -213,17 +232,30 @@ class CExpr:
 
     def _Call(self, e):
         name = e.op.removeprefix("tir.")
-        if name == "call_extern":
+        if name in ("call_extern", "call_pure_extern"):
             return f"{e.args[0].value}({', '.join(map(self.text, e.args[1:]))})", POSTFIX
+        if name.endswith("call_packed"):
+            raise EmitError(f"C cannot call {e.args[0]}, a packed function of a Python process; call a C function with "
+                            "T.call_extern, and bring its source in with the annotation pragma_import_c")
         if name == "address_of":
             return f"&{self.text(e.args[0], UNARY)}", UNARY
         if name == "if_then_else":
             return self._conditional(*e.args)
         if name == "likely":
             return self._print(e.args[0])
+        if name == "reinterpret" and c_type(e.dtype) == c_type(e.args[0].dtype):  # small floats are kept as their bits
+            return self._print(e.args[0])
         if name in FLOAT_TESTS:  # they return any int
             self.used.add("math.h")
             return f"{name}({self.text(e.args[0])}) != 0", EQUALITY
+        if name in BITS or name == "bitwise_not":
+            return self._bits(name, e)
+        if name in COUNTS:
+            return self._count(name, *e.args)
+        if name == "rsqrt":
+            return self._print(Div(FloatImm(e.dtype, 1), e.replace(op="tir.sqrt")))
+        if name == "exp10":
+            return self._call_of("pow", e.dtype, FloatImm(e.dtype, 10), *e.args)
         if name == "sigmoid" and e.dtype == "float64":
             self.used.add("math.h")
             return f"1.0 / (1.0 + exp(-{self._positive(e.args[0], UNARY)}))", MULTIPLICATIVE
@@ -231,6 +263,30 @@ class CExpr:
             x = e.args[0]
             return self._print(x if x.dtype.code == "uint" else Max(x, Sub(IntImm(x.dtype, 0), x)))
         return self._call_of(name, e.dtype, *e.args)
+
+    def _bits(self, name, e):
+        """An operator on bits. Its operands are parenthesised, as gcc asks for; signed numbers shift left unsigned."""
+        a, *b = (self.text(x, UNARY) for x in e.args)
+        if name == "bitwise_not":
+            text, precedence = ("!" if e.dtype.is_bool else "~") + a, UNARY
+        else:
+            op, precedence = BITS[name]
+            unsigned = f"(uint{max(e.dtype.bits, 32)}_t)" if name == "shift_left" and e.dtype.code == "int" else ""
+            text = f"{unsigned}{a} {op} {b[0]}"
+            if not unsigned and e.dtype.bits >= 32 and not e.dtype.is_bool:
+                return text, precedence
+        if e.dtype.bits < 32 or precedence == SHIFT:
+            return f"({c_type(e.dtype)})({text})", UNARY
+        return text, precedence
+
+    def _count(self, name, x):
+        """popcount, or clz: of 64 bits, less those that x's type does not have."""
+        self.used.add("ingot_math.h")
+        bits = x.dtype.bits
+        text = f"ingot_{name}((uint{bits}_t){self.text(x, UNARY)})"
+        if name == "popcount":
+            return f"({c_type(x.dtype)}){text}", UNARY
+        return (f"{text} - {64 - bits}", ADDITIVE) if bits < 64 else (text, POSTFIX)
 
     def _call_of(self, name, dtype, *args):
         if dtype == "float32" and name in INGOT_MATH:
@@ -260,7 +316,7 @@ class CExpr:
             name, args = e.op.removeprefix("tir."), e.args
         else:
             what = e.op if isinstance(e, Call) else kind
-            raise EmitError(f"simd.h has no {what}; vectorize_loop should have kept the loop scalar")
+            raise EmitError(f"simd.h has no {what}; VectorizeLoop should have kept the loop scalar")
         return f"{prefix}_{name}({', '.join(map(self.text, args))})", POSTFIX
 
     @staticmethod

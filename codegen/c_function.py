@@ -4,25 +4,28 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ..ir.expr import Add, Div, IntImm, Mul, Ramp, Sub, Var, free_vars
+from ..ir.expr import Add, Call, Div, IntImm, Mul, Not, Ramp, Sub, Var, free_vars
 from ..ir.node import Visitor, collect, structural_equal
-from ..ir.tir.stmt import BufferLoad, BufferStore, DeclBuffer, For, LetStmt
+from ..ir.tir.stmt import AssertStmt, BufferLoad, BufferStore, DeclBuffer, For, LetStmt
 from .c_expr import RELATIONAL, CExpr, EmitError, is_scalar
-from .c_types import c_type, identifier
+from .c_types import UnsupportedType, c_string, c_type, identifier
 
 INDENT = "    "
 WIDTH = 120
+THREADS = ("thread_extent", "virtual_thread")  # attributes
 UPDATES = {Add: "+", Sub: "-", Mul: "*", Div: "/"}
 
 
 @dataclass(frozen=True)
 class CFunction:
-    """signature: without the semicolon; body: the braces and all; uses: headers that the text needs."""
+    """signature: without the semicolon; body: the braces and all; uses: headers that the text needs; can_fail: whether
+    it returns the message of an assertion that does not hold, or NULL, instead of nothing."""
 
     name: str
     signature: str
     body: str
     uses: frozenset
+    can_fail: bool = False
 
 
 def print_function(func, name):
@@ -30,7 +33,14 @@ def print_function(func, name):
     return _Printer(func, name).function()
 
 
-class _Names:
+def outputs_of(func):
+    """The buffers of a lowered function that it writes: where it stores, and those of attrs["outputs"], the positions
+    among its tensors of what C functions write that it calls."""
+    declared = [func.buffers[n] for n in func.attrs.get("outputs", ())]
+    return dict.fromkeys([*declared, *(s.buffer for s in collect(func.body, BufferStore))])
+
+
+class Names:
     """C names by identity. A name is free again when its scope ends, and never shadows one still in scope."""
 
     def __init__(self):
@@ -59,14 +69,14 @@ class _Names:
 class _Printer(Visitor):
     def __init__(self, func, name):
         self.func, self.name = func, name
-        self.names, self.uses = _Names(), set()
+        self.names, self.uses = Names(), set()
         self.names.taken.add(name)
         self.expr = CExpr(self.names, self.uses)
         self.lines, self.depth = [], 1
         self.parallel = False  # inside a parallel loop
 
     def function(self):
-        written = {id(s.buffer) for s in collect(self.func.body, BufferStore)}
+        written = {id(b) for b in outputs_of(self.func)}
         used = {id(n) for n in collect(self.func.body, Var)}
         touched = written | {id(n.buffer) for n in collect(self.func.body, BufferLoad)}
         params, unused = [], []
@@ -74,18 +84,29 @@ class _Printer(Visitor):
             buffer = self.func.buffer_map.get(p)
             if buffer is None:
                 text = self.names.define(p, p.name)
-                params.append(f"{c_type(p.dtype)} {text}")
+                params.append(f"{self.type_of(p)} {text}")
                 unused += [text] if id(p) not in used else []
                 continue
             text = self.names.define(buffer, buffer.name)
             const = "" if id(buffer) in written else "const "
-            params.append(f"{const}{c_type(buffer.dtype)} *INGOT_RESTRICT {text}")
+            params.append(f"{const}{self.type_of(buffer)} *INGOT_RESTRICT {text}")
             unused += [text] if id(buffer) not in touched else []
         for text in unused:
             self.line(f"(void){text};")
         self.visit(self.func.body)
-        signature = _wrap(f"void {self.name}(", params)
-        return CFunction(self.name, signature, "{\n" + "\n".join(self.lines) + "\n}\n", frozenset(self.uses))
+        can_fail = bool(collect(self.func.body, AssertStmt))
+        if can_fail:
+            self.line("return NULL;")
+        signature = _wrap(f"{'const char *' if can_fail else 'void '}{self.name}(", params)
+        return CFunction(self.name, signature, "{\n" + "\n".join(self.lines) + "\n}\n", frozenset(self.uses), can_fail)
+
+    @staticmethod
+    def type_of(x):
+        """The C type of a buffer's elements or of a variable."""
+        try:
+            return c_type(x.dtype)
+        except UnsupportedType as error:
+            raise UnsupportedType(f"{x.name}: {error}") from None
 
     def line(self, text):
         self.lines.extend(wrapped(INDENT * self.depth + text))
@@ -113,6 +134,9 @@ class _Printer(Visitor):
 
     def visit_For(self, loop):
         var, e = loop.loop_var, self.expr
+        if loop.kind == "thread_binding":
+            raise EmitError(f"C has no threads: loop {var.name} is bound to {loop.thread_binding}, which comes with CUDA; "
+                            "use parallel")
         start, stop = e.converted(loop.min), e.text(loop.min + loop.extent, RELATIONAL + 1)
         name = self.names.define(var, var.name)
         outermost = loop.kind == "parallel" and not self.parallel
@@ -123,10 +147,10 @@ class _Printer(Visitor):
             self.parallel = True
         elif loop.kind == "unrolled" and isinstance(loop.extent, IntImm):
             self.line(f"INGOT_UNROLL({loop.extent.value})")
-        elif "unroll" in loop.annotations:
-            self.line(f"INGOT_UNROLL({loop.annotations['unroll']})")
+        elif "pragma_unroll" in loop.annotations:
+            self.line(f"INGOT_UNROLL({loop.annotations['pragma_unroll']})")
         elif loop.kind not in ("serial", "unrolled", "parallel"):
-            raise EmitError(f"C has no {loop.kind} loop; run vectorize_loop first")
+            raise EmitError(f"C has no {loop.kind} loop; run VectorizeLoop first")
         self.block(f"for ({c_type(var.dtype)} {name} = {start}; {name} < {stop}; ++{name})", loop.body)
         self.names.release(var)
         if outermost:
@@ -148,26 +172,44 @@ class _Printer(Visitor):
         b = decl.buffer
         extent = b.shape[0]
         if not isinstance(extent, IntImm):
-            raise EmitError(f"buffer {b.name} has {extent} elements: lift_workspace should have moved it to the arena")
+            raise EmitError(f"buffer {b.name} has {extent} elements: LiftWorkspace should have moved it to the arena")
         name = self.names.define(b, b.name)
         if is_scalar(b):
-            self.line(f"{c_type(b.dtype)} {name};")
+            self.line(f"{self.type_of(b)} {name};")
         else:
             # Also for small arrays: with AVX-512 gcc 12 may move 16 bytes at once to one in a leaf function as if the
             # stack were aligned for that; asked for more, it does align it.
             aligned = "INGOT_ALIGNED(64) " if b.dtype.lanes == 1 and extent.value * b.dtype.bytes >= 16 else ""
-            self.line(f"{aligned}{c_type(b.dtype)} {name}[{extent.value}];")
+            self.line(f"{aligned}{self.type_of(b)} {name}[{extent.value}];")
         self.uses.update({"simd.h"} if b.dtype.lanes > 1 else ())
         self.visit(decl.body)
         self.names.release(b)
 
     def visit_LetStmt(self, let):
         value = self.expr.converted(let.value)
-        self.line(f"const {c_type(let.var.dtype)} {self.names.define(let.var, let.var.name)} = {value};")
+        self.line(f"const {self.type_of(let.var)} {self.names.define(let.var, let.var.name)} = {value};")
         self.visit(let.body)
         self.names.release(let.var)
 
+    def visit_AssertStmt(self, stmt):
+        if self.parallel:
+            raise EmitError(f"an assertion ({stmt.message.value}) cannot leave a parallel loop: state it before the "
+                            "loop")
+        self.line(f'if ({self.expr.text(Not(stmt.condition))}) return "{c_string(stmt.message.value)}";')
+        self.visit(stmt.body)
+
+    def visit_AttrStmt(self, stmt):
+        if stmt.attr_key in THREADS:
+            name = getattr(stmt.target, "thread_tag", "") or getattr(stmt.target, "name", stmt.target)
+            raise EmitError(f"C has no threads: the attribute {stmt.attr_key} of {name} comes with CUDA; use a parallel loop")
+        if not stmt.attr_key.startswith("pragma_"):  # these are hints
+            raise EmitError(f"C cannot say the attribute {stmt.attr_key!r}; it knows pragmas (pragma_import_c, "
+                            "pragma_auto_unroll_max_step, pragma_unroll_explicit)")
+        self.visit(stmt.body)
+
     def visit_Evaluate(self, stmt):
+        if isinstance(stmt.value, Call) and stmt.value.op == "tir.ret":
+            raise EmitError("a kernel returns nothing (T.ret): store the result in a buffer of one element")
         if not isinstance(stmt.value, IntImm):
             self.line(self.expr.text(stmt.value) + ";")
 

@@ -9,7 +9,10 @@ import numpy as np
 C_TYPES = {
     "float32": "float", "float64": "double", "bool": "uint8_t",
     **{f"{u}int{b}": f"{u}int{b}_t" for u in ("", "u") for b in (8, 16, 32, 64)},
+    "float16": "uint16_t", "bfloat16": "uint16_t", "float8_e4m3fn": "uint8_t", "float8_e5m2": "uint8_t",  # their bits
 }
+# dtype -> how ingot_half.h calls it: ingot_f16_to_f32 ...
+SMALL_FLOATS = {"float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
 KEYWORDS = frozenset("""
 auto break case char const continue default do double else enum extern float for goto if inline int long register
 restrict return short signed sizeof static struct switch typedef union unsigned void volatile while _Bool _Complex
@@ -19,8 +22,8 @@ dynamic_cast explicit export false friend mutable namespace new noexcept not not
 protected public reinterpret_cast requires static_assert static_cast template this thread_local throw true try typeid
 typename using virtual wchar_t xor xor_eq main errno linux unix
 """.split())
-_LIBM = """acos acosh asin asinh atan atan2 atanh ceil cos cosh erf exp fabs floor fma fmod log nearbyint pow rint round
-sin sinh sqrt tan tanh trunc""".split()
+_LIBM = """acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh erf exp exp2 fabs floor fma fmod hypot log log10
+log1p log2 nearbyint pow rint round sin sinh sqrt tan tanh trunc""".split()
 # What generated text may call or name: a variable called so would hide it.
 USED = frozenset([*_LIBM, *(name + "f" for name in _LIBM), "isnan", "isinf", "NAN", "INFINITY", "NULL", "I"])
 _USED_PATTERN = re.compile(r"(INGOT|ingot|f32x\d+)(_.*)?$|u?int\d+_t$|U?INT\d+_(MIN|MAX|C)$|(size|ptrdiff)_t$")
@@ -35,6 +38,11 @@ def identifier(text, fallback="v"):
     return name + "_" if name in KEYWORDS or name in USED or _USED_PATTERN.match(name) else name
 
 
+def c_string(text):
+    """The inside of a C string literal: UTF-8, octal where C or a reader could take a byte for something else."""
+    return "".join(chr(b) if 32 <= b < 127 and chr(b) not in '\\"?' else f"\\{b:03o}" for b in str(text).encode())
+
+
 class UnsupportedType(ValueError):
     """A dtype that C code cannot hold yet."""
 
@@ -43,8 +51,10 @@ def c_type(dtype):
     """The C type of a dtype; vectors are simd.h's (f32x16)."""
     if dtype.lanes > 1:
         return vector_type(dtype)
-    if dtype not in C_TYPES:  # float16, bfloat16, int4
-        raise UnsupportedType(f"dtype {dtype} has no C type here; cast it to one of {', '.join(C_TYPES)}")
+    if dtype not in C_TYPES:
+        why = "C has no integers of less than 8 bits: keep them in int8" if dtype.is_int and dtype.bits < 8 else \
+            f"it must be one of {', '.join(C_TYPES)}"
+        raise UnsupportedType(f"dtype {dtype} has no C type; {why}")
     return C_TYPES[dtype]
 
 
@@ -58,6 +68,8 @@ def vector_type(dtype):
 def literal(dtype, value):
     """The shortest C literal that reads back as `value` in `dtype`. Integers narrower than int are literals of type
     int, as C promotes them anyway, and so are small int64 ones; see CExpr on how their arithmetic is widened."""
+    if dtype in SMALL_FLOATS:
+        return str(int(np.asarray(value, dtype.numpy).view(f"u{dtype.bytes}")))
     if dtype.is_float:
         return _float_literal(dtype, value)
     if dtype.is_bool:

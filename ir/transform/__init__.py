@@ -1,0 +1,2 @@
+"""Passes: the functions, their names (pass_table), how they run (context, instrument), and the lists (pipeline)."""
+from .context import PassContext, PassInfo, Sequential, function_pass, module_pass, prim_func_pass  # noqa: F401

@@ -4,7 +4,7 @@ from __future__ import annotations
 from math import prod
 
 from ..arith import Analyzer
-from ..expr import IntImm, Range, as_expr, cast, const, is_const_int
+from ..expr import IntImm, Ramp, Range, as_expr, cast, const, is_const_int
 from ..node import Mutator
 from ..tir.buffer import decl_buffer
 from ..tir.function import PrimFunc
@@ -46,7 +46,7 @@ class _Flatten(Mutator):
         return flat, strides, offset
 
     def visit_For(self, loop):
-        self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
+        self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
         return self.generic_visit(loop)
 
     def visit_DeclBuffer(self, decl):
@@ -55,9 +55,15 @@ class _Flatten(Mutator):
     def _access(self, node):
         node = self.generic_visit(node)
         flat, strides, index = self.layout(node.buffer)
+        vector = node.indices[-1] if node.indices and isinstance(node.indices[-1], Ramp) else None
         for i, stride in zip(node.indices, strides):
+            i = i.base if i is vector else i
             index = index + (cast(i, "int64") if stride.dtype == "int64" else i) * stride
-        return node.replace(buffer=flat, indices=(self.analyzer.simplify(as_expr(index)),))
+        index = self.analyzer.simplify(as_expr(index))
+        if vector is not None:
+            step = self.analyzer.simplify(cast(vector.stride, index.dtype) * cast(strides[-1], index.dtype))
+            index = Ramp(index, step, vector.lanes)
+        return node.replace(buffer=flat, indices=(index,))
 
     visit_BufferLoad = visit_BufferStore = _access
 

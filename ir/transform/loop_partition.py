@@ -5,10 +5,10 @@ from ..arith import Analyzer
 from ..arith.int_set import limits_of
 from ..arith.linear import Linear, render, shifted
 from ..arith.relax import relax
-from ..expr import GE, GT, LE, LT, Call, IntImm, Not, Range, Var, const, free_vars, logical_and
+from ..expr import GE, GT, LE, LT, Call, IntImm, Not, Range, const, free_vars, logical_and
 from ..node import Mutator, Visitor, collect, structural_equal
-from ..tir.buffer import decl_buffer
 from ..tir.stmt import BufferLoad, DeclBuffer, For, IfThenElse, SeqStmt, seq
+from .copies import fresh_copy
 
 
 def loop_partition(func):
@@ -32,7 +32,8 @@ class _Partition(Mutator):
         self.nest = ()          # variables of the parallel loops directly around, which must stay nested
 
     def _bind(self, loop, extent=None):
-        self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent if extent is None else extent))
+        domain = Range(loop.min, loop.extent if extent is None else extent)
+        self.analyzer.bind(loop.loop_var, domain, allow_override=True)
 
     def visit_For(self, loop):
         variables, self.nest = (*self.nest, loop.loop_var), ()
@@ -75,7 +76,7 @@ class _Partition(Mutator):
             self._bind(loop)
             return None
         main = self._plain(loop.replace(extent=extent, body=_Without(proved).visit(loop.body)))
-        last = _Fresh({loop.loop_var: loop.min + extent}).visit(loop.body)
+        last = fresh_copy(loop.body, {loop.loop_var: loop.min + extent})
         for inner in _loops(last):
             self._bind(inner)
         return _merged([main, self.visit(last)])
@@ -98,7 +99,7 @@ class _Partition(Mutator):
         if not proved or isinstance(condition, IntImm):
             return None
         stmt = _guarded_part(loop.body, proved)
-        versions = IfThenElse(_likely(condition), _Without(proved).visit(stmt), _Fresh({}).visit(stmt))
+        versions = IfThenElse(_likely(condition), _Without(proved).visit(stmt), fresh_copy(stmt, {}))
         for x in _loops(versions.else_case):
             self._bind(x)
         return self._plain(loop.replace(body=_Swap(stmt, versions).visit(loop.body)))
@@ -155,7 +156,7 @@ def _limit(condition, loop, analyzer):
     if not isinstance(condition, LT):
         return None
     slack = analyzer.simplify(condition.b - condition.a + (loop.loop_var - loop.min))
-    least, greatest = analyzer.const_int_bound(slack)
+    least, greatest = analyzer.interval(slack)
     return least if least == greatest and not _mentions(slack, loop.loop_var) else None
 
 
@@ -270,28 +271,3 @@ class _Swap(Mutator):
 
     def visit_BufferStore(self, store):
         return store
-
-
-class _Fresh(Mutator):
-    """A copy of a statement with loop variables and buffers of its own, and some variables replaced."""
-
-    def __init__(self, values):
-        self.values, self.buffers = dict(values), {}
-
-    def visit_Var(self, v):
-        return self.values.get(v, v)
-
-    def visit_For(self, loop):
-        self.values[loop.loop_var] = Var(loop.loop_var.name, loop.loop_var.dtype)
-        return self.generic_visit(loop)
-
-    def visit_DeclBuffer(self, decl):
-        b = decl.buffer
-        self.buffers[id(b)] = decl_buffer(b.shape, b.dtype, b.name, b.scope, data_alignment=b.data_alignment)
-        return decl.replace(buffer=self.buffers[id(b)], body=self.visit(decl.body))
-
-    def _access(self, n):
-        n = self.generic_visit(n)
-        return n.replace(buffer=self.buffers.get(id(n.buffer), n.buffer))
-
-    visit_BufferLoad = visit_BufferStore = _access

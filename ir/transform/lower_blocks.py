@@ -1,11 +1,12 @@
-"""From blocks to plain loops: init, iteration variables, predicates and allocations become statements."""
+"""From blocks to plain loops, in steps that are programs themselves: init, iteration variables, matched buffers, and
+then predicates and allocations become statements."""
 from __future__ import annotations
 
-from ..expr import Call, IntImm, const, free_vars, is_const_int, logical_and
+from ..expr import Call, IntImm, as_expr, const, is_const_int, logical_and
 from ..node import Mutator
-from ..tir.stmt import IfThenElse, seq
+from ..tir.stmt import AttrStmt, DeclBuffer, IfThenElse, seq
 from .match_buffers import MatchedBuffers
-from .place_buffers import place_buffers
+from .walk import StmtMutator, blocks
 
 
 def lower_init_block(func):
@@ -13,9 +14,9 @@ def lower_init_block(func):
     return func.replace(body=_LowerInit().visit(func.body))
 
 
-class _LowerInit(Mutator):
+class _LowerInit(StmtMutator):
     def visit_Block(self, block):
-        block = self.generic_visit(block)
+        block = super().visit_Block(block)
         if block.init is None:
             return block
         first = const(True)
@@ -26,27 +27,42 @@ class _LowerInit(Mutator):
         return block.replace(init=None, body=seq(init, block.body))
 
 
-def lower_blocks(func):
-    """Requires no inits. Ensures no blocks: bodies in terms of loop variables, predicates as `if likely(...)`; each
-    buffer is declared (DeclBuffer) in the innermost loop that holds all its uses and shrunk to the region used there;
-    what is never read is not computed.
+def convert_blocks_to_opaque(func):
+    """Requires no inits. Ensures that blocks have no iteration variables: their bodies, signatures and predicates are
+    in terms of loop variables. Raises ValueError for a block with an init."""
+    return func.replace(body=_ToOpaque().visit(func.body))
 
-    A matched buffer becomes the region that it stands for; variables as its strides take the strides found there.
+
+class _ToOpaque(Mutator):
+    def __init__(self):
+        self.binding = {}  # block iterator -> its value in terms of loop variables
+
+    def visit_Var(self, v):
+        return self.binding.get(v, v)
+
+    def visit_BlockRealize(self, realize):
+        block = realize.block
+        if block.init is not None:
+            raise ValueError(f"block {block.name_hint} has an init; run LowerInitBlock first")
+        self.binding.update((iv.var, self.visit(value)) for iv, value in zip(block.iter_vars, realize.iter_values))
+        return realize.replace(iter_values=(), predicate=self.visit(realize.predicate),
+                               block=self.generic_visit(block.replace(iter_vars=())))
+
+
+def lower_match_buffer(func):
+    """Requires opaque blocks. Ensures no matched buffers: each becomes the region that it stands for, and variables as
+    its strides take the strides found there.
+
     Raises ValueError where the address of a matched buffer is taken whose memory is laid out otherwise than declared.
     """
-    lowering = _LowerBlocks()
-    body = lowering.visit(func.body)
-    return func.replace(body=place_buffers(body, lowering.allocated, lowering.carried))
+    if not any(block.match_buffers for block in blocks(func.body)):
+        return func
+    return func.replace(body=_LowerMatch().visit(func.body))
 
 
-class _LowerBlocks(Mutator):
-    """allocated: the blocks' buffers. carried: {id(buffer): ids of the loop variables that carry its value from one
-    turn to the next}, those bound to a non-spatial iterator of a block that writes it or stands around such a block."""
-
+class _LowerMatch(Mutator):
     def __init__(self):
-        self.allocated, self.carried = [], {}
-        self.binding = {}        # block iterator -> its value in terms of loop variables
-        self.carrying = frozenset()
+        self.binding = {}
         self.matched = MatchedBuffers(self.visit, self.binding)
 
     def visit_Var(self, v):
@@ -57,34 +73,38 @@ class _LowerBlocks(Mutator):
             self.matched.require_layout(call.args[0].buffer)
         return self.generic_visit(call)
 
-    def visit_BlockRealize(self, realize):
-        block = realize.block
-        self.allocated.extend(block.alloc_buffers)
-        values, predicate = self.visit(realize.iter_values), self.visit(realize.predicate)
-        self.binding.update((iv.var, value) for iv, value in zip(block.iter_vars, values))
-        outside = self.carrying
-        for iv, value in zip(block.iter_vars, values):
-            if iv.iter_type != "spatial":
-                self.carrying = self.carrying.union(map(id, free_vars(value)))
+    def visit_Block(self, block):
         for match in block.match_buffers:
             self.matched.add(match)
+        return self.generic_visit(block.replace(match_buffers=()))
+
+    def _access(self, node):
+        return self.matched.moved(self.generic_visit(node))
+
+    visit_BufferLoad = visit_BufferStore = visit_BufferRegion = _access
+
+
+def lower_opaque_block(func):
+    """Requires opaque blocks without matched buffers. Ensures no blocks: predicates are `if likely(...)`, allocations
+    DeclBuffers, and annotations "pragma_..." AttrStmts around the body."""
+    return func.replace(body=_LowerOpaque().visit(func.body))
+
+
+class _LowerOpaque(StmtMutator):
+    def visit_BlockRealize(self, realize):
+        block = realize.block
+        if block.iter_vars or block.match_buffers:
+            raise ValueError(f"block {block.name_hint} has iteration variables or matched buffers; run "
+                             "ConvertBlocksToOpaque and LowerMatchBuffer first")
         body = self.visit(block.body)
-        self.carrying = outside
-        if is_const_int(predicate, 1):
+        for key, value in block.annotations.items():
+            if key.startswith("pragma_"):
+                body = AttrStmt(const(0), key, as_expr(value), body)
+        for b in reversed(block.alloc_buffers):
+            body = DeclBuffer(b, body)
+        if is_const_int(realize.predicate, 1):
             return body
-        return IfThenElse(Call("bool", "tir.likely", (predicate,)), body)
-
-    def visit_BufferStore(self, store):
-        store = self.matched.moved(self.generic_visit(store))
-        self.carried.setdefault(id(store.buffer), set()).update(self.carrying)
-        return store
-
-    def visit_BufferLoad(self, load):
-        return self.matched.moved(self.generic_visit(load))
-
-    def visit_For(self, loop):
-        minimum, extent = self.visit(loop.min), self.visit(loop.extent)
-        return loop.replace(min=minimum, extent=extent, body=self.visit(loop.body))
+        return IfThenElse(Call("bool", "tir.likely", (realize.predicate,)), body)
 
     def visit_SeqStmt(self, s):
         return seq(*(self.visit(x) for x in s.seq))

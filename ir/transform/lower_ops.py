@@ -1,19 +1,19 @@
 """Graph operators to TensorIR: each operator or fused group becomes a PrimFunc, and the graph a list of call_tir."""
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .. import op as op_table
-from ..expr import IntImm, PrimExpr, const, free_vars
+from ..expr import IntImm, const, free_vars
 from ..module import GlobalVar
 from ..node import structural_equal, structural_hash
 from ..relax.expr import (MatchCast, PrimValue, RelaxCall, RelaxTuple, ShapeExpr, TensorStructInfo, TupleStructInfo,
                           VarBinding, call_tir, dataflow_function)
+from ..relax.ops.common import Number
 from ..te.create import create_prim_func, unique_name
-from ..te.tensor import placeholder
+from ..te.operation import placeholder
 from ..tir.function import PrimFunc
 from .graph import is_immediate
 from .identities import VIEWS
+from .resolve_casts import bind_dims
 
 
 def lower_ops(mod):
@@ -42,13 +42,14 @@ class _Lower:
     def _value(self, binding):
         """What a binding binds after lowering."""
         if isinstance(binding, MatchCast):
-            raise NotImplementedError(f"{binding.var.name}: shapes checked at run time (MatchCast) are not lowered")
+            raise NotImplementedError(f"{binding.var.name}: shapes checked at run time (MatchCast) are not lowered; "
+                                      "run ResolveMatchCast first")
         call = binding.value
         if not isinstance(call, RelaxCall) or call.op in VIEWS:
             return call
         origin = (binding.var.origin,) if binding.var.origin else ()
         if call.op == "call_tir":
-            func = self.mod[call.attrs["gv"]]
+            func, call = bind_dims(self.mod[call.attrs["gv"]], call)
             func = func.with_attr("num_outputs", len(_infos(call)))
             return call.replace(attrs={**call.attrs, "gv": self._intern(func, call.attrs["gv"].name, origin)})
         if call.op == "call":
@@ -117,26 +118,6 @@ def _argument(a, env, op):
         return tuple(_argument(f, env, op) for f in a.fields)
     raise TypeError(f"{op}: cannot lower the argument {getattr(a, 'name', '')} ({type(a).__name__}); run "
                     "fold_constants first, which binds computed arguments to variables")
-
-
-@dataclass(frozen=True)
-class Number:
-    """A constant of one element where lowerings expect a te.Tensor: every element is `value`, nothing is loaded."""
-
-    value: PrimExpr
-    shape: tuple
-    op = None  # no operation computes it
-
-    @property
-    def ndim(self):
-        return len(self.shape)
-
-    @property
-    def dtype(self):
-        return self.value.dtype
-
-    def __getitem__(self, indices):
-        return self.value
 
 
 def te_dim(dim):

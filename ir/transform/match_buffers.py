@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 from ..arith import Analyzer
-from ..expr import Var, is_const_int
+from ..expr import Range, Var, const, is_const_int
+from ..tir.stmt import BufferRegion
 from .flatten import row_major_strides
 
 
@@ -32,11 +33,15 @@ class MatchedBuffers:
                 self.binding[declared] = self.visit(actual)
 
     def moved(self, access):
-        """A BufferLoad or BufferStore of a matched buffer as one of the buffer behind it."""
+        """A BufferLoad, BufferStore or BufferRegion of a matched buffer as one of the buffer behind it."""
         found = self.known.get(id(access.buffer))
         if found is None:
             return access
         _, target, corner = found
+        if isinstance(access, BufferRegion):
+            drop = len(corner) - len(access.region)
+            moved = (Range(c + r.min, r.extent) for c, r in zip(corner[drop:], access.region))
+            return BufferRegion(target, (*(Range(c, const(1, c.dtype)) for c in corner[:drop]), *moved))
         drop = len(corner) - len(access.indices)
         indices = (*corner[:drop], *(c + i for c, i in zip(corner[drop:], access.indices)))
         return access.replace(buffer=target, indices=indices)

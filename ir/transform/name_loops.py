@@ -4,8 +4,8 @@ from __future__ import annotations
 import re
 
 from ..expr import Var, free_vars
-from ..node import Mutator, Visitor, collect
-from ..tir.stmt import Block
+from ..node import Mutator, Visitor
+from .walk import blocks
 
 # What primitives and lowering call variables when nothing better is known: ax3, v0, i2_1_init ...
 _MADE_UP = re.compile(r"^(ax|i|v)\d+(_\d+)*(_init)?$")
@@ -17,14 +17,15 @@ def name_loops(func):
     called after the dimension that it indexes, if a block with better names writes or reads that buffer too."""
     scan = _Scan(_dimension_names(func))
     scan.visit(func.body)
-    return func.replace(body=_Rename(scan.names()).visit(func.body))
+    names = scan.names()
+    return func.replace(body=_Rename(names).visit(func.body)) if names else func
 
 
 def _dimension_names(func):
     """{(id of a buffer, dimension): the name of the first iteration variable, no made-up one, that alone indexes it};
     blocks that write a buffer come before those that read it."""
-    found, blocks = {}, collect(func.body, Block)
-    for region in [r for b in blocks for r in b.writes] + [r for b in blocks for r in b.reads]:
+    found, known = {}, list(blocks(func.body))
+    for region in [r for b in known for r in b.writes] + [r for b in known for r in b.reads]:
         for k, dim in enumerate(region.region):
             name = _plain(dim.min.name) if isinstance(dim.min, Var) else ""
             if name and not _MADE_UP.match(name):
@@ -45,7 +46,7 @@ class _Scan(Visitor):
 
     def visit_For(self, loop):
         self.loops.append(loop.loop_var)
-        self.generic_visit(loop)
+        self.visit(loop.body)
         self.loops.pop()
 
     def visit_BlockRealize(self, realize):
@@ -56,7 +57,10 @@ class _Scan(Visitor):
             for v in together:
                 if name and v not in self.drives:
                     self.drives[v] = (name, together)
-        self.generic_visit(realize)
+        self.visit((realize.block.init, realize.block.body))
+
+    def visit_BufferStore(self, _):
+        """It drives nothing."""
 
     def _name(self, var, block):
         """What to call loops that drive an iteration variable; "" when nothing says."""

@@ -1,227 +1,161 @@
-"""Where temporaries live: each buffer is declared in the innermost loop that holds all its uses, and no larger than
-what is used there."""
+"""PlanAndUpdateBufferAllocationLocation: each temporary is allocated in the innermost loop that holds all its uses."""
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from ..arith import Analyzer
-from ..arith.int_set import limits_of
-from ..arith.linear import DoesNotFit, render, shifted
-from ..arith.relax import relax
-from ..expr import Call, IntImm, Range, as_expr, const
-from ..node import Mutator, Visitor, collect
-from ..tir.buffer import decl_buffer
-from ..tir.stmt import BufferLoad, DeclBuffer, Evaluate, seq
+from ..expr import Range, const, free_vars
+from ..node import Visitor
+from ..tir.stmt import Block, BlockRealize, BufferRegion
+from .storage_align import KEY
+from .walk import StmtMutator, blocks
 
 
-def place_buffers(body, buffers, carried):
-    """`body` with each of `buffers` declared where it belongs and its indices rebased; buffers that nothing needs are
-    gone, with the stores to them.
+def place_buffers(func):
+    """Requires blocks without inits. Ensures each buffer of alloc_buffers is allocated in the innermost loop that holds
+    all its uses, by a block of its own there, or where it was.
 
-    carried: {id(buffer): ids of loop variables whose turns hand the buffer's contents on}. A buffer stays outside such
-    loops, outside loops whose turn reads it first, and outside vectorized loops, whose lanes would share it.
+    A buffer stays outside loops whose turns hand its contents on (those bound to a non-spatial iterator of a block that
+    writes it or stands around such a block), outside loops whose turn reads it first, and outside vectorized loops,
+    whose lanes would share it.
     """
-    scan = _Scan(buffers)
-    scan.visit(body)
-    needed = scan.needed()
-    at_home, top = {}, []
-    for b in buffers:
-        if id(b) in needed and scan.uses.get(id(b)):
-            home = scan.home(b, carried.get(id(b), ()))
-            new, corner = _compact(b, home, scan)
-            place = at_home.setdefault(id(home[-1].loop_var), []) if home else top
-            place.append((b, new, corner))
-    dead = {id(b) for b in buffers if id(b) not in needed}
-    return _Place(at_home, dead).declare(top, body)
+    scan = _Scan()
+    scan.visit(func.body)
+    homes = {}  # id of a loop variable -> buffers that belong in this loop
+    for key, buffer in scan.buffers.items():
+        home = scan.home(key)
+        if home is not None:
+            homes.setdefault(id(home.loop_var), []).append(buffer)
+    return func.replace(body=_Move(homes, func.body).visit(func.body)) if homes else func
 
 
-@dataclass(frozen=True)
-class _Use:
-    """One access: the loops around it, outermost first, and its indices."""
+class Aliases:
+    """Which buffer's memory a buffer is: matched buffers stand for the one that they are matched to."""
 
-    loops: tuple
-    indices: tuple
+    def __init__(self):
+        self.of = {}
+
+    def add(self, block):
+        for match in block.match_buffers:
+            self.of[id(match.buffer)] = self[match.source.buffer]
+
+    def __getitem__(self, buffer):
+        return self.of.get(id(buffer), id(buffer))
 
 
 class _Scan(Visitor):
-    """Every access to the given buffers; which loops read a buffer before they write it; what each store needs."""
+    """buffers: {id: allocated buffer}; in which loops each is used, which of them read it before they write it."""
 
-    def __init__(self, buffers):
-        self.uses = {id(b): [] for b in buffers}
-        self.loops = ()
+    def __init__(self):
+        self.buffers = {}
+        self.outside = {}        # id(buffer) -> how many loops are around its allocation
+        self.shared = {}         # id(buffer) -> the loops around all its uses so far
         self.written_first = {}  # (id(buffer), id(loop variable)) -> whether the loop's first access is a store
-        self.sources = {}        # id(buffer) -> ids of buffers that the values stored in it are made of
-        self.wanted = set()      # ids of buffers that something other than a store to a temporary reads
-        self.whole = set()       # ids of buffers whose address is taken
-        self.analyzer = Analyzer()
-
-    def visit_Call(self, call):
-        if call.op == "tir.address_of":
-            self.whole.add(id(call.args[0].buffer))
-        self.generic_visit(call)
+        self.carried = {}        # id(buffer) -> ids of the loop variables whose turns hand it on
+        self.loops, self.carrying = (), frozenset()
+        self.drivers = {}        # id(block iterator) -> ids of the loop variables that it depends on
+        self.alias = Aliases()
+        self.pinned = set()      # ids of buffers whose alignment a block around others asks for, by its signature
 
     def visit_For(self, loop):
         self.visit((loop.min, loop.extent))
-        self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
         self.loops += (loop,)
         self.visit(loop.body)
         self.loops = self.loops[:-1]
 
+    def visit_BlockRealize(self, realize):
+        block, outside = realize.block, self.carrying
+        self.visit((realize.iter_values, realize.predicate))
+        for iv, value in zip(block.iter_vars, realize.iter_values):
+            found = frozenset().union(*(self.drivers.get(id(v), {id(v)}) for v in free_vars(value)))
+            self.drivers[id(iv.var)] = found
+            if iv.iter_type != "spatial":
+                self.carrying |= found
+        for b in block.alloc_buffers:
+            self.buffers[id(b)], self.outside[id(b)] = b, len(self.loops)
+        if KEY in block.annotations and any(blocks(block.body)):
+            self.pinned.update(id(r.buffer) for r in block.writes)
+        self.alias.add(block)
+        self.visit(block.body)
+        self.carrying = outside
+
     def visit_BufferStore(self, store):
-        loads = collect((store.value, store.indices), (BufferLoad, Call))
-        if id(store.buffer) in self.uses and not any(_impure(e) for e in loads):
-            loads = [e for e in loads if isinstance(e, BufferLoad)]
-            self.sources.setdefault(id(store.buffer), set()).update(id(e.buffer) for e in loads)
-            for e in loads:
-                self._record(e.buffer, e.indices, False)
-        else:
-            self.wanted.add(id(store.buffer))
-            self.visit((store.value, store.indices))
-        self._record(store.buffer, store.indices, True)
+        self.visit((store.value, store.indices))
+        key = self._record(store.buffer, True)
+        self.carried.setdefault(key, set()).update(self.carrying)
 
     def visit_BufferLoad(self, load):
         self.visit(load.indices)
-        self.wanted.add(id(load.buffer))
-        self._record(load.buffer, load.indices, False)
+        self._record(load.buffer, False)
 
-    def visit_Buffer(self, _):
-        pass
-
-    def _record(self, buffer, indices, writes):
-        uses = self.uses.get(id(buffer))
-        if uses is not None:
-            uses.append(_Use(self.loops, indices))
+    def _record(self, buffer, writes):
+        key = self.alias[buffer]
+        if key in self.buffers:
+            self.shared[key] = _common(self.shared.get(key, self.loops), self.loops)
             for loop in self.loops:
-                self.written_first.setdefault((id(buffer), id(loop.loop_var)), writes)
+                self.written_first.setdefault((key, id(loop.loop_var)), writes)
+        return key
 
-    def needed(self):
-        """Ids of the buffers whose contents reach something other than temporaries."""
-        found, front = set(), list(self.wanted)
-        while front:
-            key = front.pop()
-            if key not in found:
-                found.add(key)
-                front.extend(self.sources.get(key, ()))
-        return found
-
-    def home(self, buffer, carried):
-        """The loops, outermost first, inside which the buffer may be declared."""
-        uses = self.uses[id(buffer)]
-        shared = uses[0].loops
-        for use in uses[1:]:
-            count = 0
-            while count < min(len(shared), len(use.loops)) and shared[count] is use.loops[count]:
-                count += 1
-            shared = shared[:count]
-        for n, loop in enumerate(shared):
-            key = id(loop.loop_var)
-            if key in carried or loop.kind == "vectorized" or not self.written_first[id(buffer), key]:
-                return shared[:n]
-        return shared
+    def home(self, key):
+        """The loop inside which a buffer is to be allocated; None: where it is."""
+        outside, carried = self.outside[key], self.carried.get(key, ())
+        home = None
+        for loop in () if key in self.pinned else self.shared.get(key, ())[outside:]:
+            var = id(loop.loop_var)
+            if var in carried or loop.kind == "vectorized" or not self.written_first[key, var]:
+                break
+            home = loop
+        return home
 
 
-def _impure(e):
-    return isinstance(e, Call) and e.op == "tir.call_extern"
+def _common(a, b):
+    """The longest common start of two tuples of loops."""
+    count = 0
+    while count < min(len(a), len(b)) and a[count] is b[count]:
+        count += 1
+    return a[:count]
 
 
-# ---------------------------------------------------------------- compaction
+class _Move(StmtMutator):
+    """Takes allocations from where they are to blocks of their own in the loops of `homes`."""
 
-def _compact(buffer, home, scan):
-    """(buffer shrunk to the box that its uses touch while the loops inside `home` run, the box's corner)."""
-    if id(buffer) in scan.whole:
-        return buffer, [const(0, extent.dtype) for extent in buffer.shape]
-    scope, shape, corner = buffer.scope, [], []
-    for dim, extent in enumerate(buffer.shape):
-        low, size = _interval(buffer, dim, len(home), scan) or (const(0, extent.dtype), extent)
-        shape.append(size)
-        corner.append(low)
-    if all(isinstance(s, IntImm) and s.value == 1 for s in shape):
-        scope = "local"  # one element: a plain variable
-    return decl_buffer(shape, buffer.dtype, buffer.name, scope, data_alignment=buffer.data_alignment), corner
-
-
-def _interval(buffer, dim, depth, scan):
-    """(least index, size) of one dimension over all uses; None where it is not known to be smaller than the buffer."""
-    an, extent, seen = scan.analyzer, buffer.shape[dim], set()
-    low = high = None
-    for use in scan.uses[id(buffer)]:
-        form = None if buffer.strides else _form(an, use.indices[dim])
-        if form is None:
-            return None
-        inner = use.loops[depth:]
-        if (form.key, inner) in seen:
-            continue
-        seen.add((form.key, inner))
-        limits = limits_of(an, {loop.loop_var: Range(loop.min, loop.extent) for loop in inner})
-        first, last = relax(an, form, False, limits), relax(an, form, True, limits)
-        if first is None or last is None:
-            return None
-        low = first if low is None else _lesser(an, low, first)
-        high = last if high is None else _lesser(an, last, high, take_second=True)
-        if low is None or high is None:
-            return None
-    return _sized(an, low, high, extent)
-
-
-def _form(an, index):
-    """The normal form of an index; None when it depends on data."""
-    return None if collect(index, BufferLoad) else an.canonical.linear(index)
-
-
-def _lesser(an, a, b, take_second=False):
-    """The lesser of two forms (the greater with take_second), None when their order is not known."""
-    if a.key == b.key or an.nonnegative(an.canonical.add(b, a, -1)):
-        return b if take_second else a
-    if an.nonnegative(an.canonical.add(a, b, -1)):
-        return a if take_second else b
-    return None
-
-
-def _sized(an, low, high, extent):
-    try:
-        span = shifted(an.canonical.add(high, low, -1), 1)
-        bound = an.const_int_bound(render(span, extent.dtype)).max_value
-        if bound is None or (isinstance(extent, IntImm) and bound > extent.value):
-            return None
-        return render(low, extent.dtype), const(bound, extent.dtype)
-    except DoesNotFit:
-        return None
-
-
-# ---------------------------------------------------------------- rewriting
-
-class _Place(Mutator):
-    """Declares buffers at their homes, rebases their indices and drops stores to dead ones."""
-
-    def __init__(self, at_home, dead):
-        self.at_home, self.dead = at_home, dead
-        self.replacement = {}  # id(old buffer) -> (new buffer, corner)
+    def __init__(self, homes, body):
+        self.homes = homes
+        self.moved = {id(b) for buffers in homes.values() for b in buffers}
+        self.names = {b.name_hint for b in blocks(body)}
 
     def visit_For(self, loop):
-        return loop.replace(body=self.declare(self.at_home.get(id(loop.loop_var), ()), loop.body))
+        body = self.visit(loop.body)
+        buffers = self.homes.get(id(loop.loop_var))
+        return loop.replace(body=self._allocating(buffers, body) if buffers else body)
 
-    def declare(self, placed, body):
-        """`body` rewritten, with the buffers of `placed` [(old, new, corner)] declared around it."""
-        self.replacement.update((id(old), (new, corner)) for old, new, corner in placed)
-        body = self.visit(body)
-        for _, new, _ in reversed(placed):
-            body = DeclBuffer(new, body)
-        return body
+    def _allocating(self, buffers, body):
+        """An opaque block around `body` that allocates `buffers`."""
+        base = name = f"alloc_{buffers[0].name}"
+        n = 0
+        while name in self.names:
+            n += 1
+            name = f"{base}_{n}"
+        self.names.add(name)
+        own = set(map(id, buffers))
+        reads, writes = (tuple(r for r in regions if id(r.buffer) not in own) for regions in _signature(body))
+        return BlockRealize((), const(True), Block((), reads, writes, name, tuple(buffers), (), {}, None, body))
 
-    def visit_SeqStmt(self, s):
-        return seq(*(self.visit(x) for x in s.seq))
+    def visit_Block(self, block):
+        """Signatures do not mention what is allocated inside."""
+        body = self.visit(block.body)
+        if body is block.body and not block.alloc_buffers:
+            return block
+        inside = {id(b) for x in blocks(body) for b in x.alloc_buffers} & self.moved
+        return block.replace(
+            body=body, alloc_buffers=tuple(b for b in block.alloc_buffers if id(b) not in self.moved),
+            reads=tuple(r for r in block.reads if id(r.buffer) not in inside),
+            writes=tuple(r for r in block.writes if id(r.buffer) not in inside))
 
-    def visit_BufferLoad(self, load):
-        return self._rebased(self.generic_visit(load))
 
-    def visit_BufferStore(self, store):
-        if id(store.buffer) in self.dead:
-            return Evaluate(const(0))
-        return self._rebased(self.generic_visit(store))
-
-    def _rebased(self, access):
-        found = self.replacement.get(id(access.buffer))
-        if found is None:
-            return access
-        new, corner = found
-        return access.replace(buffer=new, indices=tuple(i - as_expr(o) for i, o in zip(access.indices, corner)))
+def _signature(body):
+    """(reads, writes) of an opaque block: all of every buffer that the blocks in it read or write."""
+    found, own = ({}, {}), set()
+    for block in blocks(body):
+        for regions, known in zip((block.reads, block.writes), found):
+            known.update((id(r.buffer), r.buffer) for r in regions)
+        own.update(id(b) for b in (*block.alloc_buffers, *(m.buffer for m in block.match_buffers)))
+    return tuple(tuple(BufferRegion(b, tuple(Range(const(0, s.dtype), s) for s in b.shape))
+                       for key, b in known.items() if key not in own) for known in found)

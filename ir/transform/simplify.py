@@ -30,7 +30,7 @@ class _Simplify(Mutator):
                 return self.visit(substitute(loop.body, {loop.loop_var: minimum}))
         # a symbolic extent is known to be positive inside the loop only
         with nullcontext() if isinstance(extent, IntImm) else self.analyzer.constraint_scope():
-            self.analyzer.bind(loop.loop_var, Range(minimum, extent))
+            self.analyzer.bind(loop.loop_var, Range(minimum, extent), allow_override=True)
             body = self.visit(loop.body)
             loop = loop.replace(min=minimum, extent=extent, body=body)
             return body if _is_noop(body) else self._before_loop(loop)

@@ -31,7 +31,7 @@ class _UnguardInit(Mutator):
         return self.generic_visit(decl)
 
     def visit_For(self, loop):
-        self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
+        self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
         self.loops.append(None if is_const_int(loop.extent, 1) else id(loop.loop_var))
         loop = self.generic_visit(loop)
         self.loops.pop()
@@ -50,6 +50,6 @@ class _UnguardInit(Mutator):
             return False
         index = store.indices[0]
         inside = set(self.loops[outside:]) & {id(v) for v in free_vars(guard)}
-        bound = self.analyzer.const_int_bound(index)
+        bound = self.analyzer.interval(index)
         return (inside <= {id(v) for v in free_vars(index)} and None not in bound
                 and 0 <= bound.min_value and bound.max_value < store.buffer.shape[0].value)

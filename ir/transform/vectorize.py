@@ -3,13 +3,14 @@ from __future__ import annotations
 
 from ..arith import Analyzer
 from ..expr import (Add, Broadcast, Call, CompareExpr, Div, FloatImm, IntImm, Max, Min, Mul, Ramp, Range, Select, Sub,
-                    Var, free_vars, is_const_int, substitute)
+                    Var, const, free_vars, is_const_int, substitute)
 from ..node import Mutator
-from ..tir.stmt import BufferLoad, BufferStore, SeqStmt
+from ..tir.stmt import BufferLoad, BufferStore, For, SeqStmt
 
 # Calls with a vector form in simd.h. The arithmetic nodes all have one, and so have choices by a comparison.
 VECTOR_CALLS = ("exp", "log", "tanh", "erf", "sigmoid", "sqrt", "abs", "floor", "ceil", "round")
 VECTOR_LANES = (4, 8, 16)
+MOST_UNROLLED = 8  # vectors of one loop
 _ARITHMETIC = (Add, Sub, Mul, Div, Min, Max)
 
 
@@ -17,22 +18,25 @@ class NotVectorizable(Exception):
     """Carries the reason why a loop stays scalar."""
 
 
-def vectorize_loop(func):
-    """Requires flat buffers. Ensures no loop is `vectorized`: float32 loops of 4, 8 or 16 iterations whose accesses
-    are contiguous, strided or invariant become vectors; others become serial loops annotated "simd" with the reason.
+def vectorize_loop(func, enable_vectorize=True):
+    """Requires flat buffers. Ensures no loop is `vectorized`: float32 loops of 4, 8 or 16 iterations, or a multiple of
+    these, whose accesses are contiguous, strided or invariant become vectors, in a loop where it takes several; others
+    become serial loops annotated "simd" with the reason, as all do unless enable_vectorize.
     """
-    return func.replace(body=_VectorizeLoops().visit(func.body))
+    return func.replace(body=_VectorizeLoops(enable_vectorize).visit(func.body))
 
 
 class _VectorizeLoops(Mutator):
-    def __init__(self):
-        self.analyzer = Analyzer()
+    def __init__(self, enabled):
+        self.analyzer, self.enabled = Analyzer(), enabled
 
     def visit_For(self, loop):
-        self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
+        self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
         if loop.kind != "vectorized":
             return loop.replace(body=self.visit(loop.body))
         try:
+            if not self.enabled:
+                raise NotVectorizable("vectorization is off")
             return _vectorize(loop, self.analyzer)
         except NotVectorizable as reason:
             return loop.replace(kind="serial", body=self.visit(loop.body),
@@ -43,12 +47,27 @@ class _VectorizeLoops(Mutator):
 
 
 def _vectorize(loop, analyzer):
-    if not (isinstance(loop.extent, IntImm) and loop.extent.value in VECTOR_LANES):
-        raise NotVectorizable(f"extent {loop.extent} is not one of {VECTOR_LANES}")
-    widen = _Widen(loop.loop_var, loop.min, loop.extent.value, analyzer)
+    extent = loop.extent.value if isinstance(loop.extent, IntImm) else 1
+    lanes = next((n for n in reversed(VECTOR_LANES) if extent % n == 0), None)
+    if lanes is None:
+        raise NotVectorizable(f"extent {loop.extent} is no multiple of one of {VECTOR_LANES}")
+    if extent > lanes:
+        return _several(loop, lanes, analyzer)
+    widen = _Widen(loop.loop_var, loop.min, lanes, analyzer)
     stmts = loop.body.seq if isinstance(loop.body, SeqStmt) else (loop.body,)
     out = [widen.store(s) for s in stmts]
     return out[0] if len(out) == 1 else SeqStmt(tuple(out))
+
+
+def _several(loop, lanes, analyzer):
+    """A loop over the vectors of a long vectorized loop; a short one is unrolled."""
+    var, turns = loop.loop_var, loop.extent.value // lanes
+    outer, inner = (Var(var.name + suffix, var.dtype) for suffix in ("_0", "_1"))
+    analyzer.bind(outer, Range.from_min_extent(0, turns))
+    body = substitute(loop.body, {var: loop.min + outer * lanes + inner})
+    body = _vectorize(For(inner, const(0, var.dtype), const(lanes, var.dtype), "vectorized", body), analyzer)
+    kind = "unrolled" if turns <= MOST_UNROLLED else "serial"
+    return For(outer, const(0, var.dtype), const(turns, var.dtype), kind, body, None, loop.annotations)
 
 
 class _Widen:
@@ -58,7 +77,7 @@ class _Widen:
         self.var, self.start, self.lanes, self.analyzer = var, start, lanes, analyzer
         # a neighbour of var that stays in range, to measure strides with
         self.before = Var(var.name, var.dtype)
-        analyzer.bind(self.before, Range(start, IntImm(var.dtype, lanes - 1)))
+        analyzer.bind(self.before, Range(start, IntImm(var.dtype, lanes - 1)), allow_override=True)
 
     def store(self, stmt):
         if not isinstance(stmt, BufferStore):
@@ -141,7 +160,7 @@ class _ScanVectorAccess(Mutator):
         self.lanes, self.analyzer = {}, Analyzer()
 
     def visit_For(self, loop):
-        self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent))
+        self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
         return self.generic_visit(loop)
 
     def visit_DeclBuffer(self, decl):

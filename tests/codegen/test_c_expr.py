@@ -159,7 +159,7 @@ def test_intrinsics(dtype, tolerance, tmp_path):
     functions, lowered, rows = [], {}, 40
     for name, (arity, _) in INTRINSICS.items():
         x, y = (decl_buffer((rows,), dtype, n) for n in "xy")
-        call = E.Call("bool" if name in ("isnan", "isinf") else dtype, "tir." + name, (x[I], y[I])[:arity])
+        call = E.Call("bool" if name in ("isnan", "isinf") else dtype, "tir." + name, (x[I], y[I], y[I])[:arity])
         out = decl_buffer((rows,), call.dtype, "out")
         func = prim_func([x, y, out], for_(I, rows, BufferStore(out, call, (I,))))
         lowered[name] = call.dtype
@@ -172,7 +172,7 @@ def test_intrinsics(dtype, tolerance, tmp_path):
         out = np.zeros(rows, lowered[name].numpy)
         getattr(library, "f_" + name)(*(ctypes.c_void_p(a.ctypes.data) for a in (x, y, out)))
         with np.errstate(all="ignore"):
-            want = reference(*(a.astype("float64") for a in (x, y)[:arity]))
+            want = reference(*(a.astype("float64") for a in (x, y, y)[:arity]))
             np.testing.assert_allclose(out, want.astype(lowered[name].numpy), rtol=tolerance, atol=tolerance / 10,
                                        err_msg=name)
 

@@ -1,10 +1,11 @@
-"""select: what becomes C's own division, a fused multiply-add, or narrower arithmetic."""
+"""NarrowDataType and LowerIntrin: what becomes C's own division, a fused multiply-add, or narrower arithmetic."""
 import pytest
 
-from ingot.codegen.select import select
 from ingot.ir import tir
 from ingot.ir.expr import Call, Cast, Div, FloorDiv, FloorMod, IntImm, Mod, Ramp, Var, const
 from ingot.ir.node import collect
+from ingot.ir.transform.lower_intrin import lower_intrin
+from ingot.ir.transform.narrow_dtype import narrow_data_type
 
 X, Y = tir.decl_buffer((64,), name="x"), tir.decl_buffer((64,), name="y")
 I, N, S = Var("i"), Var("n", "int64"), Var("s")
@@ -13,7 +14,7 @@ Z = tir.decl_buffer((N,), name="z")
 
 def selected(body, params=(X, Z, Y, N, S)):
     func = tir.prim_func(list(params), body)
-    return select(func.replace(body=func.root.body)).body
+    return lower_intrin(narrow_data_type(func.replace(body=func.root.body))).body
 
 
 def in_loop(index, low=0):

@@ -6,7 +6,6 @@ from c_build import COMPILERS, call, compile_text, source
 from interp import run
 
 from ingot.codegen.c_function import print_function
-from ingot.codegen.select import select
 from ingot.ir import te, tir
 from ingot.ir.schedule import Schedule, TensorIntrin
 from ingot.ir.transform.pipeline import lower_prim_func
@@ -60,7 +59,7 @@ def test_a_kernel_in_c(compiler, local, tmp_path):
     sch.reorder(*outer, *inner)
     sch.decompose_reduction("C", outer[2])
     sch.tensorize(inner[0], "extern.tile_4x8x4")
-    lowered = select(lower_prim_func(sch.func))
+    lowered = lower_prim_func(sch.func)
     printed = print_function(lowered, "product")
     assert "tile_4x8x4(&A[" in printed.body
     text = source([printed]).replace("#include \"ingot.h\"", "#include \"ingot.h\"" + KERNEL, 1)

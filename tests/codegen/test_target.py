@@ -29,6 +29,27 @@ def test_get_accepts_a_target_and_the_name_of_tvm():
     assert Target.get("llvm") is Target.get("host")
 
 
+@pytest.mark.parametrize("text, name", [
+    ("llvm -mcpu=znver4", "x86-64-v4"), ("llvm -mcpu=haswell -num-cores 4", "x86-64-v3"), ("c -mcpu=generic", "c"),
+    ("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72", "aarch64-linux-gnu"), ("llvm -keys=cpu", "host"),
+    ("llvm -mtriple=armv7l-linux-gnueabihf -mattr=+neon", "armv7-linux-gnueabihf"),
+    ("llvm -mcpu=native -mtriple=x86_64-linux-gnu", "host"),
+])
+def test_strings_of_tvm(text, name):
+    assert Target(text) is Target.get(name)
+
+
+@pytest.mark.parametrize("text, message", [
+    ("llvm -mcpu=z80", "-mcpu 'z80' is not known; known: native, .*; or name one of host"),
+    ("llvm -mtriple=sparc-sun", "-mtriple 'sparc-sun' is not known; known: x86_64"),
+    ("llvm -fast", "the flag -fast is not known; known: -mcpu, -mtriple, and without effect -keys"),
+    ("cuda -arch=sm_80", "CUDA C is not generated yet"), (3, "a target is a name or a Target, not a int"),
+])
+def test_strings_that_are_refused(text, message):
+    with pytest.raises(TargetError, match=message):
+        Target.get(text)
+
+
 def test_unknown_name_lists_the_known_ones():
     with pytest.raises(TargetError, match=r"unknown target 'sparc'; known: host, x86-64-v3, .*, c$"):
         Target.get("sparc")

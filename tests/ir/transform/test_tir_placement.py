@@ -1,4 +1,4 @@
-"""Where lower_blocks declares temporaries, how large, and which it drops."""
+"""Where temporaries are allocated, how large, and which it drops."""
 from tir_cases import CASES, arguments, assert_same_results, block, loop, results
 
 from ingot.ir import te, tir
@@ -7,12 +7,15 @@ from ingot.ir.node import Visitor
 from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import schedule_by_rule
-from ingot.ir.transform.lower_blocks import lower_blocks, lower_init_block
+from ingot.ir.transform.compact_buffers import compact_buffers
+from ingot.ir.transform.lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_opaque_block
 from ingot.ir.transform.pipeline import lower_prim_func
+from ingot.ir.transform.place_buffers import place_buffers
+from ingot.ir.transform.remove_no_op import remove_no_op
 
 
 def declared(func):
-    """{buffer name: (names of the loops around, shape)} after lower_blocks."""
+    """{buffer name: (names of the loops around, shape)} once blocks are loops."""
     found, path = {}, []
 
     class Scan(Visitor):
@@ -25,7 +28,10 @@ def declared(func):
             found[d.buffer.name] = tuple(path), tuple(s.value for s in d.buffer.shape)
             self.visit(d.body)
 
-    Scan().visit(lower_blocks(lower_init_block(func)).body)
+    for run in (lower_init_block, remove_no_op, place_buffers, convert_blocks_to_opaque, compact_buffers,
+                lower_opaque_block):
+        func = run(func)
+    Scan().visit(func.body)
     return found
 
 

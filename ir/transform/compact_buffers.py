@@ -1,0 +1,179 @@
+"""CompactBufferAllocation: temporaries shrink to what is used of them where they are allocated."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..arith import Analyzer
+from ..arith.int_set import limits_of
+from ..arith.linear import DoesNotFit, render, shifted
+from ..arith.relax import relax
+from ..expr import IntImm, Range, as_expr, const, is_const_int
+from ..node import Mutator, Visitor, collect, structural_equal
+from ..tir.buffer import decl_buffer
+from ..tir.stmt import BufferLoad
+from .storage_align import aligned_strides, alignments
+
+
+def compact_buffers(func):
+    """Requires opaque blocks. Ensures that each allocated buffer is no larger than the box that its uses touch while the
+    loops inside its allocation run, with indices counted from the box's corner; one of one element has scope "local".
+    Rows are as far apart as storage_align asked for.
+
+    Buffers with strides, whose address is taken, or that data-dependent indices reach keep their size.
+    """
+    scan, aligned = _Scan(), alignments(func.body)
+    scan.visit(func.body)
+    known = {}
+    for key, (buffer, depth) in scan.buffers.items():
+        new, corner = _compact(buffer, depth, scan, aligned.get(buffer))
+        if new is not buffer:
+            known[key] = (new, corner)
+    return func.replace(body=_Rebase(known, scan.analyzer).visit(func.body)) if known else func
+
+
+@dataclass(frozen=True)
+class _Use:
+    """One access: the loops around it, outermost first, and its indices."""
+
+    loops: tuple
+    indices: tuple
+
+
+class _Scan(Visitor):
+    """Every access to allocated buffers, and how many loops are around each allocation."""
+
+    def __init__(self):
+        self.buffers, self.uses = {}, {}
+        self.whole = set()  # ids of buffers whose address is taken
+        self.loops, self.analyzer = (), Analyzer()
+
+    def visit_Call(self, call):
+        if call.op == "tir.address_of":
+            self.whole.add(id(call.args[0].buffer))
+        self.generic_visit(call)
+
+    def visit_For(self, loop):
+        self.visit((loop.min, loop.extent))
+        self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
+        self.loops += (loop,)
+        self.visit(loop.body)
+        self.loops = self.loops[:-1]
+
+    def visit_Block(self, block):
+        for b in block.alloc_buffers:
+            self.buffers[id(b)], self.uses[id(b)] = (b, len(self.loops)), []
+        for match in block.match_buffers:  # both corners of the region; what is accessed through it lies between
+            region = match.source.region
+            self._record(match.source.buffer, tuple(r.min for r in region))
+            self._record(match.source.buffer, tuple(r.min + (r.extent - 1) for r in region))
+        self.visit(block.body)
+
+    def visit_BufferStore(self, store):
+        self.visit((store.value, store.indices))
+        self._record(store.buffer, store.indices)
+
+    def visit_BufferLoad(self, load):
+        self.visit(load.indices)
+        self._record(load.buffer, load.indices)
+
+    def _record(self, buffer, indices):
+        if id(buffer) in self.uses:
+            self.uses[id(buffer)].append(_Use(self.loops, indices))
+
+
+def _compact(buffer, depth, scan, aligned=None):
+    """(buffer shrunk to the box that its uses touch while the loops from the depth-th on run, the box's corner)."""
+    uses, shape = scan.uses[id(buffer)], buffer.shape
+    corner = [const(0, extent.dtype) for extent in shape]
+    if uses and not buffer.strides and id(buffer) not in scan.whole:
+        found = [_interval(uses, dim, extent, depth, scan.analyzer) for dim, extent in enumerate(shape)]
+        corner = [f[0] if f else low for f, low in zip(found, corner)]
+        shape = tuple(f[1] if f else extent for f, extent in zip(found, shape))
+    scope = "local" if uses and all(is_const_int(s, 1) for s in shape) else buffer.scope  # then a plain variable
+    strides = aligned_strides(shape, aligned) if aligned else buffer.strides
+    if scope == buffer.scope and structural_equal((shape, strides), (buffer.shape, buffer.strides)):
+        return buffer, None
+    return decl_buffer(shape, buffer.dtype, buffer.name, scope, strides, data_alignment=buffer.data_alignment), corner
+
+
+def _interval(uses, dim, extent, depth, an):
+    """(least index, size) of one dimension over all uses; None where it is not known to be smaller than the buffer."""
+    seen, low, high = set(), None, None
+    for use in uses:
+        form = _form(an, use.indices[dim])
+        if form is None:
+            return None
+        inner = use.loops[depth:]
+        if (form.key, inner) in seen:
+            continue
+        seen.add((form.key, inner))
+        limits = limits_of(an, {loop.loop_var: Range(loop.min, loop.extent) for loop in inner})
+        first, last = relax(an, form, False, limits), relax(an, form, True, limits)
+        if first is None or last is None:
+            return None
+        low = first if low is None else _lesser(an, low, first)
+        high = last if high is None else _lesser(an, last, high, take_second=True)
+        if low is None or high is None:
+            return None
+    return _sized(an, low, high, extent)
+
+
+def _form(an, index):
+    """The normal form of an index; None when it depends on data."""
+    return None if collect(index, BufferLoad) else an.canonical.linear(index)
+
+
+def _lesser(an, a, b, take_second=False):
+    """The lesser of two forms (the greater with take_second), None when their order is not known."""
+    if a.key == b.key or an.nonnegative(an.canonical.add(b, a, -1)):
+        return b if take_second else a
+    if an.nonnegative(an.canonical.add(a, b, -1)):
+        return a if take_second else b
+    return None
+
+
+def _sized(an, low, high, extent):
+    try:
+        span = shifted(an.canonical.add(high, low, -1), 1)
+        bound = an.interval(render(span, extent.dtype))[1]
+        if bound is None or (isinstance(extent, IntImm) and bound > extent.value):
+            return None
+        return render(low, extent.dtype), const(bound, extent.dtype)
+    except DoesNotFit:
+        return None
+
+
+class _Rebase(Mutator):
+    """Puts the compact buffers in place. known: {id(buffer): (new buffer, corner)}."""
+
+    def __init__(self, known, analyzer):
+        self.known, self.analyzer = known, analyzer
+
+    def _from(self, corner, index):
+        return index if is_const_int(corner, 0) else self.analyzer.simplify(index - as_expr(corner))
+
+    def visit_Block(self, block):
+        block = self.generic_visit(block)
+        allocated = tuple(self.known.get(id(b), (b, None))[0] for b in block.alloc_buffers)
+        return block.replace(alloc_buffers=allocated)
+
+    def visit_BufferRegion(self, region):
+        region = region.replace(region=self.visit(region.region))
+        found = self.known.get(id(region.buffer))
+        if found is None:
+            return region
+        new, corner = found
+        moved = tuple(Range.from_min_extent(const(0, size.dtype), size) if is_const_int(r.min, 0) and r.extent is extent
+                      else Range.from_min_extent(self._from(low, r.min), r.extent)
+                      for r, low, size, extent in zip(region.region, corner, new.shape, region.buffer.shape))
+        return region.replace(buffer=new, region=moved)
+
+    def _access(self, node):
+        node = self.generic_visit(node)
+        found = self.known.get(id(node.buffer))
+        if found is None:
+            return node
+        new, corner = found
+        return node.replace(buffer=new, indices=tuple(map(self._from, corner, node.indices)))
+
+    visit_BufferLoad = visit_BufferStore = _access

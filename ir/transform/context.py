@@ -1,0 +1,243 @@
+"""Passes as values: a function over programs with a name, run under a PassContext that watches and chooses.
+
+A pass is a pure function. `Pass` gives it a name and a level; `PassContext` holds the level of optimization, which
+passes are required or disabled, settings by name, and instruments that see the module before and after each pass.
+"""
+from __future__ import annotations
+
+import inspect
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import update_wrapper
+
+from ..module import IRModule
+from ..relax.expr import Function
+from ..tir.function import PrimFunc
+
+CONFIG = {}  # name of a setting -> function that checks a value and returns it; the pass table registers them
+_CURRENT = ContextVar("ingot_pass_context", default=None)
+
+
+@dataclass(frozen=True)
+class PassInfo:
+    """name; opt_level: the least level at which Sequential runs the pass; required: names of passes to run before."""
+
+    name: str
+    opt_level: int = 0
+    required: tuple = ()
+
+    def __str__(self):
+        return self.name
+
+
+class Pass:
+    """A function IRModule -> IRModule with a PassInfo. run(module, context) returns a module."""
+
+    def __init__(self, run, info):
+        self.run, self.info = run, info
+
+    @property
+    def name(self):
+        return self.info.name
+
+    def __call__(self, mod):
+        """The module after the pass, or the module itself where an instrument says not to run it."""
+        if not isinstance(mod, IRModule):
+            raise TypeError(f"pass {self.name} takes an IRModule, not a {type(mod).__name__}; "
+                            "IRModule({'main': func}) holds one function")
+        context = PassContext.current()
+        if not context.before(mod, self.info):
+            return mod
+        out = self.run(mod, context)
+        if not isinstance(out, IRModule):
+            raise TypeError(f"pass {self.name} returned a {type(out).__name__} instead of an IRModule")
+        context.after(out, self.info)
+        return out
+
+    def __repr__(self):
+        return f"{self.name}(opt_level={self.info.opt_level})"
+
+
+class Sequential(Pass):
+    """Passes one after the other: those that the current context disables, or whose level is above its, are left out."""
+
+    def __init__(self, passes, opt_level=0, name="sequential", required=()):
+        for p in passes:
+            if not isinstance(p, Pass):
+                raise TypeError(f"Sequential takes passes, such as tir.transform.Simplify(), not a {type(p).__name__}")
+        self.passes = tuple(passes)
+        super().__init__(self._run, PassInfo(name, opt_level, tuple(required)))
+
+    def _run(self, mod, context):
+        for p in self.passes:
+            if context.enabled(p.info):
+                for name in p.info.required:
+                    mod = context.lookup(name)(mod)
+                mod = p(mod)
+        return mod
+
+    def __repr__(self):
+        return f"Sequential([{', '.join(map(repr, self.passes))}])"
+
+
+class PassContext:
+    """`with PassContext(...)`: how passes run inside.
+
+    opt_level: Sequential leaves out passes of a higher level. required_pass, disabled_pass: names; required ones run at
+    any level, disabled ones in no Sequential. instruments: see instrument.py. config: {"tir.UnrollLoop": {...}}.
+    """
+
+    known = {}  # name -> function that makes the pass, for `required`; the pass table fills it
+
+    def __init__(self, opt_level=2, required_pass=None, disabled_pass=None, instruments=None, config=None):
+        self.opt_level = opt_level
+        self.required_pass = _names("required_pass", required_pass)
+        self.disabled_pass = _names("disabled_pass", disabled_pass)
+        self.instruments = list(instruments or ())
+        self.config = {}
+        for key, value in dict(config or {}).items():
+            if key not in CONFIG:
+                raise ValueError(f"unknown config option {key!r}; known: {', '.join(sorted(CONFIG))}")
+            self.config[key] = CONFIG[key](value)
+        self._entered = []
+
+    @staticmethod
+    def current():
+        """The context of the innermost `with`, or one of defaults."""
+        return _CURRENT.get() or PassContext()
+
+    @staticmethod
+    def list_configs():
+        """The settings that `config` may have."""
+        return sorted(CONFIG)
+
+    @staticmethod
+    def lookup(name):
+        """The pass registered under a name, with its defaults."""
+        if name not in PassContext.known:
+            raise ValueError(f"unknown pass {name!r}; known: {', '.join(sorted(PassContext.known))}")
+        return PassContext.known[name]()
+
+    def __enter__(self):
+        self._entered.append(_CURRENT.set(self))
+        self._start(self.instruments)
+        return self
+
+    def __exit__(self, *exc):
+        try:
+            _each(self.instruments, "exit_pass_ctx")
+        finally:
+            _CURRENT.reset(self._entered.pop())
+
+    def _start(self, instruments):
+        """Enter all instruments, or none: what was entered before a failure is left again."""
+        done = []
+        try:
+            for i in instruments:
+                i.enter_pass_ctx()
+                done.append(i)
+        except BaseException:
+            _each(done, "exit_pass_ctx")
+            if self._entered:
+                _CURRENT.reset(self._entered.pop())
+            raise
+
+    def override_instruments(self, instruments):
+        """Leave the instruments of this context and enter others (None: none)."""
+        _each(self.instruments, "exit_pass_ctx")
+        self.instruments = []
+        new = list(instruments or ())
+        for i in new:
+            i.enter_pass_ctx()
+        self.instruments = new
+
+    def enabled(self, info):
+        """Whether a Sequential runs the pass."""
+        if info.name in self.disabled_pass:
+            return False
+        return info.name in self.required_pass or self.opt_level >= info.opt_level
+
+    def before(self, mod, info):
+        """Tell the instruments that a pass is about to run; False when one of them says that it should not."""
+        if not all([i.should_run(mod, info) for i in self.instruments]):
+            return False
+        for i in self.instruments:
+            i.run_before_pass(mod, info)
+        return True
+
+    def after(self, mod, info):
+        for i in self.instruments:
+            i.run_after_pass(mod, info)
+
+
+def _names(what, names):
+    names = tuple(names or ())
+    wrong = [n for n in names if not isinstance(n, str)]
+    if wrong:
+        raise TypeError(f"{what} is a list of pass names, not of {type(wrong[0]).__name__}")
+    return names
+
+
+def _each(instruments, method):
+    """Call a method of all instruments; the first error is raised when all have had their turn."""
+    failed = None
+    for i in instruments:
+        try:
+            getattr(i, method)()
+        except Exception as error:  # every instrument is told, whatever another one does
+            failed = failed or error
+    if failed:
+        raise failed
+
+
+# ---------------------------------------------------------------- passes from functions
+
+def over_prim_funcs(function):
+    """run(module, context) of a function (PrimFunc, module, context) -> PrimFunc; None removes the function."""
+    return _over(PrimFunc, function)
+
+
+def _over(kind, function):
+    def run(mod, context):
+        functions, changed = {}, False
+        for name, func in mod.functions.items():
+            new = function(func, mod, context) if isinstance(func, kind) else func
+            if new is not None and not isinstance(new, (PrimFunc, Function)):
+                raise TypeError(f"a pass over functions returned a {type(new).__name__} for {name}")
+            changed = changed or new is not func
+            if new is not None:
+                functions[name] = new
+        return mod.with_functions(functions) if changed else mod
+    return run
+
+
+def _decorator(wrap):
+    def make(pass_func=None, opt_level=None, name=None, required=None, traceable=False):
+        if opt_level is None:
+            opt_level = 0
+        required = tuple(required or ())
+
+        def build(target):
+            label = name or target.__name__
+            info = PassInfo(label, opt_level, required)
+            if not inspect.isclass(target):
+                return Pass(wrap(target), info)
+
+            def create(*args, **kwargs):
+                """A pass from an object of the class, by its method transform_function or transform_module."""
+                made = target(*args, **kwargs)
+                method = getattr(made, "transform_function", None) or getattr(made, "transform_module", None)
+                if method is None:
+                    raise TypeError(f"class {target.__name__} has neither transform_function nor transform_module")
+                return Pass(wrap(method), info)
+            return update_wrapper(create, target, updated=())
+        return build if pass_func is None else build(pass_func)
+    return make
+
+
+module_pass = _decorator(lambda function: function)
+prim_func_pass = _decorator(lambda function: _over(PrimFunc, function))
+function_pass = _decorator(lambda function: _over(Function, function))
+module_pass.__doc__ = "A Pass of a function (module, context) -> module, or a class with transform_module."
+prim_func_pass.__doc__ = "A Pass of a function (PrimFunc, module, context) -> PrimFunc, or a class with transform_function."
+function_pass.__doc__ = "The same over the module's relax Functions."

@@ -1,0 +1,31 @@
+"""HoistIfThenElse: conditions stand outside of the loops that they do not depend on."""
+from __future__ import annotations
+
+from ..expr import free_vars
+from ..node import collect
+from ..tir.stmt import BufferLoad, BufferStore, IfThenElse
+from .remove_no_op import has_effect
+from .walk import StmtMutator
+
+
+def hoist_if_then_else(func):
+    """for i: if c: s  ->  if c: for i: s, where the loop does not change c and is not parallel: directly nested parallel
+    loops stay nested. A branch with an else stays, as its loop would be there twice."""
+    return func.replace(body=_Hoist().visit(func.body))
+
+
+class _Hoist(StmtMutator):
+    def visit_For(self, loop):
+        loop = loop.replace(body=self.visit(loop.body))
+        branch = loop.body
+        if (not isinstance(branch, IfThenElse) or branch.else_case is not None or loop.kind in ("parallel", "thread_binding")
+                or _changes(loop, branch.condition)):
+            return loop
+        return branch.replace(then_case=loop.replace(body=branch.then_case))
+
+
+def _changes(loop, condition):
+    """Whether a condition may differ from one turn to the next, or does something itself."""
+    read = {id(e.buffer) for e in collect(condition, BufferLoad)}
+    return (any(v is loop.loop_var for v in free_vars(condition)) or has_effect(condition)
+            or read and (has_effect(loop.body) or any(id(s.buffer) in read for s in collect(loop.body, BufferStore))))

@@ -1,0 +1,120 @@
+"""LowerIntrin: what the target has an instruction or an operator for becomes an explicit node."""
+from __future__ import annotations
+
+from ..arith import Analyzer
+from ..expr import (Call, Div, FloatImm, FloorDiv, FloorMod, IntImm, Mod, Mul, Not, Range, Var, cast, const, free_vars,
+                    substitute)
+from ..node import Mutator, collect
+from ..tir.stmt import LetStmt
+
+
+def lower_intrin(func):
+    """Requires flat buffers. Ensures that multiply-adds of vectors are tir.fma, that floor divisions of operands known
+    to be non-negative are truncating ones, which C's operators are, that casts of immediates are immediates, and that
+    lets stand before the statement, or, where they are not always evaluated, are replaced by their value."""
+    return func.replace(body=_Lower(dimensions(func)).visit(func.body))
+
+
+def lower_dim(e):
+    """An expression of symbolic dimensions, with C's division where it is the same."""
+    return _Lower(free_vars(e)).visit(e)
+
+
+def dimensions(func):
+    """The symbolic dimensions of a function's buffers."""
+    return free_vars([b.shape for b in func.buffers])
+
+
+class WithRanges(Mutator):
+    """A Mutator with an analyzer that knows the loops around, and that `dims` are at least 1."""
+
+    def __init__(self, dims):
+        self.analyzer = Analyzer()
+        for dim in dims:
+            least, extent = const(1, dim.dtype), const(dim.dtype.max_value() // 2, dim.dtype)
+            self.analyzer.bind(dim, Range(least, extent), allow_override=True)
+
+    def visit_For(self, loop):
+        self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
+        return self.generic_visit(loop)
+
+
+class _Lower(WithRanges):
+    lets = None  # (variable, value) of those to put before the statement; None where a let cannot stand
+
+    def _with_lets(self, stmt):
+        self.lets = []
+        stmt = self.generic_visit(stmt)
+        for var, value in reversed(self.lets):
+            stmt = LetStmt(var, value, stmt)
+        self.lets = None
+        return stmt
+
+    visit_BufferStore = visit_Evaluate = _with_lets
+
+    def visit_Let(self, e):
+        if self.lets is None:
+            return self.visit(substitute(e.body, {e.var: e.value}))
+        var, value = Var(e.var.name, e.var.dtype), self.visit(e.value)
+        self.lets.append((var, value))
+        return self.visit(substitute(e.body, {e.var: var}))
+
+    def _sometimes(self, visit, *args):
+        """visit(*args) of what is not always evaluated."""
+        lets, self.lets = self.lets, None
+        out = visit(*args)
+        self.lets = lets
+        return out
+
+    def visit_And(self, e):
+        return e.replace(a=self.visit(e.a), b=self._sometimes(self.visit, e.b))
+
+    visit_Or = visit_And
+
+    def visit_Add(self, e):
+        e = self.generic_visit(e)
+        if e.dtype.lanes > 1 and e.dtype.is_float:
+            if isinstance(e.b, Mul):
+                return Call(e.dtype, "tir.fma", (e.b.a, e.b.b, e.a))
+            if isinstance(e.a, Mul):
+                return Call(e.dtype, "tir.fma", (e.a.a, e.a.b, e.b))
+        return e
+
+    def visit_Cast(self, e):
+        e = self.generic_visit(e)
+        return cast(e.value, e.dtype) if isinstance(e.value, (FloatImm, IntImm)) else e
+
+    def visit_IfThenElse(self, branch):
+        condition = self.visit(branch.condition)
+        return branch.replace(condition=condition, then_case=self._under(branch.condition, branch.then_case),
+                              else_case=self._under(Not(branch.condition), branch.else_case))
+
+    def visit_Call(self, call):
+        if call.op != "tir.if_then_else":
+            return self.generic_visit(call)
+        condition, yes, no = call.args
+        return call.replace(args=(self.visit(condition), self._sometimes(self._under, condition, yes),
+                                  self._sometimes(self._under, Not(condition), no)))
+
+    def _under(self, condition, branch):
+        """`branch` visited with the condition known; only divisions are worth it."""
+        if not collect(branch, (FloorDiv, FloorMod)):
+            return self.visit(branch)
+        with self.analyzer.constraint_scope(condition):
+            return self.visit(branch)
+
+    def _truncating(self, e, cls):
+        e = self.generic_visit(e)
+        return cls(e.a, e.b) if self._non_negative(e.a) and self._non_negative(e.b) else e
+
+    def visit_FloorDiv(self, e):
+        return self._truncating(e, Div)
+
+    def visit_FloorMod(self, e):
+        return self._truncating(e, Mod)
+
+    def _non_negative(self, e):
+        if not e.dtype.is_int:
+            return False
+        least = self.analyzer.interval(e).min_value
+        return least is not None and least >= 0

@@ -1,0 +1,169 @@
+"""The passes by their field names: each row is a pure function, its name, its level and the settings that steer it.
+
+A row becomes a function that makes a Pass and takes the arguments of the function behind it, without its first:
+NarrowDataType(32), UnrollLoop(explicit_unroll=False). Settings of the PassContext's config go before these.
+"""
+from __future__ import annotations
+
+import inspect
+
+from .common_subexpr import common_subexpr_elim
+from .compact_buffers import compact_buffers
+from .context import CONFIG, Pass, PassContext, PassInfo, over_prim_funcs
+from .flatten import flatten_buffer
+from .fold_constants import fold_constants
+from .fold_scale import decompose_batch_norm, fold_scale_axis
+from .fuse import fuse_ops
+from .hoist_if import hoist_if_then_else
+from .identities import remove_identities
+from .loop_partition import loop_partition
+from .lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_match_buffer, lower_opaque_block
+from .lower_intrin import lower_intrin
+from .lower_ops import lower_ops
+from .name_loops import name_loops
+from .narrow_dtype import narrow_data_type
+from .outputs import materialize_outputs
+from .pack import pack_weights, split_padding
+from .place_buffers import place_buffers
+from .pragmas import lift_imports, make_packed_api
+from .remove_no_op import remove_no_op
+from .resolve_casts import resolve_match_cast
+from .simplify import simplify
+from .small_floats import FLOAT8, compute_legalize, storage_legalize
+from .storage_rewrite import storage_rewrite
+from .unguard_init import unguard_init
+from .unroll import unroll_loop
+from .vectorize import rewrite_vector_types, vectorize_loop
+from .views import resolve_views
+from .workspace import lift_workspace
+
+
+# ---------------------------------------------------------------- settings: value -> arguments, None: leave the pass out
+
+def _arguments(*names):
+    """A setting that is a dict of some of a pass's arguments."""
+    def check(value):
+        unknown = sorted(set(value) - set(names)) if isinstance(value, dict) else [value]
+        if unknown:
+            raise ValueError(f"it is a dict with some of {', '.join(names)}, not {unknown[0]!r}")
+        return value
+    return check, dict
+
+
+def _disables():
+    """A setting that leaves the pass out when true."""
+    return _flag, lambda value: None if value else {}
+
+
+def _flag(value):
+    if not isinstance(value, (bool, int)):
+        raise ValueError(f"it is True or False, not {value!r}")
+    return bool(value)
+
+
+# ---------------------------------------------------------------- rows
+
+def _rows(*rows):
+    """{name: function that makes the pass}. A row: name, function, level, {setting: (check, arguments)}, and arguments
+    that are given."""
+    return {name: _maker(name, *rest) for name, *rest in rows}
+
+
+def _maker(name, lift, function, opt_level=0, config=None, given=None):
+    info, config, given = PassInfo(name, opt_level), config or {}, given or {}
+    for key, (check, _) in config.items():
+        CONFIG[key] = _named(key, check)
+
+    def make(*args, **kwargs):
+        signature.bind(*args, **kwargs)
+        arguments = dict(zip(signature.parameters, args))
+        arguments.update(kwargs)
+
+        def run(mod, context):
+            settings = {**given, **arguments}
+            for key, (_, as_arguments) in config.items():
+                if key in context.config:
+                    found = as_arguments(context.config[key])
+                    if found is None:
+                        return mod
+                    settings.update(found)
+            return lift(function, settings)(mod, context)
+        return Pass(run, info)
+
+    _, *parameters = inspect.signature(function).parameters.values()
+    signature = inspect.Signature([p for p in parameters if p.name not in given])
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = function.__doc__
+    make.__signature__ = signature
+    PassContext.known[name] = PassContext.known[f"tir.{name}"] = make
+    return make
+
+
+def _named(key, check):
+    def checked(value):
+        try:
+            return check(value)
+        except ValueError as error:
+            raise ValueError(f"config option {key!r}: {error}") from None
+    return checked
+
+
+def _tir(function, settings):
+    return over_prim_funcs(lambda func, mod, context: function(func, **settings))
+
+
+def _graph(function, settings):
+    return lambda mod, context: function(mod, **settings)
+
+
+_UNROLL = {"tir.UnrollLoop": _arguments("auto_max_step", "auto_max_depth", "auto_max_extent", "explicit_unroll")}
+_BF16, _FP16, _FP8 = ({"dtypes": names} for names in (("bfloat16",), ("float16",), FLOAT8))
+
+TIR = _rows(
+    ("MakePackedAPI", _tir, make_packed_api),
+    ("LiftImports", _tir, lift_imports),
+    ("ResolveViews", _tir, resolve_views),
+    ("NameLoops", _tir, name_loops),
+    ("LowerInitBlock", _tir, lower_init_block),
+    ("RemoveNoOp", _tir, remove_no_op),
+    ("PlanAndUpdateBufferAllocationLocation", _tir, place_buffers),
+    ("ConvertBlocksToOpaque", _tir, convert_blocks_to_opaque),
+    ("CompactBufferAllocation", _tir, compact_buffers),
+    ("LowerMatchBuffer", _tir, lower_match_buffer),
+    ("LowerOpaqueBlock", _tir, lower_opaque_block),
+    ("FlattenBuffer", _tir, flatten_buffer),
+    ("SmallFloatComputeLegalize", _tir, compute_legalize),
+    ("BF16ComputeLegalize", _tir, compute_legalize, 0, None, _BF16),
+    ("FP16ComputeLegalize", _tir, compute_legalize, 0, None, _FP16),
+    ("FP8ComputeLegalize", _tir, compute_legalize, 0, None, _FP8),
+    ("UnguardInit", _tir, unguard_init),
+    ("LoopPartition", _tir, loop_partition, 1),
+    ("Simplify", _tir, simplify),
+    ("VectorizeLoop", _tir, vectorize_loop, 0,
+     {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
+    ("VectorTypeRewrite", _tir, rewrite_vector_types, 1),
+    ("HoistIfThenElse", _tir, hoist_if_then_else, 1),
+    ("UnrollLoop", _tir, unroll_loop, 0, _UNROLL),
+    ("SmallFloatStorageLegalize", _tir, storage_legalize),
+    ("BF16StorageLegalize", _tir, storage_legalize, 0, None, _BF16),
+    ("FP16StorageLegalize", _tir, storage_legalize, 0, None, _FP16),
+    ("FP8StorageLegalize", _tir, storage_legalize, 0, None, _FP8),
+    ("StorageRewrite", _tir, storage_rewrite, 1, {"tir.disable_storage_rewrite": _disables()}),
+    ("LiftWorkspace", _tir, lift_workspace),
+    ("NarrowDataType", _tir, narrow_data_type),
+    ("LowerIntrin", _tir, lower_intrin),
+    ("CommonSubexprElimTIR", _tir, common_subexpr_elim, 1, {"tir.disable_cse_tir": _disables()}),
+)
+
+RELAX = _rows(
+    ("ResolveMatchCast", _graph, resolve_match_cast),
+    ("FoldConstant", _graph, fold_constants),
+    ("DecomposeOpsForInference", _graph, decompose_batch_norm),
+    ("FoldBatchnormToConv2D", _graph, fold_scale_axis, 1),
+    ("RemoveIdentities", _graph, remove_identities, 1),
+    ("SplitPadding", _graph, split_padding, 1),
+    ("PackWeights", _graph, pack_weights, 2),
+    ("FuseOps", _graph, fuse_ops, 1),
+    ("MaterializeOutputs", _graph, materialize_outputs),
+    ("LegalizeOps", _graph, lower_ops),
+)

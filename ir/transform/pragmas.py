@@ -1,0 +1,55 @@
+"""What programs say to the C printer: sources to bring along, and the signature that callers see."""
+from __future__ import annotations
+
+from ..expr import StringImm
+from .walk import StmtMutator, blocks
+
+IMPORT = "pragma_import_c"
+
+
+def lift_imports(func):
+    """Ensures that no loop, block or attribute says pragma_import_c: attrs["import_c"] lists the sources, each once, in
+    order of appearance; the C of the function comes after them. Raises ValueError where one is no text."""
+    lift = _Lift(func.attrs.get("import_c", ()))
+    body = lift.visit(func.body)
+    return func if body is func.body else func.replace(body=body).with_attr("import_c", tuple(lift.sources))
+
+
+class _Lift(StmtMutator):
+    def __init__(self, sources):
+        self.sources = dict.fromkeys(sources)
+
+    def visit_For(self, loop):
+        return super().visit_For(self._without(loop))
+
+    def visit_Block(self, block):
+        return super().visit_Block(self._without(block))
+
+    def _without(self, node):
+        if IMPORT not in node.annotations:
+            return node
+        self._add(node.annotations[IMPORT])
+        return node.replace(annotations={k: v for k, v in node.annotations.items() if k != IMPORT})
+
+    def visit_AttrStmt(self, attr):
+        if attr.attr_key != IMPORT:
+            return super().visit_AttrStmt(attr)
+        self._add(attr.value)
+        return self.visit(attr.body)
+
+    def _add(self, source):
+        text = source.value if isinstance(source, StringImm) else source
+        if not isinstance(text, str):
+            raise ValueError(f"{IMPORT} takes the text of a C source, not {text!r}")
+        self.sources[str(text)] = None
+
+
+def make_packed_api(func):
+    """Requires that buffers are not flat yet. Ensures func.signature, the parameters that callers see, as Buffers and
+    scalar Vars, from which the C entry point and its checks are made; and attrs["outputs"], the positions among its
+    buffers of those that blocks write, also where a C function does."""
+    if func.signature:
+        return func
+    written = {id(w.buffer) for block in blocks(func.body) for w in block.writes}
+    outputs = tuple(n for n, b in enumerate(func.buffers) if id(b) in written)
+    return func.replace(signature=tuple(func.buffer_map.get(p, p) for p in func.params)).with_attr("outputs", outputs)

@@ -1,0 +1,127 @@
+"""RemoveNoOp: what computes nothing that anyone sees goes."""
+from __future__ import annotations
+
+from ..expr import Call, const
+from ..node import Mutator, Visitor, collect
+from ..tir.stmt import BufferLoad, BufferStore, Evaluate, SeqStmt, seq
+from .place_buffers import Aliases
+
+NO_OP = Evaluate(const(0))
+# Calls that do more than give a value.
+EFFECTS = ("tir.call_extern", "tir.call_packed", "tir.tvm_call_packed")
+
+
+def is_no_op(stmt):
+    """Whether a statement does nothing."""
+    if isinstance(stmt, SeqStmt):
+        return all(map(is_no_op, stmt.seq))
+    return isinstance(stmt, Evaluate) and not has_effect(stmt.value)
+
+
+def has_effect(e):
+    """Whether evaluating an expression does more than give a value."""
+    return any(call.op in EFFECTS for call in collect(e, Call))
+
+
+def remove_no_op(func):
+    """With blocks or without. Ensures that temporaries are stored to only where something else than temporaries needs
+    it, and no loops, branches, blocks, lets and allocations around nothing."""
+    scan = _Scan()
+    scan.visit(func.body)
+    return func.replace(body=_Remove(scan.dead(), scan.alias).visit(func.body))
+
+
+class _Scan(Visitor):
+    """Allocated buffers, and which buffers the values stored to each of them are made of."""
+
+    def __init__(self):
+        self.allocated = set()
+        self.sources = {}   # id(buffer) -> ids of buffers that the values stored in it are made of
+        self.wanted = set()  # ids of buffers that something other than a store to a temporary reads
+        self.alias = Aliases()
+
+    def visit_Block(self, block):
+        self.allocated.update(map(id, block.alloc_buffers))
+        self.alias.add(block)
+        self.visit((block.init, block.body))
+
+    def visit_DeclBuffer(self, decl):
+        self.allocated.add(id(decl.buffer))
+        self.visit(decl.body)
+
+    def visit_BufferStore(self, store):
+        key = self.alias[store.buffer]
+        if key in self.allocated and not has_effect((store.value, store.indices)):
+            loads = collect((store.value, store.indices), BufferLoad)
+            self.sources.setdefault(key, set()).update(self.alias[e.buffer] for e in loads)
+        else:
+            self.visit((store.value, store.indices))
+            self.wanted.add(key)
+
+    def visit_BufferLoad(self, load):
+        self.visit(load.indices)
+        self.wanted.add(self.alias[load.buffer])
+
+    def dead(self):
+        """Ids of the allocated buffers that nothing outside of such ones needs."""
+        found, front = set(), list(self.wanted)
+        while front:
+            key = front.pop()
+            if key not in found:
+                found.add(key)
+                front.extend(self.sources.get(key, ()))
+        return self.allocated - found
+
+
+class _Remove(Mutator):
+    def __init__(self, dead, alias):
+        self.dead, self.alias = dead, alias
+
+    def visit_BufferStore(self, store):
+        return NO_OP if self.alias[store.buffer] in self.dead else store
+
+    def visit_SeqStmt(self, s):
+        stmts = self.visit(s.seq)
+        return s if stmts is s.seq and not any(map(is_no_op, stmts)) else seq(*(x for x in stmts if not is_no_op(x)))
+
+    def visit_For(self, loop):
+        body = self.visit(loop.body)
+        return NO_OP if is_no_op(body) else loop.replace(body=body)
+
+    def visit_IfThenElse(self, branch):
+        then_case, else_case = self.visit(branch.then_case), self.visit(branch.else_case)
+        else_case = None if else_case is None or is_no_op(else_case) else else_case
+        if else_case is None and is_no_op(then_case) and not has_effect(branch.condition):
+            return NO_OP
+        return branch.replace(then_case=then_case, else_case=else_case)
+
+    def _around(self, stmt):
+        """LetStmt, AttrStmt: nothing when the body is."""
+        body = self.visit(stmt.body)
+        return body if is_no_op(body) and not has_effect(stmt.value) else stmt.replace(body=body)
+
+    visit_LetStmt = visit_AttrStmt = _around
+
+    def visit_DeclBuffer(self, decl):
+        body = self.visit(decl.body)
+        return body if id(decl.buffer) in self.dead or is_no_op(body) else decl.replace(body=body)
+
+    def visit_BlockRealize(self, realize):
+        block = self._block(realize.block)
+        empty = block.init is None and is_no_op(block.body) and block.name_hint != "root"
+        return NO_OP if empty else realize.replace(block=block)
+
+    def _block(self, block):
+        init, body = self.visit(block.init), self.visit(block.body)
+        if init is not None and is_no_op(init):
+            init = None
+        block = block.replace(init=init, body=body)
+        if not any(self.alias[r.buffer] in self.dead for r in (*block.reads, *block.writes)):
+            return block.replace(alloc_buffers=tuple(b for b in block.alloc_buffers if id(b) not in self.dead))
+        used = {id(x.buffer) for x in collect((init, body), (BufferLoad, BufferStore))}
+        matches = tuple(m for m in block.match_buffers if self.alias[m.buffer] not in self.dead)
+        used |= {id(m.source.buffer) for m in matches}
+        return block.replace(
+            match_buffers=matches, alloc_buffers=tuple(b for b in block.alloc_buffers if id(b) not in self.dead),
+            reads=tuple(r for r in block.reads if id(r.buffer) in used),
+            writes=tuple(r for r in block.writes if id(r.buffer) in used))

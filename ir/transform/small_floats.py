@@ -1,0 +1,184 @@
+"""Floats of 16 and 8 bits: arithmetic in float32, storage as the unsigned integers that hold their bits.
+
+One mechanism for bfloat16, float16 and both float8: BF16ComputeLegalize and its like are these functions for some types.
+"""
+from __future__ import annotations
+
+import numpy as np
+
+from ..dtype import DataType
+from ..expr import Call, Cast, FloatImm, IntImm, Var, cast
+from ..node import Mutator, Visitor
+
+FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
+SMALL_FLOATS = ("bfloat16", "float16", *FLOAT8)
+_EXTERN = ("tir.call_extern", "tir.call_pure_extern")
+
+
+def compute_legalize(func, dtypes=SMALL_FLOATS):
+    """Requires flat buffers. Ensures that nothing is computed in `dtypes`, only in float32: values are widened where they
+    are loaded and rounded where they are stored, or where the program casts. Temporaries whose address is not taken
+    hold float32."""
+    return _if_used(func, dtypes, _Compute)
+
+
+def storage_legalize(func, dtypes=SMALL_FLOATS):
+    """Requires compute_legalize. Ensures that buffers hold no `dtypes` but unsigned integers of their bits, which
+    tir.reinterpret turns into the float that is widened, and back."""
+    return _if_used(func, dtypes, _Storage)
+
+
+def _if_used(func, dtypes, rewriter):
+    scan = _Scan(frozenset(dtypes))
+    scan.visit((func.params, list(func.buffer_map.values()), func.body))
+    if not scan.used:
+        return func
+    rewrite = rewriter(scan)
+    buffer_map = {p: rewrite.parameter(b) for p, b in func.buffer_map.items()}
+    return func.replace(buffer_map=buffer_map, body=rewrite.visit(func.body))
+
+
+class _Scan(Visitor):
+    """Whether a function uses one of the dtypes, and the buffers whose address is taken."""
+
+    def __init__(self, dtypes):
+        self.dtypes, self.used, self.addressed = dtypes, False, set()
+
+    def small(self, dtype):
+        return dtype.bits <= 16 and dtype.element in self.dtypes
+
+    def _leaf(self, node):
+        self.used = self.used or self.small(node.dtype)
+
+    visit_Var = visit_Buffer = visit_FloatImm = _leaf
+
+    def visit_Cast(self, e):
+        self._leaf(e)
+        self.visit(e.value)
+
+    def visit_Call(self, call):
+        self._leaf(call)
+        if call.op == "tir.address_of":
+            self.addressed.add(id(call.args[0].buffer))
+        self.visit(call.args)
+
+
+def _wide(dtype):
+    return DataType("float32").with_lanes(dtype.lanes)
+
+
+class _Compute(Mutator):
+    def __init__(self, scan):
+        self.small, self.addressed = scan.small, scan.addressed
+        self.promoted = {}  # id(buffer) -> the float32 buffer in its place
+        self.wide = {}      # variable of a let -> the float32 one in its place
+
+    def parameter(self, buffer):
+        return buffer
+
+    # ------------------------------------------------ what is wide afterwards
+
+    def visit_Var(self, v):
+        return self.wide.get(v) or (Cast(_wide(v.dtype), v) if self.small(v.dtype) else v)
+
+    def visit_FloatImm(self, e):
+        return FloatImm("float32", e.value) if self.small(e.dtype) else e
+
+    def visit_Cast(self, e):
+        value = self.visit(e.value)
+        return Cast(_wide(e.dtype), self._rounded(value, e.dtype)) if self.small(e.dtype) else cast(value, e.dtype)
+
+    def visit_Call(self, call):
+        if call.op == "tir.address_of":
+            load = call.args[0]
+            return call.replace(args=(load.replace(indices=self.visit(load.indices)),))
+        args = self.visit(call.args)
+        if call.op in _EXTERN:  # a C function takes and gives the bits
+            args = tuple(self._rounded(new, old.dtype) if self.small(old.dtype) else new
+                         for new, old in zip(args, call.args))
+            call = call.replace(args=args)
+            return Cast(_wide(call.dtype), call) if self.small(call.dtype) else call
+        return call.replace(args=args, dtype=_wide(call.dtype) if self.small(call.dtype) else call.dtype)
+
+    def visit_BufferLoad(self, load):
+        load = load.replace(buffer=self.promoted.get(id(load.buffer), load.buffer), indices=self.visit(load.indices))
+        return Cast(_wide(load.dtype), load) if self.small(load.dtype) else load
+
+    # ------------------------------------------------ statements
+
+    def visit_BufferStore(self, store):
+        value, buffer = self.visit(store.value), self.promoted.get(id(store.buffer), store.buffer)
+        if self.small(buffer.dtype):
+            value = self._rounded(value, store.value.dtype)
+        return store.replace(buffer=buffer, value=value, indices=self.visit(store.indices))
+
+    def visit_LetStmt(self, let):
+        value = self.visit(let.value)
+        if self.small(let.var.dtype):
+            self.wide[let.var] = Var(let.var.name, _wide(let.var.dtype))
+        return let.replace(var=self.wide.get(let.var, let.var), value=value, body=self.visit(let.body))
+
+    visit_Let = visit_LetStmt
+
+    def visit_DeclBuffer(self, decl):
+        b = decl.buffer
+        if self.small(b.dtype) and id(b) not in self.addressed:
+            self.promoted[id(b)] = b.replace(dtype=_wide(b.dtype), data=Var(b.name, "handle"))
+        return decl.replace(buffer=self.promoted.get(id(b), b), body=self.visit(decl.body))
+
+    def _rounded(self, value, dtype):
+        """A float32 value as one of `dtype`: what was widened from it is as it was."""
+        if isinstance(value, Cast) and value.value.dtype == dtype:
+            return value.value
+        if value.dtype.is_int or value.dtype.is_bool:
+            value = cast(value, "float64" if value.dtype.bits > 16 else "float32")
+        return cast(value, dtype) if not isinstance(value, FloatImm) or dtype.holds(value.value) else Cast(dtype, value)
+
+
+# ---------------------------------------------------------------- storage
+
+class _Storage(Mutator):
+    def __init__(self, scan):
+        self.small, self.stored = scan.small, {}
+
+    def parameter(self, buffer):
+        """The buffer of unsigned integers in a buffer's place."""
+        if not self.small(buffer.dtype):
+            return buffer
+        if id(buffer) not in self.stored:
+            self.stored[id(buffer)] = buffer.replace(dtype=_bits(buffer.dtype))
+        return self.stored[id(buffer)]
+
+    def visit_BufferLoad(self, load):
+        dtype = load.dtype
+        load = load.replace(buffer=self.parameter(load.buffer), indices=self.visit(load.indices))
+        return Call(dtype, "tir.reinterpret", (load,)) if self.small(dtype) else load
+
+    def visit_Call(self, call):
+        if call.op != "tir.address_of":
+            return self.generic_visit(call)
+        load = call.args[0]
+        return call.replace(args=(load.replace(buffer=self.parameter(load.buffer), indices=self.visit(load.indices)),))
+
+    def visit_BufferStore(self, store):
+        value = self.visit(store.value)
+        if self.small(store.buffer.dtype):
+            value = _as_bits(value)
+        return store.replace(buffer=self.parameter(store.buffer), value=value, indices=self.visit(store.indices))
+
+    def visit_DeclBuffer(self, decl):
+        return decl.replace(buffer=self.parameter(decl.buffer), body=self.visit(decl.body))
+
+
+def _bits(dtype):
+    return DataType(f"uint{dtype.bits}").with_lanes(dtype.lanes)
+
+
+def _as_bits(value):
+    """The bits of a small float."""
+    if isinstance(value, Call) and value.op == "tir.reinterpret":
+        return value.args[0]
+    if isinstance(value, FloatImm):
+        bits = np.asarray(value.value, value.dtype.numpy).view(_bits(value.dtype).numpy)
+        return IntImm(_bits(value.dtype), int(bits))
+    return Call(_bits(value.dtype), "tir.reinterpret", (value,))

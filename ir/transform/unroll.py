@@ -1,0 +1,105 @@
+"""UnrollLoop: unrolled loops as copies of their body, or as a mark that the C compiler reads."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..expr import IntImm, const
+from ..tir.stmt import seq
+from .copies import fresh_copy
+from .walk import StmtMutator
+
+STEP, EXPLICIT = "pragma_auto_unroll_max_step", "pragma_unroll_explicit"
+
+
+@dataclass
+class _Count:
+    """steps: statements that run; unrolled, plain: how many loops of each kind are nested inside."""
+
+    steps: int = 0
+    unrolled: int = 0
+    plain: int = 0
+
+
+def unroll_loop(func, auto_max_step=0, auto_max_depth=8, auto_max_extent=0, explicit_unroll=True):
+    """Requires flat buffers. Ensures that "unrolled" loops, and serial ones of constant extent with no more than
+    auto_max_step statements to run (or auto_max_extent turns), are copies of their body; with explicit_unroll False all
+    of these are "unrolled" loops, which C marks with INGOT_UNROLL.
+
+    The annotations (or attributes) pragma_auto_unroll_max_step and pragma_unroll_explicit override both settings for
+    the loops from theirs inward, and are gone. Raises ValueError for an unrolled loop without a constant extent where
+    copies are asked for.
+    """
+    settings = (auto_max_step, auto_max_depth, auto_max_extent, bool(explicit_unroll))
+    return func.replace(body=_Unroll(*settings).visit(func.body))
+
+
+class _Unroll(StmtMutator):
+    def __init__(self, max_step, max_depth, max_extent, explicit):
+        self.max_step, self.max_depth, self.max_extent, self.explicit = max_step, max_depth, max_extent, explicit
+        self.count = _Count()
+
+    def visit_AttrStmt(self, attr):
+        if attr.attr_key not in (STEP, EXPLICIT):
+            return super().visit_AttrStmt(attr)
+        return self._within({attr.attr_key: attr.value}, attr.body)
+
+    def _within(self, pragmas, stmt):
+        """`stmt` visited with the settings of pragmas."""
+        before = self.max_step, self.explicit
+        if STEP in pragmas:
+            self.max_step = _int(STEP, pragmas[STEP])
+        if EXPLICIT in pragmas:
+            self.explicit = bool(_int(EXPLICIT, pragmas[EXPLICIT]))
+        stmt = self.visit(stmt)
+        self.max_step, self.explicit = before
+        return stmt
+
+    def visit_For(self, loop):
+        pragmas = {k: v for k, v in loop.annotations.items() if k in (STEP, EXPLICIT)}
+        if pragmas:
+            rest = {k: v for k, v in loop.annotations.items() if k not in pragmas}
+            return self._within(pragmas, loop.replace(annotations=rest))
+        loop = loop.replace(body=self.visit(loop.body))
+        turns, count = loop.extent.value if isinstance(loop.extent, IntImm) else None, self.count
+        wanted = loop.kind == "unrolled" or self._worth(loop, turns, count)
+        if wanted and turns is None and self.explicit:
+            raise ValueError(f"loop {loop.loop_var.name} is unrolled, but its extent {loop.extent} is no constant; leave "
+                             "it serial, or split it by a constant")
+        if not wanted:
+            count.plain += 1
+            return loop
+        count.steps *= turns or 1
+        count.unrolled += 1
+        if not self.explicit:
+            return loop.replace(kind="unrolled")
+        return seq(*(fresh_copy(loop.body, {loop.loop_var: loop.min + const(n, loop.extent.dtype)})
+                     for n in range(turns)))
+
+    def _worth(self, loop, turns, count):
+        return (loop.kind == "serial" and turns is not None and count.plain == 0 and count.unrolled <= self.max_depth
+                and "pragma_unroll" not in loop.annotations and (0 < turns * count.steps <= self.max_step
+                                                          or turns <= self.max_extent))
+
+    def visit_SeqStmt(self, s):
+        before, out, total = self.count, [], _Count()
+        for x in s.seq:
+            self.count = _Count()
+            out.append(self.visit(x))
+            total = _Count(total.steps + self.count.steps, max(total.unrolled, self.count.unrolled),
+                           max(total.plain, self.count.plain))
+        self.count = _Count(before.steps + total.steps, max(before.unrolled, total.unrolled),
+                            max(before.plain, total.plain))
+        return s if all(a is b for a, b in zip(out, s.seq)) else seq(*out)
+
+    def _step(self, stmt):
+        self.count.steps += 1
+        return stmt
+
+    visit_BufferStore = visit_Evaluate = _step
+
+
+def _int(key, value):
+    value = getattr(value, "value", value)
+    if not isinstance(value, int):
+        raise ValueError(f"{key} is an integer, not {value!r}")
+    return value

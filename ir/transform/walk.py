@@ -1,0 +1,45 @@
+"""Walking over statements alone, without the expressions in them: most passes that look for a kind of statement."""
+from __future__ import annotations
+
+from ..node import Mutator
+from ..tir.stmt import Block
+
+
+def blocks(stmt):
+    """The Blocks in a statement, inner ones first."""
+    for child in statements(stmt):
+        yield from blocks(child)
+    if isinstance(stmt, Block):
+        yield stmt
+
+
+def statements(stmt):
+    """The statements directly in one."""
+    for name in ("block", "init", "body", "then_case", "else_case"):
+        child = getattr(stmt, name, None)
+        if child is not None:
+            yield child
+    yield from getattr(stmt, "seq", ())
+
+
+class StmtMutator(Mutator):
+    """A Mutator that leaves expressions and the signatures of blocks as they are."""
+
+    def _body(self, stmt):
+        return stmt.replace(body=self.visit(stmt.body))
+
+    visit_For = visit_While = visit_LetStmt = visit_AssertStmt = visit_AttrStmt = visit_DeclBuffer = _body
+
+    def visit_BlockRealize(self, realize):
+        return realize.replace(block=self.visit(realize.block))
+
+    def visit_Block(self, block):
+        return block.replace(init=self.visit(block.init), body=self.visit(block.body))
+
+    def visit_IfThenElse(self, branch):
+        return branch.replace(then_case=self.visit(branch.then_case), else_case=self.visit(branch.else_case))
+
+    def _leaf(self, stmt):
+        return stmt
+
+    visit_BufferStore = visit_Evaluate = _leaf

@@ -1,0 +1,310 @@
+"""Passes over flat programs: unrolling, hoisting, shared memory, named expressions, narrow indices, pragmas."""
+import numpy as np
+import pytest
+from tir_cases import arguments, fill_program, loop, results
+
+from ingot.ir import te, tir
+from ingot.ir.expr import Cast, Let, Select, Var, const
+from ingot.ir.module import IRModule
+from ingot.ir.node import collect
+from ingot.ir.tir import transform as T
+from ingot.ir.tir.function import prim_func
+from ingot.ir.tir.stmt import AttrStmt, BufferStore, DeclBuffer, For, IfThenElse, LetStmt
+from ingot.ir.tir.verifier import verify
+from ingot.ir.transform.context import PassContext
+from ingot.ir.transform.pipeline import TIR_PASSES, lower_prim_func
+
+
+def run(make, func, exact=True):
+    """`func` after a pass, verified, with the same results from arrays of 7."""
+    inputs = arguments(func)
+    for x in inputs:
+        if isinstance(x, np.ndarray):
+            x[:] = 7
+    new = verify(make(IRModule({"main": func}))["main"])
+    if exact:
+        for a, b in zip(results(func, inputs), results(new, inputs)):
+            np.testing.assert_array_equal(a, b)
+    return new
+
+
+def flat(params, body):
+    func = prim_func(params, body)
+    return func.replace(body=func.root.body)
+
+
+def kinds(func):
+    return [f.kind for f in collect(func.body, For)][::-1]
+
+
+# ---------------------------------------------------------------- UnrollLoop
+
+def test_unrolled_loops_become_copies():
+    func = fill_program(lambda fill: loop("i", 3, lambda i: loop("j", 2, lambda j: fill(i * 2 + j), "unrolled")))
+    new = run(T.UnrollLoop(), func)
+    assert kinds(new) == ["serial"] and len(collect(new.body, BufferStore)) == 2
+    assert kinds(run(T.UnrollLoop(explicit_unroll=False), func)) == ["serial", "unrolled"]
+
+
+def test_copies_have_names_of_their_own():
+    t = tir.decl_buffer((1,), name="t", scope="local")
+
+    def body(fill):
+        return loop("i", 2, lambda i: DeclBuffer(t, tir.seq(
+            BufferStore(t, const(1.0), (const(0),)), LetStmt(v := Var("v"), i * 3, fill(v, t[0])),
+            loop("k", 2, lambda k: fill(k + 8)))), "unrolled")
+
+    new = run(T.UnrollLoop(), fill_program(body))
+    assert len({id(d.buffer) for d in collect(new.body, DeclBuffer)}) == 2
+    assert len({id(f.loop_var) for f in collect(new.body, For)}) == 2
+
+
+@pytest.mark.parametrize("step, expected", [(5, ["serial", "serial"]), (6, ["serial", "unrolled"]),
+                                            (24, ["unrolled", "unrolled"])])
+def test_short_loops_are_unrolled_by_their_number_of_statements(step, expected):
+    func = fill_program(lambda fill: loop("i", 4, lambda i: loop("j", 3, lambda j: tir.seq(
+        fill(i * 3 + j), fill(i * 3 + j + 12)))))
+    assert kinds(run(T.UnrollLoop(auto_max_step=step, explicit_unroll=False), func)) == expected
+    with PassContext(config={"tir.UnrollLoop": {"auto_max_step": step, "explicit_unroll": False}}):
+        assert kinds(run(T.UnrollLoop(), func)) == expected
+
+
+def test_loops_around_others_are_not_unrolled_alone():
+    func = fill_program(lambda fill: loop("i", 2, lambda i: loop("j", 30, lambda j: fill(i * 30 + j))))
+    assert kinds(run(T.UnrollLoop(auto_max_extent=2), func)) == ["serial", "serial"]
+
+
+def test_pragmas_of_loops_and_attributes_override_the_settings():
+    def body(fill):
+        inner = loop("j", 3, lambda j: fill(j + 40))
+        first = loop("i", 3, lambda i: fill(i))
+        marked = first.replace(annotations={"pragma_auto_unroll_max_step": 8, "pragma_unroll_explicit": 1, "keep": 1})
+        return tir.seq(marked, AttrStmt(const(0), "pragma_auto_unroll_max_step", const(8), inner),
+                       loop("k", 3, lambda k: fill(k + 20)))
+
+    new = run(T.UnrollLoop(explicit_unroll=False), fill_program(body))
+    assert kinds(new) == ["serial", "unrolled"] and not collect(new.body, AttrStmt)
+    assert len(new.body.seq) == 5
+
+
+def test_unroll_errors():
+    n = Var("n")
+    func = fill_program(lambda fill: loop("i", n, lambda i: fill(i), "unrolled"), params=[n])
+    with pytest.raises(ValueError, match="loop i is unrolled, but its extent n is no constant"):
+        T.UnrollLoop()(IRModule({"main": func}))
+    wrong = fill_program(lambda fill: AttrStmt(const(0), "pragma_unroll_explicit", tir.as_expr("yes"), fill(0)))
+    with pytest.raises(ValueError, match="pragma_unroll_explicit is an integer, not 'yes'"):
+        T.UnrollLoop()(IRModule({"main": wrong}))
+
+
+# ---------------------------------------------------------------- HoistIfThenElse
+
+def test_conditions_leave_the_loops_they_do_not_depend_on():
+    def body(fill, kind="serial"):
+        return loop("i", 4, lambda i: loop("j", 3, lambda j: loop("k", 2, lambda k: IfThenElse(
+            i < 2, fill(i * 6 + j * 2 + k))), kind))
+
+    new = run(T.HoistIfThenElse(), fill_program(body))
+    assert isinstance(new.body.body, IfThenElse) and isinstance(new.body.body.then_case, For)
+    new = run(T.HoistIfThenElse(), fill_program(lambda fill: body(fill, "parallel")))
+    assert isinstance(new.body.body.body, IfThenElse), "parallel loops keep what is directly inside"
+
+
+@pytest.mark.parametrize("condition", [lambda y, i: y[0] < 3.0, lambda y, i: tir.call_extern("bool", "ask"),
+                                       lambda y, i: i < 2])
+def test_conditions_that_may_change_stay(condition):
+    y = tir.decl_buffer((8,), name="y")
+    i = Var("i")
+    body = tir.for_(i, 4, IfThenElse(condition(y, i), BufferStore(y, y[i] + 1.0, (i,))))
+    new = run(T.HoistIfThenElse(), flat([y], body), exact=False)
+    assert isinstance(new.body, For)
+
+
+def test_a_branch_with_an_else_stays():
+    n = Var("n")
+    func = fill_program(lambda fill: loop("i", 4, lambda i: IfThenElse(n < 2, fill(i), fill(i + 4))), params=[n])
+    assert isinstance(run(T.HoistIfThenElse(), func).body, For)
+
+
+# ---------------------------------------------------------------- StorageRewrite
+
+def chain(sizes, scope="global", dtypes=None):
+    """x -> a -> b -> c -> y, each temporary of a size (and dtype)."""
+    x, y = tir.decl_buffer((8,), name="x"), tir.decl_buffer((8,), name="y")
+    dtypes = dtypes or ["float32"] * len(sizes)
+    temps = [tir.decl_buffer((s,), d, n, scope) for n, s, d in zip("abc", sizes, dtypes)]
+    stages = [x, *temps, y]
+    body = tir.seq(*(loop("i", 8, lambda i: BufferStore(new, tir.cast(old[i] + old[i], new.dtype), (i,)))
+                     for old, new in zip(stages, stages[1:])))
+    for t in reversed(temps):
+        body = DeclBuffer(t, body)
+    return flat([x, y], body)
+
+
+def test_temporaries_share_memory_when_their_lives_do_not_overlap():
+    new = run(T.StorageRewrite(), chain([8, 8, 16]))
+    decls = collect(new.body, DeclBuffer)
+    assert sorted((d.buffer.name, d.buffer.shape[0].value) for d in decls) == [("a", 16), ("b", 8)]
+
+
+@pytest.mark.parametrize("func", [chain([8, 8, 8], "local"), chain([8, 8, 8], dtypes=["float32", "float32", "float64"]),
+                                  chain([8, 8])])
+def test_what_does_not_share(func):
+    assert run(T.StorageRewrite(), func) is func
+
+
+def test_symbolic_sizes_share_when_equal():
+    n, m = Var("n"), Var("m")
+    for third, count in ((n, 2), (m, 3)):
+        temps = [tir.decl_buffer((s,), "float32", c) for c, s in zip("abc", (n, n, third))]
+        y = tir.decl_buffer((8,), name="y")
+        body = tir.seq(*(BufferStore(b, const(1.0), (const(0),)) if a is None else
+                         BufferStore(b, a[0], (const(0),)) for a, b in zip([None, *temps], [*temps, y])))
+        for t in reversed(temps):
+            body = DeclBuffer(t, body)
+        assert len(collect(T.StorageRewrite()(IRModule({"main": flat([y, n, m], body)}))["main"].body, DeclBuffer)) == count
+
+
+def test_a_setting_leaves_storage_rewrite_out():
+    func = chain([8, 8, 8])
+    with PassContext(config={"tir.disable_storage_rewrite": True}):
+        assert run(T.StorageRewrite(), func) is func
+
+
+# ---------------------------------------------------------------- CommonSubexprElimTIR
+
+def named(func, **options):
+    new = run(T.CommonSubexprElimTIR(**options), func)
+    return new, [str(s.value) for s in collect(new.body, LetStmt)]
+
+
+def test_repeated_indices_get_a_name():
+    x = tir.decl_buffer((64,), name="x")
+
+    def body(fill):
+        return loop("i", 3, lambda i: loop("j", 4, lambda j: tir.seq(
+            fill(i * 16 + j * 2 + 1, x[i * 16 + j * 2 + 1] + x[i * 16 + j * 2]),
+            fill(i * 16 + j * 2 + 8, x[i + j]))))
+
+    new, values = named(fill_program(body, params=[x]))
+    assert values == ["i * 16 + j * 2"] and str(new.body.body.body.body.seq[0]).startswith("y[at + 1] = x[at + 1]")
+    with PassContext(config={"tir.disable_cse_tir": True}):
+        assert named(fill_program(body, params=[x]))[1] == []
+    assert named(fill_program(body, params=[x]), enable_cse_tir=False)[1] == []
+
+
+def test_names_within_names():
+    def body(fill):
+        return loop("i", 2, lambda i: loop("j", 2, lambda j: tir.seq(
+            *(fill(i * 8 + j * 4 + 3 * k) for k in range(2)), *(fill(i * 8 + j * 4 + i * 6 + j * 5, 2) for _ in range(2)))))
+
+    assert named(fill_program(body))[1] == ["at + i * 6 + j * 5", "i * 8 + j * 4"]
+
+
+def test_statements_between_others_are_bodies_of_their_own():
+    def body(fill):
+        return loop("i", 2, lambda i: tir.seq(fill(i * 4 + i * 3), loop("j", 2, lambda j: fill(i * 4 + i * 3 + j)),
+                                              fill(i * 4 + i * 3)))
+
+    assert named(fill_program(body))[1] == []
+
+
+@pytest.mark.parametrize("index", [lambda i, n: tir.floordiv(i * 2 + 1, n) + i * 3, lambda i, n: i * 2 + 1])
+def test_what_gets_no_name(index):
+    """Divisions by what may be 0, and what is short."""
+    n = Var("n")
+    func = fill_program(lambda fill: loop("i", 4, lambda i: tir.seq(fill(index(i, n)), fill(index(i, n)))), params=[n])
+    assert named(func)[1] == []
+
+
+def test_what_is_not_always_evaluated_gets_no_name():
+    x = tir.decl_buffer((64,), name="x")
+
+    def body(fill, choose):
+        return loop("i", 4, lambda i: fill(i, choose(i < 2, x[i * 8 + i * 4], x[i * 8 + i * 4])))
+
+    for choose in (tir.if_then_else, Select):
+        assert named(fill_program(lambda fill: body(fill, choose), params=[x]))[1] == []
+
+
+def test_equivalent_terms_are_refused():
+    with pytest.raises(ValueError, match="leave identify_equiv_terms False"):
+        named(fill_program(lambda fill: fill(0)), identify_equiv_terms=True)
+
+
+# ---------------------------------------------------------------- NarrowDataType, LowerIntrin
+
+def test_int64_loops_and_indices_become_int32():
+    i = Var("i", "int64")
+    n = Var("n", "int64")
+    func = fill_program(lambda fill: tir.for_(i, 8, IfThenElse(i < 5, fill(i * 3 + 1))), params=[n])
+    new = run(T.NarrowDataType(32), func)
+    store, = collect(new.body, BufferStore)
+    assert new.body.loop_var.dtype == "int32" and store.indices[0].dtype == "int32"
+    assert not collect(new.body, Cast) and str(new.body.body.condition) == "i < 5"
+    assert T.NarrowDataType(64)(IRModule({"main": func}))["main"] is func
+
+
+def test_what_may_be_larger_stays():
+    i, n = Var("i", "int64"), Var("n", "int64")
+    symbolic = fill_program(lambda fill: tir.for_(i, n, fill(i)), params=[n])
+    assert run(T.NarrowDataType(32), symbolic).body.loop_var.dtype == "int64"
+    large = fill_program(lambda fill: tir.for_(i, 8, fill(tir.floormod(i * (1 << 30), const(64, "int64")))))
+    index = collect(run(T.NarrowDataType(32), large).body, BufferStore)[0].indices[0]
+    assert index.dtype == "int64"
+
+
+def test_narrowing_takes_32_or_64_bits():
+    with pytest.raises(ValueError, match="target_bits is 32 or 64, not 16"):
+        T.NarrowDataType(16)(IRModule({"main": fill_program(lambda fill: fill(0))}))
+
+
+def test_lets_in_expressions_become_statements():
+    x, v, w = tir.decl_buffer((8,), name="x"), Var("v", "float32"), Var("w", "float32")
+
+    def body(fill):
+        value = Let(v, x[0] * 2.0, v * v + Let(w, v + 1.0, w * w))
+        return tir.seq(fill(0, value), fill(1, tir.if_then_else(x[1] > 100.0, Let(v, x[3], v + v), x[2])))
+
+    new = run(T.LowerIntrin(), fill_program(body, params=[x]))
+    assert not collect(new.body, Let) and [s.var.name for s in collect(new.body, LetStmt)] == ["w", "v"]
+    assert "x[3] + x[3]" in str(new.body.seq[1])
+
+
+# ---------------------------------------------------------------- vectors, pragmas
+
+def test_vectorization_can_be_turned_off():
+    func = fill_program(lambda fill: loop("i", 8, lambda i: fill(i, 1.0), "vectorized"))
+    with PassContext(config={"tir.disable_vectorize": True}):
+        new = run(T.VectorizeLoop(), func)
+    assert new.body.kind == "serial" and new.body.annotations["simd"] == "vectorization is off"
+    assert not collect(run(T.VectorizeLoop(), func).body, For)
+
+
+def test_imported_sources_become_an_attribute():
+    a = te.placeholder((4,), name="a")
+    func = te.create_prim_func([a, te.compute((4,), lambda i: a[i] + 1.0, name="b")])
+    sch = tir.Schedule(func)
+    sch.annotate(sch.get_loops("b")[0], "pragma_import_c", "int one;")
+    sch.annotate("b", "pragma_import_c", "int two;")
+    again = sch.func.with_root_body(AttrStmt(const(0), "pragma_import_c", tir.as_expr("int one;"), sch.func.root.body))
+    new = T.LiftImports()(IRModule({"main": again}))["main"]
+    assert new.attrs["import_c"] == ("int one;", "int two;")
+    assert not collect(new.body, AttrStmt) and "pragma" not in str(new)
+    assert lower_prim_func(again).attrs["import_c"] == ("int one;", "int two;")
+    sch.annotate(sch.get_loops("b")[0], "pragma_unroll_explicit", 3)
+    wrong = fill_program(lambda fill: AttrStmt(const(0), "pragma_import_c", const(3), fill(0)))
+    with pytest.raises(ValueError, match="pragma_import_c takes the text of a C source"):
+        T.LiftImports()(IRModule({"main": wrong}))
+
+
+def test_the_signature_is_kept_by_make_packed_api():
+    func = fill_program(lambda fill: fill(0))
+    new = T.MakePackedAPI()(IRModule({"main": func}))["main"]
+    assert new.signature == tuple(func.buffers) and T.MakePackedAPI()(IRModule({"main": new}))["main"] is new
+
+
+def test_the_last_passes_leave_nothing_for_the_printer_to_decide():
+    names = [p.name for p in TIR_PASSES]
+    assert names[-3:] == ["NarrowDataType", "LowerIntrin", "CommonSubexprElimTIR"]
+    assert names.index("FlattenBuffer") < names.index("LoopPartition") < names.index("VectorizeLoop")
