@@ -9,7 +9,6 @@ from ..ir.dtype import DataType
 from .c_function import CFunction, print_function
 from .c_names import INTERFACE
 from .c_types import identifier
-from .select import select
 
 LINES_PER_FILE = 250
 # Operators that passes take out of another one.
@@ -19,10 +18,11 @@ WIDTH = 116
 
 @dataclass(frozen=True)
 class Kernel:
-    """function: its C; comment: the block comment before it; flops are not counted here."""
+    """function: its C; comment: the block comment before it; imports: C sources that it needs (attrs["import_c"])."""
 
     function: CFunction
     comment: str
+    imports: tuple = ()
 
     @property
     def signature(self):
@@ -61,12 +61,17 @@ def _part(gv, origin):
 
 def print_kernel(func, name):
     """The Kernel of a lowered PrimFunc."""
-    func = select(func)
-    return Kernel(print_function(func, name), _comment(func))
+    return Kernel(print_function(func, name), _comment(func), tuple(func.attrs.get("import_c") or ()))
+
+
+def imports_of(kernels):
+    """The C sources that kernels need, each once."""
+    return list(dict.fromkeys(source.strip("\n") for k in kernels for source in k.imports))
 
 
 def _comment(func):
-    lines = _wrapped("", _nodes(func.attrs.get("origin") or ()))
+    origin = func.attrs.get("origin")
+    lines = _wrapped("", _nodes(origin)) if origin else []
     shapes = func.attrs.get("shapes")
     if shapes:
         lines += _wrapped("", shapes)

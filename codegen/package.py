@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from ..ir.expr import IntImm
+from ..ir.transform.lower_intrin import lower_dim
 from .c_expr import ADDITIVE, COMMA, CExpr
 from .c_names import new_name
-from .c_types import C_TYPES, literal
-from .kernels import split_files
+from .c_types import C_TYPES, c_string, literal
+from .kernels import imports_of, split_files
 from .program import Program
 from .render import render
-from .select import select_dim
 from .target import Target
 
 RUNTIME = Path(__file__).parent.parent / "runtime_c"
@@ -45,7 +45,8 @@ class CompiledModel:
     """A network as C text.
 
     program: calls and memory; kernels: {C name: Kernel}; kernel_of: {module function: C name}. test_inputs and
-    test_outputs: arrays of the self-test, whose symbolic dimensions are test_dims.
+    test_outputs: arrays of the self-test, whose symbolic dimensions are test_dims; test_outputs is empty where there is
+    no reference.
     """
 
     program: Program
@@ -146,7 +147,8 @@ class _Folder:
 
     def files(self):
         name, kernels = self.name, list(self.m.kernels.values())
-        groups = split_files(kernels)
+        imported = [k for k in kernels if k.imports]  # in one file, so that their C sources are compiled once
+        groups = split_files([k for k in kernels if not k.imports]) + ([imported] if imported else [])
         used = set().union(*(k.function.uses for k in kernels))
         files = {f"{name}.h": self._render("model.h"), f"{name}.c": self._render("model.c"),
                  f"{name}_kernels.h": self._render("kernels.h", kernels=kernels)}
@@ -156,7 +158,7 @@ class _Folder:
             uses = set().union(*(k.function.uses for k in group))
             files[file] = self._render(
                 "kernels.c", file=file, kernels=group, system_headers=sorted(uses & {"math.h"}),
-                headers=sorted(uses - {"math.h"}))
+                headers=sorted(uses - {"math.h"}), imports=imports_of(group))
             sources.append(file)
         files.update(runtime_files(used))
         sources.append("ingot.c")
@@ -180,7 +182,7 @@ class _Folder:
 
     def _dim_text(self, e, outer=COMMA):
         """The C text of an expression of symbolic dimensions."""
-        return self.expr.text(select_dim(e), outer)
+        return self.expr.text(lower_dim(e), outer)
 
     def _render(self, template, **more):
         return render(template, **self.context, **more)
@@ -218,7 +220,7 @@ class _Folder:
         m, p = self.m, self.p
         offsets = np.cumsum([0, *(a.nbytes + -a.nbytes % 64 for a in (*m.test_inputs, *m.test_outputs))]).tolist()
         inputs = [self._tensor(t, offsets[n]) for n, t in enumerate(p.inputs)]
-        outputs = [self._tensor(t, offsets[len(inputs) + n]) for n, t in enumerate(p.outputs)]
+        outputs = [self._tensor(t, offsets[len(inputs) + n] if m.test_outputs else 0) for n, t in enumerate(p.outputs)]
         memory = self._dim_text(p.plan.total)
         arena_bytes = HEADER_BYTES + int(memory) if self.static else None
         dim_params = ", ".join(f"int64_t {d}" for d in self.dims)
@@ -249,7 +251,7 @@ class _Folder:
             "null_checks": " || ".join(f"{x} == NULL" for x in pointers),
             "output_ctypes": list(dict.fromkeys(t["ctype"] for t in outputs)),
             "dim_enum": ", ".join(f"{d} = {v}" for d, v in zip(self.dims, m.test_dims)),
-            "tensors": tensors, "calls": calls, "uses_weights": uses_weights,
+            "tensors": tensors, "calls": calls, "uses_weights": uses_weights, "has_reference": bool(m.test_outputs),
         }
 
     def _tensor(self, t, offset):
@@ -263,7 +265,7 @@ class _Folder:
         dtype = t.dtype
         integer = not dtype.is_float
         return {
-            "name": t.name, "upper": t.name.upper(), "source_name": _c_string(t.source_name), "dtype": str(dtype),
+            "name": t.name, "upper": t.name.upper(), "source_name": c_string(t.source_name), "dtype": str(dtype),
             "ctype": C_TYPES[dtype], "dtype_enum": "INGOT_" + str(dtype).upper(), "symbolic": symbolic, "size": size,
             "shape_text": "[" + ", ".join(str(d) for d in t.shape) + "]", "example_size": str(max(example, 1)),
             "dims": [str(d) if isinstance(d, int) else "-1" for d in t.shape],
@@ -294,8 +296,14 @@ class _Folder:
             function = self.m.kernel_of[call.kernel]
             comment = call.comment + "".join(f", {o.name}" for o in call.operands if o.kind == "weight")
             calls.append({"comment": comment.replace("*/", "* /"),
-                          "text": _wrap_call(f"{function}(", arguments, indent=" " * 8) + ";"})
+                          "text": self._call_text(function, arguments)})
         return tensors, calls, uses_weights
+
+    def _call_text(self, function, arguments):
+        call = _wrap_call(f"{function}(", arguments, indent=" " * 8)
+        if self.m.kernels[function].function.can_fail:
+            return f"if ({call} != NULL) return INGOT_ERR_ASSERT;"
+        return call + ";"
 
 
 class _DimNames:
@@ -321,27 +329,28 @@ def evaluate_dim(e, values):
 def runtime_files(used):
     """The part of runtime_c/ that kernels with these headers need; simd.h comes in one piece."""
     names = ["ingot.h", "ingot.c"]
-    names += ["ingot_math.h"] if used & {"ingot_math.h", "simd.h"} else []
-    names += ["simd.h"] if "simd.h" in used else []
-    return {n: _inlined(n, set()) for n in names}
+    names += ["ingot_math.h"] if used & {"ingot_math.h", "simd.h", "ingot_half.h"} else []
+    names += [n for n in ("simd.h", "ingot_half.h") if n in used]
+    return {n: inlined((RUNTIME / n).read_text(), "simd/") for n in names}
 
 
-def _inlined(name, seen):
-    """A runtime file with its `#include "simd/..."` lines replaced by the files' text, each once."""
-    lines = []
-    for line in (RUNTIME / name).read_text().splitlines(keepends=True):
-        stripped = line.strip()
-        if stripped.startswith('#include "simd/'):
-            inner = stripped.split('"')[1]
-            lines.append(_inlined(inner, seen))
-        else:
-            lines.append(line)
-    return "".join(lines)
+def inlined(text, within="", seen=None):
+    """C text with each `#include "within..."` of a file of the runtime replaced by the file, once."""
+    seen = set() if seen is None else seen
+
+    def replacement(match):
+        name = match[1]
+        if not name.startswith(within) or not (RUNTIME / name).exists():
+            return match[0]
+        if name in seen:
+            return ""
+        seen.add(name)
+        return inlined((RUNTIME / name).read_text(), within, seen)
+
+    return _INCLUDE.sub(replacement, text)
 
 
-def _c_string(text):
-    """The inside of a C string literal: UTF-8, octal where C or a reader could take a byte for something else."""
-    return "".join(chr(b) if 32 <= b < 127 and chr(b) not in '\\"?' else f"\\{b:03o}" for b in str(text).encode())
+_INCLUDE = re.compile(r'^ *#include "([\w./]+)".*\n', re.MULTILINE)
 
 
 def _wrap_call(head, arguments, indent="    ", width=114):

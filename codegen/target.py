@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -11,11 +12,18 @@ _COMMON = ("-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math")
 
 
 class TargetError(ValueError):
-    """An unknown target name."""
+    """An unknown target name, or a flag of one."""
+
+
+class _Named(type):
+    """Target("llvm -mcpu=znver4") is the row of that name; with more arguments, a new row."""
+
+    def __call__(cls, name, *args, **fields):
+        return super().__call__(name, *args, **fields) if args or fields else cls.get(name)
 
 
 @dataclass(frozen=True)
-class Target:
+class Target(metaclass=_Named):
     """What the scheduler, the printer and the toolchain know about a machine.
 
     name              the row's name, also what the generated files carry
@@ -52,13 +60,17 @@ class Target:
     def get(target):
         """The row called `target` ("host" is this machine's best row); a Target is returned as it is.
 
+        "llvm -mcpu=NAME -mtriple=NAME", as TVM has it, is the row that fits, by default the host's.
         Raises TargetError, which lists the known names.
         """
         if isinstance(target, Target):
             return target
-        name = _ALIASES.get(target, target)
+        name = _without_flags(target)
+        name = _ALIASES.get(name, name)
         if name == "host":
             name = host_name()
+        if name == "cuda":
+            raise TargetError("CUDA C is not generated yet; the targets today are " + ", ".join(Target.names()))
         if name not in _BY_NAME:
             raise TargetError(f"unknown target {target!r}; known: {', '.join(Target.names())}")
         return _BY_NAME[name]
@@ -101,6 +113,43 @@ _ROWS = (
            simd="scalar", vector_lanes=1, vector_registers=16, fma=False),
 )
 _BY_NAME = {row.name: row for row in _ROWS}
+# Flags of TVM's that choose a row; the others of TVM's on CPUs say what needs no saying here.
+_MCPU = {"native": "host", "generic": "c", "x86-64": "c",
+         **dict.fromkeys("x86-64-v3 haswell broadwell core-avx2 skylake znver1 znver2 znver3".split(), "x86-64-v3"),
+         **dict.fromkeys(("x86-64-v4 skylake-avx512 cascadelake cooperlake icelake-client icelake-server tigerlake "
+                          "sapphirerapids znver4 znver5").split(), "x86-64-v4")}
+_MTRIPLE = {"x86_64": "x86-64-v3", "amd64": "x86-64-v3", "aarch64": "aarch64-linux-gnu", "arm64": "aarch64-linux-gnu",
+            "armv7": "armv7-linux-gnueabihf", "armv7l": "armv7-linux-gnueabihf", "arm": "armv7-linux-gnueabihf"}
+_WITHOUT_EFFECT = ("-keys", "-num-cores", "-device", "-model", "-libs", "-opt-level", "-link-params", "-mattr",
+                   "-runtime", "-system-lib", "-executor")
+
+
+def _without_flags(text):
+    """The row or kind that a target string means: "llvm -mcpu=znver4" is "x86-64-v4"."""
+    if not isinstance(text, str):
+        raise TargetError(f"a target is a name or a Target, not a {type(text).__name__}")
+    kind, *words = re.sub(r"(-\S+) +(?=[^-\s])", r"\1=", text).split() or [""]  # "-num-cores 4" too
+    if kind == "cuda":
+        return kind
+    flags = dict(word.partition("=")[::2] for word in words)
+    for option in flags:
+        if option not in (*_WITHOUT_EFFECT, "-mcpu", "-mtriple"):
+            raise TargetError(f"target {text!r}: the flag {option} is not known; known: -mcpu, -mtriple, and without "
+                              f"effect {', '.join(_WITHOUT_EFFECT)}")
+    triple, cpu = flags.get("-mtriple"), flags.get("-mcpu")
+    if kind not in ("llvm", "c", "host") or triple is cpu is None:
+        return kind
+    family = triple.split("-")[0] if triple is not None else "x86_64"
+    for option, value, key, table in (("-mtriple", triple, family, _MTRIPLE), ("-mcpu", cpu, cpu, _MCPU)):
+        if value is not None and key not in table and (option == "-mtriple" or _MTRIPLE[family] == "x86-64-v3"):
+            raise TargetError(f"target {text!r}: {option} {value!r} is not known; known: {', '.join(table)}; or name "
+                              f"one of {', '.join(Target.names())}")
+    if cpu in _MCPU:
+        return _MCPU[cpu]
+    row = _MTRIPLE[family]
+    return "host" if _BY_NAME[row].arch == _machine() else row
+
+
 _ALIASES = {"native": "host", "llvm": "host"}  # "llvm": the host target of scripts written for TVM
 
 # What /proc/cpuinfo calls the features of each level of the x86-64 psABI, beyond the previous one.

@@ -108,6 +108,14 @@ def openmp_flag(compiler):
     return "-fopenmp"
 
 
+def can_build_openmp(target):
+    """Whether the compiler for `target` builds OpenMP programs."""
+    try:
+        return bool(openmp_flag(find_compiler(target)))
+    except ToolchainError:
+        return False
+
+
 # ---- building -----------------------------------------------------------------------------------------------------
 
 @dataclass(frozen=True)

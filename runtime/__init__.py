@@ -1,8 +1,15 @@
-"""How Python runs compiled networks: loading with cffi, checking what callers pass, comparing with the reference."""
+"""How Python runs compiled code: networks (CompiledLibrary), modules of functions (Module), and tensors (NDArray)."""
 from .binding import NetworkError
+from .device import Device, cpu, cuda, device
+from .evaluator import BenchmarkResult
 from .library import CompiledLibrary, Timing
+from .module import Module, enabled, load_module
+from .ndarray import NDArray
+from .packed import ModuleError, PackedFunc
 from .sample import sample_inputs
 from .shapes import InputError
 from .verify import compare_outputs
 
-__all__ = ["CompiledLibrary", "InputError", "NetworkError", "Timing", "compare_outputs", "sample_inputs"]
+__all__ = ["BenchmarkResult", "CompiledLibrary", "Device", "InputError", "Module", "ModuleError", "NDArray",
+           "NetworkError", "PackedFunc", "Timing", "compare_outputs", "cpu", "cuda", "device", "enabled", "load_module",
+           "sample_inputs"]

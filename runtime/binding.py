@@ -53,7 +53,7 @@ def aligned_empty(size, align):
     return raw[start:start + size]
 
 
-def _keep_openmp_loaded():
+def keep_openmp_loaded():
     """Pin the OpenMP runtimes of this process: their idle worker threads would run on in unmapped code once the last
     network that uses them is unloaded. By ctypes, as cffi crashes on RTLD_NOLOAD of what is not loaded."""
     for name in ("libgomp.so.1", "libomp.so.5", "libomp.so"):
@@ -75,7 +75,7 @@ class Binding:
         self._ffi = cffi.FFI()
         self._ffi.cdef(cdef_of(model))
         self._library = self._ffi.dlopen(str(path))
-        _keep_openmp_loaded()
+        keep_openmp_loaded()
         self._net, self._arena = self._ffi.new("void **"), None
 
     @property

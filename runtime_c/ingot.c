@@ -13,6 +13,9 @@ const char *ingot_status_str(ingot_status status)
     case INGOT_ERR_WEIGHTS: return "the weights are missing or belong to another model";
     case INGOT_ERR_INDEX: return "an index in an input tensor is out of range";
     case INGOT_ERR_STATE: return "the handle was not initialized";
+    case INGOT_ERR_ARGUMENT: return "an argument does not fit the function";
+    case INGOT_ERR_WORKSPACE: return "the workspace is missing, too small or misaligned";
+    case INGOT_ERR_ASSERT: return "an assertion of the program does not hold";
     }
     return "unknown status";
 }

@@ -26,7 +26,10 @@ typedef enum ingot_status {
     INGOT_ERR_DIM = -5,         /* a symbolic dimension is out of range, or disagrees with another one */
     INGOT_ERR_WEIGHTS = -6,     /* the weights are missing, too short, misaligned, or of another model */
     INGOT_ERR_INDEX = -7,       /* an index in an input tensor is out of range */
-    INGOT_ERR_STATE = -8        /* the handle was not initialized */
+    INGOT_ERR_STATE = -8,       /* the handle was not initialized */
+    INGOT_ERR_ARGUMENT = -9,    /* an argument is not what a function of a module takes: ingot_error says which and why */
+    INGOT_ERR_WORKSPACE = -10,  /* the workspace is missing, too small or misaligned */
+    INGOT_ERR_ASSERT = -11      /* an assertion of the program does not hold */
 } ingot_status;
 
 /* One English sentence without a full stop; a constant string, never NULL, also for values outside the enum. */

@@ -47,4 +47,18 @@ INGOT_MIN_MAX(int64_t, i64)
 INGOT_MIN_MAX(float, f32)
 INGOT_MIN_MAX(double, f64)
 
+/* How many bits of x are set, and how many zeros of its 64 bits stand above the highest one that is. */
+INGOT_INLINE int32_t ingot_popcount(uint64_t x)
+{
+    int32_t count = 0;
+    for (; x != 0; x &= x - 1) count++;
+    return count;
+}
+INGOT_INLINE int32_t ingot_clz(uint64_t x)
+{
+    int32_t count = 64;
+    for (; x != 0; x >>= 1) count--;
+    return count;
+}
+
 #endif /* INGOT_MATH_H */

@@ -12,6 +12,10 @@
 [% for h in headers %]
 #include "[[ h ]]"
 [% endfor %]
+[% for source in imports %]
+
+[[ source ]]
+[% endfor %]
 [% for k in kernels %]
 
 [[ k.comment ]]

@@ -218,6 +218,17 @@ def strided_views():
     return tir.prim_func([x, y], body)
 
 
+def fill_program(body, size=64, dtype="float32", params=()):
+    """A lowered function of one buffer y (and more parameters): body(fill) is its body, fill(index, value) a store."""
+    y = tir.decl_buffer((size,), dtype, "y")
+
+    def fill(index, value=1):
+        return tir.BufferStore(y, as_expr(value, dtype), (as_expr(index),))
+
+    func = tir.prim_func([y, *params], body(fill))
+    return func.replace(body=func.root.body)
+
+
 # ---------------------------------------------------------------- scheduled
 
 def scheduled(func, steps):

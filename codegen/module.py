@@ -1,0 +1,148 @@
+"""A module of functions as C text: kernels, their entries, and the description by which a process finds them."""
+from __future__ import annotations
+
+import re
+import textwrap
+from dataclasses import dataclass, field
+
+from .c_function import wrapped
+from .c_names import network_name
+from .c_types import c_string
+from .compile import VERSION
+from .entry import description, make_entry
+from .package import RUNTIME, inlined, runtime_files
+from .kernels import imports_of
+from .render import render
+from .target import Target
+
+
+@dataclass(frozen=True)
+class CModule:
+    """entries: in the module's order; entry: the name of the one that stands for the module, or ""."""
+
+    entries: tuple
+    entry: str
+    target: Target
+
+    @property
+    def is_parallel(self):
+        """Whether a kernel has a parallel loop."""
+        return _is_parallel(self.source())
+
+    def source(self):
+        """The C text, which includes headers of the runtime."""
+        return render("module.c", **self._context())
+
+    def header(self, name):
+        """The declarations as NAME.h."""
+        return render("module.h", **self._context(), guard=re.sub(r"\W", "_", name).upper() + "_H")
+
+    def standalone(self):
+        """The C text with the headers of the runtime in it."""
+        return inlined(self.source())
+
+    def files(self, name):
+        """{file name: text} of a folder: NAME.c, NAME.h and what they include."""
+        return {f"{name}.c": self.source(), f"{name}.h": self.header(name), **runtime_files(self._uses()),
+                **{h: (RUNTIME / h).read_text() for h in ("ingot_module.h", "ingot_entry.h")}}
+
+    def _uses(self):
+        return set().union(*(e.kernel.function.uses for e in self.entries))
+
+    def _context(self):
+        uses = self._uses()
+        names = ", ".join(f"&{e.symbol}_info" for e in self.entries)
+        return {
+            "functions": "\n".join(wrapped(f"static const ingot_function *const functions[] = {{{names}}};")),
+            "title": textwrap.fill(", ".join(e.name for e in self.entries), 114, subsequent_indent=" * "),
+            "entries": [_texts(e) for e in self.entries], "entry": c_string(self.entry), "version": VERSION,
+            "target": self.target.name, "imports": imports_of(e.kernel for e in self.entries),
+            "system_headers": sorted(uses & {"math.h"}), "headers": ["ingot_entry.h", *sorted(uses - {"math.h"})]}
+
+
+@dataclass(frozen=True)
+class StoredSource:
+    """A module read back: its C text, and the headers that were stored with it ({file name: text})."""
+
+    text: str
+    stored: dict = field(default_factory=dict)
+    target: Target = field(default_factory=lambda: Target.get("host"))
+
+    @property
+    def is_parallel(self):
+        return _is_parallel(self.text)
+
+    def source(self):
+        return self.text
+
+    def standalone(self):
+        return inlined(self.text)
+
+    def files(self, name):
+        return {f"{name}.c": self.text, **self.stored}
+
+
+def _is_parallel(text):
+    return re.search(r"^ +INGOT_OMP\(", text, re.MULTILINE) is not None
+
+
+def make_module(functions, target, entry=""):
+    """The CModule of {name: lowered PrimFunc}. Raises EntryError or the printer's errors."""
+    taken, entries = set(), []
+    for name, func in functions.items():
+        base = symbol = network_name(name, "f")
+        n = 0
+        while {symbol, f"{symbol}_kernel", f"{symbol}_params", f"{symbol}_info"} & taken:
+            n += 1
+            symbol = f"{base}_{n}"
+        taken |= {symbol, f"{symbol}_kernel", f"{symbol}_params", f"{symbol}_info", f"{symbol}_workspace_bytes"}
+        entries.append(make_entry(func, name, symbol))
+    return CModule(tuple(entries), entry, target)
+
+
+# ---------------------------------------------------------------- text
+
+def _texts(e):
+    """What the template places of an Entry."""
+    workspace = f"size_t {e.symbol}_workspace_bytes(const ingot_arg *args, int32_t n_args)"
+    what = description(e.params)
+    call, signature = _line(f"{e.call};"), " ".join(e.kernel.signature.split())
+    if e.kernel.function.can_fail:
+        call = _line(f"const char *const broken = {e.call};") + "\n" + _line(
+            "if (broken != NULL) return ingot_failed(f, broken, error);")
+    return {
+        "name": c_string(e.name), "symbol": e.symbol, "description": what.replace("*/", "* /"),
+        "contract": textwrap.fill(f"{e.symbol}({what})".replace("*/", "* /"), 112, initial_indent=" *   ",
+                                  subsequent_indent=" *     ", break_long_words=False),
+        "signature": f"ingot_status {e.symbol}(const ingot_arg *args, int32_t n_args, void *workspace, "
+                     "size_t workspace_bytes,\n    ingot_error *error)",
+        "workspace_signature": workspace, "workspace": e.workspace, "info": "\n".join(wrapped(
+            f'static const ingot_function {e.symbol}_info = {{"{c_string(e.name)}", {len(e.params)}, '
+            f'{e.symbol + "_params" if e.params else "NULL"}, {e.symbol}, '
+            f'{e.symbol + "_workspace_bytes" if e.workspace else "NULL"}}};')),
+        "params": [_line("{" + _param(p) + "}") for p in e.params],
+        "kernel_comment": e.kernel.comment, "kernel_signature": "\n".join(wrapped("static " + signature)),
+        "kernel_body": e.kernel.body, "call": call,
+        "solved": [_line(x) for x in e.solved], "workspace_solved": [_line(x) for x in e.workspace_solved],
+        "checks": [_returned(x) for x in e.checks],
+        "check_workspace": _returned(f"ingot_check_workspace(f, workspace, workspace_bytes, (size_t)({e.workspace}), "
+                                     "error)"),
+    }
+
+
+def _line(text):
+    return "\n".join(wrapped("    " + text))
+
+
+def _returned(check):
+    return _line(f"if ((status = {check}) != INGOT_OK) return status;")
+
+
+def _param(p):
+    """The initializer of an ingot_param."""
+    def strings(values):
+        return "(const char *const[]){" + ", ".join(f'"{c_string(v)}"' for v in values) + "}" if values else "NULL"
+
+    shape = "(const int64_t[]){" + ", ".join(p["shape"]) + "}" if p["shape"] else "NULL"
+    return (f'"{c_string(p["name"])}", "{p["dtype"]}", {{{p["code"]}, {p["bits"]}, 1}}, {p["ndim"]}, {shape}, '
+            f'{strings(p["dims"])}, {strings(p["strides"])}, {p["align"]}, {p["is_output"]}, {p["is_wide"]}')

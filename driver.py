@@ -1,0 +1,92 @@
+"""tvm.lower and tvm.build: from functions and schedules to lowered programs and modules of C."""
+from __future__ import annotations
+
+from .codegen.module import make_module
+from .codegen.target import Target
+from .ir.module import IRModule
+from .ir.relax.expr import Function
+from .ir.tir.function import PrimFunc
+from .ir.transform.pass_table import TIR
+from .ir.transform.pipeline import TIR_PASSES, lower_module
+from .runtime.module import Module
+
+# What makes loops hard to read: simple_mode leaves it out, as TVM's does.
+_NOT_SIMPLE = ("LoopPartition",)
+
+
+def lower(inp, args=None, name="main", binds=None, simple_mode=False):
+    """The lowered program of an IRModule, a PrimFunc or a te.Schedule with its `args`: an IRModule of flat PrimFuncs.
+
+    name: of the function made from a schedule. binds: not supported. simple_mode: without partitioned loops, for
+    people. Raises TypeError, or the ValueError of the pass that cannot go on.
+    """
+    functions = _functions(inp, args, name, binds)
+    passes = [p for p in TIR_PASSES if not (simple_mode and p.name in _NOT_SIMPLE)]
+    return _lowered(functions, passes)
+
+
+def build(inp, args=None, target="c", target_host=None, name="default_function", binds=None):
+    """A Module of an IRModule, a PrimFunc or a te.Schedule with its `args`; lowered ones may be among them.
+
+    target: "c" and "llvm" mean C for this machine, as does "llvm -mcpu=..." for another; also a row of Target.
+    target_host: accepted where it means the same. name: of the function made from a schedule.
+    The C is compiled at the first call. Raises TypeError, TargetError, or the ValueError of what cannot be built.
+    """
+    chosen = host_target(target)
+    if target_host is not None:
+        host_target(target_host)
+    functions = _lowered(_functions(inp, args, name, binds), TIR_PASSES).functions
+    return Module(make_module(functions, chosen, _entry(functions)))
+
+
+def host_target(target):
+    """The Target that "c", "llvm -mcpu=..." or a row's name means for tvm.build, where "c" is this machine's C."""
+    return Target.get("llvm" + target[1:] if isinstance(target, str) and target.split()[:1] == ["c"] else target)
+
+
+def _functions(inp, args, name, binds):
+    """{name: PrimFunc} of what tvm.build takes."""
+    if hasattr(inp, "to_prim_func"):
+        if args is None:
+            raise ValueError("a te.Schedule is lowered for the list of its arguments: args=[A, B, ...]")
+        if binds is not None:
+            raise ValueError("binds: buffers of one's own go with T.match_buffer in a PrimFunc; a te.Schedule declares "
+                             "its arguments' itself")
+        return {name: inp.to_prim_func(args, name)}
+    if args is not None or binds is not None:
+        raise ValueError(f"args and binds go with a te.Schedule; a {type(inp).__name__} has its own parameters")
+    if isinstance(inp, PrimFunc):
+        return {inp.attrs.get("global_symbol", name): inp}
+    if isinstance(inp, Function):
+        raise TypeError("a relax function is a network: ingot.compile(mod) casts it")
+    if not isinstance(inp, IRModule):
+        raise TypeError(f"expected an IRModule, a PrimFunc or a te.Schedule, not a {type(inp).__name__}")
+    graphs = [n for n, f in inp.functions.items() if not isinstance(f, PrimFunc)]
+    if graphs:
+        raise TypeError(f"the module has the relax function {graphs[0]!r}: ingot.compile(mod) casts networks, "
+                        "tvm.build modules of PrimFuncs")
+    if not inp.functions:
+        raise ValueError("the module has no function")
+    found = {}
+    for n, f in inp.functions.items():
+        symbol = f.attrs.get("global_symbol", n)
+        if symbol in found:
+            raise ValueError(f"two functions of the module have the global_symbol {symbol!r}: give one another, "
+                             "func.with_attr('global_symbol', name)")
+        found[symbol] = f
+    return found
+
+
+def _lowered(functions, passes):
+    """The module of {name: PrimFunc} after the passes; those with a signature are lowered already."""
+    new = {n: f for n, f in functions.items() if not f.signature}
+    lowered = lower_module(IRModule(new), [TIR["MakePackedAPI"](), *passes]).functions if new else {}
+    return IRModule({n: lowered.get(n, f) for n, f in functions.items()})
+
+
+def _entry(functions):
+    """The name of the function that stands for the module: marked as such, the only one, or main."""
+    marked = [n for n, f in functions.items() if f.attrs.get("tir.is_entry_func")]
+    if marked or len(functions) == 1:
+        return (marked or list(functions))[0]
+    return "main" if "main" in functions else ""

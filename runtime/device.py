@@ -1,0 +1,57 @@
+"""Devices by DLPack's numbers. Compiled code runs on the CPU; others have a name, for scripts that ask for them."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CPU, CUDA = 1, 2
+_NAMES = {CPU: "cpu", CUDA: "cuda"}
+_TYPES = {"cpu": CPU, "llvm": CPU, "c": CPU, "cuda": CUDA, "gpu": CUDA, "nvptx": CUDA}
+
+
+@dataclass(frozen=True)
+class Device:
+    """device_type: DLPack's number; index: which one of these devices."""
+
+    device_type: int
+    index: int = 0
+
+    @property
+    def device_id(self):
+        return self.index
+
+    @property
+    def exist(self):
+        """Whether code can run there."""
+        return self.device_type == CPU and self.index == 0
+
+    def sync(self, stream=None):
+        """Wait for the device: calls return when their work is done, so there is nothing to wait for."""
+
+    def __str__(self):
+        return f"{_NAMES.get(self.device_type, self.device_type)}({self.index})"
+
+    __repr__ = __str__
+
+
+def device(dev_type, dev_id=0):
+    """The Device of a name ("cpu", "llvm", "cuda", "cuda:1") or of DLPack's number."""
+    if isinstance(dev_type, str):
+        kind, _, number = dev_type.partition(":")
+        kind = (kind.split() or [""])[0]  # "llvm -mcpu=..."
+        if kind not in _TYPES or number and not number.isdigit():
+            raise ValueError(f"unknown device {dev_type!r}; known: {', '.join(_TYPES)}")
+        return Device(_TYPES[kind], int(number or dev_id))
+    if dev_type not in _NAMES:
+        raise ValueError(f"unknown device type {dev_type}; known: " +
+                         ", ".join(f"{n} ({name})" for n, name in _NAMES.items()))
+    return Device(dev_type, dev_id)
+
+
+def cpu(dev_id=0):
+    """The CPU."""
+    return Device(CPU, dev_id)
+
+
+def cuda(dev_id=0):
+    """A CUDA device, for which nothing can be built yet: exist is False."""
+    return Device(CUDA, dev_id)

@@ -1,0 +1,163 @@
+"""NDArray: the tensor that modules take, in the CPU's memory; numpy does the work. `tvm.nd` is this module."""
+from __future__ import annotations
+
+import numpy as np
+
+from ..ir.dtype import DataType
+from .binding import aligned_empty
+from .device import Device, cpu, cuda, device as _device
+
+device = _device
+ALIGNMENT = 64
+
+
+class NDArray:
+    """A tensor. `shape`, `dtype` (a string), `device`; numpy reads it as an array, and DLPack passes it on."""
+
+    __slots__ = ("_array", "device", "c_tensor", "__weakref__")
+
+    def __init__(self, array, device=None):
+        """array: the numpy array that holds the elements, which is not copied."""
+        self._array, self.device = array, device or cpu()
+        self.c_tensor = None  # what runtime/packed.py passes to C, once it was made
+
+    @property
+    def shape(self):
+        return self._array.shape
+
+    @property
+    def dtype(self):
+        return str(dtype_of(self._array))
+
+    @property
+    def ndim(self):
+        return self._array.ndim
+
+    def numpy(self):
+        """A copy as a numpy array."""
+        return np.array(self._array)
+
+    asnumpy = numpy
+
+    def copyto(self, target, mem_scope=None):
+        """Copy to an NDArray of the same shape, or to a new one on a Device; returns it."""
+        if isinstance(target, NDArray):
+            return target.copyfrom(self)
+        if isinstance(target, Device):
+            return empty(self.shape, self.dtype, target, mem_scope).copyfrom(self)
+        raise TypeError(f"copyto takes an NDArray or a Device, not {type(target).__name__}")
+
+    def copyfrom(self, source):
+        """Copy from an NDArray, an array or nested lists of the same shape; values convert to the dtype."""
+        source = source._array if isinstance(source, NDArray) else np.asarray(source)
+        if source.shape != self.shape:
+            raise ValueError(f"the shape {source.shape} of what is copied is not the NDArray's shape {self.shape}")
+        if not self._array.flags.writeable:
+            raise ValueError("the NDArray shares memory that is read-only: copy it first, with .copyto(tvm.cpu())")
+        self._array[...] = source
+        return self
+
+    def __setitem__(self, index, value):
+        """a[:] = value, all elements at once; a number is every element."""
+        if index is not Ellipsis and index != slice(None):
+            raise IndexError(f"an NDArray is set as a whole, a[:] = x, not at {index!r}; .numpy() gives an array")
+        self.copyfrom(np.broadcast_to(value, self.shape) if np.ndim(value) == 0 and not isinstance(value, NDArray)
+                      else value)
+
+    def __getitem__(self, index):
+        if index is not Ellipsis and index != slice(None):
+            raise IndexError(f"an NDArray is read as a whole, not at {index!r}; .numpy() gives an array")
+        return self
+
+    def same_as(self, other):
+        """Whether both are the same memory."""
+        return isinstance(other, NDArray) and self._array.__array_interface__ == other._array.__array_interface__
+
+    def __array__(self, dtype=None, copy=None):
+        if dtype is not None and np.dtype(dtype) != self._array.dtype:
+            return self._array.astype(dtype)
+        return np.array(self._array) if copy else self._array
+
+    def __dlpack__(self, **options):
+        try:
+            return self._array.__dlpack__(**options)
+        except (BufferError, TypeError) as error:
+            raise BufferError(f"a {self.dtype} NDArray cannot be passed by DLPack: {error}") from error
+
+    def __dlpack_device__(self):
+        return self.device.device_type, self.device.index
+
+    def to_dlpack(self):
+        """A DLPack capsule of the memory."""
+        return self.__dlpack__()
+
+    def __repr__(self):
+        return f"<ingot.nd.NDArray shape={self.shape}, {self.device}>\n{self._array!r}"
+
+    __str__ = __repr__
+
+    def __len__(self):
+        return len(self._array)
+
+
+def dtype_of(array):
+    """The DataType of a numpy array. TypeError for what compiled code cannot hold."""
+    try:
+        found = DataType(array.dtype.name)
+    except ValueError:
+        found = None
+    if found is None or not array.dtype.isnative:
+        raise TypeError(f"arrays of numpy's dtype {array.dtype} cannot be passed to compiled code")
+    return found
+
+
+def empty(shape, dtype="float32", device=None, mem_scope=None):
+    """An NDArray with undefined elements; its memory is aligned to 64 bytes."""
+    if device is not None and not (isinstance(device, Device) and device.exist):
+        raise ValueError(f"there is no device {device} here; tensors live on tvm.cpu(0)")
+    if mem_scope not in (None, "", "global"):
+        raise ValueError(f"memory scope {mem_scope!r} is no scope of the CPU; leave mem_scope out")
+    shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(int(s) for s in shape)
+    dtype = DataType(dtype).numpy
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    return NDArray(aligned_empty(size, ALIGNMENT).view(dtype).reshape(shape), device)
+
+
+def array(arr, device=None, mem_scope=None):
+    """A new NDArray with the elements of an array, an NDArray or nested lists."""
+    arr = arr._array if isinstance(arr, NDArray) else np.asarray(arr)
+    dtype = dtype_of(np.empty(0, arr.dtype.newbyteorder("=")))
+    return empty(arr.shape, dtype, device, mem_scope).copyfrom(arr)
+
+
+def numpyasarray(np_data):
+    """An NDArray that shares a numpy array's memory."""
+    dtype_of(np_data)
+    return NDArray(np_data)
+
+
+class _Capsule:
+    """What numpy asks of an object, for a bare capsule."""
+
+    def __init__(self, capsule):
+        self.capsule = capsule
+
+    def __dlpack__(self, **_):
+        return self.capsule
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+
+def from_dlpack(tensor):
+    """An NDArray that shares the memory of a tensor of another library, or of a DLPack capsule."""
+    source = tensor if hasattr(tensor, "__dlpack__") else _Capsule(tensor)
+    kind = int(source.__dlpack_device__()[0])
+    if kind != cpu().device_type:
+        raise ValueError(f"the tensor is on DLPack's device type {kind}; copy it to the CPU first")
+    found = np.from_dlpack(source)
+    dtype_of(found)
+    return NDArray(found)
+
+
+__all__ = ["NDArray", "array", "cpu", "cuda", "device", "empty", "from_dlpack", "numpyasarray"]
