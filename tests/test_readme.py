@@ -1,4 +1,5 @@
 """What README.md shows is true: its programs build and run, its names exist, its kernel is what Ingot emits."""
+import importlib
 import os
 import re
 import shutil
@@ -16,12 +17,13 @@ from networks import ROOT, light_case, relative_error
 
 README = ROOT / "README.md"
 TEXT = README.read_text()
+SCRIPT = re.compile(r"<!-- script -->\n```python\n(.*?)```\n<!-- /script -->", re.DOTALL)
 KERNEL = re.compile(r"(?<=<!-- kernel -->\n).*?(?=<!-- /kernel -->)", re.DOTALL)
 
 
 def block(language):
-    """The text of the only code block in that language outside the generated parts."""
-    found = re.findall(rf"^```{language}\n(.*?)^```$", KERNEL.sub("", TEXT), re.DOTALL | re.MULTILINE)
+    """The text of the only code block in that language outside the marked parts."""
+    found = re.findall(rf"^```{language}\n(.*?)^```$", SCRIPT.sub("", KERNEL.sub("", TEXT)), re.DOTALL | re.MULTILINE)
     assert len(found) == 1, f"{len(found)} blocks of {language}"
     return found[0]
 
@@ -66,6 +68,17 @@ def test_the_python_session(workplace, capsys):
         assert relative_error(names["ys"]["softmaxout_1"], names["y"]) == 0.0
     assert (folder / "folder" / "squeezenet.h").is_file()
     assert "median" in capsys.readouterr().out
+
+
+def test_the_script(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "script.py").write_text(SCRIPT.search(TEXT)[1])  # a file, as the script's parser reads the source
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "script", raising=False)
+    importlib.import_module("script")
+    printed = capsys.readouterr().out
+    assert "for i_0 in T.parallel(63)" in printed and "sch.decompose_reduction(" in printed
+    assert (tmp_path / "main.c").is_file()
 
 
 def kernel_model():

@@ -1,0 +1,220 @@
+"""The classic course on a matrix product: from three plain loops to a register tile, each step checked and timed.
+
+    python benchmarks/course.py [--size 1024] [--threads 1] [--cc gcc --cc clang]
+
+Every step is a TE schedule. Times are medians; beside them the rate, its share of this core's measured FMA peak, and
+the ratio to the first step as the same compiler builds it. gcc vectorizes the plain loops of the first step by itself
+(over columns), clang does not; so the first step differs a lot between the two, the last one does not.
+"""
+import argparse
+import os
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import ingot as tvm
+from ingot import te
+from ingot.script import tir as T
+
+BN = 32           # columns and rows of a block
+TILE = 8, 32      # rows and columns of the register tile
+LANES = 16        # of a vector of columns
+PEAK_ITERATIONS = 2_000_000
+
+
+# ---------------------------------------------------------------- the steps
+
+def product(size):
+    """C = A B as the course writes it; returns (k, A, B, C)."""
+    k = te.reduce_axis((0, size), "k")
+    a = te.placeholder((size, size), name="A")
+    b = te.placeholder((size, size), name="B")
+    return k, a, b, te.compute((size, size), lambda m, n: te.sum(a[m, k] * b[k, n], axis=k), name="C")
+
+
+def packed_product(size, bn=BN):
+    """The same with B packed into blocks of `bn` columns; returns (k, A, B, packed B, C)."""
+    k = te.reduce_axis((0, size), "k")
+    a = te.placeholder((size, size), name="A")
+    b = te.placeholder((size, size), name="B")
+    packed = te.compute((size // bn, size, bn), lambda block, row, col: b[row, block * bn + col], name="packedB")
+    c = te.compute((size, size), lambda m, n: te.sum(a[m, k] * packed[n // bn, k, te.indexmod(n, bn)], axis=k),
+                   name="C")
+    return k, a, b, packed, c
+
+
+def plain(size):
+    """Three loops."""
+    _, a, b, c = product(size)
+    return te.create_schedule(c.op), [a, b, c]
+
+
+def blocked(size, vectorized=False, permuted=False):
+    """Blocks of 32 x 32 that stay in the cache."""
+    k, a, b, c = product(size)
+    s = te.create_schedule(c.op)
+    mo, no, mi, ni = s[c].tile(c.op.axis[0], c.op.axis[1], BN, BN)
+    ko, ki = s[c].split(k, factor=4)
+    s[c].reorder(mo, no, ko, *((mi, ki, ni) if permuted else (ki, mi, ni)))
+    if vectorized:
+        s[c].vectorize(ni)
+    return s, [a, b, c]
+
+
+def vectorized(size):
+    """The columns of a block as vectors."""
+    return blocked(size, vectorized=True)
+
+
+def permuted(size):
+    """Rows outside of k, so that A is read along its rows."""
+    return blocked(size, vectorized=True, permuted=True)
+
+
+def packed(size):
+    """B packed, so that a block reads consecutive memory."""
+    k, a, b, packed_b, c = packed_product(size)
+    s = te.create_schedule(c.op)
+    mo, no, mi, ni = s[c].tile(c.op.axis[0], c.op.axis[1], BN, BN)
+    ko, ki = s[c].split(k, factor=4)
+    s[c].reorder(mo, no, ko, mi, ki, ni)
+    s[c].vectorize(ni)
+    _pack(s, packed_b)
+    return s, [a, b, c]
+
+
+def cache_written(size, parallel=False):
+    """A block of C is computed in a buffer of its own and written once."""
+    k, a, b, packed_b, c = packed_product(size)
+    s = te.create_schedule(c.op)
+    cc = s.cache_write(c, "local")
+    mo, no, mi, ni = s[c].tile(c.op.axis[0], c.op.axis[1], BN, BN)
+    s[c].vectorize(ni)
+    s[cc].compute_at(s[c], no)
+    mc, nc = s[cc].op.axis
+    ko, ki = s[cc].split(k, factor=4)
+    s[cc].reorder(ko, mc, ki, nc)
+    s[cc].unroll(ki)
+    s[cc].vectorize(nc)
+    _pack(s, packed_b, parallel)
+    if parallel:
+        s[c].parallel(mo)
+    return s, [a, b, c]
+
+
+def in_parallel(size):
+    """Rows of blocks on all threads."""
+    return cache_written(size, parallel=True)
+
+
+def register_tiled(size):
+    """The buffer is small enough for registers: 8 x 32 sums over all of k."""
+    rows, columns = TILE
+    k, a, b, packed_b, c = packed_product(size, columns)
+    s = te.create_schedule(c.op)
+    cc = s.cache_write(c, "local")
+    mo, no, mi, ni = s[c].tile(c.op.axis[0], c.op.axis[1], rows, columns)
+    s[c].reorder(no, mo, mi, ni)
+    s[c].vectorize(ni)
+    s[c].parallel(no)
+    s[cc].compute_at(s[c], mo)
+    mc, nc = s[cc].op.axis
+    nv, ni = s[cc].split(nc, factor=LANES)
+    s[cc].reorder(k, mc, nv, ni)
+    s[cc].unroll(mc)
+    s[cc].unroll(nv)
+    s[cc].vectorize(ni)
+    s[cc].pragma(k, "unroll", 1)  # unrolling k as well would spill the sums
+    _pack(s, packed_b, parallel=True)
+    return s, [a, b, c]
+
+
+def _pack(s, packed_b, parallel=False):
+    block, _, col = s[packed_b].op.axis
+    s[packed_b].vectorize(col)
+    if parallel:
+        s[packed_b].parallel(block)
+
+
+STEPS = (("plain loops", plain), ("blocked 32 x 32", blocked), ("vectorized", vectorized), ("permuted", permuted),
+         ("array packed", packed), ("cache written", cache_written), ("parallel", in_parallel),
+         ("register tile", register_tiled))
+
+
+# ---------------------------------------------------------------- measuring
+
+PEAK = """
+/* Multiply-adds of as many independent vectors as hide the latency of one. */
+static float fma_peak(int32_t iterations)
+{
+    f32x16 sums[16], x = f32x16_set1(0.999f), y = f32x16_set1(0.001f), total = f32x16_set1(0.0f);
+    float lanes[16];
+    for (int32_t i = 0; i < 16; ++i) sums[i] = f32x16_set1(0.01f * (float)i);
+    for (int32_t n = 0; n < iterations; ++n) {
+        INGOT_UNROLL(16)
+        for (int32_t i = 0; i < 16; ++i) sums[i] = f32x16_fma(sums[i], x, y);
+    }
+    for (int32_t i = 0; i < 16; ++i) total = f32x16_add(total, sums[i]);
+    f32x16_store(lanes, total);
+    return lanes[0];
+}
+"""
+
+
+@T.prim_func
+def measure_peak(a: T.handle):
+    T.func_attr({"global_symbol": "measure_peak", "import_c": (PEAK,)})
+    A = T.match_buffer(a, (16,))
+    for i in T.vectorized(16):  # with vectors in it, the function includes simd.h
+        A[i] = T.float32(0)
+    A[0] = T.call_extern("float32", "fma_peak", PEAK_ITERATIONS)
+
+
+def peak():
+    """Multiply-adds of this core, GFLOP/s."""
+    result = tvm.nd.empty((16,))
+    timer = tvm.build(measure_peak, target="c").time_evaluator("measure_peak", tvm.cpu(), number=1, repeat=5)
+    return PEAK_ITERATIONS * 16 * 32 / timer(result).min / 1e9
+
+
+def measure(step, size, arrays):
+    """(milliseconds, error) of one step, against numpy's product."""
+    s, args = step(size)
+    built = tvm.build(s, args, target="c", name="mmult")
+    a, b, expected = arrays
+    a, b, c = tvm.nd.array(a), tvm.nd.array(b), tvm.nd.empty((size, size))
+    built["mmult"](a, b, c)
+    error = float(np.abs(c.numpy() - expected).max() / np.abs(expected).max())
+    return built.time_evaluator("mmult", tvm.cpu(), number=1, repeat=7)(a, b, c).median * 1e3, error
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", type=int, default=1024, help="a multiple of 32")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--cc", action="append", help="compilers, by default the system's; may be given again")
+    options = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = str(options.threads)
+    rng = np.random.default_rng(0)
+    a, b = rng.random((2, options.size, options.size), np.float32)
+    console = Console(highlight=False)
+    for cc in options.cc or [os.environ.get("CC", "cc")]:
+        os.environ["CC"] = cc
+        best = peak()
+        table = Table(title=f"{options.size} x {options.size} x {options.size}, {cc}, {options.threads} thread(s); "
+                            f"FMA peak of one core {best:.0f} GFLOP/s")
+        for column in ("step", "ms", "GFLOP/s", "of peak", "times the first", "relative error"):
+            table.add_column(column, justify="left" if column == "step" else "right")
+        first = None
+        for name, step in STEPS:
+            ms, error = measure(step, options.size, (a, b, a @ b))
+            first = first or ms
+            rate = 2 * options.size ** 3 / ms / 1e6
+            table.add_row(name, f"{ms:.1f}", f"{rate:.1f}", f"{rate / best / options.threads:.0%}",
+                          f"{first / ms:.1f}", f"{error:.0e}")
+        console.print(table)
+
+
+if __name__ == "__main__":
+    main()
