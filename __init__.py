@@ -22,15 +22,22 @@ _NAMES = {
     **dict.fromkeys(("build", "lower"), "driver"),
     **dict.fromkeys(("Device", "cpu", "cuda", "device"), "runtime.device"),
     **dict.fromkeys(("Schedule", "ScheduleError"), "ir.schedule"),
-    "IRModule": "ir.module", "Target": "codegen.target", "VERSION": "codegen.compile",
+    "DataType": "ir.dtype", "IRModule": "ir.module", "Target": "codegen.target", "VERSION": "codegen.compile",
 }
 # Modules that scripts know by another place than where they are; what is below them follows.
 _PLACES = {
-    "arith": "ir.arith", "nd": "runtime.ndarray", "relax": "ir.relax", "target": "codegen.target", "te": "ir.te",
-    "tir": "ir.tir", "topi": "ir.topi", "transform": "ir.transform",
+    "arith": "ir.arith", "contrib": "runtime.contrib", "nd": "runtime.ndarray", "relax": "ir.relax",
+    "target": "codegen.target", "te": "ir.te",
+    "tir": "ir.tir", "tir.expr": "ir.expr", "tir.op": "ir.tir.intrin", "tir.schedule": "ir.schedule",
+    "topi": "ir.topi", "transform": "ir.transform",
     "instrument": "ir.transform.instrument", "ir.instrument": "ir.transform.instrument",
 }
+# What scripts know by the name of a layer below the one where it is.
+_LENT = {"ir.relax": dict.fromkeys(("build", "Executable", "VirtualMachine"), "runtime.vm")}
 _MODULES = (*(name for name in _PLACES if "." not in name), "ir", "runtime", "script", "testing")
+
+
+TVMError = Exception  # the errors here are Python's, or of a kind of their own: what catches any TVMError, any of these
 
 
 def __getattr__(name):
@@ -59,7 +66,10 @@ class _Elsewhere(_abc.MetaPathFinder, _abc.Loader):
             return _machinery.ModuleSpec(fullname, self)
 
     def create_module(self, spec):
-        module = _import_module("." + _real_name(spec.name.partition(".")[2]), __name__)
+        place = _real_name(spec.name.partition(".")[2])
+        module = _import_module("." + place, __name__)
+        for name, lender in _LENT.get(place, {}).items():
+            module.LENT[name] = lambda name=name, lender=lender: getattr(_import_module("." + lender, __name__), name)
         self.own_specs[spec.name] = module.__spec__
         return module
 

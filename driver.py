@@ -6,12 +6,15 @@ from .codegen.target import Target
 from .ir.module import IRModule
 from .ir.relax.expr import Function
 from .ir.tir.function import PrimFunc
+from .ir.transform.context import PassContext
 from .ir.transform.pass_table import TIR
 from .ir.transform.pipeline import TIR_PASSES, lower_module
 from .runtime.module import Module
 
 # What makes loops hard to read: simple_mode leaves it out, as TVM's does.
 _NOT_SIMPLE = ("LoopPartition",)
+# Phase 0 of a script's own passes is before all others, phase 3 after them.
+_PHASE_ENDS = {1: "FlattenBuffer", 2: "UnrollLoop"}
 
 
 def lower(inp, args=None, name="main", binds=None, simple_mode=False):
@@ -21,22 +24,35 @@ def lower(inp, args=None, name="main", binds=None, simple_mode=False):
     people. Raises TypeError, or the ValueError of the pass that cannot go on.
     """
     functions = _functions(inp, args, name, binds)
-    passes = [p for p in TIR_PASSES if not (simple_mode and p.name in _NOT_SIMPLE)]
+    passes = [p for p in _passes() if not (simple_mode and p.name in _NOT_SIMPLE)]
     return _lowered(functions, passes)
 
 
-def build(inp, args=None, target="c", target_host=None, name="default_function", binds=None):
+def build(inp, args=None, target=None, target_host=None, name="default_function", binds=None):
     """A Module of an IRModule, a PrimFunc or a te.Schedule with its `args`; lowered ones may be among them.
 
-    target: "c" and "llvm" mean C for this machine, as does "llvm -mcpu=..." for another; also a row of Target.
-    target_host: accepted where it means the same. name: of the function made from a schedule.
+    target: "c" and "llvm" mean C for this machine, as does "llvm -mcpu=..." for another; also a row of Target. The
+    default is the `with tvm.target.Target(...):` around, or this machine.
+    A module's target may stand in the place of args. target_host: accepted where it means the same. name: of the
+    function made from a schedule.
     The C is compiled at the first call. Raises TypeError, TargetError, or the ValueError of what cannot be built.
     """
-    chosen = host_target(target)
+    if target is None and isinstance(args, (str, Target)):  # build(mod, target), as of TVM 0.20
+        args, target = None, args
+    chosen = host_target(target or Target.current() or "c")
     if target_host is not None:
         host_target(target_host)
-    functions = _lowered(_functions(inp, args, name, binds), TIR_PASSES).functions
+    functions = _lowered(_functions(inp, args, name, binds), _passes()).functions
     return Module(make_module(functions, chosen, _entry(functions)))
+
+
+def _passes():
+    """TIR_PASSES, and those of the PassContext's config "tir.add_lower_pass" after what ends their phases."""
+    own = PassContext.current().config.get("tir.add_lower_pass", ())
+    passes = [p for phase, p in own if phase == 0]
+    for p in TIR_PASSES:
+        passes += [p, *(mine for phase, mine in own if _PHASE_ENDS.get(phase) == p.name)]
+    return passes + [p for phase, p in own if phase == 3]
 
 
 def host_target(target):

@@ -135,8 +135,8 @@ class _Printer(Visitor):
     def visit_For(self, loop):
         var, e = loop.loop_var, self.expr
         if loop.kind == "thread_binding":
-            raise EmitError(f"C has no threads: loop {var.name} is bound to {loop.thread_binding}, which comes with CUDA; "
-                            "use parallel")
+            raise EmitError(f"C has no threads: loop {var.name} is bound to {loop.thread_binding}, which comes with "
+                            "CUDA; use parallel")
         start, stop = e.converted(loop.min), e.text(loop.min + loop.extent, RELATIONAL + 1)
         name = self.names.define(var, var.name)
         outermost = loop.kind == "parallel" and not self.parallel
@@ -201,7 +201,8 @@ class _Printer(Visitor):
     def visit_AttrStmt(self, stmt):
         if stmt.attr_key in THREADS:
             name = getattr(stmt.target, "thread_tag", "") or getattr(stmt.target, "name", stmt.target)
-            raise EmitError(f"C has no threads: the attribute {stmt.attr_key} of {name} comes with CUDA; use a parallel loop")
+            raise EmitError(f"C has no threads: the attribute {stmt.attr_key} of {name} comes with CUDA; use a "
+                            "parallel loop")
         if not stmt.attr_key.startswith("pragma_"):  # these are hints
             raise EmitError(f"C cannot say the attribute {stmt.attr_key!r}; it knows pragmas (pragma_import_c, "
                             "pragma_auto_unroll_max_step, pragma_unroll_explicit)")

@@ -22,8 +22,8 @@ dynamic_cast explicit export false friend mutable namespace new noexcept not not
 protected public reinterpret_cast requires static_assert static_cast template this thread_local throw true try typeid
 typename using virtual wchar_t xor xor_eq main errno linux unix
 """.split())
-_LIBM = """acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh erf exp exp2 fabs floor fma fmod hypot log log10
-log1p log2 nearbyint pow rint round sin sinh sqrt tan tanh trunc""".split()
+_LIBM = """acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh erf exp exp2 fabs floor fma fmod hypot log
+log10 log1p log2 nearbyint pow rint round sin sinh sqrt tan tanh trunc""".split()
 # What generated text may call or name: a variable called so would hide it.
 USED = frozenset([*_LIBM, *(name + "f" for name in _LIBM), "isnan", "isinf", "NAN", "INFINITY", "NULL", "I"])
 _USED_PATTERN = re.compile(r"(INGOT|ingot|f32x\d+)(_.*)?$|u?int\d+_t$|U?INT\d+_(MIN|MAX|C)$|(size|ptrdiff)_t$")

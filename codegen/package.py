@@ -14,7 +14,7 @@ from ..ir.expr import IntImm
 from ..ir.transform.lower_intrin import lower_dim
 from .c_expr import ADDITIVE, COMMA, CExpr
 from .c_names import new_name
-from .c_types import C_TYPES, c_string, literal
+from .c_types import C_TYPES, SMALL_FLOATS, c_string, literal
 from .kernels import imports_of, split_files
 from .program import Program
 from .render import render
@@ -24,6 +24,8 @@ RUNTIME = Path(__file__).parent.parent / "runtime_c"
 WEIGHTS = ("incbin", "array", "file", "extern")
 ARENA_ALIGN = 64
 HEADER_BYTES = 64
+# Errors that the self-test allows small floats, a few units in the last place; others 1e-4.
+TEST_TOLERANCES = {"float16": 8e-3, "bfloat16": 6e-2, "float8_e4m3fn": 0.5, "float8_e5m2": 0.75}
 MAGIC = 0x31746F676E49  # "Ingot1", little-endian
 
 
@@ -149,7 +151,7 @@ class _Folder:
         name, kernels = self.name, list(self.m.kernels.values())
         imported = [k for k in kernels if k.imports]  # in one file, so that their C sources are compiled once
         groups = split_files([k for k in kernels if not k.imports]) + ([imported] if imported else [])
-        used = set().union(*(k.function.uses for k in kernels))
+        used = set(self.context["compare_headers"]).union(*(k.function.uses for k in kernels))
         files = {f"{name}.h": self._render("model.h"), f"{name}.c": self._render("model.c"),
                  f"{name}_kernels.h": self._render("kernels.h", kernels=kernels)}
         sources = [f"{name}.c"]
@@ -249,7 +251,8 @@ class _Folder:
             "run_arguments_again": ", ".join(["net", *self.dims, *(t["name"] for t in inputs),
                                               *(t["name"] + "_again" for t in outputs)]),
             "null_checks": " || ".join(f"{x} == NULL" for x in pointers),
-            "output_ctypes": list(dict.fromkeys(t["ctype"] for t in outputs)),
+            "compared": [_comparison(d) for d in dict.fromkeys(t.dtype for t in p.outputs)],
+            "compare_headers": ["ingot_half.h"] if any(t.dtype in SMALL_FLOATS for t in p.outputs) else [],
             "dim_enum": ", ".join(f"{d} = {v}" for d, v in zip(self.dims, m.test_dims)),
             "tensors": tensors, "calls": calls, "uses_weights": uses_weights, "has_reference": bool(m.test_outputs),
         }
@@ -314,6 +317,13 @@ class _DimNames:
 
     def __getitem__(self, var):
         return self.known[id(var)]
+
+
+def _comparison(dtype):
+    """How the self-test compares outputs of a dtype: as doubles, with an error relative to the largest magnitude."""
+    widened = f"ingot_{SMALL_FLOATS[dtype]}_to_f32" if dtype in SMALL_FLOATS else ""
+    tolerance = TEST_TOLERANCES.get(dtype, 1e-4)
+    return {"dtype": str(dtype), "ctype": C_TYPES[dtype], "widened": widened, "tolerance": f"{tolerance:g}"}
 
 
 def evaluate_dim(e, values):

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import platform
 import re
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,11 +16,29 @@ class TargetError(ValueError):
     """An unknown target name, or a flag of one."""
 
 
-class _Named(type):
-    """Target("llvm -mcpu=znver4") is the row of that name; with more arguments, a new row."""
+# The targets of the `with` statements around, innermost last.
+_ENTERED = ContextVar("targets", default=())
 
-    def __call__(cls, name, *args, **fields):
-        return super().__call__(name, *args, **fields) if args or fields else cls.get(name)
+
+class _Named(type):
+    """Target("llvm -mcpu=znver4") is the row of that name; with fields, a new row."""
+
+    def __call__(cls, target=None, host=None, **fields):
+        if fields:
+            return super().__call__(**fields) if target is None else super().__call__(target, **fields)
+        if host is not None:
+            cls.get(host)  # a target on the CPU is its own host; the name must be one
+        return cls.get(target)
+
+
+@dataclass(frozen=True)
+class TargetKind:
+    """What TVM calls the kind of a target: a name that tvm.device knows."""
+
+    name: str
+
+    def __str__(self):
+        return self.name
 
 
 @dataclass(frozen=True)
@@ -60,11 +79,14 @@ class Target(metaclass=_Named):
     def get(target):
         """The row called `target` ("host" is this machine's best row); a Target is returned as it is.
 
-        "llvm -mcpu=NAME -mtriple=NAME", as TVM has it, is the row that fits, by default the host's.
-        Raises TargetError, which lists the known names.
+        "llvm -mcpu=NAME -mtriple=NAME", as TVM has it, is the row that fits, by default the host's; so is the dict
+        {"kind": "llvm", "mcpu": NAME}. Raises TargetError, which lists the known names.
         """
         if isinstance(target, Target):
             return target
+        if isinstance(target, dict) and "kind" in target:
+            target = " ".join((target["kind"], *(f"-{k}={_flag_value(v)}" for k, v in target.items()
+                                                 if k not in ("kind", "tag", "host"))))
         name = _without_flags(target)
         name = _ALIASES.get(name, name)
         if name == "host":
@@ -74,6 +96,31 @@ class Target(metaclass=_Named):
         if name not in _BY_NAME:
             raise TargetError(f"unknown target {target!r}; known: {', '.join(Target.names())}")
         return _BY_NAME[name]
+
+    @staticmethod
+    def current(allow_none=True):
+        """The target of the innermost `with Target(...):` around; where there is none, None or ValueError."""
+        entered = _ENTERED.get()
+        if not entered and not allow_none:
+            raise ValueError("no target is current: write `with tvm.target.Target(...):` around, or pass a target")
+        return entered[-1] if entered else None
+
+    def __enter__(self):
+        _ENTERED.set((*_ENTERED.get(), self))
+        return self
+
+    def __exit__(self, *_):
+        _ENTERED.set(_ENTERED.get()[:-1])
+
+    @property
+    def kind(self):
+        """All targets are C so far."""
+        return TargetKind("c")
+
+    @property
+    def host(self):
+        """The target of the code that calls: a target on the CPU is its own."""
+        return self
 
     @staticmethod
     def names():
@@ -122,6 +169,10 @@ _MTRIPLE = {"x86_64": "x86-64-v3", "amd64": "x86-64-v3", "aarch64": "aarch64-lin
             "armv7": "armv7-linux-gnueabihf", "armv7l": "armv7-linux-gnueabihf", "arm": "armv7-linux-gnueabihf"}
 _WITHOUT_EFFECT = ("-keys", "-num-cores", "-device", "-model", "-libs", "-opt-level", "-link-params", "-mattr",
                    "-runtime", "-system-lib", "-executor")
+
+
+def _flag_value(value):
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else value
 
 
 def _without_flags(text):

@@ -1,8 +1,24 @@
 """What a program is, and how it may be rewritten. The names here are those of both IRs: `from ingot import ir`."""
 from .compare import assert_structural_equal  # noqa: F401
-from .expr import IntImm, FloatImm, PrimExpr, Range, StringImm  # noqa: F401
+from .expr import IntImm, FloatImm, Op, PrimExpr, StringImm  # noqa: F401
+from .expr import Range as _Range
 from .module import BaseFunc, GlobalVar, IRModule  # noqa: F401
 from .node import Node, load_json, save_json, structural_equal, structural_hash  # noqa: F401
+
+
+class _Ranges(type):
+    def __call__(cls, begin, end=None):
+        begin, end = (0, begin) if end is None else (begin, end)
+        return _Range.from_min_extent(begin, end - begin)
+
+    def __instancecheck__(cls, value):
+        return isinstance(value, _Range)
+
+
+class Range(metaclass=_Ranges):
+    """Range(end) or Range(begin, end), as scripts write a tir.Range, which itself is made of min and extent."""
+
+    from_min_extent = staticmethod(_Range.from_min_extent)
 
 
 def __getattr__(name):

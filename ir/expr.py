@@ -17,6 +17,9 @@ class PrimExpr(Node):
 
     __slots__ = ()
 
+    def __repr__(self):
+        return str(self)
+
     def __truediv__(self, other):
         if self.dtype.is_int and not isinstance(other, float):
             raise TypeError("`/` on integers is ambiguous: use `//` (floor), tir.truncdiv or tir.div")
@@ -214,6 +217,21 @@ class Let(PrimExpr):
         return self.body.dtype
 
 
+class Op(str):
+    """What a Call calls: its name, a string that scripts also read as call.op.name and compare with Op.get(name)."""
+
+    __slots__ = ()
+    space = ""  # what TVM writes before the names
+
+    @property
+    def name(self):
+        return self.space + self
+
+    @staticmethod
+    def get(op_name):
+        return Op(op_name.removeprefix("relax."))
+
+
 @node
 class Call(PrimExpr):
     """A call of an intrinsic (`op` such as "tir.exp") or, op "tir.call_extern", of the C function named first."""
@@ -224,6 +242,7 @@ class Call(PrimExpr):
 
     def __post_init__(self):
         object.__setattr__(self, "dtype", DataType(self.dtype))
+        object.__setattr__(self, "op", Op(self.op))
         object.__setattr__(self, "args", tuple(self.args))
 
 
@@ -241,6 +260,9 @@ class Range(Node):
             minimum, extent = match_dtype(minimum, extent)
         return Range(minimum, extent)
 
+    def __repr__(self):
+        return f"I.Range({self.min}, {self.min + self.extent})"
+
 
 ITER_TYPES = ("spatial", "thread", "reduce", "scan", "opaque")  # in the order of TVM's numbers
 
@@ -249,7 +271,8 @@ ITER_TYPES = ("spatial", "thread", "reduce", "scan", "opaque")  # in the order o
 class IterVar(Node):
     """A block's iteration variable: its domain and how it iterates (`iter_type`), or the index of a thread.
 
-    dom may be given as (begin, end), var as a name, iter_type as one of TVM's numbers IterVar.DataPar, ThreadIndex ...
+    dom may be given as (begin, end), var as a name, iter_type as one of TVM's numbers; the types are
+    also known as IterVar.DataPar, ThreadIndex, CommReduce, Ordered and Opaque.
     """
 
     dom: Range
@@ -275,8 +298,8 @@ def _of_variable(method):
     return lambda self, *other: getattr(self.var, method)(*other)
 
 
-for _number, _name in enumerate(("DataPar", "ThreadIndex", "CommReduce", "Ordered", "Opaque")):
-    setattr(IterVar, _name, _number)
+for _name, _type in zip(("DataPar", "ThreadIndex", "CommReduce", "Ordered", "Opaque"), ITER_TYPES):
+    setattr(IterVar, _name, _type)
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod"):  # an axis in arithmetic is its variable
     for _method in (f"__{_name}__", f"__r{_name}__"):
         setattr(IterVar, _method, _of_variable(_method))

@@ -16,9 +16,25 @@ class GlobalVar(Node):
 
     name: str
 
+    def __post_init__(self):
+        object.__setattr__(self, "name", str(self.name))  # not a FunctionName
+
+    def __repr__(self):
+        return f'I.GlobalVar("{self.name}")'
+
     @property
     def name_hint(self):
         return self.name
+
+
+class FunctionName(str):
+    """A key of IRModule.functions: a string that scripts also take for the function's GlobalVar."""
+
+    __slots__ = ()
+
+    @property
+    def name_hint(self):
+        return str(self)
 
 
 @node
@@ -29,8 +45,7 @@ class IRModule(Node):
     attrs: dict = node_field(default_factory=dict)
 
     def __post_init__(self):
-        if any(isinstance(name, GlobalVar) for name in self.functions):
-            object.__setattr__(self, "functions", {_name(name): f for name, f in self.functions.items()})
+        object.__setattr__(self, "functions", {FunctionName(_name(name)): f for name, f in self.functions.items()})
 
     @staticmethod
     def from_expr(func):

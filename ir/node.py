@@ -26,6 +26,7 @@ class Node:
 
     __slots__ = ()
     _fields: tuple[str, ...] = ()
+    _visit = "visit_Node"  # the method of a Visitor that takes it
     _visible: tuple[str, ...] = ()  # the fields that are not ignored
     _define: frozenset = frozenset()
     _ignore: frozenset = frozenset()
@@ -36,6 +37,10 @@ class Node:
         if all(getattr(self, k) is v for k, v in changes.items()):
             return self
         return type(self)(*(changes.get(f, getattr(self, f)) for f in self._fields))
+
+    def same_as(self, other):
+        """Whether both are one object."""
+        return self is other
 
     def __repr__(self):
         inner = ", ".join(f"{f}={getattr(self, f)!r}" for f in self._fields if f not in self._ignore)
@@ -48,6 +53,7 @@ def node(cls):
     cls = dataclass(frozen=True, eq=False, slots=True, repr=False, init=not own_init)(cls)
     listed = fields(cls)
     cls._fields = tuple(f.name for f in listed)
+    cls._visit = "visit_" + cls.__name__
     cls._define = frozenset(f.name for f in listed if f.metadata.get("define"))
     cls._ignore = frozenset(f.name for f in listed if f.metadata.get("ignore"))
     cls._visible = tuple(name for name in cls._fields if name not in cls._ignore)
@@ -119,7 +125,7 @@ class Visitor:
 
     def visit(self, value):
         if isinstance(value, Node):
-            method = getattr(self, "visit_" + type(value).__name__, None)
+            method = getattr(self, value._visit, None)
             return method(value) if method else self.generic_visit(value)
         if isinstance(value, (tuple, list)):
             for v in value:
@@ -144,7 +150,7 @@ class Mutator:
 
     def visit(self, value):
         if isinstance(value, Node):
-            method = getattr(self, "visit_" + type(value).__name__, None)
+            method = getattr(self, value._visit, None)
             return method(value) if method else self.generic_visit(value)
         if isinstance(value, tuple):
             out = tuple(self.visit(v) for v in value)
@@ -158,9 +164,14 @@ class Mutator:
     def generic_visit(self, n):
         if n._is_binder_leaf:
             return n
-        old = [getattr(n, f) for f in n._fields]
-        new = [v if f in n._ignore else self.visit(v) for f, v in zip(n._fields, old)]
-        return n if all(a is b for a, b in zip(old, new)) else type(n)(*new)
+        new, changed = [], False
+        for f in n._fields:
+            old = value = getattr(n, f)
+            if isinstance(old, (Node, tuple, dict)) and f not in n._ignore:
+                value = self.visit(old)
+                changed = changed or value is not old
+            new.append(value)
+        return type(n)(*new) if changed else n
 
 
 # ---------------------------------------------------------------- structure

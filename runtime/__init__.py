@@ -1,5 +1,8 @@
 """How Python runs compiled code: networks (CompiledLibrary), modules of functions (Module), and tensors (NDArray)."""
+from ..ir.dtype import DataType
+from ..ir.expr import const
 from .binding import NetworkError
+from .convert import convert
 from .device import Device, cpu, cuda, device
 from .evaluator import BenchmarkResult
 from .library import CompiledLibrary, Timing
@@ -10,6 +13,6 @@ from .sample import sample_inputs
 from .shapes import InputError
 from .verify import compare_outputs
 
-__all__ = ["BenchmarkResult", "CompiledLibrary", "Device", "InputError", "Module", "ModuleError", "NDArray",
-           "NetworkError", "PackedFunc", "Timing", "compare_outputs", "cpu", "cuda", "device", "enabled", "load_module",
-           "sample_inputs"]
+__all__ = ["BenchmarkResult", "CompiledLibrary", "DataType", "Device", "InputError", "Module", "ModuleError", "NDArray",
+           "NetworkError", "PackedFunc", "Timing", "compare_outputs", "const", "convert", "cpu", "cuda", "device",
+           "enabled", "load_module", "sample_inputs"]

@@ -1,8 +1,8 @@
 /* ingot_half.h: floats of 16 and 8 bits, kept as the unsigned integers of their bits: bf16 (bfloat16), f16 (IEEE
  * binary16), e4m3 (float8_e4m3fn: no infinity) and e5m2 (float8_e5m2).
  *
- * Widening is exact. Narrowing rounds to the nearest, ties to even; what is too large becomes an infinity, in e4m3 a NaN;
- * a NaN stays one, with its sign. No function has a branch, so a loop over them can be vectorized. */
+ * Widening is exact. Narrowing rounds to the nearest, ties to even; what is too large becomes an infinity, in e4m3 a
+ * NaN; a NaN stays one, with its sign. No function has a branch, so a loop over them can be vectorized. */
 #ifndef INGOT_HALF_H
 #define INGOT_HALF_H
 
@@ -39,7 +39,8 @@ INGOT_INLINE uint32_t ingot_narrow(float x, int bits, int mantissa, int least, u
     const uint32_t small = f32x1_bits(f32x1_from_bits(magnitude) + f32x1_from_bits(unit)) - unit;
     const uint32_t finite = ingot_select_u32(normal > top, top, normal);
     const uint32_t number = ingot_select_u32(magnitude < (uint32_t)(least + 127) << 23, small, finite);
-    return ingot_select_u32(magnitude > 0x7f800000u, nan, ingot_select_u32(magnitude == 0x7f800000u, top, number)) | sign;
+    const uint32_t exact = ingot_select_u32(magnitude == 0x7f800000u, top, number);
+    return ingot_select_u32(magnitude > 0x7f800000u, nan, exact) | sign;
 }
 
 INGOT_INLINE float ingot_bf16_to_f32(uint16_t h) { return f32x1_from_bits((uint32_t)h << 16); }

@@ -14,28 +14,29 @@
 #include <string.h>
 
 #include "[[ name ]].h"
+[% for h in compare_headers %]
+#include "[[ h ]]"
+[% endfor %]
 
 /* selftest_data: the inputs[% if has_reference %], then the expected outputs[% endif %], each at a multiple of 64 bytes. */
 extern const unsigned char [[ name ]]_selftest_data[];
 
 [% if has_reference %]
-/* Largest error allowed, relative to the largest magnitude of the output. */
-static const double tolerance = 1e-4;
-
-[% for ctype in output_ctypes %]
-static int compare_[[ ctype ]](const char *name, const [[ ctype ]] *got, const [[ ctype ]] *want, size_t count)
+[% for c in compared %]
+/* Whether an output is wrong: by more than [[ c.tolerance ]] of its largest magnitude. */
+static int compare_[[ c.dtype ]](const char *name, const [[ c.ctype ]] *got, const [[ c.ctype ]] *want, size_t count)
 {
     double largest = 0.0, error = 0.0;
     int bad = 0;
     for (size_t i = 0; i < count; ++i) {
-        const double a = (double)got[i], b = (double)want[i];
+        const double a = (double)[[ c.widened ]](got[i]), b = (double)[[ c.widened ]](want[i]);
         if (fabs(b) > largest && fabs(b) <= 1e300) largest = fabs(b);
         if (a != b && !(a != a && b != b)) {
             if (fabs(a - b) > error) error = fabs(a - b);
             if (!(fabs(a - b) <= 1e300)) bad = 1; /* NaN or infinity on one side only */
         }
     }
-    bad = bad || error > tolerance * largest;
+    bad = bad || error > [[ c.tolerance ]] * largest;
     printf("%s: max error %.3g of %.3g: %s\n", name, error, largest, bad ? "WRONG" : "ok");
     return bad;
 }
@@ -78,7 +79,7 @@ int main(void)
     }
 [% for t in outputs %]
 [% if has_reference %]
-    bad |= compare_[[ t.ctype ]]("[[ t.name ]]", [[ t.name ]], (const void *)([[ name ]]_selftest_data + [[ t.test_offset ]]), [[ t.example_size ]]);
+    bad |= compare_[[ t.dtype ]]("[[ t.name ]]", [[ t.name ]], (const void *)([[ name ]]_selftest_data + [[ t.test_offset ]]), [[ t.example_size ]]);
 [% endif %]
     if (memcmp([[ t.name ]], [[ t.name ]]_again, sizeof [[ t.name ]]) != 0) {
         printf("[[ t.name ]]: two runs differ\n");

@@ -219,9 +219,10 @@ class BlockBuilder:
 
     def update_func(self, gv, updated_func):
         """Put another function in the place of `gv`."""
-        if gv not in self._mod:
-            raise ValueError(f"update_func of {gv.name}, which is no function of the module")
-        self._mod = self._mod.with_function(gv.name, updated_func)
+        name = getattr(gv, "name_hint", gv)
+        if name not in self._mod:
+            raise ValueError(f"update_func of {name}, which is no function of the module")
+        self._mod = self._mod.with_function(name, updated_func)
 
     def call_te(self, func, *args, primfunc_name_hint=None, primfunc_attrs=None, **kwargs):
         """R.call_tir of the PrimFunc that func(*args, **kwargs) describes.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..dtype import DataType
-from ..expr import IntImm, PrimExpr, as_expr, cast
+from ..expr import IntImm, Op, PrimExpr, as_expr, cast
 from ..expr import const as prim_const
 from ..module import BaseFunc, GlobalVar  # noqa: F401
 from ..node import Mutator, Node, collect, node, node_field
@@ -131,7 +131,7 @@ class RelaxExpr(Node):
                             "relax.op.strided_slice")
         if not -len(fields) <= index < len(fields):
             raise IndexError(f"item {index} of a tuple of {len(fields)}")
-        return TupleGetItem(self, index % len(fields))
+        return self.fields[index] if isinstance(self, RelaxTuple) else TupleGetItem(self, index % len(fields))
 
 
 class _AnyVar(RelaxExpr):
@@ -229,6 +229,13 @@ class TupleGetItem(RelaxExpr):
         return self.tuple_value.struct_info.fields[self.index]
 
 
+class _GraphOp(Op):
+    """call.op.name is "relax.add", as TVM has it."""
+
+    __slots__ = ()
+    space = "relax."
+
+
 @node
 class RelaxCall(RelaxExpr):
     """A call of an operator (op: its name, a key of the OpSpec table), or of a function:
@@ -243,6 +250,9 @@ class RelaxCall(RelaxExpr):
     args: tuple
     attrs: dict
     struct_info: StructInfo
+
+    def __post_init__(self):
+        object.__setattr__(self, "op", _GraphOp(self.op))
 
 
 @node

@@ -2,8 +2,8 @@
 
     relax.op.add(x, y)    relax.op.nn.conv2d(x, w, strides=2, padding=1)    relax.op.sum(x, axis=[1], keepdims=True)
 
-The table names only what TVM orders otherwise than the operator's row does. Differences to TVM: nn.batch_norm returns
-the normalized tensor alone, as in inference the moving mean and variance stay what they are.
+The table names only what TVM orders otherwise than the operator's row does. nn.batch_norm is a tuple, as TVM's: of the
+row's call, and the moving mean and variance, which inference leaves as they are.
 """
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import composites, ops as _rows  # noqa: F401  (fills the table)
 from .block_builder import call_op
 from .classic import Namespace, dtype_of
 from .expr import (  # noqa: F401
-    PrimValue, RelaxExpr, call_dps_packed, call_packed, call_pure_packed, call_tir, const, get_shape_of)
+    PrimValue, RelaxExpr, RelaxTuple, call_dps_packed, call_packed, call_pure_packed, call_tir, const, get_shape_of)
 
 _CONV = "data weight strides padding dilation groups data_layout kernel_layout out_layout out_dtype"
 _POOL = "data pool_size strides padding dilation ceil_mode {}layout out_layout"
@@ -57,7 +57,8 @@ def _finish(operator, args, attrs):
         args = [_constant(a, dtype) for a in args]
     elif operator == "full":
         args = [args[0], _constant(args[1], dtype)]
-    return call_op(operator, *args, **attrs)
+    result = call_op(operator, *args, **attrs)
+    return RelaxTuple((result, *args[3:])) if operator == "nn.batch_norm" else result
 
 
 def _constant(value, dtype):

@@ -133,8 +133,8 @@ class Match:
         if drop < 0 or want.buffer.dtype != have.buffer.dtype:
             raise Mismatch(f"buffer {have.buffer.name} has not the dtype and dimensions of {want.buffer.name}")
         indices = [substitute(i, self.constant) for i in have.indices]
-        base = indices[:drop] + [self.analyzer.simplify(i - substitute(w, self.known))
-                                 for i, w in zip(indices[drop:], want.indices)]
+        wanted = (*(0,) * drop, *(substitute(w, self.known) for w in want.indices))
+        base = [self.analyzer.simplify(i - w) for i, w in zip(indices, wanted)]
         for at in base:
             if uses(at, self.inner):
                 raise Mismatch(f"{have.buffer.name}[{', '.join(map(str, have.indices))}] does not move as "

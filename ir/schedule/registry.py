@@ -16,7 +16,7 @@ from ..node import Node
 from ..tir.buffer import Buffer
 from ..tir.index_map import IndexMap
 from .errors import ScheduleError
-from .handles import RV, BlockRV, ExprRV, LoopRV
+from .handles import RV, BlockRV, ExprRV, LoopRV, handles_in
 from .trace import Instruction
 
 PRIMITIVES: dict[str, "Primitive"] = {}
@@ -107,16 +107,18 @@ def _buffer_ref(value):
 
 
 def _index_map(value):
-    return value if isinstance(value, IndexMap) else IndexMap.from_func(_of_type(FunctionType)(value))
+    return _of_type(IndexMap, FunctionType)(value)
 
 
 _PYTHON = {"int32": int, "bool": bool, "float32": float}  # the dtypes that Python's values stand for
 
 
 def _annotation(value):
-    """Tuples for lists, and Python's values for the immediates that these stand for."""
+    """Tuples for lists, texts as keys of dicts, and Python's values for the immediates that these stand for."""
     if isinstance(value, (list, tuple)):
         return tuple(_annotation(v) for v in value)
+    if isinstance(value, dict) and not handles_in(tuple(value.values())):
+        return {_of_type(str)(key): _annotation(v) for key, v in value.items()}
     if isinstance(value, StringImm):
         return value.value
     if isinstance(value, (IntImm, FloatImm)) and value.dtype in _PYTHON:
@@ -147,9 +149,9 @@ STR = Kind("a string", _of_type(str))
 NAME = Kind("a string or None", _optional(_of_type(str)))
 BUFFER = Kind("a position in the block's signature or a buffer's name", _buffer_choice)
 BUFFER_REF = Kind('("read" or "write", position) or a buffer\'s name', _buffer_ref)
-INDEX_MAP = Kind("a function from indices that it names to indices, or an IndexMap", _index_map)
+INDEX_MAP = Kind("a function from indices to indices, or an IndexMap", _index_map)
 PAD_VALUE = Kind("a number or None", _optional(_of_type(int, float)))
-VALUE = Kind("a string, number, node or list of these", _annotation, _resolve_numbers)
+VALUE = Kind("a string, number, node, or a list or dict of these", _annotation, _resolve_numbers)
 
 
 @dataclass(frozen=True)

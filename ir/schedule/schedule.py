@@ -24,12 +24,15 @@ class Schedule:
     mod: an IRModule or a PrimFunc (then the module's function "main"). seed: of `rng`, for steps that sample.
     debug_mask: whether to verify the function after every primitive: "all", "none", or TVM's bits (0 is none).
     error_render_level: how a ScheduleError prints, "detail" (with the program), "fast" (one line) or "none".
+    enable_check: must be True, since no primitive goes unchecked.
 
     The methods that schedule come from the table of primitives; each one checks that it is legal, or raises
     ScheduleError and changes nothing.
     """
 
-    def __init__(self, mod, *, seed=None, debug_mask="none", error_render_level="detail"):
+    def __init__(self, mod, *, seed=None, debug_mask="none", error_render_level="detail", enable_check=True):
+        if not enable_check:
+            raise ValueError("enable_check is False: a primitive is always checked; leave it out")
         if isinstance(mod, PrimFunc):
             mod = IRModule({"main": mod})
         if not isinstance(mod, IRModule):
@@ -117,6 +120,17 @@ class Schedule:
     def fork_seed(self):
         """A seed for another schedule, drawn from this one's random numbers."""
         return self.rng.randrange(1, 1 << 31)
+
+    def can_decompose_padding(self, block, loop):
+        """Whether decompose_padding(block, loop) would be legal."""
+        rng = self.rng.getstate()  # which a copy draws from
+        other = self.copy()
+        self.rng.setstate(rng)
+        try:
+            other.decompose_padding(block, loop)
+        except ScheduleError:
+            return False
+        return True
 
     def show(self):
         """Print the program and the trace, coloured on a terminal."""

@@ -11,6 +11,27 @@ from ..tir.index_map import IndexMap
 from .handles import HANDLE_TYPES, RV, DerivedRV, handles_in, map_handles
 
 
+@dataclass(frozen=True)
+class InstructionKind:
+    """What an instruction does: name, such as "GetBlock" of get_block; is_pure: whether it changes no program."""
+
+    name: str
+    is_pure: bool
+
+    @staticmethod
+    def get(name):
+        """The kind of that name. Raises ValueError when there is none."""
+        from .registry import PRIMITIVES
+        known = {_camel(p): InstructionKind(_camel(p), row.is_pure) for p, row in PRIMITIVES.items()}
+        if name not in known:
+            raise ValueError(f"no instruction is called {name!r}; known: {', '.join(sorted(known))}")
+        return known[name]
+
+
+def _camel(name):
+    return "".join(part.title() for part in name.split("_"))
+
+
 @dataclass(frozen=True, eq=False)
 class Instruction:
     """One applied primitive: `args` are (name, value) pairs, in which handles stand for themselves; what a sampling
@@ -27,9 +48,9 @@ class Instruction:
 
     @property
     def kind(self):
-        """The primitive's row in the table: its name, and whether it is_pure."""
+        """The InstructionKind: the primitive's name as TVM's traces have it, and whether it is_pure."""
         from .registry import PRIMITIVES
-        return PRIMITIVES[self.name]
+        return InstructionKind(_camel(self.name), PRIMITIVES[self.name].is_pure)
 
     @property
     def inputs(self):
@@ -193,6 +214,8 @@ def _text(value, names):
         return names.get(value, "_")
     if isinstance(value, tuple):
         return "[" + ", ".join(_text(v, names) for v in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_text(k, names)}: {_text(v, names)}" for k, v in value.items()) + "}"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     return str(value) if isinstance(value, (IndexMap, PrimExpr)) else repr(value)
@@ -205,6 +228,8 @@ def _to_json(value, names):
         return {"handle": names[value]}
     if isinstance(value, Node):
         return {"node": save_json(value)}
+    if isinstance(value, dict):
+        return {"dict": {key: _to_json(v, names) for key, v in value.items()}}
     return [_to_json(v, names) for v in value] if isinstance(value, tuple) else value
 
 
@@ -215,4 +240,6 @@ def _from_json(value, known):
         return value
     if "op" in value:
         return DerivedRV(value["op"], *_from_json(value["of"], known))
+    if "dict" in value:
+        return {key: _from_json(v, known) for key, v in value["dict"].items()}
     return known[value["handle"]] if "handle" in value else load_json(value["node"])

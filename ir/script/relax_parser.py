@@ -227,9 +227,10 @@ class RelaxParser(Evaluator):
 
     def value(self, value, node):
         """A graph expression: tuples and numbers are made into one."""
-        if isinstance(value, X.RelaxExpr):
+        if isinstance(value, X.RelaxExpr) and not isinstance(value, X.RelaxTuple):
             return value
-        if isinstance(value, (tuple, list)):
+        if isinstance(value, (tuple, list, X.RelaxTuple)):
+            value = getattr(value, "fields", value)
             return X.RelaxTuple(tuple(self.leaf(v, node) for v in value))
         if is_number(value) or isinstance(value, PrimExpr):
             return X.PrimValue(const(value, self.default_int) if type(value) is int else as_expr(value))
@@ -246,7 +247,7 @@ class RelaxParser(Evaluator):
         fields = getattr(base.struct_info, "fields", None)
         if fields is None or not isinstance(index, int) or not -len(fields) <= index < len(fields):
             self.fail(node, f"{index!r} is no element of {base.struct_info}")
-        return X.TupleGetItem(base, index % len(fields))
+        return base[index]
 
     def eval_Name(self, node):
         if node.id == "metadata":

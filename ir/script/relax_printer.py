@@ -178,7 +178,8 @@ class RelaxPrinter(TIRPrinter):
             return f"{self.expr(attrs['gv'])}({', '.join(self.exprs(c.args))})", ATOM
         args, spec = self.exprs(c.args), OPS.get(c.op)
         args = [sequence(args)] if spec is not None and spec.arity[1] is None else args
-        return f"R.{c.op}({', '.join(args + self._keywords(attrs))})", ATOM
+        item = "[0]" if c.op == "nn.batch_norm" else ""  # R.nn.batch_norm is a tuple; see relax.op
+        return f"R.{c.op}({', '.join(args + self._keywords(attrs))}){item}", ATOM
 
     def _call_tir(self, c, attrs):
         gv, dims = attrs.pop("gv", None), attrs.pop("sym_args", ())

@@ -1,4 +1,6 @@
 """Tensor expressions, with TVM's names; and the older schedules over them."""
+import operator as _operator
+
 from ..expr import IterVar, const  # noqa: F401
 from .create import create_prim_func  # noqa: F401
 from .operation import (  # noqa: F401
@@ -15,6 +17,8 @@ _FROM_TIR = frozenset("""
     all any if_then_else Select min_value max_value exp exp2 exp10 erf tanh sigmoid log log2 log10 log1p tan cos
     cosh sin sinh asin asinh acos acosh atan atanh atan2 sqrt rsqrt floor ceil trunc abs round nearbyint power popcount
     fmod isnan isinf isfinite div indexdiv indexmod truncdiv truncmod floordiv floormod ceildiv likely hypot""".split())
+# Two-sided functions of numbers, expressions and tensors, which broadcast.
+add, subtract, multiply = _operator.add, _operator.sub, _operator.mul
 
 
 def __getattr__(name):

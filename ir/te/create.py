@@ -31,11 +31,12 @@ class Lowering:
     operations whose results are arguments.
 
     resolve(tensor, reader), scope(op): which tensor an operation reads in place of `tensor` (reader None: an
-    argument), and in what memory an operation's results lie. A schedule that caches has its own.
+    argument), and in what memory an operation's results lie. A schedule that caches has its own. joined(op): whether
+    several outputs, which are no reduction, are computed in one block, which can be moved, instead of one for each.
     """
 
-    def __init__(self, resolve=lambda tensor, reader: tensor, scope=lambda op: "global"):
-        self.resolve, self.scope = resolve, scope
+    def __init__(self, resolve=lambda tensor, reader: tensor, scope=lambda op: "global", joined=lambda op: False):
+        self.resolve, self.scope, self.joined = resolve, scope, joined
         self.blocks = {}
         self.buffers, self.buffer_names, self.block_names = {}, set(), {"root"}
 
@@ -126,9 +127,9 @@ class Lowering:
         if isinstance(op.body[0], Reduce):
             init, update = _reduction(op, outputs, indices, rewrite)
             body = self._block(op, op.name, tuple(iter_vars), loop_vars, update, init)
-        elif len(outputs) == 1:
-            store = BufferStore(outputs[0], rewrite(op.body[0]), indices)
-            body = self._block(op, op.name, tuple(iter_vars), loop_vars, store)
+        elif len(outputs) == 1 or self.joined(op):
+            stores = seq(*(BufferStore(b, rewrite(value), indices) for b, value in zip(outputs, op.body)))
+            body = self._block(op, op.name, tuple(iter_vars), loop_vars, stores)
         else:
             body = seq(*(self._block(op, f"{op.name}.v{i}", *_fresh(iter_vars, loop_vars, BufferStore(
                 b, rewrite(op.body[i]), indices))) for i, b in enumerate(outputs)))

@@ -68,8 +68,13 @@ def _range(dom):
 
 
 def _shape(shape):
-    shape = (shape,) if isinstance(shape, (int, PrimExpr)) else tuple(shape)
-    return tuple(as_expr(s) for s in shape)
+    """Dimensions as expressions; N / 32 is one where it is whole."""
+    shape = (shape,) if isinstance(shape, (int, float, PrimExpr)) else tuple(shape)
+    dims = tuple(as_expr(int(s) if isinstance(s, float) and s.is_integer() else s) for s in shape)
+    for d in dims:
+        if not d.dtype.is_int:
+            raise TypeError(f"a dimension of shape ({', '.join(map(str, dims))}) is {d.dtype} instead of an integer")
+    return dims
 
 
 def placeholder(shape, dtype="float32", name="placeholder"):

@@ -21,11 +21,11 @@ class _Replay:
         from ..schedule import Schedule, ScheduleError  # which import, by way of the script, this package
         self.error = ScheduleError
         self.schedule = schedule
-        lowering = Lowering(schedule.resolve, schedule.scope)
+        lowering = Lowering(schedule.resolve, schedule.scope, lambda op: schedule[op].attach_type == "scope")
         func = lowering.function(args).with_attr("global_symbol", name)
         _require_scopes(schedule, lowering)
         self.blocks = {schedule[op]: names for op, names in lowering.blocks.items()}  # producers first
-        self.in_scan = lowering.inside
+        self.in_scan, self.given = lowering.inside, lowering.given
         self.tir = Schedule(func)
         self.loops = {}  # stage -> {axis: LoopRV}
 
@@ -63,9 +63,6 @@ class _Replay:
         """Put a stage where it is computed, and note its loops."""
         blocks = self.blocks[stage]
         if stage.attach_type == "scope":
-            if len(blocks) > 1:
-                self._refuse("compute_at", stage, "it has several outputs that are no reduction",
-                             "leave it at the root")
             loop = self._loop("compute_at", stage.attach_stage, stage.attach_ivar)
             self._do(stage, stage.attach_ivar, "compute_at", blocks[0], loop, preserve_unit_loops=True)
         axes = () if isinstance(stage.op, (ExternOp, ScanOp)) else stage.op.axis + stage.op.reduce_axis
@@ -143,6 +140,10 @@ class _Replay:
         if stage.attach_type == "inline" and (stage.relations or stage.marks):
             self._refuse("compute_inline", stage, "its loops are split, reordered or marked, and inlining drops them",
                          "leave out one of both")
+        if stage.attach_type in ("scope", "inline") and stage.op in self.given:
+            primitive = "compute_at" if stage.attach_type == "scope" else "compute_inline"
+            self._refuse(primitive, stage, "it is an argument, which must be written in full",
+                         f"leave {stage.op.name} out of the arguments")
         if stage.attach_type != "scope":
             return
         parent, axis = stage.attach_stage, stage.attach_ivar

@@ -14,6 +14,10 @@ class Operation(Node):
     num_outputs = 1
     input_tensors = ()
 
+    def __repr__(self):
+        parts = (f"{f}={getattr(self, f)!r}" for f in self._fields[1:])
+        return f"{type(self).__name__}({', '.join((self.name, *parts))})"
+
     def output(self, index):
         """The tensor that is output `index`."""
         if not 0 <= index < self.num_outputs:
@@ -29,6 +33,11 @@ class PlaceholderOp(Operation):
     shape: tuple
     dtype: DataType
     _is_binder_leaf = True
+    tag = ""
+
+    @property
+    def attrs(self):
+        return {}
 
     def shape_of(self, _):
         return self.shape
@@ -129,6 +138,9 @@ class Tensor(Node):
 
     op: Operation
     value_index: int = 0
+
+    def __repr__(self):
+        return f"Tensor(shape={list(self.shape)}, op.name={self.op.name})"
 
     @property
     def name(self):

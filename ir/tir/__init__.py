@@ -11,16 +11,18 @@ from .function import PrimFunc, prim_func  # noqa: F401
 from .intrin import *  # noqa: F401,F403
 from .stmt import (  # noqa: F401
     AssertStmt, AttrStmt, Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, DeclBuffer, Evaluate, For,
-    IfThenElse, LetStmt, MatchBufferRegion, SeqStmt, Stmt, While, for_, seq)
+    ForKind, IfThenElse, LetStmt, MatchBufferRegion, SeqStmt, Stmt, While, for_, seq)
 
 SizeVar = Var  # sizes are plain variables
+_ELSEWHERE = {"IndexMap": ".index_map", **dict.fromkeys((
+    "Schedule", "ScheduleError", "ScheduleState", "StmtSRef", "TensorIntrin", "Trace"), "..schedule")}
+_MODULES = {"transform": ".transform", "schedule": "..schedule", "expr": "..expr", "op": ".intrin"}
 
 
 def __getattr__(name):
-    """tir.Schedule and its like, as scripts written for TVM call them; ir/schedule itself imports this package."""
-    if name in ("Schedule", "ScheduleError", "TensorIntrin"):
-        from .. import schedule
-        return getattr(schedule, name)
-    if name == "transform":  # its passes are made of this package
-        return import_module(".transform", __name__)
+    """What scripts written for TVM find here, of packages that themselves import this one."""
+    if name in _ELSEWHERE:
+        return getattr(import_module(_ELSEWHERE[name], __name__), name)
+    if name in _MODULES:
+        return import_module(_MODULES[name], __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

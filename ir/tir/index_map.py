@@ -16,18 +16,30 @@ class IndexMap(Node):
     final_indices: tuple = ()
 
     @staticmethod
-    def from_func(mapping):
+    def from_func(mapping_function, ndim=None, *, index_dtype="int32"):
         """The map of a Python function from indices to a list or tuple of indices (or one index).
 
-        Raises TypeError when the function does not name its indices or gives something else than indices.
+        ndim: the number of indices, needed where the function takes any, as lambda *i: i[::-1] does; arguments behind
+        such are the last indices. Raises TypeError when the number is not known or the result is something else.
         """
-        params = list(inspect.signature(mapping).parameters.values())
-        if any(p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in params):
-            raise TypeError("an index map must name its indices, as lambda i, j: (j, i) does")
-        variables = tuple(Var(p.name) for p in params)
-        result = mapping(*variables)
+        names, last, rest = [], [], None
+        for p in inspect.signature(mapping_function).parameters.values():
+            if p.kind is p.VAR_POSITIONAL:
+                rest = p.name
+            elif p.kind is p.VAR_KEYWORD:
+                raise TypeError(f"an index map takes indices, which **{p.name} are not")
+            else:
+                (last if p.kind is p.KEYWORD_ONLY else names).append(p.name)
+        if rest is not None:
+            more = -1 if ndim is None else ndim - len(names) - len(last)
+            if more < 0:
+                raise TypeError(f"an index map of any number of indices (*{rest}) needs ndim, at least "
+                                f"{len(names) + len(last)}, not {ndim}")
+            names += [f"{rest}_{n}" for n in range(more)]
+        variables = [Var(name, index_dtype) for name in (*names, *last)]
+        result = mapping_function(*variables[:len(names)], **dict(zip(last, variables[len(names):])))
         result = result if isinstance(result, (list, tuple)) else (result,)
-        return IndexMap(variables, tuple(as_expr(e) for e in result))
+        return IndexMap(tuple(variables), tuple(as_expr(e, index_dtype) for e in result))
 
     def map_indices(self, indices):
         """The new indices of an element; dtypes follow the given indices."""

@@ -186,8 +186,9 @@ def call_pure_extern(dtype, name, *args):
 
 
 def call_packed(*args):
-    """A call of the packed function that the first argument names."""
-    return Call("int32", "tir.tvm_call_packed", tuple(map(as_expr, args)))
+    """A call of the packed function that the first argument names; buffers pass as their data."""
+    return Call("int32", "tir.tvm_call_packed", tuple(
+        as_expr(a.data if hasattr(a, "access_ptr") else a) for a in args))
 
 
 def min_value(dtype):

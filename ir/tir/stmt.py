@@ -52,6 +52,13 @@ class BufferStore(Stmt):
     indices: tuple
 
 
+class ForKind:
+    """The kinds of loops, by TVM's names."""
+
+    SERIAL, PARALLEL, VECTORIZED, UNROLLED, THREAD_BINDING = (
+        "serial", "parallel", "vectorized", "unrolled", "thread_binding")
+
+
 @node
 class For(Stmt):
     """for loop_var in [min, min + extent). kind: "serial", "parallel", "vectorized", "unrolled" or "thread_binding"."""

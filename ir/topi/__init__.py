@@ -15,6 +15,7 @@ from ..relax.composites import SHARED as _SHARED, layout_transform as _layout_tr
 from . import network as _network
 from . import utils  # noqa: F401
 from .apply import apply as _apply
+from .stages import named as _named
 
 _OPS = _op_table.OPS
 _SIGNATURES = {
@@ -73,8 +74,15 @@ _COMPOSITES = {
     "trilu": lambda ops, data, k, upper: ops("triu" if upper else "tril", data, k),
     "log2": _logarithm(2), "log10": _logarithm(10),
 }
+
+
+class _Topi(_Namespace):
+    def call(self, name, /, *args, **kwargs):
+        return _named(name, super().call(name, *args, **kwargs))
+
+
 _operators = _Namespace(_op.SIGNATURES, _apply, _SHARED)
-_namespace = _Namespace(_SIGNATURES, _apply, _COMPOSITES, "topi.", _operators.call)
+_namespace = _Topi(_SIGNATURES, _apply, _COMPOSITES, "topi.", _operators.call)
 math = broadcast = reduction = transform = tensor = _Group(_namespace, "")  # TVM's modules, whose names are all flat
 
 

@@ -69,8 +69,10 @@ def conv1d_ncw(ops, data, kernel, strides=1, padding="VALID", dilation=1, groups
     return _conv1d(ops, data, kernel, strides, padding, dilation, groups, out_dtype)
 
 
-def conv2d(ops, data, kernel, strides=1, padding=0, dilation=1, data_layout="NCHW", kernel_layout="", out_dtype=None):
-    return _conv2d(ops, data, kernel, strides, padding, dilation, 1, out_dtype, data_layout=data_layout,
+def conv2d(ops, data, kernel, strides=1, padding=0, dilation=1, data_layout="NCHW", kernel_layout="", out_dtype=None,
+           layout=None):
+    """layout: the older name of data_layout."""
+    return _conv2d(ops, data, kernel, strides, padding, dilation, 1, out_dtype, data_layout=layout or data_layout,
                    kernel_layout=kernel_layout)
 
 

@@ -20,8 +20,8 @@ def common_subexpr_elim(func, enable_cse_tir=True, identify_equiv_terms=False):
     same when they are written the same; identify_equiv_terms is accepted where it asks for no more.
     """
     if identify_equiv_terms:
-        raise ValueError("CommonSubexprElimTIR compares expressions as they are written; Simplify before it brings equal "
-                         "ones to one form, so leave identify_equiv_terms False")
+        raise ValueError("CommonSubexprElimTIR compares expressions as they are written: leave identify_equiv_terms "
+                         "False; Simplify brings equal ones to one form")
     return func.replace(body=_Name().visit(func.body)) if enable_cse_tir else func
 
 

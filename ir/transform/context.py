@@ -58,8 +58,20 @@ class Pass:
         return f"{self.name}(opt_level={self.info.opt_level})"
 
 
+def _own_passes(value):
+    """Of passes of a script's own among those of tvm.lower: [(phase, pass)]."""
+    rows = [tuple(row) for row in value]
+    if not all(len(row) == 2 and row[0] in (0, 1, 2, 3) and isinstance(row[1], Pass) for row in rows):
+        raise ValueError("config option 'tir.add_lower_pass' is a list of (phase, pass), phase 0, 1, 2 or 3, and "
+                         "the pass made by tir.transform.prim_func_pass or module_pass")
+    return rows
+
+
+CONFIG["tir.add_lower_pass"] = _own_passes
+
+
 class Sequential(Pass):
-    """Passes one after the other: those that the current context disables, or whose level is above its, are left out."""
+    """Passes one after the other, without those that the current context disables or whose level is above its own."""
 
     def __init__(self, passes, opt_level=0, name="sequential", required=()):
         for p in passes:
@@ -238,6 +250,6 @@ def _decorator(wrap):
 module_pass = _decorator(lambda function: function)
 prim_func_pass = _decorator(lambda function: _over(PrimFunc, function))
 function_pass = _decorator(lambda function: _over(Function, function))
-module_pass.__doc__ = "A Pass of a function (module, context) -> module, or a class with transform_module."
-prim_func_pass.__doc__ = "A Pass of a function (PrimFunc, module, context) -> PrimFunc, or a class with transform_function."
-function_pass.__doc__ = "The same over the module's relax Functions."
+module_pass.__doc__ = "A Pass of a function (module, context) -> module, or of a class with transform_module."
+prim_func_pass.__doc__ = "A Pass of (PrimFunc, module, context) -> PrimFunc, or of a class with transform_function."
+function_pass.__doc__ = "prim_func_pass over the module's relax Functions."

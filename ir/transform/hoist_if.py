@@ -9,8 +9,8 @@ from .walk import StmtMutator
 
 
 def hoist_if_then_else(func):
-    """for i: if c: s  ->  if c: for i: s, where the loop does not change c and is not parallel: directly nested parallel
-    loops stay nested. A branch with an else stays, as its loop would be there twice."""
+    """for i: if c: s  ->  if c: for i: s, where the loop does not change c and is not parallel: directly nested
+    parallel loops stay nested. A branch with an else stays, as its loop would be there twice."""
     return func.replace(body=_Hoist().visit(func.body))
 
 
@@ -18,8 +18,9 @@ class _Hoist(StmtMutator):
     def visit_For(self, loop):
         loop = loop.replace(body=self.visit(loop.body))
         branch = loop.body
-        if (not isinstance(branch, IfThenElse) or branch.else_case is not None or loop.kind in ("parallel", "thread_binding")
-                or _changes(loop, branch.condition)):
+        if not isinstance(branch, IfThenElse) or branch.else_case is not None:
+            return loop
+        if loop.kind in ("parallel", "thread_binding") or _changes(loop, branch.condition):
             return loop
         return branch.replace(then_case=loop.replace(body=branch.then_case))
 

@@ -9,8 +9,8 @@ INT32, INT64 = DataType("int32"), DataType("int64")
 
 
 def narrow_data_type(func, target_bits=32):
-    """Requires flat buffers. Ensures that int64 loops, arithmetic and comparisons of what fits in int32 are int32, where
-    bounds prove that nothing overflows. target_bits: 32, or 64, which leaves the function as it is."""
+    """Requires flat buffers. Ensures that int64 loops, arithmetic and comparisons of what fits in int32 are int32,
+    where bounds prove that nothing overflows. target_bits: 32, or 64, which leaves the function as it is."""
     if target_bits not in (32, 64):
         raise ValueError(f"NarrowDataType: target_bits is 32 or 64, not {target_bits!r}: C computes in int at least")
     return func if target_bits == 64 else func.replace(body=_Narrow(dimensions(func)).visit(func.body))

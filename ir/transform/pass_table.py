@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import inspect
 
+from ..relax.expr import Function
+from .bind_params import bind_params
 from .common_subexpr import common_subexpr_elim
 from .compact_buffers import compact_buffers
 from .context import CONFIG, Pass, PassContext, PassInfo, over_prim_funcs
@@ -38,7 +40,8 @@ from .views import resolve_views
 from .workspace import lift_workspace
 
 
-# ---------------------------------------------------------------- settings: value -> arguments, None: leave the pass out
+# ---------------------------------------------------------------- settings
+# (check of the value, value -> arguments of the pass; None: leave the pass out)
 
 def _arguments(*names):
     """A setting that is a dict of some of a pass's arguments."""
@@ -112,8 +115,20 @@ def _tir(function, settings):
     return over_prim_funcs(lambda func, mod, context: function(func, **settings))
 
 
-def _graph(function, settings):
+def _module(function, settings):
     return lambda mod, context: function(mod, **settings)
+
+
+def _graph(function, settings):
+    """Of a function over modules whose graph function is called main: another name is given back after it."""
+    def run(mod, context):
+        graphs = [n for n, f in mod.functions.items() if isinstance(f, Function) and "primitive" not in f.attrs]
+        if "main" in mod or len(graphs) != 1:
+            return function(mod, **settings)
+        old = graphs[0]
+        new = function(mod.with_functions({"main" if n == old else n: f for n, f in mod.functions.items()}), **settings)
+        return new.with_functions({old if n == "main" else n: f for n, f in new.functions.items()})
+    return run
 
 
 _UNROLL = {"tir.UnrollLoop": _arguments("auto_max_step", "auto_max_depth", "auto_max_extent", "explicit_unroll")}
@@ -156,6 +171,7 @@ TIR = _rows(
 )
 
 RELAX = _rows(
+    ("BindParams", _module, bind_params),
     ("ResolveMatchCast", _graph, resolve_match_cast),
     ("FoldConstant", _graph, fold_constants),
     ("DecomposeOpsForInference", _graph, decompose_batch_norm),

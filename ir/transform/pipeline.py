@@ -8,8 +8,8 @@ from .pass_table import RELAX, TIR
 
 
 def graph_passes(opt_level, cpu: CpuModel):
-    """The passes over a graph module. opt_level 0: only what lowering needs; 1: folding, padding as an operator, fusion;
-    2: packed weights too."""
+    """The passes over a graph module. opt_level 0: only what lowering needs; 1: folding, padding as an operator,
+    fusion; 2: packed weights too."""
     rows = ["ResolveMatchCast", "FoldConstant", "DecomposeOpsForInference", "FoldBatchnormToConv2D", "RemoveIdentities",
             "SplitPadding"]
     passes = [RELAX[name]() for name in rows]

@@ -1,6 +1,6 @@
 """Floats of 16 and 8 bits: arithmetic in float32, storage as the unsigned integers that hold their bits.
 
-One mechanism for bfloat16, float16 and both float8: BF16ComputeLegalize and its like are these functions for some types.
+One mechanism for bfloat16, float16 and both float8: BF16ComputeLegalize and its like are these functions for some.
 """
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _EXTERN = ("tir.call_extern", "tir.call_pure_extern")
 
 
 def compute_legalize(func, dtypes=SMALL_FLOATS):
-    """Requires flat buffers. Ensures that nothing is computed in `dtypes`, only in float32: values are widened where they
-    are loaded and rounded where they are stored, or where the program casts. Temporaries whose address is not taken
-    hold float32."""
+    """Requires flat buffers. Ensures that nothing is computed in `dtypes`, only in float32: values are widened where
+    they are loaded and rounded where they are stored, or where the program casts. Temporaries whose address is not
+    taken hold float32."""
     return _if_used(func, dtypes, _Compute)
 
 

@@ -63,8 +63,8 @@ class _Unroll(StmtMutator):
         turns, count = loop.extent.value if isinstance(loop.extent, IntImm) else None, self.count
         wanted = loop.kind == "unrolled" or self._worth(loop, turns, count)
         if wanted and turns is None and self.explicit:
-            raise ValueError(f"loop {loop.loop_var.name} is unrolled, but its extent {loop.extent} is no constant; leave "
-                             "it serial, or split it by a constant")
+            raise ValueError(f"loop {loop.loop_var.name} is unrolled, but its extent {loop.extent} is no constant; "
+                             "leave it serial, or split it by a constant")
         if not wanted:
             count.plain += 1
             return loop

@@ -1,5 +1,6 @@
 """Targets: rows, names, detection of the host."""
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -79,3 +80,24 @@ def test_flags_enable_the_backend(name):
     defined = {line.split()[1] for line in done.stdout.splitlines()}
     assert MACROS[name] <= defined
     assert "__FAST_MATH__" not in defined
+
+
+def test_the_classic_face():
+    target = Target(target="llvm -mcpu=haswell", host="llvm")
+    assert target is Target.get("x86-64-v3") and target.host is target
+    assert str(target.kind) == target.kind.name == "c"
+    assert Target({"kind": "llvm", "mcpu": "haswell", "mattr": ["+avx2", "+fma"]}) is target
+    with pytest.raises(TargetError, match="unknown target 'sparc'"):
+        Target("llvm", host="sparc")
+    assert replace(target, simd="scalar").name == target.name and replace(target, simd="scalar") != target
+
+
+def test_current_is_that_of_the_innermost_with():
+    assert Target.current() is None
+    with pytest.raises(ValueError, match="no target is current: write `with tvm.target.Target"):
+        Target.current(allow_none=False)
+    with Target("c") as outer:
+        with Target("x86-64-v3") as inner:
+            assert Target.current() is inner
+        assert Target.current(allow_none=False) is outer
+    assert Target.current() is None

@@ -9,6 +9,7 @@ from ..legality import require_still_legal
 from ..registry import BLOCK, INDEX_MAP, Result, primitive
 from ..signature import domain_analyzer
 from ..trivial import require_trivial
+from .layout import index_map_of
 
 
 @primitive(None, block=BLOCK, index_map=INDEX_MAP)
@@ -31,6 +32,7 @@ def transform_block_layout(ctx, block, index_map):
                        f"{' with annotations' if loop.annotations else ''}, which would be lost",
                        "transform first, then say how loops run", [loop])
     old = block.block.iter_vars
+    index_map = index_map_of(ctx, index_map, len(old))
     if len(index_map.initial_indices) != len(old):
         ctx.refuse("'index_map'", f"it takes {len(index_map.initial_indices)} indices, block {name_of(block)} has "
                    f"{len(old)} iterators", "name each of them once", [block])
@@ -56,7 +58,7 @@ def transform_block_layout(ctx, block, index_map):
     func = ctx.index.rewrite({loops[0] if loops else block: nest})
     after = ctx.with_func(func)
     require_still_legal(after, after.index.blocks[name_of(block)], "'index_map'")
-    return Result(func)
+    return Result(func, recorded={"index_map": index_map})
 
 
 def _type_of(ctx, block, index):

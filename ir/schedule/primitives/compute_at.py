@@ -26,7 +26,8 @@ def compute_at(ctx, block, loop, preserve_unit_loops=False, index=-1):
             for j: B[i, j] = g(A[i, j])
 
     The block's loops are made anew over the region that its consumers under the loop read, clipped to its domain by
-    a predicate where needed. index: its position under the loop; -1 the last possible one, -2 the first.
+    a predicate where needed; of memory that GPU threads share, over what all of these read. index: its position under
+    the loop; -1 the last possible one, -2 the first.
 
     A loop that sample_compute_location made of no loop inlines the block or leaves it where it is.
 
@@ -116,12 +117,22 @@ def _consumers_under(ctx, scope, block, loop):
 
 
 def _touched_in(ctx, analyzer, buffer, blocks, loop, kind):
-    """What blocks read or write of a buffer in one turn of a loop: one Range per dimension; nothing: no Range."""
-    relaxed = []
+    """What blocks read or write of a buffer in one turn of a loop: one Range per dimension; nothing: no Range.
+
+    What is read of memory that threads share is read by all of these.
+    """
+    relaxed, sharing = [], []
+    if kind == "reads":
+        sharing = [s for s in (*ctx.index.loops_above(loop), loop) if _is_shared(buffer.scope, s.thread_binding)]
     for block in blocks:
         loops = ctx.index.loops_above(block)
-        relaxed.append(Relaxed(analyzer, loops[loops.index(loop) + 1:]))
+        relaxed.append(Relaxed(analyzer, [*sharing, *loops[loops.index(loop) + 1:]]))
     return touched_box(relaxed, blocks, buffer, (kind,)) or ()
+
+
+def _is_shared(scope, thread_axis):
+    """Whether the threads along an axis share a memory that is not everyone's."""
+    return scope.startswith("shared") and thread_axis is not None and not thread_axis.startswith("blockIdx")
 
 
 def _solve(boxes, dim, need, analyzer):

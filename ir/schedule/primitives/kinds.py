@@ -2,7 +2,12 @@
 from __future__ import annotations
 
 from ...expr import IntImm
-from ..independence import require_independent
+from ...node import collect, structural_equal
+from ...tir.stmt import Block
+from ..blocks import name_of, uses, why_not_reduction
+from ..combiner import combiner_of
+from ..independence import require_distinct, require_independent, require_init_first
+from ..index import blocks_below
 from ..registry import LOOP, STR, Result, primitive
 
 THREAD_AXES = (*(f"{kind}.{axis}" for kind in ("blockIdx", "threadIdx", "vthread") for axis in "xyz"), "vthread")
@@ -42,22 +47,64 @@ def unroll(ctx, loop):
 def bind(ctx, loop, thread_axis):
     """Let each turn of a loop run on one GPU thread (or block of threads) along `thread_axis`, such as "threadIdx.x".
 
-    Requires what `parallel` does, and no loop around or inside it that is bound to the same axis.
+    Requires what `parallel` does, or for a "threadIdx" a loop of one reduction whose terms may be regrouped: threads
+    then reduce together. No loop around or inside it may be bound to the same axis, unless that is a "threadIdx" and
+    the threads fill shared memory together: loops of one extent, the inner one filling what each turn of the outer
+    one would fill alike.
     """
     if thread_axis not in THREAD_AXES:
         ctx.refuse("'thread_axis'", f"{thread_axis!r} is no thread axis", f"known: {', '.join(THREAD_AXES)}", [loop])
     for other in ctx.index.loops.values():
-        if other is not loop and other.thread_binding == thread_axis and _nested(ctx.index, loop, other):
-            ctx.refuse("'thread_axis'", f"loop {other.loop_var.name}, which is nested with loop {loop.loop_var.name}, "
-                       f"is bound to {thread_axis} too", "choose another axis", [loop, other])
+        if other is loop or other.thread_binding != thread_axis:
+            continue
+        for outer, inner in ((loop, other), (other, loop)):
+            why = _above(ctx.index, outer, inner) and _why_not_together(ctx.index, outer, inner, thread_axis)
+            if why:
+                ctx.refuse("'thread_axis'", f"loop {other.loop_var.name}, which is nested with loop "
+                           f"{loop.loop_var.name}, is bound to {thread_axis} too, and {why}", "choose another axis",
+                           [loop, other])
     _require_unbound(ctx, loop)
-    require_independent(ctx, loop)
+    if thread_axis.startswith("threadIdx") and _reduces(loop):
+        _require_reduction(ctx, loop)
+    else:
+        require_independent(ctx, loop)
     return Result(ctx.index.rewrite({loop: loop.replace(kind="thread_binding", thread_binding=thread_axis)}))
 
 
-def _nested(index, a, b):
-    """Whether one of two loops is around the other, blocks between them included."""
-    return any(_above(index, x, y) for x, y in ((a, b), (b, a)))
+def _why_not_together(index, outer, inner, thread_axis):
+    """None when the threads of `outer` may run `inner` together, its turns shared among them: else the reason."""
+    if not thread_axis.startswith("threadIdx"):
+        return "only threads of one block can share work"
+    if not (structural_equal(outer.extent, inner.extent) and structural_equal(outer.min, inner.min)):
+        return f"their ranges differ: {outer.extent} and {inner.extent}"
+    if uses(inner, {outer.loop_var}):
+        return f"what loop {inner.loop_var.name} does depends on {outer.loop_var.name}"
+    below, around = (collect(loop, Block) for loop in (inner, outer))
+    made = {r.buffer for b in around for r in b.writes}
+    touched = [r.buffer for b in below for r in b.writes + tuple(r for r in b.reads if r.buffer in made)]
+    alone = next((b for b in touched if not b.scope.startswith("shared")), None)
+    return alone and f"{alone.name} is not in shared memory but in {alone.scope}"
+
+
+def _reduces(loop):
+    """Whether a loop runs a reduce iterator of a block right below it."""
+    return any(iv.iter_type == "reduce" and uses(value, {loop.loop_var}) for b in blocks_below(loop)
+               for iv, value in zip(b.block.iter_vars, b.iter_values))
+
+
+def _require_reduction(ctx, loop):
+    """Refuse unless a loop runs one reduction alone, whose turns may be joined in any order."""
+    below = blocks_below(loop)
+    if len(below) != 1:
+        ctx.refuse("'loop'", f"loop {loop.loop_var.name} runs a reduction around {len(below)} blocks",
+                   "separate the blocks first", [loop, *below])
+    block = below[0]
+    why = why_not_reduction(ctx.index, ctx.scope(block, "'loop'"), block) or combiner_of(block.block)[1]
+    if why:
+        ctx.refuse("'loop'", f"threads cannot reduce block {name_of(block)} together: {why}",
+                   "choose a spatial loop, or bind before decompose_reduction", [loop, block])
+    require_distinct(ctx, loop, block, "'loop'")
+    require_init_first(ctx, loop, block, "'loop'")
 
 
 def _above(index, outer, stmt):

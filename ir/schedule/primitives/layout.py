@@ -5,6 +5,7 @@ from ...arith import Analyzer, affine_domains, eval_range
 from ...expr import IterVar, Range, Var, const, is_const_int, logical_or, substitute
 from ...node import Mutator
 from ...tir.buffer import decl_buffer
+from ...tir.index_map import IndexMap
 from ...tir.region import access_regions
 from ...tir.stmt import Block, BlockRealize, BufferRegion, BufferStore, IfThenElse, seq
 from ..blocks import name_of
@@ -41,25 +42,39 @@ def transform_layout(ctx, block, buffer, index_map, pad_value=None, *, assume_in
     becomes, with index_map=lambda i, j: (i // 4, j, i % 4) and pad_value=0.0,
         B[i // 4, j, i % 4] with B of 4 x 8 x 4, of which a new block B_pad clears what no B[i, j] fills
 
-    buffer: its name, ("read", n) or ("write", n). Requires a buffer that the function allocates, a map proved to give
-    each element a place of its own, and a pad_value when places are left over. assume_injective_transform is known for
-    the sake of scripts written for TVM and changes nothing: the map is always proved.
+    buffer: its name, ("read", n) or ("write", n). Requires a map proved to give each element a place of its own, and a
+    pad_value when places are left over. A parameter, of constant shape and without places left over, comes from the
+    caller in the new layout then. assume_injective_transform is known for the sake of scripts written for TVM and
+    changes nothing: the map is always proved.
     """
     old = choose_ref(ctx, block, buffer, "'buffer'")
-    owner = ctx.index.owner(old)
-    if owner is None:
-        ctx.refuse("'buffer'", f"buffer {old.name} is a parameter, whose layout is the caller's",
+    given = ctx.index.owner(old) is None
+    if given and not all(map(is_const_int, old.shape)):
+        ctx.refuse("'buffer'", f"buffer {old.name} is a parameter, whose shape {_by(old.shape)} is the caller's",
                    "use cache_read or cache_write first", [block])
+    index_map = index_map_of(ctx, index_map, len(old.shape))
     layout = _Layout(ctx, old, index_map)
+    if layout.padded and given:
+        ctx.refuse("'buffer'", f"buffer {old.name} is a parameter, and the map makes it {_by(layout.new.shape)} for "
+                   f"{_by(old.shape)} elements", "use cache_read or cache_write first", [block])
     if layout.padded and pad_value is None:
         ctx.refuse("'pad_value'", f"the map makes {old.name} {_by(layout.new.shape)} for {_by(old.shape)} elements",
                    "say with pad_value what the others hold", [block])
-    func = ctx.func.replace(body=_Move(ctx, layout).visit(ctx.func.body))
+    params = {handle: layout.new if b is old else b for handle, b in ctx.func.buffer_map.items()}
+    func = ctx.func.replace(body=_Move(ctx, layout).visit(ctx.func.body), buffer_map=params)
     after = ctx.with_func(func)
     if layout.padded:
         after = after.with_func(_with_pad(after, layout, pad_value))
     require_kinds(after, list(after.index.loops.values()), "'index_map'")
-    return Result(after.func)
+    return Result(after.func, recorded={"index_map": index_map})
+
+
+def index_map_of(ctx, index_map, ndim):
+    """The IndexMap that was given, or the one of a function of `ndim` indices."""
+    try:
+        return index_map if isinstance(index_map, IndexMap) else IndexMap.from_func(index_map, ndim)
+    except TypeError as why:
+        return ctx.refuse("'index_map'", str(why), "give a function from indices to a list of indices")
 
 
 def _by(shape):
@@ -73,8 +88,9 @@ class _Layout:
         if len(index_map.initial_indices) != len(old.shape):
             ctx.refuse("'index_map'", f"it takes {len(index_map.initial_indices)} indices, buffer {old.name} has "
                        f"{len(old.shape)}", "")
-        if old.strides:
-            ctx.refuse("'buffer'", f"buffer {old.name} has strides", "only compact buffers can change layout")
+        if old.strides or not (old.elem_offset is None or is_const_int(old.elem_offset, 0)):
+            ctx.refuse("'buffer'", f"buffer {old.name} has {'strides' if old.strides else 'an offset'}",
+                       "only compact buffers can change layout")
         self.old, self.map = old, index_map
         variables, ranges = index_map.ranges(old.shape)
         final = index_map.map_indices(variables)

@@ -115,16 +115,16 @@ def _require_neutral(ctx, block, padded):
         ctx.refuse("'padding'", f"the reduction of block {name_of(block)} is no sum"
                    + (f": {why}" if why else f" but a {combiner.operation.__name__.lower()}"),
                    "only sums of products can be padded with zeros; pad its spatial iterators alone", [block])
-    factors = _factors(combiner.term)
+    factors = _factors(combiner.terms[0])
     loads = [f for f in factors if isinstance(f, BufferLoad)]
     if not all(isinstance(f, (BufferLoad, IntImm, FloatImm)) for f in factors):
-        ctx.refuse("'padding'", f"the term {combiner.term} of block {name_of(block)} is no product of elements",
+        ctx.refuse("'padding'", f"the term {combiner.terms[0]} of block {name_of(block)} is no product of elements",
                    "compute its factors in blocks of their own", [block])
     for v in grown:
         left = [f for f in loads if not uses(f.indices, {v})]
-        if len(left) == len(loads) or left and combiner.term.dtype.is_float:
-            ctx.refuse("'padding'", f"the term {combiner.term} of block {name_of(block)} is not zero in the padding of "
-                       f"{v.name}, which does not choose an element of {(left or loads)[0].buffer.name}"
+        if len(left) == len(loads) or left and combiner.terms[0].dtype.is_float:
+            ctx.refuse("'padding'", f"the term {combiner.terms[0]} of block {name_of(block)} is not zero in the "
+                       f"padding of {v.name}, which does not choose an element of {(left or loads)[0].buffer.name}"
                        + (" (zero times infinity is not zero)" if left and len(left) < len(loads) else ""),
                        f"leave {v.name} as it is", [block])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ...expr import IterVar, Range, Var, const, logical_and, substitute
 from ...tir.buffer import decl_buffer
 from ...tir.region import access_regions
-from ...tir.stmt import Block, BlockRealize, BufferLoad, BufferStore, For, seq
+from ...tir.stmt import Block, BlockRealize, BufferLoad, BufferStore, For, LetStmt, seq
 from ..blocks import conjuncts, name_of, uses, why_not_reduction
 from ..combiner import combiner_of
 from ..independence import require_distinct, require_init_first
@@ -26,8 +26,10 @@ def rfactor(ctx, loop, factor_axis=0):
 
     factor_axis: the dimension of B_rf that the loop's turns number; negative counts from the end, -1 the last.
 
-    Requires a sum, product, min or max into one buffer that starts from the neutral element, a loop that runs only
-    reduce iterators of the one block under it, and a term in every turn. Rounding may differ: the order of terms does.
+    Several results at once, such as argmax has, make a B_rf each. Requires sums and products that start from the
+    neutral element, or choices by comparison (min, max, argmax), a loop that runs only reduce iterators of the one
+    block under it, and a term in every turn. The order of terms changes, so rounding may differ, and of terms that tie
+    another may win.
     """
     block = _block_under(ctx, loop)
     scope = ctx.scope(block, "'loop'")
@@ -41,10 +43,10 @@ def rfactor(ctx, loop, factor_axis=0):
     chain = _chain(ctx, block, loop)
     require_distinct(ctx, chain[0], block, "'loop'")
     require_init_first(ctx, chain[0], block, "'loop'")
-    axis = _axis(ctx, factor_axis, combiner.store.buffer)
+    axis = _axis(ctx, factor_axis, combiner.buffers[0])
     factored = _Factored(ctx, block, combiner, chain, loop, axis)
     changes = {chain[0]: seq(factored.partial_nest(), factored.final_nest())}
-    func = ctx.index.rewrite(changes, {scope: scope.block.alloc_buffers + (factored.buffer,)})
+    func = ctx.index.rewrite(changes, {scope: scope.block.alloc_buffers + factored.buffers})
     after = ctx.with_func(func)
     for name in (factored.partial_name, name_of(block)):
         require_still_legal(after, after.index.blocks[name], "'loop'")
@@ -106,11 +108,11 @@ class _Factored:
 
     def __init__(self, ctx, block, combiner, chain, loop, axis):
         self.ctx, self.realize, self.combiner, self.chain, self.loop = ctx, block, combiner, chain, loop
-        old, extent = combiner.store.buffer, loop.extent
         self.partial_name = ctx.new_block_name(name_of(block) + "_rf")
-        shape = (*old.shape[:axis], extent, *old.shape[axis:])
-        self.buffer = decl_buffer(shape, old.dtype, old.name + "_rf", old.scope, data_alignment=old.data_alignment)
         self.axis = axis
+        self.buffers = tuple(
+            decl_buffer(self._at(loop.extent, b.shape), b.dtype, b.name + "_rf", b.scope,
+                        data_alignment=b.data_alignment) for b in combiner.buffers)
         self.spatial_condition, self.term_conditions = self._conditions()
 
     def _conditions(self):
@@ -142,7 +144,7 @@ class _Factored:
 
     def partial_nest(self):
         """The block that reduces into the partial results, under the old loops."""
-        realize, loop, target = self.realize, self.loop, self.combiner.store
+        realize, loop = self.realize, self.loop
         number = IterVar(_from_zero(loop), Var("v" + loop.loop_var.name, loop.loop_var.dtype), "spatial")
         iters, values = [number], [_offset(loop, loop.loop_var)]
         made = {loop.loop_var: _back(loop, number.var)}
@@ -160,11 +162,8 @@ class _Factored:
                     values.append(other.loop_var)
                     made[other.loop_var] = new.var
             known[iv.var] = substitute(value, made)
-        indices = self._at(number.var, target.indices)
-        term = substitute(self.combiner.term, known)
-        body = BufferStore(self.buffer, self.combiner.joined(BufferLoad(self.buffer, indices), term), indices)
-        init = BufferStore(self.buffer, self.combiner.neutral, indices)
-        block = _block(self.partial_name, tuple(iters), init, body, unaligned(realize.block.annotations))
+        block = self._block(self.partial_name, tuple(iters), self.buffers, self._at(number.var, self.combiner.indices),
+                            substitute(self.combiner.terms, known), unaligned(realize.block.annotations))
         nest = BlockRealize(tuple(values), realize.predicate, block)
         for outer in reversed(self.chain):
             nest = outer.replace(body=nest)
@@ -172,18 +171,16 @@ class _Factored:
 
     def final_nest(self):
         """The block that combines the partial results, under copies of the spatial loops and the factored one."""
-        realize, loop, target = self.realize, self.loop, self.combiner.store
+        realize, loop = self.realize, self.loop
         spatial = [(iv, v) for iv, v in zip(realize.block.iter_vars, realize.iter_values) if iv.iter_type == "spatial"]
         kept = [s for s in self.chain if s is loop or self._is_spatial(s)]
         copies = {s.loop_var: Var(s.loop_var.name, s.loop_var.dtype) for s in kept}
         fresh = {iv.var: Var(iv.var.name, iv.var.dtype) for iv, _ in spatial}
         number = IterVar(_from_zero(loop), Var("v" + loop.loop_var.name, loop.loop_var.dtype), "reduce")
-        indices = substitute(target.indices, fresh)
-        term = BufferLoad(self.buffer, self._at(number.var, indices))
-        body = BufferStore(target.buffer, self.combiner.joined(BufferLoad(target.buffer, indices), term), indices)
-        init = BufferStore(target.buffer, self.combiner.neutral, indices)
+        indices = substitute(self.combiner.indices, fresh)
+        terms = tuple(BufferLoad(b, self._at(number.var, indices)) for b in self.buffers)
         iters = (number, *(iv.replace(var=fresh[iv.var]) for iv, _ in spatial))
-        block = _block(name_of(realize), iters, init, body, {})
+        block = self._block(name_of(realize), iters, self.combiner.buffers, indices, terms, {})
         values = (_offset(loop, copies[loop.loop_var]), *(substitute(v, copies) for _, v in spatial))
         nest = BlockRealize(values, substitute(self.spatial_condition, copies), block)
         for s in reversed(kept):
@@ -192,6 +189,26 @@ class _Factored:
 
     def _is_spatial(self, loop):
         return uses(_values(self.realize, "spatial"), {loop.loop_var})
+
+    def _block(self, name, iters, buffers, indices, terms, annotations):
+        """A block that reduces `terms` into `buffers`; it reads what it writes only by convention."""
+        init = seq(*(BufferStore(b, value, indices) for b, value in zip(buffers, self.combiner.inits)))
+        results = self.combiner.joined([BufferLoad(b, indices) for b in buffers], terms)
+        body = _stored(buffers, indices, results)
+        block = Block(iters, (), (), name, (), (), dict(annotations), init, body)
+        reads, writes = access_regions(body)
+        return block.replace(reads=tuple(r for r in reads if r.buffer not in buffers), writes=writes)
+
+
+def _stored(buffers, indices, results):
+    """Stores of results; several are all known before the first is stored."""
+    if len(results) == 1:
+        return BufferStore(buffers[0], results[0], indices)
+    kept = [Var("v_" + b.name, b.dtype) for b in buffers]
+    body = seq(*(BufferStore(b, v, indices) for b, v in zip(buffers, kept)))
+    for v, result in reversed(list(zip(kept, results))):
+        body = LetStmt(v, result, body)
+    return body
 
 
 def _from_zero(loop):
@@ -204,10 +221,3 @@ def _offset(loop, value):
 
 def _back(loop, value):
     return value if getattr(loop.min, "value", None) == 0 else value + loop.min
-
-
-def _block(name, iters, init, body, annotations):
-    """A reduction block with its signature computed; it reads what it writes only by convention."""
-    block = Block(iters, (), (), name, (), (), dict(annotations), init, body)
-    reads, writes = access_regions(body)
-    return block.replace(reads=tuple(r for r in reads if r.buffer is not body.buffer), writes=writes)

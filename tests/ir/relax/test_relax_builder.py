@@ -174,7 +174,7 @@ def test_what_classes_take():
     with pytest.raises(TypeError, match="expected struct info such as"):
         relax.Var("x", (3, 4))
     first, second = relax.Tuple((relax.const(1), relax.const(2)))  # a tuple unpacks
-    assert first.index == 0 and second.index == 1
+    assert first.data == 1 and second.data == 2  # a literal tuple gives its fields
     call = relax.call_dps_packed("f", relax.const(1), relax.TensorStructInfo((2,), "int8"))
     assert call.attrs == {"func": "f"} and len(call.args) == 1
     assert relax.call_packed("f", first, sinfo_args=[info]).struct_info is info

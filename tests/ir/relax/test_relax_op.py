@@ -57,6 +57,7 @@ def test_each_operator_is_called_by_its_classic_parameters(name):
         again = function(list(call.args), **call.attrs)
     else:
         again = function(**dict(zip(parameters, call.args)), **call.attrs)
+    again = again[0] if name == "nn.batch_norm" else again  # a tuple with the moving mean and variance
     assert structural_equal(again, call)
     assert repr(function).startswith(f"<operator {name}(")
 
@@ -87,7 +88,7 @@ CLASSIC = [
     (lambda: op.matmul(X, var("m", 7, 2), ""), ("matmul", dict(out_dtype=None))),
     (lambda: op.nn.layer_norm(X, var("g", 7), var("b", 7), [-1], 1e-6, True, True),
      ("nn.layer_norm", dict(axes=(-1,), epsilon=1e-6))),
-    (lambda: op.nn.batch_norm(IMAGE, *(var(n, 6) for n in "gbmv"), 1, 1e-4, momentum=0.9),
+    (lambda: op.nn.batch_norm(IMAGE, *(var(n, 6) for n in "gbmv"), 1, 1e-4, momentum=0.9)[0],
      ("nn.batch_norm", dict(axis=1, epsilon=1e-4))),
     (lambda: op.nn.instance_norm(IMAGE, var("g", 6), var("b", 6), 1, [2, 3]), ("nn.instance_norm", {})),
     (lambda: op.tile(X, 2), ("tile", dict(repeats=(1, 1, 2)))),

@@ -1,8 +1,9 @@
 """transform_layout and decompose_padding: structure and numbers of each, and every refusal."""
 import pytest
 
+from ingot.ir.schedule import Schedule
 from ingot.script import tir as T
-from primitive_programs import bordered, row_sum, two_stages
+from primitive_programs import bordered, row_sum, rows, two_stages
 from primitive_table import check_legal, check_refused, loop
 from schedule_programs import guarded
 
@@ -150,8 +151,12 @@ LEGAL = {
 }
 
 REFUSED = [
-    (two_stages, lambda s: s.transform_layout("B", ("read", 0), lambda i, j: (j, i)),
-     "transform_layout: argument 'buffer': buffer A is a parameter, whose layout is the caller's; use cache_read"),
+    (two_stages, lambda s: s.transform_layout("B", ("read", 0), lambda i, j: (i // 4, j, i % 4), pad_value=0),
+     "transform_layout: argument 'buffer': buffer A is a parameter, and the map makes it 2 x 22 x 4 for 5 x 22"),
+    (rows, lambda s: s.transform_layout("C", ("read", 0), lambda i, j: (j, i)),
+     "argument 'buffer': buffer A is a parameter, whose shape n x 6 is the caller's; use cache_read or cache_write"),
+    (two_stages, lambda s: s.transform_layout("B", "B", lambda i, j, k, *more: (i, j)),
+     "argument 'index_map': an index map of any number of indices (*more) needs ndim, at least 3, not 2; give a"),
     (two_stages, lambda s: s.transform_layout("B", ("write", 0), lambda i: i), "it takes 1 indices, buffer B has 2"),
     (two_stages, lambda s: s.transform_layout("B", ("write", 0), lambda i, j: (i // 4, j, i % 4)),
      "argument 'pad_value': the map makes B 2 x 22 x 4 for 5 x 22 elements; say with pad_value what the others hold"),
@@ -179,6 +184,15 @@ REFUSED = [
     (guarded(), lambda s: s.decompose_padding("P", loop(s, "A2", 0)),
      "argument 'loop': block P is not alone under loop i"),
 ]
+
+
+def test_can_decompose_padding():
+    sch = Schedule(bordered, seed=1)
+    before = sch.rng.getstate()
+    assert sch.can_decompose_padding("P", loop(sch, "P", 0)) and sch.func is bordered
+    other = Schedule(two_stages)
+    assert not other.can_decompose_padding("C", loop(other, "C", 0)) and sch.rng.getstate() == before
+    assert len(other.trace) == 2
 
 
 @pytest.mark.parametrize("name", LEGAL)

@@ -138,6 +138,16 @@ LEGAL = {
                     T.reads(A[vi, vj])
                     T.writes(B[vi, vj])
                     B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
+    "bind of a reduction": (row_sum, lambda s: s.bind(loop(s, "B", 1), "threadIdx.x"), """
+        for i in range(5):
+            for k in T.thread_binding(9, thread="threadIdx.x"):
+                with T.block("B"):
+                    vi, vk = T.axis.remap("SR", [i, k])
+                    T.reads(A[vi, vk])
+                    T.writes(B[vi])
+                    with T.init():
+                        B[vi] = T.float32(0.0)
+                    B[vi] = B[vi] + A[vi, vk]"""),
 }
 
 REFUSED = [
@@ -187,7 +197,16 @@ REFUSED = [
      "vectorize: argument 'loop': the extent of loop i is n, not a constant; split it by the number of lanes first"),
     (doubled, lambda s: s.bind(loop(s, "B", 0), "threadIdx.w"), "'threadIdx.w' is no thread axis; known: blockIdx.x"),
     (doubled, lambda s: (s.bind(loop(s, "B", 0), "threadIdx.x"), s.bind(loop(s, "B", 1), "threadIdx.x")),
-     "loop i, which is nested with loop j, is bound to threadIdx.x too; choose another axis"),
+     "loop i, which is nested with loop j, is bound to threadIdx.x too, and their ranges differ: 5 and 22; choose "
+     "another axis"),
+    (doubled, lambda s: (s.bind(loop(s, "B", 1), "blockIdx.x"), s.bind(loop(s, "B", 0), "blockIdx.x")),
+     "loop j, which is nested with loop i, is bound to blockIdx.x too, and only threads of one block can share work"),
+    (row_sum, lambda s: s.bind(loop(s, "B", 1), "blockIdx.x"), "loop k runs the reduce iterator vk of block B"),
+    (row_sum, lambda s: (s.decompose_reduction("B", loop(s, "B", 1)), s.bind(loop(s, "B_update", 1), "threadIdx.x")),
+     "threads cannot reduce block B_update together: it has no init statement; choose a spatial loop, or bind before"),
+    (matmul, lambda s: (s.compute_at(s.cache_read("C", 0, "local"), loop(s, "C", 2)),
+                        s.bind(loop(s, "C", 2), "threadIdx.x")),
+     "loop k runs a reduction around 2 blocks; separate the blocks first"),
     (doubled, lambda s: (s.bind(loop(s, "B", 0), "threadIdx.x"), s.unroll(loop(s, "B", 0))),
      "unroll: argument 'loop': loop i is bound to threadIdx.x"),
 ]

@@ -4,7 +4,7 @@ import pytest
 from ingot.script import tir as T
 from primitive_programs import matmul, matmul_relu, row_sum, tied
 from primitive_table import check_legal, check_refused, loop, tile
-from schedule_programs import argmax, repeated_sum
+from schedule_programs import repeated_sum
 
 
 @T.prim_func
@@ -30,6 +30,17 @@ def difference(A: T.Buffer((5, 9), "float32"), B: T.Buffer((5,), "float32")):
             with T.init():
                 B[vi] = T.float32(0)
             B[vi] = B[vi] - A[vi, vk]
+
+
+@T.prim_func
+def sometimes(A: T.Buffer((5, 9), "float32"), B: T.Buffer((5,), "float32")):
+    for i, k in T.grid(5, 9):
+        with T.block("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.float32(0)
+            if A[vi, vk] > 0.5:
+                B[vi] = B[vi] + A[vi, vk]
 
 
 @T.prim_func
@@ -190,12 +201,12 @@ REFUSED = [
      "rfactor: argument 'loop': block D is no reduction block: it has"),
     (matmul_relu, lambda s: (s.reverse_compute_at("D", loop(s, "C", 1)), s.rfactor(loop(s, "C", 0))),
      "loop i holds 2 blocks; one reduction block is needed"),
-    (argmax(), lambda s: s.rfactor(loop(s, "best", 1)),
-     "the terms of block best cannot be regrouped: its init and its body are not one store each"),
+    (sometimes, lambda s: s.rfactor(loop(s, "B", 1)),
+     "the terms of block B cannot be regrouped: its init and its body are not one store each of the same buffers"),
     (started, lambda s: s.rfactor(loop(s, "B", 1)),
      "its init S[vi] is not the neutral element T.float32(0.0) of its operation"),
     (difference, lambda s: s.rfactor(loop(s, "B", 1)),
-     "it combines by Sub, which is not one of sum, product, min and max"),
+     "it combines by Sub, which is not one of sum, product, min and max, or a choice"),
     (matmul, lambda s: s.rfactor(loop(s, "C", 0)),
      "loop i does not run reduce iterators of block C alone; choose a loop of the reduction"),
     (prefix, lambda s: s.rfactor(loop(s, "B", 1)), "the range of loop k depends on another loop"),

@@ -1,10 +1,12 @@
 """transform_layout, reindex and cache_inplace: structure, numbers, refusals and replay."""
+import numpy as np
 import pytest
+from interp import run
 
 from ingot.ir.node import structural_equal
 from ingot.ir.schedule import Schedule, ScheduleError, Trace
-from schedule_programs import (assert_same, elementwise, halves, matmul, packed_conv, padded, realize, running_sum,
-                               softmax_by_rows, stencil, symbolic)
+from schedule_programs import (arrays_for, assert_same, elementwise, halves, matmul, packed_conv, padded, realize,
+                               running_sum, softmax_by_rows, stencil, symbolic)
 
 
 def schedule(func):
@@ -32,6 +34,31 @@ def test_transform_layout(index_map, shape):
     sch.transform_layout("C", ("write", 0), index_map, pad_value=1.5)
     assert [int(e) for e in sch.get(sch.get_block("C")).writes[0].buffer.shape] == shape
     assert_same(func, sch.func, exact=True)
+    replayed(func, sch)
+
+
+def test_transform_layout_of_any_number_of_indices():
+    sch, named = schedule(matmul(relu=True)), schedule(matmul(relu=True))
+    sch.transform_layout("C", "C", lambda *i: i[::-1])
+    named.transform_layout("C", "C", lambda i, j: (j, i))
+    assert structural_equal(sch.func, named.func)
+    replayed(matmul(relu=True), sch)
+    sch.transform_block_layout("D", lambda *i, last: (*i, last // 2, last % 2))
+    assert [int(iv.dom.extent) for iv in sch.get(sch.get_block("D")).iter_vars] == [13, 11, 2]
+    replayed(matmul(relu=True), sch)
+
+
+def test_transform_layout_of_a_parameter():
+    func = matmul(relu=True)
+    sch = schedule(func)
+    sch.transform_layout("C", ("read", 1), lambda k, j: (j // 11, k, j % 11))
+    sch.transform_layout("D", ("write", 0), lambda i, j: (j, i))
+    a, b, d = arrays_for(func)
+    run(func, a, b, d)
+    packed = np.ascontiguousarray(b.reshape(b.shape[0], 2, 11).transpose(1, 0, 2))
+    out = np.zeros(d.T.shape, d.dtype)
+    run(sch.func, a, packed, out)
+    assert (out.T == d).all()
     replayed(func, sch)
 
 
@@ -63,7 +90,7 @@ def test_transform_layout_of_a_symbolic_shape():
 
 
 @pytest.mark.parametrize("call, message", [
-    (lambda s: s.transform_layout("C", ("read", 0), lambda i, j: (j, i)), "buffer A is a parameter, whose layout"),
+    (lambda s: s.transform_layout("C", ("read", 0), lambda i, j: (j // 4, i, j % 4)), "buffer A is a parameter, and"),
     (lambda s: s.transform_layout("C", ("write", 0), lambda i: i), "it takes 1 indices, buffer C has 2"),
     (lambda s: s.transform_layout("C", ("write", 0), lambda i, j: (i // 4, j, i % 4)),
      "argument 'pad_value': the map makes C 4 x 22 x 4 for 13 x 22 elements; say with pad_value"),
@@ -74,8 +101,8 @@ def test_transform_layout_of_a_symbolic_shape():
      "the places that stay empty are not understood"),
     (lambda s: s.transform_layout("C", ("write", 1), lambda i, j: (j, i)), "1 is not a position among the writes"),
     (lambda s: s.transform_layout("C", ("take", 0), lambda i, j: (j, i)), 'must be \\("read" or "write", position\\)'),
-    (lambda s: s.transform_layout("C", "C", lambda *i: i), "must be a function from indices that it names"),
-    (lambda s: s.transform_layout("C", "C", 3), "must be a function from indices that it names"),
+    (lambda s: s.transform_layout("C", "C", lambda **i: i), "an index map takes indices, which \\*\\*i are not"),
+    (lambda s: s.transform_layout("C", "C", 3), "must be a function from indices to indices"),
 ])
 def test_transform_layout_refuses(call, message):
     with pytest.raises(ScheduleError, match="transform_layout: .*" + message):

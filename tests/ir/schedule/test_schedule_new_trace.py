@@ -33,7 +33,7 @@ def sampled(func, seed=1):
 def test_instructions_have_kinds_inputs_and_attributes():
     sch = sampled(matmul())
     insts = sch.trace.insts
-    assert [inst.kind.name for inst in insts[:4]] == ["get_block", "get_loops", "sample_perfect_tile", "split"]
+    assert [inst.kind.name for inst in insts[:4]] == ["GetBlock", "GetLoops", "SamplePerfectTile", "Split"]
     assert [inst.kind.is_pure for inst in insts[:4]] == [True, True, True, False]
     sample, split = insts[2:4]
     assert split.inputs == [insts[1].outputs[1], *sample.outputs] and split.attrs == [True, False]
@@ -65,11 +65,11 @@ def test_a_provider_decides():
 
     def provide(inst, inputs, attrs, decision):
         seen.append((inst.kind.name, [type(h) for h in inputs], attrs, decision))
-        return [2, 11] if inst.kind.name == "sample_perfect_tile" else decision
+        return [2, 11] if inst.kind.name == "SamplePerfectTile" else decision
 
     new = schedule(func)
     sch.trace.apply_to_schedule(new, remove_postproc=False, decision_provider=provide)
-    assert [s[0] for s in seen] == ["sample_perfect_tile", "sample_categorical"]
+    assert [s[0] for s in seen] == ["SamplePerfectTile", "SampleCategorical"]
     assert seen[0][1:3] == ([LoopRV], [2, 11]) and seen[1][2] == [(1, 2, 4), (0.5, 0.25, 0.25)]
     assert loop_text(new, "C")[-1] == "j_1:11:vectorized"
 
@@ -80,7 +80,7 @@ def test_append_and_pop():
     sch.parallel(i)
     trace = sch.trace.copy()
     inst = trace.pop()
-    assert inst.kind.name == "parallel" and len(trace) == len(sch.trace) - 1 == 2
+    assert inst.kind.name == "Parallel" and len(trace) == len(sch.trace) - 1 == 2
     trace.append(inst)
     assert trace.insts == sch.trace.insts
     empty = Trace()
@@ -169,7 +169,7 @@ def test_sampled_numbers_calculate():
     exec(str(sch.trace), {"sch": text})
     Trace.apply_json_to_schedule(sch.trace.as_json(), saved)
     changed = schedule(func)
-    sample = next(inst for inst in sch.trace if inst.kind.name == "sample_categorical")
+    sample = next(inst for inst in sch.trace if inst.kind.name == "SampleCategorical")
     sch.trace.with_decision(sample, 1, False).apply_to_schedule(changed, False)
     assert structural_equal(text.func, sch.func) and structural_equal(saved.func, sch.func)
     assert loop_text(changed, "C")[2] == "j_1:12:serial"

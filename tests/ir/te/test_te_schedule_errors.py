@@ -93,7 +93,7 @@ def parallel_reduction(s=None):
 def bound_reduction(s=None):
     a, b = row_sums()
     s = te.create_schedule(b.op)
-    s[b].bind(b.op.reduce_axis[0], te.thread_axis("threadIdx.x"))
+    s[b].bind(b.op.reduce_axis[0], te.thread_axis("blockIdx.x"))
     s.to_prim_func([a, b])
 
 
@@ -114,13 +114,13 @@ def inlined_reduction(s=None):
     te.create_schedule(c.op)[b].compute_inline()
 
 
-def two_outputs_attached():
+def argument_attached(s=None, request="compute_at"):
     a = te.placeholder((8,), name="A")
-    p, q = te.compute((8,), lambda i: (a[i] + 1.0, a[i] * 2.0), name="P")
-    c = te.compute((8,), lambda i: p[i] + q[i], name="C")
+    b = te.compute((8,), lambda i: a[i] + 1.0, name="B")
+    c = te.compute((8,), lambda i: b[i] * 2.0, name="C")
     s = te.create_schedule(c.op)
-    s[p].compute_at(s[c], c.op.axis[0])
-    s.to_prim_func([a, c])
+    s[b].compute_inline() if request == "compute_inline" else s[b].compute_at(s[c], c.op.axis[0])
+    s.to_prim_func([a, b, c])
 
 
 def cache_of_a_stranger(s):
@@ -198,8 +198,9 @@ REFUSED = {
     attached_to_a_producer: "compute_at: .stage C. stage B, where it is computed, comes before it",
     attached_to_an_inlined_stage: "compute_at: .stage B. stage C, where it is computed, is inlined",
     attached_to_what_is_not_wanted: "compute_at: .stage B. stage D, where it is computed, is not needed for the argum",
+    argument_attached: "compute_at: .stage B. it is an argument, .*; leave B out of the arguments",
+    lambda s: argument_attached(s, "compute_inline"): "compute_inline: .stage B. it is an argument, which must be",
     read_between: "compute_at: argument 'loop': .stage C, axis j.",
-    two_outputs_attached: "compute_at: .stage P. it has several outputs that are no reduction",
     lambda s: s[C].compute_inline(): "compute_inline: stage C is an output of the schedule",
     inlined_reduction: "compute_inline: stage B is a reduction; use compute_at",
     inline_what_is_split: "compute_inline: .stage B. its loops are split, reordered or marked, and inlining drops them",

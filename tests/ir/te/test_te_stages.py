@@ -180,6 +180,17 @@ def test_several_outputs_of_a_schedule():
     check(s, [a, b, c], lambda x: (x + 1, (x + 1) * 2))
 
 
+def test_several_outputs_that_are_no_reduction_are_computed_at_a_loop():
+    a = te.placeholder((7, 6), name="A")
+    p, q = te.compute((7, 6), lambda i, j: (a[i, j] + 1.0, a[i, j] * 2.0), name="P")
+    c = te.compute((7, 6), lambda i, j: p[i, j] + q[i, 5 - j], name="C")
+    s = te.create_schedule(c.op)
+    s[p].compute_at(s[c], c.op.axis[0])
+    s[q].split(q.op.axis[1], factor=4)
+    func = check(s, [a, c], lambda x: x + 1 + x[:, ::-1] * 2)
+    assert loops_of(func, "P") == ["7", "1", "2", "4"]
+
+
 def test_stages_are_listed_and_found():
     a, b, c = elementwise()
     s = te.create_schedule(c.op)

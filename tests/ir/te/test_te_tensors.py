@@ -196,3 +196,24 @@ def test_thread_axes():
     assert te.thread_axis("blockIdx.y").var.name == "blockIdx.y"
     with pytest.raises(ValueError, match='thread_axis: no tag is given, such as "threadIdx.x"'):
         te.thread_axis((0, 4))
+
+
+def test_a_whole_quotient_is_a_dimension():
+    a = te.placeholder((96 / 32, 4.0), name="A")
+    assert [d.value for d in te.compute((64 / 32, 4), lambda i, j: a[i, j] + 1).shape] == [2, 4]
+    assert a.shape[0].dtype == "int32"
+    with pytest.raises(TypeError, match=r"a dimension of shape \(T.float32\(3.5\)\) is float32 instead of an integer"):
+        te.placeholder((7 / 2,))
+
+
+def test_two_sided_functions_take_tensors_and_expressions():
+    a, x = te.placeholder((3,), name="A"), te.var("x")
+    assert str(te.add(x, 1)) == "x + 1" and str(te.multiply(2, te.subtract(x, 1))) == "2 * (x - 1)"
+    assert te.add(a, a).shape[0].value == 3
+
+
+def test_representations_are_short():
+    a = te.placeholder((3, 4), name="A")
+    b = te.compute((3, 4), lambda i, j: a[i, j] * 2, name="B")
+    assert repr(b) == "Tensor(shape=[3, 4], op.name=B)" and repr([te.var("x") + 1]) == "[x + 1]"
+    assert repr(a.op) == 'PlaceholderOp(A, shape=(3, 4), dtype="float32")' and a.op.tag == "" and a.op.attrs == {}

@@ -195,6 +195,16 @@ def test_prelu_and_shapes():
     assert topi.nn.pad(te.placeholder((3, 4)), (1, 1), name="data_pad").op.name == "data_pad"
 
 
+def test_stages_have_tvms_names():
+    a, b = te.placeholder((4, 8), name="A"), te.placeholder((6, 8), name="B")
+    image, kernel = te.placeholder((1, 3, 5, 5), name="X"), te.placeholder((2, 3, 3, 3), name="K")
+    found = {
+        "T_matmul_NT": topi.nn.dense(a, b), "T_matmul": topi.matmul(a, topi.transpose(b)), "T_add": topi.add(a, 1.0),
+        "T_transpose": topi.transpose(a), "T_softmax_norm": topi.nn.softmax(a), "compute": topi.nn.relu(a),
+        "conv2d_nchw": topi.nn.conv2d(image, kernel, 1, 0, 1), "T_reshape": topi.reshape(a, (32,))}
+    assert {name: t.op.name for name, t in found.items()} == {name: name for name in found}
+
+
 def test_images():
     check("nn.upsampling", [X], [A, 2, 3], X.repeat(2, 2).repeat(3, 3))
     check("image.resize2d", [X], [A, None, (9, 8)], X)
@@ -234,4 +244,4 @@ def test_inputs_of_a_graph_are_shared():
     data, weight = tensors([X[:1], W])
     out = topi.nn.relu(topi.nn.conv2d(data, weight, 1, 1, 1))
     func = te.create_prim_func([data, weight, out])
-    assert [b.name for b in func.buffers] == ["a0", "a1", "relu"]
+    assert [b.name for b in func.buffers] == ["a0", "a1", "compute"]

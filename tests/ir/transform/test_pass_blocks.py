@@ -1,4 +1,4 @@
-"""The passes from blocks to loops: what each leaves, as a program that prints, parses, verifies and computes the same."""
+"""The passes from blocks to loops: each leaves a program that prints, parses, verifies and computes the same."""
 import numpy as np
 import pytest
 from tir_cases import CASES, arguments, assert_same_results, block, loop, results, scheduled

@@ -195,7 +195,8 @@ def test_timing_is_a_table_of_nested_passes():
     with PassContext(instruments=[timing]):
         Sequential([transform.LowerInitBlock(), Sequential([transform.RemoveNoOp()], name="inner")])(module())
     lines = timing.render().splitlines()
-    assert [line.split()[0] for line in lines] == ["pass", "sequential", "LowerInitBlock", "inner", "RemoveNoOp", "total"]
+    names = [line.split()[0] for line in lines]
+    assert names == ["pass", "sequential", "LowerInitBlock", "inner", "RemoveNoOp", "total"]
     assert lines[4].startswith("    RemoveNoOp") and lines[-1].split()[-1] == "100.0"
     with PassContext(instruments=[timing]):
         assert timing.render() == ""

@@ -1,0 +1,1 @@
+"""Small aids that scripts import from tvm.contrib."""

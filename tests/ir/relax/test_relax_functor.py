@@ -1,0 +1,117 @@
+"""PyExprVisitor and PyExprMutator: what they meet, what they rewrite, and what stays."""
+import numpy as np
+import pytest
+
+import ingot as tvm
+from ingot import relax
+from ingot.ir.relax.evaluate import evaluate
+from ingot.ir.relax.verifier import verify
+from ingot.script import ir as I, relax as R
+
+
+@I.ir_module
+class Net:
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")):
+        with R.dataflow():
+            y = R.matmul(x, w)
+            z = R.nn.relu(y)
+            t = (z, R.exp(y))
+            out = R.add(t[0], t[1])
+            R.output(out)
+        return out
+
+
+@R.function
+def branches(x: R.Tensor((2, 3), "float32"), c: R.Tensor((), "bool")):
+    if c:
+        a = R.nn.relu(x)
+        y = R.add(a, x)
+    else:
+        y = R.multiply(x, x)
+    z = R.nn.relu(y)
+    return z
+
+
+@relax.expr_functor.visitor
+class Calls(relax.PyExprVisitor):
+    def __init__(self):
+        self.names = []
+
+    def visit_call_(self, call):
+        self.names.append(call.op.name)
+        super().visit_call_(call)
+
+
+def calls(func):
+    found = Calls()
+    found.visit_expr(func)
+    return found.names
+
+
+def test_visitor_meets_every_call():
+    assert calls(Net["main"]) == ["relax.matmul", "relax.nn.relu", "relax.exp", "relax.add"]
+    assert calls(branches) == ["relax.nn.relu", "relax.add", "relax.multiply", "relax.nn.relu"]
+    with pytest.raises(TypeError, match="Calls visits graph expressions and functions, not a int"):
+        Calls().visit_expr(3)
+
+
+@relax.expr_functor.mutator
+class Wider(relax.PyExprMutator):
+    """relu(y) becomes max(y, 0) of two bindings; the constant is doubled before."""
+
+    def visit_call_(self, call):
+        call = self.visit_expr_post_order(call)
+        if call.op != tvm.ir.Op.get("relax.nn.relu"):
+            return call
+        twice = self.builder_.emit(relax.op.add(call.args[0], call.args[0]))
+        assert self.lookup_binding(twice).op.name == "relax.add"
+        return relax.op.maximum(twice, relax.const(0.0))
+
+
+@tvm.ir.transform.module_pass(opt_level=0, name="Widen")
+class Widen:
+    def transform_module(self, mod, ctx):
+        rewriter = Wider(mod)
+        for gv, func in mod.functions.items():
+            assert gv.name_hint == gv
+            if isinstance(func, relax.Function):
+                rewriter.builder_.update_func(gv, rewriter.visit_expr(func))
+        return rewriter.builder_.get()
+
+
+def test_mutator_as_a_pass():
+    mod = Widen()(Net)
+    verify(mod)
+    assert calls(mod["main"]) == ["relax.matmul", "relax.add", "relax.maximum", "relax.exp", "relax.add"]
+    x, w = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)[:, :, :4]
+    x = x[:2, :3]
+    y = x @ w
+    np.testing.assert_allclose(evaluate(mod, (x, w)), np.maximum(2 * y, 0) + np.exp(y), rtol=1e-5)
+
+
+def test_mutator_goes_into_branches():
+    new = Wider(tvm.IRModule({"main": branches})).visit_expr(branches)
+    verify(tvm.IRModule({"main": new}))
+    assert calls(new) == ["relax.add", "relax.maximum", "relax.add", "relax.multiply", "relax.add", "relax.maximum"]
+
+
+class Nothing(relax.PyExprMutator):
+    """Rewrites nothing."""
+
+
+@pytest.mark.parametrize("func", [Net["main"], branches], ids=["dataflow", "branches"])
+def test_what_is_not_rewritten_stays(func):
+    tvm.ir.assert_structural_equal(Nothing().visit_expr(func), func)
+
+
+class Drop(relax.PyExprMutator):
+    def visit_call_(self, call):
+        return self.visit_expr(call.args[0]) if call.op.name == "relax.nn.relu" else super().visit_call_(call)
+
+
+def test_a_binding_replaced_by_a_variable_goes():
+    new = Drop().visit_expr(Net["main"])
+    assert calls(new) == ["relax.matmul", "relax.exp", "relax.add"]
+    assert len(new.bindings) == len(Net["main"].bindings) - 1
+    verify(tvm.IRModule({"main": new}))
