@@ -20,6 +20,7 @@ from ingot.script import tir as T
 
 BN = 32           # columns and rows of a block
 TILE = 8, 32      # rows and columns of the register tile
+ROWS = 128        # of A that stay in the second cache
 LANES = 16        # of a vector of columns
 PEAK_ITERATIONS = 2_000_000
 README = Path(__file__).resolve().parent.parent / "README.md"
@@ -111,15 +112,23 @@ def in_parallel(size):
 
 
 def register_tiled(size):
-    """The buffer is small enough for registers: 8 x 32 sums over all of k."""
+    """The buffer is small enough for registers: 8 x 32 sums over all of k, of A and B both packed. 128 rows of A stay in
+    the second cache while the blocks of B pass."""
     rows, columns = TILE
-    k, a, b, packed_b, c = packed_product(size, columns)
+    k = te.reduce_axis((0, size), "k")
+    a, b = te.placeholder((size, size), name="A"), te.placeholder((size, size), name="B")
+    packed_a = te.compute((size // rows, size, rows), lambda block, col, row: a[block * rows + row, col], name="packedA")
+    packed_b = te.compute((size // columns, size, columns), lambda block, row, col: b[row, block * columns + col],
+                          name="packedB")
+    c = te.compute((size, size), lambda m, n: te.sum(
+        packed_a[m // rows, k, m % rows] * packed_b[n // columns, k, n % columns], axis=k), name="C")
     s = te.create_schedule(c.op)
     cc = s.cache_write(c, "local")
     mo, no, mi, ni = s[c].tile(c.op.axis[0], c.op.axis[1], rows, columns)
-    s[c].reorder(no, mo, mi, ni)
+    blocks, mo = s[c].split(mo, factor=ROWS // rows)
+    s[c].reorder(blocks, no, mo, mi, ni)
     s[c].vectorize(ni)
-    s[c].parallel(no)
+    s[c].parallel(blocks)
     s[cc].compute_at(s[c], mo)
     mc, nc = s[cc].op.axis
     nv, ni = s[cc].split(nc, factor=LANES)
@@ -128,6 +137,7 @@ def register_tiled(size):
     s[cc].unroll(nv)
     s[cc].vectorize(ni)
     s[cc].pragma(k, "unroll", 1)  # unrolling k as well would spill the sums
+    s[packed_a].parallel(s[packed_a].op.axis[0])
     _pack(s, packed_b, parallel=True)
     return s, [a, b, c]
 
