@@ -112,12 +112,13 @@ def in_parallel(size):
 
 
 def register_tiled(size):
-    """The buffer is small enough for registers: 8 x 32 sums over all of k, of A and B both packed. 128 rows of A stay in
-    the second cache while the blocks of B pass."""
+    """The buffer is small enough for registers: 8 x 32 sums over all of k, of A and B both packed. 128 rows of A stay
+    in the second cache while the blocks of B pass."""
     rows, columns = TILE
     k = te.reduce_axis((0, size), "k")
     a, b = te.placeholder((size, size), name="A"), te.placeholder((size, size), name="B")
-    packed_a = te.compute((size // rows, size, rows), lambda block, col, row: a[block * rows + row, col], name="packedA")
+    packed_a = te.compute((size // rows, size, rows), lambda block, col, row: a[block * rows + row, col],
+                          name="packedA")
     packed_b = te.compute((size // columns, size, columns), lambda block, row, col: b[row, block * columns + col],
                           name="packedB")
     c = te.compute((size, size), lambda m, n: te.sum(

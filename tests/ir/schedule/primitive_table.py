@@ -6,6 +6,8 @@ REFUSED rows: (program, step, message): the step must raise a ScheduleError whos
 """
 import textwrap
 
+import pytest
+
 from ingot.ir.node import structural_equal
 from ingot.ir.schedule import Schedule, ScheduleError
 from ingot.script import from_source
@@ -50,6 +52,19 @@ def check_refused(program, step, message):
     """One row: the message, in its fast form."""
     line = str(refusal(program, step))
     assert message in line, line
+
+
+def table_tests(legal, refused):
+    """(test_legal, test_refused) of a file's two tables."""
+    @pytest.mark.parametrize("name", legal)
+    def test_legal(name):
+        check_legal(*legal[name])
+
+    @pytest.mark.parametrize("program, step, message", refused, ids=[row[2][:60] for row in refused])
+    def test_refused(program, step, message):
+        check_refused(program, step, message)
+
+    return test_legal, test_refused
 
 
 def loop(sch, block, position):

@@ -1,9 +1,8 @@
 """cache_read, cache_write, cache_inplace, reindex and set_scope: structure and numbers of each, and every refusal."""
-import pytest
 
 from ingot.script import tir as T
 from primitive_programs import before, bordered, matmul, reused, row_sum, some, transposed, two_stages, update, window
-from primitive_table import check_legal, check_refused, loop
+from primitive_table import loop, table_tests
 from schedule_programs import halves
 
 
@@ -245,12 +244,4 @@ REFUSED = [
      "buffer B is not allocated directly around the block; set its scope from a block inside root"),
 ]
 
-
-@pytest.mark.parametrize("name", LEGAL)
-def test_legal(name):
-    check_legal(*LEGAL[name])
-
-
-@pytest.mark.parametrize("program, step, message", REFUSED, ids=[row[2][:60] for row in REFUSED])
-def test_refused(program, step, message):
-    check_refused(program, step, message)
+test_legal, test_refused = table_tests(LEGAL, REFUSED)

@@ -1,10 +1,9 @@
 """transform_layout and decompose_padding: structure and numbers of each, and every refusal."""
-import pytest
 
 from ingot.ir.schedule import Schedule
 from ingot.script import tir as T
 from primitive_programs import bordered, row_sum, rows, two_stages
-from primitive_table import check_legal, check_refused, loop
+from primitive_table import loop, table_tests
 from schedule_programs import guarded
 
 
@@ -194,12 +193,4 @@ def test_can_decompose_padding():
     assert not other.can_decompose_padding("C", loop(other, "C", 0)) and sch.rng.getstate() == before
     assert len(other.trace) == 2
 
-
-@pytest.mark.parametrize("name", LEGAL)
-def test_legal(name):
-    check_legal(*LEGAL[name])
-
-
-@pytest.mark.parametrize("program, step, message", REFUSED, ids=[row[2][:60] for row in REFUSED])
-def test_refused(program, step, message):
-    check_refused(program, step, message)
+test_legal, test_refused = table_tests(LEGAL, REFUSED)

@@ -1,9 +1,8 @@
 """compute_at, reverse_compute_at, compute_inline, reverse_compute_inline: structure, numbers and every refusal."""
-import pytest
 
 from ingot.script import tir as T
 from primitive_programs import alias, before, branch, matmul_relu, reused, scratch, some, two_stages, wedge, window
-from primitive_table import check_legal, check_refused, loop
+from primitive_table import loop, table_tests
 from schedule_programs import guarded, softmax
 
 
@@ -352,12 +351,4 @@ REFUSED = [
      "may read outside what block A2 writes of A2, and would be lost"),
 ]
 
-
-@pytest.mark.parametrize("name", LEGAL)
-def test_legal(name):
-    check_legal(*LEGAL[name])
-
-
-@pytest.mark.parametrize("program, step, message", REFUSED, ids=[row[2][:60] for row in REFUSED])
-def test_refused(program, step, message):
-    check_refused(program, step, message)
+test_legal, test_refused = table_tests(LEGAL, REFUSED)

@@ -1,9 +1,8 @@
 """The loop primitives: structure and numbers of each, and every refusal."""
-import pytest
 
 from ingot.script import tir as T
 from primitive_programs import branch, doubled, matmul, row_sum, rows, scan, shift, triangle, two_stages
-from primitive_table import check_legal, check_refused, loop
+from primitive_table import loop, table_tests
 from schedule_programs import repeated_sum
 
 
@@ -211,12 +210,4 @@ REFUSED = [
      "unroll: argument 'loop': loop i is bound to threadIdx.x"),
 ]
 
-
-@pytest.mark.parametrize("name", LEGAL)
-def test_legal(name):
-    check_legal(*LEGAL[name])
-
-
-@pytest.mark.parametrize("program, step, message", REFUSED, ids=[row[2][:60] for row in REFUSED])
-def test_refused(program, step, message):
-    check_refused(program, step, message)
+test_legal, test_refused = table_tests(LEGAL, REFUSED)

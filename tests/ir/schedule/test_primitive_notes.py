@@ -3,7 +3,7 @@ import pytest
 
 from ingot.ir.schedule import Schedule
 from primitive_programs import doubled, matmul_relu, rows, two_stages
-from primitive_table import check_legal, check_refused, loop
+from primitive_table import loop, table_tests
 from schedule_programs import softmax
 
 
@@ -94,15 +94,7 @@ REFUSED = [
     (two_stages, lambda s: s.get_producers("root"), "block root is the root block; name a block inside it"),
 ]
 
-
-@pytest.mark.parametrize("name", LEGAL)
-def test_legal(name):
-    check_legal(*LEGAL[name])
-
-
-@pytest.mark.parametrize("program, step, message", REFUSED, ids=[row[2][:60] for row in REFUSED])
-def test_refused(program, step, message):
-    check_refused(program, step, message)
+test_legal, test_refused = table_tests(LEGAL, REFUSED)
 
 
 # ---------------------------------------------------------------- queries

@@ -1,9 +1,8 @@
 """decompose_reduction and rfactor: structure and numbers of each, and every refusal."""
-import pytest
 
 from ingot.script import tir as T
 from primitive_programs import matmul, matmul_relu, row_sum, tied
-from primitive_table import check_legal, check_refused, loop, tile
+from primitive_table import loop, tile, table_tests
 from schedule_programs import repeated_sum
 
 
@@ -221,12 +220,4 @@ REFUSED = [
      "some turns of loop k_1 may have no term, because block C runs only where k_0 * 12 + k_1 < 9; choose factors"),
 ]
 
-
-@pytest.mark.parametrize("name", LEGAL)
-def test_legal(name):
-    check_legal(*LEGAL[name])
-
-
-@pytest.mark.parametrize("program, step, message", REFUSED, ids=[row[2][:60] for row in REFUSED])
-def test_refused(program, step, message):
-    check_refused(program, step, message)
+test_legal, test_refused = table_tests(LEGAL, REFUSED)

@@ -1,10 +1,9 @@
 """blockize and tensorize: structure and numbers of each, and every refusal."""
-import pytest
 
 from ingot.ir.schedule import TensorIntrin
 from ingot.script import tir as T
 from primitive_programs import doubled, downward, matmul, row_sum, tied, triangle, two_stages, window
-from primitive_table import check_legal, check_refused, loop, tile
+from primitive_table import loop, tile, table_tests
 from schedule_programs import repeated_sum, softmax
 
 
@@ -242,12 +241,4 @@ REFUSED = [
      "the tile of A from vi_o * 11 on, 11 long, may reach outside its 22 elements"),
 ]
 
-
-@pytest.mark.parametrize("name", LEGAL)
-def test_legal(name):
-    check_legal(*LEGAL[name])
-
-
-@pytest.mark.parametrize("program, step, message", REFUSED, ids=[row[2][:60] for row in REFUSED])
-def test_refused(program, step, message):
-    check_refused(program, step, message)
+test_legal, test_refused = table_tests(LEGAL, REFUSED)
