@@ -265,7 +265,7 @@ class BlockBuilder:
         placeholders = [p for _, p in inputs.values()]
         infos = [TensorStructInfo(r.shape, r.dtype) for r in results]
         dims = free_vars([t.shape for t in (*placeholders, *results)])
-        prim = create_prim_func([*placeholders, *results, *dims])
+        prim = create_prim_func([*placeholders, *results, *dims], attrs={"tir.noalias": True})
         prim = prim.replace(attrs={**prim.attrs, **(primfunc_attrs or {})})
         name = getattr(func, "name", None) or getattr(func, "__name__", "te_func")
         gv = self.add_func(prim, primfunc_name_hint or name.rpartition(".")[2].replace("<lambda>", "te_func"))

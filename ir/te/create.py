@@ -17,9 +17,11 @@ def create_prim_func(args, index_dtype_override=None, attrs=None):
 
     Computes run in dependence order; those not among args get buffers of the root block. Block names are the
     computes' names, made unique. index_dtype_override: "int32" or "int64" for all loops, iterators and shapes.
+    attrs: of the function; the default says that it is "main" and that its buffers do not overlap, as TVM's.
     Raises ValueError for a tensor that is neither argument nor computed, and for a reduction of several values of
     which not all are outputs.
     """
+    attrs = {"global_symbol": "main", "tir.noalias": True} if attrs is None else attrs
     func = Lowering().function(args, attrs)
     return with_index_dtype(func, index_dtype_override) if index_dtype_override else func
 

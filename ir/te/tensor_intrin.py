@@ -33,7 +33,7 @@ class TensorIntrin:
 
     def description(self, part):
         """The PrimFunc of plain loops that a part stands for."""
-        func = create_prim_func([*self.op.input_tensors, self.op.output(0)])
+        func = create_prim_func([*self.op.input_tensors, self.op.output(0)], attrs={})
         if part == "body":
             return func
         from ..schedule import Schedule

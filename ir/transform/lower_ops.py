@@ -67,14 +67,14 @@ class _Lower:
     def _single(self, call, args):
         env = {id(a): _placeholder(a) for a in args}
         result = _apply(call, env)
-        return result if isinstance(result, PrimFunc) else create_prim_func([*env.values(), *result])
+        return result if isinstance(result, PrimFunc) else create_prim_func([*env.values(), *result], attrs={})
 
     def _fused(self, group):
         env = {id(p): _placeholder(p) for p in group.params}
         inputs = list(env.values())
         for b in group.bindings:
             env[id(b.var)], = _apply(b.value, env)
-        return create_prim_func([*inputs, *(env[id(o)] for o in group.outputs)])
+        return create_prim_func([*inputs, *(env[id(o)] for o in group.outputs)], attrs={})
 
     def _intern(self, func, hint, origin):
         """The GlobalVar of `func`, or of an equal function made before."""

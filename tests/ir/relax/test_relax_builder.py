@@ -96,7 +96,7 @@ def test_emit_te():
         bb.emit_func_output(out)
     mod = verify(bb.get())
     assert list(mod.functions) == ["plus", "add", "scaled", "reshape", "main"]  # one PrimFunc for equal calls
-    assert mod["reshape"].attrs == {"op_pattern": 1} and isinstance(mod["plus"], PrimFunc)
+    assert mod["reshape"].attrs == {"tir.noalias": True, "op_pattern": 1} and isinstance(mod["plus"], PrimFunc)
     a, b = (np.random.default_rng(s).random((3, 4), np.float32) for s in (0, 1))
     first, second = evaluate(mod, [a, b])
     np.testing.assert_allclose(first, ((a + 2 * b + 1 + b) * 2).reshape(4, 3), rtol=1e-6)
