@@ -68,13 +68,8 @@ def _attrs(owner):
     def attrs(given):
         if not isinstance(given, dict):
             raise TypeError("takes a dict of attributes")
-        return S.AttrsSpec(owner, {k: _plain(v) for k, v in given.items()})
+        return S.AttrsSpec(owner, dict(given))
     return attrs
-
-
-def _plain(value):
-    """T.bool(True) says of an attribute what True does."""
-    return bool(value) if isinstance(value, E.IntImm) and value.dtype.is_bool else value
 
 
 AXES = Namespace("T.axis", {

@@ -132,7 +132,7 @@ def test_matmul_is_the_classic_program():
 
     @T.prim_func
     def main(A: T.Buffer((13, 9), "float32"), B: T.Buffer((9, 22), "float32"), C: T.Buffer((13, 22), "float32")):
-        T.func_attr({"global_symbol": "main", "tir.noalias": T.bool(True)})
+        T.func_attr({"global_symbol": "main", "tir.noalias": True})
         for i, j, k in T.grid(13, 22, 9):
             with T.block("C"):
                 v_i, v_j, v_k = T.axis.remap("SSR", [i, j, k])
