@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 
 from ..ir.expr import Add, Call, Div, IntImm, Mul, Not, Ramp, Sub, Var, free_vars
+from ..ir.names import unique_name
 from ..ir.node import Visitor, collect, structural_equal
 from ..ir.tir.stmt import AssertStmt, BufferLoad, BufferStore, DeclBuffer, For, LetStmt
 from .c_expr import RELATIONAL, CExpr, EmitError, is_scalar
@@ -53,13 +54,7 @@ class Names:
         return name
 
     def define(self, obj, hint):
-        base = name = identifier(hint)
-        n = 0
-        while name in self.taken:
-            n += 1
-            name = f"{base}_{n}"
-        self.taken.add(name)
-        self.text[id(obj)] = name
+        name = self.text[id(obj)] = unique_name(identifier(hint), self.taken)
         return name
 
     def release(self, obj):

@@ -24,11 +24,6 @@ class CModule:
     entry: str
     target: Target
 
-    @property
-    def is_parallel(self):
-        """Whether a kernel has a parallel loop."""
-        return _is_parallel(self.source())
-
     def source(self):
         """The C text, which includes headers of the runtime."""
         return render("module.c", **self._context())
@@ -68,10 +63,6 @@ class StoredSource:
     stored: dict = field(default_factory=dict)
     target: Target = field(default_factory=lambda: Target.get("host"))
 
-    @property
-    def is_parallel(self):
-        return _is_parallel(self.text)
-
     def source(self):
         return self.text
 
@@ -82,7 +73,8 @@ class StoredSource:
         return {f"{name}.c": self.text, **self.stored}
 
 
-def _is_parallel(text):
+def is_parallel(text):
+    """Whether a kernel in C text has a parallel loop."""
     return re.search(r"^ +INGOT_OMP\(", text, re.MULTILINE) is not None
 
 

@@ -5,12 +5,13 @@ from .binding import NetworkError
 from .convert import convert
 from .device import Device, cpu, cuda, device
 from .evaluator import BenchmarkResult
-from .library import CompiledLibrary, Timing
+from .library import CompiledLibrary
 from .module import Module, enabled, load_module
 from .ndarray import NDArray
 from .packed import ModuleError, PackedFunc
 from .sample import sample_inputs
 from .shapes import InputError
+from .timing import Timing
 from .verify import compare_outputs
 
 __all__ = ["BenchmarkResult", "CompiledLibrary", "DataType", "Device", "InputError", "Module", "ModuleError", "NDArray",

@@ -1,38 +1,19 @@
 """time_evaluator: how long a function of a module takes."""
 from __future__ import annotations
 
-import statistics
 import time
-from dataclasses import dataclass
+
+from .timing import Timing
 
 _CACHE_BYTES = 64 << 20
 
 
-@dataclass(frozen=True)
-class BenchmarkResult:
+class BenchmarkResult(Timing):
     """results: seconds of a call, one number per repeat; mean, median, min, max and std are of these."""
 
-    results: tuple[float, ...]
-
     @property
-    def mean(self):
-        return statistics.fmean(self.results)
-
-    @property
-    def median(self):
-        return statistics.median(self.results)
-
-    @property
-    def min(self):
-        return min(self.results)
-
-    @property
-    def max(self):
-        return max(self.results)
-
-    @property
-    def std(self):
-        return statistics.pstdev(self.results)
+    def results(self):
+        return self.times
 
     def __str__(self):
         return ("Execution time summary:\n" + " ".join(f"{n:^12}" for n in ("mean (ms)", "median (ms)", "max (ms)",

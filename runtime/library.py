@@ -3,12 +3,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import statistics
 import tempfile
 import threading
 import time
 import weakref
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,32 +15,7 @@ from ..codegen.toolchain import ToolchainError, build_shared
 from ..codegen.target import Target
 from .binding import Binding
 from .shapes import TensorSpec, check_inputs, inputs_by_name
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Seconds of repeated runs."""
-
-    times: tuple[float, ...]
-
-    @property
-    def median(self):
-        return statistics.median(self.times)
-
-    @property
-    def mean(self):
-        return statistics.fmean(self.times)
-
-    @property
-    def min(self):
-        return min(self.times)
-
-    @property
-    def max(self):
-        return max(self.times)
-
-    def __str__(self):
-        return f"median {self.median * 1e3:.3f} ms, min {self.min * 1e3:.3f} ms, {len(self.times)} runs"
+from .timing import Timing
 
 
 class CompiledLibrary:

@@ -7,7 +7,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from ..codegen.module import StoredSource
+from ..codegen.module import StoredSource, is_parallel
 from ..codegen.target import Target, TargetError
 from ..codegen.toolchain import ToolchainError, build_shared, can_build_openmp
 from .binding import keep_openmp_loaded
@@ -139,10 +139,11 @@ class Module:
     def _compile(self, path):
         """The shared library of the C at `path`."""
         with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
-            for name, text in self._source.files("module").items():
+            files = self._source.files("module")
+            for name, text in files.items():
                 Path(folder, name).write_text(text)
             target, threads = self._source.target, "none"
-            if self._source.is_parallel and can_build_openmp(target):  # else parallel loops are serial
+            if is_parallel(files["module.c"]) and can_build_openmp(target):  # else parallel loops are serial
                 threads = "openmp"
             return build_shared([Path(folder, "module.c")], path, target, threads, cflags=_CFLAGS)
 

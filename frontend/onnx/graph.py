@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ...ir.expr import Var
 from ...ir.module import IRModule
+from ...ir.names import unique_name
 from ...ir.origin import Origin
 from ...ir.relax.block_builder import BlockBuilder
 from ...ir.relax.expr import Constant, RelaxCall, RelaxVar, TensorStructInfo, TupleGetItem
@@ -11,7 +12,7 @@ from . import load
 from .attributes import check_inputs, first_version, has_subgraph, read_attributes, schema_of
 from .converter import CONVERTERS, NodeContext, converter_for
 from .errors import OnnxImportError
-from .names import identifier, unique
+from .names import identifier
 from .shapes import Symbolic
 
 
@@ -92,7 +93,7 @@ class GraphImporter:
         dtype = load.dtype_of(tensor.elem_type, what)
         if not tensor.HasField("shape"):
             raise OnnxImportError(f"{what} declares no shape, not even a rank; export the model with input shapes")
-        name = unique(identifier(proto.name, "input"), self.names)
+        name = unique_name(identifier(proto.name, "input"), self.names)
         dims = [self._dim(d, f"{name}_d{axis}") for axis, d in enumerate(tensor.shape.dim)]
         param = RelaxVar(name, TensorStructInfo(tuple(dims), dtype), Origin(proto.name, "", proto.name))
         self.values[proto.name] = param
@@ -110,7 +111,7 @@ class GraphImporter:
                 raise OnnxImportError(f"dims pins {key!r} to {size!r}; a dimension is an integer from 1 up")
             return size
         if key not in self.dims:
-            self.dims[key] = Var(unique(identifier(key, "n"), self.names), "int64")
+            self.dims[key] = Var(unique_name(identifier(key, "n"), self.names), "int64")
         return self.dims[key]
 
     def _check_pins(self):

@@ -21,13 +21,3 @@ def identifier(text, fallback="x"):
     if name in C_KEYWORDS or keyword.iskeyword(name) or keyword.issoftkeyword(name):
         name += "_"
     return name
-
-
-def unique(name, taken):
-    """`name`, or name_1, name_2 ... when it is in the set `taken`; the result is added to the set."""
-    candidate, n = name, 0
-    while candidate in taken:
-        n += 1
-        candidate = f"{name}_{n}"
-    taken.add(candidate)
-    return candidate

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from .. import op as op_table
 from ..expr import IntImm, const, free_vars, substitute
 from ..module import BaseFunc, GlobalVar, IRModule
+from ..names import unique_name
 from ..node import structural_equal
 from ..op import REQUIRED, InferError
 from ..te import Tensor, create_prim_func, placeholder
@@ -140,12 +141,7 @@ class BlockBuilder:
 
     def unique_name(self, hint, separator="_"):
         """`hint`, or hint_1, hint_2 ... when taken."""
-        name, n = hint, 0
-        while name in self._names:
-            n += 1
-            name = f"{hint}{separator}{n}"
-        self._names.add(name)
-        return name
+        return unique_name(hint, self._names, separator)
 
     get_unique_name = unique_name
 

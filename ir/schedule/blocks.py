@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from ..arith import Analyzer
 from ..arith.linear import DIV, scaled, shifted, single_atom
-from ..expr import GE, GT, LE, LT, And, Var, is_const_int
+from ..arith.pattern import conjuncts
+from ..expr import GE, GT, LE, LT, Var, is_const_int
 from ..node import Node, collect, structural_equal
 from ..tir.region import access_regions
 from ..tir.stmt import Block, BufferLoad
@@ -129,13 +130,6 @@ def require_pure(ctx, scope, realize, argument):
 
 def is_true(predicate):
     return is_const_int(predicate, 1)
-
-
-def conjuncts(condition):
-    """The conditions that `condition` is the And of; none for true."""
-    if isinstance(condition, And):
-        return conjuncts(condition.a) + conjuncts(condition.b)
-    return [] if is_true(condition) else [condition]
 
 
 def only_clips(analyzer, realize):

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ..arith import Analyzer
 from ..expr import Range, is_const_int
+from ..names import unique_name
 from ..tir.stmt import BlockRealize, For, SeqStmt
 from .blocks import name_of, uses
 from .errors import ScheduleError
@@ -46,11 +47,7 @@ class Context:
 
     def new_block_name(self, hint):
         """`hint`, or hint_1, hint_2 ... when a block has that name."""
-        name, n = hint, 0
-        while name in self.index.names:
-            n += 1
-            name = f"{hint}_{n}"
-        return name
+        return unique_name(hint, set(self.index.names))
 
     def scope(self, realize, argument):
         """The realize of the block around `realize`; only loops and sequences may lie between."""

@@ -5,10 +5,11 @@ from ..arith import affine_domains
 from ..arith.int_set import limits_of
 from ..arith.linear import DoesNotFit, render, shifted
 from ..arith.relax import relax
+from ..arith.pattern import conjuncts
 from ..expr import IntImm, Range, as_expr, const, is_const_int, logical_and, substitute
 from ..tir.region import union
 from ..tir.stmt import BlockRealize, For, SeqStmt
-from .blocks import binding_of, conjuncts, is_true, only_clips, uses
+from .blocks import binding_of, is_true, only_clips, uses
 from .context import ranges_of
 from .index import blocks_below
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from ..expr import IterVar, PrimExpr, Range, Var, cast, const
 from ..node import collect, structural_equal
 from ..tir.buffer import Buffer
-from ..tir.region import access_regions
+from ..tir.region import access_regions, full_region
 from ..tir.stmt import (AttrStmt, Block, BlockRealize, BufferLoad, BufferRegion, DeclBuffer, Evaluate,
                         MatchBufferRegion, SeqStmt, Stmt)
 from . import specs as S
@@ -94,7 +94,7 @@ class BlockParser(Evaluator):
         if isinstance(value, BufferLoad):
             return BufferRegion(value.buffer, tuple(point(i) for i in value.indices))
         if isinstance(value, Buffer):
-            return BufferRegion(value, tuple(Range(const(0, e.dtype), e) for e in value.shape))
+            return full_region(value)
         return self.fail(node, f"expected a region of a buffer such as A[i, 0:8], not {describe(value)}")
 
     def _where(self, node, spec):

@@ -5,6 +5,8 @@ import keyword
 import re
 from contextlib import contextmanager
 
+from ..names import unique_name
+
 RESERVED = frozenset({"I", "T", "R", "cls", "range", "metadata", "_"})
 
 
@@ -56,12 +58,7 @@ class NameTable:
         return found[1] if found else self._enter(obj, hint, self._scopes[0])
 
     def _enter(self, obj, hint, scope):
-        base = name = identifier(hint)
-        count = 0
-        while name in self._used:
-            count += 1
-            name = f"{base}_{count}"
-        self._used.add(name)
+        name = unique_name(identifier(hint), self._used)
         self._text[id(obj)] = (obj, name)
         scope.append((id(obj), name))
         return name

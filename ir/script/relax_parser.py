@@ -14,7 +14,7 @@ from ..relax import expr as X
 from ..relax import op
 from ..relax.classic import Function
 from ..relax.verifier import same_info
-from ..te.create import unique_name
+from ..names import unique_name
 from . import specs as S
 from .evaluator import Evaluator, describe
 from .namespaces import is_number

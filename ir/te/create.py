@@ -3,11 +3,12 @@ from __future__ import annotations
 
 from ..arith import Analyzer
 from ..expr import Call, IterVar, Range, Var, as_expr, const, is_const_int, substitute
+from ..names import unique_name
 from ..node import Mutator, structural_equal
-from ..tir.buffer import decl_buffer
+from ..tir.buffer import decl_buffer, row_major_strides
 from ..tir.function import prim_func
-from ..tir.region import access_regions
-from ..tir.stmt import Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, For, LetStmt, seq
+from ..tir.region import access_regions, full_region
+from ..tir.stmt import Block, BlockRealize, BufferLoad, BufferStore, For, LetStmt, seq
 from .index_dtype import with_index_dtype
 from .tensor import ComputeOp, ExternOp, PlaceholderOp, ProducerLoad, Reduce, ScanOp, Tensor, rewritten
 
@@ -147,8 +148,7 @@ class Lowering:
         outs = [self.declare(op.output(i)) for i in range(op.num_outputs)]
         own = op.input_buffers + op.output_buffers
         body = _StandIns(own, ins + outs).visit(op.body)
-        regions = tuple(tuple(BufferRegion(b, tuple(Range(const(0, e.dtype), e) for e in b.shape)) for b in group)
-                        for group in (ins, outs))
+        regions = tuple(tuple(map(full_region, group)) for group in (ins, outs))
         return self._block(op, op.name, (), (), body, regions=regions)
 
     # ------------------------------------------------------------ scan
@@ -242,7 +242,7 @@ class _StandIns(Mutator):
         self.buffers, self.vars = dict(zip(own, actual)), {}
         for a, b in zip(own, actual):
             self.vars[a.data] = b.data
-            strides = (b.strides or _row_major(b.shape)) if a.strides else ()
+            strides = (b.strides or row_major_strides(b.shape)) if a.strides else ()
             for x, y in zip((*a.strides, *a.shape, a.elem_offset), (*strides, *b.shape, b.elem_offset)):
                 if isinstance(x, Var):
                     self.vars[x] = as_expr(y, x.dtype)
@@ -252,23 +252,6 @@ class _StandIns(Mutator):
 
     def visit_Var(self, v):
         return self.vars.get(v, v)
-
-
-def _row_major(shape):
-    strides = [const(1, "int32")]
-    for extent in reversed(shape[1:]):
-        strides.insert(0, strides[0] * extent)
-    return tuple(strides)
-
-
-def unique_name(hint, taken):
-    """`hint`, or hint_1, hint_2 ... when taken; the result is added to `taken`."""
-    name, n = hint, 0
-    while name in taken:
-        n += 1
-        name = f"{hint}_{n}"
-    taken.add(name)
-    return name
 
 
 def _reduction(op, outputs, indices, rewrite):

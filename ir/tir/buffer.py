@@ -88,3 +88,12 @@ def decl_buffer(shape, dtype="float32", name="buffer", scope="global", strides=(
     return Buffer(name, DataType(dtype), tuple(as_expr(s) for s in shape), tuple(as_expr(s) for s in strides or ()),
                   as_expr(elem_offset), scope or "global", data_alignment if data_alignment > 0 else 64,
                   offset_factor or 1, Var(name, "handle") if data is None else data)
+
+
+def row_major_strides(shape):
+    """Elements between neighbours along each dimension of a compact row-major buffer."""
+    strides, step = [], const(1)
+    for extent in reversed(shape):
+        strides.append(step)
+        step = step * extent
+    return tuple(reversed(strides))

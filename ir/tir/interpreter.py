@@ -19,6 +19,7 @@ import numpy as np
 from .. import expr as E
 from ..node import collect
 from . import stmt as S
+from .buffer import row_major_strides
 from .intrin import INTEGER_INTRINSICS, INTRINSICS
 
 _INFIX = {E.Add: "+", E.Sub: "-", E.Mul: "*", E.FloorDiv: "//", E.FloorMod: "%", E.EQ: "==", E.NE: "!=", E.LT: "<",
@@ -288,7 +289,7 @@ class _Compiler:
 
     def indices(self, buffer, indices):
         if _is_flat(buffer) and id(buffer) not in self.views:
-            strides = buffer.strides or _row_major(buffer.shape)
+            strides = buffer.strides or row_major_strides(buffer.shape)
             flat = buffer.elem_offset
             for i, stride in zip(indices, strides):
                 flat = flat + i * stride
@@ -392,11 +393,3 @@ class _Compiler:
 
 def _is_flat(buffer):
     return bool(buffer.strides) or not (buffer.elem_offset is None or E.is_const_int(buffer.elem_offset, 0))
-
-
-def _row_major(shape):
-    strides, step = [], E.const(1)
-    for extent in reversed(shape):
-        strides.append(step)
-        step = step * extent
-    return tuple(reversed(strides))

@@ -7,6 +7,11 @@ from ..node import Visitor, collect, structural_equal
 from .stmt import BufferLoad, BufferRegion
 
 
+def full_region(buffer):
+    """All of a buffer, as a BufferRegion."""
+    return BufferRegion(buffer, tuple(Range(const(0, extent.dtype), extent) for extent in buffer.shape))
+
+
 class _Collect(Visitor):
     """Records every access with the ranges of the variables that the statement itself defines."""
 

@@ -6,7 +6,7 @@ from math import prod
 from ..arith import Analyzer
 from ..expr import IntImm, Ramp, Range, as_expr, cast, const, is_const_int
 from ..node import Mutator
-from ..tir.buffer import decl_buffer
+from ..tir.buffer import decl_buffer, row_major_strides
 from ..tir.function import PrimFunc
 
 
@@ -66,12 +66,3 @@ class _Flatten(Mutator):
         return node.replace(buffer=flat, indices=(index,))
 
     visit_BufferLoad = visit_BufferStore = _access
-
-
-def row_major_strides(shape):
-    """Elements between neighbours along each dimension of a compact row-major buffer."""
-    strides, step = [], const(1)
-    for extent in reversed(shape):
-        strides.append(step)
-        step = step * extent
-    return tuple(reversed(strides))

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 from .. import op as op_table
 from ..module import GlobalVar
+from ..names import unique_name
 from ..relax.expr import DataflowVar, RelaxCall, RelaxVar, TensorStructInfo, VarBinding, dataflow_function
 from ..relax.ops.common import same_shape
 from ..relax.ops.view import factors, same_count
-from ..te.create import unique_name
 from .graph import Substitute, is_immediate, is_operator, leaves, uses
 
 MAPS = ("elementwise", "broadcast")

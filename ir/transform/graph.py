@@ -4,6 +4,7 @@ from __future__ import annotations
 from functools import wraps
 
 from .. import op as op_table
+from ..names import unique_name
 from ..node import Mutator, children
 from ..relax.expr import (Constant, DataflowVar, MatchCast, RelaxCall, RelaxTuple, RelaxVar, TupleGetItem, VarBinding,
                           dataflow_function)
@@ -51,12 +52,7 @@ class GraphRewriter:
 
     def emit(self, value, hint=None):
         """Bind `value` to a new variable that carries the current binding's origin."""
-        base = hint or self.current.name
-        name, n = base, 0
-        while name in self.names:
-            n += 1
-            name = f"{base}_{n}"
-        self.names.add(name)
+        name = unique_name(hint or self.current.name, self.names)
         var = DataflowVar(name, value.struct_info, self.current.origin)
         self._bind(var, value)
         return var

@@ -4,11 +4,12 @@ from __future__ import annotations
 from .. import op as op_table
 from ..expr import IntImm, const, free_vars
 from ..module import GlobalVar
+from ..names import unique_name
 from ..node import structural_equal, structural_hash
 from ..relax.expr import (MatchCast, PrimValue, RelaxCall, RelaxTuple, ShapeExpr, TensorStructInfo, TupleStructInfo,
                           VarBinding, call_tir, dataflow_function)
 from ..relax.ops.common import Number
-from ..te.create import create_prim_func, unique_name
+from ..te.create import create_prim_func
 from ..te.operation import placeholder
 from ..tir.function import PrimFunc
 from .graph import is_immediate

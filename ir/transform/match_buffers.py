@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from ..arith import Analyzer
 from ..expr import Range, Var, const, is_const_int
+from ..tir.buffer import row_major_strides
 from ..tir.stmt import BufferRegion
-from .flatten import row_major_strides
 
 
 class MatchedBuffers:

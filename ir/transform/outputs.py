@@ -1,9 +1,9 @@
 """Outputs get memory of their own: none may be an input, a constant, or another output under a second name."""
 from __future__ import annotations
 
+from ..names import unique_name
 from ..relax.block_builder import call_op
 from ..relax.expr import DataflowVar, RelaxCall, TupleGetItem, VarBinding, dataflow_function
-from ..te.create import unique_name
 from .identities import VIEWS
 
 

@@ -1,9 +1,11 @@
 """PlanAndUpdateBufferAllocationLocation: each temporary is allocated in the innermost loop that holds all its uses."""
 from __future__ import annotations
 
-from ..expr import Range, const, free_vars
+from ..expr import const, free_vars
+from ..names import unique_name
 from ..node import Visitor
-from ..tir.stmt import Block, BlockRealize, BufferRegion
+from ..tir.region import full_region
+from ..tir.stmt import Block, BlockRealize
 from .storage_align import KEY
 from .walk import StmtMutator, blocks
 
@@ -128,12 +130,7 @@ class _Move(StmtMutator):
 
     def _allocating(self, buffers, body):
         """An opaque block around `body` that allocates `buffers`."""
-        base = name = f"alloc_{buffers[0].name}"
-        n = 0
-        while name in self.names:
-            n += 1
-            name = f"{base}_{n}"
-        self.names.add(name)
+        name = unique_name(f"alloc_{buffers[0].name}", self.names)
         own = set(map(id, buffers))
         reads, writes = (tuple(r for r in regions if id(r.buffer) not in own) for regions in _signature(body))
         return BlockRealize((), const(True), Block((), reads, writes, name, tuple(buffers), (), {}, None, body))
@@ -157,5 +154,4 @@ def _signature(body):
         for regions, known in zip((block.reads, block.writes), found):
             known.update((id(r.buffer), r.buffer) for r in regions)
         own.update(id(b) for b in (*block.alloc_buffers, *(m.buffer for m in block.match_buffers)))
-    return tuple(tuple(BufferRegion(b, tuple(Range(const(0, s.dtype), s) for s in b.shape))
-                       for key, b in known.items() if key not in own) for known in found)
+    return tuple(tuple(full_region(b) for key, b in known.items() if key not in own) for known in found)

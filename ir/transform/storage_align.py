@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..expr import const
 from .walk import blocks
 
-KEY = "buffer_dim_align"
+KEY = "buffer_dim_align"  # the annotation: ((position among the writes, axis, factor, offset), ...)
 
 
 def alignments(body):

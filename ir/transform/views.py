@@ -2,11 +2,13 @@
 from __future__ import annotations
 
 from ..arith import Analyzer
-from ..expr import FloorDiv, FloorMod, Ramp, Range, as_expr, binary, cast, const, is_const_int
+from ..expr import Ramp, as_expr, cast, is_const_int
 from ..node import Mutator, collect, structural_equal
+from ..relax.ops.common import unflatten_index
+from ..tir.buffer import row_major_strides
 from ..tir.function import PrimFunc
-from ..tir.stmt import Block, BufferRegion, DeclBuffer
-from .flatten import row_major_strides
+from ..tir.region import full_region
+from ..tir.stmt import Block, DeclBuffer
 
 
 def resolve_views(func: PrimFunc):
@@ -46,7 +48,7 @@ class _Resolve(Mutator):
         owner = self.owners.get(id(region.buffer))
         if owner is None:
             return self.generic_visit(region)
-        return BufferRegion(owner, tuple(Range(const(0, e.dtype), e) for e in owner.shape))
+        return full_region(owner)
 
     def _indices(self, view, owner, indices):
         """Where the element of a view lies in its owner."""
@@ -72,11 +74,7 @@ class _Resolve(Mutator):
         if vector is not None:
             stride = vector.stride * (view.strides[-1] if view.strides else 1)
             return (Ramp(offset, cast(stride, offset.dtype), vector.lanes),)
-        out = []
-        for extent in reversed(owner.shape[1:]):
-            out.append(self.analyzer.simplify(binary(FloorMod, offset, extent)))
-            offset = self.analyzer.simplify(binary(FloorDiv, offset, extent))
-        return (offset, *reversed(out)) if owner.shape else ()
+        return tuple(map(self.analyzer.simplify, unflatten_index(offset, owner.shape)))
 
 
 __all__ = ["resolve_views"]

@@ -4,8 +4,9 @@ import pytest
 from onnx import helper, numpy_helper
 
 from ingot.frontend.onnx import from_onnx
-from ingot.frontend.onnx.names import identifier, unique
+from ingot.frontend.onnx.names import identifier
 from ingot.ir.expr import Var
+from ingot.ir.names import unique_name
 from ingot.ir.relax.evaluate import EvaluationError, evaluate
 from ingot.ir.relax.expr import Constant, DataflowBlock, DataflowVar, RelaxVar
 from onnx_models import model
@@ -29,7 +30,7 @@ def test_identifiers(text, name):
 
 def test_unique_names():
     taken = {"a"}
-    assert [unique("a", taken), unique("a", taken), unique("b", taken)] == ["a_1", "a_2", "b"]
+    assert [unique_name("a", taken), unique_name("a", taken), unique_name("b", taken)] == ["a_1", "a_2", "b"]
 
 
 def test_names_origins_and_attributes():

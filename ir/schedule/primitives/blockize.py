@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 from ...arith import Analyzer, affine_domains, eval_range
+from ...arith.pattern import conjuncts
 from ...expr import IterVar, Range, Var, const, is_const_int, logical_and, substitute
 from ...tir.region import access_regions
 from ...tir.stmt import Block, BlockRealize, For, SeqStmt, seq
-from ..blocks import buffers_of, conjuncts, name_of, only_clips, uses, why_not_reduction
+from ..blocks import buffers_of, name_of, only_clips, uses, why_not_reduction
 from ..context import analyzer_of, ranges_of
 from ..independence import require_distinct
 from ..index import blocks_below, sequence

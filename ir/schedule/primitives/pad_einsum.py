@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ...expr import (Add, Cast, Div, FloatImm, FloorDiv, FloorMod, IntImm, IterVar, Mod, Mul, Range, Var, const,
                      logical_and, substitute)
+from ...names import unique_name
 from ...node import Mutator, collect
 from ...tir.buffer import decl_buffer
 from ...tir.intrin import if_then_else
@@ -144,9 +145,9 @@ class _Accesses(Mutator):
     """
 
     def __init__(self, ctx, block, padded):
-        self.ctx, self.padded = ctx, padded
+        self.padded = padded
         self.domains = {iv.var: iv.dom.extent for iv in block.block.iter_vars}
-        self.buffers, self.copies, self._names = {}, [], set()
+        self.buffers, self.copies, self._names = {}, [], set(ctx.index.names)
 
     def visit_Block(self, block):
         body, init = self.visit(block.body), self.visit(block.init)
@@ -171,7 +172,7 @@ class _Accesses(Mutator):
             old = access.buffer
             shape = [extent if isinstance(i, IntImm) else self.padded.get(i, self.domains[i])
                      for i, extent in zip(access.indices, old.shape)]
-            name = self._name(old.name + "_pad")
+            name = unique_name(old.name + "_pad", self._names)
             self.buffers[key] = new = decl_buffer(shape, old.dtype, name, old.scope, data_alignment=old.data_alignment)
             self.copies.append(self._copy(old, new, access.indices, name, reads))
         return self.buffers[key]
@@ -194,11 +195,3 @@ class _Accesses(Mutator):
         reads, writes = access_regions(body)
         block = Block(iters, reads, writes, name, (), (), {}, None, body)
         return BlockRealize(tuple(iv.var for iv in iters), const(True), block)
-
-    def _name(self, hint):
-        name, n = self.ctx.new_block_name(hint), 0
-        while name in self._names:
-            n += 1
-            name = self.ctx.new_block_name(f"{hint}_{n}")
-        self._names.add(name)
-        return name

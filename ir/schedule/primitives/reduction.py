@@ -1,10 +1,11 @@
 """decompose_reduction: initialise before the loop instead of in its first turn."""
 from __future__ import annotations
 
+from ...arith.pattern import conjuncts
 from ...expr import IterVar, Var, const, logical_and, substitute
 from ...tir.region import access_regions
 from ...tir.stmt import Block, BlockRealize, For, seq
-from ..blocks import buffers_of, conjuncts, name_of, uses, why_not_reduction
+from ..blocks import buffers_of, name_of, uses, why_not_reduction
 from ..dependence import require_inputs_ready
 from ..independence import require_distinct
 from ..legality import require_kinds, require_same_order

@@ -1,11 +1,12 @@
 """rfactor: a reduction in two steps, so that a loop of it can run in parallel."""
 from __future__ import annotations
 
+from ...arith.pattern import conjuncts
 from ...expr import IterVar, Range, Var, const, logical_and, substitute
 from ...tir.buffer import decl_buffer
 from ...tir.region import access_regions
 from ...tir.stmt import Block, BlockRealize, BufferLoad, BufferStore, For, LetStmt, seq
-from ..blocks import conjuncts, name_of, uses, why_not_reduction
+from ..blocks import name_of, uses, why_not_reduction
 from ..combiner import combiner_of
 from ..independence import require_distinct, require_init_first
 from ..legality import require_rectangular, require_still_legal

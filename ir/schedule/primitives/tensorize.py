@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ...expr import Range, Var, as_expr, const, is_const_int
+from ...names import unique_name
 from ...node import Mutator, collect
 from ...tir.buffer import decl_buffer
 from ...tir.stmt import Block, BufferRegion, For, MatchBufferRegion
@@ -89,7 +90,7 @@ class _Instance(Mutator):
     """A copy of an implementation: loops, iterators, buffers and block names of its own."""
 
     def __init__(self, ctx, buffers):
-        self.ctx, self.buffers, self.vars, self.names = ctx, buffers, {}, set()
+        self.buffers, self.vars, self.names = buffers, {}, set(ctx.index.names)
 
     def visit_Buffer(self, buffer):
         return self.buffers.get(buffer, buffer)
@@ -106,20 +107,12 @@ class _Instance(Mutator):
             self.vars[iv.var] = Var(iv.var.name, iv.var.dtype)
         for buffer in (*block.alloc_buffers, *(m.buffer for m in block.match_buffers)):
             self.own(buffer)
-        return self.generic_visit(block).replace(name_hint=self._name(block.name_hint))
+        return self.generic_visit(block).replace(name_hint=unique_name(block.name_hint, self.names))
 
     def own(self, buffer):
         """A buffer of its own for one that the implementation allocates."""
         self.buffers[buffer] = _fresh(buffer, self.vars, buffer.name)
         return self.buffers[buffer]
-
-    def _name(self, hint):
-        name, n = self.ctx.new_block_name(hint), 0
-        while name in self.names:
-            n += 1
-            name = self.ctx.new_block_name(f"{hint}_{n}")
-        self.names.add(name)
-        return name
 
 
 def _fresh(buffer, variables, name):
