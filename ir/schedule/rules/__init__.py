@@ -10,10 +10,11 @@ from ..cpu import CpuModel
 from ..errors import ScheduleError
 from ..schedule import Schedule
 from .elementwise import elementwise
+from .product import product
 from .register_tile import register_tile
 from .row_reduction import row_reduction
 
-RULES = (register_tile, row_reduction, elementwise)
+RULES = (register_tile, product, row_reduction, elementwise)
 
 
 def schedule_by_rule(func, cpu: CpuModel):
