@@ -183,6 +183,8 @@ def _widened(operator, spec, key, value):
     elif key in ("strides", "padding", "dilation", "output_padding") and isinstance(default, tuple):
         count = len(default)
     else:
+        if key == "out_layout":
+            return value or ""
         return None if key == "out_dtype" and value in ("", "void") else value
     if isinstance(value, int):
         return (value,) * count

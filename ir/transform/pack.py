@@ -5,7 +5,7 @@ import numpy as np
 
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant
-from ..relax.ops.conv import pack_weights as pack
+from ..relax.ops.conv_layouts import pack_weights as pack
 from .graph import GraphRewriter, on_main
 
 RECURRENT = ("nn.gru", "nn.lstm", "nn.rnn")

@@ -1,11 +1,9 @@
 """Convolutions: nn.conv1d, nn.conv2d, nn.conv3d, nn.conv2d_transpose. Inputs are N, C, spatial axes; no bias.
 
 Weights are [O, I / groups, kernel] ("OIHW"), for the transposed one [I, O / groups, kernel] ("IOHW"). nn.conv2d also
-takes weights packed for vectors: "OIHW16o" is [ceil(O / 16), I, KH, KW, 16], zero where O is not a multiple.
+takes packed weights and blocked activations: conv_layouts.py.
 """
 from __future__ import annotations
-
-import re
 
 import numpy as np
 
@@ -14,73 +12,39 @@ from ...expr import as_expr, const, is_const_int, logical_and
 from ...op import register
 from ...tir import intrin
 from ..expr import TensorStructInfo
+from . import conv_layouts
 from .common import dim_text, fail, need_dtype, need_rank, need_same_dtype, same_dim, shape_text, short_name, te_shape
+from .conv_layouts import check_groups, conv_axes, input_channel, static_kernel, window_position
 from .precision import narrow, sum_dtype, widen_array
-from .window import (KERNEL_AXES, NAMED, check_window_attrs, output_sizes, pad_array, pad_stage, reach, split_padding,
-                     taps)
+from .window import check_window_attrs, output_sizes, over_windows, pad_array, pad_stage, reach, split_padding, taps
 
 _LAYOUTS = {1: "OIW", 2: "OIHW", 3: "OIDHW"}
-_PACKED = re.compile(r"OIHW(\d+)o$")
-
-
-def packed_lanes(kernel_layout):
-    """The n of a packed layout "OIHW{n}o"; None for any other layout."""
-    match = _PACKED.match(kernel_layout)
-    return int(match[1]) if match else None
 
 
 # ---------------------------------------------------------------- struct info
 
 def _infer_conv(call):
     rank = _RANKS[call.op]
-    lanes = packed_lanes(call.attrs["kernel_layout"]) if rank == 2 else None
-    x, w = need_rank(call, 0, rank + 2), need_rank(call, 1, rank + 2 + (lanes is not None))
+    form = conv_layouts.form_of(call.attrs) if "data_layout" in call.attrs else None
+    if form:
+        return conv_layouts.infer(call, form)
+    x, w = need_rank(call, 0, rank + 2), need_rank(call, 1, rank + 2)
     dtype = need_same_dtype(call, (x, w))
     need_dtype(call, x, "number")
     check_window_attrs(call, rank)
-    groups = _check_groups(call)
-    if lanes is not None:
-        channels = _packed_channels(call, w, lanes, groups)
-    elif call.attrs["kernel_layout"] != _LAYOUTS[rank]:
+    groups = check_groups(call)
+    if call.attrs["kernel_layout"] != _LAYOUTS[rank]:
         packed = " or OIHW{n}o" if rank == 2 else ""
         fail(call, f"kernel_layout {call.attrs['kernel_layout']!r} must be {_LAYOUTS[rank]}{packed}")
-    else:
-        channels = w.shape[0]
-        if is_const_int(channels) and channels.value % groups:
-            fail(call, f"groups={groups} does not divide the {channels.value} output channels of weight "
-                       f"{shape_text(w)} (dim 0)")
+    channels = w.shape[0]
+    if is_const_int(channels) and channels.value % groups:
+        fail(call, f"groups={groups} does not divide the {channels.value} output channels of weight "
+                   f"{shape_text(w)} (dim 0)")
     if not same_dim(x.shape[1], w.shape[1] * groups):
         fail(call, f"input {shape_text(x)} has {dim_text(x.shape[1])} channels (dim 1), but weight {shape_text(w)} "
                    f"with groups={groups} takes {dim_text(w.shape[1])} * {groups} (its dim 1 times groups)")
-    outputs = output_sizes(call, x.shape[2:], _static_kernel(call, w, rank))
+    outputs = output_sizes(call, x.shape[2:], static_kernel(call, w, rank))
     return TensorStructInfo((x.shape[0], channels, *outputs), dtype)
-
-
-def _check_groups(call):
-    groups = call.attrs["groups"]
-    if groups < 1:
-        fail(call, f"groups={groups} must be at least 1")
-    return groups
-
-
-def _packed_channels(call, w, lanes, groups):
-    channels = call.attrs["out_channels"]
-    if channels is None or channels % groups:
-        fail(call, f"kernel_layout {call.attrs['kernel_layout']!r} needs attribute out_channels, a multiple of "
-                   f"groups={groups}; got {channels}")
-    blocks = groups * -(-channels // groups // lanes)
-    if not same_dim(w.shape[0], blocks) or not same_dim(w.shape[4], lanes):
-        fail(call, f"packed weight {shape_text(w)} does not hold out_channels={channels} in blocks of {lanes}"
-                   f"{f' for each of {groups} groups' if groups > 1 else ''}: dim 0 must be {blocks} and dim 4 must be "
-                   f"{lanes}")
-    return channels
-
-
-def _static_kernel(call, w, rank):
-    kernel = w.shape[2:2 + rank]
-    if not all(is_const_int(k) for k in kernel):
-        fail(call, f"weight {shape_text(w)} must have static kernel dimensions (dims 2 and up)")
-    return tuple(k.value for k in kernel)
 
 
 # ---------------------------------------------------------------- lowering
@@ -88,99 +52,35 @@ def _static_kernel(call, w, rank):
 def _lower_conv(name):
     def lower(args, attrs, out):
         x, w = args
+        form = conv_layouts.form_of(attrs) if "data_layout" in attrs else None
+        if form:
+            return conv_layouts.lower(x, w, attrs, out, form)
         x = pad_stage(x, *split_padding(attrs["padding"]))
-        lanes = packed_lanes(attrs["kernel_layout"])
-        if lanes is None:
-            in_channel = _channel_map(attrs["groups"], w.shape[0], w.shape[1])
-            result = _valid_conv(name, x, w, te_shape(out), attrs["strides"], attrs["dilation"], in_channel)
-        else:
-            result = _packed_conv(name, x, w, te_shape(out), attrs, lanes)
+        result = _valid_conv(name, x, w, te_shape(out), attrs)
         return narrow(result, out.dtype)
     return lower
 
 
-def _channel_map(groups, out_channels, in_channels):
-    """(output channel, channel within the group) -> input channel, with divisions only where they are needed.
-
-    out_channels: of all groups; in_channels: of one.
-    """
-    if groups == 1:
-        return lambda oc, ic: ic
-    multiplier = out_channels // groups
-    if is_const_int(in_channels, 1):  # depthwise: ic is 0
-        return lambda oc, ic: oc // multiplier
-    return lambda oc, ic: oc // multiplier * in_channels + ic
-
-
-def _axes(in_channels, kernel):
-    """The reduce axes (ic, kernel ...)."""
-    return [te.reduce_axis((0, in_channels), "ic"),
-            *(te.reduce_axis((0, k), name) for k, name in zip(kernel, KERNEL_AXES[len(kernel)]))]
-
-
-def _window(spatial, kernel, strides, dilation):
-    """The input position of kernel element `kernel` in the window of output position `spatial`."""
-    return tuple(i * s + k.var * d for i, k, s, d in zip(spatial, kernel, strides, dilation))
-
-
-def _valid_conv(name, x, w, shape, strides, dilation, in_channel):
-    ic, *kernel = axes = _axes(w.shape[1], w.shape[2:])
+def _valid_conv(name, x, w, shape, attrs):
+    ic, *kernel = axes = conv_axes(w.shape[1], w.shape[2:])
+    in_channel = input_channel(attrs["groups"], w.shape[0], w.shape[1])
     acc = sum_dtype(x.dtype)
 
     def element(n, c, *spatial):
-        source = x[(n, in_channel(c, ic.var), *_window(spatial, kernel, strides, dilation))]
+        source = x[(n, in_channel(c, ic.var), *window_position(spatial, kernel, attrs))]
         weight = w[(c, ic.var, *(k.var for k in kernel))]
         return te.sum(source.astype(acc) * weight.astype(acc), axes)
 
-    return te.compute(shape, NAMED[len(kernel)](element), name=name)
-
-
-def _packed_conv(name, data, w, shape, attrs, lanes):
-    ic, *kernel = axes = _axes(w.shape[1], w.shape[2:4])
-    acc, groups = sum_dtype(data.dtype), attrs["groups"]
-    kh, kw = kernel
-    in_channel = _channel_map(groups, w.shape[0], w.shape[1])  # by blocks of channels, each in one group
-    channels = attrs["out_channels"] // groups
-    blocks = -(-channels // lanes)
-
-    def element(n, oo, y, x, oi):
-        source = data[(n, in_channel(oo, ic.var), *_window((y, x), kernel, attrs["strides"], attrs["dilation"]))]
-        return te.sum(source.astype(acc) * w[oo, ic.var, kh.var, kw.var, oi].astype(acc), axes)
-
-    def unpacked(n, c, y, x):
-        if groups == 1 or channels % lanes == 0:
-            return packed[n, c // lanes, y, x, c % lanes]
-        within = c % channels
-        return packed[n, c // channels * blocks + within // lanes, y, x, within % lanes]
-
-    packed = te.compute((shape[0], w.shape[0], *shape[2:], lanes), element, name=name + "_packed",
-                        attrs={"groups": groups} if groups > 1 else None)
-    return te.compute(shape, unpacked, name=name)
+    return over_windows(shape, len(kernel), element, name)
 
 
 # ---------------------------------------------------------------- reference
 
-def pack_weights(w, lanes, groups=1):
-    """[O, ...] -> [groups * ceil(O / groups / lanes), ..., lanes], zero padded within each group."""
-    w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
-    blocks = -(-w.shape[1] // lanes)
-    if blocks * lanes != w.shape[1]:
-        missing = np.zeros((groups, blocks * lanes - w.shape[1], *w.shape[2:]), w.dtype)
-        w = np.concatenate([w, missing], axis=1)
-    return np.ascontiguousarray(np.moveaxis(w.reshape(groups * blocks, lanes, *w.shape[2:]), 1, -1))
-
-
-def unpack_weights(w, channels, groups=1):
-    """The inverse of pack_weights: `channels` is O."""
-    rows = np.moveaxis(w, -1, 1).reshape(groups, -1, *w.shape[1:-1])
-    return rows[:, :channels // groups].reshape(channels, *w.shape[1:-1])
-
-
 def _evaluate_conv(args, attrs):
     x, w = args
-    lanes = packed_lanes(attrs["kernel_layout"])
-    if lanes is not None:
-        w = unpack_weights(w, attrs["out_channels"], attrs["groups"])
+    form = conv_layouts.form_of(attrs) if "data_layout" in attrs else None
+    if form:
+        return conv_layouts.evaluate(_evaluate_conv, x, w, attrs, form)
     dtype, x, w = x.dtype, widen_array(x), widen_array(w)
     x = pad_array(x, *split_padding(attrs["padding"]))
     kernel, groups = w.shape[2:], attrs["groups"]
@@ -204,7 +104,7 @@ def _infer_transpose(call):
     dtype = need_same_dtype(call, (x, w))
     need_dtype(call, x, "number")
     check_window_attrs(call, 2)
-    groups = _check_groups(call)
+    groups = check_groups(call)
     extra, strides, dilation = (call.attrs[k] for k in ("output_padding", "strides", "dilation"))
     if call.attrs["kernel_layout"] != "IOHW":
         fail(call, f"kernel_layout {call.attrs['kernel_layout']!r} must be IOHW")
@@ -219,7 +119,7 @@ def _infer_transpose(call):
                    f" (dim 0)")
     before, after = split_padding(call.attrs["padding"])
     outputs = [(size - 1) * s + (reach(k, d) + e - b - a) for size, k, s, d, e, b, a
-               in zip(x.shape[2:], _static_kernel(call, w, 2), strides, dilation, extra, before, after)]
+               in zip(x.shape[2:], static_kernel(call, w, 2), strides, dilation, extra, before, after)]
     if any(is_const_int(o) and o.value < 1 for o in outputs):
         fail(call, f"padding {call.attrs['padding']} leaves nothing of the output of input {shape_text(x)} with weight "
                    f"{shape_text(w)}: its spatial shape would be {shape_text(outputs)}")
@@ -233,12 +133,12 @@ def _lower_transpose(args, attrs, out):
     kernel_reach = [reach(int(k), d) for k, d in zip(w.shape[2:], attrs["dilation"])]
     spread = _spread_stage(x, shape, attrs["strides"], kernel_reach, split_padding(attrs["padding"])[0])
     per_group = x.shape[1] // groups
-    ic, kh, kw = axes = _axes(per_group, w.shape[2:])
+    ic, kh, kw = axes = conv_axes(per_group, w.shape[2:])
     acc = sum_dtype(x.dtype)
 
     def element(n, c, y, x):
         channel = ic.var if groups == 1 else c // w.shape[1] * per_group + ic.var
-        source = spread[(n, channel, *_window((y, x), (kh, kw), (1, 1), attrs["dilation"]))]
+        source = spread[(n, channel, *window_position((y, x), (kh, kw), {**attrs, "strides": (1, 1)}))]
         own = c if groups == 1 else c % w.shape[1]
         weight = w[channel, own, w.shape[2] - 1 - kh.var, w.shape[3] - 1 - kw.var]
         return te.sum(source.astype(acc) * weight.astype(acc), axes)
@@ -294,7 +194,7 @@ _RANKS = {"nn.conv1d": 1, "nn.conv2d": 2, "nn.conv3d": 3}
 for _name, _rank in _RANKS.items():
     register(_name, _infer_conv, _lower_conv(short_name(_name)), _evaluate_conv, "anchor", (2, 2), strides=(1,) * _rank,
              padding=(0, 0) * _rank, dilation=(1,) * _rank, groups=1, kernel_layout=_LAYOUTS[_rank],
-             **({"out_channels": None} if _rank == 2 else {}))
+             **(conv_layouts.ATTRS if _rank == 2 else {}))
 
 register("nn.conv2d_transpose", _infer_transpose, _lower_transpose, _evaluate_transpose, "anchor", (2, 2),
          strides=(1, 1), padding=(0, 0, 0, 0), output_padding=(0, 0), dilation=(1, 1), groups=1, kernel_layout="IOHW")

@@ -1,4 +1,4 @@
-"""image.resize2d: nearest and linear, over the last two axes of N, C, H, W.
+"""image.resize2d: nearest and linear, over H and W of N, C, H, W, also of blocked tensors (layout "NCHW16c").
 
 Output element i of an axis lies at position (a * i + b) / d of the input, with integers a, b, d: rounding is exact.
 """
@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ... import te, tir
+from ... import tir
 from ...expr import cast, const, is_const_int
 from ...op import REQUIRED, register
 from ..expr import TensorStructInfo
-from .common import fail, need_dtype, need_rank, shape_text, te_shape
+from .common import fail, need_dtype, shape_text, te_shape
+from .layout import check_layout, need_layout, through_plain
 from .precision import narrow, sum_dtype, widen_array
+from .window import over_windows
 
 METHODS = ("nearest_neighbor", "linear")
 # (input size, output size) -> (a, b, d)
@@ -31,7 +33,7 @@ ROUNDINGS["round"] = ROUNDINGS["round_prefer_ceil"]
 
 
 def _infer(call):
-    x, size, method = need_rank(call, 0, 4), call.attrs["size"], call.attrs["method"]
+    x, size, method = need_layout(call, 0, check_layout(call, "layout")), call.attrs["size"], call.attrs["method"]
     need_dtype(call, x, "float" if method == "linear" else "any")
     for key, known in (("method", METHODS), ("coordinate_transformation_mode", TRANSFORMS),
                        ("rounding_method", ROUNDINGS)):
@@ -39,9 +41,9 @@ def _infer(call):
             fail(call, f"{key}={call.attrs[key]!r} is none of {', '.join(map(repr, known))}")
     if len(size) != 2 or any(s < 1 for s in size):
         fail(call, f"size {tuple(size)} must be 2 integers of at least 1")
-    if not all(is_const_int(d) for d in x.shape[2:]):
+    if not all(is_const_int(d) for d in x.shape[2:4]):
         fail(call, f"input {shape_text(x)} must have static spatial dimensions (dims 2 and 3)")
-    return TensorStructInfo((*x.shape[:2], *size), x.dtype)
+    return TensorStructInfo((*x.shape[:2], *size, *x.shape[4:]), x.dtype)
 
 
 def _positions(sizes, attrs):
@@ -50,7 +52,7 @@ def _positions(sizes, attrs):
 
 
 def _lower(args, attrs, out):
-    x, sizes = args[0], args[0].shape[2:]
+    x, sizes = args[0], args[0].shape[2:4]
     positions, rounding = _positions(sizes, attrs), ROUNDINGS[attrs["rounding_method"]]
     acc = sum_dtype(x.dtype)
 
@@ -58,17 +60,19 @@ def _lower(args, attrs, out):
         return tir.max(tir.min(index, size - 1), const(0, index.dtype))
 
     def nearest(n, c, *at):
-        return x[(n, c, *(hold(rounding(i * a + b, d), s) for i, s, (a, b, d) in zip(at, sizes, positions)))]
+        held = (hold(rounding(i * a + b, d), s) for i, s, (a, b, d) in zip(at, sizes, positions))
+        return x[(n, c, *held, *at[2:])]
 
     def linear(n, c, *at):
         (y0, y1, wy), (x0, x1, wx) = (
             (hold((i * a + b) // d, s), hold((i * a + b) // d + 1, s), cast((i * a + b) % d, acc) * const(1 / d, acc))
             for i, s, (a, b, d) in zip(at, sizes, positions))
-        top, bottom = (cast(x[n, c, row, x0], acc) * (1.0 - wx) + cast(x[n, c, row, x1], acc) * wx for row in (y0, y1))
+        top, bottom = (cast(x[(n, c, row, x0, *at[2:])], acc) * (1.0 - wx) + cast(x[(n, c, row, x1, *at[2:])], acc) * wx
+                       for row in (y0, y1))
         return top * (1.0 - wy) + bottom * wy
 
     body = linear if attrs["method"] == "linear" else nearest
-    return narrow(te.compute(te_shape(out), lambda n, c, y, x: body(n, c, y, x), name="resize2d"), out.dtype)
+    return narrow(over_windows(te_shape(out), 2, body, "resize2d"), out.dtype)
 
 
 def _evaluate(args, attrs):
@@ -84,5 +88,5 @@ def _evaluate(args, attrs):
     return x.astype(np.asarray(args[0]).dtype, copy=False)
 
 
-register("image.resize2d", _infer, _lower, _evaluate, "injective", size=REQUIRED, method="linear",
-         coordinate_transformation_mode="half_pixel", rounding_method="round")
+register("image.resize2d", _infer, _lower, through_plain(_evaluate, "layout"), "injective", size=REQUIRED,
+         method="linear", coordinate_transformation_mode="half_pixel", rounding_method="round", layout="NCHW")

@@ -1,5 +1,5 @@
 """Pooling over one, two or three spatial axes: nn.max_pool1d ... nn.max_pool3d, nn.avg_pool1d ... nn.avg_pool3d;
-nn.adaptive_avg_pool2d and nn.adaptive_max_pool2d."""
+nn.adaptive_avg_pool2d and nn.adaptive_max_pool2d. Those of two axes also take blocked tensors: layout="NCHW16c"."""
 from __future__ import annotations
 
 from functools import partial, reduce
@@ -12,14 +12,15 @@ from ...op import REQUIRED, register
 from ...tir import intrin
 from ..expr import TensorStructInfo
 from .common import fail, need_dtype, need_rank, shape_text, short_name, te_shape
+from .layout import check_layout, need_layout, through_plain
 from .precision import narrow, sum_dtype, widen_array
-from .window import (KERNEL_AXES, NAMED, check_window_attrs, inside, output_size, output_sizes, pad_array, reach,
+from .window import (KERNEL_AXES, check_window_attrs, inside, output_size, output_sizes, over_windows, pad_array, reach,
                      split_padding, taps)
 
 
 def _infer(rank):
     def infer(call):
-        x = need_rank(call, 0, rank + 2)
+        x = _input(call, rank)
         pool, padding, dilation = (call.attrs[k] for k in ("pool_size", "padding", "dilation"))
         need_dtype(call, x, "float" if "avg" in call.op else "number")
         if len(pool) != rank or any(p < 1 for p in pool):
@@ -29,9 +30,14 @@ def _infer(rank):
             if pad >= reach(kernel, d):
                 fail(call, f"padding {tuple(padding)} must be below the window {tuple(pool)} with dilation "
                            f"{tuple(dilation)}: a window would see nothing but padding")
-        outputs = output_sizes(call, x.shape[2:], pool, call.attrs["ceil_mode"])
-        return TensorStructInfo((*x.shape[:2], *outputs), x.dtype)
+        outputs = output_sizes(call, x.shape[2:2 + rank], pool, call.attrs["ceil_mode"])
+        return TensorStructInfo((*x.shape[:2], *outputs, *x.shape[2 + rank:]), x.dtype)
     return infer
+
+
+def _input(call, rank):
+    """The struct info of the input, blocked where attribute layout says so."""
+    return need_layout(call, 0, check_layout(call, "layout")) if rank == 2 else need_rank(call, 0, rank + 2)
 
 
 # ---------------------------------------------------------------- lowering
@@ -40,7 +46,7 @@ class _Windows:
     """The windows of a call over the te tensor x: where they start, and which sides of x they can overhang."""
 
     def __init__(self, x, attrs, out_shape):
-        self.x, self.sizes, self.out_shape = x, x.shape[2:], out_shape
+        self.x, self.sizes, self.out_shape = x, x.shape[2:2 + len(attrs["pool_size"])], out_shape
         self.pool, self.strides, self.dilation = (tuple(attrs[k]) for k in ("pool_size", "strides", "dilation"))
         self.before, self.after = split_padding(attrs["padding"])
         self.axes = [te.reduce_axis((0, k), name) for k, name in zip(self.pool, KERNEL_AXES[len(self.pool)])]
@@ -55,15 +61,16 @@ class _Windows:
         return last_start + reach(self.pool[axis], self.dilation[axis]) > size.value
 
     def compute(self, element, name):
-        return te.compute(self.out_shape, NAMED[len(self.pool)](element), name=name)
+        return over_windows(self.out_shape, len(self.pool), element, name)
 
     def starts(self, spatial):
         return [i * s - b for i, s, b in zip(spatial, self.strides, self.before)]
 
-    def load(self, n, c, spatial, outside):
-        """The element of x that the reduce axes point at; `outside` where there is none."""
-        at = tuple(start + k.var * d for start, k, d in zip(self.starts(spatial), self.axes, self.dilation))
-        value = self.x[(n, c, *at)]
+    def load(self, n, c, rest, outside):
+        """The element of x that the reduce axes point at; `outside` where there is none. rest: spatial indices, and
+        that of the lane in a blocked tensor."""
+        at = tuple(start + k.var * d for start, k, d in zip(self.starts(rest), self.axes, self.dilation))
+        value = self.x[(n, c, *at, *rest[len(self.axes):])]
         condition = inside(at, self.sizes, self.below, self.above)
         return value if is_const_int(condition) else intrin.if_then_else(condition, value, outside)
 
@@ -151,6 +158,8 @@ for _rank in (1, 2, 3):
     for _name, _lower, _evaluate, _more in (
             (f"nn.max_pool{_rank}d", _lower_max, _evaluate_max, {}),
             (f"nn.avg_pool{_rank}d", _lower_avg, _evaluate_avg, {"count_include_pad": False})):
+        if _rank == 2:
+            _evaluate, _more = through_plain(_evaluate, "layout"), {**_more, "layout": "NCHW"}
         register(_name, _infer(_rank), _lower(short_name(_name)), _evaluate, "reduction", (1, 1), **_attrs, **_more)
 
 
@@ -162,30 +171,30 @@ def _adaptive_window(i, size, out):
 
 
 def _infer_adaptive(call):
-    x, size = need_rank(call, 0, 4), call.attrs["output_size"]
+    x, size = _input(call, 2), call.attrs["output_size"]
     need_dtype(call, x, "float" if "avg" in call.op else "number")
     if len(size) != 2 or any(s < 1 for s in size):
         fail(call, f"output_size {tuple(size)} must be 2 integers of at least 1")
-    if not all(is_const_int(d) and d.value > 0 for d in x.shape[2:]):
+    if not all(is_const_int(d) and d.value > 0 for d in x.shape[2:4]):
         fail(call, f"input {shape_text(x)} must have static spatial dimensions (dims 2 and 3) of at least 1")
-    return TensorStructInfo((*x.shape[:2], *size), x.dtype)
+    return TensorStructInfo((*x.shape[:2], *size, *x.shape[4:]), x.dtype)
 
 
 def _lower_adaptive(args, attrs, out, name):
     x, acc = args[0], sum_dtype(out.dtype) if "avg" in name else out.dtype
-    sizes, outs = [int(s) for s in x.shape[2:]], attrs["output_size"]
+    sizes, outs = [int(s) for s in x.shape[2:4]], attrs["output_size"]
     widest = [max(end - first for first, end in (_adaptive_window(i, s, o) for i in range(o)))
               for s, o in zip(sizes, outs)]
     kernel = [te.reduce_axis((0, w), k) for w, k in zip(widest, KERNEL_AXES[2])]
     reducer, outside = (te.sum, as_expr(0.0, acc)) if "avg" in name else (te.max, intrin.min_value(acc))
 
     def element(n, c, *at):
-        windows = [_adaptive_window(i, s, o) for i, s, o in zip(at, sizes, outs)]
+        windows, lanes = [_adaptive_window(i, s, o) for i, s, o in zip(at, sizes, outs)], at[2:]
         source = tuple(first + k.var for (first, _), k in zip(windows, kernel))
         held = inside(source, [end for _, end in windows], [False] * 2, [o and s % o > 0 for s, o in zip(sizes, outs)])
-        return reducer(intrin.if_then_else(held, x[(n, c, *source)].astype(acc), outside), kernel)
+        return reducer(intrin.if_then_else(held, x[(n, c, *source, *lanes)].astype(acc), outside), kernel)
 
-    total = te.compute(te_shape(out), NAMED[2](element), name=name + "_sum" if "avg" in name else name)
+    total = over_windows(te_shape(out), 2, element, name + "_sum" if "avg" in name else name)
     if "max" in name:
         return total
 
@@ -194,7 +203,7 @@ def _lower_adaptive(args, attrs, out, name):
             _adaptive_window(i, s, o) for i, s, o in zip(at, sizes, outs))))
         return total[(n, c, *at)] / as_expr(count).astype(acc)
 
-    return narrow(te.compute(te_shape(out), NAMED[2](mean), name=name), out.dtype)
+    return narrow(over_windows(te_shape(out), 2, mean, name), out.dtype)
 
 
 def _evaluate_adaptive(args, attrs, function):
@@ -208,4 +217,5 @@ def _evaluate_adaptive(args, attrs, function):
 
 for _name, _function in (("adaptive_avg_pool2d", np.mean), ("adaptive_max_pool2d", np.max)):
     register(f"nn.{_name}", _infer_adaptive, partial(_lower_adaptive, name=_name),
-             partial(_evaluate_adaptive, function=_function), "reduction", output_size=REQUIRED)
+             through_plain(partial(_evaluate_adaptive, function=_function), "layout"), "reduction",
+             output_size=REQUIRED, layout="NCHW")

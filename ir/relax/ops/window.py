@@ -1,6 +1,6 @@
 """Sliding windows over the spatial axes of N, C, spatial tensors, shared by convolutions and pools.
 
-Padding lists the axes' beginnings, then their ends: (top, left, bottom, right) in two dimensions.
+Blocked tensors (layout.py) have their lanes behind. Padding lists the axes' beginnings, then their ends: (top, left, bottom, right) in two dimensions.
 """
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ from ...tir import intrin
 from .common import fail, shape_text
 
 
-# f(n, c, *spatial) per number of spatial axes, with names for te.compute, which calls loops after parameters
-NAMED = {1: lambda f: lambda n, c, x: f(n, c, x), 2: lambda f: lambda n, c, y, x: f(n, c, y, x),
-         3: lambda f: lambda n, c, z, y, x: f(n, c, z, y, x)}
+AXES = {1: ("n", "c", "x"), 2: ("n", "c", "y", "x"), 3: ("n", "c", "z", "y", "x")}
 KERNEL_AXES = {1: ("kw",), 2: ("kh", "kw"), 3: ("kd", "kh", "kw")}
+
+
+def over_windows(shape, rank, element, name):
+    """te.compute over N, C, `rank` spatial axes and, of a blocked tensor, the lanes, with their names."""
+    lanes = ("ci",) * (len(shape) - rank - 2)
+    return compute(shape, lambda *i: element(*i), name=name, varargs_names=AXES[rank] + lanes)
 
 
 def split_padding(padding):
@@ -82,15 +86,16 @@ def pad_stage(x, before, after):
     """The tensor `pad_temp`: x with zeros around its spatial axes; x itself when `before` and `after` are all 0."""
     if not any(before) and not any(after):
         return x
-    sizes = x.shape[2:]
+    rank = len(before)
+    sizes = x.shape[2:2 + rank]
 
-    def element(n, c, *spatial):
-        source = tuple(i - b for i, b in zip(spatial, before))
+    def element(n, c, *i):
+        source = tuple(k - b for k, b in zip(i, before))
         condition = inside(source, sizes, [b > 0 for b in before], [a > 0 for a in after])
-        return intrin.if_then_else(condition, x[(n, c, *source)], const(0, x.dtype))
+        return intrin.if_then_else(condition, x[(n, c, *source, *i[rank:])], const(0, x.dtype))
 
-    shape = x.shape[:2] + tuple(as_expr(s) + (b + a) for s, b, a in zip(sizes, before, after))
-    return compute(shape, NAMED[len(before)](element), name="pad_temp")
+    shape = x.shape[:2] + tuple(as_expr(s) + (b + a) for s, b, a in zip(sizes, before, after)) + x.shape[2 + rank:]
+    return over_windows(shape, rank, element, "pad_temp")
 
 
 def pad_array(x, before, after, fill=0):

@@ -24,6 +24,7 @@ _OWN = {
        for kind in ("max", "avg") for n in (1, 2, 3)},
     "nn.adaptive_avg_pool2d": ([_IMAGE], {"output_size": (4, 3)}),
     "nn.adaptive_max_pool2d": ([_IMAGE], {"output_size": (1, 1)}),
+    "layout_transform": ([_IMAGE], {"src_layout": "NCHW", "dst_layout": "NCHW4c"}),
     "image.resize2d": ([_IMAGE], {"size": (5, 12)}), "nn.lrn": ([_IMAGE], {"size": 3}),
     "nn.batch_norm": ([_IMAGE] + [(6,)] * 4, {}), "nn.instance_norm": ([_IMAGE, (6,), (6,)], {}),
     "nn.layer_norm": ([_X, (5, 7), (5, 7)], {"axes": (1, 2)}), "nn.rms_norm": ([_X, (7,)], {}),

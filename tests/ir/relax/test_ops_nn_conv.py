@@ -6,7 +6,7 @@ from ops_nn_check import array, arrays, block_names, call_of, check, evaluate, l
 
 from ingot.ir.expr import FloorDiv, Var
 from ingot.ir.node import collect
-from ingot.ir.relax.ops.conv import pack_weights, unpack_weights
+from ingot.ir.relax.ops.conv_layouts import pack_weights, unpack_weights
 
 CONVS = {
     "plain": ((2, 3, 5, 7), (4, 3, 3, 3), {}),

@@ -219,7 +219,7 @@ def test_images():
     (lambda x: topi.nn.conv2d(x, te.placeholder((4, 5, 3, 3)), 1, 0, 1),
      r"topi.nn.conv2d: input \(2, 6, 9, 8\) has 6 channels"),
     (lambda x: topi.nn.conv2d(x, te.placeholder((4, 6, 3, 3)), 1, 0, 1, "NHWC"),
-     "topi.nn.conv2d: data_layout='NHWC' is not supported, it must be 'NCHW'"),
+     "topi.nn.conv2d: data_layout 'NHWC' must be NCHW or NCHW{n}c"),
     (lambda x: topi.nn.depthwise_conv2d_nchw(x, te.placeholder((Var("c"), 1, 3, 3)), 1, 0, 1), "must be a number"),
     (lambda x: topi.nn.dense(x, x), "topi.nn.dense: the weight must have 2 dimensions"),
     (lambda x: topi.nn.batch_matmul(x, x), "topi.nn.batch_matmul: takes tensors of 3 dimensions, got 4 and 4"),

@@ -6,7 +6,7 @@ from graph_check import Graph, check, const, data, ops, param, weights
 from ingot.ir.expr import Var
 from ingot.ir.node import structural_equal
 from ingot.ir.relax.expr import TupleGetItem
-from ingot.ir.relax.ops.conv import pack_weights as pack_array
+from ingot.ir.relax.ops.conv_layouts import pack_weights as pack_array
 from ingot.ir.transform.pack import pack_weights, split_padding
 
 

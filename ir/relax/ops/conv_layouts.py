@@ -1,0 +1,246 @@
+"""nn.conv2d in packed layouts: what weights and activations look like, and the stages they make.
+
+| form      | data_layout | out_layout | kernel_layout | weights                                        |
+|-----------|-------------|------------|---------------|------------------------------------------------|
+| packed    | NCHW        | NCHW       | OIHW16o       | [OB, I, KH, KW, 16]                            |
+| first     | NCHW        | NCHW16c    | OIHW16o       | [OB, I, KH, KW, 16]                            |
+| dense     | NCHW16c     | NCHW16c    | OIHW16i16o    | [OB, IB, KH, KW, 16, 16]                       |
+| depthwise | NCHW16c     | NCHW16c    | OIHW16o       | [OB, 1, KH, KW, 16], groups = channels         |
+
+OB and IB are numbers of blocks; weights are zero beyond the true channels, and so are the outputs there. out_channels
+is the true O. Groups begin with a block of their own: in blocked activations that asks for groups of whole blocks.
+"""
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ... import te
+from ...expr import is_const_int
+from ..expr import TensorStructInfo
+from .common import (as_dim, dim_text, fail, need_dtype, need_rank, need_same_dtype, same_dim, shape_text, te_shape)
+from .layout import block_size, blocks_of, check_layout, need_layout, pack_channels, unpack_channels
+from .precision import narrow, sum_dtype
+from .window import KERNEL_AXES, check_window_attrs, output_sizes, pad_stage, split_padding
+
+ATTRS = {"out_channels": None, "data_layout": "NCHW", "out_layout": ""}
+_KERNEL = re.compile(r"OIHW(?:(\d+)i)?(\d+)o$")
+
+
+@dataclass(frozen=True)
+class Form:
+    """One row of the table above. data, out: lanes of the activations' blocks, None for plain ones. inner, lanes: input
+    channels (None: not blocked) and output channels in a block of weights."""
+
+    name: str
+    data: int | None
+    out: int | None
+    inner: int | None
+    lanes: int
+
+
+def form_of(attrs):
+    """The Form of a call's attributes; None for the plain one. Layouts that do not go together are of the nearest."""
+    data, kernel = attrs["data_layout"], _KERNEL.match(attrs["kernel_layout"])
+    if data == "NCHW" and attrs["out_layout"] in ("", "NCHW") and not kernel:
+        return None
+    source, target = block_size(data), block_size(attrs["out_layout"] or data)
+    inner, lanes = (kernel[1] and int(kernel[1]), int(kernel[2])) if kernel else (None, 0)
+    name = ("first" if target else "packed") if source is None else "dense" if inner else "depthwise"
+    return Form(name, source, target, inner, lanes)
+
+
+# ---------------------------------------------------------------- struct info
+
+def check_groups(call):
+    groups = call.attrs["groups"]
+    if groups < 1:
+        fail(call, f"groups={groups} must be at least 1")
+    return groups
+
+
+def static_kernel(call, w, rank):
+    """The kernel's size, from the weight's struct info."""
+    kernel = w.shape[2:2 + rank]
+    if not all(is_const_int(k) for k in kernel):
+        fail(call, f"weight {shape_text(w)} must have static kernel dimensions (dims 2 and up)")
+    return tuple(k.value for k in kernel)
+
+
+def infer(call, form):
+    check_layout(call, "data_layout")
+    if call.attrs["out_layout"]:
+        check_layout(call, "out_layout")
+    _check_form(call, form)
+    x, w = need_layout(call, 0, form.data), need_rank(call, 1, 5 + (form.inner is not None))
+    dtype = need_same_dtype(call, (x, w))
+    need_dtype(call, x, "number")
+    check_window_attrs(call, 2)
+    groups = check_groups(call)
+    channels = _check_weight(call, w, form, groups)
+    held = w.shape[0] if form.name == "depthwise" else w.shape[1] * groups
+    if not same_dim(x.shape[1], held):
+        what = "channels" if form.data is None else f"blocks of {form.data} channels"
+        fail(call, f"input {shape_text(x)} has {dim_text(x.shape[1])} {what} (dim 1), but weight {shape_text(w)} with "
+                   f"groups={groups} takes {dim_text(held)}")
+    outputs = output_sizes(call, x.shape[2:4], static_kernel(call, w, 2))
+    if form.out is None:
+        return TensorStructInfo((x.shape[0], channels, *outputs), dtype)
+    return TensorStructInfo((x.shape[0], w.shape[0], *outputs, as_dim(form.out)), dtype)
+
+
+def _check_form(call, form):
+    """The layouts must be a row of the table."""
+    data, out = call.attrs["data_layout"], call.attrs["out_layout"] or call.attrs["data_layout"]
+    wanted = [f"OIHW{form.data}i{form.data}o", f"OIHW{form.data}o"] if form.data else [f"OIHW{form.out or form.lanes}o"]
+    if form.data != form.out and form.data is not None:
+        fail(call, f"data_layout {data!r} and out_layout {out!r} must be equal, or data_layout NCHW")
+    if call.attrs["kernel_layout"] not in wanted:
+        fail(call, f"kernel_layout {call.attrs['kernel_layout']!r} must be {' or '.join(wanted)} with data_layout "
+                   f"{data!r} and out_layout {out!r}")
+
+
+def _check_weight(call, w, form, groups):
+    """The true output channels; InferError where the weight does not hold them."""
+    channels, lanes, layout = call.attrs["out_channels"], form.lanes, call.attrs["kernel_layout"]
+    if channels is None or channels % groups:
+        fail(call, f"kernel_layout {layout!r} needs attribute out_channels, a multiple of groups={groups}; got "
+                   f"{channels}")
+    if form.name == "depthwise":
+        if groups != channels or not is_const_int(w.shape[1], 1):
+            fail(call, f"kernel_layout {layout!r} with data_layout {call.attrs['data_layout']!r} is for depthwise "
+                       f"convolutions: groups={groups} must be out_channels={channels}, and dim 1 of weight "
+                       f"{shape_text(w)} must be 1")
+        blocks = blocks_of(channels, lanes)
+    else:
+        if form.out and groups > 1 and channels // groups % lanes:
+            fail(call, f"groups of {channels // groups} output channels are no whole blocks of {lanes}: a convolution "
+                       "of such groups has plain layouts")
+        blocks = groups * blocks_of(channels // groups, lanes)
+    if not same_dim(w.shape[0], blocks) or not same_dim(w.shape[-1], lanes):
+        fail(call, f"packed weight {shape_text(w)} does not hold out_channels={channels} in blocks of {lanes}"
+                   f"{f' for each of {groups} groups' if form.name != 'depthwise' and groups > 1 else ''}: dim 0 must "
+                   f"be {blocks} and dim {w.ndim - 1} must be {lanes}")
+    if form.inner and not same_dim(w.shape[4], form.inner):
+        fail(call, f"packed weight {shape_text(w)} must have {form.inner} input channels in a block (dim 4)")
+    return channels
+
+
+# ---------------------------------------------------------------- lowering
+
+def conv_axes(in_channels, kernel):
+    """The reduce axes (ic, kernel ...)."""
+    return [te.reduce_axis((0, in_channels), "ic"),
+            *(te.reduce_axis((0, k), name) for k, name in zip(kernel, KERNEL_AXES[len(kernel)]))]
+
+
+def window_position(spatial, kernel, attrs):
+    """The input position of kernel element `kernel` in the window of output position `spatial`."""
+    return tuple(i * s + k.var * d for i, k, s, d in zip(spatial, kernel, attrs["strides"], attrs["dilation"]))
+
+
+def input_channel(groups, out_channels, in_channels):
+    """(output channel, channel within the group) -> input channel, with divisions only where they are needed.
+
+    out_channels: of all groups; in_channels: of one. Blocks of channels likewise, each in one group.
+    """
+    if groups == 1:
+        return lambda oc, ic: ic
+    multiplier = out_channels // groups
+    if is_const_int(in_channels, 1):  # depthwise: ic is 0
+        return lambda oc, ic: oc // multiplier
+    return lambda oc, ic: oc // multiplier * in_channels + ic
+
+
+def lower(x, w, attrs, out, form):
+    x = pad_stage(x, *split_padding(attrs["padding"]))
+    return narrow(_STAGES[form.name](x, w, te_shape(out), attrs, form), out.dtype)
+
+
+def _groups(attrs):
+    return {"groups": attrs["groups"]} if attrs["groups"] > 1 else None
+
+
+def _packed(data, w, shape, attrs, form):
+    """Blocks of output channels from a plain input, unpacked where the output is plain too."""
+    ic, kh, kw = axes = conv_axes(w.shape[1], w.shape[2:4])
+    acc, groups, lanes = sum_dtype(data.dtype), attrs["groups"], form.lanes
+    in_channel = input_channel(groups, w.shape[0], w.shape[1])
+    channels = attrs["out_channels"] // groups
+    blocks = blocks_of(channels, lanes)
+
+    def element(n, oo, y, x, oi):
+        source = data[(n, in_channel(oo, ic.var), *window_position((y, x), (kh, kw), attrs))]
+        return te.sum(source.astype(acc) * w[oo, ic.var, kh.var, kw.var, oi].astype(acc), axes)
+
+    def unpacked(n, c, y, x):
+        if groups == 1 or channels % lanes == 0:
+            return packed[n, c // lanes, y, x, c % lanes]
+        within = c % channels
+        return packed[n, c // channels * blocks + within // lanes, y, x, within % lanes]
+
+    spatial = shape[2:4]
+    packed = te.compute((shape[0], w.shape[0], *spatial, lanes), element, name="conv2d_packed", attrs=_groups(attrs))
+    return packed if form.out else te.compute(shape, unpacked, name="conv2d")
+
+
+def _dense(data, w, shape, attrs, form):
+    acc = sum_dtype(data.dtype)
+    io, ii = te.reduce_axis((0, w.shape[1]), "io"), te.reduce_axis((0, form.inner), "ii")
+    _, kh, kw = conv_axes(1, w.shape[2:4])
+    block = input_channel(attrs["groups"], w.shape[0], w.shape[1])
+
+    def element(n, oo, y, x, oi):
+        source = data[(n, block(oo, io.var), *window_position((y, x), (kh, kw), attrs), ii.var)]
+        return te.sum(source.astype(acc) * w[oo, io.var, kh.var, kw.var, ii.var, oi].astype(acc), [io, kh, kw, ii])
+
+    return te.compute(shape, element, name="conv2d_blocked", attrs=_groups(attrs))
+
+
+def _depthwise(data, w, shape, attrs, form):
+    acc = sum_dtype(data.dtype)
+    _, kh, kw = conv_axes(1, w.shape[2:4])
+
+    def element(n, cb, y, x, ci):
+        source = data[(n, cb, *window_position((y, x), (kh, kw), attrs), ci)]
+        return te.sum(source.astype(acc) * w[cb, 0, kh.var, kw.var, ci].astype(acc), [kh, kw])
+
+    return te.compute(shape, element, name="depthwise_blocked")
+
+
+_STAGES = {"packed": _packed, "first": _packed, "dense": _dense, "depthwise": _depthwise}
+
+
+# ---------------------------------------------------------------- weights and reference
+
+def pack_weights(w, lanes, groups=1, inner=None):
+    """[O, I, KH, KW] -> [groups * ceil(O / groups / lanes), I, KH, KW, lanes], zero padded within each group; with
+    `inner` input channels in a block too: [OB, IB, KH, KW, inner, lanes]."""
+    w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
+    w = pack_channels(w, lanes)
+    w = w.reshape(-1, *w.shape[2:])
+    return w if inner is None else pack_channels(w, inner).swapaxes(-1, -2).copy()
+
+
+def unpack_weights(w, channels, groups=1, inner=None):
+    """The inverse of pack_weights: `channels` is O; input channels are all that the blocks hold."""
+    if inner is not None:
+        w = unpack_channels(w.swapaxes(-1, -2))
+    w = unpack_channels(w.reshape(groups, -1, *w.shape[1:]), channels // groups)
+    return w.reshape(channels, *w.shape[2:])
+
+
+def evaluate(plain, x, w, attrs, form):
+    """The reference, by that of the plain form (`plain`), which sees padded channels as channels."""
+    groups, channels = attrs["groups"], attrs["out_channels"]
+    if form.data is not None:
+        x = unpack_channels(x)
+    if form.name == "depthwise":
+        groups = channels = x.shape[1]
+        w = unpack_channels(w, axis=0)
+    else:
+        w = unpack_weights(w, channels, groups, form.inner)
+    result = plain([x, w], {**attrs, "groups": groups, "kernel_layout": "OIHW", "data_layout": "NCHW",
+                            "out_layout": ""})
+    return result if form.out is None else pack_channels(result, form.out)
+

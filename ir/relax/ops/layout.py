@@ -1,0 +1,130 @@
+"""Blocked activations: "NCHW16c" is [N, ceil(C / 16), H, W, 16], so that one vector holds 16 channels of a point.
+
+Channels beyond C are zero when layout_transform makes them, and finite always. layout_transform goes between this
+and "NCHW"; going back it needs `channels`, the true C, where that is no multiple.
+"""
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from ... import te
+from ...expr import const, is_const_int
+from ...op import REQUIRED, register
+from ...tir import intrin
+from ..expr import TensorStructInfo
+from .common import as_dim, dim_text, fail, need_rank, shape_text, te_shape
+
+_BLOCKED = re.compile(r"NCHW([1-9]\d*)c$")
+
+
+def block_size(layout):
+    """The c of a layout "NCHW{c}c"; None for any other."""
+    match = _BLOCKED.match(layout)
+    return int(match[1]) if match else None
+
+
+def check_layout(call, name):
+    """block_size of attribute `name`, which must be NCHW or blocked."""
+    layout = call.attrs[name]
+    size = block_size(layout)
+    if size is None and layout != "NCHW":
+        fail(call, f"{name} {layout!r} must be NCHW or NCHW{{n}}c, such as NCHW16c")
+    return size
+
+
+def need_layout(call, index, size):
+    """The struct info of argument `index`, which must be blocked by `size` (None: plain)."""
+    x = need_rank(call, index, 4 + (size is not None))
+    if size is not None and not is_const_int(x.shape[4], size):
+        fail(call, f"argument {index} of shape {shape_text(x)} is not blocked by {size}: its dim 4 must be {size}")
+    return x
+
+
+def blocks_of(channels, size):
+    """How many blocks hold so many channels."""
+    return -(-channels // size)
+
+
+# ---------------------------------------------------------------- arrays
+
+def pack_channels(x, size, fill=0, axis=1):
+    """[N, C, ...] -> [N, ceil(C / size), ..., size], filled up with `fill`; `axis`: that of the channels."""
+    channels = x.shape[axis]
+    missing = blocks_of(channels, size) * size - channels
+    if missing:
+        width = [(0, missing) if k == axis else (0, 0) for k in range(x.ndim)]
+        x = np.pad(x, width, constant_values=fill)
+    x = x.reshape(*x.shape[:axis], -1, size, *x.shape[axis + 1:])
+    return np.ascontiguousarray(np.moveaxis(x, axis + 1, -1))
+
+
+def unpack_channels(x, channels=None, axis=1):
+    """The inverse of pack_channels: the first `channels` (None: all that the blocks hold)."""
+    x = np.moveaxis(x, -1, axis + 1)
+    x = x.reshape(*x.shape[:axis], -1, *x.shape[axis + 2:])
+    return x[(slice(None),) * axis + (slice(channels),)]
+
+
+def through_plain(evaluate, name):
+    """A reference evaluation of a plain tensor (args[0]) as one that takes and gives blocked ones too, by attribute
+    `name`."""
+    def blocked(args, attrs):
+        size = block_size(attrs[name])
+        if size is None:
+            return evaluate(args, attrs)
+        return pack_channels(evaluate([unpack_channels(args[0]), *args[1:]], attrs), size)
+    return blocked
+
+
+# ---------------------------------------------------------------- layout_transform
+
+def _infer(call):
+    source, target = (check_layout(call, name) for name in ("src_layout", "dst_layout"))
+    if (source is None) == (target is None):
+        fail(call, f"src_layout {call.attrs['src_layout']!r} and dst_layout {call.attrs['dst_layout']!r} must be one "
+                   "NCHW and one NCHW{n}c")
+    x, channels = need_layout(call, 0, source), call.attrs["channels"]
+    held = x.shape[1] if source is None else x.shape[1] * source
+    if not is_const_int(held):
+        fail(call, f"the channels of input {shape_text(x)} (dim 1) must be static; pin {dim_text(x.shape[1])}")
+    held = held.value
+    channels = held if channels is None else channels
+    if source is None and channels != held or source is not None and blocks_of(channels, source) * source != held:
+        fail(call, f"channels={channels} does not fit input {shape_text(x)} of layout {call.attrs['src_layout']}")
+    spatial = x.shape[2:4]
+    if source is None:
+        shape = (x.shape[0], as_dim(blocks_of(channels, target)), *spatial, as_dim(target))
+    else:
+        shape = (x.shape[0], as_dim(channels), *spatial)
+    return TensorStructInfo(shape, x.dtype)
+
+
+def _lower(args, attrs, out):
+    data, = args
+    source, target = block_size(attrs["src_layout"]), block_size(attrs["dst_layout"])
+    if target is None:
+        return te.compute(te_shape(out), lambda n, c, y, x: data[n, c // source, y, x, c % source],
+                          name="layout_transform")
+    channels = int(data.shape[1])
+
+    def element(n, co, y, x, ci):
+        channel = co * target + ci
+        value = data[n, channel, y, x]
+        if channels % target == 0:
+            return value
+        return intrin.if_then_else(channel < channels, value, const(0, data.dtype))
+
+    return te.compute(te_shape(out), element, name="layout_transform")
+
+
+def _evaluate(args, attrs):
+    target = block_size(attrs["dst_layout"])
+    if target is None:
+        return unpack_channels(args[0], attrs["channels"]).copy()
+    return pack_channels(args[0], target)
+
+
+register("layout_transform", _infer, _lower, _evaluate, "injective", src_layout=REQUIRED, dst_layout=REQUIRED,
+         channels=None)
