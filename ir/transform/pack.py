@@ -38,7 +38,8 @@ class _SplitPadding(GraphRewriter):
             return call
         key = (id(x), top, left, bottom, right, value)
         if key not in self.padded:
-            pad = call_op("nn.pad", x, pad_width=(0, 0, 0, 0, top, bottom, left, right), pad_value=value)
+            lanes = (0, 0) * (x.struct_info.ndim - 4)
+            pad = call_op("nn.pad", x, pad_width=(0, 0, 0, 0, top, bottom, left, right, *lanes), pad_value=value)
             self.padded[key] = self.emit(pad, (x.name or "x") + "_pad")
         return call_op(call.op, self.padded[key], *call.args[1:], **{**call.attrs, "padding": (0, 0, 0, 0)})
 

@@ -12,6 +12,7 @@ from .bind_params import bind_params
 from .common_subexpr import common_subexpr_elim
 from .compact_buffers import compact_buffers
 from .context import CONFIG, Pass, PassContext, PassInfo, over_prim_funcs
+from .convert_layout import convert_layout
 from .flatten import flatten_buffer
 from .fold_constants import fold_constants
 from .fold_scale import decompose_batch_norm, fold_scale_axis
@@ -177,6 +178,7 @@ RELAX = _rows(
     ("DecomposeOpsForInference", _graph, decompose_batch_norm),
     ("FoldBatchnormToConv2D", _graph, fold_scale_axis, 1),
     ("RemoveIdentities", _graph, remove_identities, 1),
+    ("ConvertLayout", _graph, convert_layout, 2),
     ("SplitPadding", _graph, split_padding, 1),
     ("PackWeights", _graph, pack_weights, 2),
     ("FuseOps", _graph, fuse_ops, 1),

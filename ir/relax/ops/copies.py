@@ -25,8 +25,14 @@ def lower_concat(args, attrs, out):
 
 
 def pads_planes(pads):
-    """Whether lower_pad applies: nothing is cropped, and only the last two of at least three axes grow."""
-    return len(pads) >= 3 and all(min(p) >= 0 for p in pads) and not any(any(p) for p in pads[:-2])
+    """Whether lower_pad applies: nothing is cropped, and only axes of its planes grow."""
+    inner = plane_axes(pads)
+    return len(pads) > inner and all(min(p) >= 0 for p in pads) and not any(any(p) for p in pads[:-inner])
+
+
+def plane_axes(pads):
+    """How many trailing axes are a plane: two, or three where the third last grows (blocked images have lanes last)."""
+    return 3 if len(pads) > 3 and any(pads[-3]) else 2
 
 
 def lower_pad(x, pads, value, out):
@@ -35,12 +41,13 @@ def lower_pad(x, pads, value, out):
     pads: (before, after) of each axis of x, as pads_planes requires. out: struct info of the padded tensor.
     """
     target, source = decl_buffer(te_shape(out), out.dtype, "pad"), decl_buffer(x.shape, x.dtype, x.name)
-    outer = [Var(f"i{k}", d.dtype) for k, d in enumerate(target.shape[:-2])]
-    (top, _), (left, _) = pads[-2:]
-    fill = spatial_block("pad_fill", target.shape[-2:], lambda i: BufferStore(
+    inner = plane_axes(pads)
+    outer = [Var(f"i{k}", d.dtype) for k, d in enumerate(target.shape[:-inner])]
+    fill = spatial_block("pad_fill", target.shape[-inner:], lambda i: BufferStore(
         target, const(value, out.dtype), (*outer, *i)), outer, target.shape)
-    copy = spatial_block("pad_copy", source.shape[-2:], lambda i: BufferStore(
-        target, source[(*outer, *i)], (*outer, i[0] + top, i[1] + left)), outer, target.shape)
+    copy = spatial_block("pad_copy", source.shape[-inner:], lambda i: BufferStore(
+        target, source[(*outer, *i)], (*outer, *(k + before for k, (before, _) in zip(i, pads[-inner:])))), outer,
+        target.shape)
     body = seq(fill, copy)
     for var, extent in reversed(list(zip(outer, target.shape))):
         body = For(var, const(0, var.dtype), extent, "serial", body)

@@ -1,0 +1,224 @@
+"""Blocked layouts over a graph: what runs blocked, what is transformed, and that results stay."""
+import numpy as np
+import pytest
+from graph_check import PASSES, Graph, check, const, data, ops, param, weights
+
+from ingot.ir.expr import Var
+from ingot.ir.node import structural_equal
+from ingot.ir.relax.expr import Constant, RelaxCall, TupleGetItem
+from ingot.ir.script import metadata
+from ingot.ir.script.functions import from_source
+from ingot.ir.transform.convert_layout import convert_layout
+from ingot.ir.transform.fold_constants import fold_constants
+from ingot.ir.transform.pack import split_padding
+
+
+def convert(mod):
+    return convert_layout(mod, 4)
+
+
+def converted(g, *outputs, inputs=None, passes=(convert,)):
+    """The module after the pass, whose result stays through lowering."""
+    inputs = inputs or [data(*p.struct_info.static_shape) for p in g.params]
+    return check(g.module(*outputs), *inputs, passes=list(passes))
+
+
+def conv(g, x, outputs, kernel=3, seed=0, groups=1, **attrs):
+    channels = x.struct_info.shape[1].value
+    return g.op("nn.conv2d", x, const(outputs, channels // groups, kernel, kernel, seed=seed), groups=groups, **attrs)
+
+
+def layouts(mod):
+    """(data_layout, out_layout) of each convolution."""
+    return [(b.value.attrs["data_layout"], b.value.attrs["out_layout"]) for b in mod["main"].bindings
+            if isinstance(b.value, RelaxCall) and b.value.op == "nn.conv2d"]
+
+
+FIRST, DENSE, PLAIN = ("NCHW", "NCHW4c"), ("NCHW4c", ""), ("NCHW", "")
+
+
+def test_a_chain_is_transformed_at_its_ends_alone():
+    g = Graph(param("x", 1, 3, 8, 9))
+    y = g.op("nn.relu", g.op("add", conv(g, g.params[0], 6, strides=(2, 2), padding=(1, 1, 1, 1)), const(1, 6, 1, 1)))
+    y = conv(g, g.op("nn.max_pool2d", y, pool_size=(2, 2)), 5, kernel=2, seed=1)
+    mod = converted(g, y)
+    assert ops(mod) == ["nn.conv2d", "add", "nn.relu", "nn.max_pool2d", "nn.conv2d", "layout_transform"]
+    assert layouts(mod) == [FIRST, DENSE]
+    assert {w.data.shape for w in weights(mod)} == {(2, 3, 3, 3, 4), (1, 2, 1, 1, 4), (2, 2, 2, 2, 4, 4)}
+    assert all(w.name == "w" for w in weights(mod))
+
+
+def test_the_other_passes_go_on_in_blocked_form():
+    g = Graph(param("x", 2, 3, 8, 8))
+    y = g.op("nn.batch_norm", conv(g, g.params[0], 6, padding=(1, 1, 1, 1)), *(const(6, seed=n) for n in range(3)),
+             Constant(np.abs(data(6)) + 1))
+    z = g.op("nn.relu", g.op("add", conv(g, g.op("nn.relu", y), 6, padding=(1, 1, 1, 1), seed=1), y))
+    z = g.op("squeeze", g.op("mean", z, axis=(2, 3), keepdims=True), axis=(2, 3))
+    at = PASSES.index(split_padding)
+    mod = converted(g, g.op("matmul", z, const(6, 5)), passes=[*PASSES[:at], convert, *PASSES[at:]])
+    assert ops(mod) == ["nn.pad", ("nn.conv2d", "add"), ("nn.relu"), "nn.pad", ("nn.conv2d", "add", "nn.relu"), "mean",
+                        "layout_transform", "squeeze", "matmul"]
+
+
+def test_symbolic_batch_and_size():
+    n, h = Var("n", "int64"), Var("h", "int64")
+    g = Graph(param("x", n, 3, h, h))
+    y = conv(g, g.op("nn.relu", conv(g, g.params[0], 8, padding=(1, 1, 1, 1))), 4, kernel=1)
+    mod = converted(g, g.op("mean", y, axis=(2, 3)), inputs=[data(2, 3, 5, 5)])
+    assert ops(mod) == ["nn.conv2d", "nn.relu", "nn.conv2d", "mean", "reshape", "squeeze"]
+    assert structural_equal(from_source(str(mod["main"]), metadata=metadata(mod["main"])), mod["main"])
+
+
+def test_one_point_of_whole_blocks_is_a_view_in_both_layouts():
+    g = Graph(param("x", 1, 8, 1, 1))
+    y = g.op("sigmoid", conv(g, conv(g, g.params[0], 12, kernel=1), 8, kernel=1, seed=1))
+    assert ops(converted(g, g.op("reshape", y, [1, 8]))) == ["reshape", "nn.conv2d", "nn.conv2d", "sigmoid", "reshape",
+                                                             "reshape"]
+
+
+def test_depthwise_convolutions_follow_their_input():
+    g = Graph(param("x", 1, 3, 7, 7))
+    y = conv(g, conv(g, g.params[0], 6), 6, groups=6, strides=(2, 2), padding=(1, 0, 0, 1), seed=1)
+    mod = converted(g, conv(g, y, 4, kernel=1), conv(g, g.params[0], 3, groups=3))
+    assert layouts(mod) == [FIRST, ("NCHW4c", ""), DENSE, PLAIN]
+    assert ops(mod).count("layout_transform") == 0 + 1
+
+
+@pytest.mark.parametrize("channels, outputs, blocked", [(16, 8, True), (12, 8, False), (16, 12, False)])
+def test_groups_of_whole_blocks_are_blocked(channels, outputs, blocked):
+    g = Graph(param("x", 1, channels, 5, 5))
+    mod = converted(g, conv(g, conv(g, g.params[0], channels, kernel=1), outputs, groups=2, seed=1))
+    assert layouts(mod) == [DENSE, DENSE if blocked else PLAIN]
+
+
+def test_squeeze_and_excite():
+    g = Graph(param("x", 1, 3, 6, 6))
+    x = g.op("nn.hard_swish", conv(g, g.params[0], 6))
+    gate = g.op("nn.relu", conv(g, g.op("mean", x, axis=(2, 3), keepdims=True), 2, kernel=1, seed=1))
+    gate = g.op("nn.hard_sigmoid", conv(g, gate, 6, kernel=1, seed=2))
+    mod = converted(g, g.op("multiply", x, gate))
+    assert ops(mod).count("layout_transform") == 1 and ops(mod)[-1] == "layout_transform"
+
+
+def test_operands_that_broadcast():
+    g = Graph(param("x", 2, 4, 6, 6), param("mask", 2, 1, 6, 6))
+    x = conv(g, g.params[0], 6, kernel=1)
+    x = g.op("multiply", x, g.params[1])
+    x = g.op("add", x, const(6, 1, 1))
+    x = g.op("subtract", const(6, 6), x)
+    x = g.op("divide", x, Constant(np.abs(data(1, 6, 1, 1)) + 1))
+    x = g.op("multiply", g.op("maximum", x, const(1, 6, 6, 6)), Constant(np.float32(2)))
+    mod = converted(g, g.op("multiply", g.op("add", x, Constant(np.ones((1, 1, 1, 1), np.float32))), const(6)))
+    assert ops(mod)[-1] == "layout_transform" and ops(mod).count("layout_transform") == 2
+    divisor = next(b.value.args[1].data for b in mod["main"].bindings if b.value.op == "divide")
+    assert divisor.shape == (1, 2, 1, 1, 4) and (divisor[0, 1, 0, 0, 2:] == 1).all()
+
+
+@pytest.mark.parametrize("name, channels, blocked", [
+    ("exp", 6, False), ("exp", 8, True), ("rsqrt", 6, False), ("rsqrt", 8, True), ("sigmoid", 6, True)])
+def test_padded_channels_stay_finite(name, channels, blocked):
+    g = Graph(param("x", 1, 4, 5, 5))
+    y = g.op(name, g.op("abs", conv(g, g.params[0], channels)))
+    found = ops(converted(g, conv(g, y, 4, seed=1)))
+    assert found.index(name) == 3 + (not blocked)
+
+
+def test_a_division_by_a_value_needs_whole_blocks():
+    for channels, transforms in ((6, 4), (8, 1)):
+        g = Graph(param("x", 1, 4, 5, 5))
+        a = conv(g, g.params[0], channels)
+        y = conv(g, g.op("divide", a, g.op("add", g.op("abs", a), Constant(np.float32(1)))), 4, seed=1)
+        assert ops(converted(g, y)).count("layout_transform") == transforms
+
+
+def test_concat_and_split_of_whole_blocks():
+    g = Graph(param("x", 1, 3, 6, 6))
+    parts = [conv(g, g.params[0], n, seed=n) for n in (4, 8, 6)]
+    joined = g.op("concat", *parts, axis=1)
+    a, b, c = (g.bind(TupleGetItem(g.op("split", joined, sections=(8, 4, 6), axis=1), k)) for k in range(3))
+    tall = g.op("concat", a, a, axis=2)
+    mod = converted(g, conv(g, tall, 4), g.op("add", c, c), b)
+    assert ops(mod)[3:5] == ["concat", "split"] and ops(mod).count("layout_transform") == 3
+
+
+def test_concat_and_split_inside_a_block_are_plain():
+    g = Graph(param("x", 1, 3, 6, 6))
+    joined = g.op("concat", conv(g, g.params[0], 6), conv(g, g.params[0], 4, seed=1), axis=1)
+    halves = g.op("split", conv(g, joined, 12), sections=(6, 6), axis=1)
+    mod = converted(g, *(g.bind(TupleGetItem(halves, k)) for k in (0, 1)))
+    assert ops(mod) == ["nn.conv2d", "nn.conv2d", "layout_transform", "layout_transform", "concat", "layout_transform",
+                        "nn.conv2d", "layout_transform", "split"]
+
+
+def test_a_split_that_is_returned_whole_is_plain():
+    g = Graph(param("x", 1, 3, 6, 6))
+    halves = g.op("split", conv(g, g.params[0], 8), sections=(4, 4), axis=1)
+    mod = g.module(g.bind(TupleGetItem(halves, 0)), g.op("nn.relu", g.bind(TupleGetItem(halves, 1))))
+    check(mod, data(1, 3, 6, 6), passes=[convert])
+    assert ops(convert(g.module(halves)))[-2:] == ["layout_transform", "split"]
+
+
+def test_pads_pools_and_resizing():
+    g = Graph(param("x", 1, 3, 6, 6))
+    x = g.op("nn.pad", conv(g, g.params[0], 6), pad_width=(0, 0, 0, 0, 1, 2, 0, 1), pad_mode="reflect")
+    x = g.op("nn.avg_pool2d", x, pool_size=(2, 2), padding=(1, 0, 0, 1))
+    x = g.op("nn.adaptive_avg_pool2d", g.op("image.resize2d", x, size=(9, 8)), output_size=(3, 4))
+    x = g.op("nn.pad", g.op("nn.max_pool2d", x, pool_size=(2, 2)), pad_width=(0, 0, 1, 0, 0, 0, 0, 0))
+    assert ops(converted(g, x)) == ["nn.conv2d", "nn.pad", "nn.avg_pool2d", "image.resize2d", "nn.adaptive_avg_pool2d",
+                                    "nn.max_pool2d", "layout_transform", "nn.pad"]
+
+
+def test_padding_in_blocked_form_goes_plane_by_plane():
+    g = Graph(param("x", 1, 3, 6, 6))
+    x = g.op("nn.max_pool2d", conv(g, g.params[0], 6), pool_size=(3, 3), padding=(1, 1, 1, 1))
+    x = conv(g, x, 4, padding=(0, 1, 2, 0))
+    mod = converted(g, x, passes=[convert, split_padding])
+    assert [b.value.attrs["pad_width"] for b in mod["main"].bindings if b.value.op == "nn.pad"] == [
+        (0, 0, 0, 0, 1, 1, 1, 1, 0, 0), (0, 0, 0, 0, 0, 2, 1, 0, 0, 0)]
+
+
+def test_what_needs_all_channels_is_plain_and_made_once():
+    g = Graph(param("x", 1, 3, 6, 6))
+    x = conv(g, g.params[0], 6)
+    a, b = g.op("nn.lrn", x, size=3), g.op("nn.softmax", x, axis=1)
+    mod = converted(g, conv(g, g.op("add", g.op("nn.max_pool2d", a, pool_size=(2, 2)),
+                                    g.op("nn.max_pool2d", b, pool_size=(2, 2))), 4, seed=1))
+    assert ops(mod) == ["nn.conv2d", "layout_transform", "nn.lrn", "nn.softmax", "nn.max_pool2d", "nn.max_pool2d",
+                        "add", "layout_transform", "nn.conv2d", "reshape"]
+
+
+def test_reductions_over_height_and_width():
+    g = Graph(param("x", 1, 3, 6, 6))
+    x = conv(g, g.params[0], 6)
+    mod = converted(g, g.op("max", x, axis=(2, 3)), g.op("mean", x, axis=-1, keepdims=True), g.op("sum", x, axis=1))
+    assert ops(mod).count("layout_transform") == 3
+
+
+def test_a_weight_used_twice_is_packed_once():
+    g = Graph(param("x", 1, 8, 5, 5))
+    w = const(8, 8, 1, 1)
+    mod = converted(g, g.op("nn.conv2d", g.op("nn.conv2d", g.params[0], w), w))
+    assert len(weights(mod)) == 1
+
+
+def test_what_stays_as_it_was():
+    x, row, wide = param("x", 1, 4, 5, 5), param("row", 1, 4, 1, 9), param("wide", 1, 4, 5, 5, dtype="float64")
+    v, c = param("v", 6, 4, 3, 3), Var("c", "int64")
+    g = Graph(x, row, wide, v)
+    w = const(6, 4, 1, 3)
+    outputs = [g.op("nn.conv2d", x, v), g.op("nn.conv2d", row, w),
+               g.op("nn.conv2d", wide, w.replace(data=w.data.astype(np.float64))), g.op("nn.relu", x)]
+    mod = g.module(*outputs)
+    assert structural_equal(convert(mod), mod)
+    g = Graph(param("x", 1, c, 5, 5))
+    mod = g.module(g.op("nn.max_pool2d", g.params[0], pool_size=(2, 2)))
+    assert structural_equal(convert(mod), mod)
+    g = Graph(param("x", 1, 8, 5, 5))
+    mod = g.module(conv(g, g.params[0], 8))
+    assert structural_equal(convert_layout(mod, 1), mod)
+
+
+def test_constants_among_concatenated_images():
+    g = Graph(param("x", 1, 8, 5, 5))
+    y = g.op("concat", conv(g, g.params[0], 8), const(1, 4, 3, 3), axis=1)
+    assert ops(converted(g, y, passes=[fold_constants, convert]))[-2:] == ["concat", "layout_transform"]
