@@ -113,9 +113,31 @@ ingot_status [[ name ]]_set_weights([[ name ]] *net, const void *weights, size_t
 [% for t in tensors %]
     [[ t ]]
 [% endfor %]
+[% for threads, groups in parts %]
+[% if threads == "team" %]
+
+    /* All threads make these calls: they share the turns of the loops inside, and wait for one another after each. */
+    INGOT_OMP(parallel)
+    {
+[% endif %]
+[% for who, calls in groups %]
+[% set margin = {"one": 4, "team": 8, "single": 12}[who] %]
+[% if who == "single" %]
+        INGOT_OMP(single)
+        {
+[% endif %]
 [% for call in calls %]
-    /* [[ call.comment ]] */
-    [[ call.text ]]
+[[ " " * margin ]]/* [[ call.comment ]] */
+[[ " " * margin ]][[ call.text|indent(margin - 4) ]]
+[% endfor %]
+[% if who == "single" %]
+        }
+[% endif %]
+[% endfor %]
+[% if threads == "team" %]
+    }
+
+[% endif %]
 [% endfor %]
     return INGOT_OK;
 }
