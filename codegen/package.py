@@ -255,7 +255,8 @@ class _Folder:
             "compared": [_comparison(d) for d in dict.fromkeys(t.dtype for t in p.outputs)],
             "compare_headers": ["ingot_half.h"] if any(t.dtype in SMALL_FLOATS for t in p.outputs) else [],
             "dim_enum": ", ".join(f"{d} = {v}" for d, v in zip(self.dims, m.test_dims)),
-            "tensors": tensors, "parts": call_parts(calls), "uses_weights": uses_weights, "has_reference": bool(m.test_outputs),
+            "tensors": tensors, "parts": call_parts(calls), "call_names": [c["function"] for c in calls],
+            "uses_weights": uses_weights, "has_reference": bool(m.test_outputs),
         }
 
     def _tensor(self, t, offset):
@@ -299,7 +300,8 @@ class _Folder:
             arguments += [self._dim_text(d) for d in call.dims]
             function = self.m.kernel_of[call.kernel]
             comment = call.comment + "".join(f", {o.name}" for o in call.operands if o.kind == "weight")
-            calls.append({"comment": comment.replace("*/", "* /"), "text": self._call_text(function, arguments),
+            calls.append({"number": len(calls), "function": function, "comment": comment.replace("*/", "* /"),
+                          "text": self._call_text(function, arguments),
                           "team": self.m.kernels[function].function.team,
                           "can_fail": self.m.kernels[function].function.can_fail})
         return tensors, calls, uses_weights
