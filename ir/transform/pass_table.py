@@ -18,6 +18,7 @@ from .fold_constants import fold_constants
 from .fold_scale import decompose_batch_norm, fold_scale_axis
 from .fuse import fuse_ops
 from .hoist_if import hoist_if_then_else
+from .hoist_index import hoist_index
 from .identities import remove_identities
 from .loop_partition import loop_partition
 from .lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_match_buffer, lower_opaque_block
@@ -168,6 +169,7 @@ TIR = _rows(
     ("LiftWorkspace", _tir, lift_workspace),
     ("NarrowDataType", _tir, narrow_data_type),
     ("LowerIntrin", _tir, lower_intrin),
+    ("HoistIndex", _tir, hoist_index, 1),
     ("CommonSubexprElimTIR", _tir, common_subexpr_elim, 1, {"tir.disable_cse_tir": _disables()}),
 )
 

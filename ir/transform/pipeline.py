@@ -25,7 +25,7 @@ def graph_passes(opt_level, cpu: CpuModel):
 # - partitioning needs the guards that LowerOpaqueBlock writes and the loops still scalar; vectors need flat buffers;
 #   vector types need to see every access;
 # - copies of unrolled bodies come before memory is shared, and what is shared before large buffers are lifted;
-# - the last three are the target's: they leave expressions that only a printer reads.
+# - the last four are the target's: they leave expressions that only a printer reads.
 TIR_PASSES = [
     TIR["LiftImports"](),
     TIR["ResolveViews"](),
@@ -51,6 +51,7 @@ TIR_PASSES = [
     TIR["LiftWorkspace"](),
     TIR["NarrowDataType"](32),
     TIR["LowerIntrin"](),
+    TIR["HoistIndex"](),
     TIR["CommonSubexprElimTIR"](),
 ]
 

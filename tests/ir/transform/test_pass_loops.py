@@ -6,7 +6,7 @@ from tir_cases import arguments, fill_program, loop, results
 from ingot.ir import te, tir
 from ingot.ir.expr import Cast, Let, Select, Var, const
 from ingot.ir.module import IRModule
-from ingot.ir.node import collect
+from ingot.ir.node import Mutator, collect
 from ingot.ir.tir import transform as T
 from ingot.ir.tir.function import prim_func
 from ingot.ir.tir.stmt import AttrStmt, BufferStore, DeclBuffer, For, IfThenElse, LetStmt
@@ -95,6 +95,26 @@ def test_unroll_errors():
     wrong = fill_program(lambda fill: AttrStmt(const(0), "pragma_unroll_explicit", tir.as_expr("yes"), fill(0)))
     with pytest.raises(ValueError, match="pragma_unroll_explicit is an integer, not 'yes'"):
         T.UnrollLoop()(IRModule({"main": wrong}))
+
+
+# ---------------------------------------------------------------- HoistIndex
+
+def test_what_a_rolled_loop_does_not_change_of_an_index_stands_before_it():
+    x, y, k = tir.decl_buffer((120,), name="x"), tir.decl_buffer((4,), name="y"), Var("k")
+    func = flat([x, y], loop("n", 3, lambda n: loop("m", 2, lambda m: For(
+        k, const(0), const(5), "serial", loop("i", 4, lambda i: BufferStore(
+            y, y[i] + x[n * 40 + m * 20 + i * 5 + k], (i,)), "unrolled"), None, {"pragma_unroll": 1}))))
+    new = run(T.HoistIndex(), func)
+    let, = collect(new.body, LetStmt)
+    assert let.var.name == "x_at" and str(let.value) == "n * 40 + m * 20"
+    assert let.body.loop_var is k
+    plain = func.replace(body=_Unmarked().visit(func.body))
+    assert run(T.HoistIndex(), plain).body is plain.body
+
+
+class _Unmarked(Mutator):
+    def visit_For(self, f):
+        return f.replace(annotations={}, body=self.visit(f.body))
 
 
 # ---------------------------------------------------------------- HoistIfThenElse
