@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import gcd
 
 from .const_int_bound import linear_bound
-from .linear import DIV, MOD, ZERO, Linear, accumulate, constant, scaled, shifted
+from .linear import DIV, MOD, ZERO, Linear, accumulate, combine, constant, scaled, shifted
 from .symbolic_rules import divide_symbolic
 
 MOST_JOINS = 16
@@ -253,6 +253,20 @@ def join_parts(an, form, atom):
     return _exchange(form, ((atom, k),), (whole, -k), (num, k)) if _holds(form.terms, whole, k) else None
 
 
+def join_reduced_parts(an, form, atom):
+    """k * (x % d) + k * d * (y // d) = k * y, where the remainder was made of y by mod_reduces_coefficients"""
+    num, den = atom.parts
+    k = form.terms[atom]
+    if den.terms or not den.const:
+        return None
+    for other, scale in form.terms.items():
+        if other.kind == DIV and other.parts[1].key == den.key and scale == k * den.const:
+            gap = combine(other.parts[0], num, -1)
+            if all(n % den.const == 0 for n in (*gap.terms.values(), gap.const)):
+                return _exchange(form, ((atom, k), (other, scale)), (other.parts[0], k))
+    return None
+
+
 def join_to_quotient(an, form, atom):
     """k * x - k * (x % d) = k * d * (x // d)"""
     num, den = atom.parts
@@ -274,7 +288,7 @@ def join_to_remainder(an, form, atom):
     return _exchange(form, ((atom, -k * den.const),), (num, -k), (floormod(an, num, den, atom.dtype), k))
 
 
-JOIN_RULES = {MOD: (join_parts, join_to_quotient), DIV: (join_to_remainder,)}
+JOIN_RULES = {MOD: (join_parts, join_reduced_parts, join_to_quotient), DIV: (join_to_remainder,)}
 
 
 def _holds(terms, part, factor):

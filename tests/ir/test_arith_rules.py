@@ -240,6 +240,8 @@ PATTERNS = {
     "known set": lambda r: FloorMod(Min(X * 4 + 1, Y * 8 + 5), imm(some(r, 2, 4))),
     "join": lambda r: (lambda e, c, k: FloorMod(e, imm(c)) * k + FloorDiv(e, imm(c)) * (c * k) + Y)(
         total(r, 1, 1), divisor(r), some(r, 1, 2, -3)),
+    "join reduced": lambda r: (lambda c, k: FloorMod(N * (c + 1) + X, imm(c)) * k
+                               + FloorDiv(N * (c + 1) + X, imm(c)) * (c * k) + Y)(some(r, 2, 3, -4), some(r, 1, 2, -3)),
     "quotient left": lambda r: (lambda e, c, k: e * k - FloorMod(e, imm(c)) * k)(N + 1, divisor(r), some(r, 1, 2, -3)),
     "remainder left": lambda r: (lambda c, k: N * k - FloorDiv(N, imm(c)) * (c * k))(divisor(r), some(r, 1, 2, -3)),
     "join symbolic": lambda r: (lambda k: FloorMod(X, N) * k + N * FloorDiv(X, N) * k)(some(r, 1, 2, -3)),
