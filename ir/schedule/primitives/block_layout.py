@@ -1,7 +1,7 @@
 """transform_block_layout: other iterators for the same computation."""
 from __future__ import annotations
 
-from ...expr import IterVar, Range, Var, const, is_const_int
+from ...expr import IterVar, Range, Var, const, free_vars, is_const_int
 from ...node import Mutator
 from ...tir.stmt import BlockRealize, For
 from ..blocks import name_of, require_pure, uses
@@ -46,7 +46,7 @@ def transform_block_layout(ctx, block, index_map):
         ctx.refuse("'index_map'", f"its indices run over {', '.join(f'[{r.min}, {r.min + r.extent})' for r in ranges)}",
                    "they must begin at 0", [block])
     final = index_map.map_indices([iv.var for iv in old])
-    iters = tuple(IterVar(r, Var(f"v{n}", e.dtype), _type_of(ctx, block, e))
+    iters = tuple(IterVar(r, Var(_name_of(e, n), e.dtype), _type_of(ctx, block, e))
                   for n, (r, e) in enumerate(zip(ranges, final)))
     values = dict(zip((iv.var for iv in old), back.map_indices([iv.var for iv in iters])))
     inside = _Renamed(values, domain_analyzer(block.block.replace(iter_vars=iters)))
@@ -59,6 +59,12 @@ def transform_block_layout(ctx, block, index_map):
     after = ctx.with_func(func)
     require_still_legal(after, after.index.blocks[name_of(block)], "'index_map'")
     return Result(func, recorded={"index_map": index_map})
+
+
+def _name_of(index, n):
+    """The name of the only iterator in an index that is it, those of several joined: v_y * 7 + v_x is v_y_x."""
+    first, *rest = [v.name for v in free_vars(index)] or [""]
+    return "_".join((first, *(name.removeprefix("v_") for name in rest))) if rest or isinstance(index, Var) else f"v{n}"
 
 
 def _type_of(ctx, block, index):

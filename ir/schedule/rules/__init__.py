@@ -9,12 +9,13 @@ from __future__ import annotations
 from ..cpu import CpuModel
 from ..errors import ScheduleError
 from ..schedule import Schedule
+from .blocked_convolution import blocked_convolution
 from .elementwise import elementwise
 from .product import product
 from .register_tile import register_tile
 from .row_reduction import row_reduction
 
-RULES = (register_tile, product, row_reduction, elementwise)
+RULES = (blocked_convolution, register_tile, product, row_reduction, elementwise)
 
 
 def schedule_by_rule(func, cpu: CpuModel):

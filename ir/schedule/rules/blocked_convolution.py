@@ -1,0 +1,106 @@
+"""Dense convolutions in blocked layout: a tile of sums, vectors of channels x points, stays in registers over the whole
+reduction."""
+from __future__ import annotations
+
+from math import prod
+
+from ...expr import IntImm, is_const_int
+from ...node import collect, structural_equal
+from ...tir.stmt import BufferLoad
+from ..blocks import uses
+from . import conv_tiles
+from .blocks import iter_vars, static_extent
+from .registers import anchored, in_registers, keep_rolled, ranks, steps
+from .threads import parallel_nest
+
+NAMES = ("conv2d_blocked", "conv2d_packed")
+
+
+def blocked_convolution(sch, cpu):
+    """A dense convolution whose output is in blocked layout, and whose input may be:
+
+        for bands of rows, channels, rows, columns:
+            acc = 0;  for ic, kh, kw, ii: for points: for vectors: acc += broadcast(x) * w;  epilogue(acc)
+    """
+    found = anchored(sch, _fits) if cpu.lanes > 1 else None
+    if found is None:
+        return False
+    conv, epilogue = sch.get_block(found[0]), found[1]
+    if len(sch.get_loops(epilogue)) != 5:  # the result is unpacked
+        return False
+    if _is_pointwise(sch.get(conv)):
+        _join_rows(sch, conv, epilogue)
+    _tile(sch, cpu, conv, epilogue)
+    return True
+
+
+def _fits(block):
+    return block.name_hint in NAMES and ranks(block) in ((5, 3), (5, 4)) and "groups" not in block.annotations
+
+
+def _is_pointwise(block):
+    """Each point of the output is made of the same point of the input: rows may be joined into one."""
+    height, width = (iv.dom.extent for iv in iter_vars(block, "spatial")[2:4])
+    kernel = [iv.dom.extent for iv in iter_vars(block, "reduce")[1:3]]
+    return (isinstance(width, IntImm) and not is_const_int(height, 1) and all(is_const_int(k, 1) for k in kernel)
+            and all(map(structural_equal, _operands(block)[0].shape[2:4], (height, width))))
+
+
+def _operands(block):
+    """The buffers (input, weights) of a convolution."""
+    lane = iter_vars(block, "spatial")[-1].var
+    loads = [load for load in collect(block.body, BufferLoad) if load.buffer is not block.writes[0].buffer]
+    return [load.buffer for load in sorted(loads, key=lambda load: uses(load.indices, {lane}))]
+
+
+def _join_rows(sch, conv, epilogue):
+    """One dimension of rows and columns, which tiles of points cut into fewer and more even pieces."""
+    width = iter_vars(sch.get(conv), "spatial")[3].dom.extent.value
+    for block in (conv, epilogue):
+        sch.transform_block_layout(block, lambda n, c, y, x, *rest: (n, c, y * width + x, *rest))
+    sch.transform_layout(conv, ("write", 0), lambda n, c, y, x, o: (n, c, y * width + x, o))
+
+
+def _tile(sch, cpu, conv, epilogue):
+    block = sch.get(conv)
+    n, c, *points, lane = sch.get_loops(epilogue)
+    shape = _shape(sch, block, c, points)
+    plan = conv_tiles.choose(cpu, shape)
+    co, ci = sch.split(c, [None, plan.vectors])
+    bands = [1, None] if plan.band == shape.height else [None, plan.band // plan.rows]
+    band, yo, yi = sch.split(points[0], [*bands, plan.rows])
+    inside, tile = [yo], [yi]
+    for x in points[1:]:
+        xo, xi = sch.split(x, [None, plan.columns])
+        inside, tile = [yo, xo], [yi, xi]
+    sch.reorder(n, band, co, *inside, *tile, ci, lane)
+    sch.compute_at(conv, inside[-1], preserve_unit_loops=True)
+    sch.set_scope(conv, 0, "local")
+    in_registers(sch, (*tile, ci), lane)
+    loops = sch.get_loops(conv)[-len(block.iter_vars):]
+    spatial = len(iter_vars(block, "spatial"))
+    (_, oo, *points, oi), reduce = loops[:spatial], loops[spatial:]
+    sch.reorder(*reduce, *points, oo, oi)
+    in_registers(sch, (*points, oo), oi)
+    keep_rolled(sch, reduce)
+    sch.decompose_reduction(conv, reduce[0])
+    # A row loop with a border stays serial: loop_partition peels its last iteration.
+    rows = [yo] if shape.height % plan.rows == 0 else []
+    parallel_nest(sch, cpu, [n, band, co, *rows], steps(block))
+
+
+def _shape(sch, block, channels, points):
+    data, weights = _operands(block)
+    height, *width = (static_extent(sch, loop) for loop in points)
+    return conv_tiles.Shape(static_extent(sch, channels), height, *(width or [1]),
+                            steps=prod(_static(iv.dom.extent) for iv in iter_vars(block, "reduce")),
+                            weight_bytes=_bytes(weights.shape), input_bytes=_bytes(data.shape[1:]))
+
+
+def _bytes(shape):
+    return 4 * prod(map(_static, shape))
+
+
+def _static(extent):
+    """An extent; a large number for a symbolic one."""
+    return extent.value if isinstance(extent, IntImm) else 1 << 12

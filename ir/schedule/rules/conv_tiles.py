@@ -1,0 +1,94 @@
+"""Tiles of a convolution in blocked layout: the points whose sums registers hold, and the order that caches like."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MOST_VECTORS = 8
+START = 30  # cycles of a tile besides its steps: clearing, the epilogue, filling the pipeline
+LATENCY = 4  # cycles of a multiply-add; two of them and two loads start in each
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of a convolution: vectors of output channels, height and width of the output, steps of the reduction, bytes of all
+    weights and of the input."""
+
+    blocks: int
+    height: int
+    width: int
+    steps: int
+    weight_bytes: int
+    input_bytes: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A tile of `vectors` vectors of channels x `rows` x `columns` points. The outermost loop takes a band of rows at a
+    time, within which weights are read once: a multiple of the tile's rows, or all rows."""
+
+    vectors: int
+    rows: int
+    columns: int
+    band: int
+
+    @property
+    def accumulators(self):
+        return self.vectors * self.rows * self.columns
+
+
+def choose(cpu, shape: Shape):
+    """The plan with the least estimated time: the tile first, then the band.
+
+    Vectors divide the channels, so that no tile has a border there; points at the border are a tile of their own.
+    """
+    tiles = [Plan(v, r, c, 0) for v in range(1, min(shape.blocks, MOST_VECTORS) + 1) if shape.blocks % v == 0
+             for r, c in _points(_room(cpu, v) // v, shape)]
+    tile = min(tiles, key=lambda t: (_cycles(t, shape), t.rows, t.vectors))
+    return Plan(tile.vectors, tile.rows, tile.columns, _band(cpu, tile, shape))
+
+
+def _room(cpu, vectors):
+    """Registers for accumulators, beside a step's weights and one broadcast value."""
+    room = cpu.registers - vectors - 1
+    return min(room, cpu.accumulators or room)
+
+
+def _points(most, shape):
+    """Rows x columns of at most so many points; several rows only where one is not enough."""
+    for columns in range(1, min(most, shape.width) + 1):
+        yield 1, columns
+    for rows in range(2, min(most // shape.width, shape.height) + 1):
+        yield rows, shape.width
+
+
+def _cycles(tile, shape):
+    """About how long the convolution takes with a tile; pieces at the border are tiles of their own size."""
+    points = [(r * c, n * m) for r, n in _pieces(shape.height, tile.rows) for c, m in _pieces(shape.width, tile.columns)]
+    return sum(count * (START + shape.steps * _step(tile.vectors, p)) for p, count in points) * (
+        shape.blocks // tile.vectors)
+
+
+def _step(vectors, points):
+    return max(vectors * points / 2, (vectors + points) / 2, LATENCY)
+
+
+def _pieces(extent, size):
+    """[(extent of a piece, how many)] of a loop split by `size`."""
+    return [(n, count) for n, count in ((size, extent // size), (extent % size, 1)) if n and count]
+
+
+def _band(cpu, tile, shape):
+    """The band with the least traffic from beyond the L2 cache.
+
+    What fits there is read once: all weights, or those of one tile and the input of a band.
+    """
+    def traffic(band):
+        bands = shape.height // band
+        own = shape.input_bytes // bands
+        tiles = shape.blocks // tile.vectors
+        weights = shape.weight_bytes * (1 if shape.weight_bytes + own <= cpu.l2_bytes else bands)
+        again = 1 if own + shape.weight_bytes // tiles <= cpu.l2_bytes else tiles
+        return weights + shape.input_bytes * again
+
+    bands = [b for b in range(tile.rows, shape.height, tile.rows) if shape.height % b == 0]
+    return min([*bands, shape.height], key=lambda b: (traffic(b), b))

@@ -1,0 +1,69 @@
+"""Programs in blocked layout (N, blocks, H, W, lanes) as operators lower to: what the rules for them see."""
+from ingot.ir import te
+from ingot.ir.expr import const
+from ingot.ir.tir import intrin
+
+
+def conv2d(inputs, outputs, size, kernel=(1, 1), strides=(1, 1), dilation=(1, 1), lanes=16, batch=1, epilogue="relu",
+           prologue=None, plain_input=False):
+    """A dense convolution of `inputs` blocks of channels into `outputs` blocks of images of `size`.
+
+    plain_input: `inputs` counts channels, which are not in blocks: a first layer. epilogue: None, "relu" (a bias too)
+    or "residual" (a bias and another tensor, then relu). prologue: "scale" (batch norm and relu of the input).
+    """
+    x = te.placeholder((batch, inputs, *input_size(size, kernel, strides, dilation), *([] if plain_input else [lanes])),
+                       "float32", "x")
+    w = te.placeholder((outputs, inputs, *kernel, *([] if plain_input else [lanes]), lanes), "float32", "w")
+    args, data = [x], x
+    if prologue == "scale":
+        scale, shift = (te.placeholder((1, inputs, 1, 1, lanes), "float32", name) for name in ("scale", "shift"))
+        args += [scale, shift]
+        scaled = te.compute(x.shape, lambda n, c, y, i, l: x[n, c, y, i, l] * scale[0, c, 0, 0, l], name="multiply")
+        shifted = te.compute(x.shape, lambda n, c, y, i, l: scaled[n, c, y, i, l] + shift[0, c, 0, 0, l], name="add_1")
+        data = te.compute(x.shape, lambda *i: intrin.max(shifted[i], const(0.0, "float32")), name="relu_1")
+    axes = [te.reduce_axis((0, n), name) for n, name in zip((inputs, *kernel), ("ic", "kh", "kw"))]
+    if not plain_input:
+        axes.append(te.reduce_axis((0, lanes), "ii"))
+    ic, kh, kw, *inner = (a.var for a in axes)
+
+    def element(n, oo, y, i, oi):
+        at = (y * strides[0] + kh * dilation[0], i * strides[1] + kw * dilation[1])
+        return te.sum(data[(n, ic, *at, *inner)] * w[(oo, ic, kh, kw, *inner, oi)], axes)
+
+    conv = te.compute((batch, outputs, *size, lanes), element, name="conv2d_packed" if plain_input else "conv2d_blocked")
+    return te.create_prim_func([*args, w, *_epilogue(conv, epilogue)])
+
+
+def depthwise(blocks, size, kernel=(3, 3), strides=(1, 1), dilation=(1, 1), lanes=16, batch=1, epilogue="relu"):
+    """A depthwise convolution of `blocks` blocks of channels."""
+    x = te.placeholder((batch, blocks, *input_size(size, kernel, strides, dilation), lanes), "float32", "x")
+    w = te.placeholder((blocks, 1, *kernel, lanes), "float32", "w")
+    axes = kh, kw = [te.reduce_axis((0, n), name) for n, name in zip(kernel, ("kh", "kw"))]
+
+    def element(n, c, y, i, l):
+        at = (y * strides[0] + kh.var * dilation[0], i * strides[1] + kw.var * dilation[1])
+        return te.sum(x[(n, c, *at, l)] * w[c, 0, kh.var, kw.var, l], axes)
+
+    conv = te.compute((batch, blocks, *size, lanes), element, name="depthwise_blocked")
+    return te.create_prim_func([x, w, *_epilogue(conv, epilogue)])
+
+
+def input_size(size, kernel, strides, dilation):
+    """The height and width of the input whose valid windows give an output of `size`."""
+    return tuple((n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(size, kernel, strides, dilation))
+
+
+def _epilogue(conv, kind):
+    """The tensors that come last among a function's arguments."""
+    if kind is None:
+        return [conv]
+    blocks, lanes = conv.shape[1], conv.shape[4]
+    bias = te.placeholder((1, blocks, 1, 1, lanes), "float32", "bias")
+    args = [bias]
+    value = te.compute(conv.shape, lambda n, c, y, i, l: conv[n, c, y, i, l] + bias[0, c, 0, 0, l], name="add")
+    if kind == "residual":
+        skip, sum_ = te.placeholder(conv.shape, "float32", "skip"), value
+        args.append(skip)
+        value = te.compute(conv.shape, lambda *i: sum_[i] + skip[i], name="add_skip")
+    out = te.compute(conv.shape, lambda *i: intrin.max(value[i], const(0.0, "float32")), name="relu")
+    return [*args, out]

@@ -1,0 +1,116 @@
+"""The rules for blocked layout: convolutions, in the interpreter and compiled, at sizes that tiles do not divide."""
+import blocked_programs as programs
+import numpy as np
+import pytest
+from tir_cases import arguments, results
+
+import ingot
+from ingot.codegen.target import Target
+from ingot.ir.node import collect, structural_equal
+from ingot.ir.schedule import Schedule
+from ingot.ir.schedule.cpu import CpuModel
+from ingot.ir.schedule.rules import schedule_by_rule, threads
+from ingot.ir.schedule.rules.conv_tiles import Plan, Shape, choose
+from ingot.ir.tir.stmt import For, IfThenElse
+from ingot.ir.tir.verifier import verify
+from ingot.ir.transform.pipeline import lower_prim_func
+
+CPUS = {4: CpuModel(4, 32, accumulators=21), 8: CpuModel(8, 16), 16: CpuModel(16, 32)}
+
+# arguments of programs.conv2d but for the lanes
+DENSE = {
+    "3x3": dict(inputs=2, outputs=2, size=(3, 9), kernel=(3, 3)),
+    "3x3_wide": dict(inputs=1, outputs=2, size=(2, 31), kernel=(3, 3), epilogue="residual"),
+    "3x3_strided": dict(inputs=1, outputs=3, size=(3, 5), kernel=(3, 3), strides=(2, 2)),
+    "dilated": dict(inputs=1, outputs=1, size=(4, 5), kernel=(3, 2), dilation=(2, 3), epilogue=None),
+    "7x7_rows": dict(inputs=1, outputs=2, size=(7, 7), kernel=(2, 2), epilogue="residual"),
+    "1x1": dict(inputs=2, outputs=4, size=(7, 7), epilogue="residual"),
+    "1x1_strided": dict(inputs=2, outputs=1, size=(5, 3), strides=(2, 2)),
+    "1x1_pixel": dict(inputs=2, outputs=5, size=(1, 1)),
+    "1x1_batch": dict(inputs=1, outputs=2, size=(3, 5), batch=2, epilogue=None),
+    "batch": dict(inputs=1, outputs=1, size=(3, 4), kernel=(2, 1), batch=3),
+    "first": dict(inputs=3, outputs=2, size=(3, 17), kernel=(3, 3), strides=(2, 2), plain_input=True),
+    "first_1x1": dict(inputs=3, outputs=1, size=(3, 5), plain_input=True),
+}
+
+
+@pytest.fixture
+def threads_for_all_work(monkeypatch):
+    monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
+
+
+def assert_kept(func, cpu):
+    """The schedule, the passes after it, and a replay of its trace keep what a function computes. Returns the function
+    after the passes."""
+    inputs = arguments(func)
+    expected = results(func, inputs)
+    sch = schedule_by_rule(func, cpu)
+    lowered = lower_prim_func(sch.func)
+    for what in (sch.func, lowered):
+        verify(what)
+        for a, b in zip(expected, results(what, inputs)):
+            np.testing.assert_allclose(b, a, rtol=1e-5, atol=2e-5)
+    again = Schedule(func)
+    sch.trace.apply(again)
+    assert structural_equal(again.func, sch.func)
+    return lowered
+
+
+def rolled(func):
+    return [f for f in collect(func.body, For) if f.annotations.get("pragma_unroll") == 1]
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_dense(name, threads_for_all_work):
+    lowered = assert_kept(programs.conv2d(**DENSE[name], lanes=4), CPUS[4])
+    assert rolled(lowered) and not collect(rolled(lowered), IfThenElse)
+
+
+@pytest.mark.parametrize("lanes, target", [(16, "x86-64-v4"), (8, "x86-64-v3")])
+@pytest.mark.parametrize("name", DENSE)
+def test_dense_compiled(name, lanes, target):
+    func = programs.conv2d(**DENSE[name], lanes=lanes)
+    if not Target.get(target).is_supported_here:
+        pytest.skip(f"this machine does not run {target}")
+    assert_compiled(func, CPUS[lanes], target)
+
+
+def assert_compiled(func, cpu, target):
+    """The scheduled function in C computes what the plain one in C does."""
+    inputs = arguments(func)
+    expected, found = ([ingot.nd.array(a) for a in inputs] for _ in range(2))
+    ingot.build(func, target=target)(*expected)
+    ingot.build(schedule_by_rule(func, cpu).func, target=target)(*found)
+    np.testing.assert_allclose(found[-1].numpy(), expected[-1].numpy(), rtol=1e-5, atol=1e-4)
+
+
+# ---------------------------------------------------------------- plans
+
+def shape(blocks, height, width, steps, input_bytes=0, weight_bytes=0):
+    return Shape(blocks, height, width, steps, weight_bytes, input_bytes)
+
+
+@pytest.mark.parametrize("cpu", CPUS.values(), ids=str)
+@pytest.mark.parametrize("blocks", [1, 2, 5, 8, 32])
+@pytest.mark.parametrize("size", [(1, 1), (7, 7), (13, 13), (27, 27), (49, 1), (56, 56), (149, 149)])
+def test_plans_fit_registers(cpu, blocks, size):
+    plan = choose(cpu, shape(blocks, *size, 576))
+    points = plan.rows * plan.columns
+    assert plan.accumulators + plan.vectors + 1 <= cpu.registers
+    assert blocks % plan.vectors == 0
+    assert plan.columns == size[1] or plan.rows == 1
+    assert plan.band == size[0] or plan.band % plan.rows == 0 and size[0] % plan.band == 0
+    done = sum(min(plan.rows, size[0] - y) * size[1] for y in range(0, size[0], plan.rows))
+    assert done == size[0] * size[1] and points <= size[0] * size[1]
+
+
+@pytest.mark.parametrize("arguments, expected", [
+    (shape(4, 56, 56, 576, 861 << 10, 147 << 10), Plan(2, 1, 14, 1)),  # all weights stay in the cache: row by row
+    (shape(16, 14, 14, 2304, 262 << 10, 2304 << 10), Plan(2, 1, 14, 14)),  # those of a tile and the input do
+    (shape(32, 28, 28, 4608, 1843 << 10, 9216 << 10), Plan(2, 1, 14, 14)),  # those of a tile and a half of the input
+    (shape(32, 49, 1, 2048, 401 << 10, 4096 << 10), Plan(2, 13, 1, 49)),
+    (shape(16, 13, 13, 576), Plan(2, 1, 13, 1)),
+    (shape(12, 27, 27, 432), Plan(2, 1, 14, 1)),
+])
+def test_plans_of_known_layers(arguments, expected):
+    assert choose(CpuModel(16, 32, l2_bytes=2 << 20), arguments) == expected
