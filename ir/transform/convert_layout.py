@@ -1,6 +1,8 @@
 """Blocked layouts over the whole graph: convolutions read and write NCHW{c}c, and what lies between them follows."""
 from __future__ import annotations
 
+from math import gcd
+
 import numpy as np
 
 from .. import op as op_table
@@ -21,6 +23,7 @@ FINITE = {"nn.relu", "nn.leaky_relu", "nn.elu", "nn.gelu", "nn.silu", "nn.hard_s
 # Operators that divide by their second argument: its padded channels are 1, which only constants can promise.
 DIVIDES = {"divide", "floor_divide", "floor_mod", "mod"}
 FEW = 4  # channels of a first layer, at least
+SMALL_BLOCK = 4  # input channels in a block of weights, at least
 
 
 @on_main
@@ -143,7 +146,6 @@ def _conv2d(self, call):
     if channels is None or not isinstance(weight, Constant) or attrs["kernel_layout"] != "OIHW":
         return None
     outputs, groups = weight.data.shape[0], attrs["groups"]
-    dense = {"data_layout": self.layout, "kernel_layout": f"OIHW{lanes}i{lanes}o"}
     if groups == channels == outputs:
         if not self.is_blocked(x):
             return None
@@ -153,7 +155,9 @@ def _conv2d(self, call):
     elif not self.is_blocked(x) and groups == 1 and channels <= min(lanes - 1, max(lanes // 2, FEW)):
         layouts, inner = {"out_layout": self.layout, "kernel_layout": f"OIHW{lanes}o"}, None
     elif groups == 1 or channels // groups % lanes == 0 and outputs // groups % lanes == 0:
-        layouts, inner = dense, lanes
+        inner = gcd(channels, lanes)
+        inner = inner if inner >= SMALL_BLOCK else lanes
+        layouts = {"data_layout": self.layout, "kernel_layout": f"OIHW{inner}i{lanes}o"}
     else:
         return None
     source = self.plain_of(x) if "out_layout" in layouts else self.blocked_of(x)

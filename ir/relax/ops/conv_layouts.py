@@ -8,7 +8,8 @@
 | depthwise | NCHW16c     | NCHW16c    | OIHW16o       | [OB, 1, KH, KW, 16], groups = channels         |
 
 OB and IB are numbers of blocks; weights are zero beyond the true channels, and so are the outputs there. out_channels
-is the true O. Groups begin with a block of their own: in blocked activations that asks for groups of whole blocks.
+is the true O. Groups begin with a block of their own: in blocked activations that asks for groups of whole blocks. The
+dense form may have smaller blocks of input channels, OIHW8i16o say, which waste less where 8 divides the channels.
 """
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from dataclasses import dataclass
 from ... import te
 from ...expr import is_const_int
 from ..expr import TensorStructInfo
-from .common import (as_dim, dim_text, fail, need_dtype, need_rank, need_same_dtype, same_dim, shape_text, te_shape)
+from .common import (as_dim, dim_text, fail, need_dtype, need_rank, need_same_dtype, same_dim, shape_text, simplify,
+                     te_shape)
 from .layout import block_size, blocks_of, check_layout, need_layout, pack_channels, unpack_channels
 from .precision import narrow, sum_dtype
 from .window import KERNEL_AXES, check_window_attrs, output_sizes, pad_stage, split_padding
@@ -79,6 +81,8 @@ def infer(call, form):
     groups = check_groups(call)
     channels = _check_weight(call, w, form, groups)
     held = w.shape[0] if form.name == "depthwise" else w.shape[1] * groups
+    if form.inner and form.inner != form.data:
+        held = simplify((held * form.inner + (form.data - 1)) // form.data)
     if not same_dim(x.shape[1], held):
         what = "channels" if form.data is None else f"blocks of {form.data} channels"
         fail(call, f"input {shape_text(x)} has {dim_text(x.shape[1])} {what} (dim 1), but weight {shape_text(w)} with "
@@ -92,7 +96,9 @@ def infer(call, form):
 def _check_form(call, form):
     """The layouts must be a row of the table."""
     data, out = call.attrs["data_layout"], call.attrs["out_layout"] or call.attrs["data_layout"]
-    wanted = [f"OIHW{form.data}i{form.data}o", f"OIHW{form.data}o"] if form.data else [f"OIHW{form.out or form.lanes}o"]
+    wanted = [f"OIHW{form.out or form.lanes}o"]
+    if form.data:
+        wanted.insert(0, f"OIHW{form.inner if form.inner and form.data % form.inner == 0 else form.data}i{form.data}o")
     if form.data != form.out and form.data is not None:
         fail(call, f"data_layout {data!r} and out_layout {out!r} must be equal, or data_layout NCHW")
     if call.attrs["kernel_layout"] not in wanted:
@@ -188,10 +194,13 @@ def _dense(data, w, shape, attrs, form):
     acc = sum_dtype(data.dtype)
     io, ii = te.reduce_axis((0, w.shape[1]), "io"), te.reduce_axis((0, form.inner), "ii")
     _, kh, kw = conv_axes(1, w.shape[2:4])
-    block = input_channel(attrs["groups"], w.shape[0], w.shape[1])
+    block, parts = input_channel(attrs["groups"], w.shape[0], w.shape[1]), form.data // form.inner
 
     def element(n, oo, y, x, oi):
-        source = data[(n, block(oo, io.var), *window_position((y, x), (kh, kw), attrs), ii.var)]
+        part, lane = block(oo, io.var), ii.var
+        if parts > 1:
+            part, lane = part // parts, part % parts * form.inner + lane
+        source = data[(n, part, *window_position((y, x), (kh, kw), attrs), lane)]
         return te.sum(source.astype(acc) * w[oo, io.var, kh.var, kw.var, ii.var, oi].astype(acc), [io, kh, kw, ii])
 
     return te.compute(shape, element, name="conv2d_blocked", attrs=_groups(attrs))
@@ -234,7 +243,7 @@ def evaluate(plain, x, w, attrs, form):
     """The reference, by that of the plain form (`plain`), which sees padded channels as channels."""
     groups, channels = attrs["groups"], attrs["out_channels"]
     if form.data is not None:
-        x = unpack_channels(x)
+        x = unpack_channels(x, form.inner and w.shape[1] * form.inner * groups)
     if form.name == "depthwise":
         groups = channels = x.shape[1]
         w = unpack_channels(w, axis=0)

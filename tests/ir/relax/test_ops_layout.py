@@ -57,6 +57,17 @@ def test_dense_convolution(channels, outputs, window):
     np.testing.assert_allclose(result, blocked(expected), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("channels, inner", [(6, 2), (3, 1), (2, 2)])
+def test_dense_convolution_with_small_blocks_of_input_channels(channels, inner):
+    x, w = arrays((1, channels, 6, 7), (5, channels, 3, 2))
+    packed = pack_weights(w, 4, inner=inner)
+    assert packed.shape[1] * inner == channels
+    func, result = check("nn.conv2d", [blocked(x), packed], data_layout="NCHW4c", kernel_layout=f"OIHW{inner}i4o",
+                         out_channels=5)
+    assert block_names(func) == ["conv2d_blocked"]
+    np.testing.assert_allclose(result, blocked(evaluate("nn.conv2d", [x, w])), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
 @pytest.mark.parametrize("channels, outputs", [(3, 8), (1, 5)])
 def test_first_layer(channels, outputs, window):
@@ -148,6 +159,8 @@ DEPTHWISE = dict(data_layout="NCHW4c", kernel_layout="OIHW4o", out_channels=8, g
      "kernel_layout 'OIHW4i8o' must be OIHW4i4o or OIHW4o with data_layout 'NCHW4c'"),
     ("nn.conv2d", [Y, (2, 3, 3, 3, 4, 4)], DENSE,
      r"input \(1, 2, 8, 8, 4\) has 2 blocks of 4 channels \(dim 1\), but weight .* takes 3"),
+    ("nn.conv2d", [Y, (2, 2, 3, 3, 3, 4)], dict(DENSE, kernel_layout="OIHW3i4o"),
+     "kernel_layout 'OIHW3i4o' must be OIHW4i4o or OIHW4o"),
     ("nn.conv2d", [Y, (2, 2, 3, 3, 8, 4)], DENSE, r"must have 4 input channels in a block \(dim 4\)"),
     ("nn.conv2d", [Y, (3, 2, 3, 3, 4, 4)], DENSE, r"in blocks of 4: dim 0 must be 2 and dim 5 must be 4"),
     ("nn.conv2d", [Y, (4, 1, 3, 3, 4, 4)], dict(DENSE, out_channels=12, groups=2),

@@ -218,6 +218,14 @@ def test_what_stays_as_it_was():
     assert structural_equal(convert_layout(mod, 1), mod)
 
 
+def test_blocks_of_input_channels_are_no_larger_than_need_be():
+    g = Graph(param("x", 1, 8, 5, 5))
+    y = conv(g, conv(g, conv(g, g.params[0], 12, kernel=1), 6, kernel=1, seed=1), 5, seed=2)
+    mod = check(g.module(y), data(1, 8, 5, 5), passes=[lambda m: convert_layout(m, 8)])
+    assert [b.value.attrs["kernel_layout"] for b in mod["main"].bindings if b.value.op == "nn.conv2d"] == [
+        "OIHW8i8o", "OIHW4i8o", "OIHW8i8o"]
+
+
 def test_constants_among_concatenated_images():
     g = Graph(param("x", 1, 8, 5, 5))
     y = g.op("concat", conv(g, g.params[0], 8), const(1, 4, 3, 3), axis=1)
