@@ -1,8 +1,12 @@
 """Intermediate tensors as outputs, so that they can be compared with a reference."""
 from __future__ import annotations
 
+from ..expr import IntImm
+from ..names import unique_name
 from ..node import structural_equal
-from ..relax.expr import RelaxCall, TensorStructInfo, TupleGetItem, dataflow_function
+from ..relax.block_builder import call_op
+from ..relax.expr import (DataflowVar, RelaxCall, TensorStructInfo, TupleGetItem, VarBinding, dataflow_function)
+from ..relax.verifier import same_info
 from .identities import VIEWS
 
 
@@ -11,17 +15,41 @@ def expose_intermediates(lowered, imported):
 
     Requires `lowered` after lower_ops, `imported` the module that it was made from. Ensures that the outputs of both
     correspond one by one: the surviving tensors in the order of computation, then the declared outputs. A tensor that
-    is an output under another name is not listed twice. Returns (lowered, imported).
+    is an output under another name is not listed twice. One that survived in whole blocks of channels is returned in
+    that layout by both. Returns (lowered, imported).
     """
     main, source = lowered["main"], imported["main"]
     known = {binding.var.name: binding.var for binding in source.bindings}
     outputs = _memory_of_outputs(main)
-    surviving = [(binding.var, known[binding.var.name]) for binding in main.bindings
-                 if binding.var.name in known and _is_computed(binding.value) and _memory(binding) not in outputs
-                 and _same_tensor(binding.var, known[binding.var.name])]
+    surviving, transforms = [], []
+    for binding in main.bindings:
+        var, origin = binding.var, known.get(binding.var.name)
+        if origin is None or not _is_computed(binding.value) or _memory(binding) in outputs:
+            continue
+        if not all(isinstance(v.struct_info, TensorStructInfo) for v in (var, origin)):
+            continue
+        call = _blocked(origin, var)
+        if _same_origin(var, origin) and (call or structural_equal(var.struct_info, origin.struct_info)):
+            if call:
+                name = unique_name(f"{origin.name}_blocked", set(known))
+                transforms.append(VarBinding(DataflowVar(name, call.struct_info, origin.origin), call))
+            surviving.append((var, transforms[-1].var if call else origin))
     names = tuple(var.name for var, _ in surviving)
+    source = source.replace(body=dataflow_function(source.params, [*source.bindings, *transforms], source.outputs).body)
     return (lowered.with_function("main", _returning(main, [var for var, _ in surviving], names)),
             imported.with_function("main", _returning(source, [var for _, var in surviving], names)))
+
+
+def _blocked(var, like):
+    """The call that lays out the image `var` as `like`, in whole blocks of channels; None when that is not how."""
+    plain, info = var.struct_info.shape, like.struct_info
+    if not plain or len(plain) != 4 or info.ndim != 5:
+        return None
+    channels, lanes = plain[1], info.shape[-1]
+    if not isinstance(channels, IntImm) or not isinstance(lanes, IntImm) or channels.value % lanes.value:
+        return None
+    call = call_op("layout_transform", var, src_layout="NCHW", dst_layout=f"NCHW{lanes.value}c")
+    return call if same_info(call.struct_info, info) else None
 
 
 def _returning(func, first, names):
@@ -57,10 +85,8 @@ def _memory_of_outputs(func):
     return found
 
 
-def _same_tensor(a, b):
+def _same_origin(a, b):
     """Two variables of one name, which passes keep: the same value unless a pass made one in another node's place."""
-    if not isinstance(a.struct_info, TensorStructInfo) or not structural_equal(a.struct_info, b.struct_info):
-        return False
     if a.origin is None or b.origin is None:
         return a.origin is b.origin
     return (a.origin.name, a.origin.output) == (b.origin.name, b.origin.output)

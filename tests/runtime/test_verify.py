@@ -3,11 +3,12 @@ import numpy as np
 import pytest
 from sample_network import tensor
 
-from ingot.ir.module import GlobalVar
+from ingot.ir.module import GlobalVar, IRModule
 from ingot.ir.origin import Origin
 from ingot.ir.relax.block_builder import BlockBuilder, call_op
-from ingot.ir.relax.expr import (DataflowVar, RelaxVar, TensorStructInfo, VarBinding, call_tir,
+from ingot.ir.relax.expr import (Constant, DataflowVar, RelaxVar, TensorStructInfo, VarBinding, call_tir,
                                  dataflow_function)
+from ingot.ir.relax.verifier import verify
 from ingot.ir.transform.expose import expose_intermediates
 from ingot.runtime.verify import Report, compare, compare_outputs
 
@@ -55,6 +56,25 @@ def test_expose_skips_what_took_anothers_name(imported):
     lowered = lowered.with_function("main", dataflow_function(main.params, bindings, main.outputs, main.attrs))
     module, _ = expose_intermediates(lowered, imported)
     assert [output.name for output in module["main"].outputs] == ["flat"]
+
+
+@pytest.mark.parametrize("blocks, names", [((2, 4), ("conv", "relu")), ((1, 8), ("conv", "relu")), ((2, 5), ("relu",)),
+                                           ((3, 4), ("relu",))])
+def test_expose_gives_both_sides_the_blocked_layout(blocks, names):
+    x, w = RelaxVar("x", TensorStructInfo((1, 3, 5, 5))), Constant(np.ones((8, 3, 1, 1), np.float32))
+    conv = DataflowVar("conv", TensorStructInfo((1, 8, 5, 5)))
+    relu = DataflowVar("relu", conv.struct_info)
+    imported = IRModule({"main": dataflow_function(
+        [x], [VarBinding(conv, call_op("nn.conv2d", x, w)), VarBinding(relu, call_op("nn.relu", conv))], [relu])})
+    own = DataflowVar("conv", TensorStructInfo((1, blocks[0], 5, 5, blocks[1])))
+    lowered = imported.with_function("main", dataflow_function([x], [
+        VarBinding(own, call_tir(GlobalVar("conv2d"), [x], own.struct_info)),
+        VarBinding(relu, call_tir(GlobalVar("relu"), [own], relu.struct_info))], [relu]))
+    module, reference = expose_intermediates(lowered, imported)
+    for func in (module["main"], verify(reference)["main"]):
+        assert func.attrs["output_names"] == names
+        if len(names) == 2:
+            assert func.outputs[0].struct_info.static_shape == own.struct_info.static_shape
 
 
 def test_compare_outputs(imported):
