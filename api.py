@@ -1,14 +1,18 @@
 """What users call: compile, verify and inspect a network. Everything here is a few lines over the layers below."""
 from __future__ import annotations
 
+import difflib
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from .codegen.compile import STAGES, Options, assemble, compile_module, lower
+from .codegen.c_names import network_name
+from .codegen.kernels import kernel_names, print_kernel
 from .codegen.package import evaluate_dim
 from .frontend.onnx import from_onnx
 from .ir.module import IRModule
+from .ir.tir.function import PrimFunc
 from .ir.transform.expose import expose_intermediates
 from .runtime.library import CompiledLibrary
 from .runtime.verify import compare_outputs
@@ -60,12 +64,18 @@ def verify(model, feeds=None, tolerance=1e-4, dims=None, **options):
         return compare_outputs(reference, library, feeds, tolerance)
 
 
-def inspect_stage(model, stage="relax", dims=None, **options):
-    """The program as text after a stage: "relax", "fused", "tir", "scheduled" or "c"."""
+def inspect_stage(model, stage="relax", dims=None, kernel=None, **options):
+    """The program as text after a stage: "relax", "fused", "tir", "scheduled" or "c".
+
+    kernel: only that one, by its name in the C (with or without the network's prefix), its function's name in the
+    module, or the name of a model node that it computes. Raises ValueError for a name that none has.
+    """
     if stage not in STAGES:
         raise ValueError(f"stage must be one of {', '.join(STAGES)}, not {stage!r}")
     checked = Options.check(**options)
     mod = load(model, dims, checked.name)
+    if kernel is not None:
+        return _one_kernel(mod, stage, kernel, checked)
     if stage == "relax":
         return mod.script()
     if stage == "c":
@@ -73,6 +83,41 @@ def inspect_stage(model, stage="relax", dims=None, **options):
         return "\n".join(f"/* ==== {name} ==== */\n{text}" for name, text in files.items()
                          if name.endswith((".c", ".h")) and name not in _RUNTIME and isinstance(text, str))
     return getattr(lower(mod, checked), stage).script()
+
+
+def _one_kernel(mod, stage, wanted, options):
+    """The text of what `wanted` names after a stage; see inspect_stage."""
+    if stage == "relax":
+        raise ValueError("the imported graph has no kernels yet: ask for stage fused, tir, scheduled or c")
+    stages = lower(mod, options)
+    functions = {n: f for n, f in stages.lowered.functions.items() if isinstance(f, PrimFunc)}
+    prefix = options.name or network_name(mod.attrs.get("name", "model"))
+    c_names = kernel_names(functions, prefix)
+    names = {}  # every name: the functions that have it
+    for n, f in functions.items():
+        for o in f.attrs.get("origin") or ():
+            names.setdefault(o.name, {})[n] = f
+    for n, f in functions.items():  # a kernel's own name is its alone
+        names.update(dict.fromkeys((n, c_names[n], c_names[n].removeprefix(f"{prefix}_")), {n: f}))
+    if wanted not in names:
+        near = difflib.get_close_matches(wanted, names, 5)
+        raise ValueError(f"no kernel is called {wanted!r}; "
+                         + (f"close are {', '.join(near)}" if near else f"there are {', '.join(c_names.values())}"))
+    found = names[wanted]
+    if stage == "c":
+        kernels = [print_kernel(functions[n], c_names[n]) for n in found]
+        return "\n\n".join(f"{k.comment}\n{k.signature}\n{k.body.rstrip()}" for k in kernels) + "\n"
+    if stage == "fused":
+        return "\n\n".join(_fused(stages, n) for n in found) + "\n"
+    return IRModule({n: getattr(stages, stage)[n] for n in found}).script()
+
+
+def _fused(stages, name):
+    """The first group of operators that became the PrimFunc `name`, or the only operator in it, as script."""
+    n = next(n for n, b in enumerate(stages.tir["main"].bindings)
+             if getattr(b.value, "op", None) == "call_tir" and b.value.attrs["gv"].name == name)
+    value = stages.fused["main"].bindings[n].value
+    return stages.fused[value.attrs["gv"].name].script() if value.op == "call" else str(value)
 
 
 _RUNTIME = ("ingot.h", "ingot.c", "simd.h", "ingot_math.h", "example.c", "selftest.c", "selftest_data.c")

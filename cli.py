@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 EXIT_MISMATCH, EXIT_ERROR, EXIT_INTERRUPT = 1, 2, 130
+PROFILE_WIDTH = 150  # of a profile that is written to a file
 STAGES = ("relax", "fused", "tir", "scheduled", "c")
 
 EXAMPLES = {
@@ -29,10 +30,12 @@ EXAMPLES = {
   ingot verify net.onnx --input data=image.npy --tolerance 1e-5""",
     "bench": """examples:
   ingot bench net.onnx
-  OMP_NUM_THREADS=1 ingot bench net.onnx --repeat 100""",
+  OMP_NUM_THREADS=1 ingot bench net.onnx --repeat 100
+  ingot bench net.onnx --threads none --profile --top 10""",
     "inspect": """examples:
   ingot inspect net.onnx                       the graph, with shapes
   ingot inspect net.onnx --stage scheduled     the loops of every kernel
+  ingot inspect net.onnx --stage c --kernel conv1
   ingot inspect net.onnx --memory              bytes, life and place of every buffer""",
 }
 
@@ -83,10 +86,13 @@ def build_parser():
     sub = command("bench", bench_command, "Measure how long a run takes.")
     _add_inputs(sub)
     sub.add_argument("--repeat", type=_positive(int), default=20, metavar="N", help="timed runs (default: %(default)s)")
+    sub.add_argument("--profile", action="store_true", help="time, work and roofline of every kernel")
+    sub.add_argument("--top", type=_positive(int), metavar="N", help="of a profile only the N longest kernels")
 
     sub = command("inspect", inspect_command, "Print the program at a stage of its way down, or its memory plan.")
     which = sub.add_mutually_exclusive_group()
     which.add_argument("--stage", choices=STAGES, default="relax", help="default: %(default)s")
+    sub.add_argument("--kernel", metavar="NAME", help="only this kernel: its name in the C, or that of a model node")
     which.add_argument("--memory", action="store_true", help="per buffer: bytes, life, offset")
     return parser
 
@@ -185,6 +191,9 @@ def bench_command(args, console):
         library.build()
     feeds = {**sample_inputs(library.inputs), **_read_inputs(args.input)}
     arrays = inputs_by_name(library.inputs, feeds)
+    if args.profile:
+        with _progress(f"{args.repeat} runs with hooks"):
+            profile = library.profile(*arrays, repeat=args.repeat)
     with _progress(f"{args.repeat} runs"):
         timing = library.time(*arrays, repeat=args.repeat)
     rate = library.flops / timing.median / 1e9
@@ -193,15 +202,26 @@ def bench_command(args, console):
                   *(f"{seconds * 1e3:.3f}" for seconds in (timing.median, timing.min, timing.max)),
                   str(len(timing.times)), f"{rate:.1f}" if rate else "")
     console.print(table)
+    if args.profile:
+        _print_profile(profile, library, args.top, console)
+
+
+def _print_profile(profile, library, top, console):
+    from rich.console import Console
+    wide = console if console.is_terminal else Console(width=PROFILE_WIDTH)
+    wide.print(profile.table(f"{library.name}_", top))
+    console.print(f"limits of this machine: {profile.limits}", highlight=False, soft_wrap=True)
 
 
 def inspect_command(args, console):
     from . import inspect_stage, memory_report
+    if args.kernel and args.memory:
+        raise UsageError("--kernel goes with --stage, not with --memory")
     with _progress(f"casting {args.model}"):
         if args.memory:
             report = memory_report(args.model, **_options(args))
         else:
-            text = inspect_stage(args.model, args.stage, **_options(args))
+            text = inspect_stage(args.model, args.stage, kernel=args.kernel, **_options(args))
     if args.memory:
         _print_memory(report, console)
     else:

@@ -10,6 +10,7 @@ from ..ir.node import Visitor, collect, structural_equal
 from ..ir.tir.stmt import AssertStmt, BufferLoad, BufferStore, DeclBuffer, For, LetStmt
 from .c_expr import RELATIONAL, CExpr, EmitError, is_scalar
 from .c_types import UnsupportedType, c_string, c_type, identifier
+from .team import SINGLE, passed_between_threads, team_body
 
 INDENT = "    "
 WIDTH = 120
@@ -20,13 +21,15 @@ UPDATES = {Add: "+", Sub: "-", Mul: "*", Div: "/"}
 @dataclass(frozen=True)
 class CFunction:
     """signature: without the semicolon; body: the braces and all; uses: headers that the text needs; can_fail: whether
-    it returns the message of an assertion that does not hold, or NULL, instead of nothing."""
+    it returns the message of an assertion that does not hold, or NULL, instead of nothing; team: whether all threads of
+    a parallel region are to call it together."""
 
     name: str
     signature: str
     body: str
     uses: frozenset
     can_fail: bool = False
+    team: bool = False
 
 
 def print_function(func, name):
@@ -69,8 +72,12 @@ class _Printer(Visitor):
         self.expr = CExpr(self.names, self.uses)
         self.lines, self.depth = [], 1
         self.parallel = False  # inside a parallel loop
+        self.body = team_body(func.body)
+        self.team = self.body is not None
+        self.body = self.body if self.team else func.body
 
     def function(self):
+        exchanged = passed_between_threads(self.body) if self.team else ()
         written = {id(b) for b in outputs_of(self.func)}
         used = {id(n) for n in collect(self.func.body, Var)}
         touched = written | {id(n.buffer) for n in collect(self.func.body, BufferLoad)}
@@ -84,16 +91,18 @@ class _Printer(Visitor):
                 continue
             text = self.names.define(buffer, buffer.name)
             const = "" if id(buffer) in written else "const "
-            params.append(f"{const}{self.type_of(buffer)} *INGOT_RESTRICT {text}")
+            restrict = "" if id(buffer) in exchanged else "INGOT_RESTRICT "
+            params.append(f"{const}{self.type_of(buffer)} *{restrict}{text}")
             unused += [text] if id(buffer) not in touched else []
         for text in unused:
             self.line(f"(void){text};")
-        self.visit(self.func.body)
+        self.visit(self.body)
         can_fail = bool(collect(self.func.body, AssertStmt))
         if can_fail:
             self.line("return NULL;")
         signature = _wrap(f"{'const char *' if can_fail else 'void '}{self.name}(", params)
-        return CFunction(self.name, signature, "{\n" + "\n".join(self.lines) + "\n}\n", frozenset(self.uses), can_fail)
+        body = "{\n" + "\n".join(self.lines) + "\n}\n"
+        return CFunction(self.name, signature, body, frozenset(self.uses), can_fail, self.team)
 
     @staticmethod
     def type_of(x):
@@ -138,7 +147,7 @@ class _Printer(Visitor):
         if outermost:  # parallel loops directly inside share its threads; any others further in run serially
             nest = _parallel_nest(loop)
             collapse = f" collapse({nest})" if nest > 1 else ""
-            self.line(f"INGOT_OMP(parallel for{collapse} schedule(static))")
+            self.line(f"INGOT_OMP({'for' if self.team else 'parallel for'}{collapse} schedule(static))")
             self.parallel = True
         elif loop.kind == "unrolled" and isinstance(loop.extent, IntImm):
             self.line(f"INGOT_UNROLL({loop.extent.value})")
@@ -194,6 +203,14 @@ class _Printer(Visitor):
         self.visit(stmt.body)
 
     def visit_AttrStmt(self, stmt):
+        if stmt.attr_key == SINGLE:
+            self.line("INGOT_OMP(single)")
+            self.line("{")
+            self.depth += 1
+            self.visit(stmt.body)
+            self.depth -= 1
+            self.line("}")
+            return
         if stmt.attr_key in THREADS:
             name = getattr(stmt.target, "thread_tag", "") or getattr(stmt.target, "name", stmt.target)
             raise EmitError(f"C has no threads: the attribute {stmt.attr_key} of {name} comes with CUDA; use a "

@@ -10,7 +10,7 @@ from .c_types import identifier
 BESIDE_TENSORS = frozenset("""
 net arena arena_bytes weights weights_block block status best bad file repeat start seconds argc argv i m w inputs
 outputs dim_names tolerance transfer now compare_float compare_double stdin stdout stderr EOF clock_gettime fclose
-fopen fprintf fread free fwrite malloc memcmp printf size_t ptrdiff_t timespec FILE
+fopen fprintf fread free fwrite malloc memcmp printf size_t ptrdiff_t timespec FILE times keep_time CALLS
 """.split())
 # What <stdio.h>, <stdlib.h>, <string.h> and <time.h> declare beside the names above: a network's name is a type.
 LIBRARY = frozenset("""
@@ -25,7 +25,8 @@ time_t tm tmpfile tmpnam ungetc vfprintf vprintf vsnprintf vsprintf wcstombs wct
 # NAME.h and NAME.c stand beside these files of every folder.
 FILES = re.compile(r"example|selftest|selftest_data|simd|ingot|ingot_math|kernels_\d+")
 # NAME_run and the other symbols that NAME.h and the blobs define; kernels are called NAME_something, too.
-INTERFACE = ("init", "init_", "run", "info", "arena_bytes", "arena_bytes_", "set_weights", "weights", "selftest_data")
+INTERFACE = ("init", "init_", "run", "info", "arena_bytes", "arena_bytes_", "set_weights", "weights", "selftest_data",
+             "set_profile", "call_names")
 
 
 def network_name(text, fallback="model"):

@@ -14,6 +14,7 @@ from ..ir.relax.evaluate import EvaluationError, evaluate
 from ..ir.relax.expr import RelaxCall
 from ..ir.schedule.cpu import CpuModel
 from ..ir.schedule.rules import schedule_by_rule
+from ..ir.tir.flops import estimate_work
 from ..ir.tir.function import PrimFunc
 from ..ir.transform.identities import VIEWS
 from ..ir.transform.context import Sequential
@@ -89,8 +90,9 @@ def lower(mod, options):
 
 
 def schedule(func, options):
-    """A PrimFunc scheduled by rule, with attrs "schedule" and "shapes" for the comment in the C."""
-    func = func.with_attr("shapes", shape_summary(func))
+    """A PrimFunc scheduled by rule, with attrs "schedule" and "shapes" for the comment in the C, "work" for profiles:
+    that of the computation, not what a schedule adds to it."""
+    func = func.with_attr({"shapes": shape_summary(func), "work": estimate_work(func)})
     if options.opt_level == 0:
         return func
     sch = schedule_by_rule(func, options.cpu)

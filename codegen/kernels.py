@@ -18,11 +18,15 @@ WIDTH = 116
 
 @dataclass(frozen=True)
 class Kernel:
-    """function: its C; comment: the block comment before it; imports: C sources that it needs (attrs["import_c"])."""
+    """function: its C; comment: the block comment before it; imports: C sources that it needs (attrs["import_c"]);
+    nodes: what it computes of the model; work: see estimate_work, expressions of the symbolic dimensions `dims`."""
 
     function: CFunction
     comment: str
     imports: tuple = ()
+    nodes: str = ""
+    work: tuple = (0, ())
+    dims: tuple = ()
 
     @property
     def signature(self):
@@ -61,7 +65,9 @@ def _part(gv, origin):
 
 def print_kernel(func, name):
     """The Kernel of a lowered PrimFunc."""
-    return Kernel(print_function(func, name), _comment(func), tuple(func.attrs.get("import_c") or ()))
+    dims = tuple(p.name for p in func.params if p not in func.buffer_map)
+    return Kernel(print_function(func, name), _comment(func), tuple(func.attrs.get("import_c") or ()),
+                  _nodes(func.attrs.get("origin") or ()), func.attrs.get("work", (0, ())), dims)
 
 
 def imports_of(kernels):

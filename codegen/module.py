@@ -102,6 +102,8 @@ def _texts(e):
     if e.kernel.function.can_fail:
         call = _line(f"const char *const broken = {e.call};") + "\n" + _line(
             "if (broken != NULL) return ingot_failed(f, broken, error);")
+    elif e.kernel.function.team:
+        call = _line("INGOT_OMP(parallel)") + "\n" + call
     return {
         "name": c_string(e.name), "symbol": e.symbol, "description": what.replace("*/", "* /"),
         "contract": textwrap.fill(f"{e.symbol}({what})".replace("*/", "* /"), 112, initial_indent=" *   ",

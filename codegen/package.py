@@ -6,6 +6,7 @@ import re
 import shutil
 import tempfile
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -254,7 +255,8 @@ class _Folder:
             "compared": [_comparison(d) for d in dict.fromkeys(t.dtype for t in p.outputs)],
             "compare_headers": ["ingot_half.h"] if any(t.dtype in SMALL_FLOATS for t in p.outputs) else [],
             "dim_enum": ", ".join(f"{d} = {v}" for d, v in zip(self.dims, m.test_dims)),
-            "tensors": tensors, "calls": calls, "uses_weights": uses_weights, "has_reference": bool(m.test_outputs),
+            "tensors": tensors, "parts": call_parts(calls), "call_names": [c["function"] for c in calls],
+            "uses_weights": uses_weights, "has_reference": bool(m.test_outputs),
         }
 
     def _tensor(self, t, offset):
@@ -298,8 +300,10 @@ class _Folder:
             arguments += [self._dim_text(d) for d in call.dims]
             function = self.m.kernel_of[call.kernel]
             comment = call.comment + "".join(f", {o.name}" for o in call.operands if o.kind == "weight")
-            calls.append({"comment": comment.replace("*/", "* /"),
-                          "text": self._call_text(function, arguments)})
+            calls.append({"number": len(calls), "function": function, "comment": comment.replace("*/", "* /"),
+                          "text": self._call_text(function, arguments),
+                          "team": self.m.kernels[function].function.team,
+                          "can_fail": self.m.kernels[function].function.can_fail})
         return tensors, calls, uses_weights
 
     def _call_text(self, function, arguments):
@@ -307,6 +311,24 @@ class _Folder:
         if self.m.kernels[function].function.can_fail:
             return f"if ({call} != NULL) return INGOT_ERR_ASSERT;"
         return call + ";"
+
+
+def call_parts(calls):
+    """The calls in order as [(threads, [(threads, calls in a row)])]: of "one" thread, or of a parallel region, whose
+    "team" makes calls together, or leaves them to a "single" one.
+
+    A region reaches from the first call with shared work to the last, as starting a team costs more than keeping it
+    waiting, but not over a call that may leave the run.
+    """
+    parts = []
+    for fails, some in groupby(calls, key=lambda c: c["can_fail"]):
+        some = list(some)
+        shared = [n for n, c in enumerate(some) if c["team"]]
+        first, last = (shared[0], shared[-1] + 1) if shared and not fails else (0, 0)
+        inside = [("team" if team else "single", list(group))
+                  for team, group in groupby(some[first:last], key=lambda c: c["team"])]
+        parts += [("one", [("one", some[:first])]), ("team", inside), ("one", [("one", some[last:])])]
+    return [(threads, groups) for threads, groups in parts if any(group for _, group in groups)]
 
 
 class _DimNames:
@@ -363,7 +385,7 @@ def inlined(text, within="", seen=None):
 _INCLUDE = re.compile(r'^ *#include "([\w./]+)".*\n', re.MULTILINE)
 
 
-def _wrap_call(head, arguments, indent="    ", width=114):
+def _wrap_call(head, arguments, indent="    ", width=106):
     lines, current = [], head
     for n, a in enumerate(arguments):
         piece = a + (", " if n + 1 < len(arguments) else ")")

@@ -170,7 +170,7 @@ def _build(sources, out, target, threads, jobs, compile_flags, link_flags, cflag
     openmp = (openmp_flag(compiler),) if threads == "openmp" else ()
     build = _Build(compiler, target, (*compile_flags, *openmp, *cflags), ObjectCache.default())
     with tempfile.TemporaryDirectory(prefix="ingot-") as folder, ThreadPoolExecutor(max(1, jobs)) as pool:
-        pending = [pool.submit(build.compile, source, folder) for source in _source_files(sources)]
+        pending = [pool.submit(build.compile, source, folder) for source in source_files(sources)]
         try:
             objects = [str(job.result()) for job in pending]
         except BaseException:
@@ -190,7 +190,7 @@ _LINK_FLAGS = ("-Wl,-z,noexecstack",)
 _PROGRAMS = ("example", "selftest", "selftest_data")
 
 
-def _source_files(sources):
+def source_files(sources):
     """`sources` as a list of absolute paths, longest file first, so that the last compiler is not alone for long."""
     if isinstance(sources, (str, Path)):
         folder = Path(sources)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from contextlib import contextmanager
 
 import cffi
 import numpy as np
@@ -27,6 +28,12 @@ uint64_t {name}_arena_bytes_({dims_or_void});
 int {name}_init_(void **net, void *arena, size_t arena_bytes, uint32_t abi, size_t info_bytes);
 int {name}_set_weights(void *net, const void *weights, size_t bytes);
 int {name}_run({run});
+int {name}_set_profile(void *net, void *hook, void *user);
+"""
+# Of runtime_c/profile.c, which only profiled builds hold.
+_PROFILE = """
+typedef struct { double start; double *seconds; } ingot_call_times;
+void ingot_keep_time(void *user, int32_t call);
 """
 
 
@@ -43,7 +50,8 @@ def cdef_of(model):
     dims = [f"int64_t {dim}" for dim in model.dims]
     arguments = ["void *net", *dims, *(f"const void *input{i}" for i in range(len(model.inputs))),
                  *(f"void *output{i}" for i in range(len(model.outputs)))]
-    return _HEADER + _MODEL.format(name=model.name, dims_or_void=", ".join(dims) or "void", run=", ".join(arguments))
+    own = _MODEL.format(name=model.name, dims_or_void=", ".join(dims) or "void", run=", ".join(arguments))
+    return _HEADER + _PROFILE + own
 
 
 def aligned_empty(size, align):
@@ -88,6 +96,18 @@ class Binding:
         self._reserve(dims)
         pointers = [self._pointer(array) for array in (*inputs, *outputs)]
         self._check("run", self._net[0], *dims, *pointers)
+
+    @contextmanager
+    def timed_calls(self, seconds):
+        """Runs within leave the seconds of each kernel call in a float64 array. For builds with -DINGOT_PROFILE and
+        runtime_c/profile.c; there was a run with the same dims before."""
+        times = self._ffi.new("ingot_call_times *", {"seconds": self._ffi.cast("double *", seconds.ctypes.data)})
+        hook = self._ffi.cast("void *", self._library.ingot_keep_time)
+        self._check("set_profile", self._net[0], hook, times)
+        try:
+            yield
+        finally:
+            self._check("set_profile", self._net[0], self._ffi.NULL, self._ffi.NULL)
 
     def _reserve(self, dims):
         """Make the arena large enough for `dims`; the handle moves with it."""

@@ -14,6 +14,7 @@ import numpy as np
 from ..codegen.toolchain import ToolchainError, build_shared
 from ..codegen.target import Target
 from .binding import Binding
+from .profile import profile
 from .shapes import TensorSpec, check_inputs, inputs_by_name
 from .timing import Timing
 
@@ -92,6 +93,18 @@ class CompiledLibrary:
                 self._run(*prepared)
                 times.append(time.perf_counter() - start)
         return Timing(tuple(times))
+
+    def profile(self, *arrays, repeat=20):
+        """The Profile of `repeat` runs: time, work and roofline of every kernel. Builds the network once more, with
+        hooks. Raises as a call does."""
+        if repeat < 1:
+            raise ValueError(f"repeat must be at least 1, not {repeat}")
+        prepared = self._prepare(arrays)
+        with self._lock:
+            self.build()
+            sources = self._folder / self.name
+            return profile(self.model, sources, self._folder / f"{self.name}_profile.so", *prepared,
+                           weights=self._weights_of(sources), repeat=repeat, jobs=self._jobs)
 
     def _prepare(self, arrays):
         """(dim values, contiguous inputs, new outputs) for `arrays`."""

@@ -94,6 +94,21 @@ ingot_status ingot_check_abi(uint32_t abi, size_t struct_bytes);
  * INGOT_ERR_NULL, INGOT_ERR_ARENA_SIZE or INGOT_ERR_ARENA_ALIGN, in that order. */
 ingot_status ingot_check_arena(const void *arena, size_t have, uint64_t need, uint64_t align);
 
+/* ---- profiling --------------------------------------------------------------------------------------------- */
+
+/* A network whose NAME.c is built with -DINGOT_PROFILE calls a hook of the caller's (NAME_set_profile) before each of
+ * its kernel calls with the call's number, 0, 1, 2 ..., and once after the last one with their count: from whichever
+ * thread makes the call, from the first of a team that makes it together. Otherwise the macros are nothing. */
+typedef void (*ingot_profile_hook)(void *user, int32_t call);
+
+#if defined(INGOT_PROFILE)
+#define INGOT_MARK(net, call) ((net)->hook != NULL ? (net)->hook((net)->hook_user, (call)) : (void)0)
+#define INGOT_MARK_TEAM(net, call) INGOT_OMP(master) INGOT_MARK(net, call)
+#else
+#define INGOT_MARK(net, call) ((void)0)
+#define INGOT_MARK_TEAM(net, call) ((void)0)
+#endif
+
 /* ---- compiler macros --------------------------------------------------------------------------------------- */
 
 #if defined(__cplusplus) || defined(_MSC_VER)

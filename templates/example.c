@@ -33,6 +33,20 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+#if defined(INGOT_PROFILE)
+/* Times of kernel calls: the hook is called before each of them, and after the last one. */
+enum { CALLS = [[ call_names|length ]] };
+struct times { double start, least[CALLS + 1]; };
+
+static void keep_time(void *user, int32_t call)
+{
+    struct times *const t = user;
+    const double end = now();
+    if (call > 0 && end - t->start < t->least[call - 1]) t->least[call - 1] = end - t->start;
+    t->start = now();
+}
+#endif
+
 int main(int argc, char **argv)
 {
 [% if dims %]
@@ -64,6 +78,11 @@ int main(int argc, char **argv)
 [% endfor %]
     }
 
+#if defined(INGOT_PROFILE)
+    static struct times times;
+    for (int i = 0; i < CALLS; ++i) times.least[i] = 1e30;
+    if (status == INGOT_OK) status = [[ name ]]_set_profile(net, keep_time, &times);
+#endif
     for (int repeat = 0; repeat < 10 && status == INGOT_OK; ++repeat) {
         const double start = now();
         status = [[ name ]]_run([[ run_arguments ]]);
@@ -86,6 +105,9 @@ int main(int argc, char **argv)
     printf("\n");
 [% endfor %]
     printf("best of 10 runs: %.3f ms\n", best * 1e3);
+#if defined(INGOT_PROFILE)
+    for (int i = 0; i < CALLS; ++i) printf("%9.4f ms  %s\n", times.least[i] * 1e3, [[ name ]]_call_names[i]);
+#endif
 [% if dims %]
     free(block);
 [% endif %]

@@ -16,6 +16,10 @@ struct [[ name ]] {
     uint64_t arena_bytes;
     const unsigned char *weights;
     unsigned char *memory;        /* intermediate tensors, as the memory plan places them */
+#if defined(INGOT_PROFILE)
+    ingot_profile_hook hook;
+    void *hook_user;
+#endif
 };
 #define [[ upper ]]_MAGIC UINT64_C([[ magic ]])
 #define [[ upper ]]_HEADER_BYTES 64u
@@ -69,6 +73,10 @@ ingot_status [[ name ]]_init_([[ name ]] **net, void *arena, size_t arena_bytes,
     (*net)->arena_bytes = arena_bytes;
     (*net)->weights = [[ "NULL" if weights == "file" else name + "_weights" ]];
     (*net)->memory = (unsigned char *)arena + [[ upper ]]_HEADER_BYTES;
+#if defined(INGOT_PROFILE)
+    (*net)->hook = NULL;
+    (*net)->hook_user = NULL;
+#endif
     return INGOT_OK;
 }
 [% if weights == "file" %]
@@ -82,6 +90,26 @@ ingot_status [[ name ]]_set_weights([[ name ]] *net, const void *weights, size_t
     return INGOT_OK;
 }
 [% endif %]
+
+/* ---- profiling ---------------------------------------------------------------------------------------------- */
+
+#if defined(INGOT_PROFILE)
+const char *const [[ name ]]_call_names[] = {
+[% for function in call_names %]
+    "[[ function ]]",
+[% endfor %]
+    NULL
+};
+
+ingot_status [[ name ]]_set_profile([[ name ]] *net, ingot_profile_hook hook, void *user)
+{
+    if (net == NULL) return INGOT_ERR_NULL;
+    if (net->magic != [[ upper ]]_MAGIC) return INGOT_ERR_STATE;
+    net->hook = hook;
+    net->hook_user = user;
+    return INGOT_OK;
+}
+#endif
 
 /* ---- inference ---------------------------------------------------------------------------------------------- */
 
@@ -113,9 +141,32 @@ ingot_status [[ name ]]_set_weights([[ name ]] *net, const void *weights, size_t
 [% for t in tensors %]
     [[ t ]]
 [% endfor %]
+[% for threads, groups in parts %]
+[% if threads == "team" %]
+
+    /* All threads make these calls: they share the turns of the loops inside, and wait for one another after each. */
+    INGOT_OMP(parallel)
+    {
+[% endif %]
+[% for who, calls in groups %]
+[% set margin = {"one": 4, "team": 8, "single": 12}[who] %]
+[% if who == "single" %]
+        INGOT_OMP(single)
+        {
+[% endif %]
 [% for call in calls %]
-    /* [[ call.comment ]] */
-    [[ call.text ]]
+[[ " " * margin ]]INGOT_MARK[[ "_TEAM" if who == "team" ]](net, [[ call.number ]]); /* [[ call.comment ]] */
+[[ " " * margin ]][[ call.text|indent(margin - 4) ]]
 [% endfor %]
+[% if who == "single" %]
+        }
+[% endif %]
+[% endfor %]
+[% if threads == "team" %]
+    }
+
+[% endif %]
+[% endfor %]
+    INGOT_MARK(net, [[ call_names|length ]]);
     return INGOT_OK;
 }

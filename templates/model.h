@@ -67,6 +67,14 @@ static inline ingot_status [[ name ]]_init([[ name ]] **net, void *arena, size_t
 ingot_status [[ name ]]_set_weights([[ name ]] *net, const void *weights, size_t bytes);
 [% endif %]
 
+#if defined(INGOT_PROFILE)
+/* In a build of [[ name ]].c with -DINGOT_PROFILE: call hook(user, i) before kernel call i, and with i = [[ call_names|length ]] after the
+ * last; NULL: no more. call_names[i] is the kernel of call i, NULL after the last. Returns INGOT_OK, INGOT_ERR_NULL or
+ * INGOT_ERR_STATE. */
+ingot_status [[ name ]]_set_profile([[ name ]] *net, ingot_profile_hook hook, void *user);
+extern const char *const [[ name ]]_call_names[];
+#endif
+
 /* One inference. Outputs must not overlap inputs.
  * Returns INGOT_OK, INGOT_ERR_NULL[[ ", INGOT_ERR_DIM (a dimension below 1), INGOT_ERR_ARENA_SIZE" if dims else "" ]]
  * [[ "INGOT_ERR_WEIGHTS (not set), " if weights == "file" else "" ]][[ "INGOT_ERR_INDEX (an index input out of range) " if index_checks else "" ]]or INGOT_ERR_STATE (not initialized). */

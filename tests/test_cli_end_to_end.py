@@ -106,6 +106,41 @@ def test_bench(model, capsys):
     assert re.search(r"small +\S+ +1 +\d", output_of(capsys, "bench", model, "--threads", "none", "--repeat", "3"))
 
 
+def test_bench_profile(model, capsys):
+    output = output_of(capsys, "bench", model, "--threads", "none", "--repeat", "2", "--profile")
+    assert re.search(r"bn1 +1 +\d.* bn1 \(BatchNormalization\) \+ relu1 \(Relu\)", output)
+    assert "softmax (Softmax)" in output
+    assert re.search(r"limits of this machine: \d+ GFLOP/s", output)
+    output = output_of(capsys, "bench", model, "--threads", "none", "--repeat", "2", "--profile", "--top", "1")
+    assert len(re.findall(r"\((?:BatchNormalization|Softmax|Gemm)\)", output)) == 1
+
+
+@pytest.mark.parametrize("stage, words", [
+    ("fused", ["R.nn.conv2d(", "R.nn.relu("]), ("tir", ["@T.prim_func", "T.block"]),
+    ("scheduled", ["@T.prim_func", '"schedule"']),
+    ("c", ["/* bn1 (BatchNormalization) + relu1 (Relu)", "void small_bn1("]),
+])
+@pytest.mark.parametrize("kernel", ["bn1", "small_bn1", "relu1"])
+def test_inspect_one_kernel(model, capsys, stage, words, kernel):
+    output = output_of(capsys, "inspect", model, "--stage", stage, "--kernel", kernel)
+    assert all(word in output for word in words)
+    assert "softmax" not in output and "ingot_status" not in output
+
+
+def test_inspect_a_kernel_of_one_operator(model, capsys):
+    assert output_of(capsys, "inspect", model, "--stage", "fused", "--kernel", "softmax").startswith("R.nn.softmax(")
+
+
+@pytest.mark.parametrize("options, message", [
+    (["--stage", "c", "--kernel", "bn2"], "no kernel is called 'bn2'; close are bn1"),
+    (["--stage", "c", "--kernel", "?"], "no kernel is called '?'; there are small_"),
+    (["--kernel", "conv1"], "the imported graph has no kernels yet: ask for stage fused, tir, scheduled or c"),
+    (["--memory", "--kernel", "conv1"], "--kernel goes with --stage, not with --memory"),
+])
+def test_kernels_that_are_not_there(model, capsys, options, message):
+    assert message in error_of(capsys, "inspect", model, *options)
+
+
 @pytest.mark.parametrize("stage, words", [
     ("relax", ["conv2d", "relu"]), ("fused", ["fused_", "conv2d"]), ("tir", ["@T.prim_func", "call_tir"]),
     ("scheduled", ["@T.prim_func"]), ("c", ["ingot_status small_run(", "#include"]),

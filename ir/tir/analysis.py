@@ -4,6 +4,7 @@ from __future__ import annotations
 from ..expr import PrimExpr, Var
 from ..module import IRModule
 from ..node import collect, structural_equal
+from .flops import estimate_tir_flops
 from .function import PrimFunc
 from .region import access_regions
 from .verifier import VerifyError, verify
@@ -52,5 +53,5 @@ def undefined_vars(node, defs=()):
     return [v for v in collect(node, Var) if id(v) not in defined]
 
 
-__all__ = ["expr_deep_equal", "get_block_access_region", "get_block_read_write_region", "undefined_vars",
-           "verify_well_formed"]
+__all__ = ["estimate_tir_flops", "expr_deep_equal", "get_block_access_region", "get_block_read_write_region",
+           "undefined_vars", "verify_well_formed"]

@@ -2,16 +2,21 @@
 from __future__ import annotations
 
 from ..expr import IntImm, Var
-from ..node import Mutator
+from ..node import Mutator, collect
+from ..tir.stmt import For
 
 STACK_BYTES = 16 * 1024
+# Of a function's parallel loops together. How many threads there will be is not known where the arena is laid out, so
+# what each needs for itself lies on its stack: of 8 MB on Linux, 4 MB for the threads of clang's OpenMP.
+THREAD_STACK_BYTES = 1024 * 1024
 
 
 def lift_workspace(func):
-    """Requires flat buffers. Ensures every DeclBuffer has a constant size of at most STACK_BYTES: larger ones, and
-    those of symbolic size, are parameters after the outputs, counted by attrs["num_workspace"].
+    """Requires flat buffers. Ensures every DeclBuffer has a constant size, of at most STACK_BYTES, or inside parallel
+    loops THREAD_STACK_BYTES in all: larger ones, and those of symbolic size, are parameters after the outputs, counted
+    by attrs["num_workspace"]. So are buffers around a parallel loop: they are the threads' in common.
 
-    A large temporary inside a parallel loop would be shared by threads: such loops become serial.
+    A temporary too large for a thread's stack would be shared by threads: such loops become serial.
     """
     lift = _Lift()
     body = lift.visit(func.body)
@@ -28,17 +33,30 @@ def lift_workspace(func):
 class _Lift(Mutator):
     def __init__(self):
         self.lifted = []
+        self.parallel, self.kept = False, 0  # inside a parallel loop; bytes that stay on the stack of each thread
 
     def visit_DeclBuffer(self, decl):
-        extent = decl.buffer.shape[0]
-        if isinstance(extent, IntImm) and extent.value * decl.buffer.dtype.bytes <= STACK_BYTES:
+        if self._stays(decl):
             return decl.replace(body=self.visit(decl.body))
         self.lifted.append(decl.buffer)
         return self.visit(decl.body)
 
+    def _stays(self, decl):
+        extent, dtype = decl.buffer.shape[0], decl.buffer.dtype
+        if not isinstance(extent, IntImm):
+            return False
+        size = extent.value * dtype.bytes
+        if self.parallel:
+            self.kept += size
+            return self.kept <= THREAD_STACK_BYTES
+        around = dtype.lanes == 1 and any(loop.kind == "parallel" for loop in collect(decl.body, For))
+        return size <= STACK_BYTES and not around
+
     def visit_For(self, loop):
-        before = len(self.lifted)
+        before, outside = len(self.lifted), self.parallel
+        self.parallel = outside or loop.kind == "parallel"
         loop = loop.replace(body=self.visit(loop.body))
+        self.parallel = outside
         if loop.kind == "parallel" and len(self.lifted) > before:
             return loop.replace(kind="serial")
         return loop

@@ -132,18 +132,11 @@ def test_loops_and_branches():
     y, = buffers("y")
     body = tir.seq(
         loop("i", 4, lambda i: fill(y, i), "unrolled"),
-        loop("p", 4, lambda i: loop("q", 2, lambda j: fill(y, i * 2 + j), "parallel"), "parallel"),
         tir.for_(Var("k"), 3, tir.IfThenElse(y[0] < 1.0, fill(y), fill(y, 1)), minimum=2))
     assert body_of(body, [y]) == """\
   INGOT_UNROLL(4)
   for (int32_t i = 0; i < 4; ++i) {
     y[i] = 0.0f;
-  }
-  INGOT_OMP(parallel for collapse(2) schedule(static))
-  for (int32_t p = 0; p < 4; ++p) {
-    for (int32_t q = 0; q < 2; ++q) {
-      y[p * 2 + q] = 0.0f;
-    }
   }
   for (int32_t k = 2; k < 5; ++k) {
     if (y[0] < 1.0f) {

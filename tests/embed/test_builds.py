@@ -46,6 +46,18 @@ def test_make_with_openmp_on_request(exported, tmp_path, environment, compiler):
     assert "-fopenmp" not in run(["make", "-j2", "check", f"CC={compiler}", "OPENMP=0"], folder, environment)
 
 
+def test_make_with_profiling_on_request(exported, tmp_path, environment):
+    need("make", "cc")
+    folder = copy(exported("conv_net").folder, tmp_path)
+    run(["make", "-j2", "PROFILE=1"], folder, environment)
+    lines = run(["./example"], folder).splitlines()
+    assert any(line.split()[1:] == ["ms", "conv_net_conv2"] for line in lines)
+    run(["make", "clean"], folder, environment)
+    run(["make", "-j2"], folder, environment)
+    assert "conv_net_conv2" not in run(["./example"], folder)
+    assert "set_profile" not in run(["nm", "libconv_net.a"], folder)
+
+
 @pytest.mark.parametrize("weights", WEIGHTS)
 def test_cmake(exported, tmp_path, environment, weights):
     need("cmake", "make", "cc")

@@ -48,6 +48,12 @@ def test_no_warnings_with_weights_as_an_array(exported):
     compile_all(exported("conv_net", weights="array").folder, "gcc", *STRICT)
 
 
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_no_warnings_with_profiling(exported, compiler):
+    need(compiler)
+    compile_all(exported("conv_net").folder, compiler, *STRICT, "-DINGOT_PROFILE")
+
+
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
 def test_header_is_cpp(case, tmp_path, compiler):
     need(compiler)

@@ -8,7 +8,7 @@ from ingot.ir.node import collect
 from ingot.ir.tir.stmt import BufferLoad, BufferStore, For
 from ingot.ir.transform.flatten import flatten_buffer
 from ingot.ir.transform.vectorize import rewrite_vector_types, vectorize_loop
-from ingot.ir.transform.workspace import STACK_BYTES, lift_workspace
+from ingot.ir.transform.workspace import STACK_BYTES, THREAD_STACK_BYTES, lift_workspace
 
 X, Y, W = (tir.decl_buffer((64,), name=n) for n in "xyw")
 ROWS = tir.decl_buffer((64,), "int32", "rows")
@@ -111,13 +111,32 @@ def test_flatten_uses_strides_and_offsets():
     assert str(store.indices[0]) == "i * 8 + j * 2 + 5" and store.buffer.shape[0].value == 5 + 2 * 8 + 3 * 2 + 1
 
 
-@pytest.mark.parametrize("extent, lifted", [(STACK_BYTES // 4, False), (STACK_BYTES // 4 + 1, True), (Var("n"), True)])
-def test_large_and_symbolic_temporaries_become_parameters(extent, lifted):
+@pytest.mark.parametrize("kind, extent, lifted", [
+    ("serial", STACK_BYTES // 4, False), ("serial", STACK_BYTES // 4 + 1, True),
+    ("parallel", THREAD_STACK_BYTES // 4, False), ("parallel", THREAD_STACK_BYTES // 4 + 1, True),
+    ("parallel", Var("n"), True)])
+def test_large_and_symbolic_temporaries_become_parameters(kind, extent, lifted):
     t = tir.decl_buffer((extent,), name="t")
     n = [extent] if isinstance(extent, Var) else []
     body = loop("p", 4, lambda i: tir.DeclBuffer(t, tir.seq(
-        BufferStore(t, X[i], (const(0),)), BufferStore(Y, t[const(0)], (i,)))), "parallel")
+        BufferStore(t, X[i], (const(0),)), BufferStore(Y, t[const(0)], (i,)))), kind)
     func = lift_workspace(lowered(body, [X, Y, *n]))
     assert func.attrs.get("num_workspace", 0) == lifted
     assert [p.name for p in func.params] == ["x", "y"] + ["t"] * lifted + ["n"] * len(n)
-    assert func.body.kind == ("serial" if lifted else "parallel"), "threads must not share a temporary"
+    assert func.body.kind == ("serial" if lifted else kind), "threads must not share a temporary"
+
+
+def test_temporaries_of_parallel_loops_share_the_threads_stack():
+    """Each would fit, but not both: the loop of the second becomes serial."""
+    half, more = (tir.decl_buffer((THREAD_STACK_BYTES // 8 + n,), name=f"t{n}") for n in (0, 1))
+    func = lift_workspace(lowered(tir.seq(*(loop("p", 4, lambda i, t=t: tir.DeclBuffer(t, tir.seq(
+        BufferStore(t, X[i], (const(0),)), BufferStore(Y, t[const(0)], (i,)))), "parallel") for t in (half, more))),
+        [X, Y]))
+    assert [s.kind for s in func.body.seq] == ["parallel", "serial"] and func.buffers[-1] is more
+
+
+def test_a_temporary_around_a_parallel_loop_is_the_threads_in_common():
+    t = tir.decl_buffer((4,), name="t")
+    func = lift_workspace(lowered(tir.DeclBuffer(t, loop("p", 4, lambda i: BufferStore(t, X[i], (i,)), "parallel")),
+                                  [X, Y]))
+    assert func.attrs["num_workspace"] == 1 and func.body.kind == "parallel"

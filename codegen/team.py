@@ -1,0 +1,95 @@
+"""How a kernel's work is shared by the threads of a team that calls it together (OpenMP's orphaned worksharing).
+
+The network's run, or a module's entry, opens one parallel region around its kernels. Every thread then runs a kernel's
+statements, shares the turns of its parallel loops, and waits at their end; what writes memory outside of parallel loops
+is done by one thread while the others wait.
+"""
+from __future__ import annotations
+
+from ..ir.node import collect
+from ..ir.tir.stmt import AssertStmt, AttrStmt, BufferLoad, BufferStore, For, IfThenElse, LetStmt, SeqStmt
+
+SINGLE = "omp_single"  # the attribute around what one thread does
+
+
+def has_parallel_loop(stmt):
+    """Whether a statement holds a parallel loop."""
+    return any(loop.kind == "parallel" for loop in collect(stmt, For))
+
+
+def team_body(body):
+    """`body` for a team of threads: its parallel loops as they are, the rest under AttrStmt(SINGLE).
+
+    None where threads could not follow one another: there is no parallel loop; a loop or a branch around one depends on
+    memory, which another thread may have changed by then; a buffer around one would be every thread's own; or the
+    kernel may fail. Such kernels open regions themselves.
+    """
+    if not has_parallel_loop(body) or collect(body, AssertStmt):
+        return None
+    try:
+        return _team(body)
+    except _Alone:
+        return None
+
+
+class _Alone(Exception):
+    """The kernel opens its own parallel regions."""
+
+
+def _team(stmt):
+    if not has_parallel_loop(stmt):
+        return AttrStmt(None, SINGLE, None, stmt)
+    if isinstance(stmt, For):
+        return stmt if stmt.kind == "parallel" else _around(stmt, (stmt.min, stmt.extent), "body")
+    if isinstance(stmt, IfThenElse):
+        return _around(stmt, stmt.condition, "then_case", "else_case")
+    if isinstance(stmt, LetStmt):
+        return _around(stmt, stmt.value, "body")
+    if isinstance(stmt, AttrStmt):
+        return _around(stmt, (), "body")
+    if isinstance(stmt, SeqStmt):
+        return stmt.replace(seq=tuple(_team(s) for s in _merged(stmt.seq)))
+    raise _Alone
+
+
+def _around(stmt, decided_by, *fields):
+    """A statement that every thread runs, with the statements in `fields` for the team."""
+    if collect(decided_by, BufferLoad):
+        raise _Alone
+    return stmt.replace(**{f: _team(s) for f in fields if (s := getattr(stmt, f)) is not None})
+
+
+def _merged(stmts):
+    """Statements in order, those between parallel loops as one."""
+    serial = []
+    for s in stmts:
+        if not has_parallel_loop(s):
+            serial.append(s)
+            continue
+        yield from _joined(serial)
+        yield s
+        serial = []
+    yield from _joined(serial)
+
+
+def _joined(stmts):
+    return [] if not stmts else stmts if len(stmts) == 1 else [SeqStmt(tuple(stmts))]
+
+
+def passed_between_threads(body):
+    """ids of the buffers of a team's body that one thread may read after another wrote: those that are read and
+    written, where there is more than one piece of shared work. To the compiler they must not look private."""
+    if _pieces(body) < 2:
+        return set()
+    read = {id(load.buffer) for load in collect(body, BufferLoad)}
+    return {id(store.buffer) for store in collect(body, BufferStore)} & read
+
+
+def _pieces(stmt):
+    """How many pieces of shared work follow one another, a loop around them counted as many."""
+    if isinstance(stmt, AttrStmt) and stmt.attr_key == SINGLE or isinstance(stmt, For) and stmt.kind == "parallel":
+        return 1
+    if isinstance(stmt, SeqStmt):
+        return sum(map(_pieces, stmt.seq))
+    inner = [s for f in ("body", "then_case", "else_case") if (s := getattr(stmt, f, None)) is not None]
+    return sum(map(_pieces, inner)) * (2 if isinstance(stmt, For) else 1)

@@ -1,0 +1,137 @@
+"""Profiles: how long each kernel of a network takes, and how near that is to what the machine can do."""
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..codegen.package import RUNTIME, evaluate_dim
+from ..codegen.toolchain import build_shared, source_files
+from .binding import Binding
+from .roofline import Roofline, measure_roofline
+
+@dataclass(frozen=True)
+class Work:
+    """What one kernel call does: flops, and bytes of weights and of other tensors that it touches."""
+
+    flops: int
+    weights: int
+    activations: int
+
+    def __add__(self, other):
+        return Work(self.flops + other.flops, self.weights + other.weights, self.activations + other.activations)
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """One kernel in a run: its C name, the model's nodes that it computes, how many calls there are; their seconds and
+    work together, and the seconds that they would take at the machine's limits."""
+
+    kernel: str
+    nodes: str
+    calls: int
+    seconds: float
+    work: Work
+    least: float
+
+    @property
+    def roofline(self):
+        """The fraction of what the machine could do."""
+        return self.least / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Kernels by their time in a run, the longest first; seconds: of all of them; limits: the Roofline."""
+
+    kernels: tuple[KernelTime, ...]
+    seconds: float
+    limits: Roofline
+
+    def table(self, prefix="", top=None):
+        """A rich table, of the `top` longest kernels and all together; `prefix` is left out of names."""
+        from rich import box
+        from rich.table import Table
+        table = Table("kernel", box=box.SIMPLE_HEAD)
+        for column in ("calls", "ms", "share", "GFLOP/s", "MB", "GB/s", "roofline"):
+            table.add_column(column, justify="right", no_wrap=True)
+        table.add_column("nodes", no_wrap=True, overflow="ellipsis")
+        for k in self.kernels[:top]:
+            table.add_row(k.kernel.removeprefix(prefix), str(k.calls), *self._numbers(k.seconds, k.work),
+                          f"{k.roofline:.0%}", k.nodes)
+        least, work = sum(k.least for k in self.kernels), sum((k.work for k in self.kernels), Work(0, 0, 0))
+        table.add_section()
+        table.add_row("all", str(sum(k.calls for k in self.kernels)), *self._numbers(self.seconds, work),
+                      f"{least / self.seconds:.0%}" if self.seconds else "", "")
+        return table
+
+    def _numbers(self, seconds, work):
+        moved = work.weights + work.activations
+        return (f"{seconds * 1e3:.4f}", f"{seconds / self.seconds:.1%}" if self.seconds else "",
+                f"{work.flops / seconds / 1e9:.1f}" if seconds else "", f"{moved / 1e6:.3f}",
+                f"{moved / seconds / 1e9:.1f}" if seconds else "")
+
+
+def profile(model, sources, path, dims, arrays, outputs, weights=None, repeat=20, jobs=1):
+    """The Profile of `repeat` runs of `model`, whose C lies in the folder `sources`: medians of each call.
+
+    path: of a shared library to build there. dims: the values of symbolic dimensions; weights: see Binding.
+    """
+    hooked = Path(sources, f"{model.name}_profile.c")
+    hooked.write_text("#define INGOT_PROFILE 1\n" + hooked.with_name(f"{model.name}.c").read_text())
+    files = [f for f in source_files(sources) if f.stem != model.name] + [RUNTIME / "profile.c"]
+    try:
+        build_shared(files, path, model.target, model.threads, jobs)
+    finally:
+        hooked.unlink()
+    binding = Binding(path, model, weights)
+    try:
+        samples = _sample(binding, model, dims, arrays, outputs, repeat)
+    finally:
+        binding.close()
+    limits = measure_roofline(model.target.name, model.threads)
+    values = dict(zip(model.dims, dims))
+    return _collect(model, [statistics.median(call) for call in zip(*samples)], values, limits)
+
+
+def _sample(binding, model, dims, arrays, outputs, repeat):
+    """Seconds of each call in each of `repeat` runs."""
+    binding.run(dims, arrays, outputs)  # makes the instance
+    seconds = np.zeros(len(model.program.calls))
+    samples = []
+    with binding.timed_calls(seconds):
+        for _ in range(repeat + 1):
+            binding.run(dims, arrays, outputs)
+            samples.append(seconds.tolist())
+    return samples[1:]
+
+
+def _collect(model, seconds, values, limits):
+    """The Profile of the seconds of each call."""
+    found = {}
+    all_weights = model.program.weights_bytes
+    for call, time in zip(model.program.calls, seconds):
+        name = model.kernel_of[call.kernel]
+        kernel, work = model.kernels[name], _work(model, call, values)
+        least = limits.seconds(work.flops, work.weights, work.activations, all_weights)
+        before = found.get(name, KernelTime(name, kernel.nodes, 0, 0.0, Work(0, 0, 0), 0.0))
+        found[name] = KernelTime(name, kernel.nodes, before.calls + 1, before.seconds + time, before.work + work,
+                                 before.least + least)
+    rows = tuple(sorted(found.values(), key=lambda k: -k.seconds))
+    return Profile(rows, sum(k.seconds for k in rows), limits)
+
+
+def _work(model, call, values):
+    """The Work of one call under {dimension: value}."""
+    kernel = model.kernels[model.kernel_of[call.kernel]]
+    own = {name: evaluate_dim(e, values) for name, e in zip(kernel.dims, call.dims)}
+    flops, touched = kernel.work
+    touched = [_number(size, own) for size in touched]
+    weights = sum(size for o, size in zip(call.operands, touched) if o.kind == "weight")
+    return Work(_number(flops, own), weights, sum(touched) - weights)
+
+
+def _number(e, values):
+    return e if isinstance(e, int) else evaluate_dim(e, values)

@@ -1,0 +1,142 @@
+"""Kernels that a team of threads runs together: who does what, and the same numbers for any number of threads."""
+import ctypes
+
+import numpy as np
+import pytest
+from c_build import compile_text, source
+from tir_cases import loop, results
+
+from ingot.codegen.c_function import print_function
+from ingot.codegen.package import call_parts
+from ingot.codegen.team import SINGLE, passed_between_threads, team_body
+from ingot.codegen.toolchain import can_build_openmp
+from ingot.ir import tir
+from ingot.ir.expr import Var, const
+from ingot.ir.tir.stmt import AssertStmt, AttrStmt, BufferStore, DeclBuffer, IfThenElse, LetStmt, While
+
+SIZE = 40
+V = Var("v", "int32")
+X, Y, Z = (tir.decl_buffer((SIZE,), name=n) for n in "xyz")
+
+
+def store(buffer, value):
+    return lambda i: BufferStore(buffer, value(i), (i,))
+
+
+def parallel(make):
+    return loop("p", SIZE, make, "parallel")
+
+
+def serial(make):
+    return loop("i", SIZE, make)
+
+
+def backwards(buffer):
+    return lambda i: buffer[const(SIZE - 1) - i] + 1.0
+
+
+# Each reads what other threads wrote before.
+BODIES = {
+    "parallel": parallel(store(Y, lambda i: X[i] * 2.0)),
+    "two_parallel": tir.seq(parallel(store(Y, lambda i: X[i] * 2.0)), parallel(store(Z, backwards(Y)))),
+    "serial_between": tir.seq(parallel(store(Y, lambda i: X[i] * 2.0)), serial(store(Z, backwards(Y))),
+                              BufferStore(Z, const(1.0), (const(3),)), parallel(store(Y, backwards(Z)))),
+    "loop_around": loop("t", 5, lambda t: tir.seq(
+        parallel(store(Z, lambda i: Y[const(SIZE - 1) - i] + X[t])), serial(store(Y, lambda i: Z[i] * 0.5)))),
+    "branch_and_let": loop("t", 5, lambda t: LetStmt(V, t * 2, IfThenElse(
+        V < 6, parallel(store(Y, lambda i: Y[i] + X[t])), BufferStore(Y, const(0.5), (t,))))),
+    "nested": loop("p", 4, lambda p: loop("q", 10, lambda q: store(Y, lambda i: X[i])(p * 10 + q), "parallel"),
+                   "parallel"),
+}
+TEMPORARY = tir.decl_buffer((4,), name="t")
+ALONE = {
+    "no_parallel_loop": serial(store(Y, lambda i: X[i])),
+    "can_fail": AssertStmt(X[0] < 9.0, tir.as_expr("no"), BODIES["parallel"]),
+    "temporary_around": DeclBuffer(TEMPORARY, loop("p", 4, store(TEMPORARY, lambda i: X[i]), "parallel")),
+    "depends_on_memory": IfThenElse(X[0] < 9.0, BODIES["parallel"], None),
+    "extent_from_memory": tir.for_(Var("t"), tir.cast(X[0], "int32"), BODIES["parallel"]),
+    "while": While(X[0] < 9.0, BODIES["parallel"]),
+}
+
+
+def prim_func(body):
+    return tir.prim_func([X, Y, Z], body)
+
+
+def lowered(body):
+    func = prim_func(body)
+    return func.replace(body=func.root.body)
+
+
+def samples():
+    return [np.linspace(0, n + 1, SIZE, dtype=np.float32) for n in range(3)]
+
+
+@pytest.fixture(scope="module")
+def printed():
+    return {name: print_function(lowered(body), name) for name, body in BODIES.items()}
+
+
+@pytest.fixture(scope="module", params=["gcc", "clang"])
+def library(request, printed, tmp_path_factory):
+    """The kernels, each called by as many threads as its first argument says."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CC", request.param)
+        if not can_build_openmp("host"):
+            pytest.skip(f"{request.param} builds no OpenMP programs here")
+    text = source(printed.values())
+    for name in printed:
+        head = f"void team_{name}(int threads, const float *x, float *y, float *z)"
+        text += f"{head};\n{head}\n{{\n    INGOT_OMP(parallel num_threads(threads))\n    {name}(x, y, z);\n}}\n"
+    return compile_text(text, tmp_path_factory.mktemp("c"), request.param, ["-fopenmp"])
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+@pytest.mark.parametrize("name", BODIES)
+def test_same_numbers_for_any_number_of_threads(name, threads, library):
+    expected = results(prim_func(BODIES[name]), samples())
+    for _ in range(200):
+        arrays = samples()
+        getattr(library, f"team_{name}")(threads, *(ctypes.c_void_p(a.ctypes.data) for a in arrays))
+        for got, want in zip(arrays, expected):
+            np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_kernels_that_threads_could_not_follow_open_their_own_region(name):
+    assert team_body(ALONE[name]) is None
+    if name in ("can_fail", "depends_on_memory"):
+        function = print_function(lowered(ALONE[name]), "f")
+        assert "INGOT_OMP(parallel for schedule(static))" in function.body and not function.team
+
+
+def test_one_thread_does_what_lies_between():
+    text = print_function(lowered(BODIES["serial_between"]), "f").body.replace("    ", "  ")
+    assert [line.strip() for line in text.splitlines() if "OMP" in line] == [
+        "INGOT_OMP(for schedule(static))", "INGOT_OMP(single)", "INGOT_OMP(for schedule(static))"]
+    body = team_body(BODIES["serial_between"])
+    single, = [s for s in body.seq if isinstance(s, AttrStmt)]
+    assert single.attr_key == SINGLE and len(single.body.seq) == 2
+
+
+@pytest.mark.parametrize("name, shared", [("parallel", ""), ("two_parallel", "y"), ("serial_between", "yz"),
+                                          ("loop_around", "yz"), ("branch_and_let", "y"), ("nested", "")])
+def test_what_threads_pass_to_one_another_is_not_restricted(name, shared, printed):
+    body = team_body(BODIES[name])
+    assert passed_between_threads(body) == {id(b) for b in (X, Y, Z) if b.name in shared}
+    text = " ".join(printed[name].signature.split())
+    assert [f"float *{b}" in text for b in "yz"] == [b in shared for b in "yz"]
+
+
+def test_a_region_reaches_from_the_first_shared_call_to_the_last():
+    def parts(calls):
+        made = [{"n": n, "team": c == "T", "can_fail": c == "f"} for n, c in enumerate(calls)]
+        return [(threads, [(who, "".join(calls[c["n"]] for c in group)) for who, group in groups if group])
+                for threads, groups in call_parts(made)]
+
+    assert parts("ss") == [("one", [("one", "ss")])]
+    assert parts("sTssTs") == [("one", [("one", "s")]), ("team", [("team", "T"), ("single", "ss"), ("team", "T")]),
+                               ("one", [("one", "s")])]
+    assert parts("TfT") == [("team", [("team", "T")]), ("one", [("one", "f")]), ("team", [("team", "T")])]
+    assert parts("") == []
+
