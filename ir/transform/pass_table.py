@@ -36,7 +36,7 @@ from .simplify import simplify
 from .small_floats import FLOAT8, compute_legalize, storage_legalize
 from .storage_rewrite import storage_rewrite
 from .unguard_init import unguard_init
-from .unroll import unroll_loop
+from .unroll import unroll_copies, unroll_loop
 from .vectorize import rewrite_vector_types, vectorize_loop
 from .views import resolve_views
 from .workspace import lift_workspace
@@ -155,6 +155,7 @@ TIR = _rows(
     ("FP8ComputeLegalize", _tir, compute_legalize, 0, None, _FP8),
     ("UnguardInit", _tir, unguard_init),
     ("LoopPartition", _tir, loop_partition, 1),
+    ("UnrollCopies", _tir, unroll_copies),
     ("Simplify", _tir, simplify),
     ("VectorizeLoop", _tir, vectorize_loop, 0,
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),

@@ -22,7 +22,8 @@ def graph_passes(opt_level, cpu: CpuModel):
 # - stages that nothing needs go before allocations are planned by uses; allocations move while blocks still say which
 #   loops hand a buffer on; they shrink when indices are in terms of loops, before matched buffers ask for strides;
 # - small floats are float32 before anything looks for float32 to make vectors of;
-# - partitioning needs the guards that LowerOpaqueBlock writes and the loops still scalar; vectors need flat buffers;
+# - partitioning needs the guards that LowerOpaqueBlock writes and the loops still scalar; copies that a schedule asks
+#   for are made before their choices are simplified, and those before vectors are; vectors need flat buffers;
 #   vector types need to see every access;
 # - copies of unrolled bodies come before memory is shared, and what is shared before large buffers are lifted;
 # - the last four are the target's: they leave expressions that only a printer reads.
@@ -41,6 +42,7 @@ TIR_PASSES = [
     TIR["SmallFloatComputeLegalize"](),
     TIR["UnguardInit"](),
     TIR["LoopPartition"](),
+    TIR["UnrollCopies"](),
     TIR["Simplify"](),
     TIR["VectorizeLoop"](),
     TIR["VectorTypeRewrite"](),

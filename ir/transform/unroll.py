@@ -33,6 +33,25 @@ def unroll_loop(func, auto_max_step=0, auto_max_depth=8, auto_max_extent=0, expl
     return func.replace(body=_Unroll(*settings).visit(func.body))
 
 
+def unroll_copies(func):
+    """Requires flat buffers. Ensures that "unrolled" loops annotated pragma_unroll_explicit are copies of their body,
+    before vectors are made and expressions simplified, so that choices by the loop variable are made in each copy."""
+    return func.replace(body=_Copies().visit(func.body))
+
+
+class _Copies(StmtMutator):
+    def visit_For(self, loop):
+        loop = loop.replace(body=self.visit(loop.body))
+        explicit = loop.kind == "unrolled" and isinstance(loop.extent, IntImm) and loop.annotations.get(EXPLICIT)
+        return _copies(loop) if explicit and _int(EXPLICIT, explicit) else loop
+
+
+def _copies(loop):
+    """The body of a loop once for each of its turns."""
+    return seq(*(fresh_copy(loop.body, {loop.loop_var: loop.min + const(n, loop.extent.dtype)})
+                 for n in range(loop.extent.value)))
+
+
 class _Unroll(StmtMutator):
     def __init__(self, max_step, max_depth, max_extent, explicit):
         self.max_step, self.max_depth, self.max_extent, self.explicit = max_step, max_depth, max_extent, explicit
@@ -72,8 +91,7 @@ class _Unroll(StmtMutator):
         count.unrolled += 1
         if not self.explicit:
             return loop.replace(kind="unrolled")
-        return seq(*(fresh_copy(loop.body, {loop.loop_var: loop.min + const(n, loop.extent.dtype)})
-                     for n in range(turns)))
+        return _copies(loop)
 
     def _worth(self, loop, turns, count):
         return (loop.kind == "serial" and turns is not None and count.plain == 0 and count.unrolled <= self.max_depth

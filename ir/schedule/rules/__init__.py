@@ -14,8 +14,9 @@ from .elementwise import elementwise
 from .product import product
 from .register_tile import register_tile
 from .row_reduction import row_reduction
+from .winograd import winograd
 
-RULES = (blocked_convolution, register_tile, product, row_reduction, elementwise)
+RULES = (winograd, blocked_convolution, register_tile, product, row_reduction, elementwise)
 
 
 def schedule_by_rule(func, cpu: CpuModel):

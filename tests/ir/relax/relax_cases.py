@@ -24,6 +24,8 @@ _OWN = {
        for kind in ("max", "avg") for n in (1, 2, 3)},
     "nn.adaptive_avg_pool2d": ([_IMAGE], {"output_size": (4, 3)}),
     "nn.adaptive_max_pool2d": ([_IMAGE], {"output_size": (1, 1)}),
+    "nn.conv2d_winograd": ([(2, 2, 7, 5, 4), (2, 16, 2, 4, 4)],
+                           {"tile": 2, "padding": (1, 1, 1, 1), "out_channels": 6, "data_layout": "NCHW4c"}),
     "layout_transform": ([_IMAGE], {"src_layout": "NCHW", "dst_layout": "NCHW4c"}),
     "image.resize2d": ([_IMAGE], {"size": (5, 12)}), "nn.lrn": ([_IMAGE], {"size": 3}),
     "nn.batch_norm": ([_IMAGE] + [(6,)] * 4, {}), "nn.instance_norm": ([_IMAGE, (6,), (6,)], {}),

@@ -46,6 +46,17 @@ def test_unrolled_loops_become_copies():
     assert kinds(run(T.UnrollLoop(explicit_unroll=False), func)) == ["serial", "unrolled"]
 
 
+def test_loops_that_ask_for_it_are_copied_before_their_choices_are_simplified():
+    def body(fill):
+        inner = loop("j", 3, lambda j: fill(j, Select(j == 1, const(2.0), const(3.0))), "unrolled")
+        return tir.seq(inner.replace(annotations={"pragma_unroll_explicit": 1}), loop("k", 2, lambda k: fill(k + 8),
+                                                                                      "unrolled"))
+
+    new = run(T.UnrollCopies(), fill_program(body))
+    assert kinds(new) == ["unrolled"] and len(collect(new.body, BufferStore)) == 4
+    assert not collect(run(T.Simplify(), new).body, Select)
+
+
 def test_copies_have_names_of_their_own():
     t = tir.decl_buffer((1,), name="t", scope="local")
 

@@ -1,0 +1,240 @@
+"""nn.conv2d_winograd: 3x3 convolutions of stride 1 with fewer multiplications (Winograd; Lavin and Gray 2015).
+
+F(m x m, 3 x 3) makes a tile of m x m results from a = m + 2 by a + 2 inputs d and the kernel g with a * a products per
+channel instead of 9 * m * m:  Y = A^T [(G g G^T) * (B^T d B)] A.  The matrices follow from a - 1 points and infinity
+(Toom and Cook), so a row of TILES is all that a tile size needs. The kernel arrives transformed: U = G g G^T.
+
+Data is blocked, [N, IB, H, W, c] ("NCHW{c}c"); U is [OB, a * a, IB, c of the input, c of the output].
+"""
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from ... import te
+from ...expr import Select, const, is_const_int
+from ...op import REQUIRED, register
+from ...tir import intrin
+from ..expr import TensorStructInfo
+from .common import dim_text, fail, need_dtype, need_rank, need_same_dtype, same_dim, shape_text, te_shape
+from .precision import widen_array
+from .window import inside, pad_array, split_padding
+
+KERNEL = 3
+# Tile size -> its finite points. Pairs of opposite sign share their sums; small ones keep the rounding error small.
+_HALF = Fraction(1, 2)
+TILES = {2: (0, 1, -1), 4: (0, 1, -1, 2, -2), 6: (0, 1, -1, 2, -2, _HALF, -_HALF)}
+
+
+# ---------------------------------------------------------------- the matrices
+
+@lru_cache(maxsize=None)
+def matrices(tile):
+    """(A^T [m, a], G [a, 3], B^T [a, a]) of F(m, 3) as tuples of rows of Fractions."""
+    points = [Fraction(p) for p in TILES[tile]]
+    others = [[q for q in points if q != p] for p in points]
+    infinity = [Fraction(0)] * (KERNEL - 1) + [Fraction(1)]
+    kernel = [[p ** k / _product(p - q for q in rest) for k in range(KERNEL)] for p, rest in zip(points, others)]
+    data = [[*_polynomial(rest), Fraction(0)] for rest in others]
+    output = [[p ** k for p in points] + [Fraction(k == tile - 1)] for k in range(tile)]
+    return _rows(output), _rows([*kernel, infinity]), _rows([*data, _polynomial(points)])
+
+
+def _rows(matrix):
+    return tuple(map(tuple, matrix))
+
+
+def _product(values):
+    result = Fraction(1)
+    for v in values:
+        result *= v
+    return result
+
+
+def _polynomial(roots):
+    """The coefficients, lowest first, of the product of (x - root)."""
+    coefficients = [Fraction(1)]
+    for root in roots:
+        shifted, scaled = [Fraction(0), *coefficients], [*(root * c for c in coefficients), Fraction(0)]
+        coefficients = [a - b for a, b in zip(shifted, scaled)]
+    return coefficients
+
+
+def transform_weights(w, tile, lanes):
+    """Weights [O, I, 3, 3] -> U [OB, a * a, IB, lanes, lanes] in their dtype, computed in float64; channels that fill
+    the last blocks are zero."""
+    _, g, _ = (np.array(m, np.float64) for m in matrices(tile))
+    u = np.einsum("uk,oikl,vl->uvoi", g, w.astype(np.float64), g).reshape(-1, *w.shape[:2])
+    blocks = [-(-size // lanes) for size in w.shape[:2]]
+    padded = np.zeros((u.shape[0], blocks[0] * lanes, blocks[1] * lanes), w.dtype)
+    padded[:, :w.shape[0], :w.shape[1]] = u
+    split = padded.reshape(-1, blocks[0], lanes, blocks[1], lanes)
+    return np.ascontiguousarray(split.transpose(1, 0, 3, 4, 2))
+
+
+# ---------------------------------------------------------------- struct info
+
+def _infer(call):
+    x, u = need_rank(call, 0, 5), need_rank(call, 1, 5)
+    dtype, tile, channels = need_same_dtype(call, (x, u)), call.attrs["tile"], call.attrs["out_channels"]
+    need_dtype(call, x, "float")
+    lanes, layout, padding = x.shape[4], call.attrs["data_layout"], call.attrs["padding"]
+    if tile not in TILES:
+        fail(call, f"tile={tile} must be one of {', '.join(map(str, TILES))}")
+    if not is_const_int(lanes) or layout != f"NCHW{lanes.value}c":
+        fail(call, f"data_layout {layout!r} does not fit input {shape_text(x)}, whose blocks hold {dim_text(lanes)} "
+                   "channels (dim 4)")
+    if len(padding) != 4 or any(not 0 <= p < KERNEL for p in padding):
+        fail(call, f"padding {tuple(padding)} must be 4 integers (top, left, bottom, right) of 0 to {KERNEL - 1}")
+    if channels < 1:
+        fail(call, f"out_channels={channels} must be at least 1")
+    expected = (-(-channels // lanes.value), (tile + KERNEL - 1) ** 2, x.shape[1], lanes, lanes)
+    if not all(same_dim(a, b) for a, b in zip(u.shape, expected)):
+        fail(call, f"weight {shape_text(u)} must be {shape_text(expected)} for tile={tile}, out_channels={channels} and "
+                   f"input {shape_text(x)}: blocks of output channels, planes, blocks of input channels, and both "
+                   "blocks' channels")
+    sizes = tuple(s + (padding[k] + padding[k + 2] - KERNEL + 1) for k, s in enumerate(x.shape[2:4]))
+    for size, given in zip(sizes, x.shape[2:4]):
+        if not is_const_int(size):
+            fail(call, f"input {shape_text(x)} must have static height and width (dims 2 and 3): pin {dim_text(given)} "
+                       "(compile with dims={name: size}, or --dim name=size), or keep nn.conv2d")
+        if size.value < 1:
+            fail(call, f"the {KERNEL}x{KERNEL} window does not fit input {shape_text(x)} with padding {tuple(padding)}")
+    return TensorStructInfo((x.shape[0], expected[0], *sizes, lanes), dtype)
+
+
+# ---------------------------------------------------------------- lowering
+
+def _lower(args, attrs, out):
+    """Stages, each a transform along one axis, or the products of all planes:
+
+        winograd_rows     [n, ib, ty, u, x, c]         B^T d, for whole rows of the image: tiles share its columns
+        winograd_input    [n, u, v, ib, ty, tx, c]     (B^T d) B
+        winograd_product  [n, u, v, ob, ty, tx, o]     the sum over input channels
+        winograd_columns  [n, ob, ty, tx, y, v, o]     A^T m
+        conv2d_winograd   [n, ob, y, x, o]             (A^T m) A
+    """
+    x, w = args
+    m = attrs["tile"]
+    size, (a_t, _, b_t) = m + KERNEL - 1, matrices(m)
+    batch, out_blocks, height, width, lanes = te_shape(out)
+    tiles = [-(-s // m) for s in (height, width)]
+    padded = _padded(x, attrs["padding"], [t * m + KERNEL - 1 for t in tiles])
+    rows = te.compute(
+        (batch, x.shape[1], tiles[0], size, tiles[1] * m + KERNEL - 1, lanes),
+        lambda n, ib, ty, u, x, c: _chosen(u, _sums(b_t, [padded[n, ib, ty * m + k, x, c] for k in range(size)])),
+        name="winograd_rows")
+    data = te.compute(
+        (batch, size, size, x.shape[1], *tiles, lanes),
+        lambda n, u, v, ib, ty, tx, c: _chosen(v, _sums(b_t, [rows[n, ib, ty, u, tx * m + k, c] for k in range(size)])),
+        name="winograd_input")
+    ib, ic = te.reduce_axis((0, x.shape[1]), "ib"), te.reduce_axis((0, lanes), "ic")
+    product = te.compute(
+        (batch, size, size, out_blocks, *tiles, lanes),
+        lambda n, u, v, ob, ty, tx, o: te.sum(
+            data[n, u, v, ib.var, ty, tx, ic.var] * w[ob, u * size + v, ib.var, ic.var, o], [ib, ic]),
+        name="winograd_product")
+    columns = te.compute(
+        (batch, out_blocks, *tiles, m, size, lanes),
+        lambda n, ob, ty, tx, y, v, o: _chosen(y, _paired_sums(
+            a_t, [product[n, k, v, ob, ty, tx, o] for k in range(size)])),
+        name="winograd_columns")
+    return te.compute(
+        (batch, out_blocks, height, width, lanes),
+        lambda n, ob, y, x, o: _chosen(x % m, _paired_sums(
+            a_t, [columns[n, ob, y // m, x // m, y % m, k, o] for k in range(size)])),
+        name="conv2d_winograd")
+
+
+def _padded(x, padding, sizes):
+    """x with zeros around it, as far as whole tiles reach."""
+    before, _ = split_padding(padding)
+    after = [size - b - int(s) for size, b, s in zip(sizes, before, x.shape[2:4])]
+
+    def element(n, ib, y, xx, c):
+        source = (y - before[0], xx - before[1])
+        condition = inside(source, x.shape[2:4], [b > 0 for b in before], [a > 0 for a in after])
+        value = x[(n, ib, *source, c)]
+        return value if is_const_int(condition) else intrin.if_then_else(condition, value, const(0, x.dtype))
+
+    return te.compute((*x.shape[:2], *sizes, x.shape[4]), element, name="pad_temp")
+
+
+def _chosen(index, values):
+    """values[index]. Where a schedule unrolls the loop behind `index`, a constant remains and with it one value."""
+    *others, result = values
+    for k, value in reversed(list(enumerate(others))):
+        result = Select(index == k, value, result)
+    return result
+
+
+def _sums(matrix, values):
+    """matrix @ values. Two rows whose entries differ in sign alone are sum and difference of the same two parts."""
+    sums = []
+    for n, row in enumerate(matrix):
+        twin = next((other for k, other in enumerate(matrix) if k != n and all(abs(a) == abs(b) for a, b
+                                                                               in zip(row, other))), None)
+        if twin is None:
+            sums.append(_combination(row, values))
+            continue
+        first = row if matrix.index(row) < matrix.index(twin) else twin
+        same, opposite = ([c if (c == t) == equal else 0 for c, t in zip(first, twin if first is row else row)]
+                          for equal in (True, False))
+        a, b = _combination(same, values), _combination(opposite, values)
+        sums.append(a + b if first is row else a - b)
+    return sums
+
+
+def _paired_sums(matrix, values):
+    """matrix @ values for A^T, where columns 1 and 2, 3 and 4 and so on are powers of opposite points: every row takes
+    the sum of two values or their difference."""
+    sums = []
+    for row in matrix:
+        weights, terms = [row[0]], [values[0]]
+        for k in range(1, len(values) - 1, 2):
+            weights.append(row[k])
+            terms.append(values[k] + values[k + 1] if row[k] == row[k + 1] else values[k] - values[k + 1])
+        sums.append(_combination([*weights, row[-1]], [*terms, values[-1]]))
+    return sums
+
+
+def _combination(weights, values):
+    """The sum of weights[k] * values[k], without products by 0 and 1. Terms to add come first."""
+    terms = sorted(((c, v) for c, v in zip(weights, values) if c), key=lambda term: term[0] < 0)
+    result = None
+    for c, v in terms:
+        scaled = v if abs(c) == 1 else v * const(float(abs(c)), v.dtype)
+        if result is None:
+            result = scaled if c > 0 else -scaled
+        else:
+            result = result + scaled if c > 0 else result - scaled
+    return result
+
+
+# ---------------------------------------------------------------- reference
+
+def _evaluate(args, attrs):
+    """The definition, over all tiles at once."""
+    x, u = map(widen_array, args)
+    m = attrs["tile"]
+    size = m + KERNEL - 1
+    a_t, _, b_t = (np.array(rows, x.dtype) for rows in matrices(m))
+    (top, left, bottom, right), (height, width) = attrs["padding"], x.shape[2:4]
+    height, width = height + top + bottom - KERNEL + 1, width + left + right - KERNEL + 1
+    rows, columns = -(-height // m), -(-width // m)
+    after = (rows * m + KERNEL - 1 - top - x.shape[2], columns * m + KERNEL - 1 - left - x.shape[3])
+    x = pad_array(x, (top, left, 0), (*after, 0))
+    windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), (2, 3))[:, :, ::m, ::m]  # n i y x c k l
+    v = np.einsum("uk,niyxckl,vl->uvnyxic", b_t, windows, b_t, optimize=True)
+    v = v.reshape(size * size, -1, x.shape[1] * x.shape[4])
+    product = v @ u.transpose(1, 2, 3, 0, 4).reshape(size * size, v.shape[2], -1)
+    product = product.reshape(size, size, x.shape[0], rows, columns, u.shape[0], -1)
+    y = np.einsum("ku,uvnyxoc,lv->noykxlc", a_t, product, a_t, optimize=True)
+    y = y.reshape(*y.shape[:2], rows * m, columns * m, -1)[:, :, :height, :width]
+    return np.ascontiguousarray(y).astype(args[0].dtype, copy=False)
+
+
+register("nn.conv2d_winograd", _infer, _lower, _evaluate, "anchor", (2, 2), tile=REQUIRED, padding=(0, 0, 0, 0),
+         out_channels=REQUIRED, data_layout=REQUIRED)

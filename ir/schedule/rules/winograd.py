@@ -1,0 +1,110 @@
+"""Winograd convolutions: the stages of nn.conv2d_winograd as one kernel over blocks of tiles.
+
+    for block of tile rows:
+        for ib, ty:          winograd_rows, then winograd_input: V, all planes of the block
+        for output vectors:
+            for plane, tile: acc = 0;  for ib, ic: for points, vectors: acc += broadcast(V) * U;  winograd_product = acc
+            for tile:        winograd_columns, then the results and their epilogue
+
+The sums of the transforms depend on the row of a matrix: those loops are copies of their body, one for each row.
+"""
+from __future__ import annotations
+
+from . import winograd_blocks
+from .blocks import blocks, find_block, inline_all, static_extent
+from .registers import in_registers, keep_rolled, steps
+from .threads import parallel_nest
+
+STAGES = ("winograd_rows", "winograd_input", "winograd_product", "winograd_columns")
+PAD = "pad_temp"
+
+
+def winograd(sch, cpu):
+    """nn.conv2d_winograd with what is fused to it, in blocks that fit the second cache. For vectors of another width
+    than the layout's the stages stay one after the other."""
+    if find_block(sch, lambda block: block.name_hint == STAGES[2]) is None:
+        return False
+    inline_all(sch, keep={*STAGES, PAD})
+    outputs = sch.get_output_blocks("root")
+    pads = [PAD] if find_block(sch, lambda block: block.name_hint == PAD) else []
+    if len(outputs) != 1 or len(blocks(sch)) != len(STAGES) + len(pads) + 1 or len(sch.get_loops(outputs[0])) != 5:
+        return False
+    rows, data, product, columns = map(sch.get_block, STAGES)
+    n, ob, y, x, o = sch.get_loops(outputs[0])
+    layer = _layer(sch, product, columns)
+    if layer.lanes != cpu.lanes:
+        return True
+    blocking = winograd_blocks.choose(cpu, layer)
+    work = steps(sch.get(product))
+    yb, ty, yi = sch.split(y, [None, blocking.rows, layer.tile])
+    tx, xi = sch.split(x, [None, layer.tile])
+    oo, ov = sch.split(ob, [None, blocking.tile.vectors])
+    sch.reorder(n, yb, oo, ov, ty, tx, yi, xi, o)
+    _choices(sch, xi, o)
+    _columns(sch, columns, tx)
+    _product(sch, product, oo, blocking.tile)
+    ib = _input(sch, data, yb)
+    _rows(sch, rows, data, pads)
+    for nest in ([n, yb],) if blocking.over == "rows" else ([ib], [oo]):
+        parallel_nest(sch, cpu, nest, work)
+    return True
+
+
+def _layer(sch, product, columns):
+    _, _, _, ob, ty, tx, o, ib, _ = (static_extent(sch, loop) for loop in sch.get_loops(product))
+    tile = static_extent(sch, sch.get_loops(columns)[-3])
+    return winograd_blocks.Layer(tile, ib, ob, ty, tx, o)
+
+
+def _columns(sch, columns, at):
+    sch.compute_at(columns, at, preserve_unit_loops=True)
+    sch.set_scope(columns, 0, "local")
+    y, v, o = sch.get_loops(columns)[-3:]
+    sch.reorder(v, y, o)
+    _choices(sch, y, o)
+
+
+def _product(sch, product, at, tile):
+    """The sums of a register tile, over all input channels, and the copy that stores them."""
+    sch.compute_at(product, at, preserve_unit_loops=True)
+    copy = sch.cache_write(product, 0, "local")
+    u, v, ob, ty, tx, o = sch.get_loops(copy)[-6:]
+    tyo, tyi = sch.split(ty, [None, tile.rows])
+    txo, txi = sch.split(tx, [None, tile.columns])
+    sch.reorder(u, v, tyo, txo, tyi, txi, ob, o)
+    in_registers(sch, (tyi, txi, ob), o)
+    sch.compute_at(product, txo, preserve_unit_loops=True)
+    n, u, v, ob, ty, tx, o, ib, ic = sch.get_loops(product)[-9:]
+    sch.reorder(ib, ic, n, u, v, ty, tx, ob, o)
+    in_registers(sch, (ty, tx, ob), o)
+    keep_rolled(sch, (ib, ic))
+    sch.decompose_reduction(product, ib)
+
+
+def _input(sch, data, at):
+    """Returns the loop over blocks of input channels."""
+    sch.compute_at(data, at, preserve_unit_loops=True)
+    u, v, ib, ty, tx, c = sch.get_loops(data)[-6:]
+    sch.reorder(ib, ty, tx, u, v, c)
+    _choices(sch, v, c)
+    return ib
+
+
+def _rows(sch, rows, data, pads):
+    """Columns of the image one by one, whose padding is looked at once."""
+    sch.compute_at(rows, sch.get_loops(data)[-5], preserve_unit_loops=True)
+    u, x, c = sch.get_loops(rows)[-3:]
+    sch.reorder(x, u, c)
+    _choices(sch, u, c)
+    for pad in map(sch.get_block, pads):
+        sch.compute_at(pad, x, preserve_unit_loops=True)
+        sch.set_scope(pad, 0, "local")
+        *_, y, _, c = sch.get_loops(pad)
+        in_registers(sch, (y,), c)
+
+
+def _choices(sch, loop, lanes):
+    """Vectors, in copies of the loop's body with the one sum each that its turn takes."""
+    sch.unroll(loop)
+    sch.annotate(loop, "pragma_unroll_explicit", 1)
+    sch.vectorize(lanes)

@@ -1,0 +1,113 @@
+"""How a Winograd convolution is cut into blocks of tiles, by a model of its time in cycles of one core.
+
+A block is some rows of tiles. Its transformed inputs V are made once; then, for some vectors of output channels at a
+time, the products of all planes, M, and from these the results. The transformed weights U are read once per block.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import tiles
+
+FLOAT = 4
+# Bytes a cycle from beyond the second cache, for one core (25 GB/s at 2.7 GHz).
+FAR_BYTES = 8
+# Cycles, beside multiply-adds, of a load of weights, from the second cache, and of data, from the first.
+LOADS = (0.4, 0.1)
+# Shared among threads are blocks, when there are so many and what each needs fits a thread's stack; else channels.
+LEAST_BLOCKS = 4
+MOST_LOCAL = 768 << 10
+
+
+@dataclass(frozen=True)
+class Layer:
+    """tile: m of F(m x m, 3 x 3); in_blocks, out_blocks: of channels; rows, columns: of tiles; lanes: of a block."""
+
+    tile: int
+    in_blocks: int
+    out_blocks: int
+    rows: int
+    columns: int
+    lanes: int
+
+    @property
+    def side(self):
+        """Inputs along a side of a tile."""
+        return self.tile + 2
+
+    @property
+    def vector(self):
+        """Bytes of one vector in every plane."""
+        return self.side ** 2 * self.lanes * FLOAT
+
+    @property
+    def weights(self):
+        return self.vector * self.lanes * self.in_blocks * self.out_blocks
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """rows: of tiles in a block; tile: of registers, over rows and columns of tiles; over: what threads share, "rows"
+    of blocks or "channels" of the output; cycles: the estimate."""
+
+    rows: int
+    tile: tiles.Tile
+    over: str
+    cycles: float
+
+
+def choose(cpu, layer):
+    """The Blocking with the least estimated time."""
+    return min(candidates(cpu, layer), key=lambda b: (b.cycles, b.rows))
+
+
+def candidates(cpu, layer):
+    """A Blocking for every number of rows and register tile that leave the inner loops without conditions."""
+    fitting = [t for t in tiles.candidates(cpu) if layer.out_blocks % t.vectors == 0 and t.columns <= layer.columns]
+    for rows in range(1, layer.rows + 1):
+        for t in fitting:
+            if t.rows == 1 or t.rows <= rows and (rows % t.rows == 0 or rows == layer.rows) and layer.rows % rows == 0:
+                yield _blocking(cpu, layer, rows, t)
+
+
+def _blocking(cpu, layer, rows, tile):
+    blocks, turns = -(-layer.rows // rows), layer.out_blocks // tile.vectors
+    points = rows * layer.columns
+    data, products = layer.vector * layer.in_blocks * points, layer.vector * tile.vectors * points
+    row = layer.side * (layer.columns * layer.tile + 2) * layer.lanes * FLOAT
+    over = "rows" if turns == 1 or blocks >= LEAST_BLOCKS and data + products + row <= MOST_LOCAL else "channels"
+    cycles = _product(layer, rows, tile) + _transforms(layer)
+    far = 0 if layer.weights <= cpu.l2_bytes * 3 // 4 else layer.weights * blocks
+    if data + products > cpu.l2_bytes * 3 // 4:
+        far += data * blocks * (1 + turns)
+    cycles += far / FAR_BYTES
+    if cpu.parallel:
+        shares = blocks if over == "rows" else turns
+        cycles *= 2 * -(-shares // 2) / shares
+    return Blocking(rows, tile, over, cycles)
+
+
+def _product(layer, rows, tile):
+    """Cycles of the products."""
+    blocks = [(rows, layer.rows // rows), (layer.rows % rows, 1)]
+    steps = sum(count * high * wide * _step(tile.vectors, h * w) for size, count in blocks
+                for h, high in _cuts(size, tile.rows) for w, wide in _cuts(layer.columns, tile.columns))
+    return steps * layer.out_blocks // tile.vectors * layer.side ** 2 * layer.in_blocks * layer.lanes
+
+
+def _step(vectors, points):
+    """Cycles for one input channel: two multiply-adds of vectors each, and no fewer than hide their latency."""
+    return max(vectors * points / 2, (vectors + points) / 2, 4.0) + LOADS[0] * vectors + LOADS[1] * points
+
+
+def _cuts(extent, step):
+    """(size, how many) of the parts that `extent` is cut into."""
+    return [part for part in ((step, extent // step), (extent % step, 1)) if all(part)]
+
+
+def _transforms(layer):
+    """Cycles of the transforms: about one store a cycle, with the loads and sums beside it."""
+    side, points = layer.side, layer.rows * layer.columns
+    rows = layer.rows * (layer.columns * layer.tile + 2) * 1.5 * side
+    return layer.in_blocks * (rows + 1.5 * points * side ** 2) \
+        + layer.out_blocks * points * (side ** 2 + 2 * side * layer.tile)

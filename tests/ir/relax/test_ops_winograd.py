@@ -1,0 +1,113 @@
+"""nn.conv2d_winograd: its matrices, transformed weights, and results against the plain convolution."""
+import numpy as np
+import pytest
+from ops_nn_check import array, call_of, check, evaluate
+
+from ingot.ir.expr import Var
+from ingot.ir.op import InferError
+from ingot.ir.relax.ops.winograd import TILES, matrices, transform_weights
+
+LANES = 2
+
+
+def blocked(x, lanes):
+    """[N, C, H, W] -> [N, ceil(C / lanes), H, W, lanes]."""
+    n, channels, height, width = x.shape
+    count = -(-channels // lanes)
+    full = np.zeros((n, count * lanes, height, width), x.dtype)
+    full[:, :channels] = x
+    return np.ascontiguousarray(full.reshape(n, count, lanes, height, width).transpose(0, 1, 3, 4, 2))
+
+
+@pytest.mark.parametrize("tile", TILES)
+def test_matrices_make_a_correlation_of_products(tile):
+    a_t, g, b_t = (np.array(m, np.float64) for m in matrices(tile))
+    data, kernel = array((tile + 2,), 0, "float64"), array((3,), 1, "float64")
+    np.testing.assert_allclose(a_t @ ((g @ kernel) * (b_t @ data)), np.correlate(data, kernel, "valid"), rtol=1e-12)
+
+
+def test_the_known_matrices():
+    """Those of Lavin and Gray, up to the signs of rows."""
+    assert np.array_equal(np.abs(np.array(matrices(2)[2], int)), np.abs([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0],
+                                                                         [0, 1, 0, -1]]))
+    assert [abs(int(c)) for c in matrices(4)[2][0]] == [4, 0, 5, 0, 1, 0]
+    assert [[int(c) for c in row] for row in matrices(4)[0]] == [
+        [1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]]
+
+
+@pytest.mark.parametrize("tile, size, padding", [
+    (2, (5, 4), (1, 1, 1, 1)), (2, (4, 7), (0, 0, 0, 0)), (4, (4, 8), (1, 1, 1, 1)), (4, (9, 3), (1, 0, 2, 1)),
+    (6, (7, 6), (1, 1, 1, 1)), (6, (3, 3), (0, 0, 0, 0))])
+def test_results_are_those_of_the_convolution(tile, size, padding):
+    x, w = array((2, 3, *size)), array((5, 3, 3, 3), 1)
+    attrs = dict(tile=tile, padding=padding, out_channels=5, data_layout=f"NCHW{LANES}c")
+    _, result = check("nn.conv2d_winograd", [blocked(x, LANES), transform_weights(w, tile, LANES)], 2e-4, **attrs)
+    expected = evaluate("nn.conv2d", [x, w], padding=padding)
+    np.testing.assert_allclose(result, blocked(expected, LANES), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("tile", TILES)
+def test_transformed_weights_are_rounded_once(tile):
+    w = array((3, 4, 3, 3))
+    exact = transform_weights(w.astype(np.float64), tile, LANES)
+    mine = transform_weights(w, tile, LANES)
+    assert mine.dtype == np.float32 and mine.shape == (2, (tile + 2) ** 2, 2, LANES, LANES)
+    assert np.array_equal(mine, exact.astype(np.float32))
+    assert not mine[1, :, :, :, 1].any(), "channels that are not there"
+
+
+U = (2, 36, 3, 4, 4)
+
+
+@pytest.mark.parametrize("shapes, attrs, message", [
+    (((1, 3, 8, 8, 4), U), {"tile": 3}, "tile=3 must be one of 2, 4, 6"),
+    (((1, 3, 8, 8, 4), U), {"data_layout": "NCHW8c"}, r"data_layout 'NCHW8c' does not fit input \(1, 3, 8, 8, 4\)"),
+    (((1, 3, 8, 8, 4), U), {"padding": (3, 1, 1, 1)}, "padding .* must be 4 integers .* of 0 to 2"),
+    (((1, 3, 8, 8, 4), U), {"out_channels": 0}, "out_channels=0 must be at least 1"),
+    (((1, 3, 8, 8, 4), U), {"out_channels": 9}, r"weight \(2, 36, 3, 4, 4\) must be \(3, 36, 3, 4, 4\) for tile=4"),
+    (((1, 3, 8, 8, 4), U), {"tile": 2}, r"must be \(2, 16, 3, 4, 4\) for tile=2"),
+    (((1, 3, 8, 4), U), {}, "argument 0 must have 5 dimensions"),
+    (((1, 3, 8, Var("w", "int64"), 4), U), {}, "static height and width .*: pin w .* or keep nn.conv2d"),
+    (((1, 3, 2, 8, 4), U), {}, "the 3x3 window does not fit input"),
+])
+def test_errors(shapes, attrs, message):
+    attrs = {"tile": 4, "out_channels": 7, "data_layout": "NCHW4c", **attrs}
+    with pytest.raises(InferError, match="nn.conv2d_winograd: .*" + message):
+        call_of("nn.conv2d_winograd", shapes, attrs)
+
+
+def test_only_floats():
+    with pytest.raises(InferError, match="takes a floating-point tensor"):
+        call_of("nn.conv2d_winograd", [(1, 3, 8, 8, 4), U], dict(tile=4, out_channels=7, data_layout="NCHW4c"), "int32")
+
+
+# ---------------------------------------------------------------- accuracy
+
+# The contract: errors of no more than this share of the output's largest magnitude, against float64.
+CONTRACT = 1e-4
+
+
+def adversarial(kind, channels, size, rng):
+    """Data and weights whose transforms cancel: large means, alternating signs, few large values."""
+    x, w = rng.standard_normal((1, channels, size, size)), rng.standard_normal((16, channels, 3, 3))
+    if kind == "mean":
+        x, w = x + 100, np.abs(w)
+    elif kind == "signs":
+        signs = (-1.0) ** np.add.outer(np.arange(size), np.arange(size))
+        x, w = np.abs(x) * signs, np.abs(w) * signs[:3, :3]
+    elif kind == "outliers":
+        x[rng.random(x.shape) < 0.01] *= 1000
+    return x.astype(np.float32), w.astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["normal", "mean", "signs", "outliers"])
+@pytest.mark.parametrize("tile", TILES)
+def test_accuracy_contract(tile, kind):
+    """On data as it comes, and on data made to be hard."""
+    for channels in (4, 64, 512):
+        x, w = adversarial(kind, channels, 20, np.random.default_rng(channels))
+        attrs = dict(tile=tile, padding=(1, 1, 1, 1), out_channels=16, data_layout="NCHW16c")
+        mine = evaluate("nn.conv2d_winograd", [blocked(x, 16), transform_weights(w, tile, 16)], **attrs)
+        exact = evaluate("nn.conv2d", [x.astype(np.float64), w.astype(np.float64)], padding=(1, 1, 1, 1))
+        error = np.abs(mine - blocked(exact, 16)).max() / np.abs(exact).max()
+        assert error <= CONTRACT, (channels, error)

@@ -1,0 +1,124 @@
+"""The rule for Winograd convolutions: it keeps results at every size, and its loops have the intended shape."""
+import numpy as np
+import pytest
+from rule_cases import kernels, network
+from tir_cases import arguments, results
+
+from ingot.ir.expr import Select
+from ingot.ir.node import collect, structural_equal
+from ingot.ir.relax import Constant
+from ingot.ir.relax.ops.winograd import transform_weights
+from ingot.ir.schedule import Schedule
+from ingot.ir.schedule.cpu import CpuModel
+from ingot.ir.schedule.rules import schedule_by_rule, threads, winograd_blocks
+from ingot.ir.schedule.rules.winograd import winograd
+from ingot.ir.schedule.rules.winograd_blocks import Layer, candidates, choose
+from ingot.ir.tir.stmt import BufferStore, DeclBuffer, For, IfThenElse
+from ingot.ir.tir.verifier import verify
+from ingot.ir.transform.pipeline import lower_prim_func
+
+CPUS = {16: CpuModel(16, 32), 8: CpuModel(8, 16), 4: CpuModel(4, 32, parallel=False, accumulators=21)}
+
+
+def kernel(lanes, tile, size, channels=(1, 2), padding=(1, 1, 1, 1), batch=1, epilogue="relu"):
+    """The PrimFunc of a convolution with `channels` blocks of input and output channels, and what follows it."""
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((channels[1] * lanes - 1, channels[0] * lanes, 3, 3)).astype(np.float32)
+    u = Constant(transform_weights(weights, tile, lanes), "u")
+    out = [s + padding[k] + padding[k + 2] - 2 for k, s in enumerate(size)]
+    shapes = [(batch, channels[0], *size, lanes), (batch, channels[1], *out, lanes), (1, channels[1], 1, 1, lanes)]
+
+    def build(op, x, residual, bias):
+        y = op("nn.conv2d_winograd", x, u, tile=tile, padding=padding, out_channels=channels[1] * lanes - 1,
+               data_layout=f"NCHW{lanes}c")
+        if epilogue == "none":
+            return y
+        y = op("add", y, bias)
+        return op("nn.relu", op("add", y, residual)) if epilogue == "residual" else op("nn." + epilogue, y)
+
+    func, = kernels(lambda: network(build, shapes), CPUS[lanes])
+    return func
+
+
+def check(func, cpu):
+    inputs = arguments(func)
+    expected = results(func, inputs)
+    sch = Schedule(func)
+    assert winograd(sch, cpu)
+    verify(sch.func)
+    again = Schedule(func)
+    sch.trace.apply(again)
+    assert structural_equal(again.func, sch.func)
+    lowered = lower_prim_func(sch.func)
+    for what in (sch.func, lowered):
+        for a, b in zip(expected, results(what, inputs)):
+            np.testing.assert_allclose(b, a, rtol=1e-4, atol=5e-4)
+    return lowered
+
+
+@pytest.mark.parametrize("lanes, tile, size, options", [
+    (4, 2, (5, 4), {}), (4, 4, (3, 5), {"channels": (2, 3)}), (4, 6, (5, 3), {"padding": (0, 1, 2, 0)}),
+    (8, 4, (5, 4), {"epilogue": "residual"}), (8, 2, (3, 3), {"padding": (0, 0, 0, 0)}),
+    (4, 4, (4, 4), {"batch": 2}), (16, 2, (3, 2), {"epilogue": "none", "channels": (1, 1)}),
+    (4, 2, (2, 3), {"batch": "n", "epilogue": "silu"}),
+])
+def test_results_are_kept(lanes, tile, size, options, monkeypatch):
+    monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
+    check(kernel(lanes, tile, size, **options), CPUS[lanes])
+
+
+@pytest.mark.parametrize("over, rows, columns", [("rows", 1, 3), ("channels", 2, 2), ("rows", 2, 3), ("channels", 3, 1)])
+def test_every_blocking_keeps_results(over, rows, columns, monkeypatch):
+    """Also where blocks of rows do not divide the tiles, and register tiles not the block."""
+    func, cpu = kernel(4, 2, (6, 5), channels=(1, 2)), CpuModel(4, 32)
+    monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
+    tile = next(b.tile for b in candidates(cpu, Layer(2, 1, 2, 3, 3, 4))
+                if (b.rows, b.tile.columns, b.tile.vectors) == (rows, columns, 1))
+    monkeypatch.setattr(winograd_blocks, "choose", lambda *_: winograd_blocks.Blocking(rows, tile, over, 0))
+    check(func, cpu)
+
+
+@pytest.mark.parametrize("lanes, tile", [(16, 4), (8, 2), (4, 6)])
+def test_inner_loops(lanes, tile):
+    """No choice by the row of a matrix is left, and no condition in the products, whose sums are vectors."""
+    func = kernel(lanes, tile, (12, 12))
+    lowered = lower_prim_func(schedule_by_rule(func, CPUS[lanes]).func)
+    assert not collect(lowered.body, Select)
+    sums = {id(d.buffer) for d in collect(lowered.body, DeclBuffer) if d.buffer.name.startswith("winograd_product")}
+    rolled = [f for f in collect(lowered.body, For) if f.annotations.get("pragma_unroll") == 1
+              and any(id(s.buffer) in sums for s in collect(f, BufferStore))]
+    assert rolled and not collect(rolled, IfThenElse)
+    assert all(s.value.dtype.lanes == lanes for f in rolled for s in collect(f, BufferStore))
+
+
+def test_blocks_of_other_lanes_and_scalar_machines():
+    """They keep their stages, which nothing inlines into each other."""
+    func = kernel(8, 2, (3, 2), channels=(1, 1))
+    inputs = arguments(func)
+    for cpu in (CpuModel(1, 16), CpuModel(16, 32)):
+        lowered = lower_prim_func(schedule_by_rule(func, cpu).func)
+        for a, b in zip(results(func, inputs), results(lowered, inputs)):
+            np.testing.assert_allclose(b, a, rtol=1e-4, atol=5e-4)
+
+
+# ---------------------------------------------------------------- blocks
+
+LAYERS = [Layer(4, 4, 4, 14, 14, 16), Layer(4, 8, 8, 7, 7, 16), Layer(2, 16, 16, 7, 7, 16), Layer(4, 32, 32, 7, 7, 16),
+          Layer(6, 4, 4, 38, 38, 16), Layer(4, 4, 4, 56, 56, 16), Layer(2, 3, 5, 1, 1, 16)]
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=str)
+@pytest.mark.parametrize("cpu", [CpuModel(), CpuModel(parallel=False), CpuModel(8, 16), CPUS[4]], ids=str)
+def test_blocks_fit(cpu, layer):
+    blocking = choose(cpu, layer)
+    assert layer.out_blocks % blocking.tile.vectors == 0 and blocking.tile.columns <= layer.columns
+    assert blocking.tile.accumulators + blocking.tile.vectors + 1 <= cpu.registers
+    assert 1 <= blocking.rows <= layer.rows
+    if blocking.over == "channels":
+        assert layer.out_blocks > blocking.tile.vectors
+
+
+def test_large_weights_are_read_by_large_blocks():
+    cpu = CpuModel()
+    assert choose(cpu, Layer(4, 32, 32, 7, 7, 16)).rows == 7
+    assert choose(cpu, Layer(4, 4, 4, 14, 14, 16)).over == "rows"
