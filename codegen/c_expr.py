@@ -239,6 +239,8 @@ class CExpr:
                             "T.call_extern, and bring its source in with the annotation pragma_import_c")
         if name == "address_of":
             return f"&{self.text(e.args[0], UNARY)}", UNARY
+        if name == "prefetch":
+            return f"INGOT_PREFETCH({self.text(e.args[0])})", POSTFIX
         if name == "if_then_else":
             return self._conditional(*e.args)
         if name == "likely":

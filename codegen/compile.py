@@ -58,7 +58,7 @@ class Options:
     def cpu(self):
         t = self.target
         return CpuModel(t.vector_lanes, t.vector_registers, parallel=self.threads == "openmp",
-                        accumulators=t.vector_accumulators)
+                        accumulators=t.vector_accumulators, l1_bytes=t.l1_bytes, l2_bytes=t.l2_bytes)
 
 
 @dataclass

@@ -55,6 +55,7 @@ class Target(metaclass=_Named):
     vector_lanes      float32 lanes of one register; 1: no SIMD
     vector_registers  registers of that width
     vector_accumulators  how many of them a register tile may accumulate in; None: all that its operands leave
+    l1_bytes, l2_bytes  what a core may count on of its data caches
     fma               whether a fused multiply-add is one instruction
     """
 
@@ -74,6 +75,8 @@ class Target(metaclass=_Named):
     # Arm's multiply-adds read registers only, so compilers load ahead; gcc 12 spills from 22 accumulators on, of 32
     # registers, and from 10 of 16.
     vector_accumulators: int | None = None
+    l1_bytes: int = 32 << 10
+    l2_bytes: int = 512 << 10
 
     @staticmethod
     def get(target):
@@ -147,7 +150,7 @@ _ROWS = (
            runner=("qemu-x86_64", "-cpu", "max", "-L", "/usr/x86_64-linux-gnu")),
     # Without prefer-vector-width both compilers keep to 256 bits in the loops that they vectorize by themselves.
     Target("x86-64-v4", arch="x86_64", cflags=(*_COMMON, "-march=x86-64-v4", "-mprefer-vector-width=512"),
-           simd="avx512", vector_lanes=16, vector_registers=32, fma=True, cc=("x86_64-linux-gnu-gcc",),
+           simd="avx512", vector_lanes=16, vector_registers=32, fma=True, cc=("x86_64-linux-gnu-gcc",), l2_bytes=1 << 20,
            runner=("qemu-x86_64", "-cpu", "max", "-L", "/usr/x86_64-linux-gnu")),
     Target("aarch64-linux-gnu", arch="aarch64", cflags=(*_COMMON, "-march=armv8-a"),
            simd="neon", vector_lanes=4, vector_registers=32, fma=True, cc=("aarch64-linux-gnu-gcc",),

@@ -149,6 +149,13 @@ typedef void (*ingot_profile_hook)(void *user, int32_t call);
 #define INGOT_UNROLL(n)
 #endif
 
+/* INGOT_PREFETCH(p): bring the cache line at p into the second cache, or do nothing; p may be any address. */
+#if defined(__GNUC__)
+#define INGOT_PREFETCH(p) __builtin_prefetch((p), 0, 2)
+#else
+#define INGOT_PREFETCH(p) ((void)(p))
+#endif
+
 /* INGOT_OMP(parallel for collapse(2)) is that OpenMP pragma, or nothing in a build without OpenMP.
  * INGOT_PARALLEL_FOR stands right before a for loop whose iterations are independent and about equally long; gcc allows
  * no INGOT_UNROLL on the same loop. */

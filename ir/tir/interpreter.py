@@ -371,6 +371,8 @@ class _Compiler:
         return f"{self.name(e.buffer)}[{self.indices(e.buffer, e.indices)}]"
 
     def expr_Call(self, e):
+        if e.op == "tir.prefetch":
+            return "0"
         args = [self.expr(a) for a in e.args]
         op = e.op.rpartition(".")[2]
         if op == "likely":

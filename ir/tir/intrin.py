@@ -164,6 +164,12 @@ def address_of(load):
     return Call("handle", "tir.address_of", (load,))
 
 
+def prefetch(load):
+    """Asks for the cache line of an element that will be read soon, which need not exist: a statement, as
+    tir.Evaluate(tir.prefetch(A[i + 64]))."""
+    return Call("int32", "tir.prefetch", (address_of(load),))
+
+
 def ret(value):
     """The value that the function returns: a statement, as tir.Evaluate(tir.ret(value))."""
     value = as_expr(value)

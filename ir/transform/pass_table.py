@@ -30,6 +30,7 @@ from .outputs import materialize_outputs
 from .pack import pack_weights, split_padding
 from .place_buffers import place_buffers
 from .pragmas import lift_imports, make_packed_api
+from .prefetch import inject_prefetch
 from .remove_no_op import remove_no_op
 from .resolve_casts import resolve_match_cast
 from .simplify import simplify
@@ -160,6 +161,7 @@ TIR = _rows(
     ("VectorizeLoop", _tir, vectorize_loop, 0,
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
     ("VectorTypeRewrite", _tir, rewrite_vector_types, 1),
+    ("InjectPrefetch", _tir, inject_prefetch),
     ("HoistIfThenElse", _tir, hoist_if_then_else, 1),
     ("UnrollLoop", _tir, unroll_loop, 0, _UNROLL),
     ("SmallFloatStorageLegalize", _tir, storage_legalize),

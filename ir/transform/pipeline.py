@@ -46,6 +46,7 @@ TIR_PASSES = [
     TIR["Simplify"](),
     TIR["VectorizeLoop"](),
     TIR["VectorTypeRewrite"](),
+    TIR["InjectPrefetch"](),
     TIR["HoistIfThenElse"](),
     TIR["UnrollLoop"](explicit_unroll=False),
     TIR["SmallFloatStorageLegalize"](),

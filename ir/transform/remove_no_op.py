@@ -8,7 +8,7 @@ from .place_buffers import Aliases
 
 NO_OP = Evaluate(const(0))
 # Calls that do more than give a value.
-EFFECTS = ("tir.call_extern", "tir.call_packed", "tir.tvm_call_packed")
+EFFECTS = ("tir.call_extern", "tir.call_packed", "tir.tvm_call_packed", "tir.prefetch")
 
 
 def is_no_op(stmt):

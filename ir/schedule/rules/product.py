@@ -53,18 +53,19 @@ def _is_plain_product(block, cpu):
 def _tile_product(sch, cpu, anchor, epilogue):
     *batch, m, n = sch.get_loops(epilogue)
     rows, columns = static_extent(sch, m), static_extent(sch, n)
-    packed = anchor.endswith(PACKED)
+    packed, depth = anchor.endswith(PACKED), _depth(sch, anchor)
     # Packed columns are padded to whole vectors. Others may not be read past the last one: tiles are whole, and what is
     # less than a vector is a tile of its own, next to tiles of one vector.
     border = not packed and columns % cpu.lanes > 0
-    tile = tiles.choose(cpu, 1 if border else -(-columns // cpu.lanes), rows, 1, dividing=not packed)
+    tile = tiles.choose_product(cpu, 1 if border else -(-columns // cpu.lanes), rows, dividing=not packed)
     whole = columns % (tile.vectors * cpu.lanes) == 0
     no, nv, nl = sch.split(n, [None, tile.vectors, cpu.lanes])
-    mo, mi = sch.split(m, [None, tile.rows])
-    # Column tiles share their operand, so they are the outer loop, but a loop with a border is innermost and serial:
-    # loop_partition peels its last iteration.
-    outer, inner = (mo, no) if border else (no, mo)
-    sch.reorder(*batch, outer, inner, mi, nv, nl)
+    blocks = _row_blocks(cpu, rows, tile.rows, depth)
+    mb, mo, mi = sch.split(m, [None, -(-rows // (blocks * tile.rows)), tile.rows])
+    # Column tiles share their operand, so they are outside of row tiles, but a loop with a border is innermost and
+    # serial: loop_partition peels its last iteration.
+    outer, inner = ([mb, mo], no) if border else ([mb, no], mo)
+    sch.reorder(*batch, *outer, inner, mi, nv, nl)
     block = sch.get_block(anchor)
     sch.compute_at(block, inner, preserve_unit_loops=True)
     if vectorizes(sch.get(epilogue)) and (whole or not packed):
@@ -78,9 +79,35 @@ def _tile_product(sch, cpu, anchor, epilogue):
     sch.reorder(k, *points, lanes)
     in_registers(sch, points, lanes)
     keep_rolled(sch, (k,))
+    _prefetch(sch, cpu, block, k, packed and rows > tile.rows)
     sch.decompose_reduction(block, k)
     serial = border and rows % tile.rows > 0
-    parallel_nest(sch, cpu, batch if serial else [*batch, outer], steps(sch.get(block)))
+    parallel_nest(sch, cpu, batch if serial else [*batch, *outer], steps(sch.get(block)))
+
+
+def _depth(sch, anchor):
+    """How many terms every sum of a product has."""
+    (k,) = iter_vars(sch.get(sch.get_block(anchor)), "reduce")
+    return k.dom.extent.value if isinstance(k.dom.extent, IntImm) else 1 << 10
+
+
+def _row_blocks(cpu, rows, tile_rows, depth):
+    """Into how many blocks the rows are cut, so that those of one stay in the second cache while all columns pass,
+    together with two panels of columns. A cut is worth it from several tiles of rows on."""
+    fitting = max(4, cpu.l2_bytes // 2 // (4 * depth * tile_rows))
+    return -(-rows // (fitting * tile_rows))
+
+
+def _prefetch(sch, cpu, block, k, worth):
+    """Bring the next panel of columns into the second cache while this one is used, where all of them do not fit."""
+    operand = next((r.buffer for r in sch.get(block).reads if len(r.buffer.shape) == 3), None)
+    if not worth or operand is None or not all(isinstance(e, IntImm) for e in operand.shape):
+        return
+    size = 4
+    for extent in operand.shape:
+        size *= extent.value
+    if size > cpu.l2_bytes // 2:
+        sch.annotate(k, "pragma_prefetch", [operand.name])
 
 
 def _product_loops(sch, cpu, loops, packed):

@@ -4,6 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 VECTORS = (1, 2, 3, 4, 6, 8)
+LOAD_COST = 0.1  # cycles, of a load from the first cache beside multiply-adds
 
 
 @dataclass(frozen=True)
@@ -53,3 +54,30 @@ def _cost(tile, outer, rows, columns):
     steps = -(-outer // tile.vectors) * -(-rows // tile.rows) * -(-columns // tile.columns)
     borders = (outer % tile.vectors > 0) + (rows % tile.rows > 0) + (columns % tile.columns > 0)
     return steps * step * (1 + 0.05 * borders)
+
+
+def choose_product(cpu, outer, rows, dividing=False):
+    """The tile with the least estimated time for a product with `rows` rows and `outer` vectors of columns.
+
+    The model of `choose`, but a border does only its own work, and loads cost a little even where multiply-adds take
+    longer: they compete with another thread of the core, and vectors of columns come from the second cache.
+    """
+    fitting = (t for t in candidates(cpu) if t.columns == 1 and t.rows <= rows and t.vectors <= outer
+               and (not dividing or outer % t.vectors == 0))
+    return min(fitting, key=lambda t: (_product_cost(t, outer, rows), -t.accumulators, t.rows))
+
+
+def _product_cost(tile, outer, rows):
+    """Cycles for one term of every sum."""
+    total = sum(across * down * _product_step(vectors, points)
+                for vectors, across in _cuts(outer, tile.vectors) for points, down in _cuts(rows, tile.rows))
+    return total * (1 + 0.01 * ((outer % tile.vectors > 0) + (rows % tile.rows > 0)))
+
+
+def _cuts(extent, step):
+    """(size, how many) of the parts that `extent` is cut into."""
+    return [part for part in ((step, extent // step), (extent % step, 1)) if all(part)]
+
+
+def _product_step(vectors, points):
+    return max(vectors * points / 2, (vectors + points) / 2, 4.0) + LOAD_COST * (1.5 * vectors + points)

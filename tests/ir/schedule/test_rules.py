@@ -1,5 +1,7 @@
 """Schedules by rule: they keep what a kernel computes, have the intended structure, and never fail."""
+import functools
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from tir_cases import CASES as PROGRAMS
 from tir_cases import arguments, results
 
 from ingot.ir import te
+from ingot.ir.expr import Call
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.cpu import CpuModel
@@ -17,6 +20,7 @@ from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.pipeline import lower_prim_func
 
 WIDE, NARROW = CpuModel(16, 32), CpuModel(4, 16, parallel=False)
+SMALL = CpuModel(8, 16, l2_bytes=256)  # so that rows are in blocks, and columns are prefetched
 OTHERS = (CpuModel(1, 16), CpuModel(8, 16), CpuModel(4, 32, parallel=False, accumulators=21))
 
 
@@ -109,6 +113,22 @@ def test_no_condition_in_the_reduction_of_a_product(rows, columns, packed):
     rolled = [f for f in collect(lowered.body, For) if f.annotations.get("pragma_unroll") == 1]
     assert rolled and not collect(rolled, IfThenElse)
     assert any(d.buffer.dtype.lanes == 16 for d in collect(lowered.body, DeclBuffer))
+
+
+@pytest.mark.parametrize("rows, depth, columns", [(50, 9, 64), (53, 7, 100), (24, 16, 48), (61, 5, 8)])
+def test_rows_in_blocks(rows, depth, columns, threads_for_all_work):
+    """More rows than the second cache holds: blocks of them, in each of which all columns pass, prefetched."""
+    case = functools.partial(network, lambda op, x: op("nn.relu", op("matmul", x, const(depth, columns))),
+                             [(rows, depth)])
+    for cpu in (SMALL, replace(SMALL, parallel=False), replace(WIDE, l2_bytes=256), replace(NARROW, l2_bytes=256)):
+        func, = kernels(case, cpu)
+        inputs, sch = arguments(func), schedule_by_rule(func, cpu)
+        lowered = lower_prim_func(sch.func)
+        expected = results(func, inputs)
+        assert_same_results(expected, sch.func, inputs)
+        assert_same_results(expected, lowered, inputs)
+        several = columns > 8 and cpu.lanes < 16
+        assert not several or any(c.op == "tir.prefetch" for c in collect(lowered.body, Call))
 
 
 def test_only_float32_products_are_tiled():

@@ -3,8 +3,9 @@ import numpy as np
 import pytest
 from tir_cases import arguments, fill_program, loop, results
 
+from ingot.codegen.c_function import print_function
 from ingot.ir import te, tir
-from ingot.ir.expr import Cast, Let, Select, Var, const
+from ingot.ir.expr import Call, Cast, Let, Select, Var, const
 from ingot.ir.module import IRModule
 from ingot.ir.node import Mutator, collect
 from ingot.ir.tir import transform as T
@@ -126,6 +127,33 @@ def test_what_a_rolled_loop_does_not_change_of_an_index_stands_before_it():
 class _Unmarked(Mutator):
     def visit_For(self, f):
         return f.replace(annotations={}, body=self.visit(f.body))
+
+
+# ---------------------------------------------------------------- InjectPrefetch
+
+def panels(p_extent=3, t_extent=2, k_extent=4, span=16, place=lambda p, t, k: p * 16 + k * 2, names=("b",)):
+    """for p, t, k: y[t * k_extent + k] = b[place], with the annotation on k."""
+    b, y = tir.decl_buffer((span * p_extent,), name="b"), tir.decl_buffer((t_extent * k_extent,), name="y")
+    p, t, k = Var("p"), Var("t"), Var("k")
+    inner = tir.for_(k, k_extent, BufferStore(y, b[place(p, t, k)], (t * k_extent + k,)))
+    inner = inner.replace(annotations={"pragma_prefetch": names})
+    return flat([b, y], tir.for_(p, p_extent, tir.for_(t, t_extent, inner)))
+
+
+def test_the_next_panel_is_asked_for():
+    new = run(T.InjectPrefetch(), panels())
+    call, = [c for c in collect(new.body, Call) if c.op == "tir.prefetch"]
+    assert str(call.args[0].args[0].indices[0]) == "T.Select(p < 2, p + 1, 0) * 16 + t * 8 + k * 2"
+    assert not any(f.annotations for f in collect(new.body, For))
+    assert print_function(lower_prim_func(new), "f").body.count("INGOT_PREFETCH(&b[") == 1
+
+
+@pytest.mark.parametrize("options", [{"names": ("c",)}, {"place": lambda p, t, k: k},
+                                     {"place": lambda p, t, k: p * p + k}, {"place": lambda p, t, k: 40 - p * 8 + k}])
+def test_nothing_is_asked_for_where_places_are_not_so(options):
+    new = run(T.InjectPrefetch(), panels(**options))
+    assert not [c for c in collect(new.body, Call) if c.op == "tir.prefetch"]
+    assert not any(f.annotations for f in collect(new.body, For))
 
 
 # ---------------------------------------------------------------- HoistIfThenElse
