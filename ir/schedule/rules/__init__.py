@@ -10,13 +10,14 @@ from ..cpu import CpuModel
 from ..errors import ScheduleError
 from ..schedule import Schedule
 from .blocked_convolution import blocked_convolution
+from .depthwise import depthwise
 from .elementwise import elementwise
 from .product import product
 from .register_tile import register_tile
 from .row_reduction import row_reduction
 from .winograd import winograd
 
-RULES = (winograd, blocked_convolution, register_tile, product, row_reduction, elementwise)
+RULES = (winograd, blocked_convolution, depthwise, register_tile, product, row_reduction, elementwise)
 
 
 def schedule_by_rule(func, cpu: CpuModel):

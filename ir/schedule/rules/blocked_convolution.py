@@ -30,12 +30,13 @@ def blocked_convolution(sch, cpu):
         return False
     if _is_pointwise(sch.get(conv)):
         _join_rows(sch, conv, epilogue)
-    _tile(sch, cpu, conv, epilogue)
+    groups = int(sch.get(conv).annotations.get("groups", 1))
+    tile(sch, cpu, conv, epilogue, shape_of(sch, conv, epilogue, groups))
     return True
 
 
 def _fits(block):
-    return block.name_hint in NAMES and ranks(block) in ((5, 3), (5, 4)) and "groups" not in block.annotations
+    return block.name_hint in NAMES and ranks(block) in ((5, 3), (5, 4))
 
 
 def _is_pointwise(block):
@@ -47,10 +48,10 @@ def _is_pointwise(block):
 
 
 def _operands(block):
-    """The buffers (input, weights) of a convolution."""
-    lane = iter_vars(block, "spatial")[-1].var
+    """The buffers (input, weights) of a convolution: the same weights serve all rows."""
+    row = iter_vars(block, "spatial")[2].var
     loads = [load for load in collect(block.body, BufferLoad) if load.buffer is not block.writes[0].buffer]
-    return [load.buffer for load in sorted(loads, key=lambda load: uses(load.indices, {lane}))]
+    return [load.buffer for load in sorted(loads, key=lambda load: not uses(load.indices, {row}))]
 
 
 def _join_rows(sch, conv, epilogue):
@@ -61,22 +62,40 @@ def _join_rows(sch, conv, epilogue):
     sch.transform_layout(conv, ("write", 0), lambda n, c, y, x, o: (n, c, y * width + x, o))
 
 
-def _tile(sch, cpu, conv, epilogue):
+def shape_of(sch, conv, epilogue, groups):
+    """What plans depend on."""
     block = sch.get(conv)
+    data, weights = _operands(block)
+    _, channels, *points, _ = (static_extent(sch, loop) for loop in sch.get_loops(epilogue))
+    return conv_tiles.Shape(channels, points[0], *(points[1:] or [1]),
+                            steps=prod(_static(iv.dom.extent) for iv in iter_vars(block, "reduce")),
+                            weight_bytes=_bytes(weights.shape), input_bytes=_bytes(data.shape[1:]), groups=groups)
+
+
+def _bytes(shape):
+    return 4 * prod(map(_static, shape))
+
+
+def _static(extent):
+    """An extent; a large number for a symbolic one."""
+    return extent.value if isinstance(extent, IntImm) else 1 << 12
+
+
+def tile(sch, cpu, conv, epilogue, shape):
+    """Tile the output, compute the convolution in each tile, with sums in registers, and share tiles among threads."""
+    block, plan = sch.get(conv), conv_tiles.choose(cpu, shape)
     n, c, *points, lane = sch.get_loops(epilogue)
-    shape = _shape(sch, block, c, points)
-    plan = conv_tiles.choose(cpu, shape)
     co, ci = sch.split(c, [None, plan.vectors])
     bands = [1, None] if plan.band == shape.height else [None, plan.band // plan.rows]
     band, yo, yi = sch.split(points[0], [*bands, plan.rows])
-    inside, tile = [yo], [yi]
-    for x in points[1:]:
+    outer, inner = [yo], [yi]
+    for x in points[1:]:  # none where rows were joined
         xo, xi = sch.split(x, [None, plan.columns])
-        inside, tile = [yo, xo], [yi, xi]
-    sch.reorder(n, band, co, *inside, *tile, ci, lane)
-    sch.compute_at(conv, inside[-1], preserve_unit_loops=True)
+        outer, inner = [yo, xo], [yi, xi]
+    sch.reorder(n, band, co, *outer, *inner, ci, lane)
+    sch.compute_at(conv, outer[-1], preserve_unit_loops=True)
     sch.set_scope(conv, 0, "local")
-    in_registers(sch, (*tile, ci), lane)
+    in_registers(sch, (*inner, ci), lane)
     loops = sch.get_loops(conv)[-len(block.iter_vars):]
     spatial = len(iter_vars(block, "spatial"))
     (_, oo, *points, oi), reduce = loops[:spatial], loops[spatial:]
@@ -87,20 +106,3 @@ def _tile(sch, cpu, conv, epilogue):
     # A row loop with a border stays serial: loop_partition peels its last iteration.
     rows = [yo] if shape.height % plan.rows == 0 else []
     parallel_nest(sch, cpu, [n, band, co, *rows], steps(block))
-
-
-def _shape(sch, block, channels, points):
-    data, weights = _operands(block)
-    height, *width = (static_extent(sch, loop) for loop in points)
-    return conv_tiles.Shape(static_extent(sch, channels), height, *(width or [1]),
-                            steps=prod(_static(iv.dom.extent) for iv in iter_vars(block, "reduce")),
-                            weight_bytes=_bytes(weights.shape), input_bytes=_bytes(data.shape[1:]))
-
-
-def _bytes(shape):
-    return 4 * prod(map(_static, shape))
-
-
-def _static(extent):
-    """An extent; a large number for a symbolic one."""
-    return extent.value if isinstance(extent, IntImm) else 1 << 12

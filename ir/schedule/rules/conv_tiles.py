@@ -11,7 +11,7 @@ LATENCY = 4  # cycles of a multiply-add; two of them and two loads start in each
 @dataclass(frozen=True)
 class Shape:
     """Of a convolution: vectors of output channels, height and width of the output, steps of the reduction, bytes of all
-    weights and of the input."""
+    weights and of the input, groups of channels (of which one vector may have several)."""
 
     blocks: int
     height: int
@@ -19,6 +19,7 @@ class Shape:
     steps: int
     weight_bytes: int
     input_bytes: int
+    groups: int = 1
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,10 @@ class Plan:
 def choose(cpu, shape: Shape):
     """The plan with the least estimated time: the tile first, then the band.
 
-    Vectors divide the channels, so that no tile has a border there; points at the border are a tile of their own.
+    Vectors divide the channels of a group, so that no tile has a border there; points at the border are a tile of their own.
     """
-    tiles = [Plan(v, r, c, 0) for v in range(1, min(shape.blocks, MOST_VECTORS) + 1) if shape.blocks % v == 0
+    own = shape.blocks // shape.groups
+    tiles = [Plan(v, r, c, 0) for v in range(1, min(own, MOST_VECTORS) + 1) if own % v == 0
              for r, c in _points(_room(cpu, v) // v, shape)]
     tile = min(tiles, key=lambda t: (_cycles(t, shape), t.rows, t.vectors))
     return Plan(tile.vectors, tile.rows, tile.columns, _band(cpu, tile, shape))
@@ -80,8 +82,12 @@ def _pieces(extent, size):
 def _band(cpu, tile, shape):
     """The band with the least traffic from beyond the L2 cache.
 
-    What fits there is read once: all weights, or those of one tile and the input of a band.
+    What fits there is read once: all weights, or those of one tile and the input of a band. Groups share nothing: each
+    takes all its rows.
     """
+    if shape.groups > 1:
+        return shape.height
+
     def traffic(band):
         bands = shape.height // band
         own = shape.input_bytes // bands

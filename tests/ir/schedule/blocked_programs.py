@@ -5,14 +5,15 @@ from ingot.ir.tir import intrin
 
 
 def conv2d(inputs, outputs, size, kernel=(1, 1), strides=(1, 1), dilation=(1, 1), lanes=16, batch=1, epilogue="relu",
-           prologue=None, plain_input=False):
+           prologue=None, plain_input=False, groups=1):
     """A dense convolution of `inputs` blocks of channels into `outputs` blocks of images of `size`.
 
-    plain_input: `inputs` counts channels, which are not in blocks: a first layer. epilogue: None, "relu" (a bias too)
+    groups: how many, of `inputs` blocks each. plain_input: `inputs` counts channels, which are not in blocks: a first
+    layer. epilogue: None, "relu" (a bias too)
     or "residual" (a bias and another tensor, then relu). prologue: "scale" (batch norm and relu of the input).
     """
-    x = te.placeholder((batch, inputs, *input_size(size, kernel, strides, dilation), *([] if plain_input else [lanes])),
-                       "float32", "x")
+    x = te.placeholder((batch, groups * inputs, *input_size(size, kernel, strides, dilation),
+                        *([] if plain_input else [lanes])), "float32", "x")
     w = te.placeholder((outputs, inputs, *kernel, *([] if plain_input else [lanes]), lanes), "float32", "w")
     args, data = [x], x
     if prologue == "scale":
@@ -28,9 +29,11 @@ def conv2d(inputs, outputs, size, kernel=(1, 1), strides=(1, 1), dilation=(1, 1)
 
     def element(n, oo, y, i, oi):
         at = (y * strides[0] + kh * dilation[0], i * strides[1] + kw * dilation[1])
-        return te.sum(data[(n, ic, *at, *inner)] * w[(oo, ic, kh, kw, *inner, oi)], axes)
+        block = ic if groups == 1 else oo // (outputs // groups) * inputs + ic
+        return te.sum(data[(n, block, *at, *inner)] * w[(oo, ic, kh, kw, *inner, oi)], axes)
 
-    conv = te.compute((batch, outputs, *size, lanes), element, name="conv2d_packed" if plain_input else "conv2d_blocked")
+    conv = te.compute((batch, outputs, *size, lanes), element, name="conv2d_packed" if plain_input else "conv2d_blocked",
+                      attrs={"groups": groups} if groups > 1 else None)
     return te.create_prim_func([*args, w, *_epilogue(conv, epilogue)])
 
 

@@ -1,4 +1,6 @@
-"""The rules for blocked layout: convolutions, in the interpreter and compiled, at sizes that tiles do not divide."""
+"""The rules for blocked layout, in the interpreter and compiled, at sizes that tiles do not divide."""
+from functools import partial
+
 import blocked_programs as programs
 import numpy as np
 import pytest
@@ -29,8 +31,19 @@ DENSE = {
     "1x1_pixel": dict(inputs=2, outputs=5, size=(1, 1)),
     "1x1_batch": dict(inputs=1, outputs=2, size=(3, 5), batch=2, epilogue=None),
     "batch": dict(inputs=1, outputs=1, size=(3, 4), kernel=(2, 1), batch=3),
+    "grouped": dict(inputs=1, outputs=4, size=(5, 6), kernel=(2, 2), groups=2),
+    "grouped_1x1": dict(inputs=2, outputs=3, size=(3, 5), groups=3, epilogue=None),
     "first": dict(inputs=3, outputs=2, size=(3, 17), kernel=(3, 3), strides=(2, 2), plain_input=True),
     "first_1x1": dict(inputs=3, outputs=1, size=(3, 5), plain_input=True),
+}
+
+DEPTHWISE = {
+    "3x3": dict(blocks=2, size=(5, 7)),
+    "5x5_wide": dict(blocks=1, size=(2, 31), kernel=(5, 5), epilogue="residual"),
+    "strided": dict(blocks=3, size=(3, 5), strides=(2, 2), batch=2),
+    "dilated": dict(blocks=1, size=(4, 3), kernel=(1, 3), dilation=(3, 2), epilogue=None),
+    "7x7": dict(blocks=2, size=(7, 7)),
+    "pixel": dict(blocks=2, size=(1, 1), kernel=(2, 2)),
 }
 
 
@@ -66,17 +79,23 @@ def test_dense(name, threads_for_all_work):
     assert rolled(lowered) and not collect(rolled(lowered), IfThenElse)
 
 
+@pytest.mark.parametrize("name", DEPTHWISE)
+def test_depthwise(name, threads_for_all_work):
+    lowered = assert_kept(programs.depthwise(**DEPTHWISE[name], lanes=4), CPUS[4])
+    assert rolled(lowered) and not collect(rolled(lowered), IfThenElse)
+
+
+PROGRAMS = {**{f"dense_{n}": partial(programs.conv2d, **case) for n, case in DENSE.items()},
+            **{f"depthwise_{n}": partial(programs.depthwise, **case) for n, case in DEPTHWISE.items()}}
+
+
 @pytest.mark.parametrize("lanes, target", [(16, "x86-64-v4"), (8, "x86-64-v3")])
-@pytest.mark.parametrize("name", DENSE)
-def test_dense_compiled(name, lanes, target):
-    func = programs.conv2d(**DENSE[name], lanes=lanes)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_compiled(name, lanes, target):
+    """The scheduled function in C computes what the plain one in C does."""
     if not Target.get(target).is_supported_here:
         pytest.skip(f"this machine does not run {target}")
-    assert_compiled(func, CPUS[lanes], target)
-
-
-def assert_compiled(func, cpu, target):
-    """The scheduled function in C computes what the plain one in C does."""
+    func, cpu = PROGRAMS[name](lanes=lanes), CPUS[lanes]
     inputs = arguments(func)
     expected, found = ([ingot.nd.array(a) for a in inputs] for _ in range(2))
     ingot.build(func, target=target)(*expected)
