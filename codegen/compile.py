@@ -12,11 +12,11 @@ from ..ir.module import IRModule
 from ..ir.node import collect, save_json
 from ..ir.relax.evaluate import EvaluationError, evaluate
 from ..ir.relax.expr import RelaxCall
+from ..ir.relax.memory import VIEWS
 from ..ir.schedule.cpu import CpuModel
 from ..ir.schedule.rules import schedule_by_rule
 from ..ir.tir.flops import estimate_work
 from ..ir.tir.function import PrimFunc
-from ..ir.transform.identities import VIEWS
 from ..ir.transform.context import Sequential
 from ..ir.transform.pass_table import RELAX
 from ..ir.transform.pipeline import graph_passes, lower_module

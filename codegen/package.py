@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..ir.expr import IntImm
+from ..ir.expr import IntImm, is_const_int
 from ..ir.transform.lower_intrin import lower_dim
 from .c_expr import ADDITIVE, COMMA, CExpr
 from .c_names import new_name
@@ -294,9 +294,13 @@ class _Folder:
             for o in call.operands:
                 if o.kind == "weight":
                     uses_weights = True
-                    arguments.append(f"(const void *)(w + {self.p.weights[o.index].offset})")
+                    weight = self.p.weights[o.index]
+                    offset = o.offset * weight.data.itemsize + weight.offset
+                    arguments.append(f"(const void *)(w + {self._dim_text(offset, ADDITIVE)})")
                 else:
-                    arguments.append(names[o.index] if o.kind == "arena" else o.name)
+                    name = names[o.index] if o.kind == "arena" else o.name
+                    shifted = f"{name} + {self._dim_text(o.offset, ADDITIVE)}"
+                    arguments.append(name if is_const_int(o.offset, 0) else shifted)
             arguments += [self._dim_text(d) for d in call.dims]
             function = self.m.kernel_of[call.kernel]
             comment = call.comment + "".join(f", {o.name}" for o in call.operands if o.kind == "weight")

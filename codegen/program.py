@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..ir.expr import IntImm, const, free_vars, substitute
-from ..ir.relax.expr import Constant, RelaxCall, TupleGetItem, TupleStructInfo
+from ..ir.expr import IntImm, PrimExpr, const, free_vars, substitute
+from ..ir.relax.expr import Constant, RelaxCall, TupleStructInfo
+from ..ir.relax.memory import Memory
 from ..ir.script.relax_printer import RelaxPrinter
-from ..ir.transform.identities import VIEWS
-from ..ir.transform.outputs import definitions, memory_of
+from ..ir.transform.outputs import own_memory
 from . import memory_plan
 from .c_names import new_name
 from .c_types import identifier
@@ -31,11 +31,13 @@ class TensorDesc:
 
 @dataclass(frozen=True)
 class Operand:
-    """An argument of a kernel call: kind "input", "output", "weight" or "arena" with its number there, and a name."""
+    """An argument of a kernel call: kind "input", "output", "weight" or "arena" with its number there, and a name.
+    offset: elements from there to the argument's first, an expression."""
 
     kind: str
     index: int
     name: str = ""
+    offset: PrimExpr = const(0, "int64")
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,8 @@ class _Builder:
     def __init__(self, mod, name):
         self.mod, self.main, self.name = mod, mod["main"], name
         self.dims = tuple(mod.attrs.get("dims") or free_vars([p.struct_info.shape for p in self.main.params]))
-        self.where = {}       # id(variable) -> Operand, or a tuple of them
+        self.memory = Memory(self.main)
+        self.where = {}       # owner of memory -> the Operand that it is
         self.weights, self.weight_index, self.weight_end = [], {}, 0
         self.buffers, self.dtypes = [], []  # of the arena
 
@@ -104,14 +107,12 @@ class _Builder:
         inputs = self._describe(self.main.params, self.main.attrs.get("input_names"), "input", taken)
         outputs = self._describe(self.main.outputs, self.main.attrs.get("output_names"), "output", taken)
         for n, p in enumerate(self.main.params):
-            self.where[id(p)] = Operand("input", n, inputs[n].name)
-        roots = self._output_roots(outputs)
+            self.where[id(p), 0] = Operand("input", n, inputs[n].name)
+        self._place_outputs(outputs)
         calls = []
         for b in self.main.bindings:
             if isinstance(b.value, RelaxCall) and b.value.op == "call_tir":
-                calls.append(self._call(b, roots, len(calls)))
-            else:
-                self.where[id(b.var)] = self._operand(b.value)
+                calls.append(self._call(b, len(calls)))
         return Program(self.name, inputs, outputs, self.dims, tuple(calls), tuple(self.weights),
                        memory_plan.plan_memory(self.buffers), tuple(self.dtypes))
 
@@ -124,25 +125,23 @@ class _Builder:
             found.append(TensorDesc(name, source, info.dtype, tuple(map(_dim, info.shape)), info.shape))
         return tuple(found)
 
-    def _output_roots(self, outputs):
-        """{memory of a result (see memory_of): Operand of the output that it is}."""
-        definition, roots = definitions(self.main), {}
+    def _place_outputs(self, outputs):
         for n, out in enumerate(self.main.outputs):
-            owner = memory_of(out, definition)
-            if owner is None or owner in roots:
+            owner = own_memory(self.memory, out)
+            if owner is None or owner in self.where:
                 raise ValueError(f"output {outputs[n].source_name} has no memory of its own; run materialize_outputs")
-            roots[owner] = Operand("output", n, outputs[n].name)
-        return roots
+            self.where[owner] = Operand("output", n, outputs[n].name)
 
-    def _operand(self, value):
-        """Where a value lives: an Operand, or a tuple of them for a tuple."""
-        if isinstance(value, Constant):
-            return self._weight(value)
-        if isinstance(value, TupleGetItem):
-            return self._operand(value.tuple_value)[value.index]
-        if isinstance(value, RelaxCall) and value.op in VIEWS:
-            return self._operand(value.args[0])
-        return self.where[id(value)]
+    def _operand(self, place, time):
+        """What call number `time` reads or writes at a Place. Memory begins to live when it is first used."""
+        if place.owner not in self.where:
+            value, info = self.memory.values[place.owner]
+            self.where[place.owner] = self._weight(value) if isinstance(value, Constant) else self._allocate(
+                value.name, _bytes(info.dtype, info.shape), info.dtype, time)
+        operand = self.where[place.owner]
+        if operand.kind == "arena":
+            self.buffers[operand.index] = replace(self.buffers[operand.index], last=time)
+        return replace(operand, offset=place.offset)
 
     def _weight(self, constant):
         key = id(constant.data)
@@ -153,16 +152,12 @@ class _Builder:
             self.weight_end += _padded(constant.data.nbytes)
         return self.weight_index[key]
 
-    def _call(self, binding, roots, time):
+    def _call(self, binding, time):
         call = binding.value
         func = self.mod[call.attrs["gv"]]
-        operands = [self._use(self._operand(a), time) for a in call.args]
-        several = isinstance(call.struct_info, TupleStructInfo)
-        infos = call.struct_info.fields if several else (call.struct_info,)
-        results = [roots.get((id(binding.var), n)) or
-                   self._allocate(binding.var.name, _bytes(info.dtype, info.shape), info.dtype, time)
-                   for n, info in enumerate(infos)]
-        self.where[id(binding.var)] = tuple(results) if several else results[0]
+        operands = [self._operand(self.memory.place(a), time) for a in call.args]
+        infos = call.struct_info.fields if isinstance(call.struct_info, TupleStructInfo) else (call.struct_info,)
+        results = [self._operand(place, time) for place in self.memory.results(binding)]
         dims = tuple(call.attrs.get("sym_args", ()))
         own_dims = dict(zip((p for p in func.params if p not in func.buffer_map), dims))
         work = [self._allocate(b.name, substitute(_bytes(b.dtype, b.shape), own_dims), b.dtype, time)
@@ -174,11 +169,6 @@ class _Builder:
         self.buffers.append(memory_plan.Buffer(identifier(name), size, time, time))
         self.dtypes.append(dtype)
         return Operand("arena", len(self.buffers) - 1, self.buffers[-1].name)
-
-    def _use(self, operand, time):
-        if operand.kind == "arena":
-            self.buffers[operand.index] = replace(self.buffers[operand.index], last=time)
-        return operand
 
 
 def _workspace(func):

@@ -11,6 +11,7 @@ from ..tir.verifier import verify as verify_prim_func
 from .expr import (Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, ObjectStructInfo, PrimStructInfo,
                    PrimValue, RelaxCall, RelaxTuple, RelaxVar, ShapeExpr, ShapeStructInfo, TensorStructInfo,
                    TupleGetItem, TupleStructInfo)
+from .memory import PlaceError, check_places
 from .ops.common import product, same_dim, same_shape, shape_text
 
 
@@ -29,6 +30,7 @@ def verify(mod):
     - what a MatchCast declares does not contradict what is known; an `if` asks for a bool without dimensions, its
       branches give the same, and what they define stays inside them;
     - dataflow blocks hold neither `if` nor call_packed, which may have side effects;
+    - what memory.join and its like put inside their results has memory of its own, and lies in one place;
     - struct info is what inference gives for these arguments; operators and their attributes are known ones;
     - "call" and "call_tir" name functions of the module, of that kind, and fit their parameters: count, dtypes, shapes.
     PrimFuncs are verified by tir's verifier.
@@ -119,6 +121,10 @@ class _Verifier:
                 self.fail(f"a parameter is a {type(p).__name__}, it must be a RelaxVar")
             self._define(p)
         info = self._seq(self.func.body, "its result")
+        try:
+            check_places(self.func)
+        except PlaceError as error:
+            self.fail(str(error))
         if self.func.ret_struct_info is not None and not same_info(info, self.func.ret_struct_info):
             self.fail(f"it is {info}, declared as {self.func.ret_struct_info}")
 

@@ -5,9 +5,9 @@ from ..expr import IntImm
 from ..names import unique_name
 from ..node import structural_equal
 from ..relax.block_builder import call_op
-from ..relax.expr import (DataflowVar, RelaxCall, TensorStructInfo, TupleGetItem, VarBinding, dataflow_function)
+from ..relax.expr import DataflowVar, TensorStructInfo, VarBinding, dataflow_function
+from ..relax.memory import Memory
 from ..relax.verifier import same_info
-from .identities import VIEWS
 
 
 def expose_intermediates(lowered, imported):
@@ -15,25 +15,26 @@ def expose_intermediates(lowered, imported):
 
     Requires `lowered` after lower_ops, `imported` the module that it was made from. Ensures that the outputs of both
     correspond one by one: the surviving tensors in the order of computation, then the declared outputs. A tensor that
-    is an output under another name is not listed twice. One that survived in whole blocks of channels is returned in
-    that layout by both. Returns (lowered, imported).
+    is an output under another name, or a part of a tensor, is not listed twice. One that survived in whole blocks of
+    channels is returned in that layout by both. Returns (lowered, imported).
     """
     main, source = lowered["main"], imported["main"]
     known = {binding.var.name: binding.var for binding in source.bindings}
-    outputs = _memory_of_outputs(main)
-    surviving, transforms = [], []
-    for binding in main.bindings:
-        var, origin = binding.var, known.get(binding.var.name)
-        if origin is None or not _is_computed(binding.value) or _memory(binding) in outputs:
+    memory, surviving, transforms = Memory(main), [], []
+    listed = {memory.whole(out) for out in main.outputs} | {None}
+    for var in (binding.var for binding in main.bindings):
+        origin = known.get(var.name)
+        if origin is None or not all(isinstance(v.struct_info, TensorStructInfo) for v in (var, origin)):
             continue
-        if not all(isinstance(v.struct_info, TensorStructInfo) for v in (var, origin)):
+        owner, call = memory.whole(var), _blocked(origin, var)
+        if owner in listed or not memory.is_computed(owner):
             continue
-        call = _blocked(origin, var)
         if _same_origin(var, origin) and (call or structural_equal(var.struct_info, origin.struct_info)):
             if call:
                 name = unique_name(f"{origin.name}_blocked", set(known))
                 transforms.append(VarBinding(DataflowVar(name, call.struct_info, origin.origin), call))
             surviving.append((var, transforms[-1].var if call else origin))
+            listed.add(owner)
     names = tuple(var.name for var, _ in surviving)
     source = source.replace(body=dataflow_function(source.params, [*source.bindings, *transforms], source.outputs).body)
     return (lowered.with_function("main", _returning(main, [var for var, _ in surviving], names)),
@@ -57,32 +58,6 @@ def _returning(func, first, names):
     own = func.attrs.get("output_names") or [getattr(out, "name", f"output{i}") for i, out in enumerate(func.outputs)]
     attrs = {**func.attrs, "output_names": (*names, *own)}
     return dataflow_function(func.params, func.bindings, [*first, *func.outputs], attrs)
-
-
-def _is_computed(value):
-    """Whether a binding has memory of its own: views share their source's, which is compared instead."""
-    return isinstance(value, TupleGetItem) or isinstance(value, RelaxCall) and value.op == "call_tir"
-
-
-def _memory(binding):
-    """What identifies the memory of a computed binding: its variable, or a tuple's and a position."""
-    value = binding.value
-    return (id(value.tuple_value), value.index) if isinstance(value, TupleGetItem) else id(binding.var)
-
-
-def _memory_of_outputs(func):
-    """The memory of each output, behind the views of it."""
-    binding_of = {id(binding.var): binding for binding in func.bindings}
-    found = set()
-    for out in func.outputs:
-        binding = binding_of.get(id(out))
-        while binding is not None and isinstance(binding.value, RelaxCall) and binding.value.op in VIEWS:
-            binding = binding_of.get(id(binding.value.args[0]))
-        if binding is not None:
-            found.add(_memory(binding))
-        elif isinstance(out, TupleGetItem):
-            found.add((id(out.tuple_value), out.index))
-    return found
 
 
 def _same_origin(a, b):

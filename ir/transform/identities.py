@@ -6,10 +6,9 @@ import numpy as np
 from ..node import structural_equal
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant, TensorStructInfo
+from ..relax.memory import VIEWS
 from ..relax.ops.common import is_one
 from .graph import GraphRewriter, constant_last, on_main
-
-VIEWS = ("reshape", "expand_dims", "squeeze")
 
 
 @on_main

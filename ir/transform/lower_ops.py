@@ -8,12 +8,13 @@ from ..names import unique_name
 from ..node import structural_equal, structural_hash
 from ..relax.expr import (MatchCast, PrimValue, RelaxCall, RelaxTuple, ShapeExpr, TensorStructInfo, TupleStructInfo,
                           VarBinding, call_tir, dataflow_function)
+from ..relax.memory import ALIASES, Memory
 from ..relax.ops.common import Number
 from ..te.create import create_prim_func
 from ..te.operation import placeholder
+from ..tir.strides import with_strides
 from ..tir.function import PrimFunc
 from .graph import is_immediate
-from .identities import VIEWS
 from .resolve_casts import bind_dims
 
 
@@ -29,6 +30,7 @@ def lower_ops(mod):
 class _Lower:
     def __init__(self, mod):
         self.mod, self.main = mod, mod["main"]
+        self.memory = Memory(self.main)
         self.functions = {}  # name -> PrimFunc
         self.by_hash = {}    # structural hash -> [names]
         self.origins = {}    # name -> origins of all calls
@@ -46,12 +48,12 @@ class _Lower:
             raise NotImplementedError(f"{binding.var.name}: shapes checked at run time (MatchCast) are not lowered; "
                                       "run ResolveMatchCast first")
         call = binding.value
-        if not isinstance(call, RelaxCall) or call.op in VIEWS:
+        if not isinstance(call, RelaxCall) or call.op in ALIASES:
             return call
         origin = (binding.var.origin,) if binding.var.origin else ()
         if call.op == "call_tir":
             func, call = bind_dims(self.mod[call.attrs["gv"]], call)
-            func = func.with_attr("num_outputs", len(_infos(call)))
+            func = with_strides(func.with_attr("num_outputs", len(_infos(call))), self._strides(binding, call.args))
             return call.replace(attrs={**call.attrs, "gv": self._intern(func, call.attrs["gv"].name, origin)})
         if call.op == "call":
             group, hint, args = self.mod[call.attrs["gv"]], call.attrs["gv"].name, call.args
@@ -59,11 +61,17 @@ class _Lower:
         else:
             hint, args = call.op.rpartition(".")[2], tuple(_tensors(call))
             func = self._single(call, args)
-        dims = _symbolic([*(a.struct_info for a in args), *_infos(call)])
+        strides = self._strides(binding, args)
+        func = with_strides(func, strides)
+        dims = _symbolic([*(a.struct_info.shape for a in args), *(i.shape for i in _infos(call)), *strides])
         func = func.replace(params=(*func.params, *dims), attrs={**func.attrs, "num_outputs": len(_infos(call))})
         info = call.struct_info
         outs = info.fields if isinstance(info, TupleStructInfo) else info
         return call_tir(self._intern(func, hint, origin), args, outs, dims)
+
+    def _strides(self, binding, args):
+        """The strides of each argument and result, () where they are row-major."""
+        return [place.strides for place in (*map(self.memory.place, args), *self.memory.results(binding))]
 
     def _single(self, call, args):
         env = {id(a): _placeholder(a) for a in args}
@@ -139,6 +147,6 @@ def _infos(call):
     return info.fields if isinstance(info, TupleStructInfo) else (info,)
 
 
-def _symbolic(infos):
-    """The symbolic dimensions in these tensors' shapes, each once, in order."""
-    return tuple({id(v): v for info in infos for s in info.shape for v in free_vars(s)}.values())
+def _symbolic(shapes):
+    """The symbolic dimensions in shapes and strides, each once, in order."""
+    return tuple({id(v): v for shape in shapes for s in shape for v in free_vars(s)}.values())

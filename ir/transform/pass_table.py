@@ -20,6 +20,7 @@ from .fuse import fuse_ops
 from .hoist_if import hoist_if_then_else
 from .hoist_index import hoist_index
 from .identities import remove_identities
+from .in_place import in_place
 from .loop_partition import loop_partition
 from .lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_match_buffer, lower_opaque_block
 from .lower_intrin import lower_intrin
@@ -187,6 +188,7 @@ RELAX = _rows(
     ("SplitPadding", _graph, split_padding, 1),
     ("PackWeights", _graph, pack_weights, 2),
     ("FuseOps", _graph, fuse_ops, 1),
+    ("InPlace", _graph, in_place, 1),
     ("MaterializeOutputs", _graph, materialize_outputs),
     ("LegalizeOps", _graph, lower_ops),
 )

@@ -105,7 +105,7 @@ register("tile", _infer_tile, _lower_tile, lambda args, attrs: np.tile(args[0], 
 
 # ---------------------------------------------------------------- concat and split
 
-def _infer_concat(call):
+def infer_concat(call):
     infos = tensors(call)
     rank, dtype = infos[0].ndim, need_same_dtype(call, infos)
     shapes = " and ".join(shape_text(i) for i in infos)
@@ -166,7 +166,7 @@ def _concat_te(args, attrs, out):
     return te.compute(te_shape(out), element, name="concat")
 
 
-register("concat", _infer_concat, lower_concat, lambda args, attrs: np.concatenate(args, axis=attrs["axis"]),
+register("concat", infer_concat, lower_concat, lambda args, attrs: np.concatenate(args, axis=attrs["axis"]),
          "injective", arity=(1, None), te=_concat_te, axis=REQUIRED)
 register("split", _infer_split, _lower_split, _evaluate_split, "injective", sections=REQUIRED, axis=REQUIRED)
 

@@ -1,7 +1,7 @@
 """Elementwise and copying kernels: one loop where memory is one row."""
 from __future__ import annotations
 
-from ...expr import Add, is_const_int
+from ...expr import Add, cast, is_const_int
 from ...node import collect, structural_equal
 from ...tir.stmt import BufferLoad, BufferStore
 from ..blocks import uses
@@ -91,10 +91,18 @@ def flat_indices(access, iter_vars, most):
     first of them over the buffer's whole extent."""
     variables = {iv.var for iv in iter_vars}
     for same, (index, iv) in enumerate(zip(access.indices[::-1], iter_vars[::-1])):
-        inner_whole = same == 0 or structural_equal(access.buffer.shape[-same], iter_vars[-same].dom.extent)
+        inner_whole = same == 0 or structural_equal(access.buffer.shape[-same], iter_vars[-same].dom.extent) and (
+            not access.buffer.strides or _joined(access.buffer, same))
         if same == most or not inner_whole:
             return same
         if index is not iv.var:
             shifted = isinstance(index, Add) and index.a is iv.var and not uses(index.b, variables)
             return same + 1 if shifted else same
     return min(len(access.indices), len(iter_vars))
+
+
+def _joined(buffer, last):
+    """Whether the rows of a buffer with strides, each of its `last` dimensions, lie one behind the other."""
+    row = buffer.strides[-last] * buffer.shape[-last]
+    return is_const_int(buffer.strides[-1], 1) and structural_equal(cast(row, "int64"),
+                                                                    cast(buffer.strides[-last - 1], "int64"))

@@ -8,7 +8,8 @@ INTS = ("one_hot", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "l
 _OWN = {
     "where": ([("bool", _X), _X, _X], {}), "matmul": ([(4, 5), (5, 6)], {}),
     "broadcast_to": ([(5, 1), (2, 5, 3)], {}), "reshape": ([_X, (7, 15)], {}), "expand_dims": ([_X], {"axis": (1,)}),
-    "squeeze": ([(3, 1, 2)], {"axis": (1,)}), "concat": ([_X, _X], {"axis": 1}), "tile": ([_X], {"repeats": (1, 2, 1)}),
+    "squeeze": ([(3, 1, 2)], {"axis": (1,)}), "concat": ([_X, _X], {"axis": 1}), "memory.join": ([_X, _X], {"axis": 1}),
+    "memory.part": ([_X], {"axis": 1, "begin": 2, "extent": 3}), "tile": ([_X], {"repeats": (1, 2, 1)}),
     "split": ([_X], {"sections": (2, 3), "axis": 1}), "repeat": ([_X], {"repeats": 2, "axis": 1}),
     "strided_slice": ([_X], {"axes": (1, 2), "begin": (4, 1), "end": (-1, 6), "strides": (-2, 1)}),
     "take": ([_X, ("int32", (2, 2))], {"axis": 1}), "gather_elements": ([_X, ("int64", _X)], {"axis": 1}),

@@ -1,0 +1,139 @@
+"""Where the values of a function lie: whose memory a value is, at which offset, with which strides.
+
+Every computed value, parameter and constant has memory of its own, but for two exceptions: views lie where their source
+does, and what a placing operator (memory.join) is made of lies inside the operator's result.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..arith import Analyzer
+from ..expr import PrimExpr, const, is_const_int
+from ..tir.buffer import row_major_strides
+from .expr import RelaxCall, RelaxTuple, TupleGetItem
+from .ops.common import as_dim, is_one, same_dim
+from .ops.view import same_count
+
+VIEWS = ("reshape", "expand_dims", "squeeze")
+PLACING = ("memory.join",)
+# calls that no kernel computes
+ALIASES = (*VIEWS, *PLACING, "memory.part")
+
+
+class PlaceError(ValueError):
+    """Values that cannot lie where the operators of a function say."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """owner: what identifies memory, (id of the variable or constant, position in a tuple); offset: elements from its
+    first; strides: in elements, () when the value's elements lie one after the other."""
+
+    owner: tuple
+    offset: PrimExpr = const(0, "int64")
+    strides: tuple = ()
+
+
+class Memory:
+    """The places of a function's values. Raises PlaceError where one would have to lie in two."""
+
+    def __init__(self, func):
+        self.definition = {id(b.var): b.value for b in func.bindings}
+        self.homes = {}  # owner -> the Place that a placing operator gives it
+        self.values = {}  # owner -> (the variable or constant, struct info), of those that were asked for
+        for b in reversed(func.bindings):  # what a result is part of comes after it
+            if isinstance(b.value, RelaxCall) and b.value.op in PLACING:
+                outer = self.place(b.var)
+                for x, begin in placed(b.value):
+                    self._settle(x, region(outer, b.var.struct_info.shape, begin, x.struct_info.shape), b.value.op)
+
+    def place(self, value):
+        """The Place of a variable, constant, call or item of a tuple."""
+        item = self.definition.get(id(value), value)
+        if isinstance(item, TupleGetItem):
+            return self._own(item.tuple_value, item.struct_info, item.index)
+        if not isinstance(item, RelaxCall):
+            return self._own(item, item.struct_info) if item is value else self.place(item)
+        if item.op in VIEWS:
+            source = self.place(item.args[0])
+            if source.strides:
+                raise PlaceError(f"{item.op} shows {item.args[0].name} under another shape, but its rows lie apart in "
+                                   "a larger tensor: use copy first")
+            return source
+        if item.op == "memory.part":
+            x, = item.args
+            begin = tuple(as_dim(item.attrs["begin"] if k == item.attrs["axis"] % x.struct_info.ndim else 0)
+                          for k in range(x.struct_info.ndim))
+            return region(self.place(x), x.struct_info.shape, begin, item.struct_info.shape)
+        return self._own(value, item.struct_info)
+
+    def results(self, binding):
+        """The places of a computed binding's results, one or those of a tuple."""
+        info = binding.var.struct_info
+        infos = getattr(info, "fields", (info,))
+        return [self._own(binding.var, i, n) for n, i in enumerate(infos)]
+
+    def whole(self, value):
+        """The owner of memory that a value fills from end to end; None where it is a part of something else's."""
+        place = self.place(value)
+        _, info = self.values[place.owner]
+        fills = is_const_int(place.offset, 0) and same_count(value.struct_info.shape, info.shape) is True
+        return place.owner if fills and not place.strides else None
+
+    def is_computed(self, owner):
+        """Whether a kernel writes this memory: it is neither a parameter's nor a constant's."""
+        return owner[0] in self.definition
+
+    def _own(self, value, info, index=0):
+        owner = (id(value), index)
+        self.values[owner] = value, info
+        return self.homes.get(owner) or Place(owner)
+
+    def _settle(self, value, place, op):
+        """Let a value, and what it is a view of, lie at a place."""
+        item = self.definition.get(id(value))
+        name = getattr(value, "name", "") or "a constant"
+        if isinstance(item, RelaxCall) and item.op in VIEWS:
+            if place.strides:
+                raise PlaceError(f"{op}: {name} is a view, whose rows cannot lie apart: use copy first")
+            return self._settle(item.args[0], place, op)
+        owner = (id(item.tuple_value), item.index) if isinstance(item, TupleGetItem) else (id(value), 0)
+        if item is None or isinstance(item, RelaxTuple) or getattr(item, "op", "") == "memory.part":
+            what = "a part of another tensor" if item is not None else "not computed by the function"
+            raise PlaceError(f"{op}: {name} is {what}, so it cannot lie in the result: use concat, or copy it first")
+        if owner in self.homes:
+            raise PlaceError(f"{op}: {name} would lie in two places: use concat, or copy it first")
+        self.homes[owner] = place
+        return None
+
+
+def check_places(func):
+    """Raise PlaceError unless every value of a function has one place."""
+    if any(isinstance(b.value, RelaxCall) and b.value.op in (*PLACING, "memory.part") for b in func.bindings):
+        memory = Memory(func)
+        for b in func.bindings:
+            if isinstance(b.value, RelaxCall) and b.value.op in ALIASES:
+                memory.place(b.var)
+
+
+def placed(call):
+    """[(argument, where its first element lies in the result)] of a call of a placing operator."""
+    axis, begin, found = call.attrs["axis"] % call.struct_info.ndim, as_dim(0), []
+    for x in call.args:
+        found.append((x, tuple(begin if k == axis else as_dim(0) for k in range(call.struct_info.ndim))))
+        begin = begin + x.struct_info.shape[axis]
+    return found
+
+
+def region(outer, outer_shape, begin, shape):
+    """The Place of the part of `shape` from `begin` on of a tensor of `outer_shape` at Place `outer`."""
+    strides = outer.strides or row_major_strides(outer_shape)
+    offset = outer.offset
+    for b, stride in zip(begin, strides):
+        offset = offset + b * stride
+    compact = all(is_one(extent) or same_dim(mine, own)
+                  for extent, mine, own in zip(shape, strides, row_major_strides(shape)))
+    return Place(outer.owner, Analyzer().simplify(offset), () if compact else tuple(map(Analyzer().simplify, strides)))
+
+
+__all__ = ["ALIASES", "Memory", "PlaceError", "PLACING", "Place", "VIEWS", "check_places", "placed", "region"]

@@ -1,0 +1,96 @@
+"""Tensors made of others without a copy: kernels write their results where they belong, and parts are read there."""
+from __future__ import annotations
+
+from ..expr import IntImm
+from ..relax.block_builder import call_op
+from ..relax.expr import RelaxCall, RelaxTuple, TupleGetItem
+from ..relax.memory import VIEWS, Memory
+from ..relax.ops.common import is_one, same_dim
+from .graph import GraphRewriter, on_main
+
+
+@on_main
+def in_place(func):
+    """Requires operators grouped into kernels. Ensures that a concat whose inputs lie one behind the other in memory is
+    a memory.join of what kernels of this function write, each into its part; what cannot be written there is copied.
+    Splits and slices that leave memory in order are memory.parts of their source.
+
+    A tensor lies in one place: what a graph output is, or another memory.join holds, is copied. A concat of all that
+    an earlier one holds and more has the earlier one as its part, so that a chain of them shares one buffer.
+    """
+    return _InPlace().run(func)
+
+
+class _InPlace(GraphRewriter):
+    def begin(self, func):
+        memory = Memory(func)
+        # owners whose place is settled: what callers see, and what is a part of something
+        self.taken = {memory.place(out).owner for out in func.outputs} | set(memory.homes)
+        self.joins = {}  # variable of a memory.join -> (axis, its parts, those of parts in their stead)
+
+    def call(self, binding, call):
+        if call.op == "concat":
+            return self._join(binding, call)
+        if call.op == "split":
+            return self._split(call)
+        return self._slice(call) if call.op == "strided_slice" else call
+
+    def _join(self, binding, call):
+        axis = call.attrs["axis"] % call.struct_info.ndim
+        if not _in_order(call.struct_info.shape, axis):
+            return call
+        args = self._with_joins(call.args, axis)
+        owners = [self._owner(a) for a in args]
+        free = [o is not None and o not in self.taken and o not in owners[:n] for n, o in enumerate(owners)]
+        if not any(free):
+            return call
+        args = [a if own else self.emit(call_op("copy", a), f"{getattr(a, 'name', '') or 'part'}_copy")
+                for a, own in zip(args, free)]
+        self.taken.update(map(self._owner, args))
+        self.joins[binding.var] = axis, [part for a in args for part in self.joins.get(a, (axis, [a]))[1]]
+        return call_op("memory.join", *args, axis=axis)
+
+    def _with_joins(self, args, axis):
+        """The arguments of a concat, an earlier memory.join in the place of all its parts; the largest are put first."""
+        args = list(args)
+        for var, (own_axis, parts) in sorted(self.joins.items(), key=lambda item: -len(item[1][1])):
+            begins = [n for n in range(len(args)) if list(map(id, args[n:n + len(parts)])) == list(map(id, parts))]
+            if begins and own_axis == axis and (id(var), 0) not in self.taken:
+                args[begins[0]:begins[0] + len(parts)] = [var]
+        return args
+
+    def _split(self, call):
+        x, axis = call.args[0], call.attrs["axis"] % call.args[0].struct_info.ndim
+        if not _in_order(x.struct_info.shape, axis):
+            return call
+        begin, parts = 0, []
+        for n, extent in enumerate(call.attrs["sections"]):
+            part = call_op("memory.part", x, axis=axis, begin=begin, extent=extent)
+            parts.append(self.emit(part, f"{self.current.name}_{n}"))
+            begin += extent
+        return RelaxTuple(tuple(parts))
+
+    def _slice(self, call):
+        """A slice of one axis, of elements in a row."""
+        x, shape = call.args[0], call.struct_info.shape
+        cut = [k for k, (a, b) in enumerate(zip(x.struct_info.shape, shape)) if not same_dim(a, b)]
+        if len(cut) != 1 or any(s != 1 for s in call.attrs["strides"]) or not isinstance(shape[cut[0]], IntImm):
+            return call
+        begin = next(b for a, b in zip(call.attrs["axes"], call.attrs["begin"]) if a % len(shape) == cut[0])
+        if not _in_order(x.struct_info.shape, cut[0]):
+            return call
+        return call_op("memory.part", x, axis=cut[0], begin=begin, extent=shape[cut[0]].value)
+
+    def _owner(self, value):
+        """The memory that a value is, or is a view of; None for parameters, constants and parts."""
+        item = self.definition.get(id(value))
+        while isinstance(item, RelaxCall) and item.op in VIEWS:
+            value, item = item.args[0], self.definition.get(id(item.args[0]))
+        if isinstance(item, TupleGetItem):
+            return (id(item.tuple_value), item.index)
+        return (id(value), 0) if isinstance(item, RelaxCall) and item.op != "memory.part" else None
+
+
+def _in_order(shape, axis):
+    """Whether parts of an axis lie one behind the other: nothing before it counts."""
+    return all(map(is_one, shape[:axis]))
