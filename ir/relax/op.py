@@ -37,8 +37,8 @@ _OWN = {
     **{name: "data " + rest for name, rest in (
         ("tile", "repeats"), ("repeat", "repeats axis"), ("flip", "axis"), ("cumsum", "axis dtype exclusive"),
         ("cumprod", "axis dtype exclusive"))},
-    **{f"nn.{cell}": f"x w r b {states} hidden_size direction activations" for cell, states in (
-        ("gru", "h0"), ("rnn", "h0"), ("lstm", "h0 c0"))},
+    **{f"nn.{cell}{kind}": f"{given} r b {states} hidden_size direction activations" for cell, states in (
+        ("gru", "h0"), ("rnn", "h0"), ("lstm", "h0 c0")) for kind, given in (("", "x w"), ("_steps", "p"))},
 }
 
 

@@ -8,7 +8,6 @@ from ..relax.expr import Constant
 from ..relax.ops.conv_layouts import pack_weights as pack
 from .graph import GraphRewriter, on_main
 
-RECURRENT = ("nn.gru", "nn.lstm", "nn.rnn")
 MIN_LANES = 4  # narrower vectors have no type in simd.h
 
 
@@ -47,8 +46,7 @@ class _SplitPadding(GraphRewriter):
 @on_main
 def pack_weights(func, lanes):
     """Ensures constant weights of dense (and many grouped) convolutions and of products are stored
-    [outer][reduction...][lanes]: the inner loop then reads them one vector after the other; not when lanes is 1. Those
-    of recurrent operators are stored reduction first ("DKG"), as their kernels read them.
+    [outer][reduction...][lanes]: the inner loop then reads them one vector after the other; not when lanes is 1.
     """
     return _PackWeights(lanes).run(func)
 
@@ -59,21 +57,11 @@ class _PackWeights(GraphRewriter):
         self.packed = {}  # (id of the weights, layout) -> (weight, packed); a weight used twice is packed once
 
     def call(self, binding, call):
-        if call.op in RECURRENT:
-            return self._recurrent(call)
         if self.lanes > 1 and call.op == "nn.conv2d":
             return self._conv2d(call)
         if self.lanes > 1 and call.op == "matmul":
             return self._matmul(call)
         return call
-
-    def _recurrent(self, call):
-        """Weights [D, G, K] of all gates -> [D, K, G]: else the kernel would turn them in every run."""
-        x, w, r, *rest = call.args
-        if call.attrs["weight_layout"] != "DGK" or not isinstance(w, Constant) or not isinstance(r, Constant):
-            return call
-        turned = [Constant(np.ascontiguousarray(c.data.transpose(0, 2, 1)), c.name) for c in (w, r)]
-        return call_op(call.op, x, *turned, *rest, **{**call.attrs, "weight_layout": "DKG"})
 
     def _once(self, weight, lanes, groups, transposed=False):
         key = (id(weight.data), lanes, groups, transposed)

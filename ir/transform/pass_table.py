@@ -32,6 +32,7 @@ from .pack import pack_weights, split_padding
 from .place_buffers import place_buffers
 from .pragmas import lift_imports, make_packed_api
 from .prefetch import inject_prefetch
+from .project_inputs import project_inputs
 from .remove_no_op import remove_no_op
 from .resolve_casts import resolve_match_cast
 from .simplify import simplify
@@ -186,6 +187,7 @@ RELAX = _rows(
     ("RemoveIdentities", _graph, remove_identities, 1),
     ("ConvertLayout", _graph, convert_layout, 2),
     ("SplitPadding", _graph, split_padding, 1),
+    ("ProjectInputs", _graph, project_inputs, 1),
     ("PackWeights", _graph, pack_weights, 2),
     ("FuseOps", _graph, fuse_ops, 1),
     ("InPlace", _graph, in_place, 1),

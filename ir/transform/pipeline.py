@@ -11,7 +11,7 @@ def graph_passes(opt_level, cpu: CpuModel):
     """The passes over a graph module. opt_level 0: only what lowering needs; 1: folding, padding as an operator,
     fusion, joining in place; 2: packed weights too."""
     rows = ["ResolveMatchCast", "FoldConstant", "DecomposeOpsForInference", "FoldBatchnormToConv2D", "RemoveIdentities",
-            "SplitPadding"]
+            "ProjectInputs", "SplitPadding"]
     passes = [RELAX[name]() for name in rows]
     passes += [RELAX["PackWeights"](cpu.lanes), RELAX["FuseOps"](), RELAX["InPlace"](), RELAX["MaterializeOutputs"]()]
     return [p for p in passes if p.info.opt_level <= opt_level]

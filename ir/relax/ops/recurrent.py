@@ -1,9 +1,12 @@
 """Recurrent layers with ONNX's layouts, gate orders and formulas: nn.gru, nn.lstm, nn.rnn.
 
-Shapes: x [T, B, I]; w [D, G*H, I], r [D, G*H, H] (weight_layout "DGK"; "DKG" has the last two axes exchanged, which
-the kernels read without a transposition: passes exchange constant weights once); b [D, 2*G*H]: of the input, then of
-the state; initial states [D, B, H]. D: 2 when direction is "bidirectional", else 1. G gates: gru z r h; lstm i o f c;
-rnn one. Results: y [T, D, B, H] and the final states [D, B, H].
+Shapes: x [T, B, I]; w [D, G*H, I], r [D, G*H, H]; b [D, 2*G*H]: of the input, then of the state; initial states
+[D, B, H]. D: 2 when direction is "bidirectional", else 1. G gates: gru z r h; lstm i o f c; rnn one. Results: y
+[T, D, B, H] and the final states [D, B, H].
+
+nn.gru_steps, nn.lstm_steps and nn.rnn_steps are the layers without the input's product, which the pass ProjectInputs
+makes an operator of its own: p [T, B, D*G*H] = x . w + the input's bias; r [D, H, G*H], as the kernel reads it without
+a transposition; b [D, G*H], of the state; initial states as above.
 """
 from __future__ import annotations
 
@@ -30,6 +33,7 @@ class Cell:
 
 CELLS = {"nn.gru": Cell(3, ("h",), ("Sigmoid", "Tanh")), "nn.rnn": Cell(1, ("h",), ("Tanh",)),
          "nn.lstm": Cell(4, ("h", "c"), ("Sigmoid", "Tanh", "Tanh"))}
+STEPS = "_steps"  # the end of the names of operators without the input's product
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}  # True: from the last time step
 
 
@@ -51,38 +55,34 @@ def _activation_names(cell, attrs):
 
 # ---------------------------------------------------------------- struct info
 
-def _infer(call, cell):
+def _infer(call, cell, projected):
     infos, attrs = tensors(call), call.attrs
     _check_attributes(call, cell)
     need_dtype(call, infos[0], "float")
     dtype = need_same_dtype(call, infos)
     need_rank(call, 0, 3)
-    names = ("x", "w", "r", "b", *(f"initial {s}" for s in cell.states))
+    names = ("p" if projected else "x", *(() if projected else ("w",)), "r", "b", *(f"initial {s}" for s in cell.states))
     shapes = [static_shape(call, i, name) for i, name in enumerate(names)]
-    steps, batch, inputs = shapes[0]
+    steps, batch, size = shapes[0]
     hidden, directions = attrs["hidden_size"], len(DIRECTIONS[attrs["direction"]])
     gates = cell.gates * hidden
-    swap = attrs["weight_layout"] == "DKG"
-    expected = [shapes[0], _weight_shape(directions, gates, inputs, swap),
-                _weight_shape(directions, gates, hidden, swap), (directions, 2 * gates)] + [
-        (directions, batch, hidden)] * len(cell.states)
+    if projected:
+        expected = [(steps, batch, directions * gates), (directions, hidden, gates), (directions, gates)]
+    else:
+        expected = [shapes[0], (directions, gates, size), (directions, gates, hidden), (directions, 2 * gates)]
+    expected += [(directions, batch, hidden)] * len(cell.states)
     for name, shape, want in zip(names, shapes, expected):
         if shape != want:
-            fail(call, f"{name} has shape {shape_text(shape)}, expected {shape_text(want)} for x "
+            fail(call, f"{name} has shape {shape_text(shape)}, expected {shape_text(want)} for {names[0]} "
                        f"{shape_text(shapes[0])}, hidden_size {hidden}, direction {attrs['direction']}")
     final = TensorStructInfo((directions, batch, hidden), dtype)
     return TupleStructInfo((TensorStructInfo((steps, directions, batch, hidden), dtype), *(final for _ in cell.states)))
 
 
-def _weight_shape(directions, gates, size, swap):
-    return (directions, size, gates) if swap else (directions, gates, size)
-
-
 def _check_attributes(call, cell):
     attrs = call.attrs
-    for key, known in (("direction", tuple(DIRECTIONS)), ("weight_layout", ("DGK", "DKG"))):
-        if attrs[key] not in known:
-            fail(call, f"{key} {attrs[key]!r} is none of {', '.join(known)}")
+    if attrs["direction"] not in DIRECTIONS:
+        fail(call, f"direction {attrs['direction']!r} is none of {', '.join(DIRECTIONS)}")
     names = attrs["activations"]
     if names is not None:
         count = len(cell.activations) * len(DIRECTIONS[attrs["direction"]])
@@ -92,10 +92,10 @@ def _check_attributes(call, cell):
 
 # ---------------------------------------------------------------- lowering
 
-def _lower(args, attrs, out, name, cell):
+def _lower(args, attrs, out, name, cell, projected):
     functions = [tuple(ACTIVATIONS[n][0] for n in names) for names in _activation_names(cell, attrs)]
     return lower_recurrence(name.rpartition(".")[2], args, attrs, out, cell.gates, functions,
-                            DIRECTIONS[attrs["direction"]])
+                            DIRECTIONS[attrs["direction"]], projected)
 
 
 # ---------------------------------------------------------------- reference
@@ -125,19 +125,31 @@ def _rnn_step(x_part, states, r, b, f, attrs):
     return (f[0](x_part + states[0] @ r.T + b),)
 
 
-def _evaluate(args, attrs, cell, step):
-    x, w, r, b, *initial = (np.asarray(a) for a in args)
-    if attrs["weight_layout"] == "DKG":
-        w, r = np.swapaxes(w, 1, 2), np.swapaxes(r, 1, 2)
-    steps, gates = x.shape[0], cell.gates * attrs["hidden_size"]
-    reverse = DIRECTIONS[attrs["direction"]]
-    y = np.zeros((steps, len(reverse), *initial[0].shape[1:]), x.dtype)
+def project(x, w, b):
+    """p of the layer without the product; x, w and b of the layer with it."""
+    gates = w.shape[1]
+    return np.concatenate([x @ w[d].T + b[d, :gates] for d in range(len(w))], axis=2)
+
+
+def state_parts(r, b):
+    """r and b of the layer without the product, from those of the layer with it."""
+    return np.ascontiguousarray(np.swapaxes(r, 1, 2)), np.ascontiguousarray(b[:, b.shape[1] // 2:])
+
+
+def _evaluate(args, attrs, cell, step, projected):
+    args = [np.asarray(a) for a in args]
+    if not projected:
+        x, w, r, b, *initial = args
+        args = [project(x, w, b), *state_parts(r, b), *initial]
+    p, r, b, *initial = args
+    gates, reverse = cell.gates * attrs["hidden_size"], DIRECTIONS[attrs["direction"]]
+    y = np.zeros((len(p), len(reverse), *initial[0].shape[1:]), p.dtype)
     finals = [np.array(s) for s in initial]
     for d, (backward, names) in enumerate(zip(reverse, _activation_names(cell, attrs))):
         functions = [ACTIVATIONS[n][1] for n in names]
         states = tuple(s[d] for s in initial)
-        for t in reversed(range(steps)) if backward else range(steps):
-            states = step(x[t] @ w[d].T + b[d, :gates], states, r[d], b[d, gates:], functions, attrs)
+        for t in reversed(range(len(p))) if backward else range(len(p)):
+            states = step(p[t, :, d * gates:(d + 1) * gates], states, r[d].T, b[d], functions, attrs)
             y[t, d] = states[0]
         for final, state in zip(finals, states):
             final[d] = state
@@ -149,7 +161,10 @@ _EXTRA = {"nn.gru": {"linear_before_reset": False}}
 assert {n.rpartition(".")[2] for n in CELLS} == set(CELL_STEPS)
 
 for _name, _cell in CELLS.items():
-    _arity = 4 + len(_cell.states)
-    register(_name, partial(_infer, cell=_cell), partial(_lower, name=_name, cell=_cell),
-             partial(_evaluate, cell=_cell, step=_STEPS[_name]), "opaque", arity=(_arity, _arity), hidden_size=REQUIRED,
-             direction="forward", activations=None, weight_layout="DGK", **_EXTRA.get(_name, {}))
+    for _projected in (False, True):
+        _given = 3 + (not _projected) + len(_cell.states)
+        register(_name + STEPS * _projected, partial(_infer, cell=_cell, projected=_projected),
+                 partial(_lower, name=_name, cell=_cell, projected=_projected),
+                 partial(_evaluate, cell=_cell, step=_STEPS[_name], projected=_projected), "opaque",
+                 arity=(_given, _given), hidden_size=REQUIRED, direction="forward", activations=None,
+                 **_EXTRA.get(_name, {}))

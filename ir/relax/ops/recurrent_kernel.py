@@ -1,8 +1,9 @@
 """The kernel of a recurrent layer, written as TensorIR: recurrences are beyond tensor expressions.
 
-Per direction: one nest projects the inputs of all time steps; then a serial loop over time whose block updates the
-state in place in the output `y_h` (`y_c`). Inner loops run over a row of the weights [D, K, G*H], contiguous in every
-operand, and take up to four rows per pass, so that sums are loaded and stored once per four products.
+The inputs of all time steps are projected at once: by a product before the layer, or by a nest of the kernel's own.
+Then come loops over directions and time around a block, the step: it takes the states from the outputs `y_h` (`y_c`),
+sums up the gates of all columns, makes the new states of them in stages, and puts these in place of the old ones. The
+rule `recurrence` computes the sums per tile of columns, in registers.
 """
 from __future__ import annotations
 
@@ -10,207 +11,227 @@ from ... import tir
 from ...expr import IterVar, Range, Var, as_expr, const
 from ...tir.region import access_regions
 
-_PARALLEL_FROM = 1 << 18  # multiplications of an input projection worth spreading over threads
-_ROWS_PER_PASS = (4, 2, 1)
-
 
 def store(buffer, value, indices):
     """buffer[indices] = value, with Python ints allowed among the indices."""
     return tir.BufferStore(buffer, value, tuple(as_expr(i) for i in indices))
 
 
-def nest(name, axes, make, reduce=(), kind="serial"):
+def nest(name, axes, make, init=None):
     """Loops over axes {label: extent}, outermost first, around one block `name` whose body is make(*block variables).
 
-    Axes in `reduce` are reductions; the outermost loop is of `kind`.
+    With `init`, which makes the statement before the first turn, the last axis is reduced.
     """
     loops = [Var(label, "int32") for label in axes]
-    iters = [IterVar(Range(const(0), const(extent)), Var("v_" + label, "int32"),
-                     "reduce" if label in reduce else "spatial") for label, extent in axes.items()]
-    body = make(*(iv.var for iv in iters))
-    reads, writes = access_regions(body)
-    stmt = tir.BlockRealize(tuple(loops), const(True),
-                            tir.Block(tuple(iters), reads, writes, name, (), (), {}, None, body))
-    for n, (loop, extent) in reversed(list(enumerate(zip(loops, axes.values())))):
-        stmt = tir.for_(loop, extent, stmt, kind if n == 0 else "serial")
+    kinds = ["spatial"] * (len(axes) - 1) + ["reduce" if init else "spatial"]
+    iters = [IterVar(Range(const(0), const(extent)), Var("v_" + label, "int32"), kind)
+             for (label, extent), kind in zip(axes.items(), kinds)]
+    variables = [iv.var for iv in iters]
+    body, first = make(*variables), init(*variables[:-1]) if init else None
+    reads, writes = access_regions(tir.seq(first, body) if init else body)
+    if init:
+        reads = tuple(r for r in reads if r.buffer is not writes[0].buffer)
+    block = tir.Block(tuple(iters), reads, writes, name, (), (), {}, first, body)
+    return _loops(loops, axes.values(), tir.BlockRealize(tuple(loops), const(True), block))
+
+
+def _loops(variables, extents, stmt):
+    for var, extent in reversed(list(zip(variables, extents))):
+        stmt = tir.for_(var, extent, stmt)
     return stmt
 
 
 class Recurrence:
-    """One layer under construction: its buffers and sizes, and the statements that both sides of a step share."""
+    """One layer under construction: its buffers and sizes, and what steps are made of.
 
-    def __init__(self, name, args, attrs, out, gates):
+    In a step `direction` and `now` are expressions: the direction's number, the time step.
+    """
+
+    def __init__(self, name, args, attrs, out, gates, projected):
         self.name, self.attrs = name, attrs
-        labels = ("x", "w", "r", "b", "h0", "c0")
+        labels = ("p", "r", "b", "h0", "c0") if projected else ("x", "w", "r", "b", "h0", "c0")
         # one tensor given twice (both initial states, say) is one parameter
         buffers = {id(a): tir.decl_buffer(a.shape, a.dtype, label) for a, label in reversed(list(zip(args, labels)))}
-        self.x, w, r, self.b, *self.initial = (buffers[id(a)] for a in args)
+        given = [buffers[id(a)] for a in args]
         self.inputs = list({id(a): buffers[id(a)] for a in args}.values())
+        self.r, self.b, *self.initial = given[1:] if projected else given[2:]
         self.outputs = [tir.decl_buffer([d.value for d in f.shape], f.dtype, label)
                         for f, label in zip(out.fields, ("y", "y_h", "y_c"))]
         self.y, *self.states = self.outputs
-        self.dtype = self.x.dtype
-        self.steps, self.batch, self.input_size = (s.value for s in self.x.shape)
-        self.hidden, self.gates = attrs["hidden_size"], gates * attrs["hidden_size"]
-        self.allocs, self.stmts = [], []
-        self.w, self.r = self._rows("w", w), self._rows("r", r)
-        self.projection = self.alloc("projection", (self.steps, self.batch, self.gates))
-        self.scratch = self.alloc("candidate", (self.batch, self.hidden)) if name == "gru" else None
-        self.direction, self.suffix = 0, ""
+        self.steps, self.directions, self.batch, self.hidden = (s.value for s in self.y.shape)
+        self.gates, self.columns = gates, gates * self.hidden
+        self.r_layout = "DKG" if projected else "DGK"
+        self.bias_start = 0 if projected else self.columns
+        self.allocs, self.stmts, self.locals = [], [], []
+        self.direction = self.now = self.odd = self.before = None
+        self.suffix = ""  # of the names of blocks
+        self.p = given[0] if projected else self._projection(*given[:2])
 
-    def alloc(self, name, shape):
-        """A temporary of the whole kernel."""
-        self.allocs.append(tir.decl_buffer(shape, self.dtype, name))
-        return self.allocs[-1]
+    def _temporary(self, name, shape, where):
+        where.append(tir.decl_buffer(shape, self.y.dtype, name))
+        return where[-1]
 
-    def _rows(self, label, weight):
-        """The weight as [D, K, G*H]: itself, or a transposed copy made first."""
-        if self.attrs["weight_layout"] == "DKG":
-            return weight
-        directions, gates, size = (s.value for s in weight.shape)
-        rows = self.alloc(label + "_rows", (directions, size, gates))
-        self.stmts.append(nest(f"{self.name}_{label}_rows", {"d": directions, "k": size, "j": gates}, lambda d, k, j:
-                               store(rows, weight[d, j, k], (d, k, j))))
-        return rows
-
-    def each(self, name, count, make):
-        """A block over the batch and `count` elements: make(b, j) is a store."""
-        return nest(f"{self.name}_{name}{self.suffix}", {"b": self.batch, "j": count}, make)
-
-    def accumulate(self, name, target, source, weight, first, count, outer=None):
-        """target(.., j) += sum over k of source(.., k) * weight[d, k, first + j], j < count.
-
-        target(b, j) gives (buffer, indices), source(b, k) an expression; `outer` {label: extent} adds loops outside,
-        whose variables come first in both.
-        """
-        size = weight.shape[1].value
-        rows = next(n for n in _ROWS_PER_PASS if size % n == 0)
-        axes = {**(outer or {}), "b": self.batch, "k": size // rows, "j": count}
-
-        def update(*v):
-            *at, k, j = v
-            buffer, index = target(*at, j)
-            total = buffer[index]
-            for n in range(rows):
-                total = total + source(*at, k * rows + n) * weight[self.direction, k * rows + n, j + first]
-            return store(buffer, total, index)
-
-        work = size * count * self.batch
-        for extent in (outer or {}).values():
-            work *= extent
-        kind = "parallel" if outer and work >= _PARALLEL_FROM else "serial"
-        return nest(f"{self.name}_{name}{self.suffix}", axes, update, reduce=("k",), kind=kind)
-
-    def project_inputs(self, unfolded):
-        """projection = x . w + biases for all time steps; the last `unfolded` columns leave out the state's bias."""
-        d, folded, p = self.direction, self.gates - unfolded, self.projection
-
-        def bias(t, b, j):
-            return store(p, self.b[d, j] + self.b[d, j + self.gates], (t, b, j))
-
-        def input_bias(t, b, j):
-            return store(p, self.b[d, j + folded], (t, b, j + folded))
-
-        axes = {"t": self.steps, "b": self.batch}
-        self.stmts.append(nest(f"{self.name}_bias{self.suffix}", {**axes, "j": folded}, bias))
-        if unfolded:
-            self.stmts.append(nest(f"{self.name}_input_bias{self.suffix}", {**axes, "j": unfolded}, input_bias))
-        self.stmts.append(self.accumulate(
-            "input", lambda t, b, j: (p, (t, b, j)), lambda t, b, k: self.x[t, b, k], self.w, 0, self.gates,
-            {"t": self.steps}))
-
-    def run_direction(self, direction, backward, step, functions, several, unfolded):
-        """Append one direction's statements. step(self, now, functions) -> statements of the time step `now`."""
-        self.direction, self.suffix = direction, f"_{direction}" if several else ""
-        self.project_inputs(unfolded)
-        for state, initial, label in zip(self.states, self.initial, "hc"):
-            self.stmts.append(self.each(f"start_{label}", self.hidden, lambda b, j, s=state, i=initial:
-                                        store(s, i[direction, b, j], (direction, b, j))))
-        loop = Var("t", "int32")
-        time = IterVar(Range(const(0), const(self.steps)), Var("v_t", "int32"), "scan")
-        now = const(self.steps - 1) - time.var if backward else time.var
-        body = tir.seq(*step(self, now, functions), self.each("y", self.hidden, lambda b, j: store(
-            self.y, self.states[0][direction, b, j], (now, direction, b, j))))
-        reads, writes = access_regions(body)
-        block = tir.Block((time,), reads, writes, f"{self.name}_step{self.suffix}", (), (), {}, None, body)
-        self.stmts.append(tir.for_(loop, self.steps, tir.BlockRealize((loop,), const(True), block)))
+    def _projection(self, x, w):
+        """x . w + the input's bias for all time steps and directions: [T, B, D*G*H]."""
+        p = self._temporary("projection", (self.steps, self.batch, self.directions * self.columns), self.allocs)
+        columns = self.columns
+        for d in range(self.directions):
+            axes = {"t": self.steps, "b": self.batch, "j": columns, "k": x.shape[2].value}
+            self.stmts.append(nest(
+                f"{self.name}_input_{d}", axes,
+                lambda t, b, j, k: store(p, p[t, b, j + d * columns] + x[t, b, k] * w[d, j, k],
+                                         (t, b, j + d * columns)),
+                lambda t, b, j: store(p, self.b[d, j], (t, b, j + d * columns))))
+        return p
 
     # ------------------------------------------------ what steps are made of
 
+    def each(self, name, buffer, at, value):
+        """buffer[at(b, j)] = value(b, j) for the whole batch and all columns."""
+        return nest(f"{self.name}_{name}{self.suffix}", {"b": self.batch, "j": self.hidden},
+                    lambda b, j: store(buffer, value(b, j), at(b, j)))
+
+    def stage(self, name, value):
+        """A tensor [B, H] of values for the time of a step: (statement, (b, j) -> element)."""
+        made = self._temporary(name, (self.batch, self.hidden), self.locals)
+        return self.each(name, made, lambda b, j: (b, j), value), lambda b, j: made[b, j]
+
+    def recur(self, name, first, count, source):
+        """Sums over k of source(b, k) * r for `count` gates from `first` on, starting from the state's bias:
+        (statement, (gate, b, j) -> element).
+
+        Every other step runs backwards over k: what it reads of r first is what was read last, and still in a cache
+        that does not hold all of r.
+        """
+        made = self._temporary(name, (self.batch, count, self.hidden), self.locals)
+        size, d = self.hidden, self.direction
+
+        def product(b, g, j, k):
+            k, column = k + self.odd * (size - 1 - k * 2), j + (g + first) * size
+            return source(b, k) * (self.r[d, k, column] if self.r_layout == "DKG" else self.r[d, column, k])
+
+        stmt = nest(
+            f"{self.name}_{name}{self.suffix}", {"b": self.batch, "g": count, "j": size, "k": size},
+            lambda b, g, j, k: store(made, made[b, g, j] + product(b, g, j, k), (b, g, j)),
+            lambda b, g, j: store(made, self.b[d, j + (g + first) * size + self.bias_start], (b, g, j)))
+        return stmt, lambda gate, b, j: made[b, gate - first, j]
+
+    def projected(self, gate, b, j):
+        return self.p[self.now, b, j + (self.direction * self.columns + gate * self.hidden)]
+
     def state(self, b, j, which=0):
-        return self.states[which][self.direction, b, j]
+        """An element of a state as it was before the step."""
+        return self.before[which](b, j)
 
-    def recur(self, name, now, first, count):
-        """projection[now, :, first:first + count] += h . r"""
-        return self.accumulate(name, lambda b, j: (self.projection, (now, b, j + first)), self.state, self.r, first,
-                               count)
+    def output(self, value):
+        """The new hidden state, in y: (statement, (b, j) -> element)."""
+        def place(b, j):
+            return self.now, self.direction, b, j
 
-    def activate(self, name, now, first, count, function):
-        """projection[now, :, first:first + count] through `function`, in place."""
-        return self.each(name, count, lambda b, j: store(
-            self.projection, function(self.projection[now, b, j + first]), (now, b, j + first)))
+        return self.each("output", self.y, place, value), lambda b, j: self.y[place(b, j)]
 
-    def set_state(self, name, value, which=0):
-        """states[which] = value(b, j)"""
-        return self.each(name, self.hidden, lambda b, j: store(
-            self.states[which], value(b, j), (self.direction, b, j)))
+    def keep(self, *values):
+        """Statements that make the new states, (b, j) -> element each, those of the next step."""
+        return [self.each(f"keep_{label}", state, lambda b, j: (self.direction, b, j), value)
+                for label, state, value in zip("hc", self.states, values)]
+
+    # ------------------------------------------------ the whole
+
+    def start(self):
+        """The initial states are the first."""
+        for label, state, initial in zip("hc", self.states, self.initial):
+            self.stmts.append(nest(
+                f"{self.name}_start_{label}", {"d": self.directions, "b": self.batch, "j": self.hidden},
+                lambda d, b, j: store(state, initial[d, b, j], (d, b, j))))
+
+    def run(self, suffix, directions, now, step):
+        """Append the loops over `directions` (first, count) and time; now(direction, step number) is when it is."""
+        first, count = directions
+        d, t = (IterVar(Range(const(0), const(extent)), Var(label, "int32"), kind) for label, extent, kind in (
+            ("v_d", count, "spatial"), ("v_t", self.steps, "scan")))
+        self.direction, self.suffix = d.var + first, suffix
+        self.now, self.odd = now(self.direction, t.var), t.var % 2
+        copies, self.before = zip(*(
+            self.stage(f"{label}_before", lambda b, j, state=state: state[self.direction, b, j])
+            for label, state in zip("hc", self.states)))
+        body = tir.seq(*copies, *step(self))
+        reads, writes = access_regions(body)
+        allocated = {id(b) for b in self.locals}
+        reads, writes = ([r for r in regions if id(r.buffer) not in allocated] for regions in (reads, writes))
+        block = tir.Block((d, t), tuple(reads), tuple(writes), f"{self.name}_step{suffix}", tuple(self.locals), (), {},
+                          None, body)
+        loops = Var("d", "int32"), Var("t", "int32")
+        self.stmts.append(_loops(loops, (count, self.steps), tir.BlockRealize(loops, const(True), block)))
+        self.locals = []
 
 
 # ---------------------------------------------------------------- one time step of each layer
 
-def _gru_step(k, now, functions):
+def _gru_step(k, functions):
     """Gates z, r, h. h' = (1 - z) * candidate + z * h."""
-    size, p, scratch, d = k.hidden, k.projection, k.scratch, k.direction
-    start = [k.recur("recur", now, 0, 2 * size), k.activate("gates", now, 0, 2 * size, functions[0])]
+    sigmoid, function = functions
     if k.attrs["linear_before_reset"]:
-        middle = [
-            k.each("candidate_bias", size, lambda b, j: store(scratch, k.b[d, j + (k.gates + 2 * size)], (b, j))),
-            k.accumulate("candidate_recur", lambda b, j: (scratch, (b, j)), k.state, k.r, 2 * size, size),
-            k.each("candidate", size, lambda b, j: store(p, functions[1](
-                p[now, b, j + 2 * size] + p[now, b, j + size] * scratch[b, j]), (now, b, j + 2 * size)))]
+        sums, gate = k.recur("gates", 0, 3, k.state)
+        stages = [sums]
+
+        def candidate(b, j):
+            reset = sigmoid(k.projected(1, b, j) + gate(1, b, j))
+            return function(k.projected(2, b, j) + reset * gate(2, b, j))
     else:
-        middle = [
-            k.each("reset", size, lambda b, j: store(scratch, p[now, b, j + size] * k.state(b, j), (b, j))),
-            k.accumulate("candidate_recur", lambda b, j: (p, (now, b, j + 2 * size)), lambda b, i: scratch[b, i], k.r,
-                         2 * size, size),
-            k.activate("candidate", now, 2 * size, size, functions[1])]
-    end = k.set_state("h", lambda b, j: p[now, b, j + 2 * size] + p[now, b, j] * (
-        k.state(b, j) - p[now, b, j + 2 * size]))
-    return [*start, *middle, end]
+        resets, reset = k.recur("reset_gate", 1, 1, k.state)
+        scaling, scaled = k.stage("reset", lambda b, j: sigmoid(
+            k.projected(1, b, j) + reset(1, b, j)) * k.state(b, j))
+        sums, gate = k.recur("update_gate", 0, 1, k.state)
+        candidates, other = k.recur("candidate_gate", 2, 1, scaled)
+        stages = [resets, scaling, sums, candidates]
+
+        def candidate(b, j):
+            return function(k.projected(2, b, j) + other(2, b, j))
+
+    made, value = k.stage("candidate", candidate)
+    end, new = k.output(lambda b, j: value(b, j) + sigmoid(k.projected(0, b, j) + gate(0, b, j)) * (
+        k.state(b, j) - value(b, j)))
+    return [*stages, made, end, *k.keep(new)]
 
 
-def _lstm_step(k, now, functions):
+def _lstm_step(k, functions):
     """Gates i, o, f, c. c' = f * c + i * candidate; h' = o * function(c')."""
-    size, p = k.hidden, k.projection
-    return [
-        k.recur("recur", now, 0, 4 * size),
-        k.activate("gates", now, 0, 3 * size, functions[0]),
-        k.activate("candidate", now, 3 * size, size, functions[1]),
-        k.set_state("c", lambda b, j: (p[now, b, j + 2 * size] * k.state(b, j, 1)
-                                       + p[now, b, j] * p[now, b, j + 3 * size]), 1),
-        k.set_state("h", lambda b, j: p[now, b, j + size] * functions[2](k.state(b, j, 1)))]
+    sigmoid, function, last = functions
+    sums, gate = k.recur("gates", 0, 4, k.state)
+
+    def opened(which, b, j):
+        return sigmoid(k.projected(which, b, j) + gate(which, b, j))
+
+    cell, new_cell = k.stage("cell", lambda b, j: opened(2, b, j) * k.state(b, j, 1) + opened(0, b, j) * function(
+        k.projected(3, b, j) + gate(3, b, j)))
+    keeping, kept = k.stage("cell_kept", new_cell)  # so that a tile needs no other to have read the old state
+    end, new = k.output(lambda b, j: opened(1, b, j) * last(new_cell(b, j)))
+    return [sums, cell, keeping, end, *k.keep(new, kept)]
 
 
-def _rnn_step(k, now, functions):
+def _rnn_step(k, functions):
     """h' = function(x . w + h . r + biases)."""
-    return [k.recur("recur", now, 0, k.hidden),
-            k.set_state("h", lambda b, j: functions[0](k.projection[now, b, j]))]
+    sums, gate = k.recur("gates", 0, 1, k.state)
+    end, new = k.output(lambda b, j: functions[0](k.projected(0, b, j) + gate(0, b, j)))
+    return [sums, end, *k.keep(new)]
 
 
 CELL_STEPS = {"gru": _gru_step, "lstm": _lstm_step, "rnn": _rnn_step}
 
 
-def lower_recurrence(name, args, attrs, out, gates, functions, backward):
+def lower_recurrence(name, args, attrs, out, gates, functions, backward, projected):
     """The PrimFunc of a layer over buffers (distinct inputs in order, then outputs).
 
     name: a key of CELL_STEPS; functions: activation builders per direction; backward: per direction, whether time
-    runs from the last step. The function is its own schedule (attribute "tir.is_scheduled").
+    runs from the last step; projected: whether the first argument is the input's projection.
     """
-    kernel = Recurrence(name, args, attrs, out, gates)
-    unfolded = kernel.hidden if attrs.get("linear_before_reset") else 0
-    for d, (reverse, fs) in enumerate(zip(backward, functions)):
-        kernel.run_direction(d, reverse, CELL_STEPS[name], fs, len(backward) > 1, unfolded)
-    return tir.prim_func(kernel.inputs + kernel.outputs, tir.seq(*kernel.stmts),
-                         {"tir.is_scheduled": True, "num_outputs": len(kernel.outputs)},
-                         kernel.allocs)
-
+    k = Recurrence(name, args, attrs, out, gates, projected)
+    k.start()
+    last = k.steps - 1
+    if len(set(functions)) == 1 and len(backward) == 2:  # one loop over both, which threads may share
+        k.run("", (0, 2), lambda d, t: t + d * (last - t * 2), lambda k: CELL_STEPS[name](k, functions[0]))
+    else:
+        for d, (reverse, fs) in enumerate(zip(backward, functions)):
+            k.run(f"_{d}" if d else "", (d, 1), lambda _, t, reverse=reverse: last - t if reverse else t,
+                  lambda k, fs=fs: CELL_STEPS[name](k, fs))
+    return tir.prim_func(k.inputs + k.outputs, tir.seq(*k.stmts), {"num_outputs": len(k.outputs)}, k.allocs)

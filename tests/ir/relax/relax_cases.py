@@ -33,6 +33,9 @@ _OWN = {
     "nn.layer_norm": ([_X, (5, 7), (5, 7)], {"axes": (1, 2)}), "nn.rms_norm": ([_X, (7,)], {}),
     "nn.gru": ([(4, 2, 3), (1, 15, 3), (1, 15, 5), (1, 30), (1, 2, 5)], {"hidden_size": 5}),
     "nn.rnn": ([(4, 2, 3), (1, 5, 3), (1, 5, 5), (1, 10), (1, 2, 5)], {"hidden_size": 5}),
+    "nn.gru_steps": ([(4, 2, 15), (1, 5, 15), (1, 15), (1, 2, 5)], {"hidden_size": 5}),
+    "nn.rnn_steps": ([(4, 2, 5), (1, 5, 5), (1, 5), (1, 2, 5)], {"hidden_size": 5}),
+    "nn.lstm_steps": ([(4, 2, 20), (1, 5, 20), (1, 20), (1, 2, 5), (1, 2, 5)], {"hidden_size": 5}),
     "nn.lstm": ([(4, 2, 3), (1, 20, 3), (1, 20, 5), (1, 40), (1, 2, 5), (1, 2, 5)], {"hidden_size": 5}),
 }
 _SHAPES = {"broadcast_to": 1, "reshape": 1, "full": 0}  # the argument that is a shape

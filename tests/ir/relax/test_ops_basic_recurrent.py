@@ -10,6 +10,7 @@ from ingot.ir import op as op_table
 from ingot.ir import te
 from ingot.ir.node import collect
 from ingot.ir.op import InferError
+from ingot.ir.relax.ops.recurrent import project, state_parts
 from ingot.ir.tir import Block
 
 STEPS, BATCH = 3, 2
@@ -25,10 +26,10 @@ def inputs(name, direction, inputs=5, hidden=4, steps=STEPS, batch=BATCH):
     return [floats(*s, seed=n, low=-0.8, high=0.8) for n, s in enumerate(shapes)]
 
 
-def rows_first(arrays):
-    """The same weights in the layout "DKG"."""
-    x, w, r, *rest = arrays
-    return [x, np.ascontiguousarray(w.swapaxes(1, 2)), np.ascontiguousarray(r.swapaxes(1, 2)), *rest]
+def projected(arrays):
+    """The same layer's arguments without the input's product."""
+    x, w, r, b, *states = arrays
+    return [project(x, w, b), *state_parts(r, b), *states]
 
 
 CASES = [(name, direction, {}) for name in GATES for direction in DIRECTIONS]
@@ -42,13 +43,12 @@ def test_kernels(name, direction, attrs):
     attrs = {"hidden_size": 4, "direction": direction, **attrs}
     arrays = inputs(name, direction)
     expected = check(name, *arrays, attrs=attrs)
-    packed = {**attrs, "weight_layout": "DKG"}
-    for a, b in zip(check(name, *rows_first(arrays), attrs=packed), expected):
+    for a, b in zip(check(name + "_steps", *projected(arrays), attrs=attrs), expected):
         np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
 @pytest.mark.parametrize("hidden", [1, 2, 3, 6])
-def test_rows_per_pass_divide_any_size(hidden):
+def test_any_size(hidden):
     for name in GATES:
         check(name, *inputs(name, "forward", inputs=hidden + 1, hidden=hidden, batch=1), attrs={"hidden_size": hidden})
 
@@ -81,15 +81,21 @@ def test_shape_of_the_kernel():
     names = [b.name_hint for b in collect(func, Block)]
     assert len(set(names)) == len(names)
     assert [b.name for b in func.buffers] == ["x", "w", "r", "b", "h0", "y", "y_h"]
-    steps = [b for b in collect(func, Block) if b.name_hint.startswith("gru_step")]
-    assert [iv.iter_type for b in steps for iv in b.iter_vars] == ["scan", "scan"]
-    assert {r.buffer.name for r in steps[0].writes} == {"projection", "candidate", "y", "y_h"}
+    step, = [b for b in collect(func, Block) if b.name_hint == "gru_step"]
+    assert [iv.iter_type for iv in step.iter_vars] == ["spatial", "scan"]
+    assert {r.buffer.name for r in step.writes} == {"y", "y_h"}
 
 
-def test_static_weight_layout_needs_no_temporary_copies():
-    func = lower(call_of("nn.lstm", rows_first(inputs("nn.lstm", "forward")),
-                         {"hidden_size": 4, "weight_layout": "DKG"}))
-    assert [b.name for b in func.root.alloc_buffers] == ["projection"]
+def test_directions_of_different_activations_have_steps_of_their_own():
+    attrs = {"hidden_size": 4, "direction": "bidirectional", "activations": ("Tanh", "Relu")}
+    func = lower(call_of("nn.rnn", inputs("nn.rnn", "bidirectional"), attrs))
+    assert [b.name_hint for b in collect(func, Block) if "step" in b.name_hint] == ["rnn_step", "rnn_step_1"]
+
+
+def test_a_projected_layer_keeps_nothing_between_steps_but_its_states():
+    func = lower(call_of("nn.lstm_steps", projected(inputs("nn.lstm", "forward")), {"hidden_size": 4}))
+    assert func.root.alloc_buffers == ()
+    assert [b.name for b in func.buffers] == ["p", "r", "b", "h0", "c0", "y", "y_h", "y_c"]
 
 
 def test_results():
@@ -103,7 +109,6 @@ GOOD = inputs("nn.gru", "forward")
 @pytest.mark.parametrize("args, attrs, message", [
     (GOOD, {"hidden_size": 5}, r"w has shape \(1, 12, 5\), expected \(1, 15, 5\) for x \(3, 2, 5\), hidden_size 5"),
     (GOOD, {"hidden_size": 4, "direction": "back"}, r"nn.gru: direction 'back' is none of forward, reverse"),
-    (GOOD, {"hidden_size": 4, "weight_layout": "X"}, r"nn.gru: weight_layout 'X' is none of DGK, DKG"),
     (GOOD, {"hidden_size": 4, "activations": ("Tanh",)}, r"activations \('Tanh',\) must be 2 of Sigmoid, Tanh, Relu"),
     ([GOOD[0][0], *GOOD[1:]], {"hidden_size": 4}, r"nn.gru: argument 0 must have 3 dimensions, its shape is \(2, 5\)"),
     ([GOOD[0].astype("int32"), *GOOD[1:]], {"hidden_size": 4}, r"nn.gru: takes a floating-point tensor"),
@@ -111,6 +116,12 @@ GOOD = inputs("nn.gru", "forward")
 def test_errors(args, attrs, message):
     with pytest.raises(InferError, match=message):
         call_of("nn.gru", args, attrs)
+
+
+def test_errors_of_projected_layers():
+    p, *rest = projected(GOOD)
+    with pytest.raises(InferError, match=r"nn.gru_steps: p has shape \(3, 2, 11\), expected \(3, 2, 12\) for p"):
+        call_of("nn.gru_steps", [np.ascontiguousarray(p[:, :, 1:]), *rest], {"hidden_size": 4})
 
 
 def test_symbolic_sizes_say_the_way_out():

@@ -7,7 +7,7 @@ import functools
 import numpy as np
 
 from ingot.ir.expr import Var
-from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
+from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, TupleGetItem, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
 from ingot.ir.tir.function import PrimFunc
 from ingot.ir.transform.lower_ops import lower_ops
@@ -264,3 +264,24 @@ def _concat_last(op, x, y):
 @case("gather", (6, 4), (2, 3), dtypes=["float32", "int64"])
 def _gather(op, x, indices):
     return op("nn.relu", op("take", x, indices, axis=0))
+
+
+# ---------------------------------------------------------------- recurrences
+
+def _recurrent(name, cell, steps, batch, size, hidden, directions=1, gates=3, **attrs):
+    @case(name, (steps, batch, size))
+    def build(op, x):
+        start = [const(directions, batch, hidden)] * (2 if cell == "nn.lstm" else 1)
+        kind = "bidirectional" if directions == 2 else "forward"
+        y = op(cell, x, const(directions, gates * hidden, size), const(directions, gates * hidden, hidden),
+               const(directions, 2 * gates * hidden), *start, hidden_size=hidden, direction=kind, **attrs)
+        return TupleGetItem(y, 0)
+
+
+_recurrent("gru", "nn.gru", 3, 1, 5, 16)
+_recurrent("gru_batch", "nn.gru", 3, 4, 2, 32)
+_recurrent("gru_reset_later", "nn.gru", 4, 1, 4, 32, linear_before_reset=True)
+_recurrent("gru_odd", "nn.gru", 2, 3, 3, 7, directions=2)
+_recurrent("lstm", "nn.lstm", 3, 2, 4, 12, gates=4)
+_recurrent("lstm_both_ways", "nn.lstm", 4, 1, 3, 20, directions=2, gates=4)
+_recurrent("rnn_both_ways", "nn.rnn", 3, 3, 3, 16, directions=2, gates=1, activations=("Tanh", "Relu"))

@@ -16,8 +16,9 @@ from ingot.ir.transform.identities import remove_identities
 from ingot.ir.transform.lower_ops import lower_ops
 from ingot.ir.transform.outputs import materialize_outputs
 from ingot.ir.transform.pack import pack_weights, split_padding
+from ingot.ir.transform.project_inputs import project_inputs
 
-PASSES = [fold_constants, decompose_batch_norm, fold_scale_axis, remove_identities, split_padding,
+PASSES = [fold_constants, decompose_batch_norm, fold_scale_axis, remove_identities, project_inputs, split_padding,
           lambda mod: pack_weights(mod, 4), fuse_ops, materialize_outputs]
 
 

@@ -8,6 +8,7 @@ from ingot.ir.node import structural_equal
 from ingot.ir.relax.expr import TupleGetItem
 from ingot.ir.relax.ops.conv_layouts import pack_weights as pack_array
 from ingot.ir.transform.pack import pack_weights, split_padding
+from ingot.ir.transform.project_inputs import project_inputs
 
 
 def pack(mod):
@@ -87,12 +88,28 @@ def test_one_lane_packs_nothing():
     assert structural_equal(pack_weights(mod, 1), mod)
 
 
-def test_recurrent_weights_are_turned():
-    g = Graph(param("x", 3, 1, 2))
-    y = g.op("nn.gru", g.params[0], const(1, 12, 2), const(1, 12, 4), const(1, 24), const(1, 1, 4), hidden_size=4)
-    mod = check(g.module(g.bind(TupleGetItem(y, 0))), data(3, 1, 2), passes=[pack])
-    call = mod["main"].bindings[0].value
-    assert call.attrs["weight_layout"] == "DKG" and call.args[1].data.shape == (1, 2, 12)
+def _layer(name, gates, directions, states, constant=True, **attrs):
+    g = Graph(param("x", 3, 2, 5), *([] if constant else [param("w", directions, gates * 4, 5)]))
+    w = const(directions, gates * 4, 5) if constant else g.params[1]
+    y = g.op(name, g.params[0], w, const(directions, gates * 4, 4), const(directions, 2 * gates * 4),
+             *[const(directions, 2, 4)] * states, hidden_size=4, **attrs)
+    return g.module(*(g.bind(TupleGetItem(y, n)) for n in range(1 + states)))
+
+
+@pytest.mark.parametrize("name, gates, directions, states, attrs", [
+    ("nn.gru", 3, 1, 1, {"linear_before_reset": True}), ("nn.rnn", 1, 1, 1, {"direction": "reverse"}),
+    ("nn.lstm", 4, 2, 2, {"direction": "bidirectional"})])
+def test_recurrent_layers_are_a_product_and_steps(name, gates, directions, states, attrs):
+    mod = check(_layer(name, gates, directions, states, **attrs), data(3, 2, 5), passes=[project_inputs])
+    assert ops(mod)[:5] == ["reshape", "matmul", "add", "reshape", name + "_steps"]
+    product, steps = mod["main"].bindings[1].value, mod["main"].bindings[4].value
+    assert product.args[1].data.shape == (5, directions * gates * 4)
+    assert steps.args[1].data.shape == (directions, 4, gates * 4) and steps.args[2].data.shape == (directions, gates * 4)
+
+
+def test_recurrent_layers_of_computed_weights_stay():
+    mod = _layer("nn.gru", 3, 1, 1, constant=False)
+    assert structural_equal(project_inputs(mod), mod)
 
 
 def test_double_precision_is_not_packed():
