@@ -10,15 +10,15 @@ from ..cpu import CpuModel
 from ..errors import ScheduleError
 from ..schedule import Schedule
 from .blocked_convolution import blocked_convolution
-from .depthwise import depthwise
 from .elementwise import elementwise
 from .product import product
 from .recurrence import recurrence
 from .register_tile import register_tile
 from .row_reduction import row_reduction
+from .windows import windows
 from .winograd import winograd
 
-RULES = (recurrence, winograd, blocked_convolution, depthwise, register_tile, product, row_reduction, elementwise)
+RULES = (recurrence, winograd, blocked_convolution, windows, register_tile, product, row_reduction, elementwise)
 
 
 def schedule_by_rule(func, cpu: CpuModel):

@@ -48,10 +48,11 @@ def _is_pointwise(block):
 
 
 def _operands(block):
-    """The buffers (input, weights) of a convolution: the same weights serve all rows."""
+    """The buffers (input, weights) of a convolution: the same weights serve all rows. Pools have no weights."""
     row = iter_vars(block, "spatial")[2].var
     loads = [load for load in collect(block.body, BufferLoad) if load.buffer is not block.writes[0].buffer]
-    return [load.buffer for load in sorted(loads, key=lambda load: not uses(load.indices, {row}))]
+    data, *weights = sorted(loads, key=lambda load: not uses(load.indices, {row}))
+    return data.buffer, weights[0].buffer if weights else None
 
 
 def _join_rows(sch, conv, epilogue):
@@ -69,7 +70,7 @@ def shape_of(sch, conv, epilogue, groups):
     _, channels, *points, _ = (static_extent(sch, loop) for loop in sch.get_loops(epilogue))
     return conv_tiles.Shape(channels, points[0], *(points[1:] or [1]),
                             steps=prod(_static(iv.dom.extent) for iv in iter_vars(block, "reduce")),
-                            weight_bytes=_bytes(weights.shape), input_bytes=_bytes(data.shape[1:]), groups=groups)
+                            weight_bytes=_bytes(weights.shape) if weights else 0, input_bytes=_bytes(data.shape[1:]), groups=groups)
 
 
 def _bytes(shape):

@@ -5,6 +5,7 @@ from ...expr import Call, IntImm
 from ...node import collect
 from ...tir.stmt import Block, BufferLoad, BufferStore
 from ...transform.vectorize import VECTOR_CALLS
+from ..blocks import uses
 from ..errors import ScheduleError
 
 # Functions worth computing once rather than inlining into several consumers.
@@ -32,10 +33,16 @@ def iter_vars(block, kind):
     return [iv for iv in block.iter_vars if iv.iter_type == kind]
 
 
-def vectorizes(block):
-    """Every value of the block has a vector form, so that a loop over it may be vectorized."""
-    return all(c.op.removeprefix("tir.") in VECTOR_CALLS for c in collect(block.body, Call)) and all(
+def vectorizes(block, lane=None):
+    """Every value of the block has a vector form, so that a loop over it may be vectorized: over iteration variable
+    `lane`, on which no choice depends."""
+    return all(_has_vector_form(c, lane) for c in collect(block.body, Call)) and all(
         access.buffer.dtype == "float32" for access in collect(block.body, (BufferLoad, BufferStore)))
+
+
+def _has_vector_form(call, lane):
+    name = call.op.removeprefix("tir.")
+    return name in VECTOR_CALLS or lane is not None and name == "if_then_else" and not uses(call.args[0], {lane})
 
 
 def inline_all(sch, keep=()):

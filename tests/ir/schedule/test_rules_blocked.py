@@ -4,6 +4,7 @@ from functools import partial
 import blocked_programs as programs
 import numpy as np
 import pytest
+from rule_cases import kernels, network
 from tir_cases import arguments, results
 
 import ingot
@@ -85,8 +86,32 @@ def test_depthwise(name, threads_for_all_work):
     assert rolled(lowered) and not collect(rolled(lowered), IfThenElse)
 
 
+# operator, size of the input, attributes
+POOLS = {
+    "max": ("nn.max_pool2d", (9, 11), dict(pool_size=(3, 3), strides=(2, 2))),
+    "max_padded": ("nn.max_pool2d", (5, 6), dict(pool_size=(3, 2), padding=(1, 0, 1, 1))),
+    "avg": ("nn.avg_pool2d", (8, 62), dict(pool_size=(2, 2), strides=(2, 2))),
+    "avg_padded": ("nn.avg_pool2d", (7, 7), dict(pool_size=(3, 3), padding=(1, 1, 1, 1))),
+    "avg_ceil": ("nn.avg_pool2d", (6, 6), dict(pool_size=(3, 3), strides=(2, 2), ceil_mode=True, count_include_pad=True)),
+    "global": ("nn.adaptive_avg_pool2d", (3, 4), dict(output_size=(1, 1))),
+}
+
+
+def pool(name, size, attrs, lanes):
+    """The kernel of a pool and relu in blocked layout."""
+    net = network(lambda op, x: op("nn.relu", op(name, x, layout=f"NCHW{lanes}c", **attrs)), [(1, 3, *size, lanes)])
+    return kernels(lambda: net, CPUS[lanes])[-1]
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_pools(name, threads_for_all_work):
+    lowered = assert_kept(pool(*POOLS[name], lanes=4), CPUS[4])
+    assert rolled(lowered)
+
+
 PROGRAMS = {**{f"dense_{n}": partial(programs.conv2d, **case) for n, case in DENSE.items()},
-            **{f"depthwise_{n}": partial(programs.depthwise, **case) for n, case in DEPTHWISE.items()}}
+            **{f"depthwise_{n}": partial(programs.depthwise, **case) for n, case in DEPTHWISE.items()},
+            **{f"pool_{n}": partial(pool, *case) for n, case in POOLS.items()}}
 
 
 @pytest.mark.parametrize("lanes, target", [(16, "x86-64-v4"), (8, "x86-64-v3")])

@@ -1,0 +1,36 @@
+"""Windows in blocked layout, depthwise convolutions and pools: a tile of points in registers, one step for each vector
+that is loaded."""
+from __future__ import annotations
+
+from ...expr import is_const_int
+from ...node import collect
+from ...tir.stmt import BufferLoad
+from .blocked_convolution import shape_of, tile
+from .blocks import iter_vars, static_extent, vectorizes
+from .registers import anchored, ranks
+
+
+def windows(sch, cpu):
+    """A reduction over the windows of each channel in blocked layout, of any size, stride and dilation:
+
+        for channels, rows, columns:  acc = 0;  for kh, kw: for points: acc += x * w;  epilogue(acc)
+    """
+    found = anchored(sch, lambda block: _fits(block, cpu)) if cpu.lanes > 1 else None
+    if found is None:
+        return False
+    reduction, epilogue = sch.get_block(found[0]), found[1]
+    loops = sch.get_loops(epilogue)
+    if len(loops) != 5 or not vectorizes(sch.get(epilogue), sch.get(epilogue).iter_vars[-1].var):
+        return False
+    tile(sch, cpu, reduction, epilogue, shape_of(sch, reduction, epilogue, groups=static_extent(sch, loops[1])))
+    return True
+
+
+def _fits(block, cpu):
+    """Whatever the windows read has a vector of channels innermost."""
+    if block.init is None or ranks(block) != (5, 2):
+        return False
+    lane = iter_vars(block, "spatial")[-1]
+    loads = [load for load in collect(block.body, BufferLoad) if load.buffer is not block.writes[0].buffer]
+    return (vectorizes(block, lane.var) and is_const_int(lane.dom.extent, cpu.lanes)
+            and all(load.indices[-1] is lane.var for load in loads))
