@@ -1,14 +1,20 @@
 """Products: a tile of accumulators stays in registers over the whole reduction."""
 from __future__ import annotations
 
+from math import prod
+
 from ...expr import IntImm
 from ...node import collect
+from ...tir.index_map import IndexMap
 from ...tir.stmt import BufferLoad
 from ..blocks import uses
 from . import tiles
 from .blocks import iter_vars, static_extent, vectorizes
 from .registers import PACKED, anchored, in_registers, keep_rolled, ranks, steps, through_memory
-from .threads import parallel_nest
+from .threads import COST_OF_LOOP, parallel_nest
+
+
+MIN_PACKED_ROWS = 32  # a copy costs about as much as this many rows of the product
 
 
 def product(sch, cpu):
@@ -22,6 +28,7 @@ def product(sch, cpu):
     found = anchored(sch, lambda block: _is_packed_product(block) or _is_plain_product(block, cpu))
     if found is None:
         return False
+    _pack(sch, cpu, *found)
     _tile_product(sch, cpu, *found)
     return True
 
@@ -41,14 +48,53 @@ def _is_plain_product(block, cpu):
     if block.init is None or ranks(block)[0] < 2 or ranks(block)[1] != 1 or not vectorizes(block):
         return False
     *_, row, column = iter_vars(block, "spatial")
-    loads = [load for load in collect(block.body, BufferLoad) if load.buffer is not block.writes[0].buffer]
+    loads = _operands(block)
     wide = [load for load in loads if uses(load.indices, {column.var})]
     return (len(loads) == 2 and len(wide) == 1 and wide[0].indices[-1] is column.var
             and not uses(wide[0].indices, {row.var})
             and isinstance(column.dom.extent, IntImm) and column.dom.extent.value >= cpu.lanes)
 
 
-# ---------------------------------------------------------------- products
+def _operands(block):
+    """The loads of what a reduction multiplies."""
+    return [load for load in collect(block.body, BufferLoad) if load.buffer is not block.writes[0].buffer]
+
+
+def _wide_operand(block):
+    """The load of the operand that is read in vectors: the last spatial variable runs along it."""
+    *_, column = iter_vars(block, "spatial")
+    return next(load for load in _operands(block) if uses(load.indices, {column.var}))
+
+
+# ---------------------------------------------------------------- packing
+
+def _pack(sch, cpu, anchor, epilogue):
+    """Copy a row-major operand [..., k, n] to [..., n / lanes, k, lanes] where it is read often enough and not in the
+    first cache anyway: a panel of columns is then one piece of memory, without a page and a few cache lines a row."""
+    block = sch.get(sch.get_block(anchor))
+    *_, row, column = iter_vars(block, "spatial")
+    (k,) = iter_vars(block, "reduce")
+    sizes = [iv.dom.extent.value if isinstance(iv.dom.extent, IntImm) else None for iv in (row, k, column)]
+    if anchor.endswith(PACKED) or None in sizes or sizes[2] % cpu.lanes:
+        return
+    rows, depth, columns = sizes
+    operand = _wide_operand(block)
+    if rows < MIN_PACKED_ROWS or 4 * depth * columns <= cpu.l1_bytes or operand.indices[-2] is not k.var:
+        return
+    lanes = cpu.lanes
+    index = next(n for n, r in enumerate(block.reads) if r.buffer is operand.buffer)
+    copy = sch.cache_read(sch.get_block(anchor), index, "global")
+    sch.transform_layout(copy, ("write", 0), IndexMap.from_func(
+        lambda *i: (*i[:-2], i[-1] // lanes, i[-2], i[-1] % lanes), len(operand.indices)))
+    *batch, ck, cn = sch.get_loops(copy)
+    vectors = next(v for v in (4, 3, 2, 1) if columns // lanes % v == 0)  # a row of several touches whole cache lines
+    no, nv, nl = sch.split(cn, [None, vectors, lanes])
+    sch.reorder(*batch, no, ck, nv, nl)
+    sch.vectorize(nl)
+    parallel_nest(sch, cpu, [*batch, no], depth * columns * COST_OF_LOOP)
+
+
+# ---------------------------------------------------------------- tiles
 
 def _tile_product(sch, cpu, anchor, epilogue):
     *batch, m, n = sch.get_loops(epilogue)
@@ -79,7 +125,7 @@ def _tile_product(sch, cpu, anchor, epilogue):
     sch.reorder(k, *points, lanes)
     in_registers(sch, points, lanes)
     keep_rolled(sch, (k,))
-    _prefetch(sch, cpu, block, k, packed and rows > tile.rows)
+    _prefetch(sch, cpu, block, k, rows > tile.rows)
     sch.decompose_reduction(block, k)
     serial = border and rows % tile.rows > 0
     parallel_nest(sch, cpu, batch if serial else [*batch, *outer], steps(sch.get(block)))
@@ -100,14 +146,11 @@ def _row_blocks(cpu, rows, tile_rows, depth):
 
 def _prefetch(sch, cpu, block, k, worth):
     """Bring the next panel of columns into the second cache while this one is used, where all of them do not fit."""
-    operand = next((r.buffer for r in sch.get(block).reads if len(r.buffer.shape) == 3), None)
-    if not worth or operand is None or not all(isinstance(e, IntImm) for e in operand.shape):
-        return
-    size = 4
-    for extent in operand.shape:
-        size *= extent.value
-    if size > cpu.l2_bytes // 2:
-        sch.annotate(k, "pragma_prefetch", [operand.name])
+    operand = _wide_operand(sch.get(block)).buffer
+    panels = operand.shape[-3:]
+    if worth and len(panels) == 3 and all(isinstance(e, IntImm) for e in panels) and panels[2].value == cpu.lanes:
+        if 4 * prod(e.value for e in panels) > cpu.l2_bytes // 2:
+            sch.annotate(k, "pragma_prefetch", [operand.name])
 
 
 def _product_loops(sch, cpu, loops, packed):

@@ -131,6 +131,24 @@ def test_rows_in_blocks(rows, depth, columns, threads_for_all_work):
         assert not several or any(c.op == "tir.prefetch" for c in collect(lowered.body, Call))
 
 
+@pytest.mark.parametrize("shapes", [[(35, 9), (9, 48)], [(2, 33, 5), (2, 5, 64)], [(3, 2, 40, 6), (6, 64)]], ids=str)
+def test_operands_packed_on_the_fly(shapes, threads_for_all_work):
+    """What many rows read goes to panels of vectors first, and is prefetched from there; not for few rows."""
+    def case():
+        return network(lambda op, a, b: op("nn.relu", op("matmul", a, b)), shapes)
+
+    for cpu in (replace(SMALL, l1_bytes=64), replace(NARROW, l1_bytes=64, l2_bytes=256)):
+        func, = kernels(case, cpu)
+        inputs, sch = arguments(func), schedule_by_rule(func, cpu)
+        lowered = lower_prim_func(sch.func)
+        assert "transform_layout" in str(sch.trace)
+        expected = results(func, inputs)
+        assert_same_results(expected, sch.func, inputs)
+        assert_same_results(expected, lowered, inputs)
+        assert any(c.op == "tir.prefetch" for c in collect(lowered.body, Call))
+    assert "transform_layout" not in str(schedule_by_rule(*kernels("matmul", SMALL), SMALL).trace)
+
+
 def test_only_float32_products_are_tiled():
     for name in ("matmul_int32", "matmul_float64", "conv_int32"):
         sch = schedule_by_rule(kernels(name, WIDE)[0], WIDE)
