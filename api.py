@@ -18,7 +18,8 @@ from .runtime.library import CompiledLibrary
 from .runtime.verify import compare_outputs
 
 
-def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin", name=None, dims=None):  # noqa: A001
+def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin", name=None, dims=None,  # noqa: A001
+            exact=False, algorithms=None):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
@@ -26,11 +27,14 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     opt_level: 0 lowers as imported, 1 folds and fuses, 2 also packs weights and tiles for registers.
     threads: "openmp" (OMP_NUM_THREADS holds) or "none". weights: "incbin", "array", "file" or "extern".
     name: prefix of all C names; default the model's. dims: {"batch": 1} pins symbolic dimensions.
+    exact: no convolution by Winograd's algorithm, whose errors are up to 1e-4 of the output's largest magnitude.
+    algorithms: {"conv1": "winograd4"} overrides the choice for convolutions, by the names of their nodes: "direct",
+    "winograd2", "winograd4" or "winograd6".
 
     Returns a CompiledLibrary: call it, .run({...}), .export(folder), .time(...). The C is built at the first run.
     Raises OnnxImportError, ValueError or ToolchainError.
     """
-    options = Options.check(target, opt_level, threads, weights, name)
+    options = Options.check(target, opt_level, threads, weights, name, exact, algorithms)
     return CompiledLibrary(compile_module(load(model, dims, name), options, _source_hash(model)))
 
 

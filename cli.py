@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from contextlib import contextmanager
@@ -106,6 +107,10 @@ def _add_options(sub):
                      "program loads, or memory of the caller's (default: %(default)s)")
     sub.add_argument("--name", metavar="N", help="the C prefix (default: from the file name)")
     sub.add_argument("--opt-level", type=int, choices=(0, 1, 2), default=2, help="default: %(default)s")
+    sub.add_argument("--exact", action="store_true", help="no convolution by Winograd's algorithm, which rounds more")
+    sub.add_argument("--algorithms", type=_algorithms, metavar="FILE.json", help="which algorithm computes which "
+                     'convolution, by the names of their nodes: {"conv1": "direct", "conv2": "winograd4"}; default: '
+                     "what is predicted to be fastest")
     sub.add_argument("--dim", action="append", default=[], type=_dim, metavar="NAME=N",
                      help="give a symbolic dimension a value; may be repeated")
 
@@ -120,6 +125,13 @@ def _dim(text):
     if not name or not value.isdigit() or int(value) < 1:
         raise argparse.ArgumentTypeError(f"expected NAME=N with N >= 1, not {text!r}")
     return name, int(value)
+
+
+def _algorithms(path):
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"cannot read {path} as JSON: {error}") from None
 
 
 def _input(text):
@@ -243,7 +255,7 @@ def _print_memory(report, console):
 def _options(args):
     """The keyword arguments of ingot.compile."""
     return {"target": args.target, "opt_level": args.opt_level, "threads": args.threads, "weights": args.weights,
-            "name": args.name, "dims": dict(args.dim)}
+            "name": args.name, "dims": dict(args.dim), "exact": args.exact, "algorithms": args.algorithms}
 
 
 def _read_inputs(pairs):

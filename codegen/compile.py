@@ -17,6 +17,7 @@ from ..ir.schedule.cpu import CpuModel
 from ..ir.schedule.rules import schedule_by_rule
 from ..ir.tir.flops import estimate_work
 from ..ir.tir.function import PrimFunc
+from ..ir.transform.choose_convolution import check_algorithms
 from ..ir.transform.context import Sequential
 from ..ir.transform.pass_table import RELAX
 from ..ir.transform.pipeline import graph_passes, lower_module
@@ -43,16 +44,22 @@ class Options:
     threads: str = "openmp"
     weights: str = "incbin"
     name: str | None = None
+    exact: bool = False
+    algorithms: tuple = ()  # pairs of a convolution's node and its algorithm, see ir/transform/choose_convolution.py
 
     @staticmethod
-    def check(target="host", opt_level=2, threads="openmp", weights="incbin", name=None):
+    def check(target="host", opt_level=2, threads="openmp", weights="incbin", name=None, exact=False, algorithms=None):
         for what, value, known in (("threads", threads, THREADS), ("weights", weights, WEIGHTS),
                                    ("opt_level", opt_level, (0, 1, 2))):
             if value not in known:
                 raise ValueError(f"{what} must be one of {', '.join(map(str, known))}, not {value!r}")
         if name is not None and network_name(name) != name:
             raise ValueError(f"name {name!r} is no C identifier, or one that is taken; {network_name(name)!r} would do")
-        return Options(Target.get(target), opt_level, threads, weights, name)
+        algorithms = {} if algorithms is None else algorithms
+        check_algorithms(algorithms, exact)
+        if algorithms and opt_level < 2:
+            raise ValueError(f"algorithms are chosen at opt_level 2 only, not {opt_level}")
+        return Options(Target.get(target), opt_level, threads, weights, name, bool(exact), tuple(algorithms.items()))
 
     @property
     def cpu(self):
@@ -74,7 +81,8 @@ class Stages:
 
 def optimize(mod, options):
     """The graph passes of this optimization level."""
-    return Sequential(graph_passes(options.opt_level, options.cpu), name="Optimize")(mod)
+    passes = graph_passes(options.opt_level, options.cpu, options.exact, dict(options.algorithms))
+    return Sequential(passes, name="Optimize")(mod)
 
 
 def lower(mod, options):

@@ -95,19 +95,28 @@ def test_wrong_arguments(argv, message, capsys):
 def test_compile(calls, tmp_path, capsys):
     folder = tmp_path / "new" / "out"
     argv = ["compile", "m.onnx", "-o", folder, "--target", "c", "--threads", "none", "--weights", "file", "--name", "n",
-            "--opt-level", "1", "--dim", "batch=2", "--dim", "a=b=3"]
+            "--opt-level", "1", "--dim", "batch=2", "--dim", "a=b=3", "--exact"]
     assert cli.main([str(word) for word in argv]) == 0
     assert calls == [{"target": "c", "threads": "none", "weights": "file", "name": "n", "opt_level": 1,
-                      "dims": {"batch": 2, "a=b": 3}}]
+                      "dims": {"batch": 2, "a=b": 3}, "exact": True, "algorithms": None}]
     assert (folder / "sums.c").exists()
     output = capsys.readouterr()
     assert output.out.startswith(f"{folder}: sums for c") and output.err == ""
 
 
+def test_recorded_algorithms(calls, tmp_path, capsys):
+    file = tmp_path / "chosen.json"
+    file.write_text('{"conv1": "winograd4"}')
+    argv = ["compile", "m.onnx", "-o", str(tmp_path / "out"), "--algorithms", str(file)]
+    assert cli.main(argv) == 0 and calls[0]["algorithms"] == {"conv1": "winograd4"}
+    file.write_text("{")
+    assert f"cannot read {file} as JSON" in error_of(capsys, *argv)
+
+
 def test_defaults(calls, tmp_path):
     assert cli.main(["compile", "m.onnx", "-o", str(tmp_path / "out")]) == 0
     assert calls == [{"target": "host", "threads": "openmp", "weights": "incbin", "name": None, "opt_level": 2,
-                      "dims": {}}]
+                      "dims": {}, "exact": False, "algorithms": None}]
 
 
 def test_compile_refuses_a_folder_before_it_works(calls, tmp_path, capsys):

@@ -9,6 +9,7 @@ import inspect
 
 from ..relax.expr import Function
 from .bind_params import bind_params
+from .choose_convolution import choose_convolution
 from .common_subexpr import common_subexpr_elim
 from .compact_buffers import compact_buffers
 from .context import CONFIG, Pass, PassContext, PassInfo, over_prim_funcs
@@ -186,6 +187,7 @@ RELAX = _rows(
     ("FoldBatchnormToConv2D", _graph, fold_scale_axis, 1),
     ("RemoveIdentities", _graph, remove_identities, 1),
     ("ConvertLayout", _graph, convert_layout, 2),
+    ("ChooseConvolution", _graph, choose_convolution, 2),
     ("SplitPadding", _graph, split_padding, 1),
     ("ProjectInputs", _graph, project_inputs, 1),
     ("PackWeights", _graph, pack_weights, 2),

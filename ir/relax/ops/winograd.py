@@ -19,6 +19,7 @@ from ...op import REQUIRED, register
 from ...tir import intrin
 from ..expr import TensorStructInfo
 from .common import dim_text, fail, need_dtype, need_rank, need_same_dtype, same_dim, shape_text, te_shape
+from .conv_layouts import pack_weights
 from .precision import widen_array
 from .window import inside, pad_array, split_padding
 
@@ -63,15 +64,19 @@ def _polynomial(roots):
 
 
 def transform_weights(w, tile, lanes):
-    """Weights [O, I, 3, 3] -> U [OB, a * a, IB, lanes, lanes] in their dtype, computed in float64; channels that fill
-    the last blocks are zero."""
+    """Weights [O, I, 3, 3] -> U [OB, a * a, IB, lanes, lanes]; channels that fill the last blocks are zero."""
+    return transform_blocks(pack_weights(w, lanes, inner=lanes), tile)
+
+
+def transform_blocks(w, tile):
+    """Weights [OB, IB, 3, 3, i, o] of nn.conv2d -> U [OB, a * a, IB, o, o] in their dtype, computed in float64. Blocks
+    of fewer than o input channels are joined."""
     _, g, _ = (np.array(m, np.float64) for m in matrices(tile))
-    u = np.einsum("uk,oikl,vl->uvoi", g, w.astype(np.float64), g).reshape(-1, *w.shape[:2])
-    blocks = [-(-size // lanes) for size in w.shape[:2]]
-    padded = np.zeros((u.shape[0], blocks[0] * lanes, blocks[1] * lanes), w.dtype)
-    padded[:, :w.shape[0], :w.shape[1]] = u
-    split = padded.reshape(-1, blocks[0], lanes, blocks[1], lanes)
-    return np.ascontiguousarray(split.transpose(1, 0, 3, 4, 2))
+    out_blocks, in_blocks, _, _, inner, lanes = w.shape
+    u = np.einsum("uk,abklio,vl->auvbio", g, w.astype(np.float64), g, optimize=True).astype(w.dtype)
+    u = u.reshape(out_blocks, -1, in_blocks * inner, lanes)
+    missing = -u.shape[2] % lanes
+    return np.pad(u, ((0, 0), (0, 0), (0, missing), (0, 0))).reshape(*u.shape[:2], -1, lanes, lanes)
 
 
 # ---------------------------------------------------------------- struct info

@@ -45,7 +45,7 @@ def choose(cpu, shape: Shape):
     own = shape.blocks // shape.groups
     tiles = [Plan(v, r, c, 0) for v in range(1, min(own, MOST_VECTORS) + 1) if own % v == 0
              for r, c in _points(_room(cpu, v) // v, shape)]
-    tile = min(tiles, key=lambda t: (_cycles(t, shape), t.rows, t.vectors))
+    tile = min(tiles, key=lambda t: (cycles(t, shape), t.rows, t.vectors))
     return Plan(tile.vectors, tile.rows, tile.columns, _band(cpu, tile, shape))
 
 
@@ -63,7 +63,7 @@ def _points(most, shape):
         yield rows, shape.width
 
 
-def _cycles(tile, shape):
+def cycles(tile, shape):
     """About how long the convolution takes with a tile; pieces at the border are tiles of their own size."""
     points = [(r * c, n * m) for r, n in _pieces(shape.height, tile.rows) for c, m in _pieces(shape.width, tile.columns)]
     return sum(count * (START + shape.steps * _step(tile.vectors, p)) for p, count in points) * (
