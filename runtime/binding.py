@@ -85,6 +85,7 @@ class Binding:
         self._library = self._ffi.dlopen(str(path))
         keep_openmp_loaded()
         self._net, self._arena = self._ffi.new("void **"), None
+        self._run, self._buffer = self._function("run"), self._ffi.from_buffer
 
     @property
     def info(self):
@@ -93,9 +94,11 @@ class Binding:
 
     def run(self, dims, inputs, outputs):
         """One inference: `dims` are the values of the symbolic dimensions, the others C-contiguous arrays."""
-        self._reserve(dims)
-        pointers = [self._pointer(array) for array in (*inputs, *outputs)]
-        self._check("run", self._net[0], *dims, *pointers)
+        if dims or self._arena is None:
+            self._reserve(dims)
+        status = self._run(self._net[0], *dims, *map(self._buffer, inputs), *map(self._buffer, outputs))
+        if status:
+            self._fail("run", status)
 
     @contextmanager
     def timed_calls(self, seconds):
@@ -132,5 +135,8 @@ class Binding:
     def _check(self, suffix, *arguments):
         status = self._function(suffix)(*arguments)
         if status:
-            text = self._ffi.string(self._library.ingot_status_str(status)).decode()
-            raise NetworkError(f"{self._name}_{suffix.rstrip('_')} failed: {text} (status {status})", status)
+            self._fail(suffix, status)
+
+    def _fail(self, suffix, status):
+        text = self._ffi.string(self._library.ingot_status_str(status)).decode()
+        raise NetworkError(f"{self._name}_{suffix.rstrip('_')} failed: {text} (status {status})", status)

@@ -36,6 +36,7 @@ class CompiledLibrary:
         self.model = model
         self._inputs = [TensorSpec(desc) for desc in model.inputs]
         self._outputs = [TensorSpec(desc) for desc in model.outputs]
+        self._dims = model.dims
         self._jobs = jobs or os.cpu_count() or 1
         self._lock = threading.RLock()
         self._binding = self._folder = self._cleanup = None
@@ -108,13 +109,14 @@ class CompiledLibrary:
 
     def _prepare(self, arrays):
         """(dim values, contiguous inputs, new outputs) for `arrays`."""
-        arrays, values = check_inputs(self._inputs, self.model.dims, arrays)
+        arrays, values = check_inputs(self._inputs, self._dims, arrays)
         outputs = [np.empty(spec.concrete(values), spec.dtype) for spec in self._outputs]
-        return [values[dim] for dim in self.model.dims], arrays, outputs
+        return [values[dim] for dim in self._dims], arrays, outputs
 
     def _run(self, dims, arrays, outputs):
         with self._lock:
-            self.build()
+            if self._binding is None:
+                self.build()
             self._binding.run(dims, arrays, outputs)
         return outputs
 

@@ -48,6 +48,11 @@ class TensorSpec:
         symbolic = any(variables for _, variables in self._dims)
         self._static = None if symbolic else tuple(dim_value(dim, {}) for dim in desc.dims)
 
+    def fits(self, array):
+        """Whether a call can take an array as it is: a quick answer, False where it takes a closer look."""
+        return (type(array) is np.ndarray and array.shape == self._static and array.dtype == self.dtype
+                and array.flags.c_contiguous)
+
     def concrete(self, values):
         """The shape as ints, under {dimension name: value}."""
         if self._static is not None:
@@ -61,8 +66,10 @@ class TensorSpec:
 def check_inputs(specs, dims, arrays):
     """Check `arrays` against the TensorSpecs of the inputs; dims: the names of the symbolic dimensions.
 
-    Returns (C-contiguous arrays, {dimension name: value}). A dtype is never changed: InputError.
+    Returns (sequence of C-contiguous arrays, {dimension name: value}). A dtype is never changed: InputError.
     """
+    if not dims and len(arrays) == len(specs) and all(map(TensorSpec.fits, specs, arrays)):
+        return arrays, {}
     if len(arrays) != len(specs):
         names = ", ".join(repr(spec.name) for spec in specs) or "none"
         raise InputError(f"{len(arrays)} inputs given, {len(specs)} expected: {names}")
