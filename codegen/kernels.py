@@ -6,11 +6,14 @@ import textwrap
 from dataclasses import dataclass
 
 from ..ir.dtype import DataType
+from ..ir.expr import IntImm
+from ..ir.tir.stmt import For
+from ..ir.transform.walk import statements
 from .c_function import CFunction, print_function
 from .c_names import INTERFACE
 from .c_types import identifier
 
-LINES_PER_FILE = 250
+STATEMENTS_PER_FILE = 400
 # Operators that passes take out of another one.
 PARTS = ("pad", "permute_dims", "copy")
 WIDTH = 116
@@ -19,7 +22,8 @@ WIDTH = 116
 @dataclass(frozen=True)
 class Kernel:
     """function: its C; comment: the block comment before it; imports: C sources that it needs (attrs["import_c"]);
-    nodes: what it computes of the model; work: see estimate_work, expressions of the symbolic dimensions `dims`."""
+    nodes: what it computes of the model; work: see estimate_work, expressions of the symbolic dimensions `dims`;
+    statements: see count_statements."""
 
     function: CFunction
     comment: str
@@ -27,6 +31,7 @@ class Kernel:
     nodes: str = ""
     work: tuple = (0, ())
     dims: tuple = ()
+    statements: int = 1
 
     @property
     def signature(self):
@@ -35,10 +40,6 @@ class Kernel:
     @property
     def body(self):
         return self.function.body
-
-    @property
-    def lines(self):
-        return self.body.count("\n") + self.comment.count("\n") + 2
 
 
 def kernel_names(functions, prefix):
@@ -67,7 +68,16 @@ def print_kernel(func, name):
     """The Kernel of a lowered PrimFunc."""
     dims = tuple(p.name for p in func.params if p not in func.buffer_map)
     return Kernel(print_function(func, name), _comment(func), tuple(func.attrs.get("import_c") or ()),
-                  _nodes(func.attrs.get("origin") or ()), func.attrs.get("work", (0, ())), dims)
+                  _nodes(func.attrs.get("origin") or ()), func.attrs.get("work", (0, ())), dims, count_statements(func.body))
+
+
+def count_statements(stmt):
+    """How many statements a C compiler works on once it has unrolled the loops that say so."""
+    inner = sum(map(count_statements, statements(stmt)))
+    if not isinstance(stmt, For):
+        return max(inner, 1)
+    unrolled = stmt.kind == "unrolled" and isinstance(stmt.extent, IntImm)
+    return 1 + inner * (stmt.extent.value if unrolled else int(stmt.annotations.get("pragma_unroll", 1)))
 
 
 def imports_of(kernels):
@@ -109,12 +119,14 @@ def shape_summary(func):
 
 
 def split_files(kernels):
-    """Kernels in order, cut into lists of about LINES_PER_FILE lines, so that a build can use several cores."""
-    files, lines = [[]], 0
+    """Kernels in order, cut into lists of about STATEMENTS_PER_FILE once unrolled, so that a build can use several
+    cores: the time of a file is that of its statements, and no file takes much longer than another unless one kernel
+    alone does."""
+    files, size = [[]], 0
     for k in kernels:
-        if files[-1] and lines + k.lines > LINES_PER_FILE:
+        if files[-1] and size + k.statements > STATEMENTS_PER_FILE:
             files.append([])
-            lines = 0
+            size = 0
         files[-1].append(k)
-        lines += k.lines
+        size += k.statements
     return files if files[0] else []
