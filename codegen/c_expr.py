@@ -240,7 +240,8 @@ class CExpr:
         if name == "address_of":
             return f"&{self.text(e.args[0], UNARY)}", UNARY
         if name == "prefetch":
-            return f"INGOT_PREFETCH({self.text(e.args[0])})", POSTFIX
+            ahead = "_AHEAD" if len(e.args) > 1 else ""
+            return f"INGOT_PREFETCH{ahead}({', '.join(map(self.text, e.args))})", POSTFIX
         if name == "if_then_else":
             return self._conditional(*e.args)
         if name == "likely":

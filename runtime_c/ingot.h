@@ -149,11 +149,14 @@ typedef void (*ingot_profile_hook)(void *user, int32_t call);
 #define INGOT_UNROLL(n)
 #endif
 
-/* INGOT_PREFETCH(p): bring the cache line at p into the second cache, or do nothing; p may be any address. */
+/* INGOT_PREFETCH(p): bring the cache line at p into the second cache, or do nothing; p may be any address.
+ * INGOT_PREFETCH_AHEAD(p, n): bring that n bytes behind p into the first cache; there need be none. */
 #if defined(__GNUC__)
 #define INGOT_PREFETCH(p) __builtin_prefetch((p), 0, 2)
+#define INGOT_PREFETCH_AHEAD(p, n) __builtin_prefetch((const void *)((uintptr_t)(p) + (n)), 0, 3)
 #else
 #define INGOT_PREFETCH(p) ((void)(p))
+#define INGOT_PREFETCH_AHEAD(p, n) ((void)(p))
 #endif
 
 /* INGOT_OMP(parallel for collapse(2)) is that OpenMP pragma, or nothing in a build without OpenMP.

@@ -164,10 +164,10 @@ def address_of(load):
     return Call("handle", "tir.address_of", (load,))
 
 
-def prefetch(load):
-    """Asks for the cache line of an element that will be read soon, which need not exist: a statement, as
-    tir.Evaluate(tir.prefetch(A[i + 64]))."""
-    return Call("int32", "tir.prefetch", (address_of(load),))
+def prefetch(load, ahead=0):
+    """Asks for the cache line of an element that will be read soon, or of what lies `ahead` bytes behind it, which need
+    not exist: a statement, as tir.Evaluate(tir.prefetch(A[i], 256))."""
+    return Call("int32", "tir.prefetch", (address_of(load), *((as_expr(ahead),) if ahead else ())))
 
 
 def ret(value):

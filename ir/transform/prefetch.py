@@ -2,17 +2,19 @@
 from __future__ import annotations
 
 from ..arith import Analyzer
-from ..expr import IntImm, Ramp, Range, Select, StringImm, const, substitute
-from ..node import collect
+from ..expr import IntImm, Ramp, Range, Select, StringImm, Var, const, free_vars, substitute
+from ..node import collect, structural_equal
 from ..tir.intrin import prefetch
 from ..tir.stmt import BufferLoad, Evaluate, For, seq
 from .walk import StmtMutator
 
-KEY = "pragma_prefetch"  # annotation of a loop: names of buffers
+KEY, AHEAD_KEY = "pragma_prefetch", "pragma_prefetch_ahead"  # annotations of a loop: names of buffers
+AHEAD = 2048  # bytes: some hundred cycles of multiply-adds that read them in order
 
 
 def inject_prefetch(func):
-    """Requires flat buffers. Ensures no annotation pragma_prefetch. A loop k with it, which names a buffer B:
+    """Requires flat buffers. Ensures no annotation pragma_prefetch or pragma_prefetch_ahead. A loop k with the first,
+    which names a buffer B:
 
         for p: for t: for k: use(B[p * S + f(k)])
     becomes
@@ -20,7 +22,13 @@ def inject_prefetch(func):
 
     where p is the innermost loop around k that moves the place in B, by S elements, and T and K are the turns of the
     loops inside of p: while one turn of p runs, what the next one reads comes closer; what the first one reads, while
-    the last one runs. Where the places are not so, nothing is asked for.
+    the last one runs. Where the places are not so, nothing is asked for. A loop with the second, which names B:
+
+        for k: for i: use(B[k * S + i * T])
+    becomes
+        for k: for i: prefetch(B[k * S + i * T], 2048); for i: use(B[k * S + i * T])
+
+    which asks for what is 2048 bytes further on, of a buffer that is read as it lies.
     """
     return func.replace(body=_Inject().visit(func.body))
 
@@ -33,9 +41,11 @@ class _Inject(StmtMutator):
         self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
         outside, self.loops = self.loops, (*self.loops, loop)
         calls = [call for name in loop.annotations.get(KEY, ()) for call in self._calls(_text(name), loop)]
+        for name in loop.annotations.get(AHEAD_KEY, ()):
+            calls += _ahead(_text(name), loop)
         body = self.visit(loop.body)
         self.loops = outside
-        rest = {k: v for k, v in loop.annotations.items() if k != KEY}
+        rest = {k: v for k, v in loop.annotations.items() if k not in (KEY, AHEAD_KEY)}
         return loop.replace(body=seq(*calls, body), annotations=rest)
 
     def _calls(self, name, loop):
@@ -66,6 +76,24 @@ class _Inject(StmtMutator):
         """By how much a turn of a loop moves an index; None when that is no constant."""
         step = self.analyzer.simplify(substitute(index, {var: var + 1}) - index)
         return step.value if isinstance(step, IntImm) else None
+
+
+def _ahead(name, loop):
+    """The statements that ask for what comes AHEAD of each load of buffer `name` in a turn of a loop."""
+    inner, found = collect(loop.body, For)[::-1], []
+    for load in collect(loop.body, BufferLoad):
+        if load.buffer.name == name and not any(structural_equal(load, known) for known in found):
+            found.append(load)
+    out = []
+    for load in found:
+        index = load.indices[0].base if isinstance(load.indices[0], Ramp) else load.indices[0]
+        around = [x for x in inner if any(v is x.loop_var for v in free_vars(index))]
+        new = {x.loop_var: Var(x.loop_var.name, x.loop_var.dtype) for x in around}
+        stmt = Evaluate(prefetch(BufferLoad(load.buffer, (substitute(index, new),)), AHEAD))
+        for x in reversed(around):
+            stmt = For(new[x.loop_var], x.min, x.extent, x.kind, stmt)
+        out.append(stmt)
+    return out
 
 
 def _text(name):

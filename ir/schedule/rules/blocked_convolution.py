@@ -103,6 +103,8 @@ def tile(sch, cpu, conv, epilogue, shape):
     sch.reorder(*reduce, *points, oo, oi)
     in_registers(sch, (*points, oo), oi)
     keep_rolled(sch, reduce)
+    if shape.weight_bytes > cpu.l1_bytes:
+        sch.annotate(reduce[-1], "pragma_prefetch_ahead", [_operands(block)[1].name])
     sch.decompose_reduction(conv, reduce[0])
     # A row loop with a border stays serial: loop_partition peels its last iteration.
     rows = [yo] if shape.height % plan.rows == 0 else []

@@ -156,6 +156,16 @@ def test_nothing_is_asked_for_where_places_are_not_so(options):
     assert not any(f.annotations for f in collect(new.body, For))
 
 
+def test_what_comes_next_of_a_buffer_is_asked_for():
+    b, y, k = tir.decl_buffer((80,), name="b"), tir.decl_buffer((8,), name="y"), Var("k")
+    inner = tir.for_(k, 10, loop("i", 8, lambda i: BufferStore(y, y[i] + b[k * 8 + i] * b[k * 8 + i], (i,))))
+    new = run(T.InjectPrefetch(), flat([b, y], inner.replace(annotations={"pragma_prefetch_ahead": ("b",)})))
+    call, = [c for c in collect(new.body, Call) if c.op == "tir.prefetch"]
+    assert str(call.args[0].args[0]) == "b[k * 8 + i]" and call.args[1].value == 2048
+    assert not new.body.annotations and len({id(f.loop_var) for f in collect(new.body, For)}) == 3
+    assert "INGOT_PREFETCH_AHEAD(&b[k * 8 + i], 2048);" in print_function(lower_prim_func(new), "f").body
+
+
 # ---------------------------------------------------------------- HoistIfThenElse
 
 def test_conditions_leave_the_loops_they_do_not_depend_on():
