@@ -1,6 +1,6 @@
 # make demo   cast SqueezeNet to C, build it, run it, compare it
 # make test   run everything
-# make bench  the zoo against onnxruntime
+# make bench  the zoo against onnxruntime and OpenVINO, with a chart; matrix products; convolutions
 # make clean  remove what was built (distclean: also .venv)
 #
 # PYTHON=python3.12 make ... chooses the Python that .venv is made with.
@@ -25,7 +25,7 @@ test: compiler $(VENV)/.installed-test
 	    qemu-aarch64:qemu-user qemu-arm:qemu-user g++:g++ cmake:cmake
 	@$(RUN) -m pytest $(PYTEST_ARGS)
 
-bench: compiler $(VENV)/.installed-test
+bench: compiler $(VENV)/.installed-benchmark
 	@$(RUN) benchmarks/zoo.py $(BENCH_ARGS)
 
 clean:
@@ -55,4 +55,9 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 $(VENV)/.installed-test: pyproject.toml | $(VENV)/bin/python
 	@echo 'installing ingot and what its tests need'
 	@$(PIP) -e '.[test]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-benchmark: pyproject.toml | $(VENV)/bin/python
+	@echo 'installing ingot and what it is compared with'
+	@$(PIP) -e '.[benchmark]'
 	@touch $@ $(VENV)/.installed

@@ -100,6 +100,17 @@ class Binding:
         if status:
             self._fail("run", status)
 
+    def bound(self, dims, inputs, outputs):
+        """`run` as a function without arguments, which keeps the arrays."""
+        self._reserve(dims)
+        function, net, pointers = self._run, self._net, [*map(self._buffer, inputs), *map(self._buffer, outputs)]
+
+        def run():
+            status = function(net[0], *dims, *pointers)
+            if status:
+                self._fail("run", status)
+        return run
+
     @contextmanager
     def timed_calls(self, seconds):
         """Runs within leave the seconds of each kernel call in a float64 array. For builds with -DINGOT_PROFILE and

@@ -26,6 +26,7 @@ class CompiledLibrary:
         ys = lib.run({"input": x})    the same by name
         lib.export("out/")            the folder of C
         lib.time(x)                   how long a run takes
+        lib.profile(x)                how long each kernel takes
 
     Calls from several threads are safe and wait for each other; an object of its own per thread runs in parallel.
     Closing, or the end of the object's life, removes its temporary folder.
@@ -80,6 +81,21 @@ class CompiledLibrary:
         outputs = self._run(*self._prepare(inputs_by_name(self.inputs, feeds)))
         return {desc.source_name: array for desc, array in zip(self.outputs, outputs)}
 
+    def bind(self, *arrays):
+        """(run, outputs): a function without arguments that runs the network on what these arrays hold then, and the
+        arrays that it writes. It costs little more than the call of the C function. Only a contiguous array is kept;
+        of another one it is what it holds now."""
+        dims, arrays, outputs = self._prepare(arrays)
+        with self._lock:
+            self.build()
+            run = self._binding.bound(dims, arrays, outputs)
+
+        def locked():
+            with self._lock:
+                self._check_open()
+                run()
+        return locked, tuple(outputs)
+
     def time(self, *arrays, repeat=20, warmup=2):
         """Seconds of `repeat` runs, after `warmup` that do not count: a Timing."""
         if repeat < 1:
@@ -130,8 +146,7 @@ class CompiledLibrary:
     def build(self):
         """Write the C to a temporary folder, compile and load it, unless that was done. Raises ToolchainError."""
         with self._lock:
-            if self._closed:
-                raise ValueError(f"{self!r} is closed")
+            self._check_open()
             if self._binding is not None:
                 return
             target = Target.get(self.model.target)
@@ -145,6 +160,10 @@ class CompiledLibrary:
                 self.model.write(sources)
             path = build_shared(sources, self._folder / f"{self.name}.so", target, self.model.threads, self._jobs)
             self._binding = Binding(path, self.model, self._weights_of(sources))
+
+    def _check_open(self):
+        if self._closed:
+            raise ValueError(f"{self!r} is closed")
 
     def _weights_of(self, sources):
         """The weights as an array aligned to 64 bytes where the network takes a pointer to them, else None."""

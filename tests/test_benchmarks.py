@@ -1,119 +1,194 @@
-"""The benchmark's tables, its way of measuring, and one run on a tiny model. Nothing here depends on how fast it is."""
-import importlib.util
+"""The benchmarks' tables, their way of measuring, and one run of each on tiny models. Nothing here depends on how fast
+anything is."""
+import importlib
 import math
 import sys
+import xml.dom.minidom
 
 import numpy as np
 import pytest
 
-from networks import ROOT, needs_zoo, tiny_names
-
-SPEC = importlib.util.spec_from_file_location("benchmark_zoo", ROOT / "benchmarks" / "zoo.py")
-bench = importlib.util.module_from_spec(SPEC)
-sys.modules[SPEC.name] = bench  # dataclasses look their module up
-SPEC.loader.exec_module(bench)
-
-FAST = bench.Row("small", 1, 2.0, 4.0, 20.0, 0.5, 1.5, 3e-7, 1_500_000, 1_500_000)
-SLOW = bench.Row("large", 1, 1234.5, 617.25, None, 9.5, 30.0, 0.0, 44_000_000, 40_000_000)
+from networks import ROOT, conv_net, needs_zoo, tiny_names
 
 
-def test_ratios():
-    assert (FAST.ratio, SLOW.ratio, SLOW.arena_ratio) == (2.0, 0.5, 1.1)
-    assert bench.geometric_mean([2.0, 0.5]) == pytest.approx(1.0)
-    assert bench.geometric_mean([]) == 1.0
+@pytest.fixture(scope="module", autouse=True)
+def scripts():
+    """benchmarks/ is a folder of scripts: they import one another from it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "benchmarks"))
+        yield
+
+
+def script(name):
+    return importlib.import_module(name)
+
+
+def row(model, ms, ort, ov, threads=1, naive=None):
+    return script("zoo").Row(model, threads, {"Ingot": ms, "onnxruntime": ort, "OpenVINO": ov}, naive, 0.5, 1.5, 3e-7,
+                             {"Ingot": 2e-6}, 44_000_000, 40_000_000, {} if ov else {"OpenVINO": "no"})
+
+
+# ---------------------------------------------------------------- what all share
+
+def test_geometric_mean():
+    assert script("measure").geometric_mean([2.0, 0.5]) == pytest.approx(1.0)
+    assert script("measure").geometric_mean([]) == 1.0
 
 
 @pytest.mark.parametrize("ms, text", [(1234.5, "1234"), (99.94, "99.9"), (1.2345, "1.23"), (0.012345, "0.0123")])
 def test_numbers_have_three_digits(ms, text):
-    assert bench._number(ms) == text
-
-
-def test_markdown():
-    text = bench.markdown([FAST, SLOW], "A machine.")
-    lines = text.splitlines()
-    assert lines[0] == "A machine." and "One thread, geometric mean of the ratio over 2 models: 1.00:" in lines
-    table = [line.split("|")[1:-1] for line in lines if line.startswith("|")]
-    assert {len(cells) for cells in table} == {10}
-    assert [cell.strip() for cell in table[3]] == [
-        "large", "1234", "617", "0.50", "", "9.5", "30.0", "0e+00", "44.00", "1.10"]
-    assert "naive" not in bench.markdown([SLOW], "A machine.")
-
-
-def test_markdown_has_a_table_per_thread_count():
-    two = bench.Row("small", 2, 1.0, 4.0, None, 0.5, 1.5, 3e-7, 1, 1)
-    text = bench.markdown([FAST, two], "A machine.")
-    assert "One thread, geometric mean of the ratio over 1 models: 2.00" in text
-    assert "2 threads, geometric mean of the ratio over 1 models: 4.00" in text
-
-
-def test_the_terminal_table_fits_80_columns():
-    from rich.console import Console
-    console = Console(width=80, file=None, record=True, quiet=False)
-    with console.capture() as captured:
-        console.print(bench.rich_table([FAST, SLOW], naive=True))
-    assert "…" not in captured.get() and "1234" in captured.get()
+    assert script("measure").number(ms) == text
 
 
 def test_replace_between():
     text = "before\n<a>\nold\n<b>\nafter\n"
-    assert bench.replace_between(text, ("<a>", "<b>"), "new") == "before\n<a>\nnew\n<b>\nafter\n"
+    assert script("measure").replace_between(text, ("<a>", "<b>"), "new") == "before\n<a>\nnew\n<b>\nafter\n"
     with pytest.raises(ValueError, match="no <c>"):
-        bench.replace_between(text, ("<c>", "<b>"), "new")
-
-
-def test_the_readme_has_the_markers():
-    text = (ROOT / "README.md").read_text()
-    assert bench.replace_between(text, bench.MARKERS, "x") != text
+        script("measure").replace_between(text, ("<c>", "<b>"), "new")
 
 
 def test_largest_error():
-    one = np.array([1.0, -4.0], np.float32)
-    assert bench.largest_error([one], [one]) == 0.0
-    assert bench.largest_error([one + 1], [one]) == 0.25
-    assert bench.largest_error([one * np.nan], [one]) == math.inf
-    assert bench.largest_error([one[:1]], [one]) == math.inf
+    largest_error, one = script("measure").largest_error, np.array([1.0, -4.0], np.float32)
+    assert largest_error([one], [one]) == 0.0
+    assert largest_error([one + 1], [one]) == 0.25
+    assert largest_error([one * np.nan], [one]) == math.inf
+    assert largest_error([one[:1]], [one]) == math.inf
     with pytest.raises(ValueError):
-        bench.largest_error([one], [one, one])
+        largest_error([one], [one, one])
 
 
 def test_actions_are_timed_in_turns(monkeypatch):
-    monkeypatch.setattr(bench, "SAMPLE_SECONDS", 0.0)
-    order = []
-    times = bench.interleaved([lambda: order.append("a"), lambda: order.append("b")], seconds=0.0)
-    assert [len(t) for t in times] == [bench.LEAST_ROUNDS] * 2
+    measure, order = script("measure"), []
+    monkeypatch.setattr(measure, "SAMPLE_SECONDS", 0.0)
+    times = measure.interleaved([lambda: order.append("a"), lambda: order.append("b")], seconds=0.0)
+    assert [len(t) for t in times] == [measure.LEAST_ROUNDS] * 2
     # first runs, calibration; then a warm run and a timed one each
-    assert "".join(order) == "abab" + "aabb" * bench.LEAST_ROUNDS
+    assert "".join(order) == "abab" + "aabb" * measure.LEAST_ROUNDS
 
 
 def test_the_machine_is_named():
-    text = bench.machine()
-    assert "Ingot" in text and "onnxruntime" in text and "target" in text and "\n" not in text
+    text = script("measure").machine(script("sides").installed())
+    assert "Ingot" in text and "numpy" in text and "target" in text and "\n" not in text
 
 
 def test_light_networks_stand_in_for_the_zoo(tmp_path):
-    models = bench.Models(tmp_path)
+    models = script("measure").Models(tmp_path)
     assert "light_squeezenet" in models.names()
     (x,) = models.inputs(models.load("light_squeezenet")).values()
     assert x.shape == (1, 3, 224, 224) and x.dtype == np.float32
 
 
+def test_a_float64_reference():
+    import ingot
+    measure, model = script("measure"), conv_net()
+    x = np.random.default_rng(0).random((1, 3, 13, 11), np.float32)
+    (exact,) = measure.float64_outputs(model, {"image": x})
+    assert exact.dtype == np.float64
+    with ingot.compile(model, name="cnn", threads="none") as library:
+        assert 0 < measure.largest_error([library(x)], [exact]) < 1e-5
+
+
+# ---------------------------------------------------------------- the sides
+
+@pytest.mark.parametrize("peer, package", [("onnxruntime", "onnxruntime"), ("OpenVINO", "openvino")])
+def test_peers_agree(peer, package):
+    pytest.importorskip(package)
+    import ingot
+    measure, sides, model = script("measure"), script("sides"), conv_net()
+    feeds = {"image": np.random.default_rng(0).random((1, 3, 13, 11), np.float32)}
+    ours, theirs = sides.ingot_run(ingot.compile(model, name="cnn", threads="none"), feeds), sides.PEERS[peer](
+        model, feeds, 1)
+    for run in (ours, theirs):
+        run.call()
+        run.call()
+    assert measure.largest_error(ours.outputs(), theirs.outputs()) < 1e-5
+    before = [np.array(run.outputs()[0]) for run in (ours, theirs)]
+    feeds["image"] *= 0.5
+    ours.call()
+    assert not np.array_equal(before[0], ours.outputs()[0])  # inputs are bound, not copied
+    ours.close()
+    theirs.close()
+
+
+# ---------------------------------------------------------------- tables and the chart
+
+def test_ratios():
+    fast, fails = row("fast", 2.0, 4.0, 3.0), row("fails", 2.0, 1.0, None)
+    assert (fast.ratio("onnxruntime"), fast.ratio("OpenVINO"), fast.better_ratio) == (2.0, 1.5, 1.5)
+    assert (fails.ratio("OpenVINO"), fails.better_ratio, fails.arena_ratio) == (None, 0.5, 1.1)
+
+
+def test_markdown():
+    zoo = script("zoo")
+    text = zoo.markdown([row("small", 2.0, 4.0, 4.0, naive=20.0), row("large", 1234.5, 617.25, None)], "A machine.")
+    lines = text.splitlines()
+    assert lines[0] == "A machine."
+    assert lines[2] == ("One thread, geometric mean of the speed over 2 models: 1.00 x onnxruntime, 2.00 x OpenVINO "
+                        "(1 models), 1.00 x the better of them; least 0.50 (large):")
+    table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
+    assert table[0] == ["model", "Ingot ms", "onnxruntime ms", "OpenVINO ms", "x onnxruntime", "x OpenVINO", "x better",
+                        "naive C ms", "error to onnxruntime", "error to float64", "cast s", "build s", "arena MB",
+                        "arena / bound"]
+    assert table[3] == ["large", "1234", "617", "fails", "0.50", "", "0.50", "", "3e-07", "2e-06", "0.5", "1.5",
+                        "44.00", "1.10"]
+    assert "naive" not in zoo.markdown([row("large", 1.0, 2.0, 3.0)], "A machine.")
+    assert "OpenVINO is not installed (pip install openvino)" in zoo.markdown(
+        [row("large", 1.0, 2.0, 3.0)], "A machine.", ["OpenVINO"])
+
+
+def test_markdown_has_a_table_per_thread_count():
+    text = script("zoo").markdown([row("small", 2.0, 4.0, 4.0), row("small", 1.0, 4.0, 4.0, threads=2)], "A machine.")
+    assert "One thread, geometric mean of the speed over 1 models: 2.00 x onnxruntime" in text
+    assert "2 threads, geometric mean of the speed over 1 models: 4.00 x onnxruntime" in text
+
+
+def test_the_terminal_table_fits_80_columns():
+    from rich.console import Console
+    console = Console(width=80)
+    with console.capture() as captured:
+        console.print(script("zoo").rich_table([row("tiny_autoencoder", 0.0123, 0.0456, 0.0789, naive=1.25),
+                                                row("large", 1234.5, 617.25, None)]))
+    assert "…" not in captured.get() and "1234" in captured.get() and "fails" in captured.get()
+
+
+def test_the_readme_has_the_markers():
+    text = (ROOT / "README.md").read_text()
+    assert script("measure").replace_between(text, script("zoo").MARKERS, "x") != text
+
+
+def test_chart():
+    text = script("zoo").chart([row("a<b", 2.0, 4.0, 3.0), row("large", 2.0, 1.0, None),
+                                row("a<b", 1, 1, 1, threads=2)])
+    svg = xml.dom.minidom.parseString(text).documentElement
+    bars = [r for r in svg.getElementsByTagName("rect") if r.getAttribute("height") == "8"]
+    ours, theirs = (float(r.getAttribute("width")) for r in bars[:2])
+    assert ours == pytest.approx(2 * theirs, rel=1e-3)
+    assert len(bars) == 5 and "fails" in text and "a&lt;b" in text and "prefers-color-scheme: dark" in text
+
+
+# ---------------------------------------------------------------- the scripts
+
 def test_unknown_models_are_refused(capsys):
     with pytest.raises(SystemExit) as stop:
-        bench.main(["--models", "no_such_model"])
+        script("zoo").main(["--models", "no_such_model"])
     assert stop.value.code == 2 and "no_such_model" in capsys.readouterr().err
 
 
-def test_without_onnxruntime_it_says_so(monkeypatch, capsys):
-    monkeypatch.setattr(bench.importlib.util, "find_spec", lambda name: None)
-    assert bench.main([]) == 0
-    assert "onnxruntime is not installed" in capsys.readouterr().out
+@needs_zoo
+def test_the_zoo(tmp_path, capsys):
+    pytest.importorskip("onnxruntime")
+    table, svg = tmp_path / "table.md", tmp_path / "zoo.svg"
+    assert script("zoo").main(["--models", tiny_names[0], "--seconds", "0", "--naive", "--markdown", str(table),
+                               "--svg", str(svg), "--peers", "onnxruntime"]) == 0
+    cells = next(line for line in table.read_text().splitlines() if line.startswith(f"| {tiny_names[0]} |")).split("|")
+    assert float(cells[6]) < 1e-4 and float(cells[7]) < 1e-4
+    assert tiny_names[0] in capsys.readouterr().out and svg.read_text().startswith("<svg")
 
 
 @needs_zoo
-def test_one_run(tmp_path, capsys):
-    pytest.importorskip("onnxruntime")
-    file = tmp_path / "table.md"
-    assert bench.main(["--models", tiny_names[0], "--seconds", "0", "--naive", "--markdown", str(file)]) == 0
-    row = next(line for line in file.read_text().splitlines() if line.startswith(f"| {tiny_names[0]} |"))
-    assert float(row.split("|")[8]) < 1e-4
-    assert tiny_names[0] in capsys.readouterr().out
+def test_the_zoo_without_peers(monkeypatch, capsys):
+    monkeypatch.setattr(script("zoo"), "installed", lambda: [])
+    assert script("zoo").main(["--models", tiny_names[0], "--seconds", "0", "--no-reference"]) == 0
+    output = capsys.readouterr().out
+    assert "onnxruntime is not installed (pip install onnxruntime), so it is left out." in output
+    assert "1 models, no peer" in output

@@ -106,6 +106,22 @@ def test_time(library):
         library.time(rows(3), SHIFT, repeat=0)
 
 
+def test_bind():
+    library = CompiledLibrary(SampleNetwork("rows"))
+    x = rows(3)
+    run, (shifted, ones) = library.bind(x, SHIFT)
+    run()
+    np.testing.assert_array_equal(shifted, rows(3) + SHIFT + 0.5)
+    x += 1
+    library(rows(50), SHIFT)  # a larger arena
+    run()
+    np.testing.assert_array_equal(shifted, rows(3) + 1 + SHIFT + 0.5)
+    assert ones.tolist() == [1] * 6
+    library.close()
+    with pytest.raises(ValueError, match="is closed"):
+        run()
+
+
 def test_export(library, tmp_path):
     folder = library.export(tmp_path / "out")
     assert (folder / "sums.c").exists()
