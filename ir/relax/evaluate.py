@@ -117,11 +117,32 @@ def _call_tir(func, call, args, dims, name):
     """The results of a PrimFunc, interpreted."""
     infos = call.struct_info.fields if isinstance(call.struct_info, TupleStructInfo) else (call.struct_info,)
     outs = tuple(np.zeros([dim_value(d, dims) for d in i.shape], i.dtype.numpy) for i in infos)
+    sizes = [dim_value(d, dims) for d in call.attrs["sym_args"]]
     try:
-        run_prim_func(func, *args, *outs, *(dim_value(d, dims) for d in call.attrs["sym_args"]))
+        run_call(func, (*args, *outs), sizes)
     except NotImplementedError as error:
         raise EvaluationError(f"{name}: {call.attrs['gv'].name} cannot be evaluated: {error}") from error
     return outs if isinstance(call.struct_info, TupleStructInfo) else outs[0]
+
+
+def run_call(func, tensors, sizes, run=run_prim_func):
+    """Run a PrimFunc on tensors, inputs and outputs, and the values of its scalars, in order. Where its buffers have
+    strides, the tensors lie so in memory."""
+    known = dict(zip((p for p in func.params if p not in func.buffer_map), sizes))
+    arrays, results = [], []
+    for tensor, buffer in zip(tensors, func.buffers):
+        array = tensor
+        if buffer.strides:
+            strides = [dim_value(s, known) for s in buffer.strides]
+            array = np.zeros(1 + sum((n - 1) * s for n, s in zip(tensor.shape, strides)), tensor.dtype)
+            placed = np.lib.stride_tricks.as_strided(array, tensor.shape, [s * array.itemsize for s in strides])
+            placed[...] = tensor
+            results.append((tensor, placed))
+        arrays.append(array)
+    run(func, *arrays, *sizes)
+    for tensor, placed in results:
+        if tensor.flags.writeable:
+            tensor[...] = placed
 
 
 def _concrete(attrs, dims):

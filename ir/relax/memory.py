@@ -1,7 +1,7 @@
 """Where the values of a function lie: whose memory a value is, at which offset, with which strides.
 
 Every computed value, parameter and constant has memory of its own, but for two exceptions: views lie where their source
-does, and what a placing operator (memory.join) is made of lies inside the operator's result.
+does, and what a placing operator (memory.join, memory.inlay) is made of lies inside the operator's result.
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .ops.common import as_dim, is_one, same_dim
 from .ops.view import same_count
 
 VIEWS = ("reshape", "expand_dims", "squeeze")
-PLACING = ("memory.join",)
+PLACING = ("memory.join", "memory.inlay")
 # calls that no kernel computes
 ALIASES = (*VIEWS, *PLACING, "memory.part")
 
@@ -114,10 +114,18 @@ def check_places(func):
         for b in func.bindings:
             if isinstance(b.value, RelaxCall) and b.value.op in ALIASES:
                 memory.place(b.var)
+            if getattr(b.value, "op", "") == "memory.inlay":
+                around = getattr(memory.definition.get(id(b.value.args[0])), "op", "")
+                if around not in ("memory.border", "call_tir"):  # once lowered, all are call_tir
+                    raise PlaceError(f"memory.inlay: {b.value.args[0].name} is no memory.border, whose kernel leaves "
+                                     "the inside alone")
 
 
 def placed(call):
     """[(argument, where its first element lies in the result)] of a call of a placing operator."""
+    if call.op == "memory.inlay":
+        begins = tuple(map(as_dim, call.attrs["pad_width"][::2]))
+        return [(call.args[0], (as_dim(0),) * len(begins)), (call.args[1], begins)]
     axis, begin, found = call.attrs["axis"] % call.struct_info.ndim, as_dim(0), []
     for x in call.args:
         found.append((x, tuple(begin if k == axis else as_dim(0) for k in range(call.struct_info.ndim))))

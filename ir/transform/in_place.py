@@ -1,19 +1,21 @@
 """Tensors made of others without a copy: kernels write their results where they belong, and parts are read there."""
 from __future__ import annotations
 
+from .. import op as op_table
 from ..expr import IntImm
 from ..relax.block_builder import call_op
-from ..relax.expr import RelaxCall, RelaxTuple, TupleGetItem
-from ..relax.memory import VIEWS, Memory
+from ..relax.expr import RelaxCall, RelaxTuple, ShapeExpr, TupleGetItem
+from ..relax.memory import ALIASES, VIEWS, Memory
 from ..relax.ops.common import is_one, same_dim
-from .graph import GraphRewriter, on_main
+from .graph import GraphRewriter, on_main, uses
 
 
 @on_main
 def in_place(func):
     """Requires operators grouped into kernels. Ensures that a concat whose inputs lie one behind the other in memory is
     a memory.join of what kernels of this function write, each into its part; what cannot be written there is copied.
-    Splits and slices that leave memory in order are memory.parts of their source.
+    Splits and slices that leave memory in order are memory.parts of their source. A tensor that is padded is written
+    inside its border (memory.inlay), which a kernel of its own fills; its other readers skip the border.
 
     A tensor lies in one place: what a graph output is, or another memory.join holds, is copied. A concat of all that
     an earlier one holds and more has the earlier one as its part, so that a chain of them shares one buffer.
@@ -25,12 +27,15 @@ class _InPlace(GraphRewriter):
     def begin(self, func):
         memory = Memory(func)
         # owners whose place is settled: what callers see, and what is a part of something
+        self.uses = uses(func)
         self.taken = {memory.place(out).owner for out in func.outputs} | set(memory.homes)
         self.joins = {}  # variable of a memory.join -> (axis, its parts, those of parts in their stead)
 
     def call(self, binding, call):
         if call.op == "concat":
             return self._join(binding, call)
+        if call.op == "nn.pad":
+            return self._pad(call)
         if call.op == "split":
             return self._split(call)
         return self._slice(call) if call.op == "strided_slice" else call
@@ -58,6 +63,26 @@ class _InPlace(GraphRewriter):
             if begins and own_axis == axis and (id(var), 0) not in self.taken:
                 args[begins[0]:begins[0] + len(parts)] = [var]
         return args
+
+    def _pad(self, call):
+        x, attrs = call.args[0], call.attrs
+        if attrs["pad_mode"] != "constant" or min(attrs["pad_width"]) < 0 or not self._may_lie_apart(x):
+            return call
+        self.taken.add(self._owner(x))
+        border = call_op("memory.border", ShapeExpr(call.struct_info.shape), pad_width=attrs["pad_width"],
+                         pad_value=attrs["pad_value"], dtype=str(call.struct_info.dtype))
+        border = self.emit(border, f"{self.current.name}_border")
+        return call_op("memory.inlay", border, x, pad_width=attrs["pad_width"])
+
+    def _may_lie_apart(self, x):
+        """Whether the rows of a tensor may lie apart: one kernel writes it, others read it as it is."""
+        producer = self.producer(x)
+        if producer is None or producer.op not in op_table.OPS and producer.op != "call" or producer.op in ALIASES:
+            return False
+        readers = [b.value for b in self.uses[id(x)] if b is not None]
+        return self._owner(x) not in self.taken and all(
+            isinstance(r, RelaxCall) and r.op not in (*ALIASES, "call_tir", "concat", "split", "strided_slice")
+            for r in readers)
 
     def _split(self, call):
         x, axis = call.args[0], call.attrs["axis"] % call.args[0].struct_info.ndim

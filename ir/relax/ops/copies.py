@@ -54,6 +54,23 @@ def lower_pad(x, pads, value, out):
     return prim_func([source, target], body)
 
 
+def lower_border(args, attrs, out):
+    """A PrimFunc that fills the border of its output, `pad_width` wide, and touches nothing inside: one block for each
+    side of each axis, along which the axes before it run inside and those after it through."""
+    target, pads = decl_buffer(te_shape(out), out.dtype, "border"), attrs["pad_width"]
+    rank, value, blocks = len(target.shape), attrs["pad_value"], []
+    inside = [(before, d - (before + after)) for d, before, after in zip(target.shape, pads[::2], pads[1::2])]
+    for axis, (before, extent) in enumerate(inside):
+        for begin, size in ((0, before), (before + extent, pads[2 * axis + 1])):
+            if size:
+                begins = [*(b for b, _ in inside[:axis]), begin, *[0] * (rank - axis - 1)]
+                extents = [*(e for _, e in inside[:axis]), as_expr(size), *target.shape[axis + 1:]]
+                blocks.append(spatial_block(f"border_{len(blocks)}", extents, lambda i, b=begins: BufferStore(
+                    target, const(value if out.dtype.is_float else int(value), out.dtype),
+                    tuple(k + start for k, start in zip(i, b)))))
+    return prim_func([target], seq(*blocks))
+
+
 def spatial_block(name, extents, store, outer=(), outer_extents=()):
     """Loops over `extents` around a block that runs store(indices). The loops `outer`, which the caller makes and
     `store` may use, are bound to iteration variables too."""

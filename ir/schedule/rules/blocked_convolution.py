@@ -28,7 +28,7 @@ def blocked_convolution(sch, cpu):
     conv, epilogue = sch.get_block(found[0]), found[1]
     if len(sch.get_loops(epilogue)) != 5:  # the result is unpacked
         return False
-    if _is_pointwise(sch.get(conv)):
+    if _is_pointwise(sch.get(conv)) and not any(b.strides for b in sch.func.buffers):
         _join_rows(sch, conv, epilogue)
     groups = int(sch.get(conv).annotations.get("groups", 1))
     tile(sch, cpu, conv, epilogue, shape_of(sch, conv, epilogue, groups))
@@ -40,7 +40,7 @@ def _fits(block):
 
 
 def _is_pointwise(block):
-    """Each point of the output is made of the same point of the input: rows may be joined into one."""
+    """Each point of the output is made of the same point of the input: rows that lie in a row may be one."""
     height, width = (iv.dom.extent for iv in iter_vars(block, "spatial")[2:4])
     kernel = [iv.dom.extent for iv in iter_vars(block, "reduce")[1:3]]
     return (isinstance(width, IntImm) and not is_const_int(height, 1) and all(is_const_int(k, 1) for k in kernel)

@@ -9,7 +9,10 @@ _OWN = {
     "where": ([("bool", _X), _X, _X], {}), "matmul": ([(4, 5), (5, 6)], {}),
     "broadcast_to": ([(5, 1), (2, 5, 3)], {}), "reshape": ([_X, (7, 15)], {}), "expand_dims": ([_X], {"axis": (1,)}),
     "squeeze": ([(3, 1, 2)], {"axis": (1,)}), "concat": ([_X, _X], {"axis": 1}), "memory.join": ([_X, _X], {"axis": 1}),
-    "memory.part": ([_X], {"axis": 1, "begin": 2, "extent": 3}), "tile": ([_X], {"repeats": (1, 2, 1)}),
+    "memory.border": ([(5, 6)], {"pad_width": (1, 0, 2, 1)}),
+    "memory.inlay": ([(3, 6, 9), _X], {"pad_width": (0, 0, 1, 0, 1, 1)}),
+    "memory.part": ([_X], {"axis": 1, "begin": 2, "extent": 3}),
+    "tile": ([_X], {"repeats": (1, 2, 1)}),
     "split": ([_X], {"sections": (2, 3), "axis": 1}), "repeat": ([_X], {"repeats": 2, "axis": 1}),
     "strided_slice": ([_X], {"axes": (1, 2), "begin": (4, 1), "end": (-1, 6), "strides": (-2, 1)}),
     "take": ([_X, ("int32", (2, 2))], {"axis": 1}), "gather_elements": ([_X, ("int64", _X)], {"axis": 1}),
@@ -38,7 +41,7 @@ _OWN = {
     "nn.lstm_steps": ([(4, 2, 20), (1, 5, 20), (1, 20), (1, 2, 5), (1, 2, 5)], {"hidden_size": 5}),
     "nn.lstm": ([(4, 2, 3), (1, 20, 3), (1, 20, 5), (1, 40), (1, 2, 5), (1, 2, 5)], {"hidden_size": 5}),
 }
-_SHAPES = {"broadcast_to": 1, "reshape": 1, "full": 0}  # the argument that is a shape
+_SHAPES = {"memory.border": 0, "broadcast_to": 1, "reshape": 1, "full": 0}  # the argument that is a shape
 
 
 def call_of(name):

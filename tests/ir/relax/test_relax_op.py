@@ -7,7 +7,7 @@ from ingot.ir import relax
 from ingot.ir.expr import Var, const
 from ingot.ir.node import structural_equal
 from ingot.ir.op import OPS, InferError
-from ingot.ir.relax import RelaxTuple, RelaxVar, TensorStructInfo, op
+from ingot.ir.relax import RelaxTuple, RelaxVar, ShapeExpr, TensorStructInfo, call_op, op
 from ingot.ir.relax.evaluate import evaluate
 from ingot.ir.relax.expr import dataflow_function
 from ingot.ir.relax.memory import PLACING
@@ -42,7 +42,11 @@ def test_each_operator_prints_and_parses(name):
     params = [a for a in call.args if isinstance(a, RelaxVar)]
     bindings = []
     if name in PLACING:  # only what the function computes can lie in a result
-        bindings = [relax.VarBinding(relax.DataflowVar(f"c{n}", p.struct_info), op.copy(p)) for n, p in enumerate(params)]
+        copies = [relax.DataflowVar(f"c{n}", p.struct_info) for n, p in enumerate(params)]
+        bindings = [relax.VarBinding(c, op.copy(p)) for c, p in zip(copies, params)]
+        if name == "memory.inlay":
+            shape = ShapeExpr(params[0].struct_info.shape)
+            bindings[0] = bindings[0].replace(value=call_op("memory.border", shape, **call.attrs))
         call = call.replace(args=tuple(b.var for b in bindings))
     var = relax.DataflowVar("y", call.struct_info)
     func = dataflow_function(params, [*bindings, relax.VarBinding(var, call)], [var], {"global_symbol": "main"})

@@ -6,20 +6,21 @@ from ingot.ir.expr import Var
 from ingot.ir.module import IRModule
 from ingot.ir.relax import (Constant, DataflowVar, RelaxCall, RelaxVar, TensorStructInfo, TupleStructInfo, VarBinding,
                             call_op, dataflow_function)
-from ingot.ir.relax.evaluate import dim_value, evaluate_expr
+from ingot.ir.relax.evaluate import dim_value, evaluate_expr, run_call
 from ingot.ir.relax.verifier import verify
 from ingot.ir.te.create import unique_name
 from ingot.ir.transform.fold_constants import fold_constants
 from ingot.ir.transform.fold_scale import decompose_batch_norm, fold_scale_axis
 from ingot.ir.transform.fuse import fuse_ops
 from ingot.ir.transform.identities import remove_identities
+from ingot.ir.transform.in_place import in_place
 from ingot.ir.transform.lower_ops import lower_ops
 from ingot.ir.transform.outputs import materialize_outputs
 from ingot.ir.transform.pack import pack_weights, split_padding
 from ingot.ir.transform.project_inputs import project_inputs
 
 PASSES = [fold_constants, decompose_batch_norm, fold_scale_axis, remove_identities, project_inputs, split_padding,
-          lambda mod: pack_weights(mod, 4), fuse_ops, materialize_outputs]
+          lambda mod: pack_weights(mod, 4), fuse_ops, in_place, materialize_outputs]
 
 
 def data(*shape, seed=0, scale=1.0):
@@ -90,7 +91,7 @@ def _value(mod, value, values, dims):
     several = isinstance(value.struct_info, TupleStructInfo)
     infos = value.struct_info.fields if several else (value.struct_info,)
     outs = [np.full([dim_value(d, dims) for d in i.shape], 77, i.dtype.numpy) for i in infos]
-    run_prim_func(callee, *args, *outs, *(dim_value(d, dims) for d in value.attrs["sym_args"]))
+    run_call(callee, (*args, *outs), [dim_value(d, dims) for d in value.attrs["sym_args"]], run_prim_func)
     return tuple(outs) if several else outs[0]
 
 

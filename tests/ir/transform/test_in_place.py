@@ -7,8 +7,8 @@ import ingot
 from ingot.codegen.program import build_program
 from ingot.ir.expr import Var
 from ingot.ir.node import structural_equal
-from ingot.ir.relax import Constant, TupleGetItem, call_op
-from ingot.ir.relax.memory import Memory, PlaceError
+from ingot.ir.relax import Constant, ShapeExpr, TupleGetItem, call_op
+from ingot.ir.relax.memory import PlaceError, check_places
 from ingot.ir.relax.verifier import VerifyError, verify
 from ingot.ir.transform.fuse import fuse_ops
 from ingot.ir.transform.in_place import in_place
@@ -17,7 +17,7 @@ from ingot.ir.transform.outputs import materialize_outputs
 from ingot.script import from_source
 
 N = Var("n", "int64")
-JOIN, PART = "memory.join", "memory.part"
+JOIN, PART, BORDER, INLAY = "memory.join", "memory.part", "memory.border", "memory.inlay"
 
 
 def poisoned(library, *inputs):
@@ -172,12 +172,86 @@ def test_parts_that_are_outputs_are_copied():
 
 
 @pytest.mark.parametrize("attrs", [
-    {"axes": (1,), "begin": (1,), "end": (3,), "strides": (1,)}, {"axes": (0,), "begin": (5,), "end": (-1,), "strides": (-1,)},
+    {"axes": (1,), "begin": (1,), "end": (3,), "strides": (1,)},
+    {"axes": (0,), "begin": (5,), "end": (-1,), "strides": (-1,)},
     {"axes": (0, 1), "begin": (1, 1), "end": (3, 3), "strides": (1, 1)}])
 def test_slices_that_are_not_in_order_are_copied(attrs):
     g = Graph(param("x", 6, 4))
     mod = g.module(g.op("nn.softmax", g.op("strided_slice", g.params[0], **attrs)))
     assert PART not in joined(mod, data(6, 4))
+
+
+# ---------------------------------------------------------------- borders
+
+def pad(g, x, *width, value=0.0):
+    return g.op("nn.pad", x, pad_width=(*(0,) * (2 * x.struct_info.ndim - len(width)), *width), pad_value=value)
+
+
+def test_what_is_padded_is_written_inside_its_border():
+    """Other readers skip the border, which is filled in every run: the arena is other tensors' too."""
+    g = Graph(param("x", 2, 3, 6, 7))
+    a = g.op("nn.conv2d", g.params[0], const(5, 3, 1, 1))
+    b = g.op("nn.conv2d", pad(g, a, 1, 2, 0, 1), const(4, 5, 3, 2, seed=1))
+    c = g.op("nn.max_pool2d", pad(g, b, 1, 1, 1, 1, value=float("-inf")), pool_size=(3, 3))
+    mod = g.module(g.op("exp", c), g.op("nn.conv2d", a, const(2, 5, 1, 1)))
+    assert joined(mod, data(2, 3, 6, 7)) == ["nn.conv2d", BORDER, INLAY, "nn.conv2d", BORDER, INLAY,
+                                             ("nn.max_pool2d", "exp"), "nn.conv2d"]
+    assert places(mod)[0] == ("arena", 0, 8)
+    for level in (1, 2):
+        for target in ("host", "c"):
+            assert "pad" not in compiled(mod, data(2, 3, 6, 7), opt_level=level, target=target)
+
+
+@pytest.mark.parametrize("kernel, groups, strides", [(1, 1, 1), (3, 1, 1), (3, 1, 2), (3, 32, 1), (5, 32, 2)])
+def test_borders_in_blocked_layout(kernel, groups, strides):
+    """Convolutions in blocked layout, the second of which reads what the first writes inside a border."""
+    c = ingot.Target.get("host").vector_lanes
+    g, blocks = Graph(param("x", 1, 32 // c, 9, 10, c)), (32 // c, 32 // c, 1, 1, c, c)
+    layout = {"data_layout": f"NCHW{c}c", "out_channels": 32}
+    a = g.op("nn.relu", g.op("nn.conv2d", g.params[0], const(*blocks), kernel_layout=f"OIHW{c}i{c}o", **layout))
+    second = (32 // c, 1, kernel, kernel, c) if groups > 1 else (32 // c, 32 // c, kernel, kernel, c, c)
+    b = g.op("nn.conv2d", pad(g, a, 2, 2, 2, 2, 0, 0), const(*second, seed=1), strides=(strides, strides),
+             groups=groups, kernel_layout=f"OIHW{c}o" if groups > 1 else f"OIHW{c}i{c}o", **layout)
+    d = g.op("nn.conv2d", a, const(*blocks, seed=2), kernel_layout=f"OIHW{c}i{c}o", **layout)
+    mod = g.module(g.op("nn.relu", b), g.op("nn.relu", d))
+    assert "pad" not in compiled(mod, data(1, 32 // c, 9, 10, c))
+
+
+@pytest.mark.parametrize("width", [(1, 0), (0, 2, 1, 1), (1, 1, 0, 0, 2, 0), (1, 2, 1, 1, 0, 3)])
+def test_borders_of_any_axes(width):
+    g = Graph(param("x", 3, 4, 5))
+    mod = g.module(g.op("tanh", pad(g, g.op("nn.softmax", g.params[0]), *width, value=0.5)))
+    assert joined(mod, data(3, 4, 5))[1:3] == [BORDER, INLAY]
+    compiled(mod, data(3, 4, 5))
+
+
+def test_borders_of_symbolic_tensors():
+    g = Graph(param("x", N, 4, 5))
+    mod = g.module(g.op("tanh", pad(g, g.op("nn.softmax", g.params[0]), 0, 0, 1, 1, 1, 2)))
+    for n in (1, 3):
+        compiled(mod, data(n, 4, 5))
+
+
+@pytest.mark.parametrize("used", [
+    lambda g, x: g.op("reshape", x, [20]), lambda g, x: x, lambda g, x: g.op("concat", x, x, axis=0),
+    lambda g, x: g.op("exp", g.op("reshape", x, [20]))])
+def test_rows_stay_together_where_something_needs_them_so(used):
+    """A view of another shape, a caller, a concat."""
+    g = Graph(param("x", 4, 5))
+    a = g.op("nn.softmax", g.params[0])
+    mod = g.module(g.op("tanh", pad(g, a, 1, 1)), used(g, a))
+    assert BORDER not in joined(mod, data(4, 5))
+    compiled(mod, data(4, 5))
+
+
+def test_a_tensor_has_one_border():
+    g = Graph(param("x", 4, 5))
+    a = g.op("nn.softmax", g.params[0])
+    padded = [pad(g, a, 1, 1), pad(g, a, 2, 2), pad(g, g.params[0], 1, 1)]
+    mod = g.module(*(g.op("tanh", x) for x in padded))
+    found = joined(mod, data(4, 5))
+    assert found.count(BORDER) == 1 and found.count("nn.pad") == 2
+    compiled(mod, data(4, 5))
 
 
 # ---------------------------------------------------------------- what is well formed
@@ -201,6 +275,7 @@ def test_printed_text_is_parsed_back():
      "reshape is a view, whose rows cannot lie apart"),
     (lambda g, a: g.op("exp", g.op("reshape", g.op(PART, a, axis=1, begin=1, extent=2), [4])),
      "reshape shows part under another shape, but its rows lie apart"),
+    (lambda g, a: g.op(INLAY, g.op("tanh", a), a, pad_width=(0, 0, 0, 0)), "tanh is no memory.border, whose kernel"),
 ])
 def test_what_cannot_lie_there_is_refused(made, message):
     g = Graph(param("x", 2, 4))
@@ -208,12 +283,21 @@ def test_what_cannot_lie_there_is_refused(made, message):
     with pytest.raises(VerifyError, match=message):
         verify(mod)
     with pytest.raises(PlaceError, match=message):
-        Memory(mod["main"]), lower_ops(mod)
+        check_places(mod["main"])
 
 
 def test_parts_stay_inside():
     with pytest.raises(ingot.ir.op.InferError, match=r"3 elements from 4 on leave axis 0 of \(6, 4\)"):
         call_op(PART, param("x", 6, 4), axis=0, begin=4, extent=3)
+
+
+def test_borders_fit():
+    x, shape = param("x", 6, 4), ShapeExpr((7, 6))
+    with pytest.raises(ingot.ir.op.InferError, match=r"\(6, 4\) with \(1, 1, 1, 1\) around it is not \(7, 6\)"):
+        call_op(INLAY, call_op(BORDER, shape, pad_width=(1, 0, 1, 1)), x, pad_width=(1, 1, 1, 1))
+    for width in ((1, 1), (1, 1, 1, -1)):
+        with pytest.raises(ingot.ir.op.InferError, match="must be a pair of numbers, none below 0, for each dimension"):
+            call_op(BORDER, shape, pad_width=width)
 
 
 @pytest.mark.parametrize("shape, axis", [((2, 3, 4), 1), ((1, 3, 4), 2), ((3, 5), -1), ((2, 2, 3, 16), 2)])
