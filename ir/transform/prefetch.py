@@ -22,7 +22,11 @@ def inject_prefetch(func):
 
     where p is the innermost loop around k that moves the place in B, by S elements, and T and K are the turns of the
     loops inside of p: while one turn of p runs, what the next one reads comes closer; what the first one reads, while
-    the last one runs. Where the places are not so, nothing is asked for. A loop with the second, which names B:
+    the last one runs. Where the places are not so, nothing is asked for. Loops right around k that go on where it ends
+    count as part of it; S is then what they all run through, and each value of an unrolled loop inside of k that moves
+    the place has lines of its own.
+
+    A loop with the second, which names B:
 
         for k: for i: use(B[k * S + i * T])
     becomes
@@ -54,9 +58,12 @@ class _Inject(StmtMutator):
         if load is None:
             return []
         index = load.indices[0].base if isinstance(load.indices[0], Ramp) else load.indices[0]
-        index = substitute(index, {x.loop_var: x.min for x in collect(loop.body, For)})
-        steps = [self._step(index, x.loop_var) for x in self.loops[:-1]]
-        moving = next((n for n in reversed(range(len(steps))) if steps[n] != 0), None)
+        inside = collect(loop.body, For)
+        streams = [(x.extent, self._step(index, x.loop_var)) for x in inside if x.kind == "unrolled"]
+        index = substitute(index, {x.loop_var: x.min for x in inside})
+        steps = [self._step(index, x.loop_var) for x in self.loops]
+        run, around = self._run(steps)
+        moving = next((n for n in reversed(range(len(self.loops) - 1 - around)) if steps[n] != 0), None)
         if moving is None or not steps[moving] or steps[moving] < 0:
             return []
         outer, inner = self.loops[moving], self.loops[moving + 1:]
@@ -66,11 +73,22 @@ class _Inject(StmtMutator):
         first = {x.loop_var: x.min for x in inner}
         place = substitute(index, {**first, outer.loop_var: Select(following < outer.min + outer.extent, following,
                                                                    outer.min)})
-        span = steps[moving]
+        span = run if around else steps[moving]
         for x in inner:
             span = -(-span // x.extent.value)
             place = place + (x.loop_var - x.min) * const(span, place.dtype)
-        return [Evaluate(prefetch(BufferLoad(load.buffer, (self.analyzer.simplify(place),))))]
+        offsets = [n * step for extent, step in streams if step for n in range(int(extent))] if around else [0]
+        return [Evaluate(prefetch(BufferLoad(load.buffer, (self.analyzer.simplify(place + offset),))))
+                for offset in offsets or [0]]
+
+    def _run(self, steps):
+        """(how many elements k and the loops right around it run through in one go, how many loops those are)."""
+        run, count = 0, -1
+        for loop, step in zip(self.loops[::-1], steps[::-1]):
+            if not step or step < 0 or run not in (0, step) or not isinstance(loop.extent, IntImm):
+                break
+            run, count = step * loop.extent.value, count + 1
+        return run, max(count, 0)
 
     def _step(self, index, var):
         """By how much a turn of a loop moves an index; None when that is no constant."""

@@ -38,11 +38,12 @@ def winograd(sch, cpu):
     work = steps(sch.get(product))
     yb, ty, yi = sch.split(y, [None, blocking.rows, layer.tile])
     tx, xi = sch.split(x, [None, layer.tile])
-    oo, ov = sch.split(ob, [None, blocking.tile.vectors])
+    oo, ov = sch.split(ob, [None, blocking.vectors])
     sch.reorder(n, yb, oo, ov, ty, tx, yi, xi, o)
     _choices(sch, xi, o)
     _columns(sch, columns, tx)
-    _product(sch, product, oo, blocking.tile)
+    far = layer.weights > cpu.l2_bytes
+    _product(sch, product, oo, blocking.tile, sch.get(product).reads[1].buffer.name if far else None)
     ib = _input(sch, data, yb)
     _rows(sch, rows, data, pads)
     for nest in ([n, yb],) if blocking.over == "rows" else ([ib], [oo]):
@@ -64,20 +65,24 @@ def _columns(sch, columns, at):
     _choices(sch, y, o)
 
 
-def _product(sch, product, at, tile):
-    """The sums of a register tile, over all input channels, and the copy that stores them."""
+def _product(sch, product, at, tile, weights):
+    """The sums of a register tile, over all input channels, and the copy that stores them. weights: the buffer, where it
+    is to be prefetched."""
     sch.compute_at(product, at, preserve_unit_loops=True)
     copy = sch.cache_write(product, 0, "local")
     u, v, ob, ty, tx, o = sch.get_loops(copy)[-6:]
     tyo, tyi = sch.split(ty, [None, tile.rows])
     txo, txi = sch.split(tx, [None, tile.columns])
-    sch.reorder(u, v, tyo, txo, tyi, txi, ob, o)
-    in_registers(sch, (tyi, txi, ob), o)
+    obo, obi = sch.split(ob, [None, tile.vectors])
+    sch.reorder(u, v, obo, tyo, txo, tyi, txi, obi, o)
+    in_registers(sch, (tyi, txi, obi), o)
     sch.compute_at(product, txo, preserve_unit_loops=True)
     n, u, v, ob, ty, tx, o, ib, ic = sch.get_loops(product)[-9:]
     sch.reorder(ib, ic, n, u, v, ty, tx, ob, o)
     in_registers(sch, (ty, tx, ob), o)
     keep_rolled(sch, (ib, ic))
+    if weights is not None:
+        sch.annotate(ic, "pragma_prefetch", [weights])
     sch.decompose_reduction(product, ib)
 
 

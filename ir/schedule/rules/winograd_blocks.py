@@ -1,7 +1,8 @@
 """How a Winograd convolution is cut into blocks of tiles, by a model of its time in cycles of one core.
 
-A block is some rows of tiles. Its transformed inputs V are made once; then, for some vectors of output channels at a
-time, the products of all planes, M, and from these the results. The transformed weights U are read once per block.
+A block is some rows of tiles. Its transformed inputs V are made once; then, in turns of some vectors of output channels,
+the products of all planes, M, and from these the results. The transformed weights U are read once per block, V once per
+turn: more channels in a turn need more room for M.
 """
 from __future__ import annotations
 
@@ -47,44 +48,51 @@ class Layer:
 
 @dataclass(frozen=True)
 class Blocking:
-    """rows: of tiles in a block; tile: of registers, over rows and columns of tiles; over: what threads share, "rows"
-    of blocks or "channels" of the output; cycles: the estimate."""
+    """rows: of tiles in a block; tile: of registers, over rows and columns of tiles; vectors: of output channels in a
+    turn, as many as several register tiles have; over: what threads share, "rows" of blocks or "channels" of the
+    output; cycles: the estimate."""
 
     rows: int
     tile: tiles.Tile
+    vectors: int
     over: str
     cycles: float
 
 
 def choose(cpu, layer):
     """The Blocking with the least estimated time."""
-    return min(candidates(cpu, layer), key=lambda b: (b.cycles, b.rows))
+    return min(candidates(cpu, layer), key=lambda b: (b.cycles, b.rows, b.vectors))
 
 
 def candidates(cpu, layer):
-    """A Blocking for every number of rows and register tile that leave the inner loops without conditions."""
+    """Blockings for every number of rows, with the best register tile that leaves the inner loops without conditions."""
     fitting = [t for t in tiles.candidates(cpu) if layer.out_blocks % t.vectors == 0 and t.columns <= layer.columns]
     for rows in range(1, layer.rows + 1):
-        for t in fitting:
-            if t.rows == 1 or t.rows <= rows and (rows % t.rows == 0 or rows == layer.rows) and layer.rows % rows == 0:
-                yield _blocking(cpu, layer, rows, t)
+        whole = (t for t in fitting if t.rows == 1 or t.rows <= rows and layer.rows % rows == 0
+                 and (rows % t.rows == 0 or rows == layer.rows))
+        tile = min(whole, key=lambda t: (_product(layer, rows, t), t.vectors, t.rows))
+        for vectors in range(tile.vectors, layer.out_blocks + 1, tile.vectors):
+            if layer.out_blocks % vectors == 0:
+                yield _blocking(cpu, layer, rows, tile, vectors)
 
 
-def _blocking(cpu, layer, rows, tile):
-    blocks, turns = -(-layer.rows // rows), layer.out_blocks // tile.vectors
+def _blocking(cpu, layer, rows, tile, vectors):
+    blocks, turns = -(-layer.rows // rows), layer.out_blocks // vectors
     points = rows * layer.columns
-    data, products = layer.vector * layer.in_blocks * points, layer.vector * tile.vectors * points
+    data, products = layer.vector * layer.in_blocks * points, layer.vector * vectors * points
     row = layer.side * (layer.columns * layer.tile + 2) * layer.lanes * FLOAT
     over = "rows" if turns == 1 or blocks >= LEAST_BLOCKS and data + products + row <= MOST_LOCAL else "channels"
     cycles = _product(layer, rows, tile) + _transforms(layer)
-    far = 0 if layer.weights <= cpu.l2_bytes * 3 // 4 else layer.weights * blocks
+    far = 0 if layer.weights <= cpu.l2_bytes * 3 // 4 else layer.weights * blocks * 3 // 4  # they are prefetched
     if data + products > cpu.l2_bytes * 3 // 4:
-        far += data * blocks * (1 + turns)
+        far += data * blocks * (2 + turns)
+    if products > cpu.l2_bytes // 2:
+        far += 3 * products * turns * blocks
     cycles += far / FAR_BYTES
     if cpu.parallel:
         shares = blocks if over == "rows" else turns
         cycles *= 2 * -(-shares // 2) / shares
-    return Blocking(rows, tile, over, cycles)
+    return Blocking(rows, tile, vectors, over, cycles)
 
 
 def _product(layer, rows, tile):

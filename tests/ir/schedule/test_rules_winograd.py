@@ -12,7 +12,8 @@ from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import schedule_by_rule, threads, winograd_blocks
 from ingot.ir.schedule.rules.winograd import winograd
-from ingot.ir.schedule.rules.winograd_blocks import Layer, candidates, choose
+from ingot.ir.schedule.rules.tiles import Tile
+from ingot.ir.schedule.rules.winograd_blocks import Layer, choose
 from ingot.ir.tir.stmt import BufferStore, DeclBuffer, For, IfThenElse
 from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.pipeline import lower_prim_func
@@ -67,14 +68,14 @@ def test_results_are_kept(lanes, tile, size, options, monkeypatch):
     check(kernel(lanes, tile, size, **options), CPUS[lanes])
 
 
-@pytest.mark.parametrize("over, rows, columns", [("rows", 1, 3), ("channels", 2, 2), ("rows", 2, 3), ("channels", 3, 1)])
-def test_every_blocking_keeps_results(over, rows, columns, monkeypatch):
+@pytest.mark.parametrize("over, rows, tile, vectors", [
+    ("rows", 1, Tile(1, 1, 3), 2), ("channels", 2, Tile(1, 1, 2), 1), ("rows", 2, Tile(2, 1, 3), 2),
+    ("channels", 3, Tile(1, 2, 1), 2)])
+def test_every_blocking_keeps_results(over, rows, tile, vectors, monkeypatch):
     """Also where blocks of rows do not divide the tiles, and register tiles not the block."""
     func, cpu = kernel(4, 2, (6, 5), channels=(1, 2)), CpuModel(4, 32)
     monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
-    tile = next(b.tile for b in candidates(cpu, Layer(2, 1, 2, 3, 3, 4))
-                if (b.rows, b.tile.columns, b.tile.vectors) == (rows, columns, 1))
-    monkeypatch.setattr(winograd_blocks, "choose", lambda *_: winograd_blocks.Blocking(rows, tile, over, 0))
+    monkeypatch.setattr(winograd_blocks, "choose", lambda *_: winograd_blocks.Blocking(rows, tile, vectors, over, 0))
     check(func, cpu)
 
 
@@ -114,8 +115,9 @@ def test_blocks_fit(cpu, layer):
     assert layer.out_blocks % blocking.tile.vectors == 0 and blocking.tile.columns <= layer.columns
     assert blocking.tile.accumulators + blocking.tile.vectors + 1 <= cpu.registers
     assert 1 <= blocking.rows <= layer.rows
+    assert layer.out_blocks % blocking.vectors == 0 and blocking.vectors % blocking.tile.vectors == 0
     if blocking.over == "channels":
-        assert layer.out_blocks > blocking.tile.vectors
+        assert layer.out_blocks > blocking.vectors
 
 
 def test_large_weights_are_read_by_large_blocks():

@@ -166,6 +166,18 @@ def test_what_comes_next_of_a_buffer_is_asked_for():
     assert "INGOT_PREFETCH_AHEAD(&b[k * 8 + i], 2048);" in print_function(lower_prim_func(new), "f").body
 
 
+def test_loops_that_go_on_and_several_streams():
+    """A sum in blocks, ib and ic, over two streams of b, o, that are far from each other."""
+    b, y = tir.decl_buffer((2 * 96,), name="b"), tir.decl_buffer((1,), name="y")
+    p, t, ib, ic, o = map(Var, ("p", "t", "ib", "ic", "o"))
+    body = tir.for_(o, 2, BufferStore(y, y[const(0)] + b[o * 96 + p * 32 + ib * 8 + ic * 2], (const(0),)), "unrolled")
+    inner = tir.for_(ic, 4, body).replace(annotations={"pragma_prefetch": ("b",)})
+    program = tir.for_(p, 3, tir.for_(t, 2, tir.for_(ib, 4, inner)))
+    calls = [c for c in collect(run(T.InjectPrefetch(), flat([b, y], program)).body, Call) if c.op == "tir.prefetch"]
+    first = "T.Select(p < 2, p + 1, 0) * 32 + t * 16 + ib * 4 + ic"
+    assert [str(c.args[0].args[0].indices[0]) for c in calls] == [first, first + " + 96"]
+
+
 # ---------------------------------------------------------------- HoistIfThenElse
 
 def test_conditions_leave_the_loops_they_do_not_depend_on():
