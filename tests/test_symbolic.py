@@ -90,3 +90,17 @@ def test_sizes_that_follow_from_symbolic_ones():
         for size in ((8, 8), (13, 7), (5, 21)):
             x = rng.random((1, 2, *size), np.float32)
             assert relative_error(library(x), onnxruntime_outputs(model, {"x": x})[0]) <= 1e-4
+
+
+@pytest.mark.parametrize("op, gates, directions", [("GRU", 3, 1), ("LSTM", 4, 2)])
+def test_recurrent_layers_take_any_number_of_steps(op, gates, directions):
+    rng, hidden, size = np.random.default_rng(0), 24, 5
+    weights = {name: (0.4 * rng.standard_normal((directions, *shape))).astype(np.float32) for name, shape in (
+        ("w", (gates * hidden, size)), ("r", (gates * hidden, hidden)), ("b", (2 * gates * hidden,)))}
+    nodes = [helper.make_node(op, ["x", "w", "r", "b"], ["y"], name="layer", hidden_size=hidden,
+                              direction="bidirectional" if directions == 2 else "forward")]
+    model = make_model("any_time", nodes, {"x": (np.float32, ["time", 2, size])}, {"y": (np.float32, None)}, weights)
+    with ingot.compile(model) as library:
+        for steps in (1, 7, 4):
+            x = rng.random((steps, 2, size), np.float32)
+            assert relative_error(library(x), onnxruntime_outputs(model, {"x": x})[0]) <= 1e-5

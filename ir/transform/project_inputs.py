@@ -22,7 +22,7 @@ class _ProjectInputs(GraphRewriter):
         if call.op not in CELLS or not all(isinstance(c, Constant) for c in call.args[1:4]):
             return call
         x, w, r, b, *initial = call.args
-        steps, batch, size = (d.value for d in x.struct_info.shape)
+        steps, batch, size = x.struct_info.shape
         columns = w.data.shape[0] * w.data.shape[1]
         weights = Constant(np.ascontiguousarray(w.data.reshape(columns, size).T), w.name)
         bias = Constant(np.ascontiguousarray(b.data[:, :w.data.shape[1]]).reshape(columns), b.name)

@@ -6,7 +6,7 @@ Shapes: x [T, B, I]; w [D, G*H, I], r [D, G*H, H]; b [D, 2*G*H]: of the input, t
 
 nn.gru_steps, nn.lstm_steps and nn.rnn_steps are the layers without the input's product, which the pass ProjectInputs
 makes an operator of its own: p [T, B, D*G*H] = x . w + the input's bias; r [D, H, G*H], as the kernel reads it without
-a transposition; b [D, G*H], of the state; initial states as above.
+a transposition; b [D, G*H], of the state; initial states as above. T may be a symbolic dimension.
 """
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from functools import partial
 import numpy as np
 
 from ... import tir
+from ...expr import IntImm
 from ...op import REQUIRED, register
 from ..expr import TensorStructInfo, TupleStructInfo
 from .common import fail, need_dtype, need_rank, need_same_dtype, shape_text, static_shape, tensors
@@ -62,8 +63,11 @@ def _infer(call, cell, projected):
     dtype = need_same_dtype(call, infos)
     need_rank(call, 0, 3)
     names = ("p" if projected else "x", *(() if projected else ("w",)), "r", "b", *(f"initial {s}" for s in cell.states))
-    shapes = [static_shape(call, i, name) for i, name in enumerate(names)]
-    steps, batch, size = shapes[0]
+    steps, batch, size = infos[0].shape  # any number of steps
+    if not isinstance(batch, IntImm) or not isinstance(size, IntImm):
+        static_shape(call, 0, names[0])
+    shapes = [(steps, batch.value, size.value), *(static_shape(call, i, n) for i, n in enumerate(names) if i)]
+    batch, size = batch.value, size.value
     hidden, directions = attrs["hidden_size"], len(DIRECTIONS[attrs["direction"]])
     gates = cell.gates * hidden
     if projected:

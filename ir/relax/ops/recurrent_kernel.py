@@ -8,7 +8,7 @@ rule `recurrence` computes the sums per tile of columns, in registers.
 from __future__ import annotations
 
 from ... import tir
-from ...expr import IterVar, Range, Var, as_expr, const
+from ...expr import IntImm, IterVar, Range, Var, as_expr, const
 from ...tir.region import access_regions
 
 
@@ -22,23 +22,33 @@ def nest(name, axes, make, init=None):
 
     With `init`, which makes the statement before the first turn, the last axis is reduced.
     """
-    loops = [Var(label, "int32") for label in axes]
+    extents = [as_expr(extent) for extent in axes.values()]
+    loops = [Var(label, extent.dtype) for label, extent in zip(axes, extents)]
     kinds = ["spatial"] * (len(axes) - 1) + ["reduce" if init else "spatial"]
-    iters = [IterVar(Range(const(0), const(extent)), Var("v_" + label, "int32"), kind)
-             for (label, extent), kind in zip(axes.items(), kinds)]
+    iters = [axis(label, extent, kind) for label, extent, kind in zip(axes, extents, kinds)]
     variables = [iv.var for iv in iters]
     body, first = make(*variables), init(*variables[:-1]) if init else None
     reads, writes = access_regions(tir.seq(first, body) if init else body)
     if init:
         reads = tuple(r for r in reads if r.buffer is not writes[0].buffer)
     block = tir.Block(tuple(iters), reads, writes, name, (), (), {}, first, body)
-    return _loops(loops, axes.values(), tir.BlockRealize(tuple(loops), const(True), block))
+    return _loops(loops, extents, tir.BlockRealize(tuple(loops), const(True), block))
+
+
+def axis(label, extent, kind):
+    """An iteration variable v_label from 0 to `extent`, an expression."""
+    return IterVar(Range(const(0, extent.dtype), extent), Var("v_" + label, extent.dtype), kind)
 
 
 def _loops(variables, extents, stmt):
     for var, extent in reversed(list(zip(variables, extents))):
         stmt = tir.for_(var, extent, stmt)
     return stmt
+
+
+def _size(extent):
+    """A dimension: a number, or what stands for it."""
+    return extent.value if isinstance(extent, IntImm) else extent
 
 
 class Recurrence:
@@ -55,10 +65,10 @@ class Recurrence:
         given = [buffers[id(a)] for a in args]
         self.inputs = list({id(a): buffers[id(a)] for a in args}.values())
         self.r, self.b, *self.initial = given[1:] if projected else given[2:]
-        self.outputs = [tir.decl_buffer([d.value for d in f.shape], f.dtype, label)
+        self.outputs = [tir.decl_buffer([_size(d) for d in f.shape], f.dtype, label)
                         for f, label in zip(out.fields, ("y", "y_h", "y_c"))]
         self.y, *self.states = self.outputs
-        self.steps, self.directions, self.batch, self.hidden = (s.value for s in self.y.shape)
+        self.steps, self.directions, self.batch, self.hidden = (_size(s) for s in self.y.shape)
         self.gates, self.columns = gates, gates * self.hidden
         self.r_layout = "DKG" if projected else "DGK"
         self.bias_start = 0 if projected else self.columns
@@ -147,8 +157,7 @@ class Recurrence:
     def run(self, suffix, directions, now, step):
         """Append the loops over `directions` (first, count) and time; now(direction, step number) is when it is."""
         first, count = directions
-        d, t = (IterVar(Range(const(0), const(extent)), Var(label, "int32"), kind) for label, extent, kind in (
-            ("v_d", count, "spatial"), ("v_t", self.steps, "scan")))
+        d, t = axis("d", const(count), "spatial"), axis("t", as_expr(self.steps), "scan")
         self.direction, self.suffix = d.var + first, suffix
         self.now, self.odd = now(self.direction, t.var), t.var % 2
         copies, self.before = zip(*(
@@ -160,7 +169,7 @@ class Recurrence:
         reads, writes = ([r for r in regions if id(r.buffer) not in allocated] for regions in (reads, writes))
         block = tir.Block((d, t), tuple(reads), tuple(writes), f"{self.name}_step{suffix}", tuple(self.locals), (), {},
                           None, body)
-        loops = Var("d", "int32"), Var("t", "int32")
+        loops = Var("d", d.var.dtype), Var("t", t.var.dtype)
         self.stmts.append(_loops(loops, (count, self.steps), tir.BlockRealize(loops, const(True), block)))
         self.locals = []
 

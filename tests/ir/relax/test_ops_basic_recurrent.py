@@ -129,6 +129,14 @@ def test_symbolic_sizes_say_the_way_out():
         call_of("nn.gru", GOOD, {"hidden_size": 4}, symbolic={(0, 1): N})
 
 
+@pytest.mark.parametrize("name", GATES)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_any_number_of_steps(name, direction):
+    arrays, attrs = inputs(name, direction), {"hidden_size": 4, "direction": direction}
+    check(name, *arrays, attrs=attrs, symbolic={(0, 0): N})
+    check(name + "_steps", *projected(arrays), attrs=attrs, symbolic={(0, 0): N})
+
+
 def test_one_tensor_for_both_states_is_one_parameter():
     sizes = call_of("nn.lstm", inputs("nn.lstm", "forward"), {"hidden_size": 4})
     tensors = [te.placeholder([int(d) for d in a.struct_info.shape], "float32", a.name) for a in sizes.args]
