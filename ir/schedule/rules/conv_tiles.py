@@ -6,6 +6,8 @@ from dataclasses import dataclass
 MOST_VECTORS = 8
 START = 30  # cycles of a tile besides its steps: clearing, the epilogue, filling the pipeline
 LATENCY = 4  # cycles of a multiply-add; two of them and two loads start in each
+ISSUED = 4  # instructions in a cycle
+LOOP = 4  # instructions of a turn of the innermost loop that do not compute
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,10 @@ def cycles(tile, shape):
 
 
 def _step(vectors, points):
-    return max(vectors * points / 2, (vectors + points) / 2, LATENCY)
+    """Cycles of a step: the most that multiply-adds, loads, their latency, or all instructions take; those are the two,
+    prefetches and the loop's."""
+    sums = vectors * points
+    return max(sums / 2, (vectors + points) / 2, LATENCY, (sums + points + 2 * vectors + LOOP) / ISSUED)
 
 
 def _pieces(extent, size):

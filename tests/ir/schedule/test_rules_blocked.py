@@ -1,10 +1,13 @@
 """The rules for blocked layout, in the interpreter and compiled, at sizes that tiles do not divide."""
+import re
+import shutil
 from functools import partial
 
 import blocked_programs as programs
 import numpy as np
 import pytest
 from rule_cases import kernels, network
+from test_rules_tiles import ASSEMBLY, assembly_of, innermost_loops
 from tir_cases import arguments, results
 
 import ingot
@@ -158,3 +161,36 @@ def test_plans_fit_registers(cpu, blocks, size):
 ])
 def test_plans_of_known_layers(arguments, expected):
     assert choose(CpuModel(16, 32, l2_bytes=2 << 20), arguments) == expected
+
+
+# ---------------------------------------------------------------- what compilers make of them
+
+HOT = {
+    "3x3_56": partial(programs.conv2d, 4, 4, (56, 56), (3, 3)),
+    "3x3_7": partial(programs.conv2d, 8, 8, (7, 7), (3, 3), epilogue="residual"),
+    "1x1_14": partial(programs.conv2d, 16, 8, (14, 14)),
+    "1x1_odd": partial(programs.conv2d, 4, 9, (13, 13)),
+    "first": partial(programs.conv2d, 3, 4, (56, 56), (7, 7), (2, 2), plain_input=True),
+    "depthwise": partial(programs.depthwise, 4, (28, 28)),
+    "depthwise_5x5": partial(programs.depthwise, 4, (14, 14), (5, 5), (2, 2)),
+}
+# target: (most instructions for a multiply-add in the longest of the hot loops, compilers)
+COMPILERS = [("x86-64-v4", 1.8, ["gcc"]), ("x86-64-v4", 1.8, ["clang"]), ("x86-64-v3", 2.5, ["gcc"]),
+             ("x86-64-v3", 2.5, ["clang"]), ("aarch64-linux-gnu", 2.6, ["aarch64-linux-gnu-gcc"]),
+             ("aarch64-linux-gnu", 2.6, ["clang", "--target=aarch64-linux-gnu"])]
+
+
+@pytest.mark.parametrize("target, most, compiler", COMPILERS, ids=lambda x: x[0] if isinstance(x, list) else str(x))
+@pytest.mark.parametrize("name", HOT)
+def test_hot_loops(name, target, most, compiler):
+    """No vector is spilled in the loop over a tile, and little but multiply-adds and their loads is there."""
+    target = Target.get(target)
+    if shutil.which(compiler[0]) is None or compiler == ["gcc"] and not target.is_native:
+        pytest.skip(f"no {compiler[0]} for {target}")
+    lines = assembly_of(HOT[name](lanes=target.vector_lanes), target, compiler)
+    loops = list(innermost_loops(lines, target.arch))
+    assert loops and not [spill for _, spills in loops for spill in spills]
+    multiply_add = re.compile(ASSEMBLY[target.arch][2])
+    found = [(sum(bool(multiply_add.search(x)) for x in body), len(body)) for body, _ in loops]
+    sums, instructions = max(found)
+    assert instructions <= most * sums

@@ -74,8 +74,8 @@ KERNELS = {"conv_3x3_56": _conv(64, 56, 3), "conv_3x3_14": _conv(256, 14, 3), "c
            "matmul": (lambda op, a, b: op("matmul", a, b), [(128, 64), (64, 128)])}
 
 # processor family: an access to the stack, a vector register, a vector multiply-add, and a jump to a label
-ASSEMBLY = {"x86_64": (r"\(%r[sb]p\)", r"%[xyz]mm\d+", r"\tv?fn?m\w+[pP]s\b", r"\tj\w+\s+(\.L\w+)$"),
-            "aarch64": (r"\[(sp|x29)\b", r"\b[qv]\d+", r"\tfml[as]\b", r"\t(?:b\.?\w*|cbn?z|tbn?z)\s.*?(\.L\w+)$")}
+ASSEMBLY = {"x86_64": (r"\(%rsp\)", r"%[xyz]mm\d+", r"\tv?fn?m\w+[pP]s\b", r"\tj\w+\s+(\.L\w+)$"),
+            "aarch64": (r"\[sp\b", r"\b[qv]\d+", r"\tfml[as]\b", r"\t(?:b\.?\w*|cbn?z|tbn?z)\s.*?(\.L\w+)$")}
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -92,12 +92,21 @@ def test_no_vector_is_spilled_in_the_reduction(name, target, compiler):
 
 def assembly(kernel, target, compiler):
     """The compiler's output for the last kernel of a network, scheduled as `target` wants it."""
-    cpu = CpuModel(target.vector_lanes, target.vector_registers, accumulators=target.vector_accumulators)
-    func = kernels(lambda: network(*kernel), cpu)[-1]
-    printed = print_kernel(lower_prim_func(schedule_by_rule(func, cpu).func), "kernel").function
+    return assembly_of(kernels(lambda: network(*kernel), cpu_of(target))[-1], target, [compiler])
+
+
+def cpu_of(target):
+    return CpuModel(target.vector_lanes, target.vector_registers, accumulators=target.vector_accumulators)
+
+
+def assembly_of(func, target, compiler):
+    """The output of a compiler (a command) for a function, scheduled as `target` wants it."""
+    printed = print_kernel(lower_prim_func(schedule_by_rule(func, cpu_of(target)).func), "kernel").function
     text = "\n".join(['#include "ingot.h"', '#include "simd.h"', f"{printed.signature};", printed.signature,
                       printed.body])
-    command = [compiler, *target.cflags, *target.gcc_cflags, "-std=c99", f"-I{RUNTIME}", "-S", "-xc", "-", "-o", "-"]
+    flags = target.gcc_cflags if compiler[0].endswith("gcc") else ()
+    command = [*compiler, *target.cflags, *flags, "-fomit-frame-pointer", "-fno-verbose-asm", "-std=c99",
+               f"-I{RUNTIME}", "-S", "-xc", "-", "-o", "-"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
