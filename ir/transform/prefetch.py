@@ -16,15 +16,15 @@ def inject_prefetch(func):
     """Requires flat buffers. Ensures no annotation pragma_prefetch or pragma_prefetch_ahead. A loop k with the first,
     which names a buffer B:
 
-        for p: for t: for k: use(B[p * S + f(k)])
+        for p: for t: for k: for v: use(B[at(p, k, v)])
     becomes
-        for p: for t: for k: prefetch(B[next p * S + t * (S / T) + k * (S / (T * K))]); use(B[p * S + f(k)])
+        for p: for t: for k: prefetch(B[at(next p, t * (K / T) + k / T, k % T * V / T)]); for v: use(B[at(p, k, v)])
 
-    where p is the innermost loop around k that moves the place in B, by S elements, and T and K are the turns of the
-    loops inside of p: while one turn of p runs, what the next one reads comes closer; what the first one reads, while
-    the last one runs. Where the places are not so, nothing is asked for. Loops right around k that go on where it ends
-    count as part of it; S is then what they all run through, and each value of an unrolled loop inside of k that moves
-    the place has lines of its own.
+    where p is the innermost loop around k that moves the place in B, and K, T and V are turns of the loops k, t and v:
+    while one turn of p runs, what the next one reads comes closer, at an even pace; what the first one reads, while the
+    last one runs. In place of T as a divisor stands the next lower power of two. Where the places are no linear ones,
+    nothing is asked for. Where loops right around k go on where it ends, they are part of it, and what lies between two
+    turns of p is shared out evenly over them, for each value of an unrolled loop inside of k that moves the place.
 
     A loop with the second, which names B:
 
@@ -53,33 +53,27 @@ class _Inject(StmtMutator):
         return loop.replace(body=seq(*calls, body), annotations=rest)
 
     def _calls(self, name, loop):
-        """The statement that asks for a line of buffer `name` in one turn of a loop, in a list; empty where none is."""
+        """The statements that ask for lines of buffer `name` in one turn of a loop."""
         load = next((x for x in collect(loop.body, BufferLoad) if x.buffer.name == name), None)
         if load is None:
             return []
         index = load.indices[0].base if isinstance(load.indices[0], Ramp) else load.indices[0]
-        inside = collect(loop.body, For)
-        streams = [(x.extent, self._step(index, x.loop_var)) for x in inside if x.kind == "unrolled"]
-        index = substitute(index, {x.loop_var: x.min for x in inside})
-        steps = [self._step(index, x.loop_var) for x in self.loops]
+        inside = [x for x in collect(loop.body, For) if self._step(index, x.loop_var) != 0]
+        corner = substitute(index, {x.loop_var: x.min for x in inside})
+        steps = [self._step(corner, x.loop_var) for x in self.loops]
         run, around = self._run(steps)
         moving = next((n for n in reversed(range(len(self.loops) - 1 - around)) if steps[n] != 0), None)
         if moving is None or not steps[moving] or steps[moving] < 0:
             return []
         outer, inner = self.loops[moving], self.loops[moving + 1:]
-        if not all(isinstance(x.extent, IntImm) for x in inner):
+        if not all(isinstance(x.extent, IntImm) for x in (*inner, *inside)):
             return []
         following = outer.loop_var + 1
-        first = {x.loop_var: x.min for x in inner}
-        place = substitute(index, {**first, outer.loop_var: Select(following < outer.min + outer.extent, following,
-                                                                   outer.min)})
-        span = run if around else steps[moving]
-        for x in inner:
-            span = -(-span // x.extent.value)
-            place = place + (x.loop_var - x.min) * const(span, place.dtype)
-        offsets = [n * step for extent, step in streams if step for n in range(int(extent))] if around else [0]
-        return [Evaluate(prefetch(BufferLoad(load.buffer, (self.analyzer.simplify(place + offset),))))
-                for offset in offsets or [0]]
+        start = {outer.loop_var: Select(following < outer.min + outer.extent, following, outer.min)}
+        streams = [n * self._step(index, x.loop_var) for x in inside if x.kind == "unrolled"
+                   for n in range(x.extent.value)]
+        places = _shared_out(corner, start, inner, streams, run) if around else _paced(index, start, inner, inside)
+        return [Evaluate(prefetch(BufferLoad(load.buffer, (self.analyzer.simplify(x),)))) for x in places]
 
     def _run(self, steps):
         """(how many elements k and the loops right around it run through in one go, how many loops those are)."""
@@ -94,6 +88,34 @@ class _Inject(StmtMutator):
         """By how much a turn of a loop moves an index; None when that is no constant."""
         step = self.analyzer.simplify(substitute(index, {var: var + 1}) - index)
         return step.value if isinstance(step, IntImm) else None
+
+
+def _shared_out(corner, start, inner, streams, run):
+    """Places at equal distances in the `run` elements that the loops `inner` go through, in each of several streams."""
+    place = substitute(corner, {**{x.loop_var: x.min for x in inner}, **start})
+    for x in inner:
+        run = -(-run // x.extent.value)
+        place = place + (x.loop_var - x.min) * const(run, place.dtype)
+    return [place + offset for offset in streams or [0]]
+
+
+def _paced(index, start, inner, inside):
+    """Places that the innermost loop of `inner` reads, its turns shared out to those of the loops around it. Each is
+    asked for in as many turns as it takes, one vector of the loop inside after the other."""
+    *loops, loop = inner
+    if len(inside) > 1:
+        return []
+    k, shares = loop.loop_var, 1
+    row = const(0, k.dtype)
+    for x in loops:
+        shares *= x.extent.value
+        row = row + (x.loop_var - x.min) * const(loop.extent.value // shares, k.dtype)
+    pace = 1 << shares.bit_length() - 1
+    values = {**start, k: row + k // pace}
+    if not inside:
+        return [substitute(index, values)]
+    vector, count = inside[0].loop_var, inside[0].extent.value
+    return [substitute(index, {**values, vector: k % pace * count // pace + n}) for n in range(-(-count // pace))]
 
 
 def _ahead(name, loop):

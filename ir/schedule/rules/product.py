@@ -14,6 +14,8 @@ from .registers import PACKED, anchored, in_registers, keep_rolled, ranks, steps
 from .threads import COST_OF_LOOP, parallel_nest
 
 
+MAX_DEPTH = 1024  # terms of a sum that are added up in one go, where rows are many
+SYMBOLIC = 1 << 20  # see static_extent
 MIN_PACKED_ROWS = 32  # a copy costs about as much as this many rows of the product
 
 
@@ -29,7 +31,11 @@ def product(sch, cpu):
     if found is None:
         return False
     _pack(sch, cpu, *found)
-    _tile_product(sch, cpu, *found)
+    parts = _parts(sch, cpu, *found)
+    if parts > 1:
+        _tile_in_parts(sch, cpu, *found, parts)
+    else:
+        _tile_product(sch, cpu, *found)
     return True
 
 
@@ -119,16 +125,71 @@ def _tile_product(sch, cpu, anchor, epilogue):
     else:
         copy = through_memory(sch, epilogue, anchor, inner)
         in_registers(sch, *_product_loops(sch, cpu, sch.get_loops(copy), packed))
+    _in_tile(sch, cpu, block, packed, rows > tile.rows)
+    serial = border and rows % tile.rows > 0
+    parallel_nest(sch, cpu, batch if serial else [*batch, *outer], steps(sch.get(block)))
+
+
+# ---------------------------------------------------------------- long sums
+
+def _parts(sch, cpu, anchor, epilogue):
+    """Into how many parts of equal length the sums are cut: several where the rows of all columns' sums do not fit the
+    second cache, and blocks of a few rows would have to stream the columns again and again."""
+    *_, m, n = sch.get_loops(epilogue)
+    rows, columns, depth = static_extent(sch, m), static_extent(sch, n), _depth(sch, anchor)
+    short = rows < MIN_PACKED_ROWS or _row_blocks(cpu, rows, 1, depth) == 1
+    if short or max(rows, columns) >= SYMBOLIC or columns % cpu.lanes or not vectorizes(sch.get(epilogue)):
+        return 1
+    return next((p for p in range(2, 9) if depth % p == 0 and MAX_DEPTH // 2 <= depth // p <= MAX_DEPTH), 1)
+
+
+def _tile_in_parts(sch, cpu, anchor, epilogue, parts):
+    """As _tile_product, where the sums are made in several turns over all tiles; the epilogue runs after the last.
+
+        C = 0;  for part of k: for tile (parallel):  acc = 0;  for k in part: ...: acc += a * b;  C += acc
+    """
+    packed = anchor.endswith(PACKED)
+    *_, k = sch.get_loops(sch.get_block(anchor))
+    kp, _ = sch.split(k, [parts, None])
+    block, total = sch.rfactor(kp, 0), sch.get_block(anchor)
+    *batch, m, n = sch.get_loops(epilogue)
+    rows, vectors = static_extent(sch, m), static_extent(sch, n) // cpu.lanes
+    tile = tiles.choose_product(cpu, vectors, rows, dividing=True)
+    *batch, m, n, kp = sch.get_loops(total) if not packed else _rows_and_columns(sch, total)
+    if packed:
+        no, nv = sch.split(n[0], [None, tile.vectors])
+        nl = n[1]
+    else:
+        no, nv, nl = sch.split(n, [None, tile.vectors, cpu.lanes])
+    blocks = _row_blocks(cpu, rows, tile.rows, _depth(sch, sch.get(block).name_hint))
+    mb, mo, mi = sch.split(m, [None, -(-rows // (blocks * tile.rows)), tile.rows])
+    sch.reorder(*batch, kp, mb, no, mo, mi, nv, nl)
+    sch.compute_at(block, mo, preserve_unit_loops=True)
+    in_registers(sch, (mi, nv), nl)
+    _in_tile(sch, cpu, block, packed, rows > tile.rows)
+    sch.decompose_reduction(total, kp)
+    parallel_nest(sch, cpu, [*batch, mb, no], steps(sch.get(block)))
+    *outer, n = sch.get_loops(epilogue)
+    _, nl = sch.split(n, [None, cpu.lanes])
+    sch.vectorize(nl)
+    parallel_nest(sch, cpu, outer, steps(sch.get(epilogue)) * COST_OF_LOOP)
+
+
+def _rows_and_columns(sch, total):
+    *batch, m, no, nl, kp = sch.get_loops(total)
+    return [*batch, m, (no, nl), kp]
+
+
+def _in_tile(sch, cpu, block, packed, prefetch):
+    """The loops of a tile of sums: in registers, over the terms."""
     sch.set_scope(block, 0, "local")
     *loops, k = sch.get_loops(block)
     points, lanes = _product_loops(sch, cpu, loops, packed)
     sch.reorder(k, *points, lanes)
     in_registers(sch, points, lanes)
     keep_rolled(sch, (k,))
-    _prefetch(sch, cpu, block, k, rows > tile.rows)
+    _prefetch(sch, cpu, block, k, prefetch)
     sch.decompose_reduction(block, k)
-    serial = border and rows % tile.rows > 0
-    parallel_nest(sch, cpu, batch if serial else [*batch, *outer], steps(sch.get(block)))
 
 
 def _depth(sch, anchor):
@@ -140,7 +201,7 @@ def _depth(sch, anchor):
 def _row_blocks(cpu, rows, tile_rows, depth):
     """Into how many blocks the rows are cut, so that those of one stay in the second cache while all columns pass,
     together with two panels of columns. A cut is worth it from several tiles of rows on."""
-    fitting = max(4, cpu.l2_bytes // 2 // (4 * depth * tile_rows))
+    fitting = max(4, cpu.l2_bytes * 3 // 4 // (4 * depth * tile_rows))
     return -(-rows // (fitting * tile_rows))
 
 

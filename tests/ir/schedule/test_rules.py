@@ -1,5 +1,6 @@
 """Schedules by rule: they keep what a kernel computes, have the intended structure, and never fail."""
 import functools
+import importlib
 import zlib
 from dataclasses import replace
 
@@ -147,6 +148,36 @@ def test_operands_packed_on_the_fly(shapes, threads_for_all_work):
         assert_same_results(expected, lowered, inputs)
         assert any(c.op == "tir.prefetch" for c in collect(lowered.body, Call))
     assert "transform_layout" not in str(schedule_by_rule(*kernels("matmul", SMALL), SMALL).trace)
+
+
+@pytest.mark.parametrize("activations", [False, True])
+@pytest.mark.parametrize("rows, depth, columns, epilogue", [(35, 16, 48, "nn.relu"), (33, 24, 32, "nn.gelu")])
+def test_long_sums_in_parts(rows, depth, columns, epilogue, activations, threads_for_all_work, monkeypatch):
+    monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.product"), "MAX_DEPTH", 8)
+    shapes = [(rows, depth), (depth, columns)]
+    bias = const(columns)
+
+    def case():
+        return network(lambda op, a, *b: op(epilogue, op("add", op("matmul", a, *(b or [const(*shapes[1])])), bias)),
+                       shapes if activations else shapes[:1])
+
+    for cpu in (replace(SMALL, l1_bytes=64), replace(WIDE, l2_bytes=256), replace(NARROW, l1_bytes=64, l2_bytes=256)):
+        func, = kernels(case, cpu)
+        inputs, sch = arguments(func), schedule_by_rule(func, cpu)
+        assert "rfactor" in str(sch.trace)
+        expected = results(func, inputs)
+        assert_same_results(expected, sch.func, inputs)
+        assert_same_results(expected, lower_prim_func(sch.func), inputs)
+
+
+def test_sums_stay_whole():
+    """Of few rows, of odd columns, of few terms, of a length that no part divides, with an epilogue without vectors."""
+    for rows, depth, columns, epilogue in ((8, 4096, 64, "nn.relu"), (512, 2048, 37, "nn.relu"),
+                                           (512, 512, 64, "nn.relu"), (512, 2039, 64, "nn.relu"),
+                                           (512, 2048, 64, "sinh"), ("n", 2048, 64, "nn.relu")):
+        func, = kernels(lambda: network(lambda op, x: op(epilogue, op("matmul", x, const(depth, columns))),
+                                        [(rows, depth)]), WIDE)
+        assert "rfactor" not in str(schedule_by_rule(func, WIDE).trace)
 
 
 def test_only_float32_products_are_tiled():

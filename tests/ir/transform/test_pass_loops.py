@@ -131,28 +131,34 @@ class _Unmarked(Mutator):
 
 # ---------------------------------------------------------------- InjectPrefetch
 
-def panels(p_extent=3, t_extent=2, k_extent=4, span=16, place=lambda p, t, k: p * 16 + k * 2, names=("b",)):
-    """for p, t, k: y[t * k_extent + k] = b[place], with the annotation on k."""
-    b, y = tir.decl_buffer((span * p_extent,), name="b"), tir.decl_buffer((t_extent * k_extent,), name="y")
-    p, t, k = Var("p"), Var("t"), Var("k")
-    inner = tir.for_(k, k_extent, BufferStore(y, b[place(p, t, k)], (t * k_extent + k,)))
-    inner = inner.replace(annotations={"pragma_prefetch": names})
-    return flat([b, y], tir.for_(p, p_extent, tir.for_(t, t_extent, inner)))
+def panels(place=lambda p, t, k, v: p * 24 + k * 2 + v * 8, turns=2, names=("b",)):
+    """for p, t, k, v: y[t * 4 + k] += b[place], with the annotation on k."""
+    b, y = tir.decl_buffer((96,), name="b"), tir.decl_buffer((turns * 4,), name="y")
+    p, t, k, v = Var("p"), Var("t"), Var("k"), Var("v")
+    add = BufferStore(y, y[t * 4 + k] + b[place(p, t, k, v)], (t * 4 + k,))
+    inner = tir.for_(k, 4, tir.for_(v, 3, add)).replace(annotations={"pragma_prefetch": names})
+    return flat([b, y], tir.for_(p, 3, tir.for_(t, turns, inner)))
+
+
+def asked_for(func):
+    return [str(c.args[0].args[0].indices[0]) for c in collect(func.body, Call) if c.op == "tir.prefetch"]
 
 
 def test_the_next_panel_is_asked_for():
-    new = run(T.InjectPrefetch(), panels())
-    call, = [c for c in collect(new.body, Call) if c.op == "tir.prefetch"]
-    assert str(call.args[0].args[0].indices[0]) == "T.Select(p < 2, p + 1, 0) * 16 + t * 8 + k * 2"
+    """Each of 3 x 4 places in two turns of t, two in a turn of k."""
+    new = run(T.InjectPrefetch(), panels(), exact=False)
+    assert sorted(asked_for(new)) == ["T.Select(p < 2, p + 1, 0) * 24 + t * 4 + k // 2 * 2 + k % 2 * 3 // 2 * 8",
+                                      "T.Select(p < 2, p + 1, 0) * 24 + t * 4 + k // 2 * 2 + k % 2 * 3 // 2 * 8 + 8"]
     assert not any(f.annotations for f in collect(new.body, For))
-    assert print_function(lower_prim_func(new), "f").body.count("INGOT_PREFETCH(&b[") == 1
+    assert print_function(lower_prim_func(new), "f").body.count("INGOT_PREFETCH(&b[") == 2
+    assert len(asked_for(run(T.InjectPrefetch(), panels(turns=4), exact=False))) == 1
 
 
-@pytest.mark.parametrize("options", [{"names": ("c",)}, {"place": lambda p, t, k: k},
-                                     {"place": lambda p, t, k: p * p + k}, {"place": lambda p, t, k: 40 - p * 8 + k}])
+@pytest.mark.parametrize("options", [{"names": ("c",)}, {"place": lambda p, t, k, v: k},
+                                     {"place": lambda p, t, k, v: p * p + k + v}])
 def test_nothing_is_asked_for_where_places_are_not_so(options):
     new = run(T.InjectPrefetch(), panels(**options))
-    assert not [c for c in collect(new.body, Call) if c.op == "tir.prefetch"]
+    assert not asked_for(new)
     assert not any(f.annotations for f in collect(new.body, For))
 
 
