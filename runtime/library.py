@@ -14,7 +14,7 @@ import numpy as np
 from ..codegen.toolchain import ToolchainError, build_shared
 from ..codegen.target import Target
 from .binding import Binding
-from .profile import profile
+from .profile import Profiler
 from .shapes import TensorSpec, check_inputs, inputs_by_name
 from .timing import Timing
 
@@ -116,12 +116,17 @@ class CompiledLibrary:
         hooks. Raises as a call does."""
         if repeat < 1:
             raise ValueError(f"repeat must be at least 1, not {repeat}")
+        with self.profiler(*arrays) as profiler:
+            return profiler.profile([profiler.sample() for _ in range(repeat + 1)][1:])
+
+    def profiler(self, *arrays):
+        """A Profiler on these arrays, for those who take samples by themselves."""
         prepared = self._prepare(arrays)
         with self._lock:
             self.build()
             sources = self._folder / self.name
-            return profile(self.model, sources, self._folder / f"{self.name}_profile.so", *prepared,
-                           weights=self._weights_of(sources), repeat=repeat, jobs=self._jobs)
+            return Profiler(self.model, sources, self._folder / f"{self.name}_profile.so", *prepared,
+                            weights=self._weights_of(sources), jobs=self._jobs)
 
     def _prepare(self, arrays):
         """(dim values, contiguous inputs, new outputs) for `arrays`."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..codegen.package import RUNTIME, evaluate_dim
 from ..codegen.toolchain import build_shared, source_files
-from .binding import Binding
+from .binding import Binding, NetworkError
 from .roofline import Roofline, measure_roofline
 
 @dataclass(frozen=True)
@@ -74,38 +74,52 @@ class Profile:
                 f"{moved / seconds / 1e9:.1f}" if seconds else "")
 
 
-def profile(model, sources, path, dims, arrays, outputs, weights=None, repeat=20, jobs=1):
-    """The Profile of `repeat` runs of `model`, whose C lies in the folder `sources`: medians of each call.
+class Profiler:
+    """A network built with hooks, and runs of it on the same arrays.
 
-    path: of a shared library to build there. dims: the values of symbolic dimensions; weights: see Binding.
+        with Profiler(...) as profiler:
+            profiler.profile([profiler.sample() for _ in range(20)])
     """
-    hooked = Path(sources, f"{model.name}_profile.c")
-    hooked.write_text("#define INGOT_PROFILE 1\n" + hooked.with_name(f"{model.name}.c").read_text())
-    files = [f for f in source_files(sources) if f.stem != model.name] + [RUNTIME / "profile.c"]
-    try:
-        build_shared(files, path, model.target, model.threads, jobs)
-    finally:
-        hooked.unlink()
-    binding = Binding(path, model, weights)
-    try:
-        samples = _sample(binding, model, dims, arrays, outputs, repeat)
-    finally:
-        binding.close()
-    limits = measure_roofline(model.target.name, model.threads)
-    values = dict(zip(model.dims, dims))
-    return _collect(model, [statistics.median(call) for call in zip(*samples)], values, limits)
 
+    def __init__(self, model, sources, path, dims, arrays, outputs, weights=None, jobs=1):
+        """model, whose C lies in the folder `sources`; path: of a shared library to build there; dims: the values of
+        symbolic dimensions; weights: see Binding. Raises ToolchainError."""
+        self._model, self._values = model, dict(zip(model.dims, dims))
+        self._arguments = dims, arrays, outputs
+        hooked = Path(sources, f"{model.name}_profile.c")
+        hooked.write_text("#define INGOT_PROFILE 1\n" + hooked.with_name(f"{model.name}.c").read_text())
+        files = [f for f in source_files(sources) if f.stem != model.name] + [RUNTIME / "profile.c"]
+        try:
+            build_shared(files, path, model.target, model.threads, jobs)
+        finally:
+            hooked.unlink()
+        self._binding = Binding(path, model, weights)
+        self._seconds = np.zeros(len(model.program.calls))
+        try:
+            self._binding.run(*self._arguments)  # makes the instance
+        except NetworkError:
+            self.close()
+            raise
 
-def _sample(binding, model, dims, arrays, outputs, repeat):
-    """Seconds of each call in each of `repeat` runs."""
-    binding.run(dims, arrays, outputs)  # makes the instance
-    seconds = np.zeros(len(model.program.calls))
-    samples = []
-    with binding.timed_calls(seconds):
-        for _ in range(repeat + 1):
-            binding.run(dims, arrays, outputs)
-            samples.append(seconds.tolist())
-    return samples[1:]
+    def sample(self):
+        """Seconds of each kernel call of one run."""
+        with self._binding.timed_calls(self._seconds):
+            self._binding.run(*self._arguments)
+        return self._seconds.tolist()
+
+    def profile(self, samples):
+        """The Profile of samples: medians of each call."""
+        limits = measure_roofline(self._model.target.name, self._model.threads)
+        return _collect(self._model, [statistics.median(call) for call in zip(*samples)], self._values, limits)
+
+    def close(self):
+        self._binding.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
 
 
 def _collect(model, seconds, values, limits):

@@ -185,6 +185,43 @@ def test_the_zoo(tmp_path, capsys):
     assert tiny_names[0] in capsys.readouterr().out and svg.read_text().startswith("<svg")
 
 
+def test_a_layer_is_what_it_says():
+    layers = script("layers")
+    layer = layers.Layer(32, 17, 13, 64, (3, 3), (2, 2), (1, 0, 1, 2), (1, 1), 2)
+    assert str(layer) == "32x17x13 3x3 /2 64 g2" and layer.output == (9, 7)
+    assert layer.flops == 2 * 64 * 9 * 7 * 16 * 9
+    assert list(layers.layers_of(layer.model())) == [layer]
+
+
+def test_distinct_layers(tmp_path):
+    layers, models = script("layers"), script("measure").Models(tmp_path)
+    found = dict(layers.distinct(models, ["light_squeezenet"], None))
+    assert len(found) < 26 and "light_squeezenet x2" in found.values()
+    assert {layer.kernel for layer, _ in layers.distinct(models, ["light_squeezenet"], "3x3 /1")} == {(3, 3)}
+
+
+@pytest.mark.parametrize("channels, outputs, groups", [(3, 20, 1), (32, 32, 32), (32, 48, 1)])
+def test_a_layer_is_measured(channels, outputs, groups):
+    layers, peers = script("layers"), script("sides").installed()
+    layer = layers.Layer(channels, 12, 12, outputs, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), groups)
+    row = layers.measure_layer(layer, "here", 0.0, peers)
+    assert list(row.seconds) == ["Ingot", *peers] and all(s > 0 for s in row.seconds.values()) and row.error < 1e-4
+    assert row.predicted is None or row.predicted > 0
+    text = layers.markdown([row], 1e11, "A machine.")
+    cells = [line.split("|") for line in text.splitlines() if line.startswith("|")]
+    assert len(cells[0]) == len(cells[2]) and row.algorithm in text and "100 GFLOP/s" in text
+
+
+@needs_zoo
+def test_the_layers(tmp_path, capsys):
+    table = tmp_path / "layers.md"
+    assert script("layers").main(["--models", tiny_names[0], "tiny_resnet8", "--only", "1x1", "--seconds", "0",
+                                  "--markdown", str(table)]) == 0
+    assert "32x16x16 1x1 /2 64" in table.read_text() and "FMA peak of one core" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        script("layers").main(["--models", "tiny_resnet8", "--only", "no such layer"])
+
+
 @needs_zoo
 def test_the_zoo_without_peers(monkeypatch, capsys):
     monkeypatch.setattr(script("zoo"), "installed", lambda: [])

@@ -1,0 +1,325 @@
+"""Every distinct convolution of the zoo by itself: the algorithm chosen, its speed, and the peers' on the same layer.
+
+    python benchmarks/layers.py                                 all of them, one thread
+    python benchmarks/layers.py --models resnet50 vgg19 --only "3x3 /1"
+    python benchmarks/layers.py --markdown layers.md
+
+Only the convolution counts: of each side the time that its own profile gives it, without what brings the layer's input
+and output into its layout. See benchmarks/README.md.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+import ingot
+from ingot.codegen.compile import Options, optimize
+from ingot.ir.relax.expr import Function, RelaxCall
+from ingot.ir.transform.choose_convolution import ConvLayer, predict
+from ingot.runtime.roofline import measure_roofline
+from measure import ZOO, Models, geometric_mean, largest_error, machine, markdown_table, number
+from sides import installed
+
+LEAST_ROUNDS, MOST_ROUNDS = 5, 200
+FILE_WIDTH = 110  # of the table where it goes to a file
+LAYOUT = "layout_transform"  # what the functions are called that bring a layer's input and output into its layout
+
+
+# ---- layers -------------------------------------------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class Layer:
+    """A convolution of [1, channels, height, width] with a kernel [outputs, channels / groups, kh, kw]."""
+
+    channels: int
+    height: int
+    width: int
+    outputs: int
+    kernel: tuple
+    strides: tuple
+    pads: tuple
+    dilation: tuple
+    groups: int
+
+    def __str__(self):
+        extras = (f" d{self.dilation[0]}" if max(self.dilation) > 1 else "") + (
+            f" g{self.groups}" if self.groups > 1 else "")
+        return (f"{self.channels}x{self.height}x{self.width} {self.kernel[0]}x{self.kernel[1]} /{self.strides[0]} "
+                f"{self.outputs}{extras}")
+
+    @property
+    def output(self):
+        """(height, width) of the result."""
+        return tuple((size + before + after - d * (k - 1) - 1) // s + 1 for size, before, after, d, k, s in zip(
+            (self.height, self.width), self.pads[:2], self.pads[2:], self.dilation, self.kernel, self.strides))
+
+    @property
+    def flops(self):
+        """Of the direct computation, a multiply-add being 2: what effective GFLOP/s are made of."""
+        return 2 * self.outputs * math.prod(self.output) * self.channels // self.groups * math.prod(self.kernel)
+
+    def model(self):
+        """An ONNX model of the layer with a bias, its weights random."""
+        rng = np.random.default_rng(0)
+        weight = rng.standard_normal((self.outputs, self.channels // self.groups, *self.kernel), np.float32)
+        weights = {"w": weight / np.float32(math.sqrt(weight[0].size)),
+                   "b": rng.standard_normal(self.outputs, np.float32)}
+        node = helper.make_node("Conv", ["x", "w", "b"], ["y"], name="conv", pads=self.pads, strides=self.strides,
+                                dilations=self.dilation, group=self.groups)
+        infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (
+            ("x", [1, self.channels, self.height, self.width]), ("y", [1, self.outputs, *self.output]))]
+        graph = helper.make_graph([node], "layer", infos[:1], infos[1:],
+                                  [numpy_helper.from_array(array, name) for name, array in weights.items()])
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def layers_of(model):
+    """The Layers of an ONNX model, one for each of its convolutions."""
+    for binding in ingot.from_onnx(model)["main"].bindings:
+        call = binding.value
+        if not isinstance(call, RelaxCall) or call.op != "nn.conv2d":
+            continue
+        data, weight = (a.struct_info.static_shape for a in call.args[:2])
+        if data is None or data[0] != 1:
+            continue
+        a = call.attrs
+        yield Layer(*data[1:], weight[0], tuple(weight[2:]), tuple(a["strides"]), tuple(a["padding"]),
+                    tuple(a["dilation"]), a["groups"])
+
+
+# ---- the sides: functions that run the layer and return the seconds of its convolution ------------------------------
+
+def ingot_side(stack, layer, model, x):
+    """(sample, output): the times of all kernels but those that only change the layout."""
+    library = stack.enter_context(ingot.compile(model, threads="none", name="layer"))
+    profiler = stack.enter_context(library.profiler(x))
+    counts = [not call.kernel.startswith(LAYOUT) for call in library.model.program.calls]
+    return lambda: sum(s for s, own in zip(profiler.sample(), counts) if own), library(x)
+
+
+def openvino_side(stack, layer, model, x):
+    import openvino
+    config = {"INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": "1",
+              "INFERENCE_NUM_THREADS": "1", "ENABLE_CPU_PINNING": "NO", "PERF_COUNT": "YES"}
+    core = openvino.Core()
+    request = core.compile_model(core.read_model(model.SerializeToString()), "CPU", config).create_infer_request()
+    request.set_input_tensor(openvino.Tensor(x, shared_memory=True))
+
+    def sample():
+        request.infer()
+        return sum(node.real_time.total_seconds() for node in request.profiling_info
+                   if node.node_type in ("Convolution", "GroupConvolution"))
+    sample()
+    return sample, np.array(request.get_output_tensor().data)
+
+
+def onnxruntime_side(stack, layer, model, x):
+    """Its profile is a file, written when the session's profiling ends: each sample has a session's own."""
+    import onnxruntime
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ingot-bench-"))
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    options.enable_profiling, options.profile_file_prefix = True, str(Path(folder, "profile"))
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    runs = []
+
+    def sample():
+        (output,) = session.run(None, {"x": x})
+        runs.append(output)
+        return None  # known at the end
+
+    def times():
+        events = json.loads(Path(session.end_profiling()).read_text())
+        return [1e-6 * e["dur"] for e in events if e.get("cat") == "Node" and "Conv" in e["args"].get("op_name", "")]
+    sample.times = times
+    sample()
+    return sample, runs.pop()
+
+
+SIDES = {"Ingot": ingot_side, "OpenVINO": openvino_side, "onnxruntime": onnxruntime_side}
+
+
+@dataclass(frozen=True)
+class Row:
+    """seconds: {side: median of the convolution's time}; predicted: by the cost model, None where it has no say;
+    error: the largest difference to the first peer over the output's largest magnitude."""
+
+    layer: Layer
+    uses: str
+    algorithm: str
+    seconds: dict
+    predicted: float | None
+    error: float
+
+    @property
+    def rate(self):
+        """Effective operations per second."""
+        return self.layer.flops / self.seconds["Ingot"]
+
+    @property
+    def better_ratio(self):
+        peers = [s for side, s in self.seconds.items() if side != "Ingot"]
+        return min(peers) / self.seconds["Ingot"] if peers else None
+
+
+def measure_layer(layer, uses, seconds, peers):
+    """The Row of a layer: all sides in turns, each run twice, of which the second counts."""
+    model = layer.model()
+    x = np.random.default_rng(1).random((1, layer.channels, layer.height, layer.width), np.float32)
+    with ExitStack() as stack:
+        made = {side: SIDES[side](stack, layer, model, x) for side in ("Ingot", *peers)}
+        times = {side: [] for side in made}
+        start, rounds = time.perf_counter(), 0
+        while rounds < LEAST_ROUNDS or (rounds < MOST_ROUNDS and time.perf_counter() - start < seconds):
+            rounds += 1
+            for side, (sample, _) in made.items():
+                sample()
+                times[side].append(sample())
+        for side, (sample, _) in made.items():
+            if hasattr(sample, "times"):
+                times[side] = sample.times()[-2 * rounds + 1::2]
+    outputs = [output for _, output in made.values()]
+    algorithm, predicted = choice(model, layer)
+    return Row(layer, uses, algorithm, {side: statistics.median(t) for side, t in times.items()}, predicted,
+               largest_error([outputs[0]], [outputs[1]]) if peers else 0.0)
+
+
+def choice(model, layer):
+    """(the algorithm in words, seconds that the cost model gives it or None) of a layer on this machine."""
+    options = Options.check(threads="none")
+    mod = optimize(ingot.from_onnx(model), options)
+    calls = [b.value for f in mod.functions.values() if isinstance(f, Function) for b in f.bindings
+             if isinstance(b.value, RelaxCall) and b.value.op.startswith("nn.conv")]
+    attrs = calls[0].attrs
+    if calls[0].op == "nn.conv2d_winograd":
+        return f"Winograd {attrs['tile']}x{attrs['tile']}", _predicted(layer, options.cpu, f"winograd{attrs['tile']}")
+    blocked = attrs["data_layout"] != "NCHW" or attrs["out_layout"] not in ("", "NCHW")
+    kind = "depthwise" if layer.groups == layer.channels > 1 else "direct"
+    text = kind if blocked else f"{kind}, plain"
+    return text, _predicted(layer, options.cpu, "direct") if blocked and layer.groups == 1 else None
+
+
+def _predicted(layer, cpu, algorithm):
+    shape = ConvLayer(layer.channels, layer.outputs, *layer.output, layer.kernel, layer.strides, layer.dilation,
+                      layer.groups)
+    return predict(shape, cpu).get(algorithm)
+
+
+# ---- tables -------------------------------------------------------------------------------------------------------
+
+def columns(rows, peak):
+    """[(title, Row -> text)]."""
+    return [
+        ("layer", lambda r: str(r.layer)),
+        ("used by", lambda r: r.uses),
+        ("algorithm", lambda r: r.algorithm),
+        *((f"{side} us", lambda r, s=side: number(r.seconds[s] * 1e6)) for side in rows[0].seconds),
+        ("GFLOP/s", lambda r: f"{r.rate / 1e9:.0f}"),
+        ("of peak", lambda r: f"{r.rate / peak:.0%}"),
+        ("x better", lambda r: "" if r.better_ratio is None else f"{r.better_ratio:.2f}"),
+        ("predicted us", lambda r: "" if r.predicted is None else number(r.predicted * 1e6)),
+        ("error", lambda r: f"{r.error:.0e}"),
+    ]
+
+
+def summary(rows):
+    """Sentences about all rows: the ratio to the better peer, by algorithm, and how well the cost model predicts."""
+    lines = []
+    for algorithm in sorted({r.algorithm for r in rows}):
+        part = [r for r in rows if r.algorithm == algorithm]
+        ratios = [r.better_ratio for r in part if r.better_ratio is not None]
+        known = [r.predicted / r.seconds["Ingot"] for r in part if r.predicted]
+        lines.append(f"{algorithm}: {len(part)} layers"
+                     + (f", geometric mean {geometric_mean(ratios):.2f} x the better peer" if ratios else "")
+                     + (f", predicted time {geometric_mean(known):.2f} of the measured one "
+                        f"({min(known):.2f} to {max(known):.2f})" if known else ""))
+    return lines
+
+
+def markdown(rows, peak, facts):
+    shown = columns(rows, peak)
+    table = markdown_table([title for title, _ in shown], [[text(r) for _, text in shown] for r in rows], left=3)
+    return "\n\n".join([f"{facts} FMA peak of one core: {peak / 1e9:.0f} GFLOP/s.",
+                        "\n".join(f"- {line}" for line in summary(rows)), "\n".join(table)]) + "\n"
+
+
+def rich_table(rows, peak):
+    table = Table(box=box.SIMPLE_HEAD, padding=0)
+    shown = [(title, text) for title, text in columns(rows, peak) if title not in ("used by", "error")]
+    for title, _ in shown:
+        title = title.replace("onnxruntime", "onnx- runtime").replace("predicted", "pre- dicted")
+        table.add_column("\n".join(title.split()), justify="left" if title in ("layer", "algorithm") else "right",
+                         no_wrap=True)
+    for row in rows:
+        table.add_row(*(text(row) for _, text in shown))
+    return table
+
+
+# ---- the entry ----------------------------------------------------------------------------------------------------
+
+def build_parser():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", metavar="NAME", help="default: every model there is")
+    parser.add_argument("--only", metavar="TEXT", help='layers whose text has this in it, such as "3x3 /1"')
+    parser.add_argument("--seconds", type=float, default=0.5, metavar="S",
+                        help="how long to measure each layer (default: %(default)g)")
+    parser.add_argument("--peers", nargs="*", choices=tuple(SIDES)[1:], default=list(SIDES)[1:], metavar="PEER",
+                        help="OpenVINO, onnxruntime (default: both)")
+    parser.add_argument("--zoo", type=Path, default=ZOO, metavar="DIR", help="as in zoo.py")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table as Markdown")
+    return parser
+
+
+def distinct(models, names, only):
+    """[(Layer, the models that have it, with a count)] in the order of first use."""
+    found = {}
+    for name in names:
+        for layer in layers_of(models.load(name)):
+            found.setdefault(layer, {}).setdefault(name, 0)
+            found[layer][name] += 1
+    return [(layer, ", ".join(name if count == 1 else f"{name} x{count}" for name, count in uses.items()))
+            for layer, uses in found.items() if not only or only in str(layer)]
+
+
+def main(argv=None):
+    parser = build_parser()
+    args = parser.parse_args(argv)
+    models = Models(args.zoo)
+    unknown = sorted(set(args.models or ()) - set(models.names()))
+    if unknown:
+        parser.error(f"no model {', '.join(unknown)}; known: {', '.join(models.names())}")
+    console, progress = Console(highlight=False), Console(stderr=True, highlight=False)
+    console = console if console.is_terminal else Console(highlight=False, width=FILE_WIDTH)
+    peers = [peer for peer in args.peers if peer in installed()]
+    layers = distinct(models, args.models or models.names(), args.only)
+    if not layers:
+        parser.error("no such convolution")
+    peak, rows = measure_roofline().peak, []
+    for n, (layer, uses) in enumerate(layers):
+        rows.append(measure_layer(layer, uses, args.seconds, peers))
+        progress.print(f"{n + 1}/{len(layers)} {layer}: {number(rows[-1].seconds['Ingot'] * 1e6)} us, "
+                       f"{rows[-1].algorithm}", markup=False, soft_wrap=True)
+    console.print(rich_table(rows, peak))
+    console.print(f"FMA peak of one core: {peak / 1e9:.0f} GFLOP/s", *summary(rows), sep="\n", soft_wrap=True)
+    if args.markdown:
+        args.markdown.write_text(markdown(rows, peak, machine(peers)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
