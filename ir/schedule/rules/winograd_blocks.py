@@ -17,7 +17,7 @@ FAR_BYTES = 8
 LOADS = (0.4, 0.1)
 # Shared among threads are blocks, when there are so many and what each needs fits a thread's stack; else channels.
 LEAST_BLOCKS = 4
-MOST_LOCAL = 768 << 10
+MOST_LOCAL = 960 << 10
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,59 @@
+"""A convolution by Winograd's algorithm on every target: strict C, and results within the contract of accuracy."""
+import numpy as np
+import pytest
+
+import ingot
+from c_folders import STRICT, build, compile_all, run, selftest_sources
+from ingot.codegen.target import Target
+from ingot.codegen.toolchain import find_compiler, missing_tools, run_command
+from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
+from ingot.ir.relax.block_builder import BlockBuilder
+from ingot.ir.relax.evaluate import evaluate
+from ingot.ir.relax.ops.conv_layouts import pack_weights
+from ingot.ir.relax.ops.winograd import TILES
+
+TARGETS = ["x86-64-v4", "x86-64-v3", "aarch64-linux-gnu", "armv7-linux-gnueabihf"]
+
+
+def network(lanes):
+    """Two blocks of channels, an image that no tile divides, a bias and a ReLU."""
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((lanes + 3, lanes + 2, 3, 3)).astype(np.float32)
+    x = RelaxVar("x", TensorStructInfo((1, 2, 13, 11, lanes), "float32"))
+    bb = BlockBuilder()
+    with bb.function("main", [x]):
+        y = bb.emit(call_op("nn.conv2d", x, Constant(pack_weights(weights, lanes, inner=lanes), "w"),
+                            padding=(1, 1, 1, 1), data_layout=f"NCHW{lanes}c", out_channels=lanes + 3,
+                            kernel_layout=f"OIHW{lanes}i{lanes}o"), "conv")
+        y = bb.emit(call_op("add", y, Constant(rng.standard_normal((1, 2, 1, 1, lanes)).astype(np.float32), "b")))
+        bb.emit_func_output(bb.emit(call_op("nn.relu", y)))
+    return bb.get()
+
+
+@pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_target(tmp_path, target, tile):
+    """The self-test's reference is the plain convolution."""
+    if reason := missing_tools(target):
+        pytest.skip(reason)
+    mod = network(Target.get(target).vector_lanes)
+    with ingot.compile(mod, target=target, threads="none", algorithms={"conv": f"winograd{tile}"}) as library:
+        assert any("winograd" in name for name in library.model.kernels)
+        folder = library.export(tmp_path / "net")
+    compiler, flags = find_compiler(target), Target.get(target).cflags
+    compile_all(folder, *compiler.command, *STRICT, *flags)
+    program = build(folder, selftest_sources(folder), tmp_path / "selftest", *compiler.command, *flags)
+    assert "ok" in run(run_command(target, program))
+
+
+@pytest.mark.parametrize("threads", ["none", "openmp"])
+def test_accuracy_on_this_machine(threads):
+    lanes = Target.get("host").vector_lanes
+    if lanes == 1:
+        pytest.skip("no vectors here")
+    mod = network(lanes)
+    x = np.random.default_rng(1).standard_normal((1, 2, 13, 11, lanes)).astype(np.float32)
+    exact = evaluate(mod, [x])
+    for tile in TILES:
+        with ingot.compile(mod, threads=threads, algorithms={"conv": f"winograd{tile}"}) as library:
+            assert np.abs(library(x) - exact).max() <= 1e-4 * np.abs(exact).max()
