@@ -5,14 +5,14 @@ does, and what a placing operator (memory.join, memory.inlay) is made of lies in
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..arith import Analyzer
 from ..expr import PrimExpr, const, is_const_int
 from ..tir.buffer import row_major_strides
 from .expr import RelaxCall, RelaxTuple, TupleGetItem
 from .ops.common import as_dim, is_one, same_dim
-from .ops.view import same_count
+from .ops.view import matching_groups, same_count
 
 VIEWS = ("reshape", "expand_dims", "squeeze")
 PLACING = ("memory.join", "memory.inlay")
@@ -55,11 +55,12 @@ class Memory:
         if not isinstance(item, RelaxCall):
             return self._own(item, item.struct_info) if item is value else self.place(item)
         if item.op in VIEWS:
-            source = self.place(item.args[0])
-            if source.strides:
-                raise PlaceError(f"{item.op} shows {item.args[0].name} under another shape, but its rows lie apart in "
-                                   "a larger tensor: use copy first")
-            return source
+            source, x = self.place(item.args[0]), item.args[0]
+            strides = viewed(source.strides, x.struct_info.shape, item.struct_info.shape)
+            if strides is None:
+                raise PlaceError(f"{item.op} shows {x.name} under another shape, but its rows lie apart in a larger "
+                                 "tensor: use copy first")
+            return replace(source, strides=strides)
         if item.op == "memory.part":
             x, = item.args
             begin = tuple(as_dim(item.attrs["begin"] if k == item.attrs["axis"] % x.struct_info.ndim else 0)
@@ -94,9 +95,10 @@ class Memory:
         item = self.definition.get(id(value))
         name = getattr(value, "name", "") or "a constant"
         if isinstance(item, RelaxCall) and item.op in VIEWS:
-            if place.strides:
+            strides = viewed(place.strides, value.struct_info.shape, item.args[0].struct_info.shape)
+            if strides is None:
                 raise PlaceError(f"{op}: {name} is a view, whose rows cannot lie apart: use copy first")
-            return self._settle(item.args[0], place, op)
+            return self._settle(item.args[0], replace(place, strides=strides), op)
         owner = (id(item.tuple_value), item.index) if isinstance(item, TupleGetItem) else (id(value), 0)
         if item is None or isinstance(item, RelaxTuple) or getattr(item, "op", "") == "memory.part":
             what = "a part of another tensor" if item is not None else "not computed by the function"
@@ -133,6 +135,22 @@ def placed(call):
     return found
 
 
+def viewed(strides, shape, to):
+    """The strides of a tensor of `shape` seen as one of another shape; None where no strides give its elements. Those
+    of no strides, of elements in a row, are none."""
+    if not strides:
+        return strides
+    found = [const(0, "int64")] * len(to)
+    for mine, theirs in matching_groups(shape, to):
+        mine = [k for k in mine if not is_one(shape[k])]
+        if any(not same_dim(strides[a], strides[b] * shape[b]) for a, b in zip(mine, mine[1:])):
+            return None  # they are no one row
+        inner = strides[mine[-1]] if mine else const(1, "int64")
+        for k, step in zip(theirs, row_major_strides([to[k] for k in theirs])):
+            found[k] = inner * step
+    return tuple(map(Analyzer().simplify, found))
+
+
 def region(outer, outer_shape, begin, shape):
     """The Place of the part of `shape` from `begin` on of a tensor of `outer_shape` at Place `outer`."""
     strides = outer.strides or row_major_strides(outer_shape)
@@ -144,4 +162,4 @@ def region(outer, outer_shape, begin, shape):
     return Place(outer.owner, Analyzer().simplify(offset), () if compact else tuple(map(Analyzer().simplify, strides)))
 
 
-__all__ = ["ALIASES", "Memory", "PlaceError", "PLACING", "Place", "VIEWS", "check_places", "placed", "region"]
+__all__ = ["ALIASES", "Memory", "PlaceError", "PLACING", "Place", "VIEWS", "check_places", "placed", "region", "viewed"]

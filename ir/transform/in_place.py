@@ -5,8 +5,9 @@ from .. import op as op_table
 from ..expr import IntImm
 from ..relax.block_builder import call_op
 from ..relax.expr import RelaxCall, RelaxTuple, ShapeExpr, TupleGetItem
-from ..relax.memory import ALIASES, VIEWS, Memory
+from ..relax.memory import ALIASES, VIEWS, Memory, viewed
 from ..relax.ops.common import is_one, same_dim
+from ..tir.buffer import row_major_strides
 from .graph import GraphRewriter, on_main, uses
 
 
@@ -66,7 +67,9 @@ class _InPlace(GraphRewriter):
 
     def _pad(self, call):
         x, attrs = call.args[0], call.attrs
-        if attrs["pad_mode"] != "constant" or min(attrs["pad_width"]) < 0 or not self._may_lie_apart(x):
+        strides = row_major_strides(call.struct_info.shape)
+        if attrs["pad_mode"] != "constant" or min(attrs["pad_width"]) < 0 or self._owner(x) in self.taken or (
+                not self._may_lie_apart(x, strides)):
             return call
         self.taken.add(self._owner(x))
         border = call_op("memory.border", ShapeExpr(call.struct_info.shape), pad_width=attrs["pad_width"],
@@ -74,15 +77,30 @@ class _InPlace(GraphRewriter):
         border = self.emit(border, f"{self.current.name}_border")
         return call_op("memory.inlay", border, x, pad_width=attrs["pad_width"])
 
-    def _may_lie_apart(self, x):
-        """Whether the rows of a tensor may lie apart: one kernel writes it, others read it as it is."""
-        producer = self.producer(x)
-        if producer is None or producer.op not in op_table.OPS and producer.op != "call" or producer.op in ALIASES:
+    def _may_lie_apart(self, value, strides, seen=None):
+        """Whether a tensor may have these strides: one kernel writes it, and what reads it, or its views, can do so.
+        seen: the view of it that is known to."""
+        if not self._may_be_read_apart(value, strides, seen):
             return False
-        readers = [b.value for b in self.uses[id(x)] if b is not None]
-        return self._owner(x) not in self.taken and all(
-            isinstance(r, RelaxCall) and r.op not in (*ALIASES, "call_tir", "concat", "split", "strided_slice")
-            for r in readers)
+        producer = self.producer(value)
+        if producer is not None and producer.op in VIEWS:
+            x, = producer.args[:1]
+            own = viewed(strides, value.struct_info.shape, x.struct_info.shape)
+            return own is not None and self._may_lie_apart(x, own, value)
+        return producer is not None and producer.op not in ALIASES and (
+            producer.op == "call" or producer.op in op_table.OPS)
+
+    def _may_be_read_apart(self, value, strides, seen=None):
+        for b in self.uses.get(id(value), [None]):
+            reader = getattr(b, "value", None)
+            if not isinstance(reader, RelaxCall) or reader.op in ("call_tir", "concat", "split", "strided_slice",
+                                                                  "memory.join", "memory.inlay", "memory.part"):
+                return False
+            if reader.op in VIEWS and b.var is not seen:
+                own = viewed(strides, value.struct_info.shape, b.var.struct_info.shape)
+                if own is None or not self._may_be_read_apart(b.var, own):
+                    return False
+        return True
 
     def _split(self, call):
         x, axis = call.args[0], call.attrs["axis"] % call.args[0].struct_info.ndim
