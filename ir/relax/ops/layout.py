@@ -1,7 +1,7 @@
 """Blocked activations: "NCHW16c" is [N, ceil(C / 16), H, W, 16], so that one vector holds 16 channels of a point.
 
 Channels beyond C are zero when layout_transform makes them, and finite always. layout_transform goes between this
-and "NCHW"; going back it needs `channels`, the true C, where that is no multiple.
+and "NCHW"; going back it needs `channels`, the true C, where that is no multiple. gather_channels moves channels.
 """
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...expr import const, is_const_int
 from ...op import REQUIRED, register
 from ...tir import intrin
 from ..expr import TensorStructInfo
-from .common import as_dim, dim_text, fail, need_rank, shape_text, te_shape
+from .common import as_dim, dim_text, fail, need_dtype, need_rank, shape_text, te_shape
 
 _BLOCKED = re.compile(r"NCHW([1-9]\d*)c$")
 
@@ -126,5 +126,40 @@ def _evaluate(args, attrs):
     return pack_channels(args[0], target)
 
 
+# ---------------------------------------------------------------- gather_channels
+
+def _infer_gather(call):
+    size = check_layout(call, "layout")
+    if size is None:
+        fail(call, f"layout {call.attrs['layout']!r} must be blocked; take(x, indices, axis=1) is for plain images")
+    x, indices = need_layout(call, 0, size), need_rank(call, 1, 2)
+    need_dtype(call, indices, "int")
+    if not is_const_int(indices.shape[1], size):
+        fail(call, f"indices {shape_text(indices)} must have {size} channels in a block (dim 1)")
+    return TensorStructInfo((x.shape[0], indices.shape[0], *x.shape[2:]), x.dtype)
+
+
+def _lower_gather(args, attrs, out):
+    """Every index is held inside, so that no read strays."""
+    data, indices = args
+    size, zero = block_size(attrs["layout"]), const(0, data.dtype)
+
+    def element(n, co, y, x, ci):
+        index = indices[co, ci]
+        held = intrin.max(intrin.min(index, data.shape[1].astype(index.dtype) * size - 1), const(0, index.dtype))
+        return intrin.if_then_else(index < 0, zero, data[n, held // size, y, x, held % size])
+
+    return te.compute(te_shape(out), element, name="gather_channels")
+
+
+def _evaluate_gather(args, attrs):
+    plain, indices = unpack_channels(args[0]), args[1].astype(np.int64)
+    found = plain[:, np.clip(indices.ravel(), 0, plain.shape[1] - 1)]
+    found[:, indices.ravel() < 0] = 0
+    return pack_channels(found, indices.shape[1])
+
+
+# output block b, lane i is channel indices[b, i] of the input, counted through its blocks; 0 for a negative index
+register("gather_channels", _infer_gather, _lower_gather, _evaluate_gather, "injective", (2, 2), layout=REQUIRED)
 register("layout_transform", _infer, _lower, _evaluate, "injective", src_layout=REQUIRED, dst_layout=REQUIRED,
          channels=None)

@@ -31,6 +31,7 @@ _OWN = {
     "nn.conv2d_winograd": ([(2, 2, 7, 5, 4), (2, 16, 2, 4, 4)],
                            {"tile": 2, "padding": (1, 1, 1, 1), "out_channels": 6, "data_layout": "NCHW4c"}),
     "layout_transform": ([_IMAGE], {"src_layout": "NCHW", "dst_layout": "NCHW4c"}),
+    "gather_channels": ([(1, 2, 3, 3, 4), ("int32", (3, 4))], {"layout": "NCHW4c"}),
     "image.resize2d": ([_IMAGE], {"size": (5, 12)}), "nn.lrn": ([_IMAGE], {"size": 3}),
     "nn.batch_norm": ([_IMAGE] + [(6,)] * 4, {}), "nn.instance_norm": ([_IMAGE, (6,), (6,)], {}),
     "nn.layer_norm": ([_X, (5, 7), (5, 7)], {"axes": (1, 2)}), "nn.rms_norm": ([_X, (7,)], {}),

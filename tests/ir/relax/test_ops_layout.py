@@ -33,6 +33,15 @@ def test_layout_transform_of_symbolic_sizes():
     np.testing.assert_array_equal(actual, pack_channels(array(SHAPE), 4))
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_gather_channels(dtype):
+    x = array(SHAPE)
+    indices = np.array([[5, -1, 0, 0], [2, 1, -3, -1], [4, 3, 2, 1]], dtype)
+    _, result = check("gather_channels", [blocked(x), indices], layout="NCHW4c")
+    for k, index in enumerate(indices.ravel()):
+        np.testing.assert_array_equal(result[:, k // 4, :, :, k % 4], x[:, index] if index >= 0 else 0)
+
+
 # ---------------------------------------------------------------- convolutions
 
 WINDOWS = {
@@ -151,6 +160,8 @@ DEPTHWISE = dict(data_layout="NCHW4c", kernel_layout="OIHW4o", out_channels=8, g
      r"argument 0 of shape \(1, 2, 8, 8, 4\) is not blocked by 8: its dim 4 must be 8"),
     ("layout_transform", [Y], dict(src_layout="NCHW4c", dst_layout="NCHW", channels=9),
      r"channels=9 does not fit input \(1, 2, 8, 8, 4\) of layout NCHW4c"),
+    ("gather_channels", [X, (1, 4)], dict(layout="NCHW"), "must be blocked; take"),
+    ("gather_channels", [Y, (1, 3)], dict(layout="NCHW4c"), "indices .* must be an integer tensor|takes an integer"),
     ("nn.conv2d", [Y, (2, 2, 3, 3, 4, 4)], dict(DENSE, out_layout="NCHW"),
      "data_layout 'NCHW4c' and out_layout 'NCHW' must be equal, or data_layout NCHW"),
     ("nn.conv2d", [X, (5, 3, 3, 3)], dict(out_layout="NCHW4c"),

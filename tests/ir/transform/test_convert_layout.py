@@ -141,13 +141,62 @@ def test_concat_and_split_of_whole_blocks():
     assert ops(mod)[3:5] == ["concat", "split"] and ops(mod).count("layout_transform") == 3
 
 
-def test_concat_and_split_inside_a_block_are_plain():
+def test_concat_joins_blocks_also_where_they_have_room():
     g = Graph(param("x", 1, 3, 6, 6))
     joined = g.op("concat", conv(g, g.params[0], 6), conv(g, g.params[0], 4, seed=1), axis=1)
+    joined = g.op("add", g.op("multiply", joined, const(1, 10, 1, 1)), const(10, 1, 1, seed=1))
+    deep = conv(g, conv(g, joined, 10, groups=10, seed=2), 4, kernel=1, seed=3)
+    mod = converted(g, deep, g.op("nn.max_pool2d", joined, pool_size=(2, 2)))
+    assert ops(mod) == ["nn.conv2d", "nn.conv2d", "concat", "multiply", "add", "nn.conv2d", "nn.conv2d", "nn.max_pool2d",
+                        "layout_transform", "gather_channels", "layout_transform"]
+
+
+def test_concat_with_much_room_and_split_inside_a_block_are_plain():
+    g = Graph(param("x", 1, 3, 6, 6))
+    joined = g.op("concat", conv(g, g.params[0], 5), conv(g, g.params[0], 1, seed=1), axis=1)
     halves = g.op("split", conv(g, joined, 12), sections=(6, 6), axis=1)
     mod = converted(g, *(g.bind(TupleGetItem(halves, k)) for k in (0, 1)))
     assert ops(mod) == ["nn.conv2d", "nn.conv2d", "layout_transform", "layout_transform", "concat", "layout_transform",
                         "nn.conv2d", "layout_transform", "split"]
+
+
+def test_a_split_of_what_was_joined():
+    g = Graph(param("x", 1, 3, 6, 6))
+    joined = g.op("concat", conv(g, g.params[0], 6), conv(g, g.params[0], 7, seed=1), axis=1)
+    halves = g.op("split", g.op("nn.relu", joined), sections=(6, 7), axis=1)
+    mod = converted(g, *(conv(g, g.bind(TupleGetItem(halves, k)), 4, kernel=1) for k in (0, 1)))
+    assert ops(mod)[3:6] == ["nn.relu", "split", "nn.conv2d"]
+
+
+def shuffle(g, x, groups):
+    n, c, h, w = x.struct_info.shape
+    parts = g.op("reshape", x, [n, groups, c.value // groups, h, w])
+    return g.op("reshape", g.op("permute_dims", parts, axes=(0, 2, 1, 3, 4)), [n, c, h, w])
+
+
+def test_a_shuffle_of_channels_moves_nothing():
+    g = Graph(param("x", 2, 3, 6, 6))
+    x = g.op("nn.relu", conv(g, g.params[0], 12))
+    y = conv(g, conv(g, shuffle(g, x, 3), 12, groups=12, seed=1), 8, kernel=1, seed=2)
+    mod = converted(g, y)
+    assert ops(mod) == ["nn.conv2d", "nn.relu", "nn.conv2d", "nn.conv2d", "layout_transform"]
+
+
+def test_images_whose_channels_lie_otherwise_are_moved_once():
+    g = Graph(param("x", 1, 3, 6, 6))
+    x = conv(g, g.params[0], 8)
+    y = shuffle(g, conv(g, g.params[0], 8, seed=1), 2)
+    z = g.op("nn.relu", g.op("add", x, y))
+    mod = converted(g, conv(g, g.op("add", z, g.op("sigmoid", y)), 4, kernel=1, seed=2))
+    assert ops(mod) == ["nn.conv2d", "nn.conv2d", "gather_channels", "add", "nn.relu", "sigmoid", "add", "nn.conv2d",
+                        "layout_transform"]
+
+
+def test_a_view_of_channels_that_something_needs_is_plain():
+    g = Graph(param("x", 1, 3, 6, 6))
+    parts = g.op("reshape", conv(g, g.params[0], 8), [1, 2, 4, 4, 4])
+    mod = converted(g, g.op("sum", parts, axis=1), g.op("permute_dims", parts, axes=(0, 2, 1, 4, 3)))
+    assert ops(mod) == ["nn.conv2d", "layout_transform", "reshape", "sum", "permute_dims"]
 
 
 def test_a_split_that_is_returned_whole_is_plain():

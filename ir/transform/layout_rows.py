@@ -1,0 +1,268 @@
+"""How each operator runs on blocked images: rows of ConvertLayout.
+
+A row is a function (graph, call) of a ConvertLayout and a call of the old function. It returns the Image of the result,
+a plain value of it, DEFERRED for one that is made when something needs it, or None: the call then runs plain.
+"""
+from __future__ import annotations
+
+from math import gcd
+
+import numpy as np
+
+from ..expr import is_const_int
+from ..relax.block_builder import call_op
+from ..relax.expr import Constant, TensorStructInfo, TupleGetItem
+from ..relax.ops.common import same_dim
+from ..relax.ops.conv_layouts import pack_weights
+from ..relax.ops.layout import blocks_of
+from .blocked_images import Image, channels_of, in_order
+
+DEFERRED = object()
+FEW = 4  # channels of a first layer, at least
+SMALL_BLOCK = 4  # input channels in a block of weights, at least
+SPARE = 4 / 3  # room that a concatenation may take, for each channel
+
+# Lanes that hold no channel hold any finite value: what weights of zero are multiplied with must not be infinite. These
+# operators map finite values to finite ones; others run blocked only where each lane is a channel.
+FINITE = {"nn.relu", "nn.leaky_relu", "nn.elu", "nn.gelu", "nn.silu", "nn.hard_sigmoid", "nn.hard_swish", "nn.softplus",
+          "nn.softsign", "nn.mish", "nn.selu", "sigmoid", "tanh", "erf", "abs", "negative", "sign", "clip", "floor",
+          "ceil", "round", "add", "subtract", "multiply", "maximum", "minimum", "divide", "copy"}
+# Operators that divide by their second argument: lanes of no channel are 1 there, which only constants can promise.
+DIVIDES = {"divide", "floor_divide", "floor_mod", "mod"}
+
+
+# ---------------------------------------------------------------- convolutions
+
+def _conv2d(graph, call):
+    x, weight = call.args
+    channels, groups = channels_of(x), call.attrs["groups"]
+    if channels is None or not isinstance(weight, Constant) or call.attrs["kernel_layout"] != "OIHW":
+        return None
+    if graph.image(x) is None and (groups > 1 and not _whole(graph, weight, groups) or _is_row(x)):
+        return None
+    if groups == channels == weight.data.shape[0] and groups > 1:
+        return _depthwise(graph, call)
+    few = min(graph.lanes - 1, max(graph.lanes // 2, FEW))
+    if graph.image(x) is None and groups == 1 and channels <= few:
+        return _first_layer(graph, call)
+    return _dense(graph, call)
+
+
+def _whole(graph, weight, groups):
+    """Whether groups are whole blocks, of input and of output channels."""
+    return all(n % graph.lanes == 0 for n in (weight.data.shape[0] // groups, weight.data.shape[1]))
+
+
+def _is_row(x):
+    """A sequence that was given an axis of extent 1: what is around the convolution has one axis less."""
+    height, width = x.struct_info.shape[2:]
+    return is_const_int(height, 1) and not is_const_int(width, 1)
+
+
+def _convolution(graph, call, source, packed, spots, **attrs):
+    """The Image of a convolution whose channels lie at `spots`."""
+    return Image(call_op(call.op, source, packed, **{**call.attrs, **attrs}), spots)
+
+
+def _first_layer(graph, call):
+    x, weight = call.args
+    lanes, outputs = graph.lanes, weight.data.shape[0]
+    packed = graph.packed(weight, "first", lambda w: pack_weights(w, lanes))
+    return _convolution(graph, call, graph.plain_of(x), packed, in_order(outputs), out_layout=graph.layout,
+                        kernel_layout=f"OIHW{lanes}o", out_channels=outputs)
+
+
+def _depthwise(graph, call):
+    x, weight = call.args
+    image, lanes = graph.image(x), graph.lanes
+    packed = graph.packed(weight, ("depthwise", image.spots), lambda w: pack_weights(image.spread(w, 0), lanes))
+    return _convolution(graph, call, image.value, packed, image.spots, data_layout=graph.layout, groups=image.held,
+                        kernel_layout=f"OIHW{lanes}o", out_channels=image.held)
+
+
+def _dense(graph, call):
+    """One group, or groups of whole blocks."""
+    x, weight = call.args
+    image, lanes, groups, outputs = graph.image_of(x), graph.lanes, call.attrs["groups"], weight.data.shape[0]
+    if groups > 1 and not (image.in_order and _whole(graph, weight, groups)):
+        return None
+    inner = gcd(weight.data.shape[1], lanes) if image.in_order else lanes
+    spread = inner < SMALL_BLOCK or not image.in_order  # zeros for lanes that hold no channel
+    inner = lanes if spread else inner
+    packed = graph.packed(weight, ("dense", groups, inner, image.spots), lambda w: pack_weights(
+        image.spread(w) if spread else w, lanes, groups, inner))
+    return _convolution(graph, call, image.value, packed, in_order(outputs), data_layout=graph.layout,
+                        out_channels=outputs, kernel_layout=f"OIHW{inner}i{lanes}o")
+
+
+# ---------------------------------------------------------------- maps
+
+def map_of_images(graph, call):
+    """An elementwise operator, with broadcasting."""
+    channels = channels_of(call)
+    images = [a for a in call.args if graph.image(a) and channels_of(a) == channels]
+    if channels is None or not images:
+        return None
+    like = graph.image(max(images, key=graph.made))  # this map is the likeliest to be computed in its kernel
+    if not like.full and not _stays_finite(call):
+        return None
+    if not all(_broadcasts(a, channels) for a in call.args):
+        return None
+    fills = [1 if n == 1 and call.op in DIVIDES else 0 for n in range(len(call.args))]
+    operands = [_operand(graph, a, like, fill) for a, fill in zip(call.args, fills)]
+    return like.like(call_op(call.op, *operands, **call.attrs))
+
+
+def _stays_finite(call):
+    return call.op in FINITE and (call.op not in DIVIDES or isinstance(call.args[1], Constant))
+
+
+def _broadcasts(value, channels):
+    """Whether an operand of a map over so many channels has a blocked form."""
+    if isinstance(value, Constant):
+        return value.data.ndim <= 4 and value.data.dtype == np.float32
+    return channels_of(value) in (1, channels)
+
+
+def _operand(graph, value, like, fill):
+    """A blocked operand whose channels lie as those of the Image `like`."""
+    if not isinstance(value, Constant):
+        if channels_of(value) == len(like.spots):
+            image = graph.image_of(value)
+            same = image.spots == like.spots and image.held == like.held
+            if not same:
+                image = graph.moved(image, like.spots, like.held // like.lanes, value.name)
+            return image.value
+        batch, _, *spatial = value.struct_info.shape
+        return graph.emit(call_op("reshape", graph.plain_of(value), [batch, 1, *spatial, 1]), f"{value.name}_lane")
+    if value.data.size == 1:
+        return value
+
+    def pack(data):
+        data = data.reshape((1,) * (4 - data.ndim) + data.shape)
+        return data[..., None] if data.shape[1] == 1 else like.pack(data, fill)
+
+    return graph.packed(value, ("map", fill, like.spots), pack)
+
+
+# ---------------------------------------------------------------- windows and reductions
+
+def _windows(graph, call):
+    """Pools and resizing: the same over blocks."""
+    image = graph.image(call.args[0])
+    return image and image.like(call_op(call.op, image.value, **{**call.attrs, "layout": graph.layout}))
+
+
+def _pad(graph, call):
+    image, width = graph.image(call.args[0]), call.attrs["pad_width"]
+    if image is None or any(width[:4]) or not np.isfinite(call.attrs["pad_value"]):
+        return None
+    return image.like(call_op("nn.pad", image.value, **{**call.attrs, "pad_width": (*width, 0, 0)}))
+
+
+def _reduce(graph, call):
+    """Means and the like over H and W. Without kept dimensions the result is plain."""
+    x, axis = call.args[0], call.attrs["axis"]
+    image = graph.image(x)
+    if image is None or axis is None:
+        return None
+    axes = tuple(sorted({a % 4 for a in ((axis,) if isinstance(axis, int) else axis)}))
+    if not set(axes) <= {2, 3}:
+        return None
+    kept = image.like(call_op(call.op, image.value, axis=axes, keepdims=True))
+    if call.attrs["keepdims"]:
+        return kept
+    name = f"{graph.current.name}_kept"
+    batch, _, *spatial, _ = kept.value.struct_info.shape
+    info = TensorStructInfo((batch, x.struct_info.shape[1], *spatial), call.struct_info.dtype)
+    return call_op("squeeze", graph.unblocked(image.like(graph.emit(kept.value, name)), info, name), axis=axes)
+
+
+# ---------------------------------------------------------------- concat and split
+
+def _concat(graph, call):
+    channels, axis = [channels_of(a) for a in call.args], call.attrs["axis"] % call.struct_info.ndim
+    if None in channels or 2 * sum(c for c, a in zip(channels, call.args) if graph.image(a)) < sum(channels):
+        return None
+    images = [graph.image_of(a) for a in call.args]
+    if axis == 1:
+        spots, held = (), 0
+        for image in images:
+            spots += tuple(held + s for s in image.spots)
+            held += image.held
+        if held > max(SPARE * len(spots), blocks_of(len(spots), graph.lanes) * graph.lanes):
+            return None
+    else:
+        spots = images[0].spots
+        if any(i.spots != spots or i.held != images[0].held for i in images):
+            return None
+    return Image(call_op("concat", *(i.value for i in images), axis=axis), spots)
+
+
+def _split(graph, call):
+    """Parts of whole blocks, or along another axis."""
+    image, sections = graph.image(call.args[0]), call.attrs["sections"]
+    if image is None or 0 in sections:
+        return None
+    axis, ends = call.attrs["axis"] % 4, np.cumsum(sections)
+    spots = [image.spots] * len(sections)
+    if axis == 1:
+        spots = [image.spots[end - own:end] for end, own in zip(ends, sections)]
+        first = [min(part) // graph.lanes for part in spots]
+        bounds = [0, *first[1:], image.held // graph.lanes]
+        if any(max(part) >= end * graph.lanes for part, end in zip(spots, bounds[1:])):
+            return None
+        spots = [tuple(s - begin * graph.lanes for s in part) for part, begin in zip(spots, bounds)]
+        sections = tuple(b - a for a, b in zip(bounds, bounds[1:]))
+    parts = graph.emit(call_op("split", image.value, sections=sections, axis=axis), graph.current.name)
+    graph.parts[id(graph.current)] = [Image(TupleGetItem(parts, k), own) for k, own in enumerate(spots)]
+    return DEFERRED
+
+
+def item_of_split(graph, item):
+    parts = graph.parts.get(id(item.tuple_value))
+    return parts and parts[item.index]
+
+
+# ---------------------------------------------------------------- views of channels
+
+def _reshape(graph, call):
+    """Channels as several axes, or these as one again: shuffles of channels are made of such."""
+    image, index = _view_of(graph, call.args[0])
+    shape, source = call.struct_info.shape, call.args[0].struct_info.shape
+    if image is None or len(shape) < 4 or not all(same_dim(shape[k], source[k]) for k in (0, -2, -1)):
+        return None
+    own = tuple(getattr(d, "value", 0) for d in shape[1:-2])
+    return _viewed(graph, image, index.reshape(own)) if np.prod(own) == index.size else None
+
+
+def _permute(graph, call):
+    image, index = _view_of(graph, call.args[0])
+    if image is None or call.attrs["axes"] is None:
+        return None
+    first, *axes, height, width = (a % (index.ndim + 3) for a in call.attrs["axes"])
+    if (first, height, width) != (0, index.ndim + 1, index.ndim + 2):
+        return None
+    return _viewed(graph, image, index.transpose([a - 1 for a in axes]))
+
+
+def _view_of(graph, value):
+    """(the Image that a value is a view of, the channel at each place of the view)."""
+    image = graph.image(value)
+    return (image, np.arange(len(image.spots))) if image else graph.views.get(id(value), (None, None))
+
+
+def _viewed(graph, image, index):
+    if index.ndim == 1:
+        return Image(image.value, tuple(image.spots[c] for c in index))
+    graph.views[id(graph.current)] = (image, index)
+    return DEFERRED
+
+
+ROWS = {
+    "nn.conv2d": _conv2d, "nn.pad": _pad, "concat": _concat, "split": _split,
+    **dict.fromkeys(("nn.max_pool2d", "nn.avg_pool2d", "nn.adaptive_avg_pool2d", "nn.adaptive_max_pool2d",
+                     "image.resize2d"), _windows),
+    **dict.fromkeys(("mean", "sum", "max", "min"), _reduce),
+    **dict.fromkeys(("reshape", "expand_dims", "squeeze"), _reshape), "permute_dims": _permute,
+}
