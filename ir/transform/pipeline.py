@@ -9,11 +9,12 @@ from .pass_table import RELAX, TIR
 
 def graph_passes(opt_level, cpu: CpuModel, exact=False, algorithms=None):
     """The passes over a graph module. opt_level 0: only what lowering needs; 1: folding, padding as an operator,
-    fusion, joining in place; 2: fast convolutions and packed weights too. exact, algorithms: of ChooseConvolution."""
-    given = {"ChooseConvolution": [cpu, exact, algorithms], "PackWeights": [cpu.lanes]}
+    fusion, joining in place; 2: blocked layouts, fast convolutions and packed weights too. exact, algorithms: of
+    ChooseConvolution."""
+    given = {"ConvertLayout": [cpu.lanes], "ChooseConvolution": [cpu, exact, algorithms], "PackWeights": [cpu.lanes]}
     names = ["ResolveMatchCast", "FoldConstant", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
-             "RemoveIdentities", "ProjectInputs", "ChooseConvolution", "SplitPadding", "PackWeights", "FuseOps",
-             "InPlace", "MaterializeOutputs"]
+             "RemoveIdentities", "ProjectInputs", "ConvertLayout", "ChooseConvolution", "SplitPadding", "PackWeights",
+             "FuseOps", "InPlace", "MaterializeOutputs"]
     passes = [RELAX[name](*given.get(name, ())) for name in names]
     return [p for p in passes if p.info.opt_level <= opt_level]
 
