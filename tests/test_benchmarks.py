@@ -229,3 +229,37 @@ def test_the_zoo_without_peers(monkeypatch, capsys):
     output = capsys.readouterr().out
     assert "onnxruntime is not installed (pip install onnxruntime), so it is left out." in output
     assert "1 models, no peer" in output
+
+
+# ---------------------------------------------------------------- matrix products
+
+def test_shapes_of_products(capsys):
+    gemm = script("gemm")
+    assert gemm.extents("256") == (256, 256, 256) and gemm.extents("1x640x128") == (1, 640, 128)
+    with pytest.raises(SystemExit) as stop:
+        gemm.main(["--shapes", "8x8"])
+    assert stop.value.code == 2 and "expected N or MxKxN, not '8x8'" in capsys.readouterr().err
+
+
+def test_tables_of_products():
+    gemm = script("gemm")
+    rows = [gemm.Row("64", 1, {"Ingot": 90.0, "numpy": 60.0}, 100.0, 1e-7),
+            gemm.Row("1x8x8", 2, {"Ingot": 2.5, "numpy": 5.0}, 100.0, 0.0)]
+    assert (rows[0].share, rows[0].ratio, rows[1].share, rows[1].ratio) == (0.9, 1.5, 0.0125, 0.5)
+    lines = gemm.report(rows, "A machine.", True).splitlines()
+    assert "| 64 cubed | 90.0 | 60.0 | 90% | 1.50 | 1e-07 |" in lines
+    assert "| 1x8x8 | 2.50 | 5.00 | 1% | 0.50 | 0e+00 |" in lines
+    assert "Threads: 2; multiply-add peak of one core: 100 GFLOP/s." in lines
+
+
+@pytest.mark.parametrize("options", [[], ["--activations"]])
+def test_products(options, tmp_path, monkeypatch, capsys):
+    gemm, file = script("gemm"), tmp_path / "table.md"
+    assert gemm.main(["--shapes", "8", "1x12x5", "--seconds", "0", "--markdown", str(file), *options]) == 0
+    cells = next(line for line in file.read_text().splitlines() if line.startswith("| 1x12x5 |")).split("|")
+    assert float(cells[-2]) < 1e-5
+    monkeypatch.setattr(gemm, "installed", lambda: [])
+    rows = [gemm.Row("8", 1, {"Ingot": 1.0, "numpy": 1.0}, 9.0, 0.0)]
+    monkeypatch.setattr(gemm, "run_worker", lambda args, threads: rows)
+    assert gemm.main(["--shapes", "8"]) == 0
+    assert "skipped: OpenVINO is not installed" in capsys.readouterr().err
