@@ -1,0 +1,58 @@
+"""Kernels in blocked layout on every target: strict C, and the results of the reference."""
+import numpy as np
+import pytest
+
+import ingot
+from c_folders import STRICT, build, compile_all, run, selftest_sources
+from ingot.codegen.target import Target
+from ingot.codegen.toolchain import find_compiler, missing_tools, run_command
+from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
+from ingot.ir.relax.block_builder import BlockBuilder
+from ingot.ir.relax.ops.conv_layouts import pack_weights
+
+TARGETS = ["x86-64-v4", "x86-64-v3", "aarch64-linux-gnu", "armv7-linux-gnueabihf"]
+
+
+def network(lanes):
+    """A first layer of three channels, a depthwise convolution, pools, and dense convolutions of 3x3 and 1x1, none of
+    them of a size that tiles divide."""
+    rng = np.random.default_rng(0)
+    layout, blocked = f"NCHW{lanes}c", f"OIHW{lanes}i{lanes}o"
+    wide = 2 * lanes + 3
+    x = RelaxVar("x", TensorStructInfo((1, 3, 35, 39), "float32"))
+    bb = BlockBuilder()
+
+    def op(name, *args, **attrs):
+        return bb.emit(call_op(name, *args, **attrs))
+
+    def weights(outputs, inputs, kernel, inner):
+        values = rng.standard_normal((outputs, inputs, kernel, kernel)).astype(np.float32) / (kernel * inputs ** 0.5)
+        return Constant(pack_weights(values, lanes, inner=inner), "w")
+
+    with bb.function("main", [x]):
+        y = op("nn.conv2d", x, weights(lanes, 3, 3, None), out_layout=layout, kernel_layout=f"OIHW{lanes}o",
+               strides=(2, 2), out_channels=lanes)
+        y = op("nn.relu", y)
+        y = op("nn.conv2d", y, weights(lanes, 1, 3, None), data_layout=layout, kernel_layout=f"OIHW{lanes}o",
+               groups=lanes, padding=(1, 1, 1, 1), out_channels=lanes)
+        y = op("nn.max_pool2d", y, pool_size=(2, 2), layout=layout)
+        y = op("nn.conv2d", y, weights(wide, lanes, 3, lanes), data_layout=layout, kernel_layout=blocked,
+               out_channels=wide)
+        skip = op("nn.relu", op("add", y, Constant(rng.standard_normal((1, 3, 1, 1, lanes)).astype(np.float32), "b")))
+        y = op("nn.conv2d", skip, weights(wide, wide, 1, lanes), data_layout=layout, kernel_layout=blocked,
+               out_channels=wide)
+        y = op("nn.avg_pool2d", op("add", y, skip), pool_size=(3, 3), padding=(1, 1, 1, 1), layout=layout)
+        bb.emit_func_output(y)
+    return bb.get()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_target(tmp_path, target):
+    if reason := missing_tools(target):
+        pytest.skip(reason)
+    with ingot.compile(network(Target.get(target).vector_lanes), target=target, threads="none", exact=True) as library:
+        folder = library.export(tmp_path / "net")
+    compiler, flags = find_compiler(target), Target.get(target).cflags
+    compile_all(folder, *compiler.command, *STRICT, *flags)
+    program = build(folder, selftest_sources(folder), tmp_path / "selftest", *compiler.command, *flags)
+    assert "ok" in run(run_command(target, program))
