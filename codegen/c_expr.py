@@ -42,6 +42,7 @@ COMPUTED_IN = {"bool": "int32", "int8": "int32", "int16": "int32", "uint8": "int
                "uint32": "int64"}
 
 VECTOR_OPERATORS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Min": "min", "Max": "max"}
+VECTOR_REDUCTIONS = ("reduce_add", "reduce_min", "reduce_max")
 VECTOR_CALLS = ("abs", "ceil", "erf", "exp", "floor", "fma", "log", "round", "sigmoid", "sqrt", "tanh")
 # a < b ? x : y and its like: (function, operands swapped, results swapped)
 VECTOR_CHOICES = {"LT": ("lt", False, False), "LE": ("le", False, False), "GT": ("lt", True, False),
@@ -197,7 +198,10 @@ class CExpr:
         self.used.add("simd.h")
         function = f"{vector_type(buffer.dtype.with_lanes(index.lanes))}_{verb}"
         arguments = [f"&{self.names[buffer]}[{self.converted(index.base)}]"]
-        if not (isinstance(index.stride, IntImm) and index.stride.value == 1):
+        if index.count is not None:
+            function += "_n"
+            arguments.append(self.converted(index.count))
+        elif not (isinstance(index.stride, IntImm) and index.stride.value == 1):
             function += "_strided"
             arguments.append(self.converted(index.stride))
         return f"{function}({', '.join([*arguments, *map(self.text, value)])})"
@@ -255,6 +259,9 @@ class CExpr:
             return self._bits(name, e)
         if name in COUNTS:
             return self._count(name, *e.args)
+        if name in VECTOR_REDUCTIONS:
+            self.used.add("simd.h")
+            return f"{vector_type(e.args[0].dtype)}_{name}({self.text(e.args[0])})", POSTFIX
         if name == "rsqrt":
             return self._print(Div(FloatImm(e.dtype, 1), e.replace(op="tir.sqrt")))
         if name == "exp10":
@@ -309,6 +316,8 @@ class CExpr:
         prefix = vector_type(e.dtype)
         if isinstance(e, Call) and e.op == "tir.if_then_else":  # one condition for all lanes
             return self._conditional(*e.args)
+        if isinstance(e, Call) and e.op == "tir.first_n":
+            return f"{prefix}_first_n({', '.join(map(self.text, e.args))})", POSTFIX
         if isinstance(e, Broadcast):
             name, args = "set1", (e.value,)
         elif kind in VECTOR_OPERATORS:

@@ -185,11 +185,13 @@ class Cast(PrimExpr):
 
 @node
 class Ramp(PrimExpr):
-    """The vector base, base + stride, ..., `lanes` of them."""
+    """The vector base, base + stride, ..., `lanes` of them. As an index with a count it means the first `count` lanes:
+    the others are not stored, and loaded they are 0."""
 
     base: PrimExpr
     stride: PrimExpr
     lanes: int
+    count: PrimExpr | None = None
 
     @property
     def dtype(self):

@@ -6,6 +6,7 @@
  *   T_load(p)  T_store(p, a)  T_set1(x)        all lanes
  *   T_load_n(p, n)  T_store_n(p, n, a)         the first n lanes, 0 <= n <= lanes; the rest of the memory is not
  *                                              touched, the rest of the vector is 0
+ *   T_first_n(a, b, n)                         the first n lanes of a, then those of b
  *   T_load_strided(p, s)  T_store_strided(p, s, a)   lane l is p[l * s]
  *   T_add  T_sub  T_mul  T_div (a, b)          as the C operators
  *   T_fma(a, b, c)                             a * b + c, rounded once where the machine can, else twice

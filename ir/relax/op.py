@@ -28,6 +28,7 @@ _OWN = {
     "nn.layer_norm": "data gamma beta axes epsilon center scale",
     "nn.instance_norm": "data gamma beta channel_axis axes epsilon center scale",
     "nn.rms_norm": "data weight axes epsilon",
+    "nn.attention": "query key value bias heads head_size offsets scale lanes",
     "image.resize2d": "data size roi layout method coordinate_transformation_mode rounding_method cubic_alpha "
                       "cubic_exclude extrapolation_value",
     "matmul": "x1 x2 out_dtype", "take": "x indices axis mode", "where": "condition x1 x2",

@@ -79,7 +79,7 @@ class ExprPrinter:
         if kind in OPERATORS:
             return self._operator(kind, e)
         if kind in FUNCTIONS:
-            fields = [self.expr(getattr(e, f)) for f in e._fields]
+            fields = [self.expr(value) for value in (getattr(e, f) for f in e._fields) if value is not None]
             return f"{FUNCTIONS[kind]}({', '.join(fields)})", ATOM
         method = getattr(self, "expr_" + kind, None)
         if method:

@@ -184,9 +184,9 @@ def _cast(value, dtype):
     return E.cast(_value(value), dtype)
 
 
-def _ramp(base, stride, lanes):
+def _ramp(base, stride, lanes, count=None):
     base, stride = match_dtype(*matched(_value(base), _value(stride)))
-    return E.Ramp(base, stride, int(lanes))
+    return E.Ramp(base, stride, int(lanes), None if count is None else as_expr(_value(count)))
 
 
 def _broadcast(value, lanes):
@@ -247,6 +247,7 @@ ROWS = {
     # expressions
     **{name: _literal(cls) for name, cls in _NODES.items()},
     **{name: _intrinsic(name) for name in (*intrin.INTRINSICS, *intrin.INTEGER_INTRINSICS)}, "abs": _abs,
+    **{name: _of_values(partial(intrin.vector_intrinsic, name)) for name in intrin.VECTOR_INTRINSICS},
     "fabs": _intrinsic("abs"), "isfinite": _of_values(intrin.isfinite), "ceildiv": _of_values(intrin.ceildiv),
     "power": _intrinsic("pow"), "And": _connective(E.And), "Or": _connective(E.Or), "all": _connective(E.And),
     "any": _connective(E.Or), "Not": lambda a: E.Not(as_expr(a)), "if_then_else": _if_then_else, "Select": _select,

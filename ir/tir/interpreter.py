@@ -20,7 +20,7 @@ from .. import expr as E
 from ..node import collect
 from . import stmt as S
 from .buffer import row_major_strides
-from .intrin import INTEGER_INTRINSICS, INTRINSICS
+from .intrin import INTEGER_INTRINSICS, INTRINSICS, VECTOR_INTRINSICS
 
 _INFIX = {E.Add: "+", E.Sub: "-", E.Mul: "*", E.FloorDiv: "//", E.FloorMod: "%", E.EQ: "==", E.NE: "!=", E.LT: "<",
           E.LE: "<=", E.GT: ">", E.GE: ">="}
@@ -112,11 +112,16 @@ def _no_extern(name, *_):
     raise NotImplementedError(f"call of the C function {name}")
 
 
+def _padded(values, lanes):
+    return np.concatenate([values, np.zeros(lanes - len(values), values.dtype)])
+
+
+_FUNCTIONS = {**INTRINSICS, **INTEGER_INTRINSICS, **VECTOR_INTRINSICS}
 _RUNTIME = {"np": np, "checked": _checked, "fresh": _fresh, "convert": _convert, "trunc_div": _trunc_div,
             "trunc_mod": _trunc_mod, "select": _select, "view": _view, "reread": _reread, "check_shape": _check_shape,
             "no_extern": _no_extern, "minimum": min, "maximum": max, "v_minimum": np.minimum, "v_maximum": np.maximum,
             "v_logical_and": np.logical_and, "v_logical_or": np.logical_or,
-            **{"f_" + name: function for name, (_, function) in {**INTRINSICS, **INTEGER_INTRINSICS}.items()}}
+            "padded": _padded, **{"f_" + name: function for name, (_, function) in _FUNCTIONS.items()}}
 
 
 # ---------------------------------------------------------------- the compiler
@@ -254,7 +259,9 @@ class _Compiler:
         self.views.add(id(match.buffer))
 
     def stmt_BufferStore(self, s):
-        self.emit(f"{self.name(s.buffer)}[{self.indices(s.buffer, s.indices)}] = {self.expr(s.value)}")
+        count = _count(s.indices)
+        first = "" if count is None else f"[:{self.expr(count)}]"
+        self.emit(f"{self.name(s.buffer)}[{self.indices(s.buffer, s.indices)}] = {self.expr(s.value)}{first}")
 
     def stmt_IfThenElse(self, s):
         self.nested(f"if {self.expr(s.condition)}:", s.then_case)
@@ -357,7 +364,8 @@ class _Compiler:
         return f"convert({value}, '{e.dtype.element.numpy.name}')"
 
     def expr_Ramp(self, e):
-        return f"({self.expr(e.base)} + {self.expr(e.stride)} * np.arange({e.lanes}))"
+        lanes = e.lanes if e.count is None else self.expr(e.count)
+        return f"({self.expr(e.base)} + {self.expr(e.stride)} * np.arange({lanes}))"
 
     def expr_Broadcast(self, e):
         return f"np.repeat({self.expr(e.value)}, {e.lanes})"
@@ -368,7 +376,8 @@ class _Compiler:
     def expr_BufferLoad(self, e):
         if not self.known(e.buffer):
             raise ValueError(f"buffer {e.buffer.name} is read but neither a parameter nor allocated")
-        return f"{self.name(e.buffer)}[{self.indices(e.buffer, e.indices)}]"
+        text = f"{self.name(e.buffer)}[{self.indices(e.buffer, e.indices)}]"
+        return text if _count(e.indices) is None else f"padded({text}, {e.dtype.lanes})"
 
     def expr_Call(self, e):
         if e.op == "tir.prefetch":
@@ -383,7 +392,7 @@ class _Compiler:
             return f"({args[1]} if {args[0]} else {args[2]})"
         if op in ("popcount", "clz"):  # which look at the bits of the dtype
             args = [f"convert({args[0]}, '{e.args[0].dtype.numpy.name}')"]
-        if op in INTRINSICS or op in INTEGER_INTRINSICS:
+        if op in _FUNCTIONS:
             return f"f_{op}({', '.join(args)})"
         if op == "reinterpret":
             source, target = e.args[0].dtype.numpy.name, e.dtype.numpy.name
@@ -391,6 +400,11 @@ class _Compiler:
         if op == "call_extern":
             return f"no_extern({', '.join(args)})"
         raise NotImplementedError(f"the interpreter has no rule for the intrinsic {e.op}")
+
+
+def _count(indices):
+    """How many lanes of a vector an access by `indices` is limited to; None for all."""
+    return getattr(indices[-1], "count", None) if indices else None
 
 
 def _is_flat(buffer):

@@ -44,6 +44,12 @@ INTEGER_INTRINSICS = {
     "bitwise_not": (1, np.invert), "shift_left": (2, np.left_shift), "shift_right": (2, np.right_shift),
     "popcount": (1, _popcount), "clz": (1, _clz),
 }
+# name -> (number of arguments, numpy reference), of float vectors: what VectorizeLoop makes of reductions over lanes and
+# of stores to the first lanes. first_n(a, b, n): n lanes of a, then those of b. The order of reduce_add is a tree.
+VECTOR_INTRINSICS = {
+    "reduce_add": (1, np.sum), "reduce_min": (1, np.min), "reduce_max": (1, np.max),
+    "first_n": (3, lambda a, b, n: np.where(np.arange(len(a)) < n, a, b)),
+}
 # What a call gives where it is not of its first argument's dtype
 _RESULTS = {"tir.isnan": "bool", "tir.isinf": "bool", "tir.likely": "bool", "tir.clz": "int32",
             "tir.address_of": "handle", "tir.tvm_call_packed": "int32"}
@@ -57,6 +63,8 @@ def result_dtype(op, args):
         return DataType(_RESULTS[op]).with_lanes(lanes)
     if op == "tir.if_then_else" and len(args) == 3:
         return args[1].dtype
+    if op.removeprefix("tir.") in VECTOR_INTRINSICS and args:
+        return args[0].dtype if op == "tir.first_n" else args[0].dtype.element
     return args[0].dtype if op in _AS_FIRST and args else None
 
 
@@ -72,6 +80,12 @@ def intrinsic(name, *args):
     if dtype == "handle":
         raise TypeError(f"{name} takes numbers, not a handle")
     return Call(result_dtype("tir." + name, args), "tir." + name, args)
+
+
+def vector_intrinsic(name, *args):
+    """The call of a row of VECTOR_INTRINSICS."""
+    op, args = "tir." + name, tuple(map(as_expr, args))
+    return Call(result_dtype(op, args), op, args)
 
 
 def _builder(name):
@@ -212,5 +226,5 @@ def infinity(dtype):
     return const(float("inf"), dtype)
 
 
-__all__ = ["INTEGER_INTRINSICS", "INTRINSICS", *(
+__all__ = ["INTEGER_INTRINSICS", "INTRINSICS", "VECTOR_INTRINSICS", *(
     n for n, f in list(globals().items()) if getattr(f, "__module__", None) == __name__ and not n.startswith("_"))]

@@ -62,7 +62,7 @@ class _Flatten(Mutator):
         index = self.analyzer.simplify(as_expr(index))
         if vector is not None:
             step = self.analyzer.simplify(cast(vector.stride, index.dtype) * cast(strides[-1], index.dtype))
-            index = Ramp(index, step, vector.lanes)
+            index = Ramp(index, step, vector.lanes, vector.count)
         return node.replace(buffer=flat, indices=(index,))
 
     visit_BufferLoad = visit_BufferStore = _access

@@ -11,6 +11,9 @@ from ..tir.stmt import BufferLoad, DeclBuffer, For, IfThenElse, SeqStmt, seq
 from .copies import fresh_copy
 
 
+LANES = "vector_lanes"  # annotation of a shortened vectorized loop: how many lanes it had
+
+
 def loop_partition(func):
     """Requires flat buffers. Ensures of `likely` conditions (a && b counts as two) that
     - one that can only fail in a loop's last turn is gone from the loop: that turn follows as a copy;
@@ -50,7 +53,11 @@ class _Partition(Mutator):
         return ways[0](loop, guards) or ways[1](loop, guards) or self._plain(loop)
 
     def _plain(self, loop):
-        return _narrow(loop.replace(body=self.visit(loop.body)), self.analyzer)
+        new = _narrow(loop.replace(body=self.visit(loop.body)), self.analyzer)
+        if isinstance(new, For) and new.extent is not loop.extent and _guards(new.body):
+            self._bind(new)  # more is known about what is inside
+            return self.visit(new)
+        return new
 
     def visit_SeqStmt(self, s):
         return _merged([self.visit(x) for x in s.seq])
@@ -75,7 +82,7 @@ class _Partition(Mutator):
         if not proved:
             self._bind(loop)
             return None
-        main = self._plain(loop.replace(extent=extent, body=_Without(proved).visit(loop.body)))
+        main = self.visit(loop.replace(extent=extent, body=_Without(proved).visit(loop.body)))
         last = fresh_copy(loop.body, {loop.loop_var: loop.min + extent})
         for inner in _loops(last):
             self._bind(inner)
@@ -147,7 +154,11 @@ def _narrow(loop, analyzer):
             extent = const(max(0, min(limit, extent.value)), extent.dtype)
         else:
             rest.append(c)
-    return _guarded(outside, loop.replace(extent=extent, body=_guarded(rest, loop.body.then_case)))
+    annotations = loop.annotations
+    if loop.kind == "vectorized" and extent is not loop.extent:
+        annotations = {**annotations, LANES: loop.extent.value}
+    return _guarded(outside, loop.replace(extent=extent, body=_guarded(rest, loop.body.then_case),
+                                          annotations=annotations))
 
 
 def _limit(condition, loop, analyzer):

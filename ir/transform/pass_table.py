@@ -18,6 +18,7 @@ from .flatten import flatten_buffer
 from .fold_constants import fold_constants
 from .fold_scale import decompose_batch_norm, fold_scale_axis
 from .fuse import fuse_ops
+from .fuse_attention import fuse_attention
 from .hoist_if import hoist_if_then_else
 from .hoist_index import hoist_index
 from .identities import remove_identities
@@ -186,6 +187,7 @@ RELAX = _rows(
     ("DecomposeOpsForInference", _graph, decompose_batch_norm),
     ("FoldBatchnormToConv2D", _graph, fold_scale_axis, 1),
     ("RemoveIdentities", _graph, remove_identities, 1),
+    ("FuseAttention", _graph, fuse_attention, 2),
     ("ConvertLayout", _graph, convert_layout, 2),
     ("ChooseConvolution", _graph, choose_convolution, 2),
     ("SplitPadding", _graph, split_padding, 1),

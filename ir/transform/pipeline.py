@@ -11,10 +11,11 @@ def graph_passes(opt_level, cpu: CpuModel, exact=False, algorithms=None):
     """The passes over a graph module. opt_level 0: only what lowering needs; 1: folding, padding as an operator,
     fusion, joining in place; 2: blocked layouts, fast convolutions and packed weights too. exact, algorithms: of
     ChooseConvolution."""
-    given = {"ConvertLayout": [cpu.lanes], "ChooseConvolution": [cpu, exact, algorithms], "PackWeights": [cpu.lanes]}
+    given = {"ChooseConvolution": [cpu, exact, algorithms],
+             **{name: [cpu.lanes] for name in ("FuseAttention", "ConvertLayout", "PackWeights")}}
     names = ["ResolveMatchCast", "FoldConstant", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
-             "RemoveIdentities", "ProjectInputs", "ConvertLayout", "ChooseConvolution", "SplitPadding", "PackWeights",
-             "FuseOps", "InPlace", "MaterializeOutputs"]
+             "RemoveIdentities", "ProjectInputs", "FuseAttention", "ConvertLayout", "ChooseConvolution",
+             "SplitPadding", "PackWeights", "FuseOps", "InPlace", "MaterializeOutputs"]
     passes = [RELAX[name](*given.get(name, ())) for name in names]
     return [p for p in passes if p.info.opt_level <= opt_level]
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 from ..arith import Analyzer
 from ..expr import (Add, Broadcast, Call, CompareExpr, Div, FloatImm, IntImm, Max, Min, Mul, Ramp, Range, Select, Sub,
                     Var, const, free_vars, is_const_int, substitute)
-from ..node import Mutator
-from ..tir.stmt import BufferLoad, BufferStore, For, SeqStmt
+from ..node import Mutator, structural_equal
+from ..tir.intrin import vector_intrinsic
+from ..tir.stmt import BufferLoad, BufferStore, For, SeqStmt, seq
+from .loop_partition import LANES
 
 # Calls with a vector form in simd.h. The arithmetic nodes all have one, and so have choices by a comparison.
 VECTOR_CALLS = ("exp", "log", "tanh", "erf", "sigmoid", "sqrt", "abs", "floor", "ceil", "round")
 VECTOR_LANES = (4, 8, 16)
 MOST_UNROLLED = 8  # vectors of one loop
 _ARITHMETIC = (Add, Sub, Mul, Div, Min, Max)
+# Annotation of a loop over the lanes of a vector that reduces them: any order will do, so that a tree may.
+REDUCE_LANES = "reduce_lanes"
+_REDUCTIONS = {Add: "reduce_add", Min: "reduce_min", Max: "reduce_max"}
 
 
 class NotVectorizable(Exception):
@@ -19,9 +24,11 @@ class NotVectorizable(Exception):
 
 
 def vectorize_loop(func, enable_vectorize=True):
-    """Requires flat buffers. Ensures no loop is `vectorized`: float32 loops of 4, 8 or 16 iterations, or a multiple of
-    these, whose accesses are contiguous, strided or invariant become vectors, in a loop where it takes several; others
-    become serial loops annotated "simd" with the reason, as all do unless enable_vectorize.
+    """Requires flat buffers. Ensures no loop is `vectorized`: float32 loops whose accesses are contiguous, strided or
+    invariant become vectors of 4, 8 or 16 lanes, in a loop where it takes several; what is left of a loop that is no
+    multiple of these is a part of a vector, where all accesses are contiguous or invariant. Other loops become serial,
+    annotated "simd" with the reason, as all do unless enable_vectorize. Loops with annotation REDUCE_LANES become one
+    reduction of a vector where they can.
     """
     return func.replace(body=_VectorizeLoops(enable_vectorize).visit(func.body))
 
@@ -33,7 +40,8 @@ class _VectorizeLoops(Mutator):
     def visit_For(self, loop):
         self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
         if loop.kind != "vectorized":
-            return loop.replace(body=self.visit(loop.body))
+            reduced = _reduced(loop, self.analyzer) if REDUCE_LANES in loop.annotations and self.enabled else None
+            return loop.replace(body=self.visit(loop.body)) if reduced is None else reduced
         try:
             if not self.enabled:
                 raise NotVectorizable("vectorization is off")
@@ -47,34 +55,73 @@ class _VectorizeLoops(Mutator):
 
 
 def _vectorize(loop, analyzer):
-    extent = loop.extent.value if isinstance(loop.extent, IntImm) else 1
-    lanes = next((n for n in reversed(VECTOR_LANES) if extent % n == 0), None)
-    if lanes is None:
-        raise NotVectorizable(f"extent {loop.extent} is no multiple of one of {VECTOR_LANES}")
+    if not isinstance(loop.extent, IntImm):
+        raise NotVectorizable(f"extent {loop.extent} is not known")
+    lanes, extent = _lanes(loop), loop.extent.value
     if extent > lanes:
         return _several(loop, lanes, analyzer)
-    widen = _Widen(loop.loop_var, loop.min, lanes, analyzer)
+    widen = _Widen(loop.loop_var, loop.min, lanes, analyzer, loop.extent if extent < lanes else None)
     stmts = loop.body.seq if isinstance(loop.body, SeqStmt) else (loop.body,)
-    out = [widen.store(s) for s in stmts]
-    return out[0] if len(out) == 1 else SeqStmt(tuple(out))
+    return seq(*map(widen.store, stmts))
+
+
+def _lanes(loop):
+    """The widest vectors that the loop is a multiple of, or those that it was a multiple of before it was shortened,
+    or else the narrowest that hold it; the widest of all when it is long."""
+    extent = loop.extent.value
+    if LANES in loop.annotations:
+        extent = loop.annotations[LANES]
+    whole = (n for n in reversed(VECTOR_LANES) if extent % n == 0)
+    return next(whole, None) or next((n for n in VECTOR_LANES if extent < n), VECTOR_LANES[-1])
 
 
 def _several(loop, lanes, analyzer):
-    """A loop over the vectors of a long vectorized loop; a short one is unrolled."""
-    var, turns = loop.loop_var, loop.extent.value // lanes
+    """A loop over the vectors of a long vectorized loop, unrolled when short, and what is left after them."""
+    var, (turns, rest) = loop.loop_var, divmod(loop.extent.value, lanes)
     outer, inner = (Var(var.name + suffix, var.dtype) for suffix in ("_0", "_1"))
     analyzer.bind(outer, Range.from_min_extent(0, turns))
-    body = substitute(loop.body, {var: loop.min + outer * lanes + inner})
-    body = _vectorize(For(inner, const(0, var.dtype), const(lanes, var.dtype), "vectorized", body), analyzer)
+
+    def vectors(start, extent):
+        annotations = {LANES: lanes}
+        body = substitute(loop.body, {var: loop.min + start + inner})
+        return _vectorize(For(inner, const(0, var.dtype), const(extent, var.dtype), "vectorized", body, None,
+                              annotations), analyzer)
+
     kind = "unrolled" if turns <= MOST_UNROLLED else "serial"
-    return For(outer, const(0, var.dtype), const(turns, var.dtype), kind, body, None, loop.annotations)
+    main = For(outer, const(0, var.dtype), const(turns, var.dtype), kind, vectors(outer * lanes, lanes), None,
+               loop.annotations)
+    return seq(main, vectors(const(turns * lanes, var.dtype), rest)) if rest else main
+
+
+def _reduced(loop, analyzer):
+    """for l in lanes: x = x + v[l]  ->  x = x + reduce_add(v), or None where the loop is not like that. Several vectors
+    are added up first, in pairs."""
+    store, lanes = loop.body, _lanes(loop) if isinstance(loop.extent, IntImm) else 0
+    if not (lanes and isinstance(store, BufferStore) and type(store.value) in _REDUCTIONS) or loop.extent.value % lanes:
+        return None
+    own, combine = store.value.a, type(store.value)
+    if not (isinstance(own, BufferLoad) and structural_equal(own, BufferLoad(store.buffer, store.indices))):
+        return None
+    parts = []
+    for start in range(0, loop.extent.value, lanes):
+        widen = _Widen(loop.loop_var, loop.min + start, lanes, analyzer)
+        try:
+            parts.append(widen.value(store.value.b))
+        except NotVectorizable:
+            return None
+    if widen.varies(store.indices[0]) or parts[0].dtype.lanes == 1:
+        return None
+    while len(parts) > 1:
+        parts = [combine(*parts[n:n + 2]) if n + 1 < len(parts) else parts[n] for n in range(0, len(parts), 2)]
+    return store.replace(value=combine(own, vector_intrinsic(_REDUCTIONS[combine], parts[0])))
 
 
 class _Widen:
-    """Rewrites scalar expressions of one loop variable into vectors of `lanes`."""
+    """Rewrites scalar expressions of one loop variable into vectors of `lanes`, of which only the first `count` are in
+    memory (None: all)."""
 
-    def __init__(self, var, start, lanes, analyzer):
-        self.var, self.start, self.lanes, self.analyzer = var, start, lanes, analyzer
+    def __init__(self, var, start, lanes, analyzer, count=None):
+        self.var, self.start, self.lanes, self.analyzer, self.count = var, start, lanes, analyzer, count
         # a neighbour of var that stays in range, to measure strides with
         self.before = Var(var.name, var.dtype)
         analyzer.bind(self.before, Range(start, IntImm(var.dtype, lanes - 1)), allow_override=True)
@@ -104,7 +151,11 @@ class _Widen:
         if any(v is self.before for v in free_vars(stride)):
             raise NotVectorizable(f"index {e} is not linear in {self.var.name}")
         base = self.analyzer.simplify(substitute(e, {self.var: self.start}))
-        return base if is_const_int(stride, 0) else Ramp(base, stride, self.lanes)
+        if is_const_int(stride, 0):
+            return base
+        if self.count is not None and not is_const_int(stride, 1):
+            raise NotVectorizable(f"{self.count} of {self.lanes} lanes are not contiguous")
+        return Ramp(base, stride, self.lanes, self.count)
 
     def value(self, e):
         """`e` as a vector where it varies, else as the scalar it is."""
@@ -204,8 +255,11 @@ class _UseVectorTypes(Mutator):
         new = self.new.get(id(node.buffer))
         if new is None:
             return node
-        base = node.indices[0].base
+        base, count = node.indices[0].base, node.indices[0].count
         index = self.analyzer.simplify(base // IntImm(base.dtype, node.indices[0].lanes))
+        if count is not None and isinstance(node, BufferStore):  # the other lanes of the register stay
+            value = vector_intrinsic("first_n", node.value, BufferLoad(new, (index,)), count)
+            return BufferStore(new, value, (index,))
         return node.replace(buffer=new, indices=(index,))
 
     visit_BufferLoad = visit_BufferStore = _access

@@ -73,7 +73,7 @@ class _Resolve(Mutator):
                              f"{owner.name}")
         if vector is not None:
             stride = vector.stride * (view.strides[-1] if view.strides else 1)
-            return (Ramp(offset, cast(stride, offset.dtype), vector.lanes),)
+            return (Ramp(offset, cast(stride, offset.dtype), vector.lanes, vector.count),)
         return tuple(map(self.analyzer.simplify, unflatten_index(offset, owner.shape)))
 
 

@@ -17,6 +17,11 @@ INGOT_INLINE void f32x8_store(float *p, f32x8 a) { _mm256_storeu_ps(p, a); }
 INGOT_INLINE f32x8 f32x8_load_n(const float *p, ptrdiff_t n) { return _mm256_maskload_ps(p, f32x8_mask_n(n)); }
 INGOT_INLINE void f32x8_store_n(float *p, ptrdiff_t n, f32x8 a) { _mm256_maskstore_ps(p, f32x8_mask_n(n), a); }
 
+INGOT_INLINE f32x8 f32x8_first_n(f32x8 a, f32x8 b, ptrdiff_t n)
+{
+    return _mm256_blendv_ps(b, a, _mm256_castsi256_ps(f32x8_mask_n(n)));
+}
+
 INGOT_INLINE f32x8 f32x8_load_strided(const float *p, ptrdiff_t s)
 {
     return _mm256_setr_ps(p[0], p[s], p[2 * s], p[3 * s], p[4 * s], p[5 * s], p[6 * s], p[7 * s]);

@@ -15,6 +15,10 @@ INGOT_INLINE f32x16 f32x16_load(const float *p) { return _mm512_loadu_ps(p); }
 INGOT_INLINE void f32x16_store(float *p, f32x16 a) { _mm512_storeu_ps(p, a); }
 INGOT_INLINE f32x16 f32x16_load_n(const float *p, ptrdiff_t n) { return _mm512_maskz_loadu_ps(f32x16_mask_n(n), p); }
 INGOT_INLINE void f32x16_store_n(float *p, ptrdiff_t n, f32x16 a) { _mm512_mask_storeu_ps(p, f32x16_mask_n(n), a); }
+INGOT_INLINE f32x16 f32x16_first_n(f32x16 a, f32x16 b, ptrdiff_t n)
+{
+    return _mm512_mask_blend_ps(f32x16_mask_n(n), b, a);
+}
 
 /* Sixteen loads: the gather instruction is slower on half of the machines, and limits the stride to 2^27. */
 INGOT_INLINE f32x16 f32x16_load_strided(const float *p, ptrdiff_t s)

@@ -29,6 +29,14 @@ INGOT_INLINE void f32x4_store_n(float *p, ptrdiff_t n, f32x4 a)
         if (l < n) p[l] = lanes[l];
 }
 
+INGOT_INLINE f32x4 f32x4_first_n(f32x4 a, f32x4 b, ptrdiff_t n)
+{
+    float lanes[4];
+    vst1q_f32(lanes, b);
+    f32x4_store_n(lanes, n, a);
+    return vld1q_f32(lanes);
+}
+
 INGOT_INLINE f32x4 f32x4_load_strided(const float *p, ptrdiff_t s)
 {
     f32x4 a = vdupq_n_f32(p[0]);

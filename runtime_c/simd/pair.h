@@ -66,6 +66,11 @@
         H##_store_n(p, n < L ? n : L, a.lo);                                                                           \
         if (n > L) H##_store_n(p + L, n - L, a.hi);                                                                    \
     }                                                                                                                  \
+    INGOT_INLINE T T##_first_n(T a, T b, ptrdiff_t n)                                                                  \
+    {                                                                                                                  \
+        if (n < L) return T##_of(H##_first_n(a.lo, b.lo, n), b.hi);                                                    \
+        return T##_of(a.lo, H##_first_n(a.hi, b.hi, n - L));                                                           \
+    }                                                                                                                  \
     INGOT_INLINE void T##_store_strided(float *p, ptrdiff_t stride, T a)                                               \
     {                                                                                                                  \
         H##_store_strided(p, stride, a.lo);                                                                            \

@@ -65,6 +65,11 @@
         for (int l = 0; l < L; ++l) r.v[l] = l < n ? p[l] : 0.0f;                                                      \
         return r;                                                                                                      \
     }                                                                                                                  \
+    INGOT_INLINE T T##_first_n(T a, T b, ptrdiff_t n)                                                                  \
+    {                                                                                                                  \
+        for (int l = 0; l < L; ++l) b.v[l] = l < n ? a.v[l] : b.v[l];                                                  \
+        return b;                                                                                                      \
+    }                                                                                                                  \
     INGOT_INLINE void T##_store_n(float *p, ptrdiff_t n, T a)                                                          \
     {                                                                                                                  \
         for (int l = 0; l < L; ++l)                                                                                    \

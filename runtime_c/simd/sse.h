@@ -30,6 +30,14 @@ INGOT_INLINE void f32x4_store_n(float *p, ptrdiff_t n, f32x4 a)
         if (l < n) p[l] = lanes[l];
 }
 
+INGOT_INLINE f32x4 f32x4_first_n(f32x4 a, f32x4 b, ptrdiff_t n)
+{
+    float lanes[4];
+    _mm_storeu_ps(lanes, b);
+    f32x4_store_n(lanes, n, a);
+    return _mm_loadu_ps(lanes);
+}
+
 INGOT_INLINE f32x4 f32x4_load_strided(const float *p, ptrdiff_t s)
 {
     return _mm_setr_ps(p[0], p[s], p[2 * s], p[3 * s]);

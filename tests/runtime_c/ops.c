@@ -49,6 +49,7 @@ static void record(const char *type, const char *op, const float *y, size_t n)
         T##_store(y + n_ * L, T##_load_n(from, (ptrdiff_t)n_));                                                        \
         T##_store_n(to, (ptrdiff_t)n_, T##_load(a));                                                                   \
         if (memcmp(to, a, n_ * sizeof *to) != 0) status = 2;                                                           \
+        T##_store(y + (L + 1 + n_) * L, T##_first_n(T##_load(a), T##_load(b), (ptrdiff_t)n_));                         \
         free(from);                                                                                                    \
         free(to);                                                                                                      \
         for (int l = 0; l <= L; ++l) guard[l] = -1.0f;                                                                 \
@@ -56,7 +57,8 @@ static void record(const char *type, const char *op, const float *y, size_t n)
         for (size_t l = 0; l <= L; ++l)                                                                                \
             if (!((l < n_ && guard[l] > 1.0f) || (l >= n_ && guard[l] < 0.0f))) status = 2;                            \
     }                                                                                                                  \
-    record(#T, "load_n", y, (L + 1) * L);
+    record(#T, "load_n", y, (L + 1) * L);                                                                              \
+    record(#T, "first_n", y + (L + 1) * L, (L + 1) * L);
 
 #define STRIDED(T, L)                                                                                                  \
     T##_store(y, T##_load_strided(a, STRIDE));                                                                         \

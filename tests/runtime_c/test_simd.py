@@ -186,6 +186,13 @@ def test_partial_loads_fill_with_zeros(results, abc):
         assert same(y, expected).all()
 
 
+def test_first_lanes_of_one_and_the_rest_of_another(results, abc):
+    for type_, lanes in LANES.items():
+        y = results[f"{type_}_first_n"].reshape(lanes + 1, lanes)
+        expected = np.where(np.arange(lanes) < np.arange(lanes + 1)[:, None], abc[0][:lanes], abc[1][:lanes])
+        assert same(y, expected).all()
+
+
 def test_strided_and_unaligned_memory(results, abc):
     a, b, _ = abc
     for type_, lanes in LANES.items():

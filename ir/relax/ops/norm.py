@@ -51,7 +51,8 @@ def _lower_softmax(name):
                          name=name + "_exp")
         total = _reduce_over(exp, (axis,), lambda i: exp[i], name + "_sum")
         if name == "softmax":
-            result = te.compute(x.shape, lambda *i: exp[i] / total[_without(i, {axis})], name=name)
+            scale = te.compute(total.shape, lambda *i: const(1, acc) / total[i], name="softmax_scale")
+            result = te.compute(x.shape, lambda *i: exp[i] * scale[_without(i, {axis})], name=name)
         else:
             result = te.compute(x.shape, lambda *i: x[i].astype(acc) - peak[_without(i, {axis})]
                                 - intrin.log(total[_without(i, {axis})]), name=name)

@@ -70,9 +70,12 @@ def _init_nest(ctx, block, loops, name):
     kept = [loop for loop in loops if any(uses(value, {loop.loop_var}) for _, value in spatial)]
     dropped = {loop.loop_var for loop in loops} - {loop.loop_var for loop in kept}
     predicate = const(True)
+    first = {loop.loop_var: loop.min for loop in loops if loop.loop_var in dropped}
     for condition in conjuncts(block.predicate):
         if not uses(condition, dropped):
             predicate = logical_and(predicate, condition)
+        elif ctx.analyzer_at(block).can_prove(substitute(condition, first)):
+            continue  # each element has a first turn of the reduction, which initialises it
         elif uses(condition, {loop.loop_var for loop in ctx.index.loops_above(block)} - dropped):
             ctx.refuse("'loop'", f"the condition {condition} of block {name_of(block)} ties a loop of the reduction "
                        "to a spatial loop", "split the loops so that each condition is about one of them", [block])

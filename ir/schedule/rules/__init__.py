@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..cpu import CpuModel
 from ..errors import ScheduleError
 from ..schedule import Schedule
+from .attention import attention
 from .blocked_convolution import blocked_convolution
 from .elementwise import elementwise
 from .product import product
@@ -18,7 +19,8 @@ from .row_reduction import row_reduction
 from .windows import windows
 from .winograd import winograd
 
-RULES = (recurrence, winograd, blocked_convolution, windows, register_tile, product, row_reduction, elementwise)
+RULES = (attention, recurrence, winograd, blocked_convolution, windows, register_tile, product, row_reduction,
+         elementwise)
 
 
 def schedule_by_rule(func, cpu: CpuModel):

@@ -5,8 +5,8 @@ from math import prod
 
 from ...expr import IntImm, is_const_int
 from ...node import collect
-from ...tir.stmt import BlockRealize, BufferLoad
-from ...transform.vectorize import VECTOR_LANES
+from ...tir.stmt import BlockRealize, BufferLoad, BufferStore
+from ...transform.vectorize import REDUCE_LANES, VECTOR_LANES
 from ..blocks import uses
 from ..errors import ScheduleError
 from .blocks import blocks, find_block, inline_all, iter_vars, other_blocks, static_extent, vectorizes
@@ -14,6 +14,7 @@ from .elementwise import flat_indices, parallel_roots
 from .threads import parallel_outer
 
 PIECE = 128  # elements of a row of accumulators, where rows are cut
+CHAINS = 4   # vectors of accumulators of a long row: additions take as many cycles to give a result
 
 
 def row_reduction(sch, cpu):
@@ -44,7 +45,7 @@ def _rows(sch, cpu, output):
         shared = shared[:-1]
     if not shared:
         for name in other_blocks(sch, output):
-            _reduce_serially(sch, cpu, sch.get_block(name))
+            reduce_serially(sch, cpu, sch.get_block(name))
         return False
     producers = [sch.get_block(name) for name in reversed(other_blocks(sch, output))]
     for block in producers:
@@ -53,10 +54,31 @@ def _rows(sch, cpu, output):
     for block in producers:
         if window and _reduces(sch.get(block)):
             _row_innermost(sch, block, len(shared))
+        elif _reduces(sch.get(block)):
+            reduce_serially(sch, cpu, block)
         else:
-            _reduce_serially(sch, cpu, block)
+            row_in_vectors(sch, cpu, block, len(shared))
+    row_in_vectors(sch, cpu, output, len(shared))
     parallel_outer(sch, cpu, shared)
     return True
+
+
+def row_in_vectors(sch, cpu, block, depth):
+    """Vectorize the innermost loop of an elementwise block below the `depth` shared ones; what is less than a vector
+    is a part of one."""
+    loops, realized = sch.get_loops(block), sch.get(block)
+    if cpu.lanes == 1 or len(loops) <= depth or not vectorizes(realized) or not _is_row(realized, sch.get(loops[-1])):
+        return
+    vectors, lanes = sch.split(loops[-1], [None, cpu.lanes])
+    sch.vectorize(lanes)
+
+
+def _is_row(block, loop):
+    """Whether the last loop runs along the innermost dimension of all that depends on it, and is at least a vector."""
+    last = block.iter_vars[-1].var if block.iter_vars else None
+    return (isinstance(loop.extent, IntImm) and loop.extent.value >= VECTOR_LANES[0] and last is not None and all(
+        access.indices and access.indices[-1] is last or not uses(access.indices, {last})
+        for access in collect(block.body, (BufferLoad, BufferStore))))
 
 
 def _reduces(block):
@@ -101,7 +123,7 @@ def _row_innermost(sch, block, depth):
     sch.decompose_reduction(block, reduce[0])
 
 
-def _reduce_serially(sch, cpu, block):
+def reduce_serially(sch, cpu, block):
     """One accumulator per result, in the lanes of a vector where that is possible, set before its loops."""
     loops = _reduction_loops(sch, block)
     if loops and not _in_lanes(sch, cpu, block, loops):
@@ -127,7 +149,9 @@ def _in_lanes(sch, cpu, block, loops):
     loops = [loop for loop in loops if not is_const_int(sch.get(loop).extent, 1)]
     if not lanes or not vectorizes(realized) or not _in_order(realized, reduce):
         return False
-    _, lane = sch.split(sch.fuse(*loops) if len(loops) > 1 else loops[0], [None, lanes])
+    row = sch.fuse(*loops) if len(loops) > 1 else loops[0]
+    several = CHAINS if static_extent(sch, row) >= 2 * CHAINS * lanes and len(loops) == 1 else 1
+    _, lane = sch.split(row, [None, several * lanes])
     try:
         partial = sch.rfactor(lane, 0)
     except ScheduleError:
@@ -136,17 +160,22 @@ def _in_lanes(sch, cpu, block, loops):
     *_, vectors, lane = sch.get_loops(partial)
     sch.vectorize(lane)
     sch.decompose_reduction(partial, vectors)
-    sch.decompose_reduction(block, _reduction_loops(sch, block)[0])
+    tree, = _reduction_loops(sch, block)
+    sch.annotate(tree, REDUCE_LANES, 1)
+    sch.decompose_reduction(block, tree)
     return True
 
 
 def _lanes_of(cpu, extents):
-    """The most lanes of which there are several whole vectors in a reduction over `extents`; None for no vectors.
+    """The most lanes of which there are several vectors in a reduction over `extents`; None for no vectors.
 
-    A vector is some whole rows of each dimension, or a row some whole vectors: else its elements have no plain index.
+    Of several dimensions a vector is some whole rows of each, or a row some whole vectors: else its elements have no
+    plain index. The last vector of one dimension may be a part of one.
     """
     if not all(isinstance(e, IntImm) for e in extents):
         return None
+    if len(extents) == 1:
+        return next((n for n in VECTOR_LANES[::-1] if 2 * n <= extents[0].value and n <= cpu.lanes), None)
     sizes = [prod(e.value for e in extents[k:]) for k in range(len(extents))]
     return next((n for n in VECTOR_LANES[::-1] if n <= cpu.lanes and sizes and sizes[0] >= 2 * n
                  and all(size % n == 0 or n % size == 0 for size in sizes)), None)

@@ -35,6 +35,7 @@ _OWN = {
     "image.resize2d": ([_IMAGE], {"size": (5, 12)}), "nn.lrn": ([_IMAGE], {"size": 3}),
     "nn.batch_norm": ([_IMAGE] + [(6,)] * 4, {}), "nn.instance_norm": ([_IMAGE, (6,), (6,)], {}),
     "nn.layer_norm": ([_X, (5, 7), (5, 7)], {"axes": (1, 2)}), "nn.rms_norm": ([_X, (7,)], {}),
+    "nn.attention": ([_X, (3, 4, 7), (3, 4, 7), (5, 4)], {"heads": 2, "head_size": 3, "offsets": (1, 0, 1), "lanes": 4}),
     "nn.gru": ([(4, 2, 3), (1, 15, 3), (1, 15, 5), (1, 30), (1, 2, 5)], {"hidden_size": 5}),
     "nn.rnn": ([(4, 2, 3), (1, 5, 3), (1, 5, 5), (1, 10), (1, 2, 5)], {"hidden_size": 5}),
     "nn.gru_steps": ([(4, 2, 15), (1, 5, 15), (1, 15), (1, 2, 5)], {"hidden_size": 5}),

@@ -39,6 +39,16 @@ def test_rows(name, args, attrs, expected):
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("shapes, attrs", [
+    ([(3, 5, 12), (3, 7, 10), (3, 7, 9)], {"heads": 2, "head_size": 4, "offsets": (3, 2, 0), "scale": 0.5, "lanes": 4}),
+    ([(3, 5, 6), (3, 8, 6), (3, 8, 6), (5, 8)], {"heads": 3, "head_size": 2, "lanes": 4}),
+    ([(3, 2, 4), (3, 5, 4), (3, 5, 4), (2, 1)], {"heads": 1, "head_size": 4, "lanes": 8})])
+def test_attention(shapes, attrs):
+    batch = {(n, 0): N for n in range(3)}
+    result, = check("nn.attention", *(floats(*s) for s in shapes), attrs=attrs, symbolic=batch, tolerance=1e-5)
+    assert result.shape == (*shapes[0][:2], attrs["heads"] * attrs["head_size"])
+
+
 POOLED = floats(2, 3, 7, 10)
 
 
@@ -120,6 +130,15 @@ def test_a_symbolic_arange():
     ("cumsum", [X], {"axis": 0, "dtype": "float31"}, "cumsum: .*float31"),
     ("all", [X], {}, "all: takes a bool tensor, got float32"),
     ("nn.rms_norm", [X, floats(5)], {}, r"weight has shape \(5,\), it must be \(7,\): the axes \(2,\) of input"),
+    ("nn.attention", [X, X, X], {"heads": 0, "head_size": 7}, "nn.attention: heads 0 must be at least 1"),
+    ("nn.attention", [X, X, X], {"heads": 2, "head_size": 3, "offsets": (0, 1)},
+     r"offsets \(0, 1\) must be three: of q, k and v"),
+    ("nn.attention", [X, X, X], {"heads": 2, "head_size": 3, "offsets": (0, 2, 0)},
+     r"2 heads of 3 columns from column 2 on are not inside k \(3, 5, 7\), whose rows have 7"),
+    ("nn.attention", [X, floats(2, 5, 7), X], {"heads": 1, "head_size": 7},
+     r"q \(3, 5, 7\), k \(2, 5, 7\) and v \(3, 5, 7\) must have the same batch \(dim 0\), and k and v as many keys"),
+    ("nn.attention", [X, X, X, floats(4, 5)], {"heads": 1, "head_size": 7},
+     r"mask \(4, 5\) does not broadcast to the scores \(3, 1, 5, 5\)"),
     ("nn.adaptive_avg_pool2d", [POOLED], {"output_size": (3,)}, r"output_size \(3,\) must be 2 integers of at least 1"),
     ("image.resize2d", [POOLED], {"size": (0, 3)}, r"size \(0, 3\) must be 2 integers of at least 1"),
     ("image.resize2d", [POOLED], {"size": (3, 3), "method": "cubic"}, "method='cubic' is none of 'nearest_neighbor'"),

@@ -243,7 +243,7 @@ def tied(A: T.Buffer((5, 9), "float32"), B: T.Buffer((5,), "float32")):
     for i, k in T.grid(5, 9):
         with T.block("B"):
             vi, vk = T.axis.remap("SR", [i, k])
-            T.where(i + k < 11)
+            T.where(2 <= i + k)
             with T.init():
                 B[vi] = T.float32(0)
             B[vi] = B[vi] + A[vi, vk]

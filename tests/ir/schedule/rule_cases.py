@@ -180,6 +180,7 @@ def _unary(name, op_name, *shape, dtype="float32", **attrs):
 
 _unary("softmax", "nn.softmax", 4, 33)
 _unary("softmax_whole", "nn.softmax", 2, 3, 48)
+_unary("softmax_long", "nn.softmax", 3, 149)
 _unary("mean_whole", "mean", 1, 5, 4, 8, axis=(2, 3))
 _unary("mean_uneven", "mean", 1, 3, 4, 3, axis=(2, 3))
 _unary("max_all_but_last", "max", 4, 6, 8, axis=(0, 1))
@@ -209,6 +210,31 @@ _unary("lrn", "nn.lrn", 1, 7, 4, 5, size=5)
 @case("layer_norm", (3, 5, 24))
 def _layer_norm(op, x):
     return op("nn.layer_norm", x, const(24), const(24))
+
+
+@case("layer_norm_long", (3, 135))
+def _layer_norm_long(op, x):
+    return op("nn.layer_norm", x, const(135), const(135))
+
+
+@case("rms_norm", (4, 37))
+def _rms_norm(op, x):
+    return op("nn.rms_norm", x, const(37))
+
+
+def _attention(name, queries, keys, mask=(), heads=2, size=16, lanes=16):
+    width = heads * size
+    shapes = [(1, queries, width + 3), (1, keys, width), (1, keys, width + 1)] + ([mask] if mask else [])
+
+    @case(name, *shapes)
+    def build(op, *x):
+        return op("nn.attention", *x, heads=heads, head_size=size, offsets=(3, 0, 1), scale=0.25, lanes=lanes)
+
+
+_attention("attention", 4, 32, heads=1)
+_attention("attention_odd", 7, 37, (7, 37), heads=1)
+_attention("attention_narrow", 5, 14, (1, 1, 14), size=4, lanes=4)
+_attention("attention_8", 5, 21, size=8, lanes=8)
 
 
 @case("instance_norm", (2, 4, 5, 6))

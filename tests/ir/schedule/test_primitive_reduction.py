@@ -125,6 +125,32 @@ LEGAL = {
                     T.reads(C[vi, vj], A[vi, vk], B[vk, vj])
                     T.writes(C[vi, vj])
                     C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]"""),
+    "decompose_reduction where a condition ties the lanes to the reduction, but holds in its first turn": (
+        row_sum, lambda s: (s.rfactor(s.split(loop(s, "B", 1), [None, 4])[1]),
+                            s.decompose_reduction("B_rf", loop(s, "B_rf", 1))), """
+        B_rf = T.alloc_buffer((4, 5), "float32")
+        for i in range(5):
+            for k_1_init in range(4):
+                with T.block("B_rf_init"):
+                    vk_1_init, vi_init = T.axis.remap("SS", [k_1_init, i])
+                    T.reads()
+                    T.writes(B_rf[vk_1_init, vi_init])
+                    B_rf[vk_1_init, vi_init] = T.float32(0.0)
+            for k_0, k_1 in T.grid(3, 4):
+                with T.block("B_rf_update"):
+                    vk_1, vi, vk_0 = T.axis.remap("SSR", [k_1, i, k_0])
+                    T.where(k_0 * 4 + k_1 < 9)
+                    T.reads(B_rf[vk_1, vi], A[vi, vk_0 * 4 + vk_1])
+                    T.writes(B_rf[vk_1, vi])
+                    B_rf[vk_1, vi] = B_rf[vk_1, vi] + A[vi, vk_0 * 4 + vk_1]
+        for i, k_1 in T.grid(5, 4):
+            with T.block("B"):
+                vk_1, vi = T.axis.remap("RS", [k_1, i])
+                T.reads(B_rf[vk_1, vi])
+                T.writes(B[vi])
+                with T.init():
+                    B[vi] = T.float32(0.0)
+                B[vi] = B[vi] + B_rf[vk_1, vi]"""),
     "rfactor of the inner part": (row_sum, lambda s: s.rfactor(s.split(loop(s, "B", 1), [None, 4])[1]), """
         B_rf = T.alloc_buffer((4, 5), "float32")
         for i, k_0, k_1 in T.grid(5, 3, 4):
@@ -193,7 +219,7 @@ REFUSED = [
     (repeated_sum(), lambda s: s.decompose_reduction("S", loop(s, "S", 0)),
      "several of its turns may run one instance"),
     (tied, lambda s: s.decompose_reduction("B", loop(s, "B", 1)),
-     "the condition i + k < 11 of block B ties a loop of the reduction to a spatial loop; split the loops so that"),
+     "the condition 2 <= i + k of block B ties a loop of the reduction to a spatial loop; split the loops so that"),
     (started, lambda s: s.decompose_reduction("B", loop(s, "B", 0)),
      "block B must stay after block S: one writes what the other touches; choose a place that keeps their order"),
     (matmul_relu, lambda s: s.rfactor(loop(s, "D", 0)),

@@ -183,7 +183,7 @@ def test_sums_stay_whole():
 def test_only_float32_products_are_tiled():
     for name in ("matmul_int32", "matmul_float64", "conv_int32"):
         sch = schedule_by_rule(kernels(name, WIDE)[0], WIDE)
-        assert "vectorized" not in {loop.kind for loop in collect(sch.func.body, For)}
+        assert "unrolled" not in {loop.kind for loop in collect(sch.func.body, For)}
 
 
 def test_names_promise_nothing():
@@ -228,10 +228,10 @@ def test_temporaries_are_a_row_or_a_scalar(name, expected):
     assert local_sizes(name) == expected
 
 
-@pytest.mark.parametrize("name, vectors", [("softmax_whole", 2), ("layer_norm", 2), ("mean_whole", 1), ("softmax", 0),
-                                           ("softmax_symbolic", 0), ("argmax", 0), ("mean", 0), ("mean_uneven", 0)])
-def test_reductions_over_whole_vectors_run_in_lanes(name, vectors):
-    """Those that do not divide, are symbolic or keep an index stay scalar."""
+@pytest.mark.parametrize("name, vectors", [("softmax_whole", 2), ("layer_norm", 2), ("mean_whole", 1), ("softmax", 2),
+                                           ("softmax_symbolic", 2), ("argmax", 0), ("mean", 0), ("mean_uneven", 0)])
+def test_reductions_over_rows_run_in_lanes(name, vectors):
+    """Those over several dimensions that do not divide, that are symbolic or keep an index stay scalar."""
     sch = schedule_by_rule(kernels(name, WIDE)[-1], WIDE)
     partial = [d for d in sch.get_child_blocks(sch.get_block("root")) if sch.get(d).name_hint.endswith("_rf_update")]
     assert len(partial) == vectors

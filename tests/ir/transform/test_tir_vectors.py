@@ -3,7 +3,7 @@ import pytest
 from tir_cases import arguments, assert_same_results, loop, results
 
 from ingot.ir import tir
-from ingot.ir.expr import Broadcast, Ramp, Select, Var, const
+from ingot.ir.expr import Broadcast, Call, Ramp, Select, Var, const
 from ingot.ir.node import collect
 from ingot.ir.tir.stmt import BufferLoad, BufferStore, For
 from ingot.ir.transform.flatten import flatten_buffer
@@ -47,7 +47,7 @@ def test_what_becomes_vectors(make, count):
 
 
 @pytest.mark.parametrize("make, lanes, why", [
-    (lambda i: X[i], 6, "extent 6"), (lambda i: X[ROWS[i]], 8, "not linear"), (lambda i: X[i * i], 8, "not linear"),
+    (lambda i: X[i * 2], 6, "6 of 8 lanes are not contiguous"), (lambda i: X[ROWS[i]], 8, "not linear"), (lambda i: X[i * i], 8, "not linear"),
     (lambda i: ROWS[i].astype("float32"), 8, "Cast"), (lambda i: tir.sin(X[i]), 8, "tir.sin has no vector form"),
     (lambda i: i.astype("float32"), 8, "Cast has no vector form"),
     (lambda i: Select(i < 3, X[i], W[i]), 8, "condition"),
@@ -57,6 +57,43 @@ def test_what_stays_a_loop_and_why(make, lanes, why):
     func = vectorized(make, lanes)
     kept, = collect(func.body, For)
     assert kept.kind == "serial" and why in kept.annotations["simd"]
+
+
+@pytest.mark.parametrize("extent, lanes, partial", [(3, 4, 3), (5, 8, 5), (13, 16, 13), (37, 16, 5), (20, 4, None)])
+def test_what_is_no_multiple_ends_in_a_part_of_a_vector(extent, lanes, partial):
+    func = vectorized(lambda i: tir.max(X[i], W[const(2)]), extent)
+    counts = [None if r.count is None else r.count.value for r in collect(func.body, Ramp)]
+    assert {r.lanes for r in collect(func.body, Ramp)} == {lanes} and set(counts) - {None} == {partial} - {None}
+
+
+def test_a_shortened_loop_keeps_its_lanes():
+    loop_ = loop("l", 5, lambda i: BufferStore(Y, X[i], (i,)), "vectorized")
+    func = lowered(loop_.replace(annotations={"vector_lanes": 16}))
+    assert [(r.lanes, r.count.value) for r in collect(vectorize_loop(func).body, Ramp)] == [(16, 5)] * 2
+
+
+@pytest.mark.parametrize("make, name", [(lambda a, b: a + b, "add"), (tir.max, "max"), (tir.min, "min")])
+@pytest.mark.parametrize("extent", [4, 8, 16, 32, 48, 64])
+def test_lanes_are_reduced_by_one_call(make, name, extent):
+    body = loop("l", extent, lambda i: BufferStore(Y, make(Y[const(0)], X[i] * 2.0), (const(0),)))
+    func = lowered(body.replace(annotations={"reduce_lanes": 1}))
+    inputs = arguments(func)
+    inputs[3][:] = 7
+    new = vectorize_loop(func)
+    assert_same_results(results(func, inputs), new, inputs)
+    assert [c.op for c in collect(new.body, Call)] == [f"tir.reduce_{name}"] and not collect(new.body, For)
+
+
+@pytest.mark.parametrize("store, extent", [
+    (lambda i: BufferStore(Y, Y[const(0)] + X[i], (const(0),)), 6),
+    (lambda i: BufferStore(Y, Y[const(0)] + X[ROWS[i]], (const(0),)), 8),
+    (lambda i: BufferStore(Y, Y[const(1)] + X[i], (const(0),)), 8),
+    (lambda i: BufferStore(Y, Y[const(0)] * X[i], (const(0),)), 8),
+    (lambda i: BufferStore(Y, Y[i] + X[i], (i,)), 8),
+    (lambda i: BufferStore(Y, Y[const(0)] + X[const(1)], (const(0),)), 8)])
+def test_other_reductions_stay_loops(store, extent):
+    func = lowered(loop("l", extent, store).replace(annotations={"reduce_lanes": 1}))
+    assert collect(vectorize_loop(func).body, For)
 
 
 def test_every_lane_on_one_element_stays_a_loop():
@@ -70,6 +107,18 @@ def test_scalars_join_vectors_by_broadcasts():
 
 
 # ---------------------------------------------------------------- vector types
+
+def test_a_part_of_a_register_is_written_by_a_choice():
+    acc = tir.decl_buffer((8,), name="acc", scope="local")
+    fill = loop("l", 8, lambda i: BufferStore(acc, X[i], (i,)), "vectorized")
+    part = loop("k", 5, lambda i: BufferStore(acc, acc[i] + W[i], (i,)), "vectorized")
+    copy = loop("n", 8, lambda i: BufferStore(Y, acc[i], (i,)), "vectorized")
+    func = lowered(tir.DeclBuffer(acc, tir.seq(fill, part, copy)))
+    inputs = arguments(func)
+    new = rewrite_vector_types(vectorize_loop(func))
+    assert_same_results(results(func, inputs), new, inputs)
+    assert [c.op for c in collect(new.body, Call)] == ["tir.first_n"]
+
 
 def tile_program(index, extent=32, scope="local"):
     acc = tir.decl_buffer((extent,), name="acc", scope=scope)

@@ -1,0 +1,107 @@
+"""Attention: the scores of a few queries against all keys stay in a buffer of rows, which caches hold."""
+from __future__ import annotations
+
+from ...expr import IntImm
+from . import tiles
+from .blocks import find_block, static_extent
+from .registers import in_registers, keep_rolled, steps
+from .row_reduction import reduce_serially, row_in_vectors
+from .threads import parallel_nest
+
+
+def attention(sch, cpu):
+    """nn.attention, by its stages:
+
+        keys packed for vectors
+        for batch, head (parallel): for rows of queries:
+            for tile of keys: acc = 0; for d: acc += broadcast(q) * key; logits = acc * scale + mask
+            max, exp and sum of each row, in vectors
+            for tile of columns: acc = 0; for key: acc += broadcast(exp) * v; out = acc / sum
+    """
+    if cpu.lanes == 1 or find_block(sch, lambda block: block.name_hint == "attention_scores") is None:
+        return False
+    output, = sch.get_output_blocks("root")
+    scores, logits, values = (sch.get_block("attention_" + name) for name in ("scores", "logits", "values"))
+    sizes = [iv.dom.extent for iv in sch.get(scores).iter_vars]
+    size, queries = (sch.get(values).iter_vars[k].dom.extent for k in (3, 2))
+    if not all(isinstance(n, IntImm) for n in (*sizes[1:], size)) or size.value % cpu.lanes or \
+            sizes[4].value != cpu.lanes:
+        return False
+    tile = tiles.choose(cpu, size.value // cpu.lanes, queries.value, 1, dividing=True)
+    work = steps(sch.get(scores))
+    b, h, so, do = _tile_output(sch, cpu, output, tile, size.value)
+    _tile_values(sch, cpu, values, do)
+    _softmax(sch, cpu, so)
+    _tile_scores(sch, cpu, scores, logits, so, tile.rows)
+    _pack_keys(sch, cpu, sch.get_block("attention_keys"))
+    # A row loop with a border stays serial: loop_partition peels its last iteration.
+    parallel_nest(sch, cpu, [b, h, so] if queries.value % tile.rows == 0 else [b, h], work)
+    return True
+
+
+def _tile_output(sch, cpu, output, tile, size):
+    """The loops over batches, heads, rows and tiles of columns of the result."""
+    b, s, c = sch.get_loops(output)
+    so, si = sch.split(s, [None, tile.rows])
+    h, do, dv, dl = sch.split(c, [None, size // (tile.vectors * cpu.lanes), tile.vectors, cpu.lanes])
+    sch.reorder(b, h, so, do, si, dv, dl)
+    in_registers(sch, (si, dv), dl)
+    return b, h, so, do
+
+
+def _tile_values(sch, cpu, values, at):
+    """The sum of the rows of v, weighted."""
+    sch.compute_at(values, at, preserve_unit_loops=True)
+    sch.set_scope(values, 0, "local")
+    *_, si, d, t = sch.get_loops(values)
+    dv, dl = sch.split(d, [None, cpu.lanes])
+    sch.reorder(t, si, dv, dl)
+    in_registers(sch, (si, dv), dl)
+    keep_rolled(sch, (t,))
+    sch.decompose_reduction(values, t)
+
+
+def _softmax(sch, cpu, at):
+    """Row after row, max, exp, sum and what to divide by."""
+    peak, exp, total, scale = (sch.get_block("attention_" + name) for name in ("max", "exp", "sum", "scale"))
+    for block in (scale, total, exp, peak):
+        sch.compute_at(block, at, preserve_unit_loops=True)
+        sch.set_scope(block, 0, "local")
+    row = sch.get_loops(exp)[-2]
+    sch.compute_at(peak, row, preserve_unit_loops=True)
+    sch.reverse_compute_at(total, row, preserve_unit_loops=True)
+    sch.reverse_compute_at(scale, row, preserve_unit_loops=True)
+    reduce_serially(sch, cpu, peak)
+    reduce_serially(sch, cpu, total)
+    row_in_vectors(sch, cpu, exp, 0)
+
+
+def _tile_scores(sch, cpu, scores, logits, at, rows):
+    """The products of queries and keys, scaled and masked where they leave their registers."""
+    sch.compute_at(logits, at, preserve_unit_loops=True)
+    sch.set_scope(logits, 0, "local")
+    *_, si, t = sch.get_loops(logits)
+    to, tl = sch.split(t, [None, cpu.lanes])
+    vectors = _vectors(cpu, rows, static_extent(sch, to))
+    to, tv = sch.split(to, [None, vectors])
+    sch.reorder(to, si, tv, tl)
+    sch.compute_at(scores, to, preserve_unit_loops=True)
+    sch.set_scope(scores, 0, "local")
+    in_registers(sch, (si, tv), tl)
+    *_, si, tv, tl, d = sch.get_loops(scores)
+    sch.reorder(d, si, tv, tl)
+    in_registers(sch, (si, tv), tl)
+    keep_rolled(sch, (d,))
+    sch.decompose_reduction(scores, d)
+
+
+def _vectors(cpu, rows, wanted):
+    """How many vectors of keys a tile of so many rows has: as many as fit the registers, in tiles of about one size."""
+    most = max(t.vectors for t in tiles.candidates(cpu) if t.rows == rows and t.columns == 1)
+    return -(-wanted // -(-wanted // most))
+
+
+def _pack_keys(sch, cpu, keys):
+    loops = sch.get_loops(keys)
+    sch.vectorize(loops[-1])
+    parallel_nest(sch, cpu, loops[:2], steps(sch.get(keys)) * 8)

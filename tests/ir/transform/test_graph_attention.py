@@ -1,0 +1,138 @@
+"""Attention found in graphs as frameworks export it: what becomes nn.attention, with the same results, and what not."""
+import numpy as np
+import pytest
+from graph_check import Graph, check, const, data, ops, param
+
+from ingot.ir.expr import Var
+from ingot.ir.relax import Constant, TupleGetItem
+from ingot.ir.transform.fuse_attention import fuse_attention
+from ingot.ir.transform.identities import remove_identities
+
+S, H, D = 6, 2, 4
+W = H * D
+
+
+def number(value):
+    return Constant(np.array(value, np.float32), "number")
+
+
+def heads(g, x, axes, size=D):
+    return g.op("permute_dims", g.op("reshape", x, [1, x.struct_info.shape[1], H, size]), axes=axes)
+
+
+def attend(g, q, k, v, before=1.0, after=1.0, mask=None, axis=-1, back=True):
+    """The operators of an attention on [B, H, S, D], [B, H, D, S] and [B, H, S, D]."""
+    if before != 1:
+        q, k = g.op("multiply", q, number(before)), g.op("multiply", k, number(before))
+    scores = g.op("matmul", q, k)
+    if after != 1:
+        scores = g.op("divide", scores, number(after))
+    if mask is not None:
+        scores = g.op("add", scores, mask)
+    out = g.op("matmul", g.op("nn.softmax", scores, axis=axis), v)
+    if not back:
+        return out
+    return g.op("reshape", g.op("permute_dims", out, axes=(0, 2, 1, 3)), [1, S, W])
+
+
+def projected(g, x, seed, bias=True):
+    y = g.op("matmul", x, const(W, W, seed=seed))
+    return g.op("add", y, const(W, seed=seed + 1)) if bias else y
+
+
+def bert(g, x, bias=True, **options):
+    q, k, v = (projected(g, x, seed, bias) for seed in (1, 3, 5))
+    return attend(g, heads(g, q, (0, 2, 1, 3)), heads(g, k, (0, 2, 3, 1)), heads(g, v, (0, 2, 1, 3)), **options)
+
+
+def gpt2(g, x, mask):
+    flat = g.op("add", g.op("matmul", g.op("reshape", x, [S, W]), const(W, 3 * W)), const(3 * W))
+    parts = g.op("split", g.op("reshape", flat, [1, S, 3 * W]), sections=(W, W, W), axis=2)
+    q, k, v = (g.bind(TupleGetItem(parts, n)) for n in range(3))
+    return attend(g, heads(g, q, (0, 2, 1, 3)), heads(g, k, (0, 2, 3, 1)), heads(g, v, (0, 2, 1, 3)), after=2.0,
+                  mask=mask)
+
+
+def fused(mod):
+    return fuse_attention(remove_identities(mod), 4)
+
+
+FUSED = [fused]
+
+
+def attentions(mod):
+    return [b.value for b in mod["main"].bindings if getattr(b.value, "op", None) == "nn.attention"]
+
+
+@pytest.mark.parametrize("options, scale", [({}, 1.0), ({"after": 8.0}, 0.125), ({"before": 0.5}, 0.25)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_three_projections_become_one_product(options, scale, bias):
+    x = param("x", 1, S, W)
+    g = Graph(x)
+    mod = g.module(bert(g, x, bias, **options))
+    new = check(mod, data(1, S, W), passes=FUSED)
+    assert ops(new)[:3] == ["matmul", "add", "nn.attention"] and set(ops(new)[3:]) == {"reshape"}
+    call, = attentions(new)
+    assert call.attrs["scale"] == scale and call.attrs["offsets"] == (0, W, 2 * W)
+    assert (call.attrs["heads"], call.attrs["head_size"], call.attrs["lanes"]) == (H, D, 4)
+
+
+def test_parts_of_a_product_are_read_where_they_are():
+    x, mask = param("x", 1, S, W), param("mask", 1, 1, S, S)
+    g = Graph(x, mask)
+    new = check(g.module(gpt2(g, x, mask)), data(1, S, W), data(1, 1, S, S, seed=1), passes=FUSED)
+    assert "split" not in ops(new) and "permute_dims" not in ops(new)
+    call, = attentions(new)
+    assert call.attrs["offsets"] == (0, W, 2 * W) and call.attrs["scale"] == 0.5 and len(call.args) == 4
+
+
+def test_operands_of_other_lengths():
+    q, k, v = param("q", 1, S, W), param("k", 1, 5, W), param("v", 1, 5, W)
+    g = Graph(q, k, v)
+    mod = g.module(attend(g, heads(g, q, (0, 2, 1, 3)), heads(g, k, (0, 2, 3, 1)), heads(g, v, (0, 2, 1, 3))))
+    new = check(mod, data(1, S, W), data(1, 5, W, seed=1), data(1, 5, W, seed=2), passes=FUSED)
+    assert ops(new)[0] == "nn.attention"
+
+
+def test_a_projection_that_is_used_otherwise_stays():
+    x = param("x", 1, S, W)
+    g = Graph(x)
+    q, k, v = (projected(g, x, seed) for seed in (1, 3, 5))
+    keys = heads(g, k, (0, 2, 3, 1))
+    mod = g.module(attend(g, heads(g, q, (0, 2, 1, 3)), keys, heads(g, v, (0, 2, 1, 3))), keys)
+    new = check(mod, data(1, S, W), passes=FUSED)
+    assert ops(new).count("matmul") == 3 and len(attentions(new)) == 1
+
+
+def _axis(g, x):
+    return bert(g, x, axis=2)
+
+
+def _not_back(g, x):
+    return bert(g, x, back=False)
+
+
+def _constant_keys(g, x):
+    q, v = (projected(g, x, seed) for seed in (1, 5))
+    return attend(g, heads(g, q, (0, 2, 1, 3)), const(1, H, D, S), heads(g, v, (0, 2, 1, 3)))
+
+
+@pytest.mark.parametrize("build, lanes", [(_axis, 4), (_not_back, 4), (_constant_keys, 4), (bert, 8), (bert, 1)])
+def test_what_is_left_alone(build, lanes):
+    """Softmax over queries, heads that stay apart, keys that are no projection, heads of less than a vector, no lanes."""
+    x = param("x", 1, S, W)
+    g = Graph(x)
+    mod = remove_identities(g.module(build(g, x)))
+    assert not attentions(fuse_attention(mod, lanes))
+
+
+def test_unknown_lengths_are_left_alone():
+    n = Var("n", "int64")
+    x = param("x", 1, n, W)
+    g = Graph(x)
+    q, k, v = (projected(g, x, seed) for seed in (1, 3, 5))
+    rows = [g.op("permute_dims", g.op("reshape", y, [1, n, H, D]), axes=a)
+            for y, a in zip((q, k, v), ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3)))]
+    out = g.op("matmul", g.op("nn.softmax", g.op("matmul", *rows[:2]), axis=-1), rows[2])
+    mod = g.module(g.op("permute_dims", out, axes=(0, 2, 1, 3)))
+    assert not attentions(fused(mod))
