@@ -90,7 +90,7 @@ def _by_unit(buffers):
 def split_constant(e):
     """(c, rest) with e = c * rest, c a constant as large as the expression shows."""
     if isinstance(e, IntImm):
-        return e.value, const(1, e.dtype)
+        return e.value, const(1, "int64")  # one unit for all constants, whatever their dtype
     if isinstance(e, Mul):
         (ca, ra), (cb, rb) = split_constant(e.a), split_constant(e.b)
         return ca * cb, ra * rb

@@ -78,6 +78,11 @@ def test_a_chain_needs_no_more_than_its_largest_neighbours(lengths):
     assert check(buffers) == lower_bound(buffers)
 
 
+def test_constants_of_any_dtype_share_one_region():
+    plan = plan_memory([Buffer("a", const(64, "int64"), 0, 1), Buffer("b", const(128, "int32"), 2, 2)])
+    assert len(plan.regions) == 1 and plan.total.value == 128
+
+
 def test_lengths_of_life_meet_at_both_ends():
     """A buffer dies in the call that reads it last, whose results are alive by then."""
     assert check([buffer(64, 0, 1), buffer(64, 1, 2)]) == 128
