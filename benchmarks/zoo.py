@@ -34,6 +34,9 @@ from sides import PACKAGES, PEERS, ingot_run, installed
 
 MARKERS = ("<!-- benchmark -->", "<!-- /benchmark -->")
 CHART = Path(__file__).resolve().parent / "zoo.svg"
+LEGEND = """Times are medians of a call with inputs and outputs bound. `x` columns are a peer's time over Ingot's: above
+1, Ingot is faster. Errors are the largest difference, to a peer and to an evaluation in float64, relative to the
+output's largest value. The last column is the planned arena over the largest sum of tensors that live at once."""
 NAIVE_FLOPS = 2e9        # above that --naive leaves a model out: it would take seconds per run
 OURS = "Ingot"
 
@@ -346,7 +349,8 @@ def _write(args, rows, text):
         args.svg.write_text(chart(rows))
     if args.readme:
         CHART.write_text(chart(rows))
-        README.write_text(replace_between(README.read_text(), MARKERS, text))
+        image = f"![speed of each side on each model]({CHART.relative_to(README.parent)})"
+        README.write_text(replace_between(README.read_text(), MARKERS, "\n\n".join((LEGEND, image, text))))
 
 
 if __name__ == "__main__":

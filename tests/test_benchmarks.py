@@ -174,6 +174,19 @@ def test_unknown_models_are_refused(capsys):
     assert stop.value.code == 2 and "no_such_model" in capsys.readouterr().err
 
 
+def test_the_readme_is_rewritten(tmp_path, monkeypatch):
+    from types import SimpleNamespace
+    zoo, rows = script("zoo"), [row("small", 2.0, 4.0, 3.0)]
+    monkeypatch.setattr(zoo, "README", tmp_path / "README.md")
+    monkeypatch.setattr(zoo, "CHART", tmp_path / "zoo.svg")
+    (tmp_path / "README.md").write_text("before\n<!-- benchmark -->\nold\n<!-- /benchmark -->\nafter\n")
+    zoo._write(SimpleNamespace(markdown=None, svg=None, readme=True), rows, zoo.markdown(rows, "A machine."))
+    text = (tmp_path / "README.md").read_text()
+    assert text.startswith("before\n<!-- benchmark -->\nTimes are medians") and text.endswith("after\n")
+    assert "](zoo.svg)" in text and "| small |" in text and "old" not in text
+    assert (tmp_path / "zoo.svg").read_text().startswith("<svg")
+
+
 @needs_zoo
 def test_the_zoo(tmp_path, capsys):
     pytest.importorskip("onnxruntime")
