@@ -57,7 +57,7 @@ class _InPlace(GraphRewriter):
         return call_op("memory.join", *args, axis=axis)
 
     def _with_joins(self, args, axis):
-        """The arguments of a concat, an earlier memory.join in the place of all its parts; the largest are put first."""
+        """The arguments of a concat, an earlier memory.join in the place of all its parts; the largest first."""
         args = list(args)
         for var, (own_axis, parts) in sorted(self.joins.items(), key=lambda item: -len(item[1][1])):
             begins = [n for n in range(len(args)) if list(map(id, args[n:n + len(parts)])) == list(map(id, parts))]
