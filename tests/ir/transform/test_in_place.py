@@ -62,7 +62,8 @@ def test_branches_write_into_their_slices():
     assert joined(mod, data(1, 2, 4, 5)) == ["nn.conv2d"] * 3 + [JOIN, "exp"]
     assert places(mod) == [("arena", 0, 0), ("arena", 0, 60), ("arena", 0, 140), ("output", 0, 0)]
     assert [(b.first, b.last) for b in program(mod).plan.buffers] == [(0, 3)]
-    assert compiled(mod, data(1, 2, 4, 5)) == ["conv2d", "conv2d_1", "conv2d_2", "exp"]
+    assert compiled(mod, data(1, 2, 4, 5), opt_level=1) == ["conv2d", "conv2d_1", "conv2d_2", "exp"]
+    compiled(mod, data(1, 2, 4, 5))
 
 
 @pytest.mark.parametrize("flat", [False, True])
