@@ -152,6 +152,7 @@ def _tile_in_parts(sch, cpu, anchor, epilogue, parts):
     *_, k = sch.get_loops(sch.get_block(anchor))
     kp, _ = sch.split(k, [parts, None])
     block, total = sch.rfactor(kp, 0), sch.get_block(anchor)
+    sch.set_scope(total, 0, "global")  # all sums, not those of a tile
     *batch, m, n = sch.get_loops(epilogue)
     rows, vectors = static_extent(sch, m), static_extent(sch, n) // cpu.lanes
     tile = tiles.choose_product(cpu, vectors, rows, dividing=True)

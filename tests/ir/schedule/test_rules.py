@@ -170,6 +170,19 @@ def test_long_sums_in_parts(rows, depth, columns, epilogue, activations, threads
         assert_same_results(expected, lower_prim_func(sch.func), inputs)
 
 
+def test_long_sums_without_an_epilogue(monkeypatch):
+    """All sums are a tensor in memory, of plain elements, which is workspace where it is large."""
+    monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.product"), "MAX_DEPTH", 8)
+    for shapes in ([(48, 16), (16, 96)], [(48, 16)]):
+        func, = kernels(lambda: network(lambda op, a, *b: op("matmul", a, *(b or [const(16, 96)])), shapes), WIDE)
+        cpu = replace(WIDE, l1_bytes=64, l2_bytes=256)
+        sch, inputs = schedule_by_rule(func, cpu), arguments(func)
+        lowered = lower_prim_func(sch.func)
+        assert "rfactor" in str(sch.trace)
+        assert lowered.attrs["num_workspace"] > 0 and all(b.dtype == "float32" for b in lowered.buffers)
+        assert_same_results(results(func, inputs), sch.func, inputs)
+
+
 def test_sums_stay_whole():
     """Of few rows, of odd columns, of few terms, of a length that no part divides, with an epilogue without vectors."""
     for rows, depth, columns, epilogue in ((8, 4096, 64, "nn.relu"), (512, 2048, 37, "nn.relu"),
