@@ -113,6 +113,12 @@ def test_lrn(size):
     assert block_names(func) == ["lrn_sum", "lrn"]
 
 
+@pytest.mark.parametrize("beta, roots", [(0.5, 1), (0.75, 3), (1.0, 0)])
+def test_usual_exponents_of_lrn_are_roots(beta, roots):
+    func, _ = check("nn.lrn", [array((2, 5, 2, 3))], size=5, alpha=0.5, beta=beta, bias=1.5)
+    assert [c.op for c in collect(func.body, Call)].count("tir.sqrt") == roots
+
+
 def test_float16_normalizes_in_float32():
     x = array((2, 3, 4), dtype="float16")
     check("nn.softmax", [x], tolerance=2e-3)
