@@ -5,9 +5,9 @@ from ..arith import Analyzer
 from ..arith.int_set import limits_of
 from ..arith.linear import Linear, render, shifted
 from ..arith.relax import relax
-from ..expr import GE, GT, LE, LT, Call, IntImm, Not, Range, const, free_vars, logical_and
+from ..expr import GE, GT, LE, LT, Call, IntImm, Not, Range, const, free_vars, is_const_int, logical_and
 from ..node import Mutator, Visitor, collect, structural_equal
-from ..tir.stmt import BufferLoad, DeclBuffer, For, IfThenElse, SeqStmt, seq
+from ..tir.stmt import AssertStmt, BufferLoad, DeclBuffer, Evaluate, For, IfThenElse, SeqStmt, seq
 from .copies import fresh_copy
 
 
@@ -86,7 +86,8 @@ class _Partition(Mutator):
         last = fresh_copy(loop.body, {loop.loop_var: loop.min + extent})
         for inner in _loops(last):
             self._bind(inner)
-        return _merged([main, self.visit(last)])
+        last = self.visit(last)
+        return main if _has_no_effect(last, self.analyzer) else _merged([main, last])
 
     # ------------------------------------------------------------ versions
 
@@ -136,6 +137,26 @@ class _Partition(Mutator):
 
 
 # ---------------------------------------------------------------- what is left
+
+def _has_no_effect(stmt, analyzer):
+    """Whether all that a statement may store goes into buffers of its own: accumulators that start, but never add."""
+    own, stored = {id(d.buffer) for d in collect(stmt, DeclBuffer)}, []
+
+    class Scan(Visitor):
+        def visit_IfThenElse(self, branch):
+            if not any(analyzer.can_prove(Not(c)) for c in _likely_parts(branch)):
+                self.visit((branch.then_case, branch.else_case))
+
+        def visit_For(self, loop):
+            if not is_const_int(loop.extent, 0):
+                self.visit(loop.body)
+
+        def visit_BufferStore(self, store):
+            stored.append(id(store.buffer))
+
+    Scan().visit(stmt)
+    return bool(own) and own.issuperset(stored) and not collect(stmt, (Evaluate, AssertStmt))
+
 
 def _narrow(loop, analyzer):
     """for i in n: if likely(i < c && other && rest): body  ->  if likely(other): for i in c: if likely(rest): body
