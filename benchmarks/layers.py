@@ -36,6 +36,8 @@ from sides import installed
 
 LEAST_ROUNDS, MOST_ROUNDS = 5, 200
 FILE_WIDTH = 110  # of the table where it goes to a file
+NODE = "conv"        # the name of the node that is measured
+INPUTS_BEFORE = 32   # channels of the convolution before a grouped one
 LAYOUT = "layout_transform"  # what the functions are called that bring a layer's input and output into its layout
 
 
@@ -72,17 +74,27 @@ class Layer:
         """Of the direct computation, a multiply-add being 2: what effective GFLOP/s are made of."""
         return 2 * self.outputs * math.prod(self.output) * self.channels // self.groups * math.prod(self.kernel)
 
+    @property
+    def inputs(self):
+        """Channels of the model's input."""
+        return self.channels if self.groups == 1 else INPUTS_BEFORE
+
     def model(self):
-        """An ONNX model of the layer with a bias, its weights random."""
+        """An ONNX model of the layer with a bias, its weights random. Before a grouped one stands a 1x1 convolution, as
+        in networks: alone it would not be worth a layout of its own."""
         rng = np.random.default_rng(0)
         weight = rng.standard_normal((self.outputs, self.channels // self.groups, *self.kernel), np.float32)
         weights = {"w": weight / np.float32(math.sqrt(weight[0].size)),
                    "b": rng.standard_normal(self.outputs, np.float32)}
-        node = helper.make_node("Conv", ["x", "w", "b"], ["y"], name="conv", pads=self.pads, strides=self.strides,
-                                dilations=self.dilation, group=self.groups)
+        nodes = [helper.make_node("Conv", ["x", "w", "b"], ["y"], name=NODE, pads=self.pads, strides=self.strides,
+                                  dilations=self.dilation, group=self.groups)]
+        if self.groups > 1:
+            nodes[0].input[0] = "before"
+            nodes.insert(0, helper.make_node("Conv", ["x", "before_w"], ["before"], name="before"))
+            weights["before_w"] = rng.standard_normal((self.channels, self.inputs, 1, 1), np.float32)
         infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (
-            ("x", [1, self.channels, self.height, self.width]), ("y", [1, self.outputs, *self.output]))]
-        graph = helper.make_graph([node], "layer", infos[:1], infos[1:],
+            ("x", [1, self.inputs, self.height, self.width]), ("y", [1, self.outputs, *self.output]))]
+        graph = helper.make_graph(nodes, "layer", infos[:1], infos[1:],
                                   [numpy_helper.from_array(array, name) for name, array in weights.items()])
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
@@ -107,7 +119,9 @@ def ingot_side(stack, layer, model, x):
     """(sample, output): the times of all kernels but those that only change the layout."""
     library = stack.enter_context(ingot.compile(model, threads="none", name="layer"))
     profiler = stack.enter_context(library.profiler(x))
-    counts = [not call.kernel.startswith(LAYOUT) for call in library.model.program.calls]
+    kernels, kernel_of = library.model.kernels, library.model.kernel_of
+    counts = [not call.kernel.startswith(LAYOUT) and f"{NODE} (Conv)" in kernels[kernel_of[call.kernel]].nodes
+              for call in library.model.program.calls]
     return lambda: sum(s for s, own in zip(profiler.sample(), counts) if own), library(x)
 
 
@@ -122,7 +136,7 @@ def openvino_side(stack, layer, model, x):
     def sample():
         request.infer()
         return sum(node.real_time.total_seconds() for node in request.profiling_info
-                   if node.node_type in ("Convolution", "GroupConvolution"))
+                   if node.node_type in ("Convolution", "GroupConvolution") and node.node_name.startswith(NODE))
     sample()
     return sample, np.array(request.get_output_tensor().data)
 
@@ -145,7 +159,8 @@ def onnxruntime_side(stack, layer, model, x):
 
     def times():
         events = json.loads(Path(session.end_profiling()).read_text())
-        return [1e-6 * e["dur"] for e in events if e.get("cat") == "Node" and "Conv" in e["args"].get("op_name", "")]
+        return [1e-6 * e["dur"] for e in events if e.get("cat") == "Node" and "Conv" in e["args"].get("op_name", "")
+                and not e["name"].startswith("before")]
     sample.times = times
     sample()
     return sample, runs.pop()
@@ -180,7 +195,7 @@ class Row:
 def measure_layer(layer, uses, seconds, peers):
     """The Row of a layer: all sides in turns, each run twice, of which the second counts."""
     model = layer.model()
-    x = np.random.default_rng(1).random((1, layer.channels, layer.height, layer.width), np.float32)
+    x = np.random.default_rng(1).random((1, layer.inputs, layer.height, layer.width), np.float32)
     with ExitStack() as stack:
         made = {side: SIDES[side](stack, layer, model, x) for side in ("Ingot", *peers)}
         times = {side: [] for side in made}
@@ -205,8 +220,8 @@ def choice(model, layer):
     mod = optimize(ingot.from_onnx(model), options)
     calls = [b.value for f in mod.functions.values() if isinstance(f, Function) for b in f.bindings
              if isinstance(b.value, RelaxCall) and b.value.op.startswith("nn.conv")]
-    attrs = calls[0].attrs
-    if calls[0].op == "nn.conv2d_winograd":
+    attrs = calls[-1].attrs
+    if calls[-1].op == "nn.conv2d_winograd":
         return f"Winograd {attrs['tile']}x{attrs['tile']}", _predicted(layer, options.cpu, f"winograd{attrs['tile']}")
     blocked = attrs["data_layout"] != "NCHW" or attrs["out_layout"] not in ("", "NCHW")
     kind = "depthwise" if layer.groups == layer.channels > 1 else "direct"
