@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import statistics
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from ..codegen.package import RUNTIME, evaluate_dim
 from ..codegen.toolchain import build_shared, source_files
 from .binding import Binding, NetworkError
 from .roofline import Roofline, measure_roofline
+NODES_WIDTH = 60  # of a kernel's nodes in a table: one that serves many layers has hundreds
+
 
 @dataclass(frozen=True)
 class Work:
@@ -54,13 +57,14 @@ class Profile:
         """A rich table, of the `top` longest kernels and all together; `prefix` is left out of names."""
         from rich import box
         from rich.table import Table
-        table = Table("kernel", box=box.SIMPLE_HEAD)
+        table = Table(box=box.SIMPLE_HEAD)
+        table.add_column("kernel", no_wrap=True)
         for column in ("calls", "ms", "share", "GFLOP/s", "MB", "GB/s", "roofline"):
             table.add_column(column, justify="right", no_wrap=True)
-        table.add_column("nodes", no_wrap=True, overflow="ellipsis")
+        table.add_column("nodes")
         for k in self.kernels[:top]:
             table.add_row(k.kernel.removeprefix(prefix), str(k.calls), *self._numbers(k.seconds, k.work),
-                          f"{k.roofline:.0%}", k.nodes)
+                          f"{k.roofline:.0%}", textwrap.shorten(k.nodes, NODES_WIDTH, placeholder=" ..."))
         least, work = sum(k.least for k in self.kernels), sum((k.work for k in self.kernels), Work(0, 0, 0))
         table.add_section()
         table.add_row("all", str(sum(k.calls for k in self.kernels)), *self._numbers(self.seconds, work),
