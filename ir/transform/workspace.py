@@ -47,8 +47,9 @@ class _Lift(Mutator):
             return False
         size = extent.value * dtype.bytes
         if self.parallel:
-            self.kept += size
-            return self.kept <= THREAD_STACK_BYTES
+            fits = self.kept + size <= THREAD_STACK_BYTES
+            self.kept += size * fits
+            return fits
         around = dtype.lanes == 1 and any(loop.kind == "parallel" for loop in collect(decl.body, For))
         return size <= STACK_BYTES and not around
 

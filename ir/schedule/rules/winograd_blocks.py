@@ -81,7 +81,8 @@ def _blocking(cpu, layer, rows, tile, vectors):
     points = rows * layer.columns
     data, products = layer.vector * layer.in_blocks * points, layer.vector * vectors * points
     row = layer.side * (layer.columns * layer.tile + 2) * layer.lanes * FLOAT
-    over = "rows" if turns == 1 or blocks >= LEAST_BLOCKS and data + products + row <= MOST_LOCAL else "channels"
+    local = data + products + row <= MOST_LOCAL
+    over = "rows" if turns == 1 or blocks >= LEAST_BLOCKS and local else "channels"
     cycles = _product(layer, rows, tile) + _transforms(layer)
     far = 0 if layer.weights <= cpu.l2_bytes * 3 // 4 else layer.weights * blocks * 3 // 4  # they are prefetched
     if data + products > cpu.l2_bytes * 3 // 4:
@@ -90,7 +91,7 @@ def _blocking(cpu, layer, rows, tile, vectors):
         far += 3 * products * turns * blocks
     cycles += far / FAR_BYTES
     if cpu.parallel:
-        shares = blocks if over == "rows" else turns
+        shares = turns if over == "channels" else blocks if local else 1  # too large for stacks: one thread does it
         cycles *= 2 * -(-shares // 2) / shares
     return Blocking(rows, tile, vectors, over, cycles)
 

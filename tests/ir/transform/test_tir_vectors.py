@@ -184,6 +184,14 @@ def test_temporaries_of_parallel_loops_share_the_threads_stack():
     assert [s.kind for s in func.body.seq] == ["parallel", "serial"] and func.buffers[-1] is more
 
 
+def test_what_does_not_fit_a_thread_takes_no_room_of_others():
+    large, small = (tir.decl_buffer((n,), name=name) for name, n in (("large", THREAD_STACK_BYTES), ("small", 4)))
+    func = lift_workspace(lowered(loop("p", 4, lambda i: tir.DeclBuffer(large, tir.DeclBuffer(small, tir.seq(
+        BufferStore(small, X[i], (const(0),)), BufferStore(large, small[const(0)], (const(0),)),
+        BufferStore(Y, large[const(0)], (i,))))), "parallel"), [X, Y]))
+    assert func.buffers[-1] is large and func.attrs["num_workspace"] == 1
+
+
 def test_a_temporary_around_a_parallel_loop_is_the_threads_in_common():
     t = tir.decl_buffer((4,), name="t")
     func = lift_workspace(lowered(tir.DeclBuffer(t, loop("p", 4, lambda i: BufferStore(t, X[i], (i,)), "parallel")),
