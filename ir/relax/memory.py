@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from ..arith import Analyzer
 from ..expr import PrimExpr, const, is_const_int
 from ..tir.buffer import row_major_strides
-from .expr import RelaxCall, RelaxTuple, TupleGetItem
+from .expr import RelaxCall, RelaxTuple, TupleGetItem, TupleStructInfo
 from .ops.common import as_dim, is_one, same_dim
 from .ops.view import matching_groups, same_count
 
@@ -75,7 +75,10 @@ class Memory:
         return [self._own(binding.var, i, n) for n, i in enumerate(infos)]
 
     def whole(self, value):
-        """The owner of memory that a value fills from end to end; None where it is a part of something else's."""
+        """The owner of memory that a value fills from end to end; None where it is a part of something else's. That of
+        a tuple is its first result's."""
+        if isinstance(value.struct_info, TupleStructInfo):
+            return (id(value), 0)
         place = self.place(value)
         _, info = self.values[place.owner]
         fills = is_const_int(place.offset, 0) and same_count(value.struct_info.shape, info.shape) is True

@@ -29,7 +29,15 @@ _CALLED = {E.Min: "minimum", E.Max: "maximum", E.And: "logical_and", E.Or: "logi
 
 
 def run(func, *arrays):
-    """Run `func` on arrays and scalars in parameter order; outputs are written in place. Returns None."""
+    """Run `func` on arrays and scalars in parameter order; outputs are written in place. Returns None.
+
+    Workspace (attrs["num_workspace"]) of constant size that is not given is made here, full of NaN.
+    """
+    count = func.attrs.get("num_workspace", 0)
+    if count and len(arrays) == len(func.params) - count:
+        end = len(func.buffers) - count
+        spaces = (np.full(b.shape[0].value, np.nan).astype(b.dtype.numpy) for b in func.buffers[end:])
+        arrays = (*arrays[:end], *spaces, *arrays[end:])
     if len(arrays) != len(func.params):
         raise TypeError(f"the function has {len(func.params)} parameters, {len(arrays)} were given")
     with np.errstate(all="ignore"):

@@ -5,7 +5,7 @@ from ..arith import Analyzer
 from ..arith.linear import Linear, render
 from ..expr import Ramp, Var
 from ..node import Mutator, collect
-from ..tir.stmt import BufferLoad, BufferStore, For, LetStmt
+from ..tir.stmt import BufferLoad, For, LetStmt
 from .walk import StmtMutator
 
 ROLLED = "pragma_unroll"  # the annotation of such loops

@@ -112,7 +112,8 @@ def test_a_plane_is_filled_and_copied_in_one_turn():
 
 @pytest.mark.parametrize("pads, fits", [
     ([(0, 0), (1, 1)], False), ([(0, 0), (1, 1), (1, 1)], True), ([(1, 0), (1, 1), (1, 1)], False),
-    ([(0, 0), (-1, 1), (1, 1)], False), ([(0, 0), (0, 1), (0, 0), (0, 0)], False),
+    ([(0, 0), (-1, 1), (1, 1)], False), ([(0, 0), (0, 1), (0, 0), (0, 0)], True),
+    ([(0, 0), (0, 1), (0, 0), (0, 0), (0, 0)], False),
 ])
 def test_which_paddings_are_of_planes(pads, fits):
     assert pads_planes(pads) is fits

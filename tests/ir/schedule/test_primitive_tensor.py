@@ -213,7 +213,7 @@ REFUSED = [
      "the part of iterator vi that runs outside loop j is not proved to be a multiple of 4"),
     (exchanged, lambda s: s.blockize(loop(s, "B", 1)), "the range of iterator vi outside loop j is not known"),
     (tied, lambda s: s.blockize(loop(s, "B", 1)),
-     "block B runs only where i + k < 11, which ties the loops outside to those inside"),
+     "block B runs only where 2 <= i + k, which ties the loops outside to those inside"),
     (folded, lambda s: s.blockize(loop(s, "B", 0)), "ties a loop of the reduction to a spatial one"),
     (cleared, lambda s: s.blockize(loop(s, "B", 1)),
      "block B has an init but is no reduction block: block Z also writes B"),

@@ -209,7 +209,7 @@ def test_names_promise_nothing():
     inputs = arguments(func)
     sch = schedule_by_rule(func, WIDE)
     assert_same_results(results(func, inputs), sch.func, inputs)
-    assert "vectorized" not in {loop.kind for loop in collect(sch.func.body, For)}
+    assert sch.get_block("conv2d_packed_rf_update")  # a sum of a row, in lanes
 
 
 # ---------------------------------------------------------------- the other rules
@@ -226,25 +226,27 @@ def local_sizes(name, cpu=WIDE):
     ("conv_depthwise", {"conv2d_local": 9}),
     ("mean_channels", {"mean_sum_local": 7}),
     ("matmul_narrow", {"matmul_local": 3}),
-    ("softmax", {"softmax_max_local": 1, "softmax_exp_local": 33, "softmax_sum_local": 1}),
-    ("softmax_whole", {"softmax_max_local": 1, "softmax_max_local_rf": 16, "softmax_exp_local": 48,
-                       "softmax_sum_local": 1, "softmax_sum_local_rf": 16}),
-    ("layer_norm", {"layer_norm_sum_local": 1, "layer_norm_sum_local_rf": 8, "layer_norm_mean_local": 1,
-                    "layer_norm_var_local": 1, "layer_norm_var_local_rf": 8, "layer_norm_rstd_local": 1}),
-    ("mean_whole", {"mean_sum_local": 1, "mean_sum_local_rf": 16}),
+    ("softmax", {"softmax_max_local": 1, "softmax_max_local_rf": 16, "softmax_exp_local": 33, "softmax_sum_local": 1,
+                 "softmax_sum_local_rf": 16, "softmax_scale_local": 1}),
+    ("softmax_whole", {"softmax_max_local": 1, "softmax_max_local_rf": 1, "softmax_exp_local": 3,
+                       "softmax_sum_local": 1, "softmax_sum_local_rf": 1, "softmax_scale_local": 1}),
+    ("layer_norm", {"layer_norm_sum_local": 1, "layer_norm_sum_local_rf": 1, "layer_norm_mean_local": 1,
+                    "layer_norm_var_local": 1, "layer_norm_var_local_rf": 1, "layer_norm_rstd_local": 1}),
+    ("mean_whole", {"mean_sum_local": 1, "mean_sum_local_rf": 1}),
     ("mean", {"mean_sum_local": 1}),
     ("sum_all", {"sum_local": 1}),
-    ("matmul_dot", {"matmul_local": 1}),
+    ("matmul_dot", {"matmul_local": 1, "matmul_local_rf": 4}),
     ("chain", {"tanh_local": 1}),
 ])
 def test_temporaries_are_a_row_or_a_scalar(name, expected):
+    """A row of whole vectors counts vectors, one that is filled up to its last elements."""
     assert local_sizes(name) == expected
 
 
 @pytest.mark.parametrize("name, vectors", [("softmax_whole", 2), ("layer_norm", 2), ("mean_whole", 1), ("softmax", 2),
-                                           ("softmax_symbolic", 2), ("argmax", 0), ("mean", 0), ("mean_uneven", 0)])
+                                           ("softmax_symbolic", 2), ("argmax", 1), ("mean", 0), ("mean_uneven", 0)])
 def test_reductions_over_rows_run_in_lanes(name, vectors):
-    """Those over several dimensions that do not divide, that are symbolic or keep an index stay scalar."""
+    """Those over several dimensions that do not divide, that are symbolic or look for an index stay scalar."""
     sch = schedule_by_rule(kernels(name, WIDE)[-1], WIDE)
     partial = [d for d in sch.get_child_blocks(sch.get_block("root")) if sch.get(d).name_hint.endswith("_rf_update")]
     assert len(partial) == vectors

@@ -159,7 +159,7 @@ def test_iterators_are_fused():
     sch = schedule(func)
     assert sch.transform_block_layout("B", lambda i, j: (i * 6 + j,)) is None
     assert loop_text(sch, "B") == ["ax0:24:serial"]
-    assert "B[v0 // 6, v0 % 6] = A[v0 // 6, v0 % 6] * T.float32(2.0)" in sch.func.script()
+    assert "B[v_i0_i1 // 6, v_i0_i1 % 6] = A[v_i0_i1 // 6, v_i0_i1 % 6] * T.float32(2.0)" in sch.func.script()
     assert_same(func, sch.func, exact=True)
     replayed(func, sch)
 
