@@ -110,6 +110,7 @@ def test_recorded_algorithms(calls, tmp_path, capsys):
     argv = ["compile", "m.onnx", "-o", str(tmp_path / "out"), "--algorithms", str(file)]
     assert cli.main(argv) == 0 and calls[0]["algorithms"] == {"conv1": "winograd4"}
     file.write_text("{")
+    capsys.readouterr()
     assert f"cannot read {file} as JSON" in error_of(capsys, *argv)
 
 
