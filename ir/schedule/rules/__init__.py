@@ -31,11 +31,13 @@ def schedule_by_rule(func, cpu: CpuModel):
     """
     if func.attrs.get("tir.is_scheduled"):
         return Schedule(func)
+    sch = Schedule(func, error_render_level="fast")
     for rule in RULES:
-        sch = Schedule(func, error_render_level="fast")
         try:
             if rule(sch, cpu):
                 return sch
         except ScheduleError:
-            continue
+            pass
+        if len(sch.trace):  # what a rule began is dropped
+            sch = Schedule(func, error_render_level="fast")
     return Schedule(func)
