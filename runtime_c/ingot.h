@@ -140,8 +140,10 @@ typedef void (*ingot_profile_hook)(void *user, int32_t call);
 #define INGOT_PRAGMA(text) INGOT_PRAGMA_(text)
 
 /* INGOT_UNROLL(n) stands right before a for loop: unroll it n times (n an integer literal or a macro that is one;
- * n = trip count unrolls fully). */
-#if defined(__clang__)
+ * n = trip count unrolls fully). With INGOT_ROLLED defined it does nothing: a debug or sanitized build compiles faster. */
+#if defined(INGOT_ROLLED)
+#define INGOT_UNROLL(n)
+#elif defined(__clang__)
 #define INGOT_UNROLL(n) INGOT_PRAGMA(clang loop unroll_count(n))
 #elif defined(__GNUC__)
 #define INGOT_UNROLL(n) INGOT_PRAGMA(GCC unroll n)

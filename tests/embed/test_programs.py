@@ -8,7 +8,8 @@ import ingot
 from c_folders import HERE, build, definitions, library_sources, need_compiler, run, selftest_sources
 from networks import load, needs_zoo, relative_error, tiny_names
 
-SANITIZE = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+SANITIZE = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer",
+            "-DINGOT_ROLLED")
 TINY = [pytest.param(name, marks=needs_zoo) for name in tiny_names or ["tiny_resnet8"]]
 
 
