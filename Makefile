@@ -23,7 +23,7 @@ test: compiler $(VENV)/.installed-test
 	    aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu,libc6-dev-arm64-cross \
 	    arm-linux-gnueabihf-gcc:gcc-arm-linux-gnueabihf,libc6-dev-armhf-cross \
 	    qemu-aarch64:qemu-user qemu-arm:qemu-user g++:g++ cmake:cmake
-	@$(RUN) -m pytest $(PYTEST_ARGS)
+	@$(RUN) -m pytest -n auto --maxprocesses 4 --dist worksteal $(PYTEST_ARGS)
 
 bench: bench-zoo bench-gemm bench-layers
 

@@ -49,15 +49,13 @@ def test_arena_is_near_its_lower_bound(case):
 
 @needs_zoo
 def test_resnet50_is_cast_and_built_in_time(tmp_path, monkeypatch):
-    """File to C within 10 s, and the build within 30 s of two cores: 60 s of processor time."""
+    """File to library within 30 s of two cores: 60 s of processor time."""
     import onnx
     monkeypatch.setenv("INGOT_CACHE_DIR", str(tmp_path / "cache"))
     onnx.save(zoo().load("resnet50"), tmp_path / "resnet50.onnx")
-    start = time.process_time()
+    start = time.process_time() + child_seconds()
     library = ingot.compile(tmp_path / "resnet50.onnx", target="host", opt_level=2)
     library.export(tmp_path / "resnet50")
-    assert time.process_time() - start <= 10
-    before = child_seconds()
     with library:
         library.build()
-    assert child_seconds() - before <= 60
+    assert time.process_time() + child_seconds() - start <= 60
