@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from measure import interleaved, machine, markdown_table, number
+from measure import SETTLE_SECONDS, interleaved, largest_error, machine, markdown_table, number
 from onnx import TensorProto, helper, numpy_helper
 from sides import PEERS, ingot_run, installed
 
@@ -29,7 +29,6 @@ from ingot.runtime.roofline import measure_roofline
 
 SHAPES = ("64", "128", "256", "512", "1024", "2048",
           *(f"{m}x1024x1024" for m in (1, 4, 16, 64)), "1x4096x4096", "128x768x3072", "128x3072x768")
-SETTLE_SECONDS = 0.005  # with threads: the idle time in which workers of the other sides go to sleep
 
 
 @dataclass(frozen=True)
@@ -86,8 +85,7 @@ def measure(shape, threads, seconds, constant=True, peers=()):
         for run in runs.values():
             stack.callback(run.close)
         runs["Ingot"].call()
-        expected = a.astype(np.float64) @ b
-        error = float(np.abs(runs["Ingot"].outputs()[0] - expected).max() / np.abs(expected).max())
+        error = largest_error(runs["Ingot"].outputs(), [a.astype(np.float64) @ b])
         out = np.empty((m, n), np.float32)
         actions = {**{name: run.call for name, run in runs.items()}, "numpy": lambda: np.matmul(a, b, out=out)}
         times = interleaved(list(actions.values()), seconds, SETTLE_SECONDS if threads > 1 else 0.0)

@@ -68,7 +68,8 @@ def print_kernel(func, name):
     """The Kernel of a lowered PrimFunc."""
     dims = tuple(p.name for p in func.params if p not in func.buffer_map)
     return Kernel(print_function(func, name), _comment(func), tuple(func.attrs.get("import_c") or ()),
-                  _nodes(func.attrs.get("origin") or ()), func.attrs.get("work", (0, ())), dims, count_statements(func.body))
+                  _nodes(func.attrs.get("origin") or ()), func.attrs.get("work", (0, ())), dims,
+                  count_statements(func.body))
 
 
 def count_statements(stmt):

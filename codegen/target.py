@@ -150,7 +150,8 @@ _ROWS = (
            runner=("qemu-x86_64", "-cpu", "max", "-L", "/usr/x86_64-linux-gnu")),
     # Without prefer-vector-width both compilers keep to 256 bits in the loops that they vectorize by themselves.
     Target("x86-64-v4", arch="x86_64", cflags=(*_COMMON, "-march=x86-64-v4", "-mprefer-vector-width=512"),
-           simd="avx512", vector_lanes=16, vector_registers=32, fma=True, cc=("x86_64-linux-gnu-gcc",), l2_bytes=1 << 20,
+           simd="avx512", vector_lanes=16, vector_registers=32, fma=True, cc=("x86_64-linux-gnu-gcc",),
+           l2_bytes=1 << 20,
            runner=("qemu-x86_64", "-cpu", "max", "-L", "/usr/x86_64-linux-gnu")),
     Target("aarch64-linux-gnu", arch="aarch64", cflags=(*_COMMON, "-march=armv8-a"),
            simd="neon", vector_lanes=4, vector_registers=32, fma=True, cc=("aarch64-linux-gnu-gcc",),

@@ -35,7 +35,8 @@ _OWN = {
     "gather_elements": "data indices axis", "concat": "tensors axis", "split": "x indices_or_sections axis",
     "strided_slice": "x axes begin end strides assume_inbound", "one_hot": "indices on_value off_value depth axis",
     "memory.join": "tensors axis", "memory.border": "shape pad_width pad_value dtype",
-    "memory.inlay": "border x pad_width", "reshape": "x shape", "broadcast_to": "x shape", "full": "shape fill_value dtype",
+    "memory.inlay": "border x pad_width", "reshape": "x shape", "broadcast_to": "x shape",
+    "full": "shape fill_value dtype",
     **{name: "data " + rest for name, rest in (
         ("tile", "repeats"), ("repeat", "repeats axis"), ("flip", "axis"), ("cumsum", "axis dtype exclusive"),
         ("cumprod", "axis dtype exclusive"))},

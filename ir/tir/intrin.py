@@ -44,8 +44,8 @@ INTEGER_INTRINSICS = {
     "bitwise_not": (1, np.invert), "shift_left": (2, np.left_shift), "shift_right": (2, np.right_shift),
     "popcount": (1, _popcount), "clz": (1, _clz),
 }
-# name -> (number of arguments, numpy reference), of float vectors: what VectorizeLoop makes of reductions over lanes and
-# of stores to the first lanes. first_n(a, b, n): n lanes of a, then those of b. The order of reduce_add is a tree.
+# name -> (number of arguments, numpy reference), of float vectors: what VectorizeLoop makes of reductions over lanes
+# and of stores to the first lanes. first_n(a, b, n): n lanes of a, then those of b. The order of reduce_add is a tree.
 VECTOR_INTRINSICS = {
     "reduce_add": (1, np.sum), "reduce_min": (1, np.min), "reduce_max": (1, np.max),
     "first_n": (3, lambda a, b, n: np.where(np.arange(len(a)) < n, a, b)),

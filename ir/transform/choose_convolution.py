@@ -122,8 +122,8 @@ class _Choose(GraphRewriter):
         layer, wanted = self._layer(call), self.algorithms.get(_name(binding))
         if layer is None and wanted not in (None, DIRECT):
             raise ValueError(f"algorithms[{_name(binding)!r}] is {wanted!r}, but this convolution is none of a "
-                             f"{KERNEL}x{KERNEL} kernel of stride 1 over a static image, dense, with constant weights and "
-                             "blocked channels: it can only be direct")
+                             f"{KERNEL}x{KERNEL} kernel of stride 1 over a static image, dense, with constant weights "
+                             "and blocked channels: it can only be direct")
         if layer is None or self.exact or wanted == DIRECT:
             return call
         algorithm = wanted or fastest(layer, self.cpu)

@@ -57,7 +57,7 @@ class _Inject(StmtMutator):
         load = next((x for x in collect(loop.body, BufferLoad) if x.buffer.name == name), None)
         if load is None:
             return []
-        index = load.indices[0].base if isinstance(load.indices[0], Ramp) else load.indices[0]
+        index = _first_place(load)
         inside = [x for x in collect(loop.body, For) if self._step(index, x.loop_var) != 0]
         corner = substitute(index, {x.loop_var: x.min for x in inside})
         steps = [self._step(corner, x.loop_var) for x in self.loops]
@@ -126,7 +126,7 @@ def _ahead(name, loop):
             found.append(load)
     out = []
     for load in found:
-        index = load.indices[0].base if isinstance(load.indices[0], Ramp) else load.indices[0]
+        index = _first_place(load)
         around = [x for x in inner if any(v is x.loop_var for v in free_vars(index))]
         new = {x.loop_var: Var(x.loop_var.name, x.loop_var.dtype) for x in around}
         stmt = Evaluate(prefetch(BufferLoad(load.buffer, (substitute(index, new),)), AHEAD))
@@ -134,6 +134,12 @@ def _ahead(name, loop):
             stmt = For(new[x.loop_var], x.min, x.extent, x.kind, stmt)
         out.append(stmt)
     return out
+
+
+def _first_place(load):
+    """The index of the first element of a load."""
+    index, = load.indices
+    return index.base if isinstance(index, Ramp) else index
 
 
 def _text(name):

@@ -13,8 +13,8 @@ from ...expr import IntImm, const
 from ...op import REQUIRED, InferError, register
 from ...tir import intrin
 from ..expr import TensorStructInfo
-from .common import (broadcast_index, broadcast_shapes, dim_text, fail, need_dtype, need_rank, need_same_dtype, same_dim,
-                     same_shape, shape_text, te_shape, tensor, tensors)
+from .common import (broadcast_index, broadcast_shapes, dim_text, fail, need_dtype, need_rank, need_same_dtype,
+                     same_dim, same_shape, shape_text, te_shape, tensor, tensors)
 from .precision import narrow, sum_dtype, widen_array
 
 OPERANDS = ("q", "k", "v")
@@ -39,8 +39,8 @@ def _infer(call):
                        f"{shape_text(info)}, whose rows have {width.value}")
     q, k, v = infos[:3]
     if not (same_dim(q.shape[0], k.shape[0]) and same_shape(k.shape[:2], v.shape[:2])):
-        fail(call, f"q {shape_text(q)}, k {shape_text(k)} and v {shape_text(v)} must have the same batch (dim 0), and k "
-                   "and v as many keys (dim 1)")
+        fail(call, f"q {shape_text(q)}, k {shape_text(k)} and v {shape_text(v)} must have the same batch (dim 0), "
+                   "and k and v as many keys (dim 1)")
     scores = (q.shape[0], const(heads, "int64"), q.shape[1], k.shape[1])
     if len(infos) == 4:
         _check_mask(call, tensor(call, 3), scores)
@@ -66,9 +66,7 @@ def _lower(args, attrs, out):
 
     def key(b, h, to, d, ti):
         t = to * lanes + ti
-        value = k[b, t, of_k(h, d)].astype(acc)
-        return value if isinstance(keys, int) and keys % lanes == 0 else intrin.if_then_else(t < keys, value,
-                                                                                              const(0, acc))
+        return intrin.if_then_else(t < keys, k[b, t, of_k(h, d)].astype(acc), const(0, acc))
 
     packed = te.compute((batch, heads, (keys + lanes - 1) // lanes, size, lanes), key, name="attention_keys")
     n = te.reduce_axis((0, size), "n")

@@ -62,7 +62,7 @@ def _infer(call, cell, projected):
     need_dtype(call, infos[0], "float")
     dtype = need_same_dtype(call, infos)
     need_rank(call, 0, 3)
-    names = ("p" if projected else "x", *(() if projected else ("w",)), "r", "b", *(f"initial {s}" for s in cell.states))
+    names = (*(("p",) if projected else ("x", "w")), "r", "b", *(f"initial {s}" for s in cell.states))
     steps, batch, size = infos[0].shape  # any number of steps
     if not isinstance(batch, IntImm) or not isinstance(size, IntImm):
         static_shape(call, 0, names[0])

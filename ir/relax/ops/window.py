@@ -1,6 +1,7 @@
 """Sliding windows over the spatial axes of N, C, spatial tensors, shared by convolutions and pools.
 
-Blocked tensors (layout.py) have their lanes behind. Padding lists the axes' beginnings, then their ends: (top, left, bottom, right) in two dimensions.
+Blocked tensors (layout.py) have their lanes behind. Padding lists the axes' beginnings, then their ends: (top, left,
+bottom, right) in two dimensions.
 """
 from __future__ import annotations
 

@@ -16,12 +16,11 @@ import numpy as np
 from ... import te
 from ...expr import Select, const, is_const_int
 from ...op import REQUIRED, register
-from ...tir import intrin
 from ..expr import TensorStructInfo
 from .common import dim_text, fail, need_dtype, need_rank, need_same_dtype, same_dim, shape_text, te_shape
 from .conv_layouts import pack_weights
 from .precision import widen_array
-from .window import inside, pad_array, split_padding
+from .window import pad_array, pad_stage, split_padding
 
 KERNEL = 3
 # Tile size -> its finite points. Pairs of opposite sign share their sums; small ones keep the rounding error small.
@@ -97,8 +96,8 @@ def _infer(call):
         fail(call, f"out_channels={channels} must be at least 1")
     expected = (-(-channels // lanes.value), (tile + KERNEL - 1) ** 2, x.shape[1], lanes, lanes)
     if not all(same_dim(a, b) for a, b in zip(u.shape, expected)):
-        fail(call, f"weight {shape_text(u)} must be {shape_text(expected)} for tile={tile}, out_channels={channels} and "
-                   f"input {shape_text(x)}: blocks of output channels, planes, blocks of input channels, and both "
+        fail(call, f"weight {shape_text(u)} must be {shape_text(expected)} for tile={tile}, out_channels={channels} "
+                   f"and input {shape_text(x)}: blocks of output channels, planes, blocks of input channels, and both "
                    "blocks' channels")
     sizes = tuple(s + (padding[k] + padding[k + 2] - KERNEL + 1) for k, s in enumerate(x.shape[2:4]))
     for size, given in zip(sizes, x.shape[2:4]):
@@ -126,7 +125,8 @@ def _lower(args, attrs, out):
     size, (a_t, _, b_t) = m + KERNEL - 1, matrices(m)
     batch, out_blocks, height, width, lanes = te_shape(out)
     tiles = [-(-s // m) for s in (height, width)]
-    padded = _padded(x, attrs["padding"], [t * m + KERNEL - 1 for t in tiles])
+    before, _ = split_padding(attrs["padding"])
+    padded = pad_stage(x, before, [t * m + KERNEL - 1 - b - int(s) for t, b, s in zip(tiles, before, x.shape[2:4])])
     rows = te.compute(
         (batch, x.shape[1], tiles[0], size, tiles[1] * m + KERNEL - 1, lanes),
         lambda n, ib, ty, u, x, c: _chosen(u, _sums(b_t, [padded[n, ib, ty * m + k, x, c] for k in range(size)])),
@@ -151,20 +151,6 @@ def _lower(args, attrs, out):
         lambda n, ob, y, x, o: _chosen(x % m, _paired_sums(
             a_t, [columns[n, ob, y // m, x // m, y % m, k, o] for k in range(size)])),
         name="conv2d_winograd")
-
-
-def _padded(x, padding, sizes):
-    """x with zeros around it, as far as whole tiles reach."""
-    before, _ = split_padding(padding)
-    after = [size - b - int(s) for size, b, s in zip(sizes, before, x.shape[2:4])]
-
-    def element(n, ib, y, xx, c):
-        source = (y - before[0], xx - before[1])
-        condition = inside(source, x.shape[2:4], [b > 0 for b in before], [a > 0 for a in after])
-        value = x[(n, ib, *source, c)]
-        return value if is_const_int(condition) else intrin.if_then_else(condition, value, const(0, x.dtype))
-
-    return te.compute((*x.shape[:2], *sizes, x.shape[4]), element, name="pad_temp")
 
 
 def _chosen(index, values):

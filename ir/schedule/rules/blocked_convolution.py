@@ -5,11 +5,10 @@ from __future__ import annotations
 from math import prod
 
 from ...expr import IntImm, is_const_int
-from ...node import collect, structural_equal
-from ...tir.stmt import BufferLoad
+from ...node import structural_equal
 from ..blocks import uses
 from . import conv_tiles
-from .blocks import iter_vars, static_extent
+from .blocks import iter_vars, operand_loads, static_extent
 from .registers import anchored, in_registers, keep_rolled, ranks, steps
 from .threads import parallel_nest
 
@@ -50,8 +49,7 @@ def _is_pointwise(block):
 def _operands(block):
     """The buffers (input, weights) of a convolution: the same weights serve all rows. Pools have no weights."""
     row = iter_vars(block, "spatial")[2].var
-    loads = [load for load in collect(block.body, BufferLoad) if load.buffer is not block.writes[0].buffer]
-    data, *weights = sorted(loads, key=lambda load: not uses(load.indices, {row}))
+    data, *weights = sorted(operand_loads(block), key=lambda load: not uses(load.indices, {row}))
     return data.buffer, weights[0].buffer if weights else None
 
 
@@ -70,7 +68,8 @@ def shape_of(sch, conv, epilogue, groups):
     _, channels, *points, _ = (static_extent(sch, loop) for loop in sch.get_loops(epilogue))
     return conv_tiles.Shape(channels, points[0], *(points[1:] or [1]),
                             steps=prod(_static(iv.dom.extent) for iv in iter_vars(block, "reduce")),
-                            weight_bytes=_bytes(weights.shape) if weights else 0, input_bytes=_bytes(data.shape[1:]), groups=groups)
+                            weight_bytes=_bytes(weights.shape) if weights else 0,
+                            input_bytes=_bytes(data.shape[1:]), groups=groups)
 
 
 def _bytes(shape):

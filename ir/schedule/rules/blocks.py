@@ -33,6 +33,11 @@ def iter_vars(block, kind):
     return [iv for iv in block.iter_vars if iv.iter_type == kind]
 
 
+def operand_loads(block):
+    """The loads of a reduction but those of its own result: what it adds up or multiplies."""
+    return [load for load in collect(block.body, BufferLoad) if load.buffer is not block.writes[0].buffer]
+
+
 def vectorizes(block, lane=None):
     """Every value of the block has a vector form, so that a loop over it may be vectorized: over iteration variable
     `lane`, on which no choice depends."""

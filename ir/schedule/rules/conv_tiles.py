@@ -3,17 +3,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from . import tiles
+
 MOST_VECTORS = 8
 START = 30  # cycles of a tile besides its steps: clearing, the epilogue, filling the pipeline
-LATENCY = 4  # cycles of a multiply-add; two of them and two loads start in each
 ISSUED = 4  # instructions in a cycle
 LOOP = 4  # instructions of a turn of the innermost loop that do not compute
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Of a convolution: vectors of output channels, height and width of the output, steps of the reduction, bytes of all
-    weights and of the input, groups of channels (of which one vector may have several)."""
+    """Of a convolution: vectors of output channels, height and width of the output, steps of the reduction, bytes of
+    all weights and of the input, groups of channels (of which one vector may have several)."""
 
     blocks: int
     height: int
@@ -42,19 +43,14 @@ class Plan:
 def choose(cpu, shape: Shape):
     """The plan with the least estimated time: the tile first, then the band.
 
-    Vectors divide the channels of a group, so that no tile has a border there; points at the border are a tile of their own.
+    Vectors divide the channels of a group, so that no tile has a border there; points at the border are a tile of their
+    own.
     """
     own = shape.blocks // shape.groups
-    tiles = [Plan(v, r, c, 0) for v in range(1, min(own, MOST_VECTORS) + 1) if own % v == 0
-             for r, c in _points(_room(cpu, v) // v, shape)]
-    tile = min(tiles, key=lambda t: (cycles(t, shape), t.rows, t.vectors))
+    plans = [Plan(v, r, c, 0) for v in range(1, min(own, MOST_VECTORS) + 1) if own % v == 0
+             for r, c in _points(tiles.room(cpu, v) // v, shape)]
+    tile = min(plans, key=lambda t: (cycles(t, shape), t.rows, t.vectors))
     return Plan(tile.vectors, tile.rows, tile.columns, _band(cpu, tile, shape))
-
-
-def _room(cpu, vectors):
-    """Registers for accumulators, beside a step's weights and one broadcast value."""
-    room = cpu.registers - vectors - 1
-    return min(room, cpu.accumulators or room)
 
 
 def _points(most, shape):
@@ -67,21 +63,15 @@ def _points(most, shape):
 
 def cycles(tile, shape):
     """About how long the convolution takes with a tile; pieces at the border are tiles of their own size."""
-    points = [(r * c, n * m) for r, n in _pieces(shape.height, tile.rows) for c, m in _pieces(shape.width, tile.columns)]
+    points = [(r * c, n * m) for r, n in tiles.pieces(shape.height, tile.rows)
+              for c, m in tiles.pieces(shape.width, tile.columns)]
     return sum(count * (START + shape.steps * _step(tile.vectors, p)) for p, count in points) * (
         shape.blocks // tile.vectors)
 
 
 def _step(vectors, points):
-    """Cycles of a step: the most that multiply-adds, loads, their latency, or all instructions take; those are the two,
-    prefetches and the loop's."""
-    sums = vectors * points
-    return max(sums / 2, (vectors + points) / 2, LATENCY, (sums + points + 2 * vectors + LOOP) / ISSUED)
-
-
-def _pieces(extent, size):
-    """[(extent of a piece, how many)] of a loop split by `size`."""
-    return [(n, count) for n, count in ((size, extent // size), (extent % size, 1)) if n and count]
+    """Cycles of a step, or what all its instructions take: multiply-adds, loads, prefetches and the loop's."""
+    return max(tiles.step(vectors, points), (vectors * points + points + 2 * vectors + LOOP) / ISSUED)
 
 
 def _band(cpu, tile, shape):
@@ -96,9 +86,9 @@ def _band(cpu, tile, shape):
     def traffic(band):
         bands = shape.height // band
         own = shape.input_bytes // bands
-        tiles = shape.blocks // tile.vectors
+        turns = shape.blocks // tile.vectors
         weights = shape.weight_bytes * (1 if shape.weight_bytes + own <= cpu.l2_bytes else bands)
-        again = 1 if own + shape.weight_bytes // tiles <= cpu.l2_bytes else tiles
+        again = 1 if own + shape.weight_bytes // turns <= cpu.l2_bytes else turns
         return weights + shape.input_bytes * again
 
     bands = [b for b in range(tile.rows, shape.height, tile.rows) if shape.height % b == 0]

@@ -4,12 +4,10 @@ from __future__ import annotations
 from math import prod
 
 from ...expr import IntImm
-from ...node import collect
 from ...tir.index_map import IndexMap
-from ...tir.stmt import BufferLoad
 from ..blocks import uses
 from . import tiles
-from .blocks import iter_vars, static_extent, vectorizes
+from .blocks import iter_vars, operand_loads, static_extent, vectorizes
 from .registers import PACKED, anchored, in_registers, keep_rolled, ranks, steps, through_memory
 from .threads import COST_OF_LOOP, parallel_nest
 
@@ -54,22 +52,17 @@ def _is_plain_product(block, cpu):
     if block.init is None or ranks(block)[0] < 2 or ranks(block)[1] != 1 or not vectorizes(block):
         return False
     *_, row, column = iter_vars(block, "spatial")
-    loads = _operands(block)
+    loads = operand_loads(block)
     wide = [load for load in loads if uses(load.indices, {column.var})]
     return (len(loads) == 2 and len(wide) == 1 and wide[0].indices[-1] is column.var
             and not uses(wide[0].indices, {row.var})
             and isinstance(column.dom.extent, IntImm) and column.dom.extent.value >= cpu.lanes)
 
 
-def _operands(block):
-    """The loads of what a reduction multiplies."""
-    return [load for load in collect(block.body, BufferLoad) if load.buffer is not block.writes[0].buffer]
-
-
 def _wide_operand(block):
     """The load of the operand that is read in vectors: the last spatial variable runs along it."""
     *_, column = iter_vars(block, "spatial")
-    return next(load for load in _operands(block) if uses(load.indices, {column.var}))
+    return next(load for load in operand_loads(block) if uses(load.indices, {column.var}))
 
 
 # ---------------------------------------------------------------- packing

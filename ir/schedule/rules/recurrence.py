@@ -13,7 +13,7 @@ def recurrence(sch, cpu):
     """Loops over time around reductions and what is made of these: both per tile of columns (and rows of a batch),
     whose sums are in registers. What runs along no time may run in parallel.
 
-        for time: for tile: sums = bias;  for k: for rows, gates, vectors: sums += broadcast(state) * weights;  new state
+        for time: for tile: sums = bias;  for k: for rows, gates, vectors: sums += broadcast(state) * weights; new state
     """
     parts = {b.name_hint: _parts(sch, b.name_hint) for b in blocks(sch)
              if any(iv.iter_type == "scan" for iv in b.iter_vars)}
@@ -26,8 +26,8 @@ def recurrence(sch, cpu):
 
 
 def _parts(sch, step):
-    """The stages of a step as (names of reductions, names of what is made of them); a part ends with the last stage that
-    reads its reductions. None where a stage is not over rows and columns, a reduction not over rows, gates, columns."""
+    """The stages of a step as (names of reductions, names of what is made of them); a part ends with the last stage
+    that reads its reductions. None where a stage is not over rows and columns, a reduction not over rows, gates, columns."""
     children = [sch.get(b) for b in sch.get_child_blocks(sch.get_block(step))]
     if any(ranks(c) != ((2, 0) if c.init is None else (3, 1)) or len(c.writes) != 1 for c in children):
         return []

@@ -24,12 +24,27 @@ class Tile:
         return self.vectors * self.points
 
 
+def room(cpu, vectors):
+    """Registers for accumulators, beside a row of `vectors` vectors of the packed operand and one broadcast value."""
+    left = cpu.registers - vectors - 1
+    return min(left, cpu.accumulators or left)
+
+
+def pieces(extent, size):
+    """[(extent of a piece, how many)] of a loop split by `size`."""
+    return [piece for piece in ((size, extent // size), (extent % size, 1)) if all(piece)]
+
+
+def step(vectors, points):
+    """Cycles of a step: multiply-adds, or loads, two of each a cycle, and no fewer than hide their latency."""
+    return max(vectors * points / 2, (vectors + points) / 2, 4.0)
+
+
 def candidates(cpu):
     """Tiles whose accumulators, one row of the packed operand and one broadcast value fit the registers, of which the
     accumulators take no more than cpu.accumulators."""
     for vectors in VECTORS:
-        room = cpu.registers - vectors - 1
-        most = min(room, cpu.accumulators or room) // vectors
+        most = room(cpu, vectors) // vectors
         for rows in range(1, most + 1):
             for columns in range(1, most // rows + 1):
                 yield Tile(vectors, rows, columns)
@@ -50,10 +65,9 @@ def choose(cpu, outer, rows, columns, dividing=False):
 
 
 def _cost(tile, outer, rows, columns):
-    step = max(tile.accumulators / 2, (tile.vectors + tile.points) / 2, 4.0)
     steps = -(-outer // tile.vectors) * -(-rows // tile.rows) * -(-columns // tile.columns)
     borders = (outer % tile.vectors > 0) + (rows % tile.rows > 0) + (columns % tile.columns > 0)
-    return steps * step * (1 + 0.05 * borders)
+    return steps * step(tile.vectors, tile.points) * (1 + 0.05 * borders)
 
 
 def choose_product(cpu, outer, rows, dividing=False):
@@ -70,14 +84,9 @@ def choose_product(cpu, outer, rows, dividing=False):
 def _product_cost(tile, outer, rows):
     """Cycles for one term of every sum."""
     total = sum(across * down * _product_step(vectors, points)
-                for vectors, across in _cuts(outer, tile.vectors) for points, down in _cuts(rows, tile.rows))
+                for vectors, across in pieces(outer, tile.vectors) for points, down in pieces(rows, tile.rows))
     return total * (1 + 0.01 * ((outer % tile.vectors > 0) + (rows % tile.rows > 0)))
 
 
-def _cuts(extent, step):
-    """(size, how many) of the parts that `extent` is cut into."""
-    return [part for part in ((step, extent // step), (extent % step, 1)) if all(part)]
-
-
 def _product_step(vectors, points):
-    return max(vectors * points / 2, (vectors + points) / 2, 4.0) + LOAD_COST * (1.5 * vectors + points)
+    return step(vectors, points) + LOAD_COST * (1.5 * vectors + points)

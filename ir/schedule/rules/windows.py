@@ -3,10 +3,8 @@ that is loaded."""
 from __future__ import annotations
 
 from ...expr import is_const_int
-from ...node import collect
-from ...tir.stmt import BufferLoad
 from .blocked_convolution import shape_of, tile
-from .blocks import iter_vars, static_extent, vectorizes
+from .blocks import iter_vars, operand_loads, static_extent, vectorizes
 from .registers import anchored, ranks
 
 
@@ -31,6 +29,5 @@ def _fits(block, cpu):
     if block.init is None or ranks(block) != (5, 2):
         return False
     lane = iter_vars(block, "spatial")[-1]
-    loads = [load for load in collect(block.body, BufferLoad) if load.buffer is not block.writes[0].buffer]
     return (vectorizes(block, lane.var) and is_const_int(lane.dom.extent, cpu.lanes)
-            and all(load.indices[-1] is lane.var for load in loads))
+            and all(load.indices[-1] is lane.var for load in operand_loads(block)))

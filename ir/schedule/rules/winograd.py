@@ -66,8 +66,8 @@ def _columns(sch, columns, at):
 
 
 def _product(sch, product, at, tile, weights):
-    """The sums of a register tile, over all input channels, and the copy that stores them. weights: the buffer, where it
-    is to be prefetched."""
+    """The sums of a register tile, over all input channels, and the copy that stores them. weights: the buffer, where
+    it is to be prefetched."""
     sch.compute_at(product, at, preserve_unit_loops=True)
     copy = sch.cache_write(product, 0, "local")
     u, v, ob, ty, tx, o = sch.get_loops(copy)[-6:]

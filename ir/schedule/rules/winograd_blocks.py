@@ -1,7 +1,7 @@
 """How a Winograd convolution is cut into blocks of tiles, by a model of its time in cycles of one core.
 
-A block is some rows of tiles. Its transformed inputs V are made once; then, in turns of some vectors of output channels,
-the products of all planes, M, and from these the results. The transformed weights U are read once per block, V once per
+A block is some rows of tiles. Its transformed inputs V are made once; then, in turns of some vectors of output
+channels, the products of all planes, M, and from these the results. The transformed weights U are read once per block, V once per
 turn: more channels in a turn need more room for M.
 """
 from __future__ import annotations
@@ -65,7 +65,7 @@ def choose(cpu, layer):
 
 
 def candidates(cpu, layer):
-    """Blockings for every number of rows, with the best register tile that leaves the inner loops without conditions."""
+    """Blockings for every number of rows, with the best register tile that leaves inner loops without conditions."""
     fitting = [t for t in tiles.candidates(cpu) if layer.out_blocks % t.vectors == 0 and t.columns <= layer.columns]
     for rows in range(1, layer.rows + 1):
         whole = (t for t in fitting if t.rows == 1 or t.rows <= rows and layer.rows % rows == 0
@@ -100,18 +100,13 @@ def _product(layer, rows, tile):
     """Cycles of the products."""
     blocks = [(rows, layer.rows // rows), (layer.rows % rows, 1)]
     steps = sum(count * high * wide * _step(tile.vectors, h * w) for size, count in blocks
-                for h, high in _cuts(size, tile.rows) for w, wide in _cuts(layer.columns, tile.columns))
+                for h, high in tiles.pieces(size, tile.rows) for w, wide in tiles.pieces(layer.columns, tile.columns))
     return steps * layer.out_blocks // tile.vectors * layer.side ** 2 * layer.in_blocks * layer.lanes
 
 
 def _step(vectors, points):
-    """Cycles for one input channel: two multiply-adds of vectors each, and no fewer than hide their latency."""
-    return max(vectors * points / 2, (vectors + points) / 2, 4.0) + LOADS[0] * vectors + LOADS[1] * points
-
-
-def _cuts(extent, step):
-    """(size, how many) of the parts that `extent` is cut into."""
-    return [part for part in ((step, extent // step), (extent % step, 1)) if all(part)]
+    """Cycles for one input channel."""
+    return tiles.step(vectors, points) + LOADS[0] * vectors + LOADS[1] * points
 
 
 def _transforms(layer):
