@@ -16,13 +16,12 @@ import numpy as np
 
 import ingot as tvm
 from ingot import te
-from ingot.script import tir as T
+from ingot.runtime.roofline import measure_roofline
 
 BN = 32           # columns and rows of a block
 TILE = 8, 32      # rows and columns of the register tile
 ROWS = 128        # of A that stay in the second cache
 LANES = 16        # of a vector of columns
-PEAK_ITERATIONS = 2_000_000
 README = Path(__file__).resolve().parent.parent / "README.md"
 
 
@@ -157,40 +156,6 @@ STEPS = (("plain loops", plain), ("blocked 32 x 32", blocked), ("vectorized", ve
 
 # ---------------------------------------------------------------- measuring
 
-PEAK = """
-/* Multiply-adds of as many independent vectors as hide the latency of one. */
-static float fma_peak(int32_t iterations)
-{
-    f32x16 sums[16], x = f32x16_set1(0.999f), y = f32x16_set1(0.001f), total = f32x16_set1(0.0f);
-    float lanes[16];
-    for (int32_t i = 0; i < 16; ++i) sums[i] = f32x16_set1(0.01f * (float)i);
-    for (int32_t n = 0; n < iterations; ++n) {
-        INGOT_UNROLL(16)
-        for (int32_t i = 0; i < 16; ++i) sums[i] = f32x16_fma(sums[i], x, y);
-    }
-    for (int32_t i = 0; i < 16; ++i) total = f32x16_add(total, sums[i]);
-    f32x16_store(lanes, total);
-    return lanes[0];
-}
-"""
-
-
-@T.prim_func
-def measure_peak(a: T.handle):
-    T.func_attr({"global_symbol": "measure_peak", "import_c": (PEAK,)})
-    A = T.match_buffer(a, (16,))
-    for i in T.vectorized(16):  # with vectors in it, the function includes simd.h
-        A[i] = T.float32(0)
-    A[0] = T.call_extern("float32", "fma_peak", PEAK_ITERATIONS)
-
-
-def peak():
-    """Multiply-adds of this core, GFLOP/s."""
-    result = tvm.nd.empty((16,))
-    timer = tvm.build(measure_peak, target="c").time_evaluator("measure_peak", tvm.cpu(), number=1, repeat=5)
-    return PEAK_ITERATIONS * 16 * 32 / timer(result).min / 1e9
-
-
 def measure(step, size, arrays):
     """(milliseconds, error) of one step, against numpy's product."""
     s, args = step(size)
@@ -208,7 +173,7 @@ def measure(step, size, arrays):
 def course(size, threads):
     """The table of all steps, as Markdown."""
     a, b = np.random.default_rng(0).random((2, size, size), np.float32)
-    best, first, rows = peak(), None, []
+    best, first, rows = measure_roofline().peak / 1e9, None, []
     for name, step in STEPS:
         ms, error = measure(step, size, (a, b, a @ b))
         first, rate = first or ms, 2 * size ** 3 / ms / 1e6

@@ -51,13 +51,10 @@ def value_of(extent):
 
 
 def results(func, inputs):
-    """The arrays of all parameters after running `func` on copies of `inputs`; workspace parameters are added."""
-    extra = func.attrs.get("num_workspace", 0)
+    """The arrays of all parameters after running `func` on copies of `inputs`."""
     tensors = [x.copy() for x in inputs if isinstance(x, np.ndarray)]
     scalars = [x for x in inputs if not isinstance(x, np.ndarray)]
-    spaces = [np.full(value_of(b.shape[0]), np.nan, b.dtype.numpy) for b in func.buffers[len(func.buffers) - extra:]] \
-        if extra else []
-    run(func, *tensors, *spaces, *scalars)
+    run(func, *tensors, *scalars)
     return tensors
 
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from .. import expr as E
+from ..arith import Analyzer
 from ..module import IRModule
 from .function import PrimFunc
 from .stmt import BufferLoad, BufferStore, For, IfThenElse
@@ -108,6 +109,5 @@ def _wide(value):
 def _plain(value):
     """The int that an expression is, where it is one."""
     if isinstance(value, E.PrimExpr) and not isinstance(value, E.IntImm):
-        from ..arith import Analyzer
         value = Analyzer().simplify(value)
     return value.value if isinstance(value, E.IntImm) else value

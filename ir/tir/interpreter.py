@@ -17,6 +17,7 @@ import ml_dtypes
 import numpy as np
 
 from .. import expr as E
+from ..arith import Analyzer
 from ..node import collect
 from . import stmt as S
 from .buffer import row_major_strides
@@ -31,17 +32,24 @@ _CALLED = {E.Min: "minimum", E.Max: "maximum", E.And: "logical_and", E.Or: "logi
 def run(func, *arrays):
     """Run `func` on arrays and scalars in parameter order; outputs are written in place. Returns None.
 
-    Workspace (attrs["num_workspace"]) of constant size that is not given is made here, full of NaN.
+    Workspace (attrs["num_workspace"]) that is not given is made here, full of NaN.
     """
     count = func.attrs.get("num_workspace", 0)
     if count and len(arrays) == len(func.params) - count:
         end = len(func.buffers) - count
-        spaces = (np.full(b.shape[0].value, np.nan).astype(b.dtype.numpy) for b in func.buffers[end:])
-        arrays = (*arrays[:end], *spaces, *arrays[end:])
+        scalars = dict(zip((p for p in func.params if p not in func.buffer_map), arrays[end:]))
+        arrays = (*arrays[:end], *(_workspace(b, scalars) for b in func.buffers[end:]), *arrays[end:])
     if len(arrays) != len(func.params):
         raise TypeError(f"the function has {len(func.params)} parameters, {len(arrays)} were given")
     with np.errstate(all="ignore"):
         build(func)(*arrays)
+
+
+def _workspace(buffer, scalars):
+    """An array for a flat buffer whose size may depend on scalars {variable: number}."""
+    size = Analyzer().simplify(E.substitute(buffer.shape[0], {v: E.const(int(n), v.dtype) for v, n in scalars.items()}))
+    with np.errstate(invalid="ignore"):  # integers have no NaN: what it is cast to is as good as any
+        return np.full(size.value, np.nan).astype(buffer.dtype.numpy)
 
 
 def build(func):
