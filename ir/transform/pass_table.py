@@ -38,6 +38,7 @@ from .project_inputs import project_inputs
 from .remove_no_op import remove_no_op
 from .resolve_casts import resolve_match_cast
 from .simplify import simplify
+from .slice_early import slice_early
 from .small_floats import FLOAT8, compute_legalize, storage_legalize
 from .storage_rewrite import storage_rewrite
 from .unguard_init import unguard_init
@@ -187,6 +188,7 @@ RELAX = _rows(
     ("DecomposeOpsForInference", _graph, decompose_batch_norm),
     ("FoldBatchnormToConv2D", _graph, fold_scale_axis, 1),
     ("RemoveIdentities", _graph, remove_identities, 1),
+    ("SliceEarly", _graph, slice_early, 1),
     ("FuseAttention", _graph, fuse_attention, 2),
     ("ConvertLayout", _graph, convert_layout, 2),
     ("ChooseConvolution", _graph, choose_convolution, 2),

@@ -14,7 +14,7 @@ def graph_passes(opt_level, cpu: CpuModel, exact=False, algorithms=None):
     given = {"ChooseConvolution": [cpu, exact, algorithms],
              **{name: [cpu.lanes] for name in ("FuseAttention", "ConvertLayout", "PackWeights")}}
     names = ["ResolveMatchCast", "FoldConstant", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
-             "RemoveIdentities", "ProjectInputs", "FuseAttention", "ConvertLayout", "ChooseConvolution",
+             "RemoveIdentities", "SliceEarly", "ProjectInputs", "FuseAttention", "ConvertLayout", "ChooseConvolution",
              "SplitPadding", "PackWeights", "FuseOps", "InPlace", "MaterializeOutputs"]
     passes = [RELAX[name](*given.get(name, ())) for name in names]
     return [p for p in passes if p.info.opt_level <= opt_level]

@@ -18,9 +18,10 @@ from ingot.ir.transform.lower_ops import lower_ops
 from ingot.ir.transform.outputs import materialize_outputs
 from ingot.ir.transform.pack import pack_weights, split_padding
 from ingot.ir.transform.project_inputs import project_inputs
+from ingot.ir.transform.slice_early import slice_early
 
-PASSES = [fold_constants, decompose_batch_norm, fold_scale_axis, remove_identities, project_inputs, split_padding,
-          lambda mod: pack_weights(mod, 4), fuse_ops, in_place, materialize_outputs]
+PASSES = [fold_constants, decompose_batch_norm, fold_scale_axis, remove_identities, slice_early, project_inputs,
+          split_padding, lambda mod: pack_weights(mod, 4), fuse_ops, in_place, materialize_outputs]
 
 
 def data(*shape, seed=0, scale=1.0):
