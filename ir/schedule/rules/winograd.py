@@ -70,6 +70,7 @@ def _product(sch, product, at, tile, weights):
     it is to be prefetched."""
     sch.compute_at(product, at, preserve_unit_loops=True)
     copy = sch.cache_write(product, 0, "local")
+    _apart(sch, copy)
     u, v, ob, ty, tx, o = sch.get_loops(copy)[-6:]
     tyo, tyi = sch.split(ty, [None, tile.rows])
     txo, txi = sch.split(tx, [None, tile.columns])
@@ -89,6 +90,7 @@ def _product(sch, product, at, tile, weights):
 def _input(sch, data, at):
     """Returns the loop over blocks of input channels."""
     sch.compute_at(data, at, preserve_unit_loops=True)
+    _apart(sch, data)
     u, v, ib, ty, tx, c = sch.get_loops(data)[-6:]
     sch.reorder(ib, ty, tx, u, v, c)
     _choices(sch, v, c)
@@ -106,6 +108,13 @@ def _rows(sch, rows, data, pads):
         sch.set_scope(pad, 0, "local")
         *_, y, _, c = sch.get_loops(pad)
         in_registers(sch, (y,), c)
+
+
+def _apart(sch, block):
+    """Planes an odd number of vectors apart. A tile is written to all planes and read from all: at the same place of
+    each page they would share one set of the first cache, and loads would wait for stores of other planes."""
+    lanes = static_extent(sch, sch.get_loops(block)[-1])
+    sch.storage_align(block, 0, 2, 2 * lanes, lanes)
 
 
 def _choices(sch, loop, lanes):
