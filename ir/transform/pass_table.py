@@ -38,6 +38,7 @@ from .project_inputs import project_inputs
 from .remove_no_op import remove_no_op
 from .resolve_casts import resolve_match_cast
 from .simplify import simplify
+from .sink_views import sink_views
 from .slice_early import slice_early
 from .small_floats import FLOAT8, compute_legalize, storage_legalize
 from .storage_rewrite import storage_rewrite
@@ -190,6 +191,7 @@ RELAX = _rows(
     ("RemoveIdentities", _graph, remove_identities, 1),
     ("SliceEarly", _graph, slice_early, 1),
     ("FuseAttention", _graph, fuse_attention, 2),
+    ("SinkViews", _graph, sink_views, 1),
     ("ConvertLayout", _graph, convert_layout, 2),
     ("ChooseConvolution", _graph, choose_convolution, 2),
     ("SplitPadding", _graph, split_padding, 1),
