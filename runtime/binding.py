@@ -1,12 +1,12 @@
 """Loading a compiled network with cffi in ABI mode, and the calls of its C interface."""
 from __future__ import annotations
 
-import ctypes
-import os
 from contextlib import contextmanager
 
 import cffi
 import numpy as np
+
+from . import openmp
 
 # The part of runtime_c/ingot.h that Python reads; tests compare the layout with the header's.
 ABI = 1
@@ -61,16 +61,6 @@ def aligned_empty(size, align):
     return raw[start:start + size]
 
 
-def keep_openmp_loaded():
-    """Pin the OpenMP runtimes of this process: their idle worker threads would run on in unmapped code once the last
-    network that uses them is unloaded. By ctypes, as cffi crashes on RTLD_NOLOAD of what is not loaded."""
-    for name in ("libgomp.so.1", "libomp.so.5", "libomp.so"):
-        try:
-            ctypes.CDLL(name, os.RTLD_NOW | os.RTLD_NOLOAD | os.RTLD_NODELETE)
-        except OSError:  # not loaded
-            pass
-
-
 class Binding:
     """One instance of a network in a loaded library: its handle lives in an arena that this object owns.
 
@@ -82,8 +72,7 @@ class Binding:
         self._name, self._weights = model.name, weights
         self._ffi = cffi.FFI()
         self._ffi.cdef(cdef_of(model))
-        self._library = self._ffi.dlopen(str(path))
-        keep_openmp_loaded()
+        self._library = openmp.load(self._ffi, path)
         self._net, self._arena = self._ffi.new("void **"), None
         self._run, self._buffer = self._function("run"), self._ffi.from_buffer
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from ..codegen.module import StoredSource, is_parallel
 from ..codegen.target import Target, TargetError
 from ..codegen.toolchain import ToolchainError, build_shared, can_build_openmp
-from .binding import keep_openmp_loaded
+from . import openmp
 from .device import Device
 from .evaluator import time_evaluator
 from .packed import ABI, FFI, PackedFunc
@@ -150,13 +150,12 @@ class Module:
     def _load(self, path):
         """Read the description in a shared library. Raises ValueError where there is none of this version."""
         try:
-            self._library = FFI.dlopen(str(path))
+            self._library = openmp.load(FFI, path)
             info = self._library.ingot_module_info
         except (OSError, AttributeError, KeyError) as error:  # cffi: KeyError for a variable that is missing
             raise ValueError(f"{path} is no module of Ingot's: {error.args[0]}") from None
         if info.abi != ABI or info.struct_bytes != FFI.sizeof("ingot_module"):
             raise ValueError(f"{path} was built by another version of Ingot (ABI {info.abi}, this one has {ABI})")
-        keep_openmp_loaded()
         found = [PackedFunc(info.functions[n], self._library) for n in range(info.n_functions)]
         self._functions = {f.name: f for f in found}
 

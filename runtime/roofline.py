@@ -12,7 +12,8 @@ import cffi
 from ..codegen.package import RUNTIME
 from ..codegen.target import Target
 from ..codegen.toolchain import build_shared
-from .binding import aligned_empty, keep_openmp_loaded
+from . import openmp
+from .binding import aligned_empty
 
 WORKING_SETS = tuple(n << 18 for n in (1, 4, 6, 16, 64, 512))  # bytes
 SAMPLE_SECONDS, SAMPLES = 0.001, 30  # short, so that some are not disturbed
@@ -61,8 +62,7 @@ def measure_roofline(target="host", threads="none"):
                             cflags=(f"-DINGOT_LANES={lanes}",))
         ffi = cffi.FFI()
         ffi.cdef(_CDEF)
-        library = ffi.dlopen(str(path))
-        keep_openmp_loaded()
+        library = openmp.load(ffi, path)
         out = ffi.new("float *")
         peak = 2 * _rate(lambda times: library.ingot_multiply_adds(out, times))
         memory = aligned_empty(WORKING_SETS[-1], 64)
