@@ -223,6 +223,8 @@ def choice(model, layer):
     attrs = calls[-1].attrs
     if calls[-1].op == "nn.conv2d_winograd":
         return f"Winograd {attrs['tile']}x{attrs['tile']}", _predicted(layer, options.cpu, f"winograd{attrs['tile']}")
+    if calls[-1].op == "nn.conv2d_gathered":
+        return "direct, gathered", None
     blocked = attrs["data_layout"] != "NCHW" or attrs["out_layout"] not in ("", "NCHW")
     kind = "depthwise" if layer.groups == layer.channels > 1 else "direct"
     text = kind if blocked else f"{kind}, plain"

@@ -41,6 +41,7 @@ class ConvertLayout:
         self.views = {}      # id -> (Image, array of its channels): the deferred values of layout_rows.py
         self.parts = {}      # id of a split -> the Images of its parts
         self.constants = {}  # (id of the data, how it is packed) -> (the old Constant, the packed one)
+        self.tables = {}     # (spots, groups) -> the Constant of their places
         self.names = {p.name for p in func.params} | {b.var.name for b in func.bindings}
         self.bindings, self.current = [], None
 
@@ -146,6 +147,13 @@ class ConvertLayout:
         indices = Constant(source.reshape(blocks, self.lanes), f"{name}_spots")
         return Image(self.emit(call_op("gather_channels", image.value, indices, layout=self.layout), f"{name}_moved"),
                      spots)
+
+    def places(self, spots, groups):
+        """The Constant [groups, channels of each, 2] of the block and lane that each channel lies in, made once."""
+        if (spots, groups) not in self.tables:
+            found = np.stack(divmod(np.array(spots, np.int32), self.lanes), axis=-1)
+            self.tables[spots, groups] = Constant(found.reshape(groups, -1, 2), f"{self.current.name}_places")
+        return self.tables[spots, groups]
 
     def _is_view(self, info):
         """One point of whole blocks: both layouts are the same bytes."""

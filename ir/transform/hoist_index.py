@@ -1,11 +1,11 @@
-"""HoistIndex: what stays the same of the indices in a rolled loop over unrolled ones is computed before it."""
+"""HoistIndex: what stays the same of the indices in a rolled loop over unrolled ones is computed once."""
 from __future__ import annotations
 
 from ..arith import Analyzer
 from ..arith.linear import Linear, render
-from ..expr import Ramp, Var
+from ..expr import Ramp, Var, cast
 from ..node import Mutator, collect
-from ..tir.stmt import BufferLoad, For, LetStmt
+from ..tir.stmt import BufferLoad, BufferStore, For, LetStmt
 from .walk import StmtMutator
 
 ROLLED = "pragma_unroll"  # the annotation of such loops
@@ -20,6 +20,13 @@ def hoist_index(func):
     becomes
         let x_at = n * 800 + y * 40:  for k: for i in unroll(14): acc[i] += x[x_at + i * 4 + k]
 
+    An index that is read from memory is computed once in each turn, at its beginning, with all that the unrolled loops
+    inside do not change:
+
+        for k: for i in unroll(14): acc[i] += x[places[k] + i * 4]
+    becomes
+        for k: let x_here = places[k]: for i in unroll(14): acc[i] += x[x_here + i * 4]
+
     C compilers fold what is left into addresses of one pointer; of whole indices gcc 12 makes a variable each, more
     than there are registers.
     """
@@ -30,19 +37,24 @@ class _Hoist(StmtMutator):
     def visit_For(self, loop):
         if ROLLED not in loop.annotations or any(ROLLED in inner.annotations for inner in collect(loop.body, For)):
             return loop.replace(body=self.visit(loop.body))
-        split = _Split({inner.loop_var for inner in collect(loop, For)} | {let.var for let in collect(loop, LetStmt)})
-        new = split.visit(loop)
-        for var, value in reversed(split.lets.values()):
-            new = LetStmt(var, value, new)
-        return new
+        before, at_start = _Split(loop), _SplitGathered(loop.body)
+        loop = before.visit(loop)
+        return before.around(loop.replace(body=at_start.around(at_start.visit(loop.body))))
 
 
 class _Split(Mutator):
-    """Splits the indices inside a loop into what `inside` variables change and, in lets, the rest."""
+    """Splits the indices in a statement into what variables that it defines change and, in lets, the rest."""
 
-    def __init__(self, inside):
-        self.inside, self.canonical = inside, Analyzer().canonical
+    def __init__(self, stmt):
+        self.inside = {x.loop_var for x in collect(stmt, For)} | {let.var for let in collect(stmt, LetStmt)}
+        self.linear = Analyzer().canonical.linear
         self.lets = {}  # (buffer, the rest of an index) -> (variable, value)
+
+    def around(self, stmt):
+        """The statement in its lets."""
+        for var, value in reversed(self.lets.values()):
+            stmt = LetStmt(var, value, stmt)
+        return stmt
 
     def visit_BufferLoad(self, load):
         index, = load.indices
@@ -55,13 +67,39 @@ class _Split(Mutator):
     def _shortened(self, buffer, index):
         if isinstance(index, Ramp):
             return index.replace(base=self._shortened(buffer, index.base))
-        form = self.canonical.linear(index)
-        outside = {atom: k for atom, k in form.terms.items()
-                   if k > 0 and atom.vars.isdisjoint(self.inside) and not collect(atom.expr, BufferLoad)}
-        if len(outside) < LEAST_TERMS:
+        form = self.linear(index)
+        outside = {atom: k for atom, k in form.terms.items() if k > 0 and atom.vars.isdisjoint(self.inside)}
+        outside = {atom: outside[atom] for atom in self.worth(outside)}
+        if not outside:
             return index
-        same = Linear(outside, 0)
-        let = Var(f"{buffer.name}_at", index.dtype), render(same, index.dtype)
+        rest = Linear({atom: k for atom, k in form.terms.items() if atom not in outside}, form.const)
+        return self.named(buffer, Linear(outside, 0), rest, index.dtype)
+
+    def worth(self, atoms):
+        """Those of the atoms of an index that a let is worth."""
+        found = [atom for atom in atoms if not collect(atom.expr, BufferLoad)]
+        return found if len(found) >= LEAST_TERMS else []
+
+    def named(self, buffer, same, rest, dtype):
+        """The index same + rest, with a let for `same`."""
+        let = Var(f"{buffer.name}_at", dtype), render(same, dtype)
         var, _ = self.lets.setdefault((buffer, same.key), let)
-        rest = {atom: k for atom, k in form.terms.items() if atom not in outside}
-        return render(Linear({**self.canonical.linear(var).terms, **rest}, form.const), index.dtype)
+        return render(Linear({**self.linear(var).terms, **rest.terms}, rest.const), dtype)
+
+
+class _SplitGathered(_Split):
+    """Lets for indices that are read from memory, which the statement does not write. They are as wide as addresses:
+    what is added to them then needs no register of its own either."""
+
+    def __init__(self, stmt):
+        super().__init__(stmt)
+        self.written = {store.buffer for store in collect(stmt, BufferStore)}
+
+    def worth(self, atoms):
+        read = [load.buffer for atom in atoms for load in collect(atom.expr, BufferLoad)]
+        return atoms if read and self.written.isdisjoint(read) else []
+
+    def named(self, buffer, same, rest, dtype):
+        let = Var(f"{buffer.name}_here", "int64"), cast(render(same, dtype), "int64")
+        var, _ = self.lets.setdefault((buffer, same.key), let)
+        return var + cast(render(rest, dtype), "int64")

@@ -15,12 +15,13 @@ from ..relax.expr import Constant, TensorStructInfo, TupleGetItem
 from ..relax.ops.common import same_dim
 from ..relax.ops.conv_layouts import pack_weights
 from ..relax.ops.layout import blocks_of
-from .blocked_images import Image, channels_of, in_order
+from .blocked_images import Image, channels_of, group_spots, in_order
 
 DEFERRED = object()
 FEW = 4  # channels of a first layer, at least
 SMALL_BLOCK = 4  # input channels in a block of weights, at least
-SPARE = 4 / 3  # room that a concatenation may take, for each channel
+MOST_ROOM = 2  # room that groups of output channels may take, for each channel
+SPARE = 3 / 2  # room that a concatenation may take, for each channel
 
 # Lanes that hold no channel hold any finite value: what weights of zero are multiplied with must not be infinite. These
 # operators map finite values to finite ones; others run blocked only where each lane is a channel.
@@ -85,7 +86,7 @@ def _dense(graph, call):
     x, weight = call.args
     image, lanes, groups, outputs = graph.image_of(x), graph.lanes, call.attrs["groups"], weight.data.shape[0]
     if groups > 1 and not (image.in_order and _whole(graph, weight, groups)):
-        return None
+        return _gathered(graph, call, image)
     inner = gcd(weight.data.shape[1], lanes) if image.in_order else lanes
     spread = inner < SMALL_BLOCK or not image.in_order  # zeros for lanes that hold no channel
     inner = lanes if spread else inner
@@ -93,6 +94,18 @@ def _dense(graph, call):
         image.spread(w) if spread else w, lanes, groups, inner))
     return _convolution(graph, call, image.value, packed, in_order(outputs), data_layout=graph.layout,
                         out_channels=outputs, kernel_layout=f"OIHW{inner}i{lanes}o")
+
+
+def _gathered(graph, call, image):
+    """Groups of any size, of channels that lie anywhere."""
+    weight, lanes, groups = call.args[1], graph.lanes, call.attrs["groups"]
+    spots = group_spots(weight.data.shape[0], groups, lanes)
+    if len(set(s // lanes for s in spots)) * lanes > MOST_ROOM * len(spots):
+        return None
+    packed = graph.packed(weight, ("gathered", groups), lambda w: pack_weights(w, lanes, groups))
+    window = {name: call.attrs[name] for name in ("strides", "padding", "dilation")}
+    places = graph.places(image.spots, groups)
+    return Image(call_op("nn.conv2d_gathered", image.value, packed, places, data_layout=graph.layout, **window), spots)
 
 
 # ---------------------------------------------------------------- maps

@@ -22,7 +22,7 @@ def split_padding(func):
 
 
 # operator -> the value that padding stands for
-_PADDED = {"nn.conv2d": 0.0, "nn.max_pool2d": float("-inf")}
+_PADDED = {"nn.conv2d": 0.0, "nn.conv2d_gathered": 0.0, "nn.max_pool2d": float("-inf")}
 
 
 class _SplitPadding(GraphRewriter):

@@ -14,8 +14,8 @@ TARGETS = ["x86-64-v4", "x86-64-v3", "aarch64-linux-gnu", "armv7-linux-gnueabihf
 
 
 def network(lanes):
-    """A first layer of three channels, a depthwise convolution, pools, and dense convolutions of 3x3 and 1x1, none of
-    them of a size that tiles divide."""
+    """A first layer of three channels, a depthwise convolution, pools, and dense and gathered convolutions of 3x3 and
+    1x1, none of them of a size that tiles divide."""
     rng = np.random.default_rng(0)
     layout, blocked = f"NCHW{lanes}c", f"OIHW{lanes}i{lanes}o"
     wide = 2 * lanes + 3
@@ -25,9 +25,13 @@ def network(lanes):
     def op(name, *args, **attrs):
         return bb.emit(call_op(name, *args, **attrs))
 
-    def weights(outputs, inputs, kernel, inner):
+    def weights(outputs, inputs, kernel, inner, groups=1):
         values = rng.standard_normal((outputs, inputs, kernel, kernel)).astype(np.float32) / (kernel * inputs ** 0.5)
-        return Constant(pack_weights(values, lanes, inner=inner), "w")
+        return Constant(pack_weights(values, lanes, groups, inner), "w")
+
+    def places(blocks, groups, inputs):
+        spots = rng.permutation(blocks * lanes)[:groups * inputs].astype(np.int32)
+        return Constant(np.stack(divmod(spots, lanes), axis=-1).reshape(groups, inputs, 2), "places")
 
     with bb.function("main", [x]):
         y = op("nn.conv2d", x, weights(lanes, 3, 3, None), out_layout=layout, kernel_layout=f"OIHW{lanes}o",
@@ -42,6 +46,9 @@ def network(lanes):
         y = op("nn.conv2d", skip, weights(wide, wide, 1, lanes), data_layout=layout, kernel_layout=blocked,
                out_channels=wide)
         y = op("nn.avg_pool2d", op("add", y, skip), pool_size=(3, 3), padding=(1, 1, 1, 1), layout=layout)
+        y = op("nn.conv2d_gathered", y, weights(2 * lanes + 2, 5, 1, None, 2), places(3, 2, 5), data_layout=layout)
+        y = op("nn.relu", y)
+        y = op("nn.conv2d_gathered", y, weights(12, 3, 3, None, 3), places(4, 3, 3), data_layout=layout)
         bb.emit_func_output(y)
     return bb.get()
 

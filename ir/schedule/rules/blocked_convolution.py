@@ -12,7 +12,7 @@ from .blocks import iter_vars, operand_loads, static_extent
 from .registers import anchored, in_registers, keep_rolled, ranks, steps
 from .threads import parallel_nest
 
-NAMES = ("conv2d_blocked", "conv2d_packed")
+NAMES = ("conv2d_blocked", "conv2d_packed", "conv2d_gathered")
 
 
 def blocked_convolution(sch, cpu):

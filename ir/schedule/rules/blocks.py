@@ -34,8 +34,10 @@ def iter_vars(block, kind):
 
 
 def operand_loads(block):
-    """The loads of a reduction but those of its own result: what it adds up or multiplies."""
-    return [load for load in collect(block.body, BufferLoad) if load.buffer is not block.writes[0].buffer]
+    """The loads of a reduction but those of its own result: what it adds up or multiplies, not what indices read."""
+    loads = [load for load in collect(block.body, BufferLoad) if load.buffer is not block.writes[0].buffer]
+    inside = {id(index) for load in loads for index in collect(load.indices, BufferLoad)}
+    return [load for load in loads if id(load) not in inside]
 
 
 def vectorizes(block, lane=None):

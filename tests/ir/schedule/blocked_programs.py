@@ -3,6 +3,8 @@ from ingot.ir import te
 from ingot.ir.expr import const
 from ingot.ir.tir import intrin
 
+PLACES = 5  # blocks of a gathered convolution's input: random places are 0 to 3
+
 
 def conv2d(inputs, outputs, size, kernel=(1, 1), strides=(1, 1), dilation=(1, 1), lanes=16, batch=1, epilogue="relu",
            prologue=None, plain_input=False, groups=1):
@@ -35,6 +37,24 @@ def conv2d(inputs, outputs, size, kernel=(1, 1), strides=(1, 1), dilation=(1, 1)
     conv = te.compute((batch, outputs, *size, lanes), element, name="conv2d_packed" if plain_input else "conv2d_blocked",
                       attrs={"groups": groups} if groups > 1 else None)
     return te.create_prim_func([*args, w, *_epilogue(conv, epilogue)])
+
+
+def gathered(groups, inputs, outputs, size, kernel=(1, 1), strides=(1, 1), lanes=16, batch=1, epilogue="relu"):
+    """A convolution of `groups` of so many input channels, which lie anywhere in PLACES blocks, into `outputs` blocks
+    each."""
+    x = te.placeholder((batch, PLACES, *input_size(size, kernel, strides, (1, 1)), lanes), "float32", "x")
+    w = te.placeholder((groups * outputs, inputs, *kernel, lanes), "float32", "w")
+    places = te.placeholder((groups, inputs, 2), "int32", "places")
+    axes = ic, kh, kw = [te.reduce_axis((0, n), name) for n, name in zip((inputs, *kernel), ("ic", "kh", "kw"))]
+
+    def element(n, oo, y, i, oi):
+        block, lane = (places[oo // outputs, ic.var, part] for part in (0, 1))
+        source = x[n, block, y * strides[0] + kh.var, i * strides[1] + kw.var, lane]
+        return te.sum(source * w[oo, ic.var, kh.var, kw.var, oi], axes)
+
+    conv = te.compute((batch, groups * outputs, *size, lanes), element, name="conv2d_gathered",
+                      attrs={"groups": groups})
+    return te.create_prim_func([x, w, places, *_epilogue(conv, epilogue)])
 
 
 def depthwise(blocks, size, kernel=(3, 3), strides=(1, 1), dilation=(1, 1), lanes=16, batch=1, epilogue="relu"):

@@ -85,11 +85,41 @@ def test_depthwise_convolutions_follow_their_input():
     assert ops(mod).count("layout_transform") == 0 + 1
 
 
-@pytest.mark.parametrize("channels, outputs, blocked", [(16, 8, True), (12, 8, False), (16, 12, False)])
-def test_groups_of_whole_blocks_are_blocked(channels, outputs, blocked):
+@pytest.mark.parametrize("channels, outputs, gathered", [(16, 8, False), (12, 8, True), (16, 12, True)])
+def test_groups_of_whole_blocks_are_dense_and_others_gathered(channels, outputs, gathered):
     g = Graph(param("x", 1, channels, 5, 5))
     mod = converted(g, conv(g, conv(g, g.params[0], channels, kernel=1), outputs, groups=2, seed=1))
-    assert layouts(mod) == [DENSE, DENSE if blocked else PLAIN]
+    assert ops(mod)[1:3] == ["nn.conv2d", "nn.conv2d_gathered" if gathered else "nn.conv2d"]
+    assert layouts(mod) == [DENSE] * (2 - gathered)
+
+
+def test_groups_of_few_channels_are_plain():
+    g = Graph(param("x", 1, 12, 5, 5))
+    mod = converted(g, conv(g, conv(g, g.params[0], 12, kernel=1), 6, groups=6, seed=1))
+    assert layouts(mod) == [DENSE, PLAIN]
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_a_shuffled_network_of_groups_stays_blocked(lanes):
+    """As ShuffleNet: grouped, shuffled, depthwise, grouped, added to its input; then one that halves the image."""
+    def unit(x, outputs, seed, strides=(1, 1)):
+        y = shuffle(g, g.op("nn.relu", conv(g, x, 52, kernel=1, groups=4, seed=seed)), 4)
+        y = conv(g, y, 52, groups=52, strides=strides, padding=(1, 1, 1, 1), seed=seed + 1)
+        return conv(g, y, outputs, kernel=1, groups=4, seed=seed + 2)
+
+    g = Graph(param("x", 1, 3, 12, 14))
+    x = conv(g, g.params[0], 52, padding=(1, 1, 1, 1))
+    for n in range(2):
+        x = g.op("nn.relu", g.op("add", unit(x, 52, 3 * n), x))
+    pooled = g.op("nn.avg_pool2d", x, pool_size=(3, 3), strides=(2, 2), padding=(1, 1, 1, 1))
+    x = g.op("nn.relu", g.op("concat", unit(x, 52, 8, (2, 2)), pooled, axis=1))
+    x = g.op("add", unit(x, 104, 11), x)
+    at = PASSES.index(split_padding)
+    mod = converted(g, g.op("mean", x, axis=(2, 3)),
+                    passes=[*PASSES[:at], lambda m: convert_layout(m, lanes), *PASSES[at:]])
+    found = [op for name in ops(mod) for op in (name if isinstance(name, tuple) else [name])]
+    assert found.count("nn.conv2d_gathered") == 8 and found.count("layout_transform") <= 1
+    assert found.count("gather_channels") == 3  # into the first sum, the last sum, and order
 
 
 def test_squeeze_and_excite():

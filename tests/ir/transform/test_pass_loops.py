@@ -10,7 +10,7 @@ from ingot.ir.module import IRModule
 from ingot.ir.node import Mutator, collect
 from ingot.ir.tir import transform as T
 from ingot.ir.tir.function import prim_func
-from ingot.ir.tir.stmt import AttrStmt, BufferStore, DeclBuffer, For, IfThenElse, LetStmt
+from ingot.ir.tir.stmt import AttrStmt, BufferStore, DeclBuffer, For, IfThenElse, LetStmt, seq
 from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.context import PassContext
 from ingot.ir.transform.pipeline import TIR_PASSES, lower_prim_func
@@ -122,6 +122,32 @@ def test_what_a_rolled_loop_does_not_change_of_an_index_stands_before_it():
     assert let.body.loop_var is k
     plain = func.replace(body=_Unmarked().visit(func.body))
     assert run(T.HoistIndex(), plain).body is plain.body
+
+
+def gathering(written=None):
+    """y[i] += x[n * 40 + places[k] * 2 + i], where the loop over k may also write a buffer."""
+    x, y, k = tir.decl_buffer((120,), name="x"), tir.decl_buffer((4,), name="y"), Var("k")
+    places = tir.decl_buffer((5,), "int32", name="places")
+
+    def turn(n):
+        body = loop("i", 4, lambda i: BufferStore(y, y[i] + x[n * 40 + places[k] * 2 + i], (i,)), "unrolled")
+        return seq(body, *([BufferStore(places, const(0), (k,))] if written else []))
+
+    return flat([x, y, places], loop("n", 3, lambda n: For(
+        k, const(0), const(5), "serial", turn(n), None, {"pragma_unroll": 1}))), k
+
+
+def test_an_index_read_from_memory_is_computed_once_in_a_turn():
+    func, k = gathering()
+    let, = collect(run(T.HoistIndex(), func).body, LetStmt)
+    assert let.var.name == "x_here" and str(let.value) == 'T.Cast("int64", n * 40 + places[k] * 2)'
+    outer, = (f for f in collect(run(T.HoistIndex(), func).body, For) if f.loop_var is k)
+    assert isinstance(outer.body, LetStmt)
+
+
+def test_an_index_that_the_loop_writes_is_read_where_it_is_used():
+    func, _ = gathering(written=True)
+    assert not collect(run(T.HoistIndex(), func).body, LetStmt)
 
 
 class _Unmarked(Mutator):
