@@ -4,6 +4,7 @@ import importlib
 import math
 import sys
 import xml.dom.minidom
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -140,6 +141,15 @@ def test_markdown_has_a_table_per_thread_count():
     text = script("zoo").markdown([row("small", 2.0, 4.0, 4.0), row("small", 1.0, 4.0, 4.0, threads=2)], "A machine.")
     assert "One thread, geometric mean of the speed over 1 models: 2.00 x onnxruntime" in text
     assert "2 threads, geometric mean of the speed over 1 models: 4.00 x onnxruntime" in text
+    assert "of the speed of one thread" not in text  # too short a run
+
+
+def test_several_threads_are_compared_with_one():
+    one, two = row("large", 30.0, 40.0, None), row("large", 20.0, 20.0, None, threads=2)
+    rows = [replace(one, peak=1e11), replace(two, peak=1.6e11), row("small", 1.0, 2.0, 3.0, threads=2)]
+    text = script("zoo").markdown(rows, "A machine.")
+    assert ("of the speed of one thread, over 1 models above 10 ms: Ingot 1.50, onnxruntime 2.00; multiply-adds in "
+            "registers 1.60:") in text
 
 
 def test_the_terminal_table_fits_80_columns():
