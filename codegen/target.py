@@ -55,6 +55,7 @@ class Target(metaclass=_Named):
     vector_lanes      float32 lanes of one register; 1: no SIMD
     vector_registers  registers of that width
     vector_accumulators  how many of them a register tile may accumulate in; None: all that its operands leave
+    by_element        whether a multiply-add may take one lane of a register for all lanes of an operand
     l1_bytes, l2_bytes  what a core may count on of its data caches
     fma               whether a fused multiply-add is one instruction
     """
@@ -75,6 +76,7 @@ class Target(metaclass=_Named):
     # Arm's multiply-adds read registers only, so compilers load ahead; gcc 12 spills from 22 accumulators on, of 32
     # registers, and from 10 of 16.
     vector_accumulators: int | None = None
+    by_element: bool = False
     l1_bytes: int = 32 << 10
     l2_bytes: int = 512 << 10
 
@@ -155,11 +157,13 @@ _ROWS = (
            runner=("qemu-x86_64", "-cpu", "max", "-L", "/usr/x86_64-linux-gnu")),
     Target("aarch64-linux-gnu", arch="aarch64", cflags=(*_COMMON, "-march=armv8-a"),
            simd="neon", vector_lanes=4, vector_registers=32, fma=True, cc=("aarch64-linux-gnu-gcc",),
-           runner=("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"), vector_accumulators=21),
+           runner=("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"), vector_accumulators=21,
+           by_element=True),
     Target("armv7-linux-gnueabihf", arch="armv7l",
            cflags=(*_COMMON, "-march=armv7-a", "-mfpu=neon-vfpv4", "-mfloat-abi=hard"),
            simd="neon", vector_lanes=4, vector_registers=16, fma=True, cc=("arm-linux-gnueabihf-gcc",),
-           runner=("qemu-arm", "-L", "/usr/arm-linux-gnueabihf"), vector_accumulators=9),
+           runner=("qemu-arm", "-L", "/usr/arm-linux-gnueabihf"), vector_accumulators=9,
+           by_element=True),
     Target("c", arch="any", cflags=(*_COMMON, "-DINGOT_SIMD_SCALAR"),
            simd="scalar", vector_lanes=1, vector_registers=16, fma=False),
 )

@@ -10,6 +10,7 @@
  *   T_load_strided(p, s)  T_store_strided(p, s, a)   lane l is p[l * s]
  *   T_add  T_sub  T_mul  T_div (a, b)          as the C operators
  *   T_fma(a, b, c)                             a * b + c, rounded once where the machine can, else twice
+ *   T_lane(a, l)  T_fma_lane(a, l, b, c)       lane l of a in all lanes; that * b + c, rounded once or twice
  *   T_neg  T_abs  T_sqrt (a)  T_copysign(a, sign)
  *   T_round  T_floor  T_ceil (a)               to an integer; round: the nearest, ties to even
  *   T_min  T_max (a, b)                        b NaN: NaN; only a NaN: b or NaN. So max(set1(0), x) passes on NaN
@@ -59,6 +60,16 @@
 #include "simd/pair.h"
 #include "simd/scalar.h"
 
+/* One lane for all, by memory. */
+#define INGOT_SIMD_LANE(T, L)                                                                                          \
+    INGOT_INLINE T T##_lane(T a, int32_t l)                                                                            \
+    {                                                                                                                  \
+        INGOT_ALIGNED(64) float lanes[L];                                                                              \
+        T##_store(lanes, a);                                                                                           \
+        return T##_set1(lanes[l]);                                                                                     \
+    }                                                                                                                  \
+    INGOT_INLINE T T##_fma_lane(T a, int32_t l, T b, T c) { return T##_fma(T##_lane(a, l), b, c); }
+
 #if !defined(INGOT_HAS_F32X4)
 INGOT_SCALAR_VECTOR(f32x4, 4)
 INGOT_SCALAR_VECTOR(f32x8, 8)
@@ -71,5 +82,11 @@ INGOT_PAIR_VECTOR(f32x8, f32x4, 4)
 INGOT_PAIR_VECTOR(f32x16, f32x8, 8)
 #endif
 #endif
+
+#if !defined(INGOT_HAS_F32X4_LANE)
+INGOT_SIMD_LANE(f32x4, 4)
+#endif
+INGOT_SIMD_LANE(f32x8, 8)
+INGOT_SIMD_LANE(f32x16, 16)
 
 #endif /* INGOT_SIMD_H */

@@ -45,10 +45,12 @@ INTEGER_INTRINSICS = {
     "popcount": (1, _popcount), "clz": (1, _clz),
 }
 # name -> (number of arguments, numpy reference), of float vectors: what VectorizeLoop makes of reductions over lanes
-# and of stores to the first lanes. first_n(a, b, n): n lanes of a, then those of b. The order of reduce_add is a tree.
+# and of stores to the first lanes, and LoadLanes of operands in vectors. first_n(a, b, n): n lanes of a, then those of
+# b; lane(a, l): lane l of a, in all lanes; fma_lane(a, l, b, c): lane(a, l) * b + c. The order of reduce_add is a tree.
 VECTOR_INTRINSICS = {
     "reduce_add": (1, np.sum), "reduce_min": (1, np.min), "reduce_max": (1, np.max),
     "first_n": (3, lambda a, b, n: np.where(np.arange(len(a)) < n, a, b)),
+    "lane": (2, lambda a, l: np.full_like(a, a[l])), "fma_lane": (4, lambda a, l, b, c: a[l] * b + c),
 }
 # What a call gives where it is not of its first argument's dtype
 _RESULTS = {"tir.isnan": "bool", "tir.isinf": "bool", "tir.likely": "bool", "tir.clz": "int32",
@@ -64,7 +66,7 @@ def result_dtype(op, args):
     if op == "tir.if_then_else" and len(args) == 3:
         return args[1].dtype
     if op.removeprefix("tir.") in VECTOR_INTRINSICS and args:
-        return args[0].dtype if op == "tir.first_n" else args[0].dtype.element
+        return args[0].dtype.element if op.startswith("tir.reduce_") else args[0].dtype
     return args[0].dtype if op in _AS_FIRST and args else None
 
 

@@ -5,11 +5,13 @@ from ..arith import Analyzer
 from ..expr import (Call, Div, FloatImm, FloorDiv, FloorMod, IntImm, Mod, Mul, Not, Range, Var, cast, const, free_vars,
                     substitute)
 from ..node import Mutator, collect
+from ..tir.intrin import vector_intrinsic
 from ..tir.stmt import LetStmt
 
 
 def lower_intrin(func):
-    """Requires flat buffers. Ensures that multiply-adds of vectors are tir.fma, that floor divisions of operands known
+    """Requires flat buffers. Ensures that multiply-adds of vectors are tir.fma, or by one lane
+    tir.fma_lane, that floor divisions of operands known
     to be non-negative are truncating ones, which C's operators are, that casts of immediates are immediates, and that
     lets stand before the statement, or, where they are not always evaluated, are replaced by their value."""
     return func.replace(body=_Lower(dimensions(func)).visit(func.body))
@@ -75,9 +77,9 @@ class _Lower(WithRanges):
         e = self.generic_visit(e)
         if e.dtype.lanes > 1 and e.dtype.is_float:
             if isinstance(e.b, Mul):
-                return Call(e.dtype, "tir.fma", (e.b.a, e.b.b, e.a))
+                return _multiply_add(e.b, e.a)
             if isinstance(e.a, Mul):
-                return Call(e.dtype, "tir.fma", (e.a.a, e.a.b, e.b))
+                return _multiply_add(e.a, e.b)
         return e
 
     def visit_Cast(self, e):
@@ -118,3 +120,13 @@ class _Lower(WithRanges):
             return False
         least = self.analyzer.interval(e).min_value
         return least is not None and least >= 0
+
+
+def _multiply_add(product, c):
+    """product + c of vectors as one call."""
+    a, b = product.a, product.b
+    if isinstance(b, Call) and b.op == "tir.lane":
+        a, b = b, a
+    if isinstance(a, Call) and a.op == "tir.lane":
+        return vector_intrinsic("fma_lane", *a.args, b, c)
+    return Call(c.dtype, "tir.fma", (a, b, c))

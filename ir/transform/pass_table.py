@@ -23,6 +23,7 @@ from .hoist_if import hoist_if_then_else
 from .hoist_index import hoist_index
 from .identities import remove_identities
 from .in_place import in_place
+from .lanes import load_lanes
 from .loop_partition import loop_partition
 from .lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_match_buffer, lower_opaque_block
 from .lower_intrin import lower_intrin
@@ -167,6 +168,7 @@ TIR = _rows(
     ("VectorizeLoop", _tir, vectorize_loop, 0,
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
     ("VectorTypeRewrite", _tir, rewrite_vector_types, 1),
+    ("LoadLanes", _tir, load_lanes),
     ("InjectPrefetch", _tir, inject_prefetch),
     ("HoistIfThenElse", _tir, hoist_if_then_else, 1),
     ("UnrollLoop", _tir, unroll_loop, 0, _UNROLL),

@@ -28,7 +28,7 @@ def graph_passes(opt_level, cpu: CpuModel, exact=False, algorithms=None):
 # - small floats are float32 before anything looks for float32 to make vectors of;
 # - partitioning needs the guards that LowerOpaqueBlock writes and the loops still scalar; copies that a schedule asks
 #   for are made before their choices are simplified, and those before vectors are; vectors need flat buffers;
-#   vector types need to see every access;
+#   vector types need to see every access, single elements too, before these come as lanes;
 # - copies of unrolled bodies come before memory is shared, and what is shared before large buffers are lifted;
 # - the last four are the target's: they leave expressions that only a printer reads.
 TIR_PASSES = [
@@ -50,6 +50,7 @@ TIR_PASSES = [
     TIR["Simplify"](),
     TIR["VectorizeLoop"](),
     TIR["VectorTypeRewrite"](),
+    TIR["LoadLanes"](),
     TIR["InjectPrefetch"](),
     TIR["HoistIfThenElse"](),
     TIR["UnrollLoop"](explicit_unroll=False),

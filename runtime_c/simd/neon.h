@@ -71,6 +71,33 @@ INGOT_INLINE f32x4 f32x4_fma(f32x4 a, f32x4 b, f32x4 c)
 #endif
 }
 
+/* Where l is a constant, as in an unrolled loop, one instruction. 32-bit NEON has it rounding twice only. */
+#if defined(__aarch64__)
+#define INGOT_NEON_FMA_LANE(a, l, b, c) vfmaq_laneq_f32(c, b, a, l)
+#else
+#define INGOT_NEON_FMA_LANE(a, l, b, c) vmlaq_lane_f32(c, b, (l) < 2 ? vget_low_f32(a) : vget_high_f32(a), (l) % 2)
+#endif
+#define INGOT_HAS_F32X4_LANE 1
+INGOT_INLINE f32x4 f32x4_fma_lane(f32x4 a, int32_t l, f32x4 b, f32x4 c)
+{
+    switch (l) {
+    case 0: return INGOT_NEON_FMA_LANE(a, 0, b, c);
+    case 1: return INGOT_NEON_FMA_LANE(a, 1, b, c);
+    case 2: return INGOT_NEON_FMA_LANE(a, 2, b, c);
+    default: return INGOT_NEON_FMA_LANE(a, 3, b, c);
+    }
+}
+
+INGOT_INLINE f32x4 f32x4_lane(f32x4 a, int32_t l)
+{
+    switch (l) {
+    case 0: return vdupq_lane_f32(vget_low_f32(a), 0);
+    case 1: return vdupq_lane_f32(vget_low_f32(a), 1);
+    case 2: return vdupq_lane_f32(vget_high_f32(a), 0);
+    default: return vdupq_lane_f32(vget_high_f32(a), 1);
+    }
+}
+
 INGOT_INLINE f32x4 f32x4_div(f32x4 a, f32x4 b)
 {
 #if defined(__aarch64__)

@@ -69,6 +69,13 @@ static void record(const char *type, const char *op, const float *y, size_t n)
     T##_store_strided(y, STRIDE, T##_load(a));                                                                         \
     record(#T, "store_strided", y, L * STRIDE);
 
+/* Each lane of one vector, with the others. */
+#define BY_LANE(T, L)                                                                                                  \
+    for (int l = 0; l < L; ++l) T##_store(y + l * L, T##_lane(T##_load(b), l));                                        \
+    record(#T, "lane", y, L * L);                                                                                      \
+    for (int l = 0; l < L; ++l) T##_store(y + l * L, T##_fma_lane(T##_load(b), l, T##_load(c), T##_load(b)));          \
+    record(#T, "fma_lane", y, L * L);
+
 #define ELEMENTWISE(T, L)                                                                                              \
     UNARY(T, L, neg) UNARY(T, L, abs) UNARY(T, L, sqrt) UNARY(T, L, round) UNARY(T, L, floor) UNARY(T, L, ceil)        \
     UNARY(T, L, exp) UNARY(T, L, log) UNARY(T, L, tanh) UNARY(T, L, erf) UNARY(T, L, sigmoid)                          \
@@ -86,6 +93,7 @@ static void record(const char *type, const char *op, const float *y, size_t n)
         REDUCE(T, L, reduce_add) REDUCE(T, L, reduce_min) REDUCE(T, L, reduce_max)                                     \
         PARTIAL(T, L)                                                                                                  \
         STRIDED(T, L)                                                                                                  \
+        BY_LANE(T, L)                                                                                                  \
     }
 
 ALL(f32x4, 4)

@@ -9,7 +9,7 @@ from ...node import structural_equal
 from ..blocks import uses
 from . import conv_tiles
 from .blocks import iter_vars, operand_loads, static_extent
-from .registers import anchored, in_registers, keep_rolled, ranks, steps
+from .registers import anchored, by_element, in_registers, keep_rolled, lane_by_lane, ranks, steps
 from .threads import parallel_nest
 
 NAMES = ("conv2d_blocked", "conv2d_packed", "conv2d_gathered")
@@ -83,7 +83,9 @@ def _static(extent):
 
 def tile(sch, cpu, conv, epilogue, shape):
     """Tile the output, compute the convolution in each tile, with sums in registers, and share tiles among threads."""
-    block, plan = sch.get(conv), conv_tiles.choose(cpu, shape)
+    block = sch.get(conv)
+    cpu, operand = by_element(cpu, block)
+    plan = conv_tiles.choose(cpu, shape)
     n, c, *points, lane = sch.get_loops(epilogue)
     co, ci = sch.split(c, [None, plan.vectors])
     bands = [1, None] if plan.band == shape.height else [None, plan.band // plan.rows]
@@ -98,8 +100,9 @@ def tile(sch, cpu, conv, epilogue, shape):
     in_registers(sch, (*inner, ci), lane)
     loops = sch.get_loops(conv)[-len(block.iter_vars):]
     spatial = len(iter_vars(block, "spatial"))
-    (_, oo, *points, oi), reduce = loops[:spatial], loops[spatial:]
-    sch.reorder(*reduce, *points, oo, oi)
+    _, oo, *points, oi = loops[:spatial]
+    reduce, lane = lane_by_lane(sch, cpu, loops[spatial:], operand)
+    sch.reorder(*reduce, *lane, *points, oo, oi)
     in_registers(sch, (*points, oo), oi)
     keep_rolled(sch, reduce)
     if shape.weight_bytes > cpu.l1_bytes:

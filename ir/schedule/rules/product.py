@@ -8,7 +8,8 @@ from ...tir.index_map import IndexMap
 from ..blocks import uses
 from . import tiles
 from .blocks import iter_vars, operand_loads, static_extent, vectorizes
-from .registers import PACKED, anchored, in_registers, keep_rolled, ranks, steps, through_memory
+from .registers import (PACKED, anchored, by_element, in_registers, keep_rolled, lane_by_lane, ranks, steps,
+                        through_memory)
 from .threads import COST_OF_LOOP, parallel_nest
 
 
@@ -102,6 +103,7 @@ def _tile_product(sch, cpu, anchor, epilogue):
     # Packed columns are padded to whole vectors. Others may not be read past the last one: tiles are whole, and what is
     # less than a vector is a tile of its own, next to tiles of one vector.
     border = not packed and columns % cpu.lanes > 0
+    cpu, _ = by_element(cpu, sch.get(sch.get_block(anchor)))
     tile = tiles.choose_product(cpu, 1 if border else -(-columns // cpu.lanes), rows, dividing=not packed)
     whole = columns % (tile.vectors * cpu.lanes) == 0
     no, nv, nl = sch.split(n, [None, tile.vectors, cpu.lanes])
@@ -148,6 +150,7 @@ def _tile_in_parts(sch, cpu, anchor, epilogue, parts):
     sch.set_scope(total, 0, "global")  # all sums, not those of a tile
     *batch, m, n = sch.get_loops(epilogue)
     rows, vectors = static_extent(sch, m), static_extent(sch, n) // cpu.lanes
+    cpu, _ = by_element(cpu, sch.get(block))
     tile = tiles.choose_product(cpu, vectors, rows, dividing=True)
     *batch, m, n, kp = sch.get_loops(total) if not packed else _rows_and_columns(sch, total)
     if packed:
@@ -179,7 +182,8 @@ def _in_tile(sch, cpu, block, packed, prefetch):
     sch.set_scope(block, 0, "local")
     *loops, k = sch.get_loops(block)
     points, lanes = _product_loops(sch, cpu, loops, packed)
-    sch.reorder(k, *points, lanes)
+    (k,), lane = lane_by_lane(sch, cpu, [k], by_element(cpu, sch.get(block))[1])
+    sch.reorder(k, *lane, *points, lanes)
     in_registers(sch, points, lanes)
     keep_rolled(sch, (k,))
     _prefetch(sch, cpu, block, k, prefetch)

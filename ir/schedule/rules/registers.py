@@ -1,8 +1,12 @@
 """Parts of the rules that keep the sums of a tile in registers: finding the reduction, its epilogue, its loops."""
 from __future__ import annotations
 
-from ...expr import IntImm, is_const_int
-from .blocks import find_block, inline_all, iter_vars, read_index
+from dataclasses import replace
+
+from ...arith import Analyzer
+from ...expr import IntImm, is_const_int, substitute
+from ..blocks import uses
+from .blocks import find_block, inline_all, iter_vars, operand_loads, read_index
 from .threads import PARALLEL_MIN_PARTS
 
 # Stages whose name ends so are reductions over operands packed for one vector per step.
@@ -43,6 +47,38 @@ def in_registers(sch, points, lanes):
     for loop in points:
         sch.unroll(loop)
     sch.vectorize(lanes)
+
+
+def by_element(cpu, block):
+    """(cpu, the buffer) for a reduction where multiply-adds may take the elements of a buffer out of vectors: so many
+    steps as a vector has lanes take what lies in a row, each for all lanes of the result. (cpu without by_element, None)
+    where they may not."""
+    k, lane = iter_vars(block, "reduce")[-1], iter_vars(block, "spatial")[-1]
+    if cpu.by_element and isinstance(k.dom.extent, IntImm) and k.dom.extent.value % cpu.lanes == 0:
+        for load in operand_loads(block):
+            if not uses(load.indices, {lane.var}) and _in_a_row(load, k.var):
+                return cpu, load.buffer
+    return replace(cpu, by_element=False), None
+
+
+def _in_a_row(load, k):
+    """Whether each step of k takes the next element of a buffer."""
+    *outer, index = load.indices
+    strides = load.buffer.strides
+    step = Analyzer().simplify(substitute(index, {k: k + 1}) - index)
+    return is_const_int(step, 1) and not uses(outer, {k}) and (not strides or is_const_int(strides[-1], 1))
+
+
+def lane_by_lane(sch, cpu, reduce, operand):
+    """(loops, [] or the unrolled loop over lanes inside of them) of loops over the terms of a tile's sums; operand: of
+    by_element."""
+    if operand is None:
+        return reduce, []
+    *outer, k = reduce
+    k, lane = sch.split(k, [None, cpu.lanes])
+    sch.unroll(lane)
+    sch.annotate(lane, "pragma_lanes", [operand.name])
+    return [*outer, k], [lane]
 
 
 def keep_rolled(sch, loops):

@@ -25,7 +25,10 @@ class Tile:
 
 
 def room(cpu, vectors):
-    """Registers for accumulators, beside a row of `vectors` vectors of the packed operand and one broadcast value."""
+    """Registers for accumulators, beside a row of `vectors` vectors of the packed operand and one broadcast value; by
+    element, beside two rows, one on its way, and a vector for each point."""
+    if cpu.by_element:
+        return (cpu.registers - 2 * vectors - 1) // (vectors + 1) * vectors
     left = cpu.registers - vectors - 1
     return min(left, cpu.accumulators or left)
 
@@ -78,15 +81,16 @@ def choose_product(cpu, outer, rows, dividing=False):
     """
     fitting = (t for t in candidates(cpu) if t.columns == 1 and t.rows <= rows and t.vectors <= outer
                and (not dividing or outer % t.vectors == 0))
-    return min(fitting, key=lambda t: (_product_cost(t, outer, rows), -t.accumulators, t.rows))
+    return min(fitting, key=lambda t: (_product_cost(cpu, t, outer, rows), -t.accumulators, t.rows))
 
 
-def _product_cost(tile, outer, rows):
+def _product_cost(cpu, tile, outer, rows):
     """Cycles for one term of every sum."""
-    total = sum(across * down * _product_step(vectors, points)
+    total = sum(across * down * _product_step(cpu, vectors, points)
                 for vectors, across in pieces(outer, tile.vectors) for points, down in pieces(rows, tile.rows))
     return total * (1 + 0.01 * ((outer % tile.vectors > 0) + (rows % tile.rows > 0)))
 
 
-def _product_step(vectors, points):
-    return step(vectors, points) + LOAD_COST * (1.5 * vectors + points)
+def _product_step(cpu, vectors, points):
+    loads = points / cpu.lanes if cpu.by_element else points
+    return step(vectors, points) + LOAD_COST * (1.5 * vectors + loads)

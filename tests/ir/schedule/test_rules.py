@@ -22,7 +22,7 @@ from ingot.ir.transform.pipeline import lower_prim_func
 
 WIDE, NARROW = CpuModel(16, 32), CpuModel(4, 16, parallel=False)
 SMALL = CpuModel(8, 16, l2_bytes=256)  # so that rows are in blocks, and columns are prefetched
-OTHERS = (CpuModel(1, 16), CpuModel(8, 16), CpuModel(4, 32, parallel=False, accumulators=21))
+OTHERS = (CpuModel(1, 16), CpuModel(8, 16), CpuModel(4, 32, parallel=False, accumulators=21, by_element=True))
 
 
 def cpus(name):

@@ -7,11 +7,12 @@ import blocked_programs as programs
 import numpy as np
 import pytest
 from rule_cases import kernels, network
-from test_rules_tiles import ASSEMBLY, assembly_of, innermost_loops
+from test_rules_tiles import ASSEMBLY, KERNELS, assembly, assembly_of, innermost_loops
 from tir_cases import arguments, results
 
 import ingot
 from ingot.codegen.target import Target
+from ingot.ir.expr import Call
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.cpu import CpuModel
@@ -22,6 +23,7 @@ from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.pipeline import lower_prim_func
 
 CPUS = {4: CpuModel(4, 32, accumulators=21), 8: CpuModel(8, 16), 16: CpuModel(16, 32)}
+BY_ELEMENT = CpuModel(4, 32, accumulators=21, by_element=True)
 
 # arguments of programs.conv2d but for the lanes
 DENSE = {
@@ -100,6 +102,14 @@ def test_dense(name, threads_for_all_work):
 def test_gathered(name, threads_for_all_work):
     lowered = assert_kept(programs.gathered(**GATHERED[name], lanes=4), CPUS[4])
     assert rolled(lowered) and not collect(rolled(lowered), IfThenElse)
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_dense_by_element(name, threads_for_all_work):
+    """Where the channels of a point lie in a row, a multiply-add takes one of them out of a vector."""
+    lowered = assert_kept(programs.conv2d(**DENSE[name], lanes=4), BY_ELEMENT)
+    calls = {c.op for c in collect(lowered.body, Call)} & {"tir.fma", "tir.fma_lane"}
+    assert calls == ({"tir.fma"} if DENSE[name].get("plain_input") else {"tir.fma_lane"})
 
 
 @pytest.mark.parametrize("name", DEPTHWISE)
@@ -216,3 +226,17 @@ def test_hot_loops(name, target, most, compiler):
     found = [(sum(bool(multiply_add.search(x)) for x in body), len(body)) for body, _ in loops]
     sums, instructions = max(found)
     assert instructions <= most * sums
+
+
+@pytest.mark.parametrize("name", ["3x3_56", "3x3_7", "1x1_14", "dense", "matmul"])
+@pytest.mark.parametrize("compiler", [c for t, _, c in COMPILERS if t == "aarch64-linux-gnu"], ids=lambda c: c[0])
+def test_multiply_adds_by_element(name, compiler):
+    """Of a convolution's and a product's hot loop three quarters and more are multiply-adds, each of one lane."""
+    target = Target.get("aarch64-linux-gnu")
+    if shutil.which(compiler[0]) is None:
+        pytest.skip(f"no {compiler[0]} for {target}")
+    lines = (assembly_of(HOT[name](lanes=4), target, compiler) if name in HOT
+             else assembly(KERNELS[name], target, compiler))
+    body, spills = max(innermost_loops(lines, target.arch), key=lambda loop: len(loop[0]))
+    sums = [x for x in body if re.search(ASSEMBLY[target.arch][2], x)]
+    assert not spills and all(re.search(r"\.s\[[0-3]\]$", x) for x in sums) and len(body) <= 1.34 * len(sums)

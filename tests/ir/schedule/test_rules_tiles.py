@@ -92,11 +92,13 @@ def test_no_vector_is_spilled_in_the_reduction(name, target, compiler):
 
 def assembly(kernel, target, compiler):
     """The compiler's output for the last kernel of a network, scheduled as `target` wants it."""
-    return assembly_of(kernels(lambda: network(*kernel), cpu_of(target))[-1], target, [compiler])
+    return assembly_of(kernels(lambda: network(*kernel), cpu_of(target))[-1], target,
+                       [compiler] if isinstance(compiler, str) else compiler)
 
 
 def cpu_of(target):
-    return CpuModel(target.vector_lanes, target.vector_registers, accumulators=target.vector_accumulators)
+    return CpuModel(target.vector_lanes, target.vector_registers, accumulators=target.vector_accumulators,
+                    by_element=target.by_element)
 
 
 def assembly_of(func, target, compiler):

@@ -30,6 +30,9 @@ EXPRESSIONS = {
     "T.min(i, j)": "T.min(i, j)", "T.max(x, 0)": "T.max(x, T.float32(0.0))", "T.floordiv(i, 4)": "i // 4",
     **{f"T.{f}(T.Broadcast(x, 4))": f"T.{f}(T.Broadcast(x, 4))" for f in ("reduce_add", "reduce_min", "reduce_max")},
     "T.first_n(T.Broadcast(x, 4), T.Broadcast(y, 4), 3)": "T.first_n(T.Broadcast(x, 4), T.Broadcast(y, 4), 3)",
+    "T.lane(T.Broadcast(x, 4), i)": "T.lane(T.Broadcast(x, 4), i)",
+    "T.fma_lane(T.Broadcast(x, 4), 3, T.Broadcast(y, 4), T.Broadcast(x, 4))":
+        "T.fma_lane(T.Broadcast(x, 4), 3, T.Broadcast(y, 4), T.Broadcast(x, 4))",
     "T.floormod(i, 4)": "i % 4", "T.truncdiv(i, 4)": "T.truncdiv(i, 4)", "T.truncmod(i, 4)": "T.truncmod(i, 4)",
     "T.div(i, j)": "T.truncdiv(i, j)", "T.mod(i, j)": "T.truncmod(i, j)", "T.indexdiv(i, j)": "i // j",
     "T.indexmod(i, j)": "i % j", "T.And(i < 1, j < 1)": "i < 1 and j < 1", "T.Or(i < 1, j < 1)": "i < 1 or j < 1",

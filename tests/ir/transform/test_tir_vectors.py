@@ -7,6 +7,8 @@ from ingot.ir.expr import Broadcast, Call, Ramp, Select, Var, const
 from ingot.ir.node import collect
 from ingot.ir.tir.stmt import BufferLoad, BufferStore, For
 from ingot.ir.transform.flatten import flatten_buffer
+from ingot.ir.transform.lanes import load_lanes
+from ingot.ir.transform.lower_intrin import lower_intrin
 from ingot.ir.transform.vectorize import rewrite_vector_types, vectorize_loop
 from ingot.ir.transform.workspace import STACK_BYTES, THREAD_STACK_BYTES, lift_workspace
 
@@ -140,6 +142,55 @@ def test_whole_aligned_vectors_become_a_vector_buffer(index, extent, scope, vect
     assert_same_results(results(func, inputs), new, inputs)
     buffer = new.body.buffer
     assert (buffer.dtype, buffer.shape[0].value) == (("float32x8", extent // 8) if vectors else ("float32", extent))
+
+
+# ---------------------------------------------------------------- operands by lane
+
+def by_lane(at, turns=4, points=3, kind="unrolled", lanes=4, target=Y):
+    """for l, i: target[i] = target[i] + broadcast(x[at(l, i)]) * w[l], in vectors, where l asks for the lanes of x."""
+    def term(n, i):
+        load = BufferLoad(X, (at(n, i),))
+        place = Ramp(i * lanes, const(1), lanes)
+        product = Broadcast(load, lanes) * BufferLoad(W, (Ramp(n * lanes, const(1), lanes),))
+        return BufferStore(target, BufferLoad(target, (place,)) + product, (place,))
+    outer = loop("l", turns, lambda n: loop("i", points, lambda i: term(n, i), kind), "unrolled")
+    return lowered(outer.replace(annotations={"pragma_lanes": ("x",)}))
+
+
+@pytest.mark.parametrize("case, vectors", [
+    (dict(at=lambda n, i: i * 8 + n), 3), (dict(at=lambda n, i: n + 5), 1), (dict(at=lambda n, i: n - i * 8 + 16), 3),
+    (dict(at=lambda n, i: i * 8 + n, turns=8, lanes=8), 3),
+    (dict(at=lambda n, i: i * 8 + n * 2), 0), (dict(at=lambda n, i: i * 8), 0),  # not in a row
+    (dict(at=lambda n, i: i * 8 + n, turns=3), 0), (dict(at=lambda n, i: i * 8 + n, turns=8), 0),  # no whole vector
+    (dict(at=lambda n, i: i * 8 + n, kind="serial"), 0),  # the vectors would be no registers
+    (dict(at=lambda n, i: ROWS[i] + n), 0),
+])
+def test_operands_that_lie_in_a_row_come_in_vectors(case, vectors):
+    func = by_lane(**case)
+    inputs = arguments(func)
+    inputs[2][:] = 3
+    inputs[3][:] = 7
+    expected = results(func, inputs)
+    new = load_lanes(func)
+    assert not any("pragma_lanes" in f.annotations for f in collect(new.body, For))
+    declared = collect(new.body, tir.DeclBuffer)
+    assert [d.buffer.shape[0].value for d in declared] == [vectors] * (vectors > 0)
+    assert len(collect(new.body, Broadcast)) == (vectors == 0)
+    assert_same_results(expected, new, inputs)
+    selected = lower_intrin(new)
+    assert [c.op for c in collect(selected.body, Call)] == ["tir.fma_lane" if vectors else "tir.fma"]
+    assert_same_results(expected, selected, inputs)
+
+
+def test_operands_that_are_written_between_stay():
+    func = by_lane(lambda n, i: i * 8 + n, target=X)
+    assert len(collect(load_lanes(func).body, Broadcast)) == 1
+
+
+def test_operands_under_a_condition_stay():
+    func = by_lane(lambda n, i: i * 8 + n)
+    guarded = func.body.replace(body=tir.IfThenElse(ROWS[const(0)] < 1, func.body.body))
+    assert len(collect(load_lanes(func.replace(body=guarded)).body, Broadcast)) == 1
 
 
 # ---------------------------------------------------------------- flatten, workspace

@@ -1,0 +1,97 @@
+"""LoadLanes: an operand of which a loop takes one element after the other, each for a whole vector, comes in vectors."""
+from __future__ import annotations
+
+from ..arith import Analyzer
+from ..expr import Broadcast, Call, IntImm, Ramp, Select, StringImm, Var, const, free_vars, is_const_int, substitute
+from ..node import Mutator, collect, structural_equal
+from ..tir.buffer import decl_buffer
+from ..tir.intrin import vector_intrinsic
+from ..tir.stmt import BufferLoad, BufferStore, DeclBuffer, For, IfThenElse, seq
+from .walk import StmtMutator
+
+KEY = "pragma_lanes"  # annotation of a loop: names of buffers
+
+
+def load_lanes(func):
+    """Requires flat buffers and vectors. Ensures no annotation pragma_lanes. A loop l with it, which names a buffer B:
+
+        for l in unroll(4): for i in unroll(8): c[i] = c[i] + Broadcast(B[i * S + l], 4) * w[l]
+    becomes
+        for i in unroll(8): v[i] = B[i * S : i * S + 4]
+        for l in unroll(4): for i in unroll(8): c[i] = c[i] + lane(v[i], l) * w[l]
+
+    where a vector holds what the turns of l take one by one. Loads whose elements do not lie in a row, or not as many of
+    them as a vector has lanes, stay, and all loads where some are made under a condition only.
+    """
+    return func.replace(body=_Load().visit(func.body))
+
+
+class _Load(StmtMutator):
+    def visit_For(self, loop):
+        body = self.visit(loop.body)
+        if KEY not in loop.annotations:
+            return loop.replace(body=body)
+        names = {n.value if isinstance(n, StringImm) else n for n in loop.annotations[KEY]}
+        rest = {k: v for k, v in loop.annotations.items() if k != KEY}
+        return _in_vectors(loop.replace(body=body, annotations=rest), names)
+
+
+def _in_vectors(loop, names):
+    """A loop with the vectors that it takes elements of loaded before it."""
+    if collect(loop.body, (IfThenElse, Select)) or any(c.op == "tir.if_then_else" for c in collect(loop.body, Call)):
+        return loop
+    written, found = {id(s.buffer) for s in collect(loop, BufferStore)}, []
+    for b in collect(loop.body, Broadcast):
+        if (isinstance(b.value, BufferLoad) and b.value.buffer.name in names and id(b.value.buffer) not in written
+                and not any(structural_equal(b, known) for known in found)):
+            found.append(b)
+    stmt, buffers, loads = loop, [], []
+    for b in found:
+        inner = _loops_of(b, loop)
+        if inner is None:
+            continue
+        buffer, load, element = _vectors(b, loop, inner)
+        stmt = _Replace(b, element).visit(stmt)
+        buffers.append(buffer)
+        loads.append(load)
+    stmt = seq(*loads, stmt)
+    for buffer in buffers:
+        stmt = DeclBuffer(buffer, stmt)
+    return stmt
+
+
+def _loops_of(broadcast, loop):
+    """The loops inside `loop` that move the element; None where a vector does not hold what the turns take."""
+    index, = broadcast.value.indices
+    step = Analyzer().simplify(substitute(index, {loop.loop_var: loop.loop_var + 1}) - index)
+    if not is_const_int(step, 1) or not is_const_int(loop.extent, broadcast.lanes) or collect(index, BufferLoad):
+        return None
+    used = free_vars(index)
+    inner = [x for x in collect(loop.body, For) if any(v is x.loop_var for v in used)]
+    return inner if all(x.kind == "unrolled" and isinstance(x.extent, IntImm) for x in inner) else None
+
+
+def _vectors(broadcast, loop, inner):
+    """(buffer of vectors, the statement that fills it, the element that a turn of `loop` takes)."""
+    source, (index,), lanes = broadcast.value.buffer, broadcast.value.indices, broadcast.lanes
+    count, at = 1, const(0, index.dtype)
+    for x in inner:
+        count *= x.extent.value
+        at = at * const(x.extent.value, index.dtype) + (x.loop_var - x.min)
+    vectors = decl_buffer((const(count, index.dtype),), source.dtype.with_lanes(lanes), f"{source.name}_lanes", "local")
+    new = {x.loop_var: Var(x.loop_var.name, x.loop_var.dtype) for x in inner}
+    first = substitute(index, {loop.loop_var: loop.min, **new})
+    simplify = Analyzer().simplify
+    fill = BufferStore(vectors, BufferLoad(source, (Ramp(simplify(first), const(1, index.dtype), lanes),)),
+                       (simplify(substitute(at, new)),))
+    for x in reversed(inner):
+        fill = For(new[x.loop_var], x.min, x.extent, x.kind, fill)
+    return vectors, fill, vector_intrinsic("lane", BufferLoad(vectors, (simplify(at),)), loop.loop_var - loop.min)
+
+
+class _Replace(Mutator):
+    def __init__(self, old, new):
+        self.old, self.new = old, new
+
+    def visit_Broadcast(self, e):
+        return self.new if structural_equal(e, self.old) else self.generic_visit(e)
