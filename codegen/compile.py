@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..ir.relax.expr import RelaxCall
 from ..ir.relax.memory import VIEWS
 from ..ir.schedule.cpu import CpuModel
 from ..ir.schedule.rules import schedule_by_rule
+from ..ir.schedule.rules.threads import worth_threads
 from ..ir.tir.flops import estimate_work
 from ..ir.tir.function import PrimFunc
 from ..ir.transform.choose_convolution import check_algorithms
@@ -91,17 +92,21 @@ def lower(mod, options):
     stages = Stages(relax=mod)
     stages.fused = optimize(mod, options)
     stages.tir = RELAX["LegalizeOps"]()(stages.fused)
-    kernels = {n: schedule(f, options) for n, f in stages.tir.functions.items() if isinstance(f, PrimFunc)}
+    functions = {n: f for n, f in stages.tir.functions.items() if isinstance(f, PrimFunc)}
+    work = {n: estimate_work(f) for n, f in functions.items()}
+    calls = (b.value for b in stages.tir["main"].bindings if getattr(b.value, "op", None) == "call_tir")
+    own = options if worth_threads(work[c.attrs["gv"].name] for c in calls) else replace(options, threads="none")
+    kernels = {n: schedule(f, own, work[n]) for n, f in functions.items()}
     stages.scheduled = stages.tir.with_functions({**stages.tir.functions, **kernels})
     lowered = lower_module(IRModule(kernels))  # alone: flat kernels do not fit the shapes of the calls in "main"
     stages.lowered = stages.tir.with_functions({**stages.tir.functions, **lowered.functions})
     return stages
 
 
-def schedule(func, options):
+def schedule(func, options, work):
     """A PrimFunc scheduled by rule, with attrs "schedule" and "shapes" for the comment in the C, "work" for profiles:
     that of the computation, not what a schedule adds to it."""
-    func = func.with_attr({"shapes": shape_summary(func), "work": estimate_work(func)})
+    func = func.with_attr({"shapes": shape_summary(func), "work": work})
     if options.opt_level == 0:
         return func
     sch = schedule_by_rule(func, options.cpu)

@@ -11,6 +11,18 @@ from ..errors import ScheduleError
 PARALLEL_MIN_WORK = 1 << 19
 PARALLEL_MIN_PARTS = 16
 COST_OF_LOOP = 8
+# A network is worth threads from about so many operations, a byte that a kernel touches counted as BYTE of them: some
+# tenths of a millisecond. In smaller ones the tensors that pass between cores cost as much as the other core saves.
+PARALLEL_MIN_NETWORK = 1 << 26
+BYTE = 4
+
+
+def worth_threads(work):
+    """Whether a network is, given [(operations, bytes of each buffer)] of its kernel calls; one of unknown size is."""
+    total = 0
+    for operations, touched in work:
+        total = total + operations + BYTE * sum(touched)
+    return not isinstance(total, int) or total >= PARALLEL_MIN_NETWORK
 
 
 def parallel_nest(sch, cpu, loops, work):
