@@ -106,7 +106,10 @@ def tile(sch, cpu, conv, epilogue, shape):
     in_registers(sch, (*points, oo), oi)
     keep_rolled(sch, reduce)
     if shape.weight_bytes > cpu.l1_bytes:
-        sch.annotate(reduce[-1], "pragma_prefetch_ahead", [_operands(block)[1].name])
+        weights = [_operands(block)[1].name]
+        sch.annotate(reduce[-1], "pragma_prefetch_ahead", weights)
+        if conv_tiles.streams(cpu, shape, plan):
+            sch.annotate(reduce[-1], "pragma_prefetch", weights)
     sch.decompose_reduction(conv, reduce[0])
     # A row loop with a border stays serial: loop_partition peels its last iteration.
     rows = [yo] if shape.height % plan.rows == 0 else []

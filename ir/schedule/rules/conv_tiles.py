@@ -74,6 +74,14 @@ def _step(vectors, points):
     return max(tiles.step(vectors, points), (vectors * points + points + 2 * vectors + LOOP) / ISSUED)
 
 
+def streams(cpu, shape, plan):
+    """Whether each weight is read from beyond the L2 cache once, by the first of the tiles that share it: what the next
+    ones share is then asked for meanwhile, at an even pace, if the cache has room for it. A network's weights are out
+    of the cache whenever their layer begins. Depthwise convolutions have too few."""
+    panel = shape.weight_bytes * plan.vectors // shape.blocks
+    return plan.band == shape.height and shape.groups < shape.blocks and panel <= cpu.l2_bytes
+
+
 def _band(cpu, tile, shape):
     """The band with the least traffic from beyond the L2 cache.
 
