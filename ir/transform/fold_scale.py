@@ -53,6 +53,7 @@ class _FoldScale(GraphRewriter):
     def begin(self, func):
         found = uses(func)
         self.use_count = {id(b.var): len(found.get(id(b.var), ())) for b in func.bindings}
+        self.outputs = {id(out) for out in func.outputs}
 
     def call(self, binding, call):
         call = constant_last(call)
@@ -77,7 +78,7 @@ class _FoldScale(GraphRewriter):
         return call_op("add", inner.args[0], total) if total else None
 
     def _times(self, x, c):
-        """x * c likewise."""
+        """x * c likewise, or a variable for the product that x was, with weights times c."""
         inner = self._inner(x, "multiply")
         if inner:
             factor = _combine(np.multiply, inner.args[1], c)
@@ -85,9 +86,14 @@ class _FoldScale(GraphRewriter):
         inner = self._inner(x, "add")
         if inner:
             shift, scaled = _combine(np.multiply, inner.args[1], c), self._times(inner.args[0], c)
-            return call_op("add", self.emit(scaled), shift) if shift and scaled else None
+            return call_op("add", self.named(scaled), shift) if shift and scaled else None
         product = self._inner(x)
-        return _scaled_product(product, c) if product else None
+        scaled = _scaled_product(product, c) if product else None
+        if scaled is None or id(self.current) in self.outputs:  # an output keeps its name
+            return scaled
+        var = self.emit(scaled, f"{x.name}_scaled", x.origin)  # it is still the product's node
+        self.use_count[id(var)] = self.use_count[id(self.current)]
+        return var
 
 
 def _scaled_product(call, c):

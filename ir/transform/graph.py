@@ -50,10 +50,10 @@ class GraphRewriter:
     def call(self, binding, call):
         return call
 
-    def emit(self, value, hint=None):
-        """Bind `value` to a new variable that carries the current binding's origin."""
+    def emit(self, value, hint=None, origin=None):
+        """Bind `value` to a new variable that carries the current binding's origin, or another one."""
         name = unique_name(hint or self.current.name, self.names)
-        var = DataflowVar(name, value.struct_info, self.current.origin)
+        var = DataflowVar(name, value.struct_info, origin or self.current.origin)
         self._bind(var, value)
         return var
 

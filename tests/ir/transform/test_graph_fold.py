@@ -7,9 +7,11 @@ from ingot.ir.expr import Var
 from ingot.ir.relax import Constant, MatchCast, RelaxVar, TensorStructInfo, TupleGetItem, call_op
 from ingot.ir.relax.expr import DataflowVar, RelaxCall, VarBinding, dataflow_function
 from ingot.ir.module import IRModule
+from ingot.ir.origin import Origin
 from ingot.ir.relax.verifier import verify
 from ingot.ir.transform.fold_constants import fold_constants
 from ingot.ir.transform.fold_scale import decompose_batch_norm, fold_scale_axis
+from ingot.ir.transform.fuse import fuse_ops
 from ingot.ir.transform.graph import GraphRewriter, on_main
 from ingot.ir.transform.identities import remove_identities
 
@@ -82,6 +84,28 @@ def test_conv_bias_batch_norm_relu_is_one_convolution_and_one_addition():
     biased = g.op("add", conv, const(4, 1, 1))
     mod = check(g.module(g.op("nn.relu", g.op("nn.batch_norm", biased, *vectors(4)))), data(2, 3, 5, 5), passes=FOLD)
     assert ops(mod) == ["nn.conv2d", "add", "nn.relu"]
+
+
+def test_a_convolution_keeps_its_node_when_it_takes_in_a_batch_norm():
+    """Kernels have their names of the first node, and recorded algorithms find convolutions by it."""
+    g, made = Graph(param("x", 2, 3, 5, 5)), []
+    for name, op, *args in (("conv", "nn.conv2d", const(4, 3, 3, 3)), ("bn", "nn.batch_norm", *vectors(4)),
+                            ("relu", "nn.relu")):
+        call = call_op(op, made[-1] if made else g.params[0], *args)
+        made.append(DataflowVar(name, call.struct_info, Origin(name, op)))
+        g.bindings.append(VarBinding(made[-1], call))
+    mod = check(g.module(made[-1]), data(2, 3, 5, 5), passes=FOLD)
+    assert [b.var.origin.name for b in mod["main"].bindings] == ["conv", "bn", "relu"]
+    fused, = (f for name, f in fuse_ops(mod).functions.items() if name != "main")
+    assert [o.name for o in fused.attrs["origin"]] == ["conv", "bn", "relu"]
+
+
+def test_a_scaled_convolution_that_two_read_is_computed_once():
+    g = Graph(param("x", 2, 3, 5, 5))
+    scaled = g.op("multiply", g.op("nn.conv2d", g.params[0], const(4, 3, 1, 1)), const(4, 1, 1))
+    mod = check(g.module(g.op("multiply", scaled, const(4, 1, 1, seed=2)), g.op("nn.relu", scaled)), data(2, 3, 5, 5),
+                passes=FOLD)
+    assert ops(mod) == ["nn.conv2d", "multiply", "nn.relu"]
 
 
 @pytest.mark.parametrize("op, shape, weight, attrs", [
