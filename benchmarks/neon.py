@@ -1,0 +1,118 @@
+"""Instructions for a multiply-add on Arm, counted as they run under QEMU: no board, and no noise.
+
+    python benchmarks/neon.py                                    some networks for aarch64
+    python benchmarks/neon.py --models squeezenet --top 10       its kernels with most instructions
+    python benchmarks/neon.py --target armv7-linux-gnueabihf
+    python benchmarks/neon.py --broadcast                        without multiply-adds by element, to compare
+
+A vector multiply-add does four: one instruction for each vector and nothing else would be 0.25.
+"""
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from measure import ZOO, Models, markdown_table, number
+
+import ingot
+from ingot.codegen.c_types import c_type
+from ingot.codegen.target import Target
+from ingot.codegen.toolchain import build_program, find_compiler, source_files
+
+PLUGIN = Path(__file__).with_name("count_instructions.c")
+MODELS = ("squeezenet", "mobilenet_v2", "tiny_resnet8", "tiny_dscnn", "tiny_autoencoder", "kws_gru_lstm")
+RUNS = 3  # of which the first may differ
+MAIN = """\
+#include <stdlib.h>
+#include "{name}.h"
+INGOT_ALIGNED({upper}_ARENA_ALIGN) static unsigned char arena[{upper}_ARENA_BYTES];
+{arrays}
+int main(int argc, char **argv)
+{{
+    {name} *net;
+    ingot_status status = {name}_init(&net, arena, sizeof arena);
+    for (int n = argc > 1 ? atoi(argv[1]) : 1; n > 0 && status == INGOT_OK; --n) status = {name}_run(net, {names});
+    return status != INGOT_OK;
+}}
+"""
+
+
+def plugin(folder):
+    """The path of the compiled plugin."""
+    path = Path(folder, "count.so")
+    subprocess.run([*find_compiler("host").command, "-O2", "-fPIC", "-shared", str(PLUGIN), "-o", str(path)], check=True)
+    return path
+
+
+def program(library, folder):
+    """The path of a program that runs a network as often as its argument says, on zeros."""
+    library.export(folder)
+    name, tensors = library.name, (*library.inputs, *library.outputs)
+    arrays = [f"static {c_type(t.dtype)} {t.name}[{name.upper()}_{t.name.upper()}_SIZE];" for t in tensors]
+    main = Path(folder, "runs.c")
+    main.write_text(MAIN.format(name=name, upper=name.upper(), arrays="\n".join(arrays),
+                                names=", ".join(t.name for t in tensors)))
+    return build_program(source_files(folder), Path(folder, "runs"), library.model.target)
+
+
+def executed(target, path, runs, counter, folder):
+    """{function: instructions} of a program's whole life."""
+    out, (emulator, *flags) = Path(folder, "counts"), target.runner
+    subprocess.run([emulator, *flags, "-plugin", f"{counter},out={out}", str(path), str(runs)], check=True)
+    lines = (line.split(maxsplit=1) for line in out.read_text().splitlines())
+    return Counter({name: int(count) for count, name in lines})
+
+
+def per_run(target, path, counter, folder):
+    """{function: instructions} of one run of the network, the second of several."""
+    more, less = (executed(target, path, runs, counter, folder) for runs in (RUNS, RUNS - 1))
+    return {name: count - less[name] for name, count in more.items() if count > less[name]}
+
+
+def measure(model, name, target, counter):
+    """[(kernel, its nodes, multiply-adds, instructions)] of a run, most instructions first; the rest of the run is the
+    kernel ""."""
+    with tempfile.TemporaryDirectory(prefix="ingot-bench-") as folder:
+        library = ingot.compile(model, target=target, threads="none", name=name)
+        counts = per_run(target, program(library, Path(folder, "net")), counter, folder)
+    kernels, sums = library.model.kernels, Counter()
+    for call in library.model.program.calls:
+        kernel = library.model.kernel_of[call.kernel]
+        sums[kernel] += kernels[kernel].work[0] / 2
+    rows = [(k, kernels[k].nodes, sums[k], counts.pop(k, 0)) for k in sums]
+    return sorted([*rows, ("", "calls and libraries", 0, sum(counts.values()))], key=lambda row: -row[3])
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", default=MODELS, metavar="NAME")
+    parser.add_argument("--target", default="aarch64-linux-gnu", help="a target that QEMU runs (default: %(default)s)")
+    parser.add_argument("--broadcast", action="store_true", help="without multiply-adds by element")
+    parser.add_argument("--top", type=int, default=0, metavar="N", help="list the N kernels with most instructions too")
+    parser.add_argument("--zoo", type=Path, default=ZOO, metavar="DIR", help="as in zoo.py")
+    args = parser.parse_args(argv)
+    models, target = Models(args.zoo), Target.get(args.target)
+    if args.broadcast:
+        target = dataclasses.replace(target, by_element=False)
+    table = []
+    with tempfile.TemporaryDirectory(prefix="ingot-bench-") as folder:
+        counter = plugin(folder)
+        for name in args.models:
+            rows = measure(models.load(name), name, target, counter)
+            total, sums = (sum(row[n] for row in rows) for n in (3, 2))
+            table.append([name, "", number(sums / 1e6), number(total / 1e6), f"{total / sums:.3f}"])
+            for kernel, nodes, own, count in rows[:args.top]:
+                table.append(["", kernel or nodes, number(own / 1e6), number(count / 1e6), f"{count / own:.3f}" if own else ""])
+            print(f"{name}: {total / sums:.3f} instructions for a multiply-add", file=sys.stderr)
+    print("\n".join(markdown_table(["network", "kernel", "million multiply-adds", "million instructions",
+                                    "instructions for a multiply-add"], table, left=2)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
