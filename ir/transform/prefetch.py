@@ -9,6 +9,7 @@ from ..tir.stmt import BufferLoad, Evaluate, For, seq
 from .walk import StmtMutator
 
 KEY, AHEAD_KEY = "pragma_prefetch", "pragma_prefetch_ahead"  # annotations of a loop: names of buffers
+LINE = 64  # bytes of a cache line
 AHEAD = 2048  # bytes: some hundred cycles of multiply-adds that read them in order
 
 
@@ -46,7 +47,7 @@ class _Inject(StmtMutator):
         outside, self.loops = self.loops, (*self.loops, loop)
         calls = [call for name in loop.annotations.get(KEY, ()) for call in self._calls(_text(name), loop)]
         for name in loop.annotations.get(AHEAD_KEY, ()):
-            calls += _ahead(_text(name), loop)
+            calls += self._ahead(_text(name), loop)
         body = self.visit(loop.body)
         self.loops = outside
         rest = {k: v for k, v in loop.annotations.items() if k not in (KEY, AHEAD_KEY)}
@@ -57,7 +58,7 @@ class _Inject(StmtMutator):
         load = next((x for x in collect(loop.body, BufferLoad) if x.buffer.name == name), None)
         if load is None:
             return []
-        index = _first_place(load)
+        index = self._line(load, loop)
         inside = [x for x in collect(loop.body, For) if self._step(index, x.loop_var) != 0]
         corner = substitute(index, {x.loop_var: x.min for x in inside})
         steps = [self._step(corner, x.loop_var) for x in self.loops]
@@ -83,6 +84,33 @@ class _Inject(StmtMutator):
                 break
             run, count = step * loop.extent.value, count + 1
         return run, max(count, 0)
+
+    def _ahead(self, name, loop):
+        """The statements that ask for what comes AHEAD of each load of buffer `name` in a turn of a loop."""
+        inner, found = collect(loop.body, For)[::-1], []
+        for load in collect(loop.body, BufferLoad):
+            if load.buffer.name == name and not any(structural_equal(load, known) for known in found):
+                found.append(load)
+        out = []
+        for load in found:
+            index = self._line(load, loop)
+            around = [x for x in inner if any(v is x.loop_var for v in free_vars(index))]
+            new = {x.loop_var: Var(x.loop_var.name, x.loop_var.dtype) for x in around}
+            stmt = Evaluate(prefetch(BufferLoad(load.buffer, (substitute(index, new),)), AHEAD))
+            for x in reversed(around):
+                stmt = For(new[x.loop_var], x.min, x.extent, x.kind, stmt)
+            out.append(stmt)
+        return out
+
+    def _line(self, load, loop):
+        """The index of a load's first element, at the start of unrolled loops inside of `loop` that stay within a line."""
+        index, = load.indices
+        index = index.base if isinstance(index, Ramp) else index
+        for x in collect(loop.body, For):
+            step = self._step(index, x.loop_var) if x.kind == "unrolled" and isinstance(x.extent, IntImm) else None
+            if step and 0 < step * x.extent.value * load.buffer.dtype.bytes <= LINE:
+                index = substitute(index, {x.loop_var: x.min})
+        return index
 
     def _step(self, index, var):
         """By how much a turn of a loop moves an index; None when that is no constant."""
@@ -116,30 +144,6 @@ def _paced(index, start, inner, inside):
         return [substitute(index, values)]
     vector, count = inside[0].loop_var, inside[0].extent.value
     return [substitute(index, {**values, vector: k % pace * count // pace + n}) for n in range(-(-count // pace))]
-
-
-def _ahead(name, loop):
-    """The statements that ask for what comes AHEAD of each load of buffer `name` in a turn of a loop."""
-    inner, found = collect(loop.body, For)[::-1], []
-    for load in collect(loop.body, BufferLoad):
-        if load.buffer.name == name and not any(structural_equal(load, known) for known in found):
-            found.append(load)
-    out = []
-    for load in found:
-        index = _first_place(load)
-        around = [x for x in inner if any(v is x.loop_var for v in free_vars(index))]
-        new = {x.loop_var: Var(x.loop_var.name, x.loop_var.dtype) for x in around}
-        stmt = Evaluate(prefetch(BufferLoad(load.buffer, (substitute(index, new),)), AHEAD))
-        for x in reversed(around):
-            stmt = For(new[x.loop_var], x.min, x.extent, x.kind, stmt)
-        out.append(stmt)
-    return out
-
-
-def _first_place(load):
-    """The index of the first element of a load."""
-    index, = load.indices
-    return index.base if isinstance(index, Ramp) else index
 
 
 def _text(name):

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ...expr import IntImm
 from . import tiles
 from .blocks import find_block, static_extent
-from .registers import in_registers, keep_rolled, steps
+from .registers import by_element, in_registers, keep_rolled, lane_by_lane, steps
 from .row_reduction import reduce_serially, row_in_vectors
 from .threads import parallel_nest
 
@@ -55,7 +55,8 @@ def _tile_values(sch, cpu, values, at):
     sch.set_scope(values, 0, "local")
     *_, si, d, t = sch.get_loops(values)
     dv, dl = sch.split(d, [None, cpu.lanes])
-    sch.reorder(t, si, dv, dl)
+    (t,), lane = lane_by_lane(sch, cpu, [t], by_element(cpu, sch.get(values))[1])
+    sch.reorder(t, *lane, si, dv, dl)
     in_registers(sch, (si, dv), dl)
     keep_rolled(sch, (t,))
     sch.decompose_reduction(values, t)
@@ -89,7 +90,8 @@ def _tile_scores(sch, cpu, scores, logits, at, rows):
     sch.set_scope(scores, 0, "local")
     in_registers(sch, (si, tv), tl)
     *_, si, tv, tl, d = sch.get_loops(scores)
-    sch.reorder(d, si, tv, tl)
+    (d,), lane = lane_by_lane(sch, cpu, [d], by_element(cpu, sch.get(scores))[1])
+    sch.reorder(d, *lane, si, tv, tl)
     in_registers(sch, (si, tv), tl)
     keep_rolled(sch, (d,))
     sch.decompose_reduction(scores, d)

@@ -104,12 +104,12 @@ def tile(sch, cpu, conv, epilogue, shape):
     reduce, lane = lane_by_lane(sch, cpu, loops[spatial:], operand)
     sch.reorder(*reduce, *lane, *points, oo, oi)
     in_registers(sch, (*points, oo), oi)
-    keep_rolled(sch, reduce)
+    rolled = keep_rolled(sch, reduce)
     if shape.weight_bytes > cpu.l1_bytes:
-        weights = [_operands(block)[1].name]
-        sch.annotate(reduce[-1], "pragma_prefetch_ahead", weights)
+        weights, turn = [_operands(block)[1].name], rolled if lane else reduce[-1]
+        sch.annotate(turn, "pragma_prefetch_ahead", weights)
         if conv_tiles.streams(cpu, shape, plan):
-            sch.annotate(reduce[-1], "pragma_prefetch", weights)
+            sch.annotate(turn, "pragma_prefetch", weights)
     sch.decompose_reduction(conv, reduce[0])
     # A row loop with a border stays serial: loop_partition peels its last iteration.
     rows = [yo] if shape.height % plan.rows == 0 else []

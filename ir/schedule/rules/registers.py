@@ -83,10 +83,12 @@ def lane_by_lane(sch, cpu, reduce, operand):
 
 def keep_rolled(sch, loops):
     """Ask the C compiler not to unroll the loop around a register tile: several turns at once would need more registers
-    than there are (gcc 12 then runs at 110 instead of 190 GFLOP/s)."""
+    than there are (gcc 12 then runs at 110 instead of 190 GFLOP/s). Returns that loop; the last where none has turns.
+    """
     inner = [loop for loop in loops if not is_const_int(sch.get(loop).extent, 1)]
     if inner:
         sch.annotate(inner[-1], "pragma_unroll", 1)
+    return (inner or loops)[-1]
 
 
 def steps(block):

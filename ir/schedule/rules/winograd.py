@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from . import winograd_blocks
 from .blocks import blocks, find_block, inline_all, static_extent
-from .registers import in_registers, keep_rolled, steps
+from .registers import by_element, in_registers, keep_rolled, lane_by_lane, steps
 from .threads import parallel_nest
 
 STAGES = ("winograd_rows", "winograd_input", "winograd_product", "winograd_columns")
@@ -43,7 +43,7 @@ def winograd(sch, cpu):
     _choices(sch, xi, o)
     _columns(sch, columns, tx)
     far = layer.weights > cpu.l2_bytes
-    _product(sch, product, oo, blocking.tile, sch.get(product).reads[1].buffer.name if far else None)
+    _product(sch, cpu, product, oo, blocking.tile, sch.get(product).reads[1].buffer.name if far else None)
     ib = _input(sch, data, yb)
     _rows(sch, rows, data, pads)
     for nest in ([n, yb],) if blocking.over == "rows" else ([ib], [oo]):
@@ -65,7 +65,7 @@ def _columns(sch, columns, at):
     _choices(sch, y, o)
 
 
-def _product(sch, product, at, tile, weights):
+def _product(sch, cpu, product, at, tile, weights):
     """The sums of a register tile, over all input channels, and the copy that stores them. weights: the buffer, where
     it is to be prefetched."""
     sch.compute_at(product, at, preserve_unit_loops=True)
@@ -79,11 +79,12 @@ def _product(sch, product, at, tile, weights):
     in_registers(sch, (tyi, txi, obi), o)
     sch.compute_at(product, txo, preserve_unit_loops=True)
     n, u, v, ob, ty, tx, o, ib, ic = sch.get_loops(product)[-9:]
-    sch.reorder(ib, ic, n, u, v, ty, tx, ob, o)
+    reduce, lane = lane_by_lane(sch, cpu, (ib, ic), by_element(cpu, sch.get(product))[1])
+    sch.reorder(*reduce, *lane, n, u, v, ty, tx, ob, o)
     in_registers(sch, (ty, tx, ob), o)
-    keep_rolled(sch, (ib, ic))
+    rolled = keep_rolled(sch, reduce)
     if weights is not None:
-        sch.annotate(ic, "pragma_prefetch", [weights])
+        sch.annotate(rolled, "pragma_prefetch", [weights])
     sch.decompose_reduction(product, ib)
 
 

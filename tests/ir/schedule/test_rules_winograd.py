@@ -18,7 +18,7 @@ from ingot.ir.tir.stmt import BufferStore, DeclBuffer, For, IfThenElse
 from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.pipeline import lower_prim_func
 
-CPUS = {16: CpuModel(16, 32), 8: CpuModel(8, 16), 4: CpuModel(4, 32, parallel=False, accumulators=21)}
+CPUS = {16: CpuModel(16, 32), 8: CpuModel(8, 16), 4: CpuModel(4, 32, parallel=False, accumulators=21, by_element=True)}
 
 
 def kernel(lanes, tile, size, channels=(1, 2), padding=(1, 1, 1, 1), batch=1, epilogue="relu"):
@@ -82,7 +82,7 @@ def test_every_blocking_keeps_results(over, rows, tile, vectors, monkeypatch):
 @pytest.mark.parametrize("lanes, tile", [(16, 4), (8, 2), (4, 6)])
 def test_inner_loops(lanes, tile):
     """No choice by the row of a matrix is left, and no condition in the products, whose sums are vectors."""
-    func = kernel(lanes, tile, (12, 12))
+    func = kernel(lanes, tile, (12, 12), channels=(2, 2))
     lowered = lower_prim_func(schedule_by_rule(func, CPUS[lanes]).func)
     assert not collect(lowered.body, Select)
     sums = {id(d.buffer) for d in collect(lowered.body, DeclBuffer) if d.buffer.name.startswith("winograd_product")}
