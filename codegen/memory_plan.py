@@ -48,6 +48,14 @@ class MemoryPlan:
             total = total + const(r.bytes, "int64") * r.unit
         return Analyzer().simplify(total + const(offset, "int64") * self.regions[region].unit)
 
+    def meet(self, a, b):
+        """Whether two buffers have bytes in common, at whatever times; where sizes are symbolic they may have."""
+        (own, begin), (other, start) = self.places[a], self.places[b]
+        sizes = [Analyzer().simplify(self.buffers[i].bytes) for i in (a, b)]
+        if own != other or not all(isinstance(n, IntImm) for n in sizes):
+            return own == other
+        return begin < start + sizes[1].value and start < begin + sizes[0].value
+
     @property
     def total(self):
         """Bytes of all regions, an expression of the dimensions."""

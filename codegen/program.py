@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..ir.expr import IntImm, PrimExpr, const, free_vars, substitute
+from ..ir.expr import IntImm, PrimExpr, const, free_vars, is_const_int, substitute
 from ..ir.relax.expr import Constant, RelaxCall, TupleStructInfo
 from ..ir.relax.memory import Memory
 from ..ir.script.relax_printer import RelaxPrinter
@@ -42,12 +42,14 @@ class Operand:
 
 @dataclass(frozen=True)
 class KernelCall:
-    """One call. kernel: a function name of the module; comment: what it computes, for the reader."""
+    """One call. kernel: a function name of the module; comment: what it computes, for the reader; border: whether it
+    writes constants around another tensor, and nothing else."""
 
     kernel: str
     operands: tuple
     dims: tuple
     comment: str
+    border: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ class _Builder:
         self.mod, self.main, self.name = mod, mod["main"], name
         self.dims = tuple(mod.attrs.get("dims") or free_vars([p.struct_info.shape for p in self.main.params]))
         self.memory = Memory(self.main)
+        self.around = {id(b.value.args[0]) for b in self.main.bindings if getattr(b.value, "op", "") == "memory.inlay"}
         self.where = {}       # owner of memory -> the Operand that it is
         self.weights, self.weight_index, self.weight_end = [], {}, 0
         self.buffers, self.dtypes = [], []  # of the arena
@@ -113,8 +116,9 @@ class _Builder:
         for b in self.main.bindings:
             if isinstance(b.value, RelaxCall) and b.value.op == "call_tir":
                 calls.append(self._call(b, len(calls)))
-        return Program(self.name, inputs, outputs, self.dims, tuple(calls), tuple(self.weights),
-                       memory_plan.plan_memory(self.buffers), tuple(self.dtypes))
+        plan = memory_plan.plan_memory(self.buffers)
+        return Program(self.name, inputs, outputs, self.dims, tuple(without_repetitions(calls, plan)),
+                       tuple(self.weights), plan, tuple(self.dtypes))
 
     def _describe(self, values, source_names, fallback, taken):
         found = []
@@ -163,12 +167,37 @@ class _Builder:
         work = [self._allocate(b.name, substitute(_bytes(b.dtype, b.shape), own_dims), b.dtype, time)
                 for b in _workspace(func)]
         comment = f"{binding.var.name}: {', '.join(_shape_text(i) for i in infos)}"
-        return KernelCall(call.attrs["gv"].name, (*operands, *results, *work), dims, comment)
+        return KernelCall(call.attrs["gv"].name, (*operands, *results, *work), dims, comment,
+                          not call.args and id(binding.var) in self.around)
 
     def _allocate(self, name, size, dtype, time):
         self.buffers.append(memory_plan.Buffer(identifier(name), size, time, time))
         self.dtypes.append(dtype)
         return Operand("arena", len(self.buffers) - 1, self.buffers[-1].name)
+
+
+def without_repetitions(calls, plan):
+    """The calls but those that would write what is still there: a border that an earlier call wrote at the same place,
+    where since then no other tensor lay but those with the same border."""
+    written, kept = {}, []  # {(kernel, place): (time of the call, buffers with its border)}
+    for time, call in enumerate(calls):
+        if not call.border or call.dims or not _whole_buffer(call.operands):
+            kept.append(call)
+            continue
+        index = call.operands[0].index
+        since, alike = written.get((call.kernel, plan.places[index]), (time, set()))
+        alike.add(index)
+        if since == time or any(i not in alike and plan.meet(i, index) and since <= b.last and b.first <= time
+                                for i, b in enumerate(plan.buffers)):
+            since, alike = time, {index}
+            kept.append(call)
+        written[call.kernel, plan.places[index]] = since, alike
+    return kept
+
+
+def _whole_buffer(operands):
+    """Whether there is one operand, in the arena, from its beginning on."""
+    return [o.kind for o in operands] == ["arena"] and is_const_int(operands[0].offset, 0)
 
 
 def _workspace(func):

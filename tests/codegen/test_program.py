@@ -2,12 +2,16 @@
 import numpy as np
 import pytest
 
-from ingot.codegen.program import build_program
+import ingot
+from ingot.codegen.memory_plan import Buffer, MemoryPlan, Region
+from ingot.codegen.program import KernelCall, Operand, build_program, without_repetitions
 from ingot.ir.arith import Analyzer
 from ingot.ir.expr import Var, const, substitute
 from ingot.ir.module import IRModule
 from ingot.ir.relax import (Constant, DataflowVar, RelaxVar, TensorStructInfo, TupleGetItem, VarBinding, call_op,
                             dataflow_function)
+from ingot.ir.relax.block_builder import BlockBuilder
+from ingot.ir.relax.evaluate import evaluate
 from ingot.ir.tir.buffer import decl_buffer
 from ingot.ir.transform.lower_ops import lower_ops
 from ingot.ir.transform.outputs import materialize_outputs
@@ -164,3 +168,66 @@ def test_workspace_follows_the_results_in_the_dimensions_of_the_call():
              for b in program.plan.buffers]
     assert sizes == [2 * 7 * 4, 5 * 7 * 4]
     assert [(b.first, b.last) for b in program.plan.buffers] == [(0, 0), (1, 1)]
+
+
+# ---------------------------------------------------------------- borders
+
+def border_calls(layers):
+    """How many borders are written in a chain of convolutions of one shape, joined at the end or with other tensors in
+    between. layers: "conv", "wide" (another shape) or "keep" (the value lives on)."""
+    x = RelaxVar("x", TensorStructInfo((1, 3, 6, 6), "float32"))
+    bb = BlockBuilder()
+    with bb.function("main", [x]):
+        y, kept = bb.emit(call_op("nn.relu", x)), []
+        for n, kind in enumerate(layers):
+            channels = y.struct_info.shape[1].value
+            if kind == "keep":
+                kept.append(y)
+                continue
+            weights = weight(5 if kind == "wide" else 3, channels, 3, 3, seed=n)
+            y = bb.emit(call_op("nn.conv2d", y, weights, padding=(1, 1, 1, 1)))
+            y = bb.emit(call_op("nn.relu", y))
+        for other in kept:
+            y = bb.emit(call_op("add", y, other))
+        bb.emit_func_output(y)
+    mod = bb.get()
+    with ingot.compile(mod, threads="none", opt_level=1) as library:
+        data = np.random.default_rng(0).standard_normal((1, 3, 6, 6)).astype(np.float32)
+        for _ in range(2):  # what the first run left in the arena does not count
+            np.testing.assert_allclose(library(data), evaluate(mod, [data]), rtol=1e-4, atol=1e-3)
+        return sum(call.border for call in library.model.program.calls)
+
+
+@pytest.mark.parametrize("layers, borders", [
+    (["conv"], 1), (["conv", "conv"], 2), (["conv"] * 5, 2), (["conv", "wide"] * 3, 3), (["conv", "keep", "conv"] * 2, 3),
+])
+def test_a_border_that_is_still_there_is_not_written_again(layers, borders):
+    assert border_calls(layers) == borders
+
+
+def _border(kernel, index, **changes):
+    return KernelCall(kernel, (Operand("arena", index),), (), "", True, **changes)
+
+
+def test_what_lay_between_two_borders_decides():
+    """Buffers 0 and 1 at one place, 2 over its end in between, 3 beside it."""
+    def plan(*lives):
+        sizes = [const(64, "int64")] * 4
+        buffers = tuple(Buffer("b", size, *life) for size, life in zip(sizes, lives))
+        return MemoryPlan(buffers, (Region(const(1), 256, 256),), ((0, 0), (0, 0), (0, 32), (0, 64)))
+
+    between, others = plan((0, 1), (3, 4), (2, 2), (0, 4)), [KernelCall("k", (Operand("arena", 3),), (), "")] * 2
+    after = plan((0, 1), (3, 4), (4, 5), (0, 4))
+    same = [_border("border", 0), *others, _border("border", 1)]
+    assert without_repetitions(same, between) == same
+    assert without_repetitions(same, after) == same[:3]
+    other_kernel = [_border("border", 0), *others, _border("other", 1)]
+    assert without_repetitions(other_kernel, after) == other_kernel
+    inner = KernelCall("border", (Operand("arena", 1, offset=const(4)),), (), "", True)
+    assert without_repetitions([*same[:3], inner], after) == [*same[:3], inner]
+
+
+def test_buffers_of_symbolic_size_may_meet():
+    buffers = (Buffer("a", N * 4, 0, 1), Buffer("b", N * 4, 2, 3), Buffer("c", const(64, "int64"), 0, 3))
+    plan = MemoryPlan(buffers, (Region(const(1), 64, 64), Region(N, 8, 8)), ((1, 0), (1, 4), (0, 0)))
+    assert plan.meet(0, 1) and not plan.meet(0, 2)
