@@ -49,10 +49,10 @@ class _SinkViews(GraphRewriter):
     def _product(self, call):
         """reshape(x) @ w as reshape(x @ w)."""
         x, w = call.args
-        source = self._source(x)
+        source, own = self._source(x), x.struct_info.shape
         shape = getattr(source.struct_info, "shape", None) or ()
-        if source is x or not isinstance(w, Constant) or w.data.ndim != 2 or len(shape) < 2 or not (
-                same_dim(shape[-1], x.struct_info.shape[-1]) and sum(not is_one(d) for d in shape[:-1]) <= 1):
+        if source is x or not isinstance(w, Constant) or w.data.ndim != 2 or min(len(shape), len(own)) < 2 or not (
+                all(map(same_dim, shape[-2:], own[-2:])) and all(map(is_one, shape[:-2]))):
             return call
         return self._behind(call, [source, w])
 

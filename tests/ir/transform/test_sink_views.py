@@ -77,12 +77,17 @@ def _other_terms(g, x):
     return g.op("matmul", g.op("reshape", g.op("exp", x), [3, 8]), const(8, 5))
 
 
+def _rows_from_a_batch(g, x):
+    """A product of one row for each of a batch would read the matrix as often."""
+    return g.op("matmul", g.op("reshape", g.op("exp", g.op("reshape", x, [6, 1, 4])), [6, 4]), const(4, 5))
+
+
 def _a_computed_matrix(g, x):
     return g.op("matmul", g.op("reshape", g.op("exp", x), [1, 6, 4]), g.op("reshape", x, [4, 6]))
 
 
 @pytest.mark.parametrize("build", [_repeated, _of_an_input, _of_a_copy, _fused_with_another, _other_terms,
-                                   _a_computed_matrix])
+                                   _rows_from_a_batch, _a_computed_matrix])
 def test_what_stays(build):
     x = param("x", 6, 4)
     g = Graph(x)
