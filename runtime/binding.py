@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 
 import cffi
 import numpy as np
@@ -92,10 +93,15 @@ class Binding:
     def bound(self, dims, inputs, outputs):
         """`run` as a function without arguments, which keeps the arrays."""
         self._reserve(dims)
-        function, net, pointers = self._run, self._net, [*map(self._buffer, inputs), *map(self._buffer, outputs)]
+        pointers = [*map(self._buffer, inputs), *map(self._buffer, outputs)]
+        if dims:  # the handle moves when others need a larger arena
+            def call(function=self._run, net=self._net):
+                return function(net[0], *dims, *pointers)
+        else:
+            call = partial(self._run, self._net[0], *pointers)
 
         def run():
-            status = function(net[0], *dims, *pointers)
+            status = call()
             if status:
                 self._fail("run", status)
         return run

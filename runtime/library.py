@@ -88,11 +88,12 @@ class CompiledLibrary:
         dims, arrays, outputs = self._prepare(arrays)
         with self._lock:
             self.build()
-            run = self._binding.bound(dims, arrays, outputs)
+            run, lock = self._binding.bound(dims, arrays, outputs), self._lock
 
         def locked():
-            with self._lock:
-                self._check_open()
+            with lock:
+                if self._closed:
+                    self._check_open()
                 run()
         return locked, tuple(outputs)
 
