@@ -20,7 +20,10 @@ def windows(sch, cpu):
     loops = sch.get_loops(epilogue)
     if len(loops) != 5 or not vectorizes(sch.get(epilogue), sch.get(epilogue).iter_vars[-1].var):
         return False
-    tile(sch, cpu, reduction, epilogue, shape_of(sch, reduction, epilogue, groups=static_extent(sch, loops[1])))
+    # One point has one chain of sums, which wait for each other: vectors of several channels then share a tile.
+    point = all(is_const_int(sch.get(loop).extent, 1) for loop in loops[2:4])
+    groups = 1 if point else static_extent(sch, loops[1])
+    tile(sch, cpu, reduction, epilogue, shape_of(sch, reduction, epilogue, groups))
     return True
 
 
