@@ -36,39 +36,47 @@ def plane_axes(pads):
 
 
 def lower_pad(x, pads, value, out):
-    """A PrimFunc that, plane by plane, fills with `value` and copies the inside: the plane stays in the cache between.
+    """A PrimFunc that, plane by plane, fills the sides with `value` and copies the inside.
 
     pads: (before, after) of each axis of x, as pads_planes requires. out: struct info of the padded tensor.
     """
     target, source = decl_buffer(te_shape(out), out.dtype, "pad"), decl_buffer(x.shape, x.dtype, x.name)
     inner = plane_axes(pads)
     outer = [Var(f"i{k}", d.dtype) for k, d in enumerate(target.shape[:-inner])]
-    fill = spatial_block("pad_fill", target.shape[-inner:], lambda i: BufferStore(
-        target, const(value, out.dtype), (*outer, *i)), outer, target.shape)
+    fills = [spatial_block(f"pad_fill_{n}", extents, lambda i, b=begins: BufferStore(
+        target, const(value, out.dtype), (*outer, *_shifted(i, b))), outer, target.shape)
+        for n, (begins, extents) in enumerate(_sides(target.shape[-inner:], pads[-inner:]))]
     copy = spatial_block("pad_copy", source.shape[-inner:], lambda i: BufferStore(
-        target, source[(*outer, *i)], (*outer, *(k + before for k, (before, _) in zip(i, pads[-inner:])))), outer,
+        target, source[(*outer, *i)], (*outer, *_shifted(i, (before for before, _ in pads[-inner:])))), outer,
         target.shape)
-    body = seq(fill, copy)
+    body = seq(*fills, copy)
     for var, extent in reversed(list(zip(outer, target.shape))):
         body = For(var, const(0, var.dtype), extent, "serial", body)
     return prim_func([source, target], body)
 
 
 def lower_border(args, attrs, out):
-    """A PrimFunc that fills the border of its output, `pad_width` wide, and touches nothing inside: one block for each
-    side of each axis, along which the axes before it run inside and those after it through."""
+    """A PrimFunc that fills the border of its output, `pad_width` wide, and touches nothing inside."""
     target, pads = decl_buffer(te_shape(out), out.dtype, "border"), attrs["pad_width"]
-    rank, value, blocks = len(target.shape), attrs["pad_value"], []
-    inside = [(before, d - (before + after)) for d, before, after in zip(target.shape, pads[::2], pads[1::2])]
+    value = const(attrs["pad_value"] if out.dtype.is_float else int(attrs["pad_value"]), out.dtype)
+    return prim_func([target], seq(*(
+        spatial_block(f"border_{n}", extents, lambda i, b=begins: BufferStore(target, value, _shifted(i, b)))
+        for n, (begins, extents) in enumerate(_sides(target.shape, list(zip(pads[::2], pads[1::2])))))))
+
+
+def _sides(shape, pads):
+    """[(begins, extents)] of the boxes that a border of `pads`, (before, after) of each axis, consists of: one for each
+    side of each axis, along which the axes before it run inside and those after it through."""
+    inside = [(before, d - (before + after)) for d, (before, after) in zip(shape, pads)]
     for axis, (before, extent) in enumerate(inside):
-        for begin, size in ((0, before), (before + extent, pads[2 * axis + 1])):
+        for begin, size in ((0, before), (before + extent, pads[axis][1])):
             if size:
-                begins = [*(b for b, _ in inside[:axis]), begin, *[0] * (rank - axis - 1)]
-                extents = [*(e for _, e in inside[:axis]), as_expr(size), *target.shape[axis + 1:]]
-                blocks.append(spatial_block(f"border_{len(blocks)}", extents, lambda i, b=begins: BufferStore(
-                    target, const(value if out.dtype.is_float else int(value), out.dtype),
-                    tuple(k + start for k, start in zip(i, b)))))
-    return prim_func([target], seq(*blocks))
+                yield ([*(b for b, _ in inside[:axis]), begin, *[0] * (len(shape) - axis - 1)],
+                       [*(e for _, e in inside[:axis]), as_expr(size), *shape[axis + 1:]])
+
+
+def _shifted(indices, begins):
+    return tuple(k + begin for k, begin in zip(indices, begins))
 
 
 def spatial_block(name, extents, store, outer=(), outer_extents=()):
