@@ -23,7 +23,8 @@ def convert_layout(func, lanes):
 
     Each operator decides by what its inputs are there as: dense convolutions ask for blocked ones, the rest follows.
     Channels need not lie in order (Image.spots): those of a convolution in groups begin with a block for each group,
-    a concatenation joins blocks, and a shuffle of channels only says that they lie otherwise.
+    a concatenation joins blocks, and a shuffle of channels only says that they lie otherwise. attrs["spots"] tells of
+    the variables to which that happened.
     """
     return func if lanes == 1 else ConvertLayout(func, lanes).run()
 
@@ -51,7 +52,17 @@ class ConvertLayout:
             if isinstance(binding, MatchCast) or not self._convert(binding):
                 self._bind_plain(binding)
         outputs = [self._in_plain(o) for o in self.func.outputs]
-        return remove_unused(dataflow_function(self.func.params, self.bindings, outputs, self.func.attrs))
+        attrs = {**self.func.attrs, "spots": spots} if (spots := self._out_of_order()) else self.func.attrs
+        return remove_unused(dataflow_function(self.func.params, self.bindings, outputs, attrs))
+
+    def _out_of_order(self):
+        """((Image.spots, the names of variables that lie so), ...) of those whose channels do not lie in order."""
+        found = {}
+        for var in (b.var for b in self.func.bindings):
+            image = self.blocked.get(id(var))
+            if image and image.value.name == var.name and not image.in_order:
+                found.setdefault(image.spots, []).append(var.name)
+        return tuple((spots, tuple(names)) for spots, names in found.items())
 
     def _bind_plain(self, binding):
         self.bindings.append(binding.replace(value=self._in_plain(binding.value)))

@@ -8,9 +8,10 @@ from ingot.ir.origin import Origin
 from ingot.ir.relax.block_builder import BlockBuilder, call_op
 from ingot.ir.relax.expr import (Constant, DataflowVar, RelaxVar, TensorStructInfo, VarBinding, call_tir,
                                  dataflow_function)
+from ingot.ir.relax.evaluate import evaluate
 from ingot.ir.relax.verifier import verify
 from ingot.ir.transform.expose import expose_intermediates
-from ingot.runtime.verify import Report, compare, compare_outputs
+from ingot.runtime.verify import Report, _part, compare, compare_outputs
 
 
 @pytest.fixture
@@ -58,9 +59,11 @@ def test_expose_skips_what_took_anothers_name(imported):
     assert [output.name for output in module["main"].outputs] == ["flat"]
 
 
-@pytest.mark.parametrize("blocks, names", [((2, 4), ("conv", "relu")), ((1, 8), ("conv", "relu")), ((2, 5), ("relu",)),
-                                           ((3, 4), ("relu",))])
-def test_expose_gives_both_sides_the_blocked_layout(blocks, names):
+@pytest.mark.parametrize("blocks, spots, names", [
+    ((2, 4), None, ("conv", "relu")), ((1, 8), None, ("conv", "relu")), ((2, 5), None, ("conv", "relu")),
+    ((3, 4), None, ("relu",)), ((3, 4), (0, 1, 2, 4, 5, 6, 8, 9), ("conv", "relu")),
+    ((2, 4), (7, 6, 5, 4, 3, 2, 1, 0), ("conv", "relu"))])
+def test_expose_gives_both_sides_the_blocked_layout(blocks, spots, names):
     x, w = RelaxVar("x", TensorStructInfo((1, 3, 5, 5))), Constant(np.ones((8, 3, 1, 1), np.float32))
     conv = DataflowVar("conv", TensorStructInfo((1, 8, 5, 5)))
     relu = DataflowVar("relu", conv.struct_info)
@@ -69,12 +72,60 @@ def test_expose_gives_both_sides_the_blocked_layout(blocks, names):
     own = DataflowVar("conv", TensorStructInfo((1, blocks[0], 5, 5, blocks[1])))
     lowered = imported.with_function("main", dataflow_function([x], [
         VarBinding(own, call_tir(GlobalVar("conv2d"), [x], own.struct_info)),
-        VarBinding(relu, call_tir(GlobalVar("relu"), [own], relu.struct_info))], [relu]))
+        VarBinding(relu, call_tir(GlobalVar("relu"), [own], relu.struct_info))], [relu],
+        {"spots": ((spots, ("conv",)),)} if spots else {}))
     module, reference = expose_intermediates(lowered, imported)
     for func in (module["main"], verify(reference)["main"]):
         assert func.attrs["output_names"] == names
         if len(names) == 2:
             assert func.outputs[0].struct_info.static_shape == own.struct_info.static_shape
+    data = np.random.default_rng(0).random((1, 3, 5, 5), np.float32)
+    parts = reference["main"].attrs["parts"]
+    assert list(parts) == list(names[:-1]) and not parts or parts["conv"] == ((), spots or tuple(range(8)))
+    if parts:  # each channel lies where they say
+        found, plain = evaluate(reference, [data])[0], evaluate(imported, [data.copy()])
+        np.testing.assert_array_equal(np.maximum(_part(found, *parts["conv"]), 0), plain)
+
+
+class Outputs:
+    """A library that gives these arrays."""
+
+    def __init__(self, names, arrays):
+        self.inputs, self.arrays = [tensor("x", "float32", 1, 3, 4, 4)], arrays
+        self.outputs = [tensor(n, "float32", *a.shape) for n, a in zip(names, arrays)]
+
+    def __call__(self, x):
+        return self.arrays if len(self.arrays) > 1 else self.arrays[0]
+
+
+@pytest.mark.parametrize("at, ok", [((0, 0, 0, 0, 0), True), ((0, 0, 1, 1, 3), True), ((0, 1, 2, 2, 1), False),
+                                    ((0, 1, 2, 2, 2), True)])
+def test_only_the_tensor_is_compared(at, ok):
+    """x in a border of 1, its five channels in two blocks of 3 or more: what lies around may be anything."""
+    import ingot.ir.relax.ops  # noqa: F401  (registers the operators)
+    x = RelaxVar("x", TensorStructInfo((1, 3, 4, 4)))
+    w = Constant(np.ones((5, 3, 1, 1), np.float32))
+    conv, relu = (DataflowVar(n, TensorStructInfo((1, 5, 4, 4))) for n in ("conv", "relu"))
+    imported = IRModule({"main": dataflow_function(
+        [x], [VarBinding(conv, call_op("nn.conv2d", x, w)), VarBinding(relu, call_op("nn.relu", conv))], [relu])})
+    own = DataflowVar("conv", TensorStructInfo((1, 2, 4, 4, 4)))
+    pads = (0, 0, 0, 0, 1, 1, 1, 1, 0, 0)
+    border = DataflowVar("border", TensorStructInfo((1, 2, 6, 6, 4)))
+    inlay = call_op("memory.inlay", border, own, pad_width=pads)
+    padded = DataflowVar("conv_pad", inlay.struct_info)
+    lowered = imported.with_function("main", dataflow_function([x], [
+        VarBinding(border, call_tir(GlobalVar("border"), [], border.struct_info)),
+        VarBinding(own, call_tir(GlobalVar("conv2d"), [x], own.struct_info)), VarBinding(padded, inlay),
+        VarBinding(relu, call_tir(GlobalVar("relu"), [padded], relu.struct_info))], [relu],
+        {"spots": (((0, 1, 2, 4, 5), ("conv",)),)}))
+    module, reference = expose_intermediates(lowered, imported)
+    assert module["main"].outputs[0].name == padded.name and verify(reference)["main"].attrs["parts"] == {
+        "conv": (pads, (0, 1, 2, 4, 5))}
+    data = np.random.default_rng(0).random((1, 3, 4, 4), np.float32)
+    arrays = [np.array(a) for a in evaluate(reference, [data])]
+    arrays[0][at] += 1
+    report = compare_outputs(reference, Outputs(("conv", "relu"), arrays), {"x": data})
+    assert report.ok is ok and report.rows[0].shape == (1, 5, 4, 4)
 
 
 def test_compare_outputs(imported):

@@ -211,6 +211,8 @@ def test_a_shuffle_of_channels_moves_nothing():
     y = conv(g, conv(g, shuffle(g, x, 3), 12, groups=12, seed=1), 8, kernel=1, seed=2)
     mod = converted(g, y)
     assert ops(mod) == ["nn.conv2d", "nn.relu", "nn.conv2d", "nn.conv2d", "layout_transform"]
+    (spots, names), = mod["main"].attrs["spots"]  # those of the depthwise convolution
+    assert spots == tuple(c % 3 * 4 + c // 3 for c in range(12)) and len(names) == 1
 
 
 def test_images_whose_channels_lie_otherwise_are_moved_once():
