@@ -42,8 +42,9 @@ def winograd(sch, cpu):
     sch.reorder(n, yb, oo, ov, ty, tx, yi, xi, o)
     _choices(sch, xi, o)
     _columns(sch, columns, tx)
-    far = layer.weights > cpu.l2_bytes
-    _product(sch, cpu, product, oo, blocking.tile, sch.get(product).reads[1].buffer.name if far else None)
+    kept = {"pragma_prefetch_ahead": cpu.l1_bytes, "pragma_prefetch": cpu.l2_bytes}
+    prefetch = [name for name, room in kept.items() if layer.weights > room]
+    _product(sch, cpu, product, oo, blocking.tile, prefetch)
     ib = _input(sch, data, yb)
     _rows(sch, rows, data, pads)
     for nest in ([n, yb],) if blocking.over == "rows" else ([ib], [oo]):
@@ -65,9 +66,9 @@ def _columns(sch, columns, at):
     _choices(sch, y, o)
 
 
-def _product(sch, cpu, product, at, tile, weights):
-    """The sums of a register tile, over all input channels, and the copy that stores them. weights: the buffer, where
-    it is to be prefetched."""
+def _product(sch, cpu, product, at, tile, prefetch):
+    """The sums of a register tile, over all input channels, and the copy that stores them. prefetch: annotations of the
+    innermost loop that ask for weights."""
     sch.compute_at(product, at, preserve_unit_loops=True)
     copy = sch.cache_write(product, 0, "local")
     _apart(sch, copy)
@@ -83,8 +84,8 @@ def _product(sch, cpu, product, at, tile, weights):
     sch.reorder(*reduce, *lane, n, u, v, ty, tx, ob, o)
     in_registers(sch, (ty, tx, ob), o)
     rolled = keep_rolled(sch, reduce)
-    if weights is not None:
-        sch.annotate(rolled, "pragma_prefetch", [weights])
+    for annotation in prefetch:
+        sch.annotate(rolled, annotation, [sch.get(product).reads[1].buffer.name])
     sch.decompose_reduction(product, ib)
 
 
