@@ -1,11 +1,15 @@
 """Layout decisions of costly operators: padding becomes an operator of its own, constant weights are packed."""
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant
 from ..relax.ops.conv_layouts import pack_weights as pack
+from ..schedule.rules import tiles
+from ..schedule.rules.blocks import static
 from .graph import GraphRewriter, on_main
 
 MIN_LANES = 4  # narrower vectors have no type in simd.h
@@ -44,16 +48,17 @@ class _SplitPadding(GraphRewriter):
 
 
 @on_main
-def pack_weights(func, lanes):
+def pack_weights(func, cpu):
     """Ensures constant weights of dense (and many grouped) convolutions and of products are stored
-    [outer][reduction...][lanes]: the inner loop then reads them one vector after the other; not when lanes is 1.
+    [outer][reduction...][lanes]: the inner loop then reads them one vector after the other; not when lanes is 1. Those
+    of products are stored in panels of several vectors, as wide as a tile of registers.
     """
-    return _PackWeights(lanes).run(func)
+    return _PackWeights(cpu).run(func)
 
 
 class _PackWeights(GraphRewriter):
-    def __init__(self, lanes):
-        self.lanes = lanes
+    def __init__(self, cpu):
+        self.cpu, self.lanes = cpu, cpu.lanes
         self.packed = {}  # (id of the weights, layout) -> (weight, packed); a weight used twice is packed once
 
     def call(self, binding, call):
@@ -95,7 +100,9 @@ class _PackWeights(GraphRewriter):
             return call
         if weight.data.dtype != np.float32 or call.args[0].struct_info.ndim < 2:
             return call
-        n_size = weight.data.shape[1]
-        packed = self._once(weight, self.lanes, 1, transposed=True)
-        return call_op("matmul", call.args[0], packed,
-                       **{**call.attrs, "b_layout": f"KN{self.lanes}n", "n_size": n_size})
+        n_size, rows = weight.data.shape[1], call.args[0].struct_info.shape[-2]
+        cpu = replace(self.cpu, by_element=self.cpu.by_element and weight.data.shape[0] % self.lanes == 0)
+        tile = tiles.choose_product(cpu, -(-n_size // self.lanes), static(rows))
+        panel = tile.vectors * self.lanes
+        packed = self._once(weight, panel, 1, transposed=True)
+        return call_op("matmul", call.args[0], packed, **{**call.attrs, "b_layout": f"KN{panel}n", "n_size": n_size})

@@ -11,8 +11,8 @@ def graph_passes(opt_level, cpu: CpuModel, exact=False, algorithms=None):
     """The passes over a graph module. opt_level 0: only what lowering needs; 1: folding, padding as an operator,
     fusion, joining in place; 2: blocked layouts, fast convolutions and packed weights too. exact, algorithms: of
     ChooseConvolution."""
-    given = {"ChooseConvolution": [cpu, exact, algorithms],
-             **{name: [cpu.lanes] for name in ("FuseAttention", "ConvertLayout", "PackWeights")}}
+    given = {"ChooseConvolution": [cpu, exact, algorithms], "PackWeights": [cpu],
+             **{name: [cpu.lanes] for name in ("FuseAttention", "ConvertLayout")}}
     names = ["ResolveMatchCast", "FoldConstant", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
              "RemoveIdentities", "SliceEarly", "ProjectInputs", "FuseAttention", "SinkViews", "RemoveIdentities",
              "ConvertLayout", "ChooseConvolution", "SplitPadding", "PackWeights", "FuseOps", "InPlace",

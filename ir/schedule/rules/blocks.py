@@ -11,6 +11,8 @@ from ..errors import ScheduleError
 # Functions worth computing once rather than inlining into several consumers.
 EXPENSIVE = {"tir.exp", "tir.log", "tir.tanh", "tir.erf", "tir.sigmoid", "tir.pow", "tir.sqrt"}
 
+SYMBOLIC = 1 << 20  # stands for an extent that is not known
+
 
 def blocks(sch):
     """The blocks of the working function but the root, in order of execution."""
@@ -82,8 +84,12 @@ def outer_spatial(sch, block):
 
 def static_extent(sch, loop):
     """A loop's extent; a large number for a symbolic one."""
-    extent = sch.get(loop).extent
-    return extent.value if isinstance(extent, IntImm) else 1 << 20
+    return static(sch.get(loop).extent)
+
+
+def static(extent):
+    """The value of an extent; a large number for a symbolic one."""
+    return extent.value if isinstance(extent, IntImm) else SYMBOLIC
 
 
 def read_index(sch, block, producer):

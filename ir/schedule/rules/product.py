@@ -1,20 +1,21 @@
 """Products: a tile of accumulators stays in registers over the whole reduction."""
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 from ...expr import IntImm
 from ...tir.index_map import IndexMap
 from ..blocks import uses
 from . import tiles
-from .blocks import iter_vars, operand_loads, static_extent, vectorizes
+from .blocks import SYMBOLIC, iter_vars, operand_loads, static_extent, vectorizes
 from .registers import (PACKED, anchored, by_element, in_registers, keep_rolled, lane_by_lane, ranks, steps,
                         through_memory)
 from .threads import COST_OF_LOOP, parallel_nest
 
 
 MAX_DEPTH = 1024  # terms of a sum that are added up in one go, where rows are many
-SYMBOLIC = 1 << 20  # see static_extent
+LEAST_BLOCK = 4  # tiles of rows that share a panel of columns, at least, where there are many
 MIN_PACKED_ROWS = 32  # a copy costs about as much as this many rows of the product
 
 
@@ -29,12 +30,9 @@ def product(sch, cpu):
     found = anchored(sch, lambda block: _is_packed_product(block) or _is_plain_product(block, cpu))
     if found is None:
         return False
-    _pack(sch, cpu, *found)
-    parts = _parts(sch, cpu, *found)
-    if parts > 1:
-        _tile_in_parts(sch, cpu, *found, parts)
-    else:
-        _tile_product(sch, cpu, *found)
+    plan = _plan(sch, cpu, *found)
+    panels = plan.packed or _pack(sch, cpu, found[0], plan)
+    _tile(sch, cpu, *found, plan, panels)
     return True
 
 
@@ -66,128 +64,45 @@ def _wide_operand(block):
     return next(load for load in operand_loads(block) if uses(load.indices, {column.var}))
 
 
-# ---------------------------------------------------------------- packing
+# ---------------------------------------------------------------- plans
 
-def _pack(sch, cpu, anchor, epilogue):
-    """Copy a row-major operand [..., k, n] to [..., n / lanes, k, lanes] where it is read often enough and not in the
-    first cache anyway: a panel of columns is then one piece of memory, without a page and a few cache lines a row."""
-    block = sch.get(sch.get_block(anchor))
-    *_, row, column = iter_vars(block, "spatial")
-    (k,) = iter_vars(block, "reduce")
-    sizes = [iv.dom.extent.value if isinstance(iv.dom.extent, IntImm) else None for iv in (row, k, column)]
-    if anchor.endswith(PACKED) or None in sizes or sizes[2] % cpu.lanes:
-        return
-    rows, depth, columns = sizes
-    operand = _wide_operand(block)
-    if rows < MIN_PACKED_ROWS or 4 * depth * columns <= cpu.l1_bytes or operand.indices[-2] is not k.var:
-        return
-    lanes = cpu.lanes
-    index = next(n for n, r in enumerate(block.reads) if r.buffer is operand.buffer)
-    copy = sch.cache_read(sch.get_block(anchor), index, "global")
-    sch.transform_layout(copy, ("write", 0), IndexMap.from_func(
-        lambda *i: (*i[:-2], i[-1] // lanes, i[-2], i[-1] % lanes), len(operand.indices)))
-    *batch, ck, cn = sch.get_loops(copy)
-    vectors = next(v for v in (4, 3, 2, 1) if columns // lanes % v == 0)  # a row of several touches whole cache lines
-    no, nv, nl = sch.split(cn, [None, vectors, lanes])
-    sch.reorder(*batch, no, ck, nv, nl)
-    sch.vectorize(nl)
-    parallel_nest(sch, cpu, [*batch, no], depth * columns * COST_OF_LOOP)
+@dataclass(frozen=True)
+class _Plan:
+    """How a product is cut: the sums of `tile`, rows x vectors of columns, are in registers; `block` tiles of rows stay
+    in the second cache while all columns pass; sums are made in `parts` turns.
+
+    packed: columns come in panels, padded to whole ones. border: columns end within a vector. through: the epilogue
+    reads the sums from memory."""
+
+    tile: tiles.Tile
+    block: int
+    parts: int
+    packed: bool
+    border: bool
+    through: bool
 
 
-# ---------------------------------------------------------------- tiles
-
-def _tile_product(sch, cpu, anchor, epilogue):
-    *batch, m, n = sch.get_loops(epilogue)
-    rows, columns = static_extent(sch, m), static_extent(sch, n)
-    packed, depth = anchor.endswith(PACKED), _depth(sch, anchor)
-    # Packed columns are padded to whole vectors. Others may not be read past the last one: tiles are whole, and what is
-    # less than a vector is a tile of its own, next to tiles of one vector.
-    border = not packed and columns % cpu.lanes > 0
-    cpu, _ = by_element(cpu, sch.get(sch.get_block(anchor)))
-    tile = tiles.choose_product(cpu, 1 if border else -(-columns // cpu.lanes), rows, dividing=not packed)
-    whole = columns % (tile.vectors * cpu.lanes) == 0
-    no, nv, nl = sch.split(n, [None, tile.vectors, cpu.lanes])
-    blocks = _row_blocks(cpu, rows, tile.rows, depth)
-    mb, mo, mi = sch.split(m, [None, -(-rows // (blocks * tile.rows)), tile.rows])
-    # Column tiles share their operand, so they are outside of row tiles, but a loop with a border is innermost and
-    # serial: loop_partition peels its last iteration.
-    outer, inner = ([mb, mo], no) if border else ([mb, no], mo)
-    sch.reorder(*batch, *outer, inner, mi, nv, nl)
-    block = sch.get_block(anchor)
-    sch.compute_at(block, inner, preserve_unit_loops=True)
-    if vectorizes(sch.get(epilogue)) and (whole or not packed):
-        in_registers(sch, (mi, nv), nl)
-    else:
-        copy = through_memory(sch, epilogue, anchor, inner)
-        in_registers(sch, *_product_loops(sch, cpu, sch.get_loops(copy), packed))
-    _in_tile(sch, cpu, block, packed, rows > tile.rows)
-    serial = border and rows % tile.rows > 0
-    parallel_nest(sch, cpu, batch if serial else [*batch, *outer], steps(sch.get(block)))
-
-
-# ---------------------------------------------------------------- long sums
-
-def _parts(sch, cpu, anchor, epilogue):
-    """Into how many parts of equal length the sums are cut: several where the rows of all columns' sums do not fit the
-    second cache, and blocks of a few rows would have to stream the columns again and again."""
+def _plan(sch, cpu, anchor, epilogue):
     *_, m, n = sch.get_loops(epilogue)
     rows, columns, depth = static_extent(sch, m), static_extent(sch, n), _depth(sch, anchor)
-    short = rows < MIN_PACKED_ROWS or _row_blocks(cpu, rows, 1, depth) == 1
-    if short or max(rows, columns) >= SYMBOLIC or columns % cpu.lanes or not vectorizes(sch.get(epilogue)):
-        return 1
-    return next((p for p in range(2, 9) if depth % p == 0 and MAX_DEPTH // 2 <= depth // p <= MAX_DEPTH), 1)
+    packed, lanes = anchor.endswith(PACKED), cpu.lanes
+    # Packed columns are padded to whole panels. Others may not be read past the last one: tiles are whole, and what is
+    # less than a vector is a tile of its own, next to tiles of one vector.
+    border = not packed and columns % lanes > 0
+    vectors = _panel(sch, anchor) // lanes if packed else None
+    cpu, _ = by_element(cpu, sch.get(sch.get_block(anchor)))
+    tile = tiles.choose_product(cpu, 1 if border else -(-columns // lanes), rows, dividing=not packed, vectors=vectors)
+    in_vectors = vectorizes(sch.get(epilogue))
+    parts = 1
+    if rows < SYMBOLIC and columns % (tile.vectors * lanes) == 0 and in_vectors:
+        parts = _parts(cpu, rows, columns, depth)
+    through = not in_vectors or packed and columns % (tile.vectors * lanes) > 0
+    return _Plan(tile, _tiles_in_block(cpu, rows, tile.rows, depth // parts), parts, packed, border, through)
 
 
-def _tile_in_parts(sch, cpu, anchor, epilogue, parts):
-    """As _tile_product, where the sums are made in several turns over all tiles; the epilogue runs after the last.
-
-        C = 0;  for part of k: for tile (parallel):  acc = 0;  for k in part: ...: acc += a * b;  C += acc
-    """
-    packed = anchor.endswith(PACKED)
-    *_, k = sch.get_loops(sch.get_block(anchor))
-    kp, _ = sch.split(k, [parts, None])
-    block, total = sch.rfactor(kp, 0), sch.get_block(anchor)
-    sch.set_scope(total, 0, "global")  # all sums, not those of a tile
-    *batch, m, n = sch.get_loops(epilogue)
-    rows, vectors = static_extent(sch, m), static_extent(sch, n) // cpu.lanes
-    cpu, _ = by_element(cpu, sch.get(block))
-    tile = tiles.choose_product(cpu, vectors, rows, dividing=True)
-    *batch, m, n, kp = sch.get_loops(total) if not packed else _rows_and_columns(sch, total)
-    if packed:
-        no, nv = sch.split(n[0], [None, tile.vectors])
-        nl = n[1]
-    else:
-        no, nv, nl = sch.split(n, [None, tile.vectors, cpu.lanes])
-    blocks = _row_blocks(cpu, rows, tile.rows, _depth(sch, sch.get(block).name_hint))
-    mb, mo, mi = sch.split(m, [None, -(-rows // (blocks * tile.rows)), tile.rows])
-    sch.reorder(*batch, kp, mb, no, mo, mi, nv, nl)
-    sch.compute_at(block, mo, preserve_unit_loops=True)
-    in_registers(sch, (mi, nv), nl)
-    _in_tile(sch, cpu, block, packed, rows > tile.rows)
-    sch.decompose_reduction(total, kp)
-    parallel_nest(sch, cpu, [*batch, mb, no], steps(sch.get(block)))
-    *outer, n = sch.get_loops(epilogue)
-    _, nl = sch.split(n, [None, cpu.lanes])
-    sch.vectorize(nl)
-    parallel_nest(sch, cpu, outer, steps(sch.get(epilogue)) * COST_OF_LOOP)
-
-
-def _rows_and_columns(sch, total):
-    *batch, m, no, nl, kp = sch.get_loops(total)
-    return [*batch, m, (no, nl), kp]
-
-
-def _in_tile(sch, cpu, block, packed, prefetch):
-    """The loops of a tile of sums: in registers, over the terms."""
-    sch.set_scope(block, 0, "local")
-    *loops, k = sch.get_loops(block)
-    points, lanes = _product_loops(sch, cpu, loops, packed)
-    (k,), lane = lane_by_lane(sch, cpu, [k], by_element(cpu, sch.get(block))[1])
-    sch.reorder(k, *lane, *points, lanes)
-    in_registers(sch, points, lanes)
-    keep_rolled(sch, (k,))
-    _prefetch(sch, cpu, block, k, prefetch)
-    sch.decompose_reduction(block, k)
+def _panel(sch, anchor):
+    """Columns of a panel of a packed operand."""
+    return iter_vars(sch.get(sch.get_block(anchor)), "spatial")[-1].dom.extent.value
 
 
 def _depth(sch, anchor):
@@ -196,25 +111,131 @@ def _depth(sch, anchor):
     return k.dom.extent.value if isinstance(k.dom.extent, IntImm) else 1 << 10
 
 
-def _row_blocks(cpu, rows, tile_rows, depth):
-    """Into how many blocks the rows are cut, so that those of one stay in the second cache while all columns pass,
-    together with two panels of columns. A cut is worth it from several tiles of rows on."""
-    fitting = max(4, cpu.l2_bytes * 3 // 4 // (4 * depth * tile_rows))
-    return -(-rows // (fitting * tile_rows))
+def _parts(cpu, rows, columns, depth):
+    """Into how many parts of equal length the sums are cut: several where the rows of whole sums do not fit the second
+    cache, so that columns would have to come again for blocks of a few rows, but all the sums do, which each part reads
+    and writes."""
+    if 4 * rows * depth <= _room(cpu) or rows < MIN_PACKED_ROWS or 4 * rows * columns > cpu.l2_bytes // 2:
+        return 1
+    return next((p for p in range(2, 9) if depth % p == 0 and MAX_DEPTH // 2 <= depth // p <= MAX_DEPTH), 1)
+
+
+def _tiles_in_block(cpu, rows, tile_rows, depth):
+    """How many tiles of rows a block has: all, if these stay in the second cache, together with two panels of columns;
+    else about as many as take two thirds of that, if possible so that blocks are of equal size."""
+    tiles_of_rows, most = -(-rows // tile_rows), max(_room(cpu) // (4 * depth * tile_rows), LEAST_BLOCK)
+    if tiles_of_rows <= most:
+        return tiles_of_rows
+    best = max(most * 2 // 3, LEAST_BLOCK)
+    even = [n for n in range(best // 2 + 1, most + 1) if tiles_of_rows % n == 0]
+    return min(even, key=lambda n: abs(n - best), default=best)
+
+
+def _room(cpu):
+    """Bytes of rows that stay in the second cache."""
+    return cpu.l2_bytes * 3 // 4
+
+
+# ---------------------------------------------------------------- packing
+
+def _pack(sch, cpu, anchor, plan):
+    """Whether this was worth it: copy a row-major operand [..., k, n] to panels [..., n / tile, k, tile] where it is read often enough and not in
+    the first cache anyway: a tile's columns are then one piece of memory, without a page and a few cache lines a row."""
+    block = sch.get(sch.get_block(anchor))
+    *_, row, column = iter_vars(block, "spatial")
+    (k,) = iter_vars(block, "reduce")
+    sizes = [iv.dom.extent.value if isinstance(iv.dom.extent, IntImm) else None for iv in (row, k, column)]
+    if plan.border or None in sizes:
+        return False
+    rows, depth, columns = sizes
+    operand = _wide_operand(block)
+    if rows < MIN_PACKED_ROWS or 4 * depth * columns <= cpu.l1_bytes or operand.indices[-2] is not k.var:
+        return False
+    panel = plan.tile.vectors * cpu.lanes
+    index = next(n for n, r in enumerate(block.reads) if r.buffer is operand.buffer)
+    copy = sch.cache_read(sch.get_block(anchor), index, "global")
+    sch.transform_layout(copy, ("write", 0), IndexMap.from_func(
+        lambda *i: (*i[:-2], i[-1] // panel, i[-2], i[-1] % panel), len(operand.indices)))
+    *batch, ck, cn = sch.get_loops(copy)
+    no, nv, nl = sch.split(cn, [None, plan.tile.vectors, cpu.lanes])
+    sch.reorder(*batch, no, ck, nv, nl)
+    sch.vectorize(nl)
+    parallel_nest(sch, cpu, [*batch, no], depth * columns * COST_OF_LOOP)
+    return True
+
+
+# ---------------------------------------------------------------- tiles
+
+def _tile(sch, cpu, anchor, epilogue, plan, panels):
+    """Cut the output into tiles, and compute the sums of each in it. Sums made in parts are added up in memory, by tiles
+    too, and the epilogue runs after the last part:
+
+        C = 0;  for part of k: for tile (parallel):  acc = 0;  for k in part: ...: acc += a * b;  C += acc
+    """
+    block = sch.get_block(anchor)
+    work, rows = steps(sch.get(block)), static_extent(sch, sch.get_loops(epilogue)[-2])
+    if plan.parts > 1:
+        target = block
+        block, *batch, m, n, turn = _in_parts(sch, target, plan)
+    else:
+        *batch, m, n, turn = *sch.get_loops(epilogue), None
+    no, nv, nl = sch.split(n, [None, plan.tile.vectors, cpu.lanes])
+    mb, mo, mi = sch.split(m, [None, plan.block, plan.tile.rows])
+    # Column tiles share their operand, so they are outside of row tiles, but a loop with a border is innermost and
+    # serial: loop_partition peels its last iteration.
+    outer, inner = ([mb, mo], no) if plan.border else ([mb, no], mo)
+    sch.reorder(*batch, *([turn] if turn else []), *outer, inner, mi, nv, nl)
+    sch.compute_at(block, inner, preserve_unit_loops=True)
+    if plan.through:
+        copy = through_memory(sch, epilogue, anchor, inner)
+        in_registers(sch, *_points(sch, cpu, sch.get_loops(copy), plan))
+    else:
+        in_registers(sch, (mi, nv), nl)
+    _sums(sch, cpu, block, plan, prefetch=panels and rows > plan.tile.rows)
+    serial = plan.border and rows % plan.tile.rows > 0
+    parallel_nest(sch, cpu, batch if serial else [*batch, *outer], work)
+    if turn:
+        sch.decompose_reduction(target, turn)
+        *outer, n = sch.get_loops(epilogue)
+        _, nl = sch.split(n, [None, cpu.lanes])
+        sch.vectorize(nl)
+        parallel_nest(sch, cpu, outer, steps(sch.get(epilogue)) * COST_OF_LOOP)
+
+
+def _in_parts(sch, block, plan):
+    """The block that makes a part of the sums, and the loops of the additions: over batches, rows, columns, parts."""
+    *_, k = sch.get_loops(block)
+    kp, _ = sch.split(k, [plan.parts, None])
+    part = sch.rfactor(kp, 0)
+    sch.set_scope(block, 0, "global")  # all sums, not those of a tile
+    *loops, turn = sch.get_loops(block)
+    if plan.packed:
+        *loops, panel, column = loops
+        loops.append(sch.fuse(panel, column))
+    return part, *loops, turn
+
+
+def _sums(sch, cpu, block, plan, prefetch):
+    """The loops of a tile of sums: in registers, over the terms."""
+    sch.set_scope(block, 0, "local")
+    *loops, k = sch.get_loops(block)
+    points, lanes = _points(sch, cpu, loops, plan)
+    (k,), lane = lane_by_lane(sch, cpu, [k], by_element(cpu, sch.get(block))[1])
+    sch.reorder(k, *lane, *points, lanes)
+    in_registers(sch, points, lanes)
+    keep_rolled(sch, (k,))
+    _prefetch(sch, cpu, block, k, prefetch)
+    sch.decompose_reduction(block, k)
+
+
+def _points(sch, cpu, loops, plan):
+    """((loops over rows, a panel and vectors), loop over lanes) of a nest over a tile of the product."""
+    vectors, lanes = sch.split(loops[-1], [None, cpu.lanes])
+    return (*loops[-3 if plan.packed else -2:-1], vectors), lanes
 
 
 def _prefetch(sch, cpu, block, k, worth):
     """Bring the next panel of columns into the second cache while this one is used, where all of them do not fit."""
     operand = _wide_operand(sch.get(block)).buffer
-    panels = operand.shape[-3:]
-    if worth and len(panels) == 3 and all(isinstance(e, IntImm) for e in panels) and panels[2].value == cpu.lanes:
-        if 4 * prod(e.value for e in panels) > cpu.l2_bytes // 2:
-            sch.annotate(k, "pragma_prefetch", [operand.name])
-
-
-def _product_loops(sch, cpu, loops, packed):
-    """((loops over rows and vectors), loop over lanes) of a nest over a tile of the product."""
-    if packed:
-        return loops[-3:-1], loops[-1]
-    vectors, lanes = sch.split(loops[-1], [None, cpu.lanes])
-    return (loops[-2], vectors), lanes
+    if worth and 4 * prod(e.value for e in operand.shape[-3:]) > cpu.l2_bytes // 2:
+        sch.annotate(k, "pragma_prefetch", [operand.name])

@@ -73,14 +73,15 @@ def _cost(tile, outer, rows, columns):
     return steps * step(tile.vectors, tile.points) * (1 + 0.05 * borders)
 
 
-def choose_product(cpu, outer, rows, dividing=False):
+def choose_product(cpu, outer, rows, dividing=False, vectors=None):
     """The tile with the least estimated time for a product with `rows` rows and `outer` vectors of columns.
 
     The model of `choose`, but a border does only its own work, and loads cost a little even where multiply-adds take
     longer: they compete with another thread of the core, and vectors of columns come from the second cache.
+    vectors: of every tile, where the columns come in panels.
     """
     fitting = (t for t in candidates(cpu) if t.columns == 1 and t.rows <= rows and t.vectors <= outer
-               and (not dividing or outer % t.vectors == 0))
+               and (t.vectors == vectors if vectors else not dividing or outer % t.vectors == 0))
     return min(fitting, key=lambda t: (_product_cost(cpu, t, outer, rows), -t.accumulators, t.rows))
 
 

@@ -151,9 +151,9 @@ def test_operands_packed_on_the_fly(shapes, threads_for_all_work):
 
 
 @pytest.mark.parametrize("activations", [False, True])
-@pytest.mark.parametrize("rows, depth, columns, epilogue", [(35, 16, 48, "nn.relu"), (33, 24, 32, "nn.gelu")])
+@pytest.mark.parametrize("rows, depth, columns, epilogue", [(35, 96, 32, "nn.relu"), (33, 72, 32, "nn.gelu")])
 def test_long_sums_in_parts(rows, depth, columns, epilogue, activations, threads_for_all_work, monkeypatch):
-    monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.product"), "MAX_DEPTH", 8)
+    monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.product"), "MAX_DEPTH", 16)
     shapes = [(rows, depth), (depth, columns)]
     bias = const(columns)
 
@@ -161,7 +161,7 @@ def test_long_sums_in_parts(rows, depth, columns, epilogue, activations, threads
         return network(lambda op, a, *b: op(epilogue, op("add", op("matmul", a, *(b or [const(*shapes[1])])), bias)),
                        shapes if activations else shapes[:1])
 
-    for cpu in (replace(SMALL, l1_bytes=64), replace(WIDE, l2_bytes=256), replace(NARROW, l1_bytes=64, l2_bytes=256)):
+    for cpu in (replace(cpu, l1_bytes=64, l2_bytes=10_000) for cpu in (SMALL, WIDE, NARROW)):
         func, = kernels(case, cpu)
         inputs, sch = arguments(func), schedule_by_rule(func, cpu)
         assert "rfactor" in str(sch.trace)
@@ -172,10 +172,10 @@ def test_long_sums_in_parts(rows, depth, columns, epilogue, activations, threads
 
 def test_long_sums_without_an_epilogue(monkeypatch):
     """All sums are a tensor in memory, of plain elements, which is workspace where it is large."""
-    monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.product"), "MAX_DEPTH", 8)
-    for shapes in ([(48, 16), (16, 96)], [(48, 16)]):
-        func, = kernels(lambda: network(lambda op, a, *b: op("matmul", a, *(b or [const(16, 96)])), shapes), WIDE)
-        cpu = replace(WIDE, l1_bytes=64, l2_bytes=256)
+    monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.product"), "MAX_DEPTH", 32)
+    for shapes in ([(48, 160), (160, 96)], [(48, 160)]):
+        func, = kernels(lambda: network(lambda op, a, *b: op("matmul", a, *(b or [const(160, 96)])), shapes), WIDE)
+        cpu = replace(WIDE, l1_bytes=64, l2_bytes=37_000)
         sch, inputs = schedule_by_rule(func, cpu), arguments(func)
         lowered = lower_prim_func(sch.func)
         assert "rfactor" in str(sch.trace)
@@ -184,10 +184,12 @@ def test_long_sums_without_an_epilogue(monkeypatch):
 
 
 def test_sums_stay_whole():
-    """Of few rows, of odd columns, of few terms, of a length that no part divides, with an epilogue without vectors."""
+    """Of few rows, of odd columns, of few terms, of a length that no part divides, with an epilogue without vectors, more
+    than caches hold."""
     for rows, depth, columns, epilogue in ((8, 4096, 64, "nn.relu"), (512, 2048, 37, "nn.relu"),
-                                           (512, 512, 64, "nn.relu"), (512, 2039, 64, "nn.relu"),
-                                           (512, 2048, 64, "sinh"), ("n", 2048, 64, "nn.relu")):
+                                           (512, 2048, 512, "nn.relu"), (512, 512, 64, "nn.relu"),
+                                           (512, 2039, 64, "nn.relu"), (512, 2048, 64, "sinh"),
+                                           ("n", 2048, 64, "nn.relu")):
         func, = kernels(lambda: network(lambda op, x: op(epilogue, op("matmul", x, const(depth, columns))),
                                         [(rows, depth)]), WIDE)
         assert "rfactor" not in str(schedule_by_rule(func, WIDE).trace)

@@ -8,6 +8,7 @@ from ingot.ir.relax import (Constant, DataflowVar, RelaxCall, RelaxVar, TensorSt
                             call_op, dataflow_function)
 from ingot.ir.relax.evaluate import dim_value, evaluate_expr, run_call
 from ingot.ir.relax.verifier import verify
+from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.te.create import unique_name
 from ingot.ir.transform.fold_constants import fold_constants
 from ingot.ir.transform.fold_scale import decompose_batch_norm, fold_scale_axis
@@ -21,7 +22,7 @@ from ingot.ir.transform.project_inputs import project_inputs
 from ingot.ir.transform.slice_early import slice_early
 
 PASSES = [fold_constants, decompose_batch_norm, fold_scale_axis, remove_identities, slice_early, project_inputs,
-          split_padding, lambda mod: pack_weights(mod, 4), fuse_ops, in_place, materialize_outputs]
+          split_padding, lambda mod: pack_weights(mod, CpuModel(4)), fuse_ops, in_place, materialize_outputs]
 
 
 def data(*shape, seed=0, scale=1.0):

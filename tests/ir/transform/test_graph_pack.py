@@ -7,12 +7,13 @@ from ingot.ir.expr import Var
 from ingot.ir.node import structural_equal
 from ingot.ir.relax.expr import TupleGetItem
 from ingot.ir.relax.ops.conv_layouts import pack_weights as pack_array
+from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.transform.pack import pack_weights, split_padding
 from ingot.ir.transform.project_inputs import project_inputs
 
 
 def pack(mod):
-    return pack_weights(mod, 4)
+    return pack_weights(mod, CpuModel(4))
 
 
 def test_padding_is_split_off_and_shared():
@@ -58,7 +59,7 @@ def test_a_weight_used_in_two_ways_is_packed_for_both():
     w = const(16, 4, 3, 3)
     a = g.op("nn.conv2d", g.params[0], w)
     b = g.op("nn.conv2d", g.params[1], w, groups=2)
-    check(g.module(a, b), data(1, 4, 5, 5), data(1, 8, 5, 5), passes=[lambda mod: pack_weights(mod, 16)])
+    check(g.module(a, b), data(1, 4, 5, 5), data(1, 8, 5, 5), passes=[lambda mod: pack_weights(mod, CpuModel(16))])
 
 
 def test_depthwise_convolutions_and_data_operands_are_not_packed():
@@ -78,14 +79,14 @@ def test_product_weights_are_packed_once(rows):
     w = const(5, 5)
     y = g.op("matmul", g.op("nn.relu", g.op("matmul", g.params[0], w)), w)
     mod = check(g.module(y), data(*(3 if isinstance(r, Var) else r for r in rows), 5), passes=[pack])
-    assert {b.value.attrs.get("b_layout") for b in mod["main"].bindings} == {"KN4n", None}
-    assert len(weights(mod)) == 1 and weights(mod)[0].data.shape == (2, 5, 4)
+    assert {b.value.attrs.get("b_layout") for b in mod["main"].bindings} == {"KN8n", None}
+    assert len(weights(mod)) == 1 and weights(mod)[0].data.shape == (1, 5, 8)
 
 
 def test_one_lane_packs_nothing():
     g = Graph(param("x", 2, 5))
     mod = g.module(g.op("matmul", g.params[0], const(5, 5)))
-    assert structural_equal(pack_weights(mod, 1), mod)
+    assert structural_equal(pack_weights(mod, CpuModel(1)), mod)
 
 
 def _layer(name, gates, directions, states, constant=True, **attrs):
