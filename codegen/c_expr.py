@@ -5,7 +5,7 @@ that C makes by itself (int8 to int32, an operand to the other's int64) are not 
 """
 from __future__ import annotations
 
-from ..ir.expr import Broadcast, Call, Cast, Div, FloatImm, IntImm, Max, Ramp, Select, Sub
+from ..ir.expr import Add, Broadcast, Call, Cast, Div, FloatImm, IntImm, Max, Mul, Ramp, Select, Sub
 from ..ir.node import collect
 from ..ir.tir.stmt import BufferLoad
 from .c_types import SMALL_FLOATS, c_type, fits_int, literal, vector_type
@@ -23,8 +23,8 @@ TRUNCATING = {"FloorDiv": "Div", "FloorMod": "Mod"}  # the same for unsigned ope
 
 # intrinsic -> C function of float. The ingot_ ones are static inline in ingot_math.h, the others C99's math.h.
 INGOT_MATH = {"exp": "ingot_expf", "log": "ingot_logf", "tanh": "ingot_tanhf", "erf": "ingot_erff",
-              "sigmoid": "ingot_sigmoidf", "sqrt": "ingot_sqrtf", "floor": "ingot_floorf", "ceil": "ingot_ceilf",
-              "round": "ingot_roundf"}
+              "sigmoid": "ingot_sigmoidf", "gelu": "ingot_geluf", "sqrt": "ingot_sqrtf", "floor": "ingot_floorf",
+              "ceil": "ingot_ceilf", "round": "ingot_roundf"}
 LIBM = {"exp": "exp", "log": "log", "tanh": "tanh", "erf": "erf", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil",
         "round": "nearbyint", "trunc": "trunc", "abs": "fabs", "sin": "sin", "cos": "cos", "tan": "tan",
         "asin": "asin", "acos": "acos", "atan": "atan", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh",
@@ -44,7 +44,7 @@ COMPUTED_IN = {"bool": "int32", "int8": "int32", "int16": "int32", "uint8": "int
 VECTOR_OPERATORS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Min": "min", "Max": "max"}
 VECTOR_REDUCTIONS = ("reduce_add", "reduce_min", "reduce_max")
 VECTOR_LANES = ("first_n", "lane", "fma_lane")
-VECTOR_CALLS = ("abs", "ceil", "erf", "exp", "floor", "fma", "log", "round", "sigmoid", "sqrt", "tanh")
+VECTOR_CALLS = ("abs", "ceil", "erf", "exp", "floor", "fma", "gelu", "log", "round", "sigmoid", "sqrt", "tanh")
 # a < b ? x : y and its like: (function, operands swapped, results swapped)
 VECTOR_CHOICES = {"LT": ("lt", False, False), "LE": ("le", False, False), "GT": ("lt", True, False),
                   "GE": ("le", True, False), "EQ": ("eq", False, False), "NE": ("eq", False, True)}
@@ -270,6 +270,10 @@ class CExpr:
         if name == "sigmoid" and e.dtype == "float64":
             self.used.add("math.h")
             return f"1.0 / (1.0 + exp(-{self._positive(e.args[0], UNARY)}))", MULTIPLICATIVE
+        if name == "gelu" and e.dtype == "float64":
+            x = Max(FloatImm(e.dtype, -40), e.args[0])  # 0 at minus infinity
+            erf = e.replace(op="tir.erf", args=(Mul(x, FloatImm(e.dtype, 0.5 ** 0.5)),))
+            return self._print(Mul(Mul(FloatImm(e.dtype, 0.5), x), Add(FloatImm(e.dtype, 1), erf)))
         if name == "abs" and e.dtype.is_int:
             x = e.args[0]
             return self._print(x if x.dtype.code == "uint" else Max(x, Sub(IntImm(x.dtype, 0), x)))

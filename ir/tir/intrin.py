@@ -15,6 +15,13 @@ def _erf(x):
     return np.vectorize(math.erf, otypes=[np.float64])(x).astype(np.asarray(x).dtype)
 
 
+def _gelu(x):
+    """x Phi(x), with Phi the normal distribution; its limit, 0, at minus infinity."""
+    half_erfc = np.vectorize(lambda v: math.erfc(-v * math.sqrt(0.5)) / 2, otypes=[np.float64])(x)
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isneginf(x), 0, np.asarray(x) * half_erfc).astype(np.asarray(x).dtype)
+
+
 def _popcount(x):
     bits = np.asarray(x).view(f"u{np.asarray(x).dtype.itemsize}")
     return np.vectorize(lambda v: int(v).bit_count(), otypes=[np.asarray(x).dtype])(bits)[()]
@@ -28,7 +35,7 @@ def _clz(x):
 # name -> (number of arguments, numpy reference), of floats. Printers map the same names to C (see codegen).
 INTRINSICS = {
     "exp": (1, np.exp), "log": (1, np.log), "sqrt": (1, np.sqrt), "tanh": (1, np.tanh), "erf": (1, _erf),
-    "sigmoid": (1, lambda x: 1 / (1 + np.exp(-x))), "floor": (1, np.floor), "ceil": (1, np.ceil),
+    "sigmoid": (1, lambda x: 1 / (1 + np.exp(-x))), "gelu": (1, _gelu), "floor": (1, np.floor), "ceil": (1, np.ceil),
     "round": (1, np.rint), "trunc": (1, np.trunc), "abs": (1, np.abs), "sin": (1, np.sin), "cos": (1, np.cos),
     "tan": (1, np.tan), "asin": (1, np.arcsin), "acos": (1, np.arccos), "atan": (1, np.arctan),
     "sinh": (1, np.sinh), "cosh": (1, np.cosh), "asinh": (1, np.arcsinh), "acosh": (1, np.arccosh),
@@ -99,7 +106,7 @@ def _builder(name):
     return build
 
 
-exp, log, sqrt, tanh, erf, sigmoid = map(_builder, ("exp", "log", "sqrt", "tanh", "erf", "sigmoid"))
+exp, log, sqrt, tanh, erf, sigmoid, gelu = map(_builder, ("exp", "log", "sqrt", "tanh", "erf", "sigmoid", "gelu"))
 floor, ceil, round, trunc, abs = map(_builder, ("floor", "ceil", "round", "trunc", "abs"))  # noqa: A001
 sin, cos, tan, asin, acos, atan = map(_builder, ("sin", "cos", "tan", "asin", "acos", "atan"))
 sinh, cosh, asinh, acosh, atanh = map(_builder, ("sinh", "cosh", "asinh", "acosh", "atanh"))

@@ -108,6 +108,7 @@
     INGOT_PAIR_OP1(T, H, tanh)                                                                                         \
     INGOT_PAIR_OP1(T, H, erf)                                                                                          \
     INGOT_PAIR_OP1(T, H, sigmoid)                                                                                      \
+    INGOT_PAIR_OP1(T, H, gelu)                                                                                         \
     INGOT_PAIR_REDUCE(T, H, add)                                                                                       \
     INGOT_PAIR_REDUCE(T, H, min)                                                                                       \
     INGOT_PAIR_REDUCE(T, H, max)

@@ -107,6 +107,7 @@
     INGOT_SCALAR_OP1(T, L, tanh)                                                                                       \
     INGOT_SCALAR_OP1(T, L, erf)                                                                                        \
     INGOT_SCALAR_OP1(T, L, sigmoid)                                                                                    \
+    INGOT_SCALAR_OP1(T, L, gelu)                                                                                       \
     INGOT_SCALAR_REDUCE(T, L, add)                                                                                     \
     INGOT_SCALAR_REDUCE(T, L, min)                                                                                     \
     INGOT_SCALAR_REDUCE(T, L, max)

@@ -4,6 +4,8 @@ import math
 import numpy as np
 import pytest
 
+from ingot.ir.tir.intrin import INTRINSICS
+
 LANES = {"f32x4": 4, "f32x8": 8, "f32x16": 16}
 TYPES = ["f32x1", *LANES]
 TINY = np.finfo(np.float32).tiny
@@ -161,6 +163,19 @@ def test_functions_within_their_ulp_bounds(build, results, abc, op):
         assert ulp[worst] <= bound, f"{type_}_{op}({a[worst]!r}) = {y[worst]!r}, {ulp[worst]:.2f} ulp off"
 
 
+def test_gelu_is_exact_within_9e_8_of_its_argument(build, results, abc):
+    """The smaller side of it has no digits of its own; below -12.5 it is as good as 0, as is the limit."""
+    a = abc[0]
+    exact = INTRINSICS["gelu"][1](a.astype(np.float64))
+    finite = np.isfinite(a) & (np.abs(a) > 1e-36) if build.flushes else np.isfinite(a)
+    for type_ in TYPES:
+        y = results[f"{type_}_gelu"].astype(np.float64)
+        assert (np.isnan(y) == np.isnan(a)).all()
+        assert (y[a == np.inf] == np.inf).all() and (np.abs(y[a < -12.5]) <= 1e-34).all()
+        error = np.abs(y - exact)[finite] / np.maximum(np.abs(a[finite].astype(np.float64)), TINY)
+        assert error.max() <= 9e-8, a[finite][error.argmax()]
+
+
 @pytest.mark.parametrize("op", ["tanh", "erf", "floor", "ceil", "round"])
 def test_zero_keeps_its_sign(results, abc, op):
     zero = abc[0] == 0
@@ -175,6 +190,8 @@ def test_widths_agree_to_the_bit(build, results):
     for op in FUNCTIONS:
         for type_ in LANES:
             assert same(results[f"{type_}_{op}"], results[f"f32x1_{op}"]).all(), (type_, op)
+    for type_ in LANES:  # the sign of a zero is that of max(0, -0)
+        assert same(results[f"{type_}_gelu"] + np.float32(0), results["f32x1_gelu"] + np.float32(0)).all(), type_
 
 
 @pytest.mark.parametrize("op, reference", [("add", np.sum), ("min", np.min), ("max", np.max)])

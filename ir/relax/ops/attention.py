@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ... import te
+from ... import te, tir
 from ...expr import IntImm, const
 from ...op import REQUIRED, InferError, register
 from ...tir import intrin
@@ -18,6 +18,9 @@ from .common import (broadcast_index, broadcast_shapes, dim_text, fail, need_dty
 from .precision import narrow, sum_dtype, widen_array
 
 OPERANDS = ("q", "k", "v")
+# The logarithm of the least weight of a key, next to 1 of the greatest. That of a masked one would underflow, which
+# takes processors longer than all else; a NaN stays one.
+LEAST = -80
 
 
 def _infer(call):
@@ -83,8 +86,8 @@ def _lower(args, attrs, out):
     logits = te.compute((*rows, keys), logit, name="attention_logits")
     m, t, u = (te.reduce_axis((0, keys), name) for name in ("m", "t", "u"))
     peak = te.compute(rows, lambda b, h, s: te.max(logits[b, h, s, m.var], m), name="attention_max")
-    exp = te.compute((*rows, keys), lambda b, h, s, t: intrin.exp(logits[b, h, s, t] - peak[b, h, s]),
-                     name="attention_exp")
+    exp = te.compute((*rows, keys), lambda b, h, s, t: intrin.exp(tir.max(
+        const(LEAST, acc), logits[b, h, s, t] - peak[b, h, s])), name="attention_exp")
     total = te.compute(rows, lambda b, h, s: te.sum(exp[b, h, s, t.var], t), name="attention_sum")
     scale = te.compute(rows, lambda b, h, s: const(1, acc) / total[b, h, s], name="attention_scale")
     values = te.compute(

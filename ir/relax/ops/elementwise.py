@@ -34,9 +34,10 @@ def _choose(condition, true_value, false_value):
 # ---------------------------------------------------------------- expressions that need more than a line
 
 def _gelu(x, approximate):
+    """x Phi(x), with Phi the normal distribution; "tanh": x (1 + tanh(y)) / 2 is x / (1 + exp(-2 y))."""
     if approximate == "tanh":
-        return _of(x, 0.5) * x * (1.0 + tir.tanh(_SQRT_2_OVER_PI * (x + 0.044715 * x * x * x)))
-    return _of(x, 0.5) * x * (1.0 + tir.erf(x * _SQRT_HALF))
+        return x / (1.0 + tir.exp(x * (-2 * _SQRT_2_OVER_PI - 2 * 0.044715 * _SQRT_2_OVER_PI * x * x)))
+    return tir.gelu(x)
 
 
 def _numpy_gelu(x, approximate):

@@ -49,6 +49,19 @@ def test_attention(shapes, attrs):
     assert result.shape == (*shapes[0][:2], attrs["heads"] * attrs["head_size"])
 
 
+@pytest.mark.parametrize("hidden", [np.finfo(np.float32).min, -1e9, -np.inf])
+def test_masked_keys(hidden):
+    """Causal, and a row all of whose keys are hidden: their mean, where the mask is finite."""
+    q, k, v = floats(1, 6, 8), floats(1, 7, 8), floats(1, 7, 8)
+    mask = np.where(np.tril(np.ones((6, 7), bool)), 0, hidden).astype(np.float32)
+    if np.isfinite(hidden):
+        mask[4] = hidden
+    result, = check("nn.attention", q, k, v, mask, attrs={"heads": 2, "head_size": 4, "lanes": 4}, tolerance=1e-5)
+    np.testing.assert_allclose(result[0, 0], v[0, 0], rtol=1e-6)
+    if np.isfinite(hidden):
+        np.testing.assert_allclose(result[0, 4], v[0].mean(axis=0), rtol=1e-5, atol=1e-6)
+
+
 POOLED = floats(2, 3, 7, 10)
 
 
