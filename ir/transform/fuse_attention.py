@@ -6,17 +6,20 @@ import numpy as np
 from ..expr import IntImm
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant, TupleGetItem
+from ..relax.ops.common import same_shape
 from .graph import GraphRewriter, on_main, uses
 from .identities import VIEWS
 
 ROWS, COLUMNS = (0, 2, 1, 3), (0, 2, 3, 1)  # axes that make heads of [B, S, H, D]: [B, H, S, D] and [B, H, D, S]
 MOST_KEYS = 4096  # whole rows of scores are kept where caches hold them
+HIDDEN = -1e30    # numbers from here down leave nothing of a score that they are added to
 
 
 @on_main
 def fuse_attention(func, lanes):
     """Ensures that softmax(q k^T * scale + mask) v, transposed from and to [B, S, heads * size], is nn.attention, which
     reads its operands where the projections left them: for float32, known sizes and heads of whole vectors of `lanes`.
+    A mask is added to the scores, or chooses between them and a number that hides them.
     Where the three are products of one value with constants, they are one product.
     """
     return func if lanes == 1 else _FuseAttention(lanes).run(func)
@@ -28,6 +31,7 @@ class _FuseAttention(GraphRewriter):
 
     def begin(self, func):
         self.counts = {key: len(users) for key, users in uses(func).items()}
+        self.masks = {}  # (id of a condition, number, whether it hides) -> (condition, mask), which many layers share
 
     def call(self, binding, call):
         if call.op != "permute_dims" or _axes(call) != ROWS:
@@ -38,6 +42,7 @@ class _FuseAttention(GraphRewriter):
         operands, mask, attrs = found
         operands = self._merged(operands) or operands
         tensors = [self._tensor(o) for o in operands]
+        mask = [self._chosen(*m) if isinstance(m, tuple) else m for m in mask]
         result = call_op("nn.attention", *tensors, *mask, offsets=tuple(o["offset"] for o in operands), **attrs)
         self.current = self.producer(call.args[0], "matmul").args[0]  # the origin of attention is softmax's node
         return call_op("reshape", self.emit(result), list(call.struct_info.shape))
@@ -51,7 +56,7 @@ class _FuseAttention(GraphRewriter):
         if not softmax or softmax.attrs["axis"] not in (-1, 3) or softmax.struct_info.ndim != 4:
             return None
         scores, mask = self._masked(softmax.args[0])
-        if scores is None:
+        if scores is None or not same_shape(scores[0].struct_info.shape, softmax.struct_info.shape):
             return None
         (products, scale), (q, of_q), (k, of_k) = scores, *map(self._scaled, scores[0].args)
         operands = [self._heads(*pair) for pair in ((q, ROWS), (k, COLUMNS), (product.args[1], ROWS))]
@@ -61,7 +66,7 @@ class _FuseAttention(GraphRewriter):
         return operands, mask, {"heads": heads, "head_size": size, "scale": scale * of_q * of_k, "lanes": self.lanes}
 
     def _masked(self, value):
-        """((the product of scores, its factor), masks added) of what softmax reads."""
+        """((the product of scores, its factor), masks) of what softmax reads: what is added, or arguments of _chosen."""
         scores = self._scores(value)
         added = self.producer(value, "add")
         if scores is None and added is not None:
@@ -69,7 +74,27 @@ class _FuseAttention(GraphRewriter):
                 scores = self._scores(own)
                 if scores is not None and mask.struct_info.dtype == "float32":
                     return scores, (mask,)
+        choice = self.producer(value, "where")
+        if scores is None and choice is not None:
+            condition, *sides = choice.args
+            for hides, (own, number) in enumerate((sides, sides[::-1])):
+                chosen = self._scores(own)
+                if chosen is not None and _is_number(number) and number.data.reshape(-1)[0] <= HIDDEN:
+                    return chosen, ((condition, float(number.data.reshape(-1)[0]), bool(hides)),)
         return scores, ()
+
+    def _chosen(self, condition, number, hides):
+        """The mask that hides scores by adding `number` to them, where the condition holds, or does not."""
+        key = (id(condition), number, hides)
+        if key not in self.masks:
+            sides = [np.float32(0), np.float32(number)][::-1 if hides else 1]
+            if isinstance(condition, Constant):
+                mask = Constant(np.where(condition.data, *sides), "mask")
+            else:
+                numbers = (Constant(np.array(side), "number") for side in sides)
+                mask = self.emit(call_op("where", condition, *numbers), "mask")
+            self.masks[key] = condition, mask
+        return self.masks[key][1]
 
     def _scores(self, value):
         """(product, factor) of a product of activations times a number; None for any other value."""

@@ -86,12 +86,46 @@ def test_parts_of_a_product_are_read_where_they_are():
     assert call.attrs["offsets"] == (0, W, 2 * W) and call.attrs["scale"] == 0.5 and len(call.args) == 4
 
 
+@pytest.mark.parametrize("hides", [False, True])
+@pytest.mark.parametrize("value, found", [(-np.inf, True), (np.finfo(np.float32).min, True), (-1e4, False)])
+@pytest.mark.parametrize("constant", [False, True])
+def test_masks_that_choose(hides, value, found, constant):
+    """Causal masks as where(mask, scores, -inf), which two layers share. A number next to which scores count is none."""
+    x = param("x", 1, S, W)
+    causal = np.tril(np.ones((1, 1, S, S), bool)) ^ hides
+    given = param("mask", 1, 1, S, S, dtype="bool")
+    g = Graph(x, given)
+    mask, y = Constant(causal, "causal") if constant else given, x
+    for seed in (0, 10):
+        q, k, v = (projected(g, y, seed + n) for n in (1, 3, 5))
+        scores = g.op("multiply", g.op("matmul", heads(g, q, (0, 2, 1, 3)), heads(g, k, (0, 2, 3, 1))), number(0.5))
+        sides = [scores, number(value)]
+        masked = g.op("where", mask, *(sides[::-1] if hides else sides))
+        out = g.op("matmul", g.op("nn.softmax", masked, axis=-1), heads(g, v, (0, 2, 1, 3)))
+        y = g.op("reshape", g.op("permute_dims", out, axes=(0, 2, 1, 3)), [1, S, W])
+    new = check(g.module(y), data(1, S, W), causal, passes=FUSED)
+    assert len(attentions(new)) == (2 if found else 0)
+    assert ops(new).count("where") == (0 if found and constant else 1 if found else 2)
+
+
 def test_operands_of_other_lengths():
     q, k, v = param("q", 1, S, W), param("k", 1, 5, W), param("v", 1, 5, W)
     g = Graph(q, k, v)
     mod = g.module(attend(g, heads(g, q, (0, 2, 1, 3)), heads(g, k, (0, 2, 3, 1)), heads(g, v, (0, 2, 1, 3))))
     new = check(mod, data(1, S, W), data(1, 5, W, seed=1), data(1, 5, W, seed=2), passes=FUSED)
     assert ops(new)[0] == "nn.attention"
+
+
+def test_masks_that_repeat_the_scores_are_left_alone():
+    """A mask of several batches next to one batch of scores."""
+    x, mask = param("x", 1, S, W), param("mask", 3, 1, S, S)
+    g = Graph(x, mask)
+    q, k, v = (heads(g, projected(g, x, seed), axes) for seed, axes in ((1, (0, 2, 1, 3)), (3, (0, 2, 3, 1)),
+                                                                        (5, (0, 2, 1, 3))))
+    scores = g.op("add", g.op("matmul", q, k), mask)
+    out = g.op("matmul", g.op("nn.softmax", scores, axis=-1), v)
+    mod = g.module(g.op("permute_dims", out, axes=(0, 2, 1, 3)))
+    assert not attentions(check(mod, data(1, S, W), data(3, 1, S, S), passes=FUSED))
 
 
 def test_a_projection_that_is_used_otherwise_stays():
