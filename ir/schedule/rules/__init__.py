@@ -12,6 +12,7 @@ from ..schedule import Schedule
 from .attention import attention
 from .blocked_convolution import blocked_convolution
 from .elementwise import elementwise
+from .gather import gather
 from .product import product
 from .recurrence import recurrence
 from .register_tile import register_tile
@@ -19,7 +20,7 @@ from .row_reduction import row_reduction
 from .windows import windows
 from .winograd import winograd
 
-RULES = (attention, recurrence, winograd, blocked_convolution, windows, register_tile, product, row_reduction,
+RULES = (attention, recurrence, winograd, blocked_convolution, windows, register_tile, product, row_reduction, gather,
          elementwise)
 
 

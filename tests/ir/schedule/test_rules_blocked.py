@@ -141,7 +141,21 @@ def test_pools(name, threads_for_all_work):
     assert rolled(lowered)
 
 
-PROGRAMS = {**{f"dense_{n}": partial(programs.conv2d, **case) for n, case in DENSE.items()},
+def moved(size, lanes, batch=1):
+    """The kernel of an image whose channels move to other places, and relu."""
+    net = network(lambda op, x, places: op("nn.relu", op("gather_channels", x, places, layout=f"NCHW{lanes}c")),
+                  [(batch, 3, *size, lanes), (4, lanes)], ["float32", "int32"])
+    return kernels(lambda: net, CPUS[lanes])[-1]
+
+
+@pytest.mark.parametrize("size, batch", [((5, 7), 1), ((1, 3), 2)])
+def test_places_are_read_once_for_a_row(size, batch, threads_for_all_work):
+    lowered = assert_kept(moved(size, 4, batch), CPUS[4])
+    innermost, = (f for f in collect(lowered.body, For) if not collect(f.body, For))
+    assert innermost.extent.value == size[1]
+
+
+PROGRAMS = {"moved": partial(moved, (5, 7)), **{f"dense_{n}": partial(programs.conv2d, **case) for n, case in DENSE.items()},
             **{f"gathered_{n}": partial(programs.gathered, **case) for n, case in GATHERED.items()},
             **{f"depthwise_{n}": partial(programs.depthwise, **case) for n, case in DEPTHWISE.items()},
             **{f"pool_{n}": partial(pool, *case) for n, case in POOLS.items()}}

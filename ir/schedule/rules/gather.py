@@ -1,0 +1,30 @@
+"""Copies by a table of indices: what the table says is worked out once for all points that it holds for."""
+from __future__ import annotations
+
+from ...node import collect
+from ...tir.stmt import BufferLoad
+from ..blocks import uses
+from .blocks import blocks, inline_all
+from .threads import parallel_outer
+
+
+def gather(sch, cpu):
+    """Copies of elements whose place a table gives, for the innermost of the loops around, say the channels of an image
+    in blocks. The loop that the table does not depend on goes inside:
+
+        for channels, rows, lanes, columns:  y[...] = x[table[channels, lanes], ...]
+    """
+    inline_all(sch)
+    outputs = sch.get_output_blocks("root")
+    if len(blocks(sch)) != 1 or len(outputs) != 1 or sch.get(outputs[0]).init is not None:
+        return False
+    block, loops = sch.get(outputs[0]), sch.get_loops(outputs[0])
+    tables = tuple(inner.indices for load in collect(block.body, BufferLoad)
+                   for inner in collect(load.indices, BufferLoad))
+    free = [loop for loop, iv in zip(loops, block.iter_vars) if not uses(tables, {iv.var})]
+    if not tables or not free or free[-1] is loops[-1] or len(loops) != len(block.iter_vars):
+        return False
+    *outer, inner = [loop for loop in loops if loop is not free[-1]] + [free[-1]]
+    sch.reorder(*outer, inner)
+    parallel_outer(sch, cpu, outer)
+    return True
