@@ -13,7 +13,7 @@ from ..expr import is_const_int
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant, TensorStructInfo, TupleGetItem
 from ..relax.ops.common import same_dim
-from ..relax.ops.conv_layouts import pack_weights
+from ..relax.ops.conv_layouts import join_groups, pack_weights
 from ..relax.ops.layout import blocks_of
 from .blocked_images import Image, channels_of, group_spots, in_order
 
@@ -82,27 +82,41 @@ def _depthwise(graph, call):
 
 
 def _dense(graph, call):
-    """One group, or groups of whole blocks."""
+    """One group, or groups of whole blocks in order; others are gathered."""
     x, weight = call.args
-    image, lanes, groups, outputs = graph.image_of(x), graph.lanes, call.attrs["groups"], weight.data.shape[0]
-    if groups > 1 and not (image.in_order and _whole(graph, weight, groups)):
-        return _gathered(graph, call, image)
-    inner = gcd(weight.data.shape[1], lanes) if image.in_order else lanes
+    joined = _joined(graph, weight, call.attrs["groups"])
+    image, lanes, groups = graph.image_of(x), graph.lanes, call.attrs["groups"] // joined
+    outputs, inputs = weight.data.shape[0], weight.data.shape[1] * joined
+    if groups > 1 and not (image.in_order and inputs % lanes == outputs // groups % lanes == 0):
+        return _gathered(graph, call, image, joined)
+    inner = gcd(inputs, lanes) if image.in_order else lanes
     spread = inner < SMALL_BLOCK or not image.in_order  # zeros for lanes that hold no channel
     inner = lanes if spread else inner
-    packed = graph.packed(weight, ("dense", groups, inner, image.spots), lambda w: pack_weights(
-        image.spread(w) if spread else w, lanes, groups, inner))
-    return _convolution(graph, call, image.value, packed, in_order(outputs), data_layout=graph.layout,
+
+    def pack(w):
+        w = join_groups(w, groups * joined, joined)
+        return pack_weights(image.spread(w) if spread else w, lanes, groups, inner)
+
+    packed = graph.packed(weight, ("dense", groups, joined, inner, image.spots), pack)
+    return _convolution(graph, call, image.value, packed, in_order(outputs), data_layout=graph.layout, groups=groups,
                         out_channels=outputs, kernel_layout=f"OIHW{inner}i{lanes}o")
 
 
-def _gathered(graph, call, image):
+def _joined(graph, weight, groups):
+    """How many groups share a block: as many as fit. A vector then has a step for each input channel of all of them,
+    which are no more than vectors of their own would have."""
+    own = weight.data.shape[0] // groups
+    return max(n for n in range(1, groups + 1) if n == 1 or groups % n == 0 and n * own <= graph.lanes)
+
+
+def _gathered(graph, call, image, joined):
     """Groups of any size, of channels that lie anywhere."""
-    weight, lanes, groups = call.args[1], graph.lanes, call.attrs["groups"]
+    weight, lanes, groups = call.args[1], graph.lanes, call.attrs["groups"] // joined
     spots = group_spots(weight.data.shape[0], groups, lanes)
-    if len(set(s // lanes for s in spots)) * lanes > MOST_ROOM * len(spots):
+    if len({s // lanes for s in spots}) * lanes > MOST_ROOM * len(spots):
         return None
-    packed = graph.packed(weight, ("gathered", groups), lambda w: pack_weights(w, lanes, groups))
+    packed = graph.packed(weight, ("gathered", groups), lambda w: pack_weights(
+        join_groups(w, groups * joined, joined), lanes, groups))
     window = {name: call.attrs[name] for name in ("strides", "padding", "dilation")}
     places = graph.places(image.spots, groups)
     return Image(call_op("nn.conv2d_gathered", image.value, packed, places, data_layout=graph.layout, **window), spots)
@@ -164,6 +178,14 @@ def _windows(graph, call):
     """Pools and resizing: the same over blocks."""
     image = graph.image(call.args[0])
     return image and image.like(call_op(call.op, image.value, **{**call.attrs, "layout": graph.layout}))
+
+
+def _lrn(graph, call):
+    """Of channels in order alone: their neighbours are in the next lanes."""
+    image = graph.image(call.args[0])
+    if image is None or not (image.full and image.in_order) or call.attrs["size"] // 2 > graph.lanes:
+        return None
+    return image.like(call_op("nn.lrn", image.value, **{**call.attrs, "layout": graph.layout}))
 
 
 def _pad(graph, call):
@@ -273,7 +295,7 @@ def _viewed(graph, image, index):
 
 
 ROWS = {
-    "nn.conv2d": _conv2d, "nn.pad": _pad, "concat": _concat, "split": _split,
+    "nn.conv2d": _conv2d, "nn.lrn": _lrn, "nn.pad": _pad, "concat": _concat, "split": _split,
     **dict.fromkeys(("nn.max_pool2d", "nn.avg_pool2d", "nn.adaptive_avg_pool2d", "nn.adaptive_max_pool2d",
                      "image.resize2d"), _windows),
     **dict.fromkeys(("mean", "sum", "max", "min"), _reduce),

@@ -16,6 +16,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+import numpy as np
+
 from ... import te
 from ...expr import is_const_int
 from ..expr import TensorStructInfo
@@ -229,6 +231,18 @@ def pack_weights(w, lanes, groups=1, inner=None):
     w = pack_channels(w, lanes)
     w = w.reshape(-1, *w.shape[2:])
     return w if inner is None else pack_channels(w, inner).swapaxes(-1, -2).copy()
+
+
+def join_groups(w, groups, joined):
+    """Weights [O, I, KH, KW] of so many groups as those of groups / joined, with zeros between what was apart."""
+    if joined == 1:
+        return w
+    channels, inputs, *kernel = w.shape
+    own = w.reshape(groups // joined, joined, channels // groups, inputs, *kernel)
+    result = np.zeros((groups // joined, joined, channels // groups, joined, inputs, *kernel), w.dtype)
+    each = np.arange(joined)
+    result[:, each, :, each] = own.swapaxes(0, 1)
+    return result.reshape(channels, joined * inputs, *kernel)
 
 
 def unpack_weights(w, channels, groups=1, inner=None):

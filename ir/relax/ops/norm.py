@@ -1,5 +1,5 @@
 """Normalizations: nn.softmax, nn.log_softmax, nn.layer_norm, nn.instance_norm, nn.rms_norm,
-nn.batch_norm, nn.lrn.
+nn.batch_norm, nn.lrn. The last also takes blocked images: layout="NCHW16c".
 
 Variances are computed in two passes (mean first, then squared deviations), so that a large mean costs no digits.
 """
@@ -13,6 +13,7 @@ from ...op import REQUIRED, register
 from ...tir import intrin
 from .common import (dim_text, fail, need_dtype, need_same_dtype, normalize_axes, normalize_axis, product, same_dim,
                      same_shape, shape_text, short_name, tensor, tensors)
+from .layout import block_size, check_layout, need_layout, through_plain
 from .precision import narrow, sum_dtype, widen_array
 
 
@@ -212,31 +213,57 @@ def _evaluate_batch_norm(args, attrs):
 # ---------------------------------------------------------------- local response
 
 def _infer_lrn(call):
-    x = tensor(call)
+    x, lanes, size = tensor(call), check_layout(call, "layout"), call.attrs["size"]
     need_dtype(call, x, "float")
+    if lanes is not None:
+        need_layout(call, 0, lanes)
     if x.ndim < 2:
         fail(call, f"takes an input of at least 2 dimensions (N, C, ...), got {shape_text(x)}")
-    if call.attrs["size"] < 1:
-        fail(call, f"size {call.attrs['size']} must be at least 1")
+    if size < 1:
+        fail(call, f"size {size} must be at least 1")
+    if lanes is not None and size // 2 > lanes:
+        fail(call, f"size {size} reaches beyond the next block of {lanes} channels: use a plain image")
     return x
 
 
 def _lower_lrn(args, attrs, out):
-    x, size, acc = args[0], attrs["size"], sum_dtype(args[0].dtype)
+    x, acc = args[0], sum_dtype(args[0].dtype)
+    lanes = block_size(attrs["layout"])
+    squares = _sums_of_squares(x, attrs["size"], acc) if lanes is None else _blocked_sums(x, attrs["size"], acc, lanes)
+
+    def element(*i):
+        base = const(attrs["bias"], acc) + const(attrs["alpha"] / attrs["size"], acc) * squares[i]
+        return x[i].astype(acc) / _power(base, attrs["beta"])
+
+    return narrow(te.compute(x.shape, element, name="lrn"), out.dtype)
+
+
+def _sums_of_squares(x, size, acc):
     k = te.reduce_axis((0, size), "k")
 
-    def square(n, c, *i):
+    def sums(n, c, *i):
         at = c + k.var - (size - 1) // 2
         value = x[(n, at, *i)].astype(acc)
         return te.sum(intrin.if_then_else(logical_and(at >= 0, at < x.shape[1]), value * value, const(0, acc)), k)
 
-    squares = te.compute(x.shape, square, name="lrn_sum")
+    return te.compute(x.shape, sums, name="lrn_sum")
 
-    def element(*i):
-        base = const(attrs["bias"], acc) + const(attrs["alpha"] / size, acc) * squares[i]
-        return x[i].astype(acc) / _power(base, attrs["beta"])
 
-    return narrow(te.compute(x.shape, element, name="lrn"), out.dtype)
+def _blocked_sums(x, size, acc, lanes):
+    """Sums over neighbours of a row of all channels' squares, with a block of zeros at both ends."""
+    batch, blocks, height, width, _ = x.shape
+    k = te.reduce_axis((0, size), "k")
+
+    def square(n, y, i, c, l):
+        value = x[n, c - 1, y, i, l].astype(acc)
+        return intrin.if_then_else(logical_and(c >= 1, c <= blocks), value * value, const(0, acc))
+
+    def sums(n, c, y, i, l):
+        at = (c + 1) * lanes + l + (k.var - (size - 1) // 2)
+        return te.sum(squares[n, y, i, at // lanes, at % lanes], k)
+
+    squares = te.compute((batch, height, width, blocks + 2, lanes), square, name="lrn_squares")
+    return te.compute(x.shape, sums, name="lrn_sum")
 
 
 def _power(base, exponent):
@@ -275,5 +302,5 @@ register("nn.rms_norm", _infer_rms_norm, _lower_rms_norm, _evaluate_rms_norm, "r
          epsilon=1e-5)
 register("nn.batch_norm", _infer_channels, _lower_batch_norm, _evaluate_batch_norm, "broadcast", (5, 5), axis=1,
          epsilon=1e-5)
-register("nn.lrn", _infer_lrn, _lower_lrn, _evaluate_lrn, "reduction", (1, 1), size=REQUIRED, alpha=1e-4, beta=0.75,
-         bias=1.0)
+register("nn.lrn", _infer_lrn, _lower_lrn, through_plain(_evaluate_lrn, "layout"), "reduction", (1, 1), size=REQUIRED,
+         alpha=1e-4, beta=0.75, bias=1.0, layout="NCHW")

@@ -13,6 +13,7 @@ from .attention import attention
 from .blocked_convolution import blocked_convolution
 from .elementwise import elementwise
 from .gather import gather
+from .local_response import local_response
 from .product import product
 from .recurrence import recurrence
 from .register_tile import register_tile
@@ -20,8 +21,8 @@ from .row_reduction import row_reduction
 from .windows import windows
 from .winograd import winograd
 
-RULES = (attention, recurrence, winograd, blocked_convolution, windows, register_tile, product, row_reduction, gather,
-         elementwise)
+RULES = (attention, recurrence, winograd, blocked_convolution, windows, local_response, register_tile, product, row_reduction,
+         gather, elementwise)
 
 
 def schedule_by_rule(func, cpu: CpuModel):

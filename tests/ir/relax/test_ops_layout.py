@@ -7,7 +7,7 @@ from ops_nn_check import array, arrays, block_names, call_of, check, evaluate, l
 from ingot.ir.expr import FloorDiv, Var
 from ingot.ir.node import collect
 from ingot.ir.op import InferError
-from ingot.ir.relax.ops.conv_layouts import pack_weights, unpack_weights
+from ingot.ir.relax.ops.conv_layouts import join_groups, pack_weights, unpack_weights
 from ingot.ir.relax.ops.layout import pack_channels, unpack_channels
 
 SHAPE = (2, 6, 5, 4)
@@ -100,6 +100,15 @@ def test_depthwise_convolution(channels, window):
     np.testing.assert_allclose(result, blocked(expected), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("size", [1, 2, 5, 8])
+def test_local_response(size):
+    x = array((2, 12, 3, 2))
+    attrs = dict(size=size, alpha=0.5, beta=0.75, bias=1.5)
+    func, result = check("nn.lrn", [blocked(x)], layout="NCHW4c", **attrs)
+    assert block_names(func) == ["lrn_squares", "lrn_sum", "lrn"]
+    np.testing.assert_allclose(result, blocked(evaluate("nn.lrn", [x], **attrs)), rtol=1e-5, atol=1e-5)
+
+
 def test_convolution_in_groups_of_whole_blocks():
     x, w = arrays((1, 16, 5, 5), (8, 8, 3, 3))
     expected = evaluate("nn.conv2d", [x, w], groups=2)
@@ -114,6 +123,14 @@ def test_convolution_in_groups_of_whole_blocks():
 def test_weights_unpack():
     w = array((8, 6, 3, 2))
     np.testing.assert_array_equal(unpack_weights(pack_weights(w, 4, 2, 4), 8, 2, 4)[:, :6], w)
+
+
+def test_groups_that_are_joined():
+    x, w = arrays((1, 12, 5, 5), (8, 3, 2, 2))
+    joined = join_groups(w, 4, 2)
+    assert joined.shape == (8, 6, 2, 2) and np.count_nonzero(joined) == w.size
+    np.testing.assert_allclose(evaluate("nn.conv2d", [x, joined], groups=2), evaluate("nn.conv2d", [x, w], groups=4),
+                               rtol=1e-5, atol=1e-5)
 
 
 def test_float16_convolution_accumulates_in_float32():
@@ -179,6 +196,8 @@ DEPTHWISE = dict(data_layout="NCHW4c", kernel_layout="OIHW4o", out_channels=8, g
     ("nn.conv2d", [Y, (2, 1, 3, 3, 4)], dict(DEPTHWISE, groups=4),
      "is for depthwise convolutions: groups=4 must be out_channels=8"),
     ("nn.max_pool2d", [Y], dict(pool_size=(2, 2), layout="NHWC"), "layout 'NHWC' must be NCHW or"),
+    ("nn.lrn", [Y], dict(size=10, layout="NCHW4c"), "size 10 reaches beyond the next block of 4 channels: use a plain"),
+    ("nn.lrn", [X], dict(size=3, layout="NCHW4c"), "must have 5 dimensions"),
     ("nn.adaptive_avg_pool2d", [Y], dict(output_size=(2, 2), layout="NCHW"), "must have 4 dimensions"),
 ])
 def test_errors(name, shapes, attrs, message):

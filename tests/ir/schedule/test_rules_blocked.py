@@ -18,7 +18,7 @@ from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import schedule_by_rule, threads
 from ingot.ir.schedule.rules.conv_tiles import Plan, Shape, choose, streams
-from ingot.ir.tir.stmt import For, IfThenElse
+from ingot.ir.tir.stmt import BufferStore, For, IfThenElse
 from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.pipeline import lower_prim_func
 
@@ -155,7 +155,22 @@ def test_places_are_read_once_for_a_row(size, batch, threads_for_all_work):
     assert innermost.extent.value == size[1]
 
 
-PROGRAMS = {"moved": partial(moved, (5, 7)), **{f"dense_{n}": partial(programs.conv2d, **case) for n, case in DENSE.items()},
+def local_response(blocks, size, neighbours, lanes):
+    """The kernel of a local response normalization and relu in blocked layout."""
+    net = network(lambda op, x: op("nn.relu", op("nn.lrn", x, size=neighbours, alpha=0.3, layout=f"NCHW{lanes}c")),
+                  [(2, blocks, *size, lanes)])
+    return kernels(lambda: net, CPUS[lanes])[-1]
+
+
+@pytest.mark.parametrize("blocks, size, neighbours", [(3, (2, 26), 5), (1, (3, 17), 2), (2, (1, 3), 8)])
+def test_local_response(blocks, size, neighbours, threads_for_all_work):
+    func = local_response(blocks, size, neighbours, 4)
+    lowered = assert_kept(func, CPUS[4])
+    stores = [s for s in collect(lowered.body, BufferStore) if s.value.dtype.lanes == 1]
+    assert not stores, "all in vectors"
+
+
+PROGRAMS = {"local_response": partial(local_response, 2, (2, 26), 5), "moved": partial(moved, (5, 7)), **{f"dense_{n}": partial(programs.conv2d, **case) for n, case in DENSE.items()},
             **{f"gathered_{n}": partial(programs.gathered, **case) for n, case in GATHERED.items()},
             **{f"depthwise_{n}": partial(programs.depthwise, **case) for n, case in DEPTHWISE.items()},
             **{f"pool_{n}": partial(pool, *case) for n, case in POOLS.items()}}

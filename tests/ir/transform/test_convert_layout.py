@@ -93,10 +93,21 @@ def test_groups_of_whole_blocks_are_dense_and_others_gathered(channels, outputs,
     assert layouts(mod) == [DENSE] * (2 - gathered)
 
 
-def test_groups_of_few_channels_are_plain():
-    g = Graph(param("x", 1, 12, 5, 5))
-    mod = converted(g, conv(g, conv(g, g.params[0], 12, kernel=1), 6, groups=6, seed=1))
-    assert layouts(mod) == [DENSE, PLAIN]
+@pytest.mark.parametrize("channels, outputs, groups, op, held", [
+    (16, 8, 4, "nn.conv2d", (2, 2, 3, 3, 4, 4)),  # two groups are a block of 4 outputs, and two of 8 inputs
+    (12, 6, 6, "nn.conv2d_gathered", (2, 6, 3, 3, 4)),  # three groups share a block
+    (10, 5, 5, "nn.conv2d", (5, 2, 3, 3)),  # five do not fit one: plain
+])
+def test_groups_of_few_channels_share_blocks(channels, outputs, groups, op, held):
+    g = Graph(param("x", 1, channels, 5, 5))
+    mod = converted(g, conv(g, conv(g, g.params[0], channels, kernel=1), outputs, groups=groups, seed=1))
+    assert [b.value.args[1].data.shape for b in mod["main"].bindings if b.value.op == op][-1] == held
+
+
+def test_a_depthwise_convolution_of_several_outputs_a_channel():
+    g = Graph(param("x", 1, 8, 5, 5))
+    mod = converted(g, conv(g, conv(g, g.params[0], 8, kernel=1), 16, groups=8, seed=1))
+    assert ops(mod)[1:3] == ["nn.conv2d", "nn.conv2d_gathered"]
 
 
 @pytest.mark.parametrize("lanes", [4, 8, 16])
@@ -267,6 +278,14 @@ def test_what_needs_all_channels_is_plain_and_made_once():
                                     g.op("nn.max_pool2d", b, pool_size=(2, 2))), 4, seed=1))
     assert ops(mod) == ["nn.conv2d", "layout_transform", "nn.lrn", "nn.softmax", "nn.max_pool2d", "nn.max_pool2d",
                         "add", "layout_transform", "nn.conv2d", "reshape"]
+
+
+@pytest.mark.parametrize("channels, size, blocked", [(8, 5, True), (8, 8, True), (8, 11, False), (6, 3, False)])
+def test_local_response_of_whole_blocks(channels, size, blocked):
+    g = Graph(param("x", 1, 3, 6, 6))
+    x = g.op("nn.relu", g.op("nn.lrn", conv(g, g.params[0], channels), size=size, alpha=0.3))
+    mod = converted(g, conv(g, g.op("nn.max_pool2d", x, pool_size=(2, 2)), 4, seed=1))
+    assert ops(mod).count("layout_transform") == (0 if blocked else 2)
 
 
 def test_reductions_over_height_and_width():
