@@ -8,7 +8,7 @@ from ..relax.expr import Constant, TensorStructInfo
 from ..relax.memory import VIEWS
 from ..relax.ops.common import is_one, same_dim, same_shape
 from ..relax.ops.view import matching_groups
-from .graph import GraphRewriter, is_immediate, on_main, uses
+from .graph import GraphRewriter, is_immediate, is_operator, on_main, uses
 
 MAPS = ("elementwise", "broadcast")
 FUSED = MAPS + ("anchor", "reduction")
@@ -34,7 +34,7 @@ class _SinkViews(GraphRewriter):
             return call
         if call.op == "matmul":
             return self._product(call)
-        return self._map(call) if op_table.get(call.op).kind in MAPS else call
+        return self._map(call) if is_operator(call) and op_table.get(call.op).kind in MAPS else call
 
     def _map(self, call):
         for arg in call.args:
