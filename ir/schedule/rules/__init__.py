@@ -21,8 +21,8 @@ from .row_reduction import row_reduction
 from .windows import windows
 from .winograd import winograd
 
-RULES = (attention, recurrence, winograd, blocked_convolution, windows, local_response, register_tile, product, row_reduction,
-         gather, elementwise)
+RULES = (attention, recurrence, winograd, blocked_convolution, windows, local_response, register_tile, product,
+         row_reduction, gather, elementwise)
 
 
 def schedule_by_rule(func, cpu: CpuModel):
