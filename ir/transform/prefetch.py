@@ -5,16 +5,17 @@ from ..arith import Analyzer
 from ..expr import IntImm, Ramp, Range, Select, StringImm, Var, const, free_vars, substitute
 from ..node import collect, structural_equal
 from ..tir.intrin import prefetch
-from ..tir.stmt import BufferLoad, Evaluate, For, seq
+from ..tir.stmt import BufferLoad, BufferStore, Evaluate, For, seq
 from .walk import StmtMutator
 
-KEY, AHEAD_KEY = "pragma_prefetch", "pragma_prefetch_ahead"  # annotations of a loop: names of buffers
+# Annotations of a loop: names of buffers.
+KEY, AHEAD_KEY, TILE_KEY = KEYS = "pragma_prefetch", "pragma_prefetch_ahead", "pragma_prefetch_tile"
 LINE = 64  # bytes of a cache line
 AHEAD = 2048  # bytes: some hundred cycles of multiply-adds that read them in order
 
 
 def inject_prefetch(func):
-    """Requires flat buffers. Ensures no annotation pragma_prefetch or pragma_prefetch_ahead. A loop k with the first,
+    """Requires flat buffers. Ensures no annotation pragma_prefetch, _ahead or _tile. A loop k with the first,
     which names a buffer B:
 
         for p: for t: for k: for v: use(B[at(p, k, v)])
@@ -34,6 +35,14 @@ def inject_prefetch(func):
         for k: for i: prefetch(B[k * S + i * T], 2048); for i: use(B[k * S + i * T])
 
     which asks for what is 2048 bytes further on, of a buffer that is read as it lies.
+
+    A loop with the third, which names B:
+
+        for r: for k: ...; for p: for v: use(B[at + p * T + v * S])
+    becomes
+        for r: for k: prefetch(B[at + k * T + r % V * S]); ...; for p: for v: use(B[at + p * T + v * S])
+
+    where p and v are unrolled: while a tile is computed, the lines come closer that its results go to, or are added to.
     """
     return func.replace(body=_Inject().visit(func.body))
 
@@ -48,9 +57,11 @@ class _Inject(StmtMutator):
         calls = [call for name in loop.annotations.get(KEY, ()) for call in self._calls(_text(name), loop)]
         for name in loop.annotations.get(AHEAD_KEY, ()):
             calls += self._ahead(_text(name), loop)
+        for name in loop.annotations.get(TILE_KEY, ()):
+            calls += self._tile(_text(name), loop)
         body = self.visit(loop.body)
         self.loops = outside
-        rest = {k: v for k, v in loop.annotations.items() if k not in (KEY, AHEAD_KEY)}
+        rest = {k: v for k, v in loop.annotations.items() if k not in KEYS}
         return loop.replace(body=seq(*calls, body), annotations=rest)
 
     def _calls(self, name, loop):
@@ -101,6 +112,35 @@ class _Inject(StmtMutator):
                 stmt = For(new[x.loop_var], x.min, x.extent, x.kind, stmt)
             out.append(stmt)
         return out
+
+    def _tile(self, name, loop):
+        """The statements that ask for lines of buffer `name` that the tile around a loop is read from or stored to."""
+        for tile in reversed(self.loops[:-1]):
+            unrolled = [x for x in collect(tile.body, For) if x.kind == "unrolled" and isinstance(x.extent, IntImm)]
+            for access in collect(tile.body, (BufferLoad, BufferStore)):
+                index, = access.indices
+                index = index.base if isinstance(index, Ramp) else index
+                inside = [x for x in unrolled if self._step(index, x.loop_var) != 0]
+                known = {x.loop_var for x in (*self.loops, *inside)}
+                if access.buffer.name == name and all(v in known for v in free_vars(index)):
+                    places = self._tile_places(index, inside, loop)
+                    return [Evaluate(prefetch(BufferLoad(access.buffer, (self.analyzer.simplify(x),)))) for x in places]
+        return []
+
+    def _tile_places(self, index, inside, loop):
+        """Lines along the innermost of the unrolled loops `inside`, for each turn of the other, which turns of the loop
+        around `loop` share."""
+        steps = sorted((self._step(index, x.loop_var) or 0, x.extent.value) for x in inside)
+        if not 1 <= len(steps) <= 2 or steps[0][0] <= 0 or not isinstance(loop.extent, IntImm):
+            return []
+        (step, points), (apart, vectors) = steps[0], (steps[1:] or [(0, 1)])[0]
+        pieces, around = -(-points // loop.extent.value), self.loops[-2]
+        start = substitute(index, {x.loop_var: x.min for x in inside}) + (loop.loop_var - loop.min) * step
+        turn = around.loop_var - around.min
+        if (isinstance(around.extent, IntImm) and around.extent.value >= vectors * pieces
+                and self._step(index, around.loop_var) == 0):
+            return [start + turn % vectors * apart + turn // vectors % pieces * (loop.extent.value * step)]
+        return [start + (v * apart + n * loop.extent.value * step) for v in range(vectors) for n in range(pieces)]
 
     def _line(self, load, loop):
         """The index of a load's first element, at the start of unrolled loops inside of `loop` that stay within a line."""

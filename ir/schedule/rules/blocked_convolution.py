@@ -61,6 +61,14 @@ def _join_rows(sch, conv, epilogue):
     sch.transform_layout(conv, ("write", 0), lambda n, c, y, x, o: (n, c, y * width + x, o))
 
 
+def _like_result(sch, epilogue):
+    """The names of the buffers that an epilogue stores to, and reads in the same places."""
+    block = sch.get(epilogue)
+    result = block.writes[0].buffer
+    return [result.name, *(r.buffer.name for r in block.reads if r.buffer.scope == result.scope
+                           and structural_equal(r.buffer.shape, result.shape))]
+
+
 def shape_of(sch, conv, epilogue, groups):
     """What plans depend on."""
     block = sch.get(conv)
@@ -110,6 +118,8 @@ def tile(sch, cpu, conv, epilogue, shape):
         sch.annotate(turn, "pragma_prefetch_ahead", weights)
         if conv_tiles.streams(cpu, shape, plan):
             sch.annotate(turn, "pragma_prefetch", weights)
+        if conv_tiles.stores_far(cpu, shape):
+            sch.annotate(turn, "pragma_prefetch_tile", _like_result(sch, epilogue))
     sch.decompose_reduction(conv, reduce[0])
     # A row loop with a border stays serial: loop_partition peels its last iteration.
     rows = [yo] if shape.height % plan.rows == 0 else []

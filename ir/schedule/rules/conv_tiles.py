@@ -82,6 +82,12 @@ def streams(cpu, shape, plan):
     return plan.band == shape.height and shape.groups < shape.blocks and panel <= cpu.l2_bytes
 
 
+def stores_far(cpu, shape):
+    """Whether the output does not stay in the L2 cache beside the input: its lines are then asked for before they are
+    stored to, and so are those of what is added to it."""
+    return 4 * cpu.lanes * shape.blocks * shape.height * shape.width > cpu.l2_bytes // 2
+
+
 def _band(cpu, tile, shape):
     """The band with the least traffic from beyond the L2 cache.
 

@@ -233,6 +233,18 @@ def test_weights_are_asked_for_where_each_is_read_once(arguments, expected):
     assert streams(cpu, arguments, choose(cpu, arguments)) == expected
 
 
+def test_large_outputs_are_asked_for():
+    """What a tile's results go to and are added to, where that does not stay in the cache."""
+    func = programs.conv2d(8, 8, (14, 14), epilogue="residual")
+    for l2_bytes, expected in ((64 << 10, 2), (2 << 20, 0)):
+        sch = schedule_by_rule(func, CpuModel(16, 32, l2_bytes=l2_bytes))
+        asked = [name for f in collect(sch.func.body, For) for name in f.annotations.get("pragma_prefetch_tile", ())]
+        assert len(asked) == expected
+        lowered = lower_prim_func(sch.func)
+        names = {c.args[0].args[0].buffer.name for c in collect(lowered.body, Call) if c.op == "tir.prefetch"}
+        assert {str(getattr(name, "value", name)) for name in asked} <= names
+
+
 # ---------------------------------------------------------------- what compilers make of them
 
 HOT = {

@@ -210,6 +210,21 @@ def test_loops_that_go_on_and_several_streams():
     assert [str(c.args[0].args[0].indices[0]) for c in calls] == [first, first + " + 96"]
 
 
+@pytest.mark.parametrize("turns, expected", [(4, ["t * 64 + k * 4 + r % 2 * 32"]),
+                                             (1, ["t * 64 + k * 4", "t * 64 + k * 4 + 32"])])
+def test_what_a_tile_stores_to_is_asked_for(turns, expected):
+    """Two vectors of five points, after a sum of `turns` times 6 terms."""
+    b, y = tir.decl_buffer((24,), name="b"), tir.decl_buffer((3 * 64,), name="y")
+    t, r, k, p, v = map(Var, "trkpv")
+    term = tir.for_(k, 6, BufferStore(b, b[const(0)] + b[r * 6 + k], (const(0),)))
+    terms = tir.for_(r, turns, term.replace(annotations={"pragma_prefetch_tile": ("y", "b")}))
+    store = BufferStore(y, b[const(0)], (t * 64 + p * 4 + v * 32,))
+    stores = tir.for_(p, 5, tir.for_(v, 2, store, "unrolled"), "unrolled")
+    new = run(T.InjectPrefetch(), flat([b, y], tir.for_(t, 3, seq(terms, stores))))
+    assert asked_for(new) == expected
+    assert not any(f.annotations for f in collect(new.body, For))
+
+
 # ---------------------------------------------------------------- HoistIfThenElse
 
 def test_conditions_leave_the_loops_they_do_not_depend_on():
