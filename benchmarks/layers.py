@@ -3,6 +3,7 @@
     python benchmarks/layers.py                                 all of them, one thread
     python benchmarks/layers.py --models resnet50 vgg19 --only "3x3 /1"
     python benchmarks/layers.py --markdown layers.md
+    python benchmarks/layers.py --part 1/4 --results layers.jsonl     a quarter now, the others later, or after a break
 
 Only the convolution counts: of each side the time that its own profile gives it, without what brings the layer's input
 and output into its layout. See benchmarks/README.md.
@@ -17,7 +18,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -237,6 +238,23 @@ def _predicted(layer, cpu, algorithm):
     return predict(shape, cpu).get(algorithm)
 
 
+# ---- results that are kept ------------------------------------------------------------------------------------------
+
+def kept(path, sides):
+    """{Layer: Row} of the lines of a file, of those that were measured with the same sides; none without a file."""
+    lines = path.read_text().splitlines() if path and path.is_file() else ()
+    rows = [json.loads(line) for line in lines]
+    for row in rows:
+        row["layer"] = Layer(**{k: tuple(v) if isinstance(v, list) else v for k, v in row["layer"].items()})
+    return {row["layer"]: Row(**row) for row in rows if list(row["seconds"]) == list(sides)}
+
+
+def keep(path, row):
+    """Add a Row to a file."""
+    with path.open("a") as file:
+        file.write(json.dumps(asdict(row)) + "\n")
+
+
 # ---- tables -------------------------------------------------------------------------------------------------------
 
 def columns(rows, peak):
@@ -293,6 +311,9 @@ def build_parser():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", metavar="NAME", help="default: every model there is")
     parser.add_argument("--only", metavar="TEXT", help='layers whose text has this in it, such as "3x3 /1"')
+    parser.add_argument("--part", type=part, default=(1, 1), metavar="K/N", help="every Nth layer, from the Kth on")
+    parser.add_argument("--results", type=Path, metavar="FILE", help="keep what is measured in a file, a line of JSON "
+                        "for each layer, and measure what is not in it; the tables show both")
     parser.add_argument("--seconds", type=float, default=0.5, metavar="S",
                         help="how long to measure each layer (default: %(default)g)")
     parser.add_argument("--peers", nargs="*", choices=tuple(SIDES)[1:], default=list(SIDES)[1:], metavar="PEER",
@@ -300,6 +321,14 @@ def build_parser():
     parser.add_argument("--zoo", type=Path, default=ZOO, metavar="DIR", help="as in zoo.py")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table as Markdown")
     return parser
+
+
+def part(text):
+    """(K, N) of "K/N". Raises ArgumentTypeError."""
+    k, slash, n = text.partition("/")
+    if not (slash and k.isdigit() and n.isdigit() and 1 <= int(k) <= int(n)):
+        raise argparse.ArgumentTypeError(f"expected K/N with K from 1 to N, not {text!r}")
+    return int(k), int(n)
 
 
 def distinct(models, names, only):
@@ -324,13 +353,18 @@ def main(argv=None):
     console = console if console.is_terminal else Console(highlight=False, width=FILE_WIDTH)
     peers = [peer for peer in args.peers if peer in installed()]
     layers = distinct(models, args.models or models.names(), args.only)
-    if not layers:
+    if not layers[args.part[0] - 1:]:
         parser.error("no such convolution")
-    peak, rows = measure_roofline().peak, []
-    for n, (layer, uses) in enumerate(layers):
-        rows.append(measure_layer(layer, uses, args.seconds, peers))
-        progress.print(f"{n + 1}/{len(layers)} {layer}: {number(rows[-1].seconds['Ingot'] * 1e6)} us, "
-                       f"{rows[-1].algorithm}", markup=False, soft_wrap=True)
+    peak, known, start = measure_roofline().peak, kept(args.results, ["Ingot", *peers]), time.perf_counter()
+    todo = [entry for entry in layers[args.part[0] - 1::args.part[1]] if entry[0] not in known]
+    for n, (layer, uses) in enumerate(todo, 1):
+        row = known[layer] = measure_layer(layer, uses, args.seconds, peers)
+        if args.results:
+            keep(args.results, row)
+        left = (time.perf_counter() - start) / n * (len(todo) - n)
+        progress.print(f"{n}/{len(todo)} {layer}: {number(row.seconds['Ingot'] * 1e6)} us, {row.algorithm}; "
+                       f"{left:.0f} s left", markup=False, soft_wrap=True)
+    rows = [known[layer] for layer, _ in layers if layer in known]
     console.print(rich_table(rows, peak))
     console.print(f"FMA peak of one core: {peak / 1e9:.0f} GFLOP/s", *summary(rows), sep="\n", soft_wrap=True)
     if args.markdown:

@@ -1,6 +1,7 @@
 """The benchmarks' tables, their way of measuring, and one run of each on tiny models. Nothing here depends on how fast
 anything is."""
 import importlib
+import json
 import math
 import sys
 import xml.dom.minidom
@@ -9,6 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ingot.codegen.target import Target
+from ingot.codegen.toolchain import missing_tools
 from networks import ROOT, conv_net, needs_zoo, tiny_names
 
 
@@ -243,6 +246,42 @@ def test_the_layers(tmp_path, capsys):
     assert "32x16x16 1x1 /2 64" in table.read_text() and "FMA peak of one core" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         script("layers").main(["--models", "tiny_resnet8", "--only", "no such layer"])
+
+
+@needs_zoo
+def test_layers_in_parts(tmp_path, capsys):
+    """What a file has is not measured again; the tables are of all that it has."""
+    results, run = tmp_path / "layers.jsonl", ["--models", "tiny_resnet8", "--only", "3x3", "--seconds", "0"]
+    for part in ("1/2", "2/2", "2/2"):
+        assert script("layers").main([*run, "--part", part, "--results", str(results)]) == 0
+    rows, err = [json.loads(line) for line in results.read_text().splitlines()], capsys.readouterr().err
+    assert len(rows) > 2 and len({str(row["layer"]) for row in rows}) == len(rows) == err.count(" s left")
+    kept = script("layers").kept(results, rows[0]["seconds"])
+    assert len(kept) == len(rows) and not script("layers").kept(results, ["Ingot", "another"])
+    assert all(row.layer is layer and layer.kernel == (3, 3) for layer, row in kept.items())
+    for wrong in ("0/2", "3/2", "2", "a/b"):
+        with pytest.raises(SystemExit):
+            script("layers").main([*run, "--part", wrong])
+
+
+@needs_zoo
+def test_instructions_are_counted(capsys):
+    if missing := missing_tools("aarch64-linux-gnu"):
+        pytest.skip(missing)
+    assert script("neon").main(["--models", "tiny_autoencoder", "--top", "1"]) == 0
+    network, kernel = (line.split("|") for line in capsys.readouterr().out.splitlines()[2:])
+    assert "tiny_autoencoder" in network[1] and "Gemm" in kernel[2]
+    assert 0.25 < float(network[-2]) < 1  # four multiply-adds in an instruction, and what is around
+
+
+@needs_zoo
+@pytest.mark.parametrize("argv", [["--models", "tiny_autoencoder"], ["--profile", "tiny_autoencoder"]])
+def test_narrow_and_wide_vectors(argv, capsys):
+    if not all(Target.get(t).is_supported_here for t in script("isa").TARGETS):
+        pytest.skip("this machine has no AVX-512")
+    assert script("isa").main([*argv, "--seconds", "0"]) == 0
+    out = capsys.readouterr().out
+    assert "of its share" in out and ("Geometric mean" in out) == (argv[0] == "--models")
 
 
 @needs_zoo
