@@ -45,7 +45,8 @@ int main(int argc, char **argv)
 def plugin(folder):
     """The path of the compiled plugin."""
     path = Path(folder, "count.so")
-    subprocess.run([*find_compiler("host").command, "-O2", "-fPIC", "-shared", str(PLUGIN), "-o", str(path)], check=True)
+    compiler = find_compiler("host").command
+    subprocess.run([*compiler, "-O2", "-fPIC", "-shared", str(PLUGIN), "-o", str(path)], check=True)
     return path
 
 
@@ -107,7 +108,8 @@ def main(argv=None):
             total, sums = (sum(row[n] for row in rows) for n in (3, 2))
             table.append([name, "", number(sums / 1e6), number(total / 1e6), f"{total / sums:.3f}"])
             for kernel, nodes, own, count in rows[:args.top]:
-                table.append(["", kernel or nodes, number(own / 1e6), number(count / 1e6), f"{count / own:.3f}" if own else ""])
+                each = f"{count / own:.3f}" if own else ""
+                table.append(["", kernel or nodes, number(own / 1e6), number(count / 1e6), each])
             print(f"{name}: {total / sums:.3f} instructions for a multiply-add", file=sys.stderr)
     print("\n".join(markdown_table(["network", "kernel", "million multiply-adds", "million instructions",
                                     "instructions for a multiply-add"], table, left=2)))

@@ -1,4 +1,4 @@
-"""LoadLanes: an operand of which a loop takes one element after the other, each for a whole vector, comes in vectors."""
+"""LoadLanes: an operand of which a loop takes element after element, each for a whole vector, comes in vectors."""
 from __future__ import annotations
 
 from ..arith import Analyzer
@@ -20,8 +20,8 @@ def load_lanes(func):
         for i in unroll(8): v[i] = B[i * S : i * S + 4]
         for l in unroll(4): for i in unroll(8): c[i] = c[i] + lane(v[i], l) * w[l]
 
-    where a vector holds what the turns of l take one by one. Loads whose elements do not lie in a row, or not as many of
-    them as a vector has lanes, stay, and all loads where some are made under a condition only.
+    where a vector holds what the turns of l take one by one. Loads whose elements do not lie in a row, or not as many
+    of them as a vector has lanes, stay, and all loads where some are made under a condition only.
     """
     return func.replace(body=_Load().visit(func.body))
 

@@ -84,7 +84,7 @@ class _Inject(StmtMutator):
         start = {outer.loop_var: Select(following < outer.min + outer.extent, following, outer.min)}
         streams = [n * self._step(index, x.loop_var) for x in inside if x.kind == "unrolled"
                    for n in range(x.extent.value)]
-        places = _shared_out(corner, start, inner, streams, run) if around else _paced(index, start, inner, inside)
+        places = _shared_out(corner, start, inner, streams, run) if around else self._paced(index, start, inner, inside)
         return [Evaluate(prefetch(BufferLoad(load.buffer, (self.analyzer.simplify(x),)))) for x in places]
 
     def _run(self, steps):
@@ -95,6 +95,27 @@ class _Inject(StmtMutator):
                 break
             run, count = step * loop.extent.value, count + 1
         return run, max(count, 0)
+
+    def _paced(self, index, start, inner, inside):
+        """Places that the innermost loop of `inner` reads, its turns shared out to those of the loops around it. Each
+        is asked for in as many turns as it takes, one vector of the loop inside after the other."""
+        *loops, loop = inner
+        if len(inside) > 1:
+            return []
+        k, shares = loop.loop_var, 1
+        row = const(0, k.dtype)
+        for x in loops:
+            shares *= x.extent.value
+            row = row + (x.loop_var - x.min) * const(loop.extent.value // shares, k.dtype)
+        pace = 1 << shares.bit_length() - 1
+        values = {**start, k: row + k // pace}
+        if not inside:
+            return [substitute(index, values)]
+        vector, count = inside[0].loop_var, inside[0].extent.value
+        step = self._step(index, k)
+        if count <= pace and step and step == count * (self._step(index, vector) or 0):  # elements in a row
+            return [substitute(index, {**start, k: row, vector: inside[0].min}) + k * step // pace]
+        return [substitute(index, {**values, vector: k % pace * count // pace + n}) for n in range(-(-count // pace))]
 
     def _ahead(self, name, loop):
         """The statements that ask for what comes AHEAD of each load of buffer `name` in a turn of a loop."""
@@ -143,7 +164,7 @@ class _Inject(StmtMutator):
         return [start + (v * apart + n * loop.extent.value * step) for v in range(vectors) for n in range(pieces)]
 
     def _line(self, load, loop):
-        """The index of a load's first element, at the start of unrolled loops inside of `loop` that stay within a line."""
+        """The index of a load's first element, at the start of unrolled loops in `loop` that stay within a line."""
         index, = load.indices
         index = index.base if isinstance(index, Ramp) else index
         for x in collect(loop.body, For):
@@ -165,25 +186,6 @@ def _shared_out(corner, start, inner, streams, run):
         run = -(-run // x.extent.value)
         place = place + (x.loop_var - x.min) * const(run, place.dtype)
     return [place + offset for offset in streams or [0]]
-
-
-def _paced(index, start, inner, inside):
-    """Places that the innermost loop of `inner` reads, its turns shared out to those of the loops around it. Each is
-    asked for in as many turns as it takes, one vector of the loop inside after the other."""
-    *loops, loop = inner
-    if len(inside) > 1:
-        return []
-    k, shares = loop.loop_var, 1
-    row = const(0, k.dtype)
-    for x in loops:
-        shares *= x.extent.value
-        row = row + (x.loop_var - x.min) * const(loop.extent.value // shares, k.dtype)
-    pace = 1 << shares.bit_length() - 1
-    values = {**start, k: row + k // pace}
-    if not inside:
-        return [substitute(index, values)]
-    vector, count = inside[0].loop_var, inside[0].extent.value
-    return [substitute(index, {**values, vector: k % pace * count // pace + n}) for n in range(-(-count // pace))]
 
 
 def _text(name):

@@ -51,8 +51,8 @@ def in_registers(sch, points, lanes):
 
 def by_element(cpu, block):
     """(cpu, the buffer) for a reduction where multiply-adds may take the elements of a buffer out of vectors: so many
-    steps as a vector has lanes take what lies in a row, each for all lanes of the result. (cpu without by_element, None)
-    where they may not."""
+    steps as a vector has lanes take what lies in a row, each for all lanes of the result. (cpu without by_element,
+    None) where they may not."""
     k, lane = iter_vars(block, "reduce")[-1], iter_vars(block, "spatial")[-1]
     if cpu.by_element and isinstance(k.dom.extent, IntImm) and k.dom.extent.value % cpu.lanes == 0:
         for load in operand_loads(block):

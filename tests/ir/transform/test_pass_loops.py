@@ -180,6 +180,12 @@ def test_the_next_panel_is_asked_for():
     assert len(asked_for(run(T.InjectPrefetch(), panels(turns=4), exact=False))) == 1
 
 
+def test_a_panel_of_elements_in_a_row_is_stepped_through():
+    """The vectors of a turn of k are the elements up to the next turn's: one product and one quotient say where."""
+    new = run(T.InjectPrefetch(), panels(lambda p, t, k, v: p * 24 + k * 6 + v * 2, turns=4), exact=False)
+    assert asked_for(new) == ["T.Select(p < 2, p + 1, 0) * 24 + t * 6 + k * 3 // 2"]
+
+
 @pytest.mark.parametrize("options", [{"names": ("c",)}, {"place": lambda p, t, k, v: k},
                                      {"place": lambda p, t, k, v: p * p + k + v}])
 def test_nothing_is_asked_for_where_places_are_not_so(options):
