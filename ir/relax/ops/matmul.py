@@ -1,6 +1,6 @@
 """matmul with numpy's semantics: 1-D operands, broadcast batch dimensions.
 
-b_layout "KN" is the plain [..., K, N]. "KN16n" is a constant packed for vectors: [ceil(N / 16), K, 16], zero where N is
+b_layout "KN" is the plain [..., K, N]. "KN16n" is a constant packed in panels: [ceil(N / 16), K, 16], zero where N is
 not a multiple; attribute n_size is the true N. out_dtype (default: the operands') is also the dtype of the sum.
 """
 from __future__ import annotations

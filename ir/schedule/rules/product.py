@@ -16,6 +16,9 @@ from .threads import COST_OF_LOOP, parallel_nest
 
 MAX_DEPTH = 1024  # terms of a sum that are added up in one go, where rows are many
 LEAST_BLOCK = 4  # tiles of rows that share a panel of columns, at least, where there are many
+MOST_STREAMED_ROWS = 4  # sums of more rows are made in tiles
+CHUNK = 1024  # columns: a page of each row, and sums that the first cache holds
+STREAMED = 8  # rows of an operand that are read at the same time
 MIN_PACKED_ROWS = 32  # a copy costs about as much as this many rows of the product
 
 
@@ -30,6 +33,9 @@ def product(sch, cpu):
     found = anchored(sch, lambda block: _is_packed_product(block) or _is_plain_product(block, cpu))
     if found is None:
         return False
+    if _streams(sch, cpu, *found):
+        _stream(sch, cpu, *found)
+        return True
     plan = _plan(sch, cpu, *found)
     panels = plan.packed or _pack(sch, cpu, found[0], plan)
     _tile(sch, cpu, *found, plan, panels)
@@ -62,6 +68,41 @@ def _wide_operand(block):
     """The load of the operand that is read in vectors: the last spatial variable runs along it."""
     *_, column = iter_vars(block, "spatial")
     return next(load for load in operand_loads(block) if uses(load.indices, {column.var}))
+
+
+# ---------------------------------------------------------------- few rows
+
+def _streams(sch, cpu, anchor, epilogue):
+    """Whether a row-major operand is read once, as it lies: it is large, and there are few rows of the other."""
+    block = sch.get(sch.get_block(anchor))
+    *_, m, n = sch.get_loops(epilogue)
+    rows, columns, depth = static_extent(sch, m), static_extent(sch, n), _depth(sch, anchor)
+    (k,) = iter_vars(block, "reduce")
+    return (not anchor.endswith(PACKED) and rows <= MOST_STREAMED_ROWS and columns % CHUNK == 0
+            and depth % STREAMED == 0 and 4 * depth * columns > cpu.l2_bytes and isinstance(k.dom.extent, IntImm)
+            and _wide_operand(block).indices[-2] is k.var and vectorizes(sch.get(epilogue)))
+
+
+def _stream(sch, cpu, anchor, epilogue):
+    """Add a few rows of the operand at a time to sums in the first cache, in chunks of columns:
+
+        for chunk of columns (parallel):  sums = 0;  for few of k: for columns: for rows: sums += a * b;  epilogue(sums)
+    """
+    block = sch.get_block(anchor)
+    work = steps(sch.get(block))
+    *batch, m, n = sch.get_loops(epilogue)
+    no, nv, nl = sch.split(n, [None, CHUNK // cpu.lanes, cpu.lanes])
+    sch.reorder(*batch, no, m, nv, nl)
+    sch.vectorize(nl)
+    sch.compute_at(block, no, preserve_unit_loops=True)
+    sch.set_scope(block, 0, "local")
+    *_, m, n, k = sch.get_loops(block)
+    nv, nl = sch.split(n, [None, cpu.lanes])
+    ko, ki = sch.split(k, [None, STREAMED])
+    sch.reorder(ko, nv, m, ki, nl)
+    in_registers(sch, (m, ki), nl)
+    sch.decompose_reduction(block, ko)
+    parallel_nest(sch, cpu, [*batch, no], work)
 
 
 # ---------------------------------------------------------------- plans
@@ -139,8 +180,9 @@ def _room(cpu):
 # ---------------------------------------------------------------- packing
 
 def _pack(sch, cpu, anchor, plan):
-    """Whether this was worth it: copy a row-major operand [..., k, n] to panels [..., n / tile, k, tile] where it is read often enough and not in
-    the first cache anyway: a tile's columns are then one piece of memory, without a page and a few cache lines a row."""
+    """Copy a row-major operand [..., k, n] to panels [..., n / tile, k, tile] where it is read often enough and not in
+    the first cache anyway: a tile's columns are then one piece of memory, without a page and a few cache lines a row.
+    Returns whether it was."""
     block = sch.get(sch.get_block(anchor))
     *_, row, column = iter_vars(block, "spatial")
     (k,) = iter_vars(block, "reduce")
@@ -158,17 +200,17 @@ def _pack(sch, cpu, anchor, plan):
         lambda *i: (*i[:-2], i[-1] // panel, i[-2], i[-1] % panel), len(operand.indices)))
     *batch, ck, cn = sch.get_loops(copy)
     no, nv, nl = sch.split(cn, [None, plan.tile.vectors, cpu.lanes])
-    sch.reorder(*batch, no, ck, nv, nl)
+    sch.reorder(*batch, ck, no, nv, nl)  # rows lie in pages, columns of one panel in as many as there are rows
     sch.vectorize(nl)
-    parallel_nest(sch, cpu, [*batch, no], depth * columns * COST_OF_LOOP)
+    parallel_nest(sch, cpu, [*batch, ck], depth * columns * COST_OF_LOOP)
     return True
 
 
 # ---------------------------------------------------------------- tiles
 
 def _tile(sch, cpu, anchor, epilogue, plan, panels):
-    """Cut the output into tiles, and compute the sums of each in it. Sums made in parts are added up in memory, by tiles
-    too, and the epilogue runs after the last part:
+    """Cut the output into tiles, and compute the sums of each in it. Sums made in parts are added up in memory, by
+    tiles too, and the epilogue runs after the last part:
 
         C = 0;  for part of k: for tile (parallel):  acc = 0;  for k in part: ...: acc += a * b;  C += acc
     """

@@ -183,9 +183,25 @@ def test_long_sums_without_an_epilogue(monkeypatch):
         assert_same_results(results(func, inputs), sch.func, inputs)
 
 
+@pytest.mark.parametrize("shapes", [[(3, 16), (16, 64)], [(2, 1, 8), (2, 8, 32)]], ids=str)
+def test_few_rows_stream_a_large_operand(shapes, threads_for_all_work, monkeypatch):
+    """It is read as it lies, a few of its rows at a time, into sums in memory; small ones, and odd ones, in tiles."""
+    monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.product"), "CHUNK", 32)
+    for cpu in (replace(cpu, l2_bytes=256) for cpu in (SMALL, WIDE, NARROW)):
+        func, = kernels(lambda: network(lambda op, a, b: op("nn.relu", op("matmul", a, b)), shapes), cpu)
+        inputs, sch = arguments(func), schedule_by_rule(func, cpu)
+        assert "pragma_unroll" not in str(sch.trace)
+        expected = results(func, inputs)
+        assert_same_results(expected, sch.func, inputs)
+        assert_same_results(expected, lower_prim_func(sch.func), inputs)
+        assert "pragma_unroll" in str(schedule_by_rule(func, replace(cpu, l2_bytes=1 << 20)).trace)
+    odd, = kernels(lambda: network(lambda op, a, b: op("matmul", a, b), [(3, 9), (9, 64)]), WIDE)
+    assert "pragma_unroll" in str(schedule_by_rule(odd, replace(WIDE, l2_bytes=256)).trace)
+
+
 def test_sums_stay_whole():
-    """Of few rows, of odd columns, of few terms, of a length that no part divides, with an epilogue without vectors, more
-    than caches hold."""
+    """Of few rows, of odd columns, of few terms, of a length that no part divides, with an epilogue without vectors,
+    more than caches hold."""
     for rows, depth, columns, epilogue in ((8, 4096, 64, "nn.relu"), (512, 2048, 37, "nn.relu"),
                                            (512, 2048, 512, "nn.relu"), (512, 512, 64, "nn.relu"),
                                            (512, 2039, 64, "nn.relu"), (512, 2048, 64, "sinh"),
