@@ -314,7 +314,7 @@ def build_parser():
     parser.add_argument("--part", type=part, default=(1, 1), metavar="K/N", help="every Nth layer, from the Kth on")
     parser.add_argument("--results", type=Path, metavar="FILE", help="keep what is measured in a file, a line of JSON "
                         "for each layer, and measure what is not in it; the tables show both")
-    parser.add_argument("--seconds", type=float, default=0.5, metavar="S",
+    parser.add_argument("--seconds", type=float, default=0.25, metavar="S",
                         help="how long to measure each layer (default: %(default)g)")
     parser.add_argument("--peers", nargs="*", choices=tuple(SIDES)[1:], default=list(SIDES)[1:], metavar="PEER",
                         help="OpenVINO, onnxruntime (default: both)")
