@@ -5,7 +5,7 @@ import ctypes
 import os
 from contextlib import contextmanager
 
-SPINS = "3000"  # turns of libgomp's waiting loop, about 0.2 ms: more than threads of one kernel differ by
+SPINS = "10000"  # turns of libgomp's waiting loop, about 0.5 ms: more than threads of one kernel differ by
 
 
 def load(ffi, path):
