@@ -108,7 +108,7 @@ def test_bench(model, capsys):
 
 def test_bench_profile(model, capsys):
     output = output_of(capsys, "bench", model, "--threads", "none", "--repeat", "2", "--profile")
-    assert re.search(r"bn1 +1 +\d.* bn1 \(BatchNormalization\) \+ relu1 \(Relu\)", output)
+    assert re.search(r"conv1 +1 +\d.* conv1 \(Conv\) \+ bn1 \(BatchNormalization\)", output)
     assert "softmax (Softmax)" in output
     assert re.search(r"limits of this machine: \d+ GFLOP/s", output)
     output = output_of(capsys, "bench", model, "--threads", "none", "--repeat", "2", "--profile", "--top", "1")
@@ -118,9 +118,9 @@ def test_bench_profile(model, capsys):
 @pytest.mark.parametrize("stage, words", [
     ("fused", ["R.nn.conv2d(", "R.nn.relu("]), ("tir", ["@T.prim_func", "T.block"]),
     ("scheduled", ["@T.prim_func", '"schedule"']),
-    ("c", ["/* bn1 (BatchNormalization) + relu1 (Relu)", "void small_bn1("]),
+    ("c", ["/* conv1 (Conv) + bn1 (BatchNormalization) + relu1 (Relu)", "void small_conv1("]),
 ])
-@pytest.mark.parametrize("kernel", ["bn1", "small_bn1", "relu1"])
+@pytest.mark.parametrize("kernel", ["conv1", "small_conv1", "relu1"])
 def test_inspect_one_kernel(model, capsys, stage, words, kernel):
     output = output_of(capsys, "inspect", model, "--stage", stage, "--kernel", kernel)
     assert all(word in output for word in words)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..node import Mutator
-from ..tir.stmt import Block
+from ..tir.stmt import Block, seq
 
 
 def blocks(stmt):
@@ -29,6 +29,11 @@ class StmtMutator(Mutator):
         return stmt.replace(body=self.visit(stmt.body))
 
     visit_For = visit_While = visit_LetStmt = visit_AssertStmt = visit_AttrStmt = visit_DeclBuffer = _body
+
+    def visit_SeqStmt(self, s):
+        """Where a statement becomes several, they are of this sequence."""
+        new = [self.visit(x) for x in s.seq]
+        return s if all(a is b for a, b in zip(new, s.seq)) else seq(*new)
 
     def visit_BlockRealize(self, realize):
         return realize.replace(block=self.visit(realize.block))

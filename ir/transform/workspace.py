@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 from ..expr import IntImm, Var
-from ..node import Mutator, collect
+from ..node import collect
 from ..tir.stmt import For
+from .walk import StmtMutator
 
 STACK_BYTES = 16 * 1024
 # Of a function's parallel loops together. How many threads there will be is not known where the arena is laid out, so
@@ -30,7 +31,7 @@ def lift_workspace(func):
                         attrs={**func.attrs, "num_workspace": len(handles)})
 
 
-class _Lift(Mutator):
+class _Lift(StmtMutator):
     def __init__(self):
         self.lifted = []
         self.parallel, self.kept = False, 0  # inside a parallel loop; bytes that stay on the stack of each thread
@@ -61,6 +62,3 @@ class _Lift(Mutator):
         if loop.kind == "parallel" and len(self.lifted) > before:
             return loop.replace(kind="serial")
         return loop
-
-    def visit_BufferStore(self, store):
-        return store
