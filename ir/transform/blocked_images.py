@@ -58,6 +58,14 @@ def in_order(channels):
     return tuple(range(channels))
 
 
+def sources(spots, of, blocks, lanes):
+    """The indices [blocks, lanes] with which gather_channels brings channels that lie at `of` to `spots`; -1 elsewhere,
+    which is zero."""
+    indices = np.full(blocks * lanes, -1, np.int32)
+    indices[list(spots)] = of
+    return indices.reshape(blocks, lanes)
+
+
 def group_spots(channels, groups, lanes):
     """The spots of `channels` in groups that begin with a block of their own."""
     own = channels // groups

@@ -9,7 +9,7 @@ from ..names import unique_name
 from ..relax.block_builder import call_op
 from ..relax.expr import (Constant, DataflowVar, MatchCast, TupleGetItem, VarBinding, dataflow_function)
 from ..relax.ops.layout import blocks_of, pack_channels
-from .blocked_images import Image, channels_of, in_order
+from .blocked_images import Image, channels_of, in_order, sources
 from .graph import Substitute, is_operator, leaves, on_main, remove_unused
 from .layout_rows import DEFERRED, ROWS, item_of_split, map_of_images
 
@@ -153,9 +153,7 @@ class ConvertLayout:
 
     def moved(self, image, spots, blocks, name):
         """The Image with its channels at other spots of so many blocks; zero elsewhere."""
-        source = np.full(blocks * self.lanes, -1, np.int32)
-        source[list(spots)] = image.spots
-        indices = Constant(source.reshape(blocks, self.lanes), f"{name}_spots")
+        indices = Constant(sources(spots, image.spots, blocks, self.lanes), f"{name}_spots")
         return Image(self.emit(call_op("gather_channels", image.value, indices, layout=self.layout), f"{name}_moved"),
                      spots)
 

@@ -1,8 +1,6 @@
 """Intermediate tensors as outputs, so that they can be compared with a reference."""
 from __future__ import annotations
 
-import numpy as np
-
 from ..expr import IntImm
 from ..names import unique_name
 from ..node import structural_equal
@@ -10,7 +8,7 @@ from ..relax.block_builder import call_op
 from ..relax.expr import Constant, DataflowVar, TensorStructInfo, VarBinding, dataflow_function
 from ..relax.memory import Memory
 from ..relax.verifier import same_info
-from .blocked_images import in_order
+from .blocked_images import in_order, sources
 
 
 def expose_intermediates(lowered, imported):
@@ -82,10 +80,8 @@ class _Likeness:
         layout, spots = f"NCHW{lanes}c", self.spots(origin, var)
         value = self._emit(origin, call_op("layout_transform", origin, src_layout="NCHW", dst_layout=layout))
         if var.name in self.moved:
-            source = np.full(blocks * lanes, -1, np.int32)
-            source[list(spots)] = in_order(len(spots))
-            value = self._emit(origin, call_op("gather_channels", value, Constant(source.reshape(blocks, lanes)),
-                                               layout=layout))
+            indices = Constant(sources(spots, in_order(len(spots)), blocks, lanes))
+            value = self._emit(origin, call_op("gather_channels", value, indices, layout=layout))
         return value if same_info(value.struct_info, info) else None
 
     def _emit(self, origin, call):

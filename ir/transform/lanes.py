@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 from ..arith import Analyzer
-from ..expr import Broadcast, Call, IntImm, Ramp, Select, StringImm, Var, const, free_vars, is_const_int, substitute
+from ..expr import Broadcast, Call, IntImm, Ramp, Select, Var, const, free_vars, is_const_int, substitute
 from ..node import Mutator, collect, structural_equal
 from ..tir.buffer import decl_buffer
 from ..tir.intrin import vector_intrinsic
 from ..tir.stmt import BufferLoad, BufferStore, DeclBuffer, For, IfThenElse, seq
+from .pragmas import text_of
 from .walk import StmtMutator
 
 KEY = "pragma_lanes"  # annotation of a loop: names of buffers
@@ -31,7 +32,7 @@ class _Load(StmtMutator):
         body = self.visit(loop.body)
         if KEY not in loop.annotations:
             return loop.replace(body=body)
-        names = {n.value if isinstance(n, StringImm) else n for n in loop.annotations[KEY]}
+        names = set(map(text_of, loop.annotations[KEY]))
         rest = {k: v for k, v in loop.annotations.items() if k != KEY}
         return _in_vectors(loop.replace(body=body, annotations=rest), names)
 

@@ -15,6 +15,11 @@ def lift_imports(func):
     return func if body is func.body else func.replace(body=body).with_attr("import_c", tuple(lift.sources))
 
 
+def text_of(value):
+    """A text in an annotation, which a parsed program has as a StringImm."""
+    return value.value if isinstance(value, StringImm) else value
+
+
 class _Lift(StmtMutator):
     def __init__(self, sources):
         self.sources = dict.fromkeys(sources)
@@ -38,7 +43,7 @@ class _Lift(StmtMutator):
         return self.visit(attr.body)
 
     def _add(self, source):
-        text = source.value if isinstance(source, StringImm) else source
+        text = text_of(source)
         if not isinstance(text, str):
             raise ValueError(f"{IMPORT} takes the text of a C source, not {text!r}")
         self.sources[str(text)] = None

@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 from ..arith import Analyzer
-from ..expr import IntImm, Ramp, Range, Select, StringImm, Var, const, free_vars, substitute
+from ..expr import IntImm, Ramp, Range, Select, Var, const, free_vars, substitute
 from ..node import collect, structural_equal
 from ..tir.intrin import prefetch
 from ..tir.stmt import BufferLoad, BufferStore, Evaluate, For, seq
+from .pragmas import text_of
 from .walk import StmtMutator
 
 # Annotations of a loop: names of buffers.
@@ -54,11 +55,11 @@ class _Inject(StmtMutator):
     def visit_For(self, loop):
         self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
         outside, self.loops = self.loops, (*self.loops, loop)
-        calls = [call for name in loop.annotations.get(KEY, ()) for call in self._calls(_text(name), loop)]
+        calls = [call for name in loop.annotations.get(KEY, ()) for call in self._calls(text_of(name), loop)]
         for name in loop.annotations.get(AHEAD_KEY, ()):
-            calls += self._ahead(_text(name), loop)
+            calls += self._ahead(text_of(name), loop)
         for name in loop.annotations.get(TILE_KEY, ()):
-            calls += self._tile(_text(name), loop)
+            calls += self._tile(text_of(name), loop)
         body = self.visit(loop.body)
         self.loops = outside
         rest = {k: v for k, v in loop.annotations.items() if k not in KEYS}
@@ -186,7 +187,3 @@ def _shared_out(corner, start, inner, streams, run):
         run = -(-run // x.extent.value)
         place = place + (x.loop_var - x.min) * const(run, place.dtype)
     return [place + offset for offset in streams or [0]]
-
-
-def _text(name):
-    return name.value if isinstance(name, StringImm) else name

@@ -13,7 +13,6 @@ from .registers import (PACKED, anchored, by_element, in_registers, keep_rolled,
                         through_memory)
 from .threads import COST_OF_LOOP, parallel_nest
 
-
 MAX_DEPTH = 1024  # terms of a sum that are added up in one go, where rows are many
 LEAST_BLOCK = 4  # tiles of rows that share a panel of columns, at least, where there are many
 MOST_STREAMED_ROWS = 4  # sums of more rows are made in tiles
