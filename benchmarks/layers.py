@@ -39,7 +39,7 @@ LEAST_ROUNDS, MOST_ROUNDS = 5, 200
 FILE_WIDTH = 110  # of the table where it goes to a file
 NODE = "conv"        # the name of the node that is measured
 INPUTS_BEFORE = 32   # channels of the convolution before a grouped one
-LAYOUT = "layout_transform"  # what the functions are called that bring a layer's input and output into its layout
+LAYOUT = "layout_transform"  # in the names of functions that bring a layer's input and output into its layout
 
 
 # ---- layers -------------------------------------------------------------------------------------------------------
@@ -76,6 +76,12 @@ class Layer:
         return 2 * self.outputs * math.prod(self.output) * self.channels // self.groups * math.prod(self.kernel)
 
     @property
+    def shape(self):
+        """What the cost model knows of it."""
+        return ConvLayer(self.channels, self.outputs, *self.output, self.kernel, self.strides, self.dilation,
+                         self.groups)
+
+    @property
     def inputs(self):
         """Channels of the model's input."""
         return self.channels if self.groups == 1 else INPUTS_BEFORE
@@ -99,6 +105,10 @@ class Layer:
                                   [numpy_helper.from_array(array, name) for name, array in weights.items()])
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
+    def feed(self):
+        """An input of the model."""
+        return np.random.default_rng(1).random((1, self.inputs, self.height, self.width), np.float32)
+
 
 def layers_of(model):
     """The Layers of an ONNX model, one for each of its convolutions."""
@@ -116,13 +126,14 @@ def layers_of(model):
 
 # ---- the sides: functions that run the layer and return the seconds of its convolution ------------------------------
 
-def ingot_side(stack, layer, model, x):
+def ingot_side(stack, layer, model, x, algorithm=None):
     """(sample, output): the times of all kernels but those that only change the layout."""
-    library = stack.enter_context(ingot.compile(model, threads="none", name="layer"))
+    algorithms = {NODE: algorithm} if algorithm else None
+    library = stack.enter_context(ingot.compile(model, threads="none", name="layer", algorithms=algorithms))
     profiler = stack.enter_context(library.profiler(x))
     kernels, kernel_of = library.model.kernels, library.model.kernel_of
-    counts = [not call.kernel.startswith(LAYOUT) and f"{NODE} (Conv)" in kernels[kernel_of[call.kernel]].nodes
-              for call in library.model.program.calls]
+    counts = [f"{NODE} (Conv)" in kernels[kernel_of[call.kernel]].nodes
+              and ("conv" in call.kernel or LAYOUT not in call.kernel) for call in library.model.program.calls]
     return lambda: sum(s for s, own in zip(profiler.sample(), counts) if own), library(x)
 
 
@@ -182,6 +193,9 @@ class Row:
     predicted: float | None
     error: float
 
+    def __str__(self):
+        return f"{self.layer}: {number(self.seconds['Ingot'] * 1e6)} us, {self.algorithm}"
+
     @property
     def rate(self):
         """Effective operations per second."""
@@ -196,7 +210,7 @@ class Row:
 def measure_layer(layer, uses, seconds, peers):
     """The Row of a layer: all sides in turns, each run twice, of which the second counts."""
     model = layer.model()
-    x = np.random.default_rng(1).random((1, layer.inputs, layer.height, layer.width), np.float32)
+    x = layer.feed()
     with ExitStack() as stack:
         made = {side: SIDES[side](stack, layer, model, x) for side in ("Ingot", *peers)}
         times = {side: [] for side in made}
@@ -218,35 +232,34 @@ def measure_layer(layer, uses, seconds, peers):
 def choice(model, layer):
     """(the algorithm in words, seconds that the cost model gives it or None) of a layer on this machine."""
     options = Options.check(threads="none")
-    mod = optimize(ingot.from_onnx(model), options)
-    calls = [b.value for f in mod.functions.values() if isinstance(f, Function) for b in f.bindings
-             if isinstance(b.value, RelaxCall) and b.value.op.startswith("nn.conv")]
-    attrs = calls[-1].attrs
-    if calls[-1].op == "nn.conv2d_winograd":
-        return f"Winograd {attrs['tile']}x{attrs['tile']}", _predicted(layer, options.cpu, f"winograd{attrs['tile']}")
-    if calls[-1].op == "nn.conv2d_gathered":
+    call, times = chosen_call(model, options), predict(layer.shape, options.cpu)
+    attrs = call.attrs
+    if call.op == "nn.conv2d_winograd":
+        return f"Winograd {attrs['tile']}x{attrs['tile']}", times[f"winograd{attrs['tile']}"]
+    if call.op == "nn.conv2d_gathered":
         return "direct, gathered", None
     blocked = attrs["data_layout"] != "NCHW" or attrs["out_layout"] not in ("", "NCHW")
     kind = "depthwise" if layer.groups == layer.channels > 1 else "direct"
     text = kind if blocked else f"{kind}, plain"
-    return text, _predicted(layer, options.cpu, "direct") if blocked and layer.groups == 1 else None
+    return text, times["direct"] if blocked and layer.groups == 1 else None
 
 
-def _predicted(layer, cpu, algorithm):
-    shape = ConvLayer(layer.channels, layer.outputs, *layer.output, layer.kernel, layer.strides, layer.dilation,
-                      layer.groups)
-    return predict(shape, cpu).get(algorithm)
+def chosen_call(model, options):
+    """What the compiler makes of a layer's convolution."""
+    mod = optimize(ingot.from_onnx(model), options)
+    return [b.value for f in mod.functions.values() if isinstance(f, Function) for b in f.bindings
+            if isinstance(b.value, RelaxCall) and b.value.op.startswith("nn.conv")][-1]
 
 
 # ---- results that are kept ------------------------------------------------------------------------------------------
 
-def kept(path, sides):
+def kept(path, sides, kind=Row):
     """{Layer: Row} of the lines of a file, of those that were measured with the same sides; none without a file."""
     lines = path.read_text().splitlines() if path and path.is_file() else ()
     rows = [json.loads(line) for line in lines]
     for row in rows:
         row["layer"] = Layer(**{k: tuple(v) if isinstance(v, list) else v for k, v in row["layer"].items()})
-    return {row["layer"]: Row(**row) for row in rows if list(row["seconds"]) == list(sides)}
+    return {row["layer"]: kind(**row) for row in rows if list(row["seconds"]) == list(sides)}
 
 
 def keep(path, row):
@@ -309,6 +322,14 @@ def rich_table(rows, peak):
 
 def build_parser():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_selection(parser)
+    parser.add_argument("--peers", nargs="*", choices=tuple(SIDES)[1:], default=list(SIDES)[1:], metavar="PEER",
+                        help="OpenVINO, onnxruntime (default: both)")
+    return parser
+
+
+def add_selection(parser):
+    """The options that say which layers, how long, and where results go."""
     parser.add_argument("--models", nargs="+", metavar="NAME", help="default: every model there is")
     parser.add_argument("--only", metavar="TEXT", help='layers whose text has this in it, such as "3x3 /1"')
     parser.add_argument("--part", type=part, default=(1, 1), metavar="K/N", help="every Nth layer, from the Kth on")
@@ -316,11 +337,8 @@ def build_parser():
                         "for each layer, and measure what is not in it; the tables show both")
     parser.add_argument("--seconds", type=float, default=0.25, metavar="S",
                         help="how long to measure each layer (default: %(default)g)")
-    parser.add_argument("--peers", nargs="*", choices=tuple(SIDES)[1:], default=list(SIDES)[1:], metavar="PEER",
-                        help="OpenVINO, onnxruntime (default: both)")
     parser.add_argument("--zoo", type=Path, default=ZOO, metavar="DIR", help="as in zoo.py")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table as Markdown")
-    return parser
 
 
 def part(text):
@@ -332,39 +350,56 @@ def part(text):
 
 
 def distinct(models, names, only):
-    """[(Layer, the models that have it, with a count)] in the order of first use."""
+    """{Layer: {model that has it: how many}} in the order of first use."""
     found = {}
     for name in names:
         for layer in layers_of(models.load(name)):
             found.setdefault(layer, {}).setdefault(name, 0)
             found[layer][name] += 1
-    return [(layer, ", ".join(name if count == 1 else f"{name} x{count}" for name, count in uses.items()))
-            for layer, uses in found.items() if not only or only in str(layer)]
+    return {layer: uses for layer, uses in found.items() if not only or only in str(layer)}
+
+
+def in_words(uses):
+    """'one, another x2' of the models that have a layer."""
+    return ", ".join(name if count == 1 else f"{name} x{count}" for name, count in uses.items())
+
+
+def selected(parser, args, only=lambda layer: True):
+    """What `distinct` finds in the models that are asked for, of layers for which `only` holds. Leaves the program
+    where that is nothing."""
+    models = Models(args.zoo)
+    unknown = sorted(set(args.models or ()) - set(models.names()))
+    if unknown:
+        parser.error(f"no model {', '.join(unknown)}; known: {', '.join(models.names())}")
+    found = distinct(models, args.models or models.names(), args.only)
+    layers = {layer: uses for layer, uses in found.items() if only(layer)}
+    if len(layers) < args.part[0]:
+        parser.error("no such convolution")
+    return layers
+
+
+def measured(args, layers, known, measure):
+    """The rows of `layers` that are known or in this part, in order. measure: (layer, its uses, seconds) -> a row."""
+    progress, start = Console(stderr=True, highlight=False), time.perf_counter()
+    todo = [layer for layer in list(layers)[args.part[0] - 1::args.part[1]] if layer not in known]
+    for n, layer in enumerate(todo, 1):
+        row = known[layer] = measure(layer, in_words(layers[layer]), args.seconds)
+        if args.results:
+            keep(args.results, row)
+        left = (time.perf_counter() - start) / n * (len(todo) - n)
+        progress.print(f"{n}/{len(todo)} {row}; {left:.0f} s left", markup=False, soft_wrap=True)
+    return [known[layer] for layer in layers if layer in known]
 
 
 def main(argv=None):
     parser = build_parser()
     args = parser.parse_args(argv)
-    models = Models(args.zoo)
-    unknown = sorted(set(args.models or ()) - set(models.names()))
-    if unknown:
-        parser.error(f"no model {', '.join(unknown)}; known: {', '.join(models.names())}")
-    console, progress = Console(highlight=False), Console(stderr=True, highlight=False)
+    console = Console(highlight=False)
     console = console if console.is_terminal else Console(highlight=False, width=FILE_WIDTH)
-    peers = [peer for peer in args.peers if peer in installed()]
-    layers = distinct(models, args.models or models.names(), args.only)
-    if not layers[args.part[0] - 1:]:
-        parser.error("no such convolution")
-    peak, known, start = measure_roofline().peak, kept(args.results, ["Ingot", *peers]), time.perf_counter()
-    todo = [entry for entry in layers[args.part[0] - 1::args.part[1]] if entry[0] not in known]
-    for n, (layer, uses) in enumerate(todo, 1):
-        row = known[layer] = measure_layer(layer, uses, args.seconds, peers)
-        if args.results:
-            keep(args.results, row)
-        left = (time.perf_counter() - start) / n * (len(todo) - n)
-        progress.print(f"{n}/{len(todo)} {layer}: {number(row.seconds['Ingot'] * 1e6)} us, {row.algorithm}; "
-                       f"{left:.0f} s left", markup=False, soft_wrap=True)
-    rows = [known[layer] for layer, _ in layers if layer in known]
+    peers, layers = [peer for peer in args.peers if peer in installed()], selected(parser, args)
+    peak = measure_roofline().peak
+    rows = measured(args, layers, kept(args.results, ["Ingot", *peers]),
+                    lambda layer, uses, seconds: measure_layer(layer, uses, seconds, peers))
     console.print(rich_table(rows, peak))
     console.print(f"FMA peak of one core: {peak / 1e9:.0f} GFLOP/s", *summary(rows), sep="\n", soft_wrap=True)
     if args.markdown:

@@ -5,13 +5,14 @@ import json
 import math
 import sys
 import xml.dom.minidom
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
 
 from ingot.codegen.target import Target
 from ingot.codegen.toolchain import missing_tools
+from ingot.ir.transform.choose_convolution import ALGORITHMS
 from networks import ROOT, conv_net, needs_zoo, tiny_names
 
 
@@ -221,9 +222,9 @@ def test_a_layer_is_what_it_says():
 
 def test_distinct_layers(tmp_path):
     layers, models = script("layers"), script("measure").Models(tmp_path)
-    found = dict(layers.distinct(models, ["light_squeezenet"], None))
-    assert len(found) < 26 and "light_squeezenet x2" in found.values()
-    assert {layer.kernel for layer, _ in layers.distinct(models, ["light_squeezenet"], "3x3 /1")} == {(3, 3)}
+    found = layers.distinct(models, ["light_squeezenet"], None)
+    assert len(found) < 26 and "light_squeezenet x2" in map(layers.in_words, found.values())
+    assert {layer.kernel for layer in layers.distinct(models, ["light_squeezenet"], "3x3 /1")} == {(3, 3)}
 
 
 @pytest.mark.parametrize("channels, outputs, groups", [(3, 20, 1), (32, 32, 32), (32, 48, 1)])
@@ -262,6 +263,34 @@ def test_layers_in_parts(tmp_path, capsys):
     for wrong in ("0/2", "3/2", "2", "a/b"):
         with pytest.raises(SystemExit):
             script("layers").main([*run, "--part", wrong])
+
+
+@needs_zoo
+def test_choices_of_algorithms(tmp_path, capsys):
+    """Every algorithm is measured; kept times are compared with what the model chooses now."""
+    results, table = tmp_path / "algorithms.jsonl", tmp_path / "algorithms.md"
+    run = ["--models", "tiny_resnet8", "--only", "8x8", "--seconds", "0", "--results", str(results)]
+    for _ in range(2):
+        assert script("algorithms").main([*run, "--markdown", str(table)]) == 0
+    (row,) = [json.loads(line) for line in results.read_text().splitlines()]
+    assert list(row["seconds"]) == list(ALGORITHMS) and all(s > 0 for s in row["seconds"].values())
+    out, err = capsys.readouterr()
+    assert out.count("64x8x8 3x3 /1 64") == 2 and err.count(" s left") == 1 and "of 1; within 5 %" in table.read_text()
+    with pytest.raises(SystemExit):
+        script("algorithms").main(["--models", "tiny_resnet8", "--only", "1x1"])
+
+
+def test_what_a_choice_loses():
+    algorithms, layers = script("algorithms"), script("layers")
+    layer = layers.Layer(256, 56, 56, 256, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1)
+    times = dict.fromkeys(ALGORITHMS, 3.0)
+    right = algorithms.Measured(layer, "here", times)
+    right = algorithms.Measured(layer, "here", {**times, right.chosen: 2.0})
+    wrong = algorithms.Measured(layer, "here", {**times, right.chosen: 4.0})
+    assert right.best == right.chosen and right.loss == 0 and wrong.loss == pytest.approx(1 / 3)
+    first, second, third, *_ = algorithms.summary([right, wrong])
+    assert "fastest: 1 of 2; within 5 %: 1" in first and "33.3%" in second and third.startswith("all layers once: 20.0%")
+    assert not algorithms.has_choice(layers.Layer(3, 32, 32, 16, *astuple(layer)[4:]))  # plain input
 
 
 @needs_zoo

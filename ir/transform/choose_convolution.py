@@ -69,7 +69,7 @@ def _direct(cpu, layer, in_blocks, out_blocks, inputs):
     weights = steps * out_blocks * cpu.lanes * 4
     shape = conv_tiles.Shape(out_blocks, layer.height, layer.width, steps, weights, inputs)
     far = weights / winograd_blocks.FAR_BYTES
-    return max(conv_tiles.cycles(conv_tiles.choose(cpu, shape), shape), far) + (1 - HIDDEN) * far
+    return max(conv_tiles.cycles(cpu, conv_tiles.choose(cpu, shape), shape), far) + (1 - HIDDEN) * far
 
 
 def fastest(layer: ConvLayer, cpu: CpuModel):

@@ -9,6 +9,7 @@ MOST_VECTORS = 8
 START = 30  # cycles of a tile besides its steps: clearing, the epilogue, filling the pipeline
 ISSUED = 4  # instructions in a cycle
 LOOP = 4  # instructions of a turn of the innermost loop that do not compute
+NEAR_BYTES = 32  # in a cycle, from the second cache
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def choose(cpu, shape: Shape):
     own = shape.blocks // shape.groups
     plans = [Plan(v, r, c, 0) for v in range(1, min(own, MOST_VECTORS) + 1) if own % v == 0
              for r, c in _points(tiles.room(cpu, v) // v, shape)]
-    tile = min(plans, key=lambda t: (cycles(t, shape), t.rows, t.vectors))
+    tile = min(plans, key=lambda t: (cycles(cpu, t, shape), t.rows, t.vectors))
     return Plan(tile.vectors, tile.rows, tile.columns, _band(cpu, tile, shape))
 
 
@@ -61,11 +62,13 @@ def _points(most, shape):
         yield rows, shape.width
 
 
-def cycles(tile, shape):
-    """About how long the convolution takes with a tile; pieces at the border are tiles of their own size."""
+def cycles(cpu, tile, shape):
+    """About how long the convolution takes with a tile; pieces at the border are tiles of their own size. A step takes
+    no less than its weights do from the second cache, where the first has no room for all that a tile reads."""
+    loads = 4 * cpu.lanes * tile.vectors / NEAR_BYTES if _panel(tile, shape) > cpu.l1_bytes else 0
     points = [(r * c, n * m) for r, n in tiles.pieces(shape.height, tile.rows)
               for c, m in tiles.pieces(shape.width, tile.columns)]
-    return sum(count * (START + shape.steps * _step(tile.vectors, p)) for p, count in points) * (
+    return sum(count * (START + shape.steps * max(_step(tile.vectors, p), loads)) for p, count in points) * (
         shape.blocks // tile.vectors)
 
 
@@ -78,8 +81,12 @@ def streams(cpu, shape, plan):
     """Whether each weight is read from beyond the L2 cache once, by the first of the tiles that share it: what the next
     ones share is then asked for meanwhile, at an even pace, if the cache has room for it. A network's weights are out
     of the cache whenever their layer begins. Depthwise convolutions have too few."""
-    panel = shape.weight_bytes * plan.vectors // shape.blocks
-    return plan.band == shape.height and shape.groups < shape.blocks and panel <= cpu.l2_bytes
+    return plan.band == shape.height and shape.groups < shape.blocks and _panel(plan, shape) <= cpu.l2_bytes
+
+
+def _panel(tile, shape):
+    """Bytes of the weights of a tile."""
+    return shape.weight_bytes * tile.vectors // shape.blocks
 
 
 def stores_far(cpu, shape):

@@ -222,6 +222,13 @@ def test_plans_of_known_layers(arguments, expected):
     assert choose(CpuModel(16, 32, l2_bytes=2 << 20), arguments) == expected
 
 
+def test_tiles_ask_no_more_weights_of_the_second_cache_than_it_gives():
+    """Seven vectors a step, for three points, are too many, unless the first cache holds them."""
+    cpu = CpuModel(16, 32)
+    assert choose(cpu, shape(7, 169, 1, 512, weight_bytes=224 << 10)) == Plan(1, 29, 1, 169)
+    assert choose(cpu, shape(7, 169, 1, 64, weight_bytes=28 << 10)).vectors == 7
+
+
 @pytest.mark.parametrize("arguments, expected", [
     (shape(32, 49, 1, 2048, 401 << 10, 4096 << 10), True),
     (shape(4, 56, 56, 576, 861 << 10, 147 << 10), False),  # every row reads them
