@@ -5,8 +5,8 @@
                                                                 choices are compared with them at once
     python benchmarks/algorithms.py --part 1/4 --results algorithms.jsonl    a quarter now; see layers.py
 
-Before each sample as much memory is read as the other weights of the smallest model with that layer have: they come
-from where they come from in the network, and the input from where the kernel before leaves it. See benchmarks/README.md.
+Before each sample as much memory is read as the other weights of the smallest model with that layer have: so weights
+come from where they come from in the network, and the input from where the kernel before leaves it.
 """
 from __future__ import annotations
 
