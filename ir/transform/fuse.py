@@ -7,6 +7,7 @@ from ..names import unique_name
 from ..relax.expr import DataflowVar, RelaxCall, RelaxVar, TensorStructInfo, VarBinding, dataflow_function
 from ..relax.ops.common import same_shape
 from ..relax.ops.view import factors, same_count
+from .depthwise_pointwise import is_worth_one_kernel
 from .graph import Substitute, is_immediate, is_operator, leaves, uses
 
 MAPS = ("elementwise", "broadcast")
@@ -18,23 +19,25 @@ MAX_GROUP = 32
 MAX_INLINED = 64  # operations per element after inlining, which repeats what is used twice
 
 
-def fuse_ops(mod):
+def fuse_ops(mod, cpu=None):
     """Requires a dataflow "main". Ensures groups of two operators or more are calls (operator "call", attrs["gv"]) of
     functions with attrs "primitive" and "origin": one anchor or reduction with the elementwise operators of its shape
-    that follow it or join them, or elementwise and copying operators alone.
+    that follow it or join them, or elementwise and copying operators alone. For a CpuModel `cpu`, a depthwise
+    convolution and the 1x1 convolution that alone reads it are one group where that is faster.
 
     A group grows from an operator to its immediate post-dominator, so no intermediate value leaves the group, and the
     call stands where the group's last operator stood.
     """
     func = mod["main"]
-    groups = _Grouping(func.bindings, uses(func)).groups()
+    groups = _Grouping(func.bindings, uses(func), cpu).groups()
     return _Outliner(mod, func, groups).run()
 
 
 class _Grouping:
     """Operators are numbered as their bindings are. members: {number of a group: its operators in order}."""
 
-    def __init__(self, bindings, used):
+    def __init__(self, bindings, used, cpu):
+        self.cpu = cpu
         self.values = [b.value for b in bindings]
         self.infos = [b.var.struct_info for b in bindings]
         self.number = {id(b.var): n for n, b in enumerate(bindings)}
@@ -92,14 +95,22 @@ class _Grouping:
     def _fits(self, members):
         """Whether these operators, whose values meet in the last one, make one good kernel."""
         heads = [m for m in members if self.kinds[m] in HEADS]
-        if len(members) > MAX_GROUP or len(heads) > 1 or any(self.kinds[m] not in COPIES + HEADS for m in members):
+        if len(members) > MAX_GROUP or any(self.kinds[m] not in COPIES + HEADS for m in members):
+            return False
+        if len(heads) > 1 and not self._is_pair(heads, members):
             return False
         if heads:
-            shaped = (self._uniform(heads[0], [m for m in members if m not in heads])
+            maps = [m for m in members if m not in heads]
+            shaped = (all(any(self._uniform(h, [m]) for h in heads) for m in maps)
                       and not set(members) & set(self._inputs(heads[0])))
         else:
             shaped = all(_no_fewer(self.infos[m], self.infos[members[-1]]) for m in members)
         return shaped and self._inlined(members) <= MAX_INLINED
+
+    def _is_pair(self, heads, members):
+        """Whether heads are a depthwise convolution and a 1x1 convolution of its result that are faster as one."""
+        return len(heads) == 2 and self.cpu is not None and set(members) & set(self._inputs(heads[1])) and (
+            is_worth_one_kernel(self.cpu, *(self.values[h] for h in heads)))
 
     def _uniform(self, first, others):
         """Whether `others` map elements one by one, in the shape of `first`."""

@@ -11,7 +11,7 @@ def graph_passes(opt_level, cpu: CpuModel, exact=False, algorithms=None):
     """The passes over a graph module. opt_level 0: only what lowering needs; 1: folding, padding as an operator,
     fusion, joining in place; 2: blocked layouts, fast convolutions and packed weights too. exact, algorithms: of
     ChooseConvolution."""
-    given = {"ChooseConvolution": [cpu, exact, algorithms], "PackWeights": [cpu],
+    given = {"ChooseConvolution": [cpu, exact, algorithms], "PackWeights": [cpu], "FuseOps": [cpu],
              **{name: [cpu.lanes] for name in ("FuseAttention", "ConvertLayout")}}
     names = ["ResolveMatchCast", "FoldConstant", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
              "RemoveIdentities", "FuseGelu", "SliceEarly", "ProjectInputs", "FuseAttention", "SinkViews",

@@ -53,12 +53,30 @@ def network(lanes):
     return bb.get()
 
 
+def mobile(lanes):
+    """A depthwise convolution whose result exceeds the second cache, and a 1x1 convolution: one kernel."""
+    g, rng, channels = BlockBuilder(), np.random.default_rng(0), 18
+    x = RelaxVar("x", TensorStructInfo((1, channels, 65, 67), "float32"))
+    with g.function("main", [x]):
+        y = x
+        for shape, attrs in (((4 * channels, channels, 1, 1), {}),
+                             ((4 * channels, 1, 3, 3), {"padding": (1, 1, 1, 1), "groups": 4 * channels}),
+                             ((9, 4 * channels, 1, 1), {})):
+            w = Constant(rng.standard_normal(shape).astype(np.float32) / float(np.prod(shape[1:])) ** 0.5, "w")
+            y = g.emit(call_op("clip", g.emit(call_op("nn.conv2d", y, w, **attrs)), min=0.0, max=6.0))
+        g.emit_func_output(g.emit(call_op("mean", y, axis=(2, 3))))
+    return g.get()
+
+
 @pytest.mark.parametrize("target", TARGETS)
-def test_every_target(tmp_path, target):
+@pytest.mark.parametrize("make", [network, mobile])
+def test_every_target(tmp_path, make, target):
     if reason := missing_tools(target):
         pytest.skip(reason)
-    with ingot.compile(network(Target.get(target).vector_lanes), target=target, threads="none", exact=True) as library:
+    with ingot.compile(make(Target.get(target).vector_lanes), target=target, threads="none", exact=True) as library:
         folder = library.export(tmp_path / "net")
+    functions = [f for source in folder.glob("kernels_*.c") for f in source.read_text().split("\n}\n")]
+    assert make is network or any("depthwise_blocked_local[" in f and "conv2d_blocked_local[" in f for f in functions)
     compiler, flags = find_compiler(target), Target.get(target).cflags
     compile_all(folder, *compiler.command, *STRICT, *flags)
     program = build(folder, selftest_sources(folder), tmp_path / "selftest", *compiler.command, *flags)

@@ -11,6 +11,7 @@ from ..errors import ScheduleError
 from ..schedule import Schedule
 from .attention import attention
 from .blocked_convolution import blocked_convolution
+from .depthwise_pointwise import depthwise_pointwise
 from .elementwise import elementwise
 from .gather import gather
 from .local_response import local_response
@@ -21,8 +22,8 @@ from .row_reduction import row_reduction
 from .windows import windows
 from .winograd import winograd
 
-RULES = (attention, recurrence, winograd, blocked_convolution, windows, local_response, register_tile, product,
-         row_reduction, gather, elementwise)
+RULES = (attention, recurrence, winograd, depthwise_pointwise, blocked_convolution, windows, local_response,
+         register_tile, product, row_reduction, gather, elementwise)
 
 
 def schedule_by_rule(func, cpu: CpuModel):

@@ -30,7 +30,8 @@ def blocked_convolution(sch, cpu):
     if _is_pointwise(sch.get(conv)) and not any(b.strides for b in sch.func.buffers):
         _join_rows(sch, conv, epilogue)
     groups = int(sch.get(conv).annotations.get("groups", 1))
-    tile(sch, cpu, conv, epilogue, shape_of(sch, conv, epilogue, groups))
+    loops = tile(sch, cpu, conv, epilogue, shape_of(sch, conv, epilogue, groups))
+    parallel_nest(sch, cpu, loops, steps(sch.get(conv)))
     return True
 
 
@@ -73,11 +74,16 @@ def shape_of(sch, conv, epilogue, groups):
     """What plans depend on."""
     block = sch.get(conv)
     data, weights = _operands(block)
-    _, channels, *points, _ = (static_extent(sch, loop) for loop in sch.get_loops(epilogue))
+    _, channels, *points, _ = (static_extent(sch, loop) for loop in _own_loops(sch, epilogue))
     return conv_tiles.Shape(channels, points[0], *(points[1:] or [1]),
                             steps=prod(_static(iv.dom.extent) for iv in iter_vars(block, "reduce")),
                             weight_bytes=_bytes(weights.shape) if weights else 0,
                             input_bytes=_bytes(data.shape[1:]), groups=groups)
+
+
+def _own_loops(sch, block):
+    """Those over the block's own iteration variables, inside of loops that it was moved to."""
+    return sch.get_loops(block)[-len(sch.get(block).iter_vars):]
 
 
 def _bytes(shape):
@@ -89,12 +95,13 @@ def _static(extent):
     return extent.value if isinstance(extent, IntImm) else 1 << 12
 
 
-def tile(sch, cpu, conv, epilogue, shape):
-    """Tile the output, compute the convolution in each tile, with sums in registers, and share tiles among threads."""
+def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose):
+    """Tile the output, compute the convolution in each tile, with sums in registers. Returns the loops whose turns
+    threads may share, outermost first: images, bands of rows, channels and rows."""
     block = sch.get(conv)
     cpu, operand = by_element(cpu, block)
-    plan = conv_tiles.choose(cpu, shape)
-    n, c, *points, lane = sch.get_loops(epilogue)
+    plan = choose(cpu, shape)
+    n, c, *points, lane = _own_loops(sch, epilogue)
     co, ci = sch.split(c, [None, plan.vectors])
     bands = [1, None] if plan.band == shape.height else [None, plan.band // plan.rows]
     band, yo, yi = sch.split(points[0], [*bands, plan.rows])
@@ -122,5 +129,4 @@ def tile(sch, cpu, conv, epilogue, shape):
             sch.annotate(turn, "pragma_prefetch_tile", _like_result(sch, epilogue))
     sch.decompose_reduction(conv, reduce[0])
     # A row loop with a border stays serial: loop_partition peels its last iteration.
-    rows = [yo] if shape.height % plan.rows == 0 else []
-    parallel_nest(sch, cpu, [n, band, co, *rows], steps(block))
+    return [n, band, co, *([yo] if shape.height % plan.rows == 0 else [])]

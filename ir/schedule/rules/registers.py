@@ -13,14 +13,15 @@ from .threads import PARALLEL_MIN_PARTS
 PACKED = "_packed"
 
 
-def anchored(sch, fits):
-    """(name of the first block for which fits(block), the output block that reads it) with everything else inlined;
-    None where there is no such block, or several outputs. A reduction that is the output writes through a local copy.
+def anchored(sch, fits, keep=()):
+    """(name of the first block for which fits(block), the output block that reads it) with everything else inlined but
+    the blocks `keep`; None where there is no such block, or several outputs. A reduction that is the output writes
+    through a local copy.
     """
     anchor = find_block(sch, fits)
     if anchor is None:
         return None
-    inline_all(sch, keep={anchor})
+    inline_all(sch, keep={anchor, *keep})
     outputs = sch.get_output_blocks("root")
     if len(outputs) != 1:
         return None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ...expr import is_const_int
 from .blocked_convolution import shape_of, tile
 from .blocks import iter_vars, operand_loads, static_extent, vectorizes
-from .registers import anchored, ranks
+from .registers import anchored, ranks, steps
+from .threads import parallel_nest
 
 
 def windows(sch, cpu):
@@ -23,7 +24,8 @@ def windows(sch, cpu):
     # One point has one chain of sums, which wait for each other: vectors of several channels then share a tile.
     point = all(is_const_int(sch.get(loop).extent, 1) for loop in loops[2:4])
     groups = 1 if point else static_extent(sch, loops[1])
-    tile(sch, cpu, reduction, epilogue, shape_of(sch, reduction, epilogue, groups))
+    loops = tile(sch, cpu, reduction, epilogue, shape_of(sch, reduction, epilogue, groups))
+    parallel_nest(sch, cpu, loops, steps(sch.get(reduction)))
     return True
 
 

@@ -18,7 +18,8 @@ from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import schedule_by_rule, threads
 from ingot.ir.schedule.rules.conv_tiles import Plan, Shape, choose, streams
-from ingot.ir.tir.stmt import BufferStore, For, IfThenElse
+from ingot.ir.schedule.rules.depthwise_pointwise import pays
+from ingot.ir.tir.stmt import BufferStore, DeclBuffer, For, IfThenElse
 from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.pipeline import lower_prim_func
 
@@ -58,6 +59,16 @@ DEPTHWISE = {
     "dilated": dict(blocks=1, size=(4, 3), kernel=(1, 3), dilation=(3, 2), epilogue=None),
     "7x7": dict(blocks=2, size=(7, 7)),
     "pixel": dict(blocks=2, size=(1, 1), kernel=(2, 2)),
+}
+
+
+# of programs.depthwise_pointwise
+PAIRS = {
+    "3x3": dict(blocks=3, outputs=2, size=(5, 9)),
+    "strided": dict(blocks=2, outputs=3, size=(3, 31), strides=(2, 2), batch=2, epilogue="residual"),
+    "5x5": dict(blocks=1, outputs=4, size=(4, 7), kernel=(5, 5), strides=(1, 2), between="hard_swish"),
+    "nothing_between": dict(blocks=2, outputs=1, size=(7, 5), between=None, epilogue=None),
+    "one_row": dict(blocks=2, outputs=2, size=(1, 13), kernel=(1, 3)),
 }
 
 
@@ -118,6 +129,27 @@ def test_depthwise(name, threads_for_all_work):
     assert rolled(lowered) and not collect(rolled(lowered), IfThenElse)
 
 
+@pytest.mark.parametrize("cpu", [CPUS[4], BY_ELEMENT], ids=["", "by_element"])
+@pytest.mark.parametrize("name", PAIRS)
+def test_depthwise_and_pointwise(name, cpu, threads_for_all_work):
+    """In one kernel a row of the depthwise convolution is all that is kept of it."""
+    case = PAIRS[name]
+    lowered = assert_kept(programs.depthwise_pointwise(**case, lanes=4), cpu)
+    kept = [d.buffer for d in collect(lowered.body, DeclBuffer) if d.buffer.dtype.lanes == 1]
+    assert [b.shape[0].value for b in kept] == [case["blocks"] * case["size"][1] * 4]
+    assert rolled(lowered) and not collect(rolled(lowered), IfThenElse)
+
+
+@pytest.mark.parametrize("middle, rows, weights, expected", [
+    (1600 << 10, 112, 2 << 10, True),   # of MobileNetV2 at 112x112: what lies between exceeds the second cache
+    (1800 << 10, 56, 18 << 10, True),   # every row reads all weights from the second cache, which still costs less
+    (1100 << 10, 14, 2 << 20, False),   # more than that
+    (144 << 10, 48, 1 << 10, False),    # in the second cache
+])
+def test_pairs_pay_where_the_cache_does_not_hold_what_lies_between(middle, rows, weights, expected):
+    assert pays(CpuModel(16, 32), middle, rows, weights) == expected
+
+
 # operator, size of the input, attributes
 POOLS = {
     "max": ("nn.max_pool2d", (9, 11), dict(pool_size=(3, 3), strides=(2, 2))),
@@ -173,6 +205,7 @@ def test_local_response(blocks, size, neighbours, threads_for_all_work):
 PROGRAMS = {"local_response": partial(local_response, 2, (2, 26), 5), "moved": partial(moved, (5, 7)), **{f"dense_{n}": partial(programs.conv2d, **case) for n, case in DENSE.items()},
             **{f"gathered_{n}": partial(programs.gathered, **case) for n, case in GATHERED.items()},
             **{f"depthwise_{n}": partial(programs.depthwise, **case) for n, case in DEPTHWISE.items()},
+            **{f"pair_{n}": partial(programs.depthwise_pointwise, **case) for n, case in PAIRS.items()},
             **{f"pool_{n}": partial(pool, *case) for n, case in POOLS.items()}}
 
 
@@ -264,6 +297,7 @@ HOT = {
     "gathered_7": partial(programs.gathered, 4, 136, 9, (7, 7), epilogue="residual"),
     "depthwise": partial(programs.depthwise, 4, (28, 28)),
     "depthwise_5x5": partial(programs.depthwise, 4, (14, 14), (5, 5), (2, 2)),
+    "pair": partial(programs.depthwise_pointwise, 6, 2, (28, 28), strides=(2, 2)),
 }
 # target: (most instructions for a multiply-add in the longest of the hot loops, compilers)
 COMPILERS = [("x86-64-v4", 2.0, ["gcc"]), ("x86-64-v4", 2.0, ["clang"]), ("x86-64-v3", 2.6, ["gcc"]),

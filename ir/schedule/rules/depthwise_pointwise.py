@@ -1,0 +1,64 @@
+"""A depthwise convolution and the 1x1 convolution that alone reads it, as one kernel: a row of the one stays in the first
+cache until the other has read it."""
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...expr import is_const_int
+from . import conv_tiles
+from .blocked_convolution import shape_of, tile
+from .blocks import find_block, iter_vars, static_extent
+from .registers import anchored, ranks, steps
+from .threads import parallel_nest
+
+DEPTHWISE, POINTWISE = "depthwise_blocked", "conv2d_blocked"
+# Bytes a cycle: of what leaves the second cache and comes back, and of weights that each row takes from there.
+FAR, WEIGHTS = 8, 32
+
+
+def pays(cpu, middle, rows, weights):
+    """Whether it is faster to take row by row of what a depthwise convolution hands on, `middle` bytes in `rows` rows,
+    than to store all of it and read it again: each row then reads all weights of the 1x1 convolution, `weights` bytes.
+    What stays in the second cache costs nothing: its loads and stores hide behind multiply-adds.
+    """
+    apart = 2 * middle / FAR if middle > cpu.l2_bytes else 0
+    fused = rows * weights / WEIGHTS if weights + middle // rows > cpu.l1_bytes else 0
+    return fused < apart
+
+
+def depthwise_pointwise(sch, cpu):
+    """Both convolutions in blocked layout, the first of any size and stride, with what is between and after them:
+
+        for rows:
+            for channels, columns:  acc = 0;  for kh, kw: for points: acc += x * w;  middle = epilogue(acc)
+            for channels, columns:  acc = 0;  for ic, ii: for points: for vectors: acc += broadcast(middle) * w;  ...
+    """
+    if cpu.lanes == 1 or any(find_block(sch, lambda b, n=name: _is(b, n)) is None for name in (DEPTHWISE, POINTWISE)):
+        return False
+    depthwise, conv = sch.get_block(DEPTHWISE), sch.get_block(POINTWISE)
+    read = [sch.get(block).name_hint for block in sch.get_producers(conv)]
+    if len(read) != 1:
+        return False
+    last, = read
+    found = anchored(sch, lambda block: _is(block, POINTWISE), keep={DEPTHWISE, last})
+    if found is None:
+        return False
+    epilogue = found[1]
+    middle = sch.cache_write(depthwise, 0, "local") if last == DEPTHWISE else sch.get_block(last)
+    n, band, *_ = tile(sch, cpu, conv, epilogue, shape_of(sch, conv, epilogue, 1), _row_by_row)
+    sch.compute_at(middle, band, preserve_unit_loops=True)
+    groups = static_extent(sch, sch.get_loops(middle)[-4])
+    tile(sch, cpu, depthwise, middle, shape_of(sch, depthwise, middle, groups))
+    parallel_nest(sch, cpu, [n, band], steps(sch.get(conv)))
+    return True
+
+
+def _is(block, name):
+    if block.name_hint != name or block.init is None:
+        return False
+    pointwise = all(is_const_int(iv.dom.extent, 1) for iv in iter_vars(block, "reduce")[1:3])
+    return ranks(block) == (5, 2) if name == DEPTHWISE else ranks(block) == (5, 4) and pointwise
+
+
+def _row_by_row(cpu, shape):
+    return replace(conv_tiles.choose(cpu, replace(shape, height=1)), band=1)
