@@ -73,11 +73,17 @@ class _Partition(Mutator):
     # ------------------------------------------------------------ the last turn
 
     def _peel(self, loop, guards):
-        """for i in n: body  ->  for i in n - 1: body without its guards; body with i = n - 1"""
+        """for i in n: body  ->  for i in n - 1: body without its guards; body with i = n - 1
+
+        Turns at the end of an unrolled loop in which nothing can happen are dropped before.
+        """
         if loop.kind not in ("serial", "unrolled") or not isinstance(loop.extent, IntImm) or loop.extent.value < 2:
             return None
         extent = const(loop.extent.value - 1, loop.extent.dtype)
+        idle = loop.kind == "unrolled" and self._is_idle(loop, extent)
         self._bind(loop, extent)
+        if idle:
+            return self.visit(loop.replace(extent=extent))
         proved = [c for c in guards if self.analyzer.can_prove(c)]
         if not proved:
             self._bind(loop)
@@ -88,6 +94,11 @@ class _Partition(Mutator):
             self._bind(inner)
         last = self.visit(last)
         return main if _has_no_effect(last, self.analyzer) else _merged([main, last])
+
+    def _is_idle(self, loop, turn):
+        """Whether no store is made in a turn of a loop, as the guards of all stores fail. Leaves it bound to the turn."""
+        self.analyzer.bind(loop.loop_var, Range(loop.min + turn, const(1, turn.dtype)), allow_override=True)
+        return _stored(loop.body, self.analyzer) == []
 
     # ------------------------------------------------------------ versions
 
@@ -140,7 +151,13 @@ class _Partition(Mutator):
 
 def _has_no_effect(stmt, analyzer):
     """Whether all that a statement may store goes into buffers of its own: accumulators that start, but never add."""
-    own, stored = {id(d.buffer) for d in collect(stmt, DeclBuffer)}, []
+    own, stored = {id(d.buffer) for d in collect(stmt, DeclBuffer)}, _stored(stmt, analyzer)
+    return bool(own) and stored is not None and own.issuperset(stored)
+
+
+def _stored(stmt, analyzer):
+    """The buffers (their ids) that a statement may store to; None where it may do something else."""
+    stored = []
 
     class Scan(Visitor):
         def visit_IfThenElse(self, branch):
@@ -155,7 +172,7 @@ def _has_no_effect(stmt, analyzer):
             stored.append(id(store.buffer))
 
     Scan().visit(stmt)
-    return bool(own) and own.issuperset(stored) and not collect(stmt, (Evaluate, AssertStmt))
+    return None if collect(stmt, (Evaluate, AssertStmt)) else stored
 
 
 def _narrow(loop, analyzer):

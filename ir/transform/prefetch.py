@@ -44,6 +44,7 @@ def inject_prefetch(func):
         for r: for k: prefetch(B[at + k * T + r % V * S]); ...; for p: for v: use(B[at + p * T + v * S])
 
     where p and v are unrolled: while a tile is computed, the lines come closer that its results go to, or are added to.
+    A loop over tiles with it, r for instance, asks for all lines of a tile at the start of each turn.
     """
     return func.replace(body=_Inject().visit(func.body))
 
@@ -128,16 +129,13 @@ class _Inject(StmtMutator):
         for load in found:
             index = self._line(load, loop)
             around = [x for x in inner if any(v is x.loop_var for v in free_vars(index))]
-            new = {x.loop_var: Var(x.loop_var.name, x.loop_var.dtype) for x in around}
-            stmt = Evaluate(prefetch(BufferLoad(load.buffer, (substitute(index, new),)), AHEAD))
-            for x in reversed(around):
-                stmt = For(new[x.loop_var], x.min, x.extent, x.kind, stmt)
-            out.append(stmt)
+            out.append(_for_each(around, load.buffer, index, AHEAD))
         return out
 
     def _tile(self, name, loop):
-        """The statements that ask for lines of buffer `name` that the tile around a loop is read from or stored to."""
-        for tile in reversed(self.loops[:-1]):
+        """The statements that ask for lines of buffer `name` that the tile around a loop is read from or stored to, or
+        the tile that each turn of it is about."""
+        for tile in reversed(self.loops):
             unrolled = [x for x in collect(tile.body, For) if x.kind == "unrolled" and isinstance(x.extent, IntImm)]
             for access in collect(tile.body, (BufferLoad, BufferStore)):
                 index, = access.indices
@@ -145,6 +143,8 @@ class _Inject(StmtMutator):
                 inside = [x for x in unrolled if self._step(index, x.loop_var) != 0]
                 known = {x.loop_var for x in (*self.loops, *inside)}
                 if access.buffer.name == name and all(v in known for v in free_vars(index)):
+                    if tile is loop:
+                        return [_for_each(inside[::-1], access.buffer, index)] if inside else []
                     places = self._tile_places(index, inside, loop)
                     return [Evaluate(prefetch(BufferLoad(access.buffer, (self.analyzer.simplify(x),)))) for x in places]
         return []
@@ -178,6 +178,15 @@ class _Inject(StmtMutator):
         """By how much a turn of a loop moves an index; None when that is no constant."""
         step = self.analyzer.simplify(substitute(index, {var: var + 1}) - index)
         return step.value if isinstance(step, IntImm) else None
+
+
+def _for_each(loops, buffer, index, ahead=0):
+    """Ask for what is `ahead` of a place of a buffer, in copies of the loops that move it."""
+    new = {x.loop_var: Var(x.loop_var.name, x.loop_var.dtype) for x in loops}
+    stmt = Evaluate(prefetch(BufferLoad(buffer, (substitute(index, new),)), ahead))
+    for x in reversed(loops):
+        stmt = For(new[x.loop_var], x.min, x.extent, x.kind, stmt)
+    return stmt
 
 
 def _shared_out(corner, start, inner, streams, run):

@@ -7,12 +7,13 @@ from ..arith import Analyzer
 from ..expr import Call, IntImm, Not, PrimExpr, Range, const, free_vars, is_const_int, substitute
 from ..node import Mutator
 from ..tir.stmt import Evaluate, IfThenElse, SeqStmt, seq
+from .loop_partition import LANES
 
 
 def simplify(func):
     """Ensures expressions simplified under the loop ranges and conditions around them, no provably false or true
-    branches, no empty loops; loops of one iteration are replaced by their body; what runs only in the first turn of
-    a loop stands before it."""
+    branches, no empty loops; loops of one iteration are replaced by their body, but where that is what is left of a
+    vector; what runs only in the first turn of a loop stands before it."""
     return func.replace(body=_Simplify().visit(func.body))
 
 
@@ -26,11 +27,12 @@ class _Simplify(Mutator):
         if isinstance(extent, IntImm):
             if extent.value <= 0:
                 return Evaluate(const(0))
-            if extent.value == 1 and loop.kind != "thread_binding":
+            if extent.value == 1 and loop.kind != "thread_binding" and LANES not in loop.annotations:
                 return self.visit(substitute(loop.body, {loop.loop_var: minimum}))
         # a symbolic extent is known to be positive inside the loop only
         with nullcontext() if isinstance(extent, IntImm) else self.analyzer.constraint_scope():
-            self.analyzer.bind(loop.loop_var, Range(minimum, extent), allow_override=True)
+            turns = const(loop.annotations[LANES], extent.dtype) if LANES in loop.annotations else extent
+            self.analyzer.bind(loop.loop_var, Range(minimum, turns), allow_override=True)
             body = self.visit(loop.body)
             loop = loop.replace(min=minimum, extent=extent, body=body)
             return body if _is_noop(body) else self._before_loop(loop)

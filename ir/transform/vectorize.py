@@ -47,6 +47,8 @@ class _VectorizeLoops(Mutator):
                 raise NotVectorizable("vectorization is off")
             return _vectorize(loop, self.analyzer)
         except NotVectorizable as reason:
+            if is_const_int(loop.extent, 1):
+                return substitute(loop.body, {loop.loop_var: loop.min})
             return loop.replace(kind="serial", body=self.visit(loop.body),
                                 annotations={**loop.annotations, "simd": str(reason)})
 

@@ -9,7 +9,7 @@ from ...node import structural_equal
 from ..blocks import uses
 from . import conv_tiles
 from .blocks import iter_vars, operand_loads, static_extent
-from .registers import anchored, by_element, in_registers, keep_rolled, lane_by_lane, ranks, steps
+from .registers import anchored, by_element, in_registers, keep_rolled, lane_by_lane, like_result, ranks, steps
 from .threads import parallel_nest
 
 NAMES = ("conv2d_blocked", "conv2d_packed", "conv2d_gathered")
@@ -60,14 +60,6 @@ def _join_rows(sch, conv, epilogue):
     for block in (conv, epilogue):
         sch.transform_block_layout(block, lambda n, c, y, x, *rest: (n, c, y * width + x, *rest))
     sch.transform_layout(conv, ("write", 0), lambda n, c, y, x, o: (n, c, y * width + x, o))
-
-
-def _like_result(sch, epilogue):
-    """The names of the buffers that an epilogue stores to, and reads in the same places."""
-    block = sch.get(epilogue)
-    result = block.writes[0].buffer
-    return [result.name, *(r.buffer.name for r in block.reads if r.buffer.scope == result.scope
-                           and structural_equal(r.buffer.shape, result.shape))]
 
 
 def shape_of(sch, conv, epilogue, groups):
@@ -126,7 +118,7 @@ def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose):
         if conv_tiles.streams(cpu, shape, plan):
             sch.annotate(turn, "pragma_prefetch", weights)
         if conv_tiles.stores_far(cpu, shape):
-            sch.annotate(turn, "pragma_prefetch_tile", _like_result(sch, epilogue))
+            sch.annotate(turn, "pragma_prefetch_tile", like_result(sch, epilogue))
     sch.decompose_reduction(conv, reduce[0])
     # A row loop with a border stays serial: loop_partition peels its last iteration.
     return [n, band, co, *([yo] if shape.height % plan.rows == 0 else [])]

@@ -8,8 +8,8 @@ from ...expr import IntImm
 from ...tir.index_map import IndexMap
 from ..blocks import uses
 from . import tiles
-from .blocks import SYMBOLIC, iter_vars, operand_loads, static_extent, vectorizes
-from .registers import (PACKED, anchored, by_element, in_registers, keep_rolled, lane_by_lane, ranks, steps,
+from .blocks import SYMBOLIC, iter_vars, operand_loads, static, static_extent, vectorizes
+from .registers import (PACKED, anchored, by_element, in_registers, keep_rolled, lane_by_lane, like_result, ranks, steps,
                         through_memory)
 from .threads import COST_OF_LOOP, parallel_nest
 
@@ -136,8 +136,10 @@ def _plan(sch, cpu, anchor, epilogue):
     parts = 1
     if rows < SYMBOLIC and columns % (tile.vectors * lanes) == 0 and in_vectors:
         parts = _parts(cpu, rows, columns, depth)
-    through = not in_vectors or packed and columns % (tile.vectors * lanes) > 0
-    return _Plan(tile, _tiles_in_block(cpu, rows, tile.rows, depth // parts), parts, packed, border, through)
+    block = _tiles_in_block(cpu, rows, tile.rows, depth // parts)
+    # Two borders, of blocks of rows and of columns, would make one copy of the loops whose sums have conditions.
+    ragged = packed and columns % (tile.vectors * lanes) > 0
+    return _Plan(tile, block, parts, packed, border, through=not in_vectors or ragged and block * tile.rows < rows)
 
 
 def _panel(sch, anchor):
@@ -233,6 +235,8 @@ def _tile(sch, cpu, anchor, epilogue, plan, panels):
     else:
         in_registers(sch, (mi, nv), nl)
     _sums(sch, cpu, block, plan, prefetch=panels and rows > plan.tile.rows)
+    if plan.parts == 1 and not _stays(cpu, sch.get(epilogue).writes[0].buffer):
+        sch.annotate(inner, "pragma_prefetch_tile", like_result(sch, epilogue))
     serial = plan.border and rows % plan.tile.rows > 0
     parallel_nest(sch, cpu, batch if serial else [*batch, *outer], work)
     if turn:
@@ -278,5 +282,11 @@ def _points(sch, cpu, loops, plan):
 def _prefetch(sch, cpu, block, k, worth):
     """Bring the next panel of columns into the second cache while this one is used, where all of them do not fit."""
     operand = _wide_operand(sch.get(block)).buffer
-    if worth and 4 * prod(e.value for e in operand.shape[-3:]) > cpu.l2_bytes // 2:
+    if worth and not _stays(cpu, operand, 3):
         sch.annotate(k, "pragma_prefetch", [operand.name])
+
+
+def _stays(cpu, buffer, rank=None):
+    """Whether the last `rank` dimensions of a buffer (None: all) stay in the second cache beside other data."""
+    extents = [static(e) for e in buffer.shape[-rank if rank else None:]]
+    return 4 * prod(extents) <= cpu.l2_bytes // 2

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from ...arith import Analyzer
 from ...expr import IntImm, is_const_int, substitute
+from ...node import structural_equal
 from ..blocks import uses
 from .blocks import find_block, inline_all, iter_vars, operand_loads, read_index
 from .threads import PARALLEL_MIN_PARTS
@@ -90,6 +91,14 @@ def keep_rolled(sch, loops):
     if inner:
         sch.annotate(inner[-1], "pragma_unroll", 1)
     return (inner or loops)[-1]
+
+
+def like_result(sch, epilogue):
+    """The names of the buffers that an epilogue stores to, and reads in the same places."""
+    block = sch.get(epilogue)
+    result = block.writes[0].buffer
+    return [result.name, *(r.buffer.name for r in block.reads if r.buffer.scope == result.scope
+                           and structural_equal(r.buffer.shape, result.shape))]
 
 
 def steps(block):

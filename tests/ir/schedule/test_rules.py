@@ -116,6 +116,35 @@ def test_no_condition_in_the_reduction_of_a_product(rows, columns, packed):
     assert any(d.buffer.dtype.lanes == 16 for d in collect(lowered.body, DeclBuffer))
 
 
+@pytest.mark.parametrize("rows, columns", [(7, 100), (13, 37), (5, 33), (6, 48), (40, 99)])
+def test_results_leave_registers_where_columns_are_no_whole_panels(rows, columns, threads_for_all_work):
+    """In whole vectors and a part of one, of one lane too."""
+    bias = const(columns)
+    case = functools.partial(network, lambda op, x: op("nn.relu", op("add", op("matmul", x, const(9, columns)), bias)),
+                             [(rows, 9)])
+    for cpu in (WIDE, NARROW, CpuModel(8, 16)):
+        func, = kernels(case, cpu)
+        inputs, sch = arguments(func), schedule_by_rule(func, cpu)
+        lowered = lower_prim_func(sch.func)
+        expected = results(func, inputs)
+        assert_same_results(expected, sch.func, inputs)
+        assert_same_results(expected, lowered, inputs)
+        own = [d.buffer for d in collect(lowered.body, DeclBuffer)]
+        assert own and all(b.dtype.lanes == cpu.lanes for b in own)
+
+
+@pytest.mark.parametrize("columns", [64, 99])
+def test_outputs_beyond_the_second_cache_are_asked_for(columns, threads_for_all_work):
+    case = functools.partial(network, lambda op, x, y: op("add", op("matmul", x, const(9, columns)), y),
+                             [(40, 9), (40, columns)])
+    for cpu in (WIDE, replace(WIDE, l2_bytes=12 << 10)):
+        func, = kernels(case, cpu)
+        inputs, lowered = arguments(func), lower_prim_func(schedule_by_rule(func, cpu).func)
+        assert_same_results(results(func, inputs), lowered, inputs)
+        asked = [c.args[0].args[0].buffer.name for c in collect(lowered.body, Call) if c.op == "tir.prefetch"]
+        assert ({"x1", "add"} <= set(asked)) == (cpu is not WIDE)
+
+
 @pytest.mark.parametrize("rows, depth, columns", [(50, 9, 64), (53, 7, 100), (24, 16, 48), (61, 5, 8)])
 def test_rows_in_blocks(rows, depth, columns, threads_for_all_work):
     """More rows than the second cache holds: blocks of them, in each of which all columns pass, prefetched."""

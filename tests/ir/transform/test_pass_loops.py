@@ -231,6 +231,20 @@ def test_what_a_tile_stores_to_is_asked_for(turns, expected):
     assert not any(f.annotations for f in collect(new.body, For))
 
 
+def test_what_a_turn_stores_to_is_asked_for_at_its_start():
+    """Three tiles of five points with two vectors each; what the place rests on beside them is not known."""
+    b, y, z = (tir.decl_buffer((n,), name=name) for n, name in ((8, "b"), (3 * 64, "y"), (3 * 64, "z")))
+    t, k, p, v, i = map(Var, "tkpvi")
+    term = tir.for_(k, 6, BufferStore(b, b[const(0)] + b[k], (const(0),)))
+    points = tir.for_(p, 5, tir.for_(v, 2, BufferStore(y, b[const(0)], (t * 64 + p * 4 + v * 32,)), "unrolled"), "unrolled")
+    serial = tir.for_(i, 4, BufferStore(z, b[const(0)], (t * 64 + i,)))
+    tiles = tir.for_(t, 3, seq(term, points, serial)).replace(annotations={"pragma_prefetch_tile": ("y", "z")})
+    new = run(T.InjectPrefetch(), flat([b, y, z], tiles))
+    assert asked_for(new) == ["t * 64 + p * 4 + v * 32"]
+    first, *_ = new.body.body.seq
+    assert [f.extent.value for f in collect(first, For)] == [2, 5] and not new.body.annotations
+
+
 # ---------------------------------------------------------------- HoistIfThenElse
 
 def test_conditions_leave_the_loops_they_do_not_depend_on():

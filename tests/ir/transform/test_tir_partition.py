@@ -3,10 +3,11 @@ import pytest
 from tir_cases import arguments, assert_same_results, loop, results
 
 from ingot.ir import tir
-from ingot.ir.expr import Call, IntImm, Var, const
+from ingot.ir.expr import Call, IntImm, Ramp, Var, const
 from ingot.ir.node import collect
 from ingot.ir.transform.loop_partition import loop_partition
 from ingot.ir.transform.simplify import simplify
+from ingot.ir.transform.vectorize import vectorize_loop
 
 
 def guarded(condition, body):
@@ -46,6 +47,26 @@ def test_the_last_turn_is_peeled():
     func = partitioned(program(lambda y: loop("i", 4, lambda i: loop("j", 16, lambda j: guarded(
         i * 16 + j < 50, fill(y, i * 16 + j))))))
     assert (extents(func), guards(func)) == ([2, 3, 16], 0)
+
+
+def test_turns_of_an_unrolled_loop_in_which_nothing_happens_go():
+    def body(y):
+        return loop("v", 4, lambda v: loop("i", 4, lambda i: guarded(v * 4 + i < 9, fill(y, v * 4 + i)), "vectorized"),
+                    "unrolled")
+    func = partitioned(program(body))
+    assert guards(func) == 0
+    assert extents(func) == [1, 2, 4], "two vectors, and one lane of the third, which stays a part of a vector"
+    ramps = [s.indices[0] for s in collect(vectorize_loop(func).body, tir.BufferStore)]
+    assert sorted((r.lanes, str(r.count)) for r in ramps) == [(4, "1"), (4, "None")]
+
+
+def test_what_is_left_of_a_vector_and_has_no_vector_form_is_scalar():
+    y = tir.decl_buffer((64,), "int32", name="y")
+    body = loop("v", 3, lambda v: loop("i", 4, lambda i: guarded(v * 4 + i < 9, tir.BufferStore(
+        y, const(1), (v * 4 + i,))), "vectorized"), "unrolled")
+    func = tir.prim_func([y], body)
+    func = vectorize_loop(simplify(loop_partition(func.replace(body=func.root.body))))
+    assert extents(func) == [2, 4] and not collect(func.body, Ramp)
 
 
 def test_both_directions_of_a_tile():
