@@ -19,11 +19,12 @@ from .product import product
 from .recurrence import recurrence
 from .register_tile import register_tile
 from .row_reduction import row_reduction
+from .transpose import transpose
 from .windows import windows
 from .winograd import winograd
 
 RULES = (attention, recurrence, winograd, depthwise_pointwise, blocked_convolution, windows, local_response,
-         register_tile, product, row_reduction, gather, elementwise)
+         register_tile, product, row_reduction, gather, transpose, elementwise)
 
 
 def schedule_by_rule(func, cpu: CpuModel):

@@ -254,6 +254,7 @@ _unary("relu_symbolic", "nn.relu", "n", 3, 4)
 _unary("relu_scalar", "nn.relu")
 _unary("logical_not", "logical_not", 5, 6, dtype="bool")
 _unary("transpose", "permute_dims", 2, 3, 4, axes=(0, 2, 1))
+_unary("transpose_squares", "permute_dims", 2, 37, 21, axes=(0, 2, 1))
 _unary("transpose_symbolic", "permute_dims", "n", 3, 4, axes=(2, 0, 1))
 _unary("broadcast_slice", "strided_slice", 4, 9, axes=(1,), begin=(8,), end=(0,), strides=(-2,))
 _unary("pad", "nn.pad", 2, 3, 4, 5, pad_width=(0, 0, 0, 0, 1, 2, 0, 3), pad_value=1.5)
@@ -261,6 +262,11 @@ _unary("pad_channels", "nn.pad", 1, 3, 4, pad_width=(0, 0, 1, 2, 0, 0))
 _unary("pad_symbolic", "nn.pad", "n", 2, 4, "w", pad_width=(0, 0, 0, 0, 1, 1, 2, 0))
 _unary("pad_reflect", "nn.pad", 1, 1, 4, 5, pad_width=(0, 0, 0, 0, 1, 2, 2, 1), pad_mode="reflect")
 _unary("split", "split", 4, 10, sections=(3, 7), axis=1)
+
+
+@case("transpose_and_add", (17, 3, 32), (3, 32, 17))
+def _transpose_and_add(op, x, y):
+    return op("nn.relu", op("add", op("permute_dims", x, axes=(1, 2, 0)), y))
 
 
 @case("chain", (2, 5, 6), (5, 6))

@@ -1,0 +1,49 @@
+"""Transposing copies and elementwise kernels: squares of elements whose cache lines stay while all of them are used."""
+from __future__ import annotations
+
+from ...expr import IntImm
+from ...node import collect
+from ...tir.stmt import BufferLoad
+from ..blocks import uses
+from .blocks import blocks, inline_all
+from .threads import parallel_outer
+
+SQUARE = 16  # elements: a cache line of floats
+
+
+def transpose(sch, cpu):
+    """An elementwise kernel that runs through an operand across its rows, in squares:
+
+        for rows u / 16: for columns v / 16: for u in square: for v in square: y[..., u, ..., v] = x[..., v, ..., u]
+    """
+    inline_all(sch)
+    outputs = sch.get_output_blocks("root")
+    if len(blocks(sch)) != 1 or len(outputs) != 1:
+        return False
+    block, loops = sch.get(outputs[0]), sch.get_loops(outputs[0])
+    across = _across(block)
+    if across is None or len(loops) != len(block.iter_vars):
+        return False
+    (uo, ui), (vo, vi) = (sch.split(loops[n], [None, SQUARE]) for n in (across, -1))
+    outer = [*loops[:across], uo, *loops[across + 1:-1], vo]
+    sch.reorder(*outer, ui, vi)
+    parallel_outer(sch, cpu, outer)
+    return True
+
+
+def _across(block):
+    """Which iteration variable runs along the rows of an operand that the last one runs across; None where no squares
+    can be made of the two, or memory is not written row by row."""
+    variables, index = [iv.var for iv in block.iter_vars], block.writes[0].region[-1].min
+    if block.init is not None or len(variables) < 2 or index is not variables[-1]:
+        return None
+    for load in collect(block.body, BufferLoad):
+        for n, iv in enumerate(block.iter_vars[:-1]):
+            if (load.indices[-1] is iv.var and uses(load.indices[:-1], {variables[-1]})
+                    and _is_long(iv) and _is_long(block.iter_vars[-1])):
+                return n
+    return None
+
+
+def _is_long(iv):
+    return isinstance(iv.dom.extent, IntImm) and iv.dom.extent.value >= SQUARE
