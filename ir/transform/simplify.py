@@ -31,7 +31,8 @@ class _Simplify(Mutator):
                 return self.visit(substitute(loop.body, {loop.loop_var: minimum}))
         # a symbolic extent is known to be positive inside the loop only
         with nullcontext() if isinstance(extent, IntImm) else self.analyzer.constraint_scope():
-            turns = const(loop.annotations[LANES], extent.dtype) if LANES in loop.annotations else extent
+            left = LANES in loop.annotations and is_const_int(extent, 1)  # its variable stays, for vectors
+            turns = const(loop.annotations[LANES], extent.dtype) if left else extent
             self.analyzer.bind(loop.loop_var, Range(minimum, turns), allow_override=True)
             body = self.visit(loop.body)
             loop = loop.replace(min=minimum, extent=extent, body=body)
