@@ -13,6 +13,9 @@ from . import tiles
 FLOAT = 4
 # Bytes a cycle from beyond the second cache, for one core (25 GB/s at 2.7 GHz).
 FAR_BYTES = 8
+# The share of the time that weights take from there which prefetching does not hide: of those that the second cache
+# then holds for all blocks, and of those that each block reads again.
+SHOWN = (1 / 4, 3 / 4)
 # Cycles, beside multiply-adds, of a load of weights, from the second cache, and of data, from the first.
 LOADS = (0.4, 0.1)
 # Shared among threads are blocks, when there are so many and what each needs fits a thread's stack; else channels.
@@ -84,7 +87,8 @@ def _blocking(cpu, layer, rows, tile, vectors):
     local = data + products + row <= MOST_LOCAL
     over = "rows" if turns == 1 or blocks >= LEAST_BLOCKS and local else "channels"
     cycles = _product(layer, rows, tile) + _transforms(layer)
-    far = 0 if layer.weights <= cpu.l2_bytes * 3 // 4 else layer.weights * blocks * 3 // 4  # they are prefetched
+    again = layer.weights > cpu.l2_bytes * 3 // 4
+    far = layer.weights * (SHOWN[1] * blocks if again else SHOWN[0])
     if data + products > cpu.l2_bytes * 3 // 4:
         far += data * blocks * (2 + turns)
     if products > cpu.l2_bytes // 2:

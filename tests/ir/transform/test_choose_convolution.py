@@ -102,7 +102,8 @@ MEASURED = [((64, 64, 56), {"direct": 1.45, "winograd2": 0.80, "winograd4": 0.50
             ((512, 512, 14), {"direct": 5.7, "winograd2": 3.3, "winograd4": 3.8}),
             ((192, 192, 7), {"direct": 0.20, "winograd2": 0.20}),
             ((32, 32, 35), {"direct": 0.16, "winograd2": 0.10, "winograd4": 0.066, "winograd6": 0.063}),
-            ((128, 32, 28), {"direct": 0.42, "winograd2": 0.21, "winograd4": 0.135, "winograd6": 0.19})]
+            ((128, 32, 28), {"direct": 0.42, "winograd2": 0.21, "winograd4": 0.135, "winograd6": 0.19}),
+            ((128, 32, 7), {"direct": 0.034, "winograd2": 0.026})]
 
 
 @pytest.mark.parametrize("layer, measured", MEASURED, ids=str)
