@@ -11,7 +11,8 @@ from .graph import GraphRewriter, constant_last, on_main, uses
 # weights, of the result)
 _PRODUCTS = {
     "nn.conv1d": ("kernel_layout", "OIW", 0, 1), "nn.conv2d": ("kernel_layout", "OIHW", 0, 1),
-    "nn.conv3d": ("kernel_layout", "OIDHW", 0, 1), "matmul": ("b_layout", "KN", -1, -1),
+    "nn.conv3d": ("kernel_layout", "OIDHW", 0, 1), "nn.conv2d_transpose": ("kernel_layout", "IOHW", 1, 1),
+    "matmul": ("b_layout", "KN", -1, -1),
 }
 
 
@@ -108,6 +109,8 @@ def _scaled_product(call, c):
     channels = getattr(call.struct_info.shape[axis], "value", None)
     if factor.size != factor.shape[axis] or factor.size not in (1, channels):
         return None  # it varies along another axis than the channels, or repeats the result along one
+    if factor.size not in (1, weight.data.shape[weight_axis]):
+        return None  # transposed weights have the channels of a group
     shape = [1] * weight.data.ndim
     shape[weight_axis] = -1
     data = _narrowed(weight.data.astype(np.float64) * factor.reshape(shape), weight.data.dtype)

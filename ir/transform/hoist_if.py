@@ -16,13 +16,15 @@ def hoist_if_then_else(func):
 
 class _Hoist(StmtMutator):
     def visit_For(self, loop):
-        loop = loop.replace(body=self.visit(loop.body))
+        return self._hoisted(loop.replace(body=self.visit(loop.body)))
+
+    def _hoisted(self, loop):
         branch = loop.body
         if not isinstance(branch, IfThenElse) or branch.else_case is not None:
             return loop
         if loop.kind in ("parallel", "thread_binding") or _changes(loop, branch.condition):
             return loop
-        return branch.replace(then_case=loop.replace(body=branch.then_case))
+        return branch.replace(then_case=self._hoisted(loop.replace(body=branch.then_case)))
 
 
 def _changes(loop, condition):

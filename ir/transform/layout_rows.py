@@ -15,6 +15,8 @@ from ..relax.expr import Constant, TensorStructInfo, TupleGetItem
 from ..relax.ops.common import same_dim
 from ..relax.ops.conv_layouts import join_groups, pack_weights
 from ..relax.ops.layout import blocks_of
+from ..relax.ops.phases import pack_phases
+from ..relax.ops.window import reach
 from .blocked_images import Image, channels_of, group_spots, in_order
 
 DEFERRED = object()
@@ -89,17 +91,21 @@ def _dense(graph, call):
     outputs, inputs = weight.data.shape[0], weight.data.shape[1] * joined
     if groups > 1 and not (image.in_order and inputs % lanes == outputs // groups % lanes == 0):
         return _gathered(graph, call, image, joined)
-    inner = gcd(inputs, lanes) if image.in_order else lanes
-    spread = inner < SMALL_BLOCK or not image.in_order  # zeros for lanes that hold no channel
-    inner = lanes if spread else inner
+    inner = _inner(image, inputs, lanes)
 
     def pack(w):
         w = join_groups(w, groups * joined, joined)
-        return pack_weights(image.spread(w) if spread else w, lanes, groups, inner)
+        return pack_weights(image.spread(w) if groups == 1 and inner == lanes else w, lanes, groups, inner)
 
     packed = graph.packed(weight, ("dense", groups, joined, inner, image.spots), pack)
     return _convolution(graph, call, image.value, packed, in_order(outputs), data_layout=graph.layout, groups=groups,
                         out_channels=outputs, kernel_layout=f"OIHW{inner}i{lanes}o")
+
+
+def _inner(image, inputs, lanes):
+    """Input channels in a block of weights: all lanes where that takes zeros for those that hold no channel."""
+    inner = gcd(inputs, lanes) if image.in_order else lanes
+    return lanes if inner < SMALL_BLOCK else inner
 
 
 def _joined(graph, weight, groups):
@@ -120,6 +126,37 @@ def _gathered(graph, call, image, joined):
     window = {name: call.attrs[name] for name in ("strides", "padding", "dilation")}
     places = graph.places(image.spots, groups)
     return Image(call_op("nn.conv2d_gathered", image.value, packed, places, data_layout=graph.layout, **window), spots)
+
+
+def _conv2d_transpose(graph, call):
+    """One group. Of stride 1 it is a convolution with the mirrored kernel."""
+    x, weight = call.args
+    attrs = call.attrs
+    if channels_of(x) is None or not isinstance(weight, Constant) or attrs["groups"] > 1 or (
+            graph.image(x) is None and _is_row(x)):
+        return None
+    if max(attrs["strides"]) == 1 and not any(attrs["output_padding"]):
+        reaches = [reach(k, d) - 1 for k, d in zip(weight.data.shape[2:], attrs["dilation"])]
+        padding = tuple(r - p for r, p in zip(reaches * 2, attrs["padding"]))
+        mirrored = graph.packed(weight, "mirrored", lambda w: w.swapaxes(0, 1)[:, :, ::-1, ::-1].copy())
+        return None if min(padding) < 0 else _conv2d(graph, call_op("nn.conv2d", x, mirrored, padding=padding,
+                                                                    dilation=attrs["dilation"]))
+    return _phases(graph, call) if max(attrs["dilation"]) == 1 else None
+
+
+def _phases(graph, call):
+    x, weight = call.args
+    image, lanes, strides = graph.image_of(x), graph.lanes, call.attrs["strides"]
+    inner = _inner(image, weight.data.shape[0], lanes)
+
+    def pack(w):
+        return pack_phases(image.spread(w, 0) if inner == lanes else w, strides, lanes, inner)
+
+    packed = graph.packed(weight, ("phases", strides, inner, image.spots), pack)
+    window = {name: call.attrs[name] for name in ("strides", "padding", "output_padding")}
+    outputs = weight.data.shape[1]
+    return Image(call_op("nn.conv2d_phases", image.value, packed, data_layout=graph.layout, out_channels=outputs, **window),
+                 in_order(outputs))
 
 
 # ---------------------------------------------------------------- maps
@@ -295,7 +332,7 @@ def _viewed(graph, image, index):
 
 
 ROWS = {
-    "nn.conv2d": _conv2d, "nn.lrn": _lrn, "nn.pad": _pad, "concat": _concat, "split": _split,
+    "nn.conv2d": _conv2d, "nn.conv2d_transpose": _conv2d_transpose, "nn.lrn": _lrn, "nn.pad": _pad, "concat": _concat, "split": _split,
     **dict.fromkeys(("nn.max_pool2d", "nn.avg_pool2d", "nn.adaptive_avg_pool2d", "nn.adaptive_max_pool2d",
                      "image.resize2d"), _windows),
     **dict.fromkeys(("mean", "sum", "max", "min"), _reduce),

@@ -8,6 +8,7 @@ import numpy as np
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant
 from ..relax.ops.conv_layouts import pack_weights as pack
+from ..relax.ops.phases import border
 from ..schedule.rules import tiles
 from ..schedule.rules.blocks import static
 from .graph import GraphRewriter, on_main
@@ -17,7 +18,7 @@ MIN_LANES = 4  # narrower vectors have no type in simd.h
 
 @on_main
 def split_padding(func):
-    """Ensures 2-D convolutions and max pools have no padding: nn.pad comes before them, and inner loops have no
+    """Ensures 2-D convolutions and max pools need no padding: nn.pad comes before them, and inner loops have no
     condition. Pools with ceil_mode keep theirs: their windows may reach past any padding.
 
     As a tensor of its own the padded input is part of the memory plan, and the unpadded one can die before it.
@@ -25,8 +26,21 @@ def split_padding(func):
     return _SplitPadding().run(func)
 
 
-# operator -> the value that padding stands for
-_PADDED = {"nn.conv2d": 0.0, "nn.conv2d_gathered": 0.0, "nn.max_pool2d": float("-inf")}
+def _own_padding(call):
+    """((top, left, bottom, right) of what a window sees around the input, the padding once that is there)."""
+    return call.attrs["padding"], (0, 0, 0, 0)
+
+
+def _border_of_phases(call):
+    """Zeros around the input of a transposed convolution move its output by the strides, which more padding undoes."""
+    (top, left), (bottom, right) = border(call.attrs, tuple(map(int, call.args[1].struct_info.shape[1:3])))
+    zeros = top, left, bottom, right
+    return zeros, tuple(p + s * z for p, s, z in zip(call.attrs["padding"], call.attrs["strides"] * 2, zeros))
+
+
+# operator -> (the value that padding stands for, what is around its input)
+_PADDED = {"nn.conv2d": (0.0, _own_padding), "nn.conv2d_gathered": (0.0, _own_padding),
+           "nn.conv2d_phases": (0.0, _border_of_phases), "nn.max_pool2d": (float("-inf"), _own_padding)}
 
 
 class _SplitPadding(GraphRewriter):
@@ -34,17 +48,18 @@ class _SplitPadding(GraphRewriter):
         self.padded = {}  # (id of a tensor, its padding, the value) -> the padded tensor, which several may read
 
     def call(self, binding, call):
-        if call.op not in _PADDED or not any(call.attrs["padding"]) or call.attrs.get("ceil_mode"):
+        if call.op not in _PADDED or call.attrs.get("ceil_mode"):
             return call
-        x, (top, left, bottom, right), value = call.args[0], call.attrs["padding"], _PADDED[call.op]
-        if value and not x.struct_info.dtype.is_float:
+        x, (value, around) = call.args[0], _PADDED[call.op]
+        (top, left, bottom, right), rest = around(call)
+        if not any((top, left, bottom, right)) or value and not x.struct_info.dtype.is_float:
             return call
         key = (id(x), top, left, bottom, right, value)
         if key not in self.padded:
             lanes = (0, 0) * (x.struct_info.ndim - 4)
             pad = call_op("nn.pad", x, pad_width=(0, 0, 0, 0, top, bottom, left, right, *lanes), pad_value=value)
             self.padded[key] = self.emit(pad, (x.name or "x") + "_pad")
-        return call_op(call.op, self.padded[key], *call.args[1:], **{**call.attrs, "padding": (0, 0, 0, 0)})
+        return call_op(call.op, self.padded[key], *call.args[1:], **{**call.attrs, "padding": rest})
 
 
 @on_main

@@ -20,6 +20,7 @@ from .fold_scale import decompose_batch_norm, fold_scale_axis
 from .fuse import fuse_ops
 from .fuse_attention import fuse_attention
 from .fuse_gelu import fuse_gelu
+from .guard_sums import guard_sums
 from .hoist_if import hoist_if_then_else
 from .hoist_index import hoist_index
 from .identities import remove_identities
@@ -166,6 +167,7 @@ TIR = _rows(
     ("LoopPartition", _tir, loop_partition, 1),
     ("UnrollCopies", _tir, unroll_copies),
     ("Simplify", _tir, simplify),
+    ("GuardSums", _tir, guard_sums, 1),
     ("VectorizeLoop", _tir, vectorize_loop, 0,
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
     ("VectorTypeRewrite", _tir, rewrite_vector_types, 1),

@@ -27,7 +27,8 @@ def graph_passes(opt_level, cpu: CpuModel, exact=False, algorithms=None):
 #   loops hand a buffer on; they shrink when indices are in terms of loops, before matched buffers ask for strides;
 # - small floats are float32 before anything looks for float32 to make vectors of;
 # - partitioning needs the guards that LowerOpaqueBlock writes and the loops still scalar; copies that a schedule asks
-#   for are made before their choices are simplified, and those before vectors are; vectors need flat buffers;
+#   for are made before their choices are simplified, and those before vectors are; choices of what a sum adds are
+#   guards before they would choose vectors; vectors need flat buffers;
 #   vector types need to see every access, single elements too, before these come as lanes;
 # - copies of unrolled bodies come before memory is shared, and what is shared before large buffers are lifted;
 # - the last four are the target's: they leave expressions that only a printer reads.
@@ -48,6 +49,7 @@ TIR_PASSES = [
     TIR["LoopPartition"](),
     TIR["UnrollCopies"](),
     TIR["Simplify"](),
+    TIR["GuardSums"](),
     TIR["VectorizeLoop"](),
     TIR["VectorTypeRewrite"](),
     TIR["LoadLanes"](),

@@ -9,13 +9,14 @@ from ingot.codegen.toolchain import find_compiler, missing_tools, run_command
 from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
 from ingot.ir.relax.ops.conv_layouts import pack_weights
+from ingot.ir.relax.ops.phases import pack_phases
 
 TARGETS = ["x86-64-v4", "x86-64-v3", "aarch64-linux-gnu", "armv7-linux-gnueabihf"]
 
 
 def network(lanes):
-    """A first layer of three channels, a depthwise convolution, pools, and dense and gathered convolutions of 3x3 and
-    1x1, none of them of a size that tiles divide."""
+    """A first layer of three channels, a depthwise convolution, pools, dense and gathered convolutions of 3x3 and 1x1, and
+    a transposed one, none of them of a size that tiles divide."""
     rng = np.random.default_rng(0)
     layout, blocked = f"NCHW{lanes}c", f"OIHW{lanes}i{lanes}o"
     wide = 2 * lanes + 3
@@ -49,6 +50,10 @@ def network(lanes):
         y = op("nn.conv2d_gathered", y, weights(2 * lanes + 2, 5, 1, None, 2), places(3, 2, 5), data_layout=layout)
         y = op("nn.relu", y)
         y = op("nn.conv2d_gathered", y, weights(12, 3, 3, None, 3), places(4, 3, 3), data_layout=layout)
+        blocks = y.struct_info.shape[1].value
+        kernel = rng.standard_normal((blocks * lanes, 2 * lanes, 3, 3)).astype(np.float32) / (9 * blocks * lanes) ** 0.5
+        y = op("nn.conv2d_phases", y, Constant(pack_phases(kernel, (2, 2), lanes, lanes), "w"), strides=(2, 2),
+               padding=(1, 1, 1, 1), output_padding=(1, 0), out_channels=2 * lanes, data_layout=layout)
         bb.emit_func_output(y)
     return bb.get()
 

@@ -16,7 +16,8 @@ from . import conv_layouts
 from .common import dim_text, fail, need_dtype, need_rank, need_same_dtype, same_dim, shape_text, short_name, te_shape
 from .conv_layouts import check_groups, conv_axes, input_channel, static_kernel, window_position
 from .precision import narrow, sum_dtype, widen_array
-from .window import check_window_attrs, output_sizes, over_windows, pad_array, pad_stage, reach, split_padding, taps
+from .window import (check_window_attrs, output_sizes, over_windows, pad_array, pad_stage, reach, split_padding, taps,
+                     transposed_sizes)
 
 _LAYOUTS = {1: "OIW", 2: "OIHW", 3: "OIDHW"}
 
@@ -105,24 +106,15 @@ def _infer_transpose(call):
     need_dtype(call, x, "number")
     check_window_attrs(call, 2)
     groups = check_groups(call)
-    extra, strides, dilation = (call.attrs[k] for k in ("output_padding", "strides", "dilation"))
     if call.attrs["kernel_layout"] != "IOHW":
         fail(call, f"kernel_layout {call.attrs['kernel_layout']!r} must be IOHW")
-    if len(extra) != 2 or any(not 0 <= e < max(s, d) for e, s, d in zip(extra, strides, dilation)):
-        fail(call, f"output_padding {tuple(extra)} must be 2 integers of at least 0 and below strides "
-                   f"{tuple(strides)} or dilation {tuple(dilation)}")
     if not same_dim(x.shape[1], w.shape[0]):
         fail(call, f"input {shape_text(x)} has {dim_text(x.shape[1])} channels (dim 1), but weight {shape_text(w)} "
                    f"takes {dim_text(w.shape[0])} (dim 0)")
     if is_const_int(w.shape[0]) and w.shape[0].value % groups:
         fail(call, f"groups={groups} does not divide the {w.shape[0].value} input channels of weight {shape_text(w)}"
                    f" (dim 0)")
-    before, after = split_padding(call.attrs["padding"])
-    outputs = [(size - 1) * s + (reach(k, d) + e - b - a) for size, k, s, d, e, b, a
-               in zip(x.shape[2:], static_kernel(call, w, 2), strides, dilation, extra, before, after)]
-    if any(is_const_int(o) and o.value < 1 for o in outputs):
-        fail(call, f"padding {call.attrs['padding']} leaves nothing of the output of input {shape_text(x)} with weight "
-                   f"{shape_text(w)}: its spatial shape would be {shape_text(outputs)}")
+    outputs = transposed_sizes(call, x.shape[2:], static_kernel(call, w, 2))
     return TensorStructInfo((x.shape[0], w.shape[1] * groups, *outputs), dtype)
 
 

@@ -63,11 +63,11 @@ def check_groups(call):
     return groups
 
 
-def static_kernel(call, w, rank):
-    """The kernel's size, from the weight's struct info."""
-    kernel = w.shape[2:2 + rank]
+def static_kernel(call, w, rank, first=2):
+    """The kernel's size, from the weight's struct info. first: its first axis."""
+    kernel = w.shape[first:first + rank]
     if not all(is_const_int(k) for k in kernel):
-        fail(call, f"weight {shape_text(w)} must have static kernel dimensions (dims 2 and up)")
+        fail(call, f"weight {shape_text(w)} must have static kernel dimensions (dims {first} and up)")
     return tuple(k.value for k in kernel)
 
 

@@ -32,9 +32,10 @@ def split_padding(padding):
 
 
 def check_window_attrs(call, rank):
-    """InferError unless strides, padding and dilation have an entry per spatial axis (padding two), in range."""
+    """InferError unless strides, padding and dilation have an entry per spatial axis (padding two), in range; without
+    such an attribute dilation is 1."""
     for name, count, least in (("strides", rank, 1), ("padding", 2 * rank, 0), ("dilation", rank, 1)):
-        values = call.attrs[name]
+        values = call.attrs.get(name, (1,) * rank)
         if len(values) != count or any(v < least for v in values):
             fail(call, f"{name} {tuple(values)} must be {count} integers of at least {least}")
 
@@ -70,6 +71,22 @@ def output_sizes(call, sizes, kernel, ceil_mode=False):
                        f"{reach(kernel[axis], dilation[axis])}, there are {int(size) + before + after}")
         outputs.append(out)
     return tuple(outputs)
+
+
+def transposed_sizes(call, sizes, kernel):
+    """The spatial axes of a transposed convolution's output. InferError for an output_padding out of range, or where
+    padding leaves nothing."""
+    extra, strides, padding = (call.attrs[k] for k in ("output_padding", "strides", "padding"))
+    dilation = call.attrs.get("dilation", (1,) * len(kernel))
+    if len(extra) != len(kernel) or any(not 0 <= e < max(s, d) for e, s, d in zip(extra, strides, dilation)):
+        fail(call, f"output_padding {tuple(extra)} must be {len(kernel)} integers of at least 0 and below strides "
+                   f"{tuple(strides)} or dilation {tuple(dilation)}")
+    outputs = tuple((size - 1) * s + (reach(k, d) + e - b - a) for size, k, s, d, e, b, a
+                    in zip(sizes, kernel, strides, dilation, extra, *split_padding(padding)))
+    if any(is_const_int(o) and o.value < 1 for o in outputs):
+        fail(call, f"padding {tuple(padding)} leaves nothing of the output of an input of spatial shape "
+                   f"{shape_text(sizes)} with kernel {shape_text(kernel)}: it would be {shape_text(outputs)}")
+    return outputs
 
 
 def inside(indices, sizes, may_be_below, may_be_above):

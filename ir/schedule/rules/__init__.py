@@ -15,6 +15,7 @@ from .depthwise_pointwise import depthwise_pointwise
 from .elementwise import elementwise
 from .gather import gather
 from .local_response import local_response
+from .phases import phases
 from .product import product
 from .recurrence import recurrence
 from .register_tile import register_tile
@@ -23,7 +24,7 @@ from .transpose import transpose
 from .windows import windows
 from .winograd import winograd
 
-RULES = (attention, recurrence, winograd, depthwise_pointwise, blocked_convolution, windows, local_response,
+RULES = (attention, recurrence, winograd, depthwise_pointwise, blocked_convolution, phases, windows, local_response,
          register_tile, product, row_reduction, gather, transpose, elementwise)
 
 

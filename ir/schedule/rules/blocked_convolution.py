@@ -62,20 +62,21 @@ def _join_rows(sch, conv, epilogue):
     sch.transform_layout(conv, ("write", 0), lambda n, c, y, x, o: (n, c, y * width + x, o))
 
 
-def shape_of(sch, conv, epilogue, groups):
-    """What plans depend on."""
+def shape_of(sch, conv, epilogue, groups, split=0):
+    """What plans depend on. split: of _own_loops."""
     block = sch.get(conv)
     data, weights = _operands(block)
-    _, channels, *points, _ = (static_extent(sch, loop) for loop in _own_loops(sch, epilogue))
-    return conv_tiles.Shape(channels, points[0], *(points[1:] or [1]),
+    _, channels, *points, _ = (static_extent(sch, loop) for loop in _own_loops(sch, epilogue, split))
+    return conv_tiles.Shape(channels, points[0], *(points[1:2] or [1]),
                             steps=prod(_static(iv.dom.extent) for iv in iter_vars(block, "reduce")),
                             weight_bytes=_bytes(weights.shape) if weights else 0,
                             input_bytes=_bytes(data.shape[1:]), groups=groups)
 
 
-def _own_loops(sch, block):
-    """Those over the block's own iteration variables, inside of loops that it was moved to."""
-    return sch.get_loops(block)[-len(sch.get(block).iter_vars):]
+def _own_loops(sch, block, split=0):
+    """Those over the block's own iteration variables, inside of loops that it was moved to. split: how many of them
+    were split in two."""
+    return sch.get_loops(block)[-len(sch.get(block).iter_vars) - split:]
 
 
 def _bytes(shape):
@@ -87,13 +88,17 @@ def _static(extent):
     return extent.value if isinstance(extent, IntImm) else 1 << 12
 
 
-def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose):
+def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose, phases=()):
     """Tile the output, compute the convolution in each tile, with sums in registers. Returns the loops whose turns
-    threads may share, outermost first: images, bands of rows, channels and rows."""
+    threads may share, outermost first: images, bands of rows, channels and rows.
+
+    phases: loops over interleaved parts of the output, each of which has tiles of its own; they stand after the points.
+    """
     block = sch.get(conv)
     cpu, operand = by_element(cpu, block)
     plan = choose(cpu, shape)
-    n, c, *points, lane = _own_loops(sch, epilogue)
+    n, c, *points, lane = _own_loops(sch, epilogue, len(phases))
+    points = points[:len(points) - len(phases)]
     co, ci = sch.split(c, [None, plan.vectors])
     bands = [1, None] if plan.band == shape.height else [None, plan.band // plan.rows]
     band, yo, yi = sch.split(points[0], [*bands, plan.rows])
@@ -101,7 +106,7 @@ def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose):
     for x in points[1:]:  # none where rows were joined
         xo, xi = sch.split(x, [None, plan.columns])
         outer, inner = [yo, xo], [yi, xi]
-    sch.reorder(n, band, co, *outer, *inner, ci, lane)
+    sch.reorder(n, band, co, outer[0], *phases, *outer[1:], *inner, ci, lane)
     sch.compute_at(conv, outer[-1], preserve_unit_loops=True)
     sch.set_scope(conv, 0, "local")
     in_registers(sch, (*inner, ci), lane)

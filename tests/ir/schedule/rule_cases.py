@@ -114,9 +114,20 @@ def _conv3d(op, x):
     return op("nn.conv3d", x, const(4, 2, 3, 3, 3))
 
 
-@case("conv_transpose", (1, 4, 4, 5))
-def _transposed(op, x):
-    return op("nn.conv2d_transpose", x, const(4, 6, 3, 3), strides=(2, 2))
+def _transposed(name, shape, outputs, kernel, epilogue=None, **attrs):
+    @case(name, shape)
+    def build(op, x):
+        y = op("nn.conv2d_transpose", x, const(shape[1], outputs, *kernel), **{"strides": (2, 2), **attrs})
+        return y if epilogue is None else epilogue(op, x, y)
+
+
+_transposed("conv_transpose", (1, 4, 4, 5), 6, (3, 3))
+_transposed("conv_transpose_whole", (1, 8, 4, 6), 32, (4, 4), _bias_relu, padding=(1, 1, 1, 1))
+_transposed("conv_transpose_odd", (2, 5, 3, 7), 19, (3, 3), _bias_relu, padding=(1, 1, 1, 1))
+_transposed("conv_transpose_uneven", (1, 4, 3, 4), 8, (5, 2), strides=(2, 3), padding=(2, 0, 1, 1))
+_transposed("conv_transpose_symbolic", ("n", 4, "h", "h"), 8, (3, 3), padding=(1, 1, 1, 1), output_padding=(1, 1))
+_transposed("conv_transpose_dilated", (1, 4, 4, 5), 6, (3, 2), dilation=(2, 3))
+_transposed("conv_transpose_grouped", (1, 4, 4, 5), 6, (3, 2), groups=2)
 
 
 @case("conv_int32", (1, 3, 6, 6), dtype="int32")

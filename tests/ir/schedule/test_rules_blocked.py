@@ -150,6 +150,34 @@ def test_pairs_pay_where_the_cache_does_not_hold_what_lies_between(middle, rows,
     assert pays(CpuModel(16, 32), middle, rows, weights) == expected
 
 
+# arguments of phases but for the lanes
+PHASES = {
+    "4x4": dict(size=(3, 9), kernel=(4, 4), padding=(1, 1, 1, 1), border=((1, 1), (1, 1))),
+    "2x2": dict(size=(4, 31), kernel=(2, 2), batch=2),
+    "3x3": dict(size=(3, 5), kernel=(3, 3), padding=(3, 3, 1, 1), output_padding=(1, 1), border=((1, 1), (0, 0))),
+    "3x3_odd": dict(size=(3, 17), kernel=(3, 3), padding=(3, 3, 1, 1), border=((1, 1), (0, 0))),
+    "below_the_stride": dict(size=(2, 3), kernel=(2, 1), strides=(3, 2)),
+}
+
+
+def phases(size, kernel, lanes, inputs=2, outputs=3, batch=1, border=((0, 0), (0, 0)), **attrs):
+    """The kernel of a transposed convolution and relu in blocked layout. border: room that `size` leaves out."""
+    size = [n + sum(b) for n, b in zip(size, zip(*border))]
+    net = network(lambda op, x, w: op("nn.relu", op("nn.conv2d_phases", x, w, data_layout=f"NCHW{lanes}c",
+                                                    out_channels=outputs * lanes, **{"strides": (2, 2), **attrs})),
+                  [(batch, inputs, *size, lanes), (outputs, *kernel, inputs, lanes, lanes)])
+    return kernels(lambda: net, CPUS[lanes])[-1]
+
+
+@pytest.mark.parametrize("cpu", [CPUS[4], BY_ELEMENT], ids=["vectors", "by element"])
+@pytest.mark.parametrize("name", PHASES)
+def test_phases(name, cpu, threads_for_all_work):
+    """No condition is inside of a tile's reduction over channels, and nothing is chosen there."""
+    lowered = assert_kept(phases(**PHASES[name], lanes=4), cpu)
+    assert rolled(lowered) and not collect(rolled(lowered), IfThenElse)
+    assert "tir.if_then_else" not in {c.op for c in collect(rolled(lowered), Call)}
+
+
 # operator, size of the input, attributes
 POOLS = {
     "max": ("nn.max_pool2d", (9, 11), dict(pool_size=(3, 3), strides=(2, 2))),
@@ -202,8 +230,10 @@ def test_local_response(blocks, size, neighbours, threads_for_all_work):
     assert not stores, "all in vectors"
 
 
-PROGRAMS = {"local_response": partial(local_response, 2, (2, 26), 5), "moved": partial(moved, (5, 7)), **{f"dense_{n}": partial(programs.conv2d, **case) for n, case in DENSE.items()},
+PROGRAMS = {"local_response": partial(local_response, 2, (2, 26), 5), "moved": partial(moved, (5, 7)),
+            **{f"dense_{n}": partial(programs.conv2d, **case) for n, case in DENSE.items()},
             **{f"gathered_{n}": partial(programs.gathered, **case) for n, case in GATHERED.items()},
+            **{f"phases_{n}": partial(phases, **case) for n, case in PHASES.items()},
             **{f"depthwise_{n}": partial(programs.depthwise, **case) for n, case in DEPTHWISE.items()},
             **{f"pair_{n}": partial(programs.depthwise_pointwise, **case) for n, case in PAIRS.items()},
             **{f"pool_{n}": partial(pool, *case) for n, case in POOLS.items()}}

@@ -85,6 +85,49 @@ def test_depthwise_convolutions_follow_their_input():
     assert ops(mod).count("layout_transform") == 0 + 1
 
 
+def transposed(g, x, outputs, kernel=3, seed=0, groups=1, **attrs):
+    channels = x.struct_info.shape[1].value
+    weight = const(channels, outputs // groups, kernel, kernel, seed=seed)
+    return g.op("nn.conv2d_transpose", x, weight, groups=groups, **attrs)
+
+
+@pytest.mark.parametrize("channels", [8, 6])
+def test_transposed_convolutions_are_in_phases(channels):
+    g = Graph(param("x", 1, channels, 4, 5))
+    y = g.op("nn.relu", transposed(g, g.params[0], 6, strides=(2, 2), padding=(1, 1, 1, 1), output_padding=(1, 0)))
+    mod = converted(g, transposed(g, y, 5, kernel=4, seed=1, strides=(2, 3), padding=(1, 0, 1, 1)))
+    assert ops(mod) == ["layout_transform", "nn.conv2d_phases", "nn.relu", "nn.conv2d_phases", "layout_transform"]
+    assert [w.data.shape for w in weights(mod)] == [(2, 3, 3, 2, 4, 4), (2, 4, 4, 2, 4, 4)]
+
+
+def test_transposed_convolutions_of_few_channels_have_small_blocks_of_weights():
+    g = Graph(param("x", 1, 24, 3, 3))
+    mod = check(g.module(transposed(g, g.params[0], 6, kernel=2, strides=(2, 2))), data(1, 24, 3, 3),
+                passes=[lambda m: convert_layout(m, 16)])
+    assert [w.data.shape for w in weights(mod)] == [(1, 2, 2, 3, 8, 16)]
+
+
+def test_channels_of_a_transposed_convolution_may_lie_anywhere():
+    g = Graph(param("x", 1, 12, 3, 4))
+    y = shuffle(g, conv(g, conv(g, g.params[0], 12, kernel=1), 12, kernel=1, groups=2, seed=1), 3)
+    mod = converted(g, transposed(g, y, 4, kernel=2, strides=(2, 2), seed=2))
+    assert ops(mod)[-2:] == ["nn.conv2d_phases", "layout_transform"] and "gather_channels" not in ops(mod)
+
+
+def test_a_transposed_convolution_of_stride_1_is_one_with_the_mirrored_kernel():
+    g = Graph(param("x", 1, 8, 4, 5))
+    mod = converted(g, transposed(g, g.params[0], 4, padding=(1, 0, 2, 3), dilation=(2, 2)))
+    assert ops(mod) == ["layout_transform", "nn.conv2d", "layout_transform"]
+    assert mod["main"].bindings[1].value.attrs["padding"] == (3, 4, 2, 1)
+
+
+@pytest.mark.parametrize("attrs", [dict(groups=2, strides=(2, 2)), dict(dilation=(2, 1), strides=(2, 2)),
+                                   dict(padding=(3, 0, 0, 0)), dict(dilation=(2, 2), output_padding=(1, 1))])
+def test_other_transposed_convolutions_stay_plain(attrs):
+    g = Graph(param("x", 1, 8, 4, 5))
+    assert ops(converted(g, transposed(g, g.params[0], 4, **attrs))) == ["nn.conv2d_transpose"]
+
+
 @pytest.mark.parametrize("channels, outputs, gathered", [(16, 8, False), (12, 8, True), (16, 12, True)])
 def test_groups_of_whole_blocks_are_dense_and_others_gathered(channels, outputs, gathered):
     g = Graph(param("x", 1, channels, 5, 5))

@@ -110,13 +110,22 @@ def test_a_scaled_convolution_that_two_read_is_computed_once():
 
 @pytest.mark.parametrize("op, shape, weight, attrs", [
     ("nn.conv1d", (2, 4, 7), (6, 2, 3), {"groups": 2}), ("nn.conv2d", (2, 4, 5, 5), (4, 1, 3, 3), {"groups": 4}),
-    ("nn.conv3d", (1, 2, 3, 3, 3), (4, 2, 2, 2, 2), {}),
+    ("nn.conv3d", (1, 2, 3, 3, 3), (4, 2, 2, 2, 2), {}), ("nn.conv2d_transpose", (1, 2, 3, 3), (2, 5, 3, 3), {}),
 ])
 def test_batch_norm_folds_into_every_convolution(op, shape, weight, attrs):
     g = Graph(param("x", *shape))
     conv = g.op(op, g.params[0], const(*weight), **attrs)
-    mod = check(g.module(g.op("nn.batch_norm", conv, *vectors(weight[0]))), data(*shape), passes=FOLD)
+    channels = conv.struct_info.shape[1].value
+    mod = check(g.module(g.op("nn.batch_norm", conv, *vectors(channels))), data(*shape), passes=FOLD)
     assert ops(mod) == [op, "add"]
+
+
+def test_batch_norm_after_groups_of_a_transposed_convolution_stays():
+    """Its weights are sorted by input channels."""
+    g = Graph(param("x", 1, 4, 3, 3))
+    conv = g.op("nn.conv2d_transpose", g.params[0], const(4, 3, 2, 2), groups=2)
+    mod = check(g.module(g.op("nn.batch_norm", conv, *vectors(6))), data(1, 4, 3, 3), passes=FOLD)
+    assert ops(mod) == ["nn.conv2d_transpose", "multiply", "add"]
 
 
 def test_batch_norm_of_data_statistics_stays():

@@ -37,6 +37,21 @@ def test_padding_of_max_pools_is_split_off_but_not_that_of_ceil_mode():
     assert mod["main"].bindings[0].value.attrs["pad_value"] == float("-inf")
 
 
+@pytest.mark.parametrize("kernel, attrs, border", [
+    ((4, 4), dict(padding=(1, 1, 1, 1)), (1, 1, 1, 1)), ((2, 2), {}, None),
+    ((3, 3), dict(padding=(1, 1, 1, 1), output_padding=(1, 1)), (0, 1, 0, 1)),
+    ((5, 2), dict(padding=(2, 3, 1, 0), output_padding=(0, 1)), (1, 1, 0, 0)),
+])
+def test_what_phases_see_around_their_input_is_split_off(kernel, attrs, border):
+    g = Graph(param("x", 1, 2, 3, 4, 4))
+    y = g.op("nn.conv2d_phases", g.params[0], const(1, *kernel, 2, 4, 4), strides=(2, 2), out_channels=4,
+             data_layout="NCHW4c", **attrs)
+    mod = check(g.module(y), data(1, 2, 3, 4, 4), passes=[split_padding, split_padding])
+    assert ops(mod) == ["nn.pad"] * (border is not None) + ["nn.conv2d_phases"]
+    if border:
+        assert mod["main"].bindings[0].value.attrs["pad_width"] == (0, 0, 0, 0, *border, 0, 0)
+
+
 def test_padding_of_symbolic_sizes():
     h = Var("h", "int64")
     g = Graph(param("x", 1, 3, h, h))

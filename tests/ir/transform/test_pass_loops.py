@@ -274,6 +274,42 @@ def test_a_branch_with_an_else_stays():
     assert isinstance(run(T.HoistIfThenElse(), func).body, For)
 
 
+def test_conditions_leave_a_loop_one_by_one():
+    def body(fill):
+        return loop("i", 4, lambda i: loop("j", 3, lambda j: loop("k", 2, lambda k: IfThenElse(
+            i < 2, IfThenElse(j < 1, fill(i * 6 + j * 2 + k))))))
+
+    new = run(T.HoistIfThenElse(), fill_program(body)).body.body  # if i < 2: for j: if j < 1: for k
+    assert isinstance(new, IfThenElse) and isinstance(new.then_case.body, IfThenElse)
+    assert isinstance(new.then_case.body.then_case, For)
+
+
+# ---------------------------------------------------------------- GuardSums
+
+def sums(condition, kind="unrolled", zero=0.0, over=None):
+    """for i in 4: for j in 3: for k in 2 (of a kind): y[k] += x[...] where condition(i, j, k); over: what is added to."""
+    x, y = tir.decl_buffer((24,), name="x"), tir.decl_buffer((2,), name="y")
+    i, j, k = Var("i"), Var("j"), Var("k")
+    term = tir.if_then_else(condition(i, j, k), x[i * 6 + j * 2 + k], tir.const(zero, "float32"))
+    store = BufferStore(y, (y[k] if over is None else over(y, k)) + term, (k,))
+    return flat([x, y], tir.for_(i, 4, tir.for_(j, 3, tir.for_(k, 2, store, kind))))
+
+
+def test_terms_that_add_nothing_are_not_computed():
+    func = sums(lambda i, j, k: tir.logical_and(j < 2, i < 3))
+    new = run(T.GuardSums(), func).body.body  # for i: if i < 3: for j: if j < 2: for k: y[k] += x[...]
+    assert isinstance(new, IfThenElse) and isinstance(new.then_case.body, IfThenElse)
+    assert not [c for c in collect(new, Call) if c.op == "tir.if_then_else"]
+
+
+@pytest.mark.parametrize("changes", [
+    dict(condition=lambda i, j, k: i + k < 3), dict(kind="serial"), dict(zero=1.0), dict(over=lambda y, k: y[1 - k]),
+])
+def test_other_choices_stay(changes):
+    func = sums(**{"condition": lambda i, j, k: i < 3, **changes})
+    assert run(T.GuardSums(), func) is func
+
+
 # ---------------------------------------------------------------- StorageRewrite
 
 def chain(sizes, scope="global", dtypes=None):
