@@ -155,8 +155,8 @@ def _phases(graph, call):
     packed = graph.packed(weight, ("phases", strides, inner, image.spots), pack)
     window = {name: call.attrs[name] for name in ("strides", "padding", "output_padding")}
     outputs = weight.data.shape[1]
-    return Image(call_op("nn.conv2d_phases", image.value, packed, data_layout=graph.layout, out_channels=outputs, **window),
-                 in_order(outputs))
+    return Image(call_op("nn.conv2d_phases", image.value, packed, data_layout=graph.layout, out_channels=outputs,
+                         **window), in_order(outputs))
 
 
 # ---------------------------------------------------------------- maps
@@ -332,7 +332,8 @@ def _viewed(graph, image, index):
 
 
 ROWS = {
-    "nn.conv2d": _conv2d, "nn.conv2d_transpose": _conv2d_transpose, "nn.lrn": _lrn, "nn.pad": _pad, "concat": _concat, "split": _split,
+    "nn.conv2d": _conv2d, "nn.conv2d_transpose": _conv2d_transpose, "nn.lrn": _lrn, "nn.pad": _pad, "concat": _concat,
+    "split": _split,
     **dict.fromkeys(("nn.max_pool2d", "nn.avg_pool2d", "nn.adaptive_avg_pool2d", "nn.adaptive_max_pool2d",
                      "image.resize2d"), _windows),
     **dict.fromkeys(("mean", "sum", "max", "min"), _reduce),

@@ -15,8 +15,8 @@ TARGETS = ["x86-64-v4", "x86-64-v3", "aarch64-linux-gnu", "armv7-linux-gnueabihf
 
 
 def network(lanes):
-    """A first layer of three channels, a depthwise convolution, pools, dense and gathered convolutions of 3x3 and 1x1, and
-    a transposed one, none of them of a size that tiles divide."""
+    """A first layer of three channels, a depthwise convolution, pools, dense and gathered convolutions of 3x3 and 1x1,
+    and a transposed one, none of them of a size that tiles divide."""
     rng = np.random.default_rng(0)
     layout, blocked = f"NCHW{lanes}c", f"OIHW{lanes}i{lanes}o"
     wide = 2 * lanes + 3
