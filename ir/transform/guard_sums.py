@@ -13,8 +13,9 @@ def guard_sums(func):
 
         for i: for v: acc[v] = acc[v] + (x if c && d else 0)   ->   if c: for i: if d: for v: acc[v] = acc[v] + x
 
-    where no unrolled or vectorized loop around the sum changes the condition, which then stands outside of all loops
-    that it does not depend on. Sums start at +0, so that adding nothing changes no bit.
+    where no unrolled or vectorized loop around the sum changes the condition, which then leaves the loops that it does
+    not depend on; of several parts each leaves no more than those before it. Sums start at +0, so that adding nothing
+    changes no bit.
     """
     new = func.replace(body=_Guard().visit(func.body))
     return func if new.body is func.body else hoist_if_then_else(new)

@@ -40,7 +40,7 @@ def test_padding_of_max_pools_is_split_off_but_not_that_of_ceil_mode():
 @pytest.mark.parametrize("kernel, attrs, border", [
     ((4, 4), dict(padding=(1, 1, 1, 1)), (1, 1, 1, 1)), ((2, 2), {}, None),
     ((3, 3), dict(padding=(1, 1, 1, 1), output_padding=(1, 1)), (0, 1, 0, 1)),
-    ((5, 2), dict(padding=(2, 3, 1, 0), output_padding=(0, 1)), (1, 1, 0, 0)),
+    ((5, 2), dict(padding=(2, 3, 1, 0), output_padding=(0, 1)), (1, 1, 0, 1)),
 ])
 def test_what_phases_see_around_their_input_is_split_off(kernel, attrs, border):
     g = Graph(param("x", 1, 2, 3, 4, 4))
