@@ -15,7 +15,7 @@ from .c_types import identifier
 
 STATEMENTS_PER_FILE = 400
 # Operators that passes take out of another one.
-PARTS = ("pad", "permute_dims", "copy", "layout_transform", "gather_channels")
+PARTS = ("pad", "permute_dims", "copy", "layout_transform", "space_to_depth", "gather_channels")
 WIDTH = 116
 
 

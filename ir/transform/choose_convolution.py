@@ -1,4 +1,4 @@
-"""The algorithm of each convolution: direct, or Winograd with tiles of 2, 4 or 6 results, by a model of their time.
+"""The algorithm of each convolution: direct, or Winograd with tiles of 2 to 6 results, by a model of their time.
 
 Accuracy: a convolution by Winograd is within 1e-4 of its output's largest magnitude of the exact result, also where
 means are large or values of very different size; a direct one within 1e-5. Tiles of 2 are as exact as direct.
@@ -6,20 +6,23 @@ means are large or values of very different size; a direct one within 1e-5. Tile
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant, RelaxCall
 from ..relax.ops.conv_layouts import form_of
-from ..relax.ops.winograd import KERNEL, TILES, transform_blocks
+from ..relax.ops.winograd import KERNEL, KERNELS, tiles_of, transform_blocks
 from ..schedule.cpu import CpuModel
 from ..schedule.rules import conv_tiles, winograd_blocks
 from .graph import GraphRewriter, on_main
 
 DIRECT = "direct"
-WINOGRAD = {f"winograd{tile}": tile for tile in TILES}
+WINOGRAD = {f"winograd{tile}": tile for tile in sorted({tile for kernel in KERNELS for tile in tiles_of(kernel)})}
 ALGORITHMS = (DIRECT, *WINOGRAD)
 CLOCK = 2.7e9
+FOLD = 10  # cycles of space_to_depth for a vector: it copies elements one by one
 HIDDEN = 7 / 8  # of the time in which weights come from afar, by prefetching what the next tiles read
 # Winograd is taken where it is predicted to need less than this share of the direct time, and then the smallest tile
 # within a fifth of the best: it rounds less, and has fewer weights, which in a whole network come from farther away
@@ -43,38 +46,85 @@ class ConvLayer:
     @property
     def has_winograd(self):
         """Whether it is of the kind that Winograd's algorithm computes."""
-        return (self.kernel, self.strides, self.dilation, self.groups) == ((KERNEL, KERNEL), (1, 1), (1, 1), 1)
+        return (self.kernel[0] == self.kernel[1] in KERNELS
+                and (self.strides, self.dilation, self.groups) == ((1, 1), (1, 1), 1))
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A convolution of stride s as one of stride 1 over s * s times as many channels, those of space_to_depth: its
+    kernel, the padding, and at which row and column the given kernel begins in the new one's s * kernel of them."""
+
+    stride: int
+    kernel: int
+    padding: tuple
+    begin: tuple
+
+    @staticmethod
+    def of(strides, kernel, padding, size, outputs):
+        """The Fold of a convolution of an image of `size` with `outputs` points; None where there is none."""
+        s, *others = set(strides)
+        before = tuple(-(-p // s) for p in padding[:2])
+        begin = tuple(b * s - p for b, p in zip(before, padding))
+        if others or s == 1:
+            return None
+        r = max(-(-(b + k) // s) for b, k in zip(begin, kernel))
+        after = tuple(out + r - 1 - b - -(-n // s) for out, b, n in zip(outputs, before, size))
+        return Fold(s, r, before + after, begin) if all(0 <= p < r for p in before + after) else None
+
+    def layer(self, layer):
+        """The ConvLayer that it makes of one."""
+        return replace(layer, in_channels=layer.in_channels * self.stride ** 2, kernel=(self.kernel,) * 2,
+                       strides=(1, 1))
+
+    def weights(self, w, lanes):
+        """Weights [OB, I, KH, KW, o] -> [OB, IB, r, r, i, o] for the channels of space_to_depth, in blocks of `lanes`,
+        or one block of all."""
+        s, r, (out_blocks, channels, *kernel, o) = self.stride, self.kernel, w.shape
+        w = np.pad(w, ((0, 0), (0, 0), *((b, s * r - b - k) for b, k in zip(self.begin, kernel)), (0, 0)))
+        w = w.reshape(out_blocks, channels, r, s, r, s, o).transpose(0, 2, 4, 1, 3, 5, 6)
+        w = w.reshape(out_blocks, r, r, channels * s * s, o)
+        inner = min(lanes, w.shape[3])
+        w = np.pad(w, ((0, 0), (0, 0), (0, 0), (0, -w.shape[3] % inner), (0, 0)))
+        return np.ascontiguousarray(w.reshape(out_blocks, r, r, -1, inner, o).transpose(0, 3, 1, 2, 4, 5))
 
 
 # ---------------------------------------------------------------- the model
 
-def predict(layer: ConvLayer, cpu: CpuModel):
-    """{algorithm: seconds} that one core needs for a layer in blocked layout, of the algorithms that fit."""
+def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None):
+    """{algorithm: seconds} that one core needs for a layer in blocked layout, of the algorithms that fit. fold: how a
+    layer whose input is plain becomes one of stride 1."""
     blocks = [-(-channels // cpu.lanes) for channels in (layer.in_channels // layer.groups, layer.out_channels)]
     rows, columns = ((s - 1) * stride + k for s, stride, k in zip((layer.height, layer.width), layer.strides,
                                                                   layer.kernel))
     inputs = blocks[0] * layer.groups * rows * columns * cpu.lanes * 4
     outputs = blocks[1] * layer.height * layer.width * cpu.lanes * 4
-    cycles = {DIRECT: _direct(cpu, layer, *blocks, inputs)}
-    if layer.has_winograd and cpu.lanes > 1:
-        for name, tile in WINOGRAD.items():
+    cycles = {DIRECT: _direct(cpu, layer, layer.in_channels if fold else blocks[0] * cpu.lanes, blocks[1], inputs)}
+    dense = fold.layer(layer) if fold else layer
+    if dense.has_winograd and cpu.lanes > 1:
+        in_blocks, folding = -(-dense.in_channels // cpu.lanes), 0
+        if fold:
+            folding = FOLD * in_blocks * (layer.height + fold.kernel) * (layer.width + fold.kernel)
+        for tile in tiles_of(dense.kernel[0]):
             tiles = (-(-size // tile) for size in (layer.height, layer.width))
-            cycles[name] = winograd_blocks.choose(cpu, winograd_blocks.Layer(tile, *blocks, *tiles, cpu.lanes)).cycles
+            parts = winograd_blocks.Layer(tile, in_blocks, blocks[1], *tiles, cpu.lanes, dense.kernel[0],
+                                          min(dense.in_channels, cpu.lanes))
+            cycles[f"winograd{tile}"] = winograd_blocks.choose(cpu, parts).cycles + folding
     far = (inputs + outputs) / winograd_blocks.FAR_BYTES
     return {name: (c + far) / CLOCK for name, c in cycles.items()}
 
 
-def _direct(cpu, layer, in_blocks, out_blocks, inputs):
-    steps = in_blocks * cpu.lanes * layer.kernel[0] * layer.kernel[1]
+def _direct(cpu, layer, channels, out_blocks, inputs):
+    steps = channels * layer.kernel[0] * layer.kernel[1]
     weights = steps * out_blocks * cpu.lanes * 4
     shape = conv_tiles.Shape(out_blocks, layer.height, layer.width, steps, weights, inputs)
     far = weights / winograd_blocks.FAR_BYTES
     return max(conv_tiles.cycles(cpu, conv_tiles.choose(cpu, shape), shape), far) + (1 - HIDDEN) * far
 
 
-def fastest(layer: ConvLayer, cpu: CpuModel):
+def fastest(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None):
     """The simplest algorithm that is predicted to be about as fast as any; direct unless another is clearly faster."""
-    times = predict(layer, cpu)
+    times = predict(layer, cpu, fold)
     best = min(times.values())
     if best >= WORTH * times[DIRECT]:
         return DIRECT
@@ -85,8 +135,9 @@ def fastest(layer: ConvLayer, cpu: CpuModel):
 
 @on_main
 def choose_convolution(func, cpu, exact=False, algorithms=None):
-    """Requires blocked layouts (ConvertLayout) and padding still in the convolutions. Ensures dense 3x3 convolutions of
-    stride 1 are nn.conv2d_winograd, their weights transformed, where that is predicted to be faster.
+    """Requires blocked layouts (ConvertLayout) and padding still in the convolutions. Ensures dense 3x3 and 4x4
+    convolutions of stride 1, and strided ones of a plain input that space_to_depth makes such, are nn.conv2d_winograd,
+    their weights transformed, where that is predicted to be faster.
 
     exact: all stay direct. algorithms: {name of a model node: one of ALGORITHMS}, which overrides the prediction.
     Raises ValueError for a name that no convolution has, an algorithm that is none, or one that does not fit its layer.
@@ -109,7 +160,7 @@ class _Choose(GraphRewriter):
     def __init__(self, cpu, exact, algorithms):
         check_algorithms(algorithms, exact)
         self.cpu, self.exact, self.algorithms = cpu, exact, algorithms
-        self.transformed = {}  # (id of the weights, tile) -> (weights, transformed): used twice, they are made once
+        self.transformed = {}  # (id of weights, tile, fold) -> (weights, transformed): used twice, they are made once
 
     def begin(self, func):
         names = [_name(b) for b in func.bindings if isinstance(b.value, RelaxCall) and b.value.op == "nn.conv2d"]
@@ -121,37 +172,50 @@ class _Choose(GraphRewriter):
     def call(self, binding, call):
         if call.op != "nn.conv2d":
             return call
-        layer, wanted = self._layer(call), self.algorithms.get(_name(binding))
-        if layer is None and wanted not in (None, DIRECT):
-            raise ValueError(f"algorithms[{_name(binding)!r}] is {wanted!r}, but this convolution is none of a "
-                             f"{KERNEL}x{KERNEL} kernel of stride 1 over a static image, dense, with constant weights "
-                             "and blocked channels: it can only be direct")
+        (layer, fold), wanted = self._layer(call), self.algorithms.get(_name(binding))
+        fitting = predict(layer, self.cpu, fold) if layer and wanted else (DIRECT,)
+        if wanted and wanted not in fitting:
+            raise ValueError(f"algorithms[{_name(binding)!r}] is {wanted!r}, but this convolution can only be "
+                             f"{' or '.join(fitting)}: Winograd's algorithm is for dense kernels of 3x3, or 4x4, of "
+                             "stride 1 over a static image, with constant weights and blocked channels, and for "
+                             "strided ones of a plain input that become such")
         if layer is None or self.exact or wanted == DIRECT:
             return call
-        algorithm = wanted or fastest(layer, self.cpu)
-        return call if algorithm == DIRECT else self._winograd(call, WINOGRAD[algorithm])
+        algorithm = wanted or fastest(layer, self.cpu, fold)
+        return call if algorithm == DIRECT else self._winograd(call, WINOGRAD[algorithm], fold)
 
     def _layer(self, call):
-        """The ConvLayer of a call that Winograd's algorithm may compute, else None."""
+        """(the ConvLayer of a call that Winograd's algorithm may compute, its Fold or None), else (None, None)."""
         form, weight, info = form_of(call.attrs), call.args[1], call.struct_info
-        if form is None or form.name != "dense" or form.data != self.cpu.lanes or not isinstance(weight, Constant):
-            return None
-        if not all(hasattr(d, "value") for d in info.shape[1:]) or any(p >= KERNEL for p in call.attrs["padding"]):
-            return None
-        blocks, height, width = (d.value for d in info.shape[1:4])
-        shape = weight.data.shape
-        layer = ConvLayer(shape[1] * shape[4], blocks * form.lanes, height, width, shape[2:4], call.attrs["strides"],
+        shapes = info.shape[1:], call.args[0].struct_info.shape[1:]
+        if form is None or form.out != self.cpu.lanes or not isinstance(weight, Constant):
+            return None, None
+        if not all(hasattr(d, "value") for shape in shapes for d in shape):
+            return None, None
+        (blocks, *outputs, _), (channels, *size) = ([d.value for d in shape] for shape in shapes)
+        kernel = weight.data.shape[2:4]
+        layer = ConvLayer(channels, blocks * form.lanes, *outputs, kernel, call.attrs["strides"],
                           call.attrs["dilation"], call.attrs["groups"])
-        return layer if layer.has_winograd else None
+        if form.name == "first":
+            fold = Fold.of(layer.strides, kernel, call.attrs["padding"], size, outputs)
+            return (layer, fold) if fold and fold.layer(layer).has_winograd else (None, None)
+        layer = replace(layer, in_channels=weight.data.shape[1] * weight.data.shape[4])
+        fits = form.name == "dense" and layer.has_winograd and all(p < kernel[0] for p in call.attrs["padding"])
+        return (layer if fits else None), None
 
-    def _winograd(self, call, tile):
-        weight, attrs = call.args[1], call.attrs
-        key = (id(weight.data), tile)
+    def _winograd(self, call, tile, fold):
+        data, weight, attrs = *call.args, call.attrs
+        kernel, padding, layout = weight.data.shape[2], attrs["padding"], f"NCHW{self.cpu.lanes}c"
+        if fold:
+            kernel, padding = fold.kernel, fold.padding
+            data = self.emit(call_op("space_to_depth", data, block=fold.stride, layout=layout),
+                             f"{self.current.name}_folded")
+        key = (id(weight.data), tile, fold)
         if key not in self.transformed:
-            data = transform_blocks(weight.data, tile)
-            self.transformed[key] = (weight, Constant(data, weight.name))
-        return call_op("nn.conv2d_winograd", call.args[0], self.transformed[key][1], tile=tile,
-                       **{name: attrs[name] for name in ("padding", "out_channels", "data_layout")})
+            w = fold.weights(weight.data, self.cpu.lanes) if fold else weight.data
+            self.transformed[key] = (weight, Constant(transform_blocks(w, tile), weight.name))
+        return call_op("nn.conv2d_winograd", data, self.transformed[key][1], tile=tile, kernel=kernel, padding=padding,
+                       out_channels=attrs["out_channels"], data_layout=layout)
 
 
 def _name(binding):

@@ -30,6 +30,15 @@ def network(lanes):
     return bb.get()
 
 
+def check(library, tmp_path, target):
+    """Strict C, whose self-test passes."""
+    folder = library.export(tmp_path / "net")
+    compiler, flags = find_compiler(target), Target.get(target).cflags
+    compile_all(folder, *compiler.command, *STRICT, *flags)
+    program = build(folder, selftest_sources(folder), tmp_path / "selftest", *compiler.command, *flags)
+    assert "ok" in run(run_command(target, program))
+
+
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_target(tmp_path, target, tile):
@@ -39,11 +48,26 @@ def test_every_target(tmp_path, target, tile):
     mod = network(Target.get(target).vector_lanes)
     with ingot.compile(mod, target=target, threads="none", algorithms={"conv": f"winograd{tile}"}) as library:
         assert any("winograd" in name for name in library.model.kernels)
-        folder = library.export(tmp_path / "net")
-    compiler, flags = find_compiler(target), Target.get(target).cflags
-    compile_all(folder, *compiler.command, *STRICT, *flags)
-    program = build(folder, selftest_sources(folder), tmp_path / "selftest", *compiler.command, *flags)
-    assert "ok" in run(run_command(target, program))
+        check(library, tmp_path, target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_strided_first_layer_on_every_target(tmp_path, target):
+    """The channels of space_to_depth fill one block in part, or several."""
+    if reason := missing_tools(target):
+        pytest.skip(reason)
+    lanes, rng = Target.get(target).vector_lanes, np.random.default_rng(0)
+    weights = pack_weights(rng.standard_normal((lanes + 3, 3, 7, 7)).astype(np.float32), lanes)
+    x = RelaxVar("x", TensorStructInfo((1, 3, 19, 22), "float32"))
+    bb = BlockBuilder()
+    with bb.function("main", [x]):
+        y = bb.emit(call_op("nn.conv2d", x, Constant(weights, "w"), padding=(3, 3, 3, 3), strides=(2, 2),
+                            data_layout="NCHW", out_layout=f"NCHW{lanes}c", out_channels=lanes + 3,
+                            kernel_layout=f"OIHW{lanes}o"), "conv")
+        bb.emit_func_output(bb.emit(call_op("nn.relu", y)))
+    with ingot.compile(bb.get(), target=target, threads="none", algorithms={"conv": "winograd5"}) as library:
+        assert any("space_to_depth" in name for name in library.model.kernels)
+        check(library, tmp_path, target)
 
 
 @pytest.mark.parametrize("threads", ["none", "openmp"])

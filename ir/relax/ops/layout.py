@@ -2,6 +2,7 @@
 
 Channels beyond C are zero when layout_transform makes them, and finite always. layout_transform goes between this
 and "NCHW"; going back it needs `channels`, the true C, where that is no multiple. gather_channels moves channels.
+space_to_depth makes channels of the points of small squares.
 """
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from ...op import REQUIRED, register
 from ...tir import intrin
 from ..expr import TensorStructInfo
 from .common import as_dim, dim_text, fail, need_dtype, need_rank, shape_text, te_shape
+from .window import inside
 
 _BLOCKED = re.compile(r"NCHW([1-9]\d*)c$")
 
@@ -159,6 +161,49 @@ def _evaluate_gather(args, attrs):
     return pack_channels(found, indices.shape[1])
 
 
+# ---------------------------------------------------------------- space_to_depth
+
+def _infer_space_to_depth(call):
+    size, block = check_layout(call, "layout"), call.attrs["block"]
+    if size is None:
+        fail(call, f"layout {call.attrs['layout']!r} must be blocked, such as NCHW16c")
+    if block < 1:
+        fail(call, f"block={block} must be at least 1")
+    x = need_rank(call, 0, 4)
+    if not all(is_const_int(d) for d in x.shape[1:]):
+        fail(call, f"input {shape_text(x)} must have static channels, height and width (dims 1 to 3)")
+    channels, height, width = (d.value for d in x.shape[1:])
+    sizes = (blocks_of(channels * block ** 2, size), blocks_of(height, block), blocks_of(width, block), size)
+    return TensorStructInfo((x.shape[0], *map(as_dim, sizes)), x.dtype)
+
+
+def _lower_space_to_depth(args, attrs, out):
+    data, = args
+    size, b = block_size(attrs["layout"]), attrs["block"]
+    channels, height, width = map(int, data.shape[1:])
+
+    def element(n, co, y, x, ci):
+        k = co * size + ci
+        channel, row, column = k // b ** 2, y * b + k % b ** 2 // b, x * b + k % b
+        borders = channels * b ** 2 % size > 0, height % b > 0, width % b > 0
+        condition = inside((channel, row, column), (channels, height, width), (False,) * 3, borders)
+        value = data[n, channel, row, column]
+        return intrin.if_then_else(condition, value, const(0, data.dtype)) if any(borders) else value
+
+    return te.compute(te_shape(out), element, name="space_to_depth")
+
+
+def _evaluate_space_to_depth(args, attrs):
+    x, b = args[0], attrs["block"]
+    x = np.pad(x, ((0, 0), (0, 0), *((0, -s % b) for s in x.shape[2:])))
+    n, channels, height, width = x.shape
+    x = x.reshape(n, channels, height // b, b, width // b, b).transpose(0, 1, 3, 5, 2, 4)
+    return pack_channels(x.reshape(n, -1, height // b, width // b), block_size(attrs["layout"]))
+
+
+# channel (c * b + i) * b + k of the blocked output has the points (y * b + i, x * b + k) of channel c of the input
+register("space_to_depth", _infer_space_to_depth, _lower_space_to_depth, _evaluate_space_to_depth, "injective",
+         block=REQUIRED, layout=REQUIRED)
 # output block b, lane i is channel indices[b, i] of the input, counted through its blocks; 0 for a negative index
 register("gather_channels", _infer_gather, _lower_gather, _evaluate_gather, "injective", (2, 2), layout=REQUIRED)
 register("layout_transform", _infer, _lower, _evaluate, "injective", src_layout=REQUIRED, dst_layout=REQUIRED,

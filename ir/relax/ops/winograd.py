@@ -1,10 +1,11 @@
-"""nn.conv2d_winograd: 3x3 convolutions of stride 1 with fewer multiplications (Winograd; Lavin and Gray 2015).
+"""nn.conv2d_winograd: convolutions of stride 1 with fewer multiplications (Winograd; Lavin and Gray 2015).
 
-F(m x m, 3 x 3) makes a tile of m x m results from a = m + 2 by a + 2 inputs d and the kernel g with a * a products per
-channel instead of 9 * m * m:  Y = A^T [(G g G^T) * (B^T d B)] A.  The matrices follow from a - 1 points and infinity
-(Toom and Cook), so a row of TILES is all that a tile size needs. The kernel arrives transformed: U = G g G^T.
+F(m x m, r x r) makes a tile of m x m results from a * a inputs d, a = m + r - 1, and the kernel g with a * a products
+per channel instead of r * r * m * m:  Y = A^T [(G g G^T) * (B^T d B)] A.  The matrices follow from a - 1 points and
+infinity (Toom and Cook), so a row of POINTS is all that a tile needs. The kernel arrives transformed: U = G g G^T.
 
-Data is blocked, [N, IB, H, W, c] ("NCHW{c}c"); U is [OB, a * a, IB, c of the input, c of the output].
+Data is blocked, [N, IB, H, W, c] ("NCHW{c}c"); U is [OB, a * a, IB, c of the input, c of the output]. It may have fewer
+channels of the input than a block: those that come first.
 """
 from __future__ import annotations
 
@@ -22,24 +23,34 @@ from .conv_layouts import pack_weights
 from .precision import widen_array
 from .window import pad_array, pad_stage, split_padding
 
-KERNEL = 3
-# Tile size -> its finite points. Pairs of opposite sign share their sums; small ones keep the rounding error small.
+KERNEL = 3  # the usual one
+KERNELS = (3, 4)
+# Inputs along a side of a tile -> the finite points. Pairs of opposite sign share their sums; small ones keep the
+# rounding error small.
 _HALF = Fraction(1, 2)
-TILES = {2: (0, 1, -1), 4: (0, 1, -1, 2, -2), 6: (0, 1, -1, 2, -2, _HALF, -_HALF)}
+POINTS = {4: (0, 1, -1), 6: (0, 1, -1, 2, -2), 8: (0, 1, -1, 2, -2, _HALF, -_HALF)}
+
+
+def tiles_of(kernel):
+    """The tile sizes m that there are for a kernel."""
+    return tuple(side - kernel + 1 for side in POINTS if side > kernel)
+
+
+TILES = tiles_of(KERNEL)
 
 
 # ---------------------------------------------------------------- the matrices
 
 @lru_cache(maxsize=None)
-def matrices(tile):
-    """(A^T [m, a], G [a, 3], B^T [a, a]) of F(m, 3) as tuples of rows of Fractions."""
-    points = [Fraction(p) for p in TILES[tile]]
+def matrices(tile, kernel=KERNEL):
+    """(A^T [m, a], G [a, r], B^T [a, a]) of F(m, r) as tuples of rows of Fractions."""
+    points = [Fraction(p) for p in POINTS[tile + kernel - 1]]
     others = [[q for q in points if q != p] for p in points]
-    infinity = [Fraction(0)] * (KERNEL - 1) + [Fraction(1)]
-    kernel = [[p ** k / _product(p - q for q in rest) for k in range(KERNEL)] for p, rest in zip(points, others)]
+    infinity = [Fraction(0)] * (kernel - 1) + [Fraction(1)]
+    weights = [[p ** k / _product(p - q for q in rest) for k in range(kernel)] for p, rest in zip(points, others)]
     data = [[*_polynomial(rest), Fraction(0)] for rest in others]
     output = [[p ** k for p in points] + [Fraction(k == tile - 1)] for k in range(tile)]
-    return _rows(output), _rows([*kernel, infinity]), _rows([*data, _polynomial(points)])
+    return _rows(output), _rows([*weights, infinity]), _rows([*data, _polynomial(points)])
 
 
 def _rows(matrix):
@@ -63,16 +74,18 @@ def _polynomial(roots):
 
 
 def transform_weights(w, tile, lanes):
-    """Weights [O, I, 3, 3] -> U [OB, a * a, IB, lanes, lanes]; channels that fill the last blocks are zero."""
+    """Weights [O, I, r, r] -> U [OB, a * a, IB, lanes, lanes]; channels that fill the last blocks are zero."""
     return transform_blocks(pack_weights(w, lanes, inner=lanes), tile)
 
 
 def transform_blocks(w, tile):
-    """Weights [OB, IB, 3, 3, i, o] of nn.conv2d -> U [OB, a * a, IB, o, o] in their dtype, computed in float64. Blocks
-    of fewer than o input channels are joined."""
-    _, g, _ = (np.array(m, np.float64) for m in matrices(tile))
+    """Weights [OB, IB, r, r, i, o] of nn.conv2d -> U [OB, a * a, IB, o, o] in their dtype, computed in float64. Blocks
+    of fewer than o input channels are joined; a single one stays as it is."""
+    _, g, _ = (np.array(m, np.float64) for m in matrices(tile, w.shape[2]))
     out_blocks, in_blocks, _, _, inner, lanes = w.shape
     u = np.einsum("uk,abklio,vl->auvbio", g, w.astype(np.float64), g, optimize=True).astype(w.dtype)
+    if in_blocks == 1:
+        return u.reshape(out_blocks, -1, 1, inner, lanes)
     u = u.reshape(out_blocks, -1, in_blocks * inner, lanes)
     missing = -u.shape[2] % lanes
     return np.pad(u, ((0, 0), (0, 0), (0, missing), (0, 0))).reshape(*u.shape[:2], -1, lanes, lanes)
@@ -83,29 +96,33 @@ def transform_blocks(w, tile):
 def _infer(call):
     x, u = need_rank(call, 0, 5), need_rank(call, 1, 5)
     dtype, tile, channels = need_same_dtype(call, (x, u)), call.attrs["tile"], call.attrs["out_channels"]
+    kernel = call.attrs["kernel"]
     need_dtype(call, x, "float")
     lanes, layout, padding = x.shape[4], call.attrs["data_layout"], call.attrs["padding"]
-    if tile not in TILES:
-        fail(call, f"tile={tile} must be one of {', '.join(map(str, TILES))}")
+    if kernel not in KERNELS:
+        fail(call, f"kernel={kernel} must be one of {', '.join(map(str, KERNELS))}")
+    if tile not in tiles_of(kernel):
+        fail(call, f"tile={tile} must be one of {', '.join(map(str, tiles_of(kernel)))}")
     if not is_const_int(lanes) or layout != f"NCHW{lanes.value}c":
         fail(call, f"data_layout {layout!r} does not fit input {shape_text(x)}, whose blocks hold {dim_text(lanes)} "
                    "channels (dim 4)")
-    if len(padding) != 4 or any(not 0 <= p < KERNEL for p in padding):
-        fail(call, f"padding {tuple(padding)} must be 4 integers (top, left, bottom, right) of 0 to {KERNEL - 1}")
+    if len(padding) != 4 or any(not 0 <= p < kernel for p in padding):
+        fail(call, f"padding {tuple(padding)} must be 4 integers (top, left, bottom, right) of 0 to {kernel - 1}")
     if channels < 1:
         fail(call, f"out_channels={channels} must be at least 1")
-    expected = (-(-channels // lanes.value), (tile + KERNEL - 1) ** 2, x.shape[1], lanes, lanes)
+    inner = u.shape[3] if is_const_int(u.shape[3]) and 1 <= u.shape[3].value <= lanes.value else lanes
+    expected = (-(-channels // lanes.value), (tile + kernel - 1) ** 2, x.shape[1], inner, lanes)
     if not all(same_dim(a, b) for a, b in zip(u.shape, expected)):
         fail(call, f"weight {shape_text(u)} must be {shape_text(expected)} for tile={tile}, out_channels={channels} "
                    f"and input {shape_text(x)}: blocks of output channels, planes, blocks of input channels, and both "
                    "blocks' channels")
-    sizes = tuple(s + (padding[k] + padding[k + 2] - KERNEL + 1) for k, s in enumerate(x.shape[2:4]))
+    sizes = tuple(s + (padding[k] + padding[k + 2] - kernel + 1) for k, s in enumerate(x.shape[2:4]))
     for size, given in zip(sizes, x.shape[2:4]):
         if not is_const_int(size):
             fail(call, f"input {shape_text(x)} must have static height and width (dims 2 and 3): pin {dim_text(given)} "
                        "(compile with dims={name: size}, or --dim name=size), or keep nn.conv2d")
         if size.value < 1:
-            fail(call, f"the {KERNEL}x{KERNEL} window does not fit input {shape_text(x)} with padding {tuple(padding)}")
+            fail(call, f"the {kernel}x{kernel} window does not fit input {shape_text(x)} with padding {tuple(padding)}")
     return TensorStructInfo((x.shape[0], expected[0], *sizes, lanes), dtype)
 
 
@@ -121,21 +138,21 @@ def _lower(args, attrs, out):
         conv2d_winograd   [n, ob, y, x, o]             (A^T m) A
     """
     x, w = args
-    m = attrs["tile"]
-    size, (a_t, _, b_t) = m + KERNEL - 1, matrices(m)
+    m, r = attrs["tile"], attrs["kernel"]
+    size, (a_t, _, b_t) = m + r - 1, matrices(m, r)
     batch, out_blocks, height, width, lanes = te_shape(out)
     tiles = [-(-s // m) for s in (height, width)]
     before, _ = split_padding(attrs["padding"])
-    padded = pad_stage(x, before, [t * m + KERNEL - 1 - b - int(s) for t, b, s in zip(tiles, before, x.shape[2:4])])
+    padded = pad_stage(x, before, [t * m + r - 1 - b - int(s) for t, b, s in zip(tiles, before, x.shape[2:4])])
     rows = te.compute(
-        (batch, x.shape[1], tiles[0], size, tiles[1] * m + KERNEL - 1, lanes),
+        (batch, x.shape[1], tiles[0], size, tiles[1] * m + r - 1, lanes),
         lambda n, ib, ty, u, x, c: _chosen(u, _sums(b_t, [padded[n, ib, ty * m + k, x, c] for k in range(size)])),
         name="winograd_rows")
     data = te.compute(
         (batch, size, size, x.shape[1], *tiles, lanes),
         lambda n, u, v, ib, ty, tx, c: _chosen(v, _sums(b_t, [rows[n, ib, ty, u, tx * m + k, c] for k in range(size)])),
         name="winograd_input")
-    ib, ic = te.reduce_axis((0, x.shape[1]), "ib"), te.reduce_axis((0, lanes), "ic")
+    ib, ic = te.reduce_axis((0, x.shape[1]), "ib"), te.reduce_axis((0, w.shape[3]), "ic")
     product = te.compute(
         (batch, size, size, out_blocks, *tiles, lanes),
         lambda n, u, v, ob, ty, tx, o: te.sum(
@@ -209,14 +226,14 @@ def _combination(weights, values):
 def _evaluate(args, attrs):
     """The definition, over all tiles at once."""
     x, u = map(widen_array, args)
-    m = attrs["tile"]
-    size = m + KERNEL - 1
-    a_t, _, b_t = (np.array(rows, x.dtype) for rows in matrices(m))
+    m, r = attrs["tile"], attrs["kernel"]
+    size = m + r - 1
+    a_t, _, b_t = (np.array(rows, x.dtype) for rows in matrices(m, r))
     (top, left, bottom, right), (height, width) = attrs["padding"], x.shape[2:4]
-    height, width = height + top + bottom - KERNEL + 1, width + left + right - KERNEL + 1
+    height, width = height + top + bottom - r + 1, width + left + right - r + 1
     rows, columns = -(-height // m), -(-width // m)
-    after = (rows * m + KERNEL - 1 - top - x.shape[2], columns * m + KERNEL - 1 - left - x.shape[3])
-    x = pad_array(x, (top, left, 0), (*after, 0))
+    after = (rows * m + r - 1 - top - x.shape[2], columns * m + r - 1 - left - x.shape[3])
+    x = pad_array(x[..., :u.shape[3]], (top, left, 0), (*after, 0))
     windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), (2, 3))[:, :, ::m, ::m]  # n i y x c k l
     v = np.einsum("uk,niyxckl,vl->uvnyxic", b_t, windows, b_t, optimize=True)
     v = v.reshape(size * size, -1, x.shape[1] * x.shape[4])
@@ -227,5 +244,5 @@ def _evaluate(args, attrs):
     return np.ascontiguousarray(y).astype(args[0].dtype, copy=False)
 
 
-register("nn.conv2d_winograd", _infer, _lower, _evaluate, "anchor", (2, 2), tile=REQUIRED, padding=(0, 0, 0, 0),
-         out_channels=REQUIRED, data_layout=REQUIRED)
+register("nn.conv2d_winograd", _infer, _lower, _evaluate, "anchor", (2, 2), tile=REQUIRED, kernel=KERNEL,
+         padding=(0, 0, 0, 0), out_channels=REQUIRED, data_layout=REQUIRED)

@@ -53,9 +53,9 @@ def winograd(sch, cpu):
 
 
 def _layer(sch, product, columns):
-    _, _, _, ob, ty, tx, o, ib, _ = (static_extent(sch, loop) for loop in sch.get_loops(product))
+    _, side, _, ob, ty, tx, o, ib, ic = (static_extent(sch, loop) for loop in sch.get_loops(product))
     tile = static_extent(sch, sch.get_loops(columns)[-3])
-    return winograd_blocks.Layer(tile, ib, ob, ty, tx, o)
+    return winograd_blocks.Layer(tile, ib, ob, ty, tx, o, side - tile + 1, ic)
 
 
 def _columns(sch, columns, at):

@@ -25,7 +25,8 @@ MOST_LOCAL = 960 << 10
 
 @dataclass(frozen=True)
 class Layer:
-    """tile: m of F(m x m, 3 x 3); in_blocks, out_blocks: of channels; rows, columns: of tiles; lanes: of a block."""
+    """tile, kernel: m and r of F(m x m, r x r); in_blocks, out_blocks: of channels; rows, columns: of tiles; lanes: of a
+    block; depth: channels of an input block that are summed, None for all."""
 
     tile: int
     in_blocks: int
@@ -33,11 +34,18 @@ class Layer:
     rows: int
     columns: int
     lanes: int
+    kernel: int = 3
+    depth: int | None = None
 
     @property
     def side(self):
         """Inputs along a side of a tile."""
-        return self.tile + 2
+        return self.tile + self.kernel - 1
+
+    @property
+    def channels(self):
+        """Of the input, that are summed."""
+        return self.in_blocks * (self.depth or self.lanes)
 
     @property
     def vector(self):
@@ -46,7 +54,7 @@ class Layer:
 
     @property
     def weights(self):
-        return self.vector * self.lanes * self.in_blocks * self.out_blocks
+        return self.vector * self.channels * self.out_blocks
 
 
 @dataclass(frozen=True)
@@ -83,7 +91,7 @@ def _blocking(cpu, layer, rows, tile, vectors):
     blocks, turns = -(-layer.rows // rows), layer.out_blocks // vectors
     points = rows * layer.columns
     data, products = layer.vector * layer.in_blocks * points, layer.vector * vectors * points
-    row = layer.side * (layer.columns * layer.tile + 2) * layer.lanes * FLOAT
+    row = layer.side * (layer.columns * layer.tile + layer.kernel - 1) * layer.lanes * FLOAT
     local = data + products + row <= MOST_LOCAL
     over = "rows" if turns == 1 or blocks >= LEAST_BLOCKS and local else "channels"
     cycles = _product(layer, rows, tile) + _transforms(layer)
@@ -105,7 +113,7 @@ def _product(layer, rows, tile):
     blocks = [(rows, layer.rows // rows), (layer.rows % rows, 1)]
     steps = sum(count * high * wide * _step(tile.vectors, h * w) for size, count in blocks
                 for h, high in tiles.pieces(size, tile.rows) for w, wide in tiles.pieces(layer.columns, tile.columns))
-    return steps * layer.out_blocks // tile.vectors * layer.side ** 2 * layer.in_blocks * layer.lanes
+    return steps * layer.out_blocks // tile.vectors * layer.side ** 2 * layer.channels
 
 
 def _step(vectors, points):
@@ -116,6 +124,6 @@ def _step(vectors, points):
 def _transforms(layer):
     """Cycles of the transforms: about one store a cycle, with the loads and sums beside it."""
     side, points = layer.side, layer.rows * layer.columns
-    rows = layer.rows * (layer.columns * layer.tile + 2) * 1.5 * side
+    rows = layer.rows * (layer.columns * layer.tile + layer.kernel - 1) * 1.5 * side
     return layer.in_blocks * (rows + 1.5 * points * side ** 2) \
         + layer.out_blocks * points * (side ** 2 + 2 * side * layer.tile)

@@ -34,6 +34,7 @@ _OWN = {
                                                                   "strides": (2, 2), "padding": (1, 1, 1, 1)}),
     "nn.conv2d_gathered": ([(2, 3, 7, 5, 4), (4, 5, 3, 2, 4), ("int32", (2, 5, 2))], {"data_layout": "NCHW4c"}),
     "layout_transform": ([_IMAGE], {"src_layout": "NCHW", "dst_layout": "NCHW4c"}),
+    "space_to_depth": ([_IMAGE], {"block": 2, "layout": "NCHW4c"}),
     "gather_channels": ([(1, 2, 3, 3, 4), ("int32", (3, 4))], {"layout": "NCHW4c"}),
     "image.resize2d": ([_IMAGE], {"size": (5, 12)}), "nn.lrn": ([_IMAGE], {"size": 3}),
     "nn.batch_norm": ([_IMAGE] + [(6,)] * 4, {}), "nn.instance_norm": ([_IMAGE, (6,), (6,)], {}),

@@ -42,6 +42,18 @@ def test_gather_channels(dtype):
         np.testing.assert_array_equal(result[:, k // 4, :, :, k % 4], x[:, index] if index >= 0 else 0)
 
 
+@pytest.mark.parametrize("block, channels, size", [(2, 3, (6, 4)), (2, 1, (5, 7)), (3, 2, (7, 6)), (1, 4, (2, 3))])
+def test_space_to_depth(block, channels, size):
+    """Also where squares of points go beyond the image: there is zero."""
+    x = array((2, channels, *size))
+    _, result = check("space_to_depth", [x], block=block, layout="NCHW4c")
+    padded = np.pad(x, ((0, 0), (0, 0), *((0, -s % block) for s in size)))
+    for k in range(result.shape[1] * 4):
+        c, i, j = k // block ** 2, k % block ** 2 // block, k % block
+        expected = padded[:, c, i::block, j::block] if c < channels else 0
+        np.testing.assert_array_equal(result[:, k // 4, :, :, k % 4], expected)
+
+
 # ---------------------------------------------------------------- convolutions
 
 WINDOWS = {
@@ -177,6 +189,10 @@ DEPTHWISE = dict(data_layout="NCHW4c", kernel_layout="OIHW4o", out_channels=8, g
      r"argument 0 of shape \(1, 2, 8, 8, 4\) is not blocked by 8: its dim 4 must be 8"),
     ("layout_transform", [Y], dict(src_layout="NCHW4c", dst_layout="NCHW", channels=9),
      r"channels=9 does not fit input \(1, 2, 8, 8, 4\) of layout NCHW4c"),
+    ("space_to_depth", [X], dict(block=2, layout="NCHW"), "layout 'NCHW' must be blocked, such as NCHW16c"),
+    ("space_to_depth", [X], dict(block=0, layout="NCHW4c"), "block=0 must be at least 1"),
+    ("space_to_depth", [(1, 3, Var("h", "int64"), 8)], dict(block=2, layout="NCHW4c"),
+     r"input \(1, 3, h, 8\) must have static channels, height and width"),
     ("gather_channels", [X, (1, 4)], dict(layout="NCHW"), "must be blocked; take"),
     ("gather_channels", [Y, (1, 3)], dict(layout="NCHW4c"), "indices .* must be an integer tensor|takes an integer"),
     ("nn.conv2d", [Y, (2, 2, 3, 3, 4, 4)], dict(DENSE, out_layout="NCHW"),

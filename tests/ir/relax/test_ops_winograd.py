@@ -5,7 +5,7 @@ from ops_nn_check import array, call_of, check, evaluate
 
 from ingot.ir.expr import Var
 from ingot.ir.op import InferError
-from ingot.ir.relax.ops.winograd import TILES, matrices, transform_weights
+from ingot.ir.relax.ops.winograd import KERNELS, TILES, matrices, tiles_of, transform_weights
 
 LANES = 2
 
@@ -19,10 +19,10 @@ def blocked(x, lanes):
     return np.ascontiguousarray(full.reshape(n, count, lanes, height, width).transpose(0, 1, 3, 4, 2))
 
 
-@pytest.mark.parametrize("tile", TILES)
-def test_matrices_make_a_correlation_of_products(tile):
-    a_t, g, b_t = (np.array(m, np.float64) for m in matrices(tile))
-    data, kernel = array((tile + 2,), 0, "float64"), array((3,), 1, "float64")
+@pytest.mark.parametrize("tile, size", [(tile, size) for size in KERNELS for tile in tiles_of(size)])
+def test_matrices_make_a_correlation_of_products(tile, size):
+    a_t, g, b_t = (np.array(m, np.float64) for m in matrices(tile, size))
+    data, kernel = array((tile + size - 1,), 0, "float64"), array((size,), 1, "float64")
     np.testing.assert_allclose(a_t @ ((g @ kernel) * (b_t @ data)), np.correlate(data, kernel, "valid"), rtol=1e-12)
 
 
@@ -46,6 +46,22 @@ def test_results_are_those_of_the_convolution(tile, size, padding):
     np.testing.assert_allclose(result, blocked(expected, LANES), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("tile, size, padding", [(3, (5, 4), (2, 1, 3, 2)), (5, (9, 6), (0, 0, 0, 0))])
+@pytest.mark.parametrize("channels", [3, 7])
+def test_kernels_of_4_and_blocks_in_part(tile, size, padding, channels):
+    """Weights for fewer channels than the input's block has: what lies in the others is not looked at."""
+    x, w = array((2, channels, *size)), array((5, channels, 4, 4), 1)
+    lanes = 4
+    data = blocked(x, lanes)
+    u = transform_weights(w, tile, lanes)
+    if channels < lanes:
+        u, data[..., channels:] = u[:, :, :, :channels].copy(), 1000
+    attrs = dict(tile=tile, kernel=4, padding=padding, out_channels=5, data_layout=f"NCHW{lanes}c")
+    _, result = check("nn.conv2d_winograd", [data, u], 2e-3, **attrs)
+    expected = evaluate("nn.conv2d", [x, w], padding=padding)
+    np.testing.assert_allclose(result, blocked(expected, lanes), rtol=1e-4, atol=5e-4)
+
+
 @pytest.mark.parametrize("tile", TILES)
 def test_transformed_weights_are_rounded_once(tile):
     w = array((3, 4, 3, 3))
@@ -61,6 +77,9 @@ U = (2, 36, 3, 4, 4)
 
 @pytest.mark.parametrize("shapes, attrs, message", [
     (((1, 3, 8, 8, 4), U), {"tile": 3}, "tile=3 must be one of 2, 4, 6"),
+    (((1, 3, 8, 8, 4), U), {"kernel": 4}, "tile=4 must be one of 3, 5"),
+    (((1, 3, 8, 8, 4), U), {"kernel": 5}, "kernel=5 must be one of 3, 4"),
+    (((1, 3, 8, 8, 4), (2, 36, 3, 5, 4)), {}, r"weight \(2, 36, 3, 5, 4\) must be \(2, 36, 3, 4, 4\) for tile=4"),
     (((1, 3, 8, 8, 4), U), {"data_layout": "NCHW8c"}, r"data_layout 'NCHW8c' does not fit input \(1, 3, 8, 8, 4\)"),
     (((1, 3, 8, 8, 4), U), {"padding": (3, 1, 1, 1)}, "padding .* must be 4 integers .* of 0 to 2"),
     (((1, 3, 8, 8, 4), U), {"out_channels": 0}, "out_channels=0 must be at least 1"),
@@ -87,26 +106,26 @@ def test_only_floats():
 CONTRACT = 1e-4
 
 
-def adversarial(kind, channels, size, rng):
+def adversarial(kind, channels, size, rng, kernel=3):
     """Data and weights whose transforms cancel: large means, alternating signs, few large values."""
-    x, w = rng.standard_normal((1, channels, size, size)), rng.standard_normal((16, channels, 3, 3))
+    x, w = rng.standard_normal((1, channels, size, size)), rng.standard_normal((16, channels, kernel, kernel))
     if kind == "mean":
         x, w = x + 100, np.abs(w)
     elif kind == "signs":
         signs = (-1.0) ** np.add.outer(np.arange(size), np.arange(size))
-        x, w = np.abs(x) * signs, np.abs(w) * signs[:3, :3]
+        x, w = np.abs(x) * signs, np.abs(w) * signs[:kernel, :kernel]
     elif kind == "outliers":
         x[rng.random(x.shape) < 0.01] *= 1000
     return x.astype(np.float32), w.astype(np.float32)
 
 
 @pytest.mark.parametrize("kind", ["normal", "mean", "signs", "outliers"])
-@pytest.mark.parametrize("tile", TILES)
-def test_accuracy_contract(tile, kind):
+@pytest.mark.parametrize("tile, kernel", [(tile, kernel) for kernel in KERNELS for tile in tiles_of(kernel)])
+def test_accuracy_contract(tile, kernel, kind):
     """On data as it comes, and on data made to be hard."""
     for channels in (4, 64, 512):
-        x, w = adversarial(kind, channels, 20, np.random.default_rng(channels))
-        attrs = dict(tile=tile, padding=(1, 1, 1, 1), out_channels=16, data_layout="NCHW16c")
+        x, w = adversarial(kind, channels, 20, np.random.default_rng(channels), kernel)
+        attrs = dict(tile=tile, kernel=kernel, padding=(1, 1, 1, 1), out_channels=16, data_layout="NCHW16c")
         mine = evaluate("nn.conv2d_winograd", [blocked(x, 16), transform_weights(w, tile, 16)], **attrs)
         exact = evaluate("nn.conv2d", [x.astype(np.float64), w.astype(np.float64)], padding=(1, 1, 1, 1))
         error = np.abs(mine - blocked(exact, 16)).max() / np.abs(exact).max()

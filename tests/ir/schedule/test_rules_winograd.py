@@ -21,17 +21,17 @@ from ingot.ir.transform.pipeline import lower_prim_func
 CPUS = {16: CpuModel(16, 32), 8: CpuModel(8, 16), 4: CpuModel(4, 32, parallel=False, accumulators=21, by_element=True)}
 
 
-def kernel(lanes, tile, size, channels=(1, 2), padding=(1, 1, 1, 1), batch=1, epilogue="relu"):
+def kernel(lanes, tile, size, channels=(1, 2), padding=(1, 1, 1, 1), batch=1, epilogue="relu", side=3, depth=None):
     """The PrimFunc of a convolution with `channels` blocks of input and output channels, and what follows it."""
     rng = np.random.default_rng(0)
-    weights = rng.standard_normal((channels[1] * lanes - 1, channels[0] * lanes, 3, 3)).astype(np.float32)
-    u = Constant(transform_weights(weights, tile, lanes), "u")
-    out = [s + padding[k] + padding[k + 2] - 2 for k, s in enumerate(size)]
+    weights = rng.standard_normal((channels[1] * lanes - 1, channels[0] * lanes, side, side)).astype(np.float32)
+    u = Constant(transform_weights(weights, tile, lanes)[:, :, :, :depth].copy(), "u")
+    out = [s + padding[k] + padding[k + 2] - side + 1 for k, s in enumerate(size)]
     shapes = [(batch, channels[0], *size, lanes), (batch, channels[1], *out, lanes), (1, channels[1], 1, 1, lanes)]
 
     def build(op, x, residual, bias):
-        y = op("nn.conv2d_winograd", x, u, tile=tile, padding=padding, out_channels=channels[1] * lanes - 1,
-               data_layout=f"NCHW{lanes}c")
+        y = op("nn.conv2d_winograd", x, u, tile=tile, kernel=side, padding=padding,
+               out_channels=channels[1] * lanes - 1, data_layout=f"NCHW{lanes}c")
         if epilogue == "none":
             return y
         y = op("add", y, bias)
@@ -62,6 +62,7 @@ def check(func, cpu):
     (8, 4, (5, 4), {"epilogue": "residual"}), (8, 2, (3, 3), {"padding": (0, 0, 0, 0)}),
     (4, 4, (4, 4), {"batch": 2}), (16, 2, (3, 2), {"epilogue": "none", "channels": (1, 1)}),
     (4, 2, (2, 3), {"batch": "n", "epilogue": "silu"}),
+    (16, 5, (6, 7), {"side": 4, "depth": 12, "padding": (2, 2, 1, 1)}), (4, 3, (5, 4), {"side": 4, "depth": 3}),
 ])
 def test_results_are_kept(lanes, tile, size, options, monkeypatch):
     monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
