@@ -22,10 +22,12 @@ import numpy as np
 from rich.console import Console
 
 from ingot.codegen.compile import Options
-from ingot.ir.transform.choose_convolution import ALGORITHMS, DIRECT, fastest, predict
+from ingot.ir.relax.ops.winograd import KERNEL, TILES
+from ingot.ir.transform.choose_convolution import DIRECT, fastest, predict
 from layers import Layer, add_selection, chosen_call, ingot_side, kept, measured, selected
 from measure import Models, geometric_mean, machine, markdown_table, number
 
+ALGORITHMS = (DIRECT, *(f"winograd{tile}" for tile in TILES))  # of 3x3 kernels
 LEAST_ROUNDS, MOST_ROUNDS = 7, 200
 MOST_OTHERS = 16 << 20  # floats that are read between samples: after 64 MiB, weights come from memory
 
@@ -64,7 +66,8 @@ class Measured:
 
 def has_choice(layer):
     """Whether there is an algorithm beside the direct one: not where the layer reads plain input."""
-    return layer.shape.has_winograd and chosen_call(layer.model(), Options.check(threads="none")).attrs[
+    usual = layer.shape.has_winograd and layer.kernel == (KERNEL, KERNEL)
+    return usual and chosen_call(layer.model(), Options.check(threads="none")).attrs[
         "data_layout"] not in ("", "NCHW")
 
 

@@ -235,7 +235,7 @@ def choice(model, layer):
     call, times = chosen_call(model, options), predict(layer.shape, options.cpu)
     attrs = call.attrs
     if call.op == "nn.conv2d_winograd":
-        return f"Winograd {attrs['tile']}x{attrs['tile']}", times[f"winograd{attrs['tile']}"]
+        return f"Winograd {attrs['tile']}x{attrs['tile']}", times.get(f"winograd{attrs['tile']}")
     if call.op == "nn.conv2d_gathered":
         return "direct, gathered", None
     blocked = attrs["data_layout"] != "NCHW" or attrs["out_layout"] not in ("", "NCHW")
