@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ..ir.expr import Add, Call, Div, IntImm, Mul, Not, Ramp, Sub, Var, free_vars
 from ..ir.names import unique_name
 from ..ir.node import Visitor, collect, structural_equal
+from ..ir.schedule.rules.threads import ROWS
 from ..ir.tir.stmt import AssertStmt, BufferLoad, BufferStore, DeclBuffer, For, LetStmt
 from .c_expr import RELATIONAL, CExpr, EmitError, is_scalar
 from .c_types import UnsupportedType, c_string, c_type, identifier
@@ -115,12 +116,18 @@ class _Printer(Visitor):
     def line(self, text):
         self.lines.extend(wrapped(INDENT * self.depth + text))
 
-    def block(self, head, body):
+    def open(self, head):
         self.line(head + " {")
         self.depth += 1
-        self.visit(body)
+
+    def close(self):
         self.depth -= 1
         self.line("}")
+
+    def block(self, head, body):
+        self.open(head)
+        self.visit(body)
+        self.close()
 
     def generic_visit(self, n):
         raise EmitError(f"C has no statement {type(n).__name__}; run the lowering passes first")
@@ -137,16 +144,16 @@ class _Printer(Visitor):
                 self.visit(x)
 
     def visit_For(self, loop):
-        var, e = loop.loop_var, self.expr
         if loop.kind == "thread_binding":
-            raise EmitError(f"C has no threads: loop {var.name} is bound to {loop.thread_binding}, which comes with "
+            raise EmitError(f"C has no threads: loop {loop.loop_var.name} is bound to {loop.thread_binding}, which comes with "
                             "CUDA; use parallel")
-        start, stop = e.converted(loop.min), e.text(loop.min + loop.extent, RELATIONAL + 1)
-        name = self.names.define(var, var.name)
         outermost = loop.kind == "parallel" and not self.parallel
         if outermost:  # parallel loops directly inside share its threads; any others further in run serially
             nest = _parallel_nest(loop)
-            collapse = f" collapse({nest})" if nest > 1 else ""
+            if self.team and ROWS in nest[-1].annotations and len(nest) > 1:
+                self.by_rows(nest)
+                return
+            collapse = f" collapse({len(nest)})" if len(nest) > 1 else ""
             self.line(f"INGOT_OMP({'for' if self.team else 'parallel for'}{collapse} schedule(static))")
             self.parallel = True
         elif loop.kind == "unrolled" and isinstance(loop.extent, IntImm):
@@ -155,10 +162,33 @@ class _Printer(Visitor):
             self.line(f"INGOT_UNROLL({loop.annotations['pragma_unroll']})")
         elif loop.kind not in ("serial", "unrolled", "parallel"):
             raise EmitError(f"C has no {loop.kind} loop; run VectorizeLoop first")
-        self.block(f"for ({c_type(var.dtype)} {name} = {start}; {name} < {stop}; ++{name})", loop.body)
-        self.names.release(var)
+        self.block(self.loop_head(loop), loop.body)
+        self.names.release(loop.loop_var)
         if outermost:
             self.parallel = False
+
+    def by_rows(self, nest):
+        """A nest of parallel loops, of whose innermost each thread does the same turns in all turns of the others; the
+        threads wait for one another at the end."""
+        *outer, rows = nest
+        for loop in outer:
+            self.open(self.loop_head(loop))
+        self.line("INGOT_OMP(for schedule(static) nowait)")
+        self.parallel = True
+        self.block(self.loop_head(rows), rows.body)
+        self.parallel = False
+        for loop in outer:
+            self.close()
+        self.line("INGOT_OMP(barrier)")
+        for loop in nest:
+            self.names.release(loop.loop_var)
+
+    def loop_head(self, loop):
+        """'for (...)', whose variable is defined from here on."""
+        var, e = loop.loop_var, self.expr
+        start, stop = e.converted(loop.min), e.text(loop.min + loop.extent, RELATIONAL + 1)
+        name = self.names.define(var, var.name)
+        return f"for ({c_type(var.dtype)} {name} = {start}; {name} < {stop}; ++{name})"
 
     def visit_While(self, loop):
         self.block(f"while ({self.expr.text(loop.condition)})", loop.body)
@@ -247,15 +277,14 @@ def _update(store):
 
 
 def _parallel_nest(loop):
-    """How many parallel loops, from this one inward, hold nothing but the next, within bounds that none changes."""
-    depth, variables = 1, [loop.loop_var]
+    """The parallel loops, from this one inward, that hold nothing but the next, within bounds that none changes."""
+    nest = [loop]
     while isinstance(loop.body, For) and loop.body.kind == "parallel":
         loop = loop.body
-        if any(v is w for v in free_vars((loop.min, loop.extent)) for w in variables):
+        if any(v is outer.loop_var for v in free_vars((loop.min, loop.extent)) for outer in nest):
             break
-        variables.append(loop.loop_var)
-        depth += 1
-    return depth
+        nest.append(loop)
+    return nest
 
 
 # ---------------------------------------------------------------- layout

@@ -16,9 +16,10 @@ LANES = "vector_lanes"  # annotation of a shortened vectorized loop: how many la
 
 def loop_partition(func):
     """Requires flat buffers. Ensures of `likely` conditions (a && b counts as two) that
-    - one that can only fail in a loop's last turn is gone from the loop: that turn follows as a copy;
-    - one that fails in other turns (of a parallel loop, say) is gone from the body where it holds for all inner
-      loops: `if (it holds throughout) body without it, else body`;
+    - one that can only fail in a loop's last turn is gone from the loop: that turn follows as a copy, or in a parallel
+      loop, whose turns stay together, is the other branch of the body;
+    - one that fails in other turns is gone from the body where it holds for all inner loops: `if (it holds throughout)
+      body without it, else body`;
     - what is left stands outside the loops that it does not depend on, and `i < constant` shortens the loop over i.
     """
     if not any(c.op == "tir.likely" for c in collect(func.body, Call)):
@@ -73,11 +74,14 @@ class _Partition(Mutator):
     # ------------------------------------------------------------ the last turn
 
     def _peel(self, loop, guards):
-        """for i in n: body  ->  for i in n - 1: body without its guards; body with i = n - 1
+        """for i in n: body  ->  for i in n - 1: body without its guards; body with i = n - 1. Of a parallel loop:
+
+        for i in n: if (i < n - 1) body without its guards, else body with i = n - 1
 
         Turns at the end of an unrolled loop in which nothing can happen are dropped before.
         """
-        if loop.kind not in ("serial", "unrolled") or not isinstance(loop.extent, IntImm) or loop.extent.value < 2:
+        if loop.kind not in ("serial", "unrolled", "parallel") or not isinstance(loop.extent, IntImm) or \
+                loop.extent.value < 2:
             return None
         extent = const(loop.extent.value - 1, loop.extent.dtype)
         idle = loop.kind == "unrolled" and self._is_idle(loop, extent)
@@ -93,7 +97,13 @@ class _Partition(Mutator):
         for inner in _loops(last):
             self._bind(inner)
         last = self.visit(last)
-        return main if _has_no_effect(last, self.analyzer) else _merged([main, last])
+        if _has_no_effect(last, self.analyzer):
+            return main
+        if loop.kind != "parallel":
+            return _merged([main, last])
+        self._bind(loop)
+        apart = isinstance(main, For) and main.extent is extent  # there may be something around the loop now
+        return loop.replace(body=IfThenElse(LT(loop.loop_var, loop.min + extent), main.body, last)) if apart else None
 
     def _is_idle(self, loop, turn):
         """Whether no store is made in a turn of a loop, as the guards of all stores fail. Leaves it bound to the turn."""

@@ -54,6 +54,15 @@ class _Lift(StmtMutator):
         around = dtype.lanes == 1 and any(loop.kind == "parallel" for loop in collect(decl.body, For))
         return size <= STACK_BYTES and not around
 
+    def visit_IfThenElse(self, branch):
+        before, sizes, new = self.kept, [], {}
+        for field in ("then_case", "else_case"):  # one of them runs, on the same stack
+            self.kept = before
+            new[field] = self.visit(getattr(branch, field))
+            sizes.append(self.kept)
+        self.kept = max(sizes)
+        return branch.replace(**new)
+
     def visit_For(self, loop):
         before, outside = len(self.lifted), self.parallel
         self.parallel = outside or loop.kind == "parallel"

@@ -12,7 +12,8 @@ from ingot.codegen.team import SINGLE, passed_between_threads, team_body
 from ingot.codegen.toolchain import can_build_openmp
 from ingot.ir import tir
 from ingot.ir.expr import Var, const
-from ingot.ir.tir.stmt import AssertStmt, AttrStmt, BufferStore, DeclBuffer, IfThenElse, LetStmt, While
+from ingot.ir.schedule.rules.threads import ROWS
+from ingot.ir.tir.stmt import AssertStmt, AttrStmt, BufferStore, DeclBuffer, For, IfThenElse, LetStmt, While
 
 SIZE = 40
 V = Var("v", "int32")
@@ -35,6 +36,12 @@ def backwards(buffer):
     return lambda i: buffer[const(SIZE - 1) - i] + 1.0
 
 
+def rows_of(buffer, value, p):
+    """Ten rows, of which each thread does the same for every p."""
+    q = Var("q")
+    return For(q, const(0), const(10), "parallel", store(buffer, value)(p * 10 + q), annotations={ROWS: 1})
+
+
 # Each reads what other threads wrote before.
 BODIES = {
     "parallel": parallel(store(Y, lambda i: X[i] * 2.0)),
@@ -45,6 +52,8 @@ BODIES = {
         parallel(store(Z, lambda i: Y[const(SIZE - 1) - i] + X[t])), serial(store(Y, lambda i: Z[i] * 0.5)))),
     "branch_and_let": loop("t", 5, lambda t: LetStmt(V, t * 2, IfThenElse(
         V < 6, parallel(store(Y, lambda i: Y[i] + X[t])), BufferStore(Y, const(0.5), (t,))))),
+    "rows": tir.seq(loop("p", 4, lambda p: rows_of(Y, lambda i: X[i] * 3.0, p), "parallel"),
+                    loop("p", 4, lambda p: rows_of(Z, backwards(Y), p), "parallel")),
     "nested": loop("p", 4, lambda p: loop("q", 10, lambda q: store(Y, lambda i: X[i])(p * 10 + q), "parallel"),
                    "parallel"),
 }
@@ -110,6 +119,13 @@ def test_kernels_that_threads_could_not_follow_open_their_own_region(name):
         assert "INGOT_OMP(parallel for schedule(static))" in function.body and not function.team
 
 
+def test_threads_keep_rows_and_wait_after_the_nest(printed):
+    lines = [line.strip() for line in printed["rows"].body.splitlines()]
+    assert lines[1:5] == ["for (int32_t p = 0; p < 4; ++p) {", "INGOT_OMP(for schedule(static) nowait)",
+                         "for (int32_t q = 0; q < 10; ++q) {", "y[p * 10 + q] = x[p * 10 + q] * 3.0f;"]
+    assert lines.count("INGOT_OMP(barrier)") == 2 and lines.index("INGOT_OMP(barrier)") == 7
+
+
 def test_one_thread_does_what_lies_between():
     text = print_function(lowered(BODIES["serial_between"]), "f").body.replace("    ", "  ")
     assert [line.strip() for line in text.splitlines() if "OMP" in line] == [
@@ -120,7 +136,7 @@ def test_one_thread_does_what_lies_between():
 
 
 @pytest.mark.parametrize("name, shared", [("parallel", ""), ("two_parallel", "y"), ("serial_between", "yz"),
-                                          ("loop_around", "yz"), ("branch_and_let", "y"), ("nested", "")])
+                                          ("loop_around", "yz"), ("branch_and_let", "y"), ("nested", ""), ("rows", "y")])
 def test_what_threads_pass_to_one_another_is_not_restricted(name, shared, printed):
     body = team_body(BODIES[name])
     assert passed_between_threads(body) == {id(b) for b in (X, Y, Z) if b.name in shared}

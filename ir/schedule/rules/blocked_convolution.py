@@ -30,8 +30,8 @@ def blocked_convolution(sch, cpu):
     if _is_pointwise(sch.get(conv)) and not any(b.strides for b in sch.func.buffers):
         _join_rows(sch, conv, epilogue)
     groups = int(sch.get(conv).annotations.get("groups", 1))
-    loops = tile(sch, cpu, conv, epilogue, shape_of(sch, conv, epilogue, groups))
-    parallel_nest(sch, cpu, loops, steps(sch.get(conv)))
+    loops, by_rows = tile(sch, cpu, conv, epilogue, shape_of(sch, conv, epilogue, groups))
+    parallel_nest(sch, cpu, loops, steps(sch.get(conv)), by_rows)
     return True
 
 
@@ -90,7 +90,8 @@ def _static(extent):
 
 def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose, phases=()):
     """Tile the output, compute the convolution in each tile, with sums in registers. Returns the loops whose turns
-    threads may share, outermost first: images, bands of rows, channels and rows.
+    threads may share, outermost first: images, bands of rows, channels and rows; and whether
+    each keeps its rows.
 
     phases: loops over interleaved parts of the output, each of which has tiles of its own; they stand after the points.
     """
@@ -125,5 +126,5 @@ def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose, phases=()):
         if conv_tiles.stores_far(cpu, shape):
             sch.annotate(turn, "pragma_prefetch_tile", like_result(sch, epilogue))
     sch.decompose_reduction(conv, reduce[0])
-    # A row loop with a border stays serial: loop_partition peels its last iteration.
-    return [n, band, co, *([yo] if shape.height % plan.rows == 0 else [])]
+    by_rows = plan.band == shape.height and shape.weight_bytes <= cpu.l2_bytes  # each thread reads all weights
+    return [n, band, co, yo], by_rows

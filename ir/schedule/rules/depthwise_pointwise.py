@@ -45,7 +45,7 @@ def depthwise_pointwise(sch, cpu):
         return False
     epilogue = found[1]
     middle = sch.cache_write(depthwise, 0, "local") if last == DEPTHWISE else sch.get_block(last)
-    n, band, *_ = tile(sch, cpu, conv, epilogue, shape_of(sch, conv, epilogue, 1), _row_by_row)
+    (n, band, *_), _ = tile(sch, cpu, conv, epilogue, shape_of(sch, conv, epilogue, 1), _row_by_row)
     sch.compute_at(middle, band, preserve_unit_loops=True)
     groups = static_extent(sch, sch.get_loops(middle)[-4])
     tile(sch, cpu, depthwise, middle, shape_of(sch, depthwise, middle, groups))

@@ -24,8 +24,8 @@ def phases(sch, cpu):
     x, rx = sch.split(x, [None, sx])
     sch.reorder(y, x, ry, rx)
     shape = shape_of(sch, conv, epilogue, 1, split=2)
-    loops = tile(sch, cpu, conv, epilogue, shape, phases=(ry, rx))
-    parallel_nest(sch, cpu, loops, steps(sch.get(conv)))
+    loops, by_rows = tile(sch, cpu, conv, epilogue, shape, phases=(ry, rx))
+    parallel_nest(sch, cpu, loops, steps(sch.get(conv)), by_rows)
     return True
 
 

@@ -224,8 +224,7 @@ def _tile(sch, cpu, anchor, epilogue, plan, panels):
         *batch, m, n, turn = *sch.get_loops(epilogue), None
     no, nv, nl = sch.split(n, [None, plan.tile.vectors, cpu.lanes])
     mb, mo, mi = sch.split(m, [None, plan.block, plan.tile.rows])
-    # Column tiles share their operand, so they are outside of row tiles, but a loop with a border is innermost and
-    # serial: loop_partition peels its last iteration.
+    # Column tiles share their operand, so they are outside of row tiles, but a loop with a border is innermost.
     outer, inner = ([mb, mo], no) if plan.border else ([mb, no], mo)
     sch.reorder(*batch, *([turn] if turn else []), *outer, inner, mi, nv, nl)
     sch.compute_at(block, inner, preserve_unit_loops=True)
@@ -237,7 +236,7 @@ def _tile(sch, cpu, anchor, epilogue, plan, panels):
     _sums(sch, cpu, block, plan, prefetch=panels and rows > plan.tile.rows)
     if plan.parts == 1 and not _stays(cpu, sch.get(epilogue).writes[0].buffer):
         sch.annotate(inner, "pragma_prefetch_tile", like_result(sch, epilogue))
-    serial = plan.border and rows % plan.tile.rows > 0
+    serial = plan.border and rows % plan.tile.rows > 0  # borders both of rows and of columns
     parallel_nest(sch, cpu, batch if serial else [*batch, *outer], work)
     if turn:
         sch.decompose_reduction(target, turn)

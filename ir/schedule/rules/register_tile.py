@@ -51,5 +51,4 @@ def _tile_convolution(sch, cpu, anchor, epilogue):
     in_registers(sch, (ty, tx, oo), oi)
     keep_rolled(sch, (ic, kh, kw))
     sch.decompose_reduction(conv, ic)
-    # A row loop with a border stays serial: loop_partition peels its last iteration.
-    parallel_nest(sch, cpu, [n, co, yo] if height % tile.rows == 0 else [n, co], steps(packed))
+    parallel_nest(sch, cpu, [n, co, yo], steps(packed))

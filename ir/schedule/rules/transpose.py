@@ -34,8 +34,8 @@ def transpose(sch, cpu):
 def _across(block):
     """Which iteration variable runs along the rows of an operand that the last one runs across; None where no squares
     can be made of the two, or memory is not written row by row."""
-    variables, index = [iv.var for iv in block.iter_vars], block.writes[0].region[-1].min
-    if block.init is not None or len(variables) < 2 or index is not variables[-1]:
+    variables = [iv.var for iv in block.iter_vars]
+    if block.init is not None or len(variables) < 2 or block.writes[0].region[-1].min is not variables[-1]:
         return None
     for load in collect(block.body, BufferLoad):
         for n, iv in enumerate(block.iter_vars[:-1]):

@@ -24,8 +24,8 @@ def windows(sch, cpu):
     # One point has one chain of sums, which wait for each other: vectors of several channels then share a tile.
     point = all(is_const_int(sch.get(loop).extent, 1) for loop in loops[2:4])
     groups = 1 if point else static_extent(sch, loops[1])
-    loops = tile(sch, cpu, reduction, epilogue, shape_of(sch, reduction, epilogue, groups))
-    parallel_nest(sch, cpu, loops, steps(sch.get(reduction)))
+    loops, by_rows = tile(sch, cpu, reduction, epilogue, shape_of(sch, reduction, epilogue, groups))
+    parallel_nest(sch, cpu, loops, steps(sch.get(reduction)), by_rows)
     return True
 
 

@@ -45,10 +45,13 @@ def winograd(sch, cpu):
     kept = {"pragma_prefetch_ahead": cpu.l1_bytes, "pragma_prefetch": cpu.l2_bytes}
     prefetch = [name for name, room in kept.items() if layer.weights > room]
     _product(sch, cpu, product, oo, blocking.tile, prefetch)
-    ib = _input(sch, data, yb)
+    own = _input(sch, data, yb)
     _rows(sch, rows, data, pads)
-    for nest in ([n, yb],) if blocking.over == "rows" else ([ib], [oo]):
-        parallel_nest(sch, cpu, nest, work)
+    if blocking.over == "rows":
+        parallel_nest(sch, cpu, [n, yb], work)
+    else:
+        parallel_nest(sch, cpu, own, work, rows=True)
+        parallel_nest(sch, cpu, [oo], work)
     return True
 
 
@@ -90,13 +93,13 @@ def _product(sch, cpu, product, at, tile, prefetch):
 
 
 def _input(sch, data, at):
-    """Returns the loop over blocks of input channels."""
+    """Returns the loops over blocks of input channels and rows of tiles."""
     sch.compute_at(data, at, preserve_unit_loops=True)
     _apart(sch, data)
     u, v, ib, ty, tx, c = sch.get_loops(data)[-6:]
     sch.reorder(ib, ty, tx, u, v, c)
     _choices(sch, v, c)
-    return ib
+    return [ib, ty]
 
 
 def _rows(sch, rows, data, pads):

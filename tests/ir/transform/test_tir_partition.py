@@ -104,6 +104,15 @@ def test_directly_nested_parallel_loops_stay_nested():
     assert isinstance(func.body.body.body, tir.IfThenElse)
 
 
+def test_the_last_turn_of_a_parallel_loop_is_the_other_branch():
+    """Its index is known there, so nothing is left of the guard."""
+    func = partitioned(program(lambda y: loop("i", 4, lambda i: loop("j", 16, lambda j: guarded(
+        i * 16 + j < 50, fill(y, i * 16 + j))), "parallel")))
+    assert func.body.kind == "parallel" and extents(func) == [2, 4, 16]
+    branch, = collect(func.body, tir.IfThenElse)
+    assert str(branch.condition) == "i < 3" and str(branch.else_case.body.indices[0]) == "j + 48"
+
+
 def test_guards_leave_the_loops_they_do_not_depend_on():
     func = partitioned(program(lambda y: loop("i", 8, lambda i: loop("j", 4, lambda j: guarded(
         i < 5, fill(y, i * 4 + j))))))

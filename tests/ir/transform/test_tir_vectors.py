@@ -235,6 +235,15 @@ def test_temporaries_of_parallel_loops_share_the_threads_stack():
     assert [s.kind for s in func.body.seq] == ["parallel", "serial"] and func.buffers[-1] is more
 
 
+def test_branches_share_the_stack():
+    """One of them runs: each fits."""
+    half, more = (tir.decl_buffer((THREAD_STACK_BYTES // 8 + n,), name=f"t{n}") for n in (0, 1))
+    func = lift_workspace(lowered(loop("p", 4, lambda i: tir.IfThenElse(i < 3, *(tir.DeclBuffer(t, tir.seq(
+        BufferStore(t, X[i], (const(0),)), BufferStore(Y, t[const(0)], (i,)))) for t in (half, more))), "parallel"),
+        [X, Y]))
+    assert func.body.kind == "parallel" and "num_workspace" not in func.attrs
+
+
 def test_what_does_not_fit_a_thread_takes_no_room_of_others():
     large, small = (tir.decl_buffer((n,), name=name) for name, n in (("large", THREAD_STACK_BYTES), ("small", 4)))
     func = lift_workspace(lowered(loop("p", 4, lambda i: tir.DeclBuffer(large, tir.DeclBuffer(small, tir.seq(
