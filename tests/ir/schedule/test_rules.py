@@ -116,6 +116,17 @@ def test_no_condition_in_the_reduction_of_a_product(rows, columns, packed):
     assert any(d.buffer.dtype.lanes == 16 for d in collect(lowered.body, DeclBuffer))
 
 
+def lowered_with_same_results(case, cpu):
+    """The one kernel of a case, scheduled and lowered, each with the results of the kernel as it was."""
+    func, = kernels(case, cpu)
+    inputs, sch = arguments(func), schedule_by_rule(func, cpu)
+    lowered = lower_prim_func(sch.func)
+    expected = results(func, inputs)
+    assert_same_results(expected, sch.func, inputs)
+    assert_same_results(expected, lowered, inputs)
+    return lowered
+
+
 @pytest.mark.parametrize("rows, columns", [(7, 100), (13, 37), (5, 33), (6, 48), (40, 99)])
 def test_results_leave_registers_where_columns_are_no_whole_panels(rows, columns, threads_for_all_work):
     """In whole vectors and a part of one, of one lane too."""
@@ -123,12 +134,7 @@ def test_results_leave_registers_where_columns_are_no_whole_panels(rows, columns
     case = functools.partial(network, lambda op, x: op("nn.relu", op("add", op("matmul", x, const(9, columns)), bias)),
                              [(rows, 9)])
     for cpu in (WIDE, NARROW, CpuModel(8, 16)):
-        func, = kernels(case, cpu)
-        inputs, sch = arguments(func), schedule_by_rule(func, cpu)
-        lowered = lower_prim_func(sch.func)
-        expected = results(func, inputs)
-        assert_same_results(expected, sch.func, inputs)
-        assert_same_results(expected, lowered, inputs)
+        lowered = lowered_with_same_results(case, cpu)
         own = [d.buffer for d in collect(lowered.body, DeclBuffer)]
         assert own and all(b.dtype.lanes == cpu.lanes for b in own)
 
@@ -160,12 +166,7 @@ def test_rows_in_blocks(rows, depth, columns, threads_for_all_work):
     case = functools.partial(network, lambda op, x: op("nn.relu", op("matmul", x, const(depth, columns))),
                              [(rows, depth)])
     for cpu in (SMALL, replace(SMALL, parallel=False), replace(WIDE, l2_bytes=256), replace(NARROW, l2_bytes=256)):
-        func, = kernels(case, cpu)
-        inputs, sch = arguments(func), schedule_by_rule(func, cpu)
-        lowered = lower_prim_func(sch.func)
-        expected = results(func, inputs)
-        assert_same_results(expected, sch.func, inputs)
-        assert_same_results(expected, lowered, inputs)
+        lowered = lowered_with_same_results(case, cpu)
         several = columns > 8 and cpu.lanes < 16
         assert not several or any(c.op == "tir.prefetch" for c in collect(lowered.body, Call))
 
