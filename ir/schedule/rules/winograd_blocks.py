@@ -103,7 +103,8 @@ def _blocking(cpu, layer, rows, tile, vectors):
         far += 3 * products * turns * blocks
     cycles += far / FAR_BYTES
     if cpu.parallel:
-        shares = turns if over == "channels" else blocks if local else 1  # too large for stacks: one thread does it
+        fits = local if over == "rows" else products <= MOST_LOCAL
+        shares = 1 if not fits else blocks if over == "rows" else turns  # too large for stacks: one thread does it
         cycles *= 2 * -(-shares // 2) / shares
     return Blocking(rows, tile, vectors, over, cycles)
 

@@ -125,3 +125,13 @@ def test_large_weights_are_read_by_large_blocks():
     cpu = CpuModel()
     assert choose(cpu, Layer(4, 32, 32, 7, 7, 16)).rows == 7
     assert choose(cpu, Layer(4, 4, 4, 14, 14, 16)).over == "rows"
+
+
+@pytest.mark.parametrize("layer", [Layer(4, 16, 16, 14, 14, 16), Layer(4, 32, 32, 7, 7, 16)])
+def test_channels_are_shared_by_what_fits_a_thread(layer):
+    """The products of a turn lie on the stack of its thread: with too many of them one thread would do all turns."""
+    cpu = CpuModel(16, 32, parallel=True)
+    blocking = choose(cpu, layer)
+    products = layer.vector * blocking.vectors * blocking.rows * layer.columns
+    assert blocking.over == "channels" and products <= winograd_blocks.MOST_LOCAL
+    assert blocking.vectors < layer.out_blocks
