@@ -14,7 +14,6 @@ import argparse
 import math
 import statistics
 import sys
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -25,7 +24,7 @@ from ingot.codegen.compile import Options
 from ingot.ir.relax.ops.winograd import KERNEL, TILES
 from ingot.ir.transform.choose_convolution import DIRECT, fastest, predict
 from layers import Layer, add_selection, chosen_call, ingot_side, kept, measured, selected
-from measure import Models, geometric_mean, machine, markdown_table, number
+from measure import Models, geometric_mean, machine, markdown_table, number, rounds
 
 ALGORITHMS = (DIRECT, *(f"winograd{tile}" for tile in TILES))  # of 3x3 kernels
 LEAST_ROUNDS, MOST_ROUNDS = 7, 200
@@ -83,9 +82,7 @@ def measure(layer, uses, seconds, weights):
     with ExitStack() as stack:
         samples = {name: ingot_side(stack, layer, model, x, name)[0] for name in ALGORITHMS}
         times = {name: [] for name in samples}
-        start, rounds = time.perf_counter(), 0
-        while rounds < LEAST_ROUNDS or (rounds < MOST_ROUNDS and time.perf_counter() - start < seconds):
-            rounds += 1
+        for _ in rounds(seconds, LEAST_ROUNDS, MOST_ROUNDS):
             for name, sample in samples.items():
                 others.sum()
                 times[name].append(sample())

@@ -32,7 +32,7 @@ from ingot.codegen.compile import Options, optimize
 from ingot.ir.relax.expr import Function, RelaxCall
 from ingot.ir.transform.choose_convolution import ConvLayer, predict
 from ingot.runtime.roofline import measure_roofline
-from measure import ZOO, Models, geometric_mean, largest_error, machine, markdown_table, number
+from measure import ZOO, Models, geometric_mean, largest_error, machine, markdown_table, number, rounds
 from sides import installed
 
 LEAST_ROUNDS, MOST_ROUNDS = 5, 200
@@ -214,15 +214,13 @@ def measure_layer(layer, uses, seconds, peers):
     with ExitStack() as stack:
         made = {side: SIDES[side](stack, layer, model, x) for side in ("Ingot", *peers)}
         times = {side: [] for side in made}
-        start, rounds = time.perf_counter(), 0
-        while rounds < LEAST_ROUNDS or (rounds < MOST_ROUNDS and time.perf_counter() - start < seconds):
-            rounds += 1
+        for made_rounds in rounds(seconds, LEAST_ROUNDS, MOST_ROUNDS):
             for side, (sample, _) in made.items():
                 sample()
                 times[side].append(sample())
         for side, (sample, _) in made.items():
             if hasattr(sample, "times"):
-                times[side] = sample.times()[-2 * rounds + 1::2]
+                times[side] = sample.times()[-2 * made_rounds + 1::2]
     outputs = [output for _, output in made.values()]
     algorithm, predicted = choice(model, layer)
     return Row(layer, uses, algorithm, {side: statistics.median(t) for side, t in times.items()}, predicted,

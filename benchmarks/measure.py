@@ -70,8 +70,7 @@ def interleaved(actions, seconds, pause=0.0):
         action()  # the first run may build, load and page in
     repeats = [max(1, math.ceil(SAMPLE_SECONDS / max(clocked(action)[0], 1e-7))) for action in actions]
     times = [[] for _ in actions]
-    end = time.perf_counter() + seconds
-    while len(times[0]) < LEAST_ROUNDS or (len(times[0]) < MOST_ROUNDS and time.perf_counter() < end):
+    for _ in rounds(seconds, LEAST_ROUNDS, MOST_ROUNDS):
         for action, repeat, samples in zip(actions, repeats, times):
             time.sleep(pause)
             action()
@@ -80,6 +79,15 @@ def interleaved(actions, seconds, pause=0.0):
                 action()
             samples.append((time.perf_counter() - start) / repeat)
     return times
+
+
+def rounds(seconds, least, most):
+    """1, 2, 3 ... until so many seconds are over, but at least up to `least` and at most to `most`."""
+    end = time.perf_counter() + seconds
+    for n in range(1, most + 1):
+        if n > least and time.perf_counter() >= end:
+            return
+        yield n
 
 
 def clocked(action):

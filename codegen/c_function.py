@@ -117,7 +117,7 @@ class _Printer(Visitor):
         self.lines.extend(wrapped(INDENT * self.depth + text))
 
     def open(self, head):
-        self.line(head + " {")
+        self.line(f"{head} {{".lstrip())
         self.depth += 1
 
     def close(self):
@@ -135,18 +135,14 @@ class _Printer(Visitor):
     def visit_SeqStmt(self, s):
         for x in s.seq:
             if isinstance(x, (DeclBuffer, LetStmt)) and x is not s.seq[-1]:
-                self.line("{")  # a scope of its own: what follows does not see the name
-                self.depth += 1
-                self.visit(x)
-                self.depth -= 1
-                self.line("}")
+                self.block("", x)  # a scope of its own: what follows does not see the name
             else:
                 self.visit(x)
 
     def visit_For(self, loop):
         if loop.kind == "thread_binding":
-            raise EmitError(f"C has no threads: loop {loop.loop_var.name} is bound to {loop.thread_binding}, which comes with "
-                            "CUDA; use parallel")
+            raise EmitError(f"C has no threads: loop {loop.loop_var.name} is bound to {loop.thread_binding}, which "
+                            "comes with CUDA; use parallel")
         outermost = loop.kind == "parallel" and not self.parallel
         if outermost:  # parallel loops directly inside share its threads; any others further in run serially
             nest = _parallel_nest(loop)
@@ -199,8 +195,7 @@ class _Printer(Visitor):
             self.lines[-1] += " else {"
             self.depth += 1
             self.visit(branch.else_case)
-            self.depth -= 1
-            self.line("}")
+            self.close()
 
     def visit_DeclBuffer(self, decl):
         b = decl.buffer
@@ -235,11 +230,7 @@ class _Printer(Visitor):
     def visit_AttrStmt(self, stmt):
         if stmt.attr_key == SINGLE:
             self.line("INGOT_OMP(single)")
-            self.line("{")
-            self.depth += 1
-            self.visit(stmt.body)
-            self.depth -= 1
-            self.line("}")
+            self.block("", stmt.body)
             return
         if stmt.attr_key in THREADS:
             name = getattr(stmt.target, "thread_tag", "") or getattr(stmt.target, "name", stmt.target)

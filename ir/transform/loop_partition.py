@@ -106,7 +106,7 @@ class _Partition(Mutator):
         return loop.replace(body=IfThenElse(LT(loop.loop_var, loop.min + extent), main.body, last)) if apart else None
 
     def _is_idle(self, loop, turn):
-        """Whether no store is made in a turn of a loop, as the guards of all stores fail. Leaves it bound to the turn."""
+        """Whether no store is made in a turn of a loop, as all guards of stores fail. Leaves it bound to the turn."""
         self.analyzer.bind(loop.loop_var, Range(loop.min + turn, const(1, turn.dtype)), allow_override=True)
         return _stored(loop.body, self.analyzer) == []
 

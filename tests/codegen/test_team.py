@@ -136,7 +136,8 @@ def test_one_thread_does_what_lies_between():
 
 
 @pytest.mark.parametrize("name, shared", [("parallel", ""), ("two_parallel", "y"), ("serial_between", "yz"),
-                                          ("loop_around", "yz"), ("branch_and_let", "y"), ("nested", ""), ("rows", "y")])
+                                          ("loop_around", "yz"), ("branch_and_let", "y"), ("nested", ""),
+                                          ("rows", "y")])
 def test_what_threads_pass_to_one_another_is_not_restricted(name, shared, printed):
     body = team_body(BODIES[name])
     assert passed_between_threads(body) == {id(b) for b in (X, Y, Z) if b.name in shared}

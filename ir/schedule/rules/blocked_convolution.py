@@ -30,8 +30,7 @@ def blocked_convolution(sch, cpu):
     if _is_pointwise(sch.get(conv)) and not any(b.strides for b in sch.func.buffers):
         _join_rows(sch, conv, epilogue)
     groups = int(sch.get(conv).annotations.get("groups", 1))
-    loops, by_rows = tile(sch, cpu, conv, epilogue, shape_of(sch, conv, epilogue, groups))
-    parallel_nest(sch, cpu, loops, steps(sch.get(conv)), by_rows)
+    share_tiles(sch, cpu, conv, epilogue, shape_of(sch, conv, epilogue, groups))
     return True
 
 
@@ -88,10 +87,15 @@ def _static(extent):
     return extent.value if isinstance(extent, IntImm) else 1 << 12
 
 
+def share_tiles(sch, cpu, conv, epilogue, shape, phases=()):
+    """`tile`, with the tiles shared among threads."""
+    loops, by_rows = tile(sch, cpu, conv, epilogue, shape, phases=phases)
+    parallel_nest(sch, cpu, loops, steps(sch.get(conv)), by_rows)
+
+
 def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose, phases=()):
     """Tile the output, compute the convolution in each tile, with sums in registers. Returns the loops whose turns
-    threads may share, outermost first: images, bands of rows, channels and rows; and whether
-    each keeps its rows.
+    threads may share, outermost first: images, bands of rows, channels and rows; and whether each keeps its rows.
 
     phases: loops over interleaved parts of the output, each of which has tiles of its own; they stand after the points.
     """

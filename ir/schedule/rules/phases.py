@@ -1,9 +1,8 @@
 """Transposed convolutions in blocked layout: each phase of the output is a convolution with its part of the kernel."""
 from __future__ import annotations
 
-from .blocked_convolution import shape_of, tile
-from .registers import anchored, ranks, steps
-from .threads import parallel_nest
+from .blocked_convolution import shape_of, share_tiles
+from .registers import anchored, ranks
 
 
 def phases(sch, cpu):
@@ -23,9 +22,7 @@ def phases(sch, cpu):
     y, ry = sch.split(y, [None, sy])
     x, rx = sch.split(x, [None, sx])
     sch.reorder(y, x, ry, rx)
-    shape = shape_of(sch, conv, epilogue, 1, split=2)
-    loops, by_rows = tile(sch, cpu, conv, epilogue, shape, phases=(ry, rx))
-    parallel_nest(sch, cpu, loops, steps(sch.get(conv)), by_rows)
+    share_tiles(sch, cpu, conv, epilogue, shape_of(sch, conv, epilogue, 1, split=2), phases=(ry, rx))
     return True
 
 

@@ -5,6 +5,7 @@ from ...expr import IntImm, is_const_int
 from ...node import children
 from ...tir.stmt import BufferStore, For
 from ..errors import ScheduleError
+from .blocks import static_extent
 
 # Threads are worth their wait for one another (half a microsecond) from about so many multiply-adds, cut into so many
 # parts. A scalar or memory-bound iteration counts as several of those that run from registers.
@@ -35,15 +36,13 @@ def parallel_nest(sch, cpu, loops, work, rows=False):
     innermost one each thread keeps its own turns."""
     if not cpu.parallel or work < PARALLEL_MIN_WORK:
         return
-    done = []
-    for loop in loops:
-        if not is_const_int(sch.get(loop).extent, 1):
-            try:
-                sch.parallel(loop)
-            except ScheduleError:
-                return  # a loop that carries a dependence stays serial, and so do those inside it
-            done.append(loop)
-    if rows and len(done) > 1 and done[-1] is loops[-1] and _extent(sch, loops[-1]) >= LEAST_ROWS:
+    shared = [loop for loop in loops if not is_const_int(sch.get(loop).extent, 1)]
+    for loop in shared:
+        try:
+            sch.parallel(loop)
+        except ScheduleError:
+            return  # a loop that carries a dependence stays serial, and so do those inside it
+    if rows and len(shared) > 1 and static_extent(sch, loops[-1]) >= LEAST_ROWS:
         sch.annotate(loops[-1], ROWS, 1)
 
 
@@ -55,17 +54,11 @@ def parallel_outer(sch, cpu, loops):
         if count >= PARALLEL_MIN_PARTS:
             break
         chosen.append(loop)
-        count *= _extent(sch, loop)
-    rows = len(loops) > 2 and is_const_int(sch.get(loops[0]).extent, 1) and _extent(sch, loops[2]) >= LEAST_ROWS
+        count *= static_extent(sch, loop)
+    rows = len(loops) > 2 and is_const_int(sch.get(loops[0]).extent, 1) and static_extent(sch, loops[2]) >= LEAST_ROWS
     if chosen:
         work = COST_OF_LOOP * work_of(sch.get(chosen[0]))
         parallel_nest(sch, cpu, loops[:3] if rows else chosen, work, rows)
-
-
-def _extent(sch, loop):
-    """An extent; as many turns as there are to be for a symbolic one."""
-    extent = sch.get(loop).extent
-    return extent.value if isinstance(extent, IntImm) else PARALLEL_MIN_PARTS
 
 
 def work_of(loop):

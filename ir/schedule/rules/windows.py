@@ -3,10 +3,9 @@ that is loaded."""
 from __future__ import annotations
 
 from ...expr import is_const_int
-from .blocked_convolution import shape_of, tile
+from .blocked_convolution import shape_of, share_tiles
 from .blocks import iter_vars, operand_loads, static_extent, vectorizes
-from .registers import anchored, ranks, steps
-from .threads import parallel_nest
+from .registers import anchored, ranks
 
 
 def windows(sch, cpu):
@@ -24,8 +23,7 @@ def windows(sch, cpu):
     # One point has one chain of sums, which wait for each other: vectors of several channels then share a tile.
     point = all(is_const_int(sch.get(loop).extent, 1) for loop in loops[2:4])
     groups = 1 if point else static_extent(sch, loops[1])
-    loops, by_rows = tile(sch, cpu, reduction, epilogue, shape_of(sch, reduction, epilogue, groups))
-    parallel_nest(sch, cpu, loops, steps(sch.get(reduction)), by_rows)
+    share_tiles(sch, cpu, reduction, epilogue, shape_of(sch, reduction, epilogue, groups))
     return True
 
 

@@ -25,8 +25,8 @@ MOST_LOCAL = 960 << 10
 
 @dataclass(frozen=True)
 class Layer:
-    """tile, kernel: m and r of F(m x m, r x r); in_blocks, out_blocks: of channels; rows, columns: of tiles; lanes: of a
-    block; depth: channels of an input block that are summed, None for all."""
+    """tile, kernel: m and r of F(m x m, r x r); in_blocks, out_blocks: of channels; rows, columns: of tiles; lanes: of
+    a block; depth: channels of an input block that are summed, None for all."""
 
     tile: int
     in_blocks: int
@@ -103,8 +103,8 @@ def _blocking(cpu, layer, rows, tile, vectors):
         far += 3 * products * turns * blocks
     cycles += far / FAR_BYTES
     if cpu.parallel:
-        fits = local if over == "rows" else products <= MOST_LOCAL
-        shares = 1 if not fits else blocks if over == "rows" else turns  # too large for stacks: one thread does it
+        shares, fit = (blocks, local) if over == "rows" else (turns, products <= MOST_LOCAL)
+        shares = shares if fit else 1  # too large for stacks: one thread does it
         cycles *= 2 * -(-shares // 2) / shares
     return Blocking(rows, tile, vectors, over, cycles)
 
