@@ -16,13 +16,15 @@ from ..relax.ops.conv_layouts import form_of
 from ..relax.ops.winograd import KERNEL, KERNELS, tiles_of, transform_blocks
 from ..schedule.cpu import CpuModel
 from ..schedule.rules import conv_tiles, winograd_blocks
-from .graph import GraphRewriter, on_main
+from .graph import GraphRewriter, leaves, on_main
 
 DIRECT = "direct"
 WINOGRAD = {f"winograd{tile}": tile for tile in sorted({tile for kernel in KERNELS for tile in tiles_of(kernel)})}
 ALGORITHMS = (DIRECT, *WINOGRAD)
 CLOCK = 2.7e9
 FOLD = 10  # cycles of space_to_depth for a vector: it copies elements one by one
+# The share of the second cache that a network's weights may take for it to keep them, transformed, from run to run.
+NEAR_WEIGHTS = 1 / 2
 HIDDEN = 7 / 8  # of the time in which weights come from afar, by prefetching what the next tiles read
 # Winograd is taken where it is predicted to need less than this share of the direct time, and then the smallest tile
 # within a fifth of the best: it rounds less, and has fewer weights, which in a whole network come from farther away
@@ -91,15 +93,16 @@ class Fold:
 
 # ---------------------------------------------------------------- the model
 
-def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None):
+def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=False):
     """{algorithm: seconds} that one core needs for a layer in blocked layout, of the algorithms that fit. fold: how a
-    layer whose input is plain becomes one of stride 1."""
+    layer whose input is plain becomes one of stride 1. near: the second cache keeps the weights between runs."""
     blocks = [-(-channels // cpu.lanes) for channels in (layer.in_channels // layer.groups, layer.out_channels)]
     rows, columns = ((s - 1) * stride + k for s, stride, k in zip((layer.height, layer.width), layer.strides,
                                                                   layer.kernel))
     inputs = blocks[0] * layer.groups * rows * columns * cpu.lanes * 4
     outputs = blocks[1] * layer.height * layer.width * cpu.lanes * 4
-    cycles = {DIRECT: _direct(cpu, layer, layer.in_channels if fold else blocks[0] * cpu.lanes, blocks[1], inputs)}
+    channels = layer.in_channels if fold else blocks[0] * cpu.lanes
+    cycles = {DIRECT: _direct(cpu, layer, channels, blocks[1], inputs, near)}
     dense = fold.layer(layer) if fold else layer
     if dense.has_winograd and cpu.lanes > 1:
         in_blocks, folding = -(-dense.in_channels // cpu.lanes), 0
@@ -108,23 +111,23 @@ def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None):
         for tile in tiles_of(dense.kernel[0]):
             tiles = (-(-size // tile) for size in (layer.height, layer.width))
             parts = winograd_blocks.Layer(tile, in_blocks, blocks[1], *tiles, cpu.lanes, dense.kernel[0],
-                                          min(dense.in_channels, cpu.lanes))
+                                          min(dense.in_channels, cpu.lanes), near)
             cycles[f"winograd{tile}"] = winograd_blocks.choose(cpu, parts).cycles + folding
-    far = (inputs + outputs) / winograd_blocks.FAR_BYTES
+    far = 0 if near else (inputs + outputs) / winograd_blocks.FAR_BYTES
     return {name: (c + far) / CLOCK for name, c in cycles.items()}
 
 
-def _direct(cpu, layer, channels, out_blocks, inputs):
+def _direct(cpu, layer, channels, out_blocks, inputs, near):
     steps = channels * layer.kernel[0] * layer.kernel[1]
     weights = steps * out_blocks * cpu.lanes * 4
     shape = conv_tiles.Shape(out_blocks, layer.height, layer.width, steps, weights, inputs)
-    far = weights / winograd_blocks.FAR_BYTES
+    far = 0 if near else weights / winograd_blocks.FAR_BYTES
     return max(conv_tiles.cycles(cpu, conv_tiles.choose(cpu, shape), shape), far) + (1 - HIDDEN) * far
 
 
-def fastest(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None):
+def fastest(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=False):
     """The simplest algorithm that is predicted to be about as fast as any; direct unless another is clearly faster."""
-    times = predict(layer, cpu, fold)
+    times = predict(layer, cpu, fold, near)
     best = min(times.values())
     if best >= WORTH * times[DIRECT]:
         return DIRECT
@@ -164,6 +167,8 @@ class _Choose(GraphRewriter):
 
     def begin(self, func):
         names = [_name(b) for b in func.bindings if isinstance(b.value, RelaxCall) and b.value.op == "nn.conv2d"]
+        weights = {id(v): v.data.nbytes for b in func.bindings for v in leaves(b.value) if isinstance(v, Constant)}
+        self.near = sum(weights.values()) <= NEAR_WEIGHTS * self.cpu.l2_bytes
         for name in self.algorithms:
             if name not in names:
                 raise ValueError(f"algorithms names {name!r}, which is no convolution of this network; it has "
@@ -181,7 +186,7 @@ class _Choose(GraphRewriter):
                              "strided ones of a plain input that become such")
         if layer is None or self.exact or wanted == DIRECT:
             return call
-        algorithm = wanted or fastest(layer, self.cpu, fold)
+        algorithm = wanted or fastest(layer, self.cpu, fold, self.near)
         return call if algorithm == DIRECT else self._winograd(call, WINOGRAD[algorithm], fold)
 
     def _layer(self, call):

@@ -18,6 +18,8 @@ FAR_BYTES = 8
 SHOWN = (1 / 4, 3 / 4)
 # Cycles, beside multiply-adds, of a load of weights, from the second cache, and of data, from the first.
 LOADS = (0.4, 0.1)
+# Cycles of a vector of V or M of a block that the first cache does not keep, beyond so many times its size.
+SPILLED, KEPT = 1, 3
 # Shared among threads are blocks, when there are so many and what each needs fits a thread's stack; else channels.
 LEAST_BLOCKS = 4
 MOST_LOCAL = 960 << 10
@@ -26,7 +28,8 @@ MOST_LOCAL = 960 << 10
 @dataclass(frozen=True)
 class Layer:
     """tile, kernel: m and r of F(m x m, r x r); in_blocks, out_blocks: of channels; rows, columns: of tiles; lanes: of
-    a block; depth: channels of an input block that are summed, None for all."""
+    a block; depth: channels of an input block that are summed, None for all; near: the second cache keeps the weights
+    from run to run."""
 
     tile: int
     in_blocks: int
@@ -36,6 +39,7 @@ class Layer:
     lanes: int
     kernel: int = 3
     depth: int | None = None
+    near: bool = False
 
     @property
     def side(self):
@@ -96,12 +100,12 @@ def _blocking(cpu, layer, rows, tile, vectors):
     over = "rows" if turns == 1 or blocks >= LEAST_BLOCKS and local else "channels"
     cycles = _product(layer, rows, tile) + _transforms(layer)
     again = layer.weights > cpu.l2_bytes * 3 // 4
-    far = layer.weights * (SHOWN[1] * blocks if again else SHOWN[0])
+    far = layer.weights * (SHOWN[1] * blocks if again else 0 if layer.near else SHOWN[0])
     if data + products > cpu.l2_bytes * 3 // 4:
         far += data * blocks * (2 + turns)
     if products > cpu.l2_bytes // 2:
         far += 3 * products * turns * blocks
-    cycles += far / FAR_BYTES
+    cycles += far / FAR_BYTES + SPILLED * blocks * max(0, data + products - KEPT * cpu.l1_bytes) / (layer.lanes * FLOAT)
     if cpu.parallel:
         shares, fit = (blocks, local) if over == "rows" else (turns, products <= MOST_LOCAL)
         shares = shares if fit else 1  # too large for stacks: one thread does it

@@ -61,7 +61,7 @@ def test_the_fastest_is_chosen_unless_exact():
     mod = network((3, {}), (1, {}), (3, {"strides": (2, 2)}), (3, {"dilation": (2, 2)}),
                   size=(16, 16))
     chosen = algorithms(choose_convolution(mod, CPU))
-    assert chosen[0] == fastest(ConvLayer(8, 8, 16, 16), CPU) != "direct"
+    assert chosen[0] == fastest(ConvLayer(8, 8, 16, 16), CPU, near=True) != "direct"
     assert chosen[1:] == ["direct"] * 3
     assert algorithms(choose_convolution(mod, CPU, exact=True)) == ["direct"] * 4
     assert algorithms(choose_convolution(mod, CPU, False, {"conv0": "direct"})) == ["direct"] * 4
@@ -164,6 +164,22 @@ def test_predictions_are_near_measurements(layer, measured):
         assert 0.6 < predicted[name] * 1e3 / milliseconds < 1.7, (name, predicted[name])
     chosen = fastest(ConvLayer(channels, outputs, size, size), AVX512)
     assert measured[chosen] <= 1.2 * min(measured.values())
+
+
+def test_weights_that_the_second_cache_keeps():
+    """tiny_resnet8's last layer, measured: tiles of two results 14.0 us, of four 9.8."""
+    layer = ConvLayer(64, 64, 8, 8)
+    assert (fastest(layer, AVX512), fastest(layer, AVX512, near=True)) == ("winograd2", "winograd4")
+    for more, algorithm in ((1472, "winograd4"), (1488, "winograd2")):  # half of the cache in all, and more
+        bb = BlockBuilder()
+        y = RelaxVar("x", TensorStructInfo((1, 4, 8, 8, 16), "float32"))
+        with bb.function("main", [y]):
+            for outputs, kernel in ((64, 3), (more, 1)):
+                w = pack_weights(np.zeros((outputs, 64, kernel, kernel), np.float32), 16, inner=16)
+                y = bb.emit(call_op("nn.conv2d", y, Constant(w, "w"), data_layout="NCHW16c", kernel_layout="OIHW16i16o",
+                                    out_channels=outputs, padding=(kernel // 2,) * 4))
+            bb.emit_func_output(y)
+        assert algorithms(choose_convolution(bb.get(), AVX512)) == [algorithm, "direct"]
 
 
 def test_other_convolutions_are_direct():
