@@ -9,6 +9,7 @@ from ..relax.ops.common import same_shape
 from ..relax.ops.view import factors, same_count
 from .depthwise_pointwise import is_worth_one_kernel
 from .graph import Substitute, is_immediate, is_operator, leaves, uses
+from .product_operands import reads_through
 
 MAPS = ("elementwise", "broadcast")
 COPIES = MAPS + ("injective",)
@@ -100,12 +101,27 @@ class _Grouping:
         if len(heads) > 1 and not self._is_pair(heads, members):
             return False
         if heads:
-            maps = [m for m in members if m not in heads]
+            before = self._reaching(self._inputs(heads[0]), members)
+            maps = [m for m in members if m not in heads and m not in before]
             shaped = (all(any(self._uniform(h, [m]) for h in heads) for m in maps)
-                      and not set(members) & set(self._inputs(heads[0])))
+                      and (not before or self._computes_operands(heads[0], before)))
         else:
             shaped = all(_no_fewer(self.infos[m], self.infos[members[-1]]) for m in members)
         return shaped and self._inlined(members) <= MAX_INLINED
+
+    def _reaching(self, values, members):
+        """The members that values need, in order: those that compute them, and what these need."""
+        found, todo = set(), set(values) & set(members)
+        while todo:
+            found |= todo
+            todo = {n for m in todo for n in self._inputs(m)} & set(members) - found
+        return sorted(found)
+
+    def _computes_operands(self, head, before):
+        """Whether an anchor is a product that reads its operands through these operators."""
+        chains = [self._reaching([self.number.get(id(a))], before) for a in self.values[head].args]
+        return self.cpu is not None and sum(map(len, chains)) == len(before) and reads_through(
+            self.cpu, self.values[head], [[self.values[m] for m in chain] for chain in chains])
 
     def _is_pair(self, heads, members):
         """Whether heads are a depthwise convolution and a 1x1 convolution of its result that are faster as one."""

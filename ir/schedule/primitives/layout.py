@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ...arith import Analyzer, affine_domains, eval_range
-from ...expr import IterVar, Range, Var, const, is_const_int, logical_or, substitute
+from ...expr import IterVar, Not, Range, Var, const, is_const_int, logical_or, substitute
 from ...node import Mutator
 from ...tir.buffer import decl_buffer
 from ...tir.index_map import IndexMap
@@ -187,11 +187,41 @@ def _with_pad(ctx, layout, pad_value):
     iters = tuple(IterVar(whole(e), Var(f"v{d}", e.dtype), "spatial") for d, e in enumerate(new.shape))
     indices = tuple(iv.var for iv in iters)
     store = BufferStore(new, const(pad_value, new.dtype), indices)
-    body = IfThenElse(substitute(outside, dict(zip(places, indices))), store)
+    outside = substitute(outside, dict(zip(places, indices)))
+    body = IfThenElse(outside, store)
     point = tuple(Range(i, const(1, i.dtype)) for i in indices)
     block = Block(iters, (), (BufferRegion(new, point),), ctx.new_block_name(new.name + "_pad"), (), (), {}, None, body)
-    nest = build_nest(BlockRealize(indices, const(True), block), {}, Analyzer())
+    nest = build_nest(BlockRealize(indices, const(True), block), _first_places(iters, outside), Analyzer())
     if not writers:
         ctx.refuse("'buffer'", f"no block directly inside block {name_of(scope)} writes {new.name}", "")
     first = removable(ctx.index, writers[0])
     return ctx.index.rewrite({first: seq(nest, first)})
+
+
+def _first_places(iters, outside):
+    """{iterator: Range} without the places before the first one for which `outside` may hold."""
+    analyzer, boxes = Analyzer(), {}
+    for iv in iters:
+        analyzer.bind(iv.var, iv.dom)
+    for iv in iters:
+        if is_const_int(iv.dom.extent):
+            end, dtype = iv.dom.extent.value, iv.var.dtype
+            first = _most(end - 1, lambda n: _never(outside, iv.var, Range(const(0, dtype), const(n, dtype)), analyzer))
+            boxes[iv.var] = Range(const(first, dtype), const(end - first, dtype))
+            analyzer.bind(iv.var, boxes[iv.var], allow_override=True)
+    return boxes
+
+
+def _never(condition, var, box, analyzer):
+    """Whether a condition is proved to fail throughout a box."""
+    analyzer.bind(var, box, allow_override=True)
+    return is_const_int(box.extent, 0) or analyzer.can_prove(Not(condition))
+
+
+def _most(end, holds):
+    """The greatest n of 0..end for which holds(n), which it does for all up to there; 0 where for none."""
+    low = 0
+    while low < end:
+        middle = (low + end + 1) // 2
+        low, end = (middle, end) if holds(middle) else (low, middle - 1)
+    return low

@@ -5,20 +5,17 @@ from dataclasses import dataclass
 from math import prod
 
 from ...expr import IntImm
-from ...tir.index_map import IndexMap
 from ..blocks import uses
 from . import tiles
-from .blocks import SYMBOLIC, iter_vars, operand_loads, static, static_extent, vectorizes
+from .blocks import SYMBOLIC, find_block, iter_vars, operand_loads, static, static_extent, vectorizes
+from .few_rows import dots, stream, streams
+from .operands import MIN_PACKED_ROWS, choose_copies, pack_columns, pack_rows, stages, term_count, wide_operand
 from .registers import (PACKED, anchored, by_element, in_registers, keep_rolled, lane_by_lane, like_result, ranks, steps,
                         through_memory)
 from .threads import COST_OF_LOOP, parallel_nest
 
 MAX_DEPTH = 1024  # terms of a sum that are added up in one go, where rows are many
 LEAST_BLOCK = 4  # tiles of rows that share a panel of columns, at least, where there are many
-MOST_STREAMED_ROWS = 4  # sums of more rows are made in tiles
-CHUNK = 1024  # columns: a page of each row, and sums that the first cache holds
-STREAMED = 8  # rows of an operand that are read at the same time
-MIN_PACKED_ROWS = 32  # a copy costs about as much as this many rows of the product
 
 
 def product(sch, cpu):
@@ -27,17 +24,25 @@ def product(sch, cpu):
 
         for tile (parallel):  acc = 0;  for k: for rows: for vectors: acc += broadcast(a) * b;  epilogue(acc)
     """
-    if cpu.lanes == 1:
-        return False
-    found = anchored(sch, lambda block: _is_packed_product(block) or _is_plain_product(block, cpu))
+    def fits(block):
+        return _is_packed_product(block) or _is_plain_product(block, cpu)
+
+    anchor = find_block(sch, fits) if cpu.lanes > 1 else None
+    found = anchored(sch, fits, keep=stages(sch, anchor)) if anchor else None
     if found is None:
         return False
-    if _streams(sch, cpu, *found):
-        _stream(sch, cpu, *found)
+    copied, wide, tall = choose_copies(sch, cpu, anchor)
+    if not fits(sch.get(sch.get_block(anchor))):
+        return dots(sch, cpu, *found)
+    if streams(sch, cpu, *found):
+        stream(sch, cpu, *found)
         return True
     plan = _plan(sch, cpu, *found)
-    panels = plan.packed or _pack(sch, cpu, found[0], plan)
-    _tile(sch, cpu, *found, plan, panels)
+    if copied:
+        pack_columns(sch, cpu, anchor, wide, plan.tile.vectors)
+    if tall:
+        pack_rows(sch, cpu, tall, plan.tile.rows)
+    _tile(sch, cpu, *found, plan, panels=plan.packed or copied)
     return True
 
 
@@ -63,47 +68,6 @@ def _is_plain_product(block, cpu):
             and isinstance(column.dom.extent, IntImm) and column.dom.extent.value >= cpu.lanes)
 
 
-def _wide_operand(block):
-    """The load of the operand that is read in vectors: the last spatial variable runs along it."""
-    *_, column = iter_vars(block, "spatial")
-    return next(load for load in operand_loads(block) if uses(load.indices, {column.var}))
-
-
-# ---------------------------------------------------------------- few rows
-
-def _streams(sch, cpu, anchor, epilogue):
-    """Whether a row-major operand is read once, as it lies: it is large, and there are few rows of the other."""
-    block = sch.get(sch.get_block(anchor))
-    *_, m, n = sch.get_loops(epilogue)
-    rows, columns, depth = static_extent(sch, m), static_extent(sch, n), _depth(sch, anchor)
-    (k,) = iter_vars(block, "reduce")
-    return (not anchor.endswith(PACKED) and rows <= MOST_STREAMED_ROWS and columns % CHUNK == 0
-            and depth % STREAMED == 0 and 4 * depth * columns > cpu.l2_bytes and isinstance(k.dom.extent, IntImm)
-            and _wide_operand(block).indices[-2] is k.var and vectorizes(sch.get(epilogue)))
-
-
-def _stream(sch, cpu, anchor, epilogue):
-    """Add a few rows of the operand at a time to sums in the first cache, in chunks of columns:
-
-        for chunk of columns (parallel):  sums = 0;  for few of k: for columns: for rows: sums += a * b;  epilogue(sums)
-    """
-    block = sch.get_block(anchor)
-    work = steps(sch.get(block))
-    *batch, m, n = sch.get_loops(epilogue)
-    no, nv, nl = sch.split(n, [None, CHUNK // cpu.lanes, cpu.lanes])
-    sch.reorder(*batch, no, m, nv, nl)
-    sch.vectorize(nl)
-    sch.compute_at(block, no, preserve_unit_loops=True)
-    sch.set_scope(block, 0, "local")
-    *_, m, n, k = sch.get_loops(block)
-    nv, nl = sch.split(n, [None, cpu.lanes])
-    ko, ki = sch.split(k, [None, STREAMED])
-    sch.reorder(ko, nv, m, ki, nl)
-    in_registers(sch, (m, ki), nl)
-    sch.decompose_reduction(block, ko)
-    parallel_nest(sch, cpu, [*batch, no], work)
-
-
 # ---------------------------------------------------------------- plans
 
 @dataclass(frozen=True)
@@ -124,7 +88,7 @@ class _Plan:
 
 def _plan(sch, cpu, anchor, epilogue):
     *_, m, n = sch.get_loops(epilogue)
-    rows, columns, depth = static_extent(sch, m), static_extent(sch, n), _depth(sch, anchor)
+    rows, columns, depth = static_extent(sch, m), static_extent(sch, n), term_count(sch, anchor)
     packed, lanes = anchor.endswith(PACKED), cpu.lanes
     # Packed columns are padded to whole panels. Others may not be read past the last one: tiles are whole, and what is
     # less than a vector is a tile of its own, next to tiles of one vector.
@@ -145,12 +109,6 @@ def _plan(sch, cpu, anchor, epilogue):
 def _panel(sch, anchor):
     """Columns of a panel of a packed operand."""
     return iter_vars(sch.get(sch.get_block(anchor)), "spatial")[-1].dom.extent.value
-
-
-def _depth(sch, anchor):
-    """How many terms every sum of a product has."""
-    (k,) = iter_vars(sch.get(sch.get_block(anchor)), "reduce")
-    return k.dom.extent.value if isinstance(k.dom.extent, IntImm) else 1 << 10
 
 
 def _parts(cpu, rows, columns, depth):
@@ -176,35 +134,6 @@ def _tiles_in_block(cpu, rows, tile_rows, depth):
 def _room(cpu):
     """Bytes of rows that stay in the second cache."""
     return cpu.l2_bytes * 3 // 4
-
-
-# ---------------------------------------------------------------- packing
-
-def _pack(sch, cpu, anchor, plan):
-    """Copy a row-major operand [..., k, n] to panels [..., n / tile, k, tile] where it is read often enough and not in
-    the first cache anyway: a tile's columns are then one piece of memory, without a page and a few cache lines a row.
-    Returns whether it was."""
-    block = sch.get(sch.get_block(anchor))
-    *_, row, column = iter_vars(block, "spatial")
-    (k,) = iter_vars(block, "reduce")
-    sizes = [iv.dom.extent.value if isinstance(iv.dom.extent, IntImm) else None for iv in (row, k, column)]
-    if plan.border or None in sizes:
-        return False
-    rows, depth, columns = sizes
-    operand = _wide_operand(block)
-    if rows < MIN_PACKED_ROWS or 4 * depth * columns <= cpu.l1_bytes or operand.indices[-2] is not k.var:
-        return False
-    panel = plan.tile.vectors * cpu.lanes
-    index = next(n for n, r in enumerate(block.reads) if r.buffer is operand.buffer)
-    copy = sch.cache_read(sch.get_block(anchor), index, "global")
-    sch.transform_layout(copy, ("write", 0), IndexMap.from_func(
-        lambda *i: (*i[:-2], i[-1] // panel, i[-2], i[-1] % panel), len(operand.indices)))
-    *batch, ck, cn = sch.get_loops(copy)
-    no, nv, nl = sch.split(cn, [None, plan.tile.vectors, cpu.lanes])
-    sch.reorder(*batch, ck, no, nv, nl)  # rows lie in pages, columns of one panel in as many as there are rows
-    sch.vectorize(nl)
-    parallel_nest(sch, cpu, [*batch, ck], depth * columns * COST_OF_LOOP)
-    return True
 
 
 # ---------------------------------------------------------------- tiles
@@ -280,7 +209,7 @@ def _points(sch, cpu, loops, plan):
 
 def _prefetch(sch, cpu, block, k, worth):
     """Bring the next panel of columns into the second cache while this one is used, where all of them do not fit."""
-    operand = _wide_operand(sch.get(block)).buffer
+    operand = wide_operand(sch.get(block)).buffer
     if worth and not _stays(cpu, operand, 3):
         sch.annotate(k, "pragma_prefetch", [operand.name])
 

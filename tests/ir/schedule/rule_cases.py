@@ -181,6 +181,32 @@ _product("matmul_int32", (6, 5), (5, 16), dtype="int32")
 _product("matmul_float64", (6, 5), (5, 16), dtype="float64")
 
 
+def _permuted_product(name, a, b, a_axes=None, b_axes=None, scale=False, epilogue="nn.relu"):
+    """A product that reads operands through permutations of their axes."""
+    @case(name, a, b)
+    def build(op, *operands):
+        operands = [x if axes is None else op("permute_dims", x, axes=axes)
+                    for x, axes in zip(operands, (a_axes, b_axes))]
+        if scale:
+            operands[1] = op("multiply", operands[1], const(operands[1].struct_info.shape[-1].value))
+        return op(epilogue, op("matmul", *operands))
+
+
+_permuted_product("matmul_transposed_columns", (40, 33), (48, 33), None, (1, 0))
+_permuted_product("matmul_transposed_rows", (70, 35), (70, 32), (1, 0))
+_permuted_product("matmul_transposed_small", (20, 35), (20, 19), (1, 0))
+_permuted_product("matmul_transposed_both", (130, 37), (64, 130), (1, 0), (1, 0), epilogue="sinh")
+_permuted_product("matmul_transposed_odd", (40, 33), (35, 33), None, (1, 0))
+_permuted_product("matmul_transposed_batch", (2, 66, 33), (3, 2, 32, 66), (0, 2, 1), (0, 1, 3, 2))
+_permuted_product("matmul_scaled", (40, 80), (128, 80), None, (1, 0), scale=True)
+_permuted_product("matmul_heads", (2, 33, 3, 20), (2, 32, 3, 20), (0, 2, 1, 3), (0, 2, 3, 1))
+_permuted_product("matmul_of_heads", (2, 3, 33, 16), (2, 16, 3, 32), None, (0, 2, 1, 3))
+_permuted_product("matmul_dots", (5, 64), (35, 64), None, (1, 0))
+_permuted_product("matmul_dots_odd", (9, 75), (7, 75), None, (1, 0), epilogue="sinh")
+_permuted_product("matmul_dots_one_row", (2, 1, 3, 48), (2, 20, 3, 48), (0, 2, 1, 3), (0, 2, 3, 1))
+_permuted_product("matmul_symbolic_transposed", ("n", 33), (48, 33), None, (1, 0))
+
+
 # ---------------------------------------------------------------- reductions and windows
 
 def _unary(name, op_name, *shape, dtype="float32", **attrs):

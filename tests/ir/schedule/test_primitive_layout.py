@@ -98,9 +98,11 @@ LEGAL = {
     "transform_layout that pads": (
         two_stages, lambda s: s.transform_layout("C", "B", lambda i, j: (j // 4, i, j % 4), pad_value=0.0), """
         B = T.alloc_buffer((6, 5, 4), "float32")
-        for ax0, ax1, ax2 in T.grid(6, 5, 4):
+        for ax0, ax1 in T.grid(5, 2):
             with T.block("B_pad"):
-                v0, v1, v2 = T.axis.remap("SSS", [ax0, ax1, ax2])
+                v0 = T.axis.spatial(6, 5)
+                v1 = T.axis.spatial(5, ax0)
+                v2 = T.axis.spatial(4, 2 + ax1)
                 T.reads()
                 T.writes(B[v0, v1, v2])
                 if v0 * 4 + v2 >= 22:

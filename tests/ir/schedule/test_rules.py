@@ -225,7 +225,7 @@ def test_long_sums_without_an_epilogue(monkeypatch):
 @pytest.mark.parametrize("shapes", [[(3, 16), (16, 64)], [(2, 1, 8), (2, 8, 32)]], ids=str)
 def test_few_rows_stream_a_large_operand(shapes, threads_for_all_work, monkeypatch):
     """It is read as it lies, a few of its rows at a time, into sums in memory; small ones, and odd ones, in tiles."""
-    monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.product"), "CHUNK", 32)
+    monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.few_rows"), "CHUNK", 32)
     for cpu in (replace(cpu, l2_bytes=256) for cpu in (SMALL, WIDE, NARROW)):
         func, = kernels(lambda: network(lambda op, a, b: op("nn.relu", op("matmul", a, b)), shapes), cpu)
         inputs, sch = arguments(func), schedule_by_rule(func, cpu)

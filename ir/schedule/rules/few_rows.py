@@ -1,0 +1,89 @@
+"""Products of few rows: what takes time is reading the other operand, once and in the order of memory."""
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...expr import IntImm
+from ...transform.vectorize import REDUCE_LANES
+from . import tiles
+from .blocks import iter_vars, operand_loads, static_extent, vectorizes
+from .operands import makes_dots, sizes, term_count, wide_operand
+from .registers import PACKED, in_registers, keep_rolled, steps
+from .threads import parallel_nest
+
+MOST_STREAMED_ROWS = 4  # sums of more rows are made in tiles
+CHUNK = 1024  # columns: a page of each row, and sums that the first cache holds
+STREAMED = 8  # rows of an operand that are read at the same time
+DOTS_ROWS = 4  # of a tile of dot products: all rows come from the second cache for each tile of columns
+
+
+def streams(sch, cpu, anchor, epilogue):
+    """Whether a row-major operand is read once, as it lies: it is large, and there are few rows of the other."""
+    block = sch.get(sch.get_block(anchor))
+    *_, m, n = sch.get_loops(epilogue)
+    rows, columns, depth = static_extent(sch, m), static_extent(sch, n), term_count(sch, anchor)
+    (k,) = iter_vars(block, "reduce")
+    return (not anchor.endswith(PACKED) and rows <= MOST_STREAMED_ROWS and columns % CHUNK == 0
+            and depth % STREAMED == 0 and 4 * depth * columns > cpu.l2_bytes and isinstance(k.dom.extent, IntImm)
+            and wide_operand(block).indices[-2] is k.var and vectorizes(sch.get(epilogue)))
+
+
+def stream(sch, cpu, anchor, epilogue):
+    """Add a few rows of the operand at a time to sums in the first cache, in chunks of columns:
+
+        for chunk of columns (parallel):  sums = 0;  for few of k: for columns: for rows: sums += a * b;  epilogue(sums)
+    """
+    block = sch.get_block(anchor)
+    work = steps(sch.get(block))
+    *batch, m, n = sch.get_loops(epilogue)
+    no, nv, nl = sch.split(n, [None, CHUNK // cpu.lanes, cpu.lanes])
+    sch.reorder(*batch, no, m, nv, nl)
+    sch.vectorize(nl)
+    sch.compute_at(block, no, preserve_unit_loops=True)
+    sch.set_scope(block, 0, "local")
+    *_, m, n, k = sch.get_loops(block)
+    nv, nl = sch.split(n, [None, cpu.lanes])
+    ko, ki = sch.split(k, [None, STREAMED])
+    sch.reorder(ko, nv, m, ki, nl)
+    in_registers(sch, (m, ki), nl)
+    sch.decompose_reduction(block, ko)
+    parallel_nest(sch, cpu, [*batch, no], work)
+
+
+def dots(sch, cpu, anchor, epilogue):
+    """A product both of whose operands have their terms in a row, as few rows of the first one ask for:
+
+        for tile of columns (parallel): for tile of rows: sums = 0;  for vector of k: sums += a * b;  add up lanes
+    """
+    block = sch.get_block(anchor)
+    rows, depth, columns = sizes(sch.get(block))
+    if not _is_of_dots(sch.get(block)) or not rows or not columns or not makes_dots(cpu, rows, depth):
+        return False
+    work, (*batch, m, n) = steps(sch.get(block)), sch.get_loops(epilogue)
+    tile = tiles.choose_product(replace(cpu, by_element=False), columns, min(rows, DOTS_ROWS))
+    mo, mi = sch.split(m, [None, tile.rows])
+    no, ni = sch.split(n, [None, tile.vectors])
+    sch.reorder(*batch, no, mo, mi, ni)
+    sch.compute_at(block, mo, preserve_unit_loops=True)
+    sch.set_scope(block, 0, "local")
+    *_, k = sch.get_loops(block)
+    _, lanes = sch.split(k, [None, cpu.lanes])
+    part = sch.rfactor(lanes, -1)
+    sch.set_scope(part, 0, "local")
+    *_, pm, pn, k, lane = sch.get_loops(part)
+    sch.reorder(k, pm, pn, lane)
+    in_registers(sch, (pm, pn), lane)
+    keep_rolled(sch, (k,))
+    sch.decompose_reduction(part, k)
+    *_, sm, sn, tree = sch.get_loops(block)
+    for loop in (sm, sn, mi, ni):
+        sch.unroll(loop)
+    sch.annotate(tree, REDUCE_LANES, 1)
+    sch.decompose_reduction(block, tree)
+    parallel_nest(sch, cpu, [*batch, no], work)
+    return True
+
+
+def _is_of_dots(block):
+    (k,) = iter_vars(block, "reduce")
+    return vectorizes(block) and all(load.indices[-1] is k.var for load in operand_loads(block))
