@@ -1,0 +1,95 @@
+"""QuantizeLinear and DequantizeLinear against onnxruntime, and what a product makes of them."""
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import ingot
+from ingot.frontend.onnx import OnnxImportError, from_onnx
+from ingot.ir.schedule.cpu import CpuModel
+from ingot.ir.transform.lower_ops import lower_ops
+from ingot.ir.transform.pipeline import graph_passes
+from onnx_models import check_node, model, one_node
+
+pytest.importorskip("onnxruntime")
+
+RNG = np.random.default_rng(3)
+X = RNG.uniform(-3, 3, (4, 6, 5)).astype(np.float32)
+ONE = np.array(0.02, np.float32)
+SCALES = RNG.uniform(0.01, 0.03, 6).astype(np.float32)
+
+
+def integers(dtype, *shape):
+    limits = np.iinfo(dtype)
+    return RNG.integers(limits.min, limits.max + 1, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("constants", [(), (1, 2)])
+@pytest.mark.parametrize("zero", [None, np.array(0, np.uint8), np.array(131, np.uint8), np.array(-7, np.int8)])
+def test_quantize_with_one_scale(zero, constants):
+    """Halves go to even numbers, and what is too large to the largest."""
+    x = X.copy()
+    x[0, 0] = ONE * np.float32([0.5, 1.5, -2.5, 1e6, -1e6])
+    check_node("QuantizeLinear", [x, ONE, zero], 13, [c for c in constants if c == 1 or zero is not None])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("axis", [1, -2])
+def test_a_scale_for_each_element_of_an_axis(dtype, axis):
+    zero = integers(dtype, 6)
+    check_node("QuantizeLinear", [X, SCALES, zero], 13, (1, 2), axis=axis)
+    check_node("DequantizeLinear", [integers(dtype, 4, 6, 5), SCALES, zero], 13, axis=axis)
+
+
+@pytest.mark.parametrize("opset", [10, 13, 21])
+@pytest.mark.parametrize("dtype, zero", [("int8", None), ("uint8", 130), ("int8", 3), ("int32", None)])
+def test_dequantize(dtype, zero, opset):
+    check_node("DequantizeLinear", [integers(dtype, 3, 4), ONE, zero if zero is None else np.array(zero, dtype)], opset)
+
+
+def test_a_constant_scale_of_one_element():
+    check_node("QuantizeLinear", [X, np.array([0.05], np.float32), np.array([3], np.int8)], 13, (1, 2), axis=0)
+
+
+@pytest.mark.parametrize("attrs, arrays, expected", [
+    ({"block_size": 2}, [X, ONE, np.array(0, np.int8)], "block_size"),
+    ({}, [X, np.ones((2, 2), np.float32), None], "one number, or a vector"),
+    ({"output_dtype": TensorProto.INT32}, [X, ONE, None], "int8, uint8, int16 and uint16"),
+    ({"axis": 3}, [X, SCALES, None], "axis 3 is outside")])
+def test_refusals(attrs, arrays, expected):
+    with pytest.raises(OnnxImportError, match=expected):
+        from_onnx(one_node("QuantizeLinear", arrays, 21, **attrs))
+
+
+def quantized_product(weight):
+    """x and y of bytes, x @ w (w constant) or x @ y', as a byte."""
+    def node(op, inputs, output, **attrs):
+        return helper.make_node(op, inputs, [output], name=output, **attrs)
+
+    weights = {"s": ONE, "zx": np.uint8(128), "zy": np.int8(2), "so": np.float32(0.3), "zo": np.uint8(120)}
+    inputs = {"x": ((40, 96), "uint8")}
+    nodes = [node("DequantizeLinear", ["x", "s", "zx"], "xf"), node("DequantizeLinear", ["y", "s", "zy"], "yf")]
+    y = integers("int8", 96, 128) if weight else integers("int8", 128, 96)
+    if weight:
+        weights["y"] = y
+        nodes.append(node("MatMul", ["xf", "yf"], "m"))
+    else:
+        inputs["y"] = ((128, 96), "int8")
+        nodes.append(node("Gemm", ["xf", "yf"], "m", transB=1))
+    nodes += [node("Relu", ["m"], "r"), node("QuantizeLinear", ["r", "so", "zo"], "q")]
+    x = integers("uint8", 40, 96)
+    product = (x.astype(np.float64) - 128) * ONE @ ((y if weight else y.T).astype(np.float64) - 2) * ONE
+    return model(nodes, inputs, ["q"], 13, weights), [x] if weight else [x, y], np.maximum(product, 0) / 0.3 + 120
+
+
+@pytest.mark.parametrize("weight", [True, False])
+def test_a_product_of_bytes(weight):
+    """Its second operand becomes floats at compile time, or in the copy to panels; its result bytes where it is
+    stored."""
+    proto, inputs, exact = quantized_product(weight)
+    found = ingot.compile(proto, threads="none")(*inputs)
+    assert found.dtype == np.uint8
+    assert np.abs(found - np.clip(exact, 0, 255)).max() <= 0.5 + 1e-3
+    mod = from_onnx(proto)
+    for run in graph_passes(2, CpuModel()):
+        mod = run(mod)
+    assert len(lower_ops(mod).functions) == 1 + 2  # "main", what makes floats of x, and the product
