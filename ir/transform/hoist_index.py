@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ..arith import Analyzer
 from ..arith.linear import Linear, render
-from ..expr import Ramp, Var, cast
+from ..expr import Add, Ramp, Sub, Var, cast
 from ..node import Mutator, collect
 from ..tir.stmt import BufferLoad, BufferStore, For, LetStmt
 from .walk import StmtMutator
@@ -45,6 +45,8 @@ class _Hoist(StmtMutator):
 class _Split(Mutator):
     """Splits the indices in a statement into what variables that it defines change and, in lets, the rest."""
 
+    suffix = "at"  # of the names of lets
+
     def __init__(self, stmt):
         self.inside = {x.loop_var for x in collect(stmt, For)} | {let.var for let in collect(stmt, LetStmt)}
         self.linear = Analyzer().canonical.linear
@@ -81,15 +83,17 @@ class _Split(Mutator):
         return found if len(found) >= LEAST_TERMS else []
 
     def named(self, buffer, same, rest, dtype):
-        """The index same + rest, with a let for `same`."""
-        let = Var(f"{buffer.name}_at", dtype), render(same, dtype)
+        """The index same + rest, with a let for `same`, as wide as addresses: what is added to it then needs no
+        register of its own, nor has its sign to be extended."""
+        let = Var(f"{buffer.name}_{self.suffix}", "int64"), cast(render(same, dtype), "int64")
         var, _ = self.lets.setdefault((buffer, same.key), let)
-        return render(Linear({**self.linear(var).terms, **rest.terms}, rest.const), dtype)
+        return _added(var, render(rest, dtype))
 
 
 class _SplitGathered(_Split):
-    """Lets for indices that are read from memory, which the statement does not write. They are as wide as addresses:
-    what is added to them then needs no register of its own either."""
+    """Lets for indices that are read from memory, which the statement does not write."""
+
+    suffix = "here"
 
     def __init__(self, stmt):
         super().__init__(stmt)
@@ -99,7 +103,9 @@ class _SplitGathered(_Split):
         read = [load.buffer for atom in atoms for load in collect(atom.expr, BufferLoad)]
         return atoms if read and self.written.isdisjoint(read) else []
 
-    def named(self, buffer, same, rest, dtype):
-        let = Var(f"{buffer.name}_here", "int64"), cast(render(same, dtype), "int64")
-        var, _ = self.lets.setdefault((buffer, same.key), let)
-        return var + cast(render(rest, dtype), "int64")
+
+def _added(base, index):
+    """base + index, of which each term is widened by itself."""
+    if isinstance(index, (Add, Sub)):
+        return type(index)(_added(base, index.a), cast(index.b, base.dtype))
+    return base + cast(index, base.dtype)
