@@ -1,8 +1,8 @@
 """How a Winograd convolution is cut into blocks of tiles, by a model of its time in cycles of one core.
 
 A block is some rows of tiles. Its transformed inputs V are made once; then, in turns of some vectors of output
-channels, the products of all planes, M, and from these the results. The transformed weights U are read once per block, V once per
-turn: more channels in a turn need more room for M.
+channels, the products of all planes, M, and from these the results. The transformed weights U are read once
+per block, V once per turn: more channels in a turn need more room for M.
 """
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ SHOWN = (1 / 4, 3 / 4)
 LOADS = (0.4, 0.1)
 # Cycles of a vector of V or M of a block that the first cache does not keep, beyond so many times its size.
 SPILLED, KEPT = 1, 3
-# Shared among threads are blocks, when there are so many and what each needs fits a thread's stack; else channels.
-LEAST_BLOCKS = 4
-MOST_LOCAL = 960 << 10
+# Bytes a cycle of what one core wrote and another reads or writes again (15 GB/s at 2.7 GHz).
+PASSED_BYTES = 5.5
+MOST_LOCAL = 960 << 10  # of what a turn of a shared loop needs, which is on a thread's stack
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,6 @@ def _blocking(cpu, layer, rows, tile, vectors):
     points = rows * layer.columns
     data, products = layer.vector * layer.in_blocks * points, layer.vector * vectors * points
     row = layer.side * (layer.columns * layer.tile + layer.kernel - 1) * layer.lanes * FLOAT
-    local = data + products + row <= MOST_LOCAL
-    over = "rows" if turns == 1 or blocks >= LEAST_BLOCKS and local else "channels"
     cycles = _product(layer, rows, tile) + _transforms(layer)
     again = layer.weights > cpu.l2_bytes * 3 // 4
     far = layer.weights * (SHOWN[1] * blocks if again else 0 if layer.near else SHOWN[0])
@@ -106,11 +104,22 @@ def _blocking(cpu, layer, rows, tile, vectors):
     if products > cpu.l2_bytes // 2:
         far += 3 * products * turns * blocks
     cycles += far / FAR_BYTES + SPILLED * blocks * max(0, data + products - KEPT * cpu.l1_bytes) / (layer.lanes * FLOAT)
-    if cpu.parallel:
-        shares, fit = (blocks, local) if over == "rows" else (turns, products <= MOST_LOCAL)
-        shares = shares if fit else 1  # too large for stacks: one thread does it
-        cycles *= 2 * -(-shares // 2) / shares
-    return Blocking(rows, tile, vectors, over, cycles)
+    ways = _ways(layer, rows, turns, data, products, row) if cpu.parallel else {"rows": (1, 0)}
+    over = min(ways, key=lambda way: ways[way][0] * cycles + ways[way][1])
+    busy, passed = ways[over]
+    return Blocking(rows, tile, vectors, over, busy * cycles + passed)
+
+
+def _ways(layer, rows, turns, data, products, row):
+    """{what two threads share: (twice their part of the time of one, cycles for what passes between cores)}."""
+    blocks = -(-layer.rows // rows)
+    ways = {"channels": (2, 0)}  # what is too large for stacks one thread does
+    if turns > 1 and products <= MOST_LOCAL:
+        results = layer.rows * layer.columns * layer.tile ** 2 * layer.out_blocks * layer.lanes * FLOAT
+        ways["channels"] = 2 * -(-turns // 2) / turns, (2 * data * blocks + results) / PASSED_BYTES
+    if blocks > 1 and data + products + row <= MOST_LOCAL:
+        ways["rows"] = 2 * min(1, -(-blocks // 2) * rows / layer.rows), 0
+    return ways
 
 
 def _product(layer, rows, tile):

@@ -133,11 +133,13 @@ def test_small_blocks_stay_in_the_first_cache(layer, rows):
     assert choose(CpuModel(parallel=False), layer).rows == rows
 
 
-@pytest.mark.parametrize("layer", [Layer(4, 16, 16, 14, 14, 16), Layer(4, 32, 32, 7, 7, 16)])
-def test_channels_are_shared_by_what_fits_a_thread(layer):
-    """The products of a turn lie on the stack of its thread: with too many of them one thread would do all turns."""
-    cpu = CpuModel(16, 32, parallel=True)
-    blocking = choose(cpu, layer)
-    products = layer.vector * blocking.vectors * blocking.rows * layer.columns
-    assert blocking.over == "channels" and products <= winograd_blocks.MOST_LOCAL
-    assert blocking.vectors < layer.out_blocks
+@pytest.mark.parametrize("layer, over", [
+    (Layer(4, 16, 16, 14, 14, 16), "rows"), (Layer(4, 32, 32, 7, 7, 16), "channels"), (Layer(4, 2, 8, 7, 7, 16), "rows")])
+def test_what_threads_share_fits_their_stacks(layer, over):
+    """Else one thread would do all turns. Small weights are rather read by all than results passed on (27x27, 32 to
+    128 channels)."""
+    blocking = choose(CpuModel(16, 32, parallel=True), layer)
+    points = blocking.rows * layer.columns
+    local = layer.vector * points * (blocking.vectors + (layer.in_blocks if over == "rows" else 0))
+    assert blocking.over == over and local <= winograd_blocks.MOST_LOCAL
+    assert blocking.vectors < layer.out_blocks if over == "channels" else blocking.rows < layer.rows
