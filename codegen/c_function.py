@@ -3,18 +3,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import prod
 
-from ..ir.expr import Add, Call, Div, IntImm, Mul, Not, Ramp, Sub, Var, free_vars
+from ..ir.expr import Add, Call, Div, IntImm, Mul, Not, Ramp, Sub, Var, cast, const, free_vars, is_const_int
 from ..ir.names import unique_name
 from ..ir.node import Visitor, collect, structural_equal
 from ..ir.schedule.rules.threads import ROWS
 from ..ir.tir.stmt import AssertStmt, BufferLoad, BufferStore, DeclBuffer, For, LetStmt
-from .c_expr import RELATIONAL, CExpr, EmitError, is_scalar
+from .c_expr import ADDITIVE, COMMA, RELATIONAL, UNARY, CExpr, EmitError, is_scalar
 from .c_types import UnsupportedType, c_string, c_type, identifier
 from .team import SINGLE, passed_between_threads, team_body
 
 INDENT = "    "
 WIDTH = 120
+WAIT = "ingot_wait(worker);"
 THREADS = ("thread_extent", "virtual_thread")  # attributes
 UPDATES = {Add: "+", Sub: "-", Mul: "*", Div: "/"}
 
@@ -23,7 +25,8 @@ UPDATES = {Add: "+", Sub: "-", Mul: "*", Div: "/"}
 class CFunction:
     """signature: without the semicolon; body: the braces and all; uses: headers that the text needs; can_fail: whether
     it returns the message of an assertion that does not hold, or NULL, instead of nothing; team: whether all threads of
-    a parallel region are to call it together."""
+    a parallel region are to call it together, each with its ingot_worker; waits: whether they wait for one another at
+    its end."""
 
     name: str
     signature: str
@@ -31,6 +34,7 @@ class CFunction:
     uses: frozenset
     can_fail: bool = False
     team: bool = False
+    waits: bool = False
 
 
 def print_function(func, name):
@@ -76,13 +80,16 @@ class _Printer(Visitor):
         self.body = team_body(func.body)
         self.team = self.body is not None
         self.body = self.body if self.team else func.body
+        if self.team:
+            self.names.taken.add("worker")
+            self.uses.add("ingot_team.h")
 
     def function(self):
         exchanged = passed_between_threads(self.body) if self.team else ()
         written = {id(b) for b in outputs_of(self.func)}
         used = {id(n) for n in collect(self.func.body, Var)}
         touched = written | {id(n.buffer) for n in collect(self.func.body, BufferLoad)}
-        params, unused = [], []
+        params, unused = ["ingot_worker *worker"] if self.team else [], []
         for p in self.func.params:
             buffer = self.func.buffer_map.get(p)
             if buffer is None:
@@ -98,12 +105,12 @@ class _Printer(Visitor):
         for text in unused:
             self.line(f"(void){text};")
         self.visit(self.body)
-        can_fail = bool(collect(self.func.body, AssertStmt))
+        can_fail, waits = bool(collect(self.func.body, AssertStmt)), self.lines[-1:] == [INDENT + WAIT]
         if can_fail:
             self.line("return NULL;")
         signature = _wrap(f"{'const char *' if can_fail else 'void '}{self.name}(", params)
         body = "{\n" + "\n".join(self.lines) + "\n}\n"
-        return CFunction(self.name, signature, body, frozenset(self.uses), can_fail, self.team)
+        return CFunction(self.name, signature, body, frozenset(self.uses), can_fail, self.team, waits)
 
     @staticmethod
     def type_of(x):
@@ -146,12 +153,13 @@ class _Printer(Visitor):
         outermost = loop.kind == "parallel" and not self.parallel
         if outermost:  # parallel loops directly inside share its threads; any others further in run serially
             nest = _parallel_nest(loop)
-            if self.team and ROWS in nest[-1].annotations and len(nest) > 1:
-                self.by_rows(nest)
+            self.parallel = True
+            if self.team:
+                self.shared(nest)
+                self.parallel = False
                 return
             collapse = f" collapse({len(nest)})" if len(nest) > 1 else ""
-            self.line(f"INGOT_OMP({'for' if self.team else 'parallel for'}{collapse} schedule(static))")
-            self.parallel = True
+            self.line(f"INGOT_OMP(parallel for{collapse} schedule(static))")
         elif loop.kind == "unrolled" and isinstance(loop.extent, IntImm):
             self.line(f"INGOT_UNROLL({loop.extent.value})")
         elif "pragma_unroll" in loop.annotations:
@@ -163,21 +171,50 @@ class _Printer(Visitor):
         if outermost:
             self.parallel = False
 
-    def by_rows(self, nest):
-        """A nest of parallel loops, of whose innermost each thread does the same turns in all turns of the others; the
-        threads wait for one another at the end."""
-        *outer, rows = nest
-        for loop in outer:
-            self.open(self.loop_head(loop))
-        self.line("INGOT_OMP(for schedule(static) nowait)")
-        self.parallel = True
-        self.block(self.loop_head(rows), rows.body)
-        self.parallel = False
-        for loop in outer:
+    def shared(self, nest):
+        """A nest of parallel loops of which the worker takes pieces: turns of all of them as one loop, or where the
+        innermost is marked, some of its turns, the worker's rows, in each turn of the others."""
+        depth, (share, turn) = self.depth, (unique_name(n, self.names.taken) for n in ("share", "turn"))
+        rows = len(nest) - 1 if ROWS in nest[-1].annotations else 0
+        outer, inner = nest[:rows], nest[rows:]
+        counts = f"{self.count(outer, COMMA)}, {self.count(inner, COMMA)}"
+        self.open(f"for (ingot_share {share} = ingot_shared(worker, {counts}); ingot_take(&{share});)")
+        self.turns(outer, f"{share}.repeat")
+        if len(inner) == 1:
+            var, begin, end = inner[0].loop_var, *(self.turn_of(inner[0], f"{share}.{x}") for x in ("begin", "end"))
+            name = self.names.define(var, var.name)
+            self.open(f"for ({c_type(var.dtype)} {name} = {begin}; {name} < {end}; ++{name})")
+        else:
+            self.open(f"for (int64_t {turn} = {share}.begin; {turn} < {share}.end; ++{turn})")
+            self.turns(inner, turn)
+        self.visit(nest[-1].body)
+        while self.depth > depth:
             self.close()
-        self.line("INGOT_OMP(barrier)")
+        self.line(WAIT)
         for loop in nest:
             self.names.release(loop.loop_var)
+        self.names.taken.difference_update((share, turn))
+
+    def turns(self, nest, turn):
+        """The variables of loops that are counted as one, in C's `turn`, an int64_t."""
+        for n, loop in enumerate(nest):
+            inner = f" / {self.count(nest[n + 1:])}" if nest[n + 1:] else ""
+            own = f" % {self.count([loop])}" if n else ""
+            value = self.turn_of(loop, f"({turn}{inner}{own})" if inner or own else turn)
+            self.line(f"const {c_type(loop.loop_var.dtype)} {self.names.define(loop.loop_var, loop.loop_var.name)} = "
+                      f"{value};")
+
+    def turn_of(self, loop, turn):
+        """The text of a loop's variable in a turn, counted from 0 in an int64_t."""
+        ctype = c_type(loop.loop_var.dtype)
+        least = "" if is_const_int(loop.min, 0) else f"{self.expr.text(loop.min, ADDITIVE)} + "
+        return least + (turn if ctype == "int64_t" else f"({ctype}){turn}")
+
+    def count(self, nest, outer=UNARY):
+        """The text of how many turns loops have together, an int64_t, in parentheses if it binds looser than
+        `outer`."""
+        turns = prod((cast(loop.extent, "int64") for loop in nest), start=const(1, "int64"))
+        return str(turns.value) if isinstance(turns, IntImm) else self.expr.text(turns, outer)
 
     def loop_head(self, loop):
         """'for (...)', whose variable is defined from here on."""

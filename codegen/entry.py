@@ -20,7 +20,8 @@ from .kernels import Kernel, print_kernel
 
 DEFAULT_ALIGNMENT = 64
 WORKSPACE_ALIGN = 64
-_LOCALS = ("f", "args", "n_args", "workspace", "workspace_bytes", "error", "status", "broken")
+_LOCALS = ("f", "args", "n_args", "workspace", "workspace_bytes", "error", "status", "broken", "team",
+           "worker")
 # DLPack's codes of types; float8 ones have a code each.
 _CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
 _FLOAT8 = {"float8_e4m3fn": 10, "float8_e5m2": 12}
@@ -115,7 +116,8 @@ class _Builder:
         commented = self.func.with_attr("shapes", f"{self.name}: {description(params)}")
         kernel = print_kernel(commented, f"{self.symbol}_kernel")
         workspace, offsets = self._workspace()
-        call = f"{kernel.function.name}({', '.join(self._arguments(offsets))})"
+        worker = ["&worker"] if kernel.function.team else []
+        call = f"{kernel.function.name}({', '.join([*worker, *self._arguments(offsets)])})"
         return Entry(
             self.name, self.symbol, kernel, params, self._used(*checks, call, workspace), checks, workspace,
             self._used(workspace), call)

@@ -75,7 +75,7 @@ class StoredSource:
 
 def is_parallel(text):
     """Whether a kernel in C text has a parallel loop."""
-    return re.search(r"^ +INGOT_OMP\(", text, re.MULTILINE) is not None
+    return re.search(r"^ +INGOT_OMP\(|\bingot_team_join\(&team\)", text, re.MULTILINE) is not None
 
 
 def make_module(functions, target, entry=""):
@@ -94,6 +94,16 @@ def make_module(functions, target, entry=""):
 
 # ---------------------------------------------------------------- text
 
+# Around a call that threads make together.
+TEAM = """\
+    ingot_team team;
+    ingot_team_start(&team);
+    INGOT_OMP(parallel)
+    {
+        ingot_worker worker = ingot_team_join(&team);
+    """
+
+
 def _texts(e):
     """What the template places of an Entry."""
     workspace = f"size_t {e.symbol}_workspace_bytes(const ingot_arg *args, int32_t n_args)"
@@ -103,7 +113,7 @@ def _texts(e):
         call = _line(f"const char *const broken = {e.call};") + "\n" + _line(
             "if (broken != NULL) return ingot_failed(f, broken, error);")
     elif e.kernel.function.team:
-        call = _line("INGOT_OMP(parallel)") + "\n" + call
+        call = TEAM + call.replace("\n", "\n    ") + "\n    }"
     return {
         "name": c_string(e.name), "symbol": e.symbol, "description": what.replace("*/", "* /"),
         "contract": textwrap.fill(f"{e.symbol}({what})".replace("*/", "* /"), 112, initial_indent=" *   ",

@@ -255,7 +255,8 @@ class _Folder:
             "compared": [_comparison(d) for d in dict.fromkeys(t.dtype for t in p.outputs)],
             "compare_headers": ["ingot_half.h"] if any(t.dtype in SMALL_FLOATS for t in p.outputs) else [],
             "dim_enum": ", ".join(f"{d} = {v}" for d, v in zip(self.dims, m.test_dims)),
-            "tensors": tensors, "parts": call_parts(calls), "call_names": [c["function"] for c in calls],
+            "tensors": tensors, "parts": call_parts(calls), "has_team": any(c["team"] for c in calls),
+            "call_names": [c["function"] for c in calls],
             "uses_weights": uses_weights, "has_reference": bool(m.test_outputs),
         }
 
@@ -303,11 +304,15 @@ class _Folder:
                     arguments.append(name if is_const_int(o.offset, 0) else shifted)
             arguments += [self._dim_text(d) for d in call.dims]
             function = self.m.kernel_of[call.kernel]
+            printed = self.m.kernels[function].function
+            if printed.team:
+                arguments.insert(0, "&worker")
             comment = call.comment + "".join(f", {o.name}" for o in call.operands if o.kind == "weight")
             calls.append({"number": len(calls), "function": function, "comment": comment.replace("*/", "* /"),
-                          "text": self._call_text(function, arguments),
-                          "team": self.m.kernels[function].function.team,
-                          "can_fail": self.m.kernels[function].function.can_fail})
+                          "text": self._call_text(function, arguments), "team": printed.team,
+                          "waits": printed.waits, "can_fail": printed.can_fail,
+                          "border": {o.index for o in call.operands} if call.border else set(),
+                          "reads": {o.index for o in call.operands[:call.reads] if o.kind == "arena"}})
         return tensors, calls, uses_weights
 
     def _call_text(self, function, arguments):
@@ -319,7 +324,7 @@ class _Folder:
 
 def call_parts(calls):
     """The calls in order as [(threads, [(threads, calls in a row)])]: of "one" thread, or of a parallel region, whose
-    "team" makes calls together, or leaves them to a "single" one.
+    "team" makes calls together, or leaves them to a "single" one, or to the "master" while others begin with the next.
 
     A region reaches from the first call with shared work to the last, as starting a team costs more than keeping it
     waiting, but not over a call that may leave the run.
@@ -329,10 +334,19 @@ def call_parts(calls):
         some = list(some)
         shared = [n for n, c in enumerate(some) if c["team"]]
         first, last = (shared[0], shared[-1] + 1) if shared and not fails else (0, 0)
-        inside = [("team" if team else "single", list(group))
-                  for team, group in groupby(some[first:last], key=lambda c: c["team"])]
+        inside = [list(group) for _, group in groupby(some[first:last], key=lambda c: c["team"])]
+        inside = [(_who(group, following), group) for group, following in zip(inside, [*inside[1:], []])]
         parts += [("one", [("one", some[:first])]), ("team", inside), ("one", [("one", some[last:])])]
     return [(threads, groups) for threads, groups in parts if any(group for _, group in groups)]
+
+
+def _who(group, following):
+    """Who makes the calls of a group in a region. What goes around a tensor may be written while others compute the
+    tensor, as long as they wait for it then."""
+    if group[0]["team"]:
+        return "team"
+    apart = all(c["border"] and not c["border"] & following[0]["reads"] for c in group)
+    return "master" if apart and following[0]["waits"] else "single"
 
 
 class _DimNames:
@@ -366,7 +380,7 @@ def runtime_files(used):
     """The part of runtime_c/ that kernels with these headers need; simd.h comes in one piece."""
     names = ["ingot.h", "ingot.c"]
     names += ["ingot_math.h"] if used & {"ingot_math.h", "simd.h", "ingot_half.h"} else []
-    names += [n for n in ("simd.h", "ingot_half.h") if n in used]
+    names += [n for n in ("simd.h", "ingot_half.h", "ingot_team.h") if n in used]
     return {n: inlined((RUNTIME / n).read_text(), "simd/") for n in names}
 
 

@@ -43,13 +43,14 @@ class Operand:
 @dataclass(frozen=True)
 class KernelCall:
     """One call. kernel: a function name of the module; comment: what it computes, for the reader; border: whether it
-    writes constants around another tensor, and nothing else."""
+    writes constants around another tensor, and nothing else; reads: how many of the operands, the first, it reads."""
 
     kernel: str
     operands: tuple
     dims: tuple
     comment: str
     border: bool = False
+    reads: int = 0
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ class _Builder:
                 for b in _workspace(func)]
         comment = f"{binding.var.name}: {', '.join(_shape_text(i) for i in infos)}"
         return KernelCall(call.attrs["gv"].name, (*operands, *results, *work), dims, comment,
-                          not call.args and id(binding.var) in self.around)
+                          not call.args and id(binding.var) in self.around, len(operands))
 
     def _allocate(self, name, size, dtype, time):
         self.buffers.append(memory_plan.Buffer(identifier(name), size, time, time))

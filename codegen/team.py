@@ -1,8 +1,8 @@
-"""How a kernel's work is shared by the threads of a team that calls it together (OpenMP's orphaned worksharing).
+"""How a kernel's work is shared by the threads of a team that calls it together.
 
 The network's run, or a module's entry, opens one parallel region around its kernels. Every thread then runs a kernel's
-statements, shares the turns of its parallel loops, and waits at their end; what writes memory outside of parallel loops
-is done by one thread while the others wait.
+statements, takes turns of its parallel loops (runtime_c/ingot_team.h), and waits at their end; what writes memory
+outside of parallel loops is done by one thread while the others wait.
 """
 from __future__ import annotations
 

@@ -6,6 +6,9 @@
 #define [[ upper ]]_KERNELS_H
 
 #include "ingot.h"
+[% if has_team %]
+#include "ingot_team.h"
+[% endif %]
 
 [% for k in kernels %]
 [[ k.signature ]];

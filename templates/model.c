@@ -141,24 +141,29 @@ ingot_status [[ name ]]_set_profile([[ name ]] *net, ingot_profile_hook hook, vo
 [% for t in tensors %]
     [[ t ]]
 [% endfor %]
+[% if has_team %]
+    ingot_team team;
+[% endif %]
 [% for threads, groups in parts %]
 [% if threads == "team" %]
 
     /* All threads make these calls: they share the turns of the loops inside, and wait for one another after each. */
+    ingot_team_start(&team);
     INGOT_OMP(parallel)
     {
+        ingot_worker worker = ingot_team_join(&team);
 [% endif %]
 [% for who, calls in groups %]
-[% set margin = {"one": 4, "team": 8, "single": 12}[who] %]
-[% if who == "single" %]
-        INGOT_OMP(single)
+[% set margin = {"one": 4, "team": 8, "single": 12, "master": 12}[who] %]
+[% if who in ("single", "master") %]
+        INGOT_OMP([[ who ]])
         {
 [% endif %]
 [% for call in calls %]
 [[ " " * margin ]]INGOT_MARK[[ "_TEAM" if who == "team" ]](net, [[ call.number ]]); /* [[ call.comment ]] */
 [[ " " * margin ]][[ call.text|indent(margin - 4) ]]
 [% endfor %]
-[% if who == "single" %]
+[% if who in ("single", "master") %]
         }
 [% endif %]
 [% endfor %]

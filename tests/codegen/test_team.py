@@ -1,5 +1,6 @@
 """Kernels that a team of threads runs together: who does what, and the same numbers for any number of threads."""
 import ctypes
+import os
 
 import numpy as np
 import pytest
@@ -54,6 +55,9 @@ BODIES = {
         V < 6, parallel(store(Y, lambda i: Y[i] + X[t])), BufferStore(Y, const(0.5), (t,))))),
     "rows": tir.seq(loop("p", 4, lambda p: rows_of(Y, lambda i: X[i] * 3.0, p), "parallel"),
                     loop("p", 4, lambda p: rows_of(Z, backwards(Y), p), "parallel")),
+    "of_three": loop("p", 2, lambda p: loop("q", 5, lambda q: loop("r", 4, lambda r: store(
+        Y, lambda i: X[i] + 1.0)(p * 20 + q * 4 + r), "parallel"), "parallel"), "parallel"),
+    "not_from_zero": For(V, const(3), const(30), "parallel", store(Y, lambda i: X[i] + 1.0)(V)),
     "nested": loop("p", 4, lambda p: loop("q", 10, lambda q: store(Y, lambda i: X[i])(p * 10 + q), "parallel"),
                    "parallel"),
 }
@@ -96,7 +100,17 @@ def library(request, printed, tmp_path_factory):
     text = source(printed.values())
     for name in printed:
         head = f"void team_{name}(int threads, const float *x, float *y, float *z)"
-        text += f"{head};\n{head}\n{{\n    INGOT_OMP(parallel num_threads(threads))\n    {name}(x, y, z);\n}}\n"
+        text += f"""{head};\n{head}
+{{
+    ingot_team team;
+    ingot_team_start(&team);
+    INGOT_OMP(parallel num_threads(threads))
+    {{
+        ingot_worker worker = ingot_team_join(&team);
+        {name}(&worker, x, y, z);
+    }}
+}}
+"""
     return compile_text(text, tmp_path_factory.mktemp("c"), request.param, ["-fopenmp"])
 
 
@@ -119,17 +133,67 @@ def test_kernels_that_threads_could_not_follow_open_their_own_region(name):
         assert "INGOT_OMP(parallel for schedule(static))" in function.body and not function.team
 
 
+@pytest.mark.parametrize("name, shares", [
+    ("parallel", "1, 40"), ("nested", "1, 40"), ("of_three", "1, 40"), ("not_from_zero", "1, 30")])
+def test_nested_loops_are_shared_as_one(name, shares, printed):
+    body = printed[name].body
+    assert f"ingot_shared(worker, {shares});" in body and body.count("ingot_wait(worker);") == 1
+
+
 def test_threads_keep_rows_and_wait_after_the_nest(printed):
     lines = [line.strip() for line in printed["rows"].body.splitlines()]
-    assert lines[1:5] == ["for (int32_t p = 0; p < 4; ++p) {", "INGOT_OMP(for schedule(static) nowait)",
-                         "for (int32_t q = 0; q < 10; ++q) {", "y[p * 10 + q] = x[p * 10 + q] * 3.0f;"]
-    assert lines.count("INGOT_OMP(barrier)") == 2 and lines.index("INGOT_OMP(barrier)") == 7
+    assert lines[1:5] == ["for (ingot_share share = ingot_shared(worker, 4, 10); ingot_take(&share);) {",
+                          "const int32_t p = (int32_t)share.repeat;",
+                          "for (int32_t q = (int32_t)share.begin; q < (int32_t)share.end; ++q) {",
+                          "y[p * 10 + q] = x[p * 10 + q] * 3.0f;"]
+    assert lines.count("ingot_wait(worker);") == 2 and lines.index("ingot_wait(worker);") == 7
+
+
+HELD = """
+int held(int repeats, int turns);
+int held(int repeats, int turns)
+{
+    int done = 0;
+    ingot_team team;
+    ingot_team_start(&team);
+    INGOT_OMP(parallel num_threads(2))
+    {
+        ingot_worker worker = ingot_team_join(&team);
+        for (int loops = 0; loops < 100; ++loops) {
+            for (ingot_share s = ingot_shared(&worker, repeats, turns); ingot_take(&s);) {
+                for (int64_t i = s.begin; i < s.end; ++i) {
+                    int others = 0;
+                    do { /* the first turn waits for those that its thread does not hold up */
+                        INGOT_OMP(atomic read)
+                        others = done;
+                    } while (s.repeat + i == 0 && others < repeats * turns * loops + repeats * turns - (int)s.end);
+                    INGOT_OMP(atomic)
+                    ++done;
+                }
+            }
+            ingot_wait(&worker);
+        }
+    }
+    return done;
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_turns_of_a_thread_that_is_held_up_are_taken_over(compiler, tmp_path, monkeypatch):
+    monkeypatch.setenv("CC", compiler)
+    if not can_build_openmp("host"):
+        pytest.skip(f"{compiler} builds no OpenMP programs here")
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("a thread would wait for one that cannot run")
+    library = compile_text('#include "ingot_team.h"\n' + HELD, tmp_path, compiler, ["-fopenmp"])
+    for repeats, turns in ((1, 40), (3, 7), (40, 2), (1, 1000)):
+        assert library.held(repeats, turns) == repeats * turns * 100
 
 
 def test_one_thread_does_what_lies_between():
     text = print_function(lowered(BODIES["serial_between"]), "f").body.replace("    ", "  ")
-    assert [line.strip() for line in text.splitlines() if "OMP" in line] == [
-        "INGOT_OMP(for schedule(static))", "INGOT_OMP(single)", "INGOT_OMP(for schedule(static))"]
+    assert [line.strip() for line in text.splitlines() if "OMP" in line] == ["INGOT_OMP(single)"]
     body = team_body(BODIES["serial_between"])
     single, = [s for s in body.seq if isinstance(s, AttrStmt)]
     assert single.attr_key == SINGLE and len(single.body.seq) == 2
@@ -137,7 +201,7 @@ def test_one_thread_does_what_lies_between():
 
 @pytest.mark.parametrize("name, shared", [("parallel", ""), ("two_parallel", "y"), ("serial_between", "yz"),
                                           ("loop_around", "yz"), ("branch_and_let", "y"), ("nested", ""),
-                                          ("rows", "y")])
+                                          ("rows", "y"), ("of_three", ""), ("not_from_zero", "")])
 def test_what_threads_pass_to_one_another_is_not_restricted(name, shared, printed):
     body = team_body(BODIES[name])
     assert passed_between_threads(body) == {id(b) for b in (X, Y, Z) if b.name in shared}
@@ -145,12 +209,23 @@ def test_what_threads_pass_to_one_another_is_not_restricted(name, shared, printe
     assert [f"float *{b}" in text for b in "yz"] == [b in shared for b in "yz"]
 
 
-def test_a_region_reaches_from_the_first_shared_call_to_the_last():
-    def parts(calls):
-        made = [{"n": n, "team": c == "T", "can_fail": c == "f"} for n, c in enumerate(calls)]
-        return [(threads, [(who, "".join(calls[c["n"]] for c in group)) for who, group in groups if group])
-                for threads, groups in call_parts(made)]
+def parts(calls):
+    """call_parts of serial calls (s), those that may fail (f) or write a border (b), and of those of teams: T, R that
+    reads what is within the border, U that does not wait at its end."""
+    made = [{"n": n, "team": c in "TRU", "can_fail": c == "f", "border": {0} if c == "b" else set(),
+             "reads": {0} if c == "R" else {1}, "waits": c != "U"} for n, c in enumerate(calls)]
+    return [(threads, [(who, "".join(calls[c["n"]] for c in group)) for who, group in groups if group])
+            for threads, groups in call_parts(made)]
 
+
+@pytest.mark.parametrize("between, who", [("bT", "master"), ("bbT", "master"), ("bR", "single"), ("bU", "single"),
+                                          ("bsT", "single")])
+def test_a_border_is_written_while_others_compute_what_it_surrounds(between, who):
+    (_, groups), = parts("T" + between)
+    assert [w for w, _ in groups] == ["team", who, "team"]
+
+
+def test_a_region_reaches_from_the_first_shared_call_to_the_last():
     assert parts("ss") == [("one", [("one", "ss")])]
     assert parts("sTssTs") == [("one", [("one", "s")]), ("team", [("team", "T"), ("single", "ss"), ("team", "T")]),
                                ("one", [("one", "s")])]

@@ -37,7 +37,7 @@ def openmp_works(compiler, folder):
     return True
 
 
-@pytest.mark.parametrize("header", ["ingot.h", "simd.h", "ingot_half.h"])
+@pytest.mark.parametrize("header", ["ingot.h", "simd.h", "ingot_half.h", "ingot_team.h"])
 def test_headers_are_cpp(header, tmp_path):
     cxx = shutil.which("g++")
     if cxx is None:

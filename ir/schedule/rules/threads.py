@@ -20,7 +20,7 @@ BYTE = 4
 # all turns of the loops around. Where kernels divide the same rows, what they pass on stays in each core's cache; by
 # channels half of it would come from another core, at a tenth of the speed.
 ROWS = "pragma_thread_rows"
-LEAST_ROWS = 12  # fewer are divided too unevenly
+LEAST_ROWS = 4
 
 
 def worth_threads(work):

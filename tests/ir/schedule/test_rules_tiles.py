@@ -104,8 +104,8 @@ def cpu_of(target):
 def assembly_of(func, target, compiler):
     """The output of a compiler (a command) for a function, scheduled as `target` wants it."""
     printed = print_kernel(lower_prim_func(schedule_by_rule(func, cpu_of(target)).func), "kernel").function
-    text = "\n".join(['#include "ingot.h"', '#include "simd.h"', f"{printed.signature};", printed.signature,
-                      printed.body])
+    headers = [f'#include "{name}"' for name in ("ingot.h", "simd.h", *sorted(printed.uses - {"math.h", "simd.h"}))]
+    text = "\n".join([*headers, f"{printed.signature};", printed.signature, printed.body])
     flags = target.gcc_cflags if compiler[0].endswith("gcc") else ()
     command = [*compiler, *target.cflags, *flags, "-fomit-frame-pointer", "-fno-verbose-asm", "-std=c99",
                f"-I{RUNTIME}", "-S", "-xc", "-", "-o", "-"]
