@@ -18,6 +18,7 @@ from ..relax.ops.layout import blocks_of
 from ..relax.ops.phases import pack_phases
 from ..relax.ops.window import reach
 from .blocked_images import Image, channels_of, group_spots, in_order
+from .pack import by_columns
 
 DEFERRED = object()
 FEW = 4  # channels of a first layer, at least
@@ -42,6 +43,8 @@ def _conv2d(graph, call):
     if channels is None or not isinstance(weight, Constant) or call.attrs["kernel_layout"] != "OIHW":
         return None
     if graph.image(x) is None and (groups > 1 and not _whole(graph, weight, groups) or _is_row(x)):
+        return None
+    if graph.image(x) is None and by_columns(call, graph.lanes):
         return None
     if groups == channels == weight.data.shape[0] and groups > 1:
         return _depthwise(graph, call)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..expr import is_const_int
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant
 from ..relax.ops.conv_layouts import pack_weights as pack
@@ -16,14 +17,27 @@ from .graph import GraphRewriter, on_main
 MIN_LANES = 4  # narrower vectors have no type in simd.h
 
 
+def by_columns(call, lanes):
+    """Whether a plain convolution stays plain, with columns in the lanes of vectors (rule `columns`): its output
+    channels would fill no more than half of them, its rows are whole vectors, and strides part the padded ones evenly.
+    """
+    (x, weight), attrs, (_, _, *size) = call.args, call.attrs, call.struct_info.shape
+    if not isinstance(weight, Constant) or attrs["kernel_layout"] != "OIHW" or weight.data.dtype != np.float32 or (
+            2 * weight.data.shape[0] > lanes or not all(map(is_const_int, (*size, *x.struct_info.shape[1:])))):
+        return False
+    padded = x.struct_info.shape[3].value + attrs["padding"][1] + attrs["padding"][3]
+    return size[1].value % lanes == 0 == padded % attrs["strides"][1]
+
+
 @on_main
-def split_padding(func):
+def split_padding(func, lanes=1):
     """Ensures 2-D convolutions and max pools need no padding: nn.pad comes before them, and inner loops have no
-    condition. Pools with ceil_mode keep theirs: their windows may reach past any padding.
+    condition. Pools with ceil_mode keep theirs: their windows may reach past any padding. So do convolutions
+    `by_columns` whose strides part columns: they copy their input anyway.
 
     As a tensor of its own the padded input is part of the memory plan, and the unpadded one can die before it.
     """
-    return _SplitPadding().run(func)
+    return _SplitPadding(lanes).run(func)
 
 
 def _own_padding(call):
@@ -44,11 +58,16 @@ _PADDED = {"nn.conv2d": (0.0, _own_padding), "nn.conv2d_gathered": (0.0, _own_pa
 
 
 class _SplitPadding(GraphRewriter):
+    def __init__(self, lanes):
+        self.lanes = lanes
+
     def begin(self, func):
         self.padded = {}  # (id of a tensor, its padding, the value) -> the padded tensor, which several may read
 
     def call(self, binding, call):
         if call.op not in _PADDED or call.attrs.get("ceil_mode"):
+            return call
+        if call.op == "nn.conv2d" and call.attrs["strides"][1] > 1 and by_columns(call, self.lanes):
             return call
         x, (value, around) = call.args[0], _PADDED[call.op]
         (top, left, bottom, right), rest = around(call)
@@ -77,7 +96,7 @@ class _PackWeights(GraphRewriter):
         self.packed = {}  # (id of the weights, layout) -> (weight, packed); a weight used twice is packed once
 
     def call(self, binding, call):
-        if self.lanes > 1 and call.op == "nn.conv2d":
+        if self.lanes > 1 and call.op == "nn.conv2d" and not by_columns(call, self.lanes):
             return self._conv2d(call)
         if self.lanes > 1 and call.op == "matmul":
             return self._matmul(call)

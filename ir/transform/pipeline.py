@@ -12,7 +12,7 @@ def graph_passes(opt_level, cpu: CpuModel, exact=False, algorithms=None):
     fusion, joining in place; 2: blocked layouts, fast convolutions and packed weights too. exact, algorithms: of
     ChooseConvolution."""
     given = {"ChooseConvolution": [cpu, exact, algorithms], "PackWeights": [cpu], "FuseOps": [cpu],
-             **{name: [cpu.lanes] for name in ("FuseAttention", "ConvertLayout")}}
+             **{name: [cpu.lanes] for name in ("FuseAttention", "ConvertLayout", "SplitPadding")}}
     names = ["ResolveMatchCast", "FoldConstant", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
              "RemoveIdentities", "FuseGelu", "SliceEarly", "ProjectInputs", "FuseAttention", "SinkViews",
              "RemoveIdentities", "ConvertLayout", "ChooseConvolution", "SplitPadding", "PackWeights", "FuseOps",

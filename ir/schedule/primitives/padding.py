@@ -6,7 +6,7 @@ from ...node import Mutator
 from ...tir.region import access_regions
 from ...tir.stmt import Block, BlockRealize, BufferStore, For, seq
 from ..blocks import conjuncts, name_of, only_clips, uses, why_not_complete
-from ..legality import require_kinds, require_rectangular, require_still_legal
+from ..legality import require_kinds, require_rectangular
 from ..nest import build_nest, require_scope
 from ..regions import Relaxed
 from ..registry import BLOCK, LOOP, Result, primitive
@@ -22,8 +22,9 @@ def decompose_padding(ctx, block, loop):
         for i in range(n + 2): P_pad_const: P[i] = 0
         for ax0 in range(n): P: P[ax0 + 1] = A[ax0]
 
-    Both nests stand where `loop` stood. Requires a complete block that alone is under the loop, one store of such a
-    choice, and a condition that gives each iterator its own constant range.
+    Both nests stand where `loop` stood, and in each turn around it they write what the block wrote in that turn: whoever
+    reads it finds the same. Requires a complete block that alone is under the loop, one store of such a choice, and a
+    condition that gives each iterator its own constant range.
     """
     scope = ctx.scope(block, "'block'")
     require_scope(ctx, scope, loop)
@@ -39,7 +40,6 @@ def decompose_padding(ctx, block, loop):
     name = ctx.new_block_name(name_of(block) + "_pad_const")
     nest = seq(_border_nest(block, inner, border, name), _inside_nest(ctx, block, loop, inner, value, kept))
     after = ctx.with_func(ctx.index.rewrite({loop: nest}))
-    require_still_legal(after, after.index.blocks[name_of(block)], "'loop'")
     require_kinds(after, [*ctx.index.loops_above(block), *after.index.loops_above(after.index.blocks[name])], "'loop'")
     return Result(after.func, (name,))
 

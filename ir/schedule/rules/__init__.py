@@ -11,6 +11,7 @@ from ..errors import ScheduleError
 from ..schedule import Schedule
 from .attention import attention
 from .blocked_convolution import blocked_convolution
+from .columns import columns
 from .depthwise_pointwise import depthwise_pointwise
 from .elementwise import elementwise
 from .gather import gather
@@ -24,8 +25,8 @@ from .transpose import transpose
 from .windows import windows
 from .winograd import winograd
 
-RULES = (attention, recurrence, winograd, depthwise_pointwise, blocked_convolution, phases, windows, local_response,
-         register_tile, product, row_reduction, gather, transpose, elementwise)
+RULES = (attention, recurrence, winograd, depthwise_pointwise, blocked_convolution, columns, phases, windows,
+         local_response, register_tile, product, row_reduction, gather, transpose, elementwise)
 
 
 def schedule_by_rule(func, cpu: CpuModel):

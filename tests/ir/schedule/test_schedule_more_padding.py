@@ -52,6 +52,18 @@ def test_decompose_padding_at_an_inner_loop():
     assert_same(func, sch.func, exact=True)
 
 
+def test_decompose_padding_in_a_turn_of_its_reader():
+    """The inside alone is less than the reader needs; the border before it is all of that."""
+    func = image()
+    sch = schedule(func)
+    sch.compute_at("P", sch.get_loops("C")[0])
+    border = sch.decompose_padding("P", sch.get_loops("P")[-1])
+    outer = [sch.get(sch.get_loops(block)[0]).loop_var for block in (border, "P", "C")]
+    assert outer[0] is outer[1] is outer[2]
+    assert_same(func, sch.func, exact=True)
+    replayed(func, sch)
+
+
 def test_decompose_padding_of_a_split_loop():
     func = padded(11)
     sch = schedule(func)

@@ -1,4 +1,6 @@
 """Blocked layouts over a graph: what runs blocked, what is transformed, and that results stay."""
+from functools import partial
+
 import numpy as np
 import pytest
 from graph_check import PASSES, Graph, check, const, data, ops, param, weights
@@ -6,11 +8,12 @@ from graph_check import PASSES, Graph, check, const, data, ops, param, weights
 from ingot.ir.expr import Var
 from ingot.ir.node import structural_equal
 from ingot.ir.relax.expr import Constant, RelaxCall, TupleGetItem
+from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.script import metadata
 from ingot.ir.script.functions import from_source
 from ingot.ir.transform.convert_layout import convert_layout
 from ingot.ir.transform.fold_constants import fold_constants
-from ingot.ir.transform.pack import split_padding
+from ingot.ir.transform.pack import pack_weights, split_padding
 
 
 def convert(mod):
@@ -236,8 +239,30 @@ def test_concat_joins_blocks_also_where_they_have_room():
                         "layout_transform", "gather_channels", "layout_transform"]
 
 
+def test_few_channels_of_whole_rows_stay_plain():
+    """Up to half a vector of them, until a convolution makes more; its padding stays where strides part columns."""
+    g = Graph(param("x", 1, 3, 8, 16))
+    y = g.op("nn.relu", conv(g, g.params[0], 2, strides=(2, 2), padding=(1, 1, 1, 1)))
+    y = conv(g, y, 2, padding=(1, 1, 1, 1), groups=2, seed=1)
+    y = conv(g, y, 4, kernel=1, seed=2)
+    split = partial(split_padding, lanes=4)
+    mod = converted(g, y, passes=[convert, split, lambda mod: pack_weights(mod, CpuModel(4))])
+    assert ops(mod) == ["nn.conv2d", "nn.relu", "nn.pad", "nn.conv2d", "nn.conv2d", "layout_transform"]
+    assert layouts(mod) == [PLAIN, PLAIN, FIRST]
+    assert [w.data.shape for w in weights(mod)] == [(2, 3, 3, 3), (2, 1, 3, 3), (1, 2, 1, 1, 4)]
+
+
+@pytest.mark.parametrize("outputs, width, padding", [(3, 16, (1, 1, 1, 1)), (2, 14, (1, 1, 1, 1)),
+                                                     (2, 16, (1, 1, 1, 0))])
+def test_others_of_few_channels_are_blocked(outputs, width, padding):
+    """More than half a vector, parts of vectors in a row, columns that strides part unevenly."""
+    g = Graph(param("x", 1, 3, 8, width))
+    y = conv(g, g.params[0], outputs, strides=(2, 2), padding=padding)
+    assert layouts(converted(g, y)) == [FIRST]
+
+
 def test_concat_with_much_room_and_split_inside_a_block_are_plain():
-    g = Graph(param("x", 1, 3, 6, 6))
+    g = Graph(param("x", 1, 3, 6, 7))
     joined = g.op("concat", conv(g, g.params[0], 5), conv(g, g.params[0], 1, seed=1), axis=1)
     halves = g.op("split", conv(g, joined, 12), sections=(6, 6), axis=1)
     mod = converted(g, *(g.bind(TupleGetItem(halves, k)) for k in (0, 1)))

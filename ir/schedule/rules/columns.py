@@ -1,0 +1,150 @@
+"""Convolutions of plain images: columns are the lanes of vectors, which few channels would leave empty."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from ...arith import Analyzer
+from ...expr import IntImm, substitute
+from ..blocks import uses
+from . import tiles
+from .blocks import find_block, iter_vars, operand_loads, vectorizes
+from .registers import anchored, in_registers, keep_rolled, ranks, steps
+from .threads import parallel_nest
+
+CONV, PAD = "conv2d", "pad_temp"
+KEPT = 1 / 2  # the part of the first cache that a band of the input takes
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Sums in registers: so many channels x rows x vectors of columns."""
+
+    channels: int
+    rows: int
+    vectors: int
+
+    @property
+    def accumulators(self):
+        return self.channels * self.rows * self.vectors
+
+
+def columns(sch, cpu):
+    """A convolution with plain input, weights and output, whose rows are whole vectors:
+
+        for bands of rows:
+            band = the padded input, a plane for every s-th column
+            for channels, rows, columns:
+                acc = 0;  for ic, kh, kw: for rows, channels: for vectors: acc += band * broadcast(w);  epilogue(acc)
+    """
+    if cpu.lanes == 1:
+        return False
+    found = anchored(sch, lambda block: _fits(block, cpu), keep={PAD})
+    if found is None:
+        return False
+    conv, epilogue = sch.get_block(found[0]), found[1]
+    if len(sch.get_loops(epilogue)) != 4 or not vectorizes(sch.get(epilogue)):
+        return False
+    block = sch.get(conv)
+    work, strides = steps(block), _strides(block)
+    channels, rows, width = (iv.dom.extent.value for iv in iter_vars(block, "spatial")[1:])
+    own = uses(_operands(block)[0].indices, {iter_vars(block, "spatial")[1].var})  # channels of each output channel
+    tile = choose(cpu, 1 if own else channels, rows, width // cpu.lanes)
+    data = _input(sch, conv, strides[1])
+    band = _band(cpu, sch.get(conv), tile, strides[0]) if data else tile.rows
+    n, c, y, x = sch.get_loops(epilogue)
+    co, ci = sch.split(c, [None, tile.channels])
+    yb, yo, yi = sch.split(y, [None, band // tile.rows, tile.rows])
+    xo, xv, xl = sch.split(x, [None, tile.vectors, cpu.lanes])
+    sch.reorder(n, yb, co, yo, xo, yi, ci, xv, xl)
+    sch.compute_at(conv, xo, preserve_unit_loops=True)
+    sch.set_scope(conv, 0, "local")
+    in_registers(sch, (yi, ci, xv), xl)
+    n_, c, y, x, *reduce = sch.get_loops(conv)[-7:]
+    xv, xl = sch.split(x, [None, cpu.lanes])
+    sch.reorder(*reduce, n_, y, c, xv, xl)
+    in_registers(sch, (y, c, xv), xl)
+    keep_rolled(sch, reduce)
+    sch.decompose_reduction(conv, reduce[0])
+    if data:
+        _fill(sch, data, yb, strides[1], cpu.lanes)
+    parallel_nest(sch, cpu, [n, yb], work)
+    return True
+
+
+def _fits(block, cpu):
+    if block.name_hint != CONV or ranks(block) != (4, 3) or block.init is None or not vectorizes(block):
+        return False
+    width = iter_vars(block, "spatial")[3].dom.extent
+    return all(isinstance(iv.dom.extent, IntImm) for iv in block.iter_vars[1:]) and width.value % cpu.lanes == 0
+
+
+def _operands(block):
+    """The loads of the input, which moves with the columns, and of the weights."""
+    column = iter_vars(block, "spatial")[3].var
+    return sorted(operand_loads(block), key=lambda load: not uses(load.indices, {column}))
+
+
+def _strides(block):
+    """By how many rows and columns the input moves with those of the output."""
+    load, _ = _operands(block)
+    return [Analyzer().simplify(substitute(index, {iv.var: iv.var + 1}) - index).value
+            for index, iv in zip(load.indices[2:], iter_vars(block, "spatial")[2:])]
+
+
+def _input(sch, conv, stride):
+    """The block that makes what the convolution reads of each band; None where that is the input as it is."""
+    pad = find_block(sch, lambda block: block.name_hint == PAD)
+    if pad is None and stride == 1:
+        return None
+    if pad:
+        return sch.get_block(pad)
+    block = sch.get(conv)
+    read = next(n for n, r in enumerate(block.reads) if r.buffer is _operands(block)[0].buffer)
+    return sch.cache_read(conv, read, "global")
+
+
+def _band(cpu, block, tile, stride):
+    """Rows of the output that share a band."""
+    data, rows = _operands(block)[0].buffer.shape, iter_vars(block, "spatial")[2].dom.extent.value
+    row = 4 * prod(d.value for d in (data[1], *data[3:]))
+    more = iter_vars(block, "reduce")[1].dom.extent.value - stride
+    return max((b for b in range(tile.rows, rows + 1, tile.rows) if rows % b == 0
+                and (b * stride + more) * row <= KEPT * cpu.l1_bytes), default=tile.rows)
+
+
+def _fill(sch, data, at, stride, lanes):
+    """Rows without a condition inside, zeros first. Neighbours go to planes of their own: compilers make two vectors of
+    two by shuffling them."""
+    sch.compute_at(data, at, preserve_unit_loops=True)
+    row = sch.get_loops(data)[-1]
+    zeros = sch.decompose_padding(data, row) if sch.can_decompose_padding(data, row) else None
+    if stride == 1:
+        return
+    sch.transform_layout(data, ("write", 0), lambda n, c, y, x: (n, c, y, x % stride, x // stride))
+    sch.storage_align(data, 0, 3, lanes, 0)
+    _, plane = sch.split(sch.get_loops(data)[-1], [None, stride])
+    sch.unroll(plane)
+    if zeros:
+        column, plane = sch.split(sch.get_loops(zeros)[-1], [None, stride])
+        sch.reorder(plane, column)
+
+
+def choose(cpu, channels, rows, vectors):
+    """The Tile with the least estimated time that divides an output: the input's vectors are loaded for all its
+    channels, each weight for all its vectors."""
+    most = min(cpu.registers, cpu.accumulators or cpu.registers)
+    found = (Tile(c, r, v) for c in _divisors(channels) for r in _divisors(rows) for v in _divisors(vectors))
+    fitting = (t for t in found if t.accumulators <= most
+               and t.accumulators + min(t.channels, t.rows * t.vectors) < cpu.registers)
+    return min(fitting, key=lambda t: (_cost(t), t.rows, t.channels))
+
+
+def _cost(tile):
+    """Cycles of a step for each of its multiply-adds."""
+    points = tile.rows * tile.vectors
+    return (tiles.step(tile.channels, points) + tiles.LOAD_COST * (tile.channels + points)) / tile.accumulators
+
+
+def _divisors(n):
+    return [d for d in range(1, n + 1) if n % d == 0]

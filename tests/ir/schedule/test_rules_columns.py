@@ -1,0 +1,101 @@
+"""Convolutions of plain images whose columns are the lanes of vectors: the rule, and which convolutions stay plain."""
+from math import prod
+
+import numpy as np
+import pytest
+from rule_cases import kernels, network
+from tir_cases import arguments, results
+
+from ingot.ir.expr import Call, Select
+from ingot.ir.node import collect, structural_equal
+from ingot.ir.relax import Constant
+from ingot.ir.schedule import Schedule
+from ingot.ir.schedule.cpu import CpuModel
+from ingot.ir.schedule.rules import schedule_by_rule, threads
+from ingot.ir.schedule.rules.columns import choose, columns
+from ingot.ir.tir.stmt import BufferLoad, DeclBuffer, For
+from ingot.ir.tir.verifier import verify
+from ingot.ir.transform.pipeline import lower_prim_func
+
+CPUS = {4: CpuModel(4, 32, accumulators=21, by_element=True), 8: CpuModel(8, 16), 16: CpuModel(16, 32)}
+
+# (lanes, shape of the input, output channels, attributes); the last kernel of each is the convolution
+CASES = {
+    "3x3": (8, (1, 3, 5, 8), 4, {"padding": (1, 1, 1, 1)}),
+    "strided": (8, (1, 3, 12, 32), 4, {"strides": (2, 2), "padding": (1, 1, 1, 1)}),
+    "padded_behind": (8, (2, 2, 8, 16), 3, {"strides": (2, 2), "padding": (0, 0, 1, 2)}),
+    "no_padding": (4, (1, 2, 7, 18), 2, {"strides": (3, 2), "kernel": (2, 3)}),
+    "parted_by_three": (4, (1, 1, 6, 24), 2, {"strides": (1, 3), "padding": (0, 1, 0, 2), "kernel": (1, 4)}),
+    "rows_strided": (16, (1, 3, 9, 16), 8, {"strides": (2, 1), "padding": (1, 1, 1, 1)}),
+    "dilated": (16, (1, 2, 6, 32), 5, {"padding": (2, 4, 2, 4), "dilation": (2, 4)}),
+    "depthwise": (8, (1, 4, 6, 24), 4, {"padding": (1, 1, 1, 1), "groups": 4}),
+    "depthwise_strided": (16, (1, 8, 6, 32), 8, {"strides": (2, 2), "padding": (1, 1, 1, 1), "groups": 8}),
+    "grouped": (8, (1, 4, 3, 8), 4, {"groups": 2, "kernel": (1, 1)}),
+    "batch": (4, ("n", 3, 4, 8), 1, {"padding": (1, 1, 1, 1)}),
+}
+
+
+def convolution(case, epilogue="residual"):
+    lanes, shape, outputs, attrs = CASES[case]
+    attrs = dict(attrs)
+    kernel = attrs.pop("kernel", (3, 3))
+    w = np.random.default_rng(0).standard_normal((outputs, shape[1] // attrs.get("groups", 1), *kernel))
+    w = Constant(w.astype(np.float32), "w")
+
+    def build(op, x, bias):
+        y = op("nn.conv2d", x, w, **attrs)
+        return op("nn.relu", op("add", y, bias)) if epilogue else y
+
+    return [f for f in kernels(lambda: network(build, [shape, (1, outputs, 1, 1)]), CPUS[lanes])][-1], CPUS[lanes]
+
+
+@pytest.mark.parametrize("epilogue", [True, False])
+@pytest.mark.parametrize("case", CASES)
+def test_results_are_kept(case, epilogue, monkeypatch):
+    monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
+    func, cpu = convolution(case, epilogue)
+    inputs = arguments(func)
+    expected = results(func, inputs)
+    sch = Schedule(func)
+    assert columns(sch, cpu)
+    assert structural_equal(schedule_by_rule(func, cpu).func, sch.func)
+    verify(sch.func)
+    again = Schedule(func)
+    sch.trace.apply(again)
+    assert structural_equal(again.func, sch.func)
+    for what in (sch.func, lower_prim_func(sch.func)):
+        for a, b in zip(expected, results(what, inputs)):
+            np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-5)
+
+
+def test_sums_stay_in_registers_and_rows_are_copied_without_conditions():
+    func, cpu = convolution("strided")
+    lowered = lower_prim_func(schedule_by_rule(func, cpu).func)
+    sums, = (d.buffer for d in collect(lowered.body, DeclBuffer) if d.buffer.scope == "local")
+    tile = choose(cpu, 4, 6, 2)
+    assert tile.accumulators == prod(d.value for d in sums.shape) and sums.dtype.lanes == 8
+    copies = [loop for loop in collect(lowered.body, For) if not collect(loop.body, For) and any(
+        load.buffer.name == "x0" for load in collect(loop.body, BufferLoad))]
+    assert copies and not collect(copies, Select) and not any(
+        c.op == "tir.if_then_else" for c in collect(copies, Call))
+
+
+@pytest.mark.parametrize("cpu", [*CPUS.values(), CpuModel(16, 32)], ids=str)
+@pytest.mark.parametrize("channels, rows, vectors", [(8, 48, 3), (1, 48, 3), (4, 7, 1), (2, 1, 11), (3, 5, 14)])
+def test_tiles_divide_and_fit(cpu, channels, rows, vectors):
+    tile = choose(cpu, channels, rows, vectors)
+    assert channels % tile.channels == rows % tile.rows == vectors % tile.vectors == 0
+    assert tile.accumulators + min(tile.channels, tile.rows * tile.vectors) < cpu.registers
+    assert tile.accumulators <= (cpu.accumulators or cpu.registers)
+
+
+def test_tiles_of_the_first_layers_of_a_small_network():
+    """8 channels of 48x48: dense, and depthwise, where each channel has inputs of its own."""
+    assert choose(CPUS[16], 8, 48, 3).accumulators == choose(CPUS[16], 1, 48, 3).accumulators == 24
+
+
+def test_what_is_not_for_it():
+    """Rows of parts of vectors, and machines without vectors."""
+    func, cpu = convolution("3x3")
+    assert not columns(Schedule(func), CpuModel(1))
+    assert not columns(Schedule(func), CpuModel(16, 32))
