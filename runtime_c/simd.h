@@ -10,6 +10,8 @@
  *   T_load_strided(p, s)  T_store_strided(p, s, a)   lane l is p[l * s]
  *   T_add  T_sub  T_mul  T_div (a, b)          as the C operators
  *   T_fma(a, b, c)                             a * b + c, rounded once where the machine can, else twice
+ *   T_evens(a, b, w)  T_odds(a, b, w)          of blocks of w lanes: a's even ones, each followed by b's; a's odd ones,
+ *                                              each followed by b's. w: a power of two below the lanes
  *   T_lane(a, l)  T_fma_lane(a, l, b, c)       lane l of a in all lanes; that * b + c, rounded once or twice
  *   T_neg  T_abs  T_sqrt (a)  T_copysign(a, sign)
  *   T_round  T_floor  T_ceil (a)               to an integer; round: the nearest, ties to even

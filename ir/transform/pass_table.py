@@ -44,6 +44,7 @@ from .simplify import simplify
 from .sink_views import sink_views
 from .slice_early import slice_early
 from .small_floats import FLOAT8, compute_legalize, storage_legalize
+from .squares import transpose_squares
 from .storage_rewrite import storage_rewrite
 from .unguard_init import unguard_init
 from .unroll import unroll_copies, unroll_loop
@@ -172,6 +173,7 @@ TIR = _rows(
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
     ("VectorTypeRewrite", _tir, rewrite_vector_types, 1),
     ("LoadLanes", _tir, load_lanes),
+    ("TransposeSquares", _tir, transpose_squares),
     ("InjectPrefetch", _tir, inject_prefetch),
     ("HoistIfThenElse", _tir, hoist_if_then_else, 1),
     ("UnrollLoop", _tir, unroll_loop, 0, _UNROLL),

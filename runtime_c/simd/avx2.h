@@ -34,6 +34,24 @@ INGOT_INLINE void f32x8_store_strided(float *p, ptrdiff_t s, f32x8 a)
     for (int l = 0; l < 8; ++l) p[l * s] = lanes[l];
 }
 
+INGOT_INLINE f32x8 f32x8_evens(f32x8 a, f32x8 b, int32_t w)
+{
+    switch (w) {
+    case 1: return _mm256_blend_ps(a, _mm256_moveldup_ps(b), 0xAA);
+    case 2: return _mm256_shuffle_ps(a, b, 0x44);
+    default: return _mm256_permute2f128_ps(a, b, 0x20);
+    }
+}
+
+INGOT_INLINE f32x8 f32x8_odds(f32x8 a, f32x8 b, int32_t w)
+{
+    switch (w) {
+    case 1: return _mm256_blend_ps(_mm256_movehdup_ps(a), b, 0xAA);
+    case 2: return _mm256_shuffle_ps(a, b, 0xEE);
+    default: return _mm256_permute2f128_ps(a, b, 0x31);
+    }
+}
+
 INGOT_INLINE f32x8 f32x8_add(f32x8 a, f32x8 b) { return _mm256_add_ps(a, b); }
 INGOT_INLINE f32x8 f32x8_sub(f32x8 a, f32x8 b) { return _mm256_sub_ps(a, b); }
 INGOT_INLINE f32x8 f32x8_mul(f32x8 a, f32x8 b) { return _mm256_mul_ps(a, b); }

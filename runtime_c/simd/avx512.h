@@ -34,6 +34,26 @@ INGOT_INLINE void f32x16_store_strided(float *p, ptrdiff_t s, f32x16 a)
     for (int l = 0; l < 16; ++l) p[l * s] = lanes[l];
 }
 
+INGOT_INLINE f32x16 f32x16_evens(f32x16 a, f32x16 b, int32_t w)
+{
+    switch (w) {
+    case 1: return _mm512_mask_moveldup_ps(a, 0xAAAA, b);
+    case 2: return _mm512_shuffle_ps(a, b, 0x44);
+    case 4: return _mm512_mask_shuffle_f32x4(a, 0xF0F0, b, b, 0xA0);
+    default: return _mm512_shuffle_f32x4(a, b, 0x44);
+    }
+}
+
+INGOT_INLINE f32x16 f32x16_odds(f32x16 a, f32x16 b, int32_t w)
+{
+    switch (w) {
+    case 1: return _mm512_mask_movehdup_ps(b, 0x5555, a);
+    case 2: return _mm512_shuffle_ps(a, b, 0xEE);
+    case 4: return _mm512_mask_shuffle_f32x4(b, 0x0F0F, a, a, 0xF5);
+    default: return _mm512_shuffle_f32x4(a, b, 0xEE);
+    }
+}
+
 INGOT_INLINE f32x16 f32x16_add(f32x16 a, f32x16 b) { return _mm512_add_ps(a, b); }
 INGOT_INLINE f32x16 f32x16_sub(f32x16 a, f32x16 b) { return _mm512_sub_ps(a, b); }
 INGOT_INLINE f32x16 f32x16_mul(f32x16 a, f32x16 b) { return _mm512_mul_ps(a, b); }

@@ -53,6 +53,16 @@ INGOT_INLINE void f32x4_store_strided(float *p, ptrdiff_t s, f32x4 a)
     vst1q_lane_f32(p + 3 * s, a, 3);
 }
 
+INGOT_INLINE f32x4 f32x4_evens(f32x4 a, f32x4 b, int32_t w)
+{
+    return w == 1 ? vtrnq_f32(a, b).val[0] : vcombine_f32(vget_low_f32(a), vget_low_f32(b));
+}
+
+INGOT_INLINE f32x4 f32x4_odds(f32x4 a, f32x4 b, int32_t w)
+{
+    return w == 1 ? vtrnq_f32(a, b).val[1] : vcombine_f32(vget_high_f32(a), vget_high_f32(b));
+}
+
 INGOT_INLINE f32x4 f32x4_add(f32x4 a, f32x4 b) { return vaddq_f32(a, b); }
 INGOT_INLINE f32x4 f32x4_sub(f32x4 a, f32x4 b) { return vsubq_f32(a, b); }
 INGOT_INLINE f32x4 f32x4_mul(f32x4 a, f32x4 b) { return vmulq_f32(a, b); }

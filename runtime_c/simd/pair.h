@@ -71,6 +71,14 @@
         if (n < L) return T##_of(H##_first_n(a.lo, b.lo, n), b.hi);                                                    \
         return T##_of(a.lo, H##_first_n(a.hi, b.hi, n - L));                                                           \
     }                                                                                                                  \
+    INGOT_INLINE T T##_evens(T a, T b, int32_t w)                                                                      \
+    {                                                                                                                  \
+        return w < L ? T##_of(H##_evens(a.lo, b.lo, w), H##_evens(a.hi, b.hi, w)) : T##_of(a.lo, b.lo);                \
+    }                                                                                                                  \
+    INGOT_INLINE T T##_odds(T a, T b, int32_t w)                                                                       \
+    {                                                                                                                  \
+        return w < L ? T##_of(H##_odds(a.lo, b.lo, w), H##_odds(a.hi, b.hi, w)) : T##_of(a.hi, b.hi);                  \
+    }                                                                                                                  \
     INGOT_INLINE void T##_store_strided(float *p, ptrdiff_t stride, T a)                                               \
     {                                                                                                                  \
         H##_store_strided(p, stride, a.lo);                                                                            \

@@ -57,6 +57,18 @@
     {                                                                                                                  \
         for (int l = 0; l < L; ++l) p[l * stride] = a.v[l];                                                            \
     }                                                                                                                  \
+    INGOT_INLINE T T##_evens(T a, T b, int32_t w)                                                                      \
+    {                                                                                                                  \
+        T r;                                                                                                           \
+        for (int l = 0; l < L; ++l) r.v[l] = l & w ? b.v[l - w] : a.v[l];                                              \
+        return r;                                                                                                      \
+    }                                                                                                                  \
+    INGOT_INLINE T T##_odds(T a, T b, int32_t w)                                                                       \
+    {                                                                                                                  \
+        T r;                                                                                                           \
+        for (int l = 0; l < L; ++l) r.v[l] = l & w ? b.v[l] : a.v[l + w];                                              \
+        return r;                                                                                                      \
+    }                                                                                                                  \
     INGOT_INLINE T T##_load(const float *p) { return T##_load_strided(p, 1); }                                         \
     INGOT_INLINE void T##_store(float *p, T a) { T##_store_strided(p, 1, a); }                                         \
     INGOT_INLINE T T##_load_n(const float *p, ptrdiff_t n)                                                             \

@@ -43,6 +43,18 @@ INGOT_INLINE f32x4 f32x4_load_strided(const float *p, ptrdiff_t s)
     return _mm_setr_ps(p[0], p[s], p[2 * s], p[3 * s]);
 }
 
+INGOT_INLINE f32x4 f32x4_evens(f32x4 a, f32x4 b, int32_t w)
+{
+    const f32x4 ab = _mm_shuffle_ps(a, b, 0x88);
+    return w == 1 ? _mm_shuffle_ps(ab, ab, 0xD8) : _mm_movelh_ps(a, b);
+}
+
+INGOT_INLINE f32x4 f32x4_odds(f32x4 a, f32x4 b, int32_t w)
+{
+    const f32x4 ab = _mm_shuffle_ps(a, b, 0xDD);
+    return w == 1 ? _mm_shuffle_ps(ab, ab, 0xD8) : _mm_movehl_ps(b, a);
+}
+
 INGOT_INLINE f32x4 f32x4_add(f32x4 a, f32x4 b) { return _mm_add_ps(a, b); }
 INGOT_INLINE f32x4 f32x4_sub(f32x4 a, f32x4 b) { return _mm_sub_ps(a, b); }
 INGOT_INLINE f32x4 f32x4_mul(f32x4 a, f32x4 b) { return _mm_mul_ps(a, b); }

@@ -69,6 +69,14 @@ static void record(const char *type, const char *op, const float *y, size_t n)
     T##_store_strided(y, STRIDE, T##_load(a));                                                                         \
     record(#T, "store_strided", y, L * STRIDE);
 
+/* Blocks of 1, 2, 4 ... lanes of two vectors. */
+#define BLOCKS(T, L)                                                                                                   \
+    for (int w = 1, k = 0; w < L; w *= 2, ++k) {                                                                       \
+        T##_store(y + 2 * k * L, T##_evens(T##_load(a), T##_load(b), w));                                              \
+        T##_store(y + (2 * k + 1) * L, T##_odds(T##_load(a), T##_load(b), w));                                         \
+    }                                                                                                                  \
+    record(#T, "blocks", y, 2 * L * (L == 4 ? 2 : L == 8 ? 3 : 4));
+
 /* Each lane of one vector, with the others. */
 #define BY_LANE(T, L)                                                                                                  \
     for (int l = 0; l < L; ++l) T##_store(y + l * L, T##_lane(T##_load(b), l));                                        \
@@ -94,6 +102,7 @@ static void record(const char *type, const char *op, const float *y, size_t n)
         REDUCE(T, L, reduce_add) REDUCE(T, L, reduce_min) REDUCE(T, L, reduce_max)                                     \
         PARTIAL(T, L)                                                                                                  \
         STRIDED(T, L)                                                                                                  \
+        BLOCKS(T, L)                                                                                                   \
         BY_LANE(T, L)                                                                                                  \
     }
 

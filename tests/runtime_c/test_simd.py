@@ -222,6 +222,16 @@ def test_first_lanes_of_one_and_the_rest_of_another(results, abc):
         assert same(y, expected).all()
 
 
+def test_blocks_of_two_vectors(results, abc):
+    for type_, lanes in LANES.items():
+        a, b = (x[:lanes] for x in abc[:2])
+        for k, y in enumerate(results[f"{type_}_blocks"].reshape(-1, 2, lanes)):
+            blocks = np.stack([a, b]).reshape(2, -1, 1 << k)
+            assert same(y[0], np.concatenate([blocks[0, ::2], blocks[1, ::2]], axis=-1).reshape(-1)).all()
+            assert same(y[1], np.concatenate([blocks[0, 1::2], blocks[1, 1::2]], axis=-1).reshape(-1)).all()
+        assert 2 << k == lanes
+
+
 def test_strided_and_unaligned_memory(results, abc):
     a, b, _ = abc
     for type_, lanes in LANES.items():

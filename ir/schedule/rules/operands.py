@@ -13,9 +13,9 @@ from ..blocks import uses
 from .blocks import blocks, iter_vars, operand_loads, vectorizes
 from .registers import PACKED
 from .threads import COST_OF_LOOP, parallel_nest
+from .transpose import SQUARE, in_squares
 
 MIN_PACKED_ROWS = 32  # a copy costs about as much as this many rows of the product
-SQUARE = 16  # elements: a cache line of floats
 
 
 # ---------------------------------------------------------------- what pays
@@ -119,9 +119,8 @@ def pack_columns(sch, cpu, anchor, stage, vectors):
     *batch, k, n = sch.get_loops(copy)
     work = COST_OF_LOOP * operand.buffer.shape[-2].value * operand.buffer.shape[-1].value
     if stage is not None and lies_across(sch, stage):
-        ko, ki = sch.split(k, [None, SQUARE])
-        no, ni = sch.split(n, [None, SQUARE])
-        sch.reorder(*batch, no, ko, ki, ni)
+        ko, no, inner = in_squares(sch, cpu, copy, k, n)
+        sch.reorder(*batch, no, ko, *inner)
         parallel_nest(sch, cpu, [*batch, no], work)
         return
     no, nv, nl = sch.split(n, [None, vectors, cpu.lanes])

@@ -5,7 +5,7 @@ from ...expr import IntImm
 from ...node import collect
 from ...tir.stmt import BufferLoad
 from ..blocks import uses
-from .blocks import blocks, inline_all
+from .blocks import blocks, inline_all, vectorizes
 from .threads import parallel_outer
 
 SQUARE = 16  # elements: a cache line of floats
@@ -24,11 +24,26 @@ def transpose(sch, cpu):
     across = _across(block)
     if across is None or len(loops) != len(block.iter_vars):
         return False
-    (uo, ui), (vo, vi) = (sch.split(loops[n], [None, SQUARE]) for n in (across, -1))
+    uo, vo, inner = in_squares(sch, cpu, outputs[0], loops[across], loops[-1])
     outer = [*loops[:across], uo, *loops[across + 1:-1], vo]
-    sch.reorder(*outer, ui, vi)
+    sch.reorder(*outer, *inner)
     parallel_outer(sch, cpu, outer)
     return True
+
+
+def in_squares(sch, cpu, block, u, v):
+    """(outer loop of u, outer loop of v, [inner loops]) of two loops that run through an operand across and along its
+    rows, not in order yet. Inner ones run through squares of a cache line of floats; where there are vectors, through
+    squares of these, which are turned in registers."""
+    if cpu.lanes == 1 or not vectorizes(sch.get(block)):
+        (uo, ui), (vo, vi) = (sch.split(loop, [None, SQUARE]) for loop in (u, v))
+        return uo, vo, [ui, vi]
+    (uo, *um, ui), (vo, *vm, vi) = (
+        sch.split(loop, [None, *([SQUARE // cpu.lanes] if cpu.lanes < SQUARE else []), cpu.lanes]) for loop in (u, v))
+    sch.unroll(ui)
+    sch.annotate(ui, "pragma_transpose", 1)
+    sch.vectorize(vi)
+    return uo, vo, [*um, *vm, ui, vi]
 
 
 def _across(block):

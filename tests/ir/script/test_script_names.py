@@ -30,6 +30,8 @@ EXPRESSIONS = {
     "T.min(i, j)": "T.min(i, j)", "T.max(x, 0)": "T.max(x, T.float32(0.0))", "T.floordiv(i, 4)": "i // 4",
     **{f"T.{f}(T.Broadcast(x, 4))": f"T.{f}(T.Broadcast(x, 4))" for f in ("reduce_add", "reduce_min", "reduce_max")},
     "T.first_n(T.Broadcast(x, 4), T.Broadcast(y, 4), 3)": "T.first_n(T.Broadcast(x, 4), T.Broadcast(y, 4), 3)",
+    **{f"T.{f}(T.Broadcast(x, 4), T.Broadcast(y, 4), 2)": f"T.{f}(T.Broadcast(x, 4), T.Broadcast(y, 4), 2)"
+       for f in ("evens", "odds")},
     "T.lane(T.Broadcast(x, 4), i)": "T.lane(T.Broadcast(x, 4), i)",
     "T.fma_lane(T.Broadcast(x, 4), 3, T.Broadcast(y, 4), T.Broadcast(x, 4))":
         "T.fma_lane(T.Broadcast(x, 4), 3, T.Broadcast(y, 4), T.Broadcast(x, 4))",

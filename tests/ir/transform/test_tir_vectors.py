@@ -9,6 +9,7 @@ from ingot.ir.tir.stmt import BufferLoad, BufferStore, For
 from ingot.ir.transform.flatten import flatten_buffer
 from ingot.ir.transform.lanes import load_lanes
 from ingot.ir.transform.lower_intrin import lower_intrin
+from ingot.ir.transform.squares import transpose_squares
 from ingot.ir.transform.vectorize import rewrite_vector_types, vectorize_loop
 from ingot.ir.transform.workspace import STACK_BYTES, THREAD_STACK_BYTES, lift_workspace
 
@@ -191,6 +192,34 @@ def test_operands_under_a_condition_stay():
     func = by_lane(lambda n, i: i * 8 + n)
     guarded = func.body.replace(body=tir.IfThenElse(ROWS[const(0)] < 1, func.body.body))
     assert len(collect(load_lanes(func.replace(body=guarded)).body, Broadcast)) == 1
+
+
+# ---------------------------------------------------------------- squares
+
+def across(base, stride=8, lanes=4, turns=None, target=Y, more=lambda value, u: value):
+    """for u: target[u * 8:] = x[base(u) + l * stride] for each lane l, where u asks for squares."""
+    def store(u):
+        load = BufferLoad(X, (Ramp(base(u), const(stride), lanes),))
+        return BufferStore(target, more(load, u), (Ramp(u * 8, const(1), lanes),))
+    outer = loop("u", turns or lanes, store, "unrolled")
+    return lowered(outer.replace(annotations={"pragma_transpose": 1}))
+
+
+@pytest.mark.parametrize("case, squares", [
+    (dict(base=lambda u: u), 1), (dict(base=lambda u: u + 5, stride=4), 1), (dict(base=lambda u: u, lanes=8), 1),
+    (dict(base=lambda u: u, more=lambda x, u: x + BufferLoad(X, (Ramp(u + 32, const(9), 4),)) * x), 2),
+    (dict(base=lambda u: u * 2), 0), (dict(base=lambda u: u, turns=3), 0), (dict(base=lambda u: u, target=X), 0),
+    (dict(base=lambda u: u, stride=1), 0)])
+def test_squares_are_turned_in_registers(case, squares):
+    func = across(**case)
+    inputs = arguments(func)
+    expected = results(func, inputs)
+    new = transpose_squares(func)
+    assert not any("pragma_transpose" in f.annotations for f in collect(new.body, For))
+    assert len(collect(new.body, tir.DeclBuffer)) == 2 * squares
+    strides = [r.stride.value for r in collect(new.body, Ramp)]
+    assert (set(strides) == {1}) == (squares > 0 or case.get("stride") == 1)
+    assert_same_results(expected, new, inputs)
 
 
 # ---------------------------------------------------------------- flatten, workspace

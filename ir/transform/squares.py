@@ -1,0 +1,103 @@
+"""TransposeSquares: a square of elements that is read across its rows is read along them, and turned in registers."""
+from __future__ import annotations
+
+from ..arith import Analyzer
+from ..expr import Ramp, Var, const, is_const_int, substitute
+from ..node import Mutator, collect, structural_equal
+from ..tir.buffer import decl_buffer
+from ..tir.intrin import vector_intrinsic
+from ..tir.stmt import BufferLoad, BufferStore, DeclBuffer, For, seq
+from .walk import StmtMutator
+
+KEY = "pragma_transpose"  # annotation of a loop
+
+
+def transpose_squares(func):
+    """Requires flat buffers and vectors. Ensures no annotation pragma_transpose. A loop with it:
+
+        for u in unroll(4): c[u * T : u * T + 4] = f(B[u], B[u + S], B[u + 2 * S], B[u + 3 * S])
+    becomes
+        for r in unroll(4): v[r] = B[r * S : r * S + 4]
+        for r in unroll(2): w[r] = evens(v[r], v[r + 2], 2), w[r + 2] = odds(v[r], v[r + 2], 2)
+        for r in unroll(2): v[r * 2] = evens(w[r * 2], w[r * 2 + 1], 1), v[r * 2 + 1] = odds(w[r * 2], w[r * 2 + 1], 1)
+        for u in unroll(4): c[u * T : u * T + 4] = f(v[u])
+
+    where vectors have as many lanes as the loop has turns. Loads that are no such squares stay.
+    """
+    return func.replace(body=_Squares().visit(func.body))
+
+
+class _Squares(StmtMutator):
+    def visit_For(self, loop):
+        body = self.visit(loop.body)
+        if KEY not in loop.annotations:
+            return loop.replace(body=body)
+        rest = {k: v for k, v in loop.annotations.items() if k != KEY}
+        return _in_registers(loop.replace(body=body, annotations=rest))
+
+
+def _in_registers(loop):
+    written, squares = {id(s.buffer) for s in collect(loop, BufferStore)}, []
+    for load in collect(loop.body, BufferLoad):
+        if id(load.buffer) not in written and _is_square(load, loop) and not any(
+                structural_equal(load, known) for known in squares):
+            squares.append(load)
+    stmt, buffers = loop, []
+    for load in squares:
+        fills, (result, other) = _turned(load, loop)
+        stmt = seq(*fills, _Replace(load, BufferLoad(result, (loop.loop_var,))).visit(stmt))
+        buffers += [result, other]
+    for buffer in buffers:
+        stmt = DeclBuffer(buffer, stmt)
+    return stmt
+
+
+def _is_square(load, loop):
+    """Whether the turns of a loop take, from the places that a vector is read from, each the next elements."""
+    index = load.indices[0]
+    if not (isinstance(index, Ramp) and index.count is None and is_const_int(loop.extent, index.lanes)
+            and is_const_int(loop.min, 0)):
+        return False
+    step = Analyzer().simplify(substitute(index.base, {loop.loop_var: loop.loop_var + 1}) - index.base)
+    return is_const_int(step, 1) and not is_const_int(index.stride, 1) and not collect(index, BufferLoad)
+
+
+def _turned(load, loop):
+    """(statements that read a square along its rows and turn it, (buffer of vectors that holds it, another one))."""
+    ramp, dtype = load.indices[0], loop.loop_var.dtype
+    lanes, row = ramp.lanes, Var("row", dtype)
+    start = substitute(ramp.base, {loop.loop_var: const(0, dtype)})
+    place = Analyzer().simplify(start + row * ramp.stride)
+    one, other = (decl_buffer((const(lanes, dtype),), load.buffer.dtype.with_lanes(lanes), f"{load.buffer.name}_{name}",
+                              "local") for name in ("rows", "turned"))
+    fills = [_unrolled(row, lanes, BufferStore(one, BufferLoad(load.buffer, (Ramp(place, const(1, dtype), lanes),)),
+                                               (row,)))]
+    width = lanes // 2
+    while width:
+        fills.append(_exchange(one, other, width, lanes, dtype))
+        one, other, width = other, one, width // 2
+    return fills, (one, other)
+
+
+def _exchange(source, target, width, lanes, dtype):
+    """Rows r and r + width exchange blocks of so many lanes."""
+    counts = lanes // (2 * width), width
+    outer, inner = (Var(name, dtype) if n > 1 else const(0, dtype) for name, n in zip(("block", "row"), counts))
+    low = Analyzer().simplify(outer * const(2 * width, dtype) + inner)
+    high = low + const(width, dtype)
+    a, b = (BufferLoad(source, (r,)) for r in (low, high))
+    body = seq(*(BufferStore(target, vector_intrinsic(name, a, b, const(width, "int32")), (r,))
+                 for name, r in (("evens", low), ("odds", high))))
+    return _unrolled(outer, counts[0], _unrolled(inner, counts[1], body))
+
+
+def _unrolled(var, extent, body):
+    return body if extent == 1 else For(var, const(0, var.dtype), const(extent, var.dtype), "unrolled", body)
+
+
+class _Replace(Mutator):
+    def __init__(self, old, new):
+        self.old, self.new = old, new
+
+    def visit_BufferLoad(self, e):
+        return self.new if structural_equal(e, self.old) else self.generic_visit(e)
