@@ -39,7 +39,7 @@ class _Load(StmtMutator):
 
 def _in_vectors(loop, names):
     """A loop with the vectors that it takes elements of loaded before it."""
-    if collect(loop.body, (IfThenElse, Select)) or any(c.op == "tir.if_then_else" for c in collect(loop.body, Call)):
+    if is_conditional(loop.body):
         return loop
     written, found = {id(s.buffer) for s in collect(loop, BufferStore)}, []
     for b in collect(loop.body, Broadcast):
@@ -59,6 +59,11 @@ def _in_vectors(loop, names):
     for buffer in buffers:
         stmt = DeclBuffer(buffer, stmt)
     return stmt
+
+
+def is_conditional(stmt):
+    """Whether something in a statement happens under a condition only."""
+    return collect(stmt, (IfThenElse, Select)) or any(c.op == "tir.if_then_else" for c in collect(stmt, Call))
 
 
 def _loops_of(broadcast, loop):

@@ -7,6 +7,7 @@ from ..node import Mutator, collect, structural_equal
 from ..tir.buffer import decl_buffer
 from ..tir.intrin import vector_intrinsic
 from ..tir.stmt import BufferLoad, BufferStore, DeclBuffer, For, seq
+from .lanes import is_conditional
 from .walk import StmtMutator
 
 KEY = "pragma_transpose"  # annotation of a loop
@@ -22,7 +23,8 @@ def transpose_squares(func):
         for r in unroll(2): v[r * 2] = evens(w[r * 2], w[r * 2 + 1], 1), v[r * 2 + 1] = odds(w[r * 2], w[r * 2 + 1], 1)
         for u in unroll(4): c[u * T : u * T + 4] = f(v[u])
 
-    where vectors have as many lanes as the loop has turns. Loads that are no such squares stay.
+    where vectors have as many lanes as the loop has turns. Loads that are no such squares stay, and all loads where some
+    are made under a condition only.
     """
     return func.replace(body=_Squares().visit(func.body))
 
@@ -37,6 +39,8 @@ class _Squares(StmtMutator):
 
 
 def _in_registers(loop):
+    if is_conditional(loop.body):
+        return loop
     written, squares = {id(s.buffer) for s in collect(loop, BufferStore)}, []
     for load in collect(loop.body, BufferLoad):
         if id(load.buffer) not in written and _is_square(load, loop) and not any(

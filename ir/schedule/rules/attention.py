@@ -3,10 +3,11 @@ from __future__ import annotations
 
 from ...expr import IntImm
 from . import tiles
-from .blocks import find_block, static_extent
+from .blocks import find_block, static, static_extent
 from .registers import by_element, in_registers, keep_rolled, lane_by_lane, steps
 from .row_reduction import reduce_serially, row_in_vectors
 from .threads import parallel_nest
+from .transpose import TURNED
 
 
 def attention(sch, cpu):
@@ -103,6 +104,11 @@ def _vectors(cpu, rows, wanted):
 
 
 def _pack_keys(sch, cpu, keys):
-    loops = sch.get_loops(keys)
-    sch.vectorize(loops[-1])
-    parallel_nest(sch, cpu, loops[:2], steps(sch.get(keys)) * 8)
+    """In squares, which are turned in registers, where the last vector of keys is a whole one."""
+    *outer, d, lane = sch.get_loops(keys)
+    if static(sch.get(keys).reads[0].buffer.shape[1]) % cpu.lanes == 0:
+        _, di = sch.split(d, [None, cpu.lanes])
+        sch.unroll(di)
+        sch.annotate(di, TURNED, 1)
+    sch.vectorize(lane)
+    parallel_nest(sch, cpu, outer[:2], steps(sch.get(keys)) * 8)

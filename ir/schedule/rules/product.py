@@ -102,8 +102,9 @@ def _plan(sch, cpu, anchor, epilogue):
         parts = _parts(cpu, rows, columns, depth)
     block = _tiles_in_block(cpu, rows, tile.rows, depth // parts)
     # Two borders, of blocks of rows and of columns, would make one copy of the loops whose sums have conditions.
-    ragged = packed and columns % (tile.vectors * lanes) > 0
-    return _Plan(tile, block, parts, packed, border, through=not in_vectors or ragged and block * tile.rows < rows)
+    uneven = block * tile.rows < rows and rows % (block * tile.rows) > 0
+    ragged = packed and columns % (tile.vectors * lanes) > 0 and uneven
+    return _Plan(tile, block, parts, packed, border, through=not in_vectors or ragged)
 
 
 def _panel(sch, anchor):

@@ -9,6 +9,7 @@ from .blocks import blocks, inline_all, vectorizes
 from .threads import parallel_outer
 
 SQUARE = 16  # elements: a cache line of floats
+TURNED = "pragma_transpose"  # annotates the unrolled loop around a vectorized one that reads across: see TransposeSquares
 
 
 def transpose(sch, cpu):
@@ -41,7 +42,7 @@ def in_squares(sch, cpu, block, u, v):
     (uo, *um, ui), (vo, *vm, vi) = (
         sch.split(loop, [None, *([SQUARE // cpu.lanes] if cpu.lanes < SQUARE else []), cpu.lanes]) for loop in (u, v))
     sch.unroll(ui)
-    sch.annotate(ui, "pragma_transpose", 1)
+    sch.annotate(ui, TURNED, 1)
     sch.vectorize(vi)
     return uo, vo, [*um, *vm, ui, vi]
 

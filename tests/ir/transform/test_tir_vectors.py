@@ -222,6 +222,12 @@ def test_squares_are_turned_in_registers(case, squares):
     assert_same_results(expected, new, inputs)
 
 
+def test_squares_under_a_condition_stay():
+    func = across(lambda u: u)
+    guarded = func.body.replace(body=tir.IfThenElse(ROWS[func.body.loop_var] < 1, func.body.body))
+    assert not collect(transpose_squares(func.replace(body=guarded)).body, tir.DeclBuffer)
+
+
 # ---------------------------------------------------------------- flatten, workspace
 
 def test_flatten_widens_the_indices_of_huge_buffers():
