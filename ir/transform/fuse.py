@@ -7,8 +7,8 @@ from ..names import unique_name
 from ..relax.expr import DataflowVar, RelaxCall, RelaxVar, TensorStructInfo, VarBinding, dataflow_function
 from ..relax.ops.common import same_shape
 from ..relax.ops.view import factors, same_count
-from .depthwise_pointwise import is_worth_one_kernel
 from .graph import Substitute, is_immediate, is_operator, leaves, uses
+from .one_kernel import is_worth_one_kernel, is_worth_prologue
 from .product_operands import reads_through
 
 MAPS = ("elementwise", "broadcast")
@@ -104,7 +104,7 @@ class _Grouping:
             before = self._reaching(self._inputs(heads[0]), members)
             maps = [m for m in members if m not in heads and m not in before]
             shaped = (all(any(self._uniform(h, [m]) for h in heads) for m in maps)
-                      and (not before or self._computes_operands(heads[0], before)))
+                      and (not before or len(heads) == 1 and self._computes_operands(heads[0], before)))
         else:
             shaped = all(_no_fewer(self.infos[m], self.infos[members[-1]]) for m in members)
         return shaped and self._inlined(members) <= MAX_INLINED
@@ -118,7 +118,12 @@ class _Grouping:
         return sorted(found)
 
     def _computes_operands(self, head, before):
-        """Whether an anchor is a product that reads its operands through these operators."""
+        """Whether an anchor is a product that reads its operands through these operators, or a convolution whose data
+        they make."""
+        data = self._inputs(head)[0]
+        if data in before and self._uniform(data, before) and self.cpu is not None and is_worth_prologue(
+                self.cpu, self.values[head]):
+            return True
         chains = [self._reaching([self.number.get(id(a))], before) for a in self.values[head].args]
         return self.cpu is not None and sum(map(len, chains)) == len(before) and reads_through(
             self.cpu, self.values[head], [[self.values[m] for m in chain] for chain in chains])

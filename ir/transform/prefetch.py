@@ -1,13 +1,15 @@
 """InjectPrefetch: loops ask for the cache lines that come next, evenly spread over their turns."""
 from __future__ import annotations
 
+from math import prod
+
 from ..arith import Analyzer
-from ..expr import IntImm, Ramp, Range, Select, Var, const, free_vars, substitute
+from ..expr import IntImm, Ramp, Range, Select, Var, const, free_vars, is_const_int, substitute
 from ..node import collect, structural_equal
 from ..tir.intrin import prefetch
 from ..tir.stmt import BufferLoad, BufferStore, Evaluate, For, seq
 from .pragmas import text_of
-from .walk import StmtMutator
+from .walk import StmtMutator, statements
 
 # Annotations of a loop: names of buffers.
 KEY, AHEAD_KEY, TILE_KEY = KEYS = "pragma_prefetch", "pragma_prefetch_ahead", "pragma_prefetch_tile"
@@ -28,6 +30,14 @@ def inject_prefetch(func):
     last one runs. In place of T as a divisor stands the next lower power of two. Where the places are no linear ones,
     nothing is asked for. Where loops right around k go on where it ends, they are part of it, and what lies between two
     turns of p is shared out evenly over them, for each value of an unrolled loop inside of k that moves the place.
+
+    Where B is read beside k, in a nest of its own in the same loop p:
+
+        for p: (for a: for b: use(B[at(p, a, b)])); for t: for k: for i: ...
+    becomes
+        for p: (for a: for b: use(B[at(p, a, b)])); for t: for k: for i: prefetch(B[at(next p, k, (t * I + i) / 2^n)]); ...
+
+    where the next loop around i that has as many turns as a stands for it, or i, and the others together for b.
 
     A loop with the second, which names B:
 
@@ -70,33 +80,24 @@ class _Inject(StmtMutator):
         """The statements that ask for lines of buffer `name` in one turn of a loop."""
         load = next((x for x in collect(loop.body, BufferLoad) if x.buffer.name == name), None)
         if load is None:
-            return []
+            return self._beside(name)
         index = self._line(load, loop)
         inside = [x for x in collect(loop.body, For) if self._step(index, x.loop_var) != 0]
         corner = substitute(index, {x.loop_var: x.min for x in inside})
         steps = [self._step(corner, x.loop_var) for x in self.loops]
-        run, around = self._run(steps)
+        run, count = _run(self.loops, steps)
+        around = max(count - 1, 0)
         moving = next((n for n in reversed(range(len(self.loops) - 1 - around)) if steps[n] != 0), None)
         if moving is None or not steps[moving] or steps[moving] < 0:
             return []
         outer, inner = self.loops[moving], self.loops[moving + 1:]
         if not all(isinstance(x.extent, IntImm) for x in (*inner, *inside)):
             return []
-        following = outer.loop_var + 1
-        start = {outer.loop_var: Select(following < outer.min + outer.extent, following, outer.min)}
+        start = {outer.loop_var: _next(outer)}
         streams = [n * self._step(index, x.loop_var) for x in inside if x.kind == "unrolled"
                    for n in range(x.extent.value)]
         places = _shared_out(corner, start, inner, streams, run) if around else self._paced(index, start, inner, inside)
         return [Evaluate(prefetch(BufferLoad(load.buffer, (self.analyzer.simplify(x),)))) for x in places]
-
-    def _run(self, steps):
-        """(how many elements k and the loops right around it run through in one go, how many loops those are)."""
-        run, count = 0, -1
-        for loop, step in zip(self.loops[::-1], steps[::-1]):
-            if not step or step < 0 or run not in (0, step) or not isinstance(loop.extent, IntImm):
-                break
-            run, count = step * loop.extent.value, count + 1
-        return run, max(count, 0)
 
     def _paced(self, index, start, inner, inside):
         """Places that the innermost loop of `inner` reads, its turns shared out to those of the loops around it. Each
@@ -118,6 +119,33 @@ class _Inject(StmtMutator):
         if count <= pace and step and step == count * (self._step(index, vector) or 0):  # elements in a row
             return [substitute(index, {**start, k: row, vector: inside[0].min}) + k * step // pace]
         return [substitute(index, {**values, vector: k % pace * count // pace + n}) for n in range(-(-count // pace))]
+
+    def _beside(self, name):
+        """The statements that ask for lines of buffer `name` that a nest beside the innermost loop reads in the next
+        turn of the loop around both."""
+        *around, loop = self.loops
+        found = ((n, nest) for n in reversed(range(len(around))) for nest in _nests(around[n].body, name))
+        depth, (load, nest) = next(found, (0, (None, ())))
+        outer, inner = self.loops[depth], self.loops[depth + 1:]
+        if not nest or not all(isinstance(x.extent, IntImm) for x in (*nest, *inner)):
+            return []
+        (first, *rest), (index,) = nest, load.indices
+        index = index.base if isinstance(index, Ramp) else index
+        _, count = _run(rest, [self._step(index, x.loop_var) for x in rest])
+        stands = next((x for x in (*inner[-2::-1], loop) if x.extent.value >= first.extent.value), None)
+        if count < len(rest) or stands is None or not all(self._step(index, x.loop_var) for x in (outer, first)):
+            return []
+        at = (stands.loop_var - stands.min) * first.extent.value // stands.extent
+        turn, turns = const(0, at.dtype), 1
+        for x in inner:
+            if x is not stands:
+                turn, turns = turn * x.extent + (x.loop_var - x.min), turns * x.extent.value
+        place = substitute(index, {**{x.loop_var: x.min for x in rest}, first.loop_var: first.min + at,
+                                   outer.loop_var: _next(outer)})
+        points, step = prod(x.extent.value for x in rest), self._step(index, rest[-1].loop_var) if rest else 0
+        each, pace = -(-points // turns), 1 << max(turns // points, 1).bit_length() - 1
+        places = [place + (turn * each // pace + n) * step for n in range(each)]
+        return [Evaluate(prefetch(BufferLoad(load.buffer, (self.analyzer.simplify(x),)))) for x in places]
 
     def _ahead(self, name, loop):
         """The statements that ask for what comes AHEAD of each load of buffer `name` in a turn of a loop."""
@@ -178,6 +206,31 @@ class _Inject(StmtMutator):
         """By how much a turn of a loop moves an index; None when that is no constant."""
         step = self.analyzer.simplify(substitute(index, {var: var + 1}) - index)
         return step.value if isinstance(step, IntImm) else None
+
+
+def _run(loops, steps):
+    """(how many elements the innermost loops run through in one go, how many loops those are); steps: of each."""
+    run, count = 0, 0
+    for loop, step in zip(loops[::-1], steps[::-1]):
+        if not step or step < 0 or run not in (0, step) or not isinstance(loop.extent, IntImm):
+            break
+        run, count = step * loop.extent.value, count + 1
+    return run, count
+
+
+def _next(loop):
+    """A loop's variable in its next turn; after the last one, in the first."""
+    following = loop.loop_var + 1
+    return Select(following < loop.min + loop.extent, following, loop.min)
+
+
+def _nests(stmt, name):
+    """(load, the loops around it that have turns) of the loads of a buffer in loops of a statement."""
+    if isinstance(stmt, For):
+        turns = [] if is_const_int(stmt.extent, 1) else [stmt]
+        return [(load, [*turns, *loops]) for load, loops in _nests(stmt.body, name)]
+    inside = [nest for child in statements(stmt) for nest in _nests(child, name)]
+    return inside or [(x, []) for x in collect(stmt, BufferLoad) if x.buffer.name == name]
 
 
 def _for_each(loops, buffer, index, ahead=0):

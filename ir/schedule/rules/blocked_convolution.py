@@ -2,13 +2,14 @@
 reduction."""
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 from ...expr import IntImm, is_const_int
 from ...node import structural_equal
 from ..blocks import uses
 from . import conv_tiles
-from .blocks import iter_vars, operand_loads, static_extent
+from .blocks import blocks, find_block, iter_vars, operand_loads, static_extent, vectorizes
 from .registers import anchored, by_element, in_registers, keep_rolled, lane_by_lane, like_result, ranks, steps
 from .threads import parallel_nest
 
@@ -20,18 +21,46 @@ def blocked_convolution(sch, cpu):
 
         for bands of rows, channels, rows, columns:
             acc = 0;  for ic, kh, kw, ii: for points: for vectors: acc += broadcast(x) * w;  epilogue(acc)
+
+    What makes the data of a pointwise one is computed for each band, before its channels.
     """
-    found = anchored(sch, _fits) if cpu.lanes > 1 else None
+    before = _prologue(sch) if cpu.lanes > 1 else ()
+    found = anchored(sch, _fits, before) if cpu.lanes > 1 else None
     if found is None:
         return False
     conv, epilogue = sch.get_block(found[0]), found[1]
     if len(sch.get_loops(epilogue)) != 5:  # the result is unpacked
         return False
+    prologue = [sch.get_block(name) for name in before]
+    data = like_result(sch, prologue[0])[1:] if prologue else []
     if _is_pointwise(sch.get(conv)) and not any(b.strides for b in sch.func.buffers):
-        _join_rows(sch, conv, epilogue)
+        _join_rows(sch, conv, epilogue, *prologue)
     groups = int(sch.get(conv).annotations.get("groups", 1))
-    share_tiles(sch, cpu, conv, epilogue, shape_of(sch, conv, epilogue, groups))
+    shape = shape_of(sch, conv, epilogue, groups)
+    choose = partial(conv_tiles.choose, made=bool(prologue))
+    loops, by_rows = tile(sch, cpu, conv, epilogue, shape, choose, asked=data if conv_tiles.reads_far(cpu, shape) else ())
+    if prologue:
+        _compute_before(sch, prologue[0], loops[1])
+        loops = loops[:2]
+    parallel_nest(sch, cpu, loops, steps(sch.get(conv)), by_rows)
     return True
+
+
+def _prologue(sch):
+    """The name of the block that makes the data of a pointwise convolution, in vectors; none where that is given."""
+    name = find_block(sch, lambda block: _fits(block) and _is_pointwise(block))
+    if name is None:
+        return ()
+    data = _operands(sch.get(sch.get_block(name)))[0]
+    return tuple(b.name_hint for b in blocks(sch) if b.writes[0].buffer is data and b.init is None
+                 and len(b.iter_vars) == 5 and vectorizes(b, b.iter_vars[-1].var))
+
+
+def _compute_before(sch, prologue, band):
+    """The data of a band, in vectors."""
+    sch.compute_at(prologue, band, preserve_unit_loops=True)
+    sch.set_scope(prologue, 0, "local")
+    sch.vectorize(sch.get_loops(prologue)[-1])
 
 
 def _fits(block):
@@ -53,12 +82,13 @@ def _operands(block):
     return data.buffer, weights[0].buffer if weights else None
 
 
-def _join_rows(sch, conv, epilogue):
+def _join_rows(sch, conv, epilogue, *prologue):
     """One dimension of rows and columns, which tiles of points cut into fewer and more even pieces."""
     width = iter_vars(sch.get(conv), "spatial")[3].dom.extent.value
-    for block in (conv, epilogue):
+    for block in (conv, epilogue, *prologue):
         sch.transform_block_layout(block, lambda n, c, y, x, *rest: (n, c, y * width + x, *rest))
-    sch.transform_layout(conv, ("write", 0), lambda n, c, y, x, o: (n, c, y * width + x, o))
+    for block in (conv, *prologue):
+        sch.transform_layout(block, ("write", 0), lambda n, c, y, x, o: (n, c, y * width + x, o))
 
 
 def shape_of(sch, conv, epilogue, groups, split=0):
@@ -93,11 +123,12 @@ def share_tiles(sch, cpu, conv, epilogue, shape, phases=()):
     parallel_nest(sch, cpu, loops, steps(sch.get(conv)), by_rows)
 
 
-def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose, phases=()):
+def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose, phases=(), asked=()):
     """Tile the output, compute the convolution in each tile, with sums in registers. Returns the loops whose turns
     threads may share, outermost first: images, bands of rows, channels and rows; and whether each keeps its rows.
 
     phases: loops over interleaved parts of the output, each of which has tiles of its own; they stand after the points.
+    asked: names of buffers that are read at the start of a band, and asked for in the band before.
     """
     block = sch.get(conv)
     cpu, operand = by_element(cpu, block)
@@ -122,6 +153,8 @@ def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose, phases=()):
     sch.reorder(*reduce, *lane, *points, oo, oi)
     in_registers(sch, (*points, oo), oi)
     rolled = keep_rolled(sch, reduce)
+    if asked:
+        sch.annotate(rolled if lane else reduce[-1], "pragma_prefetch", asked)
     if shape.weight_bytes > cpu.l1_bytes:
         weights, turn = [_operands(block)[1].name], rolled if lane else reduce[-1]
         sch.annotate(turn, "pragma_prefetch_ahead", weights)

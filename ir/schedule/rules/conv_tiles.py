@@ -41,17 +41,18 @@ class Plan:
         return self.vectors * self.rows * self.columns
 
 
-def choose(cpu, shape: Shape):
+def choose(cpu, shape: Shape, made=False):
     """The plan with the least estimated time: the tile first, then the band.
 
     Vectors divide the channels of a group, so that no tile has a border there; points at the border are a tile of their
-    own.
+    own. made: whether the data is made for each band: of few tiles, so that it is near, but not one, as compilers keep
+    a register for each point where its place depends on a block of channels alone.
     """
     own = shape.blocks // shape.groups
     plans = [Plan(v, r, c, 0) for v in range(1, min(own, MOST_VECTORS) + 1) if own % v == 0
              for r, c in _points(tiles.room(cpu, v) // v, shape)]
     tile = min(plans, key=lambda t: (cycles(cpu, t, shape), t.rows, t.vectors))
-    return Plan(tile.vectors, tile.rows, tile.columns, _band(cpu, tile, shape))
+    return Plan(tile.vectors, tile.rows, tile.columns, _band(cpu, tile, shape, made))
 
 
 def _points(most, shape):
@@ -95,7 +96,12 @@ def stores_far(cpu, shape):
     return 4 * cpu.lanes * shape.blocks * shape.height * shape.width > cpu.l2_bytes // 2
 
 
-def _band(cpu, tile, shape):
+def reads_far(cpu, shape):
+    """Whether the input does not stay in the L2 cache beside the output, so that it is asked for before it is read."""
+    return shape.input_bytes > cpu.l2_bytes // 2
+
+
+def _band(cpu, tile, shape, made):
     """The band with the least traffic from beyond the L2 cache.
 
     What fits there is read once: all weights, or those of one tile and the input of a band. Groups share nothing: each
@@ -113,4 +119,7 @@ def _band(cpu, tile, shape):
         return weights + shape.input_bytes * again
 
     bands = [b for b in range(tile.rows, shape.height, tile.rows) if shape.height % b == 0]
+    if made:
+        whole = shape.height // tile.rows
+        bands = [tiles * tile.rows for tiles in range(2, whole + 1) if whole % tiles == 0][:1]
     return min([*bands, shape.height], key=lambda b: (traffic(b), b))

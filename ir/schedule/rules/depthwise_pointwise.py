@@ -12,8 +12,8 @@ from .registers import anchored, ranks, steps
 from .threads import parallel_nest
 
 DEPTHWISE, POINTWISE = "depthwise_blocked", "conv2d_blocked"
-# Bytes a cycle: of what leaves the second cache and comes back, and of weights that each row takes from there.
-FAR, WEIGHTS = 8, 32
+# Bytes a cycle: of what leaves the second cache and comes back, and of what stays there, as weights that each row takes.
+FAR, NEAR = 8, 32
 
 
 def pays(cpu, middle, rows, weights):
@@ -22,7 +22,7 @@ def pays(cpu, middle, rows, weights):
     What stays in the second cache costs nothing: its loads and stores hide behind multiply-adds.
     """
     apart = 2 * middle / FAR if middle > cpu.l2_bytes else 0
-    fused = rows * weights / WEIGHTS if weights + middle // rows > cpu.l1_bytes else 0
+    fused = rows * weights / NEAR if weights + middle // rows > cpu.l1_bytes else 0
     return fused < apart
 
 

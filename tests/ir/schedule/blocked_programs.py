@@ -12,7 +12,8 @@ def conv2d(inputs, outputs, size, kernel=(1, 1), strides=(1, 1), dilation=(1, 1)
 
     groups: how many, of `inputs` blocks each. plain_input: `inputs` counts channels, which are not in blocks: a first
     layer. epilogue: None, "relu" (a bias too)
-    or "residual" (a bias and another tensor, then relu). prologue: "scale" (batch norm and relu of the input).
+    or "residual" (a bias and another tensor, then relu). prologue: "scale" (batch norm and relu of the input)
+    or "gate" (a factor for each channel).
     """
     x = te.placeholder((batch, groups * inputs, *input_size(size, kernel, strides, dilation),
                         *([] if plain_input else [lanes])), "float32", "x")
@@ -24,6 +25,10 @@ def conv2d(inputs, outputs, size, kernel=(1, 1), strides=(1, 1), dilation=(1, 1)
         scaled = te.compute(x.shape, lambda n, c, y, i, l: x[n, c, y, i, l] * scale[0, c, 0, 0, l], name="multiply")
         shifted = te.compute(x.shape, lambda n, c, y, i, l: scaled[n, c, y, i, l] + shift[0, c, 0, 0, l], name="add_1")
         data = te.compute(x.shape, lambda *i: intrin.max(shifted[i], const(0.0, "float32")), name="relu_1")
+    if prologue == "gate":
+        gate = te.placeholder((1, inputs, 1, 1, lanes), "float32", "gate")
+        args.append(gate)
+        data = te.compute(x.shape, lambda n, c, y, i, l: x[n, c, y, i, l] * gate[0, c, 0, 0, l], name="multiply")
     axes = [te.reduce_axis((0, n), name) for n, name in zip((inputs, *kernel), ("ic", "kh", "kw"))]
     if not plain_input:
         axes.append(te.reduce_axis((0, lanes), "ii"))

@@ -1,7 +1,9 @@
 """The rules for blocked layout, in the interpreter and compiled, at sizes that tiles do not divide."""
 import re
 import shutil
+from dataclasses import replace
 from functools import partial
+from math import prod
 
 import blocked_programs as programs
 import numpy as np
@@ -72,6 +74,15 @@ PAIRS = {
 }
 
 
+# of programs.conv2d, whose data are made for a few tiles of points at a time
+MADE = {
+    "border": dict(inputs=3, outputs=4, size=(7, 9), prologue="scale", epilogue="residual"),
+    "batch": dict(inputs=2, outputs=2, size=(5, 11), prologue="gate", batch=2),
+    "even": dict(inputs=2, outputs=1, size=(8, 28), prologue="scale", epilogue=None),
+    "few_points": dict(inputs=2, outputs=3, size=(2, 2), prologue="scale"),
+}
+
+
 @pytest.fixture
 def threads_for_all_work(monkeypatch):
     monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
@@ -127,6 +138,26 @@ def test_dense_by_element(name, threads_for_all_work):
 def test_depthwise(name, threads_for_all_work):
     lowered = assert_kept(programs.depthwise(**DEPTHWISE[name], lanes=4), CPUS[4])
     assert rolled(lowered) and not collect(rolled(lowered), IfThenElse)
+
+
+@pytest.mark.parametrize("cpu", [CPUS[4], BY_ELEMENT], ids=["", "by_element"])
+@pytest.mark.parametrize("name", MADE)
+def test_data_that_are_made(name, cpu, threads_for_all_work):
+    """Of the data that are made those of a band are kept; conditions are at its border only."""
+    case = MADE[name]
+    lowered = assert_kept(programs.conv2d(**case, lanes=4), cpu)
+    kept = [d.buffer for d in collect(lowered.body, DeclBuffer) if d.buffer.dtype.lanes == 1]
+    points, = {b.shape[0].value // (case["inputs"] * 4) for b in kept}
+    assert points <= (42 if name == "even" else prod(case["size"]))
+    assert not all(collect(loop, IfThenElse) for loop in rolled(lowered))
+
+
+def test_data_to_make_that_are_far_are_asked_for():
+    func = programs.conv2d(4, 8, (14, 14), prologue="scale")
+    for l2_bytes, expected in ((64 << 10, {"x"}), (2 << 20, set())):
+        lowered = lower_prim_func(schedule_by_rule(func, CpuModel(16, 32, l2_bytes=l2_bytes)).func)
+        names = {c.args[0].args[0].buffer.name for c in collect(lowered.body, Call) if c.op == "tir.prefetch"}
+        assert names & {"x"} == expected
 
 
 @pytest.mark.parametrize("cpu", [CPUS[4], BY_ELEMENT], ids=["", "by_element"])
@@ -235,6 +266,7 @@ PROGRAMS = {"local_response": partial(local_response, 2, (2, 26), 5), "moved": p
             **{f"gathered_{n}": partial(programs.gathered, **case) for n, case in GATHERED.items()},
             **{f"phases_{n}": partial(phases, **case) for n, case in PHASES.items()},
             **{f"depthwise_{n}": partial(programs.depthwise, **case) for n, case in DEPTHWISE.items()},
+            **{f"made_{n}": partial(programs.conv2d, **case) for n, case in MADE.items()},
             **{f"pair_{n}": partial(programs.depthwise_pointwise, **case) for n, case in PAIRS.items()},
             **{f"pool_{n}": partial(pool, *case) for n, case in POOLS.items()}}
 
@@ -285,6 +317,14 @@ def test_plans_of_known_layers(arguments, expected):
     assert choose(CpuModel(16, 32, l2_bytes=2 << 20), arguments) == expected
 
 
+def test_data_are_made_for_few_tiles_at_a_time():
+    """Whether tiles leave a border or not; nothing else of a plan changes."""
+    for size, tiles in ((196, 2), (50, 3), (56, 2), (13, 1), (14, 1), (98, 7)):
+        arguments = shape(8, size, 1, 512)
+        alone = choose(CpuModel(16, 32), arguments)
+        assert choose(CpuModel(16, 32), arguments, made=True) == replace(alone, band=tiles * alone.rows)
+
+
 def test_tiles_ask_no_more_weights_of_the_second_cache_than_it_gives():
     """Seven vectors a step, for three points, are too many, unless the first cache holds them."""
     cpu = CpuModel(16, 32)
@@ -322,6 +362,7 @@ HOT = {
     "3x3_7": partial(programs.conv2d, 8, 8, (7, 7), (3, 3), epilogue="residual"),
     "1x1_14": partial(programs.conv2d, 16, 8, (14, 14)),
     "1x1_odd": partial(programs.conv2d, 4, 9, (13, 13)),
+    "1x1_made": partial(programs.conv2d, 16, 8, (14, 14), prologue="gate"),
     "first": partial(programs.conv2d, 3, 4, (56, 56), (7, 7), (2, 2), plain_input=True),
     "gathered_28": partial(programs.gathered, 4, 34, 3, (28, 28)),
     "gathered_7": partial(programs.gathered, 4, 136, 9, (7, 7), epilogue="residual"),

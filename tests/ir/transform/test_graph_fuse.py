@@ -228,3 +228,61 @@ def test_fusing_twice_changes_nothing():
     again = fuse_ops(mod)
     assert ops(again) == ops(mod) == [("matmul", "add", "nn.relu")]
     np.testing.assert_array_equal(execute(again, data(4, 4))[0], execute(mod, data(4, 4))[0])
+
+
+# ---------------------------------------------------------------- what makes the data of a 1x1 convolution
+
+def pointwise(g, x, outputs=2, kernel=1, lanes=4, **attrs):
+    """A convolution in blocked layout."""
+    weight = const(outputs, x.struct_info.shape[1].value, kernel, kernel, lanes, lanes, seed=1)
+    return g.op("nn.conv2d", x, weight, **{"out_channels": outputs * lanes, "data_layout": f"NCHW{lanes}c",
+                                           "kernel_layout": f"OIHW{lanes}i{lanes}o", **attrs})
+
+
+def scaled(g, x, lanes=4):
+    """Batch norm and relu."""
+    channels = 1, x.struct_info.shape[1].value, 1, 1, lanes
+    return g.op("nn.relu", g.op("add", g.op("multiply", x, const(*channels)), const(*channels, seed=1)))
+
+
+SCALED, APART = ("multiply", "add", "nn.relu"), [("multiply", "add", "nn.relu"), ("nn.conv2d", "nn.relu")]
+
+
+@pytest.mark.parametrize("cpu, attrs, expected", [
+    (CpuModel(4), {}, [(*SCALED, "nn.conv2d", "nn.relu")]),
+    (CpuModel(4), {"kernel": 3}, APART),
+    (CpuModel(4), {"strides": (2, 2)}, APART),
+    (CpuModel(4), {"outputs": 64}, APART),  # the weights are read for each of few tiles of points
+    (CpuModel(4, registers=400), {}, APART),  # one tile has all points
+    (CpuModel(8), {}, APART),  # other vectors
+    (None, {}, APART),
+])
+def test_operators_that_make_the_data_of_a_1x1_convolution_join_it(cpu, attrs, expected):
+    g = Graph(param("x", 1, 2, 9, 11, 4))
+    y = g.op("nn.relu", pointwise(g, scaled(g, g.params[0]), **attrs))
+    mod = check(g.module(y), data(1, 2, 9, 11, 4), passes=[lambda mod: fuse_ops(mod, cpu)])
+    assert ops(mod) == expected
+
+
+def test_a_gate_joins_the_1x1_convolution_and_what_computes_it_does_not():
+    g = Graph(param("x", 1, 2, 9, 11, 4), param("s", 1, 2, 1, 1, 4))
+    gate = g.op("sigmoid", g.op("add", g.params[1], const(1, 2, 1, 1, 4)))
+    y = pointwise(g, g.op("multiply", g.params[0], gate))
+    mod = check(g.module(y), data(1, 2, 9, 11, 4), data(1, 2, 1, 1, 4), passes=[lambda mod: fuse_ops(mod, CpuModel(4))])
+    assert ops(mod) == [("add", "sigmoid"), ("multiply", "nn.conv2d")]
+
+
+@pytest.mark.parametrize("reader", [lambda g, x, y: (g.op("add", x, y),), lambda g, x, y: (x, y)])
+def test_data_that_others_read_are_made_apart(reader):
+    g = Graph(param("x", 1, 2, 9, 11, 4))
+    x = scaled(g, g.params[0])
+    mod = check(g.module(*reader(g, x, pointwise(g, x))), data(1, 2, 9, 11, 4),
+                passes=[lambda mod: fuse_ops(mod, CpuModel(4))])
+    assert ops(mod)[0] == SCALED
+
+
+def test_what_follows_a_1x1_convolution_may_read_what_its_data_are_made_of():
+    g = Graph(param("x", 1, 2, 9, 11, 4))
+    y = g.op("add", pointwise(g, scaled(g, g.params[0])), g.params[0])
+    mod = check(g.module(y), data(1, 2, 9, 11, 4), passes=[lambda mod: fuse_ops(mod, CpuModel(4))])
+    assert ops(mod) == [(*SCALED, "nn.conv2d", "add")]

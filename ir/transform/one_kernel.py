@@ -1,0 +1,53 @@
+"""Which 1x1 convolutions are computed in one kernel with what makes their data."""
+from __future__ import annotations
+
+from math import prod
+
+from ..expr import IntImm, is_const_int
+from ..relax.ops.conv_layouts import form_of
+from ..schedule.rules import conv_tiles
+from ..schedule.rules.depthwise_pointwise import FAR, NEAR, pays
+
+FLOAT = 4
+
+
+def is_worth_one_kernel(cpu, depthwise, pointwise):
+    """Whether two operators are a depthwise convolution and a 1x1 convolution that alone reads it, and the model of the
+    rule for such pairs says that one kernel is faster."""
+    form = form_of(depthwise.attrs) if depthwise.op == "nn.conv2d" else None
+    if (form is None or (form.name, form.data) != ("depthwise", cpu.lanes) or any(depthwise.attrs["padding"])
+            or not _is_pointwise(cpu, pointwise)):
+        return False
+    _, *image = depthwise.struct_info.shape
+    return pays(cpu, _bytes(image), image[1].value, _bytes(pointwise.args[1].struct_info.shape))
+
+
+def is_worth_prologue(cpu, pointwise):
+    """Whether an operator is a 1x1 convolution in whose kernel elementwise operators make its data, a tile of points at
+    a time, faster than in one of their own, which stores them to be read again. A convolution that would take all its
+    points at once asks for the weights of a tile while it uses those of another, but not if its data are so made."""
+    if not _is_pointwise(cpu, pointwise):
+        return False
+    data, weights = (a.struct_info.shape for a in pointwise.args)
+    _, blocks, height, width, _ = (d.value for d in pointwise.struct_info.shape)
+    shape = conv_tiles.Shape(blocks, height * width, 1, _bytes(weights) // FLOAT // (blocks * cpu.lanes),
+                             _bytes(weights), _bytes(data[1:]))
+    if conv_tiles.choose(cpu, shape, made=True).band == shape.height:
+        return False
+    saved = shape.input_bytes / (FAR if shape.input_bytes > cpu.l2_bytes else NEAR)
+    return conv_tiles.choose(cpu, shape).band < shape.height or shape.weight_bytes / FAR < saved
+
+
+def _is_pointwise(cpu, call):
+    """A 1x1 convolution in blocked layout, of one group and stride 1, without padding, over an image of known size."""
+    form = form_of(call.attrs) if call.op == "nn.conv2d" else None
+    if form is None or (form.name, form.data) != ("dense", cpu.lanes):
+        return False
+    attrs, weights = call.attrs, call.args[1].struct_info.shape
+    return (attrs["groups"] == 1 and tuple(attrs["strides"]) == (1, 1) and not any(attrs["padding"])
+            and all(is_const_int(k, 1) for k in weights[2:4])
+            and all(isinstance(d, IntImm) for d in call.struct_info.shape))
+
+
+def _bytes(shape):
+    return FLOAT * prod(d.value for d in shape)
