@@ -24,7 +24,8 @@ def fuse_ops(mod, cpu=None):
     """Requires a dataflow "main". Ensures groups of two operators or more are calls (operator "call", attrs["gv"]) of
     functions with attrs "primitive" and "origin": one anchor or reduction with the elementwise operators of its shape
     that follow it or join them, or elementwise and copying operators alone. For a CpuModel `cpu`, a depthwise
-    convolution and the 1x1 convolution that alone reads it are one group where that is faster.
+    convolution and the 1x1 convolution that alone reads it are one group where that is faster, and so are a 1x1
+    convolution, an average pool or a product and the operators that compute what it reads.
 
     A group grows from an operator to its immediate post-dominator, so no intermediate value leaves the group, and the
     call stands where the group's last operator stood.

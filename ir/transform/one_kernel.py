@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 from math import prod
+from operator import le
 
 from ..expr import IntImm, is_const_int
 from ..relax.ops.conv_layouts import form_of
+from ..relax.ops.layout import block_size
 from ..schedule.rules import conv_tiles
 from ..schedule.rules.depthwise_pointwise import FAR, NEAR, pays
 
@@ -22,20 +24,30 @@ def is_worth_one_kernel(cpu, depthwise, pointwise):
     return pays(cpu, _bytes(image), image[1].value, _bytes(pointwise.args[1].struct_info.shape))
 
 
-def is_worth_prologue(cpu, pointwise):
+def is_worth_prologue(cpu, head):
     """Whether an operator is a 1x1 convolution in whose kernel elementwise operators make its data, a tile of points at
     a time, faster than in one of their own, which stores them to be read again. A convolution that would take all its
-    points at once asks for the weights of a tile while it uses those of another, but not if its data are so made."""
-    if not _is_pointwise(cpu, pointwise):
+    points at once asks for the weights of a tile while it uses those of another, but not if its data are so made. Or an
+    average pool, which reads each of its data once."""
+    if head.op == "nn.avg_pool2d":
+        return _reads_once(cpu, head)
+    if not _is_pointwise(cpu, head):
         return False
-    data, weights = (a.struct_info.shape for a in pointwise.args)
-    _, blocks, height, width, _ = (d.value for d in pointwise.struct_info.shape)
+    data, weights = (a.struct_info.shape for a in head.args)
+    _, blocks, height, width, _ = (d.value for d in head.struct_info.shape)
     shape = conv_tiles.Shape(blocks, height * width, 1, _bytes(weights) // FLOAT // (blocks * cpu.lanes),
                              _bytes(weights), _bytes(data[1:]))
     if conv_tiles.choose(cpu, shape, made=True).band == shape.height:
         return False
     saved = shape.input_bytes / (FAR if shape.input_bytes > cpu.l2_bytes else NEAR)
     return conv_tiles.choose(cpu, shape).band < shape.height or shape.weight_bytes / FAR < saved
+
+
+def _reads_once(cpu, pool):
+    """A pool in blocked layout whose windows have no element in common."""
+    attrs = pool.attrs
+    return (block_size(attrs["layout"]) == cpu.lanes and all(map(le, attrs["pool_size"], attrs["strides"]))
+            and set(attrs["dilation"]) == {1} and not any(attrs["padding"]) and not attrs["ceil_mode"])
 
 
 def _is_pointwise(cpu, call):

@@ -35,6 +35,7 @@ from .narrow_dtype import narrow_data_type
 from .outputs import materialize_outputs
 from .pack import pack_weights, split_padding
 from .place_buffers import place_buffers
+from .pool_early import pool_early
 from .pragmas import lift_imports, make_packed_api
 from .prefetch import inject_prefetch
 from .project_inputs import project_inputs
@@ -198,6 +199,7 @@ RELAX = _rows(
     ("RemoveIdentities", _graph, remove_identities, 1),
     ("FuseGelu", _graph, fuse_gelu, 1),
     ("SliceEarly", _graph, slice_early, 1),
+    ("PoolEarly", _graph, pool_early, 1),
     ("FuseAttention", _graph, fuse_attention, 2),
     ("SinkViews", _graph, sink_views, 1),
     ("ConvertLayout", _graph, convert_layout, 2),

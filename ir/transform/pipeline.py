@@ -14,9 +14,9 @@ def graph_passes(opt_level, cpu: CpuModel, exact=False, algorithms=None):
     given = {"ChooseConvolution": [cpu, exact, algorithms], "PackWeights": [cpu], "FuseOps": [cpu],
              **{name: [cpu.lanes] for name in ("FuseAttention", "ConvertLayout", "SplitPadding")}}
     names = ["ResolveMatchCast", "FoldConstant", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
-             "RemoveIdentities", "FuseGelu", "SliceEarly", "ProjectInputs", "FuseAttention", "SinkViews",
-             "RemoveIdentities", "ConvertLayout", "ChooseConvolution", "SplitPadding", "PackWeights", "FuseOps",
-             "InPlace", "MaterializeOutputs"]
+             "RemoveIdentities", "FuseGelu", "SliceEarly", "PoolEarly", "ProjectInputs", "FuseAttention",
+             "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution", "SplitPadding", "PackWeights",
+             "FuseOps", "InPlace", "MaterializeOutputs"]
     passes = [RELAX[name](*given.get(name, ())) for name in names]
     return [p for p in passes if p.info.opt_level <= opt_level]
 

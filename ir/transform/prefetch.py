@@ -35,7 +35,8 @@ def inject_prefetch(func):
 
         for p: (for a: for b: use(B[at(p, a, b)])); for t: for k: for i: ...
     becomes
-        for p: (for a: for b: use(B[at(p, a, b)])); for t: for k: for i: prefetch(B[at(next p, k, (t * I + i) / 2^n)]); ...
+        for p: (for a: for b: use(B[at(p, a, b)]))
+               for t: for k: for i: prefetch(B[at(next p, k, (t * I + i) / 2^n)]); ...
 
     where the next loop around i that has as many turns as a stands for it, or i, and the others together for b.
 

@@ -214,15 +214,17 @@ POOLS = {
     "max": ("nn.max_pool2d", (9, 11), dict(pool_size=(3, 3), strides=(2, 2))),
     "max_padded": ("nn.max_pool2d", (5, 6), dict(pool_size=(3, 2), padding=(1, 0, 1, 1))),
     "avg": ("nn.avg_pool2d", (8, 62), dict(pool_size=(2, 2), strides=(2, 2))),
+    "avg_made": ("nn.avg_pool2d", (4, 18), dict(pool_size=(2, 2), strides=(2, 2)), "exp"),
     "avg_padded": ("nn.avg_pool2d", (7, 7), dict(pool_size=(3, 3), padding=(1, 1, 1, 1))),
     "avg_ceil": ("nn.avg_pool2d", (6, 6), dict(pool_size=(3, 3), strides=(2, 2), ceil_mode=True, count_include_pad=True)),
     "global": ("nn.adaptive_avg_pool2d", (3, 4), dict(output_size=(1, 1))),
 }
 
 
-def pool(name, size, attrs, lanes):
-    """The kernel of a pool and relu in blocked layout."""
-    net = network(lambda op, x: op("nn.relu", op(name, x, layout=f"NCHW{lanes}c", **attrs)), [(1, 3, *size, lanes)])
+def pool(name, size, attrs, before="nn.relu", lanes=4):
+    """The kernel of a pool and relu in blocked layout. before: an operator that makes the data, if it is fused."""
+    net = network(lambda op, x: op("nn.relu", op(name, op(before, x), layout=f"NCHW{lanes}c", **attrs)),
+                  [(1, 3, *size, lanes)])
     return kernels(lambda: net, CPUS[lanes])[-1]
 
 

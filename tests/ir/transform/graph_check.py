@@ -19,11 +19,12 @@ from ingot.ir.transform.in_place import in_place
 from ingot.ir.transform.lower_ops import lower_ops
 from ingot.ir.transform.outputs import materialize_outputs
 from ingot.ir.transform.pack import pack_weights, split_padding
+from ingot.ir.transform.pool_early import pool_early
 from ingot.ir.transform.project_inputs import project_inputs
 from ingot.ir.transform.slice_early import slice_early
 
 PASSES = [fold_constants, decompose_batch_norm, fold_scale_axis, remove_identities, fuse_gelu, slice_early,
-          project_inputs, split_padding, lambda mod: pack_weights(mod, CpuModel(4)), fuse_ops, in_place,
+          pool_early, project_inputs, split_padding, lambda mod: pack_weights(mod, CpuModel(4)), fuse_ops, in_place,
           materialize_outputs]
 
 

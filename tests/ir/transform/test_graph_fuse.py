@@ -286,3 +286,16 @@ def test_what_follows_a_1x1_convolution_may_read_what_its_data_are_made_of():
     y = g.op("add", pointwise(g, scaled(g, g.params[0])), g.params[0])
     mod = check(g.module(y), data(1, 2, 9, 11, 4), passes=[lambda mod: fuse_ops(mod, CpuModel(4))])
     assert ops(mod) == [(*SCALED, "nn.conv2d", "add")]
+
+
+@pytest.mark.parametrize("attrs, expected", [
+    (dict(strides=(2, 2)), [(*SCALED, "nn.avg_pool2d")]),
+    (dict(strides=(1, 2)), [SCALED, "nn.avg_pool2d"]),
+    (dict(strides=(2, 2), ceil_mode=True), [SCALED, "nn.avg_pool2d"]),
+    (dict(strides=(2, 2), padding=(1, 0, 0, 0)), [SCALED, "nn.avg_pool2d"]),
+])
+def test_operators_join_an_average_pool_that_reads_each_element_once(attrs, expected):
+    g = Graph(param("x", 1, 2, 9, 11, 4))
+    y = g.op("nn.avg_pool2d", scaled(g, g.params[0]), pool_size=(2, 2), layout="NCHW4c", **attrs)
+    mod = check(g.module(y), data(1, 2, 9, 11, 4), passes=[lambda mod: fuse_ops(mod, CpuModel(4))])
+    assert ops(mod) == expected
