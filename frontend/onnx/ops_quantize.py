@@ -49,7 +49,8 @@ def _operands(node):
     element of dimension `axis`."""
     x, scale, zero = node.input(0), node.input(1), node.input(2)
     if node.attr("block_size", 0):
-        raise node.error("attribute block_size: only one scale for a tensor, or for each element of an axis, is supported")
+        raise node.error("attribute block_size: only one scale for a tensor, or for each element of an axis, is "
+                         "supported")
     if isinstance(zero, Constant) and not zero.data.any():
         zero = None
     return x, *(None if v is None else _along_axis(node, x, v) for v in (scale, zero))

@@ -52,10 +52,10 @@ INTEGER_INTRINSICS = {
     "popcount": (1, _popcount), "clz": (1, _clz),
 }
 # name -> (number of arguments, numpy reference), of float vectors: what VectorizeLoop makes of reductions over lanes
-# and of stores to the first lanes, LoadLanes of operands in vectors and TransposeSquares. first_n(a, b, n): n lanes of a,
-# then those of b; evens(a, b, w), of blocks of w lanes: a's even ones, each followed by b's; odds(a, b, w): a's odd ones,
-# each followed by b's; lane(a, l): lane l of a, in all lanes; fma_lane(a, l, b, c): lane(a, l) * b + c. The order of
-# reduce_add is a tree.
+# and of stores to the first lanes, LoadLanes of operands in vectors and TransposeSquares. first_n(a, b, n): n lanes of
+# a, then those of b; evens(a, b, w), of blocks of w lanes: a's even ones, each followed by b's; odds(a, b, w): a's odd
+# ones, each followed by b's; lane(a, l): lane l of a, in all lanes; fma_lane(a, l, b, c): lane(a, l) * b + c. The order
+# of reduce_add is a tree.
 VECTOR_INTRINSICS = {
     "reduce_add": (1, np.sum), "reduce_min": (1, np.min), "reduce_max": (1, np.max),
     "first_n": (3, lambda a, b, n: np.where(np.arange(len(a)) < n, a, b)),

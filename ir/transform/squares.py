@@ -23,8 +23,8 @@ def transpose_squares(func):
         for r in unroll(2): v[r * 2] = evens(w[r * 2], w[r * 2 + 1], 1), v[r * 2 + 1] = odds(w[r * 2], w[r * 2 + 1], 1)
         for u in unroll(4): c[u * T : u * T + 4] = f(v[u])
 
-    where vectors have as many lanes as the loop has turns. Loads that are no such squares stay, and all loads where some
-    are made under a condition only.
+    where vectors have as many lanes as the loop has turns. Loads that are no such squares stay, and all loads where
+    some are made under a condition only.
     """
     return func.replace(body=_Squares().visit(func.body))
 

@@ -22,9 +22,9 @@ def decompose_padding(ctx, block, loop):
         for i in range(n + 2): P_pad_const: P[i] = 0
         for ax0 in range(n): P: P[ax0 + 1] = A[ax0]
 
-    Both nests stand where `loop` stood, and in each turn around it they write what the block wrote in that turn: whoever
-    reads it finds the same. Requires a complete block that alone is under the loop, one store of such a choice, and a
-    condition that gives each iterator its own constant range.
+    Both nests stand where `loop` stood, and in each turn around it they write what the block wrote in that turn:
+    whoever reads it finds the same. Requires a complete block that alone is under the loop, one store of such a choice,
+    and a condition that gives each iterator its own constant range.
     """
     scope = ctx.scope(block, "'block'")
     require_scope(ctx, scope, loop)

@@ -38,7 +38,8 @@ def blocked_convolution(sch, cpu):
     groups = int(sch.get(conv).annotations.get("groups", 1))
     shape = shape_of(sch, conv, epilogue, groups)
     choose = partial(conv_tiles.choose, made=bool(prologue))
-    loops, by_rows = tile(sch, cpu, conv, epilogue, shape, choose, asked=data if conv_tiles.reads_far(cpu, shape) else ())
+    asked = data if conv_tiles.reads_far(cpu, shape) else ()
+    loops, by_rows = tile(sch, cpu, conv, epilogue, shape, choose, asked=asked)
     if prologue:
         _compute_before(sch, prologue[0], loops[1])
         loops = loops[:2]

@@ -12,7 +12,8 @@ from .registers import anchored, ranks, steps
 from .threads import parallel_nest
 
 DEPTHWISE, POINTWISE = "depthwise_blocked", "conv2d_blocked"
-# Bytes a cycle: of what leaves the second cache and comes back, and of what stays there, as weights that each row takes.
+# Bytes a cycle: of what leaves the second cache and comes back, and of what stays there, as weights that each row
+# takes.
 FAR, NEAR = 8, 32
 
 

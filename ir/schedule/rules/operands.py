@@ -33,8 +33,8 @@ def packs_rows(cpu, rows, depth):
 
 
 def makes_dots(cpu, rows, depth):
-    """Whether the sums of a product, both of whose operands have their terms in a row, are made in the lanes of vectors:
-    rows are few, and a vector is filled several times."""
+    """Whether the sums of a product, both of whose operands have their terms in a row, are made in the lanes of
+    vectors: rows are few, and a vector is filled several times."""
     return rows < MIN_PACKED_ROWS and depth >= 2 * cpu.lanes
 
 
@@ -105,8 +105,8 @@ def term_count(sch, anchor):
 # ---------------------------------------------------------------- copies
 
 def pack_columns(sch, cpu, anchor, stage, vectors):
-    """Copy a row-major operand [..., k, n] to panels [..., n / tile, k, tile], so that a tile's columns are one piece of
-    memory, without a page and a few cache lines a row. stage: what computes it, None for a parameter."""
+    """Copy a row-major operand [..., k, n] to panels [..., n / tile, k, tile], so that a tile's columns are one piece
+    of memory, without a page and a few cache lines a row. stage: what computes it, None for a parameter."""
     block = sch.get(sch.get_block(anchor))
     operand, panel = wide_operand(block), vectors * cpu.lanes
     if stage is None:

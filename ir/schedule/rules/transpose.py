@@ -9,7 +9,7 @@ from .blocks import blocks, inline_all, vectorizes
 from .threads import parallel_outer
 
 SQUARE = 16  # elements: a cache line of floats
-TURNED = "pragma_transpose"  # annotates the unrolled loop around a vectorized one that reads across: see TransposeSquares
+TURNED = "pragma_transpose"  # annotates the unrolled loop around a vectorized one that reads across (TransposeSquares)
 
 
 def transpose(sch, cpu):
