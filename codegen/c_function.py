@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from math import prod
 
-from ..ir.expr import Add, Call, Div, IntImm, Mul, Not, Ramp, Sub, Var, cast, const, free_vars, is_const_int
+from ..ir.expr import Add, Call, Cast, Div, IntImm, Mul, Not, Ramp, Sub, Var, cast, const, free_vars, is_const_int
 from ..ir.names import unique_name
 from ..ir.node import Visitor, collect, structural_equal
 from ..ir.schedule.rules.threads import ROWS
@@ -253,7 +253,8 @@ class _Printer(Visitor):
 
     def visit_LetStmt(self, let):
         value = self.expr.converted(let.value)
-        self.line(f"const {self.type_of(let.var)} {self.names.define(let.var, let.var.name)} = {value};")
+        ctype = "ingot_index" if self.team and self.parallel and is_offset(let) else self.type_of(let.var)
+        self.line(f"const {ctype} {self.names.define(let.var, let.var.name)} = {value};")
         self.visit(let.body)
         self.names.release(let.var)
 
@@ -292,6 +293,43 @@ class _Printer(Visitor):
         place = e.place(store.buffer, index)
         operator, operand = _update(store)
         self.line(f"{place} {operator}= {e.converted(operand)};" if operator else f"{place} = {e.converted(value)};")
+
+
+def is_offset(let):
+    """Whether a 32-bit value serves for sums and products in indices only, which may be computed in more bits."""
+    return let.var.dtype == "int32" and not _Elsewhere(let.var).found(let.body)
+
+
+class _Elsewhere(Visitor):
+    """Looks for a variable outside of sums and products in indices."""
+
+    def __init__(self, var):
+        self.var, self.here = var, False
+
+    def found(self, stmt):
+        self.visit(stmt)
+        return self.here
+
+    def visit_Var(self, v):
+        self.here = self.here or v is self.var
+
+    def visit_BufferLoad(self, load):
+        self.index(load.indices[0])
+
+    def visit_BufferStore(self, store):
+        self.index(store.indices[0])
+        self.visit(store.value)
+
+    def index(self, e):
+        if isinstance(e, (Add, Sub, Mul)):
+            self.index(e.a)
+            self.index(e.b)
+        elif isinstance(e, Ramp):
+            self.index(e.base)
+        elif isinstance(e, Cast):
+            self.index(e.value)
+        elif not isinstance(e, Var):
+            self.visit(e)
 
 
 def _update(store):

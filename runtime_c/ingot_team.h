@@ -30,7 +30,16 @@
 extern "C" {
 #endif
 
-#define INGOT_TEAM_PARTS 64u  /* threads beyond so many have no part of their own */
+/* Where a turn's part of a tensor begins, less than 2^31 elements from the first. clang does not see that it is
+ * positive, and with 32 bits extends its sign for each address; gcc needs more registers with 64 bits on ARM, with 32
+ * on x86. */
+#if defined(__clang__) || defined(__x86_64__)
+typedef int64_t ingot_index;
+#else
+typedef int32_t ingot_index;
+#endif
+
+#define INGOT_TEAM_PARTS 64u /* threads beyond so many have no part of their own */
 #define INGOT_TEAM_PIECES 16 /* a part is taken in about so many pieces */
 
 /* How many pieces of a part are taken; alone in the lines that processors pass to one another. */

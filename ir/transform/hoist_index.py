@@ -3,13 +3,13 @@ from __future__ import annotations
 
 from ..arith import Analyzer
 from ..arith.linear import Linear, render
-from ..expr import Add, Ramp, Sub, Var, cast
+from ..expr import Ramp, Var, cast
 from ..node import Mutator, collect
 from ..tir.stmt import BufferLoad, BufferStore, For, LetStmt
 from .walk import StmtMutator
 
 ROLLED = "pragma_unroll"  # the annotation of such loops
-LEAST_TERMS = 2  # fewer are as quick to read as a name
+LEAST_TERMS = 2  # fewer are as quick to read as a name, but in parallel loops, whose indices start at run time
 
 
 def hoist_index(func):
@@ -34,10 +34,15 @@ def hoist_index(func):
 
 
 class _Hoist(StmtMutator):
+    least = LEAST_TERMS
+
     def visit_For(self, loop):
         if ROLLED not in loop.annotations or any(ROLLED in inner.annotations for inner in collect(loop.body, For)):
-            return loop.replace(body=self.visit(loop.body))
-        before, at_start = _Split(loop), _SplitGathered(loop.body)
+            outside, self.least = self.least, 1 if loop.kind == "parallel" else self.least
+            loop = loop.replace(body=self.visit(loop.body))
+            self.least = outside
+            return loop
+        before, at_start = _Split(loop, self.least), _SplitGathered(loop.body)
         loop = before.visit(loop)
         return before.around(loop.replace(body=at_start.around(at_start.visit(loop.body))))
 
@@ -45,9 +50,8 @@ class _Hoist(StmtMutator):
 class _Split(Mutator):
     """Splits the indices in a statement into what variables that it defines change and, in lets, the rest."""
 
-    suffix = "at"  # of the names of lets
-
-    def __init__(self, stmt):
+    def __init__(self, stmt, least=1):
+        self.least = least
         self.inside = {x.loop_var for x in collect(stmt, For)} | {let.var for let in collect(stmt, LetStmt)}
         self.linear = Analyzer().canonical.linear
         self.lets = {}  # (buffer, the rest of an index) -> (variable, value)
@@ -80,20 +84,18 @@ class _Split(Mutator):
     def worth(self, atoms):
         """Those of the atoms of an index that a let is worth."""
         found = [atom for atom in atoms if not collect(atom.expr, BufferLoad)]
-        return found if len(found) >= LEAST_TERMS else []
+        return found if len(found) >= self.least else []
 
     def named(self, buffer, same, rest, dtype):
-        """The index same + rest, with a let for `same`, as wide as addresses: what is added to it then needs no
-        register of its own, nor has its sign to be extended."""
-        let = Var(f"{buffer.name}_{self.suffix}", "int64"), cast(render(same, dtype), "int64")
+        """The index same + rest, with a let for `same`."""
+        let = Var(f"{buffer.name}_at", dtype), render(same, dtype)
         var, _ = self.lets.setdefault((buffer, same.key), let)
-        return _added(var, render(rest, dtype))
+        return render(Linear({**self.linear(var).terms, **rest.terms}, rest.const), dtype)
 
 
 class _SplitGathered(_Split):
-    """Lets for indices that are read from memory, which the statement does not write."""
-
-    suffix = "here"
+    """Lets for indices that are read from memory, which the statement does not write. They are as wide as addresses:
+    what is added to them then needs no register of its own either."""
 
     def __init__(self, stmt):
         super().__init__(stmt)
@@ -103,9 +105,7 @@ class _SplitGathered(_Split):
         read = [load.buffer for atom in atoms for load in collect(atom.expr, BufferLoad)]
         return atoms if read and self.written.isdisjoint(read) else []
 
-
-def _added(base, index):
-    """base + index, of which each term is widened by itself."""
-    if isinstance(index, (Add, Sub)):
-        return type(index)(_added(base, index.a), cast(index.b, base.dtype))
-    return base + cast(index, base.dtype)
+    def named(self, buffer, same, rest, dtype):
+        let = Var(f"{buffer.name}_here", "int64"), cast(render(same, dtype), "int64")
+        var, _ = self.lets.setdefault((buffer, same.key), let)
+        return var + cast(render(rest, dtype), "int64")

@@ -12,7 +12,7 @@ from ingot.codegen.package import call_parts
 from ingot.codegen.team import SINGLE, passed_between_threads, team_body
 from ingot.codegen.toolchain import can_build_openmp
 from ingot.ir import tir
-from ingot.ir.expr import Var, const
+from ingot.ir.expr import Select, Var, const
 from ingot.ir.schedule.rules.threads import ROWS
 from ingot.ir.tir.stmt import AssertStmt, AttrStmt, BufferStore, DeclBuffer, For, IfThenElse, LetStmt, While
 
@@ -147,6 +147,15 @@ def test_threads_keep_rows_and_wait_after_the_nest(printed):
                           "for (int32_t q = (int32_t)share.begin; q < (int32_t)share.end; ++q) {",
                           "y[p * 10 + q] = x[p * 10 + q] * 3.0f;"]
     assert lines.count("ingot_wait(worker);") == 2 and lines.index("ingot_wait(worker);") == 7
+
+
+@pytest.mark.parametrize("value, ctype", [
+    (lambda at: X[at * 2 - 3], "ingot_index"), (lambda at: X[at // 2], "int32_t"), (lambda at: X[0] * at, "int32_t"),
+    (lambda at: Select(at < 3, X[at], X[0]), "int32_t")])
+def test_what_is_only_added_up_to_indices_may_have_more_bits(value, ctype):
+    at = Var("at", "int32")
+    body = loop("i", SIZE, lambda i: LetStmt(at, i * 1, BufferStore(Y, value(at), (at,))), "parallel")
+    assert f"const {ctype} at = " in print_function(lowered(body), "f").body
 
 
 HELD = """
