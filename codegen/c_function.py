@@ -166,7 +166,8 @@ class _Printer(Visitor):
             self.line(f"INGOT_UNROLL({loop.annotations['pragma_unroll']})")
         elif loop.kind not in ("serial", "unrolled", "parallel"):
             raise EmitError(f"C has no {loop.kind} loop; run VectorizeLoop first")
-        self.block(self.loop_head(loop), loop.body)
+        start, stop = self.expr.converted(loop.min), self.expr.text(loop.min + loop.extent, RELATIONAL + 1)
+        self.block(self.loop_head(loop.loop_var, start, stop), loop.body)
         self.names.release(loop.loop_var)
         if outermost:
             self.parallel = False
@@ -181,9 +182,8 @@ class _Printer(Visitor):
         self.open(f"for (ingot_share {share} = ingot_shared(worker, {counts}); ingot_take(&{share});)")
         self.turns(outer, f"{share}.repeat")
         if len(inner) == 1:
-            var, begin, end = inner[0].loop_var, *(self.turn_of(inner[0], f"{share}.{x}") for x in ("begin", "end"))
-            name = self.names.define(var, var.name)
-            self.open(f"for ({c_type(var.dtype)} {name} = {begin}; {name} < {end}; ++{name})")
+            begin, end = (self.turn_of(inner[0], f"{share}.{x}") for x in ("begin", "end"))
+            self.open(self.loop_head(inner[0].loop_var, begin, end))
         else:
             self.open(f"for (int64_t {turn} = {share}.begin; {turn} < {share}.end; ++{turn})")
             self.turns(inner, turn)
@@ -216,10 +216,8 @@ class _Printer(Visitor):
         turns = prod((cast(loop.extent, "int64") for loop in nest), start=const(1, "int64"))
         return str(turns.value) if isinstance(turns, IntImm) else self.expr.text(turns, outer)
 
-    def loop_head(self, loop):
+    def loop_head(self, var, start, stop):
         """'for (...)', whose variable is defined from here on."""
-        var, e = loop.loop_var, self.expr
-        start, stop = e.converted(loop.min), e.text(loop.min + loop.extent, RELATIONAL + 1)
         name = self.names.define(var, var.name)
         return f"for ({c_type(var.dtype)} {name} = {start}; {name} < {stop}; ++{name})"
 
@@ -253,7 +251,7 @@ class _Printer(Visitor):
 
     def visit_LetStmt(self, let):
         value = self.expr.converted(let.value)
-        ctype = "ingot_index" if self.team and self.parallel and is_offset(let) else self.type_of(let.var)
+        ctype = "ingot_index" if self.team and self.parallel and _is_offset(let) else self.type_of(let.var)
         self.line(f"const {ctype} {self.names.define(let.var, let.var.name)} = {value};")
         self.visit(let.body)
         self.names.release(let.var)
@@ -295,7 +293,7 @@ class _Printer(Visitor):
         self.line(f"{place} {operator}= {e.converted(operand)};" if operator else f"{place} = {e.converted(value)};")
 
 
-def is_offset(let):
+def _is_offset(let):
     """Whether a 32-bit value serves for sums and products in indices only, which may be computed in more bits."""
     return let.var.dtype == "int32" and not _Elsewhere(let.var).found(let.body)
 

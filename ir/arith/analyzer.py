@@ -4,7 +4,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from enum import IntEnum
 
-from ..expr import EQ, GE, GT, LE, LT, NE, And, Call, IntImm, Not, Or, Range, as_expr, free_vars
+from ..expr import EQ, GE, GT, LE, LT, NE, And, Call, IntImm, Not, Or, Range, as_expr, free_vars, substitute
 from ..node import Node
 from .canonical import INDEX_TYPES, Canonical, reads_state
 from .const_int_bound import (INF, ConstIntBound, atom_bound, linear_bound, open_interval, private_bound,
@@ -245,6 +245,11 @@ class Analyzer:
     def simplify_fields(self, e):
         """`e`, not opened by arithmetic, with its fields simplified; a Call may become another expression."""
         return self._simplifier.call(e) if type(e) is Call else self._simplifier.generic_visit(e)
+
+    def step(self, e, var):
+        """By how much `e` grows with each step of a variable, an int; None where that is no constant."""
+        step = self.simplify(substitute(e, {var: var + 1}) - e)
+        return step.value if isinstance(step, IntImm) else None
 
     def can_prove(self, condition, strength=ProofStrength.DEFAULT):
         """Whether the condition always holds. False means it could not be proved, not that it fails."""

@@ -69,8 +69,8 @@ def is_conditional(stmt):
 def _loops_of(broadcast, loop):
     """The loops inside `loop` that move the element; None where a vector does not hold what the turns take."""
     index, = broadcast.value.indices
-    step = Analyzer().simplify(substitute(index, {loop.loop_var: loop.loop_var + 1}) - index)
-    if not is_const_int(step, 1) or not is_const_int(loop.extent, broadcast.lanes) or collect(index, BufferLoad):
+    if Analyzer().step(index, loop.loop_var) != 1 or not is_const_int(loop.extent, broadcast.lanes) or collect(
+            index, BufferLoad):
         return None
     used = free_vars(index)
     inner = [x for x in collect(loop.body, For) if any(v is x.loop_var for v in used)]

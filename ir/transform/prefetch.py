@@ -83,9 +83,9 @@ class _Inject(StmtMutator):
         if load is None:
             return self._beside(name)
         index = self._line(load, loop)
-        inside = [x for x in collect(loop.body, For) if self._step(index, x.loop_var) != 0]
+        inside = [x for x in collect(loop.body, For) if self.analyzer.step(index, x.loop_var) != 0]
         corner = substitute(index, {x.loop_var: x.min for x in inside})
-        steps = [self._step(corner, x.loop_var) for x in self.loops]
+        steps = [self.analyzer.step(corner, x.loop_var) for x in self.loops]
         run, count = _run(self.loops, steps)
         around = max(count - 1, 0)
         moving = next((n for n in reversed(range(len(self.loops) - 1 - around)) if steps[n] != 0), None)
@@ -95,7 +95,7 @@ class _Inject(StmtMutator):
         if not all(isinstance(x.extent, IntImm) for x in (*inner, *inside)):
             return []
         start = {outer.loop_var: _next(outer)}
-        streams = [n * self._step(index, x.loop_var) for x in inside if x.kind == "unrolled"
+        streams = [n * self.analyzer.step(index, x.loop_var) for x in inside if x.kind == "unrolled"
                    for n in range(x.extent.value)]
         places = _shared_out(corner, start, inner, streams, run) if around else self._paced(index, start, inner, inside)
         return [Evaluate(prefetch(BufferLoad(load.buffer, (self.analyzer.simplify(x),)))) for x in places]
@@ -116,8 +116,8 @@ class _Inject(StmtMutator):
         if not inside:
             return [substitute(index, values)]
         vector, count = inside[0].loop_var, inside[0].extent.value
-        step = self._step(index, k)
-        if count <= pace and step and step == count * (self._step(index, vector) or 0):  # elements in a row
+        step = self.analyzer.step(index, k)
+        if count <= pace and step and step == count * (self.analyzer.step(index, vector) or 0):  # elements in a row
             return [substitute(index, {**start, k: row, vector: inside[0].min}) + k * step // pace]
         return [substitute(index, {**values, vector: k % pace * count // pace + n}) for n in range(-(-count // pace))]
 
@@ -132,9 +132,10 @@ class _Inject(StmtMutator):
             return []
         (first, *rest), (index,) = nest, load.indices
         index = index.base if isinstance(index, Ramp) else index
-        _, count = _run(rest, [self._step(index, x.loop_var) for x in rest])
+        _, count = _run(rest, [self.analyzer.step(index, x.loop_var) for x in rest])
         stands = next((x for x in (*inner[-2::-1], loop) if x.extent.value >= first.extent.value), None)
-        if count < len(rest) or stands is None or not all(self._step(index, x.loop_var) for x in (outer, first)):
+        if count < len(rest) or stands is None or not all(
+                self.analyzer.step(index, x.loop_var) for x in (outer, first)):
             return []
         at = (stands.loop_var - stands.min) * first.extent.value // stands.extent
         turn, turns = const(0, at.dtype), 1
@@ -143,7 +144,7 @@ class _Inject(StmtMutator):
                 turn, turns = turn * x.extent + (x.loop_var - x.min), turns * x.extent.value
         place = substitute(index, {**{x.loop_var: x.min for x in rest}, first.loop_var: first.min + at,
                                    outer.loop_var: _next(outer)})
-        points, step = prod(x.extent.value for x in rest), self._step(index, rest[-1].loop_var) if rest else 0
+        points, step = prod(x.extent.value for x in rest), self.analyzer.step(index, rest[-1].loop_var) if rest else 0
         each, pace = -(-points // turns), 1 << max(turns // points, 1).bit_length() - 1
         places = [place + (turn * each // pace + n) * step for n in range(each)]
         return [Evaluate(prefetch(BufferLoad(load.buffer, (self.analyzer.simplify(x),)))) for x in places]
@@ -169,7 +170,7 @@ class _Inject(StmtMutator):
             for access in collect(tile.body, (BufferLoad, BufferStore)):
                 index, = access.indices
                 index = index.base if isinstance(index, Ramp) else index
-                inside = [x for x in unrolled if self._step(index, x.loop_var) != 0]
+                inside = [x for x in unrolled if self.analyzer.step(index, x.loop_var) != 0]
                 known = {x.loop_var for x in (*self.loops, *inside)}
                 if access.buffer.name == name and all(v in known for v in free_vars(index)):
                     if tile is loop:
@@ -181,7 +182,7 @@ class _Inject(StmtMutator):
     def _tile_places(self, index, inside, loop):
         """Lines along the innermost of the unrolled loops `inside`, for each turn of the other, which turns of the loop
         around `loop` share."""
-        steps = sorted((self._step(index, x.loop_var) or 0, x.extent.value) for x in inside)
+        steps = sorted((self.analyzer.step(index, x.loop_var) or 0, x.extent.value) for x in inside)
         if not 1 <= len(steps) <= 2 or steps[0][0] <= 0 or not isinstance(loop.extent, IntImm):
             return []
         (step, points), (apart, vectors) = steps[0], (steps[1:] or [(0, 1)])[0]
@@ -189,7 +190,7 @@ class _Inject(StmtMutator):
         start = substitute(index, {x.loop_var: x.min for x in inside}) + (loop.loop_var - loop.min) * step
         turn = around.loop_var - around.min
         if (isinstance(around.extent, IntImm) and around.extent.value >= vectors * pieces
-                and self._step(index, around.loop_var) == 0):
+                and self.analyzer.step(index, around.loop_var) == 0):
             return [start + turn % vectors * apart + turn // vectors % pieces * (loop.extent.value * step)]
         return [start + (v * apart + n * loop.extent.value * step) for v in range(vectors) for n in range(pieces)]
 
@@ -198,15 +199,11 @@ class _Inject(StmtMutator):
         index, = load.indices
         index = index.base if isinstance(index, Ramp) else index
         for x in collect(loop.body, For):
-            step = self._step(index, x.loop_var) if x.kind == "unrolled" and isinstance(x.extent, IntImm) else None
+            unrolled = x.kind == "unrolled" and isinstance(x.extent, IntImm)
+            step = self.analyzer.step(index, x.loop_var) if unrolled else None
             if step and 0 < step * x.extent.value * load.buffer.dtype.bytes <= LINE:
                 index = substitute(index, {x.loop_var: x.min})
         return index
-
-    def _step(self, index, var):
-        """By how much a turn of a loop moves an index; None when that is no constant."""
-        step = self.analyzer.simplify(substitute(index, {var: var + 1}) - index)
-        return step.value if isinstance(step, IntImm) else None
 
 
 def _run(loops, steps):

@@ -10,7 +10,7 @@ from ..tir.stmt import BufferLoad, BufferStore, DeclBuffer, For, seq
 from .lanes import is_conditional
 from .walk import StmtMutator
 
-KEY = "pragma_transpose"  # annotation of a loop
+TURNED = "pragma_transpose"  # annotates the unrolled loop around a vectorized one that reads across
 
 
 def transpose_squares(func):
@@ -32,9 +32,9 @@ def transpose_squares(func):
 class _Squares(StmtMutator):
     def visit_For(self, loop):
         body = self.visit(loop.body)
-        if KEY not in loop.annotations:
+        if TURNED not in loop.annotations:
             return loop.replace(body=body)
-        rest = {k: v for k, v in loop.annotations.items() if k != KEY}
+        rest = {k: v for k, v in loop.annotations.items() if k != TURNED}
         return _in_registers(loop.replace(body=body, annotations=rest))
 
 
@@ -62,8 +62,8 @@ def _is_square(load, loop):
     if not (isinstance(index, Ramp) and index.count is None and is_const_int(loop.extent, index.lanes)
             and is_const_int(loop.min, 0)):
         return False
-    step = Analyzer().simplify(substitute(index.base, {loop.loop_var: loop.loop_var + 1}) - index.base)
-    return is_const_int(step, 1) and not is_const_int(index.stride, 1) and not collect(index, BufferLoad)
+    return (Analyzer().step(index.base, loop.loop_var) == 1 and not is_const_int(index.stride, 1)
+            and not collect(index, BufferLoad))
 
 
 def _turned(load, loop):

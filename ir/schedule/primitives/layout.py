@@ -1,6 +1,8 @@
 """transform_layout and reorder_block_iter_var: the same computation, its elements or iterators in another order."""
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from ...arith import Analyzer, affine_domains, eval_range
 from ...expr import IterVar, Not, Range, Var, const, is_const_int, logical_or, substitute
 from ...node import Mutator
@@ -206,7 +208,8 @@ def _first_places(iters, outside):
     for iv in iters:
         if is_const_int(iv.dom.extent):
             end, dtype = iv.dom.extent.value, iv.var.dtype
-            first = _most(end - 1, lambda n: _never(outside, iv.var, Range(const(0, dtype), const(n, dtype)), analyzer))
+            first = bisect_left(range(1, end), True, key=lambda n: not _never(
+                outside, iv.var, Range(const(0, dtype), const(n, dtype)), analyzer))
             boxes[iv.var] = Range(const(first, dtype), const(end - first, dtype))
             analyzer.bind(iv.var, boxes[iv.var], allow_override=True)
     return boxes
@@ -215,13 +218,4 @@ def _first_places(iters, outside):
 def _never(condition, var, box, analyzer):
     """Whether a condition is proved to fail throughout a box."""
     analyzer.bind(var, box, allow_override=True)
-    return is_const_int(box.extent, 0) or analyzer.can_prove(Not(condition))
-
-
-def _most(end, holds):
-    """The greatest n of 0..end for which holds(n), which it does for all up to there; 0 where for none."""
-    low = 0
-    while low < end:
-        middle = (low + end + 1) // 2
-        low, end = (middle, end) if holds(middle) else (low, middle - 1)
-    return low
+    return analyzer.can_prove(Not(condition))

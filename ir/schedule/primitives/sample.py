@@ -59,7 +59,7 @@ def _random_tiling(rng, extent, n, most):
     """Draw the last factor with the weight of the ways to continue, then the others likewise; None: there is none."""
     factors, rest, limit = [], extent, most
     for left in range(n - 1, -1, -1):
-        choices = [d for d in _divisors(rest) if d <= limit] if left else [rest] * (rest <= limit)
+        choices = [d for d in divisors(rest) if d <= limit] if left else [rest] * (rest <= limit)
         if not choices:
             return None
         factor = rng.choices(choices, [_tilings(rest // d, left) for d in choices])[0]
@@ -68,7 +68,8 @@ def _random_tiling(rng, extent, n, most):
     return tuple(reversed(factors))
 
 
-def _divisors(number):
+def divisors(number):
+    """All divisors of a number, the least first."""
     small = [d for d in range(1, int(number ** 0.5) + 1) if number % d == 0]
     return sorted({*small, *(number // d for d in small)})
 

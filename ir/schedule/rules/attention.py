@@ -2,12 +2,12 @@
 from __future__ import annotations
 
 from ...expr import IntImm
+from ...transform.squares import TURNED
 from . import tiles
 from .blocks import find_block, static, static_extent
 from .registers import by_element, in_registers, keep_rolled, lane_by_lane, steps
 from .row_reduction import reduce_serially, row_in_vectors
 from .threads import parallel_nest
-from .transpose import TURNED
 
 
 def attention(sch, cpu):

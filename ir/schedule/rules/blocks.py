@@ -94,5 +94,9 @@ def static(extent):
 
 def read_index(sch, block, producer):
     """Which of the block's reads is the producer's result."""
-    buffer = sch.get(sch.get_block(producer)).writes[0].buffer
-    return next(n for n, r in enumerate(sch.get(block).reads) if r.buffer is buffer)
+    return place_of(sch.get(block), sch.get(sch.get_block(producer)).writes[0].buffer)
+
+
+def place_of(block, buffer):
+    """Which of a block's reads is of a buffer."""
+    return next(n for n, r in enumerate(block.reads) if r.buffer is buffer)

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from math import prod
 
 from ...arith import Analyzer
-from ...expr import IntImm, substitute
+from ...expr import IntImm
 from ..blocks import uses
+from ..primitives.sample import divisors
 from . import tiles
-from .blocks import find_block, iter_vars, operand_loads, vectorizes
+from .blocks import find_block, iter_vars, operand_loads, place_of, vectorizes
 from .registers import anchored, in_registers, keep_rolled, ranks, steps
 from .threads import parallel_nest
 
@@ -88,8 +89,7 @@ def _operands(block):
 def _strides(block):
     """By how many rows and columns the input moves with those of the output."""
     load, _ = _operands(block)
-    return [Analyzer().simplify(substitute(index, {iv.var: iv.var + 1}) - index).value
-            for index, iv in zip(load.indices[2:], iter_vars(block, "spatial")[2:])]
+    return [Analyzer().step(index, iv.var) for index, iv in zip(load.indices[2:], iter_vars(block, "spatial")[2:])]
 
 
 def _input(sch, conv, stride):
@@ -100,8 +100,7 @@ def _input(sch, conv, stride):
     if pad:
         return sch.get_block(pad)
     block = sch.get(conv)
-    read = next(n for n, r in enumerate(block.reads) if r.buffer is _operands(block)[0].buffer)
-    return sch.cache_read(conv, read, "global")
+    return sch.cache_read(conv, place_of(block, _operands(block)[0].buffer), "global")
 
 
 def _band(cpu, block, tile, stride):
@@ -134,7 +133,7 @@ def choose(cpu, channels, rows, vectors):
     """The Tile with the least estimated time that divides an output: the input's vectors are loaded for all its
     channels, each weight for all its vectors."""
     most = min(cpu.registers, cpu.accumulators or cpu.registers)
-    found = (Tile(c, r, v) for c in _divisors(channels) for r in _divisors(rows) for v in _divisors(vectors))
+    found = (Tile(c, r, v) for c in divisors(channels) for r in divisors(rows) for v in divisors(vectors))
     fitting = (t for t in found if t.accumulators <= most
                and t.accumulators + min(t.channels, t.rows * t.vectors) < cpu.registers)
     return min(fitting, key=lambda t: (_cost(t), t.rows, t.channels))
@@ -144,7 +143,3 @@ def _cost(tile):
     """Cycles of a step for each of its multiply-adds."""
     points = tile.rows * tile.vectors
     return (tiles.step(tile.channels, points) + tiles.LOAD_COST * (tile.channels + points)) / tile.accumulators
-
-
-def _divisors(n):
-    return [d for d in range(1, n + 1) if n % d == 0]

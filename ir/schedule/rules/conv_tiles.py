@@ -121,5 +121,5 @@ def _band(cpu, tile, shape, made):
     bands = [b for b in range(tile.rows, shape.height, tile.rows) if shape.height % b == 0]
     if made:
         whole = shape.height // tile.rows
-        bands = [tiles * tile.rows for tiles in range(2, whole + 1) if whole % tiles == 0][:1]
+        bands = [count * tile.rows for count in range(2, whole + 1) if whole % count == 0][:1]
     return min([*bands, shape.height], key=lambda b: (traffic(b), b))

@@ -10,7 +10,7 @@ from ...node import collect
 from ...tir.index_map import IndexMap
 from ...tir.stmt import BufferLoad
 from ..blocks import uses
-from .blocks import blocks, iter_vars, operand_loads, vectorizes
+from .blocks import blocks, iter_vars, operand_loads, place_of, vectorizes
 from .registers import PACKED
 from .threads import COST_OF_LOOP, parallel_nest
 from .transpose import SQUARE, in_squares
@@ -110,8 +110,7 @@ def pack_columns(sch, cpu, anchor, stage, vectors):
     block = sch.get(sch.get_block(anchor))
     operand, panel = wide_operand(block), vectors * cpu.lanes
     if stage is None:
-        index = next(n for n, r in enumerate(block.reads) if r.buffer is operand.buffer)
-        copy = sch.cache_read(sch.get_block(anchor), index, "global")
+        copy = sch.cache_read(sch.get_block(anchor), place_of(block, operand.buffer), "global")
     else:
         copy = sch.get_block(stage)
     sch.transform_layout(copy, ("write", 0), IndexMap.from_func(

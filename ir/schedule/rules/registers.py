@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...arith import Analyzer
-from ...expr import IntImm, is_const_int, substitute
+from ...expr import IntImm, is_const_int
 from ...node import structural_equal
 from ..blocks import uses
 from .blocks import find_block, inline_all, iter_vars, operand_loads, read_index
@@ -67,8 +67,7 @@ def _in_a_row(load, k):
     """Whether each step of k takes the next element of a buffer."""
     *outer, index = load.indices
     strides = load.buffer.strides
-    step = Analyzer().simplify(substitute(index, {k: k + 1}) - index)
-    return is_const_int(step, 1) and not uses(outer, {k}) and (not strides or is_const_int(strides[-1], 1))
+    return Analyzer().step(index, k) == 1 and not uses(outer, {k}) and (not strides or is_const_int(strides[-1], 1))
 
 
 def lane_by_lane(sch, cpu, reduce, operand):

@@ -4,12 +4,12 @@ from __future__ import annotations
 from ...expr import IntImm
 from ...node import collect
 from ...tir.stmt import BufferLoad
+from ...transform.squares import TURNED
 from ..blocks import uses
 from .blocks import blocks, inline_all, vectorizes
 from .threads import parallel_outer
 
 SQUARE = 16  # elements: a cache line of floats
-TURNED = "pragma_transpose"  # annotates the unrolled loop around a vectorized one that reads across (TransposeSquares)
 
 
 def transpose(sch, cpu):

@@ -140,13 +140,18 @@ def test_depthwise(name, threads_for_all_work):
     assert rolled(lowered) and not collect(rolled(lowered), IfThenElse)
 
 
+def _kept(lowered):
+    """The buffers of elements, not of vectors in registers, that a kernel has of its own."""
+    return [d.buffer for d in collect(lowered.body, DeclBuffer) if d.buffer.dtype.lanes == 1]
+
+
 @pytest.mark.parametrize("cpu", [CPUS[4], BY_ELEMENT], ids=["", "by_element"])
 @pytest.mark.parametrize("name", MADE)
 def test_data_that_are_made(name, cpu, threads_for_all_work):
     """Of the data that are made those of a band are kept; conditions are at its border only."""
     case = MADE[name]
     lowered = assert_kept(programs.conv2d(**case, lanes=4), cpu)
-    kept = [d.buffer for d in collect(lowered.body, DeclBuffer) if d.buffer.dtype.lanes == 1]
+    kept = _kept(lowered)
     points, = {b.shape[0].value // (case["inputs"] * 4) for b in kept}
     assert points <= (42 if name == "even" else prod(case["size"]))
     assert not all(collect(loop, IfThenElse) for loop in rolled(lowered))
@@ -166,7 +171,7 @@ def test_depthwise_and_pointwise(name, cpu, threads_for_all_work):
     """In one kernel a row of the depthwise convolution is all that is kept of it."""
     case = PAIRS[name]
     lowered = assert_kept(programs.depthwise_pointwise(**case, lanes=4), cpu)
-    kept = [d.buffer for d in collect(lowered.body, DeclBuffer) if d.buffer.dtype.lanes == 1]
+    kept = _kept(lowered)
     assert [b.shape[0].value for b in kept] == [case["blocks"] * case["size"][1] * 4]
     assert rolled(lowered) and not collect(rolled(lowered), IfThenElse)
 
