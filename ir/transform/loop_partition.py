@@ -19,7 +19,8 @@ def loop_partition(func):
     - one that can only fail in a loop's last turn is gone from the loop: that turn follows as a copy, or in a parallel
       loop, whose turns stay together, is the other branch of the body;
     - one that fails in other turns is gone from the body where it holds for all inner loops: `if (it holds throughout)
-      body without it, else body`;
+      body without it, else body`; where it is about a symbolic dimension, inner loops of the other body do so once
+      more, and pass over turns in which nothing can happen;
     - what is left stands outside the loops that it does not depend on, and `i < constant` shortens the loop over i.
     """
     if not any(c.op == "tir.likely" for c in collect(func.body, Call)):
@@ -29,14 +30,15 @@ def loop_partition(func):
 
 class _Partition(Mutator):
     def __init__(self, body):
-        self.analyzer = Analyzer()
+        self.analyzer, self.loops = Analyzer(), set()
         for loop in _loops(body):
             self._bind(loop)
-        self.versioned = False  # inside the slow side of a version: no more of them
+        self.versioned = 0      # how many versions this is the slow side of
         self.nest = ()          # variables of the parallel loops directly around, which must stay nested
 
     def _bind(self, loop, extent=None):
         domain = Range(loop.min, loop.extent if extent is None else extent)
+        self.loops.add(loop.loop_var)
         self.analyzer.bind(loop.loop_var, domain, allow_override=True)
 
     def visit_For(self, loop):
@@ -114,13 +116,13 @@ class _Partition(Mutator):
 
     def _version(self, loop, guards):
         """for i: s; t  ->  for i: s; if (the guards in t hold for all inner loops): t without them; else: t"""
-        if self.versioned:
+        if self.versioned and not self._again(guards):
             return None
         inner = _loops(loop.body)
         limits = limits_of(self.analyzer, {x.loop_var: Range(x.min, x.extent) for x in inner})
         condition, proved = const(True), []
         for c in guards:
-            always = self._always(c, limits) if any(_mentions(c, x.loop_var) for x in inner) else None
+            always = self._extreme(c, limits) if any(_mentions(c, x.loop_var) for x in inner) else None
             if always is not None:
                 condition = logical_and(condition, always)
                 proved.append(c)
@@ -131,25 +133,44 @@ class _Partition(Mutator):
         versions = IfThenElse(_likely(condition), _Without(proved).visit(stmt), fresh_copy(stmt, {}))
         for x in _loops(versions.else_case):
             self._bind(x)
-        return self._plain(loop.replace(body=_Swap(stmt, versions).visit(loop.body)))
+        body = _Swap(stmt, versions).visit(loop.body)
+        return self._plain(loop.replace(body=self._unless_idle(loop.body, body, proved, limits)))
+
+    def _again(self, guards):
+        """Whether the slow side of a version is worth another: where the loops' extents say nothing of how many of its
+        turns are slow."""
+        return self.versioned == 1 and all(any(v not in self.loops for v in free_vars(c)) for c in guards)
+
+    def _unless_idle(self, body, versions, guards, limits):
+        """The versions of a body, passed over where guards cannot hold in any inner loop and it then does nothing."""
+        if not self.versioned:
+            return versions
+        for c in guards:
+            ever = self._extreme(c, limits, greatest=True)
+            if ever is not None and not isinstance(ever := self.analyzer.simplify(ever), IntImm):
+                with self.analyzer.constraint_scope(Not(ever)):
+                    idle = _has_no_effect(body, self.analyzer)
+                if idle:
+                    return IfThenElse(ever, versions)
+        return versions
 
     def _both_versions(self, branch):
         fast, outside = self.visit(branch.then_case), self.versioned
-        self.versioned = True
+        self.versioned += 1
         with self.analyzer.constraint_scope(Not(branch.condition.args[0])):
             slow = self.visit(branch.else_case)
         self.versioned = outside
         return branch.replace(then_case=fast, else_case=slow)
 
-    def _always(self, condition, limits):
-        """The condition with its worst case over the inner loops; None when that is not known."""
+    def _extreme(self, condition, limits, greatest=False):
+        """The condition with its worst case over the inner loops, or its best; None when that is not known."""
         if not isinstance(condition, (LT, LE, GT, GE)):
             return None
         a, b = (condition.a, condition.b) if isinstance(condition, (LT, LE)) else (condition.b, condition.a)
         canonical = self.analyzer.canonical
         strict = isinstance(condition, (LT, GT))
         gap = shifted(canonical.add(canonical.linear(b), canonical.linear(a), -1), -1 if strict else 0)
-        least = relax(self.analyzer, gap, False, limits)
+        least = relax(self.analyzer, gap, greatest, limits)
         if least is None:
             return None
         sides = [Linear({x: k * sign for x, k in least.terms.items() if k * sign > 0}, max(least.const * sign, 0))

@@ -7,7 +7,7 @@ from ..arith import Analyzer
 from ..expr import IntImm, Ramp, Range, Select, Var, const, free_vars, is_const_int, substitute
 from ..node import collect, structural_equal
 from ..tir.intrin import prefetch
-from ..tir.stmt import BufferLoad, BufferStore, Evaluate, For, seq
+from ..tir.stmt import BufferLoad, BufferStore, Evaluate, For, IfThenElse, seq
 from .pragmas import text_of
 from .walk import StmtMutator, statements
 
@@ -75,6 +75,8 @@ class _Inject(StmtMutator):
         body = self.visit(loop.body)
         self.loops = outside
         rest = {k: v for k, v in loop.annotations.items() if k not in KEYS}
+        if isinstance(body, IfThenElse) and body.else_case is None:  # turns that do nothing ask for nothing
+            return loop.replace(body=body.replace(then_case=seq(*calls, body.then_case)), annotations=rest)
         return loop.replace(body=seq(*calls, body), annotations=rest)
 
     def _calls(self, name, loop):

@@ -147,6 +147,24 @@ def test_symbolic_bounds_get_versions():
     assert str(branch.condition) == "T.likely(i * T.int64(4) + T.int64(4) <= n)"
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_tiles_of_the_last_block_of_a_symbolic_dimension(own):
+    """Whole ones, one that is cut, and after these no more: they would only start sums of their own."""
+    n = Var("n", "int64")
+    y, sums = tir.decl_buffer((n,), name="y"), tir.decl_buffer((2,), name="sums")
+    block, tile, row = (Var(name, "int64") for name in "bij")
+    at = block * const(12, "int64") + tile * const(2, "int64") + row
+    start = tir.for_(Var("k", "int64"), const(2, "int64"), fill(sums if own else y, const(0, "int64")))
+    body = tir.seq(start, tir.for_(row, const(2, "int64"), guarded(at < n, fill(y, at))))
+    body = tir.for_(tile, const(6, "int64"), tir.DeclBuffer(sums, body))
+    func = tir.prim_func([y, n], tir.for_(block, (n + 11) // 12, body))
+    func = partitioned(func.replace(body=func.root.body))
+    conditions = [str(b.condition).replace("T.int64", "").replace("(", "").replace(")", "")
+                  for b in collect(func.body, tir.IfThenElse)]
+    assert any("b * 12 + i * 2 + 2 <= n" in c for c in conditions)
+    assert any("b * 12 + i * 2 + 1 <= n" in c for c in conditions) is own
+
+
 # ---------------------------------------------------------------- simplify
 
 def test_one_turn_no_turn_and_empty_branches():
