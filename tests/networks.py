@@ -110,6 +110,30 @@ def embedding_net():
                       {"rows": (np.float32, [2, 5, 7]), "sum": (np.float32, [2, 5, 7])}, {"table": table})
 
 
+def attention_net(length="length", batch=1, mask=False, width=32, heads=2):
+    """One attention layer with a residual sum on float32 [batch, length, width]; mask: [1, 1, length, length]."""
+    rng = np.random.default_rng(3)
+    weights = {f"{kind}{part}": (rng.standard_normal(shape) * scale).astype(np.float32) for part in "qkvo"
+               for kind, shape, scale in (("w", (width, width), width ** -0.5), ("b", (width,), 0.1))}
+    weights |= {"split": np.array([0, -1, heads, width // heads]), "join": np.array([0, -1, width]),
+                "scale": np.array((width // heads) ** -0.5, np.float32)}
+    node = helper.make_node
+    nodes = []
+    for part, perm in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
+        nodes += [node("MatMul", ["x", "w" + part], [part + "1"]), node("Add", [part + "1", "b" + part], [part + "2"]),
+                  node("Reshape", [part + "2", "split"], [part + "3"]),
+                  node("Transpose", [part + "3"], [part], perm=perm)]
+    nodes += [node("MatMul", ["q", "k"], ["dots"]), node("Mul", ["dots", "scale"], ["scaled"])]
+    nodes += [node("Add", ["scaled", "mask"], ["scores"])] if mask else []
+    nodes += [node("Softmax", ["scores" if mask else "scaled"], ["shares"], axis=-1),
+              node("MatMul", ["shares", "v"], ["heads"]), node("Transpose", ["heads"], ["turned"], perm=[0, 2, 1, 3]),
+              node("Reshape", ["turned", "join"], ["joined"]), node("MatMul", ["joined", "wo"], ["projected"]),
+              node("Add", ["projected", "bo"], ["biased"]), node("Add", ["x", "biased"], ["y"])]
+    inputs = {"x": (np.float32, [batch, length, width])}
+    inputs |= {"mask": (np.float32, [1, 1, length, length])} if mask else {}
+    return make_model("attention_net", nodes, inputs, {"y": (np.float32, [batch, length, width])}, weights)
+
+
 def load(name):
     """The network `name` as ingot.compile takes it: one made here, a light_ one, or one of the zoo."""
     made_here = {"conv_net": conv_net, "embedding_net": embedding_net}

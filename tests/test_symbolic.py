@@ -8,12 +8,15 @@ import pytest
 from onnx import helper
 
 import ingot
-from networks import conv_net, make_model, onnxruntime_outputs, relative_error, with_symbolic_batch, zoo, zoo_names
+from networks import attention_net, conv_net, make_model, onnxruntime_outputs, relative_error, with_symbolic_batch, zoo, zoo_names
 
 sys.path.insert(0, str(Path(__file__).parent / "embed"))
-from c_folders import HERE, build, library_sources, need, need_compiler, run  # noqa: E402
+from c_folders import HERE, STRICT, build, library_sources, need, need_compiler, run  # noqa: E402
+from ingot.codegen.target import Target  # noqa: E402
+from ingot.codegen.toolchain import find_compiler, missing_tools, run_command  # noqa: E402
 
 BATCHES = (1, 3, 8)
+LENGTHS = (1, 7, 63, 64, 65, 255, 256, 257, 600)  # around a vector, a tile and a block of keys
 SANITIZE = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
@@ -66,7 +69,7 @@ def test_every_batch_in_c(model, library, folder, tmp_path, flags):
     arch = [flag for flag in library.model.target.cflags if not flag.startswith("-O")]
     program = build(folder, [*library_sources(folder), HERE / "batches.c"], tmp_path / "program", "gcc", *arch, *flags,
                     '-DHEADER="any_batch.h"', "-DNET=any_batch", f"-DIMAGE={image}u", f"-DANSWER={answer}u",
-                    "-Wall", "-Wextra", "-Wconversion", "-Werror")
+                    "-DBATCHES=1,3,8", "-Wall", "-Wextra", "-Wconversion", "-Werror")
     found = np.array(run([program]).split(), np.float32)
     for batch in BATCHES:
         x = (np.arange(batch * image) % 251 / np.float32(251)).astype(np.float32)
@@ -104,3 +107,58 @@ def test_recurrent_layers_take_any_number_of_steps(op, gates, directions):
         for steps in (1, 7, 4):
             x = rng.random((steps, 2, size), np.float32)
             assert relative_error(library(x), onnxruntime_outputs(model, {"x": x})[0]) <= 1e-5
+
+
+# ---------------------------------------------------------------- attention
+
+@pytest.mark.parametrize("mask", [None, -np.inf, np.finfo(np.float32).min], ids=str)
+@pytest.mark.parametrize("batch, threads", [(1, "none"), ("batch", "openmp")])
+def test_attention_of_any_length(batch, threads, mask):
+    """One kernel, without a tensor of all scores. Masks are causal."""
+    model = attention_net(batch=batch, mask=mask is not None)
+    assert "nn.attention" in ingot.inspect_stage(model, "fused", target="x86-64-v4")
+    with ingot.compile(model, threads=threads) as library:
+        for length in (*LENGTHS, 7):
+            rng = np.random.default_rng(length)
+            feeds = {"x": rng.standard_normal((1 if batch == 1 else 2, length, 32)).astype(np.float32) * 3}
+            if mask is not None:
+                feeds["mask"] = np.triu(np.full((1, 1, length, length), mask, np.float32), 1)
+            expected, = onnxruntime_outputs(model, feeds)
+            assert relative_error(library(*feeds.values()), expected) <= 1e-5
+
+
+def test_keys_hidden_before_others():
+    """The first blocks of keys are hidden from all queries by -inf, as in batches that are filled up on the left."""
+    model = attention_net(mask=True)
+    with ingot.compile(model) as library:
+        x = np.random.default_rng(0).standard_normal((1, 700, 32)).astype(np.float32)
+        mask = np.where(np.arange(700) < 650, -np.inf, 0).astype(np.float32)
+        mask = np.ascontiguousarray(np.broadcast_to(mask, (1, 1, 700, 700)))
+        expected, = onnxruntime_outputs(model, {"x": x, "mask": mask})
+        assert relative_error(library(x, mask), expected) <= 1e-5
+
+
+@pytest.mark.parametrize("target, compiler", [("x86-64-v4", "gcc"), ("x86-64-v4", "clang"), ("x86-64-v3", "gcc"),
+                                              ("x86-64-v3", "clang"), ("c", "gcc"), ("c", "clang"),
+                                              ("aarch64-linux-gnu", None), ("armv7-linux-gnueabihf", None)])
+def test_every_length_in_c(tmp_path, target, compiler):
+    if reason := missing_tools(target):
+        pytest.skip(reason)
+    flags = [f if f != "-O3" else "-O2" for f in Target.get(target).cflags]
+    if compiler:
+        need_compiler(compiler, *flags)
+    lengths = (1, 7, 65, 300)
+    model = attention_net()
+    cast = ingot.compile(model, target=target, threads="none", name="any_length")
+    folder = cast.export(tmp_path / "any_length")
+    command = [compiler] if compiler else find_compiler(target).command
+    program = build(folder, [*library_sources(folder), HERE / "batches.c"], tmp_path / "program", *command, *flags,
+                    *STRICT[1:], '-DHEADER="any_length.h"', "-DNET=any_length", "-DIMAGE=32u", "-DANSWER=32u",
+                    f"-DBATCHES={','.join(map(str, lengths))}")
+    found = np.array(run(run_command(target, program)).split(), np.float32)
+    for length in lengths:
+        x = (np.arange(length * 32) % 251 / np.float32(251)).astype(np.float32).reshape(1, length, 32)
+        expected, = onnxruntime_outputs(model, {"x": x})
+        assert relative_error(found[:expected.size].reshape(expected.shape), expected) <= 1e-5
+        found = found[expected.size:]
+    assert found.size == 0

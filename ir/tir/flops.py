@@ -5,7 +5,7 @@ from .. import expr as E
 from ..arith import Analyzer
 from ..module import IRModule
 from .function import PrimFunc
-from .stmt import BufferLoad, BufferStore, For, IfThenElse
+from .stmt import BlockRealize, BufferLoad, BufferStore, For, IfThenElse
 
 # What one call counts as where it is not one operation; a function not named here is a series of about this length.
 _SERIES = 16
@@ -55,6 +55,8 @@ def _count(n):
     """The operations (_FLOPS) and the accesses to buffers (by id) of a statement or expression."""
     if isinstance(n, For):
         return _loop(n)
+    if isinstance(n, BlockRealize):
+        return _bound(_count(n.block), {iv.var: v for iv, v in zip(n.block.iter_vars, n.iter_values)})
     if isinstance(n, (IfThenElse, E.Select)):
         condition, first, second = (getattr(n, field) for field in n._fields)
         return _sum(_count(condition), _longer(_count(first), _count(second)))
@@ -79,10 +81,13 @@ def _operations(n, count):
 
 def _loop(loop):
     body, extent = _count(loop.body), _wide(_plain(loop.extent))
-    if any(isinstance(value, E.PrimExpr) for value in body.values()):
-        middle = (loop.min + (loop.extent - 1) // 2).astype(loop.loop_var.dtype)
-        body = {key: E.substitute(value, {loop.loop_var: middle}) for key, value in body.items()}
+    body = _bound(body, {loop.loop_var: (loop.min + (loop.extent - 1) // 2).astype(loop.loop_var.dtype)})
     return {key: extent * _wide(value) for key, value in body.items()}
+
+
+def _bound(counts, values):
+    """Counts with values in place of variables."""
+    return {key: E.substitute(n, values) if isinstance(n, E.PrimExpr) else n for key, n in counts.items()}
 
 
 def _sum(*counts):

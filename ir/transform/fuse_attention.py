@@ -11,14 +11,13 @@ from .graph import GraphRewriter, on_main, uses
 from .identities import VIEWS
 
 ROWS, COLUMNS = (0, 2, 1, 3), (0, 2, 3, 1)  # axes that make heads of [B, S, H, D]: [B, H, S, D] and [B, H, D, S]
-MOST_KEYS = 4096  # whole rows of scores are kept where caches hold them
 HIDDEN = -1e30    # numbers from here down leave nothing of a score that they are added to
 
 
 @on_main
 def fuse_attention(func, lanes):
     """Ensures that softmax(q k^T * scale + mask) v, transposed from and to [B, S, heads * size], is nn.attention, which
-    reads its operands where the projections left them: for float32, known sizes and heads of whole vectors of `lanes`.
+    reads its operands where the projections left them: for float32 and heads of whole vectors of `lanes`.
     A mask is added to the scores, or chooses between them and a number that hides them.
     Where the three are products of one value with constants, they are one product.
     """
@@ -120,7 +119,7 @@ class _FuseAttention(GraphRewriter):
             return None
         split = transposed.args[0]
         sizes = split.struct_info.shape
-        if split.struct_info.dtype != "float32" or not all(isinstance(n, IntImm) for n in sizes[1:]):
+        if split.struct_info.dtype != "float32" or not all(isinstance(n, IntImm) for n in sizes[2:]):
             return None
         heads, size = sizes[2].value, sizes[3].value
         rows = [sizes[0], sizes[1], heads * size]
@@ -183,10 +182,7 @@ def _is_number(value):
 
 
 def _agree(operands, lanes, scores):
-    """Whether the operands have equal heads, of whole vectors, and the scores known and not too long rows."""
+    """Whether the operands have equal heads, of whole vectors, and scores are float32."""
     first = operands[0]
     same = all((o["heads"], o["size"]) == (first["heads"], first["size"]) for o in operands)
-    sizes = scores.shape[1:]
-    return same and first["size"] % lanes == 0 and all(isinstance(n, IntImm) for n in sizes) and (
-        sizes[2].value <= MOST_KEYS and scores.dtype == "float32")
-
+    return same and first["size"] % lanes == 0 and scores.dtype == "float32"

@@ -1,7 +1,8 @@
-/* batches.c: one network with a symbolic batch, run with batches 1, 3 and 8 in arenas of exactly the right size, then
- * with arenas that are too small and batches that are none. Inputs are counted up; prints every output.
+/* batches.c: one network with a symbolic batch, or length, run with several of them in arenas of exactly the right size,
+ * then with arenas that are too small and batches that are none. Inputs are counted up; prints every output.
  *
- * The build defines HEADER, NET (the C prefix), IMAGE (floats of one input) and ANSWER (floats of one output). */
+ * The build defines HEADER, NET (the C prefix), IMAGE (floats of one input), ANSWER (floats of one output) and
+ * BATCHES (numbers with commas between). */
 #define _POSIX_C_SOURCE 200112L
 #include <stdint.h>
 #include <stdio.h>
@@ -47,8 +48,8 @@ static int run(int64_t batch)
 
 int main(void)
 {
-    static const int64_t batches[] = {1, 3, 8};
-    for (int i = 0; i < 3; ++i) {
+    static const int64_t batches[] = {BATCHES};
+    for (size_t i = 0; i < sizeof(batches) / sizeof(batches[0]); ++i) {
         const int failed = run(batches[i]);
         if (failed) return failed;
     }

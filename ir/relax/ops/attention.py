@@ -13,6 +13,7 @@ from ...expr import IntImm, const
 from ...op import REQUIRED, InferError, register
 from ...tir import intrin
 from ..expr import TensorStructInfo
+from .attention_kernel import lower_blocks
 from .common import (broadcast_index, broadcast_shapes, dim_text, fail, need_dtype, need_rank, need_same_dtype,
                      same_dim, same_shape, shape_text, te_shape, tensor, tensors)
 from .precision import narrow, sum_dtype, widen_array
@@ -21,6 +22,7 @@ OPERANDS = ("q", "k", "v")
 # The logarithm of the least weight of a key, next to 1 of the greatest. That of a masked one would underflow, which
 # takes processors longer than all else; a NaN stays one.
 LEAST = -80
+MOST_KEYS = 4096  # whole rows of scores are kept where caches hold them
 
 
 def _infer(call):
@@ -60,6 +62,9 @@ def _check_mask(call, mask, scores):
 
 
 def _lower(args, attrs, out):
+    known = all(isinstance(n, IntImm) for n in (*out.shape[1:], args[1].shape[1]))
+    if not known or args[1].shape[1].value > MOST_KEYS:
+        return lower_blocks(args, attrs, out, LEAST)
     q, k, v, *mask = args
     heads, size, lanes = attrs["heads"], attrs["head_size"], attrs["lanes"]
     acc, keys = sum_dtype(q.dtype), k.shape[1]

@@ -8,47 +8,8 @@ rule `recurrence` computes the sums per tile of columns, in registers.
 from __future__ import annotations
 
 from ... import tir
-from ...expr import IntImm, IterVar, Range, Var, as_expr, const
-from ...tir.region import access_regions
-
-
-def store(buffer, value, indices):
-    """buffer[indices] = value, with Python ints allowed among the indices."""
-    return tir.BufferStore(buffer, value, tuple(as_expr(i) for i in indices))
-
-
-def nest(name, axes, make, init=None):
-    """Loops over axes {label: extent}, outermost first, around one block `name` whose body is make(*block variables).
-
-    With `init`, which makes the statement before the first turn, the last axis is reduced.
-    """
-    extents = [as_expr(extent) for extent in axes.values()]
-    loops = [Var(label, extent.dtype) for label, extent in zip(axes, extents)]
-    kinds = ["spatial"] * (len(axes) - 1) + ["reduce" if init else "spatial"]
-    iters = [axis(label, extent, kind) for label, extent, kind in zip(axes, extents, kinds)]
-    variables = [iv.var for iv in iters]
-    body, first = make(*variables), init(*variables[:-1]) if init else None
-    reads, writes = access_regions(tir.seq(first, body) if init else body)
-    if init:
-        reads = tuple(r for r in reads if r.buffer is not writes[0].buffer)
-    block = tir.Block(tuple(iters), reads, writes, name, (), (), {}, first, body)
-    return _loops(loops, extents, tir.BlockRealize(tuple(loops), const(True), block))
-
-
-def axis(label, extent, kind):
-    """An iteration variable v_label from 0 to `extent`, an expression."""
-    return IterVar(Range(const(0, extent.dtype), extent), Var("v_" + label, extent.dtype), kind)
-
-
-def _loops(variables, extents, stmt):
-    for var, extent in reversed(list(zip(variables, extents))):
-        stmt = tir.for_(var, extent, stmt)
-    return stmt
-
-
-def _size(extent):
-    """A dimension: a number, or what stands for it."""
-    return extent.value if isinstance(extent, IntImm) else extent
+from ...expr import as_expr, const
+from .nests import axis, nest, nest_of_nests, size_of, store
 
 
 class Recurrence:
@@ -65,10 +26,10 @@ class Recurrence:
         given = [buffers[id(a)] for a in args]
         self.inputs = list({id(a): buffers[id(a)] for a in args}.values())
         self.r, self.b, *self.initial = given[1:] if projected else given[2:]
-        self.outputs = [tir.decl_buffer([_size(d) for d in f.shape], f.dtype, label)
+        self.outputs = [tir.decl_buffer([size_of(d) for d in f.shape], f.dtype, label)
                         for f, label in zip(out.fields, ("y", "y_h", "y_c"))]
         self.y, *self.states = self.outputs
-        self.steps, self.directions, self.batch, self.hidden = (_size(s) for s in self.y.shape)
+        self.steps, self.directions, self.batch, self.hidden = (size_of(s) for s in self.y.shape)
         self.gates, self.columns = gates, gates * self.hidden
         self.r_layout = "DKG" if projected else "DGK"
         self.bias_start = 0 if projected else self.columns
@@ -164,13 +125,7 @@ class Recurrence:
             self.stage(f"{label}_before", lambda b, j, state=state: state[self.direction, b, j])
             for label, state in zip("hc", self.states)))
         body = tir.seq(*copies, *step(self))
-        reads, writes = access_regions(body)
-        allocated = {id(b) for b in self.locals}
-        reads, writes = ([r for r in regions if id(r.buffer) not in allocated] for regions in (reads, writes))
-        block = tir.Block((d, t), tuple(reads), tuple(writes), f"{self.name}_step{suffix}", tuple(self.locals), (), {},
-                          None, body)
-        loops = Var("d", d.var.dtype), Var("t", t.var.dtype)
-        self.stmts.append(_loops(loops, (count, self.steps), tir.BlockRealize(loops, const(True), block)))
+        self.stmts.append(nest_of_nests(f"{self.name}_step{suffix}", (d, t), body, self.locals))
         self.locals = []
 
 

@@ -10,6 +10,7 @@ from ..cpu import CpuModel
 from ..errors import ScheduleError
 from ..schedule import Schedule
 from .attention import attention
+from .attention_blocks import attention_blocks
 from .blocked_convolution import blocked_convolution
 from .columns import columns
 from .depthwise_pointwise import depthwise_pointwise
@@ -25,7 +26,7 @@ from .transpose import transpose
 from .windows import windows
 from .winograd import winograd
 
-RULES = (attention, recurrence, winograd, depthwise_pointwise, blocked_convolution, columns, phases, windows,
+RULES = (attention, attention_blocks, recurrence, winograd, depthwise_pointwise, blocked_convolution, columns, phases, windows,
          local_response, register_tile, product, row_reduction, gather, transpose, elementwise)
 
 

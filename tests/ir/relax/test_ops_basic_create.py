@@ -49,6 +49,20 @@ def test_attention(shapes, attrs):
     assert result.shape == (*shapes[0][:2], attrs["heads"] * attrs["head_size"])
 
 
+@pytest.mark.parametrize("queries, keys, lanes", [(7, 270, 4), (6, 5, 16), (1, 64, 5)])
+def test_attention_of_any_length(queries, keys, lanes):
+    """Keys in more than one block, in a part of one; lanes that a tile is not a multiple of."""
+    s, t = Var("s", "int64"), Var("t", "int64")
+    q, k, v, mask = floats(1, queries, 4), floats(1, keys, 4), floats(1, keys, 4), floats(queries, keys)
+    check("nn.attention", q, k, v, mask, attrs={"heads": 1, "head_size": 4, "lanes": lanes}, tolerance=1e-5,
+          symbolic={(0, 1): s, (1, 1): t, (2, 1): t, (3, 0): s, (3, 1): t})
+
+
+def test_attention_of_very_many_keys():
+    q, k = floats(1, 1, 2), floats(1, 4100, 2)
+    check("nn.attention", q, k, k, attrs={"heads": 1, "head_size": 2}, tolerance=1e-5)
+
+
 @pytest.mark.parametrize("hidden", [np.finfo(np.float32).min, -1e9, -np.inf])
 def test_masked_keys(hidden):
     """Causal, and a row all of whose keys are hidden: their mean, where the mask is finite."""

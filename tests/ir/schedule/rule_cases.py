@@ -272,6 +272,9 @@ _attention("attention", 4, 32, heads=1)
 _attention("attention_odd", 7, 37, (7, 37), heads=1)
 _attention("attention_narrow", 5, 14, (1, 1, 14), size=4, lanes=4)
 _attention("attention_8", 5, 21, size=8, lanes=8)
+_attention("attention_any_length", "n", "n", ("n", "n"), heads=1)
+_attention("attention_any_keys", 7, "n", (1, 1, "n"), size=8, lanes=8)
+_attention("attention_any_queries", "n", 33, size=4, lanes=4)
 
 
 @case("instance_norm", (2, 4, 5, 6))

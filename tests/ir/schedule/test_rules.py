@@ -97,6 +97,21 @@ def test_register_tiles(cpu):
         assert not collect(reductions, IfThenElse), name
 
 
+@pytest.mark.parametrize("name", ["attention_any_length", "attention_any_keys", "attention_any_queries"])
+def test_attention_of_any_length(name, threads_for_all_work):
+    """Its threads keep a few rows of scores on their stacks; packed keys alone are as many as there are keys."""
+    lanes = {"attention_any_length": 16, "attention_any_keys": 8, "attention_any_queries": 4}[name]
+    cpu = CpuModel(lanes, 32 if lanes == 16 else 16)
+    func, = (f for f in kernels(name, cpu) if "attention" in f.buffers[-1].name)
+    lowered = lower_prim_func(schedule_by_rule(func, cpu).func)
+    assert lowered.attrs["num_workspace"] == 1
+    assert "parallel" in {loop.kind for loop in collect(lowered.body, For)}
+    tiles = {id(d.buffer): d.buffer for d in collect(lowered.body, DeclBuffer) if d.buffer.dtype.lanes == lanes}
+    assert all(b.shape[0].value < cpu.registers for b in tiles.values())
+    reductions = innermost_reductions(lowered, tiles)
+    assert len(reductions) >= 4 and not collect(reductions, IfThenElse)
+
+
 def innermost_reductions(func, buffers):
     """The rolled loops around the code that updates the given buffers."""
     loops = [f for f in collect(func.body, For) if f.annotations.get("pragma_unroll") == 1]

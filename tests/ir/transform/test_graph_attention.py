@@ -160,13 +160,17 @@ def test_what_is_left_alone(build, lanes):
     assert not attentions(fuse_attention(mod, lanes))
 
 
-def test_unknown_lengths_are_left_alone():
-    n = Var("n", "int64")
-    x = param("x", 1, n, W)
-    g = Graph(x)
-    q, k, v = (projected(g, x, seed) for seed in (1, 3, 5))
-    rows = [g.op("permute_dims", g.op("reshape", y, [1, n, H, D]), axes=a)
-            for y, a in zip((q, k, v), ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3)))]
-    out = g.op("matmul", g.op("nn.softmax", g.op("matmul", *rows[:2]), axis=-1), rows[2])
+@pytest.mark.parametrize("several", [False, True])
+def test_unknown_lengths(several):
+    """Of the sequence and of the batch; queries and keys of one value, or of two."""
+    b, n, t = (Var(name, "int64") for name in "bnt")
+    x, y = param("x", b, n, W), param("y", b, t, W)
+    g = Graph(x, y)
+    values = [(x, n), (y, t), (y, t)] if several else [(x, n)] * 3
+    q, k, v = (projected(g, value, seed) for (value, _), seed in zip(values, (1, 3, 5)))
+    q, k, v = (g.op("permute_dims", g.op("reshape", p, [b, length, H, D]), axes=a)
+               for p, (_, length), a in zip((q, k, v), values, ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3))))
+    out = g.op("matmul", g.op("nn.softmax", g.op("matmul", q, k), axis=-1), v)
     mod = g.module(g.op("permute_dims", out, axes=(0, 2, 1, 3)))
-    assert not attentions(fused(mod))
+    new = check(mod, data(2, 7, W), data(2, 5, W, seed=1), passes=FUSED)
+    assert len(attentions(new)) == 1 and ops(new).count("matmul") == (3 if several else 1)

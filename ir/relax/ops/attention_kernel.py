@@ -1,0 +1,191 @@
+"""The kernel of nn.attention over any number of keys, written as TensorIR: its recurrence is beyond tensor expressions.
+
+A few queries meet the keys block after block. Of the blocks so far there are, for each query, the greatest score, the
+sum of the exponentials of the others next to it, and the sum of the values weighted by these; where a block has a
+greater one, what was summed up before shrinks (Milakov and Gimelshein 2018; Dao et al. 2022). So no buffer grows with
+the number of keys but the packed keys themselves. Where all the keys of a query are hidden by -inf, all weigh the same.
+"""
+from __future__ import annotations
+
+import numpy as np
+
+from ... import tir
+from ...expr import as_expr, const
+from ...te.reduction import binary
+from ...tir import intrin
+from .common import broadcast_index
+from .nests import axis, nest, nest_of_nests, size_of, store
+from .precision import sum_dtype
+
+ROWS = 6     # queries at once: tiles of 6, 3, 2 or 1
+TILE = 64    # keys whose scores are computed together, or the next whole vectors
+TILES = 4    # whose keys come between two rescalings
+
+
+def lower_blocks(args, attrs, out, least):
+    """The PrimFunc of an attention over buffers (distinct inputs in order, then the result). least: the logarithm of
+    the least weight of a key."""
+    return _Attention(args, attrs, out, least).function()
+
+
+class _Attention:
+    """One kernel under construction: its buffers, and sizes as int64."""
+
+    def __init__(self, args, attrs, out, least):
+        labels = ("q", "k", "v", "mask")
+        buffers = {id(a): tir.decl_buffer(a.shape, a.dtype, label) for a, label in reversed(list(zip(args, labels)))}
+        self.q, self.k, self.v, *self.mask = (buffers[id(a)] for a in args)
+        self.inputs = list({id(a): buffers[id(a)] for a in args}.values())
+        self.out = tir.decl_buffer([size_of(d) for d in out.shape], out.dtype, "attention")
+        self.acc, self.attrs = sum_dtype(out.dtype), attrs
+        self.least, self.lowest = const(least, self.acc), const(-float(np.finfo(str(self.acc)).max), self.acc)
+        self.heads, self.size, self.lanes = (attrs[name] for name in ("heads", "head_size", "lanes"))
+        self.batch, self.queries = (_int64(d) for d in self.out.shape[:2])
+        self.keys = _int64(self.k.shape[1])
+        self.vectors = -(-TILE // self.lanes)
+        self.tile = self.vectors * self.lanes
+        self.block = self.tile * TILES
+
+    def function(self):
+        tiles = intrin.ceildiv(self.keys, self.tile)
+        self.packed = self._buffer("keys", self.batch, self.heads, tiles * self.vectors, self.size, self.lanes)
+        body = tir.seq(*self._pack(), self._rows())
+        return tir.prim_func([*self.inputs, self.out], body, {"num_outputs": 1}, [self.packed])
+
+    def _buffer(self, name, *shape):
+        return tir.decl_buffer([_int64(n) for n in shape], self.acc, "online_" + name)
+
+    def _nest(self, name, make, init=None, **axes):
+        return nest("online_" + name, {label: _int64(n) for label, n in axes.items()}, make, init)
+
+    def _column(self, operand, h, d):
+        return h * self.size + d + self.attrs["offsets"][operand]
+
+    def _pack(self):
+        """Keys in vectors; of the last tile what no whole vector holds, and zeros."""
+        whole, used = intrin.floordiv(self.keys, self.lanes), intrin.ceildiv(self.keys, self.lanes)
+        outer, zero = {"b": self.batch, "h": self.heads}, const(0, self.acc)
+
+        def key(b, h, to, d, ti):
+            return self.k[b, to * self.lanes + ti, self._column(1, h, d)].astype(self.acc)
+
+        def last(b, h, to, ti, d):
+            at = (b, h, to + whole, d, ti)
+            inside = at[2] * self.lanes + ti < self.keys
+            return store(self.packed, intrin.if_then_else(inside, key(*at), zero), at)
+
+        yield self._nest("keys", lambda *at: store(self.packed, key(*at), at),
+                         **outer, to=whole, d=self.size, ti=self.lanes)
+        yield self._nest("last_keys", last, **outer, to=used - whole, ti=self.lanes, d=self.size)
+        yield self._nest("no_keys", lambda b, h, to, d, ti: store(self.packed, zero, (b, h, to + used, d, ti)),
+                         **outer, to=self.packed.shape[2] - used, d=self.size, ti=self.lanes)
+
+    def _rows(self):
+        """ROWS queries of one head: from what they are to their results."""
+        b, h, so = (axis(label, _int64(n), "spatial") for label, n in (
+            ("b", self.batch), ("h", self.heads), ("so", intrin.ceildiv(self.queries, ROWS))))
+        self.at = b.var, h.var, so.var * ROWS
+        self.query, self.sums = self._buffer("query", ROWS, self.size), self._buffer("sums", ROWS, self.size)
+        self.peak, self.total = self._buffer("peak", ROWS), self._buffer("total", ROWS)
+        body = tir.seq(*self._start(), self._step(), self._end())
+        return nest_of_nests("online_rows", (b, h, so), body, (self.query, self.sums, self.peak, self.total))
+
+    def _start(self):
+        b, h, first = self.at
+        scale, zero = const(self.attrs["scale"], self.acc), const(0, self.acc)
+
+        def query(s, d):
+            value = self.q[b, first + s, self._column(0, h, d)].astype(self.acc) * scale
+            return store(self.query, intrin.if_then_else(first + s < self.queries, value, zero), (s, d))
+
+        yield self._nest("query", query, s=ROWS, d=self.size)
+        yield self._nest("start_peak", lambda s: store(self.peak, self.lowest, (s,)), s=ROWS)
+        yield self._nest("start_total", lambda s: store(self.total, zero, (s,)), s=ROWS)
+        yield self._nest("start_sums", lambda s, d: store(self.sums, zero, (s, d)), s=ROWS, d=self.size)
+
+    def _end(self):
+        b, h, first = self.at
+        return self._nest("result", lambda s, d: store(
+            self.out, (self.sums[s, d] / self.total[s]).astype(self.out.dtype), (b, first + s, self._column_out(h, d))),
+            s=intrin.min(const(ROWS, "int64"), self.queries - first), d=self.size)
+
+    def _column_out(self, h, d):
+        return h * self.size + d
+
+    def _step(self):
+        """The scan over blocks of keys."""
+        scan = axis("block", intrin.ceildiv(self.keys, self.block), "scan")
+        start = scan.var * self.block
+        self.count = intrin.min(const(self.block, "int64"), self.keys - start)  # keys of this block
+        self.tiles = intrin.ceildiv(self.count, self.tile)
+        names = (("scores",), ("logits", "exp"), ("top", "sum"), ("before", "greater", "shrink", "weight"),
+                 ("shrunk", "values"))
+        shapes = ((ROWS, TILES, self.vectors, self.lanes), (ROWS, self.block), (ROWS, self.lanes), (ROWS,),
+                  (ROWS, self.size))
+        made = [{n: self._buffer(n, *shape) for n in group} for group, shape in zip(names, shapes)]
+        for group in made:
+            self.__dict__.update(group)
+        body = tir.seq(*self._scores(start), *self._softmax(), *self._values(start))
+        return nest_of_nests("online_step", (scan,), body, [b for group in made for b in group.values()])
+
+    def _scores(self, start):
+        b, h, first = self.at
+        scores, logits, zero = self.scores, self.logits, const(0, self.acc)
+        axes = {"s": ROWS, "to": self.tiles, "tv": self.vectors, "tl": self.lanes}
+
+        def score(*at):
+            *place, n = at
+            s, to, tv, tl = place
+            vector = intrin.floordiv(start, self.lanes) + to * self.vectors + tv
+            return store(scores, scores[tuple(place)] + self.query[s, n] * self.packed[b, h, vector, n, tl], place)
+
+        yield self._nest("scores", score, lambda *at: store(scores, zero, at), **axes, n=self.size)
+        yield self._nest("logits", lambda s, to, tv, tl: store(
+            logits, scores[s, to, tv, tl], (s, to * self.tile + tv * self.lanes + tl)), **axes)
+        for mask in self.mask:
+            yield self._nest("mask", lambda s, t: store(logits, logits[s, t] + mask[broadcast_index(
+                (b, h, intrin.min(first + s, self.queries - 1), start + t), mask.shape)].astype(self.acc), (s, t)),
+                s=ROWS, t=self.count)
+        lowest = const(float("-inf"), self.acc)
+        yield self._nest("hidden", lambda s, t: store(logits, lowest, (s, self.count + t)),
+                         s=ROWS, t=self.tiles * self.tile - self.count)
+
+    def _softmax(self):
+        logits, top, exp, total = self.logits, self.top, self.exp, self.sum
+        vectors = self.tiles * self.vectors
+        zero, lowest = const(0, self.acc), self.lowest
+        yield self._nest("top", lambda s, tl, t: store(
+            top, binary(tir.Max, top[s, tl], logits[s, t * self.lanes + tl]), (s, tl)),
+            lambda s, tl: store(top, lowest, (s, tl)), s=ROWS, tl=self.lanes, t=vectors)
+        yield self._nest("before", lambda s: store(self.before, self.peak[s], (s,)), s=ROWS)
+        yield self._nest("greater", lambda s, tl: store(
+            self.greater, binary(tir.Max, self.greater[s], top[s, tl]), (s,)),
+            lambda s: store(self.greater, self.before[s], (s,)), s=ROWS, tl=self.lanes)
+        yield self._nest("shrink", lambda s: store(self.shrink, intrin.exp(intrin.max(
+            self.least, self.before[s] - self.greater[s])), (s,)), s=ROWS)
+        yield self._nest("exp", lambda s, to, tl: store(exp, intrin.exp(intrin.max(
+            self.least, logits[s, to * self.lanes + tl] - self.greater[s])), (s, to * self.lanes + tl)),
+            s=ROWS, to=vectors, tl=self.lanes)
+        yield self._nest("sum", lambda s, tl, t: store(
+            total, total[s, tl] + exp[s, t * self.lanes + tl], (s, tl)),
+            lambda s, tl: store(total, zero, (s, tl)), s=ROWS, tl=self.lanes, t=vectors)
+        yield self._nest("weight", lambda s, tl: store(self.weight, self.weight[s] + total[s, tl], (s,)),
+                         lambda s: store(self.weight, zero, (s,)), s=ROWS, tl=self.lanes)
+
+    def _values(self, start):
+        b, h, _ = self.at
+        shrunk, values = self.shrunk, self.values
+        yield self._nest("shrunk", lambda s, d: store(shrunk, self.sums[s, d] * self.shrink[s], (s, d)),
+                         s=ROWS, d=self.size)
+        yield self._nest("values", lambda s, d, u: store(values, values[s, d] + self.exp[s, u] * self.v[
+            b, start + u, self._column(2, h, d)].astype(self.acc), (s, d)),
+            lambda s, d: store(values, shrunk[s, d], (s, d)), s=ROWS, d=self.size, u=self.count)
+        yield self._nest("keep_sums", lambda s, d: store(self.sums, values[s, d], (s, d)), s=ROWS, d=self.size)
+        yield self._nest("keep_peak", lambda s: store(self.peak, self.greater[s], (s,)), s=ROWS)
+        yield self._nest("keep_total", lambda s: store(
+            self.total, self.total[s] * self.shrink[s] + self.weight[s], (s,)), s=ROWS)
+
+
+def _int64(dim):
+    dim = as_expr(dim)
+    return const(dim.value, "int64") if hasattr(dim, "value") else dim
