@@ -12,21 +12,22 @@ from ..relax.ops.layout import blocks_of, pack_channels
 from .blocked_images import Image, channels_of, in_order, sources
 from .graph import Substitute, is_operator, leaves, on_main, remove_unused
 from .layout_rows import DEFERRED, ROWS, item_of_split, map_of_images
+from .split_phases import split_phases
 
 
 @on_main
 def convert_layout(func, lanes):
     """Ensures that 2-D float32 convolutions with constant weights read and write activations of layout NCHW{lanes}c,
     and so do the operators between them that have such a form; the others get plain ones. A value is transformed where
-    it is needed in the other layout, once. A convolution of few channels reads a plain input as it is. Not when lanes
-    is 1.
+    it is needed in the other layout, once. A convolution of few channels reads a plain input as it is. Transposed ones
+    whose phases are better channels are such first (split_phases). Not when lanes is 1.
 
     Each operator decides by what its inputs are there as: dense convolutions ask for blocked ones, the rest follows.
     Channels need not lie in order (Image.spots): those of a convolution in groups begin with a block for each group,
     a concatenation joins blocks, and a shuffle of channels only says that they lie otherwise. attrs["spots"] tells of
     the variables to which that happened.
     """
-    return func if lanes == 1 else ConvertLayout(func, lanes).run()
+    return func if lanes == 1 else ConvertLayout(split_phases(func, lanes), lanes).run()
 
 
 class ConvertLayout:

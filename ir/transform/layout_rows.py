@@ -144,11 +144,14 @@ def _conv2d_transpose(graph, call):
         mirrored = graph.packed(weight, "mirrored", lambda w: w.swapaxes(0, 1)[:, :, ::-1, ::-1].copy())
         return None if min(padding) < 0 else _conv2d(graph, call_op("nn.conv2d", x, mirrored, padding=padding,
                                                                     dilation=attrs["dilation"]))
-    return _phases(graph, call) if max(attrs["dilation"]) == 1 else None
+    return _phases(graph, call)
 
 
 def _phases(graph, call):
-    x, weight = call.args
+    """A dilated kernel is a larger one with zeros."""
+    x, dilation = call.args[0], call.attrs["dilation"]
+    weight = call.args[1] if max(dilation) == 1 else graph.packed(
+        call.args[1], ("dilated", dilation), lambda w: _dilated(w, dilation))
     image, lanes, strides = graph.image_of(x), graph.lanes, call.attrs["strides"]
     inner = _inner(image, weight.data.shape[0], lanes)
 
@@ -160,6 +163,13 @@ def _phases(graph, call):
     outputs = weight.data.shape[1]
     return Image(call_op("nn.conv2d_phases", image.value, packed, data_layout=graph.layout, out_channels=outputs,
                          **window), in_order(outputs))
+
+
+def _dilated(weights, dilation):
+    sizes = [reach(k, d) for k, d in zip(weights.shape[2:], dilation)]
+    new = np.zeros((*weights.shape[:2], *sizes), weights.dtype)
+    new[:, :, ::dilation[0], ::dilation[1]] = weights
+    return new
 
 
 # ---------------------------------------------------------------- maps

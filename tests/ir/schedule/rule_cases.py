@@ -127,6 +127,8 @@ _transposed("conv_transpose_odd", (2, 5, 3, 7), 19, (3, 3), _bias_relu, padding=
 _transposed("conv_transpose_uneven", (1, 4, 3, 4), 8, (5, 2), strides=(2, 3), padding=(2, 0, 1, 1))
 _transposed("conv_transpose_symbolic", ("n", 4, "h", "h"), 8, (3, 3), padding=(1, 1, 1, 1), output_padding=(1, 1))
 _transposed("conv_transpose_dilated", (1, 4, 4, 5), 6, (3, 2), dilation=(2, 3))
+_transposed("conv_transpose_few", (1, 20, 4, 5), 1, (4, 4), _bias_relu, padding=(1, 1, 1, 1))
+_transposed("conv_transpose_depthwise", (1, 18, 4, 5), 1, (4, 4), padding=(1, 1, 1, 1), groups=18)
 _transposed("conv_transpose_grouped", (1, 4, 4, 5), 6, (3, 2), groups=2)
 
 

@@ -124,8 +124,14 @@ def test_a_transposed_convolution_of_stride_1_is_one_with_the_mirrored_kernel():
     assert mod["main"].bindings[1].value.attrs["padding"] == (3, 4, 2, 1)
 
 
-@pytest.mark.parametrize("attrs", [dict(groups=2, strides=(2, 2)), dict(dilation=(2, 1), strides=(2, 2)),
-                                   dict(padding=(3, 0, 0, 0)), dict(dilation=(2, 2), output_padding=(1, 1))])
+def test_a_dilated_transposed_convolution_has_a_larger_kernel_with_zeros():
+    g = Graph(param("x", 1, 8, 4, 5))
+    mod = converted(g, transposed(g, g.params[0], 4, strides=(2, 3), padding=(1, 0, 2, 3), dilation=(2, 1)))
+    assert ops(mod) == ["layout_transform", "nn.conv2d_phases", "layout_transform"]
+    assert [w.data.shape[1:3] for w in weights(mod)] == [(5, 3)]
+
+
+@pytest.mark.parametrize("attrs", [dict(padding=(3, 0, 0, 0)), dict(padding=(0, 3, 0, 0))])
 def test_other_transposed_convolutions_stay_plain(attrs):
     g = Graph(param("x", 1, 8, 4, 5))
     assert ops(converted(g, transposed(g, g.params[0], 4, **attrs))) == ["nn.conv2d_transpose"]
