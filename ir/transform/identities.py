@@ -14,7 +14,9 @@ from .graph import GraphRewriter, constant_last, on_main
 @on_main
 def remove_identities(func):
     """Ensures no operator of the table below that returns its first argument unchanged, no transpose of a transpose, no
-    transpose that leaves the elements in order (it becomes a view), no view of a view."""
+    transpose that leaves the elements in order (it becomes a view), no view of a view, and no float32 from integers
+    that were such numbers before: what is quantized and dequantized is rounded and clipped in the kernel that makes it.
+    """
     return _RemoveIdentities().run(func)
 
 
@@ -42,6 +44,9 @@ _IDENTITY = {
 }
 
 
+WHOLE = ("round", "floor", "ceil", "trunc")
+
+
 class _RemoveIdentities(GraphRewriter):
     def call(self, binding, call):
         call = constant_last(call)
@@ -49,9 +54,32 @@ class _RemoveIdentities(GraphRewriter):
         if check and isinstance(call.struct_info, TensorStructInfo):
             if structural_equal(call.args[0].struct_info, call.struct_info) and check(call):
                 return call.args[0]
+        if call.op == "astype":
+            return self._never_narrow(call) or call
         if call.op == "permute_dims":
             call = self._transpose(call)
         return self._view(call) if getattr(call, "op", None) in VIEWS else call
+
+    def _never_narrow(self, call):
+        """The float32 x of astype(astype(x, integer), float32), where the integers hold all that x can be; else None."""
+        narrow = self.producer(call.args[0], "astype")
+        clip = self.producer(narrow.args[0], "clip") if narrow else None
+        if clip is None or not clip.struct_info.dtype == call.struct_info.dtype == "float32":
+            return None
+        low, high, dtype = float(clip.attrs["min"]), float(clip.attrs["max"]), narrow.struct_info.dtype.numpy
+        if dtype.kind not in "iu" or dtype.itemsize > 2 or not (low.is_integer() and high.is_integer()):
+            return None
+        holds = np.iinfo(dtype).min <= low and high <= np.iinfo(dtype).max
+        return narrow.args[0] if holds and self._is_whole(clip.args[0]) else None
+
+    def _is_whole(self, value):
+        """Whether a value is known to be whole numbers."""
+        if isinstance(value, Constant):
+            return bool(np.all(value.data == np.rint(value.data)))
+        made = self.producer(value)
+        if made is not None and made.op in ("add", "subtract"):
+            return all(map(self._is_whole, made.args))
+        return made is not None and made.op in WHOLE
 
     def _view(self, call):
         """One view where there were two: the first is already a view of something that is none."""

@@ -93,3 +93,22 @@ def test_a_product_of_bytes(weight):
     for run in graph_passes(2, CpuModel()):
         mod = run(mod)
     assert len(lower_ops(mod).functions) == 1 + 2  # "main", what makes floats of x, and the product
+
+
+def test_what_is_quantized_and_dequantized_between_products_takes_no_kernel():
+    w = RNG.standard_normal((2, 64, 64)).astype(np.float32)
+    weights = {"w0": w[0], "w1": w[1], "s": np.float32(0.25), "z": np.uint8(128)}
+    nodes = [helper.make_node("MatMul", ["x", "w0"], ["a"], name="a"),
+             helper.make_node("QuantizeLinear", ["a", "s", "z"], ["q"], name="q"),
+             helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"], name="d"),
+             helper.make_node("MatMul", ["d", "w1"], ["y"], name="y")]
+    proto = model(nodes, {"x": ((9, 64), "float32")}, ["y"], 13, weights)
+    x = np.round(RNG.uniform(-2, 2, (9, 64))).astype(np.float32)
+    first = x.astype(np.float64) @ w[0]
+    quantized = (np.clip(np.rint(first * 4) + 128, 0, 255) - 128) / 4
+    found = ingot.compile(proto, threads="none")(x)
+    assert np.abs(found - quantized @ w[1]).max() <= 0.25 * np.abs(w[1]).max() + 1e-3  # where a half is rounded
+    mod = from_onnx(proto)
+    for run in graph_passes(2, CpuModel()):
+        mod = run(mod)
+    assert len(lower_ops(mod).functions) == 1 + 2

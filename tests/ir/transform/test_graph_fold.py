@@ -238,6 +238,28 @@ def test_what_computes_or_moves_stays(build):
     assert len(ops(mod)) == 3
 
 
+def narrowed(g, x, zero=0, low=0, high=255, narrow="uint8", wide="float32", whole="round"):
+    x = g.op("add", g.op(whole, g.op("multiply", x, scalar(40))), scalar(zero))
+    return g.op("astype", g.op("astype", g.op("clip", x, min=float(low), max=float(high)), dtype=narrow), dtype=wide)
+
+
+@pytest.mark.parametrize("options", [{"zero": 100}, {"zero": -3, "low": -128, "high": 127, "narrow": "int8"},
+                                     {"zero": 7, "high": 9, "narrow": "int16"}, {"zero": 5, "whole": "floor"}], ids=str)
+def test_floats_that_were_integers_between_stay_floats(options):
+    g = Graph(param("x", 3, 5))
+    mod = check(g.module(g.op("abs", narrowed(g, g.params[0], **options))), data(3, 5), passes=[remove_identities])
+    assert ops(mod) == ["multiply", options.get("whole", "round"), "add", "clip", "abs"]
+
+
+@pytest.mark.parametrize("options", [{"zero": 1, "low": 0.5}, {"zero": 0.5}, {"zero": 1, "narrow": "int8"},
+                                     {"zero": 1, "wide": "float64"}, {"zero": 1, "whole": "tanh"}], ids=str)
+def test_narrowing_that_changes_numbers_stays(options):
+    """No integers, integers that hold less than comes, another float."""
+    g = Graph(param("x", 3, 5))
+    mod = remove_identities(g.module(g.op("abs", narrowed(g, g.params[0], **options))))
+    assert ops(mod).count("astype") == 2
+
+
 def test_transposes_that_keep_the_order_become_views():
     g = Graph(param("x", 2, 1, 3, 1))
     y = g.op("permute_dims", g.op("exp", g.params[0]), axes=(1, 0, 3, 2))
