@@ -43,7 +43,7 @@ COMPUTED_IN = {"bool": "int32", "int8": "int32", "int16": "int32", "uint8": "int
 
 VECTOR_OPERATORS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Min": "min", "Max": "max"}
 VECTOR_REDUCTIONS = ("reduce_add", "reduce_min", "reduce_max")
-VECTOR_LANES = ("first_n", "evens", "odds", "lane", "fma_lane")
+VECTOR_LANES = ("first_n", "evens", "odds", "lane", "fma_lane")  # and fma_at, of an address
 VECTOR_CALLS = ("abs", "ceil", "erf", "exp", "floor", "fma", "gelu", "log", "round", "sigmoid", "sqrt", "tanh")
 # a < b ? x : y and its like: (function, operands swapped, results swapped)
 VECTOR_CHOICES = {"LT": ("lt", False, False), "LE": ("le", False, False), "GT": ("lt", True, False),
@@ -323,6 +323,9 @@ class CExpr:
             return self._conditional(*e.args)
         if isinstance(e, Call) and e.op.removeprefix("tir.") in VECTOR_LANES:
             return f"{prefix}_{e.op.removeprefix('tir.')}({', '.join(map(self.text, e.args))})", POSTFIX
+        if isinstance(e, Call) and e.op == "tir.fma_at":
+            a, x, n, c = map(self.text, e.args)
+            return f"{prefix}_fma_at({a}, &{x}, {n}, {c})", POSTFIX
         if isinstance(e, Broadcast):
             name, args = "set1", (e.value,)
         elif kind in VECTOR_OPERATORS:

@@ -56,6 +56,7 @@ class Target(metaclass=_Named):
     vector_registers  registers of that width
     vector_accumulators  how many of them a register tile may accumulate in; None: all that its operands leave
     by_element        whether a multiply-add may take one lane of a register for all lanes of an operand
+    embeds_broadcast  whether a multiply-add may take an element of memory for all lanes of an operand
     l1_bytes, l2_bytes  what a core may count on of its data caches
     fma               whether a fused multiply-add is one instruction
     """
@@ -77,6 +78,7 @@ class Target(metaclass=_Named):
     # registers, and from 10 of 16.
     vector_accumulators: int | None = None
     by_element: bool = False
+    embeds_broadcast: bool = False
     l1_bytes: int = 32 << 10
     l2_bytes: int = 512 << 10
 
@@ -153,7 +155,7 @@ _ROWS = (
     # Without prefer-vector-width both compilers keep to 256 bits in the loops that they vectorize by themselves.
     Target("x86-64-v4", arch="x86_64", cflags=(*_COMMON, "-march=x86-64-v4", "-mprefer-vector-width=512"),
            simd="avx512", vector_lanes=16, vector_registers=32, fma=True, cc=("x86_64-linux-gnu-gcc",),
-           l2_bytes=1 << 20,
+           embeds_broadcast=True, l2_bytes=1 << 20,
            runner=("qemu-x86_64", "-cpu", "max", "-L", "/usr/x86_64-linux-gnu")),
     Target("aarch64-linux-gnu", arch="aarch64", cflags=(*_COMMON, "-march=armv8-a"),
            simd="neon", vector_lanes=4, vector_registers=32, fma=True, cc=("aarch64-linux-gnu-gcc",),

@@ -10,6 +10,7 @@
  *   T_load_strided(p, s)  T_store_strided(p, s, a)   lane l is p[l * s]
  *   T_add  T_sub  T_mul  T_div (a, b)          as the C operators
  *   T_fma(a, b, c)                             a * b + c, rounded once where the machine can, else twice
+ *   T_fma_at(a, p, n, c)                       a * *p + c, for the n-th such operand of a tile of sums
  *   T_evens(a, b, w)  T_odds(a, b, w)          of blocks of w lanes: a's even ones, each followed by b's; a's odd ones,
  *                                              each followed by b's. w: a power of two below the lanes
  *   T_lane(a, l)  T_fma_lane(a, l, b, c)       lane l of a in all lanes; that * b + c, rounded once or twice
@@ -72,6 +73,10 @@
     }                                                                                                                  \
     INGOT_INLINE T T##_fma_lane(T a, int32_t l, T b, T c) { return T##_fma(T##_lane(a, l), b, c); }
 
+/* By a register. */
+#define INGOT_SIMD_FMA_AT(T)                                                                                           \
+    INGOT_INLINE T T##_fma_at(T a, const float *p, int32_t n, T c) { return (void)n, T##_fma(T##_set1(*p), a, c); }
+
 #if !defined(INGOT_HAS_F32X4)
 INGOT_SCALAR_VECTOR(f32x4, 4)
 INGOT_SCALAR_VECTOR(f32x8, 8)
@@ -90,5 +95,11 @@ INGOT_SIMD_LANE(f32x4, 4)
 #endif
 INGOT_SIMD_LANE(f32x8, 8)
 INGOT_SIMD_LANE(f32x16, 16)
+
+INGOT_SIMD_FMA_AT(f32x4)
+INGOT_SIMD_FMA_AT(f32x8)
+#if !defined(INGOT_HAS_F32X16_FMA_AT)
+INGOT_SIMD_FMA_AT(f32x16)
+#endif
 
 #endif /* INGOT_SIMD_H */

@@ -11,7 +11,8 @@ class CpuModel:
     accumulators: how many registers the accumulators of a tile may take at most, None for as many as its operands
     leave. Fewer where multiply-adds cannot read memory: compilers then load ahead, into registers that they take from
     the tile. by_element: multiply-adds take one lane of a register for all lanes of an operand, so that operands to
-    broadcast are loaded as vectors. l1_bytes, l2_bytes: of the data caches that a core may count on.
+    broadcast are loaded as vectors. embeds_broadcast: multiply-adds take an element of memory for all lanes of an
+    operand. l1_bytes, l2_bytes: of the data caches that a core may count on.
     """
 
     lanes: int = 16
@@ -19,5 +20,6 @@ class CpuModel:
     parallel: bool = True
     accumulators: int | None = None
     by_element: bool = False
+    embeds_broadcast: bool = False
     l1_bytes: int = 32 << 10
     l2_bytes: int = 1 << 20

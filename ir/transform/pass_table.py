@@ -14,6 +14,7 @@ from .common_subexpr import common_subexpr_elim
 from .compact_buffers import compact_buffers
 from .context import CONFIG, Pass, PassContext, PassInfo, over_prim_funcs
 from .convert_layout import convert_layout
+from .embed_broadcast import embed_broadcast
 from .flatten import flatten_buffer
 from .fold_constants import fold_constants
 from .fold_scale import decompose_batch_norm, fold_scale_axis
@@ -186,6 +187,7 @@ TIR = _rows(
     ("LiftWorkspace", _tir, lift_workspace),
     ("NarrowDataType", _tir, narrow_data_type),
     ("LowerIntrin", _tir, lower_intrin),
+    ("EmbedBroadcast", _tir, embed_broadcast),
     ("HoistIndex", _tir, hoist_index, 1),
     ("CommonSubexprElimTIR", _tir, common_subexpr_elim, 1, {"tir.disable_cse_tir": _disables()}),
 )

@@ -62,6 +62,7 @@ TIR_PASSES = [
     TIR["LiftWorkspace"](),
     TIR["NarrowDataType"](32),
     TIR["LowerIntrin"](),
+    TIR["EmbedBroadcast"](),
     TIR["HoistIndex"](),
     TIR["CommonSubexprElimTIR"](),
 ]

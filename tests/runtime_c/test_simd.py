@@ -98,16 +98,18 @@ def test_fma_rounds_as_the_build_says(build, results, abc):
         assert close.all(), (type_, [x[~close][0] for x in abc], y[~close][0], exact[~close][0])
 
 
-def test_one_lane_for_all(build, results, abc):
-    """fma_lane may round once or twice."""
+def test_one_element_for_all_lanes(build, results, abc):
+    """fma_lane and fma_at may round once or twice."""
     for type_, lanes in LANES.items():
         b, c = (x[:lanes].astype(np.float64) for x in abc[1:])
         assert same(results[f"{type_}_lane"].reshape(lanes, lanes), np.repeat(abc[1][:lanes, None], lanes, 1)).all()
-        product, y = b[:, None] * c, results[f"{type_}_fma_lane"].reshape(lanes, lanes)
+        product = b[:, None] * c
         exact = product + b
         usable = (np.abs(product) < 1e38) & (np.abs(exact) < 1e38)
         bound = 2.0 ** -23 * (np.abs(product) + np.abs(exact)) + 4 * TINY
-        assert usable.any() and (np.abs(y - exact) <= bound)[usable].all(), type_
+        for name in ("fma_lane", "fma_at"):
+            y = results[f"{type_}_{name}"].reshape(lanes, lanes)
+            assert usable.any() and (np.abs(y - exact) <= bound)[usable].all(), (type_, name)
 
 
 def test_ldexp_rounds_once(build, results, abc):

@@ -5,7 +5,7 @@ from ...expr import IntImm
 from ...transform.squares import TURNED
 from . import tiles
 from .blocks import find_block, static, static_extent
-from .registers import by_element, in_registers, keep_rolled, lane_by_lane, steps
+from .registers import by_element, in_registers, lane_by_lane, steps, turn_of
 from .row_reduction import reduce_serially, row_in_vectors
 from .threads import parallel_nest
 
@@ -58,7 +58,7 @@ def _tile_values(sch, cpu, values, at):
     (t,), lane = lane_by_lane(sch, cpu, [t], by_element(cpu, sch.get(values))[1])
     sch.reorder(t, *lane, si, dv, dl)
     in_registers(sch, (si, dv), dl)
-    keep_rolled(sch, (t,))
+    turn_of(sch, cpu, (t,))
     sch.decompose_reduction(values, t)
 
 
@@ -93,7 +93,7 @@ def _tile_scores(sch, cpu, scores, logits, at, rows):
     (d,), lane = lane_by_lane(sch, cpu, [d], by_element(cpu, sch.get(scores))[1])
     sch.reorder(d, *lane, si, tv, tl)
     in_registers(sch, (si, tv), tl)
-    keep_rolled(sch, (d,))
+    turn_of(sch, cpu, (d,))
     sch.decompose_reduction(scores, d)
 
 

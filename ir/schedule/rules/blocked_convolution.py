@@ -10,7 +10,7 @@ from ...node import structural_equal
 from ..blocks import uses
 from . import conv_tiles
 from .blocks import blocks, find_block, iter_vars, operand_loads, static_extent, vectorizes
-from .registers import anchored, by_element, in_registers, keep_rolled, lane_by_lane, like_result, ranks, steps
+from .registers import anchored, by_element, in_registers, lane_by_lane, like_result, ranks, steps, turn_of
 from .threads import parallel_nest
 
 NAMES = ("conv2d_blocked", "conv2d_packed", "conv2d_gathered")
@@ -153,7 +153,7 @@ def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose, phases=(), a
     reduce, lane = lane_by_lane(sch, cpu, loops[spatial:], operand)
     sch.reorder(*reduce, *lane, *points, oo, oi)
     in_registers(sch, (*points, oo), oi)
-    rolled = keep_rolled(sch, reduce)
+    rolled = turn_of(sch, cpu, reduce)
     if asked:
         sch.annotate(rolled if lane else reduce[-1], "pragma_prefetch", asked)
     if shape.weight_bytes > cpu.l1_bytes:

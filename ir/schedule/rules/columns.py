@@ -10,7 +10,7 @@ from ..blocks import uses
 from ..primitives.sample import divisors
 from . import tiles
 from .blocks import find_block, iter_vars, operand_loads, place_of, vectorizes
-from .registers import anchored, in_registers, keep_rolled, ranks, steps
+from .registers import anchored, in_registers, ranks, steps, turn_of
 from .threads import parallel_nest
 
 CONV, PAD = "conv2d", "pad_temp"
@@ -65,7 +65,7 @@ def columns(sch, cpu):
     xv, xl = sch.split(x, [None, cpu.lanes])
     sch.reorder(*reduce, n_, y, c, xv, xl)
     in_registers(sch, (y, c, xv), xl)
-    keep_rolled(sch, reduce)
+    turn_of(sch, cpu, reduce)
     sch.decompose_reduction(conv, reduce[0])
     if data:
         _fill(sch, data, yb, strides[1], cpu.lanes)

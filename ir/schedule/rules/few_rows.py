@@ -8,7 +8,7 @@ from ...transform.vectorize import REDUCE_LANES
 from . import tiles
 from .blocks import iter_vars, operand_loads, static_extent, vectorizes
 from .operands import makes_dots, sizes, term_count, wide_operand
-from .registers import PACKED, in_registers, keep_rolled, steps
+from .registers import PACKED, in_registers, steps, turn_of
 from .threads import parallel_nest
 
 MOST_STREAMED_ROWS = 4  # sums of more rows are made in tiles
@@ -73,7 +73,7 @@ def dots(sch, cpu, anchor, epilogue):
     *_, pm, pn, k, lane = sch.get_loops(part)
     sch.reorder(k, pm, pn, lane)
     in_registers(sch, (pm, pn), lane)
-    keep_rolled(sch, (k,))
+    turn_of(sch, cpu, (k,))
     sch.decompose_reduction(part, k)
     *_, sm, sn, tree = sch.get_loops(block)
     for loop in (sm, sn, mi, ni):

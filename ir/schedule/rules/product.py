@@ -10,8 +10,8 @@ from . import tiles
 from .blocks import SYMBOLIC, find_block, iter_vars, operand_loads, static, static_extent, vectorizes
 from .few_rows import dots, stream, streams
 from .operands import MIN_PACKED_ROWS, choose_copies, pack_columns, pack_rows, stages, term_count, wide_operand
-from .registers import (PACKED, anchored, by_element, in_registers, keep_rolled, lane_by_lane, like_result, ranks,
-                        steps, through_memory)
+from .registers import (PACKED, anchored, by_element, in_registers, lane_by_lane, like_result, ranks, steps,
+                        through_memory, turn_of)
 from .threads import COST_OF_LOOP, parallel_nest
 
 MAX_DEPTH = 1024  # terms of a sum that are added up in one go, where rows are many
@@ -197,7 +197,7 @@ def _sums(sch, cpu, block, plan, prefetch):
     (k,), lane = lane_by_lane(sch, cpu, [k], by_element(cpu, sch.get(block))[1])
     sch.reorder(k, *lane, *points, lanes)
     in_registers(sch, points, lanes)
-    keep_rolled(sch, (k,))
+    turn_of(sch, cpu, (k,))
     _prefetch(sch, cpu, block, k, prefetch)
     sch.decompose_reduction(block, k)
 

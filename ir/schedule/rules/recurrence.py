@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from .blocks import blocks, iter_vars, outer_spatial, vectorizes
-from .registers import in_registers, keep_rolled, ranks, steps
+from .registers import in_registers, ranks, steps, turn_of
 from .threads import parallel_nest
 
 LEAST_LANES = 4
@@ -75,7 +75,7 @@ def _tile(sch, cpu, reductions, stages):
         sch.set_scope(block, 0, "local")
         *points, k = sch.get_loops(block)[2:]
         sch.reorder(k, *points)
-        keep_rolled(sch, (k,))
+        turn_of(sch, cpu, (k,))
         _registers(sch, points, lanes)
         sch.decompose_reduction(block, k)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from . import tiles
 from .blocks import static_extent, vectorizes
-from .registers import PACKED, anchored, in_registers, keep_rolled, ranks, steps, through_memory
+from .registers import PACKED, anchored, in_registers, ranks, steps, through_memory, turn_of
 from .threads import parallel_nest
 
 
@@ -49,6 +49,6 @@ def _tile_convolution(sch, cpu, anchor, epilogue):
     nn, oo, ty, tx, oi, ic, kh, kw = sch.get_loops(conv)[-8:]
     sch.reorder(ic, kh, kw, nn, ty, tx, oo, oi)
     in_registers(sch, (ty, tx, oo), oi)
-    keep_rolled(sch, (ic, kh, kw))
+    turn_of(sch, cpu, (ic, kh, kw))
     sch.decompose_reduction(conv, ic)
     parallel_nest(sch, cpu, [n, co, yo], steps(packed))

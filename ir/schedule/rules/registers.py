@@ -6,6 +6,7 @@ from dataclasses import replace
 from ...arith import Analyzer
 from ...expr import IntImm, is_const_int
 from ...node import structural_equal
+from ...transform.embed_broadcast import EMBEDDED
 from ..blocks import uses
 from .blocks import find_block, inline_all, iter_vars, operand_loads, read_index
 from .threads import PARALLEL_MIN_PARTS
@@ -82,14 +83,17 @@ def lane_by_lane(sch, cpu, reduce, operand):
     return [*outer, k], [lane]
 
 
-def keep_rolled(sch, loops):
-    """Ask the C compiler not to unroll the loop around a register tile: several turns at once would need more registers
-    than there are (gcc 12 then runs at 110 instead of 190 GFLOP/s). Returns that loop; the last where none has turns.
-    """
+def turn_of(sch, cpu, loops):
+    """The loop around a register tile; the last where none has turns. The C compiler is asked not to unroll it: several
+    turns at once would need more registers than there are (gcc 12 then runs at 110 instead of 190 GFLOP/s). Its
+    multiply-adds may take from memory what they need in all lanes, where they can."""
     inner = [loop for loop in loops if not is_const_int(sch.get(loop).extent, 1)]
     if inner:
         sch.annotate(inner[-1], "pragma_unroll", 1)
-    return (inner or loops)[-1]
+    turn = (inner or loops)[-1]
+    if cpu.embeds_broadcast:
+        sch.annotate(turn, EMBEDDED, 1)
+    return turn
 
 
 def like_result(sch, epilogue):

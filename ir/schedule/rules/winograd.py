@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from . import winograd_blocks
 from .blocks import blocks, find_block, inline_all, static_extent
-from .registers import by_element, in_registers, keep_rolled, lane_by_lane, steps
+from .registers import by_element, in_registers, lane_by_lane, steps, turn_of
 from .threads import parallel_nest
 
 STAGES = ("winograd_rows", "winograd_input", "winograd_product", "winograd_columns")
@@ -86,7 +86,7 @@ def _product(sch, cpu, product, at, tile, prefetch):
     reduce, lane = lane_by_lane(sch, cpu, (ib, ic), by_element(cpu, sch.get(product))[1])
     sch.reorder(*reduce, *lane, n, u, v, ty, tx, ob, o)
     in_registers(sch, (ty, tx, ob), o)
-    rolled = keep_rolled(sch, reduce)
+    rolled = turn_of(sch, cpu, reduce)
     for annotation in prefetch:
         sch.annotate(rolled, annotation, [sch.get(product).reads[1].buffer.name])
     sch.decompose_reduction(product, ib)
