@@ -1,6 +1,7 @@
 # make demo   cast SqueezeNet to C, build it, run it, compare it
 # make test   run everything
-# make bench  bench-zoo (networks), bench-gemm (products), bench-layers (convolutions), against onnxruntime and OpenVINO
+# make bench  bench-zoo (networks), bench-threads (a second core), bench-gemm (products), bench-layers (convolutions),
+#             against onnxruntime and OpenVINO
 # make clean  remove what was built (distclean: also .venv)
 #
 # PYTHON=python3.12 make ... chooses the Python that .venv is made with.
@@ -10,7 +11,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --quiet --disable-pip-version-check --no-input install
 
-.PHONY: help demo test bench bench-zoo bench-gemm bench-layers clean distclean compiler
+.PHONY: help demo test bench bench-zoo bench-threads bench-gemm bench-layers clean distclean compiler
 
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | sed '/^$$/q'
@@ -25,9 +26,9 @@ test: compiler $(VENV)/.installed-test
 	    qemu-aarch64:qemu-user qemu-arm:qemu-user g++:g++ cmake:cmake
 	@$(RUN) -m pytest -n auto --maxprocesses 4 --dist worksteal $(PYTEST_ARGS)
 
-bench: bench-zoo bench-gemm bench-layers
+bench: bench-zoo bench-threads bench-gemm bench-layers
 
-bench-zoo bench-gemm bench-layers: bench-%: compiler $(VENV)/.installed-benchmark
+bench-zoo bench-threads bench-gemm bench-layers: bench-%: compiler $(VENV)/.installed-benchmark
 	@$(RUN) benchmarks/$*.py $(BENCH_ARGS)
 
 clean:

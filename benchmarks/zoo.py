@@ -28,7 +28,6 @@ from rich.table import Table
 import ingot
 import measure
 from chart import bar_chart
-from ingot.runtime.roofline import measure_roofline
 from measure import (README, ZOO, Models, clocked, float64_outputs, geometric_mean, interleaved, largest_error,
                      machine, markdown_table, number, replace_between)
 from sides import PACKAGES, PEERS, ingot_run, installed
@@ -38,7 +37,6 @@ CHART = Path(__file__).resolve().parent / "zoo.svg"
 LEGEND = """Times are medians of a call with inputs and outputs bound. `x` columns are a peer's time over Ingot's: above
 1, Ingot is faster. Errors are the largest difference, to a peer and to an evaluation in float64, relative to the
 output's largest value. The last column is the planned arena over the largest sum of tensors that live at once."""
-LONG_MS = 10             # models whose speed on several threads is compared with one
 NAIVE_FLOPS = 2e9        # above that --naive leaves a model out: it would take seconds per run
 OURS = "Ingot"
 
@@ -51,8 +49,7 @@ class Row:
 
     ms: {side: median milliseconds of a run, None where it cannot load the model}, Ingot's first. error: the largest
     difference between Ingot's outputs and the first peer's over the output's largest magnitude; exact_errors: the same
-    of each side against a float64 evaluation, empty without one. notes: {side: why it failed}. peak: multiply-adds of
-    all threads in registers, FLOP/s, in the same process.
+    of each side against a float64 evaluation, empty without one. notes: {side: why it failed}.
     """
 
     model: str
@@ -66,7 +63,6 @@ class Row:
     arena: int
     lower_bound: int
     notes: dict
-    peak: float | None = None
 
     def ratio(self, peer):
         """How many times faster than a peer Ingot is; None where that one failed."""
@@ -107,7 +103,7 @@ def measure_model(name, model, feeds, threads, seconds, peers, naive=False, refe
     exact = {side: largest_error(found, reference) for side, found in outputs.items()} if reference else {}
     return Row(name, threads, {side: ms.get(side) for side in (OURS, *peers)}, naive_ms, cast_s, build_s,
                largest_error(outputs[OURS], outputs[peer]) if peer else None, exact, memory.total, memory.lower_bound,
-               notes, measure_roofline(threads=kind).peak)
+               notes)
 
 
 def _runs(library, model, feeds, threads, peers):
@@ -218,15 +214,14 @@ def markdown(rows, facts, missing=()):
         part = [r for r in rows if r.threads == threads]
         shown = columns(part)
         lines = markdown_table([title for title, _ in shown], [[text(r) for _, text in shown] for r in part])
-        said = "; ".join(filter(None, (summary(part), scaling(part, rows))))
-        parts += [f"{_threads(threads)}, {said}:", "\n".join(lines)]
+        parts += [f"{_threads(threads)}, {summary(part)}:", "\n".join(lines)]
     return "\n\n".join(parts) + "\n"
 
 
-def rich_table(rows, everything=()):
-    """The rows of one number of threads as a table for a terminal; everything: the rows of all of them."""
+def rich_table(rows):
+    """The rows of one number of threads as a table for a terminal."""
     table = Table(box=box.SIMPLE_HEAD, title=_threads(rows[0].threads), title_justify="left", padding=0,
-                  caption="; ".join(filter(None, (summary(rows), scaling(rows, everything)))), caption_justify="left")
+                  caption=summary(rows), caption_justify="left")
     hidden = (*WIDE, *([f"error to {peer}" for peer in PEERS] if any(r.exact_errors for r in rows) else []))
     shown = [(title, text) for title, text in columns(rows) if title not in hidden]
     for title, _ in shown:  # one word per line, so that it fits 80 columns
@@ -250,20 +245,6 @@ def summary(rows):
     least = min(better, key=better.get)
     return (f"geometric mean of the speed over {len(rows)} models: {', '.join(means)}; "
             f"least {better[least]:.2f} ({least})")
-
-
-def scaling(rows, everything):
-    """'of the speed of one thread, over 10 models above 10 ms: Ingot 1.80, OpenVINO 1.70; multiply-adds in registers
-    1.90'; empty where there is no row of one thread to compare with. Geometric means."""
-    one = {r.model: r for r in everything if r.threads == 1 and r.ms[OURS] > LONG_MS}
-    pairs = [(one[r.model], r) for r in rows if r.threads > 1 and r.model in one]
-    if not pairs:
-        return ""
-    means = [f"{side} {geometric_mean(ratios):.2f}" for side in rows[0].ms
-             if (ratios := [a.ms[side] / b.ms[side] for a, b in pairs if a.ms.get(side) and b.ms.get(side)])]
-    peaks = [b.peak / a.peak for a, b in pairs if a.peak and b.peak]
-    bound = f"; multiply-adds in registers {geometric_mean(peaks):.2f}" if peaks else ""
-    return f"of the speed of one thread, over {len(pairs)} models above {LONG_MS} ms: {', '.join(means)}{bound}"
 
 
 def _of(ratios, rows):
@@ -355,7 +336,7 @@ def compare(args):
     for threads in args.threads:
         part = [r for r in rows if r.threads == threads]
         if part:
-            console.print(rich_table(part, rows))
+            console.print(rich_table(part))
     if rows:
         _write(args, rows, markdown(rows, facts, missing))
     return 1 if failures else 0

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -55,15 +56,7 @@ def _size(size):
 def measure_roofline(target="host", threads="none"):
     """The Roofline of this machine with the vectors of `target`, on one thread or (threads="openmp") on those that
     OpenMP uses. Each number is the best of several samples. Raises ToolchainError."""
-    target = Target.get(target)
-    lanes = max(4, target.vector_lanes)
-    with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
-        path = build_shared([RUNTIME / "roofline.c"], Path(folder, "roofline.so"), target, threads,
-                            cflags=(f"-DINGOT_LANES={lanes}",))
-        ffi = cffi.FFI()
-        ffi.cdef(_CDEF)
-        library = openmp.load(ffi, path)
-        out = ffi.new("float *")
+    with _loops(target, threads) as (library, ffi, out):
         peak = 2 * _rate(lambda times: library.ingot_multiply_adds(out, times))
         memory = aligned_empty(WORKING_SETS[-1], 64)
         memory.fill(0)
@@ -74,19 +67,50 @@ def measure_roofline(target="host", threads="none"):
                 library.ingot_read(data, count, out, times)
                 return 4 * count * times
             reads.append((size, _rate(read)))
-        ffi.dlclose(library)
     return Roofline(peak, tuple(reads))
+
+
+@contextmanager
+def multiply_adds(target="host", threads="none"):
+    """A function whose every call keeps the multiply-adders of one thread, or of OpenMP's, busy for about a
+    millisecond, and returns how many floating-point operations that were: what to time in turns with other work where
+    the speed of a core changes. Raises ToolchainError."""
+    with _loops(target, threads) as (library, _, out):
+        times, _ = _sampled(lambda n: library.ingot_multiply_adds(out, n), 1)
+        yield lambda: 2 * library.ingot_multiply_adds(out, times)
+
+
+@contextmanager
+def _loops(target, threads):
+    """(library, ffi, a float to write to) of roofline.c."""
+    target = Target.get(target)
+    lanes = max(4, target.vector_lanes)
+    with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
+        path = build_shared([RUNTIME / "roofline.c"], Path(folder, "roofline.so"), target, threads,
+                            cflags=(f"-DINGOT_LANES={lanes}",))
+        ffi = cffi.FFI()
+        ffi.cdef(_CDEF)
+        library = openmp.load(ffi, path)
+        yield library, ffi, ffi.new("float *")
+        ffi.dlclose(library)
 
 
 def _rate(action):
     """What action(times) returns per second, at best: after as many times as take SAMPLE_SECONDS, several times."""
     best, times = 0.0, 1
     for _ in range(SAMPLES):
-        seconds = 0.0
-        while seconds < SAMPLE_SECONDS:
-            start = time.perf_counter()
-            done = action(times)
-            seconds = time.perf_counter() - start
-            times *= 1 if seconds >= SAMPLE_SECONDS else 2
-        best = max(best, done / seconds)
+        times, rate = _sampled(action, times)
+        best = max(best, rate)
     return best
+
+
+def _sampled(action, times):
+    """(times, action's result per second) of the first of action(times), action(2 * times) and so on that takes
+    SAMPLE_SECONDS."""
+    while True:
+        start = time.perf_counter()
+        done = action(times)
+        seconds = time.perf_counter() - start
+        if seconds >= SAMPLE_SECONDS:
+            return times, done / seconds
+        times *= 2
