@@ -51,7 +51,7 @@ def choose(cpu, shape: Shape, made=False):
     own = shape.blocks // shape.groups
     plans = [Plan(v, r, c, 0) for v in range(1, min(own, MOST_VECTORS) + 1) if own % v == 0
              for r, c in _points(tiles.room(cpu, v) // v, shape)]
-    tile = min(plans, key=lambda t: (cycles(cpu, t, shape), t.rows, t.vectors))
+    tile = min(plans, key=lambda t: (cycles(cpu, t, shape), _near(cpu, t, shape), t.rows, t.vectors))
     return Plan(tile.vectors, tile.rows, tile.columns, _band(cpu, tile, shape, made))
 
 
@@ -76,6 +76,14 @@ def cycles(cpu, tile, shape):
 def _step(vectors, points):
     """Cycles of a step, or what all its instructions take: multiply-adds, loads, prefetches and the loop's."""
     return max(tiles.step(vectors, points), (vectors * points + points + 2 * vectors + LOOP) / ISSUED)
+
+
+def _near(cpu, tile, shape):
+    """Bytes of weights that come from the second cache: those of a tile again for each tile that the first has no room
+    for. Prefetches and loads of other tiles of as many cycles go with them."""
+    if _panel(tile, shape) <= cpu.l1_bytes:
+        return shape.weight_bytes
+    return shape.weight_bytes * -(-shape.height // tile.rows) * -(-shape.width // tile.columns)
 
 
 def streams(cpu, shape, plan):

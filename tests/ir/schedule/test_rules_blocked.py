@@ -339,6 +339,11 @@ def test_tiles_ask_no_more_weights_of_the_second_cache_than_it_gives():
     assert choose(cpu, shape(7, 169, 1, 64, weight_bytes=28 << 10)).vectors == 7
 
 
+def test_of_tiles_as_fast_that_which_reads_weights_less_often():
+    """Measured: 256 to 256 channels of 9 points 8.1 us by two tiles of 4 vectors x 5 points, 6.8 by one of 2 x 9."""
+    assert choose(CpuModel(16, 32), shape(16, 9, 1, 256, weight_bytes=256 << 10)) == Plan(2, 9, 1, 9)
+
+
 @pytest.mark.parametrize("arguments, expected", [
     (shape(32, 49, 1, 2048, 401 << 10, 4096 << 10), True),
     (shape(4, 56, 56, 576, 861 << 10, 147 << 10), False),  # every row reads them
