@@ -13,6 +13,7 @@
  *   T_fma_at(a, p, n, c)                       a * *p + c, for the n-th such operand of a tile of sums
  *   T_evens(a, b, w)  T_odds(a, b, w)          of blocks of w lanes: a's even ones, each followed by b's; a's odd ones,
  *                                              each followed by b's. w: a power of two below the lanes
+ *   T_held(a)                                  a, in a register: compilers load it no second time for another use
  *   T_lane(a, l)  T_fma_lane(a, l, b, c)       lane l of a in all lanes; that * b + c, rounded once or twice
  *   T_neg  T_abs  T_sqrt (a)  T_copysign(a, sign)
  *   T_round  T_floor  T_ceil (a)               to an integer; round: the nearest, ties to even

@@ -22,6 +22,7 @@ from .fuse import fuse_ops
 from .fuse_attention import fuse_attention
 from .fuse_gelu import fuse_gelu
 from .guard_sums import guard_sums
+from .hold import hold_loads
 from .hoist_if import hoist_if_then_else
 from .hoist_index import hoist_index
 from .identities import remove_identities
@@ -175,6 +176,7 @@ TIR = _rows(
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
     ("VectorTypeRewrite", _tir, rewrite_vector_types, 1),
     ("LoadLanes", _tir, load_lanes),
+    ("HoldLoads", _tir, hold_loads),
     ("TransposeSquares", _tir, transpose_squares),
     ("InjectPrefetch", _tir, inject_prefetch),
     ("HoistIfThenElse", _tir, hoist_if_then_else, 1),

@@ -53,6 +53,7 @@ TIR_PASSES = [
     TIR["VectorizeLoop"](),
     TIR["VectorTypeRewrite"](),
     TIR["LoadLanes"](),
+    TIR["HoldLoads"](),
     TIR["TransposeSquares"](),
     TIR["InjectPrefetch"](),
     TIR["HoistIfThenElse"](),

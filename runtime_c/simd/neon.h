@@ -12,6 +12,7 @@ typedef float32x4_t f32x4;
 INGOT_INLINE f32x4 f32x4_set1(float x) { return vdupq_n_f32(x); }
 INGOT_INLINE f32x4 f32x4_load(const float *p) { return vld1q_f32(p); }
 INGOT_INLINE void f32x4_store(float *p, f32x4 a) { vst1q_f32(p, a); }
+INGOT_INLINE f32x4 f32x4_held(f32x4 a) { return a; } /* operands are in registers */
 
 INGOT_INLINE f32x4 f32x4_load_n(const float *p, ptrdiff_t n)
 {

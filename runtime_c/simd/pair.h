@@ -48,6 +48,7 @@
     }                                                                                                                  \
     INGOT_INLINE T T##_set1(float x) { return T##_of(H##_set1(x), H##_set1(x)); }                                      \
     INGOT_INLINE T T##_load(const float *p) { return T##_of(H##_load(p), H##_load(p + L)); }                           \
+    INGOT_INLINE T T##_held(T a) { return T##_of(H##_held(a.lo), H##_held(a.hi)); }                                    \
     INGOT_INLINE T T##_load_n(const float *p, ptrdiff_t n)                                                             \
     {                                                                                                                  \
         return n < L ? T##_of(H##_load_n(p, n), H##_set1(0.0f)) : T##_of(H##_load(p), H##_load_n(p + L, n - L));       \

@@ -70,6 +70,7 @@
         return r;                                                                                                      \
     }                                                                                                                  \
     INGOT_INLINE T T##_load(const float *p) { return T##_load_strided(p, 1); }                                         \
+    INGOT_INLINE T T##_held(T a) { return a; }                                                                         \
     INGOT_INLINE void T##_store(float *p, T a) { T##_store_strided(p, 1, a); }                                         \
     INGOT_INLINE T T##_load_n(const float *p, ptrdiff_t n)                                                             \
     {                                                                                                                  \

@@ -10,6 +10,17 @@ INGOT_INLINE f32x4 f32x4_set1(float x) { return _mm_set1_ps(x); }
 INGOT_INLINE f32x4 f32x4_load(const float *p) { return _mm_loadu_ps(p); }
 INGOT_INLINE void f32x4_store(float *p, f32x4 a) { _mm_storeu_ps(p, a); }
 
+/* What stays in a register is, for gcc and clang, what an empty piece of assembly may have changed. */
+#if defined(__GNUC__)
+INGOT_INLINE f32x4 f32x4_held(f32x4 a)
+{
+    __asm__("" : "+x"(a));
+    return a;
+}
+#else
+INGOT_INLINE f32x4 f32x4_held(f32x4 a) { return a; }
+#endif
+
 INGOT_INLINE f32x4 f32x4_load_n(const float *p, ptrdiff_t n)
 {
     return _mm_setr_ps(n > 0 ? p[0] : 0.0f, n > 1 ? p[1] : 0.0f, n > 2 ? p[2] : 0.0f, n > 3 ? p[3] : 0.0f);

@@ -84,7 +84,9 @@ static void record(const char *type, const char *op, const float *y, size_t n)
     for (int l = 0; l < L; ++l) T##_store(y + l * L, T##_fma_lane(T##_load(b), l, T##_load(c), T##_load(b)));          \
     record(#T, "fma_lane", y, L * L);                                                                                  \
     for (int32_t l = 0; l < L; ++l) T##_store(y + l * L, T##_fma_at(T##_load(c), &b[l], l, T##_load(b)));              \
-    record(#T, "fma_at", y, L * L);
+    record(#T, "fma_at", y, L * L);                                                                                    \
+    T##_store(y, T##_held(T##_load(b)));                                                                               \
+    record(#T, "held", y, L);
 
 #define ELEMENTWISE(T, L)                                                                                              \
     UNARY(T, L, neg) UNARY(T, L, abs) UNARY(T, L, sqrt) UNARY(T, L, round) UNARY(T, L, floor) UNARY(T, L, ceil)        \

@@ -103,6 +103,7 @@ def test_one_element_for_all_lanes(build, results, abc):
     for type_, lanes in LANES.items():
         b, c = (x[:lanes].astype(np.float64) for x in abc[1:])
         assert same(results[f"{type_}_lane"].reshape(lanes, lanes), np.repeat(abc[1][:lanes, None], lanes, 1)).all()
+        assert same(results[f"{type_}_held"], abc[1][:lanes]).all()
         product = b[:, None] * c
         exact = product + b
         usable = (np.abs(product) < 1e38) & (np.abs(exact) < 1e38)

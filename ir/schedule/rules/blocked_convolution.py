@@ -10,7 +10,7 @@ from ...node import structural_equal
 from ..blocks import uses
 from . import conv_tiles
 from .blocks import blocks, find_block, iter_vars, operand_loads, static_extent, vectorizes
-from .registers import anchored, by_element, in_registers, lane_by_lane, like_result, ranks, steps, turn_of
+from .registers import anchored, by_element, hold, in_registers, lane_by_lane, like_result, ranks, steps, turn_of
 from .threads import parallel_nest
 
 NAMES = ("conv2d_blocked", "conv2d_packed", "conv2d_gathered")
@@ -124,12 +124,13 @@ def share_tiles(sch, cpu, conv, epilogue, shape, phases=()):
     parallel_nest(sch, cpu, loops, steps(sch.get(conv)), by_rows)
 
 
-def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose, phases=(), asked=()):
+def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose, phases=(), asked=(), held=()):
     """Tile the output, compute the convolution in each tile, with sums in registers. Returns the loops whose turns
     threads may share, outermost first: images, bands of rows, channels and rows; and whether each keeps its rows.
 
     phases: loops over interleaved parts of the output, each of which has tiles of its own; they stand after the points.
-    asked: names of buffers that are read at the start of a band, and asked for in the band before.
+    asked: names of buffers that are read at the start of a band, and asked for in the band before. held: buffers of
+    which registers hold what the turns of the innermost loop of the reduction share.
     """
     block = sch.get(conv)
     cpu, operand = by_element(cpu, block)
@@ -153,6 +154,9 @@ def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose, phases=(), a
     reduce, lane = lane_by_lane(sch, cpu, loops[spatial:], operand)
     sch.reorder(*reduce, *lane, *points, oo, oi)
     in_registers(sch, (*points, oo), oi)
+    if held:
+        sch.unroll(reduce.pop())
+        hold(sch, conv, reduce[-1], held)
     rolled = turn_of(sch, cpu, reduce)
     if asked:
         sch.annotate(rolled if lane else reduce[-1], "pragma_prefetch", asked)

@@ -10,11 +10,13 @@ from ..blocks import uses
 from ..primitives.sample import divisors
 from . import tiles
 from .blocks import find_block, iter_vars, operand_loads, place_of, vectorizes
-from .registers import anchored, in_registers, ranks, steps, turn_of
+from .registers import anchored, hold, in_registers, ranks, steps, turn_of
 from .threads import parallel_nest
+from .tiles import Window
 
 CONV, PAD = "conv2d", "pad_temp"
-KEPT = 1 / 2  # the part of the first cache that a band of the input takes
+KEPT = 0.3  # the part of the first cache that a band of the input takes, beside what it is copied from and results
+ACROSS = 1.5  # loads of a vector of columns, as some lie in two lines of the cache
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ def columns(sch, cpu):
             band = the padded input, a plane for every s-th column
             for channels, rows, columns:
                 acc = 0;  for ic, kh, kw: for rows, channels: for vectors: acc += band * broadcast(w);  epilogue(acc)
+
+    Where each channel has inputs of its own and they are not copied, registers hold what the rows of a tile see in a
+    column of the kernel:
+
+                acc = 0;  for ic, kw: held = x;  for kh, rows: for vectors: acc += held * broadcast(w);  epilogue(acc)
     """
     if cpu.lanes == 1:
         return False
@@ -50,8 +57,9 @@ def columns(sch, cpu):
     work, strides = steps(block), _strides(block)
     channels, rows, width = (iv.dom.extent.value for iv in iter_vars(block, "spatial")[1:])
     own = uses(_operands(block)[0].indices, {iter_vars(block, "spatial")[1].var})  # channels of each output channel
-    tile = choose(cpu, 1 if own else channels, rows, width // cpu.lanes)
     data = _input(sch, conv, strides[1])
+    column = _column(block) if own and not data else None
+    tile = choose(cpu, 1 if own else channels, rows, width // cpu.lanes, column)
     band = _band(cpu, sch.get(conv), tile, strides[0]) if data else tile.rows
     n, c, y, x = sch.get_loops(epilogue)
     co, ci = sch.split(c, [None, tile.channels])
@@ -65,6 +73,12 @@ def columns(sch, cpu):
     xv, xl = sch.split(x, [None, cpu.lanes])
     sch.reorder(*reduce, n_, y, c, xv, xl)
     in_registers(sch, (y, c, xv), xl)
+    if column:
+        ic, kh, kw = reduce
+        sch.reorder(ic, kw, kh)
+        sch.unroll(kh)
+        hold(sch, conv, kw, [_operands(sch.get(conv))[0].buffer])
+        reduce = [ic, kw]
     turn_of(sch, cpu, reduce)
     sch.decompose_reduction(conv, reduce[0])
     if data:
@@ -86,10 +100,16 @@ def _operands(block):
     return sorted(operand_loads(block), key=lambda load: not uses(load.indices, {column}))
 
 
-def _strides(block):
-    """By how many rows and columns the input moves with those of the output."""
+def _strides(block, kind="spatial", first=2):
+    """By how many rows and columns the input moves with those of the output, or of the kernel."""
     load, _ = _operands(block)
-    return [Analyzer().step(index, iv.var) for index, iv in zip(load.indices[2:], iter_vars(block, "spatial")[2:])]
+    return [Analyzer().step(index, iv.var) for index, iv in zip(load.indices[2:], iter_vars(block, kind)[first:])]
+
+
+def _column(block):
+    """The Window of a column of the kernel; None where it has one row."""
+    taps = iter_vars(block, "reduce")[1].dom.extent.value
+    return Window(taps, _strides(block)[0], _strides(block, "reduce", 1)[0]) if taps > 1 else None
 
 
 def _input(sch, conv, stride):
@@ -129,17 +149,20 @@ def _fill(sch, data, at, stride, lanes):
         sch.reorder(plane, column)
 
 
-def choose(cpu, channels, rows, vectors):
+def choose(cpu, channels, rows, vectors, column=None):
     """The Tile with the least estimated time that divides an output: the input's vectors are loaded for all its
-    channels, each weight for all its vectors."""
+    channels, each weight for all its vectors. column: the Window whose data registers hold."""
     most = min(cpu.registers, cpu.accumulators or cpu.registers)
     found = (Tile(c, r, v) for c in divisors(channels) for r in divisors(rows) for v in divisors(vectors))
-    fitting = (t for t in found if t.accumulators <= most
-               and t.accumulators + min(t.channels, t.rows * t.vectors) < cpu.registers)
-    return min(fitting, key=lambda t: (_cost(t), t.rows, t.channels))
+    fitting = (t for t in found if t.accumulators <= most and t.accumulators + (
+        column.seen(t.rows) * t.vectors + 1 if column else min(t.channels, t.rows * t.vectors)) < cpu.registers)
+    return min(fitting, key=lambda t: (_cost(t, column), t.rows, t.channels))
 
 
-def _cost(tile):
-    """Cycles of a step for each of its multiply-adds."""
+def _cost(tile, column):
+    """Cycles of a step, or of one for each row of the kernel, for each of its multiply-adds."""
     points = tile.rows * tile.vectors
-    return (tiles.step(tile.channels, points) + tiles.LOAD_COST * (tile.channels + points)) / tile.accumulators
+    if column:
+        return column.cycles(points, ACROSS * column.seen(tile.rows) * tile.vectors + column.taps) / (
+            points * column.taps)
+    return (tiles.step(tile.channels, points) + tiles.LOAD_COST * (tile.channels + ACROSS * points)) / tile.accumulators

@@ -10,6 +10,7 @@ from .blocked_convolution import shape_of, tile
 from .blocks import find_block, iter_vars, static_extent
 from .registers import anchored, ranks, steps
 from .threads import parallel_nest
+from .windows import tile_windows
 
 DEPTHWISE, POINTWISE = "depthwise_blocked", "conv2d_blocked"
 # Bytes a cycle: of what leaves the second cache and comes back, and of what stays there, as weights that each row
@@ -49,7 +50,7 @@ def depthwise_pointwise(sch, cpu):
     (n, band, *_), _ = tile(sch, cpu, conv, epilogue, shape_of(sch, conv, epilogue, 1), _row_by_row)
     sch.compute_at(middle, band, preserve_unit_loops=True)
     groups = static_extent(sch, sch.get_loops(middle)[-4])
-    tile(sch, cpu, depthwise, middle, shape_of(sch, depthwise, middle, groups))
+    tile_windows(sch, cpu, depthwise, middle, shape_of(sch, depthwise, middle, groups))
     parallel_nest(sch, cpu, [n, band], steps(sch.get(conv)))
     return True
 

@@ -8,7 +8,7 @@ from ...expr import IntImm, is_const_int
 from ...node import structural_equal
 from ...transform.embed_broadcast import EMBEDDED
 from ..blocks import uses
-from .blocks import find_block, inline_all, iter_vars, operand_loads, read_index
+from .blocks import find_block, inline_all, iter_vars, operand_loads, place_of, read_index
 from .threads import PARALLEL_MIN_PARTS
 
 # Stages whose name ends so are reductions over operands packed for one vector per step.
@@ -81,6 +81,17 @@ def lane_by_lane(sch, cpu, reduce, operand):
     sch.unroll(lane)
     sch.annotate(lane, "pragma_lanes", [operand.name])
     return [*outer, k], [lane]
+
+
+def hold(sch, block, loop, buffers):
+    """What a turn of a loop reads of buffers, several times over, is in registers before it: vectors along the last
+    dimension."""
+    for buffer in buffers:
+        copy = sch.cache_read(block, place_of(sch.get(block), buffer), "local")
+        sch.compute_at(copy, loop, preserve_unit_loops=True)
+        *points, lane = sch.get_loops(copy)[-len(buffer.shape):]
+        in_registers(sch, points, lane)
+        sch.annotate(points[-1], "pragma_hold", 1)
 
 
 def turn_of(sch, cpu, loops):

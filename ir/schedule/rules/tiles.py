@@ -4,6 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 VECTORS = (1, 2, 3, 4, 6, 8)
+LATENCY = 4  # cycles of a multiply-add
 LOAD_COST = 0.1  # cycles, of a load from the first cache beside multiply-adds
 
 
@@ -24,6 +25,25 @@ class Tile:
         return self.vectors * self.points
 
 
+@dataclass(frozen=True)
+class Window:
+    """A row, or column, of the window of a depthwise kernel: taps; by how many elements it moves with the output, and
+    its taps are apart."""
+
+    taps: int
+    stride: int
+    dilation: int
+
+    def seen(self, points):
+        """Elements of the input that so many points in a row see."""
+        return (points - 1) * self.stride + (self.taps - 1) * self.dilation + 1
+
+    def cycles(self, points, loads):
+        """For a multiply-add of each tap to each of the points, one after the other for each point. There are few of them
+        for loads to hide behind."""
+        return max(points * self.taps / 2, loads / 2, LATENCY * self.taps) + 2 * LOAD_COST * loads
+
+
 def room(cpu, vectors):
     """Registers for accumulators, beside a row of `vectors` vectors of the packed operand and one broadcast value; by
     element, beside two rows, one on its way, and a vector for each point."""
@@ -40,7 +60,7 @@ def pieces(extent, size):
 
 def step(vectors, points):
     """Cycles of a step: multiply-adds, or loads, two of each a cycle, and no fewer than hide their latency."""
-    return max(vectors * points / 2, (vectors + points) / 2, 4.0)
+    return max(vectors * points / 2, (vectors + points) / 2, LATENCY)
 
 
 def candidates(cpu):

@@ -2,10 +2,19 @@
 that is loaded."""
 from __future__ import annotations
 
-from ...expr import is_const_int
-from .blocked_convolution import shape_of, share_tiles
+from ...arith import Analyzer
+from ...expr import Call, IntImm, Select, is_const_int
+from ...node import collect
+from ..blocks import uses
+from . import conv_tiles, tiles
+from .blocked_convolution import shape_of, tile
 from .blocks import iter_vars, operand_loads, static_extent, vectorizes
-from .registers import anchored, ranks
+from .conv_tiles import Plan
+from .registers import anchored, ranks, steps
+from .threads import parallel_nest
+from .tiles import Window
+
+START = 3  # cycles of a tile besides its steps
 
 
 def windows(sch, cpu):
@@ -23,7 +32,8 @@ def windows(sch, cpu):
     # One point has one chain of sums, which wait for each other: vectors of several channels then share a tile.
     point = all(is_const_int(sch.get(loop).extent, 1) for loop in loops[2:4])
     groups = 1 if point else static_extent(sch, loops[1])
-    share_tiles(sch, cpu, reduction, epilogue, shape_of(sch, reduction, epilogue, groups))
+    loops, by_rows = tile_windows(sch, cpu, reduction, epilogue, shape_of(sch, reduction, epilogue, groups))
+    parallel_nest(sch, cpu, loops, steps(sch.get(reduction)), by_rows)
     return True
 
 
@@ -34,3 +44,43 @@ def _fits(block, cpu):
     lane = iter_vars(block, "spatial")[-1]
     return (vectorizes(block, lane.var) and is_const_int(lane.dom.extent, cpu.lanes)
             and all(load.indices[-1] is lane.var for load in operand_loads(block)))
+
+
+def tile_windows(sch, cpu, reduction, epilogue, shape):
+    """blocked_convolution.tile; where registers have room for what a tile sees in a row of the window, and for that row
+    of weights, these are loaded once for all its columns, not by each multiply-add."""
+    row = _row(sch.get(reduction))
+    held = [load.buffer for load in operand_loads(sch.get(reduction))] if row else []
+    plan = choose(cpu, shape, row, len(held) > 1) if row else None
+    return tile(sch, cpu, reduction, epilogue, shape, lambda *_: plan, held=held) if plan else tile(
+        sch, cpu, reduction, epilogue, shape)
+
+
+def _row(block):
+    """The Window of a row; None where loads are not shared, or made under a condition."""
+    kw = iter_vars(block, "reduce")[1]
+    _, _, y, x, _ = iter_vars(block, "spatial")
+    data = [load for load in operand_loads(block) if uses(load.indices, {y.var, x.var})]
+    choices = collect(block.body, Select) or [c for c in collect(block.body, Call) if c.op == "tir.if_then_else"]
+    if len(data) != 1 or choices or not isinstance(kw.dom.extent, IntImm) or kw.dom.extent.value < 2:
+        return None
+    moves = [Analyzer().step(data[0].indices[3], v) for v in (x.var, kw.var)]
+    return None if None in moves else Window(kw.dom.extent.value, *moves)
+
+
+def choose(cpu, shape, row, weights):
+    """The Plan of a tile that holds its data; None where multiply-adds that load each theirs are as fast."""
+    def cycles(plan, held):
+        points = [(r, c, n * m) for r, n in tiles.pieces(shape.height, plan.rows)
+                  for c, m in tiles.pieces(shape.width, plan.columns)]
+        return sum(count * (START + shape.steps // row.taps * row.cycles(r * c, loads(r, c, held)))
+                   for r, c, count in points)
+
+    def loads(rows, columns, held):
+        return rows * (row.seen(columns) if held else columns * row.taps) + row.taps * weights
+
+    most = min(cpu.registers, cpu.accumulators or cpu.registers)
+    plans = [Plan(1, r, c, shape.height) for c in range(1, min(shape.width, most) + 1)
+             for r in range(1, min(shape.height, most // c) + 1) if r * c + loads(r, c, True) + 1 < cpu.registers]
+    best = min(plans, key=lambda p: (cycles(p, True), p.rows), default=None)
+    return best if best and cycles(best, True) < cycles(conv_tiles.choose(cpu, shape), False) else None

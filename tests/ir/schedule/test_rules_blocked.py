@@ -140,6 +140,18 @@ def test_depthwise(name, threads_for_all_work):
     assert rolled(lowered) and not collect(rolled(lowered), IfThenElse)
 
 
+@pytest.mark.parametrize("lanes, kernel, strides, held", [
+    (16, (3, 3), (1, 1), True), (16, (5, 5), (1, 1), True),
+    (16, (5, 5), (2, 2), False),  # too few points fit to hide the latency of their sums
+    (16, (3, 1), (1, 1), False),  # a row of one column shares nothing
+    (8, (3, 3), (1, 1), False)])  # 16 registers
+def test_data_of_windows_that_registers_hold(lanes, kernel, strides, held):
+    """One load for each element that a row of points sees, and one for each weight."""
+    func = programs.depthwise(2, (12, 12), kernel, strides, lanes=lanes)
+    lowered = lower_prim_func(schedule_by_rule(func, CPUS[lanes]).func)
+    assert [c.op for c in collect(lowered.body, Call)].count("tir.held") == 2 * held
+
+
 def _kept(lowered):
     """The buffers of elements, not of vectors in registers, that a kernel has of its own."""
     return [d.buffer for d in collect(lowered.body, DeclBuffer) if d.buffer.dtype.lanes == 1]

@@ -12,7 +12,8 @@ from ingot.ir.relax import Constant
 from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import schedule_by_rule, threads
-from ingot.ir.schedule.rules.columns import choose, columns
+from ingot.ir.schedule.rules.columns import Tile, choose, columns
+from ingot.ir.schedule.rules.tiles import Window
 from ingot.ir.tir.stmt import BufferLoad, DeclBuffer, For
 from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.pipeline import lower_prim_func
@@ -91,7 +92,17 @@ def test_tiles_divide_and_fit(cpu, channels, rows, vectors):
 
 def test_tiles_of_the_first_layers_of_a_small_network():
     """8 channels of 48x48: dense, and depthwise, where each channel has inputs of its own."""
-    assert choose(CPUS[16], 8, 48, 3).accumulators == choose(CPUS[16], 1, 48, 3).accumulators == 24
+    assert choose(CPUS[16], 8, 48, 3) == Tile(8, 1, 3)
+    assert choose(CPUS[16], 1, 48, 3, Window(3, 1, 1)) == Tile(1, 12, 1)
+
+
+def test_data_of_depthwise_kernels_is_loaded_once_for_a_column():
+    func, cpu = convolution("depthwise")
+    lowered = lower_prim_func(schedule_by_rule(func, cpu).func)
+    tile = choose(cpu, 1, 6, 3, Window(3, 1, 1))
+    held, = (d.buffer.shape[0].value for d in collect(lowered.body, DeclBuffer) if "pad" in d.buffer.name)
+    assert held == (tile.rows + 2) * tile.vectors
+    assert len([c for c in collect(lowered.body, Call) if c.op == "tir.held"]) == 1
 
 
 def test_what_is_not_for_it():

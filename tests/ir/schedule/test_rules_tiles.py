@@ -111,7 +111,7 @@ def assembly_of(func, target, compiler):
                f"-I{RUNTIME}", "-S", "-xc", "-", "-o", "-"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return [line for line in done.stdout.splitlines() if not line.lstrip().startswith("#")]  # what is about assembly
 
 
 def innermost_loops(lines, arch):

@@ -33,6 +33,7 @@ EXPRESSIONS = {
     **{f"T.{f}(T.Broadcast(x, 4), T.Broadcast(y, 4), 2)": f"T.{f}(T.Broadcast(x, 4), T.Broadcast(y, 4), 2)"
        for f in ("evens", "odds")},
     "T.lane(T.Broadcast(x, 4), i)": "T.lane(T.Broadcast(x, 4), i)",
+    "T.held(T.Broadcast(x, 4))": "T.held(T.Broadcast(x, 4))",
     "T.fma_lane(T.Broadcast(x, 4), 3, T.Broadcast(y, 4), T.Broadcast(x, 4))":
         "T.fma_lane(T.Broadcast(x, 4), 3, T.Broadcast(y, 4), T.Broadcast(x, 4))",
     "T.fma_at(T.Broadcast(x, 4), y, i, T.Broadcast(x, 4))": "T.fma_at(T.Broadcast(x, 4), y, i, T.Broadcast(x, 4))",

@@ -8,6 +8,7 @@ from ingot.ir.node import collect
 from ingot.ir.tir.stmt import BufferLoad, BufferStore, For
 from ingot.ir.transform.embed_broadcast import EMBEDDED, embed_broadcast
 from ingot.ir.transform.flatten import flatten_buffer
+from ingot.ir.transform.hold import hold_loads
 from ingot.ir.transform.lanes import load_lanes
 from ingot.ir.transform.lower_intrin import lower_intrin
 from ingot.ir.transform.squares import transpose_squares
@@ -182,6 +183,23 @@ def test_operands_that_lie_in_a_row_come_in_vectors(case, vectors):
     selected = lower_intrin(new)
     assert [c.op for c in collect(selected.body, Call)] == ["tir.fma_lane" if vectors else "tir.fma"]
     assert_same_results(expected, selected, inputs)
+
+
+# ---------------------------------------------------------------- vectors that registers hold
+
+def test_copies_of_vectors_are_held_where_a_loop_asks_for_it():
+    """Values that are computed are in registers anyway, and single elements are no vectors."""
+    def copies(i):
+        whole, other = Ramp(i * 4, const(1), 4), Ramp(i * 4 + 32, const(1), 4)
+        return tir.seq(BufferStore(Y, BufferLoad(X, (whole,)), (whole,)), BufferStore(Y, X[i], (i + 60,)),
+                       BufferStore(Y, BufferLoad(X, (whole,)) * BufferLoad(W, (whole,)), (other,)))
+    for annotations, held in (({"pragma_hold": 1}, 1), ({}, 0)):
+        func = lowered(loop("i", 4, copies, "unrolled").replace(annotations=annotations))
+        inputs = arguments(func)
+        new = hold_loads(func)
+        assert [c.op for c in collect(new.body, Call)] == ["tir.held"] * held
+        assert not any(f.annotations for f in collect(new.body, For))
+        assert_same_results(results(func, inputs), new, inputs)
 
 
 def test_operands_that_are_written_between_stay():

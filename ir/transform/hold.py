@@ -1,0 +1,36 @@
+"""HoldLoads: vectors that several multiply-adds take are loaded once."""
+from __future__ import annotations
+
+from ..node import Mutator
+from ..tir.intrin import vector_intrinsic
+from ..tir.stmt import BufferLoad
+from .walk import StmtMutator
+
+KEY = "pragma_hold"  # annotation of a loop that copies vectors to registers
+
+
+def hold_loads(func):
+    """Requires flat buffers and vectors. Ensures no annotation pragma_hold: in a loop with it
+
+        for i in unroll(4): v[i] = B[i * S : i * S + 16]
+    becomes
+        for i in unroll(4): v[i] = held(B[i * S : i * S + 16])
+
+    so that compilers do not make an operand in memory of each use of v[i]: loads are what such kernels wait for.
+    """
+    return func.replace(body=_Hold().visit(func.body))
+
+
+class _Hold(StmtMutator):
+    def visit_For(self, loop):
+        body = self.visit(loop.body)
+        if KEY not in loop.annotations:
+            return loop.replace(body=body)
+        rest = {k: v for k, v in loop.annotations.items() if k != KEY}
+        return loop.replace(body=_Stores().visit(body), annotations=rest)
+
+
+class _Stores(Mutator):
+    def visit_BufferStore(self, store):
+        vector = isinstance(store.value, BufferLoad) and store.value.dtype.lanes > 1
+        return store.replace(value=vector_intrinsic("held", store.value)) if vector else store
