@@ -127,6 +127,15 @@ def test_attention_of_any_length(batch, threads, mask):
             assert relative_error(library(*feeds.values()), expected) <= 1e-5
 
 
+@pytest.mark.parametrize("length", [448, 600])
+def test_attention_of_many_keys(length):
+    """Of known length: rows of scores that are too large for the stack, and too many scores for whole rows."""
+    model = attention_net(length)
+    with ingot.compile(model, threads="none") as library:
+        x = np.random.default_rng(0).standard_normal((1, length, 32)).astype(np.float32)
+        assert relative_error(library(x), onnxruntime_outputs(model, {"x": x})[0]) <= 1e-5
+
+
 def test_keys_hidden_before_others():
     """The first blocks of keys are hidden from all queries by -inf, as in batches that are filled up on the left."""
     model = attention_net(mask=True)

@@ -8,6 +8,7 @@ from ..node import Mutator, structural_equal
 from ..tir.intrin import vector_intrinsic
 from ..tir.stmt import BufferLoad, BufferStore, For, SeqStmt, seq
 from .loop_partition import LANES
+from .workspace import STACK_BYTES
 
 # Calls with a vector form in simd.h. The arithmetic nodes all have one, and so have choices by a comparison.
 VECTOR_CALLS = ("exp", "log", "tanh", "erf", "sigmoid", "gelu", "sqrt", "abs", "floor", "ceil", "round")
@@ -200,7 +201,8 @@ class _Widen:
 
 def rewrite_vector_types(func):
     """VectorTypeRewrite: a local buffer that is only ever accessed by whole aligned vectors becomes a buffer of
-    vectors, so that the C compiler keeps it in registers. Requires vectors; ensures such buffers have a vector dtype.
+    vectors, so that the C compiler keeps it in registers. Requires vectors; ensures such buffers have a vector dtype,
+    but those that are too large for the stack.
     """
     scan = _ScanVectorAccess()
     scan.visit(func.body)
@@ -217,7 +219,9 @@ class _ScanVectorAccess(Mutator):
         return self.generic_visit(loop)
 
     def visit_DeclBuffer(self, decl):
-        if decl.buffer.scope == "local":
+        size = decl.buffer.shape[0]
+        if decl.buffer.scope == "local" and isinstance(size, IntImm) and \
+                size.value * decl.buffer.dtype.bytes <= STACK_BYTES:
             self.lanes.setdefault(id(decl.buffer), 0)  # 0: not accessed yet
         return self.generic_visit(decl)
 
