@@ -18,7 +18,8 @@ from importlib import abc as _abc, import_module as _import_module, machinery as
 
 # name -> the module that defines it
 _NAMES = {
-    **dict.fromkeys(("compile", "from_onnx", "inspect_stage", "memory_report", "verify", "MemoryReport"), "api"),
+    **dict.fromkeys(("compile", "from_onnx", "inspect_stage", "memory_report", "recorded_schedules", "verify",
+                     "MemoryReport"), "api"),
     **dict.fromkeys(("build", "lower"), "driver"),
     **dict.fromkeys(("Device", "cpu", "cuda", "device"), "runtime.device"),
     **dict.fromkeys(("Schedule", "ScheduleError"), "ir.schedule"),

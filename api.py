@@ -1,25 +1,23 @@
 """What users call: compile, verify and inspect a network. Everything here is a few lines over the layers below."""
 from __future__ import annotations
 
-import difflib
 import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from .codegen.compile import STAGES, Options, assemble, compile_module, lower
-from .codegen.c_names import network_name
-from .codegen.kernels import kernel_names, print_kernel
+from .codegen.kernels import find_kernels, kernel_names, print_kernel
 from .codegen.package import evaluate_dim
 from .frontend.onnx import from_onnx
 from .ir.module import IRModule
-from .ir.tir.function import PrimFunc
 from .ir.transform.expose import expose_intermediates
 from .runtime.library import CompiledLibrary
 from .runtime.verify import compare_outputs
 
 
 def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin", name=None, dims=None,  # noqa: A001
-            exact=False, algorithms=None):
+            exact=False, algorithms=None, schedules=None):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
@@ -30,11 +28,12 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     exact: no convolution by Winograd's algorithm, whose errors are up to 1e-4 of the output's largest magnitude.
     algorithms: {"conv1": "winograd4"} overrides the choice for convolutions, by the names of their nodes: "direct",
     "winograd2", "winograd4" or "winograd6"; "winograd3" or "winograd5" where strides make a kernel one of 4x4.
+    schedules: {"conv1": trace} overrides the schedules of kernels; see recorded_schedules.
 
     Returns a CompiledLibrary: call it, .run({...}), .export(folder), .time(...). The C is built at the first run.
     Raises OnnxImportError, ValueError or ToolchainError.
     """
-    options = Options.check(target, opt_level, threads, weights, name, exact, algorithms)
+    options = Options.check(target, opt_level, threads, weights, name, exact, algorithms, schedules)
     return CompiledLibrary(compile_module(load(model, dims, name), options, _source_hash(model)))
 
 
@@ -69,7 +68,8 @@ def verify(model, feeds=None, tolerance=1e-4, dims=None, **options):
 
 
 def inspect_stage(model, stage="relax", dims=None, kernel=None, **options):
-    """The program as text after a stage: "relax", "fused", "tir", "scheduled" or "c".
+    """The program as text after a stage: "relax", "fused", "tir", "scheduled" or "c"; or "traces", the schedules of
+    its kernels as JSON, which compile takes.
 
     kernel: only that one, by its name in the C (with or without the network's prefix), its function's name in the
     module, or the name of a model node that it computes. Raises ValueError for a name that none has.
@@ -86,34 +86,52 @@ def inspect_stage(model, stage="relax", dims=None, kernel=None, **options):
         files = compile_module(mod, checked).files()
         return "\n".join(f"/* ==== {name} ==== */\n{text}" for name, text in files.items()
                          if name.endswith((".c", ".h")) and name not in _RUNTIME and isinstance(text, str))
-    return getattr(lower(mod, checked), stage).script()
+    stages = lower(mod, checked)
+    return _json(_named(stages)) if stage == "traces" else getattr(stages, stage).script()
 
 
 def _one_kernel(mod, stage, wanted, options):
     """The text of what `wanted` names after a stage; see inspect_stage."""
     if stage == "relax":
-        raise ValueError("the imported graph has no kernels yet: ask for stage fused, tir, scheduled or c")
+        raise ValueError("the imported graph has no kernels yet: ask for stage fused, tir, scheduled, traces or c")
     stages = lower(mod, options)
-    functions = {n: f for n, f in stages.lowered.functions.items() if isinstance(f, PrimFunc)}
-    prefix = options.name or network_name(mod.attrs.get("name", "model"))
-    c_names = kernel_names(functions, prefix)
-    names = {}  # every name: the functions that have it
-    for n, f in functions.items():
-        for o in f.attrs.get("origin") or ():
-            names.setdefault(o.name, {})[n] = f
-    for n, f in functions.items():  # a kernel's own name is its alone
-        names.update(dict.fromkeys((n, c_names[n], c_names[n].removeprefix(f"{prefix}_")), {n: f}))
-    if wanted not in names:
-        near = difflib.get_close_matches(wanted, names, 5)
-        raise ValueError(f"no kernel is called {wanted!r}; "
-                         + (f"close are {', '.join(near)}" if near else f"there are {', '.join(c_names.values())}"))
-    found = names[wanted]
+    functions = stages.kernels
+    found = find_kernels(functions, stages.prefix, wanted)
     if stage == "c":
+        c_names = kernel_names(functions, stages.prefix)
         kernels = [print_kernel(functions[n], c_names[n]) for n in found]
         return "\n\n".join(f"{k.comment}\n{k.signature}\n{k.body.rstrip()}" for k in kernels) + "\n"
     if stage == "fused":
         return "\n\n".join(_fused(stages, n) for n in found) + "\n"
+    if stage == "traces":
+        return _json(_named(stages, found))
     return IRModule({n: getattr(stages, stage)[n] for n in found}).script()
+
+
+def recorded_schedules(model, dims=None, **options):
+    """{kernel: Trace}: how compile, with these options, schedules each kernel of a network, by its name in the C without
+    the prefix. A Trace prints as Python. It may be changed, or be that of a Schedule of one's own of the kernel
+    (inspect_stage, "tir"), and goes to compile as schedules={kernel: trace}; at shapes and targets other than its own it
+    may not be legal, which raises ValueError.
+    """
+    checked = Options.check(**options)
+    return _named(lower(load(model, dims, checked.name), checked))
+
+
+def _named(stages, functions=None):
+    """{kernel: Trace}, of all functions or those given."""
+    names = kernel_names(stages.kernels, stages.prefix)
+    return {names[n].removeprefix(f"{stages.prefix}_"): stages.traces[n].simplified() for n in functions or stages.traces}
+
+
+def _json(traces):
+    """Traces as JSON, a line for each step."""
+    def text(rows):
+        return ",\n  ".join(map(json.dumps, rows))
+    saved = {name: trace.as_json() for name, trace in traces.items()}
+    entries = (f" {json.dumps(name)}: [[\n  {text(steps)}],\n  {json.dumps(decisions)}]"
+               for name, (steps, decisions) in saved.items())
+    return "{\n" + ",\n".join(entries) + "\n}\n"
 
 
 def _fused(stages, name):

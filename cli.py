@@ -10,7 +10,7 @@ from pathlib import Path
 
 EXIT_MISMATCH, EXIT_ERROR, EXIT_INTERRUPT = 1, 2, 130
 PROFILE_WIDTH = 150  # of a profile that is written to a file
-STAGES = ("relax", "fused", "tir", "scheduled", "c")
+STAGES = ("relax", "fused", "tir", "scheduled", "traces", "c")
 
 EXAMPLES = {
     None: """examples:
@@ -37,6 +37,7 @@ EXAMPLES = {
   ingot inspect net.onnx                       the graph, with shapes
   ingot inspect net.onnx --stage scheduled     the loops of every kernel
   ingot inspect net.onnx --stage c --kernel conv1
+  ingot inspect net.onnx --stage traces        the schedules of kernels; change some, and compile with --schedules
   ingot inspect net.onnx --memory              bytes, life and place of every buffer""",
 }
 
@@ -108,9 +109,11 @@ def _add_options(sub):
     sub.add_argument("--name", metavar="N", help="the C prefix (default: from the file name)")
     sub.add_argument("--opt-level", type=int, choices=(0, 1, 2), default=2, help="default: %(default)s")
     sub.add_argument("--exact", action="store_true", help="no convolution by Winograd's algorithm, which rounds more")
-    sub.add_argument("--algorithms", type=_algorithms, metavar="FILE.json", help="which algorithm computes which "
+    sub.add_argument("--algorithms", type=_recorded, metavar="FILE.json", help="which algorithm computes which "
                      'convolution, by the names of their nodes: {"conv1": "direct", "conv2": "winograd4"}; default: '
                      "what is predicted to be fastest")
+    sub.add_argument("--schedules", type=_recorded, metavar="FILE.json", help="the schedules of kernels, by their names, "
+                     "as inspect --stage traces prints them; default: by rules")
     sub.add_argument("--dim", action="append", default=[], type=_dim, metavar="NAME=N",
                      help="give a symbolic dimension a value; may be repeated")
 
@@ -127,7 +130,7 @@ def _dim(text):
     return name, int(value)
 
 
-def _algorithms(path):
+def _recorded(path):
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -255,7 +258,8 @@ def _print_memory(report, console):
 def _options(args):
     """The keyword arguments of ingot.compile."""
     return {"target": args.target, "opt_level": args.opt_level, "threads": args.threads, "weights": args.weights,
-            "name": args.name, "dims": dict(args.dim), "exact": args.exact, "algorithms": args.algorithms}
+            "name": args.name, "dims": dict(args.dim), "exact": args.exact, "algorithms": args.algorithms,
+            "schedules": args.schedules}
 
 
 def _read_inputs(pairs):

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 import numpy as np
@@ -16,6 +16,7 @@ from ..ir.relax.memory import VIEWS
 from ..ir.schedule.cpu import CpuModel
 from ..ir.schedule.rules import schedule_by_rule
 from ..ir.schedule.rules.threads import worth_threads
+from ..ir.schedule.schedule import Schedule
 from ..ir.tir.flops import estimate_work
 from ..ir.tir.function import PrimFunc
 from ..ir.transform.choose_convolution import check_algorithms
@@ -27,11 +28,12 @@ from .c_names import network_name
 from .kernels import kernel_names, print_kernel, shape_summary
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
 from .program import build_program
+from .recorded import apply_recorded, check_schedules, traces_of
 from .target import Target
 
 VERSION = "0.1.0"
 THREADS = ("openmp", "none")
-STAGES = ("relax", "fused", "tir", "scheduled", "c")
+STAGES = ("relax", "fused", "tir", "scheduled", "traces", "c")
 MOST_INTERPRETED = 10_000_000  # statements that a self-test's reference may run in Python
 TEST_DIM = 3  # what symbolic dimensions are in the self-test
 
@@ -47,9 +49,11 @@ class Options:
     name: str | None = None
     exact: bool = False
     algorithms: tuple = ()  # pairs of a convolution's node and its algorithm, see ir/transform/choose_convolution.py
+    schedules: tuple = ()  # pairs of a kernel and its Trace, see recorded.py
 
     @staticmethod
-    def check(target="host", opt_level=2, threads="openmp", weights="incbin", name=None, exact=False, algorithms=None):
+    def check(target="host", opt_level=2, threads="openmp", weights="incbin", name=None, exact=False, algorithms=None,
+              schedules=None):
         for what, value, known in (("threads", threads, THREADS), ("weights", weights, WEIGHTS),
                                    ("opt_level", opt_level, (0, 1, 2))):
             if value not in known:
@@ -60,7 +64,8 @@ class Options:
         check_algorithms(algorithms, exact)
         if algorithms and opt_level < 2:
             raise ValueError(f"algorithms are chosen at opt_level 2 only, not {opt_level}")
-        return Options(Target.get(target), opt_level, threads, weights, name, bool(exact), tuple(algorithms.items()))
+        return Options(Target.get(target), opt_level, threads, weights, name, bool(exact), tuple(algorithms.items()),
+                       tuple(check_schedules(schedules).items()))
 
     @property
     def cpu(self):
@@ -72,13 +77,24 @@ class Options:
 
 @dataclass
 class Stages:
-    """The module after each stage, filled as the pipeline goes. scheduled and lowered: {name: PrimFunc}."""
+    """The module after each stage, filled as the pipeline goes. prefix: of names in the C; traces: {function: Trace}."""
 
+    prefix: str
     relax: IRModule = None
     fused: IRModule = None
     tir: IRModule = None
     scheduled: IRModule = None
     lowered: IRModule = None
+    traces: dict = field(default_factory=dict)
+
+    @property
+    def kernels(self):
+        """{name: PrimFunc}, those of `lowered`."""
+        return _prim_funcs(self.lowered)
+
+
+def _prim_funcs(mod):
+    return {n: f for n, f in mod.functions.items() if isinstance(f, PrimFunc)}
 
 
 def optimize(mod, options):
@@ -89,28 +105,37 @@ def optimize(mod, options):
 
 def lower(mod, options):
     """All stages of a graph module, as a Stages."""
-    stages = Stages(relax=mod)
+    stages = Stages(options.name or network_name(mod.attrs.get("name", "model")), mod)
     stages.fused = optimize(mod, options)
     stages.tir = RELAX["LegalizeOps"]()(stages.fused)
-    functions = {n: f for n, f in stages.tir.functions.items() if isinstance(f, PrimFunc)}
+    functions = _prim_funcs(stages.tir)
+    recorded = traces_of(functions, stages.prefix, dict(options.schedules))
     work = {n: estimate_work(f) for n, f in functions.items()}
     calls = (b.value for b in stages.tir["main"].bindings if getattr(b.value, "op", None) == "call_tir")
     own = options if worth_threads(work[c.attrs["gv"].name] for c in calls) else replace(options, threads="none")
-    kernels = {n: schedule(f, own, work[n]) for n, f in functions.items()}
+    schedules = {n: schedule(f, own, recorded.get(n)) for n, f in functions.items()}
+    stages.traces = {n: sch.trace for n, sch in schedules.items()}
+    kernels = {n: scheduled(functions[n], sch, work[n]) for n, sch in schedules.items()}
     stages.scheduled = stages.tir.with_functions({**stages.tir.functions, **kernels})
     lowered = lower_module(IRModule(kernels))  # alone: flat kernels do not fit the shapes of the calls in "main"
     stages.lowered = stages.tir.with_functions({**stages.tir.functions, **lowered.functions})
     return stages
 
 
-def schedule(func, options, work):
-    """A PrimFunc scheduled by rule, with attrs "schedule" and "shapes" for the comment in the C, "work" for profiles:
-    that of the computation, not what a schedule adds to it."""
-    func = func.with_attr({"shapes": shape_summary(func), "work": work})
-    if options.opt_level == 0:
-        return func
-    sch = schedule_by_rule(func, options.cpu)
-    return sch.func.with_attr("schedule", summary(sch.trace))
+def schedule(func, options, recorded=None):
+    """A Schedule of a PrimFunc: by its recorded (name, Trace), else by rule."""
+    if recorded:
+        return apply_recorded(func, *recorded)
+    return schedule_by_rule(func, options.cpu) if options.opt_level else Schedule(func)
+
+
+def scheduled(func, sch, work):
+    """The function of a Schedule, with attrs "schedule" and "shapes" for the comment in the C, "work" for profiles: that
+    of the computation, not what a schedule adds to it."""
+    attrs = {"shapes": shape_summary(func), "work": work}
+    if len(sch.trace):
+        attrs["schedule"] = summary(sch.trace)
+    return sch.func.with_attr(attrs)
 
 
 def summary(trace):
@@ -136,7 +161,7 @@ def assemble(lowered, mod, options, source_hash=None):
     """The CompiledModel of a lowered module made from `mod`, whose evaluation gives the self-test's outputs."""
     name = options.name or network_name(mod.attrs.get("name", "model"))
     program = build_program(lowered, name)
-    functions = {n: f for n, f in lowered.functions.items() if isinstance(f, PrimFunc)}
+    functions = _prim_funcs(lowered)
     kernel_of = kernel_names(functions, name)
     kernels = {kernel_of[n]: print_kernel(f, kernel_of[n]) for n, f in functions.items()}
     dims = tuple(d.name for d in program.dims)

@@ -1,5 +1,6 @@
 """The command line without the compiler behind it: arguments, messages, exit codes."""
 import os
+import json
 import re
 import subprocess
 import sys
@@ -98,17 +99,19 @@ def test_compile(calls, tmp_path, capsys):
             "--opt-level", "1", "--dim", "batch=2", "--dim", "a=b=3", "--exact"]
     assert cli.main([str(word) for word in argv]) == 0
     assert calls == [{"target": "c", "threads": "none", "weights": "file", "name": "n", "opt_level": 1,
-                      "dims": {"batch": 2, "a=b": 3}, "exact": True, "algorithms": None}]
+                      "dims": {"batch": 2, "a=b": 3}, "exact": True, "algorithms": None,
+                      "schedules": None}]
     assert (folder / "sums.c").exists()
     output = capsys.readouterr()
     assert output.out.startswith(f"{folder}: sums for c") and output.err == ""
 
 
-def test_recorded_algorithms(calls, tmp_path, capsys):
-    file = tmp_path / "chosen.json"
-    file.write_text('{"conv1": "winograd4"}')
-    argv = ["compile", "m.onnx", "-o", str(tmp_path / "out"), "--algorithms", str(file)]
-    assert cli.main(argv) == 0 and calls[0]["algorithms"] == {"conv1": "winograd4"}
+@pytest.mark.parametrize("option, value", [("algorithms", {"conv1": "winograd4"}), ("schedules", {"conv1": [[], []]})])
+def test_what_is_recorded(calls, tmp_path, capsys, option, value):
+    file = tmp_path / "recorded.json"
+    file.write_text(json.dumps(value))
+    argv = ["compile", "m.onnx", "-o", str(tmp_path / "out"), f"--{option}", str(file)]
+    assert cli.main(argv) == 0 and calls[0][option] == value
     file.write_text("{")
     capsys.readouterr()
     assert f"cannot read {file} as JSON" in error_of(capsys, *argv)
@@ -117,7 +120,8 @@ def test_recorded_algorithms(calls, tmp_path, capsys):
 def test_defaults(calls, tmp_path):
     assert cli.main(["compile", "m.onnx", "-o", str(tmp_path / "out")]) == 0
     assert calls == [{"target": "host", "threads": "openmp", "weights": "incbin", "name": None, "opt_level": 2,
-                      "dims": {}, "exact": False, "algorithms": None}]
+                      "dims": {}, "exact": False, "algorithms": None,
+                      "schedules": None}]
 
 
 def test_compile_refuses_a_folder_before_it_works(calls, tmp_path, capsys):

@@ -117,7 +117,7 @@ def test_bench_profile(model, capsys):
 
 @pytest.mark.parametrize("stage, words", [
     ("fused", ["R.nn.conv2d(", "R.nn.relu("]), ("tir", ["@T.prim_func", "T.block"]),
-    ("scheduled", ["@T.prim_func", '"schedule"']),
+    ("scheduled", ["@T.prim_func", '"schedule"']), ("traces", ['"conv1": [[', '"reorder"']),
     ("c", ["/* conv1 (Conv) + bn1 (BatchNormalization) + relu1 (Relu)", "void small_conv1("]),
 ])
 @pytest.mark.parametrize("kernel", ["conv1", "small_conv1", "relu1"])
@@ -134,7 +134,7 @@ def test_inspect_a_kernel_of_one_operator(model, capsys):
 @pytest.mark.parametrize("options, message", [
     (["--stage", "c", "--kernel", "bn2"], "no kernel is called 'bn2'; close are bn1"),
     (["--stage", "c", "--kernel", "?"], "no kernel is called '?'; there are small_"),
-    (["--kernel", "conv1"], "the imported graph has no kernels yet: ask for stage fused, tir, scheduled or c"),
+    (["--kernel", "conv1"], "the imported graph has no kernels yet: ask for stage fused, tir, scheduled, traces or c"),
     (["--memory", "--kernel", "conv1"], "--kernel goes with --stage, not with --memory"),
 ])
 def test_kernels_that_are_not_there(model, capsys, options, message):
@@ -143,7 +143,7 @@ def test_kernels_that_are_not_there(model, capsys, options, message):
 
 @pytest.mark.parametrize("stage, words", [
     ("relax", ["conv2d", "relu"]), ("fused", ["fused_", "conv2d"]), ("tir", ["@T.prim_func", "call_tir"]),
-    ("scheduled", ["@T.prim_func"]), ("c", ["ingot_status small_run(", "#include"]),
+    ("scheduled", ["@T.prim_func"]), ("traces", ['"conv1": [[', '"split"']), ("c", ["ingot_status small_run(", "#include"]),
 ])
 def test_inspect(model, capsys, stage, words):
     output = output_of(capsys, "inspect", model, "--stage", stage)

@@ -66,6 +66,7 @@ def test_the_python_session(workplace, capsys):
     with names["lib"] as lib:
         assert relative_error(names["y"], lib(names["x"])) == 0.0
         assert relative_error(names["ys"]["softmaxout_1"], names["y"]) == 0.0
+        assert names["again"].model.files() == lib.model.files()
     assert (folder / "folder" / "squeezenet.h").is_file()
     assert "median" in capsys.readouterr().out
 

@@ -8,6 +8,7 @@ from ..expr import PrimExpr
 from ..node import Node, load_json, save_json
 from ..script import highlight
 from ..tir.index_map import IndexMap
+from .errors import ScheduleError
 from .handles import HANDLE_TYPES, RV, DerivedRV, handles_in, map_handles
 
 
@@ -119,7 +120,11 @@ class Trace:
                     decision = decision_provider(inst, inputs, inst.attrs, decision)
                 args["decision"] = decision
             result = sch.apply(inst.name, args)
-            known.update(zip(inst.outputs, result if inst.listed else [result]))
+            outputs = result if inst.listed else [] if result is None else [result]
+            if len(outputs) != len(inst.outputs):
+                raise ScheduleError(inst.name, "", f"it returned {len(outputs)} handles where the trace has "
+                                    f"{len(inst.outputs)}", "the trace is of another program")
+            known.update(zip(inst.outputs, outputs))
         return known
 
     apply = apply_to_schedule
@@ -162,6 +167,8 @@ class Trace:
             decided = {position: _from_json(value, known) for position, value in decisions}
             for position, (name, args, outputs) in enumerate(rows):
                 primitive = PRIMITIVES[name]
+                if set(args) != set(primitive.kinds) - {"decision"}:
+                    raise ValueError(f"{name} takes {', '.join(primitive.kinds)}, not {', '.join(args)}")
                 args = tuple((key, _from_json(value, known)) for key, value in args.items())
                 known.update((o, HANDLE_TYPES[o[0]]()) for o in outputs)
                 handles = tuple(known[o] for o in outputs)

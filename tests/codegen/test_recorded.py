@@ -1,0 +1,77 @@
+"""Recorded schedules take the place of the rules' choices, are proven again, and say why where they do not fit."""
+import json
+
+import numpy as np
+import pytest
+
+import ingot
+from ingot import tir
+from tests.networks import attention_net, conv_net, relative_error
+
+OPTIONS = {"target": "x86-64-v3", "threads": "none"}
+
+
+@pytest.fixture(scope="module")
+def traces():
+    return ingot.recorded_schedules(conv_net(), **OPTIONS)
+
+
+@pytest.mark.parametrize("options", [OPTIONS, {"target": "aarch64-linux-gnu"}, {"target": "c", "opt_level": 1},
+                                     {"target": "x86-64-v4", "opt_level": 0}])
+@pytest.mark.parametrize("network", [conv_net, attention_net])
+def test_what_is_recorded_gives_the_same_c(network, options):
+    saved = json.loads(ingot.inspect_stage(network(), "traces", **options))
+    files = [ingot.compile(network(), schedules=s, **options).model.files() for s in (None, saved)]
+    assert files[0] == files[1] and len(saved) > 2
+    assert any(len(rows) for rows, _ in saved.values()) == (options.get("opt_level") != 0)
+
+
+def test_a_schedule_of_ones_own(tmp_path):
+    """The tiles of a convolution, written by hand for the loops as they are before scheduling."""
+    model, options = conv_net(), {"target": "host", "threads": "none", "opt_level": 0, "name": "small"}
+    kernel = ingot.inspect_stage(model, "tir", kernel="conv1", **options)
+    sch = tir.Schedule(ingot.script.from_source(kernel))
+    block = sch.get_block("conv2d", func_name="conv2d")
+    *_, columns, channels, _, _ = sch.get_loops(block)
+    outer, inner = sch.split(columns, [None, 3])
+    sch.reorder(channels, inner)
+    x = np.random.default_rng(0).random((1, 3, 13, 11), np.float32)
+    plain = ingot.compile(model, **options)(x)
+    with ingot.compile(model, schedules={"conv1": sch.trace}, **options) as library:
+        assert "schedule: split(?x3), reorder" in library.model.files()["kernels_0.c"]
+        assert relative_error(library(x), plain) < 1e-6
+
+
+def test_one_entry_is_enough(traces):
+    """Other kernels keep what rules choose; a trace without steps leaves the loops as they are."""
+    files = ingot.compile(conv_net(), schedules={"conv1": tir.schedule.Trace()}, **OPTIONS).model.files()
+    rules = ingot.compile(conv_net(), **OPTIONS).model.files()
+    count = ["\n".join(f[n] for n in f if n.startswith("kernels")).count("schedule:") for f in (files, rules)]
+    assert count[0] == count[1] - 1 and len(traces["conv1"])
+
+
+@pytest.mark.parametrize("schedules, message", [
+    ([1], r"schedules is a mapping of kernels to recorded traces, not \[1\]"),
+    ({"conv1": [[["split", {}, []]]]}, r"schedules\['conv1'\]: not a saved trace: .*; a trace is what inspect prints at "
+                                       "stage traces, or sch.trace"),
+    ({"conv1": [[["get_block", {"name": "a", "where": 1}, ["b0"]]], []]},
+     r"not a saved trace: .*get_block takes name, func_name, not name, where"),
+    ({"conv0": [[], []]}, "no kernel is called 'conv0'; close are .*conv1"),
+    ({"conv1": [[], []], "relu1": [[], []]}, r"schedules\['relu1'\]: kernel \w+ has a schedule already, by another"),
+    ({"conv1": [[["get_block", {"name": "no", "func_name": "main"}, ["b0"]]], []]},
+     r"schedules\['conv1'\] does not fit this kernel: get_block: .*'no'.*: record it again \(inspect, stage traces\)"),
+])
+def test_what_does_not_fit(schedules, message):
+    with pytest.raises(ValueError, match=message):
+        ingot.compile(conv_net(), schedules=schedules, **OPTIONS)
+
+
+def test_a_trace_of_another_kernel(traces):
+    """Other loops than the trace met are an error, not a guess."""
+    for name, other in (("conv1", "fc"), ("fc", "conv1")):
+        with pytest.raises(ValueError, match=rf"schedules\['{name}'\] does not fit this kernel"):
+            ingot.compile(conv_net(), schedules={name: traces[other]}, **OPTIONS)
+    loops = [[["get_block", {"name": "pad_temp", "func_name": "main"}, ["b0"]],
+              ["get_loops", {"block": {"handle": "b0"}}, ["l1"]]], []]
+    with pytest.raises(ValueError, match="get_loops: it returned 4 handles where the trace has 1; the trace is of an"):
+        ingot.compile(conv_net(), schedules={"conv1": loops}, opt_level=0, target="c")
