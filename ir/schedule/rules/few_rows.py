@@ -5,14 +5,15 @@ from dataclasses import replace
 
 from ...expr import IntImm
 from ...transform.vectorize import REDUCE_LANES
+from ..primitives.sample import divisors
 from . import tiles
 from .blocks import iter_vars, operand_loads, static_extent, vectorizes
-from .operands import makes_dots, sizes, term_count, wide_operand
+from .operands import MOST_STREAMED_ROWS, makes_dots, sizes, term_count, wide_operand
 from .registers import PACKED, in_registers, steps, turn_of
 from .threads import parallel_nest
 
-MOST_STREAMED_ROWS = 4  # sums of more rows are made in tiles
-CHUNK = 1024  # columns: a page of each row, and sums that the first cache holds
+SUMS = 16 << 10  # bytes of sums that the first cache holds, beside rows of the operand
+LEAST_CHUNK = 128  # columns: what is read of each row at a time, from a page of its own
 STREAMED = 8  # rows of an operand that are read at the same time
 DOTS_ROWS = 4  # of a tile of dot products: all rows come from the second cache for each tile of columns
 
@@ -23,9 +24,15 @@ def streams(sch, cpu, anchor, epilogue):
     *_, m, n = sch.get_loops(epilogue)
     rows, columns, depth = static_extent(sch, m), static_extent(sch, n), term_count(sch, anchor)
     (k,) = iter_vars(block, "reduce")
-    return (not anchor.endswith(PACKED) and rows <= MOST_STREAMED_ROWS and columns % CHUNK == 0
+    return (not anchor.endswith(PACKED) and rows <= MOST_STREAMED_ROWS and _chunk(cpu, rows, columns)
             and depth % STREAMED == 0 and 4 * depth * columns > cpu.l2_bytes and isinstance(k.dom.extent, IntImm)
             and wide_operand(block).indices[-2] is k.var and vectorizes(sch.get(epilogue)))
+
+
+def _chunk(cpu, rows, columns):
+    """Columns whose sums are made at the same time; None where no number of them will do."""
+    fitting = (c for c in divisors(columns) if c % cpu.lanes == 0 and 4 * rows * c <= SUMS)
+    return next((c for c in sorted(fitting, reverse=True) if c >= LEAST_CHUNK), None)
 
 
 def stream(sch, cpu, anchor, epilogue):
@@ -36,7 +43,8 @@ def stream(sch, cpu, anchor, epilogue):
     block = sch.get_block(anchor)
     work = steps(sch.get(block))
     *batch, m, n = sch.get_loops(epilogue)
-    no, nv, nl = sch.split(n, [None, CHUNK // cpu.lanes, cpu.lanes])
+    chunk = _chunk(cpu, static_extent(sch, m), static_extent(sch, n))
+    no, nv, nl = sch.split(n, [None, chunk // cpu.lanes, cpu.lanes])
     sch.reorder(*batch, no, m, nv, nl)
     sch.vectorize(nl)
     sch.compute_at(block, no, preserve_unit_loops=True)

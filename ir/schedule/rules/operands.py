@@ -16,6 +16,9 @@ from .threads import COST_OF_LOOP, parallel_nest
 from .transpose import SQUARE, in_squares
 
 MIN_PACKED_ROWS = 32  # a copy costs about as much as this many rows of the product
+# An operand that the second cache does not hold is read once, as it lies, for so many rows of the product; for more of
+# them it is copied: tiles would read it several times, a line or two from each page.
+MOST_STREAMED_ROWS = 16
 
 
 # ---------------------------------------------------------------- what pays
@@ -23,8 +26,9 @@ MIN_PACKED_ROWS = 32  # a copy costs about as much as this many rows of the prod
 def packs_columns(cpu, rows, depth, columns, across):
     """Whether a second operand of so many rows (depth) and columns is copied to panels: it is read often enough, and
     not in the first cache anyway, or lies across: its columns are rows in memory. Panels have no part of a vector."""
-    return (rows >= MIN_PACKED_ROWS and columns % cpu.lanes == 0
-            and (across or 4 * depth * columns > cpu.l1_bytes))
+    size = 4 * depth * columns
+    often = rows > MOST_STREAMED_ROWS if size > cpu.l2_bytes and not across else rows >= MIN_PACKED_ROWS
+    return often and columns % cpu.lanes == 0 and (across or size > cpu.l1_bytes)
 
 
 def packs_rows(cpu, rows, depth):
@@ -104,29 +108,38 @@ def term_count(sch, anchor):
 
 # ---------------------------------------------------------------- copies
 
-def pack_columns(sch, cpu, anchor, stage, vectors):
-    """Copy a row-major operand [..., k, n] to panels [..., n / tile, k, tile], so that a tile's columns are one piece
-    of memory, without a page and a few cache lines a row. stage: what computes it, None for a parameter."""
+def columns_copy(sch, anchor, stage):
+    """The block that copies a row-major operand [..., k, n]: `stage`, which computes it; None for a parameter."""
+    if stage is not None:
+        return sch.get_block(stage)
     block = sch.get(sch.get_block(anchor))
-    operand, panel = wide_operand(block), vectors * cpu.lanes
-    if stage is None:
-        copy = sch.cache_read(sch.get_block(anchor), place_of(block, operand.buffer), "global")
-    else:
-        copy = sch.get_block(stage)
+    return sch.cache_read(sch.get_block(anchor), place_of(block, wide_operand(block).buffer), "global")
+
+
+def pack_columns(sch, cpu, copy, vectors, at=None):
+    """Lay what a block copies out in panels [..., n / tile, k, tile], so that a tile's columns are one piece of memory,
+    without a page and a few cache lines a row. at: a loop in whose turns the panels are copied that each of them reads;
+    None: all panels before."""
+    panel, buffer = vectors * cpu.lanes, sch.get(copy).writes[0].buffer
+    across = lies_across(sch, sch.get(copy).name_hint)
+    if at is not None:
+        sch.compute_at(copy, at, preserve_unit_loops=True)
     sch.transform_layout(copy, ("write", 0), IndexMap.from_func(
-        lambda *i: (*i[:-2], i[-1] // panel, i[-2], i[-1] % panel), len(operand.indices)))
+        lambda *i: (*i[:-2], i[-1] // panel, i[-2], i[-1] % panel), len(buffer.shape)))
     *batch, k, n = sch.get_loops(copy)
-    work = COST_OF_LOOP * operand.buffer.shape[-2].value * operand.buffer.shape[-1].value
-    if stage is not None and lies_across(sch, stage):
+    shared, work = at is None, COST_OF_LOOP * buffer.shape[-2].value * buffer.shape[-1].value
+    if across:
         ko, no, inner = in_squares(sch, cpu, copy, k, n)
-        sch.reorder(*batch, no, ko, *inner)
-        parallel_nest(sch, cpu, [*batch, no], work)
-        return
-    no, nv, nl = sch.split(n, [None, vectors, cpu.lanes])
-    sch.reorder(*batch, k, no, nv, nl)  # rows lie in pages, columns of one panel in as many as there are rows
-    if vectorizes(sch.get(copy)):
-        sch.vectorize(nl)
-    parallel_nest(sch, cpu, [*batch, k], work)
+        sch.reorder(no, ko, *inner)
+        outer = [*batch, no]
+    else:
+        no, nv, nl = sch.split(n, [None, vectors, cpu.lanes])
+        sch.reorder(k, no, nv, nl)  # rows lie in pages, columns of one panel in as many as there are rows
+        outer = [*batch, k]
+        if vectorizes(sch.get(copy)):
+            sch.vectorize(nl)
+    if shared:
+        parallel_nest(sch, cpu, outer, work)
 
 
 def pack_rows(sch, cpu, stage, rows):

@@ -6,14 +6,18 @@ from math import prod
 
 from ...expr import IntImm
 from ..blocks import uses
+from ..primitives.sample import divisors
 from . import tiles
 from .blocks import SYMBOLIC, find_block, iter_vars, operand_loads, static, static_extent, vectorizes
-from .few_rows import dots, stream, streams
-from .operands import MIN_PACKED_ROWS, choose_copies, pack_columns, pack_rows, stages, term_count, wide_operand
+from .few_rows import LEAST_CHUNK, dots, stream, streams
+from .operands import (MIN_PACKED_ROWS, choose_copies, columns_copy, lies_across, pack_columns, pack_rows, sizes, stages,
+                       term_count, wide_operand)
 from .registers import (PACKED, anchored, by_element, in_registers, lane_by_lane, like_result, ranks, steps,
                         through_memory, turn_of)
 from .threads import COST_OF_LOOP, parallel_nest
 
+GROUP = 0.3  # of the second cache, for columns that are copied at a time
+LEAST_GROUPS = 8  # that threads share
 MAX_DEPTH = 1024  # terms of a sum that are added up in one go, where rows are many
 LEAST_BLOCK = 4  # tiles of rows that share a panel of columns, at least, where there are many
 
@@ -38,11 +42,10 @@ def product(sch, cpu):
         stream(sch, cpu, *found)
         return True
     plan = _plan(sch, cpu, *found)
-    if copied:
-        pack_columns(sch, cpu, anchor, wide, plan.tile.vectors)
+    copy = columns_copy(sch, anchor, wide) if copied else None
     if tall:
         pack_rows(sch, cpu, tall, plan.tile.rows)
-    _tile(sch, cpu, *found, plan, panels=plan.packed or copied)
+    _tile(sch, cpu, *found, plan, copy)
     return True
 
 
@@ -132,6 +135,19 @@ def _tiles_in_block(cpu, rows, tile_rows, depth):
     return min(even, key=lambda n: abs(n - best), default=best)
 
 
+def _group(sch, cpu, anchor, plan, copy):
+    """How many panels of columns are copied at a time, to the second cache, where they meet all rows; 0 where all are
+    copied before, since rows come in several blocks, or leave no room."""
+    rows, depth, columns = sizes(sch.get(sch.get_block(anchor)))
+    panel = plan.tile.vectors * cpu.lanes
+    panels, one_block = -(-columns // panel), plan.parts == 1 and rows <= plan.block * plan.tile.rows
+    if not one_block or 4 * rows * depth > cpu.l2_bytes // 2 or lies_across(sch, sch.get(copy).name_hint):
+        return 0
+    most = panels // LEAST_GROUPS if cpu.parallel else panels
+    return max((g for g in divisors(panels) if g <= most and g * panel >= LEAST_CHUNK
+                and 4 * g * panel * depth <= cpu.l2_bytes * GROUP), default=0)
+
+
 def _room(cpu):
     """Bytes of rows that stay in the second cache."""
     return cpu.l2_bytes * 3 // 4
@@ -139,14 +155,21 @@ def _room(cpu):
 
 # ---------------------------------------------------------------- tiles
 
-def _tile(sch, cpu, anchor, epilogue, plan, panels):
+def _tile(sch, cpu, anchor, epilogue, plan, copy):
     """Cut the output into tiles, and compute the sums of each in it. Sums made in parts are added up in memory, by
     tiles too, and the epilogue runs after the last part:
 
         C = 0;  for part of k: for tile (parallel):  acc = 0;  for k in part: ...: acc += a * b;  C += acc
+
+    copy: the block that copies columns to panels, if one does: before, or a group of panels at a time:
+
+        for group (parallel):  panels = b;  for panel, rows: acc = 0;  for k: ...: acc += a * panels;  epilogue(acc)
     """
     block = sch.get_block(anchor)
     work, rows = steps(sch.get(block)), static_extent(sch, sch.get_loops(epilogue)[-2])
+    group = _group(sch, cpu, anchor, plan, copy) if copy else 0
+    if copy and not group:
+        pack_columns(sch, cpu, copy, plan.tile.vectors)
     if plan.parts > 1:
         target = block
         block, *batch, m, n, turn = _in_parts(sch, target, plan)
@@ -155,25 +178,35 @@ def _tile(sch, cpu, anchor, epilogue, plan, panels):
     no, nv, nl = sch.split(n, [None, plan.tile.vectors, cpu.lanes])
     mb, mo, mi = sch.split(m, [None, plan.block, plan.tile.rows])
     # Column tiles share their operand, so they are outside of row tiles, but a loop with a border is innermost.
-    outer, inner = ([mb, mo], no) if plan.border else ([mb, no], mo)
-    sch.reorder(*batch, *([turn] if turn else []), *outer, inner, mi, nv, nl)
-    sch.compute_at(block, inner, preserve_unit_loops=True)
+    outer, inner = ([mb, mo], [no]) if plan.border else ([mb, no], [mo])
+    if group:
+        ng, no = sch.split(no, [None, group])
+        outer, inner = [mb, ng], [no, mo]
+    sch.reorder(*batch, *([turn] if turn else []), *outer, *inner, mi, nv, nl)
+    sch.compute_at(block, inner[-1], preserve_unit_loops=True)
     if plan.through:
-        copy = through_memory(sch, epilogue, anchor, inner)
-        in_registers(sch, *_points(sch, cpu, sch.get_loops(copy), plan))
+        sums = through_memory(sch, epilogue, anchor, inner[-1])
+        in_registers(sch, *_points(sch, cpu, sch.get_loops(sums), plan))
     else:
         in_registers(sch, (mi, nv), nl)
-    _sums(sch, cpu, block, plan, prefetch=panels and rows > plan.tile.rows)
+    _sums(sch, cpu, block, plan, prefetch=(plan.packed or copy and not group) and rows > plan.tile.rows)
+    if group:
+        pack_columns(sch, cpu, copy, plan.tile.vectors, ng)
     if plan.parts == 1 and not _stays(cpu, sch.get(epilogue).writes[0].buffer):
-        sch.annotate(inner, "pragma_prefetch_tile", like_result(sch, epilogue))
+        sch.annotate(inner[-1], "pragma_prefetch_tile", like_result(sch, epilogue))
     serial = plan.border and rows % plan.tile.rows > 0  # borders both of rows and of columns
     parallel_nest(sch, cpu, batch if serial else [*batch, *outer], work)
     if turn:
-        sch.decompose_reduction(target, turn)
-        *outer, n = sch.get_loops(epilogue)
-        _, nl = sch.split(n, [None, cpu.lanes])
-        sch.vectorize(nl)
-        parallel_nest(sch, cpu, outer, steps(sch.get(epilogue)) * COST_OF_LOOP)
+        _add_up(sch, cpu, target, epilogue, turn)
+
+
+def _add_up(sch, cpu, sums, epilogue, turn):
+    """Sums made in parts begin at 0, and the epilogue is a nest of its own."""
+    sch.decompose_reduction(sums, turn)
+    *outer, n = sch.get_loops(epilogue)
+    _, nl = sch.split(n, [None, cpu.lanes])
+    sch.vectorize(nl)
+    parallel_nest(sch, cpu, outer, steps(sch.get(epilogue)) * COST_OF_LOOP)
 
 
 def _in_parts(sch, block, plan):

@@ -239,10 +239,11 @@ def test_long_sums_without_an_epilogue(monkeypatch):
         assert_same_results(results(func, inputs), sch.func, inputs)
 
 
-@pytest.mark.parametrize("shapes", [[(3, 16), (16, 64)], [(2, 1, 8), (2, 8, 32)]], ids=str)
+@pytest.mark.parametrize("shapes", [[(3, 16), (16, 64)], [(2, 1, 8), (2, 8, 32)], [(4, 8), (8, 96)]], ids=str)
 def test_few_rows_stream_a_large_operand(shapes, threads_for_all_work, monkeypatch):
     """It is read as it lies, a few of its rows at a time, into sums in memory; small ones, and odd ones, in tiles."""
-    monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.few_rows"), "CHUNK", 32)
+    monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.few_rows"), "LEAST_CHUNK", 32)
+    monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.few_rows"), "SUMS", 512)
     for cpu in (replace(cpu, l2_bytes=256) for cpu in (SMALL, WIDE, NARROW)):
         func, = kernels(lambda: network(lambda op, a, b: op("nn.relu", op("matmul", a, b)), shapes), cpu)
         inputs, sch = arguments(func), schedule_by_rule(func, cpu)
@@ -253,6 +254,25 @@ def test_few_rows_stream_a_large_operand(shapes, threads_for_all_work, monkeypat
         assert "pragma_unroll" in str(schedule_by_rule(func, replace(cpu, l2_bytes=1 << 20)).trace)
     odd, = kernels(lambda: network(lambda op, a, b: op("matmul", a, b), [(3, 9), (9, 64)]), WIDE)
     assert "pragma_unroll" in str(schedule_by_rule(odd, replace(WIDE, l2_bytes=256)).trace)
+
+
+@pytest.mark.parametrize("rows, columns, threads", [(20, 512, False), (45, 512, False), (20, 2048, True),
+                                                    (35, 2048, True)])
+def test_columns_are_copied_in_groups(rows, columns, threads, threads_for_all_work):
+    """A large operand comes to the second cache some panels at a time, in each thread, from rows in memory; where the
+    rows of the product leave no room for a group, all panels are copied before."""
+    cpu = replace(WIDE, l2_bytes=60_000, parallel=threads)
+    func, = kernels(lambda: network(lambda op, a, b: op("nn.relu", op("matmul", a, b)), [(rows, 32), (32, columns)]), cpu)
+    inputs, lowered = arguments(func), lower_prim_func(schedule_by_rule(func, cpu).func)
+    assert _columns_copied(lowered) == 128
+    assert_same_results(results(func, inputs), lowered, inputs)
+    assert _columns_copied(lower_prim_func(schedule_by_rule(func, replace(cpu, l2_bytes=5000)).func)) in (0, columns)
+
+
+def _columns_copied(lowered):
+    """Of the second operand of a lowered product of depth 32, at a time; 0 where it is read as it lies."""
+    buffers = {s.buffer.name: s.buffer for s in collect(lowered.body, BufferStore)}
+    return buffers["x1_global"].shape[0].value // 32 if "x1_global" in buffers else 0
 
 
 def test_sums_stay_whole():
