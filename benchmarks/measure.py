@@ -24,7 +24,7 @@ README = ROOT / "README.md"
 
 SAMPLE_SECONDS = 0.01    # one sample runs a network at least this long
 SETTLE_SECONDS = 0.005   # with threads: the idle time in which workers of the other sides go to sleep
-LEAST_ROUNDS, MOST_ROUNDS = 5, 100
+LEAST_ROUNDS, MOST_ROUNDS = 11, 200
 SIMD_FLAGS = ("avx", "avx2", "fma", "avx512f", "avx512vl", "avx512_vnni", "avx_vnni", "amx_int8", "asimd", "neon")
 
 

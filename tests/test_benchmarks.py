@@ -368,12 +368,12 @@ def test_shapes_of_products(capsys):
 
 def test_tables_of_products():
     gemm = script("gemm")
-    rows = [gemm.Row("64", 1, {"Ingot": 90.0, "numpy": 60.0}, 100.0, 0.9, 1e-7),
-            gemm.Row("1x8x8", 2, {"Ingot": 2.5, "numpy": 5.0}, 100.0, 0.0125, 0.0)]
+    rows = [gemm.Row("64", 1, {"Ingot": 90.0, "numpy": 60.0}, 100.0, 0.9, 0.95, 1e-7),
+            gemm.Row("1x8x8", 2, {"Ingot": 2.5, "numpy": 5.0}, 100.0, 0.0125, 0.02, 0.0)]
     assert (rows[0].ratio, rows[1].ratio) == (1.5, 0.5)
     lines = gemm.report(rows, "A machine.", True).splitlines()
-    assert "| 64 cubed | 90.0 | 60.0 | 90% | 1.50 | 1e-07 |" in lines
-    assert "| 1x8x8 | 2.50 | 5.00 | 1% | 0.50 | 0e+00 |" in lines
+    assert "| 64 cubed | 90.0 | 60.0 | 90% | 95% | 1.50 | 1e-07 |" in lines
+    assert "| 1x8x8 | 2.50 | 5.00 | 1% | 2% | 0.50 | 0e+00 |" in lines
     assert "Threads: 2; multiply-adds in registers: 100 GFLOP/s." in lines
 
 
@@ -384,7 +384,7 @@ def test_products(options, tmp_path, monkeypatch, capsys):
     cells = next(line for line in file.read_text().splitlines() if line.startswith("| 1x12x5 |")).split("|")
     assert float(cells[-2]) < 1e-5
     monkeypatch.setattr(gemm, "installed", lambda: [])
-    rows = [gemm.Row("8", 1, {"Ingot": 1.0, "numpy": 1.0}, 9.0, 0.1, 0.0)]
+    rows = [gemm.Row("8", 1, {"Ingot": 1.0, "numpy": 1.0}, 9.0, 0.1, 0.1, 0.0)]
     monkeypatch.setattr(gemm, "run_worker", lambda args, threads: rows)
     assert gemm.main(["--shapes", "8"]) == 0
     assert "skipped: OpenVINO is not installed" in capsys.readouterr().err
