@@ -49,7 +49,7 @@ class Row:
     def gain(self, side, chosen=None):
         """How many times faster several threads are, of all rounds or the chosen ones; None without any."""
         pairs = self.times.get(side, ())
-        gains = [one / several for one, several in (pairs if chosen is None else map(pairs.__getitem__, chosen))]
+        gains = [one / several for k, (one, several) in enumerate(pairs) if chosen is None or k in chosen]
         return statistics.median(gains) if gains else None
 
     @property

@@ -106,11 +106,18 @@ def _rate(action):
 
 def _sampled(action, times):
     """(times, action's result per second) of the first of action(times), action(2 * times) and so on that takes
-    SAMPLE_SECONDS."""
+    SAMPLE_SECONDS, and not only once: a core that is lost for a moment, or threads that begin, take time too."""
     while True:
-        start = time.perf_counter()
-        done = action(times)
-        seconds = time.perf_counter() - start
+        seconds = _seconds(action, times)[0]
         if seconds >= SAMPLE_SECONDS:
-            return times, done / seconds
+            again, done = _seconds(action, times)
+            if again >= SAMPLE_SECONDS / 2:
+                return times, done / min(seconds, again)
         times *= 2
+
+
+def _seconds(action, times):
+    """(seconds that action(times) takes, what it returns)."""
+    start = time.perf_counter()
+    done = action(times)
+    return time.perf_counter() - start, done

@@ -329,6 +329,7 @@ def test_gains_of_threads():
     assert (net.gain("Ingot"), net.gain("OpenVINO"), net.gain("onnxruntime")) == (1.5, 1.5, None)
     assert (net.free(), net.gain("Ingot", net.free()), net.bound) == ([0], 2.0, 1.45)
     assert (small.free(), small.gain("Ingot", small.free()), small.bound) == ([], None, 1.0)
+    assert net.gain("onnxruntime", net.free()) is None  # a peer that fails on this network alone
 
 
 def test_tables_of_threads():

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 import ingot
+from ingot.runtime import roofline
 from ingot.runtime.profile import KernelTime, Profile, Work
 from ingot.runtime.roofline import Roofline, measure_roofline
 from networks import conv_net, embedding_net
@@ -67,3 +68,16 @@ def test_this_machine_has_limits():
     assert limits.peak > 1e8 and all(rate > 1e7 for _, rate in limits.reads)
     assert [size for size, _ in limits.reads] == sorted(size for size, _ in limits.reads)
     assert measure_roofline() is limits
+
+
+def test_a_slow_moment_is_no_measure(monkeypatch):
+    """Of an action whose first run alone is slow the number of times is that of a sample, not one."""
+    now, runs = [0.0], []
+    monkeypatch.setattr(roofline.time, "perf_counter", lambda: now[0])
+
+    def action(times):
+        now[0] += roofline.SAMPLE_SECONDS * (0.01 * times + (not runs))
+        runs.append(times)
+        return times
+    times, rate = roofline._sampled(action, 1)
+    assert times == 128 and rate == pytest.approx(100 / roofline.SAMPLE_SECONDS)
