@@ -109,10 +109,10 @@ def _one_kernel(mod, stage, wanted, options):
 
 
 def recorded_schedules(model, dims=None, **options):
-    """{kernel: Trace}: how compile, with these options, schedules each kernel of a network, by its name in the C without
-    the prefix. A Trace prints as Python. It may be changed, or be that of a Schedule of one's own of the kernel
-    (inspect_stage, "tir"), and goes to compile as schedules={kernel: trace}; at shapes and targets other than its own it
-    may not be legal, which raises ValueError.
+    """{kernel: Trace}: how compile, with these options, schedules each kernel of a network, by its name in the C
+    without the prefix. A Trace prints as Python. It may be changed, or be that of a Schedule of one's own of the kernel
+    (inspect_stage, "tir"), and goes to compile as schedules={kernel: trace}; at shapes and targets other than its own
+    it may not be legal, which raises ValueError.
     """
     checked = Options.check(**options)
     return _named(lower(load(model, dims, checked.name), checked))
@@ -121,7 +121,8 @@ def recorded_schedules(model, dims=None, **options):
 def _named(stages, functions=None):
     """{kernel: Trace}, of all functions or those given."""
     names = kernel_names(stages.kernels, stages.prefix)
-    return {names[n].removeprefix(f"{stages.prefix}_"): stages.traces[n].simplified() for n in functions or stages.traces}
+    traces = {n: stages.traces[n].simplified() for n in functions or stages.traces}
+    return {names[n].removeprefix(f"{stages.prefix}_"): trace for n, trace in traces.items()}
 
 
 def _json(traces):

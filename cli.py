@@ -112,8 +112,8 @@ def _add_options(sub):
     sub.add_argument("--algorithms", type=_recorded, metavar="FILE.json", help="which algorithm computes which "
                      'convolution, by the names of their nodes: {"conv1": "direct", "conv2": "winograd4"}; default: '
                      "what is predicted to be fastest")
-    sub.add_argument("--schedules", type=_recorded, metavar="FILE.json", help="the schedules of kernels, by their names, "
-                     "as inspect --stage traces prints them; default: by rules")
+    sub.add_argument("--schedules", type=_recorded, metavar="FILE.json", help="the schedules of kernels, by their "
+                     "names, as inspect --stage traces prints them; default: by rules")
     sub.add_argument("--dim", action="append", default=[], type=_dim, metavar="NAME=N",
                      help="give a symbolic dimension a value; may be repeated")
 

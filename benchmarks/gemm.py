@@ -7,8 +7,8 @@
 A shape is N for a cube, or MxKxN. The second operand is a constant, unless --activations is given, for all that know
 constants; all sides run in turns in one process, and numbers are those of the median. One of the sides are
 multiply-adds in registers, the most that the cores can do: "of peak" is the median of the rounds' parts of it, since
-a core that others use, or that is hot, is slower in some rounds than in others. "at best" is the part by the least times
-of both: of a core that nobody else uses, if it had such a moment as long as the product takes.
+a core that others use, or that is hot, is slower in some rounds than in others. "at best" is the part by the least
+times of both: of a core that nobody else uses, if it had such a moment as long as the product takes.
 """
 from __future__ import annotations
 

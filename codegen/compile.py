@@ -77,7 +77,7 @@ class Options:
 
 @dataclass
 class Stages:
-    """The module after each stage, filled as the pipeline goes. prefix: of names in the C; traces: {function: Trace}."""
+    """The module after each stage, filled as the pipeline goes. prefix: of C names; traces: {function: Trace}."""
 
     prefix: str
     relax: IRModule = None
@@ -130,8 +130,8 @@ def schedule(func, options, recorded=None):
 
 
 def scheduled(func, sch, work):
-    """The function of a Schedule, with attrs "schedule" and "shapes" for the comment in the C, "work" for profiles: that
-    of the computation, not what a schedule adds to it."""
+    """The function of a Schedule, with attrs "schedule" and "shapes" for the comment in the C, "work" for profiles:
+    that of the computation, not what a schedule adds to it."""
     attrs = {"shapes": shape_summary(func), "work": work}
     if len(sch.trace):
         attrs["schedule"] = summary(sch.trace)

@@ -26,12 +26,12 @@ def _trace(name, saved):
     try:
         return Trace.from_json(saved)
     except ValueError as error:
-        raise ValueError(f"schedules[{name!r}]: {error}; a trace is what inspect prints at stage traces, or sch.trace of "
-                         "a Schedule") from None
+        raise ValueError(f"schedules[{name!r}]: {error}; a trace is what inspect prints at stage traces, or sch.trace "
+                         "of a Schedule") from None
 
 
 def traces_of(functions, prefix, schedules):
-    """{function: (the name that was asked for, Trace)}. Raises ValueError for a name that none has, or more than one."""
+    """{function: (the name that was asked for, Trace)}. Raises ValueError for a name that none has, or several have."""
     traces = {}
     for name, trace in schedules.items():
         found = find_kernels(functions, prefix, name)
@@ -44,8 +44,8 @@ def traces_of(functions, prefix, schedules):
 
 
 def apply_recorded(func, name, trace):
-    """A Schedule of `func` by a recorded trace. Raises ValueError naming the step that is not legal there: schedules are
-    proven for the function at hand, never trusted."""
+    """A Schedule of `func` by a recorded trace. Raises ValueError naming the step that is not legal there: schedules
+    are proven for the function at hand, never trusted."""
     called = {value for step in trace for arg, value in step.args if arg == "func_name"}  # where it was recorded
     sch = Schedule(IRModule({called.pop() if len(called) == 1 else "main": func}), error_render_level="fast")
     try:

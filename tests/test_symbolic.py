@@ -8,7 +8,8 @@ import pytest
 from onnx import helper
 
 import ingot
-from networks import attention_net, conv_net, make_model, onnxruntime_outputs, relative_error, with_symbolic_batch, zoo, zoo_names
+from networks import (attention_net, conv_net, make_model, onnxruntime_outputs, relative_error, with_symbolic_batch, zoo,
+                      zoo_names)
 
 sys.path.insert(0, str(Path(__file__).parent / "embed"))
 from c_folders import HERE, STRICT, build, library_sources, need, need_compiler, run  # noqa: E402

@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 
 import ingot
-from ingot import tir
-from tests.networks import attention_net, conv_net, relative_error
+from ingot import te, tir
+from ingot.codegen.recorded import traces_of
+from ingot.ir.origin import Origin
+from networks import attention_net, conv_net, relative_error
 
 OPTIONS = {"target": "x86-64-v3", "threads": "none"}
 
@@ -52,8 +54,8 @@ def test_one_entry_is_enough(traces):
 
 @pytest.mark.parametrize("schedules, message", [
     ([1], r"schedules is a mapping of kernels to recorded traces, not \[1\]"),
-    ({"conv1": [[["split", {}, []]]]}, r"schedules\['conv1'\]: not a saved trace: .*; a trace is what inspect prints at "
-                                       "stage traces, or sch.trace"),
+    ({"conv1": [[["split", {}, []]]]}, r"schedules\['conv1'\]: not a saved trace: .*; a trace is what inspect prints "
+                                       "at stage traces, or sch.trace"),
     ({"conv1": [[["get_block", {"name": "a", "where": 1}, ["b0"]]], []]},
      r"not a saved trace: .*get_block takes name, func_name, not name, where"),
     ({"conv0": [[], []]}, "no kernel is called 'conv0'; close are .*conv1"),
@@ -64,6 +66,17 @@ def test_one_entry_is_enough(traces):
 def test_what_does_not_fit(schedules, message):
     with pytest.raises(ValueError, match=message):
         ingot.compile(conv_net(), schedules=schedules, **OPTIONS)
+
+
+def test_a_node_of_several_kernels():
+    """Such a name says too little; each kernel's own name is unique."""
+    func = te.create_prim_func([te.placeholder((4,), "float32", "x")])
+    parts = [func.with_attr("origin", (Origin(name, "Conv", "y"), Origin("norm", "Norm", "z"))) for name in ("a", "b")]
+    functions, trace = dict(zip(("conv", "conv_1"), parts)), tir.schedule.Trace()
+    found = traces_of(functions, "net", {"a": trace, "net_b": trace})
+    assert found == {"conv": ("a", trace), "conv_1": ("net_b", trace)}
+    with pytest.raises(ValueError, match=r"schedules\['norm'\]: kernels conv, conv_1 compute this node; name one of"):
+        traces_of(functions, "net", {"norm": trace})
 
 
 def test_a_trace_of_another_kernel(traces):

@@ -26,8 +26,8 @@ from .transpose import transpose
 from .windows import windows
 from .winograd import winograd
 
-RULES = (attention, attention_blocks, recurrence, winograd, depthwise_pointwise, blocked_convolution, columns, phases, windows,
-         local_response, register_tile, product, row_reduction, gather, transpose, elementwise)
+RULES = (attention, attention_blocks, recurrence, winograd, depthwise_pointwise, blocked_convolution, columns, phases,
+         windows, local_response, register_tile, product, row_reduction, gather, transpose, elementwise)
 
 
 def schedule_by_rule(func, cpu: CpuModel):

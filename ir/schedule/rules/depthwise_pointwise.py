@@ -1,5 +1,5 @@
-"""A depthwise convolution and the 1x1 convolution that alone reads it, as one kernel: a row of the one stays in the first
-cache until the other has read it."""
+"""A depthwise convolution and the 1x1 convolution that alone reads it, as one kernel: a row of the one stays in the
+first cache until the other has read it."""
 from __future__ import annotations
 
 from dataclasses import replace

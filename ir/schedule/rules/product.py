@@ -10,8 +10,8 @@ from ..primitives.sample import divisors
 from . import tiles
 from .blocks import SYMBOLIC, find_block, iter_vars, operand_loads, static, static_extent, vectorizes
 from .few_rows import LEAST_CHUNK, dots, stream, streams
-from .operands import (MIN_PACKED_ROWS, choose_copies, columns_copy, lies_across, pack_columns, pack_rows, sizes, stages,
-                       term_count, wide_operand)
+from .operands import (MIN_PACKED_ROWS, choose_copies, columns_copy, lies_across, pack_columns, pack_rows, sizes,
+                       stages, term_count, wide_operand)
 from .registers import (PACKED, anchored, by_element, in_registers, lane_by_lane, like_result, ranks, steps,
                         through_memory, turn_of)
 from .threads import COST_OF_LOOP, parallel_nest

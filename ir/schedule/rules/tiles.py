@@ -39,8 +39,8 @@ class Window:
         return (points - 1) * self.stride + (self.taps - 1) * self.dilation + 1
 
     def cycles(self, points, loads):
-        """For a multiply-add of each tap to each of the points, one after the other for each point. There are few of them
-        for loads to hide behind."""
+        """For a multiply-add of each tap to each of the points, one after the other for each point. There are few of
+        them for loads to hide behind."""
         return max(points * self.taps / 2, loads / 2, LATENCY * self.taps) + 2 * LOAD_COST * loads
 
 

@@ -262,7 +262,8 @@ def test_columns_are_copied_in_groups(rows, columns, threads, threads_for_all_wo
     """A large operand comes to the second cache some panels at a time, in each thread, from rows in memory; where the
     rows of the product leave no room for a group, all panels are copied before."""
     cpu = replace(WIDE, l2_bytes=60_000, parallel=threads)
-    func, = kernels(lambda: network(lambda op, a, b: op("nn.relu", op("matmul", a, b)), [(rows, 32), (32, columns)]), cpu)
+    shapes = [(rows, 32), (32, columns)]
+    func, = kernels(lambda: network(lambda op, a, b: op("nn.relu", op("matmul", a, b)), shapes), cpu)
     inputs, lowered = arguments(func), lower_prim_func(schedule_by_rule(func, cpu).func)
     assert _columns_copied(lowered) == 128
     assert_same_results(results(func, inputs), lowered, inputs)
