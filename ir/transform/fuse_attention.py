@@ -65,7 +65,7 @@ class _FuseAttention(GraphRewriter):
         return operands, mask, {"heads": heads, "head_size": size, "scale": scale * of_q * of_k, "lanes": self.lanes}
 
     def _masked(self, value):
-        """((the product of scores, its factor), masks) of what softmax reads: what is added, or arguments of _chosen."""
+        """((the product of scores, its factor), masks) of what softmax reads: what is added, or _chosen's arguments."""
         scores = self._scores(value)
         added = self.producer(value, "add")
         if scores is None and added is not None:

@@ -61,7 +61,7 @@ class _RemoveIdentities(GraphRewriter):
         return self._view(call) if getattr(call, "op", None) in VIEWS else call
 
     def _never_narrow(self, call):
-        """The float32 x of astype(astype(x, integer), float32), where the integers hold all that x can be; else None."""
+        """The float32 x of astype(astype(x, integer), float32) where integers hold all that x can be; else None."""
         narrow = self.producer(call.args[0], "astype")
         clip = self.producer(narrow.args[0], "clip") if narrow else None
         if clip is None or not clip.struct_info.dtype == call.struct_info.dtype == "float32":

@@ -65,8 +65,8 @@ def _sliced_axes(call):
     return (call.attrs["axes"][0] % call.args[0].struct_info.ndim,)
 
 
-# The parts that an operator needs of its arguments for `part` of its result, one for each argument; None where it has no
-# such parts.
+# The parts that an operator needs of its arguments for `part` of its result, one for each argument; None where it has
+# no such parts.
 
 def _of_map(call, part):
     """With broadcasting."""

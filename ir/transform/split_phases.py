@@ -65,7 +65,8 @@ class _SplitPhases(GraphRewriter):
                        padding=_padding(rows, columns))
         if max(call.attrs["strides"]) == 1:
             return made
-        return self._shuffled(call, self.emit(made), (groups * outputs, rows.stride, columns.stride), (0, 1, 4, 2, 5, 3))
+        shape = groups * outputs, rows.stride, columns.stride
+        return self._shuffled(call, self.emit(made), shape, (0, 1, 4, 2, 5, 3))
 
     def _depthwise(self, call):
         """Convolutions one after the other, channels (ry, rx, c)."""
@@ -96,7 +97,7 @@ class _SplitPhases(GraphRewriter):
 
 class _Window:
     """Along one axis (0: rows): which taps of a convolution make some phases, all of them or those given. Output
-    stride * q + r is the sum over taps t of input q + t + first times what is kernel[r + padding - stride * (t + first)].
+    stride * q + r is the sum over taps t of input q + t + first times kernel[r + padding - stride * (t + first)].
     """
 
     def __init__(self, call, axis, phases=None):

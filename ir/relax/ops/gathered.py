@@ -23,8 +23,8 @@ from .window import check_window_attrs, output_sizes, pad_stage, split_padding
 def _infer(call):
     lanes = check_layout(call, "data_layout")
     if lanes is None:
-        fail(call, f"data_layout {call.attrs['data_layout']!r} must be blocked, such as NCHW16c; nn.conv2d is for plain "
-                   "images")
+        fail(call, f"data_layout {call.attrs['data_layout']!r} must be blocked, such as NCHW16c; nn.conv2d is for "
+                   "plain images")
     x, w, places = need_layout(call, 0, lanes), need_rank(call, 1, 5), need_rank(call, 2, 3)
     dtype = need_same_dtype(call, (x, w))
     need_dtype(call, x, "number")
@@ -34,8 +34,8 @@ def _infer(call):
                    f"block and lane of each input channel of weight {shape_text(w)}")
     groups = _static(call, places, 0)
     if not same_dim(w.shape[4], lanes) or _static(call, w, 0) % groups:
-        fail(call, f"weight {shape_text(w)} must hold whole blocks of {lanes} output channels (dim 4) for each of {groups} "
-                   "groups (dim 0)")
+        fail(call, f"weight {shape_text(w)} must hold whole blocks of {lanes} output channels (dim 4) for each of "
+                   f"{groups} groups (dim 0)")
     _check_places(call, x, lanes)
     outputs = output_sizes(call, x.shape[2:4], static_kernel(call, w, 2))
     return TensorStructInfo((x.shape[0], w.shape[0], *outputs, x.shape[4]), dtype)

@@ -27,7 +27,7 @@ def nest(name, axes, make, init=None):
 
 
 def nest_of_nests(name, iters, body, allocs):
-    """Loops over the iteration variables `iters` around one block `name` of several nests, whose buffers are `allocs`."""
+    """Loops over the iteration variables `iters` around one block `name` of several nests with buffers `allocs`."""
     reads, writes = access_regions(body)
     allocated = {id(b) for b in allocs}
     reads, writes = (tuple(r for r in regions if id(r.buffer) not in allocated) for regions in (reads, writes))

@@ -27,7 +27,8 @@ def recurrence(sch, cpu):
 
 def _parts(sch, step):
     """The stages of a step as (names of reductions, names of what is made of them); a part ends with the last stage
-    that reads its reductions. None where a stage is not over rows and columns, a reduction not over rows, gates, columns."""
+    that reads its reductions. None where a stage is not over rows and columns, a reduction not over rows, gates and
+    columns."""
     children = [sch.get(b) for b in sch.get_child_blocks(sch.get_block(step))]
     if any(ranks(c) != ((2, 0) if c.init is None else (3, 1)) or len(c.writes) != 1 for c in children):
         return []
