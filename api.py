@@ -2,13 +2,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from .codegen.compile import STAGES, Options, assemble, compile_module, lower
 from .codegen.kernels import find_kernels, kernel_names, print_kernel
 from .codegen.package import evaluate_dim
+from .codegen.recorded import as_text
 from .frontend.onnx import from_onnx
 from .ir.module import IRModule
 from .ir.transform.expose import expose_intermediates
@@ -87,7 +87,7 @@ def inspect_stage(model, stage="relax", dims=None, kernel=None, **options):
         return "\n".join(f"/* ==== {name} ==== */\n{text}" for name, text in files.items()
                          if name.endswith((".c", ".h")) and name not in _RUNTIME and isinstance(text, str))
     stages = lower(mod, checked)
-    return _json(_named(stages)) if stage == "traces" else getattr(stages, stage).script()
+    return as_text(_named(stages)) if stage == "traces" else getattr(stages, stage).script()
 
 
 def _one_kernel(mod, stage, wanted, options):
@@ -96,7 +96,7 @@ def _one_kernel(mod, stage, wanted, options):
         raise ValueError("the imported graph has no kernels yet: ask for stage fused, tir, scheduled, traces or c")
     stages = lower(mod, options)
     functions = stages.kernels
-    found = find_kernels(functions, stages.prefix, wanted)
+    found = find_kernels(functions, stages.prefix, [wanted])[wanted]
     if stage == "c":
         c_names = kernel_names(functions, stages.prefix)
         kernels = [print_kernel(functions[n], c_names[n]) for n in found]
@@ -104,7 +104,7 @@ def _one_kernel(mod, stage, wanted, options):
     if stage == "fused":
         return "\n\n".join(_fused(stages, n) for n in found) + "\n"
     if stage == "traces":
-        return _json(_named(stages, found))
+        return as_text(_named(stages, found))
     return IRModule({n: getattr(stages, stage)[n] for n in found}).script()
 
 
@@ -123,16 +123,6 @@ def _named(stages, functions=None):
     names = kernel_names(stages.kernels, stages.prefix)
     traces = {n: stages.traces[n].simplified() for n in functions or stages.traces}
     return {names[n].removeprefix(f"{stages.prefix}_"): trace for n, trace in traces.items()}
-
-
-def _json(traces):
-    """Traces as JSON, a line for each step."""
-    def text(rows):
-        return ",\n  ".join(map(json.dumps, rows))
-    saved = {name: trace.as_json() for name, trace in traces.items()}
-    entries = (f" {json.dumps(name)}: [[\n  {text(steps)}],\n  {json.dumps(decisions)}]"
-               for name, (steps, decisions) in saved.items())
-    return "{\n" + ",\n".join(entries) + "\n}\n"
 
 
 def _fused(stages, name):

@@ -93,6 +93,10 @@ class Stages:
         return _prim_funcs(self.lowered)
 
 
+def _prefix(mod, options):
+    return options.name or network_name(mod.attrs.get("name", "model"))
+
+
 def _prim_funcs(mod):
     return {n: f for n, f in mod.functions.items() if isinstance(f, PrimFunc)}
 
@@ -105,7 +109,7 @@ def optimize(mod, options):
 
 def lower(mod, options):
     """All stages of a graph module, as a Stages."""
-    stages = Stages(options.name or network_name(mod.attrs.get("name", "model")), mod)
+    stages = Stages(_prefix(mod, options), mod)
     stages.fused = optimize(mod, options)
     stages.tir = RELAX["LegalizeOps"]()(stages.fused)
     functions = _prim_funcs(stages.tir)
@@ -159,7 +163,7 @@ def compile_module(mod, options, source_hash=None):
 
 def assemble(lowered, mod, options, source_hash=None):
     """The CompiledModel of a lowered module made from `mod`, whose evaluation gives the self-test's outputs."""
-    name = options.name or network_name(mod.attrs.get("name", "model"))
+    name = _prefix(mod, options)
     program = build_program(lowered, name)
     functions = _prim_funcs(lowered)
     kernel_of = kernel_names(functions, name)

@@ -59,19 +59,20 @@ def kernel_names(functions, prefix):
 
 
 def find_kernels(functions, prefix, wanted):
-    """The names of the functions that `wanted` names: one by its own name, by its name in the C, with or without the
-    prefix, or all that compute a node of the model. Raises ValueError for a name that none has."""
+    """{name: functions that it names}, of names that are `wanted`: one by its own name, by its name in the C, with or
+    without the prefix, or all that compute a node of the model. Raises ValueError for a name that none has."""
     c_names, names = kernel_names(functions, prefix), {}
     for n, f in functions.items():
         for o in f.attrs.get("origin") or ():
             names.setdefault(o.name, {})[n] = None
     for n in functions:  # a kernel's own name is its alone
         names.update(dict.fromkeys((n, c_names[n], c_names[n].removeprefix(f"{prefix}_")), {n: None}))
-    if wanted not in names:
-        near = difflib.get_close_matches(str(wanted), names, 5)
-        raise ValueError(f"no kernel is called {wanted!r}; "
-                         + (f"close are {', '.join(near)}" if near else f"there are {', '.join(c_names.values())}"))
-    return list(names[wanted])
+    for name in wanted:
+        if name not in names:
+            near = difflib.get_close_matches(str(name), names, 5)
+            raise ValueError(f"no kernel is called {name!r}; "
+                             + (f"close are {', '.join(near)}" if near else f"there are {', '.join(c_names.values())}"))
+    return {name: list(names[name]) for name in wanted}
 
 
 def _part(gv, origin):

@@ -1,6 +1,7 @@
 """Recorded schedules: traces of primitives, by the names of kernels, that take the place of the rules' choices."""
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from ..ir.module import IRModule
@@ -30,16 +31,25 @@ def _trace(name, saved):
                          "of a Schedule") from None
 
 
+def as_text(traces):
+    """{kernel: Trace} as JSON, a line for each step, which check_schedules takes once it is loaded."""
+    def lines(rows):
+        return ",\n  ".join(map(json.dumps, rows))
+    saved = {name: trace.as_json() for name, trace in traces.items()}
+    entries = (f" {json.dumps(name)}: [[\n  {lines(steps)}],\n  {json.dumps(decisions)}]"
+               for name, (steps, decisions) in saved.items())
+    return "{\n" + ",\n".join(entries) + "\n}\n"
+
+
 def traces_of(functions, prefix, schedules):
     """{function: (the name that was asked for, Trace)}. Raises ValueError for a name that none has, or several have."""
     traces = {}
-    for name, trace in schedules.items():
-        found = find_kernels(functions, prefix, name)
+    for name, found in find_kernels(functions, prefix, schedules).items():
         if len(found) > 1 or found[0] in traces:
             raise ValueError(f"schedules[{name!r}]: " + (
                 f"kernels {', '.join(found)} compute this node; name one of them" if len(found) > 1 else
                 f"kernel {found[0]} has a schedule already, by another of its names"))
-        traces[found[0]] = name, trace
+        traces[found[0]] = name, schedules[name]
     return traces
 
 

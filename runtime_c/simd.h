@@ -31,6 +31,13 @@
 #include "ingot.h"
 #include "ingot_math.h"
 
+/* What stays in a register is, for gcc and clang, what an empty piece of assembly may have changed. */
+#if defined(__GNUC__)
+#define INGOT_HOLD(constraint, a) __asm__("" : constraint(a))
+#else
+#define INGOT_HOLD(constraint, a) ((void)0)
+#endif
+
 /* The types that are one register. */
 #if defined(INGOT_SIMD_SCALAR)
 #define INGOT_SIMD_NAME "scalar"

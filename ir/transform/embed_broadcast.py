@@ -7,7 +7,7 @@ from ..arith import Analyzer
 from ..expr import Broadcast, Call, IntImm, const, free_vars
 from ..tir.intrin import vector_intrinsic
 from ..tir.stmt import BufferLoad
-from .walk import StmtMutator
+from .walk import StmtMutator, without
 
 EMBEDDED = "pragma_embed_broadcast"  # annotates a loop around a tile of sums
 
@@ -33,7 +33,7 @@ class _Embed(StmtMutator):
         around = self.inside
         if EMBEDDED in loop.annotations:
             self.inside = ()
-            loop = loop.replace(annotations={k: v for k, v in loop.annotations.items() if k != EMBEDDED})
+            loop = without(loop, EMBEDDED)
         elif around is not None:
             self.inside = (*around, loop)
         loop = super().visit_For(loop)

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..node import Mutator
 from ..tir.intrin import vector_intrinsic
 from ..tir.stmt import BufferLoad
-from .walk import StmtMutator
+from .walk import rewrite_annotated
 
 KEY = "pragma_hold"  # annotation of a loop that copies vectors to registers
 
@@ -18,16 +18,8 @@ def hold_loads(func):
 
     so that compilers do not make an operand in memory of each use of v[i]: loads are what such kernels wait for.
     """
-    return func.replace(body=_Hold().visit(func.body))
-
-
-class _Hold(StmtMutator):
-    def visit_For(self, loop):
-        body = self.visit(loop.body)
-        if KEY not in loop.annotations:
-            return loop.replace(body=body)
-        rest = {k: v for k, v in loop.annotations.items() if k != KEY}
-        return loop.replace(body=_Stores().visit(body), annotations=rest)
+    return func.replace(body=rewrite_annotated(
+        func.body, KEY, lambda loop, _: loop.replace(body=_Stores().visit(loop.body))))
 
 
 class _Stores(Mutator):

@@ -8,7 +8,7 @@ from ..tir.buffer import decl_buffer
 from ..tir.intrin import vector_intrinsic
 from ..tir.stmt import BufferLoad, BufferStore, DeclBuffer, For, IfThenElse, seq
 from .pragmas import text_of
-from .walk import StmtMutator
+from .walk import rewrite_annotated
 
 KEY = "pragma_lanes"  # annotation of a loop: names of buffers
 
@@ -24,17 +24,8 @@ def load_lanes(func):
     where a vector holds what the turns of l take one by one. Loads whose elements do not lie in a row, or not as many
     of them as a vector has lanes, stay, and all loads where some are made under a condition only.
     """
-    return func.replace(body=_Load().visit(func.body))
-
-
-class _Load(StmtMutator):
-    def visit_For(self, loop):
-        body = self.visit(loop.body)
-        if KEY not in loop.annotations:
-            return loop.replace(body=body)
-        names = set(map(text_of, loop.annotations[KEY]))
-        rest = {k: v for k, v in loop.annotations.items() if k != KEY}
-        return _in_vectors(loop.replace(body=body, annotations=rest), names)
+    return func.replace(body=rewrite_annotated(
+        func.body, KEY, lambda loop, names: _in_vectors(loop, set(map(text_of, names)))))
 
 
 def _in_vectors(loop, names):

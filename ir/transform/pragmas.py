@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..expr import StringImm
-from .walk import StmtMutator, blocks
+from .walk import StmtMutator, blocks, without
 
 IMPORT = "pragma_import_c"
 
@@ -34,7 +34,7 @@ class _Lift(StmtMutator):
         if IMPORT not in node.annotations:
             return node
         self._add(node.annotations[IMPORT])
-        return node.replace(annotations={k: v for k, v in node.annotations.items() if k != IMPORT})
+        return without(node, IMPORT)
 
     def visit_AttrStmt(self, attr):
         if attr.attr_key != IMPORT:

@@ -9,7 +9,7 @@ from ..node import collect, structural_equal
 from ..tir.intrin import prefetch
 from ..tir.stmt import BufferLoad, BufferStore, Evaluate, For, IfThenElse, seq
 from .pragmas import text_of
-from .walk import StmtMutator, statements
+from .walk import StmtMutator, statements, without
 
 # Annotations of a loop: names of buffers.
 KEY, AHEAD_KEY, TILE_KEY = KEYS = "pragma_prefetch", "pragma_prefetch_ahead", "pragma_prefetch_tile"
@@ -74,10 +74,10 @@ class _Inject(StmtMutator):
             calls += self._tile(text_of(name), loop)
         body = self.visit(loop.body)
         self.loops = outside
-        rest = {k: v for k, v in loop.annotations.items() if k not in KEYS}
+        loop = without(loop, *KEYS)
         if isinstance(body, IfThenElse) and body.else_case is None:  # turns that do nothing ask for nothing
-            return loop.replace(body=body.replace(then_case=seq(*calls, body.then_case)), annotations=rest)
-        return loop.replace(body=seq(*calls, body), annotations=rest)
+            return loop.replace(body=body.replace(then_case=seq(*calls, body.then_case)))
+        return loop.replace(body=seq(*calls, body))
 
     def _calls(self, name, loop):
         """The statements that ask for lines of buffer `name` in one turn of a loop."""

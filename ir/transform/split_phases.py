@@ -29,9 +29,6 @@ class _SplitPhases(GraphRewriter):
     def __init__(self, lanes):
         self.lanes = lanes
 
-    def begin(self, func):
-        pass
-
     def call(self, binding, call):
         if call.op != "nn.conv2d_transpose" or not isinstance(call.args[1], Constant) or not all(
                 isinstance(d, IntImm) for d in (*call.args[0].struct_info.shape[1:], *call.struct_info.shape[2:])):

@@ -8,7 +8,7 @@ from ..tir.buffer import decl_buffer
 from ..tir.intrin import vector_intrinsic
 from ..tir.stmt import BufferLoad, BufferStore, DeclBuffer, For, seq
 from .lanes import is_conditional
-from .walk import StmtMutator
+from .walk import rewrite_annotated
 
 TURNED = "pragma_transpose"  # annotates the unrolled loop around a vectorized one that reads across
 
@@ -26,16 +26,7 @@ def transpose_squares(func):
     where vectors have as many lanes as the loop has turns. Loads that are no such squares stay, and all loads where
     some are made under a condition only.
     """
-    return func.replace(body=_Squares().visit(func.body))
-
-
-class _Squares(StmtMutator):
-    def visit_For(self, loop):
-        body = self.visit(loop.body)
-        if TURNED not in loop.annotations:
-            return loop.replace(body=body)
-        rest = {k: v for k, v in loop.annotations.items() if k != TURNED}
-        return _in_registers(loop.replace(body=body, annotations=rest))
+    return func.replace(body=rewrite_annotated(func.body, TURNED, lambda loop, _: _in_registers(loop)))
 
 
 def _in_registers(loop):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ..expr import IntImm, const
 from ..tir.stmt import seq
 from .copies import fresh_copy
-from .walk import StmtMutator
+from .walk import StmtMutator, without
 
 STEP, EXPLICIT = "pragma_auto_unroll_max_step", "pragma_unroll_explicit"
 
@@ -76,8 +76,7 @@ class _Unroll(StmtMutator):
     def visit_For(self, loop):
         pragmas = {k: v for k, v in loop.annotations.items() if k in (STEP, EXPLICIT)}
         if pragmas:
-            rest = {k: v for k, v in loop.annotations.items() if k not in pragmas}
-            return self._within(pragmas, loop.replace(annotations=rest))
+            return self._within(pragmas, without(loop, *pragmas))
         loop = loop.replace(body=self.visit(loop.body))
         turns, count = loop.extent.value if isinstance(loop.extent, IntImm) else None, self.count
         wanted = loop.kind == "unrolled" or self._worth(loop, turns, count)

@@ -22,6 +22,11 @@ def statements(stmt):
     yield from getattr(stmt, "seq", ())
 
 
+def without(node, *keys):
+    """A loop or block without annotations of some keys."""
+    return node.replace(annotations={k: v for k, v in node.annotations.items() if k not in keys})
+
+
 class StmtMutator(Mutator):
     """A Mutator that leaves expressions and the signatures of blocks as they are."""
 
@@ -48,3 +53,19 @@ class StmtMutator(Mutator):
         return stmt
 
     visit_BufferStore = visit_Evaluate = _leaf
+
+
+def rewrite_annotated(stmt, key, rewrite):
+    """Each loop with an annotation `key`, inner ones first, is what rewrite(the loop without it, its value) gives."""
+    return _Annotated(key, rewrite).visit(stmt)
+
+
+class _Annotated(StmtMutator):
+    def __init__(self, key, rewrite):
+        self.key, self.rewrite = key, rewrite
+
+    def visit_For(self, loop):
+        loop = loop.replace(body=self.visit(loop.body))
+        if self.key not in loop.annotations:
+            return loop
+        return self.rewrite(without(loop, self.key), loop.annotations[self.key])

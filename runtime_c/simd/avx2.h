@@ -15,16 +15,7 @@ INGOT_INLINE f32x8 f32x8_set1(float x) { return _mm256_set1_ps(x); }
 INGOT_INLINE f32x8 f32x8_load(const float *p) { return _mm256_loadu_ps(p); }
 INGOT_INLINE void f32x8_store(float *p, f32x8 a) { _mm256_storeu_ps(p, a); }
 
-/* What stays in a register is, for gcc and clang, what an empty piece of assembly may have changed. */
-#if defined(__GNUC__)
-INGOT_INLINE f32x8 f32x8_held(f32x8 a)
-{
-    __asm__("" : "+x"(a));
-    return a;
-}
-#else
-INGOT_INLINE f32x8 f32x8_held(f32x8 a) { return a; }
-#endif
+INGOT_INLINE f32x8 f32x8_held(f32x8 a) { INGOT_HOLD("+x", a); return a; }
 
 INGOT_INLINE f32x8 f32x8_load_n(const float *p, ptrdiff_t n) { return _mm256_maskload_ps(p, f32x8_mask_n(n)); }
 INGOT_INLINE void f32x8_store_n(float *p, ptrdiff_t n, f32x8 a) { _mm256_maskstore_ps(p, f32x8_mask_n(n), a); }

@@ -14,16 +14,7 @@ INGOT_INLINE f32x16 f32x16_set1(float x) { return _mm512_set1_ps(x); }
 INGOT_INLINE f32x16 f32x16_load(const float *p) { return _mm512_loadu_ps(p); }
 INGOT_INLINE void f32x16_store(float *p, f32x16 a) { _mm512_storeu_ps(p, a); }
 
-/* What stays in a register is, for gcc and clang, what an empty piece of assembly may have changed. */
-#if defined(__GNUC__)
-INGOT_INLINE f32x16 f32x16_held(f32x16 a)
-{
-    __asm__("" : "+v"(a));
-    return a;
-}
-#else
-INGOT_INLINE f32x16 f32x16_held(f32x16 a) { return a; }
-#endif
+INGOT_INLINE f32x16 f32x16_held(f32x16 a) { INGOT_HOLD("+v", a); return a; }
 
 INGOT_INLINE f32x16 f32x16_load_n(const float *p, ptrdiff_t n) { return _mm512_maskz_loadu_ps(f32x16_mask_n(n), p); }
 INGOT_INLINE void f32x16_store_n(float *p, ptrdiff_t n, f32x16 a) { _mm512_mask_storeu_ps(p, f32x16_mask_n(n), a); }

@@ -10,16 +10,7 @@ INGOT_INLINE f32x4 f32x4_set1(float x) { return _mm_set1_ps(x); }
 INGOT_INLINE f32x4 f32x4_load(const float *p) { return _mm_loadu_ps(p); }
 INGOT_INLINE void f32x4_store(float *p, f32x4 a) { _mm_storeu_ps(p, a); }
 
-/* What stays in a register is, for gcc and clang, what an empty piece of assembly may have changed. */
-#if defined(__GNUC__)
-INGOT_INLINE f32x4 f32x4_held(f32x4 a)
-{
-    __asm__("" : "+x"(a));
-    return a;
-}
-#else
-INGOT_INLINE f32x4 f32x4_held(f32x4 a) { return a; }
-#endif
+INGOT_INLINE f32x4 f32x4_held(f32x4 a) { INGOT_HOLD("+x", a); return a; }
 
 INGOT_INLINE f32x4 f32x4_load_n(const float *p, ptrdiff_t n)
 {

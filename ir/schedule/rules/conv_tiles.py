@@ -67,10 +67,8 @@ def cycles(cpu, tile, shape):
     """About how long the convolution takes with a tile; pieces at the border are tiles of their own size. A step takes
     no less than its weights do from the second cache, where the first has no room for all that a tile reads."""
     loads = 4 * cpu.lanes * tile.vectors / NEAR_BYTES if _panel(tile, shape) > cpu.l1_bytes else 0
-    points = [(r * c, n * m) for r, n in tiles.pieces(shape.height, tile.rows)
-              for c, m in tiles.pieces(shape.width, tile.columns)]
-    return sum(count * (START + shape.steps * max(_step(tile.vectors, p), loads)) for p, count in points) * (
-        shape.blocks // tile.vectors)
+    return sum(count * (START + shape.steps * max(_step(tile.vectors, r * c), loads)) for r, c, count in tiles.grid(
+        shape.height, shape.width, tile)) * (shape.blocks // tile.vectors)
 
 
 def _step(vectors, points):

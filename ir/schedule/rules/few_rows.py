@@ -18,24 +18,21 @@ STREAMED = 8  # rows of an operand that are read at the same time
 DOTS_ROWS = 4  # of a tile of dot products: all rows come from the second cache for each tile of columns
 
 
-def streams(sch, cpu, anchor, epilogue):
-    """Whether a row-major operand is read once, as it lies: it is large, and there are few rows of the other."""
+def streamed(sch, cpu, anchor, epilogue):
+    """How many columns' sums are made at the same time where a row-major operand is read once, as it lies; 0 where it
+    is not: it is small, or there are too many rows of the other."""
     block = sch.get(sch.get_block(anchor))
     *_, m, n = sch.get_loops(epilogue)
     rows, columns, depth = static_extent(sch, m), static_extent(sch, n), term_count(sch, anchor)
     (k,) = iter_vars(block, "reduce")
-    return (not anchor.endswith(PACKED) and rows <= MOST_STREAMED_ROWS and _chunk(cpu, rows, columns)
-            and depth % STREAMED == 0 and 4 * depth * columns > cpu.l2_bytes and isinstance(k.dom.extent, IntImm)
+    fits = (not anchor.endswith(PACKED) and rows <= MOST_STREAMED_ROWS and depth % STREAMED == 0
+            and 4 * depth * columns > cpu.l2_bytes and isinstance(k.dom.extent, IntImm)
             and wide_operand(block).indices[-2] is k.var and vectorizes(sch.get(epilogue)))
+    return max((c for c in divisors(columns) if c % cpu.lanes == 0 and c >= LEAST_CHUNK and 4 * rows * c <= SUMS),
+               default=0) if fits else 0
 
 
-def _chunk(cpu, rows, columns):
-    """Columns whose sums are made at the same time; None where no number of them will do."""
-    fitting = (c for c in divisors(columns) if c % cpu.lanes == 0 and 4 * rows * c <= SUMS)
-    return next((c for c in sorted(fitting, reverse=True) if c >= LEAST_CHUNK), None)
-
-
-def stream(sch, cpu, anchor, epilogue):
+def stream(sch, cpu, anchor, epilogue, chunk):
     """Add a few rows of the operand at a time to sums in the first cache, in chunks of columns:
 
         for chunk of columns (parallel):  sums = 0;  for few of k: for columns: for rows: sums += a * b;  epilogue(sums)
@@ -43,7 +40,6 @@ def stream(sch, cpu, anchor, epilogue):
     block = sch.get_block(anchor)
     work = steps(sch.get(block))
     *batch, m, n = sch.get_loops(epilogue)
-    chunk = _chunk(cpu, static_extent(sch, m), static_extent(sch, n))
     no, nv, nl = sch.split(n, [None, chunk // cpu.lanes, cpu.lanes])
     sch.reorder(*batch, no, m, nv, nl)
     sch.vectorize(nl)

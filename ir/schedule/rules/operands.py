@@ -127,7 +127,6 @@ def pack_columns(sch, cpu, copy, vectors, at=None):
     sch.transform_layout(copy, ("write", 0), IndexMap.from_func(
         lambda *i: (*i[:-2], i[-1] // panel, i[-2], i[-1] % panel), len(buffer.shape)))
     *batch, k, n = sch.get_loops(copy)
-    shared, work = at is None, COST_OF_LOOP * buffer.shape[-2].value * buffer.shape[-1].value
     if across:
         ko, no, inner = in_squares(sch, cpu, copy, k, n)
         sch.reorder(no, ko, *inner)
@@ -138,8 +137,8 @@ def pack_columns(sch, cpu, copy, vectors, at=None):
         outer = [*batch, k]
         if vectorizes(sch.get(copy)):
             sch.vectorize(nl)
-    if shared:
-        parallel_nest(sch, cpu, outer, work)
+    if at is None:
+        parallel_nest(sch, cpu, outer, COST_OF_LOOP * buffer.shape[-2].value * buffer.shape[-1].value)
 
 
 def pack_rows(sch, cpu, stage, rows):

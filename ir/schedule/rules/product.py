@@ -9,7 +9,7 @@ from ..blocks import uses
 from ..primitives.sample import divisors
 from . import tiles
 from .blocks import SYMBOLIC, find_block, iter_vars, operand_loads, static, static_extent, vectorizes
-from .few_rows import LEAST_CHUNK, dots, stream, streams
+from .few_rows import LEAST_CHUNK, dots, stream, streamed
 from .operands import (MIN_PACKED_ROWS, choose_copies, columns_copy, lies_across, pack_columns, pack_rows, sizes,
                        stages, term_count, wide_operand)
 from .registers import (PACKED, anchored, by_element, in_registers, lane_by_lane, like_result, ranks, steps,
@@ -38,8 +38,9 @@ def product(sch, cpu):
     copied, wide, tall = choose_copies(sch, cpu, anchor)
     if not fits(sch.get(sch.get_block(anchor))):
         return dots(sch, cpu, *found)
-    if streams(sch, cpu, *found):
-        stream(sch, cpu, *found)
+    chunk = streamed(sch, cpu, *found)
+    if chunk:
+        stream(sch, cpu, *found, chunk)
         return True
     plan = _plan(sch, cpu, *found)
     copy = columns_copy(sch, anchor, wide) if copied else None

@@ -58,6 +58,11 @@ def pieces(extent, size):
     return [piece for piece in ((size, extent // size), (extent % size, 1)) if all(piece)]
 
 
+def grid(height, width, tile):
+    """[(rows, columns, how many)] of the tiles, and pieces of tiles, that height x width points are cut into."""
+    return [(r, c, n * m) for r, n in pieces(height, tile.rows) for c, m in pieces(width, tile.columns)]
+
+
 def step(vectors, points):
     """Cycles of a step: multiply-adds, or loads, two of each a cycle, and no fewer than hide their latency."""
     return max(vectors * points / 2, (vectors + points) / 2, LATENCY)

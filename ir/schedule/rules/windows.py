@@ -71,10 +71,8 @@ def _row(block):
 def choose(cpu, shape, row, weights):
     """The Plan of a tile that holds its data; None where multiply-adds that load each theirs are as fast."""
     def cycles(plan, held):
-        points = [(r, c, n * m) for r, n in tiles.pieces(shape.height, plan.rows)
-                  for c, m in tiles.pieces(shape.width, plan.columns)]
         return sum(count * (START + shape.steps // row.taps * row.cycles(r * c, loads(r, c, held)))
-                   for r, c, count in points)
+                   for r, c, count in tiles.grid(shape.height, shape.width, plan))
 
     def loads(rows, columns, held):
         return rows * (row.seen(columns) if held else columns * row.taps) + row.taps * weights

@@ -125,8 +125,8 @@ def _ways(layer, rows, turns, data, products, row):
 def _product(layer, rows, tile):
     """Cycles of the products."""
     blocks = [(rows, layer.rows // rows), (layer.rows % rows, 1)]
-    steps = sum(count * high * wide * _step(tile.vectors, h * w) for size, count in blocks
-                for h, high in tiles.pieces(size, tile.rows) for w, wide in tiles.pieces(layer.columns, tile.columns))
+    steps = sum(count * again * _step(tile.vectors, h * w) for size, count in blocks
+                for h, w, again in tiles.grid(size, layer.columns, tile))
     return steps * layer.out_blocks // tile.vectors * layer.side ** 2 * layer.channels
 
 
