@@ -23,7 +23,7 @@ from rich.console import Console
 from ingot.codegen.compile import Options
 from ingot.ir.relax.ops.winograd import KERNEL, TILES
 from ingot.ir.transform.choose_convolution import DIRECT, fastest, predict
-from layers import Layer, add_selection, chosen_call, ingot_side, kept, measured, selected
+from layers import Layer, add_selection, chosen_call, ingot_side, is_blocked, kept, measured, selected
 from measure import Models, geometric_mean, machine, markdown_table, number, rounds
 
 ALGORITHMS = (DIRECT, *(f"winograd{tile}" for tile in TILES))  # of 3x3 kernels
@@ -66,8 +66,7 @@ class Measured:
 def has_choice(layer):
     """Whether there is an algorithm beside the direct one: not where the layer reads plain input."""
     usual = layer.shape.has_winograd and layer.kernel == (KERNEL, KERNEL)
-    return usual and chosen_call(layer.model(), Options.check(threads="none")).attrs[
-        "data_layout"] not in ("", "NCHW")
+    return usual and is_blocked(chosen_call(layer.model(), Options.check(threads="none")))
 
 
 def weights_of(model):

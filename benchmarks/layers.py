@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -230,16 +230,23 @@ def measure_layer(layer, uses, seconds, peers):
 def choice(model, layer):
     """(the algorithm in words, seconds that the cost model gives it or None) of a layer on this machine."""
     options = Options.check(threads="none")
-    call, times = chosen_call(model, options), predict(layer.shape, options.cpu)
-    attrs = call.attrs
+    call = chosen_call(model, options)
+    attrs, times = call.attrs, predict(replace(layer.shape, plain=not is_blocked(call)), options.cpu)
+    if call.op == "nn.conv2d_winograd_rows":
+        return f"Winograd {attrs['tile']}x1", times[f"winograd_rows{attrs['tile']}"]
     if call.op == "nn.conv2d_winograd":
         return f"Winograd {attrs['tile']}x{attrs['tile']}", times.get(f"winograd{attrs['tile']}")
     if call.op == "nn.conv2d_gathered":
         return "direct, gathered", None
-    blocked = attrs["data_layout"] != "NCHW" or attrs["out_layout"] not in ("", "NCHW")
+    blocked = is_blocked(call) or attrs["out_layout"] not in ("", "NCHW")
     kind = "depthwise" if layer.groups == layer.channels > 1 else "direct"
     text = kind if blocked else f"{kind}, plain"
     return text, times["direct"] if blocked and layer.groups == 1 else None
+
+
+def is_blocked(call):
+    """Whether a convolution reads blocked input."""
+    return call.attrs.get("data_layout", "NCHW") not in ("", "NCHW")
 
 
 def chosen_call(model, options):

@@ -1,5 +1,7 @@
 """The algorithm of each convolution: direct, or Winograd with tiles of 2 to 6 results, by a model of their time.
 
+Winograd's tiles are square, or, of first layers, some rows of one column (winograd_rows).
+
 Accuracy: a convolution by Winograd is within 1e-4 of its output's largest magnitude of the exact result, also where
 means are large or values of very different size; a direct one within 1e-5. Tiles of 2 are as exact as direct.
 """
@@ -13,28 +15,31 @@ import numpy as np
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant, RelaxCall
 from ..relax.ops.conv_layouts import form_of
-from ..relax.ops.winograd import KERNEL, KERNELS, tiles_of, transform_blocks
+from ..relax.ops.winograd import KERNEL, KERNELS, POINTS, tiles_of, transform_blocks
+from ..relax.ops.winograd_rows import input_size, taps_of, transform_rows
 from ..schedule.cpu import CpuModel
-from ..schedule.rules import conv_tiles, winograd_blocks
+from ..schedule.rules import conv_tiles, winograd_blocks, winograd_row_tiles
 from .graph import GraphRewriter, leaves, on_main
 
 DIRECT = "direct"
 WINOGRAD = {f"winograd{tile}": tile for tile in sorted({tile for kernel in KERNELS for tile in tiles_of(kernel)})}
-ALGORITHMS = (DIRECT, *WINOGRAD)
+ROWS = {f"winograd_rows{tile}": tile for tile in sorted({m for taps in range(2, max(POINTS)) for m in tiles_of(taps)})}
+ALGORITHMS = (DIRECT, *ROWS, *WINOGRAD)
 CLOCK = 2.7e9
 FOLD = 10  # cycles of space_to_depth for a vector: it copies elements one by one
+SCATTERED = 9  # cycles of a vector of results in several rows at once, where the second cache does not hold them
 # The share of the second cache that a network's weights may take for it to keep them, transformed, from run to run.
 NEAR_WEIGHTS = 1 / 2
 HIDDEN = 7 / 8  # of the time in which weights come from afar, by prefetching what the next tiles read
 # Winograd is taken where it is predicted to need less than this share of the direct time, and then the smallest tile
 # within a fifth of the best: it rounds less, and has fewer weights, which in a whole network come from farther away
-# than where one layer is measured alone.
-WORTH, NEAR = 0.9, 1.2
+# than where one layer is measured alone. Weights of first layers are few.
+WORTH, NEAR, NEAR_ROWS = 0.9, 1.2, 1.05
 
 
 @dataclass(frozen=True)
 class ConvLayer:
-    """A convolution of one image; height and width are the output's."""
+    """A convolution of one image; height and width are the output's. plain: its input is not blocked."""
 
     in_channels: int
     out_channels: int
@@ -44,6 +49,14 @@ class ConvLayer:
     strides: tuple = (1, 1)
     dilation: tuple = (1, 1)
     groups: int = 1
+    plain: bool = False
+
+    @property
+    def row_tiles(self):
+        """The tiles that Winograd's algorithm along rows has for it: {algorithm: rows}."""
+        fits = self.plain and (self.dilation, self.groups) == ((1, 1), 1)
+        fitting = tiles_of(taps_of(self.kernel, self.strides)) if fits and self.kernel[0] > self.strides[0] else ()
+        return {name: tile for name, tile in ROWS.items() if tile in fitting}
 
     @property
     def has_winograd(self):
@@ -101,10 +114,13 @@ def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=Fals
                                                                   layer.kernel))
     inputs = blocks[0] * layer.groups * rows * columns * cpu.lanes * 4
     outputs = blocks[1] * layer.height * layer.width * cpu.lanes * 4
-    channels = layer.in_channels if fold else blocks[0] * cpu.lanes
+    channels = layer.in_channels if layer.plain else blocks[0] * cpu.lanes
     cycles = {DIRECT: _direct(cpu, layer, channels, blocks[1], inputs, near)}
+    if cpu.lanes > 1:
+        scattered = SCATTERED * outputs / (4 * cpu.lanes) if outputs > cpu.l2_bytes else 0
+        cycles.update((name, _rows(cpu, layer, tile, blocks[1]) + scattered) for name, tile in layer.row_tiles.items())
     dense = fold.layer(layer) if fold else layer
-    if dense.has_winograd and cpu.lanes > 1:
+    if dense.has_winograd and cpu.lanes > 1 and (fold or not layer.plain):
         in_blocks, folding = -(-dense.in_channels // cpu.lanes), 0
         if fold:
             folding = FOLD * in_blocks * (layer.height + fold.kernel) * (layer.width + fold.kernel)
@@ -115,6 +131,15 @@ def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=Fals
             cycles[f"winograd{tile}"] = winograd_blocks.choose(cpu, parts).cycles + folding
     far = 0 if near else (inputs + outputs) / winograd_blocks.FAR_BYTES
     return {name: (c + far) / CLOCK for name, c in cycles.items()}
+
+
+def _rows(cpu, layer, tile, out_blocks):
+    (_, taps), stride = layer.kernel, layer.strides[0]
+    _, columns = input_size(tile, layer.kernel, layer.strides, (layer.height, layer.width))
+    rows = layer.in_channels * stride
+    return winograd_row_tiles.cycles(cpu, winograd_row_tiles.Layer(
+        tile, tile + taps_of(layer.kernel, layer.strides) - 1, rows * taps, out_blocks, -(-layer.height // tile),
+        layer.width, rows * -(-columns // cpu.lanes)))
 
 
 def _direct(cpu, layer, channels, out_blocks, inputs, near):
@@ -131,7 +156,14 @@ def fastest(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=Fals
     best = min(times.values())
     if best >= WORTH * times[DIRECT]:
         return DIRECT
-    return next(name for name, time in times.items() if name != DIRECT and time <= NEAR * best)
+    smallest = (_smallest({name: t for name, t in times.items() if name in kind}, near)
+                for kind, near in ((ROWS, NEAR_ROWS), (WINOGRAD, NEAR)))
+    return min(filter(None, smallest), key=times.get)
+
+
+def _smallest(times, near):
+    """The first algorithm, with the smallest tile, that is about as fast as any; None of none."""
+    return next((name for name, time in times.items() if time <= near * min(times.values())), None)
 
 
 # ---------------------------------------------------------------- the pass
@@ -140,7 +172,7 @@ def fastest(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=Fals
 def choose_convolution(func, cpu, exact=False, algorithms=None):
     """Requires blocked layouts (ConvertLayout) and padding still in the convolutions. Ensures dense 3x3 and 4x4
     convolutions of stride 1, and strided ones of a plain input that space_to_depth makes such, are nn.conv2d_winograd,
-    their weights transformed, where that is predicted to be faster.
+    and those of a plain input nn.conv2d_winograd_rows, their weights transformed, where that is predicted to be faster.
 
     exact: all stay direct. algorithms: {name of a model node: one of ALGORITHMS}, which overrides the prediction.
     Raises ValueError for a name that no convolution has, an algorithm that is none, or one that does not fit its layer.
@@ -182,11 +214,14 @@ class _Choose(GraphRewriter):
         if wanted and wanted not in fitting:
             raise ValueError(f"algorithms[{_name(binding)!r}] is {wanted!r}, but this convolution can only be "
                              f"{' or '.join(fitting)}: Winograd's algorithm is for dense kernels of 3x3, or 4x4, of "
-                             "stride 1 over a static image, with constant weights and blocked channels, and for "
-                             "strided ones of a plain input that become such")
+                             "stride 1 over a static image, with constant weights and blocked channels, for strided "
+                             "ones of a plain input that become such, and along rows (winograd_rows) for a plain input "
+                             "and kernels with more rows than the stride")
         if layer is None or self.exact or wanted == DIRECT:
             return call
         algorithm = wanted or fastest(layer, self.cpu, fold, self.near)
+        if algorithm in ROWS:
+            return self._rows(call, ROWS[algorithm])
         return call if algorithm == DIRECT else self._winograd(call, WINOGRAD[algorithm], fold)
 
     def _layer(self, call):
@@ -203,10 +238,23 @@ class _Choose(GraphRewriter):
                           call.attrs["dilation"], call.attrs["groups"])
         if form.name == "first":
             fold = Fold.of(layer.strides, kernel, call.attrs["padding"], size, outputs)
-            return (layer, fold) if fold and fold.layer(layer).has_winograd else (None, None)
+            layer = replace(layer, plain=True)
+            return layer, fold if fold and fold.layer(layer).has_winograd else None
         layer = replace(layer, in_channels=weight.data.shape[1] * weight.data.shape[4])
         fits = form.name == "dense" and layer.has_winograd and all(p < kernel[0] for p in call.attrs["padding"])
         return (layer if fits else None), None
+
+    def _rows(self, call, tile):
+        (data, weight), attrs, border = call.args, call.attrs, _border(call, tile)
+        if any(border):
+            data = self.emit(call_op("nn.pad", data, pad_width=(0, 0, 0, 0, *border)), f"{self.current.name}_pad")
+        key = (id(weight.data), tile, "rows")
+        if key not in self.transformed:
+            u = transform_rows(weight.data, tile, attrs["strides"][0])
+            self.transformed[key] = (weight, Constant(u, weight.name))
+        return call_op("nn.conv2d_winograd_rows", data, self.transformed[key][1], tile=tile,
+                       kernel=weight.data.shape[2:4], strides=attrs["strides"], out_channels=attrs["out_channels"],
+                       size=tuple(d.value for d in call.struct_info.shape[2:4]))
 
     def _winograd(self, call, tile, fold):
         data, weight, attrs = *call.args, call.attrs
@@ -221,6 +269,16 @@ class _Choose(GraphRewriter):
             self.transformed[key] = (weight, Constant(transform_blocks(w, tile), weight.name))
         return call_op("nn.conv2d_winograd", data, self.transformed[key][1], tile=tile, kernel=kernel, padding=padding,
                        out_channels=attrs["out_channels"], data_layout=layout)
+
+
+def _border(call, tile):
+    """Rows and columns to put around an image for nn.conv2d_winograd_rows: (top, bottom, left, right)."""
+    top, left, *_ = call.attrs["padding"]
+    kernel, size = call.args[1].data.shape[2:4], tuple(d.value for d in call.struct_info.shape[2:4])
+    needed = input_size(tile, kernel, call.attrs["strides"], size)
+    given = (d.value for d in call.args[0].struct_info.shape[2:4])
+    bottom, right = (max(0, n - before - g) for n, before, g in zip(needed, (top, left), given))
+    return top, bottom, left, right
 
 
 def _name(binding):

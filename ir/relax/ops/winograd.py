@@ -146,11 +146,11 @@ def _lower(args, attrs, out):
     padded = pad_stage(x, before, [t * m + r - 1 - b - int(s) for t, b, s in zip(tiles, before, x.shape[2:4])])
     rows = te.compute(
         (batch, x.shape[1], tiles[0], size, tiles[1] * m + r - 1, lanes),
-        lambda n, ib, ty, u, x, c: _chosen(u, _sums(b_t, [padded[n, ib, ty * m + k, x, c] for k in range(size)])),
+        lambda n, ib, ty, u, x, c: chosen(u, sums(b_t, [padded[n, ib, ty * m + k, x, c] for k in range(size)])),
         name="winograd_rows")
     data = te.compute(
         (batch, size, size, x.shape[1], *tiles, lanes),
-        lambda n, u, v, ib, ty, tx, c: _chosen(v, _sums(b_t, [rows[n, ib, ty, u, tx * m + k, c] for k in range(size)])),
+        lambda n, u, v, ib, ty, tx, c: chosen(v, sums(b_t, [rows[n, ib, ty, u, tx * m + k, c] for k in range(size)])),
         name="winograd_input")
     ib, ic = te.reduce_axis((0, x.shape[1]), "ib"), te.reduce_axis((0, w.shape[3]), "ic")
     product = te.compute(
@@ -160,17 +160,17 @@ def _lower(args, attrs, out):
         name="winograd_product")
     columns = te.compute(
         (batch, out_blocks, *tiles, m, size, lanes),
-        lambda n, ob, ty, tx, y, v, o: _chosen(y, _paired_sums(
+        lambda n, ob, ty, tx, y, v, o: chosen(y, paired_sums(
             a_t, [product[n, k, v, ob, ty, tx, o] for k in range(size)])),
         name="winograd_columns")
     return te.compute(
         (batch, out_blocks, height, width, lanes),
-        lambda n, ob, y, x, o: _chosen(x % m, _paired_sums(
+        lambda n, ob, y, x, o: chosen(x % m, paired_sums(
             a_t, [columns[n, ob, y // m, x // m, y % m, k, o] for k in range(size)])),
         name="conv2d_winograd")
 
 
-def _chosen(index, values):
+def chosen(index, values):
     """values[index]. Where a schedule unrolls the loop behind `index`, a constant remains and with it one value."""
     *others, result = values
     for k, value in reversed(list(enumerate(others))):
@@ -178,34 +178,34 @@ def _chosen(index, values):
     return result
 
 
-def _sums(matrix, values):
+def sums(matrix, values):
     """matrix @ values. Two rows whose entries differ in sign alone are sum and difference of the same two parts."""
-    sums = []
+    results = []
     for n, row in enumerate(matrix):
         twin = next((other for k, other in enumerate(matrix) if k != n and all(abs(a) == abs(b) for a, b
                                                                                in zip(row, other))), None)
         if twin is None:
-            sums.append(_combination(row, values))
+            results.append(_combination(row, values))
             continue
         first = row if matrix.index(row) < matrix.index(twin) else twin
         same, opposite = ([c if (c == t) == equal else 0 for c, t in zip(first, twin if first is row else row)]
                           for equal in (True, False))
         a, b = _combination(same, values), _combination(opposite, values)
-        sums.append(a + b if first is row else a - b)
-    return sums
+        results.append(a + b if first is row else a - b)
+    return results
 
 
-def _paired_sums(matrix, values):
+def paired_sums(matrix, values):
     """matrix @ values for A^T, where columns 1 and 2, 3 and 4 and so on are powers of opposite points: every row takes
     the sum of two values or their difference."""
-    sums = []
+    results = []
     for row in matrix:
         weights, terms = [row[0]], [values[0]]
         for k in range(1, len(values) - 1, 2):
             weights.append(row[k])
             terms.append(values[k] + values[k + 1] if row[k] == row[k + 1] else values[k] - values[k + 1])
-        sums.append(_combination([*weights, row[-1]], [*terms, values[-1]]))
-    return sums
+        results.append(_combination([*weights, row[-1]], [*terms, values[-1]]))
+    return results
 
 
 def _combination(weights, values):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from . import winograd_blocks
 from .blocks import blocks, find_block, inline_all, static_extent
-from .registers import by_element, in_registers, lane_by_lane, steps, turn_of
+from .registers import by_element, in_registers, lane_by_lane, ranks, steps, turn_of
 from .threads import parallel_nest
 
 STAGES = ("winograd_rows", "winograd_input", "winograd_product", "winograd_columns")
@@ -40,11 +40,11 @@ def winograd(sch, cpu):
     tx, xi = sch.split(x, [None, layer.tile])
     oo, ov = sch.split(ob, [None, blocking.vectors])
     sch.reorder(n, yb, oo, ov, ty, tx, yi, xi, o)
-    _choices(sch, xi, o)
+    choices(sch, xi, o)
     _columns(sch, columns, tx)
     kept = {"pragma_prefetch_ahead": cpu.l1_bytes, "pragma_prefetch": cpu.l2_bytes}
     prefetch = [name for name, room in kept.items() if layer.weights > room]
-    _product(sch, cpu, product, oo, blocking.tile, prefetch)
+    sum_products(sch, cpu, product, oo, blocking.tile, prefetch)
     own = _input(sch, data, yb)
     _rows(sch, rows, data, pads)
     if blocking.over == "rows":
@@ -66,15 +66,15 @@ def _columns(sch, columns, at):
     sch.set_scope(columns, 0, "local")
     y, v, o = sch.get_loops(columns)[-3:]
     sch.reorder(v, y, o)
-    _choices(sch, y, o)
+    choices(sch, y, o)
 
 
-def _product(sch, cpu, product, at, tile, prefetch):
+def sum_products(sch, cpu, product, at, tile, prefetch):
     """The sums of a register tile, over all input channels, and the copy that stores them. prefetch: annotations of the
     innermost loop that ask for weights."""
     sch.compute_at(product, at, preserve_unit_loops=True)
     copy = sch.cache_write(product, 0, "local")
-    _apart(sch, copy)
+    apart(sch, copy)
     u, v, ob, ty, tx, o = sch.get_loops(copy)[-6:]
     tyo, tyi = sch.split(ty, [None, tile.rows])
     txo, txi = sch.split(tx, [None, tile.columns])
@@ -82,23 +82,24 @@ def _product(sch, cpu, product, at, tile, prefetch):
     sch.reorder(u, v, obo, tyo, txo, tyi, txi, obi, o)
     in_registers(sch, (tyi, txi, obi), o)
     sch.compute_at(product, txo, preserve_unit_loops=True)
-    n, u, v, ob, ty, tx, o, ib, ic = sch.get_loops(product)[-9:]
-    reduce, lane = lane_by_lane(sch, cpu, (ib, ic), by_element(cpu, sch.get(product))[1])
+    n, u, v, ob, ty, tx, o, *reduce = sch.get_loops(product)[-7 - ranks(sch.get(product))[1]:]
+    first = reduce[0]
+    reduce, lane = lane_by_lane(sch, cpu, reduce, by_element(cpu, sch.get(product))[1])
     sch.reorder(*reduce, *lane, n, u, v, ty, tx, ob, o)
     in_registers(sch, (ty, tx, ob), o)
     rolled = turn_of(sch, cpu, reduce)
     for annotation in prefetch:
         sch.annotate(rolled, annotation, [sch.get(product).reads[1].buffer.name])
-    sch.decompose_reduction(product, ib)
+    sch.decompose_reduction(product, first)
 
 
 def _input(sch, data, at):
     """Returns the loops over blocks of input channels and rows of tiles."""
     sch.compute_at(data, at, preserve_unit_loops=True)
-    _apart(sch, data)
+    apart(sch, data)
     u, v, ib, ty, tx, c = sch.get_loops(data)[-6:]
     sch.reorder(ib, ty, tx, u, v, c)
-    _choices(sch, v, c)
+    choices(sch, v, c)
     return [ib, ty]
 
 
@@ -107,7 +108,7 @@ def _rows(sch, rows, data, pads):
     sch.compute_at(rows, sch.get_loops(data)[-5], preserve_unit_loops=True)
     u, x, c = sch.get_loops(rows)[-3:]
     sch.reorder(x, u, c)
-    _choices(sch, u, c)
+    choices(sch, u, c)
     for pad in map(sch.get_block, pads):
         sch.compute_at(pad, x, preserve_unit_loops=True)
         sch.set_scope(pad, 0, "local")
@@ -115,14 +116,14 @@ def _rows(sch, rows, data, pads):
         in_registers(sch, (y,), c)
 
 
-def _apart(sch, block):
+def apart(sch, block):
     """Planes an odd number of vectors apart. A tile is written to all planes and read from all: at the same place of
     each page they would share one set of the first cache, and loads would wait for stores of other planes."""
     lanes = static_extent(sch, sch.get_loops(block)[-1])
     sch.storage_align(block, 0, 2, 2 * lanes, lanes)
 
 
-def _choices(sch, loop, lanes):
+def choices(sch, loop, lanes):
     """Vectors, in copies of the loop's body with the one sum each that its turn takes."""
     sch.unroll(loop)
     sch.annotate(loop, "pragma_unroll_explicit", 1)

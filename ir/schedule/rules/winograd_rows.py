@@ -1,0 +1,65 @@
+"""Winograd convolutions along one axis: the stages of nn.conv2d_winograd_rows as one kernel over rows of tiles.
+
+    for n, row of tiles:
+        for ic, p, x:        winograd_rows: what all products of the row read
+        for block of columns:
+            for plane, tile: acc = 0;  for ic, p, kw: for columns, vectors: acc += broadcast(rows) * U;  product = acc
+            for ob, x:       the results of a column, and their epilogue
+"""
+from __future__ import annotations
+
+from math import prod
+
+from ...arith import Analyzer
+from . import winograd_row_tiles
+from .blocks import blocks, find_block, inline_all, operand_loads, static_extent
+from .registers import steps
+from .threads import parallel_nest
+from .winograd import choices, sum_products
+
+STAGES = ("winograd_rows", "winograd_product")
+RESULT = "conv2d_winograd_rows"
+
+
+def winograd_rows(sch, cpu):
+    """nn.conv2d_winograd_rows with what is fused to it. For vectors of another width than the layout's the stages stay
+    one after the other."""
+    if find_block(sch, lambda block: block.name_hint == RESULT) is None:
+        return False
+    inline_all(sch, keep={*STAGES})
+    outputs = sch.get_output_blocks("root")
+    if len(outputs) != 1 or len(blocks(sch)) != len(STAGES) + 1 or len(sch.get_loops(outputs[0])) != 5:
+        return False
+    rows, products = map(sch.get_block, STAGES)
+    layer, lanes = _layer(sch, rows, products)
+    if lanes != cpu.lanes:
+        return True
+    tile, work = winograd_row_tiles.choose(cpu, layer), steps(sch.get(products))
+    n, ob, y, x, o = sch.get_loops(outputs[0])
+    ty, yi = sch.split(y, [None, layer.tile])
+    xb, xi = sch.split(x, [None, winograd_row_tiles.block_of(cpu, layer, tile)])
+    sch.reorder(n, ty, xb, ob, xi, yi, o)
+    choices(sch, yi, o)
+    sum_products(sch, cpu, products, xb, tile, [])
+    _rows(sch, rows, ty, cpu.lanes)
+    parallel_nest(sch, cpu, [n, ty], work)
+    return True
+
+
+def _layer(sch, rows, products):
+    """(the Layer, lanes of the layout)."""
+    _, channels, _, side, stride, columns = (static_extent(sch, loop) for loop in sch.get_loops(rows))
+    _, _, _, out_blocks, count, width, lanes, *terms = (static_extent(sch, loop) for loop in sch.get_loops(products))
+    block = sch.get(rows)
+    tile = Analyzer().step(operand_loads(block)[0].indices[2], block.iter_vars[2].var) // stride
+    data = channels * stride * -(-columns // lanes)
+    return winograd_row_tiles.Layer(tile, side, prod(terms), out_blocks, count, width, data), lanes
+
+
+def _rows(sch, rows, at, lanes):
+    """Vectors of columns of the image, each transformed at once."""
+    sch.compute_at(rows, at, preserve_unit_loops=True)
+    i, _, u, p, x = sch.get_loops(rows)[-5:]
+    xv, xl = sch.split(x, [None, lanes])
+    sch.reorder(i, p, xv, u, xl)
+    choices(sch, u, xl)

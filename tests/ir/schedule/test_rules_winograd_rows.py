@@ -1,0 +1,99 @@
+"""The rule for Winograd convolutions along one axis: it keeps results at every size; its tiles and its model."""
+import numpy as np
+import pytest
+from rule_cases import kernels, network
+from tir_cases import arguments, results
+
+from ingot.ir.expr import Select
+from ingot.ir.node import collect, structural_equal
+from ingot.ir.relax import Constant
+from ingot.ir.relax.ops.conv_layouts import pack_weights
+from ingot.ir.relax.ops.winograd_rows import input_size, transform_rows
+from ingot.ir.schedule import Schedule
+from ingot.ir.schedule.cpu import CpuModel
+from ingot.ir.schedule.rules import threads
+from ingot.ir.schedule.rules.tiles import Tile
+from ingot.ir.schedule.rules.winograd_row_tiles import Layer, block_of, choose
+from ingot.ir.schedule.rules.winograd_rows import winograd_rows
+from ingot.ir.tir.verifier import verify
+from ingot.ir.transform.pipeline import lower_prim_func
+
+CPUS = {16: CpuModel(16, 32), 8: CpuModel(8, 16), 4: CpuModel(4, 32, parallel=False, accumulators=21, by_element=True)}
+
+
+def kernel(lanes, tile, size, weights=(3, 1, 3, 3), strides=(1, 1), batch=1, epilogue="relu"):
+    """The PrimFunc of a convolution with `size` points of results, and what follows it."""
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal(weights).astype(np.float32)
+    u = Constant(transform_rows(pack_weights(w, lanes), tile, strides[0]), "u")
+    blocks = -(-weights[0] // lanes)
+    shapes = [(batch, weights[1], *input_size(tile, weights[2:], strides, size)), (batch, blocks, *size, lanes),
+              (1, blocks, 1, 1, lanes)]
+
+    def build(op, x, residual, bias):
+        y = op("nn.conv2d_winograd_rows", x, u, tile=tile, kernel=weights[2:], strides=strides, size=size,
+               out_channels=weights[0])
+        if epilogue == "none":
+            return y
+        y = op("add", y, bias)
+        return op("nn.relu", op("add", y, residual)) if epilogue == "residual" else op("nn." + epilogue, y)
+
+    func, = kernels(lambda: network(build, shapes), CPUS[lanes])
+    return func
+
+
+def check(func, cpu):
+    inputs = arguments(func)
+    expected = results(func, inputs)
+    sch = Schedule(func)
+    assert winograd_rows(sch, cpu)
+    verify(sch.func)
+    again = Schedule(func)
+    sch.trace.apply(again)
+    assert structural_equal(again.func, sch.func)
+    lowered = lower_prim_func(sch.func)
+    for what in (sch.func, lowered):
+        for a, b in zip(expected, results(what, inputs)):
+            np.testing.assert_allclose(b, a, rtol=1e-4, atol=5e-4)
+    return lowered
+
+
+@pytest.mark.parametrize("lanes, tile, size, options", [
+    (4, 4, (9, 5), {"weights": (6, 1, 10, 4), "strides": (2, 2)}), (4, 2, (5, 4), {}),
+    (8, 4, (8, 9), {"weights": (16, 3, 3, 3), "epilogue": "residual"}),
+    (16, 4, (3, 7), {"weights": (20, 2, 5, 3), "strides": (2, 1), "epilogue": "none"}),
+    (4, 2, (7, 3), {"weights": (3, 1, 5, 2), "strides": (1, 3), "batch": 2, "epilogue": "silu"}),
+    (8, 2, (2, 4), {"batch": "n"}), (4, 6, (13, 4), {"weights": (5, 2, 3, 4)}),
+])
+def test_results_are_kept(lanes, tile, size, options, monkeypatch):
+    monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
+    check(kernel(lanes, tile, size, **options), CPUS[lanes])
+
+
+# tiny_dscnn's and tiny_resnet8's first layers, and VGG's.
+LAYERS = {"dscnn": Layer(4, 8, 8, 4, 7, 5, 2), "resnet8": Layer(4, 6, 9, 1, 8, 32, 9),
+          "vgg": Layer(4, 6, 9, 4, 56, 224, 45)}
+
+
+@pytest.mark.parametrize("name, tile, block", [
+    ("dscnn", Tile(4, 1, 5), 5), ("resnet8", Tile(1, 1, 16), 32), ("vgg", Tile(2, 1, 14), 14)])
+def test_tiles_and_blocks(name, tile, block):
+    """Blocks of columns whose products, of all planes and channels, half of the first cache holds."""
+    cpu = CpuModel(16, 32)
+    assert choose(cpu, LAYERS[name]) == tile
+    assert block_of(cpu, LAYERS[name], tile) == block
+
+
+def test_blocks_of_columns_keep_results():
+    """23 columns in blocks of 10, tiles of 5: the last block has less."""
+    func, cpu = kernel(4, 4, (5, 23), weights=(8, 2, 3, 3)), CpuModel(4, 32, l1_bytes=4096, parallel=False)
+    layer = Layer(4, 6, 6, 2, 2, 23, 14)
+    tile = choose(cpu, layer)
+    assert block_of(cpu, layer, tile) < 23
+    check(func, cpu)
+
+
+def test_no_sum_is_chosen_while_it_runs():
+    """Each copy of a loop over planes or rows takes one sum."""
+    lowered = check(kernel(8, 4, (8, 9)), CPUS[8])
+    assert not collect(lowered.body, Select)
