@@ -209,7 +209,8 @@ def resize2d(ops, data, roi, size, layout="NCHW", method="linear", coordinate_tr
         raise InferError("roi is not supported: crop with strided_slice first")
     rounding = rounding_method or _OWN_ROUNDING.get(coordinate_transformation_mode, "round")
     return ops("image.resize2d", converted(data, out_dtype), size, layout=layout, method=method,
-               rounding_method=rounding, coordinate_transformation_mode=coordinate_transformation_mode)
+               rounding_method=rounding, coordinate_transformation_mode=coordinate_transformation_mode,
+               cubic_alpha=bicubic_alpha)
 
 
 COMPOSITES = {

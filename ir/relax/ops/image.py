@@ -1,8 +1,15 @@
-"""image.resize2d: nearest and linear, over H and W of N, C, H, W, also of blocked tensors (layout "NCHW16c").
+"""image.resize2d: nearest, linear and cubic, over H and W of N, C, H, W, also of blocked tensors (layout "NCHW16c").
 
-Output element i of an axis lies at position (a * i + b) / d of the input, with integers a, b, d: rounding is exact.
+Output element i of an axis lies at position (a * i + b) / d of the input, with integers a, b, d: rounding is exact. The
+ratio of sizes decides them, or `scales` where those are given: sizes are rounded, and scales need not be their ratio.
+Cubic interpolation is Keys' (1981), with his a as cubic_alpha.
 """
 from __future__ import annotations
+
+from fractions import Fraction
+from functools import reduce
+from math import gcd
+from operator import add
 
 import numpy as np
 
@@ -15,13 +22,15 @@ from .layout import check_layout, need_layout, through_plain
 from .precision import narrow, sum_dtype, widen_array
 from .window import over_windows
 
-METHODS = ("nearest_neighbor", "linear")
-# (input size, output size) -> (a, b, d)
+METHODS = ("nearest_neighbor", "linear", "cubic")
+FINEST = 1 << 12  # the largest denominator of a scale, which arrives as a float32
+# (input size, output size), or their ratio's, -> (a, b, d)
 TRANSFORMS = {
     "half_pixel": lambda size, out: (2 * size, size - out, 2 * out),
     "align_corners": lambda size, out: (size - 1, 0, out - 1) if out > 1 else (0, 0, 1),
     "asymmetric": lambda size, out: (size, 0, out),
 }
+TRANSFORMS["pytorch_half_pixel"] = TRANSFORMS["half_pixel"]  # but a single element is the first
 # n / d rounded, for tir expressions and numpy arrays alike
 ROUNDINGS = {
     "floor": lambda n, d: n // d,
@@ -30,31 +39,57 @@ ROUNDINGS = {
     "round_prefer_ceil": lambda n, d: (n * 2 + d) // (2 * d),
 }
 ROUNDINGS["round"] = ROUNDINGS["round_prefer_ceil"]
+# method -> (the first element that is looked at, from the one at or before the position on; their weights)
+TAPS = {
+    "linear": (0, lambda t, alpha: (1.0 - t, t)),
+    "cubic": (-1, lambda t, alpha: (_far(t + 1.0, alpha), _near(t, alpha), _near(1.0 - t, alpha),
+                                    _far(2.0 - t, alpha))),
+}
+
+
+def _near(t, alpha):
+    """Keys' weight at a distance of at most 1."""
+    return ((alpha + 2.0) * t - (alpha + 3.0)) * t * t + 1.0
+
+
+def _far(t, alpha):
+    """Keys' weight at a distance of 1 to 2."""
+    return ((alpha * t - 5.0 * alpha) * t + 8.0 * alpha) * t - 4.0 * alpha
 
 
 def _infer(call):
     x, size, method = need_layout(call, 0, check_layout(call, "layout")), call.attrs["size"], call.attrs["method"]
-    need_dtype(call, x, "float" if method == "linear" else "any")
+    need_dtype(call, x, "float" if method in TAPS else "any")
     for key, known in (("method", METHODS), ("coordinate_transformation_mode", TRANSFORMS),
                        ("rounding_method", ROUNDINGS)):
         if call.attrs[key] not in known:
             fail(call, f"{key}={call.attrs[key]!r} is none of {', '.join(map(repr, known))}")
     if len(size) != 2 or any(s < 1 for s in size):
         fail(call, f"size {tuple(size)} must be 2 integers of at least 1")
+    scales = call.attrs["scales"]
+    if len(scales) not in (0, 2) or any(not 1 / FINEST <= s <= FINEST for s in scales):
+        fail(call, f"scales {tuple(scales)} must be none, or 2 numbers of 1/{FINEST} to {FINEST}")
     if not all(is_const_int(d) for d in x.shape[2:4]):
         fail(call, f"input {shape_text(x)} must have static spatial dimensions (dims 2 and 3)")
     return TensorStructInfo((*x.shape[:2], *size, *x.shape[4:]), x.dtype)
 
 
 def _positions(sizes, attrs):
-    """(a, b, d) of each axis."""
-    return [TRANSFORMS[attrs["coordinate_transformation_mode"]](int(n), out) for n, out in zip(sizes, attrs["size"])]
+    """(a, b, d) of each axis, without a common divisor."""
+    mode = attrs["coordinate_transformation_mode"]
+    ratios = [(int(n), out) for n, out in zip(sizes, attrs["size"])]
+    if attrs["scales"] and mode != "align_corners":
+        exact = (Fraction(s).limit_denominator(FINEST) for s in attrs["scales"])
+        ratios = [(s.denominator, s.numerator) for s in exact]
+    positions = [(0, 0, 1) if out == 1 and mode == "pytorch_half_pixel" else TRANSFORMS[mode](*ratio)
+                 for out, ratio in zip(attrs["size"], ratios)]
+    return [tuple(k // gcd(*position) for k in position) for position in positions]
 
 
 def _lower(args, attrs, out):
     x, sizes = args[0], args[0].shape[2:4]
     positions, rounding = _positions(sizes, attrs), ROUNDINGS[attrs["rounding_method"]]
-    acc = sum_dtype(x.dtype)
+    acc, alpha = sum_dtype(x.dtype), attrs["cubic_alpha"]
 
     def hold(index, size):
         return tir.max(tir.min(index, size - 1), const(0, index.dtype))
@@ -63,15 +98,18 @@ def _lower(args, attrs, out):
         held = (hold(rounding(i * a + b, d), s) for i, s, (a, b, d) in zip(at, sizes, positions))
         return x[(n, c, *held, *at[2:])]
 
-    def linear(n, c, *at):
-        (y0, y1, wy), (x0, x1, wx) = (
-            (hold((i * a + b) // d, s), hold((i * a + b) // d + 1, s), cast((i * a + b) % d, acc) * const(1 / d, acc))
-            for i, s, (a, b, d) in zip(at, sizes, positions))
-        top, bottom = (cast(x[(n, c, row, x0, *at[2:])], acc) * (1.0 - wx) + cast(x[(n, c, row, x1, *at[2:])], acc) * wx
-                       for row in (y0, y1))
-        return top * (1.0 - wy) + bottom * wy
+    def taps(i, size, position):
+        """[(index, weight)] along an axis."""
+        (a, b, d), (begin, weights) = position, TAPS[attrs["method"]]
+        part = cast((i * a + b) % d, acc) * const(1 / d, acc)
+        return [(hold((i * a + b) // d + (begin + k), size), w) for k, w in enumerate(weights(part, alpha))]
 
-    body = linear if attrs["method"] == "linear" else nearest
+    def interpolated(n, c, *at):
+        rows, columns = map(taps, at[:2], sizes, positions)
+        return reduce(add, (reduce(add, (cast(x[(n, c, row, column, *at[2:])], acc) * across
+                                         for column, across in columns)) * down for row, down in rows))
+
+    body = nearest if attrs["method"] == "nearest_neighbor" else interpolated
     return narrow(over_windows(te_shape(out), 2, body, "resize2d"), out.dtype)
 
 
@@ -82,11 +120,13 @@ def _evaluate(args, attrs):
         if attrs["method"] == "nearest_neighbor":
             x = np.take(x, np.clip(ROUNDINGS[attrs["rounding_method"]](at, d), 0, size - 1), axis)
             continue
-        low, weight = at // d, (at % d / d).astype(x.dtype).reshape([-1 if k == axis else 1 for k in range(4)])
-        x = (np.take(x, np.clip(low, 0, size - 1), axis) * (1 - weight)
-             + np.take(x, np.clip(low + 1, 0, size - 1), axis) * weight)
+        begin, weights = TAPS[attrs["method"]]
+        part = (at % d / d).astype(x.dtype).reshape([-1 if k == axis else 1 for k in range(4)])
+        x = reduce(add, (np.take(x, np.clip(at // d + (begin + k), 0, size - 1), axis) * weight
+                         for k, weight in enumerate(weights(part, attrs["cubic_alpha"]))))
     return x.astype(np.asarray(args[0]).dtype, copy=False)
 
 
 register("image.resize2d", _infer, _lower, through_plain(_evaluate, "layout"), "injective", size=REQUIRED,
-         method="linear", coordinate_transformation_mode="half_pixel", rounding_method="round", layout="NCHW")
+         method="linear", coordinate_transformation_mode="half_pixel", rounding_method="round", layout="NCHW",
+         cubic_alpha=-0.75, scales=())

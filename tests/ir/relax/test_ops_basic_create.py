@@ -91,9 +91,10 @@ def test_adaptive_pools(size):
                  tolerance=2e-3)[0].dtype == np.float16
 
 
-@pytest.mark.parametrize("mode", ["half_pixel", "align_corners", "asymmetric"])
+@pytest.mark.parametrize("mode", ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"])
 @pytest.mark.parametrize("size", [(14, 20), (5, 3), (7, 10), (1, 13)])
 def test_resize(mode, size):
+    """onnxruntime is what the importer's tests compare with."""
     attrs = {"size": size, "coordinate_transformation_mode": mode}
     linear, = check("image.resize2d", POOLED, attrs=attrs, symbolic=FIRST)
     if size == (7, 10):
@@ -101,6 +102,18 @@ def test_resize(mode, size):
     for rounding in ("round", "floor", "ceil", "round_prefer_floor", "round_prefer_ceil"):
         check("image.resize2d", POOLED, attrs={**attrs, "method": "nearest_neighbor", "rounding_method": rounding})
     check("image.resize2d", POOLED.astype("float16"), attrs=attrs, tolerance=2e-3)
+    cubic, = check("image.resize2d", POOLED, attrs={**attrs, "method": "cubic", "cubic_alpha": -0.5})
+    if size == (7, 10):
+        np.testing.assert_array_equal(cubic, POOLED)
+
+
+def test_resize_by_scales():
+    """3.3 times 10 columns are 33; columns lie where the scale says, and 1.05 of 7 rows is as many, elsewhere."""
+    attrs = {"size": (7, 33), "coordinate_transformation_mode": "asymmetric", "method": "linear"}
+    scaled, = check("image.resize2d", POOLED, attrs={**attrs, "scales": (1.05, 3.3)})
+    plain, = check("image.resize2d", POOLED, attrs=attrs)
+    row = 1 / 1.05
+    np.testing.assert_allclose(scaled[:, :, 1], plain[:, :, 0] * (1 - row) + plain[:, :, 1] * row, rtol=1e-5, atol=1e-5)
 
 
 def test_doubling_repeats_pixels():
@@ -168,7 +181,8 @@ def test_a_symbolic_arange():
      r"mask \(4, 5\) does not broadcast to the scores \(3, 1, 5, 5\)"),
     ("nn.adaptive_avg_pool2d", [POOLED], {"output_size": (3,)}, r"output_size \(3,\) must be 2 integers of at least 1"),
     ("image.resize2d", [POOLED], {"size": (0, 3)}, r"size \(0, 3\) must be 2 integers of at least 1"),
-    ("image.resize2d", [POOLED], {"size": (3, 3), "method": "cubic"}, "method='cubic' is none of 'nearest_neighbor'"),
+    ("image.resize2d", [POOLED], {"size": (3, 3), "method": "area"}, "method='area' is none of 'nearest_neighbor'"),
+    ("image.resize2d", [POOLED], {"size": (3, 3), "scales": (2.0,)}, r"scales \(2.0,\) must be none, or 2 numbers of"),
     ("image.resize2d", [POOLED], {"size": (3, 3), "rounding_method": "up"}, "rounding_method='up' is none of"),
     ("full", [(3,), X], {}, r"full: the value must have no dimensions, its shape is \(3, 5, 7\)"),
 ])

@@ -1,0 +1,97 @@
+"""Resize and Upsample against onnxruntime, and what they refuse."""
+import numpy as np
+import pytest
+from onnx_models import check_node, one_node
+
+from ingot.frontend.onnx import OnnxImportError, from_onnx
+
+pytest.importorskip("onnxruntime")
+
+IMAGE = np.random.default_rng(5).standard_normal((2, 3, 7, 10)).astype(np.float32)
+SIZES = [(14, 20), (5, 3), (1, 13), (9, 25)]
+SCALES = [(2, 2), (1.5, .5), (.3, 3.3)]
+TRANSFORMS = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"]
+
+
+def by_sizes(sizes, opset=13, image=IMAGE, **attrs):
+    sizes = np.array([*image.shape[:2], *sizes], np.int64)
+    check_node("Resize", [image, None, None, sizes], opset, constants=(3,), atol=2e-5, **attrs)
+
+
+def by_scales(scales, opset=13, image=IMAGE, **attrs):
+    scales = np.array([1, 1, *scales], np.float32)
+    check_node("Resize", [image, None, scales], opset, constants=(2,), atol=2e-5, **attrs)
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_interpolation(mode, transform):
+    """Scales whose results are no whole sizes place pixels by the scale, not by the ratio of sizes."""
+    for sizes in SIZES:
+        by_sizes(sizes, mode=mode, coordinate_transformation_mode=transform)
+    for scales in SCALES:
+        by_scales(scales, mode=mode, coordinate_transformation_mode=transform)
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+def test_nearest(transform, rounding):
+    """Not 7 rows to one by halves of pixels: 3.5 - 0.5 is 3, and onnxruntime's float32 says a little less."""
+    attrs = dict(mode="nearest", coordinate_transformation_mode=transform, nearest_mode=rounding)
+    for sizes in SIZES:
+        if (transform, rounding, sizes) != ("half_pixel", "floor", (1, 13)):
+            by_sizes(sizes, **attrs)
+    for scales in SCALES:
+        by_scales(scales, **attrs)
+
+
+def test_other_opsets_and_attributes():
+    empty = np.zeros(0, np.float32)  # opset 11 wants all of its inputs
+    check_node("Resize", [IMAGE, empty, np.array([1, 1, 2, 1.5], np.float32)], 11, constants=(1, 2), mode="linear")
+    check_node("Resize", [IMAGE, empty, empty, np.array([2, 3, 9, 4])], 11, constants=(1, 2, 3), atol=2e-5,
+               mode="cubic", cubic_coeff_a=-0.5)
+    by_sizes((9, 4), 18, mode="linear")
+    by_sizes((14, 5), 19, mode="linear", coordinate_transformation_mode="half_pixel_symmetric")
+    by_scales((2, 3.3), 19, mode="linear", coordinate_transformation_mode="half_pixel_symmetric")
+    check_node("Resize", [IMAGE, np.array([1, 1, 2, 3], np.float32)], 10, constants=(1,), mode="nearest")
+    check_node("Upsample", [IMAGE, np.array([1, 1, 2, 3], np.float32)], 9, constants=(1,), mode="linear")
+    sizes = np.array([12, 8], np.int64)
+    check_node("Resize", [IMAGE, None, None, sizes], 18, constants=(3,), symbolic=False, axes=[3, 2], mode="nearest")
+
+
+def test_shapes_and_dtypes():
+    by_sizes((5,), image=IMAGE[:, :, 0], mode="linear")
+    by_scales((2,), image=IMAGE[:, :, 0], mode="nearest")
+    by_sizes((9, 4), image=(IMAGE * 50).astype(np.int8), mode="nearest", coordinate_transformation_mode="asymmetric")
+    check_node("Resize", [IMAGE, None, np.array([1, 1, 2, 2], np.float32)], 13, constants=(2,), symbolic=True)
+
+
+def test_what_stays_as_it_is():
+    proto = one_node("Resize", [IMAGE, None, np.ones(4, np.float32)], 13, constants=(2,), mode="cubic")
+    assert "resize2d" not in from_onnx(proto).script()
+
+
+def scaled(*values):
+    return [None, np.array(values, np.float32)]
+
+
+@pytest.mark.parametrize("inputs, attrs, message", [
+    ([], {}, "needs either scales or sizes"),
+    ([*scaled(1, 1, 2, 2), np.array([2, 3, 7, 10])], {}, "needs either scales or sizes"),
+    (scaled(1, 1, 2), {}, "has 3 scales for 4 axes"),
+    (scaled(1, 2, 2, 2), {}, "resizes images of 1 or 2 spatial dimensions, batch and channels before them as they are"),
+    (scaled(1, 1, 0, 2), {}, "scales must be positive"),
+    (scaled(1, 1, .01, 2), {}, r"nothing would be left: scales .* of \(7, 10\)"),
+    (scaled(1, 1, 1e6, 2), {}, "scales .* must be none, or 2 numbers of 1/4096 to 4096"),
+    ([None, None, np.array([2, 3, 0, 9])], {}, "sizes must be positive"),
+    (scaled(1, 1, 2, 2), {"coordinate_transformation_mode": "tf_crop_and_resize"}, "'tf_crop_and_resize'; supported"),
+    (scaled(1, 1, 2, 2), {"antialias": 1}, "attribute antialias is 1; only 0 is supported"),
+    (scaled(1, 1, 2, 2), {"mode": "cubic", "exclude_outside": 1}, "attribute exclude_outside is 1"),
+    ([None, None, np.array([2, 3, 9, 9])], {"keep_aspect_ratio_policy": "not_larger"}, "'not_larger'; only 'stretch'"),
+    (scaled(1, 1, 1.5, 2), {"coordinate_transformation_mode": "half_pixel_symmetric"}, "give no whole sizes is not"),
+])
+def test_what_is_refused(inputs, attrs, message):
+    proto = one_node("Resize", [IMAGE, *inputs], 19, constants=(2, 3), **attrs)
+    with pytest.raises(OnnxImportError, match=message) as error:
+        from_onnx(proto)
+    assert "the_node" in str(error.value) and "[2, 3, 7, 10]" in str(error.value)
