@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from rule_cases import const, kernels, network
 
+from ingot.codegen.compile import Options
 from ingot.codegen.kernels import print_kernel
 from ingot.codegen.target import Target
 from ingot.ir.schedule.cpu import CpuModel
@@ -97,8 +98,7 @@ def assembly(kernel, target, compiler):
 
 
 def cpu_of(target):
-    return CpuModel(target.vector_lanes, target.vector_registers, accumulators=target.vector_accumulators,
-                    by_element=target.by_element)
+    return Options.check(target.name, threads="openmp").cpu
 
 
 def assembly_of(func, target, compiler):
