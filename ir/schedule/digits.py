@@ -54,7 +54,7 @@ class Digits:
         Of each value only an interval of `box` points that starts at it is known to be touched: two iterations are
         told apart when their intervals are disjoint.
         """
-        seen, found = {}, set()
+        digits, bases, found = [], {}, set()  # bases: {key: Linear, None once it is determined}
         work = [(self._form(value), self._form(box)) for value, box in values]
         while work:
             form, box = work.pop()
@@ -63,17 +63,18 @@ class Digits:
             terms = self._terms(form)
             if terms is None or not self._apart(terms, box):
                 continue
+            digits += [digit for _, digit in terms]
             for _, digit in terms:
-                digits = seen.setdefault(digit.base.key, [])
-                complete = self._complete(digits)
-                digits.append(digit)
-                if complete or not self._complete(digits):
+                bases.setdefault(digit.base.key, digit.base)
+            for key, base in list(bases.items()):
+                if base is None or not self._complete([d for d in digits if self._is_of(d, base)]):
                     continue
-                atom = single_atom(digit.base)
+                bases[key] = None  # it is determined
+                atom = single_atom(base)
                 if atom is not None and atom.kind == VAR:
                     found.add(atom.expr)
                 else:
-                    work.append((digit.base, ONE))
+                    work.append((base, ONE))
         return found
 
     # ------------------------------------------------------------ taking a form apart
@@ -123,6 +124,16 @@ class Digits:
         return digit if self.an.nonnegative(digit.base) else None
 
     # ------------------------------------------------------------ properties of digits
+
+    def _is_of(self, digit, base):
+        """Whether a digit is one of a base: of its own, or of one that differs by a multiple of its period, as
+        (16 * i + j) % 14 is known as (2 * i + j) % 14."""
+        if digit.base.key == base.key:
+            return True
+        if digit.modulus is None:
+            return False
+        difference, period = self._add(base, digit.base, -1), self._times(digit.low, digit.modulus)
+        return floormod(self.an, difference, period, _dtype(base)).key == ZERO.key
 
     def _count(self, base):
         """A number N with 0 <= base < N, as a Linear in outer variables; None when unknown."""

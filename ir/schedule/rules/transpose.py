@@ -1,9 +1,11 @@
 """Transposing copies and elementwise kernels: squares of elements whose cache lines stay while all of them are used."""
 from __future__ import annotations
 
-from ...expr import IntImm
-from ...node import collect
-from ...tir.stmt import BufferLoad
+from math import prod
+
+from ...expr import FloorMod, IntImm
+from ...node import collect, structural_equal
+from ...tir.stmt import BufferLoad, BufferStore
 from ...transform.squares import TURNED
 from ..blocks import uses
 from .blocks import blocks, inline_all, vectorizes
@@ -22,11 +24,14 @@ def transpose(sch, cpu):
     if len(blocks(sch)) != 1 or len(outputs) != 1:
         return False
     block, loops = sch.get(outputs[0]), sch.get_loops(outputs[0])
-    across = _across(block)
-    if across is None or len(loops) != len(block.iter_vars):
+    if len(loops) != len(block.iter_vars):
         return False
-    uo, vo, inner = in_squares(sch, cpu, outputs[0], loops[across], loops[-1])
-    outer = [*loops[:across], uo, *loops[across + 1:-1], vo]
+    found = _across(block)
+    if found is None:
+        return False
+    u, v = (sch.fuse(*loops[run]) if run.stop - run.start > 1 else loops[run.start] for run in found)
+    uo, vo, inner = in_squares(sch, cpu, outputs[0], u, v)
+    outer = [*loops[:found[0].start], uo, *loops[found[0].stop:found[1].start], vo]
     sch.reorder(*outer, *inner)
     parallel_outer(sch, cpu, outer)
     return True
@@ -48,18 +53,45 @@ def in_squares(sch, cpu, block, u, v):
 
 
 def _across(block):
-    """Which iteration variable runs along the rows of an operand that the last one runs across; None where no squares
-    can be made of the two, or memory is not written row by row."""
+    """The iteration variables, as two slices, that run along the rows, or through blocks of them, of an operand, and
+    those, the last ones, that run across; None where no squares can be made of them, or memory is not written row by
+    row."""
     variables = [iv.var for iv in block.iter_vars]
     if block.init is not None or len(variables) < 2 or block.writes[0].region[-1].min is not variables[-1]:
         return None
     for load in collect(block.body, BufferLoad):
-        for n, iv in enumerate(block.iter_vars[:-1]):
-            if (load.indices[-1] is iv.var and uses(load.indices[:-1], {variables[-1]})
-                    and _is_long(iv) and _is_long(block.iter_vars[-1])):
-                return n
+        for n, var in enumerate(variables[:-1]):
+            if _along(load.indices[-1], var) and uses(load.indices[:-1], {variables[-1]}):
+                last = len(variables) - 1
+                runs = slice(_first(block, n, 0), n + 1), slice(_first(block, last, n + 1), last + 1)
+                if all(_is_long(block.iter_vars[run]) for run in runs):
+                    return runs
     return None
 
 
-def _is_long(iv):
-    return isinstance(iv.dom.extent, IntImm) and iv.dom.extent.value >= SQUARE
+def _along(index, var):
+    """Whether an index is a variable, or, as that of blocked channels, its remainder by the size of a block."""
+    return index is var or isinstance(index, FloorMod) and index.a is var and isinstance(index.b, IntImm)
+
+
+def _first(block, last, least):
+    """The first of the iteration variables up to `last` that together are one dimension of all that they index."""
+    while last > least and all(_adjoin(access, *block.iter_vars[last - 1:last + 1])
+                               for access in collect(block.body, (BufferLoad, BufferStore))):
+        last -= 1
+    return last
+
+
+def _adjoin(access, outer, inner):
+    """Whether two variables index whole rows of a buffer, one after the other, or none of it."""
+    used = [n for n, index in enumerate(access.indices) if uses(index, {outer.var, inner.var})]
+    if len(used) != 2:
+        return not used
+    n, m = used
+    return (m == n + 1 and access.indices[n] is outer.var and access.indices[m] is inner.var
+            and not access.buffer.strides and structural_equal(access.buffer.shape[m], inner.dom.extent))
+
+
+def _is_long(run):
+    extents = [iv.dom.extent for iv in run]
+    return all(isinstance(e, IntImm) for e in extents) and prod(e.value for e in extents) >= SQUARE

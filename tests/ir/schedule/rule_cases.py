@@ -306,6 +306,17 @@ _unary("pad_reflect", "nn.pad", 1, 1, 4, 5, pad_width=(0, 0, 0, 0, 1, 2, 2, 1), 
 _unary("split", "split", 4, 10, sections=(3, 7), axis=1)
 
 
+def _layouts(name, shape, source, target):
+    @case(name, shape)
+    def build(op, x):
+        return op("nn.relu", op("layout_transform", x, src_layout=source, dst_layout=target))
+
+
+# Rows and columns of an image, too short alone, are one run of memory in both layouts; 35 is no multiple of 16.
+_layouts("layout_to_blocks", (2, 32, 5, 7), "NCHW", "NCHW16c")
+_layouts("layout_to_plain", (2, 2, 5, 7, 16), "NCHW16c", "NCHW")
+
+
 @case("transpose_and_add", (17, 3, 32), (3, 32, 17))
 def _transpose_and_add(op, x, y):
     return op("nn.relu", op("add", op("permute_dims", x, axes=(1, 2, 0)), y))

@@ -155,9 +155,10 @@ def test_results_leave_registers_where_columns_are_no_whole_panels(rows, columns
 
 
 @pytest.mark.parametrize("name, squares", [("transpose_squares", 1), ("transpose_and_add", 1), ("transpose", 0),
-                                           ("transpose_symbolic", 0), ("chain", 0)])
+                                           ("transpose_symbolic", 0), ("chain", 0), ("layout_to_blocks", 1),
+                                           ("layout_to_plain", 1)])
 def test_transposes_run_through_squares(name, squares):
-    """Of long rows and columns, which vectors hold; others as they lie."""
+    """Of long rows and columns, also of several dimensions, which vectors hold; others as they lie."""
     func, = kernels(name, WIDE)
     scheduled = schedule_by_rule(func, WIDE).func
     assert [str(f.extent) for f in collect(scheduled.body, For)].count("16") == 2 * squares

@@ -34,6 +34,17 @@ def test_split_that_does_not_divide_guards_the_block():
     assert_same(func, sch.func, exact=True)
 
 
+@pytest.mark.parametrize("shape", [(5, 7), (14, 14), (6, 10)])
+def test_parts_of_what_was_fused_are_apart(shape):
+    """Also where the simplifier takes a fused loop's multiples of a dimension out of its remainder: (16 * a + b) % 14 is
+    (2 * a + b) % 14."""
+    func = elementwise(shape)
+    sch = schedule(func)
+    _, inner = sch.split(sch.fuse(*sch.get_loops("C")), [None, 16])
+    sch.vectorize(inner)
+    assert_same(func, sch.func, exact=True)
+
+
 def test_split_conditions_add_up():
     func = elementwise()
     sch = schedule(func)
