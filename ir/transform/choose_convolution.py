@@ -138,9 +138,9 @@ def fastest(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=Fals
 
 @on_main
 def choose_convolution(func, cpu, exact=False, algorithms=None):
-    """Requires blocked layouts (ConvertLayout) and padding still in the convolutions. Ensures dense 3x3 and 4x4
-    convolutions of stride 1, and strided ones of a plain input that space_to_depth makes such, are nn.conv2d_winograd,
-    their weights transformed, where that is predicted to be faster.
+    """Requires blocked layouts (ConvertLayout) and padding still in the convolutions. Ensures dense
+    convolutions of stride 1 with kernels of KERNELS, and strided ones of a plain input that space_to_depth makes such,
+    are nn.conv2d_winograd, their weights transformed, where that is predicted to be faster.
 
     exact: all stay direct. algorithms: {name of a model node: one of ALGORITHMS}, which overrides the prediction.
     Raises ValueError for a name that no convolution has, an algorithm that is none, or one that does not fit its layer.
@@ -181,9 +181,9 @@ class _Choose(GraphRewriter):
         fitting = predict(layer, self.cpu, fold) if layer and wanted else (DIRECT,)
         if wanted and wanted not in fitting:
             raise ValueError(f"algorithms[{_name(binding)!r}] is {wanted!r}, but this convolution can only be "
-                             f"{' or '.join(fitting)}: Winograd's algorithm is for dense kernels of 3x3, or 4x4, of "
-                             "stride 1 over a static image, with constant weights and blocked channels, and for "
-                             "strided ones of a plain input that become such")
+                             f"{' or '.join(fitting)}: Winograd's algorithm is for dense square kernels of "
+                             f"{KERNELS[0]} to {KERNELS[-1]} and stride 1 over a static image, with constant weights "
+                             "and blocked channels, and for strided ones of a plain input that become such")
         if layer is None or self.exact or wanted == DIRECT:
             return call
         algorithm = wanted or fastest(layer, self.cpu, fold, self.near)

@@ -15,15 +15,15 @@ from ingot.ir.relax.ops.winograd import TILES
 TARGETS = ["x86-64-v4", "x86-64-v3", "aarch64-linux-gnu", "armv7-linux-gnueabihf"]
 
 
-def network(lanes):
+def network(lanes, kernel=3):
     """Two blocks of channels, an image that no tile divides, a bias and a ReLU."""
     rng = np.random.default_rng(0)
-    weights = rng.standard_normal((lanes + 3, lanes + 2, 3, 3)).astype(np.float32)
+    weights = rng.standard_normal((lanes + 3, lanes + 2, kernel, kernel)).astype(np.float32)
     x = RelaxVar("x", TensorStructInfo((1, 2, 13, 11, lanes), "float32"))
     bb = BlockBuilder()
     with bb.function("main", [x]):
         y = bb.emit(call_op("nn.conv2d", x, Constant(pack_weights(weights, lanes, inner=lanes), "w"),
-                            padding=(1, 1, 1, 1), data_layout=f"NCHW{lanes}c", out_channels=lanes + 3,
+                            padding=(kernel // 2,) * 4, data_layout=f"NCHW{lanes}c", out_channels=lanes + 3,
                             kernel_layout=f"OIHW{lanes}i{lanes}o"), "conv")
         y = bb.emit(call_op("add", y, Constant(rng.standard_normal((1, 2, 1, 1, lanes)).astype(np.float32), "b")))
         bb.emit_func_output(bb.emit(call_op("nn.relu", y)))
@@ -39,13 +39,13 @@ def check(library, tmp_path, target):
     assert "ok" in run(run_command(target, program))
 
 
-@pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize("tile, kernel", [*((tile, 3) for tile in TILES), (4, 5)])
 @pytest.mark.parametrize("target", TARGETS)
-def test_every_target(tmp_path, target, tile):
+def test_every_target(tmp_path, target, tile, kernel):
     """The self-test's reference is the plain convolution."""
     if reason := missing_tools(target):
         pytest.skip(reason)
-    mod = network(Target.get(target).vector_lanes)
+    mod = network(Target.get(target).vector_lanes, kernel)
     with ingot.compile(mod, target=target, threads="none", algorithms={"conv": f"winograd{tile}"}) as library:
         assert any("winograd" in name for name in library.model.kernels)
         check(library, tmp_path, target)

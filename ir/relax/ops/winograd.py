@@ -24,7 +24,7 @@ from .precision import widen_array
 from .window import pad_array, pad_stage, split_padding
 
 KERNEL = 3  # the usual one
-KERNELS = (3, 4)
+KERNELS = (3, 4, 5)
 # Inputs along a side of a tile -> the finite points. Pairs of opposite sign share their sums; small ones keep the
 # rounding error small.
 _HALF = Fraction(1, 2)

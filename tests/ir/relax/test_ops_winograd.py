@@ -46,17 +46,19 @@ def test_results_are_those_of_the_convolution(tile, size, padding):
     np.testing.assert_allclose(result, blocked(expected, LANES), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("tile, size, padding", [(3, (5, 4), (2, 1, 3, 2)), (5, (9, 6), (0, 0, 0, 0))])
+@pytest.mark.parametrize("tile, kernel, size, padding", [
+    (3, 4, (5, 4), (2, 1, 3, 2)), (5, 4, (9, 6), (0, 0, 0, 0)), (2, 5, (6, 3), (2, 4, 1, 2)),
+    (4, 5, (5, 9), (0, 0, 2, 1))])
 @pytest.mark.parametrize("channels", [3, 7])
-def test_kernels_of_4_and_blocks_in_part(tile, size, padding, channels):
+def test_other_kernels_and_blocks_in_part(tile, kernel, size, padding, channels):
     """Weights for fewer channels than the input's block has: what lies in the others is not looked at."""
-    x, w = array((2, channels, *size)), array((5, channels, 4, 4), 1)
+    x, w = array((2, channels, *size)), array((5, channels, kernel, kernel), 1)
     lanes = 4
     data = blocked(x, lanes)
     u = transform_weights(w, tile, lanes)
     if channels < lanes:
         u, data[..., channels:] = u[:, :, :, :channels].copy(), 1000
-    attrs = dict(tile=tile, kernel=4, padding=padding, out_channels=5, data_layout=f"NCHW{lanes}c")
+    attrs = dict(tile=tile, kernel=kernel, padding=padding, out_channels=5, data_layout=f"NCHW{lanes}c")
     _, result = check("nn.conv2d_winograd", [data, u], 2e-3, **attrs)
     expected = evaluate("nn.conv2d", [x, w], padding=padding)
     np.testing.assert_allclose(result, blocked(expected, lanes), rtol=1e-4, atol=5e-4)
@@ -78,7 +80,7 @@ U = (2, 36, 3, 4, 4)
 @pytest.mark.parametrize("shapes, attrs, message", [
     (((1, 3, 8, 8, 4), U), {"tile": 3}, "tile=3 must be one of 2, 4, 6"),
     (((1, 3, 8, 8, 4), U), {"kernel": 4}, "tile=4 must be one of 3, 5"),
-    (((1, 3, 8, 8, 4), U), {"kernel": 5}, "kernel=5 must be one of 3, 4"),
+    (((1, 3, 8, 8, 4), U), {"kernel": 6}, "kernel=6 must be one of 3, 4, 5"),
     (((1, 3, 8, 8, 4), (2, 36, 3, 5, 4)), {}, r"weight \(2, 36, 3, 5, 4\) must be \(2, 36, 3, 4, 4\) for tile=4"),
     (((1, 3, 8, 8, 4), U), {"data_layout": "NCHW8c"}, r"data_layout 'NCHW8c' does not fit input \(1, 3, 8, 8, 4\)"),
     (((1, 3, 8, 8, 4), U), {"padding": (3, 1, 1, 1)}, "padding .* must be 4 integers .* of 0 to 2"),

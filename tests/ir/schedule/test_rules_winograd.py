@@ -63,6 +63,7 @@ def check(func, cpu):
     (4, 4, (4, 4), {"batch": 2}), (16, 2, (3, 2), {"epilogue": "none", "channels": (1, 1)}),
     (4, 2, (2, 3), {"batch": "n", "epilogue": "silu"}),
     (16, 5, (6, 7), {"side": 4, "depth": 12, "padding": (2, 2, 1, 1)}), (4, 3, (5, 4), {"side": 4, "depth": 3}),
+    (4, 4, (6, 5), {"side": 5, "padding": (2, 2, 1, 2)}),
 ])
 def test_results_are_kept(lanes, tile, size, options, monkeypatch):
     monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)

@@ -57,6 +57,15 @@ def test_every_algorithm_computes_the_same(algorithm, inner):
     np.testing.assert_allclose(evaluate(new, [x]), evaluate(mod, [x]), rtol=1e-4, atol=2e-4)
 
 
+@pytest.mark.parametrize("algorithm", ["winograd2", "winograd4"])
+def test_kernels_of_5(algorithm):
+    mod = network((5, {"padding": (1, 2, 3, 4)}))
+    new = choose_convolution(mod, CPU, False, {"conv0": algorithm})
+    assert algorithms(new) == [algorithm]
+    x = np.random.default_rng(1).standard_normal((1, 2, 8, 8, LANES)).astype(np.float32)
+    np.testing.assert_allclose(evaluate(new, [x]), evaluate(mod, [x]), rtol=1e-4, atol=5e-4)
+
+
 def test_the_fastest_is_chosen_unless_exact():
     mod = network((3, {}), (1, {}), (3, {"strides": (2, 2)}), (3, {"dilation": (2, 2)}),
                   size=(16, 16))
