@@ -45,11 +45,12 @@ class ConvLayer:
     dilation: tuple = (1, 1)
     groups: int = 1
 
-    @property
-    def has_winograd(self):
-        """Whether it is of the kind that Winograd's algorithm computes."""
-        return (self.kernel[0] == self.kernel[1] in KERNELS
-                and (self.strides, self.dilation, self.groups) == ((1, 1), (1, 1), 1))
+    def has_winograd(self, lanes):
+        """Whether it is of the kind that Winograd's algorithm computes, in blocks of so many channels: groups are of
+        whole blocks."""
+        whole = self.groups == 1 or all(c % (self.groups * lanes) == 0 for c in (self.in_channels, self.out_channels))
+        return (lanes > 1 and whole and self.kernel[0] == self.kernel[1] in KERNELS
+                and self.strides == self.dilation == (1, 1))
 
 
 @dataclass(frozen=True)
@@ -104,15 +105,16 @@ def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=Fals
     channels = layer.in_channels if fold else blocks[0] * cpu.lanes
     cycles = {DIRECT: _direct(cpu, layer, channels, blocks[1], inputs, near)}
     dense = fold.layer(layer) if fold else layer
-    if dense.has_winograd and cpu.lanes > 1:
-        in_blocks, folding = -(-dense.in_channels // cpu.lanes), 0
+    if dense.has_winograd(cpu.lanes):
+        channels, folding = dense.in_channels // dense.groups, 0
+        in_blocks = -(-channels // cpu.lanes)
         if fold:
             folding = FOLD * in_blocks * (layer.height + fold.kernel) * (layer.width + fold.kernel)
         for tile in tiles_of(dense.kernel[0]):
             tiles = (-(-size // tile) for size in (layer.height, layer.width))
             parts = winograd_blocks.Layer(tile, in_blocks, blocks[1], *tiles, cpu.lanes, dense.kernel[0],
-                                          min(dense.in_channels, cpu.lanes), near)
-            cycles[f"winograd{tile}"] = winograd_blocks.choose(cpu, parts).cycles + folding
+                                          min(channels, cpu.lanes), near, dense.groups)
+            cycles[f"winograd{tile}"] = winograd_blocks.cycles(cpu, parts) + folding
     far = 0 if near else (inputs + outputs) / winograd_blocks.FAR_BYTES
     return {name: (c + far) / CLOCK for name, c in cycles.items()}
 
@@ -138,9 +140,9 @@ def fastest(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=Fals
 
 @on_main
 def choose_convolution(func, cpu, exact=False, algorithms=None):
-    """Requires blocked layouts (ConvertLayout) and padding still in the convolutions. Ensures dense
-    convolutions of stride 1 with kernels of KERNELS, and strided ones of a plain input that space_to_depth makes such,
-    are nn.conv2d_winograd, their weights transformed, where that is predicted to be faster.
+    """Requires blocked layouts (ConvertLayout) and padding still in the convolutions. Ensures convolutions of
+    stride 1 with kernels of KERNELS, dense or in groups of whole blocks, and strided ones of a plain input that
+    space_to_depth makes such, are nn.conv2d_winograd, their weights transformed, where that is predicted to be faster.
 
     exact: all stay direct. algorithms: {name of a model node: one of ALGORITHMS}, which overrides the prediction.
     Raises ValueError for a name that no convolution has, an algorithm that is none, or one that does not fit its layer.
@@ -181,9 +183,10 @@ class _Choose(GraphRewriter):
         fitting = predict(layer, self.cpu, fold) if layer and wanted else (DIRECT,)
         if wanted and wanted not in fitting:
             raise ValueError(f"algorithms[{_name(binding)!r}] is {wanted!r}, but this convolution can only be "
-                             f"{' or '.join(fitting)}: Winograd's algorithm is for dense square kernels of "
+                             f"{' or '.join(fitting)}: Winograd's algorithm is for square kernels of "
                              f"{KERNELS[0]} to {KERNELS[-1]} and stride 1 over a static image, with constant weights "
-                             "and blocked channels, and for strided ones of a plain input that become such")
+                             "and blocked channels, whole blocks in each group, and for strided ones of a plain "
+                             "input that become such")
         if layer is None or self.exact or wanted == DIRECT:
             return call
         algorithm = wanted or fastest(layer, self.cpu, fold, self.near)
@@ -203,10 +206,10 @@ class _Choose(GraphRewriter):
                           call.attrs["dilation"], call.attrs["groups"])
         if form.name == "first":
             fold = Fold.of(layer.strides, kernel, call.attrs["padding"], size, outputs)
-            return (layer, fold) if fold and fold.layer(layer).has_winograd else (None, None)
-        layer = replace(layer, in_channels=weight.data.shape[1] * weight.data.shape[4])
-        fits = form.name == "dense" and layer.has_winograd and all(p < kernel[0] for p in call.attrs["padding"])
-        return (layer if fits else None), None
+            return (layer, fold) if fold and fold.layer(layer).has_winograd(self.cpu.lanes) else (None, None)
+        layer = replace(layer, in_channels=weight.data.shape[1] * weight.data.shape[4] * layer.groups)
+        fits = layer.has_winograd(self.cpu.lanes) and all(p < kernel[0] for p in call.attrs["padding"])
+        return (layer if fits and form.name == "dense" else None), None
 
     def _winograd(self, call, tile, fold):
         data, weight, attrs = *call.args, call.attrs
@@ -220,7 +223,7 @@ class _Choose(GraphRewriter):
             w = fold.weights(weight.data, self.cpu.lanes) if fold else weight.data
             self.transformed[key] = (weight, Constant(transform_blocks(w, tile), weight.name))
         return call_op("nn.conv2d_winograd", data, self.transformed[key][1], tile=tile, kernel=kernel, padding=padding,
-                       out_channels=attrs["out_channels"], data_layout=layout)
+                       groups=attrs["groups"], out_channels=attrs["out_channels"], data_layout=layout)
 
 
 def _name(binding):

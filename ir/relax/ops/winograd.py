@@ -5,7 +5,7 @@ per channel instead of r * r * m * m:  Y = A^T [(G g G^T) * (B^T d B)] A.  The m
 infinity (Toom and Cook), so a row of POINTS is all that a tile needs. The kernel arrives transformed: U = G g G^T.
 
 Data is blocked, [N, IB, H, W, c] ("NCHW{c}c"); U is [OB, a * a, IB, c of the input, c of the output]. It may have fewer
-channels of the input than a block: those that come first.
+channels of the input than a block: those that come first. Groups are of whole blocks; U has the IB of one.
 """
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ... import te
 from ...expr import Select, const, is_const_int
 from ...op import REQUIRED, register
 from ..expr import TensorStructInfo
-from .common import dim_text, fail, need_dtype, need_rank, need_same_dtype, same_dim, shape_text, te_shape
-from .conv_layouts import pack_weights
+from .common import dim_text, fail, need_dtype, need_rank, need_same_dtype, same_dim, shape_text, simplify, te_shape
+from .conv_layouts import check_groups, input_channel, pack_weights
 from .precision import widen_array
 from .window import pad_array, pad_stage, split_padding
 
@@ -96,7 +96,7 @@ def transform_blocks(w, tile):
 def _infer(call):
     x, u = need_rank(call, 0, 5), need_rank(call, 1, 5)
     dtype, tile, channels = need_same_dtype(call, (x, u)), call.attrs["tile"], call.attrs["out_channels"]
-    kernel = call.attrs["kernel"]
+    kernel, groups = call.attrs["kernel"], check_groups(call)
     need_dtype(call, x, "float")
     lanes, layout, padding = x.shape[4], call.attrs["data_layout"], call.attrs["padding"]
     if kernel not in KERNELS:
@@ -110,8 +110,11 @@ def _infer(call):
         fail(call, f"padding {tuple(padding)} must be 4 integers (top, left, bottom, right) of 0 to {kernel - 1}")
     if channels < 1:
         fail(call, f"out_channels={channels} must be at least 1")
+    if groups > 1 and (channels % (groups * lanes.value) or not is_const_int(x.shape[1]) or x.shape[1].value % groups):
+        fail(call, f"groups={groups} must be of whole blocks of {lanes.value} channels, of input {shape_text(x)} and "
+                   f"of out_channels={channels}")
     inner = u.shape[3] if is_const_int(u.shape[3]) and 1 <= u.shape[3].value <= lanes.value else lanes
-    expected = (-(-channels // lanes.value), (tile + kernel - 1) ** 2, x.shape[1], inner, lanes)
+    expected = (-(-channels // lanes.value), (tile + kernel - 1) ** 2, simplify(x.shape[1] // groups), inner, lanes)
     if not all(same_dim(a, b) for a, b in zip(u.shape, expected)):
         fail(call, f"weight {shape_text(u)} must be {shape_text(expected)} for tile={tile}, out_channels={channels} "
                    f"and input {shape_text(x)}: blocks of output channels, planes, blocks of input channels, and both "
@@ -152,11 +155,12 @@ def _lower(args, attrs, out):
         (batch, size, size, x.shape[1], *tiles, lanes),
         lambda n, u, v, ib, ty, tx, c: _chosen(v, _sums(b_t, [rows[n, ib, ty, u, tx * m + k, c] for k in range(size)])),
         name="winograd_input")
-    ib, ic = te.reduce_axis((0, x.shape[1]), "ib"), te.reduce_axis((0, w.shape[3]), "ic")
+    ib, ic = te.reduce_axis((0, w.shape[2]), "ib"), te.reduce_axis((0, w.shape[3]), "ic")
+    block = input_channel(attrs["groups"], out_blocks, w.shape[2])
     product = te.compute(
         (batch, size, size, out_blocks, *tiles, lanes),
         lambda n, u, v, ob, ty, tx, o: te.sum(
-            data[n, u, v, ib.var, ty, tx, ic.var] * w[ob, u * size + v, ib.var, ic.var, o], [ib, ic]),
+            data[n, u, v, block(ob, ib.var), ty, tx, ic.var] * w[ob, u * size + v, ib.var, ic.var, o], [ib, ic]),
         name="winograd_product")
     columns = te.compute(
         (batch, out_blocks, *tiles, m, size, lanes),
@@ -226,7 +230,7 @@ def _combination(weights, values):
 def _evaluate(args, attrs):
     """The definition, over all tiles at once."""
     x, u = map(widen_array, args)
-    m, r = attrs["tile"], attrs["kernel"]
+    m, r, groups = attrs["tile"], attrs["kernel"], attrs["groups"]
     size = m + r - 1
     a_t, _, b_t = (np.array(rows, x.dtype) for rows in matrices(m, r))
     (top, left, bottom, right), (height, width) = attrs["padding"], x.shape[2:4]
@@ -235,14 +239,16 @@ def _evaluate(args, attrs):
     after = (rows * m + r - 1 - top - x.shape[2], columns * m + r - 1 - left - x.shape[3])
     x = pad_array(x[..., :u.shape[3]], (top, left, 0), (*after, 0))
     windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), (2, 3))[:, :, ::m, ::m]  # n i y x c k l
-    v = np.einsum("uk,niyxckl,vl->uvnyxic", b_t, windows, b_t, optimize=True)
-    v = v.reshape(size * size, -1, x.shape[1] * x.shape[4])
-    product = v @ u.transpose(1, 2, 3, 0, 4).reshape(size * size, v.shape[2], -1)
-    product = product.reshape(size, size, x.shape[0], rows, columns, u.shape[0], -1)
-    y = np.einsum("ku,uvnyxoc,lv->noykxlc", a_t, product, a_t, optimize=True)
-    y = y.reshape(*y.shape[:2], rows * m, columns * m, -1)[:, :, :height, :width]
+    windows = windows.reshape(x.shape[0], groups, -1, *windows.shape[2:])
+    v = np.einsum("uk,ngiyxckl,vl->guvnyxic", b_t, windows, b_t, optimize=True)
+    v = v.reshape(groups, size * size, -1, u.shape[2] * u.shape[3])
+    u = u.reshape(groups, -1, *u.shape[1:]).transpose(0, 2, 3, 4, 1, 5)
+    product = v @ u.reshape(groups, size * size, v.shape[3], -1)
+    product = product.reshape(groups, size, size, x.shape[0], rows, columns, *u.shape[-2:])
+    y = np.einsum("ku,guvnyxoc,lv->ngoykxlc", a_t, product, a_t, optimize=True)
+    y = y.reshape(x.shape[0], -1, rows * m, columns * m, u.shape[-1])[:, :, :height, :width]
     return np.ascontiguousarray(y).astype(args[0].dtype, copy=False)
 
 
 register("nn.conv2d_winograd", _infer, _lower, _evaluate, "anchor", (2, 2), tile=REQUIRED, kernel=KERNEL,
-         padding=(0, 0, 0, 0), out_channels=REQUIRED, data_layout=REQUIRED)
+         padding=(0, 0, 0, 0), groups=1, out_channels=REQUIRED, data_layout=REQUIRED)

@@ -64,6 +64,16 @@ def test_other_kernels_and_blocks_in_part(tile, kernel, size, padding, channels)
     np.testing.assert_allclose(result, blocked(expected, lanes), rtol=1e-4, atol=5e-4)
 
 
+@pytest.mark.parametrize("groups, channels, outputs", [(2, 8, 4), (3, 6, 12)])
+def test_groups(groups, channels, outputs):
+    """Of one block or several, of input and of output channels."""
+    x, w = array((2, channels, 5, 6)), array((outputs, channels // groups, 3, 3), 1)
+    attrs = dict(tile=4, padding=(1, 0, 1, 2), groups=groups, out_channels=outputs, data_layout=f"NCHW{LANES}c")
+    _, result = check("nn.conv2d_winograd", [blocked(x, LANES), transform_weights(w, 4, LANES)], 2e-4, **attrs)
+    expected = evaluate("nn.conv2d", [x, w], padding=(1, 0, 1, 2), groups=groups)
+    np.testing.assert_allclose(result, blocked(expected, LANES), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("tile", TILES)
 def test_transformed_weights_are_rounded_once(tile):
     w = array((3, 4, 3, 3))
@@ -87,6 +97,10 @@ U = (2, 36, 3, 4, 4)
     (((1, 3, 8, 8, 4), U), {"out_channels": 0}, "out_channels=0 must be at least 1"),
     (((1, 3, 8, 8, 4), U), {"out_channels": 9}, r"weight \(2, 36, 3, 4, 4\) must be \(3, 36, 3, 4, 4\) for tile=4"),
     (((1, 3, 8, 8, 4), U), {"tile": 2}, r"must be \(2, 16, 3, 4, 4\) for tile=2"),
+    (((1, 4, 8, 8, 4), U), {"groups": 2}, r"groups=2 must be of whole blocks of 4 channels, .* out_channels=7"),
+    (((1, 3, 8, 8, 4), U), {"groups": 2, "out_channels": 8}, "groups=2 must be of whole blocks of 4 channels"),
+    (((1, 4, 8, 8, 4), U), {"groups": 2, "out_channels": 8}, r"must be \(2, 36, 2, 4, 4\) for tile=4"),
+    (((1, 3, 8, 8, 4), U), {"groups": 0}, "groups=0 must be at least 1"),
     (((1, 3, 8, 4), U), {}, "argument 0 must have 5 dimensions"),
     (((1, 3, 8, Var("w", "int64"), 4), U), {}, "static height and width .*: pin w .* or keep nn.conv2d"),
     (((1, 3, 2, 8, 4), U), {}, "the 3x3 window does not fit input"),
