@@ -13,7 +13,7 @@ import numpy as np
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant, RelaxCall
 from ..relax.ops.conv_layouts import form_of
-from ..relax.ops.winograd import KERNEL, KERNELS, tiles_of, transform_blocks
+from ..relax.ops.winograd import KERNEL, KERNELS, tiles_of, transform_blocks, whole_blocks
 from ..schedule.cpu import CpuModel
 from ..schedule.rules import conv_tiles, winograd_blocks
 from .graph import GraphRewriter, leaves, on_main
@@ -55,16 +55,18 @@ class ConvLayer:
 
 @dataclass(frozen=True)
 class Fold:
-    """A convolution of stride s as one of stride 1 over s * s times as many channels, those of space_to_depth: its
-    kernel, the padding, and at which row and column the given kernel begins in the new one's s * kernel of them."""
+    """A convolution of stride s as one of stride 1 over s * s times as many channels, the phases of its input: its
+    kernel, the padding, and at which row and column the given kernel begins in the new one's s * kernel of them. plain:
+    space_to_depth makes them of a plain input; of a blocked one they are blocks that are read where they lie."""
 
     stride: int
     kernel: int
     padding: tuple
     begin: tuple
+    plain: bool = True
 
     @staticmethod
-    def of(strides, kernel, padding, size, outputs):
+    def of(strides, kernel, padding, size, outputs, plain=True):
         """The Fold of a convolution of an image of `size` with `outputs` points; None where there is none."""
         s, *others = set(strides)
         before = tuple(-(-p // s) for p in padding[:2])
@@ -73,7 +75,7 @@ class Fold:
             return None
         r = max(-(-(b + k) // s) for b, k in zip(begin, kernel))
         after = tuple(out + r - 1 - b - -(-n // s) for out, b, n in zip(outputs, before, size))
-        return Fold(s, r, before + after, begin) if all(0 <= p < r for p in before + after) else None
+        return Fold(s, r, before + after, begin, plain) if all(0 <= p < r for p in before + after) else None
 
     def layer(self, layer):
         """The ConvLayer that it makes of one."""
@@ -81,34 +83,44 @@ class Fold:
                        strides=(1, 1))
 
     def weights(self, w, lanes):
-        """Weights [OB, I, KH, KW, o] -> [OB, IB, r, r, i, o] for the channels of space_to_depth, in blocks of `lanes`,
-        or one block of all."""
-        s, r, (out_blocks, channels, *kernel, o) = self.stride, self.kernel, w.shape
-        w = np.pad(w, ((0, 0), (0, 0), *((b, s * r - b - k) for b, k in zip(self.begin, kernel)), (0, 0)))
-        w = w.reshape(out_blocks, channels, r, s, r, s, o).transpose(0, 2, 4, 1, 3, 5, 6)
-        w = w.reshape(out_blocks, r, r, channels * s * s, o)
-        inner = min(lanes, w.shape[3])
-        w = np.pad(w, ((0, 0), (0, 0), (0, 0), (0, -w.shape[3] % inner), (0, 0)))
-        return np.ascontiguousarray(w.reshape(out_blocks, r, r, -1, inner, o).transpose(0, 3, 1, 2, 4, 5))
+        """Weights of a plain input [OB, I, KH, KW, o] -> [OB, IB, r, r, i, o] for the channels of space_to_depth, in
+        blocks of `lanes`, or one block of all; of a blocked one [OB, IB, KH, KW, i, o] -> [OB, IB * s * s, r, r, o, o].
+        """
+        if not self.plain:
+            return self._phases(whole_blocks(w))
+        w = self._phases(w)
+        inner = min(lanes, w.shape[1])
+        w = np.pad(w, ((0, 0), (0, -w.shape[1] % inner), *((0, 0),) * 3))
+        w = w.reshape(len(w), -1, inner, *w.shape[2:])
+        return np.ascontiguousarray(np.moveaxis(w, 2, 4))
+
+    def _phases(self, w):
+        """[OB, I, KH, KW, ...] -> [OB, I * s * s, r, r, ...]"""
+        s, r, (out_blocks, channels, *kernel) = self.stride, self.kernel, w.shape[:4]
+        rest = w.shape[4:]
+        around = ((b, s * r - b - k) for b, k in zip(self.begin, kernel))
+        w = np.pad(w, ((0, 0), (0, 0), *around, *((0, 0) for _ in rest)))
+        w = np.moveaxis(w.reshape(out_blocks, channels, r, s, r, s, *rest), (3, 5), (2, 3))
+        return w.reshape(out_blocks, channels * s * s, r, r, *rest)
 
 
 # ---------------------------------------------------------------- the model
 
 def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=False):
     """{algorithm: seconds} that one core needs for a layer in blocked layout, of the algorithms that fit. fold: how a
-    layer whose input is plain becomes one of stride 1. near: the second cache keeps the weights between runs."""
+    strided layer becomes one of stride 1. near: the second cache keeps the weights between runs."""
     blocks = [-(-channels // cpu.lanes) for channels in (layer.in_channels // layer.groups, layer.out_channels)]
     rows, columns = ((s - 1) * stride + k for s, stride, k in zip((layer.height, layer.width), layer.strides,
                                                                   layer.kernel))
     inputs = blocks[0] * layer.groups * rows * columns * cpu.lanes * 4
     outputs = blocks[1] * layer.height * layer.width * cpu.lanes * 4
-    channels = layer.in_channels if fold else blocks[0] * cpu.lanes
+    channels = layer.in_channels if fold and fold.plain else blocks[0] * cpu.lanes
     cycles = {DIRECT: _direct(cpu, layer, channels, blocks[1], inputs, near)}
     dense = fold.layer(layer) if fold else layer
     if dense.has_winograd(cpu.lanes):
         channels, folding = dense.in_channels // dense.groups, 0
         in_blocks = -(-channels // cpu.lanes)
-        if fold:
+        if fold and fold.plain:
             folding = FOLD * in_blocks * (layer.height + fold.kernel) * (layer.width + fold.kernel)
         for tile in tiles_of(dense.kernel[0]):
             tiles = (-(-size // tile) for size in (layer.height, layer.width))
@@ -141,8 +153,9 @@ def fastest(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=Fals
 @on_main
 def choose_convolution(func, cpu, exact=False, algorithms=None):
     """Requires blocked layouts (ConvertLayout) and padding still in the convolutions. Ensures convolutions of
-    stride 1 with kernels of KERNELS, dense or in groups of whole blocks, and strided ones of a plain input that
-    space_to_depth makes such, are nn.conv2d_winograd, their weights transformed, where that is predicted to be faster.
+    stride 1 with kernels of KERNELS, dense or in groups of whole blocks, and strided ones that are such over the phases
+    of their input, are nn.conv2d_winograd, their weights transformed, where that is predicted to be faster. Phases of a
+    plain input are made by space_to_depth.
 
     exact: all stay direct. algorithms: {name of a model node: one of ALGORITHMS}, which overrides the prediction.
     Raises ValueError for a name that no convolution has, an algorithm that is none, or one that does not fit its layer.
@@ -185,8 +198,8 @@ class _Choose(GraphRewriter):
             raise ValueError(f"algorithms[{_name(binding)!r}] is {wanted!r}, but this convolution can only be "
                              f"{' or '.join(fitting)}: Winograd's algorithm is for square kernels of "
                              f"{KERNELS[0]} to {KERNELS[-1]} and stride 1 over a static image, with constant weights "
-                             "and blocked channels, whole blocks in each group, and for strided ones of a plain "
-                             "input that become such")
+                             "and blocked channels, whole blocks in each group, and for strided ones whose kernels, "
+                             "divided by the stride, are such")
         if layer is None or self.exact or wanted == DIRECT:
             return call
         algorithm = wanted or fastest(layer, self.cpu, fold, self.near)
@@ -201,21 +214,24 @@ class _Choose(GraphRewriter):
         if not all(hasattr(d, "value") for shape in shapes for d in shape):
             return None, None
         (blocks, *outputs, _), (channels, *size) = ([d.value for d in shape] for shape in shapes)
-        kernel = weight.data.shape[2:4]
-        layer = ConvLayer(channels, blocks * form.lanes, *outputs, kernel, call.attrs["strides"],
+        kernel, padding, plain = weight.data.shape[2:4], call.attrs["padding"], form.name == "first"
+        fold = Fold.of(call.attrs["strides"], kernel, padding, size, outputs, plain)
+        inputs = weight.data.shape[1] * weight.data.shape[4] * call.attrs["groups"]
+        if plain or fold:
+            inputs = channels * (1 if plain else form.lanes)
+        layer = ConvLayer(inputs, blocks * form.lanes, *outputs, kernel, call.attrs["strides"],
                           call.attrs["dilation"], call.attrs["groups"])
-        if form.name == "first":
-            fold = Fold.of(layer.strides, kernel, call.attrs["padding"], size, outputs)
-            return (layer, fold) if fold and fold.layer(layer).has_winograd(self.cpu.lanes) else (None, None)
-        layer = replace(layer, in_channels=weight.data.shape[1] * weight.data.shape[4] * layer.groups)
-        fits = layer.has_winograd(self.cpu.lanes) and all(p < kernel[0] for p in call.attrs["padding"])
-        return (layer if fits and form.name == "dense" else None), None
+        close = fold or not plain and all(p < kernel[0] for p in padding)
+        fits = close and (fold.layer(layer) if fold else layer).has_winograd(self.cpu.lanes)
+        return (layer, fold) if fits and form.name in ("first", "dense") else (None, None)
 
     def _winograd(self, call, tile, fold):
         data, weight, attrs = *call.args, call.attrs
-        kernel, padding, layout = weight.data.shape[2], attrs["padding"], f"NCHW{self.cpu.lanes}c"
+        layout, stride, kernel, padding = f"NCHW{self.cpu.lanes}c", 1, weight.data.shape[2], attrs["padding"]
         if fold:
-            kernel, padding = fold.kernel, fold.padding
+            stride, kernel, padding = fold.stride, fold.kernel, fold.padding
+        if fold and fold.plain:
+            stride = 1
             data = self.emit(call_op("space_to_depth", data, block=fold.stride, layout=layout),
                              f"{self.current.name}_folded")
         key = (id(weight.data), tile, fold)
@@ -223,7 +239,7 @@ class _Choose(GraphRewriter):
             w = fold.weights(weight.data, self.cpu.lanes) if fold else weight.data
             self.transformed[key] = (weight, Constant(transform_blocks(w, tile), weight.name))
         return call_op("nn.conv2d_winograd", data, self.transformed[key][1], tile=tile, kernel=kernel, padding=padding,
-                       groups=attrs["groups"], out_channels=attrs["out_channels"], data_layout=layout)
+                       stride=stride, groups=attrs["groups"], out_channels=attrs["out_channels"], data_layout=layout)
 
 
 def _name(binding):

@@ -74,6 +74,23 @@ def test_groups(groups, channels, outputs):
     np.testing.assert_allclose(result, blocked(expected, LANES), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("stride, tile, size, padding, groups", [
+    (2, 2, (7, 6), (1, 0, 1, 2), 1), (2, 4, (8, 9), (0, 0, 0, 0), 2), (3, 2, (10, 11), (1, 2, 0, 1), 1)])
+def test_strides(stride, tile, size, padding, groups):
+    """A convolution over the phases of the input, each of whole blocks: those of a block lie one after the other."""
+    x = array((2, 2 * LANES, *size))
+    phases = np.zeros((2, 2 * stride ** 2, LANES, *(-(-s // stride) for s in size)), np.float32)
+    for k, (block, i, j) in enumerate(np.ndindex(2, stride, stride)):
+        part = x[:, block * LANES:(block + 1) * LANES, i::stride, j::stride]
+        phases[:, k, :, :part.shape[2], :part.shape[3]] = part
+    phases = phases.reshape(2, -1, *phases.shape[3:])
+    w = array((4, phases.shape[1] // groups, 3, 3), 1)
+    attrs = dict(tile=tile, stride=stride, padding=padding, groups=groups, out_channels=4, data_layout=f"NCHW{LANES}c")
+    _, result = check("nn.conv2d_winograd", [blocked(x, LANES), transform_weights(w, tile, LANES)], 5e-4, **attrs)
+    expected = evaluate("nn.conv2d", [phases, w], padding=padding, groups=groups)
+    np.testing.assert_allclose(result, blocked(expected, LANES), rtol=1e-4, atol=2e-4)
+
+
 @pytest.mark.parametrize("tile", TILES)
 def test_transformed_weights_are_rounded_once(tile):
     w = array((3, 4, 3, 3))
@@ -101,6 +118,9 @@ U = (2, 36, 3, 4, 4)
     (((1, 3, 8, 8, 4), U), {"groups": 2, "out_channels": 8}, "groups=2 must be of whole blocks of 4 channels"),
     (((1, 4, 8, 8, 4), U), {"groups": 2, "out_channels": 8}, r"must be \(2, 36, 2, 4, 4\) for tile=4"),
     (((1, 3, 8, 8, 4), U), {"groups": 0}, "groups=0 must be at least 1"),
+    (((1, 3, 8, 8, 4), U), {"stride": 0}, "stride=0 must be at least 1"),
+    (((1, 3, 8, 8, 4), U), {"stride": 2}, r"must be \(2, 36, 12, 4, 4\) for tile=4"),
+    (((1, 3, 4, 8, 4), (2, 36, 12, 4, 4)), {"stride": 2}, "the 3x3 window does not fit input"),
     (((1, 3, 8, 4), U), {}, "argument 0 must have 5 dimensions"),
     (((1, 3, 8, Var("w", "int64"), 4), U), {}, "static height and width .*: pin w .* or keep nn.conv2d"),
     (((1, 3, 2, 8, 4), U), {}, "the 3x3 window does not fit input"),

@@ -151,6 +151,20 @@ def test_a_large_first_layer_is_winograd():
     assert 0.6 < times[DIRECT] / 1.43e-3 < 1.7 and 0.6 < times["winograd5"] / 0.95e-3 < 1.7
 
 
+@pytest.mark.parametrize("layer, size, inner, algorithm", [
+    ((5, {"strides": (2, 2)}), (9, 12), LANES, "winograd4"),
+    ((5, {"strides": (2, 2), "padding": (0,) * 4}), (8, 7), 2, "winograd2"),
+    ((7, {"strides": (2, 2), "padding": (3, 2, 2, 3)}), (10, 9), LANES, "winograd3"),
+    ((8, {"strides": (3, 3), "groups": 2, "padding": (1, 2, 0, 3)}), (11, 13), LANES, "winograd5")])
+def test_strided_convolutions_of_blocks(layer, size, inner, algorithm):
+    """Phases are read from the input where they lie. Weights may be in smaller blocks."""
+    mod = network(layer, size=size, inner=inner)
+    new = choose_convolution(mod, CPU, False, {"conv0": algorithm})
+    assert algorithms(new) == [algorithm] and new["main"].bindings[0].value.attrs["stride"] == layer[1]["strides"][0]
+    x = np.random.default_rng(1).standard_normal((1, 2, *size, LANES)).astype(np.float32)
+    np.testing.assert_allclose(evaluate(new, [x]), evaluate(mod, [x]), rtol=1e-4, atol=1e-3)
+
+
 # ---------------------------------------------------------------- predictions
 
 AVX512 = CpuModel(16, 32, parallel=False)
@@ -175,6 +189,16 @@ def test_predictions_are_near_measurements(layer, measured):
         assert 0.6 < predicted[name] * 1e3 / milliseconds < 1.7, (name, predicted[name])
     chosen = fastest(ConvLayer(channels, outputs, size, size), AVX512)
     assert measured[chosen] <= 1.2 * min(measured.values())
+
+
+def test_a_strided_layer_of_blocks():
+    """ZFNet's second one, measured, milliseconds."""
+    layer, fold = ConvLayer(96, 256, 25, 25, (5, 5), (2, 2)), Fold(2, 3, (0,) * 4, (0, 0), False)
+    assert fold == Fold.of((2, 2), (5, 5), (0,) * 4, (54, 54), (25, 25), False)
+    predicted = predict(layer, AVX512, fold)
+    for name, milliseconds in {"direct": 5.4, "winograd2": 4.6, "winograd4": 3.4, "winograd6": 4.0}.items():
+        assert 0.6 < predicted[name] * 1e3 / milliseconds < 1.7, (name, predicted[name])
+    assert fastest(layer, AVX512, fold) == "winograd4"
 
 
 @pytest.mark.parametrize("layer, measured", [
