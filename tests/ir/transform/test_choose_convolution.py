@@ -78,6 +78,12 @@ def test_the_fastest_is_chosen_unless_exact():
     assert algorithms(choose_convolution(mod, CPU, False, {"conv0": "direct"})) == ["direct"] * 4
 
 
+def test_exact_is_direct_for_every_kind():
+    mod = network((5, {}), (5, {"groups": 2}), (5, {"strides": (2, 2)}), size=(32, 32))
+    assert DIRECT not in algorithms(choose_convolution(mod, CPU))
+    assert algorithms(choose_convolution(mod, CPU, exact=True)) == [DIRECT] * 3
+
+
 def test_a_batch_may_be_symbolic_and_an_image_not():
     batch = network((3, {}), batch=Var("n", "int64"), size=(16, 16))
     assert algorithms(choose_convolution(batch, CPU)) != ["direct"]
