@@ -27,8 +27,8 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     name: prefix of all C names; default the model's. dims: {"batch": 1} pins symbolic dimensions.
     exact: no convolution by Winograd's algorithm, whose errors are up to 1e-4 of the output's largest magnitude.
     algorithms: {"conv1": "winograd4"} overrides the choice for convolutions, by the names of their nodes: "direct",
-    "winograd2", "winograd4" or "winograd6"; "winograd3" or "winograd5" where strides make a kernel one of 4x4;
-    "winograd_rows4" and others along one axis, for plain images as those that first layers read.
+    or "winogradM" for tiles of M x M results: 2, 4, 6 for kernels of 3x3, 2, 4 for 5x5; 3, 5 for 4x4 (of strides); or
+    "winograd_rows4" and others for tiles of so many rows, of plain images as those that first layers read.
     schedules: {"conv1": trace} overrides the schedules of kernels; see recorded_schedules.
 
     Returns a CompiledLibrary: call it, .run({...}), .export(folder), .time(...). The C is built at the first run.

@@ -65,7 +65,7 @@ class Measured:
 
 def has_choice(layer):
     """Whether there is an algorithm beside the direct one: not where the layer reads plain input."""
-    usual = layer.shape.has_winograd and layer.kernel == (KERNEL, KERNEL)
+    usual = layer.kernel == (KERNEL, KERNEL) and layer.shape.has_winograd(Options.check().cpu.lanes)
     return usual and is_blocked(chosen_call(layer.model(), Options.check(threads="none")))
 
 

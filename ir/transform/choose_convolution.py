@@ -15,7 +15,7 @@ import numpy as np
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant, RelaxCall
 from ..relax.ops.conv_layouts import form_of
-from ..relax.ops.winograd import KERNEL, KERNELS, POINTS, tiles_of, transform_blocks
+from ..relax.ops.winograd import KERNEL, KERNELS, POINTS, tiles_of, transform_blocks, whole_blocks
 from ..relax.ops.winograd_rows import input_size, taps_of, transform_rows
 from ..schedule.cpu import CpuModel
 from ..schedule.rules import conv_tiles, winograd_blocks, winograd_row_tiles
@@ -58,25 +58,28 @@ class ConvLayer:
         fitting = tiles_of(taps_of(self.kernel, self.strides)) if fits and self.kernel[0] > self.strides[0] else ()
         return {name: tile for name, tile in ROWS.items() if tile in fitting}
 
-    @property
-    def has_winograd(self):
-        """Whether it is of the kind that Winograd's algorithm computes."""
-        return (self.kernel[0] == self.kernel[1] in KERNELS
-                and (self.strides, self.dilation, self.groups) == ((1, 1), (1, 1), 1))
+    def has_winograd(self, lanes):
+        """Whether it is of the kind that Winograd's algorithm computes, in blocks of so many channels: groups are of
+        whole blocks."""
+        whole = self.groups == 1 or all(c % (self.groups * lanes) == 0 for c in (self.in_channels, self.out_channels))
+        return (lanes > 1 and whole and not self.plain and self.kernel[0] == self.kernel[1] in KERNELS
+                and self.strides == self.dilation == (1, 1))
 
 
 @dataclass(frozen=True)
 class Fold:
-    """A convolution of stride s as one of stride 1 over s * s times as many channels, those of space_to_depth: its
-    kernel, the padding, and at which row and column the given kernel begins in the new one's s * kernel of them."""
+    """A convolution of stride s as one of stride 1 over s * s times as many channels, the phases of its input: its
+    kernel, the padding, and at which row and column the given kernel begins in the new one's s * kernel of them. plain:
+    space_to_depth makes them of a plain input; of a blocked one they are blocks that are read where they lie."""
 
     stride: int
     kernel: int
     padding: tuple
     begin: tuple
+    plain: bool = True
 
     @staticmethod
-    def of(strides, kernel, padding, size, outputs):
+    def of(strides, kernel, padding, size, outputs, plain=True):
         """The Fold of a convolution of an image of `size` with `outputs` points; None where there is none."""
         s, *others = set(strides)
         before = tuple(-(-p // s) for p in padding[:2])
@@ -85,30 +88,40 @@ class Fold:
             return None
         r = max(-(-(b + k) // s) for b, k in zip(begin, kernel))
         after = tuple(out + r - 1 - b - -(-n // s) for out, b, n in zip(outputs, before, size))
-        return Fold(s, r, before + after, begin) if all(0 <= p < r for p in before + after) else None
+        return Fold(s, r, before + after, begin, plain) if all(0 <= p < r for p in before + after) else None
 
     def layer(self, layer):
         """The ConvLayer that it makes of one."""
         return replace(layer, in_channels=layer.in_channels * self.stride ** 2, kernel=(self.kernel,) * 2,
-                       strides=(1, 1))
+                       strides=(1, 1), plain=False)
 
     def weights(self, w, lanes):
-        """Weights [OB, I, KH, KW, o] -> [OB, IB, r, r, i, o] for the channels of space_to_depth, in blocks of `lanes`,
-        or one block of all."""
-        s, r, (out_blocks, channels, *kernel, o) = self.stride, self.kernel, w.shape
-        w = np.pad(w, ((0, 0), (0, 0), *((b, s * r - b - k) for b, k in zip(self.begin, kernel)), (0, 0)))
-        w = w.reshape(out_blocks, channels, r, s, r, s, o).transpose(0, 2, 4, 1, 3, 5, 6)
-        w = w.reshape(out_blocks, r, r, channels * s * s, o)
-        inner = min(lanes, w.shape[3])
-        w = np.pad(w, ((0, 0), (0, 0), (0, 0), (0, -w.shape[3] % inner), (0, 0)))
-        return np.ascontiguousarray(w.reshape(out_blocks, r, r, -1, inner, o).transpose(0, 3, 1, 2, 4, 5))
+        """Weights of a plain input [OB, I, KH, KW, o] -> [OB, IB, r, r, i, o] for the channels of space_to_depth, in
+        blocks of `lanes`, or one block of all; of a blocked one [OB, IB, KH, KW, i, o] -> [OB, IB * s * s, r, r, o, o].
+        """
+        if not self.plain:
+            return self._phases(whole_blocks(w))
+        w = self._phases(w)
+        inner = min(lanes, w.shape[1])
+        w = np.pad(w, ((0, 0), (0, -w.shape[1] % inner), *((0, 0),) * 3))
+        w = w.reshape(len(w), -1, inner, *w.shape[2:])
+        return np.ascontiguousarray(np.moveaxis(w, 2, 4))
+
+    def _phases(self, w):
+        """[OB, I, KH, KW, ...] -> [OB, I * s * s, r, r, ...]"""
+        s, r, (out_blocks, channels, *kernel) = self.stride, self.kernel, w.shape[:4]
+        rest = w.shape[4:]
+        around = ((b, s * r - b - k) for b, k in zip(self.begin, kernel))
+        w = np.pad(w, ((0, 0), (0, 0), *around, *((0, 0) for _ in rest)))
+        w = np.moveaxis(w.reshape(out_blocks, channels, r, s, r, s, *rest), (3, 5), (2, 3))
+        return w.reshape(out_blocks, channels * s * s, r, r, *rest)
 
 
 # ---------------------------------------------------------------- the model
 
 def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=False):
     """{algorithm: seconds} that one core needs for a layer in blocked layout, of the algorithms that fit. fold: how a
-    layer whose input is plain becomes one of stride 1. near: the second cache keeps the weights between runs."""
+    strided layer becomes one of stride 1. near: the second cache keeps the weights between runs."""
     blocks = [-(-channels // cpu.lanes) for channels in (layer.in_channels // layer.groups, layer.out_channels)]
     rows, columns = ((s - 1) * stride + k for s, stride, k in zip((layer.height, layer.width), layer.strides,
                                                                   layer.kernel))
@@ -120,15 +133,16 @@ def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=Fals
         scattered = SCATTERED * outputs / (4 * cpu.lanes) if outputs > cpu.l2_bytes else 0
         cycles.update((name, _rows(cpu, layer, tile, blocks[1]) + scattered) for name, tile in layer.row_tiles.items())
     dense = fold.layer(layer) if fold else layer
-    if dense.has_winograd and cpu.lanes > 1 and (fold or not layer.plain):
-        in_blocks, folding = -(-dense.in_channels // cpu.lanes), 0
-        if fold:
+    if dense.has_winograd(cpu.lanes):
+        channels, folding = dense.in_channels // dense.groups, 0
+        in_blocks = -(-channels // cpu.lanes)
+        if layer.plain:
             folding = FOLD * in_blocks * (layer.height + fold.kernel) * (layer.width + fold.kernel)
         for tile in tiles_of(dense.kernel[0]):
             tiles = (-(-size // tile) for size in (layer.height, layer.width))
             parts = winograd_blocks.Layer(tile, in_blocks, blocks[1], *tiles, cpu.lanes, dense.kernel[0],
-                                          min(dense.in_channels, cpu.lanes), near)
-            cycles[f"winograd{tile}"] = winograd_blocks.choose(cpu, parts).cycles + folding
+                                          min(channels, cpu.lanes), near, dense.groups)
+            cycles[f"winograd{tile}"] = winograd_blocks.cycles(cpu, parts) + folding
     far = 0 if near else (inputs + outputs) / winograd_blocks.FAR_BYTES
     return {name: (c + far) / CLOCK for name, c in cycles.items()}
 
@@ -170,9 +184,10 @@ def _smallest(times, near):
 
 @on_main
 def choose_convolution(func, cpu, exact=False, algorithms=None):
-    """Requires blocked layouts (ConvertLayout) and padding still in the convolutions. Ensures dense 3x3 and 4x4
-    convolutions of stride 1, and strided ones of a plain input that space_to_depth makes such, are nn.conv2d_winograd,
-    and those of a plain input nn.conv2d_winograd_rows, their weights transformed, where that is predicted to be faster.
+    """Requires blocked layouts (ConvertLayout) and padding still in the convolutions. Ensures convolutions of
+    stride 1 with kernels of KERNELS, dense or in groups of whole blocks, and strided ones that are such over the phases
+    of their input, are nn.conv2d_winograd, and those of a plain input nn.conv2d_winograd_rows, their weights
+    transformed, where that is predicted to be faster. Phases of a plain input are made by space_to_depth.
 
     exact: all stay direct. algorithms: {name of a model node: one of ALGORITHMS}, which overrides the prediction.
     Raises ValueError for a name that no convolution has, an algorithm that is none, or one that does not fit its layer.
@@ -213,10 +228,11 @@ class _Choose(GraphRewriter):
         fitting = predict(layer, self.cpu, fold) if layer and wanted else (DIRECT,)
         if wanted and wanted not in fitting:
             raise ValueError(f"algorithms[{_name(binding)!r}] is {wanted!r}, but this convolution can only be "
-                             f"{' or '.join(fitting)}: Winograd's algorithm is for dense kernels of 3x3, or 4x4, of "
-                             "stride 1 over a static image, with constant weights and blocked channels, for strided "
-                             "ones of a plain input that become such, and along rows (winograd_rows) for a plain input "
-                             "and kernels with more rows than the stride")
+                             f"{' or '.join(fitting)}: Winograd's algorithm is for square kernels of "
+                             f"{KERNELS[0]} to {KERNELS[-1]} and stride 1 over a static image, with constant weights "
+                             "and blocked channels, whole blocks in each group, for strided ones whose kernels, "
+                             "divided by the stride, are such, and along rows (winograd_rows) for a plain input and "
+                             "kernels with more rows than the stride")
         if layer is None or self.exact or wanted == DIRECT:
             return call
         algorithm = wanted or fastest(layer, self.cpu, fold, self.near)
@@ -233,16 +249,17 @@ class _Choose(GraphRewriter):
         if not all(hasattr(d, "value") for shape in shapes for d in shape):
             return None, None
         (blocks, *outputs, _), (channels, *size) = ([d.value for d in shape] for shape in shapes)
-        kernel = weight.data.shape[2:4]
-        layer = ConvLayer(channels, blocks * form.lanes, *outputs, kernel, call.attrs["strides"],
-                          call.attrs["dilation"], call.attrs["groups"])
-        if form.name == "first":
-            fold = Fold.of(layer.strides, kernel, call.attrs["padding"], size, outputs)
-            layer = replace(layer, plain=True)
-            return layer, fold if fold and fold.layer(layer).has_winograd else None
-        layer = replace(layer, in_channels=weight.data.shape[1] * weight.data.shape[4])
-        fits = form.name == "dense" and layer.has_winograd and all(p < kernel[0] for p in call.attrs["padding"])
-        return (layer if fits else None), None
+        kernel, padding, plain = weight.data.shape[2:4], call.attrs["padding"], form.name == "first"
+        fold = Fold.of(call.attrs["strides"], kernel, padding, size, outputs, plain)
+        inputs = weight.data.shape[1] * weight.data.shape[4] * call.attrs["groups"]
+        if plain or fold:
+            inputs = channels * (1 if plain else form.lanes)
+        layer = ConvLayer(inputs, blocks * form.lanes, *outputs, kernel, call.attrs["strides"],
+                          call.attrs["dilation"], call.attrs["groups"], plain)
+        if fold and not fold.layer(layer).has_winograd(self.cpu.lanes):
+            fold = None
+        fits = plain or fold or layer.has_winograd(self.cpu.lanes) and all(p < kernel[0] for p in padding)
+        return (layer, fold) if fits and form.name in ("first", "dense") else (None, None)
 
     def _rows(self, call, tile):
         (data, weight), attrs, border = call.args, call.attrs, _border(call, tile)
@@ -258,9 +275,11 @@ class _Choose(GraphRewriter):
 
     def _winograd(self, call, tile, fold):
         data, weight, attrs = *call.args, call.attrs
-        kernel, padding, layout = weight.data.shape[2], attrs["padding"], f"NCHW{self.cpu.lanes}c"
+        layout, stride, kernel, padding = f"NCHW{self.cpu.lanes}c", 1, weight.data.shape[2], attrs["padding"]
         if fold:
-            kernel, padding = fold.kernel, fold.padding
+            stride, kernel, padding = fold.stride, fold.kernel, fold.padding
+        if fold and fold.plain:
+            stride = 1
             data = self.emit(call_op("space_to_depth", data, block=fold.stride, layout=layout),
                              f"{self.current.name}_folded")
         key = (id(weight.data), tile, fold)
@@ -268,7 +287,7 @@ class _Choose(GraphRewriter):
             w = fold.weights(weight.data, self.cpu.lanes) if fold else weight.data
             self.transformed[key] = (weight, Constant(transform_blocks(w, tile), weight.name))
         return call_op("nn.conv2d_winograd", data, self.transformed[key][1], tile=tile, kernel=kernel, padding=padding,
-                       out_channels=attrs["out_channels"], data_layout=layout)
+                       stride=stride, groups=attrs["groups"], out_channels=attrs["out_channels"], data_layout=layout)
 
 
 def _border(call, tile):

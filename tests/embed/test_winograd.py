@@ -15,16 +15,17 @@ from ingot.ir.relax.ops.winograd import TILES
 TARGETS = ["x86-64-v4", "x86-64-v3", "aarch64-linux-gnu", "armv7-linux-gnueabihf"]
 
 
-def network(lanes):
-    """Two blocks of channels, an image that no tile divides, a bias and a ReLU."""
+def network(lanes, kernel=3, groups=1, stride=1):
+    """Two blocks of channels, in part where they are one group, an image that no tile divides, a bias and a ReLU."""
+    outputs, inputs = (lanes + 3, lanes + 2) if groups == 1 else (2 * lanes, 2 * lanes // groups)
     rng = np.random.default_rng(0)
-    weights = rng.standard_normal((lanes + 3, lanes + 2, 3, 3)).astype(np.float32)
+    weights = rng.standard_normal((outputs, inputs, kernel, kernel)).astype(np.float32)
     x = RelaxVar("x", TensorStructInfo((1, 2, 13, 11, lanes), "float32"))
     bb = BlockBuilder()
     with bb.function("main", [x]):
-        y = bb.emit(call_op("nn.conv2d", x, Constant(pack_weights(weights, lanes, inner=lanes), "w"),
-                            padding=(1, 1, 1, 1), data_layout=f"NCHW{lanes}c", out_channels=lanes + 3,
-                            kernel_layout=f"OIHW{lanes}i{lanes}o"), "conv")
+        y = bb.emit(call_op("nn.conv2d", x, Constant(pack_weights(weights, lanes, groups, lanes), "w"),
+                            padding=(kernel // 2,) * 4, strides=(stride,) * 2, data_layout=f"NCHW{lanes}c",
+                            out_channels=outputs, groups=groups, kernel_layout=f"OIHW{lanes}i{lanes}o"), "conv")
         y = bb.emit(call_op("add", y, Constant(rng.standard_normal((1, 2, 1, 1, lanes)).astype(np.float32), "b")))
         bb.emit_func_output(bb.emit(call_op("nn.relu", y)))
     return bb.get()
@@ -39,13 +40,13 @@ def check(library, tmp_path, target):
     assert "ok" in run(run_command(target, program))
 
 
-@pytest.mark.parametrize("tile", TILES)
+@pytest.mark.parametrize("tile, layer", [*((tile, (3,)) for tile in TILES), (4, (5, 2)), (2, (5, 1, 2))])
 @pytest.mark.parametrize("target", TARGETS)
-def test_every_target(tmp_path, target, tile):
+def test_every_target(tmp_path, target, tile, layer):
     """The self-test's reference is the plain convolution."""
     if reason := missing_tools(target):
         pytest.skip(reason)
-    mod = network(Target.get(target).vector_lanes)
+    mod = network(Target.get(target).vector_lanes, *layer)
     with ingot.compile(mod, target=target, threads="none", algorithms={"conv": f"winograd{tile}"}) as library:
         assert any("winograd" in name for name in library.model.kernels)
         check(library, tmp_path, target)

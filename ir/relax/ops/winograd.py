@@ -5,7 +5,10 @@ per channel instead of r * r * m * m:  Y = A^T [(G g G^T) * (B^T d B)] A.  The m
 infinity (Toom and Cook), so a row of POINTS is all that a tile needs. The kernel arrives transformed: U = G g G^T.
 
 Data is blocked, [N, IB, H, W, c] ("NCHW{c}c"); U is [OB, a * a, IB, c of the input, c of the output]. It may have fewer
-channels of the input than a block: those that come first.
+channels of the input than a block: those that come first. Groups are of whole blocks; U has the IB of one.
+
+Of stride s, the phases of the input are blocks of their own: block (ib * s + i) * s + k has the points (y * s + i,
+x * s + k) of block ib, zero where they are beyond the input. U has as many; size and padding are those of the phases.
 """
 from __future__ import annotations
 
@@ -17,14 +20,15 @@ import numpy as np
 from ... import te
 from ...expr import Select, const, is_const_int
 from ...op import REQUIRED, register
+from ...tir import intrin
 from ..expr import TensorStructInfo
-from .common import dim_text, fail, need_dtype, need_rank, need_same_dtype, same_dim, shape_text, te_shape
-from .conv_layouts import pack_weights
+from .common import dim_text, fail, need_dtype, need_rank, need_same_dtype, same_dim, shape_text, simplify, te_shape
+from .conv_layouts import check_groups, input_channel, pack_weights
 from .precision import widen_array
-from .window import pad_array, pad_stage, split_padding
+from .window import inside, pad_array, pad_stage, split_padding
 
 KERNEL = 3  # the usual one
-KERNELS = (3, 4)
+KERNELS = (3, 4, 5)
 # Inputs along a side of a tile -> the finite points. Pairs of opposite sign share their sums; small ones keep the
 # rounding error small.
 _HALF = Fraction(1, 2)
@@ -82,13 +86,17 @@ def transform_blocks(w, tile):
     """Weights [OB, IB, r, r, i, o] of nn.conv2d -> U [OB, a * a, IB, o, o] in their dtype, computed in float64. Blocks
     of fewer than o input channels are joined; a single one stays as it is."""
     _, g, _ = (np.array(m, np.float64) for m in matrices(tile, w.shape[2]))
-    out_blocks, in_blocks, _, _, inner, lanes = w.shape
+    w = w if w.shape[1] == 1 else whole_blocks(w)
     u = np.einsum("uk,abklio,vl->auvbio", g, w.astype(np.float64), g, optimize=True).astype(w.dtype)
-    if in_blocks == 1:
-        return u.reshape(out_blocks, -1, 1, inner, lanes)
-    u = u.reshape(out_blocks, -1, in_blocks * inner, lanes)
-    missing = -u.shape[2] % lanes
-    return np.pad(u, ((0, 0), (0, 0), (0, missing), (0, 0))).reshape(*u.shape[:2], -1, lanes, lanes)
+    return u.reshape(len(w), -1, *u.shape[3:])
+
+
+def whole_blocks(w):
+    """Weights [OB, IB, KH, KW, i, o] with blocks of o input channels, the last one filled up with zeros."""
+    out_blocks, in_blocks, *kernel, inner, lanes = w.shape
+    w = np.moveaxis(w, 4, 2).reshape(out_blocks, in_blocks * inner, *kernel, lanes)
+    w = np.pad(w, ((0, 0), (0, -w.shape[1] % lanes), *((0, 0),) * 3))
+    return np.moveaxis(w.reshape(out_blocks, -1, lanes, *kernel, lanes), 2, 4)
 
 
 # ---------------------------------------------------------------- struct info
@@ -96,7 +104,7 @@ def transform_blocks(w, tile):
 def _infer(call):
     x, u = need_rank(call, 0, 5), need_rank(call, 1, 5)
     dtype, tile, channels = need_same_dtype(call, (x, u)), call.attrs["tile"], call.attrs["out_channels"]
-    kernel = call.attrs["kernel"]
+    kernel, groups, stride = call.attrs["kernel"], check_groups(call), call.attrs["stride"]
     need_dtype(call, x, "float")
     lanes, layout, padding = x.shape[4], call.attrs["data_layout"], call.attrs["padding"]
     if kernel not in KERNELS:
@@ -110,13 +118,20 @@ def _infer(call):
         fail(call, f"padding {tuple(padding)} must be 4 integers (top, left, bottom, right) of 0 to {kernel - 1}")
     if channels < 1:
         fail(call, f"out_channels={channels} must be at least 1")
+    if groups > 1 and (channels % (groups * lanes.value) or not is_const_int(x.shape[1]) or x.shape[1].value % groups):
+        fail(call, f"groups={groups} must be of whole blocks of {lanes.value} channels, of input {shape_text(x)} and "
+                   f"of out_channels={channels}")
+    if stride < 1:
+        fail(call, f"stride={stride} must be at least 1")
     inner = u.shape[3] if is_const_int(u.shape[3]) and 1 <= u.shape[3].value <= lanes.value else lanes
-    expected = (-(-channels // lanes.value), (tile + kernel - 1) ** 2, x.shape[1], inner, lanes)
+    in_blocks = simplify(x.shape[1] * stride ** 2 // groups)
+    expected = (-(-channels // lanes.value), (tile + kernel - 1) ** 2, in_blocks, inner, lanes)
     if not all(same_dim(a, b) for a, b in zip(u.shape, expected)):
         fail(call, f"weight {shape_text(u)} must be {shape_text(expected)} for tile={tile}, out_channels={channels} "
                    f"and input {shape_text(x)}: blocks of output channels, planes, blocks of input channels, and both "
                    "blocks' channels")
-    sizes = tuple(s + (padding[k] + padding[k + 2] - kernel + 1) for k, s in enumerate(x.shape[2:4]))
+    sizes = tuple(simplify((s + (stride - 1)) // stride + (padding[k] + padding[k + 2] - kernel + 1))
+                  for k, s in enumerate(x.shape[2:4]))
     for size, given in zip(sizes, x.shape[2:4]):
         if not is_const_int(size):
             fail(call, f"input {shape_text(x)} must have static height and width (dims 2 and 3): pin {dim_text(given)} "
@@ -143,20 +158,24 @@ def _lower(args, attrs, out):
     batch, out_blocks, height, width, lanes = te_shape(out)
     tiles = [-(-s // m) for s in (height, width)]
     before, _ = split_padding(attrs["padding"])
-    padded = pad_stage(x, before, [t * m + r - 1 - b - int(s) for t, b, s in zip(tiles, before, x.shape[2:4])])
+    if attrs["stride"] > 1:
+        padded = _phases(x, attrs["stride"], before, [t * m + r - 1 for t in tiles])
+    else:
+        padded = pad_stage(x, before, [t * m + r - 1 - b - int(s) for t, b, s in zip(tiles, before, x.shape[2:4])])
     rows = te.compute(
-        (batch, x.shape[1], tiles[0], size, tiles[1] * m + r - 1, lanes),
+        (batch, padded.shape[1], tiles[0], size, tiles[1] * m + r - 1, lanes),
         lambda n, ib, ty, u, x, c: chosen(u, sums(b_t, [padded[n, ib, ty * m + k, x, c] for k in range(size)])),
         name="winograd_rows")
     data = te.compute(
-        (batch, size, size, x.shape[1], *tiles, lanes),
+        (batch, size, size, padded.shape[1], *tiles, lanes),
         lambda n, u, v, ib, ty, tx, c: chosen(v, sums(b_t, [rows[n, ib, ty, u, tx * m + k, c] for k in range(size)])),
         name="winograd_input")
-    ib, ic = te.reduce_axis((0, x.shape[1]), "ib"), te.reduce_axis((0, w.shape[3]), "ic")
+    ib, ic = te.reduce_axis((0, w.shape[2]), "ib"), te.reduce_axis((0, w.shape[3]), "ic")
+    block = input_channel(attrs["groups"], out_blocks, w.shape[2])
     product = te.compute(
         (batch, size, size, out_blocks, *tiles, lanes),
         lambda n, u, v, ob, ty, tx, o: te.sum(
-            data[n, u, v, ib.var, ty, tx, ic.var] * w[ob, u * size + v, ib.var, ic.var, o], [ib, ic]),
+            data[n, u, v, block(ob, ib.var), ty, tx, ic.var] * w[ob, u * size + v, ib.var, ic.var, o], [ib, ic]),
         name="winograd_product")
     columns = te.compute(
         (batch, out_blocks, *tiles, m, size, lanes),
@@ -168,6 +187,18 @@ def _lower(args, attrs, out):
         lambda n, ob, y, x, o: chosen(x % m, paired_sums(
             a_t, [columns[n, ob, y // m, x // m, y % m, k, o] for k in range(size)])),
         name="conv2d_winograd")
+
+
+def _phases(x, stride, before, sizes):
+    """The stage pad_temp of stride s: the phases of x with zeros around them, of `sizes` rows and columns."""
+    def element(n, block, y, x_, c):
+        points = [(k - b) * stride + phase for k, b, phase in zip(
+            (y, x_), before, (block % stride ** 2 // stride, block % stride))]
+        condition = inside(points, x.shape[2:4], [b > 0 for b in before], [
+            (size - b) * stride > int(s) for size, b, s in zip(sizes, before, x.shape[2:4])])
+        return intrin.if_then_else(condition, x[n, block // stride ** 2, points[0], points[1], c], const(0, x.dtype))
+
+    return te.compute((x.shape[0], x.shape[1] * stride ** 2, *sizes, x.shape[4]), element, name="pad_temp")
 
 
 def chosen(index, values):
@@ -226,23 +257,34 @@ def _combination(weights, values):
 def _evaluate(args, attrs):
     """The definition, over all tiles at once."""
     x, u = map(widen_array, args)
-    m, r = attrs["tile"], attrs["kernel"]
+    m, r, groups = attrs["tile"], attrs["kernel"], attrs["groups"]
     size = m + r - 1
     a_t, _, b_t = (np.array(rows, x.dtype) for rows in matrices(m, r))
-    (top, left, bottom, right), (height, width) = attrs["padding"], x.shape[2:4]
-    height, width = height + top + bottom - r + 1, width + left + right - r + 1
+    top, left, bottom, right = attrs["padding"]
+    x = _phases_array(x, attrs["stride"])
+    height, width = x.shape[2] + top + bottom - r + 1, x.shape[3] + left + right - r + 1
     rows, columns = -(-height // m), -(-width // m)
     after = (rows * m + r - 1 - top - x.shape[2], columns * m + r - 1 - left - x.shape[3])
     x = pad_array(x[..., :u.shape[3]], (top, left, 0), (*after, 0))
     windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), (2, 3))[:, :, ::m, ::m]  # n i y x c k l
-    v = np.einsum("uk,niyxckl,vl->uvnyxic", b_t, windows, b_t, optimize=True)
-    v = v.reshape(size * size, -1, x.shape[1] * x.shape[4])
-    product = v @ u.transpose(1, 2, 3, 0, 4).reshape(size * size, v.shape[2], -1)
-    product = product.reshape(size, size, x.shape[0], rows, columns, u.shape[0], -1)
-    y = np.einsum("ku,uvnyxoc,lv->noykxlc", a_t, product, a_t, optimize=True)
-    y = y.reshape(*y.shape[:2], rows * m, columns * m, -1)[:, :, :height, :width]
+    windows = windows.reshape(x.shape[0], groups, -1, *windows.shape[2:])
+    v = np.einsum("uk,ngiyxckl,vl->guvnyxic", b_t, windows, b_t, optimize=True)
+    v = v.reshape(groups, size * size, -1, u.shape[2] * u.shape[3])
+    u = u.reshape(groups, -1, *u.shape[1:]).transpose(0, 2, 3, 4, 1, 5)
+    product = v @ u.reshape(groups, size * size, v.shape[3], -1)
+    product = product.reshape(groups, size, size, x.shape[0], rows, columns, *u.shape[-2:])
+    y = np.einsum("ku,guvnyxoc,lv->ngoykxlc", a_t, product, a_t, optimize=True)
+    y = y.reshape(x.shape[0], -1, rows * m, columns * m, u.shape[-1])[:, :, :height, :width]
     return np.ascontiguousarray(y).astype(args[0].dtype, copy=False)
 
 
+def _phases_array(x, s):
+    """[N, IB, H, W, c] -> [N, IB * s * s, ceil(H / s), ceil(W / s), c]"""
+    x = np.pad(x, ((0, 0), (0, 0), *((0, -size % s) for size in x.shape[2:4]), (0, 0)))
+    n, blocks, height, width, c = x.shape
+    x = x.reshape(n, blocks, height // s, s, width // s, s, c).transpose(0, 1, 3, 5, 2, 4, 6)
+    return x.reshape(n, -1, height // s, width // s, c)
+
+
 register("nn.conv2d_winograd", _infer, _lower, _evaluate, "anchor", (2, 2), tile=REQUIRED, kernel=KERNEL,
-         padding=(0, 0, 0, 0), out_channels=REQUIRED, data_layout=REQUIRED)
+         stride=1, padding=(0, 0, 0, 0), groups=1, out_channels=REQUIRED, data_layout=REQUIRED)

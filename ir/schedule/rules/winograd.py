@@ -31,7 +31,7 @@ def winograd(sch, cpu):
         return False
     rows, data, product, columns = map(sch.get_block, STAGES)
     n, ob, y, x, o = sch.get_loops(outputs[0])
-    layer = _layer(sch, product, columns)
+    layer = _layer(sch, data, product, columns)
     if layer.lanes != cpu.lanes:
         return True
     blocking = winograd_blocks.choose(cpu, layer)
@@ -55,10 +55,10 @@ def winograd(sch, cpu):
     return True
 
 
-def _layer(sch, product, columns):
+def _layer(sch, data, product, columns):
     _, side, _, ob, ty, tx, o, ib, ic = (static_extent(sch, loop) for loop in sch.get_loops(product))
-    tile = static_extent(sch, sch.get_loops(columns)[-3])
-    return winograd_blocks.Layer(tile, ib, ob, ty, tx, o, side - tile + 1, ic)
+    tile, groups = static_extent(sch, sch.get_loops(columns)[-3]), static_extent(sch, sch.get_loops(data)[3]) // ib
+    return winograd_blocks.Layer(tile, ib, ob, ty, tx, o, side - tile + 1, ic, groups=groups)
 
 
 def _columns(sch, columns, at):

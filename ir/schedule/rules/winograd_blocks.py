@@ -16,6 +16,9 @@ FAR_BYTES = 8
 # The share of the time that weights take from there which prefetching does not hide: of those that the second cache
 # then holds for all blocks, and of those that each block reads again.
 SHOWN = (1 / 4, 3 / 4)
+# Bytes a cycle of weights that come from memory, of which no more than this passes however few products they are for
+# (10.8 GB/s at 2.7 GHz).
+STREAMED_BYTES = 4
 # Cycles, beside multiply-adds, of a load of weights, from the second cache, and of data, from the first.
 LOADS = (0.4, 0.1)
 # Cycles of a vector of V or M of a block that the first cache does not keep, beyond so many times its size.
@@ -27,9 +30,9 @@ MOST_LOCAL = 960 << 10  # of what a turn of a shared loop needs, which is on a t
 
 @dataclass(frozen=True)
 class Layer:
-    """tile, kernel: m and r of F(m x m, r x r); in_blocks, out_blocks: of channels; rows, columns: of tiles; lanes: of
-    a block; depth: channels of an input block that are summed, None for all; near: the second cache keeps the weights
-    from run to run."""
+    """tile, kernel: m and r of F(m x m, r x r); in_blocks: of a group's input channels; out_blocks: of all; rows,
+    columns: of tiles; lanes: of a block; depth: channels of an input block that are summed, None for all; near: the
+    second cache keeps the weights from run to run."""
 
     tile: int
     in_blocks: int
@@ -40,6 +43,7 @@ class Layer:
     kernel: int = 3
     depth: int | None = None
     near: bool = False
+    groups: int = 1
 
     @property
     def side(self):
@@ -55,6 +59,11 @@ class Layer:
     def vector(self):
         """Bytes of one vector in every plane."""
         return self.side ** 2 * self.lanes * FLOAT
+
+    @property
+    def data_blocks(self):
+        """Of channels of the input, in all groups."""
+        return self.in_blocks * self.groups
 
     @property
     def weights(self):
@@ -79,9 +88,18 @@ def choose(cpu, layer):
     return min(candidates(cpu, layer), key=lambda b: (b.cycles, b.rows, b.vectors))
 
 
+def cycles(cpu, layer):
+    """Of the Blocking that is chosen, no fewer than weights need that exceed the second cache: each of its blocks reads
+    them from memory."""
+    blocking = choose(cpu, layer)
+    streamed = layer.weights * -(-layer.rows // blocking.rows) if layer.weights > cpu.l2_bytes else 0
+    return max(blocking.cycles, streamed / STREAMED_BYTES)
+
+
 def candidates(cpu, layer):
     """Blockings for every number of rows, with the best register tile that leaves inner loops without conditions."""
-    fitting = [t for t in tiles.candidates(cpu) if layer.out_blocks % t.vectors == 0 and t.columns <= layer.columns]
+    own = layer.out_blocks // layer.groups
+    fitting = [t for t in tiles.candidates(cpu) if own % t.vectors == 0 and t.columns <= layer.columns]
     for rows in range(1, layer.rows + 1):
         whole = (t for t in fitting if t.rows == 1 or t.rows <= rows and layer.rows % rows == 0
                  and (rows % t.rows == 0 or rows == layer.rows))
@@ -94,7 +112,7 @@ def candidates(cpu, layer):
 def _blocking(cpu, layer, rows, tile, vectors):
     blocks, turns = -(-layer.rows // rows), layer.out_blocks // vectors
     points = rows * layer.columns
-    data, products = layer.vector * layer.in_blocks * points, layer.vector * vectors * points
+    data, products = layer.vector * layer.data_blocks * points, layer.vector * vectors * points
     row = layer.side * (layer.columns * layer.tile + layer.kernel - 1) * layer.lanes * FLOAT
     cycles = _product(layer, rows, tile) + _transforms(layer)
     again = layer.weights > cpu.l2_bytes * 3 // 4
@@ -139,5 +157,5 @@ def _transforms(layer):
     """Cycles of the transforms: about one store a cycle, with the loads and sums beside it."""
     side, points = layer.side, layer.rows * layer.columns
     rows = layer.rows * (layer.columns * layer.tile + layer.kernel - 1) * 1.5 * side
-    return layer.in_blocks * (rows + 1.5 * points * side ** 2) \
+    return layer.data_blocks * (rows + 1.5 * points * side ** 2) \
         + layer.out_blocks * points * (side ** 2 + 2 * side * layer.tile)

@@ -46,20 +46,49 @@ def test_results_are_those_of_the_convolution(tile, size, padding):
     np.testing.assert_allclose(result, blocked(expected, LANES), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("tile, size, padding", [(3, (5, 4), (2, 1, 3, 2)), (5, (9, 6), (0, 0, 0, 0))])
+@pytest.mark.parametrize("tile, kernel, size, padding", [
+    (3, 4, (5, 4), (2, 1, 3, 2)), (5, 4, (9, 6), (0, 0, 0, 0)), (2, 5, (6, 3), (2, 4, 1, 2)),
+    (4, 5, (5, 9), (0, 0, 2, 1))])
 @pytest.mark.parametrize("channels", [3, 7])
-def test_kernels_of_4_and_blocks_in_part(tile, size, padding, channels):
+def test_other_kernels_and_blocks_in_part(tile, kernel, size, padding, channels):
     """Weights for fewer channels than the input's block has: what lies in the others is not looked at."""
-    x, w = array((2, channels, *size)), array((5, channels, 4, 4), 1)
+    x, w = array((2, channels, *size)), array((5, channels, kernel, kernel), 1)
     lanes = 4
     data = blocked(x, lanes)
     u = transform_weights(w, tile, lanes)
     if channels < lanes:
         u, data[..., channels:] = u[:, :, :, :channels].copy(), 1000
-    attrs = dict(tile=tile, kernel=4, padding=padding, out_channels=5, data_layout=f"NCHW{lanes}c")
+    attrs = dict(tile=tile, kernel=kernel, padding=padding, out_channels=5, data_layout=f"NCHW{lanes}c")
     _, result = check("nn.conv2d_winograd", [data, u], 2e-3, **attrs)
     expected = evaluate("nn.conv2d", [x, w], padding=padding)
     np.testing.assert_allclose(result, blocked(expected, lanes), rtol=1e-4, atol=5e-4)
+
+
+@pytest.mark.parametrize("groups, channels, outputs", [(2, 8, 4), (3, 6, 12)])
+def test_groups(groups, channels, outputs):
+    """Of one block or several, of input and of output channels."""
+    x, w = array((2, channels, 5, 6)), array((outputs, channels // groups, 3, 3), 1)
+    attrs = dict(tile=4, padding=(1, 0, 1, 2), groups=groups, out_channels=outputs, data_layout=f"NCHW{LANES}c")
+    _, result = check("nn.conv2d_winograd", [blocked(x, LANES), transform_weights(w, 4, LANES)], 2e-4, **attrs)
+    expected = evaluate("nn.conv2d", [x, w], padding=(1, 0, 1, 2), groups=groups)
+    np.testing.assert_allclose(result, blocked(expected, LANES), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("stride, tile, size, padding, groups", [
+    (2, 2, (7, 6), (1, 0, 1, 2), 1), (2, 4, (8, 9), (0, 0, 0, 0), 2), (3, 2, (10, 11), (1, 2, 0, 1), 1)])
+def test_strides(stride, tile, size, padding, groups):
+    """A convolution over the phases of the input, each of whole blocks: those of a block lie one after the other."""
+    x = array((2, 2 * LANES, *size))
+    phases = np.zeros((2, 2 * stride ** 2, LANES, *(-(-s // stride) for s in size)), np.float32)
+    for k, (block, i, j) in enumerate(np.ndindex(2, stride, stride)):
+        part = x[:, block * LANES:(block + 1) * LANES, i::stride, j::stride]
+        phases[:, k, :, :part.shape[2], :part.shape[3]] = part
+    phases = phases.reshape(2, -1, *phases.shape[3:])
+    w = array((4, phases.shape[1] // groups, 3, 3), 1)
+    attrs = dict(tile=tile, stride=stride, padding=padding, groups=groups, out_channels=4, data_layout=f"NCHW{LANES}c")
+    _, result = check("nn.conv2d_winograd", [blocked(x, LANES), transform_weights(w, tile, LANES)], 5e-4, **attrs)
+    expected = evaluate("nn.conv2d", [phases, w], padding=padding, groups=groups)
+    np.testing.assert_allclose(result, blocked(expected, LANES), rtol=1e-4, atol=2e-4)
 
 
 @pytest.mark.parametrize("tile", TILES)
@@ -78,13 +107,20 @@ U = (2, 36, 3, 4, 4)
 @pytest.mark.parametrize("shapes, attrs, message", [
     (((1, 3, 8, 8, 4), U), {"tile": 3}, "tile=3 must be one of 2, 4, 6"),
     (((1, 3, 8, 8, 4), U), {"kernel": 4}, "tile=4 must be one of 3, 5"),
-    (((1, 3, 8, 8, 4), U), {"kernel": 5}, "kernel=5 must be one of 3, 4"),
+    (((1, 3, 8, 8, 4), U), {"kernel": 6}, "kernel=6 must be one of 3, 4, 5"),
     (((1, 3, 8, 8, 4), (2, 36, 3, 5, 4)), {}, r"weight \(2, 36, 3, 5, 4\) must be \(2, 36, 3, 4, 4\) for tile=4"),
     (((1, 3, 8, 8, 4), U), {"data_layout": "NCHW8c"}, r"data_layout 'NCHW8c' does not fit input \(1, 3, 8, 8, 4\)"),
     (((1, 3, 8, 8, 4), U), {"padding": (3, 1, 1, 1)}, "padding .* must be 4 integers .* of 0 to 2"),
     (((1, 3, 8, 8, 4), U), {"out_channels": 0}, "out_channels=0 must be at least 1"),
     (((1, 3, 8, 8, 4), U), {"out_channels": 9}, r"weight \(2, 36, 3, 4, 4\) must be \(3, 36, 3, 4, 4\) for tile=4"),
     (((1, 3, 8, 8, 4), U), {"tile": 2}, r"must be \(2, 16, 3, 4, 4\) for tile=2"),
+    (((1, 4, 8, 8, 4), U), {"groups": 2}, r"groups=2 must be of whole blocks of 4 channels, .* out_channels=7"),
+    (((1, 3, 8, 8, 4), U), {"groups": 2, "out_channels": 8}, "groups=2 must be of whole blocks of 4 channels"),
+    (((1, 4, 8, 8, 4), U), {"groups": 2, "out_channels": 8}, r"must be \(2, 36, 2, 4, 4\) for tile=4"),
+    (((1, 3, 8, 8, 4), U), {"groups": 0}, "groups=0 must be at least 1"),
+    (((1, 3, 8, 8, 4), U), {"stride": 0}, "stride=0 must be at least 1"),
+    (((1, 3, 8, 8, 4), U), {"stride": 2}, r"must be \(2, 36, 12, 4, 4\) for tile=4"),
+    (((1, 3, 4, 8, 4), (2, 36, 12, 4, 4)), {"stride": 2}, "the 3x3 window does not fit input"),
     (((1, 3, 8, 4), U), {}, "argument 0 must have 5 dimensions"),
     (((1, 3, 8, Var("w", "int64"), 4), U), {}, "static height and width .*: pin w .* or keep nn.conv2d"),
     (((1, 3, 2, 8, 4), U), {}, "the 3x3 window does not fit input"),

@@ -21,17 +21,19 @@ from ingot.ir.transform.pipeline import lower_prim_func
 CPUS = {16: CpuModel(16, 32), 8: CpuModel(8, 16), 4: CpuModel(4, 32, parallel=False, accumulators=21, by_element=True)}
 
 
-def kernel(lanes, tile, size, channels=(1, 2), padding=(1, 1, 1, 1), batch=1, epilogue="relu", side=3, depth=None):
+def kernel(lanes, tile, size, channels=(1, 2), padding=(1, 1, 1, 1), batch=1, epilogue="relu", side=3, depth=None,
+           groups=1, stride=1):
     """The PrimFunc of a convolution with `channels` blocks of input and output channels, and what follows it."""
     rng = np.random.default_rng(0)
-    weights = rng.standard_normal((channels[1] * lanes - 1, channels[0] * lanes, side, side)).astype(np.float32)
+    outputs = channels[1] * lanes - (groups == 1)
+    weights = rng.standard_normal((outputs, channels[0] * stride ** 2 * lanes // groups, side, side)).astype(np.float32)
     u = Constant(transform_weights(weights, tile, lanes)[:, :, :, :depth].copy(), "u")
-    out = [s + padding[k] + padding[k + 2] - side + 1 for k, s in enumerate(size)]
+    out = [-(-s // stride) + padding[k] + padding[k + 2] - side + 1 for k, s in enumerate(size)]
     shapes = [(batch, channels[0], *size, lanes), (batch, channels[1], *out, lanes), (1, channels[1], 1, 1, lanes)]
 
     def build(op, x, residual, bias):
         y = op("nn.conv2d_winograd", x, u, tile=tile, kernel=side, padding=padding,
-               out_channels=channels[1] * lanes - 1, data_layout=f"NCHW{lanes}c")
+               stride=stride, groups=groups, out_channels=outputs, data_layout=f"NCHW{lanes}c")
         if epilogue == "none":
             return y
         y = op("add", y, bias)
@@ -63,6 +65,9 @@ def check(func, cpu):
     (4, 4, (4, 4), {"batch": 2}), (16, 2, (3, 2), {"epilogue": "none", "channels": (1, 1)}),
     (4, 2, (2, 3), {"batch": "n", "epilogue": "silu"}),
     (16, 5, (6, 7), {"side": 4, "depth": 12, "padding": (2, 2, 1, 1)}), (4, 3, (5, 4), {"side": 4, "depth": 3}),
+    (4, 4, (6, 5), {"side": 5, "padding": (2, 2, 1, 2)}), (4, 2, (5, 4), {"groups": 2, "channels": (4, 6)}),
+    (8, 2, (3, 4), {"groups": 2, "channels": (2, 4)}), (8, 2, (7, 6), {"stride": 2, "padding": (0, 1, 1, 2)}),
+    (4, 4, (11, 13), {"stride": 2, "padding": (0,) * 4}),
 ])
 def test_results_are_kept(lanes, tile, size, options, monkeypatch):
     monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
@@ -80,10 +85,11 @@ def test_every_blocking_keeps_results(over, rows, tile, vectors, monkeypatch):
     check(func, cpu)
 
 
-@pytest.mark.parametrize("lanes, tile", [(16, 4), (8, 2), (4, 6)])
-def test_inner_loops(lanes, tile):
+@pytest.mark.parametrize("lanes, tile, options", [(16, 4, {}), (8, 2, {}), (4, 6, {}), (16, 2, {"groups": 2}),
+                                                  (16, 4, {"stride": 2})])
+def test_inner_loops(lanes, tile, options):
     """No choice by the row of a matrix is left, and no condition in the products, whose sums are vectors."""
-    func = kernel(lanes, tile, (12, 12), channels=(2, 2))
+    func = kernel(lanes, tile, (12, 12), channels=(2, 2), **options)
     lowered = lower_prim_func(schedule_by_rule(func, CPUS[lanes]).func)
     assert not collect(lowered.body, Select)
     sums = {id(d.buffer) for d in collect(lowered.body, DeclBuffer) if d.buffer.name.startswith("winograd_product")}
@@ -106,14 +112,15 @@ def test_blocks_of_other_lanes_and_scalar_machines():
 # ---------------------------------------------------------------- blocks
 
 LAYERS = [Layer(4, 4, 4, 14, 14, 16), Layer(4, 8, 8, 7, 7, 16), Layer(2, 16, 16, 7, 7, 16), Layer(4, 32, 32, 7, 7, 16),
-          Layer(6, 4, 4, 38, 38, 16), Layer(4, 4, 4, 56, 56, 16), Layer(2, 3, 5, 1, 1, 16)]
+          Layer(6, 4, 4, 38, 38, 16), Layer(4, 4, 4, 56, 56, 16), Layer(2, 3, 5, 1, 1, 16),
+          Layer(4, 3, 16, 7, 7, 16, kernel=5, groups=2)]
 
 
 @pytest.mark.parametrize("layer", LAYERS, ids=str)
 @pytest.mark.parametrize("cpu", [CpuModel(), CpuModel(parallel=False), CpuModel(8, 16), CPUS[4]], ids=str)
 def test_blocks_fit(cpu, layer):
     blocking = choose(cpu, layer)
-    assert layer.out_blocks % blocking.tile.vectors == 0 and blocking.tile.columns <= layer.columns
+    assert layer.out_blocks // layer.groups % blocking.tile.vectors == 0 and blocking.tile.columns <= layer.columns
     assert blocking.tile.accumulators + blocking.tile.vectors + 1 <= cpu.registers
     assert 1 <= blocking.rows <= layer.rows
     assert layer.out_blocks % blocking.vectors == 0 and blocking.vectors % blocking.tile.vectors == 0
