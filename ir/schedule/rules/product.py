@@ -19,6 +19,7 @@ from .threads import COST_OF_LOOP, parallel_nest
 GROUP = 0.3  # of the second cache, for columns that are copied at a time
 LEAST_GROUPS = 8  # that threads share
 MAX_DEPTH = 1024  # terms of a sum that are added up in one go, where rows are many
+CHAINS = 4  # parts of a sum that do not wait for one another
 LEAST_BLOCK = 4  # tiles of rows that share a panel of columns, at least, where there are many
 
 
@@ -227,13 +228,31 @@ def _sums(sch, cpu, block, plan, prefetch):
     """The loops of a tile of sums: in registers, over the terms."""
     sch.set_scope(block, 0, "local")
     *loops, k = sch.get_loops(block)
+    chains = []
+    if plan.tile.accumulators * CHAINS <= 2 * tiles.LATENCY and static_extent(sch, k) % CHAINS == 0:
+        block, *loops, k, chain = _in_chains(sch, cpu, block, plan, k)
+        chains = [chain]
     points, lanes = _points(sch, cpu, loops, plan)
     (k,), lane = lane_by_lane(sch, cpu, [k], by_element(cpu, sch.get(block))[1])
-    sch.reorder(k, *lane, *points, lanes)
-    in_registers(sch, points, lanes)
+    sch.reorder(k, *lane, *chains, *points, lanes)
+    in_registers(sch, (*chains, *points), lanes)
     turn_of(sch, cpu, (k,))
     _prefetch(sch, cpu, block, k, prefetch)
     sch.decompose_reduction(block, k)
+
+
+def _in_chains(sch, cpu, block, plan, k):
+    """Cut few sums, each of which would wait for its last term, into CHAINS that are added up at the end. Returns the
+    block of these, and its loops."""
+    _, chain = sch.split(k, [None, CHAINS])
+    parts = sch.rfactor(chain, 0)
+    sch.set_scope(parts, 0, "local")
+    *loops, chain = sch.get_loops(block)
+    points, lanes = _points(sch, cpu, loops, plan)
+    sch.reorder(chain, *points, lanes)
+    in_registers(sch, (chain, *points), lanes)
+    sch.decompose_reduction(block, chain)
+    return parts, *sch.get_loops(parts)
 
 
 def _points(sch, cpu, loops, plan):

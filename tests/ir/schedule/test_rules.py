@@ -240,6 +240,25 @@ def test_long_sums_without_an_epilogue(monkeypatch):
         assert_same_results(results(func, inputs), sch.func, inputs)
 
 
+@pytest.mark.parametrize("rows, depth, columns, chains", [(1, 32, 2, True), (1, 20, 16, True), (2, 16, 5, True),
+                                                          (1, 21, 3, False), (1, 32, 96, False)])
+@pytest.mark.parametrize("activations", [False, True])
+def test_few_sums_in_chains(rows, depth, columns, chains, activations):
+    """Each would wait for its last term; where a tile has enough of them, they wait for none."""
+    shapes, bias = [(rows, depth), (depth, columns)], const(columns)
+
+    def case():
+        return network(lambda op, a, *b: op("nn.relu", op("add", op("matmul", a, *(b or [const(*shapes[1])])), bias)),
+                       shapes if activations and columns >= 16 else shapes[:1])
+
+    for cpu in (WIDE, replace(WIDE, parallel=False, embeds_broadcast=True)):
+        func, = kernels(case, cpu)
+        assert ("rfactor" in str(schedule_by_rule(func, cpu).trace)) == chains
+        lowered_with_same_results(case, cpu)
+    for cpu in (SMALL, NARROW, OTHERS[2]):
+        lowered_with_same_results(case, cpu)
+
+
 @pytest.mark.parametrize("shapes", [[(3, 16), (16, 64)], [(2, 1, 8), (2, 8, 32)], [(4, 8), (8, 96)]], ids=str)
 def test_few_rows_stream_a_large_operand(shapes, threads_for_all_work, monkeypatch):
     """It is read as it lies, a few of its rows at a time, into sums in memory; small ones, and odd ones, in tiles."""
