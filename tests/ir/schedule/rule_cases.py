@@ -5,13 +5,17 @@
 import functools
 
 import numpy as np
+from tir_cases import arguments, results
 
 from ingot.ir.expr import Var
+from ingot.ir.node import structural_equal
 from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, TupleGetItem, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
+from ingot.ir.schedule import Schedule
 from ingot.ir.tir.function import PrimFunc
+from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.lower_ops import lower_ops
-from ingot.ir.transform.pipeline import graph_passes
+from ingot.ir.transform.pipeline import graph_passes, lower_prim_func
 
 CASES = {}
 
@@ -49,6 +53,22 @@ def kernels(case, cpu):
         mod = run(mod)
     return [f for name, f in lower_ops(mod).functions.items()
             if isinstance(f, PrimFunc) and not name.startswith("layout_transform")]
+
+
+def checked(rule, func, cpu):
+    """The lowered function, after one rule alone: its results are those of `func`, and so are those of its trace."""
+    inputs = arguments(func)
+    expected = results(func, inputs)
+    sch, again = Schedule(func), Schedule(func)
+    assert rule(sch, cpu)
+    verify(sch.func)
+    sch.trace.apply(again)
+    assert structural_equal(again.func, sch.func)
+    lowered = lower_prim_func(sch.func)
+    for what in (sch.func, lowered):
+        for a, b in zip(expected, results(what, inputs)):
+            np.testing.assert_allclose(b, a, rtol=1e-4, atol=5e-4)
+    return lowered
 
 
 # ---------------------------------------------------------------- convolutions

@@ -1,21 +1,19 @@
 """The rule for Winograd convolutions: it keeps results at every size, and its loops have the intended shape."""
 import numpy as np
 import pytest
-from rule_cases import kernels, network
+from rule_cases import checked, kernels, network
 from tir_cases import arguments, results
 
 from ingot.ir.expr import Select
-from ingot.ir.node import collect, structural_equal
+from ingot.ir.node import collect
 from ingot.ir.relax import Constant
 from ingot.ir.relax.ops.winograd import transform_weights
-from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import schedule_by_rule, threads, winograd_blocks
 from ingot.ir.schedule.rules.winograd import winograd
 from ingot.ir.schedule.rules.tiles import Tile
 from ingot.ir.schedule.rules.winograd_blocks import Layer, choose
 from ingot.ir.tir.stmt import BufferStore, DeclBuffer, For, IfThenElse
-from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.pipeline import lower_prim_func
 
 CPUS = {16: CpuModel(16, 32), 8: CpuModel(8, 16), 4: CpuModel(4, 32, parallel=False, accumulators=21, by_element=True)}
@@ -43,22 +41,6 @@ def kernel(lanes, tile, size, channels=(1, 2), padding=(1, 1, 1, 1), batch=1, ep
     return func
 
 
-def check(func, cpu):
-    inputs = arguments(func)
-    expected = results(func, inputs)
-    sch = Schedule(func)
-    assert winograd(sch, cpu)
-    verify(sch.func)
-    again = Schedule(func)
-    sch.trace.apply(again)
-    assert structural_equal(again.func, sch.func)
-    lowered = lower_prim_func(sch.func)
-    for what in (sch.func, lowered):
-        for a, b in zip(expected, results(what, inputs)):
-            np.testing.assert_allclose(b, a, rtol=1e-4, atol=5e-4)
-    return lowered
-
-
 @pytest.mark.parametrize("lanes, tile, size, options", [
     (4, 2, (5, 4), {}), (4, 4, (3, 5), {"channels": (2, 3)}), (4, 6, (5, 3), {"padding": (0, 1, 2, 0)}),
     (8, 4, (5, 4), {"epilogue": "residual"}), (8, 2, (3, 3), {"padding": (0, 0, 0, 0)}),
@@ -71,7 +53,7 @@ def check(func, cpu):
 ])
 def test_results_are_kept(lanes, tile, size, options, monkeypatch):
     monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
-    check(kernel(lanes, tile, size, **options), CPUS[lanes])
+    checked(winograd, kernel(lanes, tile, size, **options), CPUS[lanes])
 
 
 @pytest.mark.parametrize("over, rows, tile, vectors", [
@@ -82,7 +64,7 @@ def test_every_blocking_keeps_results(over, rows, tile, vectors, monkeypatch):
     func, cpu = kernel(4, 2, (6, 5), channels=(1, 2)), CpuModel(4, 32)
     monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
     monkeypatch.setattr(winograd_blocks, "choose", lambda *_: winograd_blocks.Blocking(rows, tile, vectors, over, 0))
-    check(func, cpu)
+    checked(winograd, func, cpu)
 
 
 @pytest.mark.parametrize("lanes, tile, options", [(16, 4, {}), (8, 2, {}), (4, 6, {}), (16, 2, {"groups": 2}),

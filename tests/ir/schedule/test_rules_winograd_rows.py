@@ -1,22 +1,18 @@
 """The rule for Winograd convolutions along one axis: it keeps results at every size; its tiles and its model."""
 import numpy as np
 import pytest
-from rule_cases import kernels, network
-from tir_cases import arguments, results
+from rule_cases import checked, kernels, network
 
 from ingot.ir.expr import Select
-from ingot.ir.node import collect, structural_equal
+from ingot.ir.node import collect
 from ingot.ir.relax import Constant
 from ingot.ir.relax.ops.conv_layouts import pack_weights
 from ingot.ir.relax.ops.winograd_rows import input_size, transform_rows
-from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import threads
 from ingot.ir.schedule.rules.tiles import Tile
 from ingot.ir.schedule.rules.winograd_row_tiles import Layer, block_of, choose
 from ingot.ir.schedule.rules.winograd_rows import winograd_rows
-from ingot.ir.tir.verifier import verify
-from ingot.ir.transform.pipeline import lower_prim_func
 
 CPUS = {16: CpuModel(16, 32), 8: CpuModel(8, 16), 4: CpuModel(4, 32, parallel=False, accumulators=21, by_element=True)}
 
@@ -42,22 +38,6 @@ def kernel(lanes, tile, size, weights=(3, 1, 3, 3), strides=(1, 1), batch=1, epi
     return func
 
 
-def check(func, cpu):
-    inputs = arguments(func)
-    expected = results(func, inputs)
-    sch = Schedule(func)
-    assert winograd_rows(sch, cpu)
-    verify(sch.func)
-    again = Schedule(func)
-    sch.trace.apply(again)
-    assert structural_equal(again.func, sch.func)
-    lowered = lower_prim_func(sch.func)
-    for what in (sch.func, lowered):
-        for a, b in zip(expected, results(what, inputs)):
-            np.testing.assert_allclose(b, a, rtol=1e-4, atol=5e-4)
-    return lowered
-
-
 @pytest.mark.parametrize("lanes, tile, size, options", [
     (4, 4, (9, 5), {"weights": (6, 1, 10, 4), "strides": (2, 2)}), (4, 2, (5, 4), {}),
     (8, 4, (8, 9), {"weights": (16, 3, 3, 3), "epilogue": "residual"}),
@@ -67,7 +47,7 @@ def check(func, cpu):
 ])
 def test_results_are_kept(lanes, tile, size, options, monkeypatch):
     monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
-    check(kernel(lanes, tile, size, **options), CPUS[lanes])
+    checked(winograd_rows, kernel(lanes, tile, size, **options), CPUS[lanes])
 
 
 # tiny_dscnn's and tiny_resnet8's first layers, and VGG's.
@@ -90,10 +70,10 @@ def test_blocks_of_columns_keep_results():
     layer = Layer(4, 6, 6, 2, 2, 23, 14)
     tile = choose(cpu, layer)
     assert block_of(cpu, layer, tile) < 23
-    check(func, cpu)
+    checked(winograd_rows, func, cpu)
 
 
 def test_no_sum_is_chosen_while_it_runs():
     """Each copy of a loop over planes or rows takes one sum."""
-    lowered = check(kernel(8, 4, (8, 9)), CPUS[8])
+    lowered = checked(winograd_rows, kernel(8, 4, (8, 9)), CPUS[8])
     assert not collect(lowered.body, Select)
