@@ -1,7 +1,8 @@
 """Resize and Upsample against onnxruntime, and what they refuse."""
 import numpy as np
+import onnx
 import pytest
-from onnx_models import check_node, one_node
+from onnx_models import assert_same, check_node, model, one_node, run_both
 
 from ingot.frontend.onnx import OnnxImportError, from_onnx
 
@@ -66,6 +67,34 @@ def test_shapes_and_dtypes():
     check_node("Resize", [IMAGE, None, np.array([1, 1, 2, 2], np.float32)], 13, constants=(2,), symbolic=True)
 
 
+@pytest.mark.parametrize("scales", [(.6, .5), (1, .3), (2, 1), (3, 1.5)])
+def test_nearest_of_opset_10(scales):
+    """It rounds up where it shrinks."""
+    check_node("Resize", [IMAGE, np.array([1, 1, *scales], np.float32)], 10, constants=(1,), mode="nearest")
+
+
+def test_opset_10_refuses_both_at_once():
+    proto = one_node("Resize", [IMAGE, np.array([1, 1, 2, .5], np.float32)], 10, constants=(1,), mode="nearest")
+    with pytest.raises(OnnxImportError, match="enlarge one axis and shrink another .* convert the model to opset 11"):
+        from_onnx(proto)
+
+
+def test_sizes_made_of_a_symbolic_batch():
+    """What exporters make of an interpolation to a given size: the batch and channels of the shape, and constants."""
+    nodes = [onnx.helper.make_node(op, inputs, [output], **attrs) for op, inputs, output, attrs in (
+        ("Shape", ["x"], "shape", {}), ("Slice", ["shape", "from", "to"], "front", {}),
+        ("Concat", ["front", "size"], "sizes", {"axis": 0}),
+        ("Resize", ["x", "", "", "sizes"], "y", {"mode": "linear"}))]
+    weights = {"from": np.array([0]), "to": np.array([2]), "size": np.array([9, 4])}
+    proto = model(nodes, {"x": ["batch", *IMAGE.shape[1:]]}, ["y"], 13, weights)
+    found, expected = run_both(proto, {"x": IMAGE})
+    assert_same(found, expected, atol=1e-5)
+    proto = model(nodes, {"x": ["batch", 3, "h", 10]}, ["y"], 13, weights)
+    with pytest.raises(OnnxImportError, match="needs static spatial dimensions; pin them with dims"):
+        from_onnx(proto)
+    assert from_onnx(proto, {"h": 7})
+
+
 def test_what_stays_as_it_is():
     proto = one_node("Resize", [IMAGE, None, np.ones(4, np.float32)], 13, constants=(2,), mode="cubic")
     assert "resize2d" not in from_onnx(proto).script()
@@ -80,10 +109,10 @@ def scaled(*values):
     ([*scaled(1, 1, 2, 2), np.array([2, 3, 7, 10])], {}, "needs either scales or sizes"),
     (scaled(1, 1, 2), {}, "has 3 scales for 4 axes"),
     (scaled(1, 2, 2, 2), {}, "resizes images of 1 or 2 spatial dimensions, batch and channels before them as they are"),
-    (scaled(1, 1, 0, 2), {}, "scales must be positive"),
-    (scaled(1, 1, .01, 2), {}, r"nothing would be left: scales .* of \(7, 10\)"),
+    (scaled(1, 1, 0, 2), {}, r"scales \(1.0, 1.0, 0.0, 2.0\) must be positive"),
+    (scaled(1, 1, .01, 2), {}, r"nothing would be left of \(7, 10\): scales"),
     (scaled(1, 1, 1e6, 2), {}, "scales .* must be none, or 2 numbers of 1/4096 to 4096"),
-    ([None, None, np.array([2, 3, 0, 9])], {}, "sizes must be positive"),
+    ([None, None, np.array([2, 3, 0, 9])], {}, r"nothing would be left of \(7, 10\): sizes \(0, 9\)"),
     (scaled(1, 1, 2, 2), {"coordinate_transformation_mode": "tf_crop_and_resize"}, "'tf_crop_and_resize'; supported"),
     (scaled(1, 1, 2, 2), {"antialias": 1}, "attribute antialias is 1; only 0 is supported"),
     (scaled(1, 1, 2, 2), {"mode": "cubic", "exclude_outside": 1}, "attribute exclude_outside is 1"),
