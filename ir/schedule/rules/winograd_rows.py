@@ -13,7 +13,7 @@ from math import prod
 from ...arith import Analyzer
 from . import winograd_row_tiles
 from .blocks import blocks, find_block, inline_all, operand_loads, static_extent
-from .registers import steps
+from .registers import by_element, steps
 from .threads import parallel_nest
 from .winograd import choices, sum_products
 
@@ -34,7 +34,8 @@ def winograd_rows(sch, cpu):
     layer, lanes = _layer(sch, rows, products)
     if lanes != cpu.lanes:
         return True
-    tile, work = winograd_row_tiles.choose(cpu, layer), steps(sch.get(products))
+    work, (machine, _) = steps(sch.get(products)), by_element(cpu, sch.get(products))
+    tile = winograd_row_tiles.choose(machine, layer)
     n, ob, y, x, o = sch.get_loops(outputs[0])
     ty, yi = sch.split(y, [None, layer.tile])
     xb, xi = sch.split(x, [None, winograd_row_tiles.block_of(cpu, layer, tile)])
