@@ -265,7 +265,7 @@ class _Choose(GraphRewriter):
         (data, weight), attrs, border = call.args, call.attrs, _border(call, tile)
         if any(border):
             data = self.emit(call_op("nn.pad", data, pad_width=(0, 0, 0, 0, *border)), f"{self.current.name}_pad")
-        key = (id(weight.data), tile, "rows")
+        key = (id(weight.data), tile, attrs["strides"][0])
         if key not in self.transformed:
             u = transform_rows(weight.data, tile, attrs["strides"][0])
             self.transformed[key] = (weight, Constant(u, weight.name))

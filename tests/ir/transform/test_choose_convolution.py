@@ -171,6 +171,23 @@ def test_tiles_of_rows(size, channels, kernel, strides, padding, tile):
     np.testing.assert_allclose(evaluate(new, [x]), evaluate(mod, [x]), rtol=1e-4, atol=5e-4)
 
 
+def test_weights_of_two_strides():
+    """They are transformed for each."""
+    rng = np.random.default_rng(0)
+    x = RelaxVar("x", TensorStructInfo((1, 2, 9, 8), "float32"))
+    w = Constant(pack_weights(rng.standard_normal((6, 2, 4, 3)).astype(np.float32), LANES), "w")
+    bb = BlockBuilder()
+    with bb.function("main", [x]):
+        results = [bb.emit(call_op("nn.conv2d", x, w, data_layout="NCHW", out_layout=f"NCHW{LANES}c", out_channels=6,
+                                   kernel_layout=f"OIHW{LANES}o", strides=(s, s)), f"conv{s}") for s in (1, 2)]
+        bb.emit_func_output(bb.emit(call_op("add", *(bb.emit(call_op("sum", y, axis=(2, 3))) for y in results))))
+    mod = bb.get()
+    new = choose_convolution(mod, CPU, False, {"conv1": "winograd_rows3", "conv2": "winograd_rows3"})
+    assert operators(new).count("nn.conv2d_winograd_rows") == 2
+    x = rng.standard_normal((1, 2, 9, 8)).astype(np.float32)
+    np.testing.assert_allclose(evaluate(new, [x]), evaluate(mod, [x]), rtol=1e-4, atol=1e-3)
+
+
 def test_first_layers_by_tiles_of_rows():
     """Measured, microseconds: tiny_dscnn's 3.7 direct, 2.4 by rows, tiny_resnet8's 5.2 and 3.2; VGG's 3.4 and 3.8 ms,
     as it writes 13 MB of results in several rows at once."""
