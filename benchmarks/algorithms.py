@@ -65,8 +65,9 @@ class Measured:
 
 def has_choice(layer):
     """Whether there is an algorithm beside the direct one: not where the layer reads plain input."""
-    usual = layer.kernel == (KERNEL, KERNEL) and layer.shape.has_winograd(Options.check().cpu.lanes)
-    return usual and is_blocked(chosen_call(layer.model(), Options.check(threads="none")))
+    options = Options.check(threads="none")
+    usual = layer.kernel == (KERNEL, KERNEL) and layer.shape.has_winograd(options.cpu.lanes)
+    return usual and is_blocked(chosen_call(layer.model(), options))
 
 
 def weights_of(model):

@@ -69,17 +69,16 @@ class ConvLayer:
 @dataclass(frozen=True)
 class Fold:
     """A convolution of stride s as one of stride 1 over s * s times as many channels, the phases of its input: its
-    kernel, the padding, and at which row and column the given kernel begins in the new one's s * kernel of them. plain:
+    kernel, the padding, and at which row and column the given kernel begins in the new one's s * kernel of them.
     space_to_depth makes them of a plain input; of a blocked one they are blocks that are read where they lie."""
 
     stride: int
     kernel: int
     padding: tuple
     begin: tuple
-    plain: bool = True
 
     @staticmethod
-    def of(strides, kernel, padding, size, outputs, plain=True):
+    def of(strides, kernel, padding, size, outputs):
         """The Fold of a convolution of an image of `size` with `outputs` points; None where there is none."""
         s, *others = set(strides)
         before = tuple(-(-p // s) for p in padding[:2])
@@ -88,7 +87,7 @@ class Fold:
             return None
         r = max(-(-(b + k) // s) for b, k in zip(begin, kernel))
         after = tuple(out + r - 1 - b - -(-n // s) for out, b, n in zip(outputs, before, size))
-        return Fold(s, r, before + after, begin, plain) if all(0 <= p < r for p in before + after) else None
+        return Fold(s, r, before + after, begin) if all(0 <= p < r for p in before + after) else None
 
     def layer(self, layer):
         """The ConvLayer that it makes of one."""
@@ -99,7 +98,7 @@ class Fold:
         """Weights of a plain input [OB, I, KH, KW, o] -> [OB, IB, r, r, i, o] for the channels of space_to_depth, in
         blocks of `lanes`, or one block of all; of a blocked one [OB, IB, KH, KW, i, o] -> [OB, IB * s * s, r, r, o, o].
         """
-        if not self.plain:
+        if w.ndim == 6:
             return self._phases(whole_blocks(w))
         w = self._phases(w)
         inner = min(lanes, w.shape[1])
@@ -210,7 +209,7 @@ class _Choose(GraphRewriter):
     def __init__(self, cpu, exact, algorithms):
         check_algorithms(algorithms, exact)
         self.cpu, self.exact, self.algorithms = cpu, exact, algorithms
-        self.transformed = {}  # (id of weights, tile, fold) -> (weights, transformed): used twice, they are made once
+        self.transformed = {}  # (id of weights, how) -> (weights, transformed)
 
     def begin(self, func):
         names = [_name(b) for b in func.bindings if isinstance(b.value, RelaxCall) and b.value.op == "nn.conv2d"]
@@ -250,7 +249,7 @@ class _Choose(GraphRewriter):
             return None, None
         (blocks, *outputs, _), (channels, *size) = ([d.value for d in shape] for shape in shapes)
         kernel, padding, plain = weight.data.shape[2:4], call.attrs["padding"], form.name == "first"
-        fold = Fold.of(call.attrs["strides"], kernel, padding, size, outputs, plain)
+        fold = Fold.of(call.attrs["strides"], kernel, padding, size, outputs)
         inputs = weight.data.shape[1] * weight.data.shape[4] * call.attrs["groups"]
         if plain or fold:
             inputs = channels * (1 if plain else form.lanes)
@@ -265,11 +264,9 @@ class _Choose(GraphRewriter):
         (data, weight), attrs, border = call.args, call.attrs, _border(call, tile)
         if any(border):
             data = self.emit(call_op("nn.pad", data, pad_width=(0, 0, 0, 0, *border)), f"{self.current.name}_pad")
-        key = (id(weight.data), tile, attrs["strides"][0])
-        if key not in self.transformed:
-            u = transform_rows(weight.data, tile, attrs["strides"][0])
-            self.transformed[key] = (weight, Constant(u, weight.name))
-        return call_op("nn.conv2d_winograd_rows", data, self.transformed[key][1], tile=tile,
+        stride = attrs["strides"][0]
+        u = self._once(weight, ("rows", tile, stride), lambda w: transform_rows(w, tile, stride))
+        return call_op("nn.conv2d_winograd_rows", data, u, tile=tile,
                        kernel=weight.data.shape[2:4], strides=attrs["strides"], out_channels=attrs["out_channels"],
                        size=tuple(d.value for d in call.struct_info.shape[2:4]))
 
@@ -278,16 +275,21 @@ class _Choose(GraphRewriter):
         layout, stride, kernel, padding = f"NCHW{self.cpu.lanes}c", 1, weight.data.shape[2], attrs["padding"]
         if fold:
             stride, kernel, padding = fold.stride, fold.kernel, fold.padding
-        if fold and fold.plain:
+        if fold and attrs["data_layout"] != layout:
             stride = 1
             data = self.emit(call_op("space_to_depth", data, block=fold.stride, layout=layout),
                              f"{self.current.name}_folded")
-        key = (id(weight.data), tile, fold)
+        u = self._once(weight, (tile, fold), lambda w: transform_blocks(
+            fold.weights(w, self.cpu.lanes) if fold else w, tile))
+        return call_op("nn.conv2d_winograd", data, u, tile=tile, kernel=kernel, padding=padding, stride=stride,
+                       groups=attrs["groups"], out_channels=attrs["out_channels"], data_layout=layout)
+
+    def _once(self, weight, how, transform):
+        """The Constant of transformed weights; used twice, they are made once."""
+        key = (id(weight.data), *how)
         if key not in self.transformed:
-            w = fold.weights(weight.data, self.cpu.lanes) if fold else weight.data
-            self.transformed[key] = (weight, Constant(transform_blocks(w, tile), weight.name))
-        return call_op("nn.conv2d_winograd", data, self.transformed[key][1], tile=tile, kernel=kernel, padding=padding,
-                       stride=stride, groups=attrs["groups"], out_channels=attrs["out_channels"], data_layout=layout)
+            self.transformed[key] = (weight, Constant(transform(weight.data), weight.name))
+        return self.transformed[key][1]
 
 
 def _border(call, tile):

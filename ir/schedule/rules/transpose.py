@@ -24,9 +24,7 @@ def transpose(sch, cpu):
     if len(blocks(sch)) != 1 or len(outputs) != 1:
         return False
     block, loops = sch.get(outputs[0]), sch.get_loops(outputs[0])
-    if len(loops) != len(block.iter_vars):
-        return False
-    found = _across(block)
+    found = _across(block) if len(loops) == len(block.iter_vars) else None
     if found is None:
         return False
     u, v = (sch.fuse(*loops[run]) if run.stop - run.start > 1 else loops[run.start] for run in found)

@@ -74,7 +74,7 @@ def sum_products(sch, cpu, product, at, tile, prefetch):
     innermost loop that ask for weights."""
     sch.compute_at(product, at, preserve_unit_loops=True)
     copy = sch.cache_write(product, 0, "local")
-    apart(sch, copy)
+    _apart(sch, copy)
     u, v, ob, ty, tx, o = sch.get_loops(copy)[-6:]
     tyo, tyi = sch.split(ty, [None, tile.rows])
     txo, txi = sch.split(tx, [None, tile.columns])
@@ -96,7 +96,7 @@ def sum_products(sch, cpu, product, at, tile, prefetch):
 def _input(sch, data, at):
     """Returns the loops over blocks of input channels and rows of tiles."""
     sch.compute_at(data, at, preserve_unit_loops=True)
-    apart(sch, data)
+    _apart(sch, data)
     u, v, ib, ty, tx, c = sch.get_loops(data)[-6:]
     sch.reorder(ib, ty, tx, u, v, c)
     choices(sch, v, c)
@@ -116,7 +116,7 @@ def _rows(sch, rows, data, pads):
         in_registers(sch, (y,), c)
 
 
-def apart(sch, block):
+def _apart(sch, block):
     """Planes an odd number of vectors apart. A tile is written to all planes and read from all: at the same place of
     each page they would share one set of the first cache, and loads would wait for stores of other planes."""
     lanes = static_extent(sch, sch.get_loops(block)[-1])

@@ -26,7 +26,7 @@ def winograd_rows(sch, cpu):
     one after the other."""
     if find_block(sch, lambda block: block.name_hint == RESULT) is None:
         return False
-    inline_all(sch, keep={*STAGES})
+    inline_all(sch, keep=set(STAGES))
     outputs = sch.get_output_blocks("root")
     if len(outputs) != 1 or len(blocks(sch)) != len(STAGES) + 1 or len(sch.get_loops(outputs[0])) != 5:
         return False

@@ -55,6 +55,14 @@ def kernels(case, cpu):
             if isinstance(f, PrimFunc) and not name.startswith("layout_transform")]
 
 
+def followed(op, y, epilogue, residual, bias):
+    """A convolution's result and what follows it: nothing ("none"), or a bias and an activation, or "residual"."""
+    if epilogue == "none":
+        return y
+    y = op("add", y, bias)
+    return op("nn.relu", op("add", y, residual)) if epilogue == "residual" else op("nn." + epilogue, y)
+
+
 def checked(rule, func, cpu):
     """The lowered function, after one rule alone: its results are those of `func`, and so are those of its trace."""
     inputs = arguments(func)

@@ -1,7 +1,7 @@
 """The rule for Winograd convolutions: it keeps results at every size, and its loops have the intended shape."""
 import numpy as np
 import pytest
-from rule_cases import checked, kernels, network
+from rule_cases import checked, followed, kernels, network
 from tir_cases import arguments, results
 
 from ingot.ir.expr import Select
@@ -32,10 +32,7 @@ def kernel(lanes, tile, size, channels=(1, 2), padding=(1, 1, 1, 1), batch=1, ep
     def build(op, x, residual, bias):
         y = op("nn.conv2d_winograd", x, u, tile=tile, kernel=side, padding=padding,
                stride=stride, groups=groups, out_channels=outputs, data_layout=f"NCHW{lanes}c")
-        if epilogue == "none":
-            return y
-        y = op("add", y, bias)
-        return op("nn.relu", op("add", y, residual)) if epilogue == "residual" else op("nn." + epilogue, y)
+        return followed(op, y, epilogue, residual, bias)
 
     func, = kernels(lambda: network(build, shapes), CPUS[lanes])
     return func

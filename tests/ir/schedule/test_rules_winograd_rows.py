@@ -1,7 +1,7 @@
 """The rule for Winograd convolutions along one axis: it keeps results at every size; its tiles and its model."""
 import numpy as np
 import pytest
-from rule_cases import checked, kernels, network
+from rule_cases import checked, followed, kernels, network
 
 from ingot.ir.expr import Select
 from ingot.ir.node import collect
@@ -29,10 +29,7 @@ def kernel(lanes, tile, size, weights=(3, 1, 3, 3), strides=(1, 1), batch=1, epi
     def build(op, x, residual, bias):
         y = op("nn.conv2d_winograd_rows", x, u, tile=tile, kernel=weights[2:], strides=strides, size=size,
                out_channels=weights[0])
-        if epilogue == "none":
-            return y
-        y = op("add", y, bias)
-        return op("nn.relu", op("add", y, residual)) if epilogue == "residual" else op("nn." + epilogue, y)
+        return followed(op, y, epilogue, residual, bias)
 
     func, = kernels(lambda: network(build, shapes), CPUS[lanes])
     return func

@@ -242,8 +242,8 @@ def test_predictions_are_near_measurements(layer, measured):
 
 def test_a_strided_layer_of_blocks():
     """ZFNet's second one, measured, milliseconds."""
-    layer, fold = ConvLayer(96, 256, 25, 25, (5, 5), (2, 2)), Fold(2, 3, (0,) * 4, (0, 0), False)
-    assert fold == Fold.of((2, 2), (5, 5), (0,) * 4, (54, 54), (25, 25), False)
+    layer, fold = ConvLayer(96, 256, 25, 25, (5, 5), (2, 2)), Fold(2, 3, (0,) * 4, (0, 0))
+    assert fold == Fold.of((2, 2), (5, 5), (0,) * 4, (54, 54), (25, 25))
     predicted = predict(layer, AVX512, fold)
     for name, milliseconds in {"direct": 5.4, "winograd2": 4.6, "winograd4": 3.4, "winograd6": 4.0}.items():
         assert 0.6 < predicted[name] * 1e3 / milliseconds < 1.7, (name, predicted[name])
