@@ -101,14 +101,15 @@ def build_parser():
 
 def _add_options(sub):
     sub.add_argument("--target", default="host", metavar="T", help="the machine to cast for (default: this one); "
-                     "x86-64-v3, x86-64-v4, aarch64-linux-gnu, armv7-linux-gnueabihf or c")
+                     "x86-64-v3, x86-64-v4, x86-64-v4-amx, aarch64-linux-gnu, armv7-linux-gnueabihf or c")
     sub.add_argument("--threads", choices=("openmp", "none"), default="openmp", help="default: %(default)s")
     sub.add_argument("--weights", choices=("incbin", "array", "file", "extern"), default="incbin",
                      help="where weights live: a binary file that the assembler embeds, a C array, a file that the "
                      "program loads, or memory of the caller's (default: %(default)s)")
     sub.add_argument("--name", metavar="N", help="the C prefix (default: from the file name)")
     sub.add_argument("--opt-level", type=int, choices=(0, 1, 2), default=2, help="default: %(default)s")
-    sub.add_argument("--exact", action="store_true", help="no convolution by Winograd's algorithm, which rounds more")
+    sub.add_argument("--exact", action="store_true", help="no convolution by Winograd's algorithm, which rounds more, "
+                     "and no product in fixed point")
     sub.add_argument("--algorithms", type=_recorded, metavar="FILE.json", help="which algorithm computes which "
                      'convolution, by the names of their nodes: {"conv1": "direct", "conv2": "winograd4"}; default: '
                      "what is predicted to be fastest")

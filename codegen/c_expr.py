@@ -9,6 +9,7 @@ from ..ir.expr import Add, Broadcast, Call, Cast, Div, FloatImm, IntImm, Max, Mu
 from ..ir.node import collect
 from ..ir.tir.stmt import BufferLoad
 from .c_types import SMALL_FLOATS, c_type, fits_int, literal, vector_type
+from .micro_kernels import micro_kernel
 
 # Precedence, loosest first.
 COMMA, CONDITIONAL, OR, AND, BITOR, BITXOR, BITAND, EQUALITY, RELATIONAL, SHIFT, ADDITIVE, MULTIPLICATIVE, UNARY, \
@@ -238,6 +239,7 @@ class CExpr:
     def _Call(self, e):
         name = e.op.removeprefix("tir.")
         if name in ("call_extern", "call_pure_extern"):
+            self.used.update(filter(None, [micro_kernel(e).header]))
             return f"{e.args[0].value}({', '.join(map(self.text, e.args[1:]))})", POSTFIX
         if name.endswith("call_packed"):
             raise EmitError(f"C cannot call {e.args[0]}, a packed function of a Python process; call a C function with "

@@ -12,6 +12,7 @@ from ..ir.schedule.rules.threads import ROWS
 from ..ir.tir.stmt import AssertStmt, BufferLoad, BufferStore, DeclBuffer, For, LetStmt
 from .c_expr import ADDITIVE, COMMA, RELATIONAL, UNARY, CExpr, EmitError, is_scalar
 from .c_types import UnsupportedType, c_string, c_type, identifier
+from .micro_kernels import micro_kernel
 from .team import SINGLE, passed_between_threads, team_body
 
 INDENT = "    "
@@ -43,10 +44,12 @@ def print_function(func, name):
 
 
 def outputs_of(func):
-    """The buffers of a lowered function that it writes: where it stores, and those of attrs["outputs"], the positions
-    among its tensors of what C functions write that it calls."""
+    """The buffers of a lowered function that it writes: where it stores, what micro-kernels write, and those of
+    attrs["outputs"], the positions among its tensors of what C functions write that it calls."""
     declared = [func.buffers[n] for n in func.attrs.get("outputs", ())]
-    return dict.fromkeys([*declared, *(s.buffer for s in collect(func.body, BufferStore))])
+    calls = [call for call in collect(func.body, Call) if call.op == "tir.call_extern"]
+    filled = [call.args[1 + n].args[0].buffer for call in calls for n in micro_kernel(call).writes]
+    return dict.fromkeys([*declared, *filled, *(s.buffer for s in collect(func.body, BufferStore))])
 
 
 class Names:

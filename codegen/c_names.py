@@ -24,7 +24,7 @@ strncpy strpbrk strrchr strspn strstr strtod strtof strtok strtol strtold strtol
 time_t tm tmpfile tmpnam ungetc vfprintf vprintf vsnprintf vsprintf wcstombs wctomb write y0 y1 yn j0 j1 jn gamma
 """.split())
 # NAME.h and NAME.c stand beside these files of every folder.
-FILES = re.compile(r"example|selftest|selftest_data|simd|ingot|ingot_math|ingot_team|kernels_\d+")
+FILES = re.compile(r"example|selftest|selftest_data|simd|ingot|ingot_math|ingot_team|ingot_tiles|kernels_\d+")
 # NAME_run and the other symbols that NAME.h and the blobs define; kernels are called NAME_something, too.
 INTERFACE = ("init", "init_", "run", "info", "arena_bytes", "arena_bytes_", "set_weights", "weights", "selftest_data",
              "set_profile", "call_names")

@@ -58,6 +58,7 @@ class Target(metaclass=_Named):
     by_element        whether a multiply-add may take one lane of a register for all lanes of an operand
     embeds_broadcast  whether a multiply-add may take an element of memory for all lanes of an operand
     l1_bytes, l2_bytes  what a core may count on of its data caches
+    integer_tiles     whether it has a unit for products of tiles of 8-bit integers that runtime_c/ingot_tiles.h uses
     fma               whether a fused multiply-add is one instruction
     """
 
@@ -81,6 +82,7 @@ class Target(metaclass=_Named):
     embeds_broadcast: bool = False
     l1_bytes: int = 32 << 10
     l2_bytes: int = 512 << 10
+    integer_tiles: bool = False
 
     @staticmethod
     def get(target):
@@ -157,6 +159,12 @@ _ROWS = (
            simd="avx512", vector_lanes=16, vector_registers=32, fma=True, cc=("x86_64-linux-gnu-gcc",),
            embeds_broadcast=True, l2_bytes=1 << 20,
            runner=("qemu-x86_64", "-cpu", "max", "-L", "/usr/x86_64-linux-gnu")),
+    # What Intel's server processors have since 2023 (Sapphire Rapids). Compilers: gcc 11, clang 12.
+    Target("x86-64-v4-amx", arch="x86_64",
+           cflags=(*_COMMON, "-march=x86-64-v4", "-mprefer-vector-width=512", "-mamx-tile", "-mamx-int8"),
+           simd="avx512", vector_lanes=16, vector_registers=32, fma=True, cc=("x86_64-linux-gnu-gcc",),
+           embeds_broadcast=True, l2_bytes=1 << 20, integer_tiles=True,
+           runner=("qemu-x86_64", "-cpu", "max", "-L", "/usr/x86_64-linux-gnu")),
     Target("aarch64-linux-gnu", arch="aarch64", cflags=(*_COMMON, "-march=armv8-a"),
            simd="neon", vector_lanes=4, vector_registers=32, fma=True, cc=("aarch64-linux-gnu-gcc",),
            runner=("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"), vector_accumulators=21,
@@ -174,7 +182,8 @@ _BY_NAME = {row.name: row for row in _ROWS}
 _MCPU = {"native": "host", "generic": "c", "x86-64": "c",
          **dict.fromkeys("x86-64-v3 haswell broadwell core-avx2 skylake znver1 znver2 znver3".split(), "x86-64-v3"),
          **dict.fromkeys(("x86-64-v4 skylake-avx512 cascadelake cooperlake icelake-client icelake-server tigerlake "
-                          "sapphirerapids znver4 znver5").split(), "x86-64-v4")}
+                          "znver4 znver5").split(), "x86-64-v4"),
+         **dict.fromkeys("x86-64-v4-amx sapphirerapids emeraldrapids graniterapids".split(), "x86-64-v4-amx")}
 _MTRIPLE = {"x86_64": "x86-64-v3", "amd64": "x86-64-v3", "aarch64": "aarch64-linux-gnu", "arm64": "aarch64-linux-gnu",
             "armv7": "armv7-linux-gnueabihf", "armv7l": "armv7-linux-gnueabihf", "arm": "armv7-linux-gnueabihf"}
 _WITHOUT_EFFECT = ("-keys", "-num-cores", "-device", "-model", "-libs", "-opt-level", "-link-params", "-mattr",
@@ -215,9 +224,11 @@ _ALIASES = {"native": "host", "llvm": "host"}  # "llvm": the host target of scri
 
 # What /proc/cpuinfo calls the features of each level of the x86-64 psABI, beyond the previous one.
 _V3_FLAGS = frozenset("avx avx2 bmi1 bmi2 f16c fma movbe xsave".split())
+_V4_FLAGS = _V3_FLAGS | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
 _REQUIRED_CPU_FLAGS = {
     "x86-64-v3": _V3_FLAGS,
-    "x86-64-v4": _V3_FLAGS | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split()),
+    "x86-64-v4": _V4_FLAGS,
+    "x86-64-v4-amx": _V4_FLAGS | {"amx_tile", "amx_int8"},
 }
 
 
@@ -226,7 +237,7 @@ def host_name(machine=None, cpu_flags=None):
     machine = machine or _machine()
     cpu_flags = _cpu_flags() if cpu_flags is None else cpu_flags
     if machine == "x86_64":
-        best_first = ("x86-64-v4", "x86-64-v3")
+        best_first = ("x86-64-v4-amx", "x86-64-v4", "x86-64-v3")
         return next((name for name in best_first if _REQUIRED_CPU_FLAGS[name] <= cpu_flags), "c")
     if machine == "aarch64":
         return "aarch64-linux-gnu"

@@ -12,7 +12,8 @@ class CpuModel:
     leave. Fewer where multiply-adds cannot read memory: compilers then load ahead, into registers that they take from
     the tile. by_element: multiply-adds take one lane of a register for all lanes of an operand, so that operands to
     broadcast are loaded as vectors. embeds_broadcast: multiply-adds take an element of memory for all lanes of an
-    operand. l1_bytes, l2_bytes: of the data caches that a core may count on.
+    operand. l1_bytes, l2_bytes: of the data caches that a core may count on. integer_tiles: products may be made of 8-bit
+    digits, on a unit for tiles of integers.
     """
 
     lanes: int = 16
@@ -23,3 +24,4 @@ class CpuModel:
     embeds_broadcast: bool = False
     l1_bytes: int = 32 << 10
     l2_bytes: int = 1 << 20
+    integer_tiles: bool = False

@@ -1,10 +1,13 @@
 """TensorIntrin: a hardware instruction or C micro-kernel as data: what it computes, and how it is called."""
 from __future__ import annotations
 
+import re
+
 from ..node import structural_equal
 from ..tir.function import PrimFunc
 
 _KNOWN: dict[str, "TensorIntrin"] = {}
+_FAMILIES: dict[str, object] = {}  # pattern of names -> (its numbers) -> (desc, impl)
 
 
 class TensorIntrin:
@@ -39,8 +42,18 @@ class TensorIntrin:
         return _KNOWN[name]
 
     @staticmethod
+    def family(pattern, declare):
+        """Make intrinsics of any size known: for a name that the regular expression `pattern` matches, and the numbers
+        that it finds in it, declare(*numbers) gives (desc, impl). So a recorded schedule replays anywhere."""
+        _FAMILIES[pattern] = declare
+
+    @staticmethod
     def get(name, allow_missing=False):
         """The intrinsic called `name`. Raises ValueError when there is none, or gives None with allow_missing."""
+        for pattern, declare in _FAMILIES.items():
+            found = None if name in _KNOWN else re.fullmatch(pattern, name)
+            if found:
+                return TensorIntrin.register(name, *declare(*map(int, found.groups())))
         if name not in _KNOWN and not allow_missing:
             raise ValueError(f"TensorIntrin {name} is not registered; known: {', '.join(_KNOWN) or 'none'}")
         return _KNOWN.get(name)

@@ -25,7 +25,7 @@ class TensorIntrin:
     def registered(self, part):
         """The name under which one of PARTS is known to tir.Schedule.tensorize."""
         from ..schedule import TensorIntrin as Known
-        desc, impl = self.description(part), self._implementation(part)
+        desc, impl = self.description(part), self.implementation(part)
         name = f"te.{self.name}.{part}.{structural_hash((desc, impl)):016x}"
         if Known.get(name, allow_missing=True) is None:
             Known.register(name, desc, impl)
@@ -43,7 +43,8 @@ class TensorIntrin:
         init, update = sch.func.root.body.seq
         return prim_func(func.buffers[-1:], init) if part == "reset" else prim_func(func.buffers, update)
 
-    def _implementation(self, part):
+    def implementation(self, part):
+        """The PrimFunc that does a part."""
         buffers = self.buffers[-1:] if part == "reset" else self.buffers
         return prim_func(buffers, getattr(self, part))
 

@@ -9,7 +9,9 @@ from ..expr import is_const_int
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant
 from ..relax.ops.conv_layouts import pack_weights as pack
+from ..relax.ops.matmul_digits import split_columns
 from ..relax.ops.phases import border
+from ..schedule import digit_tiles
 from ..schedule.rules import tiles
 from ..schedule.rules.blocks import static
 from .graph import GraphRewriter, on_main
@@ -109,6 +111,13 @@ class _PackWeights(GraphRewriter):
             self.packed[key] = (weight, Constant(data, weight.name))
         return self.packed[key][1]
 
+    def _digits(self, weight):
+        key = (id(weight.data), "digits")
+        if key not in self.packed:
+            parts = zip(split_columns(weight.data), ("digits", "scales"))
+            self.packed[key] = (weight, [Constant(data, f"{weight.name}_{part}") for data, part in parts])
+        return self.packed[key][1]
+
     def _conv2d(self, call):
         weight = call.args[1]
         if not isinstance(weight, Constant) or call.attrs["kernel_layout"] != "OIHW" or weight.data.dtype != np.float32:
@@ -135,6 +144,8 @@ class _PackWeights(GraphRewriter):
         if weight.data.dtype != np.float32 or call.args[0].struct_info.ndim < 2:
             return call
         n_size, rows = weight.data.shape[1], call.args[0].struct_info.shape[-2]
+        if digit_tiles.worth(self.cpu, static(rows), *weight.data.shape):
+            return call_op("matmul_digits", call.args[0], *self._digits(weight))
         cpu = replace(self.cpu, by_element=self.cpu.by_element and weight.data.shape[0] % self.lanes == 0)
         tile = tiles.choose_product(cpu, -(-n_size // self.lanes), static(rows))
         panel = tile.vectors * self.lanes

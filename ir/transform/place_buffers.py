@@ -54,6 +54,7 @@ class _Scan(Visitor):
         self.loops, self.carrying = (), frozenset()
         self.drivers = {}        # id(block iterator) -> ids of the loop variables that it depends on
         self.alias = Aliases()
+        self.filled = set()      # ids of the buffers that the innermost block writes and does not read
         self.pinned = set()      # ids of buffers whose alignment a block around others asks for, by its signature
 
     def visit_For(self, loop):
@@ -75,8 +76,18 @@ class _Scan(Visitor):
         if KEY in block.annotations and any(blocks(block.body)):
             self.pinned.update(id(r.buffer) for r in block.writes)
         self.alias.add(block)
+        around, self.filled = self.filled, {self.alias[r.buffer] for r in block.writes} - {
+            self.alias[r.buffer] for r in block.reads}
         self.visit(block.body)
-        self.carrying = outside
+        self.carrying, self.filled = outside, around
+
+    def visit_Call(self, call):
+        if call.op == "tir.address_of":  # what C does there, only the block around says
+            load = call.args[0]
+            self.visit(load.indices)
+            self._record(load.buffer, self.alias[load.buffer] in self.filled)
+            return
+        self.generic_visit(call)
 
     def visit_BufferStore(self, store):
         self.visit((store.value, store.indices))

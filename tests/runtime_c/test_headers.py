@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from c_builds import RUNTIME, STRICT, check
+from c_builds import RUNTIME, STRICT, check, cpu_flags
 
 HERE = Path(__file__).parent
 X86 = [[], ["-march=x86-64-v2"], ["-march=x86-64-v3"], ["-march=x86-64-v4"], ["-mavx512f"], ["-DINGOT_SIMD_SCALAR"]]
@@ -37,7 +37,7 @@ def openmp_works(compiler, folder):
     return True
 
 
-@pytest.mark.parametrize("header", ["ingot.h", "simd.h", "ingot_half.h", "ingot_team.h"])
+@pytest.mark.parametrize("header", ["ingot.h", "simd.h", "ingot_half.h", "ingot_team.h", "ingot_tiles.h"])
 def test_headers_are_cpp(header, tmp_path):
     cxx = shutil.which("g++")
     if cxx is None:
@@ -47,6 +47,16 @@ def test_headers_are_cpp(header, tmp_path):
     for flags in ([], ["-march=x86-64-v4"]):
         check([cxx, "-std=c++11", "-Wall", "-Wextra", "-Werror", *flags, f"-I{RUNTIME}", "-c", str(source),
                "-o", "/dev/null"])
+
+
+def test_tiles_of_the_unit_are_those_of_plain_c(compiler, tmp_path):
+    """Digits of every value, tiles of every height: the sums are the same, since they are exact."""
+    program = tmp_path / "tiles"
+    check([compiler, *STRICT, "-O2", "-march=x86-64-v4", "-mamx-tile", "-mamx-int8", f"-I{RUNTIME}",
+           str(HERE / "tiles.c"), "-o", str(program)])
+    if not {"amx_int8", "avx512f"} <= cpu_flags():
+        pytest.skip("this CPU has no amx_int8")
+    assert check([str(program)]) == "ok\n"
 
 
 def test_ingot_h_needs_only_stddef_and_stdint():

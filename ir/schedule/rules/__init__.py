@@ -14,6 +14,7 @@ from .attention_blocks import attention_blocks
 from .blocked_convolution import blocked_convolution
 from .columns import columns
 from .depthwise_pointwise import depthwise_pointwise
+from .digit_products import digit_products
 from .elementwise import elementwise
 from .gather import gather
 from .local_response import local_response
@@ -28,7 +29,8 @@ from .winograd import winograd
 from .winograd_rows import winograd_rows
 
 RULES = (attention, attention_blocks, recurrence, winograd, winograd_rows, depthwise_pointwise, blocked_convolution,
-         columns, phases, windows, local_response, register_tile, product, row_reduction, gather, transpose, elementwise)
+         columns, phases, windows, local_response, register_tile, digit_products, product, row_reduction, gather,
+         transpose, elementwise)
 
 
 def schedule_by_rule(func, cpu: CpuModel):

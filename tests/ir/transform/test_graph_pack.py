@@ -128,6 +128,21 @@ def test_recurrent_layers_of_computed_weights_stay():
     assert structural_equal(project_inputs(mod), mod)
 
 
+@pytest.mark.parametrize("rows, depth, digits", [((40,), 128, True), ((2, 40), 128, True), ((1,), 128, False),
+                                                 ((40,), 100, False), (("n",), 128, False)])
+def test_products_become_those_of_digits_where_there_is_a_unit(rows, depth, digits):
+    rows = [Var(d, "int64") if isinstance(d, str) else d for d in rows]
+    given = [40 if isinstance(d, Var) else d for d in rows]
+    g = Graph(param("x", *rows, depth))
+    w = const(depth, 160)
+    a, b = (g.op("matmul", g.op(name, g.params[0]), w) for name in ("nn.relu", "sigmoid"))
+    for cpu, kept in ((CpuModel(16, integer_tiles=True), not digits), (CpuModel(16), True)):
+        mod = check(g.module(a, b), data(*given, depth), passes=[lambda mod: pack_weights(mod, cpu)])
+        assert ops(mod).count("matmul") == 2 * kept and ops(mod).count("matmul_digits") == 2 * (not kept)
+        used = [b.value.args[1] for b in mod["main"].bindings if b.value.op.startswith("matmul")]
+        assert used[0] is used[1]  # weights are cut into digits once
+
+
 def test_double_precision_is_not_packed():
     g = Graph(param("x", 2, 5, dtype="float64"))
     w = const(5, 3)

@@ -1,0 +1,22 @@
+"""The C functions that programs call: what of them the rest of the compiler has to know."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class MicroKernel:
+    """header: of the runtime, that has the function; None for a function of the program's own. writes: which of its
+    arguments point to what it writes."""
+
+    header: str | None = None
+    writes: tuple[int, ...] = ()
+
+
+# Those of runtime_c/, by name.
+MICRO_KERNELS = {"ingot_tiles_product": MicroKernel("ingot_tiles.h", writes=(0,))}
+
+
+def micro_kernel(call):
+    """What is known of the function that a call_extern or call_pure_extern calls."""
+    return MICRO_KERNELS.get(call.args[0].value, MicroKernel())

@@ -1,0 +1,141 @@
+"""matmul_digits: products of float32 rows and constant columns in fixed point, as sums of products of 8-bit integers.
+
+Each row of the first operand, and each column of the second, is a scale times numbers of three digits of -128 to 127:
+d0 + d1 / 256 + d2 / 65536, which keeps 23 bits below the largest magnitude. Products of digits that weigh less than
+1 / 65536 are left out. Sums of the others are exact, so that the result is about as near as that of floats, measured by
+the largest magnitudes of row and column (Ozaki's scheme: Ootomo, Ozaki and Yokota 2024, for integer matrix units). A
+row with a number that is not finite makes NaN.
+
+The second operand arrives as digits [ceil(N / 32), K / 64, 3, 2, 16, 16, 4], of columns (n / 32, n / 16 % 2, n % 16)
+and terms (k / 64, k / 4 % 16, k % 4), and scales [N]. Units for tiles of integers (AMX) read it so.
+"""
+from __future__ import annotations
+
+import numpy as np
+
+from ... import te
+from ...expr import Select, cast, const, is_const_int
+from ...op import register
+from ...tir import intrin
+from ..expr import TensorStructInfo
+from .common import dim_text, fail, need_rank, same_dim, shape_text, te_shape, tensor
+
+# Digits of a number, and a tile's terms, columns of a panel, and columns of one of its two tiles.
+DIGITS, TERMS, COLUMNS, LANES = 3, 64, 32, 16
+MOST_TERMS = 1 << 15  # whose sums of three products of digits 32 bits hold
+LARGEST = 8355000  # what the largest magnitude of a row becomes: at most 0x7F7F7F, whose digits are all 127
+EVEN = 0x808080  # makes digits of 0 to 255 of those of -128 to 127
+TINY = 4e-32  # stands for smaller largest magnitudes, whose inverse would be infinite: these have fewer digits
+_UNIT = 65536 / LARGEST  # the scale of a largest magnitude of 1
+
+
+def split_columns(w):
+    """(digits int8, scales float32) of the columns of w [K, N], K a multiple of 64. Columns that fill the last panel
+    are zero, and have no scales."""
+    depth, columns = w.shape
+    w = np.pad(w, ((0, 0), (0, -columns % COLUMNS)))
+    largest = np.maximum(np.abs(w.astype(np.float64)).max(axis=0), TINY)
+    fixed = np.rint(w * (LARGEST / largest)).astype(np.int64) + EVEN
+    digits = np.stack([(fixed >> shift & 255) - 128 for shift in (16, 8, 0)]).astype(np.int8)
+    digits = digits.reshape(DIGITS, depth // TERMS, 16, 4, -1, 2, LANES)
+    return (np.ascontiguousarray(digits.transpose(4, 1, 0, 5, 2, 6, 3)),
+            (largest * _UNIT).astype(np.float32)[:columns])
+
+
+def join_columns(digits, scales):
+    """The columns [K, N], float64, that digits and scales stand for."""
+    weights = 256.0 ** -np.arange(DIGITS)
+    numbers = np.tensordot(digits.astype(np.float64), weights, ((2,), (0,)))  # nb kb h kq j z
+    return numbers.transpose(1, 3, 5, 0, 2, 4).reshape(digits.shape[1] * TERMS, -1)[:, :len(scales)] * scales
+
+
+# ---------------------------------------------------------------- struct info
+
+def _infer(call):
+    a, digits, scales = tensor(call, 0), need_rank(call, 1, 7), need_rank(call, 2, 1)
+    for what, operand, dtype in (("rows", a, "float32"), ("digits", digits, "int8"), ("scales", scales, "float32")):
+        if operand.dtype != dtype:
+            fail(call, f"{what} {shape_text(operand)} must be {dtype}, not {operand.dtype}")
+    if a.ndim < 2 or not is_const_int(a.shape[-1]):
+        fail(call, f"takes rows of at least 2 dimensions, the last one static, got {shape_text(a)}")
+    if not all(map(is_const_int, (*digits.shape, *scales.shape))):
+        fail(call, f"digits {shape_text(digits)} and scales {shape_text(scales)} must be static")
+    expected = (digits.shape[0], digits.shape[1], DIGITS, 2, 16, LANES, 4)
+    if not all(map(same_dim, digits.shape, expected)):
+        fail(call, f"digits {shape_text(digits)} must be {shape_text(expected)}: panels of {COLUMNS} columns, steps of "
+                   f"{TERMS} terms, digits, and the tiles' columns and terms")
+    depth, columns = digits.shape[1].value * TERMS, scales.shape[0].value
+    if a.shape[-1].value != depth or depth > MOST_TERMS:
+        fail(call, f"rows {shape_text(a)} have {dim_text(a.shape[-1])} terms, digits {shape_text(digits)} are of "
+                   f"{depth}; both must be the same, {MOST_TERMS} at most")
+    if -(-columns // COLUMNS) != digits.shape[0].value:
+        fail(call, f"scales {shape_text(scales)} must be of as many columns as digits {shape_text(digits)}, whose "
+                   f"panels of {COLUMNS} have {digits.shape[0].value * COLUMNS} of them or up to {COLUMNS - 1} less")
+    return TensorStructInfo((*a.shape[:-1], columns), "float32")
+
+
+# ---------------------------------------------------------------- lowering
+
+def _lower(args, attrs, out):
+    """Stages: of rows digits_largest, digits_total (not finite where an element is not), digits_scale and
+    digits_inverse; digits_fixed; digits_rows; digits_sums; and the result."""
+    a, digits, scales = args
+    *batch, rows, columns = te_shape(out)
+    depth, steps = a.shape[-1], int(digits.shape[1])
+    k, t = te.reduce_axis((0, depth), "k"), te.reduce_axis((0, depth), "t")
+    largest = te.compute((*batch, rows), lambda *i: te.max(intrin.abs(a[(*i, k.var)]), k), name="digits_largest")
+    total = te.compute((*batch, rows), lambda *i: te.sum(
+        intrin.abs(a[(*i, t.var)]) * const(1 / MOST_TERMS, "float32"), t), name="digits_total")
+    most = const(np.finfo(np.float32).max, "float32")
+    scale = te.compute((*batch, rows), lambda *i: Select(
+        total[i] <= most, intrin.max(largest[i], const(TINY, "float32")) * const(_UNIT, "float32"),
+        const(float("nan"), "float32")), name="digits_scale")
+    inverse = te.compute((*batch, rows), lambda *i: Select(
+        scale[i] <= most, const(65536.0, "float32") / scale[i], const(0.0, "float32")), name="digits_inverse")
+
+    def fixed_point(*i):  # of a row that is not finite nothing, for NaN is no integer
+        scaled = intrin.round(a[i] * inverse[i[:-1]])
+        number = Select(inverse[i[:-1]] > const(0.0, "float32"), scaled, const(0.0, "float32"))
+        return cast(number, "int32") + const(EVEN, "int32")
+
+    fixed = te.compute(a.shape, fixed_point, name="digits_fixed")
+
+    def digit(*i):
+        *outer, step, d, m, term = i
+        number = fixed[(*outer, m, step * TERMS + term)]
+        return cast(intrin.bitwise_and(intrin.shift_right(number, 16 - 8 * d), 255) - 128, "int8")
+
+    left = te.compute((*batch, steps, DIGITS, rows, TERMS), digit, name="digits_rows")
+    sums = digit_sums(left, digits, batch, int(digits.shape[0]), rows)
+    return te.compute((*batch, rows, columns), lambda *i: sums[
+        (*i[:-2], i[-1] // COLUMNS, i[-2], i[-1] % COLUMNS // LANES, i[-1] % LANES)] * scales[i[-1]] * scale[i[:-1]],
+        name="matmul_digits")
+
+
+def digit_sums(left, right, batch, panels, rows):
+    """The stage digits_sums [..., panel, row, 2, 16] of digits of rows [..., step, digit, row, term] and of columns
+    [panel, step, digit, 2, term / 4, 16, 4]; of one panel, without its dimension, where panels is None."""
+    axes = [te.reduce_axis((0, size), name) for size, name in ((left.shape[-4], "step"), (TERMS // 4, "kq"), (4, "kz"))]
+    step, kq, kz = (axis.var for axis in axes)
+
+    def element(*i):
+        *outer, m, h, j = i
+        outer, panel = (outer[:-1], outer[-1:]) if panels else (outer, [])
+        a = [cast(left[(*outer, step, d, m, kq * 4 + kz)], "int32") for d in range(DIGITS)]
+        b = [cast(right[(*panel, step, d, h, kq, j, kz)], "int32") for d in range(DIGITS)]
+        fixed = a[0] * b[0] * 65536 + (a[0] * b[1] + a[1] * b[0]) * 256 + (a[0] * b[2] + a[1] * b[1] + a[2] * b[0])
+        return te.sum(cast(fixed, "float32") * const(1 / 65536, "float32"), axes)
+
+    return te.compute((*batch, *((panels,) if panels else ()), rows, 2, LANES), element, name="digits_sums")
+
+
+# ---------------------------------------------------------------- reference
+
+def _evaluate(args, attrs):
+    a, digits, scales = args
+    finite = np.isfinite(a).all(axis=-1, keepdims=True)
+    result = np.where(finite, a, 0).astype(np.float64) @ join_columns(digits, scales)
+    return np.where(finite, result, np.nan).astype(np.float32)
+
+
+register("matmul_digits", _infer, _lower, _evaluate, "anchor", (3, 3))

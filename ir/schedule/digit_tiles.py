@@ -1,0 +1,65 @@
+"""Sums of products of 8-bit digits, and the micro-kernel that makes them on units for tiles of integers (AMX)."""
+from __future__ import annotations
+
+from .. import te
+from ..expr import Var
+from ..relax.ops.matmul_digits import COLUMNS, DIGITS, LANES, MOST_TERMS, TERMS, digit_sums
+from ..tir.buffer import decl_buffer
+from ..tir.intrin import call_extern
+from .primitives.sample import divisors
+from .rules.blocks import SYMBOLIC
+from .tensor_intrin import TensorIntrin
+
+# ---------------------------------------------------------------- what pays
+
+MOST_ROWS = 512  # whose sums with a panel the second cache holds beside it
+# Cycles, of a core that does two multiply-adds of 16 lanes in each: of the unit for a tile and step of 64 terms, with
+# its loads; for a vector of sums; for 16 terms that are cut into digits.
+STEP, SUM, SPLIT = 360, 6, 8
+WORTH = 0.8  # of the time of multiply-adds
+
+
+def worth(cpu, rows, depth, columns):
+    """Whether a product of a constant is predicted to be clearly faster by digits than by multiply-adds."""
+    if not cpu.integer_tiles or depth % TERMS or depth > MOST_TERMS or not row_blocks(rows):
+        return False
+    tiles = -(-rows // 16) * -(-columns // COLUMNS)
+    cycles = tiles * (STEP * depth // TERMS + 2 * 16 * SUM) + SPLIT * rows * depth // 16
+    return cycles < WORTH * rows * depth * columns / 32
+
+
+def row_blocks(rows):
+    """How many rows meet a panel at a time: all, or a part of them that divides them; 0 where there is none, or rows
+    are SYMBOLIC."""
+    if rows <= MOST_ROWS:
+        return rows
+    return max((n for n in divisors(rows) if MOST_ROWS // 4 <= n <= MOST_ROWS), default=0) if rows < SYMBOLIC else 0
+
+
+# ---------------------------------------------------------------- the micro-kernel
+
+def digit_tiles(rows, steps):
+    """The name of the TensorIntrin that makes the sums of so many rows and one panel."""
+    return f"digit_tiles.{rows}x{steps}"
+
+
+def _declare(rows, steps):
+    left = te.placeholder((steps, DIGITS, rows, TERMS), "int8", name="left")
+    right = te.placeholder((steps, DIGITS, 2, TERMS // 4, LANES, 4), "int8", name="right")
+    sums = digit_sums(left, right, (), None, rows)
+    step, digit = Var("step", "int32"), Var("digit", "int32")
+    buffers = {
+        left: decl_buffer(left.shape, left.dtype, "left", offset_factor=1, strides=[step, digit, TERMS, 1]),
+        right: decl_buffer(right.shape, right.dtype, "right", offset_factor=1),
+        sums: decl_buffer(sums.shape, sums.dtype, "sums", offset_factor=1)}
+
+    def call(ins, outs):
+        a, b = ins
+        return call_extern("int32", "ingot_tiles_product", outs[0].access_ptr("w"), a.access_ptr("r"),
+                           b.access_ptr("r"), rows, steps, digit)
+
+    intrin = te.decl_tensor_intrin(sums.op, call, name="digit_tiles", binds=buffers)
+    return intrin.description("body"), intrin.implementation("body")
+
+
+TensorIntrin.family(r"digit_tiles\.(\d+)x(\d+)", _declare)

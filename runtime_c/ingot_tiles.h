@@ -1,0 +1,147 @@
+/* ingot_tiles.h: products of float matrices on a processor's unit for tiles of 8-bit integers (AMX), in fixed point.
+ *
+ * A row x of floats is s * d, d = d0 + d1 / 256 + d2 / 65536 with digits of -128 to 127 and one scale s for the row:
+ * 23 bits below the row's largest magnitude, as many as a float has. Sums of products of digits are exact in 32 bits;
+ * those that weigh less than 2^-16 of the first ones are left out (Ozaki's scheme: Ootomo, Ozaki and Yokota 2024). The
+ * result is as near as that of floats, measured by the largest magnitudes of row and column.
+ *
+ * Without such a unit, or where the system denies it, the same sums are made in plain C. */
+#ifndef INGOT_TILES_H
+#define INGOT_TILES_H
+
+#include "ingot.h"
+
+#define INGOT_DIGITS 3
+#define INGOT_TILE_TERMS 64   /* of the sums that one step of the unit adds up */
+#define INGOT_TILE_COLUMNS 32 /* of a panel of the second matrix: two tiles */
+#define INGOT_PANEL_STEP (INGOT_DIGITS * INGOT_TILE_COLUMNS * INGOT_TILE_TERMS) /* bytes of a panel for a step */
+
+#if (defined(__AMX_INT8__) || defined(__AMXINT8__)) && defined(__AVX512F__) && defined(__linux__)
+#define INGOT_HAS_TILES 1 /* __AMXINT8__: clang before 16 */
+#include <immintrin.h>
+#include <string.h>
+
+/* Linux gives a process the tiles' registers on demand (arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA). */
+INGOT_INLINE int ingot_tiles_ready(void)
+{
+    static int known; /* 1: allowed, -1: denied */
+    int state = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (state == 0) {
+        long result = 158;
+        __asm__ volatile("syscall" : "+a"(result) : "D"(0x1023L), "S"(18L) : "rcx", "r11", "memory");
+        state = result == 0 ? 1 : -1;
+        __atomic_store_n(&known, state, __ATOMIC_RELAXED);
+    }
+    return state > 0;
+}
+
+INGOT_INLINE void ingot_tiles_begin(int32_t rows)
+{
+    struct { uint8_t palette, start, none[14]; uint16_t bytes[16]; uint8_t rows[16]; } shape;
+    memset(&shape, 0, sizeof shape);
+    shape.palette = 1;
+    for (int i = 0; i < 8; ++i) {
+        shape.bytes[i] = 64;
+        shape.rows[i] = (uint8_t)(i < 7 ? rows : 16);
+    }
+    _tile_loadconfig(&shape);
+}
+
+/* Of a row of tiles of a panel: add the products with tile 6, some digit of the rows, to the sums of one weight. */
+#define INGOT_TILES_ADD(left, right, b)                                                                                \
+    _tile_loadd(7, b, 64); _tile_dpbssd(left, 6, 7); _tile_loadd(7, (b) + 1024, 64); _tile_dpbssd(right, 6, 7)
+
+/* Tiles 0 and 1 are sums of products of weight 1, 2 and 3 of 1 / 256, 4 and 5 of 1 / 65536. */
+INGOT_INLINE void ingot_tiles_sum(int32_t *sums, const int8_t *a, ptrdiff_t digit, const int8_t *b, int32_t steps,
+    const int8_t *ahead, int32_t lines)
+{
+    const ptrdiff_t next = INGOT_PANEL_STEP / INGOT_DIGITS;
+    _tile_zero(0); _tile_zero(1); _tile_zero(2); _tile_zero(3); _tile_zero(4); _tile_zero(5);
+    for (int32_t k = 0; k < steps; ++k) {
+        for (int32_t i = 0; i < lines; ++i)
+            _mm_prefetch((const char *)ahead + 64 * i, _MM_HINT_T1);
+        _tile_loadd(6, a, 64);
+        INGOT_TILES_ADD(0, 1, b); INGOT_TILES_ADD(2, 3, b + next); INGOT_TILES_ADD(4, 5, b + 2 * next);
+        _tile_loadd(6, a + digit, 64);
+        INGOT_TILES_ADD(2, 3, b); INGOT_TILES_ADD(4, 5, b + next);
+        _tile_loadd(6, a + 2 * digit, 64);
+        INGOT_TILES_ADD(4, 5, b);
+        a += INGOT_DIGITS * digit;
+        b += INGOT_PANEL_STEP;
+        ahead += 64 * lines;
+    }
+    _tile_stored(0, sums, 128); _tile_stored(1, sums + 16, 128);
+    _tile_stored(2, sums + 512, 128); _tile_stored(3, sums + 528, 128);
+    _tile_stored(4, sums + 1024, 128); _tile_stored(5, sums + 1040, 128);
+}
+
+/* As ingot_tiles_product, with the unit: tiles of equal height, the last of which begins earlier where rows are no
+ * whole tiles. While a panel is used the next one comes to the second cache. */
+INGOT_INLINE void ingot_tiles_unit(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t steps,
+    ptrdiff_t digit)
+{
+    const int32_t tiles = (rows + 15) / 16, height = (rows + tiles - 1) / tiles;
+    const int32_t lines = (INGOT_PANEL_STEP / 64 + tiles - 1) / tiles;
+    const __m512 unit = _mm512_set1_ps(1.0f / 256.0f);
+    const int8_t *ahead = b + (ptrdiff_t)INGOT_PANEL_STEP * steps;
+    ingot_tiles_begin(height);
+    for (int32_t tile = 0; tile < tiles; ++tile) {
+        const int32_t row = (tile + 1) * height < rows ? tile * height : rows - height;
+        float *to = sums + (ptrdiff_t)INGOT_TILE_COLUMNS * row;
+        INGOT_ALIGNED(64) int32_t part[INGOT_DIGITS * 16 * INGOT_TILE_COLUMNS];
+        ingot_tiles_sum(part, a + (ptrdiff_t)row * INGOT_TILE_TERMS, digit, b, steps, ahead, lines);
+        ahead += (ptrdiff_t)64 * lines * steps;
+        for (int32_t i = 0; i < height * INGOT_TILE_COLUMNS; i += 16) {
+            __m512 sum = _mm512_cvtepi32_ps(_mm512_load_si512(part + 1024 + i));
+            sum = _mm512_fmadd_ps(sum, unit, _mm512_cvtepi32_ps(_mm512_load_si512(part + 512 + i)));
+            sum = _mm512_fmadd_ps(sum, unit, _mm512_cvtepi32_ps(_mm512_load_si512(part + i)));
+            _mm512_storeu_ps(to + i, sum);
+        }
+    }
+    _tile_release();
+}
+#endif
+
+/* The sum of the products of some digits of a row and of a panel's column, in a step. */
+INGOT_INLINE int32_t ingot_tiles_dot(const int8_t *a, const int8_t *b, int32_t column)
+{
+    int32_t sum = 0;
+    for (int32_t k = 0; k < INGOT_TILE_TERMS; ++k)
+        sum += a[k] * b[column / 16 * 1024 + k / 4 * 64 + column % 16 * 4 + k % 4];
+    return sum;
+}
+
+/* As ingot_tiles_product, without a unit. */
+INGOT_INLINE void ingot_tiles_plain(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t steps,
+    ptrdiff_t digit)
+{
+    const ptrdiff_t next = INGOT_PANEL_STEP / INGOT_DIGITS;
+    for (int32_t row = 0; row < rows; ++row) {
+        for (int32_t column = 0; column < INGOT_TILE_COLUMNS; ++column) {
+            const int8_t *x = a + (ptrdiff_t)row * INGOT_TILE_TERMS, *w = b;
+            int32_t part[INGOT_DIGITS] = {0, 0, 0};
+            for (int32_t k = 0; k < steps; ++k, x += INGOT_DIGITS * digit, w += INGOT_PANEL_STEP)
+                for (int32_t d = 0; d < INGOT_DIGITS; ++d)
+                    for (int32_t e = 0; e + d < INGOT_DIGITS; ++e)
+                        part[d + e] += ingot_tiles_dot(x + d * digit, w + e * next, column);
+            sums[row * INGOT_TILE_COLUMNS + column] =
+                (float)part[0] + ((float)part[1] + (float)part[2] / 256.0f) / 256.0f;
+        }
+    }
+}
+
+/* sums [rows, 32]: of the products of rows and a panel's columns, to be multiplied with both scales.
+ * a: digits of the rows, [steps][3][rows of all][64]; digit: the bytes from one digit to the next.
+ * b: those of the panel, [steps][3][2][16][16][4]: digit, column / 16, term / 4, column % 16, term % 4. */
+INGOT_INLINE void ingot_tiles_product(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t steps,
+    ptrdiff_t digit)
+{
+#if defined(INGOT_HAS_TILES)
+    if (ingot_tiles_ready()) {
+        ingot_tiles_unit(sums, a, b, rows, steps, digit);
+        return;
+    }
+#endif
+    ingot_tiles_plain(sums, a, b, rows, steps, digit);
+}
+#endif

@@ -1,0 +1,78 @@
+"""Products in fixed point, by the unit for tiles of integers and in plain C: strict C, results as near as floats'."""
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import ingot
+from c_folders import STRICT, build, compile_all, need, run, selftest_sources
+from ingot.codegen.target import Target
+from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
+from ingot.ir.relax.block_builder import BlockBuilder
+
+AMX = Target.get("x86-64-v4-amx")
+UNIT = [flag for flag in AMX.cflags if flag.startswith("-mamx")]
+# As plain C on any machine; with the unit where there is one.
+TARGETS = [pytest.param(replace(Target.get("host"), integer_tiles=True,
+                                cflags=tuple(f for f in Target.get("host").cflags if f not in UNIT)), id="plain"),
+           pytest.param(AMX, id="unit", marks=pytest.mark.skipif(not AMX.is_supported_here, reason="no AMX here"))]
+
+
+def network(rows, depth=128, columns=96):
+    """A product of many columns, whose rows and columns are no whole tiles, a bias and a GELU."""
+    rng = np.random.default_rng(0)
+    w, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((depth, columns), (columns,)))
+    x = RelaxVar("x", TensorStructInfo((*rows, depth), "float32"))
+    bb = BlockBuilder()
+    with bb.function("main", [x]):
+        y = bb.emit(call_op("matmul", x, Constant(w, "w")), "product")
+        bb.emit_func_output(bb.emit(call_op("add", y, Constant(b, "b"))))
+    return bb.get(), w.astype(np.float64), b
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("threads", ["none", "openmp"])
+@pytest.mark.parametrize("rows, columns", [((33,), 160), ((2, 47), 241), ((528,), 96), ((100,), 90)])
+def test_results(target, threads, rows, columns):
+    mod, w, b = network(rows, columns=columns)
+    rng = np.random.default_rng(1)
+    x = (rng.standard_normal((*rows, len(w))) * 10.0 ** rng.integers(-9, 9, (*rows, 1))).astype(np.float32)
+    x.reshape(-1, len(w))[0], x.reshape(-1, len(w))[5] = np.nan, 0
+    with ingot.compile(mod, target=target, threads=threads) as library:
+        assert any(name.startswith("ingot_tiles.h") for name in library.model.files())
+        (found,) = library.run({"x": x}).values()
+    found, exact = (y.reshape(-1, columns) for y in (found, x.astype(np.float64) @ w + b))
+    assert np.isnan(found[0]).all()
+    largest = np.abs(exact[1:]).max(axis=1, keepdims=True)
+    assert (np.abs(found[1:] - exact[1:]) <= 1e-6 * largest).all()
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("flags", [AMX.cflags, [f for f in AMX.cflags if f not in UNIT], ["-O1"]],
+                         ids=["unit", "plain", "baseline"])
+def test_strict_c_and_the_self_test(tmp_path, compiler, flags):
+    """A folder cast for the unit is C for every machine; where a processor has none, it computes the same."""
+    need(compiler)
+    with ingot.compile(network((40,))[0], target=AMX, threads="none", name="products") as library:
+        folder = library.export(tmp_path / "net")
+    compile_all(folder, compiler, *STRICT, *flags)
+    if AMX.is_supported_here or flags == ["-O1"]:
+        program = build(folder, selftest_sources(folder), tmp_path / "selftest", compiler, *flags)
+        assert "ok" in run([program])
+
+
+@pytest.mark.parametrize("flags", [UNIT, []], ids=["unit", "plain"])
+def test_sanitized(tmp_path, flags):
+    need("gcc")
+    flags = ["-O1", "-march=x86-64-v4", *flags, "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    if not AMX.is_supported_here:
+        pytest.skip("no AMX here")
+    with ingot.compile(network((40,), columns=90)[0], target=AMX, threads="none", name="products") as library:
+        folder = library.export(tmp_path / "net")
+    assert "ok" in run([build(folder, selftest_sources(folder), tmp_path / "selftest", "gcc", *flags)])
+
+
+def test_exact_keeps_products_of_floats():
+    for exact in (False, True):
+        files = ingot.compile(network((40,))[0], target=AMX, exact=exact).model.files()
+        assert ("ingot_tiles.h" in files) != exact

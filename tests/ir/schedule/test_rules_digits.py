@@ -1,0 +1,71 @@
+"""The rule for products of digits: what it makes of them, and when a product is worth it."""
+import numpy as np
+import pytest
+from rule_cases import kernels, network
+
+from ingot.ir.expr import Call
+from ingot.ir.node import collect, structural_equal
+from ingot.ir.relax import Constant
+from ingot.ir.relax.ops.matmul_digits import MOST_TERMS, split_columns
+from ingot.ir.schedule import Schedule, TensorIntrin
+from ingot.ir.schedule.cpu import CpuModel
+from ingot.ir.schedule.digit_tiles import digit_tiles, row_blocks, worth
+from ingot.ir.schedule.rules.blocks import SYMBOLIC
+from ingot.ir.schedule.rules.digit_products import digit_products
+from ingot.ir.tir.verifier import verify
+from ingot.ir.transform.pipeline import lower_prim_func
+
+CPU = CpuModel(16, 32, integer_tiles=True)
+
+
+def kernel(rows, depth=128, columns=64):
+    """The PrimFunc of a product, a bias and a ReLU."""
+    rng = np.random.default_rng(0)
+    parts = [Constant(part, "w") for part in split_columns(rng.standard_normal((depth, columns)).astype(np.float32))]
+
+    def build(op, x, bias):
+        return op("nn.relu", op("add", op("matmul_digits", x, *parts), bias))
+
+    func, = kernels(lambda: network(build, [(*rows, depth), (columns,)]), CPU)
+    return func
+
+
+@pytest.mark.parametrize("rows, intrinsic", [
+    ((20,), "digit_tiles.20x2"), ((3, 7), "digit_tiles.7x2"), ((640,), "digit_tiles.320x2")])
+@pytest.mark.parametrize("columns", [64, 50])
+def test_a_micro_kernel_makes_the_sums_of_a_panel(rows, intrinsic, columns):
+    func = kernel(rows, columns=columns)
+    sch, again = Schedule(func), Schedule(func)
+    assert digit_products(sch, CPU)
+    verify(sch.func)
+    assert intrinsic in str(sch.trace)
+    sch.trace.apply(again)
+    assert structural_equal(again.func, sch.func)
+    calls = [c for c in collect(lower_prim_func(sch.func).body, Call) if c.op == "tir.call_extern"]
+    assert [c.args[0].value for c in calls] == ["ingot_tiles_product"]
+
+
+def test_rows_of_unknown_number_are_not_for_it():
+    assert not digit_products(Schedule(kernel(("n",))), CPU)
+
+
+def test_the_micro_kernel_is_described_for_any_size():
+    intrinsic = TensorIntrin.get(digit_tiles(5, 3))
+    assert [tuple(map(int, b.shape)) for b in intrinsic.desc.buffers] == [
+        (3, 3, 5, 64), (3, 3, 2, 16, 16, 4), (5, 2, 16)]
+    assert TensorIntrin.get(digit_tiles(5, 3)) is intrinsic
+    with pytest.raises(ValueError, match="TensorIntrin digit_tiles.5 is not registered"):
+        TensorIntrin.get("digit_tiles.5")
+
+
+@pytest.mark.parametrize("rows, blocks", [(1, 1), (512, 512), (784, 392), (12544, 448), (997, 0), (SYMBOLIC, 0)])
+def test_blocks_of_rows(rows, blocks):
+    assert row_blocks(rows) == blocks
+
+
+@pytest.mark.parametrize("shape, cpu, expected", [
+    ((128, 768, 3072), CPU, True), ((64, 768, 50257), CPU, True), ((197, 384, 384), CPU, True),
+    ((128, 768, 3072), CpuModel(16, 32), False), ((1, 1024, 1024), CPU, False), ((128, 100, 3072), CPU, False),
+    ((997, 768, 768), CPU, False), ((128, 2 * MOST_TERMS, 64), CPU, False), ((128, 64, 8), CPU, False)])
+def test_what_is_worth_it(shape, cpu, expected):
+    assert worth(cpu, *shape) == expected
