@@ -1,9 +1,11 @@
-"""The algorithm of each convolution: direct, or Winograd with tiles of 2 to 6 results, by a model of their time.
+"""The algorithm of each convolution: direct, Winograd with tiles of 2 to 6 results, or, of 1x1 where the processor has
+a unit for tiles of integers, digits in fixed point, by a model of their time.
 
 Winograd's tiles are square, or, of first layers, some rows of one column (winograd_rows).
 
 Accuracy: a convolution by Winograd is within 1e-4 of its output's largest magnitude of the exact result, also where
-means are large or values of very different size; a direct one within 1e-5. Tiles of 2 are as exact as direct.
+means are large or values of very different size; a direct one, and one by digits, within 1e-5. Tiles of 2 are as exact
+as direct.
 """
 from __future__ import annotations
 
@@ -14,17 +16,20 @@ import numpy as np
 
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant, RelaxCall
+from ..relax.ops.conv_digits import split_kernel
 from ..relax.ops.conv_layouts import form_of
+from ..relax.ops.matmul_digits import LANES
 from ..relax.ops.winograd import KERNEL, KERNELS, POINTS, tiles_of, transform_blocks, whole_blocks
 from ..relax.ops.winograd_rows import input_size, taps_of, transform_rows
 from ..schedule.cpu import CpuModel
-from ..schedule.rules import conv_tiles, winograd_blocks, winograd_row_tiles
+from ..schedule.rules import conv_tiles, digit_tiles, winograd_blocks, winograd_row_tiles
 from .graph import GraphRewriter, leaves, on_main
 
 DIRECT = "direct"
 WINOGRAD = {f"winograd{tile}": tile for tile in sorted({tile for kernel in KERNELS for tile in tiles_of(kernel)})}
 ROWS = {f"winograd_rows{tile}": tile for tile in sorted({m for taps in range(2, max(POINTS)) for m in tiles_of(taps)})}
-ALGORITHMS = (DIRECT, *ROWS, *WINOGRAD)
+DIGITS = "digits"
+ALGORITHMS = (DIRECT, DIGITS, *ROWS, *WINOGRAD)
 CLOCK = 2.7e9
 FOLD = 10  # cycles of space_to_depth for a vector: it copies elements one by one
 SCATTERED = 9  # cycles of a vector of results in several rows at once, where the second cache does not hold them
@@ -35,6 +40,9 @@ HIDDEN = 7 / 8  # of the time in which weights come from afar, by prefetching wh
 # within a fifth of the best: it rounds less, and has fewer weights, which in a whole network come from farther away
 # than where one layer is measured alone. Weights of first layers are few.
 WORTH, NEAR, NEAR_ROWS = 0.9, 1.2, 1.05
+# Digits are taken below this share of the direct time: a core that runs its unit for tiles runs the other layers at a
+# lower clock, and where it shares the unit with another one, at half the speed.
+WORTH_DIGITS = 2 / 3
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,11 @@ class ConvLayer:
         fits = self.plain and (self.dilation, self.groups) == ((1, 1), 1)
         fitting = tiles_of(taps_of(self.kernel, self.strides)) if fits and self.kernel[0] > self.strides[0] else ()
         return {name: tile for name, tile in ROWS.items() if tile in fitting}
+
+    def has_digits(self, cpu):
+        """Whether it is a product of a row of channels for each point, by digits."""
+        return (cpu.integer_tiles and cpu.lanes == LANES and not self.plain and self.kernel == (1, 1)
+                and self.groups == 1)
 
     def has_winograd(self, lanes):
         """Whether it is of the kind that Winograd's algorithm computes, in blocks of so many channels: groups are of
@@ -131,6 +144,8 @@ def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=Fals
     if cpu.lanes > 1:
         scattered = SCATTERED * outputs / (4 * cpu.lanes) if outputs > cpu.l2_bytes else 0
         cycles.update((name, _rows(cpu, layer, tile, blocks[1]) + scattered) for name, tile in layer.row_tiles.items())
+    if layer.has_digits(cpu):
+        cycles[DIGITS] = digit_tiles.cycles((layer.height, layer.width), channels, layer.out_channels)
     dense = fold.layer(layer) if fold else layer
     if dense.has_winograd(cpu.lanes):
         channels, folding = dense.in_channels // dense.groups, 0
@@ -166,11 +181,13 @@ def _direct(cpu, layer, channels, out_blocks, inputs, near):
 def fastest(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=False):
     """The simplest algorithm that is predicted to be about as fast as any; direct unless another is clearly faster."""
     times = predict(layer, cpu, fold, near)
+    if times.get(DIGITS, 0) > WORTH_DIGITS * times[DIRECT]:
+        del times[DIGITS]
     best = min(times.values())
     if best >= WORTH * times[DIRECT]:
         return DIRECT
     smallest = (_smallest({name: t for name, t in times.items() if name in kind}, near)
-                for kind, near in ((ROWS, NEAR_ROWS), (WINOGRAD, NEAR)))
+                for kind, near in (((DIGITS,), 1), (ROWS, NEAR_ROWS), (WINOGRAD, NEAR)))
     return min(filter(None, smallest), key=times.get)
 
 
@@ -231,12 +248,16 @@ class _Choose(GraphRewriter):
                              f"{KERNELS[0]} to {KERNELS[-1]} and stride 1 over a static image, with constant weights "
                              "and blocked channels, whole blocks in each group, for strided ones whose kernels, "
                              "divided by the stride, are such, and along rows (winograd_rows) for a plain input and "
-                             "kernels with more rows than the stride")
+                             "kernels with more rows than the stride; digits are for 1x1 of blocked channels, on a "
+                             "target with a unit for tiles of integers")
         if layer is None or self.exact or wanted == DIRECT:
             return call
         algorithm = wanted or fastest(layer, self.cpu, fold, self.near)
         if algorithm in ROWS:
             return self._rows(call, ROWS[algorithm])
+        if algorithm == DIGITS:
+            parts = self._once(call.args[1], (DIGITS,), split_kernel)
+            return call_op("nn.conv2d_digits", call.args[0], *parts, strides=call.attrs["strides"])
         return call if algorithm == DIRECT else self._winograd(call, WINOGRAD[algorithm], fold)
 
     def _layer(self, call):
@@ -257,7 +278,8 @@ class _Choose(GraphRewriter):
                           call.attrs["dilation"], call.attrs["groups"], plain)
         if fold and not fold.layer(layer).has_winograd(self.cpu.lanes):
             fold = None
-        fits = plain or fold or layer.has_winograd(self.cpu.lanes) and all(p < kernel[0] for p in padding)
+        fits = plain or fold or all(p < kernel[0] for p in padding) and (
+            layer.has_winograd(self.cpu.lanes) or layer.has_digits(self.cpu))
         return (layer, fold) if fits and form.name in ("first", "dense") else (None, None)
 
     def _rows(self, call, tile):
@@ -285,10 +307,12 @@ class _Choose(GraphRewriter):
                        groups=attrs["groups"], out_channels=attrs["out_channels"], data_layout=layout)
 
     def _once(self, weight, how, transform):
-        """The Constant of transformed weights; used twice, they are made once."""
+        """The Constant of transformed weights, or those of their parts; used twice, they are made once."""
         key = (id(weight.data), *how)
         if key not in self.transformed:
-            self.transformed[key] = (weight, Constant(transform(weight.data), weight.name))
+            made = transform(weight.data)
+            self.transformed[key] = (weight, [Constant(part, weight.name) for part in made] if isinstance(made, tuple)
+                                     else Constant(made, weight.name))
         return self.transformed[key][1]
 
 

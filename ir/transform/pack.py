@@ -11,8 +11,7 @@ from ..relax.expr import Constant
 from ..relax.ops.conv_layouts import pack_weights as pack
 from ..relax.ops.matmul_digits import split_columns
 from ..relax.ops.phases import border
-from ..schedule import digit_tiles
-from ..schedule.rules import tiles
+from ..schedule.rules import digit_tiles, tiles
 from ..schedule.rules.blocks import static
 from .graph import GraphRewriter, on_main
 

@@ -18,7 +18,7 @@ TARGETS = [pytest.param(replace(Target.get("host"), integer_tiles=True,
            pytest.param(AMX, id="unit", marks=pytest.mark.skipif(not AMX.is_supported_here, reason="no AMX here"))]
 
 
-def network(rows, depth=128, columns=96):
+def network(rows, depth=512, columns=192):
     """A product of many columns, whose rows and columns are no whole tiles, a bias and a GELU."""
     rng = np.random.default_rng(0)
     w, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((depth, columns), (columns,)))
@@ -32,7 +32,7 @@ def network(rows, depth=128, columns=96):
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("threads", ["none", "openmp"])
-@pytest.mark.parametrize("rows, columns", [((33,), 160), ((2, 47), 241), ((528,), 96), ((100,), 90)])
+@pytest.mark.parametrize("rows, columns", [((47,), 320), ((2, 47), 241), ((528,), 192), ((100,), 186)])
 def test_results(target, threads, rows, columns):
     mod, w, b = network(rows, columns=columns)
     rng = np.random.default_rng(1)
@@ -47,13 +47,41 @@ def test_results(target, threads, rows, columns):
     assert (np.abs(found[1:] - exact[1:]) <= 1e-6 * largest).all()
 
 
+def image_network(channels, outputs, size, stride):
+    """A ReLU, a 1x1 convolution, a bias and a ReLU of a plain image."""
+    rng = np.random.default_rng(0)
+    w, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((outputs, channels, 1, 1), (1, outputs, 1, 1)))
+    x = RelaxVar("x", TensorStructInfo((1, channels, *size), "float32"))
+    bb = BlockBuilder()
+    with bb.function("main", [x]):
+        y = bb.emit(call_op("nn.relu", x))
+        y = bb.emit(call_op("nn.conv2d", y, Constant(w, "w"), strides=(stride, stride)), "conv")
+        bb.emit_func_output(bb.emit(call_op("nn.relu", bb.emit(call_op("add", y, Constant(b, "b"))))))
+    return bb.get(), w[:, :, 0, 0].astype(np.float64), b
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("threads", ["none", "openmp"])
+@pytest.mark.parametrize("channels, outputs, size, stride", [
+    (64, 64, (9, 11), 1), (200, 50, (28, 24), 1), (20, 140, (7, 7), 1), (96, 64, (14, 14), 2)])
+def test_images(target, threads, channels, outputs, size, stride):
+    mod, w, b = image_network(channels, outputs, size, stride)
+    x = np.random.default_rng(1).standard_normal((1, channels, *size)).astype(np.float32)
+    with ingot.compile(mod, target=target, threads=threads, algorithms={"conv": "digits"}) as library:
+        assert "ingot_tiles.h" in library.model.files()
+        (found,) = library.run({"x": x}).values()
+    seen = np.maximum(x, 0).astype(np.float64)[:, :, ::stride, ::stride]
+    exact = np.maximum(np.einsum("oi,niyx->noyx", w, seen) + b, 0)
+    assert np.abs(found - exact).max() <= 1e-6 * np.abs(exact).max()
+
+
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("flags", [AMX.cflags, [f for f in AMX.cflags if f not in UNIT], ["-O1"]],
                          ids=["unit", "plain", "baseline"])
 def test_strict_c_and_the_self_test(tmp_path, compiler, flags):
     """A folder cast for the unit is C for every machine; where a processor has none, it computes the same."""
     need(compiler)
-    with ingot.compile(network((40,))[0], target=AMX, threads="none", name="products") as library:
+    with ingot.compile(network((48,))[0], target=AMX, threads="none", name="products") as library:
         folder = library.export(tmp_path / "net")
     compile_all(folder, compiler, *STRICT, *flags)
     if AMX.is_supported_here or flags == ["-O1"]:
@@ -67,12 +95,12 @@ def test_sanitized(tmp_path, flags):
     flags = ["-O1", "-march=x86-64-v4", *flags, "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     if not AMX.is_supported_here:
         pytest.skip("no AMX here")
-    with ingot.compile(network((40,), columns=90)[0], target=AMX, threads="none", name="products") as library:
+    with ingot.compile(network((48,), columns=186)[0], target=AMX, threads="none", name="products") as library:
         folder = library.export(tmp_path / "net")
     assert "ok" in run([build(folder, selftest_sources(folder), tmp_path / "selftest", "gcc", *flags)])
 
 
 def test_exact_keeps_products_of_floats():
     for exact in (False, True):
-        files = ingot.compile(network((40,))[0], target=AMX, exact=exact).model.files()
+        files = ingot.compile(network((48,))[0], target=AMX, exact=exact).model.files()
         assert ("ingot_tiles.h" in files) != exact

@@ -58,58 +58,83 @@ def _infer(call):
             fail(call, f"{what} {shape_text(operand)} must be {dtype}, not {operand.dtype}")
     if a.ndim < 2 or not is_const_int(a.shape[-1]):
         fail(call, f"takes rows of at least 2 dimensions, the last one static, got {shape_text(a)}")
+    columns = check_columns(call, digits, scales)
+    depth = digits.shape[1].value * TERMS
+    if a.shape[-1].value != depth:
+        fail(call, f"rows {shape_text(a)} have {dim_text(a.shape[-1])} terms, digits {shape_text(digits)} are of "
+                   f"{depth}")
+    return TensorStructInfo((*a.shape[:-1], columns), "float32")
+
+
+def check_columns(call, digits, scales):
+    """How many columns digits and scales are of, once their shapes fit one another."""
     if not all(map(is_const_int, (*digits.shape, *scales.shape))):
         fail(call, f"digits {shape_text(digits)} and scales {shape_text(scales)} must be static")
     expected = (digits.shape[0], digits.shape[1], DIGITS, 2, 16, LANES, 4)
     if not all(map(same_dim, digits.shape, expected)):
         fail(call, f"digits {shape_text(digits)} must be {shape_text(expected)}: panels of {COLUMNS} columns, steps of "
                    f"{TERMS} terms, digits, and the tiles' columns and terms")
-    depth, columns = digits.shape[1].value * TERMS, scales.shape[0].value
-    if a.shape[-1].value != depth or depth > MOST_TERMS:
-        fail(call, f"rows {shape_text(a)} have {dim_text(a.shape[-1])} terms, digits {shape_text(digits)} are of "
-                   f"{depth}; both must be the same, {MOST_TERMS} at most")
-    if -(-columns // COLUMNS) != digits.shape[0].value:
+    panels, steps, columns = digits.shape[0].value, digits.shape[1].value, scales.shape[0].value
+    if steps * TERMS > MOST_TERMS:
+        fail(call, f"digits {shape_text(digits)} are of {steps * TERMS} terms; sums of more than {MOST_TERMS} may "
+                   "overflow")
+    if -(-columns // COLUMNS) != panels:
         fail(call, f"scales {shape_text(scales)} must be of as many columns as digits {shape_text(digits)}, whose "
-                   f"panels of {COLUMNS} have {digits.shape[0].value * COLUMNS} of them or up to {COLUMNS - 1} less")
-    return TensorStructInfo((*a.shape[:-1], columns), "float32")
+                   f"panels of {COLUMNS} have {panels * COLUMNS} of them or up to {COLUMNS - 1} less")
+    return columns
 
 
 # ---------------------------------------------------------------- lowering
 
 def _lower(args, attrs, out):
-    """Stages: of rows digits_largest, digits_total (not finite where an element is not), digits_scale and
-    digits_inverse; digits_fixed; digits_rows; digits_sums; and the result."""
     a, digits, scales = args
     *batch, rows, columns = te_shape(out)
-    depth, steps = a.shape[-1], int(digits.shape[1])
-    k, t = te.reduce_axis((0, depth), "k"), te.reduce_axis((0, depth), "t")
-    largest = te.compute((*batch, rows), lambda *i: te.max(intrin.abs(a[(*i, k.var)]), k), name="digits_largest")
-    total = te.compute((*batch, rows), lambda *i: te.sum(
-        intrin.abs(a[(*i, t.var)]) * const(1 / MOST_TERMS, "float32"), t), name="digits_total")
-    most = const(np.finfo(np.float32).max, "float32")
-    scale = te.compute((*batch, rows), lambda *i: Select(
-        total[i] <= most, intrin.max(largest[i], const(TINY, "float32")) * const(_UNIT, "float32"),
-        const(float("nan"), "float32")), name="digits_scale")
-    inverse = te.compute((*batch, rows), lambda *i: Select(
-        scale[i] <= most, const(65536.0, "float32") / scale[i], const(0.0, "float32")), name="digits_inverse")
-
-    def fixed_point(*i):  # of a row that is not finite nothing, for NaN is no integer
-        scaled = intrin.round(a[i] * inverse[i[:-1]])
-        number = Select(inverse[i[:-1]] > const(0.0, "float32"), scaled, const(0.0, "float32"))
-        return cast(number, "int32") + const(EVEN, "int32")
-
-    fixed = te.compute(a.shape, fixed_point, name="digits_fixed")
-
-    def digit(*i):
-        *outer, step, d, m, term = i
-        number = fixed[(*outer, m, step * TERMS + term)]
-        return cast(intrin.bitwise_and(intrin.shift_right(number, 16 - 8 * d), 255) - 128, "int8")
-
-    left = te.compute((*batch, steps, DIGITS, rows, TERMS), digit, name="digits_rows")
+    steps = int(digits.shape[1])
+    left, scale = row_digits(lambda i, k: a[(*i, *k)], (*batch, rows), (a.shape[-1],), steps)
     sums = digit_sums(left, digits, batch, int(digits.shape[0]), rows)
     return te.compute((*batch, rows, columns), lambda *i: sums[
         (*i[:-2], i[-1] // COLUMNS, i[-2], i[-1] % COLUMNS // LANES, i[-1] % LANES)] * scales[i[-1]] * scale[i[:-1]],
         name="matmul_digits")
+
+
+def row_digits(element, rows, terms, steps):
+    """(digits [..., step, digit, row, 64], scales [..., row]) of the rows of element(indices of a row, of a term).
+
+    terms: their extents, one or those of blocks and of what is in each, of a number that divides 64. Stages: digits_
+    largest and digits_total, which is not finite where an element is not, digits_scale, digits_inverse, digits_fixed,
+    digits_rows.
+    """
+    def reduced(combine, name):
+        axes = [te.reduce_axis((0, size), "k") for size in terms]
+        k = [axis.var for axis in axes]
+        return te.compute(rows, lambda *i: combine(intrin.abs(element(i, k)), axes), name=name)
+
+    largest = reduced(te.max, "digits_largest")
+    total = reduced(lambda value, axes: te.sum(value * const(1 / MOST_TERMS, "float32"), axes), "digits_total")
+    most = const(np.finfo(np.float32).max, "float32")
+    scale = te.compute(rows, lambda *i: Select(
+        total[i] <= most, intrin.max(largest[i], const(TINY, "float32")) * const(_UNIT, "float32"),
+        const(float("nan"), "float32")), name="digits_scale")
+    inverse = te.compute(rows, lambda *i: Select(
+        scale[i] <= most, const(65536.0, "float32") / scale[i], const(0.0, "float32")), name="digits_inverse")
+    size = TERMS // (1 if len(terms) == 1 else terms[-1])  # of a step, in the first of terms
+
+    def fixed_point(*i):  # of a row that is not finite nothing, for NaN is no integer
+        row, k = i[:len(rows)], i[len(rows):]
+        value = element(row, k)
+        if steps * size > terms[0]:
+            value = intrin.if_then_else(k[0] < terms[0], value, const(0.0, "float32"))
+        return Select(inverse[row] > const(0.0, "float32"), intrin.round(value * inverse[row]), const(0.0, "float32"))
+
+    fixed = te.compute((*rows, steps * size, *terms[1:]), fixed_point, name="digits_fixed")
+
+    def digit(*i):
+        *outer, step, d, m, term = i
+        k = [step * size + term] if len(terms) == 1 else [step * size + term // terms[1], term % terms[1]]
+        even = cast(fixed[(*outer, m, *k)], "int32") + const(EVEN, "int32")
+        return cast(intrin.bitwise_and(intrin.shift_right(even, 16 - 8 * d), 255) - 128, "int8")
+
+    return te.compute((*rows[:-1], steps, DIGITS, rows[-1], TERMS), digit, name="digits_rows"), scale
 
 
 def digit_sums(left, right, batch, panels, rows):
@@ -131,11 +156,12 @@ def digit_sums(left, right, batch, panels, rows):
 
 # ---------------------------------------------------------------- reference
 
-def _evaluate(args, attrs):
+def evaluate(args, attrs):
+    """The reference: numpy arrays -> the product of rows and of what digits and scales stand for."""
     a, digits, scales = args
     finite = np.isfinite(a).all(axis=-1, keepdims=True)
     result = np.where(finite, a, 0).astype(np.float64) @ join_columns(digits, scales)
     return np.where(finite, result, np.nan).astype(np.float32)
 
 
-register("matmul_digits", _infer, _lower, _evaluate, "anchor", (3, 3))
+register("matmul_digits", _infer, _lower, evaluate, "anchor", (3, 3))

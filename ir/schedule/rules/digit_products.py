@@ -2,63 +2,117 @@
 from __future__ import annotations
 
 from ...relax.ops.matmul_digits import COLUMNS, LANES
-from ..digit_tiles import digit_tiles, row_blocks
+from ...transform.vectorize import REDUCE_LANES
 from .blocks import find_block, inline_all, iter_vars, static_extent, vectorizes
-from .registers import steps
+from .digit_tiles import digit_tiles, row_blocks
+from .registers import ranks, steps
 from .row_reduction import reduce_serially
 from .threads import COST_OF_LOOP, parallel_nest
 
-SUMS, FIXED, ROWS = "digits_sums", "digits_fixed", "digits_rows"
-OF_ROWS = ("digits_total", "digits_largest", "digits_scale", "digits_inverse")
+SUMS, FIXED, ROWS, SCALE = "digits_sums", "digits_fixed", "digits_rows", "digits_scale"
+REDUCED, INVERSE = ("digits_total", "digits_largest"), "digits_inverse"
 
 
 def digit_products(sch, cpu):
-    """matmul_digits with what is fused to it: a row's digits, then panels of columns by the micro-kernel.
+    """matmul_digits and nn.conv2d_digits with what is fused to them: digits of rows, then panels of columns by the
+    micro-kernel.
 
-        for row (parallel):  largest, scale;  for term: digits
-        for block of rows, panel (parallel):  sums = tiles(digits, panel);  for row: epilogue(sums)
+        for block of rows (parallel):
+            for row:  largest, scale;  for term: digits
+            for panel:  sums = tiles(digits, panel);  for row: epilogue(sums)
+
+    Rows of one block, and those of matmul_digits, are cut into digits before, and panels are shared.
     """
     if find_block(sch, lambda block: block.name_hint == SUMS) is None:
         return False
-    inline_all(sch, keep={SUMS, FIXED, ROWS, *OF_ROWS})
+    inline_all(sch, keep={SUMS, FIXED, ROWS, SCALE, INVERSE, *REDUCED})
     outputs = sch.get_output_blocks("root")
     if len(outputs) != 1:
         return False
-    _digits(sch, cpu)
+    image = ranks(sch.get(sch.get_block(REDUCED[0])))[1] > 1
     block, epilogue = sch.get_block(SUMS), outputs[0]
-    work = steps(sch.get(block))
+    work, reduce = steps(sch.get(block)), iter_vars(sch.get(block), "reduce")
+    rows, batch, outer, panel = (_points if image else _rows)(sch, epilogue)
+    if not rows:
+        return False
+    shared = image and static_extent(sch, outer) > 1
+    sch.compute_at(block, panel, preserve_unit_loops=True)
+    sch.set_scope(block, 0, "local")
+    _digits(sch, cpu, outer if shared else None)
+    first = sch.get_loops(block)[-3 - len(reduce)]
+    sch.tensorize(first, digit_tiles(rows, reduce[0].dom.extent.value))
+    parallel_nest(sch, cpu, [*batch, outer] if shared else [*batch, outer, panel], work)
+    return True
+
+
+def _rows(sch, epilogue):
+    """(rows that meet a panel at a time, batch loops, the loop over blocks of rows, over panels) of a product."""
     *batch, m, n = sch.get_loops(epilogue)
     rows = row_blocks(static_extent(sch, m))
     if not rows:
-        return False
+        return 0, batch, m, n
     mo, mi = sch.split(m, [None, rows])
     no, nh, nl = sch.split(n, [None, COLUMNS // LANES, LANES])
     sch.reorder(*batch, mo, no, mi, nh, nl)
     if vectorizes(sch.get(epilogue)):
         sch.vectorize(nl)
-    sch.compute_at(block, no, preserve_unit_loops=True)
-    sch.set_scope(block, 0, "local")
-    step = iter_vars(sch.get(block), "reduce")[0]
-    *_, panel, first = sch.get_loops(block)[:-5]
-    sch.tensorize(first, digit_tiles(rows, step.dom.extent.value))
-    parallel_nest(sch, cpu, [*batch, mo, no], work)
-    return True
+    return rows, batch, mo, no
 
 
-def _digits(sch, cpu):
-    """Digits row by row, whose terms are looked at once for the scale and once for the digits."""
-    scale, digits = sch.get_block("digits_scale"), sch.get_block(ROWS)
+def _points(sch, epilogue):
+    """The same of an image, whose rows of points are not cut."""
+    n, ob, y, x, o = sch.get_loops(epilogue)
+    width = static_extent(sch, x)
+    rows = row_blocks(static_extent(sch, y) * width, width)
+    if not rows:
+        return 0, [n], y, ob
+    yo, yi = sch.split(y, [None, rows // width])
+    no, nh = sch.split(ob, [None, COLUMNS // LANES])
+    sch.reorder(n, yo, no, nh, yi, x, o)
+    if vectorizes(sch.get(epilogue)):
+        sch.vectorize(o)
+    return rows, [n], yo, no
+
+
+def _digits(sch, cpu, at):
+    """Digits row by row, whose terms are looked at once for the scale and once for the digits; of a turn of the loop
+    `at`, or of all rows."""
+    scale, digits = sch.get_block(SCALE), sch.get_block(ROWS)
     work = COST_OF_LOOP * steps(sch.get(digits))
+    if at is not None:
+        for name in (ROWS, FIXED, INVERSE, SCALE):
+            sch.compute_at(sch.get_block(name), at, preserve_unit_loops=True)
     loops = sch.get_loops(scale)
-    for name in ("digits_total", "digits_largest"):
+    for name in REDUCED:
         sch.compute_at(sch.get_block(name), loops[-1])
-        reduce_serially(sch, cpu, sch.get_block(name))
-    for name in ("digits_inverse", FIXED, ROWS):
-        sch.reverse_compute_at(sch.get_block(name), loops[-1])
-    step, d, term = sch.get_loops(digits)[len(loops):]
-    sch.reorder(step, term, d)
-    sch.compute_at(sch.get_block(FIXED), step)
-    sch.set_scope(sch.get_block(FIXED), 0, "local")
+        _reduce(sch, cpu, sch.get_block(name))
+    for name in (INVERSE, FIXED, ROWS):
+        sch.reverse_compute_at(sch.get_block(name), loops[-1], preserve_unit_loops=True)
+    step, d, row, term = sch.get_loops(digits)[-4:]
+    sch.reorder(step, row, term, d)
+    fixed = sch.get_block(FIXED)
+    sch.compute_at(fixed, row)
+    sch.set_scope(fixed, 0, "local")
+    _, lanes = sch.split(sch.get_loops(fixed)[-1], [None, LANES])
+    if vectorizes(sch.get(fixed), sch.get(fixed).iter_vars[-1].var):
+        sch.vectorize(lanes)
     sch.unroll(d)
     sch.annotate(d, "pragma_unroll_explicit", 1)
-    parallel_nest(sch, cpu, loops, work)
+    if at is None:
+        parallel_nest(sch, cpu, loops, work)
+
+
+def _reduce(sch, cpu, block):
+    """A row's reduction: of a row in memory as any, of blocks of channels in the lanes of each."""
+    if ranks(sch.get(block))[1] == 1:
+        reduce_serially(sch, cpu, block)
+        return
+    *_, lane = sch.get_loops(block)
+    partial = sch.rfactor(lane, 0)
+    sch.set_scope(partial, 0, "local")
+    *_, channels, lane = sch.get_loops(partial)
+    sch.vectorize(lane)
+    sch.decompose_reduction(partial, channels)
+    tree = sch.get_loops(block)[-1]
+    sch.annotate(tree, REDUCE_LANES, 1)
+    sch.decompose_reduction(block, tree)

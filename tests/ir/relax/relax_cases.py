@@ -29,6 +29,7 @@ _OWN = {
        for kind in ("max", "avg") for n in (1, 2, 3)},
     "nn.adaptive_avg_pool2d": ([_IMAGE], {"output_size": (4, 3)}),
     "nn.adaptive_max_pool2d": ([_IMAGE], {"output_size": (1, 1)}),
+    "nn.conv2d_digits": ([(2, 2, 3, 4, 16), ("int8", (1, 1, 3, 2, 16, 16, 4)), (16,)], {}),
     "nn.conv2d_winograd": ([(2, 2, 7, 5, 4), (2, 16, 2, 4, 4)],
                            {"tile": 2, "padding": (1, 1, 1, 1), "out_channels": 6, "data_layout": "NCHW4c"}),
     "nn.conv2d_winograd_rows": ([(2, 1, 12, 9), (2, 4, 1, 2, 3, 4)],

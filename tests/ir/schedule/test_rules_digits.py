@@ -6,12 +6,14 @@ from rule_cases import kernels, network
 from ingot.ir.expr import Call
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.relax import Constant
+from ingot.ir.relax.ops.conv_digits import split_kernel
+from ingot.ir.relax.ops.conv_layouts import pack_weights
 from ingot.ir.relax.ops.matmul_digits import MOST_TERMS, split_columns
 from ingot.ir.schedule import Schedule, TensorIntrin
 from ingot.ir.schedule.cpu import CpuModel
-from ingot.ir.schedule.digit_tiles import digit_tiles, row_blocks, worth
 from ingot.ir.schedule.rules.blocks import SYMBOLIC
 from ingot.ir.schedule.rules.digit_products import digit_products
+from ingot.ir.schedule.rules.digit_tiles import digit_tiles, row_blocks, worth
 from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.pipeline import lower_prim_func
 
@@ -30,11 +32,8 @@ def kernel(rows, depth=128, columns=64):
     return func
 
 
-@pytest.mark.parametrize("rows, intrinsic", [
-    ((20,), "digit_tiles.20x2"), ((3, 7), "digit_tiles.7x2"), ((640,), "digit_tiles.320x2")])
-@pytest.mark.parametrize("columns", [64, 50])
-def test_a_micro_kernel_makes_the_sums_of_a_panel(rows, intrinsic, columns):
-    func = kernel(rows, columns=columns)
+def scheduled(func, intrinsic):
+    """The rule takes a function, its trace replays, and the micro-kernel is called in one place."""
     sch, again = Schedule(func), Schedule(func)
     assert digit_products(sch, CPU)
     verify(sch.func)
@@ -43,6 +42,35 @@ def test_a_micro_kernel_makes_the_sums_of_a_panel(rows, intrinsic, columns):
     assert structural_equal(again.func, sch.func)
     calls = [c for c in collect(lower_prim_func(sch.func).body, Call) if c.op == "tir.call_extern"]
     assert [c.args[0].value for c in calls] == ["ingot_tiles_product"]
+
+
+@pytest.mark.parametrize("rows, intrinsic", [
+    ((20,), "digit_tiles.20x2"), ((3, 7), "digit_tiles.7x2"), ((640,), "digit_tiles.320x2")])
+@pytest.mark.parametrize("columns", [64, 50])
+def test_a_micro_kernel_makes_the_sums_of_a_panel(rows, intrinsic, columns):
+    scheduled(kernel(rows, columns=columns), intrinsic)
+
+
+def convolution(shape, outputs, strides=(1, 1)):
+    """The PrimFunc of a 1x1 convolution of an image [batch, blocks, height, width], a residual and a ReLU."""
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((outputs, shape[1] * 16, 1, 1)).astype(np.float32)
+    parts = [Constant(part, "w") for part in split_kernel(pack_weights(w, 16, 1, 16))]
+    sizes = (-(-d // s) for d, s in zip(shape[2:], strides))
+
+    def build(op, x, residual):
+        return op("nn.relu", op("add", op("nn.conv2d_digits", x, *parts, strides=strides), residual))
+
+    func, = kernels(lambda: network(build, [(*shape, 16), (shape[0], -(-outputs // 16), *sizes, 16)]), CPU)
+    return func
+
+
+@pytest.mark.parametrize("shape, outputs, strides, intrinsic", [
+    ((1, 4, 11, 11), 64, (1, 1), "digit_tiles.121x1"), ((2, 5, 7, 7), 48, (1, 1), "digit_tiles.49x2"),
+    ((1, 2, 56, 56), 33, (1, 1), "digit_tiles.448x1"), ((1, 9, 28, 28), 32, (2, 2), "digit_tiles.196x3"),
+    ((1, 1, 1, 3), 32, (1, 1), "digit_tiles.3x1")])
+def test_points_of_images_are_rows(shape, outputs, strides, intrinsic):
+    scheduled(convolution(shape, outputs, strides), intrinsic)
 
 
 def test_rows_of_unknown_number_are_not_for_it():
@@ -66,6 +94,6 @@ def test_blocks_of_rows(rows, blocks):
 @pytest.mark.parametrize("shape, cpu, expected", [
     ((128, 768, 3072), CPU, True), ((64, 768, 50257), CPU, True), ((197, 384, 384), CPU, True),
     ((128, 768, 3072), CpuModel(16, 32), False), ((1, 1024, 1024), CPU, False), ((128, 100, 3072), CPU, False),
-    ((997, 768, 768), CPU, False), ((128, 2 * MOST_TERMS, 64), CPU, False), ((128, 64, 8), CPU, False)])
+    ((997, 768, 768), CPU, False), ((128, 2 * MOST_TERMS, 64), CPU, False), ((128, 512, 31), CPU, False)])
 def test_what_is_worth_it(shape, cpu, expected):
     assert worth(cpu, *shape) == expected

@@ -84,6 +84,32 @@ def test_exact_is_direct_for_every_kind():
     assert algorithms(choose_convolution(mod, CPU, exact=True)) == [DIRECT] * 3
 
 
+def pointwise(channels, outputs, size, batch=1):
+    """A 1x1 convolution in blocks of 16 channels."""
+    w = np.random.default_rng(0).standard_normal((outputs, channels, 1, 1)).astype(np.float32)
+    bb, x = BlockBuilder(), RelaxVar("x", TensorStructInfo((batch, channels // 16, *size, 16), "float32"))
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(call_op(
+            "nn.conv2d", x, Constant(pack_weights(w, 16, 1, 16), "w"), data_layout="NCHW16c", out_channels=outputs,
+            kernel_layout="OIHW16i16o"), "conv"))
+    return bb.get()
+
+
+@pytest.mark.parametrize("batch", [2, Var("n", "int64")])
+def test_pointwise_convolutions_by_digits_where_there_is_a_unit(batch):
+    mod, cpu = pointwise(512, 512, (7, 7), batch), CpuModel(16, integer_tiles=True)
+    new = choose_convolution(mod, cpu)
+    assert operators(new) == ["nn.conv2d_digits"]
+    x = np.random.default_rng(1).standard_normal((2, 32, 7, 7, 16)).astype(np.float32)
+    np.testing.assert_allclose(evaluate(new, [x]), evaluate(mod, [x]), rtol=1e-4, atol=2e-4)
+    for others in (choose_convolution(mod, CpuModel(16)), choose_convolution(mod, cpu, exact=True),
+                   choose_convolution(mod, cpu, False, {"conv": "direct"})):
+        assert operators(others) == ["nn.conv2d"]
+    assert operators(choose_convolution(pointwise(16, 16, (7, 7)), cpu)) == ["nn.conv2d"]
+    forced = choose_convolution(pointwise(16, 32, (7, 7)), cpu, False, {"conv": "digits"})
+    assert operators(forced) == ["nn.conv2d_digits"]
+
+
 def test_a_batch_may_be_symbolic_and_an_image_not():
     batch = network((3, {}), batch=Var("n", "int64"), size=(16, 16))
     assert algorithms(choose_convolution(batch, CPU)) != ["direct"]
@@ -106,7 +132,7 @@ def test_what_does_not_fit_is_refused(chosen, exact, message):
 def test_options():
     options = Options.check(exact=True, algorithms={"conv0": "direct"})
     assert options.exact and options.algorithms == (("conv0", "direct"),)
-    with pytest.raises(ValueError, match="algorithms is a mapping of model nodes to direct, winograd_rows2"):
+    with pytest.raises(ValueError, match="algorithms is a mapping of model nodes to direct, digits, winograd_rows2"):
         check_algorithms(["conv0"])
     with pytest.raises(ValueError, match="algorithms are chosen at opt_level 2 only, not 1"):
         Options.check(opt_level=1, algorithms={"conv0": "direct"})

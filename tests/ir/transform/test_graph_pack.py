@@ -128,13 +128,13 @@ def test_recurrent_layers_of_computed_weights_stay():
     assert structural_equal(project_inputs(mod), mod)
 
 
-@pytest.mark.parametrize("rows, depth, digits", [((40,), 128, True), ((2, 40), 128, True), ((1,), 128, False),
-                                                 ((40,), 100, False), (("n",), 128, False)])
+@pytest.mark.parametrize("rows, depth, digits", [((48,), 512, True), ((2, 48), 512, True), ((1,), 512, False),
+                                                 ((48,), 500, False), (("n",), 512, False)])
 def test_products_become_those_of_digits_where_there_is_a_unit(rows, depth, digits):
     rows = [Var(d, "int64") if isinstance(d, str) else d for d in rows]
-    given = [40 if isinstance(d, Var) else d for d in rows]
+    given = [48 if isinstance(d, Var) else d for d in rows]
     g = Graph(param("x", *rows, depth))
-    w = const(depth, 160)
+    w = const(depth, 192)
     a, b = (g.op("matmul", g.op(name, g.params[0]), w) for name in ("nn.relu", "sigmoid"))
     for cpu, kept in ((CpuModel(16, integer_tiles=True), not digits), (CpuModel(16), True)):
         mod = check(g.module(a, b), data(*given, depth), passes=[lambda mod: pack_weights(mod, cpu)])

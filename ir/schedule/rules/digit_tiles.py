@@ -1,39 +1,50 @@
 """Sums of products of 8-bit digits, and the micro-kernel that makes them on units for tiles of integers (AMX)."""
 from __future__ import annotations
 
-from .. import te
-from ..expr import Var
-from ..relax.ops.matmul_digits import COLUMNS, DIGITS, LANES, MOST_TERMS, TERMS, digit_sums
-from ..tir.buffer import decl_buffer
-from ..tir.intrin import call_extern
-from .primitives.sample import divisors
-from .rules.blocks import SYMBOLIC
-from .tensor_intrin import TensorIntrin
+from math import inf, prod
+
+from ... import te
+from ...expr import Var
+from ...relax.ops.matmul_digits import COLUMNS, DIGITS, LANES, MOST_TERMS, TERMS, digit_sums
+from ...tir.buffer import decl_buffer
+from ...tir.intrin import call_extern
+from ..primitives.sample import divisors
+from ..tensor_intrin import TensorIntrin
+from .blocks import SYMBOLIC
 
 # ---------------------------------------------------------------- what pays
 
 MOST_ROWS = 512  # whose sums with a panel the second cache holds beside it
 # Cycles, of a core that does two multiply-adds of 16 lanes in each: of the unit for a tile and step of 64 terms, with
-# its loads; for a vector of sums; for 16 terms that are cut into digits.
-STEP, SUM, SPLIT = 360, 6, 8
-WORTH = 0.8  # of the time of multiply-adds
+# its loads; for a tile's sums, which leave the unit and are joined; for a row's scale; for 16 terms cut into digits.
+STEP, TILE, ROW, SPLIT = 330, 400, 32, 15
+WORTH = 2 / 3  # of the time of multiply-adds
 
 
 def worth(cpu, rows, depth, columns):
     """Whether a product of a constant is predicted to be clearly faster by digits than by multiply-adds."""
-    if not cpu.integer_tiles or depth % TERMS or depth > MOST_TERMS or not row_blocks(rows):
-        return False
-    tiles = -(-rows // 16) * -(-columns // COLUMNS)
-    cycles = tiles * (STEP * depth // TERMS + 2 * 16 * SUM) + SPLIT * rows * depth // 16
-    return cycles < WORTH * rows * depth * columns / 32
+    return (cpu.integer_tiles and depth % TERMS == 0
+            and cycles((rows, 1), depth, columns) < WORTH * rows * depth * columns / 32)
 
 
-def row_blocks(rows):
-    """How many rows meet a panel at a time: all, or a part of them that divides them; 0 where there is none, or rows
-    are SYMBOLIC."""
+def cycles(points, depth, columns):
+    """The estimated time of a product whose rows are so many rows of points in a row; infinite where it does not fit.
+    """
+    rows = prod(points)
+    block = row_blocks(rows, points[1])
+    if depth > MOST_TERMS or columns < COLUMNS or not block:
+        return inf
+    tiles = rows // block * -(-block // 16) * -(-columns // COLUMNS)
+    return tiles * (STEP * -(-depth // TERMS) + TILE) + rows * (ROW + SPLIT * depth // LANES)
+
+
+def row_blocks(rows, multiple=1):
+    """How many rows meet a panel at a time: all, or a part of them that divides them and is a multiple of a number; 0
+    where there is none, or rows are SYMBOLIC."""
     if rows <= MOST_ROWS:
         return rows
-    return max((n for n in divisors(rows) if MOST_ROWS // 4 <= n <= MOST_ROWS), default=0) if rows < SYMBOLIC else 0
+    fitting = divisors(rows // multiple) if rows < SYMBOLIC else ()
+    return max((n * multiple for n in fitting if MOST_ROWS // 4 <= n * multiple <= MOST_ROWS), default=0)
 
 
 # ---------------------------------------------------------------- the micro-kernel
