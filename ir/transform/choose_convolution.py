@@ -279,7 +279,7 @@ class _Choose(GraphRewriter):
         if fold and not fold.layer(layer).has_winograd(self.cpu.lanes):
             fold = None
         fits = plain or fold or all(p < kernel[0] for p in padding) and (
-            layer.has_winograd(self.cpu.lanes) or layer.has_digits(self.cpu))
+            layer.has_winograd(self.cpu.lanes) or layer.has_digits(self.cpu) and np.isfinite(weight.data).all())
         return (layer, fold) if fits and form.name in ("first", "dense") else (None, None)
 
     def _rows(self, call, tile):

@@ -143,7 +143,7 @@ class _PackWeights(GraphRewriter):
         if weight.data.dtype != np.float32 or call.args[0].struct_info.ndim < 2:
             return call
         n_size, rows = weight.data.shape[1], call.args[0].struct_info.shape[-2]
-        if digit_tiles.worth(self.cpu, static(rows), *weight.data.shape):
+        if digit_tiles.worth(self.cpu, static(rows), *weight.data.shape) and np.isfinite(weight.data).all():
             return call_op("matmul_digits", call.args[0], *self._digits(weight))
         cpu = replace(self.cpu, by_element=self.cpu.by_element and weight.data.shape[0] % self.lanes == 0)
         tile = tiles.choose_product(cpu, -(-n_size // self.lanes), static(rows))

@@ -84,9 +84,10 @@ def test_exact_is_direct_for_every_kind():
     assert algorithms(choose_convolution(mod, CPU, exact=True)) == [DIRECT] * 3
 
 
-def pointwise(channels, outputs, size, batch=1):
+def pointwise(channels, outputs, size, batch=1, scale=1.0):
     """A 1x1 convolution in blocks of 16 channels."""
     w = np.random.default_rng(0).standard_normal((outputs, channels, 1, 1)).astype(np.float32)
+    w[0, 0] *= np.float32(scale)
     bb, x = BlockBuilder(), RelaxVar("x", TensorStructInfo((batch, channels // 16, *size, 16), "float32"))
     with bb.function("main", [x]):
         bb.emit_func_output(bb.emit(call_op(
@@ -105,7 +106,8 @@ def test_pointwise_convolutions_by_digits_where_there_is_a_unit(batch):
     for others in (choose_convolution(mod, CpuModel(16)), choose_convolution(mod, cpu, exact=True),
                    choose_convolution(mod, cpu, False, {"conv": "direct"})):
         assert operators(others) == ["nn.conv2d"]
-    assert operators(choose_convolution(pointwise(16, 16, (7, 7)), cpu)) == ["nn.conv2d"]
+    for mod in (pointwise(16, 16, (7, 7)), pointwise(512, 512, (7, 7), scale=np.inf)):
+        assert operators(choose_convolution(mod, cpu)) == ["nn.conv2d"]
     forced = choose_convolution(pointwise(16, 32, (7, 7)), cpu, False, {"conv": "digits"})
     assert operators(forced) == ["nn.conv2d_digits"]
 

@@ -8,6 +8,7 @@ from ingot.ir.node import structural_equal
 from ingot.ir.relax.expr import TupleGetItem
 from ingot.ir.relax.ops.conv_layouts import pack_weights as pack_array
 from ingot.ir.schedule.cpu import CpuModel
+from ingot.ir.schedule.rules import digit_tiles
 from ingot.ir.transform.pack import pack_weights, split_padding
 from ingot.ir.transform.project_inputs import project_inputs
 
@@ -128,19 +129,28 @@ def test_recurrent_layers_of_computed_weights_stay():
     assert structural_equal(project_inputs(mod), mod)
 
 
-@pytest.mark.parametrize("rows, depth, digits", [((48,), 512, True), ((2, 48), 512, True), ((1,), 512, False),
-                                                 ((48,), 500, False), (("n",), 512, False)])
-def test_products_become_those_of_digits_where_there_is_a_unit(rows, depth, digits):
+@pytest.mark.parametrize("rows, depth, digits", [((6,), 64, True), ((2, 3), 64, True), ((6,), 50, False),
+                                                 (("n",), 64, False)])
+def test_products_become_those_of_digits_where_there_is_a_unit(rows, depth, digits, monkeypatch):
+    monkeypatch.setattr(digit_tiles, "WORTH", 100)  # the smallest, which is interpreted
     rows = [Var(d, "int64") if isinstance(d, str) else d for d in rows]
-    given = [48 if isinstance(d, Var) else d for d in rows]
+    given = [6 if isinstance(d, Var) else d for d in rows]
     g = Graph(param("x", *rows, depth))
-    w = const(depth, 192)
+    w = const(depth, 32)
     a, b = (g.op("matmul", g.op(name, g.params[0]), w) for name in ("nn.relu", "sigmoid"))
     for cpu, kept in ((CpuModel(16, integer_tiles=True), not digits), (CpuModel(16), True)):
         mod = check(g.module(a, b), data(*given, depth), passes=[lambda mod: pack_weights(mod, cpu)])
         assert ops(mod).count("matmul") == 2 * kept and ops(mod).count("matmul_digits") == 2 * (not kept)
         used = [b.value.args[1] for b in mod["main"].bindings if b.value.op.startswith("matmul")]
         assert used[0] is used[1]  # weights are cut into digits once
+
+
+def test_weights_that_are_not_finite_are_not_cut_into_digits():
+    w = const(512, 192)
+    w.data[3, 4] = np.inf
+    g = Graph(param("x", 48, 512))
+    mod = pack_weights(g.module(g.op("matmul", g.params[0], w)), CpuModel(16, integer_tiles=True))
+    assert ops(mod) == ["matmul"]
 
 
 def test_double_precision_is_not_packed():
