@@ -14,6 +14,7 @@ from .blocks import SYMBOLIC
 
 # ---------------------------------------------------------------- what pays
 
+LEAST_ROWS = 4  # of fewer, reading the columns takes the time, and a single row's scale is no array
 MOST_ROWS = 512  # whose sums with a panel the second cache holds beside it
 # Cycles, of a core that does two multiply-adds of 16 lanes in each: of the unit for a tile and step of 64 terms, with
 # its loads; for a tile's sums, which leave the unit and are joined; for a row's scale; for 16 terms cut into digits.
@@ -32,7 +33,7 @@ def cycles(points, depth, columns):
     """
     rows = prod(points)
     block = row_blocks(rows, points[1])
-    if depth > MOST_TERMS or columns < COLUMNS or not block:
+    if rows < LEAST_ROWS or depth > MOST_TERMS or columns < COLUMNS or not block:
         return inf
     tiles = rows // block * -(-block // 16) * -(-columns // COLUMNS)
     return tiles * (STEP * -(-depth // TERMS) + TILE) + rows * (ROW + SPLIT * depth // LANES)
