@@ -4,7 +4,7 @@ from __future__ import annotations
 import platform
 import re
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 # -std=c99 turns off gcc's contraction of a * b + c, so it is asked for by name. Never -ffast-math: it breaks NaN,
@@ -150,21 +150,18 @@ class Target(metaclass=_Named):
         return self.name
 
 
+# Without prefer-vector-width both compilers keep to 256 bits in the loops that they vectorize by themselves.
+_V4 = Target("x86-64-v4", arch="x86_64", cflags=(*_COMMON, "-march=x86-64-v4", "-mprefer-vector-width=512"),
+             simd="avx512", vector_lanes=16, vector_registers=32, fma=True, cc=("x86_64-linux-gnu-gcc",),
+             embeds_broadcast=True, l2_bytes=1 << 20,
+             runner=("qemu-x86_64", "-cpu", "max", "-L", "/usr/x86_64-linux-gnu"))
 _ROWS = (
     Target("x86-64-v3", arch="x86_64", cflags=(*_COMMON, "-march=x86-64-v3"),
            simd="avx2", vector_lanes=8, vector_registers=16, fma=True, cc=("x86_64-linux-gnu-gcc",),
            runner=("qemu-x86_64", "-cpu", "max", "-L", "/usr/x86_64-linux-gnu")),
-    # Without prefer-vector-width both compilers keep to 256 bits in the loops that they vectorize by themselves.
-    Target("x86-64-v4", arch="x86_64", cflags=(*_COMMON, "-march=x86-64-v4", "-mprefer-vector-width=512"),
-           simd="avx512", vector_lanes=16, vector_registers=32, fma=True, cc=("x86_64-linux-gnu-gcc",),
-           embeds_broadcast=True, l2_bytes=1 << 20,
-           runner=("qemu-x86_64", "-cpu", "max", "-L", "/usr/x86_64-linux-gnu")),
+    _V4,
     # What Intel's server processors have since 2023 (Sapphire Rapids). Compilers: gcc 11, clang 12.
-    Target("x86-64-v4-amx", arch="x86_64",
-           cflags=(*_COMMON, "-march=x86-64-v4", "-mprefer-vector-width=512", "-mamx-tile", "-mamx-int8"),
-           simd="avx512", vector_lanes=16, vector_registers=32, fma=True, cc=("x86_64-linux-gnu-gcc",),
-           embeds_broadcast=True, l2_bytes=1 << 20, integer_tiles=True,
-           runner=("qemu-x86_64", "-cpu", "max", "-L", "/usr/x86_64-linux-gnu")),
+    replace(_V4, name="x86-64-v4-amx", cflags=(*_V4.cflags, "-mamx-tile", "-mamx-int8"), integer_tiles=True),
     Target("aarch64-linux-gnu", arch="aarch64", cflags=(*_COMMON, "-march=armv8-a"),
            simd="neon", vector_lanes=4, vector_registers=32, fma=True, cc=("aarch64-linux-gnu-gcc",),
            runner=("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"), vector_accumulators=21,

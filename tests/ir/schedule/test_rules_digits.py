@@ -94,6 +94,7 @@ def test_blocks_of_rows(rows, blocks):
 @pytest.mark.parametrize("shape, cpu, expected", [
     ((128, 768, 3072), CPU, True), ((64, 768, 50257), CPU, True), ((197, 384, 384), CPU, True),
     ((128, 768, 3072), CpuModel(16, 32), False), ((1, 1024, 1024), CPU, False), ((128, 100, 3072), CPU, False),
-    ((3, 4096, 4096), CPU, False), ((997, 768, 768), CPU, False), ((128, 2 * MOST_TERMS, 64), CPU, False), ((128, 512, 31), CPU, False)])
+    ((3, 4096, 4096), CPU, False), ((997, 768, 768), CPU, False), ((128, 2 * MOST_TERMS, 64), CPU, False),
+    ((128, 512, 31), CPU, False)])
 def test_what_is_worth_it(shape, cpu, expected):
     assert worth(cpu, *shape) == expected
