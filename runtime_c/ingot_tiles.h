@@ -9,7 +9,7 @@
 #ifndef INGOT_TILES_H
 #define INGOT_TILES_H
 
-#include "ingot.h"
+#include "ingot_math.h"
 
 #define INGOT_DIGITS 3
 #define INGOT_TILE_TERMS 64   /* of the sums that one step of the unit adds up */
@@ -51,8 +51,9 @@ INGOT_INLINE void ingot_tiles_begin(int32_t rows)
 #define INGOT_TILES_ADD(left, right, b)                                                                                \
     _tile_loadd(7, b, 64); _tile_dpbssd(left, 6, 7); _tile_loadd(7, (b) + 1024, 64); _tile_dpbssd(right, 6, 7)
 
-/* Tiles 0 and 1 are sums of products of weight 1, 2 and 3 of 1 / 256, 4 and 5 of 1 / 65536. */
-INGOT_INLINE void ingot_tiles_sum(int32_t *sums, const int8_t *a, ptrdiff_t digit, const int8_t *b, int32_t steps,
+/* Tiles 0 and 1 are sums of products of weight 1, 2 and 3 of 1 / 256, 4 and 5 of 1 / 65536. Those of the longest chain
+ * come first, for a product takes as long as three begin in. */
+INGOT_INLINE void ingot_tiles_sum(const int8_t *a, ptrdiff_t digit, const int8_t *b, int32_t steps,
     const int8_t *ahead, int32_t lines)
 {
     const ptrdiff_t next = INGOT_PANEL_STEP / INGOT_DIGITS;
@@ -60,44 +61,58 @@ INGOT_INLINE void ingot_tiles_sum(int32_t *sums, const int8_t *a, ptrdiff_t digi
     for (int32_t k = 0; k < steps; ++k) {
         for (int32_t i = 0; i < lines; ++i)
             _mm_prefetch((const char *)ahead + 64 * i, _MM_HINT_T1);
-        _tile_loadd(6, a, 64);
-        INGOT_TILES_ADD(0, 1, b); INGOT_TILES_ADD(2, 3, b + next); INGOT_TILES_ADD(4, 5, b + 2 * next);
-        _tile_loadd(6, a + digit, 64);
-        INGOT_TILES_ADD(2, 3, b); INGOT_TILES_ADD(4, 5, b + next);
         _tile_loadd(6, a + 2 * digit, 64);
         INGOT_TILES_ADD(4, 5, b);
+        _tile_loadd(6, a + digit, 64);
+        INGOT_TILES_ADD(2, 3, b); INGOT_TILES_ADD(4, 5, b + next);
+        _tile_loadd(6, a, 64);
+        INGOT_TILES_ADD(2, 3, b + next); INGOT_TILES_ADD(4, 5, b + 2 * next); INGOT_TILES_ADD(0, 1, b);
         a += INGOT_DIGITS * digit;
         b += INGOT_PANEL_STEP;
         ahead += 64 * lines;
     }
-    _tile_stored(0, sums, 128); _tile_stored(1, sums + 16, 128);
-    _tile_stored(2, sums + 512, 128); _tile_stored(3, sums + 528, 128);
-    _tile_stored(4, sums + 1024, 128); _tile_stored(5, sums + 1040, 128);
+}
+
+INGOT_INLINE void ingot_tiles_store(int32_t *part)
+{
+    _tile_stored(2, part + 512, 128); _tile_stored(3, part + 528, 128);
+    _tile_stored(4, part + 1024, 128); _tile_stored(5, part + 1040, 128);
+    _tile_stored(0, part, 128); _tile_stored(1, part + 16, 128);
+}
+
+INGOT_INLINE void ingot_tiles_join(float *sums, const int32_t *part, int32_t rows)
+{
+    const __m512 unit = _mm512_set1_ps(1.0f / 256.0f);
+    for (int32_t i = 0; i < rows * INGOT_TILE_COLUMNS; i += 16) {
+        __m512 sum = _mm512_cvtepi32_ps(_mm512_load_si512(part + 1024 + i));
+        sum = _mm512_fmadd_ps(sum, unit, _mm512_cvtepi32_ps(_mm512_load_si512(part + 512 + i)));
+        sum = _mm512_fmadd_ps(sum, unit, _mm512_cvtepi32_ps(_mm512_load_si512(part + i)));
+        _mm512_storeu_ps(sums + i, sum);
+    }
 }
 
 /* As ingot_tiles_product, with the unit: tiles of equal height, the last of which begins earlier where rows are no
- * whole tiles. While a panel is used the next one comes to the second cache. */
+ * whole tiles. While a panel is used the next one comes to the second cache, and while a tile is summed up the sums of
+ * the one before are joined. */
 INGOT_INLINE void ingot_tiles_unit(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t steps,
     ptrdiff_t digit)
 {
     const int32_t tiles = (rows + 15) / 16, height = (rows + tiles - 1) / tiles;
     const int32_t lines = (INGOT_PANEL_STEP / 64 + tiles - 1) / tiles;
-    const __m512 unit = _mm512_set1_ps(1.0f / 256.0f);
     const int8_t *ahead = b + (ptrdiff_t)INGOT_PANEL_STEP * steps;
+    INGOT_ALIGNED(64) int32_t part[INGOT_DIGITS * 16 * INGOT_TILE_COLUMNS];
+    float *before = NULL;
     ingot_tiles_begin(height);
     for (int32_t tile = 0; tile < tiles; ++tile) {
         const int32_t row = (tile + 1) * height < rows ? tile * height : rows - height;
-        float *to = sums + (ptrdiff_t)INGOT_TILE_COLUMNS * row;
-        INGOT_ALIGNED(64) int32_t part[INGOT_DIGITS * 16 * INGOT_TILE_COLUMNS];
-        ingot_tiles_sum(part, a + (ptrdiff_t)row * INGOT_TILE_TERMS, digit, b, steps, ahead, lines);
+        ingot_tiles_sum(a + (ptrdiff_t)row * INGOT_TILE_TERMS, digit, b, steps, ahead, lines);
         ahead += (ptrdiff_t)64 * lines * steps;
-        for (int32_t i = 0; i < height * INGOT_TILE_COLUMNS; i += 16) {
-            __m512 sum = _mm512_cvtepi32_ps(_mm512_load_si512(part + 1024 + i));
-            sum = _mm512_fmadd_ps(sum, unit, _mm512_cvtepi32_ps(_mm512_load_si512(part + 512 + i)));
-            sum = _mm512_fmadd_ps(sum, unit, _mm512_cvtepi32_ps(_mm512_load_si512(part + i)));
-            _mm512_storeu_ps(to + i, sum);
-        }
+        if (before)
+            ingot_tiles_join(before, part, height);
+        ingot_tiles_store(part);
+        before = sums + (ptrdiff_t)INGOT_TILE_COLUMNS * row;
     }
+    ingot_tiles_join(before, part, height);
     _tile_release();
 }
 #endif
@@ -143,5 +158,53 @@ INGOT_INLINE void ingot_tiles_product(float *sums, const int8_t *a, const int8_t
     }
 #endif
     ingot_tiles_plain(sums, a, b, rows, steps, digit);
+}
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+
+/* The bits of a where mask has ones, of b elsewhere. */
+INGOT_INLINE __m512i ingot_tiles_pick(int32_t mask, __m512i a, __m512i b)
+{
+    return _mm512_ternarylogic_epi32(_mm512_set1_epi32(mask), a, b, 0xca);
+}
+
+INGOT_INLINE void ingot_tiles_digits_512(int8_t *digits, const float *fixed, ptrdiff_t digit)
+{
+    const __m512i even = _mm512_set1_epi32(0x808080);
+    __m512i part[4], outer[2], middle[2]; /* of two parts: their digits 2 and 0, and their digits 1 */
+    for (int i = 0; i < 4; ++i) {
+        part[i] = _mm512_add_epi32(_mm512_cvtps_epi32(_mm512_loadu_ps(fixed + 16 * i)), even);
+        part[i] = _mm512_xor_si512(part[i], even); /* digits of 0 to 255 become those of -128 to 127 */
+    }
+    for (int i = 0; i < 2; ++i) {
+        outer[i] = ingot_tiles_pick(0x00ff00ff, part[2 * i], _mm512_slli_epi32(part[2 * i + 1], 8));
+        middle[i] = ingot_tiles_pick(0x00ff00ff, _mm512_srli_epi32(part[2 * i], 8), part[2 * i + 1]);
+    }
+    _mm512_storeu_si512(digits, ingot_tiles_pick(0xffff, _mm512_srli_epi32(outer[0], 16), outer[1]));
+    _mm512_storeu_si512(digits + digit, ingot_tiles_pick(0xffff, middle[0], _mm512_slli_epi32(middle[1], 16)));
+    _mm512_storeu_si512(digits + 2 * digit, ingot_tiles_pick(0xffff, outer[0], _mm512_slli_epi32(outer[1], 16)));
+}
+#endif
+
+INGOT_INLINE void ingot_tiles_digits_plain(int8_t *digits, const float *fixed, ptrdiff_t digit)
+{
+    for (int32_t k = 0; k < INGOT_TILE_TERMS; ++k) {
+        const int known = fixed[k] >= -8388607.0f && fixed[k] <= 8388607.0f; /* else of a row that is not finite */
+        const int32_t even = (known ? (int32_t)ingot_roundf(fixed[k]) : 0) + 0x808080;
+        for (int32_t d = 0; d < INGOT_DIGITS; ++d)
+            digits[d * digit + k % 16 * 4 + k / 16] = (int8_t)((even >> (16 - 8 * d) & 255) - 128);
+    }
+}
+
+/* Cut 64 floats, rounded to integers, into their 3 digits: those of fixed[16 * i + j] at 4 * j + i. What is not finite
+ * has any digits. digit: the bytes from one digit to the next. */
+INGOT_INLINE void ingot_tiles_digits(int8_t *digits, const float *fixed, ptrdiff_t digit)
+{
+#if defined(__AVX512F__)
+    ingot_tiles_digits_512(digits, fixed, digit);
+#else
+    ingot_tiles_digits_plain(digits, fixed, digit);
+#endif
 }
 #endif

@@ -144,7 +144,7 @@ def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=Fals
     if cpu.lanes > 1:
         scattered = SCATTERED * outputs / (4 * cpu.lanes) if outputs > cpu.l2_bytes else 0
         cycles.update((name, _rows(cpu, layer, tile, blocks[1]) + scattered) for name, tile in layer.row_tiles.items())
-    if layer.has_digits(cpu):
+    if layer.has_digits(cpu) and digit_tiles.fits((layer.height, layer.width), channels, layer.out_channels):
         cycles[DIGITS] = digit_tiles.cycles((layer.height, layer.width), channels, layer.out_channels)
     dense = fold.layer(layer) if fold else layer
     if dense.has_winograd(cpu.lanes):
@@ -248,8 +248,9 @@ class _Choose(GraphRewriter):
                              f"{KERNELS[0]} to {KERNELS[-1]} and stride 1 over a static image, with constant weights "
                              "and blocked channels, whole blocks in each group, for strided ones whose kernels, "
                              "divided by the stride, are such, and along rows (winograd_rows) for a plain input and "
-                             "kernels with more rows than the stride; digits are for 1x1 of blocked channels, on a "
-                             "target with a unit for tiles of integers")
+                             "kernels with more rows than the stride; digits are for 1x1 of "
+                             f"{digit_tiles.LEAST_ROWS} points or more and {digit_tiles.COLUMNS} output channels or "
+                             "more, blocked, on a target with a unit for tiles of integers")
         if layer is None or self.exact or wanted == DIRECT:
             return call
         algorithm = wanted or fastest(layer, self.cpu, fold, self.near)

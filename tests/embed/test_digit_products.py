@@ -75,6 +75,17 @@ def test_images(target, threads, channels, outputs, size, stride):
     assert np.abs(found - exact).max() <= 1e-6 * np.abs(exact).max()
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_is_not_finite_stays_in_its_row_of_points(target):
+    mod, w, b = image_network(64, 64, (5, 6), 1)
+    x = np.random.default_rng(1).standard_normal((1, 64, 5, 6)).astype(np.float32)
+    exact = np.delete(np.maximum(np.einsum("oi,niyx->noyx", w, np.maximum(x, 0)) + b, 0), 2, axis=2)
+    x[0, 7, 2, 3] = np.inf
+    with ingot.compile(mod, target=target, threads="none", algorithms={"conv": "digits"}) as library:
+        (found,) = library.run({"x": x}).values()
+    assert np.abs(np.delete(found, 2, axis=2) - exact).max() <= 1e-6 * np.abs(exact).max()
+
+
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("flags", [AMX.cflags, [f for f in AMX.cflags if f not in UNIT], ["-O1"]],
                          ids=["unit", "plain", "baseline"])

@@ -1,4 +1,5 @@
-/* The unit for tiles of integers and plain C make the same sums, of tiles of every height and several steps. */
+/* The unit for tiles of integers and plain C make the same sums, of tiles of every height and several steps; vectors
+ * and plain C the same digits, which are those of the number. */
 #include <stdio.h>
 #include "ingot_tiles.h"
 
@@ -7,10 +8,35 @@ enum { ROWS = 50, STEPS = 3 };
 static int8_t a[STEPS * INGOT_DIGITS * ROWS * INGOT_TILE_TERMS], b[STEPS * INGOT_PANEL_STEP];
 static float fast[ROWS * INGOT_TILE_COLUMNS], plain[ROWS * INGOT_TILE_COLUMNS];
 
+/* Every other number, of the largest ones, small ones and halves, whose digits are added up again. */
+static int digits(void)
+{
+    int8_t vectors[INGOT_DIGITS * 80], loops[INGOT_DIGITS * 80];
+    float fixed[64];
+    for (int32_t first = -8355000; first <= 8355000 - 64; first += first > -300 && first < 300 ? 1 : 4177) {
+        const float half = first < 1 << 20 && first > -(1 << 20) ? 0.5f : 0.0f;
+        for (int32_t k = 0; k < 64; ++k) fixed[k] = (float)(first + k) + half;
+        ingot_tiles_digits_512(vectors, fixed, 80);
+        ingot_tiles_digits_plain(loops, fixed, 80);
+        for (int32_t k = 0; k < 64; ++k) {
+            const int32_t at = k % 16 * 4 + k / 16;
+            const float sum = (float)(vectors[at] * 65536 + vectors[at + 80] * 256 + vectors[at + 160]);
+            for (int32_t d = 0; d < INGOT_DIGITS; ++d) {
+                if (vectors[at + 80 * d] != loops[at + 80 * d] || sum - fixed[k] > 0.5f || fixed[k] - sum > 0.5f) {
+                    printf("%f: digit %d is %d, in plain C %d\n", (double)fixed[k], (int)d, vectors[at + 80 * d],
+                        loops[at + 80 * d]);
+                    return 1;
+                }
+            }
+        }
+    }
+    return 0;
+}
+
 int main(void)
 {
     uint32_t state = 1;
-    if (!ingot_tiles_ready()) return 1;
+    if (!ingot_tiles_ready() || digits()) return 1;
     for (size_t i = 0; i < sizeof a; ++i) a[i] = (int8_t)((state = state * 1664525u + 1013904223u) >> 24);
     for (size_t i = 0; i < sizeof b; ++i) b[i] = (int8_t)((state = state * 1664525u + 1013904223u) >> 24);
     for (int32_t rows = 1; rows <= ROWS; ++rows) {

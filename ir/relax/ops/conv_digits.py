@@ -1,7 +1,8 @@
 """nn.conv2d_digits: convolutions of 1x1 in fixed point: matmul_digits whose rows are the points of a blocked image.
 
 Data is blocked, [N, IB, H, W, 16] ("NCHW16c"), and so are results. Digits and scales are those of split_columns, of the
-kernel as a matrix [input channels, output channels], whose input channels are filled up to whole steps with zeros.
+kernel as a matrix [input channels, output channels], whose input channels are filled up to whole steps with zeros. The
+points of a row of the image share a scale; one that is not finite makes NaN of them all.
 """
 from __future__ import annotations
 
@@ -48,20 +49,21 @@ def _lower(args, attrs, out):
     batch, blocks, height, width, lanes = te_shape(out)
     down, right = attrs["strides"]
 
-    def element(i, k):
-        (n, m), (block, c) = i, k
-        return x[n, block, m // width * down, m % width * right, c]
+    def element(i, point, k):
+        (n, row), (column,), (block, c) = i, point, k
+        return x[n, block, row * down, column * right, c]
 
-    left, scale = row_digits(element, (batch, height * width), (int(x.shape[1]), lanes), int(digits.shape[1]))
+    left, scale = row_digits(element, (batch, height), (width,), (int(x.shape[1]), lanes), int(digits.shape[1]))
     sums = digit_sums(left, digits, (batch,), int(digits.shape[0]), height * width)
     return te.compute((batch, blocks, height, width, lanes), lambda n, ob, y, x, o: sums[
-        n, ob // 2, y * width + x, ob % 2, o] * scales[ob * lanes + o] * scale[n, y * width + x], name="conv2d_digits")
+        n, ob // 2, y * width + x, ob % 2, o] * scales[ob * lanes + o] * scale[n, y], name="conv2d_digits")
 
 
 def _evaluate(args, attrs):
     x, digits, scales = args
     down, right = attrs["strides"]
     x = x[:, :, ::down, ::right]
+    x = np.where(np.isfinite(x).all(axis=(1, 3, 4), keepdims=True), x, np.float32("nan"))
     n, blocks, height, width, lanes = x.shape
     rows = x.transpose(0, 2, 3, 1, 4).reshape(n, height * width, blocks * lanes)
     result = product([np.pad(rows, ((0, 0), (0, 0), (0, -rows.shape[2] % TERMS))), digits, scales], {})

@@ -7,9 +7,12 @@ the largest magnitudes of row and column (Ozaki's scheme: Ootomo, Ozaki and Yoko
 row with a number that is not finite makes NaN.
 
 The second operand arrives as digits [ceil(N / 32), K / 64, 3, 2, 16, 16, 4], of columns (n / 32, n / 16 % 2, n % 16)
-and terms (k / 64, k / 4 % 16, k % 4), and scales [N]. Units for tiles of integers (AMX) read it so.
+and terms (k / 64, k % 16, k / 16 % 4), and scales [N]. Units for tiles of integers (AMX) read four terms of a column
+together; those 16 apart are the same lane of four vectors, so that cutting rows into digits moves nothing across lanes.
 """
 from __future__ import annotations
+
+from math import prod
 
 import numpy as np
 
@@ -37,16 +40,16 @@ def split_columns(w):
     largest = np.maximum(np.abs(w.astype(np.float64)).max(axis=0), TINY)
     fixed = np.rint(w * (LARGEST / largest)).astype(np.int64) + EVEN
     digits = np.stack([(fixed >> shift & 255) - 128 for shift in (16, 8, 0)]).astype(np.int8)
-    digits = digits.reshape(DIGITS, depth // TERMS, 16, 4, -1, 2, LANES)
-    return (np.ascontiguousarray(digits.transpose(4, 1, 0, 5, 2, 6, 3)),
+    digits = digits.reshape(DIGITS, depth // TERMS, 4, LANES, -1, 2, LANES)
+    return (np.ascontiguousarray(digits.transpose(4, 1, 0, 5, 3, 6, 2)),
             (largest * _UNIT).astype(np.float32)[:columns])
 
 
 def join_columns(digits, scales):
     """The columns [K, N], float64, that digits and scales stand for."""
     weights = 256.0 ** -np.arange(DIGITS)
-    numbers = np.tensordot(digits.astype(np.float64), weights, ((2,), (0,)))  # nb kb h kq j z
-    return numbers.transpose(1, 3, 5, 0, 2, 4).reshape(digits.shape[1] * TERMS, -1)[:, :len(scales)] * scales
+    numbers = np.tensordot(digits.astype(np.float64), weights, ((2,), (0,)))  # panel, step, half, term, column, block
+    return numbers.transpose(1, 5, 3, 0, 2, 4).reshape(digits.shape[1] * TERMS, -1)[:, :len(scales)] * scales
 
 
 # ---------------------------------------------------------------- struct info
@@ -90,51 +93,61 @@ def _lower(args, attrs, out):
     a, digits, scales = args
     *batch, rows, columns = te_shape(out)
     steps = int(digits.shape[1])
-    left, scale = row_digits(lambda i, k: a[(*i, *k)], (*batch, rows), (a.shape[-1],), steps)
+    left, scale = row_digits(lambda i, point, k: a[(*i, *k)], (*batch, rows), (), (a.shape[-1],), steps)
     sums = digit_sums(left, digits, batch, int(digits.shape[0]), rows)
     return te.compute((*batch, rows, columns), lambda *i: sums[
         (*i[:-2], i[-1] // COLUMNS, i[-2], i[-1] % COLUMNS // LANES, i[-1] % LANES)] * scales[i[-1]] * scale[i[:-1]],
         name="matmul_digits")
 
 
-def row_digits(element, rows, terms, steps):
-    """(digits [..., step, digit, row, 64], scales [..., row]) of the rows of element(indices of a row, of a term).
+def row_digits(element, rows, points, terms, steps):
+    """(digits [..., step, digit, row, 64], scales [..., row]) of the rows of element(indices of a row, of a point in
+    it, of a term).
 
-    terms: their extents, one or those of blocks and of what is in each, of a number that divides 64. Stages: digits_
-    largest and digits_total, which is not finite where an element is not, digits_scale, digits_inverse, digits_fixed,
-    digits_rows.
+    points: the extents of a row's points, each of which is a row of the product; () where a row is one. terms: theirs,
+    one or those of blocks and of the 16 in each. Stages: digits_largest and digits_total, which is not finite where an
+    element is not, digits_scale, digits_inverse, digits_fixed, digits_rows.
     """
     def reduced(combine, name):
-        axes = [te.reduce_axis((0, size), "k") for size in terms]
-        k = [axis.var for axis in axes]
-        return te.compute(rows, lambda *i: combine(intrin.abs(element(i, k)), axes), name=name)
+        axes = [te.reduce_axis((0, size), "k") for size in (*terms[:1], *points, *terms[1:])]
+        first, *point = (axis.var for axis in axes)
+        k = [first, *point[len(points):]]
+        return te.compute(rows, lambda *i: combine(intrin.abs(element(i, point[:len(points)], k)), axes), name=name)
 
+    share = 1 / (MOST_TERMS * prod(points))
     largest = reduced(te.max, "digits_largest")
-    total = reduced(lambda value, axes: te.sum(value * const(1 / MOST_TERMS, "float32"), axes), "digits_total")
+    total = reduced(lambda value, axes: te.sum(value * const(share, "float32"), axes), "digits_total")
     most = const(np.finfo(np.float32).max, "float32")
     scale = te.compute(rows, lambda *i: Select(
         total[i] <= most, intrin.max(largest[i], const(TINY, "float32")) * const(_UNIT, "float32"),
         const(float("nan"), "float32")), name="digits_scale")
     inverse = te.compute(rows, lambda *i: Select(
         scale[i] <= most, const(65536.0, "float32") / scale[i], const(0.0, "float32")), name="digits_inverse")
-    size = TERMS // (1 if len(terms) == 1 else terms[-1])  # of a step, in the first of terms
+    blocks = steps * (TERMS // LANES)
 
-    def fixed_point(*i):  # of a row that is not finite nothing, for NaN is no integer
-        row, k = i[:len(rows)], i[len(rows):]
-        value = element(row, k)
-        if steps * size > terms[0]:
+    def fixed_point(*i):
+        row, point, (block, lane) = i[:len(rows)], i[len(rows):-2], i[-2:]
+        k = [block * LANES + lane] if len(terms) == 1 else [block, lane]
+        value = element(row, point, k)
+        if blocks * LANES > prod(terms):
             value = intrin.if_then_else(k[0] < terms[0], value, const(0.0, "float32"))
-        return Select(inverse[row] > const(0.0, "float32"), intrin.round(value * inverse[row]), const(0.0, "float32"))
+        return value * inverse[row]
 
-    fixed = te.compute((*rows, steps * size, *terms[1:]), fixed_point, name="digits_fixed")
+    fixed = te.compute((*rows, *points, blocks, LANES), fixed_point, name="digits_fixed")
 
     def digit(*i):
-        *outer, step, d, m, term = i
-        k = [step * size + term] if len(terms) == 1 else [step * size + term // terms[1], term % terms[1]]
-        even = cast(fixed[(*outer, m, *k)], "int32") + const(EVEN, "int32")
-        return cast(intrin.bitwise_and(intrin.shift_right(even, 16 - 8 * d), 255) - 128, "int8")
+        *outer, step, d, m, at = i
+        point = (m,) if not points else (m // points[0], m % points[0])
+        return digit_of(fixed[(*outer, *point, step * (TERMS // LANES) + at % 4, at // 4)], d)
 
-    return te.compute((*rows[:-1], steps, DIGITS, rows[-1], TERMS), digit, name="digits_rows"), scale
+    return te.compute((*rows[:-1], steps, DIGITS, rows[-1] * prod(points), TERMS), digit, name="digits_rows"), scale
+
+
+def digit_of(value, d):
+    """Digit d of a float of fixed point, rounded to an integer; of a row that is not finite any."""
+    known = intrin.abs(value) <= const(float(LARGEST + 1), "float32")
+    even = cast(Select(known, intrin.round(value), const(0.0, "float32")), "int32") + const(EVEN, "int32")
+    return cast(intrin.bitwise_and(intrin.shift_right(even, 16 - 8 * d), 255) - 128, "int8")
 
 
 def digit_sums(left, right, batch, panels, rows):

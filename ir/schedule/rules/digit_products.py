@@ -4,9 +4,9 @@ from __future__ import annotations
 from ...relax.ops.matmul_digits import COLUMNS, LANES
 from ...transform.vectorize import REDUCE_LANES
 from .blocks import find_block, inline_all, iter_vars, static_extent, vectorizes
-from .digit_tiles import digit_tiles, row_blocks
+from .digit_tiles import DIGITS_OF_TERMS, digit_tiles, row_blocks
 from .registers import ranks, steps
-from .row_reduction import reduce_serially
+from .row_reduction import CHAINS, reduce_serially
 from .threads import COST_OF_LOOP, parallel_nest
 
 SUMS, FIXED, ROWS, SCALE = "digits_sums", "digits_fixed", "digits_rows", "digits_scale"
@@ -38,9 +38,10 @@ def digit_products(sch, cpu):
     shared = image and static_extent(sch, outer) > 1
     sch.compute_at(block, panel, preserve_unit_loops=True)
     sch.set_scope(block, 0, "local")
-    _digits(sch, cpu, outer if shared else None)
+    digits = _digits(sch, cpu, outer if shared else None)
     first = sch.get_loops(block)[-3 - len(reduce)]
     sch.tensorize(first, digit_tiles(rows, reduce[0].dom.extent.value))
+    sch.tensorize(digits, DIGITS_OF_TERMS)  # after the block that reads them: of this one nothing is proved any more
     parallel_nest(sch, cpu, [*batch, outer] if shared else [*batch, outer, panel], work)
     return True
 
@@ -76,7 +77,7 @@ def _points(sch, epilogue):
 
 def _digits(sch, cpu, at):
     """Digits row by row, whose terms are looked at once for the scale and once for the digits; of a turn of the loop
-    `at`, or of all rows."""
+    `at`, or of all rows. Returns the loop over the digits of 64 terms."""
     scale, digits = sch.get_block(SCALE), sch.get_block(ROWS)
     work = COST_OF_LOOP * steps(sch.get(digits))
     if at is not None:
@@ -88,31 +89,40 @@ def _digits(sch, cpu, at):
         _reduce(sch, cpu, sch.get_block(name))
     for name in (INVERSE, FIXED, ROWS):
         sch.reverse_compute_at(sch.get_block(name), loops[-1], preserve_unit_loops=True)
-    step, d, row, term = sch.get_loops(digits)[-4:]
-    sch.reorder(step, row, term, d)
+    step, d, row, _ = sch.get_loops(digits)[-4:]
+    row, unit = sch.split(row, [None, 1])
+    sch.reorder(row, step, d, unit)
     fixed = sch.get_block(FIXED)
-    sch.compute_at(fixed, row)
+    sch.compute_at(fixed, step)
     sch.set_scope(fixed, 0, "local")
-    _, lanes = sch.split(sch.get_loops(fixed)[-1], [None, LANES])
+    lanes = sch.get_loops(fixed)[-1]
     if vectorizes(sch.get(fixed), sch.get(fixed).iter_vars[-1].var):
         sch.vectorize(lanes)
-    sch.unroll(d)
-    sch.annotate(d, "pragma_unroll_explicit", 1)
     if at is None:
         parallel_nest(sch, cpu, loops, work)
+    return d
 
 
 def _reduce(sch, cpu, block):
-    """A row's reduction: of a row in memory as any, of blocks of channels in the lanes of each."""
+    """A row's reduction: of a row in memory as any, of blocks of channels in the lanes of each and in some chains, for
+    one that waits for itself takes four times as long."""
     if ranks(sch.get(block))[1] == 1:
         reduce_serially(sch, cpu, block)
         return
     *_, lane = sch.get_loops(block)
     partial = sch.rfactor(lane, 0)
     sch.set_scope(partial, 0, "local")
-    *_, channels, lane = sch.get_loops(partial)
+    *_, channels, points, lane = sch.get_loops(partial)
+    chains = CHAINS if static_extent(sch, channels) % CHAINS == 0 else 1
+    channels, chain = sch.split(channels, [None, chains])
+    sch.reorder(channels, points, chain, lane)
+    several = sch.rfactor(chain, 0)
+    sch.set_scope(several, 0, "local")
+    sch.vectorize(sch.get_loops(several)[-1])
+    sch.decompose_reduction(several, sch.get_loops(several)[-4])
+    *_, chain, lane = sch.get_loops(partial)
     sch.vectorize(lane)
-    sch.decompose_reduction(partial, channels)
+    sch.decompose_reduction(partial, chain)
     tree = sch.get_loops(block)[-1]
     sch.annotate(tree, REDUCE_LANES, 1)
     sch.decompose_reduction(block, tree)

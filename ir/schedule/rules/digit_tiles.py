@@ -1,11 +1,12 @@
 """Sums of products of 8-bit digits, and the micro-kernel that makes them on units for tiles of integers (AMX)."""
 from __future__ import annotations
 
-from math import inf, prod
+import re
+from math import prod
 
 from ... import te
 from ...expr import Var
-from ...relax.ops.matmul_digits import COLUMNS, DIGITS, LANES, MOST_TERMS, TERMS, digit_sums
+from ...relax.ops.matmul_digits import COLUMNS, DIGITS, LANES, MOST_TERMS, TERMS, digit_of, digit_sums
 from ...tir.buffer import decl_buffer
 from ...tir.intrin import call_extern
 from ..primitives.sample import divisors
@@ -17,26 +18,31 @@ from .blocks import SYMBOLIC
 LEAST_ROWS = 4  # of fewer, reading the columns takes the time, and a single row's scale is no array
 MOST_ROWS = 512  # whose sums with a panel the second cache holds beside it
 # Cycles, of a core that does two multiply-adds of 16 lanes in each: of the unit for a tile and step of 64 terms, with
-# its loads; for a tile's sums, which leave the unit and are joined; for a row's scale; for 16 terms cut into digits.
-STEP, TILE, ROW, SPLIT = 330, 400, 32, 15
+# its loads; for a tile's sums, which leave the unit, are joined and scaled; for a call of the micro-kernel, which sets
+# the unit up; for a scale; for 16 terms that are looked at for it and cut into digits.
+STEP, TILE, CALL, ROW, SPLIT = 330, 250, 300, 35, 7
 WORTH = 2 / 3  # of the time of multiply-adds
 
 
 def worth(cpu, rows, depth, columns):
     """Whether a product of a constant is predicted to be clearly faster by digits than by multiply-adds."""
-    return (cpu.integer_tiles and depth % TERMS == 0
+    return (cpu.integer_tiles and depth % TERMS == 0 and fits((rows, 1), depth, columns)
             and cycles((rows, 1), depth, columns) < WORTH * rows * depth * columns / 32)
 
 
+def fits(points, depth, columns):
+    """Whether digits are for a product whose rows are so many rows of points in a row."""
+    return (prod(points) >= LEAST_ROWS and depth <= MOST_TERMS and columns >= COLUMNS
+            and row_blocks(prod(points), points[1]) > 0)
+
+
 def cycles(points, depth, columns):
-    """The estimated time of a product whose rows are so many rows of points in a row; infinite where it does not fit.
-    """
+    """The estimated time of a product that fits."""
     rows = prod(points)
     block = row_blocks(rows, points[1])
-    if rows < LEAST_ROWS or depth > MOST_TERMS or columns < COLUMNS or not block:
-        return inf
-    tiles = rows // block * -(-block // 16) * -(-columns // COLUMNS)
-    return tiles * (STEP * -(-depth // TERMS) + TILE) + rows * (ROW + SPLIT * depth // LANES)
+    calls, steps = rows // block * -(-columns // COLUMNS), -(-depth // TERMS)
+    return (calls * (CALL + -(-block // 16) * (STEP * steps + TILE))
+            + points[0] * ROW + rows * steps * (TERMS // LANES) * SPLIT)
 
 
 def row_blocks(rows, multiple=1):
@@ -75,3 +81,22 @@ def _declare(rows, steps):
 
 
 TensorIntrin.family(r"digit_tiles\.(\d+)x(\d+)", _declare)
+
+DIGITS_OF_TERMS = "digit_tiles.digits"
+
+
+def _declare_digits():
+    fixed = te.placeholder((TERMS // LANES, LANES), "float32", name="fixed")
+    digits = te.compute((DIGITS, 1, TERMS), lambda d, m, at: digit_of(fixed[at % 4, at // 4], d), name="digits")
+    digit = Var("digit", "int32")
+    buffers = {fixed: decl_buffer(fixed.shape, fixed.dtype, "fixed", offset_factor=1),
+               digits: decl_buffer(digits.shape, digits.dtype, "digits", offset_factor=1, strides=[digit, TERMS, 1])}
+
+    def call(ins, outs):
+        return call_extern("int32", "ingot_tiles_digits", outs[0].access_ptr("w"), ins[0].access_ptr("r"), digit)
+
+    intrin = te.decl_tensor_intrin(digits.op, call, name="digits", binds=buffers)
+    return intrin.description("body"), intrin.implementation("body")
+
+
+TensorIntrin.family(re.escape(DIGITS_OF_TERMS), _declare_digits)

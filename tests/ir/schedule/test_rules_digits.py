@@ -33,7 +33,7 @@ def kernel(rows, depth=128, columns=64):
 
 
 def scheduled(func, intrinsic):
-    """The rule takes a function, its trace replays, and the micro-kernel is called in one place."""
+    """The rule takes a function, its trace replays, and the micro-kernels are called in one place each."""
     sch, again = Schedule(func), Schedule(func)
     assert digit_products(sch, CPU)
     verify(sch.func)
@@ -41,7 +41,7 @@ def scheduled(func, intrinsic):
     sch.trace.apply(again)
     assert structural_equal(again.func, sch.func)
     calls = [c for c in collect(lower_prim_func(sch.func).body, Call) if c.op == "tir.call_extern"]
-    assert [c.args[0].value for c in calls] == ["ingot_tiles_product"]
+    assert [c.args[0].value for c in calls] == ["ingot_tiles_digits", "ingot_tiles_product"]
 
 
 @pytest.mark.parametrize("rows, intrinsic", [

@@ -110,6 +110,9 @@ def test_pointwise_convolutions_by_digits_where_there_is_a_unit(batch):
         assert operators(choose_convolution(mod, cpu)) == ["nn.conv2d"]
     forced = choose_convolution(pointwise(16, 32, (7, 7)), cpu, False, {"conv": "digits"})
     assert operators(forced) == ["nn.conv2d_digits"]
+    for mod in (pointwise(64, 16, (7, 7)), pointwise(64, 64, (3, 1))):
+        with pytest.raises(ValueError, match="digits are for 1x1 of 4 points or more and 32 output channels or more"):
+            choose_convolution(mod, cpu, False, {"conv": "digits"})
 
 
 def test_a_batch_may_be_symbolic_and_an_image_not():
