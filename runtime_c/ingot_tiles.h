@@ -15,6 +15,7 @@
 #define INGOT_TILE_TERMS 64   /* of the sums that one step of the unit adds up */
 #define INGOT_TILE_COLUMNS 32 /* of a panel of the second matrix: two tiles */
 #define INGOT_PANEL_STEP (INGOT_DIGITS * INGOT_TILE_COLUMNS * INGOT_TILE_TERMS) /* bytes of a panel for a step */
+#define INGOT_TILES_AHEAD 8 /* the rows of tiles during which a panel comes, 12 lines with each step */
 
 #if (defined(__AMX_INT8__) || defined(__AMXINT8__)) && defined(__AVX512F__) && defined(__linux__)
 #define INGOT_HAS_TILES 1 /* __AMXINT8__: clang before 16 */
@@ -47,20 +48,22 @@ INGOT_INLINE void ingot_tiles_begin(int32_t rows)
     _tile_loadconfig(&shape);
 }
 
-/* Of a row of tiles of a panel: add the products with tile 6, some digit of the rows, to the sums of one weight. */
+/* Of a row of tiles of a panel: add the products with tile 6, some digit of the rows, to the sums of one weight. Lines
+ * that are needed later come to the second cache between them, for all at once would hold up the tiles' loads. */
 #define INGOT_TILES_ADD(left, right, b)                                                                                \
-    _tile_loadd(7, b, 64); _tile_dpbssd(left, 6, 7); _tile_loadd(7, (b) + 1024, 64); _tile_dpbssd(right, 6, 7)
+    _tile_loadd(7, b, 64); _tile_dpbssd(left, 6, 7);                                                                   \
+    _mm_prefetch((const char *)ahead, _MM_HINT_T1);                                                                    \
+    _tile_loadd(7, (b) + 1024, 64); _tile_dpbssd(right, 6, 7);                                                         \
+    _mm_prefetch((const char *)ahead + line, _MM_HINT_T1); ahead += 2 * line
 
 /* Tiles 0 and 1 are sums of products of weight 1, 2 and 3 of 1 / 256, 4 and 5 of 1 / 65536. Those of the longest chain
  * come first, for a product takes as long as three begin in. */
 INGOT_INLINE void ingot_tiles_sum(const int8_t *a, ptrdiff_t digit, const int8_t *b, int32_t steps,
-    const int8_t *ahead, int32_t lines)
+    const int8_t *ahead, ptrdiff_t line)
 {
     const ptrdiff_t next = INGOT_PANEL_STEP / INGOT_DIGITS;
     _tile_zero(0); _tile_zero(1); _tile_zero(2); _tile_zero(3); _tile_zero(4); _tile_zero(5);
     for (int32_t k = 0; k < steps; ++k) {
-        for (int32_t i = 0; i < lines; ++i)
-            _mm_prefetch((const char *)ahead + 64 * i, _MM_HINT_T1);
         _tile_loadd(6, a + 2 * digit, 64);
         INGOT_TILES_ADD(4, 5, b);
         _tile_loadd(6, a + digit, 64);
@@ -69,7 +72,6 @@ INGOT_INLINE void ingot_tiles_sum(const int8_t *a, ptrdiff_t digit, const int8_t
         INGOT_TILES_ADD(2, 3, b + next); INGOT_TILES_ADD(4, 5, b + 2 * next); INGOT_TILES_ADD(0, 1, b);
         a += INGOT_DIGITS * digit;
         b += INGOT_PANEL_STEP;
-        ahead += 64 * lines;
     }
 }
 
@@ -95,18 +97,18 @@ INGOT_INLINE void ingot_tiles_join(float *sums, const int32_t *part, int32_t row
  * whole tiles. While a panel is used the next one comes to the second cache, and while a tile is summed up the sums of
  * the one before are joined. */
 INGOT_INLINE void ingot_tiles_unit(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t steps,
-    ptrdiff_t digit)
+    ptrdiff_t digit, ptrdiff_t panel)
 {
     const int32_t tiles = (rows + 15) / 16, height = (rows + tiles - 1) / tiles;
-    const int32_t lines = (INGOT_PANEL_STEP / 64 + tiles - 1) / tiles;
-    const int8_t *ahead = b + (ptrdiff_t)INGOT_PANEL_STEP * steps;
+    const ptrdiff_t share = (ptrdiff_t)INGOT_PANEL_STEP / INGOT_TILES_AHEAD * steps;
     INGOT_ALIGNED(64) int32_t part[INGOT_DIGITS * 16 * INGOT_TILE_COLUMNS];
     float *before = NULL;
     ingot_tiles_begin(height);
     for (int32_t tile = 0; tile < tiles; ++tile) {
         const int32_t row = (tile + 1) * height < rows ? tile * height : rows - height;
-        ingot_tiles_sum(a + (ptrdiff_t)row * INGOT_TILE_TERMS, digit, b, steps, ahead, lines);
-        ahead += (ptrdiff_t)64 * lines * steps;
+        const int more = tile < INGOT_TILES_AHEAD;
+        ingot_tiles_sum(a + (ptrdiff_t)row * INGOT_TILE_TERMS, digit, b, steps,
+            more ? b + panel + share * tile : (const int8_t *)part, more ? 64 : 0);
         if (before)
             ingot_tiles_join(before, part, height);
         ingot_tiles_store(part);
@@ -147,16 +149,18 @@ INGOT_INLINE void ingot_tiles_plain(float *sums, const int8_t *a, const int8_t *
 
 /* sums [rows, 32]: of the products of rows and a panel's columns, to be multiplied with both scales.
  * a: digits of the rows, [steps][3][rows of all][64]; digit: the bytes from one digit to the next.
- * b: those of the panel, [steps][3][2][16][16][4]: digit, column / 16, term / 4, column % 16, term % 4. */
+ * b: those of the panel, [steps][3][2][16][16][4]: digit, column / 16, term / 4, column % 16, term % 4; panel: the bytes
+ * from it to the one that is used next. */
 INGOT_INLINE void ingot_tiles_product(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t steps,
-    ptrdiff_t digit)
+    ptrdiff_t digit, ptrdiff_t panel)
 {
 #if defined(INGOT_HAS_TILES)
     if (ingot_tiles_ready()) {
-        ingot_tiles_unit(sums, a, b, rows, steps, digit);
+        ingot_tiles_unit(sums, a, b, rows, steps, digit, panel);
         return;
     }
 #endif
+    (void)panel;
     ingot_tiles_plain(sums, a, b, rows, steps, digit);
 }
 

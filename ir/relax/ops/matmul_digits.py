@@ -12,6 +12,8 @@ together; those 16 apart are the same lane of four vectors, so that cutting rows
 """
 from __future__ import annotations
 
+import operator
+from functools import reduce
 from math import prod
 
 import numpy as np
@@ -26,6 +28,8 @@ from .common import dim_text, fail, need_rank, same_dim, shape_text, te_shape, t
 # Digits of a number, and a tile's terms, columns of a panel, and columns of one of its two tiles.
 DIGITS, TERMS, COLUMNS, LANES = 3, 64, 32, 16
 MOST_TERMS = 1 << 15  # whose sums of three products of digits 32 bits hold
+MOST_ROWS = 512  # that meet a panel at a time, whose sums with it the second cache holds beside it
+NEAR = 1 << 20  # bytes of digits of rows that stay there while panels pass: half of it
 LARGEST = 8355000  # what the largest magnitude of a row becomes: at most 0x7F7F7F, whose digits are all 127
 EVEN = 0x808080  # makes digits of 0 to 255 of those of -128 to 127
 TINY = 4e-32  # stands for smaller largest magnitudes, whose inverse would be infinite: these have fewer digits
@@ -94,10 +98,23 @@ def _lower(args, attrs, out):
     *batch, rows, columns = te_shape(out)
     steps = int(digits.shape[1])
     left, scale = row_digits(lambda i, point, k: a[(*i, *k)], (*batch, rows), (), (a.shape[-1],), steps)
-    sums = digit_sums(left, digits, batch, int(digits.shape[0]), rows)
-    return te.compute((*batch, rows, columns), lambda *i: sums[
-        (*i[:-2], i[-1] // COLUMNS, i[-2], i[-1] % COLUMNS // LANES, i[-1] % LANES)] * scales[i[-1]] * scale[i[:-1]],
-        name="matmul_digits")
+    parts = parts_of_terms(rows, steps)
+    sums = digit_sums(left, digits, batch, int(digits.shape[0]), rows, parts)
+
+    def element(*i):
+        *outer, m, n = i
+        at = n // COLUMNS, m, n % COLUMNS // LANES, n % LANES
+        found = [sums[(*outer, *part, *at)] for part in ([(p,) for p in range(parts)] if parts > 1 else [()])]
+        return reduce(operator.add, found) * scales[n] * scale[(*outer, m)]
+
+    return te.compute((*batch, rows, columns), element, name="matmul_digits")
+
+
+def parts_of_terms(rows, steps):
+    """The number of equal parts of the steps in which rows and columns meet, so that digits of rows are NEAR."""
+    block = min(rows, MOST_ROWS) if isinstance(rows, int) else 1
+    return next(n for n in range(1, steps + 1)
+                if steps % n == 0 and (block * (steps // n) * TERMS * DIGITS <= NEAR or n == steps))
 
 
 def row_digits(element, rows, points, terms, steps):
@@ -150,21 +167,23 @@ def digit_of(value, d):
     return cast(intrin.bitwise_and(intrin.shift_right(even, 16 - 8 * d), 255) - 128, "int8")
 
 
-def digit_sums(left, right, batch, panels, rows):
-    """The stage digits_sums [..., panel, row, 2, 16] of digits of rows [..., step, digit, row, term] and of columns
-    [panel, step, digit, 2, term / 4, 16, 4]; of one panel, without its dimension, where panels is None."""
-    axes = [te.reduce_axis((0, size), name) for size, name in ((left.shape[-4], "step"), (TERMS // 4, "kq"), (4, "kz"))]
+def digit_sums(left, right, batch, panels, rows, parts=1):
+    """The stage digits_sums [..., part, panel, row, 2, 16] of digits of rows [..., step, digit, row, term] and of
+    columns [panel, step, digit, 2, term / 4, 16, 4]; without a dimension of parts where all steps are one."""
+    size = left.shape[-4] // parts
+    axes = [te.reduce_axis((0, size), name) for size, name in ((size, "step"), (TERMS // 4, "kq"), (4, "kz"))]
     step, kq, kz = (axis.var for axis in axes)
 
     def element(*i):
-        *outer, m, h, j = i
-        outer, panel = (outer[:-1], outer[-1:]) if panels else (outer, [])
-        a = [cast(left[(*outer, step, d, m, kq * 4 + kz)], "int32") for d in range(DIGITS)]
-        b = [cast(right[(*panel, step, d, h, kq, j, kz)], "int32") for d in range(DIGITS)]
+        *outer, panel, m, h, j = i
+        outer, at = (outer[:-1], outer[-1] * size + step) if parts > 1 else (outer, step)
+        a = [cast(left[(*outer, at, d, m, kq * 4 + kz)], "int32") for d in range(DIGITS)]
+        b = [cast(right[panel, at, d, h, kq, j, kz], "int32") for d in range(DIGITS)]
         fixed = a[0] * b[0] * 65536 + (a[0] * b[1] + a[1] * b[0]) * 256 + (a[0] * b[2] + a[1] * b[1] + a[2] * b[0])
         return te.sum(cast(fixed, "float32") * const(1 / 65536, "float32"), axes)
 
-    return te.compute((*batch, *((panels,) if panels else ()), rows, 2, LANES), element, name="digits_sums")
+    outer = (*batch, parts) if parts > 1 else batch
+    return te.compute((*outer, panels, rows, 2, LANES), element, name="digits_sums")
 
 
 # ---------------------------------------------------------------- reference

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ...relax.ops.matmul_digits import COLUMNS, LANES
 from ...transform.vectorize import REDUCE_LANES
+from ..primitives.sample import divisors
 from .blocks import find_block, inline_all, iter_vars, static_extent, vectorizes
 from .digit_tiles import DIGITS_OF_TERMS, digit_tiles, row_blocks
 from .registers import ranks, steps
@@ -11,6 +12,7 @@ from .threads import COST_OF_LOOP, parallel_nest
 
 SUMS, FIXED, ROWS, SCALE = "digits_sums", "digits_fixed", "digits_rows", "digits_scale"
 REDUCED, INVERSE = ("digits_total", "digits_largest"), "digits_inverse"
+PANELS = 4  # that meet a part of the terms
 
 
 def digit_products(sch, cpu):
@@ -21,7 +23,8 @@ def digit_products(sch, cpu):
             for row:  largest, scale;  for term: digits
             for panel:  sums = tiles(digits, panel);  for row: epilogue(sums)
 
-    Rows of one block, and those of matmul_digits, are cut into digits before, and panels are shared.
+    Rows of one block, and those of matmul_digits, are cut into digits before, and panels are shared. Where terms are in
+    parts, a part's digits meet some panels before the next part does.
     """
     if find_block(sch, lambda block: block.name_hint == SUMS) is None:
         return False
@@ -36,11 +39,15 @@ def digit_products(sch, cpu):
     if not rows:
         return False
     shared = image and static_extent(sch, outer) > 1
+    parts = ranks(sch.get(block))[0] > 4 + len(batch)
+    if parts:
+        some = max(n for n in divisors(static_extent(sch, panel)) if n <= PANELS)
+        panel, _ = sch.split(panel, [None, some])
     sch.compute_at(block, panel, preserve_unit_loops=True)
     sch.set_scope(block, 0, "local")
     digits = _digits(sch, cpu, outer if shared else None)
-    first = sch.get_loops(block)[-3 - len(reduce)]
-    sch.tensorize(first, digit_tiles(rows, reduce[0].dom.extent.value))
+    _, one = sch.split(sch.get_loops(block)[-4 - len(reduce)], [None, 1])
+    sch.tensorize(one, digit_tiles(rows, reduce[0].dom.extent.value))
     sch.tensorize(digits, DIGITS_OF_TERMS)  # after the block that reads them: of this one nothing is proved any more
     parallel_nest(sch, cpu, [*batch, outer] if shared else [*batch, outer, panel], work)
     return True
@@ -85,7 +92,7 @@ def _digits(sch, cpu, at):
             sch.compute_at(sch.get_block(name), at, preserve_unit_loops=True)
     loops = sch.get_loops(scale)
     for name in REDUCED:
-        sch.compute_at(sch.get_block(name), loops[-1])
+        sch.compute_at(sch.get_block(name), loops[-1], preserve_unit_loops=True)
         _reduce(sch, cpu, sch.get_block(name))
     for name in (INVERSE, FIXED, ROWS):
         sch.reverse_compute_at(sch.get_block(name), loops[-1], preserve_unit_loops=True)

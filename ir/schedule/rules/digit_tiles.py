@@ -6,7 +6,7 @@ from math import prod
 
 from ... import te
 from ...expr import Var
-from ...relax.ops.matmul_digits import COLUMNS, DIGITS, LANES, MOST_TERMS, TERMS, digit_of, digit_sums
+from ...relax.ops.matmul_digits import COLUMNS, DIGITS, LANES, MOST_ROWS, MOST_TERMS, TERMS, digit_of, digit_sums
 from ...tir.buffer import decl_buffer
 from ...tir.intrin import call_extern
 from ..primitives.sample import divisors
@@ -16,7 +16,6 @@ from .blocks import SYMBOLIC
 # ---------------------------------------------------------------- what pays
 
 LEAST_ROWS = 4  # of fewer, reading the columns takes the time, and a single row's scale is no array
-MOST_ROWS = 512  # whose sums with a panel the second cache holds beside it
 # Cycles, of a core that does two multiply-adds of 16 lanes in each: of the unit for a tile and step of 64 terms, with
 # its loads; for a tile's sums, which leave the unit, are joined and scaled; for a call of the micro-kernel, which sets
 # the unit up; for a scale; for 16 terms that are looked at for it and cut into digits.
@@ -63,18 +62,19 @@ def digit_tiles(rows, steps):
 
 def _declare(rows, steps):
     left = te.placeholder((steps, DIGITS, rows, TERMS), "int8", name="left")
-    right = te.placeholder((steps, DIGITS, 2, TERMS // 4, LANES, 4), "int8", name="right")
-    sums = digit_sums(left, right, (), None, rows)
-    step, digit = Var("step", "int32"), Var("digit", "int32")
+    right = te.placeholder((1, steps, DIGITS, 2, TERMS // 4, LANES, 4), "int8", name="right")
+    sums = digit_sums(left, right, (), 1, rows)
+    step, digit, panel = (Var(name, "int32") for name in ("step", "digit", "panel"))
     buffers = {
         left: decl_buffer(left.shape, left.dtype, "left", offset_factor=1, strides=[step, digit, TERMS, 1]),
-        right: decl_buffer(right.shape, right.dtype, "right", offset_factor=1),
+        right: decl_buffer(right.shape, right.dtype, "right", offset_factor=1,
+                           strides=[panel, *(prod(map(int, right.shape[k:])) for k in range(2, 8))]),
         sums: decl_buffer(sums.shape, sums.dtype, "sums", offset_factor=1)}
 
     def call(ins, outs):
         a, b = ins
         return call_extern("int32", "ingot_tiles_product", outs[0].access_ptr("w"), a.access_ptr("r"),
-                           b.access_ptr("r"), rows, steps, digit)
+                           b.access_ptr("r"), rows, steps, digit, panel)
 
     intrin = te.decl_tensor_intrin(sums.op, call, name="digit_tiles", binds=buffers)
     return intrin.description("body"), intrin.implementation("body")

@@ -80,7 +80,7 @@ def test_rows_of_unknown_number_are_not_for_it():
 def test_the_micro_kernel_is_described_for_any_size():
     intrinsic = TensorIntrin.get(digit_tiles(5, 3))
     assert [tuple(map(int, b.shape)) for b in intrinsic.desc.buffers] == [
-        (3, 3, 5, 64), (3, 3, 2, 16, 16, 4), (5, 2, 16)]
+        (3, 3, 5, 64), (1, 3, 3, 2, 16, 16, 4), (1, 5, 2, 16)]
     assert TensorIntrin.get(digit_tiles(5, 3)) is intrinsic
     with pytest.raises(ValueError, match="TensorIntrin digit_tiles.5 is not registered"):
         TensorIntrin.get("digit_tiles.5")
