@@ -15,6 +15,7 @@
 #define INGOT_TILE_TERMS 64   /* of the sums that one step of the unit adds up */
 #define INGOT_TILE_COLUMNS 32 /* of a panel of the second matrix: two tiles */
 #define INGOT_PANEL_STEP (INGOT_DIGITS * INGOT_TILE_COLUMNS * INGOT_TILE_TERMS) /* bytes of a panel for a step */
+#define INGOT_ROW_STEP (INGOT_DIGITS * INGOT_TILE_TERMS) /* bytes of a row for a step */
 #define INGOT_TILES_AHEAD 8 /* the rows of tiles during which a panel comes, 12 lines with each step */
 
 #if (defined(__AMX_INT8__) || defined(__AMXINT8__)) && defined(__AVX512F__) && defined(__linux__)
@@ -58,19 +59,19 @@ INGOT_INLINE void ingot_tiles_begin(int32_t rows)
 
 /* Tiles 0 and 1 are sums of products of weight 1, 2 and 3 of 1 / 256, 4 and 5 of 1 / 65536. Those of the longest chain
  * come first, for a product takes as long as three begin in. */
-INGOT_INLINE void ingot_tiles_sum(const int8_t *a, ptrdiff_t digit, const int8_t *b, int32_t steps,
+INGOT_INLINE void ingot_tiles_sum(const int8_t *a, ptrdiff_t step, const int8_t *b, int32_t steps,
     const int8_t *ahead, ptrdiff_t line)
 {
     const ptrdiff_t next = INGOT_PANEL_STEP / INGOT_DIGITS;
     _tile_zero(0); _tile_zero(1); _tile_zero(2); _tile_zero(3); _tile_zero(4); _tile_zero(5);
     for (int32_t k = 0; k < steps; ++k) {
-        _tile_loadd(6, a + 2 * digit, 64);
+        _tile_loadd(6, a + 2 * INGOT_TILE_TERMS, INGOT_ROW_STEP);
         INGOT_TILES_ADD(4, 5, b);
-        _tile_loadd(6, a + digit, 64);
+        _tile_loadd(6, a + INGOT_TILE_TERMS, INGOT_ROW_STEP);
         INGOT_TILES_ADD(2, 3, b); INGOT_TILES_ADD(4, 5, b + next);
-        _tile_loadd(6, a, 64);
+        _tile_loadd(6, a, INGOT_ROW_STEP);
         INGOT_TILES_ADD(2, 3, b + next); INGOT_TILES_ADD(4, 5, b + 2 * next); INGOT_TILES_ADD(0, 1, b);
-        a += INGOT_DIGITS * digit;
+        a += step;
         b += INGOT_PANEL_STEP;
     }
 }
@@ -97,7 +98,7 @@ INGOT_INLINE void ingot_tiles_join(float *sums, const int32_t *part, int32_t row
  * whole tiles. While a panel is used the next one comes to the second cache, and while a tile is summed up the sums of
  * the one before are joined. */
 INGOT_INLINE void ingot_tiles_unit(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t steps,
-    ptrdiff_t digit, ptrdiff_t panel)
+    ptrdiff_t step, ptrdiff_t panel)
 {
     const int32_t tiles = (rows + 15) / 16, height = (rows + tiles - 1) / tiles;
     const ptrdiff_t share = (ptrdiff_t)INGOT_PANEL_STEP / INGOT_TILES_AHEAD * steps;
@@ -107,7 +108,7 @@ INGOT_INLINE void ingot_tiles_unit(float *sums, const int8_t *a, const int8_t *b
     for (int32_t tile = 0; tile < tiles; ++tile) {
         const int32_t row = (tile + 1) * height < rows ? tile * height : rows - height;
         const int more = tile < INGOT_TILES_AHEAD;
-        ingot_tiles_sum(a + (ptrdiff_t)row * INGOT_TILE_TERMS, digit, b, steps,
+        ingot_tiles_sum(a + (ptrdiff_t)row * INGOT_ROW_STEP, step, b, steps,
             more ? b + panel + share * tile : (const int8_t *)part, more ? 64 : 0);
         if (before)
             ingot_tiles_join(before, part, height);
@@ -130,17 +131,17 @@ INGOT_INLINE int32_t ingot_tiles_dot(const int8_t *a, const int8_t *b, int32_t c
 
 /* As ingot_tiles_product, without a unit. */
 INGOT_INLINE void ingot_tiles_plain(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t steps,
-    ptrdiff_t digit)
+    ptrdiff_t step)
 {
     const ptrdiff_t next = INGOT_PANEL_STEP / INGOT_DIGITS;
     for (int32_t row = 0; row < rows; ++row) {
         for (int32_t column = 0; column < INGOT_TILE_COLUMNS; ++column) {
-            const int8_t *x = a + (ptrdiff_t)row * INGOT_TILE_TERMS, *w = b;
+            const int8_t *x = a + (ptrdiff_t)row * INGOT_ROW_STEP, *w = b;
             int32_t part[INGOT_DIGITS] = {0, 0, 0};
-            for (int32_t k = 0; k < steps; ++k, x += INGOT_DIGITS * digit, w += INGOT_PANEL_STEP)
+            for (int32_t k = 0; k < steps; ++k, x += step, w += INGOT_PANEL_STEP)
                 for (int32_t d = 0; d < INGOT_DIGITS; ++d)
                     for (int32_t e = 0; e + d < INGOT_DIGITS; ++e)
-                        part[d + e] += ingot_tiles_dot(x + d * digit, w + e * next, column);
+                        part[d + e] += ingot_tiles_dot(x + d * INGOT_TILE_TERMS, w + e * next, column);
             sums[row * INGOT_TILE_COLUMNS + column] =
                 (float)part[0] + ((float)part[1] + (float)part[2] / 256.0f) / 256.0f;
         }
@@ -148,20 +149,20 @@ INGOT_INLINE void ingot_tiles_plain(float *sums, const int8_t *a, const int8_t *
 }
 
 /* sums [rows, 32]: of the products of rows and a panel's columns, to be multiplied with both scales.
- * a: digits of the rows, [steps][3][rows of all][64]; digit: the bytes from one digit to the next.
- * b: those of the panel, [steps][3][2][16][16][4]: digit, column / 16, term / 4, column % 16, term % 4; panel: the bytes
- * from it to the one that is used next. */
+ * a: digits of the rows, [steps][rows of all][3][64]; step: the bytes from one step to the next.
+ * b: those of the panel, [steps][3][2][16][16][4]: digit, column / 16, term / 4, column % 16, term % 4; panel: the
+ * bytes from it to the one that is used next. */
 INGOT_INLINE void ingot_tiles_product(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t steps,
-    ptrdiff_t digit, ptrdiff_t panel)
+    ptrdiff_t step, ptrdiff_t panel)
 {
 #if defined(INGOT_HAS_TILES)
     if (ingot_tiles_ready()) {
-        ingot_tiles_unit(sums, a, b, rows, steps, digit, panel);
+        ingot_tiles_unit(sums, a, b, rows, steps, step, panel);
         return;
     }
 #endif
     (void)panel;
-    ingot_tiles_plain(sums, a, b, rows, steps, digit);
+    ingot_tiles_plain(sums, a, b, rows, steps, step);
 }
 
 #if defined(__AVX512F__)
@@ -173,7 +174,7 @@ INGOT_INLINE __m512i ingot_tiles_pick(int32_t mask, __m512i a, __m512i b)
     return _mm512_ternarylogic_epi32(_mm512_set1_epi32(mask), a, b, 0xca);
 }
 
-INGOT_INLINE void ingot_tiles_digits_512(int8_t *digits, const float *fixed, ptrdiff_t digit)
+INGOT_INLINE void ingot_tiles_digits_512(int8_t *digits, const float *fixed)
 {
     const __m512i even = _mm512_set1_epi32(0x808080);
     __m512i part[4], outer[2], middle[2]; /* of two parts: their digits 2 and 0, and their digits 1 */
@@ -186,29 +187,29 @@ INGOT_INLINE void ingot_tiles_digits_512(int8_t *digits, const float *fixed, ptr
         middle[i] = ingot_tiles_pick(0x00ff00ff, _mm512_srli_epi32(part[2 * i], 8), part[2 * i + 1]);
     }
     _mm512_storeu_si512(digits, ingot_tiles_pick(0xffff, _mm512_srli_epi32(outer[0], 16), outer[1]));
-    _mm512_storeu_si512(digits + digit, ingot_tiles_pick(0xffff, middle[0], _mm512_slli_epi32(middle[1], 16)));
-    _mm512_storeu_si512(digits + 2 * digit, ingot_tiles_pick(0xffff, outer[0], _mm512_slli_epi32(outer[1], 16)));
+    _mm512_storeu_si512(digits + 64, ingot_tiles_pick(0xffff, middle[0], _mm512_slli_epi32(middle[1], 16)));
+    _mm512_storeu_si512(digits + 128, ingot_tiles_pick(0xffff, outer[0], _mm512_slli_epi32(outer[1], 16)));
 }
 #endif
 
-INGOT_INLINE void ingot_tiles_digits_plain(int8_t *digits, const float *fixed, ptrdiff_t digit)
+INGOT_INLINE void ingot_tiles_digits_plain(int8_t *digits, const float *fixed)
 {
     for (int32_t k = 0; k < INGOT_TILE_TERMS; ++k) {
         const int known = fixed[k] >= -8388607.0f && fixed[k] <= 8388607.0f; /* else of a row that is not finite */
         const int32_t even = (known ? (int32_t)ingot_roundf(fixed[k]) : 0) + 0x808080;
         for (int32_t d = 0; d < INGOT_DIGITS; ++d)
-            digits[d * digit + k % 16 * 4 + k / 16] = (int8_t)((even >> (16 - 8 * d) & 255) - 128);
+            digits[d * INGOT_TILE_TERMS + k % 16 * 4 + k / 16] = (int8_t)((even >> (16 - 8 * d) & 255) - 128);
     }
 }
 
 /* Cut 64 floats, rounded to integers, into their 3 digits: those of fixed[16 * i + j] at 4 * j + i. What is not finite
- * has any digits. digit: the bytes from one digit to the next. */
-INGOT_INLINE void ingot_tiles_digits(int8_t *digits, const float *fixed, ptrdiff_t digit)
+ * has any digits. */
+INGOT_INLINE void ingot_tiles_digits(int8_t *digits, const float *fixed)
 {
 #if defined(__AVX512F__)
-    ingot_tiles_digits_512(digits, fixed, digit);
+    ingot_tiles_digits_512(digits, fixed);
 #else
-    ingot_tiles_digits_plain(digits, fixed, digit);
+    ingot_tiles_digits_plain(digits, fixed);
 #endif
 }
 #endif

@@ -9,6 +9,7 @@ from c_folders import STRICT, build, compile_all, need, run, selftest_sources
 from ingot.codegen.target import Target
 from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
+from ingot.ir.relax.ops import matmul_digits
 
 AMX = Target.get("x86-64-v4-amx")
 UNIT = [flag for flag in AMX.cflags if flag.startswith("-mamx")]
@@ -45,6 +46,19 @@ def test_results(target, threads, rows, columns):
     assert np.isnan(found[0]).all()
     largest = np.abs(exact[1:]).max(axis=1, keepdims=True)
     assert (np.abs(found[1:] - exact[1:]) <= 1e-6 * largest).all()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("threads", ["none", "openmp"])
+def test_terms_in_parts(target, threads, monkeypatch):
+    monkeypatch.setattr(matmul_digits, "NEAR", 47 * 128 * 3)
+    mod, w, b = network((47,), columns=250)
+    x = np.random.default_rng(1).standard_normal((47, len(w))).astype(np.float32)
+    with ingot.compile(mod, target=target, threads=threads) as library:
+        assert "47, 2," in "".join(text for name, text in library.model.files().items() if name.startswith("kernels"))
+        (found,) = library.run({"x": x}).values()
+    exact = x.astype(np.float64) @ w + b
+    assert np.abs(found - exact).max() <= 1e-6 * np.abs(exact).max()
 
 
 def image_network(channels, outputs, size, stride):

@@ -11,20 +11,20 @@ static float fast[ROWS * INGOT_TILE_COLUMNS], plain[ROWS * INGOT_TILE_COLUMNS];
 /* Every other number, of the largest ones, small ones and halves, whose digits are added up again. */
 static int digits(void)
 {
-    int8_t vectors[INGOT_DIGITS * 80], loops[INGOT_DIGITS * 80];
+    int8_t vectors[INGOT_DIGITS * 64], loops[INGOT_DIGITS * 64];
     float fixed[64];
     for (int32_t first = -8355000; first <= 8355000 - 64; first += first > -300 && first < 300 ? 1 : 4177) {
         const float half = first < 1 << 20 && first > -(1 << 20) ? 0.5f : 0.0f;
         for (int32_t k = 0; k < 64; ++k) fixed[k] = (float)(first + k) + half;
-        ingot_tiles_digits_512(vectors, fixed, 80);
-        ingot_tiles_digits_plain(loops, fixed, 80);
+        ingot_tiles_digits_512(vectors, fixed);
+        ingot_tiles_digits_plain(loops, fixed);
         for (int32_t k = 0; k < 64; ++k) {
             const int32_t at = k % 16 * 4 + k / 16;
-            const float sum = (float)(vectors[at] * 65536 + vectors[at + 80] * 256 + vectors[at + 160]);
+            const float sum = (float)(vectors[at] * 65536 + vectors[at + 64] * 256 + vectors[at + 128]);
             for (int32_t d = 0; d < INGOT_DIGITS; ++d) {
-                if (vectors[at + 80 * d] != loops[at + 80 * d] || sum - fixed[k] > 0.5f || fixed[k] - sum > 0.5f) {
-                    printf("%f: digit %d is %d, in plain C %d\n", (double)fixed[k], (int)d, vectors[at + 80 * d],
-                        loops[at + 80 * d]);
+                if (vectors[at + 64 * d] != loops[at + 64 * d] || sum - fixed[k] > 0.5f || fixed[k] - sum > 0.5f) {
+                    printf("%f: digit %d is %d, in plain C %d\n", (double)fixed[k], (int)d, vectors[at + 64 * d],
+                        loops[at + 64 * d]);
                     return 1;
                 }
             }
@@ -42,8 +42,8 @@ int main(void)
     for (int32_t rows = 1; rows <= ROWS; ++rows) {
         for (int32_t steps = 1; steps <= STEPS; ++steps) {
             for (int i = 0; i < ROWS * INGOT_TILE_COLUMNS; ++i) fast[i] = plain[i] = -1.0f;
-            ingot_tiles_unit(fast, a, b, rows, steps, rows * INGOT_TILE_TERMS, 0);
-            ingot_tiles_plain(plain, a, b, rows, steps, rows * INGOT_TILE_TERMS);
+            ingot_tiles_unit(fast, a, b, rows, steps, rows * INGOT_ROW_STEP, 0);
+            ingot_tiles_plain(plain, a, b, rows, steps, rows * INGOT_ROW_STEP);
             for (int i = 0; i < ROWS * INGOT_TILE_COLUMNS; ++i) {
                 const float difference = fast[i] - plain[i];
                 if (difference > 1e-6f * 12e5f || difference < -1e-6f * 12e5f || (i >= rows * 32 && fast[i] != -1.0f)) {

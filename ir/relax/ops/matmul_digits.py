@@ -118,7 +118,7 @@ def parts_of_terms(rows, steps):
 
 
 def row_digits(element, rows, points, terms, steps):
-    """(digits [..., step, digit, row, 64], scales [..., row]) of the rows of element(indices of a row, of a point in
+    """(digits [..., step, row, digit, 64], scales [..., row]) of the rows of element(indices of a row, of a point in
     it, of a term).
 
     points: the extents of a row's points, each of which is a row of the product; () where a row is one. terms: theirs,
@@ -153,11 +153,11 @@ def row_digits(element, rows, points, terms, steps):
     fixed = te.compute((*rows, *points, blocks, LANES), fixed_point, name="digits_fixed")
 
     def digit(*i):
-        *outer, step, d, m, at = i
+        *outer, step, m, d, at = i
         point = (m,) if not points else (m // points[0], m % points[0])
         return digit_of(fixed[(*outer, *point, step * (TERMS // LANES) + at % 4, at // 4)], d)
 
-    return te.compute((*rows[:-1], steps, DIGITS, rows[-1] * prod(points), TERMS), digit, name="digits_rows"), scale
+    return te.compute((*rows[:-1], steps, rows[-1] * prod(points), DIGITS, TERMS), digit, name="digits_rows"), scale
 
 
 def digit_of(value, d):
@@ -168,7 +168,7 @@ def digit_of(value, d):
 
 
 def digit_sums(left, right, batch, panels, rows, parts=1):
-    """The stage digits_sums [..., part, panel, row, 2, 16] of digits of rows [..., step, digit, row, term] and of
+    """The stage digits_sums [..., part, panel, row, 2, 16] of digits of rows [..., step, row, digit, term] and of
     columns [panel, step, digit, 2, term / 4, 16, 4]; without a dimension of parts where all steps are one."""
     size = left.shape[-4] // parts
     axes = [te.reduce_axis((0, size), name) for size, name in ((size, "step"), (TERMS // 4, "kq"), (4, "kz"))]
@@ -177,7 +177,7 @@ def digit_sums(left, right, batch, panels, rows, parts=1):
     def element(*i):
         *outer, panel, m, h, j = i
         outer, at = (outer[:-1], outer[-1] * size + step) if parts > 1 else (outer, step)
-        a = [cast(left[(*outer, at, d, m, kq * 4 + kz)], "int32") for d in range(DIGITS)]
+        a = [cast(left[(*outer, at, m, d, kq * 4 + kz)], "int32") for d in range(DIGITS)]
         b = [cast(right[panel, at, d, h, kq, j, kz], "int32") for d in range(DIGITS)]
         fixed = a[0] * b[0] * 65536 + (a[0] * b[1] + a[1] * b[0]) * 256 + (a[0] * b[2] + a[1] * b[1] + a[2] * b[0])
         return te.sum(cast(fixed, "float32") * const(1 / 65536, "float32"), axes)

@@ -96,9 +96,8 @@ def _digits(sch, cpu, at):
         _reduce(sch, cpu, sch.get_block(name))
     for name in (INVERSE, FIXED, ROWS):
         sch.reverse_compute_at(sch.get_block(name), loops[-1], preserve_unit_loops=True)
-    step, d, row, _ = sch.get_loops(digits)[-4:]
-    row, unit = sch.split(row, [None, 1])
-    sch.reorder(row, step, d, unit)
+    step, row, d, _ = sch.get_loops(digits)[-4:]
+    sch.reorder(row, step)
     fixed = sch.get_block(FIXED)
     sch.compute_at(fixed, step)
     sch.set_scope(fixed, 0, "local")

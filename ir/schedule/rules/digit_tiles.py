@@ -61,12 +61,12 @@ def digit_tiles(rows, steps):
 
 
 def _declare(rows, steps):
-    left = te.placeholder((steps, DIGITS, rows, TERMS), "int8", name="left")
+    left = te.placeholder((steps, rows, DIGITS, TERMS), "int8", name="left")
     right = te.placeholder((1, steps, DIGITS, 2, TERMS // 4, LANES, 4), "int8", name="right")
     sums = digit_sums(left, right, (), 1, rows)
-    step, digit, panel = (Var(name, "int32") for name in ("step", "digit", "panel"))
+    step, panel = Var("step", "int32"), Var("panel", "int32")
     buffers = {
-        left: decl_buffer(left.shape, left.dtype, "left", offset_factor=1, strides=[step, digit, TERMS, 1]),
+        left: decl_buffer(left.shape, left.dtype, "left", offset_factor=1, strides=[step, DIGITS * TERMS, TERMS, 1]),
         right: decl_buffer(right.shape, right.dtype, "right", offset_factor=1,
                            strides=[panel, *(prod(map(int, right.shape[k:])) for k in range(2, 8))]),
         sums: decl_buffer(sums.shape, sums.dtype, "sums", offset_factor=1)}
@@ -74,7 +74,7 @@ def _declare(rows, steps):
     def call(ins, outs):
         a, b = ins
         return call_extern("int32", "ingot_tiles_product", outs[0].access_ptr("w"), a.access_ptr("r"),
-                           b.access_ptr("r"), rows, steps, digit, panel)
+                           b.access_ptr("r"), rows, steps, step, panel)
 
     intrin = te.decl_tensor_intrin(sums.op, call, name="digit_tiles", binds=buffers)
     return intrin.description("body"), intrin.implementation("body")
@@ -87,14 +87,12 @@ DIGITS_OF_TERMS = "digit_tiles.digits"
 
 def _declare_digits():
     fixed = te.placeholder((TERMS // LANES, LANES), "float32", name="fixed")
-    digits = te.compute((DIGITS, 1, TERMS), lambda d, m, at: digit_of(fixed[at % 4, at // 4], d), name="digits")
-    digit = Var("digit", "int32")
-    buffers = {fixed: decl_buffer(fixed.shape, fixed.dtype, "fixed", offset_factor=1),
-               digits: decl_buffer(digits.shape, digits.dtype, "digits", offset_factor=1, strides=[digit, TERMS, 1])}
+    digits = te.compute((DIGITS, TERMS), lambda d, at: digit_of(fixed[at % 4, at // 4], d), name="digits")
 
     def call(ins, outs):
-        return call_extern("int32", "ingot_tiles_digits", outs[0].access_ptr("w"), ins[0].access_ptr("r"), digit)
+        return call_extern("int32", "ingot_tiles_digits", outs[0].access_ptr("w"), ins[0].access_ptr("r"))
 
+    buffers = {x: decl_buffer(x.shape, x.dtype, x.op.name, offset_factor=1) for x in (fixed, digits)}
     intrin = te.decl_tensor_intrin(digits.op, call, name="digits", binds=buffers)
     return intrin.description("body"), intrin.implementation("body")
 

@@ -7,6 +7,7 @@ from ops_nn_check import array, call_of, check, evaluate
 
 from ingot.ir.expr import Var
 from ingot.ir.op import InferError
+from ingot.ir.relax.ops import matmul_digits
 from ingot.ir.relax.ops.matmul_digits import TINY, join_columns, split_columns
 
 EXACT = 1e-6  # of the largest result: what products of floats keep
@@ -38,6 +39,19 @@ def test_results_are_those_of_matmul(rows, depth, columns):
     _, result = check("matmul_digits", [a, *split_columns(w)], 1e-5)
     exact = a.astype(np.float64) @ w.astype(np.float64)
     assert np.abs(result - exact).max() <= EXACT * np.abs(exact).max()
+
+
+def test_terms_in_parts(monkeypatch):
+    monkeypatch.setattr(matmul_digits, "NEAR", 5 * 64 * 3)
+    a, w = array((5, 192)), array((192, 40), 1) / 16
+    assert matmul_digits.parts_of_terms(5, 3) == 3
+    check("matmul_digits", [a, *split_columns(w)], 1e-5)
+
+
+@pytest.mark.parametrize("rows, terms, parts", [
+    (128, 768, 1), (128, 3072, 2), (197, 1536, 1), (512, 4096, 8), (4096, 1024, 2), (64, 64, 1), (512, 64 * 13, 13)])
+def test_parts_keep_digits_of_rows_near(rows, terms, parts):
+    assert matmul_digits.parts_of_terms(rows, terms // 64) == parts
 
 
 def test_rows_that_are_not_finite_zero_tiny_and_huge():

@@ -8,6 +8,7 @@ from ingot.ir.node import collect, structural_equal
 from ingot.ir.relax import Constant
 from ingot.ir.relax.ops.conv_digits import split_kernel
 from ingot.ir.relax.ops.conv_layouts import pack_weights
+from ingot.ir.relax.ops import matmul_digits
 from ingot.ir.relax.ops.matmul_digits import MOST_TERMS, split_columns
 from ingot.ir.schedule import Schedule, TensorIntrin
 from ingot.ir.schedule.cpu import CpuModel
@@ -51,6 +52,11 @@ def test_a_micro_kernel_makes_the_sums_of_a_panel(rows, intrinsic, columns):
     scheduled(kernel(rows, columns=columns), intrinsic)
 
 
+def test_terms_are_in_parts_where_digits_of_rows_are_beyond_the_second_cache(monkeypatch):
+    monkeypatch.setattr(matmul_digits, "NEAR", 20 * 128 * 3)
+    scheduled(kernel((20,), depth=384, columns=200), "digit_tiles.20x2")
+
+
 def convolution(shape, outputs, strides=(1, 1)):
     """The PrimFunc of a 1x1 convolution of an image [batch, blocks, height, width], a residual and a ReLU."""
     rng = np.random.default_rng(0)
@@ -80,7 +86,7 @@ def test_rows_of_unknown_number_are_not_for_it():
 def test_the_micro_kernel_is_described_for_any_size():
     intrinsic = TensorIntrin.get(digit_tiles(5, 3))
     assert [tuple(map(int, b.shape)) for b in intrinsic.desc.buffers] == [
-        (3, 3, 5, 64), (1, 3, 3, 2, 16, 16, 4), (1, 5, 2, 16)]
+        (3, 5, 3, 64), (1, 3, 3, 2, 16, 16, 4), (1, 5, 2, 16)]
     assert TensorIntrin.get(digit_tiles(5, 3)) is intrinsic
     with pytest.raises(ValueError, match="TensorIntrin digit_tiles.5 is not registered"):
         TensorIntrin.get("digit_tiles.5")
