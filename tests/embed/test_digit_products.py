@@ -52,6 +52,7 @@ def test_results(target, threads, rows, columns):
 @pytest.mark.parametrize("threads", ["none", "openmp"])
 def test_terms_in_parts(target, threads, monkeypatch):
     monkeypatch.setattr(matmul_digits, "NEAR", 47 * 128 * 3)
+    monkeypatch.setattr(matmul_digits, "PART", 2)
     mod, w, b = network((47,), columns=250)
     x = np.random.default_rng(1).standard_normal((47, len(w))).astype(np.float32)
     with ingot.compile(mod, target=target, threads=threads) as library:

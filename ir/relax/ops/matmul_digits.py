@@ -30,6 +30,7 @@ DIGITS, TERMS, COLUMNS, LANES = 3, 64, 32, 16
 MOST_TERMS = 1 << 15  # whose sums of three products of digits 32 bits hold
 MOST_ROWS = 512  # that meet a panel at a time, whose sums with it the second cache holds beside it
 NEAR = 1 << 20  # bytes of digits of rows that stay there while panels pass: half of it
+PART = 8  # steps, of which products take ten times as long as their sums, which each part of the terms has
 LARGEST = 8355000  # what the largest magnitude of a row becomes: at most 0x7F7F7F, whose digits are all 127
 EVEN = 0x808080  # makes digits of 0 to 255 of those of -128 to 127
 TINY = 4e-32  # stands for smaller largest magnitudes, whose inverse would be infinite: these have fewer digits
@@ -111,10 +112,11 @@ def _lower(args, attrs, out):
 
 
 def parts_of_terms(rows, steps):
-    """The number of equal parts of the steps in which rows and columns meet, so that digits of rows are NEAR."""
+    """The number of equal parts of the steps in which rows and columns meet, so that digits of rows are NEAR; 1 where
+    parts would be of less than PART steps."""
     block = min(rows, MOST_ROWS) if isinstance(rows, int) else 1
-    return next(n for n in range(1, steps + 1)
-                if steps % n == 0 and (block * (steps // n) * TERMS * DIGITS <= NEAR or n == steps))
+    return next((n for n in range(1, steps // PART + 1)
+                 if steps % n == 0 and block * (steps // n) * TERMS * DIGITS <= NEAR), 1)
 
 
 def row_digits(element, rows, points, terms, steps):

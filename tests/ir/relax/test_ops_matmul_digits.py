@@ -43,13 +43,14 @@ def test_results_are_those_of_matmul(rows, depth, columns):
 
 def test_terms_in_parts(monkeypatch):
     monkeypatch.setattr(matmul_digits, "NEAR", 5 * 64 * 3)
+    monkeypatch.setattr(matmul_digits, "PART", 1)
     a, w = array((5, 192)), array((192, 40), 1) / 16
     assert matmul_digits.parts_of_terms(5, 3) == 3
     check("matmul_digits", [a, *split_columns(w)], 1e-5)
 
 
 @pytest.mark.parametrize("rows, terms, parts", [
-    (128, 768, 1), (128, 3072, 2), (197, 1536, 1), (512, 4096, 8), (4096, 1024, 2), (64, 64, 1), (512, 64 * 13, 13)])
+    (128, 768, 1), (128, 3072, 2), (197, 1536, 1), (512, 4096, 8), (4096, 1024, 2), (64, 64, 1), (512, 64 * 13, 1), (512, 768, 1)])
 def test_parts_keep_digits_of_rows_near(rows, terms, parts):
     assert matmul_digits.parts_of_terms(rows, terms // 64) == parts
 

@@ -54,6 +54,7 @@ def test_a_micro_kernel_makes_the_sums_of_a_panel(rows, intrinsic, columns):
 
 def test_terms_are_in_parts_where_digits_of_rows_are_beyond_the_second_cache(monkeypatch):
     monkeypatch.setattr(matmul_digits, "NEAR", 20 * 128 * 3)
+    monkeypatch.setattr(matmul_digits, "PART", 2)
     scheduled(kernel((20,), depth=384, columns=200), "digit_tiles.20x2")
 
 
