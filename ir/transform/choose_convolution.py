@@ -36,13 +36,10 @@ SCATTERED = 9  # cycles of a vector of results in several rows at once, where th
 # The share of the second cache that a network's weights may take for it to keep them, transformed, from run to run.
 NEAR_WEIGHTS = 1 / 2
 HIDDEN = 7 / 8  # of the time in which weights come from afar, by prefetching what the next tiles read
-# Winograd is taken where it is predicted to need less than this share of the direct time, and then the smallest tile
-# within a fifth of the best: it rounds less, and has fewer weights, which in a whole network come from farther away
-# than where one layer is measured alone. Weights of first layers are few.
+# Others than direct ones are taken where they are predicted to need less than this share of the direct time, and of
+# Winograd's then the smallest tile within a fifth of the best: it rounds less, and has fewer weights, which in a whole
+# network come from farther away than where one layer is measured alone. Weights of first layers are few.
 WORTH, NEAR, NEAR_ROWS = 0.9, 1.2, 1.05
-# Digits are taken below this share of the direct time: a core that runs its unit for tiles runs the other layers at a
-# lower clock, and where it shares the unit with another one, at half the speed.
-WORTH_DIGITS = 2 / 3
 
 
 @dataclass(frozen=True)
@@ -181,8 +178,6 @@ def _direct(cpu, layer, channels, out_blocks, inputs, near):
 def fastest(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=False):
     """The simplest algorithm that is predicted to be about as fast as any; direct unless another is clearly faster."""
     times = predict(layer, cpu, fold, near)
-    if times.get(DIGITS, 0) > WORTH_DIGITS * times[DIRECT]:
-        del times[DIGITS]
     best = min(times.values())
     if best >= WORTH * times[DIRECT]:
         return DIRECT
