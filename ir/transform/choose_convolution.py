@@ -23,7 +23,7 @@ from ..relax.ops.winograd import KERNEL, KERNELS, POINTS, tiles_of, transform_bl
 from ..relax.ops.winograd_rows import input_size, taps_of, transform_rows
 from ..schedule.cpu import CpuModel
 from ..schedule.rules import conv_tiles, digit_tiles, winograd_blocks, winograd_row_tiles
-from .graph import GraphRewriter, leaves, on_main
+from .graph import GraphRewriter, MadeOnce, leaves, on_main
 
 DIRECT = "direct"
 WINOGRAD = {f"winograd{tile}": tile for tile in sorted({tile for kernel in KERNELS for tile in tiles_of(kernel)})}
@@ -221,7 +221,7 @@ class _Choose(GraphRewriter):
     def __init__(self, cpu, exact, algorithms):
         check_algorithms(algorithms, exact)
         self.cpu, self.exact, self.algorithms = cpu, exact, algorithms
-        self.transformed = {}  # (id of weights, how) -> (weights, transformed)
+        self.once = MadeOnce()
 
     def begin(self, func):
         names = [_name(b) for b in func.bindings if isinstance(b.value, RelaxCall) and b.value.op == "nn.conv2d"]
@@ -252,7 +252,7 @@ class _Choose(GraphRewriter):
         if algorithm in ROWS:
             return self._rows(call, ROWS[algorithm])
         if algorithm == DIGITS:
-            parts = self._once(call.args[1], (DIGITS,), split_kernel)
+            parts = self.once(call.args[1], DIGITS, lambda w: [Constant(part, w.name) for part in split_kernel(w.data)])
             return call_op("nn.conv2d_digits", call.args[0], *parts, strides=call.attrs["strides"])
         return call if algorithm == DIRECT else self._winograd(call, WINOGRAD[algorithm], fold)
 
@@ -283,7 +283,7 @@ class _Choose(GraphRewriter):
         if any(border):
             data = self.emit(call_op("nn.pad", data, pad_width=(0, 0, 0, 0, *border)), f"{self.current.name}_pad")
         stride = attrs["strides"][0]
-        u = self._once(weight, ("rows", tile, stride), lambda w: transform_rows(w, tile, stride))
+        u = self.once(weight, ("rows", tile, stride), lambda w: Constant(transform_rows(w.data, tile, stride), w.name))
         return call_op("nn.conv2d_winograd_rows", data, u, tile=tile,
                        kernel=weight.data.shape[2:4], strides=attrs["strides"], out_channels=attrs["out_channels"],
                        size=tuple(d.value for d in call.struct_info.shape[2:4]))
@@ -297,19 +297,10 @@ class _Choose(GraphRewriter):
             stride = 1
             data = self.emit(call_op("space_to_depth", data, block=fold.stride, layout=layout),
                              f"{self.current.name}_folded")
-        u = self._once(weight, (tile, fold), lambda w: transform_blocks(
-            fold.weights(w, self.cpu.lanes) if fold else w, tile))
+        u = self.once(weight, (tile, fold), lambda w: Constant(transform_blocks(
+            fold.weights(w.data, self.cpu.lanes) if fold else w.data, tile), w.name))
         return call_op("nn.conv2d_winograd", data, u, tile=tile, kernel=kernel, padding=padding, stride=stride,
                        groups=attrs["groups"], out_channels=attrs["out_channels"], data_layout=layout)
-
-    def _once(self, weight, how, transform):
-        """The Constant of transformed weights, or those of their parts; used twice, they are made once."""
-        key = (id(weight.data), *how)
-        if key not in self.transformed:
-            made = transform(weight.data)
-            self.transformed[key] = (weight, [Constant(part, weight.name) for part in made] if isinstance(made, tuple)
-                                     else Constant(made, weight.name))
-        return self.transformed[key][1]
 
 
 def _border(call, tile):

@@ -10,7 +10,7 @@ from ..relax.block_builder import call_op
 from ..relax.expr import (Constant, DataflowVar, MatchCast, TupleGetItem, VarBinding, dataflow_function)
 from ..relax.ops.layout import blocks_of, pack_channels
 from .blocked_images import Image, channels_of, in_order, sources
-from .graph import Substitute, is_operator, leaves, on_main, remove_unused
+from .graph import MadeOnce, Substitute, is_operator, leaves, on_main, remove_unused
 from .layout_rows import DEFERRED, ROWS, item_of_split, map_of_images
 from .split_phases import split_phases
 
@@ -42,7 +42,7 @@ class ConvertLayout:
         self.plain, self.blocked, self.deferred = {id(p): p for p in func.params}, {}, {}
         self.views = {}      # id -> (Image, array of its channels): the deferred values of layout_rows.py
         self.parts = {}      # id of a split -> the Images of its parts
-        self.constants = {}  # (id of the data, how it is packed) -> (the old Constant, the packed one)
+        self.once = MadeOnce()
         self.tables = {}     # (spots, groups) -> the Constant of their places
         self.names = {p.name for p in func.params} | {b.var.name for b in func.bindings}
         self.bindings, self.current = [], None
@@ -171,7 +171,4 @@ class ConvertLayout:
 
     def packed(self, constant, how, pack):
         """The Constant pack(data), made once for each `how`."""
-        key = (id(constant.data), how)
-        if key not in self.constants:
-            self.constants[key] = (constant, Constant(pack(constant.data), constant.name))
-        return self.constants[key][1]
+        return self.once(constant, how, lambda c: Constant(pack(c.data), c.name))

@@ -12,6 +12,21 @@ from ..relax.expr import (Constant, DataflowVar, MatchCast, RelaxCall, RelaxTupl
 COMMUTATIVE = ("add", "multiply", "maximum", "minimum")
 
 
+class MadeOnce:
+    """What is made of constants: once for each constant's data and each way, also where these are used several times.
+    """
+
+    def __init__(self):
+        self._made = {}  # (id of the data, how) -> (the constant, which keeps its id its own, what is made of it)
+
+    def __call__(self, constant, how, make):
+        """make(constant), or what it gave before for the same data and `how`."""
+        key = (id(constant.data), how)
+        if key not in self._made:
+            self._made[key] = (constant, make(constant))
+        return self._made[key][1]
+
+
 class GraphRewriter:
     """Rebuilds a function's bindings in order. Override `call(binding, call)`: return the value to bind, or an existing
     value (variable, constant, tuple of constants) that replaces the variable. `emit` adds a binding before the current

@@ -13,7 +13,7 @@ from ..relax.ops.matmul_digits import split_columns
 from ..relax.ops.phases import border
 from ..schedule.rules import digit_tiles, tiles
 from ..schedule.rules.blocks import static
-from .graph import GraphRewriter, on_main
+from .graph import GraphRewriter, MadeOnce, on_main
 
 MIN_LANES = 4  # narrower vectors have no type in simd.h
 
@@ -91,10 +91,15 @@ def pack_weights(func, cpu):
     return _PackWeights(cpu).run(func)
 
 
+def _digits(weight):
+    return [Constant(data, f"{weight.name}_{part}")
+            for data, part in zip(split_columns(weight.data), ("digits", "scales"))]
+
+
 class _PackWeights(GraphRewriter):
     def __init__(self, cpu):
         self.cpu, self.lanes = cpu, cpu.lanes
-        self.packed = {}  # (id of the weights, layout) -> (weight, packed); a weight used twice is packed once
+        self.once = MadeOnce()
 
     def call(self, binding, call):
         if self.lanes > 1 and call.op == "nn.conv2d" and not by_columns(call, self.lanes):
@@ -102,20 +107,6 @@ class _PackWeights(GraphRewriter):
         if self.lanes > 1 and call.op == "matmul":
             return self._matmul(call)
         return call
-
-    def _once(self, weight, lanes, groups, transposed=False):
-        key = (id(weight.data), lanes, groups, transposed)
-        if key not in self.packed:
-            data = pack(weight.data.T if transposed else weight.data, lanes, groups)
-            self.packed[key] = (weight, Constant(data, weight.name))
-        return self.packed[key][1]
-
-    def _digits(self, weight):
-        key = (id(weight.data), "digits")
-        if key not in self.packed:
-            parts = zip(split_columns(weight.data), ("digits", "scales"))
-            self.packed[key] = (weight, [Constant(data, f"{weight.name}_{part}") for data, part in parts])
-        return self.packed[key][1]
 
     def _conv2d(self, call):
         weight = call.args[1]
@@ -125,7 +116,7 @@ class _PackWeights(GraphRewriter):
         lanes = self._lanes_of(out_channels // groups, groups)
         if lanes == 1:
             return call
-        packed = self._once(weight, lanes, groups)
+        packed = self.once(weight, (lanes, groups), lambda w: Constant(pack(w.data, lanes, groups), w.name))
         return call_op("nn.conv2d", call.args[0], packed, *call.args[2:],
                        **{**call.attrs, "kernel_layout": f"OIHW{lanes}o", "out_channels": out_channels})
 
@@ -144,9 +135,9 @@ class _PackWeights(GraphRewriter):
             return call
         n_size, rows = weight.data.shape[1], call.args[0].struct_info.shape[-2]
         if digit_tiles.worth(self.cpu, static(rows), *weight.data.shape) and np.isfinite(weight.data).all():
-            return call_op("matmul_digits", call.args[0], *self._digits(weight))
+            return call_op("matmul_digits", call.args[0], *self.once(weight, "digits", _digits))
         cpu = replace(self.cpu, by_element=self.cpu.by_element and weight.data.shape[0] % self.lanes == 0)
         tile = tiles.choose_product(cpu, -(-n_size // self.lanes), static(rows))
         panel = tile.vectors * self.lanes
-        packed = self._once(weight, panel, 1, transposed=True)
+        packed = self.once(weight, ("product", panel), lambda w: Constant(pack(w.data.T, panel, 1), w.name))
         return call_op("matmul", call.args[0], packed, **{**call.attrs, "b_layout": f"KN{panel}n", "n_size": n_size})
