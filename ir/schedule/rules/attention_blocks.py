@@ -1,11 +1,10 @@
 """Attention over any number of keys: scores and weighted values of a block of keys in register tiles."""
 from __future__ import annotations
 
-from ...transform.vectorize import REDUCE_LANES
 from . import tiles
 from .attention import _pack_keys
 from .blocks import find_block
-from .registers import by_element, in_registers, lane_by_lane, steps
+from .registers import by_element, in_registers, lane_by_lane, reduce_lanes, steps
 from .threads import parallel_nest
 
 IN_VECTORS = ("no_keys", "query", "start_sums", "exp", "shrunk", "result")  # stages whose last loops are vectors
@@ -91,6 +90,4 @@ def _reduce(sch, lanes, last):
     sch.decompose_reduction(lanes, t)
     s, lane = sch.get_loops(copy)
     in_registers(sch, (s,), lane)
-    tree = sch.get_loops(last)[-1]
-    sch.annotate(tree, REDUCE_LANES, 1)
-    sch.decompose_reduction(last, tree)
+    reduce_lanes(sch, last, sch.get_loops(last)[-1])

@@ -2,11 +2,10 @@
 from __future__ import annotations
 
 from ...relax.ops.matmul_digits import COLUMNS, LANES
-from ...transform.vectorize import REDUCE_LANES
 from ..primitives.sample import divisors
 from .blocks import find_block, inline_all, iter_vars, static_extent, vectorizes
 from .digit_tiles import DIGITS_OF_TERMS, digit_tiles, row_blocks
-from .registers import ranks, steps
+from .registers import ranks, reduce_lanes, steps
 from .row_reduction import CHAINS, reduce_serially
 from .threads import COST_OF_LOOP, parallel_nest
 
@@ -129,6 +128,4 @@ def _reduce(sch, cpu, block):
     *_, chain, lane = sch.get_loops(partial)
     sch.vectorize(lane)
     sch.decompose_reduction(partial, chain)
-    tree = sch.get_loops(block)[-1]
-    sch.annotate(tree, REDUCE_LANES, 1)
-    sch.decompose_reduction(block, tree)
+    reduce_lanes(sch, block, sch.get_loops(block)[-1])

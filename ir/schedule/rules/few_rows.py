@@ -4,12 +4,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...expr import IntImm
-from ...transform.vectorize import REDUCE_LANES
 from ..primitives.sample import divisors
 from . import tiles
 from .blocks import iter_vars, operand_loads, static_extent, vectorizes
 from .operands import MOST_STREAMED_ROWS, makes_dots, sizes, term_count, wide_operand
-from .registers import PACKED, in_registers, steps, turn_of
+from .registers import PACKED, in_registers, reduce_lanes, steps, turn_of
 from .threads import parallel_nest
 
 SUMS = 16 << 10  # bytes of sums that the first cache holds, beside rows of the operand
@@ -82,8 +81,7 @@ def dots(sch, cpu, anchor, epilogue):
     *_, sm, sn, tree = sch.get_loops(block)
     for loop in (sm, sn, mi, ni):
         sch.unroll(loop)
-    sch.annotate(tree, REDUCE_LANES, 1)
-    sch.decompose_reduction(block, tree)
+    reduce_lanes(sch, block, tree)
     parallel_nest(sch, cpu, [*batch, no], work)
     return True
 

@@ -7,6 +7,7 @@ from ...arith import Analyzer
 from ...expr import IntImm, is_const_int
 from ...node import structural_equal
 from ...transform.embed_broadcast import EMBEDDED
+from ...transform.vectorize import REDUCE_LANES
 from ..blocks import uses
 from .blocks import find_block, inline_all, iter_vars, operand_loads, place_of, read_index
 from .threads import PARALLEL_MIN_PARTS
@@ -36,6 +37,12 @@ def anchored(sch, fits, keep=()):
 def ranks(block):
     """How many spatial and how many reduce iteration variables a reduction has."""
     return len(iter_vars(block, "spatial")), len(iter_vars(block, "reduce"))
+
+
+def reduce_lanes(sch, block, tree):
+    """Reduce the lanes of a vector, which the loop `tree` runs over, to a number."""
+    sch.annotate(tree, REDUCE_LANES, 1)
+    sch.decompose_reduction(block, tree)
 
 
 def through_memory(sch, epilogue, anchor, at):

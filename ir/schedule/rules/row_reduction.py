@@ -6,11 +6,12 @@ from math import prod
 from ...expr import IntImm, is_const_int
 from ...node import collect
 from ...tir.stmt import BlockRealize, BufferLoad, BufferStore
-from ...transform.vectorize import REDUCE_LANES, VECTOR_LANES
+from ...transform.vectorize import VECTOR_LANES
 from ..blocks import uses
 from ..errors import ScheduleError
 from .blocks import blocks, find_block, inline_all, iter_vars, other_blocks, static_extent, vectorizes
 from .elementwise import flat_indices, parallel_roots
+from .registers import reduce_lanes
 from .threads import parallel_outer
 
 PIECE = 128  # elements of a row of accumulators, where rows are cut
@@ -161,8 +162,7 @@ def _in_lanes(sch, cpu, block, loops):
     sch.vectorize(lane)
     sch.decompose_reduction(partial, vectors)
     tree, = _reduction_loops(sch, block)
-    sch.annotate(tree, REDUCE_LANES, 1)
-    sch.decompose_reduction(block, tree)
+    reduce_lanes(sch, block, tree)
     return True
 
 
