@@ -13,7 +13,7 @@ from ...expr import is_const_int
 from ...op import register
 from ..expr import TensorStructInfo
 from .common import fail, need_rank, shape_text, te_shape
-from .matmul_digits import LANES, TERMS, check_columns, digit_sums, row_digits, split_columns
+from .matmul_digits import LANES, TERMS, check_columns, check_dtypes, digit_sums, row_digits, split_columns
 from .matmul_digits import evaluate as product
 from .winograd import whole_blocks
 
@@ -27,9 +27,7 @@ def split_kernel(w):
 
 def _infer(call):
     x, digits, scales = need_rank(call, 0, 5), need_rank(call, 1, 7), need_rank(call, 2, 1)
-    for what, operand, dtype in (("image", x, "float32"), ("digits", digits, "int8"), ("scales", scales, "float32")):
-        if operand.dtype != dtype:
-            fail(call, f"{what} {shape_text(operand)} must be {dtype}, not {operand.dtype}")
+    check_dtypes(call, image=(x, "float32"), digits=(digits, "int8"), scales=(scales, "float32"))
     columns, strides = check_columns(call, digits, scales), call.attrs["strides"]
     if not all(map(is_const_int, x.shape[1:])) or x.shape[4].value != LANES:
         fail(call, f"image {shape_text(x)} must be static but for its batch, in blocks of {LANES} channels (dim 4)")

@@ -61,9 +61,7 @@ def join_columns(digits, scales):
 
 def _infer(call):
     a, digits, scales = tensor(call, 0), need_rank(call, 1, 7), need_rank(call, 2, 1)
-    for what, operand, dtype in (("rows", a, "float32"), ("digits", digits, "int8"), ("scales", scales, "float32")):
-        if operand.dtype != dtype:
-            fail(call, f"{what} {shape_text(operand)} must be {dtype}, not {operand.dtype}")
+    check_dtypes(call, rows=(a, "float32"), digits=(digits, "int8"), scales=(scales, "float32"))
     if a.ndim < 2 or not is_const_int(a.shape[-1]):
         fail(call, f"takes rows of at least 2 dimensions, the last one static, got {shape_text(a)}")
     columns = check_columns(call, digits, scales)
@@ -72,6 +70,13 @@ def _infer(call):
         fail(call, f"rows {shape_text(a)} have {dim_text(a.shape[-1])} terms, digits {shape_text(digits)} are of "
                    f"{depth}")
     return TensorStructInfo((*a.shape[:-1], columns), "float32")
+
+
+def check_dtypes(call, **operands):
+    """Refuse operands, by name, of other dtypes than theirs."""
+    for name, (operand, dtype) in operands.items():
+        if operand.dtype != dtype:
+            fail(call, f"{name} {shape_text(operand)} must be {dtype}, not {operand.dtype}")
 
 
 def check_columns(call, digits, scales):
@@ -105,8 +110,9 @@ def _lower(args, attrs, out):
     def element(*i):
         *outer, m, n = i
         at = n // COLUMNS, m, n % COLUMNS // LANES, n % LANES
-        found = [sums[(*outer, *part, *at)] for part in ([(p,) for p in range(parts)] if parts > 1 else [()])]
-        return reduce(operator.add, found) * scales[n] * scale[(*outer, m)]
+        places = [(*outer, part) for part in range(parts)] if parts > 1 else [outer]
+        total = reduce(operator.add, (sums[(*place, *at)] for place in places))
+        return total * scales[n] * scale[(*outer, m)]
 
     return te.compute((*batch, rows, columns), element, name="matmul_digits")
 
@@ -128,10 +134,10 @@ def row_digits(element, rows, points, terms, steps):
     element is not, digits_scale, digits_inverse, digits_fixed, digits_rows.
     """
     def reduced(combine, name):
-        axes = [te.reduce_axis((0, size), "k") for size in (*terms[:1], *points, *terms[1:])]
-        first, *point = (axis.var for axis in axes)
-        k = [first, *point[len(points):]]
-        return te.compute(rows, lambda *i: combine(intrin.abs(element(i, point[:len(points)], k)), axes), name=name)
+        first, along, rest = ([te.reduce_axis((0, size), "k") for size in sizes]
+                              for sizes in (terms[:1], points, terms[1:]))  # in the order of memory
+        point, k = ([axis.var for axis in axes] for axes in (along, first + rest))
+        return te.compute(rows, lambda *i: combine(intrin.abs(element(i, point, k)), first + along + rest), name=name)
 
     share = 1 / (MOST_TERMS * prod(points))
     largest = reduced(te.max, "digits_largest")
@@ -173,7 +179,7 @@ def digit_sums(left, right, batch, panels, rows, parts=1):
     """The stage digits_sums [..., part, panel, row, 2, 16] of digits of rows [..., step, row, digit, term] and of
     columns [panel, step, digit, 2, term / 4, 16, 4]; without a dimension of parts where all steps are one."""
     size = left.shape[-4] // parts
-    axes = [te.reduce_axis((0, size), name) for size, name in ((size, "step"), (TERMS // 4, "kq"), (4, "kz"))]
+    axes = [te.reduce_axis((0, extent), name) for extent, name in ((size, "step"), (TERMS // 4, "kq"), (4, "kz"))]
     step, kq, kz = (axis.var for axis in axes)
 
     def element(*i):

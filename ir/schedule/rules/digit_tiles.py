@@ -15,7 +15,7 @@ from .blocks import SYMBOLIC
 
 # ---------------------------------------------------------------- what pays
 
-LEAST_ROWS = 4  # of fewer, reading the columns takes the time, and a single row's scale is no array
+LEAST_ROWS = 4  # of fewer, reading the columns takes the time
 # Cycles, of a core that does two multiply-adds of 16 lanes in each: of the unit for a tile and step of 64 terms, with
 # its loads; for a tile's sums, which leave the unit, are joined and scaled; for a call of the micro-kernel, which sets
 # the unit up; for a scale; for 16 terms that are looked at for it and cut into digits.

@@ -6,9 +6,9 @@ from rule_cases import kernels, network
 from ingot.ir.expr import Call
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.relax import Constant
+from ingot.ir.relax.ops import matmul_digits
 from ingot.ir.relax.ops.conv_digits import split_kernel
 from ingot.ir.relax.ops.conv_layouts import pack_weights
-from ingot.ir.relax.ops import matmul_digits
 from ingot.ir.relax.ops.matmul_digits import MOST_TERMS, split_columns
 from ingot.ir.schedule import Schedule, TensorIntrin
 from ingot.ir.schedule.cpu import CpuModel
