@@ -16,7 +16,7 @@
 #define INGOT_TILE_COLUMNS 32 /* of a panel of the second matrix: two tiles */
 #define INGOT_PANEL_STEP (INGOT_DIGITS * INGOT_TILE_COLUMNS * INGOT_TILE_TERMS) /* bytes of a panel for a step */
 #define INGOT_ROW_STEP (INGOT_DIGITS * INGOT_TILE_TERMS) /* bytes of a row for a step */
-#define INGOT_TILES_AHEAD 8 /* the rows of tiles during which a panel comes, 12 lines with each step */
+#define INGOT_TILES_AHEAD 16 /* tiles during which a panel comes, 6 lines with each step */
 
 #if (defined(__AMX_INT8__) || defined(__AMXINT8__)) && defined(__AVX512F__) && defined(__linux__)
 #define INGOT_HAS_TILES 1 /* __AMXINT8__: clang before 16 */
@@ -42,80 +42,108 @@ INGOT_INLINE void ingot_tiles_begin(int32_t rows)
     struct { uint8_t palette, start, none[14]; uint16_t bytes[16]; uint8_t rows[16]; } shape;
     memset(&shape, 0, sizeof shape);
     shape.palette = 1;
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < 6; ++i) { /* sums, and digits of rows, of columns */
         shape.bytes[i] = 64;
-        shape.rows[i] = (uint8_t)(i < 7 ? rows : 16);
+        shape.rows[i] = (uint8_t)(i < 4 ? rows : 16);
     }
+    __asm__ volatile("" : : "r"(&shape) : "memory"); /* gcc thinks that 8 bytes of it are read, and none by loads */
     _tile_loadconfig(&shape);
 }
 
-/* Of a row of tiles of a panel: add the products with tile 6, some digit of the rows, to the sums of one weight. Lines
- * that are needed later come to the second cache between them, for all at once would hold up the tiles' loads. */
-#define INGOT_TILES_ADD(left, right, b)                                                                                \
-    _tile_loadd(7, b, 64); _tile_dpbssd(left, 6, 7);                                                                   \
-    _mm_prefetch((const char *)ahead, _MM_HINT_T1);                                                                    \
-    _tile_loadd(7, (b) + 1024, 64); _tile_dpbssd(right, 6, 7);                                                         \
-    _mm_prefetch((const char *)ahead + line, _MM_HINT_T1); ahead += 2 * line
+/* Some rows of a tile whose sums have left the unit: join those of the three weights. */
+INGOT_INLINE void ingot_tiles_join(float *sums, const int32_t *part, int32_t from, int32_t to)
+{
+    const __m512 unit = _mm512_set1_ps(1.0f / 256.0f);
+    for (int32_t i = from; i < to; ++i) {
+        __m512 sum = _mm512_cvtepi32_ps(_mm512_load_si512(part + 512 + 16 * i));
+        sum = _mm512_fmadd_ps(sum, unit, _mm512_cvtepi32_ps(_mm512_load_si512(part + 256 + 16 * i)));
+        sum = _mm512_fmadd_ps(sum, unit, _mm512_cvtepi32_ps(_mm512_load_si512(part + 16 * i)));
+        _mm512_storeu_ps(sums + INGOT_TILE_COLUMNS * i, sum);
+    }
+}
 
-/* Tiles 0 and 1 are sums of products of weight 1, 2 and 3 of 1 / 256, 4 and 5 of 1 / 65536. Those of the longest chain
- * come first, for a product takes as long as three begin in. */
-INGOT_INLINE void ingot_tiles_sum(const int8_t *a, ptrdiff_t step, const int8_t *b, int32_t steps,
-    const int8_t *ahead, ptrdiff_t line)
+/* A tile whose sums have left the unit, if any, and its rows. */
+typedef struct { float *sums; const int32_t *part; int32_t rows; } ingot_tiles_before;
+
+/* Join a quarter of its rows. */
+INGOT_INLINE void ingot_tiles_quarter(const ingot_tiles_before *before, int32_t quarter)
+{
+    if (before && before->sums) {
+        const int32_t share = (before->rows + 3) / 4, to = share * (quarter + 1);
+        ingot_tiles_join(before->sums, before->part, share * quarter, to < before->rows ? to : before->rows);
+    }
+}
+
+/* Add a step's products to the sums of a tile. Tile 0 has those of weight 1, tile 1 those of 1 / 256, tile 2 those of
+ * 1 / 65536, 3 digits of rows, 4 and 5 digits of columns: where a core's other thread is busy, all eight in use take twice
+ * as long as six. Products of one sum follow one another, across steps too. Between them the tile before is joined, and
+ * lines that are needed later come to the second cache, for all at once would hold up loads. */
+INGOT_INLINE void ingot_tiles_step(const int8_t *a, const int8_t *b, const char *ahead, ptrdiff_t line,
+    const ingot_tiles_before *before)
 {
     const ptrdiff_t next = INGOT_PANEL_STEP / INGOT_DIGITS;
-    _tile_zero(0); _tile_zero(1); _tile_zero(2); _tile_zero(3); _tile_zero(4); _tile_zero(5);
-    for (int32_t k = 0; k < steps; ++k) {
-        _tile_loadd(6, a + 2 * INGOT_TILE_TERMS, INGOT_ROW_STEP);
-        INGOT_TILES_ADD(4, 5, b);
-        _tile_loadd(6, a + INGOT_TILE_TERMS, INGOT_ROW_STEP);
-        INGOT_TILES_ADD(2, 3, b); INGOT_TILES_ADD(4, 5, b + next);
-        _tile_loadd(6, a, INGOT_ROW_STEP);
-        INGOT_TILES_ADD(2, 3, b + next); INGOT_TILES_ADD(4, 5, b + 2 * next); INGOT_TILES_ADD(0, 1, b);
-        a += step;
-        b += INGOT_PANEL_STEP;
-    }
+    _tile_loadd(3, a + 2 * INGOT_TILE_TERMS, INGOT_ROW_STEP);
+    _tile_loadd(4, b, 64);
+    _tile_dpbssd(2, 3, 4);
+    ingot_tiles_quarter(before, 0);
+    _mm_prefetch(ahead, _MM_HINT_T1);
+    _tile_loadd(3, a + INGOT_TILE_TERMS, INGOT_ROW_STEP);
+    _tile_loadd(5, b + next, 64);
+    _tile_dpbssd(2, 3, 5);
+    _mm_prefetch(ahead + line, _MM_HINT_T1);
+    ingot_tiles_quarter(before, 1);
+    _tile_dpbssd(1, 3, 4);
+    _mm_prefetch(ahead + 2 * line, _MM_HINT_T1);
+    _tile_loadd(3, a, INGOT_ROW_STEP);
+    _tile_dpbssd(1, 3, 5);
+    _mm_prefetch(ahead + 3 * line, _MM_HINT_T1);
+    ingot_tiles_quarter(before, 2);
+    _tile_dpbssd(0, 3, 4);
+    _mm_prefetch(ahead + 4 * line, _MM_HINT_T1);
+    ingot_tiles_quarter(before, 3);
+    _tile_loadd(4, b + 2 * next, 64);
+    _tile_dpbssd(2, 3, 4);
+    _mm_prefetch(ahead + 5 * line, _MM_HINT_T1);
+}
+
+INGOT_INLINE void ingot_tiles_sum(const int8_t *a, ptrdiff_t step, const int8_t *b, int32_t steps, const char *ahead,
+    ptrdiff_t line, const ingot_tiles_before *before)
+{
+    _tile_zero(2);
+    _tile_zero(1);
+    _tile_zero(0);
+    ingot_tiles_step(a, b, ahead, line, before);
+    for (int32_t k = 1; k < steps; ++k)
+        ingot_tiles_step(a + step * k, b + INGOT_PANEL_STEP * (ptrdiff_t)k, ahead + 6 * line * k, line, NULL);
 }
 
 INGOT_INLINE void ingot_tiles_store(int32_t *part)
 {
-    _tile_stored(2, part + 512, 128); _tile_stored(3, part + 528, 128);
-    _tile_stored(4, part + 1024, 128); _tile_stored(5, part + 1040, 128);
-    _tile_stored(0, part, 128); _tile_stored(1, part + 16, 128);
-}
-
-INGOT_INLINE void ingot_tiles_join(float *sums, const int32_t *part, int32_t rows)
-{
-    const __m512 unit = _mm512_set1_ps(1.0f / 256.0f);
-    for (int32_t i = 0; i < rows * INGOT_TILE_COLUMNS; i += 16) {
-        __m512 sum = _mm512_cvtepi32_ps(_mm512_load_si512(part + 1024 + i));
-        sum = _mm512_fmadd_ps(sum, unit, _mm512_cvtepi32_ps(_mm512_load_si512(part + 512 + i)));
-        sum = _mm512_fmadd_ps(sum, unit, _mm512_cvtepi32_ps(_mm512_load_si512(part + i)));
-        _mm512_storeu_ps(sums + i, sum);
-    }
+    _tile_stored(2, part + 512, 64);
+    _tile_stored(1, part + 256, 64);
+    _tile_stored(0, part, 64);
 }
 
 /* As ingot_tiles_product, with the unit: tiles of equal height, the last of which begins earlier where rows are no
- * whole tiles. While a panel is used the next one comes to the second cache, and while a tile is summed up the sums of
- * the one before are joined. */
+ * whole tiles. While a panel is used the next one comes to the second cache. */
 INGOT_INLINE void ingot_tiles_unit(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t steps,
     ptrdiff_t step, ptrdiff_t panel)
 {
     const int32_t tiles = (rows + 15) / 16, height = (rows + tiles - 1) / tiles;
     const ptrdiff_t share = (ptrdiff_t)INGOT_PANEL_STEP / INGOT_TILES_AHEAD * steps;
-    INGOT_ALIGNED(64) int32_t part[INGOT_DIGITS * 16 * INGOT_TILE_COLUMNS];
-    float *before = NULL;
+    INGOT_ALIGNED(64) int32_t part[INGOT_DIGITS * 16 * 16];
+    ingot_tiles_before before = {NULL, part, height};
     ingot_tiles_begin(height);
-    for (int32_t tile = 0; tile < tiles; ++tile) {
-        const int32_t row = (tile + 1) * height < rows ? tile * height : rows - height;
+    for (int32_t tile = 0; tile < 2 * tiles; ++tile) {
+        const int32_t half = tile % 2;
+        const int32_t row = (tile / 2 + 1) * height < rows ? tile / 2 * height : rows - height;
         const int more = tile < INGOT_TILES_AHEAD;
-        ingot_tiles_sum(a + (ptrdiff_t)row * INGOT_ROW_STEP, step, b, steps,
-            more ? b + panel + share * tile : (const int8_t *)part, more ? 64 : 0);
-        if (before)
-            ingot_tiles_join(before, part, height);
+        ingot_tiles_sum(a + (ptrdiff_t)row * INGOT_ROW_STEP, step, b + 1024 * half, steps,
+            more ? (const char *)b + panel + share * tile : (const char *)part, more ? 64 : 0, &before);
         ingot_tiles_store(part);
-        before = sums + (ptrdiff_t)INGOT_TILE_COLUMNS * row;
+        before.sums = sums + INGOT_TILE_COLUMNS * (ptrdiff_t)row + 16 * half;
     }
-    ingot_tiles_join(before, part, height);
+    ingot_tiles_join(before.sums, part, 0, height);
     _tile_release();
 }
 #endif
