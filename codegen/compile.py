@@ -15,7 +15,7 @@ from ..ir.relax.expr import RelaxCall
 from ..ir.relax.memory import VIEWS
 from ..ir.schedule.cpu import CpuModel
 from ..ir.schedule.rules import schedule_by_rule
-from ..ir.schedule.rules.threads import worth_threads
+from ..ir.schedule.rules.threads import parallel_loops, worth_threads
 from ..ir.schedule.schedule import Schedule
 from ..ir.tir.flops import estimate_work
 from ..ir.tir.function import PrimFunc
@@ -116,15 +116,22 @@ def lower(mod, options):
     functions = _prim_funcs(stages.tir)
     recorded = traces_of(functions, stages.prefix, dict(options.schedules))
     work = {n: estimate_work(f) for n, f in functions.items()}
-    calls = (b.value for b in stages.tir["main"].bindings if getattr(b.value, "op", None) == "call_tir")
-    own = options if worth_threads(work[c.attrs["gv"].name] for c in calls) else replace(options, threads="none")
-    schedules = {n: schedule(f, own, recorded.get(n)) for n, f in functions.items()}
+    schedules = {n: schedule(f, options, recorded.get(n)) for n, f in functions.items()}
+    if options.cpu.parallel and not _shared(stages.tir["main"], work, schedules):
+        alone = replace(options, threads="none")
+        schedules = {n: schedule(f, alone, recorded.get(n)) for n, f in functions.items()}
     stages.traces = {n: sch.trace for n, sch in schedules.items()}
     kernels = {n: scheduled(functions[n], sch, work[n]) for n, sch in schedules.items()}
     stages.scheduled = stages.tir.with_functions({**stages.tir.functions, **kernels})
     lowered = lower_module(IRModule(kernels))  # alone: flat kernels do not fit the shapes of the calls in "main"
     stages.lowered = stages.tir.with_functions({**stages.tir.functions, **lowered.functions})
     return stages
+
+
+def _shared(main, work, schedules):
+    """Whether the threads of a team are worth their waits in all of a network's kernels."""
+    calls = [b.value.attrs["gv"].name for b in main.bindings if getattr(b.value, "op", None) == "call_tir"]
+    return worth_threads((*work[n], parallel_loops(schedules[n].func.body)) for n in calls)
 
 
 def schedule(func, options, recorded=None):

@@ -12,9 +12,10 @@ from .blocks import static_extent
 PARALLEL_MIN_WORK = 1 << 17
 PARALLEL_MIN_PARTS = 16
 COST_OF_LOOP = 8
-# A network is worth threads from about so many operations, a byte that a kernel touches counted as BYTE of them: some
-# tenths of a millisecond. In smaller ones the tensors that pass between cores cost as much as the other core saves.
-PARALLEL_MIN_NETWORK = 1 << 26
+# A network is worth threads where its parallel loops have about so many operations more than its other kernels, each
+# time that threads wait for one another; a byte that a kernel touches is counted as BYTE of them. In others, with loops
+# of few microseconds, the tensors that pass between cores cost as much as the other core saves.
+PARALLEL_MIN_TURN = 3 << 18
 BYTE = 4
 # Annotates the innermost of nested parallel loops: its turns are divided among threads, each of which does its own in
 # all turns of the loops around. Where kernels divide the same rows, what they pass on stays in each core's cache; by
@@ -24,11 +25,21 @@ LEAST_ROWS = 4
 
 
 def worth_threads(work):
-    """Whether a network is, given [(operations, bytes of each buffer)] of its kernel calls; one of unknown size is."""
+    """Whether a network is, given [(operations, bytes of each buffer, parallel loops that are run)] of its kernel calls;
+    one of unknown size is."""
     total = 0
-    for operations, touched in work:
-        total = total + operations + BYTE * sum(touched)
-    return not isinstance(total, int) or total >= PARALLEL_MIN_NETWORK
+    for operations, touched, loops in work:
+        own = operations + BYTE * sum(touched)
+        total = total + (own if loops else -own) - PARALLEL_MIN_TURN * max(loops, 1)
+    return not isinstance(total, int) or total > 0
+
+
+def parallel_loops(stmt):
+    """How many parallel loops a statement runs; loops of unknown extents around them count once."""
+    if isinstance(stmt, For):
+        around = stmt.extent.value if isinstance(stmt.extent, IntImm) else 1
+        return 1 if stmt.kind == "parallel" else around * parallel_loops(stmt.body)
+    return 0 if isinstance(stmt, BufferStore) else sum(map(parallel_loops, _child_loops(stmt)))
 
 
 def parallel_nest(sch, cpu, loops, work, rows=False):
