@@ -1,10 +1,12 @@
 """Products in fixed point: sums of products of digits on a unit for tiles of integers."""
 from __future__ import annotations
 
-from ...relax.ops.matmul_digits import COLUMNS, LANES
+from math import prod
+
+from ...relax.ops.matmul_digits import COLUMNS, DIGITS, LANES
 from ..primitives.sample import divisors
 from .blocks import find_block, inline_all, iter_vars, static_extent, vectorizes
-from .digit_tiles import DIGITS_OF_TERMS, digit_tiles, row_blocks
+from .digit_tiles import DIGITS_OF_TERMS, digit_tiles, row_blocks, shared_rows
 from .registers import ranks, reduce_lanes, steps
 from .row_reduction import CHAINS, reduce_serially
 from .threads import COST_OF_LOOP, parallel_nest
@@ -34,7 +36,7 @@ def digit_products(sch, cpu):
     image = ranks(sch.get(sch.get_block(REDUCED[0])))[1] > 1
     block, epilogue = sch.get_block(SUMS), outputs[0]
     work, reduce = steps(sch.get(block)), iter_vars(sch.get(block), "reduce")
-    rows, batch, outer, panel = (_points if image else _rows)(sch, epilogue)
+    rows, batch, outer, panel = _points(sch, cpu, epilogue, reduce) if image else _rows(sch, epilogue)
     if not rows:
         return False
     shared = image and static_extent(sch, outer) > 1
@@ -66,11 +68,13 @@ def _rows(sch, epilogue):
     return rows, batch, mo, no
 
 
-def _points(sch, epilogue):
-    """The same of an image, whose rows of points are not cut."""
+def _points(sch, cpu, epilogue, reduce):
+    """The same of an image, whose rows of points are not cut. Threads share them if each may read all weights."""
     n, ob, y, x, o = sch.get_loops(epilogue)
-    width = static_extent(sch, x)
-    rows = row_blocks(static_extent(sch, y) * width, width)
+    height, width, blocks = (static_extent(sch, loop) for loop in (y, x, ob))
+    rows, depth = row_blocks(height * width, width), prod(iv.dom.extent.value for iv in reduce)
+    if rows and cpu.parallel and DIGITS * depth * blocks * LANES <= cpu.l2_bytes:
+        rows = shared_rows((height, width), depth, blocks * LANES)
     if not rows:
         return 0, [n], y, ob
     yo, yi = sch.split(y, [None, rows // width])

@@ -21,6 +21,7 @@ LEAST_ROWS = 4  # of fewer, reading the columns takes the time
 # the unit up; for a scale; for 16 terms that are looked at for it and cut into digits.
 STEP, TILE, CALL, ROW, SPLIT = 330, 250, 300, 35, 7
 WORTH = 2 / 3  # of the time of multiply-adds
+PASSED = 1.25  # times as long where digits and results pass between cores
 
 
 def worth(cpu, rows, depth, columns):
@@ -35,13 +36,27 @@ def fits(points, depth, columns):
             and row_blocks(prod(points), points[1]) > 0)
 
 
-def cycles(points, depth, columns):
-    """The estimated time of a product that fits."""
+def cycles(points, depth, columns, block=None):
+    """The estimated time of a product that fits, whose rows meet a panel in blocks."""
     rows = prod(points)
-    block = row_blocks(rows, points[1])
+    block = block or row_blocks(rows, points[1])
     calls, steps = rows // block * -(-columns // COLUMNS), -(-depth // TERMS)
     return (calls * (CALL + -(-block // 16) * (STEP * steps + TILE))
             + points[0] * ROW + rows * steps * (TERMS // LANES) * SPLIT)
+
+
+def shared_rows(points, depth, columns):
+    """How many rows of an image's points two threads meet a panel with at a time, so that each keeps its own rows of
+    the image from kernel to kernel; all where there is nothing to gain over sharing panels."""
+    height, width = points
+
+    def time(rows):
+        blocks = height * width // rows
+        shares = blocks if blocks > 1 else -(-columns // COLUMNS)
+        return cycles(points, depth, columns, rows) * -(-shares // 2) / shares * (1 if blocks > 1 else PASSED)
+
+    fitting = (n * width for n in divisors(height) if n * width <= MOST_ROWS)
+    return min((row_blocks(height * width, width), *fitting), key=time)
 
 
 def row_blocks(rows, multiple=1):

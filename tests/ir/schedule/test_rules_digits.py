@@ -1,4 +1,6 @@
 """The rule for products of digits: what it makes of them, and when a product is worth it."""
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from rule_cases import kernels, network
@@ -14,7 +16,7 @@ from ingot.ir.schedule import Schedule, TensorIntrin
 from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules.blocks import SYMBOLIC
 from ingot.ir.schedule.rules.digit_products import digit_products
-from ingot.ir.schedule.rules.digit_tiles import digit_tiles, row_blocks, worth
+from ingot.ir.schedule.rules.digit_tiles import digit_tiles, row_blocks, shared_rows, worth
 from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.pipeline import lower_prim_func
 
@@ -33,10 +35,10 @@ def kernel(rows, depth=128, columns=64):
     return func
 
 
-def scheduled(func, intrinsic):
+def scheduled(func, intrinsic, cpu=CPU):
     """The rule takes a function, its trace replays, and the micro-kernels are called in one place each."""
     sch, again = Schedule(func), Schedule(func)
-    assert digit_products(sch, CPU)
+    assert digit_products(sch, cpu)
     verify(sch.func)
     assert intrinsic in str(sch.trace)
     sch.trace.apply(again)
@@ -72,12 +74,16 @@ def convolution(shape, outputs, strides=(1, 1)):
     return func
 
 
-@pytest.mark.parametrize("shape, outputs, strides, intrinsic", [
-    ((1, 4, 11, 11), 64, (1, 1), "digit_tiles.121x1"), ((2, 5, 7, 7), 48, (1, 1), "digit_tiles.49x2"),
-    ((1, 2, 56, 56), 33, (1, 1), "digit_tiles.448x1"), ((1, 9, 28, 28), 32, (2, 2), "digit_tiles.196x3"),
-    ((1, 1, 1, 3), 32, (1, 1), "digit_tiles.3x1")])
-def test_points_of_images_are_rows(shape, outputs, strides, intrinsic):
-    scheduled(convolution(shape, outputs, strides), intrinsic)
+@pytest.mark.parametrize("shape, outputs, strides, alone, shared", [
+    ((1, 4, 11, 11), 64, (1, 1), "digit_tiles.121x1", "digit_tiles.121x1"),
+    ((2, 5, 7, 7), 48, (1, 1), "digit_tiles.49x2", "digit_tiles.49x2"),
+    ((1, 2, 56, 56), 33, (1, 1), "digit_tiles.448x1", "digit_tiles.224x1"),
+    ((1, 9, 28, 28), 32, (2, 2), "digit_tiles.196x3", "digit_tiles.98x3"),
+    ((1, 1, 1, 3), 32, (1, 1), "digit_tiles.3x1", "digit_tiles.3x1")])
+def test_points_of_images_are_rows(shape, outputs, strides, alone, shared):
+    scheduled(convolution(shape, outputs, strides), shared)
+    scheduled(convolution(shape, outputs, strides), alone, replace(CPU, parallel=False))
+    scheduled(convolution(shape, outputs, strides), alone, replace(CPU, l2_bytes=0))
 
 
 def test_rows_of_unknown_number_are_not_for_it():
@@ -96,6 +102,14 @@ def test_the_micro_kernel_is_described_for_any_size():
 @pytest.mark.parametrize("rows, blocks", [(1, 1), (512, 512), (784, 392), (12544, 448), (997, 0), (SYMBOLIC, 0)])
 def test_blocks_of_rows(rows, blocks):
     assert row_blocks(rows) == blocks
+
+
+@pytest.mark.parametrize("points, depth, columns, rows", [
+    ((14, 14), 576, 96, 98), ((27, 27), 64, 256, 81), ((56, 56), 64, 64, 224), ((7, 7), 512, 256, 49),
+    ((13, 13), 512, 64, 169)])
+def test_rows_that_threads_share(points, depth, columns, rows):
+    """Even numbers of blocks, or many, of whole tiles; panels are shared where blocks would be of few rows."""
+    assert shared_rows(points, depth, columns) == rows
 
 
 @pytest.mark.parametrize("shape, cpu, expected", [
