@@ -16,6 +16,8 @@
 #define INGOT_TILE_COLUMNS 32 /* of a panel of the second matrix: two tiles */
 #define INGOT_PANEL_STEP (INGOT_DIGITS * INGOT_TILE_COLUMNS * INGOT_TILE_TERMS) /* bytes of a panel for a step */
 #define INGOT_ROW_STEP (INGOT_DIGITS * INGOT_TILE_TERMS) /* bytes of a row for a step */
+#define INGOT_TILES_FEW 5     /* rows, whose digits are one tile's rows */
+#define INGOT_TILES_STREAM 8192 /* bytes that they are asked for columns ahead */
 #define INGOT_TILES_AHEAD 16 /* tiles during which a panel comes, 6 lines with each step */
 
 #if (defined(__AMX_INT8__) || defined(__AMXINT8__)) && defined(__AVX512F__) && defined(__linux__)
@@ -37,14 +39,15 @@ INGOT_INLINE int ingot_tiles_ready(void)
     return state > 0;
 }
 
-INGOT_INLINE void ingot_tiles_begin(int32_t rows)
+/* Tiles below `columns` have so many rows, those of digits of columns 16. */
+INGOT_INLINE void ingot_tiles_begin(int32_t rows, int32_t columns)
 {
     struct { uint8_t palette, start, none[14]; uint16_t bytes[16]; uint8_t rows[16]; } shape;
     memset(&shape, 0, sizeof shape);
     shape.palette = 1;
-    for (int i = 0; i < 6; ++i) { /* sums, and digits of rows, of columns */
+    for (int i = 0; i < 8; ++i) {
         shape.bytes[i] = 64;
-        shape.rows[i] = (uint8_t)(i < 4 ? rows : 16);
+        shape.rows[i] = (uint8_t)(i < columns ? rows : 16);
     }
     __asm__ volatile("" : : "r"(&shape) : "memory"); /* gcc thinks that 8 bytes of it are read, and none by loads */
     _tile_loadconfig(&shape);
@@ -133,7 +136,7 @@ INGOT_INLINE void ingot_tiles_unit(float *sums, const int8_t *a, const int8_t *b
     const ptrdiff_t share = (ptrdiff_t)INGOT_PANEL_STEP / INGOT_TILES_AHEAD * steps;
     INGOT_ALIGNED(64) int32_t part[INGOT_DIGITS * 16 * 16];
     ingot_tiles_before before = {NULL, part, height};
-    ingot_tiles_begin(height);
+    ingot_tiles_begin(height, 4);
     for (int32_t tile = 0; tile < 2 * tiles; ++tile) {
         const int32_t half = tile % 2;
         const int32_t row = (tile / 2 + 1) * height < rows ? tile / 2 * height : rows - height;
@@ -145,6 +148,42 @@ INGOT_INLINE void ingot_tiles_unit(float *sums, const int8_t *a, const int8_t *b
     }
     ingot_tiles_join(before.sums, part, 0, height);
     _tile_release();
+}
+
+/* Add the products of all digits of the rows, tile 6, and one digit of 16 columns. */
+#define INGOT_TILES_ADD(sums, b)                                                                                       \
+    _tile_loadd(7, b, 64);                                                                                             \
+    _tile_dpbssd(sums, 6, 7);                                                                                          \
+    for (int32_t i = 0; i < 16; ++i) _mm_prefetch((const char *)(b) + INGOT_TILES_STREAM + 64 * i, _MM_HINT_T0)
+
+/* As ingot_tiles_product, with the unit, of at most INGOT_TILES_FEW rows: their digits are the rows of one tile, and
+ * columns are read once, line after line, for that takes the time. Tiles 0 and 1 are sums with the columns' digits of
+ * weight 1, 2 and 3 with the next, 4 and 5 with the last. */
+INGOT_INLINE void ingot_tiles_few(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t steps,
+    ptrdiff_t step)
+{
+    const ptrdiff_t next = INGOT_PANEL_STEP / INGOT_DIGITS;
+    INGOT_ALIGNED(64) int32_t part[INGOT_DIGITS][INGOT_TILES_FEW * INGOT_DIGITS][INGOT_TILE_COLUMNS];
+    ingot_tiles_begin(INGOT_DIGITS * rows, 7);
+    _tile_zero(0); _tile_zero(1); _tile_zero(2); _tile_zero(3); _tile_zero(4); _tile_zero(5);
+    for (int32_t k = 0; k < steps; ++k, a += step, b += INGOT_PANEL_STEP) {
+        _tile_loadd(6, a, 64);
+        INGOT_TILES_ADD(0, b); INGOT_TILES_ADD(1, b + 1024);
+        INGOT_TILES_ADD(2, b + next); INGOT_TILES_ADD(3, b + next + 1024);
+        INGOT_TILES_ADD(4, b + 2 * next); INGOT_TILES_ADD(5, b + 2 * next + 1024);
+    }
+    _tile_stored(0, part[0], 128); _tile_stored(1, part[0][0] + 16, 128);
+    _tile_stored(2, part[1], 128); _tile_stored(3, part[1][0] + 16, 128);
+    _tile_stored(4, part[2], 128); _tile_stored(5, part[2][0] + 16, 128);
+    _tile_release();
+    for (int32_t row = 0; row < rows; ++row) {
+        const int32_t n = INGOT_DIGITS * row;
+        for (int32_t i = 0; i < INGOT_TILE_COLUMNS; ++i) {
+            const int32_t middle = part[0][n + 1][i] + part[1][n][i];
+            const int32_t last = part[0][n + 2][i] + part[1][n + 1][i] + part[2][n][i];
+            sums[row * INGOT_TILE_COLUMNS + i] = (float)part[0][n][i] + ((float)middle + (float)last / 256.0f) / 256.0f;
+        }
+    }
 }
 #endif
 
@@ -185,7 +224,10 @@ INGOT_INLINE void ingot_tiles_product(float *sums, const int8_t *a, const int8_t
 {
 #if defined(INGOT_HAS_TILES)
     if (ingot_tiles_ready()) {
-        ingot_tiles_unit(sums, a, b, rows, steps, step, panel);
+        if (rows <= INGOT_TILES_FEW)
+            ingot_tiles_few(sums, a, b, rows, steps, step);
+        else
+            ingot_tiles_unit(sums, a, b, rows, steps, step, panel);
         return;
     }
 #endif

@@ -1,8 +1,8 @@
 """Workspace: temporaries too large for the stack become parameters, so that the memory plan holds them."""
 from __future__ import annotations
 
-from ..expr import IntImm, Var
-from ..node import collect
+from ..expr import IntImm, Var, is_const_int
+from ..node import Mutator, collect
 from ..tir.stmt import For
 from .walk import StmtMutator
 
@@ -15,7 +15,8 @@ THREAD_STACK_BYTES = 1024 * 1024
 def lift_workspace(func):
     """Requires flat buffers. Ensures every DeclBuffer has a constant size, of at most STACK_BYTES, or inside parallel
     loops THREAD_STACK_BYTES in all: larger ones, and those of symbolic size, are parameters after the outputs, counted
-    by attrs["num_workspace"]. So are buffers around a parallel loop: they are the threads' in common.
+    by attrs["num_workspace"]. So are buffers around a parallel loop: they are the threads' in common. One of one
+    element is no longer of scope "local", which would make it a variable.
 
     A temporary too large for a thread's stack would be shared by threads: such loops become serial.
     """
@@ -23,6 +24,7 @@ def lift_workspace(func):
     body = lift.visit(func.body)
     if not lift.lifted:
         return func
+    body = _Replaced(lift.replaced).visit(body) if lift.replaced else body
     handles = [Var(b.name, "handle") for b in lift.lifted]
     tensors = [p for p in func.params if p in func.buffer_map]
     scalars = [p for p in func.params if p not in func.buffer_map]
@@ -31,15 +33,26 @@ def lift_workspace(func):
                         attrs={**func.attrs, "num_workspace": len(handles)})
 
 
+class _Replaced(Mutator):
+    def __init__(self, buffers):
+        self.buffers = buffers
+
+    def visit_Buffer(self, buffer):
+        return self.buffers.get(id(buffer), buffer)
+
+
 class _Lift(StmtMutator):
     def __init__(self):
-        self.lifted = []
+        self.lifted, self.replaced = [], {}
         self.parallel, self.kept = False, 0  # inside a parallel loop; bytes that stay on the stack of each thread
 
     def visit_DeclBuffer(self, decl):
         if self._stays(decl):
             return decl.replace(body=self.visit(decl.body))
-        self.lifted.append(decl.buffer)
+        b = decl.buffer
+        if b.scope == "local" and is_const_int(b.shape[0], 1):
+            self.replaced[id(b)] = b.replace(scope="global")
+        self.lifted.append(self.replaced.get(id(b), b))
         return self.visit(decl.body)
 
     def _stays(self, decl):

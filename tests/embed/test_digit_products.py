@@ -50,6 +50,23 @@ def test_results(target, threads, rows, columns):
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("threads", ["none", "openmp"])
+@pytest.mark.parametrize("rows", [1, 3, 5])
+def test_few_rows(target, threads, rows):
+    """Columns that the second cache does not hold are read once, for the digits of all rows."""
+    mod, w, b = network((rows,), columns=650)
+    x = np.random.default_rng(1).standard_normal((rows, len(w))).astype(np.float32)
+    exact = x.astype(np.float64) @ w + b
+    with ingot.compile(mod, target=target, threads=threads) as library:
+        assert any(name.startswith("ingot_tiles.h") for name in library.model.files())
+        found = next(iter(library.run({"x": x}).values())).copy()
+        x[-1, 7] = np.inf
+        unknown = next(iter(library.run({"x": x}).values()))
+    assert (np.abs(found - exact) <= 1e-6 * np.abs(exact).max(axis=1, keepdims=True)).all()
+    assert np.isnan(unknown[-1]).all() and (unknown[:-1] == found[:-1]).all()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("threads", ["none", "openmp"])
 def test_terms_in_parts(target, threads, monkeypatch):
     monkeypatch.setattr(matmul_digits, "NEAR", 47 * 128 * 3)
     monkeypatch.setattr(matmul_digits, "PART", 2)

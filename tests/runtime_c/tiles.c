@@ -42,7 +42,7 @@ int main(void)
     for (int32_t rows = 1; rows <= ROWS; ++rows) {
         for (int32_t steps = 1; steps <= STEPS; ++steps) {
             for (int i = 0; i < ROWS * INGOT_TILE_COLUMNS; ++i) fast[i] = plain[i] = -1.0f;
-            ingot_tiles_unit(fast, a, b, rows, steps, rows * INGOT_ROW_STEP, 0);
+            ingot_tiles_product(fast, a, b, rows, steps, rows * INGOT_ROW_STEP, 0);
             ingot_tiles_plain(plain, a, b, rows, steps, rows * INGOT_ROW_STEP);
             for (int i = 0; i < ROWS * INGOT_TILE_COLUMNS; ++i) {
                 const float difference = fast[i] - plain[i];

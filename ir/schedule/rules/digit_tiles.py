@@ -15,24 +15,30 @@ from .blocks import SYMBOLIC
 
 # ---------------------------------------------------------------- what pays
 
-LEAST_ROWS = 4  # of fewer, reading the columns takes the time
+LEAST_ROWS = 4  # of an image; of fewer, reading the columns takes the time
+FEW = 5  # rows of which the micro-kernel reads columns as fast as they come, at three bytes for four of floats
 # Cycles, of a core that does two multiply-adds of 16 lanes in each: of the unit for a tile and step of 64 terms, with
 # its loads; for a tile's sums, which leave the unit, are joined and scaled; for a call of the micro-kernel, which sets
 # the unit up; for a scale; for 16 terms that are looked at for it and cut into digits.
 STEP, TILE, CALL, ROW, SPLIT = 330, 250, 300, 35, 7
+FLOAT = 4
 WORTH = 2 / 3  # of the time of multiply-adds
 PASSED = 1.25  # times as long where digits and results pass between cores
 
 
 def worth(cpu, rows, depth, columns):
-    """Whether a product of a constant is predicted to be clearly faster by digits than by multiply-adds."""
-    return (cpu.integer_tiles and depth % TERMS == 0 and fits((rows, 1), depth, columns)
-            and cycles((rows, 1), depth, columns) < WORTH * rows * depth * columns / 32)
+    """Whether a product of a constant is predicted to be clearly faster by digits than by multiply-adds: of few rows
+    where the second cache does not hold the columns."""
+    if not cpu.integer_tiles or depth % TERMS or not fits((rows, 1), depth, columns, least=1):
+        return False
+    if rows <= FEW:
+        return FLOAT * depth * columns > cpu.l2_bytes
+    return cycles((rows, 1), depth, columns) < WORTH * rows * depth * columns / 32
 
 
-def fits(points, depth, columns):
+def fits(points, depth, columns, least=LEAST_ROWS):
     """Whether digits are for a product whose rows are so many rows of points in a row."""
-    return (prod(points) >= LEAST_ROWS and depth <= MOST_TERMS and columns >= COLUMNS
+    return (prod(points) >= least and depth <= MOST_TERMS and columns >= COLUMNS
             and row_blocks(prod(points), points[1]) > 0)
 
 

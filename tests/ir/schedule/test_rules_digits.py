@@ -114,8 +114,8 @@ def test_rows_that_threads_share(points, depth, columns, rows):
 
 @pytest.mark.parametrize("shape, cpu, expected", [
     ((128, 768, 3072), CPU, True), ((64, 768, 50257), CPU, True), ((197, 384, 384), CPU, True),
-    ((128, 768, 3072), CpuModel(16, 32), False), ((1, 1024, 1024), CPU, False), ((128, 100, 3072), CPU, False),
-    ((3, 4096, 4096), CPU, False), ((997, 768, 768), CPU, False), ((128, 2 * MOST_TERMS, 64), CPU, False),
-    ((128, 512, 31), CPU, False)])
+    ((128, 768, 3072), CpuModel(16, 32), False), ((128, 100, 3072), CPU, False), ((997, 768, 768), CPU, False),
+    ((128, 2 * MOST_TERMS, 64), CPU, False), ((128, 512, 31), CPU, False), ((1, 1024, 1024), CPU, True),
+    ((5, 1024, 1024), CPU, True), ((1, 512, 512), CPU, False), ((1, 4096, 1000), CpuModel(16, 32), False)])
 def test_what_is_worth_it(shape, cpu, expected):
     assert worth(cpu, *shape) == expected

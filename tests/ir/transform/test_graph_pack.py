@@ -129,7 +129,7 @@ def test_recurrent_layers_of_computed_weights_stay():
     assert structural_equal(project_inputs(mod), mod)
 
 
-@pytest.mark.parametrize("rows, depth, digits", [((6,), 64, True), ((2, 5), 64, True), ((6,), 50, False),
+@pytest.mark.parametrize("rows, depth, digits", [((6,), 64, True), ((2, 6), 64, True), ((6,), 50, False),
                                                  ((3,), 64, False), (("n",), 64, False)])
 def test_products_become_those_of_digits_where_there_is_a_unit(rows, depth, digits, monkeypatch):
     monkeypatch.setattr(digit_tiles, "WORTH", 100)  # the smallest, which is interpreted

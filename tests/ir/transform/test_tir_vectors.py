@@ -312,6 +312,17 @@ def test_large_and_symbolic_temporaries_become_parameters(kind, extent, lifted):
     assert func.body.kind == ("serial" if lifted else kind), "threads must not share a temporary"
 
 
+def test_one_element_around_a_parallel_loop_is_no_variable():
+    """It is an array that all threads see."""
+    t = tir.decl_buffer((1,), name="t", scope="local")
+    body = tir.DeclBuffer(t, tir.seq(BufferStore(t, X[const(0)], (const(0),)),
+                                     loop("p", 4, lambda i: BufferStore(Y, t[const(0)], (i,)), "parallel")))
+    func = lift_workspace(lowered(body, [X, Y]))
+    shared = func.buffers[-1]
+    assert (shared.name, shared.scope) == ("t", "global")
+    assert {a.buffer for a in collect(func.body, (tir.BufferLoad, BufferStore))} == {X, Y, shared}
+
+
 def test_temporaries_of_parallel_loops_share_the_threads_stack():
     """Each would fit, but not both: the loop of the second becomes serial."""
     half, more = (tir.decl_buffer((THREAD_STACK_BYTES // 8 + n,), name=f"t{n}") for n in (0, 1))
