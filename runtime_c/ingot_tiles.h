@@ -78,9 +78,9 @@ INGOT_INLINE void ingot_tiles_quarter(const ingot_tiles_before *before, int32_t 
 }
 
 /* Add a step's products to the sums of a tile. Tile 0 has those of weight 1, tile 1 those of 1 / 256, tile 2 those of
- * 1 / 65536, 3 digits of rows, 4 and 5 digits of columns: where a core's other thread is busy, all eight in use take twice
- * as long as six. Products of one sum follow one another, across steps too. Between them the tile before is joined, and
- * lines that are needed later come to the second cache, for all at once would hold up loads. */
+ * 1 / 65536, 3 digits of rows, 4 and 5 digits of columns: where a core's other thread is busy, all eight in use take
+ * twice as long as six. Products of one sum follow one another, across steps too. Between them the tile before is
+ * joined, and lines that are needed later come to the second cache, for all at once would hold up loads. */
 INGOT_INLINE void ingot_tiles_step(const int8_t *a, const int8_t *b, const char *ahead, ptrdiff_t line,
     const ingot_tiles_before *before)
 {

@@ -25,8 +25,8 @@ LEAST_ROWS = 4
 
 
 def worth_threads(work):
-    """Whether a network is, given [(operations, bytes of each buffer, parallel loops that are run)] of its kernel calls;
-    one of unknown size is."""
+    """Whether a network is, given [(operations, bytes of each buffer, parallel loops that it runs)] of its kernel
+    calls; one of unknown size is."""
     total = 0
     for operations, touched, loops in work:
         own = operations + BYTE * sum(touched)
