@@ -18,7 +18,7 @@
 #define INGOT_ROW_STEP (INGOT_DIGITS * INGOT_TILE_TERMS) /* bytes of a row for a step */
 #define INGOT_TILES_FEW 5     /* rows, whose digits are one tile's rows */
 #define INGOT_TILES_STREAM 8192 /* bytes that they are asked for columns ahead */
-#define INGOT_TILES_AHEAD 16 /* tiles during which a panel comes, 6 lines with each step */
+#define INGOT_TILES_AHEAD 8   /* pairs of tiles during which a panel comes, or all where there are fewer */
 
 #if (defined(__AMX_INT8__) || defined(__AMXINT8__)) && defined(__AVX512F__) && defined(__linux__)
 #define INGOT_HAS_TILES 1 /* __AMXINT8__: clang before 16 */
@@ -77,11 +77,18 @@ INGOT_INLINE void ingot_tiles_quarter(const ingot_tiles_before *before, int32_t 
     }
 }
 
+/* Ask for the lines that are due at one of a step's six products. */
+INGOT_INLINE void ingot_tiles_ahead(const char *step, int32_t product, int32_t lines)
+{
+    for (int32_t i = 0; i < lines; ++i)
+        _mm_prefetch(step + 64 * (lines * product + i), _MM_HINT_T1);
+}
+
 /* Add a step's products to the sums of a tile. Tile 0 has those of weight 1, tile 1 those of 1 / 256, tile 2 those of
  * 1 / 65536, 3 digits of rows, 4 and 5 digits of columns: where a core's other thread is busy, all eight in use take
  * twice as long as six. Products of one sum follow one another, across steps too. Between them the tile before is
  * joined, and lines that are needed later come to the second cache, for all at once would hold up loads. */
-INGOT_INLINE void ingot_tiles_step(const int8_t *a, const int8_t *b, const char *ahead, ptrdiff_t line,
+INGOT_INLINE void ingot_tiles_step(const int8_t *a, const int8_t *b, const char *ahead, int32_t lines,
     const ingot_tiles_before *before)
 {
     const ptrdiff_t next = INGOT_PANEL_STEP / INGOT_DIGITS;
@@ -89,35 +96,35 @@ INGOT_INLINE void ingot_tiles_step(const int8_t *a, const int8_t *b, const char 
     _tile_loadd(4, b, 64);
     _tile_dpbssd(2, 3, 4);
     ingot_tiles_quarter(before, 0);
-    _mm_prefetch(ahead, _MM_HINT_T1);
+    ingot_tiles_ahead(ahead, 0, lines);
     _tile_loadd(3, a + INGOT_TILE_TERMS, INGOT_ROW_STEP);
     _tile_loadd(5, b + next, 64);
     _tile_dpbssd(2, 3, 5);
-    _mm_prefetch(ahead + line, _MM_HINT_T1);
+    ingot_tiles_ahead(ahead, 1, lines);
     ingot_tiles_quarter(before, 1);
     _tile_dpbssd(1, 3, 4);
-    _mm_prefetch(ahead + 2 * line, _MM_HINT_T1);
+    ingot_tiles_ahead(ahead, 2, lines);
     _tile_loadd(3, a, INGOT_ROW_STEP);
     _tile_dpbssd(1, 3, 5);
-    _mm_prefetch(ahead + 3 * line, _MM_HINT_T1);
+    ingot_tiles_ahead(ahead, 3, lines);
     ingot_tiles_quarter(before, 2);
     _tile_dpbssd(0, 3, 4);
-    _mm_prefetch(ahead + 4 * line, _MM_HINT_T1);
+    ingot_tiles_ahead(ahead, 4, lines);
     ingot_tiles_quarter(before, 3);
     _tile_loadd(4, b + 2 * next, 64);
     _tile_dpbssd(2, 3, 4);
-    _mm_prefetch(ahead + 5 * line, _MM_HINT_T1);
+    ingot_tiles_ahead(ahead, 5, lines);
 }
 
 INGOT_INLINE void ingot_tiles_sum(const int8_t *a, ptrdiff_t step, const int8_t *b, int32_t steps, const char *ahead,
-    ptrdiff_t line, const ingot_tiles_before *before)
+    int32_t lines, const ingot_tiles_before *before)
 {
     _tile_zero(2);
     _tile_zero(1);
     _tile_zero(0);
-    ingot_tiles_step(a, b, ahead, line, before);
-    for (int32_t k = 1; k < steps; ++k)
-        ingot_tiles_step(a + step * k, b + INGOT_PANEL_STEP * (ptrdiff_t)k, ahead + 6 * line * k, line, NULL);
+    ingot_tiles_step(a, b, ahead, lines, before);
+    for (ptrdiff_t k = 1; k < steps; ++k)
+        ingot_tiles_step(a + step * k, b + INGOT_PANEL_STEP * k, ahead + 6 * 64 * lines * k, lines, NULL);
 }
 
 INGOT_INLINE void ingot_tiles_store(int32_t *part)
@@ -133,16 +140,16 @@ INGOT_INLINE void ingot_tiles_unit(float *sums, const int8_t *a, const int8_t *b
     ptrdiff_t step, ptrdiff_t panel)
 {
     const int32_t tiles = (rows + 15) / 16, height = (rows + tiles - 1) / tiles;
-    const ptrdiff_t share = (ptrdiff_t)INGOT_PANEL_STEP / INGOT_TILES_AHEAD * steps;
+    const int32_t lines = tiles < INGOT_TILES_AHEAD ? (INGOT_TILES_AHEAD + tiles - 1) / tiles : 1;
+    const ptrdiff_t share = (ptrdiff_t)6 * 64 * lines * steps;
     INGOT_ALIGNED(64) int32_t part[INGOT_DIGITS * 16 * 16];
     ingot_tiles_before before = {NULL, part, height};
     ingot_tiles_begin(height, 4);
     for (int32_t tile = 0; tile < 2 * tiles; ++tile) {
         const int32_t half = tile % 2;
         const int32_t row = (tile / 2 + 1) * height < rows ? tile / 2 * height : rows - height;
-        const int more = tile < INGOT_TILES_AHEAD;
         ingot_tiles_sum(a + (ptrdiff_t)row * INGOT_ROW_STEP, step, b + 1024 * half, steps,
-            more ? (const char *)b + panel + share * tile : (const char *)part, more ? 64 : 0, &before);
+            (const char *)b + panel + share * tile, tile < 2 * INGOT_TILES_AHEAD ? lines : 0, &before);
         ingot_tiles_store(part);
         before.sums = sums + INGOT_TILE_COLUMNS * (ptrdiff_t)row + 16 * half;
     }
