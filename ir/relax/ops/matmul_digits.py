@@ -28,6 +28,7 @@ from .common import dim_text, fail, need_rank, same_dim, shape_text, te_shape, t
 # Digits of a number, and a tile's terms, columns of a panel, and columns of one of its two tiles.
 DIGITS, TERMS, COLUMNS, LANES = 3, 64, 32, 16
 MOST_TERMS = 1 << 15  # whose sums of three products of digits 32 bits hold
+SOME = 16 * COLUMNS  # that are cut into digits at a time: numbers of 64 bits of all would need much memory
 MOST_ROWS = 512  # that meet a panel at a time, whose sums with it the second cache holds beside it
 NEAR = 1 << 20  # bytes of digits of rows that stay there while panels pass: half of it
 PART = 8  # steps, of which products take ten times as long as their sums, which each part of the terms has
@@ -40,11 +41,16 @@ _UNIT = 65536 / LARGEST  # the scale of a largest magnitude of 1
 def split_columns(w):
     """(digits int8, scales float32) of the columns of w [K, N], K a multiple of 64. Columns that fill the last panel
     are zero, and have no scales."""
+    parts = [_split_some(w[:, n:n + SOME]) for n in range(0, w.shape[1], SOME)]
+    return tuple(map(np.concatenate, zip(*parts)))
+
+
+def _split_some(w):
     depth, columns = w.shape
     w = np.pad(w, ((0, 0), (0, -columns % COLUMNS)))
-    largest = np.maximum(np.abs(w.astype(np.float64)).max(axis=0), TINY)
-    fixed = np.rint(w * (LARGEST / largest)).astype(np.int64) + EVEN
-    digits = np.stack([(fixed >> shift & 255) - 128 for shift in (16, 8, 0)]).astype(np.int8)
+    largest = np.maximum(np.abs(w).max(axis=0).astype(np.float64), TINY)
+    fixed = np.rint(w * (LARGEST / largest)).astype(np.int32) + EVEN
+    digits = np.stack([((fixed >> shift & 255) - 128).astype(np.int8) for shift in (16, 8, 0)])
     digits = digits.reshape(DIGITS, depth // TERMS, 4, LANES, -1, 2, LANES)
     return (np.ascontiguousarray(digits.transpose(4, 1, 0, 5, 3, 6, 2)),
             (largest * _UNIT).astype(np.float32)[:columns])
