@@ -20,6 +20,12 @@
 #define INGOT_TILES_STREAM 8192 /* bytes that they are asked for columns ahead */
 #define INGOT_TILES_AHEAD 8   /* pairs of tiles during which a panel comes, or all where there are fewer */
 
+/* The sum of those of weight 1, 1 / 256 and 1 / 65536. */
+INGOT_INLINE float ingot_tiles_weighed(int32_t first, int32_t middle, int32_t last)
+{
+    return (float)first + ((float)middle + (float)last / 256.0f) / 256.0f;
+}
+
 #if (defined(__AMX_INT8__) || defined(__AMXINT8__)) && defined(__AVX512F__) && defined(__linux__)
 #define INGOT_HAS_TILES 1 /* __AMXINT8__: clang before 16 */
 #include <immintrin.h>
@@ -188,7 +194,7 @@ INGOT_INLINE void ingot_tiles_few(float *sums, const int8_t *a, const int8_t *b,
         for (int32_t i = 0; i < INGOT_TILE_COLUMNS; ++i) {
             const int32_t middle = part[0][n + 1][i] + part[1][n][i];
             const int32_t last = part[0][n + 2][i] + part[1][n + 1][i] + part[2][n][i];
-            sums[row * INGOT_TILE_COLUMNS + i] = (float)part[0][n][i] + ((float)middle + (float)last / 256.0f) / 256.0f;
+            sums[row * INGOT_TILE_COLUMNS + i] = ingot_tiles_weighed(part[0][n][i], middle, last);
         }
     }
 }
@@ -216,8 +222,7 @@ INGOT_INLINE void ingot_tiles_plain(float *sums, const int8_t *a, const int8_t *
                 for (int32_t d = 0; d < INGOT_DIGITS; ++d)
                     for (int32_t e = 0; e + d < INGOT_DIGITS; ++e)
                         part[d + e] += ingot_tiles_dot(x + d * INGOT_TILE_TERMS, w + e * next, column);
-            sums[row * INGOT_TILE_COLUMNS + column] =
-                (float)part[0] + ((float)part[1] + (float)part[2] / 256.0f) / 256.0f;
+            sums[row * INGOT_TILE_COLUMNS + column] = ingot_tiles_weighed(part[0], part[1], part[2]);
         }
     }
 }

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ..dtype import DataType
 from ..expr import PrimExpr, Ramp, Range, Var, as_expr, const
-from ..node import Node, node
+from ..node import Mutator, Node, node
 
 
 @node
@@ -97,3 +97,16 @@ def row_major_strides(shape):
         strides.append(step)
         step = step * extent
     return tuple(reversed(strides))
+
+
+class _Substitute(Mutator):
+    def __init__(self, mapping):
+        self.mapping = mapping
+
+    def visit_Buffer(self, buffer):
+        return self.mapping.get(buffer, buffer)
+
+
+def substitute_buffers(root, mapping):
+    """`root` with each Buffer of `mapping` (Buffer -> Buffer) replaced."""
+    return _Substitute(mapping).visit(root) if mapping else root

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 from ..expr import IntImm, Var, is_const_int
-from ..node import Mutator, collect
+from ..node import collect
+from ..tir.buffer import substitute_buffers
 from ..tir.stmt import For
 from .walk import StmtMutator
 
@@ -24,21 +25,13 @@ def lift_workspace(func):
     body = lift.visit(func.body)
     if not lift.lifted:
         return func
-    body = _Replaced(lift.replaced).visit(body) if lift.replaced else body
+    body = substitute_buffers(body, lift.replaced)
     handles = [Var(b.name, "handle") for b in lift.lifted]
     tensors = [p for p in func.params if p in func.buffer_map]
     scalars = [p for p in func.params if p not in func.buffer_map]
     return func.replace(params=(*tensors, *handles, *scalars), body=body,
                         buffer_map={**func.buffer_map, **dict(zip(handles, lift.lifted))},
                         attrs={**func.attrs, "num_workspace": len(handles)})
-
-
-class _Replaced(Mutator):
-    def __init__(self, buffers):
-        self.buffers = buffers
-
-    def visit_Buffer(self, buffer):
-        return self.buffers.get(id(buffer), buffer)
 
 
 class _Lift(StmtMutator):
@@ -51,8 +44,8 @@ class _Lift(StmtMutator):
             return decl.replace(body=self.visit(decl.body))
         b = decl.buffer
         if b.scope == "local" and is_const_int(b.shape[0], 1):
-            self.replaced[id(b)] = b.replace(scope="global")
-        self.lifted.append(self.replaced.get(id(b), b))
+            self.replaced[b] = b.replace(scope="global")
+        self.lifted.append(self.replaced.get(b, b))
         return self.visit(decl.body)
 
     def _stays(self, decl):

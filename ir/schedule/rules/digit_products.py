@@ -73,10 +73,10 @@ def _points(sch, cpu, epilogue, reduce):
     n, ob, y, x, o = sch.get_loops(epilogue)
     height, width, blocks = (static_extent(sch, loop) for loop in (y, x, ob))
     rows, depth = row_blocks(height * width, width), prod(iv.dom.extent.value for iv in reduce)
-    if rows and cpu.parallel and DIGITS * depth * blocks * LANES <= cpu.l2_bytes:
-        rows = shared_rows((height, width), depth, blocks * LANES)
     if not rows:
         return 0, [n], y, ob
+    if cpu.parallel and DIGITS * depth * blocks * LANES <= cpu.l2_bytes:
+        rows = shared_rows((height, width), depth, blocks * LANES)
     yo, yi = sch.split(y, [None, rows // width])
     no, nh = sch.split(ob, [None, COLUMNS // LANES])
     sch.reorder(n, yo, no, nh, yi, x, o)

@@ -61,8 +61,7 @@ def shared_rows(points, depth, columns):
         shares = blocks if blocks > 1 else -(-columns // COLUMNS)
         return cycles(points, depth, columns, rows) * -(-shares // 2) / shares * (1 if blocks > 1 else PASSED)
 
-    fitting = (n * width for n in divisors(height) if n * width <= MOST_ROWS)
-    return min((row_blocks(height * width, width), *fitting), key=time)
+    return min((n * width for n in divisors(height) if n * width <= MOST_ROWS), key=time)
 
 
 def row_blocks(rows, multiple=1):

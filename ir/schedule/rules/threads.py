@@ -39,7 +39,7 @@ def parallel_loops(stmt):
     if isinstance(stmt, For):
         around = stmt.extent.value if isinstance(stmt.extent, IntImm) else 1
         return 1 if stmt.kind == "parallel" else around * parallel_loops(stmt.body)
-    return 0 if isinstance(stmt, BufferStore) else sum(map(parallel_loops, _child_loops(stmt)))
+    return sum(map(parallel_loops, _child_loops(stmt)))
 
 
 def parallel_nest(sch, cpu, loops, work, rows=False):
