@@ -256,42 +256,43 @@ INGOT_INLINE __m512i ingot_tiles_pick(int32_t mask, __m512i a, __m512i b)
     return _mm512_ternarylogic_epi32(_mm512_set1_epi32(mask), a, b, 0xca);
 }
 
-INGOT_INLINE void ingot_tiles_digits_512(int8_t *digits, const float *fixed)
+INGOT_INLINE void ingot_tiles_digits_512(int8_t *digits, const float *fixed, ptrdiff_t next)
 {
-    const __m512i even = _mm512_set1_epi32(0x808080);
+    const __m512i half = _mm512_set1_epi8((char)128); /* digits of 0 to 255 become those of -128 to 127 */
     __m512i part[4], outer[2], middle[2]; /* of two parts: their digits 2 and 0, and their digits 1 */
-    for (int i = 0; i < 4; ++i) {
-        part[i] = _mm512_add_epi32(_mm512_cvtps_epi32(_mm512_loadu_ps(fixed + 16 * i)), even);
-        part[i] = _mm512_xor_si512(part[i], even); /* digits of 0 to 255 become those of -128 to 127 */
-    }
+    for (int i = 0; i < 4; ++i)
+        part[i] = _mm512_cvtps_epi32(_mm512_loadu_ps(fixed + 16 * i));
     for (int i = 0; i < 2; ++i) {
         outer[i] = ingot_tiles_pick(0x00ff00ff, part[2 * i], _mm512_slli_epi32(part[2 * i + 1], 8));
         middle[i] = ingot_tiles_pick(0x00ff00ff, _mm512_srli_epi32(part[2 * i], 8), part[2 * i + 1]);
     }
-    _mm512_storeu_si512(digits, ingot_tiles_pick(0xffff, _mm512_srli_epi32(outer[0], 16), outer[1]));
-    _mm512_storeu_si512(digits + 64, ingot_tiles_pick(0xffff, middle[0], _mm512_slli_epi32(middle[1], 16)));
-    _mm512_storeu_si512(digits + 128, ingot_tiles_pick(0xffff, outer[0], _mm512_slli_epi32(outer[1], 16)));
+    const __m512i first = ingot_tiles_pick(0xffff, _mm512_srli_epi32(outer[0], 16), outer[1]);
+    const __m512i second = ingot_tiles_pick(0xffff, middle[0], _mm512_slli_epi32(middle[1], 16));
+    const __m512i third = ingot_tiles_pick(0xffff, outer[0], _mm512_slli_epi32(outer[1], 16));
+    _mm512_storeu_si512(digits, _mm512_xor_si512(first, half));
+    _mm512_storeu_si512(digits + next, _mm512_xor_si512(second, half));
+    _mm512_storeu_si512(digits + 2 * next, _mm512_xor_si512(third, half));
 }
 #endif
 
-INGOT_INLINE void ingot_tiles_digits_plain(int8_t *digits, const float *fixed)
+INGOT_INLINE void ingot_tiles_digits_plain(int8_t *digits, const float *fixed, ptrdiff_t next)
 {
     for (int32_t k = 0; k < INGOT_TILE_TERMS; ++k) {
-        const int known = fixed[k] >= -8388607.0f && fixed[k] <= 8388607.0f; /* else of a row that is not finite */
-        const int32_t even = (known ? (int32_t)ingot_roundf(fixed[k]) : 0) + 0x808080;
+        const int known = fixed[k] >= 0.0f && fixed[k] <= 16842998.0f; /* else of a row that is not finite */
+        const int32_t even = known ? (int32_t)ingot_roundf(fixed[k]) : 0;
         for (int32_t d = 0; d < INGOT_DIGITS; ++d)
-            digits[d * INGOT_TILE_TERMS + k % 16 * 4 + k / 16] = (int8_t)((even >> (16 - 8 * d) & 255) - 128);
+            digits[d * next + k % 16 * 4 + k / 16] = (int8_t)((even >> (16 - 8 * d) & 255) - 128);
     }
 }
 
-/* Cut 64 floats, rounded to integers, into their 3 digits: those of fixed[16 * i + j] at 4 * j + i. What is not finite
- * has any digits. */
-INGOT_INLINE void ingot_tiles_digits(int8_t *digits, const float *fixed)
+/* Cut 64 floats, 0x808080 more than the number and rounded to integers, into their 3 digits, which are so many bytes
+ * apart: those of fixed[16 * i + j] at 4 * j + i. What is not finite has any digits. */
+INGOT_INLINE void ingot_tiles_digits(int8_t *digits, const float *fixed, ptrdiff_t next)
 {
 #if defined(__AVX512F__)
-    ingot_tiles_digits_512(digits, fixed);
+    ingot_tiles_digits_512(digits, fixed, next);
 #else
-    ingot_tiles_digits_plain(digits, fixed);
+    ingot_tiles_digits_plain(digits, fixed, next);
 #endif
 }
 #endif

@@ -129,8 +129,10 @@ class _PackWeights(GraphRewriter):
 
     def _matmul(self, call):
         weight = call.args[1]
-        if not isinstance(weight, Constant) or call.attrs["b_layout"] != "KN" or weight.data.ndim != 2:
+        if call.attrs["b_layout"] != "KN" or weight.struct_info.ndim != 2:
             return call
+        if not isinstance(weight, Constant):
+            return self._activations(call)
         if weight.data.dtype != np.float32 or call.args[0].struct_info.ndim < 2:
             return call
         n_size, rows = weight.data.shape[1], call.args[0].struct_info.shape[-2]
@@ -141,3 +143,15 @@ class _PackWeights(GraphRewriter):
         panel = tile.vectors * self.lanes
         packed = self.once(weight, ("product", panel), lambda w: Constant(pack(w.data.T, panel, 1), w.name))
         return call_op("matmul", call.args[0], packed, **{**call.attrs, "b_layout": f"KN{panel}n", "n_size": n_size})
+
+    def _activations(self, call):
+        """A product whose columns are cut into digits for it, where that pays."""
+        a, b = (arg.struct_info for arg in call.args)
+        sizes = (*a.shape[-2:-1], *b.shape)
+        floats = all(info.dtype == "float32" for info in (a, b, call.struct_info))
+        if a.ndim < 2 or not floats or not all(map(is_const_int, sizes)) or (
+                not digit_tiles.worth_cutting(self.cpu, *(d.value for d in sizes))):
+            return call
+        scales = self.emit(call_op("column_scales", call.args[1]), "column_scales")
+        digits = self.emit(call_op("column_digits", call.args[1], scales), "column_digits")
+        return call_op("matmul_digits", call.args[0], digits, scales)

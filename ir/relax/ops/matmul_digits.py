@@ -19,7 +19,7 @@ from math import prod
 import numpy as np
 
 from ... import te
-from ...expr import Select, cast, const, is_const_int
+from ...expr import Select, cast, const, is_const_int, logical_and
 from ...op import register
 from ...tir import intrin
 from ..expr import TensorStructInfo
@@ -33,9 +33,10 @@ MOST_ROWS = 512  # that meet a panel at a time, whose sums with it the second ca
 NEAR = 1 << 20  # bytes of digits of rows that stay there while panels pass: half of it
 PART = 8  # steps, of which products take ten times as long as their sums, which each part of the terms has
 LARGEST = 8355000  # what the largest magnitude of a row becomes: at most 0x7F7F7F, whose digits are all 127
-EVEN = 0x808080  # makes digits of 0 to 255 of those of -128 to 127
+EVEN = 0x808080  # what fixed numbers have added: digits of 0 to 255 instead of -128 to 127
 TINY = 4e-32  # stands for smaller largest magnitudes, whose inverse would be infinite: these have fewer digits
 _UNIT = 65536 / LARGEST  # the scale of a largest magnitude of 1
+_MOST = const(np.finfo(np.float32).max, "float32")
 
 
 def split_columns(w):
@@ -145,15 +146,8 @@ def row_digits(element, rows, points, terms, steps):
         point, k = ([axis.var for axis in axes] for axes in (along, first + rest))
         return te.compute(rows, lambda *i: combine(intrin.abs(element(i, point, k)), first + along + rest), name=name)
 
-    share = 1 / (MOST_TERMS * prod(points))
-    largest = reduced(te.max, "digits_largest")
-    total = reduced(lambda value, axes: te.sum(value * const(share, "float32"), axes), "digits_total")
-    most = const(np.finfo(np.float32).max, "float32")
-    scale = te.compute(rows, lambda *i: Select(
-        total[i] <= most, intrin.max(largest[i], const(TINY, "float32")) * const(_UNIT, "float32"),
-        const(float("nan"), "float32")), name="digits_scale")
-    inverse = te.compute(rows, lambda *i: Select(
-        scale[i] <= most, const(65536.0, "float32") / scale[i], const(0.0, "float32")), name="digits_inverse")
+    scale = scales_of(reduced, MOST_TERMS * prod(points))
+    inverse = inverses_of(scale)
     blocks = steps * (TERMS // LANES)
 
     def fixed_point(*i):
@@ -162,7 +156,7 @@ def row_digits(element, rows, points, terms, steps):
         value = element(row, point, k)
         if blocks * LANES > prod(terms):
             value = intrin.if_then_else(k[0] < terms[0], value, const(0.0, "float32"))
-        return value * inverse[row]
+        return value * inverse[row] + const(float(EVEN), "float32")
 
     fixed = te.compute((*rows, *points, blocks, LANES), fixed_point, name="digits_fixed")
 
@@ -174,10 +168,25 @@ def row_digits(element, rows, points, terms, steps):
     return te.compute((*rows[:-1], steps, rows[-1] * prod(points), DIGITS, TERMS), digit, name="digits_rows"), scale
 
 
-def digit_of(value, d):
-    """Digit d of a float of fixed point, rounded to an integer; of a row that is not finite any."""
-    known = intrin.abs(value) <= const(float(LARGEST + 1), "float32")
-    even = cast(Select(known, intrin.round(value), const(0.0, "float32")), "int32") + const(EVEN, "int32")
+def scales_of(reduced, terms):
+    """The stage of scales, of reduced(combine(magnitude, axes), name), two stages over all of so many terms."""
+    largest = reduced(te.max, "digits_largest")
+    total = reduced(lambda value, axes: te.sum(value * const(1 / terms, "float32"), axes), "digits_total")
+    return te.compute(largest.shape, lambda *i: Select(
+        total[i] <= _MOST, intrin.max(largest[i], const(TINY, "float32")) * const(_UNIT, "float32"),
+        const(float("nan"), "float32")), name="digits_scale")
+
+
+def inverses_of(scale):
+    """The stage of what numbers are multiplied with; 0 where a scale is not finite."""
+    return te.compute(scale.shape, lambda *i: Select(
+        scale[i] <= _MOST, const(65536.0, "float32") / scale[i], const(0.0, "float32")), name="digits_inverse")
+
+
+def digit_of(fixed, d):
+    """Digit d of a fixed number, EVEN and rounded to an integer; any where it is none."""
+    known = logical_and(fixed >= const(0.0, "float32"), fixed <= const(2.0 * EVEN, "float32"))
+    even = cast(Select(known, intrin.round(fixed), const(0.0, "float32")), "int32")
     return cast(intrin.bitwise_and(intrin.shift_right(even, 16 - 8 * d), 255) - 128, "int8")
 
 

@@ -14,7 +14,7 @@ from .attention_blocks import attention_blocks
 from .blocked_convolution import blocked_convolution
 from .columns import columns
 from .depthwise_pointwise import depthwise_pointwise
-from .digit_products import digit_products
+from .digit_products import column_digits, digit_products
 from .elementwise import elementwise
 from .gather import gather
 from .local_response import local_response
@@ -29,7 +29,7 @@ from .winograd import winograd
 from .winograd_rows import winograd_rows
 
 RULES = (attention, attention_blocks, recurrence, winograd, winograd_rows, depthwise_pointwise, blocked_convolution,
-         columns, phases, windows, local_response, register_tile, digit_products, product, row_reduction, gather,
+         columns, phases, windows, local_response, register_tile, digit_products, column_digits, product, row_reduction, gather,
          transpose, elementwise)
 
 

@@ -6,13 +6,14 @@ from math import prod
 from ...relax.ops.matmul_digits import COLUMNS, DIGITS, LANES
 from ..primitives.sample import divisors
 from .blocks import find_block, inline_all, iter_vars, static_extent, vectorizes
-from .digit_tiles import DIGITS_OF_TERMS, digit_tiles, row_blocks, shared_rows
-from .registers import ranks, reduce_lanes, steps
+from .digit_tiles import DIGITS_OF_COLUMNS, DIGITS_OF_TERMS, digit_tiles, row_blocks, shared_rows
+from .registers import in_registers, ranks, reduce_lanes, steps
 from .row_reduction import CHAINS, reduce_serially
 from .threads import COST_OF_LOOP, parallel_nest
 
 SUMS, FIXED, ROWS, SCALE = "digits_sums", "digits_fixed", "digits_rows", "digits_scale"
 REDUCED, INVERSE = ("digits_total", "digits_largest"), "digits_inverse"
+VECTORS = 16  # of columns, of which scales are found at a time: few pages have many lines of each
 PANELS = 4  # that meet a part of the terms
 
 
@@ -51,6 +52,55 @@ def digit_products(sch, cpu):
     sch.tensorize(one, digit_tiles(rows, reduce[0].dom.extent.value))
     sch.tensorize(digits, DIGITS_OF_TERMS)  # after the block that reads them: of this one nothing is proved any more
     parallel_nest(sch, cpu, [*batch, outer] if shared else [*batch, outer, panel], work)
+    return True
+
+
+def column_digits(sch, cpu):
+    """column_scales and column_digits: reductions of some columns at a time, and the digits of 64 rows by tiles.
+
+        for columns (parallel):  for k: for vectors: largest, total;  scale
+        for step (parallel): for panel, half, term:  fixed = w * inverse;  digits(fixed)
+    """
+    fixed = find_block(sch, lambda block: block.name_hint == FIXED)
+    if fixed is not None and find_block(sch, lambda block: block.name_hint == "column_digits"):
+        return _cut_columns(sch, cpu, sch.get_block(fixed), sch.get_block("column_digits"))
+    scale = find_block(sch, lambda block: block.name_hint == SCALE)
+    if scale is None or len(sch.get_loops(sch.get_block(scale))) != 1:
+        return False
+    return _scale_columns(sch, cpu, sch.get_block(scale))
+
+
+def _scale_columns(sch, cpu, scale):
+    work = steps(sch.get(sch.get_block(REDUCED[0])))
+    some, *within = sch.split(sch.get_loops(scale)[-1], [None, VECTORS, LANES])
+    for name in REDUCED:
+        block = sch.get_block(name)
+        sch.compute_at(block, some)
+        sch.set_scope(block, 0, "local")
+        _, column, k = sch.get_loops(block)
+        vectors, lanes = sch.split(column, [None, LANES])
+        sch.reorder(k, vectors, lanes)
+        in_registers(sch, [vectors], lanes)
+        sch.decompose_reduction(block, k)
+    in_registers(sch, within[:1], within[1])
+    parallel_nest(sch, cpu, [some], work)
+    return True
+
+
+def _cut_columns(sch, cpu, fixed, digits):
+    inverse = sch.get_block(INVERSE)
+    work = COST_OF_LOOP * steps(sch.get(digits))
+    _, lanes = sch.split(sch.get_loops(inverse)[-1], [None, LANES])
+    sch.vectorize(lanes)
+    panel, step, d, half, t, j, q = sch.get_loops(digits)
+    half, one = sch.split(half, [None, 1])
+    t, two = sch.split(t, [None, 1])
+    sch.reorder(step, panel, half, t, d, one, two, j, q)
+    sch.compute_at(fixed, t)
+    sch.set_scope(fixed, 0, "local")
+    sch.vectorize(sch.get_loops(fixed)[-1])
+    sch.tensorize(d, DIGITS_OF_COLUMNS)
+    parallel_nest(sch, cpu, [step], work)
     return True
 
 
