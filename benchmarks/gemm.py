@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from measure import SETTLE_SECONDS, interleaved, largest_error, machine, markdown_table, number
+from measure import interleaved, largest_error, machine, markdown_table, number
 from onnx import TensorProto, helper, numpy_helper
 from sides import PEERS, ingot_run, installed
 
@@ -32,6 +32,7 @@ from ingot.runtime.roofline import multiply_adds
 
 SHAPES = ("64", "128", "256", "512", "1024", "2048",
           *(f"{m}x1024x1024" for m in (1, 4, 16, 64)), "1x4096x4096", "128x768x3072", "128x3072x768")
+SLEEP_SECONDS = 0.2  # with threads: OpenBLAS's workers wait awake for some 0.1 s, and would share a core that long
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def measure(shape, threads, seconds, constant=True, peers=()):
         error = largest_error(runs["Ingot"].outputs(), [a.astype(np.float64) @ b])
         out = np.empty((m, n), np.float32)
         actions = {**{name: run.call for name, run in runs.items()}, "numpy": lambda: np.matmul(a, b, out=out)}
-        *times, of_peak = interleaved([*actions.values(), peak], seconds, SETTLE_SECONDS if threads > 1 else 0.0)
+        *times, of_peak = interleaved([*actions.values(), peak], seconds, SLEEP_SECONDS if threads > 1 else 0.0)
         most = peak()
     flops = 2.0 * m * k * n
     rates = {name: 1e-9 * flops / statistics.median(t) for name, t in zip(actions, times)}

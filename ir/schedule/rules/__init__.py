@@ -12,9 +12,10 @@ from ..schedule import Schedule
 from .attention import attention
 from .attention_blocks import attention_blocks
 from .blocked_convolution import blocked_convolution
+from .column_digits import column_digits
 from .columns import columns
 from .depthwise_pointwise import depthwise_pointwise
-from .digit_products import column_digits, digit_products
+from .digit_products import digit_products
 from .elementwise import elementwise
 from .gather import gather
 from .local_response import local_response

@@ -6,15 +6,16 @@ from math import prod
 from ...relax.ops.matmul_digits import COLUMNS, DIGITS, LANES
 from ..primitives.sample import divisors
 from .blocks import find_block, inline_all, iter_vars, static_extent, vectorizes
-from .digit_tiles import DIGITS_OF_COLUMNS, DIGITS_OF_TERMS, digit_tiles, row_blocks, shared_rows
-from .registers import in_registers, ranks, reduce_lanes, steps
+from .digit_tiles import DIGITS_OF_TERMS, digit_tiles, row_blocks, shared_rows
+from .registers import ranks, reduce_lanes, steps
 from .row_reduction import CHAINS, reduce_serially
 from .threads import COST_OF_LOOP, parallel_nest
 
 SUMS, FIXED, ROWS, SCALE = "digits_sums", "digits_fixed", "digits_rows", "digits_scale"
 REDUCED, INVERSE = ("digits_total", "digits_largest"), "digits_inverse"
-VECTORS = 16  # of columns, of which scales are found at a time: few pages have many lines of each
-PANELS = 4  # that meet a part of the terms
+PANELS = 4  # that meet a part of the terms, and the most sums of parts: the second cache, and a thread's stack, hold
+MOST_SUMS = 1 << 17  # them beside digits
+MOST_DIGITS = 1 << 19  # bytes of a thread's own rows, on its stack
 
 
 def digit_products(sch, cpu):
@@ -25,8 +26,9 @@ def digit_products(sch, cpu):
             for row:  largest, scale;  for term: digits
             for panel:  sums = tiles(digits, panel);  for row: epilogue(sums)
 
-    Rows of one block, and those of matmul_digits, are cut into digits before, and panels are shared. Where terms are in
-    parts, a part's digits meet some panels before the next part does.
+    Rows of one block are cut into digits before, and panels are shared; so are those of matmul_digits where a thread
+    had better not read all columns. Where terms are in parts, a part's digits meet some panels before the next part
+    does.
     """
     if find_block(sch, lambda block: block.name_hint == SUMS) is None:
         return False
@@ -37,102 +39,64 @@ def digit_products(sch, cpu):
     image = ranks(sch.get(sch.get_block(REDUCED[0])))[1] > 1
     block, epilogue = sch.get_block(SUMS), outputs[0]
     work, reduce = steps(sch.get(block)), iter_vars(sch.get(block), "reduce")
-    rows, batch, outer, panel = _points(sch, cpu, epilogue, reduce) if image else _rows(sch, epilogue)
+    depth = prod(iv.dom.extent.value for iv in reduce)
+    rows, batch, outer, panel, own = (_points if image else _rows)(sch, cpu, epilogue, depth)
     if not rows:
         return False
-    shared = image and static_extent(sch, outer) > 1
+    own = own and static_extent(sch, outer) > 1
     parts = ranks(sch.get(block))[0] > 4 + len(batch)
     if parts:
-        some = max(n for n in divisors(static_extent(sch, panel)) if n <= PANELS)
+        most = max(min(PANELS, MOST_SUMS // (static_extent(sch, sch.get_loops(block)[len(batch)]) * rows * COLUMNS)), 1)
+        some = max(n for n in divisors(static_extent(sch, panel)) if n <= most)
         panel, _ = sch.split(panel, [None, some])
     sch.compute_at(block, panel, preserve_unit_loops=True)
     sch.set_scope(block, 0, "local")
-    digits = _digits(sch, cpu, outer if shared else None)
+    digits = _digits(sch, cpu, outer if own else None)
     _, one = sch.split(sch.get_loops(block)[-4 - len(reduce)], [None, 1])
     sch.tensorize(one, digit_tiles(rows, reduce[0].dom.extent.value))
     sch.tensorize(digits, DIGITS_OF_TERMS)  # after the block that reads them: of this one nothing is proved any more
-    parallel_nest(sch, cpu, [*batch, outer] if shared else [*batch, outer, panel], work)
+    parallel_nest(sch, cpu, [*batch, outer] if own else [*batch, outer, panel], work)
     return True
 
 
-def column_digits(sch, cpu):
-    """column_scales and column_digits: reductions of some columns at a time, and the digits of 64 rows by tiles.
-
-        for columns (parallel):  for k: for vectors: largest, total;  scale
-        for step (parallel): for panel, half, term:  fixed = w * inverse;  digits(fixed)
-    """
-    fixed = find_block(sch, lambda block: block.name_hint == FIXED)
-    if fixed is not None and find_block(sch, lambda block: block.name_hint == "column_digits"):
-        return _cut_columns(sch, cpu, sch.get_block(fixed), sch.get_block("column_digits"))
-    scale = find_block(sch, lambda block: block.name_hint == SCALE)
-    if scale is None or len(sch.get_loops(sch.get_block(scale))) != 1:
-        return False
-    return _scale_columns(sch, cpu, sch.get_block(scale))
-
-
-def _scale_columns(sch, cpu, scale):
-    work = steps(sch.get(sch.get_block(REDUCED[0])))
-    some, *within = sch.split(sch.get_loops(scale)[-1], [None, VECTORS, LANES])
-    for name in REDUCED:
-        block = sch.get_block(name)
-        sch.compute_at(block, some)
-        sch.set_scope(block, 0, "local")
-        _, column, k = sch.get_loops(block)
-        vectors, lanes = sch.split(column, [None, LANES])
-        sch.reorder(k, vectors, lanes)
-        in_registers(sch, [vectors], lanes)
-        sch.decompose_reduction(block, k)
-    in_registers(sch, within[:1], within[1])
-    parallel_nest(sch, cpu, [some], work)
-    return True
-
-
-def _cut_columns(sch, cpu, fixed, digits):
-    inverse = sch.get_block(INVERSE)
-    work = COST_OF_LOOP * steps(sch.get(digits))
-    _, lanes = sch.split(sch.get_loops(inverse)[-1], [None, LANES])
-    sch.vectorize(lanes)
-    panel, step, d, half, t, j, q = sch.get_loops(digits)
-    half, one = sch.split(half, [None, 1])
-    t, two = sch.split(t, [None, 1])
-    sch.reorder(step, panel, half, t, d, one, two, j, q)
-    sch.compute_at(fixed, t)
-    sch.set_scope(fixed, 0, "local")
-    sch.vectorize(sch.get_loops(fixed)[-1])
-    sch.tensorize(d, DIGITS_OF_COLUMNS)
-    parallel_nest(sch, cpu, [step], work)
-    return True
-
-
-def _rows(sch, epilogue):
-    """(rows that meet a panel at a time, batch loops, the loop over blocks of rows, over panels) of a product."""
+def _rows(sch, cpu, epilogue, depth):
+    """(rows that meet a panel at a time, batch loops, the loop over blocks of rows, over panels, whether a block's rows
+    are cut into digits in its turn) of a product."""
     *batch, m, n = sch.get_loops(epilogue)
-    rows = row_blocks(static_extent(sch, m))
+    rows, columns = row_blocks(static_extent(sch, m)), static_extent(sch, n)
     if not rows:
-        return 0, batch, m, n
+        return 0, batch, m, n, False
+    few = shared_rows((static_extent(sch, m), 1), depth, columns)
+    own = _near(cpu, depth, columns) and few * depth * DIGITS <= MOST_DIGITS
+    rows = few if own else rows
     mo, mi = sch.split(m, [None, rows])
     no, nh, nl = sch.split(n, [None, COLUMNS // LANES, LANES])
     sch.reorder(*batch, mo, no, mi, nh, nl)
     if vectorizes(sch.get(epilogue)):
         sch.vectorize(nl)
-    return rows, batch, mo, no
+    return rows, batch, mo, no, own
 
 
-def _points(sch, cpu, epilogue, reduce):
-    """The same of an image, whose rows of points are not cut. Threads share them if each may read all weights."""
+def _near(cpu, depth, columns):
+    """Whether threads share rows, each of which keeps its own from kernel to kernel: all may read all columns."""
+    return cpu.parallel and DIGITS * depth * columns <= cpu.l2_bytes
+
+
+def _points(sch, cpu, epilogue, depth):
+    """The same of an image, whose rows of points are not cut."""
     n, ob, y, x, o = sch.get_loops(epilogue)
     height, width, blocks = (static_extent(sch, loop) for loop in (y, x, ob))
-    rows, depth = row_blocks(height * width, width), prod(iv.dom.extent.value for iv in reduce)
+    rows = row_blocks(height * width, width)
     if not rows:
-        return 0, [n], y, ob
-    if cpu.parallel and DIGITS * depth * blocks * LANES <= cpu.l2_bytes:
+        return 0, [n], y, ob, False
+    if _near(cpu, depth, blocks * LANES):
         rows = shared_rows((height, width), depth, blocks * LANES)
     yo, yi = sch.split(y, [None, rows // width])
     no, nh = sch.split(ob, [None, COLUMNS // LANES])
     sch.reorder(n, yo, no, nh, yi, x, o)
     if vectorizes(sch.get(epilogue)):
         sch.vectorize(o)
-    return rows, [n], yo, no
+    return rows, [n], yo, no, True
 
 
 def _digits(sch, cpu, at):

@@ -13,6 +13,7 @@ from .threads import parallel_nest
 
 SUMS = 16 << 10  # bytes of sums that the first cache holds, beside rows of the operand
 LEAST_CHUNK = 128  # columns: what is read of each row at a time, from a page of its own
+SHARES, BEST_CHUNK = 4, 512  # chunks that threads share, or fewer of so many columns
 STREAMED = 8  # rows of an operand that are read at the same time
 DOTS_ROWS = 4  # of a tile of dot products: all rows come from the second cache for each tile of columns
 
@@ -27,8 +28,8 @@ def streamed(sch, cpu, anchor, epilogue):
     fits = (not anchor.endswith(PACKED) and rows <= MOST_STREAMED_ROWS and depth % STREAMED == 0
             and 4 * depth * columns > cpu.l2_bytes and isinstance(k.dom.extent, IntImm)
             and wide_operand(block).indices[-2] is k.var and vectorizes(sch.get(epilogue)))
-    return max((c for c in divisors(columns) if c % cpu.lanes == 0 and c >= LEAST_CHUNK and 4 * rows * c <= SUMS),
-               default=0) if fits else 0
+    most = min(SUMS // (4 * rows), max(columns // SHARES, min(BEST_CHUNK, columns // 2)) if cpu.parallel else columns)
+    return max((c for c in divisors(columns) if c % cpu.lanes == 0 and LEAST_CHUNK <= c <= most), default=0) * fits
 
 
 def stream(sch, cpu, anchor, epilogue, chunk):

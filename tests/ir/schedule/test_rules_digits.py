@@ -15,8 +15,10 @@ from ingot.ir.relax.ops.matmul_digits import MOST_TERMS, split_columns
 from ingot.ir.schedule import Schedule, TensorIntrin
 from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules.blocks import SYMBOLIC
-from ingot.ir.schedule.rules.digit_products import column_digits, digit_products
+from ingot.ir.schedule.rules.column_digits import column_digits
+from ingot.ir.schedule.rules.digit_products import digit_products
 from ingot.ir.schedule.rules.digit_tiles import digit_tiles, row_blocks, shared_rows, worth, worth_cutting
+from ingot.ir.schedule.rules.threads import parallel_loops
 from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.pipeline import lower_prim_func
 
@@ -47,17 +49,35 @@ def scheduled(func, intrinsic, cpu=CPU, rule=digit_products, called=("digits", "
     assert [c.args[0].value for c in calls] == [f"ingot_tiles_{name}" for name in called]
 
 
-@pytest.mark.parametrize("rows, intrinsic", [
-    ((20,), "digit_tiles.20x2"), ((3, 7), "digit_tiles.7x2"), ((640,), "digit_tiles.320x2")])
+@pytest.mark.parametrize("rows, alone, shared", [
+    ((20,), "digit_tiles.20x2", "digit_tiles.10x2"), ((3, 7), "digit_tiles.7x2", "digit_tiles.7x2"),
+    ((640,), "digit_tiles.320x2", "digit_tiles.320x2")])
 @pytest.mark.parametrize("columns", [64, 50])
-def test_a_micro_kernel_makes_the_sums_of_a_panel(rows, intrinsic, columns):
-    scheduled(kernel(rows, columns=columns), intrinsic)
+def test_a_micro_kernel_makes_the_sums_of_a_panel(rows, alone, shared, columns):
+    scheduled(kernel(rows, columns=columns), shared)
+    scheduled(kernel(rows, columns=columns), alone, replace(CPU, parallel=False))
 
 
 def test_terms_are_in_parts_where_digits_of_rows_are_beyond_the_second_cache(monkeypatch):
     monkeypatch.setattr(matmul_digits, "NEAR", 20 * 128 * 3)
     monkeypatch.setattr(matmul_digits, "PART", 2)
-    scheduled(kernel((20,), depth=384, columns=200), "digit_tiles.20x2")
+    scheduled(kernel((20,), depth=384, columns=200), "digit_tiles.20x2", replace(CPU, parallel=False))
+
+
+@pytest.mark.parametrize("rows, columns, own", [((128,), 256, True), ((512,), 4096, False), ((37,), 256, False)])
+def test_threads_share_rows_where_each_may_read_all_columns(rows, columns, own):
+    """Then a thread cuts its own rows; else all are cut before panels are shared."""
+    for cpu, loops in ((CPU, 1 if own else 2), (replace(CPU, parallel=False), 0)):
+        sch = Schedule(kernel(rows, 512, columns))
+        assert digit_products(sch, cpu)
+        assert parallel_loops(lower_prim_func(sch.func).body) == loops
+
+
+def test_sums_of_parts_fit_the_stack_of_a_thread():
+    """Larger ones would be shared, and the loop over panels be one thread's."""
+    sch = Schedule(kernel((2048,), 2048, 256))
+    assert digit_products(sch, CPU)
+    assert parallel_loops(lower_prim_func(sch.func).body) == 2
 
 
 def convolution(shape, outputs, strides=(1, 1)):
