@@ -28,7 +28,9 @@ def streamed(sch, cpu, anchor, epilogue):
     fits = (not anchor.endswith(PACKED) and rows <= MOST_STREAMED_ROWS and depth % STREAMED == 0
             and 4 * depth * columns > cpu.l2_bytes and isinstance(k.dom.extent, IntImm)
             and wide_operand(block).indices[-2] is k.var and vectorizes(sch.get(epilogue)))
-    chunks = [c for c in divisors(columns) if c % cpu.lanes == 0 and LEAST_CHUNK <= c <= SUMS // (4 * rows)] * fits
+    if not fits:
+        return 0
+    chunks = [c for c in divisors(columns) if c % cpu.lanes == 0 and LEAST_CHUNK <= c <= SUMS // (4 * rows)]
     most = max(columns // SHARES, min(BEST_CHUNK, columns // 2)) if cpu.parallel else columns
     return max((c for c in chunks if c <= most), default=min(chunks, default=0))
 
