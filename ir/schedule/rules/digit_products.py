@@ -23,7 +23,8 @@ def digit_products(sch, cpu):
     micro-kernel.
 
         for block of rows (parallel):
-            for row:  largest, scale;  for term: digits
+            for row:  largest, scale
+            for row: for term: digits
             for panel:  sums = tiles(digits, panel);  for row: epilogue(sums)
 
     Rows of one block are cut into digits before, and panels are shared; so are those of matmul_digits where a thread
@@ -101,9 +102,11 @@ def _points(sch, cpu, epilogue, depth):
 
 def _digits(sch, cpu, at):
     """Digits row by row, whose terms are looked at once for the scale and once for the digits; of a turn of the loop
-    `at`, or of all rows. Returns the loop over the digits of 64 terms."""
+    `at`, or of all rows. All scales come first where the second cache holds the rows: a row's digits wait for its own.
+    Returns the loop over the digits of 64 terms."""
     scale, digits = sch.get_block(SCALE), sch.get_block(ROWS)
-    work = COST_OF_LOOP * steps(sch.get(digits))
+    count = steps(sch.get(digits))
+    apart = (at is not None or not cpu.parallel) and 4 * count // DIGITS <= cpu.l2_bytes
     if at is not None:
         for name in (ROWS, FIXED, INVERSE, SCALE):
             sch.compute_at(sch.get_block(name), at, preserve_unit_loops=True)
@@ -111,7 +114,7 @@ def _digits(sch, cpu, at):
     for name in REDUCED:
         sch.compute_at(sch.get_block(name), loops[-1], preserve_unit_loops=True)
         _reduce(sch, cpu, sch.get_block(name))
-    for name in (INVERSE, FIXED, ROWS):
+    for name in (INVERSE,) if apart else (INVERSE, FIXED, ROWS):
         sch.reverse_compute_at(sch.get_block(name), loops[-1], preserve_unit_loops=True)
     step, row, d, _ = sch.get_loops(digits)[-4:]
     sch.reorder(row, step)
@@ -122,7 +125,7 @@ def _digits(sch, cpu, at):
     if vectorizes(sch.get(fixed), sch.get(fixed).iter_vars[-1].var):
         sch.vectorize(lanes)
     if at is None:
-        parallel_nest(sch, cpu, loops, work)
+        parallel_nest(sch, cpu, loops, COST_OF_LOOP * count)
     return d
 
 
