@@ -9,13 +9,14 @@ from ...expr import IntImm
 from ..blocks import uses
 from ..primitives.sample import divisors
 from . import tiles
-from .blocks import find_block, iter_vars, operand_loads, place_of, vectorizes
+from .blocks import find_block, iter_vars, operand_loads, place_of, static_extent, vectorizes
 from .registers import anchored, hold, in_registers, ranks, steps, turn_of
 from .threads import parallel_nest
 from .tiles import Window
 
 CONV, PAD = "conv2d", "pad_temp"
 KEPT = 0.3  # the part of the first cache that a band of the input takes, beside what it is copied from and results
+MOST_UNROLLED = 3  # columns of the kernel, where planes have every s-th column
 ACROSS = 1.5  # loads of a vector of columns, as some lie in two lines of the cache
 
 
@@ -79,6 +80,8 @@ def columns(sch, cpu):
         sch.unroll(kh)
         hold(sch, conv, kw, [_operands(sch.get(conv))[0].buffer])
         reduce = [ic, kw]
+    if data and static_extent(sch, reduce[-1]) <= MOST_UNROLLED:
+        sch.unroll(reduce.pop())  # the place of a column in its plane is a constant
     turn_of(sch, cpu, reduce)
     sch.decompose_reduction(conv, reduce[0])
     if data:

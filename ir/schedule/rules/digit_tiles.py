@@ -21,7 +21,7 @@ FEW = 5  # rows of which the micro-kernel reads columns as fast as they come, at
 # its loads; for a tile's sums, which leave the unit, are joined and scaled; for a call of the micro-kernel, which sets
 # the unit up; for a scale; for 16 terms that are looked at for it and cut into digits; the same for those of a column,
 # in the second cache and beyond it.
-STEP, TILE, CALL, ROW, SPLIT, COLUMN, FAR_COLUMN = 330, 250, 300, 35, 7, 12, 30
+STEP, TILE, CALL, ROW, SPLIT, COLUMN, FAR_COLUMN = 330, 250, 300, 30, 6, 12, 30
 COPY = 20  # rows of a product by multiply-adds, in whose time its columns are copied to panels
 FLOAT = 4
 WORTH = 2 / 3  # of the time of multiply-adds
