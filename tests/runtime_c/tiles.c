@@ -8,23 +8,25 @@ enum { ROWS = 50, STEPS = 3 };
 static int8_t a[STEPS * INGOT_DIGITS * ROWS * INGOT_TILE_TERMS], b[STEPS * INGOT_PANEL_STEP];
 static float fast[ROWS * INGOT_TILE_COLUMNS], plain[ROWS * INGOT_TILE_COLUMNS];
 
+enum { EVEN = 0x808080, NEXT = 80 };
+
 /* Every other number, of the largest ones, small ones and halves, whose digits are added up again. */
 static int digits(void)
 {
-    int8_t vectors[INGOT_DIGITS * 64], loops[INGOT_DIGITS * 64];
+    int8_t vectors[INGOT_DIGITS * NEXT], loops[INGOT_DIGITS * NEXT];
     float fixed[64];
     for (int32_t first = -8355000; first <= 8355000 - 64; first += first > -300 && first < 300 ? 1 : 4177) {
-        const float half = first < 1 << 20 && first > -(1 << 20) ? 0.5f : 0.0f;
-        for (int32_t k = 0; k < 64; ++k) fixed[k] = (float)(first + k) + half;
-        ingot_tiles_digits_512(vectors, fixed);
-        ingot_tiles_digits_plain(loops, fixed);
+        const float half = first + EVEN < (1 << 23) - 64 ? 0.5f : 0.0f;
+        for (int32_t k = 0; k < 64; ++k) fixed[k] = (float)(first + k + EVEN) + half;
+        ingot_tiles_digits_512(vectors, fixed, NEXT);
+        ingot_tiles_digits_plain(loops, fixed, NEXT);
         for (int32_t k = 0; k < 64; ++k) {
             const int32_t at = k % 16 * 4 + k / 16;
-            const float sum = (float)(vectors[at] * 65536 + vectors[at + 64] * 256 + vectors[at + 128]);
+            const float sum = (float)(vectors[at] * 65536 + vectors[at + NEXT] * 256 + vectors[at + 2 * NEXT] + EVEN);
             for (int32_t d = 0; d < INGOT_DIGITS; ++d) {
-                if (vectors[at + 64 * d] != loops[at + 64 * d] || sum - fixed[k] > 0.5f || fixed[k] - sum > 0.5f) {
-                    printf("%f: digit %d is %d, in plain C %d\n", (double)fixed[k], (int)d, vectors[at + 64 * d],
-                        loops[at + 64 * d]);
+                const int8_t mine = vectors[at + NEXT * d], other = loops[at + NEXT * d];
+                if (mine != other || sum - fixed[k] > 0.5f || fixed[k] - sum > 0.5f) {
+                    printf("%f: digit %d is %d, in plain C %d\n", (double)fixed[k], (int)d, mine, other);
                     return 1;
                 }
             }

@@ -26,7 +26,7 @@ COPY = 20  # rows of a product by multiply-adds, in whose time its columns are c
 FLOAT = 4
 WORTH = 2 / 3  # of the time of multiply-adds
 WORTH_CUTTING = 0.8  # of it, and of the copy of the columns
-PASSED = 1.25  # times as long where digits and results pass between cores
+PASSED = 0.5  # cycles of a byte of digits or results that comes from another core
 
 
 def worth(cpu, rows, depth, columns):
@@ -70,7 +70,8 @@ def shared_rows(points, depth, columns):
     def time(rows):
         blocks = height * width // rows
         shares = blocks if blocks > 1 else -(-columns // COLUMNS)
-        return cycles(points, depth, columns, rows) * -(-shares // 2) / shares * (1 if blocks > 1 else PASSED)
+        passed = 0 if blocks > 1 else PASSED * rows * (DIGITS * depth + FLOAT * columns) / 2
+        return cycles(points, depth, columns, rows) * -(-shares // 2) / shares + passed
 
     return min((n * width for n in divisors(height) if n * width <= MOST_ROWS), key=time)
 

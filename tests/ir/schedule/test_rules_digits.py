@@ -95,8 +95,8 @@ def convolution(shape, outputs, strides=(1, 1)):
 
 
 @pytest.mark.parametrize("shape, outputs, strides, alone, shared", [
-    ((1, 4, 11, 11), 64, (1, 1), "digit_tiles.121x1", "digit_tiles.121x1"),
-    ((2, 5, 7, 7), 48, (1, 1), "digit_tiles.49x2", "digit_tiles.49x2"),
+    ((1, 4, 11, 11), 64, (1, 1), "digit_tiles.121x1", "digit_tiles.11x1"),
+    ((2, 5, 7, 7), 48, (1, 1), "digit_tiles.49x2", "digit_tiles.7x2"),
     ((1, 2, 56, 56), 33, (1, 1), "digit_tiles.448x1", "digit_tiles.224x1"),
     ((1, 9, 28, 28), 32, (2, 2), "digit_tiles.196x3", "digit_tiles.98x3"),
     ((1, 1, 1, 3), 32, (1, 1), "digit_tiles.3x1", "digit_tiles.3x1")])
@@ -138,9 +138,9 @@ def test_blocks_of_rows(rows, blocks):
 
 @pytest.mark.parametrize("points, depth, columns, rows", [
     ((14, 14), 576, 96, 98), ((27, 27), 64, 256, 81), ((56, 56), 64, 64, 224), ((7, 7), 512, 256, 49),
-    ((13, 13), 512, 64, 169)])
+    ((13, 13), 512, 64, 13)])
 def test_rows_that_threads_share(points, depth, columns, rows):
-    """Even numbers of blocks, or many, of whole tiles; panels are shared where blocks would be of few rows."""
+    """Even numbers of blocks, or many, of whole tiles; panels are shared where tiles of blocks would be small."""
     assert shared_rows(points, depth, columns) == rows
 
 
