@@ -278,7 +278,7 @@ INGOT_INLINE void ingot_tiles_digits_512(int8_t *digits, const float *fixed, ptr
 INGOT_INLINE void ingot_tiles_digits_plain(int8_t *digits, const float *fixed, ptrdiff_t next)
 {
     for (int32_t k = 0; k < INGOT_TILE_TERMS; ++k) {
-        const int known = fixed[k] >= 0.0f && fixed[k] <= 16842998.0f; /* else of a row that is not finite */
+        const int known = fixed[k] >= 0.0f && fixed[k] <= 2.0f * 0x808080; /* else of a row that is not finite */
         const int32_t even = known ? (int32_t)ingot_roundf(fixed[k]) : 0;
         for (int32_t d = 0; d < INGOT_DIGITS; ++d)
             digits[d * next + k % 16 * 4 + k / 16] = (int8_t)((even >> (16 - 8 * d) & 255) - 128);

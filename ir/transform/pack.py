@@ -86,7 +86,9 @@ class _SplitPadding(GraphRewriter):
 def pack_weights(func, cpu):
     """Ensures constant weights of dense (and many grouped) convolutions and of products are stored
     [outer][reduction...][lanes]: the inner loop then reads them one vector after the other; not when lanes is 1. Those
-    of products are stored in panels of several vectors, as wide as a tile of registers.
+    of products are stored in panels of several vectors, as wide as a tile of registers. Products that are worth it on a
+    unit for tiles of integers become matmul_digits, with columns cut into digits: constant ones here, others when they
+    run.
     """
     return _PackWeights(cpu).run(func)
 

@@ -59,7 +59,6 @@ def _lower_digits(args, attrs, out):
 
     def fixed_point(step, panel, half, t, q, j):
         n = panel * COLUMNS + half * LANES + j
-
         value = w[step * TERMS + q * LANES + t, n] * inverse[n] + zero
         return value if columns % COLUMNS == 0 else intrin.if_then_else(n < columns, value, zero)
 

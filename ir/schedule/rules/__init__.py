@@ -30,8 +30,8 @@ from .winograd import winograd
 from .winograd_rows import winograd_rows
 
 RULES = (attention, attention_blocks, recurrence, winograd, winograd_rows, depthwise_pointwise, blocked_convolution,
-         columns, phases, windows, local_response, register_tile, digit_products, column_digits, product, row_reduction, gather,
-         transpose, elementwise)
+         columns, phases, windows, local_response, register_tile, digit_products, column_digits, product, row_reduction,
+         gather, transpose, elementwise)
 
 
 def schedule_by_rule(func, cpu: CpuModel):

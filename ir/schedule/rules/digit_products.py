@@ -13,8 +13,8 @@ from .threads import COST_OF_LOOP, parallel_nest
 
 SUMS, FIXED, ROWS, SCALE = "digits_sums", "digits_fixed", "digits_rows", "digits_scale"
 REDUCED, INVERSE = ("digits_total", "digits_largest"), "digits_inverse"
-PANELS = 4  # that meet a part of the terms, and the most sums of parts: the second cache, and a thread's stack, hold
-MOST_SUMS = 1 << 17  # them beside digits
+PANELS = 4  # that meet a part of the terms, or as many as make
+MOST_SUMS = 1 << 17  # of all parts together: the second cache holds them beside digits, and a thread's stack
 MOST_DIGITS = 1 << 19  # bytes of a thread's own rows, on its stack
 
 

@@ -42,7 +42,7 @@ def test_columns_that_are_not_finite_have_no_scale():
 @pytest.mark.parametrize("name, shapes, dtypes, message", [
     ("column_scales", [(2, 64, 32)], ["float32"], r"argument 0 must have 2 dimensions, its shape is \(2, 64, 32\)"),
     ("column_scales", [(64, Var("n", "int64"))], ["float32"], r"matrix \(64, n\) must be static"),
-    ("column_scales", [(65, 32)], ["float32"], r"matrix \(65, 32\) must have columns of whole steps of 64 terms, 32768"),
+    ("column_scales", [(65, 32)], ["float32"], r"matrix \(65, 32\) must have columns of whole steps of 64 terms"),
     ("column_scales", [(64 * 513, 32)], ["float32"], "must have columns of whole steps of 64 terms, 32768 at most"),
     ("column_scales", [(64, 32)], ["float64"], r"matrix \(64, 32\) must be float32, not float64"),
     ("column_digits", [(64, 32), (31,)], ["float32"] * 2, r"scales \(31,\) must be of as many columns as the matrix"),

@@ -50,7 +50,8 @@ def test_terms_in_parts(monkeypatch):
 
 
 @pytest.mark.parametrize("rows, terms, parts", [
-    (128, 768, 1), (128, 3072, 2), (197, 1536, 1), (512, 4096, 8), (4096, 1024, 2), (64, 64, 1), (512, 64 * 13, 1), (512, 768, 1)])
+    (128, 768, 1), (128, 3072, 2), (197, 1536, 1), (512, 4096, 8), (4096, 1024, 2), (64, 64, 1), (512, 64 * 13, 1),
+    (512, 768, 1)])
 def test_parts_keep_digits_of_rows_near(rows, terms, parts):
     assert matmul_digits.parts_of_terms(rows, terms // 64) == parts
 
