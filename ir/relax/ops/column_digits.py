@@ -13,7 +13,7 @@ from ...op import register
 from ...tir import intrin
 from ..expr import TensorStructInfo
 from .common import fail, need_rank, same_dim, shape_text
-from .matmul_digits import (COLUMNS, DIGITS, EVEN, LANES, MOST_TERMS, TERMS, check_dtypes, digit_of, inverses_of,
+from .matmul_digits import (COLUMNS, EVEN, LANES, MOST_TERMS, TERMS, check_dtypes, digit_of, digits_shape, inverses_of,
                             scales_of, split_columns)
 
 
@@ -28,7 +28,7 @@ def _infer_digits(call):
     if not same_dim(w.shape[1], scales.shape[0]):
         fail(call, f"scales {shape_text(scales)} must be of as many columns as the matrix {shape_text(w)}")
     panels, steps = -(-w.shape[1].value // COLUMNS), w.shape[0].value // TERMS
-    return TensorStructInfo((panels, steps, DIGITS, 2, TERMS // 4, LANES, 4), "int8")
+    return TensorStructInfo(digits_shape(panels, steps), "int8")
 
 
 def _columns(call):
@@ -63,9 +63,8 @@ def _lower_digits(args, attrs, out):
         return value if columns % COLUMNS == 0 else intrin.if_then_else(n < columns, value, zero)
 
     fixed = te.compute((steps, panels, 2, LANES, 4, LANES), fixed_point, name="digits_fixed")
-    return te.compute((panels, steps, DIGITS, 2, TERMS // 4, LANES, 4),
-                      lambda panel, step, d, half, t, j, q: digit_of(fixed[step, panel, half, t, q, j], d),
-                      name="column_digits")
+    return te.compute(digits_shape(panels, steps), lambda panel, step, d, half, t, j, q: digit_of(
+        fixed[step, panel, half, t, q, j], d), name="column_digits")
 
 
 register("column_scales", _infer_scales, _lower_scales, lambda args, attrs: _split(*args)[1], "anchor", (1, 1))

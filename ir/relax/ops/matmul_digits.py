@@ -86,11 +86,16 @@ def check_dtypes(call, **operands):
             fail(call, f"{name} {shape_text(operand)} must be {dtype}, not {operand.dtype}")
 
 
+def digits_shape(panels, steps):
+    """The shape of the digits of so many panels of columns and steps of terms."""
+    return (panels, steps, DIGITS, 2, TERMS // 4, LANES, 4)
+
+
 def check_columns(call, digits, scales):
     """How many columns digits and scales are of, once their shapes fit one another."""
     if not all(map(is_const_int, (*digits.shape, *scales.shape))):
         fail(call, f"digits {shape_text(digits)} and scales {shape_text(scales)} must be static")
-    expected = (digits.shape[0], digits.shape[1], DIGITS, 2, 16, LANES, 4)
+    expected = digits_shape(*digits.shape[:2])
     if not all(map(same_dim, digits.shape, expected)):
         fail(call, f"digits {shape_text(digits)} must be {shape_text(expected)}: panels of {COLUMNS} columns, steps of "
                    f"{TERMS} terms, digits, and the tiles' columns and terms")

@@ -3,12 +3,12 @@ from __future__ import annotations
 
 from ...relax.ops.matmul_digits import LANES
 from .blocks import find_block, static_extent
+from .digit_products import FIXED, INVERSE, REDUCED, SCALE
 from .digit_tiles import DIGITS_OF_COLUMNS
 from .registers import in_registers, steps
 from .threads import COST_OF_LOOP, parallel_nest
 
-DIGITS, FIXED, INVERSE, SCALE = "column_digits", "digits_fixed", "digits_inverse", "digits_scale"
-REDUCED = "digits_total", "digits_largest"
+DIGITS = "column_digits"
 VECTORS = 16  # of columns, of which scales are found at a time: few pages have many lines of each
 LEAST_SHARES = 4
 

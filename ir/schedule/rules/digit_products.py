@@ -6,7 +6,7 @@ from math import prod
 from ...relax.ops.matmul_digits import COLUMNS, DIGITS, LANES
 from ..primitives.sample import divisors
 from .blocks import find_block, inline_all, iter_vars, static_extent, vectorizes
-from .digit_tiles import DIGITS_OF_TERMS, digit_tiles, row_blocks, shared_rows
+from .digit_tiles import DIGITS_OF_TERMS, FLOAT, digit_tiles, row_blocks, shared_rows
 from .registers import ranks, reduce_lanes, steps
 from .row_reduction import CHAINS, reduce_serially
 from .threads import COST_OF_LOOP, parallel_nest
@@ -106,7 +106,7 @@ def _digits(sch, cpu, at):
     Returns the loop over the digits of 64 terms."""
     scale, digits = sch.get_block(SCALE), sch.get_block(ROWS)
     count = steps(sch.get(digits))
-    apart = (at is not None or not cpu.parallel) and 4 * count // DIGITS <= cpu.l2_bytes
+    apart = (at is not None or not cpu.parallel) and FLOAT * count // DIGITS <= cpu.l2_bytes
     if at is not None:
         for name in (ROWS, FIXED, INVERSE, SCALE):
             sch.compute_at(sch.get_block(name), at, preserve_unit_loops=True)
