@@ -26,7 +26,7 @@ from ingot.ir.transform.choose_convolution import DIRECT, fastest, predict
 from layers import Layer, add_selection, chosen_call, ingot_side, is_blocked, kept, measured, selected
 from measure import Models, geometric_mean, machine, markdown_table, number, rounds
 
-ALGORITHMS = (DIRECT, *(f"winograd{tile}" for tile in TILES))  # of 3x3 kernels
+ALGORITHMS = (DIRECT, *(f"winograd{tile}{kind}" for kind in ("", "_digits") for tile in TILES))  # of 3x3 kernels
 LEAST_ROUNDS, MOST_ROUNDS = 7, 200
 MOST_OTHERS = 16 << 20  # floats that are read between samples: after 64 MiB, weights come from memory
 
@@ -63,6 +63,12 @@ class Measured:
         return f"{self.layer}: {times} us, chosen {self.chosen}"
 
 
+def algorithms_of(layer):
+    """Those that a layer has on this machine."""
+    fitting = predict(layer.shape, Options.check(threads="none").cpu)
+    return [name for name in ALGORITHMS if name in fitting]
+
+
 def has_choice(layer):
     """Whether there is an algorithm beside the direct one: not where the layer reads plain input."""
     options = Options.check(threads="none")
@@ -80,7 +86,7 @@ def measure(layer, uses, seconds, weights):
     model, x = layer.model(), layer.feed()
     others = np.ones(min(max(weights - weights_of(model), 0), MOST_OTHERS), np.float32)
     with ExitStack() as stack:
-        samples = {name: ingot_side(stack, layer, model, x, name)[0] for name in ALGORITHMS}
+        samples = {name: ingot_side(stack, layer, model, x, name)[0] for name in algorithms_of(layer)}
         times = {name: [] for name in samples}
         for _ in rounds(seconds, LEAST_ROUNDS, MOST_ROUNDS):
             for name, sample in samples.items():
@@ -97,8 +103,8 @@ COLUMNS = [
     ("chosen", lambda r: r.chosen),
     ("fastest", lambda r: r.best),
     ("loss", lambda r: f"{r.loss:.0%}"),
-    *((f"{name} us", lambda r, name=name: f"{number(r.seconds[name] * 1e6)} ({number(r.predicted[name] * 1e6)})")
-      for name in ALGORITHMS),
+    *((f"{name} us", lambda r, name=name: f"{number(r.seconds[name] * 1e6)} ({number(r.predicted[name] * 1e6)})"
+       if name in r.seconds else "") for name in ALGORITHMS),
 ]
 
 
@@ -115,9 +121,10 @@ def summary(rows):
     lines.append(f"all layers once: {chosen / least - 1:.1%} more than the fastest of each; direct alone "
                  f"{direct / least:.2f} times as long")
     for name in ALGORITHMS:
-        ratios = [r.predicted[name] / r.seconds[name] for r in rows]
-        lines.append(f"{name}: predicted time {geometric_mean(ratios):.2f} of the measured one "
-                     f"({min(ratios):.2f} to {max(ratios):.2f})")
+        ratios = [r.predicted[name] / r.seconds[name] for r in rows if name in r.seconds and name in r.predicted]
+        if ratios:
+            lines.append(f"{name}: predicted time {geometric_mean(ratios):.2f} of the measured one "
+                         f"({min(ratios):.2f} to {max(ratios):.2f})")
     return lines
 
 
@@ -132,7 +139,7 @@ def main(argv=None):
     args = parser.parse_args(argv)
     layers, models = selected(parser, args, has_choice), Models(args.zoo)
     weights = {name: weights_of(models.load(name)) for name in {name for uses in layers.values() for name in uses}}
-    rows = measured(args, layers, kept(args.results, ALGORITHMS, Measured), lambda layer, uses, seconds: measure(
+    rows = measured(args, layers, kept(args.results, algorithms_of, Measured), lambda layer, uses, seconds: measure(
         layer, uses, seconds, min(weights[name] for name in layers[layer])))
     text = markdown(rows)
     Console(highlight=False).print(text, markup=False, soft_wrap=True)

@@ -232,6 +232,10 @@ def choice(model, layer):
     options = Options.check(threads="none")
     call = chosen_call(model, options)
     attrs, times = call.attrs, predict(replace(layer.shape, plain=not is_blocked(call)), options.cpu)
+    if call.op == "nn.conv2d_digits":
+        return "digits", times["digits"]
+    if call.op == "nn.conv2d_winograd_digits":
+        return f"Winograd {attrs['tile']}x{attrs['tile']}, digits", times.get(f"winograd{attrs['tile']}_digits")
     if call.op == "nn.conv2d_winograd_rows":
         return f"Winograd {attrs['tile']}x1", times[f"winograd_rows{attrs['tile']}"]
     if call.op == "nn.conv2d_winograd":
@@ -259,12 +263,12 @@ def chosen_call(model, options):
 # ---- results that are kept ------------------------------------------------------------------------------------------
 
 def kept(path, sides, kind=Row):
-    """{Layer: Row} of the lines of a file, of those that were measured with the same sides; none without a file."""
+    """{Layer: Row} of the lines of a file, of those that were measured with sides(layer); none without a file."""
     lines = path.read_text().splitlines() if path and path.is_file() else ()
     rows = [json.loads(line) for line in lines]
     for row in rows:
         row["layer"] = Layer(**{k: tuple(v) if isinstance(v, list) else v for k, v in row["layer"].items()})
-    return {row["layer"]: kind(**row) for row in rows if list(row["seconds"]) == list(sides)}
+    return {row["layer"]: kind(**row) for row in rows if list(row["seconds"]) == sides(row["layer"])}
 
 
 def keep(path, row):
@@ -403,7 +407,7 @@ def main(argv=None):
     console = console if console.is_terminal else Console(highlight=False, width=FILE_WIDTH)
     peers, layers = [peer for peer in args.peers if peer in installed()], selected(parser, args)
     peak = measure_roofline().peak
-    rows = measured(args, layers, kept(args.results, ["Ingot", *peers]),
+    rows = measured(args, layers, kept(args.results, lambda layer: ["Ingot", *peers]),
                     lambda layer, uses, seconds: measure_layer(layer, uses, seconds, peers))
     console.print(rich_table(rows, peak))
     console.print(f"FMA peak of one core: {peak / 1e9:.0f} GFLOP/s", *summary(rows), sep="\n", soft_wrap=True)

@@ -247,8 +247,8 @@ def test_layers_in_parts(tmp_path, capsys):
         assert script("layers").main([*run, "--part", part, "--results", str(results)]) == 0
     rows, err = [json.loads(line) for line in results.read_text().splitlines()], capsys.readouterr().err
     assert len(rows) > 2 and len({str(row["layer"]) for row in rows}) == len(rows) == err.count(" s left")
-    kept = script("layers").kept(results, rows[0]["seconds"])
-    assert len(kept) == len(rows) and not script("layers").kept(results, ["Ingot", "another"])
+    kept = script("layers").kept(results, lambda layer: list(rows[0]["seconds"]))
+    assert len(kept) == len(rows) and not script("layers").kept(results, lambda layer: ["Ingot", "another"])
     assert all(row.layer is layer and layer.kernel == (3, 3) for layer, row in kept.items())
     for wrong in ("0/2", "3/2", "2", "a/b"):
         with pytest.raises(SystemExit):
@@ -263,7 +263,8 @@ def test_choices_of_algorithms(tmp_path, capsys):
     for _ in range(2):
         assert script("algorithms").main([*run, "--markdown", str(table)]) == 0
     (row,) = [json.loads(line) for line in results.read_text().splitlines()]
-    assert list(row["seconds"]) == ["direct", "winograd2", "winograd4", "winograd6"] and all(s > 0 for s in row["seconds"].values())
+    assert list(row["seconds"])[:4] == ["direct", "winograd2", "winograd4", "winograd6"]
+    assert all(s > 0 for s in row["seconds"].values())
     out, err = capsys.readouterr()
     assert out.count("64x8x8 3x3 /1 64") == 2 and err.count(" s left") == 1
     assert "of 1; within 5 %" in table.read_text()

@@ -1,5 +1,5 @@
-"""The algorithm of each convolution: direct, Winograd with tiles of 2 to 6 results, or, of 1x1 where the processor has
-a unit for tiles of integers, digits in fixed point, by a model of their time.
+"""The algorithm of each convolution: direct, or Winograd with tiles of 2 to 6 results, by a model of their time. Where
+the processor has a unit for tiles of integers 1x1 convolutions and Winograd's products may be of digits in fixed point.
 
 Winograd's tiles are square, or, of first layers, some rows of one column (winograd_rows).
 
@@ -18,33 +18,37 @@ from ..relax.block_builder import call_op
 from ..relax.expr import Constant, RelaxCall
 from ..relax.ops.conv_digits import split_kernel
 from ..relax.ops.conv_layouts import form_of
-from ..relax.ops.matmul_digits import LANES
+from ..relax.ops.matmul_digits import COLUMNS, LANES
 from ..relax.ops.winograd import KERNEL, KERNELS, POINTS, tiles_of, transform_blocks, whole_blocks
+from ..relax.ops.winograd_digits import split_planes
 from ..relax.ops.winograd_rows import input_size, taps_of, transform_rows
 from ..schedule.cpu import CpuModel
-from ..schedule.rules import conv_tiles, digit_tiles, winograd_blocks, winograd_row_tiles
+from ..schedule.rules import conv_tiles, digit_tiles, winograd_blocks, winograd_digit_blocks, winograd_row_tiles
 from .graph import GraphRewriter, MadeOnce, leaves, on_main
 
 DIRECT = "direct"
 WINOGRAD = {f"winograd{tile}": tile for tile in sorted({tile for kernel in KERNELS for tile in tiles_of(kernel)})}
 ROWS = {f"winograd_rows{tile}": tile for tile in sorted({m for taps in range(2, max(POINTS)) for m in tiles_of(taps)})}
 DIGITS = "digits"
-ALGORITHMS = (DIRECT, DIGITS, *ROWS, *WINOGRAD)
+WINOGRAD_DIGITS = {f"{name}_{DIGITS}": tile for name, tile in WINOGRAD.items()}
+ALGORITHMS = (DIRECT, DIGITS, *ROWS, *WINOGRAD, *WINOGRAD_DIGITS)
 CLOCK = 2.7e9
 FOLD = 10  # cycles of space_to_depth for a vector: it copies elements one by one
 SCATTERED = 9  # cycles of a vector of results in several rows at once, where the second cache does not hold them
 # The share of the second cache that a network's weights may take for it to keep them, transformed, from run to run.
 NEAR_WEIGHTS = 1 / 2
 HIDDEN = 7 / 8  # of the time in which weights come from afar, by prefetching what the next tiles read
-# Others than direct ones are taken where they are predicted to need less than this share of the direct time, and of
-# Winograd's then the smallest tile within a fifth of the best: it rounds less, and has fewer weights, which in a whole
-# network come from farther away than where one layer is measured alone. Weights of first layers are few.
+# Others than direct ones are taken where they are predicted to need less than this share of the direct time, and digits
+# for Winograd's products where of the time by floats; of Winograd's then the smallest tile within a fifth of the best:
+# it rounds less, and has fewer weights, which in a whole network come from farther away than where one layer is measured
+# alone. Weights of first layers are few.
 WORTH, NEAR, NEAR_ROWS = 0.9, 1.2, 1.05
 
 
 @dataclass(frozen=True)
 class ConvLayer:
-    """A convolution of one image; height and width are the output's. plain: its input is not blocked."""
+    """A convolution of one image; height and width are the output's. plain: its input is not blocked. finite: its
+    weights are all numbers."""
 
     in_channels: int
     out_channels: int
@@ -55,6 +59,7 @@ class ConvLayer:
     dilation: tuple = (1, 1)
     groups: int = 1
     plain: bool = False
+    finite: bool = True
 
     @property
     def row_tiles(self):
@@ -65,8 +70,15 @@ class ConvLayer:
 
     def has_digits(self, cpu):
         """Whether it is a product of a row of channels for each point, by digits."""
-        return (cpu.integer_tiles and cpu.lanes == LANES and not self.plain and self.kernel == (1, 1)
-                and self.groups == 1)
+        return self._may_be_digits(cpu) and self.kernel == (1, 1)
+
+    def has_winograd_digits(self, cpu):
+        """Whether Winograd's products may be made by digits: of whole blocks that make a panel or more."""
+        return (self._may_be_digits(cpu) and self.in_channels % LANES == 0 and self.out_channels >= COLUMNS
+                and self.has_winograd(LANES))
+
+    def _may_be_digits(self, cpu):
+        return cpu.integer_tiles and cpu.lanes == LANES and not self.plain and self.groups == 1 and self.finite
 
     def has_winograd(self, lanes):
         """Whether it is of the kind that Winograd's algorithm computes, in blocks of so many channels: groups are of
@@ -154,6 +166,9 @@ def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=Fals
             parts = winograd_blocks.Layer(tile, in_blocks, blocks[1], *tiles, cpu.lanes, dense.kernel[0],
                                           min(channels, cpu.lanes), near, dense.groups)
             cycles[f"winograd{tile}"] = winograd_blocks.cycles(cpu, parts) + folding
+            time = winograd_digit_blocks.cycles(cpu, parts) if dense.has_winograd_digits(cpu) else None
+            if time is not None:
+                cycles[f"winograd{tile}_{DIGITS}"] = time + folding
     far = 0 if near else (inputs + outputs) / winograd_blocks.FAR_BYTES
     return {name: (c + far) / CLOCK for name, c in cycles.items()}
 
@@ -178,12 +193,18 @@ def _direct(cpu, layer, channels, out_blocks, inputs, near):
 def fastest(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=False):
     """The simplest algorithm that is predicted to be about as fast as any; direct unless another is clearly faster."""
     times = predict(layer, cpu, fold, near)
-    best = min(times.values())
-    if best >= WORTH * times[DIRECT]:
+    if min(times.values()) >= WORTH * times[DIRECT]:
         return DIRECT
-    smallest = (_smallest({name: t for name, t in times.items() if name in kind}, near)
-                for kind, near in (((DIGITS,), 1), (ROWS, NEAR_ROWS), (WINOGRAD, NEAR)))
+    digits = _of(WINOGRAD_DIGITS, times)
+    if digits and min(digits.values()) >= WORTH * min(_of(WINOGRAD, times).values()):
+        digits = {}
+    smallest = (_smallest(some, near) for some, near in (
+        (_of((DIGITS,), times), 1), (_of(ROWS, times), NEAR_ROWS), (_of(WINOGRAD, times), NEAR), (digits, NEAR)))
     return min(filter(None, smallest), key=times.get)
+
+
+def _of(kind, times):
+    return {name: time for name, time in times.items() if name in kind}
 
 
 def _smallest(times, near):
@@ -244,8 +265,9 @@ class _Choose(GraphRewriter):
                              "and blocked channels, whole blocks in each group, for strided ones whose kernels, "
                              "divided by the stride, are such, and along rows (winograd_rows) for a plain input and "
                              "kernels with more rows than the stride; digits are for 1x1 of "
-                             f"{digit_tiles.LEAST_ROWS} points or more and {digit_tiles.COLUMNS} output channels or "
-                             "more, blocked, on a target with a unit for tiles of integers")
+                             f"{digit_tiles.LEAST_ROWS} points or more, and for Winograd's products of whole blocks "
+                             f"without groups, with {COLUMNS} output channels or more, blocked, on a target with a "
+                             "unit for tiles of integers")
         if layer is None or self.exact or wanted == DIRECT:
             return call
         algorithm = wanted or fastest(layer, self.cpu, fold, self.near)
@@ -254,7 +276,9 @@ class _Choose(GraphRewriter):
         if algorithm == DIGITS:
             parts = self.once(call.args[1], DIGITS, lambda w: [Constant(part, w.name) for part in split_kernel(w.data)])
             return call_op("nn.conv2d_digits", call.args[0], *parts, strides=call.attrs["strides"])
-        return call if algorithm == DIRECT else self._winograd(call, WINOGRAD[algorithm], fold)
+        if algorithm == DIRECT:
+            return call
+        return self._winograd(call, {**WINOGRAD, **WINOGRAD_DIGITS}[algorithm], fold, algorithm in WINOGRAD_DIGITS)
 
     def _layer(self, call):
         """(the ConvLayer of a call that Winograd's algorithm may compute, its Fold or None), else (None, None)."""
@@ -271,11 +295,12 @@ class _Choose(GraphRewriter):
         if plain or fold:
             inputs = channels * (1 if plain else form.lanes)
         layer = ConvLayer(inputs, blocks * form.lanes, *outputs, kernel, call.attrs["strides"],
-                          call.attrs["dilation"], call.attrs["groups"], plain)
+                          call.attrs["dilation"], call.attrs["groups"], plain,
+                          not self.cpu.integer_tiles or bool(np.isfinite(weight.data).all()))
         if fold and not fold.layer(layer).has_winograd(self.cpu.lanes):
             fold = None
         fits = plain or fold or all(p < kernel[0] for p in padding) and (
-            layer.has_winograd(self.cpu.lanes) or layer.has_digits(self.cpu) and np.isfinite(weight.data).all())
+            layer.has_winograd(self.cpu.lanes) or layer.has_digits(self.cpu))
         return (layer, fold) if fits and form.name in ("first", "dense") else (None, None)
 
     def _rows(self, call, tile):
@@ -288,7 +313,7 @@ class _Choose(GraphRewriter):
                        kernel=weight.data.shape[2:4], strides=attrs["strides"], out_channels=attrs["out_channels"],
                        size=tuple(d.value for d in call.struct_info.shape[2:4]))
 
-    def _winograd(self, call, tile, fold):
+    def _winograd(self, call, tile, fold, digits):
         data, weight, attrs = *call.args, call.attrs
         layout, stride, kernel, padding = f"NCHW{self.cpu.lanes}c", 1, weight.data.shape[2], attrs["padding"]
         if fold:
@@ -297,10 +322,18 @@ class _Choose(GraphRewriter):
             stride = 1
             data = self.emit(call_op("space_to_depth", data, block=fold.stride, layout=layout),
                              f"{self.current.name}_folded")
-        u = self.once(weight, (tile, fold), lambda w: Constant(transform_blocks(
-            fold.weights(w.data, self.cpu.lanes) if fold else w.data, tile), w.name))
-        return call_op("nn.conv2d_winograd", data, u, tile=tile, kernel=kernel, padding=padding, stride=stride,
-                       groups=attrs["groups"], out_channels=attrs["out_channels"], data_layout=layout)
+
+        def transformed(w):
+            return transform_blocks(fold.weights(w.data, self.cpu.lanes) if fold else w.data, tile)
+
+        attrs = {"tile": tile, "kernel": kernel, "padding": padding, "stride": stride, "data_layout": layout,
+                 "out_channels": attrs["out_channels"]}
+        if digits:
+            parts = self.once(weight, (tile, fold, DIGITS), lambda w: [
+                Constant(part, w.name) for part in split_planes(transformed(w), tile, kernel)])
+            return call_op("nn.conv2d_winograd_digits", data, *parts, **attrs)
+        u = self.once(weight, (tile, fold), lambda w: Constant(transformed(w), w.name))
+        return call_op("nn.conv2d_winograd", data, u, groups=call.attrs["groups"], **attrs)
 
 
 def _border(call, tile):

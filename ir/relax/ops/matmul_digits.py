@@ -183,9 +183,13 @@ def scales_of(reduced, terms):
 
 
 def inverses_of(scale):
-    """The stage of what numbers are multiplied with; 0 where a scale is not finite."""
-    return te.compute(scale.shape, lambda *i: Select(
-        scale[i] <= _MOST, const(65536.0, "float32") / scale[i], const(0.0, "float32")), name="digits_inverse")
+    """The stage of what numbers are multiplied with."""
+    return te.compute(scale.shape, lambda *i: inverse_of(scale[i]), name="digits_inverse")
+
+
+def inverse_of(scale, bound=1):
+    """What numbers are multiplied with that are at most `bound` times those a scale is of; 0 where it is not finite."""
+    return Select(scale <= _MOST, const(65536.0 / bound, "float32") / scale, const(0.0, "float32"))
 
 
 def digit_of(fixed, d):
@@ -195,15 +199,17 @@ def digit_of(fixed, d):
     return cast(intrin.bitwise_and(intrin.shift_right(even, 16 - 8 * d), 255) - 128, "int8")
 
 
-def digit_sums(left, right, batch, panels, rows, parts=1):
+def digit_sums(left, right, batch, panels, rows, parts=1, place=lambda outer, panel: panel):
     """The stage digits_sums [..., part, panel, row, 2, 16] of digits of rows [..., step, row, digit, term] and of
-    columns [panel, step, digit, 2, term / 4, 16, 4]; without a dimension of parts where all steps are one."""
+    columns [panel, step, digit, 2, term / 4, 16, 4]; without a dimension of parts where all steps are one. place: of
+    the indices of a batch and a panel's, where that panel lies."""
     size = left.shape[-4] // parts
     axes = [te.reduce_axis((0, extent), name) for extent, name in ((size, "step"), (TERMS // 4, "kq"), (4, "kz"))]
     step, kq, kz = (axis.var for axis in axes)
 
     def element(*i):
         *outer, panel, m, h, j = i
+        panel = place(outer, panel)
         outer, at = (outer[:-1], outer[-1] * size + step) if parts > 1 else (outer, step)
         a = [cast(left[(*outer, at, m, d, kq * 4 + kz)], "int32") for d in range(DIGITS)]
         b = [cast(right[panel, at, d, h, kq, j, kz], "int32") for d in range(DIGITS)]

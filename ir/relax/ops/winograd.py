@@ -104,8 +104,25 @@ def whole_blocks(w):
 def _infer(call):
     x, u = need_rank(call, 0, 5), need_rank(call, 1, 5)
     dtype, tile, channels = need_same_dtype(call, (x, u)), call.attrs["tile"], call.attrs["out_channels"]
-    kernel, groups, stride = call.attrs["kernel"], check_groups(call), call.attrs["stride"]
+    groups, lanes = check_groups(call), x.shape[4]
     need_dtype(call, x, "float")
+    out_blocks, planes, in_blocks, *sizes = infer_tiles(call, x)
+    if groups > 1 and (channels % (groups * lanes.value) or not is_const_int(x.shape[1]) or x.shape[1].value % groups):
+        fail(call, f"groups={groups} must be of whole blocks of {lanes.value} channels, of input {shape_text(x)} and "
+                   f"of out_channels={channels}")
+    inner = u.shape[3] if is_const_int(u.shape[3]) and 1 <= u.shape[3].value <= lanes.value else lanes
+    expected = (out_blocks, planes, simplify(in_blocks // groups), inner, lanes)
+    if not all(same_dim(a, b) for a, b in zip(u.shape, expected)):
+        fail(call, f"weight {shape_text(u)} must be {shape_text(expected)} for tile={tile}, out_channels={channels} "
+                   f"and input {shape_text(x)}: blocks of output channels, planes, blocks of input channels, and both "
+                   "blocks' channels")
+    return TensorStructInfo((x.shape[0], out_blocks, *sizes, lanes), dtype)
+
+
+def infer_tiles(call, x):
+    """(blocks of output channels, planes, blocks of input channels in all phases, height, width) of a convolution of
+    the image x, whose attributes are checked."""
+    tile, kernel, channels, stride = (call.attrs[k] for k in ("tile", "kernel", "out_channels", "stride"))
     lanes, layout, padding = x.shape[4], call.attrs["data_layout"], call.attrs["padding"]
     if kernel not in KERNELS:
         fail(call, f"kernel={kernel} must be one of {', '.join(map(str, KERNELS))}")
@@ -118,18 +135,8 @@ def _infer(call):
         fail(call, f"padding {tuple(padding)} must be 4 integers (top, left, bottom, right) of 0 to {kernel - 1}")
     if channels < 1:
         fail(call, f"out_channels={channels} must be at least 1")
-    if groups > 1 and (channels % (groups * lanes.value) or not is_const_int(x.shape[1]) or x.shape[1].value % groups):
-        fail(call, f"groups={groups} must be of whole blocks of {lanes.value} channels, of input {shape_text(x)} and "
-                   f"of out_channels={channels}")
     if stride < 1:
         fail(call, f"stride={stride} must be at least 1")
-    inner = u.shape[3] if is_const_int(u.shape[3]) and 1 <= u.shape[3].value <= lanes.value else lanes
-    in_blocks = simplify(x.shape[1] * stride ** 2 // groups)
-    expected = (-(-channels // lanes.value), (tile + kernel - 1) ** 2, in_blocks, inner, lanes)
-    if not all(same_dim(a, b) for a, b in zip(u.shape, expected)):
-        fail(call, f"weight {shape_text(u)} must be {shape_text(expected)} for tile={tile}, out_channels={channels} "
-                   f"and input {shape_text(x)}: blocks of output channels, planes, blocks of input channels, and both "
-                   "blocks' channels")
     sizes = tuple(simplify((s + (stride - 1)) // stride + (padding[k] + padding[k + 2] - kernel + 1))
                   for k, s in enumerate(x.shape[2:4]))
     for size, given in zip(sizes, x.shape[2:4]):
@@ -138,7 +145,7 @@ def _infer(call):
                        "(compile with dims={name: size}, or --dim name=size), or keep nn.conv2d")
         if size.value < 1:
             fail(call, f"the {kernel}x{kernel} window does not fit input {shape_text(x)} with padding {tuple(padding)}")
-    return TensorStructInfo((x.shape[0], expected[0], *sizes, lanes), dtype)
+    return -(-channels // lanes.value), (tile + kernel - 1) ** 2, x.shape[1] * stride ** 2, *sizes
 
 
 # ---------------------------------------------------------------- lowering
@@ -153,9 +160,24 @@ def _lower(args, attrs, out):
         conv2d_winograd   [n, ob, y, x, o]             (A^T m) A
     """
     x, w = args
+    _, data = transformed_input(x, attrs, out)
+    batch, size, _, _, *tiles, _ = data.shape
+    out_blocks, lanes = out.shape[1], out.shape[4]
+    ib, ic = te.reduce_axis((0, w.shape[2]), "ib"), te.reduce_axis((0, w.shape[3]), "ic")
+    block = input_channel(attrs["groups"], int(out_blocks), w.shape[2])
+    product = te.compute(
+        (batch, size, size, out_blocks, *tiles, lanes),
+        lambda n, u, v, ob, ty, tx, o: te.sum(
+            data[n, u, v, block(ob, ib.var), ty, tx, ic.var] * w[ob, u * size + v, ib.var, ic.var, o], [ib, ic]),
+        name="winograd_product")
+    return transformed_product(product, attrs, out, "conv2d_winograd")
+
+
+def transformed_input(x, attrs, out):
+    """The stages winograd_rows and winograd_input of the image x."""
     m, r = attrs["tile"], attrs["kernel"]
-    size, (a_t, _, b_t) = m + r - 1, matrices(m, r)
-    batch, out_blocks, height, width, lanes = te_shape(out)
+    size, (_, _, b_t) = m + r - 1, matrices(m, r)
+    batch, _, height, width, lanes = te_shape(out)
     tiles = [-(-s // m) for s in (height, width)]
     before, _ = split_padding(attrs["padding"])
     if attrs["stride"] > 1:
@@ -166,19 +188,18 @@ def _lower(args, attrs, out):
         (batch, padded.shape[1], tiles[0], size, tiles[1] * m + r - 1, lanes),
         lambda n, ib, ty, u, x, c: chosen(u, sums(b_t, [padded[n, ib, ty * m + k, x, c] for k in range(size)])),
         name="winograd_rows")
-    data = te.compute(
+    return rows, te.compute(
         (batch, size, size, padded.shape[1], *tiles, lanes),
         lambda n, u, v, ib, ty, tx, c: chosen(v, sums(b_t, [rows[n, ib, ty, u, tx * m + k, c] for k in range(size)])),
         name="winograd_input")
-    ib, ic = te.reduce_axis((0, w.shape[2]), "ib"), te.reduce_axis((0, w.shape[3]), "ic")
-    block = input_channel(attrs["groups"], out_blocks, w.shape[2])
-    product = te.compute(
-        (batch, size, size, out_blocks, *tiles, lanes),
-        lambda n, u, v, ob, ty, tx, o: te.sum(
-            data[n, u, v, block(ob, ib.var), ty, tx, ic.var] * w[ob, u * size + v, ib.var, ic.var, o], [ib, ic]),
-        name="winograd_product")
+
+
+def transformed_product(product, attrs, out, name):
+    """The stages winograd_columns and `name`, the results."""
+    m, size, (a_t, _, _) = attrs["tile"], int(product.shape[1]), matrices(attrs["tile"], attrs["kernel"])
+    batch, out_blocks, height, width, lanes = te_shape(out)
     columns = te.compute(
-        (batch, out_blocks, *tiles, m, size, lanes),
+        (batch, out_blocks, *product.shape[4:6], m, size, lanes),
         lambda n, ob, ty, tx, y, v, o: chosen(y, paired_sums(
             a_t, [product[n, k, v, ob, ty, tx, o] for k in range(size)])),
         name="winograd_columns")
@@ -186,7 +207,7 @@ def _lower(args, attrs, out):
         (batch, out_blocks, height, width, lanes),
         lambda n, ob, y, x, o: chosen(x % m, paired_sums(
             a_t, [columns[n, ob, y // m, x // m, y % m, k, o] for k in range(size)])),
-        name="conv2d_winograd")
+        name=name)
 
 
 def _phases(x, stride, before, sizes):
@@ -254,8 +275,8 @@ def _combination(weights, values):
 
 # ---------------------------------------------------------------- reference
 
-def _evaluate(args, attrs):
-    """The definition, over all tiles at once."""
+def evaluate(args, attrs):
+    """The reference: the definition, over all tiles at once."""
     x, u = map(widen_array, args)
     m, r, groups = attrs["tile"], attrs["kernel"], attrs["groups"]
     size = m + r - 1
@@ -286,5 +307,5 @@ def _phases_array(x, s):
     return x.reshape(n, -1, height // s, width // s, c)
 
 
-register("nn.conv2d_winograd", _infer, _lower, _evaluate, "anchor", (2, 2), tile=REQUIRED, kernel=KERNEL,
+register("nn.conv2d_winograd", _infer, _lower, evaluate, "anchor", (2, 2), tile=REQUIRED, kernel=KERNEL,
          stride=1, padding=(0, 0, 0, 0), groups=1, out_channels=REQUIRED, data_layout=REQUIRED)

@@ -27,11 +27,12 @@ from .row_reduction import row_reduction
 from .transpose import transpose
 from .windows import windows
 from .winograd import winograd
+from .winograd_digits import winograd_digits
 from .winograd_rows import winograd_rows
 
-RULES = (attention, attention_blocks, recurrence, winograd, winograd_rows, depthwise_pointwise, blocked_convolution,
-         columns, phases, windows, local_response, register_tile, digit_products, column_digits, product, row_reduction,
-         gather, transpose, elementwise)
+RULES = (attention, attention_blocks, recurrence, winograd_digits, winograd, winograd_rows, depthwise_pointwise,
+         blocked_convolution, columns, phases, windows, local_response, register_tile, digit_products, column_digits,
+         product, row_reduction, gather, transpose, elementwise)
 
 
 def schedule_by_rule(func, cpu: CpuModel):

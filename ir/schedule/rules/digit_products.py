@@ -130,11 +130,16 @@ def _digits(sch, cpu, at):
 
 
 def _reduce(sch, cpu, block):
-    """A row's reduction: of a row in memory as any, of blocks of channels in the lanes of each and in some chains, for
-    one that waits for itself takes four times as long."""
+    """A row's reduction: of a row in memory as any, of an image's by reduce_points."""
     if ranks(sch.get(block))[1] == 1:
         reduce_serially(sch, cpu, block)
-        return
+    else:
+        reduce_points(sch, block)
+
+
+def reduce_points(sch, block):
+    """The reduction over blocks of channels, points and the channels of a block: in the lanes of each and in some
+    chains, for one that waits for itself takes four times as long."""
     *_, lane = sch.get_loops(block)
     partial = sch.rfactor(lane, 0)
     sch.set_scope(partial, 0, "local")

@@ -41,12 +41,13 @@ def winograd(sch, cpu):
     oo, ov = sch.split(ob, [None, blocking.vectors])
     sch.reorder(n, yb, oo, ov, ty, tx, yi, xi, o)
     choices(sch, xi, o)
-    _columns(sch, columns, tx)
+    place_columns(sch, columns, tx)
     kept = {"pragma_prefetch_ahead": cpu.l1_bytes, "pragma_prefetch": cpu.l2_bytes}
     prefetch = [name for name, room in kept.items() if layer.weights > room]
     sum_products(sch, cpu, product, oo, blocking.tile, prefetch)
     own = _input(sch, data, yb)
-    _rows(sch, rows, data, pads)
+    sch.compute_at(rows, own[1], preserve_unit_loops=True)
+    by_columns(sch, rows, pads)
     if blocking.over == "rows":
         parallel_nest(sch, cpu, [n, yb], work)
     else:
@@ -61,7 +62,7 @@ def _layer(sch, data, product, columns):
     return winograd_blocks.Layer(tile, ib, ob, ty, tx, o, side - tile + 1, ic, groups=groups)
 
 
-def _columns(sch, columns, at):
+def place_columns(sch, columns, at):
     sch.compute_at(columns, at, preserve_unit_loops=True)
     sch.set_scope(columns, 0, "local")
     y, v, o = sch.get_loops(columns)[-3:]
@@ -103,9 +104,8 @@ def _input(sch, data, at):
     return [ib, ty]
 
 
-def _rows(sch, rows, data, pads):
+def by_columns(sch, rows, pads):
     """Columns of the image one by one, whose padding is looked at once."""
-    sch.compute_at(rows, sch.get_loops(data)[-5], preserve_unit_loops=True)
     u, x, c = sch.get_loops(rows)[-3:]
     sch.reorder(x, u, c)
     choices(sch, u, c)

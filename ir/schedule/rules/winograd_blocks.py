@@ -114,7 +114,7 @@ def _blocking(cpu, layer, rows, tile, vectors):
     points = rows * layer.columns
     data, products = layer.vector * layer.data_blocks * points, layer.vector * vectors * points
     row = layer.side * (layer.columns * layer.tile + layer.kernel - 1) * layer.lanes * FLOAT
-    cycles = _product(layer, rows, tile) + _transforms(layer)
+    cycles = _product(layer, rows, tile) + transforms(layer)
     again = layer.weights > cpu.l2_bytes * 3 // 4
     far = layer.weights * (SHOWN[1] * blocks if again else 0 if layer.near else SHOWN[0])
     if data + products > cpu.l2_bytes * 3 // 4:
@@ -153,7 +153,7 @@ def _step(vectors, points):
     return tiles.step(vectors, points) + LOADS[0] * vectors + LOADS[1] * points
 
 
-def _transforms(layer):
+def transforms(layer):
     """Cycles of the transforms: about one store a cycle, with the loads and sums beside it."""
     side, points = layer.side, layer.rows * layer.columns
     rows = layer.rows * (layer.columns * layer.tile + layer.kernel - 1) * 1.5 * side

@@ -111,8 +111,23 @@ def test_pointwise_convolutions_by_digits_where_there_is_a_unit(batch):
     forced = choose_convolution(pointwise(16, 32, (7, 7)), cpu, False, {"conv": "digits"})
     assert operators(forced) == ["nn.conv2d_digits"]
     for mod in (pointwise(64, 16, (7, 7)), pointwise(64, 64, (3, 1))):
-        with pytest.raises(ValueError, match="digits are for 1x1 of 4 points or more and 32 output channels or more"):
+        with pytest.raises(ValueError, match="digits are for 1x1 of 4 points or more, and for .* with 32 output channels or more"):
             choose_convolution(mod, cpu, False, {"conv": "digits"})
+
+
+@pytest.mark.parametrize("scale, chosen", [(1.0, "nn.conv2d_winograd_digits"), (np.nan, "nn.conv2d_winograd")])
+def test_winograd_by_digits_where_there_is_a_unit(scale, chosen):
+    """And weights are numbers."""
+    rng, bb = np.random.default_rng(0), BlockBuilder()
+    w, x = rng.standard_normal((256, 256, 3, 3)).astype(np.float32), RelaxVar("x", TensorStructInfo(
+        (1, 16, 14, 14, 16), "float32"))
+    w[0, 0, 0, 0] *= np.float32(scale)
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(call_op(
+            "nn.conv2d", x, Constant(pack_weights(w, 16, 1, 16), "w"), data_layout="NCHW16c", out_channels=256,
+            kernel_layout="OIHW16i16o", padding=(1, 1, 1, 1)), "conv"))
+    assert operators(choose_convolution(bb.get(), CpuModel(16, integer_tiles=True))) == [chosen]
+    assert operators(choose_convolution(bb.get(), CpuModel(16))) == ["nn.conv2d_winograd"]
 
 
 def test_a_batch_may_be_symbolic_and_an_image_not():
@@ -124,7 +139,7 @@ def test_a_batch_may_be_symbolic_and_an_image_not():
 
 @pytest.mark.parametrize("chosen, exact, message", [
     ({"conv7": "direct"}, False, "names 'conv7', which is no convolution of this network; it has conv0, conv1"),
-    ({"conv0": "fft"}, False, r"algorithms\['conv0'\] must be one of direct, .*, winograd_rows4, .*, winograd6, not"),
+    ({"conv0": "fft"}, False, r"algorithms\['conv0'\] must be one of direct, .*, winograd_rows4, .*, winograd6, .*, winograd6_digits, not"),
     ({"conv1": "winograd4"}, False, r"\['conv1'\] is 'winograd4', but this convolution can only be direct: Winograd's"),
     ({"conv0": "winograd3"}, False, r"can only be direct or winograd2 or winograd4 or winograd6: Winograd's algorithm"),
     ({"conv0": "winograd4"}, True, r"algorithms\['conv0'\] is 'winograd4', which exact excludes"),

@@ -1,0 +1,82 @@
+"""How a Winograd convolution by digits is cut into blocks of rows of tiles, by a model of its time in cycles of a core.
+
+A block's inputs are transformed and cut into digits, a row of tiles at a time. Each panel of 32 output channels then
+meets the digits of all planes, which makes the sums of the block's results. Weights are read once per block, digits
+once per panel.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...relax.ops.matmul_digits import COLUMNS, DIGITS, LANES, MOST_ROWS, TERMS
+from ..primitives.sample import divisors
+from .digit_tiles import CALL, FEW, FLOAT, ROW, SPLIT, STEP, TILE
+from .winograd_blocks import FAR_BYTES, KEPT, MOST_LOCAL, PASSED_BYTES, SHOWN, SPILLED, STREAMED_BYTES, transforms
+
+FEW_STEP = 200  # of the unit for 64 terms of a panel and few rows
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """rows: of tiles in a block; over: what threads share, "rows" of blocks, or "channels" of the output once digits
+    are made; cycles: the estimate."""
+
+    rows: int
+    over: str
+    cycles: float
+
+
+def choose(cpu, layer):
+    """The Blocking of a winograd_blocks.Layer with the least estimated time; None where no block fits."""
+    fitting = (rows for rows in divisors(layer.rows) if rows * layer.columns <= MOST_ROWS)
+    return min((_blocking(cpu, layer, rows) for rows in fitting), key=lambda b: (b.cycles, b.rows), default=None)
+
+
+def cycles(cpu, layer):
+    """Of the Blocking that is chosen, no fewer than weights need that exceed the second cache; None without one."""
+    blocking = choose(cpu, layer)
+    if blocking is None:
+        return None
+    again = _weights(layer) * (layer.rows // blocking.rows) if _weights(layer) > cpu.l2_bytes else 0
+    return max(blocking.cycles, again / STREAMED_BYTES)
+
+
+def _blocking(cpu, layer, rows):
+    planes, steps, panels = layer.side ** 2, _steps(layer), _panels(layer)
+    blocks, points = layer.rows // rows, rows * layer.columns
+    width = layer.columns * layer.tile
+    digits, sums = planes * points * steps * DIGITS * TERMS, planes * points * COLUMNS * FLOAT
+    each = FEW_STEP * steps + TILE if points <= FEW else -(-points // 16) * (STEP * steps + TILE)
+    cycles = blocks * planes * panels * (CALL + each)
+    cycles += layer.rows * (ROW + layer.side * width * layer.data_blocks)
+    cycles += planes * layer.rows * layer.columns * (steps * TERMS // LANES * SPLIT + layer.out_blocks)
+    cycles += transforms(layer)
+    again = _weights(layer) > cpu.l2_bytes * 3 // 4
+    far = _weights(layer) * (SHOWN[1] * blocks if again else 0 if layer.near else SHOWN[0])
+    far += min(digits, max(0, digits + sums - cpu.l2_bytes * 3 // 4)) * blocks * panels
+    if sums > cpu.l2_bytes // 2:
+        far += 2 * sums * panels * blocks
+    row = layer.side * (width + layer.kernel - 1) * TERMS * FLOAT
+    cycles += far / FAR_BYTES + SPILLED * steps * layer.rows * max(0, row - KEPT * cpu.l1_bytes) / (LANES * FLOAT)
+    if not cpu.parallel:
+        return Blocking(rows, "rows", cycles)
+    results = layer.rows * layer.columns * layer.tile ** 2 * layer.out_blocks * layer.lanes * FLOAT
+    ways = {"channels": (2 * -(-panels // 2) / panels, (2 * digits * blocks + results) / PASSED_BYTES)}
+    if blocks > 1 and row + digits + sums <= MOST_LOCAL:
+        ways["rows"] = 2 * -(-blocks // 2) / blocks, 0
+    over = min(ways, key=lambda way: ways[way][0] * cycles + ways[way][1])
+    busy, passed = ways[over]
+    return Blocking(rows, over, busy * cycles + passed)
+
+
+def _steps(layer):
+    return -(-layer.data_blocks * LANES // TERMS)
+
+
+def _panels(layer):
+    return -(-layer.out_blocks * LANES // COLUMNS)
+
+
+def _weights(layer):
+    """Bytes of digits."""
+    return layer.side ** 2 * _panels(layer) * COLUMNS * _steps(layer) * TERMS * DIGITS
