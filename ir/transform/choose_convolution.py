@@ -40,7 +40,7 @@ NEAR_WEIGHTS = 1 / 2
 HIDDEN = 7 / 8  # of the time in which weights come from afar, by prefetching what the next tiles read
 # Others than direct ones are taken where they are predicted to need less than this share of the direct time, and digits
 # for Winograd's products where of the time by floats; of Winograd's then the smallest tile within a fifth of the best:
-# it rounds less, and has fewer weights, which in a whole network come from farther away than where one layer is measured
+# it rounds less, and has fewer weights, which in a whole network come from farther away than where a layer is measured
 # alone. Weights of first layers are few.
 WORTH, NEAR, NEAR_ROWS = 0.9, 1.2, 1.05
 
