@@ -140,10 +140,10 @@ INGOT_INLINE void ingot_tiles_store(int32_t *part)
     _tile_stored(0, part, 64);
 }
 
-/* As ingot_tiles_product, with the unit: tiles of equal height, the last of which begins earlier where rows are no
+/* As ingot_tiles_products, with the unit: tiles of equal height, the last of which begins earlier where rows are no
  * whole tiles. While a panel is used the next one comes to the second cache. */
 INGOT_INLINE void ingot_tiles_unit(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t steps,
-    ptrdiff_t step, ptrdiff_t panel)
+    ptrdiff_t step, ptrdiff_t panel, int32_t count, ptrdiff_t next, ptrdiff_t apart)
 {
     const int32_t tiles = (rows + 15) / 16, height = (rows + tiles - 1) / tiles;
     const int32_t lines = tiles < INGOT_TILES_AHEAD ? (INGOT_TILES_AHEAD + tiles - 1) / tiles : 1;
@@ -151,13 +151,15 @@ INGOT_INLINE void ingot_tiles_unit(float *sums, const int8_t *a, const int8_t *b
     INGOT_ALIGNED(64) int32_t part[INGOT_DIGITS * 16 * 16];
     ingot_tiles_before before = {NULL, part, height};
     ingot_tiles_begin(height, 4);
-    for (int32_t tile = 0; tile < 2 * tiles; ++tile) {
-        const int32_t half = tile % 2;
-        const int32_t row = (tile / 2 + 1) * height < rows ? tile / 2 * height : rows - height;
-        ingot_tiles_sum(a + (ptrdiff_t)row * INGOT_ROW_STEP, step, b + 1024 * half, steps,
-            (const char *)b + panel + share * tile, tile < 2 * INGOT_TILES_AHEAD ? lines : 0, &before);
-        ingot_tiles_store(part);
-        before.sums = sums + INGOT_TILE_COLUMNS * (ptrdiff_t)row + 16 * half;
+    for (int32_t n = 0; n < count; ++n, a += next, b += panel, sums += apart) {
+        for (int32_t tile = 0; tile < 2 * tiles; ++tile) {
+            const int32_t half = tile % 2;
+            const int32_t row = (tile / 2 + 1) * height < rows ? tile / 2 * height : rows - height;
+            ingot_tiles_sum(a + (ptrdiff_t)row * INGOT_ROW_STEP, step, b + 1024 * half, steps,
+                (const char *)b + panel + share * tile, tile < 2 * INGOT_TILES_AHEAD ? lines : 0, &before);
+            ingot_tiles_store(part);
+            before.sums = sums + INGOT_TILE_COLUMNS * (ptrdiff_t)row + 16 * half;
+        }
     }
     ingot_tiles_join(before.sums, part, 0, height);
     _tile_release();
@@ -169,9 +171,9 @@ INGOT_INLINE void ingot_tiles_unit(float *sums, const int8_t *a, const int8_t *b
     _tile_dpbssd(sums, 6, 7);                                                                                          \
     for (int32_t i = 0; i < 16; ++i) _mm_prefetch((const char *)(b) + INGOT_TILES_STREAM + 64 * i, _MM_HINT_T0)
 
-/* As ingot_tiles_product, with the unit, of at most INGOT_TILES_FEW rows: their digits are the rows of one tile, and
- * columns are read once, line after line, for that takes the time. Tiles 0 and 1 are sums with the columns' digits of
- * weight 1, 2 and 3 with the next, 4 and 5 with the last. */
+/* One of ingot_tiles_products, with the unit, of at most INGOT_TILES_FEW rows: their digits are the rows of one tile,
+ * and columns are read once, line after line, for that takes the time. Tiles 0 and 1 are sums with the columns' digits
+ * of weight 1, 2 and 3 with the next, 4 and 5 with the last. */
 INGOT_INLINE void ingot_tiles_few(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t steps,
     ptrdiff_t step)
 {
@@ -209,7 +211,7 @@ INGOT_INLINE int32_t ingot_tiles_dot(const int8_t *a, const int8_t *b, int32_t c
     return sum;
 }
 
-/* As ingot_tiles_product, without a unit. */
+/* One of ingot_tiles_products, without a unit. */
 INGOT_INLINE void ingot_tiles_plain(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t steps,
     ptrdiff_t step)
 {
@@ -230,21 +232,34 @@ INGOT_INLINE void ingot_tiles_plain(float *sums, const int8_t *a, const int8_t *
 /* sums [rows, 32]: of the products of rows and a panel's columns, to be multiplied with both scales.
  * a: digits of the rows, [steps][rows of all][3][64]; step: the bytes from one step to the next.
  * b: those of the panel, [steps][3][2][16][16][4]: digit, column / 16, term / 4, column % 16, term % 4; panel: the
- * bytes from it to the one that is used next. */
-INGOT_INLINE void ingot_tiles_product(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t steps,
-    ptrdiff_t step, ptrdiff_t panel)
+ * bytes from it to the one that is used next.
+ * So `count` times, each with the next panel, rows that are `next` bytes further on, and sums, `apart` floats. */
+INGOT_INLINE void ingot_tiles_products(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t steps,
+    ptrdiff_t step, ptrdiff_t panel, int32_t count, ptrdiff_t next, ptrdiff_t apart)
 {
 #if defined(INGOT_HAS_TILES)
-    if (ingot_tiles_ready()) {
-        if (rows <= INGOT_TILES_FEW)
-            ingot_tiles_few(sums, a, b, rows, steps, step);
-        else
-            ingot_tiles_unit(sums, a, b, rows, steps, step, panel);
+    const int ready = ingot_tiles_ready();
+    if (ready && rows > INGOT_TILES_FEW) {
+        ingot_tiles_unit(sums, a, b, rows, steps, step, panel, count, next, apart);
         return;
     }
 #endif
-    (void)panel;
-    ingot_tiles_plain(sums, a, b, rows, steps, step);
+    for (int32_t n = 0; n < count; ++n, a += next, b += panel, sums += apart) {
+#if defined(INGOT_HAS_TILES)
+        if (ready) {
+            ingot_tiles_few(sums, a, b, rows, steps, step);
+            continue;
+        }
+#endif
+        ingot_tiles_plain(sums, a, b, rows, steps, step);
+    }
+}
+
+/* One of them. */
+INGOT_INLINE void ingot_tiles_product(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t steps,
+    ptrdiff_t step, ptrdiff_t panel)
+{
+    ingot_tiles_products(sums, a, b, rows, steps, step, panel, 1, 0, 0);
 }
 
 #if defined(__AVX512F__)

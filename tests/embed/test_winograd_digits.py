@@ -47,7 +47,7 @@ def test_results(target, threads, algorithm, channels, outputs, size, options):
     exact = evaluate(mod, [x])
     with library(mod, target, threads, algorithm) as compiled:
         kernels = "".join(text for name, text in compiled.model.files().items() if name.startswith("kernels"))
-        assert kernels.count("ingot_tiles_product(") == 1
+        assert kernels.count("ingot_tiles_products(") == 1
         (found,) = compiled.run({"x": x}).values()
     assert np.abs(found - exact).max() <= (3e-6 if "2" in algorithm else CONTRACT / 2) * np.abs(exact).max()
 

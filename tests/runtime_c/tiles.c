@@ -1,12 +1,12 @@
-/* The unit for tiles of integers and plain C make the same sums, of tiles of every height and several steps; vectors
- * and plain C the same digits, which are those of the number. */
+/* The unit for tiles of integers and plain C make the same sums, of tiles of every height, several steps and several
+ * products; vectors and plain C the same digits, which are those of the number. */
 #include <stdio.h>
 #include "ingot_tiles.h"
 
-enum { ROWS = 50, STEPS = 3 };
+enum { ROWS = 50, STEPS = 3, COUNT = 3 };
 
-static int8_t a[STEPS * INGOT_DIGITS * ROWS * INGOT_TILE_TERMS], b[STEPS * INGOT_PANEL_STEP];
-static float fast[ROWS * INGOT_TILE_COLUMNS], plain[ROWS * INGOT_TILE_COLUMNS];
+static int8_t a[COUNT][STEPS * INGOT_DIGITS * ROWS * INGOT_TILE_TERMS], b[COUNT][STEPS * INGOT_PANEL_STEP];
+static float fast[COUNT][ROWS * INGOT_TILE_COLUMNS], plain[ROWS * INGOT_TILE_COLUMNS];
 
 enum { EVEN = 0x808080, NEXT = 80 };
 
@@ -35,25 +35,36 @@ static int digits(void)
     return 0;
 }
 
+/* The sums of a product, of which no more than those of its rows are made. */
+static int same(const float *mine, int32_t rows, int32_t steps, int32_t n)
+{
+    for (int i = 0; i < ROWS * INGOT_TILE_COLUMNS; ++i) plain[i] = -1.0f;
+    ingot_tiles_plain(plain, a[n], b[n], rows, steps, rows * INGOT_ROW_STEP);
+    for (int i = 0; i < ROWS * INGOT_TILE_COLUMNS; ++i) {
+        const float difference = mine[i] - plain[i];
+        if (difference > 1e-6f * 12e5f || difference < -1e-6f * 12e5f || (i >= rows * 32 && mine[i] != -1.0f)) {
+            printf("product %d, %d rows, %d steps, sum %d: %f, not %f\n", (int)n, (int)rows, (int)steps, i,
+                (double)mine[i], (double)plain[i]);
+            return 0;
+        }
+    }
+    return 1;
+}
+
 int main(void)
 {
     uint32_t state = 1;
     if (!ingot_tiles_ready() || digits()) return 1;
-    for (size_t i = 0; i < sizeof a; ++i) a[i] = (int8_t)((state = state * 1664525u + 1013904223u) >> 24);
-    for (size_t i = 0; i < sizeof b; ++i) b[i] = (int8_t)((state = state * 1664525u + 1013904223u) >> 24);
+    for (size_t i = 0; i < sizeof a; ++i) ((int8_t *)a)[i] = (int8_t)((state = state * 1664525u + 1013904223u) >> 24);
+    for (size_t i = 0; i < sizeof b; ++i) ((int8_t *)b)[i] = (int8_t)((state = state * 1664525u + 1013904223u) >> 24);
     for (int32_t rows = 1; rows <= ROWS; ++rows) {
         for (int32_t steps = 1; steps <= STEPS; ++steps) {
-            for (int i = 0; i < ROWS * INGOT_TILE_COLUMNS; ++i) fast[i] = plain[i] = -1.0f;
-            ingot_tiles_product(fast, a, b, rows, steps, rows * INGOT_ROW_STEP, 0);
-            ingot_tiles_plain(plain, a, b, rows, steps, rows * INGOT_ROW_STEP);
-            for (int i = 0; i < ROWS * INGOT_TILE_COLUMNS; ++i) {
-                const float difference = fast[i] - plain[i];
-                if (difference > 1e-6f * 12e5f || difference < -1e-6f * 12e5f || (i >= rows * 32 && fast[i] != -1.0f)) {
-                    printf("%d rows, %d steps, sum %d: %f, not %f\n", (int)rows, (int)steps, i, (double)fast[i],
-                        (double)plain[i]);
-                    return 1;
-                }
-            }
+            const int32_t count = 1 + rows % COUNT;
+            for (int i = 0; i < COUNT * ROWS * INGOT_TILE_COLUMNS; ++i) ((float *)fast)[i] = -1.0f;
+            ingot_tiles_products(fast[0], a[0], b[0], rows, steps, rows * INGOT_ROW_STEP, sizeof b[0], count,
+                sizeof a[0], ROWS * INGOT_TILE_COLUMNS);
+            for (int32_t n = 0; n < count; ++n)
+                if (!same(fast[n], rows, steps, n)) return 1;
         }
     }
     puts("ok");

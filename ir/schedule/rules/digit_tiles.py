@@ -100,7 +100,7 @@ def _declare(rows, steps):
     buffers = {
         left: decl_buffer(left.shape, left.dtype, "left", offset_factor=1, strides=[step, DIGITS * TERMS, TERMS, 1]),
         right: decl_buffer(right.shape, right.dtype, "right", offset_factor=1,
-                           strides=[panel, *(prod(map(int, right.shape[k:])) for k in range(2, 8))]),
+                           strides=[panel, *_packed(right)]),
         sums: decl_buffer(sums.shape, sums.dtype, "sums", offset_factor=1)}
 
     def call(ins, outs):
@@ -113,6 +113,40 @@ def _declare(rows, steps):
 
 
 TensorIntrin.family(r"digit_tiles\.(\d+)x(\d+)", _declare)
+
+
+def digit_tiles_of(count, rows, steps):
+    """The name of the TensorIntrin that does so for `count` panels that follow one another, each with rows of its own.
+    """
+    return f"digit_tiles.{count}x{rows}x{steps}"
+
+
+def _declare_several(count, rows, steps):
+    left = te.placeholder((count, steps, rows, DIGITS, TERMS), "int8", name="left")
+    right = te.placeholder((count, steps, DIGITS, 2, TERMS // 4, LANES, 4), "int8", name="right")
+    sums = digit_sums(left, right, (count,), 1, rows, place=lambda outer, panel: outer[0])
+    step, panel, following, apart = (Var(name, "int32") for name in ("step", "panel", "following", "apart"))
+    buffers = {
+        left: decl_buffer(left.shape, left.dtype, "left", offset_factor=1,
+                          strides=[following, step, DIGITS * TERMS, TERMS, 1]),
+        right: decl_buffer(right.shape, right.dtype, "right", offset_factor=1, strides=[panel, *_packed(right)]),
+        sums: decl_buffer(sums.shape, sums.dtype, "sums", offset_factor=1, strides=[apart, *_packed(sums)])}
+
+    def call(ins, outs):
+        a, b = ins
+        return call_extern("int32", "ingot_tiles_products", outs[0].access_ptr("w"), a.access_ptr("r"),
+                           b.access_ptr("r"), rows, steps, step, panel, count, following, apart)
+
+    intrin = te.decl_tensor_intrin(sums.op, call, name="digit_tiles_of", binds=buffers)
+    return intrin.description("body"), intrin.implementation("body")
+
+
+def _packed(tensor):
+    """The strides of all dimensions but the first."""
+    return [prod(map(int, tensor.shape[k:])) for k in range(2, len(tensor.shape) + 1)]
+
+
+TensorIntrin.family(r"digit_tiles\.(\d+)x(\d+)x(\d+)", _declare_several)
 
 # The digits of 64 terms of a row, which lie one after the other, and of a tile of columns.
 DIGITS_OF_TERMS, DIGITS_OF_COLUMNS = "digit_tiles.digits", "digit_tiles.column_digits"

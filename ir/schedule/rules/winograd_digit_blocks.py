@@ -47,7 +47,7 @@ def _blocking(cpu, layer, rows):
     width = layer.columns * layer.tile
     digits, sums = planes * points * steps * DIGITS * TERMS, planes * points * COLUMNS * FLOAT
     each = FEW_STEP * steps + TILE if points <= FEW else -(-points // 16) * (STEP * steps + TILE)
-    cycles = blocks * planes * panels * (CALL + each)
+    cycles = blocks * panels * (layer.side * CALL + planes * each)
     cycles += layer.rows * (ROW + layer.side * width * layer.data_blocks)
     cycles += planes * layer.rows * layer.columns * (steps * TERMS // LANES * SPLIT + layer.out_blocks)
     cycles += transforms(layer)

@@ -15,17 +15,18 @@ from ...relax.ops.matmul_digits import COLUMNS, LANES
 from . import winograd_digit_blocks
 from .blocks import blocks, find_block, inline_all, iter_vars, static_extent
 from .digit_products import FIXED, INVERSE, REDUCED, ROWS, SCALE, SUMS, reduce_points
-from .digit_tiles import DIGITS_OF_TERMS, digit_tiles
+from .digit_tiles import DIGITS_OF_TERMS, digit_tiles_of
 from .registers import steps
 from .threads import parallel_nest
-from .winograd_blocks import Layer
 from .winograd import PAD, STAGES, by_columns, choices, place_columns
+from .winograd_blocks import Layer
 
 DIGITS = (SUMS, FIXED, ROWS, SCALE, INVERSE, *REDUCED)
 
 
 def winograd_digits(sch, cpu):
-    """nn.conv2d_winograd_digits with what is fused to it."""
+    """nn.conv2d_winograd_digits with what is fused to it, of images whose rows of tiles are no more than rows that meet
+    a panel at a time."""
     if not all(find_block(sch, lambda block: block.name_hint == name) for name in (SUMS, STAGES[-1])):
         return False
     inline_all(sch, keep={*STAGES, *DIGITS, PAD})
@@ -39,6 +40,8 @@ def winograd_digits(sch, cpu):
     sums = sch.get_block(SUMS)
     work, depth = steps(sch.get(sums)), iter_vars(sch.get(sums), "reduce")[0].dom.extent.value
     blocking = winograd_digit_blocks.choose(cpu, _layer(sch, data, columns, ob))
+    if blocking is None:
+        return False
     yb, ty, yi = sch.split(y, [None, blocking.rows, tile])
     tx, xi = sch.split(x, [None, tile])
     oo, oh = sch.split(ob, [None, COLUMNS // LANES])
@@ -48,8 +51,8 @@ def winograd_digits(sch, cpu):
     _scaled(sch, product, columns)
     sch.compute_at(sums, oo, preserve_unit_loops=True)
     own = _digits(sch, yb, rows, data, pads)
-    _, panel = sch.split(sch.get_loops(sums)[-7], [None, 1])
-    sch.tensorize(panel, digit_tiles(blocking.rows * along, depth))
+    v = sch.get_loops(sums)[-8]
+    sch.tensorize(v, digit_tiles_of(static_extent(sch, v), blocking.rows * along, depth))
     sch.tensorize(sch.get_loops(sch.get_block(ROWS))[-2], DIGITS_OF_TERMS)
     if blocking.over == "rows":
         parallel_nest(sch, cpu, [n, yb], work)
@@ -66,8 +69,7 @@ def _layer(sch, data, columns, ob):
 
 
 def _scaled(sch, product, columns):
-    """Products, the sums times both scales, of the column that comes next."""
-    _, column, _ = sch.get_loops(columns)[-3:]
+    """Products, the sums times both scales, of a column of planes at a time."""
     sch.compute_at(product, sch.get_loops(columns)[-3], preserve_unit_loops=True)
     sch.set_scope(product, 0, "local")
     *_, u, v, _, _, _, o = sch.get_loops(product)

@@ -17,7 +17,8 @@ from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules.blocks import SYMBOLIC
 from ingot.ir.schedule.rules.column_digits import column_digits
 from ingot.ir.schedule.rules.digit_products import digit_products
-from ingot.ir.schedule.rules.digit_tiles import digit_tiles, row_blocks, shared_rows, worth, worth_cutting
+from ingot.ir.schedule.rules.digit_tiles import (digit_tiles, digit_tiles_of, row_blocks, shared_rows, worth,
+                                                 worth_cutting)
 from ingot.ir.schedule.rules.threads import parallel_loops
 from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.pipeline import lower_prim_func
@@ -127,6 +128,9 @@ def test_the_micro_kernel_is_described_for_any_size():
     assert [tuple(map(int, b.shape)) for b in intrinsic.desc.buffers] == [
         (3, 5, 3, 64), (1, 3, 3, 2, 16, 16, 4), (1, 5, 2, 16)]
     assert TensorIntrin.get(digit_tiles(5, 3)) is intrinsic
+    several = TensorIntrin.get(digit_tiles_of(6, 5, 3))
+    assert [tuple(map(int, b.shape)) for b in several.desc.buffers] == [
+        (6, 3, 5, 3, 64), (6, 3, 3, 2, 16, 16, 4), (6, 1, 5, 2, 16)]
     with pytest.raises(ValueError, match="TensorIntrin digit_tiles.5 is not registered"):
         TensorIntrin.get("digit_tiles.5")
 

@@ -62,7 +62,7 @@ def test_the_unit_makes_the_products(size, options, cpu):
     """Digits are cut in one place, sums made in another; no choice by the row of a matrix is left."""
     lowered = scheduled(kernel(size, **options), cpu)
     calls = [c.args[0].value for c in collect(lowered.body, Call) if c.op == "tir.call_extern"]
-    assert calls == ["ingot_tiles_digits", "ingot_tiles_product"]
+    assert calls == ["ingot_tiles_digits", "ingot_tiles_products"]
     choices = [s for s in collect(lowered.body, Select) if "digits_" not in str(s)]
     assert not choices, "those of scales that are not finite are left alone"
 
@@ -88,6 +88,7 @@ def test_blocks_divide_the_rows(cpu, layer):
 
 
 def test_rows_of_too_many_tiles_have_no_blocks():
+    assert not winograd_digits(Schedule(kernel((2, 1030))), CPU)
     assert choose(CPU, Layer(2, 4, 4, 2, 600, 16)) is None
     assert cycles(CPU, Layer(2, 4, 4, 2, 600, 16)) is None
 
