@@ -18,7 +18,7 @@ from ..relax.block_builder import call_op
 from ..relax.expr import Constant, RelaxCall
 from ..relax.ops.conv_digits import split_kernel
 from ..relax.ops.conv_layouts import form_of
-from ..relax.ops.matmul_digits import COLUMNS, LANES
+from ..relax.ops.matmul_digits import COLUMNS, LANES, MOST_TERMS
 from ..relax.ops.winograd import KERNEL, KERNELS, POINTS, tiles_of, transform_blocks, whole_blocks
 from ..relax.ops.winograd_digits import split_planes
 from ..relax.ops.winograd_rows import input_size, taps_of, transform_rows
@@ -74,8 +74,8 @@ class ConvLayer:
 
     def has_winograd_digits(self, cpu):
         """Whether Winograd's products may be made by digits: of whole blocks that make a panel or more."""
-        return (self._may_be_digits(cpu) and self.in_channels % LANES == 0 and self.out_channels >= COLUMNS
-                and self.has_winograd(LANES))
+        return (self._may_be_digits(cpu) and self.in_channels % LANES == 0 and self.in_channels <= MOST_TERMS
+                and self.out_channels >= COLUMNS and self.has_winograd(LANES))
 
     def _may_be_digits(self, cpu):
         return cpu.integer_tiles and cpu.lanes == LANES and not self.plain and self.groups == 1 and self.finite

@@ -99,14 +99,19 @@ def check_columns(call, digits, scales):
     if not all(map(same_dim, digits.shape, expected)):
         fail(call, f"digits {shape_text(digits)} must be {shape_text(expected)}: panels of {COLUMNS} columns, steps of "
                    f"{TERMS} terms, digits, and the tiles' columns and terms")
-    panels, steps, columns = digits.shape[0].value, digits.shape[1].value, scales.shape[0].value
-    if steps * TERMS > MOST_TERMS:
-        fail(call, f"digits {shape_text(digits)} are of {steps * TERMS} terms; sums of more than {MOST_TERMS} may "
-                   "overflow")
+    check_terms(call, digits)
+    panels, columns = digits.shape[0].value, scales.shape[0].value
     if -(-columns // COLUMNS) != panels:
         fail(call, f"scales {shape_text(scales)} must be of as many columns as digits {shape_text(digits)}, whose "
                    f"panels of {COLUMNS} have {panels * COLUMNS} of them or up to {COLUMNS - 1} less")
     return columns
+
+
+def check_terms(call, digits):
+    """Refuse digits [panels, steps, ...] of so many terms that sums of 32 bits may overflow."""
+    terms = digits.shape[1].value * TERMS
+    if terms > MOST_TERMS:
+        fail(call, f"digits {shape_text(digits)} are of {terms} terms; sums of more than {MOST_TERMS} may overflow")
 
 
 # ---------------------------------------------------------------- lowering

@@ -18,8 +18,8 @@ from ...op import REQUIRED, register
 from ...tir import intrin
 from ..expr import TensorStructInfo
 from .common import fail, need_rank, same_dim, shape_text
-from .matmul_digits import (COLUMNS, DIGITS, EVEN, LANES, MOST_TERMS, TERMS, check_dtypes, digit_of, digit_sums,
-                            digits_shape, inverse_of, join_columns, scales_of, split_columns)
+from .matmul_digits import (COLUMNS, DIGITS, EVEN, LANES, MOST_TERMS, TERMS, check_dtypes, check_terms, digit_of,
+                            digit_sums, digits_shape, inverse_of, join_columns, scales_of, split_columns)
 from .winograd import KERNEL, chosen, evaluate, infer_tiles, matrices, transformed_input, transformed_product
 
 
@@ -65,6 +65,7 @@ def _infer(call):
         if len(given.shape) != len(shape) or not all(map(same_dim, given.shape, shape)):
             fail(call, f"{name} {shape_text(given)} must be {shape} for tile={call.attrs['tile']}, "
                        f"out_channels={call.attrs['out_channels']} and image {shape_text(x)}: those of split_planes")
+    check_terms(call, digits)
     return TensorStructInfo((x.shape[0], out_blocks, *sizes, LANES), "float32")
 
 

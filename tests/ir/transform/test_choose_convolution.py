@@ -130,6 +130,12 @@ def test_winograd_by_digits_where_there_is_a_unit(scale, chosen):
     assert operators(choose_convolution(bb.get(), CpuModel(16))) == ["nn.conv2d_winograd"]
 
 
+def test_sums_of_digits_do_not_overflow():
+    cpu = CpuModel(16, integer_tiles=True)
+    assert "winograd2_digits" in predict(ConvLayer(1 << 15, 64, 8, 8), cpu)
+    assert "winograd2_digits" not in predict(ConvLayer((1 << 15) + 16, 64, 8, 8), cpu)
+
+
 def test_a_batch_may_be_symbolic_and_an_image_not():
     batch = network((3, {}), batch=Var("n", "int64"), size=(16, 16))
     assert algorithms(choose_convolution(batch, CPU)) != ["direct"]
