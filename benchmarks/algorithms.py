@@ -42,8 +42,7 @@ class Measured:
 
     @property
     def predicted(self):
-        """{algorithm: seconds} by the cost model."""
-        return predict(self.layer.shape, Options.check(threads="none").cpu)
+        return predictions(self.layer)
 
     @property
     def chosen(self):
@@ -63,9 +62,13 @@ class Measured:
         return f"{self.layer}: {times} us, chosen {self.chosen}"
 
 
+def predictions(layer):
+    """{algorithm: seconds} by the cost model, of those that a layer has on this machine."""
+    return predict(layer.shape, Options.check(threads="none").cpu)
+
+
 def algorithms_of(layer):
-    """Those that a layer has on this machine."""
-    fitting = predict(layer.shape, Options.check(threads="none").cpu)
+    fitting = predictions(layer)
     return [name for name in ALGORITHMS if name in fitting]
 
 

@@ -104,15 +104,17 @@ def test_terms_in_parts(target, threads, monkeypatch):
     assert np.abs(found - exact).max() <= 1e-6 * np.abs(exact).max()
 
 
-def image_network(channels, outputs, size, stride):
-    """A ReLU, a 1x1 convolution, a bias and a ReLU of a plain image."""
+def image_network(channels, outputs, size, stride=1, kernel=1):
+    """A ReLU, a convolution, a bias and a ReLU of a plain image."""
     rng = np.random.default_rng(0)
-    w, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((outputs, channels, 1, 1), (1, outputs, 1, 1)))
+    w, b = (rng.standard_normal(shape).astype(np.float32)
+            for shape in ((outputs, channels, kernel, kernel), (1, outputs, 1, 1)))
     x = RelaxVar("x", TensorStructInfo((1, channels, *size), "float32"))
     bb = BlockBuilder()
     with bb.function("main", [x]):
         y = bb.emit(call_op("nn.relu", x))
-        y = bb.emit(call_op("nn.conv2d", y, Constant(w, "w"), strides=(stride, stride)), "conv")
+        y = bb.emit(call_op("nn.conv2d", y, Constant(w, "w"), strides=(stride, stride), padding=(kernel // 2,) * 4),
+                    "conv")
         bb.emit_func_output(bb.emit(call_op("nn.relu", bb.emit(call_op("add", y, Constant(b, "b"))))))
     return bb.get(), w[:, :, 0, 0].astype(np.float64), b
 

@@ -6,29 +6,16 @@ import pytest
 
 import ingot
 from ingot.codegen.target import Target
-from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
-from ingot.ir.relax.block_builder import BlockBuilder
 from ingot.ir.relax.evaluate import evaluate
 from ingot.ir.schedule.rules import threads, winograd_digit_blocks
 from ingot.ir.schedule.rules.winograd_digit_blocks import Blocking
-from test_digit_products import TARGETS
+from test_digit_products import TARGETS, image_network
 
 CONTRACT = 1e-4
 
 
 def network(channels, outputs, size, kernel=3, stride=1):
-    """A ReLU, a convolution, a bias and a ReLU of a plain image."""
-    rng = np.random.default_rng(0)
-    w = rng.standard_normal((outputs, channels, kernel, kernel)).astype(np.float32)
-    b = rng.standard_normal((1, outputs, 1, 1)).astype(np.float32)
-    x = RelaxVar("x", TensorStructInfo((1, channels, *size), "float32"))
-    bb = BlockBuilder()
-    with bb.function("main", [x]):
-        y = bb.emit(call_op("nn.relu", x))
-        y = bb.emit(call_op("nn.conv2d", y, Constant(w, "w"), strides=(stride, stride), padding=(kernel // 2,) * 4),
-                    "conv")
-        bb.emit_func_output(bb.emit(call_op("nn.relu", bb.emit(call_op("add", y, Constant(b, "b"))))))
-    return bb.get()
+    return image_network(channels, outputs, size, stride, kernel)[0]
 
 
 def library(mod, target, threads, algorithm):

@@ -158,6 +158,11 @@ def row_digits(element, rows, points, terms, steps):
 
     scale = scales_of(reduced, MOST_TERMS * prod(points))
     inverse = inverses_of(scale)
+    return cut_rows(element, lambda *row: inverse[row], rows, points, terms, steps), scale
+
+
+def cut_rows(element, inverse, rows, points, terms, steps):
+    """The digits of row_digits, for inverse(*indices of a row) of its scale. Stages: digits_fixed, digits_rows."""
     blocks = steps * (TERMS // LANES)
 
     def fixed_point(*i):
@@ -166,7 +171,7 @@ def row_digits(element, rows, points, terms, steps):
         value = element(row, point, k)
         if blocks * LANES > prod(terms):
             value = intrin.if_then_else(k[0] < terms[0], value, const(0.0, "float32"))
-        return value * inverse[row] + const(float(EVEN), "float32")
+        return value * inverse(*row) + const(float(EVEN), "float32")
 
     fixed = te.compute((*rows, *points, blocks, LANES), fixed_point, name="digits_fixed")
 
@@ -175,7 +180,7 @@ def row_digits(element, rows, points, terms, steps):
         point = (m,) if not points else (m // points[0], m % points[0])
         return digit_of(fixed[(*outer, *point, step * (TERMS // LANES) + at % 4, at // 4)], d)
 
-    return te.compute((*rows[:-1], steps, rows[-1] * prod(points), DIGITS, TERMS), digit, name="digits_rows"), scale
+    return te.compute((*rows[:-1], steps, rows[-1] * prod(points), DIGITS, TERMS), digit, name="digits_rows")
 
 
 def scales_of(reduced, terms):

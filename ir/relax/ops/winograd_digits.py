@@ -13,13 +13,13 @@ from __future__ import annotations
 import numpy as np
 
 from ... import te
-from ...expr import const, is_const_int
+from ...expr import is_const_int
 from ...op import REQUIRED, register
 from ...tir import intrin
 from ..expr import TensorStructInfo
 from .common import fail, need_rank, same_dim, shape_text
-from .matmul_digits import (COLUMNS, DIGITS, EVEN, LANES, MOST_TERMS, TERMS, check_dtypes, check_terms, digit_of,
-                            digit_sums, digits_shape, inverse_of, join_columns, scales_of, split_columns)
+from .matmul_digits import (COLUMNS, LANES, MOST_TERMS, TERMS, check_dtypes, check_terms, cut_rows, digit_sums,
+                            digits_shape, inverse_of, join_columns, scales_of, split_columns)
 from .winograd import KERNEL, chosen, evaluate, infer_tiles, matrices, transformed_input, transformed_product
 
 
@@ -87,18 +87,12 @@ def _lower(args, attrs, out):
         inverse_of(scale[n, ty, u], bound) for bound in bounds(attrs["tile"], attrs["kernel"])]),
         name="digits_inverse")
 
-    def fixed_point(n, u, v, ty, tx, block, c):
-        value = data[n, u, v, block, ty, tx, c] * inverse[n, ty, u, v] + const(float(EVEN), "float32")
-        if steps * TERMS == in_blocks * LANES:
-            return value
-        return intrin.if_then_else(block < in_blocks, value, const(float(EVEN), "float32"))
+    def element(i, point, k):
+        (n, u, v, ty), (tx,), (block, c) = i, point, k
+        return data[n, u, v, block, ty, tx, c]
 
-    fixed = te.compute((batch, size, size, down, along, steps * TERMS // LANES, LANES), fixed_point,
-                       name="digits_fixed")
-    left = te.compute(
-        (batch, size, size, steps, down * along, DIGITS, TERMS),
-        lambda n, u, v, step, m, d, at: digit_of(
-            fixed[n, u, v, m // along, m % along, step * (TERMS // LANES) + at % 4, at // 4], d), name="digits_rows")
+    left = cut_rows(element, lambda n, u, v, ty: inverse[n, ty, u, v], (batch, size, size, down), (along,),
+                    (in_blocks, lanes), steps)
     sums = digit_sums(left, digits, (batch, size, size), int(digits.shape[0]) // planes, down * along,
                       place=lambda outer, panel: panel * planes + outer[1] * size + outer[2])
     product = te.compute(

@@ -66,6 +66,11 @@ class Layer:
         return self.in_blocks * self.groups
 
     @property
+    def results(self):
+        """Bytes of the output, in whole tiles."""
+        return self.rows * self.columns * self.tile ** 2 * self.out_blocks * self.lanes * FLOAT
+
+    @property
     def weights(self):
         return self.vector * self.channels * self.out_blocks
 
@@ -133,8 +138,7 @@ def _ways(layer, rows, turns, data, products, row):
     blocks = -(-layer.rows // rows)
     ways = {"channels": (2, 0)}  # what is too large for stacks one thread does
     if turns > 1 and products <= MOST_LOCAL:
-        results = layer.rows * layer.columns * layer.tile ** 2 * layer.out_blocks * layer.lanes * FLOAT
-        ways["channels"] = 2 * -(-turns // 2) / turns, (2 * data * blocks + results) / PASSED_BYTES
+        ways["channels"] = 2 * -(-turns // 2) / turns, (2 * data * blocks + layer.results) / PASSED_BYTES
     if blocks > 1 and data + products + row <= MOST_LOCAL:
         ways["rows"] = 2 * min(1, -(-blocks // 2) * rows / layer.rows), 0
     return ways

@@ -60,8 +60,7 @@ def _blocking(cpu, layer, rows):
     cycles += far / FAR_BYTES + SPILLED * steps * layer.rows * max(0, row - KEPT * cpu.l1_bytes) / (LANES * FLOAT)
     if not cpu.parallel:
         return Blocking(rows, "rows", cycles)
-    results = layer.rows * layer.columns * layer.tile ** 2 * layer.out_blocks * layer.lanes * FLOAT
-    ways = {"channels": (2 * -(-panels // 2) / panels, (2 * digits * blocks + results) / PASSED_BYTES)}
+    ways = {"channels": (2 * -(-panels // 2) / panels, (2 * digits * blocks + layer.results) / PASSED_BYTES)}
     if blocks > 1 and row + digits + sums <= MOST_LOCAL:
         ways["rows"] = 2 * -(-blocks // 2) / blocks, 0
     over = min(ways, key=lambda way: ways[way][0] * cycles + ways[way][1])

@@ -36,14 +36,14 @@ def winograd_digits(sch, cpu):
         return False
     rows, data, product, columns = map(sch.get_block, STAGES)
     n, ob, y, x, o = sch.get_loops(outputs[0])
-    tile, along = static_extent(sch, sch.get_loops(columns)[-3]), static_extent(sch, sch.get_loops(data)[5])
     sums = sch.get_block(SUMS)
     work, depth = steps(sch.get(sums)), iter_vars(sch.get(sums), "reduce")[0].dom.extent.value
-    blocking = winograd_digit_blocks.choose(cpu, _layer(sch, data, columns, ob))
+    layer = _layer(sch, data, columns, ob)
+    blocking = winograd_digit_blocks.choose(cpu, layer)
     if blocking is None:
         return False
-    yb, ty, yi = sch.split(y, [None, blocking.rows, tile])
-    tx, xi = sch.split(x, [None, tile])
+    yb, ty, yi = sch.split(y, [None, blocking.rows, layer.tile])
+    tx, xi = sch.split(x, [None, layer.tile])
     oo, oh = sch.split(ob, [None, COLUMNS // LANES])
     sch.reorder(n, yb, oo, oh, ty, tx, yi, xi, o)
     choices(sch, xi, o)
@@ -52,7 +52,7 @@ def winograd_digits(sch, cpu):
     sch.compute_at(sums, oo, preserve_unit_loops=True)
     own = _digits(sch, yb, rows, data, pads)
     v = sch.get_loops(sums)[-8]
-    sch.tensorize(v, digit_tiles_of(static_extent(sch, v), blocking.rows * along, depth))
+    sch.tensorize(v, digit_tiles_of(static_extent(sch, v), blocking.rows * layer.columns, depth))
     sch.tensorize(sch.get_loops(sch.get_block(ROWS))[-2], DIGITS_OF_TERMS)
     if blocking.over == "rows":
         parallel_nest(sch, cpu, [n, yb], work)
