@@ -59,42 +59,47 @@ INGOT_INLINE void ingot_tiles_begin(int32_t rows, int32_t columns)
     _tile_loadconfig(&shape);
 }
 
-/* Some rows of a tile whose sums have left the unit: join those of the three weights. */
-INGOT_INLINE void ingot_tiles_join(float *sums, const int32_t *part, int32_t from, int32_t to)
+/* A tile whose sums have left the unit, if any: its rows, and the floats from one row's sums to the next one's. */
+typedef struct { float *sums; const int32_t *part; int32_t rows, columns; } ingot_tiles_before;
+
+/* Some of its rows: join the sums of the three weights. */
+INGOT_INLINE void ingot_tiles_join(const ingot_tiles_before *before, int32_t from, int32_t to)
 {
     const __m512 unit = _mm512_set1_ps(1.0f / 256.0f);
     for (int32_t i = from; i < to; ++i) {
-        __m512 sum = _mm512_cvtepi32_ps(_mm512_load_si512(part + 512 + 16 * i));
-        sum = _mm512_fmadd_ps(sum, unit, _mm512_cvtepi32_ps(_mm512_load_si512(part + 256 + 16 * i)));
-        sum = _mm512_fmadd_ps(sum, unit, _mm512_cvtepi32_ps(_mm512_load_si512(part + 16 * i)));
-        _mm512_storeu_ps(sums + INGOT_TILE_COLUMNS * i, sum);
+        const int32_t *part = before->part + 16 * i;
+        __m512 sum = _mm512_cvtepi32_ps(_mm512_load_si512(part + 512));
+        sum = _mm512_fmadd_ps(sum, unit, _mm512_cvtepi32_ps(_mm512_load_si512(part + 256)));
+        sum = _mm512_fmadd_ps(sum, unit, _mm512_cvtepi32_ps(_mm512_load_si512(part)));
+        _mm512_storeu_ps(before->sums + (ptrdiff_t)before->columns * i, sum);
     }
 }
-
-/* A tile whose sums have left the unit, if any, and its rows. */
-typedef struct { float *sums; const int32_t *part; int32_t rows; } ingot_tiles_before;
 
 /* Join a quarter of its rows. */
 INGOT_INLINE void ingot_tiles_quarter(const ingot_tiles_before *before, int32_t quarter)
 {
     if (before && before->sums) {
         const int32_t share = (before->rows + 3) / 4, to = share * (quarter + 1);
-        ingot_tiles_join(before->sums, before->part, share * quarter, to < before->rows ? to : before->rows);
+        ingot_tiles_join(before, share * quarter, to < before->rows ? to : before->rows);
     }
 }
 
-/* Ask for the lines that are due at one of a step's six products. */
-INGOT_INLINE void ingot_tiles_ahead(const char *step, int32_t product, int32_t lines)
+/* Lines that are asked for, some at each of a step's six products: `odd` bytes from a product's to the next one's,
+ * `pair` to those of the next but one, and `step` to those of the next step. */
+typedef struct { const char *from; ptrdiff_t odd, pair, step; int32_t lines; } ingot_tiles_next;
+
+INGOT_INLINE void ingot_tiles_ahead(const ingot_tiles_next *next, ptrdiff_t step, int32_t product)
 {
-    for (int32_t i = 0; i < lines; ++i)
-        _mm_prefetch(step + 64 * (lines * product + i), _MM_HINT_T1);
+    const char *at = next->from + next->step * step + next->pair * (product / 2) + next->odd * (product % 2);
+    for (int32_t i = 0; i < next->lines; ++i)
+        _mm_prefetch(at + 64 * i, _MM_HINT_T1);
 }
 
 /* Add a step's products to the sums of a tile. Tile 0 has those of weight 1, tile 1 those of 1 / 256, tile 2 those of
  * 1 / 65536, 3 digits of rows, 4 and 5 digits of columns: where a core's other thread is busy, all eight in use take
  * twice as long as six. Products of one sum follow one another, across steps too. Between them the tile before is
  * joined, and lines that are needed later come to the second cache, for all at once would hold up loads. */
-INGOT_INLINE void ingot_tiles_step(const int8_t *a, const int8_t *b, const char *ahead, int32_t lines,
+INGOT_INLINE void ingot_tiles_step(const int8_t *a, const int8_t *b, const ingot_tiles_next *ahead, ptrdiff_t step,
     const ingot_tiles_before *before)
 {
     const ptrdiff_t next = INGOT_PANEL_STEP / INGOT_DIGITS;
@@ -102,35 +107,35 @@ INGOT_INLINE void ingot_tiles_step(const int8_t *a, const int8_t *b, const char 
     _tile_loadd(4, b, 64);
     _tile_dpbssd(2, 3, 4);
     ingot_tiles_quarter(before, 0);
-    ingot_tiles_ahead(ahead, 0, lines);
+    ingot_tiles_ahead(ahead, step, 0);
     _tile_loadd(3, a + INGOT_TILE_TERMS, INGOT_ROW_STEP);
     _tile_loadd(5, b + next, 64);
     _tile_dpbssd(2, 3, 5);
-    ingot_tiles_ahead(ahead, 1, lines);
+    ingot_tiles_ahead(ahead, step, 1);
     ingot_tiles_quarter(before, 1);
     _tile_dpbssd(1, 3, 4);
-    ingot_tiles_ahead(ahead, 2, lines);
+    ingot_tiles_ahead(ahead, step, 2);
     _tile_loadd(3, a, INGOT_ROW_STEP);
     _tile_dpbssd(1, 3, 5);
-    ingot_tiles_ahead(ahead, 3, lines);
+    ingot_tiles_ahead(ahead, step, 3);
     ingot_tiles_quarter(before, 2);
     _tile_dpbssd(0, 3, 4);
-    ingot_tiles_ahead(ahead, 4, lines);
+    ingot_tiles_ahead(ahead, step, 4);
     ingot_tiles_quarter(before, 3);
     _tile_loadd(4, b + 2 * next, 64);
     _tile_dpbssd(2, 3, 4);
-    ingot_tiles_ahead(ahead, 5, lines);
+    ingot_tiles_ahead(ahead, step, 5);
 }
 
-INGOT_INLINE void ingot_tiles_sum(const int8_t *a, ptrdiff_t step, const int8_t *b, int32_t steps, const char *ahead,
-    int32_t lines, const ingot_tiles_before *before)
+INGOT_INLINE void ingot_tiles_sum(const int8_t *a, ptrdiff_t step, const int8_t *b, int32_t steps,
+    const ingot_tiles_next *ahead, const ingot_tiles_before *before)
 {
     _tile_zero(2);
     _tile_zero(1);
     _tile_zero(0);
-    ingot_tiles_step(a, b, ahead, lines, before);
+    ingot_tiles_step(a, b, ahead, 0, before);
     for (ptrdiff_t k = 1; k < steps; ++k)
-        ingot_tiles_step(a + step * k, b + INGOT_PANEL_STEP * k, ahead + 6 * 64 * lines * k, lines, NULL);
+        ingot_tiles_step(a + step * k, b + INGOT_PANEL_STEP * k, ahead, k, NULL);
 }
 
 INGOT_INLINE void ingot_tiles_store(int32_t *part)
@@ -141,27 +146,32 @@ INGOT_INLINE void ingot_tiles_store(int32_t *part)
 }
 
 /* As ingot_tiles_products, with the unit: tiles of equal height, the last of which begins earlier where rows are no
- * whole tiles. While a panel is used the next one comes to the second cache. */
-INGOT_INLINE void ingot_tiles_unit(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t steps,
-    ptrdiff_t step, ptrdiff_t panel, int32_t count, ptrdiff_t next, ptrdiff_t apart)
+ * whole tiles. While a panel is used the next one comes to the second cache: line after line, or the same half of it,
+ * where 1 KB is one tile's and the next the other's. */
+INGOT_INLINE void ingot_tiles_unit(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t columns,
+    int32_t steps, ptrdiff_t step, ptrdiff_t panel, int32_t count, ptrdiff_t next, ptrdiff_t apart)
 {
-    const int32_t tiles = (rows + 15) / 16, height = (rows + tiles - 1) / tiles;
+    const int32_t tiles = (rows + 15) / 16, height = (rows + tiles - 1) / tiles, halves = columns / 16;
     const int32_t lines = tiles < INGOT_TILES_AHEAD ? (INGOT_TILES_AHEAD + tiles - 1) / tiles : 1;
-    const ptrdiff_t share = (ptrdiff_t)6 * 64 * lines * steps;
+    const ingot_tiles_next whole = {NULL, 64 * lines, 2 * 64 * lines, 6 * 64 * lines, lines};
+    const ingot_tiles_next half = {NULL, 512, 2048, INGOT_PANEL_STEP, lines};
+    const ptrdiff_t share = halves == 2 ? whole.step * steps : 64 * lines;
     INGOT_ALIGNED(64) int32_t part[INGOT_DIGITS * 16 * 16];
-    ingot_tiles_before before = {NULL, part, height};
+    ingot_tiles_before before = {NULL, part, height, columns};
+    ingot_tiles_next ahead = halves == 2 ? whole : half;
     ingot_tiles_begin(height, 4);
     for (int32_t n = 0; n < count; ++n, a += next, b += panel, sums += apart) {
-        for (int32_t tile = 0; tile < 2 * tiles; ++tile) {
-            const int32_t half = tile % 2;
-            const int32_t row = (tile / 2 + 1) * height < rows ? tile / 2 * height : rows - height;
-            ingot_tiles_sum(a + (ptrdiff_t)row * INGOT_ROW_STEP, step, b + 1024 * half, steps,
-                (const char *)b + panel + share * tile, tile < 2 * INGOT_TILES_AHEAD ? lines : 0, &before);
+        for (int32_t tile = 0; tile < halves * tiles; ++tile) {
+            const int32_t side = tile % halves;
+            const int32_t row = (tile / halves + 1) * height < rows ? tile / halves * height : rows - height;
+            ahead.from = (const char *)b + panel + share * tile;
+            ahead.lines = tile < halves * INGOT_TILES_AHEAD ? lines : 0;
+            ingot_tiles_sum(a + (ptrdiff_t)row * INGOT_ROW_STEP, step, b + 1024 * side, steps, &ahead, &before);
             ingot_tiles_store(part);
-            before.sums = sums + INGOT_TILE_COLUMNS * (ptrdiff_t)row + 16 * half;
+            before.sums = sums + (ptrdiff_t)columns * row + 16 * side;
         }
     }
-    ingot_tiles_join(before.sums, part, 0, height);
+    ingot_tiles_join(&before, 0, height);
     _tile_release();
 }
 
@@ -174,8 +184,8 @@ INGOT_INLINE void ingot_tiles_unit(float *sums, const int8_t *a, const int8_t *b
 /* One of ingot_tiles_products, with the unit, of at most INGOT_TILES_FEW rows: their digits are the rows of one tile,
  * and columns are read once, line after line, for that takes the time. Tiles 0 and 1 are sums with the columns' digits
  * of weight 1, 2 and 3 with the next, 4 and 5 with the last. */
-INGOT_INLINE void ingot_tiles_few(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t steps,
-    ptrdiff_t step)
+INGOT_INLINE void ingot_tiles_few(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t columns,
+    int32_t steps, ptrdiff_t step)
 {
     const ptrdiff_t next = INGOT_PANEL_STEP / INGOT_DIGITS;
     INGOT_ALIGNED(64) int32_t part[INGOT_DIGITS][INGOT_TILES_FEW * INGOT_DIGITS][INGOT_TILE_COLUMNS];
@@ -183,9 +193,10 @@ INGOT_INLINE void ingot_tiles_few(float *sums, const int8_t *a, const int8_t *b,
     _tile_zero(0); _tile_zero(1); _tile_zero(2); _tile_zero(3); _tile_zero(4); _tile_zero(5);
     for (int32_t k = 0; k < steps; ++k, a += step, b += INGOT_PANEL_STEP) {
         _tile_loadd(6, a, 64);
-        INGOT_TILES_ADD(0, b); INGOT_TILES_ADD(1, b + 1024);
-        INGOT_TILES_ADD(2, b + next); INGOT_TILES_ADD(3, b + next + 1024);
-        INGOT_TILES_ADD(4, b + 2 * next); INGOT_TILES_ADD(5, b + 2 * next + 1024);
+        INGOT_TILES_ADD(0, b); INGOT_TILES_ADD(2, b + next); INGOT_TILES_ADD(4, b + 2 * next);
+        if (columns > 16) {
+            INGOT_TILES_ADD(1, b + 1024); INGOT_TILES_ADD(3, b + next + 1024); INGOT_TILES_ADD(5, b + 2 * next + 1024);
+        }
     }
     _tile_stored(0, part[0], 128); _tile_stored(1, part[0][0] + 16, 128);
     _tile_stored(2, part[1], 128); _tile_stored(3, part[1][0] + 16, 128);
@@ -193,10 +204,10 @@ INGOT_INLINE void ingot_tiles_few(float *sums, const int8_t *a, const int8_t *b,
     _tile_release();
     for (int32_t row = 0; row < rows; ++row) {
         const int32_t n = INGOT_DIGITS * row;
-        for (int32_t i = 0; i < INGOT_TILE_COLUMNS; ++i) {
+        for (int32_t i = 0; i < columns; ++i) {
             const int32_t middle = part[0][n + 1][i] + part[1][n][i];
             const int32_t last = part[0][n + 2][i] + part[1][n + 1][i] + part[2][n][i];
-            sums[row * INGOT_TILE_COLUMNS + i] = ingot_tiles_weighed(part[0][n][i], middle, last);
+            sums[row * columns + i] = ingot_tiles_weighed(part[0][n][i], middle, last);
         }
     }
 }
@@ -212,54 +223,55 @@ INGOT_INLINE int32_t ingot_tiles_dot(const int8_t *a, const int8_t *b, int32_t c
 }
 
 /* One of ingot_tiles_products, without a unit. */
-INGOT_INLINE void ingot_tiles_plain(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t steps,
-    ptrdiff_t step)
+INGOT_INLINE void ingot_tiles_plain(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t columns,
+    int32_t steps, ptrdiff_t step)
 {
     const ptrdiff_t next = INGOT_PANEL_STEP / INGOT_DIGITS;
     for (int32_t row = 0; row < rows; ++row) {
-        for (int32_t column = 0; column < INGOT_TILE_COLUMNS; ++column) {
+        for (int32_t column = 0; column < columns; ++column) {
             const int8_t *x = a + (ptrdiff_t)row * INGOT_ROW_STEP, *w = b;
             int32_t part[INGOT_DIGITS] = {0, 0, 0};
             for (int32_t k = 0; k < steps; ++k, x += step, w += INGOT_PANEL_STEP)
                 for (int32_t d = 0; d < INGOT_DIGITS; ++d)
                     for (int32_t e = 0; e + d < INGOT_DIGITS; ++e)
                         part[d + e] += ingot_tiles_dot(x + d * INGOT_TILE_TERMS, w + e * next, column);
-            sums[row * INGOT_TILE_COLUMNS + column] = ingot_tiles_weighed(part[0], part[1], part[2]);
+            sums[row * columns + column] = ingot_tiles_weighed(part[0], part[1], part[2]);
         }
     }
 }
 
-/* sums [rows, 32]: of the products of rows and a panel's columns, to be multiplied with both scales.
+/* sums [rows, columns]: of the products of rows and a panel's 32 columns, or 16 of them, to be multiplied with both
+ * scales.
  * a: digits of the rows, [steps][rows of all][3][64]; step: the bytes from one step to the next.
- * b: those of the panel, [steps][3][2][16][16][4]: digit, column / 16, term / 4, column % 16, term % 4; panel: the
- * bytes from it to the one that is used next.
+ * b: those of the panel, [steps][3][2][16][16][4]: digit, column / 16, term / 4, column % 16, term % 4, from the first
+ * column on; panel: the bytes from it to the one that is used next.
  * So `count` times, each with the next panel, rows that are `next` bytes further on, and sums, `apart` floats. */
-INGOT_INLINE void ingot_tiles_products(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t steps,
-    ptrdiff_t step, ptrdiff_t panel, int32_t count, ptrdiff_t next, ptrdiff_t apart)
+INGOT_INLINE void ingot_tiles_products(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t columns,
+    int32_t steps, ptrdiff_t step, ptrdiff_t panel, int32_t count, ptrdiff_t next, ptrdiff_t apart)
 {
 #if defined(INGOT_HAS_TILES)
     const int ready = ingot_tiles_ready();
     if (ready && rows > INGOT_TILES_FEW) {
-        ingot_tiles_unit(sums, a, b, rows, steps, step, panel, count, next, apart);
+        ingot_tiles_unit(sums, a, b, rows, columns, steps, step, panel, count, next, apart);
         return;
     }
 #endif
     for (int32_t n = 0; n < count; ++n, a += next, b += panel, sums += apart) {
 #if defined(INGOT_HAS_TILES)
         if (ready) {
-            ingot_tiles_few(sums, a, b, rows, steps, step);
+            ingot_tiles_few(sums, a, b, rows, columns, steps, step);
             continue;
         }
 #endif
-        ingot_tiles_plain(sums, a, b, rows, steps, step);
+        ingot_tiles_plain(sums, a, b, rows, columns, steps, step);
     }
 }
 
 /* One of them. */
-INGOT_INLINE void ingot_tiles_product(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t steps,
-    ptrdiff_t step, ptrdiff_t panel)
+INGOT_INLINE void ingot_tiles_product(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t columns,
+    int32_t steps, ptrdiff_t step, ptrdiff_t panel)
 {
-    ingot_tiles_products(sums, a, b, rows, steps, step, panel, 1, 0, 0);
+    ingot_tiles_products(sums, a, b, rows, columns, steps, step, panel, 1, 0, 0);
 }
 
 #if defined(__AVX512F__)

@@ -39,11 +39,12 @@ def test_results(target, threads, algorithm, channels, outputs, size, options):
     assert np.abs(found - exact).max() <= (3e-6 if "2" in algorithm else CONTRACT / 2) * np.abs(exact).max()
 
 
+@pytest.mark.parametrize("columns", [16, 32])
 @pytest.mark.parametrize("rows, over", [(1, "rows"), (2, "rows"), (2, "channels"), (4, "channels")])
-def test_every_blocking(rows, over, monkeypatch):
+def test_every_blocking(rows, columns, over, monkeypatch):
     monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
-    monkeypatch.setattr(winograd_digit_blocks, "choose", lambda *_: Blocking(rows, over, 0))
-    mod, x = network(64, 96, (15, 6)), np.random.default_rng(1).standard_normal((1, 64, 15, 6)).astype(np.float32)
+    monkeypatch.setattr(winograd_digit_blocks, "choose", lambda *_: Blocking(rows, columns, over, 0))
+    mod, x = network(64, 80, (15, 6)), np.random.default_rng(1).standard_normal((1, 64, 15, 6)).astype(np.float32)
     exact = evaluate(mod, [x])
     with library(mod, TARGETS[0].values[0], "openmp", "winograd4_digits") as compiled:
         (found,) = compiled.run({"x": x}).values()

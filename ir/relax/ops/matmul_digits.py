@@ -211,7 +211,7 @@ def digit_of(fixed, d):
 
 def digit_sums(left, right, batch, panels, rows, parts=1, place=lambda outer, panel: panel):
     """The stage digits_sums [..., part, panel, row, 2, 16] of digits of rows [..., step, row, digit, term] and of
-    columns [panel, step, digit, 2, term / 4, 16, 4]; without a dimension of parts where all steps are one. place: of
+    columns [panel, step, digit, 2, term / 4, 16, 4], or 1 of a half of each panel; without a dimension of parts where all steps are one. place: of
     the indices of a batch and a panel's, where that panel lies."""
     size = left.shape[-4] // parts
     axes = [te.reduce_axis((0, extent), name) for extent, name in ((size, "step"), (TERMS // 4, "kq"), (4, "kz"))]
@@ -227,7 +227,7 @@ def digit_sums(left, right, batch, panels, rows, parts=1, place=lambda outer, pa
         return te.sum(cast(fixed, "float32") * const(1 / 65536, "float32"), axes)
 
     outer = (*batch, parts) if parts > 1 else batch
-    return te.compute((*outer, panels, rows, 2, LANES), element, name="digits_sums")
+    return te.compute((*outer, panels, rows, int(right.shape[3]), LANES), element, name="digits_sums")
 
 
 # ---------------------------------------------------------------- reference

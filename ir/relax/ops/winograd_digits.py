@@ -96,7 +96,7 @@ def _lower(args, attrs, out):
     sums = digit_sums(left, digits, (batch, size, size), int(digits.shape[0]) // planes, down * along,
                       place=lambda outer, panel: panel * planes + outer[1] * size + outer[2])
     product = te.compute(
-        (batch, size, size, out.shape[1], down, along, lanes),
+        (batch, size, size, int(out.shape[1]), down, along, lanes),
         lambda n, u, v, ob, ty, tx, o: sums[n, u, v, ob // 2, ty * along + tx, ob % 2, o]
         * scales[u * size + v, ob * lanes + o] * scale[n, ty, u], name="winograd_product")
     return transformed_product(product, attrs, out, "conv2d_winograd_digits")

@@ -6,7 +6,7 @@ from math import prod
 from ...relax.ops.matmul_digits import COLUMNS, DIGITS, LANES
 from ..primitives.sample import divisors
 from .blocks import find_block, inline_all, iter_vars, static_extent, vectorizes
-from .digit_tiles import DIGITS_OF_TERMS, FLOAT, digit_tiles, row_blocks, shared_rows
+from .digit_tiles import DIGITS_OF_TERMS, FLOAT, choose_unit, digit_tiles, row_blocks, shared_rows
 from .registers import ranks, reduce_lanes, steps
 from .row_reduction import CHAINS, reduce_serially
 from .threads import COST_OF_LOOP, parallel_nest
@@ -40,12 +40,12 @@ def digit_products(sch, cpu):
     image = ranks(sch.get(sch.get_block(REDUCED[0])))[1] > 1
     block, epilogue = sch.get_block(SUMS), outputs[0]
     work, reduce = steps(sch.get(block)), iter_vars(sch.get(block), "reduce")
+    parts = ranks(sch.get(block))[0] > (5 if image else 2 + ranks(sch.get(epilogue))[0])
     depth = prod(iv.dom.extent.value for iv in reduce)
-    rows, batch, outer, panel, own = (_points if image else _rows)(sch, cpu, epilogue, depth)
+    rows, unit, batch, outer, panel, own = (_points if image else _rows)(sch, cpu, epilogue, depth, parts)
     if not rows:
         return False
     own = own and static_extent(sch, outer) > 1
-    parts = ranks(sch.get(block))[0] > 4 + len(batch)
     if parts:
         most = max(min(PANELS, MOST_SUMS // (static_extent(sch, sch.get_loops(block)[len(batch)]) * rows * COLUMNS)), 1)
         some = max(n for n in divisors(static_extent(sch, panel)) if n <= most)
@@ -54,28 +54,29 @@ def digit_products(sch, cpu):
     sch.set_scope(block, 0, "local")
     digits = _digits(sch, cpu, outer if own else None)
     _, one = sch.split(sch.get_loops(block)[-4 - len(reduce)], [None, 1])
-    sch.tensorize(one, digit_tiles(rows, reduce[0].dom.extent.value))
+    sch.tensorize(one, digit_tiles(rows, unit, reduce[0].dom.extent.value))
     sch.tensorize(digits, DIGITS_OF_TERMS)  # after the block that reads them: of this one nothing is proved any more
     parallel_nest(sch, cpu, [*batch, outer] if own else [*batch, outer, panel], work)
     return True
 
 
-def _rows(sch, cpu, epilogue, depth):
-    """(rows that meet a panel at a time, batch loops, the loop over blocks of rows, over panels, whether a block's rows
-    are cut into digits in its turn) of a product."""
+def _rows(sch, cpu, epilogue, depth, parts):
+    """(rows and columns that meet at a time, batch loops, the loop over blocks of rows, over those columns, whether a
+    block's rows are cut into digits in its turn) of a product, whose terms may be in parts."""
     *batch, m, n = sch.get_loops(epilogue)
     rows, columns = row_blocks(static_extent(sch, m)), static_extent(sch, n)
     if not rows:
-        return 0, batch, m, n, False
+        return 0, 0, batch, m, n, False
     few = shared_rows((static_extent(sch, m), 1), depth, columns)
     own = _near(cpu, depth, columns) and few * depth * DIGITS <= MOST_DIGITS
     rows = few if own else rows
+    unit = COLUMNS if parts else choose_unit(cpu, (static_extent(sch, m), 1), depth, columns, rows)
     mo, mi = sch.split(m, [None, rows])
-    no, nh, nl = sch.split(n, [None, COLUMNS // LANES, LANES])
+    no, nh, nl = sch.split(n, [None, unit // LANES, LANES])
     sch.reorder(*batch, mo, no, mi, nh, nl)
     if vectorizes(sch.get(epilogue)):
         sch.vectorize(nl)
-    return rows, batch, mo, no, own
+    return rows, unit, batch, mo, no, own
 
 
 def _near(cpu, depth, columns):
@@ -83,21 +84,22 @@ def _near(cpu, depth, columns):
     return cpu.parallel and DIGITS * depth * columns <= cpu.l2_bytes
 
 
-def _points(sch, cpu, epilogue, depth):
+def _points(sch, cpu, epilogue, depth, _):
     """The same of an image, whose rows of points are not cut."""
     n, ob, y, x, o = sch.get_loops(epilogue)
     height, width, blocks = (static_extent(sch, loop) for loop in (y, x, ob))
     rows = row_blocks(height * width, width)
     if not rows:
-        return 0, [n], y, ob, False
+        return 0, 0, [n], y, ob, False
     if _near(cpu, depth, blocks * LANES):
         rows = shared_rows((height, width), depth, blocks * LANES)
+    unit = choose_unit(cpu, (height, width), depth, blocks * LANES, rows)
     yo, yi = sch.split(y, [None, rows // width])
-    no, nh = sch.split(ob, [None, COLUMNS // LANES])
+    no, nh = sch.split(ob, [None, unit // LANES])
     sch.reorder(n, yo, no, nh, yi, x, o)
     if vectorizes(sch.get(epilogue)):
         sch.vectorize(o)
-    return rows, [n], yo, no, True
+    return rows, unit, [n], yo, no, True
 
 
 def _digits(sch, cpu, at):

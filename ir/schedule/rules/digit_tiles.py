@@ -12,9 +12,11 @@ from ...tir.intrin import call_extern
 from ..primitives.sample import divisors
 from ..tensor_intrin import TensorIntrin
 from .blocks import SYMBOLIC
+from .threads import PARALLEL_MIN_WORK
 
 # ---------------------------------------------------------------- what pays
 
+UNITS = COLUMNS, LANES  # columns that rows meet at a time: a panel or half of one, a tile's
 LEAST_ROWS = 4  # of an image; of fewer, reading the columns takes the time
 FEW = 5  # rows of which the micro-kernel reads columns as fast as they come, at three bytes for four of floats
 # Cycles, of a core that does two multiply-adds of 16 lanes in each: of the unit for a tile and step of 64 terms, with
@@ -53,13 +55,30 @@ def fits(points, depth, columns, least=LEAST_ROWS):
             and row_blocks(prod(points), points[1]) > 0)
 
 
-def cycles(points, depth, columns, block=None):
-    """The estimated time of a product that fits, whose rows meet a panel in blocks."""
+def cycles(points, depth, columns, block=None, unit=None):
+    """The estimated time of a product that fits, whose rows meet units of columns in blocks: the unit that is least."""
+    if unit is None:
+        return min(cycles(points, depth, columns, block, unit) for unit in UNITS)
     rows = prod(points)
     block = block or row_blocks(rows, points[1])
-    calls, steps = rows // block * -(-columns // COLUMNS), -(-depth // TERMS)
-    return (calls * (CALL + -(-block // 16) * (STEP * steps + TILE))
+    calls, steps = rows // block * -(-columns // unit), -(-depth // TERMS)
+    return (calls * (CALL + -(-block // 16) * (STEP * steps + TILE) * unit // COLUMNS)
             + points[0] * ROW + rows * steps * (TERMS // LANES) * SPLIT)
+
+
+def choose_unit(cpu, points, depth, columns, block=None):
+    """The columns that blocks of rows meet at a time: those that take least, where threads share all of them if there
+    is one block, or none."""
+    rows = prod(points)
+    alone = (cpu.parallel and rows * depth * columns >= PARALLEL_MIN_WORK
+             and (block or row_blocks(rows, points[1])) == rows)
+    return min(UNITS, key=lambda unit: cycles(points, depth, columns, block, unit) * (
+        _busy(-(-columns // unit)) if alone else 1))
+
+
+def _busy(shares):
+    """How many times the half of equal shares the thread has that has more of them than the other."""
+    return 2 * -(-shares // 2) / shares
 
 
 def shared_rows(points, depth, columns):
@@ -69,9 +88,11 @@ def shared_rows(points, depth, columns):
 
     def time(rows):
         blocks = height * width // rows
-        shares = blocks if blocks > 1 else -(-columns // COLUMNS)
-        passed = 0 if blocks > 1 else PASSED * rows * (DIGITS * depth + FLOAT * columns) / 2
-        return cycles(points, depth, columns, rows) * -(-shares // 2) / shares + passed
+        if blocks > 1:
+            return cycles(points, depth, columns, rows) * _busy(blocks) / 2
+        passed = PASSED * rows * (DIGITS * depth + FLOAT * columns) / 2
+        return passed + min(cycles(points, depth, columns, rows, unit) * _busy(-(-columns // unit)) / 2
+                            for unit in UNITS)
 
     return min((n * width for n in divisors(height) if n * width <= MOST_ROWS), key=time)
 
@@ -87,66 +108,71 @@ def row_blocks(rows, multiple=1):
 
 # ---------------------------------------------------------------- the micro-kernel
 
-def digit_tiles(rows, steps):
-    """The name of the TensorIntrin that makes the sums of so many rows and one panel."""
-    return f"digit_tiles.{rows}x{steps}"
+# The strides of a panel, in bytes: of a step, a digit, a tile's columns, four terms, a column, a term.
+PANEL = DIGITS * COLUMNS * TERMS, COLUMNS * TERMS, LANES * TERMS, 4 * LANES, 4, 1
 
 
-def _declare(rows, steps):
+def digit_tiles(rows, columns, steps):
+    """The name of the TensorIntrin that makes the sums of so many rows and a panel's columns, all or half of them."""
+    return f"digit_tiles.{rows}x{columns}x{steps}"
+
+
+def _declare(rows, columns, steps):
     left = te.placeholder((steps, rows, DIGITS, TERMS), "int8", name="left")
-    right = te.placeholder((1, steps, DIGITS, 2, TERMS // 4, LANES, 4), "int8", name="right")
+    right = _columns(1, columns, steps)
     sums = digit_sums(left, right, (), 1, rows)
     step, panel = Var("step", "int32"), Var("panel", "int32")
     buffers = {
         left: decl_buffer(left.shape, left.dtype, "left", offset_factor=1, strides=[step, DIGITS * TERMS, TERMS, 1]),
         right: decl_buffer(right.shape, right.dtype, "right", offset_factor=1,
-                           strides=[panel, *_packed(right)]),
+                           strides=[panel, *PANEL]),
         sums: decl_buffer(sums.shape, sums.dtype, "sums", offset_factor=1)}
 
     def call(ins, outs):
         a, b = ins
         return call_extern("int32", "ingot_tiles_product", outs[0].access_ptr("w"), a.access_ptr("r"),
-                           b.access_ptr("r"), rows, steps, step, panel)
+                           b.access_ptr("r"), rows, columns, steps, step, panel)
 
     intrin = te.decl_tensor_intrin(sums.op, call, name="digit_tiles", binds=buffers)
     return intrin.description("body"), intrin.implementation("body")
 
 
-TensorIntrin.family(r"digit_tiles\.(\d+)x(\d+)", _declare)
+TensorIntrin.family(r"digit_tiles\.(\d+)x(\d+)x(\d+)", _declare)
 
 
-def digit_tiles_of(count, rows, steps):
+def digit_tiles_of(count, rows, columns, steps):
     """The name of the TensorIntrin that does so for `count` panels that follow one another, each with rows of its own.
     """
-    return f"digit_tiles.{count}x{rows}x{steps}"
+    return f"digit_tiles.{count}x{rows}x{columns}x{steps}"
 
 
-def _declare_several(count, rows, steps):
+def _declare_several(count, rows, columns, steps):
     left = te.placeholder((count, steps, rows, DIGITS, TERMS), "int8", name="left")
-    right = te.placeholder((count, steps, DIGITS, 2, TERMS // 4, LANES, 4), "int8", name="right")
+    right = _columns(count, columns, steps)
     sums = digit_sums(left, right, (count,), 1, rows, place=lambda outer, panel: outer[0])
     step, panel, following, apart = (Var(name, "int32") for name in ("step", "panel", "following", "apart"))
     buffers = {
         left: decl_buffer(left.shape, left.dtype, "left", offset_factor=1,
                           strides=[following, step, DIGITS * TERMS, TERMS, 1]),
-        right: decl_buffer(right.shape, right.dtype, "right", offset_factor=1, strides=[panel, *_packed(right)]),
-        sums: decl_buffer(sums.shape, sums.dtype, "sums", offset_factor=1, strides=[apart, *_packed(sums)])}
+        right: decl_buffer(right.shape, right.dtype, "right", offset_factor=1, strides=[panel, *PANEL]),
+        sums: decl_buffer(sums.shape, sums.dtype, "sums", offset_factor=1,
+                          strides=[apart, rows * columns, columns, LANES, 1])}
 
     def call(ins, outs):
         a, b = ins
         return call_extern("int32", "ingot_tiles_products", outs[0].access_ptr("w"), a.access_ptr("r"),
-                           b.access_ptr("r"), rows, steps, step, panel, count, following, apart)
+                           b.access_ptr("r"), rows, columns, steps, step, panel, count, following, apart)
 
     intrin = te.decl_tensor_intrin(sums.op, call, name="digit_tiles_of", binds=buffers)
     return intrin.description("body"), intrin.implementation("body")
 
 
-def _packed(tensor):
-    """The strides of all dimensions but the first."""
-    return [prod(map(int, tensor.shape[k:])) for k in range(2, len(tensor.shape) + 1)]
+def _columns(count, columns, steps):
+    """So many columns of each of some panels."""
+    return te.placeholder((count, steps, DIGITS, columns // LANES, TERMS // 4, LANES, 4), "int8", name="right")
 
 
-TensorIntrin.family(r"digit_tiles\.(\d+)x(\d+)x(\d+)", _declare_several)
+TensorIntrin.family(r"digit_tiles\.(\d+)x(\d+)x(\d+)x(\d+)", _declare_several)
 
 # The digits of 64 terms of a row, which lie one after the other, and of a tile of columns.
 DIGITS_OF_TERMS, DIGITS_OF_COLUMNS = "digit_tiles.digits", "digit_tiles.column_digits"

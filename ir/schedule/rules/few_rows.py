@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...expr import IntImm
+from ...expr import IntImm, is_const_int
 from ..primitives.sample import divisors
 from . import tiles
 from .blocks import iter_vars, operand_loads, static_extent, vectorizes
@@ -13,7 +13,7 @@ from .threads import parallel_nest
 
 SUMS = 16 << 10  # bytes of sums that the first cache holds, beside rows of the operand
 LEAST_CHUNK = 128  # columns: what is read of each row at a time, from a page of its own
-SHARES, BEST_CHUNK = 4, 512  # chunks that threads share, or fewer of so many columns
+SHARES, BEST_CHUNK = 4, 512  # parts of the terms that threads share, or chunks, or fewer of so many columns
 STREAMED = 8  # rows of an operand that are read at the same time
 DOTS_ROWS = 4  # of a tile of dot products: all rows come from the second cache for each tile of columns
 
@@ -40,6 +40,9 @@ def stream(sch, cpu, anchor, epilogue, chunk):
 
         for chunk of columns (parallel):  sums = 0;  for few of k: for columns: for rows: sums += a * b;  epilogue(sums)
     """
+    if _shares_terms(sch, cpu, anchor, epilogue):
+        _stream_parts(sch, cpu, anchor, epilogue)
+        return
     block = sch.get_block(anchor)
     work = steps(sch.get(block))
     *batch, m, n = sch.get_loops(epilogue)
@@ -48,13 +51,49 @@ def stream(sch, cpu, anchor, epilogue, chunk):
     sch.vectorize(nl)
     sch.compute_at(block, no, preserve_unit_loops=True)
     sch.set_scope(block, 0, "local")
-    *_, m, n, k = sch.get_loops(block)
+    _add_up(sch, cpu, block, *sch.get_loops(block)[-3:])
+    parallel_nest(sch, cpu, [*batch, no], work)
+
+
+def _shares_terms(sch, cpu, anchor, epilogue):
+    """Whether threads share the terms, not the columns, so that each reads memory in its order."""
+    rows, depth, columns = sizes(sch.get(sch.get_block(anchor)))
+    batch = sch.get_loops(epilogue)[:-2]
+    return (cpu.parallel and depth % (SHARES * STREAMED) == 0 and 4 * rows * columns <= SUMS
+            and all(is_const_int(sch.get(loop).extent, 1) for loop in batch))
+
+
+def _stream_parts(sch, cpu, anchor, epilogue):
+    """Sums of a part of the terms stay in the first cache of the thread that makes them:
+
+        for part of k (parallel):  sums = 0;  for few of k: for columns: for rows: sums += a * b
+        for columns:  epilogue(sums of all parts)
+    """
+    block = sch.get_block(anchor)
+    work = steps(sch.get(block))
+    some, _ = sch.split(sch.get_loops(block)[-1], [SHARES, None])
+    part = sch.rfactor(some, 0)
+    sch.set_scope(part, 0, "global")
+    *outer, m, n, some, k = sch.get_loops(part)
+    sch.reorder(some, *outer, m, n, k)
+    _add_up(sch, cpu, part, m, n, k)
+    nv, nl = sch.split(sch.get_loops(epilogue)[-1], [None, cpu.lanes])
+    sch.compute_at(block, nv, preserve_unit_loops=True)
+    sch.set_scope(block, 0, "local")
+    turn, *_, lane = sch.get_loops(block)[-3:]
+    in_registers(sch, (turn,), lane)
+    sch.vectorize(nl)
+    sch.decompose_reduction(block, turn)
+    parallel_nest(sch, cpu, [some], work)
+
+
+def _add_up(sch, cpu, block, m, n, k):
+    """Sums of rows and columns, STREAMED terms at a time."""
     nv, nl = sch.split(n, [None, cpu.lanes])
     ko, ki = sch.split(k, [None, STREAMED])
     sch.reorder(ko, nv, m, ki, nl)
     in_registers(sch, (m, ki), nl)
     sch.decompose_reduction(block, ko)
-    parallel_nest(sch, cpu, [*batch, no], work)
 
 
 def dots(sch, cpu, anchor, epilogue):

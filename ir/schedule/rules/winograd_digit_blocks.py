@@ -1,8 +1,8 @@
 """How a Winograd convolution by digits is cut into blocks of rows of tiles, by a model of its time in cycles of a core.
 
-A block's inputs are transformed and cut into digits, a row of tiles at a time. Each panel of 32 output channels then
-meets the digits of all planes, which makes the sums of the block's results. Weights are read once per block, digits
-once per panel.
+A block's inputs are transformed and cut into digits, a row of tiles at a time. Each panel of 32 output channels, or
+half of one, then meets the digits of all planes, which makes the sums of the block's results. Weights are read once per
+block, digits once per panel.
 """
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ...relax.ops.matmul_digits import COLUMNS, DIGITS, LANES, MOST_ROWS, TERMS
 from ..primitives.sample import divisors
-from .digit_tiles import CALL, FEW, FLOAT, ROW, SPLIT, STEP, TILE
+from .digit_tiles import CALL, FEW, FLOAT, ROW, SPLIT, STEP, TILE, UNITS
 from .winograd_blocks import FAR_BYTES, KEPT, MOST_LOCAL, PASSED_BYTES, SHOWN, SPILLED, STREAMED_BYTES, transforms
 
 FEW_STEP = 200  # of the unit for 64 terms of a panel and few rows
@@ -18,10 +18,11 @@ FEW_STEP = 200  # of the unit for 64 terms of a panel and few rows
 
 @dataclass(frozen=True)
 class Blocking:
-    """rows: of tiles in a block; over: what threads share, "rows" of blocks, or "channels" of the output once digits
-    are made; cycles: the estimate."""
+    """rows: of tiles in a block; columns: output channels that meet it at a time; over: what threads share, "rows" of
+    blocks, or "channels" of the output once digits are made; cycles: the estimate."""
 
     rows: int
+    columns: int
     over: str
     cycles: float
 
@@ -29,7 +30,8 @@ class Blocking:
 def choose(cpu, layer):
     """The Blocking of a winograd_blocks.Layer with the least estimated time; None where no block fits."""
     fitting = (rows for rows in divisors(layer.rows) if rows * layer.columns <= MOST_ROWS)
-    return min((_blocking(cpu, layer, rows) for rows in fitting), key=lambda b: (b.cycles, b.rows), default=None)
+    return min((_blocking(cpu, layer, rows, columns) for rows in fitting for columns in UNITS),
+               key=lambda b: (b.cycles, b.rows), default=None)
 
 
 def cycles(cpu, layer):
@@ -41,13 +43,13 @@ def cycles(cpu, layer):
     return max(blocking.cycles, again / STREAMED_BYTES)
 
 
-def _blocking(cpu, layer, rows):
-    planes, steps, panels = layer.side ** 2, _steps(layer), _panels(layer)
+def _blocking(cpu, layer, rows, columns):
+    planes, steps, panels = layer.side ** 2, _steps(layer), -(-layer.out_blocks * LANES // columns)
     blocks, points = layer.rows // rows, rows * layer.columns
     width = layer.columns * layer.tile
-    digits, sums = planes * points * steps * DIGITS * TERMS, planes * points * COLUMNS * FLOAT
+    digits, sums = planes * points * steps * DIGITS * TERMS, planes * points * columns * FLOAT
     each = FEW_STEP * steps + TILE if points <= FEW else -(-points // 16) * (STEP * steps + TILE)
-    cycles = blocks * panels * (layer.side * CALL + planes * each)
+    cycles = blocks * panels * (layer.side * CALL + planes * each * columns // COLUMNS)
     cycles += layer.rows * (ROW + layer.side * width * layer.data_blocks)
     cycles += planes * layer.rows * layer.columns * (steps * TERMS // LANES * SPLIT + layer.out_blocks)
     cycles += transforms(layer)
@@ -59,23 +61,19 @@ def _blocking(cpu, layer, rows):
     row = layer.side * (width + layer.kernel - 1) * TERMS * FLOAT
     cycles += far / FAR_BYTES + SPILLED * steps * layer.rows * max(0, row - KEPT * cpu.l1_bytes) / (LANES * FLOAT)
     if not cpu.parallel:
-        return Blocking(rows, "rows", cycles)
+        return Blocking(rows, columns, "rows", cycles)
     ways = {"channels": (2 * -(-panels // 2) / panels, (2 * digits * blocks + layer.results) / PASSED_BYTES)}
     if blocks > 1 and row + digits + sums <= MOST_LOCAL:
         ways["rows"] = 2 * -(-blocks // 2) / blocks, 0
     over = min(ways, key=lambda way: ways[way][0] * cycles + ways[way][1])
     busy, passed = ways[over]
-    return Blocking(rows, over, busy * cycles + passed)
+    return Blocking(rows, columns, over, busy * cycles + passed)
 
 
 def _steps(layer):
     return -(-layer.data_blocks * LANES // TERMS)
 
 
-def _panels(layer):
-    return -(-layer.out_blocks * LANES // COLUMNS)
-
-
 def _weights(layer):
     """Bytes of digits."""
-    return layer.side ** 2 * _panels(layer) * COLUMNS * _steps(layer) * TERMS * DIGITS
+    return layer.side ** 2 * -(-layer.out_blocks * LANES // COLUMNS) * COLUMNS * _steps(layer) * TERMS * DIGITS

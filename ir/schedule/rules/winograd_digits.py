@@ -11,7 +11,7 @@ Threads share blocks, or a block's rows while digits are made, and then panels.
 """
 from __future__ import annotations
 
-from ...relax.ops.matmul_digits import COLUMNS, LANES
+from ...relax.ops.matmul_digits import LANES
 from . import winograd_digit_blocks
 from .blocks import blocks, find_block, inline_all, iter_vars, static_extent
 from .digit_products import FIXED, INVERSE, REDUCED, ROWS, SCALE, SUMS, reduce_points
@@ -44,7 +44,7 @@ def winograd_digits(sch, cpu):
         return False
     yb, ty, yi = sch.split(y, [None, blocking.rows, layer.tile])
     tx, xi = sch.split(x, [None, layer.tile])
-    oo, oh = sch.split(ob, [None, COLUMNS // LANES])
+    oo, oh = sch.split(ob, [None, blocking.columns // LANES])
     sch.reorder(n, yb, oo, oh, ty, tx, yi, xi, o)
     choices(sch, xi, o)
     place_columns(sch, columns, tx)
@@ -52,7 +52,7 @@ def winograd_digits(sch, cpu):
     sch.compute_at(sums, oo, preserve_unit_loops=True)
     own = _digits(sch, yb, rows, data, pads)
     v = sch.get_loops(sums)[-8]
-    sch.tensorize(v, digit_tiles_of(static_extent(sch, v), blocking.rows * layer.columns, depth))
+    sch.tensorize(v, digit_tiles_of(static_extent(sch, v), blocking.rows * layer.columns, blocking.columns, depth))
     sch.tensorize(sch.get_loops(sch.get_block(ROWS))[-2], DIGITS_OF_TERMS)
     if blocking.over == "rows":
         parallel_nest(sch, cpu, [n, yb], work)

@@ -276,6 +276,22 @@ def test_few_rows_stream_a_large_operand(shapes, threads_for_all_work, monkeypat
     assert "pragma_unroll" in str(schedule_by_rule(odd, replace(WIDE, l2_bytes=256)).trace)
 
 
+@pytest.mark.parametrize("shapes, alone, shared", [
+    ([(2, 32), (32, 64)], False, True), ([(2, 32), (32, 64)], True, False), ([(4, 32), (32, 64)], False, False),
+    ([(2, 16), (16, 64)], False, False), ([(2, 1, 32), (2, 32, 32)], False, False)], ids=str)
+def test_threads_share_the_terms_of_few_rows(shapes, alone, shared, threads_for_all_work, monkeypatch):
+    """Where sums of all columns fit the first cache, and of one product of whole parts; a part for each of four."""
+    monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.few_rows"), "LEAST_CHUNK", 32)
+    monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.few_rows"), "SUMS", 512)
+    cpu = replace(WIDE, l2_bytes=256, parallel=not alone)
+    func, = kernels(lambda: network(lambda op, a, b: op("nn.relu", op("matmul", a, b)), shapes), cpu)
+    inputs, sch = arguments(func), schedule_by_rule(func, cpu)
+    lowered = lower_prim_func(sch.func)
+    assert ("rfactor" in str(sch.trace)) == shared
+    assert threads.parallel_loops(lowered.body) == (0 if alone else 1)
+    assert_same_results(results(func, inputs), lowered, inputs)
+
+
 @pytest.mark.parametrize("rows, columns, threads", [(20, 512, False), (45, 512, False), (20, 2048, True),
                                                     (35, 2048, True)])
 def test_columns_are_copied_in_groups(rows, columns, threads, threads_for_all_work):

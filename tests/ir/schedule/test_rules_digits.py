@@ -51,8 +51,8 @@ def scheduled(func, intrinsic, cpu=CPU, rule=digit_products, called=("digits", "
 
 
 @pytest.mark.parametrize("rows, alone, shared", [
-    ((20,), "digit_tiles.20x2", "digit_tiles.10x2"), ((3, 7), "digit_tiles.7x2", "digit_tiles.7x2"),
-    ((640,), "digit_tiles.320x2", "digit_tiles.320x2")])
+    ((20,), "digit_tiles.20x32x2", "digit_tiles.10x32x2"), ((3, 7), "digit_tiles.7x32x2", "digit_tiles.7x32x2"),
+    ((640,), "digit_tiles.320x32x2", "digit_tiles.320x32x2")])
 @pytest.mark.parametrize("columns", [64, 50])
 def test_a_micro_kernel_makes_the_sums_of_a_panel(rows, alone, shared, columns):
     scheduled(kernel(rows, columns=columns), shared)
@@ -62,7 +62,7 @@ def test_a_micro_kernel_makes_the_sums_of_a_panel(rows, alone, shared, columns):
 def test_terms_are_in_parts_where_digits_of_rows_are_beyond_the_second_cache(monkeypatch):
     monkeypatch.setattr(matmul_digits, "NEAR", 20 * 128 * 3)
     monkeypatch.setattr(matmul_digits, "PART", 2)
-    scheduled(kernel((20,), depth=384, columns=200), "digit_tiles.20x2", replace(CPU, parallel=False))
+    scheduled(kernel((20,), depth=384, columns=200), "digit_tiles.20x32x2", replace(CPU, parallel=False))
 
 
 @pytest.mark.parametrize("rows, columns, own", [((128,), 256, True), ((512,), 4096, False), ((37,), 256, False)])
@@ -95,16 +95,18 @@ def convolution(shape, outputs, strides=(1, 1)):
     return func
 
 
-@pytest.mark.parametrize("shape, outputs, strides, alone, shared", [
-    ((1, 4, 11, 11), 64, (1, 1), "digit_tiles.121x1", "digit_tiles.11x1"),
-    ((2, 5, 7, 7), 48, (1, 1), "digit_tiles.49x2", "digit_tiles.7x2"),
-    ((1, 2, 56, 56), 33, (1, 1), "digit_tiles.448x1", "digit_tiles.224x1"),
-    ((1, 9, 28, 28), 32, (2, 2), "digit_tiles.196x3", "digit_tiles.98x3"),
-    ((1, 1, 1, 3), 32, (1, 1), "digit_tiles.3x1", "digit_tiles.3x1")])
-def test_points_of_images_are_rows(shape, outputs, strides, alone, shared):
-    scheduled(convolution(shape, outputs, strides), shared)
-    scheduled(convolution(shape, outputs, strides), alone, replace(CPU, parallel=False))
-    scheduled(convolution(shape, outputs, strides), alone, replace(CPU, l2_bytes=0))
+@pytest.mark.parametrize("shape, outputs, strides, alone, rows, columns", [
+    ((1, 4, 11, 11), 64, (1, 1), "121x32x1", "11x32x1", "121x32x1"),
+    ((2, 5, 7, 7), 48, (1, 1), "49x16x2", "7x16x2", "49x32x2"),
+    ((1, 2, 56, 56), 33, (1, 1), "448x16x1", "392x16x1", "448x16x1"),
+    ((1, 9, 28, 28), 32, (2, 2), "196x32x3", "98x32x3", "196x16x3"),
+    ((1, 4, 13, 13), 160, (1, 1), "169x32x1", "13x32x1", "169x16x1"),
+    ((1, 1, 1, 3), 32, (1, 1), "3x32x1", "3x32x1", "3x32x1")])
+def test_points_of_images_are_rows(shape, outputs, strides, alone, rows, columns):
+    """Threads share rows, or columns where the second cache does not hold them: halves of panels where one of them
+    would have a panel more."""
+    for cpu, sizes in ((replace(CPU, parallel=False), alone), (CPU, rows), (replace(CPU, l2_bytes=0), columns)):
+        scheduled(convolution(shape, outputs, strides), f"digit_tiles.{sizes}", cpu)
 
 
 @pytest.mark.parametrize("cpu", [CPU, replace(CPU, parallel=False)])
@@ -124,13 +126,13 @@ def test_rows_of_unknown_number_are_not_for_it():
 
 
 def test_the_micro_kernel_is_described_for_any_size():
-    intrinsic = TensorIntrin.get(digit_tiles(5, 3))
+    intrinsic = TensorIntrin.get(digit_tiles(5, 32, 3))
     assert [tuple(map(int, b.shape)) for b in intrinsic.desc.buffers] == [
         (3, 5, 3, 64), (1, 3, 3, 2, 16, 16, 4), (1, 5, 2, 16)]
-    assert TensorIntrin.get(digit_tiles(5, 3)) is intrinsic
-    several = TensorIntrin.get(digit_tiles_of(6, 5, 3))
+    assert TensorIntrin.get(digit_tiles(5, 32, 3)) is intrinsic
+    several = TensorIntrin.get(digit_tiles_of(6, 5, 16, 3))
     assert [tuple(map(int, b.shape)) for b in several.desc.buffers] == [
-        (6, 3, 5, 3, 64), (6, 3, 3, 2, 16, 16, 4), (6, 1, 5, 2, 16)]
+        (6, 3, 5, 3, 64), (6, 3, 3, 1, 16, 16, 4), (6, 1, 5, 1, 16)]
     with pytest.raises(ValueError, match="TensorIntrin digit_tiles.5 is not registered"):
         TensorIntrin.get("digit_tiles.5")
 

@@ -69,7 +69,7 @@ def test_the_unit_makes_the_products(size, options, cpu):
 
 @pytest.mark.parametrize("over, loops", [("rows", 1), ("channels", 2)])
 def test_what_threads_share(over, loops, monkeypatch):
-    monkeypatch.setattr(winograd_digit_blocks, "choose", lambda *_: Blocking(1 if over == "rows" else 4, over, 0))
+    monkeypatch.setattr(winograd_digit_blocks, "choose", lambda *_: Blocking(1 if over == "rows" else 4, 32, over, 0))
     lowered = scheduled(kernel((14, 14), 64, 64, tile=4), CPU)
     assert len([f for f in collect(lowered.body, For) if f.kind == "parallel"]) == loops
     assert not parallel_loops(scheduled(kernel((14, 14), 64, 64, tile=4), ALONE).body)
