@@ -42,26 +42,37 @@ def lower_pad(x, pads, value, out):
     """
     target, source = decl_buffer(te_shape(out), out.dtype, "pad"), decl_buffer(x.shape, x.dtype, x.name)
     inner = plane_axes(pads)
-    outer = [Var(f"i{k}", d.dtype) for k, d in enumerate(target.shape[:-inner])]
-    fills = [spatial_block(f"pad_fill_{n}", extents, lambda i, b=begins: BufferStore(
-        target, const(value, out.dtype), (*outer, *_shifted(i, b))), outer, target.shape)
-        for n, (begins, extents) in enumerate(_sides(target.shape[-inner:], pads[-inner:]))]
+    outer, fills = _fills("pad_fill", target, inner, pads, const(value, out.dtype))
     copy = spatial_block("pad_copy", source.shape[-inner:], lambda i: BufferStore(
         target, source[(*outer, *i)], (*outer, *_shifted(i, (before for before, _ in pads[-inner:])))), outer,
         target.shape)
-    body = seq(*fills, copy)
-    for var, extent in reversed(list(zip(outer, target.shape))):
-        body = For(var, const(0, var.dtype), extent, "serial", body)
-    return prim_func([source, target], body)
+    return prim_func([source, target], _nest(outer, target.shape, [*fills, copy]))
 
 
 def lower_border(args, attrs, out):
-    """A PrimFunc that fills the border of its output, `pad_width` wide, and touches nothing inside."""
-    target, pads = decl_buffer(te_shape(out), out.dtype, "border"), attrs["pad_width"]
+    """A PrimFunc that fills the border of its output, `pad_width` wide, and touches nothing inside: plane by plane
+    where only these have one."""
+    target, widths = decl_buffer(te_shape(out), out.dtype, "border"), attrs["pad_width"]
+    pads = list(zip(widths[::2], widths[1::2]))
     value = const(attrs["pad_value"] if out.dtype.is_float else int(attrs["pad_value"]), out.dtype)
-    return prim_func([target], seq(*(
-        spatial_block(f"border_{n}", extents, lambda i, b=begins: BufferStore(target, value, _shifted(i, b)))
-        for n, (begins, extents) in enumerate(_sides(target.shape, list(zip(pads[::2], pads[1::2])))))))
+    outer, fills = _fills("border", target, plane_axes(pads) if pads_planes(pads) else len(pads), pads, value)
+    return prim_func([target], _nest(outer, target.shape, fills))
+
+
+def _fills(name, target, inner, pads, value):
+    """(variables of the loops over all but `inner` axes, the blocks inside them that fill the sides of those)."""
+    outer = [Var(f"i{k}", d.dtype) for k, d in enumerate(target.shape[:len(target.shape) - inner])]
+    return outer, [spatial_block(f"{name}_{n}", extents, lambda i, b=begins: BufferStore(
+        target, value, (*outer, *_shifted(i, b))), outer, target.shape)
+        for n, (begins, extents) in enumerate(_sides(target.shape[-inner:], pads[-inner:]))]
+
+
+def _nest(outer, extents, blocks):
+    """The blocks in the loops `outer`."""
+    body = seq(*blocks)
+    for var, extent in reversed(list(zip(outer, extents))):
+        body = For(var, const(0, var.dtype), extent, "serial", body)
+    return body
 
 
 def _sides(shape, pads):
