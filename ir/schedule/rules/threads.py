@@ -1,6 +1,8 @@
 """Spreading loops over threads where the work is worth it."""
 from __future__ import annotations
 
+from math import prod
+
 from ...expr import IntImm, is_const_int
 from ...node import children
 from ...tir.stmt import BufferStore, For
@@ -19,9 +21,10 @@ PARALLEL_MIN_TURN = 3 << 18
 BYTE = 4
 # Annotates the innermost of nested parallel loops: its turns are divided among threads, each of which does its own in
 # all turns of the loops around. Where kernels divide the same rows, what they pass on stays in each core's cache; by
-# channels half of it would come from another core, at a tenth of the speed.
+# channels half of it would come from another core. Of few rows that is less than what it costs to take a thread's turns
+# once for each channel, and that one thread has a row more: enough channels are shared then.
 ROWS = "pragma_thread_rows"
-LEAST_ROWS = 4
+LEAST_ROWS, FEW_ROWS = 4, 32
 
 
 def worth_threads(work):
@@ -44,17 +47,30 @@ def parallel_loops(stmt):
 
 def parallel_nest(sch, cpu, loops, work, rows=False):
     """Run each loop of a nest in parallel when the work is worth it; the C makes them one parallel loop. rows: of the
-    innermost one each thread keeps its own turns."""
+    innermost one each thread keeps its own turns, or has all of them where they are few."""
     if not cpu.parallel or work < PARALLEL_MIN_WORK:
         return
     shared = [loop for loop in loops if not is_const_int(sch.get(loop).extent, 1)]
+    rows = rows and shared[-1:] == [loops[-1]]
+    if rows and not _divides_rows(sch, shared):
+        shared, rows = shared[:-1] if _count(sch, shared[:-1]) >= PARALLEL_MIN_PARTS else shared, False
     for loop in shared:
         try:
             sch.parallel(loop)
         except ScheduleError:
             return  # a loop that carries a dependence stays serial, and so do those inside it
-    if rows and len(shared) > 1 and static_extent(sch, loops[-1]) >= LEAST_ROWS:
-        sch.annotate(loops[-1], ROWS, 1)
+    if rows:
+        sch.annotate(shared[-1], ROWS, 1)
+
+
+def _divides_rows(sch, loops):
+    """Whether threads divide the turns of the innermost of several loops."""
+    rows = static_extent(sch, loops[-1]) if len(loops) > 1 else 0
+    return rows >= FEW_ROWS or rows >= LEAST_ROWS and _count(sch, loops[:-1]) < PARALLEL_MIN_PARTS
+
+
+def _count(sch, loops):
+    return prod(static_extent(sch, loop) for loop in loops)
 
 
 def parallel_outer(sch, cpu, loops):
@@ -66,7 +82,7 @@ def parallel_outer(sch, cpu, loops):
             break
         chosen.append(loop)
         count *= static_extent(sch, loop)
-    rows = len(loops) > 2 and is_const_int(sch.get(loops[0]).extent, 1) and static_extent(sch, loops[2]) >= LEAST_ROWS
+    rows = len(loops) > 2 and is_const_int(sch.get(loops[0]).extent, 1) and _divides_rows(sch, loops[1:3])
     if chosen:
         work = COST_OF_LOOP * work_of(sch.get(chosen[0]))
         parallel_nest(sch, cpu, loops[:3] if rows else chosen, work, rows)

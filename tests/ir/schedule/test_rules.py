@@ -413,3 +413,17 @@ def test_work_is_shared_among_threads(build, shapes, expected):
     counts = [sum(f.kind == "parallel" for f in collect(schedule_by_rule(func, cpu).func.body, For))
               for cpu in (WIDE, CpuModel(16, 32, parallel=False))]
     assert counts == [expected, 0]
+
+
+@pytest.mark.parametrize("channels, height, loops, by_rows", [
+    (32, 112, 2, True), (8, 14, 2, True), (32, 14, 1, False), (32, 3, 1, False)])
+@pytest.mark.parametrize("build", [
+    lambda op, x, s: op("multiply", x, s),
+    lambda op, x, s: op("multiply", op("nn.max_pool2d", x, pool_size=(1, 3), layout="NCHW16c"), s)],
+    ids=["elementwise", "pool"])
+def test_what_threads_share_of_blocked_images(build, channels, height, loops, by_rows, threads_for_all_work):
+    """Rows where there are many or channels are few, else channels."""
+    func = kernels(lambda: network(build, [(1, channels, height, 9, 16), (1, channels, 1, 1, 16)]), WIDE)[-1]
+    shared = [f for f in collect(schedule_by_rule(func, WIDE).func.body, For) if f.kind == "parallel"]
+    assert len(shared) == loops
+    assert sum(threads.ROWS in f.annotations for f in shared) == by_rows
