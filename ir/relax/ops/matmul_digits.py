@@ -211,8 +211,8 @@ def digit_of(fixed, d):
 
 def digit_sums(left, right, batch, panels, rows, parts=1, place=lambda outer, panel: panel):
     """The stage digits_sums [..., part, panel, row, 2, 16] of digits of rows [..., step, row, digit, term] and of
-    columns [panel, step, digit, 2, term / 4, 16, 4], or 1 of a half of each panel; without a dimension of parts where all steps are one. place: of
-    the indices of a batch and a panel's, where that panel lies."""
+    columns [panel, step, digit, 2, term / 4, 16, 4], or 1 of a half of each panel; without a dimension of parts where
+    all steps are one. place: of the indices of a batch and a panel's, where that panel lies."""
     size = left.shape[-4] // parts
     axes = [te.reduce_axis((0, extent), name) for extent, name in ((size, "step"), (TERMS // 4, "kq"), (4, "kz"))]
     step, kq, kz = (axis.var for axis in axes)

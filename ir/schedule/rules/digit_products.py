@@ -40,7 +40,8 @@ def digit_products(sch, cpu):
     image = ranks(sch.get(sch.get_block(REDUCED[0])))[1] > 1
     block, epilogue = sch.get_block(SUMS), outputs[0]
     work, reduce = steps(sch.get(block)), iter_vars(sch.get(block), "reduce")
-    parts = ranks(sch.get(block))[0] > (5 if image else 2 + ranks(sch.get(epilogue))[0])
+    batch_rank = 1 if image else ranks(sch.get(epilogue))[0] - 2
+    parts = ranks(sch.get(block))[0] > batch_rank + 4  # panels, rows, halves and their columns
     depth = prod(iv.dom.extent.value for iv in reduce)
     rows, unit, batch, outer, panel, own = (_points if image else _rows)(sch, cpu, epilogue, depth, parts)
     if not rows:

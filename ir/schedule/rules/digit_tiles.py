@@ -73,11 +73,11 @@ def choose_unit(cpu, points, depth, columns, block=None):
     alone = (cpu.parallel and rows * depth * columns >= PARALLEL_MIN_WORK
              and (block or row_blocks(rows, points[1])) == rows)
     return min(UNITS, key=lambda unit: cycles(points, depth, columns, block, unit) * (
-        _busy(-(-columns // unit)) if alone else 1))
+        busy(-(-columns // unit)) if alone else 1))
 
 
-def _busy(shares):
-    """How many times the half of equal shares the thread has that has more of them than the other."""
+def busy(shares):
+    """How many times the half of equal shares one of two threads has, which has one more than the other if odd."""
     return 2 * -(-shares // 2) / shares
 
 
@@ -89,9 +89,9 @@ def shared_rows(points, depth, columns):
     def time(rows):
         blocks = height * width // rows
         if blocks > 1:
-            return cycles(points, depth, columns, rows) * _busy(blocks) / 2
+            return cycles(points, depth, columns, rows) * busy(blocks) / 2
         passed = PASSED * rows * (DIGITS * depth + FLOAT * columns) / 2
-        return passed + min(cycles(points, depth, columns, rows, unit) * _busy(-(-columns // unit)) / 2
+        return passed + min(cycles(points, depth, columns, rows, unit) * busy(-(-columns // unit)) / 2
                             for unit in UNITS)
 
     return min((n * width for n in divisors(height) if n * width <= MOST_ROWS), key=time)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ...relax.ops.matmul_digits import COLUMNS, DIGITS, LANES, MOST_ROWS, TERMS
 from ..primitives.sample import divisors
-from .digit_tiles import CALL, FEW, FLOAT, ROW, SPLIT, STEP, TILE, UNITS
+from .digit_tiles import CALL, FEW, FLOAT, ROW, SPLIT, STEP, TILE, UNITS, busy
 from .winograd_blocks import FAR_BYTES, KEPT, MOST_LOCAL, PASSED_BYTES, SHOWN, SPILLED, STREAMED_BYTES, transforms
 
 FEW_STEP = 200  # of the unit for 64 terms of a panel and few rows
@@ -62,12 +62,12 @@ def _blocking(cpu, layer, rows, columns):
     cycles += far / FAR_BYTES + SPILLED * steps * layer.rows * max(0, row - KEPT * cpu.l1_bytes) / (LANES * FLOAT)
     if not cpu.parallel:
         return Blocking(rows, columns, "rows", cycles)
-    ways = {"channels": (2 * -(-panels // 2) / panels, (2 * digits * blocks + layer.results) / PASSED_BYTES)}
+    ways = {"channels": (busy(panels), (2 * digits * blocks + layer.results) / PASSED_BYTES)}
     if blocks > 1 and row + digits + sums <= MOST_LOCAL:
-        ways["rows"] = 2 * -(-blocks // 2) / blocks, 0
+        ways["rows"] = busy(blocks), 0
     over = min(ways, key=lambda way: ways[way][0] * cycles + ways[way][1])
-    busy, passed = ways[over]
-    return Blocking(rows, columns, over, busy * cycles + passed)
+    times, passed = ways[over]
+    return Blocking(rows, columns, over, times * cycles + passed)
 
 
 def _steps(layer):
