@@ -30,6 +30,7 @@ DIGITS, TERMS, COLUMNS, LANES = 3, 64, 32, 16
 MOST_TERMS = 1 << 15  # whose sums of three products of digits 32 bits hold
 SOME = 16 * COLUMNS  # that are cut into digits at a time: numbers of 64 bits of all would need much memory
 MOST_ROWS = 512  # that meet a panel at a time, whose sums with it the second cache holds beside it
+ODD = 96  # rows, from which on one more costs little
 NEAR = 1 << 20  # bytes of digits of rows that stay there while panels pass: half of it
 PART = 8  # steps, of which products take ten times as long as their sums, which each part of the terms has
 LARGEST = 8355000  # what the largest magnitude of a row becomes: at most 0x7F7F7F, whose digits are all 127
@@ -120,9 +121,15 @@ def _lower(args, attrs, out):
     a, digits, scales = args
     *batch, rows, columns = te_shape(out)
     steps = int(digits.shape[1])
-    left, scale = row_digits(lambda i, point, k: a[(*i, *k)], (*batch, rows), (), (a.shape[-1],), steps)
-    parts = parts_of_terms(rows, steps)
-    sums = digit_sums(left, digits, batch, int(digits.shape[0]), rows, parts)
+    even = even_rows(rows)
+
+    def term(i, point, k):
+        *outer, m = i
+        return a[(*outer, m if even is rows else intrin.min(m, rows - 1), *k)]
+
+    left, scale = row_digits(term, (*batch, even), (), (a.shape[-1],), steps)
+    parts = parts_of_terms(even, steps)
+    sums = digit_sums(left, digits, batch, int(digits.shape[0]), even, parts)
 
     def element(*i):
         *outer, m, n = i
@@ -132,6 +139,11 @@ def _lower(args, attrs, out):
         return total * scales[n] * scale[(*outer, m)]
 
     return te.compute((*batch, rows, columns), element, name="matmul_digits")
+
+
+def even_rows(rows):
+    """How many rows are cut into digits: of an odd number of many the last one twice, so that they have equal parts."""
+    return rows + 1 if isinstance(rows, int) and rows > ODD and rows % 2 else rows
 
 
 def parts_of_terms(rows, steps):

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from math import prod
 
-from ...relax.ops.matmul_digits import COLUMNS, DIGITS, LANES
+from ...relax.ops.matmul_digits import COLUMNS, DIGITS, LANES, even_rows
 from ..primitives.sample import divisors
 from .blocks import find_block, inline_all, iter_vars, static_extent, vectorizes
 from .digit_tiles import DIGITS_OF_TERMS, FLOAT, choose_unit, digit_tiles, row_blocks, shared_rows
@@ -15,6 +15,7 @@ SUMS, FIXED, ROWS, SCALE = "digits_sums", "digits_fixed", "digits_rows", "digits
 REDUCED, INVERSE = ("digits_total", "digits_largest"), "digits_inverse"
 PANELS = 4  # that meet a part of the terms, or as many as make
 MOST_SUMS = 1 << 17  # of all parts together: the second cache holds them beside digits, and a thread's stack
+MANY_ROWS = 96  # of a thread, that take longer to meet columns than these to come
 MOST_DIGITS = 1 << 19  # bytes of a thread's own rows, on its stack
 
 
@@ -65,13 +66,14 @@ def _rows(sch, cpu, epilogue, depth, parts):
     """(rows and columns that meet at a time, batch loops, the loop over blocks of rows, over those columns, whether a
     block's rows are cut into digits in its turn) of a product, whose terms may be in parts."""
     *batch, m, n = sch.get_loops(epilogue)
-    rows, columns = row_blocks(static_extent(sch, m)), static_extent(sch, n)
+    every, columns = even_rows(static_extent(sch, m)), static_extent(sch, n)
+    rows = row_blocks(every)
     if not rows:
         return 0, 0, batch, m, n, False
-    few = shared_rows((static_extent(sch, m), 1), depth, columns)
-    own = _near(cpu, depth, columns) and few * depth * DIGITS <= MOST_DIGITS
+    few = shared_rows((every, 1), depth, columns)
+    own = _near(cpu, depth, columns, few) and few * depth * DIGITS <= MOST_DIGITS
     rows = few if own else rows
-    unit = COLUMNS if parts else choose_unit(cpu, (static_extent(sch, m), 1), depth, columns, rows)
+    unit = COLUMNS if parts else choose_unit(cpu, (every, 1), depth, columns, rows)
     mo, mi = sch.split(m, [None, rows])
     no, nh, nl = sch.split(n, [None, unit // LANES, LANES])
     sch.reorder(*batch, mo, no, mi, nh, nl)
@@ -80,9 +82,10 @@ def _rows(sch, cpu, epilogue, depth, parts):
     return rows, unit, batch, mo, no, own
 
 
-def _near(cpu, depth, columns):
-    """Whether threads share rows, each of which keeps its own from kernel to kernel: all may read all columns."""
-    return cpu.parallel and DIGITS * depth * columns <= cpu.l2_bytes
+def _near(cpu, depth, columns, rows=0):
+    """Whether threads share rows, each of which keeps its own from kernel to kernel: all may read all columns, for
+    MANY_ROWS also from somewhat beyond the second cache."""
+    return cpu.parallel and DIGITS * depth * columns <= cpu.l2_bytes * (2 if rows >= MANY_ROWS else 1)
 
 
 def _points(sch, cpu, epilogue, depth, _):

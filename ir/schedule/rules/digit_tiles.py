@@ -6,7 +6,8 @@ from math import prod
 
 from ... import te
 from ...expr import Var
-from ...relax.ops.matmul_digits import COLUMNS, DIGITS, LANES, MOST_ROWS, MOST_TERMS, TERMS, digit_of, digit_sums
+from ...relax.ops.matmul_digits import (COLUMNS, DIGITS, LANES, MOST_ROWS, MOST_TERMS, TERMS, digit_of, digit_sums,
+                                         even_rows)
 from ...tir.buffer import decl_buffer
 from ...tir.intrin import call_extern
 from ..primitives.sample import divisors
@@ -34,6 +35,7 @@ PASSED = 0.5  # cycles of a byte of digits or results that comes from another co
 def worth(cpu, rows, depth, columns):
     """Whether a product of a constant is predicted to be clearly faster by digits than by multiply-adds: of few rows
     where the second cache does not hold the columns."""
+    rows = even_rows(rows)
     if not cpu.integer_tiles or depth % TERMS or not fits((rows, 1), depth, columns, least=1):
         return False
     if rows <= FEW:
@@ -43,6 +45,7 @@ def worth(cpu, rows, depth, columns):
 
 def worth_cutting(cpu, rows, depth, columns):
     """The same of a product of two activations, whose columns are cut into digits for it, or copied to panels."""
+    rows = even_rows(rows)
     if not cpu.integer_tiles or depth % TERMS or columns % LANES or not fits((rows, 1), depth, columns):
         return False
     cut = depth * columns // LANES * (COLUMN if FLOAT * depth * columns <= cpu.l2_bytes else FAR_COLUMN)

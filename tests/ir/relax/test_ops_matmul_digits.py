@@ -41,6 +41,18 @@ def test_results_are_those_of_matmul(rows, depth, columns):
     assert np.abs(result - exact).max() <= EXACT * np.abs(exact).max()
 
 
+@pytest.mark.parametrize("rows, cut", [(97, 98), (98, 98), (95, 95), ("n", "n")])
+def test_many_rows_are_even(rows, cut):
+    assert matmul_digits.even_rows(rows) == cut
+
+
+@pytest.mark.parametrize("rows", [(5,), (2, 3)])
+def test_the_last_of_odd_rows_is_there_twice(rows, monkeypatch):
+    monkeypatch.setattr(matmul_digits, "ODD", 2)
+    a, w = array((*rows, 64)), array((64, 32), 1) / 8
+    check("matmul_digits", [a, *split_columns(w)], 1e-5)
+
+
 def test_terms_in_parts(monkeypatch):
     monkeypatch.setattr(matmul_digits, "NEAR", 5 * 64 * 3)
     monkeypatch.setattr(matmul_digits, "PART", 1)

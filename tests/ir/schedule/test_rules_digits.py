@@ -52,7 +52,8 @@ def scheduled(func, intrinsic, cpu=CPU, rule=digit_products, called=("digits", "
 
 @pytest.mark.parametrize("rows, alone, shared", [
     ((20,), "digit_tiles.20x32x2", "digit_tiles.10x32x2"), ((3, 7), "digit_tiles.7x32x2", "digit_tiles.7x32x2"),
-    ((640,), "digit_tiles.320x32x2", "digit_tiles.320x32x2")])
+    ((640,), "digit_tiles.320x32x2", "digit_tiles.320x32x2"),
+    ((197,), "digit_tiles.198x32x2", "digit_tiles.99x32x2"), ((577,), "digit_tiles.289x32x2", "digit_tiles.289x32x2")])
 @pytest.mark.parametrize("columns", [64, 50])
 def test_a_micro_kernel_makes_the_sums_of_a_panel(rows, alone, shared, columns):
     scheduled(kernel(rows, columns=columns), shared)
@@ -65,7 +66,8 @@ def test_terms_are_in_parts_where_digits_of_rows_are_beyond_the_second_cache(mon
     scheduled(kernel((20,), depth=384, columns=200), "digit_tiles.20x32x2", replace(CPU, parallel=False))
 
 
-@pytest.mark.parametrize("rows, columns, own", [((128,), 256, True), ((512,), 4096, False), ((37,), 256, False)])
+@pytest.mark.parametrize("rows, columns, own", [
+    ((128,), 256, True), ((512,), 4096, False), ((37,), 256, False), ((197,), 1024, True), ((128,), 1024, False)])
 def test_threads_share_rows_where_each_may_read_all_columns(rows, columns, own):
     """Then a thread cuts its own rows; else all are cut before panels are shared."""
     for cpu, loops in ((CPU, 1 if own else 2), (replace(CPU, parallel=False), 0)):
@@ -152,7 +154,8 @@ def test_rows_that_threads_share(points, depth, columns, rows):
 
 @pytest.mark.parametrize("shape, cpu, expected", [
     ((128, 768, 3072), CPU, True), ((64, 768, 50257), CPU, True), ((197, 384, 384), CPU, True),
-    ((128, 768, 3072), CpuModel(16, 32), False), ((128, 100, 3072), CPU, False), ((997, 768, 768), CPU, False),
+    ((128, 768, 3072), CpuModel(16, 32), False), ((128, 100, 3072), CPU, False), ((1994, 768, 768), CPU, False),
+    ((577, 768, 768), CPU, True),
     ((128, 2 * MOST_TERMS, 64), CPU, False), ((128, 512, 31), CPU, False), ((1, 1024, 1024), CPU, True),
     ((5, 1024, 1024), CPU, True), ((1, 512, 512), CPU, False), ((1, 4096, 1000), CpuModel(16, 32), False)])
 def test_what_is_worth_it(shape, cpu, expected):
