@@ -109,10 +109,13 @@ def _texts(e):
     workspace = f"size_t {e.symbol}_workspace_bytes(const ingot_arg *args, int32_t n_args)"
     what = description(e.params)
     call, signature = _line(f"{e.call};"), " ".join(e.kernel.signature.split())
+    end = "\n    ingot_tiles_end();" if "ingot_tiles.h" in e.kernel.function.uses else ""
     if e.kernel.function.can_fail:
-        call = _line(f"const char *const broken = {e.call};") + "\n" + _line(
+        call = _line(f"const char *const broken = {e.call};") + end + "\n" + _line(
             "if (broken != NULL) return ingot_failed(f, broken, error);")
-    elif e.kernel.function.team:
+    else:
+        call += end
+    if e.kernel.function.team:
         call = TEAM + call.replace("\n", "\n    ") + "\n    }"
     return {
         "name": c_string(e.name), "symbol": e.symbol, "description": what.replace("*/", "* /"),

@@ -257,6 +257,7 @@ class _Folder:
             "dim_enum": ", ".join(f"{d} = {v}" for d, v in zip(self.dims, m.test_dims)),
             "tensors": tensors, "parts": call_parts(calls), "has_team": any(c["team"] for c in calls),
             "call_names": [c["function"] for c in calls],
+            "uses_tiles": any("ingot_tiles.h" in k.function.uses for k in m.kernels.values()),
             "uses_weights": uses_weights, "has_reference": bool(m.test_outputs),
         }
 

@@ -45,18 +45,20 @@ INGOT_INLINE int ingot_tiles_ready(void)
     return state > 0;
 }
 
-/* Tiles below `columns` have so many rows, those of digits of columns 16. */
+/* Tiles below `columns` have so many rows, those of digits of columns 16. Shapes are kept from call to call until
+ * ingot_tiles_end, for new ones make the unit wait until all before is done. */
 INGOT_INLINE void ingot_tiles_begin(int32_t rows, int32_t columns)
 {
-    struct { uint8_t palette, start, none[14]; uint16_t bytes[16]; uint8_t rows[16]; } shape;
+    struct { uint8_t palette, start, none[14]; uint16_t bytes[16]; uint8_t rows[16]; } shape, now;
     memset(&shape, 0, sizeof shape);
     shape.palette = 1;
     for (int i = 0; i < 8; ++i) {
         shape.bytes[i] = 64;
         shape.rows[i] = (uint8_t)(i < columns ? rows : 16);
     }
-    __asm__ volatile("" : : "r"(&shape) : "memory"); /* gcc thinks that 8 bytes of it are read, and none by loads */
-    _tile_loadconfig(&shape);
+    _tile_storeconfig(&now);
+    __asm__ volatile("" : : "r"(&shape), "r"(&now) : "memory"); /* gcc thinks that 8 bytes of them are used */
+    if (memcmp(&now, &shape, sizeof now) != 0) _tile_loadconfig(&shape);
 }
 
 /* A tile whose sums have left the unit, if any: its rows, and the floats from one row's sums to the next one's. */
@@ -127,12 +129,43 @@ INGOT_INLINE void ingot_tiles_step(const int8_t *a, const int8_t *b, const ingot
     ingot_tiles_ahead(ahead, step, 5);
 }
 
+/* The digits of 16 columns that rows meet in one step, for ingot_tiles_kept. */
+INGOT_INLINE void ingot_tiles_keep(const int8_t *b)
+{
+    const ptrdiff_t next = INGOT_PANEL_STEP / INGOT_DIGITS;
+    _tile_loadd(4, b, 64);
+    _tile_loadd(5, b + next, 64);
+    _tile_loadd(6, b + 2 * next, 64);
+}
+
+/* A step whose columns' digits are in tiles 4, 5 and 6 for all rows. */
+INGOT_INLINE void ingot_tiles_kept(const int8_t *a, const ingot_tiles_before *before)
+{
+    _tile_loadd(3, a + 2 * INGOT_TILE_TERMS, INGOT_ROW_STEP);
+    _tile_dpbssd(2, 3, 4);
+    ingot_tiles_quarter(before, 0);
+    _tile_loadd(3, a + INGOT_TILE_TERMS, INGOT_ROW_STEP);
+    _tile_dpbssd(2, 3, 5);
+    ingot_tiles_quarter(before, 1);
+    _tile_dpbssd(1, 3, 4);
+    _tile_loadd(3, a, INGOT_ROW_STEP);
+    _tile_dpbssd(1, 3, 5);
+    ingot_tiles_quarter(before, 2);
+    _tile_dpbssd(0, 3, 4);
+    ingot_tiles_quarter(before, 3);
+    _tile_dpbssd(2, 3, 6);
+}
+
 INGOT_INLINE void ingot_tiles_sum(const int8_t *a, ptrdiff_t step, const int8_t *b, int32_t steps,
     const ingot_tiles_next *ahead, const ingot_tiles_before *before)
 {
     _tile_zero(2);
     _tile_zero(1);
     _tile_zero(0);
+    if (steps == 1) {
+        ingot_tiles_kept(a, before);
+        return;
+    }
     ingot_tiles_step(a, b, ahead, 0, before);
     for (ptrdiff_t k = 1; k < steps; ++k)
         ingot_tiles_step(a + step * k, b + INGOT_PANEL_STEP * k, ahead, k, NULL);
@@ -147,11 +180,13 @@ INGOT_INLINE void ingot_tiles_store(int32_t *part)
 
 /* As ingot_tiles_products, with the unit: tiles of equal height, the last of which begins earlier where rows are no
  * whole tiles. While a panel is used the next one comes to the second cache: line after line, or the same half of it,
- * where 1 KB is one tile's and the next the other's. */
+ * where 1 KB is one tile's and the next the other's. A panel of one step is as near as the memory's own guess, and its
+ * halves stay in tiles for all rows. */
 INGOT_INLINE void ingot_tiles_unit(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t columns,
     int32_t steps, ptrdiff_t step, ptrdiff_t panel, int32_t count, ptrdiff_t next, ptrdiff_t apart)
 {
     const int32_t tiles = (rows + 15) / 16, height = (rows + tiles - 1) / tiles, halves = columns / 16;
+    const int kept = steps == 1;
     const int32_t lines = tiles < INGOT_TILES_AHEAD ? (INGOT_TILES_AHEAD + tiles - 1) / tiles : 1;
     const ingot_tiles_next whole = {NULL, 64 * lines, 2 * 64 * lines, 6 * 64 * lines, lines};
     const ingot_tiles_next half = {NULL, 512, 2048, INGOT_PANEL_STEP, lines};
@@ -161,18 +196,20 @@ INGOT_INLINE void ingot_tiles_unit(float *sums, const int8_t *a, const int8_t *b
     ingot_tiles_next ahead = halves == 2 ? whole : half;
     ingot_tiles_begin(height, 4);
     for (int32_t n = 0; n < count; ++n, a += next, b += panel, sums += apart) {
-        for (int32_t tile = 0; tile < halves * tiles; ++tile) {
-            const int32_t side = tile % halves;
-            const int32_t row = (tile / halves + 1) * height < rows ? tile / halves * height : rows - height;
-            ahead.from = (const char *)b + panel + share * tile;
-            ahead.lines = tile < halves * INGOT_TILES_AHEAD ? lines : 0;
-            ingot_tiles_sum(a + (ptrdiff_t)row * INGOT_ROW_STEP, step, b + 1024 * side, steps, &ahead, &before);
-            ingot_tiles_store(part);
-            before.sums = sums + (ptrdiff_t)columns * row + 16 * side;
+        for (int32_t outer = 0, tile = 0; outer < (kept ? halves : tiles); ++outer) {
+            if (kept) ingot_tiles_keep(b + 1024 * outer);
+            for (int32_t inner = 0; inner < (kept ? tiles : halves); ++inner, ++tile) {
+                const int32_t side = kept ? outer : inner, at = (kept ? inner : outer) * height;
+                const int32_t row = at + height < rows ? at : rows - height;
+                ahead.from = (const char *)b + panel + share * tile;
+                ahead.lines = tile < halves * INGOT_TILES_AHEAD ? lines : 0;
+                ingot_tiles_sum(a + (ptrdiff_t)row * INGOT_ROW_STEP, step, b + 1024 * side, steps, &ahead, &before);
+                ingot_tiles_store(part);
+                before.sums = sums + (ptrdiff_t)columns * row + 16 * side;
+            }
         }
     }
     ingot_tiles_join(&before, 0, height);
-    _tile_release();
 }
 
 /* Add the products of all digits of the rows, tile 6, and one digit of 16 columns. */
@@ -201,7 +238,6 @@ INGOT_INLINE void ingot_tiles_few(float *sums, const int8_t *a, const int8_t *b,
     _tile_stored(0, part[0], 128); _tile_stored(1, part[0][0] + 16, 128);
     _tile_stored(2, part[1], 128); _tile_stored(3, part[1][0] + 16, 128);
     _tile_stored(4, part[2], 128); _tile_stored(5, part[2][0] + 16, 128);
-    _tile_release();
     for (int32_t row = 0; row < rows; ++row) {
         const int32_t n = INGOT_DIGITS * row;
         for (int32_t i = 0; i < columns; ++i) {
@@ -212,6 +248,14 @@ INGOT_INLINE void ingot_tiles_few(float *sums, const int8_t *a, const int8_t *b,
     }
 }
 #endif
+
+/* What a thread does after its last products: its tiles need not be saved any more where the system interrupts it. */
+INGOT_INLINE void ingot_tiles_end(void)
+{
+#if defined(INGOT_HAS_TILES)
+    if (ingot_tiles_ready()) _tile_release();
+#endif
+}
 
 /* The sum of the products of some digits of a row and of a panel's column, in a step. */
 INGOT_INLINE int32_t ingot_tiles_dot(const int8_t *a, const int8_t *b, int32_t column)

@@ -5,6 +5,9 @@
 #include "[[ name ]].h"
 
 #include "[[ name ]]_kernels.h"
+[% if uses_tiles %]
+#include "ingot_tiles.h"
+[% endif %]
 
 [% if weights in ("incbin", "array") %]
 /* [[ name ]]_weights.[[ "S" if weights == "incbin" else "c" ]]: every weight at its offset, packed for the kernels. */
@@ -168,10 +171,16 @@ ingot_status [[ name ]]_set_profile([[ name ]] *net, ingot_profile_hook hook, vo
 [% endif %]
 [% endfor %]
 [% if threads == "team" %]
+[% if uses_tiles %]
+        ingot_tiles_end();
+[% endif %]
     }
 
 [% endif %]
 [% endfor %]
+[% if uses_tiles and parts[-1][0] != "team" %]
+    ingot_tiles_end();
+[% endif %]
     INGOT_MARK(net, [[ call_names|length ]]);
     return INGOT_OK;
 }

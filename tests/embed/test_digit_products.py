@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import ingot
-from c_folders import STRICT, build, compile_all, need, run, selftest_sources
+from c_folders import (HERE, STRICT, build, compile_all, definitions, library_sources, need, need_compiler, run,
+                       selftest_sources)
 from ingot.codegen.target import Target
 from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
@@ -63,6 +64,17 @@ def test_few_rows(target, threads, rows):
         unknown = next(iter(library.run({"x": x}).values()))
     assert (np.abs(found - exact) <= 1e-6 * np.abs(exact).max(axis=1, keepdims=True)).all()
     assert np.isnan(unknown[-1]).all() and (unknown[:-1] == found[:-1]).all()
+
+
+@pytest.mark.parametrize("threads, flags", [("none", ()), ("openmp", ("-fopenmp",))])
+def test_shapes_of_tiles_are_the_threads_own(tmp_path, threads, flags):
+    need_compiler("gcc", *flags)
+    if not AMX.is_supported_here:
+        pytest.skip("no AMX here")
+    with ingot.compile(network((48,))[0], target=AMX, threads=threads, name="products") as library:
+        folder = library.export(tmp_path / "net")
+        flags = (*AMX.cflags, *flags, *definitions(library))
+    run([build(folder, [*library_sources(folder), HERE / "own_tiles.c"], tmp_path / "program", "gcc", *flags)])
 
 
 @pytest.mark.parametrize("target", TARGETS)
