@@ -10,6 +10,7 @@ import inspect
 from ..relax.expr import Function
 from .bind_params import bind_params
 from .choose_convolution import choose_convolution
+from .combine_convolutions import combine_parallel_conv2d
 from .common_subexpr import common_subexpr_elim
 from .compact_buffers import compact_buffers
 from .context import CONFIG, Pass, PassContext, PassInfo, over_prim_funcs
@@ -206,6 +207,7 @@ RELAX = _rows(
     ("PoolEarly", _graph, pool_early, 1),
     ("FuseAttention", _graph, fuse_attention, 2),
     ("SinkViews", _graph, sink_views, 1),
+    ("CombineParallelConv2D", _graph, combine_parallel_conv2d, 2),
     ("ConvertLayout", _graph, convert_layout, 2),
     ("ChooseConvolution", _graph, choose_convolution, 2),
     ("SplitPadding", _graph, split_padding, 1),

@@ -10,13 +10,14 @@ from .pass_table import RELAX, TIR
 def graph_passes(opt_level, cpu: CpuModel, exact=False, algorithms=None):
     """The passes over a graph module. opt_level 0: only what lowering needs; 1: folding, padding as an operator,
     fusion, joining in place; 2: blocked layouts, fast convolutions and packed weights too. exact, algorithms: of
-    ChooseConvolution."""
-    given = {"ChooseConvolution": [cpu, exact, algorithms], "PackWeights": [cpu], "FuseOps": [cpu],
+    ChooseConvolution; nodes that algorithms names are no part of others."""
+    given = {"CombineParallelConv2D": [cpu.lanes, algorithms or ()], "ChooseConvolution": [cpu, exact, algorithms],
+             "PackWeights": [cpu], "FuseOps": [cpu],
              **{name: [cpu.lanes] for name in ("FuseAttention", "ConvertLayout", "SplitPadding")}}
     names = ["ResolveMatchCast", "FoldConstant", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
              "RemoveIdentities", "FuseGelu", "SliceEarly", "PoolEarly", "ProjectInputs", "FuseAttention",
-             "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution", "SplitPadding", "PackWeights",
-             "FuseOps", "InPlace", "MaterializeOutputs"]
+             "SinkViews", "RemoveIdentities", "CombineParallelConv2D", "ConvertLayout", "ChooseConvolution",
+             "SplitPadding", "PackWeights", "FuseOps", "InPlace", "MaterializeOutputs"]
     passes = [RELAX[name](*given.get(name, ())) for name in names]
     return [p for p in passes if p.info.opt_level <= opt_level]
 
