@@ -19,8 +19,9 @@ def combine_parallel_conv2d(func, lanes, apart=()):
     convolution, these operators once, and a split of their results (CombineParallelConv2D of TVM). The image is then
     read once, packed once, and threads share more channels.
 
-    Only where the split is no copy: of batch 1, and of whole blocks of `lanes` channels. Results of which a concat is
-    made stay apart, as they are written into it; and so do convolutions of model nodes named in `apart`.
+    Only where the split is no copy: of batch 1, and of whole blocks of `lanes` channels. A result that begins a concat,
+    into which it is written, is the last of all, and the concat the end of one of all of them; other results of which
+    a concat is made stay apart, and so do convolutions of model nodes named in `apart`.
     """
     return _Combine(lanes, frozenset(apart)).run(func)
 
@@ -30,17 +31,23 @@ class _Combine(GraphRewriter):
         self.lanes, self.apart = lanes, apart
 
     def begin(self, func):
-        self.uses, groups = uses(func), {}
+        self.uses, inner, leading = uses(func), {}, {}
         for binding in func.bindings:
             if _combines(binding.value, self.lanes) and _named(binding) not in self.apart:
                 chain = self._chain(binding)
                 if self._free(chain[-1]):
-                    groups.setdefault(_kind(chain), []).append(chain)
+                    inner.setdefault(_kind(chain), []).append(chain)
+                elif self._leads(chain[-1]):
+                    leading.setdefault(_kind(chain), chain)
         self.group = {}  # id of a chain's last variable -> (all chains of its group, its place among them)
-        for chains in groups.values():
+        self.led = {}  # id of a concat's variable -> the chains, the last of which it begins with
+        for kind, chains in inner.items():
+            if kind in leading:
+                chains.append(leading[kind])
+                self.led[id(self.uses[id(chains[-1][-1].var)][0].var)] = chains
             for index, chain in enumerate(chains if len(chains) > 1 else ()):
                 self.group[id(chain[-1].var)] = chains, index
-        self.split = {}  # id of a group's list -> the variable of its split
+        self.whole = {}  # id of a group's list -> the variables of what all its chains compute and of the parts
 
     def _chain(self, binding):
         """The bindings from a convolution on, each of which alone uses the one before."""
@@ -56,22 +63,40 @@ class _Combine(GraphRewriter):
         users = self.uses.get(id(last.var), ())
         return bool(users) and all(b is not None and getattr(b.value, "op", "") != "concat" for b in users)
 
+    def _leads(self, last):
+        """Whether only a concat of channels uses a result, which begins with it and may be a part itself."""
+        user, *more = self.uses.get(id(last.var), (None,))
+        return (user is not None and not more and getattr(user.value, "op", "") == "concat" and self._free(user)
+                and user.value.attrs["axis"] % 4 == 1 and user.value.args[0] is last.var)
+
     def call(self, binding, call):
+        if id(binding.var) in self.led:
+            return self._behind(self.led[id(binding.var)], call)
         if id(binding.var) not in self.group:
             return call
         chains, index = self.group[id(binding.var)]
-        if id(chains) not in self.split:
-            self.split[id(chains)] = self._combined(chains)
-        return TupleGetItem(self.split[id(chains)], index)
+        if id(chains) not in self.whole:
+            self.whole[id(chains)] = self._combined(chains)
+        return TupleGetItem(self.whole[id(chains)][1], index)
 
     def _combined(self, chains):
-        """The variable of the split of what all chains compute."""
+        """The variables of what all chains compute and of the parts."""
         value = self.rewritten(chains[0][0].value.args[0])
         for step in zip(*chains):
             origin = _joined([b.var.origin for b in step])
             value = self.emit(_over_all([constant_last(b.value) for b in step], value), step[0].var.name, origin)
-        sections = tuple(conv.value.args[1].data.shape[0] for conv, *_ in chains)
-        return self.emit(call_op("split", value, sections=sections, axis=1), value.name + "_parts", origin)
+        return value, self._parts(value, [conv.value.args[1].data.shape[0] for conv, *_ in chains], origin)
+
+    def _behind(self, chains, call):
+        """A concat that begins with the last chain's result, as the end of one of all chains' results and the rest."""
+        whole, _ = self.whole[id(chains)]
+        value = self.emit(call_op("concat", whole, *call.args[1:], axis=1))
+        channels = [v.struct_info.shape[1].value for v in (value, self.current)]
+        return TupleGetItem(self._parts(value, [channels[0] - channels[1], channels[1]]), 1)
+
+    def _parts(self, value, channels, origin=None):
+        split = call_op("split", value, sections=tuple(map(int, channels)), axis=1)
+        return self.emit(split, value.name + "_parts", origin)
 
 
 # ---------------------------------------------------------------- what combines

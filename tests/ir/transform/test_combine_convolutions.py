@@ -7,6 +7,8 @@ from ingot.ir.expr import Var
 from ingot.ir.origin import Origin
 from ingot.ir.relax import DataflowVar, VarBinding, call_op
 from ingot.ir.transform.combine_convolutions import combine_parallel_conv2d
+from ingot.ir.transform.fuse import fuse_ops
+from ingot.ir.transform.in_place import in_place
 
 LANES = 4
 
@@ -66,18 +68,49 @@ def test_others_stay(shape, first, second):
     assert found.count("nn.conv2d") == 2 and "split" not in found
 
 
+def test_images_of_any_height():
+    g = Graph(param("x", 1, 8, Var("h", "int64"), 5))
+    found = combined(g, *(branch(g, g.params[0], 4, seed) for seed in (0, 4)))
+    assert found == ["nn.conv2d", "add", "nn.relu", "split", *["nn.max_pool2d"] * 2]
+
+
 def test_blocks_are_not_cut():
     g = Graph(param("x", 1, 8, 6, 5))
     assert "split" not in combined(g, branch(g, g.params[0], 4), branch(g, g.params[0], 6, seed=5))
 
 
-def test_what_is_joined_or_seen_stays_apart():
+def test_what_callers_see_or_others_precede_stays_apart():
     g = Graph(param("x", 1, 8, 6, 5))
     a, b, c = (branch(g, g.params[0], 4, seed) for seed in (0, 4, 8))
-    mod = check(g.module(g.op("concat", a, g.op("tanh", b), axis=1), c), data(1, 8, 6, 5),
+    mod = check(g.module(pool(g, g.op("concat", g.params[0], a, axis=1)), pool(g, b), c), data(1, 8, 6, 5),
                 passes=[lambda m: combine_parallel_conv2d(m, LANES)])
     assert ops(mod).count("nn.conv2d") == 3
-    assert mod["main"].outputs[1].name == c.name
+    assert mod["main"].outputs[2].name == c.name
+
+
+def inception(seen=pool, axis=1):
+    """Branches of 4, of 8 and then 12, and of 4 and then 8 channels, and what is seen of their concat."""
+    g = Graph(param("x", 1, 8, 6, 5))
+    first, second, third = (branch(g, g.params[0], n, seed) for seed, n in ((0, 4), (4, 8), (8, 4)))
+    second, third = (branch(g, y, 12 if axis == 1 else 4, seed, 3, padding=(1, 1, 1, 1))
+                     for seed, y in ((12, second), (16, third)))
+    return g.module(seen(g, g.op("concat", first, second, third, axis=axis)))
+
+
+def test_the_first_part_of_a_concat_is_the_last_of_all():
+    """The concat is the end of a larger one, into which all convolutions write."""
+    mod = check(inception(), data(1, 8, 6, 5), passes=[lambda m: combine_parallel_conv2d(m, LANES)])
+    assert ops(mod).count("nn.conv2d") == 3
+    splits = [b.value.attrs["sections"] for b in mod["main"].bindings if getattr(b.value, "op", "") == "split"]
+    assert splits == [(8, 4, 4), (12, 28)]
+    found = ops(check(mod, data(1, 8, 6, 5), passes=[fuse_ops, in_place]))
+    assert found.count("memory.join") == 1 and found.count("memory.part") == 3 and "copy" not in found
+
+
+@pytest.mark.parametrize("seen, axis", [(lambda g, y: y, 1), (lambda g, y: g.op("concat", y, y, axis=1), 1), (pool, 2)])
+def test_a_concat_that_may_be_no_part_keeps_its_first(seen, axis):
+    mod = check(inception(seen, axis), data(1, 8, 6, 5), passes=[lambda m: combine_parallel_conv2d(m, LANES)])
+    assert ops(mod).count("nn.conv2d") == 4
 
 
 def test_a_result_that_others_read_ends_its_chain():
