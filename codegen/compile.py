@@ -142,11 +142,13 @@ def schedule(func, options, recorded=None):
 
 
 def scheduled(func, sch, work):
-    """The function of a Schedule, with attrs "schedule" and "shapes" for the comment in the C, "work" for profiles:
-    that of the computation, not what a schedule adds to it."""
+    """The function of a Schedule, with attrs "schedule", "refused" and "shapes" for the comment in the C, "work" for
+    profiles: that of the computation, not what a schedule adds to it."""
     attrs = {"shapes": shape_summary(func), "work": work}
     if len(sch.trace):
         attrs["schedule"] = summary(sch.trace)
+    if sch.refused:
+        attrs["refused"] = "; ".join(sch.refused)
     return sch.func.with_attr(attrs)
 
 

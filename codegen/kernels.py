@@ -112,6 +112,8 @@ def _comment(func):
         lines += _wrapped("", shapes)
     if func.attrs.get("schedule"):
         lines += _wrapped("schedule: ", func.attrs["schedule"])
+    if func.attrs.get("refused"):
+        lines += _wrapped("refused to rule ", func.attrs["refused"].replace("*/", "* /"))
     return "/* " + "\n * ".join(lines or ["kernel"]) + " */"
 
 

@@ -14,8 +14,9 @@ class PrimFunc(BaseFunc):
     """params: handles and scalars; buffer_map: {handle: Buffer}, whose shapes may define symbolic dimensions.
 
     body: before lowering, the BlockRealize of a block named "root". attrs: "global_symbol", "origin" (the tuple of
-    model nodes it computes), "schedule" (text of its trace), "num_outputs". signature: of a lowered function, the
-    Buffers and scalar Vars that callers see, as they were before buffers became flat.
+    model nodes it computes), "schedule" (text of its trace), "refused" (rules that did not fit), "num_outputs".
+    signature: of a lowered function, the Buffers and scalar Vars that callers see, as they were before buffers became
+    flat.
     """
 
     params: tuple = node_field(define=True)

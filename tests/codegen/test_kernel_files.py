@@ -2,13 +2,15 @@
 from dataclasses import replace
 
 import numpy as np
-from tir_cases import loop
+from tir_cases import CASES, loop
 
 import ingot
-from ingot.codegen.kernels import STATEMENTS_PER_FILE, Kernel, count_statements, split_files
+from ingot.codegen.compile import Options, schedule, scheduled
+from ingot.codegen.kernels import STATEMENTS_PER_FILE, Kernel, count_statements, print_kernel, split_files
 from ingot.ir import tir
 from ingot.ir.expr import Var, const
 from ingot.ir.tir.stmt import BufferStore
+from ingot.ir.transform.pipeline import lower_prim_func
 from networks import load
 
 Y = tir.decl_buffer((64,), name="y")
@@ -51,3 +53,11 @@ def test_no_file_is_much_longer_than_the_others():
     assert len(files) > 1
     for file, total in zip(files, totals):
         assert len(file) == 1 or total <= min(STATEMENTS_PER_FILE, 2.5 * np.mean(totals))
+
+
+def test_a_kernel_says_which_rules_did_not_fit():
+    """What another rule schedules instead may be slow."""
+    func = CASES["two_outputs_at_once"]()
+    made = scheduled(func, schedule(func, Options.check(threads="none")), (0, ()))
+    assert "refused to rule row_reduction: compute_at: argument 'block'" in print_kernel(
+        lower_prim_func(made), "kernel").comment

@@ -34,6 +34,11 @@ def test_matches_onnxruntime(case):
         assert relative_error(a, b) <= 1e-4
 
 
+def test_no_rule_is_refused(case):
+    """What another schedules instead would be right, and slow."""
+    assert not [k.function.name for k in case.library.model.kernels.values() if "refused to rule" in k.comment]
+
+
 def test_arena_is_near_its_lower_bound(case):
     """And tensors that live at one time have bytes of their own."""
     report = ingot.memory_report(case.library)

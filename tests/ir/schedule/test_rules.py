@@ -68,6 +68,13 @@ def test_any_program_can_be_scheduled(name):
         assert_same_results(results(func, inputs), schedule_by_rule(func, cpu).func, inputs, "the schedule")
 
 
+def test_what_was_refused_is_said():
+    """An output is not computed in another's loops."""
+    refused, = schedule_by_rule(PROGRAMS["two_outputs_at_once"](), WIDE).refused
+    assert refused.startswith("row_reduction: compute_at: argument 'block': block top writes the output")
+    assert schedule_by_rule(kernels("conv_residual_odd", WIDE)[-1], WIDE).refused == ()
+
+
 def test_scheduling_is_deterministic():
     texts = [[str(schedule_by_rule(f, WIDE).trace) for f in kernels("conv_residual_odd", WIDE)] for _ in range(2)]
     assert texts[0] == texts[1]
