@@ -24,7 +24,7 @@ from ..relax.ops.winograd_digits import split_planes
 from ..relax.ops.winograd_rows import input_size, taps_of, transform_rows
 from ..schedule.cpu import CpuModel
 from ..schedule.rules import conv_tiles, digit_tiles, winograd_blocks, winograd_digit_blocks, winograd_row_tiles
-from .graph import GraphRewriter, MadeOnce, leaves, on_main
+from .graph import GraphRewriter, MadeOnce, leaves, node_name, on_main
 
 DIRECT = "direct"
 WINOGRAD = {f"winograd{tile}": tile for tile in sorted({tile for kernel in KERNELS for tile in tiles_of(kernel)})}
@@ -245,7 +245,7 @@ class _Choose(GraphRewriter):
         self.once = MadeOnce()
 
     def begin(self, func):
-        names = [_name(b) for b in func.bindings if isinstance(b.value, RelaxCall) and b.value.op == "nn.conv2d"]
+        names = [node_name(b) for b in func.bindings if isinstance(b.value, RelaxCall) and b.value.op == "nn.conv2d"]
         weights = {id(v): v.data.nbytes for b in func.bindings for v in leaves(b.value) if isinstance(v, Constant)}
         self.near = sum(weights.values()) <= NEAR_WEIGHTS * self.cpu.l2_bytes
         for name in self.algorithms:
@@ -256,10 +256,10 @@ class _Choose(GraphRewriter):
     def call(self, binding, call):
         if call.op != "nn.conv2d":
             return call
-        (layer, fold), wanted = self._layer(call), self.algorithms.get(_name(binding))
+        (layer, fold), wanted = self._layer(call), self.algorithms.get(node_name(binding))
         fitting = predict(layer, self.cpu, fold) if layer and wanted else (DIRECT,)
         if wanted and wanted not in fitting:
-            raise ValueError(f"algorithms[{_name(binding)!r}] is {wanted!r}, but this convolution can only be "
+            raise ValueError(f"algorithms[{node_name(binding)!r}] is {wanted!r}, but this convolution can only be "
                              f"{' or '.join(fitting)}: Winograd's algorithm is for square kernels of "
                              f"{KERNELS[0]} to {KERNELS[-1]} and stride 1 over a static image, with constant weights "
                              "and blocked channels, whole blocks in each group, for strided ones whose kernels, "
@@ -344,7 +344,3 @@ def _border(call, tile):
     given = (d.value for d in call.args[0].struct_info.shape[2:4])
     bottom, right = (max(0, n - before - g) for n, before, g in zip(needed, (top, left), given))
     return top, bottom, left, right
-
-
-def _name(binding):
-    return binding.var.origin.name if binding.var.origin is not None else binding.var.name

@@ -9,7 +9,7 @@ from ..origin import Origin
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant, RelaxCall, TupleGetItem
 from ..relax.ops.common import same_shape
-from .graph import GraphRewriter, constant_last, on_main, uses
+from .graph import GraphRewriter, constant_last, node_name, on_main, uses
 
 
 @on_main
@@ -33,7 +33,7 @@ class _Combine(GraphRewriter):
     def begin(self, func):
         self.uses, inner, leading = uses(func), {}, {}
         for binding in func.bindings:
-            if _combines(binding.value, self.lanes) and _named(binding) not in self.apart:
+            if _combines(binding.value, self.lanes) and node_name(binding) not in self.apart:
                 chain = self._chain(binding)
                 if self._free(chain[-1]):
                     inner.setdefault(_kind(chain), []).append(chain)
@@ -108,10 +108,6 @@ def _combines(value, lanes):
     attrs, shape = value.attrs, value.struct_info.shape
     return (attrs["groups"] == 1 and attrs["data_layout"] == "NCHW" and attrs["kernel_layout"] == "OIHW"
             and is_const_int(shape[0], 1) and value.args[1].data.shape[0] % lanes == 0)
-
-
-def _named(binding):
-    return binding.var.origin.name if binding.var.origin is not None else binding.var.name
 
 
 def _follows(value, before):

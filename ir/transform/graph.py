@@ -172,6 +172,11 @@ def on_main(rewrite):
     return run
 
 
+def node_name(binding):
+    """The name of the model node that a binding came from, else its variable's."""
+    return binding.var.origin.name if binding.var.origin is not None else binding.var.name
+
+
 def is_operator(value):
     """Whether a value is a call of an operator, not of a function."""
     return isinstance(value, RelaxCall) and value.op in op_table.OPS
