@@ -57,6 +57,7 @@ class Target(metaclass=_Named):
     vector_accumulators  how many of them a register tile may accumulate in; None: all that its operands leave
     by_element        whether a multiply-add may take one lane of a register for all lanes of an operand
     embeds_broadcast  whether a multiply-add may take an element of memory for all lanes of an operand
+    small_tile        sums of a register tile, up to which a turn of the loop around it takes several terms
     l1_bytes, l2_bytes  what a core may count on of its data caches
     integer_tiles     whether it has a unit for products of tiles of 8-bit integers that runtime_c/ingot_tiles.h uses
     fma               whether a fused multiply-add is one instruction
@@ -80,6 +81,7 @@ class Target(metaclass=_Named):
     vector_accumulators: int | None = None
     by_element: bool = False
     embeds_broadcast: bool = False
+    small_tile: int = 0
     l1_bytes: int = 32 << 10
     l2_bytes: int = 512 << 10
     integer_tiles: bool = False
@@ -157,7 +159,8 @@ _V4 = Target("x86-64-v4", arch="x86_64", cflags=(*_COMMON, "-march=x86-64-v4", "
              runner=("qemu-x86_64", "-cpu", "max", "-L", "/usr/x86_64-linux-gnu"))
 _ROWS = (
     Target("x86-64-v3", arch="x86_64", cflags=(*_COMMON, "-march=x86-64-v3"),
-           simd="avx2", vector_lanes=8, vector_registers=16, fma=True, cc=("x86_64-linux-gnu-gcc",),
+           simd="avx2", vector_lanes=8, vector_registers=16, fma=True, small_tile=12, cc=("x86_64-linux-gnu-gcc",),
+           gcc_cflags=("-fno-predictive-commoning", "-fno-move-loop-invariants", "-fno-tree-coalesce-vars"),
            runner=("qemu-x86_64", "-cpu", "max", "-L", "/usr/x86_64-linux-gnu")),
     _V4,
     # What Intel's server processors have since 2023 (Sapphire Rapids). Compilers: gcc 11, clang 12.

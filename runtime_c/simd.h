@@ -11,6 +11,7 @@
  *   T_add  T_sub  T_mul  T_div (a, b)          as the C operators
  *   T_fma(a, b, c)                             a * b + c, rounded once where the machine can, else twice
  *   T_fma_at(a, p, n, c)                       a * *p + c, for the n-th such operand of a tile of sums
+ *   T_accumulate(a, b, c)                      T_fma, in the register of c, where each of a and b serves several sums
  *   T_evens(a, b, w)  T_odds(a, b, w)          of blocks of w lanes: a's even ones, each followed by b's; a's odd ones,
  *                                              each followed by b's. w: a power of two below the lanes
  *   T_held(a)                                  a, in a register: compilers load it no second time for another use
@@ -109,5 +110,15 @@ INGOT_SIMD_FMA_AT(f32x8)
 #if !defined(INGOT_HAS_F32X16_FMA_AT)
 INGOT_SIMD_FMA_AT(f32x16)
 #endif
+
+/* As compilers like. */
+#define INGOT_SIMD_ACCUMULATE(T)                                                                                       \
+    INGOT_INLINE T T##_accumulate(T a, T b, T c) { return T##_fma(a, b, c); }
+
+INGOT_SIMD_ACCUMULATE(f32x4)
+#if !defined(INGOT_HAS_F32X8_ACCUMULATE)
+INGOT_SIMD_ACCUMULATE(f32x8)
+#endif
+INGOT_SIMD_ACCUMULATE(f32x16)
 
 #endif /* INGOT_SIMD_H */

@@ -12,8 +12,10 @@ class CpuModel:
     leave. Fewer where multiply-adds cannot read memory: compilers then load ahead, into registers that they take from
     the tile. by_element: multiply-adds take one lane of a register for all lanes of an operand, so that operands to
     broadcast are loaded as vectors. embeds_broadcast: multiply-adds take an element of memory for all lanes of an
-    operand. l1_bytes, l2_bytes: of the data caches that a core may count on. integer_tiles: products may be made of 8-bit
-    digits, on a unit for tiles of integers.
+    operand. small_tile: sums of a register tile, up to which a turn of the loop around it takes several terms, since
+    counting turns and asking for cache lines would take too many of the instructions beside the tile's. l1_bytes,
+    l2_bytes: of the data caches that a core may count on. integer_tiles: products may be made of 8-bit digits, on a
+    unit for tiles of integers.
     """
 
     lanes: int = 16
@@ -22,6 +24,7 @@ class CpuModel:
     accumulators: int | None = None
     by_element: bool = False
     embeds_broadcast: bool = False
+    small_tile: int = 0
     l1_bytes: int = 32 << 10
     l2_bytes: int = 1 << 20
     integer_tiles: bool = False

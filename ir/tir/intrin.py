@@ -55,15 +55,15 @@ INTEGER_INTRINSICS = {
 # and of stores to the first lanes, LoadLanes and HoldLoads of operands in vectors, and TransposeSquares. first_n(a, b,
 # n): n lanes of a, then those of b; evens(a, b, w), of blocks of w lanes: a's even ones, each followed by b's; odds(a,
 # b, w): a's odd ones, each followed by b's; lane(a, l): lane l of a, in all lanes; fma_lane(a, l, b, c): lane(a, l) * b
-# + c; fma_at(a, x, n, c): a * x + c, with x, the n-th such operand, an element of a buffer; held(a): a, in a register.
-# The order of reduce_add is a tree.
+# + c; fma_at(a, x, n, c): a * x + c, with x, the n-th such operand, an element of a buffer; accumulate(a, b, c): a * b
+# + c, in the register of c; held(a): a, in a register. The order of reduce_add is a tree.
 VECTOR_INTRINSICS = {
     "reduce_add": (1, np.sum), "reduce_min": (1, np.min), "reduce_max": (1, np.max),
     "first_n": (3, lambda a, b, n: np.where(np.arange(len(a)) < n, a, b)),
     "evens": (3, lambda a, b, w: np.where(np.arange(len(a)) & w, np.roll(b, w), a)),
     "odds": (3, lambda a, b, w: np.where(np.arange(len(a)) & w, b, np.roll(a, -w))),
     "lane": (2, lambda a, l: np.full_like(a, a[l])), "fma_lane": (4, lambda a, l, b, c: a[l] * b + c),
-    "fma_at": (4, lambda a, x, n, c: a * x + c), "held": (1, lambda a: a),
+    "fma_at": (4, lambda a, x, n, c: a * x + c), "accumulate": (3, lambda a, b, c: a * b + c), "held": (1, lambda a: a),
 }
 # What a call gives where it is not of its first argument's dtype
 _RESULTS = {"tir.isnan": "bool", "tir.isinf": "bool", "tir.likely": "bool", "tir.clz": "int32",

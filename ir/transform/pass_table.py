@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 
+from .accumulate import accumulate
 from ..relax.expr import Function
 from .bind_params import bind_params
 from .choose_convolution import choose_convolution
@@ -191,6 +192,7 @@ TIR = _rows(
     ("NarrowDataType", _tir, narrow_data_type),
     ("LowerIntrin", _tir, lower_intrin),
     ("EmbedBroadcast", _tir, embed_broadcast),
+    ("Accumulate", _tir, accumulate),
     ("HoistIndex", _tir, hoist_index, 1),
     ("CommonSubexprElimTIR", _tir, common_subexpr_elim, 1, {"tir.disable_cse_tir": _disables()}),
 )

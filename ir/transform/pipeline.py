@@ -65,6 +65,7 @@ TIR_PASSES = [
     TIR["NarrowDataType"](32),
     TIR["LowerIntrin"](),
     TIR["EmbedBroadcast"](),
+    TIR["Accumulate"](),
     TIR["HoistIndex"](),
     TIR["CommonSubexprElimTIR"](),
 ]

@@ -1,6 +1,7 @@
 """InjectPrefetch: loops ask for the cache lines that come next, evenly spread over their turns."""
 from __future__ import annotations
 
+from itertools import product
 from math import prod
 
 from ..arith import Analyzer
@@ -97,31 +98,37 @@ class _Inject(StmtMutator):
         if not all(isinstance(x.extent, IntImm) for x in (*inner, *inside)):
             return []
         start = {outer.loop_var: _next(outer)}
-        streams = [n * self.analyzer.step(index, x.loop_var) for x in inside if x.kind == "unrolled"
-                   for n in range(x.extent.value)]
-        places = _shared_out(corner, start, inner, streams, run) if around else self._paced(index, start, inner, inside)
+        row, *apart = _rows([(self.analyzer.step(index, x.loop_var) or 0, x.extent.value) for x in inside])
+        if around and row[0] * row[1] != steps[-1]:  # otherwise they fill a turn
+            apart = [row, *apart]
+        streams = [sum(n * step for n, (step, _) in zip(turns, apart))
+                   for turns in product(*(range(count) for _, count in apart))]
+        if around:
+            places = _shared_out(corner, start, inner, streams, run)
+        else:
+            line = LINE // load.buffer.dtype.bytes
+            places = [place + n for place in self._paced(corner, start, inner, row, line) for n in streams]
         return [Evaluate(prefetch(BufferLoad(load.buffer, (self.analyzer.simplify(x),)))) for x in places]
 
-    def _paced(self, index, start, inner, inside):
+    def _paced(self, corner, start, inner, places, line):
         """Places that the innermost loop of `inner` reads, its turns shared out to those of the loops around it. Each
-        is asked for in as many turns as it takes, one vector of the loop inside after the other."""
+        turn's are asked for in as many turns as it takes, one after the other. places: (step, count) of those of a
+        turn; line: elements of a cache line."""
         *loops, loop = inner
-        if len(inside) > 1:
-            return []
         k, shares = loop.loop_var, 1
         row = const(0, k.dtype)
         for x in loops:
             shares *= x.extent.value
             row = row + (x.loop_var - x.min) * const(loop.extent.value // shares, k.dtype)
         pace = 1 << shares.bit_length() - 1
-        values = {**start, k: row + k // pace}
-        if not inside:
-            return [substitute(index, values)]
-        vector, count = inside[0].loop_var, inside[0].extent.value
-        step = self.analyzer.step(index, k)
-        if count <= pace and step and step == count * (self.analyzer.step(index, vector) or 0):  # elements in a row
-            return [substitute(index, {**start, k: row, vector: inside[0].min}) + k * step // pace]
-        return [substitute(index, {**values, vector: k % pace * count // pace + n}) for n in range(-(-count // pace))]
+        step, count = places
+        filled = step * count
+        if step < line:
+            step, count = line, max(-(-filled // line), 1)
+        if count <= pace and filled and filled == self.analyzer.step(corner, k):  # elements in a row
+            return [substitute(corner, {**start, k: row}) + k * filled // pace]
+        place = substitute(corner, {**start, k: row + k // pace})
+        return [place + (k % pace * count // pace + n) * step for n in range(-(-count // pace))]
 
     def _beside(self, name):
         """The statements that ask for lines of buffer `name` that a nest beside the innermost loop reads in the next
@@ -216,6 +223,17 @@ def _run(loops, steps):
             break
         run, count = step * loop.extent.value, count + 1
     return run, count
+
+
+def _rows(moves):
+    """[(step, count)] of the places that nested loops go to, given for each loop; those that lie in a row are one."""
+    rows = []
+    for step, count in sorted(moves):
+        if rows and step == rows[-1][0] * rows[-1][1]:
+            rows[-1] = rows[-1][0], rows[-1][1] * count
+        else:
+            rows.append((step, count))
+    return rows or [(0, 1)]
 
 
 def _next(loop):

@@ -30,7 +30,7 @@ def products(count, rows, size):
     (1, Var("n", "int64"), 256, "openmp", True),
 ])
 def test_networks_of_small_kernels_have_no_parallel_loop(count, rows, size, threads, shared):
-    lowered = lower(products(count, rows, size), Options.check(threads=threads)).lowered
+    lowered = lower(products(count, rows, size), Options.check("x86-64-v4", threads=threads)).lowered
     loops = [loop for f in lowered.functions.values() if isinstance(f, PrimFunc) for loop in collect(f.body, For)]
     assert any(loop.kind == "parallel" for loop in loops) == shared
 

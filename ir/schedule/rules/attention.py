@@ -58,8 +58,8 @@ def _tile_values(sch, cpu, values, at):
     (t,), lane = lane_by_lane(sch, cpu, [t], by_element(cpu, sch.get(values))[1])
     sch.reorder(t, *lane, si, dv, dl)
     in_registers(sch, (si, dv), dl)
-    turn_of(sch, cpu, (t,))
     sch.decompose_reduction(values, t)
+    turn_of(sch, cpu, values, (t,))
 
 
 def _softmax(sch, cpu, at):
@@ -93,8 +93,8 @@ def _tile_scores(sch, cpu, scores, logits, at, rows):
     (d,), lane = lane_by_lane(sch, cpu, [d], by_element(cpu, sch.get(scores))[1])
     sch.reorder(d, *lane, si, tv, tl)
     in_registers(sch, (si, tv), tl)
-    turn_of(sch, cpu, (d,))
     sch.decompose_reduction(scores, d)
+    turn_of(sch, cpu, scores, (d,))
 
 
 def _vectors(cpu, rows, wanted):

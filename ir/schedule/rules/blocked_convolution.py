@@ -157,16 +157,19 @@ def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose, phases=(), a
     if held:
         sch.unroll(reduce.pop())
         hold(sch, conv, reduce[-1], held)
-    rolled = turn_of(sch, cpu, reduce)
+    sch.decompose_reduction(conv, reduce[0])
+    apart = not lane and is_const_int(sch.get(reduce[-1]).extent, 1)
+    turn = turn_of(sch, cpu, conv, reduce)
+    turn = reduce[-1] if apart else turn
     if asked:
-        sch.annotate(rolled if lane else reduce[-1], "pragma_prefetch", asked)
+        sch.annotate(turn, "pragma_prefetch", asked)
     if shape.weight_bytes > cpu.l1_bytes:
-        weights, turn = [_operands(block)[1].name], rolled if lane else reduce[-1]
-        sch.annotate(turn, "pragma_prefetch_ahead", weights)
+        weights = [_operands(block)[1].name]
+        if not cpu.small_tile:
+            sch.annotate(turn, "pragma_prefetch_ahead", weights)
         if conv_tiles.streams(cpu, shape, plan):
             sch.annotate(turn, "pragma_prefetch", weights)
         if conv_tiles.stores_far(cpu, shape):
             sch.annotate(turn, "pragma_prefetch_tile", like_result(sch, epilogue))
-    sch.decompose_reduction(conv, reduce[0])
     by_rows = plan.band == shape.height and shape.weight_bytes <= cpu.l2_bytes  # each thread reads all weights
     return [n, band, co, yo], by_rows

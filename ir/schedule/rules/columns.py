@@ -82,8 +82,8 @@ def columns(sch, cpu):
         reduce = [ic, kw]
     if data and static_extent(sch, reduce[-1]) <= MOST_UNROLLED:
         sch.unroll(reduce.pop())  # the place of a column in its plane is a constant
-    turn_of(sch, cpu, reduce)
     sch.decompose_reduction(conv, reduce[0])
+    turn_of(sch, cpu, conv, reduce)
     if data:
         _fill(sch, data, yb, strides[1], cpu.lanes)
     parallel_nest(sch, cpu, [n, yb], work)

@@ -119,8 +119,8 @@ def dots(sch, cpu, anchor, epilogue):
     *_, pm, pn, k, lane = sch.get_loops(part)
     sch.reorder(k, pm, pn, lane)
     in_registers(sch, (pm, pn), lane)
-    turn_of(sch, cpu, (k,))
     sch.decompose_reduction(part, k)
+    turn_of(sch, cpu, part, (k,))
     *_, sm, sn, tree = sch.get_loops(block)
     for loop in (sm, sn, mi, ni):
         sch.unroll(loop)

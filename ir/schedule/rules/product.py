@@ -236,9 +236,8 @@ def _sums(sch, cpu, block, plan, prefetch):
     (k,), lane = lane_by_lane(sch, cpu, [k], by_element(cpu, sch.get(block))[1])
     sch.reorder(k, *lane, *chains, *points, lanes)
     in_registers(sch, (*chains, *points), lanes)
-    turn_of(sch, cpu, (k,))
-    _prefetch(sch, cpu, block, k, prefetch)
     sch.decompose_reduction(block, k)
+    _prefetch(sch, cpu, block, turn_of(sch, cpu, block, (k,)), prefetch)
 
 
 def _in_chains(sch, cpu, block, plan, k):

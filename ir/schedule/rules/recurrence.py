@@ -76,9 +76,9 @@ def _tile(sch, cpu, reductions, stages):
         sch.set_scope(block, 0, "local")
         *points, k = sch.get_loops(block)[2:]
         sch.reorder(k, *points)
-        turn_of(sch, cpu, (k,))
         _registers(sch, points, lanes)
         sch.decompose_reduction(block, k)
+        turn_of(sch, cpu, block, (k,))
 
 
 def _registers(sch, points, lanes):

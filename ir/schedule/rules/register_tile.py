@@ -49,6 +49,6 @@ def _tile_convolution(sch, cpu, anchor, epilogue):
     nn, oo, ty, tx, oi, ic, kh, kw = sch.get_loops(conv)[-8:]
     sch.reorder(ic, kh, kw, nn, ty, tx, oo, oi)
     in_registers(sch, (ty, tx, oo), oi)
-    turn_of(sch, cpu, (ic, kh, kw))
     sch.decompose_reduction(conv, ic)
+    turn_of(sch, cpu, conv, (ic, kh, kw))
     parallel_nest(sch, cpu, [n, co, yo], steps(packed))

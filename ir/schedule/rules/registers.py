@@ -6,12 +6,17 @@ from dataclasses import replace
 from ...arith import Analyzer
 from ...expr import IntImm, is_const_int
 from ...node import structural_equal
+from ...tir.stmt import For
+from ...transform.accumulate import KEY as ACCUMULATE
 from ...transform.embed_broadcast import EMBEDDED
 from ...transform.vectorize import REDUCE_LANES
+from ...transform.walk import statements
 from ..blocks import uses
+from ..primitives.sample import divisors
 from .blocks import find_block, inline_all, iter_vars, operand_loads, place_of, read_index
 from .threads import PARALLEL_MIN_PARTS
 
+MOST_TERMS = 8  # in a turn of the loop around a small tile
 # Stages whose name ends so are reductions over operands packed for one vector per step.
 PACKED = "_packed"
 
@@ -101,17 +106,46 @@ def hold(sch, block, loop, buffers):
         sch.annotate(points[-1], "pragma_hold", 1)
 
 
-def turn_of(sch, cpu, loops):
-    """The loop around a register tile; the last where none has turns. The C compiler is asked not to unroll it: several
-    turns at once would need more registers than there are (gcc 12 then runs at 110 instead of 190 GFLOP/s). Its
-    multiply-adds may take from memory what they need in all lanes, where they can."""
+def turn_of(sch, cpu, block, loops):
+    """The loop around a register tile, of those over its terms, whose reduction is decomposed; the last where none has
+    turns. Small tiles take several terms a turn. The C compiler is asked to unroll no more: several turns at once would
+    need more registers than there are (gcc 12 then runs at 110 instead of 190 GFLOP/s). Its multiply-adds may take from
+    memory what they need in all lanes, where they can."""
     inner = [loop for loop in loops if not is_const_int(sch.get(loop).extent, 1)]
-    if inner:
-        sch.annotate(inner[-1], "pragma_unroll", 1)
+    if inner and inner[-1] == loops[-1] and _several_terms(sch, cpu, block, inner):
+        sch.annotate(inner[-1], ACCUMULATE, 1)
     turn = (inner or loops)[-1]
+    if inner:
+        sch.annotate(turn, "pragma_unroll", 1)
     if cpu.embeds_broadcast:
         sch.annotate(turn, EMBEDDED, 1)
     return turn
+
+
+def _several_terms(sch, cpu, block, loops):
+    """Unroll the last loop around a small tile, or a part of it: its turns become terms of a turn of the last loop then.
+    False where the tile is not small, or terms share elements with neighbours in a window, which compilers would keep
+    in registers; and where that loop would have two turns, which gcc would unroll in spite of what it is asked."""
+    loop, (*_, term) = sch.get(loops[-1]), iter_vars(sch.get(block), "reduce")
+    points = {iv.var for iv in iter_vars(sch.get(block), "spatial")}
+    if not isinstance(loop.extent, IntImm) or _multiply_adds(loop.body) > cpu.small_tile or any(
+            uses(index, {term.var}) and uses(index, points)
+            for load in operand_loads(sch.get(block)) for index in load.indices):
+        return False
+    if len(loops) == 1 or loop.extent.value > MOST_TERMS or is_const_int(sch.get(loops[-2]).extent, 2):
+        terms = max((n for n in divisors(loop.extent.value) if n <= MOST_TERMS // 2 and loop.extent.value > 2 * n),
+                    default=1)
+        if terms == 1:
+            return False
+        loops[-1:] = sch.split(loops[-1], [None, terms])
+    sch.unroll(loops.pop())
+    return True
+
+
+def _multiply_adds(stmt):
+    """How often the statements of a register tile run in a turn of the loop around it."""
+    times = stmt.extent.value if isinstance(stmt, For) and stmt.kind == "unrolled" else 1
+    return times * max(map(_multiply_adds, statements(stmt)), default=1)
 
 
 def like_result(sch, epilogue):

@@ -42,7 +42,8 @@ def winograd(sch, cpu):
     sch.reorder(n, yb, oo, ov, ty, tx, yi, xi, o)
     choices(sch, xi, o)
     place_columns(sch, columns, tx)
-    kept = {"pragma_prefetch_ahead": cpu.l1_bytes, "pragma_prefetch": cpu.l2_bytes}
+    kept = {} if cpu.small_tile else {"pragma_prefetch_ahead": cpu.l1_bytes}
+    kept["pragma_prefetch"] = cpu.l2_bytes
     prefetch = [name for name, room in kept.items() if layer.weights > room]
     sum_products(sch, cpu, product, oo, blocking.tile, prefetch)
     own = _input(sch, data, yb)
@@ -84,14 +85,14 @@ def sum_products(sch, cpu, product, at, tile, prefetch):
     in_registers(sch, (tyi, txi, obi), o)
     sch.compute_at(product, txo, preserve_unit_loops=True)
     n, u, v, ob, ty, tx, o, *reduce = sch.get_loops(product)[-7 - ranks(sch.get(product))[1]:]
-    first = reduce[0]
     reduce, lane = lane_by_lane(sch, cpu, reduce, by_element(cpu, sch.get(product))[1])
     sch.reorder(*reduce, *lane, n, u, v, ty, tx, ob, o)
     in_registers(sch, (ty, tx, ob), o)
-    rolled = turn_of(sch, cpu, reduce)
+    weights = sch.get(product).reads[1].buffer.name
+    sch.decompose_reduction(product, reduce[0])
+    turn = turn_of(sch, cpu, product, reduce)
     for annotation in prefetch:
-        sch.annotate(rolled, annotation, [sch.get(product).reads[1].buffer.name])
-    sch.decompose_reduction(product, first)
+        sch.annotate(turn, annotation, [weights])
 
 
 def _input(sch, data, at):

@@ -416,6 +416,20 @@ def test_hot_loops(name, target, most, compiler):
     assert instructions <= most * sums
 
 
+@pytest.mark.parametrize("name", ["3x3_56", "1x1_14", "1x1_made", "dense", "matmul"])
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_small_tiles_take_several_terms_a_turn(name, compiler):
+    """Of 16 registers 12 hold sums: counting turns and asking for lines would be a third of a turn of one term."""
+    target = Target.get("x86-64-v3")
+    if shutil.which(compiler) is None or not target.is_native:
+        pytest.skip(f"no {compiler} for {target}")
+    lines = (assembly_of(HOT[name](lanes=8), target, [compiler]) if name in HOT
+             else assembly(KERNELS[name], target, compiler))
+    body, spills = max(innermost_loops(lines, target.arch), key=lambda loop: len(loop[0]))
+    sums = [x for x in body if re.search(ASSEMBLY[target.arch][2], x)]
+    assert not spills and len(sums) >= 32 and len(body) <= 1.9 * len(sums)
+
+
 @pytest.mark.parametrize("name", ["3x3_56", "3x3_7", "1x1_14", "dense", "matmul"])
 @pytest.mark.parametrize("compiler", [c for t, _, c in COMPILERS if t == "aarch64-linux-gnu"], ids=lambda c: c[0])
 def test_multiply_adds_by_element(name, compiler):

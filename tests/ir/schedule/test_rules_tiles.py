@@ -116,7 +116,8 @@ def assembly_of(func, target, compiler):
 
 def innermost_loops(lines, arch):
     """(instructions, those that move a vector to or from the stack) of each loop of at least four multiply-adds in a
-    row without a label, which is what a register tile's innermost reduction loop is."""
+    row without a label, which is what a register tile's innermost reduction loop is. It may be entered after moves
+    from one register to another."""
     stack, vector, multiply_add, jump = (re.compile(p) for p in ASSEMBLY[arch])
     labels = {}
     for n, line in enumerate(lines):
@@ -127,5 +128,8 @@ def innermost_loops(lines, arch):
         if start is None:
             continue
         body = lines[start + 1:n + 1]
+        moves = next((k for k, x in enumerate(body) if not re.match(r"\tv?movap[sd]\s+%\w+, %\w+$", x)), 0)
+        if body[moves].startswith(".L"):
+            del body[moves]
         if not any(x.startswith(".L") for x in body) and sum(bool(multiply_add.search(x)) for x in body) >= 4:
             yield body, [x for x in body if stack.search(x) and vector.search(x)]

@@ -6,6 +6,7 @@ from ingot.ir import tir
 from ingot.ir.expr import Broadcast, Call, Ramp, Select, Var, const
 from ingot.ir.node import collect
 from ingot.ir.tir.stmt import BufferLoad, BufferStore, For
+from ingot.ir.transform.accumulate import KEY as ACCUMULATE, accumulate
 from ingot.ir.transform.embed_broadcast import EMBEDDED, embed_broadcast
 from ingot.ir.transform.flatten import flatten_buffer
 from ingot.ir.transform.hold import hold_loads
@@ -242,6 +243,29 @@ def test_elements_of_two_multiply_adds_are_taken_from_memory(case, points):
     assert call.op == ("tir.fma_at" if points else "tir.fma")
     if points:
         assert str(call.args[2]) == points
+    assert_same_results(results(func, inputs), new, inputs)
+
+
+def row(vectors=3):
+    """for k: for v: y[v] += broadcast(x[k]) * w[k, v]: each vector is an operand of one sum."""
+    def term(k, v):
+        place, weights = (Ramp(at + v * 4, const(1), 4) for at in (const(0), k * 12))
+        product = Broadcast(BufferLoad(X, (k,)), 4) * BufferLoad(W, (weights,))
+        return BufferStore(Y, BufferLoad(Y, (place,)) + product, (place,))
+    return lower_intrin(lowered(loop("k", 2, lambda k: loop("v", vectors, lambda v: term(k, v), "unrolled"))))
+
+
+@pytest.mark.parametrize("func, several", [
+    (tile(vectors=2), True), (tile(vectors=1), True), (tile(vectors=2, value=lambda load: load + 1.0), True),
+    (row(), False),
+])
+def test_sums_stay_in_their_registers_where_operands_serve_several(func, several):
+    func = func.replace(body=func.body.replace(annotations={ACCUMULATE: 1}))
+    inputs = arguments(func)
+    new = accumulate(func)
+    assert not any(ACCUMULATE in f.annotations for f in collect(new.body, For))
+    call, = (c for c in collect(new.body, Call) if c.op in ("tir.fma", "tir.accumulate"))
+    assert call.op == ("tir.accumulate" if several else "tir.fma")
     assert_same_results(results(func, inputs), new, inputs)
 
 
