@@ -121,9 +121,10 @@ def _parts(cpu, rows, columns, depth):
     """Into how many parts of equal length the sums are cut: several where the rows of whole sums do not fit the second
     cache, so that columns would have to come again for blocks of a few rows, but all the sums do, which each part reads
     and writes."""
-    if 4 * rows * depth <= _room(cpu) or rows < MIN_PACKED_ROWS or 4 * rows * columns > cpu.l2_bytes // 2:
+    if 4 * rows * depth <= _room(cpu) or rows < MIN_PACKED_ROWS or 4 * rows * columns > cpu.l2_bytes:
         return 1
-    return next((p for p in range(2, 9) if depth % p == 0 and MAX_DEPTH // 2 <= depth // p <= MAX_DEPTH), 1)
+    fitting = [p for p in range(2, 9) if depth % p == 0 and MAX_DEPTH // 2 <= depth // p <= MAX_DEPTH]
+    return next((p for p in fitting if 4 * rows * depth // p <= _room(cpu)), (*fitting, 1)[0])
 
 
 def _tiles_in_block(cpu, rows, tile_rows, depth):
