@@ -83,7 +83,9 @@ def missing_tools(target):
         return str(error)
     if target.is_supported_here:
         return ""
-    if not target.runner or not shutil.which(target.runner[0]):
+    if not target.runner:
+        return f"programs of {target} do not run here: neither this processor nor an emulator knows its instructions"
+    if not shutil.which(target.runner[0]):
         return f"programs of {target} do not run here, and no emulator for them is on PATH (install qemu-user)"
     return ""
 

@@ -14,8 +14,9 @@ from ingot.ir.relax.ops import matmul_digits
 
 AMX = Target.get("x86-64-v4-amx")
 UNIT = [flag for flag in AMX.cflags if flag.startswith("-mamx")]
-# As plain C on any machine; with the unit where there is one.
-TARGETS = [pytest.param(replace(Target.get("host"), integer_tiles=True,
+# As plain C on any machine, in vectors as long as the unit's digits ask for; with the unit where there is one.
+TARGETS = [pytest.param(replace(Target.get("host"), integer_tiles=True, vector_lanes=AMX.vector_lanes,
+                                vector_registers=AMX.vector_registers, small_tile=0,
                                 cflags=tuple(f for f in Target.get("host").cflags if f not in UNIT)), id="plain"),
            pytest.param(AMX, id="unit", marks=pytest.mark.skipif(not AMX.is_supported_here, reason="no AMX here"))]
 

@@ -87,7 +87,10 @@ def _evaluate_conv(args, attrs):
     kernel, groups = w.shape[2:], attrs["groups"]
     outputs = [(size - reach(k, d)) // s + 1
                for size, k, s, d in zip(x.shape[2:], kernel, attrs["strides"], attrs["dilation"])]
-    weight = w.reshape(groups, w.shape[0] // groups, -1)
+    # BLAS adds up rows in an order of their place, in tiles and in threads: equal channels would differ in their last
+    # digits, which a softmax of large numbers makes much of.
+    weight = w.reshape(groups, w.shape[0] // groups, -1).astype(
+        np.float64 if w.dtype == np.float32 else w.dtype, copy=False)
     windows = list(taps(kernel, attrs["strides"], attrs["dilation"], outputs))
     result = np.empty((x.shape[0], w.shape[0], *outputs), x.dtype)
     for image, into in zip(x, result):  # one at a time: the columns of a large batch would not fit
