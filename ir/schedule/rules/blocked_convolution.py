@@ -158,9 +158,9 @@ def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose, phases=(), a
         sch.unroll(reduce.pop())
         hold(sch, conv, reduce[-1], held)
     sch.decompose_reduction(conv, reduce[0])
-    apart = not lane and is_const_int(sch.get(reduce[-1]).extent, 1)
+    once = not lane and is_const_int(sch.get(reduce[-1]).extent, 1)  # asked for once, inside of the turn
     turn = turn_of(sch, cpu, conv, reduce)
-    turn = reduce[-1] if apart else turn
+    turn = reduce[-1] if once else turn
     if asked:
         sch.annotate(turn, "pragma_prefetch", asked)
     if shape.weight_bytes > cpu.l1_bytes:
