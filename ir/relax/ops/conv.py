@@ -77,6 +77,12 @@ def _valid_conv(name, x, w, shape, attrs):
 
 # ---------------------------------------------------------------- reference
 
+def _summed_exactly(w):
+    """Weights with which products of float32 add up in float64. BLAS adds up rows in an order of their place, in tiles
+    and in threads: equal channels would differ in their last digits, which a softmax of large numbers makes much of."""
+    return w.astype(np.float64) if w.dtype == np.float32 else w
+
+
 def _evaluate_conv(args, attrs):
     x, w = args
     form = conv_layouts.form_of(attrs) if "data_layout" in attrs else None
@@ -87,10 +93,7 @@ def _evaluate_conv(args, attrs):
     kernel, groups = w.shape[2:], attrs["groups"]
     outputs = [(size - reach(k, d)) // s + 1
                for size, k, s, d in zip(x.shape[2:], kernel, attrs["strides"], attrs["dilation"])]
-    # BLAS adds up rows in an order of their place, in tiles and in threads: equal channels would differ in their last
-    # digits, which a softmax of large numbers makes much of.
-    weight = w.reshape(groups, w.shape[0] // groups, -1).astype(
-        np.float64 if w.dtype == np.float32 else w.dtype, copy=False)
+    weight = _summed_exactly(w).reshape(groups, w.shape[0] // groups, -1)
     windows = list(taps(kernel, attrs["strides"], attrs["dilation"], outputs))
     result = np.empty((x.shape[0], w.shape[0], *outputs), x.dtype)
     for image, into in zip(x, result):  # one at a time: the columns of a large batch would not fit
@@ -171,7 +174,7 @@ def _evaluate_transpose(args, attrs):
     groups, kernel, strides, dilation = attrs["groups"], w.shape[2:], attrs["strides"], attrs["dilation"]
     before, after = split_padding(attrs["padding"])
     batch, channels, sizes = x.shape[0], w.shape[1] * groups, x.shape[2:]
-    weight = w.reshape(groups, w.shape[0] // groups, -1).transpose(0, 2, 1)
+    weight = _summed_exactly(w).reshape(groups, w.shape[0] // groups, -1).transpose(0, 2, 1)
     parts = (weight @ x.reshape(batch, groups, w.shape[0] // groups, -1)).reshape(batch, channels, -1, *sizes)
     full = [(n - 1) * s + reach(k, d) + e
             for n, k, s, d, e in zip(sizes, kernel, strides, dilation, attrs["output_padding"])]

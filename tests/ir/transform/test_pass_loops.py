@@ -176,6 +176,7 @@ def test_the_next_panel_is_asked_for():
     assert asked_for(new) == ["T.Select(p < 2, p + 1, 0) * 24 + t * 4 + k // 2 * 2 + k % 2 * 16"]
     assert not any(f.annotations for f in collect(new.body, For))
     assert print_function(lower_prim_func(new), "f").body.count("INGOT_PREFETCH(&b[") == 1
+    assert len(asked_for(run(T.InjectPrefetch(), panels(turns=4), exact=False))) == 1
     far = panels(lambda p, t, k, v: p * 400 + k * 2 + v * 100)
     assert len(asked_for(run(T.InjectPrefetch(), far, exact=False))) == 2
 
@@ -518,5 +519,6 @@ def test_the_signature_is_kept_by_make_packed_api():
 
 def test_the_last_passes_leave_nothing_for_the_printer_to_decide():
     names = [p.name for p in TIR_PASSES]
-    assert names[-5:] == ["LowerIntrin", "EmbedBroadcast", "Accumulate", "HoistIndex", "CommonSubexprElimTIR"]
+    assert names[-6:] == ["NarrowDataType", "LowerIntrin", "EmbedBroadcast", "Accumulate", "HoistIndex",
+                          "CommonSubexprElimTIR"]
     assert names.index("FlattenBuffer") < names.index("LoopPartition") < names.index("VectorizeLoop")
