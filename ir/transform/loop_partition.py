@@ -17,7 +17,7 @@ LANES = "vector_lanes"  # annotation of a shortened vectorized loop: how many la
 def loop_partition(func):
     """Requires flat buffers. Ensures of `likely` conditions (a && b counts as two) that
     - one that can only fail in a loop's last turn is gone from the loop: that turn follows as a copy, or in a parallel
-      loop, whose turns stay together, is the other branch of the body;
+      loop, whose turns stay together, or a nest of them, is the other branch of the body;
     - one that fails in other turns is gone from the body where it holds for all inner loops: `if (it holds throughout)
       body without it, else body`; where it is about a symbolic dimension, inner loops of the other body do so once
       more, and pass over turns in which nothing can happen;
@@ -34,7 +34,7 @@ class _Partition(Mutator):
         for loop in _loops(body):
             self._bind(loop)
         self.versioned = 0      # how many versions this is the slow side of
-        self.nest = ()          # variables of the parallel loops directly around, which must stay nested
+        self.nest = ()          # the parallel loops directly around, which must stay nested
 
     def _bind(self, loop, extent=None):
         domain = Range(loop.min, loop.extent if extent is None else extent)
@@ -42,18 +42,19 @@ class _Partition(Mutator):
         self.analyzer.bind(loop.loop_var, domain, allow_override=True)
 
     def visit_For(self, loop):
-        variables, self.nest = (*self.nest, loop.loop_var), ()
+        nest, self.nest = self.nest, ()
         if loop.kind == "parallel" and isinstance(loop.body, For) and loop.body.kind == "parallel":
-            self.nest = variables
+            self.nest = (*nest, loop)
             return self._plain(loop)
-        guards = [c for c in _guards(loop.body) if any(_mentions(c, v) for v in variables)
+        guards = [c for c in _guards(loop.body) if any(_mentions(c, x.loop_var) for x in (*nest, loop))
                   and not self.analyzer.can_prove(c)]
         if not guards:
             return self._plain(loop)
         ways = [self._peel, self._version]
         if _guarded_part(loop.body, guards) is not loop.body:  # most of the body needs no copy
             ways.reverse()
-        return ways[0](loop, guards) or ways[1](loop, guards) or self._plain(loop)
+        return (self._peel_around(loop, guards, nest) or ways[0](loop, guards) or ways[1](loop, guards)
+                or self._plain(loop))
 
     def _plain(self, loop):
         new = _narrow(loop.replace(body=self.visit(loop.body)), self.analyzer)
@@ -106,6 +107,33 @@ class _Partition(Mutator):
         self._bind(loop)
         apart = isinstance(main, For) and main.extent is extent  # there may be something around the loop now
         return loop.replace(body=IfThenElse(LT(loop.loop_var, loop.min + extent), main.body, last)) if apart else None
+
+    def _peel_around(self, loop, guards, nest):
+        """Of a guard that can only fail in the last turn of o, in a nest of parallel loops, which stays one:
+
+        for o in m: for i in n: body  ->  for o in m: for i in n: if (o < m - 1) body without it, else body, o = m - 1
+        """
+        for outer in nest:
+            guards_here = [c for c in guards if _mentions(c, outer.loop_var) and not _mentions(c, loop.loop_var)]
+            if not guards_here or not isinstance(outer.extent, IntImm) or outer.extent.value < 2:
+                continue
+            last = const(outer.extent.value - 1, outer.extent.dtype)
+            self._bind(outer, last)
+            proved = [c for c in guards_here if self.analyzer.can_prove(c)]
+            sides = [_Without(proved).visit(loop.body), fresh_copy(loop.body, {outer.loop_var: outer.min + last})]
+            rest = tuple(x for x in nest if x is not outer)
+            sides = [self._in_nest(loop.replace(body=side), rest) for side in sides] if proved else []
+            self._bind(outer)
+            if sides and all(isinstance(x, For) and x.extent is loop.extent for x in sides):
+                condition = LT(outer.loop_var, outer.min + last)
+                return loop.replace(body=IfThenElse(condition, *(side.body for side in sides)))
+        return None
+
+    def _in_nest(self, loop, nest):
+        for inner in _loops(loop):
+            self._bind(inner)
+        self.nest = nest
+        return self.visit(loop)
 
     def _is_idle(self, loop, turn):
         """Whether no store is made in a turn of a loop, as all guards of stores fail. Leaves it bound to the turn."""

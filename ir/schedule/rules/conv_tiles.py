@@ -10,6 +10,7 @@ START = 30  # cycles of a tile besides its steps: clearing, the epilogue, fillin
 ISSUED = 4  # instructions in a cycle
 LOOP = 4  # instructions of a turn of the innermost loop that do not compute
 NEAR_BYTES = 32  # in a cycle, from the second cache
+BORDER = 1.02  # of the time, where some channels are a tile of their own: as much code again
 
 
 @dataclass(frozen=True)
@@ -44,13 +45,15 @@ class Plan:
 def choose(cpu, shape: Shape, made=False):
     """The plan with the least estimated time: the tile first, then the band.
 
-    Vectors divide the channels of a group, so that no tile has a border there; points at the border are a tile of their
-    own. made: whether the data is made for each band: of few tiles, so that it is near, but not one, as compilers keep
-    a register for each point where its place depends on a block of channels alone.
+    Points at the border are a tile of their own. So are channels where tiles are small, as one vector for many points
+    loads as often as it multiplies; else vectors divide the channels of a group. made: whether the data is made for
+    each band: of few tiles, so that it is near, but not one, as compilers keep a register for each point where its
+    place depends on a block of channels alone.
     """
     own = shape.blocks // shape.groups
-    plans = [Plan(v, r, c, 0) for v in range(1, min(own, MOST_VECTORS) + 1) if own % v == 0
-             for r, c in _points(tiles.room(cpu, v) // v, shape)]
+    borders = cpu.small_tile and shape.groups == 1
+    vectors = [v for v in range(1, min(own, MOST_VECTORS) + 1) if borders or own % v == 0]
+    plans = [Plan(v, r, c, 0) for v in vectors for r, c in _points(tiles.room(cpu, v) // v, shape)]
     tile = min(plans, key=lambda t: (cycles(cpu, t, shape), _near(cpu, t, shape), t.rows, t.vectors))
     return Plan(tile.vectors, tile.rows, tile.columns, _band(cpu, tile, shape, made))
 
@@ -66,13 +69,22 @@ def _points(most, shape):
 def cycles(cpu, tile, shape):
     """About how long the convolution takes with a tile; pieces at the border are tiles of their own size. A step takes
     no less than its weights do from the second cache, where the first has no room for all that a tile reads."""
-    loads = 4 * cpu.lanes * tile.vectors / NEAR_BYTES if _panel(tile, shape) > cpu.l1_bytes else 0
-    return sum(count * (START + shape.steps * max(_step(tile.vectors, r * c), loads)) for r, c, count in tiles.grid(
-        shape.height, shape.width, tile)) * (shape.blocks // tile.vectors)
+    far = _panel(tile, shape) > cpu.l1_bytes
+
+    def step(vectors, points):
+        return max(_step(cpu, vectors, points), 4 * cpu.lanes * vectors / NEAR_BYTES if far else 0)
+
+    total = sum(across * count * (START + shape.steps * step(vectors, rows * columns))
+                for vectors, across in tiles.pieces(shape.blocks, tile.vectors)
+                for rows, columns, count in tiles.grid(shape.height, shape.width, tile))
+    return total * (BORDER if shape.blocks % tile.vectors else 1)
 
 
-def _step(vectors, points):
-    """Cycles of a step, or what all its instructions take: multiply-adds, loads, prefetches and the loop's."""
+def _step(cpu, vectors, points):
+    """Cycles of a step, or what all its instructions take: multiply-adds, loads, prefetches and the loop's. Small tiles
+    load more for each multiply-add, but ask for lines and count turns once in several steps."""
+    if vectors * points <= cpu.small_tile:
+        return tiles.step_with_loads(cpu, vectors, points)
     return max(tiles.step(vectors, points), (vectors * points + points + 2 * vectors + LOOP) / ISSUED)
 
 
@@ -119,7 +131,7 @@ def _band(cpu, tile, shape, made):
     def traffic(band):
         bands = shape.height // band
         own = shape.input_bytes // bands
-        turns = shape.blocks // tile.vectors
+        turns = -(-shape.blocks // tile.vectors)
         weights = shape.weight_bytes * (1 if shape.weight_bytes + own <= cpu.l2_bytes else bands)
         again = 1 if own + shape.weight_bytes // turns <= cpu.l2_bytes else turns
         return weights + shape.input_bytes * again

@@ -68,6 +68,13 @@ def step(vectors, points):
     return max(vectors * points / 2, (vectors + points) / 2, LATENCY)
 
 
+def step_with_loads(cpu, vectors, points):
+    """Cycles of a step where loads cost a little even if multiply-adds take longer: they compete with another thread of
+    the core, and the packed operand comes from the second cache."""
+    loads = points / cpu.lanes if cpu.by_element else points
+    return step(vectors, points) + LOAD_COST * (1.5 * vectors + loads)
+
+
 def candidates(cpu):
     """Tiles whose accumulators, one row of the packed operand and one broadcast value fit the registers, of which the
     accumulators take no more than cpu.accumulators."""
@@ -112,11 +119,6 @@ def choose_product(cpu, outer, rows, dividing=False, vectors=None):
 
 def _product_cost(cpu, tile, outer, rows):
     """Cycles for one term of every sum."""
-    total = sum(across * down * _product_step(cpu, vectors, points)
+    total = sum(across * down * step_with_loads(cpu, vectors, points)
                 for vectors, across in pieces(outer, tile.vectors) for points, down in pieces(rows, tile.rows))
     return total * (1 + 0.01 * ((outer % tile.vectors > 0) + (rows % tile.rows > 0)))
-
-
-def _product_step(cpu, vectors, points):
-    loads = points / cpu.lanes if cpu.by_element else points
-    return step(vectors, points) + LOAD_COST * (1.5 * vectors + loads)

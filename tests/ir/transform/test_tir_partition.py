@@ -113,6 +113,16 @@ def test_the_last_turn_of_a_parallel_loop_is_the_other_branch():
     assert str(branch.condition) == "i < 3" and str(branch.else_case.body.indices[0]) == "j + 48"
 
 
+def test_the_last_turn_of_an_outer_parallel_loop_is_the_other_branch_inside_of_the_nest():
+    """Rows and columns at the border are four cases, of which none has a guard."""
+    func = partitioned(program(lambda y: loop("i", 3, lambda i: loop("j", 4, lambda j: loop("k", 2, lambda k: loop(
+        "l", 5, lambda m: guarded(i * 2 + k < 5, guarded(j * 5 + m < 18, fill(y, (i * 2 + k) * 20 + j * 5 + m))))),
+        "parallel"), "parallel"), size=100))
+    assert func.body.kind == func.body.body.kind == "parallel"
+    assert [(f.extent.value, f.kind) for f in collect(func.body, tir.For)].count((2, "serial")) == 2
+    assert not collect(func.body, Call) and guards(func) == 3, "which turn of i, and in either case which of j"
+
+
 def test_guards_leave_the_loops_they_do_not_depend_on():
     func = partitioned(program(lambda y: loop("i", 8, lambda i: loop("j", 4, lambda j: guarded(
         i < 5, fill(y, i * 4 + j))))))
