@@ -19,8 +19,9 @@ SHOWN = (1 / 4, 3 / 4)
 # Bytes a cycle of weights that come from memory, of which no more than this passes however few products they are for
 # (13.5 GB/s at 2.7 GHz).
 STREAMED_BYTES = 5
-# Cycles, beside multiply-adds, of a load of weights, from the second cache, and of data, from the first.
-LOADS = (0.4, 0.1)
+# Cycles, beside multiply-adds, of a load of weights, from the second cache, and of data, from the first: of which small
+# tiles have more for each multiply-add.
+LOADS, SMALL_LOADS = (0.4, 0.1), (0.4, 0.2)
 # Cycles of a vector of V or M of a block that the first cache does not keep, beyond so many times its size.
 SPILLED, KEPT = 1, 3
 # Bytes a cycle of what one core wrote and another reads or writes again (15 GB/s at 2.7 GHz).
@@ -78,7 +79,7 @@ class Layer:
 @dataclass(frozen=True)
 class Blocking:
     """rows: of tiles in a block; tile: of registers, over rows and columns of tiles; vectors: of output channels in a
-    turn, as many as several register tiles have; over: what threads share, "rows" of blocks or "channels" of the
+    turn, which may leave some for a smaller register tile; over: what threads share, "rows" of blocks or "channels" of the
     output; cycles: the estimate."""
 
     rows: int
@@ -102,14 +103,17 @@ def cycles(cpu, layer):
 
 
 def candidates(cpu, layer):
-    """Blockings for every number of rows, with the best register tile that leaves inner loops without conditions."""
+    """Blockings for every number of rows, with the best register tile that leaves inner loops without conditions. Small
+    tiles may leave channels, which are a tile of their own in every turn."""
     own = layer.out_blocks // layer.groups
-    fitting = [t for t in tiles.candidates(cpu) if own % t.vectors == 0 and t.columns <= layer.columns]
+    borders = cpu.small_tile and layer.groups == 1
+    fitting = [t for t in tiles.candidates(cpu) if t.columns <= layer.columns
+               and (t.vectors <= own if borders else own % t.vectors == 0)]
     for rows in range(1, layer.rows + 1):
         whole = (t for t in fitting if t.rows == 1 or t.rows <= rows and layer.rows % rows == 0
                  and (rows % t.rows == 0 or rows == layer.rows))
-        tile = min(whole, key=lambda t: (_product(layer, rows, t), t.vectors, t.rows))
-        for vectors in range(tile.vectors, layer.out_blocks + 1, tile.vectors):
+        tile = min(whole, key=lambda t: (_product(cpu, layer, rows, t, layer.out_blocks), t.vectors, t.rows))
+        for vectors in range(tile.vectors, layer.out_blocks + 1, 1 if own % tile.vectors else tile.vectors):
             if layer.out_blocks % vectors == 0:
                 yield _blocking(cpu, layer, rows, tile, vectors)
 
@@ -119,7 +123,7 @@ def _blocking(cpu, layer, rows, tile, vectors):
     points = rows * layer.columns
     data, products = layer.vector * layer.data_blocks * points, layer.vector * vectors * points
     row = layer.side * (layer.columns * layer.tile + layer.kernel - 1) * layer.lanes * FLOAT
-    cycles = _product(layer, rows, tile) + transforms(layer)
+    cycles = _product(cpu, layer, rows, tile, vectors) + transforms(layer)
     again = layer.weights > cpu.l2_bytes * 3 // 4
     far = layer.weights * (SHOWN[1] * blocks if again else 0 if layer.near else SHOWN[0])
     if data + products > cpu.l2_bytes * 3 // 4:
@@ -144,17 +148,18 @@ def _ways(layer, rows, turns, data, products, row):
     return ways
 
 
-def _product(layer, rows, tile):
-    """Cycles of the products."""
+def _product(cpu, layer, rows, tile, vectors):
+    """Cycles of the products, in turns of so many vectors."""
     blocks = [(rows, layer.rows // rows), (layer.rows % rows, 1)]
-    steps = sum(count * again * _step(tile.vectors, h * w) for size, count in blocks
-                for h, w, again in tiles.grid(size, layer.columns, tile))
-    return steps * layer.out_blocks // tile.vectors * layer.side ** 2 * layer.channels
+    steps = sum(across * count * again * _step(cpu, wide, h * w) for wide, across in tiles.pieces(vectors, tile.vectors)
+                for size, count in blocks for h, w, again in tiles.grid(size, layer.columns, tile))
+    return steps * layer.out_blocks // vectors * layer.side ** 2 * layer.channels
 
 
-def _step(vectors, points):
+def _step(cpu, vectors, points):
     """Cycles for one input channel."""
-    return tiles.step(vectors, points) + LOADS[0] * vectors + LOADS[1] * points
+    weights, data = SMALL_LOADS if vectors * points <= cpu.small_tile else LOADS
+    return tiles.step(vectors, points) + weights * vectors + data * points
 
 
 def transforms(layer):
