@@ -17,6 +17,7 @@ INGOT_INLINE float ingot_logf(float x) { return f32x1_log(x); }
 INGOT_INLINE float ingot_tanhf(float x) { return f32x1_tanh(x); }
 INGOT_INLINE float ingot_erff(float x) { return f32x1_erf(x); }
 INGOT_INLINE float ingot_sigmoidf(float x) { return f32x1_sigmoid(x); }
+INGOT_INLINE float ingot_siluf(float x) { return f32x1_silu(x); }
 INGOT_INLINE float ingot_geluf(float x) { return f32x1_gelu(x); }
 INGOT_INLINE float ingot_floorf(float x) { return f32x1_floor(x); }
 INGOT_INLINE float ingot_ceilf(float x) { return f32x1_ceil(x); }

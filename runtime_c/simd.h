@@ -22,8 +22,8 @@
  *   T_clamp(a, lo, hi)                         lo <= hi; a NaN: NaN
  *   T_select_lt  T_select_le  T_select_eq (a, b, x, y)   lane by lane a < b ? x : y ...; false when one is NaN
  *   T_reduce_add  T_reduce_min  T_reduce_max (a)         a float; the order of additions is a tree; NaN: unspecified
- *   T_exp  T_log  T_tanh  T_erf  T_sigmoid  T_gelu (a)   see simd/math.h
- *   T_ldexp(a, n)  T_exponent(a)  T_mantissa(a)          see simd/lane.h
+ *   T_exp  T_log  T_tanh  T_erf  T_sigmoid  T_silu  T_gelu (a)   see simd/math.h
+ *   T_ldexp(a, n)  T_power(a)  T_exponent(a)  T_mantissa(a)          see simd/lane.h
  *
  * Rounding must be the default (to nearest), and -ffast-math must be off. */
 #ifndef INGOT_SIMD_H

@@ -35,7 +35,8 @@ def _clz(x):
 # name -> (number of arguments, numpy reference), of floats. Printers map the same names to C (see codegen).
 INTRINSICS = {
     "exp": (1, np.exp), "log": (1, np.log), "sqrt": (1, np.sqrt), "tanh": (1, np.tanh), "erf": (1, _erf),
-    "sigmoid": (1, lambda x: 1 / (1 + np.exp(-x))), "gelu": (1, _gelu), "floor": (1, np.floor), "ceil": (1, np.ceil),
+    "sigmoid": (1, lambda x: 1 / (1 + np.exp(-x))), "silu": (1, lambda x: x / (1 + np.exp(-x))), "gelu": (1, _gelu),
+    "floor": (1, np.floor), "ceil": (1, np.ceil),
     "round": (1, np.rint), "trunc": (1, np.trunc), "abs": (1, np.abs), "sin": (1, np.sin), "cos": (1, np.cos),
     "tan": (1, np.tan), "asin": (1, np.arcsin), "acos": (1, np.arccos), "atan": (1, np.arctan),
     "sinh": (1, np.sinh), "cosh": (1, np.cosh), "asinh": (1, np.arcsinh), "acosh": (1, np.arccosh),
@@ -112,7 +113,8 @@ def _builder(name):
     return build
 
 
-exp, log, sqrt, tanh, erf, sigmoid, gelu = map(_builder, ("exp", "log", "sqrt", "tanh", "erf", "sigmoid", "gelu"))
+exp, log, sqrt, tanh, erf = map(_builder, ("exp", "log", "sqrt", "tanh", "erf"))
+sigmoid, silu, gelu = map(_builder, ("sigmoid", "silu", "gelu"))
 floor, ceil, round, trunc, abs = map(_builder, ("floor", "ceil", "round", "trunc", "abs"))  # noqa: A001
 sin, cos, tan, asin, acos, atan = map(_builder, ("sin", "cos", "tan", "asin", "acos", "atan"))
 sinh, cosh, asinh, acosh, atanh = map(_builder, ("sinh", "cosh", "asinh", "acosh", "atanh"))

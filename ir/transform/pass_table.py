@@ -22,7 +22,7 @@ from .fold_constants import fold_constants
 from .fold_scale import decompose_batch_norm, fold_scale_axis
 from .fuse import fuse_ops
 from .fuse_attention import fuse_attention
-from .fuse_gelu import fuse_gelu
+from .fuse_activations import fuse_activations
 from .guard_sums import guard_sums
 from .hold import hold_loads
 from .hoist_if import hoist_if_then_else
@@ -204,7 +204,7 @@ RELAX = _rows(
     ("DecomposeOpsForInference", _graph, decompose_batch_norm),
     ("FoldBatchnormToConv2D", _graph, fold_scale_axis, 1),
     ("RemoveIdentities", _graph, remove_identities, 1),
-    ("FuseGelu", _graph, fuse_gelu, 1),
+    ("FuseActivations", _graph, fuse_activations, 1),
     ("SliceEarly", _graph, slice_early, 1),
     ("PoolEarly", _graph, pool_early, 1),
     ("FuseAttention", _graph, fuse_attention, 2),

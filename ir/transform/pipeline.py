@@ -15,7 +15,7 @@ def graph_passes(opt_level, cpu: CpuModel, exact=False, algorithms=None):
              "PackWeights": [cpu], "FuseOps": [cpu],
              **{name: [cpu.lanes] for name in ("FuseAttention", "ConvertLayout", "SplitPadding")}}
     names = ["ResolveMatchCast", "FoldConstant", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
-             "RemoveIdentities", "FuseGelu", "SliceEarly", "PoolEarly", "ProjectInputs", "FuseAttention",
+             "RemoveIdentities", "FuseActivations", "SliceEarly", "PoolEarly", "ProjectInputs", "FuseAttention",
              "SinkViews", "RemoveIdentities", "CombineParallelConv2D", "ConvertLayout", "ChooseConvolution",
              "SplitPadding", "PackWeights", "FuseOps", "InPlace", "MaterializeOutputs"]
     passes = [RELAX[name](*given.get(name, ())) for name in names]

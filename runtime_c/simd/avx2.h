@@ -88,7 +88,7 @@ INGOT_INLINE f32x8 f32x8_copysign(f32x8 a, f32x8 sign)
     return _mm256_or_ps(f32x8_abs(a), _mm256_and_ps(_mm256_set1_ps(-0.0f), sign));
 }
 
-/* As f32x1_ldexp, f32x1_exponent and f32x1_mantissa. */
+/* As f32x1_ldexp, f32x1_power, f32x1_exponent and f32x1_mantissa. */
 INGOT_INLINE f32x8 f32x8_ldexp(f32x8 a, f32x8 n)
 {
     const __m256i biased = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(254));
@@ -96,6 +96,11 @@ INGOT_INLINE f32x8 f32x8_ldexp(f32x8 a, f32x8 n)
     const __m256i rest = _mm256_sub_epi32(biased, half);
     a = _mm256_mul_ps(a, _mm256_castsi256_ps(_mm256_slli_epi32(half, 23)));
     return _mm256_mul_ps(a, _mm256_castsi256_ps(_mm256_slli_epi32(rest, 23)));
+}
+
+INGOT_INLINE f32x8 f32x8_power(f32x8 a)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a), 23));
 }
 
 INGOT_INLINE __m256i f32x8_shifted_bits(f32x8 a)

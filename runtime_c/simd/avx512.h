@@ -108,7 +108,9 @@ INGOT_INLINE f32x16 f32x16_copysign(f32x16 a, f32x16 sign)
     return f32x16_from_bits(_mm512_or_si512(f32x16_bits(f32x16_abs(a)), bit));
 }
 
-/* As f32x1_exponent and f32x1_mantissa. */
+/* As f32x1_power, f32x1_exponent and f32x1_mantissa. */
+INGOT_INLINE f32x16 f32x16_power(f32x16 a) { return f32x16_from_bits(_mm512_slli_epi32(f32x16_bits(a), 23)); }
+
 INGOT_INLINE __m512i f32x16_shifted_bits(f32x16 a)
 {
     return _mm512_add_epi32(f32x16_bits(a), _mm512_set1_epi32(0x3f800000 - 0x3f3504f3));

@@ -101,6 +101,10 @@ INGOT_INLINE f32x1 f32x1_ldexp(f32x1 a, f32x1 n)
     return a * f32x1_from_bits(half << 23) * f32x1_from_bits((biased - half) << 23);
 }
 
+/* 2^n of a = n + 12583039, which is 1.5 * 2^23 + 127: its low bits are the exponent of 2^n. n is integral, in
+ * [-127, 128]; the ends give 0 and infinity. */
+INGOT_INLINE f32x1 f32x1_power(f32x1 a) { return f32x1_from_bits(f32x1_bits(a) << 23); }
+
 /* A positive normal a is mantissa * 2^exponent with mantissa in [sqrt(1/2), sqrt(2)); other a give an unspecified
  * number. 0x3f3504f3 is sqrt(1/2). */
 INGOT_INLINE f32x1 f32x1_exponent(f32x1 a)

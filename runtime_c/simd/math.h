@@ -1,9 +1,10 @@
-/* simd/math.h: exp, log, tanh, erf, sigmoid and gelu over the operations of any vector type.
+/* simd/math.h: exp, log, tanh, erf, sigmoid, silu and gelu over the operations of any vector type.
  *
- * INGOT_SIMD_MATH(T) defines T_ceil, T_exp, T_log, T_tanh, T_erf, T_sigmoid and T_gelu from T's other operations,
- * without a branch. The error, in units in the last place and with or without a fused multiply-add: exp 1.1, log 1, tanh
- * 1.5, erf 1.4, sigmoid 2; of gelu(x) it is 9e-8 |x|. NaN gives NaN, overflow infinity, underflow denormals and then 0
- * (32-bit NEON: 0 instead of denormals, also as arguments and inside; erf loses accuracy there below 1e-37).
+ * INGOT_SIMD_MATH(T) defines T_ceil, T_exp, T_log, T_tanh, T_erf, T_sigmoid, T_silu and T_gelu from T's other
+ * operations, without a branch. The error, in units in the last place and with or without a fused multiply-add: exp
+ * 1.1, log 1, tanh 1.5, erf 1.4, sigmoid 2, silu 2.8 or 4e-37; of gelu(x) it is 9e-8 |x|. NaN gives NaN, overflow
+ * infinity, underflow denormals and then 0 (32-bit NEON: 0 instead of denormals, also as arguments and inside; erf
+ * loses accuracy there below 1e-37).
  *
  * Arguments are reduced as in W. J. Cody and W. Waite, Software Manual for the Elementary Functions (1980): n log(2) is
  * subtracted in two parts, of which the first has 15 bits, so that its product with n is exact. The polynomials are
@@ -36,6 +37,22 @@
     INGOT_INLINE T T##_exp(T x)                                                                                        \
     {                                                                                                                  \
         return T##_exp_within(T##_clamp(x, T##_set1(-104.0f), T##_set1(89.0f)));                                       \
+    }
+
+/* a + exp(-x) of x in [-89, 88], near whose ends 2^n is infinite or 0; -x = n log(2) - s. Enough for silu and gelu. */
+#define INGOT_SIMD_ADD_EXP(T)                                                                                          \
+    INGOT_INLINE T T##_add_exp_minus(T a, T x)                                                                         \
+    {                                                                                                                  \
+        const T shifted = T##_fma(x, T##_set1(-INGOT_LOG2_E), T##_set1(12583039.0f));                                  \
+        const T n = T##_sub(shifted, T##_set1(12583039.0f));                                                           \
+        const T s = T##_fma(n, T##_set1(INGOT_LOG2_LO), T##_fma(n, T##_set1(INGOT_LOG2_HI), x));                       \
+        T q = T##_set1(0.00138182985f);                                                                                \
+        INGOT_HORNER(T, q, s, -0.00836853217f);                                                                        \
+        INGOT_HORNER(T, q, s, 0.0416682921f);                                                                          \
+        INGOT_HORNER(T, q, s, -0.166665226f);                                                                          \
+        INGOT_HORNER(T, q, s, 0.49999994f);                                                                            \
+        const T p = T##_fma(T##_mul(s, s), q, T##_sub(T##_set1(1.0f), s));                                             \
+        return T##_fma(p, T##_power(shifted), a);                                                                      \
     }
 
 /* x = m 2^e; log(x) = e log(2) + log(1 + (m - 1)). Denormals are scaled by 2^23 first. */
@@ -90,6 +107,14 @@
         return T##_fma(T##_neg(quotient), lost, quotient);                                                             \
     }
 
+/* x sigmoid(x) as x / (1 + exp(-x)). Results nearer to 0 than 4e-37, of x below -88, are 0. */
+#define INGOT_SIMD_SILU(T)                                                                                             \
+    INGOT_INLINE T T##_silu(T x)                                                                                       \
+    {                                                                                                                  \
+        const T within = T##_clamp(x, T##_set1(-89.0f), T##_set1(87.0f));                                              \
+        return T##_div(x, T##_add_exp_minus(T##_set1(1.0f), within));                                                  \
+    }
+
 /* Below 0.92 x + x q(x^2), above 1 - exp(q(|x|)). */
 #define INGOT_SIMD_ERF(T)                                                                                              \
     INGOT_INLINE T T##_erf(T x)                                                                                        \
@@ -114,32 +139,34 @@
         return T##_select_lt(magnitude, T##_set1(0.92f), small, T##_copysign(large, x));                               \
     }
 
-/* x Phi(x), with Phi the normal distribution: max(x, 0) - |x| exp(q(|x|)), where exp(q(a)) is Phi(-a). From 12.5 on that
- * is as good as 0, and soon denormal. */
+/* x Phi(x), with Phi the normal distribution: max(x, 0) - |x| exp(-q(|x|)), where exp(-q(a)) is Phi(-a). From 12.5 on
+ * that is as good as 0, and soon denormal. */
 #define INGOT_SIMD_GELU(T)                                                                                             \
     INGOT_INLINE T T##_gelu(T x)                                                                                       \
     {                                                                                                                  \
         const T a = T##_clamp(T##_abs(x), T##_set1(0.0f), T##_set1(12.5f));                                            \
-        T q = T##_set1(-7.63399566e-09f);                                                                              \
-        INGOT_HORNER(T, q, a, 3.11200779e-07f);                                                                        \
-        INGOT_HORNER(T, q, a, -5.03279534e-06f);                                                                       \
-        INGOT_HORNER(T, q, a, 4.10418143e-05f);                                                                        \
-        INGOT_HORNER(T, q, a, -0.000162225027f);                                                                       \
-        INGOT_HORNER(T, q, a, -4.93961743e-05f);                                                                       \
-        INGOT_HORNER(T, q, a, 0.00486059161f);                                                                         \
-        INGOT_HORNER(T, q, a, -0.0363727883f);                                                                         \
-        INGOT_HORNER(T, q, a, -0.318301797f);                                                                          \
-        INGOT_HORNER(T, q, a, -0.79788512f);                                                                           \
-        INGOT_HORNER(T, q, a, -0.693147182f);                                                                          \
-        return T##_fma(T##_neg(a), T##_exp_within(q), T##_max(T##_set1(0.0f), x));                                     \
+        T q = T##_set1(7.63399566e-09f);                                                                               \
+        INGOT_HORNER(T, q, a, -3.11200779e-07f);                                                                       \
+        INGOT_HORNER(T, q, a, 5.03279534e-06f);                                                                        \
+        INGOT_HORNER(T, q, a, -4.10418143e-05f);                                                                       \
+        INGOT_HORNER(T, q, a, 0.000162225027f);                                                                        \
+        INGOT_HORNER(T, q, a, 4.93961743e-05f);                                                                        \
+        INGOT_HORNER(T, q, a, -0.00486059161f);                                                                        \
+        INGOT_HORNER(T, q, a, 0.0363727883f);                                                                          \
+        INGOT_HORNER(T, q, a, 0.318301797f);                                                                           \
+        INGOT_HORNER(T, q, a, 0.79788512f);                                                                            \
+        INGOT_HORNER(T, q, a, 0.693147182f);                                                                           \
+        return T##_fma(T##_neg(a), T##_add_exp_minus(T##_set1(0.0f), q), T##_max(T##_set1(0.0f), x));                  \
     }
 
 #define INGOT_SIMD_MATH(T)                                                                                             \
     INGOT_INLINE T T##_ceil(T x) { return T##_neg(T##_floor(T##_neg(x))); }                                            \
     INGOT_SIMD_EXP(T)                                                                                                  \
+    INGOT_SIMD_ADD_EXP(T)                                                                                              \
     INGOT_SIMD_LOG(T)                                                                                                  \
     INGOT_SIMD_TANH(T)                                                                                                 \
     INGOT_SIMD_SIGMOID(T)                                                                                              \
+    INGOT_SIMD_SILU(T)                                                                                                 \
     INGOT_SIMD_ERF(T)                                                                                                  \
     INGOT_SIMD_GELU(T)
 

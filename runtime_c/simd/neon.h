@@ -162,7 +162,7 @@ INGOT_INLINE f32x4 f32x4_floor(f32x4 a)
 #endif
 }
 
-/* As f32x1_ldexp, f32x1_exponent and f32x1_mantissa. */
+/* As f32x1_ldexp, f32x1_power, f32x1_exponent and f32x1_mantissa. */
 INGOT_INLINE f32x4 f32x4_ldexp(f32x4 a, f32x4 n)
 {
     const uint32x4_t biased = vreinterpretq_u32_s32(vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(254)));
@@ -170,6 +170,11 @@ INGOT_INLINE f32x4 f32x4_ldexp(f32x4 a, f32x4 n)
     const uint32x4_t rest = vsubq_u32(biased, half);
     a = vmulq_f32(a, vreinterpretq_f32_u32(vshlq_n_u32(half, 23)));
     return vmulq_f32(a, vreinterpretq_f32_u32(vshlq_n_u32(rest, 23)));
+}
+
+INGOT_INLINE f32x4 f32x4_power(f32x4 a)
+{
+    return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(a), 23));
 }
 
 INGOT_INLINE uint32x4_t f32x4_shifted_bits(f32x4 a)

@@ -106,6 +106,7 @@
     INGOT_PAIR_OP1(T, H, floor)                                                                                        \
     INGOT_PAIR_OP2(T, H, copysign)                                                                                     \
     INGOT_PAIR_OP2(T, H, ldexp)                                                                                        \
+    INGOT_PAIR_OP1(T, H, power)                                                                                        \
     INGOT_PAIR_OP1(T, H, exponent)                                                                                     \
     INGOT_PAIR_OP1(T, H, mantissa)                                                                                     \
     INGOT_PAIR_SELECT(T, H, select_lt)                                                                                 \
@@ -118,6 +119,7 @@
     INGOT_PAIR_OP1(T, H, erf)                                                                                          \
     INGOT_PAIR_OP1(T, H, sigmoid)                                                                                      \
     INGOT_PAIR_OP1(T, H, gelu)                                                                                         \
+    INGOT_PAIR_OP1(T, H, silu)                                                                                         \
     INGOT_PAIR_REDUCE(T, H, add)                                                                                       \
     INGOT_PAIR_REDUCE(T, H, min)                                                                                       \
     INGOT_PAIR_REDUCE(T, H, max)

@@ -109,6 +109,7 @@
     INGOT_SCALAR_OP1(T, L, floor)                                                                                      \
     INGOT_SCALAR_OP2(T, L, copysign)                                                                                   \
     INGOT_SCALAR_OP2(T, L, ldexp)                                                                                      \
+    INGOT_SCALAR_OP1(T, L, power)                                                                                      \
     INGOT_SCALAR_OP1(T, L, exponent)                                                                                   \
     INGOT_SCALAR_OP1(T, L, mantissa)                                                                                   \
     INGOT_SCALAR_SELECT(T, L, select_lt)                                                                               \
@@ -121,6 +122,7 @@
     INGOT_SCALAR_OP1(T, L, erf)                                                                                        \
     INGOT_SCALAR_OP1(T, L, sigmoid)                                                                                    \
     INGOT_SCALAR_OP1(T, L, gelu)                                                                                       \
+    INGOT_SCALAR_OP1(T, L, silu)                                                                                       \
     INGOT_SCALAR_REDUCE(T, L, add)                                                                                     \
     INGOT_SCALAR_REDUCE(T, L, min)                                                                                     \
     INGOT_SCALAR_REDUCE(T, L, max)

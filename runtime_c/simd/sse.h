@@ -128,7 +128,7 @@ INGOT_INLINE f32x4 f32x4_floor(f32x4 a)
 #endif
 }
 
-/* As f32x1_ldexp, f32x1_exponent and f32x1_mantissa. */
+/* As f32x1_ldexp, f32x1_power, f32x1_exponent and f32x1_mantissa. */
 INGOT_INLINE f32x4 f32x4_ldexp(f32x4 a, f32x4 n)
 {
     const __m128i biased = _mm_add_epi32(_mm_cvtps_epi32(n), _mm_set1_epi32(254));
@@ -137,6 +137,8 @@ INGOT_INLINE f32x4 f32x4_ldexp(f32x4 a, f32x4 n)
     a = _mm_mul_ps(a, _mm_castsi128_ps(_mm_slli_epi32(half, 23)));
     return _mm_mul_ps(a, _mm_castsi128_ps(_mm_slli_epi32(rest, 23)));
 }
+
+INGOT_INLINE f32x4 f32x4_power(f32x4 a) { return _mm_castsi128_ps(_mm_slli_epi32(_mm_castps_si128(a), 23)); }
 
 INGOT_INLINE __m128i f32x4_shifted_bits(f32x4 a)
 {

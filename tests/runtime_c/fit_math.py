@@ -66,8 +66,8 @@ def fits():
         "erf_small": fit(lambda x: erf(x) - x, lambda x: x, lambda x: 1 / erf(x), 1e-6, 0.92, 5, np.square),
         # erf(x) = 1 - e^q(x), above; the error of q counts as far as it changes erf
         "erf_large": fit(lambda x: np.log(erfc(x)), np.ones_like, erfc, 0.92, 3.95, 6),
-        # Phi(-x) = e^q(x); the error of q counts as far as it changes Phi, and a little where that is next to nothing
-        "gelu": fit(lambda x: np.log(below(x)), np.ones_like, lambda x: below(x) + 3e-8, 0, 12.5, 10),
+        # Phi(-x) = e^-q(x); the error of q counts as far as it changes Phi, and a little where that is next to nothing
+        "gelu": fit(lambda x: -np.log(below(x)), np.ones_like, lambda x: below(x) + 3e-8, 0, 12.5, 10),
     }
 
 

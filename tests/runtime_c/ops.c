@@ -94,7 +94,7 @@ static void record(const char *type, const char *op, const float *y, size_t n)
 #define ELEMENTWISE(T, L)                                                                                              \
     UNARY(T, L, neg) UNARY(T, L, abs) UNARY(T, L, sqrt) UNARY(T, L, round) UNARY(T, L, floor) UNARY(T, L, ceil)        \
     UNARY(T, L, exp) UNARY(T, L, log) UNARY(T, L, tanh) UNARY(T, L, erf) UNARY(T, L, sigmoid)                          \
-    UNARY(T, L, gelu)                                                                                                  \
+    UNARY(T, L, silu) UNARY(T, L, gelu)                                                                                \
     UNARY(T, L, exponent) UNARY(T, L, mantissa)                                                                        \
     BINARY(T, L, add) BINARY(T, L, sub) BINARY(T, L, mul) BINARY(T, L, div) BINARY(T, L, min) BINARY(T, L, max)        \
     BINARY(T, L, copysign) TERNARY(T, L, fma) LDEXP(T, L)                                                              \

@@ -9,7 +9,7 @@ from c_builds import RUNTIME, STRICT, check, cpu_flags
 
 HERE = Path(__file__).parent
 X86 = [[], ["-march=x86-64-v2"], ["-march=x86-64-v3"], ["-march=x86-64-v4"], ["-mavx512f"], ["-DINGOT_SIMD_SCALAR"]]
-VECTORIZED = ["exp", "log", "tanh", "erf", "sigmoid", "gelu", "round"]
+VECTORIZED = ["exp", "log", "tanh", "erf", "sigmoid", "silu", "gelu", "round"]
 
 
 @pytest.mark.parametrize("source", [RUNTIME / "ingot.c", HERE / "everything.c", HERE / "ops.c"], ids=lambda p: p.name)

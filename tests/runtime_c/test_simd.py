@@ -179,6 +179,20 @@ def test_gelu_is_exact_within_9e_8_of_its_argument(build, results, abc):
         assert error.max() <= 9e-8, a[finite][error.argmax()]
 
 
+def test_silu_is_exact_within_2_8_units_and_0_where_it_is_small(build, results, abc):
+    """x sigmoid(x), which is NaN at minus infinity; below -88 it is 4e-37 at most, and may be 0."""
+    a = abc[0]
+    exact = INTRINSICS["silu"][1](a.astype(np.float64))
+    finite = np.isfinite(a) & (np.abs(a) > 1e-36) if build.flushes else np.isfinite(a)
+    unit = np.spacing(np.abs(exact.astype(np.float32))).astype(np.float64)
+    for type_ in TYPES:
+        y = results[f"{type_}_silu"].astype(np.float64)
+        assert (np.isnan(y) == np.isnan(exact)).all() and (y[a == np.inf] == np.inf).all()
+        assert (y[a < -89] == 0)[np.isfinite(a[a < -89])].all()
+        error = np.maximum(np.abs(y - exact) - 4e-37, 0)[finite] / unit[finite]
+        assert error.max() <= 2.8, a[finite][error.argmax()]
+
+
 @pytest.mark.parametrize("op", ["tanh", "erf", "floor", "ceil", "round"])
 def test_zero_keeps_its_sign(results, abc, op):
     zero = abc[0] == 0
@@ -193,6 +207,8 @@ def test_widths_agree_to_the_bit(build, results):
     for op in FUNCTIONS:
         for type_ in LANES:
             assert same(results[f"{type_}_{op}"], results[f"f32x1_{op}"]).all(), (type_, op)
+    for type_ in LANES:
+        assert same(results[f"{type_}_silu"], results["f32x1_silu"]).all(), type_
     for type_ in LANES:  # the sign of a zero is that of max(0, -0)
         assert same(results[f"{type_}_gelu"] + np.float32(0), results["f32x1_gelu"] + np.float32(0)).all(), type_
 

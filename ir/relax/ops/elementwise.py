@@ -119,7 +119,7 @@ ROWS = [
     ("nn.elu", _F, lambda x, alpha: _choose(x < _of(x, 0), _of(x, alpha) * (tir.exp(x) - 1.0), x),
      lambda x, alpha: np.where(x < 0, x.dtype.type(alpha) * np.expm1(x), x), {"alpha": 1.0}),
     ("nn.gelu", _F, _gelu, _numpy_gelu, {"approximate": "none"}),
-    ("nn.silu", _F, lambda x: x * tir.sigmoid(x), lambda x: x * _sigmoid(x), {}),
+    ("nn.silu", _F, tir.silu, lambda x: x * _sigmoid(x), {}),
     ("nn.hard_sigmoid", _F, _hard_sigmoid, _numpy_hard_sigmoid, {"alpha": 0.2, "beta": 0.5}),
     ("nn.hard_swish", _F, lambda x: x * _hard_sigmoid(x), lambda x: x * _numpy_hard_sigmoid(x), {}),
     ("nn.softplus", _F, _softplus, _numpy_softplus, {}),

@@ -9,7 +9,8 @@ from ..blocks import uses
 from ..errors import ScheduleError
 
 # Functions worth computing once rather than inlining into several consumers.
-EXPENSIVE = {"tir.exp", "tir.log", "tir.tanh", "tir.erf", "tir.sigmoid", "tir.gelu", "tir.pow", "tir.sqrt"}
+EXPENSIVE = {"tir.exp", "tir.log", "tir.tanh", "tir.erf", "tir.sigmoid", "tir.silu", "tir.gelu", "tir.pow",
+             "tir.sqrt"}
 
 SYMBOLIC = 1 << 20  # stands for an extent that is not known
 

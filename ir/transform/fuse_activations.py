@@ -1,4 +1,4 @@
-"""GELU as exporters write it, a chain of arithmetic around erf or tanh, becomes one operator."""
+"""Activations as exporters write them become one operator: GELU, a chain of arithmetic around erf or tanh, and SiLU."""
 from __future__ import annotations
 
 from math import isclose, pi, sqrt
@@ -19,16 +19,20 @@ DEGREE = 4
 
 
 @on_main
-def fuse_gelu(func):
+def fuse_activations(func):
     """Ensures that x (1 + erf(x / sqrt(2))) / 2, and x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, with their sums
-    and products in any order, are nn.gelu."""
-    return _FuseGelu().run(func)
+    and products in any order, are nn.gelu, and x sigmoid(x) is nn.silu."""
+    return _FuseActivations().run(func)
 
 
-class _FuseGelu(GraphRewriter):
+class _FuseActivations(GraphRewriter):
     def call(self, binding, call):
         if call.op not in ("multiply", "divide"):
             return call
+        for x, gate in (call.args, call.args[::-1]):
+            producer = self.producer(gate)
+            if (call.op, getattr(producer, "op", None)) == ("multiply", "sigmoid") and producer.args[0] is x:
+                return call_op("nn.silu", x)
         for f in self._behind(call):
             name, inner = CURVES.get(getattr(self.producer(f), "op", None), (None, None))
             if name is None:

@@ -1,4 +1,4 @@
-"""GELU in the forms that exporters give it, found by its algebra, and what is not GELU."""
+"""GELU in the forms that exporters give it, found by its algebra, SiLU, and what is neither."""
 from math import pi, sqrt
 
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 from graph_check import Graph, check, const, data, ops, param
 
 from ingot.ir.relax import Constant
-from ingot.ir.transform.fuse_gelu import fuse_gelu
+from ingot.ir.transform.fuse_activations import fuse_activations
 
 
 def number(value):
@@ -50,9 +50,27 @@ def test_forms(form, approximate, biased):
     x = param("x", 3, 50)
     g = Graph(x)
     y = g.op("add", g.op("matmul", x, const(50, 7)), const(7)) if biased else x
-    new = check(g.module(form(g, y)), data(3, 50, scale=3), passes=[fuse_gelu])
+    new = check(g.module(form(g, y)), data(3, 50, scale=3), passes=[fuse_activations])
     assert ops(new) == ["matmul", "add", "nn.gelu"] if biased else ["nn.gelu"]
     assert new["main"].bindings[-1].value.attrs["approximate"] == approximate
+
+
+@pytest.mark.parametrize("gate_first", [True, False])
+def test_silu(gate_first):
+    x = param("x", 3, 50)
+    g = Graph(x)
+    factors = (x, g.op("sigmoid", x))
+    new = check(g.module(g.op("multiply", *factors[::-1 if gate_first else 1])), data(3, 50, scale=3),
+                passes=[fuse_activations])
+    assert ops(new) == ["nn.silu"]
+
+
+@pytest.mark.parametrize("op", ["multiply", "add"])
+def test_a_gate_of_another_value_and_a_sum_are_no_silu(op):
+    x, y = param("x", 3, 50), param("y", 3, 50)
+    g = Graph(x, y)
+    mod = g.module(g.op(op, x, g.op("sigmoid", y if op == "multiply" else x)))
+    assert ops(fuse_activations(mod)) == ["sigmoid", op]
 
 
 def _another_argument(g, x):
@@ -85,7 +103,7 @@ def test_what_stays(form):
     x = param("x", 3, 5)
     g = Graph(x)
     mod = g.module(form(g, x))
-    assert ops(fuse_gelu(mod)) == ops(mod)
+    assert ops(fuse_activations(mod)) == ops(mod)
 
 
 def test_long_sums_are_no_chains():
@@ -95,4 +113,4 @@ def test_long_sums_are_no_chains():
     for _ in range(40):
         y = g.op("multiply", g.op("add", y, y), number(0.5))
     mod = g.module(_another_factor(g, y))
-    assert ops(fuse_gelu(mod)) == ops(mod)
+    assert ops(fuse_activations(mod)) == ops(mod)
