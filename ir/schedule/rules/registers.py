@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from ...arith import Analyzer
 from ...expr import IntImm, is_const_int
-from ...node import structural_equal
-from ...tir.stmt import For
+from ...node import collect, structural_equal
+from ...tir.stmt import BlockRealize, For
 from ...transform.accumulate import KEY as ACCUMULATE
 from ...transform.embed_broadcast import EMBEDDED
 from ...transform.vectorize import REDUCE_LANES
@@ -127,7 +127,7 @@ def _several_terms(sch, cpu, block, loops):
     False where the tile is not small, or terms share elements with neighbours in a window, which compilers would keep
     in registers; and where that loop would have two turns, which gcc would unroll in spite of what it is asked."""
     loop, (*_, term) = sch.get(loops[-1]), iter_vars(sch.get(block), "reduce")
-    points = {iv.var for iv in iter_vars(sch.get(block), "spatial")}
+    points = _moving(loop.body, sch.get(block))
     if not isinstance(loop.extent, IntImm) or _multiply_adds(loop.body) > cpu.small_tile or any(
             uses(index, {term.var}) and uses(index, points)
             for load in operand_loads(sch.get(block)) for index in load.indices):
@@ -140,6 +140,14 @@ def _several_terms(sch, cpu, block, loops):
         loops[-1:] = sch.split(loops[-1], [None, terms])
     sch.unroll(loops.pop())
     return True
+
+
+def _moving(stmt, block):
+    """The spatial variables of a block that loops in a statement move."""
+    loops = {loop.loop_var for loop in collect(stmt, For)}
+    realize = next(r for r in collect(stmt, BlockRealize) if r.block is block)
+    return {iv.var for iv, value in zip(block.iter_vars, realize.iter_values)
+            if iv.iter_type == "spatial" and uses(value, loops)}
 
 
 def _multiply_adds(stmt):

@@ -433,7 +433,7 @@ def test_hot_loops(name, target, most, compiler):
     assert instructions <= most * sums
 
 
-@pytest.mark.parametrize("name", ["3x3_56", "1x1_14", "1x1_made", "dense", "matmul"])
+@pytest.mark.parametrize("name", ["3x3_56", "1x1_14", "1x1_made", "1x1_left", "dense", "dense_in_parts", "matmul"])
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_small_tiles_take_several_terms_a_turn(name, compiler):
     """Of 16 registers 12 hold sums: counting turns and asking for lines would be a third of a turn of one term."""

@@ -65,13 +65,13 @@ def _conv(channels, size, kernel):
             [(1, 16, size + kernel - 1, size + kernel - 1)])
 
 
-def _dense(rows, columns):
-    return lambda op, x: op("nn.relu", op("matmul", x, const(64, columns))), [(rows, 64)]
+def _dense(rows, columns, depth=64):
+    return lambda op, x: op("nn.relu", op("matmul", x, const(depth, columns))), [(rows, depth)]
 
 
 KERNELS = {"conv_3x3_56": _conv(64, 56, 3), "conv_3x3_14": _conv(256, 14, 3), "conv_3x3_7": _conv(512, 7, 3),
            "conv_1x1_56": _conv(256, 56, 1), "conv_1x1_55": _conv(64, 55, 1), "conv_1x1_7": _conv(512, 7, 1),
-           "dense": _dense(128, 768), "dense_one_row": _dense(1, 1000),
+           "dense": _dense(128, 768), "dense_in_parts": _dense(64, 768, 3072), "dense_one_row": _dense(1, 1000),
            "matmul": (lambda op, a, b: op("matmul", a, b), [(128, 64), (64, 128)])}
 
 # processor family: an access to the stack, a vector register, a vector multiply-add, and a jump to a label
