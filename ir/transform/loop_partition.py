@@ -114,15 +114,16 @@ class _Partition(Mutator):
         for o in m: for i in n: body  ->  for o in m: for i in n: if (o < m - 1) body without it, else body, o = m - 1
         """
         for outer in nest:
-            guards_here = [c for c in guards if _mentions(c, outer.loop_var) and not _mentions(c, loop.loop_var)]
-            if not guards_here or not isinstance(outer.extent, IntImm) or outer.extent.value < 2:
+            own = [c for c in guards if _mentions(c, outer.loop_var) and not _mentions(c, loop.loop_var)]
+            if not own or not isinstance(outer.extent, IntImm) or outer.extent.value < 2:
                 continue
             last = const(outer.extent.value - 1, outer.extent.dtype)
             self._bind(outer, last)
-            proved = [c for c in guards_here if self.analyzer.can_prove(c)]
-            sides = [_Without(proved).visit(loop.body), fresh_copy(loop.body, {outer.loop_var: outer.min + last})]
+            proved = [c for c in own if self.analyzer.can_prove(c)]
+            bodies = proved and (_Without(proved).visit(loop.body),
+                                 fresh_copy(loop.body, {outer.loop_var: outer.min + last}))
             rest = tuple(x for x in nest if x is not outer)
-            sides = [self._in_nest(loop.replace(body=side), rest) for side in sides] if proved else []
+            sides = [self._in_nest(loop.replace(body=body), rest) for body in bodies]
             self._bind(outer)
             if sides and all(isinstance(x, For) and x.extent is loop.extent for x in sides):
                 condition = LT(outer.loop_var, outer.min + last)
