@@ -29,10 +29,9 @@ class _FuseActivations(GraphRewriter):
     def call(self, binding, call):
         if call.op not in ("multiply", "divide"):
             return call
-        for x, gate in (call.args, call.args[::-1]):
-            producer = self.producer(gate)
-            if (call.op, getattr(producer, "op", None)) == ("multiply", "sigmoid") and producer.args[0] is x:
-                return call_op("nn.silu", x)
+        gated = self._gated_by_itself(call)
+        if gated is not None:
+            return call_op("nn.silu", gated)
         for f in self._behind(call):
             name, inner = CURVES.get(getattr(self.producer(f), "op", None), (None, None))
             if name is None:
@@ -43,6 +42,15 @@ class _FuseActivations(GraphRewriter):
                         self._polynomial(call, x, f), GELU):
                     return call_op("nn.gelu", x, approximate=name)
         return call
+
+    def _gated_by_itself(self, call):
+        """x of x sigmoid(x); None of another call."""
+        if call.op == "multiply":
+            for x, gate in (call.args, call.args[::-1]):
+                producer = self.producer(gate)
+                if getattr(producer, "op", None) == "sigmoid" and producer.args[0] is x:
+                    return x
+        return None
 
     def _behind(self, call):
         """The computed values that a call depends on by arithmetic alone, as far as chains go; no numbers."""

@@ -204,11 +204,9 @@ def test_widths_agree_to_the_bit(build, results):
     """A kernel gives the same answer whichever width it is scheduled for."""
     if build.flushes:
         pytest.skip("vectors flush denormals, single floats do not")
-    for op in FUNCTIONS:
+    for op in (*FUNCTIONS, "silu"):
         for type_ in LANES:
             assert same(results[f"{type_}_{op}"], results[f"f32x1_{op}"]).all(), (type_, op)
-    for type_ in LANES:
-        assert same(results[f"{type_}_silu"], results["f32x1_silu"]).all(), type_
     for type_ in LANES:  # the sign of a zero is that of max(0, -0)
         assert same(results[f"{type_}_gelu"] + np.float32(0), results["f32x1_gelu"] + np.float32(0)).all(), type_
 

@@ -45,15 +45,13 @@ class Plan:
 def choose(cpu, shape: Shape, made=False):
     """The plan with the least estimated time: the tile first, then the band.
 
-    Points at the border are a tile of their own. So are channels where tiles are small, as one vector for many points
-    loads as often as it multiplies; else vectors divide the channels of a group. made: whether the data is made for
-    each band: of few tiles, so that it is near, but not one, as compilers keep a register for each point where its
-    place depends on a block of channels alone.
+    Points at the border are a tile of their own. made: whether the data is made for each band: of few tiles, so that it
+    is near, but not one, as compilers keep a register for each point where its place depends on a block of channels
+    alone.
     """
     own = shape.blocks // shape.groups
-    borders = cpu.small_tile and shape.groups == 1
-    vectors = [v for v in range(1, min(own, MOST_VECTORS) + 1) if borders or own % v == 0]
-    plans = [Plan(v, r, c, 0) for v in vectors for r, c in _points(tiles.room(cpu, v) // v, shape)]
+    plans = [Plan(v, r, c, 0) for v in range(1, MOST_VECTORS + 1) if tiles.covers(cpu, v, own, shape.groups)
+             for r, c in _points(tiles.room(cpu, v) // v, shape)]
     tile = min(plans, key=lambda t: (cycles(cpu, t, shape), _near(cpu, t, shape), t.rows, t.vectors))
     return Plan(tile.vectors, tile.rows, tile.columns, _band(cpu, tile, shape, made))
 

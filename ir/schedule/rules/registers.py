@@ -11,7 +11,7 @@ from ...transform.accumulate import KEY as ACCUMULATE
 from ...transform.embed_broadcast import EMBEDDED
 from ...transform.vectorize import REDUCE_LANES
 from ...transform.walk import statements
-from ..blocks import uses
+from ..blocks import binding_of, uses
 from ..primitives.sample import divisors
 from .blocks import find_block, inline_all, iter_vars, operand_loads, place_of, read_index
 from .threads import PARALLEL_MIN_PARTS
@@ -145,9 +145,8 @@ def _several_terms(sch, cpu, block, loops):
 def _moving(stmt, block):
     """The spatial variables of a block that loops in a statement move."""
     loops = {loop.loop_var for loop in collect(stmt, For)}
-    realize = next(r for r in collect(stmt, BlockRealize) if r.block is block)
-    return {iv.var for iv, value in zip(block.iter_vars, realize.iter_values)
-            if iv.iter_type == "spatial" and uses(value, loops)}
+    binding = next(binding_of(realize) for realize in collect(stmt, BlockRealize) if realize.block is block)
+    return {iv.var for iv in iter_vars(block, "spatial") if uses(binding[iv.var], loops)}
 
 
 def _multiply_adds(stmt):

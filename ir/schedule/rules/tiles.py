@@ -53,6 +53,13 @@ def room(cpu, vectors):
     return min(left, cpu.accumulators or left)
 
 
+def covers(cpu, vectors, own, groups):
+    """Whether tiles of so many vectors may cover the `own` vectors of a group's channels: where they divide them, or
+    tiles are small and there is one group, whose last channels are a tile of their own then. One vector for many points
+    loads as often as it multiplies."""
+    return vectors <= own if cpu.small_tile and groups == 1 else own % vectors == 0
+
+
 def pieces(extent, size):
     """[(extent of a piece, how many)] of a loop split by `size`."""
     return [piece for piece in ((size, extent // size), (extent % size, 1)) if all(piece)]

@@ -79,8 +79,8 @@ class Layer:
 @dataclass(frozen=True)
 class Blocking:
     """rows: of tiles in a block; tile: of registers, over rows and columns of tiles; vectors: of output channels in a
-    turn, which may leave some for a smaller register tile; over: what threads share, "rows" of blocks or "channels" of the
-    output; cycles: the estimate."""
+    turn, which may leave some for a smaller register tile; over: what threads share, "rows" of blocks or "channels" of
+    the output; cycles: the estimate."""
 
     rows: int
     tile: tiles.Tile
@@ -103,12 +103,11 @@ def cycles(cpu, layer):
 
 
 def candidates(cpu, layer):
-    """Blockings for every number of rows, with the best register tile that leaves inner loops without conditions. Small
-    tiles may leave channels, which are a tile of their own in every turn."""
+    """Blockings for every number of rows, with the best register tile that leaves inner loops without conditions.
+    Channels that it leaves are a tile of their own in every turn."""
     own = layer.out_blocks // layer.groups
-    borders = cpu.small_tile and layer.groups == 1
     fitting = [t for t in tiles.candidates(cpu) if t.columns <= layer.columns
-               and (t.vectors <= own if borders else own % t.vectors == 0)]
+               and tiles.covers(cpu, t.vectors, own, layer.groups)]
     for rows in range(1, layer.rows + 1):
         whole = (t for t in fitting if t.rows == 1 or t.rows <= rows and layer.rows % rows == 0
                  and (rows % t.rows == 0 or rows == layer.rows))
