@@ -79,8 +79,8 @@ class Layer:
 @dataclass(frozen=True)
 class Blocking:
     """rows: of tiles in a block; tile: of registers, over rows and columns of tiles; vectors: of output channels in a
-    turn, which may leave some for a smaller register tile; over: what threads share, "rows" of blocks or "channels" of
-    the output; cycles: the estimate."""
+    turn, of which the last may have fewer; over: what threads share, "rows" of blocks or "channels" of the output;
+    cycles: the estimate."""
 
     rows: int
     tile: tiles.Tile
@@ -104,25 +104,25 @@ def cycles(cpu, layer):
 
 def candidates(cpu, layer):
     """Blockings for every number of rows, with the best register tile that leaves inner loops without conditions.
-    Channels that it leaves are a tile of their own in every turn."""
+    Channels that it leaves are a tile of their own at the end of the last turn."""
     own = layer.out_blocks // layer.groups
     fitting = [t for t in tiles.candidates(cpu) if t.columns <= layer.columns
                and tiles.covers(cpu, t.vectors, own, layer.groups)]
     for rows in range(1, layer.rows + 1):
         whole = (t for t in fitting if t.rows == 1 or t.rows <= rows and layer.rows % rows == 0
                  and (rows % t.rows == 0 or rows == layer.rows))
-        tile = min(whole, key=lambda t: (_product(cpu, layer, rows, t, layer.out_blocks), t.vectors, t.rows))
-        for vectors in range(tile.vectors, layer.out_blocks + 1, 1 if own % tile.vectors else tile.vectors):
-            if layer.out_blocks % vectors == 0:
+        tile = min(whole, key=lambda t: (_product(cpu, layer, rows, t), t.vectors, t.rows))
+        for vectors in (*range(tile.vectors, layer.out_blocks, tile.vectors), layer.out_blocks):
+            if own % tile.vectors or layer.out_blocks % vectors == 0:
                 yield _blocking(cpu, layer, rows, tile, vectors)
 
 
 def _blocking(cpu, layer, rows, tile, vectors):
-    blocks, turns = -(-layer.rows // rows), layer.out_blocks // vectors
+    blocks, turns = -(-layer.rows // rows), -(-layer.out_blocks // vectors)
     points = rows * layer.columns
     data, products = layer.vector * layer.data_blocks * points, layer.vector * vectors * points
     row = layer.side * (layer.columns * layer.tile + layer.kernel - 1) * layer.lanes * FLOAT
-    cycles = _product(cpu, layer, rows, tile, vectors) + transforms(layer)
+    cycles = _product(cpu, layer, rows, tile) + transforms(layer)
     again = layer.weights > cpu.l2_bytes * 3 // 4
     far = layer.weights * (SHOWN[1] * blocks if again else 0 if layer.near else SHOWN[0])
     if data + products > cpu.l2_bytes * 3 // 4:
@@ -130,29 +130,31 @@ def _blocking(cpu, layer, rows, tile, vectors):
     if products > cpu.l2_bytes // 2:
         far += 3 * products * turns * blocks
     cycles += far / FAR_BYTES + SPILLED * blocks * max(0, data + products - KEPT * cpu.l1_bytes) / (layer.lanes * FLOAT)
-    ways = _ways(layer, rows, turns, data, products, row) if cpu.parallel else {"rows": (1, 0)}
+    ways = _ways(layer, rows, vectors, data, products, row) if cpu.parallel else {"rows": (1, 0)}
     over = min(ways, key=lambda way: ways[way][0] * cycles + ways[way][1])
     busy, passed = ways[over]
     return Blocking(rows, tile, vectors, over, busy * cycles + passed)
 
 
-def _ways(layer, rows, turns, data, products, row):
+def _ways(layer, rows, vectors, data, products, row):
     """{what two threads share: (twice their part of the time of one, cycles for what passes between cores)}."""
-    blocks = -(-layer.rows // rows)
+    blocks, turns = -(-layer.rows // rows), -(-layer.out_blocks // vectors)
     ways = {"channels": (2, 0)}  # what is too large for stacks one thread does
     if turns > 1 and products <= MOST_LOCAL:
-        ways["channels"] = 2 * -(-turns // 2) / turns, (2 * data * blocks + layer.results) / PASSED_BYTES
+        most = vectors * (turns // 2) if turns % 2 == 0 else layer.out_blocks - vectors * (turns // 2)
+        ways["channels"] = 2 * most / layer.out_blocks, (2 * data * blocks + layer.results) / PASSED_BYTES
     if blocks > 1 and data + products + row <= MOST_LOCAL:
         ways["rows"] = 2 * min(1, -(-blocks // 2) * rows / layer.rows), 0
     return ways
 
 
-def _product(cpu, layer, rows, tile, vectors):
-    """Cycles of the products, in turns of so many vectors."""
+def _product(cpu, layer, rows, tile):
+    """Cycles of the products."""
     blocks = [(rows, layer.rows // rows), (layer.rows % rows, 1)]
-    steps = sum(across * count * again * _step(cpu, wide, h * w) for wide, across in tiles.pieces(vectors, tile.vectors)
+    steps = sum(across * count * again * _step(cpu, wide, h * w)
+                for wide, across in tiles.pieces(layer.out_blocks, tile.vectors)
                 for size, count in blocks for h, w, again in tiles.grid(size, layer.columns, tile))
-    return steps * layer.out_blocks // vectors * layer.side ** 2 * layer.channels
+    return steps * layer.side ** 2 * layer.channels
 
 
 def _step(cpu, vectors, points):

@@ -64,6 +64,17 @@ def test_every_blocking_keeps_results(over, rows, tile, vectors, monkeypatch):
     checked(winograd, func, cpu)
 
 
+def test_threads_share_turns_of_which_the_last_has_fewer_channels(monkeypatch):
+    """Five vectors of channels in turns of three: each turn writes its own, as a loop of threads must."""
+    func, cpu = kernel(4, 2, (6, 5), channels=(1, 5)), CpuModel(4, 16)
+    monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
+    blocking = winograd_blocks.Blocking(3, Tile(3, 1, 3), 3, "channels", 0)
+    monkeypatch.setattr(winograd_blocks, "choose", lambda *_: blocking)
+    checked(winograd, func, cpu)
+    lowered = lower_prim_func(schedule_by_rule(func, cpu).func)
+    assert 2 in [f.extent.value for f in collect(lowered.body, For) if f.kind == "parallel"]
+
+
 @pytest.mark.parametrize("lanes, tile, options", [(16, 4, {}), (8, 2, {}), (4, 6, {}), (16, 2, {"groups": 2}),
                                                   (16, 4, {"stride": 2})])
 def test_inner_loops(lanes, tile, options):
@@ -105,6 +116,14 @@ def test_blocks_fit(cpu, layer):
     assert layer.out_blocks % blocking.vectors == 0 and blocking.vectors % blocking.tile.vectors == 0
     if blocking.over == "channels":
         assert layer.out_blocks > blocking.vectors
+
+
+@pytest.mark.parametrize("layer", [Layer(2, 20, 40, 7, 7, 8), Layer(2, 20, 40, 3, 3, 8), Layer(4, 8, 20, 7, 7, 8)], ids=str)
+def test_turns_are_of_whole_small_tiles(layer):
+    """Only the last leaves some channels to a tile of their own; each tile of a turn that did would do more work."""
+    blocking = choose(CpuModel(8, 16, small_tile=14), layer)
+    assert blocking.vectors % blocking.tile.vectors == 0 or blocking.vectors == layer.out_blocks
+    assert layer.out_blocks % blocking.tile.vectors and blocking.vectors < layer.out_blocks
 
 
 def test_large_weights_are_read_by_large_blocks():
