@@ -73,7 +73,8 @@ class Options:
         return CpuModel(t.vector_lanes, t.vector_registers, parallel=self.threads == "openmp",
                         accumulators=t.vector_accumulators, by_element=t.by_element,
                         embeds_broadcast=t.embeds_broadcast, small_tile=t.small_tile,
-                        l1_bytes=t.l1_bytes, l2_bytes=t.l2_bytes, integer_tiles=t.integer_tiles and not self.exact)
+                        l1_bytes=t.l1_bytes, l2_bytes=t.l2_bytes, l3_bytes=t.l3_bytes,
+                        integer_tiles=t.integer_tiles and not self.exact)
 
 
 @dataclass

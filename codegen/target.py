@@ -59,6 +59,7 @@ class Target(metaclass=_Named):
     embeds_broadcast  whether a multiply-add may take an element of memory for all lanes of an operand
     small_tile        sums of a register tile, up to which a turn of the loop around it takes several terms
     l1_bytes, l2_bytes  what a core may count on of its data caches
+    l3_bytes          the same of a third one, where that is much faster than memory
     integer_tiles     whether it has a unit for products of tiles of 8-bit integers that runtime_c/ingot_tiles.h uses
     fma               whether a fused multiply-add is one instruction
     """
@@ -84,6 +85,7 @@ class Target(metaclass=_Named):
     small_tile: int = 0
     l1_bytes: int = 32 << 10
     l2_bytes: int = 512 << 10
+    l3_bytes: int = 0
     integer_tiles: bool = False
 
     @staticmethod
@@ -159,7 +161,8 @@ _V4 = Target("x86-64-v4", arch="x86_64", cflags=(*_COMMON, "-march=x86-64-v4", "
 _ROWS = (
     # The last three flags: gcc would put sums of a tile on the stack, beside what it takes out of the loops around it.
     Target("x86-64-v3", arch="x86_64", cflags=(*_COMMON, "-march=x86-64-v3"),
-           simd="avx2", vector_lanes=8, vector_registers=16, fma=True, small_tile=14, cc=("x86_64-linux-gnu-gcc",),
+           simd="avx2", vector_lanes=8, vector_registers=16, fma=True, small_tile=14, l3_bytes=2 << 20,
+           cc=("x86_64-linux-gnu-gcc",),
            gcc_cflags=("-fno-predictive-commoning", "-fno-move-loop-invariants", "-fno-tree-coalesce-vars",
                        "-fno-gcse"),
            runner=("qemu-x86_64", "-cpu", "max", "-L", "/usr/x86_64-linux-gnu")),

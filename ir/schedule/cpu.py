@@ -14,8 +14,8 @@ class CpuModel:
     broadcast are loaded as vectors. embeds_broadcast: multiply-adds take an element of memory for all lanes of an
     operand. small_tile: sums of a register tile, up to which a turn of the loop around it takes several terms, since
     counting turns and asking for cache lines would take too many of the instructions beside the tile's. l1_bytes,
-    l2_bytes: of the data caches that a core may count on. integer_tiles: products may be made of 8-bit digits, on a
-    unit for tiles of integers.
+    l2_bytes: of the data caches that a core may count on; l3_bytes: of one behind them, where it is much faster than
+    memory. integer_tiles: products may be made of 8-bit digits, on a unit for tiles of integers.
     """
 
     lanes: int = 16
@@ -27,4 +27,5 @@ class CpuModel:
     small_tile: int = 0
     l1_bytes: int = 32 << 10
     l2_bytes: int = 1 << 20
+    l3_bytes: int = 0
     integer_tiles: bool = False

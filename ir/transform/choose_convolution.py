@@ -39,10 +39,10 @@ SCATTERED = 9  # cycles of a vector of results in several rows at once, where th
 NEAR_WEIGHTS = 1 / 2
 HIDDEN = 7 / 8  # of the time in which weights come from afar, by prefetching what the next tiles read
 # Others than direct ones are taken where they are predicted to need less than this share of the direct time, and digits
-# for Winograd's products where of the time by floats; of Winograd's then the smallest tile within a fifth of the best:
-# it rounds less, and has fewer weights, which in a whole network come from farther away than where a layer is measured
-# alone. Weights of first layers are few.
-WORTH, NEAR, NEAR_ROWS = 0.9, 1.2, 1.05
+# for Winograd's products where of the time by floats; of Winograd's then the smallest tile within a fifth of larger
+# ones (it rounds less, and has fewer weights, which in a whole network come from farther away than where a layer is
+# measured alone), a twelfth of the next, which has few more weights. Weights of first layers are few.
+WORTH, NEAR, NEXT, NEAR_ROWS = 0.9, 1.2, 1.08, 1.05
 
 
 @dataclass(frozen=True)
@@ -208,8 +208,11 @@ def _of(kind, times):
 
 
 def _smallest(times, near):
-    """The first algorithm, with the smallest tile, that is about as fast as any; None of none."""
-    return next((name for name, time in times.items() if time <= near * min(times.values())), None)
+    """The first algorithm, with the smallest tile, that is about as fast as those with larger ones; None of none."""
+    names, times = list(times), list(times.values())
+    return next((name for k, name in enumerate(names)
+                 if all(times[k] <= (near if larger > k + 1 else min(near, NEXT)) * times[larger]
+                        for larger in range(k + 1, len(times)))), None)
 
 
 # ---------------------------------------------------------------- the pass

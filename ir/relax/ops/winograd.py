@@ -32,7 +32,8 @@ KERNELS = (3, 4, 5)
 # Inputs along a side of a tile -> the finite points. Pairs of opposite sign share their sums; small ones keep the
 # rounding error small.
 _HALF = Fraction(1, 2)
-POINTS = {4: (0, 1, -1), 6: (0, 1, -1, 2, -2), 8: (0, 1, -1, 2, -2, _HALF, -_HALF)}
+POINTS = {4: (0, 1, -1), 5: (0, 1, -1, _HALF), 6: (0, 1, -1, 2, -2), 7: (0, 1, -1, 2, -2, _HALF),
+          8: (0, 1, -1, 2, -2, _HALF, -_HALF)}
 
 
 def tiles_of(kernel):
@@ -249,14 +250,15 @@ def sums(matrix, values):
 
 def paired_sums(matrix, values):
     """matrix @ values for A^T, where columns 1 and 2, 3 and 4 and so on are powers of opposite points: every row takes
-    the sum of two values or their difference."""
-    results = []
+    the sum of two values or their difference. The last finite point may have no opposite one."""
+    results, paired = [], range(1, len(values) - 2, 2)
+    alone = 1 + 2 * len(paired)
     for row in matrix:
         weights, terms = [row[0]], [values[0]]
-        for k in range(1, len(values) - 1, 2):
+        for k in paired:
             weights.append(row[k])
             terms.append(values[k] + values[k + 1] if row[k] == row[k + 1] else values[k] - values[k + 1])
-        results.append(_combination([*weights, row[-1]], [*terms, values[-1]]))
+        results.append(_combination([*weights, *row[alone:]], [*terms, *values[alone:]]))
     return results
 
 

@@ -37,7 +37,7 @@ def test_the_known_matrices():
 
 @pytest.mark.parametrize("tile, size, padding", [
     (2, (5, 4), (1, 1, 1, 1)), (2, (4, 7), (0, 0, 0, 0)), (4, (4, 8), (1, 1, 1, 1)), (4, (9, 3), (1, 0, 2, 1)),
-    (6, (7, 6), (1, 1, 1, 1)), (6, (3, 3), (0, 0, 0, 0))])
+    (6, (7, 6), (1, 1, 1, 1)), (6, (3, 3), (0, 0, 0, 0)), (3, (7, 4), (1, 1, 1, 1)), (5, (6, 9), (0, 2, 1, 0))])
 def test_results_are_those_of_the_convolution(tile, size, padding):
     x, w = array((2, 3, *size)), array((5, 3, 3, 3), 1)
     attrs = dict(tile=tile, padding=padding, out_channels=5, data_layout=f"NCHW{LANES}c")
@@ -105,8 +105,8 @@ U = (2, 36, 3, 4, 4)
 
 
 @pytest.mark.parametrize("shapes, attrs, message", [
-    (((1, 3, 8, 8, 4), U), {"tile": 3}, "tile=3 must be one of 2, 4, 6"),
-    (((1, 3, 8, 8, 4), U), {"kernel": 4}, "tile=4 must be one of 3, 5"),
+    (((1, 3, 8, 8, 4), U), {"tile": 7}, "tile=7 must be one of 2, 3, 4, 5, 6"),
+    (((1, 3, 8, 8, 4), U), {"kernel": 4, "tile": 6}, "tile=6 must be one of 2, 3, 4, 5"),
     (((1, 3, 8, 8, 4), U), {"kernel": 6}, "kernel=6 must be one of 3, 4, 5"),
     (((1, 3, 8, 8, 4), (2, 36, 3, 5, 4)), {}, r"weight \(2, 36, 3, 5, 4\) must be \(2, 36, 3, 4, 4\) for tile=4"),
     (((1, 3, 8, 8, 4), U), {"data_layout": "NCHW8c"}, r"data_layout 'NCHW8c' does not fit input \(1, 3, 8, 8, 4\)"),

@@ -68,7 +68,7 @@ TYPES = ["float32", "int8", "float32"]
     ((X, (16, 1, 3, 2, 16, 16, 4), S), {}, r"digits \(16, .* must be \(32, 1, 3, 2, 16, 16, 4\) for tile=2"),
     ((X, D, (16, 48)), {}, r"scales \(16, 48\) must be \(16, 64\) for tile=2, out_channels=50 and image \(1, 4, 6, 5"),
     (((1, 2052, 6, 5, 16), (32, 513, 3, 2, 16, 16, 4), S), {}, "of 32832 terms; sums of more than 32768 may overflow"),
-    ((X, D, S), {"tile": 3}, "tile=3 must be one of 2, 4, 6"),
+    ((X, D, S), {"tile": 7}, "tile=7 must be one of 2, 3, 4, 5, 6"),
     ((X, D, S), {"kernel": 7}, "kernel=7 must be one of 3, 4, 5"),
     ((X, D, S), {"stride": 2}, r"digits .* must be \(32, 4, 3, 2, 16, 16, 4\)"),
     ((X, D, S), {"padding": (3, 0, 0, 0)}, "padding .* must be 4 integers .* of 0 to 2"),

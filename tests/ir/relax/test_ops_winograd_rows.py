@@ -49,7 +49,7 @@ X, U = (1, 1, 64, 12), (2, 8, 1, 2, 4, 4)
 
 
 @pytest.mark.parametrize("shapes, attrs, message", [
-    ((X, U), {"tile": 3}, "tile=3 must be one of 2, 4 for 10 rows of the kernel and a stride of 2"),
+    ((X, U), {"tile": 5}, "tile=5 must be one of 2, 3, 4 for 10 rows of the kernel and a stride of 2"),
     ((X, U), {"kernel": (30, 4)}, "tile=4 must be one of none for 30 rows"),
     ((X, U), {"kernel": (10,)}, r"kernel \(10,\) must be 2 integers of at least 1, for rows and columns"),
     ((X, U), {"strides": (2, 0)}, r"strides \(2, 0\) must be 2 integers"),

@@ -1,4 +1,6 @@
 """The rule for Winograd convolutions: it keeps results at every size, and its loops have the intended shape."""
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from rule_cases import checked, followed, kernels, network
@@ -46,7 +48,7 @@ def kernel(lanes, tile, size, channels=(1, 2), padding=(1, 1, 1, 1), batch=1, ep
     (16, 5, (6, 7), {"side": 4, "depth": 12, "padding": (2, 2, 1, 1)}), (4, 3, (5, 4), {"side": 4, "depth": 3}),
     (4, 4, (6, 5), {"side": 5, "padding": (2, 2, 1, 2)}), (4, 2, (5, 4), {"groups": 2, "channels": (4, 6)}),
     (8, 2, (3, 4), {"groups": 2, "channels": (2, 4)}), (8, 2, (7, 6), {"stride": 2, "padding": (0, 1, 1, 2)}),
-    (4, 4, (11, 13), {"stride": 2, "padding": (0,) * 4}),
+    (4, 4, (11, 13), {"stride": 2, "padding": (0,) * 4}), (4, 3, (7, 5), {}), (8, 5, (6, 9), {}),
 ])
 def test_results_are_kept(lanes, tile, size, options, monkeypatch):
     monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
@@ -124,6 +126,12 @@ def test_turns_are_of_whole_small_tiles(layer):
     blocking = choose(CpuModel(8, 16, small_tile=14), layer)
     assert blocking.vectors % blocking.tile.vectors == 0 or blocking.vectors == layer.out_blocks
     assert layer.out_blocks % blocking.tile.vectors and blocking.vectors < layer.out_blocks
+
+
+def test_what_leaves_the_second_cache_for_one_that_is_near():
+    """Tiles of five results of 64 channels of 224x224 on AVX2, measured: 45 rows of tiles 18.5 ms, one 12.2."""
+    cpu, layer = CpuModel(8, 16, parallel=False, small_tile=14, l2_bytes=1 << 19), Layer(5, 8, 8, 45, 45, 8)
+    assert choose(cpu, layer).rows == 45 and choose(replace(cpu, l3_bytes=2 << 20), layer).rows == 1
 
 
 def test_large_weights_are_read_by_large_blocks():
