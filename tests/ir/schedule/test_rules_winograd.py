@@ -120,7 +120,8 @@ def test_blocks_fit(cpu, layer):
         assert layer.out_blocks > blocking.vectors
 
 
-@pytest.mark.parametrize("layer", [Layer(2, 20, 40, 7, 7, 8), Layer(2, 20, 40, 3, 3, 8), Layer(4, 8, 20, 7, 7, 8)], ids=str)
+@pytest.mark.parametrize(
+    "layer", [Layer(2, 20, 40, 7, 7, 8), Layer(2, 20, 40, 3, 3, 8), Layer(4, 8, 20, 7, 7, 8)], ids=str)
 def test_turns_are_of_whole_small_tiles(layer):
     """Only the last leaves some channels to a tile of their own; each tile of a turn that did would do more work."""
     blocking = choose(CpuModel(8, 16, small_tile=14), layer)
@@ -147,7 +148,8 @@ def test_small_blocks_stay_in_the_first_cache(layer, rows):
 
 
 @pytest.mark.parametrize("layer, over", [
-    (Layer(4, 16, 16, 14, 14, 16), "rows"), (Layer(4, 32, 32, 7, 7, 16), "channels"), (Layer(4, 2, 8, 7, 7, 16), "rows")])
+    (Layer(4, 16, 16, 14, 14, 16), "rows"), (Layer(4, 32, 32, 7, 7, 16), "channels"),
+    (Layer(4, 2, 8, 7, 7, 16), "rows")])
 def test_what_threads_share_fits_their_stacks(layer, over):
     """Else one thread would do all turns. Small weights are rather read by all than results passed on (27x27, 32 to
     128 channels)."""

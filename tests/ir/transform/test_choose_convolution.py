@@ -114,7 +114,7 @@ def test_pointwise_convolutions_by_digits_where_there_is_a_unit(batch):
     forced = choose_convolution(pointwise(16, 32, (7, 7)), cpu, False, {"conv": "digits"})
     assert operators(forced) == ["nn.conv2d_digits"]
     for mod in (pointwise(64, 16, (7, 7)), pointwise(64, 64, (3, 1))):
-        with pytest.raises(ValueError, match="digits are for 1x1 of 4 points or more, and for .* with 32 output channels or more"):
+        with pytest.raises(ValueError, match="digits are for 1x1 of 4 points or more, and for .* with 32 output channels"):
             choose_convolution(mod, cpu, False, {"conv": "digits"})
 
 
@@ -148,7 +148,8 @@ def test_a_batch_may_be_symbolic_and_an_image_not():
 
 @pytest.mark.parametrize("chosen, exact, message", [
     ({"conv7": "direct"}, False, "names 'conv7', which is no convolution of this network; it has conv0, conv1"),
-    ({"conv0": "fft"}, False, r"algorithms\['conv0'\] must be one of direct, .*, winograd_rows4, .*, winograd6, .*, winograd6_digits, not"),
+    ({"conv0": "fft"}, False,
+     r"algorithms\['conv0'\] must be one of direct, .*, winograd_rows4, .*, winograd6, .*, winograd6_digits, not"),
     ({"conv1": "winograd4"}, False, r"\['conv1'\] is 'winograd4', but this convolution can only be direct: Winograd's"),
     ({"conv0": "winograd_rows3"}, False, r"can only be direct or winograd2 or .* or winograd6: Winograd's algorithm"),
     ({"conv0": "winograd4"}, True, r"algorithms\['conv0'\] is 'winograd4', which exact excludes"),
@@ -210,7 +211,8 @@ def test_a_large_first_layer_is_winograd():
     assert fold == Fold(2, 4, (2, 2, 1, 1), (1, 1))
     times = predict(layer, cpu, fold)
     assert list(times) == [DIRECT, *(f"winograd{rows}{tile}" for rows in ("_rows", "") for tile in range(2, 6))]
-    assert times[fastest(layer, cpu, fold)] <= 1.08 * times["winograd5"] and 1 < times["winograd_rows5"] / times["winograd5"] < 1.5
+    assert times[fastest(layer, cpu, fold)] <= 1.08 * times["winograd5"]
+    assert 1 < times["winograd_rows5"] / times["winograd5"] < 1.5
     assert 0.6 < times[DIRECT] / 1.43e-3 < 1.7 and 0.6 < times["winograd5"] / 0.95e-3 < 1.7
 
 
@@ -325,7 +327,8 @@ def test_layers_of_groups(layer, measured):
 def test_tiles_that_leave_few_points_over(layer, chosen):
     """On AVX2: five tiles of three results for 13 and 14, eleven of five for 55."""
     channels, outputs, size = layer
-    assert fastest(ConvLayer(channels, outputs, size, size), Options(Target.get("x86-64-v3"), threads="none").cpu) == chosen
+    cpu = Options(Target.get("x86-64-v3"), threads="none").cpu
+    assert fastest(ConvLayer(channels, outputs, size, size), cpu) == chosen
 
 
 @pytest.mark.parametrize("times, chosen", [
