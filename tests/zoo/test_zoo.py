@@ -35,7 +35,7 @@ def test_matches_onnxruntime(case):
 
 
 def test_no_rule_is_refused(case):
-    """What another schedules instead would be right, and slow."""
+    """Nor a loop to threads. What another schedules instead, or one thread does, would be right, and slow."""
     assert not [k.function.name for k in case.library.model.kernels.values() if "refused to rule" in k.comment]
 
 

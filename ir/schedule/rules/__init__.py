@@ -39,7 +39,7 @@ def schedule_by_rule(func, cpu: CpuModel):
     """A Schedule of `func` for `cpu`; its `.func` is the result and its `.trace` says how.
 
     A rule that asks for something illegal does not fit, and the next is tried: primitives refuse, they never guess.
-    `.refused` says why, for what fits then may be slower.
+    `.refused` says why, for what fits then may be slower; also which loops threads could not share.
     A function with attribute "tir.is_scheduled" was written as a loop program: it stays as it is.
     """
     if func.attrs.get("tir.is_scheduled"):
@@ -53,5 +53,5 @@ def schedule_by_rule(func, cpu: CpuModel):
             refused.append(f"{rule.__name__}: {error.line}")
         if len(sch.trace):  # what a rule began is dropped
             sch = Schedule(func, error_render_level="fast")
-    sch.refused = tuple(refused)
+    sch.refused = (*refused, *sch.refused)
     return sch

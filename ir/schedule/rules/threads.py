@@ -47,7 +47,8 @@ def parallel_loops(stmt):
 
 def parallel_nest(sch, cpu, loops, work, rows=False):
     """Run each loop of a nest in parallel when the work is worth it; the C makes them one parallel loop. rows: of the
-    innermost one each thread keeps its own turns, or has all of them where they are few."""
+    innermost one each thread keeps its own turns, or has all of them where they are few. A loop that carries a
+    dependence stays serial, and so do those inside it; `sch.refused` then says why."""
     if not cpu.parallel or work < PARALLEL_MIN_WORK:
         return
     shared = [loop for loop in loops if not is_const_int(sch.get(loop).extent, 1)]
@@ -57,8 +58,9 @@ def parallel_nest(sch, cpu, loops, work, rows=False):
     for loop in shared:
         try:
             sch.parallel(loop)
-        except ScheduleError:
-            return  # a loop that carries a dependence stays serial, and so do those inside it
+        except ScheduleError as error:
+            sch.refused += (f"threads: {error.line}",)
+            return
     if rows:
         sch.annotate(shared[-1], ROWS, 1)
 

@@ -75,6 +75,13 @@ def test_what_was_refused_is_said():
     assert schedule_by_rule(kernels("conv_residual_odd", WIDE)[-1], WIDE).refused == ()
 
 
+def test_loops_that_threads_may_not_share_are_said(threads_for_all_work):
+    """Turns of a reduction add to the same element."""
+    func, = kernels("sum_all_whole", WIDE)
+    refused, = schedule_by_rule(func, WIDE).refused
+    assert refused.startswith("threads: parallel: argument 'loop': loop k0_k1_k2_fused_0 runs the reduce iterator")
+
+
 def test_scheduling_is_deterministic():
     texts = [[str(schedule_by_rule(f, WIDE).trace) for f in kernels("conv_residual_odd", WIDE)] for _ in range(2)]
     assert texts[0] == texts[1]
