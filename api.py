@@ -29,7 +29,7 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     exact: no convolution by Winograd's algorithm, whose errors are up to 1e-4 of the output's largest magnitude, and
     nothing in fixed point.
     algorithms: {"conv1": "winograd4"} overrides the choice for convolutions, by the names of their nodes: "direct",
-    or "winogradM" for tiles of M x M results: 2, 4, 6 for kernels of 3x3, 2, 4 for 5x5; 3, 5 for 4x4 (of strides); or
+    or "winogradM" for tiles of M x M results: 2 to 6 for kernels of 3x3, to 5 for 4x4 (of strides), to 4 for 5x5; or
     "winograd_rows4" and others for tiles of so many rows, of plain images as those that first layers read; or "digits",
     for kernels of 1x1, where the target has a unit for tiles of integers.
     schedules: {"conv1": trace} overrides the schedules of kernels; see recorded_schedules.
