@@ -1,5 +1,5 @@
 """Which algorithm computes a convolution: the predictions, the pass, its override, and what is refused."""
-import sys
+import importlib
 
 import numpy as np
 import pytest
@@ -114,7 +114,8 @@ def test_pointwise_convolutions_by_digits_where_there_is_a_unit(batch):
     forced = choose_convolution(pointwise(16, 32, (7, 7)), cpu, False, {"conv": "digits"})
     assert operators(forced) == ["nn.conv2d_digits"]
     for mod in (pointwise(64, 16, (7, 7)), pointwise(64, 64, (3, 1))):
-        with pytest.raises(ValueError, match="digits are for 1x1 of 4 points or more, .* 32 output channels or more"):
+        with pytest.raises(ValueError, match="digits are for 1x1 of 4 points or more, and for .* "
+                                             "with 32 output channels or more"):
             choose_convolution(mod, cpu, False, {"conv": "digits"})
 
 
@@ -151,7 +152,8 @@ def test_a_batch_may_be_symbolic_and_an_image_not():
     ({"conv0": "fft"}, False,
      r"algorithms\['conv0'\] must be one of direct, .*, winograd_rows4, .*, winograd6, .*, winograd6_digits, not"),
     ({"conv1": "winograd4"}, False, r"\['conv1'\] is 'winograd4', but this convolution can only be direct: Winograd's"),
-    ({"conv0": "winograd_rows3"}, False, r"can only be direct or winograd2 or .* or winograd6: Winograd's algorithm"),
+    ({"conv0": "winograd_rows3"}, False, "can only be direct or winograd2 or winograd3 or winograd4 or winograd5 or "
+                                         "winograd6: Winograd's algorithm"),
     ({"conv0": "winograd4"}, True, r"algorithms\['conv0'\] is 'winograd4', which exact excludes"),
 ])
 def test_what_does_not_fit_is_refused(chosen, exact, message):
@@ -211,7 +213,7 @@ def test_a_large_first_layer_is_winograd():
     assert fold == Fold(2, 4, (2, 2, 1, 1), (1, 1))
     times = predict(layer, cpu, fold)
     assert list(times) == [DIRECT, *(f"winograd{rows}{tile}" for rows in ("_rows", "") for tile in range(2, 6))]
-    assert times[fastest(layer, cpu, fold)] <= 1.08 * times["winograd5"]
+    assert fastest(layer, cpu, fold) == "winograd4" and times["winograd4"] <= 1.08 * times["winograd5"]
     assert 1 < times["winograd_rows5"] / times["winograd5"] < 1.5
     assert 0.6 < times[DIRECT] / 1.43e-3 < 1.7 and 0.6 < times["winograd5"] / 0.95e-3 < 1.7
 
@@ -274,7 +276,6 @@ def test_strided_convolutions_of_blocks(layer, size, inner, algorithm):
 # ---------------------------------------------------------------- predictions
 
 AVX512 = CpuModel(16, 32, parallel=False)
-MODULE = sys.modules[choose_convolution.__module__]
 # Measured on one core of a server (AVX-512, 2.7 GHz, cache of 2 MB), milliseconds: fastest of many runs.
 MEASURED = [((64, 64, 56), {"direct": 1.45, "winograd2": 0.80, "winograd4": 0.50, "winograd6": 0.59}),
             ((128, 128, 28), {"direct": 1.45, "winograd2": 0.78, "winograd4": 0.47, "winograd6": 0.55}),
@@ -285,10 +286,12 @@ MEASURED = [((64, 64, 56), {"direct": 1.45, "winograd2": 0.80, "winograd4": 0.50
             ((32, 32, 35), {"direct": 0.16, "winograd2": 0.10, "winograd4": 0.066, "winograd6": 0.063}),
             ((128, 32, 28), {"direct": 0.42, "winograd2": 0.21, "winograd4": 0.135, "winograd6": 0.19}),
             ((128, 32, 7), {"direct": 0.034, "winograd2": 0.026})]
+# What is chosen by its prediction alone: tiles that came later than these measurements.
+UNMEASURED = {(256, 256, 14): "winograd3", (32, 32, 35): "winograd5"}
 
 
 def check_predictions(measured, layer, fold=None):
-    """They are near measurements, and what is chosen is if not the fastest then near it, where it was measured."""
+    """They are near measurements. What is chosen: if it was measured, it is near the fastest."""
     predicted = predict(layer, AVX512, fold)
     for name, milliseconds in measured.items():
         assert 0.6 < predicted[name] * 1e3 / milliseconds < 1.7, (name, predicted[name])
@@ -300,9 +303,10 @@ def check_predictions(measured, layer, fold=None):
 @pytest.mark.parametrize("layer, measured", MEASURED, ids=str)
 def test_predictions_are_near_measurements(layer, measured):
     channels, outputs, size = layer
-    layer = ConvLayer(channels, outputs, size, size)
-    assert list(predict(layer, AVX512)) == USUAL
-    check_predictions(measured, layer)
+    shape = ConvLayer(channels, outputs, size, size)
+    assert list(predict(shape, AVX512)) == USUAL
+    chosen = check_predictions(measured, shape)
+    assert chosen in measured or chosen == UNMEASURED[layer]
 
 
 def test_a_strided_layer_of_blocks():
@@ -317,7 +321,8 @@ def test_a_strided_layer_of_blocks():
     (ConvLayer(96, 256, 26, 26, (5, 5), groups=2), {"direct": 3.15, "winograd2": 1.31, "winograd4": 1.15}),
     (ConvLayer(384, 384, 12, 12, groups=2), {"direct": 1.15, "winograd2": 0.93, "winograd4": 1.32})])
 def test_layers_of_groups(layer, measured):
-    """AlexNet's, whose weights come from memory: few products for each let F(4x4) wait for them."""
+    """AlexNet's, whose weights come from memory: few products for each let F(4x4) wait for them. Tiles of three, which
+    are chosen, came later than these measurements."""
     assert check_predictions(measured, layer) == "winograd3"
 
 
@@ -337,7 +342,8 @@ def test_tiles_that_leave_few_points_over(layer, chosen):
 def test_small_tiles_are_taken_where_they_are_nearly_as_fast(times, chosen, monkeypatch):
     """A tile has to be nearer to the next than to those that have many more weights."""
     predicted = {DIRECT: 9.0, **dict(zip(USUAL[1:], times))}
-    monkeypatch.setattr(MODULE, "predict", lambda *_: predicted)
+    module = importlib.import_module("ingot.ir.transform.choose_convolution")
+    monkeypatch.setattr(module, "predict", lambda *_: predicted)
     assert fastest(ConvLayer(8, 8, 8, 8), CPU) == USUAL[1 + chosen]
 
 
