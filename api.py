@@ -21,17 +21,18 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
-    target: a row of ingot.Target ("host", "x86-64-v3", "x86-64-v4", "x86-64-v4-amx", "aarch64-linux-gnu",
-    "armv7-linux-gnueabihf", "c").
+    target: a row of ingot.Target ("host", "x86-64-v3", "x86-64-v4", "x86-64-v4-zen4", "x86-64-v4-amx",
+    "aarch64-linux-gnu", "armv7-linux-gnueabihf", "c").
     opt_level: 0 lowers as imported, 1 folds and fuses, 2 also packs weights and tiles for registers.
     threads: "openmp" (OMP_NUM_THREADS holds) or "none". weights: "incbin", "array", "file" or "extern".
     name: prefix of all C names; default the model's. dims: {"batch": 1} pins symbolic dimensions.
-    exact: no convolution by Winograd's algorithm, whose errors are up to 1e-4 of the output's largest magnitude, and
-    nothing in fixed point.
+    exact: no convolution by Winograd's algorithm, whose errors are up to 1e-4 of the output's largest magnitude,
+    nothing in fixed point, and no products by pairs.
     algorithms: {"conv1": "winograd4"} overrides the choice for convolutions, by the names of their nodes: "direct",
     or "winogradM" for tiles of M x M results: 2 to 6 for kernels of 3x3, to 5 for 4x4 (of strides), to 4 for 5x5; or
     "winograd_rows4" and others for tiles of so many rows, of plain images as those that first layers read; or "digits",
-    for kernels of 1x1, where the target has a unit for tiles of integers.
+    for kernels of 1x1, where the target has a unit for tiles of integers, or "pairs", where it has units for additions;
+    "winogradM_digits" and "winogradM_pairs".
     schedules: {"conv1": trace} overrides the schedules of kernels; see recorded_schedules.
 
     Returns a CompiledLibrary: call it, .run({...}), .export(folder), .time(...). The C is built at the first run.

@@ -60,6 +60,10 @@ class Target(metaclass=_Named):
     small_tile        sums of a register tile, up to which a turn of the loop around it takes several terms
     l1_bytes, l2_bytes  what a core may count on of its data caches
     l3_bytes          the same of a third one, where that is much faster than memory
+    streamed_bytes    a cycle, of weights in memory that come beside multiply-adds; 0: they take time of their own
+    clock             cycles a second, of what is predicted
+    multiply_adds     vectors that a core multiplies and adds in a cycle
+    adders            whether it does as many additions of vectors beside them, on units of their own
     integer_tiles     whether it has a unit for products of tiles of 8-bit integers that runtime_c/ingot_tiles.h uses
     fma               whether a fused multiply-add is one instruction
     """
@@ -86,6 +90,10 @@ class Target(metaclass=_Named):
     l1_bytes: int = 32 << 10
     l2_bytes: int = 512 << 10
     l3_bytes: int = 0
+    streamed_bytes: float = 0
+    clock: float = 2.7e9
+    multiply_adds: int = 2
+    adders: bool = False
     integer_tiles: bool = False
 
     @staticmethod
@@ -168,6 +176,9 @@ _ROWS = (
            runner=("qemu-x86_64", "-cpu", "max", "-L", "/usr/x86_64-linux-gnu")),
     _V4,
     # What Intel's server processors have since 2023 (Sapphire Rapids). Compilers: gcc 11, clang 12.
+    # AMD's Zen 4: halves of vectors go through units for 256 bits, of which multiply-adds and additions have two each.
+    replace(_V4, name="x86-64-v4-zen4", multiply_adds=1, adders=True, l3_bytes=8 << 20,
+            streamed_bytes=6, clock=3.7e9),
     replace(_V4, name="x86-64-v4-amx", cflags=(*_V4.cflags, "-mamx-tile", "-mamx-int8"), integer_tiles=True),
     Target("aarch64-linux-gnu", arch="aarch64", cflags=(*_COMMON, "-march=armv8-a"),
            simd="neon", vector_lanes=4, vector_registers=32, fma=True, cc=("aarch64-linux-gnu-gcc",),
@@ -186,7 +197,8 @@ _BY_NAME = {row.name: row for row in _ROWS}
 _MCPU = {"native": "host", "generic": "c", "x86-64": "c",
          **dict.fromkeys("x86-64-v3 haswell broadwell core-avx2 skylake znver1 znver2 znver3".split(), "x86-64-v3"),
          **dict.fromkeys(("x86-64-v4 skylake-avx512 cascadelake cooperlake icelake-client icelake-server tigerlake "
-                          "znver4 znver5").split(), "x86-64-v4"),
+                          "znver5").split(), "x86-64-v4"),
+         "x86-64-v4-zen4": "x86-64-v4-zen4", "znver4": "x86-64-v4-zen4",
          **dict.fromkeys("x86-64-v4-amx sapphirerapids emeraldrapids graniterapids".split(), "x86-64-v4-amx")}
 _MTRIPLE = {"x86_64": "x86-64-v3", "amd64": "x86-64-v3", "aarch64": "aarch64-linux-gnu", "arm64": "aarch64-linux-gnu",
             "armv7": "armv7-linux-gnueabihf", "armv7l": "armv7-linux-gnueabihf", "arm": "armv7-linux-gnueabihf"}
@@ -199,7 +211,7 @@ def _flag_value(value):
 
 
 def _without_flags(text):
-    """The row or kind that a target string means: "llvm -mcpu=znver4" is "x86-64-v4"."""
+    """The row or kind that a target string means: "llvm -mcpu=znver4" is "x86-64-v4-zen4"."""
     if not isinstance(text, str):
         raise TargetError(f"a target is a name or a Target, not a {type(text).__name__}")
     kind, *words = re.sub(r"(-\S+) +(?=[^-\s])", r"\1=", text).split() or [""]  # "-num-cores 4" too
@@ -232,17 +244,22 @@ _V4_FLAGS = _V3_FLAGS | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".
 _REQUIRED_CPU_FLAGS = {
     "x86-64-v3": _V3_FLAGS,
     "x86-64-v4": _V4_FLAGS,
+    "x86-64-v4-zen4": _V4_FLAGS,
     "x86-64-v4-amx": _V4_FLAGS | {"amx_tile", "amx_int8"},
 }
+# The maker and family, as /proc/cpuinfo has them, of the processors that rows are the best of which others run too.
+_MADE_FOR = {"x86-64-v4-zen4": {"AuthenticAMD", "family 25"}}
 
 
 def host_name(machine=None, cpu_flags=None):
-    """The row for a processor of family `machine` with the /proc/cpuinfo `cpu_flags`; the default is this one."""
+    """The row for a processor of family `machine` with the /proc/cpuinfo `cpu_flags` (see _cpu_flags); the default is
+    this one."""
     machine = machine or _machine()
     cpu_flags = _cpu_flags() if cpu_flags is None else cpu_flags
     if machine == "x86_64":
-        best_first = ("x86-64-v4-amx", "x86-64-v4", "x86-64-v3")
-        return next((name for name in best_first if _REQUIRED_CPU_FLAGS[name] <= cpu_flags), "c")
+        best_first = ("x86-64-v4-amx", "x86-64-v4-zen4", "x86-64-v4", "x86-64-v3")
+        return next((name for name in best_first
+                     if _REQUIRED_CPU_FLAGS[name] | _MADE_FOR.get(name, set()) <= cpu_flags), "c")
     if machine == "aarch64":
         return "aarch64-linux-gnu"
     if machine == "armv7l" and {"neon", "vfpv4"} <= cpu_flags:
@@ -257,13 +274,13 @@ def _machine():
 
 @lru_cache(maxsize=None)
 def _cpu_flags():
-    """The feature names of the first processor in /proc/cpuinfo; empty where there is no such file."""
+    """What /proc/cpuinfo says of the first processor: its features, its maker, its family as "family 25"; empty where
+    there is no such file."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            for line in file:
-                key, _, value = line.partition(":")
-                if key.strip().lower() in ("flags", "features"):
-                    return frozenset(value.split())
+            first = file.read().split("\n\n")[0]
     except OSError:
-        pass
-    return frozenset()
+        return frozenset()
+    said = {key.strip().lower(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())}
+    return frozenset([*(said.get("flags") or said.get("features", "")).split(), said.get("vendor_id", ""),
+                      f"family {said.get('cpu family', '')}"])

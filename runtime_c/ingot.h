@@ -152,10 +152,11 @@ typedef void (*ingot_profile_hook)(void *user, int32_t call);
 #endif
 
 /* INGOT_PREFETCH(p): bring the cache line at p into the second cache, or do nothing; p may be any address.
- * INGOT_PREFETCH_AHEAD(p, n): bring that n bytes behind p into the first cache; there need be none. */
+ * INGOT_PREFETCH_AHEAD(p, n): bring that n bytes behind p into the first cache, from a page on into the second; there
+ * need be none. */
 #if defined(__GNUC__)
 #define INGOT_PREFETCH(p) __builtin_prefetch((p), 0, 2)
-#define INGOT_PREFETCH_AHEAD(p, n) __builtin_prefetch((const void *)((uintptr_t)(p) + (n)), 0, 3)
+#define INGOT_PREFETCH_AHEAD(p, n) __builtin_prefetch((const void *)((uintptr_t)(p) + (n)), 0, (n) < 4096 ? 3 : 2)
 #else
 #define INGOT_PREFETCH(p) ((void)(p))
 #define INGOT_PREFETCH_AHEAD(p, n) ((void)(p))

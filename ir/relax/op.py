@@ -49,7 +49,8 @@ _OWN = {
 
 def _parameters(spec):
     """Classic parameters of an operator that the table above does not name."""
-    tensors = {1: "data" if spec.name.startswith("nn.") else "x", 2: "x1 x2", 3: "start end step"}[spec.arity[1]]
+    tensors = {1: "data" if spec.name.startswith("nn.") else "x", 2: "x1 x2", 3: "start end step",
+               4: "x1 x2 x3 x4"}[spec.arity[1]]
     return f"{tensors} {' '.join(spec.attrs)}"
 
 

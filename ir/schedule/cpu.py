@@ -15,7 +15,10 @@ class CpuModel:
     operand. small_tile: sums of a register tile, up to which a turn of the loop around it takes several terms, since
     counting turns and asking for cache lines would take too many of the instructions beside the tile's. l1_bytes,
     l2_bytes: of the data caches that a core may count on; l3_bytes: of one behind them, where it is much faster than
-    memory. integer_tiles: products may be made of 8-bit digits, on a unit for tiles of integers.
+    memory. streamed_bytes: a cycle, of what lies in memory in order and is asked for early, that come beside
+    multiply-adds; 0: they take time of their own. clock: cycles a second, of predictions. multiply_adds: vectors that
+    are multiplied and added in a cycle; adders: as many more are added, by units of their own. integer_tiles: products
+    may be made of 8-bit digits, on a unit for tiles of integers.
     """
 
     lanes: int = 16
@@ -28,4 +31,8 @@ class CpuModel:
     l1_bytes: int = 32 << 10
     l2_bytes: int = 1 << 20
     l3_bytes: int = 0
+    streamed_bytes: float = 0
+    clock: float = 2.7e9
+    multiply_adds: int = 2
+    adders: bool = False
     integer_tiles: bool = False

@@ -1,11 +1,12 @@
 """The algorithm of each convolution: direct, or Winograd with tiles of 2 to 6 results, by a model of their time. Where
-the processor has a unit for tiles of integers 1x1 convolutions and Winograd's products may be of digits in fixed point.
+the processor has a unit for tiles of integers 1x1 convolutions and Winograd's products may be of digits in fixed point,
+where it has units for additions beside those for multiply-adds, by pairs.
 
 Winograd's tiles are square, or, of first layers, some rows of one column (winograd_rows).
 
 Accuracy: a convolution by Winograd is within 1e-4 of its output's largest magnitude of the exact result, also where
-means are large or values of very different size; a direct one, and one by digits, within 1e-5. Tiles of 2 are as exact
-as direct.
+means are large or values of very different size; a direct one, and one by digits or pairs, within 1e-5. Tiles of 2 are
+as exact as direct.
 """
 from __future__ import annotations
 
@@ -18,21 +19,25 @@ from ..relax.block_builder import call_op
 from ..relax.expr import Constant, RelaxCall
 from ..relax.ops.conv_digits import split_kernel
 from ..relax.ops.conv_layouts import form_of
+from ..relax.ops.conv_pairs import pack_kernel
 from ..relax.ops.matmul_digits import COLUMNS, LANES, MOST_TERMS
 from ..relax.ops.winograd import KERNEL, KERNELS, POINTS, tiles_of, transform_blocks, whole_blocks
 from ..relax.ops.winograd_digits import split_planes
+from ..relax.ops.winograd_pairs import pack_planes
 from ..relax.ops.winograd_rows import input_size, taps_of, transform_rows
 from ..schedule.cpu import CpuModel
-from ..schedule.rules import conv_tiles, digit_tiles, winograd_blocks, winograd_digit_blocks, winograd_row_tiles
+from ..schedule.rules import (conv_tiles, digit_tiles, pair_tiles, winograd_blocks, winograd_digit_blocks,
+                              winograd_row_tiles)
+from ..schedule.rules.pair_tiles import LEAST_TERMS
 from .graph import GraphRewriter, MadeOnce, leaves, node_name, on_main
 
 DIRECT = "direct"
 WINOGRAD = {f"winograd{tile}": tile for tile in sorted({tile for kernel in KERNELS for tile in tiles_of(kernel)})}
 ROWS = {f"winograd_rows{tile}": tile for tile in sorted({m for taps in range(2, max(POINTS)) for m in tiles_of(taps)})}
-DIGITS = "digits"
+DIGITS, PAIRS = "digits", "pairs"
 WINOGRAD_DIGITS = {f"{name}_{DIGITS}": tile for name, tile in WINOGRAD.items()}
-ALGORITHMS = (DIRECT, DIGITS, *ROWS, *WINOGRAD, *WINOGRAD_DIGITS)
-CLOCK = 2.7e9
+WINOGRAD_PAIRS = {f"{name}_{PAIRS}": tile for name, tile in WINOGRAD.items()}
+ALGORITHMS = (DIRECT, DIGITS, PAIRS, *ROWS, *WINOGRAD, *WINOGRAD_DIGITS, *WINOGRAD_PAIRS)
 FOLD = 10  # cycles of space_to_depth for a vector: it copies elements one by one
 SCATTERED = 9  # cycles of a vector of results in several rows at once, where the second cache does not hold them
 # The share of the second cache that a network's weights may take for it to keep them, transformed, from run to run.
@@ -41,7 +46,8 @@ HIDDEN = 7 / 8  # of the time in which weights come from afar, by prefetching wh
 # Others than direct ones are taken where they are predicted to need less than this share of the direct time, and digits
 # for Winograd's products where of the time by floats; of Winograd's then the smallest tile within a fifth of larger
 # ones (it rounds less, and has fewer weights, which in a whole network come from farther away than where a layer is
-# measured alone), a twelfth of the next, which has few more weights. Weights of first layers are few.
+# measured alone), a twelfth of the next, which has few more weights; of all where the model knows how fast these come
+# from memory. Weights of first layers are few.
 WORTH, NEAR, NEXT, NEAR_ROWS = 0.9, 1.2, 1.08, 1.05
 
 
@@ -72,10 +78,22 @@ class ConvLayer:
         """Whether it is a product of a row of channels for each point, by digits."""
         return self._may_be_digits(cpu) and self.kernel == (1, 1)
 
+    def has_pairs(self, cpu):
+        """Whether it is a product of a row of channels for each point, by pairs."""
+        return self._may_be_pairs(cpu) and self.kernel == (1, 1)
+
     def has_winograd_digits(self, cpu):
         """Whether Winograd's products may be made by digits: of whole blocks that make a panel or more."""
         return (self._may_be_digits(cpu) and self.in_channels % LANES == 0 and self.in_channels <= MOST_TERMS
                 and self.out_channels >= COLUMNS and self.has_winograd(LANES))
+
+    def has_winograd_pairs(self, cpu):
+        """Whether Winograd's products may be made by pairs: of whole blocks."""
+        return self._may_be_pairs(cpu) and self.in_channels % LANES == 0 and self.has_winograd(LANES)
+
+    def _may_be_pairs(self, cpu):
+        return (cpu.adders and cpu.lanes == LANES and not self.plain and self.groups == 1 and self.finite
+                and self.in_channels >= LEAST_TERMS)
 
     def _may_be_digits(self, cpu):
         return cpu.integer_tiles and cpu.lanes == LANES and not self.plain and self.groups == 1 and self.finite
@@ -155,6 +173,10 @@ def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=Fals
         cycles.update((name, _rows(cpu, layer, tile, blocks[1]) + scattered) for name, tile in layer.row_tiles.items())
     if layer.has_digits(cpu) and digit_tiles.fits((layer.height, layer.width), channels, layer.out_channels):
         cycles[DIGITS] = digit_tiles.cycles((layer.height, layer.width), channels, layer.out_channels)
+    if layer.has_pairs(cpu):
+        points = (layer.height, layer.width)
+        weights = 0 if near else 4 * blocks[0] * cpu.lanes * layer.out_channels
+        cycles[PAIRS] = pair_tiles.streamed(cpu, points, blocks[0] * cpu.lanes, layer.out_channels, weights)
     dense = fold.layer(layer) if fold else layer
     if dense.has_winograd(cpu.lanes):
         channels, folding = dense.in_channels // dense.groups, 0
@@ -169,8 +191,10 @@ def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=Fals
             time = winograd_digit_blocks.cycles(cpu, parts) if dense.has_winograd_digits(cpu) else None
             if time is not None:
                 cycles[f"winograd{tile}_{DIGITS}"] = time + folding
+            if dense.has_winograd_pairs(cpu):
+                cycles[f"winograd{tile}_{PAIRS}"] = winograd_blocks.cycles(cpu, replace(parts, pairs=True)) + folding
     far = 0 if near else (inputs + outputs) / winograd_blocks.FAR_BYTES
-    return {name: (c + far) / CLOCK for name, c in cycles.items()}
+    return {name: (c + far) / cpu.clock for name, c in cycles.items()}
 
 
 def _rows(cpu, layer, tile, out_blocks):
@@ -198,8 +222,10 @@ def fastest(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=Fals
     digits = _of(WINOGRAD_DIGITS, times)
     if digits and min(digits.values()) >= WORTH * min(_of(WINOGRAD, times).values()):
         digits = {}
-    smallest = (_smallest(some, near) for some, near in (
-        (_of((DIGITS,), times), 1), (_of(ROWS, times), NEAR_ROWS), (_of(WINOGRAD, times), NEAR), (digits, NEAR)))
+    pairs, close = _of(WINOGRAD_PAIRS, times), NEXT if cpu.streamed_bytes else NEAR
+    kinds = ((_of((DIGITS,), times), 1), (_of((PAIRS,), times), 1), (_of(ROWS, times), NEAR_ROWS),
+             (_of(WINOGRAD, times), close), (digits, close), (pairs, close))
+    smallest = (_smallest(some, near) for some, near in kinds)
     return min(filter(None, smallest), key=times.get)
 
 
@@ -270,7 +296,8 @@ class _Choose(GraphRewriter):
                              "kernels with more rows than the stride; digits are for 1x1 of "
                              f"{digit_tiles.LEAST_ROWS} points or more, and for Winograd's products of whole blocks "
                              f"without groups, with {COLUMNS} output channels or more, blocked, on a target with a "
-                             "unit for tiles of integers")
+                             f"unit for tiles of integers; pairs are for the same of {LEAST_TERMS} channels or more, "
+                             "on a target with units for additions beside those for multiply-adds")
         if layer is None or self.exact or wanted == DIRECT:
             return call
         algorithm = wanted or fastest(layer, self.cpu, fold, self.near)
@@ -279,9 +306,12 @@ class _Choose(GraphRewriter):
         if algorithm == DIGITS:
             parts = self.once(call.args[1], DIGITS, lambda w: [Constant(part, w.name) for part in split_kernel(w.data)])
             return call_op("nn.conv2d_digits", call.args[0], *parts, strides=call.attrs["strides"])
+        if algorithm == PAIRS:
+            parts = self.once(call.args[1], PAIRS, lambda w: [Constant(part, w.name) for part in pack_kernel(w.data)])
+            return call_op("nn.conv2d_pairs", call.args[0], *parts, strides=call.attrs["strides"])
         if algorithm == DIRECT:
             return call
-        return self._winograd(call, {**WINOGRAD, **WINOGRAD_DIGITS}[algorithm], fold, algorithm in WINOGRAD_DIGITS)
+        return self._winograd(call, {**WINOGRAD, **WINOGRAD_DIGITS, **WINOGRAD_PAIRS}[algorithm], fold, algorithm)
 
     def _layer(self, call):
         """(the ConvLayer of a call that Winograd's algorithm may compute, its Fold or None), else (None, None)."""
@@ -299,11 +329,11 @@ class _Choose(GraphRewriter):
             inputs = channels * (1 if plain else form.lanes)
         layer = ConvLayer(inputs, blocks * form.lanes, *outputs, kernel, call.attrs["strides"],
                           call.attrs["dilation"], call.attrs["groups"], plain,
-                          not self.cpu.integer_tiles or bool(np.isfinite(weight.data).all()))
+                          not (self.cpu.integer_tiles or self.cpu.adders) or bool(np.isfinite(weight.data).all()))
         if fold and not fold.layer(layer).has_winograd(self.cpu.lanes):
             fold = None
         fits = plain or fold or all(p < kernel[0] for p in padding) and (
-            layer.has_winograd(self.cpu.lanes) or layer.has_digits(self.cpu))
+            layer.has_winograd(self.cpu.lanes) or layer.has_digits(self.cpu) or layer.has_pairs(self.cpu))
         return (layer, fold) if fits and form.name in ("first", "dense") else (None, None)
 
     def _rows(self, call, tile):
@@ -316,7 +346,7 @@ class _Choose(GraphRewriter):
                        kernel=weight.data.shape[2:4], strides=attrs["strides"], out_channels=attrs["out_channels"],
                        size=tuple(d.value for d in call.struct_info.shape[2:4]))
 
-    def _winograd(self, call, tile, fold, digits):
+    def _winograd(self, call, tile, fold, algorithm):
         data, weight, attrs = *call.args, call.attrs
         layout, stride, kernel, padding = f"NCHW{self.cpu.lanes}c", 1, weight.data.shape[2], attrs["padding"]
         if fold:
@@ -331,7 +361,11 @@ class _Choose(GraphRewriter):
 
         attrs = {"tile": tile, "kernel": kernel, "padding": padding, "stride": stride, "data_layout": layout,
                  "out_channels": attrs["out_channels"]}
-        if digits:
+        if algorithm in WINOGRAD_PAIRS:
+            parts = self.once(weight, (tile, fold, PAIRS), lambda w: [
+                Constant(part, w.name) for part in pack_planes(transformed(w), tile, kernel)])
+            return call_op("nn.conv2d_winograd_pairs", data, *parts, **attrs)
+        if algorithm in WINOGRAD_DIGITS:
             parts = self.once(weight, (tile, fold, DIGITS), lambda w: [
                 Constant(part, w.name) for part in split_planes(transformed(w), tile, kernel)])
             return call_op("nn.conv2d_winograd_digits", data, *parts, **attrs)

@@ -27,10 +27,12 @@ def is_worth_one_kernel(cpu, depthwise, pointwise):
 def is_worth_prologue(cpu, head):
     """Whether an operator is a 1x1 convolution in whose kernel elementwise operators make its data, a tile of points at
     a time, faster than in one of their own, which stores them to be read again. A convolution that would take all its
-    points at once asks for the weights of a tile while it uses those of another, but not if its data are so made. Or an
-    average pool, which reads each of its data once."""
+    points at once asks for the weights of a tile while it uses those of another, but not if its data are so made. Or
+    one by pairs, or an average pool, which reads each of its data once."""
     if head.op == "nn.avg_pool2d":
         return _reads_once(cpu, head)
+    if head.op == "nn.conv2d_pairs":  # which divides its data, also that of a kernel before
+        return set(head.attrs["strides"]) == {1} and all(isinstance(d, IntImm) for d in head.struct_info.shape)
     if not _is_pointwise(cpu, head):
         return False
     data, weights = (a.struct_info.shape for a in head.args)

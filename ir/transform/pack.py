@@ -10,8 +10,9 @@ from ..relax.block_builder import call_op
 from ..relax.expr import Constant
 from ..relax.ops.conv_layouts import pack_weights as pack
 from ..relax.ops.matmul_digits import split_columns
+from ..relax.ops.matmul_pairs import pack_columns
 from ..relax.ops.phases import border
-from ..schedule.rules import digit_tiles, tiles
+from ..schedule.rules import digit_tiles, pair_tiles, tiles
 from ..schedule.rules.blocks import static
 from .graph import GraphRewriter, MadeOnce, on_main
 
@@ -98,6 +99,11 @@ def _digits(weight):
             for data, part in zip(split_columns(weight.data), ("digits", "scales"))]
 
 
+def _pairs(weight):
+    return [Constant(data, f"{weight.name}_{part}")
+            for data, part in zip(pack_columns(weight.data), ("columns", "scales", "offsets"))]
+
+
 class _PackWeights(GraphRewriter):
     def __init__(self, cpu):
         self.cpu, self.lanes = cpu, cpu.lanes
@@ -140,6 +146,8 @@ class _PackWeights(GraphRewriter):
         n_size, rows = weight.data.shape[1], call.args[0].struct_info.shape[-2]
         if digit_tiles.worth(self.cpu, static(rows), *weight.data.shape) and np.isfinite(weight.data).all():
             return call_op("matmul_digits", call.args[0], *self.once(weight, "digits", _digits))
+        if pair_tiles.worth(self.cpu, static(rows), *weight.data.shape) and np.isfinite(weight.data).all():
+            return call_op("matmul_pairs", call.args[0], *self.once(weight, "pairs", _pairs))
         cpu = replace(self.cpu, by_element=self.cpu.by_element and weight.data.shape[0] % self.lanes == 0)
         tile = tiles.choose_product(cpu, -(-n_size // self.lanes), static(rows))
         panel = tile.vectors * self.lanes

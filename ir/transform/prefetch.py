@@ -13,13 +13,16 @@ from .pragmas import text_of
 from .walk import StmtMutator, statements, without
 
 # Annotations of a loop: names of buffers.
-KEY, AHEAD_KEY, TILE_KEY = KEYS = "pragma_prefetch", "pragma_prefetch_ahead", "pragma_prefetch_tile"
+KEY, AHEAD_KEY, FAR_KEY, TILE_KEY = KEYS = (
+    "pragma_prefetch", "pragma_prefetch_ahead", "pragma_prefetch_far", "pragma_prefetch_tile")
 LINE = 64  # bytes of a cache line
-AHEAD = 2048  # bytes: some hundred cycles of multiply-adds that read them in order
+# Bytes, of some hundred cycles of multiply-adds that read them in order, for the first cache; of some thousand, for the
+# second.
+AHEAD, FAR = 2048, 16384
 
 
 def inject_prefetch(func):
-    """Requires flat buffers. Ensures no annotation pragma_prefetch, _ahead or _tile. A loop k with the first,
+    """Requires flat buffers. Ensures no annotation pragma_prefetch, _ahead, _far or _tile. A loop k with the first,
     which names a buffer B:
 
         for p: for t: for k: for v: use(B[at(p, k, v)])
@@ -47,9 +50,10 @@ def inject_prefetch(func):
     becomes
         for k: for i: prefetch(B[k * S + i * T], 2048); for i: use(B[k * S + i * T])
 
-    which asks for what is 2048 bytes further on, of a buffer that is read as it lies.
+    which asks for what is 2048 bytes further on, of a buffer that is read as it lies. With the third it is 16384 bytes,
+    for the second cache: of a buffer that all loops around run through in one go.
 
-    A loop with the third, which names B:
+    A loop with the fourth, which names B:
 
         for r: for k: ...; for p: for v: use(B[at + p * T + v * S])
     becomes
@@ -69,8 +73,9 @@ class _Inject(StmtMutator):
         self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
         outside, self.loops = self.loops, (*self.loops, loop)
         calls = [call for name in loop.annotations.get(KEY, ()) for call in self._calls(text_of(name), loop)]
-        for name in loop.annotations.get(AHEAD_KEY, ()):
-            calls += self._ahead(text_of(name), loop)
+        for key, distance in ((AHEAD_KEY, AHEAD), (FAR_KEY, FAR)):
+            for name in loop.annotations.get(key, ()):
+                calls += self._ahead(text_of(name), loop, distance)
         for name in loop.annotations.get(TILE_KEY, ()):
             calls += self._tile(text_of(name), loop)
         body = self.visit(loop.body)
@@ -158,8 +163,8 @@ class _Inject(StmtMutator):
         places = [place + (turn * each // pace + n) * step for n in range(each)]
         return [Evaluate(prefetch(BufferLoad(load.buffer, (self.analyzer.simplify(x),)))) for x in places]
 
-    def _ahead(self, name, loop):
-        """The statements that ask for what comes AHEAD of each load of buffer `name` in a turn of a loop."""
+    def _ahead(self, name, loop, distance):
+        """The statements that ask for what is `distance` bytes behind each load of buffer `name` in a loop's turn."""
         inner, found = collect(loop.body, For)[::-1], []
         for load in collect(loop.body, BufferLoad):
             if load.buffer.name == name and not any(structural_equal(load, known) for known in found):
@@ -168,7 +173,7 @@ class _Inject(StmtMutator):
         for load in found:
             index = self._line(load, loop)
             around = [x for x in inner if any(v is x.loop_var for v in free_vars(index))]
-            out.append(_for_each(around, load.buffer, index, AHEAD))
+            out.append(_for_each(around, load.buffer, index, distance))
         return out
 
     def _tile(self, name, loop):

@@ -12,6 +12,7 @@ V4 = V3 | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
 MACROS = {
     "x86-64-v3": {"__AVX2__", "__FMA__"},
     "x86-64-v4": {"__AVX512F__", "__AVX2__", "__FMA__"},
+    "x86-64-v4-zen4": {"__AVX512F__", "__AVX2__", "__FMA__"},
     "x86-64-v4-amx": {"__AVX512F__", "__FMA__", "__AMX_INT8__"},
     "aarch64-linux-gnu": {"__ARM_NEON"},
     "armv7-linux-gnueabihf": {"__ARM_NEON", "__ARM_FEATURE_FMA"},
@@ -20,9 +21,9 @@ MACROS = {
 
 
 def test_names():
-    assert Target.names() == ("host", "x86-64-v3", "x86-64-v4", "x86-64-v4-amx", "aarch64-linux-gnu",
-                              "armv7-linux-gnueabihf", "c")
-    assert [Target.get(name).vector_lanes for name in Target.names()[1:]] == [8, 16, 16, 4, 4, 1]
+    assert Target.names() == ("host", "x86-64-v3", "x86-64-v4", "x86-64-v4-zen4", "x86-64-v4-amx",
+                              "aarch64-linux-gnu", "armv7-linux-gnueabihf", "c")
+    assert [Target.get(name).vector_lanes for name in Target.names()[1:]] == [8, 16, 16, 16, 4, 4, 1]
     assert str(Target.get("c")) == "c"
 
 
@@ -33,7 +34,8 @@ def test_get_accepts_a_target_and_the_name_of_tvm():
 
 
 @pytest.mark.parametrize("text, name", [
-    ("llvm -mcpu=znver4", "x86-64-v4"), ("llvm -mcpu=haswell -num-cores 4", "x86-64-v3"), ("c -mcpu=generic", "c"),
+    ("llvm -mcpu=znver4", "x86-64-v4-zen4"), ("llvm -mcpu=znver5", "x86-64-v4"),
+    ("llvm -mcpu=haswell -num-cores 4", "x86-64-v3"), ("c -mcpu=generic", "c"),
     ("llvm -mcpu=sapphirerapids", "x86-64-v4-amx"),
     ("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72", "aarch64-linux-gnu"), ("llvm -keys=cpu", "host"),
     ("llvm -mtriple=armv7l-linux-gnueabihf -mattr=+neon", "armv7-linux-gnueabihf"),
@@ -61,7 +63,9 @@ def test_unknown_name_lists_the_known_ones():
 
 @pytest.mark.parametrize("machine, flags, name", [
     ("x86_64", V4 | {"amx_tile", "amx_int8"}, "x86-64-v4-amx"), ("x86_64", V4 | {"amx_tile"}, "x86-64-v4"),
-    ("x86_64", V4, "x86-64-v4"), ("x86_64", V3, "x86-64-v3"), ("x86_64", V3 - {"fma"}, "c"),
+    ("x86_64", V4, "x86-64-v4"), ("x86_64", V4 | {"AuthenticAMD", "family 25"}, "x86-64-v4-zen4"),
+    ("x86_64", V4 | {"AuthenticAMD", "family 26"}, "x86-64-v4"), ("x86_64", V4 | {"family 25"}, "x86-64-v4"),
+    ("x86_64", V3 | {"AuthenticAMD", "family 25"}, "x86-64-v3"), ("x86_64", V3, "x86-64-v3"), ("x86_64", V3 - {"fma"}, "c"),
     ("aarch64", frozenset(), "aarch64-linux-gnu"), ("armv7l", frozenset({"neon", "vfpv4"}), "armv7-linux-gnueabihf"),
     ("armv7l", frozenset({"vfpv3"}), "c"), ("riscv64", frozenset(), "c"),
 ])

@@ -19,6 +19,7 @@ from .digit_products import digit_products
 from .elementwise import elementwise
 from .gather import gather
 from .local_response import local_response
+from .pair_products import pair_products
 from .phases import phases
 from .product import product
 from .recurrence import recurrence
@@ -28,11 +29,12 @@ from .transpose import transpose
 from .windows import windows
 from .winograd import winograd
 from .winograd_digits import winograd_digits
+from .winograd_pairs import winograd_pairs
 from .winograd_rows import winograd_rows
 
-RULES = (attention, attention_blocks, recurrence, winograd_digits, winograd, winograd_rows, depthwise_pointwise,
-         blocked_convolution, columns, phases, windows, local_response, register_tile, digit_products, column_digits,
-         product, row_reduction, gather, transpose, elementwise)
+RULES = (attention, attention_blocks, recurrence, winograd_digits, winograd_pairs, winograd, winograd_rows,
+         depthwise_pointwise, blocked_convolution, columns, phases, windows, local_response, register_tile,
+         digit_products, column_digits, pair_products, product, row_reduction, gather, transpose, elementwise)
 
 
 def schedule_by_rule(func, cpu: CpuModel):

@@ -40,7 +40,7 @@ def attention_blocks(sch, cpu):
 def _tile(cpu, outer, rows):
     """The cheapest tile that divides so many vectors and rows."""
     fitting = [t for t in tiles.candidates(cpu) if t.columns == 1 and outer % t.vectors == 0 and rows % t.rows == 0]
-    return min(fitting, key=lambda t: (tiles.step(t.vectors, t.rows) / t.accumulators, -t.accumulators, t.vectors))
+    return min(fitting, key=lambda t: (tiles.step(cpu, t.vectors, t.rows) / t.accumulators, -t.accumulators, t.vectors))
 
 
 def _tile_scores(sch, cpu, scores, tile):

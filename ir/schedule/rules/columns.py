@@ -159,13 +159,14 @@ def choose(cpu, channels, rows, vectors, column=None):
     found = (Tile(c, r, v) for c in divisors(channels) for r in divisors(rows) for v in divisors(vectors))
     fitting = (t for t in found if t.accumulators <= most and t.accumulators + (
         column.seen(t.rows) * t.vectors + 1 if column else min(t.channels, t.rows * t.vectors)) < cpu.registers)
-    return min(fitting, key=lambda t: (_cost(t, column), t.rows, t.channels))
+    return min(fitting, key=lambda t: (_cost(cpu, t, column), t.rows, t.channels))
 
 
-def _cost(tile, column):
+def _cost(cpu, tile, column):
     """Cycles of a step, or of one for each row of the kernel, for each of its multiply-adds."""
     points = tile.rows * tile.vectors
     if column:
         return column.cycles(points, ACROSS * column.seen(tile.rows) * tile.vectors + column.taps) / (
             points * column.taps)
-    return (tiles.step(tile.channels, points) + tiles.LOAD_COST * (tile.channels + ACROSS * points)) / tile.accumulators
+    loads = tile.channels + ACROSS * points
+    return (tiles.step(cpu, tile.channels, points) + tiles.LOAD_COST * loads) / tile.accumulators

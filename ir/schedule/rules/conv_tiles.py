@@ -83,7 +83,7 @@ def _step(cpu, vectors, points):
     load more for each multiply-add, but ask for lines and count turns once in several steps."""
     if vectors * points <= cpu.small_tile:
         return tiles.step_with_loads(cpu, vectors, points)
-    return max(tiles.step(vectors, points), (vectors * points + points + 2 * vectors + LOOP) / ISSUED)
+    return max(tiles.step(cpu, vectors, points), (vectors * points + points + 2 * vectors + LOOP) / ISSUED)
 
 
 def _near(cpu, tile, shape):

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 VECTORS = (1, 2, 3, 4, 6, 8)
 LATENCY = 4  # cycles of a multiply-add
 LOAD_COST = 0.1  # cycles, of a load from the first cache beside multiply-adds
+NEAR_BYTES = 20  # a cycle, from a third cache that is near (70 GB/s at 3.2 GHz)
+PASSED_BYTES = 5.5  # a cycle, of what one core wrote and another reads or writes again (15 GB/s at 2.7 GHz)
 
 
 @dataclass(frozen=True)
@@ -70,16 +72,17 @@ def grid(height, width, tile):
     return [(r, c, n * m) for r, n in pieces(height, tile.rows) for c, m in pieces(width, tile.columns)]
 
 
-def step(vectors, points):
-    """Cycles of a step: multiply-adds, or loads, two of each a cycle, and no fewer than hide their latency."""
-    return max(vectors * points / 2, (vectors + points) / 2, LATENCY)
+def step(cpu, vectors, points):
+    """Cycles of a step: multiply-adds, or loads, of elements two a cycle and of vectors as many as are multiplied, and no
+    fewer than hide the multiply-adds' latency."""
+    return max(vectors * points / cpu.multiply_adds, vectors / cpu.multiply_adds + points / 2, LATENCY)
 
 
 def step_with_loads(cpu, vectors, points):
     """Cycles of a step where loads cost a little even if multiply-adds take longer: they compete with another thread of
     the core, and the packed operand comes from the second cache."""
     loads = points / cpu.lanes if cpu.by_element else points
-    return step(vectors, points) + LOAD_COST * (1.5 * vectors + loads)
+    return step(cpu, vectors, points) + LOAD_COST * (1.5 * vectors + loads)
 
 
 def candidates(cpu):
@@ -97,19 +100,19 @@ def choose(cpu, outer, rows, columns, dividing=False):
 
     dividing: the vectors of a tile must divide `outer`, because the next ones belong to another group, say.
 
-    Model: a step issues vectors * points multiply-adds and vectors + points loads, two of each a cycle, and no fewer
-    than 8 independent multiply-adds hide their latency of 4 cycles (Goto and van de Geijn 2008 give the reasoning; the
+    Model: a step issues vectors * points multiply-adds and vectors + points loads, and takes no less than the 4 cycles
+    in which a multiply-add gives its result (Goto and van de Geijn 2008 give the reasoning; the
     numbers are those of current x86-64 and Armv8 cores). A tile at the border does the work of a whole one, in code
     of its own, hence the small penalty. Among equals the one with more points: it loads less.
     """
     fitting = (t for t in candidates(cpu) if not dividing or outer % t.vectors == 0)
-    return min(fitting, key=lambda t: (_cost(t, outer, rows, columns), -t.accumulators, t.rows, t.vectors))
+    return min(fitting, key=lambda t: (_cost(cpu, t, outer, rows, columns), -t.accumulators, t.rows, t.vectors))
 
 
-def _cost(tile, outer, rows, columns):
+def _cost(cpu, tile, outer, rows, columns):
     steps = -(-outer // tile.vectors) * -(-rows // tile.rows) * -(-columns // tile.columns)
     borders = (outer % tile.vectors > 0) + (rows % tile.rows > 0) + (columns % tile.columns > 0)
-    return steps * step(tile.vectors, tile.points) * (1 + 0.05 * borders)
+    return steps * step(cpu, tile.vectors, tile.points) * (1 + 0.05 * borders)
 
 
 def choose_product(cpu, outer, rows, dividing=False, vectors=None):

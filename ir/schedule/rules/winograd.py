@@ -76,7 +76,7 @@ def sum_products(sch, cpu, product, at, tile, prefetch):
     innermost loop that ask for weights."""
     sch.compute_at(product, at, preserve_unit_loops=True)
     copy = sch.cache_write(product, 0, "local")
-    _apart(sch, copy)
+    apart(sch, copy)
     u, v, ob, ty, tx, o = sch.get_loops(copy)[-6:]
     tyo, tyi = sch.split(ty, [None, tile.rows])
     txo, txi = sch.split(tx, [None, tile.columns])
@@ -98,7 +98,7 @@ def sum_products(sch, cpu, product, at, tile, prefetch):
 def _input(sch, data, at):
     """Returns the loops over blocks of input channels and rows of tiles."""
     sch.compute_at(data, at, preserve_unit_loops=True)
-    _apart(sch, data)
+    apart(sch, data)
     u, v, ib, ty, tx, c = sch.get_loops(data)[-6:]
     sch.reorder(ib, ty, tx, u, v, c)
     choices(sch, v, c)
@@ -117,7 +117,7 @@ def by_columns(sch, rows, pads):
         in_registers(sch, (y,), c)
 
 
-def _apart(sch, block):
+def apart(sch, block):
     """Planes an odd number of vectors apart. A tile is written to all planes and read from all: at the same place of
     each page they would share one set of the first cache, and loads would wait for stores of other planes."""
     lanes = static_extent(sch, sch.get_loops(block)[-1])

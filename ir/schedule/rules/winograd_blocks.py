@@ -8,25 +8,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import tiles
+from . import pair_tiles, tiles
+from .tiles import NEAR_BYTES, PASSED_BYTES
 
 FLOAT = 4
-# Bytes a cycle from beyond the second cache, for one core (25 GB/s at 2.7 GHz), and from a third one that is near (70
-# GB/s at 3.2 GHz).
-FAR_BYTES, NEAR_BYTES = 8, 20
+FAR_BYTES = 8  # a cycle, from beyond the second cache, for one core (25 GB/s at 2.7 GHz)
 # The share of the time that weights take from there which prefetching does not hide: of those that the second cache
 # then holds for all blocks, and of those that each block reads again.
 SHOWN = (1 / 4, 3 / 4)
 # Bytes a cycle of weights that come from memory, of which no more than this passes however few products they are for
 # (13.5 GB/s at 2.7 GHz).
 STREAMED_BYTES = 5
+# The share of the shorter of both that it takes beside the longer to stream weights and to multiply, and by pairs.
+BESIDE = 0.15, 0.3
 # Cycles, beside multiply-adds, of a load of weights, from the second cache, and of data, from the first: of which small
 # tiles have more for each multiply-add.
 LOADS, SMALL_LOADS = (0.4, 0.1), (0.4, 0.2)
 # Cycles of a vector of V or M of a block that the first cache does not keep, beyond so many times its size.
 SPILLED, KEPT = 1, 3
-# Bytes a cycle of what one core wrote and another reads or writes again (15 GB/s at 2.7 GHz).
-PASSED_BYTES = 5.5
 MOST_LOCAL = 960 << 10  # of what a turn of a shared loop needs, which is on a thread's stack
 
 
@@ -46,6 +45,7 @@ class Layer:
     depth: int | None = None
     near: bool = False
     groups: int = 1
+    pairs: bool = False
 
     @property
     def side(self):
@@ -100,20 +100,30 @@ def cycles(cpu, layer):
     them from memory."""
     blocking = choose(cpu, layer)
     streamed = layer.weights * -(-layer.rows // blocking.rows) if layer.weights > cpu.l2_bytes else 0
-    return max(blocking.cycles, streamed / STREAMED_BYTES)
+    return max(blocking.cycles, streamed / STREAMED_BYTES) if not cpu.streamed_bytes else blocking.cycles
+
+
+def _streamed(cpu, layer, blocks):
+    """Cycles in which weights come for each of some blocks, from memory for the first one, and for others if the third
+    cache does not hold them."""
+    again = NEAR_BYTES if layer.weights <= cpu.l3_bytes else cpu.streamed_bytes
+    return layer.weights / cpu.streamed_bytes + (blocks - 1) * layer.weights / again
 
 
 def candidates(cpu, layer):
     """Blockings for every number of rows, with the best register tile that leaves inner loops without conditions.
-    Channels that it leaves are a tile of their own at the end of the last turn."""
+    Channels that it leaves are a tile of their own at the end of the last turn. Sums of pairs are of a vector each, so
+    that weights are read in one go."""
     own = layer.out_blocks // layer.groups
-    fitting = [t for t in tiles.candidates(cpu) if t.columns <= layer.columns
+    every = pair_tiles.candidates() if layer.pairs else tiles.candidates(cpu)
+    fitting = [t for t in every if t.columns <= layer.columns
                and tiles.covers(cpu, t.vectors, own, layer.groups)]
     for rows in range(1, layer.rows + 1):
         whole = (t for t in fitting if t.rows == 1 or t.rows <= rows and layer.rows % rows == 0
                  and (rows % t.rows == 0 or rows == layer.rows))
         tile = min(whole, key=lambda t: (_product(cpu, layer, rows, t), t.vectors, t.rows))
-        for vectors in (*range(tile.vectors, layer.out_blocks, tile.vectors), layer.out_blocks):
+        turns = (*range(tile.vectors, layer.out_blocks, tile.vectors), layer.out_blocks)
+        for vectors in (1,) if layer.pairs else turns:
             if own % tile.vectors or layer.out_blocks % vectors == 0:
                 yield _blocking(cpu, layer, rows, tile, vectors)
 
@@ -123,9 +133,18 @@ def _blocking(cpu, layer, rows, tile, vectors):
     points = rows * layer.columns
     data, products = layer.vector * layer.data_blocks * points, layer.vector * vectors * points
     row = layer.side * (layer.columns * layer.tile + layer.kernel - 1) * layer.lanes * FLOAT
-    cycles = _product(cpu, layer, rows, tile) + transforms(layer)
     again = layer.weights > cpu.l2_bytes * 3 // 4
+    cycles = _product(cpu, layer, rows, tile)
+    if cpu.streamed_bytes and (again or not layer.near):
+        streamed = _streamed(cpu, layer, blocks if again else 1)
+        cycles = max(cycles, streamed) + BESIDE[layer.pairs] * min(cycles, streamed)
+    cycles += transforms(layer)
+    if layer.pairs:
+        cycles += layer.side ** 2 * layer.rows * layer.columns * (
+            pair_tiles.PLANE_ROW + pair_tiles.PLANE_BLOCK * layer.data_blocks)
     far = layer.weights * (SHOWN[1] * blocks if again else 0 if layer.near else SHOWN[0])
+    if cpu.streamed_bytes:
+        far = 0
     left = 0  # bytes of data and products that leave the second cache
     if data + products > cpu.l2_bytes * 3 // 4:
         left += data * blocks * (2 + turns)
@@ -154,6 +173,10 @@ def _ways(layer, rows, vectors, data, products, row):
 def _product(cpu, layer, rows, tile):
     """Cycles of the products."""
     blocks = [(rows, layer.rows // rows), (layer.rows % rows, 1)]
+    if layer.pairs:
+        return layer.side ** 2 * layer.out_blocks * sum(
+            count * again * pair_tiles.tile_cycles(h * w, -(-layer.channels // 3))
+            for size, count in blocks for h, w, again in tiles.grid(size, layer.columns, tile))
     steps = sum(across * count * again * _step(cpu, wide, h * w)
                 for wide, across in tiles.pieces(layer.out_blocks, tile.vectors)
                 for size, count in blocks for h, w, again in tiles.grid(size, layer.columns, tile))
@@ -163,7 +186,7 @@ def _product(cpu, layer, rows, tile):
 def _step(cpu, vectors, points):
     """Cycles for one input channel."""
     weights, data = SMALL_LOADS if vectors * points <= cpu.small_tile else LOADS
-    return tiles.step(vectors, points) + weights * vectors + data * points
+    return tiles.step(cpu, vectors, points) + weights * vectors + data * points
 
 
 def transforms(layer):

@@ -27,18 +27,18 @@ def choose(cpu, layer):
     """The register tile, over vectors of output channels and columns, with the least estimated time."""
     fitting = (t for t in tiles.candidates(cpu)
                if t.rows == 1 and layer.out_blocks % t.vectors == 0 and t.columns <= layer.width)
-    return min(fitting, key=lambda t: (_products(layer, t), t.vectors))
+    return min(fitting, key=lambda t: (_products(cpu, layer, t), t.vectors))
 
 
 def cycles(cpu, layer):
     """About how long the convolution takes."""
     transforms = layer.side * layer.data + (layer.side / 2 + 2 * layer.tile) * layer.out_blocks * layer.width
-    return layer.tiles * (_products(layer, choose(cpu, layer)) + transforms)
+    return layer.tiles * (_products(cpu, layer, choose(cpu, layer)) + transforms)
 
 
-def _products(layer, tile):
+def _products(cpu, layer, tile):
     """Cycles of the products in a row of tiles."""
-    each = sum(count * (layer.terms * tiles.step(tile.vectors, points) + START)
+    each = sum(count * (layer.terms * tiles.step(cpu, tile.vectors, points) + START)
                for _, points, count in tiles.grid(1, layer.width, tile))
     return layer.side * layer.out_blocks // tile.vectors * each
 

@@ -8,6 +8,7 @@ INTS = ("one_hot", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "l
 _OWN = {
     "where": ([("bool", _X), _X, _X], {}), "matmul": ([(4, 5), (5, 6)], {}),
     "matmul_digits": ([(4, 64), ("int8", (1, 1, 3, 2, 16, 16, 4)), (20,)], {}),
+    "matmul_pairs": ([(4, 64), (2, 22, 3, 16), (20,), (20,)], {}),
     "column_scales": ([(64, 5)], {}), "column_digits": ([(64, 5), (5,)], {}),
     "broadcast_to": ([(5, 1), (2, 5, 3)], {}), "reshape": ([_X, (7, 15)], {}), "expand_dims": ([_X], {"axis": (1,)}),
     "squeeze": ([(3, 1, 2)], {"axis": (1,)}), "concat": ([_X, _X], {"axis": 1}), "memory.join": ([_X, _X], {"axis": 1}),
@@ -33,6 +34,9 @@ _OWN = {
     "nn.conv2d_digits": ([(2, 2, 3, 4, 16), ("int8", (1, 1, 3, 2, 16, 16, 4)), (16,)], {}),
     "nn.conv2d_winograd": ([(2, 2, 7, 5, 4), (2, 16, 2, 4, 4)],
                            {"tile": 2, "padding": (1, 1, 1, 1), "out_channels": 6, "data_layout": "NCHW4c"}),
+    "nn.conv2d_pairs": ([(2, 2, 3, 4, 16), (1, 11, 3, 16), (16,), (16,)], {}),
+    "nn.conv2d_winograd_pairs": ([(1, 1, 4, 3, 16), (1, 16, 6, 3, 16), (16, 16), (16, 16)],
+                                 {"tile": 2, "out_channels": 16, "data_layout": "NCHW16c"}),
     "nn.conv2d_winograd_digits": ([(1, 1, 4, 3, 16), ("int8", (16, 1, 3, 2, 16, 16, 4)), (16, 16)],
                                   {"tile": 2, "out_channels": 16, "data_layout": "NCHW16c"}),
     "nn.conv2d_winograd_rows": ([(2, 1, 12, 9), (2, 4, 1, 2, 3, 4)],

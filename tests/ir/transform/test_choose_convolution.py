@@ -150,7 +150,7 @@ def test_a_batch_may_be_symbolic_and_an_image_not():
 @pytest.mark.parametrize("chosen, exact, message", [
     ({"conv7": "direct"}, False, "names 'conv7', which is no convolution of this network; it has conv0, conv1"),
     ({"conv0": "fft"}, False,
-     r"algorithms\['conv0'\] must be one of direct, .*, winograd_rows4, .*, winograd6, .*, winograd6_digits, not"),
+     r"algorithms\['conv0'\] must be one of direct, .*, winograd_rows4, .*, winograd6, .*, winograd6_digits, .*, winograd6_pairs, not"),
     ({"conv1": "winograd4"}, False, r"\['conv1'\] is 'winograd4', but this convolution can only be direct: Winograd's"),
     ({"conv0": "winograd_rows3"}, False, "can only be direct or winograd2 or winograd3 or winograd4 or winograd5 or "
                                          "winograd6: Winograd's algorithm"),
@@ -164,7 +164,7 @@ def test_what_does_not_fit_is_refused(chosen, exact, message):
 def test_options():
     options = Options.check(exact=True, algorithms={"conv0": "direct"})
     assert options.exact and options.algorithms == (("conv0", "direct"),)
-    with pytest.raises(ValueError, match="algorithms is a mapping of model nodes to direct, digits, winograd_rows2"):
+    with pytest.raises(ValueError, match="algorithms is a mapping of model nodes to direct, digits, pairs, winograd_rows2"):
         check_algorithms(["conv0"])
     with pytest.raises(ValueError, match="algorithms are chosen at opt_level 2 only, not 1"):
         Options.check(opt_level=1, algorithms={"conv0": "direct"})

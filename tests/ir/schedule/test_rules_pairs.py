@@ -1,0 +1,161 @@
+"""The rules for products by pairs: they keep results, and their loops have the intended shape."""
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rule_cases import checked, followed, kernels, network
+
+from ingot.ir.expr import Select
+from ingot.ir.node import collect
+from ingot.ir.relax import Constant
+from ingot.ir.relax.ops.conv_layouts import pack_weights
+from ingot.ir.relax.ops.conv_pairs import pack_kernel
+from ingot.ir.relax.ops.matmul_pairs import pack_columns
+from ingot.ir.relax.ops.winograd import transform_weights
+from ingot.ir.relax.ops.winograd_pairs import pack_planes
+from ingot.ir.schedule import Schedule
+from ingot.ir.schedule.cpu import CpuModel
+from ingot.ir.schedule.rules import pair_tiles, winograd_blocks
+from ingot.ir.schedule.rules.blocks import SYMBOLIC
+from ingot.ir.schedule.rules.pair_products import pair_products
+from ingot.ir.schedule.rules.threads import parallel_loops
+from ingot.ir.schedule.rules.winograd_blocks import Blocking
+from ingot.ir.schedule.rules.winograd_pairs import winograd_pairs
+from ingot.ir.tir.stmt import For
+
+CPU = CpuModel(16, 32, multiply_adds=1, adders=True)
+ALONE = replace(CPU, parallel=False)
+BOTH = pytest.mark.parametrize("cpu", [CPU, ALONE], ids=["threads", "alone"])
+
+
+def product(rows, depth=64, columns=48):
+    """The PrimFunc of a product, a bias and a ReLU."""
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((depth, columns)).astype(np.float32)
+    parts = [Constant(part, "w") for part in pack_columns(w)]
+
+    def build(op, x, bias):
+        return op("nn.relu", op("add", op("matmul_pairs", x, *parts), bias))
+
+    func, = kernels(lambda: network(build, [(*rows, depth), (columns,)]), CPU)
+    return func
+
+
+def convolution(shape, outputs, strides=(1, 1), before=None):
+    """The PrimFunc of a 1x1 convolution of an image [batch, blocks, height, width], a residual and a ReLU."""
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((outputs, shape[1] * 16, 1, 1)).astype(np.float32)
+    parts = [Constant(part, "w") for part in pack_kernel(pack_weights(w, 16, 1, 16))]
+    sizes = (-(-d // s) for d, s in zip(shape[2:], strides))
+
+    def build(op, x, residual):
+        x = op(before, x) if before else x
+        return op("nn.relu", op("add", op("nn.conv2d_pairs", x, *parts, strides=strides), residual))
+
+    func, = kernels(lambda: network(build, [(*shape, 16), (shape[0], -(-outputs // 16), *sizes, 16)]), CPU)
+    return func
+
+
+def winograd(size, channels=16, outputs=32, tile=2, stride=1, batch=1, epilogue="relu", padding=(1, 1, 1, 1)):
+    """The PrimFunc of a 3x3 convolution and what follows it."""
+    w = np.random.default_rng(0).standard_normal((outputs, channels * stride ** 2, 3, 3)).astype(np.float32) / 8
+    parts = [Constant(part, "u") for part in pack_planes(transform_weights(w, tile, 16), tile)]
+    out = [-(-s // stride) + padding[k] + padding[k + 2] - 2 for k, s in enumerate(size)]
+    blocks = -(-outputs // 16)
+    shapes = [(batch, -(-channels // 16), *size, 16), (batch, blocks, *out, 16), (1, blocks, 1, 1, 16)]
+
+    def build(op, x, residual, bias):
+        y = op("nn.conv2d_winograd_pairs", x, *parts, tile=tile, stride=stride, padding=padding, out_channels=outputs,
+               data_layout="NCHW16c")
+        return followed(op, y, epilogue, residual, bias)
+
+    func, = kernels(lambda: network(build, shapes), CPU)
+    return func
+
+
+def parallel(func):
+    return sum(f.kind == "parallel" for f in collect(func.body, For))
+
+
+# ---------------------------------------------------------------- products
+
+@BOTH
+@pytest.mark.parametrize("rows", [(5,), (16,), (17,), (33,), (3, 7), (2, 16)])
+@pytest.mark.parametrize("depth, columns", [(64, 48), (48, 33), (16, 5)])
+def test_products(rows, depth, columns, cpu):
+    """No choice between pairs and terms by themselves is left."""
+    lowered = checked(pair_products, product(rows, depth, columns), cpu)
+    assert all("pairs_largest" in str(s) for s in collect(lowered.body, Select))
+
+
+@pytest.mark.parametrize("over, block, loops", [("rows", 2, 1), ("panels", 8, 2)])
+def test_what_threads_share(over, block, loops, monkeypatch):
+    """Rows, which each of them divides itself, or panels of columns once all rows are divided."""
+    monkeypatch.setattr(pair_tiles, "choose", lambda *_: pair_tiles.Plan(8, block, over))
+    func = product((64,), 128, 192)
+    assert parallel(checked(pair_products, func, CPU)) == loops
+    assert not parallel_loops(checked(pair_products, func, ALONE).body)
+
+
+@BOTH
+@pytest.mark.parametrize("shape, outputs, strides", [
+    ((1, 4, 7, 7), 64, (1, 1)), ((2, 3, 5, 6), 40, (1, 1)), ((1, 2, 9, 8), 32, (2, 2)), ((1, 1, 1, 3), 16, (1, 1)),
+    (("n", 2, 4, 5), 16, (1, 1))])
+def test_points_of_images_are_rows(shape, outputs, strides, cpu):
+    checked(pair_products, convolution(shape, outputs, strides), cpu)
+
+
+@BOTH
+def test_what_is_before_an_image_is_made_where_it_is_divided(cpu):
+    func = convolution((1, 4, 6, 6), 32, before="nn.relu")
+    assert "relu" in func.attrs.get("global_symbol", "fused_relu")
+    checked(pair_products, func, cpu)
+
+
+def test_other_products_are_not_for_it():
+    func, = kernels("conv_1x1", ALONE)
+    assert not pair_products(Schedule(func), ALONE)
+    assert not winograd_pairs(Schedule(func), ALONE)
+
+
+# ---------------------------------------------------------------- Winograd
+
+@BOTH
+@pytest.mark.parametrize("size, options", [
+    ((14, 14), {"channels": 32, "outputs": 48, "tile": 4}), ((9, 7), {"channels": 48, "outputs": 33, "tile": 2}),
+    ((10, 9), {"tile": 3, "epilogue": "residual"}), ((14, 12), {"stride": 2}),
+    ((5, 6), {"batch": 2, "padding": (0,) * 4}),
+    ((8, 8), {"batch": "n", "tile": 6})])
+def test_winograd(size, options, cpu):
+    """No choice by the row of a matrix is left."""
+    lowered = checked(winograd_pairs, winograd(size, **options), cpu)
+    assert all("pairs_largest" in str(s) for s in collect(lowered.body, Select))
+
+
+@pytest.mark.parametrize("over, loops", [("rows", 1), ("channels", 2)])
+def test_what_threads_share_of_winograd(over, loops, monkeypatch):
+    tile = winograd_blocks.tiles.Tile(1, 1, 4)
+    monkeypatch.setattr(winograd_blocks, "choose", lambda *_: Blocking(1 if over == "rows" else 4, tile, 1, over, 0))
+    func = winograd((14, 14), 32, 64, tile=4)
+    assert parallel(checked(winograd_pairs, func, CPU)) == loops
+    assert not parallel_loops(checked(winograd_pairs, func, ALONE).body)
+
+
+# ---------------------------------------------------------------- the model
+
+@pytest.mark.parametrize("rows, parts, panels, alone, shared", [
+    ((128,), 256, 48, (16, 8, "rows"), (16, 2, "rows")), ((49,), 171, 128, (14, 4, "rows"), (14, 4, "panels")),
+    ((8,), 256, 64, (8, 1, "rows"), (8, 1, "panels")), ((56, 28), 22, 4, (14, 56, "rows"), (14, 14, "rows")),
+    ((4096,), 256, 48, (16, 10, "rows"), (16, 8, "rows"))])
+def test_plans(rows, parts, panels, alone, shared):
+    """Rows that the second cache holds meet all panels; threads share four blocks of them or more, or panels."""
+    for cpu, expected in ((ALONE, alone), (CPU, shared)):
+        assert pair_tiles.choose(cpu, rows, parts, panels) == pair_tiles.Plan(*expected)
+
+
+@pytest.mark.parametrize("shape, cpu, expected", [
+    ((128, 768, 3072), CPU, True), ((64, 768, 50257), CPU, True), ((197, 384, 384), ALONE, True),
+    ((128, 768, 3072), CpuModel(16, 32), False), ((128, 100, 3072), CPU, False), ((1, 1024, 1024), CPU, False),
+    ((5, 1024, 1024), CPU, False), ((SYMBOLIC, 768, 768), CPU, False), ((3136, 16, 32), CPU, False)])
+def test_what_is_worth_it(shape, cpu, expected):
+    assert pair_tiles.worth(cpu, *shape) == expected
