@@ -14,7 +14,8 @@ from .threads import parallel_nest
 SUMS = 16 << 10  # bytes of sums that the first cache holds, beside rows of the operand
 LEAST_CHUNK = 128  # columns: what is read of each row at a time, from a page of its own
 SHARES, BEST_CHUNK = 4, 512  # parts of the terms that threads share, or chunks, or fewer of so many columns
-STREAMED = 8  # rows of an operand that are read at the same time
+# Rows of an operand that are read at the same time: of a product of few rows, the next ones are asked for meanwhile.
+STREAMED, ASKED = 8, 4
 DOTS_ROWS = 4  # of a tile of dot products: all rows come from the second cache for each tile of columns
 
 
@@ -88,11 +89,14 @@ def _stream_parts(sch, cpu, anchor, epilogue):
 
 
 def _add_up(sch, cpu, block, m, n, k):
-    """Sums of rows and columns, STREAMED terms at a time."""
+    """Sums of rows and columns, some terms at a time."""
     nv, nl = sch.split(n, [None, cpu.lanes])
-    ko, ki = sch.split(k, [None, STREAMED])
+    asked = cpu.streamed_bytes and static_extent(sch, m) <= ASKED
+    ko, ki = sch.split(k, [None, ASKED if asked else STREAMED])
     sch.reorder(ko, nv, m, ki, nl)
     in_registers(sch, (m, ki), nl)
+    if asked:
+        sch.annotate(nv, "pragma_prefetch", [wide_operand(sch.get(block)).buffer.name])
     sch.decompose_reduction(block, ko)
 
 
