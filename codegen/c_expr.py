@@ -5,7 +5,7 @@ that C makes by itself (int8 to int32, an operand to the other's int64) are not 
 """
 from __future__ import annotations
 
-from ..ir.expr import Add, Broadcast, Call, Cast, Div, FloatImm, IntImm, Max, Mul, Ramp, Select, Sub
+from ..ir.expr import Add, Broadcast, Call, Cast, Div, FloatImm, IntImm, Max, Mul, Ramp, Select, Sub, is_const_int
 from ..ir.node import collect
 from ..ir.tir.stmt import BufferLoad
 from .c_types import SMALL_FLOATS, c_type, fits_int, literal, vector_type
@@ -202,6 +202,9 @@ class CExpr:
         function = f"{vector_type(buffer.dtype.with_lanes(index.lanes))}_{verb}"
         arguments = [f"&{self.names[buffer]}[{self.converted(index.base)}]"]
         if index.count is not None:
+            if not is_const_int(index.stride, 1):
+                raise EmitError(f"{index.count} of {index.lanes} lanes of {buffer.name} are {index.stride} apart: there "
+                                "are no parts of strided vectors")
             function += "_n"
             arguments.append(self.converted(index.count))
         elif not (isinstance(index.stride, IntImm) and index.stride.value == 1):

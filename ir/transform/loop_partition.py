@@ -50,6 +50,10 @@ class _Partition(Mutator):
                   and not self.analyzer.can_prove(c)]
         if not guards:
             return self._plain(loop)
+        turns = self._turns(loop, guards)
+        if turns is not None:
+            self._bind(loop, turns)
+            return self.visit(loop.replace(extent=turns))
         ways = [self._peel, self._version]
         if _guarded_part(loop.body, guards) is not loop.body:  # most of the body needs no copy
             ways.reverse()
@@ -80,17 +84,12 @@ class _Partition(Mutator):
         """for i in n: body  ->  for i in n - 1: body without its guards; body with i = n - 1. Of a parallel loop:
 
         for i in n: if (i < n - 1) body without its guards, else body with i = n - 1
-
-        Turns at the end of an unrolled loop in which nothing can happen are dropped before.
         """
         if loop.kind not in ("serial", "unrolled", "parallel") or not isinstance(loop.extent, IntImm) or \
                 loop.extent.value < 2:
             return None
         extent = const(loop.extent.value - 1, loop.extent.dtype)
-        idle = loop.kind == "unrolled" and self._is_idle(loop, extent)
         self._bind(loop, extent)
-        if idle:
-            return self.visit(loop.replace(extent=extent))
         proved = [c for c in guards if self.analyzer.can_prove(c)]
         if not proved:
             self._bind(loop)
@@ -136,10 +135,23 @@ class _Partition(Mutator):
         self.nest = nest
         return self.visit(loop)
 
-    def _is_idle(self, loop, turn):
-        """Whether no store is made in a turn of a loop, as all guards of stores fail. Leaves it bound to the turn."""
-        self.analyzer.bind(loop.loop_var, Range(loop.min + turn, const(1, turn.dtype)), allow_override=True)
-        return _stored(loop.body, self.analyzer) == []
+    # ------------------------------------------------------------ turns at the end that do nothing
+
+    def _turns(self, loop, guards):
+        """How many turns a loop has before those in which nothing can happen; None where there are no such."""
+        if loop.kind not in ("serial", "unrolled") or not isinstance(loop.extent, IntImm):
+            return None
+        limits = limits_of(self.analyzer, {x.loop_var: Range(x.min, x.extent) for x in _loops(loop.body)})
+        ever = (self._extreme(c, limits, greatest=True) for c in guards)
+        counts = [_limit(c, loop, self.analyzer) for c in ever if c is not None]
+        turns = max((n for n in counts if n is not None), default=0)
+        if not 0 < turns < loop.extent.value:
+            return None
+        turns = const(turns, loop.extent.dtype)
+        self.analyzer.bind(loop.loop_var, Range(loop.min + turns, loop.extent - turns), allow_override=True)
+        idle = _has_no_effect(loop.body, self.analyzer)
+        self._bind(loop)
+        return turns if idle else None
 
     # ------------------------------------------------------------ versions
 
@@ -212,7 +224,7 @@ class _Partition(Mutator):
 def _has_no_effect(stmt, analyzer):
     """Whether all that a statement may store goes into buffers of its own: accumulators that start, but never add."""
     own, stored = {id(d.buffer) for d in collect(stmt, DeclBuffer)}, _stored(stmt, analyzer)
-    return bool(own) and stored is not None and own.issuperset(stored)
+    return stored is not None and own.issuperset(stored)
 
 
 def _stored(stmt, analyzer):

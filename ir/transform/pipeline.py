@@ -50,6 +50,7 @@ TIR_PASSES = [
     TIR["LoopPartition"](),
     TIR["UnrollCopies"](),
     TIR["Simplify"](),
+    TIR["RemoveNoOp"](),  # once more: what parts of loops never use
     TIR["GuardSums"](),
     TIR["VectorizeLoop"](),
     TIR["VectorTypeRewrite"](),

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..arith import Analyzer
-from ..expr import Ramp, Var, const, is_const_int, substitute
+from ..expr import Broadcast, IntImm, Ramp, Var, const, is_const_int, substitute
 from ..node import Mutator, collect, structural_equal
 from ..tir.buffer import decl_buffer
 from ..tir.intrin import vector_intrinsic
@@ -23,8 +23,8 @@ def transpose_squares(func):
         for r in unroll(2): v[r * 2] = evens(w[r * 2], w[r * 2 + 1], 1), v[r * 2 + 1] = odds(w[r * 2], w[r * 2 + 1], 1)
         for u in unroll(4): c[u * T : u * T + 4] = f(v[u])
 
-    where vectors have as many lanes as the loop has turns. Loads that are no such squares stay, and all loads where
-    some are made under a condition only.
+    where vectors have as many lanes as the loop has turns. Of a part of a vector fewer rows are read, and others are
+    zero. Loads that are no such squares stay, and all loads where some are made under a condition only.
     """
     return func.replace(body=rewrite_annotated(func.body, TURNED, lambda loop, _: _in_registers(loop)))
 
@@ -50,8 +50,8 @@ def _in_registers(loop):
 def _is_square(load, loop):
     """Whether the turns of a loop take, from the places that a vector is read from, each the next elements."""
     index = load.indices[0]
-    if not (isinstance(index, Ramp) and index.count is None and is_const_int(loop.extent, index.lanes)
-            and is_const_int(loop.min, 0)):
+    if not (isinstance(index, Ramp) and (index.count is None or isinstance(index.count, IntImm))
+            and is_const_int(loop.extent, index.lanes) and is_const_int(loop.min, 0)):
         return False
     return (Analyzer().step(index.base, loop.loop_var) == 1 and not is_const_int(index.stride, 1)
             and not collect(index, BufferLoad))
@@ -60,13 +60,15 @@ def _is_square(load, loop):
 def _turned(load, loop):
     """(statements that read a square along its rows and turn it, (buffer of vectors that holds it, another one))."""
     ramp, dtype = load.indices[0], loop.loop_var.dtype
-    lanes, row = ramp.lanes, Var("row", dtype)
-    start = substitute(ramp.base, {loop.loop_var: const(0, dtype)})
-    place = Analyzer().simplify(start + row * ramp.stride)
+    lanes, start = ramp.lanes, substitute(ramp.base, {loop.loop_var: const(0, dtype)})
     one, other = (decl_buffer((const(lanes, dtype),), load.buffer.dtype.with_lanes(lanes), f"{load.buffer.name}_{name}",
                               "local") for name in ("rows", "turned"))
-    fills = [_unrolled(row, lanes, BufferStore(one, BufferLoad(load.buffer, (Ramp(place, const(1, dtype), lanes),)),
-                                               (row,)))]
+    count = lanes if ramp.count is None else ramp.count.value
+    fills = [_rows(one, 0, count, lambda row: BufferLoad(load.buffer, (
+        Ramp(Analyzer().simplify(start + row * ramp.stride), const(1, dtype), lanes),)), dtype)]
+    if count < lanes:
+        zero = Broadcast(const(0.0, load.buffer.dtype), lanes)
+        fills.append(_rows(one, count, lanes - count, lambda row: zero, dtype))
     width = lanes // 2
     while width:
         fills.append(_exchange(one, other, width, lanes, dtype))
@@ -74,16 +76,28 @@ def _turned(load, loop):
     return fills, (one, other)
 
 
+def _rows(buffer, first, count, value, dtype):
+    """Store the values of so many rows."""
+    var = _index("row", count, dtype)
+    row = Analyzer().simplify(var + const(first, dtype))
+    return _unrolled(var, count, BufferStore(buffer, value(row), (row,)))
+
+
 def _exchange(source, target, width, lanes, dtype):
     """Rows r and r + width exchange blocks of so many lanes."""
     counts = lanes // (2 * width), width
-    outer, inner = (Var(name, dtype) if n > 1 else const(0, dtype) for name, n in zip(("block", "row"), counts))
+    outer, inner = (_index(name, n, dtype) for name, n in zip(("block", "row"), counts))
     low = Analyzer().simplify(outer * const(2 * width, dtype) + inner)
     high = low + const(width, dtype)
     a, b = (BufferLoad(source, (r,)) for r in (low, high))
     body = seq(*(BufferStore(target, vector_intrinsic(name, a, b, const(width, "int32")), (r,))
                  for name, r in (("evens", low), ("odds", high))))
     return _unrolled(outer, counts[0], _unrolled(inner, counts[1], body))
+
+
+def _index(name, extent, dtype):
+    """The variable of a loop of so many turns, or what it is in its only one."""
+    return Var(name, dtype) if extent > 1 else const(0, dtype)
 
 
 def _unrolled(var, extent, body):

@@ -7,7 +7,9 @@ from ..expr import (Add, Broadcast, Call, CompareExpr, Div, FloatImm, IntImm, Ma
 from ..node import Mutator, structural_equal
 from ..tir.intrin import vector_intrinsic
 from ..tir.stmt import BufferLoad, BufferStore, For, SeqStmt, seq
+from .lanes import is_conditional
 from .loop_partition import LANES
+from .squares import TURNED
 from .workspace import STACK_BYTES
 
 # Calls with a vector form in simd.h. The arithmetic nodes all have one, and so have choices by a comparison.
@@ -37,17 +39,18 @@ def vectorize_loop(func, enable_vectorize=True):
 
 class _VectorizeLoops(Mutator):
     def __init__(self, enabled):
-        self.analyzer, self.enabled = Analyzer(), enabled
+        self.analyzer, self.enabled, self.square = Analyzer(), enabled, None
 
     def visit_For(self, loop):
         self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
         if loop.kind != "vectorized":
             reduced = _reduced(loop, self.analyzer) if REDUCE_LANES in loop.annotations and self.enabled else None
+            self.square = loop if TURNED in loop.annotations and not is_conditional(loop.body) else None
             return loop.replace(body=self.visit(loop.body)) if reduced is None else reduced
         try:
             if not self.enabled:
                 raise NotVectorizable("vectorization is off")
-            return _vectorize(loop, self.analyzer)
+            return _vectorize(loop, self.analyzer, self.square)
         except NotVectorizable as reason:
             if is_const_int(loop.extent, 1):
                 return substitute(loop.body, {loop.loop_var: loop.min})
@@ -58,13 +61,14 @@ class _VectorizeLoops(Mutator):
         return store
 
 
-def _vectorize(loop, analyzer):
+def _vectorize(loop, analyzer, square=None):
+    """square: the loop right around that with it reads squares, which TransposeSquares turns, also parts of them."""
     if not isinstance(loop.extent, IntImm):
         raise NotVectorizable(f"extent {loop.extent} is not known")
     lanes, extent = _lanes(loop), loop.extent.value
     if extent > lanes:
         return _several(loop, lanes, analyzer)
-    widen = _Widen(loop.loop_var, loop.min, lanes, analyzer, loop.extent if extent < lanes else None)
+    widen = _Widen(loop.loop_var, loop.min, lanes, analyzer, loop.extent if extent < lanes else None, square)
     stmts = loop.body.seq if isinstance(loop.body, SeqStmt) else (loop.body,)
     return seq(*map(widen.store, stmts))
 
@@ -124,8 +128,9 @@ class _Widen:
     """Rewrites scalar expressions of one loop variable into vectors of `lanes`, of which only the first `count` are in
     memory (None: all)."""
 
-    def __init__(self, var, start, lanes, analyzer, count=None):
+    def __init__(self, var, start, lanes, analyzer, count=None, square=None):
         self.var, self.start, self.lanes, self.analyzer, self.count = var, start, lanes, analyzer, count
+        self.square = square if square is not None and is_const_int(square.extent, lanes) else None
         # a neighbour of var that stays in range, to measure strides with
         self.before = Var(var.name, var.dtype)
         analyzer.bind(self.before, Range(start, IntImm(var.dtype, lanes - 1)), allow_override=True)
@@ -136,6 +141,8 @@ class _Widen:
         if stmt.buffer.dtype != "float32":
             raise NotVectorizable(f"{stmt.buffer.dtype} has no vector type yet")
         index = self.index(stmt.indices[0])
+        if isinstance(index, Ramp) and index.count is not None and not is_const_int(index.stride, 1):
+            raise NotVectorizable(f"{index.count} of {self.lanes} lanes are not contiguous")
         if not isinstance(index, Ramp):
             raise NotVectorizable(f"every iteration writes the same element of {stmt.buffer.name}")
         return BufferStore(stmt.buffer, self.vector(self.value(stmt.value)), (index,))
@@ -157,9 +164,12 @@ class _Widen:
         base = self.analyzer.simplify(substitute(e, {self.var: self.start}))
         if is_const_int(stride, 0):
             return base
-        if self.count is not None and not is_const_int(stride, 1):
+        if self.count is not None and not is_const_int(stride, 1) and not self.in_square(base):
             raise NotVectorizable(f"{self.count} of {self.lanes} lanes are not contiguous")
         return Ramp(base, stride, self.lanes, self.count)
+
+    def in_square(self, base):
+        return self.square is not None and self.analyzer.step(base, self.square.loop_var) == 1
 
     def value(self, e):
         """`e` as a vector where it varies, else as the scalar it is."""
@@ -208,12 +218,13 @@ def rewrite_vector_types(func):
     scan = _ScanVectorAccess()
     scan.visit(func.body)
     lanes = {k: v for k, v in scan.lanes.items() if v > 1}
-    return func.replace(body=_UseVectorTypes(lanes, scan.analyzer).visit(func.body)) if lanes else func
+    return func.replace(body=_UseVectorTypes(lanes, scan).visit(func.body)) if lanes else func
 
 
 class _ScanVectorAccess(Mutator):
     def __init__(self):
         self.lanes, self.analyzer = {}, Analyzer()
+        self.read = {}  # id(buffer) -> how many lanes of a vector each load of it takes, None: all
 
     def visit_For(self, loop):
         self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
@@ -232,6 +243,8 @@ class _ScanVectorAccess(Mutator):
         if known is not None:
             wanted = self._whole_vectors(node.indices[0], node.buffer.shape[0])
             self.lanes[id(node.buffer)] = wanted if known in (0, wanted) else 1
+            if wanted > 1 and isinstance(node, BufferLoad):
+                self.read.setdefault(id(node.buffer), []).append(node.indices[0].count)
         return node
 
     visit_BufferLoad = visit_BufferStore = _access
@@ -246,8 +259,8 @@ class _ScanVectorAccess(Mutator):
 
 
 class _UseVectorTypes(Mutator):
-    def __init__(self, lanes, analyzer):
-        self.lanes, self.analyzer, self.new = lanes, analyzer, {}
+    def __init__(self, lanes, scan):
+        self.lanes, self.read, self.analyzer, self.new = lanes, scan.read, scan.analyzer, {}
 
     def visit_DeclBuffer(self, decl):
         lanes, old = self.lanes.get(id(decl.buffer)), decl.buffer
@@ -264,9 +277,15 @@ class _UseVectorTypes(Mutator):
             return node
         base, count = node.indices[0].base, node.indices[0].count
         index = self.analyzer.simplify(base // IntImm(base.dtype, node.indices[0].lanes))
-        if count is not None and isinstance(node, BufferStore):  # the other lanes of the register stay
+        if isinstance(node, BufferStore) and self._is_read_beyond(node.buffer, count):
             value = vector_intrinsic("first_n", node.value, BufferLoad(new, (index,)), count)
             return BufferStore(new, value, (index,))
         return node.replace(buffer=new, indices=(index,))
 
     visit_BufferLoad = visit_BufferStore = _access
+
+    def _is_read_beyond(self, buffer, count):
+        """Whether a store of so many lanes leaves some as they were that something reads."""
+        return count is not None and not all(
+            n is not None and (structural_equal(n, count) or isinstance(count - n, IntImm) and (count - n).value >= 0)
+            for n in self.read.get(id(buffer), ()))

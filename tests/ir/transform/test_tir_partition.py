@@ -60,6 +60,21 @@ def test_turns_of_an_unrolled_loop_in_which_nothing_happens_go():
     assert sorted((r.lanes, str(r.count)) for r in ramps) == [(4, "1"), (4, "None")]
 
 
+def test_turns_of_the_last_tile_of_a_loop_in_which_nothing_happens_go():
+    def body(y):
+        return loop("i", 2, lambda i: loop("j", 8, lambda j: loop("k", 4, lambda k: guarded(
+            i * 32 + j * 4 + k < 45, fill(y, i * 32 + j * 4 + k)))))
+    func = partitioned(program(body))
+    assert (extents(func), guards(func)) == ([3, 4, 4, 8], 0), "3 x 4 and 1 of 13 in the last turn of i"
+
+
+def test_turns_in_which_something_happens_without_a_guard_stay():
+    def body(y):
+        return loop("j", 8, lambda j: tir.seq(
+            loop("k", 4, lambda k: guarded(j * 4 + k < 13, fill(y, j * 4 + k))), fill(y, j + 40)))
+    assert 8 in extents(partitioned(program(body)))
+
+
 def test_what_is_left_of_a_vector_and_has_no_vector_form_is_scalar():
     y = tir.decl_buffer((64,), "int32", name="y")
     body = loop("v", 3, lambda v: loop("i", 4, lambda i: guarded(v * 4 + i < 9, tir.BufferStore(

@@ -126,6 +126,19 @@ def test_a_part_of_a_register_is_written_by_a_choice():
     assert [c.op for c in collect(new.body, Call)] == ["tir.first_n"]
 
 
+@pytest.mark.parametrize("read, choices", [(5, 0), (3, 0), (6, 1)])
+def test_a_part_of_a_register_is_all_of_it_where_nothing_reads_more(read, choices):
+    acc = tir.decl_buffer((8,), name="acc", scope="local")
+    fill = loop("l", 5, lambda i: BufferStore(acc, X[i], (i,)), "vectorized").replace(annotations={"vector_lanes": 8})
+    copy = loop("n", read, lambda i: BufferStore(Y, acc[i], (i,)), "vectorized").replace(annotations={"vector_lanes": 8})
+    func = lowered(tir.DeclBuffer(acc, tir.seq(fill, copy)))
+    inputs = arguments(func)
+    new = rewrite_vector_types(vectorize_loop(func))
+    assert [c.op for c in collect(new.body, Call)] == ["tir.first_n"] * choices
+    if not choices:
+        assert_same_results(results(func, inputs), new, inputs)
+
+
 def tile_program(index, extent=32, scope="local"):
     acc = tir.decl_buffer((extent,), name="acc", scope=scope)
     fill = loop("m", 2, lambda m: loop("l", 8, lambda i: BufferStore(acc, X[i], (index(m, i),)), "vectorized"))
@@ -295,6 +308,23 @@ def test_squares_are_turned_in_registers(case, squares):
     strides = [r.stride.value for r in collect(new.body, Ramp)]
     assert (set(strides) == {1}) == (squares > 0 or case.get("stride") == 1)
     assert_same_results(expected, new, inputs)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_squares_of_a_few_rows(count):
+    """Of a part of a vector, whose lanes lie in different places, only what is turned in registers becomes a vector."""
+    inner = loop("l", count, lambda i: BufferStore(Y, X[i * 8], (i,)), "vectorized").replace(
+        annotations={"vector_lanes": 4})
+    assert not collect(vectorize_loop(lowered(inner)).body, Ramp)
+
+    outer = loop("u", 4, lambda u: loop("l", count, lambda i: BufferStore(Y, X[i * 8 + u], (u * 8 + i,)), "vectorized")
+                 .replace(annotations={"vector_lanes": 4}), "unrolled")
+    func = lowered(outer.replace(annotations={"pragma_transpose": 1}))
+    inputs = arguments(func)
+    new = transpose_squares(vectorize_loop(func))
+    rows = [load for load in collect(new.body, BufferLoad) if load.buffer is X]
+    assert len(rows) == 1 and {r.stride.value for r in collect(new.body, Ramp)} == {1}
+    assert_same_results(results(func, inputs), new, inputs)
 
 
 def test_squares_under_a_condition_stay():
