@@ -32,7 +32,7 @@ def kernels(library):
 @EVERYWHERE
 @BOTH
 @pytest.mark.parametrize("rows, depth, columns", [
-    ((47,), 512, 320), ((2, 47), 64, 241), ((100,), 192, 186), ((8,), 768, 512), ((33,), 1040, 48)])
+    ((47,), 512, 320), ((2, 47), 64, 241), ((100,), 192, 186), ((8,), 768, 512), ((33,), 1040, 112)])
 def test_products(target, threads, rows, depth, columns):
     """Rows of very different size, one that is not finite and one of zeros, each by itself."""
     mod, w, b = network(rows, depth, columns)

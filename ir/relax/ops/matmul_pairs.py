@@ -126,13 +126,20 @@ class PairRows:
 
 
 def pair_rows(element, rows, blocks):
-    """The PairRows of element(indices of a row, block, term in it). Stages: pairs_largest, pairs_scale, pairs_inverse
-    and those of divided_rows."""
-    axes = block, k = te.reduce_axis((0, blocks), "block"), te.reduce_axis((0, BLOCK), "k")
-    largest = te.compute(rows, lambda *i: te.max(intrin.abs(element(i, block.var, k.var)), axes), name="pairs_largest")
+    """The PairRows of element(indices of a row, block, term in it). Stages: pairs_largest, pairs_scale, pairs_inverse,
+    pairs_turned, the elements once more, which a schedule may lay out with rows next to one another, and those of
+    divided_rows."""
+    def at(row, term):
+        return element(row, term // BLOCK, term % BLOCK)
+
+    depth = blocks * BLOCK
+    k = te.reduce_axis((0, depth), "k")
+    largest = te.compute(rows, lambda *i: te.max(intrin.abs(at(i, k.var)), k), name="pairs_largest")
     scale = scales_of(largest)
     inverse = te.compute(rows, lambda *i: inverse_of(scale[i]), name="pairs_inverse")
-    return PairRows(scale, *divided_rows(element, lambda *i: inverse[i], rows, blocks))
+    turned = te.compute((*rows, depth), lambda *i: at(i[:-1], i[-1]), name="pairs_turned")
+    return PairRows(scale, *divided_rows(lambda row, term: turned[(*row, term)], lambda *i: inverse[i], rows, blocks,
+                                         PARTS * third(depth)))
 
 
 def scales_of(largest):
@@ -146,14 +153,14 @@ def inverse_of(scale, bound=1):
     return const(1 / bound, "float32") / intrin.max(scale, const(TINY, "float32"))
 
 
-def divided_rows(element, inverse, rows, blocks):
-    """(rows times their inverses, with the signs of terms, filled up with zeros [row, padded]; what is to be added to
-    sums of each for what it adds by itself [row]). Stages: pairs_rows, pairs_own, pairs_less."""
-    parts, room = third(blocks * BLOCK), padded(blocks * BLOCK)
+def divided_rows(term, inverse, rows, blocks, room):
+    """(rows of term(row, at) times inverse(*row), with the signs of terms, filled up with zeros [row, room]; what is to
+    be added to sums of each for what it adds by itself [row]). Stages: pairs_rows, pairs_own, pairs_less."""
+    parts = third(blocks * BLOCK)
 
     def divided(*i):
         *row, at = i
-        value, factor = element(row, at // BLOCK, at % BLOCK), inverse(*row)
+        value, factor = term(row, at), inverse(*row)
         if room > blocks * BLOCK:
             value = intrin.if_then_else(at // BLOCK < blocks, value, const(0.0, "float32"))
         if parts >= 2 * BLOCK:

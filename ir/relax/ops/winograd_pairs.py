@@ -18,7 +18,7 @@ from ...tir import intrin
 from ..expr import TensorStructInfo
 from .common import fail, need_rank, same_dim, shape_text
 from .matmul_pairs import (BLOCK, LANES, PARTS, check_dtypes, divided_rows, inverse_of, pack_columns, pair_sums,
-                           scales_of, third, unpack_columns)
+                           padded, scales_of, third, unpack_columns)
 from .winograd import KERNEL, chosen, evaluate, infer_tiles, matrices, transformed_input, transformed_product
 from .winograd_digits import bounds
 
@@ -67,12 +67,12 @@ def _lower(args, attrs, out):
     inverse = te.compute((batch, down, size, size), lambda n, ty, u, v: chosen(v, [
         inverse_of(scale[n, ty, u], bound) for bound in bounds(attrs["tile"], attrs["kernel"])]), name="pairs_inverse")
 
-    def element(i, block, k):
-        n, u, v, ty, tx = i
-        return data[n, u, v, block, ty, tx, k]
+    def term(row, at):
+        n, u, v, ty, tx = row
+        return data[n, u, v, at // BLOCK, ty, tx, at % BLOCK]
 
-    rows, less = divided_rows(element, lambda n, u, v, ty, tx: inverse[n, ty, u, v], (batch, size, size, down, along),
-                              in_blocks)
+    rows, less = divided_rows(term, lambda n, u, v, ty, tx: inverse[n, ty, u, v], (batch, size, size, down, along),
+                              in_blocks, padded(in_blocks * BLOCK))
     sums = pair_sums(rows, columns, place=lambda outer, panel: (panel, outer[1] * size + outer[2]))
     product = te.compute(
         (batch, size, size, int(out.shape[1]), down, along, lanes),

@@ -3,6 +3,12 @@ from __future__ import annotations
 
 from math import prod
 
+from ...arith import Analyzer
+from ...expr import const, is_const_int
+from ...tir.buffer import row_major_strides
+from ...tir.index_map import IndexMap
+from ...transform.loop_partition import LANES
+from ...transform.squares import TURNED as SQUARE
 from ..blocks import uses
 from . import pair_tiles
 from .blocks import find_block, inline_all, iter_vars, operand_loads, static_extent
@@ -13,48 +19,49 @@ from .threads import parallel_nest
 
 SUMS, ROWS, LESS, OWN, SCALE, LARGEST, INVERSE = STAGES = [
     f"pairs_{name}" for name in ("sums", "rows", "less", "own", "scale", "largest", "inverse")]
+TURNED = "pairs_turned"
 
 
 def pair_products(sch, cpu):
     """matmul_pairs and nn.conv2d_pairs with what is fused to them.
 
         for block of rows (parallel):
-            for row: largest, scale, inverse;  for row: rows;  for row: own, less
+            for rows in the lanes of vectors:
+                turned = rows;  largest;  scale, inverse;  rows = turned * inverse;  own, less
             for panel, tile of rows:
                 acc = 0;  for t: for row: acc += (x0 + y1) (x1 + y0);  for row: acc += x2 y2;  epilogue(acc)
 
-    Where threads share panels the rows are divided before, tile by tile.
+    A term of all rows of a block lies in a row, as sums read them. Where threads share panels all rows are divided
+    before.
     """
-    if find_block(sch, lambda block: block.name_hint == SUMS) is None:
+    if find_block(sch, lambda block: block.name_hint == TURNED) is None:
         return False
-    inline_all(sch, keep=set(STAGES))
+    inline_all(sch, keep={*STAGES, TURNED})
     outputs = sch.get_output_blocks("root")
     if len(outputs) != 1:
         return False
     block, epilogue = sch.get_block(SUMS), outputs[0]
     work = steps(sch.get(block))
     batch, points, panel, lane = (_image if "image" in sch.get(block).annotations else _matrix)(sch, cpu, epilogue)
-    third = next(iv for iv in iter_vars(sch.get(block), "reduce")).dom.extent.value
+    third = iter_vars(sch.get(block), "reduce")[0].dom.extent.value
     plan = pair_tiles.choose(cpu, [static_extent(sch, p) for p in points], third, static_extent(sch, panel))
-    if len(points) == 1:
-        at, *outer, inner = sch.split(points[0], [None, plan.block, plan.tile])
-    else:
-        at, first = sch.split(points[0], [None, plan.block])
-        second, inner = sch.split(points[1], [None, plan.tile])
-        outer = [first, second]
-    sch.reorder(*batch, at, panel, *outer, inner, lane)
+    _side_by_side(sch, cpu)
+    at, first, inner = sch.split(points[0], [None, plan.block, plan.tile[0]])
+    outer, tile = [first], [inner]
+    for loop, size in zip(points[1:], plan.tile[1:]):
+        second, inner = sch.split(loop, [None, size])
+        outer, tile = [first, second], [*tile, inner]
+    sch.reorder(*batch, at, panel, *outer, *tile, lane)
     sch.compute_at(block, outer[-1], preserve_unit_loops=True)
-    in_registers(sch, (inner,), lane)
-    *_, row, own_lane, t, by = sch.get_loops(block)
-    tile_sums(sch, cpu, block, (row,), own_lane, t, by)
+    in_registers(sch, tile, lane)
+    *loops, own_lane, t, by = sch.get_loops(block)
+    rows = loops[-1:] if len(tile) == 1 else [loops[-3], loops[-1]]  # a panel's is between those of an image
+    tile_sums(sch, cpu, block, rows, own_lane, t, by)
     if plan.over == "rows":
-        divide_rows(sch, cpu, at)
+        _divide_in(sch, cpu, at, plan.group)
         parallel_nest(sch, cpu, [*batch, at], work)
     else:
-        *others, row = sch.get_loops(sch.get_block(SCALE))
-        tile, _ = sch.split(row, [None, plan.tile])
-        divide_rows(sch, cpu, tile, alone=True)
-        parallel_nest(sch, cpu, [*others, tile], work)
+        parallel_nest(sch, cpu, _divide_before(sch, cpu), work)
         parallel_nest(sch, cpu, [*batch, at, panel], work)
     return True
 
@@ -68,25 +75,54 @@ def _matrix(sch, cpu, epilogue):
 
 def _image(sch, cpu, epilogue):
     """The same of an image."""
-    _join_rows(sch, epilogue)
+    _, y, x = iter_vars(sch.get(sch.get_block(LARGEST)), "spatial")
+    width = x.dom.extent.value
+    if all(_in_a_row(load, y.var, x.var, width) for load in operand_loads(sch.get(sch.get_block(LARGEST)))):
+        _join_rows(sch, width)
+        if _follow(sch.get(epilogue), width):
+            _join_results(sch, epilogue, width)
     n, panel, *points, lane = sch.get_loops(epilogue)
     return [n], points, panel, lane
 
 
-def _join_rows(sch, epilogue):
-    """One dimension of rows and columns of an image, where its results follow one another."""
-    result = sch.get(epilogue)
-    if any(region.buffer.strides for region in (*result.reads, *result.writes)):
-        return
-    width = result.iter_vars[3].dom.extent.value
-    sch.transform_block_layout(epilogue, lambda n, c, y, x, o: (n, c, y * width + x, o))
-    for name in STAGES[1:]:
+def _in_a_row(load, y, x, width):
+    """Whether what a row of points reads follows what the one above reads."""
+    strides = load.buffer.strides or row_major_strides(load.buffer.shape)
+    place = sum((index * stride for index, stride in zip(load.indices, strides)), const(0, x.dtype))
+    down, along = (Analyzer().step(place, v) for v in (y, x))
+    return along is not None and down == width * along
+
+
+def _follow(result, width):
+    """Whether each row of the points that results are made of follows the one above."""
+    strides = [region.buffer.strides for region in (*result.reads, *result.writes) if region.buffer.strides]
+    return all(len(s) == 5 and is_const_int(s[3]) and is_const_int(s[2], width * s[3].value) for s in strides)
+
+
+def _join_rows(sch, width):
+    """One dimension of the rows and columns of an image."""
+    for name in (*STAGES[1:], TURNED):
         block = sch.get_block(name)
         sch.transform_block_layout(block, lambda n, y, x, *rest: (n, y * width + x, *rest))
         sch.transform_layout(block, ("write", 0), lambda n, y, x, *rest: (n, y * width + x, *rest))
+
+
+def _join_results(sch, epilogue, width):
+    """One dimension of those of the results."""
+    sch.transform_block_layout(epilogue, lambda n, c, y, x, o: (n, c, y * width + x, o))
     block = sch.get_block(SUMS)
     sch.transform_block_layout(block, lambda n, y, c, x, *rest: (n, c, y * width + x, *rest))
     sch.transform_layout(block, ("write", 0), lambda n, y, c, x, o: (n, c, y * width + x, o))
+
+
+def _side_by_side(sch, cpu):
+    """A term of all rows lies in a row, an odd number of vectors after the term before: terms of a tile that are a page
+    apart would share one set of the first cache."""
+    for name in (TURNED, ROWS):
+        block = sch.get_block(name)
+        rank = len(sch.get(block).writes[0].buffer.shape)
+        sch.transform_layout(block, ("write", 0), IndexMap.from_func(lambda *i: (*i[:-2], i[-1], i[-2]), rank))
+        sch.storage_align(block, 0, -2, 2 * cpu.lanes, cpu.lanes)
 
 
 def tile_sums(sch, cpu, block, points, lane, t, by):
@@ -111,43 +147,105 @@ def columns_of(sch, sums):
     return next(load.buffer for load in operand_loads(block) if uses(load.indices, {lane.var}))
 
 
-def divide_rows(sch, cpu, at, alone=False):
-    """Rows divided by their largest magnitudes, and what each adds by itself, in a turn of the loop `at`: these in a
-    loop of their own, since what was just stored in other vectors is slow to read. alone: the loop is around scales
-    alone so far."""
-    if alone:
-        for name in (INVERSE, ROWS, OWN, LESS):
-            at_own = sch.get_loops(sch.get_block(OWN))[-2] if name == LESS else at
-            sch.reverse_compute_at(sch.get_block(name), at_own, preserve_unit_loops=True)
-    else:
-        for name in (LESS, OWN, ROWS, INVERSE, SCALE):
-            at_own = sch.get_loops(sch.get_block(LESS))[-1] if name == OWN else at
-            sch.compute_at(sch.get_block(name), at_own, preserve_unit_loops=True)
-            sch.set_scope(sch.get_block(name), 0, "local")
-    sch.compute_at(sch.get_block(LARGEST), sch.get_loops(sch.get_block(SCALE))[-1], preserve_unit_loops=True)
-    for name in (OWN, LARGEST):
+def _divide_in(sch, cpu, at, size):
+    """Divide rows in a turn of the loop `at`, so many at a time."""
+    for name, producer in ((LESS, OWN), (ROWS, INVERSE), (SCALE, LARGEST)):
+        sch.compute_at(sch.get_block(name), at, preserve_unit_loops=True)
         sch.set_scope(sch.get_block(name), 0, "local")
-    for name in (OWN, LARGEST):
-        in_lanes(sch, cpu, sch.get_block(name))
-    sch.reverse_compute_at(sch.get_block(INVERSE), sch.get_loops(sch.get_block(SCALE))[-1], preserve_unit_loops=True)
-    rows = sch.get_block(ROWS)
-    sch.storage_align(rows, 0, -2, 2 * cpu.lanes, cpu.lanes)
-    _, lane = sch.split(sch.get_loops(rows)[-1], [None, cpu.lanes])
-    sch.vectorize(lane)
+        group = _groups(sch, name, size)
+        sch.compute_at(sch.get_block(producer), group, preserve_unit_loops=True)
+    _in_vectors(sch, cpu)
+
+
+def _divide_before(sch, cpu):
+    """Divide all rows. Returns the loops around those in the lanes of vectors."""
+    *outer, _ = sch.get_loops(sch.get_block(SCALE))
+    group = _groups(sch, SCALE, cpu.lanes)
+    for name in (INVERSE, ROWS, OWN, LESS):
+        sch.reverse_compute_at(sch.get_block(name), group, preserve_unit_loops=True)
+    sch.compute_at(sch.get_block(LARGEST), group, preserve_unit_loops=True)
+    _in_vectors(sch, cpu)
+    return [*outer, group]
+
+
+def _groups(sch, name, size):
+    """The loop over groups of so many rows of a stage."""
+    group, _ = sch.split(sch.get_loops(sch.get_block(name))[-2 if name == ROWS else -1], [None, size])
+    return group
+
+
+def _in_vectors(sch, cpu):
+    """The stages of rows with one in each lane."""
+    for name in (SCALE, INVERSE, LESS):
+        _lanes(sch, cpu, sch.get_loops(sch.get_block(name))[-1])
+    _largest(sch, cpu)
+    _reduce_across(sch, cpu, sch.get_block(OWN))
+    *_, row, k = sch.get_loops(sch.get_block(ROWS))
+    k, square = sch.split(k, [None, cpu.lanes])
+    sch.reorder(k, square, row)
+    _lanes(sch, cpu, row)
+    turned = sch.get_block(TURNED)
+    sch.compute_at(turned, k, preserve_unit_loops=True)
+    sch.set_scope(turned, 0, "local")
+    *_, row, square = sch.get_loops(turned)
+    sch.reorder(square, row)
+    _square(sch, cpu, square, row)
+
+
+def _lanes(sch, cpu, rows):
+    """Rows of a group are in the lanes of a vector; fewer than it has leave the others empty."""
+    sch.vectorize(rows)
+    if static_extent(sch, rows) < cpu.lanes:
+        sch.annotate(rows, LANES, cpu.lanes)
+
+
+def _largest(sch, cpu):
+    """The largest of rows: of each by the lanes of a vector, and then of these of several rows together."""
+    partial = _by_lanes(sch, cpu, sch.get_block(LARGEST))
+    copy = sch.cache_write(partial, 0, "local")
+    *_, row, vectors, _ = sch.get_loops(partial)
+    sch.reverse_compute_at(copy, row, preserve_unit_loops=True)
+    sch.vectorize(sch.get_loops(copy)[-1])
+    sch.decompose_reduction(partial, vectors)
+    _reduce_across(sch, cpu, sch.get_block(LARGEST), turned=True)
+
+
+def _reduce_across(sch, cpu, block, turned=False):
+    """The reductions of rows in the lanes of a vector; turned: the terms of a row lie next to one another."""
+    sch.set_scope(block, 0, "local")
+    copy = sch.cache_write(block, 0, "local")
+    _lanes(sch, cpu, sch.get_loops(copy)[-1])
+    *_, row, k = sch.get_loops(block)
+    sch.reorder(k, row)
+    if turned:
+        _square(sch, cpu, k, row)
+    else:
+        _lanes(sch, cpu, row)
+    sch.decompose_reduction(block, k)
+
+
+def _square(sch, cpu, square, row):
+    """Read a square of elements along its rows, for the lanes of vectors across them."""
+    sch.unroll(square)
+    sch.annotate(square, SQUARE, 1)
+    _lanes(sch, cpu, row)
 
 
 def in_lanes(sch, cpu, block):
-    """A reduction over terms, or over blocks of them and the terms of each, in the lanes of a vector, if they fill
-    one."""
+    """A reduction over terms in the lanes of a vector, if they fill one."""
     *_, terms = sch.get_loops(block)
     if static_extent(sch, terms) < cpu.lanes:
         reduce_serially(sch, cpu, block)
         return
-    if ranks(sch.get(block))[1] == 1:
-        _, terms = sch.split(terms, [None, cpu.lanes])
-    partial = sch.rfactor(terms, 0)
-    sch.set_scope(partial, 0, "local")
-    *_, vectors, lane = sch.get_loops(partial)
-    sch.vectorize(lane)
-    sch.decompose_reduction(partial, vectors)
+    partial = _by_lanes(sch, cpu, block)
+    sch.decompose_reduction(partial, sch.get_loops(partial)[-2])
     reduce_lanes(sch, block, sch.get_loops(block)[-1])
+
+
+def _by_lanes(sch, cpu, block):
+    """The block of what the lanes of a vector reduce of every so many terms, which a reduction reduces from then on."""
+    _, lane = sch.split(sch.get_loops(block)[-1], [None, cpu.lanes])
+    partial = sch.rfactor(lane, len(sch.get(block).writes[0].buffer.shape))
+    sch.set_scope(partial, 0, "local")
+    sch.vectorize(sch.get_loops(partial)[-1])
+    return partial

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 
 from ...relax.ops.matmul_pairs import BLOCK, LANES, PARTS, third
@@ -15,7 +16,8 @@ MOST_ROWS = 16  # of a tile, a vector of columns wide: each addition takes its e
 LEAST_ROWS, LEAST_TERMS = 6, 48
 # Cycles: of a tile besides its terms; of a term of each third, in parts of the two for each row, and at least; of a row,
 # and of a block of its terms, which are looked at for the largest, divided, and multiplied with one another.
-START, PACE, LEAST, ROW, SPLIT = 30, 1.04, 10, 25, 4
+START, PACE, LEAST, ROW, SPLIT = 30, 1.03, 10, 4, 7.3
+PARTIAL = 2  # how much longer takes a group of rows that leave lanes empty
 WORTH = 0.92  # of the time of multiply-adds
 SHARES, FEW_SHARES = 4, 1.03  # blocks of which threads may take over some of others, and what fewer cost
 BESIDE = 0.15  # of the shorter of both, to stream columns and to multiply at the same time
@@ -25,13 +27,14 @@ PLANE_ROW, PLANE_BLOCK = 14, 1.5
 
 @dataclass(frozen=True)
 class Plan:
-    """tile: rows whose sums with a panel are in registers; block: tiles of rows, or rows of points of an image, that
-    meet all panels one after the other, which the second cache holds; over: what threads share, "rows" or, once they
-    are divided, "panels"."""
+    """tile: rows whose sums with a panel are in registers, or (rows of points of an image, points of each); block: tiles
+    that follow one another, or rows of them, that meet all panels one after the other, which the second cache holds;
+    over: what threads share, "rows" or, once they are divided, "panels"; group: rows that are divided at a time."""
 
-    tile: int
+    tile: tuple
     block: int
     over: str = "rows"
+    group: int = LANES
 
 
 def candidates():
@@ -49,29 +52,41 @@ def tile_cycles(rows, parts):
 def choose(cpu, rows, parts, panels):
     """The Plan of a product of so many thirds of terms. rows: how many there are, or rows of points and points in a
     row."""
-    plans = (plan for tile in range(min(rows[-1], MOST_ROWS), 0, -1) for plan in _plans(cpu, tile, rows, parts))
+    plans = (plan for tile in _tiles(rows) for plan in _plans(cpu, tile, rows, parts))
     return min(plans, key=lambda plan: _time(cpu, plan, rows, parts, panels))
+
+
+def _tiles(rows):
+    for points in range(min(rows[-1], MOST_ROWS), 0, -1):
+        if len(rows) == 1:
+            yield (points,)
+        else:
+            most = MOST_ROWS // points if points == rows[1] else 1
+            yield from ((lines, points) for lines in range(min(most, rows[0]), 0, -1))
 
 
 def _plans(cpu, tile, rows, parts):
     """Those of one size of tiles."""
     count, size = _blocks(tile, rows)
-    largest = min(count, max(cpu.l2_bytes // 2 // (FLOAT * PARTS * parts * size), 1))
-    if not cpu.parallel:
-        return [Plan(tile, largest)]
-    return [*(Plan(tile, block) for block in range(largest, 0, -1)), Plan(tile, largest, "panels")]
+    largest = min(count, max(cpu.l2_bytes // 4 // (FLOAT * PARTS * parts * size), 1))
+    shared = [Plan(tile, largest, "panels")] if cpu.parallel else []
+    for block in range(largest, 0, -1):
+        group = LANES if block == count else max(n for n in range(1, LANES + 1) if block * size % n == 0)
+        shared.append(Plan(tile, block, "rows", group))
+    return shared
 
 
 def _blocks(tile, rows):
-    """(how many tiles, or rows of points, there are; the rows of each)."""
-    return (-(-rows[0] // tile), tile) if len(rows) == 1 else rows
+    """(how many tiles, or rows of them, there are; the rows of each)."""
+    return -(-rows[0] // tile[0]), tile[0] * prod(rows[1:])
 
 
 def _time(cpu, plan, rows, parts, panels):
     """Cycles of one thread, or twice those of two that share the work and pass on what they divided."""
     every, (count, size) = prod(rows), _blocks(plan.tile, rows)
     blocks, columns = -(-count // plan.block), FLOAT * LANES * panels * PARTS * parts
-    cycles = panels * every // rows[-1] * _cycles(plan.tile, rows[-1], parts) + BESIDE * blocks * columns / NEAR_BYTES
+    cycles = (panels * _cycles(plan.tile, rows, parts) + _divided(-(-every // plan.group), parts, plan.group)
+              + BESIDE * blocks * columns / NEAR_BYTES)
     if not cpu.parallel:
         return cycles
     if plan.over == "panels":
@@ -87,15 +102,20 @@ def _busy(block, count):
 
 def _cycles(tile, rows, parts):
     """Of a panel and all rows, in tiles."""
-    return sum(count * tile_cycles(m, parts) for m, count in tiles.pieces(rows, tile))
+    pieces = product(*(tiles.pieces(n, size) for n, size in zip(rows, tile)))
+    return sum(prod(count for _, count in each) * tile_cycles(prod(m for m, _ in each), parts) for each in pieces)
+
+
+def _divided(groups, parts, group=LANES):
+    """Of groups of rows, each in the lanes of vectors."""
+    return groups * LANES * (ROW + SPLIT * PARTS * parts / BLOCK) * (1 if group == LANES else PARTIAL)
 
 
 def cycles(cpu, rows, depth, columns):
     """Of a product, whose columns are near."""
-    every = prod(rows)
-    parts = third(depth)
-    tile = choose(cpu, (every,), parts, -(-columns // LANES)).tile
-    return -(-columns // LANES) * _cycles(tile, every, parts) + every * (ROW + SPLIT * (depth // BLOCK))
+    every, parts, panels = prod(rows), third(depth), -(-columns // LANES)
+    plan = choose(cpu, (every,), parts, panels)
+    return panels * _cycles(plan.tile, (every,), parts) + _divided(-(-every // plan.group), parts)
 
 
 def streamed(cpu, rows, depth, columns, weights):

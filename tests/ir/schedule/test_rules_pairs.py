@@ -91,7 +91,7 @@ def test_products(rows, depth, columns, cpu):
 @pytest.mark.parametrize("over, block, loops", [("rows", 2, 1), ("panels", 8, 2)])
 def test_what_threads_share(over, block, loops, monkeypatch):
     """Rows, which each of them divides itself, or panels of columns once all rows are divided."""
-    monkeypatch.setattr(pair_tiles, "choose", lambda *_: pair_tiles.Plan(8, block, over))
+    monkeypatch.setattr(pair_tiles, "choose", lambda *_: pair_tiles.Plan((8,), block, over))
     func = product((64,), 128, 192)
     assert parallel(checked(pair_products, func, CPU)) == loops
     assert not parallel_loops(checked(pair_products, func, ALONE).body)
@@ -144,11 +144,13 @@ def test_what_threads_share_of_winograd(over, loops, monkeypatch):
 # ---------------------------------------------------------------- the model
 
 @pytest.mark.parametrize("rows, parts, panels, alone, shared", [
-    ((128,), 256, 48, (16, 8, "rows"), (16, 2, "rows")), ((49,), 171, 128, (14, 4, "rows"), (14, 4, "panels")),
-    ((8,), 256, 64, (8, 1, "rows"), (8, 1, "panels")), ((56, 28), 22, 4, (14, 56, "rows"), (14, 14, "rows")),
-    ((4096,), 256, 48, (16, 10, "rows"), (16, 8, "rows"))])
+    ((128,), 256, 48, ((16,), 5, "rows"), ((16,), 2, "rows")), ((49,), 171, 128, ((13,), 4, "rows"), ((13,), 4, "panels")),
+    ((8,), 256, 64, ((8,), 1, "rows"), ((8,), 1, "panels")), ((56, 28), 22, 4, ((1, 16), 32, "rows"), ((1, 16), 4, "rows")),
+    ((25, 5), 22, 4, ((3, 5), 9, "rows"), ((2, 5), 8, "rows")), ((4096,), 256, 48, ((16,), 5, "rows"), ((16,), 4, "rows")),
+    ((196,), 171, 16, ((14,), 8, "rows"), ((14,), 7, "rows", 14))])
 def test_plans(rows, parts, panels, alone, shared):
-    """Rows that the second cache holds meet all panels; threads share four blocks of them or more, or panels."""
+    """Rows that the second cache holds meet all panels, whole vectors of them where threads do not share them better
+    otherwise; threads share four blocks of them or more, or panels."""
     for cpu, expected in ((ALONE, alone), (CPU, shared)):
         assert pair_tiles.choose(cpu, rows, parts, panels) == pair_tiles.Plan(*expected)
 
