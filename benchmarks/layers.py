@@ -232,14 +232,16 @@ def choice(model, layer):
     options = Options.check(threads="none")
     call = chosen_call(model, options)
     attrs, times = call.attrs, predict(replace(layer.shape, plain=not is_blocked(call)), options.cpu)
-    if call.op == "nn.conv2d_digits":
-        return "digits", times["digits"]
-    if call.op == "nn.conv2d_winograd_digits":
-        return f"Winograd {attrs['tile']}x{attrs['tile']}, digits", times.get(f"winograd{attrs['tile']}_digits")
-    if call.op == "nn.conv2d_winograd_rows":
-        return f"Winograd {attrs['tile']}x1", times[f"winograd_rows{attrs['tile']}"]
-    if call.op == "nn.conv2d_winograd":
-        return f"Winograd {attrs['tile']}x{attrs['tile']}", times.get(f"winograd{attrs['tile']}")
+    kind, _, beside = call.op.removeprefix("nn.conv2d_").partition("_")
+    if kind in ("digits", "pairs"):
+        return kind, times[kind]
+    if kind == "winograd":
+        tile = attrs["tile"]
+        if beside == "rows":
+            return f"Winograd {tile}x1", times[f"winograd_rows{tile}"]
+        text = f"Winograd {tile}x{tile}"
+        return (f"{text}, {beside}", times.get(f"winograd{tile}_{beside}")) if beside else (
+            text, times.get(f"winograd{tile}"))
     if call.op == "nn.conv2d_gathered":
         return "direct, gathered", None
     blocked = is_blocked(call) or attrs["out_layout"] not in ("", "NCHW")
