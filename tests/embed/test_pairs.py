@@ -10,7 +10,7 @@ from ingot.codegen.target import Target
 from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
 from ingot.ir.relax.evaluate import evaluate
-from ingot.ir.schedule.rules import threads, winograd_blocks
+from ingot.ir.schedule.rules import threads as rule_threads, winograd_blocks
 from ingot.ir.schedule.rules.tiles import Tile
 from ingot.ir.schedule.rules.winograd_blocks import Blocking
 from test_digit_products import image_network, network
@@ -64,6 +64,28 @@ def test_images(target, threads, channels, outputs, size, stride):
 
 @EVERYWHERE
 @BOTH
+@pytest.mark.parametrize("size", [(25, 5), (28, 28), (30, 22), (9, 19), (55, 27)])
+def test_images_that_are_padded_for_the_next_layer(target, threads, size, monkeypatch):
+    """Their rows do not follow one another: tiles are of whole rows, of parts of one, or across several; threads share
+    blocks of them."""
+    monkeypatch.setattr(rule_threads, "PARALLEL_MIN_WORK", 1)
+    rng = np.random.default_rng(0)
+    pointwise, depthwise = (rng.standard_normal(shape).astype(np.float32) / 8 for shape in ((64, 64, 1, 1), (64, 1, 3, 3)))
+    x = RelaxVar("x", TensorStructInfo((1, 64, *size), "float32"))
+    bb = BlockBuilder()
+    with bb.function("main", [x]):
+        y = bb.emit(call_op("nn.relu", bb.emit(call_op("nn.conv2d", x, Constant(pointwise, "w")), "conv")))
+        bb.emit_func_output(bb.emit(call_op("nn.conv2d", y, Constant(depthwise, "d"), groups=64, padding=(1,) * 4)))
+    mod, value = bb.get(), rng.standard_normal((1, 64, *size)).astype(np.float32)
+    with ingot.compile(mod, target=target, threads=threads, algorithms={"conv": "pairs"}) as library:
+        assert "pairs_sums" in kernels(library) and "refused" not in kernels(library)
+        (found,) = library.run({"x": value}).values()
+    exact = evaluate(mod, [value])
+    assert np.abs(found - exact).max() <= EXACT * np.abs(exact).max()
+
+
+@EVERYWHERE
+@BOTH
 @pytest.mark.parametrize("algorithm, channels, outputs, size, options", [
     ("winograd2_pairs", 64, 64, (14, 13), {}), ("winograd4_pairs", 80, 40, (28, 27), {}),
     ("winograd6_pairs", 48, 64, (13, 18), {}), ("winograd3_pairs", 48, 32, (9, 9), {"kernel": 5}),
@@ -81,7 +103,7 @@ def test_winograd(target, threads, algorithm, channels, outputs, size, options):
 @pytest.mark.parametrize("rows, over", [(1, "rows"), (2, "rows"), (4, "channels")])
 @pytest.mark.parametrize("tile", [Tile(1, 1, 2), Tile(1, 2, 2)])
 def test_every_blocking(rows, tile, over, monkeypatch):
-    monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
+    monkeypatch.setattr(rule_threads, "PARALLEL_MIN_WORK", 1)
     monkeypatch.setattr(winograd_blocks, "choose", lambda *_: Blocking(rows, tile if rows > 1 else Tile(1, 1, 2), 1,
                                                                        over, 0))
     mod, *_ = image_network(64, 80, (15, 6), kernel=3)

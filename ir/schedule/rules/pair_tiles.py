@@ -57,12 +57,14 @@ def choose(cpu, rows, parts, panels):
 
 
 def _tiles(rows):
-    for points in range(min(rows[-1], MOST_ROWS), 0, -1):
-        if len(rows) == 1:
-            yield (points,)
-        else:
-            most = MOST_ROWS // points if points == rows[1] else 1
-            yield from ((lines, points) for lines in range(min(most, rows[0]), 0, -1))
+    """Of an image: of points in a row that whole rows consist of, so that what blocks of rows read follows one another;
+    of several rows where they are whole, or short of such tiles."""
+    points = [n for n in range(min(rows[-1], MOST_ROWS), 0, -1) if len(rows) == 1 or rows[1] % n == 0]
+    if len(rows) == 1:
+        return [(n,) for n in points]
+    few = points[0] < LEAST_ROWS and rows[1] > MOST_ROWS
+    return [(lines, n) for n in points for lines in range(min(MOST_ROWS // n, rows[0]), 0, -1)
+            if lines == 1 or few or n == rows[1]]
 
 
 def _plans(cpu, tile, rows, parts):
