@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...relax.ops.matmul_pairs import padded
 from . import pair_tiles, tiles
 from .tiles import NEAR_BYTES, PASSED_BYTES
 
@@ -165,6 +166,8 @@ def _ways(layer, rows, vectors, data, products, row):
     if turns > 1 and products <= MOST_LOCAL:
         most = vectors * (turns // 2) if turns % 2 == 0 else layer.out_blocks - vectors * (turns // 2)
         ways["channels"] = 2 * most / layer.out_blocks, (2 * data * blocks + layer.results) / PASSED_BYTES
+    if layer.pairs:  # rows of all channels, of which the largest is known before they are divided
+        data, row = layer.side ** 2 * rows * layer.columns * padded(layer.channels) * FLOAT, row * layer.data_blocks
     if blocks > 1 and data + products + row <= MOST_LOCAL:
         ways["rows"] = 2 * min(1, -(-blocks // 2) * rows / layer.rows), 0
     return ways
