@@ -26,8 +26,9 @@ def pair_products(sch, cpu):
     """matmul_pairs and nn.conv2d_pairs with what is fused to them.
 
         for block of rows (parallel):
-            for rows in the lanes of vectors:
-                turned = rows;  largest;  scale, inverse;  rows = turned * inverse;  own, less
+            for rows in the lanes of vectors: largest;  scale
+            for rows in the lanes of vectors: inverse;  for terms of a square: turned = x;  rows = turned * inverse
+            for rows in the lanes of vectors: own;  less
             for panel, tile of rows:
                 acc = 0;  for t: for row: acc += (x0 + y1) (x1 + y0);  for row: acc += x2 y2;  epilogue(acc)
 
@@ -46,11 +47,7 @@ def pair_products(sch, cpu):
     third = iter_vars(sch.get(block), "reduce")[0].dom.extent.value
     plan = pair_tiles.choose(cpu, [static_extent(sch, p) for p in points], third, static_extent(sch, panel))
     _side_by_side(sch, cpu)
-    at, first, inner = sch.split(points[0], [None, plan.block, plan.tile[0]])
-    outer, tile = [first], [inner]
-    for loop, size in zip(points[1:], plan.tile[1:]):
-        second, inner = sch.split(loop, [None, size])
-        outer, tile = [first, second], [*tile, inner]
+    at, outer, tile = _tiles(sch, points, plan)
     sch.reorder(*batch, at, panel, *outer, *tile, lane)
     sch.compute_at(block, outer[-1], preserve_unit_loops=True)
     in_registers(sch, tile, lane)
@@ -64,6 +61,13 @@ def pair_products(sch, cpu):
         parallel_nest(sch, cpu, _divide_before(sch, cpu), work)
         parallel_nest(sch, cpu, [*batch, at, panel], work)
     return True
+
+
+def _tiles(sch, points, plan):
+    """(the loop over blocks of rows, those over tiles of one, those over the rows of a tile)."""
+    at, *outer_inner = sch.split(points[0], [None, plan.block, plan.tile[0]])
+    pairs = [outer_inner, *(sch.split(loop, [None, size]) for loop, size in zip(points[1:], plan.tile[1:]))]
+    return at, *map(list, zip(*pairs))
 
 
 def _matrix(sch, cpu, epilogue):
