@@ -239,9 +239,10 @@ def choice(model, layer):
         tile = attrs["tile"]
         if beside == "rows":
             return f"Winograd {tile}x1", times[f"winograd_rows{tile}"]
-        text = f"Winograd {tile}x{tile}"
-        return (f"{text}, {beside}", times.get(f"winograd{tile}_{beside}")) if beside else (
-            text, times.get(f"winograd{tile}"))
+        words, name = f"Winograd {tile}x{tile}", f"winograd{tile}"
+        if beside:
+            words, name = f"{words}, {beside}", f"{name}_{beside}"
+        return words, times.get(name)
     if call.op == "nn.conv2d_gathered":
         return "direct, gathered", None
     blocked = is_blocked(call) or attrs["out_layout"] not in ("", "NCHW")

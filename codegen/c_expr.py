@@ -207,7 +207,7 @@ class CExpr:
                                 "are no parts of strided vectors")
             function += "_n"
             arguments.append(self.converted(index.count))
-        elif not (isinstance(index.stride, IntImm) and index.stride.value == 1):
+        elif not is_const_int(index.stride, 1):
             function += "_strided"
             arguments.append(self.converted(index.stride))
         return f"{function}({', '.join([*arguments, *map(self.text, value)])})"

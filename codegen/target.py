@@ -175,10 +175,10 @@ _ROWS = (
                        "-fno-gcse"),
            runner=("qemu-x86_64", "-cpu", "max", "-L", "/usr/x86_64-linux-gnu")),
     _V4,
-    # What Intel's server processors have since 2023 (Sapphire Rapids). Compilers: gcc 11, clang 12.
     # AMD's Zen 4: halves of vectors go through units for 256 bits, of which multiply-adds and additions have two each.
     replace(_V4, name="x86-64-v4-zen4", multiply_adds=1, adders=True, l3_bytes=8 << 20,
             streamed_bytes=6, clock=3.7e9),
+    # What Intel's server processors have since 2023 (Sapphire Rapids). Compilers: gcc 11, clang 12.
     replace(_V4, name="x86-64-v4-amx", cflags=(*_V4.cflags, "-mamx-tile", "-mamx-int8"), integer_tiles=True),
     Target("aarch64-linux-gnu", arch="aarch64", cflags=(*_COMMON, "-march=armv8-a"),
            simd="neon", vector_lanes=4, vector_registers=32, fma=True, cc=("aarch64-linux-gnu-gcc",),
@@ -281,6 +281,7 @@ def _cpu_flags():
             first = file.read().split("\n\n")[0]
     except OSError:
         return frozenset()
-    said = {key.strip().lower(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())}
+    parts = (line.partition(":") for line in first.splitlines())
+    said = {key.strip().lower(): value.strip() for key, _, value in parts}
     return frozenset([*(said.get("flags") or said.get("features", "")).split(), said.get("vendor_id", ""),
                       f"family {said.get('cpu family', '')}"])

@@ -35,6 +35,8 @@ DIRECT = "direct"
 WINOGRAD = {f"winograd{tile}": tile for tile in sorted({tile for kernel in KERNELS for tile in tiles_of(kernel)})}
 ROWS = {f"winograd_rows{tile}": tile for tile in sorted({m for taps in range(2, max(POINTS)) for m in tiles_of(taps)})}
 DIGITS, PAIRS = "digits", "pairs"
+# What packs weights of 1x1 kernels, and transformed ones, for products that are not made by multiply-adds alone.
+PRODUCTS = {DIGITS: (split_kernel, split_planes), PAIRS: (pack_kernel, pack_planes)}
 WINOGRAD_DIGITS = {f"{name}_{DIGITS}": tile for name, tile in WINOGRAD.items()}
 WINOGRAD_PAIRS = {f"{name}_{PAIRS}": tile for name, tile in WINOGRAD.items()}
 ALGORITHMS = (DIRECT, DIGITS, PAIRS, *ROWS, *WINOGRAD, *WINOGRAD_DIGITS, *WINOGRAD_PAIRS)
@@ -92,11 +94,13 @@ class ConvLayer:
         return self._may_be_pairs(cpu) and self.in_channels % LANES == 0 and self.has_winograd(LANES)
 
     def _may_be_pairs(self, cpu):
-        return (cpu.adders and cpu.lanes == LANES and not self.plain and self.groups == 1 and self.finite
-                and self.in_channels >= LEAST_TERMS)
+        return cpu.adders and self._is_of_blocks(cpu) and self.in_channels >= LEAST_TERMS
 
     def _may_be_digits(self, cpu):
-        return cpu.integer_tiles and cpu.lanes == LANES and not self.plain and self.groups == 1 and self.finite
+        return cpu.integer_tiles and self._is_of_blocks(cpu)
+
+    def _is_of_blocks(self, cpu):
+        return cpu.lanes == LANES and not self.plain and self.groups == 1 and self.finite
 
     def has_winograd(self, lanes):
         """Whether it is of the kind that Winograd's algorithm computes, in blocks of so many channels: groups are of
@@ -303,15 +307,14 @@ class _Choose(GraphRewriter):
         algorithm = wanted or fastest(layer, self.cpu, fold, self.near)
         if algorithm in ROWS:
             return self._rows(call, ROWS[algorithm])
-        if algorithm == DIGITS:
-            parts = self.once(call.args[1], DIGITS, lambda w: [Constant(part, w.name) for part in split_kernel(w.data)])
-            return call_op("nn.conv2d_digits", call.args[0], *parts, strides=call.attrs["strides"])
-        if algorithm == PAIRS:
-            parts = self.once(call.args[1], PAIRS, lambda w: [Constant(part, w.name) for part in pack_kernel(w.data)])
-            return call_op("nn.conv2d_pairs", call.args[0], *parts, strides=call.attrs["strides"])
+        if algorithm in PRODUCTS:
+            pack, _ = PRODUCTS[algorithm]
+            parts = self.once(call.args[1], algorithm, lambda w: [Constant(part, w.name) for part in pack(w.data)])
+            return call_op(f"nn.conv2d_{algorithm}", call.args[0], *parts, strides=call.attrs["strides"])
         if algorithm == DIRECT:
             return call
-        return self._winograd(call, {**WINOGRAD, **WINOGRAD_DIGITS, **WINOGRAD_PAIRS}[algorithm], fold, algorithm)
+        name, _, kind = algorithm.partition("_")
+        return self._winograd(call, WINOGRAD[name], fold, kind)
 
     def _layer(self, call):
         """(the ConvLayer of a call that Winograd's algorithm may compute, its Fold or None), else (None, None)."""
@@ -346,7 +349,8 @@ class _Choose(GraphRewriter):
                        kernel=weight.data.shape[2:4], strides=attrs["strides"], out_channels=attrs["out_channels"],
                        size=tuple(d.value for d in call.struct_info.shape[2:4]))
 
-    def _winograd(self, call, tile, fold, algorithm):
+    def _winograd(self, call, tile, fold, kind):
+        """kind: of PRODUCTS, or "" for those of floats."""
         data, weight, attrs = *call.args, call.attrs
         layout, stride, kernel, padding = f"NCHW{self.cpu.lanes}c", 1, weight.data.shape[2], attrs["padding"]
         if fold:
@@ -361,14 +365,11 @@ class _Choose(GraphRewriter):
 
         attrs = {"tile": tile, "kernel": kernel, "padding": padding, "stride": stride, "data_layout": layout,
                  "out_channels": attrs["out_channels"]}
-        if algorithm in WINOGRAD_PAIRS:
-            parts = self.once(weight, (tile, fold, PAIRS), lambda w: [
-                Constant(part, w.name) for part in pack_planes(transformed(w), tile, kernel)])
-            return call_op("nn.conv2d_winograd_pairs", data, *parts, **attrs)
-        if algorithm in WINOGRAD_DIGITS:
-            parts = self.once(weight, (tile, fold, DIGITS), lambda w: [
-                Constant(part, w.name) for part in split_planes(transformed(w), tile, kernel)])
-            return call_op("nn.conv2d_winograd_digits", data, *parts, **attrs)
+        if kind:
+            _, pack = PRODUCTS[kind]
+            parts = self.once(weight, (tile, fold, kind), lambda w: [
+                Constant(part, w.name) for part in pack(transformed(w), tile, kernel)])
+            return call_op(f"nn.conv2d_winograd_{kind}", data, *parts, **attrs)
         u = self.once(weight, (tile, fold), lambda w: Constant(transformed(w), w.name))
         return call_op("nn.conv2d_winograd", data, u, groups=call.attrs["groups"], **attrs)
 

@@ -21,6 +21,7 @@ def loop_partition(func):
     - one that fails in other turns is gone from the body where it holds for all inner loops: `if (it holds throughout)
       body without it, else body`; where it is about a symbolic dimension, inner loops of the other body do so once
       more, and pass over turns in which nothing can happen;
+    - turns at the end of a loop in which none can hold, and nothing else happens, are gone;
     - what is left stands outside the loops that it does not depend on, and `i < constant` shortens the loop over i.
     """
     if not any(c.op == "tir.likely" for c in collect(func.body, Call)):

@@ -89,19 +89,15 @@ def pack_weights(func, cpu):
     [outer][reduction...][lanes]: the inner loop then reads them one vector after the other; not when lanes is 1. Those
     of products are stored in panels of several vectors, as wide as a tile of registers. Products that are worth it on a
     unit for tiles of integers become matmul_digits, with columns cut into digits: constant ones here, others when they
-    run.
+    run. Constant ones that are worth it by pairs become matmul_pairs.
     """
     return _PackWeights(cpu).run(func)
 
 
-def _digits(weight):
-    return [Constant(data, f"{weight.name}_{part}")
-            for data, part in zip(split_columns(weight.data), ("digits", "scales"))]
-
-
-def _pairs(weight):
-    return [Constant(data, f"{weight.name}_{part}")
-            for data, part in zip(pack_columns(weight.data), ("columns", "scales", "offsets"))]
+# Products that are not made by multiply-adds alone, the model that says where they pay, what packs their columns, and
+# into which parts.
+_PRODUCTS = (("matmul_digits", digit_tiles, split_columns, ("digits", "scales")),
+             ("matmul_pairs", pair_tiles, pack_columns, ("columns", "scales", "offsets")))
 
 
 class _PackWeights(GraphRewriter):
@@ -144,10 +140,11 @@ class _PackWeights(GraphRewriter):
         if weight.data.dtype != np.float32 or call.args[0].struct_info.ndim < 2:
             return call
         n_size, rows = weight.data.shape[1], call.args[0].struct_info.shape[-2]
-        if digit_tiles.worth(self.cpu, static(rows), *weight.data.shape) and np.isfinite(weight.data).all():
-            return call_op("matmul_digits", call.args[0], *self.once(weight, "digits", _digits))
-        if pair_tiles.worth(self.cpu, static(rows), *weight.data.shape) and np.isfinite(weight.data).all():
-            return call_op("matmul_pairs", call.args[0], *self.once(weight, "pairs", _pairs))
+        for op, model, columns_of, names in _PRODUCTS:
+            if model.worth(self.cpu, static(rows), *weight.data.shape) and np.isfinite(weight.data).all():
+                parts = self.once(weight, op, lambda w: [
+                    Constant(data, f"{w.name}_{part}") for data, part in zip(columns_of(w.data), names)])
+                return call_op(op, call.args[0], *parts)
         cpu = replace(self.cpu, by_element=self.cpu.by_element and weight.data.shape[0] % self.lanes == 0)
         tile = tiles.choose_product(cpu, -(-n_size // self.lanes), static(rows))
         panel = tile.vectors * self.lanes

@@ -45,8 +45,13 @@ class _VectorizeLoops(Mutator):
         self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
         if loop.kind != "vectorized":
             reduced = _reduced(loop, self.analyzer) if REDUCE_LANES in loop.annotations and self.enabled else None
+            if reduced is not None:
+                return reduced
+            outside = self.square
             self.square = loop if TURNED in loop.annotations and not is_conditional(loop.body) else None
-            return loop.replace(body=self.visit(loop.body)) if reduced is None else reduced
+            loop = loop.replace(body=self.visit(loop.body))
+            self.square = outside
+            return loop
         try:
             if not self.enabled:
                 raise NotVectorizable("vectorization is off")
@@ -141,8 +146,6 @@ class _Widen:
         if stmt.buffer.dtype != "float32":
             raise NotVectorizable(f"{stmt.buffer.dtype} has no vector type yet")
         index = self.index(stmt.indices[0])
-        if isinstance(index, Ramp) and index.count is not None and not is_const_int(index.stride, 1):
-            raise NotVectorizable(f"{index.count} of {self.lanes} lanes are not contiguous")
         if not isinstance(index, Ramp):
             raise NotVectorizable(f"every iteration writes the same element of {stmt.buffer.name}")
         return BufferStore(stmt.buffer, self.vector(self.value(stmt.value)), (index,))
@@ -153,8 +156,9 @@ class _Widen:
     def varies(self, e):
         return any(v is self.var for v in free_vars(e))
 
-    def index(self, e):
-        """A scalar index when it does not vary, else a Ramp."""
+    def index(self, e, read=False):
+        """A scalar index when it does not vary, else a Ramp. Of a part of a vector in a square, lanes that are read may
+        lie apart."""
         if not self.varies(e):
             return e
         here, after = (substitute(e, {self.var: at}) for at in (self.before, self.before + 1))
@@ -164,7 +168,7 @@ class _Widen:
         base = self.analyzer.simplify(substitute(e, {self.var: self.start}))
         if is_const_int(stride, 0):
             return base
-        if self.count is not None and not is_const_int(stride, 1) and not self.in_square(base):
+        if self.count is not None and not is_const_int(stride, 1) and not (read and self.in_square(base)):
             raise NotVectorizable(f"{self.count} of {self.lanes} lanes are not contiguous")
         return Ramp(base, stride, self.lanes, self.count)
 
@@ -176,7 +180,7 @@ class _Widen:
         if isinstance(e, (FloatImm, IntImm)):
             return e
         if isinstance(e, BufferLoad) and e.buffer.dtype == "float32":
-            return e.replace(indices=(self.index(e.indices[0]),))
+            return e.replace(indices=(self.index(e.indices[0], read=True),))
         if not self.varies(e):
             return e
         if e.dtype != "float32":

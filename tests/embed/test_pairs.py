@@ -14,6 +14,7 @@ from ingot.ir.schedule.rules import threads as rule_threads, winograd_blocks
 from ingot.ir.schedule.rules.tiles import Tile
 from ingot.ir.schedule.rules.winograd_blocks import Blocking
 from test_digit_products import image_network, network
+from test_winograd_digits import hard_image
 
 ZEN4 = Target.get("x86-64-v4-zen4")
 # As plain C on any machine, in vectors as long as columns are packed for; with its own where there are such.
@@ -70,7 +71,8 @@ def test_images_that_are_padded_for_the_next_layer(target, threads, size, monkey
     blocks of them."""
     monkeypatch.setattr(rule_threads, "PARALLEL_MIN_WORK", 1)
     rng = np.random.default_rng(0)
-    pointwise, depthwise = (rng.standard_normal(shape).astype(np.float32) / 8 for shape in ((64, 64, 1, 1), (64, 1, 3, 3)))
+    shapes = (64, 64, 1, 1), (64, 1, 3, 3)
+    pointwise, depthwise = (rng.standard_normal(shape).astype(np.float32) / 8 for shape in shapes)
     x = RelaxVar("x", TensorStructInfo((1, 64, *size), "float32"))
     bb = BlockBuilder()
     with bb.function("main", [x]):
@@ -118,18 +120,7 @@ def test_every_blocking(rows, tile, over, monkeypatch):
 @pytest.mark.parametrize("algorithm, contract", [
     ("pairs", 1e-5), ("winograd2_pairs", 1e-5), ("winograd4_pairs", CONTRACT), ("winograd6_pairs", CONTRACT)])
 def test_data_that_is_hard(kind, algorithm, contract):
-    """Large means, alternating signs, few large values, nothing but positive numbers."""
-    rng = np.random.default_rng(2)
-    x = rng.standard_normal((1, 192, 20, 20))
-    if kind == "mean":
-        x += 100
-    elif kind == "signs":
-        x = np.abs(x) * (-1.0) ** np.add.outer(np.arange(20), np.arange(20))
-    elif kind == "outliers":
-        x[rng.random(x.shape) < 0.01] *= 1000
-    else:
-        x = np.maximum(x, 0)
-    x, (mod, *_) = x.astype(np.float32), image_network(192, 32, (20, 20), kernel=1 if algorithm == "pairs" else 3)
+    x, (mod, *_) = hard_image(kind, 192), image_network(192, 32, (20, 20), kernel=1 if algorithm == "pairs" else 3)
     exact = evaluate(mod, [x])
     with ingot.compile(mod, target=TARGETS[0].values[0], threads="none", algorithms={"conv": algorithm}) as library:
         (found,) = library.run({"x": x}).values()

@@ -51,19 +51,25 @@ def test_every_blocking(rows, columns, over, monkeypatch):
     assert np.abs(found - exact).max() <= CONTRACT / 2 * np.abs(exact).max()
 
 
-@pytest.mark.parametrize("kind", ["mean", "signs", "outliers"])
-@pytest.mark.parametrize("algorithm", ["winograd2_digits", "winograd4_digits"])
-def test_data_that_is_hard(kind, algorithm):
-    """Large means, alternating signs, few large values."""
+def hard_image(kind, channels):
+    """20 x 20 points: large means, alternating signs, few large values, nothing but positive numbers."""
     rng = np.random.default_rng(2)
-    x = rng.standard_normal((1, 64, 20, 20))
+    x = rng.standard_normal((1, channels, 20, 20))
     if kind == "mean":
         x += 100
     elif kind == "signs":
         x = np.abs(x) * (-1.0) ** np.add.outer(np.arange(20), np.arange(20))
-    else:
+    elif kind == "outliers":
         x[rng.random(x.shape) < 0.01] *= 1000
-    x, mod = x.astype(np.float32), network(64, 32, (20, 20))
+    else:
+        x = np.maximum(x, 0)
+    return x.astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["mean", "signs", "outliers"])
+@pytest.mark.parametrize("algorithm", ["winograd2_digits", "winograd4_digits"])
+def test_data_that_is_hard(kind, algorithm):
+    x, mod = hard_image(kind, 64), network(64, 32, (20, 20))
     exact = evaluate(mod, [x])
     with library(mod, TARGETS[0].values[0], "none", algorithm) as compiled:
         (found,) = compiled.run({"x": x}).values()

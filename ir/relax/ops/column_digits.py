@@ -12,8 +12,8 @@ from ...expr import const, is_const_int
 from ...op import register
 from ...tir import intrin
 from ..expr import TensorStructInfo
-from .common import fail, need_rank, same_dim, shape_text
-from .matmul_digits import (COLUMNS, EVEN, LANES, MOST_TERMS, TERMS, check_dtypes, digit_of, digits_shape, inverses_of,
+from .common import check_dtypes, fail, need_rank, same_dim, shape_text
+from .matmul_digits import (COLUMNS, EVEN, LANES, MOST_TERMS, TERMS, digit_of, digits_shape, inverses_of,
                             scales_of, split_columns)
 
 

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from ...arith import Analyzer
-from ...expr import IntImm, PrimExpr, Var, as_expr, const, free_vars
+from ...expr import IntImm, PrimExpr, Var, as_expr, const, free_vars, is_const_int
 from ...node import Mutator, structural_equal
 from ...op import InferError
 from ...te.tensor import ComputeOp
@@ -92,6 +92,19 @@ _DTYPE_KINDS = {"float": lambda t: t.is_float, "number": lambda t: t.is_float or
                 "bool": lambda t: t.is_bool, "any": lambda t: True}
 _KIND_TEXT = {"float": "a floating-point tensor", "number": "a tensor of numbers", "int": "an integer tensor",
               "bool": "a bool tensor", "any": "any tensor"}
+
+
+def check_dtypes(call, **operands):
+    """Refuse operands, by name, of other dtypes than theirs."""
+    for name, (operand, dtype) in operands.items():
+        if operand.dtype != dtype:
+            fail(call, f"{name} {shape_text(operand)} must be {dtype}, not {operand.dtype}")
+
+
+def need_blocks(call, x, lanes):
+    """Refuse an image [N, blocks, H, W, lanes] of other blocks of channels, or whose size is not known."""
+    if not all(map(is_const_int, x.shape[1:])) or x.shape[4].value != lanes:
+        fail(call, f"image {shape_text(x)} must be static but for its batch, in blocks of {lanes} channels (dim 4)")
 
 
 def need_same_dtype(call, infos):

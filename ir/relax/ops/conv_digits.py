@@ -9,37 +9,28 @@ from __future__ import annotations
 import numpy as np
 
 from ... import te
-from ...expr import is_const_int
 from ...op import register
-from ..expr import TensorStructInfo
-from .common import fail, need_rank, shape_text, te_shape
-from .matmul_digits import LANES, TERMS, check_columns, check_dtypes, digit_sums, row_digits, split_columns
+from .common import check_dtypes, fail, need_blocks, need_rank, shape_text, te_shape
+from .matmul_digits import LANES, TERMS, check_columns, digit_sums, row_digits, split_columns
 from .matmul_digits import evaluate as product
-from .winograd import whole_blocks
+from .pointwise import image_of, infer_points, kernel_matrix, points_of
 
 
 def split_kernel(w):
     """(digits, scales) of a packed kernel [OB, IB, 1, 1, i, 16] of nn.conv2d."""
-    w = whole_blocks(w)
-    matrix = w[:, :, 0, 0].transpose(1, 2, 0, 3).reshape(w.shape[1] * LANES, -1)
+    matrix = kernel_matrix(w)
     return split_columns(np.pad(matrix, ((0, -len(matrix) % TERMS), (0, 0))))
 
 
 def _infer(call):
     x, digits, scales = need_rank(call, 0, 5), need_rank(call, 1, 7), need_rank(call, 2, 1)
     check_dtypes(call, image=(x, "float32"), digits=(digits, "int8"), scales=(scales, "float32"))
-    columns, strides = check_columns(call, digits, scales), call.attrs["strides"]
-    if not all(map(is_const_int, x.shape[1:])) or x.shape[4].value != LANES:
-        fail(call, f"image {shape_text(x)} must be static but for its batch, in blocks of {LANES} channels (dim 4)")
+    columns = check_columns(call, digits, scales)
+    need_blocks(call, x, LANES)
     if -(-x.shape[1].value * LANES // TERMS) != digits.shape[1].value:
         fail(call, f"image {shape_text(x)} has {x.shape[1].value * LANES} channels, digits {shape_text(digits)} are of "
                    f"{digits.shape[1].value * TERMS} terms: must be the same, rounded up to {TERMS}")
-    if columns % LANES:
-        fail(call, f"scales {shape_text(scales)} must be of whole blocks of {LANES} channels")
-    if len(strides) != 2 or min(strides) < 1:
-        fail(call, f"strides {tuple(strides)} must be 2 integers of at least 1, for rows and columns")
-    sizes = (-(-d.value // s) for d, s in zip(x.shape[2:4], strides))
-    return TensorStructInfo((x.shape[0], columns // LANES, *sizes, LANES), "float32")
+    return infer_points(call, x, columns, scales)
 
 
 def _lower(args, attrs, out):
@@ -59,13 +50,10 @@ def _lower(args, attrs, out):
 
 def _evaluate(args, attrs):
     x, digits, scales = args
-    down, right = attrs["strides"]
-    x = x[:, :, ::down, ::right]
-    x = np.where(np.isfinite(x).all(axis=(1, 3, 4), keepdims=True), x, np.float32("nan"))
-    n, blocks, height, width, lanes = x.shape
-    rows = x.transpose(0, 2, 3, 1, 4).reshape(n, height * width, blocks * lanes)
-    result = product([np.pad(rows, ((0, 0), (0, 0), (0, -rows.shape[2] % TERMS))), digits, scales], {})
-    return np.ascontiguousarray(result.reshape(n, height, width, -1, lanes).transpose(0, 3, 1, 2, 4))
+    rows = points_of(x, attrs["strides"])
+    rows = np.where(np.isfinite(rows).all(axis=(2, 3), keepdims=True), rows, np.float32("nan"))
+    padded = np.pad(rows, (*((0, 0),) * 3, (0, -rows.shape[3] % TERMS)))
+    return image_of(product([padded, digits, scales], {}), LANES)
 
 
 register("nn.conv2d_digits", _infer, _lower, _evaluate, "anchor", (3, 3), strides=(1, 1))

@@ -23,7 +23,7 @@ from ...expr import Select, cast, const, is_const_int, logical_and
 from ...op import register
 from ...tir import intrin
 from ..expr import TensorStructInfo
-from .common import dim_text, fail, need_rank, same_dim, shape_text, te_shape, tensor
+from .common import check_dtypes, dim_text, fail, need_rank, same_dim, shape_text, te_shape, tensor
 
 # Digits of a number, and a tile's terms, columns of a panel, and columns of one of its two tiles.
 DIGITS, TERMS, COLUMNS, LANES = 3, 64, 32, 16
@@ -78,13 +78,6 @@ def _infer(call):
         fail(call, f"rows {shape_text(a)} have {dim_text(a.shape[-1])} terms, digits {shape_text(digits)} are of "
                    f"{depth}")
     return TensorStructInfo((*a.shape[:-1], columns), "float32")
-
-
-def check_dtypes(call, **operands):
-    """Refuse operands, by name, of other dtypes than theirs."""
-    for name, (operand, dtype) in operands.items():
-        if operand.dtype != dtype:
-            fail(call, f"{name} {shape_text(operand)} must be {dtype}, not {operand.dtype}")
 
 
 def digits_shape(panels, steps):

@@ -26,8 +26,7 @@ from ...expr import Select, const, is_const_int, logical_and
 from ...op import register
 from ...tir import intrin
 from ..expr import TensorStructInfo
-from .common import dim_text, fail, need_rank, same_dim, shape_text, te_shape, tensor
-from .matmul_digits import check_dtypes
+from .common import check_dtypes, dim_text, fail, need_rank, same_dim, shape_text, te_shape, tensor
 
 PARTS = 3  # of the terms: both halves of pairs, and those by themselves
 LANES = 16
@@ -75,8 +74,8 @@ def unpack_columns(columns, scales, depth):
 
 def _infer(call):
     a, columns, scales, offsets = tensor(call, 0), need_rank(call, 1, 4), need_rank(call, 2, 1), need_rank(call, 3, 1)
-    check_dtypes(call, **{"rows": (a, "float32"), "columns": (columns, "float32"), "scales": (scales, "float32"),
-                          "offsets": (offsets, "float32")})
+    check_dtypes(call, rows=(a, "float32"), columns=(columns, "float32"), scales=(scales, "float32"),
+                 offsets=(offsets, "float32"))
     if a.ndim < 2 or not is_const_int(a.shape[-1]):
         fail(call, f"takes rows of at least 2 dimensions, the last one static, got {shape_text(a)}")
     if a.shape[-1].value % BLOCK:

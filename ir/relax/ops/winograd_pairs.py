@@ -1,8 +1,6 @@
 """nn.conv2d_winograd_pairs: nn.conv2d_winograd whose products are made by pairs, as those of matmul_pairs.
 
-The tiles of a plane are rows of a product. Those of a row of tiles, of all planes (u, .), share a scale: that of the
-image's rows once transformed, B^T d. What the second transform makes of them, V, is within the `bounds` of its columns,
-and is divided by both. What is not finite makes NaN of the row of tiles.
+V is divided by its scales and bounds (winograd_planes.py). What is not finite makes NaN of the row of tiles.
 
 Columns are those of the transformed kernel's planes, [OB, planes, T, 3, 16]; scales and offsets are [planes, columns].
 Data is blocked, [N, IB, H, W, 16] ("NCHW16c").
@@ -12,45 +10,32 @@ from __future__ import annotations
 import numpy as np
 
 from ... import te
-from ...expr import is_const_int
 from ...op import REQUIRED, register
 from ...tir import intrin
 from ..expr import TensorStructInfo
-from .common import fail, need_rank, same_dim, shape_text
-from .matmul_pairs import (BLOCK, LANES, PARTS, check_dtypes, divided_rows, inverse_of, pack_columns, pair_sums,
-                           padded, scales_of, third, unpack_columns)
-from .winograd import KERNEL, chosen, evaluate, infer_tiles, matrices, transformed_input, transformed_product
-from .winograd_digits import bounds
+from .common import check_dtypes, need_blocks, need_rank
+from .matmul_pairs import (BLOCK, LANES, PARTS, divided_rows, inverse_of, pack_columns, pair_sums, padded, scales_of,
+                           third, unpack_columns)
+from .winograd import KERNEL, evaluate, infer_tiles, transformed_input, transformed_product
+from .winograd_planes import check_planes, limits, plane_inverses, plane_matrices
 
 
 def pack_planes(u, tile, kernel=KERNEL):
     """(columns, scales, offsets) of a transformed kernel U [OB, planes, IB, 16, 16] of nn.conv2d_winograd, for V over
     its bounds."""
-    out_blocks, planes, in_blocks, inner, lanes = u.shape
-    matrix = u.transpose(1, 2, 3, 0, 4).reshape(planes, in_blocks * inner, out_blocks * lanes)
-    columns, scales, offsets = map(np.stack, zip(*map(pack_columns, matrix)))
-    limits = _of_planes(bounds(tile, kernel)).astype(np.float32)
-    return np.ascontiguousarray(columns.swapaxes(0, 1)), scales * limits, offsets * limits
-
-
-def _of_planes(columns):
-    """Numbers of v as those of planes (u, v), [planes, 1]."""
-    return np.tile(columns, len(columns))[:, None]
+    columns, scales, offsets = map(np.stack, zip(*map(pack_columns, plane_matrices(u))))
+    most = limits(tile, kernel).astype(np.float32)
+    return np.ascontiguousarray(columns.swapaxes(0, 1)), scales * most, offsets * most
 
 
 def _infer(call):
     x, columns, scales, offsets = (need_rank(call, n, rank) for n, rank in enumerate((5, 5, 2, 2)))
     check_dtypes(call, image=(x, "float32"), columns=(columns, "float32"), scales=(scales, "float32"),
                  offsets=(offsets, "float32"))
-    if not all(map(is_const_int, x.shape[1:])) or x.shape[4].value != LANES:
-        fail(call, f"image {shape_text(x)} must be static but for its batch, in blocks of {LANES} channels (dim 4)")
+    need_blocks(call, x, LANES)
     out_blocks, planes, in_blocks, *sizes = infer_tiles(call, x)
-    own = (planes, out_blocks * LANES)
-    expected = (out_blocks, planes, third(in_blocks.value * LANES), PARTS, LANES), own, own
-    for name, given, shape in zip(("columns", "scales", "offsets"), (columns, scales, offsets), expected):
-        if not all(map(same_dim, given.shape, shape)):
-            fail(call, f"{name} {shape_text(given)} must be {shape} for tile={call.attrs['tile']}, "
-                       f"out_channels={call.attrs['out_channels']} and image {shape_text(x)}: those of pack_planes")
+    expected, own = (out_blocks, planes, third(in_blocks.value * LANES), PARTS, LANES), (planes, out_blocks * LANES)
+    check_planes(call, x, "pack_planes", columns=(columns, expected), scales=(scales, own), offsets=(offsets, own))
     return TensorStructInfo((x.shape[0], out_blocks, *sizes, LANES), "float32")
 
 
@@ -64,8 +49,7 @@ def _lower(args, attrs, out):
     largest = te.compute((batch, down, size), lambda n, ty, u: te.max(
         intrin.abs(image[n, ib.var, ty, u, point.var, c.var]), axes), name="pairs_largest")
     scale = scales_of(largest)
-    inverse = te.compute((batch, down, size, size), lambda n, ty, u, v: chosen(v, [
-        inverse_of(scale[n, ty, u], bound) for bound in bounds(attrs["tile"], attrs["kernel"])]), name="pairs_inverse")
+    inverse = plane_inverses(scale, inverse_of, attrs, "pairs_inverse")
 
     def term(row, at):
         n, u, v, ty, tx = row
@@ -88,8 +72,8 @@ def _evaluate(args, attrs):
     depth = x.shape[1] * attrs["stride"] ** 2 * LANES
     u = np.stack([unpack_columns(columns[:, plane], scales[plane], depth) for plane in range(planes)])
     u = u.reshape(planes, depth // BLOCK, BLOCK, out_blocks, LANES).transpose(3, 0, 1, 2, 4)
-    limits = _of_planes(bounds(attrs["tile"], attrs["kernel"]))[:, :, None, None]
-    return evaluate([x, u / limits], {**attrs, "groups": 1})
+    u = u / limits(attrs["tile"], attrs["kernel"])[:, :, None, None]
+    return evaluate([x, u], {**attrs, "groups": 1})
 
 
 register("nn.conv2d_winograd_pairs", _infer, _lower, _evaluate, "anchor", (4, 4), tile=REQUIRED, kernel=KERNEL,

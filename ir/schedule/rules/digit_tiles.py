@@ -14,6 +14,7 @@ from ..primitives.sample import divisors
 from ..tensor_intrin import TensorIntrin
 from .blocks import SYMBOLIC
 from .threads import PARALLEL_MIN_WORK
+from .tiles import busy
 
 # ---------------------------------------------------------------- what pays
 
@@ -77,11 +78,6 @@ def choose_unit(cpu, points, depth, columns, block=None):
              and (block or row_blocks(rows, points[1])) == rows)
     return min(UNITS, key=lambda unit: cycles(points, depth, columns, block, unit) * (
         busy(-(-columns // unit)) if alone else 1))
-
-
-def busy(shares):
-    """How many times the half of equal shares one of two threads has, which has one more than the other if odd."""
-    return 2 * -(-shares // 2) / shares
 
 
 def shared_rows(points, depth, columns):

@@ -6,16 +6,17 @@ from itertools import product
 from math import prod
 
 from ...relax.ops.matmul_pairs import BLOCK, LANES, PARTS, third
+from ..primitives.sample import divisors
 from . import tiles
 from .blocks import SYMBOLIC
-from .tiles import NEAR_BYTES, PASSED_BYTES
+from .tiles import NEAR_BYTES, PASSED_BYTES, busy
 
 FLOAT = 4
 MOST_ROWS = 16  # of a tile, a vector of columns wide: each addition takes its element of a row from memory
 # Of a product by pairs: fewer rows wait for their sums, or for columns; fewer terms are not even in thirds.
 LEAST_ROWS, LEAST_TERMS = 6, 48
-# Cycles: of a tile besides its terms; of a term of each third, in parts of the two for each row, and at least; of a row,
-# and of a block of its terms, which are looked at for the largest, divided, and multiplied with one another.
+# Cycles: of a tile besides its terms; of a term of each third, in parts of the two for each row, and at least; of a
+# row, and of a block of its terms, which are looked at for the largest, divided, and multiplied with one another.
 START, PACE, LEAST, ROW, SPLIT = 30, 1.03, 10, 4, 7.3
 PARTIAL = 2  # how much longer takes a group of rows that leave lanes empty
 WORTH = 0.92  # of the time of multiply-adds
@@ -27,9 +28,9 @@ PLANE_ROW, PLANE_BLOCK = 14, 1.5
 
 @dataclass(frozen=True)
 class Plan:
-    """tile: rows whose sums with a panel are in registers, or (rows of points of an image, points of each); block: tiles
-    that follow one another, or rows of them, that meet all panels one after the other, which the second cache holds;
-    over: what threads share, "rows" or, once they are divided, "panels"; group: rows that are divided at a time."""
+    """tile: rows whose sums with a panel are in registers, or (rows of points of an image, points of each); block:
+    tiles that follow one another, or rows of them, that meet all panels one after the other, which the second cache
+    holds; over: what threads share, "rows" or, once they are divided, "panels"; group: rows that are divided at a time."""
 
     tile: tuple
     block: int
@@ -59,9 +60,9 @@ def choose(cpu, rows, parts, panels):
 def _tiles(rows):
     """Of an image: of points in a row that whole rows consist of, so that what blocks of rows read follows one another;
     of several rows where they are whole, or short of such tiles."""
-    points = [n for n in range(min(rows[-1], MOST_ROWS), 0, -1) if len(rows) == 1 or rows[1] % n == 0]
     if len(rows) == 1:
-        return [(n,) for n in points]
+        return [(n,) for n in range(min(rows[0], MOST_ROWS), 0, -1)]
+    points = [n for n in reversed(divisors(rows[1])) if n <= MOST_ROWS]
     few = points[0] < LEAST_ROWS and rows[1] > MOST_ROWS
     return [(lines, n) for n in points for lines in range(min(MOST_ROWS // n, rows[0]), 0, -1)
             if lines == 1 or few or n == rows[1]]
@@ -73,7 +74,7 @@ def _plans(cpu, tile, rows, parts):
     largest = min(count, max(cpu.l2_bytes // 4 // (FLOAT * PARTS * parts * size), 1))
     shared = [Plan(tile, largest, "panels")] if cpu.parallel else []
     for block in range(largest, 0, -1):
-        group = LANES if block == count else max(n for n in range(1, LANES + 1) if block * size % n == 0)
+        group = LANES if block == count else max(n for n in divisors(block * size) if n <= LANES)
         shared.append(Plan(tile, block, "rows", group))
     return shared
 
@@ -92,14 +93,8 @@ def _time(cpu, plan, rows, parts, panels):
     if not cpu.parallel:
         return cycles
     if plan.over == "panels":
-        return cycles * _busy(1, panels) + FLOAT * every * (PARTS * parts + LANES * panels) / PASSED_BYTES
-    return cycles * _busy(plan.block * size, every) * (FEW_SHARES if blocks < SHARES else 1)
-
-
-def _busy(block, count):
-    """How many times the half of so many one of two threads has, which share blocks."""
-    blocks = -(-count // block)
-    return 2 * min(count, -(-blocks // 2) * block) / count
+        return cycles * busy(panels) + FLOAT * every * (PARTS * parts + LANES * panels) / PASSED_BYTES
+    return cycles * busy(every, plan.block * size) * (FEW_SHARES if blocks < SHARES else 1)
 
 
 def _cycles(tile, rows, parts):

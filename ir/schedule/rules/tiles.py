@@ -72,9 +72,15 @@ def grid(height, width, tile):
     return [(r, c, n * m) for r, n in pieces(height, tile.rows) for c, m in pieces(width, tile.columns)]
 
 
+def busy(count, block=1):
+    """How many times the half of so many one of two threads has, which share whole blocks of them."""
+    blocks = -(-count // block)
+    return 2 * min(count, -(-blocks // 2) * block) / count
+
+
 def step(cpu, vectors, points):
-    """Cycles of a step: multiply-adds, or loads, of elements two a cycle and of vectors as many as are multiplied, and no
-    fewer than hide the multiply-adds' latency."""
+    """Cycles of a step: multiply-adds, or loads, of elements two a cycle and of vectors as many as are multiplied, and
+    no fewer than hide the multiply-adds' latency."""
     return max(vectors * points / cpu.multiply_adds, vectors / cpu.multiply_adds + points / 2, LATENCY)
 
 

@@ -22,26 +22,16 @@ PAD = "pad_temp"
 def winograd(sch, cpu):
     """nn.conv2d_winograd with what is fused to it, in blocks that fit the second cache. For vectors of another width
     than the layout's the stages stay one after the other."""
-    if find_block(sch, lambda block: block.name_hint == STAGES[2]) is None:
-        return False
-    inline_all(sch, keep={*STAGES, PAD})
-    outputs = sch.get_output_blocks("root")
-    pads = [PAD] if find_block(sch, lambda block: block.name_hint == PAD) else []
-    if len(outputs) != 1 or len(blocks(sch)) != len(STAGES) + len(pads) + 1 or len(sch.get_loops(outputs[0])) != 5:
+    output, pads = only_stages(sch, STAGES)
+    if output is None or len(sch.get_loops(output)) != 5:
         return False
     rows, data, product, columns = map(sch.get_block, STAGES)
-    n, ob, y, x, o = sch.get_loops(outputs[0])
     layer = _layer(sch, data, product, columns)
     if layer.lanes != cpu.lanes:
         return True
     blocking = winograd_blocks.choose(cpu, layer)
     work = steps(sch.get(product))
-    yb, ty, yi = sch.split(y, [None, blocking.rows, layer.tile])
-    tx, xi = sch.split(x, [None, layer.tile])
-    oo, ov = sch.split(ob, [None, blocking.vectors])
-    sch.reorder(n, yb, oo, ov, ty, tx, yi, xi, o)
-    choices(sch, xi, o)
-    place_columns(sch, columns, tx)
+    n, yb, oo = turns_of(sch, output, columns, layer.tile, blocking.rows, blocking.vectors)
     kept = {} if cpu.small_tile else {"pragma_prefetch_ahead": cpu.l1_bytes}
     kept["pragma_prefetch"] = cpu.l2_bytes
     prefetch = [name for name, room in kept.items() if layer.weights > room]
@@ -57,18 +47,40 @@ def winograd(sch, cpu):
     return True
 
 
-def _layer(sch, data, product, columns):
-    _, side, _, ob, ty, tx, o, ib, ic = (static_extent(sch, loop) for loop in sch.get_loops(product))
-    tile, groups = static_extent(sch, sch.get_loops(columns)[-3]), static_extent(sch, sch.get_loops(data)[3]) // ib
-    return winograd_blocks.Layer(tile, ib, ob, ty, tx, o, side - tile + 1, ic, groups=groups)
+def only_stages(sch, stages):
+    """(the output's block, [PAD] where the image is padded, else []) of a kernel of these stages and of what is fused
+    to them, which is inlined; (None, []) of others."""
+    if not all(find_block(sch, lambda block: block.name_hint == name) for name in stages):
+        return None, []
+    inline_all(sch, keep={*stages, PAD})
+    outputs = sch.get_output_blocks("root")
+    pads = [PAD] if find_block(sch, lambda block: block.name_hint == PAD) else []
+    if len(outputs) != 1 or len(blocks(sch)) != len(stages) + len(pads) + 1:
+        return None, []
+    return outputs[0], pads
 
 
-def place_columns(sch, columns, at):
-    sch.compute_at(columns, at, preserve_unit_loops=True)
+def turns_of(sch, output, columns, tile, rows, vectors):
+    """Cut the results into blocks of rows of tiles, for each of which turns of so many vectors of channels follow one
+    another. Returns the loops over the batch, over blocks and over turns."""
+    n, ob, y, x, o = sch.get_loops(output)
+    yb, ty, yi = sch.split(y, [None, rows, tile])
+    tx, xi = sch.split(x, [None, tile])
+    oo, ov = sch.split(ob, [None, vectors])
+    sch.reorder(n, yb, oo, ov, ty, tx, yi, xi, o)
+    choices(sch, xi, o)
+    sch.compute_at(columns, tx, preserve_unit_loops=True)
     sch.set_scope(columns, 0, "local")
     y, v, o = sch.get_loops(columns)[-3:]
     sch.reorder(v, y, o)
     choices(sch, y, o)
+    return n, yb, oo
+
+
+def _layer(sch, data, product, columns):
+    _, side, _, ob, ty, tx, o, ib, ic = (static_extent(sch, loop) for loop in sch.get_loops(product))
+    tile, groups = static_extent(sch, sch.get_loops(columns)[-3]), static_extent(sch, sch.get_loops(data)[3]) // ib
+    return winograd_blocks.Layer(tile, ib, ob, ty, tx, o, side - tile + 1, ic, groups=groups)
 
 
 def sum_products(sch, cpu, product, at, tile, prefetch):

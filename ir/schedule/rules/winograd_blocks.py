@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...relax.ops.matmul_pairs import padded
+from ...relax.ops.matmul_pairs import padded, third
 from . import pair_tiles, tiles
 from .tiles import NEAR_BYTES, PASSED_BYTES
 
@@ -143,9 +143,7 @@ def _blocking(cpu, layer, rows, tile, vectors):
     if layer.pairs:
         cycles += layer.side ** 2 * layer.rows * layer.columns * (
             pair_tiles.PLANE_ROW + pair_tiles.PLANE_BLOCK * layer.data_blocks)
-    far = layer.weights * (SHOWN[1] * blocks if again else 0 if layer.near else SHOWN[0])
-    if cpu.streamed_bytes:
-        far = 0
+    far = 0 if cpu.streamed_bytes else layer.weights * (SHOWN[1] * blocks if again else 0 if layer.near else SHOWN[0])
     left = 0  # bytes of data and products that leave the second cache
     if data + products > cpu.l2_bytes * 3 // 4:
         left += data * blocks * (2 + turns)
@@ -178,7 +176,7 @@ def _product(cpu, layer, rows, tile):
     blocks = [(rows, layer.rows // rows), (layer.rows % rows, 1)]
     if layer.pairs:
         return layer.side ** 2 * layer.out_blocks * sum(
-            count * again * pair_tiles.tile_cycles(h * w, -(-layer.channels // 3))
+            count * again * pair_tiles.tile_cycles(h * w, third(layer.channels))
             for size, count in blocks for h, w, again in tiles.grid(size, layer.columns, tile))
     steps = sum(across * count * again * _step(cpu, wide, h * w)
                 for wide, across in tiles.pieces(layer.out_blocks, tile.vectors)

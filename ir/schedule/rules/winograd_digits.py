@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from ...relax.ops.matmul_digits import LANES
 from . import winograd_digit_blocks
-from .blocks import blocks, find_block, inline_all, iter_vars, static_extent
+from .blocks import iter_vars, static_extent
 from .digit_products import FIXED, INVERSE, REDUCED, ROWS, SCALE, SUMS, reduce_points
 from .digit_tiles import DIGITS_OF_TERMS, digit_tiles_of
 from .registers import steps
 from .threads import parallel_nest
-from .winograd import PAD, STAGES, by_columns, choices, place_columns
+from .winograd import STAGES, by_columns, choices, only_stages, turns_of
 from .winograd_blocks import Layer
 
 DIGITS = (SUMS, FIXED, ROWS, SCALE, INVERSE, *REDUCED)
@@ -27,27 +27,17 @@ DIGITS = (SUMS, FIXED, ROWS, SCALE, INVERSE, *REDUCED)
 def winograd_digits(sch, cpu):
     """nn.conv2d_winograd_digits with what is fused to it, of images whose rows of tiles are no more than rows that meet
     a panel at a time."""
-    if not all(find_block(sch, lambda block: block.name_hint == name) for name in (SUMS, STAGES[-1])):
-        return False
-    inline_all(sch, keep={*STAGES, *DIGITS, PAD})
-    outputs = sch.get_output_blocks("root")
-    pads = [PAD] if find_block(sch, lambda block: block.name_hint == PAD) else []
-    if len(outputs) != 1 or len(blocks(sch)) != len(STAGES) + len(DIGITS) + len(pads) + 1:
+    output, pads = only_stages(sch, (*STAGES, *DIGITS))
+    if output is None:
         return False
     rows, data, product, columns = map(sch.get_block, STAGES)
-    n, ob, y, x, o = sch.get_loops(outputs[0])
     sums = sch.get_block(SUMS)
     work, depth = steps(sch.get(sums)), iter_vars(sch.get(sums), "reduce")[0].dom.extent.value
-    layer = _layer(sch, data, columns, ob)
+    layer = layer_of(sch, output, data, columns)
     blocking = winograd_digit_blocks.choose(cpu, layer)
     if blocking is None:
         return False
-    yb, ty, yi = sch.split(y, [None, blocking.rows, layer.tile])
-    tx, xi = sch.split(x, [None, layer.tile])
-    oo, oh = sch.split(ob, [None, blocking.columns // LANES])
-    sch.reorder(n, yb, oo, oh, ty, tx, yi, xi, o)
-    choices(sch, xi, o)
-    place_columns(sch, columns, tx)
+    n, yb, oo = turns_of(sch, output, columns, layer.tile, blocking.rows, blocking.columns // LANES)
     _scaled(sch, product, columns)
     sch.compute_at(sums, oo, preserve_unit_loops=True)
     own = _digits(sch, yb, rows, data, pads)
@@ -62,10 +52,11 @@ def winograd_digits(sch, cpu):
     return True
 
 
-def _layer(sch, data, columns, ob):
-    _, side, _, ib, ty, tx, _ = (static_extent(sch, loop) for loop in sch.get_loops(data))
-    tile = static_extent(sch, sch.get_loops(columns)[-3])
-    return Layer(tile, ib, static_extent(sch, ob), ty, tx, LANES, side - tile + 1)
+def layer_of(sch, output, data, columns, pairs=False):
+    """The Layer of a kernel that sums products of all channels, which it scales."""
+    _, side, _, ib, ty, tx, lanes = (static_extent(sch, loop) for loop in sch.get_loops(data))
+    tile, out_blocks = (static_extent(sch, loop) for loop in (sch.get_loops(columns)[-3], sch.get_loops(output)[1]))
+    return Layer(tile, ib, out_blocks, ty, tx, lanes, side - tile + 1, pairs=pairs)
 
 
 def _scaled(sch, product, columns):
@@ -76,19 +67,28 @@ def _scaled(sch, product, columns):
     choices(sch, u, o)
 
 
-def _digits(sch, at, rows, data, pads):
-    """Scales and digits of one row of tiles after the other, whose loop it returns."""
-    for name in (ROWS, FIXED, INVERSE, SCALE):
+def scale_rows(sch, at, reduced, scales, nested, after=()):
+    """Scales of one row of tiles after the other, in a turn of the loop `at`. reduced: the stages they are made of;
+    scales: these and their inverses; nested: the stages of what is scaled, in the loop over rows, which it returns;
+    after: those that follow."""
+    scale, inverse = scales
+    for name in (*reversed(after), *reversed(nested), inverse, scale):
         sch.compute_at(sch.get_block(name), at, preserve_unit_loops=True)
-    row, u = sch.get_loops(sch.get_block(SCALE))[-2:]
-    for name in REDUCED:
+    row, u = sch.get_loops(sch.get_block(scale))[-2:]
+    for name in reduced:
         sch.compute_at(sch.get_block(name), u, preserve_unit_loops=True)
         reduce_points(sch, sch.get_block(name))
-    for name, loop in ((INVERSE, u), (FIXED, row), (ROWS, row)):
+    for name, loop in ((inverse, u), *((name, row) for name in nested)):
         sch.reverse_compute_at(sch.get_block(name), loop, preserve_unit_loops=True)
-    bound = sch.get_loops(sch.get_block(INVERSE))[-1]
+    bound = sch.get_loops(sch.get_block(inverse))[-1]
     sch.unroll(bound)
     sch.annotate(bound, "pragma_unroll_explicit", 1)
+    return row
+
+
+def _digits(sch, at, rows, data, pads):
+    """Scales and digits of one row of tiles after the other, whose loop it returns."""
+    row = scale_rows(sch, at, REDUCED, (SCALE, INVERSE), (FIXED, ROWS))
     u, v, step, point, _, _ = sch.get_loops(sch.get_block(ROWS))[-6:]
     sch.reorder(point, step, u, v)
     fixed = sch.get_block(FIXED)

@@ -10,35 +10,24 @@
 from __future__ import annotations
 
 from . import winograd_blocks
-from .blocks import blocks, find_block, inline_all, static_extent
-from .digit_products import reduce_points
 from .pair_products import INVERSE, LARGEST, LESS, OWN, ROWS, SCALE, SUMS, in_lanes, tile_sums
 from .pair_products import STAGES as PAIRS
 from .registers import in_registers, steps
 from .threads import parallel_nest
-from .winograd import PAD, STAGES, apart, by_columns, choices, place_columns
+from .winograd import STAGES, apart, by_columns, choices, only_stages, turns_of
+from .winograd_digits import layer_of, scale_rows
 
 
 def winograd_pairs(sch, cpu):
     """nn.conv2d_winograd_pairs with what is fused to it."""
-    if not all(find_block(sch, lambda block: block.name_hint == name) for name in (SUMS, STAGES[-1])):
-        return False
-    inline_all(sch, keep={*STAGES, *PAIRS, PAD})
-    outputs = sch.get_output_blocks("root")
-    pads = [PAD] if find_block(sch, lambda block: block.name_hint == PAD) else []
-    if len(outputs) != 1 or len(blocks(sch)) != len(STAGES) + len(PAIRS) + len(pads) + 1:
+    output, pads = only_stages(sch, (*STAGES, *PAIRS))
+    if output is None:
         return False
     rows, data, product, columns = map(sch.get_block, STAGES)
-    n, ob, y, x, o = sch.get_loops(outputs[0])
-    layer = _layer(sch, data, columns, ob)
+    layer = layer_of(sch, output, data, columns, pairs=True)
     blocking = winograd_blocks.choose(cpu, layer)
     work = steps(sch.get(sch.get_block(SUMS)))
-    yb, ty, yi = sch.split(y, [None, blocking.rows, layer.tile])
-    tx, xi = sch.split(x, [None, layer.tile])
-    oo, ov = sch.split(ob, [None, blocking.vectors])
-    sch.reorder(n, yb, oo, ov, ty, tx, yi, xi, o)
-    choices(sch, xi, o)
-    place_columns(sch, columns, tx)
+    n, yb, oo = turns_of(sch, output, columns, layer.tile, blocking.rows, blocking.vectors)
     _products(sch, cpu, product, oo, blocking.tile)
     own = _rows(sch, cpu, yb, rows, data, pads)
     if blocking.over == "rows":
@@ -47,12 +36,6 @@ def winograd_pairs(sch, cpu):
         parallel_nest(sch, cpu, [own], work)
         parallel_nest(sch, cpu, [oo], work)
     return True
-
-
-def _layer(sch, data, columns, ob):
-    _, side, _, ib, ty, tx, c = (static_extent(sch, loop) for loop in sch.get_loops(data))
-    tile = static_extent(sch, sch.get_loops(columns)[-3])
-    return winograd_blocks.Layer(tile, ib, static_extent(sch, ob), ty, tx, c, side - tile + 1, pairs=True)
 
 
 def _products(sch, cpu, product, at, tile):
@@ -72,16 +55,7 @@ def _products(sch, cpu, product, at, tile):
 
 def _rows(sch, cpu, at, rows, data, pads):
     """Transformed tiles of one row of them after the other, whose loop it returns."""
-    for name in (LESS, OWN, ROWS, INVERSE, SCALE):
-        sch.compute_at(sch.get_block(name), at, preserve_unit_loops=True)
-    row, u = sch.get_loops(sch.get_block(SCALE))[-2:]
-    sch.compute_at(sch.get_block(LARGEST), u, preserve_unit_loops=True)
-    reduce_points(sch, sch.get_block(LARGEST))
-    for name, loop in ((INVERSE, u), (ROWS, row), (OWN, row)):
-        sch.reverse_compute_at(sch.get_block(name), loop, preserve_unit_loops=True)
-    bound = sch.get_loops(sch.get_block(INVERSE))[-1]
-    sch.unroll(bound)
-    sch.annotate(bound, "pragma_unroll_explicit", 1)
+    row = scale_rows(sch, at, (LARGEST,), (SCALE, INVERSE), (ROWS, OWN), after=(LESS,))
     own = sch.get_block(OWN)
     sch.reverse_compute_at(sch.get_block(LESS), sch.get_loops(own)[-2], preserve_unit_loops=True)
     sch.set_scope(own, 0, "local")

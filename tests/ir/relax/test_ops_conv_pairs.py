@@ -10,7 +10,7 @@ from ingot.ir.relax.ops.conv_pairs import pack_kernel
 from ingot.ir.relax.ops.layout import pack_channels
 from ingot.ir.relax.ops.matmul_pairs import unpack_columns
 from ingot.ir.relax.ops.winograd import transform_weights
-from ingot.ir.relax.ops.winograd_digits import bounds
+from ingot.ir.relax.ops.winograd_planes import bounds
 from ingot.ir.relax.ops.winograd_pairs import pack_planes
 
 
@@ -78,34 +78,6 @@ def test_kernels_are_planes_of_columns(channels, outputs, tile, kernel):
         found = unpack_columns(columns[:, plane], scales[plane], in_blocks * 16) / limit
         expected = u[:, plane].transpose(1, 2, 0, 3).reshape(in_blocks * 16, -1)
         np.testing.assert_allclose(found, expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize("shape, outputs, attrs", [
-    ((2, 20, 4, 3), 24, {"tile": 2, "padding": (1, 1, 1, 1)}),
-    ((1, 16, 3, 5), 16, {"tile": 4, "padding": (0, 1, 2, 0)}),
-    ((1, 16, 4, 4), 40, {"tile": 2, "kernel": 5, "padding": (2, 2, 2, 2)})])
-def test_winograd_gives_the_convolution(shape, outputs, attrs):
-    kernel = attrs.get("kernel", 3)
-    x, w = array(shape), array((outputs, shape[1], kernel, kernel), 1) / 16
-    parts = pack_planes(transform_weights(w, attrs["tile"], 16), attrs["tile"], kernel)
-    _, result = check("nn.conv2d_winograd_pairs", [pack_channels(x, 16), *parts], 1e-4, **attrs, out_channels=outputs,
-                      data_layout="NCHW16c")
-    exact = evaluate("nn.conv2d", [x.astype(np.float64), w.astype(np.float64)], padding=attrs["padding"])
-    found = result.transpose(0, 1, 4, 2, 3).reshape(shape[0], -1, *exact.shape[2:])
-    assert np.abs(found[:, :outputs] - exact).max() <= 2e-6 * np.abs(exact).max()
-    assert not found[:, outputs:].any()
-
-
-def test_winograd_strides():
-    """Over the phases of the input, which are blocks of their own."""
-    x, w = array((1, 16, 5, 6)), array((16, 64, 3, 3), 1) / 16
-    phases = np.pad(x, ((0, 0), (0, 0), (0, 1), (0, 0))).reshape(1, 16, 3, 2, 3, 2).transpose(0, 3, 5, 1, 2, 4)
-    parts = pack_planes(transform_weights(w, 2, 16), 2)
-    _, result = check("nn.conv2d_winograd_pairs", [pack_channels(x, 16), *parts], 1e-4, tile=2, stride=2,
-                      padding=(1, 1, 1, 1), out_channels=16, data_layout="NCHW16c")
-    exact = evaluate("nn.conv2d", [phases.reshape(1, 64, 3, 3).astype(np.float64), w.astype(np.float64)],
-                     padding=(1, 1, 1, 1))
-    assert np.abs(result[:, 0].transpose(0, 3, 1, 2) - exact).max() <= 2e-6 * np.abs(exact).max()
 
 
 W = (4, 16, 16, 3, 16)

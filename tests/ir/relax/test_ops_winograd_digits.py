@@ -1,4 +1,5 @@
-"""nn.conv2d_winograd_digits: planes as digits, and results against the plain convolution."""
+"""nn.conv2d_winograd_digits: planes as digits; its results, and those of nn.conv2d_winograd_pairs, against the plain
+convolution."""
 import numpy as np
 import pytest
 from ops_nn_check import array, call_of, check, evaluate
@@ -7,7 +8,9 @@ from ingot.ir.expr import Var
 from ingot.ir.op import InferError
 from ingot.ir.relax.ops.layout import pack_channels
 from ingot.ir.relax.ops.winograd import KERNELS, matrices, tiles_of, transform_weights
-from ingot.ir.relax.ops.winograd_digits import bounds, join_planes, split_planes
+from ingot.ir.relax.ops.winograd_digits import join_planes, split_planes
+from ingot.ir.relax.ops.winograd_pairs import pack_planes
+from ingot.ir.relax.ops.winograd_planes import bounds
 
 
 @pytest.mark.parametrize("tile, kernel", [(tile, kernel) for kernel in KERNELS for tile in tiles_of(kernel)])
@@ -30,28 +33,33 @@ def test_kernels_are_planes_of_columns(channels, outputs, tile, kernel):
     np.testing.assert_allclose(join_planes(digits, scales, in_blocks) / limits, u, atol=2.0 ** -23 * np.abs(u).max())
 
 
+BOTH = pytest.mark.parametrize("product, pack", [("digits", split_planes), ("pairs", pack_planes)])
+
+
+@BOTH
 @pytest.mark.parametrize("shape, outputs, attrs", [
     ((2, 20, 4, 3), 24, {"tile": 2, "padding": (1, 1, 1, 1)}),
     ((1, 16, 3, 5), 16, {"tile": 4, "padding": (0, 1, 2, 0)}),
     ((1, 16, 4, 4), 40, {"tile": 2, "kernel": 5, "padding": (2, 2, 2, 2)})])
-def test_results_are_those_of_the_convolution(shape, outputs, attrs):
+def test_results_are_those_of_the_convolution(product, pack, shape, outputs, attrs):
     kernel = attrs.get("kernel", 3)
     x, w = array(shape), array((outputs, shape[1], kernel, kernel), 1) / 16
-    parts = split_planes(transform_weights(w, attrs["tile"], 16), attrs["tile"], kernel)
-    _, result = check("nn.conv2d_winograd_digits", [pack_channels(x, 16), *parts], 1e-4, **attrs, out_channels=outputs,
-                      data_layout="NCHW16c")
+    parts = pack(transform_weights(w, attrs["tile"], 16), attrs["tile"], kernel)
+    _, result = check(f"nn.conv2d_winograd_{product}", [pack_channels(x, 16), *parts], 1e-4, **attrs,
+                      out_channels=outputs, data_layout="NCHW16c")
     exact = evaluate("nn.conv2d", [x.astype(np.float64), w.astype(np.float64)], padding=attrs["padding"])
     found = result.transpose(0, 1, 4, 2, 3).reshape(shape[0], -1, *exact.shape[2:])
     assert np.abs(found[:, :outputs] - exact).max() <= 2e-6 * np.abs(exact).max()
     assert not found[:, outputs:].any()
 
 
-def test_strides():
+@BOTH
+def test_strides(product, pack):
     """Over the phases of the input, which are blocks of their own."""
     x, w = array((1, 16, 5, 6)), array((16, 64, 3, 3), 1) / 16
     phases = np.pad(x, ((0, 0), (0, 0), (0, 1), (0, 0))).reshape(1, 16, 3, 2, 3, 2).transpose(0, 3, 5, 1, 2, 4)
-    parts = split_planes(transform_weights(w, 2, 16), 2)
-    _, result = check("nn.conv2d_winograd_digits", [pack_channels(x, 16), *parts], 1e-4, tile=2, stride=2,
+    parts = pack(transform_weights(w, 2, 16), 2)
+    _, result = check(f"nn.conv2d_winograd_{product}", [pack_channels(x, 16), *parts], 1e-4, tile=2, stride=2,
                       padding=(1, 1, 1, 1), out_channels=16, data_layout="NCHW16c")
     exact = evaluate("nn.conv2d", [phases.reshape(1, 64, 3, 3).astype(np.float64), w.astype(np.float64)],
                      padding=(1, 1, 1, 1))

@@ -11,6 +11,7 @@ from ingot.ir.expr import Var
 from ingot.ir.node import structural_equal
 from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, TupleGetItem, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
+from ingot.ir.relax.ops.winograd import transform_weights
 from ingot.ir.schedule import Schedule
 from ingot.ir.tir.function import PrimFunc
 from ingot.ir.tir.verifier import verify
@@ -61,6 +62,25 @@ def followed(op, y, epilogue, residual, bias):
         return y
     y = op("add", y, bias)
     return op("nn.relu", op("add", y, residual)) if epilogue == "residual" else op("nn." + epilogue, y)
+
+
+def winograd_by(product, pack, cpu, size, channels=16, outputs=32, tile=2, stride=1, batch=1, epilogue="relu",
+                padding=(1, 1, 1, 1), scale=1):
+    """The PrimFunc of a 3x3 convolution nn.conv2d_winograd_<product>, whose transformed weights pack(u, tile) packs, and
+    of what follows it."""
+    w = np.random.default_rng(0).standard_normal((outputs, channels * stride ** 2, 3, 3)).astype(np.float32) * scale
+    parts = [Constant(part, "u") for part in pack(transform_weights(w, tile, 16), tile)]
+    out = [-(-s // stride) + padding[k] + padding[k + 2] - 2 for k, s in enumerate(size)]
+    blocks = -(-outputs // 16)
+    shapes = [(batch, -(-channels // 16), *size, 16), (batch, blocks, *out, 16), (1, blocks, 1, 1, 16)]
+
+    def build(op, x, residual, bias):
+        y = op(f"nn.conv2d_winograd_{product}", x, *parts, tile=tile, stride=stride, padding=padding,
+               out_channels=outputs, data_layout="NCHW16c")
+        return followed(op, y, epilogue, residual, bias)
+
+    func, = kernels(lambda: network(build, shapes), cpu)
+    return func
 
 
 def checked(rule, func, cpu):

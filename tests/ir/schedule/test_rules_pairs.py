@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rule_cases import checked, followed, kernels, network
+from rule_cases import checked, kernels, network, winograd_by
 
 from ingot.ir.expr import Select
 from ingot.ir.node import collect
@@ -11,7 +11,6 @@ from ingot.ir.relax import Constant
 from ingot.ir.relax.ops.conv_layouts import pack_weights
 from ingot.ir.relax.ops.conv_pairs import pack_kernel
 from ingot.ir.relax.ops.matmul_pairs import pack_columns
-from ingot.ir.relax.ops.winograd import transform_weights
 from ingot.ir.relax.ops.winograd_pairs import pack_planes
 from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.cpu import CpuModel
@@ -56,21 +55,8 @@ def convolution(shape, outputs, strides=(1, 1), before=None):
     return func
 
 
-def winograd(size, channels=16, outputs=32, tile=2, stride=1, batch=1, epilogue="relu", padding=(1, 1, 1, 1)):
-    """The PrimFunc of a 3x3 convolution and what follows it."""
-    w = np.random.default_rng(0).standard_normal((outputs, channels * stride ** 2, 3, 3)).astype(np.float32) / 8
-    parts = [Constant(part, "u") for part in pack_planes(transform_weights(w, tile, 16), tile)]
-    out = [-(-s // stride) + padding[k] + padding[k + 2] - 2 for k, s in enumerate(size)]
-    blocks = -(-outputs // 16)
-    shapes = [(batch, -(-channels // 16), *size, 16), (batch, blocks, *out, 16), (1, blocks, 1, 1, 16)]
-
-    def build(op, x, residual, bias):
-        y = op("nn.conv2d_winograd_pairs", x, *parts, tile=tile, stride=stride, padding=padding, out_channels=outputs,
-               data_layout="NCHW16c")
-        return followed(op, y, epilogue, residual, bias)
-
-    func, = kernels(lambda: network(build, shapes), CPU)
-    return func
+def winograd(*sizes, **options):
+    return winograd_by("pairs", pack_planes, CPU, *sizes, scale=np.float32(1 / 8), **options)
 
 
 def parallel(func):
@@ -144,10 +130,12 @@ def test_what_threads_share_of_winograd(over, loops, monkeypatch):
 # ---------------------------------------------------------------- the model
 
 @pytest.mark.parametrize("rows, parts, panels, alone, shared", [
-    ((128,), 256, 48, ((16,), 5, "rows"), ((16,), 2, "rows")), ((49,), 171, 128, ((13,), 4, "rows"), ((13,), 4, "panels")),
-    ((8,), 256, 64, ((8,), 1, "rows"), ((8,), 1, "panels")), ((56, 28), 22, 4, ((1, 14), 32, "rows"), ((1, 14), 4, "rows")),
+    ((128,), 256, 48, ((16,), 5, "rows"), ((16,), 2, "rows")),
+    ((49,), 171, 128, ((13,), 4, "rows"), ((13,), 4, "panels")), ((8,), 256, 64, ((8,), 1, "rows"), ((8,), 1, "panels")),
+    ((56, 28), 22, 4, ((1, 14), 32, "rows"), ((1, 14), 4, "rows")),
     ((28, 17), 64, 8, ((16, 1), 1, "rows"), ((14, 1), 1, "rows", 14)),
-    ((25, 5), 22, 4, ((3, 5), 9, "rows"), ((2, 5), 8, "rows")), ((4096,), 256, 48, ((16,), 5, "rows"), ((16,), 4, "rows")),
+    ((25, 5), 22, 4, ((3, 5), 9, "rows"), ((2, 5), 8, "rows")),
+    ((4096,), 256, 48, ((16,), 5, "rows"), ((16,), 4, "rows")),
     ((196,), 171, 16, ((14,), 8, "rows"), ((14,), 7, "rows", 14))])
 def test_plans(rows, parts, panels, alone, shared):
     """Rows that the second cache holds meet all panels, whole vectors of them where threads do not share them better

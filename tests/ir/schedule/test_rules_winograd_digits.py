@@ -1,14 +1,11 @@
 """The rule for Winograd convolutions by digits: it keeps results, and its loops have the intended shape."""
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from rule_cases import followed, kernels, network
+from rule_cases import winograd_by
 
 from ingot.ir.expr import Call, Select
 from ingot.ir.node import collect, structural_equal
-from ingot.ir.relax import Constant
-from ingot.ir.relax.ops.winograd import transform_weights
 from ingot.ir.relax.ops.winograd_digits import split_planes
 from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.cpu import CpuModel
@@ -25,21 +22,8 @@ CPU = CpuModel(16, 32, integer_tiles=True)
 ALONE = replace(CPU, parallel=False)
 
 
-def kernel(size, channels=16, outputs=32, tile=2, stride=1, batch=1, epilogue="relu", padding=(1, 1, 1, 1)):
-    """The PrimFunc of a convolution and what follows it."""
-    w = np.random.default_rng(0).standard_normal((outputs, channels * stride ** 2, 3, 3)).astype(np.float32)
-    parts = [Constant(part, "u") for part in split_planes(transform_weights(w, tile, 16), tile)]
-    out = [-(-s // stride) + padding[k] + padding[k + 2] - 2 for k, s in enumerate(size)]
-    blocks = -(-outputs // 16)
-    shapes = [(batch, -(-channels // 16), *size, 16), (batch, blocks, *out, 16), (1, blocks, 1, 1, 16)]
-
-    def build(op, x, residual, bias):
-        y = op("nn.conv2d_winograd_digits", x, *parts, tile=tile, stride=stride, padding=padding, out_channels=outputs,
-               data_layout="NCHW16c")
-        return followed(op, y, epilogue, residual, bias)
-
-    func, = kernels(lambda: network(build, shapes), CPU)
-    return func
+def kernel(*sizes, **options):
+    return winograd_by("digits", split_planes, CPU, *sizes, **options)
 
 
 def scheduled(func, cpu):
