@@ -76,7 +76,7 @@ class Options:
                         l1_bytes=t.l1_bytes, l2_bytes=t.l2_bytes, l3_bytes=t.l3_bytes,
                         streamed_bytes=t.streamed_bytes, clock=t.clock,
                         multiply_adds=t.multiply_adds, adders=t.adders and not self.exact,
-                        integer_tiles=t.integer_tiles and not self.exact)
+                        integer_tiles=t.integer_tiles and not self.exact, short_weights=not self.exact)
 
 
 @dataclass

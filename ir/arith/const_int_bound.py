@@ -5,11 +5,14 @@ there, `Analyzer.const_int_bound` with the limits that TVM's users know.
 """
 from __future__ import annotations
 
+import itertools
 from collections import namedtuple
+from math import prod
 
-from .linear import DIV, MAX, MIN, MOD, PRODUCT, SELECT, VAR
+from .linear import DIV, MAX, MIN, MOD, PRODUCT, SELECT, VAR, factors
 
 INF = float("inf")
+MOST_AT_CORNERS = 4  # atoms, of whose ends all combinations are looked at
 EVERYTHING = (-INF, INF)
 Interval = namedtuple("Interval", "min_value max_value")
 
@@ -44,8 +47,9 @@ def private_bound(bound):
 def linear_bound(an, form):
     """(lo, hi) of a Linear."""
     lo = hi = form.const
-    known = an.bounds
+    known, products = an.bounds, False
     for atom, k in form.terms.items():
+        products = products or atom.kind == PRODUCT
         pair = known.get(atom)
         if pair is None:
             pair = atom_bound(an, atom)
@@ -55,7 +59,29 @@ def linear_bound(an, form):
         else:
             lo += k * pair[1]
             hi += k * pair[0]
+    if products and len(form.terms) > 1:
+        found = _at_corners(an, form)
+        if found is not None:
+            return max(lo, found[0]), min(hi, found[1])
     return lo, hi
+
+
+def _at_corners(an, form):
+    """The bounds of a sum of products of a few bounded atoms, each of which is in no product twice: it is linear in
+    each of them, so that its least and greatest values are where all are at one of their ends. x + y * (7 - 2 * x) is
+    within [0, 7] for x in [0, 7] and y in [0, 1], though the sum of its terms' bounds is not. None for other sums."""
+    products = [factors(atom) for atom in form.terms]
+    atoms = list(dict.fromkeys(atom for parts in products for atom in parts))
+    ends = [atom_bound(an, atom) for atom in atoms]
+    if len(atoms) > MOST_AT_CORNERS or any(len(set(parts)) < len(parts) for parts in products) or any(
+            INF in (-lo, hi) for lo, hi in ends):
+        return None
+    values = []
+    for corner in itertools.product(*ends):
+        at = dict(zip(atoms, corner))
+        values.append(form.const + sum(k * prod(at[part] for part in parts)
+                                       for parts, k in zip(products, form.terms.values())))
+    return min(values), max(values)
 
 
 def atom_bound(an, atom):

@@ -18,7 +18,7 @@ class CpuModel:
     memory. streamed_bytes: a cycle, of what lies in memory in order and is asked for early, that come beside
     multiply-adds; 0: they take time of their own. clock: cycles a second, of predictions. multiply_adds: vectors that
     are multiplied and added in a cycle; adders: as many more are added, by units of their own. integer_tiles: products
-    may be made of 8-bit digits, on a unit for tiles of integers.
+    may be made of 8-bit digits, on a unit for tiles of integers. short_weights: constant weights that products wait for may be of 24 bits.
     """
 
     lanes: int = 16
@@ -36,3 +36,4 @@ class CpuModel:
     multiply_adds: int = 2
     adders: bool = False
     integer_tiles: bool = False
+    short_weights: bool = False

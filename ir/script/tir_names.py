@@ -246,7 +246,7 @@ ROWS = {
     "tvm_call_packed": _of_values(intrin.call_packed),
     # expressions
     **{name: _literal(cls) for name, cls in _NODES.items()},
-    **{name: _intrinsic(name) for name in (*intrin.INTRINSICS, *intrin.INTEGER_INTRINSICS)}, "abs": _abs,
+    **{name: _intrinsic(name) for name in (*intrin.INTRINSICS, *intrin.INTEGER_INTRINSICS, *intrin.BIT_INTRINSICS)}, "abs": _abs,
     **{name: _of_values(partial(intrin.vector_intrinsic, name)) for name in intrin.VECTOR_INTRINSICS},
     "fabs": _intrinsic("abs"), "isfinite": _of_values(intrin.isfinite), "ceildiv": _of_values(intrin.ceildiv),
     "power": _intrinsic("pow"), "And": _connective(E.And), "Or": _connective(E.Or), "all": _connective(E.And),

@@ -21,7 +21,7 @@ from ..arith import Analyzer
 from ..node import collect
 from . import stmt as S
 from .buffer import row_major_strides
-from .intrin import INTEGER_INTRINSICS, INTRINSICS, VECTOR_INTRINSICS
+from .intrin import BIT_INTRINSICS, INTEGER_INTRINSICS, INTRINSICS, VECTOR_INTRINSICS
 
 _INFIX = {E.Add: "+", E.Sub: "-", E.Mul: "*", E.FloorDiv: "//", E.FloorMod: "%", E.EQ: "==", E.NE: "!=", E.LT: "<",
           E.LE: "<=", E.GT: ">", E.GE: ">="}
@@ -132,7 +132,7 @@ def _padded(values, lanes):
     return np.concatenate([values, np.zeros(lanes - len(values), values.dtype)])
 
 
-_FUNCTIONS = {**INTRINSICS, **INTEGER_INTRINSICS, **VECTOR_INTRINSICS}
+_FUNCTIONS = {**INTRINSICS, **INTEGER_INTRINSICS, **BIT_INTRINSICS, **VECTOR_INTRINSICS}
 _RUNTIME = {"np": np, "checked": _checked, "fresh": _fresh, "convert": _convert, "trunc_div": _trunc_div,
             "trunc_mod": _trunc_mod, "select": _select, "view": _view, "reread": _reread, "check_shape": _check_shape,
             "no_extern": _no_extern, "minimum": min, "maximum": max, "v_minimum": np.minimum, "v_maximum": np.maximum,

@@ -32,6 +32,11 @@ def _clz(x):
     return np.vectorize(lambda v: 8 * bits.dtype.itemsize - int(v).bit_length(), otypes=[np.int32])(bits)[()]
 
 
+def _low_bytes(a, b, c):
+    a, b, c = (np.asarray(x, np.float32).view(np.uint32) & 0xff for x in (a, b, c))
+    return (a << 24 | b << 16 | c << 8).view(np.float32)[()]
+
+
 # name -> (number of arguments, numpy reference), of floats. Printers map the same names to C (see codegen).
 INTRINSICS = {
     "exp": (1, np.exp), "log": (1, np.log), "sqrt": (1, np.sqrt), "tanh": (1, np.tanh), "erf": (1, _erf),
@@ -52,6 +57,8 @@ INTEGER_INTRINSICS = {
     "bitwise_not": (1, np.invert), "shift_left": (2, np.left_shift), "shift_right": (2, np.right_shift),
     "popcount": (1, _popcount), "clz": (1, _clz),
 }
+# the same, of the bits of float32. low_bytes: those of the lowest bytes of a, b and c, from the highest on, and 0.
+BIT_INTRINSICS = {"low_bytes": (3, _low_bytes)}
 # name -> (number of arguments, numpy reference), of float vectors: what VectorizeLoop makes of reductions over lanes
 # and of stores to the first lanes, LoadLanes and HoldLoads of operands in vectors, and TransposeSquares. first_n(a, b,
 # n): n lanes of a, then those of b; evens(a, b, w), of blocks of w lanes: a's even ones, each followed by b's; odds(a,
@@ -69,7 +76,8 @@ VECTOR_INTRINSICS = {
 # What a call gives where it is not of its first argument's dtype
 _RESULTS = {"tir.isnan": "bool", "tir.isinf": "bool", "tir.likely": "bool", "tir.clz": "int32",
             "tir.address_of": "handle", "tir.tvm_call_packed": "int32"}
-_AS_FIRST = frozenset(["tir.ret", *(f"tir.{n}" for n in (*INTRINSICS, *INTEGER_INTRINSICS))])
+_SCALAR = {**INTRINSICS, **INTEGER_INTRINSICS, **BIT_INTRINSICS}
+_AS_FIRST = frozenset(["tir.ret", *(f"tir.{name}" for name in _SCALAR)])
 
 
 def result_dtype(op, args):
@@ -86,13 +94,15 @@ def result_dtype(op, args):
 
 def intrinsic(name, *args):
     """The call of a row of the tables above: operands meet in one dtype. TypeError for what the row does not take."""
-    count = (INTRINSICS.get(name) or INTEGER_INTRINSICS[name])[0]
+    count = _SCALAR[name][0]
     if len(args) != count:
         raise TypeError(f"{name} takes {count} argument{'s' if count > 1 else ''}, got {len(args)}")
     args = match_all(args)
     dtype = args[0].dtype
     if name in INTEGER_INTRINSICS and not (dtype.is_int or dtype.is_bool and name.startswith("bitwise")):
         raise TypeError(f"{name} takes integers, not {dtype}")
+    if name in BIT_INTRINSICS and dtype != "float32":
+        raise TypeError(f"{name} takes float32, not {dtype}")
     if dtype == "handle":
         raise TypeError(f"{name} takes numbers, not a handle")
     return Call(result_dtype("tir." + name, args), "tir." + name, args)
@@ -108,7 +118,7 @@ def _builder(name):
     def build(*args):
         return intrinsic(name, *args)
     build.__name__ = name
-    count = (INTRINSICS.get(name) or INTEGER_INTRINSICS[name])[0]
+    count = _SCALAR[name][0]
     build.__doc__ = f"{name}({', '.join('xyz'[:count])}), elementwise in the operands' common dtype."
     return build
 
@@ -124,6 +134,7 @@ power, fmod, atan2, hypot, copysign = map(_builder, ("pow", "fmod", "atan2", "hy
 bitwise_and, bitwise_or, bitwise_xor, bitwise_not = map(
     _builder, ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"))
 shift_left, shift_right, popcount, clz = map(_builder, ("shift_left", "shift_right", "popcount", "clz"))
+low_bytes = _builder("low_bytes")
 pow, fabs = power, abs  # noqa: A001
 
 
@@ -243,5 +254,5 @@ def infinity(dtype):
     return const(float("inf"), dtype)
 
 
-__all__ = ["INTEGER_INTRINSICS", "INTRINSICS", "VECTOR_INTRINSICS", *(
+__all__ = ["BIT_INTRINSICS", "INTEGER_INTRINSICS", "INTRINSICS", "VECTOR_INTRINSICS", *(
     n for n, f in list(globals().items()) if getattr(f, "__module__", None) == __name__ and not n.startswith("_"))]

@@ -12,8 +12,12 @@ from ..relax.ops.conv_layouts import pack_weights as pack
 from ..relax.ops.matmul_digits import split_columns
 from ..relax.ops.matmul_pairs import pack_columns
 from ..relax.ops.phases import border
-from ..schedule.rules import digit_tiles, pair_tiles, tiles
+from ..relax.ops.recurrent import CELLS, STEPS
+from ..relax.ops.recurrent_weights import pack as pack_steps
+from ..relax.ops.short_floats import fits, shorten
+from ..schedule.rules import digit_tiles, pair_tiles, short_terms, tiles
 from ..schedule.rules.blocks import static
+from ..schedule.rules.recurrence import choose as choose_steps
 from .graph import GraphRewriter, MadeOnce, on_main
 
 MIN_LANES = 4  # narrower vectors have no type in simd.h
@@ -89,7 +93,8 @@ def pack_weights(func, cpu):
     [outer][reduction...][lanes]: the inner loop then reads them one vector after the other; not when lanes is 1. Those
     of products are stored in panels of several vectors, as wide as a tile of registers. Products that are worth it on a
     unit for tiles of integers become matmul_digits, with columns cut into digits: constant ones here, others when they
-    run. Constant ones that are worth it by pairs become matmul_pairs.
+    run. Constant ones that are worth it by pairs become matmul_pairs. Recurrences have panels too. Products of few
+    rows, and recurrences, that wait for their weights have them of 24 bits.
     """
     return _PackWeights(cpu).run(func)
 
@@ -98,6 +103,9 @@ def pack_weights(func, cpu):
 # into which parts.
 _PRODUCTS = (("matmul_digits", digit_tiles, split_columns, ("digits", "scales")),
              ("matmul_pairs", pair_tiles, pack_columns, ("columns", "scales", "offsets")))
+# Layers whose states are bounded: what rounding adds to a step does not grow with the steps.
+_BOUNDED = {"nn.gru" + STEPS, "nn.lstm" + STEPS}
+_STEPS = {name + STEPS for name in CELLS}
 
 
 class _PackWeights(GraphRewriter):
@@ -110,6 +118,8 @@ class _PackWeights(GraphRewriter):
             return self._conv2d(call)
         if self.lanes > 1 and call.op == "matmul":
             return self._matmul(call)
+        if self.lanes > 1 and call.op in _STEPS:
+            return self._steps(call)
         return call
 
     def _conv2d(self, call):
@@ -145,11 +155,35 @@ class _PackWeights(GraphRewriter):
                 parts = self.once(weight, op, lambda w: [
                     Constant(data, f"{w.name}_{part}") for data, part in zip(columns_of(w.data), names)])
                 return call_op(op, call.args[0], *parts)
-        cpu = replace(self.cpu, by_element=self.cpu.by_element and weight.data.shape[0] % self.lanes == 0)
+        short = self._may_be_short(weight, rows)
+        cpu = short_terms.short_cpu(self.cpu) if short else replace(
+            self.cpu, by_element=self.cpu.by_element and weight.data.shape[0] % self.lanes == 0)
         tile = tiles.choose_product(cpu, -(-n_size // self.lanes), static(rows))
         panel = tile.vectors * self.lanes
-        packed = self.once(weight, ("product", panel), lambda w: Constant(pack(w.data.T, panel, 1), w.name))
-        return call_op("matmul", call.args[0], packed, **{**call.attrs, "b_layout": f"KN{panel}n", "n_size": n_size})
+        layout = f"KN{panel}n24b" if short else f"KN{panel}n"
+        packed = self.once(weight, layout, lambda w: Constant(self._panels(w.data, panel, short), w.name))
+        return call_op("matmul", call.args[0], packed, **{**call.attrs, "b_layout": layout, "n_size": n_size})
+
+    def _may_be_short(self, weight, rows):
+        return short_terms.worth(self.cpu, static(rows), *weight.data.shape[-2:]) and fits(weight.data)
+
+    def _panels(self, w, panel, short):
+        packed = pack(w.T, panel, 1)
+        return shorten(packed, self.lanes) if short else packed
+
+    def _steps(self, call):
+        """A recurrence with weights in the order in which a tile of sums takes them in every step."""
+        weight, (_, _, rows, hidden), attrs = call.args[1], call.struct_info.fields[0].shape, call.attrs
+        if not isinstance(weight, Constant) or weight.struct_info.ndim != 3 or weight.data.dtype != np.float32:
+            return call
+        gates = weight.data.shape[2] // hidden.value
+        short = call.op in _BOUNDED and "Relu" not in (attrs["activations"] or ()) and (
+            hidden.value % self.lanes == 0 and self._may_be_short(weight, rows))
+        cpu = short_terms.short_cpu(self.cpu) if short else self.cpu
+        _, vectors, lanes = choose_steps(cpu, static(rows), hidden.value, gates)
+        packed = self.once(weight, ("steps", vectors, short), lambda w: Constant(
+            pack_steps(w.data, gates, vectors * lanes, short and lanes), w.name))
+        return call_op(call.op, call.args[0], packed, *call.args[2:], **attrs)
 
     def _activations(self, call):
         """A product whose columns are cut into digits for it, where that pays."""

@@ -14,7 +14,7 @@ from .workspace import STACK_BYTES
 
 # Calls with a vector form in simd.h. The arithmetic nodes all have one, and so have choices by a comparison.
 VECTOR_CALLS = ("exp", "log", "tanh", "erf", "sigmoid", "silu", "gelu", "sqrt", "abs", "floor", "ceil",
-                "round")
+                "round", "low_bytes")
 VECTOR_LANES = (4, 8, 16)
 MOST_UNROLLED = 8  # vectors of one loop
 _ARITHMETIC = (Add, Sub, Mul, Div, Min, Max)
@@ -190,8 +190,8 @@ class _Widen:
         if isinstance(e, Select) or isinstance(e, Call) and e.op == "tir.if_then_else":
             return self.choice(e)
         if isinstance(e, Call) and e.op.removeprefix("tir.") in VECTOR_CALLS:
-            arg = self.value(e.args[0])
-            return Call(e.dtype.with_lanes(arg.dtype.lanes), e.op, (arg,))
+            args = self.same_lanes(*map(self.value, e.args))
+            return Call(e.dtype.with_lanes(args[0].dtype.lanes), e.op, args)
         what = e.op if isinstance(e, Call) else type(e).__name__
         raise NotVectorizable(f"{what} has no vector form")
 

@@ -99,6 +99,7 @@
     INGOT_PAIR_OP2(T, H, max)                                                                                          \
     INGOT_PAIR_OP3(T, H, fma)                                                                                          \
     INGOT_PAIR_OP3(T, H, clamp)                                                                                        \
+    INGOT_PAIR_OP3(T, H, low_bytes)                                                                                    \
     INGOT_PAIR_OP1(T, H, neg)                                                                                          \
     INGOT_PAIR_OP1(T, H, abs)                                                                                          \
     INGOT_PAIR_OP1(T, H, sqrt)                                                                                         \

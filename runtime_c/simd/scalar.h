@@ -102,6 +102,7 @@
     INGOT_SCALAR_OP2(T, L, max)                                                                                        \
     INGOT_SCALAR_OP3(T, L, fma)                                                                                        \
     INGOT_SCALAR_OP3(T, L, clamp)                                                                                      \
+    INGOT_SCALAR_OP3(T, L, low_bytes)                                                                                  \
     INGOT_SCALAR_OP1(T, L, neg)                                                                                        \
     INGOT_SCALAR_OP1(T, L, abs)                                                                                        \
     INGOT_SCALAR_OP1(T, L, sqrt)                                                                                       \

@@ -82,6 +82,15 @@ INGOT_INLINE f32x4 f32x4_copysign(f32x4 a, f32x4 sign)
     return _mm_or_ps(f32x4_abs(a), _mm_and_ps(_mm_set1_ps(-0.0f), sign));
 }
 
+/* As f32x1_low_bytes, by shifts alone: a mask would take a register. */
+INGOT_INLINE f32x4 f32x4_low_bytes(f32x4 a, f32x4 b, f32x4 c)
+{
+    const __m128i first = _mm_slli_epi32(_mm_castps_si128(a), 24);
+    const __m128i second = _mm_srli_epi32(_mm_slli_epi32(_mm_castps_si128(b), 24), 8);
+    const __m128i third = _mm_srli_epi32(_mm_slli_epi32(_mm_castps_si128(c), 24), 16);
+    return _mm_castsi128_ps(_mm_or_si128(_mm_or_si128(first, second), third));
+}
+
 INGOT_INLINE f32x4 f32x4_blend(__m128 mask, f32x4 x, f32x4 y)
 {
 #if defined(__SSE4_1__)

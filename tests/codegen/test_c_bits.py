@@ -1,4 +1,5 @@
-"""Operators on bits, popcount and clz: the interpreter and compiled C against numpy, over every integer dtype."""
+"""Operators on bits, popcount and clz over every integer dtype, and on the bits of floats: the interpreter and compiled C
+against numpy."""
 import ctypes
 
 import numpy as np
@@ -8,9 +9,10 @@ from interp import run
 
 from ingot.codegen.c_function import print_function
 from ingot.ir import tir
-from ingot.ir.expr import Var
+from ingot.ir.expr import Var, const
 from ingot.ir.tir.intrin import INTEGER_INTRINSICS
 from ingot.ir.tir.stmt import BufferStore, for_
+from ingot.ir.transform.pipeline import lower_prim_func
 
 I, ROWS = Var("i"), 37
 DTYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
@@ -59,3 +61,27 @@ def test_compiled(compiler, tmp_path):
         out = np.zeros(ROWS, func.buffers[-1].dtype.numpy)
         getattr(library, f"{name}_{dtype}_f")(*(ctypes.c_void_p(a.ctypes.data) for a in (x, y, out)))
         np.testing.assert_array_equal(out, expected(name, x, y), f"{name} of {dtype}")
+
+
+@pytest.mark.parametrize("rows", [16, 11])  # as vectors, and as single floats
+def test_low_bytes_of_floats(rows, tmp_path):
+    bits = np.random.default_rng(0).integers(0, 2 ** 32, (3, rows), dtype=np.uint32)
+    bits[0] = bits[0] & ~np.uint32(0x80) | 0x30  # neither infinity nor NaN
+    *buffers, out = (tir.decl_buffer((rows,), "float32", n) for n in ("a", "b", "c", "out"))
+    kind = "vectorized" if rows == 16 else "serial"
+    func = tir.prim_func([*buffers, out], for_(I, rows, BufferStore(out, tir.low_bytes(*(b[I] for b in buffers)), (I,)),
+                                               kind))
+    wanted = (bits[0] & 0xff) << 24 | (bits[1] & 0xff) << 16 | (bits[2] & 0xff) << 8
+    found = np.zeros(rows, np.float32)
+    run(func, *bits.view(np.float32), found)
+    np.testing.assert_array_equal(found.view(np.uint32), wanted)
+    printed = print_function(lower_prim_func(func), "f")
+    assert ("f32x16_low_bytes(" in printed.body) == (rows == 16)
+    library, found = compile_text(source([printed]), tmp_path), np.zeros(rows, np.float32)
+    library.f(*(ctypes.c_void_p(a.ctypes.data) for a in (*bits, found)))
+    np.testing.assert_array_equal(found.view(np.uint32), wanted)
+
+
+def test_low_bytes_are_of_float32():
+    with pytest.raises(TypeError, match="low_bytes takes float32, not float64"):
+        tir.low_bytes(*[const(1.0, "float64")] * 3)

@@ -142,6 +142,14 @@ def test_bounds_and_modular_sets():
     assert Analyzer().const_int_bound(Cast("int32", Var("u", "uint8"))) == (0, 255)
 
 
+@pytest.mark.parametrize("e, bounds", [
+    (I + (J % 2) * (7 - I * 2), (0, 7)),           # forward or backward
+    (I * J - I - J * 7 + 3, (-18, 3)), (I * J * 2 + I, (0, 49)),
+    (I * I - I, (-7, 49)), (I * N + J, (None, None))])  # neither linear in each, nor bounded
+def test_sums_of_products_are_bounded_by_their_corners(e, bounds):
+    assert analyzer(i=8, j=4).interval(e) == bounds
+
+
 def test_binding_to_an_expression_and_rebinding():
     an = Analyzer()
     an.bind(I, J * 2)

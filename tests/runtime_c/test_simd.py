@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from ingot.ir.tir.intrin import INTRINSICS
+from ingot.ir.tir.intrin import BIT_INTRINSICS, INTRINSICS
 
 LANES = {"f32x4": 4, "f32x8": 8, "f32x16": 16}
 TYPES = ["f32x1", *LANES]
@@ -54,6 +54,7 @@ EXACT = {
     "div": lambda a, b, c: a / b,
     "copysign": lambda a, b, c: np.copysign(a, b),
     "clamp": lambda a, b, c: np.clip(a, np.float32(-1.5), np.float32(6)),
+    "low_bytes": BIT_INTRINSICS["low_bytes"][1],
     "select_lt": lambda a, b, c: np.where(a < b, c, np.float32(1)),
     "select_le": lambda a, b, c: np.where(a <= b, c, np.float32(1)),
     "select_eq": lambda a, b, c: np.where(a == b, c, np.float32(1)),

@@ -6,7 +6,8 @@ Shapes: x [T, B, I]; w [D, G*H, I], r [D, G*H, H]; b [D, 2*G*H]: of the input, t
 
 nn.gru_steps, nn.lstm_steps and nn.rnn_steps are the layers without the input's product, which the pass ProjectInputs
 makes an operator of its own: p [T, B, D*G*H] = x . w + the input's bias; r [D, H, G*H], as the kernel reads it without
-a transposition; b [D, G*H], of the state; initial states as above. T may be a symbolic dimension.
+a transposition, or in panels (recurrent_weights.py); b [D, G*H], of the state; initial states as above. T may be a
+symbolic dimension.
 """
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from ...op import REQUIRED, register
 from ..expr import TensorStructInfo, TupleStructInfo
 from .common import fail, need_dtype, need_rank, need_same_dtype, shape_text, static_shape, tensors
 from .recurrent_kernel import CELL_STEPS, lower_recurrence
+from .recurrent_weights import expected_shape, unpack
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,8 @@ def _infer(call, cell, projected):
     hidden, directions = attrs["hidden_size"], len(DIRECTIONS[attrs["direction"]])
     gates = cell.gates * hidden
     if projected:
-        expected = [(steps, batch, directions * gates), (directions, hidden, gates), (directions, gates)]
+        weights = expected_shape(shapes[1], directions, hidden, cell.gates)
+        expected = [(steps, batch, directions * gates), weights, (directions, gates)]
     else:
         expected = [shapes[0], (directions, gates, size), (directions, gates, hidden), (directions, 2 * gates)]
     expected += [(directions, batch, hidden)] * len(cell.states)
@@ -146,6 +149,7 @@ def _evaluate(args, attrs, cell, step, projected):
         x, w, r, b, *initial = args
         args = [project(x, w, b), *state_parts(r, b), *initial]
     p, r, b, *initial = args
+    r = unpack(r)
     gates, reverse = cell.gates * attrs["hidden_size"], DIRECTIONS[attrs["direction"]]
     y = np.zeros((len(p), len(reverse), *initial[0].shape[1:]), p.dtype)
     finals = [np.array(s) for s in initial]

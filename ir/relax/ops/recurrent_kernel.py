@@ -10,6 +10,7 @@ from __future__ import annotations
 from ... import tir
 from ...expr import as_expr, const
 from .nests import axis, nest, nest_of_nests, size_of, store
+from .recurrent_weights import weight as weight_of
 
 
 class Recurrence:
@@ -31,7 +32,7 @@ class Recurrence:
         self.y, *self.states = self.outputs
         self.steps, self.directions, self.batch, self.hidden = (size_of(s) for s in self.y.shape)
         self.gates, self.columns = gates, gates * self.hidden
-        self.r_layout = "DKG" if projected else "DGK"
+        self.transposed = not projected  # r is [D, G*H, H] then
         self.bias_start = 0 if projected else self.columns
         self.allocs, self.stmts, self.locals = [], [], []
         self.direction = self.now = self.odd = self.before = None
@@ -71,15 +72,21 @@ class Recurrence:
         """Sums over k of source(b, k) * r for `count` gates from `first` on, starting from the state's bias:
         (statement, (gate, b, j) -> element).
 
-        Every other step runs backwards over k: what it reads of r first is what was read last, and still in a cache
-        that does not hold all of r.
+        Every other step runs backwards over k, or over groups of terms: what it reads of r first is what was read last,
+        and still in a cache that does not hold all of r.
         """
         made = self._temporary(name, (self.batch, count, self.hidden), self.locals)
         size, d = self.hidden, self.direction
 
+        def turned(k, count):
+            return k + self.odd * (count - 1 - k * 2)
+
         def product(b, g, j, k):
-            k, column = k + self.odd * (size - 1 - k * 2), j + (g + first) * size
-            return source(b, k) * (self.r[d, k, column] if self.r_layout == "DKG" else self.r[d, column, k])
+            if self.transposed:
+                state = turned(k, size)
+                return source(b, state) * self.r[d, j + (g + first) * size, state]
+            state, weight = weight_of(self.r, d, k, g + first, j, turned)
+            return source(b, state) * weight
 
         stmt = nest(
             f"{self.name}_{name}{self.suffix}", {"b": self.batch, "g": count, "j": size, "k": size},

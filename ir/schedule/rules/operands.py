@@ -53,7 +53,7 @@ def wide_operand(block):
 def tall_operand(block):
     """The load of the other operand."""
     wide = wide_operand(block)
-    return next(load for load in operand_loads(block) if load is not wide)
+    return next(load for load in operand_loads(block) if load.buffer is not wide.buffer)
 
 
 def stage_of(sch, load):

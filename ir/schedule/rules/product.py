@@ -14,6 +14,7 @@ from .operands import (MIN_PACKED_ROWS, choose_copies, columns_copy, lies_across
                        stages, term_count, wide_operand)
 from .registers import (PACKED, anchored, by_element, in_registers, lane_by_lane, like_result, ranks, steps,
                         through_memory, turn_of)
+from .short_terms import short_cpu, short_operand, short_terms
 from .threads import COST_OF_LOOP, parallel_nest
 
 GROUP = 0.3  # of the second cache, for columns that are copied at a time
@@ -99,7 +100,7 @@ def _plan(sch, cpu, anchor, epilogue):
     # less than a vector is a tile of its own, next to tiles of one vector.
     border = not packed and columns % lanes > 0
     vectors = _panel(sch, anchor) // lanes if packed else None
-    cpu, _ = by_element(cpu, sch.get(sch.get_block(anchor)))
+    cpu = _with_registers(cpu, sch.get(sch.get_block(anchor)))
     tile = tiles.choose_product(cpu, 1 if border else -(-columns // lanes), rows, dividing=not packed, vectors=vectors)
     in_vectors = vectorizes(sch.get(epilogue))
     parts = 1
@@ -110,6 +111,14 @@ def _plan(sch, cpu, anchor, epilogue):
     uneven = block * tile.rows < rows and rows % (block * tile.rows) > 0
     ragged = packed and columns % (tile.vectors * lanes) > 0 and uneven
     return _Plan(tile, block, parts, packed, border, through=not in_vectors or ragged)
+
+
+def _with_registers(cpu, block):
+    """The cpu as tiles for the sums of a block see it."""
+    if short_operand(block):
+        return short_cpu(cpu)
+    cpu, _ = by_element(cpu, block)
+    return cpu
 
 
 def _panel(sch, anchor):
@@ -229,6 +238,10 @@ def _sums(sch, cpu, block, plan, prefetch):
     """The loops of a tile of sums: in registers, over the terms."""
     sch.set_scope(block, 0, "local")
     *loops, k = sch.get_loops(block)
+    if short_operand(sch.get(block)):
+        (rows, *vectors), lanes = _points(sch, cpu, loops, plan)
+        short_terms(sch, cpu, block, k, [rows], vectors, lanes)
+        return
     chains = []
     if plan.tile.accumulators * CHAINS <= 2 * tiles.LATENCY and static_extent(sch, k) % CHAINS == 0:
         block, *loops, k, chain = _in_chains(sch, cpu, block, plan, k)

@@ -1,8 +1,10 @@
 """Recurrences: the sums of a time step stay in registers until the new state is made of them."""
 from __future__ import annotations
 
+from ...relax.ops.recurrent_weights import width_of
 from .blocks import blocks, iter_vars, outer_spatial, vectorizes
 from .registers import in_registers, ranks, steps, turn_of
+from .short_terms import short_cpu, short_operand, short_terms
 from .threads import parallel_nest
 
 LEAST_LANES = 4
@@ -55,8 +57,10 @@ def _tile(sch, cpu, reductions, stages):
     gates = sum(iter_vars(sch.get(sch.get_block(r)), "spatial")[1].dom.extent.value for r in reductions)
     anchor = sch.get_block(stages[0])
     batch, hidden = (iv.dom.extent.value for iv in sch.get(anchor).iter_vars)
+    if any(short_operand(sch.get(sch.get_block(r))) for r in reductions):
+        cpu = short_cpu(cpu)
     rows, vectors, lanes = choose(cpu, batch, hidden, gates, all(
-        vectorizes(sch.get(sch.get_block(s))) for s in (*reductions, *stages)))
+        vectorizes(sch.get(sch.get_block(s))) for s in (*reductions, *stages)), _panel(sch, reductions[0]))
     b, j = sch.get_loops(anchor)
     bo, bi = sch.split(b, [None, rows])
     jo, ji = sch.split(j, [None, vectors * lanes])
@@ -75,6 +79,11 @@ def _tile(sch, cpu, reductions, stages):
         block = sch.get_block(name)
         sch.set_scope(block, 0, "local")
         *points, k = sch.get_loops(block)[2:]
+        if short_operand(sch.get(block)):
+            rows, *gates, j = points
+            j, lane = sch.split(j, [None, lanes])
+            short_terms(sch, cpu, block, k, [rows], [*gates, j], lane)
+            continue
         sch.reorder(k, *points)
         _registers(sch, points, lanes)
         sch.decompose_reduction(block, k)
@@ -92,9 +101,15 @@ def _registers(sch, points, lanes):
             sch.unroll(loop)
 
 
-def choose(cpu, batch, hidden, gates, vectors_exist=True):
+def _panel(sch, reduction):
+    """The states of a panel of weights; None where these are in none."""
+    return next(filter(None, (width_of(r.buffer.shape) for r in sch.get(sch.get_block(reduction)).reads)), None)
+
+
+def choose(cpu, batch, hidden, gates, vectors_exist=True, width=None):
     """(rows, vectors, lanes) of a tile, all dividing what they are of, so that no tile is cut: the least loads for a
-    multiply-add. The sums leave room for the state's value and for weights on their way."""
+    multiply-add. The sums leave room for the state's value and for weights on their way. width: of the panels that
+    weights are in, if they are."""
     room = min(cpu.registers - 4, cpu.accumulators or cpu.registers)
     lanes = cpu.lanes
     while lanes > 1 and (hidden % lanes or not vectors_exist):
@@ -102,7 +117,8 @@ def choose(cpu, batch, hidden, gates, vectors_exist=True):
     tiles = [(rows, vectors, lanes) for rows in ROWS if batch % rows == 0
              for vectors in range(1, hidden // lanes + 1)
              if hidden // lanes % vectors == 0 and (rows * vectors * gates <= room or rows * vectors == 1)]
-    return min(tiles, key=lambda t: ((gates * t[1] + t[0]) / (t[0] * t[1] * gates), -t[1]))
+    of_panels = [t for t in tiles if t[1] * lanes == width]
+    return min(of_panels or tiles, key=lambda t: ((gates * t[1] + t[0]) / (t[0] * t[1] * gates), -t[1]))
 
 
 def _parallel(sch, cpu, step):

@@ -99,7 +99,7 @@ def hold(sch, block, loop, buffers):
     """What a turn of a loop reads of buffers, several times over, is in registers before it: vectors along the last
     dimension."""
     for buffer in buffers:
-        copy = sch.cache_read(block, place_of(sch.get(block), buffer), "local")
+        copy = sch.cache_read(block, place_of(sch.get(block), buffer), "local", [block])
         sch.compute_at(copy, loop, preserve_unit_loops=True)
         *points, lane = sch.get_loops(copy)[-len(buffer.shape):]
         in_registers(sch, points, lane)

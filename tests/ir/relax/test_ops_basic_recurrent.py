@@ -1,4 +1,6 @@
 """Recurrent layers: interpreted kernels against the reference, and the reference against onnx's own."""
+import re
+
 import numpy as np
 import onnx
 import pytest
@@ -122,6 +124,14 @@ def test_errors_of_projected_layers():
     p, *rest = projected(GOOD)
     with pytest.raises(InferError, match=r"nn.gru_steps: p has shape \(3, 2, 11\), expected \(3, 2, 12\) for p"):
         call_of("nn.gru_steps", [np.ascontiguousarray(p[:, :, 1:]), *rest], {"hidden_size": 4})
+
+
+@pytest.mark.parametrize("shape, expected", [((1, 2, 4, 3, 3), "(1, 4, 12)"), ((1, 2, 4, 2, 2), "(1, 2, 4, 3, 2)"),
+                                             ((1, 1, 2, 3, 1, 3, 4), "(1, 1, 1, 3, 1, 3, 4)")])
+def test_errors_of_panels(shape, expected):
+    p, _, *rest = projected(GOOD)
+    with pytest.raises(InferError, match=re.escape(f"r has shape {shape}, expected {expected} for p (3, 2, 12)")):
+        call_of("nn.gru_steps", [p, np.zeros(shape, np.float32), *rest], {"hidden_size": 4})
 
 
 def test_symbolic_sizes_say_the_way_out():

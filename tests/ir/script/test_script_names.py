@@ -8,7 +8,7 @@ from ingot.ir.script import script
 from ingot.ir.script.expr_printer import ExprPrinter
 from ingot.ir.script.functions import from_source
 from ingot.ir.script.tir_names import ROWS
-from ingot.ir.tir.intrin import INTEGER_INTRINSICS, INTRINSICS
+from ingot.ir.tir.intrin import BIT_INTRINSICS, INTEGER_INTRINSICS, INTRINSICS
 
 HEAD = """@T.prim_func
 def main(p: T.handle, i: T.int32, j: T.int32, x: T.float32, y: T.float32):
@@ -77,7 +77,7 @@ EXPRESSIONS = {
     'T.min_value("int8")': "T.int8(-128)", 'T.max_value("float32")': 'T.float32("inf")',
     'T.StringImm("a")': '"a"', "T.meta_var(3) if i is None else x": "x",
     **{f"T.{f}({', '.join(names[:count])})": f"T.{f}({', '.join(names[:count])})"
-       for rows, names in ((INTRINSICS, "xyx"), (INTEGER_INTRINSICS, "ij")) for f, (count, _) in rows.items()},
+       for rows, names in ((INTRINSICS, "xyx"), (INTEGER_INTRINSICS, "ij"), (BIT_INTRINSICS, "xyx")) for f, (count, _) in rows.items()},
     # Python's own operators
     "-i": "-i", "+i": "i", "-T.int8(3)": "T.int8(-3)", "i // j % 3": "i // j % 3", "x / 2": "x / T.float32(2.0)",
     "x ** 2.0": 'T.pow(x, T.float32(2.0))', "i << 2 | 1": 'T.bitwise_or(T.shift_left(i, 2), 1)',

@@ -1,4 +1,6 @@
 """Padding as an operator of its own, and packed weights."""
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from graph_check import Graph, check, const, data, ops, param, weights
@@ -151,6 +153,35 @@ def test_weights_that_are_not_finite_are_not_cut_into_digits():
     g = Graph(param("x", 48, 512))
     mod = pack_weights(g.module(g.op("matmul", g.params[0], w)), CpuModel(16, integer_tiles=True))
     assert ops(mod) == ["matmul"]
+
+
+@pytest.mark.parametrize("rows, shape, largest, short", [
+    (1, (256, 100), 1, True), (4, (256, 100), 1, False), (1, (256, 16), 1, False), (1, (254, 100), 1, False),
+    (1, (256, 100), np.inf, False), (1, (256, 100), 1e-20, False)])
+def test_products_that_wait_for_their_weights_have_them_of_24_bits(rows, shape, largest, short):
+    w = const(*shape)
+    w.data[:] *= np.float32(1e-21)
+    w.data[3, 4] = largest
+    g = Graph(param("x", rows, shape[0]))
+    mod, cpu = g.module(g.op("matmul", g.params[0], w)), CpuModel(16, l1_bytes=64 << 10, multiply_adds=1)
+    for allowed in (True, False):
+        packed = pack_weights(mod, replace(cpu, short_weights=allowed))["main"].bindings[0].value
+        assert packed.attrs["b_layout"].endswith("24b") == (short and allowed)
+
+
+@pytest.mark.parametrize("name, states, activations, hidden, rank", [
+    ("nn.gru", 1, None, 64, 7), ("nn.gru", 1, None, 60, 5), ("nn.lstm", 2, None, 64, 7), ("nn.rnn", 1, None, 64, 5),
+    ("nn.lstm", 2, ("Sigmoid", "Tanh", "Relu"), 64, 5)])
+def test_recurrences_have_panels(name, states, activations, hidden, rank):
+    """Of 24 bits where states are bounded, and whole vectors; the same results either way."""
+    gates = {"nn.gru": 3, "nn.lstm": 4, "nn.rnn": 1}[name]
+    g = Graph(param("x", 3, 1, 5))
+    parts = [const(1, gates * hidden, 5), const(1, gates * hidden, hidden), const(1, 2 * gates * hidden)]
+    y = g.op(name, g.params[0], *parts, *[const(1, 1, hidden)] * states, hidden_size=hidden, activations=activations)
+    module, cpu = g.module(g.bind(TupleGetItem(y, 0))), CpuModel(16, l1_bytes=8 << 10, short_weights=True)
+    mod = check(module, data(3, 1, 5), passes=[project_inputs, lambda mod: pack_weights(mod, cpu)])
+    steps = next(b.value for b in mod["main"].bindings if b.value.op == name + "_steps")
+    assert steps.args[1].struct_info.ndim == rank
 
 
 def test_double_precision_is_not_packed():

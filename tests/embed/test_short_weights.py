@@ -1,0 +1,74 @@
+"""Weights of 24 bits: strict C on every instruction set, results within the contract, and `exact` without them."""
+import numpy as np
+import pytest
+
+import ingot
+from c_folders import STRICT, build, compile_all, run, selftest_sources
+from ingot.codegen.target import Target
+from ingot.codegen.toolchain import find_compiler, missing_tools, run_command
+from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, TupleGetItem, call_op
+from ingot.ir.relax.block_builder import BlockBuilder
+from ingot.ir.relax.evaluate import evaluate
+
+CONTRACT = 1e-5  # of the largest result
+
+
+def layers(rows=1, depth=2048, columns=1000, hidden=128, cell="nn.gru", gates=3):
+    """A product that waits for memory, and a recurrence of its columns that waits for the second cache, or longer."""
+    rng = np.random.default_rng(0)
+
+    def const(*shape):
+        return Constant((rng.standard_normal(shape) / np.sqrt(shape[-2] if len(shape) == 2 else shape[-1])
+                         ).astype(np.float32), "w")
+
+    x = RelaxVar("x", TensorStructInfo((rows, depth), "float32"))
+    states = [const(1, 1, hidden)] * (2 if cell == "nn.lstm" else 1)
+    bb = BlockBuilder()
+    with bb.function("main", [x]):
+        y = bb.emit(call_op("nn.relu", bb.emit(call_op("matmul", x, const(depth, columns)), "product")))
+        y = bb.emit(call_op("reshape", y, [rows * 8, 1, columns // 8]))
+        y = bb.emit(call_op(cell, y, const(1, gates * hidden, columns // 8), const(1, gates * hidden, hidden),
+                            const(1, 2 * gates * hidden), *states, hidden_size=hidden))
+        bb.emit_func_output(bb.emit(TupleGetItem(y, 0)))
+    return bb.get()
+
+
+def given(mod):
+    shape = mod["main"].params[0].struct_info.static_shape
+    return np.maximum(np.random.default_rng(1).standard_normal(shape), 0).astype(np.float32)
+
+
+CASES = pytest.mark.parametrize("options", [
+    {}, {"rows": 2, "columns": 1024}, {"cell": "nn.lstm", "gates": 4, "hidden": 256}], ids=["gru", "rows", "lstm"])
+
+
+@pytest.mark.parametrize("threads", ["none", "openmp"])
+@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4"])
+@CASES
+def test_results(target, threads, options):
+    if not Target.get(target).is_supported_here:
+        pytest.skip(f"{target} does not run here")
+    mod = layers(**options)
+    x = given(mod)
+    wanted = evaluate(mod, [x])
+    for exact, contract in ((False, CONTRACT), (True, CONTRACT / 3)):
+        with ingot.compile(mod, target=target, threads=threads, exact=exact) as library:
+            kernels = "".join(text for name, text in library.model.files().items() if name.startswith("kernels"))
+            assert ("low_bytes(" in kernels) != exact
+            (found,) = library.run({"x": x}).values()
+        assert np.abs(found - wanted).max() <= contract * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4", "aarch64-linux-gnu", "armv7-linux-gnueabihf"])
+def test_strict_c_and_its_own_test(target, tmp_path):
+    """With the target's compiler, run where the machine, or an emulator, can."""
+    if reason := missing_tools(target):
+        pytest.skip(reason)
+    compiler, row = find_compiler(target), Target.get(target)
+    with ingot.compile(layers(depth=512, columns=1024), target=target, threads="none", name="waits") as library:
+        assert "low_bytes(" in "".join(text for name, text in library.model.files().items() if "kernels" in name)
+        folder = library.export(tmp_path / "net")
+    flags = [f if f != "-O3" else "-O1" for f in row.cflags]
+    compile_all(folder, *compiler.command, *STRICT, *flags)
+    program = build(folder, selftest_sources(folder), tmp_path / "selftest", *compiler.command, *flags)
+    assert "ok" in run(run_command(target, program))

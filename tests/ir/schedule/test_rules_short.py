@@ -1,0 +1,97 @@
+"""Products and recurrences with weights of 24 bits: results of the schedules, and what they read."""
+from functools import partial
+
+import numpy as np
+import pytest
+from rule_cases import checked, const, kernels, network
+
+from tir_cases import arguments
+
+from ingot.ir.expr import Call, IntImm
+from ingot.ir.node import collect
+from ingot.ir.relax import TupleGetItem
+from ingot.ir.relax.ops.short_floats import shorten
+from ingot.ir.schedule.cpu import CpuModel
+from ingot.ir.schedule.rules import product, recurrence, short_terms
+from ingot.ir.tir.stmt import For, IfThenElse
+
+# The smallest weights are worth it: their first cache holds nothing, and their second one is slow.
+CPUS = pytest.mark.parametrize("cpu", [
+    CpuModel(16, 32, l1_bytes=0, l2_bytes=0, short_weights=True, embeds_broadcast=True),
+    CpuModel(8, 16, l1_bytes=0, l2_bytes=0, short_weights=True, small_tile=14),
+    CpuModel(4, 32, l1_bytes=0, l2_bytes=0, short_weights=True, accumulators=21, by_element=True)],
+    ids=["avx512", "avx2", "neon"])
+
+
+@pytest.fixture(autouse=True)
+def _slow_memory(monkeypatch):
+    monkeypatch.setattr(short_terms, "MEMORY_BYTES", 1)
+
+
+def given(func):
+    """Arguments, with words that are made of weights."""
+    def words(shape):
+        weights = np.random.default_rng(0).standard_normal((np.prod(shape[:-2]), 4, shape[-1]))
+        return shorten(weights.astype(np.float32), shape[-1]).reshape(shape)
+
+    return [words(a.shape) if a.ndim >= 5 else a for a in arguments(func)]
+
+
+def innermost(func):
+    """The loops over groups of terms."""
+    return [loop for loop in collect(func.body, For) if "pragma_unroll" in loop.annotations]
+
+
+def count(stmt, op):
+    """How often statements of unrolled loops call it."""
+    if isinstance(stmt, For):
+        inside = count(stmt.body, op)
+        return inside * stmt.extent.value if stmt.kind == "unrolled" and isinstance(stmt.extent, IntImm) else inside
+    if hasattr(stmt, "stmts"):
+        return sum(count(s, op) for s in stmt.stmts)
+    return sum(call.op == op for call in collect(stmt, Call))
+
+
+@CPUS
+@pytest.mark.parametrize("rows, depth, columns", [((1,), 8, 200), ((3,), 12, 64), ((2, 1), 16, 70), ((6,), 8, 33)])
+def test_products(cpu, rows, depth, columns):
+    bias = const(columns)
+    func, = kernels(lambda: network(lambda op, x: op("nn.relu", op("add", op("matmul", x, const(depth, columns)), bias)),
+                                    [(*rows, depth)]), cpu)
+    lowered = checked(product, func, cpu, given(func))
+    for loop in innermost(lowered):
+        assert not collect(loop, IfThenElse)
+        assert count(loop.body, "tir.held") == 3 * count(loop.body, "tir.low_bytes") / max(1, rows_of(loop))
+    assert innermost(lowered)
+
+
+def rows_of(loop):
+    """Rows of a tile: of each vector the multiply-adds of one term."""
+    return count(loop.body, "tir.fma") / 4 / (count(loop.body, "tir.held") / 3)
+
+
+@CPUS
+@pytest.mark.parametrize("name", ["gru_batch", "gru_reset_later", "lstm_twice"])
+def test_recurrences(cpu, name):
+    case = partial(network, _lstm, [(4, 1, 3)]) if name == "lstm_twice" else name
+    func, = (f for f in kernels(case, cpu) if any(b.name == "y_h" for b in f.buffers))
+    assert next(b for b in func.buffers if b.name == "r").shape[-2].value == 3
+    lowered = checked(recurrence, func, cpu, given(func))
+    assert innermost(lowered) and not collect(innermost(lowered), IfThenElse)
+    assert all(count(loop.body, "tir.held") for loop in innermost(lowered))
+
+
+def _lstm(op, x):
+    y = op("nn.lstm", x, const(2, 128, 3), const(2, 128, 32), const(2, 256), *[const(2, 1, 32)] * 2, hidden_size=32,
+           direction="bidirectional")
+    return TupleGetItem(y, 0)
+
+
+@pytest.mark.parametrize("cpu, rows, depth, columns, worth", [
+    (CpuModel(short_weights=True), 1, 4096, 4096, True), (CpuModel(short_weights=True), 4, 4096, 4096, True),
+    (CpuModel(short_weights=True), 64, 4096, 4096, False), (CpuModel(short_weights=True), 1, 64, 64, False),
+    (CpuModel(), 1, 4096, 4096, False), (CpuModel(4, short_weights=True), 1, 128, 128, False),
+    (CpuModel(4, short_weights=True), 1, 4096, 4096, True)])
+def test_they_pay_where_weights_come_slower_than_they_are_multiplied(cpu, rows, depth, columns, worth, monkeypatch):
+    monkeypatch.undo()
+    assert short_terms.worth(cpu, rows, depth, columns) == worth
