@@ -27,7 +27,7 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     threads: "openmp" (OMP_NUM_THREADS holds) or "none". weights: "incbin", "array", "file" or "extern".
     name: prefix of all C names; default the model's. dims: {"batch": 1} pins symbolic dimensions.
     exact: no convolution by Winograd's algorithm, whose errors are up to 1e-4 of the output's largest magnitude,
-    nothing in fixed point, no products by pairs, and no weights of 24 bits.
+    nothing in fixed point, no products by pairs, and all 32 bits of weights.
     algorithms: {"conv1": "winograd4"} overrides the choice for convolutions, by the names of their nodes: "direct",
     or "winogradM" for tiles of M x M results: 2 to 6 for kernels of 3x3, to 5 for 4x4 (of strides), to 4 for 5x5; or
     "winograd_rows4" and others for tiles of so many rows, of plain images as those that first layers read; or "digits",

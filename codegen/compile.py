@@ -74,7 +74,7 @@ class Options:
                         accumulators=t.vector_accumulators, by_element=t.by_element,
                         embeds_broadcast=t.embeds_broadcast, small_tile=t.small_tile,
                         l1_bytes=t.l1_bytes, l2_bytes=t.l2_bytes, l3_bytes=t.l3_bytes,
-                        streamed_bytes=t.streamed_bytes, clock=t.clock,
+                        streamed_bytes=t.streamed_bytes, memory_bytes=t.memory_bytes, clock=t.clock,
                         multiply_adds=t.multiply_adds, adders=t.adders and not self.exact,
                         integer_tiles=t.integer_tiles and not self.exact, short_weights=not self.exact)
 

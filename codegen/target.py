@@ -61,6 +61,7 @@ class Target(metaclass=_Named):
     l1_bytes, l2_bytes  what a core may count on of its data caches
     l3_bytes          the same of a third one, where that is much faster than memory
     streamed_bytes    a cycle, of weights in memory that come beside multiply-adds; 0: they take time of their own
+    memory_bytes      a cycle, that one core reads of memory in order
     clock             cycles a second, of what is predicted
     multiply_adds     vectors that a core multiplies and adds in a cycle
     adders            whether it does as many additions of vectors beside them, on units of their own
@@ -91,6 +92,7 @@ class Target(metaclass=_Named):
     l2_bytes: int = 512 << 10
     l3_bytes: int = 0
     streamed_bytes: float = 0
+    memory_bytes: float = 8
     clock: float = 2.7e9
     multiply_adds: int = 2
     adders: bool = False
@@ -183,12 +185,12 @@ _ROWS = (
     Target("aarch64-linux-gnu", arch="aarch64", cflags=(*_COMMON, "-march=armv8-a"),
            simd="neon", vector_lanes=4, vector_registers=32, fma=True, cc=("aarch64-linux-gnu-gcc",),
            runner=("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"), vector_accumulators=21,
-           by_element=True),
+           by_element=True, memory_bytes=4),
     Target("armv7-linux-gnueabihf", arch="armv7l",
            cflags=(*_COMMON, "-march=armv7-a", "-mfpu=neon-vfpv4", "-mfloat-abi=hard"),
            simd="neon", vector_lanes=4, vector_registers=16, fma=True, cc=("arm-linux-gnueabihf-gcc",),
            runner=("qemu-arm", "-L", "/usr/arm-linux-gnueabihf"), vector_accumulators=9,
-           by_element=True),
+           by_element=True, memory_bytes=4),
     Target("c", arch="any", cflags=(*_COMMON, "-DINGOT_SIMD_SCALAR"),
            simd="scalar", vector_lanes=1, vector_registers=16, fma=False),
 )

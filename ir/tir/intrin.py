@@ -32,9 +32,20 @@ def _clz(x):
     return np.vectorize(lambda v: 8 * bits.dtype.itemsize - int(v).bit_length(), otypes=[np.int32])(bits)[()]
 
 
+def _bits(x):
+    return np.ascontiguousarray(x, np.float32).view(np.uint32).reshape(np.shape(x))
+
+
 def _low_bytes(a, b, c):
-    a, b, c = (np.asarray(x, np.float32).view(np.uint32) & 0xff for x in (a, b, c))
-    return (a << 24 | b << 16 | c << 8).view(np.float32)[()]
+    return ((_bits(a) & 0xff) << 24 | (_bits(b) & 0xff) << 16 | (_bits(c) & 0xff) << 8).view(np.float32)[()]
+
+
+def _high_bits(a, b, c):
+    return (_bits(a) >> 23 << 14 | _bits(b) >> 23 << 5 | _bits(c) >> 27).view(np.float32)[()]
+
+
+def _fraction(a):
+    return (_bits(a) & 0x7fffff | 0x3f800000).view(np.float32)[()] - np.float32(1.5)
 
 
 # name -> (number of arguments, numpy reference), of floats. Printers map the same names to C (see codegen).
@@ -57,8 +68,10 @@ INTEGER_INTRINSICS = {
     "bitwise_not": (1, np.invert), "shift_left": (2, np.left_shift), "shift_right": (2, np.right_shift),
     "popcount": (1, _popcount), "clz": (1, _clz),
 }
-# the same, of the bits of float32. low_bytes: those of the lowest bytes of a, b and c, from the highest on, and 0.
-BIT_INTRINSICS = {"low_bytes": (3, _low_bytes)}
+# the same, of the bits of float32. low_bytes(a, b, c): the lowest byte of each, from the highest on, and 0;
+# high_bits(a, b, c): the highest 9, 9 and 5 bits, lowest ones of a number; fraction(a): k / 2^23 - 1/2, of a's lowest
+# 23 bits k.
+BIT_INTRINSICS = {"low_bytes": (3, _low_bytes), "high_bits": (3, _high_bits), "fraction": (1, _fraction)}
 # name -> (number of arguments, numpy reference), of float vectors: what VectorizeLoop makes of reductions over lanes
 # and of stores to the first lanes, LoadLanes and HoldLoads of operands in vectors, and TransposeSquares. first_n(a, b,
 # n): n lanes of a, then those of b; evens(a, b, w), of blocks of w lanes: a's even ones, each followed by b's; odds(a,
@@ -101,7 +114,7 @@ def intrinsic(name, *args):
     dtype = args[0].dtype
     if name in INTEGER_INTRINSICS and not (dtype.is_int or dtype.is_bool and name.startswith("bitwise")):
         raise TypeError(f"{name} takes integers, not {dtype}")
-    if name in BIT_INTRINSICS and dtype != "float32":
+    if name in BIT_INTRINSICS and dtype.element != "float32":
         raise TypeError(f"{name} takes float32, not {dtype}")
     if dtype == "handle":
         raise TypeError(f"{name} takes numbers, not a handle")
@@ -134,7 +147,7 @@ power, fmod, atan2, hypot, copysign = map(_builder, ("pow", "fmod", "atan2", "hy
 bitwise_and, bitwise_or, bitwise_xor, bitwise_not = map(
     _builder, ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"))
 shift_left, shift_right, popcount, clz = map(_builder, ("shift_left", "shift_right", "popcount", "clz"))
-low_bytes = _builder("low_bytes")
+low_bytes, high_bits, fraction = map(_builder, ("low_bytes", "high_bits", "fraction"))
 pow, fabs = power, abs  # noqa: A001
 
 

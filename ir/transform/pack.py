@@ -14,7 +14,7 @@ from ..relax.ops.matmul_pairs import pack_columns
 from ..relax.ops.phases import border
 from ..relax.ops.recurrent import CELLS, STEPS
 from ..relax.ops.recurrent_weights import pack as pack_steps
-from ..relax.ops.short_floats import fits, shorten
+from ..relax.ops.short_weights import fits, fixed_words, scales_of
 from ..schedule.rules import digit_tiles, pair_tiles, short_terms, tiles
 from ..schedule.rules.blocks import static
 from ..schedule.rules.recurrence import choose as choose_steps
@@ -94,7 +94,7 @@ def pack_weights(func, cpu):
     of products are stored in panels of several vectors, as wide as a tile of registers. Products that are worth it on a
     unit for tiles of integers become matmul_digits, with columns cut into digits: constant ones here, others when they
     run. Constant ones that are worth it by pairs become matmul_pairs. Recurrences have panels too. Products of few
-    rows, and recurrences, that wait for their weights have them of 24 bits.
+    rows, and recurrences, that wait for their weights have four of them in three words.
     """
     return _PackWeights(cpu).run(func)
 
@@ -117,7 +117,7 @@ class _PackWeights(GraphRewriter):
         if self.lanes > 1 and call.op == "nn.conv2d" and not by_columns(call, self.lanes):
             return self._conv2d(call)
         if self.lanes > 1 and call.op == "matmul":
-            return self._matmul(call)
+            return self._matmul(binding, call)
         if self.lanes > 1 and call.op in _STEPS:
             return self._steps(call)
         return call
@@ -141,7 +141,7 @@ class _PackWeights(GraphRewriter):
             lanes //= 2
         return lanes if lanes >= MIN_LANES else 1
 
-    def _matmul(self, call):
+    def _matmul(self, binding, call):
         weight = call.args[1]
         if call.attrs["b_layout"] != "KN" or weight.struct_info.ndim != 2:
             return call
@@ -155,21 +155,33 @@ class _PackWeights(GraphRewriter):
                 parts = self.once(weight, op, lambda w: [
                     Constant(data, f"{w.name}_{part}") for data, part in zip(columns_of(w.data), names)])
                 return call_op(op, call.args[0], *parts)
-        short = self._may_be_short(weight, rows)
-        cpu = short_terms.short_cpu(self.cpu) if short else replace(
-            self.cpu, by_element=self.cpu.by_element and weight.data.shape[0] % self.lanes == 0)
-        tile = tiles.choose_product(cpu, -(-n_size // self.lanes), static(rows))
+        if self._may_be_short(weight, rows, short_terms.FIXED):
+            return self._short(binding, call)
+        cpu = replace(self.cpu, by_element=self.cpu.by_element and weight.data.shape[0] % self.lanes == 0)
+        panel = tiles.choose_product(cpu, -(-n_size // self.lanes), static(rows)).vectors * self.lanes
+        packed = self.once(weight, ("product", panel), lambda w: Constant(pack(w.data.T, panel, 1), w.name))
+        return call_op("matmul", call.args[0], packed, **{**call.attrs, "b_layout": f"KN{panel}n", "n_size": n_size})
+
+    def _short(self, binding, call):
+        """A product that waits for its weights, which become of fixed point, and what columns are scaled by."""
+        weight, rows = call.args[1], call.args[0].struct_info.shape[-2]
+        n_size = weight.data.shape[1]
+        tile = tiles.choose_product(short_terms.short_cpu(self.cpu), -(-n_size // self.lanes), static(rows))
         panel = tile.vectors * self.lanes
-        layout = f"KN{panel}n24b" if short else f"KN{panel}n"
-        packed = self.once(weight, layout, lambda w: Constant(self._panels(w.data, panel, short), w.name))
-        return call_op("matmul", call.args[0], packed, **{**call.attrs, "b_layout": layout, "n_size": n_size})
 
-    def _may_be_short(self, weight, rows):
-        return short_terms.worth(self.cpu, static(rows), *weight.data.shape[-2:]) and fits(weight.data)
+        def parts(w):
+            scales = scales_of(w.data)
+            words = fixed_words(pack((w.data / scales).T, panel, 1), self.lanes)
+            return Constant(words, w.name), Constant(scales, f"{w.name}_scales")
 
-    def _panels(self, w, panel, short):
-        packed = pack(w.T, panel, 1)
-        return shorten(packed, self.lanes) if short else packed
+        words, scales = self.once(weight, ("fixed", panel), parts)
+        attrs = {**call.attrs, "b_layout": f"KN{panel}n23b", "n_size": n_size}
+        product = self.emit(call_op("matmul", call.args[0], words, **attrs), binding.var.name + "_fixed")
+        return call_op("multiply", product, scales)
+
+    def _may_be_short(self, weight, rows, cycles):
+        sizes = weight.data.shape[-2:]
+        return short_terms.worth(self.cpu, static(rows), *sizes, cycles) and fits(weight.data)
 
     def _steps(self, call):
         """A recurrence with weights in the order in which a tile of sums takes them in every step."""
@@ -178,7 +190,7 @@ class _PackWeights(GraphRewriter):
             return call
         gates = weight.data.shape[2] // hidden.value
         short = call.op in _BOUNDED and "Relu" not in (attrs["activations"] or ()) and (
-            hidden.value % self.lanes == 0 and self._may_be_short(weight, rows))
+            hidden.value % self.lanes == 0 and self._may_be_short(weight, rows, short_terms.FLOATS))
         cpu = short_terms.short_cpu(self.cpu) if short else self.cpu
         _, vectors, lanes = choose_steps(cpu, static(rows), hidden.value, gates)
         packed = self.once(weight, ("steps", vectors, short), lambda w: Constant(

@@ -14,7 +14,7 @@ from .workspace import STACK_BYTES
 
 # Calls with a vector form in simd.h. The arithmetic nodes all have one, and so have choices by a comparison.
 VECTOR_CALLS = ("exp", "log", "tanh", "erf", "sigmoid", "silu", "gelu", "sqrt", "abs", "floor", "ceil",
-                "round", "low_bytes")
+                "round", "low_bytes", "high_bits", "fraction")
 VECTOR_LANES = (4, 8, 16)
 MOST_UNROLLED = 8  # vectors of one loop
 _ARITHMETIC = (Add, Sub, Mul, Div, Min, Max)

@@ -60,6 +60,18 @@ INGOT_INLINE f32x1 f32x1_low_bytes(f32x1 a, f32x1 b, f32x1 c)
     return f32x1_from_bits(f32x1_bits(a) << 24 | (f32x1_bits(b) & 0xffu) << 16 | (f32x1_bits(c) & 0xffu) << 8);
 }
 
+/* The highest 9 bits of a and b and 5 of c, the lowest ones of the result: a fraction that three others carry. */
+INGOT_INLINE f32x1 f32x1_high_bits(f32x1 a, f32x1 b, f32x1 c)
+{
+    return f32x1_from_bits(f32x1_bits(a) >> 23 << 14 | f32x1_bits(b) >> 23 << 5 | f32x1_bits(c) >> 27);
+}
+
+/* k / 2^23 - 1/2, of the lowest 23 bits k of a. */
+INGOT_INLINE f32x1 f32x1_fraction(f32x1 a)
+{
+    return f32x1_from_bits((f32x1_bits(a) & 0x7fffffu) | 0x3f800000u) - 1.5f;
+}
+
 /* -std=c99 forbids the compiler to contract a * b + c, so ask for it where it is one instruction; a library call
  * for fmaf would be a hundred times slower than two roundings. */
 INGOT_INLINE f32x1 f32x1_fma(f32x1 a, f32x1 b, f32x1 c)

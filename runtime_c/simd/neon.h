@@ -144,6 +144,20 @@ INGOT_INLINE f32x4 f32x4_low_bytes(f32x4 a, f32x4 b, f32x4 c)
     return vreinterpretq_f32_u32(vsliq_n_u32(second, vreinterpretq_u32_f32(a), 24));
 }
 
+/* As f32x1_high_bits: b and c are inserted below what is there. */
+INGOT_INLINE f32x4 f32x4_high_bits(f32x4 a, f32x4 b, f32x4 c)
+{
+    const uint32x4_t first = vshrq_n_u32(vreinterpretq_u32_f32(a), 9);
+    const uint32x4_t second = vsriq_n_u32(first, vreinterpretq_u32_f32(b), 18);
+    return vreinterpretq_f32_u32(vsriq_n_u32(second, vreinterpretq_u32_f32(c), 27));
+}
+
+/* As f32x1_fraction. */
+INGOT_INLINE f32x4 f32x4_fraction(f32x4 a)
+{
+    return vsubq_f32(vbslq_f32(vdupq_n_u32(0x7fffff), a, vdupq_n_f32(1.0f)), vdupq_n_f32(1.5f));
+}
+
 INGOT_INLINE f32x4 f32x4_select_lt(f32x4 a, f32x4 b, f32x4 x, f32x4 y) { return vbslq_f32(vcltq_f32(a, b), x, y); }
 INGOT_INLINE f32x4 f32x4_select_le(f32x4 a, f32x4 b, f32x4 x, f32x4 y) { return vbslq_f32(vcleq_f32(a, b), x, y); }
 INGOT_INLINE f32x4 f32x4_select_eq(f32x4 a, f32x4 b, f32x4 x, f32x4 y) { return vbslq_f32(vceqq_f32(a, b), x, y); }

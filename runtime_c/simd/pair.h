@@ -100,6 +100,8 @@
     INGOT_PAIR_OP3(T, H, fma)                                                                                          \
     INGOT_PAIR_OP3(T, H, clamp)                                                                                        \
     INGOT_PAIR_OP3(T, H, low_bytes)                                                                                    \
+    INGOT_PAIR_OP3(T, H, high_bits)                                                                                    \
+    INGOT_PAIR_OP1(T, H, fraction)                                                                                     \
     INGOT_PAIR_OP1(T, H, neg)                                                                                          \
     INGOT_PAIR_OP1(T, H, abs)                                                                                          \
     INGOT_PAIR_OP1(T, H, sqrt)                                                                                         \

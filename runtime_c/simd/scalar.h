@@ -103,6 +103,8 @@
     INGOT_SCALAR_OP3(T, L, fma)                                                                                        \
     INGOT_SCALAR_OP3(T, L, clamp)                                                                                      \
     INGOT_SCALAR_OP3(T, L, low_bytes)                                                                                  \
+    INGOT_SCALAR_OP3(T, L, high_bits)                                                                                  \
+    INGOT_SCALAR_OP1(T, L, fraction)                                                                                   \
     INGOT_SCALAR_OP1(T, L, neg)                                                                                        \
     INGOT_SCALAR_OP1(T, L, abs)                                                                                        \
     INGOT_SCALAR_OP1(T, L, sqrt)                                                                                       \

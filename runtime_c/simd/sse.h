@@ -91,6 +91,22 @@ INGOT_INLINE f32x4 f32x4_low_bytes(f32x4 a, f32x4 b, f32x4 c)
     return _mm_castsi128_ps(_mm_or_si128(_mm_or_si128(first, second), third));
 }
 
+/* As f32x1_high_bits. */
+INGOT_INLINE f32x4 f32x4_high_bits(f32x4 a, f32x4 b, f32x4 c)
+{
+    const __m128i first = _mm_slli_epi32(_mm_srli_epi32(_mm_castps_si128(a), 23), 14);
+    const __m128i second = _mm_slli_epi32(_mm_srli_epi32(_mm_castps_si128(b), 23), 5);
+    const __m128i third = _mm_srli_epi32(_mm_castps_si128(c), 27);
+    return _mm_castsi128_ps(_mm_or_si128(_mm_or_si128(first, second), third));
+}
+
+/* As f32x1_fraction. */
+INGOT_INLINE f32x4 f32x4_fraction(f32x4 a)
+{
+    const __m128i bits = _mm_and_si128(_mm_castps_si128(a), _mm_set1_epi32(0x7fffff));
+    return _mm_sub_ps(_mm_or_ps(_mm_castsi128_ps(bits), _mm_set1_ps(1.0f)), _mm_set1_ps(1.5f));
+}
+
 INGOT_INLINE f32x4 f32x4_blend(__m128 mask, f32x4 x, f32x4 y)
 {
 #if defined(__SSE4_1__)

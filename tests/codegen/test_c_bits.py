@@ -10,7 +10,7 @@ from interp import run
 from ingot.codegen.c_function import print_function
 from ingot.ir import tir
 from ingot.ir.expr import Var, const
-from ingot.ir.tir.intrin import INTEGER_INTRINSICS
+from ingot.ir.tir.intrin import BIT_INTRINSICS, INTEGER_INTRINSICS
 from ingot.ir.tir.stmt import BufferStore, for_
 from ingot.ir.transform.pipeline import lower_prim_func
 
@@ -64,24 +64,31 @@ def test_compiled(compiler, tmp_path):
 
 
 @pytest.mark.parametrize("rows", [16, 11])  # as vectors, and as single floats
-def test_low_bytes_of_floats(rows, tmp_path):
-    bits = np.random.default_rng(0).integers(0, 2 ** 32, (3, rows), dtype=np.uint32)
-    bits[0] = bits[0] & ~np.uint32(0x80) | 0x30  # neither infinity nor NaN
-    *buffers, out = (tir.decl_buffer((rows,), "float32", n) for n in ("a", "b", "c", "out"))
+@pytest.mark.parametrize("name", BIT_INTRINSICS)
+def test_bits_of_floats(name, rows, tmp_path):
+    arity, reference = BIT_INTRINSICS[name]
+    bits = np.random.default_rng(0).integers(0, 2 ** 32, (arity, rows), dtype=np.uint32)
+    bits[0] = bits[0] & ~np.uint32(0x40000080)  # no result is NaN
+    *buffers, out = (tir.decl_buffer((rows,), "float32", n) for n in [*"abc"[:arity], "out"])
+    call = tir.intrinsic(name, *(b[I] for b in buffers))
     kind = "vectorized" if rows == 16 else "serial"
-    func = tir.prim_func([*buffers, out], for_(I, rows, BufferStore(out, tir.low_bytes(*(b[I] for b in buffers)), (I,)),
-                                               kind))
-    wanted = (bits[0] & 0xff) << 24 | (bits[1] & 0xff) << 16 | (bits[2] & 0xff) << 8
+    func = tir.prim_func([*buffers, out], for_(I, rows, BufferStore(out, call, (I,)), kind))
+    wanted = reference(*bits.view(np.float32)).view(np.uint32)
     found = np.zeros(rows, np.float32)
     run(func, *bits.view(np.float32), found)
     np.testing.assert_array_equal(found.view(np.uint32), wanted)
     printed = print_function(lower_prim_func(func), "f")
-    assert ("f32x16_low_bytes(" in printed.body) == (rows == 16)
+    assert (f"f32x16_{name}(" in printed.body) == (rows == 16)
     library, found = compile_text(source([printed]), tmp_path), np.zeros(rows, np.float32)
     library.f(*(ctypes.c_void_p(a.ctypes.data) for a in (*bits, found)))
     np.testing.assert_array_equal(found.view(np.uint32), wanted)
 
 
-def test_low_bytes_are_of_float32():
+def test_what_bits_of_floats_are():
+    one, three = np.float32(1), np.float32(3)
+    assert BIT_INTRINSICS["fraction"][1](one) == -0.5 and BIT_INTRINSICS["fraction"][1](three) == 0
+    words = np.array([0x80000000, 0x00800000, 0x08000000, 0x1, 0x2, 0x3], np.uint32).view(np.float32)
+    assert BIT_INTRINSICS["high_bits"][1](*words[:3]).view(np.uint32) == 256 << 14 | 1 << 5 | 1
+    assert BIT_INTRINSICS["low_bytes"][1](*words[3:]).view(np.uint32) == 0x01020300
     with pytest.raises(TypeError, match="low_bytes takes float32, not float64"):
         tir.low_bytes(*[const(1.0, "float64")] * 3)

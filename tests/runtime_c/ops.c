@@ -97,7 +97,8 @@ static void record(const char *type, const char *op, const float *y, size_t n)
     UNARY(T, L, silu) UNARY(T, L, gelu)                                                                                \
     UNARY(T, L, exponent) UNARY(T, L, mantissa)                                                                        \
     BINARY(T, L, add) BINARY(T, L, sub) BINARY(T, L, mul) BINARY(T, L, div) BINARY(T, L, min) BINARY(T, L, max)        \
-    BINARY(T, L, copysign) TERNARY(T, L, fma) TERNARY(T, L, low_bytes) LDEXP(T, L)                                     \
+    BINARY(T, L, copysign) TERNARY(T, L, fma) LDEXP(T, L)                                                              \
+    TERNARY(T, L, low_bytes) TERNARY(T, L, high_bits) UNARY(T, L, fraction)                                            \
     EACH(T, L, clamp, n, T##_clamp(T##_load(a + i), T##_set1(-1.5f), T##_set1(6.0f)))                                  \
     SELECT(T, L, select_lt) SELECT(T, L, select_le) SELECT(T, L, select_eq)
 

@@ -55,6 +55,8 @@ EXACT = {
     "copysign": lambda a, b, c: np.copysign(a, b),
     "clamp": lambda a, b, c: np.clip(a, np.float32(-1.5), np.float32(6)),
     "low_bytes": BIT_INTRINSICS["low_bytes"][1],
+    "high_bits": BIT_INTRINSICS["high_bits"][1],
+    "fraction": lambda a, b, c: BIT_INTRINSICS["fraction"][1](a),
     "select_lt": lambda a, b, c: np.where(a < b, c, np.float32(1)),
     "select_le": lambda a, b, c: np.where(a <= b, c, np.float32(1)),
     "select_eq": lambda a, b, c: np.where(a == b, c, np.float32(1)),

@@ -2,13 +2,13 @@
 
     [D, H, G*H]                       as they come
     [D, J, H, G, w]                   in panels of the w states whose sums a kernel makes at a time, J w = H
-    [D, J, H / 4, G, v, 3, lanes]     the same of 24 bits (short_floats.py), w = v lanes
+    [D, J, H / 4, G, v, 3, lanes]     the same of 24 bits (short_weights.py), w = v lanes
 """
 from __future__ import annotations
 
 import numpy as np
 
-from .short_floats import TERMS, WORDS, shorten, term, widen
+from .short_weights import TERMS, WORDS, float_term, float_words, of_float_words
 
 PANELS, SHORT = 5, 7  # dimensions of weights in panels
 
@@ -19,7 +19,7 @@ def pack(r, gates, width, lanes=0):
     panels = r.reshape(directions, hidden, gates, hidden // width, width).transpose(0, 3, 1, 2, 4)
     if not lanes:
         return np.ascontiguousarray(panels)
-    words = shorten(panels.reshape(*panels.shape[:3], gates * width), lanes)
+    words = float_words(panels.reshape(*panels.shape[:3], gates * width), lanes)
     return words.reshape(*words.shape[:3], gates, width // lanes, WORDS, lanes)
 
 
@@ -27,7 +27,7 @@ def unpack(r):
     """r [D, H, G*H] of any of the forms."""
     if r.ndim == SHORT:
         directions, panels, groups, gates, vectors, words, lanes = r.shape
-        whole = widen(r.reshape(directions, panels, groups, gates * vectors, words, lanes))
+        whole = of_float_words(r.reshape(directions, panels, groups, gates * vectors, words, lanes))
         r = whole.reshape(directions, panels, groups * TERMS, gates, vectors * lanes)
     if r.ndim == PANELS:
         directions, _, hidden, *_ = r.shape
@@ -58,7 +58,7 @@ def weight(r, d, k, gate, j, turned):
         groups, lanes = int(r.shape[2]), int(r.shape[6])
         group, n = turned(k // TERMS, groups), k % TERMS
         at = d, j // width, group, gate, j % width // lanes
-        return group * TERMS + n, term(lambda word: r[(*at, word, j % lanes)], n)
+        return group * TERMS + n, float_term(lambda word: r[(*at, word, j % lanes)], n)
     if width:
         state = turned(k, int(r.shape[2]))
         return state, r[d, j // width, state, gate, j % width]

@@ -1,41 +1,45 @@
-"""Sums over constant weights of 24 bits (ops/short_floats.py): where they pay, and how a tile of registers reads them."""
+"""Sums over weights four of which lie in three words (ops/short_weights.py): where they pay, and how a tile reads them."""
 from __future__ import annotations
 
 from dataclasses import replace
 
 from ...expr import Call
 from ...node import collect
-from ...relax.ops.short_floats import TERMS, WORDS
+from ...relax.ops.short_weights import TERMS, WORDS
+from ...tir.intrin import BIT_INTRINSICS
+from ...tir.stmt import BufferLoad
 from ...transform.unroll import EXPLICIT
 from .registers import hold, in_registers, turn_of
 from .tiles import NEAR_BYTES
 
 FLOAT = 4
-SECOND_BYTES, MEMORY_BYTES = 28, 6  # a cycle, that a core reads from its second cache, and from memory
-WIDEN = 2.4  # cycles, to make the fourth weight of a group
+SECOND_BYTES = 28  # a cycle, that a core reads from its second cache
+# Cycles that it takes to make the four weights of a group, of vectors, of words.
+FIXED, FLOATS = 8.4, 2.4
 WORTH = 0.95  # of the time of whole weights
 REGISTERS = 2  # of those that operands have, for the words of a group beside one vector
 
 
-def worth(cpu, rows, depth, columns):
-    """Whether a product of so many rows is faster with weights of 24 bits: it waits for them."""
+def worth(cpu, rows, depth, columns, cycles):
+    """Whether a product of so many rows is faster with short weights, which take so many cycles: it waits for them."""
     size = FLOAT * depth * columns
     if not cpu.short_weights or size <= cpu.l1_bytes:
         return False
-    pace = SECOND_BYTES if size <= cpu.l2_bytes else NEAR_BYTES if size <= cpu.l3_bytes else MEMORY_BYTES
+    pace = SECOND_BYTES if size <= cpu.l2_bytes else NEAR_BYTES if size <= cpu.l3_bytes else cpu.memory_bytes
     multiply, read = TERMS * rows / cpu.multiply_adds, FLOAT * cpu.lanes / pace
-    return max(multiply + WIDEN, WORDS * read) <= WORTH * max(multiply, TERMS * read)
+    return max(multiply + cycles, WORDS * read) <= WORTH * max(multiply, TERMS * read)
 
 
 def short_cpu(cpu):
-    """The cpu as tiles see it whose weights are of 24 bits."""
+    """The cpu as tiles of short weights see it."""
     return replace(cpu, by_element=False, registers=cpu.registers - REGISTERS)
 
 
 def short_operand(block):
-    """The buffer of weights of 24 bits that a reduction reads; None where there is none."""
-    carried = next((call for call in collect(block.body, Call) if call.op == "tir.low_bytes"), None)
-    return carried.args[0].buffer if carried is not None else None
+    """The buffer of short weights that a reduction reads; None where there is none."""
+    loads = (load for call in collect(block.body, Call) if call.op.removeprefix("tir.") in BIT_INTRINSICS
+             for load in collect(call, BufferLoad))
+    return next((load.buffer for load in loads), None)
 
 
 def short_terms(sch, cpu, block, k, rows, vectors, lanes):

@@ -1,4 +1,4 @@
-"""Products and recurrences with weights of 24 bits: results of the schedules, and what they read."""
+"""Products and recurrences with short weights: results of the schedules, and what they read."""
 from functools import partial
 
 import numpy as np
@@ -10,29 +10,24 @@ from tir_cases import arguments
 from ingot.ir.expr import Call, IntImm
 from ingot.ir.node import collect
 from ingot.ir.relax import TupleGetItem
-from ingot.ir.relax.ops.short_floats import shorten
+from ingot.ir.relax.ops.short_weights import float_words
 from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import product, recurrence, short_terms
 from ingot.ir.tir.stmt import For, IfThenElse
 
 # The smallest weights are worth it: their first cache holds nothing, and their second one is slow.
 CPUS = pytest.mark.parametrize("cpu", [
-    CpuModel(16, 32, l1_bytes=0, l2_bytes=0, short_weights=True, embeds_broadcast=True),
-    CpuModel(8, 16, l1_bytes=0, l2_bytes=0, short_weights=True, small_tile=14),
-    CpuModel(4, 32, l1_bytes=0, l2_bytes=0, short_weights=True, accumulators=21, by_element=True)],
+    CpuModel(16, 32, l1_bytes=0, l2_bytes=0, memory_bytes=1, short_weights=True, embeds_broadcast=True),
+    CpuModel(8, 16, l1_bytes=0, l2_bytes=0, memory_bytes=1, short_weights=True, small_tile=14),
+    CpuModel(4, 32, l1_bytes=0, l2_bytes=0, memory_bytes=1, short_weights=True, accumulators=21, by_element=True)],
     ids=["avx512", "avx2", "neon"])
-
-
-@pytest.fixture(autouse=True)
-def _slow_memory(monkeypatch):
-    monkeypatch.setattr(short_terms, "MEMORY_BYTES", 1)
 
 
 def given(func):
     """Arguments, with words that are made of weights."""
     def words(shape):
         weights = np.random.default_rng(0).standard_normal((np.prod(shape[:-2]), 4, shape[-1]))
-        return shorten(weights.astype(np.float32), shape[-1]).reshape(shape)
+        return float_words(weights.astype(np.float32), shape[-1]).reshape(shape)
 
     return [words(a.shape) if a.ndim >= 5 else a for a in arguments(func)]
 
@@ -61,7 +56,7 @@ def test_products(cpu, rows, depth, columns):
     lowered = checked(product, func, cpu, given(func))
     for loop in innermost(lowered):
         assert not collect(loop, IfThenElse)
-        assert count(loop.body, "tir.held") == 3 * count(loop.body, "tir.low_bytes") / max(1, rows_of(loop))
+        assert count(loop.body, "tir.held") == 3 * count(loop.body, "tir.high_bits") / max(1, rows_of(loop))
     assert innermost(lowered)
 
 
@@ -91,7 +86,6 @@ def _lstm(op, x):
     (CpuModel(short_weights=True), 1, 4096, 4096, True), (CpuModel(short_weights=True), 4, 4096, 4096, True),
     (CpuModel(short_weights=True), 64, 4096, 4096, False), (CpuModel(short_weights=True), 1, 64, 64, False),
     (CpuModel(), 1, 4096, 4096, False), (CpuModel(4, short_weights=True), 1, 128, 128, False),
-    (CpuModel(4, short_weights=True), 1, 4096, 4096, True)])
-def test_they_pay_where_weights_come_slower_than_they_are_multiplied(cpu, rows, depth, columns, worth, monkeypatch):
-    monkeypatch.undo()
-    assert short_terms.worth(cpu, rows, depth, columns) == worth
+    (CpuModel(4, short_weights=True, memory_bytes=4), 1, 4096, 4096, True)])
+def test_they_pay_where_weights_come_slower_than_they_are_multiplied(cpu, rows, depth, columns, worth):
+    assert short_terms.worth(cpu, rows, depth, columns, short_terms.FIXED) == worth

@@ -156,17 +156,28 @@ def test_weights_that_are_not_finite_are_not_cut_into_digits():
 
 
 @pytest.mark.parametrize("rows, shape, largest, short", [
-    (1, (256, 100), 1, True), (4, (256, 100), 1, False), (1, (256, 16), 1, False), (1, (254, 100), 1, False),
+    (1, (256, 100), 1, True), (8, (256, 100), 1, False), (1, (256, 16), 1, False), (1, (254, 100), 1, False),
     (1, (256, 100), np.inf, False), (1, (256, 100), 1e-20, False)])
-def test_products_that_wait_for_their_weights_have_them_of_24_bits(rows, shape, largest, short):
+def test_products_that_wait_for_their_weights_have_short_ones(rows, shape, largest, short):
     w = const(*shape)
     w.data[:] *= np.float32(1e-21)
     w.data[3, 4] = largest
     g = Graph(param("x", rows, shape[0]))
-    mod, cpu = g.module(g.op("matmul", g.params[0], w)), CpuModel(16, l1_bytes=64 << 10, multiply_adds=1)
+    mod = g.module(g.op("matmul", g.params[0], w))
+    cpu = CpuModel(16, l1_bytes=64 << 10, l2_bytes=0, multiply_adds=1)
     for allowed in (True, False):
-        packed = pack_weights(mod, replace(cpu, short_weights=allowed))["main"].bindings[0].value
-        assert packed.attrs["b_layout"].endswith("24b") == (short and allowed)
+        packed = pack_weights(mod, replace(cpu, short_weights=allowed))
+        assert packed["main"].bindings[0].value.attrs["b_layout"].endswith("23b") == (short and allowed)
+        assert ops(packed) == ["matmul", "multiply"] if short and allowed else ["matmul"]
+
+
+def test_short_weights_of_a_product():
+    """Columns of very different size; the same results."""
+    w = const(32, 20)
+    w.data[:] *= 10.0 ** np.arange(-10, 10)
+    g = Graph(param("x", 1, 32))
+    cpu = CpuModel(4, l1_bytes=0, l2_bytes=0, memory_bytes=1, short_weights=True)
+    check(g.module(g.op("matmul", g.params[0], w)), data(1, 32), passes=[lambda mod: pack_weights(mod, cpu)])
 
 
 @pytest.mark.parametrize("name, states, activations, hidden, rank", [
