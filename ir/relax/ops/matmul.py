@@ -1,8 +1,9 @@
 """matmul with numpy's semantics: 1-D operands, broadcast batch dimensions.
 
 b_layout "KN" is the plain [..., K, N]. "KN16n" is a constant packed in panels: [ceil(N / 16), K, 16], zero where N is
-not a multiple; attribute n_size is the true N. "KN16n23b" is the same of weights of 23 bits, in fixed
-point (short_weights.py): [ceil(N / 16), K / 4, 16 / lanes, 3, lanes]. out_dtype (default: the operands') is also the dtype of the sum.
+not a multiple; attribute n_size is the true N. "KN16n23b" is the same of weights of 23 bits, in fixed point
+(short_weights.py): [ceil(N / 16), K / 4, 16 / lanes, 3, lanes]. out_dtype (default: the operands') is also the dtype of
+the sum.
 """
 from __future__ import annotations
 

@@ -51,9 +51,9 @@ def wide_operand(block):
 
 
 def tall_operand(block):
-    """The load of the other operand."""
-    wide = wide_operand(block)
-    return next(load for load in operand_loads(block) if load.buffer is not wide.buffer)
+    """The load of the other operand, which may be of the same buffer."""
+    *_, column = iter_vars(block, "spatial")
+    return next(load for load in operand_loads(block) if not uses(load.indices, {column.var}))
 
 
 def stage_of(sch, load):

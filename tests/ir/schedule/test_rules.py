@@ -156,6 +156,10 @@ def lowered_with_same_results(case, cpu):
     return lowered
 
 
+def test_a_product_of_a_matrix_with_itself():
+    lowered_with_same_results(functools.partial(network, lambda op, x: op("matmul", x, x), [(48, 48)]), WIDE)
+
+
 @pytest.mark.parametrize("rows, columns", [(7, 100), (13, 37), (5, 33), (6, 48), (40, 99)])
 def test_results_leave_registers_where_columns_are_no_whole_panels(rows, columns, threads_for_all_work):
     """In whole vectors and a part of one, of one lane too."""
