@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..ir.expr import Add, Broadcast, Call, Cast, Div, FloatImm, IntImm, Max, Mul, Ramp, Select, Sub, is_const_int
 from ..ir.node import collect
+from ..ir.tir.intrin import BIT_INTRINSICS
 from ..ir.tir.stmt import BufferLoad
 from .c_types import SMALL_FLOATS, c_type, fits_int, literal, vector_type
 from .micro_kernels import micro_kernel
@@ -26,7 +27,7 @@ TRUNCATING = {"FloorDiv": "Div", "FloorMod": "Mod"}  # the same for unsigned ope
 INGOT_MATH = {"exp": "ingot_expf", "log": "ingot_logf", "tanh": "ingot_tanhf", "erf": "ingot_erff",
               "sigmoid": "ingot_sigmoidf", "silu": "ingot_siluf", "gelu": "ingot_geluf", "sqrt": "ingot_sqrtf",
               "floor": "ingot_floorf", "ceil": "ingot_ceilf", "round": "ingot_roundf",
-              "low_bytes": "ingot_low_bytesf", "high_bits": "ingot_high_bitsf", "fraction": "ingot_fractionf"}
+              **{name: f"ingot_{name}f" for name in BIT_INTRINSICS}}
 LIBM = {"exp": "exp", "log": "log", "tanh": "tanh", "erf": "erf", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil",
         "round": "nearbyint", "trunc": "trunc", "abs": "fabs", "sin": "sin", "cos": "cos", "tan": "tan",
         "asin": "asin", "acos": "acos", "atan": "atan", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh",
@@ -46,8 +47,8 @@ COMPUTED_IN = {"bool": "int32", "int8": "int32", "int16": "int32", "uint8": "int
 VECTOR_OPERATORS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Min": "min", "Max": "max"}
 VECTOR_REDUCTIONS = ("reduce_add", "reduce_min", "reduce_max")
 VECTOR_LANES = ("first_n", "evens", "odds", "lane", "fma_lane", "held")  # and fma_at, of an address
-VECTOR_CALLS = ("abs", "accumulate", "ceil", "erf", "exp", "floor", "fma", "fraction", "gelu", "high_bits", "log",
-                "low_bytes", "round", "sigmoid", "silu", "sqrt", "tanh")
+VECTOR_CALLS = ("abs", "accumulate", "ceil", "erf", "exp", "floor", "fma", "gelu", "log", "round", "sigmoid", "silu",
+                "sqrt", "tanh", *BIT_INTRINSICS)
 # a < b ? x : y and its like: (function, operands swapped, results swapped)
 VECTOR_CHOICES = {"LT": ("lt", False, False), "LE": ("le", False, False), "GT": ("lt", True, False),
                   "GE": ("le", True, False), "EQ": ("eq", False, False), "NE": ("eq", False, True)}

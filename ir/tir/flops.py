@@ -5,12 +5,13 @@ from .. import expr as E
 from ..arith import Analyzer
 from ..module import IRModule
 from .function import PrimFunc
+from .intrin import BIT_INTRINSICS
 from .stmt import BlockRealize, BufferLoad, BufferStore, For, IfThenElse
 
 # What one call counts as where it is not one operation; a function not named here is a series of about this length.
 _SERIES = 16
 _CALLS = {**dict.fromkeys(("floor", "ceil", "round", "trunc", "nearbyint", "abs", "sqrt", "rsqrt", "copysign"), 1),
-          "fma": 2, "if_then_else": 0, "likely": 0, "ret": 0, "reinterpret": 0, "low_bytes": 0, "high_bits": 0, "fraction": 0}
+          "fma": 2, "if_then_else": 0, "likely": 0, "ret": 0, "reinterpret": 0, **dict.fromkeys(BIT_INTRINSICS, 0)}
 _ONE = (E.Add, E.Sub, E.Mul, E.Div, E.Min, E.Max)
 _FLOPS = "flops"
 

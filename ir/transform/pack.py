@@ -158,16 +158,19 @@ class _PackWeights(GraphRewriter):
         if self._may_be_short(weight, rows, short_terms.FIXED):
             return self._short(binding, call)
         cpu = replace(self.cpu, by_element=self.cpu.by_element and weight.data.shape[0] % self.lanes == 0)
-        panel = tiles.choose_product(cpu, -(-n_size // self.lanes), static(rows)).vectors * self.lanes
+        panel = self._panel(cpu, n_size, rows)
         packed = self.once(weight, ("product", panel), lambda w: Constant(pack(w.data.T, panel, 1), w.name))
         return call_op("matmul", call.args[0], packed, **{**call.attrs, "b_layout": f"KN{panel}n", "n_size": n_size})
+
+    def _panel(self, cpu, columns, rows):
+        """Columns of a panel: those of a tile of registers."""
+        return tiles.choose_product(cpu, -(-columns // self.lanes), static(rows)).vectors * self.lanes
 
     def _short(self, binding, call):
         """A product that waits for its weights, which become of fixed point, and what columns are scaled by."""
         weight, rows = call.args[1], call.args[0].struct_info.shape[-2]
         n_size = weight.data.shape[1]
-        tile = tiles.choose_product(short_terms.short_cpu(self.cpu), -(-n_size // self.lanes), static(rows))
-        panel = tile.vectors * self.lanes
+        panel = self._panel(short_terms.short_cpu(self.cpu), n_size, rows)
 
         def parts(w):
             scales = scales_of(w.data)

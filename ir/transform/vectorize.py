@@ -5,7 +5,7 @@ from ..arith import Analyzer
 from ..expr import (Add, Broadcast, Call, CompareExpr, Div, FloatImm, IntImm, Max, Min, Mul, Ramp, Range, Select, Sub,
                     Var, const, free_vars, is_const_int, substitute)
 from ..node import Mutator, structural_equal
-from ..tir.intrin import vector_intrinsic
+from ..tir.intrin import BIT_INTRINSICS, vector_intrinsic
 from ..tir.stmt import BufferLoad, BufferStore, For, SeqStmt, seq
 from .lanes import is_conditional
 from .loop_partition import LANES
@@ -14,7 +14,7 @@ from .workspace import STACK_BYTES
 
 # Calls with a vector form in simd.h. The arithmetic nodes all have one, and so have choices by a comparison.
 VECTOR_CALLS = ("exp", "log", "tanh", "erf", "sigmoid", "silu", "gelu", "sqrt", "abs", "floor", "ceil",
-                "round", "low_bytes", "high_bits", "fraction")
+                "round", *BIT_INTRINSICS)
 VECTOR_LANES = (4, 8, 16)
 MOST_UNROLLED = 8  # vectors of one loop
 _ARITHMETIC = (Add, Sub, Mul, Div, Min, Max)

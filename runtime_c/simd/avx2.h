@@ -88,30 +88,7 @@ INGOT_INLINE f32x8 f32x8_copysign(f32x8 a, f32x8 sign)
     return _mm256_or_ps(f32x8_abs(a), _mm256_and_ps(_mm256_set1_ps(-0.0f), sign));
 }
 
-/* As f32x1_low_bytes, by shifts alone: a mask would take a register. */
-INGOT_INLINE f32x8 f32x8_low_bytes(f32x8 a, f32x8 b, f32x8 c)
-{
-    const __m256i first = _mm256_slli_epi32(_mm256_castps_si256(a), 24);
-    const __m256i second = _mm256_srli_epi32(_mm256_slli_epi32(_mm256_castps_si256(b), 24), 8);
-    const __m256i third = _mm256_srli_epi32(_mm256_slli_epi32(_mm256_castps_si256(c), 24), 16);
-    return _mm256_castsi256_ps(_mm256_or_si256(_mm256_or_si256(first, second), third));
-}
-
-/* As f32x1_high_bits. */
-INGOT_INLINE f32x8 f32x8_high_bits(f32x8 a, f32x8 b, f32x8 c)
-{
-    const __m256i first = _mm256_slli_epi32(_mm256_srli_epi32(_mm256_castps_si256(a), 23), 14);
-    const __m256i second = _mm256_slli_epi32(_mm256_srli_epi32(_mm256_castps_si256(b), 23), 5);
-    const __m256i third = _mm256_srli_epi32(_mm256_castps_si256(c), 27);
-    return _mm256_castsi256_ps(_mm256_or_si256(_mm256_or_si256(first, second), third));
-}
-
-/* As f32x1_fraction. */
-INGOT_INLINE f32x8 f32x8_fraction(f32x8 a)
-{
-    const __m256i bits = _mm256_and_si256(_mm256_castps_si256(a), _mm256_set1_epi32(0x7fffff));
-    return _mm256_sub_ps(_mm256_or_ps(_mm256_castsi256_ps(bits), _mm256_set1_ps(1.0f)), _mm256_set1_ps(1.5f));
-}
+INGOT_X86_BITS(f32x8, _mm256, __m256i, si256)
 
 /* As f32x1_ldexp, f32x1_power, f32x1_exponent and f32x1_mantissa. */
 INGOT_INLINE f32x8 f32x8_ldexp(f32x8 a, f32x8 n)
