@@ -178,7 +178,7 @@ _ROWS = (
            runner=("qemu-x86_64", "-cpu", "max", "-L", "/usr/x86_64-linux-gnu")),
     _V4,
     # AMD's Zen 4: halves of vectors go through units for 256 bits, of which multiply-adds and additions have two each.
-    replace(_V4, name="x86-64-v4-zen4", multiply_adds=1, adders=True, l3_bytes=8 << 20,
+    replace(_V4, name="x86-64-v4-zen4", multiply_adds=1, adders=True, l3_bytes=16 << 20,
             streamed_bytes=6, clock=3.7e9),
     # What Intel's server processors have since 2023 (Sapphire Rapids). Compilers: gcc 11, clang 12.
     replace(_V4, name="x86-64-v4-amx", cflags=(*_V4.cflags, "-mamx-tile", "-mamx-int8"), integer_tiles=True),

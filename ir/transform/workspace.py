@@ -10,7 +10,7 @@ from .walk import StmtMutator
 STACK_BYTES = 16 * 1024
 # Of a function's parallel loops together. How many threads there will be is not known where the arena is laid out, so
 # what each needs for itself lies on its stack: of 8 MB on Linux, 4 MB for the threads of clang's OpenMP.
-THREAD_STACK_BYTES = 1024 * 1024
+THREAD_STACK_BYTES = 2 * 1024 * 1024
 
 
 def lift_workspace(func):

@@ -14,6 +14,7 @@ from .tiles import NEAR_BYTES
 
 FLOAT = 4
 SECOND_BYTES = 28  # a cycle, that a core reads from its second cache
+MOST_NEAR = 8 << 20  # bytes of weights that a third cache may still hold after the rest of a network
 # Cycles that it takes to make the four weights of a group, of vectors, of words.
 FIXED, FLOATS = 8.4, 2.4
 WORTH = 0.95  # of the time of whole weights
@@ -25,7 +26,8 @@ def worth(cpu, rows, depth, columns, cycles):
     size = FLOAT * depth * columns
     if not cpu.short_weights or size <= cpu.l1_bytes:
         return False
-    pace = SECOND_BYTES if size <= cpu.l2_bytes else NEAR_BYTES if size <= cpu.l3_bytes else cpu.memory_bytes
+    near = min(cpu.l3_bytes, MOST_NEAR)
+    pace = SECOND_BYTES if size <= cpu.l2_bytes else NEAR_BYTES if size <= near else cpu.memory_bytes
     multiply, read = TERMS * rows / cpu.multiply_adds, FLOAT * cpu.lanes / pace
     return max(multiply + cycles, WORDS * read) <= WORTH * max(multiply, TERMS * read)
 

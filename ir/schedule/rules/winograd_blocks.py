@@ -27,7 +27,8 @@ BESIDE = 0.15, 0.3
 LOADS, SMALL_LOADS = (0.4, 0.1), (0.4, 0.2)
 # Cycles of a vector of V or M of a block that the first cache does not keep, beyond so many times its size.
 SPILLED, KEPT = 1, 3
-MOST_LOCAL = 960 << 10  # of what a turn of a shared loop needs, which is on a thread's stack
+MOST_LOCAL = 1920 << 10  # of what a turn of a shared loop needs, which is on a thread's stack
+MOST_SUMS = 960 << 10  # of M where turns are of channels: what is more has left the second cache when it is read again
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def _blocking(cpu, layer, rows, tile, vectors):
     cycles = _product(cpu, layer, rows, tile)
     if cpu.streamed_bytes and (again or not layer.near):
         streamed = _streamed(cpu, layer, blocks if again else 1)
-        cycles = max(cycles, streamed) + BESIDE[layer.pairs] * min(cycles, streamed)
+        cycles = max(cycles + BESIDE[layer.pairs] * streamed, streamed)
     cycles += transforms(layer)
     if layer.pairs:
         cycles += layer.side ** 2 * layer.rows * layer.columns * (
@@ -149,7 +150,8 @@ def _blocking(cpu, layer, rows, tile, vectors):
         left += data * blocks * (2 + turns)
     if products > cpu.l2_bytes // 2:
         left += 3 * products * turns * blocks
-    cycles += far / FAR_BYTES + left / (NEAR_BYTES if data + products <= cpu.l3_bytes else FAR_BYTES)
+    left /= NEAR_BYTES if data + products <= cpu.l3_bytes else FAR_BYTES
+    cycles += far / FAR_BYTES + (BESIDE[True] if layer.pairs else 1) * left
     cycles += SPILLED * blocks * max(0, data + products - KEPT * cpu.l1_bytes) / (layer.lanes * FLOAT)
     ways = _ways(layer, rows, vectors, data, products, row) if cpu.parallel else {"rows": (1, 0)}
     over = min(ways, key=lambda way: ways[way][0] * cycles + ways[way][1])
@@ -161,7 +163,7 @@ def _ways(layer, rows, vectors, data, products, row):
     """{what two threads share: (twice their part of the time of one, cycles for what passes between cores)}."""
     blocks, turns = -(-layer.rows // rows), -(-layer.out_blocks // vectors)
     ways = {"channels": (2, 0)}  # what is too large for stacks one thread does
-    if turns > 1 and products <= MOST_LOCAL:
+    if turns > 1 and products <= MOST_SUMS:
         most = vectors * (turns // 2) if turns % 2 == 0 else layer.out_blocks - vectors * (turns // 2)
         ways["channels"] = 2 * most / layer.out_blocks, (2 * data * blocks + layer.results) / PASSED_BYTES
     if layer.pairs:  # rows of all channels, of which the largest is known before they are divided

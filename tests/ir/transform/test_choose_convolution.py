@@ -332,6 +332,27 @@ def test_predictions_where_additions_have_units_of_their_own(layer, measured):
     assert chosen.endswith("pairs") and measured.get(chosen, 0) <= 1.1 * min(measured.values())
 
 
+# The same of Winograd's 3x3 by pairs with as many channels, on one thread and two, milliseconds, by their tile.
+SHARED = [((64, 56), {2: (.81, .41), 3: (.60, .32), 4: (.48, .24), 6: (.47, .23)}),
+          ((128, 112), {2: (12.0, 5.96), 3: (9.13, 4.47), 4: (7.39, 3.73), 5: (7.24, 3.69), 6: (6.62, 3.47)}),
+          ((256, 56), {2: (11.0, 5.49), 3: (8.59, 4.49), 4: (7.02, 3.42), 5: (8.08, 3.68), 6: (6.88, 3.51)}),
+          ((512, 28), {2: (11.0, 5.51), 3: (9.12, 4.57), 4: (6.79, 3.40), 5: (7.01, 3.57), 6: (6.70, 3.32)}),
+          ((512, 14), {2: (3.35, 1.81), 3: (2.46, 1.29), 4: (2.40, 1.32), 5: (2.28, 1.56), 6: (3.06, 2.07)})]
+
+
+@pytest.mark.parametrize("layer, measured", SHARED, ids=str)
+@pytest.mark.parametrize("threads", ["none", "openmp"])
+def test_predictions_for_two_threads(threads, layer, measured):
+    """Rows of tiles that two threads share need room for V on their stacks; else all of V passes between cores."""
+    (channels, size), shared = layer, threads == "openmp"
+    cpu, shape = Options(Target.get("x86-64-v4-zen4"), threads=threads).cpu, ConvLayer(channels, channels, size, size)
+    predicted = predict(shape, cpu)
+    times = {f"winograd{tile}_pairs": both[shared] for tile, both in measured.items()}
+    for name, milliseconds in times.items():
+        assert 0.78 < predicted[name] * 1e3 / (1 + shared) / milliseconds < 1.15, name
+    assert times[fastest(shape, cpu)] <= 1.1 * min(times.values())
+
+
 def test_a_strided_layer_of_blocks():
     """ZFNet's second one, measured, milliseconds. Five tiles of five results have none over."""
     layer, fold = ConvLayer(96, 256, 25, 25, (5, 5), (2, 2)), Fold(2, 3, (0,) * 4, (0, 0))
