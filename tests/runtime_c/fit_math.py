@@ -60,8 +60,6 @@ def fits():
         # log(1 + x) = x - x^2 / 2 + x^3 q(x)
         "log": fit(lambda x: np.log1p(x) - x + x * x / 2, lambda x: x**3, lambda x: 1 / np.abs(np.log1p(x)),
                    math.sqrt(0.5) - 1, math.sqrt(2) - 1, 7),
-        # tanh(x) = x + x^3 q(x^2), below 0.55
-        "tanh": fit(lambda x: np.tanh(x) - x, lambda x: x**3, lambda x: 1 / np.tanh(x), 1e-6, 0.55, 4, np.square),
         # erf(x) = x + x q(x^2), below 0.92
         "erf_small": fit(lambda x: erf(x) - x, lambda x: x, lambda x: 1 / erf(x), 1e-6, 0.92, 5, np.square),
         # erf(x) = 1 - e^q(x), above; the error of q counts as far as it changes erf

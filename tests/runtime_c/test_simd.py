@@ -138,20 +138,20 @@ def sigmoid(x):
     return np.where(x < 0, np.exp(x), 1) / (1 + np.exp(-np.abs(x)))
 
 
-# the bounds that simd/math.h states
+# the bounds that simd/math.h states: units in the last place, and what may be off besides
 FUNCTIONS = {
-    "exp": (np.exp, 1.1),
-    "log": (np.log, 1.0),
-    "tanh": (np.tanh, 1.5),
-    "erf": (np.vectorize(math.erf), 1.4),
-    "sigmoid": (sigmoid, 2.0),
+    "exp": (np.exp, 1.1, 0),
+    "log": (np.log, 1.0, 0),
+    "tanh": (np.tanh, 1.9, 0),
+    "erf": (np.vectorize(math.erf), 1.4, 0),
+    "sigmoid": (sigmoid, 2.0, 6.1e-39),
 }
 
 
 @pytest.mark.parametrize("op", FUNCTIONS)
 def test_functions_within_their_ulp_bounds(build, results, abc, op):
     """NaN, infinity and overflow exactly; the finite within the bound, in units of the reference's last place."""
-    reference, bound = FUNCTIONS[op]
+    reference, bound, near_0 = FUNCTIONS[op]
     a = abc[0]
     exact = reference(a.astype(np.float64))
     rounded = exact.astype(np.float32)
@@ -160,7 +160,7 @@ def test_functions_within_their_ulp_bounds(build, results, abc, op):
     for type_ in TYPES:
         y = results[f"{type_}_{op}"]
         special = ~finite
-        ulp = np.where(finite, np.abs(y - exact) / unit, 0)
+        ulp = np.where(finite, np.maximum(np.abs(y - exact) - near_0, 0) / unit, 0)
         if build.flushes and type_ != "f32x1":
             kept = ((np.abs(a) > 1e-37) | (a == 0)) & ((np.abs(exact) > 1e-37) | (exact == 0))
             special, ulp = special & (kept | np.isnan(a)), np.where(kept, ulp, 0)
