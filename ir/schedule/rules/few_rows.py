@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from ...expr import IntImm, is_const_int
 from ..primitives.sample import divisors
@@ -14,8 +15,9 @@ from .threads import parallel_nest
 SUMS = 16 << 10  # bytes of sums that the first cache holds, beside rows of the operand
 LEAST_CHUNK = 128  # columns: what is read of each row at a time, from a page of its own
 SHARES, BEST_CHUNK = 4, 512  # parts of the terms that threads share, or chunks, or fewer of so many columns
-# Rows of an operand that are read at the same time: of a product of few rows, the next ones are asked for meanwhile.
-STREAMED, ASKED = 8, 4
+# Rows of an operand that are read at the same time, and of products of no more rows than that, where memory passes
+# beside multiply-adds. The next ones are asked for meanwhile if they are in memory: it only delays a third cache.
+STREAMED, FEW_STREAMED = 8, 4
 DOTS_ROWS = 4  # of a tile of dot products: all rows come from the second cache for each tile of columns
 
 
@@ -91,13 +93,18 @@ def _stream_parts(sch, cpu, anchor, epilogue):
 def _add_up(sch, cpu, block, m, n, k):
     """Sums of rows and columns, some terms at a time."""
     nv, nl = sch.split(n, [None, cpu.lanes])
-    asked = cpu.streamed_bytes and static_extent(sch, m) <= ASKED
-    ko, ki = sch.split(k, [None, ASKED if asked else STREAMED])
+    few = cpu.streamed_bytes and static_extent(sch, m) <= FEW_STREAMED
+    ko, ki = sch.split(k, [None, FEW_STREAMED if few else STREAMED])
     sch.reorder(ko, nv, m, ki, nl)
     in_registers(sch, (m, ki), nl)
-    if asked:
-        sch.annotate(nv, "pragma_prefetch", [wide_operand(sch.get(block)).buffer.name])
+    operand = wide_operand(sch.get(block)).buffer
+    if few and not _is_near(cpu, operand):
+        sch.annotate(nv, "pragma_prefetch", [operand.name])
     sch.decompose_reduction(block, ko)
+
+
+def _is_near(cpu, buffer):
+    return all(map(is_const_int, buffer.shape)) and 4 * prod(d.value for d in buffer.shape) <= cpu.l3_bytes
 
 
 def dots(sch, cpu, anchor, epilogue):

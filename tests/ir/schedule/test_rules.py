@@ -294,6 +294,19 @@ def test_few_rows_stream_a_large_operand(shapes, threads_for_all_work, monkeypat
     assert "pragma_unroll" in str(schedule_by_rule(odd, replace(WIDE, l2_bytes=256)).trace)
 
 
+@pytest.mark.parametrize("rows, streamed, l3_bytes, terms, asked", [
+    (1, 6, 1 << 20, 4, False), (1, 6, 4 << 10, 4, True), (6, 6, 4 << 10, 8, False), (1, 0, 0, 8, False)])
+def test_rows_of_an_operand_in_memory_are_asked_for(rows, streamed, l3_bytes, terms, asked, monkeypatch):
+    """Those of a third cache come as soon by themselves. Fewer are read at a time where the product has few rows."""
+    monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.few_rows"), "LEAST_CHUNK", 32)
+    cpu = replace(WIDE, l2_bytes=256, streamed_bytes=streamed, l3_bytes=l3_bytes, parallel=False)
+    func, = kernels(lambda: network(lambda op, a, b: op("matmul", a, b), [(rows, 32), (32, 64)]), cpu)
+    inputs, sch = arguments(func), schedule_by_rule(func, cpu)
+    assert ("pragma_prefetch" in str(sch.trace)) == asked
+    assert {loop.extent.value for loop in collect(sch.func.body, For) if loop.kind == "unrolled"} == {terms, rows}
+    assert_same_results(results(func, inputs), lower_prim_func(sch.func), inputs)
+
+
 @pytest.mark.parametrize("shapes, alone, shared", [
     ([(2, 32), (32, 64)], False, True), ([(2, 32), (32, 64)], True, False), ([(4, 32), (32, 64)], False, False),
     ([(2, 16), (16, 64)], False, False), ([(2, 1, 32), (2, 32, 32)], False, False)], ids=str)
