@@ -16,10 +16,10 @@ class CpuModel:
     counting turns and asking for cache lines would take too many of the instructions beside the tile's. l1_bytes,
     l2_bytes: of the data caches that a core may count on; l3_bytes: of one behind them, where it is much faster than
     memory. streamed_bytes: a cycle, of what lies in memory in order and is asked for early, that come beside
-    multiply-adds; 0: they take time of their own. memory_bytes: a cycle, of such memory, that one core reads. clock: cycles a second, of predictions. multiply_adds: vectors that
-    are multiplied and added in a cycle; adders: as many more are added, by units of their own. integer_tiles: products
-    may be made of 8-bit digits, on a unit for tiles of integers. short_weights: constant weights that products wait for
-    may lie in three quarters of their room.
+    multiply-adds; 0: they take time of their own. memory_bytes: a cycle, of such memory, that one core reads. clock:
+    cycles a second, of predictions. multiply_adds: vectors that are multiplied and added in a cycle; adders: as many
+    more are added, by units of their own. integer_tiles: products may be made of 8-bit digits, on a unit for tiles of
+    integers. short_weights: constant weights that products wait for may lie in three quarters of their room.
     """
 
     lanes: int = 16

@@ -20,7 +20,8 @@ SHOWN = (1 / 4, 3 / 4)
 # Bytes a cycle of weights that come from memory, of which no more than this passes however few products they are for
 # (13.5 GB/s at 2.7 GHz).
 STREAMED_BYTES = 5
-# The share of the shorter of both that it takes beside the longer to stream weights and to multiply, and by pairs.
+# The share of the time of weights that pass beside products by which these take longer, and products by pairs; where
+# these read V beyond the second cache, of its time too.
 BESIDE = 0.15, 0.3
 # Cycles, beside multiply-adds, of a load of weights, from the second cache, and of data, from the first: of which small
 # tiles have more for each multiply-add.
