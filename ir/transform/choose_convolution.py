@@ -28,7 +28,7 @@ from ..relax.ops.winograd_rows import input_size, taps_of, transform_rows
 from ..schedule.cpu import CpuModel
 from ..schedule.rules import (conv_tiles, digit_tiles, pair_tiles, winograd_blocks, winograd_digit_blocks,
                               winograd_row_tiles)
-from ..schedule.rules.pair_tiles import LEAST_TERMS
+from ..schedule.rules.pair_tiles import LEAST_CHANNELS
 from .graph import GraphRewriter, MadeOnce, leaves, node_name, on_main
 
 DIRECT = "direct"
@@ -94,7 +94,7 @@ class ConvLayer:
         return self._may_be_pairs(cpu) and self.in_channels % LANES == 0 and self.has_winograd(LANES)
 
     def _may_be_pairs(self, cpu):
-        return cpu.adders and self._is_of_blocks(cpu) and self.in_channels >= LEAST_TERMS
+        return cpu.adders and self._is_of_blocks(cpu) and self.in_channels >= LEAST_CHANNELS
 
     def _may_be_digits(self, cpu):
         return cpu.integer_tiles and self._is_of_blocks(cpu)
@@ -300,7 +300,7 @@ class _Choose(GraphRewriter):
                              "kernels with more rows than the stride; digits are for 1x1 of "
                              f"{digit_tiles.LEAST_ROWS} points or more, and for Winograd's products of whole blocks "
                              f"without groups, with {COLUMNS} output channels or more, blocked, on a target with a "
-                             f"unit for tiles of integers; pairs are for the same of {LEAST_TERMS} channels or more, "
+                             f"unit for tiles of integers; pairs are for the same of {LEAST_CHANNELS} channels or more, "
                              "on a target with units for additions beside those for multiply-adds")
         if layer is None or self.exact or wanted == DIRECT:
             return call

@@ -10,7 +10,7 @@ from ..relax.block_builder import call_op
 from ..relax.expr import Constant
 from ..relax.ops.conv_layouts import pack_weights as pack
 from ..relax.ops.matmul_digits import split_columns
-from ..relax.ops.matmul_pairs import pack_columns
+from ..relax.ops.matmul_pairs import BLOCK, pack_columns
 from ..relax.ops.phases import border
 from ..relax.ops.recurrent import CELLS, STEPS
 from ..relax.ops.recurrent_weights import pack as pack_steps
@@ -99,10 +99,10 @@ def pack_weights(func, cpu):
     return _PackWeights(cpu).run(func)
 
 
-# Products that are not made by multiply-adds alone, the model that says where they pay, what packs their columns, and
-# into which parts.
-_PRODUCTS = (("matmul_digits", digit_tiles, split_columns, ("digits", "scales")),
-             ("matmul_pairs", pair_tiles, pack_columns, ("columns", "scales", "offsets")))
+# Products that are not made by multiply-adds alone, the model that says where they pay, what packs their columns, into
+# which parts, and how many terms their rows are filled up to a multiple of.
+_PRODUCTS = (("matmul_digits", digit_tiles, split_columns, ("digits", "scales"), 1),
+             ("matmul_pairs", pair_tiles, pack_columns, ("columns", "scales", "offsets"), BLOCK))
 # Layers whose states are bounded: what rounding adds to a step does not grow with the steps.
 _BOUNDED = {"nn.gru" + STEPS, "nn.lstm" + STEPS}
 _STEPS = {name + STEPS for name in CELLS}
@@ -150,17 +150,25 @@ class _PackWeights(GraphRewriter):
         if weight.data.dtype != np.float32 or call.args[0].struct_info.ndim < 2:
             return call
         n_size, rows = weight.data.shape[1], call.args[0].struct_info.shape[-2]
-        for op, model, columns_of, names in _PRODUCTS:
+        for op, model, columns_of, names, block in _PRODUCTS:
             if model.worth(self.cpu, static(rows), *weight.data.shape) and np.isfinite(weight.data).all():
                 parts = self.once(weight, op, lambda w: [
                     Constant(data, f"{w.name}_{part}") for data, part in zip(columns_of(w.data), names)])
-                return call_op(op, call.args[0], *parts)
+                return call_op(op, self._filled(binding, call.args[0], block), *parts)
         if self._may_be_short(weight, rows, short_terms.FIXED):
             return self._short(binding, call)
         cpu = replace(self.cpu, by_element=self.cpu.by_element and weight.data.shape[0] % self.lanes == 0)
         panel = self._panel(cpu, n_size, rows)
         packed = self.once(weight, ("product", panel), lambda w: Constant(pack(w.data.T, panel, 1), w.name))
         return call_op("matmul", call.args[0], packed, **{**call.attrs, "b_layout": f"KN{panel}n", "n_size": n_size})
+
+    def _filled(self, binding, x, block):
+        """Rows x with zeros up to whole blocks of terms."""
+        rest = -x.struct_info.shape[-1].value % block
+        if not rest:
+            return x
+        pad = call_op("nn.pad", x, pad_width=(*(0, 0) * (x.struct_info.ndim - 1), 0, rest), pad_value=0.0)
+        return self.emit(pad, binding.var.name + "_filled")
 
     def _panel(self, cpu, columns, rows):
         """Columns of a panel: those of a tile of registers."""

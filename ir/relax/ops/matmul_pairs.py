@@ -15,7 +15,8 @@ a sum of products is, measured by the largest numbers of row and column. A row w
 NaN.
 
 K terms are thirds [0, T), [T, 2T), [2T, K), T = ceil(K / 3): term t of the first two is a pair, that of the last is by
-itself. Columns are packed in panels [ceil(N / 16), T, 3, 16], whose last third is filled up with zeros.
+itself. Columns are packed in panels [ceil(N / 16), T, 3, 16], whose last third is filled up with zeros. Rows are of
+whole blocks of terms; what fills up the last one, beyond the columns' three thirds, counts as 0.
 """
 from __future__ import annotations
 
@@ -79,17 +80,19 @@ def _infer(call):
     if a.ndim < 2 or not is_const_int(a.shape[-1]):
         fail(call, f"takes rows of at least 2 dimensions, the last one static, got {shape_text(a)}")
     if a.shape[-1].value % BLOCK:
-        fail(call, f"rows {shape_text(a)} must be of whole blocks of {BLOCK} terms")
+        fail(call, f"rows {shape_text(a)} must be of whole blocks of {BLOCK} terms, filled up with zeros")
     count = check_columns(call, a.shape[-1].value, columns, scales, offsets)
     return TensorStructInfo((*a.shape[:-1], count), "float32")
 
 
 def check_columns(call, depth, columns, scales, offsets):
-    """How many columns these are, once their shapes fit one another and so many terms."""
+    """How many columns these are, once their shapes fit one another and so many terms, whose last block they may not
+    fill."""
     if not all(map(is_const_int, (*columns.shape, *scales.shape))):
         fail(call, f"columns {shape_text(columns)} and scales {shape_text(scales)} must be static")
     count = scales.shape[0].value
-    expected = (-(-count // LANES), third(depth), PARTS, LANES)
+    parts, least, most = columns.shape[1].value, third(depth - BLOCK + 1), third(depth)
+    expected = (-(-count // LANES), parts if least <= parts <= most else most, PARTS, LANES)
     if not all(map(same_dim, columns.shape, expected)):
         fail(call, f"columns {shape_text(columns)} must be {expected} for {dim_text(scales.shape[0])} scales and "
                    f"{depth} terms: panels, thirds of the terms, their parts, and a panel's columns")
@@ -107,7 +110,7 @@ def _lower(args, attrs, out):
     def element(row, block, lane):
         return a[(*row, block * BLOCK + lane)]
 
-    row = pair_rows(element, (*batch, rows), int(a.shape[-1]) // BLOCK)
+    row = pair_rows(element, (*batch, rows), int(a.shape[-1]) // BLOCK, int(columns.shape[1]))
     sums = pair_sums(row.data, columns)
     return te.compute(shape, lambda *i: row.result(sums[(*i[:-2], i[-1] // LANES, i[-2], i[-1] % LANES)], i[:-1],
                                                    scales[i[-1]], offsets[i[-1]]), name="matmul_pairs")
@@ -124,10 +127,10 @@ class PairRows:
         return ((total + self.less[row]) * scale + offset) * self.scale[row]
 
 
-def pair_rows(element, rows, blocks):
-    """The PairRows of element(indices of a row, block, term in it). Stages: pairs_largest, pairs_scale, pairs_inverse,
-    pairs_turned, the elements once more, which a schedule may lay out with rows next to one another, and those of
-    divided_rows."""
+def pair_rows(element, rows, blocks, parts):
+    """The PairRows of element(indices of a row, block, term in it), of so many terms in a third. Stages: pairs_largest,
+    pairs_scale, pairs_inverse, pairs_turned, the elements once more, which a schedule may lay out with rows next to one
+    another, and those of divided_rows."""
     def at(row, term):
         return element(row, term // BLOCK, term % BLOCK)
 
@@ -138,7 +141,7 @@ def pair_rows(element, rows, blocks):
     inverse = te.compute(rows, lambda *i: inverse_of(scale[i]), name="pairs_inverse")
     turned = te.compute((*rows, depth), lambda *i: at(i[:-1], i[-1]), name="pairs_turned")
     return PairRows(scale, *divided_rows(lambda row, term: turned[(*row, term)], lambda *i: inverse[i], rows, blocks,
-                                         PARTS * third(depth)))
+                                         parts, max(PARTS * parts, depth)))
 
 
 def scales_of(largest):
@@ -152,11 +155,10 @@ def inverse_of(scale, bound=1):
     return const(1 / bound, "float32") / intrin.max(scale, const(TINY, "float32"))
 
 
-def divided_rows(term, inverse, rows, blocks, room):
+def divided_rows(term, inverse, rows, blocks, parts, room):
     """(rows of term(row, at) times inverse(*row), with the signs of terms, filled up with zeros [row, room]; what is to
-    be added to sums of each for what it adds by itself [row]). Stages: pairs_rows, pairs_own, pairs_less."""
-    parts = third(blocks * BLOCK)
-
+    be added to sums of each for what it adds by itself [row]), of so many terms in a third. Stages: pairs_rows,
+    pairs_own, pairs_less."""
     def divided(*i):
         *row, at = i
         value, factor = term(row, at), inverse(*row)
@@ -195,8 +197,8 @@ def pair_sums(rows, columns, place=lambda outer, panel: (panel,), image=False):
 def evaluate(args, attrs):
     """The reference: numpy arrays -> the product of rows and of what packed columns stand for."""
     a, columns, scales, _ = args
-    finite = np.isfinite(a).all(axis=-1, keepdims=True)
-    result = np.where(finite, a, 0).astype(np.float64) @ unpack_columns(columns, scales, a.shape[-1])
+    depth, finite = min(a.shape[-1], PARTS * columns.shape[1]), np.isfinite(a).all(axis=-1, keepdims=True)
+    result = np.where(finite, a, 0)[..., :depth].astype(np.float64) @ unpack_columns(columns, scales, depth)
     return np.where(finite, result, np.nan).astype(np.float32)
 
 

@@ -13,8 +13,9 @@ from .tiles import NEAR_BYTES, PASSED_BYTES, busy
 
 FLOAT = 4
 MOST_ROWS = 16  # of a tile, a vector of columns wide: each addition takes its element of a row from memory
-# Of a product by pairs: fewer rows wait for their sums, or for columns; fewer terms are not even in thirds.
-LEAST_ROWS, LEAST_TERMS = 6, 48
+# Of a product by pairs: fewer rows wait for their sums, or for columns; fewer terms are not even in thirds, nor are
+# those of fewer channels, which the last block fills up.
+LEAST_ROWS, LEAST_TERMS, LEAST_CHANNELS = 6, 40, 48
 # Cycles: of a tile besides its terms; of a term of each third, in parts of the two for each row, and at least; of a
 # row, and of a block of its terms, which are looked at for the largest, divided, and multiplied with one another.
 START, PACE, LEAST, ROW, SPLIT = 30, 1.03, 10, 4, 7.3
@@ -123,6 +124,6 @@ def streamed(cpu, rows, depth, columns, weights):
 
 def worth(cpu, rows, depth, columns):
     """Whether a product of a constant is predicted to be clearly faster by pairs than by multiply-adds."""
-    if not cpu.adders or depth % BLOCK or depth < LEAST_TERMS or not LEAST_ROWS <= rows < SYMBOLIC:
+    if not cpu.adders or depth < LEAST_TERMS or not LEAST_ROWS <= rows < SYMBOLIC:
         return False
     return cycles(cpu, (rows,), depth, columns) < WORTH * rows * depth * -(-columns // LANES) / cpu.multiply_adds

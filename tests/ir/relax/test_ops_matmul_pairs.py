@@ -53,6 +53,16 @@ def test_results_are_those_of_matmul(rows, depth, columns):
     assert np.abs(result - exact).max() <= EXACT * np.abs(exact).max()
 
 
+@pytest.mark.parametrize("depth", [33, 40, 47, 100])
+def test_what_fills_up_the_last_block_of_rows(depth):
+    """Zeros, of which no more than three thirds are read."""
+    a, w = array((5, depth)), array((depth, 20), 1)
+    filled = np.pad(a, ((0, 0), (0, -depth % 16)))
+    _, result = check("matmul_pairs", [filled, *pack_columns(w)], 1e-5)
+    exact = a.astype(np.float64) @ w.astype(np.float64)
+    assert np.abs(result - exact).max() <= EXACT * np.abs(exact).max()
+
+
 def test_rows_that_are_not_finite_zero_tiny_and_huge():
     a, w = array((7, 64)), array((64, 32), 1)
     a[0, 3], a[1, 60], a[2, 0], a[3] = np.nan, np.inf, -np.inf, 0
@@ -95,12 +105,13 @@ A, C, S = (4, 48), (4, 16, 3, 16), (64,)
 @pytest.mark.parametrize("shapes, dtypes, message", [
     (((48,), C, S, S), {}, r"takes rows of at least 2 dimensions, the last one static, got \(48,\)"),
     (((4, Var("k", "int64")), C, S, S), {}, "takes rows of at least 2 dimensions, the last one static"),
-    (((4, 40), C, S, S), {}, r"rows \(4, 40\) must be of whole blocks of 16 terms"),
+    (((4, 40), C, S, S), {}, r"rows \(4, 40\) must be of whole blocks of 16 terms, filled up with zeros"),
     ((A, C, S, S), {0: "float16"}, r"rows \(4, 48\) must be float32, not float16"),
     ((A, C, S, S), {1: "float64"}, r"columns \(4, 16, 3, 16\) must be float32, not float64"),
     ((A, C, S, S), {2: "int32"}, r"scales \(64,\) must be float32, not int32"),
     ((A, C, S, S), {3: "int32"}, r"offsets \(64,\) must be float32, not int32"),
     ((A, (4, 17, 3, 16), S, S), {}, r"columns \(4, 17, 3, 16\) must be \(4, 16, 3, 16\) for 64 scales and 48 terms"),
+    ((A, (4, 10, 3, 16), S, S), {}, r"columns \(4, 10, 3, 16\) must be \(4, 16, 3, 16\) for 64 scales and 48 terms"),
     ((A, C, (65,), S), {}, r"must be \(5, 16, 3, 16\) for 65 scales and 48 terms"),
     ((A, C, S, (60,)), {}, r"offsets \(60,\) must be as many as scales \(64,\)"),
     ((A, C, (Var("n", "int64"),), S), {}, "must be static"),

@@ -36,7 +36,7 @@ def product(rows, depth=64, columns=48):
     def build(op, x, bias):
         return op("nn.relu", op("add", op("matmul_pairs", x, *parts), bias))
 
-    func, = kernels(lambda: network(build, [(*rows, depth), (columns,)]), CPU)
+    func, = kernels(lambda: network(build, [(*rows, -(-depth // 16) * 16), (columns,)]), CPU)
     return func
 
 
@@ -67,7 +67,7 @@ def parallel(func):
 
 @BOTH
 @pytest.mark.parametrize("rows", [(5,), (16,), (17,), (33,), (3, 7), (2, 16)])
-@pytest.mark.parametrize("depth, columns", [(64, 48), (48, 33), (16, 5)])
+@pytest.mark.parametrize("depth, columns", [(64, 48), (48, 33), (16, 5), (40, 16)])
 def test_products(rows, depth, columns, cpu):
     """No choice between pairs and terms by themselves is left."""
     lowered = checked(pair_products, product(rows, depth, columns), cpu)
@@ -146,7 +146,7 @@ def test_plans(rows, parts, panels, alone, shared):
 
 @pytest.mark.parametrize("shape, cpu, expected", [
     ((128, 768, 3072), CPU, True), ((64, 768, 50257), CPU, True), ((197, 384, 384), ALONE, True),
-    ((128, 768, 3072), CpuModel(16, 32), False), ((128, 100, 3072), CPU, False), ((1, 1024, 1024), CPU, False),
+    ((128, 768, 3072), CpuModel(16, 32), False), ((128, 100, 3072), CPU, True), ((98, 40, 384), ALONE, True), ((98, 36, 384), ALONE, False), ((1, 1024, 1024), CPU, False),
     ((5, 1024, 1024), CPU, False), ((SYMBOLIC, 768, 768), CPU, False), ((3136, 16, 32), CPU, False)])
 def test_what_is_worth_it(shape, cpu, expected):
     assert pair_tiles.worth(cpu, *shape) == expected

@@ -147,6 +147,16 @@ def test_products_become_those_of_digits_where_there_is_a_unit(rows, depth, digi
         assert used[0] is used[1]  # weights are cut into digits once
 
 
+@pytest.mark.parametrize("shape, filled", [((8, 50), (8, 64)), ((2, 8, 50), (2, 8, 64)), ((8, 48), None)])
+def test_rows_of_products_by_pairs_are_filled_up(shape, filled):
+    g = Graph(param("x", *shape))
+    y = g.op("matmul", g.params[0], const(shape[-1], 160))
+    cpu = CpuModel(16, 32, multiply_adds=1, adders=True)
+    mod = check(g.module(y), data(*shape), passes=[lambda mod: pack_weights(mod, cpu)])
+    assert ops(mod) == ["nn.pad"] * bool(filled) + ["matmul_pairs"]
+    assert mod["main"].bindings[-1].value.args[0].struct_info.static_shape == (filled or shape)
+
+
 def test_weights_that_are_not_finite_are_not_cut_into_digits():
     w = const(512, 192)
     w.data[3, 4] = np.inf
