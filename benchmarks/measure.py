@@ -5,6 +5,7 @@ import importlib.util
 import math
 import os
 import platform
+import sys
 import time
 from pathlib import Path
 
@@ -24,6 +25,7 @@ README = ROOT / "README.md"
 
 SAMPLE_SECONDS = 0.01    # one sample runs a network at least this long
 SETTLE_SECONDS = 0.005   # with threads: the idle time in which workers of the other sides go to sleep
+WAKE_SECONDS = 0.03      # after that: of untimed runs, in which workers get cores of their own
 LEAST_ROUNDS, MOST_ROUNDS = 11, 200
 SIMD_FLAGS = ("avx", "avx2", "fma", "avx512f", "avx512vl", "avx512_vnni", "avx_vnni", "amx_int8", "asimd", "neon")
 
@@ -64,7 +66,8 @@ def interleaved(actions, seconds, pause=0.0):
     """Time several actions in turns: A B A B ... Returns a list of seconds per run for each.
 
     A sample is one untimed run, which refills the caches, and then as many timed ones as take SAMPLE_SECONDS. The
-    rounds end after about `seconds`, within LEAST_ROUNDS and MOST_ROUNDS. pause: idle seconds before each sample.
+    rounds end after about `seconds`, within LEAST_ROUNDS and MOST_ROUNDS. pause: idle seconds before each sample, whose
+    untimed runs then take WAKE_SECONDS.
     """
     for action in actions:
         action()  # the first run may build, load and page in
@@ -73,12 +76,19 @@ def interleaved(actions, seconds, pause=0.0):
     for _ in rounds(seconds, LEAST_ROUNDS, MOST_ROUNDS):
         for action, repeat, samples in zip(actions, repeats, times):
             time.sleep(pause)
-            action()
+            wake(action, WAKE_SECONDS if pause else 0)
             start = time.perf_counter()
             for _ in range(repeat):
                 action()
             samples.append((time.perf_counter() - start) / repeat)
     return times
+
+
+def wake(action, seconds=WAKE_SECONDS):
+    """Untimed runs of about so many seconds, one at least: weights come back into the caches, and a worker that woke up
+    on its caller's core is moved to one of its own."""
+    for _ in rounds(seconds, 1, sys.maxsize):
+        action()
 
 
 def rounds(seconds, least, most):

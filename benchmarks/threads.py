@@ -22,7 +22,7 @@ from pathlib import Path
 import ingot
 from ingot.runtime.roofline import multiply_adds
 from measure import (README, ZOO, Models, clocked, geometric_mean, machine, markdown_table, number, replace_between,
-                     rounds)
+                     rounds, wake)
 from sides import PEERS, ingot_run, installed
 
 MARKERS = ("<!-- threads -->", "<!-- /threads -->")
@@ -89,8 +89,8 @@ def _gain(loops):
 
 
 def _timed(run):
-    """Seconds of a call after one that brings its weights and threads back."""
-    run.call()
+    """Seconds of a call after those that bring its weights and threads back."""
+    wake(run.call)
     return clocked(run.call)[0]
 
 

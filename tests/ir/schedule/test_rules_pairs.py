@@ -146,7 +146,8 @@ def test_plans(rows, parts, panels, alone, shared):
 
 @pytest.mark.parametrize("shape, cpu, expected", [
     ((128, 768, 3072), CPU, True), ((64, 768, 50257), CPU, True), ((197, 384, 384), ALONE, True),
-    ((128, 768, 3072), CpuModel(16, 32), False), ((128, 100, 3072), CPU, True), ((98, 40, 384), ALONE, True), ((98, 36, 384), ALONE, False), ((1, 1024, 1024), CPU, False),
+    ((128, 768, 3072), CpuModel(16, 32), False), ((128, 100, 3072), CPU, True), ((98, 40, 384), ALONE, True),
+    ((98, 36, 384), ALONE, False), ((1, 1024, 1024), CPU, False),
     ((5, 1024, 1024), CPU, False), ((SYMBOLIC, 768, 768), CPU, False), ((3136, 16, 32), CPU, False)])
 def test_what_is_worth_it(shape, cpu, expected):
     assert pair_tiles.worth(cpu, *shape) == expected
