@@ -300,8 +300,9 @@ class _Choose(GraphRewriter):
                              "kernels with more rows than the stride; digits are for 1x1 of "
                              f"{digit_tiles.LEAST_ROWS} points or more, and for Winograd's products of whole blocks "
                              f"without groups, with {COLUMNS} output channels or more, blocked, on a target with a "
-                             f"unit for tiles of integers; pairs are for the same of {LEAST_CHANNELS} channels or more, "
-                             "on a target with units for additions beside those for multiply-adds")
+                             "unit for tiles of integers; pairs are for the same of "
+                             f"{LEAST_CHANNELS} channels or more, on a target with units for additions beside those "
+                             "for multiply-adds")
         if layer is None or self.exact or wanted == DIRECT:
             return call
         algorithm = wanted or fastest(layer, self.cpu, fold, self.near)

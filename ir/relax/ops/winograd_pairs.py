@@ -56,7 +56,7 @@ def _lower(args, attrs, out):
         return data[n, u, v, at // BLOCK, ty, tx, at % BLOCK]
 
     rows, less = divided_rows(term, lambda n, u, v, ty, tx: inverse[n, ty, u, v], (batch, size, size, down, along),
-                              in_blocks, third(in_blocks * BLOCK), padded(in_blocks * BLOCK))
+                              in_blocks, int(columns.shape[-3]), padded(in_blocks * BLOCK))
     sums = pair_sums(rows, columns, place=lambda outer, panel: (panel, outer[1] * size + outer[2]))
     product = te.compute(
         (batch, size, size, int(out.shape[1]), down, along, lanes),
