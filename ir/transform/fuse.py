@@ -123,7 +123,7 @@ class _Grouping:
         they make."""
         data = self._inputs(head)[0]
         if data in before and self._uniform(data, before) and self.cpu is not None and is_worth_prologue(
-                self.cpu, self.values[head]):
+                self.cpu, self.values[head], [self.values[m] for m in before]):
             return True
         chains = [self._reaching([self.number.get(id(a))], before) for a in self.values[head].args]
         return self.cpu is not None and sum(map(len, chains)) == len(before) and reads_through(

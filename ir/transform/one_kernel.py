@@ -11,6 +11,8 @@ from ..schedule.rules import conv_tiles
 from ..schedule.rules.depthwise_pointwise import FAR, NEAR, pays
 
 FLOAT = 4
+# Operators that take an instruction or two, which a convolution may repeat each time that it looks at its data.
+CHEAP = {"add", "subtract", "multiply", "maximum", "minimum", "clip", "nn.relu", "nn.leaky_relu", "negative", "abs"}
 
 
 def is_worth_one_kernel(cpu, depthwise, pointwise):
@@ -24,15 +26,16 @@ def is_worth_one_kernel(cpu, depthwise, pointwise):
     return pays(cpu, _bytes(image), image[1].value, _bytes(pointwise.args[1].struct_info.shape))
 
 
-def is_worth_prologue(cpu, head):
-    """Whether an operator is a 1x1 convolution in whose kernel elementwise operators make its data, a tile of points at
-    a time, faster than in one of their own, which stores them to be read again. A convolution that would take all its
-    points at once asks for the weights of a tile while it uses those of another, but not if its data are so made. Or
-    one by pairs, or an average pool, which reads each of its data once."""
+def is_worth_prologue(cpu, head, before):
+    """Whether an operator is a 1x1 convolution in whose kernel elementwise operators, the calls `before`, make its
+    data, a tile of points at a time, faster than in one of their own, which stores them to be read again. A convolution
+    that would take all its points at once asks for the weights of a tile while it uses those of another, but not if its
+    data are so made. Or one by pairs or digits, or an average pool, which reads each of its data once."""
     if head.op == "nn.avg_pool2d":
         return _reads_once(cpu, head)
-    if head.op == "nn.conv2d_pairs":  # which divides its data, also that of a kernel before
-        return set(head.attrs["strides"]) == {1} and all(isinstance(d, IntImm) for d in head.struct_info.shape)
+    if head.op in ("nn.conv2d_pairs", "nn.conv2d_digits"):  # which look at their data several times, to divide them
+        return (set(head.attrs["strides"]) == {1} and all(isinstance(d, IntImm) for d in head.struct_info.shape)
+                and all(call.op in CHEAP for call in before))
     if not _is_pointwise(cpu, head):
         return False
     data, weights = (a.struct_info.shape for a in head.args)

@@ -12,9 +12,9 @@ from ..tir.stmt import BufferLoad, BufferStore, Evaluate, For, IfThenElse, seq
 from .pragmas import text_of
 from .walk import StmtMutator, statements, without
 
-# Annotations of a loop: names of buffers.
-KEY, AHEAD_KEY, FAR_KEY, TILE_KEY = KEYS = (
-    "pragma_prefetch", "pragma_prefetch_ahead", "pragma_prefetch_far", "pragma_prefetch_tile")
+# Annotations of a loop: names of buffers; of the last one a name and a number of bytes.
+KEY, AHEAD_KEY, FAR_KEY, TILE_KEY, FIRST_KEY = KEYS = (
+    "pragma_prefetch", "pragma_prefetch_ahead", "pragma_prefetch_far", "pragma_prefetch_tile", "pragma_prefetch_first")
 LINE = 64  # bytes of a cache line
 # Bytes, of some hundred cycles of multiply-adds that read them in order, for the first cache; of some thousand, for the
 # second.
@@ -22,8 +22,8 @@ AHEAD, FAR = 2048, 16384
 
 
 def inject_prefetch(func):
-    """Requires flat buffers. Ensures no annotation pragma_prefetch, _ahead, _far or _tile. A loop k with the first,
-    which names a buffer B:
+    """Requires flat buffers. Ensures no annotation pragma_prefetch, _ahead, _far, _tile or _first. A loop k with the
+    first, which names a buffer B:
 
         for p: for t: for k: for v: use(B[at(p, k, v)])
     becomes
@@ -61,15 +61,27 @@ def inject_prefetch(func):
 
     where p and v are unrolled: while a tile is computed, the lines come closer that its results go to, or are added to.
     A loop over tiles with it, r for instance, asks for all lines of a tile at the start of each turn.
+
+    A loop with the fifth, which is a list of B's name and a number of bytes:
+
+        for k: for i: ...;  for p: use(B[p])
+    becomes
+        for k: for i: prefetch(B[(k * I + i) * N]); ...;  for p: use(B[p])
+
+    so that so many of B's first bytes come closer during the loop and those that it alone holds, line after line, as
+    many lines a turn as it takes.
     """
-    return func.replace(body=_Inject().visit(func.body))
+    return func.replace(body=_Inject(func).visit(func.body))
 
 
 class _Inject(StmtMutator):
-    def __init__(self):
+    def __init__(self, func):
         self.analyzer, self.loops = Analyzer(), ()
+        self.buffers = {buffer.name: buffer for buffer in func.buffer_map.values()}
 
     def visit_For(self, loop):
+        if FIRST_KEY in loop.annotations:
+            loop = self._first(loop, *loop.annotations[FIRST_KEY])
         self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
         outside, self.loops = self.loops, (*self.loops, loop)
         calls = [call for name in loop.annotations.get(KEY, ()) for call in self._calls(text_of(name), loop)]
@@ -207,6 +219,25 @@ class _Inject(StmtMutator):
                 and self.analyzer.step(index, around.loop_var) == 0):
             return [start + turn % vectors * apart + turn // vectors % pieces * (loop.extent.value * step)]
         return [start + (v * apart + n * loop.extent.value * step) for v in range(vectors) for n in range(pieces)]
+
+    def _first(self, loop, name, size):
+        """A loop whose innermost turns ask for the first `size` bytes of buffer `name`."""
+        buffer, loops = self.buffers.get(text_of(name)), [loop]
+        while isinstance(loops[-1].body, For):
+            loops.append(loops[-1].body)
+        if buffer is None or not all(isinstance(n, IntImm) for x in loops for n in (x.extent, *buffer.shape)):
+            return without(loop, FIRST_KEY)
+        line, turns = LINE // buffer.dtype.bytes, prod(x.extent.value for x in loops)
+        each = -(-int(size) // (LINE * turns))
+        turn = const(0, loop.loop_var.dtype)
+        for x in loops:
+            turn = turn * x.extent + (x.loop_var - x.min)
+        step = min(each * line, buffer.shape[0].value // turns)  # not beyond its end
+        body = seq(*(Evaluate(prefetch(BufferLoad(buffer, (self.analyzer.simplify(turn * step + n * line),))))
+                     for n in range(each)), loops[-1].body)
+        for x in reversed(loops):
+            body = without(x, FIRST_KEY).replace(body=body)
+        return body
 
     def _line(self, load, loop):
         """The index of a load's first element, at the start of unrolled loops in `loop` that stay within a line."""

@@ -5,8 +5,8 @@ from math import prod
 
 from ...relax.ops.matmul_digits import COLUMNS, DIGITS, LANES, even_rows
 from ..primitives.sample import divisors
-from .blocks import find_block, inline_all, iter_vars, static_extent, vectorizes
-from .digit_tiles import DIGITS_OF_TERMS, FLOAT, choose_unit, digit_tiles, row_blocks, shared_rows
+from .blocks import find_block, inline_all, iter_vars, operand_loads, static_extent, vectorizes
+from .digit_tiles import DIGITS_OF_TERMS, FLOAT, PANEL, choose_unit, digit_tiles, row_blocks, shared_rows
 from .registers import ranks, reduce_lanes, steps
 from .row_reduction import CHAINS, reduce_serially
 from .threads import COST_OF_LOOP, parallel_nest
@@ -54,7 +54,7 @@ def digit_products(sch, cpu):
         panel, _ = sch.split(panel, [None, some])
     sch.compute_at(block, panel, preserve_unit_loops=True)
     sch.set_scope(block, 0, "local")
-    digits = _digits(sch, cpu, outer if own else None)
+    digits = _digits(sch, cpu, outer if own else None, image, _first_panel(sch.get(block), reduce[0].dom.extent.value))
     _, one = sch.split(sch.get_loops(block)[-4 - len(reduce)], [None, 1])
     sch.tensorize(one, digit_tiles(rows, unit, reduce[0].dom.extent.value))
     sch.tensorize(digits, DIGITS_OF_TERMS)  # after the block that reads them: of this one nothing is proved any more
@@ -106,10 +106,16 @@ def _points(sch, cpu, epilogue, depth, _):
     return rows, unit, [n], yo, no, True
 
 
-def _digits(sch, cpu, at):
+def _first_panel(block, steps):
+    """The buffer of the columns and the bytes of its first panel."""
+    columns = next(load.buffer for load in operand_loads(block) if load.buffer.name != ROWS)
+    return [columns.name, PANEL[0] * steps]
+
+
+def _digits(sch, cpu, at, image, panel):
     """Digits row by row, whose terms are looked at once for the scale and once for the digits; of a turn of the loop
-    `at`, or of all rows. All scales come first where the second cache holds the rows: a row's digits wait for its own.
-    Returns the loop over the digits of 64 terms."""
+    `at`, or of all rows. All scales come first where the second cache holds the rows, as a row's digits wait for its
+    own; so the first panel comes closer while digits are made. Returns the loop over the digits of 64 terms."""
     scale, digits = sch.get_block(SCALE), sch.get_block(ROWS)
     count = steps(sch.get(digits))
     apart = (at is not None or not cpu.parallel) and FLOAT * count // DIGITS <= cpu.l2_bytes
@@ -123,9 +129,12 @@ def _digits(sch, cpu, at):
     for name in (INVERSE,) if apart else (INVERSE, FIXED, ROWS):
         sch.reverse_compute_at(sch.get_block(name), loops[-1], preserve_unit_loops=True)
     step, row, d, _ = sch.get_loops(digits)[-4:]
-    sch.reorder(row, step)
+    if not (image and apart):  # blocks of an image's channels lie apart, terms of a matrix's row side by side
+        sch.reorder(row, step)
+    if apart and static_extent(sch, step) > 1:
+        sch.annotate(sch.get_loops(digits)[-4], "pragma_prefetch_first", panel)
     fixed = sch.get_block(FIXED)
-    sch.compute_at(fixed, step)
+    sch.compute_at(fixed, sch.get_loops(digits)[-3])
     sch.set_scope(fixed, 0, "local")
     lanes = sch.get_loops(fixed)[-1]
     if vectorizes(sch.get(fixed), sch.get(fixed).iter_vars[-1].var):

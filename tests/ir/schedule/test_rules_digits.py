@@ -20,6 +20,7 @@ from ingot.ir.schedule.rules.digit_products import digit_products
 from ingot.ir.schedule.rules.digit_tiles import (digit_tiles, digit_tiles_of, row_blocks, shared_rows, worth,
                                                  worth_cutting)
 from ingot.ir.schedule.rules.threads import parallel_loops
+from ingot.ir.tir.stmt import Block
 from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.pipeline import lower_prim_func
 
@@ -83,7 +84,7 @@ def test_sums_of_parts_fit_the_stack_of_a_thread():
     assert parallel_loops(lower_prim_func(sch.func).body) == 2
 
 
-def convolution(shape, outputs, strides=(1, 1)):
+def convolution(shape, outputs, strides=(1, 1), before=None):
     """The PrimFunc of a 1x1 convolution of an image [batch, blocks, height, width], a residual and a ReLU."""
     rng = np.random.default_rng(0)
     w = rng.standard_normal((outputs, shape[1] * 16, 1, 1)).astype(np.float32)
@@ -91,6 +92,7 @@ def convolution(shape, outputs, strides=(1, 1)):
     sizes = (-(-d // s) for d, s in zip(shape[2:], strides))
 
     def build(op, x, residual):
+        x = op(before, x) if before else x
         return op("nn.relu", op("add", op("nn.conv2d_digits", x, *parts, strides=strides), residual))
 
     func, = kernels(lambda: network(build, [(*shape, 16), (shape[0], -(-outputs // 16), *sizes, 16)]), CPU)
@@ -109,6 +111,29 @@ def test_points_of_images_are_rows(shape, outputs, strides, alone, rows, columns
     would have a panel more."""
     for cpu, sizes in ((replace(CPU, parallel=False), alone), (CPU, rows), (replace(CPU, l2_bytes=0), columns)):
         scheduled(convolution(shape, outputs, strides), f"digit_tiles.{sizes}", cpu)
+
+
+@pytest.mark.parametrize("cpu", [CPU, replace(CPU, parallel=False)])
+def test_what_is_before_an_image_is_made_where_it_is_cut(cpu):
+    func = convolution((1, 8, 6, 6), 32, before="nn.relu")
+    scheduled(func, "digit_tiles.", cpu)
+    sch = Schedule(func)
+    digit_products(sch, cpu)
+    names = {b.name_hint for b in collect(sch.func.body, Block)}
+    assert len([n for n in names if n.startswith("relu")]) == 1  # the epilogue
+
+
+@pytest.mark.parametrize("cpu, asked", [(CPU, True), (replace(CPU, parallel=False), True),
+                                        (replace(CPU, l2_bytes=0), False)])
+@pytest.mark.parametrize("kind", ["image", "matrix"])
+def test_the_first_panel_comes_while_digits_are_made(kind, cpu, asked):
+    """Not where threads share panels: each begins with another."""
+    func = convolution((1, 8, 14, 14), 64) if kind == "image" else kernel((192,), 128, 64)
+    sch = Schedule(func)
+    digit_products(sch, cpu)
+    assert ("pragma_prefetch_first" in str(sch.trace)) == asked
+    assert [c.args[0].args[0].buffer.name for c in collect(lower_prim_func(sch.func).body, Call)
+            if c.op == "tir.prefetch"] == ["w"] * asked
 
 
 @pytest.mark.parametrize("cpu", [CPU, replace(CPU, parallel=False)])
