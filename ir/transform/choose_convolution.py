@@ -45,8 +45,8 @@ SCATTERED = 9  # cycles of a vector of results in several rows at once, where th
 # The share of the second cache that a network's weights may take for it to keep them, transformed, from run to run.
 NEAR_WEIGHTS = 1 / 2
 HIDDEN = 7 / 8  # of the time in which weights come from afar, by prefetching what the next tiles read
-# Others than direct ones are taken where they are predicted to need less than this share of the direct time, and digits
-# for Winograd's products where of the time by floats; of Winograd's then the smallest tile within a fifth of larger
+# Others than direct ones are taken where they are predicted to need less than this share of the direct time; of
+# Winograd's, and of those by digits or pairs, then the smallest tile within a fifth of larger
 # ones (it rounds less, and has fewer weights, which in a whole network come from farther away than where a layer is
 # measured alone), a twelfth of the next, which has few more weights; of all where the model knows how fast these come
 # from memory. Weights of first layers are few.
@@ -223,13 +223,10 @@ def fastest(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=Fals
     times = predict(layer, cpu, fold, near)
     if min(times.values()) >= WORTH * times[DIRECT]:
         return DIRECT
-    digits = _of(WINOGRAD_DIGITS, times)
-    if digits and min(digits.values()) >= WORTH * min(_of(WINOGRAD, times).values()):
-        digits = {}
-    pairs, close = _of(WINOGRAD_PAIRS, times), NEXT if cpu.streamed_bytes else NEAR
-    kinds = ((_of((DIGITS,), times), 1), (_of((PAIRS,), times), 1), (_of(ROWS, times), NEAR_ROWS),
-             (_of(WINOGRAD, times), close), (digits, close), (pairs, close))
-    smallest = (_smallest(some, near) for some, near in kinds)
+    close = NEXT if cpu.streamed_bytes else NEAR
+    kinds = (((DIGITS,), 1), ((PAIRS,), 1), (ROWS, NEAR_ROWS), (WINOGRAD, close), (WINOGRAD_DIGITS, close),
+             (WINOGRAD_PAIRS, close))
+    smallest = (_smallest(_of(kind, times), near) for kind, near in kinds)
     return min(filter(None, smallest), key=times.get)
 
 

@@ -353,6 +353,20 @@ def test_predictions_for_two_threads(threads, layer, measured):
     assert times[fastest(shape, cpu)] <= 1.1 * min(times.values())
 
 
+# On a unit for tiles of integers, two threads, microseconds in a network: channels, outputs, size.
+BY_DIGITS = [((64, 64, 28), {"winograd2": 99, "winograd4": 84, "winograd2_digits": 68, "winograd3_digits": 69}),
+             ((96, 96, 28), {"winograd2": 203, "winograd4": 141, "winograd2_digits": 133, "winograd3_digits": 125}),
+             ((96, 128, 14), {"winograd2": 92, "winograd4": 108, "winograd2_digits": 75, "winograd4_digits": 100})]
+
+
+@pytest.mark.parametrize("layer, measured", BY_DIGITS, ids=str)
+def test_digits_where_floats_with_as_few_weights_are_slower(layer, measured):
+    """Digits are compared with the floats that would be taken, not with those of larger tiles."""
+    channels, outputs, size = layer
+    chosen = fastest(ConvLayer(channels, outputs, size, size), Options(Target.get("x86-64-v4-amx")).cpu)
+    assert measured[chosen] <= 1.1 * min(measured.values())
+
+
 def test_a_strided_layer_of_blocks():
     """ZFNet's second one, measured, milliseconds. Five tiles of five results have none over."""
     layer, fold = ConvLayer(96, 256, 25, 25, (5, 5), (2, 2)), Fold(2, 3, (0,) * 4, (0, 0))
