@@ -159,7 +159,7 @@ def reduce_points(sch, block):
     partial = sch.rfactor(lane, 0)
     sch.set_scope(partial, 0, "local")
     *_, channels, points, lane = sch.get_loops(partial)
-    chains = CHAINS if static_extent(sch, channels) % CHAINS == 0 else 1
+    chains = max(n for n in divisors(static_extent(sch, channels)) if n <= CHAINS)
     channels, chain = sch.split(channels, [None, chains])
     sch.reorder(channels, points, chain, lane)
     several = sch.rfactor(chain, 0)
