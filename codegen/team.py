@@ -2,12 +2,15 @@
 
 The network's run, or a module's entry, opens one parallel region around its kernels. Every thread then runs a kernel's
 statements, takes turns of its parallel loops (runtime_c/ingot_team.h), and waits at their end; what writes memory
-outside of parallel loops is done by one thread while the others wait.
+outside of parallel loops is done by one thread while the others wait, or by each for itself (pragma_each_thread).
 """
 from __future__ import annotations
 
 from ..ir.node import collect
-from ..ir.tir.stmt import AssertStmt, AttrStmt, BufferLoad, BufferStore, For, IfThenElse, LetStmt, SeqStmt
+from ..ir.tir.stmt import (AssertStmt, AttrStmt, BufferLoad, BufferStore, DeclBuffer, For, IfThenElse, LetStmt,
+                           SeqStmt)
+from ..ir.transform.pragmas import EACH
+from ..ir.transform.workspace import names_of_each
 
 SINGLE = "omp_single"  # the attribute around what one thread does
 
@@ -21,10 +24,11 @@ def team_body(body):
     """`body` for a team of threads: its parallel loops as they are, the rest under AttrStmt(SINGLE).
 
     None where threads could not follow one another: there is no parallel loop; a loop or a branch around one depends on
-    memory, which another thread may have changed by then; a buffer around one would be every thread's own; or the
-    kernel may fail. Such kernels open regions themselves.
+    memory, which another thread may have changed by then; a buffer around one would be every thread's own that is not
+    meant to be, or a loop that each thread runs for itself reads what others write; or the kernel may fail. Such
+    kernels open regions themselves.
     """
-    if not has_parallel_loop(body) or collect(body, AssertStmt):
+    if not has_parallel_loop(body) or collect(body, AssertStmt) or _overwrites(body):
         return None
     try:
         return _team(body)
@@ -37,6 +41,8 @@ class _Alone(Exception):
 
 
 def _team(stmt):
+    if _by_each(stmt):
+        return stmt
     if not has_parallel_loop(stmt):
         return AttrStmt(None, SINGLE, None, stmt)
     if isinstance(stmt, For):
@@ -45,7 +51,7 @@ def _team(stmt):
         return _around(stmt, stmt.condition, "then_case", "else_case")
     if isinstance(stmt, LetStmt):
         return _around(stmt, stmt.value, "body")
-    if isinstance(stmt, AttrStmt):
+    if isinstance(stmt, AttrStmt) or isinstance(stmt, DeclBuffer) and stmt.buffer.name in names_of_each(stmt):
         return _around(stmt, (), "body")
     if isinstance(stmt, SeqStmt):
         return stmt.replace(seq=tuple(_team(s) for s in _merged(stmt.seq)))
@@ -59,11 +65,24 @@ def _around(stmt, decided_by, *fields):
     return stmt.replace(**{f: _team(s) for f in fields if (s := getattr(stmt, f)) is not None})
 
 
+def _by_each(stmt):
+    """Whether a statement is a loop that each thread runs for itself."""
+    return isinstance(stmt, For) and EACH in stmt.annotations
+
+
+def _overwrites(body):
+    """Whether a thread may write what another, in such a loop, has still to read."""
+    each = [loop for loop in collect(body, For) if _by_each(loop)]
+    inside = {id(store) for store in collect(each, BufferStore)}
+    written = {id(s.buffer) for s in collect(body, BufferStore) if id(s) not in inside}
+    return any(id(load.buffer) in written for load in collect(each, BufferLoad))
+
+
 def _merged(stmts):
     """Statements in order, those between parallel loops as one."""
     serial = []
     for s in stmts:
-        if not has_parallel_loop(s):
+        if not has_parallel_loop(s) and not _by_each(s):
             serial.append(s)
             continue
         yield from _joined(serial)
@@ -81,8 +100,8 @@ def passed_between_threads(body):
     written, where there is more than one piece of shared work. To the compiler they must not look private."""
     if _pieces(body) < 2:
         return set()
-    read = {id(load.buffer) for load in collect(body, BufferLoad)}
-    return {id(store.buffer) for store in collect(body, BufferStore)} & read
+    own, read = names_of_each(body), {id(load.buffer) for load in collect(body, BufferLoad)}
+    return {id(b) for s in collect(body, BufferStore) if (b := s.buffer).name not in own} & read
 
 
 def _pieces(stmt):

@@ -5,7 +5,8 @@ from ..expr import IntImm, Var, is_const_int
 from ..node import collect
 from ..tir.buffer import substitute_buffers
 from ..tir.stmt import For
-from .walk import StmtMutator
+from .pragmas import EACH, text_of
+from .walk import StmtMutator, without
 
 STACK_BYTES = 16 * 1024
 # Of a function's parallel loops together. How many threads there will be is not known where the arena is laid out, so
@@ -17,14 +18,18 @@ def lift_workspace(func):
     """Requires flat buffers. Ensures every DeclBuffer has a constant size, of at most STACK_BYTES, or inside parallel
     loops THREAD_STACK_BYTES in all: larger ones, and those of symbolic size, are parameters after the outputs, counted
     by attrs["num_workspace"]. So are buffers around a parallel loop: they are the threads' in common. One of one
-    element is no longer of scope "local", which would make it a variable.
+    element is no longer of scope "local", which would make it a variable. Buffers that a loop's pragma_each_thread
+    names, and those inside of it, are each thread's own, as those in parallel loops are; where they find no room, no
+    loop has it any more.
 
     A temporary too large for a thread's stack would be shared by threads: such loops become serial.
     """
-    lift = _Lift()
+    lift = _Lift(func.body)
     body = lift.visit(func.body)
+    if lift.crowded:
+        return lift_workspace(func.replace(body=_ByOne().visit(func.body)))
     if not lift.lifted:
-        return func
+        return func.replace(body=body)
     body = substitute_buffers(body, lift.replaced)
     handles = [Var(b.name, "handle") for b in lift.lifted]
     tensors = [p for p in func.params if p in func.buffer_map]
@@ -34,31 +39,40 @@ def lift_workspace(func):
                         attrs={**func.attrs, "num_workspace": len(handles)})
 
 
+def names_of_each(stmt):
+    """The names of the buffers that each thread has for itself, as loops around no parallel one say."""
+    return {text_of(name) for loop in collect(stmt, For) for name in loop.annotations.get(EACH, ())}
+
+
 class _Lift(StmtMutator):
-    def __init__(self):
+    def __init__(self, body):
         self.lifted, self.replaced = [], {}
         self.parallel, self.kept = False, 0  # inside a parallel loop; bytes that stay on the stack of each thread
+        self.own, self.crowded = names_of_each(body), False
 
     def visit_DeclBuffer(self, decl):
-        if self._stays(decl):
+        around = any(loop.kind == "parallel" for loop in collect(decl.body, For))
+        own = around and decl.buffer.name in self.own
+        if self._stays(decl, self.parallel or own, around):
             return decl.replace(body=self.visit(decl.body))
+        self.crowded |= own
         b = decl.buffer
         if b.scope == "local" and is_const_int(b.shape[0], 1):
             self.replaced[b] = b.replace(scope="global")
         self.lifted.append(self.replaced.get(b, b))
         return self.visit(decl.body)
 
-    def _stays(self, decl):
+    def _stays(self, decl, own, around):
+        """own: each thread has it for itself; around: a parallel loop."""
         extent, dtype = decl.buffer.shape[0], decl.buffer.dtype
         if not isinstance(extent, IntImm):
             return False
         size = extent.value * dtype.bytes
-        if self.parallel:
+        if own:
             fits = self.kept + size <= THREAD_STACK_BYTES
             self.kept += size * fits
             return fits
-        around = dtype.lanes == 1 and any(loop.kind == "parallel" for loop in collect(decl.body, For))
-        return size <= STACK_BYTES and not around
+        return size <= STACK_BYTES and not (around and dtype.lanes == 1)
 
     def visit_IfThenElse(self, branch):
         before, sizes, new = self.kept, [], {}
@@ -70,10 +84,18 @@ class _Lift(StmtMutator):
         return branch.replace(**new)
 
     def visit_For(self, loop):
-        before, outside = len(self.lifted), self.parallel
-        self.parallel = outside or loop.kind == "parallel"
+        before, outside, each = len(self.lifted), self.parallel, EACH in loop.annotations
+        self.parallel = outside or loop.kind == "parallel" or each
         loop = loop.replace(body=self.visit(loop.body))
         self.parallel = outside
-        if loop.kind == "parallel" and len(self.lifted) > before:
-            return loop.replace(kind="serial")
-        return loop
+        if len(self.lifted) == before:
+            return loop
+        self.crowded |= each
+        return loop.replace(kind="serial") if loop.kind == "parallel" else loop
+
+
+class _ByOne(StmtMutator):
+    """No thread runs a loop for itself alone."""
+
+    def visit_For(self, loop):
+        return super().visit_For(without(loop, EACH))

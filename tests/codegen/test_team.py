@@ -15,6 +15,7 @@ from ingot.ir import tir
 from ingot.ir.expr import Select, Var, const
 from ingot.ir.schedule.rules.threads import ROWS
 from ingot.ir.tir.stmt import AssertStmt, AttrStmt, BufferStore, DeclBuffer, For, IfThenElse, LetStmt, While
+from ingot.ir.transform.pragmas import EACH
 
 SIZE = 40
 V = Var("v", "int32")
@@ -43,6 +44,13 @@ def rows_of(buffer, value, p):
     return For(q, const(0), const(10), "parallel", store(buffer, value)(p * 10 + q), annotations={ROWS: 1})
 
 
+def by_each(source):
+    """Each thread makes t of a buffer for itself, then they make y of t together."""
+    t = tir.decl_buffer((SIZE,), name="t")
+    making = serial(store(t, lambda i: source[i] * 2.0)).replace(annotations={EACH: ("t",)})
+    return tir.DeclBuffer(t, tir.seq(making, parallel(store(Y, backwards(t)))))
+
+
 # Each reads what other threads wrote before.
 BODIES = {
     "parallel": parallel(store(Y, lambda i: X[i] * 2.0)),
@@ -57,6 +65,7 @@ BODIES = {
                     loop("p", 4, lambda p: rows_of(Z, backwards(Y), p), "parallel")),
     "of_three": loop("p", 2, lambda p: loop("q", 5, lambda q: loop("r", 4, lambda r: store(
         Y, lambda i: X[i] + 1.0)(p * 20 + q * 4 + r), "parallel"), "parallel"), "parallel"),
+    "each": tir.seq(parallel(store(Z, lambda i: X[i] + 1.0)), by_each(X)),
     "not_from_zero": For(V, const(3), const(30), "parallel", store(Y, lambda i: X[i] + 1.0)(V)),
     "nested": loop("p", 4, lambda p: loop("q", 10, lambda q: store(Y, lambda i: X[i])(p * 10 + q), "parallel"),
                    "parallel"),
@@ -69,6 +78,7 @@ ALONE = {
     "depends_on_memory": IfThenElse(X[0] < 9.0, BODIES["parallel"], None),
     "extent_from_memory": tir.for_(Var("t"), tir.cast(X[0], "int32"), BODIES["parallel"]),
     "while": While(X[0] < 9.0, BODIES["parallel"]),
+    "each_reads_what_all_write": by_each(Y),
 }
 
 
@@ -200,6 +210,12 @@ def test_turns_of_a_thread_that_is_held_up_are_taken_over(compiler, tmp_path, mo
         assert library.held(repeats, turns) == repeats * turns * 100
 
 
+def test_what_each_thread_does_for_itself_is_on_its_stack(printed):
+    text = printed["each"].body
+    assert "OMP" not in text and text.count("ingot_wait(worker);") == 2 and "float t[40];" in text
+    assert "for (int32_t i = 0; i < 40; ++i) {" in text
+
+
 def test_one_thread_does_what_lies_between():
     text = print_function(lowered(BODIES["serial_between"]), "f").body.replace("    ", "  ")
     assert [line.strip() for line in text.splitlines() if "OMP" in line] == ["INGOT_OMP(single)"]
@@ -210,7 +226,7 @@ def test_one_thread_does_what_lies_between():
 
 @pytest.mark.parametrize("name, shared", [("parallel", ""), ("two_parallel", "y"), ("serial_between", "yz"),
                                           ("loop_around", "yz"), ("branch_and_let", "y"), ("nested", ""),
-                                          ("rows", "y"), ("of_three", ""), ("not_from_zero", "")])
+                                          ("rows", "y"), ("of_three", ""), ("each", ""), ("not_from_zero", "")])
 def test_what_threads_pass_to_one_another_is_not_restricted(name, shared, printed):
     body = team_body(BODIES[name])
     assert passed_between_threads(body) == {id(b) for b in (X, Y, Z) if b.name in shared}

@@ -195,7 +195,12 @@ def _step(cpu, vectors, points):
 
 def transforms(layer):
     """Cycles of the transforms: about one store a cycle, with the loads and sums beside it."""
+    points = layer.rows * layer.columns
+    return data_transforms(layer) + layer.out_blocks * points * (layer.side ** 2 + 2 * layer.side * layer.tile)
+
+
+def data_transforms(layer):
+    """Of the inputs alone."""
     side, points = layer.side, layer.rows * layer.columns
     rows = layer.rows * (layer.columns * layer.tile + layer.kernel - 1) * 1.5 * side
-    return layer.data_blocks * (rows + 1.5 * points * side ** 2) \
-        + layer.out_blocks * points * (side ** 2 + 2 * side * layer.tile)
+    return layer.data_blocks * (rows + 1.5 * points * side ** 2)

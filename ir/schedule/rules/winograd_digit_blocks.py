@@ -12,7 +12,7 @@ from ...relax.ops.matmul_digits import COLUMNS, DIGITS, LANES, MOST_ROWS, TERMS
 from ..primitives.sample import divisors
 from .digit_tiles import CALL, FEW, FLOAT, ROW, SPLIT, STEP, TILE, UNITS
 from .tiles import PASSED_BYTES, busy
-from .winograd_blocks import FAR_BYTES, KEPT, MOST_LOCAL, SHOWN, SPILLED, STREAMED_BYTES, transforms
+from .winograd_blocks import FAR_BYTES, KEPT, MOST_LOCAL, SHOWN, SPILLED, STREAMED_BYTES, data_transforms, transforms
 
 FEW_STEP = 200  # of the unit for 64 terms of a panel and few rows
 
@@ -20,7 +20,8 @@ FEW_STEP = 200  # of the unit for 64 terms of a panel and few rows
 @dataclass(frozen=True)
 class Blocking:
     """rows: of tiles in a block; columns: output channels that meet it at a time; over: what threads share, "rows" of
-    blocks, or "channels" of the output once digits are made; cycles: the estimate."""
+    blocks, or "channels" of the output once they have made digits together, or once "each" has made all of them for
+    itself, so that none pass between cores; cycles: the estimate."""
 
     rows: int
     columns: int
@@ -51,9 +52,9 @@ def _blocking(cpu, layer, rows, columns):
     digits, sums = planes * points * steps * DIGITS * TERMS, planes * points * columns * FLOAT
     each = FEW_STEP * steps + TILE if points <= FEW else -(-points // 16) * (STEP * steps + TILE)
     cycles = blocks * panels * (layer.side * CALL + planes * each * columns // COLUMNS)
-    cycles += layer.rows * (ROW + layer.side * width * layer.data_blocks)
-    cycles += planes * layer.rows * layer.columns * (steps * TERMS // LANES * SPLIT + layer.out_blocks)
-    cycles += transforms(layer)
+    cutting = layer.rows * (ROW + layer.side * width * layer.data_blocks)
+    cutting += planes * layer.rows * layer.columns * steps * TERMS // LANES * SPLIT
+    cycles += cutting + planes * layer.rows * layer.columns * layer.out_blocks + transforms(layer)
     again = _weights(layer) > cpu.l2_bytes * 3 // 4
     far = _weights(layer) * (SHOWN[1] * blocks if again else 0 if layer.near else SHOWN[0])
     far += min(digits, max(0, digits + sums - cpu.l2_bytes * 3 // 4)) * blocks * panels
@@ -66,6 +67,9 @@ def _blocking(cpu, layer, rows, columns):
     ways = {"channels": (busy(panels), (2 * digits * blocks + layer.results) / PASSED_BYTES)}
     if blocks > 1 and row + digits + sums <= MOST_LOCAL:
         ways["rows"] = busy(blocks), 0
+    if row + digits + sums <= MOST_LOCAL:
+        again = cutting + data_transforms(layer)  # by the other thread, whose part of the rest is as before
+        ways["each"] = busy(panels), (2 - busy(panels)) * again + layer.results / PASSED_BYTES
     over = min(ways, key=lambda way: ways[way][0] * cycles + ways[way][1])
     times, passed = ways[over]
     return Blocking(rows, columns, over, times * cycles + passed)

@@ -7,11 +7,13 @@
             for plane:       sums = tiles(digits, panel)
             for tile:        winograd_columns of sums times scales, then the results and their epilogue
 
-Threads share blocks, or a block's rows while digits are made, and then panels.
+Threads share blocks, or a block's rows while digits are made, and then panels, or only these, and each makes all
+digits for itself.
 """
 from __future__ import annotations
 
 from ...relax.ops.matmul_digits import LANES
+from ...transform.pragmas import EACH
 from . import winograd_digit_blocks
 from .blocks import iter_vars, static_extent
 from .digit_products import FIXED, INVERSE, REDUCED, ROWS, SCALE, SUMS, reduce_points
@@ -47,7 +49,10 @@ def winograd_digits(sch, cpu):
     if blocking.over == "rows":
         parallel_nest(sch, cpu, [n, yb], work)
     else:
-        parallel_nest(sch, cpu, [own], work)
+        if blocking.over == "each":
+            sch.annotate(own, EACH, [ROWS, SCALE])
+        else:
+            parallel_nest(sch, cpu, [own], work)
         parallel_nest(sch, cpu, [oo], work)
     return True
 

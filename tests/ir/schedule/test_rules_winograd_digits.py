@@ -51,7 +51,7 @@ def test_the_unit_makes_the_products(size, options, cpu):
     assert not choices, "those of scales that are not finite are left alone"
 
 
-@pytest.mark.parametrize("over, loops", [("rows", 1), ("channels", 2)])
+@pytest.mark.parametrize("over, loops", [("rows", 1), ("channels", 2), ("each", 1)])
 def test_what_threads_share(over, loops, monkeypatch):
     monkeypatch.setattr(winograd_digit_blocks, "choose", lambda *_: Blocking(1 if over == "rows" else 4, 32, over, 0))
     lowered = scheduled(kernel((14, 14), 64, 64, tile=4), CPU)
