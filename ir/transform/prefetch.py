@@ -228,7 +228,7 @@ class _Inject(StmtMutator):
         if buffer is None or not all(isinstance(n, IntImm) for x in loops for n in (x.extent, *buffer.shape)):
             return without(loop, FIRST_KEY)
         line, turns = LINE // buffer.dtype.bytes, prod(x.extent.value for x in loops)
-        each = -(-int(size) // (LINE * turns))
+        each = -(-min(int(size), buffer.shape[0].value * buffer.dtype.bytes) // (LINE * turns))
         turn = const(0, loop.loop_var.dtype)
         for x in loops:
             turn = turn * x.extent + (x.loop_var - x.min)

@@ -29,7 +29,7 @@ def lift_workspace(func):
     if lift.crowded:
         return lift_workspace(func.replace(body=_ByOne().visit(func.body)))
     if not lift.lifted:
-        return func.replace(body=body)
+        return func
     body = substitute_buffers(body, lift.replaced)
     handles = [Var(b.name, "handle") for b in lift.lifted]
     tensors = [p for p in func.params if p in func.buffer_map]

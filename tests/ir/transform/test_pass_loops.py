@@ -275,7 +275,7 @@ def test_what_a_turn_stores_to_is_asked_for_at_its_start():
 @pytest.mark.parametrize("options, expected", [
     ({}, ["k * 80 + i * 16"]),
     ({"size": 5000}, ["k * 240 + i * 48", "k * 240 + i * 48 + 16", "k * 240 + i * 48 + 32"]),  # 79 lines in 30 turns
-    ({"elements": 300}, ["k * 50 + i * 10"]),  # no line beyond them
+    ({"elements": 300}, ["k * 50 + i * 10"]), ({"elements": 300, "size": 5000}, ["k * 50 + i * 10"]),  # not beyond it
     ({"name": "c"}, []), ({"turns": None}, [])])
 def test_the_first_bytes_of_a_buffer_are_asked_for(options, expected):
     b, y = tir.decl_buffer((options.get("elements", 4000),), name="b"), tir.decl_buffer((30,), name="y")
