@@ -10,7 +10,7 @@ from ..ir.node import collect
 from ..ir.tir.stmt import (AssertStmt, AttrStmt, BufferLoad, BufferStore, DeclBuffer, For, IfThenElse, LetStmt,
                            SeqStmt)
 from ..ir.transform.pragmas import EACH
-from ..ir.transform.workspace import names_of_each
+from ..ir.transform.workspace import touched_by_each
 
 SINGLE = "omp_single"  # the attribute around what one thread does
 
@@ -51,7 +51,7 @@ def _team(stmt):
         return _around(stmt, stmt.condition, "then_case", "else_case")
     if isinstance(stmt, LetStmt):
         return _around(stmt, stmt.value, "body")
-    if isinstance(stmt, AttrStmt) or isinstance(stmt, DeclBuffer) and stmt.buffer.name in names_of_each(stmt):
+    if isinstance(stmt, AttrStmt) or isinstance(stmt, DeclBuffer) and stmt.buffer in touched_by_each(stmt):
         return _around(stmt, (), "body")
     if isinstance(stmt, SeqStmt):
         return stmt.replace(seq=tuple(_team(s) for s in _merged(stmt.seq)))
@@ -100,8 +100,8 @@ def passed_between_threads(body):
     written, where there is more than one piece of shared work. To the compiler they must not look private."""
     if _pieces(body) < 2:
         return set()
-    own, read = names_of_each(body), {id(load.buffer) for load in collect(body, BufferLoad)}
-    return {id(b) for s in collect(body, BufferStore) if (b := s.buffer).name not in own} & read
+    read, written, own = ({id(s.buffer) for s in collect(body, kind)} for kind in (BufferLoad, BufferStore, DeclBuffer))
+    return read & written - own
 
 
 def _pieces(stmt):

@@ -5,8 +5,8 @@ from ..expr import StringImm
 from .walk import StmtMutator, blocks, without
 
 IMPORT = "pragma_import_c"
-# Annotates a serial loop beside parallel ones with the names of buffers that it alone writes: each thread runs it for
-# itself, and has those buffers on its own stack. Nobody waits, and nothing passes between cores.
+# Annotates a serial loop beside parallel ones: each thread runs it for itself, and has the buffers that the kernel
+# declares for it, inside or around, on its own stack. Nobody waits, and nothing passes between cores.
 EACH = "pragma_each_thread"
 
 

@@ -164,10 +164,7 @@ class _Inject(StmtMutator):
                 self.analyzer.step(index, x.loop_var) for x in (outer, first)):
             return []
         at = (stands.loop_var - stands.min) * first.extent.value // stands.extent
-        turn, turns = const(0, at.dtype), 1
-        for x in inner:
-            if x is not stands:
-                turn, turns = turn * x.extent + (x.loop_var - x.min), turns * x.extent.value
+        turn, turns = _turns([x for x in inner if x is not stands], at.dtype)
         place = substitute(index, {**{x.loop_var: x.min for x in rest}, first.loop_var: first.min + at,
                                    outer.loop_var: _next(outer)})
         points, step = prod(x.extent.value for x in rest), self.analyzer.step(index, rest[-1].loop_var) if rest else 0
@@ -227,11 +224,9 @@ class _Inject(StmtMutator):
             loops.append(loops[-1].body)
         if buffer is None or not all(isinstance(n, IntImm) for x in loops for n in (x.extent, *buffer.shape)):
             return without(loop, FIRST_KEY)
-        line, turns = LINE // buffer.dtype.bytes, prod(x.extent.value for x in loops)
+        turn, turns = _turns(loops, loop.loop_var.dtype)
+        line = LINE // buffer.dtype.bytes
         each = -(-min(int(size), buffer.shape[0].value * buffer.dtype.bytes) // (LINE * turns))
-        turn = const(0, loop.loop_var.dtype)
-        for x in loops:
-            turn = turn * x.extent + (x.loop_var - x.min)
         step = min(each * line, buffer.shape[0].value // turns)  # not beyond its end
         body = seq(*(Evaluate(prefetch(BufferLoad(buffer, (self.analyzer.simplify(turn * step + n * line),))))
                      for n in range(each)), loops[-1].body)
@@ -276,6 +271,14 @@ def _next(loop):
     """A loop's variable in its next turn; after the last one, in the first."""
     following = loop.loop_var + 1
     return Select(following < loop.min + loop.extent, following, loop.min)
+
+
+def _turns(loops, dtype):
+    """(which of the turns of nested loops this is, how many they have)."""
+    turn, turns = const(0, dtype), 1
+    for x in loops:
+        turn, turns = turn * x.extent + (x.loop_var - x.min), turns * x.extent.value
+    return turn, turns
 
 
 def _nests(stmt, name):

@@ -4,8 +4,8 @@ from __future__ import annotations
 from ..expr import IntImm, Var, is_const_int
 from ..node import collect
 from ..tir.buffer import substitute_buffers
-from ..tir.stmt import For
-from .pragmas import EACH, text_of
+from ..tir.stmt import BufferLoad, BufferStore, For
+from .pragmas import EACH
 from .walk import StmtMutator, without
 
 STACK_BYTES = 16 * 1024
@@ -18,8 +18,8 @@ def lift_workspace(func):
     """Requires flat buffers. Ensures every DeclBuffer has a constant size, of at most STACK_BYTES, or inside parallel
     loops THREAD_STACK_BYTES in all: larger ones, and those of symbolic size, are parameters after the outputs, counted
     by attrs["num_workspace"]. So are buffers around a parallel loop: they are the threads' in common. One of one
-    element is no longer of scope "local", which would make it a variable. Buffers that a loop's pragma_each_thread
-    names, and those inside of it, are each thread's own, as those in parallel loops are; where they find no room, no
+    element is no longer of scope "local", which would make it a variable. Buffers that a loop with pragma_each_thread
+    touches, and those inside of it, are each thread's own, as those in parallel loops are; where they find no room, no
     loop has it any more.
 
     A temporary too large for a thread's stack would be shared by threads: such loops become serial.
@@ -39,20 +39,22 @@ def lift_workspace(func):
                         attrs={**func.attrs, "num_workspace": len(handles)})
 
 
-def names_of_each(stmt):
-    """The names of the buffers that each thread has for itself, as loops around no parallel one say."""
-    return {text_of(name) for loop in collect(stmt, For) for name in loop.annotations.get(EACH, ())}
+def touched_by_each(stmt):
+    """The buffers that loops touch which each thread runs for itself: it has those of them for itself that the kernel
+    declares."""
+    loops = [loop for loop in collect(stmt, For) if EACH in loop.annotations]
+    return {access.buffer for access in collect(loops, (BufferLoad, BufferStore))}
 
 
 class _Lift(StmtMutator):
     def __init__(self, body):
         self.lifted, self.replaced = [], {}
         self.parallel, self.kept = False, 0  # inside a parallel loop; bytes that stay on the stack of each thread
-        self.own, self.crowded = names_of_each(body), False
+        self.own, self.crowded = touched_by_each(body), False
 
     def visit_DeclBuffer(self, decl):
         around = any(loop.kind == "parallel" for loop in collect(decl.body, For))
-        own = around and decl.buffer.name in self.own
+        own = around and decl.buffer in self.own
         if self._stays(decl, self.parallel or own, around):
             return decl.replace(body=self.visit(decl.body))
         self.crowded |= own

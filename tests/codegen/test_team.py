@@ -47,7 +47,7 @@ def rows_of(buffer, value, p):
 def by_each(source):
     """Each thread makes t of a buffer for itself, then they make y of t together."""
     t = tir.decl_buffer((SIZE,), name="t")
-    making = serial(store(t, lambda i: source[i] * 2.0)).replace(annotations={EACH: ("t",)})
+    making = serial(store(t, lambda i: source[i] * 2.0)).replace(annotations={EACH: 1})
     return tir.DeclBuffer(t, tir.seq(making, parallel(store(Y, backwards(t)))))
 
 

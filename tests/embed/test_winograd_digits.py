@@ -40,7 +40,8 @@ def test_results(target, threads, algorithm, channels, outputs, size, options):
 
 
 @pytest.mark.parametrize("columns", [16, 32])
-@pytest.mark.parametrize("rows, over", [(1, "rows"), (2, "rows"), (2, "channels"), (4, "channels"), (2, "each"), (4, "each")])
+@pytest.mark.parametrize("rows, over", [(1, "rows"), (2, "rows"), (2, "channels"), (4, "channels"), (2, "each"),
+                                        (4, "each")])
 def test_every_blocking(rows, columns, over, monkeypatch):
     monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
     monkeypatch.setattr(winograd_digit_blocks, "choose", lambda *_: Blocking(rows, columns, over, 0))

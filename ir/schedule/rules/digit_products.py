@@ -131,10 +131,11 @@ def _digits(sch, cpu, at, image, panel):
     step, row, d, _ = sch.get_loops(digits)[-4:]
     if not (image and apart):  # blocks of an image's channels lie apart, terms of a matrix's row side by side
         sch.reorder(row, step)
+    outer, inner = sch.get_loops(digits)[-4:-2]
     if apart and static_extent(sch, step) > 1:
-        sch.annotate(sch.get_loops(digits)[-4], "pragma_prefetch_first", panel)
+        sch.annotate(outer, "pragma_prefetch_first", panel)
     fixed = sch.get_block(FIXED)
-    sch.compute_at(fixed, sch.get_loops(digits)[-3])
+    sch.compute_at(fixed, inner)
     sch.set_scope(fixed, 0, "local")
     lanes = sch.get_loops(fixed)[-1]
     if vectorizes(sch.get(fixed), sch.get(fixed).iter_vars[-1].var):

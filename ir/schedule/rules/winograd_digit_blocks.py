@@ -65,11 +65,12 @@ def _blocking(cpu, layer, rows, columns):
     if not cpu.parallel:
         return Blocking(rows, columns, "rows", cycles)
     ways = {"channels": (busy(panels), (2 * digits * blocks + layer.results) / PASSED_BYTES)}
-    if blocks > 1 and row + digits + sums <= MOST_LOCAL:
+    fits = row + digits + sums <= MOST_LOCAL
+    if fits and blocks > 1:
         ways["rows"] = busy(blocks), 0
-    if row + digits + sums <= MOST_LOCAL:
-        again = cutting + data_transforms(layer)  # by the other thread, whose part of the rest is as before
-        ways["each"] = busy(panels), (2 - busy(panels)) * again + layer.results / PASSED_BYTES
+    if fits:  # what one thread makes for itself, both do
+        made = cutting + data_transforms(layer)
+        ways["each"] = busy(panels), (2 - busy(panels)) * made + layer.results / PASSED_BYTES
     over = min(ways, key=lambda way: ways[way][0] * cycles + ways[way][1])
     times, passed = ways[over]
     return Blocking(rows, columns, over, times * cycles + passed)

@@ -50,7 +50,7 @@ def winograd_digits(sch, cpu):
         parallel_nest(sch, cpu, [n, yb], work)
     else:
         if blocking.over == "each":
-            sch.annotate(own, EACH, [ROWS, SCALE])
+            sch.annotate(own, EACH, 1)
         else:
             parallel_nest(sch, cpu, [own], work)
         parallel_nest(sch, cpu, [oo], work)

@@ -12,9 +12,9 @@ from ingot.ir.transform.flatten import flatten_buffer
 from ingot.ir.transform.hold import hold_loads
 from ingot.ir.transform.lanes import load_lanes
 from ingot.ir.transform.lower_intrin import lower_intrin
+from ingot.ir.transform.pragmas import EACH
 from ingot.ir.transform.squares import transpose_squares
 from ingot.ir.transform.vectorize import rewrite_vector_types, vectorize_loop
-from ingot.ir.transform.pragmas import EACH
 from ingot.ir.transform.workspace import STACK_BYTES, THREAD_STACK_BYTES, lift_workspace
 
 X, Y, W = (tir.decl_buffer((64,), name=n) for n in "xyw")
@@ -410,7 +410,7 @@ def test_what_does_not_fit_a_thread_takes_no_room_of_others():
 def test_what_each_thread_makes_for_itself_is_on_its_stack_or_the_loop_is_like_others(size, inner, kept):
     t, u = (tir.decl_buffer((n,), name=name) for n, name in ((size, "t"), (inner, "u")))
     making = loop("i", 4, lambda i: tir.DeclBuffer(u, tir.seq(
-        BufferStore(u, X[i], (const(0),)), BufferStore(t, u[const(0)], (i,))))).replace(annotations={EACH: ("t",)})
+        BufferStore(u, X[i], (const(0),)), BufferStore(t, u[const(0)], (i,))))).replace(annotations={EACH: 1})
     func = lift_workspace(lowered(tir.DeclBuffer(t, tir.seq(
         making, loop("p", 4, lambda i: BufferStore(Y, t[i], (i,)), "parallel"))), [X, Y]))
     assert func.attrs.get("num_workspace", 0) == (not kept)
