@@ -8,7 +8,7 @@ from math import prod
 from ..ir.expr import Add, Call, Cast, Div, IntImm, Mul, Not, Ramp, Sub, Var, cast, const, free_vars, is_const_int
 from ..ir.names import unique_name
 from ..ir.node import Visitor, collect, structural_equal
-from ..ir.schedule.rules.threads import ROWS
+from ..ir.schedule.rules.threads import OWN, ROWS
 from ..ir.tir.stmt import AssertStmt, BufferLoad, BufferStore, DeclBuffer, For, LetStmt
 from .c_expr import ADDITIVE, COMMA, RELATIONAL, UNARY, CExpr, EmitError, is_scalar
 from .c_types import UnsupportedType, c_string, c_type, identifier
@@ -182,7 +182,8 @@ class _Printer(Visitor):
         rows = len(nest) - 1 if ROWS in nest[-1].annotations else 0
         outer, inner = nest[:rows], nest[rows:]
         counts = f"{self.count(outer, COMMA)}, {self.count(inner, COMMA)}"
-        self.open(f"for (ingot_share {share} = ingot_shared(worker, {counts}); ingot_take(&{share});)")
+        start = "ingot_own" if OWN in nest[-1].annotations else "ingot_shared"
+        self.open(f"for (ingot_share {share} = {start}(worker, {counts}); ingot_take(&{share});)")
         self.turns(outer, f"{share}.repeat")
         if len(inner) == 1:
             begin, end = (self.turn_of(inner[0], f"{share}.{x}") for x in ("begin", "end"))
@@ -268,8 +269,9 @@ class _Printer(Visitor):
 
     def visit_AttrStmt(self, stmt):
         if stmt.attr_key == SINGLE:
-            self.line("INGOT_OMP(single)")
+            self.line("INGOT_OMP(master)")
             self.block("", stmt.body)
+            self.line(WAIT)
             return
         if stmt.attr_key in THREADS:
             name = getattr(stmt.target, "thread_tag", "") or getattr(stmt.target, "name", stmt.target)

@@ -114,12 +114,24 @@ class _Builder:
             self.where[id(p), 0] = Operand("input", n, inputs[n].name)
         self._place_outputs(outputs)
         calls = []
-        for b in self.main.bindings:
-            if isinstance(b.value, RelaxCall) and b.value.op == "call_tir":
-                calls.append(self._call(b, len(calls)))
+        for b in self._in_order():
+            calls.append(self._call(b, len(calls)))
         plan = memory_plan.plan_memory(self.buffers)
         return Program(self.name, inputs, outputs, self.dims, tuple(without_repetitions(calls, plan)),
                        tuple(self.weights), plan, tuple(self.dtypes))
+
+    def _in_order(self):
+        """The calls' bindings, a border before what writes inside it: threads need not wait for one another between."""
+        found = []
+        for b in self.main.bindings:
+            if not isinstance(b.value, RelaxCall) or b.value.op != "call_tir":
+                continue
+            at = len(found)
+            if id(b.var) in self.around:
+                own, = (place.owner for place in self.memory.results(b))
+                at = next((n for n, c in enumerate(found) if own in (p.owner for p in self.memory.results(c))), at)
+            found.insert(at, b)
+        return found
 
     def _describe(self, values, source_names, fallback, taken):
         found = []

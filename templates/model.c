@@ -159,7 +159,7 @@ ingot_status [[ name ]]_set_profile([[ name ]] *net, ingot_profile_hook hook, vo
 [% for who, calls in groups %]
 [% set margin = {"one": 4, "team": 8, "single": 12, "master": 12}[who] %]
 [% if who in ("single", "master") %]
-        INGOT_OMP([[ who ]])
+        INGOT_OMP(master)
         {
 [% endif %]
 [% for call in calls %]
@@ -168,6 +168,9 @@ ingot_status [[ name ]]_set_profile([[ name ]] *net, ingot_profile_hook hook, vo
 [% endfor %]
 [% if who in ("single", "master") %]
         }
+[% endif %]
+[% if who == "single" %]
+        ingot_wait(&worker);
 [% endif %]
 [% endfor %]
 [% if threads == "team" %]

@@ -17,7 +17,7 @@ class Worker(ctypes.Structure):
     """ingot_worker of ingot_team.h: the one thread of a team, whose state is all zeros."""
 
     _fields_ = [("team", ctypes.c_void_p), ("number", ctypes.c_uint32), ("threads", ctypes.c_uint32),
-                ("set", ctypes.c_uint32)]
+                ("waits", ctypes.c_uint32)]
 
 
 STRICT = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror", "-O2",

@@ -205,6 +205,24 @@ def test_a_border_that_is_still_there_is_not_written_again(layers, borders):
     assert border_calls(layers) == borders
 
 
+def test_a_border_is_written_before_what_lies_inside():
+    """So that nobody waits between both: threads write the inside while one of them writes the border."""
+    x = RelaxVar("x", TensorStructInfo((1, 3, 6, 6), "float32"))
+    bb = BlockBuilder()
+    with bb.function("main", [x]):
+        inside = bb.emit(call_op("nn.relu", x))
+        other = bb.emit(call_op("nn.max_pool2d", x, pool_size=(3, 3), strides=(1, 1), padding=(1, 1, 1, 1)))
+        y = bb.emit(call_op("nn.conv2d", inside, weight(3, 3, 3, 3), padding=(1, 1, 1, 1)))
+        bb.emit_func_output(bb.emit(call_op("add", y, other)))
+    mod = bb.get()
+    with ingot.compile(mod, threads="none", opt_level=1) as library:
+        calls = library.model.program.calls
+        at, = (n for n, call in enumerate(calls) if call.border)
+        assert calls[at + 1].operands[calls[at + 1].reads].index == calls[at].operands[0].index
+        data = np.random.default_rng(0).standard_normal((1, 3, 6, 6)).astype(np.float32)
+        np.testing.assert_allclose(library(data), evaluate(mod, [data]), rtol=1e-4, atol=1e-3)
+
+
 def _border(kernel, index, **changes):
     return KernelCall(kernel, (Operand("arena", index),), (), "", True, **changes)
 

@@ -13,7 +13,7 @@ from ingot.codegen.team import SINGLE, passed_between_threads, team_body
 from ingot.codegen.toolchain import can_build_openmp
 from ingot.ir import tir
 from ingot.ir.expr import Select, Var, const
-from ingot.ir.schedule.rules.threads import ROWS
+from ingot.ir.schedule.rules.threads import OWN, ROWS
 from ingot.ir.tir.stmt import AssertStmt, AttrStmt, BufferStore, DeclBuffer, For, IfThenElse, LetStmt, While
 from ingot.ir.transform.pragmas import EACH
 
@@ -38,10 +38,11 @@ def backwards(buffer):
     return lambda i: buffer[const(SIZE - 1) - i] + 1.0
 
 
-def rows_of(buffer, value, p):
+def rows_of(buffer, value, p, *more):
     """Ten rows, of which each thread does the same for every p."""
     q = Var("q")
-    return For(q, const(0), const(10), "parallel", store(buffer, value)(p * 10 + q), annotations={ROWS: 1})
+    return For(q, const(0), const(10), "parallel", store(buffer, value)(p * 10 + q),
+               annotations=dict.fromkeys((ROWS, *more), 1))
 
 
 def by_each(source):
@@ -63,6 +64,9 @@ BODIES = {
         V < 6, parallel(store(Y, lambda i: Y[i] + X[t])), BufferStore(Y, const(0.5), (t,))))),
     "rows": tir.seq(loop("p", 4, lambda p: rows_of(Y, lambda i: X[i] * 3.0, p), "parallel"),
                     loop("p", 4, lambda p: rows_of(Z, backwards(Y), p), "parallel")),
+    "own_rows": tir.seq(loop("p", 4, lambda p: rows_of(Y, lambda i: X[i] * 3.0, p, OWN), "parallel"),
+                        loop("p", 4, lambda p: rows_of(Z, backwards(Y), p, OWN), "parallel")),
+    "own": parallel(store(Y, lambda i: X[i] + 1.0)).replace(annotations={OWN: 1}),
     "of_three": loop("p", 2, lambda p: loop("q", 5, lambda q: loop("r", 4, lambda r: store(
         Y, lambda i: X[i] + 1.0)(p * 20 + q * 4 + r), "parallel"), "parallel"), "parallel"),
     "each": tir.seq(parallel(store(Z, lambda i: X[i] + 1.0)), by_each(X)),
@@ -113,8 +117,9 @@ def library(request, printed, tmp_path_factory):
         text += f"""{head};\n{head}
 {{
     ingot_team team;
+    omp_set_num_threads(threads);
     ingot_team_start(&team);
-    INGOT_OMP(parallel num_threads(threads))
+    INGOT_OMP(parallel)
     {{
         ingot_worker worker = ingot_team_join(&team);
         {name}(&worker, x, y, z);
@@ -159,6 +164,11 @@ def test_threads_keep_rows_and_wait_after_the_nest(printed):
     assert lines.count("ingot_wait(worker);") == 2 and lines.index("ingot_wait(worker);") == 7
 
 
+@pytest.mark.parametrize("name, shares", [("own_rows", "4, 10"), ("own", "1, 40")])
+def test_nobody_takes_over_turns_of_short_loops(name, shares, printed):
+    assert f"ingot_own(worker, {shares});" in printed[name].body and "ingot_shared" not in printed[name].body
+
+
 @pytest.mark.parametrize("value, ctype", [
     (lambda at: X[at * 2 - 3], "ingot_index"), (lambda at: X[at // 2], "int32_t"), (lambda at: X[0] * at, "int32_t"),
     (lambda at: Select(at < 3, X[at], X[0]), "int32_t")])
@@ -174,8 +184,9 @@ int held(int repeats, int turns)
 {
     int done = 0;
     ingot_team team;
+    omp_set_num_threads(2);
     ingot_team_start(&team);
-    INGOT_OMP(parallel num_threads(2))
+    INGOT_OMP(parallel)
     {
         ingot_worker worker = ingot_team_join(&team);
         for (int loops = 0; loops < 100; ++loops) {
@@ -210,6 +221,59 @@ def test_turns_of_a_thread_that_is_held_up_are_taken_over(compiler, tmp_path, mo
         assert library.held(repeats, turns) == repeats * turns * 100
 
 
+LATE = """
+int early(int threads, int waits, int late, int longest, int *come);
+int early(int threads, int waits, int late, int longest, int *come)
+{
+    int wrong = 0;
+    ingot_team team;
+    omp_set_num_threads(threads);
+    ingot_team_start(&team);
+    INGOT_OMP(parallel)
+    {
+        ingot_worker worker = ingot_team_join(&team);
+        const int own = (int)worker.number;
+        for (int n = 1; n <= waits; ++n) {
+            if ((n * 7 + own * 5) % late == 0) { /* others ask to sleep, come just then, or long before */
+                const double until = omp_get_wtime() + 1e-6 * (n * 13 % longest);
+                while (omp_get_wtime() < until) continue;
+            }
+            INGOT_OMP(atomic write)
+            come[own] = n;
+            ingot_wait(&worker);
+            for (int other = 0; other < threads; ++other) {
+                int at;
+                INGOT_OMP(atomic read)
+                at = come[other];
+                if (at != n) {
+                    INGOT_OMP(atomic)
+                    ++wrong;
+                }
+            }
+            ingot_wait(&worker);
+        }
+    }
+    return wrong;
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_nobody_goes_on_before_all_have_come(compiler, tmp_path, monkeypatch):
+    """Threads that look for one another, and those that sleep as one is late, some of them just when it comes."""
+    monkeypatch.setenv("CC", compiler)
+    if not can_build_openmp("host"):
+        pytest.skip(f"{compiler} builds no OpenMP programs here")
+    text = '#include "ingot_team.h"\n' + LATE
+    for looks in (1, 200):
+        folder = tmp_path / str(looks)
+        folder.mkdir()
+        library = compile_text(text, folder, compiler, ["-fopenmp", f"-DINGOT_TEAM_LOOKS={looks}"])
+        for threads, waits, late, longest in ((1, 100, 3, 5), (2, 2000, 3, 60), (2, 20000, 10**6, 1), (3, 200, 4, 200),
+                                              (7, 100, 5, 100)):
+            assert library.early(threads, waits, late, longest, (ctypes.c_int * 16)()) == 0
+
+
 def test_what_each_thread_does_for_itself_is_on_its_stack(printed):
     text = printed["each"].body
     assert "OMP" not in text and text.count("ingot_wait(worker);") == 2 and "float t[40];" in text
@@ -218,7 +282,7 @@ def test_what_each_thread_does_for_itself_is_on_its_stack(printed):
 
 def test_one_thread_does_what_lies_between():
     text = print_function(lowered(BODIES["serial_between"]), "f").body.replace("    ", "  ")
-    assert [line.strip() for line in text.splitlines() if "OMP" in line] == ["INGOT_OMP(single)"]
+    assert [line.strip() for line in text.splitlines() if "OMP" in line] == ["INGOT_OMP(master)"]
     body = team_body(BODIES["serial_between"])
     single, = [s for s in body.seq if isinstance(s, AttrStmt)]
     assert single.attr_key == SINGLE and len(single.body.seq) == 2
@@ -226,7 +290,7 @@ def test_one_thread_does_what_lies_between():
 
 @pytest.mark.parametrize("name, shared", [("parallel", ""), ("two_parallel", "y"), ("serial_between", "yz"),
                                           ("loop_around", "yz"), ("branch_and_let", "y"), ("nested", ""),
-                                          ("rows", "y"), ("of_three", ""), ("each", ""), ("not_from_zero", "")])
+                                          ("rows", "y"), ("own_rows", "y"), ("own", ""), ("of_three", ""), ("each", ""), ("not_from_zero", "")])
 def test_what_threads_pass_to_one_another_is_not_restricted(name, shared, printed):
     body = team_body(BODIES[name])
     assert passed_between_threads(body) == {id(b) for b in (X, Y, Z) if b.name in shared}

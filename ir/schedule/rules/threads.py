@@ -25,6 +25,10 @@ BYTE = 4
 # once for each channel, and that one thread has a row more: enough channels are shared then.
 ROWS = "pragma_thread_rows"
 LEAST_ROWS, FEW_ROWS = 4, 32
+# Annotates it too where its nest is short: each thread does its own turns, and none of another's. To take turns piece
+# by piece costs up to a microsecond, in which a core does so many multiply-adds.
+OWN = "pragma_thread_own"
+LONG_WORK = 1 << 20
 
 
 def worth_threads(work):
@@ -61,8 +65,8 @@ def parallel_nest(sch, cpu, loops, work, rows=False):
         except ScheduleError as error:
             sch.refused += (f"threads: {error.line}",)
             return
-    if rows:
-        sch.annotate(shared[-1], ROWS, 1)
+    for name in [ROWS] * rows + [OWN] * (work < LONG_WORK and bool(shared)):
+        sch.annotate(shared[-1], name, 1)
 
 
 def _divides_rows(sch, loops):

@@ -197,7 +197,7 @@ def test_what_is_padded_is_written_inside_its_border():
     mod = g.module(g.op("exp", c), g.op("nn.conv2d", a, const(2, 5, 1, 1)))
     assert joined(mod, data(2, 3, 6, 7)) == ["nn.conv2d", BORDER, INLAY, "nn.conv2d", BORDER, INLAY,
                                              ("nn.max_pool2d", "exp"), "nn.conv2d"]
-    assert places(mod)[0] == ("arena", 0, 8)
+    assert places(mod)[1] == ("arena", 0, 8)  # after the border
     for level in (1, 2):
         for target in ("host", "c"):
             assert "pad" not in compiled(mod, data(2, 3, 6, 7), opt_level=level, target=target)
