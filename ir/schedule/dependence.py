@@ -15,23 +15,38 @@ def incomplete_input(index, scope, reader, buffer):
     """None when each turn of the loops that a reader shares with a writer of `buffer` reads only what that same turn
     wrote before. Else (reason, writer)."""
     for writer in index.writers(buffer, scope):
-        common = common_loops(index, writer, reader)
-        if writer is reader or not common:
-            continue
-        name = name_of(writer)
-        if index.order[writer] > index.order[reader]:
-            return f"block {name} writes {buffer.name} after block {name_of(reader)} in the same loop", writer
-        shared = {loop.loop_var for loop in common}
-        for iv, value in zip(writer.block.iter_vars, writer.iter_values):
-            if iv.iter_type != "spatial" and uses(value, shared):
-                return f"the reduction of block {name} over {iv.var.name} is not finished there", writer
-        analyzer = analyzer_of(common)
-        written = written_box(analyzer, writer, buffer, index.loops_above(writer)[len(common):])
-        relaxed = Relaxed(analyzer, index.loops_above(reader)[len(common):])
-        needed = touched_box([relaxed], [reader], buffer, ("reads",))
-        if written is None or needed is None or not holds(analyzer, written, needed, buffer.shape):
-            return (f"one turn of loop {common[-1].loop_var.name} is not proved to write all of {buffer.name} that "
-                    f"block {name_of(reader)} reads in it"), writer
+        why = _incomplete(index, writer, reader, buffer)
+        if why:
+            return why, writer
+    return None
+
+
+def turn_writes_input(index, scope, reader, buffer):
+    """Whether all that a reader reads of `buffer` was written before in the same turn of the loops that it shares with
+    one of the writers, which may have done so together: zeros first, then what lies between them."""
+    writers = [w for w in index.writers(buffer, scope) if w is not reader and common_loops(index, w, reader)]
+    return not writers or any(_incomplete(index, w, reader, buffer) is None for w in writers)
+
+
+def _incomplete(index, writer, reader, buffer):
+    """Why a turn of the loops that a reader shares with one writer may read what this writer did not write in it."""
+    common = common_loops(index, writer, reader)
+    if writer is reader or not common:
+        return None
+    name = name_of(writer)
+    if index.order[writer] > index.order[reader]:
+        return f"block {name} writes {buffer.name} after block {name_of(reader)} in the same loop"
+    shared = {loop.loop_var for loop in common}
+    for iv, value in zip(writer.block.iter_vars, writer.iter_values):
+        if iv.iter_type != "spatial" and uses(value, shared):
+            return f"the reduction of block {name} over {iv.var.name} is not finished there"
+    analyzer = analyzer_of(common)
+    written = written_box(analyzer, writer, buffer, index.loops_above(writer)[len(common):])
+    relaxed = Relaxed(analyzer, index.loops_above(reader)[len(common):])
+    needed = touched_box([relaxed], [reader], buffer, ("reads",))
+    if written is None or needed is None or not holds(analyzer, written, needed, buffer.shape):
+        return (f"one turn of loop {common[-1].loop_var.name} is not proved to write all of {buffer.name} that "
+                f"block {name_of(reader)} reads in it")
     return None
 
 

@@ -6,7 +6,7 @@ from ..node import structural_equal
 from ..tir.stmt import BlockRealize, For, SeqStmt
 from .blocks import buffers_of, name_of, uses, why_not_complete, why_not_pure
 from .context import analyzer_of, is_unit, ranges_of
-from .dependence import incomplete_input
+from .dependence import turn_writes_input
 from .digits import Digits
 from .index import blocks_below, statements_below
 from .regions import Relaxed, regions_of, touched_box
@@ -128,7 +128,7 @@ def _lives_in_a_turn(ctx, scope, below, buffer):
 def _covered(ctx, scope, below, buffer):
     """Whether the readers of a buffer among `below` read only what the same turn of their common loops wrote."""
     readers = [b for b in below if b in ctx.index.readers(buffer, scope)]
-    return not any(incomplete_input(ctx.index, scope, reader, buffer) for reader in readers)
+    return all(turn_writes_input(ctx.index, scope, reader, buffer) for reader in readers)
 
 
 def _touching(ctx, scope, below, buffer):

@@ -1,4 +1,5 @@
 """Convolutions of plain images whose columns are the lanes of vectors: the rule, and which convolutions stay plain."""
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -67,6 +68,16 @@ def test_results_are_kept(case, epilogue, monkeypatch):
     for what in (sch.func, lower_prim_func(sch.func)):
         for a, b in zip(expected, results(what, inputs)):
             np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-5)
+
+
+def test_threads_share_bands_of_which_each_is_copied_for_itself(monkeypatch):
+    monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
+    func, cpu = convolution("strided")
+    cpu = replace(cpu, l1_bytes=4096)
+    inputs, sch = arguments(func), schedule_by_rule(func, cpu)
+    assert [loop.kind for loop in collect(sch.func.body, For)].count("parallel") == 1 and not sch.refused
+    for a, b in zip(results(func, inputs), results(lower_prim_func(sch.func), inputs)):
+        np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-5)
 
 
 def test_sums_stay_in_registers_and_rows_are_copied_without_conditions():

@@ -3,8 +3,8 @@ import pytest
 
 from ingot.ir import te, tir
 from ingot.ir.schedule import Schedule, ScheduleError
-from schedule_programs import (assert_same, elementwise, loop_text, matmul, realize, repeated_sum, running_sum,
-                               softmax, softmax_by_rows, stencil, symbolic)
+from schedule_programs import (assert_same, elementwise, loop_text, matmul, padded, realize, repeated_sum,
+                               running_sum, softmax, softmax_by_rows, stencil, symbolic)
 
 
 def schedule(func):
@@ -240,6 +240,17 @@ def test_parallel_over_overlapping_producers_is_legal_when_they_are_private():
     sch = schedule(func)
     outer, _ = sch.split(sch.get_loops("C")[0], [None, 8])
     sch.compute_at("B", outer)
+    sch.parallel(outer)
+    assert_same(func, sch.func)
+
+
+def test_parallel_over_what_two_blocks_write_is_legal_when_one_of_them_writes_all():
+    """Zeros, then what lies between them: no turn reads what another one wrote."""
+    func = padded(12)
+    sch = schedule(func)
+    outer, _ = sch.split(sch.get_loops("C")[0], [None, 4])
+    sch.compute_at("P", outer)
+    sch.decompose_padding("P", sch.get_loops("P")[1])
     sch.parallel(outer)
     assert_same(func, sch.func)
 
