@@ -73,9 +73,10 @@ def grid(height, width, tile):
 
 
 def busy(count, block=1):
-    """How many times the half of so many one of two threads has, which share whole blocks of them."""
-    blocks = -(-count // block)
-    return 2 * min(count, -(-blocks // 2) * block) / count
+    """How many times the half of so many one of two threads has, which share whole blocks of them: the first has the
+    lesser number of blocks, the last of which may be a small one."""
+    first = -(-count // block) // 2 * block
+    return 2 * max(first, count - first) / count
 
 
 def step(cpu, vectors, points):

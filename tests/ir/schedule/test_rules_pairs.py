@@ -134,9 +134,9 @@ def test_what_threads_share_of_winograd(over, loops, monkeypatch):
     ((49,), 171, 128, ((13,), 4, "rows"), ((13,), 4, "panels")), ((8,), 256, 64, ((8,), 1, "rows"), ((8,), 1, "panels")),
     ((56, 28), 22, 4, ((1, 14), 32, "rows"), ((1, 14), 4, "rows")),
     ((28, 17), 64, 8, ((16, 1), 1, "rows"), ((14, 1), 1, "rows", 14)),
-    ((25, 5), 22, 4, ((3, 5), 9, "rows"), ((2, 5), 8, "rows")),
+    ((25, 5), 22, 4, ((3, 5), 9, "rows"), ((3, 5), 2, "rows", 15)),
     ((4096,), 256, 48, ((16,), 5, "rows"), ((16,), 4, "rows")),
-    ((196,), 171, 16, ((14,), 8, "rows"), ((14,), 7, "rows", 14))])
+    ((196,), 171, 16, ((14,), 8, "rows"), ((16,), 3, "rows"))])
 def test_plans(rows, parts, panels, alone, shared):
     """Rows that the second cache holds meet all panels, whole vectors of them where threads do not share them better
     otherwise; threads share four blocks of them or more, or panels."""

@@ -12,7 +12,7 @@ from ingot.codegen.kernels import print_kernel
 from ingot.codegen.target import Target
 from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import schedule_by_rule
-from ingot.ir.schedule.rules.tiles import VECTORS, Tile, candidates, choose
+from ingot.ir.schedule.rules.tiles import VECTORS, Tile, busy, candidates, choose
 from ingot.ir.transform.pipeline import lower_prim_func
 
 RUNTIME = Path(__file__).resolve().parents[3] / "runtime_c"
@@ -26,6 +26,13 @@ def test_tiles_fit_the_registers(cpu):
     for tile in tiles:
         assert tile.vectors * tile.rows * tile.columns + tile.vectors + 1 <= cpu.registers
         assert tile.accumulators <= (cpu.accumulators or cpu.registers)
+
+
+@pytest.mark.parametrize("count, block, most", [(8, 1, 4), (7, 1, 4), (1, 1, 1), (125, 80, 80), (125, 60, 65), (9, 4, 5),
+                                                (10, 16, 10)])
+def test_what_the_busier_of_two_threads_does(count, block, most):
+    """Of three blocks the first thread has one, and the last block may be small."""
+    assert busy(count, block) == 2 * most / count
 
 
 @pytest.mark.parametrize("cpu", MACHINES, ids=str)
