@@ -45,7 +45,7 @@ COMPUTED_IN = {"bool": "int32", "int8": "int32", "int16": "int32", "uint8": "int
                "uint32": "int64"}
 
 VECTOR_OPERATORS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Min": "min", "Max": "max"}
-VECTOR_REDUCTIONS = ("reduce_add", "reduce_min", "reduce_max")
+VECTOR_REDUCTIONS = ("reduce_add", "reduce_min", "reduce_max", "reduce_greater")
 VECTOR_LANES = ("first_n", "evens", "odds", "lane", "fma_lane", "held")  # and fma_at, of an address
 VECTOR_CALLS = ("abs", "accumulate", "ceil", "erf", "exp", "floor", "fma", "gelu", "log", "round", "sigmoid", "silu",
                 "sqrt", "tanh", *BIT_INTRINSICS)

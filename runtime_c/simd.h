@@ -13,6 +13,7 @@
  *   T_fma_at(a, p, n, c)                       a * *p + c, for the n-th such operand of a tile of sums
  *   T_low_bytes  T_high_bits (a, b, c)         a float of the lowest bytes of three others, or of their highest bits
  *   T_fraction(a)                              of the lowest 23 bits of a; see simd/lane.h
+ *   T_greater(a, b)                            that whose bits are the greater integer: of magnitudes, NaN before all
  *   T_accumulate(a, b, c)                      T_fma, in the register of c, where each of a and b serves several sums
  *   T_evens(a, b, w)  T_odds(a, b, w)          of blocks of w lanes: a's even ones, each followed by b's; a's odd ones,
  *                                              each followed by b's. w: a power of two below the lanes
@@ -24,6 +25,7 @@
  *   T_clamp(a, lo, hi)                         lo <= hi; a NaN: NaN
  *   T_select_lt  T_select_le  T_select_eq (a, b, x, y)   lane by lane a < b ? x : y ...; false when one is NaN
  *   T_reduce_add  T_reduce_min  T_reduce_max (a)         a float; the order of additions is a tree; NaN: unspecified
+ *   T_reduce_greater(a)                        the greatest, as T_greater has it
  *   T_exp  T_log  T_tanh  T_erf  T_sigmoid  T_silu  T_gelu (a)   see simd/math.h
  *   T_ldexp(a, n)  T_power(a)  T_exponent(a)  T_mantissa(a)          see simd/lane.h
  *

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from ..expr import (
-    EQ, GE, GT, LE, LT, NE, Add, And, FloatImm, IntImm, Max, Min, Mul, Not, Or, PrimExpr, Select, Var, const,
+    EQ, GE, GT, LE, LT, NE, Add, And, Call, FloatImm, IntImm, Max, Min, Mul, Not, Or, PrimExpr, Select, Var, const,
     substitute)
 from ..node import Mutator, collect, structural_equal
 from ..tir.stmt import BufferLoad, BufferStore, LetStmt, SeqStmt
@@ -14,6 +14,7 @@ NEUTRAL = {Add: 0, Mul: 1}  # operations with a neutral element, which their red
 _COMPARED = {EQ: "==", NE: "!=", GE: ">=", GT: ">", LE: "<=", LT: "<"}
 _JOINED = {And: "and", Or: "or"}
 _CHOSEN = {Min: "min", Max: "max"}
+_CHOSEN_BY_CALL = {"tir.greater": "max"}
 
 
 @dataclass(frozen=True)
@@ -93,11 +94,14 @@ def _stores(stmt):
 
 def _term(value, own, buffers):
     """What `value` joins the element `own` with."""
-    sides = {Select: ("true_value", "false_value")}.get(type(value), ("a", "b"))
-    if type(value) not in (*NEUTRAL, *_CHOSEN, Select):
+    if isinstance(value, Call) and value.op in _CHOSEN_BY_CALL:
+        a, b = value.args
+    elif type(value) in (*NEUTRAL, *_CHOSEN, Select):
+        sides = {Select: ("true_value", "false_value")}.get(type(value), ("a", "b"))
+        a, b = (getattr(value, side) for side in sides)
+    else:
         raise _No(f"it combines by {type(value).__name__}, which is not one of sum, product, min and max, or a choice "
                   "between both")
-    a, b = (getattr(value, side) for side in sides)
     term = next((t for t, other in ((b, a), (a, b)) if structural_equal(other, own)), None)
     if term is None or any(load.buffer in buffers for load in collect(term, BufferLoad)):
         raise _No(f"it does not combine {own.buffer.name} at the element it writes with a new term")
@@ -176,6 +180,10 @@ def _choice(e, names):
         (a, of), (b, other) = _choice(e.a, names), _choice(e.b, names)
         if of is not None and of == other:
             return (f"{_CHOSEN[kind]}({a}, {b})", of) if kind in _CHOSEN else (f"({a} {_COMPARED[kind]} {b})", None)
+    if kind is Call and e.op in _CHOSEN_BY_CALL:
+        (a, of), (b, other) = (_choice(v, names) for v in e.args)
+        if of is not None and of == other:
+            return f"{_CHOSEN_BY_CALL[e.op]}({a}, {b})", of
     if kind is Select:
         (c, test), (a, of), (b, other) = (_choice(v, names) for v in (e.condition, e.true_value, e.false_value))
         if test is None and of is not None and of == other:

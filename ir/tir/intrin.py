@@ -44,6 +44,10 @@ def _high_bits(a, b, c):
     return (_bits(a) >> 23 << 14 | _bits(b) >> 23 << 5 | _bits(c) >> 27).view(np.float32)[()]
 
 
+def _greater(a, b):
+    return np.where(_bits(a).view(np.int32) > _bits(b).view(np.int32), a, b)[()]
+
+
 def _fraction(a):
     return (_bits(a) & 0x7fffff | 0x3f800000).view(np.float32)[()] - np.float32(1.5)
 
@@ -70,8 +74,10 @@ INTEGER_INTRINSICS = {
 }
 # the same, of the bits of float32. low_bytes(a, b, c): the lowest byte of each, from the highest on, and 0;
 # high_bits(a, b, c): the highest 9, 9 and 5 bits, lowest ones of a number; fraction(a): k / 2^23 - 1/2, of a's lowest
-# 23 bits k.
-BIT_INTRINSICS = {"low_bytes": (3, _low_bytes), "high_bits": (3, _high_bits), "fraction": (1, _fraction)}
+# 23 bits k; greater(a, b): that whose bits are the greater integer, of magnitudes the greater number, of which NaN is
+# the greatest.
+BIT_INTRINSICS = {"low_bytes": (3, _low_bytes), "high_bits": (3, _high_bits), "fraction": (1, _fraction),
+                  "greater": (2, _greater)}
 # name -> (number of arguments, numpy reference), of float vectors: what VectorizeLoop makes of reductions over lanes
 # and of stores to the first lanes, LoadLanes and HoldLoads of operands in vectors, and TransposeSquares. first_n(a, b,
 # n): n lanes of a, then those of b; evens(a, b, w), of blocks of w lanes: a's even ones, each followed by b's; odds(a,
@@ -80,6 +86,7 @@ BIT_INTRINSICS = {"low_bytes": (3, _low_bytes), "high_bits": (3, _high_bits), "f
 # + c, in the register of c; held(a): a, in a register. The order of reduce_add is a tree.
 VECTOR_INTRINSICS = {
     "reduce_add": (1, np.sum), "reduce_min": (1, np.min), "reduce_max": (1, np.max),
+    "reduce_greater": (1, lambda a: reduce(_greater, a)),
     "first_n": (3, lambda a, b, n: np.where(np.arange(len(a)) < n, a, b)),
     "evens": (3, lambda a, b, w: np.where(np.arange(len(a)) & w, np.roll(b, w), a)),
     "odds": (3, lambda a, b, w: np.where(np.arange(len(a)) & w, b, np.roll(a, -w))),
@@ -147,7 +154,7 @@ power, fmod, atan2, hypot, copysign = map(_builder, ("pow", "fmod", "atan2", "hy
 bitwise_and, bitwise_or, bitwise_xor, bitwise_not = map(
     _builder, ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"))
 shift_left, shift_right, popcount, clz = map(_builder, ("shift_left", "shift_right", "popcount", "clz"))
-low_bytes, high_bits, fraction = map(_builder, ("low_bytes", "high_bits", "fraction"))
+low_bytes, high_bits, fraction, greater = map(_builder, ("low_bytes", "high_bits", "fraction", "greater"))
 pow, fabs = power, abs  # noqa: A001
 
 

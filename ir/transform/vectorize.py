@@ -5,7 +5,7 @@ from ..arith import Analyzer
 from ..expr import (Add, Broadcast, Call, CompareExpr, Div, FloatImm, IntImm, Max, Min, Mul, Ramp, Range, Select, Sub,
                     Var, const, free_vars, is_const_int, substitute)
 from ..node import Mutator, structural_equal
-from ..tir.intrin import BIT_INTRINSICS, vector_intrinsic
+from ..tir.intrin import BIT_INTRINSICS, greater, vector_intrinsic
 from ..tir.stmt import BufferLoad, BufferStore, For, SeqStmt, seq
 from .lanes import is_conditional
 from .loop_partition import LANES
@@ -20,7 +20,9 @@ MOST_UNROLLED = 8  # vectors of one loop
 _ARITHMETIC = (Add, Sub, Mul, Div, Min, Max)
 # Annotation of a loop over the lanes of a vector that reduces them: any order will do, so that a tree may.
 REDUCE_LANES = "reduce_lanes"
-_REDUCTIONS = {Add: "reduce_add", Min: "reduce_min", Max: "reduce_max"}
+# What joins two numbers -> (what joins vectors, and the lanes of one).
+_REDUCTIONS = {Add: (Add, "reduce_add"), Min: (Min, "reduce_min"), Max: (Max, "reduce_max"),
+               "tir.greater": (greater, "reduce_greater")}
 
 
 class NotVectorizable(Exception):
@@ -110,23 +112,26 @@ def _reduced(loop, analyzer):
     """for l in lanes: x = x + v[l]  ->  x = x + reduce_add(v), or None where the loop is not like that. Several vectors
     are added up first, in pairs."""
     store, lanes = loop.body, _lanes(loop) if isinstance(loop.extent, IntImm) else 0
-    if not (lanes and isinstance(store, BufferStore) and type(store.value) in _REDUCTIONS) or loop.extent.value % lanes:
+    joined = store.value if isinstance(store, BufferStore) else None
+    kind = joined.op if isinstance(joined, Call) else type(joined)
+    if not lanes or kind not in _REDUCTIONS or loop.extent.value % lanes:
         return None
-    own, combine = store.value.a, type(store.value)
+    own, term = joined.args if isinstance(joined, Call) else (joined.a, joined.b)
+    combine, of_lanes = _REDUCTIONS[kind]
     if not (isinstance(own, BufferLoad) and structural_equal(own, BufferLoad(store.buffer, store.indices))):
         return None
     parts = []
     for start in range(0, loop.extent.value, lanes):
         widen = _Widen(loop.loop_var, loop.min + start, lanes, analyzer)
         try:
-            parts.append(widen.value(store.value.b))
+            parts.append(widen.value(term))
         except NotVectorizable:
             return None
     if widen.varies(store.indices[0]) or parts[0].dtype.lanes == 1:
         return None
     while len(parts) > 1:
         parts = [combine(*parts[n:n + 2]) if n + 1 < len(parts) else parts[n] for n in range(0, len(parts), 2)]
-    return store.replace(value=combine(own, vector_intrinsic(_REDUCTIONS[combine], parts[0])))
+    return store.replace(value=combine(own, vector_intrinsic(of_lanes, parts[0])))
 
 
 class _Widen:

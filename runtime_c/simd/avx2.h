@@ -144,6 +144,16 @@ INGOT_INLINE float f32x8_reduce_add(f32x8 a) { return f32x4_reduce_add(f32x4_add
 INGOT_INLINE float f32x8_reduce_min(f32x8 a) { return f32x4_reduce_min(f32x4_min(f32x8_lo(a), f32x8_hi(a))); }
 INGOT_INLINE float f32x8_reduce_max(f32x8 a) { return f32x4_reduce_max(f32x4_max(f32x8_lo(a), f32x8_hi(a))); }
 
+INGOT_INLINE f32x8 f32x8_greater(f32x8 a, f32x8 b)
+{
+    return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(a), _mm256_castps_si256(b)));
+}
+
+INGOT_INLINE float f32x8_reduce_greater(f32x8 a)
+{
+    return f32x4_reduce_greater(f32x4_greater(f32x8_lo(a), f32x8_hi(a)));
+}
+
 INGOT_SIMD_MATH(f32x8)
 
 #endif /* INGOT_SIMD_AVX2_H */

@@ -174,6 +174,16 @@ INGOT_INLINE float f32x16_reduce_add(f32x16 a) { return _mm512_reduce_add_ps(a);
 INGOT_INLINE float f32x16_reduce_min(f32x16 a) { return _mm512_reduce_min_ps(a); }
 INGOT_INLINE float f32x16_reduce_max(f32x16 a) { return _mm512_reduce_max_ps(a); }
 
+INGOT_INLINE f32x16 f32x16_greater(f32x16 a, f32x16 b)
+{
+    return f32x16_from_bits(_mm512_max_epi32(f32x16_bits(a), f32x16_bits(b)));
+}
+
+INGOT_INLINE float f32x16_reduce_greater(f32x16 a)
+{
+    return f32x1_from_bits((uint32_t)_mm512_reduce_max_epi32(f32x16_bits(a)));
+}
+
 INGOT_SIMD_MATH(f32x16)
 
 #endif /* INGOT_SIMD_AVX512_H */

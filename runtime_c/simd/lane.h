@@ -72,6 +72,12 @@ INGOT_INLINE f32x1 f32x1_fraction(f32x1 a)
     return f32x1_from_bits((f32x1_bits(a) & 0x7fffffu) | 0x3f800000u) - 1.5f;
 }
 
+/* That whose bits are the greater integer: of magnitudes the greater number, of which NaN is the greatest. */
+INGOT_INLINE f32x1 f32x1_greater(f32x1 a, f32x1 b)
+{
+    return (int32_t)f32x1_bits(a) > (int32_t)f32x1_bits(b) ? a : b;
+}
+
 /* -std=c99 forbids the compiler to contract a * b + c, so ask for it where it is one instruction; a library call
  * for fmaf would be a hundred times slower than two roundings. */
 INGOT_INLINE f32x1 f32x1_fma(f32x1 a, f32x1 b, f32x1 c)

@@ -227,6 +227,18 @@ INGOT_NEON_REDUCE(add, vadd_f32, vpadd_f32)
 INGOT_NEON_REDUCE(min, vmin_f32, vpmin_f32)
 INGOT_NEON_REDUCE(max, vmax_f32, vpmax_f32)
 
+INGOT_INLINE f32x4 f32x4_greater(f32x4 a, f32x4 b)
+{
+    return vreinterpretq_f32_s32(vmaxq_s32(vreinterpretq_s32_f32(a), vreinterpretq_s32_f32(b)));
+}
+
+INGOT_INLINE float f32x4_reduce_greater(f32x4 a)
+{
+    const int32x4_t bits = vreinterpretq_s32_f32(a);
+    const int32x2_t half = vmax_s32(vget_low_s32(bits), vget_high_s32(bits));
+    return vget_lane_f32(vreinterpret_f32_s32(vpmax_s32(half, half)), 0);
+}
+
 INGOT_SIMD_MATH(f32x4)
 
 #endif /* INGOT_SIMD_NEON_H */

@@ -102,6 +102,7 @@
     INGOT_PAIR_OP3(T, H, low_bytes)                                                                                    \
     INGOT_PAIR_OP3(T, H, high_bits)                                                                                    \
     INGOT_PAIR_OP1(T, H, fraction)                                                                                     \
+    INGOT_PAIR_OP2(T, H, greater)                                                                                      \
     INGOT_PAIR_OP1(T, H, neg)                                                                                          \
     INGOT_PAIR_OP1(T, H, abs)                                                                                          \
     INGOT_PAIR_OP1(T, H, sqrt)                                                                                         \
@@ -125,6 +126,7 @@
     INGOT_PAIR_OP1(T, H, silu)                                                                                         \
     INGOT_PAIR_REDUCE(T, H, add)                                                                                       \
     INGOT_PAIR_REDUCE(T, H, min)                                                                                       \
-    INGOT_PAIR_REDUCE(T, H, max)
+    INGOT_PAIR_REDUCE(T, H, max)                                                                                       \
+    INGOT_PAIR_REDUCE(T, H, greater)
 
 #endif /* INGOT_SIMD_PAIR_H */

@@ -105,6 +105,7 @@
     INGOT_SCALAR_OP3(T, L, low_bytes)                                                                                  \
     INGOT_SCALAR_OP3(T, L, high_bits)                                                                                  \
     INGOT_SCALAR_OP1(T, L, fraction)                                                                                   \
+    INGOT_SCALAR_OP2(T, L, greater)                                                                                    \
     INGOT_SCALAR_OP1(T, L, neg)                                                                                        \
     INGOT_SCALAR_OP1(T, L, abs)                                                                                        \
     INGOT_SCALAR_OP1(T, L, sqrt)                                                                                       \
@@ -128,6 +129,7 @@
     INGOT_SCALAR_OP1(T, L, silu)                                                                                       \
     INGOT_SCALAR_REDUCE(T, L, add)                                                                                     \
     INGOT_SCALAR_REDUCE(T, L, min)                                                                                     \
-    INGOT_SCALAR_REDUCE(T, L, max)
+    INGOT_SCALAR_REDUCE(T, L, max)                                                                                     \
+    INGOT_SCALAR_REDUCE(T, L, greater)
 
 #endif /* INGOT_SIMD_SCALAR_H */

@@ -116,6 +116,15 @@ INGOT_INLINE f32x4 f32x4_blend(__m128 mask, f32x4 x, f32x4 y)
 #endif
 }
 
+INGOT_INLINE f32x4 f32x4_greater(f32x4 a, f32x4 b)
+{
+#if defined(__SSE4_1__)
+    return _mm_castsi128_ps(_mm_max_epi32(_mm_castps_si128(a), _mm_castps_si128(b)));
+#else
+    return f32x4_blend(_mm_castsi128_ps(_mm_cmpgt_epi32(_mm_castps_si128(a), _mm_castps_si128(b))), a, b);
+#endif
+}
+
 INGOT_INLINE f32x4 f32x4_select_lt(f32x4 a, f32x4 b, f32x4 x, f32x4 y)
 {
     return f32x4_blend(_mm_cmplt_ps(a, b), x, y);
@@ -193,6 +202,12 @@ INGOT_INLINE f32x4 f32x4_mantissa(f32x4 a)
 INGOT_SSE_REDUCE(add)
 INGOT_SSE_REDUCE(min)
 INGOT_SSE_REDUCE(max)
+
+INGOT_INLINE float f32x4_reduce_greater(f32x4 a)
+{
+    a = f32x4_greater(a, _mm_movehl_ps(a, a));
+    return _mm_cvtss_f32(f32x4_greater(a, _mm_shuffle_ps(a, a, 1)));
+}
 
 INGOT_SIMD_MATH(f32x4)
 

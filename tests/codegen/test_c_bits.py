@@ -90,5 +90,9 @@ def test_what_bits_of_floats_are():
     words = np.array([0x80000000, 0x00800000, 0x08000000, 0x1, 0x2, 0x3], np.uint32).view(np.float32)
     assert BIT_INTRINSICS["high_bits"][1](*words[:3]).view(np.uint32) == 256 << 14 | 1 << 5 | 1
     assert BIT_INTRINSICS["low_bytes"][1](*words[3:]).view(np.uint32) == 0x01020300
+    ordered = np.array([0, 1e-45, 1, 3e38, np.inf, np.nan], np.float32)
+    for n in range(1, len(ordered)):
+        for pair in (ordered[n - 1:n + 1], ordered[n - 1:n + 1][::-1]):
+            np.testing.assert_array_equal(BIT_INTRINSICS["greater"][1](*pair), ordered[n])
     with pytest.raises(TypeError, match="low_bytes takes float32, not float64"):
         tir.low_bytes(*[const(1.0, "float64")] * 3)

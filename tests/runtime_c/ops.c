@@ -99,6 +99,7 @@ static void record(const char *type, const char *op, const float *y, size_t n)
     BINARY(T, L, add) BINARY(T, L, sub) BINARY(T, L, mul) BINARY(T, L, div) BINARY(T, L, min) BINARY(T, L, max)        \
     BINARY(T, L, copysign) TERNARY(T, L, fma) LDEXP(T, L)                                                              \
     TERNARY(T, L, low_bytes) TERNARY(T, L, high_bits) UNARY(T, L, fraction)                                            \
+    BINARY(T, L, greater)                                                                                              \
     EACH(T, L, clamp, n, T##_clamp(T##_load(a + i), T##_set1(-1.5f), T##_set1(6.0f)))                                  \
     SELECT(T, L, select_lt) SELECT(T, L, select_le) SELECT(T, L, select_eq)
 
@@ -107,7 +108,7 @@ static void record(const char *type, const char *op, const float *y, size_t n)
     {                                                                                                                  \
         float guard[L + 1];                                                                                            \
         ELEMENTWISE(T, L)                                                                                              \
-        REDUCE(T, L, reduce_add) REDUCE(T, L, reduce_min) REDUCE(T, L, reduce_max)                                     \
+        REDUCE(T, L, reduce_add) REDUCE(T, L, reduce_min) REDUCE(T, L, reduce_max) REDUCE(T, L, reduce_greater)        \
         PARTIAL(T, L)                                                                                                  \
         STRIDED(T, L)                                                                                                  \
         BLOCKS(T, L)                                                                                                   \

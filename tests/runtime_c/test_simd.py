@@ -57,6 +57,7 @@ EXACT = {
     "low_bytes": BIT_INTRINSICS["low_bytes"][1],
     "high_bits": BIT_INTRINSICS["high_bits"][1],
     "fraction": lambda a, b, c: BIT_INTRINSICS["fraction"][1](a),
+    "greater": lambda a, b, c: BIT_INTRINSICS["greater"][1](a, b),
     "select_lt": lambda a, b, c: np.where(a < b, c, np.float32(1)),
     "select_le": lambda a, b, c: np.where(a <= b, c, np.float32(1)),
     "select_eq": lambda a, b, c: np.where(a == b, c, np.float32(1)),
@@ -225,6 +226,13 @@ def test_reductions(build, results, abc, op, reference):
         else:
             bound = TINY if build.flushes else 0
         assert (np.abs(y - reference(groups, axis=1)) <= bound)[usable].all()
+
+
+def test_the_greatest_of_a_vector(results, abc):
+    """By its bits, those of NaN among them."""
+    for type_, lanes in LANES.items():
+        expected = abc[0].view(np.int32).reshape(-1, lanes).max(axis=1)
+        assert (results[f"{type_}_reduce_greater"].view(np.int32) == expected).all()
 
 
 def test_partial_loads_fill_with_zeros(results, abc):

@@ -152,16 +152,13 @@ def row_digits(element, rows, points, terms, steps):
     it, of a term).
 
     points: the extents of a row's points, each of which is a row of the product; () where a row is one. terms: theirs,
-    one or those of blocks and of the 16 in each. Stages: digits_largest and digits_total, which is not finite where an
-    element is not, digits_scale, digits_inverse, digits_fixed, digits_rows.
+    one or those of blocks and of the 16 in each. Stages: digits_largest, digits_scale, digits_inverse, digits_fixed,
+    digits_rows.
     """
-    def reduced(combine, name):
-        first, along, rest = ([te.reduce_axis((0, size), "k") for size in sizes]
-                              for sizes in (terms[:1], points, terms[1:]))  # in the order of memory
-        point, k = ([axis.var for axis in axes] for axes in (along, first + rest))
-        return te.compute(rows, lambda *i: combine(intrin.abs(element(i, point, k)), first + along + rest), name=name)
-
-    scale = scales_of(reduced, MOST_TERMS * prod(points))
+    first, along, rest = ([te.reduce_axis((0, size), "k") for size in sizes]
+                          for sizes in (terms[:1], points, terms[1:]))  # in the order of memory
+    point, k = ([axis.var for axis in axes] for axes in (along, first + rest))
+    scale = scales_of(largest(rows, lambda *i: element(i, point, k), first + along + rest))
     inverse = inverses_of(scale)
     return cut_rows(element, lambda *row: inverse[row], rows, points, terms, steps), scale
 
@@ -188,12 +185,18 @@ def cut_rows(element, inverse, rows, points, terms, steps):
     return te.compute((*rows[:-1], steps, rows[-1] * prod(points), DIGITS, TERMS), digit, name="digits_rows")
 
 
-def scales_of(reduced, terms):
-    """The stage of scales, of reduced(combine(magnitude, axes), name), two stages over all of so many terms."""
-    largest = reduced(te.max, "digits_largest")
-    total = reduced(lambda value, axes: te.sum(value * const(1 / terms, "float32"), axes), "digits_total")
+_greatest = te.comm_reducer(intrin.greater, lambda dtype: const(0, dtype), name="greatest")
+
+
+def largest(shape, element, axes):
+    """The stage digits_largest of the largest magnitude of element(*i) over reduce axes; NaN where one is."""
+    return te.compute(shape, lambda *i: _greatest(intrin.abs(element(*i)), axes), name="digits_largest")
+
+
+def scales_of(largest):
+    """The stage of scales of largest magnitudes; NaN of those that are not finite."""
     return te.compute(largest.shape, lambda *i: Select(
-        total[i] <= _MOST, intrin.max(largest[i], const(TINY, "float32")) * const(_UNIT, "float32"),
+        largest[i] <= _MOST, intrin.max(largest[i], const(TINY, "float32")) * const(_UNIT, "float32"),
         const(float("nan"), "float32")), name="digits_scale")
 
 

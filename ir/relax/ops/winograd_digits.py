@@ -13,11 +13,10 @@ import numpy as np
 
 from ... import te
 from ...op import REQUIRED, register
-from ...tir import intrin
 from ..expr import TensorStructInfo
 from .common import check_dtypes, need_blocks, need_rank
-from .matmul_digits import (COLUMNS, LANES, MOST_TERMS, TERMS, check_terms, cut_rows, digit_sums, digits_shape,
-                            inverse_of, join_columns, scales_of, split_columns)
+from .matmul_digits import (COLUMNS, LANES, TERMS, check_terms, cut_rows, digit_sums, digits_shape, inverse_of,
+                            join_columns, largest, scales_of, split_columns)
 from .winograd import KERNEL, evaluate, infer_tiles, transformed_input, transformed_product
 from .winograd_planes import check_planes, limits, plane_inverses, plane_matrices
 
@@ -60,12 +59,8 @@ def _lower(args, attrs, out):
     batch, (size, _, in_blocks, down, along, lanes) = data.shape[0], map(int, data.shape[1:])
     planes, steps = size ** 2, int(digits.shape[1])
 
-    def reduced(combine, name):
-        ib, point, c = axes = [te.reduce_axis((0, extent), "k") for extent in (in_blocks, image.shape[4], lanes)]
-        return te.compute((batch, down, size), lambda n, ty, u: combine(
-            intrin.abs(image[n, ib.var, ty, u, point.var, c.var]), axes), name=name)
-
-    scale = scales_of(reduced, MOST_TERMS * int(image.shape[4]))
+    ib, point, c = axes = [te.reduce_axis((0, extent), "k") for extent in (in_blocks, image.shape[4], lanes)]
+    scale = scales_of(largest((batch, down, size), lambda n, ty, u: image[n, ib.var, ty, u, point.var, c.var], axes))
     inverse = plane_inverses(scale, inverse_of, attrs, "digits_inverse")
 
     def element(i, point, k):

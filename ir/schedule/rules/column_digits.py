@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ...relax.ops.matmul_digits import LANES
 from .blocks import find_block, static_extent
-from .digit_products import FIXED, INVERSE, REDUCED, SCALE
+from .digit_products import FIXED, INVERSE, LARGEST, SCALE
 from .digit_tiles import DIGITS_OF_COLUMNS
 from .registers import in_registers, steps
 from .threads import COST_OF_LOOP, parallel_nest
@@ -30,18 +30,17 @@ def column_digits(sch, cpu):
 
 
 def _scales(sch, cpu, scale):
-    work, (n,) = steps(sch.get(sch.get_block(REDUCED[0]))), sch.get_loops(scale)
+    largest, (n,) = sch.get_block(LARGEST), sch.get_loops(scale)
+    work = steps(sch.get(largest))
     shares = LEAST_SHARES if cpu.parallel else 1
     some, *within = sch.split(n, [None, max(min(VECTORS, static_extent(sch, n) // (shares * LANES)), 1), LANES])
-    for name in REDUCED:
-        block = sch.get_block(name)
-        sch.compute_at(block, some)
-        sch.set_scope(block, 0, "local")
-        _, column, k = sch.get_loops(block)
-        vectors, lanes = sch.split(column, [None, LANES])
-        sch.reorder(k, vectors, lanes)
-        in_registers(sch, [vectors], lanes)
-        sch.decompose_reduction(block, k)
+    sch.compute_at(largest, some)
+    sch.set_scope(largest, 0, "local")
+    _, column, k = sch.get_loops(largest)
+    vectors, lanes = sch.split(column, [None, LANES])
+    sch.reorder(k, vectors, lanes)
+    in_registers(sch, [vectors], lanes)
+    sch.decompose_reduction(largest, k)
     in_registers(sch, within[:1], within[1])
     parallel_nest(sch, cpu, [some], work)
 

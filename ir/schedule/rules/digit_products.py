@@ -12,7 +12,7 @@ from .row_reduction import CHAINS, reduce_serially
 from .threads import COST_OF_LOOP, parallel_nest
 
 SUMS, FIXED, ROWS, SCALE = "digits_sums", "digits_fixed", "digits_rows", "digits_scale"
-REDUCED, INVERSE = ("digits_total", "digits_largest"), "digits_inverse"
+LARGEST, INVERSE = "digits_largest", "digits_inverse"
 PANELS = 4  # that meet a part of the terms, or as many as make
 MOST_SUMS = 1 << 17  # of all parts together: the second cache holds them beside digits, and a thread's stack
 MANY_ROWS = 96  # of a thread, that take longer to meet columns than these to come
@@ -34,11 +34,11 @@ def digit_products(sch, cpu):
     """
     if find_block(sch, lambda block: block.name_hint == SUMS) is None:
         return False
-    inline_all(sch, keep={SUMS, FIXED, ROWS, SCALE, INVERSE, *REDUCED})
+    inline_all(sch, keep={SUMS, FIXED, ROWS, SCALE, INVERSE, LARGEST})
     outputs = sch.get_output_blocks("root")
     if len(outputs) != 1:
         return False
-    image = ranks(sch.get(sch.get_block(REDUCED[0])))[1] > 1
+    image = ranks(sch.get(sch.get_block(LARGEST)))[1] > 1
     block, epilogue = sch.get_block(SUMS), outputs[0]
     work, reduce = steps(sch.get(block)), iter_vars(sch.get(block), "reduce")
     batch_rank = 1 if image else ranks(sch.get(epilogue))[0] - 2
@@ -123,9 +123,12 @@ def _digits(sch, cpu, at, image, panel):
         for name in (ROWS, FIXED, INVERSE, SCALE):
             sch.compute_at(sch.get_block(name), at, preserve_unit_loops=True)
     loops = sch.get_loops(scale)
-    for name in REDUCED:
-        sch.compute_at(sch.get_block(name), loops[-1], preserve_unit_loops=True)
-        _reduce(sch, cpu, sch.get_block(name))
+    largest = sch.get_block(LARGEST)
+    sch.compute_at(largest, loops[-1], preserve_unit_loops=True)
+    if image:
+        reduce_points(sch, largest)
+    else:
+        reduce_serially(sch, cpu, largest)
     for name in (INVERSE,) if apart else (INVERSE, FIXED, ROWS):
         sch.reverse_compute_at(sch.get_block(name), loops[-1], preserve_unit_loops=True)
     step, row, d, _ = sch.get_loops(digits)[-4:]
@@ -143,14 +146,6 @@ def _digits(sch, cpu, at, image, panel):
     if at is None:
         parallel_nest(sch, cpu, loops, COST_OF_LOOP * count)
     return d
-
-
-def _reduce(sch, cpu, block):
-    """A row's reduction: of a row in memory as any, of an image's by reduce_points."""
-    if ranks(sch.get(block))[1] == 1:
-        reduce_serially(sch, cpu, block)
-    else:
-        reduce_points(sch, block)
 
 
 def reduce_points(sch, block):

@@ -16,14 +16,14 @@ from ...relax.ops.matmul_digits import LANES
 from ...transform.pragmas import EACH
 from . import winograd_digit_blocks
 from .blocks import iter_vars, static_extent
-from .digit_products import FIXED, INVERSE, REDUCED, ROWS, SCALE, SUMS, reduce_points
+from .digit_products import FIXED, INVERSE, LARGEST, ROWS, SCALE, SUMS, reduce_points
 from .digit_tiles import DIGITS_OF_TERMS, digit_tiles_of
 from .registers import steps
 from .threads import parallel_nest
 from .winograd import STAGES, by_columns, choices, only_stages, turns_of
 from .winograd_blocks import Layer
 
-DIGITS = (SUMS, FIXED, ROWS, SCALE, INVERSE, *REDUCED)
+DIGITS = (SUMS, FIXED, ROWS, SCALE, INVERSE, LARGEST)
 
 
 def winograd_digits(sch, cpu):
@@ -72,17 +72,16 @@ def _scaled(sch, product, columns):
     choices(sch, u, o)
 
 
-def scale_rows(sch, at, reduced, scales, nested, after=()):
-    """Scales of one row of tiles after the other, in a turn of the loop `at`. reduced: the stages they are made of;
+def scale_rows(sch, at, largest, scales, nested, after=()):
+    """Scales of one row of tiles after the other, in a turn of the loop `at`. largest: the stage they are made of;
     scales: these and their inverses; nested: the stages of what is scaled, in the loop over rows, which it returns;
     after: those that follow."""
     scale, inverse = scales
     for name in (*reversed(after), *reversed(nested), inverse, scale):
         sch.compute_at(sch.get_block(name), at, preserve_unit_loops=True)
     row, u = sch.get_loops(sch.get_block(scale))[-2:]
-    for name in reduced:
-        sch.compute_at(sch.get_block(name), u, preserve_unit_loops=True)
-        reduce_points(sch, sch.get_block(name))
+    sch.compute_at(sch.get_block(largest), u, preserve_unit_loops=True)
+    reduce_points(sch, sch.get_block(largest))
     for name, loop in ((inverse, u), *((name, row) for name in nested)):
         sch.reverse_compute_at(sch.get_block(name), loop, preserve_unit_loops=True)
     bound = sch.get_loops(sch.get_block(inverse))[-1]
@@ -93,7 +92,7 @@ def scale_rows(sch, at, reduced, scales, nested, after=()):
 
 def _digits(sch, at, rows, data, pads):
     """Scales and digits of one row of tiles after the other, whose loop it returns."""
-    row = scale_rows(sch, at, REDUCED, (SCALE, INVERSE), (FIXED, ROWS))
+    row = scale_rows(sch, at, LARGEST, (SCALE, INVERSE), (FIXED, ROWS))
     u, v, step, point, _, _ = sch.get_loops(sch.get_block(ROWS))[-6:]
     sch.reorder(point, step, u, v)
     fixed = sch.get_block(FIXED)

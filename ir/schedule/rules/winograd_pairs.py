@@ -55,7 +55,7 @@ def _products(sch, cpu, product, at, tile):
 
 def _rows(sch, cpu, at, rows, data, pads):
     """Transformed tiles of one row of them after the other, whose loop it returns."""
-    row = scale_rows(sch, at, (LARGEST,), (SCALE, INVERSE), (ROWS, OWN), after=(LESS,))
+    row = scale_rows(sch, at, LARGEST, (SCALE, INVERSE), (ROWS, OWN), after=(LESS,))
     own = sch.get_block(OWN)
     sch.reverse_compute_at(sch.get_block(LESS), sch.get_loops(own)[-2], preserve_unit_loops=True)
     sch.set_scope(own, 0, "local")

@@ -40,6 +40,8 @@ PROGRAMS = {
                           lambda t0, t1: (tir.const(3, t0), tir.const(0.25, t1))),
     "sum and product": reduction(lambda x, y: (x[0] + y[0], x[1] * y[1]),
                                  lambda t0, t1: (tir.const(0, t0), tir.const(1, t1))),
+    "greatest magnitudes": reduction(lambda x, y: (tir.greater(x[0], tir.abs(y[0])), tir.max(x[1], y[1])),
+                                     lambda t0, t1: (tir.const(0, t0), tir.min_value(t1))),
     "sum and greatest": reduction(lambda x, y: (y[0] + x[0], tir.max(y[1], x[1])),
                                   lambda t0, t1: (tir.const(0, t0), tir.const(-5.0, t1))),
 }

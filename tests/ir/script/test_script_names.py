@@ -28,7 +28,7 @@ EXPRESSIONS = {
     "T.Min(i, 1)": "T.min(i, 1)", "T.Max(1, i)": "T.max(1, i)", "T.EQ(i, j)": "i == j", "T.NE(i, j)": "i != j",
     "T.LT(i, j)": "i < j", "T.LE(i, j)": "i <= j", "T.GT(i, j)": "i > j", "T.GE(i, j)": "i >= j",
     "T.min(i, j)": "T.min(i, j)", "T.max(x, 0)": "T.max(x, T.float32(0.0))", "T.floordiv(i, 4)": "i // 4",
-    **{f"T.{f}(T.Broadcast(x, 4))": f"T.{f}(T.Broadcast(x, 4))" for f in ("reduce_add", "reduce_min", "reduce_max")},
+    **{call: call for call in (f"T.reduce_{f}(T.Broadcast(x, 4))" for f in ("add", "min", "max", "greater"))},
     "T.first_n(T.Broadcast(x, 4), T.Broadcast(y, 4), 3)": "T.first_n(T.Broadcast(x, 4), T.Broadcast(y, 4), 3)",
     **{f"T.{f}(T.Broadcast(x, 4), T.Broadcast(y, 4), 2)": f"T.{f}(T.Broadcast(x, 4), T.Broadcast(y, 4), 2)"
        for f in ("evens", "odds")},
