@@ -220,9 +220,9 @@ class _Widen:
 # ---------------------------------------------------------------- vector types
 
 def rewrite_vector_types(func):
-    """VectorTypeRewrite: a local buffer that is only ever accessed by whole aligned vectors becomes a buffer of
-    vectors, so that the C compiler keeps it in registers. Requires vectors; ensures such buffers have a vector dtype,
-    but those that are too large for the stack.
+    """VectorTypeRewrite: a local buffer that is only ever accessed by aligned vectors becomes a buffer of vectors, so
+    that the C compiler keeps it in registers. Requires vectors; ensures such buffers have a vector dtype, but those
+    that are too large for the stack.
     """
     scan = _ScanVectorAccess()
     scan.visit(func.body)
@@ -259,11 +259,12 @@ class _ScanVectorAccess(Mutator):
     visit_BufferLoad = visit_BufferStore = _access
 
     def _whole_vectors(self, index, extent):
-        """The lanes of an access by aligned vectors into a buffer made of such vectors; 1 for any other."""
+        """The lanes of an access by aligned vectors into a buffer made of such vectors, of which the last may be there
+        in part; 1 for any other."""
         if not (isinstance(index, Ramp) and is_const_int(index.stride, 1) and isinstance(extent, IntImm)):
             return 1
         aligned = self.analyzer.modular_set(index.base)
-        whole = (n % index.lanes == 0 for n in (aligned.coeff, aligned.base, extent.value))
+        whole = (n % index.lanes == 0 for n in (aligned.coeff, aligned.base))
         return index.lanes if all(whole) else 1
 
 
@@ -275,7 +276,7 @@ class _UseVectorTypes(Mutator):
         lanes, old = self.lanes.get(id(decl.buffer)), decl.buffer
         if lanes is None:
             return decl.replace(body=self.visit(decl.body))
-        extent = IntImm(old.shape[0].dtype, old.shape[0].value // lanes)
+        extent = IntImm(old.shape[0].dtype, -(-old.shape[0].value // lanes))
         self.new[id(old)] = old.replace(shape=(extent,), dtype=old.dtype.with_lanes(lanes))
         return decl.replace(buffer=self.new[id(old)], body=self.visit(decl.body))
 
