@@ -29,6 +29,7 @@ from ..schedule.cpu import CpuModel
 from ..schedule.rules import (conv_tiles, digit_tiles, pair_tiles, winograd_blocks, winograd_digit_blocks,
                               winograd_row_tiles)
 from ..schedule.rules.pair_tiles import LEAST_CHANNELS
+from ..schedule.rules.tiles import NEAR_BYTES
 from .graph import GraphRewriter, MadeOnce, leaves, node_name, on_main
 
 DIRECT = "direct"
@@ -44,6 +45,7 @@ FOLD = 10  # cycles of space_to_depth for a vector: it copies elements one by on
 SCATTERED = 9  # cycles of a vector of results in several rows at once, where the second cache does not hold them
 # The share of the second cache that a network's weights may take for it to keep them, transformed, from run to run.
 NEAR_WEIGHTS = 1 / 2
+SECOND, THIRD = 1, 2  # caches that keep weights
 HIDDEN = 7 / 8  # of the time in which weights come from afar, by prefetching what the next tiles read
 # Others than direct ones are taken where they are predicted to need less than this share of the direct time; of
 # Winograd's, and of those by digits or pairs, then the smallest tile within a fifth of larger
@@ -162,9 +164,11 @@ class Fold:
 
 # ---------------------------------------------------------------- the model
 
-def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=False):
+def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=0):
     """{algorithm: seconds} that one core needs for a layer in blocked layout, of the algorithms that fit. fold: how a
-    strided layer becomes one of stride 1. near: the second cache keeps the weights between runs."""
+    strided layer becomes one of stride 1. near: the cache that keeps the weights between runs, SECOND or THIRD (which
+    is told from memory for pairs alone); 0: none."""
+    third, near = near == THIRD, near == SECOND
     blocks = [-(-channels // cpu.lanes) for channels in (layer.in_channels // layer.groups, layer.out_channels)]
     rows, columns = ((s - 1) * stride + k for s, stride, k in zip((layer.height, layer.width), layer.strides,
                                                                   layer.kernel))
@@ -180,7 +184,8 @@ def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=Fals
     if layer.has_pairs(cpu):
         points = (layer.height, layer.width)
         weights = 0 if near else 4 * blocks[0] * cpu.lanes * layer.out_channels
-        cycles[PAIRS] = pair_tiles.streamed(cpu, points, blocks[0] * cpu.lanes, layer.out_channels, weights)
+        pace = NEAR_BYTES if third else cpu.streamed_bytes
+        cycles[PAIRS] = pair_tiles.streamed(cpu, points, blocks[0] * cpu.lanes, layer.out_channels, weights, pace)
     dense = fold.layer(layer) if fold else layer
     if dense.has_winograd(cpu.lanes):
         channels, folding = dense.in_channels // dense.groups, 0
@@ -218,7 +223,7 @@ def _direct(cpu, layer, channels, out_blocks, inputs, near):
     return max(conv_tiles.cycles(cpu, conv_tiles.choose(cpu, shape), shape), far) + (1 - HIDDEN) * far
 
 
-def fastest(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=False):
+def fastest(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=0):
     """The simplest algorithm that is predicted to be about as fast as any; direct unless another is clearly faster."""
     times = predict(layer, cpu, fold, near)
     if min(times.values()) >= WORTH * times[DIRECT]:
@@ -277,7 +282,8 @@ class _Choose(GraphRewriter):
     def begin(self, func):
         names = [node_name(b) for b in func.bindings if isinstance(b.value, RelaxCall) and b.value.op == "nn.conv2d"]
         weights = {id(v): v.data.nbytes for b in func.bindings for v in leaves(b.value) if isinstance(v, Constant)}
-        self.near = sum(weights.values()) <= NEAR_WEIGHTS * self.cpu.l2_bytes
+        total = sum(weights.values())
+        self.near = SECOND if total <= NEAR_WEIGHTS * self.cpu.l2_bytes else THIRD if total <= self.cpu.l3_bytes else 0
         for name in self.algorithms:
             if name not in names:
                 raise ValueError(f"algorithms names {name!r}, which is no convolution of this network; it has "

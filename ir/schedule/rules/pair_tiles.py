@@ -116,9 +116,9 @@ def cycles(cpu, rows, depth, columns):
     return panels * _cycles(plan.tile, (every,), parts) + _divided(-(-every // plan.group), parts)
 
 
-def streamed(cpu, rows, depth, columns, weights):
-    """Cycles of a product, so many bytes of whose columns come from memory."""
-    near, far = cycles(cpu, rows, depth, columns), weights / cpu.streamed_bytes if weights else 0
+def streamed(cpu, rows, depth, columns, weights, pace):
+    """Cycles of a product, so many bytes of whose columns come from far away, `pace` of them in a cycle."""
+    near, far = cycles(cpu, rows, depth, columns), weights / pace if weights else 0
     return max(near, far) + BESIDE * min(near, far)
 
 
