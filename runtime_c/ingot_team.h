@@ -40,9 +40,9 @@ typedef int32_t ingot_index;
 #endif
 
 /* What a thread does that looks again and again for another. */
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
 #define INGOT_PAUSE() __builtin_ia32_pause()
-#elif defined(__aarch64__)
+#elif defined(__GNUC__) && defined(__aarch64__)
 #define INGOT_PAUSE() __asm__ volatile("yield")
 #else
 #define INGOT_PAUSE() ((void)0)
