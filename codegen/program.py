@@ -113,9 +113,7 @@ class _Builder:
         for n, p in enumerate(self.main.params):
             self.where[id(p), 0] = Operand("input", n, inputs[n].name)
         self._place_outputs(outputs)
-        calls = []
-        for b in self._in_order():
-            calls.append(self._call(b, len(calls)))
+        calls = [self._call(b, time) for time, b in enumerate(self._in_order())]
         plan = memory_plan.plan_memory(self.buffers)
         return Program(self.name, inputs, outputs, self.dims, tuple(without_repetitions(calls, plan)),
                        tuple(self.weights), plan, tuple(self.dtypes))

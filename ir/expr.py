@@ -348,6 +348,14 @@ def is_const_int(e, value=None):
     return isinstance(e, IntImm) and (value is None or e.value == value)
 
 
+def operation_of(e):
+    """(what an expression does, its operands): the name of a call and its arguments; else the class and what it has of
+    a and b."""
+    if isinstance(e, Call):
+        return e.op, e.args
+    return type(e), tuple(getattr(e, side) for side in ("a", "b") if hasattr(e, side))
+
+
 def match_dtype(a, b):
     """Both operands in one dtype: immediates take the other's, int32 widens to int64, lanes broadcast."""
     if a.dtype == b.dtype:

@@ -5,16 +5,15 @@ from dataclasses import dataclass
 from itertools import product
 
 from ..expr import (
-    EQ, GE, GT, LE, LT, NE, Add, And, Call, FloatImm, IntImm, Max, Min, Mul, Not, Or, PrimExpr, Select, Var, const,
-    substitute)
+    EQ, GE, GT, LE, LT, NE, Add, And, FloatImm, IntImm, Max, Min, Mul, Not, Or, PrimExpr, Select, Var, const,
+    operation_of, substitute)
 from ..node import Mutator, collect, structural_equal
 from ..tir.stmt import BufferLoad, BufferStore, LetStmt, SeqStmt
 
 NEUTRAL = {Add: 0, Mul: 1}  # operations with a neutral element, which their reductions must start from
 _COMPARED = {EQ: "==", NE: "!=", GE: ">=", GT: ">", LE: "<=", LT: "<"}
 _JOINED = {And: "and", Or: "or"}
-_CHOSEN = {Min: "min", Max: "max"}
-_CHOSEN_BY_CALL = {"tir.greater": "max"}
+_CHOSEN = {Min: "min", Max: "max", "tir.greater": "max"}
 
 
 @dataclass(frozen=True)
@@ -94,14 +93,13 @@ def _stores(stmt):
 
 def _term(value, own, buffers):
     """What `value` joins the element `own` with."""
-    if isinstance(value, Call) and value.op in _CHOSEN_BY_CALL:
-        a, b = value.args
-    elif type(value) in (*NEUTRAL, *_CHOSEN, Select):
-        sides = {Select: ("true_value", "false_value")}.get(type(value), ("a", "b"))
-        a, b = (getattr(value, side) for side in sides)
-    else:
+    kind, sides = operation_of(value)
+    if kind is Select:
+        sides = value.true_value, value.false_value
+    elif kind not in (*NEUTRAL, *_CHOSEN):
         raise _No(f"it combines by {type(value).__name__}, which is not one of sum, product, min and max, or a choice "
                   "between both")
+    a, b = sides
     term = next((t for t, other in ((b, a), (a, b)) if structural_equal(other, own)), None)
     if term is None or any(load.buffer in buffers for load in collect(term, BufferLoad)):
         raise _No(f"it does not combine {own.buffer.name} at the element it writes with a new term")
@@ -173,17 +171,13 @@ def _rank(found, n):
 
 def _choice(e, names):
     """(Python text, which result's values it is one of; None for a condition) of what compares and chooses alone."""
-    kind = type(e)
+    kind, operands = operation_of(e)
     if kind is Var and e in names:
         return names[e]
     if kind in _CHOSEN or kind in _COMPARED:
-        (a, of), (b, other) = _choice(e.a, names), _choice(e.b, names)
+        (a, of), (b, other) = (_choice(v, names) for v in operands)
         if of is not None and of == other:
             return (f"{_CHOSEN[kind]}({a}, {b})", of) if kind in _CHOSEN else (f"({a} {_COMPARED[kind]} {b})", None)
-    if kind is Call and e.op in _CHOSEN_BY_CALL:
-        (a, of), (b, other) = (_choice(v, names) for v in e.args)
-        if of is not None and of == other:
-            return f"{_CHOSEN_BY_CALL[e.op]}({a}, {b})", of
     if kind is Select:
         (c, test), (a, of), (b, other) = (_choice(v, names) for v in (e.condition, e.true_value, e.false_value))
         if test is None and of is not None and of == other:

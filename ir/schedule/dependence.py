@@ -14,7 +14,7 @@ def common_loops(index, a, b):
 def incomplete_input(index, scope, reader, buffer):
     """None when each turn of the loops that a reader shares with a writer of `buffer` reads only what that same turn
     wrote before. Else (reason, writer)."""
-    for writer in index.writers(buffer, scope):
+    for writer in _sharing_loops(index, scope, reader, buffer):
         why = _incomplete(index, writer, reader, buffer)
         if why:
             return why, writer
@@ -24,15 +24,18 @@ def incomplete_input(index, scope, reader, buffer):
 def turn_writes_input(index, scope, reader, buffer):
     """Whether all that a reader reads of `buffer` was written before in the same turn of the loops that it shares with
     one of the writers, which may have done so together: zeros first, then what lies between them."""
-    writers = [w for w in index.writers(buffer, scope) if w is not reader and common_loops(index, w, reader)]
+    writers = _sharing_loops(index, scope, reader, buffer)
     return not writers or any(_incomplete(index, w, reader, buffer) is None for w in writers)
+
+
+def _sharing_loops(index, scope, reader, buffer):
+    """The other writers of a buffer that share loops with a reader."""
+    return [w for w in index.writers(buffer, scope) if w is not reader and common_loops(index, w, reader)]
 
 
 def _incomplete(index, writer, reader, buffer):
     """Why a turn of the loops that a reader shares with one writer may read what this writer did not write in it."""
     common = common_loops(index, writer, reader)
-    if writer is reader or not common:
-        return None
     name = name_of(writer)
     if index.order[writer] > index.order[reader]:
         return f"block {name} writes {buffer.name} after block {name_of(reader)} in the same loop"

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from ..arith import Analyzer
 from ..expr import (Add, Broadcast, Call, CompareExpr, Div, FloatImm, IntImm, Max, Min, Mul, Ramp, Range, Select, Sub,
-                    Var, const, free_vars, is_const_int, substitute)
+                    Var, const, free_vars, is_const_int, operation_of,
+                    substitute)
 from ..node import Mutator, structural_equal
 from ..tir.intrin import BIT_INTRINSICS, greater, vector_intrinsic
 from ..tir.stmt import BufferLoad, BufferStore, For, SeqStmt, seq
@@ -112,11 +113,12 @@ def _reduced(loop, analyzer):
     """for l in lanes: x = x + v[l]  ->  x = x + reduce_add(v), or None where the loop is not like that. Several vectors
     are added up first, in pairs."""
     store, lanes = loop.body, _lanes(loop) if isinstance(loop.extent, IntImm) else 0
-    joined = store.value if isinstance(store, BufferStore) else None
-    kind = joined.op if isinstance(joined, Call) else type(joined)
-    if not lanes or kind not in _REDUCTIONS or loop.extent.value % lanes:
+    if not lanes or not isinstance(store, BufferStore):
         return None
-    own, term = joined.args if isinstance(joined, Call) else (joined.a, joined.b)
+    kind, operands = operation_of(store.value)
+    if kind not in _REDUCTIONS or loop.extent.value % lanes:
+        return None
+    own, term = operands
     combine, of_lanes = _REDUCTIONS[kind]
     if not (isinstance(own, BufferLoad) and structural_equal(own, BufferLoad(store.buffer, store.indices))):
         return None

@@ -290,7 +290,8 @@ def test_one_thread_does_what_lies_between():
 
 @pytest.mark.parametrize("name, shared", [("parallel", ""), ("two_parallel", "y"), ("serial_between", "yz"),
                                           ("loop_around", "yz"), ("branch_and_let", "y"), ("nested", ""),
-                                          ("rows", "y"), ("own_rows", "y"), ("own", ""), ("of_three", ""), ("each", ""), ("not_from_zero", "")])
+                                          ("rows", "y"), ("own_rows", "y"), ("own", ""), ("of_three", ""), ("each", ""),
+                                          ("not_from_zero", "")])
 def test_what_threads_pass_to_one_another_is_not_restricted(name, shared, printed):
     body = team_body(BODIES[name])
     assert passed_between_threads(body) == {id(b) for b in (X, Y, Z) if b.name in shared}

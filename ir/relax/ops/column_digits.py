@@ -13,7 +13,7 @@ from ...op import register
 from ...tir import intrin
 from ..expr import TensorStructInfo
 from .common import check_dtypes, fail, need_rank, same_dim, shape_text
-from .matmul_digits import (COLUMNS, EVEN, LANES, MOST_TERMS, TERMS, digit_of, digits_shape, inverses_of, largest,
+from .matmul_digits import (COLUMNS, EVEN, LANES, MOST_TERMS, TERMS, digit_of, digits_shape, inverses_of, largest_of,
                             scales_of, split_columns)
 
 
@@ -44,7 +44,7 @@ def _columns(call):
 def _lower_scales(args, attrs, out):
     w, = args
     k = te.reduce_axis((0, w.shape[0]), "k")
-    return scales_of(largest(w.shape[1:], lambda n: w[k.var, n], [k]))
+    return scales_of(largest_of(w.shape[1:], lambda n: w[k.var, n], [k]))
 
 
 def _lower_digits(args, attrs, out):

@@ -158,7 +158,7 @@ def row_digits(element, rows, points, terms, steps):
     first, along, rest = ([te.reduce_axis((0, size), "k") for size in sizes]
                           for sizes in (terms[:1], points, terms[1:]))  # in the order of memory
     point, k = ([axis.var for axis in axes] for axes in (along, first + rest))
-    scale = scales_of(largest(rows, lambda *i: element(i, point, k), first + along + rest))
+    scale = scales_of(largest_of(rows, lambda *i: element(i, point, k), first + along + rest))
     inverse = inverses_of(scale)
     return cut_rows(element, lambda *row: inverse[row], rows, points, terms, steps), scale
 
@@ -188,7 +188,7 @@ def cut_rows(element, inverse, rows, points, terms, steps):
 _greatest = te.comm_reducer(intrin.greater, lambda dtype: const(0, dtype), name="greatest")
 
 
-def largest(shape, element, axes):
+def largest_of(shape, element, axes):
     """The stage digits_largest of the largest magnitude of element(*i) over reduce axes; NaN where one is."""
     return te.compute(shape, lambda *i: _greatest(intrin.abs(element(*i)), axes), name="digits_largest")
 

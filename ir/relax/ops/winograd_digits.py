@@ -16,7 +16,7 @@ from ...op import REQUIRED, register
 from ..expr import TensorStructInfo
 from .common import check_dtypes, need_blocks, need_rank
 from .matmul_digits import (COLUMNS, LANES, TERMS, check_terms, cut_rows, digit_sums, digits_shape, inverse_of,
-                            join_columns, largest, scales_of, split_columns)
+                            join_columns, largest_of, scales_of, split_columns)
 from .winograd import KERNEL, evaluate, infer_tiles, transformed_input, transformed_product
 from .winograd_planes import check_planes, limits, plane_inverses, plane_matrices
 
@@ -60,7 +60,8 @@ def _lower(args, attrs, out):
     planes, steps = size ** 2, int(digits.shape[1])
 
     ib, point, c = axes = [te.reduce_axis((0, extent), "k") for extent in (in_blocks, image.shape[4], lanes)]
-    scale = scales_of(largest((batch, down, size), lambda n, ty, u: image[n, ib.var, ty, u, point.var, c.var], axes))
+    scale = scales_of(largest_of(
+        (batch, down, size), lambda n, ty, u: image[n, ib.var, ty, u, point.var, c.var], axes))
     inverse = plane_inverses(scale, inverse_of, attrs, "digits_inverse")
 
     def element(i, point, k):

@@ -65,8 +65,10 @@ def parallel_nest(sch, cpu, loops, work, rows=False):
         except ScheduleError as error:
             sch.refused += (f"threads: {error.line}",)
             return
-    for name in [ROWS] * rows + [OWN] * (work < LONG_WORK and bool(shared)):
-        sch.annotate(shared[-1], name, 1)
+    if rows:
+        sch.annotate(shared[-1], ROWS, 1)
+    if shared and work < LONG_WORK:
+        sch.annotate(shared[-1], OWN, 1)
 
 
 def _divides_rows(sch, loops):

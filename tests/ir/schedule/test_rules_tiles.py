@@ -28,8 +28,8 @@ def test_tiles_fit_the_registers(cpu):
         assert tile.accumulators <= (cpu.accumulators or cpu.registers)
 
 
-@pytest.mark.parametrize("count, block, most", [(8, 1, 4), (7, 1, 4), (1, 1, 1), (125, 80, 80), (125, 60, 65), (9, 4, 5),
-                                                (10, 16, 10)])
+@pytest.mark.parametrize("count, block, most", [(8, 1, 4), (7, 1, 4), (1, 1, 1), (125, 80, 80), (125, 60, 65),
+                                                (9, 4, 5), (10, 16, 10)])
 def test_what_the_busier_of_two_threads_does(count, block, most):
     """Of three blocks the first thread has one, and the last block may be small."""
     assert busy(count, block) == 2 * most / count
