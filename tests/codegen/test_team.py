@@ -178,6 +178,14 @@ def test_what_is_only_added_up_to_indices_may_have_more_bits(value, ctype):
     assert f"const {ctype} at = " in print_function(lowered(body), "f").body
 
 
+def openmp_library(text, folder, compiler, monkeypatch, *flags):
+    """A C text that uses ingot_team.h, built with OpenMP; skips where the compiler builds no such programs."""
+    monkeypatch.setenv("CC", compiler)
+    if not can_build_openmp("host"):
+        pytest.skip(f"{compiler} builds no OpenMP programs here")
+    return compile_text('#include "ingot_team.h"\n' + text, folder, compiler, ["-fopenmp", *flags])
+
+
 HELD = """
 int held(int repeats, int turns);
 int held(int repeats, int turns)
@@ -211,12 +219,9 @@ int held(int repeats, int turns)
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_turns_of_a_thread_that_is_held_up_are_taken_over(compiler, tmp_path, monkeypatch):
-    monkeypatch.setenv("CC", compiler)
-    if not can_build_openmp("host"):
-        pytest.skip(f"{compiler} builds no OpenMP programs here")
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("a thread would wait for one that cannot run")
-    library = compile_text('#include "ingot_team.h"\n' + HELD, tmp_path, compiler, ["-fopenmp"])
+    library = openmp_library(HELD, tmp_path, compiler, monkeypatch)
     for repeats, turns in ((1, 40), (3, 7), (40, 2), (1, 1000)):
         assert library.held(repeats, turns) == repeats * turns * 100
 
@@ -261,14 +266,10 @@ int early(int threads, int waits, int late, int longest, int *come)
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_nobody_goes_on_before_all_have_come(compiler, tmp_path, monkeypatch):
     """Threads that look for one another, and those that sleep as one is late, some of them just when it comes."""
-    monkeypatch.setenv("CC", compiler)
-    if not can_build_openmp("host"):
-        pytest.skip(f"{compiler} builds no OpenMP programs here")
-    text = '#include "ingot_team.h"\n' + LATE
     for looks in (1, 200):
         folder = tmp_path / str(looks)
         folder.mkdir()
-        library = compile_text(text, folder, compiler, ["-fopenmp", f"-DINGOT_TEAM_LOOKS={looks}"])
+        library = openmp_library(LATE, folder, compiler, monkeypatch, f"-DINGOT_TEAM_LOOKS={looks}")
         for threads, waits, late, longest in ((1, 100, 3, 5), (2, 2000, 3, 60), (2, 20000, 10**6, 1), (3, 200, 4, 200),
                                               (7, 100, 5, 100)):
             assert library.early(threads, waits, late, longest, (ctypes.c_int * 16)()) == 0
