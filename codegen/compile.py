@@ -15,7 +15,7 @@ from ..ir.relax.expr import RelaxCall
 from ..ir.relax.memory import VIEWS
 from ..ir.schedule.cpu import CpuModel
 from ..ir.schedule.rules import schedule_by_rule
-from ..ir.schedule.rules.threads import parallel_loops, worth_threads
+from ..ir.schedule.rules.threads import most_threads, parallel_loops
 from ..ir.schedule.schedule import Schedule
 from ..ir.tir.flops import estimate_work
 from ..ir.tir.function import PrimFunc
@@ -120,7 +120,8 @@ def lower(mod, options):
     recorded = traces_of(functions, stages.prefix, dict(options.schedules))
     work = {n: estimate_work(f) for n, f in functions.items()}
     schedules = {n: schedule(f, options, recorded.get(n)) for n, f in functions.items()}
-    if options.cpu.parallel and not _shared(stages.tir["main"], work, schedules):
+    shared = {n: sch.func for n, sch in schedules.items()}
+    if options.cpu.parallel and _most_threads(options.cpu, stages.tir["main"], work, shared) < 2:
         alone = replace(options, threads="none")
         schedules = {n: schedule(f, alone, recorded.get(n)) for n, f in functions.items()}
     stages.traces = {n: sch.trace for n, sch in schedules.items()}
@@ -131,10 +132,10 @@ def lower(mod, options):
     return stages
 
 
-def _shared(main, work, schedules):
-    """Whether the threads of a team are worth their waits in all of a network's kernels."""
+def _most_threads(cpu, main, work, functions):
+    """How many threads at most are worth their waits for one another in a network's kernels, 1 where two are not."""
     calls = [b.value.attrs["gv"].name for b in main.bindings if getattr(b.value, "op", None) == "call_tir"]
-    return worth_threads((*work[n], parallel_loops(schedules[n].func.body)) for n in calls)
+    return most_threads(cpu, ((*work[n], parallel_loops(functions[n].body)) for n in calls))
 
 
 def schedule(func, options, recorded=None):
@@ -179,6 +180,7 @@ def assemble(lowered, mod, options, source_hash=None):
     name = _prefix(mod, options)
     program = build_program(lowered, name)
     functions = _prim_funcs(lowered)
+    work = {n: f.attrs.get("work", (0, ())) for n, f in functions.items()}
     kernel_of = kernel_names(functions, name)
     kernels = {kernel_of[n]: print_kernel(f, kernel_of[n]) for n, f in functions.items()}
     dims = tuple(d.name for d in program.dims)
@@ -189,7 +191,7 @@ def assemble(lowered, mod, options, source_hash=None):
         program=program, kernels=kernels, kernel_of=kernel_of, target=options.target, threads=options.threads,
         weights=options.weights, title=mod.attrs.get("name", name), model_hash=source_hash or _hash(mod),
         version=VERSION, flops=count_flops(mod), test_inputs=inputs, test_outputs=outputs, test_dims=test_dims,
-        index_checks=index_checks(mod))
+        index_checks=index_checks(mod), most_threads=_most_threads(options.cpu, lowered["main"], work, functions))
 
 
 def _expected(mod, inputs, descs, functions):

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ..ir.expr import IntImm, is_const_int
+from ..ir.schedule.rules.threads import MANY_THREADS
 from ..ir.transform.lower_intrin import lower_dim
 from .c_expr import ADDITIVE, COMMA, CExpr
 from .c_names import new_name
@@ -49,7 +50,7 @@ class CompiledModel:
 
     program: calls and memory; kernels: {C name: Kernel}; kernel_of: {module function: C name}. test_inputs and
     test_outputs: arrays of the self-test, whose symbolic dimensions are test_dims; test_outputs is empty where there is
-    no reference.
+    no reference. most_threads: more of them than so many would make it slower than one.
     """
 
     program: Program
@@ -66,6 +67,7 @@ class CompiledModel:
     test_outputs: tuple
     test_dims: tuple
     index_checks: tuple = ()
+    most_threads: int = MANY_THREADS
 
     @property
     def name(self):
@@ -256,6 +258,7 @@ class _Folder:
             "compare_headers": ["ingot_half.h"] if any(t.dtype in SMALL_FLOATS for t in p.outputs) else [],
             "dim_enum": ", ".join(f"{d} = {v}" for d, v in zip(self.dims, m.test_dims)),
             "tensors": tensors, "parts": call_parts(calls), "has_team": any(c["team"] for c in calls),
+            "most_threads": m.most_threads if 1 < m.most_threads < MANY_THREADS else None,
             "call_names": [c["function"] for c in calls],
             "uses_tiles": any("ingot_tiles.h" in k.function.uses for k in m.kernels.values()),
             "uses_weights": uses_weights, "has_reference": bool(m.test_outputs),

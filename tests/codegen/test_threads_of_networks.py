@@ -2,18 +2,23 @@
 import numpy as np
 import pytest
 
-from ingot.codegen.compile import Options, lower
+from ingot.codegen.compile import Options, compile_module, lower
 from ingot.ir.expr import Var, const
 from ingot.ir.node import collect
 from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
-from ingot.ir.schedule.rules.threads import PARALLEL_MIN_TURN, parallel_loops, worth_threads
+from ingot.ir.schedule.cpu import CpuModel
+from ingot.ir.schedule.rules.threads import (CACHE_BYTES, MANY_THREADS, PARALLEL_MIN_WORK, PASSED_BYTES, WAIT_CYCLES,
+                                             most_threads, parallel_loops)
 from ingot.ir.tir.function import PrimFunc
 from ingot.ir.tir.stmt import Evaluate, For, SeqStmt
 
+CPU = CpuModel()
+PACE = 2 * CPU.lanes * CPU.multiply_adds  # operations in a cycle
+
 
 def products(count, rows, size):
-    """A chain of products of more than PARALLEL_MIN_WORK multiply-adds each."""
+    """A chain of products."""
     x = RelaxVar("x", TensorStructInfo((rows, size), "float32"))
     weights = Constant(np.zeros((size, size), np.float32), "w")
     bb = BlockBuilder()
@@ -26,27 +31,45 @@ def products(count, rows, size):
 
 
 @pytest.mark.parametrize("count, rows, size, threads, shared", [
-    (40, 64, 64, "openmp", False), (2, 128, 128, "openmp", True), (2, 128, 128, "none", False),
+    (40, 48, 48, "openmp", False), (2, 128, 128, "openmp", True), (2, 128, 128, "none", False),
     (1, Var("n", "int64"), 256, "openmp", True),
 ])
 def test_networks_of_small_kernels_have_no_parallel_loop(count, rows, size, threads, shared):
+    assert not isinstance(rows, int) or rows * size * size > PARALLEL_MIN_WORK
     lowered = lower(products(count, rows, size), Options.check("x86-64-v4", threads=threads)).lowered
     loops = [loop for f in lowered.functions.values() if isinstance(f, PrimFunc) for loop in collect(f.body, For)]
     assert any(loop.kind == "parallel" for loop in loops) == shared
 
 
 def test_bytes_count_as_operations_do():
-    """A product with a vector is worth threads though its operations are few: its weights come from memory."""
-    few = PARALLEL_MIN_TURN // 2
-    assert not worth_threads([(few, (1000, 1000), 1)] * 7) and not worth_threads([])
-    assert worth_threads([(few, (few, 1000), 1)] * 7)
+    """A product with a vector is worth threads though its operations are few: its weights come from the caches."""
+    few = WAIT_CYCLES * PACE
+    assert most_threads(CPU, [(few, (1000, 1000), 1)] * 7) == most_threads(CPU, []) == 1
+    assert most_threads(CPU, [(few, (2 * WAIT_CYCLES * CACHE_BYTES, 1000), 1)] * 7) > 1
 
 
-def test_work_of_one_thread_counts_against_that_of_all():
-    """Recurrent steps read what threads have computed from their caches, and are no faster for it."""
-    much = 10 * PARALLEL_MIN_TURN
-    assert worth_threads([(much, (), 1), (much // 2, (), 0)]) and not worth_threads([(much, (), 1), (much, (), 0)])
-    assert not worth_threads([(much, (), 11)])
+def test_what_one_thread_reads_counts_against_what_all_save():
+    """Recurrent steps read what threads have computed from their caches, whatever else they take."""
+    much, saved = 20 * WAIT_CYCLES * PACE, 10 * WAIT_CYCLES
+    assert most_threads(CPU, [(much, (), 1), (100 * much, (saved // 2 * PASSED_BYTES,), 0)]) > 1
+    assert most_threads(CPU, [(much, (), 1), (0, (saved * PASSED_BYTES,), 0)]) == 1
+    assert most_threads(CPU, [(much, (), 11)]) == 1
+
+
+def test_many_threads_wait_longer():
+    short = [(3 * WAIT_CYCLES * PACE, (), 1)] * 7
+    most = most_threads(CPU, short)
+    assert 2 < most < most_threads(CPU, [(4 * WAIT_CYCLES * PACE, (), 1)] * 7) < MANY_THREADS
+    assert most_threads(CPU, [(100 * WAIT_CYCLES * PACE, (), 1)] * 7) == MANY_THREADS
+    assert most_threads(CPU, [(Var("n", "int64"), (), 1)]) == MANY_THREADS
+
+
+@pytest.mark.parametrize("size, limited", [(72, True), (256, False)])
+def test_a_team_of_too_many_threads_is_one_of_one(size, limited):
+    model = compile_module(products(3, size, size), Options.check("x86-64-v4"))
+    run = model.files()[f"{model.name}.c"]
+    assert (f"INGOT_OMP(parallel if(omp_get_max_threads() <= {model.most_threads}))" in run) == limited
+    assert ("INGOT_OMP(parallel)" in run) != limited
 
 
 def test_parallel_loops_are_counted_as_often_as_they_run():

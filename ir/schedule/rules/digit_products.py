@@ -6,7 +6,7 @@ from math import prod
 from ...relax.ops.matmul_digits import COLUMNS, DIGITS, LANES, even_rows
 from ..primitives.sample import divisors
 from .blocks import find_block, inline_all, iter_vars, operand_loads, static_extent, vectorizes
-from .digit_tiles import DIGITS_OF_TERMS, FLOAT, PANEL, choose_unit, digit_tiles, row_blocks, shared_rows
+from .digit_tiles import DIGITS_OF_TERMS, FASTER, FLOAT, PANEL, choose_unit, digit_tiles, row_blocks, shared_rows
 from .registers import ranks, reduce_lanes, steps
 from .row_reduction import CHAINS, reduce_serially
 from .threads import COST_OF_LOOP, parallel_nest
@@ -58,7 +58,7 @@ def digit_products(sch, cpu):
     _, one = sch.split(sch.get_loops(block)[-4 - len(reduce)], [None, 1])
     sch.tensorize(one, digit_tiles(rows, unit, reduce[0].dom.extent.value))
     sch.tensorize(digits, DIGITS_OF_TERMS)  # after the block that reads them: of this one nothing is proved any more
-    parallel_nest(sch, cpu, [*batch, outer] if own else [*batch, outer, panel], work)
+    parallel_nest(sch, cpu, [*batch, outer] if own else [*batch, outer, panel], work // FASTER)
     return True
 
 

@@ -30,6 +30,7 @@ COPY = 20  # rows of a product by multiply-adds, in whose time its columns are c
 FLOAT = 4
 WORTH = 2 / 3  # of the time of multiply-adds
 WORTH_CUTTING = 0.8  # of it, and of the copy of the columns
+FASTER = 4  # multiply-adds by digits, than those that threads' shares of loops are counted in
 PASSED = 0.5  # cycles of a byte of digits or results that comes from another core
 
 
@@ -74,7 +75,7 @@ def choose_unit(cpu, points, depth, columns, block=None):
     """The columns that blocks of rows meet at a time: those that take least, where threads share all of them if there
     is one block, or none."""
     rows = prod(points)
-    alone = (cpu.parallel and rows * depth * columns >= PARALLEL_MIN_WORK
+    alone = (cpu.parallel and rows * depth * columns >= FASTER * PARALLEL_MIN_WORK
              and (block or row_blocks(rows, points[1])) == rows)
     return min(UNITS, key=lambda unit: cycles(points, depth, columns, block, unit) * (
         busy(-(-columns // unit)) if alone else 1))

@@ -22,6 +22,7 @@ START, PACE, LEAST, ROW, SPLIT = 30, 1.03, 10, 4, 7.3
 PARTIAL = 2  # how much longer takes a group of rows that leave lanes empty
 WORTH = 0.92  # of the time of multiply-adds
 SHARES, FEW_SHARES = 4, 1.03  # blocks of which threads may take over some of others, and what fewer cost
+WAIT = 1000  # until both threads have divided their rows
 BESIDE = 0.15  # of the shorter of both, to stream columns and to multiply at the same time
 # A model of a Winograd convolution adds, for each row of a plane and each of its blocks of terms.
 PLANE_ROW, PLANE_BLOCK = 14, 1.5
@@ -89,13 +90,15 @@ def _time(cpu, plan, rows, parts, panels):
     """Cycles of one thread, or twice those of two that share the work and pass on what they divided."""
     every, (count, size) = prod(rows), _blocks(plan.tile, rows)
     blocks, columns = -(-count // plan.block), FLOAT * LANES * panels * PARTS * parts
-    cycles = (panels * _cycles(plan.tile, rows, parts) + _divided(-(-every // plan.group), parts, plan.group)
-              + BESIDE * blocks * columns / NEAR_BYTES)
+    groups = -(-every // plan.group)
+    sums = panels * _cycles(plan.tile, rows, parts) + BESIDE * blocks * columns / NEAR_BYTES
+    divided = _divided(groups, parts, plan.group)
     if not cpu.parallel:
-        return cycles
+        return sums + divided
     if plan.over == "panels":
-        return cycles * busy(panels) + FLOAT * every * (PARTS * parts + LANES * panels) / PASSED_BYTES
-    return cycles * busy(every, plan.block * size) * (FEW_SHARES if blocks < SHARES else 1)
+        passed = FLOAT * every * (PARTS * parts + LANES * panels) / PASSED_BYTES
+        return sums * busy(panels) + divided * busy(groups) + 2 * WAIT + passed
+    return (sums + divided) * busy(every, plan.block * size) * (FEW_SHARES if blocks < SHARES else 1)
 
 
 def _cycles(tile, rows, parts):

@@ -9,16 +9,17 @@ from ...tir.stmt import BufferStore, For
 from ..errors import ScheduleError
 from .blocks import static_extent
 
-# Threads are worth their wait for one another (half a microsecond) from about so many multiply-adds, cut into so many
-# parts. A scalar or memory-bound iteration counts as several of those that run from registers.
-PARALLEL_MIN_WORK = 1 << 17
+# Threads are worth their wait for one another (0.1 to 0.3 us) from about so many multiply-adds, cut into so many parts.
+# A scalar or memory-bound iteration counts as several of those that run from registers.
+PARALLEL_MIN_WORK = 1 << 15
 PARALLEL_MIN_PARTS = 16
-COST_OF_LOOP = 8
-# A network is worth threads where its parallel loops have about so many operations more than its other kernels, each
-# time that threads wait for one another; a byte that a kernel touches is counted as BYTE of them. In others, with loops
-# of few microseconds, the tensors that pass between cores cost as much as the other core saves.
-PARALLEL_MIN_TURN = 3 << 18
-BYTE = 4
+COST_OF_LOOP = 2
+# A network is worth threads that save more cycles than they cost: of two, half of the time of its parallel loops, whose
+# bytes come from the second cache. Each wait of two for one another costs with the tensors that pass between their
+# cores about a microsecond, each further thread makes it longer, and one thread's kernels read what others wrote.
+WAIT_CYCLES, THREAD_CYCLES = 4096, 400
+CACHE_BYTES, PASSED_BYTES = 32, 8  # in a cycle
+MANY_THREADS = 64  # as many as have a part of their own (runtime_c/ingot_team.h)
 # Annotates the innermost of nested parallel loops: its turns are divided among threads, each of which does its own in
 # all turns of the loops around. Where kernels divide the same rows, what they pass on stays in each core's cache; by
 # channels half of it would come from another core. Of few rows that is less than what it costs to take a thread's turns
@@ -31,14 +32,24 @@ OWN = "pragma_thread_own"
 LONG_WORK = 1 << 20
 
 
-def worth_threads(work):
-    """Whether a network is, given [(operations, bytes of each buffer, parallel loops that it runs)] of its kernel
-    calls; one of unknown size is."""
-    total = 0
+def most_threads(cpu, work):
+    """Of how many threads at most a network is worth, 1 where two do not pay, given [(operations, bytes of each buffer,
+    parallel loops that it runs)] of its kernel calls. MANY_THREADS where sizes are unknown."""
+    pace = 2 * cpu.lanes * cpu.multiply_adds * (2 if cpu.integer_tiles else 1)
+    shared = passed = waits = 0
     for operations, touched, loops in work:
-        own = operations + BYTE * sum(touched)
-        total = total + (own if loops else -own) - PARALLEL_MIN_TURN * max(loops, 1)
-    return not isinstance(total, int) or total > 0
+        if loops:
+            shared = shared + operations // pace + sum(touched) // CACHE_BYTES
+        else:
+            passed = passed + sum(touched) // PASSED_BYTES
+        waits += max(loops, 1)
+    if not isinstance(shared + passed, int):
+        return MANY_THREADS
+
+    def pay(threads):
+        return shared - shared // threads > passed + waits * (WAIT_CYCLES + THREAD_CYCLES * (threads - 2))
+
+    return max(filter(pay, range(2, MANY_THREADS + 1)), default=1) if pay(2) else 1
 
 
 def parallel_loops(stmt):
