@@ -10,10 +10,8 @@ from ...tir.intrin import BIT_INTRINSICS
 from ...tir.stmt import BufferLoad
 from ...transform.unroll import EXPLICIT
 from .registers import hold, in_registers, turn_of
-from .tiles import NEAR_BYTES
+from .tiles import FLOAT, NEAR_BYTES, SECOND_BYTES
 
-FLOAT = 4
-SECOND_BYTES = 28  # a cycle, that a core reads from its second cache
 MOST_NEAR = 8 << 20  # bytes of weights that a third cache may still hold after the rest of a network
 # Cycles that it takes to make the four weights of a group, of vectors, of words.
 FIXED, FLOATS = 8.4, 2.4

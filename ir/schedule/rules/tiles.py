@@ -6,6 +6,8 @@ from dataclasses import dataclass
 VECTORS = (1, 2, 3, 4, 6, 8)
 LATENCY = 4  # cycles of a multiply-add
 LOAD_COST = 0.1  # cycles, of a load from the first cache beside multiply-adds
+FLOAT = 4
+SECOND_BYTES = 28  # a cycle, that a core reads from its second cache
 NEAR_BYTES = 20  # a cycle, from a third cache that is near (70 GB/s at 3.2 GHz)
 PASSED_BYTES = 5.5  # a cycle, of what one core wrote and another reads or writes again (15 GB/s at 2.7 GHz)
 
@@ -125,8 +127,8 @@ def _cost(cpu, tile, outer, rows, columns):
 def choose_product(cpu, outer, rows, dividing=False, vectors=None):
     """The tile with the least estimated time for a product with `rows` rows and `outer` vectors of columns.
 
-    The model of `choose`, but a border does only its own work, and loads cost a little even where multiply-adds take
-    longer: they compete with another thread of the core, and vectors of columns come from the second cache.
+    The model of `choose`, but a border of rows does only its own work, and loads cost a little even where multiply-adds
+    take longer: they compete with another thread of the core, and vectors of columns come from the second cache.
     vectors: of every tile, where the columns come in panels.
     """
     fitting = (t for t in candidates(cpu) if t.columns == 1 and t.rows <= rows and t.vectors <= outer
@@ -135,7 +137,8 @@ def choose_product(cpu, outer, rows, dividing=False, vectors=None):
 
 
 def _product_cost(cpu, tile, outer, rows):
-    """Cycles for one term of every sum."""
-    total = sum(across * down * step_with_loads(cpu, vectors, points)
-                for vectors, across in pieces(outer, tile.vectors) for points, down in pieces(rows, tile.rows))
-    return total * (1 + 0.01 * ((outer % tile.vectors > 0) + (rows % tile.rows > 0)))
+    """Cycles for one term of every sum. Panels are whole ones; those of a few rows take as long as they come."""
+    read = FLOAT * cpu.lanes * tile.vectors / SECOND_BYTES
+    panel = sum(down * max(step_with_loads(cpu, tile.vectors, points), read)
+                for points, down in pieces(rows, tile.rows))
+    return -(-outer // tile.vectors) * panel * (1 + 0.01 * ((outer % tile.vectors > 0) + (rows % tile.rows > 0)))
