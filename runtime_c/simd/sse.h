@@ -82,16 +82,18 @@ INGOT_INLINE f32x4 f32x4_copysign(f32x4 a, f32x4 sign)
     return _mm_or_ps(f32x4_abs(a), _mm_and_ps(_mm_set1_ps(-0.0f), sign));
 }
 
-/* As f32x1_low_bytes (by shifts alone, since a mask would take a register), f32x1_high_bits and f32x1_fraction, of
- * vectors T: M is the prefix of their intrinsics, I the type of their bits, S what these call it. */
+/* As f32x1_low_bytes (by shifts alone, since a mask would take a register). */
+INGOT_INLINE f32x4 f32x4_low_bytes(f32x4 a, f32x4 b, f32x4 c)
+{
+    const __m128i first = _mm_slli_epi32(_mm_castps_si128(a), 24);
+    const __m128i second = _mm_srli_epi32(_mm_slli_epi32(_mm_castps_si128(b), 24), 8);
+    const __m128i third = _mm_srli_epi32(_mm_slli_epi32(_mm_castps_si128(c), 24), 16);
+    return _mm_castsi128_ps(_mm_or_si128(_mm_or_si128(first, second), third));
+}
+
+/* As f32x1_high_bits and f32x1_fraction, of vectors T: M is the prefix of their intrinsics, I the type of their bits, S
+ * what these call it. */
 #define INGOT_X86_BITS(T, M, I, S)                                                                                     \
-    INGOT_INLINE T T##_low_bytes(T a, T b, T c)                                                                        \
-    {                                                                                                                  \
-        const I first = M##_slli_epi32(M##_castps_##S(a), 24);                                                         \
-        const I second = M##_srli_epi32(M##_slli_epi32(M##_castps_##S(b), 24), 8);                                     \
-        const I third = M##_srli_epi32(M##_slli_epi32(M##_castps_##S(c), 24), 16);                                     \
-        return M##_cast##S##_ps(M##_or_##S(M##_or_##S(first, second), third));                                         \
-    }                                                                                                                  \
     INGOT_INLINE T T##_high_bits(T a, T b, T c)                                                                        \
     {                                                                                                                  \
         const I first = M##_slli_epi32(M##_srli_epi32(M##_castps_##S(a), 23), 14);                                     \

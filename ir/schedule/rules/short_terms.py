@@ -14,7 +14,7 @@ from .tiles import FLOAT, NEAR_BYTES, SECOND_BYTES
 
 MOST_NEAR = 8 << 20  # bytes of weights that a third cache may still hold after the rest of a network
 # Cycles that it takes to make the four weights of a group, of vectors, of words.
-FIXED, FLOATS = 8.4, 2.4
+FIXED, FLOATS = 8.4, 2.2
 WORTH = 0.95  # of the time of whole weights
 REGISTERS = 2  # of those that operands have, for the words of a group beside one vector
 
