@@ -1,7 +1,7 @@
 """Register tiles of products by pairs (ops/matmul_pairs.py), and a model of their time in cycles of one core."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
@@ -113,9 +113,9 @@ def _divided(groups, parts, group=LANES):
 
 
 def cycles(cpu, rows, depth, columns):
-    """Of a product, whose columns are near."""
+    """Of a product on one thread, whose columns are near."""
     every, parts, panels = prod(rows), third(depth), -(-columns // LANES)
-    plan = choose(cpu, (every,), parts, panels)
+    plan = choose(replace(cpu, parallel=False), (every,), parts, panels)
     return panels * _cycles(plan.tile, (every,), parts) + _divided(-(-every // plan.group), parts)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 VECTORS = (1, 2, 3, 4, 6, 8)
 LATENCY = 4  # cycles of a multiply-add
+TURN = 0.5  # cycles of a loop's turn that nothing hides where it waits for memory
 LOAD_COST = 0.1  # cycles, of a load from the first cache beside multiply-adds
 FLOAT = 4
 SECOND_BYTES = 28  # a cycle, that a core reads from its second cache
@@ -138,7 +139,7 @@ def choose_product(cpu, outer, rows, dividing=False, vectors=None):
 
 def _product_cost(cpu, tile, outer, rows):
     """Cycles for one term of every sum. Panels are whole ones; those of a few rows take as long as they come."""
-    read = FLOAT * cpu.lanes * tile.vectors / SECOND_BYTES
+    read = FLOAT * cpu.lanes * tile.vectors / SECOND_BYTES + TURN
     panel = sum(down * max(step_with_loads(cpu, tile.vectors, points), read)
                 for points, down in pieces(rows, tile.rows))
     return -(-outer // tile.vectors) * panel * (1 + 0.01 * ((outer % tile.vectors > 0) + (rows % tile.rows > 0)))
