@@ -153,7 +153,7 @@ ingot_status [[ name ]]_set_profile([[ name ]] *net, ingot_profile_hook hook, vo
     /* All threads make these calls: they share the turns of the loops inside, and wait for one another after each.
 [%- if most_threads %]
 
-     * More than [[ most_threads ]] would wait for longer than they save: then one thread is as fast.
+     * More than [[ most_threads ]] would wait for longer than they save: one makes them all then.
 [%- endif %] */
     ingot_team_start(&team);
     INGOT_OMP(parallel[% if most_threads %] if(omp_get_max_threads() <= [[ most_threads ]])[% endif %])

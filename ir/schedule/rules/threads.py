@@ -35,7 +35,7 @@ LONG_WORK = 1 << 20
 def most_threads(cpu, work):
     """Of how many threads at most a network is worth, 1 where two do not pay, given [(operations, bytes of each buffer,
     parallel loops that it runs)] of its kernel calls. MANY_THREADS where sizes are unknown."""
-    pace = 2 * cpu.lanes * cpu.multiply_adds * (2 if cpu.integer_tiles else 1)
+    pace = 2 * cpu.lanes * cpu.multiply_adds * (2 if cpu.integer_tiles else 1)  # a unit that does some of them faster
     shared = passed = waits = 0
     for operations, touched, loops in work:
         if loops:

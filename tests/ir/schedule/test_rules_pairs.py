@@ -135,6 +135,7 @@ def test_what_threads_share_of_winograd(over, loops, monkeypatch):
     ((56, 28), 22, 4, ((1, 14), 32, "rows"), ((1, 14), 4, "rows")),
     ((28, 17), 64, 8, ((16, 1), 1, "rows"), ((14, 1), 1, "rows", 14)),
     ((25, 5), 22, 4, ((3, 5), 9, "rows"), ((3, 5), 2, "rows", 15)),
+    ((6, 6), 43, 8, ((2, 6), 3, "rows"), ((1, 6), 3, "rows", 9)),
     ((4096,), 256, 48, ((16,), 5, "rows"), ((16,), 4, "rows")),
     ((196,), 171, 16, ((14,), 8, "rows"), ((16,), 3, "rows"))])
 def test_plans(rows, parts, panels, alone, shared):

@@ -12,7 +12,7 @@ from ingot.codegen.kernels import print_kernel
 from ingot.codegen.target import Target
 from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import schedule_by_rule
-from ingot.ir.schedule.rules.tiles import VECTORS, Tile, busy, candidates, choose
+from ingot.ir.schedule.rules.tiles import VECTORS, Tile, busy, candidates, choose, choose_product
 from ingot.ir.transform.pipeline import lower_prim_func
 
 RUNTIME = Path(__file__).resolve().parents[3] / "runtime_c"
@@ -33,6 +33,12 @@ def test_tiles_fit_the_registers(cpu):
 def test_what_the_busier_of_two_threads_does(count, block, most):
     """Of three blocks the first thread has one, and the last block may be small."""
     assert busy(count, block) == 2 * most / count
+
+
+@pytest.mark.parametrize("columns, vectors", [(16, 4), (12, 6), (63, 6), (2, 2)])
+def test_panels_of_one_row_are_whole(columns, vectors):
+    """Six vectors fit the registers, but three panels of them would be read for 16."""
+    assert choose_product(CpuModel(8, 16), columns, 1).vectors == vectors
 
 
 @pytest.mark.parametrize("cpu", MACHINES, ids=str)
