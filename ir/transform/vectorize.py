@@ -3,8 +3,7 @@ from __future__ import annotations
 
 from ..arith import Analyzer
 from ..expr import (Add, Broadcast, Call, CompareExpr, Div, FloatImm, IntImm, Max, Min, Mul, Ramp, Range, Select, Sub,
-                    Var, const, free_vars, is_const_int, operation_of,
-                    substitute)
+                    Var, const, free_vars, is_const_int, operation_of, substitute)
 from ..node import Mutator, structural_equal
 from ..tir.intrin import BIT_INTRINSICS, greater, vector_intrinsic
 from ..tir.stmt import BufferLoad, BufferStore, For, SeqStmt, seq

@@ -6,10 +6,11 @@ from math import prod
 from ...relax.ops.matmul_digits import COLUMNS, DIGITS, LANES, even_rows
 from ..primitives.sample import divisors
 from .blocks import find_block, inline_all, iter_vars, operand_loads, static_extent, vectorizes
-from .digit_tiles import DIGITS_OF_TERMS, FASTER, FLOAT, PANEL, choose_unit, digit_tiles, row_blocks, shared_rows
+from .digit_tiles import DIGITS_OF_TERMS, FASTER, PANEL, choose_unit, digit_tiles, row_blocks, shared_rows
 from .registers import ranks, reduce_lanes, steps
 from .row_reduction import CHAINS, reduce_serially
 from .threads import COST_OF_LOOP, parallel_nest
+from .tiles import FLOAT
 
 SUMS, FIXED, ROWS, SCALE = "digits_sums", "digits_fixed", "digits_rows", "digits_scale"
 LARGEST, INVERSE = "digits_largest", "digits_inverse"

@@ -14,7 +14,7 @@ from ..primitives.sample import divisors
 from ..tensor_intrin import TensorIntrin
 from .blocks import SYMBOLIC
 from .threads import PARALLEL_MIN_WORK
-from .tiles import busy
+from .tiles import FLOAT, busy
 
 # ---------------------------------------------------------------- what pays
 
@@ -27,7 +27,6 @@ FEW = 5  # rows of which the micro-kernel reads columns as fast as they come, at
 # in the second cache and beyond it.
 STEP, TILE, CALL, ROW, SPLIT, COLUMN, FAR_COLUMN = 330, 250, 300, 30, 6, 12, 30
 COPY = 20  # rows of a product by multiply-adds, in whose time its columns are copied to panels
-FLOAT = 4
 WORTH = 2 / 3  # of the time of multiply-adds
 WORTH_CUTTING = 0.8  # of it, and of the copy of the columns
 FASTER = 4  # multiply-adds by digits, than those that threads' shares of loops are counted in

@@ -12,10 +12,10 @@ from ...transform.squares import TURNED as SQUARE
 from ..blocks import uses
 from . import pair_tiles
 from .blocks import find_block, inline_all, iter_vars, operand_loads, static_extent
-from .pair_tiles import FLOAT
 from .registers import in_registers, ranks, reduce_lanes, steps
 from .row_reduction import reduce_serially
 from .threads import parallel_nest
+from .tiles import FLOAT
 
 SUMS, ROWS, LESS, OWN, SCALE, LARGEST, INVERSE = STAGES = [
     f"pairs_{name}" for name in ("sums", "rows", "less", "own", "scale", "largest", "inverse")]

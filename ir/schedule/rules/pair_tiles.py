@@ -9,9 +9,8 @@ from ...relax.ops.matmul_pairs import BLOCK, LANES, PARTS, third
 from ..primitives.sample import divisors
 from . import tiles
 from .blocks import SYMBOLIC
-from .tiles import NEAR_BYTES, PASSED_BYTES, busy
+from .tiles import FLOAT, NEAR_BYTES, PASSED_BYTES, busy
 
-FLOAT = 4
 MOST_ROWS = 16  # of a tile, a vector of columns wide: each addition takes its element of a row from memory
 # Of a product by pairs: fewer rows wait for their sums, or for columns; fewer terms are not even in thirds, nor are
 # those of fewer channels, which the last block fills up.

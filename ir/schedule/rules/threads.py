@@ -49,7 +49,7 @@ def most_threads(cpu, work):
     def pay(threads):
         return shared - shared // threads > passed + waits * (WAIT_CYCLES + THREAD_CYCLES * (threads - 2))
 
-    return max(filter(pay, range(2, MANY_THREADS + 1)), default=1) if pay(2) else 1
+    return max(filter(pay, range(2, MANY_THREADS + 1))) if pay(2) else 1
 
 
 def parallel_loops(stmt):

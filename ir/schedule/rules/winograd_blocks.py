@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from ...relax.ops.matmul_pairs import padded, third
 from . import pair_tiles, tiles
-from .tiles import NEAR_BYTES, PASSED_BYTES
+from .tiles import FLOAT, NEAR_BYTES, PASSED_BYTES
 
-FLOAT = 4
 FAR_BYTES = 8  # a cycle, from beyond the second cache, for one core (25 GB/s at 2.7 GHz)
 # The share of the time that weights take from there which prefetching does not hide: of those that the second cache
 # then holds for all blocks, and of those that each block reads again.

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from ...relax.ops.matmul_digits import COLUMNS, DIGITS, LANES, MOST_ROWS, TERMS
 from ..primitives.sample import divisors
-from .digit_tiles import CALL, FEW, FLOAT, ROW, SPLIT, STEP, TILE, UNITS
-from .tiles import PASSED_BYTES, busy
+from .digit_tiles import CALL, FEW, ROW, SPLIT, STEP, TILE, UNITS
+from .tiles import FLOAT, PASSED_BYTES, busy
 from .winograd_blocks import FAR_BYTES, KEPT, MOST_LOCAL, SHOWN, SPILLED, STREAMED_BYTES, data_transforms, transforms
 
 FEW_STEP = 200  # of the unit for 64 terms of a panel and few rows
