@@ -15,9 +15,9 @@ from .threads import parallel_nest
 SUMS = 16 << 10  # bytes of sums that the first cache holds, beside rows of the operand
 LEAST_CHUNK = 128  # columns: what is read of each row at a time, from a page of its own
 SHARES, BEST_CHUNK = 4, 512  # parts of the terms that threads share, or chunks, or fewer of so many columns
-# Rows of an operand that are read at the same time, and of products of no more rows than that, where memory passes
-# beside multiply-adds. The next ones are asked for meanwhile if they are in memory: it only delays a third cache.
-STREAMED, FEW_STREAMED = 8, 4
+# Rows of an operand that are read at the same time; of more rows of the other than FEW_STREAMED, where memory passes
+# beside multiply-adds, vectors of each that meet them at a time.
+STREAMED, FEW_STREAMED, VECTORS = 8, 4, 4
 DOTS_ROWS = 4  # of a tile of dot products: all rows come from the second cache for each tile of columns
 
 
@@ -91,14 +91,17 @@ def _stream_parts(sch, cpu, anchor, epilogue):
 
 
 def _add_up(sch, cpu, block, m, n, k):
-    """Sums of rows and columns, some terms at a time."""
-    nv, nl = sch.split(n, [None, cpu.lanes])
-    few = cpu.streamed_bytes and static_extent(sch, m) <= FEW_STREAMED
-    ko, ki = sch.split(k, [None, FEW_STREAMED if few else STREAMED])
-    sch.reorder(ko, nv, m, ki, nl)
-    in_registers(sch, (m, ki), nl)
+    """Sums of rows and columns, some terms at a time. More rows have more elements than registers hold in all lanes,
+    which compilers keep on the stack: squares of terms and vectors meet each. What comes next is asked for meanwhile;
+    for few rows, only if it is in memory: it would delay a third cache."""
+    few, streams = static_extent(sch, m) <= FEW_STREAMED, cpu.streamed_bytes > 0
+    squares = streams and not few and static_extent(sch, n) % (VECTORS * cpu.lanes) == 0
+    nv, *vectors, nl = sch.split(n, [None, *[VECTORS] * squares, cpu.lanes])
+    ko, ki = sch.split(k, [None, FEW_STREAMED if squares or streams and few else STREAMED])
+    sch.reorder(ko, nv, m, ki, *vectors, nl)
+    in_registers(sch, (m, ki, *vectors), nl)
     operand = wide_operand(sch.get(block)).buffer
-    if few and not _is_near(cpu, operand):
+    if streams and (squares or not _is_near(cpu, operand)):
         sch.annotate(nv, "pragma_prefetch", [operand.name])
     sch.decompose_reduction(block, ko)
 

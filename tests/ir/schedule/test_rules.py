@@ -294,16 +294,19 @@ def test_few_rows_stream_a_large_operand(shapes, threads_for_all_work, monkeypat
     assert "pragma_unroll" in str(schedule_by_rule(odd, replace(WIDE, l2_bytes=256)).trace)
 
 
-@pytest.mark.parametrize("rows, streamed, l3_bytes, terms, asked", [
-    (1, 6, 1 << 20, 4, False), (1, 6, 4 << 10, 4, True), (6, 6, 4 << 10, 8, False), (1, 0, 0, 8, False)])
-def test_rows_of_an_operand_in_memory_are_asked_for(rows, streamed, l3_bytes, terms, asked, monkeypatch):
-    """Those of a third cache come as soon by themselves. Fewer are read at a time where the product has few rows."""
-    monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.few_rows"), "LEAST_CHUNK", 32)
+@pytest.mark.parametrize("rows, columns, streamed, l3_bytes, turn, asked", [
+    (1, 64, 6, 1 << 20, {1, 4}, False), (1, 64, 6, 4 << 10, {1, 4}, True), (1, 64, 0, 0, {1, 8}, False),
+    (6, 64, 6, 1 << 20, {6, 4}, True), (6, 80, 6, 1 << 20, {6, 8}, False), (6, 80, 6, 4 << 10, {6, 8}, True),
+    (6, 64, 0, 0, {6, 8}, False)])
+def test_rows_of_an_operand_in_memory_are_asked_for(rows, columns, streamed, l3_bytes, turn, asked, monkeypatch):
+    """Those of a third cache come as soon by themselves where the product has few rows. Of more, four terms meet four
+    vectors at a time, which are asked for."""
+    monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.few_rows"), "LEAST_CHUNK", 16)
     cpu = replace(WIDE, l2_bytes=256, streamed_bytes=streamed, l3_bytes=l3_bytes, parallel=False)
-    func, = kernels(lambda: network(lambda op, a, b: op("matmul", a, b), [(rows, 32), (32, 64)]), cpu)
+    func, = kernels(lambda: network(lambda op, a, b: op("matmul", a, b), [(rows, 32), (32, columns)]), cpu)
     inputs, sch = arguments(func), schedule_by_rule(func, cpu)
     assert ("pragma_prefetch" in str(sch.trace)) == asked
-    assert {loop.extent.value for loop in collect(sch.func.body, For) if loop.kind == "unrolled"} == {terms, rows}
+    assert {loop.extent.value for loop in collect(sch.func.body, For) if loop.kind == "unrolled"} == turn
     assert_same_results(results(func, inputs), lower_prim_func(sch.func), inputs)
 
 
