@@ -92,9 +92,9 @@ def pack_weights(func, cpu):
     """Ensures constant weights of dense (and many grouped) convolutions and of products are stored
     [outer][reduction...][lanes]: the inner loop then reads them one vector after the other; not when lanes is 1. Those
     of products are stored in panels of several vectors, as wide as a tile of registers. Products that are worth it on a
-    unit for tiles of integers become matmul_digits, with columns cut into digits: constant ones here, others when they
-    run. Constant ones that are worth it by pairs become matmul_pairs. Recurrences have panels too. Products of few
-    rows, and recurrences, that wait for their weights have four of them in three words.
+    unit for tiles of integers become matmul_digits, with columns cut into digits, those that are worth it by pairs
+    matmul_pairs, with columns divided: constant ones here, others when they run. Recurrences have panels too. Products
+    of few rows, and recurrences, that wait for their weights have four of them in three words.
     """
     return _PackWeights(cpu).run(func)
 
@@ -146,7 +146,7 @@ class _PackWeights(GraphRewriter):
         if call.attrs["b_layout"] != "KN" or weight.struct_info.ndim != 2:
             return call
         if not isinstance(weight, Constant):
-            return self._activations(call)
+            return self._activations(binding, call)
         if weight.data.dtype != np.float32 or call.args[0].struct_info.ndim < 2:
             return call
         n_size, rows = weight.data.shape[1], call.args[0].struct_info.shape[-2]
@@ -208,14 +208,23 @@ class _PackWeights(GraphRewriter):
             pack_steps(w.data, gates, vectors * lanes, short and lanes), w.name))
         return call_op(call.op, call.args[0], packed, *call.args[2:], **attrs)
 
-    def _activations(self, call):
-        """A product whose columns are cut into digits for it, where that pays."""
+    def _activations(self, binding, call):
+        """A product whose columns are cut into digits, or divided for pairs, when it runs, where that pays."""
         a, b = (arg.struct_info for arg in call.args)
         sizes = (*a.shape[-2:-1], *b.shape)
         floats = all(info.dtype == "float32" for info in (a, b, call.struct_info))
-        if a.ndim < 2 or not floats or not all(map(is_const_int, sizes)) or (
-                not digit_tiles.worth_cutting(self.cpu, *(d.value for d in sizes))):
+        if a.ndim < 2 or not floats or not all(map(is_const_int, sizes)):
             return call
-        scales = self.emit(call_op("column_scales", call.args[1]), "column_scales")
-        digits = self.emit(call_op("column_digits", call.args[1], scales), "column_digits")
-        return call_op("matmul_digits", call.args[0], digits, scales)
+        rows, columns = call.args
+        sizes = [d.value for d in sizes]
+        if digit_tiles.worth_cutting(self.cpu, *sizes):
+            scales = self.emit(call_op("column_scales", columns), "column_scales")
+            digits = self.emit(call_op("column_digits", columns, scales), "column_digits")
+            return call_op("matmul_digits", rows, digits, scales)
+        if pair_tiles.worth_dividing(self.cpu, *sizes, self.producer(columns, "permute_dims") is not None):
+            scales = self.emit(call_op("pair_scales", columns), "pair_scales")
+            divided = self.emit(call_op("pair_columns", columns, scales), "pair_columns")
+            offsets = self.emit(call_op("pair_offsets", divided, scales), "pair_offsets")
+            return call_op("matmul_pairs", self._filled(binding, rows, BLOCK), divided, scales, offsets,
+                           made=True)
+        return call

@@ -13,7 +13,7 @@ from ingot.ir.relax.evaluate import evaluate
 from ingot.ir.schedule.rules import threads as rule_threads, winograd_blocks
 from ingot.ir.schedule.rules.tiles import Tile
 from ingot.ir.schedule.rules.winograd_blocks import Blocking
-from test_digit_products import image_network, network
+from test_digit_products import activations, image_network, network
 from test_winograd_digits import hard_image
 
 ZEN4 = Target.get("x86-64-v4-zen4")
@@ -47,6 +47,27 @@ def test_products(target, threads, rows, depth, columns):
     assert np.isnan(found[0]).all() and (found[5] == b).all()
     largest = np.abs(exact[1:]).max(axis=1, keepdims=True)
     assert (np.abs(found[1:] - exact[1:]) <= EXACT * largest).all()
+
+
+@EVERYWHERE
+@BOTH
+@pytest.mark.parametrize("rows, depth, columns", [(256, 256, 256), (100, 320, 240), (128, 1000, 464)])
+def test_products_of_activations(target, threads, rows, depth, columns):
+    """Columns that are computed, a ReLU of an input, are divided when the product runs; they are of very different
+    size, and one that is not finite spoils no other."""
+    mod = activations(rows, depth, columns)
+    rng = np.random.default_rng(0)
+    given = {"x": rng.standard_normal((rows, depth)).astype(np.float32),
+             "w": (rng.standard_normal((depth, columns)) * 10.0 ** rng.integers(-9, 9, columns)).astype(np.float32)}
+    exact = given["x"].astype(np.float64) @ np.maximum(given["w"], 0)
+    with ingot.compile(mod, target=target, threads=threads) as library:
+        assert all(name in kernels(library) for name in ("-> pairs_scale", "-> pair_columns", "-> pair_offsets"))
+        found = next(iter(library.run(given).values())).copy()
+        given["w"][5, 7] = np.inf
+        unknown = next(iter(library.run(given).values()))
+    assert (np.abs(found - exact) <= 2 * EXACT * np.abs(exact).max(axis=0)).all()  # their numbers have one sign
+    known = np.arange(columns) != 7
+    assert np.isnan(unknown[:, 7]).all() and (unknown[:, known] == found[:, known]).all()
 
 
 @EVERYWHERE
@@ -148,7 +169,7 @@ def test_exact_does_without():
 
 
 def networks():
-    return {"product": network((40,), 256, 96)[0], "image": image_network(64, 96, (14, 14))[0],
+    return {"product": network((40,), 256, 96)[0], "activations": activations(64, 100, 96), "image": image_network(64, 96, (14, 14))[0],
             "winograd": image_network(96, 64, (14, 14), kernel=3)[0]}
 
 

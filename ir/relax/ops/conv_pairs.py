@@ -37,7 +37,7 @@ def _lower(args, attrs, out):
         return x[n, block, y * down, x_ * right, c]
 
     row = pair_rows(element, (batch, height, width), int(x.shape[1]), int(columns.shape[1]))
-    sums = pair_sums(row.data, columns, image=True)
+    sums = pair_sums(row.data, columns, attrs={"image": 1})
     return te.compute((batch, blocks, height, width, lanes), lambda n, ob, y, x, o: row.result(
         sums[n, y, ob, x, o], (n, y, x), scales[ob * lanes + o], offsets[ob * lanes + o]), name="conv2d_pairs")
 

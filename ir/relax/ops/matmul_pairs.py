@@ -12,7 +12,7 @@ their largest magnitude, columns by a power of two near theirs. What rows and co
 large where all terms have one sign, so terms of some blocks change theirs in row and column alike: those of the first
 half of a pair alone (`sign_of`), which leaves x0 y0 and changes x0 x1. The result is about as near to the exact one as
 a sum of products is, measured by the largest numbers of row and column. A row with a number that is not finite makes
-NaN.
+NaN. Columns are packed when a model is compiled, or, attribute made, when it runs (column_pairs.py).
 
 K terms are thirds [0, T), [T, 2T), [2T, K), T = ceil(K / 3): term t of the first two is a pair, that of the last is by
 itself. Columns are packed in panels [ceil(N / 16), T, 3, 16], whose last third is filled up with zeros. Rows are of
@@ -111,7 +111,7 @@ def _lower(args, attrs, out):
         return a[(*row, block * BLOCK + lane)]
 
     row = pair_rows(element, (*batch, rows), int(a.shape[-1]) // BLOCK, int(columns.shape[1]))
-    sums = pair_sums(row.data, columns)
+    sums = pair_sums(row.data, columns, attrs={"made": 1} if attrs["made"] else None)
     return te.compute(shape, lambda *i: row.result(sums[(*i[:-2], i[-1] // LANES, i[-2], i[-1] % LANES)], i[:-1],
                                                    scales[i[-1]], offsets[i[-1]]), name="matmul_pairs")
 
@@ -175,9 +175,10 @@ def divided_rows(term, inverse, rows, blocks, parts, room):
     return data, te.compute(rows, lambda *i: -own[i], name="pairs_less")
 
 
-def pair_sums(rows, columns, place=lambda outer, panel: (panel,), image=False):
+def pair_sums(rows, columns, place=lambda outer, panel: (panel,), attrs=None):
     """The stage pairs_sums [..., panel, row, 16] of rows (of divided_rows) and packed columns. place: of the indices of
-    a batch and a panel's, where that panel lies. image: rows are points of an image."""
+    a batch and a panel's, where that panel lies. attrs: what schedules are told, "image": rows are points of one,
+    "made": columns are made when the product runs."""
     *outer, count, _ = rows.shape
     parts = int(columns.shape[-3])
     t, by = te.reduce_axis((0, parts), "t"), te.reduce_axis((0, 2), "by")
@@ -189,7 +190,7 @@ def pair_sums(rows, columns, place=lambda outer, panel: (panel,), image=False):
         return te.sum(Select(by.var == 0, (x[0] + y[1]) * (x[1] + y[0]), x[2] * y[2]), [t, by])
 
     return te.compute((*outer, int(columns.shape[0]), count, LANES), element, name="pairs_sums",
-                      attrs={"image": 1} if image else None)
+                      attrs=attrs)
 
 
 # ---------------------------------------------------------------- reference
@@ -202,4 +203,4 @@ def evaluate(args, attrs):
     return np.where(finite, result, np.nan).astype(np.float32)
 
 
-register("matmul_pairs", _infer, _lower, evaluate, "anchor", (4, 4))
+register("matmul_pairs", _infer, _lower, evaluate, "anchor", (4, 4), made=False)

@@ -13,6 +13,7 @@ from .attention import attention
 from .attention_blocks import attention_blocks
 from .blocked_convolution import blocked_convolution
 from .column_digits import column_digits
+from .column_pairs import column_pairs
 from .columns import columns
 from .depthwise_pointwise import depthwise_pointwise
 from .digit_products import digit_products
@@ -34,7 +35,8 @@ from .winograd_rows import winograd_rows
 
 RULES = (attention, attention_blocks, recurrence, winograd_digits, winograd_pairs, winograd, winograd_rows,
          depthwise_pointwise, blocked_convolution, columns, phases, windows, local_response, register_tile,
-         digit_products, column_digits, pair_products, product, row_reduction, gather, transpose, elementwise)
+         digit_products, column_digits, pair_products, column_pairs, product, row_reduction, gather, transpose,
+         elementwise)
 
 
 def schedule_by_rule(func, cpu: CpuModel):

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ...relax.ops.matmul_digits import LANES
+from ..primitives.sample import divisors
 from .blocks import find_block, static_extent
 from .digit_products import FIXED, INVERSE, LARGEST, SCALE
 from .digit_tiles import DIGITS_OF_COLUMNS
@@ -9,14 +10,14 @@ from .registers import in_registers, steps
 from .threads import COST_OF_LOOP, parallel_nest
 
 DIGITS = "column_digits"
-VECTORS = 16  # of columns, of which scales are found at a time: few pages have many lines of each
+TERMS_AT_ONCE = 4  # rows of a matrix that are read at the same time, each from a stream of its own
+MOST_COLUMNS = 4096  # whose reductions the first cache holds
 LEAST_SHARES = 4
 
 
 def column_digits(sch, cpu):
-    """column_scales, the reductions of some columns at a time, and column_digits, 64 rows at a time, tile by tile:
+    """column_scales, reductions of columns in the order of memory, and column_digits, 64 rows at a time, tile by tile:
 
-        for columns (parallel):  for k: for vectors: total;  for k: for vectors: largest;  scale
         for step (parallel):  for panel, half, term:  fixed = w * inverse;  digits(fixed)
     """
     if find_block(sch, lambda block: block.name_hint == DIGITS):
@@ -25,24 +26,34 @@ def column_digits(sch, cpu):
     scale = find_block(sch, lambda block: block.name_hint == SCALE)
     if scale is None or len(sch.get_loops(sch.get_block(scale))) != 1:
         return False
-    _scales(sch, cpu, sch.get_block(scale))
+    reduce_columns(sch, cpu, sch.get_block(LARGEST), sch.get_block(scale))
     return True
 
 
-def _scales(sch, cpu, scale):
-    largest, (n,) = sch.get_block(LARGEST), sch.get_loops(scale)
-    work = steps(sch.get(largest))
-    shares = LEAST_SHARES if cpu.parallel else 1
-    some, *within = sch.split(n, [None, max(min(VECTORS, static_extent(sch, n) // (shares * LANES)), 1), LANES])
-    sch.compute_at(largest, some)
-    sch.set_scope(largest, 0, "local")
-    _, column, k = sch.get_loops(largest)
-    vectors, lanes = sch.split(column, [None, LANES])
-    sch.reorder(k, vectors, lanes)
-    in_registers(sch, [vectors], lanes)
-    sch.decompose_reduction(largest, k)
-    in_registers(sch, within[:1], within[1])
+def reduce_columns(sch, cpu, reduction, result):
+    """A reduction over the terms of columns, in the order of memory, and what is made of it:
+
+        for columns (parallel):  for few of k: for vector: for k: total;  for vector: result
+    """
+    work, (n,) = steps(sch.get(reduction)), sch.get_loops(result)
+    some, _, lanes = sch.split(n, [None, shared_columns(sch, cpu, n) // LANES, LANES])
+    sch.vectorize(lanes)
+    sch.compute_at(reduction, some)
+    sch.set_scope(reduction, 0, "local")
+    _, column, k = sch.get_loops(reduction)
+    vector, lanes = sch.split(column, [None, LANES])
+    few, k = sch.split(k, [None, max(d for d in divisors(static_extent(sch, k)) if d <= TERMS_AT_ONCE)])
+    sch.reorder(few, vector, k, lanes)
+    in_registers(sch, [k], lanes)
+    sch.decompose_reduction(reduction, few)
     parallel_nest(sch, cpu, [some], work)
+
+
+def shared_columns(sch, cpu, loop, panel=1):
+    """How many columns one thread has at a time, of a loop over them or over panels of so many."""
+    columns = static_extent(sch, loop) * panel
+    most = min(columns // LEAST_SHARES if cpu.parallel else columns, MOST_COLUMNS)
+    return max((c for c in divisors(columns) if c % LANES == 0 and c <= most), default=LANES)
 
 
 def _digits(sch, cpu):

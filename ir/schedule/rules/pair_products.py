@@ -43,9 +43,11 @@ def pair_products(sch, cpu):
         return False
     block, epilogue = sch.get_block(SUMS), outputs[0]
     work = steps(sch.get(block))
-    batch, points, panel, lane = (_image if "image" in sch.get(block).annotations else _matrix)(sch, cpu, epilogue)
+    told = sch.get(block).annotations
+    batch, points, panel, lane = (_image if "image" in told else _matrix)(sch, cpu, epilogue)
     third = iter_vars(sch.get(block), "reduce")[0].dom.extent.value
-    plan = pair_tiles.choose(cpu, [static_extent(sch, p) for p in points], third, static_extent(sch, panel))
+    plan = pair_tiles.choose(cpu, [static_extent(sch, p) for p in points], third, static_extent(sch, panel),
+                             "made" in told)
     _side_by_side(sch, cpu)
     at, outer, tile = _tiles(sch, points, plan)
     sch.reorder(*batch, at, panel, *outer, *tile, lane)

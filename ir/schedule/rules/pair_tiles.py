@@ -20,6 +20,10 @@ LEAST_ROWS, LEAST_TERMS, LEAST_CHANNELS = 6, 40, 48
 START, PACE, LEAST, ROW, SPLIT = 30, 1.03, 10, 4, 7.3
 PARTIAL = 2  # how much longer takes a group of rows that leave lanes empty
 WORTH = 0.92  # of the time of multiply-adds
+# Of a vector of columns that are divided when the product runs, or else copied to panels: of a matrix that the third
+# cache holds with what is made of it, and of others; of the same that lie across, which are turned before.
+COLUMN, FAR_COLUMN = (12, 8), (31, 18)
+ACROSS, FAR_ACROSS = (48, 13), (91, 27)
 SHARES, FEW_SHARES = 4, 1.03  # blocks of which threads may take over some of others, and what fewer cost
 WAIT = 1000  # until both threads have divided their rows
 BESIDE = 0.15  # of the shorter of both, to stream columns and to multiply at the same time
@@ -51,11 +55,11 @@ def tile_cycles(rows, parts):
     return START + parts * max(2 * PACE * rows, LEAST)
 
 
-def choose(cpu, rows, parts, panels):
+def choose(cpu, rows, parts, panels, made=False):
     """The Plan of a product of so many thirds of terms. rows: how many there are, or rows of points and points in a
-    row."""
+    row. made: columns are made when it runs."""
     plans = (plan for tile in _tiles(rows) for plan in _plans(cpu, tile, rows, parts))
-    return min(plans, key=lambda plan: _time(cpu, plan, rows, parts, panels))
+    return min(plans, key=lambda plan: _time(cpu, plan, rows, parts, panels, made))
 
 
 def _tiles(rows):
@@ -85,8 +89,9 @@ def _blocks(tile, rows):
     return -(-rows[0] // tile[0]), tile[0] * prod(rows[1:])
 
 
-def _time(cpu, plan, rows, parts, panels):
-    """Cycles of one thread, or twice those of two that share the work and pass on what they divided."""
+def _time(cpu, plan, rows, parts, panels, made):
+    """Cycles of one thread, or twice those of two that share the work and pass on what they divided, or made of columns
+    that both have read."""
     every, (count, size) = prod(rows), _blocks(plan.tile, rows)
     blocks, columns = -(-count // plan.block), FLOAT * LANES * panels * PARTS * parts
     groups = -(-every // plan.group)
@@ -97,7 +102,8 @@ def _time(cpu, plan, rows, parts, panels):
     if plan.over == "panels":
         passed = FLOAT * every * (PARTS * parts + LANES * panels) / PASSED_BYTES
         return sums * busy(panels) + divided * busy(groups) + 2 * WAIT + passed
-    return (sums + divided) * busy(every, plan.block * size) * (FEW_SHARES if blocks < SHARES else 1)
+    own = (sums + divided) * busy(every, plan.block * size) * (FEW_SHARES if blocks < SHARES else 1)
+    return own + (columns / PASSED_BYTES if made else 0)
 
 
 def _cycles(tile, rows, parts):
@@ -129,3 +135,15 @@ def worth(cpu, rows, depth, columns):
     if not cpu.adders or depth < LEAST_TERMS or not LEAST_ROWS <= rows < SYMBOLIC:
         return False
     return cycles(cpu, (rows,), depth, columns) < WORTH * rows * depth * -(-columns // LANES) / cpu.multiply_adds
+
+
+def worth_dividing(cpu, rows, depth, columns, across):
+    """The same of a product of two activations, whose columns are divided for it, or copied to panels; across: they are
+    rows in memory."""
+    if not cpu.adders or depth < LEAST_TERMS or columns % LANES or not LEAST_ROWS <= rows < SYMBOLIC:
+        return False
+    near = 2 * FLOAT * depth * columns <= cpu.l3_bytes
+    vector = (ACROSS if near else FAR_ACROSS) if across else COLUMN if near else FAR_COLUMN
+    divided, copied = (each * depth * columns / LANES for each in vector)
+    plain = rows * depth * columns / LANES / cpu.multiply_adds + copied
+    return cycles(cpu, (rows,), depth, columns) + divided < WORTH * plain

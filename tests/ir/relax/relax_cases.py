@@ -10,6 +10,8 @@ _OWN = {
     "matmul_digits": ([(4, 64), ("int8", (1, 1, 3, 2, 16, 16, 4)), (20,)], {}),
     "matmul_pairs": ([(4, 64), (2, 22, 3, 16), (20,), (20,)], {}),
     "column_scales": ([(64, 5)], {}), "column_digits": ([(64, 5), (5,)], {}),
+    "pair_scales": ([(64, 16)], {}), "pair_columns": ([(64, 16), (16,)], {}),
+    "pair_offsets": ([(1, 22, 3, 16), (16,)], {}),
     "broadcast_to": ([(5, 1), (2, 5, 3)], {}), "reshape": ([_X, (7, 15)], {}), "expand_dims": ([_X], {"axis": (1,)}),
     "squeeze": ([(3, 1, 2)], {"axis": (1,)}), "concat": ([_X, _X], {"axis": 1}), "memory.join": ([_X, _X], {"axis": 1}),
     "memory.border": ([(5, 6)], {"pad_width": (1, 0, 2, 1)}),

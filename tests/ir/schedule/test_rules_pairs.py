@@ -14,8 +14,9 @@ from ingot.ir.relax.ops.matmul_pairs import pack_columns
 from ingot.ir.relax.ops.winograd_pairs import pack_planes
 from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.cpu import CpuModel
-from ingot.ir.schedule.rules import pair_tiles, winograd_blocks
+from ingot.ir.schedule.rules import pair_tiles, threads as rule_threads, winograd_blocks
 from ingot.ir.schedule.rules.blocks import SYMBOLIC
+from ingot.ir.schedule.rules.column_pairs import column_pairs
 from ingot.ir.schedule.rules.pair_products import pair_products
 from ingot.ir.schedule.rules.threads import parallel_loops
 from ingot.ir.schedule.rules.winograd_blocks import Blocking
@@ -84,6 +85,37 @@ def test_what_threads_share(over, block, loops, monkeypatch):
 
 
 @BOTH
+@pytest.mark.parametrize("depth, columns", [(64, 64), (100, 208), (97, 16)])
+def test_columns_of_activations(depth, columns, cpu, monkeypatch):
+    """Threads share columns of each of three kernels."""
+    monkeypatch.setattr(rule_threads, "PARALLEL_MIN_WORK", 1)
+    def build(op, w):
+        scales = op("pair_scales", w)
+        return op("pair_offsets", op("pair_columns", w, scales), scales)
+
+    funcs = kernels(lambda: network(build, [(depth, columns)]), cpu)
+    assert len(funcs) == 3
+    for func in funcs:
+        lowered = checked(column_pairs, func, cpu)
+        assert parallel(lowered) == (cpu.parallel and columns > 16)
+    assert not column_pairs(Schedule(product((8,))), cpu)
+
+
+def test_columns_that_are_made_when_a_product_runs_are_one_threads(monkeypatch):
+    plans = []
+    monkeypatch.setattr(pair_tiles, "choose", lambda *args: plans.append(args[-1]) or pair_tiles.Plan((8,), 2))
+
+    def build(op, x, *parts):
+        return op("matmul_pairs", x, *parts, made=True)
+
+    func, = kernels(lambda: network(build, [(64, 96), (2, 32, 3, 16), (32,), (32,)]), CPU)
+    checked(pair_products, func, CPU)
+    assert all(plans)
+    checked(pair_products, product((64,)), CPU)
+    assert plans[-1] is False
+
+
+@BOTH
 @pytest.mark.parametrize("shape, outputs, strides", [
     ((1, 4, 7, 7), 64, (1, 1)), ((2, 3, 5, 6), 40, (1, 1)), ((1, 2, 9, 8), 32, (2, 2)), ((1, 1, 1, 3), 16, (1, 1)),
     (("n", 2, 4, 5), 16, (1, 1))])
@@ -143,6 +175,24 @@ def test_plans(rows, parts, panels, alone, shared):
     otherwise; threads share four blocks of them or more, or panels."""
     for cpu, expected in ((ALONE, alone), (CPU, shared)):
         assert pair_tiles.choose(cpu, rows, parts, panels) == pair_tiles.Plan(*expected)
+
+
+def test_columns_that_are_made_stay_with_their_thread():
+    """Else all that one of them writes was read by the other before."""
+    rows, parts, panels = (64,), 342, 64
+    assert [pair_tiles.choose(CPU, rows, parts, panels, made).over for made in (False, True)] == ["rows", "panels"]
+    assert pair_tiles.choose(ALONE, rows, parts, panels, True) == pair_tiles.choose(ALONE, rows, parts, panels)
+
+
+@pytest.mark.parametrize("shape, across, cpu, expected", [
+    ((64, 1024, 1024), False, ALONE, True), ((64, 1024, 1024), True, ALONE, False),
+    ((256, 256, 256), True, ALONE, True), ((16, 1024, 1024), False, ALONE, False),
+    ((128, 768, 3072), False, ALONE, True), ((128, 768, 3072), True, ALONE, False),
+    ((256, 256, 250), False, ALONE, False), ((256, 36, 256), False, ALONE, False),
+    ((SYMBOLIC, 768, 768), False, ALONE, False), ((256, 256, 256), False, CpuModel(16, 32), False)])
+def test_what_is_worth_dividing_when_it_runs(shape, across, cpu, expected):
+    cpu = replace(cpu, l3_bytes=16 << 20)
+    assert pair_tiles.worth_dividing(cpu, *shape, across) == expected
 
 
 @pytest.mark.parametrize("shape, cpu, expected", [

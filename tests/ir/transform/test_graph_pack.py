@@ -10,7 +10,7 @@ from ingot.ir.node import structural_equal
 from ingot.ir.relax.expr import TupleGetItem
 from ingot.ir.relax.ops.conv_layouts import pack_weights as pack_array
 from ingot.ir.schedule.cpu import CpuModel
-from ingot.ir.schedule.rules import digit_tiles
+from ingot.ir.schedule.rules import digit_tiles, pair_tiles
 from ingot.ir.transform.pack import pack_weights, split_padding
 from ingot.ir.transform.project_inputs import project_inputs
 
@@ -155,6 +155,22 @@ def test_rows_of_products_by_pairs_are_filled_up(shape, filled):
     mod = check(g.module(y), data(*shape), passes=[lambda mod: pack_weights(mod, cpu)])
     assert ops(mod) == ["nn.pad"] * bool(filled) + ["matmul_pairs"]
     assert mod["main"].bindings[-1].value.args[0].struct_info.static_shape == (filled or shape)
+
+
+@pytest.mark.parametrize("depth, columns, across, expected", [
+    (96, 48, False, ["pair_scales", "pair_columns", "pair_offsets", "matmul_pairs"]),
+    (100, 48, False, ["pair_scales", "pair_columns", "pair_offsets", "nn.pad", "matmul_pairs"]),
+    (96, 48, True, ["permute_dims", "matmul"]), (96, 40, False, ["matmul"])])
+def test_columns_of_activations_are_divided_for_pairs(depth, columns, across, expected, monkeypatch):
+    """Where that pays: not of those that lie across for few rows."""
+    monkeypatch.setattr(pair_tiles, "WORTH", 1.1)  # of small ones, which are interpreted
+    g = Graph(param("x", 2, 48, depth), param("w", *((columns, depth) if across else (depth, columns))))
+    w = g.op("permute_dims", g.params[1], axes=(1, 0)) if across else g.params[1]
+    cpu = CpuModel(16, 32, multiply_adds=1, adders=True, l3_bytes=1 << 20)
+    module = g.module(g.op("matmul", g.params[0], w))
+    mod = check(module, data(2, 48, depth), data(*g.params[1].struct_info.static_shape, seed=1),
+                passes=[lambda mod: pack_weights(mod, cpu)])
+    assert ops(mod) == expected
 
 
 def test_weights_that_are_not_finite_are_not_cut_into_digits():
