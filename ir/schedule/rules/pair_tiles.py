@@ -15,9 +15,12 @@ MOST_ROWS = 16  # of a tile, a vector of columns wide: each addition takes its e
 # Of a product by pairs: fewer rows wait for their sums, or for columns; fewer terms are not even in thirds, nor are
 # those of fewer channels, which the last block fills up.
 LEAST_ROWS, LEAST_TERMS, LEAST_CHANNELS = 6, 40, 48
-# Cycles: of a tile besides its terms; of a term of each third, in parts of the two for each row, and at least; of a
-# row, and of a block of its terms, which are looked at for the largest, divided, and multiplied with one another.
-START, PACE, LEAST, ROW, SPLIT = 30, 1.03, 10, 4, 7.3
+# Cycles: of a tile besides its terms; of a term of each third, in parts of the two for each row, and at least; the same
+# where the first cache does not hold so many thirds of a panel and of a tile's rows, and for each row less than many;
+# of a row, and of a block of its terms, which are looked at for the largest, divided, and multiplied with one another.
+START, PACE, LEAST = 30, 1.03, 10
+NEAR_PARTS, FAR_PACE, FAR_LEAST, FAR_ROW, MANY_ROWS = 56, 1.02, 16, 0.3, 13
+ROW, SPLIT = 4, 7.3
 PARTIAL = 2  # how much longer takes a group of rows that leave lanes empty
 WORTH = 0.92  # of the time of multiply-adds
 # Of a vector of columns that are divided when the product runs, or else copied to panels: of a matrix that the third
@@ -52,7 +55,9 @@ def candidates():
 
 def tile_cycles(rows, parts):
     """Of the sums of so many rows with a panel, over so many thirds of the terms."""
-    return START + parts * max(2 * PACE * rows, LEAST)
+    if parts <= NEAR_PARTS:
+        return START + parts * max(2 * PACE * rows, LEAST)
+    return START + parts * max(2 * FAR_PACE * rows + FAR_ROW * max(MANY_ROWS - rows, 0), FAR_LEAST)
 
 
 def choose(cpu, rows, parts, panels, made=False):
