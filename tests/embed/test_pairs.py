@@ -169,7 +169,8 @@ def test_exact_does_without():
 
 
 def networks():
-    return {"product": network((40,), 256, 96)[0], "activations": activations(64, 100, 96), "image": image_network(64, 96, (14, 14))[0],
+    return {"product": network((40,), 256, 96)[0], "activations": activations(64, 100, 96),
+            "image": image_network(64, 96, (14, 14))[0],
             "winograd": image_network(96, 64, (14, 14), kernel=3)[0]}
 
 

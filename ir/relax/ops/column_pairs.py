@@ -1,7 +1,7 @@
 """pair_scales, pair_columns, pair_offsets: the columns of an activation [K, N], packed for matmul_pairs.
 
-What pack_columns makes of a constant when a model is compiled, these make of a matrix when it runs, but that columns are
-divided by their largest magnitude, as rows are. A column with a number that is not finite makes NaN.
+What pack_columns makes of a constant when a model is compiled, these make of a matrix when it runs, but that columns
+are divided by their largest magnitude, as rows are. A column with a number that is not finite makes NaN.
 """
 from __future__ import annotations
 
