@@ -225,6 +225,5 @@ class _PackWeights(GraphRewriter):
             scales = self.emit(call_op("pair_scales", columns), "pair_scales")
             divided = self.emit(call_op("pair_columns", columns, scales), "pair_columns")
             offsets = self.emit(call_op("pair_offsets", divided, scales), "pair_offsets")
-            return call_op("matmul_pairs", self._filled(binding, rows, BLOCK), divided, scales, offsets,
-                           made=True)
+            return call_op("matmul_pairs", self._filled(binding, rows, BLOCK), divided, scales, offsets, made=True)
         return call

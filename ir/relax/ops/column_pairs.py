@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from ... import te
-from ...expr import Select, const, is_const_int, logical_and
+from ...expr import const, is_const_int
 from ...op import register
 from ...tir import intrin
 from ..expr import TensorStructInfo
 from .common import check_dtypes, fail, need_rank, same_dim, shape_text
-from .matmul_pairs import BLOCK, LANES, PARTS, TINY, inverse_of, scales_of, sign_of, third
+from .matmul_pairs import LANES, PARTS, TINY, inverse_of, scales_of, sign_of, third, with_sign
 
 
 def _infer_scales(call):
@@ -62,11 +62,7 @@ def _lower_columns(args, attrs, out):
 
     def element(panel, t, part, j):
         n, term = panel * LANES + j, part * parts + t
-        factor = inverse[n]
-        if parts >= 2 * BLOCK:
-            negative = logical_and(part == 0, logical_and(t // BLOCK % 2 == 1, t // BLOCK < parts // BLOCK))
-            factor = Select(negative, -factor, factor)
-        value = w[term, n] * factor
+        value = w[term, n] * with_sign(inverse[n], t, parts, where=part == 0)
         return value if depth == PARTS * parts else intrin.if_then_else(term < depth, value, const(0.0, "float32"))
 
     return te.compute((out.shape[0], parts, PARTS, LANES), element, name="pair_columns")

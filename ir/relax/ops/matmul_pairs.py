@@ -51,6 +51,15 @@ def sign_of(depth):
     return np.where((block % 2 == 1) & (block < third(depth) // BLOCK), np.float32(-1), np.float32(1))
 
 
+def with_sign(factor, term, parts, where=None):
+    """A factor with the sign of a term (sign_of), of so many terms in a third, where a condition holds."""
+    if parts < 2 * BLOCK:
+        return factor
+    negative = logical_and(term // BLOCK % 2 == 1, term // BLOCK < parts // BLOCK)
+    negative = negative if where is None else logical_and(where, negative)
+    return Select(negative, -factor, factor)
+
+
 def pack_columns(w):
     """(columns [ceil(N / 16), T, 3, 16], scales [N], offsets [N]) of w [K, N]. offsets: what columns add by themselves.
     """
@@ -164,10 +173,7 @@ def divided_rows(term, inverse, rows, blocks, parts, room):
         value, factor = term(row, at), inverse(*row)
         if room > blocks * BLOCK:
             value = intrin.if_then_else(at // BLOCK < blocks, value, const(0.0, "float32"))
-        if parts >= 2 * BLOCK:
-            negative = logical_and(at // BLOCK % 2 == 1, at // BLOCK < parts // BLOCK)
-            factor = Select(negative, -factor, factor)
-        return value * factor
+        return value * with_sign(factor, at, parts)
 
     data = te.compute((*rows, room), divided, name="pairs_rows")
     t = te.reduce_axis((0, parts), "t")
@@ -189,8 +195,7 @@ def pair_sums(rows, columns, place=lambda outer, panel: (panel,), attrs=None):
         y = [columns[(*place(outer, panel), t.var, part, j)] for part in range(PARTS)]
         return te.sum(Select(by.var == 0, (x[0] + y[1]) * (x[1] + y[0]), x[2] * y[2]), [t, by])
 
-    return te.compute((*outer, int(columns.shape[0]), count, LANES), element, name="pairs_sums",
-                      attrs=attrs)
+    return te.compute((*outer, int(columns.shape[0]), count, LANES), element, name="pairs_sums", attrs=attrs)
 
 
 # ---------------------------------------------------------------- reference

@@ -23,10 +23,9 @@ NEAR_PARTS, FAR_PACE, FAR_LEAST, FAR_ROW, MANY_ROWS = 56, 1.02, 16, 0.3, 13
 ROW, SPLIT = 4, 7.3
 PARTIAL = 2  # how much longer takes a group of rows that leave lanes empty
 WORTH = 0.92  # of the time of multiply-adds
-# Of a vector of columns that are divided when the product runs, or else copied to panels: of a matrix that the third
-# cache holds with what is made of it, and of others; of the same that lie across, which are turned before.
-COLUMN, FAR_COLUMN = (12, 8), (31, 18)
-ACROSS, FAR_ACROSS = (48, 13), (91, 27)
+# Of a vector of columns that are divided when the product runs, or else copied to panels, by whether the third cache
+# holds the matrix with what is made of it, and whether columns lie across: these are turned before.
+COLUMN = {(True, False): (12, 8), (False, False): (31, 18), (True, True): (48, 13), (False, True): (91, 27)}
 SHARES, FEW_SHARES = 4, 1.03  # blocks of which threads may take over some of others, and what fewer cost
 WAIT = 1000  # until both threads have divided their rows
 BESIDE = 0.15  # of the shorter of both, to stream columns and to multiply at the same time
@@ -135,20 +134,18 @@ def streamed(cpu, rows, depth, columns, weights, pace):
     return max(near, far) + BESIDE * min(near, far)
 
 
-def worth(cpu, rows, depth, columns):
-    """Whether a product of a constant is predicted to be clearly faster by pairs than by multiply-adds."""
+def worth(cpu, rows, depth, columns, divided=0, copied=0):
+    """Whether a product of a constant is predicted to be clearly faster by pairs than by multiply-adds. divided, copied:
+    cycles of a vector of columns before the one and the other, of others."""
     if not cpu.adders or depth < LEAST_TERMS or not LEAST_ROWS <= rows < SYMBOLIC:
         return False
-    return cycles(cpu, (rows,), depth, columns) < WORTH * rows * depth * -(-columns // LANES) / cpu.multiply_adds
+    vectors = depth * -(-columns // LANES)
+    return (cycles(cpu, (rows,), depth, columns) + divided * vectors
+            < WORTH * (rows / cpu.multiply_adds + copied) * vectors)
 
 
 def worth_dividing(cpu, rows, depth, columns, across):
     """The same of a product of two activations, whose columns are divided for it, or copied to panels; across: they are
     rows in memory."""
-    if not cpu.adders or depth < LEAST_TERMS or columns % LANES or not LEAST_ROWS <= rows < SYMBOLIC:
-        return False
     near = 2 * FLOAT * depth * columns <= cpu.l3_bytes
-    vector = (ACROSS if near else FAR_ACROSS) if across else COLUMN if near else FAR_COLUMN
-    divided, copied = (each * depth * columns / LANES for each in vector)
-    plain = rows * depth * columns / LANES / cpu.multiply_adds + copied
-    return cycles(cpu, (rows,), depth, columns) + divided < WORTH * plain
+    return columns % LANES == 0 and worth(cpu, rows, depth, columns, *COLUMN[near, across])
