@@ -135,8 +135,8 @@ def streamed(cpu, rows, depth, columns, weights, pace):
 
 
 def worth(cpu, rows, depth, columns, divided=0, copied=0):
-    """Whether a product of a constant is predicted to be clearly faster by pairs than by multiply-adds. divided, copied:
-    cycles of a vector of columns before the one and the other, of others."""
+    """Whether a product of a constant is predicted to be clearly faster by pairs than by multiply-adds. Of others, a
+    vector of columns takes so many cycles before, divided for the one or copied for the other."""
     if not cpu.adders or depth < LEAST_TERMS or not LEAST_ROWS <= rows < SYMBOLIC:
         return False
     vectors = depth * -(-columns // LANES)
