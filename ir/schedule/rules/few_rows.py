@@ -5,6 +5,7 @@ from dataclasses import replace
 from math import prod
 
 from ...expr import IntImm, is_const_int
+from ...tir.index_map import IndexMap
 from ..primitives.sample import divisors
 from . import tiles
 from .blocks import iter_vars, operand_loads, static_extent, vectorizes
@@ -93,13 +94,19 @@ def _stream_parts(sch, cpu, anchor, epilogue):
 def _add_up(sch, cpu, block, m, n, k):
     """Sums of rows and columns, some terms at a time. More rows have more elements than registers hold in all lanes,
     which compilers keep on the stack: squares of terms and vectors meet each. What comes next is asked for meanwhile;
-    for few rows, only if it is in memory: it would delay a third cache."""
+    for few rows, only if it is in memory: it would delay a third cache.
+
+    Sums of one turn lie side by side. Rows of a page would let each load wait for the store before, of a row whose
+    place in its page is the same: up to four times as long, as the operand's place and the stack's have it."""
     few, streams = static_extent(sch, m) <= FEW_STREAMED, cpu.streamed_bytes > 0
     squares = streams and not few and static_extent(sch, n) % (VECTORS * cpu.lanes) == 0
     nv, *vectors, nl = sch.split(n, [None, *[VECTORS] * squares, cpu.lanes])
     ko, ki = sch.split(k, [None, FEW_STREAMED if squares or streams and few else STREAMED])
     sch.reorder(ko, nv, m, ki, *vectors, nl)
     in_registers(sch, (m, ki, *vectors), nl)
+    side = prod(static_extent(sch, loop) for loop in (*vectors, nl))
+    sch.transform_layout(block, ("write", 0), IndexMap.from_func(
+        lambda *i: (*i[:-2], i[-1] // side, i[-2], i[-1] % side), len(sch.get(block).writes[0].buffer.shape)))
     operand = wide_operand(sch.get(block)).buffer
     if streams and (squares or not _is_near(cpu, operand)):
         sch.annotate(nv, "pragma_prefetch", [operand.name])

@@ -16,7 +16,7 @@ from ingot.ir.node import collect, structural_equal
 from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import schedule_by_rule, threads
-from ingot.ir.tir.stmt import BufferStore, DeclBuffer, For, IfThenElse
+from ingot.ir.tir.stmt import Block, BufferStore, DeclBuffer, For, IfThenElse
 from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.pipeline import lower_prim_func
 
@@ -307,6 +307,9 @@ def test_rows_of_an_operand_in_memory_are_asked_for(rows, columns, streamed, l3_
     inputs, sch = arguments(func), schedule_by_rule(func, cpu)
     assert ("pragma_prefetch" in str(sch.trace)) == asked
     assert {loop.extent.value for loop in collect(sch.func.body, For) if loop.kind == "unrolled"} == turn
+    sums, = (b for b in collect(sch.func.body, Block) for b in b.alloc_buffers if b.name.endswith("_local"))
+    vectors = 4 if turn == {6, 4} else 1
+    assert [extent.value for extent in sums.shape[-2:]] == [rows, vectors * cpu.lanes], "those of a turn, side by side"
     assert_same_results(results(func, inputs), lower_prim_func(sch.func), inputs)
 
 
