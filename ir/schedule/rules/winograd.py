@@ -10,6 +10,7 @@ The sums of the transforms depend on the row of a matrix: those loops are copies
 """
 from __future__ import annotations
 
+from ...transform.pragmas import EACH
 from . import winograd_blocks
 from .blocks import blocks, find_block, inline_all, static_extent
 from .registers import by_element, in_registers, lane_by_lane, ranks, steps, turn_of
@@ -42,8 +43,7 @@ def winograd(sch, cpu):
     if blocking.over == "rows":
         parallel_nest(sch, cpu, [n, yb], work)
     else:
-        parallel_nest(sch, cpu, own, work, rows=True)
-        parallel_nest(sch, cpu, [oo], work)
+        share_channels(sch, cpu, own, oo, blocking.over == "each", work)
     return True
 
 
@@ -75,6 +75,16 @@ def turns_of(sch, output, columns, tile, rows, vectors):
     sch.reorder(v, y, o)
     choices(sch, y, o)
     return n, yb, oo
+
+
+def share_channels(sch, cpu, own, turns, each, work):
+    """Threads share turns of channels, and before them rows of tiles of V, in the nest `own`; if `each`, every thread
+    makes all of V for itself."""
+    if each:
+        sch.annotate(own[0], EACH, 1)
+    else:
+        parallel_nest(sch, cpu, own, work, rows=True)
+    parallel_nest(sch, cpu, [turns], work)
 
 
 def _layer(sch, data, product, columns):

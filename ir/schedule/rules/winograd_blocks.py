@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ...relax.ops.matmul_pairs import padded, third
 from . import pair_tiles, tiles
-from .tiles import FLOAT, NEAR_BYTES, PASSED_BYTES
+from .tiles import FLOAT, NEAR_BYTES, PASSED_BYTES, busy
 
 FAR_BYTES = 8  # a cycle, from beyond the second cache, for one core (25 GB/s at 2.7 GHz)
 # The share of the time that weights take from there which prefetching does not hide: of those that the second cache
@@ -82,8 +82,8 @@ class Layer:
 @dataclass(frozen=True)
 class Blocking:
     """rows: of tiles in a block; tile: of registers, over rows and columns of tiles; vectors: of output channels in a
-    turn, of which the last may have fewer; over: what threads share, "rows" of blocks or "channels" of the output;
-    cycles: the estimate."""
+    turn, of which the last may have fewer; over: what threads share, "rows" of blocks or "channels" of the output
+    ("each" thread then makes V for itself); cycles: the estimate."""
 
     rows: int
     tile: tiles.Tile
@@ -140,10 +140,7 @@ def _blocking(cpu, layer, rows, tile, vectors):
     if cpu.streamed_bytes and (again or not layer.near):
         streamed = _streamed(cpu, layer, blocks if again else 1)
         cycles = max(cycles + BESIDE[layer.pairs] * streamed, streamed)
-    cycles += transforms(layer)
-    if layer.pairs:
-        cycles += layer.side ** 2 * layer.rows * layer.columns * (
-            pair_tiles.PLANE_ROW + pair_tiles.PLANE_BLOCK * layer.data_blocks)
+    cycles += transforms(layer) + _divisions(layer)
     far = 0 if cpu.streamed_bytes else layer.weights * (SHOWN[1] * blocks if again else 0 if layer.near else SHOWN[0])
     left = 0  # bytes of data and products that leave the second cache
     if data + products > cpu.l2_bytes * 3 // 4:
@@ -168,9 +165,19 @@ def _ways(layer, rows, vectors, data, products, row):
         ways["channels"] = 2 * most / layer.out_blocks, (2 * data * blocks + layer.results) / PASSED_BYTES
     if layer.pairs:  # rows of all channels, of which the largest is known before they are divided
         data, row = layer.side ** 2 * rows * layer.columns * padded(layer.channels) * FLOAT, row * layer.data_blocks
-    if blocks > 1 and data + products + row <= MOST_LOCAL:
+    fits = data + products + row <= MOST_LOCAL
+    if blocks > 1 and fits:
         ways["rows"] = 2 * min(1, -(-blocks // 2) * rows / layer.rows), 0
+    if turns > 1 and blocks == 1 == layer.groups and fits:  # what one thread makes for itself, both do
+        made = data_transforms(layer) + _divisions(layer)
+        ways["each"] = busy(turns), (2 - busy(turns)) * made + layer.results / PASSED_BYTES
     return ways
+
+
+def _divisions(layer):
+    """Cycles in which V is divided for products by pairs."""
+    points = layer.side ** 2 * layer.rows * layer.columns
+    return points * (pair_tiles.PLANE_ROW + pair_tiles.PLANE_BLOCK * layer.data_blocks) if layer.pairs else 0
 
 
 def _product(cpu, layer, rows, tile):

@@ -13,14 +13,13 @@ digits for itself.
 from __future__ import annotations
 
 from ...relax.ops.matmul_digits import LANES
-from ...transform.pragmas import EACH
 from . import winograd_digit_blocks
 from .blocks import iter_vars, static_extent
 from .digit_products import FIXED, INVERSE, LARGEST, ROWS, SCALE, SUMS, reduce_points
 from .digit_tiles import DIGITS_OF_TERMS, digit_tiles_of
 from .registers import steps
 from .threads import parallel_nest
-from .winograd import STAGES, by_columns, choices, only_stages, turns_of
+from .winograd import STAGES, by_columns, choices, only_stages, share_channels, turns_of
 from .winograd_blocks import Layer
 
 DIGITS = (SUMS, FIXED, ROWS, SCALE, INVERSE, LARGEST)
@@ -49,11 +48,7 @@ def winograd_digits(sch, cpu):
     if blocking.over == "rows":
         parallel_nest(sch, cpu, [n, yb], work)
     else:
-        if blocking.over == "each":
-            sch.annotate(own, EACH, 1)
-        else:
-            parallel_nest(sch, cpu, [own], work)
-        parallel_nest(sch, cpu, [oo], work)
+        share_channels(sch, cpu, [own], oo, blocking.over == "each", work)
     return True
 
 

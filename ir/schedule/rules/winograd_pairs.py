@@ -14,7 +14,7 @@ from .pair_products import INVERSE, LARGEST, LESS, OWN, ROWS, SCALE, SUMS, in_la
 from .pair_products import STAGES as PAIRS
 from .registers import in_registers, steps
 from .threads import parallel_nest
-from .winograd import STAGES, apart, by_columns, choices, only_stages, turns_of
+from .winograd import STAGES, apart, by_columns, choices, only_stages, share_channels, turns_of
 from .winograd_digits import layer_of, scale_rows
 
 
@@ -33,8 +33,7 @@ def winograd_pairs(sch, cpu):
     if blocking.over == "rows":
         parallel_nest(sch, cpu, [n, yb], work)
     else:
-        parallel_nest(sch, cpu, [own], work)
-        parallel_nest(sch, cpu, [oo], work)
+        share_channels(sch, cpu, [own], oo, blocking.over == "each", work)
     return True
 
 

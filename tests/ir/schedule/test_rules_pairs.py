@@ -150,7 +150,7 @@ def test_winograd(size, options, cpu):
     assert all("pairs_largest" in str(s) for s in collect(lowered.body, Select))
 
 
-@pytest.mark.parametrize("over, loops", [("rows", 1), ("channels", 2)])
+@pytest.mark.parametrize("over, loops", [("rows", 1), ("channels", 2), ("each", 1)])
 def test_what_threads_share_of_winograd(over, loops, monkeypatch):
     tile = winograd_blocks.tiles.Tile(1, 1, 4)
     monkeypatch.setattr(winograd_blocks, "choose", lambda *_: Blocking(1 if over == "rows" else 4, tile, 1, over, 0))

@@ -57,7 +57,7 @@ def test_results_are_kept(lanes, tile, size, options, monkeypatch):
 
 @pytest.mark.parametrize("over, rows, tile, vectors", [
     ("rows", 1, Tile(1, 1, 3), 2), ("channels", 2, Tile(1, 1, 2), 1), ("rows", 2, Tile(2, 1, 3), 2),
-    ("channels", 3, Tile(1, 2, 1), 2)])
+    ("channels", 3, Tile(1, 2, 1), 2), ("each", 6, Tile(1, 2, 1), 1)])
 def test_every_blocking_keeps_results(over, rows, tile, vectors, monkeypatch):
     """Also where blocks of rows do not divide the tiles, and register tiles not the block."""
     func, cpu = kernel(4, 2, (6, 5), channels=(1, 2)), CpuModel(4, 32)
@@ -116,7 +116,7 @@ def test_blocks_fit(cpu, layer):
     assert blocking.tile.accumulators + blocking.tile.vectors + 1 <= cpu.registers
     assert 1 <= blocking.rows <= layer.rows
     assert layer.out_blocks % blocking.vectors == 0 and blocking.vectors % blocking.tile.vectors == 0
-    if blocking.over == "channels":
+    if blocking.over != "rows":
         assert layer.out_blocks > blocking.vectors
 
 
@@ -158,3 +158,16 @@ def test_what_threads_share_fits_their_stacks(layer, over):
     local = layer.vector * points * (blocking.vectors + (layer.in_blocks if over == "rows" else 0))
     assert blocking.over == over and local <= winograd_blocks.MOST_LOCAL
     assert blocking.vectors < layer.out_blocks if over == "channels" else blocking.rows < layer.rows
+
+
+@pytest.mark.parametrize("layer, over", [
+    (Layer(4, 16, 16, 4, 4, 16), "each"), (Layer(2, 32, 32, 4, 4, 16, pairs=True), "each"),
+    (Layer(4, 16, 16, 4, 4, 16, groups=2), "rows"), (Layer(2, 8, 2, 7, 7, 16), "rows"),
+    (Layer(4, 48, 16, 7, 7, 16), "channels")])
+def test_data_of_one_block_that_each_thread_makes_for_itself(layer, over):
+    """Each reads half of the weights then, and V does not pass between cores (measured, 256 channels of 14x14: 594 us
+    by rows, 456); not where a thread needs half of V, where weights are few, and where V does not fit its stack."""
+    cpu = CpuModel(16, 32, parallel=True, streamed_bytes=6, l3_bytes=16 << 20)
+    blocking = choose(cpu, layer)
+    assert blocking.over == over and (over != "each" or blocking.rows == layer.rows)
+    assert choose(replace(cpu, parallel=False), layer).over == "rows"
