@@ -21,6 +21,10 @@ LEAST_ROWS, LEAST_TERMS, LEAST_CHANNELS = 6, 40, 48
 START, PACE, LEAST = 30, 1.03, 10
 NEAR_PARTS, FAR_PACE, FAR_LEAST, FAR_ROW, MANY_ROWS = 56, 1.02, 16, 0.3, 13
 ROW, SPLIT = 4, 7.3
+# Of a term of each third, where the first cache does not hold them and a tile's rows, which lie among others, are no
+# whole lines: it reads two of each. Bytes a cycle of rows that the other core divided, each line of which is waited
+# for, and of columns that both threads read: these often come from memory.
+STRADDLED, WAITED_BYTES, BOTH_BYTES = 2, 2.2, 80
 PARTIAL = 2  # how much longer takes a group of rows that leave lanes empty
 WORTH = 0.92  # of the time of multiply-adds
 # Of a vector of columns that are divided when the product runs, or else copied to panels, by whether the third cache
@@ -100,14 +104,16 @@ def _time(cpu, plan, rows, parts, panels, made):
     blocks, columns = -(-count // plan.block), FLOAT * LANES * panels * PARTS * parts
     groups = -(-every // plan.group)
     sums = panels * _cycles(plan.tile, rows, parts) + BESIDE * blocks * columns / NEAR_BYTES
+    if plan.block > 1 and prod(plan.tile) % LANES and parts > NEAR_PARTS:
+        sums += panels * STRADDLED * parts * -(-every // prod(plan.tile))
     divided = _divided(groups, parts, plan.group)
     if not cpu.parallel:
         return sums + divided
     if plan.over == "panels":
-        passed = FLOAT * every * (PARTS * parts + LANES * panels) / PASSED_BYTES
+        passed = FLOAT * every * (PARTS * parts / WAITED_BYTES + LANES * panels / PASSED_BYTES)
         return sums * busy(panels) + divided * busy(groups) + 2 * WAIT + passed
     own = (sums + divided) * busy(every, plan.block * size) * (FEW_SHARES if blocks < SHARES else 1)
-    return own + (columns / PASSED_BYTES if made else 0)
+    return own + columns / (PASSED_BYTES if made else BOTH_BYTES)
 
 
 def _cycles(tile, rows, parts):

@@ -163,17 +163,19 @@ def test_what_threads_share_of_winograd(over, loops, monkeypatch):
 
 @pytest.mark.parametrize("rows, parts, panels, alone, shared", [
     ((128,), 256, 48, ((16,), 5, "rows"), ((16,), 2, "rows")),
-    ((49,), 171, 128, ((13,), 4, "rows"), ((13,), 4, "panels")), ((8,), 256, 64, ((8,), 1, "rows"), ((8,), 1, "panels")),
+    ((49,), 171, 128, ((13,), 1, "rows", 13), ((13,), 4, "panels")),
+    ((49,), 342, 44, ((13,), 1, "rows", 13), ((13,), 1, "rows", 13)), ((8,), 256, 64, ((8,), 1, "rows"), ((8,), 1, "panels")),
     ((56, 28), 22, 4, ((1, 14), 32, "rows"), ((1, 14), 4, "rows")),
     ((28, 17), 64, 8, ((16, 1), 1, "rows"), ((14, 1), 1, "rows", 14)),
     ((25, 5), 22, 4, ((3, 5), 9, "rows"), ((3, 5), 2, "rows", 15)),
     ((6, 6), 43, 8, ((2, 6), 3, "rows"), ((1, 6), 3, "rows", 9)),
     ((4096,), 256, 48, ((16,), 5, "rows"), ((16,), 4, "rows")),
-    ((196,), 171, 16, ((14,), 8, "rows"), ((16,), 3, "rows")),
+    ((196,), 171, 16, ((16,), 7, "rows"), ((16,), 3, "rows")),
     ((197,), 128, 96, ((16,), 10, "rows"), ((16,), 3, "rows"))])
 def test_plans(rows, parts, panels, alone, shared):
     """Rows that the second cache holds meet all panels, whole vectors of them where threads do not share them better
-    otherwise; threads share four blocks of them or more, or panels."""
+    otherwise, but tiles that straddle lines one at a time; threads share four blocks of them or more, or panels where
+    few rows meet large columns."""
     for cpu, expected in ((ALONE, alone), (CPU, shared)):
         assert pair_tiles.choose(cpu, rows, parts, panels) == pair_tiles.Plan(*expected)
 
