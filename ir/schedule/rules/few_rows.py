@@ -5,11 +5,10 @@ from dataclasses import replace
 from math import prod
 
 from ...expr import IntImm, is_const_int
-from ...tir.index_map import IndexMap
 from ..primitives.sample import divisors
 from . import tiles
 from .blocks import iter_vars, operand_loads, static_extent, vectorizes
-from .operands import MOST_STREAMED_ROWS, makes_dots, sizes, term_count, wide_operand
+from .operands import MOST_STREAMED_ROWS, in_panels, makes_dots, sizes, term_count, wide_operand
 from .registers import PACKED, in_registers, reduce_lanes, steps, turn_of
 from .threads import parallel_nest
 
@@ -104,9 +103,7 @@ def _add_up(sch, cpu, block, m, n, k):
     ko, ki = sch.split(k, [None, FEW_STREAMED if squares or streams and few else STREAMED])
     sch.reorder(ko, nv, m, ki, *vectors, nl)
     in_registers(sch, (m, ki, *vectors), nl)
-    side = prod(static_extent(sch, loop) for loop in (*vectors, nl))
-    sch.transform_layout(block, ("write", 0), IndexMap.from_func(
-        lambda *i: (*i[:-2], i[-1] // side, i[-2], i[-1] % side), len(sch.get(block).writes[0].buffer.shape)))
+    in_panels(sch, block, prod(static_extent(sch, loop) for loop in (*vectors, nl)))
     operand = wide_operand(sch.get(block)).buffer
     if streams and (squares or not _is_near(cpu, operand)):
         sch.annotate(nv, "pragma_prefetch", [operand.name])

@@ -124,8 +124,7 @@ def pack_columns(sch, cpu, copy, vectors, at=None):
     across = lies_across(sch, sch.get(copy).name_hint)
     if at is not None:
         sch.compute_at(copy, at, preserve_unit_loops=True)
-    sch.transform_layout(copy, ("write", 0), IndexMap.from_func(
-        lambda *i: (*i[:-2], i[-1] // panel, i[-2], i[-1] % panel), len(buffer.shape)))
+    in_panels(sch, copy, panel)
     *batch, k, n = sch.get_loops(copy)
     if across:
         ko, no, inner = in_squares(sch, cpu, copy, k, n)
@@ -139,6 +138,12 @@ def pack_columns(sch, cpu, copy, vectors, at=None):
             sch.vectorize(nl)
     if at is None:
         parallel_nest(sch, cpu, outer, COST_OF_LOOP * buffer.shape[-2].value * buffer.shape[-1].value)
+
+
+def in_panels(sch, block, columns):
+    """Lay what a block writes, [..., m, n], out in panels [..., n / columns, m, columns]."""
+    sch.transform_layout(block, ("write", 0), IndexMap.from_func(
+        lambda *i: (*i[:-2], i[-1] // columns, i[-2], i[-1] % columns), len(sch.get(block).writes[0].buffer.shape)))
 
 
 def pack_rows(sch, cpu, stage, rows):

@@ -40,10 +40,7 @@ def winograd(sch, cpu):
     own = _input(sch, data, yb)
     sch.compute_at(rows, own[1], preserve_unit_loops=True)
     by_columns(sch, rows, pads)
-    if blocking.over == "rows":
-        parallel_nest(sch, cpu, [n, yb], work)
-    else:
-        share_channels(sch, cpu, own, oo, blocking.over == "each", work)
+    share(sch, cpu, blocking.over, [n, yb], own, oo, work)
     return True
 
 
@@ -77,10 +74,13 @@ def turns_of(sch, output, columns, tile, rows, vectors):
     return n, yb, oo
 
 
-def share_channels(sch, cpu, own, turns, each, work):
-    """Threads share turns of channels, and before them rows of tiles of V, in the nest `own`; if `each`, every thread
-    makes all of V for itself."""
-    if each:
+def share(sch, cpu, over, bands, own, turns, work):
+    """What threads share: "rows", in the nest `bands` over blocks of them, or "channels", in `turns`, and before them
+    the rows of tiles of V, in the nest `own`; or channels alone, and "each" makes all of V for itself."""
+    if over == "rows":
+        parallel_nest(sch, cpu, bands, work)
+        return
+    if over == "each":
         sch.annotate(own[0], EACH, 1)
     else:
         parallel_nest(sch, cpu, own, work, rows=True)

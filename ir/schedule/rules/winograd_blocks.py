@@ -161,8 +161,7 @@ def _ways(layer, rows, vectors, data, products, row):
     blocks, turns = -(-layer.rows // rows), -(-layer.out_blocks // vectors)
     ways = {"channels": (2, 0)}  # what is too large for stacks one thread does
     if turns > 1 and products <= MOST_SUMS:
-        most = vectors * (turns // 2) if turns % 2 == 0 else layer.out_blocks - vectors * (turns // 2)
-        ways["channels"] = 2 * most / layer.out_blocks, (2 * data * blocks + layer.results) / PASSED_BYTES
+        ways["channels"] = busy(layer.out_blocks, vectors), (2 * data * blocks + layer.results) / PASSED_BYTES
     if layer.pairs:  # rows of all channels, of which the largest is known before they are divided
         data, row = layer.side ** 2 * rows * layer.columns * padded(layer.channels) * FLOAT, row * layer.data_blocks
     fits = data + products + row <= MOST_LOCAL

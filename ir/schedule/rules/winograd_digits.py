@@ -18,8 +18,7 @@ from .blocks import iter_vars, static_extent
 from .digit_products import FIXED, INVERSE, LARGEST, ROWS, SCALE, SUMS, reduce_points
 from .digit_tiles import DIGITS_OF_TERMS, digit_tiles_of
 from .registers import steps
-from .threads import parallel_nest
-from .winograd import STAGES, by_columns, choices, only_stages, share_channels, turns_of
+from .winograd import STAGES, by_columns, choices, only_stages, share, turns_of
 from .winograd_blocks import Layer
 
 DIGITS = (SUMS, FIXED, ROWS, SCALE, INVERSE, LARGEST)
@@ -45,10 +44,7 @@ def winograd_digits(sch, cpu):
     v = sch.get_loops(sums)[-8]
     sch.tensorize(v, digit_tiles_of(static_extent(sch, v), blocking.rows * layer.columns, blocking.columns, depth))
     sch.tensorize(sch.get_loops(sch.get_block(ROWS))[-2], DIGITS_OF_TERMS)
-    if blocking.over == "rows":
-        parallel_nest(sch, cpu, [n, yb], work)
-    else:
-        share_channels(sch, cpu, [own], oo, blocking.over == "each", work)
+    share(sch, cpu, blocking.over, [n, yb], [own], oo, work)
     return True
 
 

@@ -13,8 +13,7 @@ from . import winograd_blocks
 from .pair_products import INVERSE, LARGEST, LESS, OWN, ROWS, SCALE, SUMS, in_lanes, tile_sums
 from .pair_products import STAGES as PAIRS
 from .registers import in_registers, steps
-from .threads import parallel_nest
-from .winograd import STAGES, apart, by_columns, choices, only_stages, share_channels, turns_of
+from .winograd import STAGES, apart, by_columns, choices, only_stages, share, turns_of
 from .winograd_digits import layer_of, scale_rows
 
 
@@ -30,10 +29,7 @@ def winograd_pairs(sch, cpu):
     n, yb, oo = turns_of(sch, output, columns, layer.tile, blocking.rows, blocking.vectors)
     _products(sch, cpu, product, oo, blocking.tile)
     own = _rows(sch, cpu, yb, rows, data, pads)
-    if blocking.over == "rows":
-        parallel_nest(sch, cpu, [n, yb], work)
-    else:
-        share_channels(sch, cpu, [own], oo, blocking.over == "each", work)
+    share(sch, cpu, blocking.over, [n, yb], [own], oo, work)
     return True
 
 
