@@ -243,8 +243,8 @@ def choice(model, layer):
         if beside:
             words, name = f"{words}, {beside}", f"{name}_{beside}"
         return words, times.get(name)
-    if call.op == "nn.conv2d_gathered":
-        return "direct, gathered", None
+    if kind == "gathered":
+        return f"{beside or 'direct'}, gathered", None
     blocked = is_blocked(call) or attrs["out_layout"] not in ("", "NCHW")
     kind = "depthwise" if layer.groups == layer.channels > 1 else "direct"
     text = kind if blocked else f"{kind}, plain"

@@ -20,6 +20,7 @@ from ..relax.expr import Constant, RelaxCall
 from ..relax.ops.conv_digits import split_kernel
 from ..relax.ops.conv_layouts import form_of
 from ..relax.ops.conv_pairs import pack_kernel
+from ..relax.ops.gathered_pairs import pack_groups
 from ..relax.ops.matmul_digits import COLUMNS, LANES, MOST_TERMS
 from ..relax.ops.winograd import KERNEL, KERNELS, POINTS, tiles_of, transform_blocks, whole_blocks
 from ..relax.ops.winograd_digits import split_planes
@@ -28,7 +29,7 @@ from ..relax.ops.winograd_rows import input_size, taps_of, transform_rows
 from ..schedule.cpu import CpuModel
 from ..schedule.rules import (conv_tiles, digit_tiles, pair_tiles, winograd_blocks, winograd_digit_blocks,
                               winograd_row_tiles)
-from ..schedule.rules.pair_tiles import LEAST_CHANNELS
+from ..schedule.rules.pair_tiles import LEAST_CHANNELS, LEAST_TERMS
 from ..schedule.rules.tiles import NEAR_BYTES
 from .graph import GraphRewriter, MadeOnce, leaves, node_name, on_main
 
@@ -36,6 +37,7 @@ DIRECT = "direct"
 WINOGRAD = {f"winograd{tile}": tile for tile in sorted({tile for kernel in KERNELS for tile in tiles_of(kernel)})}
 ROWS = {f"winograd_rows{tile}": tile for tile in sorted({m for taps in range(2, max(POINTS)) for m in tiles_of(taps)})}
 DIGITS, PAIRS = "digits", "pairs"
+CONVOLUTIONS = _, GATHERED = "nn.conv2d", "nn.conv2d_gathered"
 # What packs weights of 1x1 kernels, and transformed ones, for products that are not made by multiply-adds alone.
 PRODUCTS = {DIGITS: (split_kernel, split_planes), PAIRS: (pack_kernel, pack_planes)}
 WINOGRAD_DIGITS = {f"{name}_{DIGITS}": tile for name, tile in WINOGRAD.items()}
@@ -58,7 +60,7 @@ WORTH, NEAR, NEXT, NEAR_ROWS = 0.9, 1.2, 1.08, 1.05
 @dataclass(frozen=True)
 class ConvLayer:
     """A convolution of one image; height and width are the output's. plain: its input is not blocked. finite: its
-    weights are all numbers."""
+    weights are all numbers. gathered: the channels of a group lie anywhere."""
 
     in_channels: int
     out_channels: int
@@ -70,6 +72,7 @@ class ConvLayer:
     groups: int = 1
     plain: bool = False
     finite: bool = True
+    gathered: bool = False
 
     @property
     def row_tiles(self):
@@ -96,20 +99,21 @@ class ConvLayer:
         return self._may_be_pairs(cpu) and self.in_channels % LANES == 0 and self.has_winograd(LANES)
 
     def _may_be_pairs(self, cpu):
-        return cpu.adders and self._is_of_blocks(cpu) and self.in_channels >= LEAST_CHANNELS
+        return (cpu.adders and self._is_of_blocks(cpu)
+                and self.in_channels // self.groups >= (LEAST_TERMS if self.gathered else LEAST_CHANNELS))
 
     def _may_be_digits(self, cpu):
-        return cpu.integer_tiles and self._is_of_blocks(cpu)
+        return cpu.integer_tiles and self._is_of_blocks(cpu) and not self.gathered
 
     def _is_of_blocks(self, cpu):
-        return cpu.lanes == LANES and not self.plain and self.groups == 1 and self.finite
+        return cpu.lanes == LANES and not self.plain and (self.groups == 1 or self.gathered) and self.finite
 
     def has_winograd(self, lanes):
         """Whether it is of the kind that Winograd's algorithm computes, in blocks of so many channels: groups are of
         whole blocks."""
         whole = self.groups == 1 or all(c % (self.groups * lanes) == 0 for c in (self.in_channels, self.out_channels))
-        return (lanes > 1 and whole and not self.plain and self.kernel[0] == self.kernel[1] in KERNELS
-                and self.strides == self.dilation == (1, 1))
+        return (lanes > 1 and whole and not self.plain and not self.gathered and self.strides == self.dilation == (1, 1)
+                and self.kernel[0] == self.kernel[1] in KERNELS)
 
 
 @dataclass(frozen=True)
@@ -174,7 +178,7 @@ def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=0):
                                                                   layer.kernel))
     inputs = blocks[0] * layer.groups * rows * columns * cpu.lanes * 4
     outputs = blocks[1] * layer.height * layer.width * cpu.lanes * 4
-    channels = layer.in_channels if layer.plain else blocks[0] * cpu.lanes
+    channels = layer.in_channels // layer.groups if layer.plain or layer.gathered else blocks[0] * cpu.lanes
     cycles = {DIRECT: _direct(cpu, layer, channels, blocks[1], inputs, near)}
     if cpu.lanes > 1:
         scattered = SCATTERED * outputs / (4 * cpu.lanes) if outputs > cpu.l2_bytes else 0
@@ -182,10 +186,10 @@ def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=0):
     if layer.has_digits(cpu) and digit_tiles.fits((layer.height, layer.width), channels, layer.out_channels):
         cycles[DIGITS] = digit_tiles.cycles((layer.height, layer.width), channels, layer.out_channels)
     if layer.has_pairs(cpu):
-        points = (layer.height, layer.width)
-        weights = 0 if near else 4 * blocks[0] * cpu.lanes * layer.out_channels
+        points, groups = (layer.height, layer.width), layer.groups if layer.gathered else 0
+        weights = 0 if near else 4 * channels * layer.out_channels
         pace = NEAR_BYTES if third else cpu.streamed_bytes
-        cycles[PAIRS] = pair_tiles.streamed(cpu, points, blocks[0] * cpu.lanes, layer.out_channels, weights, pace)
+        cycles[PAIRS] = pair_tiles.streamed(cpu, points, channels, layer.out_channels, groups, weights, pace)
     dense = fold.layer(layer) if fold else layer
     if dense.has_winograd(cpu.lanes):
         channels, folding = dense.in_channels // dense.groups, 0
@@ -218,7 +222,8 @@ def _rows(cpu, layer, tile, out_blocks):
 def _direct(cpu, layer, channels, out_blocks, inputs, near):
     steps = channels * layer.kernel[0] * layer.kernel[1]
     weights = steps * out_blocks * cpu.lanes * 4
-    shape = conv_tiles.Shape(out_blocks, layer.height, layer.width, steps, weights, inputs)
+    shape = conv_tiles.Shape(out_blocks, layer.height, layer.width, steps, weights, inputs,
+                             layer.groups if layer.gathered else 1)
     far = 0 if near else weights / winograd_blocks.FAR_BYTES
     return max(conv_tiles.cycles(cpu, conv_tiles.choose(cpu, shape), shape), far) + (1 - HIDDEN) * far
 
@@ -280,7 +285,7 @@ class _Choose(GraphRewriter):
         self.once = MadeOnce()
 
     def begin(self, func):
-        names = [node_name(b) for b in func.bindings if isinstance(b.value, RelaxCall) and b.value.op == "nn.conv2d"]
+        names = [node_name(b) for b in func.bindings if isinstance(b.value, RelaxCall) and b.value.op in CONVOLUTIONS]
         weights = {id(v): v.data.nbytes for b in func.bindings for v in leaves(b.value) if isinstance(v, Constant)}
         total = sum(weights.values())
         self.near = SECOND if total <= NEAR_WEIGHTS * self.cpu.l2_bytes else THIRD if total <= self.cpu.l3_bytes else 0
@@ -290,7 +295,7 @@ class _Choose(GraphRewriter):
                                  f"{', '.join(names) or 'none'}")
 
     def call(self, binding, call):
-        if call.op != "nn.conv2d":
+        if call.op not in CONVOLUTIONS:
             return call
         (layer, fold), wanted = self._layer(call), self.algorithms.get(node_name(binding))
         fitting = predict(layer, self.cpu, fold) if layer and wanted else (DIRECT,)
@@ -304,24 +309,29 @@ class _Choose(GraphRewriter):
                              f"{digit_tiles.LEAST_ROWS} points or more, and for Winograd's products of whole blocks "
                              f"without groups, with {COLUMNS} output channels or more, blocked, on a target with a "
                              "unit for tiles of integers; pairs are for the same of "
-                             f"{LEAST_CHANNELS} channels or more, on a target with units for additions beside those "
-                             "for multiply-adds")
+                             f"{LEAST_CHANNELS} channels or more, and for 1x1 in groups of {LEAST_TERMS} channels or "
+                             "more whose blocks are not whole, on a target with units for additions beside those for "
+                             "multiply-adds")
         if layer is None or self.exact or wanted == DIRECT:
             return call
         algorithm = wanted or fastest(layer, self.cpu, fold, self.near)
+        if algorithm == DIRECT:
+            return call
         if algorithm in ROWS:
             return self._rows(call, ROWS[algorithm])
+        if call.op == GATHERED:
+            return self._gathered(call)
         if algorithm in PRODUCTS:
             pack, _ = PRODUCTS[algorithm]
             parts = self.once(call.args[1], algorithm, lambda w: [Constant(part, w.name) for part in pack(w.data)])
             return call_op(f"nn.conv2d_{algorithm}", call.args[0], *parts, strides=call.attrs["strides"])
-        if algorithm == DIRECT:
-            return call
         name, _, kind = algorithm.partition("_")
         return self._winograd(call, WINOGRAD[name], fold, kind)
 
     def _layer(self, call):
         """(the ConvLayer of a call that Winograd's algorithm may compute, its Fold or None), else (None, None)."""
+        if call.op == GATHERED:
+            return self._gathered_layer(call), None
         form, weight, info = form_of(call.attrs), call.args[1], call.struct_info
         shapes = info.shape[1:], call.args[0].struct_info.shape[1:]
         if form is None or form.out != self.cpu.lanes or not isinstance(weight, Constant):
@@ -342,6 +352,26 @@ class _Choose(GraphRewriter):
         fits = plain or fold or all(p < kernel[0] for p in padding) and (
             layer.has_winograd(self.cpu.lanes) or layer.has_digits(self.cpu) or layer.has_pairs(self.cpu))
         return (layer, fold) if fits and form.name in ("first", "dense") else (None, None)
+
+    def _gathered_layer(self, call):
+        """The ConvLayer of a nn.conv2d_gathered of 1x1; else None."""
+        x, weight, places = call.args
+        shapes = x.struct_info.shape[1:], call.struct_info.shape[1:]
+        if not isinstance(weight, Constant) or not isinstance(places, Constant) or any(call.attrs["padding"]) or not all(
+                hasattr(d, "value") for shape in shapes for d in shape):
+            return None
+        blocks, *outputs, lanes = (d.value for d in call.struct_info.shape[1:])
+        groups, depth, _ = places.data.shape
+        if weight.data.shape[2:4] != (1, 1) or lanes != self.cpu.lanes:
+            return None
+        return ConvLayer(groups * depth, blocks * lanes, *outputs, (1, 1), call.attrs["strides"], groups=groups,
+                         finite=bool(np.isfinite(weight.data).all()), gathered=True)
+
+    def _gathered(self, call):
+        x, weight, places = call.args
+        parts = self.once(weight, (PAIRS, places.data.tobytes()), lambda w: [
+            Constant(part, w.name) for part in pack_groups(w.data, places.data)])
+        return call_op(f"{GATHERED}_{PAIRS}", x, *parts, strides=call.attrs["strides"])
 
     def _rows(self, call, tile):
         (data, weight), attrs, border = call.args, call.attrs, _border(call, tile)

@@ -107,6 +107,39 @@ def test_images_that_are_padded_for_the_next_layer(target, threads, size, monkey
     assert np.abs(found - exact).max() <= EXACT * np.abs(exact).max()
 
 
+def grouped_network(groups, inputs, outputs, size, padded=False):
+    """A 1x1 convolution in groups whose channels a shuffle brings together, padded: before a depthwise one."""
+    rng, channels = np.random.default_rng(0), groups * inputs
+    first, own, depthwise = (Constant((rng.standard_normal(shape) / 4).astype(np.float32), "w") for shape in (
+        (channels, 16, 1, 1), (groups * outputs, inputs, 1, 1), (groups * outputs, 1, 3, 3)))
+    bb, x = BlockBuilder(), RelaxVar("x", TensorStructInfo((1, 16, *size), "float32"))
+
+    def op(name, *args, called=None, **attrs):
+        return bb.emit(call_op(name, *args, **attrs), called)
+
+    with bb.function("main", [x]):
+        y = op("reshape", op("nn.conv2d", x, first), [1, inputs, groups, *size])
+        y = op("reshape", op("permute_dims", y, axes=(0, 2, 1, 3, 4)), [1, channels, *size])
+        y = op("nn.relu", op("nn.conv2d", y, own, groups=groups, called="conv"))
+        bb.emit_func_output(op("nn.conv2d", y, depthwise, groups=groups * outputs, padding=(1,) * 4) if padded else y)
+    return bb.get()
+
+
+@EVERYWHERE
+@BOTH
+@pytest.mark.parametrize("groups, inputs, outputs, size, padded", [
+    (4, 68, 68, (14, 14), False), (4, 68, 68, (14, 14), True), (3, 136, 34, (7, 7), True), (2, 41, 20, (9, 5), False)])
+def test_images_in_groups(target, threads, groups, inputs, outputs, size, padded, monkeypatch):
+    monkeypatch.setattr(rule_threads, "PARALLEL_MIN_WORK", 1)
+    mod = grouped_network(groups, inputs, outputs, size, padded)
+    x = np.random.default_rng(1).standard_normal((1, 16, *size)).astype(np.float32)
+    with ingot.compile(mod, target=target, threads=threads, algorithms={"conv": "pairs"}) as library:
+        assert "pairs_points" in kernels(library) and "refused" not in kernels(library)
+        (found,) = library.run({"x": x}).values()
+    exact = evaluate(mod, [x])
+    assert np.abs(found - exact).max() <= EXACT * np.abs(exact).max()
+
+
 @EVERYWHERE
 @BOTH
 @pytest.mark.parametrize("algorithm, channels, outputs, size, options", [
@@ -170,8 +203,11 @@ def test_exact_does_without():
 
 def networks():
     return {"product": network((40,), 256, 96)[0], "activations": activations(64, 100, 96),
-            "image": image_network(64, 96, (14, 14))[0],
+            "image": image_network(64, 96, (14, 14))[0], "groups": grouped_network(4, 48, 40, (7, 7), padded=True),
             "winograd": image_network(96, 64, (14, 14), kernel=3)[0]}
+
+
+ALGORITHMS = {"image": {"conv": "pairs"}, "groups": {"conv": "pairs"}, "winograd": {"conv": "winograd4_pairs"}}
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
@@ -179,8 +215,7 @@ def networks():
 def test_strict(tmp_path, compiler, name):
     """Also for machines that this is none of."""
     need_compiler(compiler, "-fopenmp", *ZEN4.cflags)
-    algorithms = {"image": {"conv": "pairs"}, "winograd": {"conv": "winograd4_pairs"}}.get(name)
-    with ingot.compile(networks()[name], target=ZEN4, name="products", algorithms=algorithms) as library:
+    with ingot.compile(networks()[name], target=ZEN4, name="products", algorithms=ALGORITHMS.get(name)) as library:
         folder = library.export(tmp_path / "folder")
     compile_all(folder, compiler, *STRICT, *ZEN4.cflags, "-fopenmp")
 
@@ -190,8 +225,7 @@ def test_strict(tmp_path, compiler, name):
 def test_sanitized(tmp_path, compiler, name):
     flags = ["-O1", "-DINGOT_SIMD_SCALAR", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     need_compiler(compiler, *flags)
-    algorithms = {"image": {"conv": "pairs"}, "winograd": {"conv": "winograd4_pairs"}}.get(name)
     with ingot.compile(networks()[name], target=TARGETS[0].values[0], threads="none", name="products",
-                       algorithms=algorithms) as library:
+                       algorithms=ALGORITHMS.get(name)) as library:
         folder = library.export(tmp_path / "folder")
     run([build(folder, selftest_sources(folder), tmp_path / "program", compiler, *flags)])

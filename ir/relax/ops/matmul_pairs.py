@@ -181,10 +181,10 @@ def divided_rows(term, inverse, rows, blocks, parts, room):
     return data, te.compute(rows, lambda *i: -own[i], name="pairs_less")
 
 
-def pair_sums(rows, columns, place=lambda outer, panel: (panel,), attrs=None):
-    """The stage pairs_sums [..., panel, row, 16] of rows (of divided_rows) and packed columns. place: of the indices of
-    a batch and a panel's, where that panel lies. attrs: what schedules are told, "image": rows are points of one,
-    "made": columns are made when the product runs."""
+def pair_sums(rows, columns, axis=0, place=lambda outer, panel: (panel,), attrs=None):
+    """The stage pairs_sums [..., panel, row, 16] of rows (of divided_rows) and packed columns. axis: their
+    dimension of panels; place: of the indices of a batch and a panel's, where that panel lies. attrs: what schedules
+    are told, "image": rows are points of one, "made": columns are made when the product runs."""
     *outer, count, _ = rows.shape
     parts = int(columns.shape[-3])
     t, by = te.reduce_axis((0, parts), "t"), te.reduce_axis((0, 2), "by")
@@ -195,7 +195,7 @@ def pair_sums(rows, columns, place=lambda outer, panel: (panel,), attrs=None):
         y = [columns[(*place(outer, panel), t.var, part, j)] for part in range(PARTS)]
         return te.sum(Select(by.var == 0, (x[0] + y[1]) * (x[1] + y[0]), x[2] * y[2]), [t, by])
 
-    return te.compute((*outer, int(columns.shape[0]), count, LANES), element, name="pairs_sums", attrs=attrs)
+    return te.compute((*outer, int(columns.shape[axis]), count, LANES), element, name="pairs_sums", attrs=attrs)
 
 
 # ---------------------------------------------------------------- reference

@@ -19,6 +19,7 @@ from .depthwise_pointwise import depthwise_pointwise
 from .digit_products import digit_products
 from .elementwise import elementwise
 from .gather import gather
+from .gathered_pairs import gathered_pairs
 from .local_response import local_response
 from .pair_products import pair_products
 from .phases import phases
@@ -35,8 +36,8 @@ from .winograd_rows import winograd_rows
 
 RULES = (attention, attention_blocks, recurrence, winograd_digits, winograd_pairs, winograd, winograd_rows,
          depthwise_pointwise, blocked_convolution, columns, phases, windows, local_response, register_tile,
-         digit_products, column_digits, pair_products, column_pairs, product, row_reduction, gather, transpose,
-         elementwise)
+         digit_products, column_digits, pair_products, gathered_pairs, column_pairs, product, row_reduction, gather,
+         transpose, elementwise)
 
 
 def schedule_by_rule(func, cpu: CpuModel):

@@ -48,16 +48,11 @@ def pair_products(sch, cpu):
     third = iter_vars(sch.get(block), "reduce")[0].dom.extent.value
     plan = pair_tiles.choose(cpu, [static_extent(sch, p) for p in points], third, static_extent(sch, panel),
                              "made" in told)
-    _side_by_side(sch, cpu)
-    at, outer, tile = _tiles(sch, points, plan)
-    sch.reorder(*batch, at, panel, *outer, *tile, lane)
-    sch.compute_at(block, outer[-1], preserve_unit_loops=True)
-    in_registers(sch, tile, lane)
-    *loops, own_lane, t, by = sch.get_loops(block)
-    rows = loops[-1:] if len(tile) == 1 else [loops[-3], loops[-1]]  # a panel's is between those of an image
-    tile_sums(sch, cpu, block, rows, own_lane, t, by)
+    side_by_side(sch, cpu, (TURNED, ROWS))
+    at = multiply(sch, cpu, plan, batch, points, [panel], lane)
     if plan.over == "rows":
-        _divide_in(sch, cpu, at, plan.group)
+        divide_in(sch, at, plan.group)
+        _in_vectors(sch, cpu)
         parallel_nest(sch, cpu, [*batch, at], work)
     else:
         parallel_nest(sch, cpu, _divide_before(sch, cpu), work)
@@ -65,11 +60,21 @@ def pair_products(sch, cpu):
     return True
 
 
-def _tiles(sch, points, plan):
-    """(the loop over blocks of rows, those over tiles of one, those over the rows of a tile)."""
+def multiply(sch, cpu, plan, batch, points, panels, lane):
+    """The sums of a plan's tiles, with what is fused to them. The loops of the results: batch, around all; points, over
+    rows or over rows of points and the points of one; panels, between those over blocks and those over tiles; lane,
+    over a panel's columns. Returns the loop over blocks of rows."""
     at, *outer_inner = sch.split(points[0], [None, plan.block, plan.tile[0]])
     pairs = [outer_inner, *(sch.split(loop, [None, size]) for loop, size in zip(points[1:], plan.tile[1:]))]
-    return at, *map(list, zip(*pairs))
+    outer, tile = map(list, zip(*pairs))
+    sch.reorder(*batch, at, *panels, *outer, *tile, lane)
+    block = sch.get_block(SUMS)
+    sch.compute_at(block, outer[-1], preserve_unit_loops=True)
+    in_registers(sch, tile, lane)
+    *loops, own_lane, t, by = sch.get_loops(block)
+    rows = loops[-1:] if len(tile) == 1 else [loops[-3], loops[-1]]  # a panel's is between those of an image
+    tile_sums(sch, cpu, block, rows, own_lane, t, by)
+    return at
 
 
 def _matrix(sch, cpu, epilogue):
@@ -83,15 +88,16 @@ def _image(sch, cpu, epilogue):
     """The same of an image."""
     _, y, x = iter_vars(sch.get(sch.get_block(LARGEST)), "spatial")
     width = x.dom.extent.value
-    if all(_in_a_row(load, y.var, x.var, width) for load in operand_loads(sch.get(sch.get_block(LARGEST)))):
-        _join_rows(sch, width)
-        if _follow(sch.get(epilogue), width):
+    if all(in_a_row(load, y.var, x.var, width) for load in operand_loads(sch.get(sch.get_block(LARGEST)))):
+        for name in (*STAGES[1:], TURNED):
+            join_points(sch, sch.get_block(name), 1, width)
+        if follow(sch.get(epilogue), width):
             _join_results(sch, epilogue, width)
     n, panel, *points, lane = sch.get_loops(epilogue)
     return [n], points, panel, lane
 
 
-def _in_a_row(load, y, x, width):
+def in_a_row(load, y, x, width):
     """Whether what a row of points reads follows what the one above reads."""
     strides = load.buffer.strides or row_major_strides(load.buffer.shape)
     place = sum((index * stride for index, stride in zip(load.indices, strides)), const(0, x.dtype))
@@ -99,18 +105,20 @@ def _in_a_row(load, y, x, width):
     return along is not None and down == width * along
 
 
-def _follow(result, width):
+def follow(result, width):
     """Whether each row of the points that results are made of follows the one above."""
     strides = [region.buffer.strides for region in (*result.reads, *result.writes) if region.buffer.strides]
     return all(len(s) == 5 and is_const_int(s[3]) and is_const_int(s[2], width * s[3].value) for s in strides)
 
 
-def _join_rows(sch, width):
-    """One dimension of the rows and columns of an image."""
-    for name in (*STAGES[1:], TURNED):
-        block = sch.get_block(name)
-        sch.transform_block_layout(block, lambda n, y, x, *rest: (n, y * width + x, *rest))
-        sch.transform_layout(block, ("write", 0), lambda n, y, x, *rest: (n, y * width + x, *rest))
+def join_points(sch, block, at, width):
+    """One dimension of two of a stage and of what it writes, the rows of an image at `at` and their points."""
+    def joined(*i):
+        return (*i[:at], i[at] * width + i[at + 1], *i[at + 2:])
+
+    written = len(sch.get(block).writes[0].buffer.shape)
+    sch.transform_block_layout(block, IndexMap.from_func(joined, len(sch.get(block).iter_vars)))
+    sch.transform_layout(block, ("write", 0), IndexMap.from_func(joined, written))
 
 
 def _join_results(sch, epilogue, width):
@@ -121,10 +129,10 @@ def _join_results(sch, epilogue, width):
     sch.transform_layout(block, ("write", 0), lambda n, y, c, x, o: (n, c, y * width + x, o))
 
 
-def _side_by_side(sch, cpu):
+def side_by_side(sch, cpu, names):
     """A term of all rows lies in a row, an odd number of vectors after the term before: terms of a tile that are a page
     apart would share one set of the first cache."""
-    for name in (TURNED, ROWS):
+    for name in names:
         block = sch.get_block(name)
         rank = len(sch.get(block).writes[0].buffer.shape)
         sch.transform_layout(block, ("write", 0), IndexMap.from_func(lambda *i: (*i[:-2], i[-1], i[-2]), rank))
@@ -153,14 +161,13 @@ def columns_of(sch, sums):
     return next(load.buffer for load in operand_loads(block) if uses(load.indices, {lane.var}))
 
 
-def _divide_in(sch, cpu, at, size):
+def divide_in(sch, at, size):
     """Divide rows in a turn of the loop `at`, so many at a time."""
     for name, producer in ((LESS, OWN), (ROWS, INVERSE), (SCALE, LARGEST)):
         sch.compute_at(sch.get_block(name), at, preserve_unit_loops=True)
         sch.set_scope(sch.get_block(name), 0, "local")
         group = _groups(sch, name, size)
         sch.compute_at(sch.get_block(producer), group, preserve_unit_loops=True)
-    _in_vectors(sch, cpu)
 
 
 def _divide_before(sch, cpu):
@@ -183,22 +190,22 @@ def _groups(sch, name, size):
 def _in_vectors(sch, cpu):
     """The stages of rows with one in each lane."""
     for name in (SCALE, INVERSE, LESS):
-        _lanes(sch, cpu, sch.get_loops(sch.get_block(name))[-1])
+        in_row_lanes(sch, cpu, sch.get_loops(sch.get_block(name))[-1])
     _largest(sch, cpu)
-    _reduce_across(sch, cpu, sch.get_block(OWN))
+    reduce_across(sch, cpu, sch.get_block(OWN))
     *_, row, k = sch.get_loops(sch.get_block(ROWS))
     k, square = sch.split(k, [None, cpu.lanes])
     sch.reorder(k, square, row)
-    _lanes(sch, cpu, row)
+    in_row_lanes(sch, cpu, row)
     turned = sch.get_block(TURNED)
     sch.compute_at(turned, k, preserve_unit_loops=True)
     sch.set_scope(turned, 0, "local")
     *_, row, square = sch.get_loops(turned)
     sch.reorder(square, row)
-    _square(sch, cpu, square, row)
+    read_square(sch, cpu, square, row)
 
 
-def _lanes(sch, cpu, rows):
+def in_row_lanes(sch, cpu, rows):
     """Rows of a group are in the lanes of a vector; fewer than it has leave the others empty."""
     sch.vectorize(rows)
     if static_extent(sch, rows) < cpu.lanes:
@@ -213,28 +220,28 @@ def _largest(sch, cpu):
     sch.reverse_compute_at(copy, row, preserve_unit_loops=True)
     sch.vectorize(sch.get_loops(copy)[-1])
     sch.decompose_reduction(partial, vectors)
-    _reduce_across(sch, cpu, sch.get_block(LARGEST), turned=True)
+    reduce_across(sch, cpu, sch.get_block(LARGEST), turned=True)
 
 
-def _reduce_across(sch, cpu, block, turned=False):
+def reduce_across(sch, cpu, block, turned=False):
     """The reductions of rows in the lanes of a vector; turned: the terms of a row lie next to one another."""
     sch.set_scope(block, 0, "local")
     copy = sch.cache_write(block, 0, "local")
-    _lanes(sch, cpu, sch.get_loops(copy)[-1])
+    in_row_lanes(sch, cpu, sch.get_loops(copy)[-1])
     *_, row, k = sch.get_loops(block)
     sch.reorder(k, row)
     if turned:
-        _square(sch, cpu, k, row)
+        read_square(sch, cpu, k, row)
     else:
-        _lanes(sch, cpu, row)
+        in_row_lanes(sch, cpu, row)
     sch.decompose_reduction(block, k)
 
 
-def _square(sch, cpu, square, row):
+def read_square(sch, cpu, square, row):
     """Read a square of elements along its rows, for the lanes of vectors across them."""
     sch.unroll(square)
     sch.annotate(square, SQUARE, 1)
-    _lanes(sch, cpu, row)
+    in_row_lanes(sch, cpu, row)
 
 
 def in_lanes(sch, cpu, block):

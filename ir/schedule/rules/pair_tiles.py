@@ -25,7 +25,7 @@ ROW, SPLIT = 4, 7.3
 # whole lines: it reads two of each. Bytes a cycle of rows that the other core divided, each line of which is waited
 # for, and of columns that both threads read: these often come from memory.
 STRADDLED, WAITED_BYTES, BOTH_BYTES = 2, 2.2, 80
-PARTIAL = 2  # how much longer takes a group of rows that leave lanes empty
+PARTIAL = 2  # how much longer takes a group of rows that leave lanes empty, but where they were turned before
 WORTH = 0.92  # of the time of multiply-adds
 # Of a vector of columns that are divided when the product runs, or else copied to panels, by whether the third cache
 # holds the matrix with what is made of it, and whether columns lie across: these are turned before.
@@ -63,11 +63,12 @@ def tile_cycles(rows, parts):
     return START + parts * max(2 * FAR_PACE * rows + FAR_ROW * max(MANY_ROWS - rows, 0), FAR_LEAST)
 
 
-def choose(cpu, rows, parts, panels, made=False):
+def choose(cpu, rows, parts, panels, made=False, kept=0):
     """The Plan of a product of so many thirds of terms. rows: how many there are, or rows of points and points in a
-    row. made: columns are made when it runs."""
-    plans = (plan for tile in _tiles(rows) for plan in _plans(cpu, tile, rows, parts))
-    return min(plans, key=lambda plan: _time(cpu, plan, rows, parts, panels, made))
+    row. made: columns are made when it runs. kept: so many numbers are kept beside the terms of each row; threads then
+    share rows."""
+    plans = (plan for tile in _tiles(rows) for plan in _plans(cpu, tile, rows, parts, kept))
+    return min(plans, key=lambda plan: _time(cpu, plan, rows, parts, panels, made, kept))
 
 
 def _tiles(rows):
@@ -81,11 +82,11 @@ def _tiles(rows):
             if lines == 1 or few or n == rows[1]]
 
 
-def _plans(cpu, tile, rows, parts):
+def _plans(cpu, tile, rows, parts, kept):
     """Those of one size of tiles."""
     count, size = _blocks(tile, rows)
-    largest = min(count, max(cpu.l2_bytes // 4 // (FLOAT * PARTS * parts * size), 1))
-    shared = [Plan(tile, largest, "panels")] if cpu.parallel else []
+    largest = min(count, max(cpu.l2_bytes // 4 // (FLOAT * (PARTS * parts + kept) * size), 1))
+    shared = [Plan(tile, largest, "panels")] if cpu.parallel and not kept else []
     for block in range(largest, 0, -1):
         group = LANES if block == count else max(n for n in divisors(block * size) if n <= LANES)
         shared.append(Plan(tile, block, "rows", group))
@@ -97,7 +98,7 @@ def _blocks(tile, rows):
     return -(-rows[0] // tile[0]), tile[0] * prod(rows[1:])
 
 
-def _time(cpu, plan, rows, parts, panels, made):
+def _time(cpu, plan, rows, parts, panels, made, kept):
     """Cycles of one thread, or twice those of two that share the work and pass on what they divided, or made of columns
     that both have read."""
     every, (count, size) = prod(rows), _blocks(plan.tile, rows)
@@ -106,7 +107,7 @@ def _time(cpu, plan, rows, parts, panels, made):
     sums = panels * _cycles(plan.tile, rows, parts) + BESIDE * blocks * columns / NEAR_BYTES
     if plan.block > 1 and prod(plan.tile) % LANES and parts > NEAR_PARTS:
         sums += panels * STRADDLED * parts * -(-every // prod(plan.tile))
-    divided = _divided(groups, parts, plan.group)
+    divided = _divided(groups, parts, LANES if kept else plan.group)
     if not cpu.parallel:
         return sums + divided
     if plan.over == "panels":
@@ -127,16 +128,17 @@ def _divided(groups, parts, group=LANES):
     return groups * LANES * (ROW + SPLIT * PARTS * parts / BLOCK) * (1 if group == LANES else PARTIAL)
 
 
-def cycles(cpu, rows, depth, columns):
-    """Of a product on one thread, whose columns are near."""
-    every, parts, panels = prod(rows), third(depth), -(-columns // LANES)
-    plan = choose(replace(cpu, parallel=False), (every,), parts, panels)
-    return panels * _cycles(plan.tile, (every,), parts) + _divided(-(-every // plan.group), parts)
+def cycles(cpu, rows, depth, columns, groups=0):
+    """Of a product on one thread, whose columns are near; of groups, of their products, each of so many terms, which
+    have so many columns in all."""
+    every, parts, panels, products = prod(rows), third(depth), -(-columns // LANES), groups or 1
+    plan = choose(replace(cpu, parallel=False), (every,), parts, panels // products, kept=groups * depth)
+    return panels * _cycles(plan.tile, (every,), parts) + products * _divided(-(-every // plan.group), parts)
 
 
-def streamed(cpu, rows, depth, columns, weights, pace):
-    """Cycles of a product, so many bytes of whose columns come from far away, `pace` of them in a cycle."""
-    near, far = cycles(cpu, rows, depth, columns), weights / pace if weights else 0
+def streamed(cpu, rows, depth, columns, groups, weights, pace):
+    """The same, so many bytes of whose columns come from far away, `pace` of them in a cycle."""
+    near, far = cycles(cpu, rows, depth, columns, groups), weights / pace if weights else 0
     return max(near, far) + BESIDE * min(near, far)
 
 

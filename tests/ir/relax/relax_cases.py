@@ -45,6 +45,7 @@ _OWN = {
                                 {"tile": 2, "kernel": (5, 3), "strides": (2, 2), "size": (4, 4), "out_channels": 6}),
     "nn.conv2d_phases": ([(2, 2, 3, 4, 4), (1, 3, 3, 2, 4, 4)], {"data_layout": "NCHW4c", "out_channels": 3,
                                                                   "strides": (2, 2), "padding": (1, 1, 1, 1)}),
+    "nn.conv2d_gathered_pairs": ([(2, 3, 3, 4, 16), (2, 1, 11, 3, 16), (32,), (32,), ("int32", (2, 33))], {}),
     "nn.conv2d_gathered": ([(2, 3, 7, 5, 4), (4, 5, 3, 2, 4), ("int32", (2, 5, 2))], {"data_layout": "NCHW4c"}),
     "layout_transform": ([_IMAGE], {"src_layout": "NCHW", "dst_layout": "NCHW4c"}),
     "space_to_depth": ([_IMAGE], {"block": 2, "layout": "NCHW4c"}),
