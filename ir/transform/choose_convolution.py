@@ -357,8 +357,9 @@ class _Choose(GraphRewriter):
         """The ConvLayer of a nn.conv2d_gathered of 1x1; else None."""
         x, weight, places = call.args
         shapes = x.struct_info.shape[1:], call.struct_info.shape[1:]
-        if not isinstance(weight, Constant) or not isinstance(places, Constant) or any(call.attrs["padding"]) or not all(
-                hasattr(d, "value") for shape in shapes for d in shape):
+        constant = all(isinstance(a, Constant) for a in (weight, places))
+        static = all(hasattr(d, "value") for shape in shapes for d in shape)
+        if not (constant and static) or any(call.attrs["padding"]):
             return None
         blocks, *outputs, lanes = (d.value for d in call.struct_info.shape[1:])
         groups, depth, _ = places.data.shape

@@ -50,7 +50,7 @@ def gathered_pairs(sch, cpu):
 
 
 def _join(sch, epilogue):
-    """One dimension of the rows and columns of an image, also of those of the results, where they follow one another."""
+    """One dimension of the rows and columns of an image, and of those of the results, where they follow one another."""
     points, sums = map(sch.get_block, (POINTS, SUMS))
     _, y, x, _ = iter_vars(sch.get(points), "spatial")
     width = x.dom.extent.value

@@ -41,7 +41,7 @@ PLANE_ROW, PLANE_BLOCK = 14, 1.5
 class Plan:
     """tile: rows whose sums with a panel are in registers, or (rows of points of an image, points of each); block:
     tiles that follow one another, or rows of them, that meet all panels one after the other, which the second cache
-    holds; over: what threads share, "rows" or, once they are divided, "panels"; group: rows that are divided at a time."""
+    holds; over: what threads share, "rows" or, once they are divided, "panels"; group: rows divided at a time."""
 
     tile: tuple
     block: int

@@ -123,7 +123,7 @@ def turn_of(sch, cpu, block, loops):
 
 
 def _several_terms(sch, cpu, block, loops):
-    """Unroll the last loop around a small tile, or a part of it: its turns become terms of a turn of the last loop then.
+    """Unroll the last loop around a small tile, or a part of it: its turns become terms of a turn of the last loop.
     False where the tile is not small, or terms share elements with neighbours in a window, which compilers would keep
     in registers; and where that loop would have two turns, which gcc would unroll in spite of what it is asked."""
     loop, (*_, term) = sch.get(loops[-1]), iter_vars(sch.get(block), "reduce")

@@ -1,4 +1,4 @@
-"""Sums over weights four of which lie in three words (ops/short_weights.py): where they pay, and how a tile reads them."""
+"""Sums over weights four of which lie in three words (ops/short_weights.py): where they pay, how a tile reads them."""
 from __future__ import annotations
 
 from dataclasses import replace
