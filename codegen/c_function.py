@@ -13,7 +13,7 @@ from ..ir.tir.stmt import AssertStmt, BufferLoad, BufferStore, DeclBuffer, For, 
 from .c_expr import ADDITIVE, COMMA, RELATIONAL, UNARY, CExpr, EmitError, is_scalar
 from .c_types import UnsupportedType, c_string, c_type, identifier
 from .micro_kernels import micro_kernel
-from .team import SINGLE, passed_between_threads, team_body
+from .team import MASTER, passed_between_threads, team_body
 
 INDENT = "    "
 WIDTH = 120
@@ -268,7 +268,7 @@ class _Printer(Visitor):
         self.visit(stmt.body)
 
     def visit_AttrStmt(self, stmt):
-        if stmt.attr_key == SINGLE:
+        if stmt.attr_key == MASTER:
             self.line("INGOT_OMP(master)")
             self.block("", stmt.body)
             self.line(WAIT)

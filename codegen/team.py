@@ -12,7 +12,7 @@ from ..ir.tir.stmt import (AssertStmt, AttrStmt, BufferLoad, BufferStore, DeclBu
 from ..ir.transform.pragmas import EACH
 from ..ir.transform.workspace import touched_by_each
 
-SINGLE = "omp_single"  # the attribute around what one thread does
+MASTER = "omp_master"  # the attribute around what one thread does
 
 
 def has_parallel_loop(stmt):
@@ -21,7 +21,7 @@ def has_parallel_loop(stmt):
 
 
 def team_body(body):
-    """`body` for a team of threads: its parallel loops as they are, the rest under AttrStmt(SINGLE).
+    """`body` for a team of threads: its parallel loops as they are, the rest under AttrStmt(MASTER).
 
     None where threads could not follow one another: there is no parallel loop; a loop or a branch around one depends on
     memory, which another thread may have changed by then; a buffer around one would be every thread's own that is not
@@ -44,7 +44,7 @@ def _team(stmt):
     if _by_each(stmt):
         return stmt
     if not has_parallel_loop(stmt):
-        return AttrStmt(None, SINGLE, None, stmt)
+        return AttrStmt(None, MASTER, None, stmt)
     if isinstance(stmt, For):
         return stmt if stmt.kind == "parallel" else _around(stmt, (stmt.min, stmt.extent), "body")
     if isinstance(stmt, IfThenElse):
@@ -106,7 +106,7 @@ def passed_between_threads(body):
 
 def _pieces(stmt):
     """How many pieces of shared work follow one another, a loop around them counted as many."""
-    if isinstance(stmt, AttrStmt) and stmt.attr_key == SINGLE or isinstance(stmt, For) and stmt.kind == "parallel":
+    if isinstance(stmt, AttrStmt) and stmt.attr_key == MASTER or isinstance(stmt, For) and stmt.kind == "parallel":
         return 1
     if isinstance(stmt, SeqStmt):
         return sum(map(_pieces, stmt.seq))

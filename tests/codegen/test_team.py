@@ -9,7 +9,7 @@ from tir_cases import loop, results
 
 from ingot.codegen.c_function import print_function
 from ingot.codegen.package import call_parts
-from ingot.codegen.team import SINGLE, passed_between_threads, team_body
+from ingot.codegen.team import MASTER, passed_between_threads, team_body
 from ingot.codegen.toolchain import can_build_openmp
 from ingot.ir import tir
 from ingot.ir.expr import Select, Var, const
@@ -286,7 +286,7 @@ def test_one_thread_does_what_lies_between():
     assert [line.strip() for line in text.splitlines() if "OMP" in line] == ["INGOT_OMP(master)"]
     body = team_body(BODIES["serial_between"])
     single, = [s for s in body.seq if isinstance(s, AttrStmt)]
-    assert single.attr_key == SINGLE and len(single.body.seq) == 2
+    assert single.attr_key == MASTER and len(single.body.seq) == 2
 
 
 @pytest.mark.parametrize("name, shared", [("parallel", ""), ("two_parallel", "y"), ("serial_between", "yz"),

@@ -23,19 +23,31 @@ def _infer_scales(call):
 
 
 def _infer_digits(call):
-    w, scales = _columns(call), need_rank(call, 1, 1)
-    check_dtypes(call, scales=(scales, "float32"))
-    if not same_dim(w.shape[1], scales.shape[0]):
-        fail(call, f"scales {shape_text(scales)} must be of as many columns as the matrix {shape_text(w)}")
+    w = _columns(call)
+    need_scales(call, w)
     panels, steps = -(-w.shape[1].value // COLUMNS), w.shape[0].value // TERMS
     return TensorStructInfo(digits_shape(panels, steps), "int8")
 
 
-def _columns(call):
+def need_matrix(call):
+    """The first operand, a float32 matrix of static shape."""
     w = need_rank(call, 0, 2)
     check_dtypes(call, matrix=(w, "float32"))
     if not all(map(is_const_int, w.shape)):
         fail(call, f"matrix {shape_text(w)} must be static")
+    return w
+
+
+def need_scales(call, w):
+    """Refuse a second operand that is not a float32 scale for each column of a matrix."""
+    scales = need_rank(call, 1, 1)
+    check_dtypes(call, scales=(scales, "float32"))
+    if not same_dim(w.shape[1], scales.shape[0]):
+        fail(call, f"scales {shape_text(scales)} must be of as many columns as the matrix {shape_text(w)}")
+
+
+def _columns(call):
+    w = need_matrix(call)
     if w.shape[0].value % TERMS or not 0 < w.shape[0].value <= MOST_TERMS or not w.shape[1].value:
         fail(call, f"matrix {shape_text(w)} must have columns of whole steps of {TERMS} terms, {MOST_TERMS} at most")
     return w

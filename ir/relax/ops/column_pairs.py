@@ -12,8 +12,10 @@ from ...expr import const, is_const_int
 from ...op import register
 from ...tir import intrin
 from ..expr import TensorStructInfo
+from .column_digits import need_matrix, need_scales
 from .common import check_dtypes, fail, need_rank, same_dim, shape_text
-from .matmul_pairs import LANES, PARTS, TINY, inverse_of, scales_of, sign_of, third, with_sign
+from .matmul_pairs import (LANES, PARTS, TINY, in_panels, inverse_of, offsets_of, scales_of, sign_of, third,
+                           with_sign)
 
 
 def _infer_scales(call):
@@ -21,10 +23,8 @@ def _infer_scales(call):
 
 
 def _infer_columns(call):
-    w, scales = _matrix(call), need_rank(call, 1, 1)
-    check_dtypes(call, scales=(scales, "float32"))
-    if not same_dim(w.shape[1], scales.shape[0]):
-        fail(call, f"scales {shape_text(scales)} must be of as many columns as the matrix {shape_text(w)}")
+    w = _matrix(call)
+    need_scales(call, w)
     depth, columns = (d.value for d in w.shape)
     return TensorStructInfo((columns // LANES, third(depth), PARTS, LANES), "float32")
 
@@ -40,10 +40,7 @@ def _infer_offsets(call):
 
 
 def _matrix(call):
-    w = need_rank(call, 0, 2)
-    check_dtypes(call, matrix=(w, "float32"))
-    if not all(map(is_const_int, w.shape)):
-        fail(call, f"matrix {shape_text(w)} must be static")
+    w = need_matrix(call)
     if w.shape[1].value % LANES or not all(d.value for d in w.shape):
         fail(call, f"matrix {shape_text(w)} must have terms, and columns in whole panels of {LANES}")
     return w
@@ -85,18 +82,9 @@ def _scales(args, attrs):
 
 def _columns(args, attrs):
     w, scales = args
-    depth, parts = len(w), third(len(w))
-    divided = w * (np.float32(1) / np.maximum(scales, np.float32(TINY))) * sign_of(depth)[:, None]
-    thirds = np.pad(divided, ((0, PARTS * parts - depth), (0, 0))).reshape(PARTS, parts, -1, LANES)
-    return np.ascontiguousarray(thirds.transpose(2, 1, 0, 3))
-
-
-def _offsets(args, attrs):
-    columns, scales = args
-    own = (columns[:, :, 0].astype(np.float64) * columns[:, :, 1]).sum(axis=1).reshape(-1)
-    return (-own * scales).astype(np.float32)
+    return in_panels(w * (np.float32(1) / np.maximum(scales, np.float32(TINY))) * sign_of(len(w))[:, None])
 
 
 register("pair_scales", _infer_scales, _lower_scales, _scales, "anchor", (1, 1))
 register("pair_columns", _infer_columns, _lower_columns, _columns, "anchor", (2, 2))
-register("pair_offsets", _infer_offsets, _lower_offsets, _offsets, "anchor", (2, 2))
+register("pair_offsets", _infer_offsets, _lower_offsets, lambda args, attrs: offsets_of(*args), "anchor", (2, 2))

@@ -63,15 +63,24 @@ def with_sign(factor, term, parts, where=None):
 def pack_columns(w):
     """(columns [ceil(N / 16), T, 3, 16], scales [N], offsets [N]) of w [K, N]. offsets: what columns add by themselves.
     """
-    depth, columns = w.shape
-    parts = third(depth)
     _, exponents = np.frexp(np.abs(w).max(axis=0, initial=TINY))
     scales = np.ldexp(np.float32(1), np.maximum(exponents, -120)).astype(np.float32)
-    signed = w / scales * sign_of(depth)[:, None]
-    signed = np.pad(signed, ((0, PARTS * parts - depth), (0, -columns % LANES))).astype(np.float32)
-    signed = signed.reshape(PARTS, parts, -1, LANES)
-    own = (signed[0].astype(np.float64) * signed[1]).sum(axis=0).reshape(-1)[:columns]
-    return np.ascontiguousarray(signed.transpose(2, 1, 0, 3)), scales, (-own * scales).astype(np.float32)
+    packed = in_panels((w / scales * sign_of(len(w))[:, None]).astype(np.float32))
+    return packed, scales, offsets_of(packed, scales)
+
+
+def in_panels(w):
+    """w [K, N] as panels of thirds of its terms, filled up with zeros."""
+    depth, columns = w.shape
+    parts = third(depth)
+    w = np.pad(w, ((0, PARTS * parts - depth), (0, -columns % LANES))).reshape(PARTS, parts, -1, LANES)
+    return np.ascontiguousarray(w.transpose(2, 1, 0, 3))
+
+
+def offsets_of(packed, scales):
+    """What columns in panels, which have these scales, add by themselves."""
+    own = (packed[:, :, 0].astype(np.float64) * packed[:, :, 1]).sum(axis=1).reshape(-1)[:len(scales)]
+    return (-own * scales).astype(np.float32)
 
 
 def unpack_columns(columns, scales, depth):

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ...relax.ops.matmul_digits import LANES
 from ..primitives.sample import divisors
-from .blocks import find_block, static_extent
+from .blocks import static_extent
 from .digit_products import FIXED, INVERSE, LARGEST, SCALE
 from .digit_tiles import DIGITS_OF_COLUMNS
 from .registers import in_registers, steps
@@ -20,14 +20,20 @@ def column_digits(sch, cpu):
 
         for step (parallel):  for panel, half, term:  fixed = w * inverse;  digits(fixed)
     """
-    if find_block(sch, lambda block: block.name_hint == DIGITS):
+    output = only_output(sch)
+    if output == DIGITS:
         _digits(sch, cpu)
-        return True
-    scale = find_block(sch, lambda block: block.name_hint == SCALE)
-    if scale is None or len(sch.get_loops(sch.get_block(scale))) != 1:
+    elif output == SCALE:
+        reduce_columns(sch, cpu, sch.get_block(LARGEST), sch.get_block(SCALE))
+    else:
         return False
-    reduce_columns(sch, cpu, sch.get_block(LARGEST), sch.get_block(scale))
     return True
+
+
+def only_output(sch):
+    """The name of the block that makes the result; None where there are several results."""
+    outputs = sch.get_output_blocks("root")
+    return sch.get(outputs[0]).name_hint if len(outputs) == 1 else None
 
 
 def reduce_columns(sch, cpu, reduction, result):

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ...relax.ops.matmul_pairs import LANES
-from .column_digits import reduce_columns, shared_columns
+from .column_digits import only_output, reduce_columns, shared_columns
 from .pair_products import INVERSE, LARGEST, OWN, SCALE
 from .registers import in_registers, steps
 from .threads import COST_OF_LOOP, parallel_nest
@@ -19,12 +19,11 @@ def column_pairs(sch, cpu):
 
     Threads share columns, as they share panels of the product.
     """
-    outputs = sch.get_output_blocks("root")
-    name = sch.get(outputs[0]).name_hint if len(outputs) == 1 else None
-    if name == COLUMNS:
-        _divide(sch, cpu, outputs[0])
-    elif name in REDUCED:
-        reduce_columns(sch, cpu, sch.get_block(REDUCED[name]), outputs[0])
+    output = only_output(sch)
+    if output == COLUMNS:
+        _divide(sch, cpu, sch.get_block(COLUMNS))
+    elif output in REDUCED:
+        reduce_columns(sch, cpu, sch.get_block(REDUCED[output]), sch.get_block(output))
     else:
         return False
     return True
