@@ -37,9 +37,10 @@ DIRECT = "direct"
 WINOGRAD = {f"winograd{tile}": tile for tile in sorted({tile for kernel in KERNELS for tile in tiles_of(kernel)})}
 ROWS = {f"winograd_rows{tile}": tile for tile in sorted({m for taps in range(2, max(POINTS)) for m in tiles_of(taps)})}
 DIGITS, PAIRS = "digits", "pairs"
-CONVOLUTIONS = _, GATHERED = "nn.conv2d", "nn.conv2d_gathered"
+CONVOLUTIONS = CONVOLUTION, GATHERED = "nn.conv2d", "nn.conv2d_gathered"
 # What packs weights of 1x1 kernels, and transformed ones, for products that are not made by multiply-adds alone.
-PRODUCTS = {DIGITS: (split_kernel, split_planes), PAIRS: (pack_kernel, pack_planes)}
+POINTWISE = {(CONVOLUTION, DIGITS): split_kernel, (CONVOLUTION, PAIRS): pack_kernel, (GATHERED, PAIRS): pack_groups}
+PLANES = {DIGITS: split_planes, PAIRS: pack_planes}
 WINOGRAD_DIGITS = {f"{name}_{DIGITS}": tile for name, tile in WINOGRAD.items()}
 WINOGRAD_PAIRS = {f"{name}_{PAIRS}": tile for name, tile in WINOGRAD.items()}
 ALGORITHMS = (DIRECT, DIGITS, PAIRS, *ROWS, *WINOGRAD, *WINOGRAD_DIGITS, *WINOGRAD_PAIRS)
@@ -60,7 +61,7 @@ WORTH, NEAR, NEXT, NEAR_ROWS = 0.9, 1.2, 1.08, 1.05
 @dataclass(frozen=True)
 class ConvLayer:
     """A convolution of one image; height and width are the output's. plain: its input is not blocked. finite: its
-    weights are all numbers. gathered: the channels of a group lie anywhere."""
+    weights are all numbers. gathered: its kernel is 1x1, and the channels of a group lie anywhere."""
 
     in_channels: int
     out_channels: int
@@ -112,8 +113,8 @@ class ConvLayer:
         """Whether it is of the kind that Winograd's algorithm computes, in blocks of so many channels: groups are of
         whole blocks."""
         whole = self.groups == 1 or all(c % (self.groups * lanes) == 0 for c in (self.in_channels, self.out_channels))
-        return (lanes > 1 and whole and not self.plain and not self.gathered and self.strides == self.dilation == (1, 1)
-                and self.kernel[0] == self.kernel[1] in KERNELS)
+        return (lanes > 1 and whole and not self.plain and self.kernel[0] == self.kernel[1] in KERNELS
+                and self.strides == self.dilation == (1, 1))
 
 
 @dataclass(frozen=True)
@@ -186,10 +187,10 @@ def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=0):
     if layer.has_digits(cpu) and digit_tiles.fits((layer.height, layer.width), channels, layer.out_channels):
         cycles[DIGITS] = digit_tiles.cycles((layer.height, layer.width), channels, layer.out_channels)
     if layer.has_pairs(cpu):
-        points, groups = (layer.height, layer.width), layer.groups if layer.gathered else 0
+        points = (layer.height, layer.width)
         weights = 0 if near else 4 * channels * layer.out_channels
         pace = NEAR_BYTES if third else cpu.streamed_bytes
-        cycles[PAIRS] = pair_tiles.streamed(cpu, points, channels, layer.out_channels, groups, weights, pace)
+        cycles[PAIRS] = pair_tiles.streamed(cpu, points, channels, layer.out_channels, layer.groups, weights, pace)
     dense = fold.layer(layer) if fold else layer
     if dense.has_winograd(cpu.lanes):
         channels, folding = dense.in_channels // dense.groups, 0
@@ -319,12 +320,8 @@ class _Choose(GraphRewriter):
             return call
         if algorithm in ROWS:
             return self._rows(call, ROWS[algorithm])
-        if call.op == GATHERED:
-            return self._gathered(call)
-        if algorithm in PRODUCTS:
-            pack, _ = PRODUCTS[algorithm]
-            parts = self.once(call.args[1], algorithm, lambda w: [Constant(part, w.name) for part in pack(w.data)])
-            return call_op(f"nn.conv2d_{algorithm}", call.args[0], *parts, strides=call.attrs["strides"])
+        if (call.op, algorithm) in POINTWISE:
+            return self._pointwise(call, algorithm)
         name, _, kind = algorithm.partition("_")
         return self._winograd(call, WINOGRAD[name], fold, kind)
 
@@ -336,7 +333,7 @@ class _Choose(GraphRewriter):
         shapes = info.shape[1:], call.args[0].struct_info.shape[1:]
         if form is None or form.out != self.cpu.lanes or not isinstance(weight, Constant):
             return None, None
-        if not all(hasattr(d, "value") for shape in shapes for d in shape):
+        if not _is_static(call):
             return None, None
         (blocks, *outputs, _), (channels, *size) = ([d.value for d in shape] for shape in shapes)
         kernel, padding, plain = weight.data.shape[2:4], call.attrs["padding"], form.name == "first"
@@ -355,11 +352,9 @@ class _Choose(GraphRewriter):
 
     def _gathered_layer(self, call):
         """The ConvLayer of a nn.conv2d_gathered of 1x1; else None."""
-        x, weight, places = call.args
-        shapes = x.struct_info.shape[1:], call.struct_info.shape[1:]
+        _, weight, places = call.args
         constant = all(isinstance(a, Constant) for a in (weight, places))
-        static = all(hasattr(d, "value") for shape in shapes for d in shape)
-        if not (constant and static) or any(call.attrs["padding"]):
+        if not (constant and _is_static(call)) or any(call.attrs["padding"]):
             return None
         blocks, *outputs, lanes = (d.value for d in call.struct_info.shape[1:])
         groups, depth, _ = places.data.shape
@@ -368,11 +363,12 @@ class _Choose(GraphRewriter):
         return ConvLayer(groups * depth, blocks * lanes, *outputs, (1, 1), call.attrs["strides"], groups=groups,
                          finite=bool(np.isfinite(weight.data).all()), gathered=True)
 
-    def _gathered(self, call):
-        x, weight, places = call.args
-        parts = self.once(weight, (PAIRS, places.data.tobytes()), lambda w: [
-            Constant(part, w.name) for part in pack_groups(w.data, places.data)])
-        return call_op(f"{GATHERED}_{PAIRS}", x, *parts, strides=call.attrs["strides"])
+    def _pointwise(self, call, algorithm):
+        x, weight, *places = call.args
+        pack, others = POINTWISE[call.op, algorithm], [a.data for a in places]
+        parts = self.once(weight, (algorithm, *(a.tobytes() for a in others)), lambda w: [
+            Constant(part, w.name) for part in pack(w.data, *others)])
+        return call_op(f"{call.op}_{algorithm}", x, *parts, strides=call.attrs["strides"])
 
     def _rows(self, call, tile):
         (data, weight), attrs, border = call.args, call.attrs, _border(call, tile)
@@ -385,7 +381,7 @@ class _Choose(GraphRewriter):
                        size=tuple(d.value for d in call.struct_info.shape[2:4]))
 
     def _winograd(self, call, tile, fold, kind):
-        """kind: of PRODUCTS, or "" for those of floats."""
+        """kind: of PLANES, or "" for those of floats."""
         data, weight, attrs = *call.args, call.attrs
         layout, stride, kernel, padding = f"NCHW{self.cpu.lanes}c", 1, weight.data.shape[2], attrs["padding"]
         if fold:
@@ -401,12 +397,17 @@ class _Choose(GraphRewriter):
         attrs = {"tile": tile, "kernel": kernel, "padding": padding, "stride": stride, "data_layout": layout,
                  "out_channels": attrs["out_channels"]}
         if kind:
-            _, pack = PRODUCTS[kind]
             parts = self.once(weight, (tile, fold, kind), lambda w: [
-                Constant(part, w.name) for part in pack(transformed(w), tile, kernel)])
+                Constant(part, w.name) for part in PLANES[kind](transformed(w), tile, kernel)])
             return call_op(f"nn.conv2d_winograd_{kind}", data, *parts, **attrs)
         u = self.once(weight, (tile, fold), lambda w: Constant(transformed(w), w.name))
         return call_op("nn.conv2d_winograd", data, u, groups=call.attrs["groups"], **attrs)
+
+
+def _is_static(call):
+    """Whether the sizes of a convolution's data and results are known, but for the batch."""
+    shapes = call.args[0].struct_info.shape[1:], call.struct_info.shape[1:]
+    return all(hasattr(d, "value") for shape in shapes for d in shape)
 
 
 def _border(call, tile):

@@ -14,7 +14,7 @@ from ...tir import intrin
 from ..expr import TensorStructInfo
 from .column_digits import need_matrix, need_scales
 from .common import check_dtypes, fail, need_rank, same_dim, shape_text
-from .matmul_pairs import (LANES, PARTS, TINY, in_panels, inverse_of, offsets_of, scales_of, sign_of, third,
+from .matmul_pairs import (LANES, PARTS, TINY, inverse_of, offsets_of, panels_of, scales_of, sign_of, third,
                            with_sign)
 
 
@@ -82,7 +82,7 @@ def _scales(args, attrs):
 
 def _columns(args, attrs):
     w, scales = args
-    return in_panels(w * (np.float32(1) / np.maximum(scales, np.float32(TINY))) * sign_of(len(w))[:, None])
+    return panels_of(w * (np.float32(1) / np.maximum(scales, np.float32(TINY))) * sign_of(len(w))[:, None])
 
 
 register("pair_scales", _infer_scales, _lower_scales, _scales, "anchor", (1, 1))

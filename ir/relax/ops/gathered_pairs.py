@@ -15,11 +15,9 @@ import numpy as np
 from ... import te
 from ...expr import is_const_int
 from ...op import register
-from ...tir import intrin
 from ..expr import Constant
 from .common import check_dtypes, fail, need_blocks, need_rank, same_dim, shape_text, te_shape
-from .matmul_pairs import (BLOCK, LANES, PARTS, PairRows, divided_rows, inverse_of, pack_columns, pair_sums, scales_of,
-                           third)
+from .matmul_pairs import LANES, PARTS, pack_columns, pair_sums, scaled_rows, third
 from .matmul_pairs import evaluate as product
 from .pointwise import image_of, infer_points, points_of
 
@@ -74,12 +72,7 @@ def _lower(args, attrs, out):
         n, group, y, x_ = row
         return points[n, y, x_, places[group, at]]
 
-    k, rows = te.reduce_axis((0, PARTS * parts), "k"), (batch, groups, height, width)
-    largest = te.compute(rows, lambda *i: te.max(intrin.abs(term(i, k.var)), k), name="pairs_largest")
-    scale = scales_of(largest)
-    inverse = te.compute(rows, lambda *i: inverse_of(scale[i]), name="pairs_inverse")
-    row = PairRows(scale, *divided_rows(term, lambda *i: inverse[i], rows, -(-PARTS * parts // BLOCK), parts,
-                                        PARTS * parts))
+    row = scaled_rows(term, term, (batch, groups, height, width), PARTS * parts, parts)
     sums = pair_sums(row.data, columns, axis=1, place=lambda outer, panel: (outer[1], panel))
     return te.compute((batch, blocks, height, width, lanes), lambda n, ob, y, x_, o: row.result(
         sums[n, ob // panels, y, ob % panels, x_, o], (n, ob // panels, y, x_), scales[ob * lanes + o],
@@ -91,14 +84,8 @@ def _evaluate(args, attrs):
     x, columns, scales, offsets, places = args
     rows, (groups, panels) = points_of(x, attrs["strides"]), columns.shape[:2]
     own = [part.reshape(groups, panels * LANES) for part in (scales, offsets)]
-    results = [product([_filled(rows[..., places[g]]), columns[g], *(part[g] for part in own)], {})
-               for g in range(groups)]
+    results = [product([rows[..., places[g]], columns[g], *(part[g] for part in own)], {}) for g in range(groups)]
     return image_of(np.concatenate(results, axis=-1), LANES)
-
-
-def _filled(rows):
-    """Rows in whole blocks of terms."""
-    return np.pad(rows, ((0, 0),) * (rows.ndim - 1) + ((0, -rows.shape[-1] % BLOCK),))
 
 
 register("nn.conv2d_gathered_pairs", _infer, _lower, _evaluate, "anchor", (5, 5), strides=(1, 1))

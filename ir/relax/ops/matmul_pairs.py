@@ -65,11 +65,11 @@ def pack_columns(w):
     """
     _, exponents = np.frexp(np.abs(w).max(axis=0, initial=TINY))
     scales = np.ldexp(np.float32(1), np.maximum(exponents, -120)).astype(np.float32)
-    packed = in_panels((w / scales * sign_of(len(w))[:, None]).astype(np.float32))
+    packed = panels_of((w / scales * sign_of(len(w))[:, None]).astype(np.float32))
     return packed, scales, offsets_of(packed, scales)
 
 
-def in_panels(w):
+def panels_of(w):
     """w [K, N] as panels of thirds of its terms, filled up with zeros."""
     depth, columns = w.shape
     parts = third(depth)
@@ -152,14 +152,19 @@ def pair_rows(element, rows, blocks, parts):
     def at(row, term):
         return element(row, term // BLOCK, term % BLOCK)
 
-    depth = blocks * BLOCK
+    turned = te.compute((*rows, blocks * BLOCK), lambda *i: at(i[:-1], i[-1]), name="pairs_turned")
+    return scaled_rows(at, lambda row, term: turned[(*row, term)], rows, blocks * BLOCK, parts)
+
+
+def scaled_rows(seen, term, rows, depth, parts):
+    """The PairRows of rows of so many terms, of which seen(row, at) are looked at for the largest, and term(row, at),
+    the same, divided."""
     k = te.reduce_axis((0, depth), "k")
-    largest = te.compute(rows, lambda *i: te.max(intrin.abs(at(i, k.var)), k), name="pairs_largest")
+    largest = te.compute(rows, lambda *i: te.max(intrin.abs(seen(i, k.var)), k), name="pairs_largest")
     scale = scales_of(largest)
     inverse = te.compute(rows, lambda *i: inverse_of(scale[i]), name="pairs_inverse")
-    turned = te.compute((*rows, depth), lambda *i: at(i[:-1], i[-1]), name="pairs_turned")
-    return PairRows(scale, *divided_rows(lambda row, term: turned[(*row, term)], lambda *i: inverse[i], rows, blocks,
-                                         parts, max(PARTS * parts, depth)))
+    return PairRows(scale, *divided_rows(term, lambda *i: inverse[i], rows, -(-depth // BLOCK), parts,
+                                         max(PARTS * parts, depth)))
 
 
 def scales_of(largest):

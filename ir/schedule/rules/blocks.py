@@ -72,6 +72,12 @@ def inline_all(sch, keep=()):
             continue  # it is not a plain elementwise stage: left as it is
 
 
+def only_output(sch):
+    """The block that makes the result; None where there are several results."""
+    outputs = sch.get_output_blocks("root")
+    return outputs[0] if len(outputs) == 1 else None
+
+
 def outer_spatial(sch, block):
     """The leading loops of a block that only spatial iteration variables use, for a block whose loops are its iteration
     variables in order."""

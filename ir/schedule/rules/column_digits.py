@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ...relax.ops.matmul_digits import LANES
 from ..primitives.sample import divisors
-from .blocks import static_extent
+from .blocks import only_output, static_extent
 from .digit_products import FIXED, INVERSE, LARGEST, SCALE
 from .digit_tiles import DIGITS_OF_COLUMNS
 from .registers import in_registers, steps
@@ -20,7 +20,7 @@ def column_digits(sch, cpu):
 
         for step (parallel):  for panel, half, term:  fixed = w * inverse;  digits(fixed)
     """
-    output = only_output(sch)
+    output = output_name(sch)
     if output == DIGITS:
         _digits(sch, cpu)
     elif output == SCALE:
@@ -30,10 +30,10 @@ def column_digits(sch, cpu):
     return True
 
 
-def only_output(sch):
+def output_name(sch):
     """The name of the block that makes the result; None where there are several results."""
-    outputs = sch.get_output_blocks("root")
-    return sch.get(outputs[0]).name_hint if len(outputs) == 1 else None
+    output = only_output(sch)
+    return output and sch.get(output).name_hint
 
 
 def reduce_columns(sch, cpu, reduction, result):

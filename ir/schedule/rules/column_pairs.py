@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ...relax.ops.matmul_pairs import LANES
-from .column_digits import only_output, reduce_columns, shared_columns
+from .column_digits import output_name, reduce_columns, shared_columns
 from .pair_products import INVERSE, LARGEST, OWN, SCALE
 from .registers import in_registers, steps
 from .threads import COST_OF_LOOP, parallel_nest
@@ -19,7 +19,7 @@ def column_pairs(sch, cpu):
 
     Threads share columns, as they share panels of the product.
     """
-    output = only_output(sch)
+    output = output_name(sch)
     if output == COLUMNS:
         _divide(sch, cpu, sch.get_block(COLUMNS))
     elif output in REDUCED:

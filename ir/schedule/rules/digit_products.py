@@ -5,7 +5,7 @@ from math import prod
 
 from ...relax.ops.matmul_digits import COLUMNS, DIGITS, LANES, even_rows
 from ..primitives.sample import divisors
-from .blocks import find_block, inline_all, iter_vars, operand_loads, static_extent, vectorizes
+from .blocks import find_block, inline_all, iter_vars, only_output, operand_loads, static_extent, vectorizes
 from .digit_tiles import DIGITS_OF_TERMS, FASTER, PANEL, choose_unit, digit_tiles, row_blocks, shared_rows
 from .registers import ranks, reduce_lanes, steps
 from .row_reduction import CHAINS, reduce_serially
@@ -36,11 +36,11 @@ def digit_products(sch, cpu):
     if find_block(sch, lambda block: block.name_hint == SUMS) is None:
         return False
     inline_all(sch, keep={SUMS, FIXED, ROWS, SCALE, INVERSE, LARGEST})
-    outputs = sch.get_output_blocks("root")
-    if len(outputs) != 1:
+    epilogue = only_output(sch)
+    if epilogue is None:
         return False
     image = ranks(sch.get(sch.get_block(LARGEST)))[1] > 1
-    block, epilogue = sch.get_block(SUMS), outputs[0]
+    block = sch.get_block(SUMS)
     work, reduce = steps(sch.get(block)), iter_vars(sch.get(block), "reduce")
     batch_rank = 1 if image else ranks(sch.get(epilogue))[0] - 2
     parts = ranks(sch.get(block))[0] > batch_rank + 4  # panels, rows, halves and their columns

@@ -6,7 +6,7 @@ from ...node import collect, structural_equal
 from ...tir.stmt import BufferLoad, BufferStore
 from ..blocks import uses
 from ..errors import ScheduleError
-from .blocks import inline_all, other_blocks, outer_spatial
+from .blocks import inline_all, only_output, other_blocks, outer_spatial
 from .threads import parallel_outer
 
 
@@ -14,10 +14,10 @@ def elementwise(sch, cpu):
     """Everything inlined into the output block, whose outer loops are fused and run in parallel. A costly stage with
     several consumers is computed once per element, just before them."""
     inline_all(sch)
-    outputs = sch.get_output_blocks("root")
-    if len(outputs) == 1:
-        for name in reversed(other_blocks(sch, outputs[0])):
-            _compute_per_element(sch, name, outputs[0])
+    output = only_output(sch)
+    if output is not None:
+        for name in reversed(other_blocks(sch, output)):
+            _compute_per_element(sch, name, output)
     parallel_roots(sch, cpu)
     return True
 

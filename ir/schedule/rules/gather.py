@@ -4,7 +4,7 @@ from __future__ import annotations
 from ...node import collect
 from ...tir.stmt import BufferLoad
 from ..blocks import uses
-from .blocks import blocks, inline_all
+from .blocks import blocks, inline_all, only_output
 from .threads import parallel_outer
 
 
@@ -15,10 +15,10 @@ def gather(sch, cpu):
         for channels, rows, lanes, columns:  y[...] = x[table[channels, lanes], ...]
     """
     inline_all(sch)
-    outputs = sch.get_output_blocks("root")
-    if len(blocks(sch)) != 1 or len(outputs) != 1 or sch.get(outputs[0]).init is not None:
+    output = only_output(sch)
+    if len(blocks(sch)) != 1 or output is None or sch.get(output).init is not None:
         return False
-    block, loops = sch.get(outputs[0]), sch.get_loops(outputs[0])
+    block, loops = sch.get(output), sch.get_loops(output)
     tables = tuple(inner.indices for load in collect(block.body, BufferLoad)
                    for inner in collect(load.indices, BufferLoad))
     free = [loop for loop, iv in zip(loops, block.iter_vars) if not uses(tables, {iv.var})]

@@ -2,9 +2,9 @@
 from __future__ import annotations
 
 from . import pair_tiles
-from .blocks import find_block, inline_all, iter_vars, operand_loads, static_extent
-from .pair_products import (INVERSE, LARGEST, LESS, OWN, ROWS, SCALE, STAGES, SUMS, divide_in, follow, in_a_row,
-                            in_row_lanes, join_points, multiply, read_square, reduce_across, side_by_side)
+from .blocks import find_block, inline_all, iter_vars, only_output, static_extent
+from .pair_products import (INVERSE, LARGEST, LESS, OWN, ROWS, SCALE, STAGES, SUMS, divide_in, in_row_lanes, join_rows,
+                            multiply, read_square, reduce_across, side_by_side)
 from .registers import steps
 from .threads import parallel_nest
 
@@ -28,13 +28,13 @@ def gathered_pairs(sch, cpu):
     if find_block(sch, lambda block: block.name_hint == POINTS) is None:
         return False
     inline_all(sch, keep={*STAGES, POINTS})
-    outputs = sch.get_output_blocks("root")
-    if len(outputs) != 1:
+    epilogue = only_output(sch)
+    if epilogue is None:
         return False
-    sums, epilogue = sch.get(sch.get_block(SUMS)), outputs[0]
+    sums = sch.get(sch.get_block(SUMS))
     groups, third = (iter_vars(sums, kind)[at].dom.extent.value for kind, at in (("spatial", 1), ("reduce", 0)))
     channels = iter_vars(sch.get(sch.get_block(POINTS)), "spatial")[-1].dom.extent.value
-    _join(sch, epilogue)
+    join_rows(sch, epilogue, POINTS, 2)
     n, block, *points, lane = sch.get_loops(epilogue)
     group, panel = sch.split(block, [groups, None])
     plan = pair_tiles.choose(cpu, [static_extent(sch, p) for p in points], third, static_extent(sch, panel),
@@ -47,22 +47,6 @@ def gathered_pairs(sch, cpu):
     _in_vectors(sch, cpu, plan.group)
     parallel_nest(sch, cpu, [n, at], steps(sums))
     return True
-
-
-def _join(sch, epilogue):
-    """One dimension of the rows and columns of an image, and of those of the results, where they follow one another."""
-    points, sums = map(sch.get_block, (POINTS, SUMS))
-    _, y, x, _ = iter_vars(sch.get(points), "spatial")
-    width = x.dom.extent.value
-    if not all(in_a_row(load, y.var, x.var, width) for load in operand_loads(sch.get(points))):
-        return
-    join_points(sch, points, 1, width)
-    for name in STAGES[1:]:
-        join_points(sch, sch.get_block(name), 2, width)
-    if follow(sch.get(epilogue), width):
-        sch.transform_block_layout(epilogue, lambda n, c, y, x, o: (n, c, y * width + x, o))
-        sch.transform_block_layout(sums, lambda n, g, y, c, x, *rest: (n, g, c, y * width + x, *rest))
-        sch.transform_layout(sums, ("write", 0), lambda n, g, y, c, x, o: (n, g, c, y * width + x, o))
 
 
 def _in_vectors(sch, cpu, size):

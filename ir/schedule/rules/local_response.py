@@ -1,7 +1,7 @@
 """Local response normalization in blocked layout: neighbours are other lanes, and lanes of the blocks beside."""
 from __future__ import annotations
 
-from .blocks import find_block, inline_all, static_extent
+from .blocks import find_block, inline_all, only_output, static_extent
 from .registers import in_registers, ranks, steps
 from .threads import COST_OF_LOOP, parallel_nest
 
@@ -18,11 +18,11 @@ def local_response(sch, cpu):
     if cpu.lanes == 1 or find_block(sch, lambda b: b.name_hint == SUMS and ranks(b) == (5, 1)) is None:
         return False
     inline_all(sch, keep={SQUARES})
-    outputs = sch.get_output_blocks("root")
-    if len(outputs) != 1 or len(sch.get_loops(outputs[0])) != 5:
+    output = only_output(sch)
+    if output is None or len(sch.get_loops(output)) != 5:
         return False
     squares, sums = sch.get_block(SQUARES), sch.get_block(SUMS)
-    n, c, y, x, lane = sch.get_loops(outputs[0])
+    n, c, y, x, lane = sch.get_loops(output)
     work, width = steps(sch.get(sums)), static_extent(sch, x)
     points = next(p for p in range(MOST_POINTS, 0, -1) if width % p == 0)
     xo, xi = sch.split(x, [None, points if points >= LEAST_POINTS else MOST_POINTS])

@@ -11,8 +11,8 @@ from ...transform.loop_partition import LANES
 from ...transform.squares import TURNED as SQUARE
 from ..blocks import uses
 from . import pair_tiles
-from .blocks import find_block, inline_all, iter_vars, operand_loads, static_extent
-from .registers import in_registers, ranks, reduce_lanes, steps
+from .blocks import find_block, inline_all, iter_vars, only_output, operand_loads, static_extent
+from .registers import in_registers, reduce_lanes, steps
 from .row_reduction import reduce_serially
 from .threads import parallel_nest
 from .tiles import FLOAT
@@ -38,10 +38,10 @@ def pair_products(sch, cpu):
     if find_block(sch, lambda block: block.name_hint == TURNED) is None:
         return False
     inline_all(sch, keep={*STAGES, TURNED})
-    outputs = sch.get_output_blocks("root")
-    if len(outputs) != 1:
+    epilogue = only_output(sch)
+    if epilogue is None:
         return False
-    block, epilogue = sch.get_block(SUMS), outputs[0]
+    block = sch.get_block(SUMS)
     work = steps(sch.get(block))
     told = sch.get(block).annotations
     batch, points, panel, lane = (_image if "image" in told else _matrix)(sch, cpu, epilogue)
@@ -86,18 +86,42 @@ def _matrix(sch, cpu, epilogue):
 
 def _image(sch, cpu, epilogue):
     """The same of an image."""
-    _, y, x = iter_vars(sch.get(sch.get_block(LARGEST)), "spatial")
-    width = x.dom.extent.value
-    if all(in_a_row(load, y.var, x.var, width) for load in operand_loads(sch.get(sch.get_block(LARGEST)))):
-        for name in (*STAGES[1:], TURNED):
-            join_points(sch, sch.get_block(name), 1, width)
-        if follow(sch.get(epilogue), width):
-            _join_results(sch, epilogue, width)
+    join_rows(sch, epilogue, TURNED, 1)
     n, panel, *points, lane = sch.get_loops(epilogue)
     return [n], points, panel, lane
 
 
-def in_a_row(load, y, x, width):
+def join_rows(sch, epilogue, source, at):
+    """One dimension of the rows and columns of an image, which the stage `source` reads, and of those of the results,
+    where they follow one another. at: the dimension of rows in the other stages."""
+    block = sch.get(sch.get_block(source))
+    _, y, x, _ = iter_vars(block, "spatial")
+    width = x.dom.extent.value
+    if not all(_in_a_row(load, y.var, x.var, width) for load in operand_loads(block)):
+        return
+
+    def joined(rows):
+        return lambda *i: (*i[:rows], i[rows] * width + i[rows + 1], *i[rows + 2:])
+
+    for name in STAGES[1:]:
+        _relaid(sch, name, joined(at))
+    _relaid(sch, source, joined(1))
+    if _follow(sch.get(epilogue), width):
+        sch.transform_block_layout(epilogue, lambda n, c, y, x, o: (n, c, y * width + x, o))
+        # Panels are between rows and columns there.
+        _relaid(sch, SUMS, lambda *i: (*i[:at], i[at + 1], i[at] * width + i[at + 2], *i[at + 3:]))
+
+
+def _relaid(sch, name, index_map):
+    """A stage and what it writes in the order that a map gives to its indices."""
+    block = sch.get_block(name)
+    ranks = len(sch.get(block).iter_vars), len(sch.get(block).writes[0].buffer.shape)
+    own, written = (IndexMap.from_func(index_map, rank) for rank in ranks)
+    sch.transform_block_layout(block, own)
+    sch.transform_layout(block, ("write", 0), written)
+
+
+def _in_a_row(load, y, x, width):
     """Whether what a row of points reads follows what the one above reads."""
     strides = load.buffer.strides or row_major_strides(load.buffer.shape)
     place = sum((index * stride for index, stride in zip(load.indices, strides)), const(0, x.dtype))
@@ -105,28 +129,10 @@ def in_a_row(load, y, x, width):
     return along is not None and down == width * along
 
 
-def follow(result, width):
+def _follow(result, width):
     """Whether each row of the points that results are made of follows the one above."""
     strides = [region.buffer.strides for region in (*result.reads, *result.writes) if region.buffer.strides]
     return all(len(s) == 5 and is_const_int(s[3]) and is_const_int(s[2], width * s[3].value) for s in strides)
-
-
-def join_points(sch, block, at, width):
-    """One dimension of two of a stage and of what it writes, the rows of an image at `at` and their points."""
-    def joined(*i):
-        return (*i[:at], i[at] * width + i[at + 1], *i[at + 2:])
-
-    written = len(sch.get(block).writes[0].buffer.shape)
-    sch.transform_block_layout(block, IndexMap.from_func(joined, len(sch.get(block).iter_vars)))
-    sch.transform_layout(block, ("write", 0), IndexMap.from_func(joined, written))
-
-
-def _join_results(sch, epilogue, width):
-    """One dimension of those of the results."""
-    sch.transform_block_layout(epilogue, lambda n, c, y, x, o: (n, c, y * width + x, o))
-    block = sch.get_block(SUMS)
-    sch.transform_block_layout(block, lambda n, y, c, x, *rest: (n, c, y * width + x, *rest))
-    sch.transform_layout(block, ("write", 0), lambda n, y, c, x, o: (n, c, y * width + x, o))
 
 
 def side_by_side(sch, cpu, names):

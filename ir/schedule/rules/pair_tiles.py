@@ -128,12 +128,13 @@ def _divided(groups, parts, group=LANES):
     return groups * LANES * (ROW + SPLIT * PARTS * parts / BLOCK) * (1 if group == LANES else PARTIAL)
 
 
-def cycles(cpu, rows, depth, columns, groups=0):
+def cycles(cpu, rows, depth, columns, groups=1):
     """Of a product on one thread, whose columns are near; of groups, of their products, each of so many terms, which
     have so many columns in all."""
-    every, parts, panels, products = prod(rows), third(depth), -(-columns // LANES), groups or 1
-    plan = choose(replace(cpu, parallel=False), (every,), parts, panels // products, kept=groups * depth)
-    return panels * _cycles(plan.tile, (every,), parts) + products * _divided(-(-every // plan.group), parts)
+    every, parts, panels = prod(rows), third(depth), -(-columns // LANES)
+    kept = groups * depth if groups > 1 else 0
+    plan = choose(replace(cpu, parallel=False), (every,), parts, panels // groups, kept=kept)
+    return panels * _cycles(plan.tile, (every,), parts) + groups * _divided(-(-every // plan.group), parts)
 
 
 def streamed(cpu, rows, depth, columns, groups, weights, pace):

@@ -13,7 +13,7 @@ from ...transform.vectorize import REDUCE_LANES
 from ...transform.walk import statements
 from ..blocks import binding_of, uses
 from ..primitives.sample import divisors
-from .blocks import find_block, inline_all, iter_vars, operand_loads, place_of, read_index
+from .blocks import find_block, inline_all, iter_vars, only_output, operand_loads, place_of, read_index
 from .threads import PARALLEL_MIN_PARTS
 
 MOST_TERMS = 8  # in a turn of the loop around a small tile
@@ -30,10 +30,9 @@ def anchored(sch, fits, keep=()):
     if anchor is None:
         return None
     inline_all(sch, keep={anchor, *keep})
-    outputs = sch.get_output_blocks("root")
-    if len(outputs) != 1:
+    epilogue = only_output(sch)
+    if epilogue is None:
         return None
-    epilogue = outputs[0]
     if sch.get(epilogue).name_hint == anchor:
         epilogue = sch.cache_write(sch.get_block(anchor), 0, "local")
     return anchor, epilogue

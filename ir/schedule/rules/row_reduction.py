@@ -9,7 +9,7 @@ from ...tir.stmt import BlockRealize, BufferLoad, BufferStore
 from ...transform.vectorize import VECTOR_LANES
 from ..blocks import uses
 from ..errors import ScheduleError
-from .blocks import blocks, find_block, inline_all, iter_vars, other_blocks, static_extent, vectorizes
+from .blocks import blocks, find_block, inline_all, iter_vars, only_output, other_blocks, static_extent, vectorizes
 from .elementwise import flat_indices, parallel_roots
 from .registers import reduce_lanes
 from .threads import parallel_outer
@@ -28,8 +28,8 @@ def row_reduction(sch, cpu):
     if find_block(sch, _reduces) is None:
         return False
     inline_all(sch, keep=_row_values(sch))
-    outputs = sch.get_output_blocks("root")
-    if len(outputs) != 1 or not _rows(sch, cpu, outputs[0]):
+    output = only_output(sch)
+    if output is None or not _rows(sch, cpu, output):
         parallel_roots(sch, cpu)
     return True
 

@@ -8,7 +8,7 @@ from ...node import collect, structural_equal
 from ...tir.stmt import BufferLoad, BufferStore
 from ...transform.squares import TURNED
 from ..blocks import uses
-from .blocks import blocks, inline_all, vectorizes
+from .blocks import blocks, inline_all, only_output, vectorizes
 from .threads import parallel_outer
 
 SQUARE = 16  # elements: a cache line of floats
@@ -20,15 +20,15 @@ def transpose(sch, cpu):
         for rows u / 16: for columns v / 16: for u in square: for v in square: y[..., u, ..., v] = x[..., v, ..., u]
     """
     inline_all(sch)
-    outputs = sch.get_output_blocks("root")
-    if len(blocks(sch)) != 1 or len(outputs) != 1:
+    output = only_output(sch)
+    if len(blocks(sch)) != 1 or output is None:
         return False
-    block, loops = sch.get(outputs[0]), sch.get_loops(outputs[0])
+    block, loops = sch.get(output), sch.get_loops(output)
     found = _across(block) if len(loops) == len(block.iter_vars) else None
     if found is None:
         return False
     u, v = (sch.fuse(*loops[run]) if run.stop - run.start > 1 else loops[run.start] for run in found)
-    uo, vo, inner = in_squares(sch, cpu, outputs[0], u, v)
+    uo, vo, inner = in_squares(sch, cpu, output, u, v)
     outer = [*loops[:found[0].start], uo, *loops[found[0].stop:found[1].start], vo]
     sch.reorder(*outer, *inner)
     parallel_outer(sch, cpu, outer)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ...transform.pragmas import EACH
 from . import winograd_blocks
-from .blocks import blocks, find_block, inline_all, static_extent
+from .blocks import blocks, find_block, inline_all, only_output, static_extent
 from .registers import by_element, in_registers, lane_by_lane, ranks, steps, turn_of
 from .threads import parallel_nest
 
@@ -50,11 +50,11 @@ def only_stages(sch, stages):
     if not all(find_block(sch, lambda block: block.name_hint == name) for name in stages):
         return None, []
     inline_all(sch, keep={*stages, PAD})
-    outputs = sch.get_output_blocks("root")
+    output = only_output(sch)
     pads = [PAD] if find_block(sch, lambda block: block.name_hint == PAD) else []
-    if len(outputs) != 1 or len(blocks(sch)) != len(stages) + len(pads) + 1:
+    if output is None or len(blocks(sch)) != len(stages) + len(pads) + 1:
         return None, []
-    return outputs[0], pads
+    return output, pads
 
 
 def turns_of(sch, output, columns, tile, rows, vectors):

@@ -12,7 +12,7 @@ from math import prod
 
 from ...arith import Analyzer
 from . import winograd_row_tiles
-from .blocks import blocks, find_block, inline_all, operand_loads, static_extent
+from .blocks import blocks, find_block, inline_all, only_output, operand_loads, static_extent
 from .registers import by_element, steps
 from .threads import parallel_nest
 from .winograd import choices, sum_products
@@ -27,8 +27,8 @@ def winograd_rows(sch, cpu):
     if find_block(sch, lambda block: block.name_hint == RESULT) is None:
         return False
     inline_all(sch, keep=set(STAGES))
-    outputs = sch.get_output_blocks("root")
-    if len(outputs) != 1 or len(blocks(sch)) != len(STAGES) + 1 or len(sch.get_loops(outputs[0])) != 5:
+    output = only_output(sch)
+    if output is None or len(blocks(sch)) != len(STAGES) + 1 or len(sch.get_loops(output)) != 5:
         return False
     rows, products = map(sch.get_block, STAGES)
     layer, lanes = _layer(sch, rows, products)
@@ -36,7 +36,7 @@ def winograd_rows(sch, cpu):
         return True
     work, (machine, _) = steps(sch.get(products)), by_element(cpu, sch.get(products))
     tile = winograd_row_tiles.choose(machine, layer)
-    n, ob, y, x, o = sch.get_loops(outputs[0])
+    n, ob, y, x, o = sch.get_loops(output)
     ty, yi = sch.split(y, [None, layer.tile])
     xb, xi = sch.split(x, [None, winograd_row_tiles.block_of(cpu, layer, tile)])
     sch.reorder(n, ty, xb, ob, xi, yi, o)

@@ -34,11 +34,8 @@ def test_groups_are_columns(groups, inputs, outputs):
         np.testing.assert_array_equal(found, expected)
 
 
-CASES = pytest.mark.parametrize("groups, inputs, outputs, blocks, size, strides", [
+@pytest.mark.parametrize("groups, inputs, outputs, blocks, size, strides", [
     (3, 20, 18, 5, (3, 5), (1, 1)), (2, 50, 30, 8, (5, 4), (2, 2)), (1, 7, 5, 1, (1, 3), (1, 2))])
-
-
-@CASES
 def test_results_are_those_of_multiply_adds(groups, inputs, outputs, blocks, size, strides):
     x, (w, places) = array((2, blocks, *size, 16)), layer(groups, inputs, outputs, blocks)
     _, result = check("nn.conv2d_gathered_pairs", [x, *pack_groups(w, places)], 1e-5, strides=strides)
