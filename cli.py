@@ -110,7 +110,7 @@ def _add_options(sub):
     sub.add_argument("--name", metavar="N", help="the C prefix (default: from the file name)")
     sub.add_argument("--opt-level", type=int, choices=(0, 1, 2), default=2, help="default: %(default)s")
     sub.add_argument("--exact", action="store_true", help="no convolution by Winograd's algorithm, which rounds more, "
-                     "nothing in fixed point, no products by pairs, no weights in three quarters of their room")
+                     "nothing in fixed point, no products by pairs, no weights in fewer words than they are")
     sub.add_argument("--algorithms", type=_recorded, metavar="FILE.json", help="which algorithm computes which "
                      'convolution, by the names of their nodes: {"conv1": "direct", "conv2": "winograd4"}; default: '
                      "what is predicted to be fastest")

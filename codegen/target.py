@@ -178,8 +178,8 @@ _ROWS = (
            runner=("qemu-x86_64", "-cpu", "max", "-L", "/usr/x86_64-linux-gnu")),
     _V4,
     # AMD's Zen 4: halves of vectors go through units for 256 bits, of which multiply-adds and additions have two each.
-    replace(_V4, name="x86-64-v4-zen4", multiply_adds=1, adders=True, l3_bytes=16 << 20,
-            streamed_bytes=6, clock=3.7e9),
+    replace(_V4, name="x86-64-v4-zen4", cflags=(*_V4.cflags, "-mavx512vbmi2"), multiply_adds=1, adders=True,
+            l3_bytes=16 << 20, streamed_bytes=6, clock=3.7e9),
     # What Intel's server processors have since 2023 (Sapphire Rapids). Compilers: gcc 11, clang 12.
     replace(_V4, name="x86-64-v4-amx", cflags=(*_V4.cflags, "-mamx-tile", "-mamx-int8"), integer_tiles=True),
     Target("aarch64-linux-gnu", arch="aarch64", cflags=(*_COMMON, "-march=armv8-a"),
@@ -246,7 +246,7 @@ _V4_FLAGS = _V3_FLAGS | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".
 _REQUIRED_CPU_FLAGS = {
     "x86-64-v3": _V3_FLAGS,
     "x86-64-v4": _V4_FLAGS,
-    "x86-64-v4-zen4": _V4_FLAGS,
+    "x86-64-v4-zen4": _V4_FLAGS | {"avx512_vbmi2"},
     "x86-64-v4-amx": _V4_FLAGS | {"amx_tile", "amx_int8"},
 }
 # The maker and family, as /proc/cpuinfo has them, of the processors that rows are the best of which others run too.

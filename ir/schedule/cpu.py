@@ -19,7 +19,7 @@ class CpuModel:
     multiply-adds; 0: they take time of their own. memory_bytes: a cycle, of such memory, that one core reads. clock:
     cycles a second, of predictions. multiply_adds: vectors that are multiplied and added in a cycle; adders: as many
     more are added, by units of their own. integer_tiles: products may be made of 8-bit digits, on a unit for tiles of
-    integers. short_weights: constant weights that products wait for may lie in three quarters of their room.
+    integers. short_weights: constant weights that products wait for may lie in fewer words than they are.
     """
 
     lanes: int = 16

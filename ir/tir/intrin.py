@@ -40,16 +40,13 @@ def _low_bytes(a, b, c):
     return ((_bits(a) & 0xff) << 24 | (_bits(b) & 0xff) << 16 | (_bits(c) & 0xff) << 8).view(np.float32)[()]
 
 
-def _high_bits(a, b, c):
-    return (_bits(a) >> 23 << 14 | _bits(b) >> 23 << 5 | _bits(c) >> 27).view(np.float32)[()]
-
-
 def _greater(a, b):
     return np.where(_bits(a).view(np.int32) > _bits(b).view(np.int32), a, b)[()]
 
 
-def _fraction(a):
-    return (_bits(a) & 0x7fffff | 0x3f800000).view(np.float32)[()] - np.float32(1.5)
+def _fixed(a, b, n):
+    both = _bits(a).astype(np.uint64) << np.uint64(32) | _bits(b)
+    return (both << np.uint64(n) >> np.uint64(32)).astype(np.uint32).view(np.int32).astype(np.float32)[()]
 
 
 # name -> (number of arguments, numpy reference), of floats. Printers map the same names to C (see codegen).
@@ -72,12 +69,12 @@ INTEGER_INTRINSICS = {
     "bitwise_not": (1, np.invert), "shift_left": (2, np.left_shift), "shift_right": (2, np.right_shift),
     "popcount": (1, _popcount), "clz": (1, _clz),
 }
-# the same, of the bits of float32. low_bytes(a, b, c): the lowest byte of each, from the highest on, and 0;
-# high_bits(a, b, c): the highest 9, 9 and 5 bits, lowest ones of a number; fraction(a): k / 2^23 - 1/2, of a's lowest
-# 23 bits k; greater(a, b): that whose bits are the greater integer, of magnitudes the greater number, of which NaN is
-# the greatest.
-BIT_INTRINSICS = {"low_bytes": (3, _low_bytes), "high_bits": (3, _high_bits), "fraction": (1, _fraction),
-                  "greater": (2, _greater)}
+# the same, of the bits of float32. low_bytes(a, b, c): the lowest byte of each, from the highest on, and 0; fixed(a, b,
+# n): the integer, with its sign, that the 32 bits from the n-th on of a and then b are, where n is a multiple of 4 below
+# 32; greater(a, b): that whose bits are the greater integer, of magnitudes the greater number, of which NaN is the
+# greatest.
+BIT_INTRINSICS = {"low_bytes": (3, _low_bytes), "fixed": (3, _fixed), "greater": (2, _greater)}
+_INTEGERS = {"fixed": 1}  # how many of the last arguments are integers
 # name -> (number of arguments, numpy reference), of float vectors: what VectorizeLoop makes of reductions over lanes
 # and of stores to the first lanes, LoadLanes and HoldLoads of operands in vectors, and TransposeSquares. first_n(a, b,
 # n): n lanes of a, then those of b; evens(a, b, w), of blocks of w lanes: a's even ones, each followed by b's; odds(a,
@@ -117,12 +114,15 @@ def intrinsic(name, *args):
     count = _SCALAR[name][0]
     if len(args) != count:
         raise TypeError(f"{name} takes {count} argument{'s' if count > 1 else ''}, got {len(args)}")
-    args = match_all(args)
+    floats = count - _INTEGERS.get(name, 0)
+    args = (*match_all(args[:floats]), *map(as_expr, args[floats:]))
     dtype = args[0].dtype
     if name in INTEGER_INTRINSICS and not (dtype.is_int or dtype.is_bool and name.startswith("bitwise")):
         raise TypeError(f"{name} takes integers, not {dtype}")
     if name in BIT_INTRINSICS and dtype.element != "float32":
         raise TypeError(f"{name} takes float32, not {dtype}")
+    if floats < count and not args[-1].dtype.is_int:
+        raise TypeError(f"{name} takes an integer last, not {args[-1].dtype}")
     if dtype == "handle":
         raise TypeError(f"{name} takes numbers, not a handle")
     return Call(result_dtype("tir." + name, args), "tir." + name, args)
@@ -154,7 +154,7 @@ power, fmod, atan2, hypot, copysign = map(_builder, ("pow", "fmod", "atan2", "hy
 bitwise_and, bitwise_or, bitwise_xor, bitwise_not = map(
     _builder, ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"))
 shift_left, shift_right, popcount, clz = map(_builder, ("shift_left", "shift_right", "popcount", "clz"))
-low_bytes, high_bits, fraction, greater = map(_builder, ("low_bytes", "high_bits", "fraction", "greater"))
+low_bytes, fixed, greater = map(_builder, ("low_bytes", "fixed", "greater"))
 pow, fabs = power, abs  # noqa: A001
 
 

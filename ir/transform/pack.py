@@ -8,13 +8,14 @@ import numpy as np
 from ..expr import is_const_int
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant
+from ..relax.ops import matmul_short
 from ..relax.ops.conv_layouts import pack_weights as pack
 from ..relax.ops.matmul_digits import split_columns
 from ..relax.ops.matmul_pairs import BLOCK, pack_columns
 from ..relax.ops.phases import border
 from ..relax.ops.recurrent import CELLS, STEPS
 from ..relax.ops.recurrent_weights import pack as pack_steps
-from ..relax.ops.short_weights import fits, fixed_words, scales_of
+from ..relax.ops.short_weights import fits
 from ..schedule.rules import digit_tiles, pair_tiles, short_terms, tiles
 from ..schedule.rules.blocks import static
 from ..schedule.rules.recurrence import choose as choose_steps
@@ -94,7 +95,7 @@ def pack_weights(func, cpu):
     of products are stored in panels of several vectors, as wide as a tile of registers. Products that are worth it on a
     unit for tiles of integers become matmul_digits, with columns cut into digits, those that are worth it by pairs
     matmul_pairs, with columns divided: constant ones here, others when they run. Recurrences have panels too. Products
-    of few rows, and recurrences, that wait for their weights have four of them in three words.
+    of few rows that wait for their weights become matmul_short, and recurrences that do have short ones too.
     """
     return _PackWeights(cpu).run(func)
 
@@ -155,8 +156,9 @@ class _PackWeights(GraphRewriter):
                 parts = self.once(weight, op, lambda w: [
                     Constant(data, f"{w.name}_{part}") for data, part in zip(columns_of(w.data), names)])
                 return call_op(op, self._filled(binding, call.args[0], block), *parts)
-        if self._may_be_short(weight, rows, short_terms.FIXED):
-            return self._short(binding, call)
+        if short_terms.worth(self.cpu, static(rows), *weight.data.shape, short_terms.FIXED) and (
+                matmul_short.fits(weight.data)):
+            return self._short(call)
         cpu = replace(self.cpu, by_element=self.cpu.by_element and weight.data.shape[0] % self.lanes == 0)
         panel = self._panel(cpu, n_size, rows)
         packed = self.once(weight, ("product", panel), lambda w: Constant(pack(w.data.T, panel, 1), w.name))
@@ -174,25 +176,16 @@ class _PackWeights(GraphRewriter):
         """Columns of a panel: those of a tile of registers."""
         return tiles.choose_product(cpu, -(-columns // self.lanes), static(rows)).vectors * self.lanes
 
-    def _short(self, binding, call):
-        """A product that waits for its weights, which become of fixed point, and what columns are scaled by."""
+    def _short(self, call):
+        """A product that waits for its weights, which become of 20 bits."""
         weight, rows = call.args[1], call.args[0].struct_info.shape[-2]
         n_size = weight.data.shape[1]
         panel = self._panel(short_terms.short_cpu(self.cpu), n_size, rows)
 
-        def parts(w):
-            scales = scales_of(w.data)
-            words = fixed_words(pack((w.data / scales).T, panel, 1), self.lanes)
-            return Constant(words, w.name), Constant(scales, f"{w.name}_scales")
-
-        words, scales = self.once(weight, ("fixed", panel), parts)
-        attrs = {**call.attrs, "b_layout": f"KN{panel}n23b", "n_size": n_size}
-        product = self.emit(call_op("matmul", call.args[0], words, **attrs), binding.var.name + "_fixed")
-        return call_op("multiply", product, scales)
-
-    def _may_be_short(self, weight, rows, cycles):
-        sizes = weight.data.shape[-2:]
-        return short_terms.worth(self.cpu, static(rows), *sizes, cycles) and fits(weight.data)
+        parts = self.once(weight, ("short", panel), lambda w: [
+            Constant(data, name) for data, name in zip(matmul_short.pack_columns(w.data, panel, self.lanes),
+                                                       (w.name, f"{w.name}_scales"))])
+        return call_op("matmul_short", call.args[0], *parts, n_size=n_size)
 
     def _steps(self, call):
         """A recurrence with weights in the order in which a tile of sums takes them in every step."""
@@ -201,7 +194,9 @@ class _PackWeights(GraphRewriter):
             return call
         gates = weight.data.shape[2] // hidden.value
         short = call.op in _BOUNDED and "Relu" not in (attrs["activations"] or ()) and (
-            hidden.value % self.lanes == 0 and self._may_be_short(weight, rows, short_terms.FLOATS))
+            hidden.value % self.lanes == 0
+            and short_terms.worth(self.cpu, static(rows), *weight.data.shape[-2:], short_terms.FLOATS)
+            and fits(weight.data))
         cpu = short_terms.short_cpu(self.cpu) if short else self.cpu
         _, vectors, lanes = choose_steps(cpu, static(rows), hidden.value, gates)
         packed = self.once(weight, ("steps", vectors, short), lambda w: Constant(

@@ -196,8 +196,10 @@ class _Widen:
         if isinstance(e, Select) or isinstance(e, Call) and e.op == "tir.if_then_else":
             return self.choice(e)
         if isinstance(e, Call) and e.op.removeprefix("tir.") in VECTOR_CALLS:
-            args = self.same_lanes(*map(self.value, e.args))
-            return Call(e.dtype.with_lanes(args[0].dtype.lanes), e.op, args)
+            args = self.same_lanes(*(self.value(a) for a in e.args if a.dtype.is_float))
+            integers = e.args[len(args):]
+            if not any(map(self.varies, integers)):
+                return Call(e.dtype.with_lanes(args[0].dtype.lanes), e.op, (*args, *integers))
         what = e.op if isinstance(e, Call) else type(e).__name__
         raise NotVectorizable(f"{what} has no vector form")
 

@@ -88,7 +88,7 @@ INGOT_INLINE f32x8 f32x8_copysign(f32x8 a, f32x8 sign)
     return _mm256_or_ps(f32x8_abs(a), _mm256_and_ps(_mm256_set1_ps(-0.0f), sign));
 }
 
-INGOT_X86_BITS(f32x8, _mm256, __m256i, si256)
+INGOT_X86_FIXED(f32x8, _mm256, __m256i, si256, int)
 
 /* As f32x1_low_bytes: of each lane the lowest byte becomes the second or third from above, and -1 a zero. */
 INGOT_INLINE f32x8 f32x8_low_bytes(f32x8 a, f32x8 b, f32x8 c)

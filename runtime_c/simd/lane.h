@@ -60,16 +60,11 @@ INGOT_INLINE f32x1 f32x1_low_bytes(f32x1 a, f32x1 b, f32x1 c)
     return f32x1_from_bits(f32x1_bits(a) << 24 | (f32x1_bits(b) & 0xffu) << 16 | (f32x1_bits(c) & 0xffu) << 8);
 }
 
-/* The highest 9 bits of a and b and 5 of c, the lowest ones of the result: a fraction that three others carry. */
-INGOT_INLINE f32x1 f32x1_high_bits(f32x1 a, f32x1 b, f32x1 c)
+/* The integer, with its sign, that the 32 bits from the n-th on of a and then b are. n: a multiple of 4 below 32. */
+INGOT_INLINE f32x1 f32x1_fixed(f32x1 a, f32x1 b, int32_t n)
 {
-    return f32x1_from_bits(f32x1_bits(a) >> 23 << 14 | f32x1_bits(b) >> 23 << 5 | f32x1_bits(c) >> 27);
-}
-
-/* k / 2^23 - 1/2, of the lowest 23 bits k of a. */
-INGOT_INLINE f32x1 f32x1_fraction(f32x1 a)
-{
-    return f32x1_from_bits((f32x1_bits(a) & 0x7fffffu) | 0x3f800000u) - 1.5f;
+    const uint64_t both = (uint64_t)f32x1_bits(a) << 32 | f32x1_bits(b);
+    return (float)(int32_t)(uint32_t)(both << n >> 32);
 }
 
 /* That whose bits are the greater integer: of magnitudes the greater number, of which NaN is the greatest. */

@@ -144,18 +144,26 @@ INGOT_INLINE f32x4 f32x4_low_bytes(f32x4 a, f32x4 b, f32x4 c)
     return vreinterpretq_f32_u32(vsliq_n_u32(second, vreinterpretq_u32_f32(a), 24));
 }
 
-/* As f32x1_high_bits: b and c are inserted below what is there. */
-INGOT_INLINE f32x4 f32x4_high_bits(f32x4 a, f32x4 b, f32x4 c)
+/* As f32x1_fixed: b is inserted below what is there. Shifts are by constants. */
+#define INGOT_NEON_FROM_BIT(a, b, n)                                                                                   \
+    vsriq_n_u32(vshlq_n_u32(vreinterpretq_u32_f32(a), n), vreinterpretq_u32_f32(b), 32 - (n))
+INGOT_INLINE uint32x4_t f32x4_from_bit(f32x4 a, f32x4 b, int32_t n)
 {
-    const uint32x4_t first = vshrq_n_u32(vreinterpretq_u32_f32(a), 9);
-    const uint32x4_t second = vsriq_n_u32(first, vreinterpretq_u32_f32(b), 18);
-    return vreinterpretq_f32_u32(vsriq_n_u32(second, vreinterpretq_u32_f32(c), 27));
+    switch (n) {
+    case 0: return INGOT_NEON_FROM_BIT(a, b, 0);
+    case 4: return INGOT_NEON_FROM_BIT(a, b, 4);
+    case 8: return INGOT_NEON_FROM_BIT(a, b, 8);
+    case 12: return INGOT_NEON_FROM_BIT(a, b, 12);
+    case 16: return INGOT_NEON_FROM_BIT(a, b, 16);
+    case 20: return INGOT_NEON_FROM_BIT(a, b, 20);
+    case 24: return INGOT_NEON_FROM_BIT(a, b, 24);
+    default: return INGOT_NEON_FROM_BIT(a, b, 28);
+    }
 }
 
-/* As f32x1_fraction. */
-INGOT_INLINE f32x4 f32x4_fraction(f32x4 a)
+INGOT_INLINE f32x4 f32x4_fixed(f32x4 a, f32x4 b, int32_t n)
 {
-    return vsubq_f32(vbslq_f32(vdupq_n_u32(0x7fffff), a, vdupq_n_f32(1.0f)), vdupq_n_f32(1.5f));
+    return vcvtq_f32_s32(vreinterpretq_s32_u32(f32x4_from_bit(a, b, n)));
 }
 
 INGOT_INLINE f32x4 f32x4_select_lt(f32x4 a, f32x4 b, f32x4 x, f32x4 y) { return vbslq_f32(vcltq_f32(a, b), x, y); }

@@ -26,6 +26,14 @@
         return a;                                                                                                      \
     }
 
+#define INGOT_PAIR_FIXED(T, H)                                                                                         \
+    INGOT_INLINE T T##_fixed(T a, T b, int32_t n)                                                                      \
+    {                                                                                                                  \
+        a.lo = H##_fixed(a.lo, b.lo, n);                                                                               \
+        a.hi = H##_fixed(a.hi, b.hi, n);                                                                               \
+        return a;                                                                                                      \
+    }
+
 #define INGOT_PAIR_SELECT(T, H, op)                                                                                    \
     INGOT_INLINE T T##_##op(T a, T b, T x, T y)                                                                        \
     {                                                                                                                  \
@@ -100,8 +108,7 @@
     INGOT_PAIR_OP3(T, H, fma)                                                                                          \
     INGOT_PAIR_OP3(T, H, clamp)                                                                                        \
     INGOT_PAIR_OP3(T, H, low_bytes)                                                                                    \
-    INGOT_PAIR_OP3(T, H, high_bits)                                                                                    \
-    INGOT_PAIR_OP1(T, H, fraction)                                                                                     \
+    INGOT_PAIR_FIXED(T, H)                                                                                             \
     INGOT_PAIR_OP2(T, H, greater)                                                                                      \
     INGOT_PAIR_OP1(T, H, neg)                                                                                          \
     INGOT_PAIR_OP1(T, H, abs)                                                                                          \

@@ -24,6 +24,13 @@
         return a;                                                                                                      \
     }
 
+#define INGOT_SCALAR_FIXED(T, L)                                                                                       \
+    INGOT_INLINE T T##_fixed(T a, T b, int32_t n)                                                                      \
+    {                                                                                                                  \
+        for (int l = 0; l < L; ++l) a.v[l] = f32x1_fixed(a.v[l], b.v[l], n);                                           \
+        return a;                                                                                                      \
+    }
+
 #define INGOT_SCALAR_SELECT(T, L, op)                                                                                  \
     INGOT_INLINE T T##_##op(T a, T b, T x, T y)                                                                        \
     {                                                                                                                  \
@@ -103,8 +110,7 @@
     INGOT_SCALAR_OP3(T, L, fma)                                                                                        \
     INGOT_SCALAR_OP3(T, L, clamp)                                                                                      \
     INGOT_SCALAR_OP3(T, L, low_bytes)                                                                                  \
-    INGOT_SCALAR_OP3(T, L, high_bits)                                                                                  \
-    INGOT_SCALAR_OP1(T, L, fraction)                                                                                   \
+    INGOT_SCALAR_FIXED(T, L)                                                                                           \
     INGOT_SCALAR_OP2(T, L, greater)                                                                                    \
     INGOT_SCALAR_OP1(T, L, neg)                                                                                        \
     INGOT_SCALAR_OP1(T, L, abs)                                                                                        \

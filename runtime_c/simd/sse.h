@@ -91,23 +91,17 @@ INGOT_INLINE f32x4 f32x4_low_bytes(f32x4 a, f32x4 b, f32x4 c)
     return _mm_castsi128_ps(_mm_or_si128(_mm_or_si128(first, second), third));
 }
 
-/* As f32x1_high_bits and f32x1_fraction, of vectors T: M is the prefix of their intrinsics, I the type of their bits, S
- * what these call it. */
-#define INGOT_X86_BITS(T, M, I, S)                                                                                     \
-    INGOT_INLINE T T##_high_bits(T a, T b, T c)                                                                        \
+/* As f32x1_fixed, of vectors T: M is the prefix of their intrinsics, I the type of their bits, S what these call it, N
+ * the type of a count. A shift by 32 leaves nothing. */
+#define INGOT_X86_FIXED(T, M, I, S, N)                                                                                 \
+    INGOT_INLINE T T##_fixed(T a, T b, int32_t n)                                                                      \
     {                                                                                                                  \
-        const I first = M##_slli_epi32(M##_srli_epi32(M##_castps_##S(a), 23), 14);                                     \
-        const I second = M##_slli_epi32(M##_srli_epi32(M##_castps_##S(b), 23), 5);                                     \
-        const I third = M##_srli_epi32(M##_castps_##S(c), 27);                                                         \
-        return M##_cast##S##_ps(M##_or_##S(M##_or_##S(first, second), third));                                         \
-    }                                                                                                                  \
-    INGOT_INLINE T T##_fraction(T a)                                                                                   \
-    {                                                                                                                  \
-        const I bits = M##_and_##S(M##_castps_##S(a), M##_set1_epi32(0x7fffff));                                       \
-        return M##_sub_ps(M##_or_ps(M##_cast##S##_ps(bits), M##_set1_ps(1.0f)), M##_set1_ps(1.5f));                    \
+        const I first = M##_slli_epi32(M##_castps_##S(a), (N)n);                                                       \
+        const I second = M##_srli_epi32(M##_castps_##S(b), (N)(32 - n));                                               \
+        return M##_cvtepi32_ps(M##_or_##S(first, second));                                                             \
     }
 
-INGOT_X86_BITS(f32x4, _mm, __m128i, si128)
+INGOT_X86_FIXED(f32x4, _mm, __m128i, si128, int)
 
 INGOT_INLINE f32x4 f32x4_blend(__m128 mask, f32x4 x, f32x4 y)
 {

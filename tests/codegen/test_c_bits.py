@@ -64,16 +64,17 @@ def test_compiled(compiler, tmp_path):
 
 
 @pytest.mark.parametrize("rows", [16, 11])  # as vectors, and as single floats
-@pytest.mark.parametrize("name", BIT_INTRINSICS)
-def test_bits_of_floats(name, rows, tmp_path):
+@pytest.mark.parametrize("name, last", [("low_bytes", ()), ("greater", ()), ("fixed", (0,)), ("fixed", (8,)),
+                                        ("fixed", (28,))])
+def test_bits_of_floats(name, last, rows, tmp_path):
     arity, reference = BIT_INTRINSICS[name]
-    bits = np.random.default_rng(0).integers(0, 2 ** 32, (arity, rows), dtype=np.uint32)
+    bits = np.random.default_rng(0).integers(0, 2 ** 32, (arity - len(last), rows), dtype=np.uint32)
     bits[0] = bits[0] & ~np.uint32(0x40000080)  # no result is NaN
-    *buffers, out = (tir.decl_buffer((rows,), "float32", n) for n in [*"abc"[:arity], "out"])
-    call = tir.intrinsic(name, *(b[I] for b in buffers))
+    *buffers, out = (tir.decl_buffer((rows,), "float32", n) for n in [*"abc"[:len(bits)], "out"])
+    call = tir.intrinsic(name, *(b[I] for b in buffers), *last)
     kind = "vectorized" if rows == 16 else "serial"
     func = tir.prim_func([*buffers, out], for_(I, rows, BufferStore(out, call, (I,)), kind))
-    wanted = reference(*bits.view(np.float32)).view(np.uint32)
+    wanted = reference(*bits.view(np.float32), *last).view(np.uint32)
     found = np.zeros(rows, np.float32)
     run(func, *bits.view(np.float32), found)
     np.testing.assert_array_equal(found.view(np.uint32), wanted)
@@ -85,14 +86,22 @@ def test_bits_of_floats(name, rows, tmp_path):
 
 
 def test_what_bits_of_floats_are():
-    one, three = np.float32(1), np.float32(3)
-    assert BIT_INTRINSICS["fraction"][1](one) == -0.5 and BIT_INTRINSICS["fraction"][1](three) == 0
-    words = np.array([0x80000000, 0x00800000, 0x08000000, 0x1, 0x2, 0x3], np.uint32).view(np.float32)
-    assert BIT_INTRINSICS["high_bits"][1](*words[:3]).view(np.uint32) == 256 << 14 | 1 << 5 | 1
-    assert BIT_INTRINSICS["low_bytes"][1](*words[3:]).view(np.uint32) == 0x01020300
+    words = np.array([0x1, 0x2, 0x3, 0x12345fff, 0xfe000000], np.uint32).view(np.float32)
+    assert BIT_INTRINSICS["low_bytes"][1](*words[:3]).view(np.uint32) == 0x01020300
+    for n, number in [(0, 0x12345fff), (20, -0x2000), (28, -0x200000), (16, 0x5ffffe00)]:
+        assert BIT_INTRINSICS["fixed"][1](*words[3:], n) == np.float32(number)
     ordered = np.array([0, 1e-45, 1, 3e38, np.inf, np.nan], np.float32)
     for n in range(1, len(ordered)):
         for pair in (ordered[n - 1:n + 1], ordered[n - 1:n + 1][::-1]):
             np.testing.assert_array_equal(BIT_INTRINSICS["greater"][1](*pair), ordered[n])
     with pytest.raises(TypeError, match="low_bytes takes float32, not float64"):
         tir.low_bytes(*[const(1.0, "float64")] * 3)
+    with pytest.raises(TypeError, match="fixed takes an integer last, not float32"):
+        tir.fixed(*[const(1.0, "float32")] * 3)
+
+
+def test_a_place_of_bits_that_varies_has_no_vector_form():
+    a, out = (tir.decl_buffer((16,), "float32", n) for n in ("a", "out"))
+    func = tir.prim_func([a, out], for_(I, 16, BufferStore(out, tir.fixed(a[I], a[I], I % 8 * 4), (I,)), "vectorized"))
+    loop = lower_prim_func(func).body
+    assert loop.kind == "serial" and loop.annotations["simd"] == "tir.fixed has no vector form"

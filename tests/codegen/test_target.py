@@ -9,10 +9,11 @@ from ingot.codegen.toolchain import find_compiler, missing_tools
 
 V3 = frozenset("avx avx2 bmi1 bmi2 f16c fma movbe xsave".split())
 V4 = V3 | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
+ZEN4 = V4 | {"avx512_vbmi2", "AuthenticAMD", "family 25"}
 MACROS = {
     "x86-64-v3": {"__AVX2__", "__FMA__"},
     "x86-64-v4": {"__AVX512F__", "__AVX2__", "__FMA__"},
-    "x86-64-v4-zen4": {"__AVX512F__", "__AVX2__", "__FMA__"},
+    "x86-64-v4-zen4": {"__AVX512F__", "__AVX512VBMI2__", "__FMA__"},
     "x86-64-v4-amx": {"__AVX512F__", "__FMA__", "__AMX_INT8__"},
     "aarch64-linux-gnu": {"__ARM_NEON"},
     "armv7-linux-gnueabihf": {"__ARM_NEON", "__ARM_FEATURE_FMA"},
@@ -63,8 +64,9 @@ def test_unknown_name_lists_the_known_ones():
 
 @pytest.mark.parametrize("machine, flags, name", [
     ("x86_64", V4 | {"amx_tile", "amx_int8"}, "x86-64-v4-amx"), ("x86_64", V4 | {"amx_tile"}, "x86-64-v4"),
-    ("x86_64", V4, "x86-64-v4"), ("x86_64", V4 | {"AuthenticAMD", "family 25"}, "x86-64-v4-zen4"),
-    ("x86_64", V4 | {"AuthenticAMD", "family 26"}, "x86-64-v4"), ("x86_64", V4 | {"family 25"}, "x86-64-v4"),
+    ("x86_64", V4, "x86-64-v4"), ("x86_64", ZEN4, "x86-64-v4-zen4"),
+    ("x86_64", ZEN4 - {"family 25"} | {"family 26"}, "x86-64-v4"), ("x86_64", ZEN4 - {"AuthenticAMD"}, "x86-64-v4"),
+    ("x86_64", ZEN4 - {"avx512_vbmi2"}, "x86-64-v4"),
     ("x86_64", V3 | {"AuthenticAMD", "family 25"}, "x86-64-v3"), ("x86_64", V3, "x86-64-v3"), ("x86_64", V3 - {"fma"}, "c"),
     ("aarch64", frozenset(), "aarch64-linux-gnu"), ("armv7l", frozenset({"neon", "vfpv4"}), "armv7-linux-gnueabihf"),
     ("armv7l", frozenset({"vfpv3"}), "c"), ("riscv64", frozenset(), "c"),

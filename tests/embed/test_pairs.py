@@ -20,7 +20,7 @@ ZEN4 = Target.get("x86-64-v4-zen4")
 # As plain C on any machine, in vectors as long as columns are packed for; with its own where there are such.
 TARGETS = [pytest.param(replace(Target.get("c"), adders=True, multiply_adds=1, streamed_bytes=6,
                                 vector_lanes=ZEN4.vector_lanes, vector_registers=ZEN4.vector_registers), id="plain"),
-           pytest.param(ZEN4, id="zen4", marks=pytest.mark.skipif(not ZEN4.is_supported_here, reason="no AVX-512"))]
+           pytest.param(ZEN4, id="zen4", marks=pytest.mark.skipif(not ZEN4.is_supported_here, reason="no AVX-512 with VBMI2"))]
 BOTH = pytest.mark.parametrize("threads", ["none", "openmp"])
 EVERYWHERE = pytest.mark.parametrize("target", TARGETS)
 EXACT, CONTRACT = 2e-6, 1e-4

@@ -72,6 +72,8 @@ BUILDS = [
     Build("sse4", "gcc", ("-march=x86-64-v2",), frozenset({"sse4_1"}), simd="sse"),
     Build("avx2", "gcc", ("-march=x86-64-v3",), AVX2, simd="avx2", fused=True),
     Build("avx512", "gcc", ("-march=x86-64-v4", *GENERATED), AVX512, simd="avx512", fused=True),
+    Build("avx512-vbmi2", "gcc", ("-march=x86-64-v4", "-mavx512vbmi2", *GENERATED), AVX512 | {"avx512_vbmi2"},
+          simd="avx512", fused=True),
     Build("avx512-sanitized", "gcc", ("-march=x86-64-v4", *SANITIZE), AVX512, simd="avx512", fused=True),
     Build("scalar-sanitized", "gcc", ("-DINGOT_SIMD_SCALAR", *SANITIZE)),
     Build("clang-scalar", "clang", ("-DINGOT_SIMD_SCALAR",)),

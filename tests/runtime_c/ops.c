@@ -31,6 +31,7 @@ static void record(const char *type, const char *op, const float *y, size_t n)
 #define TERNARY(T, L, op) EACH(T, L, op, n, T##_##op(T##_load(a + i), T##_load(b + i), T##_load(c + i)))
 #define SELECT(T, L, op)                                                                                               \
     EACH(T, L, op, n, T##_##op(T##_load(a + i), T##_load(b + i), T##_load(c + i), T##_set1(1.0f)))
+#define FIXED(T, L, n_) EACH(T, L, fixed_##n_, n, T##_fixed(T##_load(a + i), T##_load(b + i), n_))
 #define REDUCE(T, L, op)                                                                                               \
     for (size_t i = 0; i < n / L; ++i) y[i] = T##_##op(T##_load(a + i * L));                                           \
     record(#T, #op, y, n / L);
@@ -98,7 +99,8 @@ static void record(const char *type, const char *op, const float *y, size_t n)
     UNARY(T, L, exponent) UNARY(T, L, mantissa)                                                                        \
     BINARY(T, L, add) BINARY(T, L, sub) BINARY(T, L, mul) BINARY(T, L, div) BINARY(T, L, min) BINARY(T, L, max)        \
     BINARY(T, L, copysign) TERNARY(T, L, fma) LDEXP(T, L)                                                              \
-    TERNARY(T, L, low_bytes) TERNARY(T, L, high_bits) UNARY(T, L, fraction)                                            \
+    TERNARY(T, L, low_bytes) FIXED(T, L, 0) FIXED(T, L, 4) FIXED(T, L, 8) FIXED(T, L, 12) FIXED(T, L, 16)              \
+    FIXED(T, L, 20) FIXED(T, L, 24) FIXED(T, L, 28)                                                                    \
     BINARY(T, L, greater)                                                                                              \
     EACH(T, L, clamp, n, T##_clamp(T##_load(a + i), T##_set1(-1.5f), T##_set1(6.0f)))                                  \
     SELECT(T, L, select_lt) SELECT(T, L, select_le) SELECT(T, L, select_eq)

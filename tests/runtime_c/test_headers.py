@@ -8,7 +8,8 @@ import pytest
 from c_builds import RUNTIME, STRICT, check, cpu_flags
 
 HERE = Path(__file__).parent
-X86 = [[], ["-march=x86-64-v2"], ["-march=x86-64-v3"], ["-march=x86-64-v4"], ["-mavx512f"], ["-DINGOT_SIMD_SCALAR"]]
+X86 = [[], ["-march=x86-64-v2"], ["-march=x86-64-v3"], ["-march=x86-64-v4"],
+       ["-march=x86-64-v4", "-mavx512vbmi2"], ["-mavx512f"], ["-DINGOT_SIMD_SCALAR"]]
 VECTORIZED = ["exp", "log", "tanh", "erf", "sigmoid", "silu", "gelu", "round"]
 
 

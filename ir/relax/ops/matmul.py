@@ -1,9 +1,7 @@
 """matmul with numpy's semantics: 1-D operands, broadcast batch dimensions.
 
 b_layout "KN" is the plain [..., K, N]. "KN16n" is a constant packed in panels: [ceil(N / 16), K, 16], zero where N is
-not a multiple; attribute n_size is the true N. "KN16n23b" is the same of weights of 23 bits, in fixed point
-(short_weights.py): [ceil(N / 16), K / 4, 16 / lanes, 3, lanes]. out_dtype (default: the operands') is also the dtype of
-the sum.
+not a multiple; attribute n_size is the true N. out_dtype (default: the operands') is also the dtype of the sum.
 """
 from __future__ import annotations
 
@@ -18,20 +16,14 @@ from ..expr import TensorStructInfo
 from .common import (broadcast_index, broadcast_shapes, dim_text, fail, need_dtype, need_same_dtype, same_dim,
                      shape_text, te_shape, tensor)
 from .precision import narrow, sum_dtype
-from .short_weights import TERMS, WORDS, fixed_term, of_fixed_words
 
-_PACKED = re.compile(r"KN(\d+)n(23b)?$")
+_PACKED = re.compile(r"KN(\d+)n$")
 
 
 def packed_lanes(b_layout):
-    """The n of a packed layout "KN{n}n" or "KN{n}n23b"; None for any other layout."""
+    """The n of a packed layout "KN{n}n"; None for any other layout."""
     match = _PACKED.match(b_layout)
     return int(match[1]) if match else None
-
-
-def is_short(b_layout):
-    """Whether weights are of 23 bits."""
-    return b_layout.endswith("23b")
 
 
 # ---------------------------------------------------------------- struct info
@@ -47,7 +39,7 @@ def _infer(call):
     if lanes is not None:
         return _infer_packed(call, a, b, lanes, dtype)
     if call.attrs["b_layout"] != "KN":
-        fail(call, f"b_layout {call.attrs['b_layout']!r} must be KN, KN{{n}}n or KN{{n}}n23b")
+        fail(call, f"b_layout {call.attrs['b_layout']!r} must be KN or KN{{n}}n")
     k_axis = max(b.ndim - 2, 0)
     _check_inner(call, a, b, k_axis)
     try:
@@ -63,24 +55,11 @@ def _infer_packed(call, a, b, lanes, dtype):
     if size is None:
         fail(call, f"b_layout {call.attrs['b_layout']!r} needs attribute n_size")
     outer = -(-size // lanes)
-    if is_short(call.attrs["b_layout"]):
-        _check_short(call, a, b, outer, lanes)
-    elif b.ndim != 3 or not same_dim(b.shape[0], outer) or not same_dim(b.shape[2], lanes):
+    if b.ndim != 3 or not same_dim(b.shape[0], outer) or not same_dim(b.shape[2], lanes):
         fail(call, f"packed operand {shape_text(b)} does not hold n_size={size} in blocks of {lanes}: it must be "
                    f"({outer}, {dim_text(a.shape[-1])}, {lanes})")
-    else:
-        _check_inner(call, a, b, 1)
+    _check_inner(call, a, b, 1)
     return TensorStructInfo((*a.shape[:-1], size), dtype)
-
-
-def _check_short(call, a, b, outer, lanes):
-    """Weights of 23 bits are of float32; whole groups of them meet the terms, and whole vectors make a panel."""
-    fits = b.ndim == 5 and all(map(same_dim, (b.shape[0], b.shape[1] * TERMS, b.shape[2] * b.shape[4], b.shape[3]),
-                                   (outer, a.shape[-1], lanes, WORDS)))
-    if not fits or any(info.dtype != "float32" for info in (a, b)):
-        fail(call, f"packed operand {shape_text(b)} of {b.dtype} does not hold weights of 23 bits for {shape_text(a)} "
-                   f"of {a.dtype}: both must be float32, and it ({outer}, {dim_text(a.shape[-1])} / {TERMS}, {lanes} / "
-                   f"lanes, {WORDS}, lanes)")
 
 
 def _check_inner(call, a, b, k_axis):
@@ -116,16 +95,11 @@ def _named(element, rank):
 
 
 def _lower_packed(a, b, shape, b_layout, acc):
-    k, lanes, width = te.reduce_axis((0, a.shape[-1]), "k"), packed_lanes(b_layout), int(b.shape[-1])
+    k, lanes = te.reduce_axis((0, a.shape[-1]), "k"), packed_lanes(b_layout)
 
     def element(*i):
         *rows, outer, lane = i
-        if is_short(b_layout):
-            weight = fixed_term(lambda word: b[outer, k.var // TERMS, lane // width, word, lane % width],
-                                k.var % TERMS)
-        else:
-            weight = b[outer, k.var, lane].astype(acc)
-        return te.sum(a[(*rows, k.var)].astype(acc) * weight, k)
+        return te.sum(a[(*rows, k.var)].astype(acc) * b[outer, k.var, lane].astype(acc), k)
 
     named = (lambda m, no, ni: element(m, no, ni)) if len(shape) == 2 else element
     packed = te.compute((*shape[:-1], b.shape[0], lanes), named, name="matmul_packed")
@@ -140,7 +114,6 @@ def _evaluate(args, attrs):
     dtype = DataType(attrs["out_dtype"] or a.dtype.name).numpy
     acc = sum_dtype(dtype.name).numpy
     if packed_lanes(attrs["b_layout"]) is not None:
-        b = of_fixed_words(b) if is_short(attrs["b_layout"]) else b
         b = b.transpose(1, 0, 2).reshape(b.shape[1], -1)[:, :attrs["n_size"]]
     return np.matmul(a.astype(acc, copy=False), b.astype(acc, copy=False)).astype(dtype, copy=False)
 

@@ -14,7 +14,7 @@ from .operands import (MIN_PACKED_ROWS, choose_copies, columns_copy, lies_across
                        stages, term_count, wide_operand)
 from .registers import (PACKED, anchored, by_element, in_registers, lane_by_lane, like_result, ranks, steps,
                         through_memory, turn_of)
-from .short_terms import short_cpu, short_operand, short_terms
+from .short_terms import groups_of, scaled_groups, short_cpu
 from .threads import COST_OF_LOOP, parallel_nest
 
 GROUP = 0.3  # of the second cache, for columns that are copied at a time
@@ -37,7 +37,8 @@ def product(sch, cpu):
     found = anchored(sch, fits, keep=stages(sch, anchor)) if anchor else None
     if found is None:
         return False
-    copied, wide, tall = choose_copies(sch, cpu, anchor)
+    short = groups_of(sch, sch.get_block(anchor))
+    copied, wide, tall = (False, None, None) if short else choose_copies(sch, cpu, anchor)
     if not fits(sch.get(sch.get_block(anchor))):
         return dots(sch, cpu, *found)
     chunk = streamed(sch, cpu, *found)
@@ -100,7 +101,8 @@ def _plan(sch, cpu, anchor, epilogue):
     # less than a vector is a tile of its own, next to tiles of one vector.
     border = not packed and columns % lanes > 0
     vectors = _panel(sch, anchor) // lanes if packed else None
-    cpu = _with_registers(cpu, sch.get(sch.get_block(anchor)))
+    block = sch.get_block(anchor)
+    cpu = short_cpu(cpu) if groups_of(sch, block) else by_element(cpu, sch.get(block))[0]
     tile = tiles.choose_product(cpu, 1 if border else -(-columns // lanes), rows, dividing=not packed, vectors=vectors)
     in_vectors = vectorizes(sch.get(epilogue))
     parts = 1
@@ -111,14 +113,6 @@ def _plan(sch, cpu, anchor, epilogue):
     uneven = block * tile.rows < rows and rows % (block * tile.rows) > 0
     ragged = packed and columns % (tile.vectors * lanes) > 0 and uneven
     return _Plan(tile, block, parts, packed, border, through=not in_vectors or ragged)
-
-
-def _with_registers(cpu, block):
-    """The cpu as tiles for the sums of a block see it."""
-    if short_operand(block):
-        return short_cpu(cpu)
-    cpu, _ = by_element(cpu, block)
-    return cpu
 
 
 def _panel(sch, anchor):
@@ -178,7 +172,7 @@ def _tile(sch, cpu, anchor, epilogue, plan, copy):
         for group (parallel):  panels = b;  for panel, rows: acc = 0;  for k: ...: acc += a * panels;  epilogue(acc)
     """
     block = sch.get_block(anchor)
-    work, rows = steps(sch.get(block)), static_extent(sch, sch.get_loops(epilogue)[-2])
+    work, rows = steps(sch.get(groups_of(sch, block) or block)), static_extent(sch, sch.get_loops(epilogue)[-2])
     group = _group(sch, cpu, anchor, plan, copy) if copy else 0
     if copy and not group:
         pack_columns(sch, cpu, copy, plan.tile.vectors)
@@ -238,9 +232,10 @@ def _sums(sch, cpu, block, plan, prefetch):
     """The loops of a tile of sums: in registers, over the terms."""
     sch.set_scope(block, 0, "local")
     *loops, k = sch.get_loops(block)
-    if short_operand(sch.get(block)):
+    groups = groups_of(sch, block)
+    if groups:
         (rows, *vectors), lanes = _points(sch, cpu, loops, plan)
-        short_terms(sch, cpu, block, k, [rows], vectors, lanes)
+        scaled_groups(sch, cpu, block, groups, k, [rows], vectors, lanes)
         return
     chains = []
     if plan.tile.accumulators * CHAINS <= 2 * tiles.LATENCY and static_extent(sch, k) % CHAINS == 0:

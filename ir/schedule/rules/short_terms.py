@@ -1,11 +1,11 @@
-"""Sums over weights four of which lie in three words (ops/short_weights.py): where they pay, how a tile reads them."""
+"""Sums over weights that lie in fewer words than they are: where they pay, how a tile reads them."""
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ...expr import Call
 from ...node import collect
-from ...relax.ops.short_weights import TERMS, WORDS
+from ...relax.ops import matmul_short, short_weights
 from ...tir.intrin import BIT_INTRINSICS
 from ...tir.stmt import BufferLoad
 from ...transform.unroll import EXPLICIT
@@ -13,21 +13,36 @@ from .registers import hold, in_registers, turn_of
 from .tiles import FLOAT, NEAR_BYTES, SECOND_BYTES
 
 MOST_NEAR = 8 << 20  # bytes of weights that a third cache may still hold after the rest of a network
-# Cycles that it takes to make the four weights of a group, of vectors, of words.
-FIXED, FLOATS = 8.4, 2.2
 WORTH = 0.95  # of the time of whole weights
 REGISTERS = 2  # of those that operands have, for the words of a group beside one vector
 
 
-def worth(cpu, rows, depth, columns, cycles):
-    """Whether a product of so many rows is faster with short weights, which take so many cycles: it waits for them."""
+@dataclass(frozen=True)
+class Form:
+    """So many terms of a group lie in so many words; of vectors, it takes so many cycles to make them, and each row so
+    many multiply-adds."""
+
+    terms: int
+    words: int
+    cycles: float
+    multiply_adds: int
+
+
+# Groups have a scale of their own, and operands of many rows are not all in registers.
+FIXED = Form(matmul_short.TERMS, matmul_short.WORDS, 12, matmul_short.TERMS + 2)
+FLOATS = Form(short_weights.TERMS, short_weights.WORDS, 2.2, short_weights.TERMS)
+
+
+def worth(cpu, rows, depth, columns, form):
+    """Whether a product of so many rows is faster with short weights of a form: it waits for them."""
     size = FLOAT * depth * columns
     if not cpu.short_weights or size <= cpu.l1_bytes:
         return False
     near = min(cpu.l3_bytes, MOST_NEAR)
     pace = SECOND_BYTES if size <= cpu.l2_bytes else NEAR_BYTES if size <= near else cpu.memory_bytes
-    multiply, read = TERMS * rows / cpu.multiply_adds, FLOAT * cpu.lanes / pace
-    return max(multiply + cycles, WORDS * read) <= WORTH * max(multiply, TERMS * read)
+    read = FLOAT * cpu.lanes / pace
+    whole = max(form.terms * rows / cpu.multiply_adds, form.terms * read)
+    return max(form.multiply_adds * rows / cpu.multiply_adds + form.cycles, form.words * read) <= WORTH * whole
 
 
 def short_cpu(cpu):
@@ -42,6 +57,11 @@ def short_operand(block):
     return next((load.buffer for load in loads), None)
 
 
+def groups_of(sch, block):
+    """The block that adds up the groups of short weights that a reduction adds up; None where it has none."""
+    return next((b for b in sch.get_producers(block) if short_operand(sch.get(b))), None)
+
+
 def short_terms(sch, cpu, block, k, rows, vectors, lanes):
     """The loops of a tile of sums: each word is loaded once, to a register, for its own weight and the fourth.
 
@@ -49,11 +69,35 @@ def short_terms(sch, cpu, block, k, rows, vectors, lanes):
 
     The loops over rows and vectors are unrolled; the sums start before k.
     """
-    k, terms = sch.split(k, [None, TERMS])
+    k, terms = sch.split(k, [None, FLOATS.terms])
     sch.reorder(k, *vectors, terms, *rows, lanes)
     in_registers(sch, (*vectors, terms, *rows), lanes)
     sch.annotate(terms, EXPLICIT, 1)
     hold(sch, block, vectors[-1], [short_operand(sch.get(block))])
     sch.decompose_reduction(block, k)
-    # Registers hold the four elements that all vectors take, and a turn is long enough.
+    _turn_of(sch, cpu, block, k)
+
+
+def scaled_groups(sch, cpu, block, groups, k, rows, vectors, lanes):
+    """The loops of a tile of sums of groups whose scale comes after them:
+
+        for k: for vectors:  words = weights;  group = 0;  for terms: for rows: group += broadcast(a) * weight of words
+                             for rows: sums += group * scale
+    """
+    sch.reorder(k, *vectors, *rows, lanes)
+    in_registers(sch, (*vectors, *rows), lanes)
+    sch.compute_at(groups, vectors[-1], preserve_unit_loops=True)
+    sch.set_scope(groups, 0, "local")
+    *_, row, panel, group, lane, terms = sch.get_loops(groups)
+    sch.reorder(terms, row, panel, group, lane)
+    in_registers(sch, (terms, row, panel, group), lane)
+    sch.annotate(terms, EXPLICIT, 1)
+    hold(sch, groups, vectors[-1], [short_operand(sch.get(groups))])
+    sch.decompose_reduction(groups, terms)
+    sch.decompose_reduction(block, k)
+    _turn_of(sch, cpu, block, k)
+
+
+def _turn_of(sch, cpu, block, k):
+    """Registers hold the elements that all vectors take, and a turn is long enough."""
     turn_of(sch, replace(cpu, embeds_broadcast=False, small_tile=0), block, (k,))

@@ -7,6 +7,7 @@ BOOLS = ("all", "any", "logical_and", "logical_or", "logical_xor", "logical_not"
 INTS = ("one_hot", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "left_shift", "right_shift")
 _OWN = {
     "where": ([("bool", _X), _X, _X], {}), "matmul": ([(4, 5), (5, 6)], {}),
+    "matmul_short": ([(4, 16), (2, 2, 2, 5, 4), (2, 1, 8)], {"n_size": 12}),
     "matmul_digits": ([(4, 64), ("int8", (1, 1, 3, 2, 16, 16, 4)), (20,)], {}),
     "matmul_pairs": ([(4, 64), (2, 22, 3, 16), (20,), (20,)], {}),
     "column_scales": ([(64, 5)], {}), "column_digits": ([(64, 5), (5,)], {}),

@@ -1,17 +1,14 @@
-"""Weights four of which lie in three words: what they keep, in products and in the steps of recurrent layers."""
+"""Weights of recurrent layers four of which lie in three words: what they keep, and the steps."""
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from ops_basic_check import check as check_steps
-from ops_nn_check import array, check
 from test_ops_basic_recurrent import inputs, projected
 
 from ingot.ir.relax.ops import recurrent_weights
-from ingot.ir.relax.ops.conv_layouts import pack_weights
-from ingot.ir.relax.ops.short_weights import (LARGEST, LEAST, fits, fixed_words, float_words, of_fixed_words,
-                                              of_float_words, scales_of)
+from ingot.ir.relax.ops.short_weights import LARGEST, LEAST, fits, float_words, of_float_words
 
 OFF = 2.0 ** -16  # of a float, at most
 FLOATS = st.floats(-1, 1, width=32) | st.sampled_from([0.0, -0.0, 1.0, -1.0, 1e-30, -1e-38, 2.0 ** -126, 0.999999])
@@ -30,25 +27,11 @@ def test_floats_are_the_nearest_that_carry_a_quarter_of_others(w, lanes, scale):
     assert (np.abs(words) >= LEAST * 0.99).all()  # no word is denormal
 
 
-@given(ANY, st.sampled_from([4, 8]), st.lists(st.sampled_from([1.0, 1e-6, 1e30]), min_size=8, max_size=8))
-def test_fixed_point_is_as_near_as_float32_to_the_largest_of_a_column(w, lanes, magnitudes):
-    w = (w[0] * np.float32(magnitudes)).astype(np.float32)
-    scales = scales_of(w)
-    np.testing.assert_array_equal(np.exp2(np.round(np.log2(scales))), scales)
-    words = fixed_words(w / scales, lanes)
-    assert words.shape == (2, 8 // lanes, 3, lanes) and words.dtype == np.float32
-    kept = of_fixed_words(words).astype(np.float64) * scales
-    largest = np.abs(w).max(axis=0)
-    assert (np.abs(kept - w) <= 2.0 ** -22 * largest).all() and not kept[:, largest == 0].any()
-
-
-@pytest.mark.parametrize("words_of, back", [(float_words, of_float_words), (fixed_words, of_fixed_words)])
-def test_words_follow_one_another_as_they_are_read(words_of, back):
+def test_words_follow_one_another_as_they_are_read():
     w = np.arange(1, 65, dtype=np.float32).reshape(8, 8) / 256
-    words = words_of(w, 4)
-    kept = words[1, 1] if back is of_float_words else (words[1, 1].view(np.uint32) & 0x7fffff) / 2.0 ** 23 - 0.5
-    np.testing.assert_allclose(kept, w[4:7, 4:], rtol=OFF)
-    np.testing.assert_allclose(back(words), w, rtol=OFF)
+    words = float_words(w, 4)
+    np.testing.assert_allclose(words[1, 1], w[4:7, 4:], rtol=OFF)
+    np.testing.assert_allclose(of_float_words(words), w, rtol=OFF)
 
 
 @pytest.mark.parametrize("largest, depth, kept", [
@@ -58,16 +41,6 @@ def test_what_fits(largest, depth, kept):
     w = np.zeros((depth, 4), np.float32)
     w[1, 2] = largest
     assert fits(w) == kept and not fits(w.astype(np.float64))
-
-
-@pytest.mark.parametrize("rows, depth, columns, panel, lanes", [
-    ((1,), 8, 8, 8, 4), ((3,), 16, 20, 16, 8), ((2, 3), 12, 5, 8, 8)])
-def test_products(rows, depth, columns, panel, lanes):
-    """Of the reference, and of the lowered program, which is interpreted."""
-    a, w = array((*rows, depth)), array((depth, columns), 1) / 16
-    words = fixed_words(pack_weights(w.T, panel, 1), lanes)
-    _, result = check("matmul", [a, words], 1e-5, b_layout=f"KN{panel}n23b", n_size=columns)
-    np.testing.assert_allclose(result, a @ w, rtol=1e-5, atol=3e-6)
 
 
 STEPS = [("nn.gru", 3, {}), ("nn.gru", 3, {"linear_before_reset": True}), ("nn.lstm", 4, {}), ("nn.rnn", 1, {}),

@@ -10,6 +10,7 @@ from tir_cases import arguments
 from ingot.ir.expr import Call, IntImm
 from ingot.ir.node import collect
 from ingot.ir.relax import TupleGetItem
+from ingot.ir.relax.ops.matmul_short import pack_columns
 from ingot.ir.relax.ops.short_weights import float_words
 from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import product, recurrence, short_terms
@@ -26,8 +27,12 @@ CPUS = pytest.mark.parametrize("cpu", [
 def given(func):
     """Arguments, with words that are made of weights."""
     def words(shape):
-        weights = np.random.default_rng(0).standard_normal((np.prod(shape[:-2]), 4, shape[-1]))
-        return float_words(weights.astype(np.float32), shape[-1]).reshape(shape)
+        count, lanes = shape[-2:]
+        groups = np.prod(shape[:-2])
+        weights = np.random.default_rng(0).standard_normal((8 * groups, lanes)).astype(np.float32)
+        if count == 3:
+            return float_words(weights.reshape(groups, 8, lanes)[:, :4], lanes).reshape(shape)
+        return pack_columns(weights, lanes, lanes)[0].reshape(shape)
 
     return [words(a.shape) if a.ndim >= 5 else a for a in arguments(func)]
 
@@ -48,7 +53,7 @@ def count(stmt, op):
 
 
 @CPUS
-@pytest.mark.parametrize("rows, depth, columns", [((1,), 8, 200), ((3,), 12, 64), ((2, 1), 16, 70), ((6,), 8, 33)])
+@pytest.mark.parametrize("rows, depth, columns", [((1,), 16, 200), ((3,), 72, 64), ((2, 1), 16, 70), ((6,), 24, 33)])
 def test_products(cpu, rows, depth, columns):
     bias = const(columns)
     func, = kernels(lambda: network(lambda op, x: op("nn.relu", op("add", op("matmul", x, const(depth, columns)), bias)),
@@ -56,13 +61,9 @@ def test_products(cpu, rows, depth, columns):
     lowered = checked(product, func, cpu, given(func))
     for loop in innermost(lowered):
         assert not collect(loop, IfThenElse)
-        assert count(loop.body, "tir.held") == 3 * count(loop.body, "tir.high_bits") / max(1, rows_of(loop))
+        rows = count(loop.body, "tir.fma") / 9 / (count(loop.body, "tir.held") / 5)
+        assert rows >= 1 and count(loop.body, "tir.held") == 5 * count(loop.body, "tir.fixed") / 8 / rows
     assert innermost(lowered)
-
-
-def rows_of(loop):
-    """Rows of a tile: of each vector the multiply-adds of one term."""
-    return count(loop.body, "tir.fma") / 4 / (count(loop.body, "tir.held") / 3)
 
 
 @CPUS

@@ -77,7 +77,9 @@ EXPRESSIONS = {
     'T.min_value("int8")': "T.int8(-128)", 'T.max_value("float32")': 'T.float32("inf")',
     'T.StringImm("a")': '"a"', "T.meta_var(3) if i is None else x": "x",
     **{f"T.{f}({', '.join(names[:count])})": f"T.{f}({', '.join(names[:count])})"
-       for rows, names in ((INTRINSICS, "xyx"), (INTEGER_INTRINSICS, "ij"), (BIT_INTRINSICS, "xyx")) for f, (count, _) in rows.items()},
+       for rows, names in ((INTRINSICS, "xyx"), (INTEGER_INTRINSICS, "ij"), (BIT_INTRINSICS, "xyx"))
+       for f, (count, _) in rows.items() if f != "fixed"},
+    "T.fixed(x, y, i)": "T.fixed(x, y, i)",
     # Python's own operators
     "-i": "-i", "+i": "i", "-T.int8(3)": "T.int8(-3)", "i // j % 3": "i // j % 3", "x / 2": "x / T.float32(2.0)",
     "x ** 2.0": 'T.pow(x, T.float32(2.0))', "i << 2 | 1": 'T.bitwise_or(T.shift_left(i, 2), 1)',
