@@ -227,14 +227,15 @@ def measure_layer(layer, uses, seconds, peers):
                largest_error([outputs[0]], [outputs[1]]) if peers else 0.0)
 
 
-def choice(model, layer):
-    """(the algorithm in words, seconds that the cost model gives it or None) of a layer on this machine."""
-    options = Options.check(threads="none")
+def choice(model, layer, target="host"):
+    """(the algorithm in words, seconds that the cost model gives it or None) of a layer on a target."""
+    options = Options.check(target, threads="none")
     call = chosen_call(model, options)
-    attrs, times = call.attrs, predict(replace(layer.shape, plain=not is_blocked(call)), options.cpu)
+    shape = replace(layer.shape, plain=not is_blocked(call), gathered=call.op.startswith("nn.conv2d_gathered"))
+    attrs, times = call.attrs, predict(shape, options.cpu)
     kind, _, beside = call.op.removeprefix("nn.conv2d_").partition("_")
     if kind in ("digits", "pairs"):
-        return kind, times[kind]
+        return kind, times.get(kind)
     if kind == "winograd":
         tile = attrs["tile"]
         if beside == "rows":
@@ -244,7 +245,7 @@ def choice(model, layer):
             words, name = f"{words}, {beside}", f"{name}_{beside}"
         return words, times.get(name)
     if kind == "gathered":
-        return f"{beside or 'direct'}, gathered", None
+        return f"{beside or 'direct'}, gathered", times[beside or "direct"]
     blocked = is_blocked(call) or attrs["out_layout"] not in ("", "NCHW")
     kind = "depthwise" if layer.groups == layer.channels > 1 else "direct"
     text = kind if blocked else f"{kind}, plain"
@@ -253,7 +254,7 @@ def choice(model, layer):
 
 def is_blocked(call):
     """Whether a convolution reads blocked input."""
-    return call.attrs.get("data_layout", "NCHW") not in ("", "NCHW")
+    return call.args[0].struct_info.ndim > 4
 
 
 def chosen_call(model, options):

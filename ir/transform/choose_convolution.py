@@ -29,7 +29,7 @@ from ..relax.ops.winograd_rows import input_size, taps_of, transform_rows
 from ..schedule.cpu import CpuModel
 from ..schedule.rules import (conv_tiles, digit_tiles, pair_tiles, winograd_blocks, winograd_digit_blocks,
                               winograd_row_tiles)
-from ..schedule.rules.pair_tiles import LEAST_CHANNELS, LEAST_TERMS
+from ..schedule.rules.pair_tiles import LEAST_CHANNELS, LEAST_PLANES, LEAST_TERMS
 from ..schedule.rules.tiles import NEAR_BYTES
 from .graph import GraphRewriter, MadeOnce, leaves, node_name, on_main
 
@@ -50,12 +50,12 @@ SCATTERED = 9  # cycles of a vector of results in several rows at once, where th
 NEAR_WEIGHTS = 1 / 2
 SECOND, THIRD = 1, 2  # caches that keep weights
 HIDDEN = 7 / 8  # of the time in which weights come from afar, by prefetching what the next tiles read
-# Others than direct ones are taken where they are predicted to need less than this share of the direct time; of
-# Winograd's, and of those by digits or pairs, then the smallest tile within a fifth of larger
-# ones (it rounds less, and has fewer weights, which in a whole network come from farther away than where a layer is
-# measured alone), a twelfth of the next, which has few more weights; of all where the model knows how fast these come
-# from memory. Weights of first layers are few.
-WORTH, NEAR, NEXT, NEAR_ROWS = 0.9, 1.2, 1.08, 1.05
+# Others than direct ones are taken where they are predicted to need less than this share of the direct time (1x1 ones by
+# pairs, which read and write the same: a higher one); of Winograd's, and of those by digits or pairs, then the smallest
+# tile within a fifth of larger ones (it rounds less, and has fewer weights, which in a whole network come from farther
+# away than where a layer is measured alone), a twelfth of the next, which has few more weights; of all where the model
+# knows how fast these come from memory. Weights of first layers are few.
+WORTH, WORTH_PAIRS, NEAR, NEXT, NEAR_ROWS = 0.9, 0.96, 1.2, 1.08, 1.05
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class ConvLayer:
 
     def has_pairs(self, cpu):
         """Whether it is a product of a row of channels for each point, by pairs."""
-        return self._may_be_pairs(cpu) and self.kernel == (1, 1)
+        return self._may_be_pairs(cpu, LEAST_TERMS if self.gathered else LEAST_CHANNELS) and self.kernel == (1, 1)
 
     def has_winograd_digits(self, cpu):
         """Whether Winograd's products may be made by digits: of whole blocks that make a panel or more."""
@@ -97,11 +97,11 @@ class ConvLayer:
 
     def has_winograd_pairs(self, cpu):
         """Whether Winograd's products may be made by pairs: of whole blocks."""
-        return self._may_be_pairs(cpu) and self.in_channels % LANES == 0 and self.has_winograd(LANES)
+        return (self._may_be_pairs(cpu, LEAST_PLANES) and self.in_channels % LANES == 0
+                and self.has_winograd(LANES))
 
-    def _may_be_pairs(self, cpu):
-        return (cpu.adders and self._is_of_blocks(cpu)
-                and self.in_channels // self.groups >= (LEAST_TERMS if self.gathered else LEAST_CHANNELS))
+    def _may_be_pairs(self, cpu, least):
+        return cpu.adders and self._is_of_blocks(cpu) and self.in_channels // self.groups >= least
 
     def _may_be_digits(self, cpu):
         return cpu.integer_tiles and self._is_of_blocks(cpu) and not self.gathered
@@ -232,7 +232,7 @@ def _direct(cpu, layer, channels, out_blocks, inputs, near):
 def fastest(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=0):
     """The simplest algorithm that is predicted to be about as fast as any; direct unless another is clearly faster."""
     times = predict(layer, cpu, fold, near)
-    if min(times.values()) >= WORTH * times[DIRECT]:
+    if all(time >= (WORTH_PAIRS if name == PAIRS else WORTH) * times[DIRECT] for name, time in times.items()):
         return DIRECT
     close = NEXT if cpu.streamed_bytes else NEAR
     kinds = (((DIGITS,), 1), ((PAIRS,), 1), (ROWS, NEAR_ROWS), (WINOGRAD, close), (WINOGRAD_DIGITS, close),
@@ -309,10 +309,10 @@ class _Choose(GraphRewriter):
                              "kernels with more rows than the stride; digits are for 1x1 of "
                              f"{digit_tiles.LEAST_ROWS} points or more, and for Winograd's products of whole blocks "
                              f"without groups, with {COLUMNS} output channels or more, blocked, on a target with a "
-                             "unit for tiles of integers; pairs are for the same of "
-                             f"{LEAST_CHANNELS} channels or more, and for 1x1 in groups of {LEAST_TERMS} channels or "
-                             "more whose blocks are not whole, on a target with units for additions beside those for "
-                             "multiply-adds")
+                             "unit for tiles of integers; pairs are for 1x1 of "
+                             f"{LEAST_CHANNELS} channels or more, Winograd's products of {LEAST_PLANES} or more, and "
+                             f"1x1 in groups of {LEAST_TERMS} channels or more whose blocks are not whole, on a target "
+                             "with units for additions beside those for multiply-adds")
         if layer is None or self.exact or wanted == DIRECT:
             return call
         algorithm = wanted or fastest(layer, self.cpu, fold, self.near)

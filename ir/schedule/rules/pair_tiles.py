@@ -12,9 +12,9 @@ from .blocks import SYMBOLIC
 from .tiles import FLOAT, NEAR_BYTES, PASSED_BYTES, busy
 
 MOST_ROWS = 16  # of a tile, a vector of columns wide: each addition takes its element of a row from memory
-# Of a product by pairs: fewer rows wait for their sums, or for columns; fewer terms are not even in thirds, nor are
-# those of fewer channels, which the last block fills up.
-LEAST_ROWS, LEAST_TERMS, LEAST_CHANNELS = 6, 40, 48
+# Of a product by pairs: fewer rows wait for their sums, or for columns; of fewer terms sums are too short for what is
+# made of their rows before: those of matrices and of groups, of an image's channels, and of Winograd's planes.
+LEAST_ROWS, LEAST_TERMS, LEAST_CHANNELS, LEAST_PLANES = 6, 40, 32, 48
 # Cycles: of a tile besides its terms; of a term of each third, in parts of the two for each row, and at least; the same
 # where the first cache does not hold so many thirds of a panel and of a tile's rows, and for each row less than many;
 # of a row, and of a block of its terms, which are looked at for the largest, divided, and multiplied with one another.
