@@ -65,7 +65,7 @@ def _turned(load, loop):
                               "local") for name in ("rows", "turned"))
     count = lanes if ramp.count is None else ramp.count.value
     fills = [_rows(one, 0, count, lambda row: BufferLoad(load.buffer, (
-        Ramp(Analyzer().simplify(start + row * ramp.stride), const(1, dtype), lanes),)), dtype)]
+        Ramp(Analyzer().simplify(start + row * ramp.stride), const(1, ramp.base.dtype), lanes),)), dtype)]
     if count < lanes:
         zero = Broadcast(const(0.0, load.buffer.dtype), lanes)
         fills.append(_rows(one, count, lanes - count, lambda row: zero, dtype))

@@ -38,6 +38,10 @@ def given(mod):
     return np.maximum(np.random.default_rng(1).standard_normal(shape), 0).astype(np.float32)
 
 
+def kernels_of(library):
+    return "".join(text for name, text in library.model.files().items() if name.startswith("kernels"))
+
+
 CASES = pytest.mark.parametrize("options", [
     {}, {"rows": 2, "columns": 1024}, {"cell": "nn.lstm", "gates": 4, "hidden": 256}], ids=["gru", "rows", "lstm"])
 
@@ -53,10 +57,27 @@ def test_results(target, threads, options):
     wanted = evaluate(mod, [x])
     for exact, contract in ((False, CONTRACT), (True, CONTRACT / 3)):
         with ingot.compile(mod, target=target, threads=threads, exact=exact) as library:
-            kernels = "".join(text for name, text in library.model.files().items() if name.startswith("kernels"))
-            assert ("_fixed(" in kernels) != exact
+            assert ("_fixed(" in kernels_of(library)) != exact
             (found,) = library.run({"x": x}).values()
         assert np.abs(found - wanted).max() <= contract * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4", "x86-64-v4-zen4"])
+@pytest.mark.parametrize("magnitude", [1e-28, 1e30])
+def test_products_of_large_and_small_rows(target, magnitude):
+    if not Target.get(target).is_supported_here:
+        pytest.skip(f"{target} does not run here")
+    rng = np.random.default_rng(0)
+    x, w = RelaxVar("x", TensorStructInfo((1, 4096), "float32")), rng.standard_normal((4096, 512)).astype(np.float32)
+    bb = BlockBuilder()
+    with bb.function("main", [x]):
+        bb.emit_func_output(bb.emit(call_op("matmul", x, Constant(w, "w"))))
+    rows = (magnitude * rng.standard_normal((1, 4096))).astype(np.float32)
+    with ingot.compile(bb.get(), target=target, threads="none") as library:
+        assert "_fixed(" in kernels_of(library)
+        (found,) = library.run({"x": rows}).values()
+    wanted = rows.astype(np.float64) @ w
+    assert np.abs(found - wanted).max() <= CONTRACT * np.abs(wanted).max()
 
 
 @pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4", "x86-64-v4-zen4", "aarch64-linux-gnu", "armv7-linux-gnueabihf"])
@@ -66,7 +87,7 @@ def test_strict_c_and_its_own_test(target, tmp_path):
         pytest.skip(reason)
     compiler, row = find_compiler(target), Target.get(target)
     with ingot.compile(layers(depth=3072), target=target, threads="none", name="waits") as library:
-        assert "_fixed(" in "".join(text for name, text in library.model.files().items() if "kernels" in name)
+        assert "_fixed(" in kernels_of(library)
         folder = library.export(tmp_path / "net")
     flags = [f if f != "-O3" else "-O1" for f in row.cflags]
     compile_all(folder, *compiler.command, *STRICT, *flags)

@@ -7,7 +7,9 @@ an integer with a sign (tir.fixed): with the first bits of the next term below i
 own bits end in it. Weights are the nearest that what is below leaves, off by half of the 20th bit at most.
 
 words [P, K / 8, panel / lanes, 5, lanes] hold columns in P panels, as a tile of sums reads them one after the other;
-scales are [P, ceil(K / BLOCK), panel]; columns beyond n_size are zero.
+scales are [P, ceil(K / BLOCK), panel]; columns beyond n_size are zero. Scales come after the sum of a group, of rows
+that are divided by DIVISOR before: they would otherwise be infinite from 1e28 on, and are now from 1e35, or 0 below
+1e-31.
 """
 from __future__ import annotations
 
@@ -21,9 +23,11 @@ from ..expr import TensorStructInfo
 from .common import check_dtypes, dim_text, fail, need_rank, same_dim, shape_text, te_shape, tensor
 from .conv_layouts import pack_weights
 
+ROWS = "matmul_rows"  # the stage of rows that are divided
 TERMS, WORDS = 8, 5  # weights of a group along K, and the words that they lie in
 BLOCK = 64  # terms of a column that share a scale
 OFF = 5e-6  # at most, of what errors of weights add to a column to what its weights are
+DIVISOR = 2.0 ** 24  # of rows; scales have it as a factor
 _BITS, _WORD = 20, 32
 _UNIT = 1 << _WORD - _BITS  # the last digit of a weight as an integer of 32 bits
 _MOST = 2 ** 31 - 2 * _UNIT  # of these integers
@@ -58,8 +62,8 @@ def _pack_panel(w, lanes):
     """The words and scales of one panel [K, columns]."""
     depth, columns = w.shape
     largest = np.maximum.reduceat(np.abs(w), np.arange(0, depth, BLOCK), axis=0)
-    scales = (largest / _MOST).astype(np.float32)
-    inverse = 1 / np.where(scales, scales, 1).astype(np.float64)
+    scales = (largest / _MOST * DIVISOR).astype(np.float32)
+    inverse = DIVISOR / np.where(scales, scales, 1).astype(np.float64)
     wanted = np.rint(w * inverse.repeat(BLOCK, axis=0)[:depth]).astype(np.int64)
     groups = wanted.reshape(depth // TERMS, TERMS, columns // lanes, lanes)
     words = np.zeros((WORDS, *groups[:, 0].shape), np.int64)
@@ -90,7 +94,8 @@ def unpack_columns(words, scales):
     """The weights [K, P * panel] that words and scales stand for."""
     panels, groups, vectors, _, lanes = words.shape
     read = [words[..., n, :] for n in range(WORDS)]
-    scales = scales.repeat(BLOCK // TERMS, axis=1)[:, :groups].reshape(panels, groups, vectors, lanes)
+    scales = (scales / np.float32(DIVISOR)).repeat(BLOCK // TERMS, axis=1)[:, :groups].reshape(
+        panels, groups, vectors, lanes)
     fixed = intrin.BIT_INTRINSICS["fixed"][1]
     parts = [scales * fixed(read[_BITS * n // _WORD], read[_BITS * n // _WORD + 1] if _crosses(n) else
                             np.zeros_like(read[0]), _BITS * n % _WORD) for n in range(TERMS)]
@@ -133,8 +138,9 @@ def _lower(args, attrs, out):
 
         first = n.var * _BITS // _WORD
         second = Select(bit > _WORD - _BITS, read(intrin.min(first + 1, WORDS - 1)), const(0.0, "float32"))
-        return te.sum(a[(*rows, g * TERMS + n.var)] * intrin.fixed(read(first), second, bit), n)
+        return te.sum(small[(*rows, g * TERMS + n.var)] * intrin.fixed(read(first), second, bit), n)
 
+    small = te.compute(te_shape(a.shape), lambda *i: a[i] * const(1 / DIVISOR, "float32"), name=ROWS)
     sums = te.compute((*shape[:-1], panels, words.shape[1], panel), element, name="matmul_groups")
     packed = te.compute((*shape[:-1], panels, panel), lambda *i: te.sum(
         sums[(*i[:-1], k.var, i[-1])] * scales[i[-2], k.var // (BLOCK // TERMS), i[-1]], k), name="matmul_packed")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ...expr import IntImm
+from ...relax.ops.matmul_short import ROWS as SHORT_ROWS
 from ..blocks import uses
 from ..primitives.sample import divisors
 from . import tiles
@@ -34,7 +35,7 @@ def product(sch, cpu):
         return _is_packed_product(block) or _is_plain_product(block, cpu)
 
     anchor = find_block(sch, fits) if cpu.lanes > 1 else None
-    found = anchored(sch, fits, keep=stages(sch, anchor)) if anchor else None
+    found = anchored(sch, fits, keep=stages(sch, anchor) | {SHORT_ROWS}) if anchor else None
     if found is None:
         return False
     short = groups_of(sch, sch.get_block(anchor))

@@ -81,13 +81,18 @@ def short_terms(sch, cpu, block, k, rows, vectors, lanes):
 def scaled_groups(sch, cpu, block, groups, k, rows, vectors, lanes):
     """The loops of a tile of sums of groups whose scale comes after them:
 
-        for k: for vectors:  words = weights;  group = 0;  for terms: for rows: group += broadcast(a) * weight of words
-                             for rows: sums += group * scale
+        for k:  divided = a / divisor
+                for vectors:  words = weights;  group = 0;  for terms: for rows: group += divided * weight of words
+                              for rows: sums += group * scale
     """
     sch.reorder(k, *vectors, *rows, lanes)
     in_registers(sch, (*vectors, *rows), lanes)
     sch.compute_at(groups, vectors[-1], preserve_unit_loops=True)
-    sch.set_scope(groups, 0, "local")
+    divided = sch.get_block(matmul_short.ROWS)
+    sch.compute_at(divided, k, preserve_unit_loops=True)
+    sch.vectorize(sch.get_loops(divided)[-1])
+    for made in (groups, divided):
+        sch.set_scope(made, 0, "local")
     *_, row, panel, group, lane, terms = sch.get_loops(groups)
     sch.reorder(terms, row, panel, group, lane)
     in_registers(sch, (terms, row, panel, group), lane)

@@ -69,6 +69,15 @@ def test_products(rows, depth, columns, panel, lanes):
     assert np.abs(result - exact).max() <= 5e-6 * np.abs(exact).max()
 
 
+@pytest.mark.parametrize("magnitude", [1e-30, 1e30])
+def test_rows_of_any_size(magnitude):
+    """Weights as integers would make their sums infinite."""
+    a, w = array((2, 64)) * np.float32(magnitude), array((64, 8), 1)
+    _, result = check("matmul_short", [a, *pack_columns(w, 8, 4)], 1e-5, n_size=8)
+    exact = a.astype(np.float64) @ w
+    assert np.abs(result - exact).max() <= 5e-6 * np.abs(exact).max()
+
+
 FORM = r"they must be \(panels, {0} / 8, panel / lanes, 5, lanes\) and \(panels, terms / 64, panel\)"
 
 
