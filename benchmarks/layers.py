@@ -231,11 +231,14 @@ def choice(model, layer, target="host"):
     """(the algorithm in words, seconds that the cost model gives it or None) of a layer on a target."""
     options = Options.check(target, threads="none")
     call = chosen_call(model, options)
-    shape = replace(layer.shape, plain=not is_blocked(call), gathered=call.op.startswith("nn.conv2d_gathered"))
+    blocks, result = is_blocked(call), call.struct_info.shape
+    outputs = result[1].value * options.cpu.lanes if len(result) > 4 else layer.outputs  # with lanes that hold none
+    shape = replace(layer.shape, out_channels=outputs, plain=not blocks,
+                    gathered=call.op.startswith("nn.conv2d_gathered"))
     attrs, times = call.attrs, predict(shape, options.cpu)
     kind, _, beside = call.op.removeprefix("nn.conv2d_").partition("_")
     if kind in ("digits", "pairs"):
-        return kind, times.get(kind)
+        return kind, times[kind]
     if kind == "winograd":
         tile = attrs["tile"]
         if beside == "rows":
@@ -246,7 +249,7 @@ def choice(model, layer, target="host"):
         return words, times.get(name)
     if kind == "gathered":
         return f"{beside or 'direct'}, gathered", times[beside or "direct"]
-    blocked = is_blocked(call) or attrs["out_layout"] not in ("", "NCHW")
+    blocked = blocks or attrs["out_layout"] not in ("", "NCHW")
     kind = "depthwise" if layer.groups == layer.channels > 1 else "direct"
     text = kind if blocked else f"{kind}, plain"
     return text, times["direct"] if blocked and layer.groups == 1 else None

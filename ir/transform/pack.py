@@ -8,14 +8,13 @@ import numpy as np
 from ..expr import is_const_int
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant
-from ..relax.ops import matmul_short
+from ..relax.ops import matmul_short, short_weights
 from ..relax.ops.conv_layouts import pack_weights as pack
 from ..relax.ops.matmul_digits import split_columns
 from ..relax.ops.matmul_pairs import BLOCK, pack_columns
 from ..relax.ops.phases import border
 from ..relax.ops.recurrent import CELLS, STEPS
 from ..relax.ops.recurrent_weights import pack as pack_steps
-from ..relax.ops.short_weights import fits
 from ..schedule.rules import digit_tiles, pair_tiles, short_terms, tiles
 from ..schedule.rules.blocks import static
 from ..schedule.rules.recurrence import choose as choose_steps
@@ -156,8 +155,7 @@ class _PackWeights(GraphRewriter):
                 parts = self.once(weight, op, lambda w: [
                     Constant(data, f"{w.name}_{part}") for data, part in zip(columns_of(w.data), names)])
                 return call_op(op, self._filled(binding, call.args[0], block), *parts)
-        if short_terms.worth(self.cpu, static(rows), *weight.data.shape, short_terms.FIXED) and (
-                matmul_short.fits(weight.data)):
+        if self._may_be_short(weight, rows, short_terms.FIXED, matmul_short.fits):
             return self._short(call)
         cpu = replace(self.cpu, by_element=self.cpu.by_element and weight.data.shape[0] % self.lanes == 0)
         panel = self._panel(cpu, n_size, rows)
@@ -187,6 +185,10 @@ class _PackWeights(GraphRewriter):
                                                        (w.name, f"{w.name}_scales"))])
         return call_op("matmul_short", call.args[0], *parts, n_size=n_size)
 
+    def _may_be_short(self, weight, rows, form, fits):
+        sizes = weight.data.shape[-2:]
+        return short_terms.worth(self.cpu, static(rows), *sizes, form) and fits(weight.data)
+
     def _steps(self, call):
         """A recurrence with weights in the order in which a tile of sums takes them in every step."""
         weight, (_, _, rows, hidden), attrs = call.args[1], call.struct_info.fields[0].shape, call.attrs
@@ -195,8 +197,7 @@ class _PackWeights(GraphRewriter):
         gates = weight.data.shape[2] // hidden.value
         short = call.op in _BOUNDED and "Relu" not in (attrs["activations"] or ()) and (
             hidden.value % self.lanes == 0
-            and short_terms.worth(self.cpu, static(rows), *weight.data.shape[-2:], short_terms.FLOATS)
-            and fits(weight.data))
+            and self._may_be_short(weight, rows, short_terms.FLOATS, short_weights.fits))
         cpu = short_terms.short_cpu(self.cpu) if short else self.cpu
         _, vectors, lanes = choose_steps(cpu, static(rows), hidden.value, gates)
         packed = self.once(weight, ("steps", vectors, short), lambda w: Constant(

@@ -22,6 +22,7 @@ from ...tir import intrin
 from ..expr import TensorStructInfo
 from .common import check_dtypes, dim_text, fail, need_rank, same_dim, shape_text, te_shape, tensor
 from .conv_layouts import pack_weights
+from .short_weights import in_range
 
 ROWS = "matmul_rows"  # the stage of rows that are divided
 TERMS, WORDS = 8, 5  # weights of a group along K, and the words that they lie in
@@ -31,17 +32,15 @@ DIVISOR = 2.0 ** 24  # of rows; scales have it as a factor
 _BITS, _WORD = 20, 32
 _UNIT = 1 << _WORD - _BITS  # the last digit of a weight as an integer of 32 bits
 _MOST = 2 ** 31 - 2 * _UNIT  # of these integers
-SMALLEST, LARGEST = 2.0 ** -40, 2.0 ** 120  # of the largest weight: so far from its limits no scale is 0 or infinite
 
 
 def fits(w):
-    """Whether weights [K, N] may be stored so: whole groups of finite numbers, none of which stand out so far from
+    """Whether weights [K, N] may be stored so: whole groups of numbers `in_range`, none of which stand out so far from
     those of their block that the others would be lost beside it."""
-    w = np.abs(w)
-    most = w.max(initial=0)
-    if w.dtype != np.float32 or len(w) % TERMS or not (most == 0 or SMALLEST < most < LARGEST):
+    if len(w) % TERMS or not in_range(w):
         return False
-    w = w / (most or 1)
+    w = np.abs(w)
+    w = w / (w.max(initial=0) or 1)
     starts = np.arange(0, len(w), BLOCK)
     largest = np.square(np.maximum.reduceat(w, starts, axis=0))
     terms = np.diff(starts, append=len(w))[:, None]
@@ -68,7 +67,7 @@ def _pack_panel(w, lanes):
     groups = wanted.reshape(depth // TERMS, TERMS, columns // lanes, lanes)
     words = np.zeros((WORDS, *groups[:, 0].shape), np.int64)
     for n in reversed(range(TERMS)):  # since what follows a weight counts
-        word, bit = divmod(_BITS * n, _WORD)
+        word, bit, _ = _place(n)
         digits = np.rint((groups[:, n] - _from_bit(words, n)) / _UNIT).astype(np.int64)
         digits = np.clip(digits, -1 << _BITS - 1, (1 << _BITS - 1) - 1) & (1 << _BITS) - 1
         above = _WORD - bit - _BITS  # bits that follow in the word, or lie in the next one
@@ -80,25 +79,27 @@ def _pack_panel(w, lanes):
 
 def _from_bit(words, n):
     """What the words so far add to weight n: the bits below its own."""
-    word, bit = divmod(_BITS * n, _WORD)
-    following = words[word + 1] >> _WORD - bit if _crosses(n) else 0
+    word, bit, crosses = _place(n)
+    following = words[word + 1] >> _WORD - bit if crosses else 0
     return ((words[word] << bit & 0xffffffff) | following) & _UNIT - 1
 
 
-def _crosses(n):
-    """Whether the bits of weight n end in the next word."""
-    return _BITS * n % _WORD > _WORD - _BITS
+def _place(n):
+    """(the word of a group that weight n begins in, at which bit of it, whether it ends in the next word); n: a number
+    or an expression."""
+    word, bit = n * _BITS // _WORD, n * _BITS % _WORD
+    return word, bit, bit > _WORD - _BITS
 
 
 def unpack_columns(words, scales):
     """The weights [K, P * panel] that words and scales stand for."""
     panels, groups, vectors, _, lanes = words.shape
-    read = [words[..., n, :] for n in range(WORDS)]
     scales = (scales / np.float32(DIVISOR)).repeat(BLOCK // TERMS, axis=1)[:, :groups].reshape(
         panels, groups, vectors, lanes)
-    fixed = intrin.BIT_INTRINSICS["fixed"][1]
-    parts = [scales * fixed(read[_BITS * n // _WORD], read[_BITS * n // _WORD + 1] if _crosses(n) else
-                            np.zeros_like(read[0]), _BITS * n % _WORD) for n in range(TERMS)]
+    zero, fixed, parts = np.zeros_like(scales), intrin.BIT_INTRINSICS["fixed"][1], []
+    for n in range(TERMS):
+        word, bit, crosses = _place(n)
+        parts.append(scales * fixed(words[..., word, :], words[..., word + 1, :] if crosses else zero, bit))
     return np.stack(parts, axis=2).transpose(1, 2, 0, 3, 4).reshape(groups * TERMS, -1)
 
 
@@ -131,13 +132,12 @@ def _lower(args, attrs, out):
 
     def element(*i):
         *rows, outer, g, column = i
-        bit = n.var * _BITS % _WORD
+        first, bit, crosses = _place(n.var)
 
         def read(word):
             return words[outer, g, column // lanes, word, column % lanes]
 
-        first = n.var * _BITS // _WORD
-        second = Select(bit > _WORD - _BITS, read(intrin.min(first + 1, WORDS - 1)), const(0.0, "float32"))
+        second = Select(crosses, read(intrin.min(first + 1, WORDS - 1)), const(0.0, "float32"))
         return te.sum(small[(*rows, g * TERMS + n.var)] * intrin.fixed(read(first), second, bit), n)
 
     small = te.compute(te_shape(a.shape), lambda *i: a[i] * const(1 / DIVISOR, "float32"), name=ROWS)

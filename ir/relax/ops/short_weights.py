@@ -21,12 +21,16 @@ LARGEST = np.float32(2.0 ** 120)  # rounding does not reach infinity
 _low_bytes = intrin.BIT_INTRINSICS["low_bytes"][1]
 
 
-def fits(w):
-    """Whether weights [..., K, N] may be stored so: groups are whole, all numbers finite, and the largest ones neither
-    so large nor so small that floats would be at the end of their range."""
+def in_range(w):
+    """Whether all weights are finite, and the largest ones neither so large nor so small that floats, or what words are
+    scaled by, would be at the end of their range."""
     most = np.abs(w).max(initial=0)
-    return w.dtype == np.float32 and w.shape[-2] % TERMS == 0 and (
-        most == 0 or bool(LEAST * 2.0 ** 40 < most < LARGEST))
+    return w.dtype == np.float32 and (most == 0 or bool(LEAST * 2.0 ** 40 < most < LARGEST))
+
+
+def fits(w):
+    """Whether weights [..., K, N] may be stored so: groups are whole, and all of them `in_range`."""
+    return w.shape[-2] % TERMS == 0 and in_range(w)
 
 
 def _grouped(w, lanes):

@@ -7,6 +7,7 @@ from math import prod
 from ...expr import IntImm
 from ...relax.ops.matmul_short import ROWS as SHORT_ROWS
 from ..blocks import uses
+from ..handles import BlockRV
 from ..primitives.sample import divisors
 from . import tiles
 from .blocks import SYMBOLIC, find_block, iter_vars, operand_loads, static, static_extent, vectorizes
@@ -38,15 +39,15 @@ def product(sch, cpu):
     found = anchored(sch, fits, keep=stages(sch, anchor) | {SHORT_ROWS}) if anchor else None
     if found is None:
         return False
-    short = groups_of(sch, sch.get_block(anchor))
-    copied, wide, tall = (False, None, None) if short else choose_copies(sch, cpu, anchor)
+    groups = groups_of(sch, sch.get_block(anchor))
+    copied, wide, tall = (False, None, None) if groups else choose_copies(sch, cpu, anchor)
     if not fits(sch.get(sch.get_block(anchor))):
         return dots(sch, cpu, *found)
     chunk = streamed(sch, cpu, *found)
     if chunk:
         stream(sch, cpu, *found, chunk)
         return True
-    plan = _plan(sch, cpu, *found)
+    plan = _plan(sch, cpu, *found, groups)
     copy = columns_copy(sch, anchor, wide) if copied else None
     if tall:
         pack_rows(sch, cpu, tall, plan.tile.rows)
@@ -84,7 +85,7 @@ class _Plan:
     in the second cache while all columns pass; sums are made in `parts` turns.
 
     packed: columns come in panels, padded to whole ones. border: columns end within a vector. through: the epilogue
-    reads the sums from memory."""
+    reads the sums from memory. groups: the block that adds up groups of short weights; None for whole ones."""
 
     tile: tiles.Tile
     block: int
@@ -92,9 +93,10 @@ class _Plan:
     packed: bool
     border: bool
     through: bool
+    groups: BlockRV | None
 
 
-def _plan(sch, cpu, anchor, epilogue):
+def _plan(sch, cpu, anchor, epilogue, groups):
     *_, m, n = sch.get_loops(epilogue)
     rows, columns, depth = static_extent(sch, m), static_extent(sch, n), term_count(sch, anchor)
     packed, lanes = anchor.endswith(PACKED), cpu.lanes
@@ -102,8 +104,7 @@ def _plan(sch, cpu, anchor, epilogue):
     # less than a vector is a tile of its own, next to tiles of one vector.
     border = not packed and columns % lanes > 0
     vectors = _panel(sch, anchor) // lanes if packed else None
-    block = sch.get_block(anchor)
-    cpu = short_cpu(cpu) if groups_of(sch, block) else by_element(cpu, sch.get(block))[0]
+    cpu = short_cpu(cpu) if groups else by_element(cpu, sch.get(sch.get_block(anchor)))[0]
     tile = tiles.choose_product(cpu, 1 if border else -(-columns // lanes), rows, dividing=not packed, vectors=vectors)
     in_vectors = vectorizes(sch.get(epilogue))
     parts = 1
@@ -113,7 +114,7 @@ def _plan(sch, cpu, anchor, epilogue):
     # Two borders, of blocks of rows and of columns, would make one copy of the loops whose sums have conditions.
     uneven = block * tile.rows < rows and rows % (block * tile.rows) > 0
     ragged = packed and columns % (tile.vectors * lanes) > 0 and uneven
-    return _Plan(tile, block, parts, packed, border, through=not in_vectors or ragged)
+    return _Plan(tile, block, parts, packed, border, through=not in_vectors or ragged, groups=groups)
 
 
 def _panel(sch, anchor):
@@ -173,7 +174,7 @@ def _tile(sch, cpu, anchor, epilogue, plan, copy):
         for group (parallel):  panels = b;  for panel, rows: acc = 0;  for k: ...: acc += a * panels;  epilogue(acc)
     """
     block = sch.get_block(anchor)
-    work, rows = steps(sch.get(groups_of(sch, block) or block)), static_extent(sch, sch.get_loops(epilogue)[-2])
+    work, rows = steps(sch.get(plan.groups or block)), static_extent(sch, sch.get_loops(epilogue)[-2])
     group = _group(sch, cpu, anchor, plan, copy) if copy else 0
     if copy and not group:
         pack_columns(sch, cpu, copy, plan.tile.vectors)
@@ -233,10 +234,9 @@ def _sums(sch, cpu, block, plan, prefetch):
     """The loops of a tile of sums: in registers, over the terms."""
     sch.set_scope(block, 0, "local")
     *loops, k = sch.get_loops(block)
-    groups = groups_of(sch, block)
-    if groups:
+    if plan.groups:
         (rows, *vectors), lanes = _points(sch, cpu, loops, plan)
-        scaled_groups(sch, cpu, block, groups, k, [rows], vectors, lanes)
+        scaled_groups(sch, cpu, block, plan.groups, k, [rows], vectors, lanes)
         return
     chains = []
     if plan.tile.accumulators * CHAINS <= 2 * tiles.LATENCY and static_extent(sch, k) % CHAINS == 0:
