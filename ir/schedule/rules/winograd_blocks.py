@@ -19,9 +19,11 @@ SHOWN = (1 / 4, 3 / 4)
 # Bytes a cycle of weights that come from memory, of which no more than this passes however few products they are for
 # (13.5 GB/s at 2.7 GHz).
 STREAMED_BYTES = 5
-# The share of the time of weights that pass beside products by which these take longer, and products by pairs; where
-# these read V beyond the second cache, of its time too.
+# The share of the time of weights that pass beside products by which these take longer, and products by pairs.
 BESIDE = 0.15, 0.3
+# Of V by pairs that leaves the second cache: bytes a cycle, when it is made, a vector for each of many planes in turn;
+# the share of the time in which it is read by which products take longer.
+MADE_BYTES, READ_BESIDE = 5, 0.2
 # Cycles, beside multiply-adds, of a load of weights, from the second cache, and of data, from the first: of which small
 # tiles have more for each multiply-add.
 LOADS, SMALL_LOADS = (0.4, 0.1), (0.4, 0.2)
@@ -114,8 +116,8 @@ def _streamed(cpu, layer, blocks):
 
 def candidates(cpu, layer):
     """Blockings for every number of rows, with the best register tile that leaves inner loops without conditions.
-    Channels that it leaves are a tile of their own at the end of the last turn. Sums of pairs are of a vector each, so
-    that weights are read in one go."""
+    Channels that it leaves are a tile of their own at the end of the last turn. Sums of pairs are of a vector each;
+    turns have several where half of the second cache holds their M."""
     own = layer.out_blocks // layer.groups
     every = pair_tiles.candidates() if layer.pairs else tiles.candidates(cpu)
     fitting = [t for t in every if t.columns <= layer.columns
@@ -125,9 +127,15 @@ def candidates(cpu, layer):
                  and (rows % t.rows == 0 or rows == layer.rows))
         tile = min(whole, key=lambda t: (_product(cpu, layer, rows, t), t.vectors, t.rows))
         turns = (*range(tile.vectors, layer.out_blocks, tile.vectors), layer.out_blocks)
-        for vectors in (1,) if layer.pairs else turns:
+        for vectors in _near(cpu, layer, rows, turns) if layer.pairs else turns:
             if own % tile.vectors or layer.out_blocks % vectors == 0:
                 yield _blocking(cpu, layer, rows, tile, vectors)
+
+
+def _near(cpu, layer, rows, turns):
+    """Turns whose M of so many rows half of the second cache holds, and the first one."""
+    most = cpu.l2_bytes // 2 // (layer.vector * rows * layer.columns)
+    return [vectors for vectors in turns if vectors <= max(most, turns[0])]
 
 
 def _blocking(cpu, layer, rows, tile, vectors):
@@ -140,23 +148,25 @@ def _blocking(cpu, layer, rows, tile, vectors):
     if cpu.streamed_bytes and (again or not layer.near):
         streamed = _streamed(cpu, layer, blocks if again else 1)
         cycles = max(cycles + BESIDE[layer.pairs] * streamed, streamed)
-    cycles += transforms(layer) + _divisions(layer)
+    spills = data + products > cpu.l2_bytes * 3 // 4
+    made_far = data * blocks / MADE_BYTES if layer.pairs and spills else 0
+    cycles += transforms(layer) + _divisions(layer) + made_far
     far = 0 if cpu.streamed_bytes else layer.weights * (SHOWN[1] * blocks if again else 0 if layer.near else SHOWN[0])
     left = 0  # bytes of data and products that leave the second cache
-    if data + products > cpu.l2_bytes * 3 // 4:
-        left += data * blocks * (2 + turns)
+    if spills:
+        left += data * blocks * (turns if layer.pairs else 2 + turns)
     if products > cpu.l2_bytes // 2:
         left += 3 * products * turns * blocks
     left /= NEAR_BYTES if data + products <= cpu.l3_bytes else FAR_BYTES
-    cycles += far / FAR_BYTES + (BESIDE[True] if layer.pairs else 1) * left
+    cycles += far / FAR_BYTES + (READ_BESIDE if layer.pairs else 1) * left
     cycles += SPILLED * blocks * max(0, data + products - KEPT * cpu.l1_bytes) / (layer.lanes * FLOAT)
-    ways = _ways(layer, rows, vectors, data, products, row) if cpu.parallel else {"rows": (1, 0)}
+    ways = _ways(layer, rows, vectors, data, products, row, made_far) if cpu.parallel else {"rows": (1, 0)}
     over = min(ways, key=lambda way: ways[way][0] * cycles + ways[way][1])
     busy, passed = ways[over]
     return Blocking(rows, tile, vectors, over, busy * cycles + passed)
 
 
-def _ways(layer, rows, vectors, data, products, row):
+def _ways(layer, rows, vectors, data, products, row, made_far):
     """{what two threads share: (twice their part of the time of one, cycles for what passes between cores)}."""
     blocks, turns = -(-layer.rows // rows), -(-layer.out_blocks // vectors)
     ways = {"channels": (2, 0)}  # what is too large for stacks one thread does
@@ -168,7 +178,7 @@ def _ways(layer, rows, vectors, data, products, row):
     if blocks > 1 and fits:
         ways["rows"] = 2 * min(1, -(-blocks // 2) * rows / layer.rows), 0
     if turns > 1 and blocks == 1 == layer.groups and fits:  # what one thread makes for itself, both do
-        made = data_transforms(layer) + _divisions(layer)
+        made = data_transforms(layer) + _divisions(layer) + made_far
         ways["each"] = busy(turns), (2 - busy(turns)) * made + layer.results / PASSED_BYTES
     return ways
 

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from rule_cases import checked, kernels, network, winograd_by
 
+from ingot.codegen.compile import Options
+from ingot.codegen.target import Target
 from ingot.ir.expr import Select
 from ingot.ir.node import collect
 from ingot.ir.relax import Constant
@@ -185,16 +187,28 @@ def test_winograd(size, options, cpu):
     assert all("pairs_largest" in str(s) for s in collect(lowered.body, Select))
 
 
+@pytest.mark.parametrize("vectors", [1, 2])
 @pytest.mark.parametrize("over, loops", [("rows", 1), ("channels", 2), ("each", 1)])
-def test_what_threads_share_of_winograd(over, loops, monkeypatch):
-    tile = winograd_blocks.tiles.Tile(1, 1, 4)
-    monkeypatch.setattr(winograd_blocks, "choose", lambda *_: Blocking(1 if over == "rows" else 4, tile, 1, over, 0))
+def test_what_threads_share_of_winograd(over, loops, vectors, monkeypatch):
+    blocking = Blocking(1 if over == "rows" else 4, winograd_blocks.tiles.Tile(1, 1, 4), vectors, over, 0)
+    monkeypatch.setattr(winograd_blocks, "choose", lambda *_: blocking)
     func = winograd((14, 14), 32, 64, tile=4)
     assert parallel(checked(winograd_pairs, func, CPU)) == loops
     assert not parallel_loops(checked(winograd_pairs, func, ALONE).body)
 
 
 # ---------------------------------------------------------------- the model
+
+@pytest.mark.parametrize("layer, rows, vectors", [
+    (winograd_blocks.Layer(4, 32, 32, 7, 7, 16, pairs=True), 7, 4),
+    (winograd_blocks.Layer(3, 32, 32, 5, 5, 16, pairs=True), 5, 8),
+    (winograd_blocks.Layer(4, 16, 16, 14, 14, 16, pairs=True), 1, 1)])
+def test_turns_of_winograd(layer, rows, vectors):
+    """Of several vectors where V has left the second cache, which then reads it fewer times; it keeps their M."""
+    for threads in ("none", "openmp"):
+        chosen = winograd_blocks.choose(Options(Target.get("x86-64-v4-zen4"), threads=threads).cpu, layer)
+        assert (chosen.rows, chosen.vectors) == (rows, vectors)
+
 
 @pytest.mark.parametrize("rows, parts, panels, alone, shared", [
     ((128,), 256, 48, ((16,), 5, "rows"), ((16,), 2, "rows")),
