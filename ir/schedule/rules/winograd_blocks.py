@@ -116,8 +116,7 @@ def _streamed(cpu, layer, blocks):
 
 def candidates(cpu, layer):
     """Blockings for every number of rows, with the best register tile that leaves inner loops without conditions.
-    Channels that it leaves are a tile of their own at the end of the last turn. Sums of pairs are of a vector each;
-    turns have several where half of the second cache holds their M."""
+    Channels that it leaves are a tile of their own at the end of the last turn. Sums of pairs are of a vector each."""
     own = layer.out_blocks // layer.groups
     every = pair_tiles.candidates() if layer.pairs else tiles.candidates(cpu)
     fitting = [t for t in every if t.columns <= layer.columns
@@ -127,15 +126,9 @@ def candidates(cpu, layer):
                  and (rows % t.rows == 0 or rows == layer.rows))
         tile = min(whole, key=lambda t: (_product(cpu, layer, rows, t), t.vectors, t.rows))
         turns = (*range(tile.vectors, layer.out_blocks, tile.vectors), layer.out_blocks)
-        for vectors in _near(cpu, layer, rows, turns) if layer.pairs else turns:
+        for vectors in turns:
             if own % tile.vectors or layer.out_blocks % vectors == 0:
                 yield _blocking(cpu, layer, rows, tile, vectors)
-
-
-def _near(cpu, layer, rows, turns):
-    """Turns whose M of so many rows half of the second cache holds, and the first one."""
-    most = cpu.l2_bytes // 2 // (layer.vector * rows * layer.columns)
-    return [vectors for vectors in turns if vectors <= max(most, turns[0])]
 
 
 def _blocking(cpu, layer, rows, tile, vectors):
@@ -154,11 +147,11 @@ def _blocking(cpu, layer, rows, tile, vectors):
     far = 0 if cpu.streamed_bytes else layer.weights * (SHOWN[1] * blocks if again else 0 if layer.near else SHOWN[0])
     left = 0  # bytes of data and products that leave the second cache
     if spills:
-        left += data * blocks * (turns if layer.pairs else 2 + turns)
+        left += READ_BESIDE * data * blocks * turns if layer.pairs else data * blocks * (2 + turns)
     if products > cpu.l2_bytes // 2:
         left += 3 * products * turns * blocks
     left /= NEAR_BYTES if data + products <= cpu.l3_bytes else FAR_BYTES
-    cycles += far / FAR_BYTES + (READ_BESIDE if layer.pairs else 1) * left
+    cycles += far / FAR_BYTES + left
     cycles += SPILLED * blocks * max(0, data + products - KEPT * cpu.l1_bytes) / (layer.lanes * FLOAT)
     ways = _ways(layer, rows, vectors, data, products, row, made_far) if cpu.parallel else {"rows": (1, 0)}
     over = min(ways, key=lambda way: ways[way][0] * cycles + ways[way][1])
