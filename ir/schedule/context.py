@@ -45,9 +45,9 @@ class Context:
         """The context after a rewrite, for checks that need the new function."""
         return Context(self._schedule, self.primitive, self.func_name, Index(func), tried=True)
 
-    def new_block_name(self, hint):
-        """`hint`, or hint_1, hint_2 ... when a block has that name."""
-        return unique_name(hint, set(self.index.names))
+    def new_block_name(self, hint, taken=()):
+        """`hint`, or hint_1, hint_2 ... when a block has that name, or it is one of those `taken`."""
+        return unique_name(hint, {*self.index.names, *taken})
 
     def scope(self, realize, argument):
         """The realize of the block around `realize`; only loops and sequences may lie between."""

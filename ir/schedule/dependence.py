@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from .blocks import buffers_of, name_of, uses
 from .context import analyzer_of
-from .regions import Relaxed, holds, touched_box, written_box
+from .regions import Relaxed, holds, joined, touched_box, written_box
 
 
 def common_loops(index, a, b):
@@ -23,9 +23,10 @@ def incomplete_input(index, scope, reader, buffer):
 
 def turn_writes_input(index, scope, reader, buffer):
     """Whether all that a reader reads of `buffer` was written before in the same turn of the loops that it shares with
-    one of the writers, which may have done so together: zeros first, then what lies between them."""
+    the writers, by one of them, zeros for instance, over which others write, or each a part."""
     writers = _sharing_loops(index, scope, reader, buffer)
-    return not writers or any(_incomplete(index, w, reader, buffer) is None for w in writers)
+    return (not writers or any(_incomplete(index, w, reader, buffer) is None for w in writers)
+            or _complete_together(index, writers, reader, buffer))
 
 
 def _sharing_loops(index, scope, reader, buffer):
@@ -33,9 +34,20 @@ def _sharing_loops(index, scope, reader, buffer):
     return [w for w in index.writers(buffer, scope) if w is not reader and common_loops(index, w, reader)]
 
 
-def _incomplete(index, writer, reader, buffer):
-    """Why a turn of the loops that a reader shares with one writer may read what this writer did not write in it."""
-    common = common_loops(index, writer, reader)
+def _complete_together(index, writers, reader, buffer):
+    """Whether writers that share the same loops with a reader wrote boxes side by side, which hold what it reads."""
+    common, *others = (common_loops(index, w, reader) for w in writers)
+    if any(loops != common for loops in others) or any(_unfinished(index, w, reader, buffer, common) for w in writers):
+        return False
+    analyzer = analyzer_of(common)
+    boxes = [written_box(analyzer, w, buffer, index.loops_above(w)[len(common):]) for w in writers]
+    needed = touched_box([Relaxed(analyzer, index.loops_above(reader)[len(common):])], [reader], buffer, ("reads",))
+    return None not in (*boxes, needed) and any(
+        holds(analyzer, box, needed, buffer.shape) for box in joined(analyzer, boxes, buffer.shape))
+
+
+def _unfinished(index, writer, reader, buffer, common):
+    """Why a writer may not be done where a reader begins, in a turn of the loops that they share."""
     name = name_of(writer)
     if index.order[writer] > index.order[reader]:
         return f"block {name} writes {buffer.name} after block {name_of(reader)} in the same loop"
@@ -43,6 +55,15 @@ def _incomplete(index, writer, reader, buffer):
     for iv, value in zip(writer.block.iter_vars, writer.iter_values):
         if iv.iter_type != "spatial" and uses(value, shared):
             return f"the reduction of block {name} over {iv.var.name} is not finished there"
+    return None
+
+
+def _incomplete(index, writer, reader, buffer):
+    """Why a turn of the loops that a reader shares with one writer may read what this writer did not write in it."""
+    common = common_loops(index, writer, reader)
+    why = _unfinished(index, writer, reader, buffer, common)
+    if why:
+        return why
     analyzer = analyzer_of(common)
     written = written_box(analyzer, writer, buffer, index.loops_above(writer)[len(common):])
     relaxed = Relaxed(analyzer, index.loops_above(reader)[len(common):])

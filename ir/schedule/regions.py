@@ -1,12 +1,14 @@
 """Boxes of buffers: what blocks touch while some loops run and the others stand still."""
 from __future__ import annotations
 
+from itertools import permutations
+
 from ..arith import affine_domains
 from ..arith.int_set import limits_of
 from ..arith.linear import DoesNotFit, render, shifted
 from ..arith.relax import relax
 from ..arith.pattern import conjuncts
-from ..expr import IntImm, Range, as_expr, const, is_const_int, logical_and, substitute
+from ..expr import Add, IntImm, Range, as_expr, const, is_const_int, logical_and, substitute
 from ..tir.region import union
 from ..tir.stmt import BlockRealize, For, SeqStmt
 from .blocks import binding_of, is_true, only_clips, uses
@@ -91,12 +93,63 @@ def written_box(analyzer, realize, buffer, loops):
     if not is_true(realize.predicate):
         domains = {iv.var: iv.dom for iv in realize.block.iter_vars}
         signature = next(r for r in realize.block.writes if r.buffer is buffer)
-        clip = [domains.get(r.min) for r in signature.region]
+        clip = [_domain_of(r.min, domains) for r in signature.region]
         if not only_clips(analyzer, realize) or any(
                 c is None and not is_const_int(r.min) for c, r in zip(clip, signature.region)):
             return None
     box = affine_domains([r.min for r in regions[0]], ranges_of(loops), None, analyzer, bijective=False)
     return list(zip(box.domains, clip)) if box else None
+
+
+def _domain_of(index, domains):
+    """The Range of an index that is an iterator, or one moved by a constant; None of others."""
+    offset = 0
+    if isinstance(index, Add) and isinstance(index.b, IntImm):
+        index, offset = index.a, index.b.value
+    domain = domains.get(index)
+    return domain and Range(domain.min + offset, domain.extent)
+
+
+def joined(analyzer, boxes, shape):
+    """Written boxes (of written_box) of a buffer of a shape, those that lie side by side as one."""
+    def clipped(box, domain, extent):
+        """As much of both as one of them says."""
+        if domain is None or _inside(analyzer, box, domain):
+            return box, whole(extent)
+        return (domain, whole(extent)) if _inside(analyzer, domain, box) else (box, domain)
+
+    boxes = [[clipped(*part, extent) for part, extent in zip(b, shape)] for b in boxes]
+    pair = True
+    while pair:
+        pair = next(((a, b, both) for a, b in permutations(boxes, 2) if (both := _side_by_side(analyzer, a, b))), None)
+        if pair:
+            boxes = [x for x in boxes if x is not pair[0] and x is not pair[1]] + [pair[2]]
+    return boxes
+
+
+def _inside(analyzer, a, b):
+    """Whether a Range is part of another."""
+    return analyzer.can_prove(logical_and(b.min <= a.min, a.min + a.extent <= b.min + b.extent))
+
+
+def _side_by_side(analyzer, a, b):
+    """The box of two that are alike in all dimensions but one, in which the second follows the first; else None."""
+    def follows(x, y):
+        return analyzer.can_prove_equal(x.min + x.extent, y.min)
+
+    def same(x, y):
+        return analyzer.can_prove_equal(x.min, y.min) and analyzer.can_prove_equal(x.extent, y.extent)
+
+    found = [n for n, (x, y) in enumerate(zip(a, b)) if not all(map(same, x, y))]
+    if len(found) != 1:
+        return None
+    n, = found
+    for part, other in ((0, 1), (1, 0)):  # what a nest runs over, clipped to a domain
+        if same(a[n][other], b[n][other]) and follows(a[n][part], b[n][part]):
+            both = list(a[n])
+            both[part] = Range(a[n][part].min, a[n][part].extent + b[n][part].extent)
+            return [*a[:n], tuple(both), *a[n + 1:]]
+    return None
 
 
 def _written_inside(analyzer, realize, buffer, loops):

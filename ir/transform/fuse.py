@@ -15,7 +15,8 @@ MAPS = ("elementwise", "broadcast")
 COPIES = MAPS + ("injective",)
 HEADS = ("anchor", "reduction")
 # Each output element of these comes from one of several inputs: inlined they would be a chain of conditions.
-NEVER = ("concat", "nn.pad", "split")
+NEVER = ("concat", "split")
+PADDING = "nn.pad"  # nor this, but between a 1x1 convolution and a depthwise one that has its data by bands
 MAX_GROUP = 32
 MAX_INLINED = 64  # operations per element after inlining, which repeats what is used twice
 
@@ -24,8 +25,9 @@ def fuse_ops(mod, cpu=None):
     """Requires a dataflow "main". Ensures groups of two operators or more are calls (operator "call", attrs["gv"]) of
     functions with attrs "primitive" and "origin": one anchor or reduction with the elementwise operators of its shape
     that follow it or join them, or elementwise and copying operators alone. For a CpuModel `cpu`, a depthwise
-    convolution and the 1x1 convolution that alone reads it are one group where that is faster, and so are a 1x1
-    convolution, an average pool or a product and the operators that compute what it reads.
+    convolution and the 1x1 convolution that alone reads it are one group where that is faster, so are a 1x1 convolution
+    and the depthwise one that alone reads its result, padded or not, and so are a 1x1 convolution, an average pool or a
+    product and the operators that compute what it reads.
 
     A group grows from an operator to its immediate post-dominator, so no intermediate value leaves the group, and the
     call stands where the group's last operator stood.
@@ -51,7 +53,10 @@ class _Grouping:
 
     def groups(self):
         """Lists of two operators or more, each in order."""
-        for start, end in enumerate(self._post_dominators()):
+        post = self._post_dominators()
+        for start, end in enumerate(post):
+            if end is not None and self.kinds[end] == "padding":
+                end = post[end]
             if end is not None and self.kinds[start] in COPIES + HEADS:
                 self._try_fuse(start, end)
         return [m for m in self.members.values() if len(m) > 1]
@@ -70,7 +75,7 @@ class _Grouping:
 
     def _try_fuse(self, start, end):
         between = self._between(start, end)
-        if between is None or (between and not self._uniform(start, [*between, end])):
+        if between is None or between and not (self._is_padding(between) or self._uniform(start, [*between, end])):
             return
         joined = {self.group[n] for n in (start, *between, end)}
         members = sorted(m for g in joined for m in self.members[g])
@@ -97,13 +102,14 @@ class _Grouping:
     def _fits(self, members):
         """Whether these operators, whose values meet in the last one, make one good kernel."""
         heads = [m for m in members if self.kinds[m] in HEADS]
-        if len(members) > MAX_GROUP or any(self.kinds[m] not in COPIES + HEADS for m in members):
+        padding = [m for m in members if self.kinds[m] == "padding"]
+        if len(members) > MAX_GROUP or any(self.kinds[m] not in COPIES + HEADS + ("padding",) for m in members):
             return False
-        if len(heads) > 1 and not self._is_pair(heads, members):
+        if (padding or len(heads) > 1) and not self._is_pair(heads, padding, members):
             return False
         if heads:
             before = self._reaching(self._inputs(heads[0]), members)
-            maps = [m for m in members if m not in heads and m not in before]
+            maps = [m for m in members if m not in (*heads, *padding, *before)]
             shaped = (all(any(self._uniform(h, [m]) for h in heads) for m in maps)
                       and (not before or len(heads) == 1 and self._computes_operands(heads[0], before)))
         else:
@@ -129,10 +135,15 @@ class _Grouping:
         return self.cpu is not None and sum(map(len, chains)) == len(before) and reads_through(
             self.cpu, self.values[head], [[self.values[m] for m in chain] for chain in chains])
 
-    def _is_pair(self, heads, members):
-        """Whether heads are a depthwise convolution and a 1x1 convolution of its result that are faster as one."""
-        return len(heads) == 2 and self.cpu is not None and set(members) & set(self._inputs(heads[1])) and (
-            is_worth_one_kernel(self.cpu, *(self.values[h] for h in heads)))
+    def _is_pair(self, heads, padding, members):
+        """Whether heads are a depthwise convolution and a 1x1 convolution, one of them of the other's result, that are
+        faster as one; a depthwise one may read it padded."""
+        return (len(heads) == 2 and len(padding) < 2 and self.cpu is not None
+                and set(padding or members) & set(self._inputs(heads[1]))
+                and is_worth_one_kernel(self.cpu, *(self.values[m] for m in (heads[0], *padding, heads[1]))))
+
+    def _is_padding(self, between):
+        return [self.kinds[n] for n in between] == ["padding"]
 
     def _uniform(self, first, others):
         """Whether `others` map elements one by one, in the shape of `first`."""
@@ -155,6 +166,8 @@ class _Grouping:
 def _kind(value):
     if not is_operator(value) or value.op in NEVER or not isinstance(value.struct_info, TensorStructInfo):
         return "opaque"
+    if value.op == PADDING:
+        return "padding"
     return op_table.get(value.op).kind
 
 

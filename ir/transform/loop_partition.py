@@ -12,6 +12,7 @@ from .copies import fresh_copy
 
 
 LANES = "vector_lanes"  # annotation of a shortened vectorized loop: how many lanes it had
+HINT = "pragma_loop_partition_hint"  # 0: a loop stays whole, as its guards stand outside of all that takes time
 
 
 def loop_partition(func):
@@ -23,6 +24,7 @@ def loop_partition(func):
       more, and pass over turns in which nothing can happen;
     - turns at the end of a loop in which none can hold, and nothing else happens, are gone;
     - what is left stands outside the loops that it does not depend on, and `i < constant` shortens the loop over i.
+    Of loops with pragma_loop_partition_hint = 0 only the last holds.
     """
     if not any(c.op == "tir.likely" for c in collect(func.body, Call)):
         return func
@@ -44,6 +46,8 @@ class _Partition(Mutator):
 
     def visit_For(self, loop):
         nest, self.nest = self.nest, ()
+        if loop.annotations.get(HINT) == 0:
+            return self._whole(loop, nest)
         if loop.kind == "parallel" and isinstance(loop.body, For) and loop.body.kind == "parallel":
             self.nest = (*nest, loop)
             return self._plain(loop)
@@ -60,6 +64,10 @@ class _Partition(Mutator):
             ways.reverse()
         return (self._peel_around(loop, guards, nest) or ways[0](loop, guards) or ways[1](loop, guards)
                 or self._plain(loop))
+
+    def _whole(self, loop, nest):
+        self.nest = nest if isinstance(loop.body, For) and loop.body.kind == "parallel" else ()
+        return self._plain(loop.replace(annotations={k: v for k, v in loop.annotations.items() if k != HINT}))
 
     def _plain(self, loop):
         new = _narrow(loop.replace(body=self.visit(loop.body)), self.analyzer)

@@ -82,7 +82,7 @@ class _Lower:
         env = {id(p): _placeholder(p) for p in group.params}
         inputs = list(env.values())
         for b in group.bindings:
-            env[id(b.var)], = _apply(b.value, env)
+            env[id(b.var)], = _apply(b.value, env, shared=True)
         return create_prim_func([*inputs, *(env[id(o)] for o in group.outputs)], attrs={})
 
     def _intern(self, func, hint, origin):
@@ -104,12 +104,14 @@ def _tensors(call):
     return {id(a): a for a in read}.values()
 
 
-def _apply(call, env):
-    """What the operator's lowering makes of te tensors (env: {id(value): tensor}): a PrimFunc or a tuple of tensors."""
+def _apply(call, env, shared=False):
+    """What the operator's lowering makes of te tensors (env: {id(value): tensor}): a PrimFunc or a tuple of tensors.
+    shared: with others in one function, which takes tensors."""
     spec = op_table.get(call.op)
-    if spec.lower is None:
+    lower = shared and spec.te or spec.lower
+    if lower is None:
         raise NotImplementedError(f"operator {call.op} has no lowering")
-    result = spec.lower([_argument(a, env, call.op) for a in call.args], call.attrs, call.struct_info)
+    result = lower([_argument(a, env, call.op) for a in call.args], call.attrs, call.struct_info)
     return result if isinstance(result, (PrimFunc, tuple)) else (result,)
 
 

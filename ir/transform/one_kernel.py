@@ -9,21 +9,47 @@ from ..relax.ops.conv_layouts import form_of
 from ..relax.ops.layout import block_size
 from ..schedule.rules import conv_tiles
 from ..schedule.rules.depthwise_pointwise import FAR, NEAR, pays
+from ..schedule.rules.pointwise_depthwise import pair_of, pays as pays_before_depthwise
 
 FLOAT = 4
 # Operators that take an instruction or two, which a convolution may repeat each time that it looks at its data.
 CHEAP = {"add", "subtract", "multiply", "maximum", "minimum", "clip", "nn.relu", "nn.leaky_relu", "negative", "abs"}
 
 
-def is_worth_one_kernel(cpu, depthwise, pointwise):
-    """Whether two operators are a depthwise convolution and a 1x1 convolution that alone reads it, and the model of the
-    rule for such pairs says that one kernel is faster."""
-    form = form_of(depthwise.attrs) if depthwise.op == "nn.conv2d" else None
-    if (form is None or (form.name, form.data) != ("depthwise", cpu.lanes) or any(depthwise.attrs["padding"])
-            or not _is_pointwise(cpu, pointwise)):
-        return False
-    _, *image = depthwise.struct_info.shape
-    return pays(cpu, _bytes(image), image[1].value, _bytes(pointwise.args[1].struct_info.shape))
+def is_worth_one_kernel(cpu, first, *others):
+    """Whether operators are a depthwise convolution and a 1x1 convolution that alone reads it, or one that is padded
+    between, if at all, and the depthwise one that alone reads it; and the model of the rule for such pairs says that
+    one kernel is faster."""
+    *padding, last = others
+    if _is_depthwise(cpu, first) and not padding and _is_pointwise(cpu, last):
+        _, *image = first.struct_info.shape
+        return pays(cpu, _bytes(image), image[1].value, _bytes(last.args[1].struct_info.shape))
+    return (_is_pointwise(cpu, first) and _is_depthwise(cpu, last) and all(_is_border(pad) for pad in padding)
+            and _expansion_pays(cpu, first, (padding or [first])[0].struct_info.shape, last))
+
+
+def _expansion_pays(cpu, pointwise, middle, depthwise):
+    """Whether the model of the rule says so of a 1x1 convolution and a depthwise one that reads a tensor of a shape."""
+    image, (data, weights) = pointwise.struct_info.shape, (a.struct_info.shape for a in pointwise.args)
+    kernel, attrs = depthwise.args[1].struct_info.shape[2].value, depthwise.attrs
+    stride, terms = attrs["strides"][0], _bytes(weights) // FLOAT // (image[1].value * cpu.lanes)
+    more = attrs["dilation"][0] * (kernel - 1) + 1 - stride
+    return pays_before_depthwise(
+        cpu, pair_of(image, middle, data, terms, depthwise.struct_info.shape[2].value, stride, more))
+
+
+def _is_border(pad):
+    """Zeros around an image in blocked layout."""
+    width = pad.attrs["pad_width"]
+    return (pad.attrs["pad_mode"], pad.attrs["pad_value"]) == ("constant", 0) and min(width) >= 0 and not any(
+        (*width[:4], *width[8:]))
+
+
+def _is_depthwise(cpu, call):
+    """A depthwise convolution in blocked layout, without padding, of an image of known size."""
+    form = form_of(call.attrs) if call.op == "nn.conv2d" else None
+    return (form is not None and (form.name, form.data) == ("depthwise", cpu.lanes)
+            and not any(call.attrs["padding"]) and all(isinstance(d, IntImm) for d in call.struct_info.shape))
 
 
 def is_worth_prologue(cpu, head, before):

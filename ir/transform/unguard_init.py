@@ -14,7 +14,8 @@ def unguard_init(func):
         for m in 16: if likely(m_0 * 16 + m < batch): acc[m] = 0   ->   for m in 16: acc[m] = 0
 
     A guard holds back elements that the tensor does not have, so nothing else is ever stored there. Without it, no
-    element is read before it is written when a whole tile is copied, and compilers need not prove that.
+    element is read before it is written when a whole tile is copied, and compilers need not prove that. This is about
+    tiles, whose loops are unrolled: of other loops guards may hold back most turns, as where a border is stored.
     """
     return func.replace(body=_UnguardInit().visit(func.body))
 
@@ -22,7 +23,7 @@ def unguard_init(func):
 class _UnguardInit(Mutator):
     def __init__(self):
         self.analyzer = Analyzer()
-        self.loops = []      # ids of the variables of the loops around, None for loops of one turn
+        self.loops = []      # (id of the variable, whether it is of a tile) of the loops around but those of one turn
         self.declared = {}   # id(local buffer) -> how many loops were around its declaration
 
     def visit_DeclBuffer(self, decl):
@@ -32,9 +33,10 @@ class _UnguardInit(Mutator):
 
     def visit_For(self, loop):
         self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
-        self.loops.append(None if is_const_int(loop.extent, 1) else id(loop.loop_var))
+        own = [] if is_const_int(loop.extent, 1) else [(id(loop.loop_var), loop.kind in ("unrolled", "vectorized"))]
+        around, self.loops = self.loops, self.loops + own
         loop = self.generic_visit(loop)
-        self.loops.pop()
+        self.loops = around
         return loop
 
     def visit_IfThenElse(self, branch):
@@ -49,7 +51,8 @@ class _UnguardInit(Mutator):
         if outside is None or not isinstance(store.buffer.shape[0], IntImm):
             return False
         index = store.indices[0]
-        inside = set(self.loops[outside:]) & {id(v) for v in free_vars(guard)}
+        held = {id(v) for v in free_vars(guard)}
+        inside = {v: of_tile for v, of_tile in self.loops[outside:] if v in held}
         bound = self.analyzer.interval(index)
-        return (inside <= {id(v) for v in free_vars(index)} and None not in bound
+        return (all(inside.values()) and inside.keys() <= {id(v) for v in free_vars(index)} and None not in bound
                 and 0 <= bound.min_value and bound.max_value < store.buffer.shape[0].value)

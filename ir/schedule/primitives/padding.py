@@ -1,6 +1,7 @@
-"""decompose_padding: write the border of a padded buffer apart from its inside."""
+"""decompose_padding, decompose_border: write the border of a padded buffer apart from its inside."""
 from __future__ import annotations
 
+from ...arith import Analyzer
 from ...expr import And, Call, FloatImm, GE, GT, IntImm, IterVar, LE, LT, Range, Select, Var, const, substitute
 from ...node import Mutator
 from ...tir.region import access_regions
@@ -9,7 +10,7 @@ from ..blocks import conjuncts, name_of, only_clips, uses, why_not_complete
 from ..legality import require_kinds, require_rectangular
 from ..nest import build_nest, require_scope
 from ..regions import Relaxed
-from ..registry import BLOCK, LOOP, Result, primitive
+from ..registry import BLOCK, BLOCKS, LOOP, Result, primitive
 from ..signature import domain_analyzer, is_leaf
 
 
@@ -26,6 +27,41 @@ def decompose_padding(ctx, block, loop):
     whoever reads it finds the same. Requires a complete block that alone is under the loop, one store of such a choice,
     and a condition that gives each iterator its own constant range.
     """
+    value, border, inner, kept = _decomposed(ctx, block, loop)
+    name = ctx.new_block_name(name_of(block) + "_pad_const")
+    whole = _border_nest(block, inner, border, name)
+    return _replaced(ctx, block, loop, [whole], _part_nest(ctx, block, loop, inner, value, kept), (name,))
+
+
+@primitive(BLOCKS, block=BLOCK, loop=LOOP)
+def decompose_border(ctx, block, loop):
+    """The same with a block for each side of the border, and none where the inside will be; returns those blocks.
+
+        for i in range(n + 2): P[i] = if_then_else(1 <= i and i < n + 1, A[i - 1], 0)
+    becomes
+        P_side: P[0] = 0
+        P_side_1: P[n + 1] = 0
+        for ax0 in range(n): P: P[ax0 + 1] = A[ax0]
+
+    Sides of inner dimensions are as long as the buffer, those of outer ones as what is inside of the inner ones. What
+    is inside has a loop for each iterator. Requires what decompose_padding requires.
+    """
+    value, border, inner, kept = _decomposed(ctx, block, loop)
+    sides, names, ranges = [], [], {iv.var: (iv.dom.min, iv.dom.min + iv.dom.extent) for iv in block.block.iter_vars}
+    for v, (begin, end) in reversed(kept.items()):
+        low, high = ranges[v]
+        for side in ((low, begin), (end, high)):
+            if not ctx.analyzer_at(loop).can_prove(side[0] >= side[1]):
+                names.append(ctx.new_block_name(name_of(block) + "_side", names))
+                sides.append(_part_nest(ctx, block, loop, inner, border, {**ranges, v: side}, True, names[-1]))
+        ranges[v] = begin, end
+    inside = _part_nest(ctx, block, loop, inner, value, kept, True)
+    return _replaced(ctx, block, loop, sides, inside, tuple(names))
+
+
+def _decomposed(ctx, block, loop):
+    """(value, constant of the border, loops from `loop` to the block, {iterator: its range inside}) of a block that
+    can be decomposed."""
     scope = ctx.scope(block, "'block'")
     require_scope(ctx, scope, loop)
     why = why_not_complete(ctx.index, scope, block)
@@ -36,12 +72,16 @@ def decompose_padding(ctx, block, loop):
     if not only_clips(ctx.analyzer_at(block), block):
         ctx.refuse("'block'", f"block {name_of(block)} runs only where {block.predicate}",
                    "only conditions that keep iterators in their domains can be made anew", [block])
-    kept = _ranges(ctx, block, condition)
-    name = ctx.new_block_name(name_of(block) + "_pad_const")
-    nest = seq(_border_nest(block, inner, border, name), _inside_nest(ctx, block, loop, inner, value, kept))
-    after = ctx.with_func(ctx.index.rewrite({loop: nest}))
-    require_kinds(after, [*ctx.index.loops_above(block), *after.index.loops_above(after.index.blocks[name])], "'loop'")
-    return Result(after.func, (name,))
+    return value, border, inner, _ranges(ctx, block, condition)
+
+
+def _replaced(ctx, block, loop, sides, inside, names):
+    """The Result with nests of the border and of the inside in the place of `loop`."""
+    after = ctx.with_func(ctx.index.rewrite({loop: seq(*sides, inside)}))
+    written = [after.index.blocks[name] for name in names]
+    require_kinds(after, [*ctx.index.loops_above(block), *(s for b in written for s in after.index.loops_above(b))],
+                  "'loop'")
+    return Result(after.func, names)
 
 
 def _choice(ctx, block):
@@ -135,20 +175,21 @@ def _border_nest(block, inner, border, name):
     return nest
 
 
-def _inside_nest(ctx, block, loop, inner, value, kept):
-    """The block over what the condition lets through, its iterators counted from 0."""
+def _part_nest(ctx, block, loop, inner, value, ranges, exact=False, name=None):
+    """The block over a range of each iterator, counted from 0, storing `value`. exact: with a loop for each, which runs
+    over nothing else, even where it would be shorter; name: of a block of its own, else it is still the same one."""
     analyzer = ctx.analyzer_at(loop)
     around = Relaxed(analyzer, inner)
     iters, moved, boxes = [], {}, {}
     for iv, at in zip(block.block.iter_vars, block.iter_values):
-        low, end = kept[iv.var]
-        new = IterVar(Range(const(0, iv.var.dtype), analyzer.simplify(end - low)), iv.var, iv.iter_type)
-        iters.append(new)
-        moved[iv.var] = iv.var + low
+        low, end = ranges[iv.var]
+        var = Var(iv.var.name, iv.var.dtype) if name else iv.var
+        iters.append(IterVar(Range(const(0, var.dtype), analyzer.simplify(end - low)), var, iv.iter_type))
+        moved[iv.var] = var + low
         box = around.cover(Range(at, const(1, at.dtype)), iv.dom.min + iv.dom.extent)
-        boxes[iv.var] = Range(analyzer.simplify(box.min - low), box.extent)
-    inside = block.block.replace(iter_vars=tuple(iters))
-    simplify = domain_analyzer(inside).simplify
+        boxes[var] = Range(analyzer.simplify(box.min - low), box.extent)
+    part = block.block.replace(iter_vars=tuple(iters), name_hint=name or name_of(block))
+    simplify = Analyzer().simplify  # a side of one row stays where the turn is that stores it
 
     class Shift(Mutator):
         def visit_Var(self, v):
@@ -162,5 +203,5 @@ def _inside_nest(ctx, block, loop, inner, value, kept):
     store = block.block.body
     body = BufferStore(store.buffer, shift(value), tuple(map(simplify, shift(store.indices))))
     reads, writes = access_regions(body)
-    inside = inside.replace(reads=reads, writes=writes, body=body)
-    return build_nest(BlockRealize((), const(True), inside), boxes, analyzer)
+    part = part.replace(reads=reads, writes=writes, body=body)
+    return build_nest(BlockRealize((), const(True), part), boxes, analyzer, preserve_unit_loops=exact, exact=exact)

@@ -23,6 +23,7 @@ from .gathered_pairs import gathered_pairs
 from .local_response import local_response
 from .pair_products import pair_products
 from .phases import phases
+from .pointwise_depthwise import pointwise_depthwise
 from .product import product
 from .recurrence import recurrence
 from .register_tile import register_tile
@@ -35,9 +36,9 @@ from .winograd_pairs import winograd_pairs
 from .winograd_rows import winograd_rows
 
 RULES = (attention, attention_blocks, recurrence, winograd_digits, winograd_pairs, winograd, winograd_rows,
-         depthwise_pointwise, blocked_convolution, columns, phases, windows, local_response, register_tile,
-         digit_products, column_digits, pair_products, gathered_pairs, column_pairs, product, row_reduction, gather,
-         transpose, elementwise)
+         depthwise_pointwise, pointwise_depthwise, blocked_convolution, columns, phases, windows, local_response,
+         register_tile, digit_products, column_digits, pair_products, gathered_pairs, column_pairs, product,
+         row_reduction, gather, transpose, elementwise)
 
 
 def schedule_by_rule(func, cpu: CpuModel):

@@ -35,14 +35,14 @@ def depthwise_pointwise(sch, cpu):
             for channels, columns:  acc = 0;  for kh, kw: for points: acc += x * w;  middle = epilogue(acc)
             for channels, columns:  acc = 0;  for ic, ii: for points: for vectors: acc += broadcast(middle) * w;  ...
     """
-    if cpu.lanes == 1 or any(find_block(sch, lambda b, n=name: _is(b, n)) is None for name in (DEPTHWISE, POINTWISE)):
+    if not has_parts(sch, cpu):
         return False
     depthwise, conv = sch.get_block(DEPTHWISE), sch.get_block(POINTWISE)
     read = [sch.get(block).name_hint for block in sch.get_producers(conv)]
     if len(read) != 1:
         return False
     last, = read
-    found = anchored(sch, lambda block: _is(block, POINTWISE), keep={DEPTHWISE, last})
+    found = anchored(sch, lambda block: is_part(block, POINTWISE), keep={DEPTHWISE, last})
     if found is None:
         return False
     epilogue = found[1]
@@ -55,7 +55,13 @@ def depthwise_pointwise(sch, cpu):
     return True
 
 
-def _is(block, name):
+def has_parts(sch, cpu):
+    """Whether there are both convolutions, with channels in vectors."""
+    return cpu.lanes > 1 and all(find_block(sch, lambda b, n=name: is_part(b, n)) for name in (DEPTHWISE, POINTWISE))
+
+
+def is_part(block, name):
+    """Whether a block is the depthwise convolution or the 1x1 convolution, by its name."""
     if block.name_hint != name or block.init is None:
         return False
     pointwise = all(is_const_int(iv.dom.extent, 1) for iv in iter_vars(block, "reduce")[1:3])

@@ -2,6 +2,8 @@
 that is loaded."""
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...arith import Analyzer
 from ...expr import Call, IntImm, Select, is_const_int
 from ...node import collect
@@ -46,14 +48,20 @@ def _fits(block, cpu):
             and all(load.indices[-1] is lane.var for load in operand_loads(block)))
 
 
-def tile_windows(sch, cpu, reduction, epilogue, shape):
+def tile_windows(sch, cpu, reduction, epilogue, shape, band=None):
     """blocked_convolution.tile; where registers have room for what a tile sees in a row of the window, and for that row
-    of weights, these are loaded once for all its columns, not by each multiply-add."""
+    of weights, these are loaded once for all its columns, not by each multiply-add. band: so many rows at a time, not
+    all."""
     row = _row(sch.get(reduction))
     held = [load.buffer for load in operand_loads(sch.get(reduction))] if row else []
-    plan = choose(cpu, shape, row, len(held) > 1) if row else None
-    return tile(sch, cpu, reduction, epilogue, shape, lambda *_: plan, held=held) if plan else tile(
-        sch, cpu, reduction, epilogue, shape)
+    found = choose(cpu, shape, row, len(held) > 1) if row else None
+
+    def plan(cpu, shape):
+        whole = found or conv_tiles.choose(cpu, shape)
+        rows = whole.rows if band is None or band % whole.rows == 0 else 1
+        return replace(whole, rows=rows, band=band or whole.band)
+
+    return tile(sch, cpu, reduction, epilogue, shape, plan, held=held if found else ())
 
 
 def _row(block):

@@ -1,6 +1,8 @@
 """Programs in blocked layout (N, blocks, H, W, lanes) as operators lower to: what the rules for them see."""
+from functools import reduce
+
 from ingot.ir import te
-from ingot.ir.expr import const
+from ingot.ir.expr import const, logical_and
 from ingot.ir.tir import intrin
 
 PLACES = 5  # blocks of a gathered convolution's input: random places are 0 to 3
@@ -101,6 +103,43 @@ def depthwise_pointwise(blocks, outputs, size, kernel=(3, 3), strides=(1, 1), la
         middle[n, ic.var, y + qh.var, i + qw.var, ii.var] * v[o, ic.var, qh.var, qw.var, ii.var, l], axes),
         name="conv2d_blocked")
     return te.create_prim_func([x, w, v, *_epilogue(conv, epilogue)])
+
+
+def pointwise_depthwise(inputs, blocks, size, kernel=(3, 3), strides=(1, 1), dilation=(1, 1), padding=(1, 1, 1, 1),
+                        lanes=16, batch=1, between="relu", epilogue="relu"):
+    """A 1x1 convolution of `inputs` blocks of channels into `blocks` and, of its result with zeros around, a depthwise
+    convolution with a result of `size`. padding: (top, left, bottom, right). between: None or "relu" (a bias too)."""
+    top, left, bottom, right = padding
+    rows, columns = input_size(size, kernel, strides, dilation)
+    height, width = rows - top - bottom, columns - left - right
+    x = te.placeholder((batch, inputs, height, width, lanes), "float32", "x")
+    w = te.placeholder((blocks, inputs, 1, 1, lanes, lanes), "float32", "w")
+    v = te.placeholder((blocks, 1, *kernel, lanes), "float32", "v")
+    shift = te.placeholder((1, blocks, 1, 1, lanes), "float32", "shift")
+    zero = const(0.0, "float32")
+    ic, qh, qw, ii = axes = [te.reduce_axis((0, n), name) for n, name in (
+        (inputs, "ic"), (1, "kh"), (1, "kw"), (lanes, "ii"))]
+    conv = middle = te.compute((batch, blocks, height, width, lanes), lambda n, o, y, i, l: te.sum(
+        x[n, ic.var, y + qh.var, i + qw.var, ii.var] * w[o, ic.var, qh.var, qw.var, ii.var, l], axes),
+        name="conv2d_blocked")
+    if between:
+        added = te.compute(conv.shape, lambda n, c, y, i, l: conv[n, c, y, i, l] + shift[0, c, 0, 0, l], name="add_1")
+        middle = te.compute(conv.shape, lambda *i: intrin.max(added[i], zero), name="relu_1")
+
+    def padded(n, c, y, i, l, m=middle):
+        sides = (y - top, height, top, bottom), (i - left, width, left, right)
+        inside = [test for index, extent, before, after in sides
+                  for test in ([index >= 0] if before else []) + ([index < extent] if after else [])]
+        value = m[n, c, y - top, i - left, l]
+        return intrin.if_then_else(reduce(logical_and, inside), value, zero)
+
+    if any(padding):
+        middle = te.compute((batch, blocks, rows, columns, lanes), padded, name="pad")
+    kh, kw = axes = [te.reduce_axis((0, n), name) for n, name in zip(kernel, ("kh", "kw"))]
+    depthwise = te.compute((batch, blocks, *size, lanes), lambda n, c, y, i, l: te.sum(
+        middle[n, c, y * strides[0] + kh.var * dilation[0], i * strides[1] + kw.var * dilation[1], l]
+        * v[c, 0, kh.var, kw.var, l], axes), name="depthwise_blocked")
+    return te.create_prim_func([x, w, *([shift] if between else []), v, *_epilogue(depthwise, epilogue)])
 
 
 def input_size(size, kernel, strides, dilation):

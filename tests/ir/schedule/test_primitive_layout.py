@@ -1,4 +1,4 @@
-"""transform_layout and decompose_padding: structure and numbers of each, and every refusal."""
+"""transform_layout, decompose_padding and decompose_border: structure and numbers of each, and every refusal."""
 
 from ingot.ir.schedule import Schedule
 from ingot.script import tir as T
@@ -132,6 +132,49 @@ LEGAL = {
                 T.reads(A[vi])
                 T.writes(P[vi + 2])
                 P[vi + 2] = A[vi]"""),
+    "decompose_border": (bordered, lambda s: s.decompose_border("P", loop(s, "P", 0)), """
+        for ax0 in range(2):
+            with T.block("P_side"):
+                vi = T.axis.spatial(2, ax0)
+                T.reads()
+                T.writes(P[vi])
+                P[vi] = T.float32(0.0)
+        for ax0 in range(2):
+            with T.block("P_side_1"):
+                vi = T.axis.spatial(2, ax0)
+                T.reads()
+                T.writes(P[vi + 11])
+                P[vi + 11] = T.float32(0.0)
+        for ax0 in range(9):
+            with T.block("P"):
+                vi = T.axis.spatial(9, ax0)
+                T.reads(A[vi])
+                T.writes(P[vi + 2])
+                P[vi + 2] = A[vi]"""),
+    "decompose_border inside a tile": (
+        bordered, lambda s: s.decompose_border("P", s.split(loop(s, "P", 0), [None, 4])[1]), """
+        for i_0 in range(4):
+            for ax0 in range(4):
+                with T.block("P_side"):
+                    vi = T.axis.spatial(2, i_0 * 4 + ax0)
+                    T.where(i_0 * 4 + ax0 < 2)
+                    T.reads()
+                    T.writes(P[vi])
+                    P[vi] = T.float32(0.0)
+            for ax0 in range(4):
+                with T.block("P_side_1"):
+                    vi = T.axis.spatial(2, i_0 * 4 - 11 + ax0)
+                    T.where(i_0 * 4 + ax0 - 11 >= 0 and i_0 * 4 + ax0 < 13)
+                    T.reads()
+                    T.writes(P[vi + 11])
+                    P[vi + 11] = T.float32(0.0)
+            for ax0 in range(4):
+                with T.block("P"):
+                    vi = T.axis.spatial(9, i_0 * 4 - 2 + ax0)
+                    T.where(i_0 * 4 + ax0 - 2 >= 0 and i_0 * 4 + ax0 < 11)
+                    T.reads(A[vi])
+                    T.writes(P[vi + 2])
+                    P[vi + 2] = A[vi]"""),
     "decompose_padding inside a tile": (
         bordered, lambda s: s.decompose_padding("P", s.split(loop(s, "P", 0), [None, 4])[1]), """
         for i_0 in range(4):
@@ -170,6 +213,10 @@ REFUSED = [
     (two_stages, lambda s: s.decompose_padding("C", loop(s, "C", 0)),
      "decompose_padding: argument 'block': block C does not store if_then_else(condition, value, constant)"),
     (row_sum, lambda s: s.decompose_padding("B", loop(s, "B", 0)), "block B is not complete: it has an init statement"),
+    (two_stages, lambda s: s.decompose_border("C", loop(s, "C", 0)),
+     "decompose_border: argument 'block': block C does not store if_then_else(condition, value, constant)"),
+    (diagonal, lambda s: s.decompose_border("P", loop(s, "P", 0)),
+     "the condition vi <= vj of block P gives no iterator a range of its own; it must compare one iterator with what"),
     (unwritten, lambda s: s.transform_layout("C", "B", lambda i: (i // 4, i % 4), pad_value=0),
      "no block directly inside block root writes B"),
     (spaced, lambda s: s.transform_layout("C", "B", lambda i: (i // 4, i % 4), pad_value=0),

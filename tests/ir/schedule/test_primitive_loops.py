@@ -49,6 +49,25 @@ def handed_on(A: T.Buffer((4, 6), "float32"), B: T.Buffer((4, 6), "float32"), C:
             C[vi, vj] = B[T.max(vi - 1, 0), vj]
 
 
+@T.prim_func
+def two_parts_apart(A: T.Buffer((5, 9), "float32"), C: T.Buffer((5, 9), "float32")):
+    """B[4] is another turn's."""
+    B = T.alloc_buffer((9,), "float32")
+    for i in range(5):
+        for j in range(4):
+            with T.block("B"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vj] = A[vi, vj]
+        for j in range(4):
+            with T.block("B_1"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                B[vj + 5] = A[vi, vj] * T.float32(2)
+        for j in range(9):
+            with T.block("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = B[vj]
+
+
 LEGAL = {
     "split where the factor does not divide": (doubled, lambda s: s.split(loop(s, "B", 1), [None, 4]), """
         for i, j_0, j_1 in T.grid(5, 6, 4):
@@ -190,6 +209,8 @@ REFUSED = [
     (matmul, lambda s: s.parallel(loop(s, "C", 2)),
      "parallel: argument 'loop': loop k runs the reduce iterator vk of block C; its turns work on the same element"),
     (shift, lambda s: s.parallel(loop(s, "A", 0)), "the turns of loop i are not proved to touch different parts of A"),
+    (two_parts_apart, lambda s: s.parallel(loop(s, "C", 0)),
+     "the turns of loop i are not proved to touch different parts of B"),
     (branch, lambda s: s.parallel(loop(s, "C", 0)),
      "loop i holds a IfThenElse outside any block; only loops and blocks"),
     (rows, lambda s: s.vectorize(loop(s, "C", 0)),

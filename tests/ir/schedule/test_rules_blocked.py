@@ -14,13 +14,14 @@ from tir_cases import arguments, results
 
 import ingot
 from ingot.codegen.target import Target
-from ingot.ir.expr import Call
+from ingot.ir.expr import Call, const
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import schedule_by_rule, threads
 from ingot.ir.schedule.rules.conv_tiles import Plan, Shape, choose, streams
 from ingot.ir.schedule.rules.depthwise_pointwise import pays
+from ingot.ir.schedule.rules.pointwise_depthwise import choose as choose_band, pair_of, pays as pays_before_depthwise
 from ingot.ir.tir.stmt import BufferStore, DeclBuffer, For, IfThenElse
 from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.pipeline import lower_prim_func
@@ -73,6 +74,21 @@ PAIRS = {
     "5x5": dict(blocks=1, outputs=4, size=(4, 7), kernel=(5, 5), strides=(1, 2), between="hard_swish"),
     "nothing_between": dict(blocks=2, outputs=1, size=(7, 5), between=None, epilogue=None),
     "one_row": dict(blocks=2, outputs=2, size=(1, 13), kernel=(1, 3)),
+}
+
+
+# of programs.pointwise_depthwise
+EXPANSIONS = {
+    "3x3": dict(inputs=2, blocks=3, size=(8, 9)),
+    "strided": dict(inputs=1, blocks=2, size=(6, 15), strides=(2, 2), padding=(0, 0, 1, 1), batch=2),
+    "5x5": dict(inputs=1, blocks=4, size=(9, 7), kernel=(5, 5), padding=(2, 2, 2, 2), epilogue="residual"),
+    "dilated": dict(inputs=2, blocks=2, size=(8, 30), dilation=(2, 1), padding=(2, 1, 2, 1), epilogue=None),
+    "no_border": dict(inputs=2, blocks=1, size=(6, 5), padding=(0, 0, 0, 0)),
+    "columns": dict(inputs=1, blocks=6, size=(10, 11), padding=(0, 1, 0, 1), between=None),
+    "wide_border": dict(inputs=1, blocks=2, size=(15, 7), padding=(4, 3, 3, 2)),
+    "few_rows": dict(inputs=1, blocks=2, size=(6, 7), padding=(4, 3, 3, 2)),  # each band reads the only one
+    "nothing_between": dict(inputs=1, blocks=2, size=(4, 4), padding=(0, 0, 0, 0), between=None),
+    "one_row": dict(inputs=2, blocks=3, size=(4, 9), kernel=(1, 3), strides=(2, 1), padding=(0, 1, 0, 1)),
 }
 
 
@@ -200,6 +216,55 @@ def test_pairs_pay_where_the_cache_does_not_hold_what_lies_between(middle, rows,
     assert pays(CpuModel(16, 32), middle, rows, weights) == expected
 
 
+@pytest.mark.parametrize("cpu", [CPUS[4], BY_ELEMENT, replace(CPUS[4], parallel=False)],
+                         ids=["", "by_element", "one_thread"])
+@pytest.mark.parametrize("name", EXPANSIONS)
+def test_pointwise_and_depthwise(name, cpu, threads_for_all_work):
+    """In one kernel a band of the 1x1 convolution's result is all that is kept of it, by each thread for itself."""
+    case = EXPANSIONS[name]
+    func = programs.pointwise_depthwise(**case, lanes=4)
+    lowered = assert_kept(func, cpu)
+    rows, columns = programs.input_size(case["size"], *(case.get(key, default) for key, default in (
+        ("kernel", (3, 3)), ("strides", (1, 1)), ("dilation", (1, 1)))))
+    shared = cpu.parallel and name != "few_rows"
+    kept = max(d.buffer.shape[0].value * d.buffer.dtype.lanes for d in collect(lowered.body, DeclBuffer))
+    assert kept % (columns * 4) == 0 and (kept < rows * columns * 4 * case["blocks"] or not shared)
+    assert rolled(lowered) and not collect(rolled(lowered), IfThenElse)
+    assert any(loop.kind == "parallel" for loop in collect(lowered.body, For)) == shared
+
+
+def pair_at(size, channels, expanded, stride, kernel=3):
+    """The Pair of an expansion at so many rows and columns, then a depthwise convolution, on AVX-512."""
+    image, padded, data = (tuple(map(const, (1, -(-blocks // 16), rows, columns, 16))) for blocks, rows, columns in (
+        (expanded, size, size), (expanded, size + kernel - stride, size + 2), (channels, size, size)))
+    return pair_of(image, padded, data, channels, size // stride, stride, kernel - stride)
+
+
+@pytest.mark.parametrize("size, channels, expanded, stride, expected", [
+    (112, 16, 96, 2, (True, True)),       # of MobileNetV2: what lies between exceeds the second cache,
+    (56, 24, 144, 1, (True, False)),      # or hardly, where threads alone gain
+    (56, 24, 144, 2, (True, False)),
+    (28, 32, 192, 1, (False, False)),     # in the second cache
+    (28, 2048, 1024, 1, (False, False)),  # rows that each band makes again take longer than storing all of them
+])
+def test_expansions_pay_where_the_cache_does_not_hold_what_lies_between(size, channels, expanded, stride, expected):
+    """By threads and by one."""
+    pair = pair_at(size, channels, expanded, stride)
+    assert tuple(pays_before_depthwise(CpuModel(16, 32, parallel=p), pair) for p in (True, False)) == expected
+
+
+def test_bands_of_expansions():
+    """As many rows as fit; threads have at least two bands to share."""
+    narrow, wide = pair_at(56, 24, 144, 1), pair_at(112, 16, 96, 2)
+    alone, threads = CpuModel(16, 32, parallel=False, l2_bytes=2 << 20), CpuModel(16, 32, l2_bytes=2 << 20)
+    assert [choose_band(cpu, narrow)[1] for cpu in (alone, threads)] == [56, 28]
+    alone, threads = (replace(cpu, l2_bytes=1 << 20) for cpu in (alone, threads))
+    assert [choose_band(cpu, wide)[1] for cpu in (alone, threads)] == [14, 14]
+    assert choose_band(replace(alone, l2_bytes=64 << 10), wide)[1] == 1  # no room: row by row
+    vectors, _ = choose_band(CpuModel(8, 16, small_tile=14), wide)
+    assert vectors > 1 and narrow.conv.blocks % vectors == 0, "16 registers want tiles of several vectors"
+
+
 # arguments of phases but for the lanes
 PHASES = {
     "4x4": dict(size=(3, 9), kernel=(4, 4), padding=(1, 1, 1, 1), border=((1, 1), (1, 1))),
@@ -289,6 +354,7 @@ PROGRAMS = {"local_response": partial(local_response, 2, (2, 26), 5), "moved": p
             **{f"depthwise_{n}": partial(programs.depthwise, **case) for n, case in DEPTHWISE.items()},
             **{f"made_{n}": partial(programs.conv2d, **case) for n, case in MADE.items()},
             **{f"pair_{n}": partial(programs.depthwise_pointwise, **case) for n, case in PAIRS.items()},
+            **{f"expansion_{n}": partial(programs.pointwise_depthwise, **case) for n, case in EXPANSIONS.items()},
             **{f"pool_{n}": partial(pool, *case) for n, case in POOLS.items()}}
 
 

@@ -1,4 +1,4 @@
-"""decompose_padding: structure, numbers, refusals and replay."""
+"""decompose_padding and decompose_border: structure, numbers, refusals and replay."""
 import pytest
 
 from ingot.ir import te, tir
@@ -83,6 +83,40 @@ def test_decompose_padding_keeps_what_comes_before_and_after():
     sch.decompose_padding("P", sch.get_loops("P")[0])
     sch.compute_inline("A2")
     assert_same(func, sch.func, exact=True)
+
+
+def test_decompose_border_writes_each_side_once():
+    """Columns along all rows, rows along the columns inside."""
+    func = image()
+    sch = schedule(func)
+    sides = sch.decompose_border("P", sch.get_loops("P")[0])
+    assert [loop_text(sch, side) for side in sides] == [
+        ["ax0:7:serial", "ax1:2:serial"], ["ax0:7:serial", "ax1:2:serial"],
+        ["ax0:1:serial", "ax1:7:serial"], ["ax0:1:serial", "ax1:7:serial"]]
+    assert loop_text(sch, "P") == ["ax0:5:serial", "ax1:7:serial"]
+    assert_same(func, sch.func, exact=True)
+    replayed(func, sch)
+
+
+def test_decompose_border_has_no_side_where_nothing_is_padded():
+    func = image(left=0)
+    sch = schedule(func)
+    assert len(sch.decompose_border("P", sch.get_loops("P")[0])) == 2
+    assert_same(func, sch.func, exact=True)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_decompose_border_in_turns_that_run_at_once(rows):
+    """Turns at the edge have sides, others do not; all write what they read."""
+    func = image()
+    sch = schedule(func)
+    outer, _ = sch.split(sch.get_loops("C")[0], [None, rows])
+    sch.compute_at("P", outer)
+    for side in sch.decompose_border("P", sch.get_loops("P")[1]):
+        sch.vectorize(sch.get_loops(side)[-1])
+    sch.parallel(outer)
+    assert_same(func, sch.func, exact=True)
+    replayed(func, sch)
 
 
 def diagonal():

@@ -34,8 +34,9 @@ CHOICES = ["split", "split", "fuse", "reorder", "reorder", "parallel", "vectoriz
            "compute_at", "reverse_compute_at", "compute_inline", "reverse_compute_inline", "cache_read", "cache_write",
            "decompose_reduction", "set_scope", "bind", "add_unit_loop", "rfactor", "blockize", "blockize",
            "transform_layout", "reindex", "reorder_block_iter_var", "sample_perfect_tile", "sample_compute_location",
-           "decompose_padding", "cache_inplace", "pad_einsum", "rolling_buffer", "roll", "roll", "storage_align",
-           "transform_block_layout", "tensorize", "annotate", "unannotate", "sample_categorical", "copy"]
+           "decompose_padding", "decompose_border", "cache_inplace", "pad_einsum", "rolling_buffer", "roll", "roll",
+           "storage_align", "transform_block_layout", "tensorize", "annotate", "unannotate", "sample_categorical",
+           "copy"]
 
 
 FACTORS = (0.5, 2.0, -1.0)  # of the scaling stages of random_program
@@ -170,9 +171,15 @@ class Walk:
         self.sch.reorder_block_iter_var(block, self.rng.sample(range(count), count))
 
     def do_decompose_padding(self):
+        self.sch.decompose_padding(*self.padded())
+
+    def do_decompose_border(self):
+        self.sch.decompose_border(*self.padded())
+
+    def padded(self):
         block = self.block_with(lambda b: getattr(getattr(b.body, "value", None), "op", "") == "tir.if_then_else")
         loops = self.sch.get_loops(block)
-        self.sch.decompose_padding(block, self.rng.choice(loops) if loops else None)
+        return block, self.rng.choice(loops) if loops else None
 
     def do_cache_inplace(self):
         if len(self.names()) < 8:

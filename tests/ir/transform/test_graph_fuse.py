@@ -201,6 +201,54 @@ def test_a_residual_joins_both_convolutions():
     assert ops(mod) == [("nn.conv2d", "nn.relu", "nn.conv2d", "tanh", "add")]
 
 
+def expansion(g, x, kernel=1, stride=1, lanes=4, pad=(0, 0, 0, 0, 1, 1, 1, 1, 0, 0),
+              between=lambda g, x: g.op("nn.relu", x), **pad_attrs):
+    """(a 1x1 convolution, what the depthwise convolution of it reads, that) in blocked layout, padded between."""
+    blocks = x.struct_info.shape[1].value
+    conv = g.op("nn.conv2d", x, const(8, blocks, kernel, kernel, lanes, lanes), out_channels=8 * lanes,
+                data_layout=f"NCHW{lanes}c", kernel_layout=f"OIHW{lanes}i{lanes}o")
+    middle = between(g, conv)
+    if pad:
+        middle = g.op("nn.pad", middle, pad_width=pad, **pad_attrs)
+    depthwise = g.op("nn.conv2d", middle, const(8, 1, 3, 3, lanes, seed=1), groups=8 * lanes, strides=(stride, stride),
+                     out_channels=8 * lanes, data_layout=f"NCHW{lanes}c", kernel_layout=f"OIHW{lanes}o")
+    return conv, middle, depthwise
+
+
+APART = [("nn.conv2d", "nn.relu"), "nn.pad", ("nn.conv2d", "nn.relu")]
+NARROW = CpuModel(4, l1_bytes=1 << 10, l2_bytes=18 << 10)
+
+
+@pytest.mark.parametrize("cpu, attrs, expected", [
+    (NARROW, {}, [("nn.conv2d", "nn.relu", "nn.pad", "nn.conv2d", "nn.relu")]),
+    (NARROW, {"pad": None}, [("nn.conv2d", "nn.relu", "nn.conv2d", "nn.relu")]),
+    (NARROW, {"between": lambda g, x: x, "stride": 2}, [("nn.conv2d", "nn.pad", "nn.conv2d", "nn.relu")]),
+    (NARROW, {"between": lambda g, x: g.op("multiply", x, g.op("sigmoid", x))},
+     [("nn.conv2d", "sigmoid", "multiply", "nn.pad", "nn.conv2d", "nn.relu")]),
+    (NARROW, {"pad_value": 1.0}, APART), (NARROW, {"pad_mode": "reflect"}, APART),
+    (CpuModel(4), {}, APART),  # it stays in the cache
+    (CpuModel(8, l1_bytes=1 << 10, l2_bytes=18 << 10), {}, APART),  # other vectors
+    (None, {}, APART),
+])
+def test_a_1x1_convolution_joins_the_depthwise_convolution_that_reads_it(cpu, attrs, expected):
+    g = Graph(param("x", 1, 2, 12, 13, 4))
+    y = g.op("nn.relu", expansion(g, g.params[0], **attrs)[-1])
+    mod = check(g.module(y), data(1, 2, 12, 13, 4), passes=[lambda mod: fuse_ops(mod, cpu)])
+    assert ops(mod) == expected
+
+
+@pytest.mark.parametrize("reader", [
+    lambda g, conv, middle: g.op("tanh", conv),
+    lambda g, conv, middle: g.op("nn.max_pool2d", middle, pool_size=(3, 3), strides=(1, 1), layout="NCHW4c"),
+])
+def test_an_expansion_that_others_read_stays_apart(reader):
+    g = Graph(param("x", 1, 2, 12, 13, 4))
+    conv, middle, y = expansion(g, g.params[0])
+    mod = check(g.module(g.op("add", reader(g, conv, middle), y)), data(1, 2, 12, 13, 4),
+                passes=[lambda mod: fuse_ops(mod, NARROW)])
+    assert "nn.pad" in ops(mod)
+
+
 def test_groups_remember_the_nodes_they_compute():
     bb, x = BlockBuilder(), RelaxVar("x", TensorStructInfo((4,), "float32"))
     with bb.function("main", [x]):

@@ -313,6 +313,18 @@ def test_conditions_that_may_change_stay(condition):
     assert isinstance(new.body, For)
 
 
+@pytest.mark.parametrize("first, second, expected", [
+    (lambda y, i: i < 2, lambda y, i: i < 2, 1), (lambda y, i: i < 2, lambda y, i: i < 3, 2),
+    (lambda y, i: y[i] < 3.0, lambda y, i: y[i] < 3.0, 2),  # the first store may change it
+])
+def test_statements_behind_one_condition_are_guarded_once(first, second, expected):
+    y = tir.decl_buffer((8,), name="y")
+    i = Var("i")
+    body = tir.for_(i, 4, seq(IfThenElse(first(y, i), BufferStore(y, y[i] + 1.0, (i,))),
+                              IfThenElse(second(y, i), BufferStore(y, y[i] * 2.0, (i,)))))
+    assert len(collect(run(T.HoistIfThenElse(), flat([y], body), exact=False).body, IfThenElse)) == expected
+
+
 def test_a_branch_with_an_else_stays():
     n = Var("n")
     func = fill_program(lambda fill: loop("i", 4, lambda i: IfThenElse(n < 2, fill(i), fill(i + 4))), params=[n])

@@ -5,8 +5,9 @@ from tir_cases import arguments, assert_same_results, loop, results
 from ingot.ir import tir
 from ingot.ir.expr import Call, IntImm, Ramp, Var, const
 from ingot.ir.node import collect
-from ingot.ir.transform.loop_partition import loop_partition
+from ingot.ir.transform.loop_partition import HINT, loop_partition
 from ingot.ir.transform.simplify import simplify
+from ingot.ir.transform.unguard_init import unguard_init
 from ingot.ir.transform.vectorize import vectorize_loop
 
 
@@ -47,6 +48,21 @@ def test_the_last_turn_is_peeled():
     func = partitioned(program(lambda y: loop("i", 4, lambda i: loop("j", 16, lambda j: guarded(
         i * 16 + j < 50, fill(y, i * 16 + j))))))
     assert (extents(func), guards(func)) == ([2, 3, 16], 0)
+
+
+@pytest.mark.parametrize("kind", ["serial", "parallel"])
+def test_loops_that_are_to_stay_whole_keep_their_guards(kind):
+    """Once, outside of the loops inside that they do not depend on; these are cut as others are."""
+    def whole(nest, **annotations):
+        return nest.replace(annotations={HINT: 0, **annotations})
+
+    def body(y):
+        return whole(loop("i", 4, lambda i: whole(loop("j", 3, lambda j: loop("k", 4, lambda k: loop(
+            "m", 2, lambda m: guarded(tir.logical_and(i * 3 + j < 11, k * 2 + m < 7), fill(y, j * 7 + k * 2 + m)))))),
+            kind), kept=1)
+    func = partitioned(program(body))
+    assert func.body.annotations == {"kept": 1} and extents(func) == [2, 3, 3, 4]
+    assert [str(b.condition) for b in collect(func.body, tir.IfThenElse)] == ["T.likely(i * 3 + j < 11)"]
 
 
 def test_turns_of_an_unrolled_loop_in_which_nothing_happens_go():
@@ -237,3 +253,20 @@ def test_symbolic_extents_are_positive_only_inside():
     body = tir.seq(tir.for_(Var("i"), n - 3, fill(y, const(0))), tir.IfThenElse(n > 3, fill(y, const(1))))
     func = tir.prim_func([y, n], body)
     assert guards(simplify(func.replace(body=func.root.body))) == 1
+
+
+# ---------------------------------------------------------------- accumulators
+
+@pytest.mark.parametrize("kind, guards", [("unrolled", 0), ("serial", 1)])
+def test_accumulators_of_a_tile_start_without_guards(kind, guards):
+    """Those past the end too; a loop may have other reasons to store only some elements."""
+    acc = tir.decl_buffer((8,), name="acc", scope="local")
+
+    def body(y):
+        start = loop("m", 8, lambda m: guarded(m < 5, fill(acc, m)), kind)
+        return tir.DeclBuffer(acc, tir.seq(start, loop("i", 5, lambda i: tir.BufferStore(y, acc[i], (i,)))))
+
+    func = program(body)
+    new = unguard_init(func)
+    assert len(collect(new.body, tir.IfThenElse)) == guards
+    assert_same_results(results(func, arguments(func)), new, arguments(func))
