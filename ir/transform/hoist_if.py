@@ -1,4 +1,4 @@
-"""HoistIfThenElse: conditions stand outside of the loops that they do not depend on, and once before what they guard."""
+"""HoistIfThenElse: conditions stand outside of the loops that they do not depend on, once before all they guard."""
 from __future__ import annotations
 
 from ..expr import free_vars

@@ -24,11 +24,21 @@ def loop_partition(func):
       more, and pass over turns in which nothing can happen;
     - turns at the end of a loop in which none can hold, and nothing else happens, are gone;
     - what is left stands outside the loops that it does not depend on, and `i < constant` shortens the loop over i.
-    Of loops with pragma_loop_partition_hint = 0 only the last holds.
+    Loops with pragma_loop_partition_hint = 0 keep the guards inside of them that depend on them or on what is around:
+    only the last holds there.
     """
-    if not any(c.op == "tir.likely" for c in collect(func.body, Call)):
-        return func
-    return func.replace(body=_Partition(func.body).visit(func.body))
+    if any(c.op == "tir.likely" for c in collect(func.body, Call)):
+        func = func.replace(body=_Partition(func.body).visit(func.body))
+    return func.replace(body=_Unhinted().visit(func.body)) if any(map(_stays_whole, _loops(func.body))) else func
+
+
+class _Unhinted(Mutator):
+    def visit_For(self, loop):
+        return self.generic_visit(loop).replace(annotations={k: v for k, v in loop.annotations.items() if k != HINT})
+
+
+def _stays_whole(loop):
+    return loop.annotations.get(HINT) == 0
 
 
 class _Partition(Mutator):
@@ -46,8 +56,8 @@ class _Partition(Mutator):
 
     def visit_For(self, loop):
         nest, self.nest = self.nest, ()
-        if loop.annotations.get(HINT) == 0:
-            return self._whole(loop, nest)
+        if _stays_whole(loop):
+            return self._plain(loop)
         if loop.kind == "parallel" and isinstance(loop.body, For) and loop.body.kind == "parallel":
             self.nest = (*nest, loop)
             return self._plain(loop)
@@ -64,10 +74,6 @@ class _Partition(Mutator):
             ways.reverse()
         return (self._peel_around(loop, guards, nest) or ways[0](loop, guards) or ways[1](loop, guards)
                 or self._plain(loop))
-
-    def _whole(self, loop, nest):
-        self.nest = nest if isinstance(loop.body, For) and loop.body.kind == "parallel" else ()
-        return self._plain(loop.replace(annotations={k: v for k, v in loop.annotations.items() if k != HINT}))
 
     def _plain(self, loop):
         new = _narrow(loop.replace(body=self.visit(loop.body)), self.analyzer)
@@ -350,10 +356,14 @@ def _guarded_part(stmt, guards):
 
 
 def _guards(stmt):
-    """The parts of all likely conditions inside a statement."""
+    """The parts of all likely conditions inside a statement but those that loops keep."""
     found = []
 
     class Scan(Visitor):
+        def visit_For(self, loop):
+            if not _stays_whole(loop):
+                self.visit(loop.body)
+
         def visit_IfThenElse(self, branch):
             found.extend(_likely_parts(branch))
             self.visit((branch.then_case, branch.else_case))

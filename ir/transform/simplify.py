@@ -49,7 +49,7 @@ class _Simplify(Mutator):
             if not analyzer.can_prove_equal(var, loop.min):
                 return loop
         start = {var: loop.min}
-        condition, init = analyzer.simplify(substitute(first.condition, start)), substitute(first.then_case, start)
+        condition, init = (self.visit(substitute(part, start)) for part in (first.condition, first.then_case))
         if not is_const_int(condition, 1):
             init = IfThenElse(condition, init)
         rest = seq(*body.seq[1:]) if isinstance(body, SeqStmt) else Evaluate(const(0))

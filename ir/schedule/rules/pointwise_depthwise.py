@@ -27,9 +27,9 @@ MOST_BYTES = 768 << 10  # of a band of what lies between: a thread has it on its
 
 @dataclass(frozen=True)
 class Pair:
-    """conv: the Shape of the 1x1 convolution; height: rows of the result, each of which takes `stride` rows of what lies
-    between and, at the end, `more` that the next one takes too; middle_bytes: of a row of one vector of channels of
-    that; data_bytes: of a row of all channels that it is made of."""
+    """conv: the Shape of the 1x1 convolution; height: rows of the result, each of which takes `stride` rows of what
+    lies between and, at the end, `more` that the next one takes too; middle_bytes: of a row of one vector of channels
+    of that; data_bytes: of a row of all channels that it is made of."""
 
     conv: conv_tiles.Shape
     height: int
@@ -118,9 +118,9 @@ def pointwise_depthwise(sch, cpu):
         for side in sch.decompose_border(middle, outermost):
             sch.vectorize(sch.get_loops(side)[-1])
             sch.annotate(sch.get_loops(side)[-3], HINT, 0)
-    (*_, row), _ = tile(sch, cpu, conv, middle, replace(_of_vectors(pair.conv, vectors), height=pair.rows(band)), _in_rows)
-    for loop in (bands, row):
-        sch.annotate(loop, HINT, 0)
+    own = replace(_of_vectors(pair.conv, vectors), height=pair.rows(band))
+    (*_, row), _ = tile(sch, cpu, conv, middle, own, _in_rows)
+    sch.annotate(row, HINT, 0)
     parallel_nest(sch, cpu, [n, bands, channels], steps(sch.get(conv)))
     return True
 

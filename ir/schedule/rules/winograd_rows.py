@@ -1,6 +1,7 @@
 """Winograd convolutions along one axis: the stages of nn.conv2d_winograd_rows as one kernel over rows of tiles.
 
     for n, row of tiles:
+        for ic, y, x:        the rows of the image that it sees, with their border, where the image is padded here
         for ic, p, x:        winograd_rows: what all products of the row read
         for block of columns:
             for plane, tile: acc = 0;  for ic, p, kw: for columns, vectors: acc += broadcast(rows) * U;  product = acc
@@ -11,6 +12,7 @@ from __future__ import annotations
 from math import prod
 
 from ...arith import Analyzer
+from ...transform.loop_partition import HINT
 from . import winograd_row_tiles
 from .blocks import blocks, find_block, inline_all, only_output, operand_loads, static_extent
 from .registers import by_element, steps
@@ -18,7 +20,7 @@ from .threads import parallel_nest
 from .winograd import choices, sum_products
 
 STAGES = ("winograd_rows", "winograd_product")
-RESULT = "conv2d_winograd_rows"
+RESULT, PADDED = "conv2d_winograd_rows", "pad"
 
 
 def winograd_rows(sch, cpu):
@@ -26,9 +28,10 @@ def winograd_rows(sch, cpu):
     one after the other."""
     if find_block(sch, lambda block: block.name_hint == RESULT) is None:
         return False
-    inline_all(sch, keep=set(STAGES))
+    padded = find_block(sch, lambda block: block.name_hint == PADDED)
+    inline_all(sch, keep={*STAGES, PADDED})
     output = only_output(sch)
-    if output is None or len(blocks(sch)) != len(STAGES) + 1 or len(sch.get_loops(output)) != 5:
+    if output is None or len(blocks(sch)) != len(STAGES) + 1 + bool(padded) or len(sch.get_loops(output)) != 5:
         return False
     rows, products = map(sch.get_block, STAGES)
     layer, lanes = _layer(sch, rows, products)
@@ -43,8 +46,18 @@ def winograd_rows(sch, cpu):
     choices(sch, yi, o)
     sum_products(sch, cpu, products, xb, tile, [])
     _rows(sch, rows, ty, cpu.lanes)
+    if padded:
+        _image(sch, sch.get_block(padded), ty)
     parallel_nest(sch, cpu, [n, ty], work)
     return True
+
+
+def _image(sch, padded, at):
+    """The rows of the image that a row of tiles sees, each copied once it is known to be there."""
+    sch.compute_at(padded, at, preserve_unit_loops=True)
+    sch.set_scope(padded, 0, "local")
+    for block in [padded, *sch.decompose_border(padded, sch.get_loops(padded)[-4])]:
+        sch.annotate(sch.get_loops(block)[-2], HINT, 0)
 
 
 def _layer(sch, rows, products):

@@ -13,20 +13,25 @@ from ingot.ir.schedule.rules import threads
 from ingot.ir.schedule.rules.tiles import Tile
 from ingot.ir.schedule.rules.winograd_row_tiles import Layer, block_of, choose
 from ingot.ir.schedule.rules.winograd_rows import winograd_rows
+from ingot.ir.tir.stmt import For, IfThenElse
 
 CPUS = {16: CpuModel(16, 32), 8: CpuModel(8, 16), 4: CpuModel(4, 32, parallel=False, accumulators=21, by_element=True)}
 
 
-def kernel(lanes, tile, size, weights=(3, 1, 3, 3), strides=(1, 1), batch=1, epilogue="relu"):
-    """The PrimFunc of a convolution with `size` points of results, and what follows it."""
+def kernel(lanes, tile, size, weights=(3, 1, 3, 3), strides=(1, 1), batch=1, epilogue="relu", pad=(0, 0, 0, 0)):
+    """The PrimFunc of a convolution with `size` points of results, and what follows it. pad: zeros that it puts around
+    the image (top, bottom, left, right)."""
     rng = np.random.default_rng(0)
     w = rng.standard_normal(weights).astype(np.float32)
     u = Constant(transform_rows(pack_weights(w, lanes), tile, strides[0]), "u")
     blocks = -(-weights[0] // lanes)
-    shapes = [(batch, weights[1], *input_size(tile, weights[2:], strides, size)), (batch, blocks, *size, lanes),
+    rows, columns = input_size(tile, weights[2:], strides, size)
+    shapes = [(batch, weights[1], rows - sum(pad[:2]), columns - sum(pad[2:])), (batch, blocks, *size, lanes),
               (1, blocks, 1, 1, lanes)]
 
     def build(op, x, residual, bias):
+        if any(pad):
+            x = op("nn.pad", x, pad_width=(0, 0, 0, 0, *pad))
         y = op("nn.conv2d_winograd_rows", x, u, tile=tile, kernel=weights[2:], strides=strides, size=size,
                out_channels=weights[0])
         return followed(op, y, epilogue, residual, bias)
@@ -45,6 +50,20 @@ def kernel(lanes, tile, size, weights=(3, 1, 3, 3), strides=(1, 1), batch=1, epi
 def test_results_are_kept(lanes, tile, size, options, monkeypatch):
     monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
     checked(winograd_rows, kernel(lanes, tile, size, **options), CPUS[lanes])
+
+
+@pytest.mark.parametrize("lanes, tile, size, options", [
+    (4, 4, (12, 5), {"pad": (1, 1, 1, 1)}), (4, 2, (8, 4), {"pad": (0, 1, 0, 1), "batch": "n"}),
+    (8, 4, (9, 9), {"weights": (16, 3, 5, 5), "pad": (2, 3, 2, 2), "epilogue": "residual"}),
+    (16, 4, (13, 7), {"weights": (20, 2, 10, 4), "strides": (2, 2), "pad": (5, 9, 1, 1), "epilogue": "none"}),
+    (4, 2, (2, 4), {"pad": (1, 1, 2, 0)}),  # each row of tiles sees the whole image
+])
+def test_an_image_that_is_padded_where_it_is_read(lanes, tile, size, options, monkeypatch):
+    """No kernel stores it. Threads copy their own rows, and nothing is asked inside of the sums."""
+    monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
+    lowered = checked(winograd_rows, kernel(lanes, tile, size, **options), CPUS[lanes])
+    assert not any(collect(loop, IfThenElse) for loop in collect(lowered.body, For)
+                   if loop.annotations.get("pragma_unroll") == 1)
 
 
 # tiny_dscnn's and tiny_resnet8's first layers, and VGG's.
