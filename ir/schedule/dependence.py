@@ -37,8 +37,13 @@ def _sharing_loops(index, scope, reader, buffer):
 def _complete_together(index, writers, reader, buffer):
     """Whether writers that share the same loops with a reader wrote boxes side by side, which hold what it reads."""
     common, *others = (common_loops(index, w, reader) for w in writers)
-    if any(loops != common for loops in others) or any(_unfinished(index, w, reader, buffer, common) for w in writers):
-        return False
+    return (all(loops == common for loops in others)
+            and not any(_unfinished(index, w, reader, buffer, common) for w in writers)
+            and _cover(index, writers, reader, buffer, common))
+
+
+def _cover(index, writers, reader, buffer, common):
+    """Whether a turn of the loops that writers share with a reader is proved to write all that this reads in it."""
     analyzer = analyzer_of(common)
     boxes = [written_box(analyzer, w, buffer, index.loops_above(w)[len(common):]) for w in writers]
     needed = touched_box([Relaxed(analyzer, index.loops_above(reader)[len(common):])], [reader], buffer, ("reads",))
@@ -64,11 +69,7 @@ def _incomplete(index, writer, reader, buffer):
     why = _unfinished(index, writer, reader, buffer, common)
     if why:
         return why
-    analyzer = analyzer_of(common)
-    written = written_box(analyzer, writer, buffer, index.loops_above(writer)[len(common):])
-    relaxed = Relaxed(analyzer, index.loops_above(reader)[len(common):])
-    needed = touched_box([relaxed], [reader], buffer, ("reads",))
-    if written is None or needed is None or not holds(analyzer, written, needed, buffer.shape):
+    if not _cover(index, [writer], reader, buffer, common):
         return (f"one turn of loop {common[-1].loop_var.name} is not proved to write all of {buffer.name} that "
                 f"block {name_of(reader)} reads in it")
     return None

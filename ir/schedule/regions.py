@@ -103,15 +103,23 @@ def written_box(analyzer, realize, buffer, loops):
 
 def _domain_of(index, domains):
     """The Range of an index that is an iterator, or one moved by a constant; None of others."""
-    offset = 0
-    if isinstance(index, Add) and isinstance(index.b, IntImm):
-        index, offset = index.a, index.b.value
+    index, offset = without_offset(index)
     domain = domains.get(index)
     return domain and Range(domain.min + offset, domain.extent)
 
 
+def without_offset(index):
+    """(x, c) of an index x + c, c a constant; (the index, 0) of others."""
+    if isinstance(index, Add) and isinstance(index.b, IntImm):
+        return index.a, index.b.value
+    return index, 0
+
+
 def joined(analyzer, boxes, shape):
     """Written boxes (of written_box) of a buffer of a shape, those that lie side by side as one."""
+    if len(boxes) == 1:
+        return boxes
+
     def clipped(box, domain, extent):
         """As much of both as one of them says."""
         if domain is None or _inside(analyzer, box, domain):

@@ -115,7 +115,8 @@ class _Grouping:
             before = self._reaching(self._inputs(heads[0]), members)
             maps = [m for m in members if m not in (*heads, *padding, *before)]
             shaped = (all(any(self._uniform(h, [m]) for h in heads) for m in maps)
-                      and (not before or len(heads) == 1 and self._computes_operands(heads[0], before)))
+                      and (not before or before == padding
+                           or len(heads) == 1 and self._computes_operands(heads[0], before)))
         else:
             shaped = all(_no_fewer(self.infos[m], self.infos[members[-1]]) for m in members)
         return shaped and self._inlined(members) <= MAX_INLINED
@@ -134,8 +135,6 @@ class _Grouping:
         data = self._inputs(head)[0]
         if data in before and self._uniform(data, before) and self.cpu is not None and is_worth_prologue(
                 self.cpu, self.values[head], [self.values[m] for m in before]):
-            return True
-        if self._pads_its_image([head], before):
             return True
         chains = [self._reaching([self.number.get(id(a))], before) for a in self.values[head].args]
         return self.cpu is not None and sum(map(len, chains)) == len(before) and reads_through(

@@ -21,11 +21,11 @@ def is_worth_one_kernel(cpu, first, *others):
     between, if at all, and the depthwise one that alone reads it; and the model of the rule for such pairs says that
     one kernel is faster."""
     *padding, last = others
-    if _is_depthwise(cpu, first) and not padding and _is_pointwise(cpu, last):
+    if _is_conv2d(cpu, first, "depthwise") and not padding and _is_pointwise(cpu, last):
         _, *image = first.struct_info.shape
         return pays(cpu, _bytes(image), image[1].value, _bytes(last.args[1].struct_info.shape))
-    return (_is_pointwise(cpu, first) and _is_depthwise(cpu, last) and all(_is_border(pad) for pad in padding)
-            and _expansion_pays(cpu, first, (padding or [first])[0].struct_info.shape, last))
+    return (_is_pointwise(cpu, first) and _is_conv2d(cpu, last, "depthwise") and all(map(_is_border, padding))
+            and _expansion_pays(cpu, first, [first, *padding][-1].struct_info.shape, last))
 
 
 def _expansion_pays(cpu, pointwise, middle, depthwise):
@@ -49,13 +49,6 @@ def _is_border(pad):
     width = pad.attrs["pad_width"]
     return (pad.attrs["pad_mode"], pad.attrs["pad_value"]) == ("constant", 0) and min(width) >= 0 and not any(
         (*width[:4], *width[8:]))
-
-
-def _is_depthwise(cpu, call):
-    """A depthwise convolution in blocked layout, without padding, of an image of known size."""
-    form = form_of(call.attrs) if call.op == "nn.conv2d" else None
-    return (form is not None and (form.name, form.data) == ("depthwise", cpu.lanes)
-            and not any(call.attrs["padding"]) and all(isinstance(d, IntImm) for d in call.struct_info.shape))
 
 
 def is_worth_prologue(cpu, head, before):
@@ -88,14 +81,16 @@ def _reads_once(cpu, pool):
 
 
 def _is_pointwise(cpu, call):
-    """A 1x1 convolution in blocked layout, of one group and stride 1, without padding, over an image of known size."""
-    form = form_of(call.attrs) if call.op == "nn.conv2d" else None
-    if form is None or (form.name, form.data) != ("dense", cpu.lanes):
-        return False
-    attrs, weights = call.attrs, call.args[1].struct_info.shape
-    return (attrs["groups"] == 1 and tuple(attrs["strides"]) == (1, 1) and not any(attrs["padding"])
-            and all(is_const_int(k, 1) for k in weights[2:4])
-            and all(isinstance(d, IntImm) for d in call.struct_info.shape))
+    """A 1x1 convolution of one group and stride 1, as in _is_conv2d."""
+    return (_is_conv2d(cpu, call, "dense") and call.attrs["groups"] == 1 and tuple(call.attrs["strides"]) == (1, 1)
+            and all(is_const_int(k, 1) for k in call.args[1].struct_info.shape[2:4]))
+
+
+def _is_conv2d(cpu, call, form):
+    """A convolution in blocked layout, of a form by its name, without padding, over an image of known size."""
+    found = form_of(call.attrs) if call.op == "nn.conv2d" else None
+    return (found is not None and (found.name, found.data) == (form, cpu.lanes)
+            and not any(call.attrs["padding"]) and all(isinstance(d, IntImm) for d in call.struct_info.shape))
 
 
 def _bytes(shape):

@@ -8,7 +8,7 @@ from ..dependence import require_inputs_ready
 from ..legality import (require_all_provided, require_kinds, require_same_order, require_stable_inputs,
                         require_still_legal, require_whole_domain)
 from ..nest import build_nest, insert, neighbours, place, removable, require_scope
-from ..regions import Relaxed, touched_box
+from ..regions import Relaxed, touched_box, without_offset
 from ..registry import BLOCK, BOOL, INT, LOCATION, Result, primitive
 from ..handles import Mark
 from .inline import compute_inline, reverse_compute_inline
@@ -137,9 +137,7 @@ def _is_shared(scope, thread_axis):
 
 def _solve(boxes, dim, need, analyzer):
     """Enter in `boxes` what an iterator must run over so that a written point runs over the Range `need`, if plain."""
-    index, offset = dim.min, 0
-    if isinstance(index, Add) and isinstance(index.b, IntImm):
-        index, offset = index.a, index.b.value
+    index, offset = without_offset(dim.min)
     if not isinstance(index, Var) or not is_const_int(dim.extent, 1):
         return
     need = Range(need.min - offset, need.extent)

@@ -4,6 +4,7 @@ from __future__ import annotations
 from ...expr import Call, IntImm
 from ...node import collect
 from ...tir.stmt import Block, BufferLoad, BufferStore
+from ...transform.loop_partition import HINT
 from ...transform.vectorize import VECTOR_CALLS
 from ..blocks import uses
 from ..errors import ScheduleError
@@ -13,6 +14,7 @@ EXPENSIVE = {"tir.exp", "tir.log", "tir.tanh", "tir.erf", "tir.sigmoid", "tir.si
              "tir.sqrt"}
 
 SYMBOLIC = 1 << 20  # stands for an extent that is not known
+PADDED = "pad"  # the stage of nn.pad in a kernel with others
 
 
 def blocks(sch):
@@ -76,6 +78,16 @@ def only_output(sch):
     """The block that makes the result; None where there are several results."""
     outputs = sch.get_output_blocks("root")
     return outputs[0] if len(outputs) == 1 else None
+
+
+def store_border(sch, padded):
+    """Store the border of a padded image, or of the part of it that a turn needs, apart from what is inside. Returns
+    the blocks of its sides. Whether a row of a side is there is asked once, before all of it."""
+    rank = len(sch.get(padded).iter_vars)
+    sides = sch.decompose_border(padded, sch.get_loops(padded)[-rank])
+    for side in sides:
+        sch.annotate(sch.get_loops(side)[2 - rank], HINT, 0)
+    return sides
 
 
 def outer_spatial(sch, block):

@@ -11,7 +11,7 @@ from ..blocks import uses
 from ..primitives.sample import divisors
 from . import conv_tiles
 from .blocked_convolution import shape_of, tile
-from .blocks import iter_vars, operand_loads, static, static_extent
+from .blocks import PADDED, iter_vars, operand_loads, static, static_extent, store_border
 from .depthwise_pointwise import DEPTHWISE, FAR, POINTWISE, has_parts, is_part
 from .registers import anchored, steps
 from .threads import parallel_nest
@@ -113,11 +113,9 @@ def pointwise_depthwise(sch, cpu):
     channels, _ = sch.split(channels, [None, vectors])
     sch.compute_at(middle, channels, preserve_unit_loops=True)
     sch.set_scope(middle, 0, "local")
-    outermost = sch.get_loops(middle)[-5]
-    if sch.can_decompose_padding(middle, outermost):
-        for side in sch.decompose_border(middle, outermost):
+    if read == [PADDED]:
+        for side in store_border(sch, middle):
             sch.vectorize(sch.get_loops(side)[-1])
-            sch.annotate(sch.get_loops(side)[-3], HINT, 0)
     own = replace(_of_vectors(pair.conv, vectors), height=pair.rows(band))
     (*_, row), _ = tile(sch, cpu, conv, middle, own, _in_rows)
     sch.annotate(row, HINT, 0)

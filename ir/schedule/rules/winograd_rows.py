@@ -14,13 +14,13 @@ from math import prod
 from ...arith import Analyzer
 from ...transform.loop_partition import HINT
 from . import winograd_row_tiles
-from .blocks import blocks, find_block, inline_all, only_output, operand_loads, static_extent
+from .blocks import PADDED, blocks, find_block, inline_all, only_output, operand_loads, static_extent, store_border
 from .registers import by_element, steps
 from .threads import parallel_nest
 from .winograd import choices, sum_products
 
 STAGES = ("winograd_rows", "winograd_product")
-RESULT, PADDED = "conv2d_winograd_rows", "pad"
+RESULT = "conv2d_winograd_rows"
 
 
 def winograd_rows(sch, cpu):
@@ -56,8 +56,8 @@ def _image(sch, padded, at):
     """The rows of the image that a row of tiles sees, each copied once it is known to be there."""
     sch.compute_at(padded, at, preserve_unit_loops=True)
     sch.set_scope(padded, 0, "local")
-    for block in [padded, *sch.decompose_border(padded, sch.get_loops(padded)[-4])]:
-        sch.annotate(sch.get_loops(block)[-2], HINT, 0)
+    store_border(sch, padded)
+    sch.annotate(sch.get_loops(padded)[-2], HINT, 0)
 
 
 def _layer(sch, rows, products):
