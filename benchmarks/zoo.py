@@ -36,7 +36,8 @@ MARKERS = ("<!-- benchmark -->", "<!-- /benchmark -->")
 CHART = Path(__file__).resolve().parent / "zoo.svg"
 LEGEND = """Times are medians of a call with inputs and outputs bound. `x` columns are a peer's time over Ingot's: above
 1, Ingot is faster. Errors are the largest difference, to a peer and to an evaluation in float64, relative to the
-output's largest value. The last column is the planned arena over the largest sum of tensors that live at once."""
+output's largest value. The last column is the planned arena over the largest sum of tensors that live at once; more
+than 1 where several threads keep to memory of their own."""
 NAIVE_FLOPS = 2e9        # above that --naive leaves a model out: it would take seconds per run
 OURS = "Ingot"
 

@@ -178,11 +178,12 @@ def compile_module(mod, options, source_hash=None):
 def assemble(lowered, mod, options, source_hash=None):
     """The CompiledModel of a lowered module made from `mod`, whose evaluation gives the self-test's outputs."""
     name = _prefix(mod, options)
-    program = build_program(lowered, name)
     functions = _prim_funcs(lowered)
     kernel_of = kernel_names(functions, name)
     kernels = {kernel_of[n]: print_kernel(f, kernel_of[n]) for n, f in functions.items()}
     work = {n: kernels[kernel_of[n]].work for n in functions}
+    threads = _most_threads(options.cpu, lowered["main"], work, functions)
+    program = build_program(lowered, name, options.cpu.l2_bytes if threads > 1 else 0)
     dims = tuple(d.name for d in program.dims)
     test_dims = (TEST_DIM,) * len(dims)
     inputs = sample_arrays(program.inputs, dict(zip(dims, test_dims)))
@@ -191,7 +192,7 @@ def assemble(lowered, mod, options, source_hash=None):
         program=program, kernels=kernels, kernel_of=kernel_of, target=options.target, threads=options.threads,
         weights=options.weights, title=mod.attrs.get("name", name), model_hash=source_hash or _hash(mod),
         version=VERSION, flops=count_flops(mod), test_inputs=inputs, test_outputs=outputs, test_dims=test_dims,
-        index_checks=index_checks(mod), most_threads=_most_threads(options.cpu, lowered["main"], work, functions))
+        index_checks=index_checks(mod), most_threads=threads)
 
 
 def _expected(mod, inputs, descs, functions):

@@ -15,12 +15,14 @@ ROUNDS = 100  # of improvement; more than that changes nothing on real networks
 
 @dataclass(frozen=True)
 class Buffer:
-    """A tensor to place. bytes: its size; live from call number `first` to call number `last`, both included."""
+    """A tensor to place. bytes: its size; live from call number `first` to call number `last`, both included. part:
+    bytes that threads divide among them, in each part of the tensor alike; None where that is all of it."""
 
     name: str
     bytes: PrimExpr
     first: int
     last: int
+    part: PrimExpr | None = None
 
 
 @dataclass(frozen=True)
@@ -65,18 +67,41 @@ class MemoryPlan:
         return Analyzer().simplify(total)
 
 
-def plan_memory(buffers):
+def plan_memory(buffers, room=0):
     """Place every buffer: greedily in several orders (Pisarchyk and Lee 2020 compare such orders), the best of which is
-    then improved step by step. Most networks reach the lower bound."""
+    then improved step by step. Most networks reach the lower bound.
+
+    room: how many bytes constant sizes may take in order that only buffers that threads divide alike lie in the same
+    memory at different times. A thread then writes to lines that it had last, and waits for no other core's.
+    """
     regions, places = [], [None] * len(buffers)
     for number, (unit, members) in enumerate(_by_unit(buffers)):
         sizes = {i: -(-size // ALIGN) * ALIGN for i, size in members.items()}
         lives = {i: (buffers[i].first, buffers[i].last) for i in sizes}
         offsets, total = _Placing(sizes, lives).best()
+        if total < room and isinstance(unit, IntImm):
+            apart = _place_apart(sizes, lives, {i: _part(buffers[i]) for i in sizes})
+            offsets, total = apart if apart[1] <= room else (offsets, total)
         for i, offset in offsets.items():
             places[i] = (number, offset)
         regions.append(Region(unit, total, _lower_bound(members, lives)))
     return MemoryPlan(tuple(buffers), tuple(regions), tuple(places))
+
+
+def _place_apart(sizes, lives, parts):
+    """(offsets, total bytes) of a placement in which buffers of different parts have no bytes in common."""
+    offsets, total = {}, 0
+    for part in sorted(set(parts.values())):
+        alike = {i: size for i, size in sizes.items() if parts[i] == part}
+        own, end = _Placing(alike, {i: lives[i] for i in alike}).best()
+        offsets |= {i: total + offset for i, offset in own.items()}
+        total += end
+    return offsets, total
+
+
+def _part(buffer):
+    """Bytes of a part of a buffer of constant size."""
+    return Analyzer().simplify(buffer.bytes if buffer.part is None else buffer.part).value
 
 
 def _by_unit(buffers):

@@ -259,7 +259,7 @@ class _Folder:
             "dim_enum": ", ".join(f"{d} = {v}" for d, v in zip(self.dims, m.test_dims)),
             "tensors": tensors, "parts": call_parts(calls), "has_team": any(c["team"] for c in calls),
             "most_threads": m.most_threads if 1 < m.most_threads < MANY_THREADS else None,
-            "call_names": [c["function"] for c in calls],
+            "call_names": [c["function"] for c in calls], "once": list(self._once()),
             "uses_tiles": any("ingot_tiles.h" in k.function.uses for k in m.kernels.values()),
             "uses_weights": uses_weights, "has_reference": bool(m.test_outputs),
         }
@@ -318,6 +318,12 @@ class _Folder:
                           "border": {o.index for o in call.operands} if call.border else set(),
                           "reads": {o.index for o in call.operands[:call.reads] if o.kind == "arena"}})
         return tensors, calls, uses_weights
+
+    def _once(self):
+        """(comment, C text) of the calls of a new instance, each of which writes a border in the arena."""
+        for call in self.p.once:
+            place = self._dim_text(self.p.plan.offset(call.operands[0].index), ADDITIVE)
+            yield call.comment, f"{self.m.kernel_of[call.kernel]}((void *)((*net)->memory + {place}));"
 
     def _call_text(self, function, arguments):
         call = _wrap_call(f"{function}(", arguments, indent=" " * 8)

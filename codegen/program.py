@@ -13,8 +13,10 @@ from ..ir.transform.outputs import own_memory
 from . import memory_plan
 from .c_names import new_name
 from .c_types import identifier
+from .team import has_parallel_loop
 
 WEIGHT_ALIGN = 64
+IMAGE = 3  # the last dimensions of a tensor in blocked layout that are an image: rows, columns, lanes
 
 
 @dataclass(frozen=True)
@@ -62,13 +64,15 @@ class Weight:
 
 @dataclass(frozen=True)
 class Program:
-    """name; inputs, outputs: TensorDescs; dims: symbolic dimensions; calls; weights; plan: a MemoryPlan whose buffer i
-    is what Operand("arena", i) means, of element type buffer_dtypes[i]."""
+    """name; inputs, outputs: TensorDescs; dims: symbolic dimensions; once: the calls of a new instance; calls: those of
+    each run; weights; plan: a MemoryPlan whose buffer i is what Operand("arena", i) means, of element type
+    buffer_dtypes[i]."""
 
     name: str
     inputs: tuple
     outputs: tuple
     dims: tuple
+    once: tuple
     calls: tuple
     weights: tuple
     plan: memory_plan.MemoryPlan
@@ -91,9 +95,10 @@ def _padded(size):
     return -(-size // WEIGHT_ALIGN) * WEIGHT_ALIGN
 
 
-def build_program(mod, name):
-    """The Program of a lowered module ("main" of call_tir, views and tuple items; outputs materialized)."""
-    return _Builder(mod, name).build()
+def build_program(mod, name, room=0):
+    """The Program of a lowered module ("main" of call_tir, views and tuple items; outputs materialized). room: that of
+    its memory plan."""
+    return _Builder(mod, name).build(room)
 
 
 class _Builder:
@@ -106,7 +111,7 @@ class _Builder:
         self.weights, self.weight_index, self.weight_end = [], {}, 0
         self.buffers, self.dtypes = [], []  # of the arena
 
-    def build(self):
+    def build(self, room):
         taken = {self.name.lower(), *(d.name.lower() for d in self.dims)}
         inputs = self._describe(self.main.params, self.main.attrs.get("input_names"), "input", taken)
         outputs = self._describe(self.main.outputs, self.main.attrs.get("output_names"), "output", taken)
@@ -114,9 +119,14 @@ class _Builder:
             self.where[id(p), 0] = Operand("input", n, inputs[n].name)
         self._place_outputs(outputs)
         calls = [self._call(b, time) for time, b in enumerate(self._in_order())]
-        plan = memory_plan.plan_memory(self.buffers)
-        return Program(self.name, inputs, outputs, self.dims, tuple(without_repetitions(calls, plan)),
-                       tuple(self.weights), plan, tuple(self.dtypes))
+        plan = memory_plan.plan_memory(self.buffers, room)
+        alone = [c for c in calls if not has_parallel_loop(self.mod[c.kernel].body)]
+        lasting = () if self.dims else lasting_borders(alone, plan)
+        once, again = [], []
+        for call in without_repetitions(calls, plan):
+            (once if _border(call, plan) in lasting else again).append(call)
+        return Program(self.name, inputs, outputs, self.dims, tuple(once), tuple(again), tuple(self.weights), plan,
+                       tuple(self.dtypes))
 
     def _in_order(self):
         """The calls' bindings, a border before what writes inside it: threads need not wait for one another between."""
@@ -152,7 +162,7 @@ class _Builder:
         if place.owner not in self.where:
             value, info = self.memory.values[place.owner]
             self.where[place.owner] = self._weight(value) if isinstance(value, Constant) else self._allocate(
-                value.name, _bytes(info.dtype, info.shape), info.dtype, time)
+                value.name, info.dtype, info.shape, time)
         operand = self.where[place.owner]
         if operand.kind == "arena":
             self.buffers[operand.index] = replace(self.buffers[operand.index], last=time)
@@ -175,35 +185,58 @@ class _Builder:
         results = [self._operand(place, time) for place in self.memory.results(binding)]
         dims = tuple(call.attrs.get("sym_args", ()))
         own_dims = dict(zip((p for p in func.params if p not in func.buffer_map), dims))
-        work = [self._allocate(b.name, substitute(_bytes(b.dtype, b.shape), own_dims), b.dtype, time)
-                for b in _workspace(func)]
+        work = [self._allocate(b.name, b.dtype, substitute(b.shape, own_dims), time) for b in _workspace(func)]
         comment = f"{binding.var.name}: {', '.join(_shape_text(i) for i in infos)}"
         return KernelCall(call.attrs["gv"].name, (*operands, *results, *work), dims, comment,
                           not call.args and id(binding.var) in self.around, len(operands))
 
-    def _allocate(self, name, size, dtype, time):
-        self.buffers.append(memory_plan.Buffer(identifier(name), size, time, time))
+    def _allocate(self, name, dtype, shape, time):
+        part = _bytes(dtype, shape[-IMAGE:])  # of [channels, rows, columns, lanes] the rows are divided
+        self.buffers.append(memory_plan.Buffer(identifier(name), _bytes(dtype, shape), time, time, part))
         self.dtypes.append(dtype)
         return Operand("arena", len(self.buffers) - 1, self.buffers[-1].name)
+
+
+def lasting_borders(calls, plan):
+    """What borders, and where, an instance may keep from run to run: no tensor lies there but those with the border."""
+    alike = {}  # {border: buffers that have it}
+    for call in calls:
+        if _border(call, plan):
+            alike.setdefault(_border(call, plan), set()).add(call.operands[0].index)
+    return {border for border, buffers in alike.items() if not _covered(buffers, plan)}
 
 
 def without_repetitions(calls, plan):
     """The calls but those that would write what is still there: a border that an earlier call wrote at the same place,
     where since then no other tensor lay but those with the same border."""
-    written, kept = {}, []  # {(kernel, place): (time of the call, buffers with its border)}
+    written, kept = {}, []  # {border: (time of the call, buffers with it)}
     for time, call in enumerate(calls):
-        if not call.border or call.dims or not _whole_buffer(call.operands):
+        border = _border(call, plan)
+        if border is None:
             kept.append(call)
             continue
         index = call.operands[0].index
-        since, alike = written.get((call.kernel, plan.places[index]), (time, set()))
+        since, alike = written.get(border, (time, set()))
         alike.add(index)
-        if since == time or any(i not in alike and plan.meet(i, index) and since <= b.last and b.first <= time
-                                for i, b in enumerate(plan.buffers)):
+        if since == time or _covered(alike, plan, since, time):
             since, alike = time, {index}
             kept.append(call)
-        written[call.kernel, plan.places[index]] = since, alike
+        written[border] = since, alike
     return kept
+
+
+def _border(call, plan):
+    """(kernel, place) of a call that writes the border of a whole buffer, else None."""
+    if call.border and not call.dims and _whole_buffer(call.operands):
+        return call.kernel, plan.places[call.operands[0].index]
+    return None
+
+
+def _covered(alike, plan, since=0, time=float("inf")):
+    """Whether from one call to another a tensor lies where buffers that are `alike` do, and is none of them."""
+    place = next(iter(alike))
+    return any(i not in alike and plan.meet(i, place) and since <= b.last and b.first <= time
+               for i, b in enumerate(plan.buffers))
 
 
 def _whole_buffer(operands):

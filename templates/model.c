@@ -80,6 +80,14 @@ ingot_status [[ name ]]_init_([[ name ]] **net, void *arena, size_t arena_bytes,
     (*net)->hook = NULL;
     (*net)->hook_user = NULL;
 #endif
+[% if once %]
+
+    /* What is around tensors, and no run writes to. */
+[% for comment, call in once %]
+    /* [[ comment ]] */
+    [[ call ]]
+[% endfor %]
+[% endif %]
     return INGOT_OK;
 }
 [% if weights == "file" %]

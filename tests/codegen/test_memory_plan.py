@@ -30,9 +30,9 @@ def lower_bound(buffers, **dims):
                 for t in {b.first for b in buffers}), default=0)
 
 
-def check(buffers, **dims):
+def check(buffers, room=0, **dims):
     """A plan's promises for one choice of dimensions; returns its total."""
-    plan = plan_memory(buffers)
+    plan = plan_memory(buffers, room)
     total = value(plan.total, **dims)
     spans = []
     for n, b in enumerate(buffers):
@@ -45,8 +45,9 @@ def check(buffers, **dims):
     return total
 
 
-def buffer(size, first, last):
-    return Buffer("b", size if not isinstance(size, int) else const(size, "int64"), first, last)
+def buffer(size, first, last, part=None):
+    return Buffer("b", size if not isinstance(size, int) else const(size, "int64"), first, last,
+                  part and const(part, "int64"))
 
 
 lives = st.tuples(st.integers(0, 20), st.integers(0, 6))
@@ -58,6 +59,28 @@ units = st.sampled_from([const(1, "int64"), N, N * 4, N * M, (N + 2) * (M + 2) *
 @given(st.lists(st.tuples(sizes, lives), max_size=25))
 def test_live_buffers_do_not_overlap(items):
     check([buffer(size, first, first + life) for size, (first, life) in items])
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(st.integers(1, 9), st.sampled_from([64, 192, 100]), lives), max_size=25),
+       st.sampled_from([1, 3000, 1 << 20]))
+def test_where_there_is_room_buffers_that_threads_divide_differently_lie_apart(items, room):
+    buffers = [buffer(count * part, first, first + life, part) for count, part, (first, life) in items]
+    total, least = check(buffers, room), check(buffers)
+    assert total == least or least < total <= room
+    apart = sum(check([b for b in buffers if b.part.value == part]) for part in (64, 192, 100))
+    assert total == (apart if apart <= room else least)
+    plan = plan_memory(buffers, 1 << 20)
+    assert not any(plan.meet(a, b) for a, b in combinations(range(len(buffers)), 2)
+                   if buffers[a].part.value != buffers[b].part.value)
+
+
+def test_a_buffer_without_parts_is_one():
+    buffers = [buffer(64, 0, 0), buffer(128, 1, 1), buffer(128, 2, 2, 64)]
+    assert check(buffers) == 128
+    assert check(buffers, 1 << 10) == 256
+    symbolic = [buffer(N * 64, 0, 0), buffer(N * 128, 1, 1)]
+    assert check(symbolic, 1 << 10, n=1) == 128
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

@@ -4,7 +4,7 @@ import pytest
 
 import ingot
 from ingot.codegen.memory_plan import Buffer, MemoryPlan, Region
-from ingot.codegen.program import KernelCall, Operand, build_program, without_repetitions
+from ingot.codegen.program import KernelCall, Operand, build_program, lasting_borders, without_repetitions
 from ingot.ir.arith import Analyzer
 from ingot.ir.expr import Var, const, substitute
 from ingot.ir.module import IRModule
@@ -173,8 +173,8 @@ def test_workspace_follows_the_results_in_the_dimensions_of_the_call():
 # ---------------------------------------------------------------- borders
 
 def border_calls(layers):
-    """How many borders are written in a chain of convolutions of one shape, joined at the end or with other tensors in
-    between. layers: "conv", "wide" (another shape) or "keep" (the value lives on)."""
+    """How many borders are written once and how many in each run, in a chain of convolutions of one shape, joined at
+    the end or with other tensors in between. layers: "conv", "wide" (another shape) or "keep" (the value lives on)."""
     x = RelaxVar("x", TensorStructInfo((1, 3, 6, 6), "float32"))
     bb = BlockBuilder()
     with bb.function("main", [x]):
@@ -193,13 +193,15 @@ def border_calls(layers):
     mod = bb.get()
     with ingot.compile(mod, threads="none", opt_level=1) as library:
         data = np.random.default_rng(0).standard_normal((1, 3, 6, 6)).astype(np.float32)
-        for _ in range(2):  # what the first run left in the arena does not count
+        for _ in range(3):  # each finds what the one before left in the arena
             np.testing.assert_allclose(library(data), evaluate(mod, [data]), rtol=1e-4, atol=1e-3)
-        return sum(call.border for call in library.model.program.calls)
+        program = library.model.program
+        return len(program.once), sum(call.border for call in program.calls)
 
 
 @pytest.mark.parametrize("layers, borders", [
-    (["conv"], 1), (["conv", "conv"], 2), (["conv"] * 5, 2), (["conv", "wide"] * 3, 3), (["conv", "keep", "conv"] * 2, 3),
+    (["conv"], (1, 0)), (["conv", "conv"], (2, 0)), (["conv"] * 5, (2, 0)), (["conv"] * 4 + ["wide", "conv"], (1, 2)),
+    (["conv", "wide"] * 3, (1, 2)), (["conv", "keep", "conv"] * 2, (3, 0)),
 ])
 def test_a_border_that_is_still_there_is_not_written_again(layers, borders):
     assert border_calls(layers) == borders
@@ -213,7 +215,10 @@ def test_a_border_is_written_before_what_lies_inside():
         inside = bb.emit(call_op("nn.relu", x))
         other = bb.emit(call_op("nn.max_pool2d", x, pool_size=(3, 3), strides=(1, 1), padding=(1, 1, 1, 1)))
         y = bb.emit(call_op("nn.conv2d", inside, weight(3, 3, 3, 3), padding=(1, 1, 1, 1)))
-        bb.emit_func_output(bb.emit(call_op("add", y, other)))
+        y = bb.emit(call_op("add", y, other))
+        for channels in ((12, 3), (3, 12)):  # more of them lie where the border was
+            y = bb.emit(call_op("nn.relu", bb.emit(call_op("nn.conv2d", y, weight(*channels, 1, 1)))))
+        bb.emit_func_output(y)
     mod = bb.get()
     with ingot.compile(mod, threads="none", opt_level=1) as library:
         calls = library.model.program.calls
@@ -223,8 +228,8 @@ def test_a_border_is_written_before_what_lies_inside():
         np.testing.assert_allclose(library(data), evaluate(mod, [data]), rtol=1e-4, atol=1e-3)
 
 
-def _border(kernel, index, **changes):
-    return KernelCall(kernel, (Operand("arena", index),), (), "", True, **changes)
+def _border(kernel, index, dims=()):
+    return KernelCall(kernel, (Operand("arena", index),), dims, "", True)
 
 
 def test_what_lay_between_two_borders_decides():
@@ -243,6 +248,17 @@ def test_what_lay_between_two_borders_decides():
     assert without_repetitions(other_kernel, after) == other_kernel
     inner = KernelCall("border", (Operand("arena", 1, offset=const(4)),), (), "", True)
     assert without_repetitions([*same[:3], inner], after) == [*same[:3], inner]
+
+
+def test_borders_that_nothing_covers_last():
+    """Buffers 0 and 1 at one place, 2 elsewhere, 3 over the end of 2."""
+    buffers = tuple(Buffer("b", const(64, "int64"), n, n + 1) for n in range(4))
+    plan = MemoryPlan(buffers, (Region(const(1), 256, 256),), ((0, 0), (0, 0), (0, 64), (0, 96)))
+    calls = [_border("border", 0), _border("border", 1), _border("border", 2)]
+    assert lasting_borders(calls, plan) == {("border", (0, 0))}
+    assert lasting_borders([calls[0], _border("other", 1)], plan) == set()
+    assert lasting_borders([calls[0]], plan) == set()  # 1 is without one
+    assert lasting_borders([_border("border", 0, dims=(N,))], plan) == set()
 
 
 def test_buffers_of_symbolic_size_may_meet():

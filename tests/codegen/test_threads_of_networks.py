@@ -1,10 +1,12 @@
 """Which networks have parallel loops: those whose threads would wait most of the time run on one."""
+from itertools import combinations
+
 import numpy as np
 import pytest
 
 from ingot.codegen.compile import Options, compile_module, lower
 from ingot.ir.expr import Var, const
-from ingot.ir.node import collect
+from ingot.ir.node import collect, structural_equal
 from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
 from ingot.ir.schedule.cpu import CpuModel
@@ -81,3 +83,29 @@ def test_parallel_loops_are_counted_as_often_as_they_run():
     assert parallel_loops(SeqStmt((loop("serial", const(3), inner), inner))) == 4
     assert parallel_loops(loop("serial", const(3), Evaluate(const(0)))) == 0
     assert parallel_loops(loop("serial", Var("n", "int32"), inner)) == 1
+
+
+def images(channels, sizes):
+    """A chain of convolutions that halve an image again and again."""
+    x = RelaxVar("x", TensorStructInfo((1, channels, sizes[0], sizes[0]), "float32"))
+    weights = Constant(np.zeros((channels, channels, 3, 3), np.float32), "w")
+    bb = BlockBuilder()
+    with bb.function("main", [x]):
+        y = x
+        for size, following in zip(sizes, sizes[1:]):
+            y = bb.emit(call_op("nn.conv2d", y, weights, strides=(size // following,) * 2, padding=(1, 1, 1, 1)))
+        bb.emit_func_output(y)
+    return bb.get()
+
+
+@pytest.mark.parametrize("channels, threads, apart", [(64, "openmp", True), (64, "none", False), (256, "openmp", False)])
+def test_threads_of_a_small_network_write_where_they_wrote_before(channels, threads, apart):
+    """Images of different sizes, which are divided at different rows, share no memory where all fit the second cache;
+    what is around them stays then."""
+    options = Options.check("x86-64-v4", threads=threads)
+    program = compile_module(images(channels, [32, 32, 32, 16, 16, 16, 16]), options).program
+    pairs = [(a, b) for a, b in combinations(range(len(program.plan.buffers)), 2)
+             if not structural_equal(program.plan.buffers[a].part, program.plan.buffers[b].part)]
+    assert pairs and any(program.plan.meet(a, b) for a, b in pairs) != apart
+    assert all(call.border for call in program.once) and (len(program.once) > 0) >= apart
+    assert program.plan.total.value <= options.cpu.l2_bytes or not apart

@@ -40,12 +40,14 @@ def test_no_rule_is_refused(case):
 
 
 def test_arena_is_near_its_lower_bound(case):
-    """And tensors that live at one time have bytes of their own."""
+    """And tensors that live at one time have bytes of their own. Where threads share a network whose tensors all fit
+    the second cache, its arena is no larger than that."""
     report = ingot.memory_report(case.library)
     alive = {step: [row for row in report.rows if row.first <= step <= row.last]
              for step in {row.first for row in report.rows}}
     lower_bound = max(sum(row.bytes for row in rows) for rows in alive.values())
-    assert lower_bound <= report.total <= 1.10 * lower_bound
+    model = case.library.model
+    assert lower_bound <= report.total <= max(1.10 * lower_bound, model.target.l2_bytes * (model.most_threads > 1))
     for rows in alive.values():
         rows = sorted(rows, key=lambda row: row.offset)
         assert all(a.offset + a.bytes <= b.offset for a, b in zip(rows, rows[1:]))
