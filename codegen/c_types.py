@@ -43,6 +43,11 @@ def c_string(text):
     return "".join(chr(b) if 32 <= b < 127 and chr(b) not in '\\"?' else f"\\{b:03o}" for b in str(text).encode())
 
 
+def c_comment(text):
+    """The inside of a C comment, which names in it do not end."""
+    return text.replace("*/", "* /")
+
+
 class UnsupportedType(ValueError):
     """A dtype that C code cannot hold yet."""
 

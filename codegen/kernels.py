@@ -12,7 +12,7 @@ from ..ir.tir.stmt import For
 from ..ir.transform.walk import statements
 from .c_function import CFunction, print_function
 from .c_names import INTERFACE
-from .c_types import identifier
+from .c_types import c_comment, identifier
 
 STATEMENTS_PER_FILE = 400
 # Operators that passes take out of another one.
@@ -113,7 +113,7 @@ def _comment(func):
     if func.attrs.get("schedule"):
         lines += _wrapped("schedule: ", func.attrs["schedule"])
     if func.attrs.get("refused"):
-        lines += _wrapped("refused to rule ", func.attrs["refused"].replace("*/", "* /"))
+        lines += _wrapped("refused to rule ", func.attrs["refused"])
     return "/* " + "\n * ".join(lines or ["kernel"]) + " */"
 
 
@@ -121,11 +121,12 @@ def _nodes(origins, most=12):
     """'conv1 (Conv) + relu1 (Relu)', shortened when a kernel serves many nodes."""
     text = [str(o) for o in dict.fromkeys(str(o) for o in origins)]
     more = f" and {len(text) - most} more" if len(text) > most else ""
-    return (" + ".join(text[:most]) + more).replace("*/", "* /")
+    return " + ".join(text[:most]) + more
 
 
 def _wrapped(head, text):
-    return textwrap.wrap(head + text, WIDTH, subsequent_indent="  ", break_long_words=False) or [head.rstrip()]
+    text = c_comment(head + text)
+    return textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_long_words=False) or [head.rstrip()]
 
 
 def shape_summary(func):

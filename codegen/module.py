@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from .c_function import wrapped
 from .c_names import network_name
-from .c_types import c_string
+from .c_types import c_comment, c_string
 from .compile import VERSION
 from .entry import description, make_entry
 from .package import RUNTIME, inlined, runtime_files
@@ -118,8 +118,8 @@ def _texts(e):
     if e.kernel.function.team:
         call = TEAM + call.replace("\n", "\n    ") + "\n    }"
     return {
-        "name": c_string(e.name), "symbol": e.symbol, "description": what.replace("*/", "* /"),
-        "contract": textwrap.fill(f"{e.symbol}({what})".replace("*/", "* /"), 112, initial_indent=" *   ",
+        "name": c_string(e.name), "symbol": e.symbol, "description": c_comment(what),
+        "contract": textwrap.fill(c_comment(f"{e.symbol}({what})"), 112, initial_indent=" *   ",
                                   subsequent_indent=" *     ", break_long_words=False),
         "signature": f"ingot_status {e.symbol}(const ingot_arg *args, int32_t n_args, void *workspace, "
                      "size_t workspace_bytes,\n    ingot_error *error)",

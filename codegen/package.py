@@ -16,7 +16,7 @@ from ..ir.schedule.rules.threads import MANY_THREADS
 from ..ir.transform.lower_intrin import lower_dim
 from .c_expr import ADDITIVE, COMMA, CExpr
 from .c_names import new_name
-from .c_types import C_TYPES, SMALL_FLOATS, c_string, literal
+from .c_types import C_TYPES, SMALL_FLOATS, c_comment, c_string, literal
 from .kernels import imports_of, split_files
 from .program import Program
 from .render import render
@@ -311,8 +311,7 @@ class _Folder:
             printed = self.m.kernels[function].function
             if printed.team:
                 arguments.insert(0, "&worker")
-            comment = call.comment + "".join(f", {o.name}" for o in call.operands if o.kind == "weight")
-            calls.append({"number": len(calls), "function": function, "comment": comment.replace("*/", "* /"),
+            calls.append({"number": len(calls), "function": function, "comment": _comment(call),
                           "text": self._call_text(function, arguments), "team": printed.team,
                           "waits": printed.waits, "can_fail": printed.can_fail,
                           "border": {o.index for o in call.operands} if call.border else set(),
@@ -323,13 +322,19 @@ class _Folder:
         """(comment, C text) of the calls of a new instance, each of which writes a border in the arena."""
         for call in self.p.once:
             place = self._dim_text(self.p.plan.offset(call.operands[0].index), ADDITIVE)
-            yield call.comment, f"{self.m.kernel_of[call.kernel]}((void *)((*net)->memory + {place}));"
+            arguments = [f"(void *)((*net)->memory + {place})"]
+            yield _comment(call), self._call_text(self.m.kernel_of[call.kernel], arguments)
 
     def _call_text(self, function, arguments):
         call = _wrap_call(f"{function}(", arguments, indent=" " * 8)
         if self.m.kernels[function].function.can_fail:
             return f"if ({call} != NULL) return INGOT_ERR_ASSERT;"
         return call + ";"
+
+
+def _comment(call):
+    """What a call computes, and its weights, as the inside of a C comment."""
+    return c_comment(", ".join([call.comment, *(o.name for o in call.operands if o.kind == "weight")]))
 
 
 def call_parts(calls):

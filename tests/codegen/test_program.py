@@ -261,6 +261,20 @@ def test_borders_that_nothing_covers_last():
     assert lasting_borders([_border("border", 0, dims=(N,))], plan) == set()
 
 
+def test_names_end_no_comment():
+    """Neither that of a kernel, nor those of its calls, in a run or of a new instance."""
+    x = RelaxVar("x", TensorStructInfo((1, 3, 6, 6), "float32"))
+    bb = BlockBuilder()
+    with bb.function("main", [x]):
+        y = bb.emit(call_op("nn.relu", x), "a*/b")
+        bb.emit_func_output(bb.emit(call_op("nn.conv2d", y, weight(3, 3, 3, 3), padding=(1, 1, 1, 1)), "*/"))
+    mod = bb.get()
+    with ingot.compile(mod, threads="none", opt_level=1) as library:
+        assert any("*/" in call.comment for call in library.model.program.once)
+        data = np.random.default_rng(0).standard_normal((1, 3, 6, 6)).astype(np.float32)
+        np.testing.assert_allclose(library(data), evaluate(mod, [data]), rtol=1e-4, atol=1e-3)
+
+
 def test_buffers_of_symbolic_size_may_meet():
     buffers = (Buffer("a", N * 4, 0, 1), Buffer("b", N * 4, 2, 3), Buffer("c", const(64, "int64"), 0, 3))
     plan = MemoryPlan(buffers, (Region(const(1), 64, 64), Region(N, 8, 8)), ((1, 0), (1, 4), (0, 0)))
