@@ -120,7 +120,7 @@ class _Builder:
         self._place_outputs(outputs)
         calls = [self._call(b, time) for time, b in enumerate(self._in_order())]
         plan = memory_plan.plan_memory(self.buffers, room)
-        alone = [c for c in calls if not has_parallel_loop(self.mod[c.kernel].body)]
+        alone = [c for c in calls if c.border and not has_parallel_loop(self.mod[c.kernel].body)]
         lasting = () if self.dims else lasting_borders(alone, plan)
         once, again = [], []
         for call in without_repetitions(calls, plan):
@@ -201,8 +201,9 @@ def lasting_borders(calls, plan):
     """What borders, and where, an instance may keep from run to run: no tensor lies there but those with the border."""
     alike = {}  # {border: buffers that have it}
     for call in calls:
-        if _border(call, plan):
-            alike.setdefault(_border(call, plan), set()).add(call.operands[0].index)
+        border = _border(call, plan)
+        if border is not None:
+            alike.setdefault(border, set()).add(call.operands[0].index)
     return {border for border, buffers in alike.items() if not _covered(buffers, plan)}
 
 
