@@ -22,7 +22,7 @@ from ..ir.tir.function import PrimFunc
 from ..ir.transform.choose_convolution import check_algorithms
 from ..ir.transform.context import Sequential
 from ..ir.transform.pass_table import RELAX
-from ..ir.transform.pipeline import graph_passes, lower_module
+from ..ir.transform.pipeline import NETWORK_PASSES, graph_passes, lower_module
 from ..ir.transform.walk import statements
 from .c_names import network_name
 from .kernels import kernel_names, print_kernel, shape_summary
@@ -127,7 +127,7 @@ def lower(mod, options):
     stages.traces = {n: sch.trace for n, sch in schedules.items()}
     kernels = {n: scheduled(functions[n], sch, work[n]) for n, sch in schedules.items()}
     stages.scheduled = stages.tir.with_functions({**stages.tir.functions, **kernels})
-    lowered = lower_module(IRModule(kernels))  # alone: flat kernels do not fit the shapes of the calls in "main"
+    lowered = lower_module(IRModule(kernels), NETWORK_PASSES)  # alone: flat kernels do not fit the shapes of the calls in "main"
     stages.lowered = stages.tir.with_functions({**stages.tir.functions, **lowered.functions})
     return stages
 

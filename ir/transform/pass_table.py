@@ -49,6 +49,7 @@ from .simplify import simplify
 from .sink_views import sink_views
 from .slice_early import slice_early
 from .small_floats import FLOAT8, compute_legalize, storage_legalize
+from .split_sums import split_sums
 from .squares import transpose_squares
 from .storage_rewrite import storage_rewrite
 from .unguard_init import unguard_init
@@ -182,6 +183,7 @@ TIR = _rows(
     ("TransposeSquares", _tir, transpose_squares),
     ("InjectPrefetch", _tir, inject_prefetch),
     ("HoistIfThenElse", _tir, hoist_if_then_else, 1),
+    ("SplitSums", _tir, split_sums, 1),
     ("UnrollLoop", _tir, unroll_loop, 0, _UNROLL),
     ("SmallFloatStorageLegalize", _tir, storage_legalize),
     ("BF16StorageLegalize", _tir, storage_legalize, 0, None, _BF16),

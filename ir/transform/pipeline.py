@@ -71,6 +71,11 @@ TIR_PASSES = [
     TIR["CommonSubexprElimTIR"](),
 ]
 
+_LAST_OF_LOOPS = [p.info.name for p in TIR_PASSES].index("UnrollLoop")
+# Networks hold a bound of accuracy whatever their schedules are; in a program of one's own sums are as they are written.
+# Long sums are cut when all that steers their loops is done.
+NETWORK_PASSES = [*TIR_PASSES[:_LAST_OF_LOOPS], TIR["SplitSums"](), *TIR_PASSES[_LAST_OF_LOOPS:]]
+
 
 def lower_module(mod, passes=TIR_PASSES):
     """The module with its PrimFuncs lowered: scheduled ones in, what the printer takes out."""
@@ -83,4 +88,4 @@ def lower_prim_func(func, passes=TIR_PASSES):
     return lower_module(IRModule({name: func}), passes)[name]
 
 
-__all__ = ["graph_passes", "TIR_PASSES", "lower_module", "lower_prim_func"]
+__all__ = ["graph_passes", "TIR_PASSES", "NETWORK_PASSES", "lower_module", "lower_prim_func"]
