@@ -9,6 +9,7 @@ from . import (ops_math, ops_nn, ops_pool, ops_quantize, ops_recurrent, ops_redu
                ops_resize, ops_shape, ops_tensor)
 from .converter import CONVERTERS
 from .errors import OnnxImportError
+from .functions import graph_nodes
 from .graph import GraphImporter
 from .names import identifier
 
@@ -28,9 +29,9 @@ def from_onnx(model, dims=None, name=None) -> IRModule:
     """
     proto, folder, file = load.load_model(model)
     opset = load.opset_of(proto)
-    proto = load.inline_functions(proto)
+    nodes = graph_nodes(proto, opset)
     stem = os.path.splitext(file)[0] if file else proto.graph.name
-    importer = GraphImporter(proto.graph, opset, folder, dims)
+    importer = GraphImporter(proto.graph, nodes, opset, folder, dims)
     return importer.run(identifier(name or stem or "model", "model"))
 
 

@@ -19,16 +19,16 @@ from .shapes import Symbolic
 class GraphImporter:
     """State of one import. `values`: {ONNX tensor name: graph expression or Symbolic}."""
 
-    def __init__(self, graph, opset, folder, pins):
-        self.graph, self.opset, self.folder = graph, opset, folder
+    def __init__(self, graph, nodes, opset, folder, pins):
+        self.graph, self.nodes, self.opset, self.folder = graph, nodes, opset, folder
         self.pins, self.used_pins, self.dims = dict(pins or {}), set(), {}
         self.values, self.builder = {}, BlockBuilder()
         self.names = set()
 
     def run(self, name):
         """The IRModule. `name`: the module's, an identifier."""
-        load.check_order(self.graph, self.opset)
-        nodes = load.reachable(self.graph)
+        load.check_order(self.graph, self.nodes)
+        nodes = load.reachable(self.graph, self.nodes)
         self._check_operators(nodes)
         self._import_weights(nodes)
         weights = {t.name for t in self.graph.initializer}
@@ -54,7 +54,7 @@ class GraphImporter:
         for node in nodes:
             problem = self._operator_problem(node)
             if problem:
-                problems.setdefault(problem, []).append(load.node_title(node, self.opset))
+                problems.setdefault(problem, []).append(node.title)
         if problems:
             lines = [f"{text}: {titles[0]}" + (f" and {len(titles) - 1} more" if len(titles) > 1 else "")
                      for text, titles in problems.items()]
@@ -62,22 +62,23 @@ class GraphImporter:
                                   "\nrewrite or replace them before the export")
 
     def _operator_problem(self, node):
+        node, opset = node.proto, node.opset
         kind = node.op_type if node.domain in load.DOMAINS else f"{node.domain}::{node.op_type}"
         if node.domain not in load.DOMAINS:
             return f"{kind} (unknown operator: no operator of the domain {node.domain!r} is known)"
         if has_subgraph(node):
             return f"{kind} (control flow with a subgraph is not supported)"
-        if schema_of(node.op_type, self.opset) is None:
+        if schema_of(node.op_type, opset) is None:
             since = first_version(node.op_type)
             return f"{kind} (unknown operator)" if since is None else (
-                f"{kind} (exists from opset {since} on, the model is of opset {self.opset})")
-        if converter_for(node.op_type, self.opset) is None:
+                f"{kind} (exists from opset {since} on, the node is of opset {opset})")
+        if converter_for(node.op_type, opset) is None:
             return f"{kind} (unknown operator: no converter" + (
-                f" for opset {self.opset})" if node.op_type in CONVERTERS else ")")
+                f" for opset {opset})" if node.op_type in CONVERTERS else ")")
         return None
 
     def _import_weights(self, nodes):
-        used = {name for node in nodes for name in node.input} | {o.name for o in self.graph.output}
+        used = {name for node in nodes for name in node.proto.input} | {o.name for o in self.graph.output}
         for tensor in self.graph.initializer:
             if tensor.name in used:
                 array = load.array_of(tensor, self.folder, f"initializer {tensor.name!r}")
@@ -124,8 +125,8 @@ class GraphImporter:
     # ------------------------------------------------------------ nodes
 
     def _import_node(self, node):
-        title = load.node_title(node, self.opset)
-        schema = schema_of(node.op_type, self.opset)
+        node, title, opset = node.proto, node.title, node.opset
+        schema = schema_of(node.op_type, opset)
         check_inputs(node, schema, title)
         attrs = read_attributes(node, schema, title)
         inputs = [self.values[name] if name else None for name in node.input]
@@ -136,8 +137,8 @@ class GraphImporter:
             part = getattr(value, "op", "part").rpartition(".")[2]
             return self.builder.emit(value, f"{hint}_{part}", Origin(origin, node.op_type, ""))
 
-        context = NodeContext(node, title, self.opset, inputs, attrs, list(node.output), emit)
-        results = converter_for(node.op_type, self.opset)(context)
+        context = NodeContext(node, title, opset, inputs, attrs, list(node.output), emit)
+        results = converter_for(node.op_type, opset)(context)
         results = results if isinstance(results, tuple) else (results,)
         for name, value in zip(node.output, results):
             if name:

@@ -64,10 +64,16 @@ def opset_of(model):
     versions = [o.version for o in model.opset_import if o.domain in DOMAINS]
     if not versions:
         raise OnnxImportError("the model names no opset (opset_import is missing); the file may be truncated")
-    if not LEAST_OPSET <= versions[0] <= MOST_OPSET:
-        raise OnnxImportError(f"opset {versions[0]} is not supported; convert the model to an opset from {LEAST_OPSET} "
-                              f"to {MOST_OPSET}, for example with onnx.version_converter.convert_version(model, 17)")
-    return versions[0]
+    return check_opset(versions[0], "the model")
+
+
+def check_opset(version, what):
+    """`version`, which must be a supported one. `what` has it, in the error."""
+    if not LEAST_OPSET <= version <= MOST_OPSET:
+        raise OnnxImportError(f"{what} is of opset {version}, and opset {version} is not supported; convert it to an "
+                              f"opset from {LEAST_OPSET} to {MOST_OPSET}, for example with "
+                              "onnx.version_converter.convert_version(model, 17)")
+    return version
 
 
 def array_of(tensor, folder, what):
@@ -111,15 +117,7 @@ def _external_array(tensor, folder, what, dtype):
     return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(shape)
 
 
-def inline_functions(model):
-    """The model with its local functions expanded into nodes."""
-    if not model.functions:
-        return model
-    from onnx import inliner
-    return inliner.inline_local_functions(model)
-
-
-def check_order(graph, opset):
+def check_order(graph, nodes):
     """Every tensor is defined once and before its use. Raises OnnxImportError naming node and tensor."""
     given = [t.name for t in graph.initializer] + [t.values.name for t in graph.sparse_initializer]
     if graph.sparse_initializer:
@@ -127,20 +125,19 @@ def check_order(graph, opset):
     _no_repeats(given, "initializer")
     _no_repeats([i.name for i in graph.input], "graph input")
     made = {name: f"graph input or initializer {name!r}" for name in [*given, *(i.name for i in graph.input)]}
-    later = {name: node for node in graph.node for name in node.output}
-    for node in graph.node:
-        title = node_title(node, opset)
-        for name in node.input:
+    later = {name: node for node in nodes for name in node.proto.output}
+    for node in nodes:
+        for name in node.proto.input:
             if name and name not in made:
                 if name in later:
-                    raise OnnxImportError(f"{title} uses {name!r} before {node_title(later[name], opset)} makes it; "
+                    raise OnnxImportError(f"{node.title} uses {name!r} before {later[name].title} makes it; "
                                           "the graph is not sorted topologically: sort the nodes before saving")
-                raise OnnxImportError(f"{title} uses the tensor {name!r}, which nothing in the graph makes")
-        for name in filter(None, node.output):
+                raise OnnxImportError(f"{node.title} uses the tensor {name!r}, which nothing in the graph makes")
+        for name in filter(None, node.proto.output):
             if name in made:
-                raise OnnxImportError(f"{title} makes the tensor {name!r}, which {made[name]} makes already; "
+                raise OnnxImportError(f"{node.title} makes the tensor {name!r}, which {made[name]} makes already; "
                                       "names of tensors must be unique")
-            made[name] = title
+            made[name] = node.title
     for out in graph.output:
         if out.name not in made:
             raise OnnxImportError(f"graph output {out.name!r} is made by no node; the graph is incomplete")
@@ -154,18 +151,12 @@ def _no_repeats(names, what):
         seen.add(name)
 
 
-def node_title(node, opset):
-    """How errors name a node: `Conv node "conv1" (opset 13)`."""
-    name = node.name or next(filter(None, node.output), "unnamed")
-    return f'{node.op_type} node "{name}" (opset {opset})'
-
-
-def reachable(graph):
+def reachable(graph, nodes):
     """The nodes that some graph output depends on, in order. The rest computes nothing that is asked for."""
     wanted, kept = {o.name for o in graph.output}, []
-    for node in reversed(graph.node):
-        if wanted.intersection(node.output):
-            wanted.update(node.input)
+    for node in reversed(nodes):
+        if wanted.intersection(node.proto.output):
+            wanted.update(filter(None, node.proto.input))
             kept.append(node)
     return kept[::-1]
 
