@@ -5,8 +5,8 @@ import os
 
 from ...ir.module import IRModule
 from . import load
-from . import (ops_math, ops_nn, ops_pool, ops_quantize, ops_recurrent, ops_reduce,  # noqa: F401  (register)
-               ops_resize, ops_shape, ops_tensor)
+from . import (ops_conv_transpose, ops_math, ops_nn, ops_pool, ops_quantize, ops_recurrent,  # noqa: F401  (register)
+               ops_reduce, ops_resize, ops_shape, ops_tensor)
 from .converter import CONVERTERS
 from .errors import OnnxImportError
 from .functions import graph_nodes

@@ -164,10 +164,14 @@ def _pad(node, pads, value, axes):
     before, after = [0] * rank, [0] * rank
     for i, axis in enumerate(axes):
         before[axis], after[axis] = pads[i], pads[len(axes) + i]
-    mode = node.choice("mode", *_PAD_MODES)
+    return pad_or_crop(node, x, before, after, node.choice("mode", *_PAD_MODES), float(value))
+
+
+def pad_or_crop(node, x, before, after, mode="constant", value=0.0):
+    """x with `before` and `after` elements more on each axis, or less where they are negative."""
     x = _crop(node, x, before, after)
     width = tuple(max(p, 0) for pair in zip(before, after) for p in pair)
-    return node.call("nn.pad", x, pad_width=width, pad_mode=mode, pad_value=float(value)) if any(width) else x
+    return node.call("nn.pad", x, pad_width=width, pad_mode=mode, pad_value=value) if any(width) else x
 
 
 def _crop(node, x, before, after):
