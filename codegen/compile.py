@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -236,14 +237,24 @@ def sample_arrays(descs, dims, seed=0):
 # ---------------------------------------------------------------- facts about a module
 
 _CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv2d_transpose")
+_RECURRENT = ("nn.lstm", "nn.gru", "nn.rnn")
+_COUNTED = (*_CONVOLUTIONS, *_RECURRENT, "matmul")
 
 
 def count_flops(mod):
-    """Operations of one run, a multiply-add counted as 2; convolutions and products only. 0 when dims are symbolic."""
+    """Operations of one run, a multiply-add counted as 2; convolutions, products and those in recurrent layers only.
+    0 when dims are symbolic."""
     total = 0
     for b in mod["main"].bindings:
         call = b.value
-        if not isinstance(call, RelaxCall) or call.op not in (*_CONVOLUTIONS, "matmul"):
+        if not isinstance(call, RelaxCall) or call.op not in _COUNTED:
+            continue
+        if call.op in _RECURRENT:
+            shapes = [x.struct_info.static_shape for x in call.args[:3]]
+            if None in shapes:
+                return 0
+            (time, batch, _), w, r = shapes  # weights of all directions and gates, used once a step
+            total += 2 * time * batch * (math.prod(w) + math.prod(r))
             continue
         out, a, w = call.struct_info.static_shape, call.args[0].struct_info, call.args[1].struct_info
         if out is None or a.static_shape is None or w.static_shape is None:

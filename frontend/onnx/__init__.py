@@ -27,6 +27,14 @@ def from_onnx(model, dims=None, name=None) -> IRModule:
     ones); module attributes: "name", "dims" (the symbolic variables in order of appearance), "opset".
     Raises OnnxImportError (a ValueError) naming node, operator, opset and shapes.
     """
+    try:
+        return _imported(model, dims, name)
+    except UnicodeDecodeError as error:
+        raise OnnxImportError(f"the model holds the name or text {bytes(error.object)[:80]!r}, which is no UTF-8; "
+                              "rename it before saving the model") from error
+
+
+def _imported(model, dims, name):
     proto, folder, file = load.load_model(model)
     opset = load.opset_of(proto)
     nodes = graph_nodes(proto, opset)

@@ -10,10 +10,11 @@ from ...ir.relax.expr import Constant, RelaxCall, RelaxVar, TensorStructInfo, Tu
 from ...ir.transform.graph import remove_unused
 from . import load
 from .attributes import check_inputs, first_version, has_subgraph, read_attributes, schema_of
+from .budget import excess
 from .converter import CONVERTERS, NodeContext, converter_for
 from .errors import OnnxImportError
 from .names import identifier
-from .shapes import Symbolic
+from .shapes import Symbolic, shape_text
 
 
 class GraphImporter:
@@ -96,6 +97,9 @@ class GraphImporter:
             raise OnnxImportError(f"{what} declares no shape, not even a rank; export the model with input shapes")
         name = unique_name(identifier(proto.name, "input"), self.names)
         dims = [self._dim(d, f"{name}_d{axis}") for axis, d in enumerate(tensor.shape.dim)]
+        problem = excess(dims)
+        if problem:
+            raise OnnxImportError(f"{what} of shape {shape_text(dims)} {problem}")
         param = RelaxVar(name, TensorStructInfo(tuple(dims), dtype), Origin(proto.name, "", proto.name))
         self.values[proto.name] = param
         return param
@@ -104,7 +108,8 @@ class GraphImporter:
         """A dimension of an input. Values below 1 are how some exporters write "unknown"."""
         if proto.HasField("dim_value") and proto.dim_value > 0:
             return proto.dim_value
-        key = proto.dim_param or fallback
+        named = any(c.isalpha() for c in proto.dim_param)  # "", "?" and "-1" say that nothing is known: no two are one
+        key = proto.dim_param if named else fallback
         if key in self.pins:
             self.used_pins.add(key)
             size = self.pins[key]
@@ -138,7 +143,7 @@ class GraphImporter:
             return self.builder.emit(value, f"{hint}_{part}", Origin(origin, node.op_type, ""))
 
         context = NodeContext(node, title, opset, inputs, attrs, list(node.output), emit)
-        results = converter_for(node.op_type, opset)(context)
+        results = self._converted(converter_for(node.op_type, opset), context)
         results = results if isinstance(results, tuple) else (results,)
         for name, value in zip(node.output, results):
             if name:
@@ -146,6 +151,18 @@ class GraphImporter:
         for name in node.output[len(results):]:
             if name:
                 raise context.error(f"output {name!r} is not supported; only the first {len(results)} are")
+
+    @staticmethod
+    def _converted(converter, context):
+        """What a converter makes of its node. An exception of no own class is a fault of the converter, or a model that
+        it should have refused: the error says so, and which node it was."""
+        try:
+            return converter(context)
+        except OnnxImportError:
+            raise
+        except Exception as error:
+            raise context.error(f"internal error: {type(error).__name__}: {error}; the node is not valid, or the "
+                                "importer at fault") from error
 
     def _named(self, value, name, origin, context):
         """Bind a result under its tensor's name; constants take the name, other values have one already."""

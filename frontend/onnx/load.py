@@ -1,12 +1,15 @@
 """From a path, bytes or ModelProto to a checked graph: opset, dtypes, weights (also external ones), node order."""
 from __future__ import annotations
 
+import math
 import os
+import stat
 
 import numpy as np
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto, numpy_helper
 
+from .budget import excess
 from .errors import OnnxImportError
 
 LEAST_OPSET, MOST_OPSET = 9, 23
@@ -61,7 +64,11 @@ def parse(data, source):
 
 def opset_of(model):
     """The model's version of the default operator set, checked to be a supported one."""
-    versions = [o.version for o in model.opset_import if o.domain in DOMAINS]
+    imported = [o for part in (model, *model.functions) for o in part.opset_import]
+    versions = [o.version for o in imported if o.domain in DOMAINS]
+    if not versions and imported:
+        raise OnnxImportError("the model imports operators of " + ", ".join(sorted({repr(o.domain) for o in imported})) +
+                              " alone; only those of the default domain, ai.onnx, are supported")
     if not versions:
         raise OnnxImportError("the model names no opset (opset_import is missing); the file may be truncated")
     return check_opset(versions[0], "the model")
@@ -79,6 +86,11 @@ def check_opset(version, what):
 def array_of(tensor, folder, what):
     """The numpy array of a TensorProto; `what` names it in errors, `folder` holds external data."""
     dtype = dtype_of(tensor.data_type, what)
+    if min(tensor.dims, default=0) < 0:
+        raise OnnxImportError(f"{what} is damaged: shape {list(tensor.dims)} has a negative dimension")
+    problem = excess(tensor.dims)
+    if problem:
+        raise OnnxImportError(f"{what} of shape {list(tensor.dims)} {problem}")
     if tensor.data_location == TensorProto.EXTERNAL:
         return _external_array(tensor, folder, what, np.dtype(dtype))
     try:
@@ -99,22 +111,40 @@ def _external_array(tensor, folder, what, dtype):
         raise OnnxImportError(f"{what} is stored in the file {location!r}, and a model given as bytes or ModelProto "
                               "has no folder; give the path of the .onnx file, or load it with its external data")
     path = os.path.join(folder, location)
-    if os.path.isabs(location) or not os.path.realpath(path).startswith(os.path.realpath(folder) + os.sep):
+    if "\0" in location or os.path.isabs(location) or not os.path.realpath(path).startswith(os.path.realpath(folder) + os.sep):
         raise OnnxImportError(f"{what} is stored in {location!r}, which is outside the model's folder {folder}")
     shape = tuple(tensor.dims)
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    size = math.prod(shape) * dtype.itemsize
+    offset, length = (_count(entries, key, usual, what) for key, usual in (("offset", 0), ("length", size)))
     try:
-        with open(path, "rb") as file:
-            file.seek(int(entries.get("offset", 0)))
-            data = file.read(size)
-    except OSError as error:
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:  # a FIFO would wait
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise OnnxImportError(f"{what} is stored in {path}, which is no regular file")
+            held = max(min(status.st_size - offset, size), 0)
+            data = b""
+            if held == size == length:
+                file.seek(offset)
+                data = file.read(size)
+    except (OSError, ValueError) as error:
+        if isinstance(error, OnnxImportError):
+            raise
         raise OnnxImportError(f"{what} is stored in the external weight file {path}, which cannot be read: "
-                              f"{error.strerror or error}; put the file beside the model") from error
-    if len(data) != size or int(entries.get("length", size)) != size:
+                              f"{getattr(error, 'strerror', None) or error}; put the file beside the model") from error
+    if len(data) != size:
         raise OnnxImportError(f"{what} needs {size} bytes for shape {list(shape)} of {dtype}, but the external weight "
-                              f"file {path} holds {len(data)} there (declared {entries.get('length', 'nothing')}); "
+                              f"file {path} holds {held} there (declared {entries.get('length', 'nothing')}); "
                               "the file is truncated or of another model")
     return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(shape)
+
+
+def _count(entries, key, usual, what):
+    """An entry of `external_data` that is a number of bytes; `usual` when it is absent."""
+    text = entries.get(key, str(usual))
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise OnnxImportError(f"{what} is stored outside the model with {key} {text[:40]!r}, which must be a number of "
+                              "bytes")
+    return int(text)
 
 
 def check_order(graph, nodes):

@@ -250,7 +250,10 @@ def trilu(node):
     k = node.constant(1, "k")
     if len(dims) != 2 or not all(isinstance(d, int) for d in dims):
         raise node.error("takes a tensor whose last two dimensions are static")
+    if k is not None and k.size != 1:
+        raise node.error("k must be a scalar")
     shift = 0 if k is None else int(k.reshape(()))
-    rows, columns = np.indices(dims)
+    node.check_size(dims, 1)
+    rows, columns = np.ogrid[:dims[0], :dims[1]]
     keep = columns - rows >= shift if node.attr("upper", 1) else columns - rows <= shift
     return node.call("where", node.const(keep, "bool"), x, node.const(0, x.struct_info.dtype))
