@@ -36,6 +36,7 @@ def from_onnx(model, dims=None, name=None) -> IRModule:
 
 def _imported(model, dims, name):
     proto, folder, file = load.load_model(model)
+    load.check_text(proto)
     opset = load.opset_of(proto)
     nodes = graph_nodes(proto, opset)
     stem = os.path.splitext(file)[0] if file else proto.graph.name

@@ -6,7 +6,7 @@ import os
 import stat
 
 import numpy as np
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from onnx import ModelProto, TensorProto, numpy_helper
 
 from .budget import excess
@@ -60,6 +60,20 @@ def parse(data, source):
     if not model.HasField("graph") or not (model.ir_version and model.graph.output):
         raise OnnxImportError(f"{source} is not an ONNX model, or is truncated: it holds no graph with outputs")
     return model
+
+
+def check_text(message):
+    """Every name in the model is text. Protobuf's runtimes give strings that are no UTF-8 as bytes, or raise."""
+    todo = [message]
+    while todo:
+        for field, value in todo.pop().ListFields():
+            values = (value,) if isinstance(value, (str, bytes, Message)) else value
+            if field.type == field.TYPE_MESSAGE:
+                todo.extend(values)
+            elif field.type == field.TYPE_STRING and any(isinstance(v, bytes) for v in values):
+                bad = next(v for v in values if isinstance(v, bytes))
+                raise OnnxImportError(f"the model holds a {field.name} {bad[:80]!r}, which is no UTF-8 text; rename it "
+                                      "before saving the model")
 
 
 def opset_of(model):

@@ -5,7 +5,7 @@ from ...ir.expr import PrimExpr
 from .converter import converts
 from .ops_nn import add_bias, kernel_of, lift, per_axis, spatial_rank
 from .ops_tensor import pad_or_crop
-from .shapes import dims_of
+from .shapes import MOST_DIM, dims_of
 
 
 @converts("ConvTranspose")
@@ -30,18 +30,15 @@ def _transpose_window(node, kernel, spatial):
     """(strides, dilations, pads, output_padding); output_shape and auto_pad are resolved into pads."""
     rank = len(kernel)
     strides, dilations = per_axis(node, "strides", rank), per_axis(node, "dilations", rank)
-    extra = tuple(node.attr("output_padding") or (0,) * rank)
+    extra = per_axis(node, "output_padding", rank, 0, 0)
     mode = node.choice("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
     wanted = node.attr("output_shape")
     if wanted is None and mode in ("NOTSET", "VALID"):
-        pads = tuple(node.attr("pads") or (0,) * (2 * rank)) if mode == "NOTSET" else (0,) * (2 * rank)
-        if len(pads) != 2 * rank or len(extra) != rank:
-            raise node.error(f"attributes pads {pads} and output_padding {extra} must have {2 * rank} and {rank} "
-                             "integers")
+        pads = per_axis(node, "pads", 2 * rank, 0, -MOST_DIM) if mode == "NOTSET" else (0,) * (2 * rank)
         return strides, dilations, pads, extra
     if any(isinstance(s, PrimExpr) for s in spatial):
         raise node.error("output_shape and auto_pad need static spatial dimensions; pin them with dims")
-    wanted = tuple(wanted)[-rank:] if wanted else [s * t for s, t in zip(spatial, strides)]
+    wanted = per_axis(node, "output_shape", len(wanted))[-rank:] if wanted else [s * t for s, t in zip(spatial, strides)]
     totals = [t * (s - 1) + e + (k - 1) * d + 1 - o
               for t, s, e, k, d, o in zip(strides, spatial, extra, kernel, dilations, wanted)]
     extra = tuple(e - min(t, 0) for e, t in zip(extra, totals))

@@ -5,7 +5,7 @@ import math
 
 from ...ir.expr import PrimExpr
 from .converter import converts
-from .shapes import dims_of, product
+from .shapes import MOST_DIM, dims_of, product
 
 
 # ---------------------------------------------------------------- windows, shared with pooling
@@ -23,9 +23,7 @@ def window(node, kernel, spatial):
     mode = node.choice("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
     given = node.attr("pads")
     if mode == "NOTSET":
-        pads = given or (0,) * (2 * rank)
-        if len(pads) != 2 * rank or min(pads) < 0:
-            raise node.error(f"attribute pads {pads} must be {2 * rank} integers of at least 0")
+        pads = per_axis(node, "pads", 2 * rank, 0, 0)
         return strides, tuple(pads), dilations
     if given and any(given):
         raise node.error(f"attributes pads {given} and auto_pad {mode!r} contradict each other")
@@ -37,11 +35,13 @@ def window(node, kernel, spatial):
     return strides, tuple(less + more if mode == "SAME_UPPER" else more + less), dilations
 
 
-def per_axis(node, name, rank):
-    values = node.attr(name) or (1,) * rank
-    if len(values) != rank or min(values) < 1:
-        raise node.error(f"attribute {name} {values} must be {rank} integers of at least 1")
-    return tuple(values)
+def per_axis(node, name, count, usual=1, least=1):
+    """An attribute of `count` integers from `least` to MOST_DIM, all `usual` where it is absent."""
+    values = tuple(node.attr(name) or (usual,) * count)
+    if len(values) != count or min(values) < least or max(values) > MOST_DIM:
+        raise node.error(f"attribute {name} {values} must be {count} integers of at least {least}"
+                         + (f" and at most {MOST_DIM}" if max(values) > MOST_DIM else ""))
+    return values
 
 
 def _same_padding(node, size, kernel, stride, dilation):
