@@ -193,15 +193,17 @@ def assemble(lowered, mod, options, source_hash=None):
     test_dims = (size,) * len(dims)
     inputs = sample_arrays(program.inputs, dict(zip(dims, test_dims)))
     if most_bytes > MOST_REFERENCE_BYTES or flops > MOST_REFERENCE_FLOPS:
-        outputs, reason = (), (f"evaluation would take {most_bytes / 2**30:.1f} GiB and {flops:.1e} operations, more than "
-                               f"{MOST_REFERENCE_BYTES >> 30} GiB or {MOST_REFERENCE_FLOPS:.0e}")
+        outputs, reason = (), (
+            f"evaluation would take {most_bytes / 2**30:.1f} GiB and {flops:.1e} operations, more than "
+            f"{MOST_REFERENCE_BYTES >> 30} GiB or {MOST_REFERENCE_FLOPS:.0e}")
     else:
         outputs = _expected(mod, inputs, program.outputs, functions.values())
         reason = "" if outputs else "the network calls C functions, or programs that would be interpreted for minutes"
     return CompiledModel(
         program=program, kernels=kernels, kernel_of=kernel_of, target=options.target, threads=options.threads,
         weights=options.weights, title=mod.attrs.get("name", name), model_hash=source_hash or _hash(mod),
-        version=VERSION, flops=flops, no_reference=reason, test_inputs=inputs, test_outputs=outputs, test_dims=test_dims,
+        version=VERSION, flops=flops, no_reference=reason,
+        test_inputs=inputs, test_outputs=outputs, test_dims=test_dims,
         index_checks=index_checks(mod), most_threads=threads)
 
 

@@ -81,8 +81,9 @@ def opset_of(model):
     imported = [o for part in (model, *model.functions) for o in part.opset_import]
     versions = [o.version for o in imported if o.domain in DOMAINS]
     if not versions and imported:
-        raise OnnxImportError("the model imports operators of " + ", ".join(sorted({repr(o.domain) for o in imported})) +
-                              " alone; only those of the default domain, ai.onnx, are supported")
+        domains = ", ".join(sorted({repr(o.domain) for o in imported}))
+        raise OnnxImportError(f"the model imports operators of {domains} alone; only those of the default "
+                              "domain, ai.onnx, are supported")
     if not versions:
         raise OnnxImportError("the model names no opset (opset_import is missing); the file may be truncated")
     return check_opset(versions[0], "the model")
@@ -125,7 +126,9 @@ def _external_array(tensor, folder, what, dtype):
         raise OnnxImportError(f"{what} is stored in the file {location!r}, and a model given as bytes or ModelProto "
                               "has no folder; give the path of the .onnx file, or load it with its external data")
     path = os.path.join(folder, location)
-    if "\0" in location or os.path.isabs(location) or not os.path.realpath(path).startswith(os.path.realpath(folder) + os.sep):
+    inside = "\0" not in location and not os.path.isabs(location) and os.path.realpath(path).startswith(
+        os.path.realpath(folder) + os.sep)
+    if not inside:
         raise OnnxImportError(f"{what} is stored in {location!r}, which is outside the model's folder {folder}")
     shape = tuple(tensor.dims)
     size = math.prod(shape) * dtype.itemsize

@@ -38,7 +38,8 @@ def _transpose_window(node, kernel, spatial):
         return strides, dilations, pads, extra
     if any(isinstance(s, PrimExpr) for s in spatial):
         raise node.error("output_shape and auto_pad need static spatial dimensions; pin them with dims")
-    wanted = per_axis(node, "output_shape", len(wanted))[-rank:] if wanted else [s * t for s, t in zip(spatial, strides)]
+    wanted = per_axis(node, "output_shape", len(wanted))[-rank:] if wanted else [
+        s * t for s, t in zip(spatial, strides)]
     totals = [t * (s - 1) + e + (k - 1) * d + 1 - o
               for t, s, e, k, d, o in zip(strides, spatial, extra, kernel, dilations, wanted)]
     extra = tuple(e - min(t, 0) for e, t in zip(extra, totals))
@@ -58,7 +59,8 @@ def _spread_convolution(node, x, w, strides, dilations, pads, extra):
     if max(strides) > 1:
         x = node.reshape(x, [*lead, *(d for size in spatial for d in (size, 1))])
         gaps = [0, 0, *(g for s in strides for g in (0, s - 1))]
-        x = node.reshape(pad_or_crop(node, x, [0] * len(gaps), gaps), [*lead, *(n * s for n, s in zip(spatial, strides))])
+        x = node.bind(pad_or_crop(node, x, [0] * len(gaps), gaps))
+        x = node.reshape(x, [*lead, *(n * s for n, s in zip(spatial, strides))])
     reaches = [(k - 1) * d for k, d in zip(kernel, dilations)]
     before = [r - p for r, p in zip(reaches, pads)]
     after = [r - p + e - (s - 1) for r, p, e, s in zip(reaches, pads[rank:], extra, strides)]

@@ -72,8 +72,8 @@ def test_default_of_ints_and_text():
                                                      helper.make_attribute("how", "tanh")], opset=20)
     m = from_onnx(built([call("f", ["x"], ["y"])], ["y"], [f]))
     top = X.max()
-    np.testing.assert_allclose(evaluate(m, [X]), 0.5 * top * (1 + np.tanh(np.sqrt(2 / np.pi) * (top + 0.044715 * top ** 3))),
-                               rtol=1e-6)
+    expected = 0.5 * top * (1 + np.tanh(np.sqrt(2 / np.pi) * (top + 0.044715 * top ** 3)))
+    np.testing.assert_allclose(evaluate(m, [X]), expected, rtol=1e-6)
 
 
 def test_a_function_keeps_its_opset():
@@ -94,7 +94,8 @@ def test_overloads():
 
 def test_optional_inputs_and_outputs():
     """An input that the call leaves out, in the middle or at the end, is absent inside; an output may be unused."""
-    f = function("f", ["x", "low", "high"], ["y", "z"], [N("Clip", ["x", "low", "high"], ["y"]), N("Neg", ["x"], ["z"])])
+    f = function("f", ["x", "low", "high"], ["y", "z"],
+                 [N("Clip", ["x", "low", "high"], ["y"]), N("Neg", ["x"], ["z"])])
     high = {"h": np.float32(0.5)}
     np.testing.assert_array_equal(run([call("f", ["x", "", "h"], ["y"])], ["y"], [f], weights=high), np.minimum(X, 0.5))
     np.testing.assert_array_equal(run([call("f", ["x"], ["", "y"])], ["y"], [f]), -X)
@@ -170,6 +171,8 @@ def test_calls_that_do_not_fit():
     fails([call("f", ["x"], ["y"], bias=1.0)], [f], "attribute 'bias'", "it has slope")
     fails([call("f", ["x"], ["y"], slope=1)], [f], "attribute 'alpha' is a int")
     fails([call("f", ["x"], ["y"])], [f, f], "is defined twice")
-    fails([call("f", ["x"], ["y"])], [function("f", ["x", "x"], ["y"], [N("Relu", ["x"], ["y"])])], "declares the input")
-    fails([call("f", ["x"], ["y"])], [function("f", ["x"], ["y"], [N("Relu", ["z"], ["y"])])], "y_z", "nothing in the graph")
+    fails([call("f", ["x"], ["y"])], [function("f", ["x", "x"], ["y"], [N("Relu", ["x"], ["y"])])],
+          "declares the input")
+    fails([call("f", ["x"], ["y"])], [function("f", ["x"], ["y"], [N("Relu", ["z"], ["y"])])],
+          "y_z", "nothing in the graph")
     fails([call("f", ["x"], ["y"])], [function("f", ["x"], ["y"], [N("Relu", ["x"], ["y"])], opset=7)], "opset 7")
