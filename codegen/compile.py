@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -11,7 +12,7 @@ from ..ir.expr import Call, IntImm
 from ..ir.module import IRModule
 from ..ir.node import collect, save_json
 from ..ir.relax.evaluate import EvaluationError, evaluate
-from ..ir.relax.expr import RelaxCall
+from ..ir.relax.expr import RelaxCall, TensorStructInfo
 from ..ir.relax.memory import VIEWS
 from ..ir.schedule.cpu import CpuModel
 from ..ir.schedule.rules import schedule_by_rule
@@ -35,7 +36,9 @@ VERSION = "0.1.0"
 THREADS = ("openmp", "none")
 STAGES = ("relax", "fused", "tir", "scheduled", "traces", "c")
 MOST_INTERPRETED = 10_000_000  # statements that a self-test's reference may run in Python
-TEST_DIM = 3  # what symbolic dimensions are in the self-test
+TEST_DIMS = (3, 4, 6, 8, 16, 32, 64, 128)  # what symbolic dimensions are in the self-test: the first that fits
+MOST_REFERENCE_BYTES = 4 << 30  # of the tensors of one operator, that a self-test's reference may hold
+MOST_REFERENCE_FLOPS = 10 ** 12  # of a self-test's reference: some minutes
 
 
 @dataclass(frozen=True)
@@ -185,14 +188,49 @@ def assemble(lowered, mod, options, source_hash=None):
     threads = _most_threads(options.cpu, lowered["main"], work, functions)
     program = build_program(lowered, name, options.cpu.l2_bytes if threads > 1 else 0)
     dims = tuple(d.name for d in program.dims)
-    test_dims = (TEST_DIM,) * len(dims)
+    flops = count_flops(mod)
+    size, most_bytes = _test_dim(mod, program.dims)
+    test_dims = (size,) * len(dims)
     inputs = sample_arrays(program.inputs, dict(zip(dims, test_dims)))
-    outputs = _expected(mod, inputs, program.outputs, functions.values())
+    if most_bytes > MOST_REFERENCE_BYTES or flops > MOST_REFERENCE_FLOPS:
+        outputs, reason = (), (
+            f"evaluation would take {most_bytes / 2**30:.1f} GiB and {flops:.1e} operations, more than "
+            f"{MOST_REFERENCE_BYTES >> 30} GiB or {MOST_REFERENCE_FLOPS:.0e}")
+    else:
+        outputs = _expected(mod, inputs, program.outputs, functions.values())
+        reason = "" if outputs else "the network calls C functions, or programs that would be interpreted for minutes"
     return CompiledModel(
         program=program, kernels=kernels, kernel_of=kernel_of, target=options.target, threads=options.threads,
         weights=options.weights, title=mod.attrs.get("name", name), model_hash=source_hash or _hash(mod),
-        version=VERSION, flops=count_flops(mod), test_inputs=inputs, test_outputs=outputs, test_dims=test_dims,
+        version=VERSION, flops=flops, no_reference=reason,
+        test_inputs=inputs, test_outputs=outputs, test_dims=test_dims,
         index_checks=index_checks(mod), most_threads=threads)
+
+
+def _test_dim(mod, dims):
+    """(what symbolic dimensions are in the self-test, the most bytes that one operator's tensors have then): the first
+    of TEST_DIMS at which no tensor is empty, else the first of all."""
+    groups = [[x.struct_info for x in (b.var, *getattr(b.value, "args", ()))] for b in mod["main"].bindings]
+    shapes = [[(i.shape, i.dtype.bytes) for i in group if isinstance(i, TensorStructInfo) and i.shape is not None]
+              for group in groups]
+    inputs = [(p.struct_info.shape, 1) for p in mod["main"].params]
+    found = None
+    for size in TEST_DIMS if dims else TEST_DIMS[:1]:
+        known = {d.name: size for d in dims}
+        try:
+            totals = [[math.prod(_dim_at(d, known) for d in shape) * bytes_ for shape, bytes_ in group]
+                      for group in (*shapes, inputs)]
+        except ValueError:  # a dimension that only a run knows
+            return TEST_DIMS[0], 0
+        found = found or (size, totals)
+        if all(min((_dim_at(d, known) for shape, _ in group for d in shape), default=1) > 0 for group in shapes):
+            found = size, totals
+            break
+    return found[0], max((sum(t) for t in found[1]), default=0)
+
+
+def _dim_at(dim, known):
+    return dim.value if isinstance(dim, IntImm) else evaluate_dim(dim, known)
 
 
 def _expected(mod, inputs, descs, functions):
@@ -202,7 +240,8 @@ def _expected(mod, inputs, descs, functions):
            if getattr(b.value, "op", None) == "call_tir") > MOST_INTERPRETED:
         return ()
     try:
-        expected = evaluate(mod, inputs)
+        with np.errstate(all="ignore"):  # overflow and NaN are results here as in C
+            expected = evaluate(mod, inputs)
     except EvaluationError:
         if any(call.op == "tir.call_extern" for f in functions for call in collect(f.body, Call)):
             return ()
@@ -214,7 +253,7 @@ def _expected(mod, inputs, descs, functions):
 def _turns(stmt):
     """About how often the innermost statements of a loop program run."""
     extent = getattr(stmt, "extent", None)
-    times = extent.value if isinstance(extent, IntImm) else TEST_DIM if extent is not None else 1
+    times = extent.value if isinstance(extent, IntImm) else TEST_DIMS[0] if extent is not None else 1
     return times * max(sum(_turns(s) for s in statements(stmt)), 1)
 
 
@@ -236,14 +275,24 @@ def sample_arrays(descs, dims, seed=0):
 # ---------------------------------------------------------------- facts about a module
 
 _CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv2d_transpose")
+_RECURRENT = ("nn.lstm", "nn.gru", "nn.rnn")
+_COUNTED = (*_CONVOLUTIONS, *_RECURRENT, "matmul")
 
 
 def count_flops(mod):
-    """Operations of one run, a multiply-add counted as 2; convolutions and products only. 0 when dims are symbolic."""
+    """Operations of one run, a multiply-add counted as 2; convolutions, products and those in recurrent layers only.
+    0 when dims are symbolic."""
     total = 0
     for b in mod["main"].bindings:
         call = b.value
-        if not isinstance(call, RelaxCall) or call.op not in (*_CONVOLUTIONS, "matmul"):
+        if not isinstance(call, RelaxCall) or call.op not in _COUNTED:
+            continue
+        if call.op in _RECURRENT:
+            shapes = [x.struct_info.static_shape for x in call.args[:3]]
+            if None in shapes:
+                return 0
+            (time, batch, _), w, r = shapes  # weights of all directions and gates, used once a step
+            total += 2 * time * batch * (math.prod(w) + math.prod(r))
             continue
         out, a, w = call.struct_info.static_shape, call.args[0].struct_info, call.args[1].struct_info
         if out is None or a.static_shape is None or w.static_shape is None:

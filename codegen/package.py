@@ -26,6 +26,7 @@ RUNTIME = Path(__file__).parent.parent / "runtime_c"
 WEIGHTS = ("incbin", "array", "file", "extern")
 ARENA_ALIGN = 64
 HEADER_BYTES = 64
+LARGE_BLOB = 3 << 29  # bytes from which on a blob lies apart from what code of the small model must reach
 # Errors that the self-test allows small floats, a few units in the last place; others 1e-4.
 TEST_TOLERANCES = {"float16": 8e-3, "bfloat16": 6e-2, "float8_e4m3fn": 0.5, "float8_e5m2": 0.75}
 MAGIC = 0x31746F676E49  # "Ingot1", little-endian
@@ -50,7 +51,7 @@ class CompiledModel:
 
     program: calls and memory; kernels: {C name: Kernel}; kernel_of: {module function: C name}. test_inputs and
     test_outputs: arrays of the self-test, whose symbolic dimensions are test_dims; test_outputs is empty where there is
-    no reference. most_threads: more of them than so many would make it slower than one.
+    no reference, for the reason no_reference. most_threads: more of them than so many would make it slower than one.
     """
 
     program: Program
@@ -68,6 +69,7 @@ class CompiledModel:
     test_dims: tuple
     index_checks: tuple = ()
     most_threads: int = MANY_THREADS
+    no_reference: str = ""
 
     @property
     def name(self):
@@ -209,7 +211,8 @@ class _Folder:
         if as_array:
             rows = "\n".join("    " + ", ".join(f"{b}" for b in data[i:i + 32]) + "," for i in range(0, len(data), 32))
             return {f"{stem}.c": self._render("blob.c", file=f"{stem}.c", what=what, symbol=symbol, rows=rows)}
-        return {f"{stem}.S": self._render("blob.S", file=f"{stem}.S", what=what, symbol=symbol, blob=f"{stem}.bin"),
+        return {f"{stem}.S": self._render("blob.S", file=f"{stem}.S", what=what, symbol=symbol, blob=f"{stem}.bin",
+                                           large=len(data) > LARGE_BLOB),
                 f"{stem}.bin": data}
 
     def _test_blob(self):
@@ -262,6 +265,7 @@ class _Folder:
             "call_names": [c["function"] for c in calls], "once": list(self._once()),
             "uses_tiles": any("ingot_tiles.h" in k.function.uses for k in m.kernels.values()),
             "uses_weights": uses_weights, "has_reference": bool(m.test_outputs),
+            "no_reference": c_comment(m.no_reference or "none was evaluated"),
         }
 
     def _tensor(self, t, offset):
