@@ -70,7 +70,7 @@ class Evaluator:
         if node.id in BUILTINS:
             return BUILTINS[node.id]
         known = [n for n in (*dict.fromkeys(n for scope in reversed(self.scopes) for n in scope), *self.env)
-                 if not n.startswith("__")]
+                 if not n.startswith("_")]
         near = difflib.get_close_matches(node.id, known, 1)
         hint = f"; did you mean {near[0]}?" if near else f"; known here: {', '.join(known[:12])}" if known else ""
         return self.fail(node, f"{node.id!r} is not defined{hint}")
