@@ -204,7 +204,7 @@ class CExpr:
         """The call that loads or stores ("load", "store") a vector of `buffer` at a Ramp."""
         self.used.add("simd.h")
         function = f"{vector_type(buffer.dtype.with_lanes(index.lanes))}_{verb}"
-        arguments = [f"&{self.names[buffer]}[{self.converted(index.base)}]"]
+        arguments = [f"&{self.place(buffer, index.base)}"]
         if index.count is not None:
             if not is_const_int(index.stride, 1):
                 raise EmitError(f"{index.count} of {index.lanes} lanes of {buffer.name} are {index.stride} apart: there "

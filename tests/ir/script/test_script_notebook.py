@@ -68,8 +68,7 @@ print(sorted(g.name_hint for g in WithRelax.get_global_vars()))
 def wrong(A: T.Buffer((8,), "float32")):
     A[0] = nothing
 ''', '''
-code = "@I.ir_module\\nclass Unknown:\\n    @T.prim_func\\n    def main(A: T.Buffer((8,), 'float32')):\\n        A[0] = 1.0"
-exec(code)
+exec("@I.ir_module\\nclass Unknown:\\n    @T.prim_func\\n    def main(A: T.Buffer((8,), 'float32')): A[0] = 1.0")
 ''']
 
 
