@@ -36,6 +36,8 @@ LIBM = {"exp": "exp", "log": "log", "tanh": "tanh", "erf": "erf", "sqrt": "sqrt"
 BITS = {"bitwise_and": ("&", BITAND), "bitwise_or": ("|", BITOR), "bitwise_xor": ("^", BITXOR),
         "shift_left": ("<<", SHIFT), "shift_right": (">>", SHIFT)}
 COUNTS = ("popcount", "clz")
+# dtype -> the functions of ingot_math.h that give its bits, and the number of given ones
+FLOAT_BITS = {"float32": ("f32x1_bits", "f32x1_from_bits"), "float64": ("ingot_f64_bits", "ingot_f64_from_bits")}
 
 FLOAT_TESTS = ("isnan", "isinf")
 
@@ -202,7 +204,7 @@ class CExpr:
         """The call that loads or stores ("load", "store") a vector of `buffer` at a Ramp."""
         self.used.add("simd.h")
         function = f"{vector_type(buffer.dtype.with_lanes(index.lanes))}_{verb}"
-        arguments = [f"&{self.names[buffer]}[{self.converted(index.base)}]"]
+        arguments = [f"&{self.place(buffer, index.base)}"]
         if index.count is not None:
             if not is_const_int(index.stride, 1):
                 raise EmitError(f"{index.count} of {index.lanes} lanes of {buffer.name} are {index.stride} apart: there "
@@ -259,8 +261,8 @@ class CExpr:
             return self._conditional(*e.args)
         if name == "likely":
             return self._print(e.args[0])
-        if name == "reinterpret" and c_type(e.dtype) == c_type(e.args[0].dtype):  # small floats are kept as their bits
-            return self._print(e.args[0])
+        if name == "reinterpret":
+            return self._reinterpret(e, *e.args)
         if name in FLOAT_TESTS:  # they return any int
             self.used.add("math.h")
             return f"{name}({self.text(e.args[0])}) != 0", EQUALITY
@@ -303,6 +305,18 @@ class CExpr:
         if e.dtype.bits < 32 or precedence == SHIFT:
             return f"({c_type(e.dtype)})({text})", UNARY
         return text, precedence
+
+    def _reinterpret(self, e, x):
+        """The bits of x as another type; those of small floats are integers in C."""
+        if c_type(e.dtype) == c_type(x.dtype):
+            return self._print(x)
+        text, precedence = self._print(x)
+        for dtype, function in ((x.dtype, 0), (e.dtype, 1)):
+            if dtype in FLOAT_BITS:
+                self.used.add("ingot_math.h")
+                argument = f"(uint{dtype.bits}_t){self.text(x, UNARY)}" if function else self.text(x)
+                text, precedence = f"{FLOAT_BITS[dtype][function]}({argument})", POSTFIX
+        return (text, precedence) if e.dtype in FLOAT_BITS else (f"({c_type(e.dtype)}){text}", UNARY)
 
     def _count(self, name, x):
         """popcount, or clz: of 64 bits, less those that x's type does not have."""

@@ -12,6 +12,8 @@
 
 #include "simd/lane.h"
 
+#include <string.h>
+
 INGOT_INLINE float ingot_expf(float x) { return f32x1_exp(x); }
 INGOT_INLINE float ingot_logf(float x) { return f32x1_log(x); }
 INGOT_INLINE float ingot_tanhf(float x) { return f32x1_tanh(x); }
@@ -51,6 +53,20 @@ INGOT_MIN_MAX(int32_t, i32)
 INGOT_MIN_MAX(int64_t, i64)
 INGOT_MIN_MAX(float, f32)
 INGOT_MIN_MAX(double, f64)
+
+/* The bits of a double, and the double of given ones; floats have f32x1_bits and f32x1_from_bits. */
+INGOT_INLINE uint64_t ingot_f64_bits(double x)
+{
+    uint64_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+INGOT_INLINE double ingot_f64_from_bits(uint64_t u)
+{
+    double x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
 
 /* How many bits of x are set, and how many zeros of its 64 bits stand above the highest one that is. */
 INGOT_INLINE int32_t ingot_popcount(uint64_t x)

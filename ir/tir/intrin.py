@@ -243,6 +243,14 @@ def call_intrin(dtype, op, *args):
     return Call(dtype, op if op.startswith("tir.") else "tir." + op, tuple(map(as_expr, args)))
 
 
+def reinterpret(dtype, value):
+    """The number of `dtype` that has the bits of `value`. TypeError when they have not as many."""
+    value, dtype = as_expr(value), DataType(dtype)
+    if "handle" in (dtype, value.dtype) or (value.dtype.bits, value.dtype.lanes) != (dtype.bits, dtype.lanes):
+        raise TypeError(f"reinterpret takes a number of as many bits as the result: {value.dtype} is not {dtype}")
+    return value if value.dtype == dtype else Call(dtype, "tir.reinterpret", (value,))
+
+
 def call_extern(dtype, name, *args):
     """A call of the C function `name`."""
     return Call(dtype, "tir.call_extern", (StringImm(name), *map(as_expr, args)))
