@@ -4,6 +4,7 @@ from __future__ import annotations
 import re
 
 from .c_types import identifier
+from .reserved import BUILD, HEADER_FAMILIES, HEADERS, PREFIXES
 
 # Where tensors and dimensions have names of their own, NAME_run, main of example.c and of selftest.c, these are used,
 # too: as variables, as types, or as functions and macros of the C library.
@@ -24,26 +25,47 @@ strncpy strpbrk strrchr strspn strstr strtod strtof strtok strtol strtold strtol
 time_t tm tmpfile tmpnam ungetc vfprintf vprintf vsnprintf vsprintf wcstombs wctomb write y0 y1 yn j0 j1 jn gamma
 """.split())
 # NAME.h and NAME.c stand beside these files of every folder.
-FILES = re.compile(r"example|selftest|selftest_data|simd|ingot|ingot_math|ingot_team|ingot_tiles|kernels_\d+")
+FILES = re.compile(r"example|selftest|selftest_data|simd|ingot|ingot_\w+|profile|roofline|kernels|kernels_\d+")
+# Names that NAME.c and selftest.c derive from those of tensors.
+DERIVED = re.compile(r"(dims_of|dim_names_of|compare)_.*|.*_again")
+# Letters of a network's name: files, macros and functions are called NAME_something, and have at most 63.
+MOST_NETWORK = 40
+MOST_TENSOR = 48
 # NAME_run and the other symbols that NAME.h and the blobs define; kernels are called NAME_something, too.
 INTERFACE = ("init", "init_", "run", "info", "arena_bytes", "arena_bytes_", "set_weights", "weights", "selftest_data",
              "set_profile", "call_names")
 
 
 def network_name(text, fallback="model"):
-    """`text` as the prefix of a network's C names."""
-    name = identifier(text, fallback)
-    return name + "_" if name in BESIDE_TENSORS or name in LIBRARY or FILES.fullmatch(name) else name
+    """`text` as the prefix of a network's C names and files: an identifier of at most MOST_NETWORK letters, with _
+    behind it where a file, function, library or target called so would be taken for another."""
+    name = identifier(text, fallback, MOST_NETWORK)
+    file = name.lower()  # some file systems have one case
+    taken = (name in BESIDE_TENSORS or name in LIBRARY or file in HEADERS or file in BUILD or file in PREFIXES
+             or HEADER_FAMILIES.fullmatch(file) or FILES.fullmatch(file))
+    return name.rstrip("_") + "_" if taken else name
 
 
-def new_name(hint, taken):
-    """`hint` as a C identifier, with _1, _2 ... behind it when it is in `taken`; the result is added to `taken`.
+def taken_names(network, kernels=()):
+    """What a tensor or dimension of a network must not be called, in lower case: it would hide a function in NAME.c,
+    or another name there."""
+    return {network.lower(), *(f"{network}_{suffix}".lower() for suffix in INTERFACE), *(k.lower() for k in kernels)}
+
+
+def most_letters(network):
+    """Letters of a tensor's name, so that NETWORK_TENSOR_SIZE has at most 63 with a number behind the tensor."""
+    return min(MOST_TENSOR, 54 - len(network))
+
+
+def new_name(hint, taken, most=MOST_TENSOR):
+    """`hint` as a C identifier of at most `most` letters, with _1, _2 ... behind it when it is in `taken`; the result
+    is added to `taken`.
 
     Names in upper case are macros' (NET_IMAGE_SIZE), so two that differ by case alone are not different.
     """
-    base = name = identifier(hint)
+    base = name = identifier(hint, most=most)
     n = 0
-    while name in BESIDE_TENSORS or name.lower() in taken:
+    while name in BESIDE_TENSORS or DERIVED.fullmatch(name) or name.lower() in taken:
         n += 1
         name = f"{base}_{n}"
     taken.add(name.lower())

@@ -1,11 +1,16 @@
 """How dtypes, names and numbers are spelled in C."""
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 
 import numpy as np
 
+from .reserved import MACRO_FAMILIES, MACROS
+
+# Letters of a name: C99 promises that compilers tell names apart by their first 63, and some get a number behind.
+MOST_LETTERS = 56
 C_TYPES = {
     "float32": "float", "float64": "double", "bool": "uint8_t",
     **{f"{u}int{b}": f"{u}int{b}_t" for u in ("", "u") for b in (8, 16, 32, 64)},
@@ -20,22 +25,37 @@ _Imaginary _Alignas _Alignof _Atomic _Generic _Noreturn _Static_assert _Thread_l
 alignas alignof and and_eq bitand bitor bool catch class compl concept constexpr const_cast decltype delete
 dynamic_cast explicit export false friend mutable namespace new noexcept not not_eq nullptr operator or or_eq private
 protected public reinterpret_cast requires static_assert static_cast template this thread_local throw true try typeid
-typename using virtual wchar_t xor xor_eq main errno linux unix
+typename using virtual wchar_t xor xor_eq main typeof_unqual char8_t char16_t char32_t co_await co_return co_yield consteval
+constinit
 """.split())
 _LIBM = """acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh erf exp exp2 fabs floor fma fmod hypot log
 log10 log1p log2 nearbyint pow rint round sin sinh sqrt tan tanh trunc""".split()
 # What generated text may call or name: a variable called so would hide it.
-USED = frozenset([*_LIBM, *(name + "f" for name in _LIBM), "isnan", "isinf", "NAN", "INFINITY", "NULL", "I"])
+USED = frozenset([*_LIBM, *(name + "f" for name in _LIBM), "isnan", "isinf"])
 _USED_PATTERN = re.compile(r"(INGOT|ingot|f32x\d+)(_.*)?$|u?int\d+_t$|U?INT\d+_(MIN|MAX|C)$|(size|ptrdiff)_t$")
 
 
-def identifier(text, fallback="v"):
-    """`text` as a C and C++ identifier that is no keyword, reserved name or name that generated text uses."""
+def shortened(name, most=MOST_LETTERS):
+    """`name`, or where it has more than `most` letters its first ones and a hash of all."""
+    if len(name) <= most:
+        return name
+    digits = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{name[:most - 9].rstrip('_')}_{digits}"
+
+
+def identifier(text, fallback="v", most=MOST_LETTERS):
+    """`text` as a C and C++ identifier that is no keyword, macro, reserved name or name that generated text uses, and
+    has at most `most` letters."""
     name = re.sub(r"[^0-9A-Za-z_]", "_", str(text)).strip("_")
     name = re.sub(r"__+", "_", name) or fallback
     if name[0].isdigit():
         name = f"{fallback}{name}"
-    return name + "_" if name in KEYWORDS or name in USED or _USED_PATTERN.match(name) else name
+    return shortened(name, most) + "_" * _is_used(name)
+
+
+def _is_used(name):
+    return (name in KEYWORDS or name in USED or name in MACROS or _USED_PATTERN.match(name) is not None
+            or MACRO_FAMILIES.fullmatch(name) is not None)
 
 
 def c_string(text):

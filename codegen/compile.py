@@ -25,7 +25,7 @@ from ..ir.transform.context import Sequential
 from ..ir.transform.pass_table import RELAX
 from ..ir.transform.pipeline import NETWORK_PASSES, graph_passes, lower_module
 from ..ir.transform.walk import statements
-from .c_names import network_name
+from .c_names import MOST_NETWORK, network_name
 from .kernels import kernel_names, print_kernel, shape_summary
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
 from .program import build_program
@@ -62,7 +62,8 @@ class Options:
             if value not in known:
                 raise ValueError(f"{what} must be one of {', '.join(map(str, known))}, not {value!r}")
         if name is not None and network_name(name) != name:
-            raise ValueError(f"name {name!r} is no C identifier, or one that is taken; {network_name(name)!r} would do")
+            raise ValueError(f"name {name!r} is no C identifier, or one that is taken; {network_name(name)!r} would do"
+                             + (f" (at most {MOST_NETWORK} letters)" if len(name) > MOST_NETWORK else ""))
         algorithms = {} if algorithms is None else algorithms
         check_algorithms(algorithms, exact)
         if algorithms and opt_level < 2:
@@ -186,7 +187,7 @@ def assemble(lowered, mod, options, source_hash=None):
     kernels = {kernel_of[n]: print_kernel(f, kernel_of[n]) for n, f in functions.items()}
     work = {n: kernels[kernel_of[n]].work for n in functions}
     threads = _most_threads(options.cpu, lowered["main"], work, functions)
-    program = build_program(lowered, name, options.cpu.l2_bytes if threads > 1 else 0)
+    program = build_program(lowered, name, options.cpu.l2_bytes if threads > 1 else 0, kernel_of.values())
     dims = tuple(d.name for d in program.dims)
     flops = count_flops(mod)
     size, most_bytes = _test_dim(mod, program.dims)

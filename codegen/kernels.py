@@ -12,7 +12,7 @@ from ..ir.tir.stmt import For
 from ..ir.transform.walk import statements
 from .c_function import CFunction, print_function
 from .c_names import INTERFACE
-from .c_types import c_comment, identifier
+from .c_types import c_comment, identifier, shortened
 
 STATEMENTS_PER_FILE = 400
 # Operators that passes take out of another one.
@@ -49,7 +49,8 @@ def kernel_names(functions, prefix):
     for gv, func in functions.items():
         origin = func.attrs.get("origin") or ()
         base = f"{prefix}_{identifier(origin[0].name, 'k') if origin else identifier(gv)}{_part(gv, origin)}"
-        name, n = base, 1
+        name, n = shortened(base), 1
+        base = name
         while name in taken:
             n += 1
             name = f"{base}_{n}"

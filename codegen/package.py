@@ -15,7 +15,7 @@ from ..ir.expr import IntImm, is_const_int
 from ..ir.schedule.rules.threads import MANY_THREADS
 from ..ir.transform.lower_intrin import lower_dim
 from .c_expr import ADDITIVE, COMMA, CExpr
-from .c_names import new_name
+from .c_names import new_name, taken_names
 from .c_types import C_TYPES, SMALL_FLOATS, c_comment, c_string, literal
 from .kernels import imports_of, split_files
 from .program import Program
@@ -117,7 +117,7 @@ def write_folder(folder, files):
         for parent in reversed([p for p in folder.absolute().parents if not p.exists()]):
             parent.mkdir()
             created.append(parent)
-        staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.absolute().parent))
+        staging = Path(tempfile.mkdtemp(prefix=".ingot-", dir=folder.absolute().parent))
     except OSError as error:
         for p in reversed(created):
             p.rmdir()
@@ -145,7 +145,7 @@ class _Folder:
     def __init__(self, model: CompiledModel):
         self.m, self.p = model, model.program
         self.name, self.upper = self.p.name, self.p.name.upper()
-        taken = {self.name.lower(), *(t.name.lower() for t in (*self.p.inputs, *self.p.outputs))}
+        taken = self._taken()
         names = {id(d): new_name(d.name, taken) for d in self.p.dims}
         self.dims = tuple(names.values())
         self.static = not self.dims
@@ -186,6 +186,9 @@ class _Folder:
             cflags_cmake=";".join(self.m.target.cflags), gcc_cflags_cmake=";".join(self.m.target.gcc_cflags))
         files["README.md"] = self._render("README.md", kernels_count=len(kernels), calls_count=len(self.p.calls))
         return files
+
+    def _taken(self):
+        return {*taken_names(self.name, self.m.kernels), *(t.name.lower() for t in (*self.p.inputs, *self.p.outputs))}
 
     def _dim_text(self, e, outer=COMMA):
         """The C text of an expression of symbolic dimensions."""
@@ -291,8 +294,7 @@ class _Folder:
     def _calls(self):
         """Declarations of intermediate tensors, the calls, and whether weights are used."""
         tensors, names, uses_weights = [], {}, False
-        taken = {self.name.lower(), *(d.lower() for d in self.dims),
-                 *(t.name.lower() for t in (*self.p.inputs, *self.p.outputs))}
+        taken = {*self._taken(), *(d.lower() for d in self.dims)}
         for n, b in enumerate(self.p.plan.buffers):
             name = names[n] = new_name(b.name, taken)
             ctype = C_TYPES[self.p.buffer_dtypes[n]]

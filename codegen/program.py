@@ -11,7 +11,7 @@ from ..ir.relax.memory import Memory
 from ..ir.script.relax_printer import RelaxPrinter
 from ..ir.transform.outputs import own_memory
 from . import memory_plan
-from .c_names import new_name
+from .c_names import most_letters, new_name, taken_names
 from .c_types import identifier
 from .team import has_parallel_loop
 
@@ -95,15 +95,15 @@ def _padded(size):
     return -(-size // WEIGHT_ALIGN) * WEIGHT_ALIGN
 
 
-def build_program(mod, name, room=0):
+def build_program(mod, name, room=0, kernels=()):
     """The Program of a lowered module ("main" of call_tir, views and tuple items; outputs materialized). room: that of
-    its memory plan."""
-    return _Builder(mod, name).build(room)
+    its memory plan; kernels: their names in C, which tensors do not have."""
+    return _Builder(mod, name, kernels).build(room)
 
 
 class _Builder:
-    def __init__(self, mod, name):
-        self.mod, self.main, self.name = mod, mod["main"], name
+    def __init__(self, mod, name, kernels=()):
+        self.mod, self.main, self.name, self.kernels = mod, mod["main"], name, kernels
         self.dims = tuple(mod.attrs.get("dims") or free_vars([p.struct_info.shape for p in self.main.params]))
         self.memory = Memory(self.main)
         self.around = {id(b.value.args[0]) for b in self.main.bindings if getattr(b.value, "op", "") == "memory.inlay"}
@@ -112,7 +112,7 @@ class _Builder:
         self.buffers, self.dtypes = [], []  # of the arena
 
     def build(self, room):
-        taken = {self.name.lower(), *(d.name.lower() for d in self.dims)}
+        taken = {*taken_names(self.name, self.kernels), *(d.name.lower() for d in self.dims)}
         inputs = self._describe(self.main.params, self.main.attrs.get("input_names"), "input", taken)
         outputs = self._describe(self.main.outputs, self.main.attrs.get("output_names"), "output", taken)
         for n, p in enumerate(self.main.params):
@@ -145,7 +145,7 @@ class _Builder:
         found = []
         for n, v in enumerate(values):
             source = source_names[n] if source_names else getattr(v, "name", f"{fallback}_{n}")
-            name = new_name(identifier(source, fallback), taken)
+            name = new_name(identifier(source, fallback, most_letters(self.name)), taken, most_letters(self.name))
             info = v.struct_info
             found.append(TensorDesc(name, source, info.dtype, tuple(map(_dim, info.shape)), info.shape))
         return tuple(found)

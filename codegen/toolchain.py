@@ -134,7 +134,7 @@ class _Build:
         # The folder of the source is the working directory: .incbin and error messages then use plain names.
         own = self.target.gcc_cflags if self.compiler.kind == "gcc" else ()
         language = ("-std=c99", *own, *self.flags) if source.suffix == ".c" else ("-fPIC",)
-        command = [*self.compiler.command, *self.target.cflags, *language, "-I.", "-c", source.name]
+        command = [*self.compiler.command, *self.target.cflags, *language, "-c", source.name]
         key, has_blob = content_key(source, (*command, self.compiler.version))
         output = Path(folder, f"{key}.o")
         # A file that embeds weights assembles as fast as it copies: keeping its object would only fill the disk.

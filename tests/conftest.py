@@ -1,5 +1,17 @@
 """Its presence puts tests/ on the import path, so that every test finds helpers such as `interp`."""
 import os
 
+import pytest
+
 # Tests run beside compilers and each other: OpenMP threads that spin while they wait would take the cores from them.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def object_cache(tmp_path_factory):
+    """The object cache lies in the test run's own folder, which its processes share: the user's stays as it is."""
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INGOT_CACHE_DIR", str(base / "object_cache"))
+        yield

@@ -1,6 +1,7 @@
 """Building and running exported folders with the compilers of this machine, and skipping where one is missing."""
 import shutil
 import subprocess
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -32,8 +33,9 @@ def builds(compiler, *flags):
     """Whether `compiler` is there and links a program with `flags`: -fopenmp and the sanitizers have runtimes."""
     if shutil.which(compiler) is None:
         return False
-    done = subprocess.run([compiler, *flags, "-x", "c", "-", "-o", "/dev/null"], input="int main(void) { return 0; }",
-                          capture_output=True, text=True)
+    with tempfile.TemporaryDirectory() as place:  # never a device: a compiler that fails removes its output
+        done = subprocess.run([compiler, *flags, "-x", "c", "-", "-o", f"{place}/program"],
+                              input="int main(void) { return 0; }", capture_output=True, text=True)
     return done.returncode == 0
 
 
@@ -49,9 +51,9 @@ def c_sources(folder):
 
 def compile_all(folder, compiler, *flags):
     """Compile every .c of a folder, and throw the objects away."""
-    def compile_one(source):
-        run([compiler, *flags, "-c", source, "-o", "/dev/null"], cwd=folder)
-    with ThreadPoolExecutor(2) as pool:
+    with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(2) as pool:
+        def compile_one(source):
+            run([compiler, *flags, "-c", source, "-o", f"{place}/{source}.o"], cwd=folder)
         list(pool.map(compile_one, c_sources(folder)))
 
 

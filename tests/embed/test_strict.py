@@ -64,4 +64,4 @@ def test_header_is_cpp(case, tmp_path, compiler):
         f"ingot_status start({library.name} **net, void *arena, size_t bytes)\n"
         f"{{\n    return {library.name}_init(net, arena, bytes);\n}}\n")
     run([compiler, "-std=c++11", "-pedantic", "-Wall", "-Wextra", "-Werror", f"-I{folder}", "-c",
-         tmp_path / "program.cpp", "-o", "/dev/null"])
+         tmp_path / "program.cpp", "-o", tmp_path / "program.o"])

@@ -15,9 +15,9 @@ VECTORIZED = ["exp", "log", "tanh", "erf", "sigmoid", "silu", "gelu", "round"]
 
 @pytest.mark.parametrize("source", [RUNTIME / "ingot.c", HERE / "everything.c", HERE / "ops.c"], ids=lambda p: p.name)
 @pytest.mark.parametrize("flags", X86, ids=lambda f: "".join(f) or "default")
-def test_no_warning(compiler, source, flags):
+def test_no_warning(compiler, source, flags, tmp_path):
     for level in (["-O0"], ["-O3", "-g0"]) if source.name == "everything.c" else (["-O0"],):
-        check([compiler, *STRICT, *level, *flags, f"-I{RUNTIME}", "-c", str(source), "-o", "/dev/null"])
+        check([compiler, *STRICT, *level, *flags, f"-I{RUNTIME}", "-c", str(source), "-o", str(tmp_path / "object.o")])
 
 
 @pytest.mark.parametrize("flags", [[], ["-march=x86-64-v4"]], ids=["default", "v4"])
@@ -25,7 +25,7 @@ def test_no_warning_with_openmp(compiler, flags, tmp_path):
     if compiler == "clang" and not openmp_works(compiler, tmp_path):
         pytest.skip("clang has no OpenMP here")
     check([compiler, *STRICT, "-O2", "-fopenmp", *flags, f"-I{RUNTIME}", "-c", str(HERE / "everything.c"),
-           "-o", "/dev/null"])
+           "-o", str(tmp_path / "object.o")])
 
 
 def openmp_works(compiler, folder):
@@ -47,7 +47,7 @@ def test_headers_are_cpp(header, tmp_path):
     source.write_text(f'#include "{header}"\n#include "{header}"\nint main() {{ return (int)INGOT_OK; }}\n')
     for flags in ([], ["-march=x86-64-v4"]):
         check([cxx, "-std=c++11", "-Wall", "-Wextra", "-Werror", *flags, f"-I{RUNTIME}", "-c", str(source),
-               "-o", "/dev/null"])
+               "-o", str(tmp_path / "object.o")])
 
 
 def test_tiles_of_the_unit_are_those_of_plain_c(compiler, tmp_path):
@@ -71,7 +71,8 @@ def test_parts_can_be_pasted_into_one_header(compiler, tmp_path):
         text = re.sub(r'#include "(simd/\w+\.h)"\n', lambda m: (RUNTIME / m[1]).read_text(), text)
         (tmp_path / name).write_text(text)
     for flags in ([], ["-march=x86-64-v4"]):
-        check([compiler, *STRICT, "-O0", *flags, f"-I{tmp_path}", "-c", str(HERE / "everything.c"), "-o", "/dev/null"])
+        check([compiler, *STRICT, "-O0", *flags, f"-I{tmp_path}", "-c", str(HERE / "everything.c"),
+               "-o", str(tmp_path / "object.o")])
 
 
 def test_ingot_c_has_no_changing_data(tmp_path):
@@ -97,7 +98,7 @@ def test_gcc_vectorizes_loops_over_math(flags, tmp_path):
     source = loops(tmp_path, VECTORIZED)
     report = tmp_path / "report"
     check(["gcc", *STRICT, "-O3", *flags, f"-I{RUNTIME}", f"-fopt-info-vec={report}", "-c", str(source),
-           "-o", "/dev/null"])
+           "-o", str(tmp_path / "object.o")])
     lines = set(map(int, re.findall(r"loops\.c:(\d+):.*loop vectorized", report.read_text())))
     assert lines == set(range(2, 2 + len(VECTORIZED)))
 
