@@ -68,7 +68,8 @@ class _Split(StmtMutator):
 
     def _is_cut_here(self, loop, buffer):
         starts = self.starts.get(id(buffer))
-        if not starts or _chain(loop, buffer) <= SLACK * self.terms or _chain(loop.body, buffer) > self.terms:
+        if not starts or _chain(loop, buffer) <= SLACK * self.terms or _chain(
+                loop.body, buffer) > SLACK * self.terms:
             return False
         if len(starts) == 1 and isinstance(starts[0], BufferStore):  # one element, wherever it is
             return all(structural_equal(s.indices, starts[0].indices) for s in _stores(loop.body, buffer))
