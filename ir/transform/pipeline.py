@@ -72,6 +72,13 @@ TIR_PASSES = [
 ]
 
 
+def network_passes(kept):
+    """TIR_PASSES for the kernels of a network, whose temporaries take at most `kept` bytes of stack: its arena has room
+    for those of each thread."""
+    at = [p.name for p in TIR_PASSES].index("LiftWorkspace") + 1
+    return [*TIR_PASSES[:at], TIR["LiftScratch"](kept), *TIR_PASSES[at:]]
+
+
 def lower_module(mod, passes=TIR_PASSES):
     """The module with its PrimFuncs lowered: scheduled ones in, what the printer takes out."""
     return Sequential(passes, name="LowerTIR")(mod)
@@ -83,4 +90,4 @@ def lower_prim_func(func, passes=TIR_PASSES):
     return lower_module(IRModule({name: func}), passes)[name]
 
 
-__all__ = ["graph_passes", "TIR_PASSES", "lower_module", "lower_prim_func"]
+__all__ = ["graph_passes", "network_passes", "TIR_PASSES", "lower_module", "lower_prim_func"]
