@@ -17,7 +17,7 @@ from .runtime.verify import compare_outputs
 
 
 def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin", name=None, dims=None,  # noqa: A001
-            exact=False, algorithms=None, schedules=None):
+            exact=False, algorithms=None, schedules=None, stack_limit=None):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
@@ -34,11 +34,13 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     for kernels of 1x1, where the target has a unit for tiles of integers, or "pairs", where it has units for additions;
     "winogradM_digits" and "winogradM_pairs".
     schedules: {"conv1": trace} overrides the schedules of kernels; see recorded_schedules.
+    stack_limit: bytes of stack that a run may take of each thread; by default 16 KB, for the target "c" 2 KB.
 
     Returns a CompiledLibrary: call it, .run({...}), .export(folder), .time(...). The C is built at the first run.
     Raises OnnxImportError, ValueError or ToolchainError.
     """
-    options = Options.check(target, opt_level, threads, weights, name, exact, algorithms, schedules)
+    options = Options.check(target, opt_level, threads, weights, name, exact, algorithms, schedules,
+                            stack_limit)
     return CompiledLibrary(compile_module(load(model, dims, name), options, _source_hash(model)))
 
 
@@ -152,11 +154,15 @@ class MemoryRow:
 
 @dataclass(frozen=True)
 class MemoryReport:
-    """rows: one per planned buffer; total: the arena's bytes; lower_bound: the largest sum of live buffers."""
+    """rows: one per planned buffer; total: bytes of the arena for them; lower_bound: the largest sum of live buffers;
+    scratch: bytes of the arena that each of `threads` threads has for itself; stack: bytes of its stack at most."""
 
     rows: tuple
     total: int
     lower_bound: int
+    scratch: int
+    threads: int
+    stack: int
 
 
 def memory_report(model, dims=None, **options):
@@ -165,10 +171,11 @@ def memory_report(model, dims=None, **options):
     model: see compile; or a CompiledLibrary, whose options then hold.
     """
     if isinstance(model, CompiledLibrary):
-        program = model.model.program
+        compiled = model.model
     else:
         checked = Options.check(**options)
-        program = compile_module(load(model, dims, checked.name), checked).program
+        compiled = compile_module(load(model, dims, checked.name), checked)
+    program = compiled.program
     plan, ones = program.plan, {d.name: 1 for d in program.dims}
 
     def value(e):
@@ -177,4 +184,4 @@ def memory_report(model, dims=None, **options):
     rows = tuple(MemoryRow(b.name, value(b.bytes), b.first, b.last, value(plan.offset(n)))
                  for n, b in enumerate(plan.buffers))
     bound = sum(r.lower_bound * value(r.unit) for r in plan.regions)
-    return MemoryReport(rows, value(plan.total), bound)
+    return MemoryReport(rows, value(plan.total), bound, program.scratch, compiled.arena_threads, compiled.stack)

@@ -116,6 +116,8 @@ def _add_options(sub):
                      "what is predicted to be fastest")
     sub.add_argument("--schedules", type=_recorded, metavar="FILE.json", help="the schedules of kernels, by their "
                      "names, as inspect --stage traces prints them; default: by rules")
+    sub.add_argument("--stack-limit", type=_positive(int), metavar="BYTES", help="of stack, that a run may take of each "
+                     "thread (default: 16384, for the target c 2048)")
     sub.add_argument("--dim", action="append", default=[], type=_dim, metavar="NAME=N",
                      help="give a symbolic dimension a value; may be repeated")
 
@@ -252,7 +254,9 @@ def _print_memory(report, console):
     console.print(table)
     ratio = report.total / report.lower_bound if report.lower_bound else 1.0
     console.print(f"arena {report.total:,} bytes, lower bound {report.lower_bound:,} (largest sum of live tensors), "
-                  f"ratio {ratio:.3f}", highlight=False, soft_wrap=True)
+                  f"ratio {ratio:.3f}; beside them {report.scratch:,} bytes for each of {report.threads} thread"
+                  f"{'s' if report.threads > 1 else ''}; at most {report.stack:,} bytes of each thread's stack",
+                  highlight=False, soft_wrap=True)
 
 
 # ---- what commands share ------------------------------------------------------------------------------------------
@@ -261,7 +265,7 @@ def _options(args):
     """The keyword arguments of ingot.compile."""
     return {"target": args.target, "opt_level": args.opt_level, "threads": args.threads, "weights": args.weights,
             "name": args.name, "dims": dict(args.dim), "exact": args.exact, "algorithms": args.algorithms,
-            "schedules": args.schedules}
+            "schedules": args.schedules, "stack_limit": args.stack_limit}
 
 
 def _read_inputs(pairs):

@@ -83,12 +83,14 @@ class _Printer(Visitor):
         self.body = team_body(func.body)
         self.team = self.body is not None
         self.body = self.body if self.team else func.body
+        self.scratch = func.buffers[len(func.buffers) - len(func.attrs.get("scratch", ())):]  # each thread's own
+        self.alone = not self.team and bool(self.scratch)  # a region of its own would share it among threads
         if self.team:
             self.names.taken.add("worker")
             self.uses.add("ingot_team.h")
 
     def function(self):
-        exchanged = passed_between_threads(self.body) if self.team else ()
+        exchanged = passed_between_threads(self.body) - set(map(id, self.scratch)) if self.team else ()
         written = {id(b) for b in outputs_of(self.func)}
         used = {id(n) for n in collect(self.func.body, Var)}
         touched = written | {id(n.buffer) for n in collect(self.func.body, BufferLoad)}
@@ -153,7 +155,7 @@ class _Printer(Visitor):
         if loop.kind == "thread_binding":
             raise EmitError(f"C has no threads: loop {loop.loop_var.name} is bound to {loop.thread_binding}, which "
                             "comes with CUDA; use parallel")
-        outermost = loop.kind == "parallel" and not self.parallel
+        outermost = loop.kind == "parallel" and not self.parallel and not self.alone
         if outermost:  # parallel loops directly inside share its threads; any others further in run serially
             nest = _parallel_nest(loop)
             self.parallel = True

@@ -8,7 +8,7 @@ from itertools import groupby
 
 import numpy as np
 
-from ..ir.expr import Call, IntImm
+from ..ir.expr import Call, IntImm, free_vars
 from ..ir.module import IRModule
 from ..ir.node import collect, save_json
 from ..ir.relax.evaluate import EvaluationError, evaluate
@@ -23,13 +23,14 @@ from ..ir.tir.function import PrimFunc
 from ..ir.transform.choose_convolution import check_algorithms
 from ..ir.transform.context import Sequential
 from ..ir.transform.pass_table import RELAX
-from ..ir.transform.pipeline import NETWORK_PASSES, graph_passes, lower_module
+from ..ir.transform.pipeline import graph_passes, lower_module, network_passes
 from ..ir.transform.walk import statements
 from .c_names import MOST_NETWORK, network_name
 from .kernels import kernel_names, print_kernel, shape_summary
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
 from .program import build_program
 from .recorded import apply_recorded, check_schedules, traces_of
+from .stack import bytes_for_arrays, run_stack
 from .target import Target
 
 VERSION = "0.1.0"
@@ -53,10 +54,11 @@ class Options:
     exact: bool = False
     algorithms: tuple = ()  # pairs of a convolution's node and its algorithm, see ir/transform/choose_convolution.py
     schedules: tuple = ()  # pairs of a kernel and its Trace, see recorded.py
+    stack_limit: int | None = None  # bytes of stack that a run may take of each thread; None: the target's
 
     @staticmethod
     def check(target="host", opt_level=2, threads="openmp", weights="incbin", name=None, exact=False, algorithms=None,
-              schedules=None):
+              schedules=None, stack_limit=None):
         for what, value, known in (("threads", threads, THREADS), ("weights", weights, WEIGHTS),
                                    ("opt_level", opt_level, (0, 1, 2))):
             if value not in known:
@@ -64,12 +66,14 @@ class Options:
         if name is not None and network_name(name) != name:
             raise ValueError(f"name {name!r} is no C identifier, or one that is taken; {network_name(name)!r} would do"
                              + (f" (at most {MOST_NETWORK} letters)" if len(name) > MOST_NETWORK else ""))
+        if stack_limit is not None and (not isinstance(stack_limit, int) or stack_limit < 1):
+            raise ValueError(f"stack_limit must be a number of bytes, at least 1, not {stack_limit!r}")
         algorithms = {} if algorithms is None else algorithms
         check_algorithms(algorithms, exact)
         if algorithms and opt_level < 2:
             raise ValueError(f"algorithms are chosen at opt_level 2 only, not {opt_level}")
         return Options(Target.get(target), opt_level, threads, weights, name, bool(exact), tuple(algorithms.items()),
-                       tuple(check_schedules(schedules).items()))
+                       tuple(check_schedules(schedules).items()), stack_limit)
 
     @property
     def cpu(self):
@@ -131,9 +135,17 @@ def lower(mod, options):
     stages.traces = {n: sch.trace for n, sch in schedules.items()}
     kernels = {n: scheduled(functions[n], sch, work[n]) for n, sch in schedules.items()}
     stages.scheduled = stages.tir.with_functions({**stages.tir.functions, **kernels})
-    lowered = lower_module(IRModule(kernels), NETWORK_PASSES)  # alone: flat kernels do not fit the shapes of the calls in "main"
+    passes = network_passes(bytes_for_arrays(
+        options.target, options.threads, _pointers(stages.tir["main"]), options.stack_limit or options.target.stack_bytes))
+    lowered = lower_module(IRModule(kernels), passes)  # alone: flat kernels do not fit the shapes of the calls in "main"
     stages.lowered = stages.tir.with_functions({**stages.tir.functions, **lowered.functions})
     return stages
+
+
+def _pointers(main):
+    """How many tensors a run holds pointers to: where all is of constant size, intermediate ones are offsets."""
+    dims = main.attrs.get("dims") or free_vars([p.struct_info.shape for p in main.params])
+    return len(main.params) + len(main.outputs) + len(dims) + (2 * len(main.bindings) if dims else 0)
 
 
 def _most_threads(cpu, main, work, functions):
@@ -188,6 +200,7 @@ def assemble(lowered, mod, options, source_hash=None):
     work = {n: kernels[kernel_of[n]].work for n in functions}
     threads = _most_threads(options.cpu, lowered["main"], work, functions)
     program = build_program(lowered, name, options.cpu.l2_bytes if threads > 1 else 0, kernel_of.values())
+    stack = run_stack(options.target, options.threads, _pointers(lowered["main"]), kernels.values(), options.stack_limit)
     dims = tuple(d.name for d in program.dims)
     flops = count_flops(mod)
     size, most_bytes = _test_dim(mod, program.dims)
@@ -205,7 +218,7 @@ def assemble(lowered, mod, options, source_hash=None):
         weights=options.weights, title=mod.attrs.get("name", name), model_hash=source_hash or _hash(mod),
         version=VERSION, flops=flops, no_reference=reason,
         test_inputs=inputs, test_outputs=outputs, test_dims=test_dims,
-        index_checks=index_checks(mod), most_threads=threads)
+        index_checks=index_checks(mod), most_threads=threads, stack=stack)
 
 
 def _test_dim(mod, dims):

@@ -13,6 +13,7 @@ from ..ir.transform.walk import statements
 from .c_function import CFunction, print_function
 from .c_names import INTERFACE
 from .c_types import c_comment, identifier, shortened
+from .stack import stack_bytes
 
 STATEMENTS_PER_FILE = 400
 # Operators that passes take out of another one.
@@ -24,7 +25,7 @@ WIDTH = 116
 class Kernel:
     """function: its C; comment: the block comment before it; imports: C sources that it needs (attrs["import_c"]);
     nodes: what it computes of the model; work: see estimate_work, expressions of the symbolic dimensions `dims`;
-    statements: see count_statements."""
+    statements: see count_statements; stack: bytes of its arrays, and of the functions of the runtime that it calls."""
 
     function: CFunction
     comment: str
@@ -33,6 +34,7 @@ class Kernel:
     work: tuple = (0, ())
     dims: tuple = ()
     statements: int = 1
+    stack: int = 0
 
     @property
     def signature(self):
@@ -88,7 +90,7 @@ def print_kernel(func, name):
     dims = tuple(p.name for p in func.params if p not in func.buffer_map)
     return Kernel(print_function(func, name), _comment(func), tuple(func.attrs.get("import_c") or ()),
                   _nodes(func.attrs.get("origin") or ()), func.attrs.get("work", (0, ())), dims,
-                  count_statements(func.body))
+                  count_statements(func.body), stack_bytes(func))
 
 
 def count_statements(stmt):

@@ -65,6 +65,7 @@ class Target(metaclass=_Named):
     clock             cycles a second, of what is predicted
     multiply_adds     vectors that a core multiplies and adds in a cycle
     adders            whether it does as many additions of vectors beside them, on units of their own
+    stack_bytes       of a thread, that a run may take by default
     integer_tiles     whether it has a unit for products of tiles of 8-bit integers that runtime_c/ingot_tiles.h uses
     fma               whether a fused multiply-add is one instruction
     """
@@ -96,6 +97,7 @@ class Target(metaclass=_Named):
     clock: float = 2.7e9
     multiply_adds: int = 2
     adders: bool = False
+    stack_bytes: int = 16 << 10
     integer_tiles: bool = False
 
     @staticmethod
@@ -192,7 +194,8 @@ _ROWS = (
            runner=("qemu-arm", "-L", "/usr/arm-linux-gnueabihf"), vector_accumulators=9,
            by_element=True, memory_bytes=4),
     Target("c", arch="any", cflags=(*_COMMON, "-DINGOT_SIMD_SCALAR"),
-           simd="scalar", vector_lanes=1, vector_registers=16, fma=False),
+           simd="scalar", vector_lanes=1, vector_registers=16, fma=False,
+           stack_bytes=2 << 10),  # the target of small machines, too
 )
 _BY_NAME = {row.name: row for row in _ROWS}
 # Flags of TVM's that choose a row; the others of TVM's on CPUs say what needs no saying here.

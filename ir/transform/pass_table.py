@@ -45,6 +45,7 @@ from .prefetch import inject_prefetch
 from .project_inputs import project_inputs
 from .remove_no_op import remove_no_op
 from .resolve_casts import resolve_match_cast
+from .scratch import lift_scratch
 from .simplify import simplify
 from .sink_views import sink_views
 from .slice_early import slice_early
@@ -191,6 +192,7 @@ TIR = _rows(
     ("FP8StorageLegalize", _tir, storage_legalize, 0, None, _FP8),
     ("StorageRewrite", _tir, storage_rewrite, 1, {"tir.disable_storage_rewrite": _disables()}),
     ("LiftWorkspace", _tir, lift_workspace),
+    ("LiftScratch", _tir, lift_scratch),
     ("NarrowDataType", _tir, narrow_data_type),
     ("LowerIntrin", _tir, lower_intrin),
     ("EmbedBroadcast", _tir, embed_broadcast),

@@ -71,10 +71,14 @@ TIR_PASSES = [
     TIR["CommonSubexprElimTIR"](),
 ]
 
-_LAST_OF_LOOPS = [p.info.name for p in TIR_PASSES].index("UnrollLoop")
-# Networks hold a bound of accuracy whatever their schedules are; in a program of one's own sums are as they are written.
-# Long sums are cut when all that steers their loops is done.
-NETWORK_PASSES = [*TIR_PASSES[:_LAST_OF_LOOPS], TIR["SplitSums"](), *TIR_PASSES[_LAST_OF_LOOPS:]]
+
+def network_passes(kept):
+    """TIR_PASSES for the kernels of a network. Its sums hold a bound of accuracy whatever the schedules are; in a
+    program of one's own they are as they are written. Its temporaries take at most `kept` bytes of stack: its arena has
+    room for those of each thread."""
+    after = {"HoistIfThenElse": TIR["SplitSums"](),  # when all that steers loops over terms is done
+             "LiftWorkspace": TIR["LiftScratch"](kept)}
+    return [new for p in TIR_PASSES for new in (p, after.get(p.name)) if new is not None]
 
 
 def lower_module(mod, passes=TIR_PASSES):
@@ -88,4 +92,4 @@ def lower_prim_func(func, passes=TIR_PASSES):
     return lower_module(IRModule({name: func}), passes)[name]
 
 
-__all__ = ["graph_passes", "TIR_PASSES", "NETWORK_PASSES", "lower_module", "lower_prim_func"]
+__all__ = ["graph_passes", "network_passes", "TIR_PASSES", "lower_module", "lower_prim_func"]
