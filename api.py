@@ -11,13 +11,14 @@ from .codegen.package import evaluate_dim
 from .codegen.recorded import as_text
 from .frontend.onnx import from_onnx
 from .ir.module import IRModule
+from .ir.relax.accuracy import PROMISES
 from .ir.transform.expose import expose_intermediates
 from .runtime.library import CompiledLibrary
 from .runtime.verify import compare_outputs
 
 
 def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin", name=None, dims=None,  # noqa: A001
-            exact=False, algorithms=None, schedules=None, stack_limit=None):
+            exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
@@ -26,9 +27,9 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     opt_level: 0 lowers as imported, 1 folds and fuses, 2 also packs weights and tiles for registers.
     threads: "openmp" (OMP_NUM_THREADS holds) or "none". weights: "incbin", "array", "file" or "extern".
     name: prefix of all C names; default the model's. dims: {"batch": 1} pins symbolic dimensions.
-    exact: no convolution by Winograd's algorithm, whose errors are up to 1e-4 of the output's largest magnitude,
-    nothing in fixed point, no products by pairs, and all 32 bits of weights.
-    algorithms: {"conv1": "winograd4"} overrides the choice for convolutions, by the names of their nodes: "direct",
+    accuracy: "float32" (default), "strict" or "relaxed", see ir/relax/accuracy.py. exact=True: "strict", deprecated.
+    algorithms: {"conv1": "winograd4"} overrides the choice for convolutions, by the names of their nodes, also where
+    it keeps less than the accuracy promises, but that "strict" admits "direct" alone: "direct",
     or "winogradM" for tiles of M x M results: 2 to 6 for kernels of 3x3, to 5 for 4x4 (of strides), to 4 for 5x5; or
     "winograd_rows4" and others for tiles of so many rows, of plain images as those that first layers read; or "digits",
     for kernels of 1x1, where the target has a unit for tiles of integers, or "pairs", where it has units for additions;
@@ -39,8 +40,8 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     Returns a CompiledLibrary: call it, .run({...}), .export(folder), .time(...). The C is built at the first run.
     Raises OnnxImportError, ValueError or ToolchainError.
     """
-    options = Options.check(target, opt_level, threads, weights, name, exact, algorithms, schedules,
-                            stack_limit)
+    options = Options.check(target, opt_level, threads, weights, name, exact, algorithms, schedules, stack_limit,
+                            accuracy)
     return CompiledLibrary(compile_module(load(model, dims, name), options, _source_hash(model)))
 
 
@@ -76,7 +77,8 @@ def verify(model, feeds=None, tolerance=1e-4, dims=None, **options):
 
 def inspect_stage(model, stage="relax", dims=None, kernel=None, **options):
     """The program as text after a stage: "relax", "fused", "tir", "scheduled" or "c"; or "traces", the schedules of
-    its kernels as JSON, which compile takes.
+    its kernels as JSON, which compile takes; or "accuracy", what is promised, and the error bounds of kernels that are
+    not made by multiply-adds alone.
 
     kernel: only that one, by its name in the C (with or without the network's prefix), its function's name in the
     module, or the name of a model node that it computes. Raises ValueError for a name that none has.
@@ -94,13 +96,15 @@ def inspect_stage(model, stage="relax", dims=None, kernel=None, **options):
         return "\n".join(f"/* ==== {name} ==== */\n{text}" for name, text in files.items()
                          if name.endswith((".c", ".h")) and name not in _RUNTIME and isinstance(text, str))
     stages = lower(mod, checked)
+    if stage == "accuracy":
+        return _accuracy(stages, stages.kernels, checked)
     return as_text(_named(stages)) if stage == "traces" else getattr(stages, stage).script()
 
 
 def _one_kernel(mod, stage, wanted, options):
     """The text of what `wanted` names after a stage; see inspect_stage."""
     if stage == "relax":
-        raise ValueError("the imported graph has no kernels yet: ask for stage fused, tir, scheduled, traces or c")
+        raise ValueError("the imported graph has no kernels yet: ask for stage fused, tir, scheduled, traces, accuracy or c")
     stages = lower(mod, options)
     functions = stages.kernels
     found = find_kernels(functions, stages.prefix, [wanted])[wanted]
@@ -110,9 +114,19 @@ def _one_kernel(mod, stage, wanted, options):
         return "\n\n".join(f"{k.comment}\n{k.signature}\n{k.body.rstrip()}" for k in kernels) + "\n"
     if stage == "fused":
         return "\n\n".join(_fused(stages, n) for n in found) + "\n"
+    if stage == "accuracy":
+        return _accuracy(stages, found, options)
     if stage == "traces":
         return as_text(_named(stages, found))
     return IRModule({n: getattr(stages, stage)[n] for n in found}).script()
+
+
+def _accuracy(stages, found, options):
+    """What is promised, and a line for each bound of a kernel of the functions found."""
+    names = kernel_names(stages.kernels, stages.prefix)
+    lines = [f"{names[n]}: {bound}" for n in found for bound in stages.kernels[n].attrs.get("bounds", ())]
+    made = lines or ["every kernel is made by multiply-adds alone"]
+    return "\n".join([f"{options.accuracy}: {PROMISES[options.accuracy]}; u is 2^-24", *made]) + "\n"
 
 
 def recorded_schedules(model, dims=None, **options):

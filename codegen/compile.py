@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import warnings
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -11,6 +12,7 @@ import numpy as np
 from ..ir.expr import Call, IntImm, free_vars
 from ..ir.module import IRModule
 from ..ir.node import collect, save_json
+from ..ir.relax.accuracy import FLOAT32, STRICT, check_accuracy
 from ..ir.relax.evaluate import EvaluationError, evaluate
 from ..ir.relax.expr import RelaxCall, TensorStructInfo
 from ..ir.relax.memory import VIEWS
@@ -35,7 +37,7 @@ from .target import Target
 
 VERSION = "0.1.0"
 THREADS = ("openmp", "none")
-STAGES = ("relax", "fused", "tir", "scheduled", "traces", "c")
+STAGES = ("relax", "fused", "tir", "scheduled", "traces", "accuracy", "c")
 MOST_INTERPRETED = 10_000_000  # statements that a self-test's reference may run in Python
 TEST_DIMS = (3, 4, 6, 8, 16, 32, 64, 128)  # what symbolic dimensions are in the self-test: the first that fits
 MOST_REFERENCE_BYTES = 4 << 30  # of the tensors of one operator, that a self-test's reference may hold
@@ -51,14 +53,14 @@ class Options:
     threads: str = "openmp"
     weights: str = "incbin"
     name: str | None = None
-    exact: bool = False
+    accuracy: str = FLOAT32
     algorithms: tuple = ()  # pairs of a convolution's node and its algorithm, see ir/transform/choose_convolution.py
     schedules: tuple = ()  # pairs of a kernel and its Trace, see recorded.py
     stack_limit: int | None = None  # bytes of stack that a run may take of each thread; None: the target's
 
     @staticmethod
     def check(target="host", opt_level=2, threads="openmp", weights="incbin", name=None, exact=False, algorithms=None,
-              schedules=None, stack_limit=None):
+              schedules=None, stack_limit=None, accuracy=None):
         for what, value, known in (("threads", threads, THREADS), ("weights", weights, WEIGHTS),
                                    ("opt_level", opt_level, (0, 1, 2))):
             if value not in known:
@@ -69,10 +71,11 @@ class Options:
         if stack_limit is not None and (not isinstance(stack_limit, int) or stack_limit < 1):
             raise ValueError(f"stack_limit must be a number of bytes, at least 1, not {stack_limit!r}")
         algorithms = {} if algorithms is None else algorithms
-        check_algorithms(algorithms, exact)
+        accuracy = _accuracy(accuracy, exact)
+        check_algorithms(algorithms, accuracy)
         if algorithms and opt_level < 2:
             raise ValueError(f"algorithms are chosen at opt_level 2 only, not {opt_level}")
-        return Options(Target.get(target), opt_level, threads, weights, name, bool(exact), tuple(algorithms.items()),
+        return Options(Target.get(target), opt_level, threads, weights, name, accuracy, tuple(algorithms.items()),
                        tuple(check_schedules(schedules).items()), stack_limit)
 
     @property
@@ -83,8 +86,19 @@ class Options:
                         embeds_broadcast=t.embeds_broadcast, small_tile=t.small_tile,
                         l1_bytes=t.l1_bytes, l2_bytes=t.l2_bytes, l3_bytes=t.l3_bytes,
                         streamed_bytes=t.streamed_bytes, memory_bytes=t.memory_bytes, clock=t.clock,
-                        multiply_adds=t.multiply_adds, adders=t.adders and not self.exact,
-                        integer_tiles=t.integer_tiles and not self.exact, short_weights=not self.exact)
+                        multiply_adds=t.multiply_adds, adders=t.adders, integer_tiles=t.integer_tiles,
+                        accuracy=self.accuracy)
+
+
+def _accuracy(accuracy, exact):
+    """The accuracy that is asked for; exact=True is what "strict" was called."""
+    if exact:
+        warnings.warn('exact=True is deprecated: write accuracy="strict"', DeprecationWarning, stacklevel=4)
+        if accuracy not in (None, STRICT):
+            raise ValueError(f"exact=True means accuracy={STRICT!r}, not {accuracy!r}: leave out exact")
+        return STRICT
+    check_accuracy(FLOAT32 if accuracy is None else accuracy)
+    return FLOAT32 if accuracy is None else accuracy
 
 
 @dataclass
@@ -115,7 +129,7 @@ def _prim_funcs(mod):
 
 def optimize(mod, options):
     """The graph passes of this optimization level."""
-    passes = graph_passes(options.opt_level, options.cpu, options.exact, dict(options.algorithms))
+    passes = graph_passes(options.opt_level, options.cpu, dict(options.algorithms))
     return Sequential(passes, name="Optimize")(mod)
 
 
@@ -218,7 +232,8 @@ def assemble(lowered, mod, options, source_hash=None):
         weights=options.weights, title=mod.attrs.get("name", name), model_hash=source_hash or _hash(mod),
         version=VERSION, flops=flops, no_reference=reason,
         test_inputs=inputs, test_outputs=outputs, test_dims=test_dims,
-        index_checks=index_checks(mod), most_threads=threads, stack=stack)
+        index_checks=index_checks(mod), most_threads=threads, stack=stack,
+        accuracy=options.accuracy)
 
 
 def _test_dim(mod, dims):

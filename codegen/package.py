@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from ..ir.expr import IntImm, is_const_int
+from ..ir.relax.accuracy import FLOAT32, PROMISES
 from ..ir.schedule.rules.threads import MANY_THREADS
 from ..ir.transform.lower_intrin import lower_dim
 from .c_expr import ADDITIVE, COMMA, CExpr
 from .c_names import new_name, taken_names
 from .c_types import C_TYPES, SMALL_FLOATS, c_comment, c_string, literal
-from .kernels import imports_of, split_files
+from .kernels import bounds_of, imports_of, split_files
 from .program import Program
 from .render import render
 from .target import Target
@@ -74,6 +75,7 @@ class CompiledModel:
     most_threads: int = MANY_THREADS
     no_reference: str = ""
     stack: int = 0
+    accuracy: str = FLOAT32
 
     @property
     def name(self):
@@ -203,7 +205,8 @@ class _Folder:
         files["CMakeLists.txt"] = self._render(
             "CMakeLists.txt", sources=sources, selftest_source=data_file, extra_sources=extra,
             cflags_cmake=";".join(self.m.target.cflags), gcc_cflags_cmake=";".join(self.m.target.gcc_cflags))
-        files["README.md"] = self._render("README.md", kernels_count=len(kernels), calls_count=len(self.p.calls))
+        files["README.md"] = self._render("README.md", kernels_count=len(kernels), calls_count=len(self.p.calls),
+                                          promise=PROMISES[self.m.accuracy], bounds=bounds_of(self.m.kernels))
         return files
 
     def _taken(self):
@@ -270,7 +273,7 @@ class _Folder:
             "arena_text": str(arena_bytes) if self.static else f"{fixed} + {memory}", "fixed_bytes": fixed,
             "team_bytes": TEAM_BYTES if m.has_team else 0, "scratch_bytes": scratch, "thread_bytes": p.scratch,
             "arena_threads": m.arena_threads, "stack_bytes": m.stack,
-            "weights": m.weights, "weights_bytes": max(p.weights_bytes, 64), "magic": f"0x{MAGIC:X}",
+            "accuracy": m.accuracy, "weights": m.weights, "weights_bytes": max(p.weights_bytes, 64), "magic": f"0x{MAGIC:X}",
             "model_hash": m.model_hash, "target": m.target.name, "flops": m.flops, "flops_text": f"{m.flops:,}",
             "openmp": m.threads == "openmp", "index_checks": [
                 {"name": inputs[c.input]["name"], "size": inputs[c.input]["size"], "low": c.low, "high": c.high}

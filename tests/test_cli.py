@@ -96,14 +96,21 @@ def test_wrong_arguments(argv, message, capsys):
 def test_compile(calls, tmp_path, capsys):
     folder = tmp_path / "new" / "out"
     argv = ["compile", "m.onnx", "-o", folder, "--target", "c", "--threads", "none", "--weights", "file", "--name", "n",
-            "--opt-level", "1", "--dim", "batch=2", "--dim", "a=b=3", "--exact"]
+            "--opt-level", "1", "--dim", "batch=2", "--dim", "a=b=3", "--accuracy", "relaxed"]
     assert cli.main([str(word) for word in argv]) == 0
     assert calls == [{"target": "c", "threads": "none", "weights": "file", "name": "n", "opt_level": 1,
-                      "dims": {"batch": 2, "a=b": 3}, "exact": True, "algorithms": None,
+                      "dims": {"batch": 2, "a=b": 3}, "accuracy": "relaxed", "algorithms": None,
                       "schedules": None}]
     assert (folder / "sums.c").exists()
     output = capsys.readouterr()
     assert output.out.startswith(f"{folder}: sums for c") and output.err == ""
+
+
+def test_exact_is_what_strict_was_called(calls, tmp_path, capsys):
+    argv = ["compile", "m.onnx", "-o", str(tmp_path / "out"), "--exact"]
+    assert cli.main(argv) == 0 and calls[0]["accuracy"] == "strict"
+    assert capsys.readouterr().err == "ingot: warning: --exact is deprecated: write --accuracy strict\n"
+    assert "leave out --exact" in error_of(capsys, *argv, "--accuracy", "float32")
 
 
 @pytest.mark.parametrize("option, value", [("algorithms", {"conv1": "winograd4"}), ("schedules", {"conv1": [[], []]})])
@@ -120,7 +127,7 @@ def test_what_is_recorded(calls, tmp_path, capsys, option, value):
 def test_defaults(calls, tmp_path):
     assert cli.main(["compile", "m.onnx", "-o", str(tmp_path / "out")]) == 0
     assert calls == [{"target": "host", "threads": "openmp", "weights": "incbin", "name": None, "opt_level": 2,
-                      "dims": {}, "exact": False, "algorithms": None,
+                      "dims": {}, "accuracy": None, "algorithms": None,
                       "schedules": None}]
 
 

@@ -7,11 +7,11 @@ from .context import Sequential
 from .pass_table import RELAX, TIR
 
 
-def graph_passes(opt_level, cpu: CpuModel, exact=False, algorithms=None):
+def graph_passes(opt_level, cpu: CpuModel, algorithms=None):
     """The passes over a graph module. opt_level 0: only what lowering needs; 1: folding, padding as an operator,
-    fusion, joining in place; 2: blocked layouts, fast convolutions and packed weights too. exact, algorithms: of
-    ChooseConvolution; nodes that algorithms names are no part of others."""
-    given = {"CombineParallelConv2D": [cpu.lanes, algorithms or ()], "ChooseConvolution": [cpu, exact, algorithms],
+    fusion, joining in place; 2: blocked layouts, fast convolutions and packed weights too. algorithms: of
+    ChooseConvolution; nodes that it names are no part of others."""
+    given = {"CombineParallelConv2D": [cpu.lanes, algorithms or ()], "ChooseConvolution": [cpu, algorithms],
              "PackWeights": [cpu], "FuseOps": [cpu],
              **{name: [cpu.lanes] for name in ("FuseAttention", "ConvertLayout", "SplitPadding")}}
     names = ["ResolveMatchCast", "FoldConstant", "DecomposeOpsForInference", "FoldBatchnormToConv2D",

@@ -110,7 +110,7 @@ def test_equal_terms_of_long_products_do_not_drift(target, rows, packed):
     given = ({"x": x}, {"w": w}) if packed else ({"x": x, "w": w}, {})
     want = depth * float(x[0, 0]) * float(w[0, 0])
     assert abs(float(np.cumsum(np.full(depth, x[0, 0] * w[0, 0]), dtype=np.float32)[-1]) - want) > 300 * U * want
-    with ingot.compile(network("MatMul", *given), target=target, threads="none", exact=True) as lib:
+    with ingot.compile(network("MatMul", *given), target=target, threads="none", accuracy="strict") as lib:
         y = np.asarray(lib(*given[0].values()))
     assert np.abs(y.astype(np.float64) - want).max() <= 100 * U * want
 
@@ -119,7 +119,7 @@ def test_equal_terms_of_long_products_do_not_drift(target, rows, packed):
 def test_equal_terms_of_convolutions_and_means_do_not_drift(target):
     x, w = np.full((1, 512, 9, 9), 0.1, np.float32), np.full((16, 512, 3, 3), 0.7, np.float32)
     want = 512 * 9 * float(x.flat[0]) * float(w.flat[0])
-    with ingot.compile(network("Conv", {"x": x}, {"w": w}), target=target, threads="none", exact=True) as lib:
+    with ingot.compile(network("Conv", {"x": x}, {"w": w}), target=target, threads="none", accuracy="strict") as lib:
         assert np.abs(np.asarray(lib(x)).astype(np.float64) - want).max() <= 100 * U * want
     x = np.full((1, 2, 300, 301), 0.1, np.float32)
     with ingot.compile(network("GlobalAveragePool", {"x": x}, {}), target=target, threads="none") as lib:
