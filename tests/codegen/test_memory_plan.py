@@ -1,5 +1,4 @@
 """The memory plan: live buffers never overlap, everything is aligned, and little is wasted."""
-import time
 from itertools import combinations
 
 import pytest

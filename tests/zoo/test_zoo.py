@@ -6,6 +6,7 @@ import pytest
 
 import ingot
 from compiled import compiled, layers, own_weights, zeroed
+from guards import run_guarded
 from ingot.ir.arith import Analyzer
 from networks import onnxruntime_outputs, relative_error, zoo, zoo_names, needs_zoo
 
@@ -75,6 +76,10 @@ def test_the_comparison_of_tensors_sees_a_layer_of_zeros(case):
     with own_weights(case.network.exposed) as weights, zeroed(weights, weight):
         report = case.network.compare(case.feeds, TOLERANCE)
     assert not report.ok and (report.rows[0].ok or len(report.rows) < 8)
+
+
+def test_nothing_outside_is_touched(case, tmp_path):
+    run_guarded(case.library, case.feeds, tmp_path)
 
 
 def test_no_rule_is_refused(case):
