@@ -256,7 +256,11 @@ class _Printer(Visitor):
         self.names.release(b)
 
     def visit_LetStmt(self, let):
-        value = self.expr.converted(let.value)
+        if let.var.dtype.is_int and not _is_index(let):
+            value = self.expr.converted(let.value)
+            self.expr.data.update([let.var] if self.expr.is_data(let.value) else ())
+        else:
+            value = self.expr.index(let.value)
         ctype = "ingot_index" if self.team and self.parallel and _is_offset(let) else self.type_of(let.var)
         self.line(f"const {ctype} {self.names.define(let.var, let.var.name)} = {value};")
         self.visit(let.body)
@@ -302,7 +306,12 @@ class _Printer(Visitor):
 
 def _is_offset(let):
     """Whether a 32-bit value serves for sums and products in indices only, which may be computed in more bits."""
-    return let.var.dtype == "int32" and not _Elsewhere(let.var).found(let.body)
+    return let.var.dtype == "int32" and _is_index(let)
+
+
+def _is_index(let):
+    """Whether a value serves for sums and products in indices only."""
+    return not _Elsewhere(let.var).found(let.body)
 
 
 class _Elsewhere(Visitor):
@@ -341,8 +350,9 @@ def _update(store):
     """("+", x) for a store of load(same place) + x, which prints as an update; (None, None) for any other."""
     value = store.value
     operator = UPDATES.get(type(value))
-    if operator and value.dtype.lanes == 1 and value.dtype.bits >= 32 and isinstance(value.a, BufferLoad) and \
-            value.a.buffer is store.buffer and structural_equal(value.a.indices, store.indices):
+    plain = value.dtype.is_float and value.dtype.lanes == 1 and value.dtype.bits >= 32  # integers: see CExpr
+    if operator and plain and isinstance(value.a, BufferLoad) and value.a.buffer is store.buffer and (
+            structural_equal(value.a.indices, store.indices)):
         return operator, value.b
     return None, None
 
