@@ -15,8 +15,7 @@ def lift_scratch(func, kept=None):
     taken out; None: all stay. Arrays of vectors stay: they are registers.
 
     What is taken out are parameters, the last of those that attrs["num_workspace"] counts. attrs["scratch"] are the
-    places of these in a memory that each thread has one of, in bytes, and attrs["scratch_bytes"] is its size: arrays
-    of which one is declared after the end of another's scope may share bytes.
+    places of these in a memory that each thread has one of, in bytes, and attrs["scratch_bytes"] is its size.
     """
     taken = {}  # buffer -> its place
     while kept is not None:
@@ -27,10 +26,9 @@ def lift_scratch(func, kept=None):
         taken[max(movable, key=array_bytes)] = 0
     if not taken:
         return func
-    places, total = None, 0
-    while places != taken:  # once more where a buffer that is declared twice has moved
-        places = dict(taken)
-        total = _place(func.body, taken, 0)
+    total = 0
+    for buffer in taken:  # each its own bytes: parameters are restrict
+        taken[buffer], total = total, total + array_bytes(buffer)
     lift = _Lift(taken)
     body = lift.visit(func.body)
     new = {b: b.replace(scope="global") if b.scope == "local" else b for b in taken}
@@ -55,14 +53,6 @@ def deepest(stmt, taken=()):
     if isinstance(stmt, DeclBuffer) and stmt.buffer not in taken:
         return size + array_bytes(stmt.buffer), (stmt.buffer, *inside)
     return size, inside
-
-
-def _place(stmt, taken, at):
-    """Move each buffer of `taken` that a statement declares to `at` or beyond; returns where the last ends."""
-    if isinstance(stmt, DeclBuffer) and stmt.buffer in taken:
-        taken[stmt.buffer] = at = max(at, taken[stmt.buffer])
-        at += array_bytes(stmt.buffer)
-    return max((_place(s, taken, at) for s in statements(stmt)), default=at)
 
 
 class _Lift(StmtMutator):
