@@ -29,6 +29,7 @@ from .hoist_if import hoist_if_then_else
 from .hoist_index import hoist_index
 from .identities import remove_identities
 from .in_place import in_place
+from .keep_shares import keep_shares
 from .lanes import load_lanes
 from .loop_partition import loop_partition
 from .lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_match_buffer, lower_opaque_block
@@ -208,6 +209,7 @@ RELAX = _rows(
     ("DecomposeOpsForInference", _graph, decompose_batch_norm),
     ("FoldBatchnormToConv2D", _graph, fold_scale_axis, 1),
     ("RemoveIdentities", _graph, remove_identities, 1),
+    ("KeepShares", _graph, keep_shares, 1),
     ("FuseActivations", _graph, fuse_activations, 1),
     ("SliceEarly", _graph, slice_early, 1),
     ("PoolEarly", _graph, pool_early, 1),

@@ -15,8 +15,8 @@ def graph_passes(opt_level, cpu: CpuModel, algorithms=None):
              "PackWeights": [cpu], "FuseOps": [cpu],
              **{name: [cpu.lanes] for name in ("FuseAttention", "ConvertLayout", "SplitPadding")}}
     names = ["ResolveMatchCast", "FoldConstant", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
-             "RemoveIdentities", "FuseActivations", "SliceEarly", "PoolEarly", "ProjectInputs", "FuseAttention",
-             "SinkViews", "RemoveIdentities", "CombineParallelConv2D", "ConvertLayout", "ChooseConvolution",
+             "RemoveIdentities", "KeepShares", "FuseActivations", "SliceEarly", "PoolEarly", "ProjectInputs",
+             "FuseAttention", "SinkViews", "RemoveIdentities", "CombineParallelConv2D", "ConvertLayout", "ChooseConvolution",
              "SplitPadding", "PackWeights", "FuseOps", "InPlace", "MaterializeOutputs"]
     passes = [RELAX[name](*given.get(name, ())) for name in names]
     return [p for p in passes if p.info.opt_level <= opt_level]
