@@ -5,6 +5,7 @@ from .codegen.module import make_module
 from .codegen.target import Target
 from .ir.module import IRModule
 from .ir.relax.expr import Function
+from .ir.tir.bounds import check_bounds
 from .ir.tir.function import PrimFunc
 from .ir.transform.context import PassContext
 from .ir.transform.pass_table import TIR
@@ -95,7 +96,7 @@ def _functions(inp, args, name, binds):
 
 def _lowered(functions, passes):
     """The module of {name: PrimFunc} after the passes; those with a signature are lowered already."""
-    new = {n: f for n, f in functions.items() if not f.signature}
+    new = {n: check_bounds(f) for n, f in functions.items() if not f.signature}
     lowered = lower_module(IRModule(new), [TIR["MakePackedAPI"](), *passes]).functions if new else {}
     return IRModule({n: lowered.get(n, f) for n, f in functions.items()})
 
