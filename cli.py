@@ -4,11 +4,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 
-EXIT_MISMATCH, EXIT_ERROR, EXIT_INTERRUPT = 1, 2, 130
+EXIT_MISMATCH, EXIT_ERROR = 1, 2
+EXIT_SIGNAL = 128  # plus the number of the signal
+ENDING = (signal.SIGTERM, signal.SIGHUP)  # signals that end a command as an interrupt does
 PROFILE_WIDTH = 150  # of a profile that is written to a file
 STAGES = ("relax", "fused", "tir", "scheduled", "traces", "accuracy", "c")
 
@@ -45,6 +49,14 @@ EXAMPLES = {
 
 class UsageError(ValueError):
     """A wrong command line."""
+
+
+class Ended(BaseException):
+    """A signal asks the process to end. signum: its number."""
+
+    def __init__(self, signum):
+        super().__init__(signum)
+        self.signum = signum
 
 
 class _Parser(argparse.ArgumentParser):
@@ -168,7 +180,7 @@ def _positive(kind):
 
 def compile_command(args, console):
     from . import compile as cast
-    from .codegen.package import check_folder
+    from .codegen.output_folder import check_folder
     check_folder(args.output)  # what the writer would refuse after all the work
     with _progress(f"casting {args.model}"):
         library = cast(args.model, **_options(args))
@@ -307,10 +319,23 @@ def _statistics(array):
 
 
 def _save(outputs, folder):
+    """Write each output to a file of its own, complete or not at all."""
+    import io
+
     import numpy as np
     folder.mkdir(parents=True, exist_ok=True)
     for name, array in outputs.items():
-        np.save(folder / ("".join(c if c.isalnum() or c in "._-" else "_" for c in name) + ".npy"), array)
+        file = folder / ("".join(c if c.isalnum() or c in "._-" else "_" for c in name) + ".npy")
+        part, data = file.with_name(f".{os.getpid()}.npy"), io.BytesIO()
+        np.save(data, array)
+        try:
+            part.write_bytes(data.getbuffer())
+            os.replace(part, file)
+        except BaseException as error:
+            part.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise UsageError(f"{file} cannot be written: {error.strerror or error}") from error
+            raise
 
 
 def _thread_count(threads):
@@ -341,8 +366,31 @@ def _progress(text):
 
 # ---- the entry ----------------------------------------------------------------------------------------------------
 
+@contextmanager
+def _ending_signals():
+    """Raise Ended on a signal that would end the process at once, so that what it was writing is removed.
+
+    The first one only: another must not stop the removal. A signal that is ignored, as under nohup, stays so.
+    """
+    def end(signum, frame):
+        for number in handled:
+            signal.signal(number, signal.SIG_IGN)
+        raise Ended(signum)
+
+    main_thread = threading.current_thread() is threading.main_thread()  # only there can handlers be set
+    handled = [s for s in ENDING if main_thread and signal.getsignal(s) is signal.SIG_DFL]
+    for number in handled:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in handled:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def main(argv=None):
-    """Run the command line; returns the exit status: 0, 1 (verify found a difference) or 2 (an error)."""
+    """Run the command line; returns the exit status: 0, 1 (verify found a difference), 2 (an error) or 128 + the number
+    of the signal that ended it."""
     argv = sys.argv[1:] if argv is None else argv
     debug = "--debug" in argv
     try:
@@ -354,9 +402,12 @@ def main(argv=None):
         if not hasattr(args, "action"):
             raise UsageError("no command given (see ingot --help)")
         from rich.console import Console
-        return args.action(args, Console()) or 0
+        with _ending_signals():
+            return args.action(args, Console()) or 0
     except KeyboardInterrupt:
-        return EXIT_INTERRUPT
+        return EXIT_SIGNAL + signal.SIGINT
+    except Ended as ended:
+        return EXIT_SIGNAL + ended.signum
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left: nothing to say at exit either
         return 0

@@ -1,10 +1,7 @@
-"""The output folder: everything a C project needs to build and run one network, written in one step or not at all."""
+"""The output folder: everything a C project needs to build and run one network."""
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import tempfile
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -19,6 +16,7 @@ from .c_expr import ADDITIVE, COMMA, CExpr
 from .c_names import new_name, taken_names
 from .c_types import C_TYPES, SMALL_FLOATS, c_comment, c_string, literal
 from .kernels import bounds_of, imports_of, split_files
+from .output_folder import write_folder
 from .program import Program
 from .render import render
 from .target import Target
@@ -33,10 +31,6 @@ ARENA_THREADS = 8  # how many threads, at most, an arena of NAME_ARENA_BYTES has
 # Errors that the self-test allows small floats, a few units in the last place; others 1e-4.
 TEST_TOLERANCES = {"float16": 8e-3, "bfloat16": 6e-2, "float8_e4m3fn": 0.5, "float8_e5m2": 0.75}
 MAGIC = 0x31746F676E49  # "Ingot1", little-endian
-
-
-class PackageError(ValueError):
-    """The output folder cannot be written; nothing was."""
 
 
 @dataclass(frozen=True)
@@ -115,49 +109,6 @@ class CompiledModel:
     def write(self, folder):
         """Write the folder, which must not exist or be empty. Raises PackageError, leaving nothing behind."""
         write_folder(folder, self.files())
-
-
-def check_folder(folder):
-    """Raise PackageError unless `folder` can be created or is an empty directory."""
-    folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise PackageError(f"{folder} exists and is not a folder; choose another output folder")
-    if folder.is_dir() and any(folder.iterdir()):
-        raise PackageError(f"{folder} is not empty; remove it or choose another output folder")
-    parent = next(p for p in folder.absolute().parents if p.exists())
-    if not os.access(folder if folder.is_dir() else parent, os.W_OK):
-        raise PackageError(f"{folder} cannot be written: no permission in {parent}")
-
-
-def write_folder(folder, files):
-    """Write `files` into a new folder beside `folder`, then rename it into place."""
-    folder = Path(folder)
-    check_folder(folder)
-    created = []
-    try:
-        for parent in reversed([p for p in folder.absolute().parents if not p.exists()]):
-            parent.mkdir()
-            created.append(parent)
-        staging = Path(tempfile.mkdtemp(prefix=".ingot-", dir=folder.absolute().parent))
-    except OSError as error:
-        for p in reversed(created):
-            p.rmdir()
-        raise PackageError(f"{folder} cannot be written: {error.strerror}") from error
-    try:
-        for name, content in files.items():
-            data = content.encode() if isinstance(content, str) else content
-            (staging / name).write_bytes(data)
-        os.chmod(staging, 0o755)
-        if folder.exists():
-            folder.rmdir()
-        os.rename(staging, folder)
-    except BaseException as error:
-        shutil.rmtree(staging, ignore_errors=True)
-        for p in reversed(created):
-            p.rmdir()
-        if isinstance(error, OSError):
-            raise PackageError(f"{folder} cannot be written: {error.strerror}") from error
-        raise
 
 
 class _Folder:

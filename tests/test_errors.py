@@ -11,7 +11,7 @@ from onnx import helper
 
 import ingot
 from ingot import cli
-from ingot.codegen.package import PackageError
+from ingot.codegen.output_folder import PackageError
 from ingot.codegen.toolchain import ToolchainError
 from ingot.frontend.onnx import OnnxImportError
 from ingot.runtime.binding import NetworkError
