@@ -15,7 +15,7 @@ from ingot.codegen.output_folder import PackageError, write_folder
 from networks import conv_net
 
 FILES = {"a.c": "int a;\n", "b.bin": bytes(100_000), "c.c": "int c;\n"}
-# Writes a folder, stops at b.bin, and says so; the parent then decides what becomes of it.
+# Writes a folder, stops at README.md, and says so; the parent then decides what becomes of it.
 SLOW = """
 import sys, time
 from pathlib import Path
@@ -140,6 +140,12 @@ def test_a_locked_folder_is_kept_where_its_process_is_not_seen(tmp_path):
     os.close(handle)
     write_folder(tmp_path / "out2", FILES)
     assert not other.exists()
+
+
+def test_a_folder_of_a_living_process_is_kept_before_it_is_locked(tmp_path):
+    (tmp_path / f".ingot-{os.getpid()}-0123abcd").mkdir()
+    write_folder(tmp_path / "out", FILES)
+    assert names(tmp_path) == [f".ingot-{os.getpid()}-0123abcd", "out"]
 
 
 def test_folders_of_other_names_are_kept(tmp_path):
