@@ -11,7 +11,7 @@ BESIDE_TENSORS = frozenset("""
 net arena arena_bytes weights weights_block block status best bad file repeat start seconds argc argv i m w inputs
 outputs dim_names tolerance transfer now compare_float compare_double stdin stdout stderr EOF clock_gettime fclose
 fopen fprintf fread free fwrite malloc memcmp printf size_t ptrdiff_t timespec FILE times keep_time CALLS
-team worker
+worker call from once
 """.split())
 # What <stdio.h>, <stdlib.h>, <string.h> and <time.h> declare beside the names above: a network's name is a type.
 LIBRARY = frozenset("""
@@ -24,7 +24,7 @@ strncpy strpbrk strrchr strspn strstr strtod strtof strtok strtol strtold strtol
 time_t tm tmpfile tmpnam ungetc vfprintf vprintf vsnprintf vsprintf wcstombs wctomb write y0 y1 yn j0 j1 jn gamma
 """.split())
 # NAME.h and NAME.c stand beside these files of every folder.
-FILES = re.compile(r"example|selftest|selftest_data|simd|ingot|ingot_math|ingot_team|ingot_tiles|kernels_\d+")
+FILES = re.compile(r"example|selftest|selftest_data|simd|ingot|ingot_(math|half|team|threads|tiles)|kernels_\d+")
 # NAME_run and the other symbols that NAME.h and the blobs define; kernels are called NAME_something, too.
 INTERFACE = ("init", "init_", "run", "info", "arena_bytes", "arena_bytes_", "set_weights", "weights", "selftest_data",
              "set_profile", "call_names")

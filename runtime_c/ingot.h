@@ -103,10 +103,10 @@ typedef void (*ingot_profile_hook)(void *user, int32_t call);
 
 #if defined(INGOT_PROFILE)
 #define INGOT_MARK(net, call) ((net)->hook != NULL ? (net)->hook((net)->hook_user, (call)) : (void)0)
-#define INGOT_MARK_TEAM(net, call) INGOT_OMP(master) INGOT_MARK(net, call)
+#define INGOT_MARK_TEAM(worker, net, call) ((worker)->number == 0 ? INGOT_MARK(net, call) : (void)0)
 #else
 #define INGOT_MARK(net, call) ((void)0)
-#define INGOT_MARK_TEAM(net, call) ((void)0)
+#define INGOT_MARK_TEAM(worker, net, call) ((void)0)
 #endif
 
 /* ---- compiler macros --------------------------------------------------------------------------------------- */

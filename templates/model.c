@@ -2,6 +2,10 @@
  *
  * [[ stamp ]]
  */
+[% if has_team %]
+#include "ingot_threads.h"
+
+[% endif %]
 #include "[[ name ]].h"
 
 #include "[[ name ]]_kernels.h"
@@ -124,6 +128,50 @@ ingot_status [[ name ]]_set_profile([[ name ]] *net, ingot_profile_hook hook, vo
 
 /* ---- inference ---------------------------------------------------------------------------------------------- */
 
+[% if has_team %]
+/* What a run passes to its threads. */
+struct ingot_call {
+    [[ name ]] *net;
+[% for field in call_fields %]
+    [[ field ]];
+[% endfor %]
+};
+
+[% endif %]
+[% for part in parts if part.threads == "team" %]
+/* All threads make these calls: they share the turns of the loops inside, and wait for what others took. */
+static void ingot_run_[[ part.number ]](ingot_worker *worker, const void *from)
+{
+    const struct ingot_call call = *(const struct ingot_call *)from;
+[% for line in part.fields + part.pointers + part.tensors %]
+    [[ line ]]
+[% endfor %]
+    ingot_joined(worker);
+
+[% for who, calls in part.groups %]
+[% if who == "single" %]
+    for (ingot_share once = ingot_once(worker); ingot_take(&once);) {
+[% elif who == "first" %]
+    if (ingot_first(worker)) {
+[% endif %]
+[% set margin = 4 if who == "team" else 8 %]
+[% for c in calls %]
+[[ " " * margin ]][[ "INGOT_MARK_TEAM(worker, call.net" if who == "team" else "INGOT_MARK(call.net" ]], [[ c.number ]]); /* [[ c.comment ]] */
+[[ " " * margin ]][[ c.text|indent(margin - 4) ]]
+[% endfor %]
+[% if who != "team" %]
+    }
+[% endif %]
+[% if who == "single" %]
+    ingot_wait(worker);
+[% endif %]
+[% endfor %]
+[% if uses_tiles %]
+    ingot_tiles_end();
+[% endif %]
+}
+
+[% endfor %]
 [[ run_signature ]]
 {
     if ([[ null_checks ]]) return INGOT_ERR_NULL;
@@ -143,57 +191,30 @@ ingot_status [[ name ]]_set_profile([[ name ]] *net, ingot_profile_hook hook, vo
     }
 [% endfor %]
 
-[% if uses_weights %]
-    const unsigned char *const w = net->weights;
-[% endif %]
-[% if tensors %]
-    unsigned char *const m = net->memory;
-[% endif %]
-[% for t in tensors %]
-    [[ t ]]
+[% for line in run_pointers + run_tensors %]
+    [[ line ]]
 [% endfor %]
 [% if has_team %]
-    ingot_team team;
+    const struct ingot_call call = {[[ call_values ]]};
 [% endif %]
-[% for threads, groups in parts %]
-[% if threads == "team" %]
+[% for part in parts %]
+[% if part.threads == "team" %]
 
-    /* All threads make these calls: they share the turns of the loops inside, and wait for one another after each.
-[%- if most_threads %]
+[% if most_threads < many_threads %]
+    /* More threads than [[ most_threads ]] would wait for longer than they save: one does it all then. */
+[% endif %]
+    ingot_together([[ most_threads ]], ingot_run_[[ part.number ]], &call);
 
-     * More than [[ most_threads ]] would wait for longer than they save: one makes them all then.
-[%- endif %] */
-    ingot_team_start(&team);
-    INGOT_OMP(parallel[% if most_threads %] if(omp_get_max_threads() <= [[ most_threads ]])[% endif %])
-    {
-        ingot_worker worker = ingot_team_join(&team);
-[% endif %]
-[% for who, calls in groups %]
-[% set margin = {"one": 4, "team": 8, "single": 12, "master": 12}[who] %]
-[% if who in ("single", "master") %]
-        INGOT_OMP(master)
-        {
-[% endif %]
-[% for call in calls %]
-[[ " " * margin ]]INGOT_MARK[[ "_TEAM" if who == "team" ]](net, [[ call.number ]]); /* [[ call.comment ]] */
-[[ " " * margin ]][[ call.text|indent(margin - 4) ]]
+[% else %]
+[% for who, calls in part.groups %]
+[% for c in calls %]
+    INGOT_MARK(net, [[ c.number ]]); /* [[ c.comment ]] */
+    [[ c.text ]]
 [% endfor %]
-[% if who in ("single", "master") %]
-        }
-[% endif %]
-[% if who == "single" %]
-        ingot_wait(&worker);
+[% endfor %]
 [% endif %]
 [% endfor %]
-[% if threads == "team" %]
-[% if uses_tiles %]
-        ingot_tiles_end();
-[% endif %]
-    }
-
-[% endif %]
-[% endfor %]
-[% if uses_tiles and parts[-1][0] != "team" %]
+[% if uses_tiles and parts[-1].threads != "team" %]
     ingot_tiles_end();
 [% endif %]
     INGOT_MARK(net, [[ call_names|length ]]);
