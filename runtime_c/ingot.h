@@ -88,11 +88,20 @@ typedef struct ingot_model_info {
 } ingot_model_info;
 
 /* INGOT_OK when a caller built with (abi, struct_bytes) may use this version; else INGOT_ERR_ABI. */
-ingot_status ingot_check_abi(uint32_t abi, size_t struct_bytes);
+static inline ingot_status ingot_check_abi(uint32_t abi, size_t struct_bytes)
+{
+    return abi == INGOT_ABI && struct_bytes == sizeof(ingot_model_info) ? INGOT_OK : INGOT_ERR_ABI;
+}
 
 /* Checks an arena of have bytes against need bytes at a multiple of align (a power of two): INGOT_OK,
  * INGOT_ERR_NULL, INGOT_ERR_ARENA_SIZE or INGOT_ERR_ARENA_ALIGN, in that order. */
-ingot_status ingot_check_arena(const void *arena, size_t have, uint64_t need, uint64_t align);
+static inline ingot_status ingot_check_arena(const void *arena, size_t have, uint64_t need, uint64_t align)
+{
+    if (!arena) return INGOT_ERR_NULL;
+    if (have < need) return INGOT_ERR_ARENA_SIZE;
+    if ((uintptr_t)arena & (align - 1u)) return INGOT_ERR_ARENA_ALIGN;
+    return INGOT_OK;
+}
 
 /* ---- profiling --------------------------------------------------------------------------------------------- */
 
