@@ -44,13 +44,23 @@ static inline uint32_t ingot_threads_of_team(uint32_t most)
 #endif
 
 #if defined(INGOT_HAS_TEAMS) && (defined(__unix__) || defined(__APPLE__)) && !defined(INGOT_TEAM_OPENMP)
-
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
+#if defined(CLOCK_MONOTONIC) && defined(SIG_SETMASK) /* not where a standard header before asked for C99 alone */
+#define INGOT_HAS_THREADS 1
+#endif
+#endif
+
+#if defined(INGOT_HAS_THREADS)
+
 #if defined(__linux__)
 #include <sys/syscall.h>
+#if defined(__cplusplus)
 #include <unistd.h>
+#else
+extern long syscall(long number, ...);
+#endif
 #endif
 
 #define INGOT_CREWS 8            /* runs at once that have threads of their own */
