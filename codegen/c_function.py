@@ -13,7 +13,7 @@ from ..ir.tir.stmt import AssertStmt, BufferLoad, BufferStore, DeclBuffer, For, 
 from .c_expr import ADDITIVE, COMMA, RELATIONAL, UNARY, CExpr, EmitError, is_scalar
 from .c_types import UnsupportedType, c_string, c_type, identifier
 from .micro_kernels import micro_kernel
-from .team import MASTER, passed_between_threads, team_body
+from .team import ONCE, PREPARED, passed_between_threads, team_body
 
 INDENT = "    "
 WIDTH = 120
@@ -177,15 +177,24 @@ class _Printer(Visitor):
         if outermost:
             self.parallel = False
 
-    def shared(self, nest):
+    def shared(self, nest, each=()):
         """A nest of parallel loops of which the worker takes pieces: turns of all of them as one loop, or where the
-        innermost is marked, some of its turns, the worker's rows, in each turn of the others."""
-        depth, (share, turn) = self.depth, (unique_name(n, self.names.taken) for n in ("share", "turn"))
+        innermost is marked, some of its turns, the worker's rows, in each turn of the others. each: what it does for
+        itself once it has a piece, before the first."""
+        share, turn = (unique_name(n, self.names.taken) for n in ("share", "turn"))
         rows = len(nest) - 1 if ROWS in nest[-1].annotations else 0
         outer, inner = nest[:rows], nest[rows:]
         counts = f"{self.count(outer, COMMA)}, {self.count(inner, COMMA)}"
         start = "ingot_own" if OWN in nest[-1].annotations else "ingot_shared"
-        self.open(f"for (ingot_share {share} = {start}(worker, {counts}); ingot_take(&{share});)")
+        if each:
+            self.line(f"ingot_share {share} = {start}(worker, {counts});")
+            self.open(f"if (ingot_take(&{share}))")
+            for stmt in each:
+                self.visit(stmt)
+            self.open("do")
+        else:
+            self.open(f"for (ingot_share {share} = {start}(worker, {counts}); ingot_take(&{share});)")
+        inside = self.depth
         self.turns(outer, f"{share}.repeat")
         if len(inner) == 1:
             begin, end = (self.turn_of(inner[0], f"{share}.{x}") for x in ("begin", "end"))
@@ -194,7 +203,11 @@ class _Printer(Visitor):
             self.open(f"for (int64_t {turn} = {share}.begin; {turn} < {share}.end; ++{turn})")
             self.turns(inner, turn)
         self.visit(nest[-1].body)
-        while self.depth > depth:
+        while self.depth > inside:
+            self.close()
+        self.close()
+        if each:
+            self.lines[-1] += f" while (ingot_take(&{share}));"
             self.close()
         self.line(WAIT)
         for loop in nest:
@@ -274,10 +287,17 @@ class _Printer(Visitor):
         self.visit(stmt.body)
 
     def visit_AttrStmt(self, stmt):
-        if stmt.attr_key == MASTER:
-            self.line("INGOT_OMP(master)")
-            self.block("", stmt.body)
+        if stmt.attr_key == ONCE:
+            once = unique_name("once", self.names.taken)
+            self.block(f"for (ingot_share {once} = ingot_once(worker); ingot_take(&{once});)", stmt.body)
             self.line(WAIT)
+            self.names.taken.discard(once)
+            return
+        if stmt.attr_key == PREPARED:
+            *each, loop = stmt.body.seq
+            self.parallel = True
+            self.shared(_parallel_nest(loop), each)
+            self.parallel = False
             return
         if stmt.attr_key in THREADS:
             name = getattr(stmt.target, "thread_tag", "") or getattr(stmt.target, "name", stmt.target)

@@ -12,7 +12,7 @@ BESIDE_TENSORS = frozenset("""
 net arena arena_bytes weights weights_block block status best bad file repeat start seconds argc argv i m w inputs
 outputs dim_names tolerance transfer now compare_float compare_double stdin stdout stderr EOF clock_gettime fclose
 fopen fprintf fread free fwrite malloc memcmp printf size_t ptrdiff_t timespec FILE times keep_time CALLS
-team worker
+worker call from once scratch
 """.split())
 # What <stdio.h>, <stdlib.h>, <string.h> and <time.h> declare beside the names above: a network's name is a type.
 LIBRARY = frozenset("""

@@ -20,8 +20,7 @@ from .kernels import Kernel, print_kernel
 
 DEFAULT_ALIGNMENT = 64
 WORKSPACE_ALIGN = 64
-_LOCALS = ("f", "args", "n_args", "workspace", "workspace_bytes", "error", "status", "broken", "team",
-           "worker")
+_LOCALS = ("f", "args", "n_args", "workspace", "workspace_bytes", "error", "status", "broken", "call")
 # DLPack's codes of types; float8 ones have a code each.
 _CODES = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
 _FLOAT8 = {"float8_e4m3fn": 10, "float8_e5m2": 12}

@@ -52,7 +52,8 @@ class CModule:
             "title": textwrap.fill(", ".join(e.name for e in self.entries), 114, subsequent_indent=" * "),
             "entries": [_texts(e) for e in self.entries], "entry": c_string(self.entry), "version": VERSION,
             "target": self.target.name, "imports": imports_of(e.kernel for e in self.entries),
-            "system_headers": sorted(uses & {"math.h"}), "headers": ["ingot_entry.h", *sorted(uses - {"math.h"})]}
+            "system_headers": sorted(uses & {"math.h"}), "headers": ["ingot_entry.h", *sorted(uses - {"math.h"})],
+            "first_headers": ["ingot_threads.h"] if "ingot_team.h" in uses else []}
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,10 @@ class StoredSource:
 
 def is_parallel(text):
     """Whether a kernel in C text has a parallel loop."""
-    return re.search(r"^ +INGOT_OMP\(|\bingot_team_join\(&team\)", text, re.MULTILINE) is not None
+    return re.search(r"^ +INGOT_OMP\(|\bingot_together\(", text, re.MULTILINE) is not None
+
+
+_BESIDE = ("_kernel", "_params", "_info", "_call", "_together")  # what stands beside a function under its name
 
 
 def make_module(functions, target, entry=""):
@@ -84,31 +88,21 @@ def make_module(functions, target, entry=""):
     for name, func in functions.items():
         base = symbol = network_name(name, "f")
         n = 0
-        while {symbol, f"{symbol}_kernel", f"{symbol}_params", f"{symbol}_info"} & taken:
+        while {symbol, *(symbol + end for end in _BESIDE)} & taken:
             n += 1
             symbol = f"{base}_{n}"
-        taken |= {symbol, f"{symbol}_kernel", f"{symbol}_params", f"{symbol}_info", f"{symbol}_workspace_bytes"}
+        taken |= {symbol, *(symbol + end for end in _BESIDE), f"{symbol}_workspace_bytes"}
         entries.append(make_entry(func, name, symbol))
     return CModule(tuple(entries), entry, target)
 
 
 # ---------------------------------------------------------------- text
 
-# Around a call that threads make together.
-TEAM = """\
-    ingot_team team;
-    ingot_team_start(&team);
-    INGOT_OMP(parallel)
-    {
-        ingot_worker worker = ingot_team_join(&team);
-    """
-
-
 def _texts(e):
     """What the template places of an Entry."""
     workspace = f"size_t {e.symbol}_workspace_bytes(const ingot_arg *args, int32_t n_args)"
     what = description(e.params)
-    call, signature = _line(f"{e.call};"), " ".join(e.kernel.signature.split())
+    call, signature, together = _line(f"{e.call};"), " ".join(e.kernel.signature.split()), ""
     end = "\n    ingot_tiles_end();" if "ingot_tiles.h" in e.kernel.function.uses else ""
     if e.kernel.function.can_fail:
         call = _line(f"const char *const broken = {e.call};") + end + "\n" + _line(
@@ -116,7 +110,7 @@ def _texts(e):
     else:
         call += end
     if e.kernel.function.team:
-        call = TEAM + call.replace("\n", "\n    ") + "\n    }"
+        together, call = _together(e, signature, end)
     return {
         "name": c_string(e.name), "symbol": e.symbol, "description": c_comment(what),
         "contract": textwrap.fill(c_comment(f"{e.symbol}({what})"), 112, initial_indent=" *   ",
@@ -129,12 +123,28 @@ def _texts(e):
             f'{e.symbol + "_workspace_bytes" if e.workspace else "NULL"}}};')),
         "params": [_line("{" + _param(p) + "}") for p in e.params],
         "kernel_comment": e.kernel.comment, "kernel_signature": "\n".join(wrapped("static " + signature)),
-        "kernel_body": e.kernel.body, "call": call,
+        "kernel_body": e.kernel.body, "together": together, "call": call,
         "solved": [_line(x) for x in e.solved], "workspace_solved": [_line(x) for x in e.workspace_solved],
         "checks": [_returned(x) for x in e.checks],
         "check_workspace": _returned(f"ingot_check_workspace(f, workspace, workspace_bytes, (size_t)({e.workspace}), "
                                      "error)"),
     }
+
+
+def _together(e, signature, end):
+    """(a function that calls a team's kernel as one of its threads, the text that starts the team)."""
+    params = [" ".join(p.replace("INGOT_RESTRICT", "").split()) for p in
+              re.search(r"\((.*)\)", signature)[1].split(",")[1:]]
+    names = [re.search(r"\w+$", p)[0] for p in params]
+    fields = "".join(f"    {p};\n" for p in params)
+    values = ", ".join(["worker", *(f"call.{n}" for n in names)])
+    text = (f"struct {e.symbol}_call {{\n{fields}}};\n\n"
+            f"static void {e.symbol}_together(ingot_worker *worker, const void *from)\n{{\n"
+            f"    const struct {e.symbol}_call call = *(const struct {e.symbol}_call *)from;\n"
+            f"    ingot_joined(worker);\n" + _line(f"{e.kernel.function.name}({values});") + end + "\n}\n")
+    given = e.call[e.call.index("(") + 1:-1].removeprefix("&worker, ")
+    return text, (_line(f"const struct {e.symbol}_call call = {{{given}}};") + "\n" +
+                  _line(f"ingot_together(INGOT_TEAM_PARTS, INGOT_TEAM_PARTS, {e.symbol}_together, &call);"))
 
 
 def _line(text):

@@ -12,7 +12,8 @@ from ..ir.tir.stmt import (AssertStmt, AttrStmt, BufferLoad, BufferStore, DeclBu
 from ..ir.transform.pragmas import EACH
 from ..ir.transform.workspace import touched_by_each
 
-MASTER = "omp_master"  # the attribute around what one thread does
+# Attributes: around what one thread does; around loops that each thread runs for itself, and the one that they prepare.
+ONCE, PREPARED = "team_once", "team_prepared"
 
 
 def has_parallel_loop(stmt):
@@ -21,7 +22,7 @@ def has_parallel_loop(stmt):
 
 
 def team_body(body):
-    """`body` for a team of threads: its parallel loops as they are, the rest under AttrStmt(MASTER).
+    """`body` for a team of threads: its parallel loops as they are, the rest under AttrStmt(ONCE).
 
     None where threads could not follow one another: there is no parallel loop; a loop or a branch around one depends on
     memory, which another thread may have changed by then; a buffer around one would be every thread's own that is not
@@ -42,9 +43,11 @@ class _Alone(Exception):
 
 def _team(stmt):
     if _by_each(stmt):
+        raise _Alone
+    if isinstance(stmt, AttrStmt) and stmt.attr_key == PREPARED:
         return stmt
     if not has_parallel_loop(stmt):
-        return AttrStmt(None, MASTER, None, stmt)
+        return AttrStmt(None, ONCE, None, stmt)
     if isinstance(stmt, For):
         return stmt if stmt.kind == "parallel" else _around(stmt, (stmt.min, stmt.extent), "body")
     if isinstance(stmt, IfThenElse):
@@ -79,16 +82,30 @@ def _overwrites(body):
 
 
 def _merged(stmts):
-    """Statements in order, those between parallel loops as one."""
-    serial = []
+    """Statements in order, those between parallel loops as one, and those by each thread with the loop after them."""
+    serial, each = [], []
     for s in stmts:
-        if not has_parallel_loop(s) and not _by_each(s):
+        if _by_each(s):
+            each.append(s)
+        elif each:
+            yield from _joined(serial)
+            yield _prepared(each, s)
+            serial, each = [], []
+        elif has_parallel_loop(s):
+            yield from _joined(serial)
+            yield s
+            serial = []
+        else:
             serial.append(s)
-            continue
-        yield from _joined(serial)
-        yield s
-        serial = []
-    yield from _joined(serial)
+    yield from _joined([*serial, *each])
+
+
+def _prepared(each, loop):
+    """Loops that each thread runs for itself, and the parallel one that alone reads what they make: a thread that comes
+    too late for it does none of them."""
+    if not isinstance(loop, For) or loop.kind != "parallel":
+        raise _Alone
+    return AttrStmt(None, PREPARED, None, SeqStmt((*each, loop)))
 
 
 def _joined(stmts):
@@ -106,7 +123,7 @@ def passed_between_threads(body):
 
 def _pieces(stmt):
     """How many pieces of shared work follow one another, a loop around them counted as many."""
-    if isinstance(stmt, AttrStmt) and stmt.attr_key == MASTER or isinstance(stmt, For) and stmt.kind == "parallel":
+    if isinstance(stmt, AttrStmt) and stmt.attr_key == ONCE or isinstance(stmt, For) and stmt.kind == "parallel":
         return 1
     if isinstance(stmt, SeqStmt):
         return sum(map(_pieces, stmt.seq))

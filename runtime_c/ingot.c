@@ -1,7 +1,16 @@
-/* ingot.c: the functions of ingot.h. Constant data only. */
+/* ingot.c: the functions of ingot.h. Constant data only.
+ *
+ * Every library holds them. They are weak: of several libraries in one program any may serve, for what a code means
+ * never changes. */
 #include "ingot.h"
 
-const char *ingot_status_str(ingot_status status)
+#if defined(__GNUC__)
+#define INGOT_COMMON __attribute__((weak))
+#else
+#define INGOT_COMMON
+#endif
+
+INGOT_COMMON const char *ingot_status_str(ingot_status status)
 {
     switch (status) {
     case INGOT_OK: return "ok";
@@ -33,25 +42,12 @@ static size_t dtype_row(ingot_dtype dtype)
     return (unsigned)dtype < sizeof dtypes / sizeof dtypes[0] ? (size_t)dtype : 0;
 }
 
-size_t ingot_dtype_bytes(ingot_dtype dtype)
+INGOT_COMMON size_t ingot_dtype_bytes(ingot_dtype dtype)
 {
     return dtypes[dtype_row(dtype)].bytes;
 }
 
-const char *ingot_dtype_str(ingot_dtype dtype)
+INGOT_COMMON const char *ingot_dtype_str(ingot_dtype dtype)
 {
     return dtypes[dtype_row(dtype)].name;
-}
-
-ingot_status ingot_check_abi(uint32_t abi, size_t struct_bytes)
-{
-    return abi == INGOT_ABI && struct_bytes == sizeof(ingot_model_info) ? INGOT_OK : INGOT_ERR_ABI;
-}
-
-ingot_status ingot_check_arena(const void *arena, size_t have, uint64_t need, uint64_t align)
-{
-    if (!arena) return INGOT_ERR_NULL;
-    if (have < need) return INGOT_ERR_ARENA_SIZE;
-    if ((uintptr_t)arena & (align - 1u)) return INGOT_ERR_ARENA_ALIGN;
-    return INGOT_OK;
 }

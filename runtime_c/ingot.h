@@ -87,13 +87,6 @@ typedef struct ingot_model_info {
     const char *target;       /* what the code was scheduled for: "x86-64-v4", "c" ... */
 } ingot_model_info;
 
-/* INGOT_OK when a caller built with (abi, struct_bytes) may use this version; else INGOT_ERR_ABI. */
-ingot_status ingot_check_abi(uint32_t abi, size_t struct_bytes);
-
-/* Checks an arena of have bytes against need bytes at a multiple of align (a power of two): INGOT_OK,
- * INGOT_ERR_NULL, INGOT_ERR_ARENA_SIZE or INGOT_ERR_ARENA_ALIGN, in that order. */
-ingot_status ingot_check_arena(const void *arena, size_t have, uint64_t need, uint64_t align);
-
 /* ---- profiling --------------------------------------------------------------------------------------------- */
 
 /* A network whose NAME.c is built with -DINGOT_PROFILE calls a hook of the caller's (NAME_set_profile) before each of
@@ -103,10 +96,10 @@ typedef void (*ingot_profile_hook)(void *user, int32_t call);
 
 #if defined(INGOT_PROFILE)
 #define INGOT_MARK(net, call) ((net)->hook != NULL ? (net)->hook((net)->hook_user, (call)) : (void)0)
-#define INGOT_MARK_TEAM(net, call) INGOT_OMP(master) INGOT_MARK(net, call)
+#define INGOT_MARK_TEAM(worker, net, call) ((worker)->number == 0 ? INGOT_MARK(net, call) : (void)0)
 #else
 #define INGOT_MARK(net, call) ((void)0)
-#define INGOT_MARK_TEAM(net, call) ((void)0)
+#define INGOT_MARK_TEAM(worker, net, call) ((void)0)
 #endif
 
 /* ---- compiler macros --------------------------------------------------------------------------------------- */
@@ -171,6 +164,24 @@ typedef void (*ingot_profile_hook)(void *user, int32_t call);
 #define INGOT_OMP(text)
 #endif
 #define INGOT_PARALLEL_FOR INGOT_OMP(parallel for schedule(static))
+
+/* ---- checks of an instance: each library has its own ----------------------------------------------------------- */
+
+/* INGOT_OK when a caller built with (abi, struct_bytes) may use this version; else INGOT_ERR_ABI. */
+INGOT_INLINE ingot_status ingot_check_abi(uint32_t abi, size_t struct_bytes)
+{
+    return abi == INGOT_ABI && struct_bytes == sizeof(ingot_model_info) ? INGOT_OK : INGOT_ERR_ABI;
+}
+
+/* Checks an arena of have bytes against need bytes at a multiple of align (a power of two): INGOT_OK,
+ * INGOT_ERR_NULL, INGOT_ERR_ARENA_SIZE or INGOT_ERR_ARENA_ALIGN, in that order. */
+INGOT_INLINE ingot_status ingot_check_arena(const void *arena, size_t have, uint64_t need, uint64_t align)
+{
+    if (!arena) return INGOT_ERR_NULL;
+    if (have < need) return INGOT_ERR_ARENA_SIZE;
+    if ((uintptr_t)arena & (align - 1u)) return INGOT_ERR_ARENA_ALIGN;
+    return INGOT_OK;
+}
 
 #ifdef __cplusplus
 }

@@ -1,20 +1,22 @@
-/* ingot_team.h: how the threads of an OpenMP region share the turns of loops.
+/* ingot_team.h: how threads share the iterations of loops, each of which waits for what the others took.
  *
- * Every thread starts with a part of its own, the same one in each loop over as many turns, so that it finds in its
- * cache what it wrote before. Who is done takes over turns of the others: a thread that lost its core for a while, or
- * has the longer turns, holds nobody up. Of short loops every thread does its own part (ingot_own).
+ * All threads of a team come by the same loops in the same order, and loops are numbered. Each thread has a part of
+ * every loop, the same one in each loop of as many iterations, so that it finds in its cache what it wrote before. It
+ * claims the part piece by piece, then the pieces of others: a thread that lost its core holds nobody up. Of short
+ * loops (ingot_own) and of what one thread does (ingot_once) a piece is a whole part, which others claim only if its
+ * owner does not come soon.
  *
- *     ingot_team team;                                  for the region, in memory that its threads share
- *     ingot_team_start(&team);
- *     #pragma omp parallel
- *     {
- *         ingot_worker worker = ingot_team_join(&team);                          of each thread
- *         for (ingot_share s = ingot_shared(&worker, 1, 100); ingot_take(&s);)
- *             for (int64_t i = s.begin; i < s.end; ++i) f(i);
- *         ingot_wait(&worker);                                                   for what the others took
- *     }
+ *     for (ingot_share s = ingot_shared(worker, 1, 100); ingot_take(&s);)
+ *         for (int64_t i = s.begin; i < s.end; ++i) f(i);
+ *     ingot_wait(worker);
  *
- * Without OpenMP there is one thread. All threads must come by the same loops. */
+ * A loop is over when all of its pieces are done, whoever did them: ingot_wait adds up what the threads say they have
+ * done, not who has come. So nobody waits for a thread that has claimed nothing: one that the machine does not run, or
+ * that still sleeps. When it comes, it finds the loops before over, claims nothing of them, and goes on to the one that
+ * the others are at. Who waits looks for a few microseconds, then sleeps (ingot_threads.h, which starts the team).
+ *
+ * What a claim counts carries the number of the loop, so that a late thread cannot claim a piece of another loop than
+ * its own; and memory is touched under a claim only, for until a claimed piece is done no loop after it begins. */
 #ifndef INGOT_TEAM_H
 #define INGOT_TEAM_H
 
@@ -22,12 +24,15 @@
 
 #include "ingot.h"
 
-#if defined(_OPENMP)
-#include <omp.h>
-#endif
-
 #ifdef __cplusplus
 extern "C" {
+#endif
+
+/* A team needs atomic operations on 64 bits without a lock; else one thread does it all. */
+#if defined(_OPENMP) && defined(__GCC_ATOMIC_LLONG_LOCK_FREE)
+#if __GCC_ATOMIC_LLONG_LOCK_FREE == 2
+#define INGOT_HAS_TEAMS 1
+#endif
 #endif
 
 /* Where a turn's part of a tensor begins, less than 2^31 elements from the first. clang does not see that it is
@@ -48,40 +53,62 @@ typedef int32_t ingot_index;
 #define INGOT_PAUSE() ((void)0)
 #endif
 
-#define INGOT_TEAM_PARTS 64u  /* threads beyond so many have no part of their own */
-#define INGOT_TEAM_PIECES 16  /* a part is taken in about so many pieces */
+#define INGOT_TEAM_PARTS 64u  /* threads of a team at most */
+#define INGOT_TEAM_PIECES 16  /* a part is claimed in about so many pieces */
+#define INGOT_TEAM_LATELY 8u  /* a thread that did nothing in so many loops is not expected in the next */
 #if !defined(INGOT_TEAM_LOOKS)
-#define INGOT_TEAM_LOOKS 200 /* how often a thread looks for another, some 5 us, before it asks to sleep */
+#define INGOT_TEAM_LOOKS 200 /* how often a thread looks for another, some 5 us, before it asks the time */
+#endif
+#if !defined(INGOT_TEAM_PATIENCE)
+#define INGOT_TEAM_PATIENCE 50 /* how often, before it claims what another should do */
 #endif
 
-/* A thread's part of a loop and what it says of its waits, in lines of their own: those that it counts in are not those
- * that others look at. Loops and waits use the two of a pair in turns, so that nobody who is late sees the next. */
+/* Numbers of a loop, and of pieces of it, in one word. */
+#define INGOT_TEAM_COUNT_BITS 16
+#define INGOT_TEAM_COUNT 0xffffu
+
+/* What others claim of a thread's part, and what it says that it has done, each in a pair of lines of its own: those
+ * that it claims in are not those that others look at. */
 typedef struct ingot_place {
-    uint32_t taken[2]; /* pieces of its part of a loop */
+    uint64_t taken; /* the last loop with a claim in this part, and how many pieces of it are claimed */
     char apart[120];
-    uint32_t asked;    /* its last wait, twice its number; one more where others have asked to sleep in the next */
-    uint32_t come[2];  /* the wait that it has come to, twice its number; one more where all sleep in it */
-    char apart_too[116];
+    uint64_t done;  /* the last loop of which this thread did a piece, and how many it has done */
+    char apart_too[120];
 } ingot_place;
+
+typedef struct ingot_worker ingot_worker;
 
 typedef struct ingot_team {
     ingot_place places[INGOT_TEAM_PARTS];
+    uint64_t begun;  /* the last loop for which ingot_first was claimed */
+    char apart[120];
+    uint32_t asleep; /* whether a thread may sleep in a wait */
+    uint32_t wakes;  /* how often they were woken up: what they sleep on */
+    char apart_too[120];
 } ingot_team;
 
-typedef struct ingot_worker {
+/* One thread of a team; all zeros: a thread by itself. */
+struct ingot_worker {
     ingot_team *team;
+    uint64_t loop;          /* the number of the loop that it is at */
+    uint64_t over;          /* loops before this one are known to be over */
+    uint32_t pieces;        /* of its loop, of all threads */
+    uint32_t done, told;    /* those that this thread did, and has said so */
     uint32_t number, threads;
-    uint32_t waits; /* so far; loops up to the next wait use the set of that parity */
-} ingot_worker;
+    void (*rest)(ingot_worker *worker);  /* waits longer; NULL: there is nothing to sleep on */
+    void (*wake)(ingot_team *team);      /* those that rest */
+};
 
 /* A loop that is run several times, each time in the same parts, as one thread sees it. */
 typedef struct ingot_share {
-    int64_t begin, end; /* the turns that ingot_take has taken, */
-    int64_t repeat;     /* of this one of the loop's runs */
+    int64_t begin, end;     /* the turns that ingot_take has claimed, */
+    int64_t repeat, last;   /* of this one of the loop's runs, up to the last one of the piece */
     int64_t repeats, turns;
-    int64_t first, size, pieces; /* the turns of the part that is taken from, in so many pieces of each run */
-    ingot_place *places;
-    uint32_t set, part, parts, left; /* left: parts that were not yet seen to be empty */
+    ingot_worker *worker;
+    int32_t runs, cuts;     /* pieces of a part: groups of runs, and divisions of its turns */
+    uint32_t part, parts;
+    uint32_t left;          /* parts that were not yet seen to be all claimed */
+    uint32_t patience;      /* when so many are left, wait for their owners first */
 } ingot_share;
 
 /* Apart from the loops around: their registers are for what is inside. */
@@ -91,144 +118,190 @@ typedef struct ingot_share {
 #define INGOT_TEAM_FUNCTION static
 #endif
 
-/* For a region of as many threads as OpenMP gives by itself. */
-INGOT_TEAM_FUNCTION void ingot_team_start(ingot_team *team)
+#if defined(INGOT_HAS_TEAMS)
+
+/* Adds to a word of its worker's loop one that counts at most `most`: the count before, or -1 where there is no more to
+ * claim, or the loop is over. */
+static inline int32_t ingot_claim(ingot_worker *worker, uint64_t *word, int32_t most)
 {
-    uint32_t threads = 1;
-#if defined(_OPENMP)
-    threads = (uint32_t)omp_get_max_threads();
+    uint64_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+    for (;;) {
+        const uint64_t loop = seen >> INGOT_TEAM_COUNT_BITS;
+        const int32_t count = loop == worker->loop ? (int32_t)(seen & INGOT_TEAM_COUNT) : 0;
+        if (loop > worker->loop) worker->over = loop;
+        if (loop > worker->loop || count >= most) return -1;
+        if (__atomic_compare_exchange_n(word, &seen, (worker->loop << INGOT_TEAM_COUNT_BITS) + (uint64_t)count + 1u, 0,
+                __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return count;
+    }
+}
+
+/* Say what this thread has done of its loop. */
+static inline void ingot_tell(ingot_worker *worker)
+{
+    ingot_team *const team = worker->team;
+    if (worker->told == worker->done) return;
+    worker->told = worker->done;
+    __atomic_exchange_n(&team->places[worker->number].done,
+        (worker->loop << INGOT_TEAM_COUNT_BITS) + worker->done, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&team->asleep, __ATOMIC_SEQ_CST) && worker->wake != NULL) worker->wake(team);
+}
+
+/* Whether the worker's loop is over, as far as it sees in so many looks. */
+static inline int ingot_over(ingot_worker *worker, int looks)
+{
+    for (; looks > 0; --looks) {
+        uint32_t done = worker->done;
+        for (uint32_t n = 1, at = worker->number; n < worker->threads; ++n) {
+            at = at + 1 < worker->threads ? at + 1 : 0;
+            const uint64_t seen = __atomic_load_n(&worker->team->places[at].done, __ATOMIC_SEQ_CST);
+            const uint64_t loop = seen >> INGOT_TEAM_COUNT_BITS;
+            if (loop > worker->loop) return 1;
+            if (loop == worker->loop) done += (uint32_t)(seen & INGOT_TEAM_COUNT);
+        }
+        if (done == worker->pieces) return 1;
+        INGOT_PAUSE();
+    }
+    return 0;
+}
+
+/* Whether the loop is over before others should be done what their owners did not claim. */
+static inline int ingot_patient(ingot_worker *worker)
+{
+    int lately = 0;
+    ingot_tell(worker);
+    for (uint32_t n = 0; n < worker->threads; ++n) {
+        const uint64_t seen = __atomic_load_n(&worker->team->places[n].done, __ATOMIC_RELAXED);
+        lately |= n != worker->number && (seen >> INGOT_TEAM_COUNT_BITS) + INGOT_TEAM_LATELY >= worker->loop;
+    }
+    return ingot_over(worker, lately ? INGOT_TEAM_PATIENCE : 1);
+}
+
+static inline int64_t ingot_first_of(const ingot_share *share, uint32_t part)
+{
+    return share->turns * part / share->parts;
+}
+
+/* Claims a piece of the part: 0 where there is none. */
+static inline int ingot_piece(ingot_share *share)
+{
+    const int64_t first = ingot_first_of(share, share->part), size = ingot_first_of(share, share->part + 1) - first;
+    const int32_t cuts = share->cuts < size ? share->cuts : (int32_t)size;
+    const int32_t piece = ingot_claim(share->worker, &share->worker->team->places[share->part].taken, share->runs * cuts);
+    if (piece < 0) return 0;
+    ++share->worker->done;
+    share->begin = first + size * (piece % cuts) / cuts;
+    share->end = first + size * (piece % cuts + 1) / cuts;
+    share->repeat = share->repeats * (piece / cuts) / share->runs;
+    share->last = share->repeats * (piece / cuts + 1) / share->runs - 1;
+    return 1;
+}
+
 #endif
-    memset(team, 0, (threads < INGOT_TEAM_PARTS ? threads : INGOT_TEAM_PARTS) * sizeof *team->places);
-}
 
-/* As many threads as OpenMP would give, but no more than there is room for. */
-INGOT_TEAM_FUNCTION int ingot_team_threads(int32_t room)
-{
-#if defined(_OPENMP)
-    return omp_get_max_threads() < room ? omp_get_max_threads() : (int)room;
-#else
-    return room < 1 ? (int)room : 1;
-#endif
-}
-
-/* The lesser of two numbers. */
-INGOT_TEAM_FUNCTION uint64_t ingot_least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-INGOT_TEAM_FUNCTION ingot_worker ingot_team_join(ingot_team *team)
-{
-    ingot_worker worker = {NULL, 0, 1, 0};
-    worker.team = team;
-#if defined(_OPENMP)
-    worker.number = (uint32_t)omp_get_thread_num();
-    worker.threads = (uint32_t)omp_get_num_threads();
-#endif
-    return worker;
-}
-
-/* Makes `part` the one to take from. */
-static inline void ingot_turn_to(ingot_share *share, uint32_t part)
-{
-    const int64_t pieces = share->parts > 1 ? (INGOT_TEAM_PIECES - 1) / share->repeats + 1 : 1;
-    share->part = part;
-    share->first = share->turns * part / share->parts;
-    share->size = share->turns * (part + 1) / share->parts - share->first;
-    share->pieces = pieces < share->size ? pieces : share->size;
-}
-
-/* The turns of a loop that is run `repeats` times, fewer than 2^27. */
-INGOT_TEAM_FUNCTION ingot_share ingot_shared(const ingot_worker *worker, int64_t repeats, int64_t turns)
+/* Shares `turns` of a loop that is run `repeats` times, in pieces of `runs` groups of runs by `cuts` of a part. */
+static inline ingot_share ingot_divide(ingot_worker *worker, int64_t repeats, int64_t turns, int32_t runs, int32_t cuts)
 {
     ingot_share share;
     memset(&share, 0, sizeof share);
     share.repeats = repeats;
     share.turns = turns;
-    share.places = worker->team->places;
-    share.set = worker->waits & 1u;
-    share.parts = share.left = worker->threads < INGOT_TEAM_PARTS ? worker->threads : INGOT_TEAM_PARTS;
-    if (repeats > 0) ingot_turn_to(&share, worker->number % share.parts);
+    share.repeat = share.last = -1;
+    if (repeats < 1 || turns < 1) return share;
+    if (worker->threads < 2) {
+        share.end = turns;
+        share.last = repeats - 1;
+        return share;
+    }
+    share.worker = worker;
+    share.runs = runs;
+    share.cuts = cuts;
+    share.part = worker->number;
+    share.parts = worker->threads;
+    worker->pieces += (uint32_t)runs * (turns / share.parts >= cuts ? share.parts * (uint32_t)cuts : (uint32_t)turns);
+    share.left = worker->loop < worker->over ? 0 : share.parts;
     return share;
 }
 
-/* The worker's own part of such turns alone, which nobody takes over: of a loop so short that to look for what others
- * left would take longer. */
-INGOT_TEAM_FUNCTION ingot_share ingot_own(const ingot_worker *worker, int64_t repeats, int64_t turns)
+/* The turns of a loop that is run `repeats` times, fewer than 2^27. */
+INGOT_TEAM_FUNCTION ingot_share ingot_shared(ingot_worker *worker, int64_t repeats, int64_t turns)
 {
-    ingot_share share;
-    memset(&share, 0, sizeof share);
-    share.begin = turns * worker->number / worker->threads;
-    share.end = turns * (worker->number + 1) / worker->threads;
-    share.repeat = -1;
-    share.repeats = share.begin < share.end ? repeats : 0;
+    const int32_t runs = repeats < INGOT_TEAM_PIECES ? (int32_t)repeats : INGOT_TEAM_PIECES;
+    return ingot_divide(worker, repeats, turns, runs, runs > 0 ? (INGOT_TEAM_PIECES - 1) / runs + 1 : 1);
+}
+
+/* Such turns of a loop so short that to look for what others left would take longer: each thread does its own part, and
+ * that of another only where that one does not come. */
+INGOT_TEAM_FUNCTION ingot_share ingot_own(ingot_worker *worker, int64_t repeats, int64_t turns)
+{
+    ingot_share share = ingot_divide(worker, repeats, turns, 1, 1);
+    share.patience = share.left > 0 ? share.left - 1 : 0;
     return share;
 }
 
-/* Takes the next piece, of the own part first. 0 when there is none. */
+/* A loop of one turn for the first thread; for another where that one does not come. A profile is of the first. */
+INGOT_TEAM_FUNCTION ingot_share ingot_once(ingot_worker *worker)
+{
+    ingot_share share = ingot_divide(worker, 1, 1, 1, 1);
+    share.part = 0;
+    share.parts = 1;
+    if (share.left > 0) share.left = 1;
+    if (worker->number > 0) share.patience = 1;
+#if defined(INGOT_PROFILE)
+    if (worker->number > 0) share.left = 0;
+#endif
+    return share;
+}
+
+/* Claims the next piece, of the own part first. 0 when there is none. */
 INGOT_TEAM_FUNCTION int ingot_take(ingot_share *share)
 {
-    if (share->parts == 0) return ++share->repeat < share->repeats;
-    for (; share->left > 0; --share->left) {
-        if (share->pieces > 0) {
-            uint32_t *taken = &share->places[share->part].taken[share->set], piece;
-            INGOT_OMP(atomic capture)
-            piece = (*taken)++;
-            share->repeat = piece / share->pieces;
-            if (share->repeat < share->repeats) {
-                const int64_t n = piece % share->pieces;
-                share->begin = share->first + share->size * n / share->pieces;
-                share->end = share->first + share->size * (n + 1) / share->pieces;
-                return 1;
-            }
-        }
-        if (share->left > 1) ingot_turn_to(share, share->part + 1 < share->parts ? share->part + 1 : 0);
+    if (share->repeat < share->last) {
+        ++share->repeat;
+        return 1;
     }
+#if defined(INGOT_HAS_TEAMS)
+    for (; share->left > 0; --share->left) {
+        if (share->left == share->patience && ingot_patient(share->worker)) share->left = 1;
+        else if (ingot_piece(share)) return 1;
+        share->part = share->part + 1 < share->parts ? share->part + 1 : 0;
+    }
+#endif
     return 0;
 }
 
-/* Whether all threads sleep in this wait: one asked for it before `place`, whom it had waited for, came. */
-static inline uint32_t ingot_asleep(ingot_place *place, uint32_t wait)
+/* Whether this thread is the one to do what belongs to the next loop, and is waited for with it. */
+INGOT_TEAM_FUNCTION int ingot_first(ingot_worker *worker)
 {
-    uint32_t seen;
-    for (int look = 0; look < INGOT_TEAM_LOOKS; ++look) {
-        INGOT_OMP(atomic read seq_cst)
-        seen = place->come[wait >> 1 & 1u];
-        if ((seen ^ wait) < 2) return seen & 1u;
-        INGOT_PAUSE();
-    }
-    INGOT_OMP(atomic capture seq_cst)
-    { seen = place->asked; place->asked |= 1u; }
-    if ((int32_t)(seen - wait) < 0) return 1; /* it is still to come to this wait, and to see that it was asked */
-    do {
-        INGOT_OMP(atomic read seq_cst)
-        seen = place->come[wait >> 1 & 1u];
-    } while ((seen ^ wait) >= 2);
-    return seen & 1u;
+#if defined(INGOT_HAS_TEAMS)
+    if (worker->threads < 2) return 1;
+    ++worker->pieces;
+#if defined(INGOT_PROFILE)
+    if (worker->number > 0) return 0;
+#endif
+    if (ingot_claim(worker, &worker->team->begun, 1) < 0) return 0;
+    ++worker->done;
+#endif
+    (void)worker;
+    return 1;
 }
 
-/* Waits for all threads: looks at what each says, and where one does not come soon, all use OpenMP's barrier, in which
- * they may sleep. A thread that was asked to sleep says so to all when it comes, and nobody goes on without having
- * heard all: they agree. A barrier of OpenMP alone takes 5 times as long between threads that come together. */
+/* Waits until the loop is over. */
 INGOT_TEAM_FUNCTION void ingot_wait(ingot_worker *worker)
 {
-    const uint32_t wait = 2 * ++worker->waits;
-    uint32_t asleep = worker->threads > INGOT_TEAM_PARTS;
-    if (worker->number < INGOT_TEAM_PARTS) {
-        ingot_place *const own = &worker->team->places[worker->number];
-        uint32_t asked;
-        own->taken[worker->waits & 1u] = 0; /* which nobody has used since all waited last */
-        INGOT_OMP(atomic capture seq_cst)
-        { asked = own->asked; own->asked = wait; }
-        asleep |= asked & 1u;
-        INGOT_OMP(atomic write seq_cst)
-        own->come[worker->waits & 1u] = wait | asleep;
+#if defined(INGOT_HAS_TEAMS)
+    if (worker->threads < 2) return;
+    if (worker->pieces > 0 && worker->loop >= worker->over) {
+        ingot_tell(worker);
+        while (!ingot_over(worker, INGOT_TEAM_LOOKS)) {
+            if (worker->rest == NULL) continue;
+            worker->rest(worker);
+            break;
+        }
     }
-    for (uint32_t n = 1; n < worker->threads && !asleep; ++n)
-        asleep = ingot_asleep(&worker->team->places[(worker->number + n) % worker->threads], wait);
-    if (asleep) {
-        INGOT_OMP(barrier)
-    }
+    ++worker->loop;
+    worker->pieces = worker->done = worker->told = 0;
+#endif
+    (void)worker;
 }
 
 #ifdef __cplusplus

@@ -2,6 +2,10 @@
  *
  * [[ stamp ]]
  */
+[% if has_team %]
+#include "ingot_threads.h"
+
+[% endif %]
 #include "[[ name ]].h"
 
 #include "[[ name ]]_kernels.h"
@@ -29,10 +33,6 @@ struct [[ name ]] {
 #define [[ upper ]]_MAGIC UINT64_C([[ magic ]])
 #define [[ upper ]]_HEADER_BYTES 64u
 typedef char [[ name ]]_header_fits[sizeof(struct [[ name ]]) <= [[ upper ]]_HEADER_BYTES ? 1 : -1];
-[% if has_team %]
-#define [[ upper ]]_TEAM_BYTES [[ team_bytes ]]u /* of what threads share in a run, after the header */
-typedef char [[ name ]]_team_fits[sizeof(ingot_team) <= [[ upper ]]_TEAM_BYTES ? 1 : -1];
-[% endif %]
 
 /* ---- description -------------------------------------------------------------------------------------------- */
 
@@ -82,11 +82,14 @@ ingot_status [[ name ]]_init_([[ name ]] **net, void *arena, size_t arena_bytes,
     (*net)->magic = [[ upper ]]_MAGIC;
     (*net)->arena_bytes = arena_bytes;
     (*net)->weights = [[ "NULL" if weights == "file" else name + "_weights" ]];
-    (*net)->memory = (unsigned char *)arena + [[ upper ]]_HEADER_BYTES[[ " + " + upper + "_TEAM_BYTES" if has_team ]];
+    (*net)->memory = (unsigned char *)arena + [[ upper ]]_HEADER_BYTES;
     (*net)->scratch = [[ "(*net)->memory" if dims else "(*net)->memory + " + memory_bytes ]];
     (*net)->threads = [[ arena_threads ]];
 [% if thread_bytes and has_team and not dims %]
-    (*net)->threads += (int32_t)ingot_least((arena_bytes - [[ upper ]]_ARENA_BYTES) / [[ upper ]]_THREAD_BYTES, 65536u);
+    {
+        const uint64_t more = (arena_bytes - [[ upper ]]_ARENA_BYTES) / [[ upper ]]_THREAD_BYTES;
+        (*net)->threads += (int32_t)(more < INGOT_TEAM_PARTS ? more : INGOT_TEAM_PARTS);
+    }
 [% endif %]
 #if defined(INGOT_PROFILE)
     (*net)->hook = NULL;
@@ -134,20 +137,64 @@ ingot_status [[ name ]]_set_profile([[ name ]] *net, ingot_profile_hook hook, vo
 }
 #endif
 
-[% if tensors and not dims %]
+[% if has_tensors and not dims %]
 /* A tensor. The address is made anew for each call: of many none is kept on the stack. */
-#define TENSOR(place) ((void *)(net->memory + (place)))
+#define TENSOR(place) ((void *)(m + (place)))
 [% endif %]
 [% if thread_bytes %]
 /* What the first thread has for itself, and what each of a team has. */
-#define FIRST_SCRATCH(place) ((void *)(net->scratch + (place)))
+#define FIRST_SCRATCH(place) ((void *)(scratch + (place)))
 [% if has_team %]
-#define OWN_SCRATCH(place) FIRST_SCRATCH(worker.number * (size_t)[[ upper ]]_THREAD_BYTES + (place))
+#define OWN_SCRATCH(place) FIRST_SCRATCH(worker->number * (size_t)[[ upper ]]_THREAD_BYTES + (place))
 [% endif %]
 [% endif %]
 
 /* ---- inference ---------------------------------------------------------------------------------------------- */
 
+[% if has_team %]
+/* What a run passes to its threads. */
+struct ingot_call {
+    [[ name ]] *net;
+[% for field in call_fields %]
+    [[ field ]];
+[% endfor %]
+};
+
+[% endif %]
+[% for part in parts if part.threads == "team" %]
+/* All threads make these calls: they share the turns of the loops inside, and wait for what others took. */
+static void ingot_run_[[ part.number ]](ingot_worker *worker, const void *from)
+{
+    const struct ingot_call call = *(const struct ingot_call *)from;
+[% for line in part.fields + part.pointers + part.tensors %]
+    [[ line ]]
+[% endfor %]
+    ingot_joined(worker);
+
+[% for who, calls in part.groups %]
+[% if who == "single" %]
+    for (ingot_share once = ingot_once(worker); ingot_take(&once);) {
+[% elif who == "first" %]
+    if (ingot_first(worker)) {
+[% endif %]
+[% set margin = 4 if who == "team" else 8 %]
+[% for c in calls %]
+[[ " " * margin ]][[ "INGOT_MARK_TEAM(worker, call.net" if who == "team" else "INGOT_MARK(call.net" ]], [[ c.number ]]); /* [[ c.comment ]] */
+[[ " " * margin ]][[ c.text|indent(margin - 4) ]]
+[% endfor %]
+[% if who != "team" %]
+    }
+[% endif %]
+[% if who == "single" %]
+    ingot_wait(worker);
+[% endif %]
+[% endfor %]
+[% if uses_tiles %]
+    ingot_tiles_end();
+[% endif %]
+}
+
+[% endfor %]
 [[ run_signature ]]
 {
     if ([[ null_checks ]]) return INGOT_ERR_NULL;
@@ -170,68 +217,34 @@ ingot_status [[ name ]]_set_profile([[ name ]] *net, ingot_profile_hook hook, vo
 [% if dims and thread_bytes %]
     net->scratch = net->memory + [[ memory_bytes ]];
 [% if has_team %]
-    net->threads = [[ arena_threads ]] + (int32_t)ingot_least(
-        (net->arena_bytes - [[ name ]]_arena_bytes_([[ dims|join(", ") ]])) / [[ upper ]]_THREAD_BYTES, 65536u);
+    const uint64_t more = (net->arena_bytes - [[ name ]]_arena_bytes_([[ dims|join(", ") ]])) / [[ upper ]]_THREAD_BYTES;
+    net->threads = [[ arena_threads ]] + (int32_t)(more < INGOT_TEAM_PARTS ? more : INGOT_TEAM_PARTS);
 [% endif %]
 [% endif %]
-[% if uses_weights %]
-    const unsigned char *const w = net->weights;
-[% endif %]
-[% if tensors and dims %]
-    unsigned char *const m = net->memory;
-[% for t in tensors %]
-    [[ t ]]
+[% for line in run_pointers + run_tensors %]
+    [[ line ]]
 [% endfor %]
-[% elif tensors %]
-    enum { /* where each tensor is in the memory */
-[% for t in tensors %]
-        [[ t ]][[ "," if not loop.last ]]
-[% endfor %]
-    };
-[% endif %]
 [% if has_team %]
-    ingot_team *const team = (ingot_team *)(void *)((unsigned char *)net + [[ upper ]]_HEADER_BYTES);
+    const struct ingot_call call = {[[ call_values ]]};
 [% endif %]
-[% for threads, groups in parts %]
-[% if threads == "team" %]
+[% for part in parts %]
+[% if part.threads == "team" %]
 
-    /* All threads make these calls: they share the turns of the loops inside, and wait for one another after each.
-[%- if most_threads %]
+[% if most_threads < many_threads %]
+    /* More threads than [[ most_threads ]] would wait for longer than they save: one does it all then. */
+[% endif %]
+    ingot_together([[ most_threads ]], [[ "(uint32_t)net->threads" if thread_bytes else "INGOT_TEAM_PARTS" ]], ingot_run_[[ part.number ]], &call);
 
-     * More than [[ most_threads ]] would wait for longer than they save: one makes them all then.
-[%- endif %] */
-    ingot_team_start(team);
-    INGOT_OMP(parallel[% if most_threads %] if(omp_get_max_threads() <= [[ most_threads ]])[% endif %]
-[%- if thread_bytes %] num_threads(ingot_team_threads(net->threads))[% endif %])
-    {
-        ingot_worker worker = ingot_team_join(team);
-[% endif %]
-[% for who, calls in groups %]
-[% set margin = {"one": 4, "team": 8, "single": 12, "master": 12}[who] %]
-[% if who in ("single", "master") %]
-        INGOT_OMP(master)
-        {
-[% endif %]
-[% for call in calls %]
-[[ " " * margin ]]INGOT_MARK[[ "_TEAM" if who == "team" ]](net, [[ call.number ]]); /* [[ call.comment ]] */
-[[ " " * margin ]][[ call.text|indent(margin - 4) ]]
+[% else %]
+[% for who, calls in part.groups %]
+[% for c in calls %]
+    INGOT_MARK(net, [[ c.number ]]); /* [[ c.comment ]] */
+    [[ c.text ]]
 [% endfor %]
-[% if who in ("single", "master") %]
-        }
-[% endif %]
-[% if who == "single" %]
-        ingot_wait(&worker);
+[% endfor %]
 [% endif %]
 [% endfor %]
-[% if threads == "team" %]
-[% if uses_tiles %]
-        ingot_tiles_end();
-[% endif %]
-    }
-
-[% endif %]
-[% endfor %]
-[% if uses_tiles and parts[-1][0] != "team" %]
+[% if uses_tiles and parts[-1].threads != "team" %]
     ingot_tiles_end();
 [% endif %]
     INGOT_MARK(net, [[ call_names|length ]]);

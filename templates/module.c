@@ -5,6 +5,9 @@
 [[ e.contract ]]
 [% endfor %]
  */
+[% for h in first_headers %]
+#include "[[ h ]]"
+[% endfor %]
 [% for h in system_headers %]
 #include <[[ h ]]>
 [% endfor %]
@@ -30,6 +33,9 @@
 [[ e.kernel_comment ]]
 [[ e.kernel_signature ]]
 [[ e.kernel_body ]]
+[% if e.together %]
+[[ e.together ]]
+[% endif %]
 [% if e.params %]
 static const ingot_param [[ e.symbol ]]_params[] = {
 [% for p in e.params %]

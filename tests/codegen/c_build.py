@@ -13,13 +13,6 @@ from ingot.codegen.team import team_body
 RUNTIME = Path(__file__).resolve().parents[2] / "runtime_c"
 
 
-class Worker(ctypes.Structure):
-    """ingot_worker of ingot_team.h: the one thread of a team, whose state is all zeros."""
-
-    _fields_ = [("team", ctypes.c_void_p), ("number", ctypes.c_uint32), ("threads", ctypes.c_uint32),
-                ("waits", ctypes.c_uint32)]
-
-
 STRICT = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror", "-O2",
           "-ffp-contract=off")
 COMPILERS = ("gcc", "clang")
@@ -56,6 +49,5 @@ def call(library, func, name, arguments):
     spaces = [np.full(value_of(b.shape[0]), np.nan, b.dtype.numpy) for b in extra]
     pointers = [ctypes.c_void_p(a.ctypes.data) for a in [*tensors, *spaces]]
     ints = [ctypes.c_int64(v) if p.dtype == "int64" else ctypes.c_int32(v) for p, v in zip(scalars, values)]
-    team = ctypes.create_string_buffer(1 << 16)
-    worker = [ctypes.byref(Worker(ctypes.addressof(team), 0, 1, 0))] if team_body(func.body) else []
+    worker = [ctypes.create_string_buffer(256)] if team_body(func.body) else []  # all zeros: a thread by itself
     getattr(library, name)(*worker, *pointers, *ints)

@@ -9,7 +9,7 @@ from tir_cases import loop, results
 
 from ingot.codegen.c_function import print_function
 from ingot.codegen.package import call_parts
-from ingot.codegen.team import MASTER, passed_between_threads, team_body
+from ingot.codegen.team import ONCE, passed_between_threads, team_body
 from ingot.codegen.toolchain import can_build_openmp
 from ingot.ir import tir
 from ingot.ir.expr import Select, Var, const
@@ -104,29 +104,34 @@ def printed():
     return {name: print_function(lowered(body), name) for name, body in BODIES.items()}
 
 
-@pytest.fixture(scope="module", params=["gcc", "clang"])
+@pytest.fixture(scope="module", params=["gcc", "clang", "gcc -DINGOT_TEAM_OPENMP"])
 def library(request, printed, tmp_path_factory):
-    """The kernels, each called by as many threads as its first argument says."""
+    """The kernels, each called by as many threads as its first argument says: the library's own, or OpenMP's."""
+    compiler, *flags = request.param.split()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CC", request.param)
+        patch.setenv("CC", compiler)
         if not can_build_openmp("host"):
-            pytest.skip(f"{request.param} builds no OpenMP programs here")
-    text = source(printed.values())
+            pytest.skip(f"{compiler} builds no OpenMP programs here")
+    text = '#include "ingot_threads.h"\n' + source(printed.values()) + """
+struct call { const float *x; float *y, *z; };
+"""
     for name in printed:
         head = f"void team_{name}(int threads, const float *x, float *y, float *z)"
-        text += f"""{head};\n{head}
+        text += f"""{head};
+static void call_{name}(ingot_worker *worker, const void *from)
 {{
-    ingot_team team;
+    const struct call call = *(const struct call *)from;
+    ingot_joined(worker);
+    {name}(worker, call.x, call.y, call.z);
+}}
+{head}
+{{
+    const struct call call = {{x, y, z}};
     omp_set_num_threads(threads);
-    ingot_team_start(&team);
-    INGOT_OMP(parallel)
-    {{
-        ingot_worker worker = ingot_team_join(&team);
-        {name}(&worker, x, y, z);
-    }}
+    ingot_together(INGOT_TEAM_PARTS, INGOT_TEAM_PARTS, call_{name}, &call);
 }}
 """
-    return compile_text(text, tmp_path_factory.mktemp("c"), request.param, ["-fopenmp"])
+    return compile_text(text, tmp_path_factory.mktemp("c"), compiler, ["-fopenmp", *flags])
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
@@ -179,39 +184,37 @@ def test_what_is_only_added_up_to_indices_may_have_more_bits(value, ctype):
 
 
 def openmp_library(text, folder, compiler, monkeypatch, *flags):
-    """A C text that uses ingot_team.h, built with OpenMP; skips where the compiler builds no such programs."""
+    """A C text that uses ingot_threads.h, built with OpenMP; skips where the compiler builds no such programs."""
     monkeypatch.setenv("CC", compiler)
     if not can_build_openmp("host"):
         pytest.skip(f"{compiler} builds no OpenMP programs here")
-    return compile_text('#include "ingot_team.h"\n' + text, folder, compiler, ["-fopenmp", *flags])
+    return compile_text('#include "ingot_threads.h"\n' + text, folder, compiler, ["-fopenmp", *flags])
 
 
 HELD = """
+struct call { int repeats, turns; int *done; };
+static void hold(ingot_worker *worker, const void *from)
+{
+    const struct call c = *(const struct call *)from;
+    ingot_joined(worker);
+    for (int loops = 0; loops < 100; ++loops) {
+        for (ingot_share s = ingot_shared(worker, c.repeats, c.turns); ingot_take(&s);)
+            for (int64_t i = s.begin; i < s.end; ++i) {
+                /* the first turn waits for those that its thread does not hold up */
+                const int others = c.repeats * c.turns * (loops + 1) - (int)((s.last + 1) * s.end);
+                while (s.repeat + i == 0 && __atomic_load_n(c.done, __ATOMIC_RELAXED) < others) continue;
+                __atomic_fetch_add(c.done, 1, __ATOMIC_RELAXED);
+            }
+        ingot_wait(worker);
+    }
+}
 int held(int repeats, int turns);
 int held(int repeats, int turns)
 {
     int done = 0;
-    ingot_team team;
+    const struct call call = {repeats, turns, &done};
     omp_set_num_threads(2);
-    ingot_team_start(&team);
-    INGOT_OMP(parallel)
-    {
-        ingot_worker worker = ingot_team_join(&team);
-        for (int loops = 0; loops < 100; ++loops) {
-            for (ingot_share s = ingot_shared(&worker, repeats, turns); ingot_take(&s);) {
-                for (int64_t i = s.begin; i < s.end; ++i) {
-                    int others = 0;
-                    do { /* the first turn waits for those that its thread does not hold up */
-                        INGOT_OMP(atomic read)
-                        others = done;
-                    } while (s.repeat + i == 0 && others < repeats * turns * loops + repeats * turns - (int)s.end);
-                    INGOT_OMP(atomic)
-                    ++done;
-                }
-            }
-            ingot_wait(&worker);
-        }
-    }
+    ingot_together(INGOT_TEAM_PARTS, INGOT_TEAM_PARTS, hold, &call);
     return done;
 }
 """
@@ -227,37 +230,33 @@ def test_turns_of_a_thread_that_is_held_up_are_taken_over(compiler, tmp_path, mo
 
 
 LATE = """
-int early(int threads, int waits, int late, int longest, int *come);
-int early(int threads, int waits, int late, int longest, int *come)
+struct call { int threads, loops, late, longest, *turns, *wrong; };
+static void come(ingot_worker *worker, const void *from)
+{
+    const struct call c = *(const struct call *)from;
+    const int own = (int)worker->number;
+    ingot_joined(worker);
+    for (int n = 1; n <= c.loops; ++n) {
+        if ((n * 7 + own * 5) % c.late == 0) { /* others claim its part, or sleep; it comes just then, or long before */
+            const double until = omp_get_wtime() + 1e-6 * (n * 13 % c.longest);
+            while (omp_get_wtime() < until) continue;
+        }
+        if (ingot_first(worker)) ++c.turns[c.threads];
+        for (ingot_share s = n % 2 ? ingot_own(worker, 1, c.threads) : ingot_shared(worker, 1, c.threads); ingot_take(&s);)
+            for (int64_t i = s.begin; i < s.end; ++i) ++c.turns[i];
+        ingot_wait(worker);
+        for (ingot_share s = ingot_once(worker); ingot_take(&s);)
+            for (int i = 0; i <= c.threads; ++i) *c.wrong += c.turns[i] != n;
+        ingot_wait(worker);
+    }
+}
+int early(int threads, int loops, int late, int longest, int *turns);
+int early(int threads, int loops, int late, int longest, int *turns)
 {
     int wrong = 0;
-    ingot_team team;
+    const struct call call = {threads, loops, late, longest, turns, &wrong};
     omp_set_num_threads(threads);
-    ingot_team_start(&team);
-    INGOT_OMP(parallel)
-    {
-        ingot_worker worker = ingot_team_join(&team);
-        const int own = (int)worker.number;
-        for (int n = 1; n <= waits; ++n) {
-            if ((n * 7 + own * 5) % late == 0) { /* others ask to sleep, come just then, or long before */
-                const double until = omp_get_wtime() + 1e-6 * (n * 13 % longest);
-                while (omp_get_wtime() < until) continue;
-            }
-            INGOT_OMP(atomic write)
-            come[own] = n;
-            ingot_wait(&worker);
-            for (int other = 0; other < threads; ++other) {
-                int at;
-                INGOT_OMP(atomic read)
-                at = come[other];
-                if (at != n) {
-                    INGOT_OMP(atomic)
-                    ++wrong;
-                }
-            }
-            ingot_wait(&worker);
-        }
-    }
+    ingot_together(INGOT_TEAM_PARTS, INGOT_TEAM_PARTS, come, &call);
     return wrong;
 }
 """
@@ -275,6 +274,62 @@ def test_nobody_goes_on_before_all_have_come(compiler, tmp_path, monkeypatch):
             assert library.early(threads, waits, late, longest, (ctypes.c_int * 16)()) == 0
 
 
+ABSENT = """
+struct call { int *sum, *over; };
+static void count(ingot_worker *worker, const void *from)
+{
+    const struct call c = *(const struct call *)from;
+    const int helps = worker->number > 0;
+    ingot_joined(worker);
+    while (helps && !__atomic_load_n(c.over, __ATOMIC_ACQUIRE)) continue; /* it comes when all is done */
+    for (int n = 0; n < 100; ++n) {
+        if (ingot_first(worker)) ++*c.sum;
+        for (ingot_share s = ingot_own(worker, 3, 5); ingot_take(&s);) *c.sum += (int)(s.end - s.begin);
+        ingot_wait(worker);
+        for (ingot_share s = ingot_shared(worker, 3, 50); ingot_take(&s);) *c.sum += (int)(s.end - s.begin);
+        ingot_wait(worker);
+        for (ingot_share s = ingot_once(worker); ingot_take(&s);) ++*c.sum;
+        ingot_wait(worker);
+    }
+    if (!helps) __atomic_store_n(c.over, 1, __ATOMIC_RELEASE);
+}
+static int run(void)
+{
+    static int over;
+    int sum = 0;
+    const struct call call = {&sum, &over};
+    over = 0;
+    omp_set_num_threads(3);
+    ingot_together(INGOT_TEAM_PARTS, INGOT_TEAM_PARTS, count, &call);
+    return sum;
+}
+int absent(void);
+int absent(void) { return run(); }
+int forked(void);
+int forked(void)
+{
+    int status = -1;
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(30);
+        _exit(run() == 16700 && run() == 16700 ? 7 : 1);
+    }
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_what_an_absent_thread_left_is_taken(compiler, tmp_path, monkeypatch):
+    """Helpers that come when all is done do nothing, and nobody waits for them; a child of a fork has its own."""
+    text = "#include <sys/wait.h>\n#include <unistd.h>\n" + ABSENT
+    library = openmp_library(text, tmp_path, compiler, monkeypatch)
+    assert [library.absent() for _ in range(20)] == [16700] * 20
+    assert library.forked() == 7
+    assert library.absent() == 16700
+
+
 def test_what_each_thread_does_for_itself_is_on_its_stack(printed):
     text = printed["each"].body
     assert "OMP" not in text and text.count("ingot_wait(worker);") == 2 and "float t[40];" in text
@@ -283,10 +338,11 @@ def test_what_each_thread_does_for_itself_is_on_its_stack(printed):
 
 def test_one_thread_does_what_lies_between():
     text = print_function(lowered(BODIES["serial_between"]), "f").body.replace("    ", "  ")
-    assert [line.strip() for line in text.splitlines() if "OMP" in line] == ["INGOT_OMP(master)"]
+    assert [line.strip() for line in text.splitlines() if "once" in line] == [
+        "for (ingot_share once = ingot_once(worker); ingot_take(&once);) {"]
     body = team_body(BODIES["serial_between"])
     single, = [s for s in body.seq if isinstance(s, AttrStmt)]
-    assert single.attr_key == MASTER and len(single.body.seq) == 2
+    assert single.attr_key == ONCE and len(single.body.seq) == 2
 
 
 @pytest.mark.parametrize("name, shared", [("parallel", ""), ("two_parallel", "y"), ("serial_between", "yz"),
@@ -309,7 +365,7 @@ def parts(calls):
             for threads, groups in call_parts(made)]
 
 
-@pytest.mark.parametrize("between, who", [("bT", "master"), ("bbT", "master"), ("bR", "single"), ("bU", "single"),
+@pytest.mark.parametrize("between, who", [("bT", "first"), ("bbT", "first"), ("bR", "single"), ("bU", "single"),
                                           ("bsT", "single")])
 def test_a_border_is_written_while_others_compute_what_it_surrounds(between, who):
     (_, groups), = parts("T" + between)

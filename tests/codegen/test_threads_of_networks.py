@@ -1,4 +1,5 @@
 """Which networks have parallel loops: those whose threads would wait most of the time run on one."""
+import re
 from itertools import combinations
 
 import numpy as np
@@ -70,8 +71,8 @@ def test_many_threads_wait_longer():
 def test_a_team_of_too_many_threads_is_one_of_one(size, limited):
     model = compile_module(products(3, size, size), Options.check("x86-64-v4"))
     run = model.files()[f"{model.name}.c"]
-    assert (f"INGOT_OMP(parallel if(omp_get_max_threads() <= {model.most_threads}))" in run) == limited
-    assert ("INGOT_OMP(parallel)" in run) != limited
+    assert re.search(rf"ingot_together\({model.most_threads}, [^,]+, ingot_run_0, &call\);", run)
+    assert (model.most_threads < MANY_THREADS) == limited and ("one does it all" in run) == limited
 
 
 def test_parallel_loops_are_counted_as_often_as_they_run():

@@ -162,7 +162,7 @@ def test_one_file_with_vectors_and_threads(tmp_path, compiler):
     module(a, b)
     np.testing.assert_allclose(b, np.exp(a), rtol=1e-5)
     source = module.get_source()
-    assert "ingot_shared(worker, 1, " in source and "INGOT_OMP(parallel)\n" in source
+    assert "ingot_shared(worker, 1, " in source and "ingot_together(INGOT_TEAM_PARTS, INGOT_TEAM_PARTS, " in source
     assert '#include "simd.h"' in source
     module.export_library(tmp_path / "exponent.c")
     done = subprocess.run([compiler, *STRICT, "-O2", "-c", "exponent.c", "-o", "exponent.o"], cwd=tmp_path,
