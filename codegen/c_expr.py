@@ -49,8 +49,8 @@ SUFFIX = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64", "u
 COMPUTED_IN = {"bool": "int32", "int8": "int32", "int16": "int32", "uint8": "int32", "uint16": "int32",
                "uint32": "int64"}
 
-# Operators on integers of tensors: the functions of ingot_math.h, for which of them C defines less than they need. Sums of
-# narrower types, and what wraps around in unsigned ones, is C's own.
+# Operators on integers of tensors: the functions of ingot_math.h where C defines less than they need. Sums of narrower
+# types, and what wraps around in unsigned ones, are C's own.
 WRAPPING = {"Add": "add", "Sub": "sub", "Mul": "mul"}
 DIVISIONS = {"Div": "div", "Mod": "mod"}
 # What holds the integers of a float that is cast to a type.
@@ -327,6 +327,9 @@ class CExpr:
             return self._print(Div(FloatImm(e.dtype, 1), e.replace(op="tir.sqrt")))
         if name == "exp10":
             return self._call_of("pow", e.dtype, FloatImm(e.dtype, 10), *e.args)
+        if name == "pow" and e.dtype.is_float and isinstance(e.args[1], FloatImm) and e.args[1].value == 0.5:
+            self.used.add("ingot_math.h")
+            return f"ingot_half_power_{SUFFIX[e.dtype]}({self.converted(e.args[0])})", POSTFIX
         if name == "pow" and e.dtype in ("int32", "int64"):
             self.used.add("ingot_math.h")
             return f"ingot_pow_{SUFFIX[e.dtype]}({', '.join(map(self.converted, e.args))})", POSTFIX

@@ -30,14 +30,17 @@ INGOT_INLINE float ingot_fixedf(float a, float b, int32_t n) { return f32x1_fixe
 INGOT_INLINE float ingot_greaterf(float a, float b) { return f32x1_greater(a, b); }
 INGOT_INLINE float ingot_fmaf(float a, float b, float c) { return f32x1_fma(a, b, c); }
 
-/* Integers where C leaves the result undefined. Sums, differences and products wrap around. Quotients are rounded towards
- * zero (div) or minus infinity (floordiv), and their remainders have the sign of a (mod) or of b (floormod); a quotient by
- * 0, and its remainder, is 0; the least number by -1 is itself. */
+/* Integers where C leaves the result undefined. Sums, differences and products wrap around. Quotients are rounded
+ * towards zero (div) or minus infinity (floordiv), and their remainders have the sign of a (mod) or of b (floormod); a
+ * quotient by 0, and its remainder, is 0; the least number by -1 is itself. */
 #define INGOT_WRAPPING(T, U, name)                                                                                     \
     INGOT_INLINE T ingot_add_##name(T a, T b) { return (T)((U)a + (U)b); }                                             \
     INGOT_INLINE T ingot_sub_##name(T a, T b) { return (T)((U)a - (U)b); }                                             \
     INGOT_INLINE T ingot_mul_##name(T a, T b) { return (T)((U)a * (U)b); }                                             \
-    INGOT_INLINE T ingot_div_##name(T a, T b) { return b == 0 ? 0 : b == -1 ? ingot_sub_##name(0, a) : a / b; }         \
+    INGOT_INLINE T ingot_div_##name(T a, T b)                                                                          \
+    {                                                                                                                  \
+        return b == 0 ? 0 : b == -1 ? ingot_sub_##name(0, a) : a / b;                                                  \
+    }                                                                                                                  \
     INGOT_INLINE T ingot_mod_##name(T a, T b) { return b == 0 || b == -1 ? 0 : a % b; }                                \
     INGOT_INLINE T ingot_floordiv_##name(T a, T b)                                                                     \
     {                                                                                                                  \
@@ -90,6 +93,10 @@ INGOT_INLINE uint64_t ingot_mod_u64(uint64_t a, uint64_t b) { return b == 0 ? 0 
     }
 INGOT_TO_INTEGER(float, f32)
 INGOT_TO_INTEGER(double, f64)
+
+/* x to the power of 0.5: infinity of minus infinity, 0 of -0. Gcc makes pow() a square root, which it is not there. */
+INGOT_INLINE float ingot_half_power_f32(float x) { return x == -INFINITY ? INFINITY : f32x1_sqrt(x) + 0.0f; }
+INGOT_INLINE double ingot_half_power_f64(double x) { return x == -INFINITY ? INFINITY : sqrt(x) + 0.0; }
 
 /* The greater and the lesser number: max and min of a that is no NaN, maximum and minimum of any; NaN if one is. */
 #define INGOT_MIN_MAX(T, name)                                                                                         \

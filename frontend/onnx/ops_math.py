@@ -72,13 +72,18 @@ def mean(node):
 
 @converts("Pow")
 def power(node):
-    """The result has the base's dtype; the exponent may be of another one (opset 12)."""
+    """The result has the base's dtype; the exponent may be of another one (opset 12). An integer to the power of a
+    float is computed in float64."""
     base, exponent = node.input(0), node.input(1)
     scalar = isinstance(exponent, Constant) and exponent.data.size == 1 and exponent.data.ndim <= base.struct_info.ndim
     if scalar and exponent.data.reshape(()) in (2, 3):  # products are exact where pow() is slow
         square = node.call("square", base)
         return square if exponent.data.reshape(()) == 2 else node.call("multiply", square, base)
-    return node.call("power", base, node.astype(exponent, base.struct_info.dtype))
+    dtype = base.struct_info.dtype
+    if dtype.is_int:
+        wide = "float64" if exponent.struct_info.dtype.is_float else "int64"
+        return node.astype(node.call("power", node.astype(base, wide), node.astype(exponent, wide)), dtype)
+    return node.call("power", base, node.astype(exponent, dtype))
 
 
 @converts("Mod", 10)

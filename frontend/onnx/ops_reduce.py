@@ -1,6 +1,8 @@
 """Reductions. Axes are an attribute at first and an input from opset 18 on (13 for ReduceSum)."""
 from __future__ import annotations
 
+import numpy as np
+
 from .converter import converts
 from .ops_math import scalar_like
 
@@ -32,22 +34,41 @@ REDUCTIONS = {
 }
 
 
-def _reduction(before, op, after, from_input):
+CHOICES = ("ReduceMax", "ReduceMin")
+FLOATS = ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp")  # of which there are none of integers
+
+
+def _computed(name, reduce):
+    """A converter by reduce(node, x). Sums of int32 are computed in float64, and what int32 does not hold becomes its
+    least or greatest number, as runtimes do; so are those of other integers that have fractions on the way."""
     def convert(node):
-        axes = _axes(node, from_input)
-        x = before(node, node.input(0))
-        if axes:
-            x = node.call(op, x, axis=axes, keepdims=bool(node.attr("keepdims", 1)))
-        return after(node, x)
+        x = node.input(0)
+        dtype = x.struct_info.dtype
+        if not dtype.is_int or name in CHOICES or dtype != "int32" and name not in FLOATS:
+            return reduce(node, x)
+        result = reduce(node, node.astype(x, "float64"))
+        least, greatest = float(dtype.min_value()), float(dtype.max_value())
+        if greatest > dtype.max_value():  # 2^63: the greatest float64 that int64 holds is below
+            greatest = float(np.nextafter(greatest, 0))
+        return node.astype(node.call("clip", result, min=least, max=greatest), dtype)
     return convert
 
 
+def _reduction(name, before, op, after, from_input):
+    def reduce(node, x):
+        axes = _axes(node, from_input)
+        x = before(node, x)
+        if axes:
+            x = node.call(op, x, axis=axes, keepdims=bool(node.attr("keepdims", 1)))
+        return after(node, x)
+    return _computed(name, reduce)
+
+
 def _log_sum_exp(from_input):
-    def convert(node):
+    def reduce(node, x):
         """With the greatest element taken out first, so that exp cannot overflow; where that is infinite, with none, as
         infinity less infinity is no number."""
         axes, keep = _axes(node, from_input), bool(node.attr("keepdims", 1))
-        x = node.input(0)
         if not axes:
             return x
         greatest = node.call("max", x, axis=axes, keepdims=True)
@@ -56,12 +77,12 @@ def _log_sum_exp(from_input):
         if not keep:
             greatest = node.call("squeeze", greatest, axis=axes)
         return node.call("add", node.call("log", total), greatest)
-    return convert
+    return _computed("ReduceLogSumExp", reduce)
 
 
 for _name, _row in REDUCTIONS.items():
-    converts(_name, 1)(_reduction(*_row, False))
-    converts(_name, 13 if _name == "ReduceSum" else 18)(_reduction(*_row, True))
+    converts(_name, 1)(_reduction(_name, *_row, False))
+    converts(_name, 13 if _name == "ReduceSum" else 18)(_reduction(_name, *_row, True))
 converts("ReduceLogSumExp", 1)(_log_sum_exp(False))
 converts("ReduceLogSumExp", 18)(_log_sum_exp(True))
 

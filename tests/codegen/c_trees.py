@@ -154,5 +154,6 @@ def _cast(value, source, target):
         if target == "uint64" and value >= 2 ** 63:
             return int(value) if value < 2 ** 64 else 0
         bits = 32 if target.bits < 32 or target == "int32" else 64
-        value = int(value) if np.isfinite(value) and -2 ** (bits - 1) <= int(value) < 2 ** (bits - 1) else -2 ** (bits - 1)
+        least = -2 ** (bits - 1)
+        value = int(value) if np.isfinite(value) and least <= int(value) < -least else least
     return _in_type(value, target)

@@ -1,5 +1,6 @@
-"""NaN, infinities, zeros of both signs, denormals and extreme integers, in networks compiled for several targets: results
-are those of numpy, by which the standard defines its reference. Where C leaves arithmetic undefined, ours is defined."""
+"""NaN, infinities, zeros of both signs, denormals and extreme integers, in networks compiled for several targets:
+results are those of numpy, by which the standard defines its reference. Where C leaves arithmetic undefined, ours is
+defined."""
 import numpy as np
 import pytest
 from onnx import helper, numpy_helper
@@ -124,8 +125,8 @@ def test_integers_wrap_around(dtype, target):
     floored = np.array([0 if v == 0 else u % v for u, v in zip(x, y)], object)
     rest = np.where(y == 0, 0, x - truncated(a, b) * y)
     nodes = [("Add", ["a", "b"], {}), ("Sub", ["a", "b"], {}), ("Mul", ["a", "b"], {}), ("Div", ["a", "b"], {}),
-             ("Mod", ["a", "b"], {}), ("Mod", ["a", "b"], {"fmod": 1}), ("Max", ["a", "b"], {}), ("Min", ["a", "b"], {}),
-             ("Abs", ["a"], {}), ("Sign", ["a"], {})]
+             ("Mod", ["a", "b"], {}), ("Mod", ["a", "b"], {"fmod": 1}), ("Max", ["a", "b"], {}),
+             ("Min", ["a", "b"], {}), ("Abs", ["a"], {}), ("Sign", ["a"], {})]
     expected = [x + y, x - y, x * y, truncated(a, b), floored, rest, np.maximum(x, y), np.minimum(x, y), abs(x),
                 np.sign(x)]
     if dtype.startswith("int"):
@@ -163,14 +164,53 @@ def test_computed_indices_stay_inside(op):
     i = np.array([0, 4, 5, -1, -5, -6, 2 ** 31 - 1, -2 ** 31], np.int32)
     want = table[np.clip(np.where(i < 0, i.astype(np.int64) + 5, i), 0, 4)]
     f = np.array([0, 4, 5, -1, NAN, INF, -INF, 1e30], np.float32)
+    weights = {"table": table, "one": np.ones(8, np.int32)}
     made = [helper.make_node("Identity", ["i"], ["k"]), helper.make_node("Mul", ["k", "one"], ["j"]),
             helper.make_node(op, ["table", "j"], ["y"]), helper.make_node("Cast", ["f"], ["g"], to=7),
             helper.make_node(op, ["table", "g"], ["z"])]
     graph = helper.make_graph(made, "g", [value_info("i", [8], "int32"), value_info("f", [8])],
                               [value_info("y", [8]), value_info("z", [8])],
-                              [numpy_helper.from_array(v, n) for n, v in (("table", table), ("one", np.int32([1] * 8)))])
+                              [numpy_helper.from_array(v, n) for n, v in weights.items()])
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     with ingot.compile(proto, target="c", threads="none") as library:
         y, z = library(i, f)
     np.testing.assert_array_equal(y, want)
     np.testing.assert_array_equal(z, table[[0, 4, 4, 4, 0, 0, 0, 0]])
+
+
+@pytest.mark.parametrize("target", ["host", "c"])
+def test_sums_of_int32_saturate(target):
+    """As onnxruntime has them; those of int64 wrap around, as the standard's reference has all."""
+    most, least = 2 ** 31 - 1, -2 ** 31
+    x = np.array([[most, most, 1], [least, least, -1], [most, -most, 5], [-3, -4, 0], [65536, 65537, 1]], np.int32)
+    wide, w = x.astype(np.int64), np.array([[2 ** 63 - 1, 1, 7], [2 ** 53, 1, 0]])
+
+    def held(values):
+        return np.clip(values, least, most).astype(np.int32)[:, None]
+
+    total = wide.sum(1)
+    nodes = [(f"Reduce{name}", ["x"], {"axes": [1]}) for name in ("Mean", "Prod", "L1", "SumSquare", "L2", "Max")]
+    expected = [held(np.trunc(total / 3)), held(np.prod(x.astype(float), 1)), held(abs(wide).sum(1)),
+                held((x.astype(float) ** 2).sum(1)), held(np.trunc(np.sqrt((x.astype(float) ** 2).sum(1)))),
+                x.max(1, keepdims=True)]
+    nodes += [("ReduceSum", ["x", "axis"], {}), ("ReduceSum", ["w", "axis"], {})]
+    expected += [held(total), np.array([[6 - 2 ** 63], [2 ** 53 + 1]])]
+    compare(nodes, {"x": x, "w": w}, expected, target, {"axis": np.array([1])})
+
+
+@pytest.mark.parametrize("target", ["host", "c"])
+def test_powers(target):
+    x = np.array([INF, -INF, 0, -0.0, NAN, 1, -1, 2, -8, 4, 2, 10], np.float32)
+    y = np.array([0.5, 0.5, -1, -1, 0, NAN, INF, -INF, 1 / 3, 0.5, 200, -50], np.float32)
+    i, j = np.array([2, -3, 0, 10, 1, -1, -1, 5, 0]), np.array([62, 3, 0, 30, -5, -3, -4, -2, 7])
+    f = np.array([0.5, 2, 0, 1.5, -1, 1, 2, 0.5, 0.5], np.float32)
+    with np.errstate(all="ignore"):
+        powers = np.power(x, y)
+        half = np.where(x == -INF, np.float32(INF), np.sqrt(x))
+    nodes = [("Pow", ["x", "y"], {}), ("Pow", ["x", "half"], {}), ("Pow", ["d", "half64"], {}),
+             ("Pow", ["i", "j"], {}), ("Pow", ["i", "f"], {}), ("Pow", ["k", "j"], {})]
+    expected = [powers, half, half.astype(float), np.array([2 ** 62, -27, 1, 10 ** 30 % 2 ** 64, 1, -1, 1, 0, 0]),
+                np.trunc(np.power(i.astype(float), f.astype(float))).astype(np.int64),
+                np.array([0, -27, 1, 10 ** 30 % 2 ** 32, 1, -1, 1, 0, 0], np.int64).astype(np.int32)]
+    feeds = {"x": x, "y": y, "i": i, "j": j, "f": f, "k": i.astype(np.int32), "d": x.astype(float)}
+    compare(nodes, feeds, expected, target, {"half": np.float32(0.5), "half64": np.float64(0.5)}, rtol=1e-6)

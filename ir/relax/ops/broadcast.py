@@ -56,7 +56,8 @@ def _power(a, b):
 
 def _numpy_power(a, b):
     if a.dtype.kind == "f":
-        return np.power(a, b)
+        root = np.isneginf(a) & (b == 0.5)  # of which numpy takes the square root where all exponents are 0.5
+        return np.where(root, a.dtype.type(np.inf), np.power(a, b))
     return integer_power(a.astype(np.int64), b.astype(np.int64)).astype(a.dtype)
 
 
