@@ -97,7 +97,7 @@ class _Split(StmtMutator):
     def _block(self, body, buffers, parts):
         """A block of terms: parts start at zero, get their terms, and are added to the sums."""
         nests = [(nest, b, parts[id(b)]) for b in buffers for nest in self.starts[id(b)]]
-        stmt = seq(*(_nest(nest, part, lambda store, at, b=b, part=part: (part, at, const(0.0, part.dtype)))
+        stmt = seq(*(_nest(nest, part, lambda store, at, part=part: (part, at, const(0.0, store.value.dtype)))
                      for nest, b, part in nests), body,
                    *(_nest(nest, part, lambda store, at, b=b, part=part: (
                        b, store.indices, BufferLoad(b, store.indices) + BufferLoad(part, at)))

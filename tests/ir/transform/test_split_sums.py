@@ -63,6 +63,22 @@ def test_the_loop_whose_iterations_are_short_enough_is_one_over_blocks():
     assert "y[0] = y[0] + y_part[0]" in text and "_block" not in text
 
 
+def test_vectors_in_an_array_of_elements():
+    @T.prim_func
+    def func(x: T.Buffer((16384,), "float32"), y: T.Buffer((16,), "float32")):
+        acc = T.decl_buffer((16,), "float32", scope="local")
+        for i in range(2):
+            acc[i * 8:i * 8 + 8] = T.Broadcast(T.float32(0), 8)
+        for k in range(1024):
+            for i in range(2):
+                acc[i * 8:i * 8 + 8] = acc[i * 8:i * 8 + 8] + x[k * 16 + i * 8:k * 16 + i * 8 + 8]
+        for i in range(2):
+            y[i * 8:i * 8 + 8] = acc[i * 8:i * 8 + 8]
+
+    text = split(func, 128).script()
+    assert text.count("T.Broadcast(T.float32(0.0), 8)") == 2 and "acc_part" in text
+
+
 @pytest.mark.parametrize("why, body", [
     ("integers", "int32"), ("products", "float32")])
 def test_what_is_no_sum_of_floats_stays(why, body):
