@@ -51,7 +51,7 @@ MACROS = frozenset(_ERRNO.split()) | frozenset("""
 BUFSIZ CLOCKS_PER_SEC DECIMAL_DIG EOF FILENAME_MAX FOPEN_MAX HUGE_VAL HUGE_VALF HUGE_VALL I INFINITY L_tmpnam
 MATH_ERRNO MATH_ERREXCEPT MB_CUR_MAX NAN NULL RAND_MAX TIME_UTC TMP_MAX WEOF math_errhandling NSIG P_tmpdir
 BIG_ENDIAN LITTLE_ENDIAN PDP_ENDIAN BYTE_ORDER PATH_MAX NAME_MAX PIPE_BUF
-TRUE FALSE BOOL VOID CONST IN OUT OPTIONAL ERROR near far huge interrupt pascal cdecl min max interface small
+TRUE FALSE BOOL VOID CONST IN OUT OPTIONAL ERROR near far huge interrupt pascal cdecl min max interface
 bool true false complex imaginary noreturn static_assert thread_local alignas alignof and and_eq bitand bitor compl not
 not_eq or or_eq xor xor_eq assert errno stdin stdout stderr environ
 linux unix i386 i486 i586 i686 arm mips mipsel sparc sun vax hpux m68k mc68000 ppc powerpc PPC POWERPC alpha hppa pdp11
