@@ -17,7 +17,7 @@ from .runtime.verify import compare_outputs
 
 
 def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin", name=None, dims=None,  # noqa: A001
-            exact=False, algorithms=None, schedules=None):
+            exact=False, algorithms=None, schedules=None, byte_order=None):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
@@ -25,6 +25,7 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     "aarch64-linux-gnu", "armv7-linux-gnueabihf", "c").
     opt_level: 0 lowers as imported, 1 folds and fuses, 2 also packs weights and tiles for registers.
     threads: "openmp" (OMP_NUM_THREADS holds) or "none". weights: "incbin", "array", "file" or "extern".
+    byte_order: "little" or "big", of weights in files; None: the target's.
     name: prefix of all C names; default the model's. dims: {"batch": 1} pins symbolic dimensions.
     exact: no convolution by Winograd's algorithm, whose errors are up to 1e-4 of the output's largest magnitude,
     nothing in fixed point, no products by pairs, and all 32 bits of weights.
@@ -38,7 +39,7 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     Returns a CompiledLibrary: call it, .run({...}), .export(folder), .time(...). The C is built at the first run.
     Raises OnnxImportError, ValueError or ToolchainError.
     """
-    options = Options.check(target, opt_level, threads, weights, name, exact, algorithms, schedules)
+    options = Options.check(target, opt_level, threads, weights, name, exact, algorithms, schedules, byte_order)
     return CompiledLibrary(compile_module(load(model, dims, name), options, _source_hash(model)))
 
 

@@ -109,6 +109,8 @@ def _add_options(sub):
                      "program loads, or memory of the caller's (default: %(default)s)")
     sub.add_argument("--name", metavar="N", help="the C prefix (default: from the file name)")
     sub.add_argument("--opt-level", type=int, choices=(0, 1, 2), default=2, help="default: %(default)s")
+    sub.add_argument("--byte-order", choices=("little", "big"), help="how the target keeps numbers in memory, where its name "
+                     "does not say it; weights in a C array are right in both")
     sub.add_argument("--exact", action="store_true", help="no convolution by Winograd's algorithm, which rounds more, "
                      "nothing in fixed point, no products by pairs, no weights in fewer words than they are")
     sub.add_argument("--algorithms", type=_recorded, metavar="FILE.json", help="which algorithm computes which "
@@ -261,7 +263,7 @@ def _options(args):
     """The keyword arguments of ingot.compile."""
     return {"target": args.target, "opt_level": args.opt_level, "threads": args.threads, "weights": args.weights,
             "name": args.name, "dims": dict(args.dim), "exact": args.exact, "algorithms": args.algorithms,
-            "schedules": args.schedules}
+            "schedules": args.schedules, "byte_order": args.byte_order}
 
 
 def _read_inputs(pairs):

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import platform
 import re
+import sys
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,6 +16,8 @@ _COMMON = ("-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math")
 class TargetError(ValueError):
     """An unknown target name, or a flag of one."""
 
+
+BYTE_ORDERS = ("little", "big")
 
 # The targets of the `with` statements around, innermost last.
 _ENTERED = ContextVar("targets", default=())
@@ -67,6 +70,7 @@ class Target(metaclass=_Named):
     adders            whether it does as many additions of vectors beside them, on units of their own
     integer_tiles     whether it has a unit for products of tiles of 8-bit integers that runtime_c/ingot_tiles.h uses
     fma               whether a fused multiply-add is one instruction
+    byte_order        "little" or "big", of numbers in memory
     """
 
     name: str
@@ -97,6 +101,7 @@ class Target(metaclass=_Named):
     multiply_adds: int = 2
     adders: bool = False
     integer_tiles: bool = False
+    byte_order: str = "little"
 
     @staticmethod
     def get(target):
@@ -113,7 +118,7 @@ class Target(metaclass=_Named):
         name = _without_flags(target)
         name = _ALIASES.get(name, name)
         if name == "host":
-            name = host_name()
+            return replace(_BY_NAME[host_name()], byte_order=sys.byteorder)
         if name == "cuda":
             raise TargetError("CUDA C is not generated yet; the targets today are " + ", ".join(Target.names()))
         if name not in _BY_NAME:
@@ -153,7 +158,7 @@ class Target(metaclass=_Named):
     @property
     def is_native(self):
         """Whether this machine's own compiler builds for the target, and its processor family runs the result."""
-        return self.arch in ("any", _machine())
+        return self.arch in ("any", _machine()) and self.byte_order == sys.byteorder
 
     @property
     def is_supported_here(self):
@@ -191,6 +196,9 @@ _ROWS = (
            simd="neon", vector_lanes=4, vector_registers=16, fma=True, cc=("arm-linux-gnueabihf-gcc",),
            runner=("qemu-arm", "-L", "/usr/arm-linux-gnueabihf"), vector_accumulators=9,
            by_element=True, memory_bytes=4),
+    Target("s390x-linux-gnu", arch="s390x", cflags=_COMMON, simd="scalar", vector_lanes=1, vector_registers=16,
+           fma=True, cc=("s390x-linux-gnu-gcc",), runner=("qemu-s390x", "-L", "/usr/s390x-linux-gnu"),
+           byte_order="big"),
     Target("c", arch="any", cflags=(*_COMMON, "-DINGOT_SIMD_SCALAR"),
            simd="scalar", vector_lanes=1, vector_registers=16, fma=False),
 )
@@ -262,8 +270,8 @@ def host_name(machine=None, cpu_flags=None):
         best_first = ("x86-64-v4-amx", "x86-64-v4-zen4", "x86-64-v4", "x86-64-v3")
         return next((name for name in best_first
                      if _REQUIRED_CPU_FLAGS[name] | _MADE_FOR.get(name, set()) <= cpu_flags), "c")
-    if machine == "aarch64":
-        return "aarch64-linux-gnu"
+    if machine in ("aarch64", "s390x"):
+        return f"{machine}-linux-gnu"
     if machine == "armv7l" and {"neon", "vfpv4"} <= cpu_flags:
         return "armv7-linux-gnueabihf"
     return "c"
