@@ -11,13 +11,14 @@ from .codegen.package import evaluate_dim
 from .codegen.recorded import as_text
 from .frontend.onnx import from_onnx
 from .ir.module import IRModule
+from .ir.relax.accuracy import PROMISES
 from .ir.transform.expose import expose_intermediates
 from .runtime.library import CompiledLibrary
 from .runtime.verify import compare_outputs
 
 
 def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin", name=None, dims=None,  # noqa: A001
-            exact=False, algorithms=None, schedules=None, byte_order=None):
+            exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None, byte_order=None):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
@@ -27,19 +28,21 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     threads: "openmp" (OMP_NUM_THREADS holds) or "none". weights: "incbin", "array", "file" or "extern".
     byte_order: "little" or "big", of weights in files; None: the target's.
     name: prefix of all C names; default the model's. dims: {"batch": 1} pins symbolic dimensions.
-    exact: no convolution by Winograd's algorithm, whose errors are up to 1e-4 of the output's largest magnitude,
-    nothing in fixed point, no products by pairs, and all 32 bits of weights.
-    algorithms: {"conv1": "winograd4"} overrides the choice for convolutions, by the names of their nodes: "direct",
+    accuracy: "float32" (default), "strict" or "relaxed", see ir/relax/accuracy.py. exact=True: "strict", deprecated.
+    algorithms: {"conv1": "winograd4"} overrides the choice for convolutions, by the names of their nodes, also where
+    it keeps less than the accuracy promises, but that "strict" admits "direct" alone: "direct",
     or "winogradM" for tiles of M x M results: 2 to 6 for kernels of 3x3, to 5 for 4x4 (of strides), to 4 for 5x5; or
     "winograd_rows4" and others for tiles of so many rows, of plain images as those that first layers read; or "digits",
     for kernels of 1x1, where the target has a unit for tiles of integers, or "pairs", where it has units for additions;
     "winogradM_digits" and "winogradM_pairs".
     schedules: {"conv1": trace} overrides the schedules of kernels; see recorded_schedules.
+    stack_limit: bytes of stack that a run may take of each thread; by default 16 KB, for the target "c" 2 KB.
 
     Returns a CompiledLibrary: call it, .run({...}), .export(folder), .time(...). The C is built at the first run.
     Raises OnnxImportError, ValueError or ToolchainError.
     """
-    options = Options.check(target, opt_level, threads, weights, name, exact, algorithms, schedules, byte_order)
+    options = Options.check(target, opt_level, threads, weights, name, exact, algorithms, schedules, stack_limit,
+                            accuracy, byte_order)
     return CompiledLibrary(compile_module(load(model, dims, name), options, _source_hash(model)))
 
 
@@ -75,7 +78,8 @@ def verify(model, feeds=None, tolerance=1e-4, dims=None, **options):
 
 def inspect_stage(model, stage="relax", dims=None, kernel=None, **options):
     """The program as text after a stage: "relax", "fused", "tir", "scheduled" or "c"; or "traces", the schedules of
-    its kernels as JSON, which compile takes.
+    its kernels as JSON, which compile takes; or "accuracy", what is promised, and the error bounds of kernels that are
+    not made by multiply-adds alone.
 
     kernel: only that one, by its name in the C (with or without the network's prefix), its function's name in the
     module, or the name of a model node that it computes. Raises ValueError for a name that none has.
@@ -93,13 +97,15 @@ def inspect_stage(model, stage="relax", dims=None, kernel=None, **options):
         return "\n".join(f"/* ==== {name} ==== */\n{text}" for name, text in files.items()
                          if name.endswith((".c", ".h")) and name not in _RUNTIME and isinstance(text, str))
     stages = lower(mod, checked)
+    if stage == "accuracy":
+        return _accuracy(stages, stages.kernels, checked)
     return as_text(_named(stages)) if stage == "traces" else getattr(stages, stage).script()
 
 
 def _one_kernel(mod, stage, wanted, options):
     """The text of what `wanted` names after a stage; see inspect_stage."""
     if stage == "relax":
-        raise ValueError("the imported graph has no kernels yet: ask for stage fused, tir, scheduled, traces or c")
+        raise ValueError("the imported graph has no kernels yet: ask for stage fused, tir, scheduled, traces, accuracy or c")
     stages = lower(mod, options)
     functions = stages.kernels
     found = find_kernels(functions, stages.prefix, [wanted])[wanted]
@@ -109,9 +115,19 @@ def _one_kernel(mod, stage, wanted, options):
         return "\n\n".join(f"{k.comment}\n{k.signature}\n{k.body.rstrip()}" for k in kernels) + "\n"
     if stage == "fused":
         return "\n\n".join(_fused(stages, n) for n in found) + "\n"
+    if stage == "accuracy":
+        return _accuracy(stages, found, options)
     if stage == "traces":
         return as_text(_named(stages, found))
     return IRModule({n: getattr(stages, stage)[n] for n in found}).script()
+
+
+def _accuracy(stages, found, options):
+    """What is promised, and a line for each bound of a kernel of the functions found."""
+    names = kernel_names(stages.kernels, stages.prefix)
+    lines = [f"{names[n]}: {bound}" for n in found for bound in stages.kernels[n].attrs.get("bounds", ())]
+    made = lines or ["every kernel is made by multiply-adds alone"]
+    return "\n".join([f"{options.accuracy}: {PROMISES[options.accuracy]}; u is 2^-24", *made]) + "\n"
 
 
 def recorded_schedules(model, dims=None, **options):
@@ -153,11 +169,15 @@ class MemoryRow:
 
 @dataclass(frozen=True)
 class MemoryReport:
-    """rows: one per planned buffer; total: the arena's bytes; lower_bound: the largest sum of live buffers."""
+    """rows: one per planned buffer; total: bytes of the arena for them; lower_bound: the largest sum of live buffers;
+    scratch: bytes of the arena that each of `threads` threads has for itself; stack: bytes of its stack at most."""
 
     rows: tuple
     total: int
     lower_bound: int
+    scratch: int
+    threads: int
+    stack: int
 
 
 def memory_report(model, dims=None, **options):
@@ -166,10 +186,11 @@ def memory_report(model, dims=None, **options):
     model: see compile; or a CompiledLibrary, whose options then hold.
     """
     if isinstance(model, CompiledLibrary):
-        program = model.model.program
+        compiled = model.model
     else:
         checked = Options.check(**options)
-        program = compile_module(load(model, dims, checked.name), checked).program
+        compiled = compile_module(load(model, dims, checked.name), checked)
+    program = compiled.program
     plan, ones = program.plan, {d.name: 1 for d in program.dims}
 
     def value(e):
@@ -178,4 +199,4 @@ def memory_report(model, dims=None, **options):
     rows = tuple(MemoryRow(b.name, value(b.bytes), b.first, b.last, value(plan.offset(n)))
                  for n, b in enumerate(plan.buffers))
     bound = sum(r.lower_bound * value(r.unit) for r in plan.regions)
-    return MemoryReport(rows, value(plan.total), bound)
+    return MemoryReport(rows, value(plan.total), bound, program.scratch, compiled.arena_threads, compiled.stack)

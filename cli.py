@@ -10,7 +10,7 @@ from pathlib import Path
 
 EXIT_MISMATCH, EXIT_ERROR, EXIT_INTERRUPT = 1, 2, 130
 PROFILE_WIDTH = 150  # of a profile that is written to a file
-STAGES = ("relax", "fused", "tir", "scheduled", "traces", "c")
+STAGES = ("relax", "fused", "tir", "scheduled", "traces", "accuracy", "c")
 
 EXAMPLES = {
     None: """examples:
@@ -38,6 +38,7 @@ EXAMPLES = {
   ingot inspect net.onnx --stage scheduled     the loops of every kernel
   ingot inspect net.onnx --stage c --kernel conv1
   ingot inspect net.onnx --stage traces        the schedules of kernels; change some, and compile with --schedules
+  ingot inspect net.onnx --stage accuracy      which kernels are not made by multiply-adds alone, and their bounds
   ingot inspect net.onnx --memory              bytes, life and place of every buffer""",
 }
 
@@ -109,15 +110,20 @@ def _add_options(sub):
                      "program loads, or memory of the caller's (default: %(default)s)")
     sub.add_argument("--name", metavar="N", help="the C prefix (default: from the file name)")
     sub.add_argument("--opt-level", type=int, choices=(0, 1, 2), default=2, help="default: %(default)s")
-    sub.add_argument("--byte-order", choices=("little", "big"), help="how the target keeps numbers in memory, where its name "
-                     "does not say it; weights in a C array are right in both")
-    sub.add_argument("--exact", action="store_true", help="no convolution by Winograd's algorithm, which rounds more, "
-                     "nothing in fixed point, no products by pairs, no weights in fewer words than they are")
+    sub.add_argument("--byte-order", choices=("little", "big"), help="how the target keeps numbers in memory, where "
+                     "its name does not say it; weights in a C array are right in both")
+    sub.add_argument("--accuracy", choices=("float32", "strict", "relaxed"), default=None, help="float32 (default): "
+                     "every product as near as sums of float32 are, whatever the sizes of its terms; strict: also no "
+                     "Winograd, one multiply-add a term; relaxed: faster arithmetics too, which are as near where "
+                     "numbers are of similar size")
+    sub.add_argument("--exact", action="store_true", help="deprecated: --accuracy strict")
     sub.add_argument("--algorithms", type=_recorded, metavar="FILE.json", help="which algorithm computes which "
                      'convolution, by the names of their nodes: {"conv1": "direct", "conv2": "winograd4"}; default: '
                      "what is predicted to be fastest")
     sub.add_argument("--schedules", type=_recorded, metavar="FILE.json", help="the schedules of kernels, by their "
                      "names, as inspect --stage traces prints them; default: by rules")
+    sub.add_argument("--stack-limit", type=_positive(int), metavar="BYTES", help="of stack, that a run may take of each "
+                     "thread (default: 16384, for the target c 2048)")
     sub.add_argument("--dim", action="append", default=[], type=_dim, metavar="NAME=N",
                      help="give a symbolic dimension a value; may be repeated")
 
@@ -254,7 +260,9 @@ def _print_memory(report, console):
     console.print(table)
     ratio = report.total / report.lower_bound if report.lower_bound else 1.0
     console.print(f"arena {report.total:,} bytes, lower bound {report.lower_bound:,} (largest sum of live tensors), "
-                  f"ratio {ratio:.3f}", highlight=False, soft_wrap=True)
+                  f"ratio {ratio:.3f}; beside them {report.scratch:,} bytes for each of {report.threads} thread"
+                  f"{'s' if report.threads > 1 else ''}; at most {report.stack:,} bytes of each thread's stack",
+                  highlight=False, soft_wrap=True)
 
 
 # ---- what commands share ------------------------------------------------------------------------------------------
@@ -262,8 +270,19 @@ def _print_memory(report, console):
 def _options(args):
     """The keyword arguments of ingot.compile."""
     return {"target": args.target, "opt_level": args.opt_level, "threads": args.threads, "weights": args.weights,
-            "name": args.name, "dims": dict(args.dim), "exact": args.exact, "algorithms": args.algorithms,
-            "schedules": args.schedules, "byte_order": args.byte_order}
+            "name": args.name, "dims": dict(args.dim), "accuracy": _accuracy(args),
+            "algorithms": args.algorithms, "schedules": args.schedules,
+            "stack_limit": args.stack_limit, "byte_order": args.byte_order}
+
+
+def _accuracy(args):
+    """The accuracy that is asked for; None for the default. --exact is what "strict" was called."""
+    if not args.exact:
+        return args.accuracy
+    if args.accuracy not in (None, "strict"):
+        raise UsageError(f"--exact means --accuracy strict, not {args.accuracy}: leave out --exact")
+    print("ingot: warning: --exact is deprecated: write --accuracy strict", file=sys.stderr)
+    return "strict"
 
 
 def _read_inputs(pairs):

@@ -227,9 +227,9 @@ def measure_layer(layer, uses, seconds, peers):
                largest_error([outputs[0]], [outputs[1]]) if peers else 0.0)
 
 
-def choice(model, layer, target="host"):
+def choice(model, layer, target="host", accuracy="float32"):
     """(the algorithm in words, seconds that the cost model gives it or None) of a layer on a target."""
-    options = Options.check(target, threads="none")
+    options = Options.check(target, threads="none", accuracy=accuracy)
     call = chosen_call(model, options)
     blocks, result = is_blocked(call), call.struct_info.shape
     outputs = result[1].value * options.cpu.lanes if len(result) > 4 else layer.outputs  # with lanes that hold none

@@ -2,10 +2,13 @@
 
 C computes in int or wider, whatever the operands, so arithmetic of narrower types is cast back to its type, and casts
 that C makes by itself (int8 to int32, an operand to the other's int64) are not written.
+
+Integers that tensors hold may be any: arithmetic on them is by functions of ingot_math.h, which define what C leaves
+undefined. Loop variables and dimensions, and sums in an index, which lie inside the buffer, are computed by operators.
 """
 from __future__ import annotations
 
-from ..ir.expr import Add, Broadcast, Call, Cast, Div, FloatImm, IntImm, Max, Mul, Ramp, Select, Sub, is_const_int
+from ..ir.expr import Add, Broadcast, Call, Cast, Div, FloatImm, IntImm, Max, Mul, Ramp, Select, Sub, Var, is_const_int
 from ..ir.node import collect
 from ..ir.tir.intrin import BIT_INTRINSICS
 from ..ir.tir.stmt import BufferLoad
@@ -36,15 +39,26 @@ LIBM = {"exp": "exp", "log": "log", "tanh": "tanh", "erf": "erf", "sqrt": "sqrt"
 BITS = {"bitwise_and": ("&", BITAND), "bitwise_or": ("|", BITOR), "bitwise_xor": ("^", BITXOR),
         "shift_left": ("<<", SHIFT), "shift_right": (">>", SHIFT)}
 COUNTS = ("popcount", "clz")
+# dtype -> the functions of ingot_math.h that give its bits, and the number of given ones
+FLOAT_BITS = {"float32": ("f32x1_bits", "f32x1_from_bits"), "float64": ("ingot_f64_bits", "ingot_f64_from_bits")}
 
 FLOAT_TESTS = ("isnan", "isinf")
 
 # The helpers of ingot_math.h by the type they compute in, and the type that narrower integers are computed in.
-SUFFIX = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64"}
+SUFFIX = {"float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64", "uint32": "u32", "uint64": "u64"}
 COMPUTED_IN = {"bool": "int32", "int8": "int32", "int16": "int32", "uint8": "int32", "uint16": "int32",
                "uint32": "int64"}
 
-VECTOR_OPERATORS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div", "Min": "min", "Max": "max"}
+# Operators on integers of tensors: the functions of ingot_math.h, for which of them C defines less than they need. Sums of
+# narrower types, and what wraps around in unsigned ones, is C's own.
+WRAPPING = {"Add": "add", "Sub": "sub", "Mul": "mul"}
+DIVISIONS = {"Div": "div", "Mod": "mod"}
+# What holds the integers of a float that is cast to a type.
+CAST_THROUGH = {**{f"{u}int{bits}": "int32" for u in ("", "u") for bits in (8, 16)}, "int32": "int32",
+                "uint32": "int64", "int64": "int64", "uint64": "uint64"}
+
+VECTOR_OPERATORS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div"}
+VECTOR_CHOOSES = {"Min": "min", "Max": "max"}
 VECTOR_REDUCTIONS = ("reduce_add", "reduce_min", "reduce_max", "reduce_greater")
 VECTOR_LANES = ("first_n", "evens", "odds", "lane", "fma_lane", "held")  # and fma_at, of an address
 VECTOR_CALLS = ("abs", "accumulate", "ceil", "erf", "exp", "floor", "fma", "gelu", "log", "round", "sigmoid", "silu",
@@ -60,10 +74,12 @@ class EmitError(ValueError):
 
 class CExpr:
     """Prints expressions of one function. `names` maps Vars and Buffers (by identity) to C names; `used` collects the
-    headers that the text needs ("math.h", "ingot_math.h", "simd.h")."""
+    headers that the text needs ("math.h", "ingot_math.h", "simd.h"); `data` are the Vars whose values come from tensors
+    and may be any."""
 
     def __init__(self, names, used):
-        self.names, self.used = names, used
+        self.names, self.used, self.data = names, used, set()
+        self.sums = set()  # ids of the sums and products that are an index
 
     def text(self, e, outer=COMMA):
         """The C text of e, parenthesised when it binds looser than `outer`."""
@@ -88,7 +104,8 @@ class CExpr:
         if e.dtype.code == "uint":
             kind = TRUNCATING.get(kind, kind)
         if kind in ARITHMETIC:
-            return self._arithmetic(e, kind, *ARITHMETIC[kind])
+            function = self.function(e, kind)
+            return self._helper(function, e) if function else self._arithmetic(e, kind, *ARITHMETIC[kind])
         if kind in COMPARISONS:
             op, precedence = COMPARISONS[kind]
             left, right = self._operands(e, ADDITIVE, ADDITIVE)
@@ -99,6 +116,34 @@ class CExpr:
         return method(e)
 
     # ------------------------------------------------------------ operators
+
+    def is_data(self, e):
+        """Whether an expression depends on what a tensor holds, or on nothing: constants may be any numbers, too."""
+        leaves = collect(e, (BufferLoad, Var))
+        return not leaves or any(isinstance(x, BufferLoad) or x in self.data for x in leaves)
+
+    def function(self, e, kind):
+        """The function of ingot_math.h that computes what C's operator would leave undefined; None where that does."""
+        if not e.dtype.is_int or id(e) in self.sums:
+            return None
+        if kind in DIVISIONS:
+            safe = isinstance(e.b, IntImm) and e.b.value not in (0, -1)
+            return None if safe or not self.is_data(e) else DIVISIONS[kind]
+        wraps = e.dtype.code == "int" and e.dtype.bits >= 32 and _bits(e) > e.dtype.bits and self.is_data(e)
+        return WRAPPING[kind] if wraps else None
+
+    def index(self, e):
+        """The text of an index, whose sums and products overflow no more than it leaves the buffer."""
+        self._mark_sums(e)
+        return self.converted(e)
+
+    def _mark_sums(self, e):
+        if isinstance(e, (Add, Sub, Mul)):
+            self.sums.add(id(e))
+            self._mark_sums(e.a)
+            self._mark_sums(e.b)
+        elif isinstance(e, Cast) and e.value.dtype.is_int:
+            self._mark_sums(e.value)
 
     def _arithmetic(self, e, kind, op, precedence):
         if kind == "Mod" and e.dtype.is_float:
@@ -161,6 +206,11 @@ class CExpr:
             return self._small_float(e.value, e.dtype)
         if e.dtype.is_bool:
             return f"{self.text(e.value, ADDITIVE)} != {literal(e.value.dtype, 0)}", EQUALITY
+        if e.value.dtype.is_float and e.dtype.is_int:
+            self.used.add("ingot_math.h")
+            wide = CAST_THROUGH[str(e.dtype)]
+            text = f"ingot_{SUFFIX[e.value.dtype]}_to_{SUFFIX[wide]}({self.converted(e.value)})"
+            return (text, POSTFIX) if wide == e.dtype else (f"({c_type(e.dtype)}){text}", UNARY)
         return f"({c_type(e.dtype)}){self.text(e.value, UNARY)}", UNARY
 
     def _small_float(self, value, dtype):
@@ -196,13 +246,13 @@ class CExpr:
         if isinstance(index, Ramp):
             return self.vector_access("load", buffer, index)
         name = self.names[buffer]
-        return name if is_scalar(buffer) else f"{name}[{self.converted(index)}]"
+        return name if is_scalar(buffer) else f"{name}[{self.index(index)}]"
 
     def vector_access(self, verb, buffer, index, *value):
         """The call that loads or stores ("load", "store") a vector of `buffer` at a Ramp."""
         self.used.add("simd.h")
         function = f"{vector_type(buffer.dtype.with_lanes(index.lanes))}_{verb}"
-        arguments = [f"&{self.names[buffer]}[{self.converted(index.base)}]"]
+        arguments = [f"&{self.place(buffer, index.base)}"]
         if index.count is not None:
             if not is_const_int(index.stride, 1):
                 raise EmitError(f"{index.count} of {index.lanes} lanes of {buffer.name} are {index.stride} apart: there "
@@ -217,10 +267,10 @@ class CExpr:
     # ------------------------------------------------------------ functions
 
     def _Min(self, e):
-        return self._helper("min", e)
+        return self._helper(*_choice("min", e))
 
     def _Max(self, e):
-        return self._helper("max", e)
+        return self._helper(*_choice("max", e))
 
     def _FloorDiv(self, e):
         if e.dtype.is_float:
@@ -235,7 +285,9 @@ class CExpr:
     def _helper(self, name, e):
         """A function of ingot_math.h of two numbers, in the type that the operands are computed in."""
         wide = COMPUTED_IN.get(e.dtype, e.dtype)
-        if wide not in SUFFIX:  # uint64: no type holds it and its like
+        if name in ("div", "mod") and e.dtype in ("uint32", "uint64"):
+            wide = e.dtype
+        elif wide == "uint64":  # no type holds it and its like
             a, b = self.text(e.a, ADDITIVE), self.text(e.b, ADDITIVE)
             return f"{a} {'<' if name == 'min' else '>'} {b} ? {a} : {b}", CONDITIONAL
         self.used.add("ingot_math.h")
@@ -259,8 +311,8 @@ class CExpr:
             return self._conditional(*e.args)
         if name == "likely":
             return self._print(e.args[0])
-        if name == "reinterpret" and c_type(e.dtype) == c_type(e.args[0].dtype):  # small floats are kept as their bits
-            return self._print(e.args[0])
+        if name == "reinterpret":
+            return self._reinterpret(e, *e.args)
         if name in FLOAT_TESTS:  # they return any int
             self.used.add("math.h")
             return f"{name}({self.text(e.args[0])}) != 0", EQUALITY
@@ -275,6 +327,9 @@ class CExpr:
             return self._print(Div(FloatImm(e.dtype, 1), e.replace(op="tir.sqrt")))
         if name == "exp10":
             return self._call_of("pow", e.dtype, FloatImm(e.dtype, 10), *e.args)
+        if name == "pow" and e.dtype in ("int32", "int64"):
+            self.used.add("ingot_math.h")
+            return f"ingot_pow_{SUFFIX[e.dtype]}({', '.join(map(self.converted, e.args))})", POSTFIX
         if name == "sigmoid" and e.dtype == "float64":
             self.used.add("math.h")
             return f"1.0 / (1.0 + exp(-{self._positive(e.args[0], UNARY)}))", MULTIPLICATIVE
@@ -303,6 +358,18 @@ class CExpr:
         if e.dtype.bits < 32 or precedence == SHIFT:
             return f"({c_type(e.dtype)})({text})", UNARY
         return text, precedence
+
+    def _reinterpret(self, e, x):
+        """The bits of x as another type; those of small floats are integers in C."""
+        if c_type(e.dtype) == c_type(x.dtype):
+            return self._print(x)
+        text, precedence = self._print(x)
+        for dtype, function in ((x.dtype, 0), (e.dtype, 1)):
+            if dtype in FLOAT_BITS:
+                self.used.add("ingot_math.h")
+                argument = f"(uint{dtype.bits}_t){self.text(x, UNARY)}" if function else self.text(x)
+                text, precedence = f"{FLOAT_BITS[dtype][function]}({argument})", POSTFIX
+        return (text, precedence) if e.dtype in FLOAT_BITS else (f"({c_type(e.dtype)}){text}", UNARY)
 
     def _count(self, name, x):
         """popcount, or clz: of 64 bits, less those that x's type does not have."""
@@ -338,6 +405,9 @@ class CExpr:
             return f"{prefix}_fma_at({a}, &{x}, {n}, {c})", POSTFIX
         if isinstance(e, Broadcast):
             name, args = "set1", (e.value,)
+        elif kind in VECTOR_CHOOSES:
+            name, e = _choice(VECTOR_CHOOSES[kind], e)
+            args = e.a, e.b
         elif kind in VECTOR_OPERATORS:
             name, args = VECTOR_OPERATORS[kind], (e.a, e.b)
         elif isinstance(e, Select) and type(e.condition).__name__ in VECTOR_CHOICES:
@@ -354,6 +424,33 @@ class CExpr:
         name, swap_operands, swap_results = VECTOR_CHOICES[type(e.condition).__name__]
         operands, results = (e.condition.a, e.condition.b), (e.true_value, e.false_value)
         return "select_" + name, (*operands[::-1 if swap_operands else 1], *results[::-1 if swap_results else 1])
+
+
+def _bits(e):
+    """How many bits, with that of the sign, hold any value of an integer expression."""
+    if isinstance(e, IntImm):
+        return 1 + (e.value if e.value >= 0 else ~e.value).bit_length()
+    if isinstance(e, (Add, Sub)):
+        return 1 + max(_bits(e.a), _bits(e.b))
+    if isinstance(e, Mul):
+        return _bits(e.a) + _bits(e.b)
+    if isinstance(e, Cast) and e.value.dtype.is_int and e.dtype.code == "int":
+        return min(e.dtype.bits, _bits(e.value))
+    return 1 if e.dtype.is_bool else e.dtype.bits + (e.dtype.code == "uint")
+
+
+def _choice(name, e):
+    """("min", e) or ("max", e) of integers or where one of the operands, which becomes the first, is a number: one
+    instruction then passes on a NaN. Else ("minimum", e) or ("maximum", e)."""
+    if not e.dtype.is_float or _is_number(e.a):
+        return name, e
+    return (name, e.replace(a=e.b, b=e.a)) if _is_number(e.b) else (name + "imum", e)
+
+
+def _is_number(e):
+    """Whether an expression is a constant other than NaN."""
+    e = e.value if isinstance(e, Broadcast) else e
+    return isinstance(e, FloatImm) and e.value == e.value
 
 
 def _signed(text):

@@ -83,12 +83,14 @@ class _Printer(Visitor):
         self.body = team_body(func.body)
         self.team = self.body is not None
         self.body = self.body if self.team else func.body
+        self.scratch = func.buffers[len(func.buffers) - len(func.attrs.get("scratch", ())):]  # each thread's own
+        self.alone = not self.team and bool(self.scratch)  # a region of its own would share it among threads
         if self.team:
             self.names.taken.add("worker")
             self.uses.add("ingot_team.h")
 
     def function(self):
-        exchanged = passed_between_threads(self.body) if self.team else ()
+        exchanged = passed_between_threads(self.body) - set(map(id, self.scratch)) if self.team else ()
         written = {id(b) for b in outputs_of(self.func)}
         used = {id(n) for n in collect(self.func.body, Var)}
         touched = written | {id(n.buffer) for n in collect(self.func.body, BufferLoad)}
@@ -153,7 +155,7 @@ class _Printer(Visitor):
         if loop.kind == "thread_binding":
             raise EmitError(f"C has no threads: loop {loop.loop_var.name} is bound to {loop.thread_binding}, which "
                             "comes with CUDA; use parallel")
-        outermost = loop.kind == "parallel" and not self.parallel
+        outermost = loop.kind == "parallel" and not self.parallel and not self.alone
         if outermost:  # parallel loops directly inside share its threads; any others further in run serially
             nest = _parallel_nest(loop)
             self.parallel = True
@@ -254,7 +256,11 @@ class _Printer(Visitor):
         self.names.release(b)
 
     def visit_LetStmt(self, let):
-        value = self.expr.converted(let.value)
+        if let.var.dtype.is_int and not _is_index(let):
+            value = self.expr.converted(let.value)
+            self.expr.data.update([let.var] if self.expr.is_data(let.value) else ())
+        else:
+            value = self.expr.index(let.value)
         ctype = "ingot_index" if self.team and self.parallel and _is_offset(let) else self.type_of(let.var)
         self.line(f"const {ctype} {self.names.define(let.var, let.var.name)} = {value};")
         self.visit(let.body)
@@ -300,7 +306,12 @@ class _Printer(Visitor):
 
 def _is_offset(let):
     """Whether a 32-bit value serves for sums and products in indices only, which may be computed in more bits."""
-    return let.var.dtype == "int32" and not _Elsewhere(let.var).found(let.body)
+    return let.var.dtype == "int32" and _is_index(let)
+
+
+def _is_index(let):
+    """Whether a value serves for sums and products in indices only."""
+    return not _Elsewhere(let.var).found(let.body)
 
 
 class _Elsewhere(Visitor):
@@ -339,8 +350,9 @@ def _update(store):
     """("+", x) for a store of load(same place) + x, which prints as an update; (None, None) for any other."""
     value = store.value
     operator = UPDATES.get(type(value))
-    if operator and value.dtype.lanes == 1 and value.dtype.bits >= 32 and isinstance(value.a, BufferLoad) and \
-            value.a.buffer is store.buffer and structural_equal(value.a.indices, store.indices):
+    plain = value.dtype.is_float and value.dtype.lanes == 1 and value.dtype.bits >= 32  # integers: see CExpr
+    if operator and plain and isinstance(value.a, BufferLoad) and value.a.buffer is store.buffer and (
+            structural_equal(value.a.indices, store.indices)):
         return operator, value.b
     return None, None
 

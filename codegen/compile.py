@@ -2,16 +2,19 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import warnings
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 import numpy as np
 
-from ..ir.expr import Call, IntImm
+from ..ir.expr import Call, IntImm, free_vars
 from ..ir.module import IRModule
 from ..ir.node import collect, save_json
+from ..ir.relax.accuracy import FLOAT32, STRICT, check_accuracy
 from ..ir.relax.evaluate import EvaluationError, evaluate
-from ..ir.relax.expr import RelaxCall
+from ..ir.relax.expr import RelaxCall, TensorStructInfo
 from ..ir.relax.memory import VIEWS
 from ..ir.schedule.cpu import CpuModel
 from ..ir.schedule.rules import schedule_by_rule
@@ -22,20 +25,23 @@ from ..ir.tir.function import PrimFunc
 from ..ir.transform.choose_convolution import check_algorithms
 from ..ir.transform.context import Sequential
 from ..ir.transform.pass_table import RELAX
-from ..ir.transform.pipeline import graph_passes, lower_module
+from ..ir.transform.pipeline import graph_passes, lower_module, network_passes
 from ..ir.transform.walk import statements
 from .c_names import MOST_NETWORK, network_name
 from .kernels import kernel_names, print_kernel, shape_summary
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
 from .program import build_program
 from .recorded import apply_recorded, check_schedules, traces_of
+from .stack import bytes_for_arrays, run_stack
 from .target import BYTE_ORDERS, Target
 
 VERSION = "0.1.0"
 THREADS = ("openmp", "none")
-STAGES = ("relax", "fused", "tir", "scheduled", "traces", "c")
+STAGES = ("relax", "fused", "tir", "scheduled", "traces", "accuracy", "c")
 MOST_INTERPRETED = 10_000_000  # statements that a self-test's reference may run in Python
-TEST_DIM = 3  # what symbolic dimensions are in the self-test
+TEST_DIMS = (3, 4, 6, 8, 16, 32, 64, 128)  # what symbolic dimensions are in the self-test: the first that fits
+MOST_REFERENCE_BYTES = 4 << 30  # of the tensors of one operator, that a self-test's reference may hold
+MOST_REFERENCE_FLOPS = 10 ** 12  # of a self-test's reference: some minutes
 
 
 @dataclass(frozen=True)
@@ -47,13 +53,14 @@ class Options:
     threads: str = "openmp"
     weights: str = "incbin"
     name: str | None = None
-    exact: bool = False
+    accuracy: str = FLOAT32
     algorithms: tuple = ()  # pairs of a convolution's node and its algorithm, see ir/transform/choose_convolution.py
     schedules: tuple = ()  # pairs of a kernel and its Trace, see recorded.py
+    stack_limit: int | None = None  # bytes of stack that a run may take of each thread; None: the target's
 
     @staticmethod
     def check(target="host", opt_level=2, threads="openmp", weights="incbin", name=None, exact=False, algorithms=None,
-              schedules=None, byte_order=None):
+              schedules=None, stack_limit=None, accuracy=None, byte_order=None):
         for what, value, known in (("threads", threads, THREADS), ("weights", weights, WEIGHTS),
                                    ("opt_level", opt_level, (0, 1, 2)),
                                    ("byte_order", byte_order, (None, *BYTE_ORDERS))):
@@ -62,14 +69,17 @@ class Options:
         if name is not None and network_name(name) != name:
             raise ValueError(f"name {name!r} is no C identifier, or one that is taken; {network_name(name)!r} would do"
                              + (f" (at most {MOST_NETWORK} letters)" if len(name) > MOST_NETWORK else ""))
+        if stack_limit is not None and (not isinstance(stack_limit, int) or stack_limit < 1):
+            raise ValueError(f"stack_limit must be a number of bytes, at least 1, not {stack_limit!r}")
         algorithms = {} if algorithms is None else algorithms
-        check_algorithms(algorithms, exact)
+        accuracy = _accuracy(accuracy, exact)
+        check_algorithms(algorithms, accuracy)
         if algorithms and opt_level < 2:
             raise ValueError(f"algorithms are chosen at opt_level 2 only, not {opt_level}")
         target = Target.get(target)
         target = replace(target, byte_order=byte_order or target.byte_order)
-        return Options(target, opt_level, threads, weights, name, bool(exact), tuple(algorithms.items()),
-                       tuple(check_schedules(schedules).items()))
+        return Options(target, opt_level, threads, weights, name, accuracy, tuple(algorithms.items()),
+                       tuple(check_schedules(schedules).items()), stack_limit)
 
     @property
     def cpu(self):
@@ -79,8 +89,19 @@ class Options:
                         embeds_broadcast=t.embeds_broadcast, small_tile=t.small_tile,
                         l1_bytes=t.l1_bytes, l2_bytes=t.l2_bytes, l3_bytes=t.l3_bytes,
                         streamed_bytes=t.streamed_bytes, memory_bytes=t.memory_bytes, clock=t.clock,
-                        multiply_adds=t.multiply_adds, adders=t.adders and not self.exact,
-                        integer_tiles=t.integer_tiles and not self.exact, short_weights=not self.exact)
+                        multiply_adds=t.multiply_adds, adders=t.adders, integer_tiles=t.integer_tiles,
+                        accuracy=self.accuracy)
+
+
+def _accuracy(accuracy, exact):
+    """The accuracy that is asked for; exact=True is what "strict" was called."""
+    if exact:
+        warnings.warn('exact=True is deprecated: write accuracy="strict"', DeprecationWarning, stacklevel=4)
+        if accuracy not in (None, STRICT):
+            raise ValueError(f"exact=True means accuracy={STRICT!r}, not {accuracy!r}: leave out exact")
+        return STRICT
+    check_accuracy(FLOAT32 if accuracy is None else accuracy)
+    return FLOAT32 if accuracy is None else accuracy
 
 
 @dataclass
@@ -111,7 +132,7 @@ def _prim_funcs(mod):
 
 def optimize(mod, options):
     """The graph passes of this optimization level."""
-    passes = graph_passes(options.opt_level, options.cpu, options.exact, dict(options.algorithms))
+    passes = graph_passes(options.opt_level, options.cpu, dict(options.algorithms))
     return Sequential(passes, name="Optimize")(mod)
 
 
@@ -131,9 +152,17 @@ def lower(mod, options):
     stages.traces = {n: sch.trace for n, sch in schedules.items()}
     kernels = {n: scheduled(functions[n], sch, work[n]) for n, sch in schedules.items()}
     stages.scheduled = stages.tir.with_functions({**stages.tir.functions, **kernels})
-    lowered = lower_module(IRModule(kernels))  # alone: flat kernels do not fit the shapes of the calls in "main"
+    passes = network_passes(bytes_for_arrays(
+        options.target, options.threads, _pointers(stages.tir["main"]), options.stack_limit or options.target.stack_bytes))
+    lowered = lower_module(IRModule(kernels), passes)  # alone: flat kernels do not fit the shapes of the calls in "main"
     stages.lowered = stages.tir.with_functions({**stages.tir.functions, **lowered.functions})
     return stages
+
+
+def _pointers(main):
+    """How many tensors a run holds pointers to: where all is of constant size, intermediate ones are offsets."""
+    dims = main.attrs.get("dims") or free_vars([p.struct_info.shape for p in main.params])
+    return len(main.params) + len(main.outputs) + len(dims) + (2 * len(main.bindings) if dims else 0)
 
 
 def _most_threads(cpu, main, work, functions):
@@ -188,15 +217,52 @@ def assemble(lowered, mod, options, source_hash=None):
     work = {n: kernels[kernel_of[n]].work for n in functions}
     threads = _most_threads(options.cpu, lowered["main"], work, functions)
     program = build_program(lowered, name, options.cpu.l2_bytes if threads > 1 else 0, kernel_of.values())
+    stack = run_stack(options.target, options.threads, _pointers(lowered["main"]), kernels.values(), options.stack_limit)
     dims = tuple(d.name for d in program.dims)
-    test_dims = (TEST_DIM,) * len(dims)
+    flops = count_flops(mod)
+    size, most_bytes = _test_dim(mod, program.dims)
+    test_dims = (size,) * len(dims)
     inputs = sample_arrays(program.inputs, dict(zip(dims, test_dims)))
-    outputs = _expected(mod, inputs, program.outputs, functions.values())
+    if most_bytes > MOST_REFERENCE_BYTES or flops > MOST_REFERENCE_FLOPS:
+        outputs, reason = (), (
+            f"evaluation would take {most_bytes / 2**30:.1f} GiB and {flops:.1e} operations, more than "
+            f"{MOST_REFERENCE_BYTES >> 30} GiB or {MOST_REFERENCE_FLOPS:.0e}")
+    else:
+        outputs = _expected(mod, inputs, program.outputs, functions.values())
+        reason = "" if outputs else "the network calls C functions, or programs that would be interpreted for minutes"
     return CompiledModel(
         program=program, kernels=kernels, kernel_of=kernel_of, target=options.target, threads=options.threads,
         weights=options.weights, title=mod.attrs.get("name", name), model_hash=source_hash or _hash(mod),
-        version=VERSION, flops=count_flops(mod), test_inputs=inputs, test_outputs=outputs, test_dims=test_dims,
-        index_checks=index_checks(mod), most_threads=threads)
+        version=VERSION, flops=flops, no_reference=reason,
+        test_inputs=inputs, test_outputs=outputs, test_dims=test_dims,
+        index_checks=index_checks(mod), most_threads=threads, stack=stack,
+        accuracy=options.accuracy)
+
+
+def _test_dim(mod, dims):
+    """(what symbolic dimensions are in the self-test, the most bytes that one operator's tensors have then): the first
+    of TEST_DIMS at which no tensor is empty, else the first of all."""
+    groups = [[x.struct_info for x in (b.var, *getattr(b.value, "args", ()))] for b in mod["main"].bindings]
+    shapes = [[(i.shape, i.dtype.bytes) for i in group if isinstance(i, TensorStructInfo) and i.shape is not None]
+              for group in groups]
+    inputs = [(p.struct_info.shape, 1) for p in mod["main"].params]
+    found = None
+    for size in TEST_DIMS if dims else TEST_DIMS[:1]:
+        known = {d.name: size for d in dims}
+        try:
+            totals = [[math.prod(_dim_at(d, known) for d in shape) * bytes_ for shape, bytes_ in group]
+                      for group in (*shapes, inputs)]
+        except ValueError:  # a dimension that only a run knows
+            return TEST_DIMS[0], 0
+        found = found or (size, totals)
+        if all(min((_dim_at(d, known) for shape, _ in group for d in shape), default=1) > 0 for group in shapes):
+            found = size, totals
+            break
+    return found[0], max((sum(t) for t in found[1]), default=0)
+
+
+def _dim_at(dim, known):
+    return dim.value if isinstance(dim, IntImm) else evaluate_dim(dim, known)
 
 
 def _expected(mod, inputs, descs, functions):
@@ -206,7 +272,8 @@ def _expected(mod, inputs, descs, functions):
            if getattr(b.value, "op", None) == "call_tir") > MOST_INTERPRETED:
         return ()
     try:
-        expected = evaluate(mod, inputs)
+        with np.errstate(all="ignore"):  # overflow and NaN are results here as in C
+            expected = evaluate(mod, inputs)
     except EvaluationError:
         if any(call.op == "tir.call_extern" for f in functions for call in collect(f.body, Call)):
             return ()
@@ -218,7 +285,7 @@ def _expected(mod, inputs, descs, functions):
 def _turns(stmt):
     """About how often the innermost statements of a loop program run."""
     extent = getattr(stmt, "extent", None)
-    times = extent.value if isinstance(extent, IntImm) else TEST_DIM if extent is not None else 1
+    times = extent.value if isinstance(extent, IntImm) else TEST_DIMS[0] if extent is not None else 1
     return times * max(sum(_turns(s) for s in statements(stmt)), 1)
 
 
@@ -240,14 +307,24 @@ def sample_arrays(descs, dims, seed=0):
 # ---------------------------------------------------------------- facts about a module
 
 _CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv2d_transpose")
+_RECURRENT = ("nn.lstm", "nn.gru", "nn.rnn")
+_COUNTED = (*_CONVOLUTIONS, *_RECURRENT, "matmul")
 
 
 def count_flops(mod):
-    """Operations of one run, a multiply-add counted as 2; convolutions and products only. 0 when dims are symbolic."""
+    """Operations of one run, a multiply-add counted as 2; convolutions, products and those in recurrent layers only.
+    0 when dims are symbolic."""
     total = 0
     for b in mod["main"].bindings:
         call = b.value
-        if not isinstance(call, RelaxCall) or call.op not in (*_CONVOLUTIONS, "matmul"):
+        if not isinstance(call, RelaxCall) or call.op not in _COUNTED:
+            continue
+        if call.op in _RECURRENT:
+            shapes = [x.struct_info.static_shape for x in call.args[:3]]
+            if None in shapes:
+                return 0
+            (time, batch, _), w, r = shapes  # weights of all directions and gates, used once a step
+            total += 2 * time * batch * (math.prod(w) + math.prod(r))
             continue
         out, a, w = call.struct_info.static_shape, call.args[0].struct_info, call.args[1].struct_info
         if out is None or a.static_shape is None or w.static_shape is None:

@@ -13,6 +13,7 @@ from ..ir.transform.walk import statements
 from .c_function import CFunction, print_function
 from .c_names import INTERFACE
 from .c_types import c_comment, identifier, shortened
+from .stack import stack_bytes
 
 STATEMENTS_PER_FILE = 400
 # Operators that passes take out of another one.
@@ -24,7 +25,8 @@ WIDTH = 116
 class Kernel:
     """function: its C; comment: the block comment before it; imports: C sources that it needs (attrs["import_c"]);
     nodes: what it computes of the model; work: see estimate_work, expressions of the symbolic dimensions `dims`;
-    statements: see count_statements."""
+    statements: see count_statements; stack: bytes of its arrays, and of the functions of the runtime that it calls;
+    bounds: of the errors of what it is made by, but for multiply-adds."""
 
     function: CFunction
     comment: str
@@ -33,6 +35,8 @@ class Kernel:
     work: tuple = (0, ())
     dims: tuple = ()
     statements: int = 1
+    stack: int = 0
+    bounds: tuple = ()
 
     @property
     def signature(self):
@@ -88,7 +92,7 @@ def print_kernel(func, name):
     dims = tuple(p.name for p in func.params if p not in func.buffer_map)
     return Kernel(print_function(func, name), _comment(func), tuple(func.attrs.get("import_c") or ()),
                   _nodes(func.attrs.get("origin") or ()), func.attrs.get("work", (0, ())), dims,
-                  count_statements(func.body))
+                  count_statements(func.body), stack_bytes(func), func.attrs.get("bounds", ()))
 
 
 def count_statements(stmt):
@@ -105,12 +109,23 @@ def imports_of(kernels):
     return list(dict.fromkeys(source.strip("\n") for k in kernels for source in k.imports))
 
 
+def bounds_of(kernels):
+    """{the bound of an arithmetic that is not multiply-adds alone: [C names of the kernels that it makes]}."""
+    found = {}
+    for name, kernel in kernels.items():
+        for bound in kernel.bounds:
+            found.setdefault(bound, []).append(name)
+    return found
+
+
 def _comment(func):
     origin = func.attrs.get("origin")
     lines = _wrapped("", _nodes(origin)) if origin else []
     shapes = func.attrs.get("shapes")
     if shapes:
         lines += _wrapped("", shapes)
+    for bound in func.attrs.get("bounds", ()):
+        lines += _wrapped("accuracy: ", bound)
     if func.attrs.get("schedule"):
         lines += _wrapped("schedule: ", func.attrs["schedule"])
     if func.attrs.get("refused"):

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class MicroKernel:
     """header: of the runtime, that has the function; None for a function of the program's own. writes: which of its
-    arguments point to what it writes."""
+    arguments point to what it writes; stack: bytes that it takes there at most."""
 
     header: str | None = None
     writes: tuple[int, ...] = ()
+    stack: int = 0
 
 
 # Those of runtime_c/, by name.
-MICRO_KERNELS = {"ingot_tiles_product": MicroKernel("ingot_tiles.h", writes=(0,)),
-                 "ingot_tiles_products": MicroKernel("ingot_tiles.h", writes=(0,)),
+MICRO_KERNELS = {"ingot_tiles_product": MicroKernel("ingot_tiles.h", writes=(0,), stack=4096),
+                 "ingot_tiles_products": MicroKernel("ingot_tiles.h", writes=(0,), stack=4096),
                  "ingot_tiles_digits": MicroKernel("ingot_tiles.h", writes=(0,))}
 
 

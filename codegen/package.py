@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from ..ir.expr import IntImm, is_const_int
+from ..ir.relax.accuracy import FLOAT32, PROMISES
 from ..ir.schedule.rules.threads import MANY_THREADS
 from ..ir.transform.lower_intrin import lower_dim
 from .c_expr import ADDITIVE, COMMA, CExpr
 from .c_names import new_name, taken_names
 from .c_types import C_TYPES, SMALL_FLOATS, c_comment, c_string, literal
-from .kernels import imports_of, split_files
+from .kernels import bounds_of, imports_of, split_files
 from .program import WEIGHT_ALIGN, Program
 from .render import render
 from .target import Target
@@ -26,6 +27,9 @@ RUNTIME = Path(__file__).parent.parent / "runtime_c"
 WEIGHTS = ("incbin", "array", "file", "extern")
 ARENA_ALIGN = 64
 HEADER_BYTES = 64
+LARGE_BLOB = 3 << 29  # bytes from which on a blob lies apart from what code of the small model must reach
+TEAM_BYTES = 16384   # of what threads share in a run (ingot_team), after the header; the C checks it
+ARENA_THREADS = 8  # how many threads, at most, an arena of NAME_ARENA_BYTES has room for
 # Errors that the self-test allows small floats, a few units in the last place; others 1e-4.
 TEST_TOLERANCES = {"float16": 8e-3, "bfloat16": 6e-2, "float8_e4m3fn": 0.5, "float8_e5m2": 0.75}
 MAGIC = 0x31746F676E49  # "Ingot1", little-endian
@@ -50,7 +54,8 @@ class CompiledModel:
 
     program: calls and memory; kernels: {C name: Kernel}; kernel_of: {module function: C name}. test_inputs and
     test_outputs: arrays of the self-test, whose symbolic dimensions are test_dims; test_outputs is empty where there is
-    no reference. most_threads: more of them than so many would make it slower than one.
+    no reference, for the reason no_reference. most_threads: more of them than so many would make it slower than one;
+    stack: bytes that a run takes of each thread's at most.
     """
 
     program: Program
@@ -68,6 +73,9 @@ class CompiledModel:
     test_dims: tuple
     index_checks: tuple = ()
     most_threads: int = MANY_THREADS
+    no_reference: str = ""
+    stack: int = 0
+    accuracy: str = FLOAT32
 
     @property
     def name(self):
@@ -84,6 +92,21 @@ class CompiledModel:
     @property
     def dims(self):
         return tuple(d.name for d in self.program.dims)
+
+    @property
+    def has_team(self):
+        """Whether threads make calls together."""
+        return any(self.kernels[self.kernel_of[c.kernel]].function.team for c in self.program.calls)
+
+    @property
+    def arena_threads(self):
+        """How many threads an arena of the size that the header states has room for."""
+        return min(ARENA_THREADS, max(self.most_threads, 1)) if self.has_team else 1
+
+    def further_bytes(self, threads):
+        """Bytes of arena beyond that, with which a run may use so many threads."""
+        most = min(threads, self.most_threads) if self.has_team else 1
+        return max(most - self.arena_threads, 0) * self.program.scratch
 
     def files(self):
         """{file name: text or bytes} of the whole folder."""
@@ -181,7 +204,8 @@ class _Folder:
         files["CMakeLists.txt"] = self._render(
             "CMakeLists.txt", sources=sources, selftest_source=data_file, extra_sources=extra,
             cflags_cmake=";".join(self.m.target.cflags), gcc_cflags_cmake=";".join(self.m.target.gcc_cflags))
-        files["README.md"] = self._render("README.md", kernels_count=len(kernels), calls_count=len(self.p.calls))
+        files["README.md"] = self._render("README.md", kernels_count=len(kernels), calls_count=len(self.p.calls),
+                                          promise=PROMISES[self.m.accuracy], bounds=bounds_of(self.m.kernels))
         return files
 
     def _taken(self):
@@ -211,8 +235,10 @@ class _Folder:
         if as_array:
             return {f"{stem}.c": self._render("blob.c", file=f"{stem}.c", what=what, symbol=symbol,
                                               segments=segments(arrays))}
-        return {f"{stem}.S": self._render("blob.S", file=f"{stem}.S", what=what, symbol=symbol, blob=f"{stem}.bin"),
-                f"{stem}.bin": blob_of(arrays, self.m.target.byte_order)}
+        data = blob_of(arrays, self.m.target.byte_order)
+        return {f"{stem}.S": self._render("blob.S", file=f"{stem}.S", what=what, symbol=symbol, blob=f"{stem}.bin",
+                                          large=len(data) > LARGE_BLOB),
+                f"{stem}.bin": data}
 
     # ------------------------------------------------------------ context
 
@@ -222,7 +248,9 @@ class _Folder:
         inputs = [self._tensor(t, offsets[n]) for n, t in enumerate(p.inputs)]
         outputs = [self._tensor(t, offsets[len(inputs) + n] if m.test_outputs else 0) for n, t in enumerate(p.outputs)]
         memory = self._dim_text(p.plan.total)
-        arena_bytes = HEADER_BYTES + int(memory) if self.static else None
+        scratch = m.arena_threads * p.scratch
+        fixed = HEADER_BYTES + (TEAM_BYTES if m.has_team else 0) + scratch
+        arena_bytes = fixed + int(memory) if self.static else None
         dim_params = ", ".join(f"int64_t {d}" for d in self.dims)
         arguments = ["net", *self.dims, *(t["name"] for t in inputs), *(t["name"] for t in outputs)]
         pointers = ["net", *(t["name"] for t in inputs + outputs)]
@@ -235,8 +263,10 @@ class _Folder:
             "dims_without_memory": [d for d in self.dims if not re.search(rf"\b{d}\b", memory)],
             "arena_bytes": arena_bytes, "arena_align": ARENA_ALIGN,
             "memory_bytes": memory + ("u" if self.static else ""),
-            "arena_text": str(arena_bytes) if self.static else f"{HEADER_BYTES} + {memory}",
-            "weights": m.weights, "weights_bytes": max(p.weights_bytes, 64), "magic": f"0x{MAGIC:X}",
+            "arena_text": str(arena_bytes) if self.static else f"{fixed} + {memory}", "fixed_bytes": fixed,
+            "team_bytes": TEAM_BYTES if m.has_team else 0, "scratch_bytes": scratch, "thread_bytes": p.scratch,
+            "arena_threads": m.arena_threads, "stack_bytes": m.stack,
+            "accuracy": m.accuracy, "weights": m.weights, "weights_bytes": max(p.weights_bytes, 64), "magic": f"0x{MAGIC:X}",
             "model_hash": m.model_hash, "target": m.target.name,
             "byte_order": m.target.byte_order, "big_endian": int(m.target.byte_order == "big"), "flops": m.flops, "flops_text": f"{m.flops:,}",
             "openmp": m.threads == "openmp", "index_checks": [
@@ -253,11 +283,12 @@ class _Folder:
             "compared": [_comparison(d) for d in dict.fromkeys(t.dtype for t in p.outputs)],
             "compare_headers": ["ingot_half.h"] if any(t.dtype in SMALL_FLOATS for t in p.outputs) else [],
             "dim_enum": ", ".join(f"{d} = {v}" for d, v in zip(self.dims, m.test_dims)),
-            "tensors": tensors, "parts": call_parts(calls), "has_team": any(c["team"] for c in calls),
+            "tensors": tensors, "parts": call_parts(calls), "has_team": m.has_team,
             "most_threads": m.most_threads if 1 < m.most_threads < MANY_THREADS else None,
             "call_names": [c["function"] for c in calls], "once": list(self._once()),
             "uses_tiles": any("ingot_tiles.h" in k.function.uses for k in m.kernels.values()),
             "uses_weights": uses_weights, "has_reference": bool(m.test_outputs),
+            "no_reference": c_comment(m.no_reference or "none was evaluated"),
         }
 
     def _tensor(self, t, offset):
@@ -287,16 +318,23 @@ class _Folder:
         for n, b in enumerate(self.p.plan.buffers):
             name = names[n] = new_name(b.name, taken)
             ctype = C_TYPES[self.p.buffer_dtypes[n]]
-            tensors.append(f"{ctype} *const {name} = (void *)(m + {self._dim_text(self.p.plan.offset(n), ADDITIVE)});")
+            place = self._dim_text(self.p.plan.offset(n), ADDITIVE)
+            tensors.append(f"{name} = {place}" if self.static else
+                           f"{ctype} *const {name} = (void *)(m + {place});")
         calls = []
         for call in self.p.calls:
-            arguments = []
+            arguments, team = [], self.m.kernels[self.m.kernel_of[call.kernel]].function.team
             for o in call.operands:
                 if o.kind == "weight":
                     uses_weights = True
                     weight = self.p.weights[o.index]
                     offset = o.offset * weight.data.itemsize + weight.offset
                     arguments.append(f"(const void *)(w + {self._dim_text(offset, ADDITIVE)})")
+                elif o.kind == "scratch":
+                    arguments.append(f"{'OWN' if team else 'FIRST'}_SCRATCH({o.index})")
+                elif o.kind == "arena" and self.static:
+                    offset = self._dim_text(o.offset * self.p.buffer_dtypes[o.index].bytes, ADDITIVE)
+                    arguments.append(f"TENSOR({names[o.index]}{'' if is_const_int(o.offset, 0) else ' + ' + offset})")
                 else:
                     name = names[o.index] if o.kind == "arena" else o.name
                     shifted = f"{name} + {self._dim_text(o.offset, ADDITIVE)}"

@@ -33,8 +33,9 @@ class TensorDesc:
 
 @dataclass(frozen=True)
 class Operand:
-    """An argument of a kernel call: kind "input", "output", "weight" or "arena" with its number there, and a name.
-    offset: elements from there to the argument's first, an expression."""
+    """An argument of a kernel call: kind "input", "output", "weight" or "arena" with its number there, and a name;
+    or "scratch" with its place, in bytes, in memory that each thread has for itself. offset: elements from there to the
+    argument's first, an expression."""
 
     kind: str
     index: int
@@ -66,7 +67,7 @@ class Weight:
 class Program:
     """name; inputs, outputs: TensorDescs; dims: symbolic dimensions; once: the calls of a new instance; calls: those of
     each run; weights; plan: a MemoryPlan whose buffer i is what Operand("arena", i) means, of element type
-    buffer_dtypes[i]."""
+    buffer_dtypes[i]; scratch: bytes of memory that each thread has for itself, which all kernels use in turns."""
 
     name: str
     inputs: tuple
@@ -77,6 +78,7 @@ class Program:
     weights: tuple
     plan: memory_plan.MemoryPlan
     buffer_dtypes: tuple
+    scratch: int = 0
 
     @property
     def weights_bytes(self):
@@ -102,6 +104,7 @@ class _Builder:
         self.where = {}       # owner of memory -> the Operand that it is
         self.weights, self.weight_index, self.weight_end = [], {}, 0
         self.buffers, self.dtypes = [], []  # of the arena
+        self.scratch = 0
 
     def build(self, room):
         taken = {*taken_names(self.name, self.kernels), *(d.name.lower() for d in self.dims)}
@@ -118,7 +121,7 @@ class _Builder:
         for call in without_repetitions(calls, plan):
             (once if _border(call, plan) in lasting else again).append(call)
         return Program(self.name, inputs, outputs, self.dims, tuple(once), tuple(again), tuple(self.weights), plan,
-                       tuple(self.dtypes))
+                       tuple(self.dtypes), self.scratch)
 
     def _in_order(self):
         """The calls' bindings, a border before what writes inside it: threads need not wait for one another between."""
@@ -177,7 +180,11 @@ class _Builder:
         results = [self._operand(place, time) for place in self.memory.results(binding)]
         dims = tuple(call.attrs.get("sym_args", ()))
         own_dims = dict(zip((p for p in func.params if p not in func.buffer_map), dims))
-        work = [self._allocate(b.name, b.dtype, substitute(b.shape, own_dims), time) for b in _workspace(func)]
+        spaces, own = _workspace(func), func.attrs.get("scratch", ())
+        work = [self._allocate(b.name, b.dtype, substitute(b.shape, own_dims), time)
+                for b in spaces[:len(spaces) - len(own)]]
+        work += [Operand("scratch", place, b.name) for place, b in zip(own, spaces[len(spaces) - len(own):])]
+        self.scratch = max(self.scratch, func.attrs.get("scratch_bytes", 0))
         comment = f"{binding.var.name}: {', '.join(_shape_text(i) for i in infos)}"
         return KernelCall(call.attrs["gv"].name, (*operands, *results, *work), dims, comment,
                           not call.args and id(binding.var) in self.around, len(operands))

@@ -68,6 +68,7 @@ class Target(metaclass=_Named):
     clock             cycles a second, of what is predicted
     multiply_adds     vectors that a core multiplies and adds in a cycle
     adders            whether it does as many additions of vectors beside them, on units of their own
+    stack_bytes       of a thread, that a run may take by default
     integer_tiles     whether it has a unit for products of tiles of 8-bit integers that runtime_c/ingot_tiles.h uses
     fma               whether a fused multiply-add is one instruction
     byte_order        "little" or "big", of numbers in memory
@@ -100,6 +101,7 @@ class Target(metaclass=_Named):
     clock: float = 2.7e9
     multiply_adds: int = 2
     adders: bool = False
+    stack_bytes: int = 16 << 10
     integer_tiles: bool = False
     byte_order: str = "little"
 
@@ -118,7 +120,8 @@ class Target(metaclass=_Named):
         name = _without_flags(target)
         name = _ALIASES.get(name, name)
         if name == "host":
-            return replace(_BY_NAME[host_name()], byte_order=sys.byteorder)
+            row = _BY_NAME[host_name()]
+            return row if row.byte_order == sys.byteorder else replace(row, byte_order=sys.byteorder)
         if name == "cuda":
             raise TargetError("CUDA C is not generated yet; the targets today are " + ", ".join(Target.names()))
         if name not in _BY_NAME:
@@ -200,7 +203,8 @@ _ROWS = (
            fma=True, cc=("s390x-linux-gnu-gcc",), runner=("qemu-s390x", "-L", "/usr/s390x-linux-gnu"),
            byte_order="big"),
     Target("c", arch="any", cflags=(*_COMMON, "-DINGOT_SIMD_SCALAR"),
-           simd="scalar", vector_lanes=1, vector_registers=16, fma=False),
+           simd="scalar", vector_lanes=1, vector_registers=16, fma=False,
+           stack_bytes=2 << 10),  # the target of small machines, too
 )
 _BY_NAME = {row.name: row for row in _ROWS}
 # Flags of TVM's that choose a row; the others of TVM's on CPUs say what needs no saying here.

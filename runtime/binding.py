@@ -1,6 +1,7 @@
 """Loading a compiled network with cffi in ABI mode, and the calls of its C interface."""
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from functools import partial
 
@@ -75,6 +76,8 @@ class Binding:
         self._ffi.cdef(cdef_of(model))
         self._library = openmp.load(self._ffi, path)
         self._net, self._arena = self._ffi.new("void **"), None
+        further = getattr(model, "further_bytes", None)  # of arena, for all threads that this machine runs
+        self._further = further(os.cpu_count() or 1) if further else 0
         self._run, self._buffer = self._function("run"), self._ffi.from_buffer
 
     @property
@@ -120,7 +123,7 @@ class Binding:
 
     def _reserve(self, dims):
         """Make the arena large enough for `dims`; the handle moves with it."""
-        need = self._function("arena_bytes_")(*dims)
+        need = self._function("arena_bytes_")(*dims) + self._further
         if self._arena is not None and len(self._arena) >= need:
             return
         self._arena = aligned_empty(need, self.info.arena_align)

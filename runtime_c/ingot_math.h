@@ -12,6 +12,8 @@
 
 #include "simd/lane.h"
 
+#include <string.h>
+
 INGOT_INLINE float ingot_expf(float x) { return f32x1_exp(x); }
 INGOT_INLINE float ingot_logf(float x) { return f32x1_log(x); }
 INGOT_INLINE float ingot_tanhf(float x) { return f32x1_tanh(x); }
@@ -28,22 +30,68 @@ INGOT_INLINE float ingot_fixedf(float a, float b, int32_t n) { return f32x1_fixe
 INGOT_INLINE float ingot_greaterf(float a, float b) { return f32x1_greater(a, b); }
 INGOT_INLINE float ingot_fmaf(float a, float b, float c) { return f32x1_fma(a, b, c); }
 
-/* Quotient rounded towards minus infinity, and the remainder that goes with it, which has the sign of b. b must not
- * be 0, nor the quotient overflow. */
-#define INGOT_FLOORDIV(T, name)                                                                                        \
+/* Integers where C leaves the result undefined. Sums, differences and products wrap around. Quotients are rounded towards
+ * zero (div) or minus infinity (floordiv), and their remainders have the sign of a (mod) or of b (floormod); a quotient by
+ * 0, and its remainder, is 0; the least number by -1 is itself. */
+#define INGOT_WRAPPING(T, U, name)                                                                                     \
+    INGOT_INLINE T ingot_add_##name(T a, T b) { return (T)((U)a + (U)b); }                                             \
+    INGOT_INLINE T ingot_sub_##name(T a, T b) { return (T)((U)a - (U)b); }                                             \
+    INGOT_INLINE T ingot_mul_##name(T a, T b) { return (T)((U)a * (U)b); }                                             \
+    INGOT_INLINE T ingot_div_##name(T a, T b) { return b == 0 ? 0 : b == -1 ? ingot_sub_##name(0, a) : a / b; }         \
+    INGOT_INLINE T ingot_mod_##name(T a, T b) { return b == 0 || b == -1 ? 0 : a % b; }                                \
     INGOT_INLINE T ingot_floordiv_##name(T a, T b)                                                                     \
     {                                                                                                                  \
-        const T quotient = a / b, remainder = a % b;                                                                   \
-        return quotient - (T)(remainder != 0 && (remainder < 0) != (b < 0));                                           \
+        const T remainder = ingot_mod_##name(a, b);                                                                    \
+        return ingot_div_##name(a, b) - (T)(remainder != 0 && (remainder < 0) != (b < 0));                             \
     }                                                                                                                  \
     INGOT_INLINE T ingot_floormod_##name(T a, T b)                                                                     \
     {                                                                                                                  \
-        const T remainder = a % b;                                                                                     \
+        const T remainder = ingot_mod_##name(a, b);                                                                    \
         return remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b : remainder;                               \
+    }                                                                                                                  \
+    /* a to the power of b; of b below 0 what is left of 1 / a^-b: 0, or 1 and -1 of these. */                         \
+    INGOT_INLINE T ingot_pow_##name(T a, T b)                                                                          \
+    {                                                                                                                  \
+        U power = 1, square = (U)a;                                                                                    \
+        if (b < 0) return a == 1 || (a == -1 && b % 2 == 0) ? 1 : a == -1 ? -1 : 0;                                    \
+        for (; b > 0; b /= 2) {                                                                                        \
+            if (b % 2 != 0) power *= square;                                                                           \
+            square *= square;                                                                                          \
+        }                                                                                                              \
+        return (T)power;                                                                                               \
     }
-INGOT_FLOORDIV(int32_t, i32)
-INGOT_FLOORDIV(int64_t, i64)
+INGOT_WRAPPING(int32_t, uint32_t, i32)
+INGOT_WRAPPING(int64_t, uint64_t, i64)
+INGOT_INLINE uint32_t ingot_div_u32(uint32_t a, uint32_t b) { return b == 0 ? 0 : a / b; }
+INGOT_INLINE uint32_t ingot_mod_u32(uint32_t a, uint32_t b) { return b == 0 ? 0 : a % b; }
+INGOT_INLINE uint64_t ingot_div_u64(uint64_t a, uint64_t b) { return b == 0 ? 0 : a / b; }
+INGOT_INLINE uint64_t ingot_mod_u64(uint64_t a, uint64_t b) { return b == 0 ? 0 : a % b; }
 
+/* Numbers to integers, towards zero; NaN and what the type does not hold, to its least number, as x86 has it. Narrower
+ * types take the lowest bits of int32_t's, uint32_t of int64_t's; below 0 so does uint64_t. */
+#define INGOT_TO_INTEGER(T, name)                                                                                      \
+    INGOT_INLINE int32_t ingot_##name##_to_i32(T x)                                                                    \
+    {                                                                                                                  \
+        const int fits = (double)x > -2147483649.0 && (double)x < 2147483648.0;                                        \
+        const int32_t n = (int32_t)(fits ? x : 0);                                                                     \
+        return fits ? n : INT32_MIN;                                                                                   \
+    }                                                                                                                  \
+    INGOT_INLINE int64_t ingot_##name##_to_i64(T x)                                                                    \
+    {                                                                                                                  \
+        const int fits = x >= (T)-9223372036854775808.0 && x < (T)9223372036854775808.0;                               \
+        const int64_t n = (int64_t)(fits ? x : 0);                                                                     \
+        return fits ? n : INT64_MIN;                                                                                   \
+    }                                                                                                                  \
+    INGOT_INLINE uint64_t ingot_##name##_to_u64(T x)                                                                   \
+    {                                                                                                                  \
+        const int high = x >= (T)9223372036854775808.0 && x < (T)18446744073709551616.0;                               \
+        const uint64_t n = (uint64_t)(high ? x : 0);                                                                   \
+        return high ? n : x > 0 && !(x < (T)9223372036854775808.0) ? 0 : (uint64_t)ingot_##name##_to_i64(x);           \
+    }
+INGOT_TO_INTEGER(float, f32)
+INGOT_TO_INTEGER(double, f64)
+
+/* The greater and the lesser number: max and min of a that is no NaN, maximum and minimum of any; NaN if one is. */
 #define INGOT_MIN_MAX(T, name)                                                                                         \
     INGOT_INLINE T ingot_min_##name(T a, T b) { return a < b ? a : b; }                                                \
     INGOT_INLINE T ingot_max_##name(T a, T b) { return a > b ? a : b; }
@@ -51,6 +99,24 @@ INGOT_MIN_MAX(int32_t, i32)
 INGOT_MIN_MAX(int64_t, i64)
 INGOT_MIN_MAX(float, f32)
 INGOT_MIN_MAX(double, f64)
+INGOT_INLINE float ingot_minimum_f32(float a, float b) { return f32x1_minimum(a, b); }
+INGOT_INLINE float ingot_maximum_f32(float a, float b) { return f32x1_maximum(a, b); }
+INGOT_INLINE double ingot_minimum_f64(double a, double b) { return a < b || a != a ? a : b; }
+INGOT_INLINE double ingot_maximum_f64(double a, double b) { return a > b || a != a ? a : b; }
+
+/* The bits of a double, and the double of given ones; floats have f32x1_bits and f32x1_from_bits. */
+INGOT_INLINE uint64_t ingot_f64_bits(double x)
+{
+    uint64_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+INGOT_INLINE double ingot_f64_from_bits(uint64_t u)
+{
+    double x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
 
 /* How many bits of x are set, and how many zeros of its 64 bits stand above the highest one that is. */
 INGOT_INLINE int32_t ingot_popcount(uint64_t x)

@@ -101,6 +101,22 @@ INGOT_TEAM_FUNCTION void ingot_team_start(ingot_team *team)
     memset(team, 0, (threads < INGOT_TEAM_PARTS ? threads : INGOT_TEAM_PARTS) * sizeof *team->places);
 }
 
+/* As many threads as OpenMP would give, but no more than there is room for. */
+INGOT_TEAM_FUNCTION int ingot_team_threads(int32_t room)
+{
+#if defined(_OPENMP)
+    return omp_get_max_threads() < room ? omp_get_max_threads() : (int)room;
+#else
+    return room < 1 ? (int)room : 1;
+#endif
+}
+
+/* The lesser of two numbers. */
+INGOT_TEAM_FUNCTION uint64_t ingot_least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 INGOT_TEAM_FUNCTION ingot_worker ingot_team_join(ingot_team *team)
 {
     ingot_worker worker = {NULL, 0, 1, 0};

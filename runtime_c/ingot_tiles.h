@@ -225,7 +225,7 @@ INGOT_INLINE void ingot_tiles_few(float *sums, const int8_t *a, const int8_t *b,
     int32_t steps, ptrdiff_t step)
 {
     const ptrdiff_t next = INGOT_PANEL_STEP / INGOT_DIGITS;
-    INGOT_ALIGNED(64) int32_t part[INGOT_DIGITS][INGOT_TILES_FEW * INGOT_DIGITS][INGOT_TILE_COLUMNS];
+    INGOT_ALIGNED(64) int32_t part[INGOT_DIGITS][INGOT_TILES_FEW * INGOT_DIGITS][16];
     ingot_tiles_begin(INGOT_DIGITS * rows, 7);
     _tile_zero(0); _tile_zero(1); _tile_zero(2); _tile_zero(3); _tile_zero(4); _tile_zero(5);
     for (int32_t k = 0; k < steps; ++k, a += step, b += INGOT_PANEL_STEP) {
@@ -235,15 +235,19 @@ INGOT_INLINE void ingot_tiles_few(float *sums, const int8_t *a, const int8_t *b,
             INGOT_TILES_ADD(1, b + 1024); INGOT_TILES_ADD(3, b + next + 1024); INGOT_TILES_ADD(5, b + 2 * next + 1024);
         }
     }
-    _tile_stored(0, part[0], 128); _tile_stored(1, part[0][0] + 16, 128);
-    _tile_stored(2, part[1], 128); _tile_stored(3, part[1][0] + 16, 128);
-    _tile_stored(4, part[2], 128); _tile_stored(5, part[2][0] + 16, 128);
-    for (int32_t row = 0; row < rows; ++row) {
-        const int32_t n = INGOT_DIGITS * row;
-        for (int32_t i = 0; i < columns; ++i) {
-            const int32_t middle = part[0][n + 1][i] + part[1][n][i];
-            const int32_t last = part[0][n + 2][i] + part[1][n + 1][i] + part[2][n][i];
-            sums[row * columns + i] = ingot_tiles_weighed(part[0][n][i], middle, last);
+    for (int32_t side = 0; side < columns; side += 16) { /* half of the columns, on half of the stack */
+        if (side == 0) {
+            _tile_stored(0, part[0], 64); _tile_stored(2, part[1], 64); _tile_stored(4, part[2], 64);
+        } else {
+            _tile_stored(1, part[0], 64); _tile_stored(3, part[1], 64); _tile_stored(5, part[2], 64);
+        }
+        for (int32_t row = 0; row < rows; ++row) {
+            const int32_t n = INGOT_DIGITS * row;
+            for (int32_t i = 0; i < 16; ++i) {
+                const int32_t middle = part[0][n + 1][i] + part[1][n][i];
+                const int32_t last = part[0][n + 2][i] + part[1][n + 1][i] + part[2][n][i];
+                sums[row * columns + side + i] = ingot_tiles_weighed(part[0][n][i], middle, last);
+            }
         }
     }
 }

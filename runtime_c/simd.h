@@ -22,9 +22,10 @@
  *   T_neg  T_abs  T_sqrt (a)  T_copysign(a, sign)
  *   T_round  T_floor  T_ceil (a)               to an integer; round: the nearest, ties to even
  *   T_min  T_max (a, b)                        b NaN: NaN; only a NaN: b or NaN. So max(set1(0), x) passes on NaN
+ *   T_minimum  T_maximum (a, b)                a or b NaN: NaN. One or two instructions more, not after a
  *   T_clamp(a, lo, hi)                         lo <= hi; a NaN: NaN
  *   T_select_lt  T_select_le  T_select_eq (a, b, x, y)   lane by lane a < b ? x : y ...; false when one is NaN
- *   T_reduce_add  T_reduce_min  T_reduce_max (a)         a float; the order of additions is a tree; NaN: unspecified
+ *   T_reduce_add  T_reduce_min  T_reduce_max (a)         a float; the order of additions is a tree; a NaN: NaN
  *   T_reduce_greater(a)                        the greatest, as T_greater has it
  *   T_exp  T_log  T_tanh  T_erf  T_sigmoid  T_silu  T_gelu (a)   see simd/math.h
  *   T_ldexp(a, n)  T_power(a)  T_exponent(a)  T_mantissa(a)          see simd/lane.h

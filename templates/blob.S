@@ -2,7 +2,15 @@
  *
  * [[ stamp ]]
  */
+[% if large %]
+#if defined(__x86_64__) /* beyond what code reaches in 2 GB: link with a program that is built with -mcmodel=medium */
+    .section .lrodata, "al", @progbits
+#else
     .section .rodata
+#endif
+[% else %]
+    .section .rodata
+[% endif %]
     .balign 64
     .globl [[ symbol ]]
     .type [[ symbol ]], %object

@@ -23,6 +23,8 @@ struct [[ name ]] {
     uint64_t arena_bytes;
     const unsigned char *weights;
     unsigned char *memory;        /* intermediate tensors, as the memory plan places them */
+    unsigned char *scratch;       /* after them, each thread's own memory */
+    int32_t threads;              /* how many have some */
 #if defined(INGOT_PROFILE)
     ingot_profile_hook hook;
     void *hook_user;
@@ -30,6 +32,11 @@ struct [[ name ]] {
 };
 #define [[ upper ]]_MAGIC UINT64_C([[ magic ]])
 #define [[ upper ]]_HEADER_BYTES 64u
+typedef char [[ name ]]_header_fits[sizeof(struct [[ name ]]) <= [[ upper ]]_HEADER_BYTES ? 1 : -1];
+[% if has_team %]
+#define [[ upper ]]_TEAM_BYTES [[ team_bytes ]]u /* of what threads share in a run, after the header */
+typedef char [[ name ]]_team_fits[sizeof(ingot_team) <= [[ upper ]]_TEAM_BYTES ? 1 : -1];
+[% endif %]
 
 /* ---- description -------------------------------------------------------------------------------------------- */
 
@@ -64,7 +71,7 @@ uint64_t [[ name ]]_arena_bytes_([[ dim_params or "void" ]])
 [% for d in dims_without_memory %]
     (void)[[ d ]];
 [% endfor %]
-    return [[ upper ]]_HEADER_BYTES + [[ "(uint64_t)(" + memory_bytes + ")" if dims else memory_bytes ]];
+    return [[ fixed_bytes ]]u + [[ "(uint64_t)(" + memory_bytes + ")" if dims else memory_bytes ]];
 }
 
 ingot_status [[ name ]]_init_([[ name ]] **net, void *arena, size_t arena_bytes, uint32_t abi, size_t info_bytes)
@@ -79,13 +86,18 @@ ingot_status [[ name ]]_init_([[ name ]] **net, void *arena, size_t arena_bytes,
         if (*(const unsigned char *)&one != [[ 1 - big_endian ]]) return INGOT_ERR_WEIGHTS;
     }
 [% endif %]
-    status = ingot_check_arena(arena, arena_bytes, [[ upper + "_HEADER_BYTES" if dims else upper + "_ARENA_BYTES" ]], [[ upper ]]_ARENA_ALIGN);
+    status = ingot_check_arena(arena, arena_bytes, [[ fixed_bytes ~ "u" if dims else upper + "_ARENA_BYTES" ]], [[ upper ]]_ARENA_ALIGN);
     if (status != INGOT_OK) return status;
     *net = arena;
     (*net)->magic = [[ upper ]]_MAGIC;
     (*net)->arena_bytes = arena_bytes;
     (*net)->weights = [[ "NULL" if weights == "file" else name + "_weights" ]];
-    (*net)->memory = (unsigned char *)arena + [[ upper ]]_HEADER_BYTES;
+    (*net)->memory = (unsigned char *)arena + [[ upper ]]_HEADER_BYTES[[ " + " + upper + "_TEAM_BYTES" if has_team ]];
+    (*net)->scratch = [[ "(*net)->memory" if dims else "(*net)->memory + " + memory_bytes ]];
+    (*net)->threads = [[ arena_threads ]];
+[% if thread_bytes and has_team and not dims %]
+    (*net)->threads += (int32_t)ingot_least((arena_bytes - [[ upper ]]_ARENA_BYTES) / [[ upper ]]_THREAD_BYTES, 65536u);
+[% endif %]
 #if defined(INGOT_PROFILE)
     (*net)->hook = NULL;
     (*net)->hook_user = NULL;
@@ -132,6 +144,18 @@ ingot_status [[ name ]]_set_profile([[ name ]] *net, ingot_profile_hook hook, vo
 }
 #endif
 
+[% if tensors and not dims %]
+/* A tensor. The address is made anew for each call: of many none is kept on the stack. */
+#define TENSOR(place) ((void *)(net->memory + (place)))
+[% endif %]
+[% if thread_bytes %]
+/* What the first thread has for itself, and what each of a team has. */
+#define FIRST_SCRATCH(place) ((void *)(net->scratch + (place)))
+[% if has_team %]
+#define OWN_SCRATCH(place) FIRST_SCRATCH(worker.number * (size_t)[[ upper ]]_THREAD_BYTES + (place))
+[% endif %]
+[% endif %]
+
 /* ---- inference ---------------------------------------------------------------------------------------------- */
 
 [[ run_signature ]]
@@ -153,17 +177,30 @@ ingot_status [[ name ]]_set_profile([[ name ]] *net, ingot_profile_hook hook, vo
     }
 [% endfor %]
 
+[% if dims and thread_bytes %]
+    net->scratch = net->memory + [[ memory_bytes ]];
+[% if has_team %]
+    net->threads = [[ arena_threads ]] + (int32_t)ingot_least(
+        (net->arena_bytes - [[ name ]]_arena_bytes_([[ dims|join(", ") ]])) / [[ upper ]]_THREAD_BYTES, 65536u);
+[% endif %]
+[% endif %]
 [% if uses_weights %]
     const unsigned char *const w = net->weights;
 [% endif %]
-[% if tensors %]
+[% if tensors and dims %]
     unsigned char *const m = net->memory;
-[% endif %]
 [% for t in tensors %]
     [[ t ]]
 [% endfor %]
+[% elif tensors %]
+    enum { /* where each tensor is in the memory */
+[% for t in tensors %]
+        [[ t ]][[ "," if not loop.last ]]
+[% endfor %]
+    };
+[% endif %]
 [% if has_team %]
-    ingot_team team;
+    ingot_team *const team = (ingot_team *)(void *)((unsigned char *)net + [[ upper ]]_HEADER_BYTES);
 [% endif %]
 [% for threads, groups in parts %]
 [% if threads == "team" %]
@@ -173,10 +210,11 @@ ingot_status [[ name ]]_set_profile([[ name ]] *net, ingot_profile_hook hook, vo
 
      * More than [[ most_threads ]] would wait for longer than they save: one makes them all then.
 [%- endif %] */
-    ingot_team_start(&team);
-    INGOT_OMP(parallel[% if most_threads %] if(omp_get_max_threads() <= [[ most_threads ]])[% endif %])
+    ingot_team_start(team);
+    INGOT_OMP(parallel[% if most_threads %] if(omp_get_max_threads() <= [[ most_threads ]])[% endif %]
+[%- if thread_bytes %] num_threads(ingot_team_threads(net->threads))[% endif %])
     {
-        ingot_worker worker = ingot_team_join(&team);
+        ingot_worker worker = ingot_team_join(team);
 [% endif %]
 [% for who, calls in groups %]
 [% set margin = {"one": 4, "team": 8, "single": 12, "master": 12}[who] %]

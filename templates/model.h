@@ -29,6 +29,13 @@ extern "C" {
 #define [[ upper ]]_ARENA_BYTES [[ arena_bytes ]]u
 [% endif %]
 #define [[ upper ]]_ARENA_ALIGN [[ arena_align ]]u
+[% if thread_bytes %]
+/* Of them each thread has so many for itself. [[ "There is room for " ~ arena_threads ~ " threads; a larger arena has room for more." if has_team else "There is room for one thread." ]] */
+#define [[ upper ]]_THREAD_BYTES [[ thread_bytes ]]u
+[% endif %]
+/* Bytes of stack that [[ name ]]_run takes at most of the thread that calls it, and of each that OpenMP starts, built by gcc or
+ * clang at -O1 or more. */
+#define [[ upper ]]_STACK_BYTES [[ stack_bytes ]]u
 #define [[ upper ]]_WEIGHTS_BYTES [[ weights_bytes ]]u
 
 /* Elements of each input and output. */

@@ -2,8 +2,9 @@
 /* selftest.c: runs [[ name ]] on an input and compares with the outputs that a reference evaluation gave when this
  * folder was written. Exit code 0: right, and the same twice.
 [% else %]
-/* selftest.c: runs [[ name ]] on an input. There is no reference for the C functions that it calls. Exit code 0: the
- * outputs are the same twice.
+/* selftest.c: runs [[ name ]] on an input. There is no reference to compare with:
+ * [[ no_reference ]].
+ * Exit code 0: the outputs are the same twice.
 [% endif %]
  *
  * [[ stamp ]]

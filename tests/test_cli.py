@@ -96,14 +96,21 @@ def test_wrong_arguments(argv, message, capsys):
 def test_compile(calls, tmp_path, capsys):
     folder = tmp_path / "new" / "out"
     argv = ["compile", "m.onnx", "-o", folder, "--target", "c", "--threads", "none", "--weights", "file", "--name", "n",
-            "--opt-level", "1", "--dim", "batch=2", "--dim", "a=b=3", "--exact"]
+            "--opt-level", "1", "--dim", "batch=2", "--dim", "a=b=3", "--accuracy", "relaxed"]
     assert cli.main([str(word) for word in argv]) == 0
     assert calls == [{"target": "c", "threads": "none", "weights": "file", "name": "n", "opt_level": 1,
-                      "dims": {"batch": 2, "a=b": 3}, "exact": True, "algorithms": None,
-                      "schedules": None}]
+                      "dims": {"batch": 2, "a=b": 3}, "accuracy": "relaxed", "algorithms": None,
+                      "schedules": None, "stack_limit": None}]
     assert (folder / "sums.c").exists()
     output = capsys.readouterr()
     assert output.out.startswith(f"{folder}: sums for c") and output.err == ""
+
+
+def test_exact_is_what_strict_was_called(calls, tmp_path, capsys):
+    argv = ["compile", "m.onnx", "-o", str(tmp_path / "out"), "--exact"]
+    assert cli.main(argv) == 0 and calls[0]["accuracy"] == "strict"
+    assert capsys.readouterr().err == "ingot: warning: --exact is deprecated: write --accuracy strict\n"
+    assert "leave out --exact" in error_of(capsys, *argv[:3], str(tmp_path / "other"), *argv[4:], "--accuracy", "float32")
 
 
 @pytest.mark.parametrize("option, value", [("algorithms", {"conv1": "winograd4"}), ("schedules", {"conv1": [[], []]})])
@@ -120,8 +127,8 @@ def test_what_is_recorded(calls, tmp_path, capsys, option, value):
 def test_defaults(calls, tmp_path):
     assert cli.main(["compile", "m.onnx", "-o", str(tmp_path / "out")]) == 0
     assert calls == [{"target": "host", "threads": "openmp", "weights": "incbin", "name": None, "opt_level": 2,
-                      "dims": {}, "exact": False, "algorithms": None,
-                      "schedules": None}]
+                      "dims": {}, "accuracy": None, "algorithms": None,
+                      "schedules": None, "stack_limit": None}]
 
 
 def test_compile_refuses_a_folder_before_it_works(calls, tmp_path, capsys):
@@ -184,7 +191,7 @@ def test_verify(monkeypatch, capsys, value, code):
 @pytest.fixture
 def inspection(monkeypatch):
     row = SimpleNamespace(name="conv1", bytes=4096, first=0, last=3, offset=64)
-    report = SimpleNamespace(rows=[row], total=4160, lower_bound=4096)
+    report = SimpleNamespace(rows=[row], total=4160, lower_bound=4096, scratch=512, threads=2, stack=8192)
     monkeypatch.setattr(ingot, "inspect_stage", lambda model, stage, **options: f"{stage} of {model}")
     monkeypatch.setattr(ingot, "memory_report", lambda model, **options: report)
 
@@ -200,6 +207,7 @@ def test_inspect_memory(inspection, capsys):
     output = capsys.readouterr().out
     assert re.search(r"conv1 +4,096 +0 +3 +64", output)
     assert "arena 4,160 bytes, lower bound 4,096 (largest sum of live tensors), ratio 1.016" in output
+    assert "512 bytes for each of 2 threads; at most 8,192 bytes of each thread" in output.replace("\n", " ")
 
 
 # ---- errors -------------------------------------------------------------------------------------------------------

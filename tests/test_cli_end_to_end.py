@@ -134,7 +134,7 @@ def test_inspect_a_kernel_of_one_operator(model, capsys):
 @pytest.mark.parametrize("options, message", [
     (["--stage", "c", "--kernel", "bn2"], "no kernel is called 'bn2'; close are bn1"),
     (["--stage", "c", "--kernel", "?"], "no kernel is called '?'; there are small_"),
-    (["--kernel", "conv1"], "the imported graph has no kernels yet: ask for stage fused, tir, scheduled, traces or c"),
+    (["--kernel", "conv1"], "the imported graph has no kernels yet: ask for stage fused, tir, scheduled, traces, accuracy or c"),
     (["--memory", "--kernel", "conv1"], "--kernel goes with --stage, not with --memory"),
 ])
 def test_kernels_that_are_not_there(model, capsys, options, message):

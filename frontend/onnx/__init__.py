@@ -5,10 +5,11 @@ import os
 
 from ...ir.module import IRModule
 from . import load
-from . import (ops_math, ops_nn, ops_pool, ops_quantize, ops_recurrent, ops_reduce,  # noqa: F401  (register)
-               ops_resize, ops_shape, ops_tensor)
+from . import (ops_conv_transpose, ops_math, ops_nn, ops_pool, ops_quantize, ops_recurrent,  # noqa: F401  (register)
+               ops_reduce, ops_resize, ops_shape, ops_tensor)
 from .converter import CONVERTERS
 from .errors import OnnxImportError
+from .functions import graph_nodes
 from .graph import GraphImporter
 from .names import identifier
 
@@ -26,11 +27,20 @@ def from_onnx(model, dims=None, name=None) -> IRModule:
     ones); module attributes: "name", "dims" (the symbolic variables in order of appearance), "opset".
     Raises OnnxImportError (a ValueError) naming node, operator, opset and shapes.
     """
+    try:
+        return _imported(model, dims, name)
+    except UnicodeDecodeError as error:
+        raise OnnxImportError(f"the model holds the name or text {bytes(error.object)[:80]!r}, which is no UTF-8; "
+                              "rename it before saving the model") from error
+
+
+def _imported(model, dims, name):
     proto, folder, file = load.load_model(model)
+    load.check_text(proto)
     opset = load.opset_of(proto)
-    proto = load.inline_functions(proto)
+    nodes = graph_nodes(proto, opset)
     stem = os.path.splitext(file)[0] if file else proto.graph.name
-    importer = GraphImporter(proto.graph, opset, folder, dims)
+    importer = GraphImporter(proto.graph, nodes, opset, folder, dims)
     return importer.run(identifier(name or stem or "model", "model"))
 
 

@@ -13,6 +13,7 @@ from ...ir import op as op_table
 from ...ir.op import InferError
 from ...ir.relax.block_builder import call_op
 from ...ir.relax.expr import Constant, RelaxCall, ShapeExpr, TupleGetItem, TupleStructInfo
+from .budget import excess
 from .errors import OnnxImportError
 from .shapes import SYMBOLIC, Symbolic, dims_of, same_dims, settle, shape_text
 
@@ -134,7 +135,11 @@ class NodeContext:
             call = call_op(op, *args, **attrs)
         except (InferError, KeyError) as error:
             raise self.error(error.args[0]) from error
-        if self._folds(call):
+        fields = call.struct_info.fields if isinstance(call.struct_info, TupleStructInfo) else (call.struct_info,)
+        constant = bool(call.args) and all(isinstance(a, (Constant, ShapeExpr)) for a in call.args)
+        for field in fields:
+            self.check_size(field.shape, field.dtype.bytes if constant else 0)
+        if constant and self._folds(call):
             return self._fold(call)
         if isinstance(call.struct_info, TupleStructInfo):
             var = self._emit(call)
@@ -155,6 +160,12 @@ class NodeContext:
         """The variable that `value` is bound to already, or None."""
         return next((var for seen, var in self._bound if seen is value), None)
 
+    def check_size(self, dims, itemsize):
+        """Raise an error for a tensor that is too large, see budget.py. itemsize: of constants, else 0."""
+        problem = excess(dims, itemsize)
+        if problem:
+            raise self.error(f"its result of shape {shape_text(dims)} {problem}")
+
     def const(self, value, dtype):
         """A Constant from a number or array."""
         return Constant(np.ascontiguousarray(value, dtype=np.dtype(str(dtype))).reshape(np.shape(value)))
@@ -162,6 +173,7 @@ class NodeContext:
     def filled(self, dims, value, dtype):
         """A tensor of shape `dims` full of `value`: a constant, or a broadcast when a dimension is symbolic."""
         if all(isinstance(d, int) for d in dims):
+            self.check_size(dims, np.dtype(str(dtype)).itemsize)
             return Constant(np.full(dims, value, np.dtype(str(dtype))))
         return self.call("broadcast_to", self.const(value, dtype), list(dims))
 
@@ -183,9 +195,7 @@ class NodeContext:
 
     @staticmethod
     def _folds(call):
-        """Constant arguments, and a result that is an integer, small, or only a view."""
-        if not call.args or not all(isinstance(a, (Constant, ShapeExpr)) for a in call.args):
-            return False
+        """Of a call on constants: its result is an integer, small, or only a view."""
         info = call.struct_info
         fields = info.fields if isinstance(info, TupleStructInfo) else (info,)
         if any(f.static_shape is None for f in fields):

@@ -10,25 +10,26 @@ from ...ir.relax.expr import Constant, RelaxCall, RelaxVar, TensorStructInfo, Tu
 from ...ir.transform.graph import remove_unused
 from . import load
 from .attributes import check_inputs, first_version, has_subgraph, read_attributes, schema_of
+from .budget import excess
 from .converter import CONVERTERS, NodeContext, converter_for
 from .errors import OnnxImportError
 from .names import identifier
-from .shapes import Symbolic
+from .shapes import Symbolic, shape_text
 
 
 class GraphImporter:
     """State of one import. `values`: {ONNX tensor name: graph expression or Symbolic}."""
 
-    def __init__(self, graph, opset, folder, pins):
-        self.graph, self.opset, self.folder = graph, opset, folder
+    def __init__(self, graph, nodes, opset, folder, pins):
+        self.graph, self.nodes, self.opset, self.folder = graph, nodes, opset, folder
         self.pins, self.used_pins, self.dims = dict(pins or {}), set(), {}
         self.values, self.builder = {}, BlockBuilder()
         self.names = set()
 
     def run(self, name):
         """The IRModule. `name`: the module's, an identifier."""
-        load.check_order(self.graph, self.opset)
-        nodes = load.reachable(self.graph)
+        load.check_order(self.graph, self.nodes)
+        nodes = load.reachable(self.graph, self.nodes)
         self._check_operators(nodes)
         self._import_weights(nodes)
         weights = {t.name for t in self.graph.initializer}
@@ -54,7 +55,7 @@ class GraphImporter:
         for node in nodes:
             problem = self._operator_problem(node)
             if problem:
-                problems.setdefault(problem, []).append(load.node_title(node, self.opset))
+                problems.setdefault(problem, []).append(node.title)
         if problems:
             lines = [f"{text}: {titles[0]}" + (f" and {len(titles) - 1} more" if len(titles) > 1 else "")
                      for text, titles in problems.items()]
@@ -62,22 +63,23 @@ class GraphImporter:
                                   "\nrewrite or replace them before the export")
 
     def _operator_problem(self, node):
+        node, opset = node.proto, node.opset
         kind = node.op_type if node.domain in load.DOMAINS else f"{node.domain}::{node.op_type}"
         if node.domain not in load.DOMAINS:
             return f"{kind} (unknown operator: no operator of the domain {node.domain!r} is known)"
         if has_subgraph(node):
             return f"{kind} (control flow with a subgraph is not supported)"
-        if schema_of(node.op_type, self.opset) is None:
+        if schema_of(node.op_type, opset) is None:
             since = first_version(node.op_type)
             return f"{kind} (unknown operator)" if since is None else (
-                f"{kind} (exists from opset {since} on, the model is of opset {self.opset})")
-        if converter_for(node.op_type, self.opset) is None:
+                f"{kind} (exists from opset {since} on, the node is of opset {opset})")
+        if converter_for(node.op_type, opset) is None:
             return f"{kind} (unknown operator: no converter" + (
-                f" for opset {self.opset})" if node.op_type in CONVERTERS else ")")
+                f" for opset {opset})" if node.op_type in CONVERTERS else ")")
         return None
 
     def _import_weights(self, nodes):
-        used = {name for node in nodes for name in node.input} | {o.name for o in self.graph.output}
+        used = {name for node in nodes for name in node.proto.input} | {o.name for o in self.graph.output}
         for tensor in self.graph.initializer:
             if tensor.name in used:
                 array = load.array_of(tensor, self.folder, f"initializer {tensor.name!r}")
@@ -95,6 +97,9 @@ class GraphImporter:
             raise OnnxImportError(f"{what} declares no shape, not even a rank; export the model with input shapes")
         name = unique_name(identifier(proto.name, "input"), self.names)
         dims = [self._dim(d, f"{name}_d{axis}") for axis, d in enumerate(tensor.shape.dim)]
+        problem = excess(dims)
+        if problem:
+            raise OnnxImportError(f"{what} of shape {shape_text(dims)} {problem}")
         param = RelaxVar(name, TensorStructInfo(tuple(dims), dtype), Origin(proto.name, "", proto.name))
         self.values[proto.name] = param
         return param
@@ -103,7 +108,8 @@ class GraphImporter:
         """A dimension of an input. Values below 1 are how some exporters write "unknown"."""
         if proto.HasField("dim_value") and proto.dim_value > 0:
             return proto.dim_value
-        key = proto.dim_param or fallback
+        named = any(c.isalpha() for c in proto.dim_param)  # "", "?" and "-1" say that nothing is known: no two are one
+        key = proto.dim_param if named else fallback
         if key in self.pins:
             self.used_pins.add(key)
             size = self.pins[key]
@@ -124,8 +130,8 @@ class GraphImporter:
     # ------------------------------------------------------------ nodes
 
     def _import_node(self, node):
-        title = load.node_title(node, self.opset)
-        schema = schema_of(node.op_type, self.opset)
+        node, title, opset = node.proto, node.title, node.opset
+        schema = schema_of(node.op_type, opset)
         check_inputs(node, schema, title)
         attrs = read_attributes(node, schema, title)
         inputs = [self.values[name] if name else None for name in node.input]
@@ -136,8 +142,8 @@ class GraphImporter:
             part = getattr(value, "op", "part").rpartition(".")[2]
             return self.builder.emit(value, f"{hint}_{part}", Origin(origin, node.op_type, ""))
 
-        context = NodeContext(node, title, self.opset, inputs, attrs, list(node.output), emit)
-        results = converter_for(node.op_type, self.opset)(context)
+        context = NodeContext(node, title, opset, inputs, attrs, list(node.output), emit)
+        results = self._converted(converter_for(node.op_type, opset), context)
         results = results if isinstance(results, tuple) else (results,)
         for name, value in zip(node.output, results):
             if name:
@@ -145,6 +151,18 @@ class GraphImporter:
         for name in node.output[len(results):]:
             if name:
                 raise context.error(f"output {name!r} is not supported; only the first {len(results)} are")
+
+    @staticmethod
+    def _converted(converter, context):
+        """What a converter makes of its node. An exception of no own class is a fault of the converter, or a model that
+        it should have refused: the error says so, and which node it was."""
+        try:
+            return converter(context)
+        except OnnxImportError:
+            raise
+        except Exception as error:
+            raise context.error(f"internal error: {type(error).__name__}: {error}; the node is not valid, or the "
+                                "importer at fault") from error
 
     def _named(self, value, name, origin, context):
         """Bind a result under its tensor's name; constants take the name, other values have one already."""

@@ -1,12 +1,15 @@
 """From a path, bytes or ModelProto to a checked graph: opset, dtypes, weights (also external ones), node order."""
 from __future__ import annotations
 
+import math
 import os
+import stat
 
 import numpy as np
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from onnx import ModelProto, TensorProto, numpy_helper
 
+from .budget import excess
 from .errors import OnnxImportError
 
 LEAST_OPSET, MOST_OPSET = 9, 23
@@ -59,20 +62,50 @@ def parse(data, source):
     return model
 
 
+def check_text(message):
+    """Every name in the model is text. Protobuf's runtimes give strings that are no UTF-8 as bytes, or raise."""
+    todo = [message]
+    while todo:
+        for field, value in todo.pop().ListFields():
+            values = (value,) if isinstance(value, (str, bytes, Message)) else value
+            if field.type == field.TYPE_MESSAGE:
+                todo.extend(values)
+            elif field.type == field.TYPE_STRING and any(isinstance(v, bytes) for v in values):
+                bad = next(v for v in values if isinstance(v, bytes))
+                raise OnnxImportError(f"the model holds a {field.name} {bad[:80]!r}, which is no UTF-8 text; rename it "
+                                      "before saving the model")
+
+
 def opset_of(model):
     """The model's version of the default operator set, checked to be a supported one."""
-    versions = [o.version for o in model.opset_import if o.domain in DOMAINS]
+    imported = [o for part in (model, *model.functions) for o in part.opset_import]
+    versions = [o.version for o in imported if o.domain in DOMAINS]
+    if not versions and imported:
+        domains = ", ".join(sorted({repr(o.domain) for o in imported}))
+        raise OnnxImportError(f"the model imports operators of {domains} alone; only those of the default "
+                              "domain, ai.onnx, are supported")
     if not versions:
         raise OnnxImportError("the model names no opset (opset_import is missing); the file may be truncated")
-    if not LEAST_OPSET <= versions[0] <= MOST_OPSET:
-        raise OnnxImportError(f"opset {versions[0]} is not supported; convert the model to an opset from {LEAST_OPSET} "
-                              f"to {MOST_OPSET}, for example with onnx.version_converter.convert_version(model, 17)")
-    return versions[0]
+    return check_opset(versions[0], "the model")
+
+
+def check_opset(version, what):
+    """`version`, which must be a supported one. `what` has it, in the error."""
+    if not LEAST_OPSET <= version <= MOST_OPSET:
+        raise OnnxImportError(f"{what} is of opset {version}, and opset {version} is not supported; convert it to an "
+                              f"opset from {LEAST_OPSET} to {MOST_OPSET}, for example with "
+                              "onnx.version_converter.convert_version(model, 17)")
+    return version
 
 
 def array_of(tensor, folder, what):
     """The numpy array of a TensorProto; `what` names it in errors, `folder` holds external data."""
     dtype = dtype_of(tensor.data_type, what)
+    if min(tensor.dims, default=0) < 0:
+        raise OnnxImportError(f"{what} is damaged: shape {list(tensor.dims)} has a negative dimension")
+    problem = excess(tensor.dims)
+    if problem:
+        raise OnnxImportError(f"{what} of shape {list(tensor.dims)} {problem}")
     if tensor.data_location == TensorProto.EXTERNAL:
         return _external_array(tensor, folder, what, np.dtype(dtype))
     try:
@@ -93,33 +126,45 @@ def _external_array(tensor, folder, what, dtype):
         raise OnnxImportError(f"{what} is stored in the file {location!r}, and a model given as bytes or ModelProto "
                               "has no folder; give the path of the .onnx file, or load it with its external data")
     path = os.path.join(folder, location)
-    if os.path.isabs(location) or not os.path.realpath(path).startswith(os.path.realpath(folder) + os.sep):
+    inside = "\0" not in location and not os.path.isabs(location) and os.path.realpath(path).startswith(
+        os.path.realpath(folder) + os.sep)
+    if not inside:
         raise OnnxImportError(f"{what} is stored in {location!r}, which is outside the model's folder {folder}")
     shape = tuple(tensor.dims)
-    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    size = math.prod(shape) * dtype.itemsize
+    offset, length = (_count(entries, key, usual, what) for key, usual in (("offset", 0), ("length", size)))
     try:
-        with open(path, "rb") as file:
-            file.seek(int(entries.get("offset", 0)))
-            data = file.read(size)
-    except OSError as error:
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:  # a FIFO would wait
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise OnnxImportError(f"{what} is stored in {path}, which is no regular file")
+            held = max(min(status.st_size - offset, size), 0)
+            data = b""
+            if held == size == length:
+                file.seek(offset)
+                data = file.read(size)
+    except (OSError, ValueError) as error:
+        if isinstance(error, OnnxImportError):
+            raise
         raise OnnxImportError(f"{what} is stored in the external weight file {path}, which cannot be read: "
-                              f"{error.strerror or error}; put the file beside the model") from error
-    if len(data) != size or int(entries.get("length", size)) != size:
+                              f"{getattr(error, 'strerror', None) or error}; put the file beside the model") from error
+    if len(data) != size:
         raise OnnxImportError(f"{what} needs {size} bytes for shape {list(shape)} of {dtype}, but the external weight "
-                              f"file {path} holds {len(data)} there (declared {entries.get('length', 'nothing')}); "
+                              f"file {path} holds {held} there (declared {entries.get('length', 'nothing')}); "
                               "the file is truncated or of another model")
     return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(shape)
 
 
-def inline_functions(model):
-    """The model with its local functions expanded into nodes."""
-    if not model.functions:
-        return model
-    from onnx import inliner
-    return inliner.inline_local_functions(model)
+def _count(entries, key, usual, what):
+    """An entry of `external_data` that is a number of bytes; `usual` when it is absent."""
+    text = entries.get(key, str(usual))
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise OnnxImportError(f"{what} is stored outside the model with {key} {text[:40]!r}, which must be a number of "
+                              "bytes")
+    return int(text)
 
 
-def check_order(graph, opset):
+def check_order(graph, nodes):
     """Every tensor is defined once and before its use. Raises OnnxImportError naming node and tensor."""
     given = [t.name for t in graph.initializer] + [t.values.name for t in graph.sparse_initializer]
     if graph.sparse_initializer:
@@ -127,20 +172,19 @@ def check_order(graph, opset):
     _no_repeats(given, "initializer")
     _no_repeats([i.name for i in graph.input], "graph input")
     made = {name: f"graph input or initializer {name!r}" for name in [*given, *(i.name for i in graph.input)]}
-    later = {name: node for node in graph.node for name in node.output}
-    for node in graph.node:
-        title = node_title(node, opset)
-        for name in node.input:
+    later = {name: node for node in nodes for name in node.proto.output}
+    for node in nodes:
+        for name in node.proto.input:
             if name and name not in made:
                 if name in later:
-                    raise OnnxImportError(f"{title} uses {name!r} before {node_title(later[name], opset)} makes it; "
+                    raise OnnxImportError(f"{node.title} uses {name!r} before {later[name].title} makes it; "
                                           "the graph is not sorted topologically: sort the nodes before saving")
-                raise OnnxImportError(f"{title} uses the tensor {name!r}, which nothing in the graph makes")
-        for name in filter(None, node.output):
+                raise OnnxImportError(f"{node.title} uses the tensor {name!r}, which nothing in the graph makes")
+        for name in filter(None, node.proto.output):
             if name in made:
-                raise OnnxImportError(f"{title} makes the tensor {name!r}, which {made[name]} makes already; "
+                raise OnnxImportError(f"{node.title} makes the tensor {name!r}, which {made[name]} makes already; "
                                       "names of tensors must be unique")
-            made[name] = title
+            made[name] = node.title
     for out in graph.output:
         if out.name not in made:
             raise OnnxImportError(f"graph output {out.name!r} is made by no node; the graph is incomplete")
@@ -154,18 +198,12 @@ def _no_repeats(names, what):
         seen.add(name)
 
 
-def node_title(node, opset):
-    """How errors name a node: `Conv node "conv1" (opset 13)`."""
-    name = node.name or next(filter(None, node.output), "unnamed")
-    return f'{node.op_type} node "{name}" (opset {opset})'
-
-
-def reachable(graph):
+def reachable(graph, nodes):
     """The nodes that some graph output depends on, in order. The rest computes nothing that is asked for."""
     wanted, kept = {o.name for o in graph.output}, []
-    for node in reversed(graph.node):
-        if wanted.intersection(node.output):
-            wanted.update(node.input)
+    for node in reversed(nodes):
+        if wanted.intersection(node.proto.output):
+            wanted.update(filter(None, node.proto.input))
             kept.append(node)
     return kept[::-1]
 

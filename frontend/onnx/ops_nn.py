@@ -5,7 +5,7 @@ import math
 
 from ...ir.expr import PrimExpr
 from .converter import converts
-from .shapes import dims_of, product
+from .shapes import MOST_DIM, dims_of, product
 
 
 # ---------------------------------------------------------------- windows, shared with pooling
@@ -18,14 +18,12 @@ def window(node, kernel, spatial):
     rank = len(spatial)
     if len(kernel) != rank:
         raise node.error(f"kernel_shape {tuple(kernel)} does not match an input with {rank} spatial dimensions")
-    strides = _per_axis(node, "strides", rank)
-    dilations = _per_axis(node, "dilations", rank)
+    strides = per_axis(node, "strides", rank)
+    dilations = per_axis(node, "dilations", rank)
     mode = node.choice("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
     given = node.attr("pads")
     if mode == "NOTSET":
-        pads = given or (0,) * (2 * rank)
-        if len(pads) != 2 * rank or min(pads) < 0:
-            raise node.error(f"attribute pads {pads} must be {2 * rank} integers of at least 0")
+        pads = per_axis(node, "pads", 2 * rank, 0, 0)
         return strides, tuple(pads), dilations
     if given and any(given):
         raise node.error(f"attributes pads {given} and auto_pad {mode!r} contradict each other")
@@ -37,11 +35,13 @@ def window(node, kernel, spatial):
     return strides, tuple(less + more if mode == "SAME_UPPER" else more + less), dilations
 
 
-def _per_axis(node, name, rank):
-    values = node.attr(name) or (1,) * rank
-    if len(values) != rank or min(values) < 1:
-        raise node.error(f"attribute {name} {values} must be {rank} integers of at least 1")
-    return tuple(values)
+def per_axis(node, name, count, usual=1, least=1):
+    """An attribute of `count` integers from `least` to MOST_DIM, all `usual` where it is absent."""
+    values = tuple(node.attr(name) or (usual,) * count)
+    if len(values) != count or min(values) < least or max(values) > MOST_DIM:
+        raise node.error(f"attribute {name} {values} must be {count} integers of at least {least}"
+                         + (f" and at most {MOST_DIM}" if max(values) > MOST_DIM else ""))
+    return values
 
 
 def _same_padding(node, size, kernel, stride, dilation):
@@ -57,7 +57,7 @@ def _same_padding(node, size, kernel, stride, dilation):
 
 # ---------------------------------------------------------------- convolutions
 
-def _kernel_of(node, weight):
+def kernel_of(node, weight):
     """The kernel size, from the weight; kernel_shape must agree."""
     kernel = dims_of(weight)[2:]
     declared = node.attr("kernel_shape")
@@ -68,7 +68,7 @@ def _kernel_of(node, weight):
     return tuple(kernel)
 
 
-def _ranks(node, most):
+def spatial_rank(node, most):
     """The number of spatial dimensions of input and weight."""
     x, w = node.input(0), node.input(1)
     rank = x.struct_info.ndim - 2
@@ -78,7 +78,7 @@ def _ranks(node, most):
     return rank
 
 
-def _add_bias(node, result, bias, rank):
+def add_bias(node, result, bias, rank):
     if bias is None:
         return result
     if bias.struct_info.ndim != 1:
@@ -86,7 +86,7 @@ def _add_bias(node, result, bias, rank):
     return node.call("add", result, node.reshape(bias, [1, dims_of(bias)[0]] + [1] * rank))
 
 
-def _lift(node, x):
+def lift(node, x):
     """A tensor with one spatial axis as one with two, the first of extent 1."""
     return node.call("expand_dims", x, axis=2)
 
@@ -94,58 +94,18 @@ def _lift(node, x):
 @converts("Conv")
 def conv(node):
     """One spatial dimension runs as two, of which the first has extent 1: it shares the schedules of nn.conv2d."""
-    rank = _ranks(node, 3)
+    rank = spatial_rank(node, 3)
     x, w = node.input(0), node.input(1)
-    strides, pads, dilations = window(node, _kernel_of(node, w), dims_of(x)[2:])
+    strides, pads, dilations = window(node, kernel_of(node, w), dims_of(x)[2:])
     group = node.attr("group", 1)
     if rank == 1:
-        x, w = _lift(node, x), _lift(node, w)
+        x, w = lift(node, x), lift(node, w)
         strides, dilations, pads = (1, *strides), (1, *dilations), (0, pads[0], 0, pads[1])
     result = node.call("nn.conv3d" if rank == 3 else "nn.conv2d", x, w, strides=strides, padding=pads,
                        dilation=dilations, groups=group)
     if rank == 1:
         result = node.call("squeeze", result, axis=(2,))
-    return _add_bias(node, result, node.input(2), rank)
-
-
-@converts("ConvTranspose")
-def conv_transpose(node):
-    rank = _ranks(node, 2)
-    x, w = node.input(0), node.input(1)
-    kernel = _kernel_of(node, w)
-    strides, dilations, pads, extra = _transpose_window(node, kernel, dims_of(x)[2:])
-    if rank == 1:
-        x, w = _lift(node, x), _lift(node, w)
-        strides, dilations, extra, pads = (1, *strides), (1, *dilations), (0, *extra), (0, pads[0], 0, pads[1])
-    result = node.call("nn.conv2d_transpose", x, w, strides=strides, padding=pads, output_padding=extra,
-                       dilation=dilations, groups=node.attr("group", 1))
-    if rank == 1:
-        result = node.call("squeeze", result, axis=(2,))
-    return _add_bias(node, result, node.input(2), rank)
-
-
-def _transpose_window(node, kernel, spatial):
-    """(strides, dilations, pads, output_padding); output_shape and auto_pad are resolved into pads."""
-    rank = len(kernel)
-    strides, dilations = _per_axis(node, "strides", rank), _per_axis(node, "dilations", rank)
-    extra = tuple(node.attr("output_padding") or (0,) * rank)
-    mode = node.choice("auto_pad", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
-    wanted = node.attr("output_shape")
-    if wanted is None and mode in ("NOTSET", "VALID"):
-        pads = tuple(node.attr("pads") or (0,) * (2 * rank)) if mode == "NOTSET" else (0,) * (2 * rank)
-        if len(pads) != 2 * rank or len(extra) != rank:
-            raise node.error(f"attributes pads {pads} and output_padding {extra} must have {2 * rank} and {rank} "
-                             "integers")
-        return strides, dilations, pads, extra
-    if any(isinstance(s, PrimExpr) for s in spatial):
-        raise node.error("output_shape and auto_pad need static spatial dimensions; pin them with dims")
-    wanted = tuple(wanted)[-rank:] if wanted else [s * t for s, t in zip(spatial, strides)]
-    totals = [t * (s - 1) + e + (k - 1) * d + 1 - o
-              for t, s, e, k, d, o in zip(strides, spatial, extra, kernel, dilations, wanted)]
-    extra = tuple(e - min(t, 0) for e, t in zip(extra, totals))
-    totals = [max(t, 0) for t in totals]
-    less, more = [t // 2 for t in totals], [t - t // 2 for t in totals]
-    return strides, dilations, tuple(less + more if mode == "SAME_UPPER" else more + less), extra
+    return add_bias(node, result, node.input(2), rank)
 
 
 # ---------------------------------------------------------------- normalizations

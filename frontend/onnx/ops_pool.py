@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from .converter import converts
-from .ops_nn import window
+from .ops_nn import per_axis, window
 from .shapes import dims_of
 
 
@@ -14,6 +14,7 @@ def _pool(node, kind):
         raise node.error("pooling takes an input with 1 to 3 spatial dimensions")
     kernel = tuple(node.attr("kernel_shape"))
     strides, pads, dilations = window(node, kernel, spatial)
+    kernel = per_axis(node, "kernel_shape", len(spatial))
     counted = kind == "avg" and bool(node.attr("count_include_pad", 0)) and any(pads)
     if not counted and _covers(node, kernel, spatial, strides, pads, dilations):
         axes = tuple(range(2, 2 + len(spatial)))

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from .converter import converts
+from .ops_math import scalar_like
 
 
 def _axes(node, from_input):
@@ -43,12 +44,14 @@ def _reduction(before, op, after, from_input):
 
 def _log_sum_exp(from_input):
     def convert(node):
-        """With the greatest element taken out first, so that exp cannot overflow."""
+        """With the greatest element taken out first, so that exp cannot overflow; where that is infinite, with none, as
+        infinity less infinity is no number."""
         axes, keep = _axes(node, from_input), bool(node.attr("keepdims", 1))
         x = node.input(0)
         if not axes:
             return x
         greatest = node.call("max", x, axis=axes, keepdims=True)
+        greatest = node.call("where", node.call("isinf", greatest), scalar_like(node, 0, x), greatest)
         total = node.call("sum", node.call("exp", node.call("subtract", x, greatest)), axis=axes, keepdims=keep)
         if not keep:
             greatest = node.call("squeeze", greatest, axis=axes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from .converter import converts
-from .shapes import dims_of, same_dims
+from .shapes import MOST_DIM, dims_of, same_dims
 
 MODES = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 # half_pixel_symmetric centers what is lost where sizes are rounded; else it is half_pixel.
@@ -86,6 +86,6 @@ def _by_axis(node, dims, scales, sizes):
     axes = node.axes(node.attr("axes", range(len(dims))), len(dims))
     if len(values) != len(axes):
         raise node.error(f"has {len(values)} {kind} for {len(axes)} axes")
-    if scales and not all(s > 0 for s in scales):
-        raise node.error(f"scales {tuple(scales)} must be positive")
+    if scales and not all(0 < s <= MOST_DIM for s in scales):
+        raise node.error(f"scales {tuple(scales)} must be positive, and at most {MOST_DIM}")
     return dict(sorted(zip(axes, values)))

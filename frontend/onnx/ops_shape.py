@@ -1,6 +1,8 @@
 """Operators that make or read shapes, and constants: evaluated while importing."""
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ...ir.relax.expr import Constant
@@ -62,11 +64,18 @@ def size(node):
 
 @converts("Range", 11)
 def range_(node):
-    start, limit, delta = (node.constant(i, what) for i, what in enumerate(("start", "limit", "delta")))
-    values = [v.reshape(()).item() for v in (start, limit, delta)]
-    if values[2] == 0:
+    given = [node.constant(i, what) for i, what in enumerate(("start", "limit", "delta"))]
+    if any(v.size != 1 for v in given):
+        raise node.error("start, limit and delta must be scalars")
+    start, limit, delta = (v.reshape(()).item() for v in given)
+    if delta == 0:
         raise node.error("delta is 0")
-    return node.const(np.arange(*values, dtype=start.dtype), start.dtype.name)
+    if not all(map(math.isfinite, (start, limit, delta))):
+        raise node.error(f"start {start}, limit {limit} and delta {delta} must be finite")
+    count = max(math.ceil((limit - start) / delta) if isinstance(delta, float) else -((start - limit) // delta), 0)
+    node.check_size([count], given[0].itemsize)
+    return node.const(np.arange(count, dtype=given[0].dtype) * given[2].reshape(()) + given[0].reshape(()),
+                      given[0].dtype.name)
 
 
 @converts("EyeLike", 9)
@@ -76,7 +85,9 @@ def eye_like(node):
     if len(dims) != 2 or not all(isinstance(d, int) for d in dims):
         raise node.error("takes a matrix of static shape")
     dtype = x.struct_info.dtype if node.attr("dtype") is None else load.dtype_of(node.attr("dtype"), node.title)
-    return node.const(np.eye(*dims, k=node.attr("k", 0)), dtype)
+    node.check_size(dims, 8)
+    shift = min(max(node.attr("k", 0), -dims[0]), dims[1])  # beyond these the diagonal is outside
+    return node.const(np.eye(*dims, k=shift), dtype)
 
 
 @converts("Identity")

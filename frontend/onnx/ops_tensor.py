@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...ir import expr as ex
+from ...ir.relax.expr import Constant
 from .converter import converts
 from .shapes import MOST_DIM, dims_of, prove, same
 
@@ -164,10 +165,14 @@ def _pad(node, pads, value, axes):
     before, after = [0] * rank, [0] * rank
     for i, axis in enumerate(axes):
         before[axis], after[axis] = pads[i], pads[len(axes) + i]
-    mode = node.choice("mode", *_PAD_MODES)
+    return pad_or_crop(node, x, before, after, node.choice("mode", *_PAD_MODES), float(value))
+
+
+def pad_or_crop(node, x, before, after, mode="constant", value=0.0):
+    """x with `before` and `after` elements more on each axis, or less where they are negative."""
     x = _crop(node, x, before, after)
     width = tuple(max(p, 0) for pair in zip(before, after) for p in pair)
-    return node.call("nn.pad", x, pad_width=width, pad_mode=mode, pad_value=float(value)) if any(width) else x
+    return node.call("nn.pad", x, pad_width=width, pad_mode=mode, pad_value=value) if any(width) else x
 
 
 def _crop(node, x, before, after):
@@ -189,13 +194,25 @@ def _crop(node, x, before, after):
 
 @converts("Gather")
 def gather(node):
-    axis = node.axis(node.attr("axis", 0), node.input(0).struct_info.ndim)
+    axis = _indexed_axis(node)
     return node.call("take", node.input(0), node.input(1), axis=axis)
+
+
+def _indexed_axis(node):
+    """The axis that is indexed; constant indices must lie in it."""
+    x, indices = node.input(0), node.input(1)
+    axis = node.axis(node.attr("axis", 0), x.struct_info.ndim)
+    extent = dims_of(x)[axis]
+    if isinstance(indices, Constant) and indices.data.size and isinstance(extent, int):
+        low, high = int(indices.data.min()), int(indices.data.max())
+        if low < -extent or high >= extent:
+            raise node.error(f"index {low if low < -extent else high} is outside axis {axis} of extent {extent}")
+    return axis
 
 
 @converts("GatherElements", 11)
 def gather_elements(node):
-    axis = node.axis(node.attr("axis", 0), node.input(0).struct_info.ndim)
+    axis = _indexed_axis(node)
     return node.call("gather_elements", node.input(0), node.input(1), axis=axis)
 
 
@@ -209,7 +226,7 @@ def tile(node):
 
 @converts("DepthToSpace")
 def depth_to_space(node):
-    b = node.attr("blocksize")
+    b = _blocksize(node)
     n, c, h, w = _image(node)
     if not isinstance(c, int) or c % (b * b):
         raise node.error(f"blocksize {b} squared does not divide the {c} channels")
@@ -223,12 +240,19 @@ def depth_to_space(node):
 
 @converts("SpaceToDepth")
 def space_to_depth(node):
-    b = node.attr("blocksize")
+    b = _blocksize(node)
     n, c, h, w = _image(node)
     if not all(isinstance(d, int) and d % b == 0 for d in (h, w)):
         raise node.error(f"blocksize {b} must divide height and width, {h} x {w}, which must be static")
     parts = node.reshape(node.input(0), [n, c, h // b, b, w // b, b])
     return node.reshape(node.call("permute_dims", parts, axes=(0, 3, 5, 1, 2, 4)), [n, c * b * b, h // b, w // b])
+
+
+def _blocksize(node):
+    size = node.attr("blocksize")
+    if not 1 <= size <= MOST_DIM:
+        raise node.error(f"attribute blocksize {size} must be from 1 to {MOST_DIM}")
+    return size
 
 
 def _image(node):
@@ -246,7 +270,10 @@ def trilu(node):
     k = node.constant(1, "k")
     if len(dims) != 2 or not all(isinstance(d, int) for d in dims):
         raise node.error("takes a tensor whose last two dimensions are static")
+    if k is not None and k.size != 1:
+        raise node.error("k must be a scalar")
     shift = 0 if k is None else int(k.reshape(()))
-    rows, columns = np.indices(dims)
+    node.check_size(dims, 1)
+    rows, columns = np.ogrid[:dims[0], :dims[1]]
     keep = columns - rows >= shift if node.attr("upper", 1) else columns - rows <= shift
     return node.call("where", node.const(keep, "bool"), x, node.const(0, x.struct_info.dtype))

@@ -19,7 +19,8 @@ class CpuModel:
     multiply-adds; 0: they take time of their own. memory_bytes: a cycle, of such memory, that one core reads. clock:
     cycles a second, of predictions. multiply_adds: vectors that are multiplied and added in a cycle; adders: as many
     more are added, by units of their own. integer_tiles: products may be made of 8-bit digits, on a unit for tiles of
-    integers. short_weights: constant weights that products wait for may lie in fewer words than they are.
+    integers. accuracy: what results are promised to keep, one of relax.accuracy.ACCURACIES, which says which arithmetics
+    products and convolutions may be made by.
     """
 
     lanes: int = 16
@@ -38,4 +39,4 @@ class CpuModel:
     multiply_adds: int = 2
     adders: bool = False
     integer_tiles: bool = False
-    short_weights: bool = False
+    accuracy: str = "float32"

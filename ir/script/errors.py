@@ -31,11 +31,11 @@ class Source:
         self._text = text
 
     @staticmethod
-    def of(obj):
-        """The source of a decorated class or function; ScriptError when Python does not have it."""
+    def of(obj, frame):
+        """The source of a function or class that is decorated in `frame`; ScriptError when Python does not have it."""
         try:
-            lines, first = inspect.getsourcelines(obj)
-            return Source("".join(lines), inspect.getsourcefile(obj) or "<script>", max(first, 1))
+            lines, first, filename = _class_lines(obj, frame) if inspect.isclass(obj) else _function_lines(obj)
+            return Source("".join(lines), filename, first)
         except (OSError, TypeError) as error:
             raise ScriptError(f"the source of {getattr(obj, '__name__', obj)!r} is not known to Python ({error}); "
                               "put it in a file, or give its text to ingot.script.from_source") from error
@@ -58,6 +58,40 @@ class Source:
         index = line - 1 - self._skipped
         text = self.lines[index] if 0 <= index < len(self.lines) else ""
         return ScriptError(message, self.filename, index + 1 + self._before, column, text)
+
+
+def _function_lines(func):
+    """(lines, number of the first, file name) of a function."""
+    lines, first = inspect.getsourcelines(func)
+    return lines, max(first, 1), inspect.getsourcefile(func) or inspect.unwrap(func).__code__.co_filename
+
+
+def _class_lines(cls, frame):
+    """(lines, number of the first, file name) of a class that is decorated in `frame`.
+
+    A class does not know the file it is written in: its module may have none, as in a notebook, or another one, as in
+    text that is executed, and may define several classes of that name. Its functions know their file and line, and so
+    does the frame.
+    """
+    own = [f for f in vars(cls).values() if inspect.isfunction(f) and f.__qualname__.startswith(cls.__qualname__ + ".")]
+    places = [(f, f.__code__, f.__code__.co_firstlineno) for f in own] + [(frame, frame.f_code, frame.f_lineno)]
+    for place, code, line in places:
+        try:
+            lines = inspect.findsource(place)[0]
+            node = _class_at(ast.parse("".join(lines)), cls.__name__, line)
+        except (OSError, SyntaxError):
+            continue
+        if node is not None:
+            first = min(n.lineno for n in (node, *node.decorator_list))
+            return lines[first - 1:node.end_lineno], first, code.co_filename
+    raise OSError("could not find class definition")
+
+
+def _class_at(tree, name, line):
+    """The innermost class `name` in whose text, decorators included, a line lies; None where there is none."""
+    found = [n for n in ast.walk(tree) if isinstance(n, ast.ClassDef) and n.name == name
+             and min(m.lineno for m in (n, *n.decorator_list)) <= line <= n.end_lineno]
+    return max(found, key=lambda n: n.lineno, default=None)
 
 
 __all__ = ["ScriptError", "Source"]

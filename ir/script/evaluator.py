@@ -70,7 +70,7 @@ class Evaluator:
         if node.id in BUILTINS:
             return BUILTINS[node.id]
         known = [n for n in (*dict.fromkeys(n for scope in reversed(self.scopes) for n in scope), *self.env)
-                 if not n.startswith("__")]
+                 if not n.startswith("_")]
         near = difflib.get_close_matches(node.id, known, 1)
         hint = f"; did you mean {near[0]}?" if near else f"; known here: {', '.join(known[:12])}" if known else ""
         return self.fail(node, f"{node.id!r} is not defined{hint}")
@@ -120,19 +120,12 @@ class Evaluator:
         if isinstance(value, Meta):
             return value.value
         if isinstance(value, BufferRegion):
-            return self._vector_load(value, node)
+            return self._python(node, vector_load, value)
         if isinstance(value, Buffer):
             self.fail(node, f"buffer {value.name} is used as a value: index it, or take its pointer, {value.name}.data")
         if isinstance(value, Spec):
             self.fail(node, f"this has a meaning as {value.place} only")
         return value
-
-    def _vector_load(self, region, node):
-        if any(not isinstance(r.extent, IntImm) for r in region.region):
-            self.fail(node, "a slice used as a value is a vector: its length must be known")
-        return BufferLoad(region.buffer, tuple(
-            E.Ramp(r.min, const(1, r.min.dtype), r.extent.value) if r.extent.value > 1 else r.min
-            for r in region.region))
 
     def eval_Constant(self, node):
         return node.value
@@ -327,6 +320,14 @@ class Evaluator:
         return self._python(node, lambda: eval(code, names))  # noqa: S307
 
 
+def vector_load(region):
+    """A slice of a buffer where a value stands: the vector of its elements. ValueError when its length is not known."""
+    if any(not isinstance(r.extent, IntImm) for r in region.region):
+        raise ValueError("a slice used as a value is a vector: its length must be known")
+    return BufferLoad(region.buffer, tuple(
+        E.Ramp(r.min, const(1, r.min.dtype), r.extent.value) if r.extent.value > 1 else r.min for r in region.region))
+
+
 def point(value):
     """A Range of one element for an index; Ranges pass."""
     return value if isinstance(value, Range) else Range(value, const(1, value.dtype))
@@ -357,4 +358,4 @@ def describe(value):
     return f"a {type(value).__name__}" if not isinstance(value, str) else f"the string {value!r}"
 
 
-__all__ = ["Evaluator", "describe", "make_range", "point"]
+__all__ = ["Evaluator", "describe", "make_range", "point", "vector_load"]

@@ -134,7 +134,7 @@ class ExprPrinter:
     def expr_Call(self, e):
         args = self.exprs(e.args)
         short = str(e.op).removeprefix("tir.")
-        if e.op in ("tir.call_extern", "tir.call_pure_extern"):
+        if e.op in ("tir.call_extern", "tir.call_pure_extern", "tir.reinterpret"):
             return f"T.{short}({', '.join([quote(e.dtype), *args])})", ATOM
         if e.dtype == result_dtype(e.op, e.args):
             return f"T.{short}({', '.join(args)})", ATOM

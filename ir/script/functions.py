@@ -72,7 +72,7 @@ def prim_func(*func, private=False, check_well_formed=True):
     def read(f):
         if in_class(f):
             return f
-        source = Source.of(f)
+        source = Source.of(f, frame)
         return TIRParser(source, surroundings(f, frame), True).top(source.parse()[0], private, check_well_formed)
     return _decorator(read, func)
 
@@ -82,7 +82,7 @@ def macro(*func, hygienic=True):
     frame = sys._getframe(1)
 
     def read(f):
-        source = Source.of(f)
+        source = Source.of(f, frame)
         return Macro(source.parse()[0], source, surroundings(f, frame), hygienic)
     return _decorator(read, func)
 
@@ -93,7 +93,7 @@ def ir_module(*cls, check_well_formed=True):
     frame = sys._getframe(1)
 
     def read(c):
-        source = Source.of(c)
+        source = Source.of(c, frame)
         parser = ModuleParser(source, surroundings(c, frame), True)
         parser.check_well_formed = check_well_formed
         return parser.class_module(source.parse()[0])
@@ -108,7 +108,7 @@ def relax_function(*func, pure=True, private=False):
     def read(f):
         if in_class(f):
             return f
-        source = Source.of(f)
+        source = Source.of(f, frame)
         return RelaxParser(source, surroundings(f, frame), True).top(source.parse()[0], private)
     return _decorator(read, func)
 

@@ -13,8 +13,9 @@ from ..expr import Call, IterVar, StringImm, as_expr, const, is_const_int, match
 from ..node import structural_equal
 from ..tir import intrin
 from ..tir.buffer import Buffer
-from ..tir.stmt import BufferStore, Evaluate
+from ..tir.stmt import BufferRegion, BufferStore, Evaluate
 from . import specs as S
+from .evaluator import vector_load
 from .functions import macro, prim_func
 from .loops import loop
 from .namespaces import Form, Namespace, dtype_name, is_number, matched
@@ -138,7 +139,9 @@ def _literal(cls):
 
 
 def _value(v):
-    """A buffer region used as an argument of a call stays; a Buffer is its data pointer."""
+    """A slice of a buffer is a vector, a Buffer its data pointer, an iterator its variable."""
+    if isinstance(v, BufferRegion):
+        return vector_load(v)
     return v.data if isinstance(v, Buffer) else v.var if isinstance(v, IterVar) else v
 
 
@@ -158,6 +161,23 @@ def _connective(cls):
 def _of_values(build):
     """A builder of ir/tir/intrin.py, whose arguments may be buffers and iterators here."""
     return lambda *args: build(*map(_value, args))
+
+
+def _typed(build):
+    """`build`, of an expression, that takes the keyword dtype as well, which older printers write: the result's."""
+    def typed(*args, dtype=None, **kwargs):
+        value = build(*args, **kwargs)
+        if dtype is not None and as_expr(value).dtype != DataType(dtype):
+            raise TypeError(f"the result is {as_expr(value).dtype}, not {dtype} as the keyword dtype says")
+        return value
+    return typed
+
+
+def _dtype_first(build):
+    """`build`, whose first argument is the result's dtype, that takes it as the keyword dtype instead."""
+    def typed(*args, dtype=None, **kwargs):
+        return build(*args if dtype is None else (dtype or "void", *args), **kwargs)
+    return typed
 
 
 def _intrinsic(name):
@@ -205,6 +225,11 @@ def _evaluate(value):
     return Evaluate(as_expr(_value(value)))
 
 
+def _reinterpret(dtype, value):
+    """T.reinterpret(dtype, value)."""
+    return intrin.reinterpret(dtype, _value(value))
+
+
 def _abs(x):
     return builtins.abs(x) if is_number(x) else _intrinsic("abs")(x)
 
@@ -220,6 +245,25 @@ _NODES = {"Add": E.Add, "Sub": E.Sub, "Mul": E.Mul, "Div": E.Div, "Mod": E.Mod, 
           "truncdiv": E.Div, "truncmod": E.Mod, "div": E.Div, "mod": E.Mod, "indexdiv": E.FloorDiv,
           "indexmod": E.FloorMod}
 
+# The result's dtype comes first, or is the keyword dtype
+DTYPE_FIRST = {
+    **{name: _of_values(getattr(intrin, name)) for name in ("call_intrin", "call_extern", "call_pure_extern")},
+    "Cast": _cast_node, "reinterpret": _reinterpret, "min_value": intrin.min_value, "max_value": intrin.max_value,
+    "infinity": intrin.infinity, "IntImm": E.IntImm, "FloatImm": E.FloatImm,
+}
+# The result's dtype follows from the operands; the keyword dtype may repeat it
+TYPED = {
+    **{name: _of_values(getattr(intrin, name)) for name in ("call_packed", "likely", "ret")},
+    "tvm_call_packed": _of_values(intrin.call_packed), "address_of": intrin.address_of,
+    **{name: _literal(cls) for name, cls in _NODES.items()},
+    **{name: _intrinsic(name) for name in (*intrin.INTRINSICS, *intrin.INTEGER_INTRINSICS, *intrin.BIT_INTRINSICS)},
+    **{name: _of_values(partial(intrin.vector_intrinsic, name)) for name in intrin.VECTOR_INTRINSICS}, "abs": _abs,
+    "fabs": _intrinsic("abs"), "isfinite": _of_values(intrin.isfinite), "ceildiv": _of_values(intrin.ceildiv),
+    "power": _intrinsic("pow"), "And": _connective(E.And), "Or": _connective(E.Or), "all": _connective(E.And),
+    "any": _connective(E.Or), "Not": lambda a: E.Not(as_expr(a)), "if_then_else": _if_then_else, "Select": _select,
+    "select": _select, "Ramp": _ramp, "ramp": _ramp, "Broadcast": _broadcast, "broadcast": _broadcast,
+}
+
 ROWS = {
     # functions
     "prim_func": prim_func, "macro": macro, "inline": macro, "meta_var": S.Meta, "func_attr": _attrs("function"),
@@ -234,41 +278,31 @@ ROWS = {
     "Buffer": _BufferType(), "match_buffer": _match_buffer, "alloc_buffer": partial(_buffer, "alloc"),
     "decl_buffer": partial(_buffer, "decl"), "buffer_decl": partial(_buffer, "buffer"), "allocate": _allocate,
     "preflattened_buffer": lambda *args, **kwargs: S.Ignored(), "Ptr": _PointerType(),
-    "buffer_store": _buffer_store, "address_of": intrin.address_of, "Range": _range,
+    "buffer_store": _buffer_store, "Range": _range,
     "tvm_access_ptr": Form("T.tvm_access_ptr", access_pointer), "type_annotation": DataType,
     # scoped statements
     "Assert": S.AssertSpec, "attr": S.AttrSpec, "evaluate": _evaluate,
     "LetStmt": lambda value, dtype=None: S.LetSpec(value, dtype), "Let": Form("T.Let", let_where),
     "let": Form("T.let", let),
-    # calls
-    **{name: _of_values(getattr(intrin, name)) for name in (
-        "call_intrin", "call_extern", "call_pure_extern", "call_packed", "likely", "ret")},
-    "tvm_call_packed": _of_values(intrin.call_packed),
     # expressions
-    **{name: _literal(cls) for name, cls in _NODES.items()},
-    **{name: _intrinsic(name) for name in (*intrin.INTRINSICS, *intrin.INTEGER_INTRINSICS, *intrin.BIT_INTRINSICS)}, "abs": _abs,
-    **{name: _of_values(partial(intrin.vector_intrinsic, name)) for name in intrin.VECTOR_INTRINSICS},
-    "fabs": _intrinsic("abs"), "isfinite": _of_values(intrin.isfinite), "ceildiv": _of_values(intrin.ceildiv),
-    "power": _intrinsic("pow"), "And": _connective(E.And), "Or": _connective(E.Or), "all": _connective(E.And),
-    "any": _connective(E.Or), "Not": lambda a: E.Not(as_expr(a)), "if_then_else": _if_then_else, "Select": _select,
-    "select": _select, "Cast": _cast_node, "cast": _cast, "Ramp": _ramp, "ramp": _ramp, "Broadcast": _broadcast,
-    "broadcast": _broadcast, "min_value": intrin.min_value, "max_value": intrin.max_value,
-    "StringImm": StringImm, "array": lambda values, dtype: np.array(values, dtype),
-    "infinity": intrin.infinity, "IntImm": E.IntImm, "FloatImm": E.FloatImm,
+    **{name: _typed(build) for name, build in TYPED.items()},
+    **{name: _dtype_first(build) for name, build in DTYPE_FIRST.items()},
+    "cast": _cast, "StringImm": StringImm, "array": lambda values, dtype: np.array(values, dtype),
     # types, threads and the rest
     "dtype": DataType, "var": lambda dtype: S.Fresh(DataType(dtype)), "Var": E.Var, "target": _target,
     "env_thread": S.EnvThread, "launch_thread": S.LaunchSpec,
 }
 _SHUFFLE = "load or store the elements one by one"
 _LEGACY = "it is older than T.Buffer; declare the buffer and write A[i]"
+_LLVM = "it is an instruction of LLVM's: write the arithmetic, or T.call_extern of a C function"
 ABSENT = {
+    **dict.fromkeys(("call_llvm_intrin", "call_llvm_pure_intrin", "llvm_lookup_intrinsic_id"), _LLVM),
     "load": _LEGACY, "store": _LEGACY, "realize": _LEGACY, "buffer_realize": _LEGACY, "prefetch": "leave it out",
     "buffer_load": "write A[i, j]", "vscale": "vectors have a known length here, such as T.Ramp(0, 1, 8)",
     "allocate_const": "pass the array as a parameter, or make it an R.const of a graph function",
     "comm_reducer": "reduce in a block with T.init(); te.comm_reducer makes reductions of te",
     "CommReducer": "reduce in a block with T.init()", "Reduce": "reduce in a block with T.init()",
     "vectorlow": _SHUFFLE, "vectorhigh": _SHUFFLE, "vectorcombine": _SHUFFLE, "Shuffle": _SHUFFLE,
-    "reinterpret": "T.Cast converts values",
     "func_ret": "a prim_func stores its results into the buffers of its parameters",
     "tvm_stack_alloca": "packed calls are T.call_packed(name, ...)",
     "tvm_struct_get": "arguments are the parameters of the prim_func",

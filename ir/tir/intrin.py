@@ -22,6 +22,19 @@ def _gelu(x):
         return np.where(np.isneginf(x), 0, np.asarray(x) * half_erfc).astype(np.asarray(x).dtype)
 
 
+def integer_power(a, b):
+    """a ** b of integers, wrapping around; to a power below 0, 1 and -1 stay what they are and all else becomes 0."""
+    a, b = np.broadcast_arrays(a, b)
+    with np.errstate(over="ignore"):
+        power = np.power(a, np.maximum(b, 0))
+    inverse = np.where(a == 1, 1, np.where(a == -1, np.where(b % 2 == 0, 1, -1), 0))
+    return np.where(b < 0, inverse, power).astype(a.dtype)[()]
+
+
+def _power(a, b):
+    return np.power(a, b) if np.asarray(a).dtype.kind == "f" else integer_power(a, b)
+
+
 def _popcount(x):
     bits = np.asarray(x).view(f"u{np.asarray(x).dtype.itemsize}")
     return np.vectorize(lambda v: int(v).bit_count(), otypes=[np.asarray(x).dtype])(bits)[()]
@@ -57,7 +70,7 @@ INTRINSICS = {
     "round": (1, np.rint), "trunc": (1, np.trunc), "abs": (1, np.abs), "sin": (1, np.sin), "cos": (1, np.cos),
     "tan": (1, np.tan), "asin": (1, np.arcsin), "acos": (1, np.arccos), "atan": (1, np.arctan),
     "sinh": (1, np.sinh), "cosh": (1, np.cosh), "asinh": (1, np.arcsinh), "acosh": (1, np.arccosh),
-    "atanh": (1, np.arctanh), "pow": (2, np.power), "fmod": (2, np.fmod), "atan2": (2, np.arctan2),
+    "atanh": (1, np.arctanh), "pow": (2, _power), "fmod": (2, np.fmod), "atan2": (2, np.arctan2),
     "isnan": (1, np.isnan), "isinf": (1, np.isinf), "exp2": (1, np.exp2), "exp10": (1, lambda x: np.power(10.0, x)),
     "log2": (1, np.log2), "log10": (1, np.log10), "log1p": (1, np.log1p), "nearbyint": (1, np.rint),
     "rsqrt": (1, lambda x: 1 / np.sqrt(x)), "hypot": (2, np.hypot), "copysign": (2, np.copysign),
@@ -241,6 +254,14 @@ def ret(value):
 def call_intrin(dtype, op, *args):
     """A call of the intrinsic `op`, such as "tir.exp"."""
     return Call(dtype, op if op.startswith("tir.") else "tir." + op, tuple(map(as_expr, args)))
+
+
+def reinterpret(dtype, value):
+    """The number of `dtype` that has the bits of `value`. TypeError when they have not as many."""
+    value, dtype = as_expr(value), DataType(dtype)
+    if "handle" in (dtype, value.dtype) or (value.dtype.bits, value.dtype.lanes) != (dtype.bits, dtype.lanes):
+        raise TypeError(f"reinterpret takes a number of as many bits as the result: {value.dtype} is not {dtype}")
+    return value if value.dtype == dtype else Call(dtype, "tir.reinterpret", (value,))
 
 
 def call_extern(dtype, name, *args):

@@ -4,9 +4,7 @@ where it has units for additions beside those for multiply-adds, by pairs.
 
 Winograd's tiles are square, or, of first layers, some rows of one column (winograd_rows).
 
-Accuracy: a convolution by Winograd is within 1e-4 of its output's largest magnitude of the exact result, also where
-means are large or values of very different size; a direct one, and one by digits or pairs, within 1e-5. Tiles of 2 are
-as exact as direct.
+Only those are chosen whose arithmetics keep the accuracy that is asked for (relax/accuracy.py).
 """
 from __future__ import annotations
 
@@ -15,6 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..relax import accuracy
+from ..relax.accuracy import FLOAT32, STRICT, admits
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant, RelaxCall
 from ..relax.ops.conv_digits import split_kernel
@@ -211,6 +211,17 @@ def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=0):
     return {name: (c + far) / cpu.clock for name, c in cycles.items()}
 
 
+def arithmetics(algorithm, layer, fold=None):
+    """What a layer is made by in an algorithm, as rows of relax/accuracy.py."""
+    if algorithm in ROWS:
+        return (accuracy.winograd(ROWS[algorithm], taps_of(layer.kernel, layer.strides), 1),)
+    *head, last = algorithm.split("_")
+    made = {DIGITS: (accuracy.DIGITS,), PAIRS: (accuracy.PAIRS,)}.get(last, ())
+    tile = WINOGRAD.get(head[0] if head else last)
+    kernel = fold.kernel if fold else layer.kernel[0]
+    return (accuracy.winograd(tile, kernel), *made) if tile else made or (accuracy.FMA,)
+
+
 def _rows(cpu, layer, tile, out_blocks):
     (_, taps), stride = layer.kernel, layer.strides[0]
     _, columns = input_size(tile, layer.kernel, layer.strides, (layer.height, layer.width))
@@ -231,7 +242,8 @@ def _direct(cpu, layer, channels, out_blocks, inputs, near):
 
 def fastest(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=0):
     """The simplest algorithm that is predicted to be about as fast as any; direct unless another is clearly faster."""
-    times = predict(layer, cpu, fold, near)
+    times = {name: time for name, time in predict(layer, cpu, fold, near).items()
+             if admits(cpu.accuracy, arithmetics(name, layer, fold))}
     if all(time >= (WORTH_PAIRS if name == PAIRS else WORTH) * times[DIRECT] for name, time in times.items()):
         return DIRECT
     close = NEXT if cpu.streamed_bytes else NEAR
@@ -256,33 +268,34 @@ def _smallest(times, near):
 # ---------------------------------------------------------------- the pass
 
 @on_main
-def choose_convolution(func, cpu, exact=False, algorithms=None):
+def choose_convolution(func, cpu, algorithms=None):
     """Requires blocked layouts (ConvertLayout) and padding still in the convolutions. Ensures convolutions of
     stride 1 with kernels of KERNELS, dense or in groups of whole blocks, and strided ones that are such over the phases
     of their input, are nn.conv2d_winograd, and those of a plain input nn.conv2d_winograd_rows, their weights
     transformed, where that is predicted to be faster. Phases of a plain input are made by space_to_depth.
 
-    exact: all stay direct. algorithms: {name of a model node: one of ALGORITHMS}, which overrides the prediction.
+    algorithms: {name of a model node: one of ALGORITHMS}, which overrides the choice, unless cpu.accuracy is strict.
     Raises ValueError for a name that no convolution has, an algorithm that is none, or one that does not fit its layer.
     """
-    return _Choose(cpu, exact, dict(algorithms or {})).run(func)
+    return _Choose(cpu, dict(algorithms or {})).run(func)
 
 
-def check_algorithms(algorithms, exact=False):
-    """Raises ValueError unless it is a mapping of names to ALGORITHMS, direct ones where `exact`."""
+def check_algorithms(algorithms, wanted=FLOAT32):
+    """Raises ValueError unless it is a mapping of names to ALGORITHMS, direct ones where the accuracy is strict."""
     if not isinstance(algorithms, Mapping):
         raise ValueError(f"algorithms is a mapping of model nodes to {', '.join(ALGORITHMS)}, not {algorithms!r}")
     for name, algorithm in algorithms.items():
         if algorithm not in ALGORITHMS:
             raise ValueError(f"algorithms[{name!r}] must be one of {', '.join(ALGORITHMS)}, not {algorithm!r}")
-        if exact and algorithm != DIRECT:
-            raise ValueError(f"algorithms[{name!r}] is {algorithm!r}, which exact excludes: leave out one of them")
+        if wanted == STRICT and algorithm != DIRECT:
+            raise ValueError(f"algorithms[{name!r}] is {algorithm!r}, which accuracy={STRICT!r} excludes: leave out one "
+                             "of them")
 
 
 class _Choose(GraphRewriter):
-    def __init__(self, cpu, exact, algorithms):
-        check_algorithms(algorithms, exact)
-        self.cpu, self.exact, self.algorithms = cpu, exact, algorithms
+    def __init__(self, cpu, algorithms):
+        check_algorithms(algorithms, cpu.accuracy)
+        self.cpu, self.algorithms = cpu, algorithms
         self.once = MadeOnce()
 
     def begin(self, func):
@@ -313,7 +326,7 @@ class _Choose(GraphRewriter):
                              f"{LEAST_CHANNELS} channels or more, Winograd's products of {LEAST_PLANES} or more, and "
                              f"1x1 in groups of {LEAST_TERMS} channels or more whose blocks are not whole, on a target "
                              "with units for additions beside those for multiply-adds")
-        if layer is None or self.exact or wanted == DIRECT:
+        if layer is None or wanted == DIRECT:
             return call
         algorithm = wanted or fastest(layer, self.cpu, fold, self.near)
         if algorithm == DIRECT:

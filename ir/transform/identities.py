@@ -13,8 +13,8 @@ from .graph import GraphRewriter, constant_last, on_main
 
 @on_main
 def remove_identities(func):
-    """Ensures no operator of the table below that returns its first argument unchanged, no transpose of a transpose, no
-    transpose that leaves the elements in order (it becomes a view), no view of a view, and no float32 from integers
+    """Ensures no operator of the table below that returns its first argument unchanged, no choice that a constant always
+    makes alike, no transpose of a transpose, no transpose that leaves the elements in order (it becomes a view), no view of a view, and no float32 from integers
     that were such numbers before: what is quantized and dequantized is rounded and clipped in the kernel that makes it.
     """
     return _RemoveIdentities().run(func)
@@ -44,6 +44,15 @@ _IDENTITY = {
 }
 
 
+def _only_side(call):
+    """What a choice by a constant always takes, where that has the result's shape; else None."""
+    condition, *sides = call.args
+    if not isinstance(condition, Constant) or not (condition.data.all() or not condition.data.any()):
+        return None
+    side = sides[0 if condition.data.all() else 1]
+    return side if structural_equal(side.struct_info, call.struct_info) else None
+
+
 WHOLE = ("round", "floor", "ceil", "trunc")
 
 
@@ -56,6 +65,8 @@ class _RemoveIdentities(GraphRewriter):
                 return call.args[0]
         if call.op == "astype":
             return self._never_narrow(call) or call
+        if call.op == "where":
+            return _only_side(call) or call
         if call.op == "permute_dims":
             call = self._transpose(call)
         return self._view(call) if getattr(call, "op", None) in VIEWS else call

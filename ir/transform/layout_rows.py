@@ -138,9 +138,9 @@ def _conv2d_transpose(graph, call):
     if channels_of(x) is None or not isinstance(weight, Constant) or attrs["groups"] > 1 or (
             graph.image(x) is None and _is_row(x)):
         return None
-    if max(attrs["strides"]) == 1 and not any(attrs["output_padding"]):
+    if max(attrs["strides"]) == 1:
         reaches = [reach(k, d) - 1 for k, d in zip(weight.data.shape[2:], attrs["dilation"])]
-        padding = tuple(r - p for r, p in zip(reaches * 2, attrs["padding"]))
+        padding = tuple(r - p + e for r, p, e in zip(reaches * 2, attrs["padding"], (0, 0, *attrs["output_padding"])))
         mirrored = graph.packed(weight, "mirrored", lambda w: w.swapaxes(0, 1)[:, :, ::-1, ::-1].copy())
         return None if min(padding) < 0 else _conv2d(graph, call_op("nn.conv2d", x, mirrored, padding=padding,
                                                                     dilation=attrs["dilation"]))

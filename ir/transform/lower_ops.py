@@ -6,6 +6,7 @@ from ..expr import IntImm, const, free_vars
 from ..module import GlobalVar
 from ..names import unique_name
 from ..node import structural_equal, structural_hash
+from ..relax.accuracy import arithmetics_of
 from ..relax.expr import (MatchCast, PrimValue, RelaxCall, RelaxTuple, ShapeExpr, TensorStructInfo, TupleStructInfo,
                           VarBinding, call_tir, dataflow_function)
 from ..relax.memory import ALIASES, Memory
@@ -21,7 +22,8 @@ from .resolve_casts import bind_dims
 def lower_ops(mod):
     """Requires a dataflow "main" (after graph passes: arguments are variables or constants) and primitive functions.
     Ensures "main" binds only call_tir, views and tuple items, and the module's other functions are PrimFuncs, no two of
-    them structurally equal. Each has attrs "origin", the model nodes of all its calls, and "num_outputs"; its
+    them structurally equal. Each has attrs "origin", the model nodes of all its calls, "num_outputs" and, where it is
+    made by other arithmetics than multiply-adds, "bounds", the text of their error bounds; its
     parameters are the inputs, the outputs, then the symbolic dimensions that the call passes.
     """
     return _Lower(mod).run()
@@ -34,12 +36,14 @@ class _Lower:
         self.functions = {}  # name -> PrimFunc
         self.by_hash = {}    # structural hash -> [names]
         self.origins = {}    # name -> origins of all calls
+        self.bounds = {}     # name -> the bounds of what it is made by, but for multiply-adds
         self.names = {"main"}
 
     def run(self):
         bindings = [VarBinding(b.var, self._value(b)) for b in self.main.bindings]
         main = dataflow_function(self.main.params, bindings, self.main.outputs, self.main.attrs)
-        functions = {name: f.with_attr("origin", tuple(self.origins[name])) for name, f in self.functions.items()}
+        functions = {name: f.with_attr({"origin": tuple(self.origins[name]), **self._bounds(name)})
+                     for name, f in self.functions.items()}
         return self.mod.with_functions({"main": main, **functions})
 
     def _value(self, binding):
@@ -58,16 +62,22 @@ class _Lower:
         if call.op == "call":
             group, hint, args = self.mod[call.attrs["gv"]], call.attrs["gv"].name, call.args
             func, origin = self._fused(group), group.attrs.get("origin", origin)
+            calls = [b.value for b in group.bindings if isinstance(b.value, RelaxCall)]
         else:
             hint, args = call.op.rpartition(".")[2], tuple(_tensors(call))
-            func = self._single(call, args)
+            func, calls = self._single(call, args), [call]
         strides = self._strides(binding, args)
         func = with_strides(func, strides)
         dims = _symbolic([*(a.struct_info.shape for a in args), *(i.shape for i in _infos(call)), *strides])
         func = func.replace(params=(*func.params, *dims), attrs={**func.attrs, "num_outputs": len(_infos(call))})
         info = call.struct_info
         outs = info.fields if isinstance(info, TupleStructInfo) else info
-        return call_tir(self._intern(func, hint, origin), args, outs, dims)
+        gv = self._intern(func, hint, origin)
+        self.bounds[gv.name] = tuple(dict.fromkeys(str(a) for c in calls for a in arithmetics_of(c)))
+        return call_tir(gv, args, outs, dims)
+
+    def _bounds(self, name):
+        return {"bounds": self.bounds[name]} if self.bounds.get(name) else {}
 
     def _strides(self, binding, args):
         """The strides of each argument and result, () where they are row-major."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..expr import is_const_int
+from ..relax.accuracy import DIGITS, PAIRS, SHORT, SHORT_STEPS, admits
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant
 from ..relax.ops import matmul_short, short_weights
@@ -99,10 +100,10 @@ def pack_weights(func, cpu):
     return _PackWeights(cpu).run(func)
 
 
-# Products that are not made by multiply-adds alone, the model that says where they pay, what packs their columns, into
+# Products that are not made by multiply-adds alone, what they are made by, the model that says where they pay, what packs their columns, into
 # which parts, and how many terms their rows are filled up to a multiple of.
-_PRODUCTS = (("matmul_digits", digit_tiles, split_columns, ("digits", "scales"), 1),
-             ("matmul_pairs", pair_tiles, pack_columns, ("columns", "scales", "offsets"), BLOCK))
+_PRODUCTS = (("matmul_digits", DIGITS, digit_tiles, split_columns, ("digits", "scales"), 1),
+             ("matmul_pairs", PAIRS, pair_tiles, pack_columns, ("columns", "scales", "offsets"), BLOCK))
 # Layers whose states are bounded: what rounding adds to a step does not grow with the steps.
 _BOUNDED = {"nn.gru" + STEPS, "nn.lstm" + STEPS}
 _STEPS = {name + STEPS for name in CELLS}
@@ -121,6 +122,9 @@ class _PackWeights(GraphRewriter):
         if self.lanes > 1 and call.op in _STEPS:
             return self._steps(call)
         return call
+
+    def _admits(self, arithmetic):
+        return admits(self.cpu.accuracy, (arithmetic,))
 
     def _conv2d(self, call):
         weight = call.args[1]
@@ -150,12 +154,12 @@ class _PackWeights(GraphRewriter):
         if weight.data.dtype != np.float32 or call.args[0].struct_info.ndim < 2:
             return call
         n_size, rows = weight.data.shape[1], call.args[0].struct_info.shape[-2]
-        for op, model, columns_of, names, block in _PRODUCTS:
-            if model.worth(self.cpu, static(rows), *weight.data.shape) and np.isfinite(weight.data).all():
+        for op, arithmetic, model, columns_of, names, block in _PRODUCTS:
+            if self._admits(arithmetic) and model.worth(self.cpu, static(rows), *weight.data.shape) and np.isfinite(weight.data).all():
                 parts = self.once(weight, op, lambda w: [
                     Constant(data, f"{w.name}_{part}") for data, part in zip(columns_of(w.data), names)])
                 return call_op(op, self._filled(binding, call.args[0], block), *parts)
-        if self._may_be_short(weight, rows, short_terms.FIXED, matmul_short.fits):
+        if self._admits(SHORT) and self._may_be_short(weight, rows, short_terms.FIXED, matmul_short.fits):
             return self._short(call)
         cpu = replace(self.cpu, by_element=self.cpu.by_element and weight.data.shape[0] % self.lanes == 0)
         panel = self._panel(cpu, n_size, rows)
@@ -196,7 +200,7 @@ class _PackWeights(GraphRewriter):
             return call
         gates = weight.data.shape[2] // hidden.value
         short = call.op in _BOUNDED and "Relu" not in (attrs["activations"] or ()) and (
-            hidden.value % self.lanes == 0
+            hidden.value % self.lanes == 0 and self._admits(SHORT_STEPS)
             and self._may_be_short(weight, rows, short_terms.FLOATS, short_weights.fits))
         cpu = short_terms.short_cpu(self.cpu) if short else self.cpu
         _, vectors, lanes = choose_steps(cpu, static(rows), hidden.value, gates)
@@ -213,11 +217,12 @@ class _PackWeights(GraphRewriter):
             return call
         rows, columns = call.args
         sizes = [d.value for d in sizes]
-        if digit_tiles.worth_cutting(self.cpu, *sizes):
+        if self._admits(DIGITS) and digit_tiles.worth_cutting(self.cpu, *sizes):
             scales = self.emit(call_op("column_scales", columns), "column_scales")
             digits = self.emit(call_op("column_digits", columns, scales), "column_digits")
             return call_op("matmul_digits", rows, digits, scales)
-        if pair_tiles.worth_dividing(self.cpu, *sizes, self.producer(columns, "permute_dims") is not None):
+        across = self.producer(columns, "permute_dims") is not None
+        if self._admits(PAIRS) and pair_tiles.worth_dividing(self.cpu, *sizes, across):
             scales = self.emit(call_op("pair_scales", columns), "pair_scales")
             divided = self.emit(call_op("pair_columns", columns, scales), "pair_columns")
             offsets = self.emit(call_op("pair_offsets", divided, scales), "pair_offsets")

@@ -29,6 +29,7 @@ from .hoist_if import hoist_if_then_else
 from .hoist_index import hoist_index
 from .identities import remove_identities
 from .in_place import in_place
+from .keep_shares import keep_shares
 from .lanes import load_lanes
 from .loop_partition import loop_partition
 from .lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_match_buffer, lower_opaque_block
@@ -45,10 +46,12 @@ from .prefetch import inject_prefetch
 from .project_inputs import project_inputs
 from .remove_no_op import remove_no_op
 from .resolve_casts import resolve_match_cast
+from .scratch import lift_scratch
 from .simplify import simplify
 from .sink_views import sink_views
 from .slice_early import slice_early
 from .small_floats import FLOAT8, compute_legalize, storage_legalize
+from .split_sums import split_sums
 from .squares import transpose_squares
 from .storage_rewrite import storage_rewrite
 from .unguard_init import unguard_init
@@ -182,6 +185,7 @@ TIR = _rows(
     ("TransposeSquares", _tir, transpose_squares),
     ("InjectPrefetch", _tir, inject_prefetch),
     ("HoistIfThenElse", _tir, hoist_if_then_else, 1),
+    ("SplitSums", _tir, split_sums, 1),
     ("UnrollLoop", _tir, unroll_loop, 0, _UNROLL),
     ("SmallFloatStorageLegalize", _tir, storage_legalize),
     ("BF16StorageLegalize", _tir, storage_legalize, 0, None, _BF16),
@@ -189,6 +193,7 @@ TIR = _rows(
     ("FP8StorageLegalize", _tir, storage_legalize, 0, None, _FP8),
     ("StorageRewrite", _tir, storage_rewrite, 1, {"tir.disable_storage_rewrite": _disables()}),
     ("LiftWorkspace", _tir, lift_workspace),
+    ("LiftScratch", _tir, lift_scratch),
     ("NarrowDataType", _tir, narrow_data_type),
     ("LowerIntrin", _tir, lower_intrin),
     ("EmbedBroadcast", _tir, embed_broadcast),
@@ -204,6 +209,7 @@ RELAX = _rows(
     ("DecomposeOpsForInference", _graph, decompose_batch_norm),
     ("FoldBatchnormToConv2D", _graph, fold_scale_axis, 1),
     ("RemoveIdentities", _graph, remove_identities, 1),
+    ("KeepShares", _graph, keep_shares, 1),
     ("FuseActivations", _graph, fuse_activations, 1),
     ("SliceEarly", _graph, slice_early, 1),
     ("PoolEarly", _graph, pool_early, 1),

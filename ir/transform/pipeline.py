@@ -7,16 +7,16 @@ from .context import Sequential
 from .pass_table import RELAX, TIR
 
 
-def graph_passes(opt_level, cpu: CpuModel, exact=False, algorithms=None):
+def graph_passes(opt_level, cpu: CpuModel, algorithms=None):
     """The passes over a graph module. opt_level 0: only what lowering needs; 1: folding, padding as an operator,
-    fusion, joining in place; 2: blocked layouts, fast convolutions and packed weights too. exact, algorithms: of
-    ChooseConvolution; nodes that algorithms names are no part of others."""
-    given = {"CombineParallelConv2D": [cpu.lanes, algorithms or ()], "ChooseConvolution": [cpu, exact, algorithms],
+    fusion, joining in place; 2: blocked layouts, fast convolutions and packed weights too. algorithms: of
+    ChooseConvolution; nodes that it names are no part of others."""
+    given = {"CombineParallelConv2D": [cpu.lanes, algorithms or ()], "ChooseConvolution": [cpu, algorithms],
              "PackWeights": [cpu], "FuseOps": [cpu],
              **{name: [cpu.lanes] for name in ("FuseAttention", "ConvertLayout", "SplitPadding")}}
     names = ["ResolveMatchCast", "FoldConstant", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
-             "RemoveIdentities", "FuseActivations", "SliceEarly", "PoolEarly", "ProjectInputs", "FuseAttention",
-             "SinkViews", "RemoveIdentities", "CombineParallelConv2D", "ConvertLayout", "ChooseConvolution",
+             "RemoveIdentities", "KeepShares", "FuseActivations", "SliceEarly", "PoolEarly", "ProjectInputs",
+             "FuseAttention", "SinkViews", "RemoveIdentities", "CombineParallelConv2D", "ConvertLayout", "ChooseConvolution",
              "SplitPadding", "PackWeights", "FuseOps", "InPlace", "MaterializeOutputs"]
     passes = [RELAX[name](*given.get(name, ())) for name in names]
     return [p for p in passes if p.info.opt_level <= opt_level]
@@ -72,6 +72,15 @@ TIR_PASSES = [
 ]
 
 
+def network_passes(kept):
+    """TIR_PASSES for the kernels of a network. Its sums hold a bound of accuracy whatever the schedules are; in a
+    program of one's own they are as they are written. Its temporaries take at most `kept` bytes of stack: its arena has
+    room for those of each thread."""
+    after = {"HoistIfThenElse": TIR["SplitSums"](),  # when all that steers loops over terms is done
+             "LiftWorkspace": TIR["LiftScratch"](kept)}
+    return [new for p in TIR_PASSES for new in (p, after.get(p.name)) if new is not None]
+
+
 def lower_module(mod, passes=TIR_PASSES):
     """The module with its PrimFuncs lowered: scheduled ones in, what the printer takes out."""
     return Sequential(passes, name="LowerTIR")(mod)
@@ -83,4 +92,4 @@ def lower_prim_func(func, passes=TIR_PASSES):
     return lower_module(IRModule({name: func}), passes)[name]
 
 
-__all__ = ["graph_passes", "TIR_PASSES", "lower_module", "lower_prim_func"]
+__all__ = ["graph_passes", "network_passes", "TIR_PASSES", "lower_module", "lower_prim_func"]

@@ -12,7 +12,7 @@ from ..node import Mutator, Visitor
 
 FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
 SMALL_FLOATS = ("bfloat16", "float16", *FLOAT8)
-_EXTERN = ("tir.call_extern", "tir.call_pure_extern")
+_OF_BITS = ("tir.call_extern", "tir.call_pure_extern", "tir.reinterpret")  # they take and give the bits
 
 
 def compute_legalize(func, dtypes=SMALL_FLOATS):
@@ -93,7 +93,7 @@ class _Compute(Mutator):
             load = call.args[0]
             return call.replace(args=(load.replace(indices=self.visit(load.indices)),))
         args = self.visit(call.args)
-        if call.op in _EXTERN:  # a C function takes and gives the bits
+        if call.op in _OF_BITS:
             args = tuple(self._rounded(new, old.dtype) if self.small(old.dtype) else new
                          for new, old in zip(args, call.args))
             call = call.replace(args=args)
@@ -176,7 +176,7 @@ def _bits(dtype):
 
 def _as_bits(value):
     """The bits of a small float."""
-    if isinstance(value, Call) and value.op == "tir.reinterpret":
+    if isinstance(value, Call) and value.op == "tir.reinterpret" and value.args[0].dtype == _bits(value.dtype):
         return value.args[0]
     if isinstance(value, FloatImm):
         bits = np.asarray(value.value, value.dtype.numpy).view(_bits(value.dtype).numpy)

@@ -10,7 +10,8 @@ from .walk import StmtMutator, without
 
 STACK_BYTES = 16 * 1024
 # Of a function's parallel loops together. How many threads there will be is not known where the arena is laid out, so
-# what each needs for itself lies on its stack: of 8 MB on Linux, 4 MB for the threads of clang's OpenMP.
+# what each needs for itself lies on its stack: of 8 MB on Linux, 4 MB for the threads of clang's OpenMP. In networks
+# LiftScratch takes what is large from there.
 THREAD_STACK_BYTES = 2 * 1024 * 1024
 
 

@@ -71,6 +71,17 @@ INGOT_INLINE f32x8 f32x8_accumulate(f32x8 a, f32x8 b, f32x8 c)
 #endif
 INGOT_INLINE f32x8 f32x8_min(f32x8 a, f32x8 b) { return _mm256_min_ps(a, b); }
 INGOT_INLINE f32x8 f32x8_max(f32x8 a, f32x8 b) { return _mm256_max_ps(a, b); }
+/* All bits set are a NaN. */
+INGOT_INLINE f32x8 f32x8_minimum(f32x8 a, f32x8 b)
+{
+    return _mm256_or_ps(_mm256_min_ps(b, a), _mm256_cmp_ps(b, b, _CMP_UNORD_Q));
+}
+
+INGOT_INLINE f32x8 f32x8_maximum(f32x8 a, f32x8 b)
+{
+    return _mm256_or_ps(_mm256_max_ps(b, a), _mm256_cmp_ps(b, b, _CMP_UNORD_Q));
+}
+
 INGOT_INLINE f32x8 f32x8_clamp(f32x8 a, f32x8 lo, f32x8 hi) { return f32x8_max(lo, f32x8_min(hi, a)); }
 INGOT_INLINE f32x8 f32x8_neg(f32x8 a) { return _mm256_xor_ps(a, _mm256_set1_ps(-0.0f)); }
 INGOT_INLINE f32x8 f32x8_abs(f32x8 a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a); }
@@ -154,8 +165,8 @@ INGOT_INLINE f32x8 f32x8_select_eq(f32x8 a, f32x8 b, f32x8 x, f32x8 y)
 INGOT_INLINE f32x4 f32x8_lo(f32x8 a) { return _mm256_castps256_ps128(a); }
 INGOT_INLINE f32x4 f32x8_hi(f32x8 a) { return _mm256_extractf128_ps(a, 1); }
 INGOT_INLINE float f32x8_reduce_add(f32x8 a) { return f32x4_reduce_add(f32x4_add(f32x8_lo(a), f32x8_hi(a))); }
-INGOT_INLINE float f32x8_reduce_min(f32x8 a) { return f32x4_reduce_min(f32x4_min(f32x8_lo(a), f32x8_hi(a))); }
-INGOT_INLINE float f32x8_reduce_max(f32x8 a) { return f32x4_reduce_max(f32x4_max(f32x8_lo(a), f32x8_hi(a))); }
+INGOT_INLINE float f32x8_reduce_min(f32x8 a) { return f32x4_reduce_min(f32x4_minimum(f32x8_lo(a), f32x8_hi(a))); }
+INGOT_INLINE float f32x8_reduce_max(f32x8 a) { return f32x4_reduce_max(f32x4_maximum(f32x8_lo(a), f32x8_hi(a))); }
 
 INGOT_INLINE f32x8 f32x8_greater(f32x8 a, f32x8 b)
 {

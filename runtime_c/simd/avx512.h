@@ -77,6 +77,17 @@ INGOT_INLINE f32x16 f32x16_fma_at(f32x16 a, const float *p, int32_t n, f32x16 c)
 
 INGOT_INLINE f32x16 f32x16_min(f32x16 a, f32x16 b) { return _mm512_min_ps(a, b); }
 INGOT_INLINE f32x16 f32x16_max(f32x16 a, f32x16 b) { return _mm512_max_ps(a, b); }
+/* b where it is a NaN, else the instruction's choice, which is the second operand where that is one. */
+INGOT_INLINE f32x16 f32x16_minimum(f32x16 a, f32x16 b)
+{
+    return _mm512_mask_min_ps(b, _mm512_cmp_ps_mask(b, b, _CMP_ORD_Q), b, a);
+}
+
+INGOT_INLINE f32x16 f32x16_maximum(f32x16 a, f32x16 b)
+{
+    return _mm512_mask_max_ps(b, _mm512_cmp_ps_mask(b, b, _CMP_ORD_Q), b, a);
+}
+
 INGOT_INLINE f32x16 f32x16_clamp(f32x16 a, f32x16 lo, f32x16 hi) { return f32x16_max(lo, f32x16_min(hi, a)); }
 INGOT_INLINE f32x16 f32x16_sqrt(f32x16 a) { return _mm512_sqrt_ps(a); }
 INGOT_INLINE f32x16 f32x16_floor(f32x16 a) { return _mm512_floor_ps(a); }
@@ -178,8 +189,16 @@ INGOT_INLINE f32x16 f32x16_select_eq(f32x16 a, f32x16 b, f32x16 x, f32x16 y)
 }
 
 INGOT_INLINE float f32x16_reduce_add(f32x16 a) { return _mm512_reduce_add_ps(a); }
-INGOT_INLINE float f32x16_reduce_min(f32x16 a) { return _mm512_reduce_min_ps(a); }
-INGOT_INLINE float f32x16_reduce_max(f32x16 a) { return _mm512_reduce_max_ps(a); }
+INGOT_INLINE float f32x16_reduce_min(f32x16 a)
+{
+    a = f32x16_minimum(a, _mm512_shuffle_f32x4(a, a, 0x4E));
+    return f32x4_reduce_min(f32x4_minimum(_mm512_castps512_ps128(a), _mm512_extractf32x4_ps(a, 1)));
+}
+INGOT_INLINE float f32x16_reduce_max(f32x16 a)
+{
+    a = f32x16_maximum(a, _mm512_shuffle_f32x4(a, a, 0x4E));
+    return f32x4_reduce_max(f32x4_maximum(_mm512_castps512_ps128(a), _mm512_extractf32x4_ps(a, 1)));
+}
 
 INGOT_INLINE f32x16 f32x16_greater(f32x16 a, f32x16 b)
 {

@@ -39,6 +39,8 @@ INGOT_INLINE f32x1 f32x1_mul(f32x1 a, f32x1 b) { return a * b; }
 INGOT_INLINE f32x1 f32x1_div(f32x1 a, f32x1 b) { return a / b; }
 INGOT_INLINE f32x1 f32x1_min(f32x1 a, f32x1 b) { return a < b ? a : b; }
 INGOT_INLINE f32x1 f32x1_max(f32x1 a, f32x1 b) { return a > b ? a : b; }
+INGOT_INLINE f32x1 f32x1_minimum(f32x1 a, f32x1 b) { return f32x1_blend((a < b) | (a != a), a, b); }
+INGOT_INLINE f32x1 f32x1_maximum(f32x1 a, f32x1 b) { return f32x1_blend((a > b) | (a != a), a, b); }
 INGOT_INLINE f32x1 f32x1_select_lt(f32x1 a, f32x1 b, f32x1 x, f32x1 y) { return f32x1_blend(a < b, x, y); }
 INGOT_INLINE f32x1 f32x1_select_le(f32x1 a, f32x1 b, f32x1 x, f32x1 y) { return f32x1_blend(a <= b, x, y); }
 INGOT_INLINE f32x1 f32x1_select_eq(f32x1 a, f32x1 b, f32x1 x, f32x1 y) { return f32x1_blend(a == b, x, y); }

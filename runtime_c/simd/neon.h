@@ -69,6 +69,8 @@ INGOT_INLINE f32x4 f32x4_sub(f32x4 a, f32x4 b) { return vsubq_f32(a, b); }
 INGOT_INLINE f32x4 f32x4_mul(f32x4 a, f32x4 b) { return vmulq_f32(a, b); }
 INGOT_INLINE f32x4 f32x4_min(f32x4 a, f32x4 b) { return vminq_f32(a, b); }
 INGOT_INLINE f32x4 f32x4_max(f32x4 a, f32x4 b) { return vmaxq_f32(a, b); }
+INGOT_INLINE f32x4 f32x4_minimum(f32x4 a, f32x4 b) { return vminq_f32(a, b); }
+INGOT_INLINE f32x4 f32x4_maximum(f32x4 a, f32x4 b) { return vmaxq_f32(a, b); }
 INGOT_INLINE f32x4 f32x4_clamp(f32x4 a, f32x4 lo, f32x4 hi) { return f32x4_max(lo, f32x4_min(hi, a)); }
 INGOT_INLINE f32x4 f32x4_neg(f32x4 a) { return vnegq_f32(a); }
 INGOT_INLINE f32x4 f32x4_abs(f32x4 a) { return vabsq_f32(a); }

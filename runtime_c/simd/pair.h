@@ -42,8 +42,8 @@
         return a;                                                                                                      \
     }
 
-#define INGOT_PAIR_REDUCE(T, H, op)                                                                                    \
-    INGOT_INLINE float T##_reduce_##op(T a) { return H##_reduce_##op(H##_##op(a.lo, a.hi)); }
+#define INGOT_PAIR_REDUCE(T, H, name, op)                                                                              \
+    INGOT_INLINE float T##_reduce_##name(T a) { return H##_reduce_##name(H##_##op(a.lo, a.hi)); }
 
 /* L is the number of lanes of H. */
 #define INGOT_PAIR_MEMORY(T, H, L)                                                                                     \
@@ -104,7 +104,9 @@
     INGOT_PAIR_OP2(T, H, mul)                                                                                          \
     INGOT_PAIR_OP2(T, H, div)                                                                                          \
     INGOT_PAIR_OP2(T, H, min)                                                                                          \
+    INGOT_PAIR_OP2(T, H, minimum)                                                                                      \
     INGOT_PAIR_OP2(T, H, max)                                                                                          \
+    INGOT_PAIR_OP2(T, H, maximum)                                                                                      \
     INGOT_PAIR_OP3(T, H, fma)                                                                                          \
     INGOT_PAIR_OP3(T, H, clamp)                                                                                        \
     INGOT_PAIR_OP3(T, H, low_bytes)                                                                                    \
@@ -131,9 +133,9 @@
     INGOT_PAIR_OP1(T, H, sigmoid)                                                                                      \
     INGOT_PAIR_OP1(T, H, gelu)                                                                                         \
     INGOT_PAIR_OP1(T, H, silu)                                                                                         \
-    INGOT_PAIR_REDUCE(T, H, add)                                                                                       \
-    INGOT_PAIR_REDUCE(T, H, min)                                                                                       \
-    INGOT_PAIR_REDUCE(T, H, max)                                                                                       \
-    INGOT_PAIR_REDUCE(T, H, greater)
+    INGOT_PAIR_REDUCE(T, H, add, add)                                                                                  \
+    INGOT_PAIR_REDUCE(T, H, min, minimum)                                                                              \
+    INGOT_PAIR_REDUCE(T, H, max, maximum)                                                                              \
+    INGOT_PAIR_REDUCE(T, H, greater, greater)
 
 #endif /* INGOT_SIMD_PAIR_H */

@@ -39,8 +39,8 @@
     }
 
 /* Halves the vector until one lane is left: the order of a tree, as the machines' own reductions. */
-#define INGOT_SCALAR_REDUCE(T, L, op)                                                                                  \
-    INGOT_INLINE float T##_reduce_##op(T a)                                                                            \
+#define INGOT_SCALAR_REDUCE(T, L, name, op)                                                                            \
+    INGOT_INLINE float T##_reduce_##name(T a)                                                                          \
     {                                                                                                                  \
         for (int half = L / 2; half > 0; half /= 2)                                                                    \
             for (int l = 0; l < half; ++l) a.v[l] = f32x1_##op(a.v[l], a.v[l + half]);                                 \
@@ -106,7 +106,9 @@
     INGOT_SCALAR_OP2(T, L, mul)                                                                                        \
     INGOT_SCALAR_OP2(T, L, div)                                                                                        \
     INGOT_SCALAR_OP2(T, L, min)                                                                                        \
+    INGOT_SCALAR_OP2(T, L, minimum)                                                                                    \
     INGOT_SCALAR_OP2(T, L, max)                                                                                        \
+    INGOT_SCALAR_OP2(T, L, maximum)                                                                                    \
     INGOT_SCALAR_OP3(T, L, fma)                                                                                        \
     INGOT_SCALAR_OP3(T, L, clamp)                                                                                      \
     INGOT_SCALAR_OP3(T, L, low_bytes)                                                                                  \
@@ -133,9 +135,9 @@
     INGOT_SCALAR_OP1(T, L, sigmoid)                                                                                    \
     INGOT_SCALAR_OP1(T, L, gelu)                                                                                       \
     INGOT_SCALAR_OP1(T, L, silu)                                                                                       \
-    INGOT_SCALAR_REDUCE(T, L, add)                                                                                     \
-    INGOT_SCALAR_REDUCE(T, L, min)                                                                                     \
-    INGOT_SCALAR_REDUCE(T, L, max)                                                                                     \
-    INGOT_SCALAR_REDUCE(T, L, greater)
+    INGOT_SCALAR_REDUCE(T, L, add, add)                                                                                \
+    INGOT_SCALAR_REDUCE(T, L, min, minimum)                                                                            \
+    INGOT_SCALAR_REDUCE(T, L, max, maximum)                                                                            \
+    INGOT_SCALAR_REDUCE(T, L, greater, greater)
 
 #endif /* INGOT_SIMD_SCALAR_H */

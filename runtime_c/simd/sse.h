@@ -63,6 +63,9 @@ INGOT_INLINE f32x4 f32x4_mul(f32x4 a, f32x4 b) { return _mm_mul_ps(a, b); }
 INGOT_INLINE f32x4 f32x4_div(f32x4 a, f32x4 b) { return _mm_div_ps(a, b); }
 INGOT_INLINE f32x4 f32x4_min(f32x4 a, f32x4 b) { return _mm_min_ps(a, b); }
 INGOT_INLINE f32x4 f32x4_max(f32x4 a, f32x4 b) { return _mm_max_ps(a, b); }
+/* All bits set are a NaN. */
+INGOT_INLINE f32x4 f32x4_minimum(f32x4 a, f32x4 b) { return _mm_or_ps(_mm_min_ps(b, a), _mm_cmpunord_ps(b, b)); }
+INGOT_INLINE f32x4 f32x4_maximum(f32x4 a, f32x4 b) { return _mm_or_ps(_mm_max_ps(b, a), _mm_cmpunord_ps(b, b)); }
 INGOT_INLINE f32x4 f32x4_clamp(f32x4 a, f32x4 lo, f32x4 hi) { return f32x4_max(lo, f32x4_min(hi, a)); }
 INGOT_INLINE f32x4 f32x4_neg(f32x4 a) { return _mm_xor_ps(a, _mm_set1_ps(-0.0f)); }
 INGOT_INLINE f32x4 f32x4_abs(f32x4 a) { return _mm_andnot_ps(_mm_set1_ps(-0.0f), a); }
@@ -189,15 +192,15 @@ INGOT_INLINE f32x4 f32x4_mantissa(f32x4 a)
 }
 
 /* Lanes 2, 3 onto 0, 1, then lane 1 onto 0. */
-#define INGOT_SSE_REDUCE(op)                                                                                           \
-    INGOT_INLINE float f32x4_reduce_##op(f32x4 a)                                                                      \
+#define INGOT_SSE_REDUCE(name, op)                                                                                     \
+    INGOT_INLINE float f32x4_reduce_##name(f32x4 a)                                                                    \
     {                                                                                                                  \
-        a = _mm_##op##_ps(a, _mm_movehl_ps(a, a));                                                                     \
-        return _mm_cvtss_f32(_mm_##op##_ss(a, _mm_shuffle_ps(a, a, 1)));                                               \
+        a = f32x4_##op(a, _mm_movehl_ps(a, a));                                                                        \
+        return _mm_cvtss_f32(f32x4_##op(a, _mm_shuffle_ps(a, a, 1)));                                                  \
     }
-INGOT_SSE_REDUCE(add)
-INGOT_SSE_REDUCE(min)
-INGOT_SSE_REDUCE(max)
+INGOT_SSE_REDUCE(add, add)
+INGOT_SSE_REDUCE(min, minimum)
+INGOT_SSE_REDUCE(max, maximum)
 
 INGOT_INLINE float f32x4_reduce_greater(f32x4 a)
 {

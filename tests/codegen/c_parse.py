@@ -3,7 +3,7 @@ import re
 
 from pycparser import c_ast, c_parser
 
-from ingot.codegen.c_expr import COMPUTED_IN, INGOT_MATH, LIBM, SUFFIX
+from ingot.codegen.c_expr import CAST_THROUGH, COMPUTED_IN, INGOT_MATH, LIBM, SUFFIX, CExpr
 from ingot.codegen.c_types import literal
 from ingot.ir import expr as E
 from ingot.ir.tir.stmt import BufferLoad
@@ -55,6 +55,8 @@ def expected(e):
         return "!", expected(e.a)
     if kind is E.Cast:
         inner = expected(e.value)
+        if e.value.dtype.is_float and e.dtype.is_int:
+            return "call", f"ingot_{SUFFIX[e.value.dtype]}_to_{SUFFIX[CAST_THROUGH[str(e.dtype)]]}", inner
         return ("!=", inner, _number(literal(e.value.dtype, 0))) if e.dtype.is_bool else inner
     if kind is E.Select or kind is E.Call and e.op == "tir.if_then_else":
         parts = (e.condition, e.true_value, e.false_value) if kind is E.Select else e.args
@@ -71,12 +73,15 @@ def _binary(e, kind):
         return _call("fmod", e.dtype, e.a, e.b)
     if e.dtype.is_float and kind is E.FloorDiv:
         return _call("floor", e.dtype, E.Div(e.a, e.b))
-    if kind in _HELPERS:
-        wide = COMPUTED_IN.get(e.dtype, e.dtype)
-        if wide not in SUFFIX:
-            a, b = expected(e.a), expected(e.b)
-            return "?:", ("<" if kind is E.Min else ">", a, b), a, b
-        return "call", f"ingot_{_HELPERS[kind]}_{SUFFIX[wide]}", expected(e.a), expected(e.b)
+    name = _HELPERS.get(kind) or CExpr({}, set()).function(e, kind.__name__)
+    if name:
+        wide, operands = COMPUTED_IN.get(e.dtype, e.dtype), [expected(e.a), expected(e.b)]
+        if wide == "uint64" and kind in (E.Min, E.Max):
+            return "?:", ("<" if kind is E.Min else ">", *operands), *operands
+        wide = e.dtype if name in ("div", "mod") and e.dtype == "uint32" else wide
+        if e.dtype.is_float and not isinstance(e.a, E.FloatImm):
+            name, operands = (name, operands[::-1]) if isinstance(e.b, E.FloatImm) else (name + "imum", operands)
+        return "call", f"ingot_{name}_{SUFFIX[wide]}", *operands
     if kind is E.Sub and E.is_const_int(e.a, 0) and e.dtype.code == "int":
         return "-", expected(e.b)
     if kind is E.Add and isinstance(e.b, E.IntImm) and -(1 << 31) < e.b.value < 0:

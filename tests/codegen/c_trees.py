@@ -16,10 +16,6 @@ ARITHMETIC = (E.Add, E.Sub, E.Mul, E.Div, E.Mod, E.FloorDiv, E.FloorMod, E.Min, 
 COMPARE = (E.EQ, E.NE, E.LT, E.LE, E.GT, E.GE)
 
 
-class Undefined(Exception):
-    """C leaves the value undefined: an overflow, a division by zero, a conversion out of range."""
-
-
 def buffers():
     """Two columns of ROWS numbers per dtype, as {dtype: Buffer}."""
     return {t: decl_buffer((2 * ROWS,), t, f"{t}_in") for t in DTYPES}
@@ -105,7 +101,7 @@ def function_of(tree, inputs, row, name):
 # ---------------------------------------------------------------- meaning
 
 def evaluate(e, data, row):
-    """The value of `e` for a row: a bool, an int or a numpy float. Raises Undefined where C has no value."""
+    """The value of `e` for a row: a bool, an int or a numpy float. Integers wrap around, and a quotient by 0 is 0."""
     kind = type(e)
     if isinstance(e, (E.IntImm, E.FloatImm)):
         return e.dtype.numpy.type(e.value) if e.dtype.is_float else int(e.value)
@@ -129,31 +125,21 @@ def evaluate(e, data, row):
     a, b = evaluate(e.a, data, row), evaluate(e.b, data, row)
     if kind in COMPARE:
         return int(bool(_COMPARED[kind](a, b)))
-    if kind is E.Min:
-        return a if a < b else b
-    if kind is E.Max:
-        return a if a > b else b
     if e.dtype.is_float:
         return _FLOAT[kind](a, b)
-    if kind in (E.Div, E.Mod, E.FloorDiv, E.FloorMod):
-        if b == 0:
-            raise Undefined
-        _in_type(E._truncdiv(a, b), e.dtype)  # C computes the quotient for the remainder, too
+    if kind in (E.Div, E.Mod, E.FloorDiv, E.FloorMod) and b == 0:
+        return 0
     return _in_type(E._FOLD_INT[kind.__name__](a, b), e.dtype)
 
 
 _COMPARED = {E.EQ: lambda a, b: a == b, E.NE: lambda a, b: a != b, E.LT: lambda a, b: a < b,
              E.LE: lambda a, b: a <= b, E.GT: lambda a, b: a > b, E.GE: lambda a, b: a >= b}
 _FLOAT = {E.Add: lambda a, b: a + b, E.Sub: lambda a, b: a - b, E.Mul: lambda a, b: a * b, E.Div: lambda a, b: a / b,
-          E.Mod: np.fmod, E.FloorDiv: lambda a, b: np.floor(a / b)}
+          E.Mod: np.fmod, E.FloorDiv: lambda a, b: np.floor(a / b), E.Min: np.minimum, E.Max: np.maximum}
 
 
 def _in_type(value, dtype):
-    """An int result in its type: int32 and int64 must not overflow, the others wrap."""
-    if dtype.min_value() <= value <= dtype.max_value():
-        return value
-    if dtype in ("int32", "int64"):
-        raise Undefined
+    """An int result in its type, of which it takes the lowest bits."""
     value &= (1 << dtype.bits) - 1
     return value - (1 << dtype.bits) if value > dtype.max_value() else value
 
@@ -164,11 +150,9 @@ def _cast(value, source, target):
     if target.is_float:
         exact = value if source.is_float else (np.uint64 if source == "uint64" else np.int64)(value)
         return exact.astype(target.numpy)
-    if source.is_float:
-        if not np.isfinite(value) or not target.min_value() <= int(value) <= target.max_value():
-            raise Undefined
-        return int(value)
-    if target.min_value() <= value <= target.max_value():
-        return value
-    value &= (1 << target.bits) - 1  # what every compiler does
-    return value - (1 << target.bits) if value > target.max_value() else value
+    if source.is_float:  # as x86 converts to 32 bits, and to 64, where what does not fit is the least number
+        if target == "uint64" and value >= 2 ** 63:
+            return int(value) if value < 2 ** 64 else 0
+        bits = 32 if target.bits < 32 or target == "int32" else 64
+        value = int(value) if np.isfinite(value) and -2 ** (bits - 1) <= int(value) < 2 ** (bits - 1) else -2 ** (bits - 1)
+    return _in_type(value, target)

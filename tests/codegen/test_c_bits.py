@@ -63,6 +63,35 @@ def test_compiled(compiler, tmp_path):
         np.testing.assert_array_equal(out, expected(name, x, y), f"{name} of {dtype}")
 
 
+# dtypes that may be read as one another
+WIDTHS = (("int8", "uint8", "float8_e4m3fn", "float8_e5m2"), ("int16", "uint16", "float16", "bfloat16"),
+          ("int32", "uint32", "float32"), ("int64", "uint64", "float64"))
+PAIRS = [(a, b) for dtypes in WIDTHS for a in dtypes for b in dtypes if a != b]
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_reinterpreted(compiler, tmp_path):
+    """Bits as every other dtype of their width; of NaNs, those whose bits a float that is copied keeps."""
+    funcs = {}
+    for a, b in PAIRS:
+        x, out = tir.decl_buffer((ROWS,), a, "x"), tir.decl_buffer((ROWS,), b, "out")
+        funcs[a, b] = tir.prim_func([x, out], for_(I, ROWS, BufferStore(out, tir.reinterpret(b, x[I]), (I,))))
+    text = source([print_function(lower_prim_func(f), f"{a}_{b}_f") for (a, b), f in funcs.items()])
+    library = compile_text(text, tmp_path, compiler)
+    for (a, b), func in funcs.items():
+        size = tir.decl_buffer((1,), a).dtype.bytes
+        bits = np.random.default_rng(size).integers(0, 2 ** (8 * size), ROWS, f"u{size}", endpoint=False)
+        bits[:2] = 0, 1 << (8 * size - 1)
+        x, wanted = bits.view(func.buffers[0].dtype.numpy), bits.view(func.buffers[1].dtype.numpy)
+        for name, call in (("interpreted", lambda *args: run(func, *args)), ("compiled", lambda *args: getattr(
+                library, f"{a}_{b}_f")(*(ctypes.c_void_p(v.ctypes.data) for v in args)))):
+            out = np.zeros(ROWS, wanted.dtype)
+            call(x, out)
+            plain = ~(np.isnan(x.astype(np.float64)) | np.isnan(wanted.astype(np.float64)))
+            np.testing.assert_array_equal(out.view(bits.dtype)[plain], bits[plain], f"{name}: {a} as {b}")
+            assert plain.sum() > ROWS // 2
+
+
 @pytest.mark.parametrize("rows", [16, 11])  # as vectors, and as single floats
 @pytest.mark.parametrize("name, last", [("low_bytes", ()), ("greater", ()), ("fixed", (0,)), ("fixed", (8,)),
                                         ("fixed", (28,))])

@@ -30,7 +30,7 @@ def test_what_is_recorded_gives_the_same_c(network, options):
 
 def test_a_schedule_of_ones_own(tmp_path):
     """The tiles of a convolution, written by hand for the loops as they are before scheduling."""
-    model, options = conv_net(), {"target": "host", "threads": "none", "opt_level": 0, "name": "small"}
+    model, options = conv_net(), {"target": "host", "threads": "none", "opt_level": 0, "name": "given"}
     kernel = ingot.inspect_stage(model, "tir", kernel="conv1", **options)
     sch = tir.Schedule(ingot.script.from_source(kernel))
     block = sch.get_block("conv2d", func_name="conv2d")

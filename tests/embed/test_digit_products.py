@@ -51,7 +51,7 @@ def test_results(target, threads, rows, columns):
     rng = np.random.default_rng(1)
     x = (rng.standard_normal((*rows, len(w))) * 10.0 ** rng.integers(-9, 9, (*rows, 1))).astype(np.float32)
     x.reshape(-1, len(w))[0], x.reshape(-1, len(w))[5] = np.nan, 0
-    with ingot.compile(mod, target=target, threads=threads) as library:
+    with ingot.compile(mod, target=target, threads=threads, accuracy="relaxed") as library:
         assert any(name.startswith("ingot_tiles.h") for name in library.model.files())
         (found,) = library.run({"x": x}).values()
     found, exact = (y.reshape(-1, columns) for y in (found, x.astype(np.float64) @ w + b))
@@ -68,7 +68,7 @@ def test_few_rows(target, threads, rows):
     mod, w, b = network((rows,), columns=650)
     x = np.random.default_rng(1).standard_normal((rows, len(w))).astype(np.float32)
     exact = x.astype(np.float64) @ w + b
-    with ingot.compile(mod, target=target, threads=threads) as library:
+    with ingot.compile(mod, target=target, threads=threads, accuracy="relaxed") as library:
         assert any(name.startswith("ingot_tiles.h") for name in library.model.files())
         found = next(iter(library.run({"x": x}).values())).copy()
         x[-1, 7] = np.inf
@@ -82,7 +82,7 @@ def test_shapes_of_tiles_are_the_threads_own(tmp_path, threads, flags):
     need_compiler("gcc", *flags)
     if not AMX.is_supported_here:
         pytest.skip("no AMX here")
-    with ingot.compile(network((48,))[0], target=AMX, threads=threads, name="products") as library:
+    with ingot.compile(network((48,))[0], target=AMX, threads=threads, name="products", accuracy="relaxed") as library:
         folder = library.export(tmp_path / "net")
         flags = (*AMX.cflags, *flags, *definitions(library))
     run([build(folder, [*library_sources(folder), HERE / "own_tiles.c"], tmp_path / "program", "gcc", *flags)])
@@ -97,7 +97,7 @@ def test_products_of_activations(target, threads, rows, depth, columns):
     given = {"x": rng.standard_normal((rows, depth)).astype(np.float32),
              "w": (rng.standard_normal((depth, columns)) * 10.0 ** rng.integers(-9, 9, columns)).astype(np.float32)}
     exact = given["x"].astype(np.float64) @ np.maximum(given["w"], 0)
-    with ingot.compile(activations(rows, depth, columns), target=target, threads=threads) as library:
+    with ingot.compile(activations(rows, depth, columns), target=target, threads=threads, accuracy="relaxed") as library:
         kernels = "".join(text for name, text in library.model.files().items() if name.startswith("kernels"))
         assert kernels.count("ingot_tiles_digits(") == 2 and kernels.count("ingot_tiles_product(") == 1
         found = next(iter(library.run(given).values())).copy()
@@ -115,7 +115,7 @@ def test_terms_in_parts(target, threads, monkeypatch):
     monkeypatch.setattr(matmul_digits, "PART", 2)
     mod, w, b = network((47,), columns=250)
     x = np.random.default_rng(1).standard_normal((47, len(w))).astype(np.float32)
-    with ingot.compile(mod, target=target, threads=threads) as library:
+    with ingot.compile(mod, target=target, threads=threads, accuracy="relaxed") as library:
         files = library.model.files().items()
         assert "47, 32, 2," in "".join(text for name, text in files if name.startswith("kernels"))
         (found,) = library.run({"x": x}).values()
@@ -170,7 +170,7 @@ def test_what_is_not_finite_stays_in_its_row_of_points(target):
 def test_strict_c_and_the_self_test(tmp_path, compiler, flags):
     """A folder cast for the unit is C for every machine; where a processor has none, it computes the same."""
     need(compiler)
-    with ingot.compile(network((48,))[0], target=AMX, threads="none", name="products") as library:
+    with ingot.compile(network((48,))[0], target=AMX, threads="none", name="products", accuracy="relaxed") as library:
         folder = library.export(tmp_path / "net")
     compile_all(folder, compiler, *STRICT, *flags)
     if AMX.is_supported_here or flags == ["-O1"]:
@@ -184,12 +184,12 @@ def test_sanitized(tmp_path, flags):
     flags = ["-O1", "-march=x86-64-v4", *flags, "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     if not AMX.is_supported_here:
         pytest.skip("no AMX here")
-    with ingot.compile(network((48,), columns=186)[0], target=AMX, threads="none", name="products") as library:
+    with ingot.compile(network((48,), columns=186)[0], target=AMX, threads="none", name="products", accuracy="relaxed") as library:
         folder = library.export(tmp_path / "net")
     assert "ok" in run([build(folder, selftest_sources(folder), tmp_path / "selftest", "gcc", *flags)])
 
 
-def test_exact_keeps_products_of_floats():
-    for exact in (False, True):
-        files = ingot.compile(network((48,))[0], target=AMX, exact=exact).model.files()
-        assert ("ingot_tiles.h" in files) != exact
+def test_only_relaxed_products_are_of_integers():
+    for accuracy in ("relaxed", "float32", "strict"):
+        files = ingot.compile(network((48,))[0], target=AMX, accuracy=accuracy).model.files()
+        assert ("ingot_tiles.h" in files) == (accuracy == "relaxed")

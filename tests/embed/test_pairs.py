@@ -40,7 +40,7 @@ def test_products(target, threads, rows, depth, columns):
     rng = np.random.default_rng(1)
     x = (rng.standard_normal((*rows, depth)) * 10.0 ** rng.integers(-9, 9, (*rows, 1))).astype(np.float32)
     x.reshape(-1, depth)[0], x.reshape(-1, depth)[5] = np.nan, 0
-    with ingot.compile(mod, target=target, threads=threads) as library:
+    with ingot.compile(mod, target=target, threads=threads, accuracy="relaxed") as library:
         assert "pairs_sums" in kernels(library)
         (found,) = library.run({"x": x}).values()
     found, exact = (y.reshape(-1, columns) for y in (found, x.astype(np.float64) @ w + b))
@@ -60,7 +60,7 @@ def test_products_of_activations(target, threads, rows, depth, columns):
     given = {"x": rng.standard_normal((rows, depth)).astype(np.float32),
              "w": (rng.standard_normal((depth, columns)) * 10.0 ** rng.integers(-9, 9, columns)).astype(np.float32)}
     exact = given["x"].astype(np.float64) @ np.maximum(given["w"], 0)
-    with ingot.compile(mod, target=target, threads=threads) as library:
+    with ingot.compile(mod, target=target, threads=threads, accuracy="relaxed") as library:
         assert all(name in kernels(library) for name in ("-> pairs_scale", "-> pair_columns", "-> pair_offsets"))
         found = next(iter(library.run(given).values())).copy()
         given["w"][5, 7] = np.inf
@@ -196,8 +196,8 @@ def test_what_is_not_finite_stays_in_its_point(target):
 
 def test_exact_does_without():
     mod, *_ = image_network(256, 256, (14, 14))
-    for exact, named in ((False, True), (True, False)):
-        with ingot.compile(mod, target=ZEN4, exact=exact) as library:
+    for accuracy, named in (("relaxed", True), ("float32", False), ("strict", False)):
+        with ingot.compile(mod, target=ZEN4, accuracy=accuracy) as library:
             assert ("pairs_sums" in kernels(library)) == named
 
 
@@ -215,7 +215,8 @@ ALGORITHMS = {"image": {"conv": "pairs"}, "groups": {"conv": "pairs"}, "winograd
 def test_strict(tmp_path, compiler, name):
     """Also for machines that this is none of."""
     need_compiler(compiler, "-fopenmp", *ZEN4.cflags)
-    with ingot.compile(networks()[name], target=ZEN4, name="products", algorithms=ALGORITHMS.get(name)) as library:
+    with ingot.compile(networks()[name], target=ZEN4, name="products", accuracy="relaxed",
+                       algorithms=ALGORITHMS.get(name)) as library:
         folder = library.export(tmp_path / "folder")
     compile_all(folder, compiler, *STRICT, *ZEN4.cflags, "-fopenmp")
 
@@ -226,6 +227,6 @@ def test_sanitized(tmp_path, compiler, name):
     flags = ["-O1", "-DINGOT_SIMD_SCALAR", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     need_compiler(compiler, *flags)
     with ingot.compile(networks()[name], target=TARGETS[0].values[0], threads="none", name="products",
-                       algorithms=ALGORITHMS.get(name)) as library:
+                       accuracy="relaxed", algorithms=ALGORITHMS.get(name)) as library:
         folder = library.export(tmp_path / "folder")
     run([build(folder, selftest_sources(folder), tmp_path / "program", compiler, *flags)])

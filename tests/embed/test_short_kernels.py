@@ -55,9 +55,9 @@ def test_results(target, threads, options):
     mod = layers(**options)
     x = given(mod)
     wanted = evaluate(mod, [x])
-    for exact, contract in ((False, CONTRACT), (True, CONTRACT / 3)):
-        with ingot.compile(mod, target=target, threads=threads, exact=exact) as library:
-            assert ("_fixed(" in kernels_of(library)) != exact
+    for accuracy, contract in (("relaxed", CONTRACT), ("float32", CONTRACT / 3), ("strict", CONTRACT / 3)):
+        with ingot.compile(mod, target=target, threads=threads, accuracy=accuracy) as library:
+            assert ("_fixed(" in kernels_of(library)) == (accuracy == "relaxed")
             (found,) = library.run({"x": x}).values()
         assert np.abs(found - wanted).max() <= contract * np.abs(wanted).max()
 
@@ -73,7 +73,7 @@ def test_products_of_large_and_small_rows(target, magnitude):
     with bb.function("main", [x]):
         bb.emit_func_output(bb.emit(call_op("matmul", x, Constant(w, "w"))))
     rows = (magnitude * rng.standard_normal((1, 4096))).astype(np.float32)
-    with ingot.compile(bb.get(), target=target, threads="none") as library:
+    with ingot.compile(bb.get(), target=target, threads="none", accuracy="relaxed") as library:
         assert "_fixed(" in kernels_of(library)
         (found,) = library.run({"x": rows}).values()
     wanted = rows.astype(np.float64) @ w
@@ -86,7 +86,7 @@ def test_strict_c_and_its_own_test(target, tmp_path):
     if reason := missing_tools(target):
         pytest.skip(reason)
     compiler, row = find_compiler(target), Target.get(target)
-    with ingot.compile(layers(depth=3072), target=target, threads="none", name="waits") as library:
+    with ingot.compile(layers(depth=3072), target=target, threads="none", name="waits", accuracy="relaxed") as library:
         assert "_fixed(" in kernels_of(library)
         folder = library.export(tmp_path / "net")
     flags = [f if f != "-O3" else "-O1" for f in row.cflags]

@@ -93,5 +93,6 @@ def test_exact_keeps_direct_convolutions_and_other_targets_floats():
     mod = network(256, 256, (14, 14))
     amx = Target.get("x86-64-v4-amx")
     floats = replace(amx, integer_tiles=False)
-    for target, exact, digits in ((amx, False, True), (amx, True, False), (floats, False, False)):
-        assert ("ingot_tiles.h" in ingot.compile(mod, target=target, exact=exact).model.files()) == digits
+    for target, accuracy, digits in ((amx, "relaxed", True), (amx, "strict", False), (amx, "float32", False),
+                                     (floats, "relaxed", False)):
+        assert ("ingot_tiles.h" in ingot.compile(mod, target=target, accuracy=accuracy).model.files()) == digits

@@ -143,7 +143,7 @@ def test_a_program_beside_the_files_of_the_archive(exported, tmp_path, compiler)
     found = program(tmp_path, compiler, ("-O1", f"-I{folder}"), [DRIVER, *sorted(folder.glob("*.c"))])
     assert found == EXPECTED
     assert {p.name for p in folder.iterdir()} == {"cases.c", "cases.h", "ingot.c", "ingot.h", "ingot_entry.h",
-                                                  "ingot_module.h"}
+                                                  "ingot_math.h", "ingot_module.h"}
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])

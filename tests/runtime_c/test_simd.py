@@ -85,6 +85,14 @@ def test_min_max_and_their_nan_contract(build, results, abc, op, reference):
         assert (np.isnan(y) | (y == b))[only_a & normal(b)].all()
 
 
+@pytest.mark.parametrize("op, reference", [("minimum", np.minimum), ("maximum", np.maximum)])
+def test_minimum_and_maximum_pass_on_every_nan(build, results, abc, op, reference):
+    a, b, _ = abc
+    for type_ in TYPES:
+        y, unequal = results[f"{type_}_{op}"], ~((a == 0) & (b == 0))
+        expect(y[unequal], reference(a, b)[unequal], build, type_, a[unequal], b[unequal])
+
+
 def test_fma_rounds_as_the_build_says(build, results, abc):
     a, b, c = (x.astype(np.float64) for x in abc)
     for type_ in TYPES:
@@ -225,6 +233,8 @@ def test_reductions(build, results, abc, op, reference):
         else:
             bound = TINY if build.flushes else 0
         assert (np.abs(y - reference(groups, axis=1)) <= bound)[usable].all()
+        with_nan = np.isnan(groups).any(axis=1)
+        assert with_nan.any() and np.isnan(y[with_nan]).all()
 
 
 def test_the_greatest_of_a_vector(results, abc):

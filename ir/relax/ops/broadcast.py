@@ -8,21 +8,22 @@ import numpy as np
 from ... import te, tir
 from ...expr import Select, const, logical_and, logical_or
 from ...op import register
+from ...tir.intrin import integer_power
 from ..expr import TensorStructInfo
 from .common import (axis_names, broadcast_index, broadcast_shapes, need_dtype, need_same_dtype, te_shape,
                      tensors)
 
 
 def _divide(a, b):
-    """Integers truncate toward zero, as C does and ONNX asks."""
+    """Integers truncate toward zero, as C does and ONNX asks. By 0 they are 0, as numpy has it."""
     return tir.truncdiv(a, b) if a.dtype.is_int else a / b
 
 
 def _numpy_divide(a, b):
     if a.dtype.kind == "f":
         return a / b
-    quotient = np.floor_divide(np.abs(a), np.abs(b))
-    return np.where((a < 0) == (b < 0), quotient, -quotient).astype(a.dtype)
+    quotient, rest = np.floor_divide(a, b), np.fmod(a, b)
+    return (quotient + ((rest != 0) & ((a < 0) != (b < 0)))).astype(a.dtype)
 
 
 def _floor_divide(a, b):
@@ -47,16 +48,16 @@ def _mod(a, b):
 
 
 def _power(a, b):
-    """Integers go through float64, exact up to 2**53."""
+    """Integers wrap around; to a power below 0 they are what 1 / a ** -b is rounded to towards zero, 0 to it is 0."""
     if a.dtype.is_int:
-        return tir.power(a.astype("float64"), b.astype("float64")).astype(a.dtype)
+        return tir.power(a.astype("int64"), b.astype("int64")).astype(a.dtype)
     return tir.power(a, b)
 
 
 def _numpy_power(a, b):
     if a.dtype.kind == "f":
         return np.power(a, b)
-    return np.power(a.astype(np.float64), b.astype(np.float64)).astype(a.dtype)
+    return integer_power(a.astype(np.int64), b.astype(np.int64)).astype(a.dtype)
 
 
 # name, dtypes taken, dtype returned (None: the operands'), te, numpy

@@ -5,6 +5,8 @@ takes packed weights and blocked activations: conv_layouts.py.
 """
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ... import te
@@ -19,6 +21,7 @@ from .precision import narrow, sum_dtype, widen_array
 from .window import (check_window_attrs, output_sizes, over_windows, pad_array, pad_stage, reach, split_padding, taps,
                      transposed_sizes)
 
+COLUMN_BYTES = 1 << 28  # of the matrix that a reference convolution multiplies at a time
 _LAYOUTS = {1: "OIW", 2: "OIHW", 3: "OIDHW"}
 
 
@@ -96,11 +99,14 @@ def _evaluate_conv(args, attrs):
     weight = _summed_exactly(w).reshape(groups, w.shape[0] // groups, -1)
     windows = list(taps(kernel, attrs["strides"], attrs["dilation"], outputs))
     result = np.empty((x.shape[0], w.shape[0], *outputs), x.dtype)
-    for image, into in zip(x, result):  # one at a time: the columns of a large batch would not fit
-        columns = np.empty((x.shape[1], len(windows), *outputs), x.dtype)
-        for k, window in enumerate(windows):
-            columns[:, k] = image[(slice(None), *window)]
-        into[...] = (weight @ columns.reshape(groups, weight.shape[2], -1)).reshape(into.shape)
+    rows = max(1, COLUMN_BYTES // max(1, x.itemsize * x.shape[1] * len(windows) * math.prod(outputs[1:])))
+    for image, into in zip(x, result):  # one at a time, and some rows of it: all columns would not fit
+        for first in range(0, outputs[0], rows):
+            some = slice(first, min(first + rows, outputs[0]))
+            columns = np.empty((x.shape[1], len(windows), some.stop - first, *outputs[1:]), x.dtype)
+            for k, window in enumerate(windows):
+                columns[:, k] = image[(slice(None), *window)][:, some]
+            into[:, some] = (weight @ columns.reshape(groups, weight.shape[2], -1)).reshape(into[:, some].shape)
     return result.astype(dtype, copy=False)
 
 
@@ -174,13 +180,14 @@ def _evaluate_transpose(args, attrs):
     groups, kernel, strides, dilation = attrs["groups"], w.shape[2:], attrs["strides"], attrs["dilation"]
     before, after = split_padding(attrs["padding"])
     batch, channels, sizes = x.shape[0], w.shape[1] * groups, x.shape[2:]
-    weight = _summed_exactly(w).reshape(groups, w.shape[0] // groups, -1).transpose(0, 2, 1)
-    parts = (weight @ x.reshape(batch, groups, w.shape[0] // groups, -1)).reshape(batch, channels, -1, *sizes)
+    weight = _summed_exactly(w).reshape(groups, w.shape[0] // groups, w.shape[1], -1)
+    columns = x.reshape(batch, groups, w.shape[0] // groups, -1)
     full = [(n - 1) * s + reach(k, d) + e
             for n, k, s, d, e in zip(sizes, kernel, strides, dilation, attrs["output_padding"])]
     result = np.zeros((batch, channels, *full), x.dtype)
-    for k, window in enumerate(taps(kernel, strides, dilation, sizes)):
-        result[(slice(None), slice(None), *window)] += parts[:, :, k]
+    for k, window in enumerate(taps(kernel, strides, dilation, sizes)):  # the products of all would not fit
+        part = weight[..., k].transpose(0, 2, 1) @ columns
+        result[(slice(None), slice(None), *window)] += part.reshape(batch, channels, *sizes)
     crop = tuple(slice(b, n - a) for b, a, n in zip(before, after, full))
     return result[(slice(None), slice(None), *crop)].astype(dtype, copy=False)
 

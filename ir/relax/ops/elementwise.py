@@ -66,7 +66,8 @@ def _numpy_softplus(x):
 
 def _sign(x):
     """x itself where it is 0 or NaN."""
-    return _choose(x > _of(x, 0), _of(x, 1), _choose(x < _of(x, 0), _of(x, -1), x))
+    negative = x if x.dtype.code == "uint" else _choose(x < _of(x, 0), _of(x, -1), x)
+    return _choose(x > _of(x, 0), _of(x, 1), negative)
 
 
 def _hard_sigmoid(x, alpha=1 / 6, beta=0.5):
@@ -78,6 +79,8 @@ def _numpy_hard_sigmoid(x, alpha=1 / 6, beta=0.5):
 
 
 def _absolute(x):
+    if x.dtype.code == "uint":
+        return x
     return tir.abs(x) if x.dtype.is_float else tir.max(x, _of(x, 0) - x)
 
 

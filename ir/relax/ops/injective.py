@@ -252,8 +252,18 @@ def _lower_take(args, attrs, out):
         i[:axis] + (_wrapped(indices[i[axis:last]], x.shape[axis]),) + i[last:]], name="take")
 
 
+def _held(indices, extent):
+    """What _wrapped makes of an array of indices."""
+    indices = np.asarray(indices)
+    if indices.dtype == np.uint64:  # of which half have no int64
+        indices = np.minimum(indices, np.uint64(extent))
+    indices = indices.astype(np.int64)
+    return np.clip(np.where(indices < 0, indices + extent, indices), 0, max(extent - 1, 0))
+
+
 def _evaluate_take(args, attrs):
-    return np.asarray(np.take(args[0], np.asarray(args[1]).astype(np.int64), axis=attrs["axis"]))
+    axis = attrs["axis"]
+    return np.asarray(np.take(args[0], _held(args[1], args[0].shape[axis]), axis=axis))
 
 
 def _infer_gather_elements(call):
@@ -276,10 +286,10 @@ def _lower_gather_elements(args, attrs, out):
 
 
 def _evaluate_gather_elements(args, attrs):
-    x, indices = np.asarray(args[0]), np.asarray(args[1]).astype(np.int64)
+    x, indices = np.asarray(args[0]), np.asarray(args[1])
     axis = attrs["axis"] % x.ndim
     grid = list(np.ogrid[tuple(slice(0, n) for n in indices.shape)])
-    grid[axis] = np.where(indices < 0, indices + x.shape[axis], indices)
+    grid[axis] = _held(indices, x.shape[axis])
     return x[tuple(grid)]
 
 

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from ... import te, tir
-from ...expr import IntImm, cast, const
+from ...expr import IntImm, cast, const, logical_or
 from ...op import register
 from ..expr import TensorStructInfo
 from .common import (as_dim, fail, flat_index, need_dtype, normalize_axes, normalize_axis, product, shape_text,
@@ -87,7 +87,7 @@ def _numpy_mean(x, axis, keepdims):
         return np.mean(x, axis=axis, keepdims=keepdims)
     total = np.sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype)
     count = x.size // max(total.size, 1)
-    return np.sign(total) * (np.abs(total) // count)
+    return (total // count + ((total % count != 0) & (total < 0))).astype(x.dtype)
 
 
 # name, dtypes taken, needs at least one element, te reducer, numpy
@@ -146,7 +146,7 @@ def _infer_arg(call):
 
 
 def _lower_arg(args, attrs, out, name, reducer):
-    """Two passes: the extreme value, then the first (or last) position that holds it."""
+    """Two passes: the extreme value, then the first (or last) position that holds it. A NaN is the extreme of all."""
     x, = args
     axes, last = range(x.ndim) if attrs["axis"] is None else [attrs["axis"] % x.ndim], attrs["select_last_index"]
     shape = te_shape(out)
@@ -156,7 +156,11 @@ def _lower_arg(args, attrs, out, name, reducer):
     none = const(0, "int64") if last else again.count("int64") - 1
 
     def position(*i):
-        return (te.max if last else te.min)(tir.select(x[again.at(i)] == extreme[i], flat, none), again.iter_vars)
+        value = x[again.at(i)]
+        found = value == extreme[i]
+        if x.dtype.is_float:  # the extreme of numbers with a NaN among them is NaN, which equals nothing
+            found = logical_or(found, tir.isnan(value))
+        return (te.max if last else te.min)(tir.select(found, flat, none), again.iter_vars)
 
     return te.compute(shape, position, name=name)
 

@@ -77,10 +77,12 @@ def transposed_sizes(call, sizes, kernel):
     """The spatial axes of a transposed convolution's output. InferError for an output_padding out of range, or where
     padding leaves nothing."""
     extra, strides, padding = (call.attrs[k] for k in ("output_padding", "strides", "padding"))
-    dilation = call.attrs.get("dilation", (1,) * len(kernel))
-    if len(extra) != len(kernel) or any(not 0 <= e < max(s, d) for e, s, d in zip(extra, strides, dilation)):
+    dilation = call.attrs.get("dilation")  # None: the kernel holds the zeros of a dilated one, which bounds `extra` too
+    most = kernel if dilation is None else dilation
+    if len(extra) != len(kernel) or any(not 0 <= e < max(s, int(m)) for e, s, m in zip(extra, strides, most)):
         fail(call, f"output_padding {tuple(extra)} must be {len(kernel)} integers of at least 0 and below strides "
-                   f"{tuple(strides)} or dilation {tuple(dilation)}")
+                   f"{tuple(strides)}" + (f" or dilation {tuple(dilation)}" if dilation else ""))
+    dilation = dilation or (1,) * len(kernel)
     outputs = tuple((size - 1) * s + (reach(k, d) + e - b - a) for size, k, s, d, e, b, a
                     in zip(sizes, kernel, strides, dilation, extra, *split_padding(padding)))
     if any(is_const_int(o) and o.value < 1 for o in outputs):

@@ -45,6 +45,11 @@ def operand_loads(block):
     return [load for load in loads if id(load) not in inside]
 
 
+def innermost(access):
+    """The index along the innermost dimension of what is read or written; None of a tensor of rank 0."""
+    return access.indices[-1] if access.indices else None
+
+
 def vectorizes(block, lane=None):
     """Every value of the block has a vector form, so that a loop over it may be vectorized: over iteration variable
     `lane`, on which no choice depends."""

@@ -7,7 +7,7 @@ from math import prod
 from ...expr import IntImm, is_const_int
 from ..primitives.sample import divisors
 from . import tiles
-from .blocks import iter_vars, operand_loads, static_extent, vectorizes
+from .blocks import innermost, iter_vars, operand_loads, static_extent, vectorizes
 from .operands import MOST_STREAMED_ROWS, in_panels, makes_dots, sizes, term_count, wide_operand
 from .registers import PACKED, in_registers, reduce_lanes, steps, turn_of
 from .threads import parallel_nest
@@ -149,4 +149,4 @@ def dots(sch, cpu, anchor, epilogue):
 
 def _is_of_dots(block):
     (k,) = iter_vars(block, "reduce")
-    return vectorizes(block) and all(load.indices[-1] is k.var for load in operand_loads(block))
+    return vectorizes(block) and all(innermost(load) is k.var for load in operand_loads(block))

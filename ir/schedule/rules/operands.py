@@ -10,7 +10,7 @@ from ...node import collect
 from ...tir.index_map import IndexMap
 from ...tir.stmt import BufferLoad
 from ..blocks import uses
-from .blocks import blocks, iter_vars, operand_loads, place_of, vectorizes
+from .blocks import blocks, innermost, iter_vars, operand_loads, place_of, vectorizes
 from .registers import PACKED
 from .threads import COST_OF_LOOP, parallel_nest
 from .transpose import SQUARE, in_squares
@@ -65,7 +65,7 @@ def lies_across(sch, stage):
     """Whether a stage reads memory across its last variable: along the one before it."""
     block = sch.get(sch.get_block(stage))
     *_, first, last = (iv.var for iv in block.iter_vars)
-    return any(load.indices[-1] is first and uses(load.indices[:-1], {last})
+    return any(innermost(load) is first and uses(load.indices[:-1], {last})
                for load in collect(block.body, BufferLoad))
 
 

@@ -10,7 +10,7 @@ from ..blocks import uses
 from ..handles import BlockRV
 from ..primitives.sample import divisors
 from . import tiles
-from .blocks import SYMBOLIC, find_block, iter_vars, operand_loads, static, static_extent, vectorizes
+from .blocks import SYMBOLIC, find_block, innermost, iter_vars, operand_loads, static, static_extent, vectorizes
 from .few_rows import LEAST_CHUNK, dots, stream, streamed
 from .operands import (MIN_PACKED_ROWS, choose_copies, columns_copy, lies_across, pack_columns, pack_rows, sizes,
                        stages, term_count, wide_operand)
@@ -72,7 +72,7 @@ def _is_plain_product(block, cpu):
     *_, row, column = iter_vars(block, "spatial")
     loads = operand_loads(block)
     wide = [load for load in loads if uses(load.indices, {column.var})]
-    return (len(loads) == 2 and len(wide) == 1 and wide[0].indices[-1] is column.var
+    return (len(loads) == 2 and len(wide) == 1 and len(wide[0].indices) > 1 and innermost(wide[0]) is column.var
             and not uses(wide[0].indices, {row.var})
             and isinstance(column.dom.extent, IntImm) and column.dom.extent.value >= cpu.lanes)
 

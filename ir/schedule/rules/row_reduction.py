@@ -9,7 +9,8 @@ from ...tir.stmt import BlockRealize, BufferLoad, BufferStore
 from ...transform.vectorize import VECTOR_LANES
 from ..blocks import uses
 from ..errors import ScheduleError
-from .blocks import blocks, find_block, inline_all, iter_vars, only_output, other_blocks, static_extent, vectorizes
+from .blocks import (blocks, find_block, inline_all, innermost, iter_vars, only_output, other_blocks, static_extent,
+                     vectorizes)
 from .elementwise import flat_indices, parallel_roots
 from .registers import reduce_lanes
 from .threads import parallel_outer
@@ -78,7 +79,7 @@ def _is_row(block, loop):
     """Whether the last loop runs along the innermost dimension of all that depends on it, and is at least a vector."""
     last = block.iter_vars[-1].var if block.iter_vars else None
     return (isinstance(loop.extent, IntImm) and loop.extent.value >= VECTOR_LANES[0] and last is not None and all(
-        access.indices and access.indices[-1] is last or not uses(access.indices, {last})
+        innermost(access) is last or not uses(access.indices, {last})
         for access in collect(block.body, (BufferLoad, BufferStore))))
 
 
@@ -111,7 +112,7 @@ def _reads_rows(block, last):
     """Whether the last spatial variable runs along the innermost dimension of something that the block reads; else the
     reduction alone does (a mean over rows, say)."""
     written = [w.buffer for w in block.writes]
-    return any(uses(load.indices[-1], {last})
+    return any(uses(load.indices[-1:], {last})
                for load in collect(block.body, BufferLoad) if load.buffer not in written)
 
 

@@ -36,7 +36,7 @@ FLOATS = Form(short_weights.TERMS, short_weights.WORDS, 2.2, short_weights.TERMS
 def worth(cpu, rows, depth, columns, form):
     """Whether a product of so many rows is faster with short weights of a form: it waits for them."""
     size = FLOAT * depth * columns
-    if not cpu.short_weights or size <= cpu.l1_bytes:
+    if size <= cpu.l1_bytes:
         return False
     near = min(cpu.l3_bytes, MOST_NEAR)
     pace = SECOND_BYTES if size <= cpu.l2_bytes else NEAR_BYTES if size <= near else cpu.memory_bytes

@@ -8,7 +8,7 @@ from ...node import collect, structural_equal
 from ...tir.stmt import BufferLoad, BufferStore
 from ...transform.squares import TURNED
 from ..blocks import uses
-from .blocks import blocks, inline_all, only_output, vectorizes
+from .blocks import blocks, inline_all, innermost, only_output, vectorizes
 from .threads import parallel_outer
 
 SQUARE = 16  # elements: a cache line of floats
@@ -54,12 +54,12 @@ def _across(block):
     """The iteration variables, as two slices, that run along the rows, or through blocks of them, of an operand, and
     those, the last ones, that run across; None where no squares can be made of them, or memory is not written row by
     row."""
-    variables = [iv.var for iv in block.iter_vars]
-    if block.init is not None or len(variables) < 2 or block.writes[0].region[-1].min is not variables[-1]:
+    variables, written = [iv.var for iv in block.iter_vars], block.writes[0].region
+    if block.init is not None or len(variables) < 2 or not written or written[-1].min is not variables[-1]:
         return None
     for load in collect(block.body, BufferLoad):
         for n, var in enumerate(variables[:-1]):
-            if _along(load.indices[-1], var) and uses(load.indices[:-1], {variables[-1]}):
+            if _along(innermost(load), var) and uses(load.indices[:-1], {variables[-1]}):
                 last = len(variables) - 1
                 runs = slice(_first(block, n, 0), n + 1), slice(_first(block, last, n + 1), last + 1)
                 if all(_is_long(block.iter_vars[run]) for run in runs):

@@ -10,7 +10,7 @@ from ...node import collect
 from ..blocks import uses
 from . import conv_tiles, tiles
 from .blocked_convolution import shape_of, tile
-from .blocks import iter_vars, operand_loads, static_extent, vectorizes
+from .blocks import innermost, iter_vars, operand_loads, static_extent, vectorizes
 from .conv_tiles import Plan
 from .registers import anchored, ranks, steps
 from .threads import parallel_nest
@@ -45,7 +45,7 @@ def _fits(block, cpu):
         return False
     lane = iter_vars(block, "spatial")[-1]
     return (vectorizes(block, lane.var) and is_const_int(lane.dom.extent, cpu.lanes)
-            and all(load.indices[-1] is lane.var for load in operand_loads(block)))
+            and all(innermost(load) is lane.var for load in operand_loads(block)))
 
 
 def tile_windows(sch, cpu, reduction, epilogue, shape, band=None):

@@ -18,9 +18,9 @@ from ingot.ir.tir.stmt import For, IfThenElse
 
 # The smallest weights are worth it: their first cache holds nothing, and their second one is slow.
 CPUS = pytest.mark.parametrize("cpu", [
-    CpuModel(16, 32, l1_bytes=0, l2_bytes=0, memory_bytes=1, short_weights=True, embeds_broadcast=True),
-    CpuModel(8, 16, l1_bytes=0, l2_bytes=0, memory_bytes=1, short_weights=True, small_tile=14),
-    CpuModel(4, 32, l1_bytes=0, l2_bytes=0, memory_bytes=1, short_weights=True, accumulators=21, by_element=True)],
+    CpuModel(16, 32, l1_bytes=0, l2_bytes=0, memory_bytes=1, accuracy="relaxed", embeds_broadcast=True),
+    CpuModel(8, 16, l1_bytes=0, l2_bytes=0, memory_bytes=1, accuracy="relaxed", small_tile=14),
+    CpuModel(4, 32, l1_bytes=0, l2_bytes=0, memory_bytes=1, accuracy="relaxed", accumulators=21, by_element=True)],
     ids=["avx512", "avx2", "neon"])
 
 
@@ -84,9 +84,9 @@ def _lstm(op, x):
 
 
 @pytest.mark.parametrize("cpu, rows, depth, columns, worth", [
-    (CpuModel(short_weights=True), 1, 4096, 4096, True), (CpuModel(short_weights=True), 4, 4096, 4096, True),
-    (CpuModel(short_weights=True), 64, 4096, 4096, False), (CpuModel(short_weights=True), 1, 64, 64, False),
-    (CpuModel(), 1, 4096, 4096, False), (CpuModel(4, short_weights=True), 1, 128, 128, False),
-    (CpuModel(4, short_weights=True, memory_bytes=4), 1, 4096, 4096, True)])
+    (CpuModel(), 1, 4096, 4096, True), (CpuModel(), 4, 4096, 4096, True),
+    (CpuModel(), 64, 4096, 4096, False), (CpuModel(), 1, 64, 64, False),
+    (CpuModel(4, accuracy="relaxed"), 1, 128, 128, False),
+    (CpuModel(4, accuracy="relaxed", memory_bytes=4), 1, 4096, 4096, True)])
 def test_they_pay_where_weights_come_slower_than_they_are_multiplied(cpu, rows, depth, columns, worth):
     assert short_terms.worth(cpu, rows, depth, columns, short_terms.FIXED) == worth

@@ -36,6 +36,9 @@ TIR = {
     # calls
     "A[0, 0] = T.exp(x, x)": ("T.exp: exp takes 1 argument, got 2", "T.exp"),
     "A[0, 0] = T.Cast('floaty', x)": ("T.Cast: unknown dtype 'floaty'", "T.Cast"),
+    "A[0, 0] = T.exp(x, dtype='float16')": ("T.exp: the result is float32, not float16 as the keyword", "T.exp"),
+    "A[0, 0] = T.reinterpret('int8', x)": ("takes a number of as many bits as the result: float32", "T.reinterpret"),
+    "A[0, 0] = T.call_llvm_pure_intrin('float32', 5, x)": ("it is an instruction of LLVM's", "T.call_llvm_pure"),
     "A[0, 0] = i(3)": ("a Var cannot be called", "i(3)"),
     "A[0, 0] = T.Let(x)": ("expected T.Let(body, where={name: value})", "T.Let"),
     "A[0, 0] = T.let(1, x)": ("expected T.let(name, value, body)", "T.let"),

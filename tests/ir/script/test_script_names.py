@@ -1,13 +1,16 @@
 """One row per name of T.*: a line of script and what it means. And that no name lacks a row."""
+import re
+
 import pytest
 
 from ingot.ir import tir
 from ingot.ir.expr import const
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.script import script
+from ingot.ir.script.errors import ScriptError
 from ingot.ir.script.expr_printer import ExprPrinter
 from ingot.ir.script.functions import from_source
-from ingot.ir.script.tir_names import ROWS
+from ingot.ir.script.tir_names import ROWS, TYPED
 from ingot.ir.tir.intrin import BIT_INTRINSICS, INTEGER_INTRINSICS, INTRINSICS
 
 HEAD = """@T.prim_func
@@ -60,6 +63,7 @@ EXPRESSIONS = {
     'T.call_extern("float32", "f", x, A.data)': 'T.call_extern("float32", "f", x, A.data)',
     'T.call_extern("float32", "f", A)': 'T.call_extern("float32", "f", A.data)',
     'T.call_pure_extern("float32", "f", x)': 'T.call_pure_extern("float32", "f", x)',
+    'T.reinterpret("int32", x)': 'T.reinterpret("int32", x)', 'T.reinterpret("float32", x)': "x",
     'T.call_packed("f", i)': 'T.tvm_call_packed("f", i)', 'T.tvm_call_packed("f", A)': 'T.tvm_call_packed("f", A.data)',
     "T.likely(i < 1)": "T.likely(i < 1)", "T.ret(i)": "T.ret(i)",
     "T.power(x, 2)": "T.pow(x, T.float32(2.0))", "T.fabs(x)": "T.abs(x)", "T.ceildiv(i, 4)": "(i + 4 - 1) // 4",
@@ -86,6 +90,21 @@ EXPRESSIONS = {
     "~i & 3 ^ j >> 1": 'T.bitwise_xor(T.bitwise_and(T.bitwise_not(i), 3), T.shift_right(j, 1))',
     "x if i < 1 else 0": "T.if_then_else(i < 1, x, T.float32(0.0))",
     "i * 2.5": 'T.Cast("float32", i) * T.float32(2.5)', "A[0, i]": "A[0, i]", "A.shape[1] + i": "8 + i",
+}
+
+# the same, in the words of older printers: the result's dtype as a keyword
+KEYWORDS = {
+    'T.call_extern("f", x, A.data, dtype="float32")': 'T.call_extern("float32", "f", x, A.data)',
+    'T.call_extern("f", dtype="")': 'T.call_extern("void", "f")',
+    'T.call_pure_extern("f", x, dtype="float64")': 'T.call_pure_extern("float64", "f", x)',
+    'T.call_intrin("tir.exp", x, dtype="float32")': "T.exp(x)",
+    'T.reinterpret(x, dtype="uint32")': 'T.reinterpret("uint32", x)', 'T.cast(i, dtype="int64")': 'T.Cast("int64", i)',
+    'T.Cast(i, dtype="int64")': 'T.Cast("int64", i)', 'T.min_value(dtype="int8")': "T.int8(-128)",
+    'T.tvm_access_ptr(T.type_annotation(dtype="float32"), A.data, 0, 64, 1, dtype="handle")': "T.address_of(A[0, 0])",
+    'T.isnan(x, dtype="bool")': "T.isnan(x)", 'T.likely(i < 1, dtype="bool")': "T.likely(i < 1)",
+    'T.max(x, 0, dtype="float32")': "T.max(x, T.float32(0.0))",
+    'T.exp(T.sqrt(x, dtype="float32"), dtype="float32")': "T.exp(T.sqrt(x))",
+    'T.floor(A[0, 0:4], dtype="float32x4")': "T.floor(A[0, T.Ramp(0, 1, 4)])",
 }
 
 # the script's statements -> how the function's body prints
@@ -149,6 +168,26 @@ BLOCK = {
 def test_expressions(text):
     func = body_of(f"T.evaluate({text})")
     assert str(func).split("\n")[-1].strip() == f"T.evaluate({EXPRESSIONS[text]})"
+
+
+def printed(text):
+    return str(body_of(f"T.evaluate({text})")).split("\n")[-1].strip()
+
+
+@pytest.mark.parametrize("text", KEYWORDS)
+def test_dtype_as_a_keyword(text):
+    assert printed(text) == f"T.evaluate({KEYWORDS[text]})"
+
+
+def test_every_typed_name_takes_the_dtype_of_its_result():
+    rows = {re.match(r"T\.(\w+)\(", text)[1]: text for text in EXPRESSIONS
+            if re.fullmatch(r"T\.\w+\(.*\)", text) and text[2:].partition("(")[0] in TYPED}
+    assert set(rows) == set(TYPED)
+    for name, text in rows.items():
+        dtype = body_of(f"T.evaluate({text})").body.value.dtype
+        assert printed(f'{text[:-1]}, dtype="{dtype}")') == printed(text)
+        with pytest.raises(ScriptError, match=f"T.{name}: the result is {dtype}, not int16 as the keyword dtype says"):
+            body_of(f'T.evaluate({text[:-1]}, dtype="int16"))')
 
 
 @pytest.mark.parametrize("text", STATEMENTS)

@@ -1,0 +1,154 @@
+"""The stack of a run: what NAME_STACK_BYTES says is enough, and temporaries of threads lie in the arena."""
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import ingot
+from ingot.codegen.compile import Options, compile_module
+from ingot.codegen.stack import StackError
+from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
+from ingot.ir.relax.block_builder import BlockBuilder
+
+LEVELS = ("-O1", "-O2", "-O3", "-Os")
+COMPILERS = [pytest.param(cc, marks=pytest.mark.skipif(not shutil.which(cc), reason=f"no {cc}"))
+             for cc in ("gcc", "clang")]
+
+
+def network(kind):
+    """A small network that needs memory of a thread's own: a convolution by Winograd's algorithm, or depthwise."""
+    rng = np.random.default_rng(0)
+    groups, channels, size = (64, 64, 28) if kind == "depthwise" else (1, 64, 28)
+    x = RelaxVar("x", TensorStructInfo((1, channels, size, size), "float32"))
+    w = Constant(rng.standard_normal((channels, channels // groups, 3, 3)).astype(np.float32), "w")
+    bb = BlockBuilder()
+    with bb.function("main", [x]):
+        y = x
+        for _ in range(3):
+            y = bb.emit(call_op("nn.conv2d", y, w, padding=(1, 1, 1, 1), groups=groups))
+            y = bb.emit(call_op("nn.relu", y))
+        bb.emit_func_output(y)
+    return bb.get()
+
+
+def compiled(kind, target="host", **options):
+    return compile_module(network(kind), Options.check(target=target, weights="array", name="stacked", **options))
+
+
+# Runs on a stack of its own of exactly so many bytes, with a page below that may not be touched.
+EXACT = r"""
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include "stacked.h"
+
+INGOT_ALIGNED(STACKED_ARENA_ALIGN) static unsigned char arena[STACKED_ARENA_BYTES];
+static float x[STACKED_X_SIZE], y[1 << 20];
+static stacked *network;
+static ingot_status status = INGOT_ERR_STATE;
+static ucontext_t own, other;
+
+static void body(void) { status = stacked_run(network, x, y); }
+
+int main(void)
+{
+    const size_t page = 65536, pages = (STACKED_STACK_BYTES + page - 1) / page * page;
+    unsigned char *below = mmap(NULL, page + pages, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (below == MAP_FAILED || mprotect(below, page, PROT_NONE) != 0) return 2;
+    for (size_t i = 0; i < STACKED_X_SIZE; ++i) x[i] = (float)(i % 17) / 17.0f;
+    if (stacked_init(&network, arena, sizeof arena) != INGOT_OK) return 3;
+    getcontext(&own);
+    own.uc_stack.ss_sp = below + page; /* what is over stays above */
+    own.uc_stack.ss_size = STACKED_STACK_BYTES;
+    own.uc_link = &other;
+    makecontext(&own, body, 0);
+    swapcontext(&other, &own);
+    return status == INGOT_OK ? 0 : 4;
+}
+"""
+
+
+@pytest.mark.parametrize("cc", COMPILERS)
+@pytest.mark.parametrize("level", ("-O1", "-O2"))
+@pytest.mark.parametrize("kind", ("winograd", "depthwise"))
+@pytest.mark.parametrize("threads", ("none", "openmp"))
+def test_a_run_needs_no_more_stack_than_it_says(tmp_path, cc, level, kind, threads):
+    model = compiled(kind, threads=threads)
+    if cc == "clang" and threads == "openmp" and not _has_openmp(tmp_path):
+        pytest.skip("clang has no OpenMP here")
+    model.write(tmp_path / "net")
+    (tmp_path / "net" / "exact.c").write_text(EXACT)
+    _compile(tmp_path / "net", cc, [level, *(["-fopenmp"] if threads == "openmp" else [])], model,
+             "-o", "exact", *_sources(tmp_path / "net"), "exact.c", "-lm")
+    done = subprocess.run([str(tmp_path / "net" / "exact")], env={"OMP_NUM_THREADS": "2"})
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("cc", COMPILERS)
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("kind", ("winograd", "depthwise"))
+@pytest.mark.parametrize("target", ("host", "c"))
+def test_the_largest_chain_of_frames_is_within_the_bound(tmp_path, cc, level, kind, target):
+    model = compiled(kind, target=target, threads="none")
+    model.write(tmp_path / "net")
+    frames = {}
+    for source in _sources(tmp_path / "net"):
+        _compile(tmp_path / "net", cc, [level], model, "-fstack-usage", "-c", source)
+        path = (tmp_path / "net" / source).with_suffix(".su")
+        usage = path.read_text() if path.exists() else ""  # clang writes none for a file without functions
+        frames.update((place.rsplit(":", 1)[-1], int(size))
+                      for place, size, _ in (line.split("\t") for line in usage.splitlines()))
+    kernels = max(frames[name] for name in model.kernels)
+    helpers = max((size for name, size in frames.items() if name.startswith("ingot_")), default=0)
+    assert frames["stacked_run"] + kernels + helpers <= model.stack
+    assert model.stack <= (2048 if target == "c" else 16384)
+
+
+def _sources(folder):
+    return sorted(p.name for p in folder.glob("*.c") if p.name not in ("example.c", "exact.c")
+                  and not p.name.startswith("selftest"))
+
+
+def _compile(folder, cc, flags, model, *arguments):
+    own = [f for f in model.target.cflags if not f.startswith("-O")]
+    own += list(model.target.gcc_cflags) if cc == "gcc" else []
+    done = subprocess.run([cc, "-std=gnu99", *own, *flags, *arguments], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def _has_openmp(folder):
+    (folder / "probe.c").write_text("#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n")
+    done = subprocess.run(["clang", "-fopenmp", "probe.c", "-o", "probe"], cwd=folder, capture_output=True)
+    return done.returncode == 0
+
+
+@pytest.mark.parametrize("threads", ("none", "openmp"))
+def test_memory_of_threads_is_part_of_the_arena(threads):
+    model = compiled("winograd", threads=threads)
+    header = model.files()["stacked.h"]
+    number = {name: int(value) for name, value in re.findall(r"#define STACKED_(\w+)_BYTES (\d+)u", header)}
+    assert number["STACK"] == model.stack and number["THREAD"] == model.program.scratch > 0
+    assert number["ARENA"] >= model.program.plan.total.value + model.arena_threads * number["THREAD"]
+    assert number["THREAD"] % 64 == 0 and all(
+        o.index % 64 == 0 for c in model.program.calls for o in c.operands if o.kind == "scratch")
+    assert model.arena_threads == 1 if threads == "none" else model.arena_threads > 1
+
+
+def test_a_limit_moves_arrays_or_is_refused():
+    with pytest.raises(StackError, match=r"takes up to \d+ bytes of stack.*stack_limit=100"):
+        compiled("winograd", threads="none", stack_limit=100)
+    with pytest.raises(ValueError, match="stack_limit must be a number of bytes"):
+        Options.check(stack_limit=0)
+    free, tight = (compiled("winograd", threads="none", target="c", stack_limit=n) for n in (1 << 20, 1024))
+    assert tight.stack <= 1024 < free.stack and tight.program.scratch > free.program.scratch == 0
+
+
+def test_few_bytes_of_stack_change_no_result():
+    x = np.random.default_rng(1).random((1, 64, 28, 28), np.float32)
+    with ingot.compile(network("winograd"), threads="none", stack_limit=1 << 20) as free, \
+            ingot.compile(network("winograd")) as shared:
+        np.testing.assert_allclose(free(x), shared(x), rtol=1e-4, atol=1e-4 * np.abs(free(x)).max())

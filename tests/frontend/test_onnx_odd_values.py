@@ -1,0 +1,176 @@
+"""NaN, infinities, zeros of both signs, denormals and extreme integers, in networks compiled for several targets: results
+are those of numpy, by which the standard defines its reference. Where C leaves arithmetic undefined, ours is defined."""
+import numpy as np
+import pytest
+from onnx import helper, numpy_helper
+
+import ingot
+from onnx_models import value_info
+
+NAN, INF = np.nan, np.inf
+ODD = [NAN, INF, -INF, 0.0, -0.0, 1e-42, -1e-42, 3.4e38, -3.4e38, 1.5, -2.5, 7.0]
+TARGETS = ("host", "c", "x86-64-v3")
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+
+def built(target):
+    """Whether this machine builds and runs code for a target."""
+    try:
+        ingot.compile(network([("Relu", ["x"], {})], {"x": np.zeros(4, np.float32)})[0], target=target)(
+            np.zeros(4, np.float32))
+    except Exception:
+        return False
+    return True
+
+
+def network(nodes, inputs, weights=None):
+    """(a model whose outputs are those of all nodes, their names). nodes: (operator, inputs, attributes)."""
+    made = [helper.make_node(op, ins, [f"y{n}"], **attrs) for n, (op, ins, attrs) in enumerate(nodes)]
+    graph = helper.make_graph(
+        made, "odd", [value_info(k, list(v.shape), v.dtype.name) for k, v in inputs.items()],
+        [helper.make_empty_tensor_value_info(f"y{n}") for n in range(len(nodes))],
+        [numpy_helper.from_array(np.asarray(w), k) for k, w in (weights or {}).items()])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), [
+        f"y{n}" for n in range(len(nodes))]
+
+
+def compare(nodes, inputs, expected, target, weights=None, rtol=0):
+    if target == "x86-64-v3" and not built(target):
+        pytest.skip("this machine does not run x86-64-v3")
+    proto, names = network(nodes, inputs, weights)
+    with ingot.compile(proto, target=target, threads="none") as library:
+        found = library.run(inputs)
+    for name, (op, ins, attrs), want in zip(names, nodes, expected):
+        got = found[name]
+        assert got.dtype == want.dtype, (op, got.dtype, want.dtype)
+        np.testing.assert_allclose(got, want, rtol=rtol, atol=0, equal_nan=True, err_msg=f"{op} {ins} {attrs} {target}")
+
+
+def floats(dtype, *shape):
+    """Odd numbers in an order that a prime number of steps makes: each has all others as a neighbour somewhere."""
+    count = int(np.prod(shape))
+    return np.array(ODD, dtype)[np.arange(count) * 7 % len(ODD) - np.arange(count) // len(ODD) % 5].reshape(shape)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_choices_pass_on_nan(dtype, target):
+    x, y = floats(dtype, 4, 36), floats(dtype, 4, 36)[::-1, ::-1].copy()
+    few = np.array(ODD + [2.0, 3.0, 4.0, 5.0], dtype)[np.arange(4 * 36) % 16].reshape(4, 36)  # rows without NaN
+    few[1:3] = np.nan_to_num(few[1:3], nan=1.0)
+    low, high = np.array(-1.5, dtype), np.array(6, dtype)
+    nodes = [("Max", ["x", "y"], {}), ("Min", ["x", "y"], {}), ("Max", ["y", "x", "few"], {}), ("Relu", ["x"], {}),
+             ("Clip", ["x", "low", "high"], {}), ("ReduceMax", ["few"], {"axes": [1]}),
+             ("ReduceMin", ["few"], {"axes": [1]}), ("ReduceMax", ["few"], {"axes": [0]}),
+             ("ReduceMin", ["few"], {"axes": [0, 1], "keepdims": 0}), ("ArgMax", ["few"], {"axis": 1}),
+             ("ArgMin", ["few"], {"axis": 1}), ("ArgMax", ["x"], {"axis": 0, "keepdims": 0}),
+             ("LeakyRelu", ["x"], {"alpha": 0.5}), ("Abs", ["x"], {}), ("Neg", ["x"], {})]
+    expected = [np.maximum(x, y), np.minimum(x, y), np.maximum(np.maximum(x, y), few), np.maximum(x, 0 * low),
+                np.clip(x, low, high), few.max(1, keepdims=True), few.min(1, keepdims=True),
+                few.max(0, keepdims=True), few.min(), few.argmax(1)[:, None], few.argmin(1)[:, None], x.argmax(0),
+                np.where(x < 0, x * np.array(0.5, dtype), x), np.abs(x), -x]
+    expected = [np.asarray(e, e.dtype) for e in expected]
+    compare(nodes, {"x": x, "y": y, "few": few}, expected, target, {"low": low, "high": high})
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("channels", [3, 32])  # plain, and in blocks
+def test_pools_pass_on_nan(channels, target):
+    x = np.random.default_rng(0).standard_normal((1, channels, 12, 12)).astype(np.float32)
+    x[0, :, 4, 5], x[0, 0, 7, 7], x[0, 1, 0, 0], x[0, 2] = NAN, INF, -INF, -INF
+    padded = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=-INF)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+    nodes = [("MaxPool", ["x"], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
+             ("MaxPool", ["x"], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [2, 2]}),
+             ("GlobalMaxPool", ["x"], {})]
+    compare(nodes, {"x": x}, [windows.max((4, 5)), windows[:, :, ::2, ::2].max((4, 5)), x.max((2, 3), keepdims=True)],
+            target)
+
+
+@pytest.mark.parametrize("target", ["host", "c"])
+def test_log_of_sums_of_exponentials(target):
+    x = np.array([[-INF] * 3, [INF, 1, -INF], [INF] * 3, [NAN, INF, 1], [1000, 1000, -INF], [-1000, -1000, -2000],
+                  [1, 2, 3]], np.float32)
+    want = np.array([-INF, INF, INF, NAN, 1000 + np.log(2), -1000 + np.log(2), np.log(np.exp([1., 2, 3]).sum())],
+                    np.float32)
+    compare([("ReduceLogSumExp", ["x"], {"axes": [1], "keepdims": k}) for k in (0, 1)], {"x": x},
+            [want, want[:, None]], target, rtol=1e-6)
+
+
+def integers(dtype, shift):
+    """All pairs of extreme and small numbers, as two tensors."""
+    info = np.iinfo(dtype)
+    some = np.array([info.min, info.min + 1, info.max, info.max - 1, 0, 1, 2, 3, 7, 100,
+                     *([-1, -2, -3, -7] if info.min else [])], dtype)
+    a, b = np.meshgrid(some, np.roll(some, shift))
+    return a.reshape(-1), b.reshape(-1)
+
+
+def truncated(a, b):
+    """Quotients towards zero, in Python's integers."""
+    return np.array([0 if v == 0 else abs(int(u)) // abs(int(v)) * (1 if (u < 0) == (v < 0) else -1)
+                     for u, v in zip(a, b)], object)
+
+
+def lowest_bits(values, dtype):
+    return np.array([int(v) & (1 << 8 * np.dtype(dtype).itemsize) - 1 for v in values], np.uint64).astype(dtype)
+
+
+@pytest.mark.parametrize("target", ["host", "c"])
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integers_wrap_around(dtype, target):
+    a, b = integers(dtype, 1)
+    x, y = a.astype(object), b.astype(object)
+    floored = np.array([0 if v == 0 else u % v for u, v in zip(x, y)], object)
+    rest = np.where(y == 0, 0, x - truncated(a, b) * y)
+    nodes = [("Add", ["a", "b"], {}), ("Sub", ["a", "b"], {}), ("Mul", ["a", "b"], {}), ("Div", ["a", "b"], {}),
+             ("Mod", ["a", "b"], {}), ("Mod", ["a", "b"], {"fmod": 1}), ("Max", ["a", "b"], {}), ("Min", ["a", "b"], {}),
+             ("Abs", ["a"], {}), ("Sign", ["a"], {})]
+    expected = [x + y, x - y, x * y, truncated(a, b), floored, rest, np.maximum(x, y), np.minimum(x, y), abs(x),
+                np.sign(x)]
+    if dtype.startswith("int"):
+        nodes.append(("Neg", ["a"], {}))
+        expected.append(-x)
+    if dtype in ("int32", "int64"):
+        nodes.append(("Pow", ["a", "power"], {}))
+        expected.append(x ** 5)
+    compare(nodes, {"a": a, "b": b}, [lowest_bits(e, dtype) for e in expected], target,
+            {"power": np.array(5, dtype)} if dtype in ("int32", "int64") else None)
+
+
+@pytest.mark.parametrize("target", ["host", "c"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_casts_of_what_does_not_fit(dtype, target):
+    """To int32 and int64: their least number; to narrower ones: the lowest bits of int32's."""
+    x = np.array([NAN, INF, -INF, 3e9, -3e9, 1e19, -1e19, 1e10, 255.9, -1.5, 256, 300.7, 70000, 2.0 ** 31, -2.0 ** 31,
+                  2.0 ** 63, -2.0 ** 63, -0.0, 0.9], dtype)
+
+    def whole(bits):
+        fits = np.abs(np.nan_to_num(np.trunc(x), nan=1e30)) < 2.0 ** (bits - 1)
+        return [int(v) if f else -2 ** (bits - 1) for v, f in zip(x, fits)]
+
+    kinds = ("int8", "uint8", "int16", "uint16", "int32", "int64", "uint32")
+    bits = [64 if k in ("int64", "uint32") else 32 for k in kinds]
+    compare([("Cast", ["x"], {"to": helper.np_dtype_to_tensor_dtype(np.dtype(k))}) for k in kinds], {"x": x},
+            [lowest_bits(whole(n), k) for k, n in zip(kinds, bits)], target)
+
+
+@pytest.mark.parametrize("op", ["Gather", "GatherElements"])
+def test_computed_indices_stay_inside(op):
+    """What an index is computed from may be any number: it counts from the end where it is negative, and the first or
+    the last element stands in for what is not there."""
+    table = np.arange(5, dtype=np.float32) * 10
+    i = np.array([0, 4, 5, -1, -5, -6, 2 ** 31 - 1, -2 ** 31], np.int32)
+    want = table[np.clip(np.where(i < 0, i.astype(np.int64) + 5, i), 0, 4)]
+    f = np.array([0, 4, 5, -1, NAN, INF, -INF, 1e30], np.float32)
+    made = [helper.make_node("Identity", ["i"], ["k"]), helper.make_node("Mul", ["k", "one"], ["j"]),
+            helper.make_node(op, ["table", "j"], ["y"]), helper.make_node("Cast", ["f"], ["g"], to=7),
+            helper.make_node(op, ["table", "g"], ["z"])]
+    graph = helper.make_graph(made, "g", [value_info("i", [8], "int32"), value_info("f", [8])],
+                              [value_info("y", [8]), value_info("z", [8])],
+                              [numpy_helper.from_array(v, n) for n, v in (("table", table), ("one", np.int32([1] * 8)))])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with ingot.compile(proto, target="c", threads="none") as library:
+        y, z = library(i, f)
+    np.testing.assert_array_equal(y, want)
+    np.testing.assert_array_equal(z, table[[0, 4, 4, 4, 0, 0, 0, 0]])

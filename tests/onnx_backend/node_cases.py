@@ -1,0 +1,88 @@
+"""The onnx package's own node tests: collected in process, cast to C, run, and compared with what they expect."""
+import contextlib
+import io
+import re
+import warnings
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+import ingot
+from ingot.codegen.target import Target
+from ingot.codegen.toolchain import ToolchainError
+
+PASSES, WRONG = "passes", "wrong"
+
+
+@lru_cache(maxsize=1)
+def node_cases():
+    """{name: onnx's TestCase}. Their data is made while they are collected; what that prints and warns is not ours."""
+    from onnx.backend.test.case.node import collect_testcases
+    state = np.random.get_state()
+    with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = {case.name: case for case in collect_testcases(None)}
+    np.random.set_state(state)
+    return dict(sorted(found.items()))
+
+
+@lru_cache(maxsize=1)
+def quick_target():
+    """This machine's target, compiled without optimization: tests of values, not of speed."""
+    host = Target.get("host")
+    return replace(host, cflags=(*(f for f in host.cflags if not f.startswith("-O")), "-O0"))
+
+
+def status(case, target=None):
+    """PASSES, WRONG followed by what differs, or why the case is refused: one line, without the names of the case."""
+    try:
+        library = ingot.compile(case.model, target=target or quick_target(), opt_level=1, threads="none",
+                                weights="array", name="node_test")
+        with library:
+            for number, (inputs, outputs) in enumerate(case.data_sets):
+                inputs = list(inputs.values()) if isinstance(inputs, dict) else inputs
+                found = library(*inputs)
+                found = found if isinstance(found, tuple) else (found,)
+                if error := difference(outputs, found, case.rtol, case.atol):
+                    return f"{WRONG}: data set {number}: {error}"
+    except ToolchainError as error:
+        return f"{WRONG}: its C does not build: {error}"
+    except Exception as error:  # noqa: BLE001  (what is raised is what the ledger records)
+        return reason(error)
+    return PASSES
+
+
+def difference(expected, found, rtol, atol):
+    """What two lists of outputs differ in; "" when they agree."""
+    if len(expected) != len(found):
+        return f"{len(found)} outputs, not {len(expected)}"
+    for number, (want, got) in enumerate(zip(expected, found)):
+        if isinstance(want, (list, tuple)) or want is None:
+            return f"output {number} is a tensor, where {type(want).__name__} is expected"
+        want, got = np.asarray(want), np.asarray(got)
+        if want.shape != got.shape or want.dtype != got.dtype:
+            return f"output {number}: {got.dtype}{list(got.shape)}, not {want.dtype}{list(want.shape)}"
+        wide = np.complex128 if want.dtype.kind == "c" else np.float64
+        same = np.isclose(got.astype(wide), want.astype(wide), rtol=rtol, atol=atol, equal_nan=True)
+        if not np.all(same):
+            where = tuple(int(i) for i in np.argwhere(~same)[0])
+            return (f"output {number}: {np.sum(~same)} of {same.size} elements differ, the first at {list(where)}: "
+                    f"{got[where]}, not {want[where]}")
+    return ""
+
+
+_NODE = re.compile(r"^(\w+) node .*?(?: \(opset \d+\))?: ")
+
+
+def reason(error):
+    """One line that cases refused for one reason share: no names of nodes and tensors, no shapes, no opsets."""
+    text = str(error)
+    kind = type(error).__name__
+    if "cannot be imported" in text:
+        return f"{kind}: no operator {text.split(chr(10), 1)[-1].split('(')[0].strip()}"
+    first = text.split("\n")[0].split(";")[0]
+    first = re.sub(_NODE, r"\1: ", first)
+    first = re.sub(r"\"[^\"]*\"|'[^']*'", "_", first)
+    first = re.sub(r"\d+", "N", first)
+    return f"{kind}: {first[:100]}"
