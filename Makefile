@@ -23,7 +23,10 @@ test: compiler $(VENV)/.installed-test
 	@.ci/need --optional clang:clang,libomp-dev \
 	    aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu,libc6-dev-arm64-cross \
 	    arm-linux-gnueabihf-gcc:gcc-arm-linux-gnueabihf,libc6-dev-armhf-cross \
-	    qemu-aarch64:qemu-user qemu-arm:qemu-user g++:g++ cmake:cmake
+	    qemu-aarch64:qemu-user qemu-arm:qemu-user g++:g++ cmake:cmake tcc:tcc musl-gcc:musl-tools \
+	    s390x-linux-gnu-gcc:gcc-s390x-linux-gnu,libc6-dev-s390x-cross \
+	    powerpc64-linux-gnu-gcc:gcc-powerpc64-linux-gnu,libc6-dev-ppc64-cross \
+	    i686-linux-gnu-gcc:gcc-i686-linux-gnu,libc6-dev-i386-cross
 	@$(RUN) -m pytest -n auto --maxprocesses 4 --dist worksteal $(PYTEST_ARGS)
 
 bench: bench-zoo bench-threads bench-gemm bench-layers

@@ -18,7 +18,7 @@ from .runtime.verify import compare_outputs
 
 
 def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin", name=None, dims=None,  # noqa: A001
-            exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None):
+            exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None, byte_order=None):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
@@ -26,6 +26,7 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     "aarch64-linux-gnu", "armv7-linux-gnueabihf", "c").
     opt_level: 0 lowers as imported, 1 folds and fuses, 2 also packs weights and tiles for registers.
     threads: "openmp" (OMP_NUM_THREADS holds) or "none". weights: "incbin", "array", "file" or "extern".
+    byte_order: "little" or "big", of weights in files; None: the target's.
     name: prefix of all C names; default the model's. dims: {"batch": 1} pins symbolic dimensions.
     accuracy: "float32" (default), "strict" or "relaxed", see ir/relax/accuracy.py. exact=True: "strict", deprecated.
     algorithms: {"conv1": "winograd4"} overrides the choice for convolutions, by the names of their nodes, also where
@@ -41,7 +42,7 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     Raises OnnxImportError, ValueError or ToolchainError.
     """
     options = Options.check(target, opt_level, threads, weights, name, exact, algorithms, schedules, stack_limit,
-                            accuracy)
+                            accuracy, byte_order)
     return CompiledLibrary(compile_module(load(model, dims, name), options, _source_hash(model)))
 
 

@@ -122,6 +122,8 @@ def _add_options(sub):
                      "program loads, or memory of the caller's (default: %(default)s)")
     sub.add_argument("--name", metavar="N", help="the C prefix (default: from the file name)")
     sub.add_argument("--opt-level", type=int, choices=(0, 1, 2), default=2, help="default: %(default)s")
+    sub.add_argument("--byte-order", choices=("little", "big"), help="how the target keeps numbers in memory, where "
+                     "its name does not say it; weights in a C array are right in both")
     sub.add_argument("--accuracy", choices=("float32", "strict", "relaxed"), default=None, help="float32 (default): "
                      "every product as near as sums of float32 are, whatever the sizes of its terms; strict: also no "
                      "Winograd, one multiply-add a term; relaxed: faster arithmetics too, which are as near where "
@@ -282,7 +284,7 @@ def _options(args):
     return {"target": args.target, "opt_level": args.opt_level, "threads": args.threads, "weights": args.weights,
             "name": args.name, "dims": dict(args.dim), "accuracy": _accuracy(args),
             "algorithms": args.algorithms, "schedules": args.schedules,
-            "stack_limit": args.stack_limit}
+            "stack_limit": args.stack_limit, "byte_order": args.byte_order}
 
 
 def _accuracy(args):

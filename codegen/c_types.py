@@ -25,8 +25,8 @@ _Imaginary _Alignas _Alignof _Atomic _Generic _Noreturn _Static_assert _Thread_l
 alignas alignof and and_eq bitand bitor bool catch class compl concept constexpr const_cast decltype delete
 dynamic_cast explicit export false friend mutable namespace new noexcept not not_eq nullptr operator or or_eq private
 protected public reinterpret_cast requires static_assert static_cast template this thread_local throw true try typeid
-typename using virtual wchar_t xor xor_eq main typeof_unqual char8_t char16_t char32_t co_await co_return co_yield consteval
-constinit
+typename using virtual wchar_t xor xor_eq main typeof_unqual char8_t char16_t char32_t co_await co_return co_yield
+consteval constinit
 """.split())
 _LIBM = """acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh erf exp exp2 fabs floor fma fmod hypot log
 log10 log1p log2 nearbyint pow rint round sin sinh sqrt tan tanh trunc""".split()

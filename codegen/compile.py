@@ -33,7 +33,7 @@ from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
 from .program import build_program
 from .recorded import apply_recorded, check_schedules, traces_of
 from .stack import bytes_for_arrays, run_stack
-from .target import Target
+from .target import BYTE_ORDERS, Target
 
 VERSION = "0.1.0"
 THREADS = ("openmp", "none")
@@ -60,9 +60,10 @@ class Options:
 
     @staticmethod
     def check(target="host", opt_level=2, threads="openmp", weights="incbin", name=None, exact=False, algorithms=None,
-              schedules=None, stack_limit=None, accuracy=None):
+              schedules=None, stack_limit=None, accuracy=None, byte_order=None):
         for what, value, known in (("threads", threads, THREADS), ("weights", weights, WEIGHTS),
-                                   ("opt_level", opt_level, (0, 1, 2))):
+                                   ("opt_level", opt_level, (0, 1, 2)),
+                                   ("byte_order", byte_order, (None, *BYTE_ORDERS))):
             if value not in known:
                 raise ValueError(f"{what} must be one of {', '.join(map(str, known))}, not {value!r}")
         if name is not None and network_name(name) != name:
@@ -75,7 +76,9 @@ class Options:
         check_algorithms(algorithms, accuracy)
         if algorithms and opt_level < 2:
             raise ValueError(f"algorithms are chosen at opt_level 2 only, not {opt_level}")
-        return Options(Target.get(target), opt_level, threads, weights, name, accuracy, tuple(algorithms.items()),
+        target = Target.get(target)
+        target = replace(target, byte_order=byte_order or target.byte_order)
+        return Options(target, opt_level, threads, weights, name, accuracy, tuple(algorithms.items()),
                        tuple(check_schedules(schedules).items()), stack_limit)
 
     @property

@@ -17,7 +17,7 @@ from .c_names import new_name, taken_names
 from .c_types import C_TYPES, SMALL_FLOATS, c_comment, c_string, literal
 from .kernels import bounds_of, imports_of, split_files
 from .output_folder import write_folder
-from .program import Program
+from .program import WEIGHT_ALIGN, Program
 from .render import render
 from .target import Target
 
@@ -142,9 +142,8 @@ class _Folder:
         sources.append("ingot.c")
         files.update(self._weights(sources))
         data_file = "selftest_data.c" if self.m.weights == "array" else "selftest_data.S"
-        blob = self._test_blob()
-        files.update(self._blob("selftest_data", f"{name}_selftest_data", "inputs and outputs of the self-test", blob,
-                                self.m.weights == "array"))
+        files.update(self._blob("selftest_data", f"{name}_selftest_data", "inputs and outputs of the self-test",
+                                [*self.m.test_inputs, *self.m.test_outputs], self.m.weights == "array"))
         headers = sorted(f for f in files if f.endswith(".h"))
         files["example.c"] = self._render("example.c")
         files["selftest.c"] = self._render("selftest.c")
@@ -173,29 +172,23 @@ class _Folder:
 
     def _weights(self, sources):
         name, mode = self.name, self.m.weights
-        blob = self.p.weights_blob() or bytes(64)
+        arrays = [w.data for w in self.p.weights]
         if mode == "file":
-            return {f"{name}_weights.bin": blob}
-        files = self._blob(f"{name}_weights", f"{name}_weights", "the weights", blob, mode == "array")
+            return {f"{name}_weights.bin": blob_of(arrays, self.m.target.byte_order)}
+        files = self._blob(f"{name}_weights", f"{name}_weights", "the weights", arrays, mode == "array")
         if mode != "extern":
             sources.append(next(f for f in files if not f.endswith(".bin")))
         return files
 
-    def _blob(self, stem, symbol, what, data, as_array):
-        """A blob as assembler source beside a .bin, or as a C array."""
+    def _blob(self, stem, symbol, what, arrays, as_array):
+        """Arrays, each at a multiple of 64 bytes, as assembler source beside a .bin, or as arrays of C."""
         if as_array:
-            rows = "\n".join("    " + ", ".join(f"{b}" for b in data[i:i + 32]) + "," for i in range(0, len(data), 32))
-            return {f"{stem}.c": self._render("blob.c", file=f"{stem}.c", what=what, symbol=symbol, rows=rows)}
+            return {f"{stem}.c": self._render("blob.c", file=f"{stem}.c", what=what, symbol=symbol,
+                                              segments=segments(arrays))}
+        data = blob_of(arrays, self.m.target.byte_order)
         return {f"{stem}.S": self._render("blob.S", file=f"{stem}.S", what=what, symbol=symbol, blob=f"{stem}.bin",
-                                           large=len(data) > LARGE_BLOB),
+                                          large=len(data) > LARGE_BLOB),
                 f"{stem}.bin": data}
-
-    def _test_blob(self):
-        parts = []
-        for a in (*self.m.test_inputs, *self.m.test_outputs):
-            raw = np.ascontiguousarray(a, dtype=a.dtype.newbyteorder("<")).tobytes()
-            parts.append(raw + bytes(-len(raw) % 64))
-        return b"".join(parts) or bytes(64)
 
     # ------------------------------------------------------------ context
 
@@ -224,7 +217,9 @@ class _Folder:
             "scratch_bytes": scratch, "thread_bytes": p.scratch,
             "arena_threads": m.arena_threads, "stack_bytes": m.stack,
             "accuracy": m.accuracy, "weights": m.weights, "weights_bytes": max(p.weights_bytes, 64), "magic": f"0x{MAGIC:X}",
-            "model_hash": m.model_hash, "target": m.target.name, "flops": m.flops, "flops_text": f"{m.flops:,}",
+            "model_hash": m.model_hash, "target": m.target.name,
+            "byte_order": m.target.byte_order, "big_endian": int(m.target.byte_order == "big"),
+            "flops": m.flops, "flops_text": f"{m.flops:,}",
             "openmp": m.threads == "openmp", "index_checks": [
                 {"name": inputs[c.input]["name"], "size": inputs[c.input]["size"], "low": c.low, "high": c.high}
                 for c in m.index_checks],
@@ -395,6 +390,29 @@ def _who(group, following):
         return "team"
     apart = all(c["border"] and not c["border"] & following[0]["reads"] for c in group)
     return "first" if apart and following[0]["waits"] else "single"
+
+
+def blob_of(arrays, byte_order):
+    """Arrays as bytes, each from a multiple of 64 on; never empty."""
+    parts = []
+    for a in arrays:
+        raw = np.ascontiguousarray(a).astype(a.dtype.newbyteorder(byte_order), copy=False).tobytes()
+        parts.append(raw + bytes(-len(raw) % WEIGHT_ALIGN))
+    return b"".join(parts) or bytes(WEIGHT_ALIGN)
+
+
+def segments(arrays):
+    """The same as words, which mean the same in every byte order: [{bits, count, rows of C}], arrays of equal words
+    together."""
+    parts = []
+    for bytes_, alike in groupby(arrays or [np.zeros(0, np.uint8)], key=lambda a: a.itemsize):
+        words = np.frombuffer(blob_of(alike, "little"), f"<u{bytes_}")
+        form = {1: "{}", 2: "0x{:04x}", 4: "0x{:08x}u", 8: "UINT64_C(0x{:016x})"}[bytes_]
+        in_row = {1: 24, 2: 12, 4: 8, 8: 4}[bytes_]
+        texts = list(map(form.format, words.tolist()))
+        rows = "\n".join(f"        {', '.join(texts[i:i + in_row])}," for i in range(0, len(texts), in_row))
+        parts.append({"bits": 8 * bytes_, "count": len(words), "rows": rows})
+    return parts
 
 
 class _DimNames:

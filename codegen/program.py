@@ -84,14 +84,6 @@ class Program:
     def weights_bytes(self):
         return self.weights[-1].offset + _padded(self.weights[-1].data.nbytes) if self.weights else 0
 
-    def weights_blob(self):
-        """All weights as one bytes object, each at its offset, little-endian."""
-        parts = []
-        for w in self.weights:
-            raw = w.data.astype(w.data.dtype.newbyteorder("<"), copy=False).tobytes()
-            parts += [raw, bytes(_padded(len(raw)) - len(raw))]
-        return b"".join(parts)
-
 
 def _padded(size):
     return -(-size // WEIGHT_ALIGN) * WEIGHT_ALIGN

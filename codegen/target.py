@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import platform
 import re
+import sys
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,6 +16,8 @@ _COMMON = ("-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math")
 class TargetError(ValueError):
     """An unknown target name, or a flag of one."""
 
+
+BYTE_ORDERS = ("little", "big")
 
 # The targets of the `with` statements around, innermost last.
 _ENTERED = ContextVar("targets", default=())
@@ -68,6 +71,7 @@ class Target(metaclass=_Named):
     stack_bytes       of a thread, that a run may take by default
     integer_tiles     whether it has a unit for products of tiles of 8-bit integers that runtime_c/ingot_tiles.h uses
     fma               whether a fused multiply-add is one instruction
+    byte_order        "little" or "big", of numbers in memory
     """
 
     name: str
@@ -99,6 +103,7 @@ class Target(metaclass=_Named):
     adders: bool = False
     stack_bytes: int = 16 << 10
     integer_tiles: bool = False
+    byte_order: str = "little"
 
     @staticmethod
     def get(target):
@@ -115,7 +120,8 @@ class Target(metaclass=_Named):
         name = _without_flags(target)
         name = _ALIASES.get(name, name)
         if name == "host":
-            name = host_name()
+            row = _BY_NAME[host_name()]
+            return row if row.byte_order == sys.byteorder else replace(row, byte_order=sys.byteorder)
         if name == "cuda":
             raise TargetError("CUDA C is not generated yet; the targets today are " + ", ".join(Target.names()))
         if name not in _BY_NAME:
@@ -155,7 +161,7 @@ class Target(metaclass=_Named):
     @property
     def is_native(self):
         """Whether this machine's own compiler builds for the target, and its processor family runs the result."""
-        return self.arch in ("any", _machine())
+        return self.arch in ("any", _machine()) and self.byte_order == sys.byteorder
 
     @property
     def is_supported_here(self):
@@ -193,6 +199,9 @@ _ROWS = (
            simd="neon", vector_lanes=4, vector_registers=16, fma=True, cc=("arm-linux-gnueabihf-gcc",),
            runner=("qemu-arm", "-L", "/usr/arm-linux-gnueabihf"), vector_accumulators=9,
            by_element=True, memory_bytes=4),
+    Target("s390x-linux-gnu", arch="s390x", cflags=_COMMON, simd="scalar", vector_lanes=1, vector_registers=16,
+           fma=True, cc=("s390x-linux-gnu-gcc",), runner=("qemu-s390x", "-L", "/usr/s390x-linux-gnu"),
+           byte_order="big"),
     Target("c", arch="any", cflags=(*_COMMON, "-DINGOT_SIMD_SCALAR"),
            simd="scalar", vector_lanes=1, vector_registers=16, fma=False,
            stack_bytes=2 << 10),  # the target of small machines, too
@@ -265,8 +274,8 @@ def host_name(machine=None, cpu_flags=None):
         best_first = ("x86-64-v4-amx", "x86-64-v4-zen4", "x86-64-v4", "x86-64-v3")
         return next((name for name in best_first
                      if _REQUIRED_CPU_FLAGS[name] | _MADE_FOR.get(name, set()) <= cpu_flags), "c")
-    if machine == "aarch64":
-        return "aarch64-linux-gnu"
+    if machine in ("aarch64", "s390x"):
+        return f"{machine}-linux-gnu"
     if machine == "armv7l" and {"neon", "vfpv4"} <= cpu_flags:
         return "armv7-linux-gnueabihf"
     return "c"

@@ -22,7 +22,8 @@ _NATIVE_COMPILERS = ("cc", "gcc", "clang")
 _LOG_LINES = 6
 
 # What Debian and Ubuntu call the packages, for error messages.
-_PACKAGES = {"x86_64": "gcc-x86-64-linux-gnu", "aarch64": "gcc-aarch64-linux-gnu", "armv7l": "gcc-arm-linux-gnueabihf"}
+_PACKAGES = {"x86_64": "gcc-x86-64-linux-gnu", "aarch64": "gcc-aarch64-linux-gnu", "armv7l": "gcc-arm-linux-gnueabihf",
+             "s390x": "gcc-s390x-linux-gnu"}
 
 
 class ToolchainError(RuntimeError):
@@ -52,7 +53,8 @@ def find_compiler(target):
     family, else the target's cross compilers. Raises ToolchainError, which says what to install."""
     target = Target.get(target)
     if not target.is_native:
-        candidates, hint = target.cc, f"install a cross compiler (on Debian and Ubuntu: {_PACKAGES[target.arch]})"
+        candidates, hint = target.cc, f"install a cross compiler (on Debian and Ubuntu: {_PACKAGES[target.arch]})" \
+            if target.cc else f"numbers are {target.byte_order}-endian there: export the folder and build it there"
     elif os.environ.get("CC", "").strip():
         candidates, hint = (os.environ["CC"],), "the environment variable CC names it: correct or unset it"
     else:

@@ -111,12 +111,27 @@ typedef void (*ingot_profile_hook)(void *user, int32_t call);
 #endif
 
 /* A prefix of a declaration: INGOT_ALIGNED(64) float tile[16]; */
-#if defined(_MSC_VER)
-#define INGOT_ALIGNED(n) __declspec(align(n))
-#elif defined(__GNUC__)
+#if defined(__GNUC__)
 #define INGOT_ALIGNED(n) __attribute__((aligned(n)))
+#elif defined(__TINYC__)
+#define INGOT_ALIGNED(n) __attribute((aligned(n))) /* glibc defines away the word with underscores behind it */
+#elif defined(_MSC_VER)
+#define INGOT_ALIGNED(n) __declspec(align(n))
+#elif defined(__cplusplus) && __cplusplus >= 201103L
+#define INGOT_ALIGNED(n) alignas(n)
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+#define INGOT_ALIGNED(n) _Alignas(n)
 #else
-#define INGOT_ALIGNED(n)
+#define INGOT_ALIGNED(n) /* C99 has no word for it: compile as C11, or align by hand what says so */
+#endif
+
+/* 1 where the bytes of a number begin with the highest, as far as compilers say. */
+#if (defined(__BYTE_ORDER__) && defined(__ORDER_BIG_ENDIAN__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__) \
+    || defined(__BIG_ENDIAN__) || defined(__ARMEB__) || defined(__AARCH64EB__) || defined(__MIPSEB__) \
+    || defined(__s390__) || defined(__sparc__) || defined(__m68k__)
+#define INGOT_BIG_ENDIAN 1
+#else
+#define INGOT_BIG_ENDIAN 0
 #endif
 
 /* Small functions that must vanish into their callers: without that, no loop over them is vectorized. */

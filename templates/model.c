@@ -12,10 +12,14 @@
 [% if uses_tiles %]
 #include "ingot_tiles.h"
 [% endif %]
+[% if weights != "array" %]
+
+[% include "byte_order.c" %]
+[% endif %]
 
 [% if weights in ("incbin", "array") %]
 /* [[ name ]]_weights.[[ "S" if weights == "incbin" else "c" ]]: every weight at its offset, packed for the kernels. */
-extern const unsigned char [[ name ]]_weights[];
+extern const unsigned char [[ "*const " + name + "_weights" if weights == "array" else name + "_weights[]" ]];
 
 [% endif %]
 struct [[ name ]] {
@@ -76,6 +80,12 @@ ingot_status [[ name ]]_init_([[ name ]] **net, void *arena, size_t arena_bytes,
     if (status != INGOT_OK) return status;
     if (net == NULL) return INGOT_ERR_NULL;
     *net = NULL;
+[% if weights != "array" %]
+    {
+        const uint32_t one = 1; /* its first byte tells the byte order of this machine */
+        if (*(const unsigned char *)&one != [[ 1 - big_endian ]]) return INGOT_ERR_WEIGHTS;
+    }
+[% endif %]
     status = ingot_check_arena(arena, arena_bytes, [[ fixed_bytes ~ "u" if dims else upper + "_ARENA_BYTES" ]], [[ upper ]]_ARENA_ALIGN);
     if (status != INGOT_OK) return status;
     *net = arena;

@@ -20,7 +20,7 @@
 [% endfor %]
 
 /* selftest_data: the inputs[% if has_reference %], then the expected outputs[% endif %], each at a multiple of 64 bytes. */
-extern const unsigned char [[ name ]]_selftest_data[];
+extern const unsigned char [[ "*const " + name + "_selftest_data" if weights == "array" else name + "_selftest_data[]" ]];
 
 [% if has_reference %]
 [% for c in compared %]

@@ -4,6 +4,7 @@ import pytest
 
 import ingot
 from ingot.codegen.memory_plan import Buffer, MemoryPlan, Region
+from ingot.codegen.package import blob_of
 from ingot.codegen.program import KernelCall, Operand, build_program, lasting_borders, without_repetitions
 from ingot.ir.arith import Analyzer
 from ingot.ir.expr import Var, const, substitute
@@ -110,17 +111,19 @@ def test_weights_are_stored_once_aligned_and_little_endian():
     transposed = Constant(w.data.T, "t")
     program = net.program(net.op("matmul", y, transposed))
     assert [(v.name, v.offset) for v in program.weights] == [("w", 0), ("b", 64), ("t", 128)]
-    blob = program.weights_blob()
+    blob = blob_of([v.data for v in program.weights], "little")
     assert len(blob) == program.weights_bytes == 192
     np.testing.assert_array_equal(np.frombuffer(blob, "<f4", 9).reshape(3, 3), w.data)
     np.testing.assert_array_equal(np.frombuffer(blob, "<f4", 9, 128).reshape(3, 3), w.data.T)
     assert blob[36:64] == bytes(28)
+    big = blob_of([v.data for v in program.weights], "big")
+    np.testing.assert_array_equal(np.frombuffer(big, ">f4", 9, 128).reshape(3, 3), w.data.T)
 
 
 def test_no_weights():
     net = Network(param("x", 2))
     program = net.program(net.op("exp", net.params[0]))
-    assert program.weights_blob() == b"" and program.weights_bytes == 0
+    assert program.weights == () and program.weights_bytes == 0
 
 
 def test_names_are_identifiers_and_distinct():

@@ -17,13 +17,14 @@ MACROS = {
     "x86-64-v4-amx": {"__AVX512F__", "__FMA__", "__AMX_INT8__"},
     "aarch64-linux-gnu": {"__ARM_NEON"},
     "armv7-linux-gnueabihf": {"__ARM_NEON", "__ARM_FEATURE_FMA"},
+    "s390x-linux-gnu": {"__s390x__"},
     "c": {"INGOT_SIMD_SCALAR"},
 }
 
 
 def test_names():
     assert Target.names() == ("host", "x86-64-v3", "x86-64-v4", "x86-64-v4-zen4", "x86-64-v4-amx",
-                              "aarch64-linux-gnu", "armv7-linux-gnueabihf", "c")
+                              "aarch64-linux-gnu", "armv7-linux-gnueabihf", "s390x-linux-gnu", "c")
     assert [Target.get(name).vector_lanes for name in Target.names()[1:]] == [8, 16, 16, 16, 4, 4, 1]
     assert str(Target.get("c")) == "c"
 
@@ -69,7 +70,7 @@ def test_unknown_name_lists_the_known_ones():
     ("x86_64", ZEN4 - {"avx512_vbmi2"}, "x86-64-v4"),
     ("x86_64", V3 | {"AuthenticAMD", "family 25"}, "x86-64-v3"), ("x86_64", V3, "x86-64-v3"), ("x86_64", V3 - {"fma"}, "c"),
     ("aarch64", frozenset(), "aarch64-linux-gnu"), ("armv7l", frozenset({"neon", "vfpv4"}), "armv7-linux-gnueabihf"),
-    ("armv7l", frozenset({"vfpv3"}), "c"), ("riscv64", frozenset(), "c"),
+    ("armv7l", frozenset({"vfpv3"}), "c"), ("riscv64", frozenset(), "c"), ("s390x", frozenset(), "s390x-linux-gnu"),
 ])
 def test_host(machine, flags, name):
     assert host_name(machine, flags) == name
