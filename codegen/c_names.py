@@ -64,6 +64,8 @@ def new_name(hint, taken, most=MOST_TENSOR):
     Names in upper case are macros' (NET_IMAGE_SIZE), so two that differ by case alone are not different.
     """
     base = name = identifier(hint, most=most)
+    if DERIVED.fullmatch(f"{base}_1"):  # no number behind it would help
+        base = name = identifier(f"t_{base}", most=most)
     n = 0
     while name in BESIDE_TENSORS or DERIVED.fullmatch(name) or name.lower() in taken:
         n += 1

@@ -100,7 +100,7 @@ def test_compile(calls, tmp_path, capsys):
     assert cli.main([str(word) for word in argv]) == 0
     assert calls == [{"target": "c", "threads": "none", "weights": "file", "name": "n", "opt_level": 1,
                       "dims": {"batch": 2, "a=b": 3}, "accuracy": "relaxed", "algorithms": None,
-                      "schedules": None, "stack_limit": None}]
+                      "schedules": None, "stack_limit": None, "byte_order": None}]
     assert (folder / "sums.c").exists()
     output = capsys.readouterr()
     assert output.out.startswith(f"{folder}: sums for c") and output.err == ""
@@ -128,7 +128,7 @@ def test_defaults(calls, tmp_path):
     assert cli.main(["compile", "m.onnx", "-o", str(tmp_path / "out")]) == 0
     assert calls == [{"target": "host", "threads": "openmp", "weights": "incbin", "name": None, "opt_level": 2,
                       "dims": {}, "accuracy": None, "algorithms": None,
-                      "schedules": None, "stack_limit": None}]
+                      "schedules": None, "stack_limit": None, "byte_order": None}]
 
 
 def test_compile_refuses_a_folder_before_it_works(calls, tmp_path, capsys):

@@ -108,7 +108,7 @@ class GraphImporter:
         """A dimension of an input. Values below 1 are how some exporters write "unknown"."""
         if proto.HasField("dim_value") and proto.dim_value > 0:
             return proto.dim_value
-        named = any(c.isalpha() for c in proto.dim_param)  # "", "?" and "-1" say that nothing is known: no two are one
+        named = any(c.isalpha() or c == "_" for c in proto.dim_param)  # "", "?", "-1": nothing known, no two are one
         key = proto.dim_param if named else fallback
         if key in self.pins:
             self.used_pins.add(key)
