@@ -20,11 +20,14 @@ from .ops.winograd_rows import taps_of
 
 FLOAT32, STRICT, RELAXED = ACCURACIES = ("float32", "strict", "relaxed")
 U = 2.0 ** -24
+TERMS = 256  # of a block of a long sum: errors of float32 sums of 4096 terms are then about those of 272
+CHAIN = 384  # terms that are added up in one go at most; more make blocks (transform/split_sums.py)
+_SUMS = f"(min(K, {CHAIN}) + K / {TERMS} + 2) u |x| |w|"
 PROMISES = {
-    FLOAT32: "each element of a product within (4 + 2 sqrt(K)) u |x| |w| for K terms, whatever their sizes; by "
-             "Winograd's algorithm within 1e-5 of the output channel's largest magnitude",
-    STRICT: "each element of a product and of a convolution within (4 + 2 sqrt(K)) u |x| |w| for K terms, one "
-            "multiply-add for each, added up in blocks",
+    FLOAT32: f"each element of a product within {_SUMS} for K terms, whatever their sizes; by Winograd's algorithm "
+             "within 1e-5 of the output channel's largest magnitude",
+    STRICT: f"each element of a product and of a convolution within {_SUMS} for K terms, one multiply-add for each, "
+            "added up in blocks",
     RELAXED: "products in fixed point, by pairs and with weights of 20 or 24 bits, which are as near as float32 for "
              "numbers of similar size: bounds are of the largest numbers of rows and columns",
 }
@@ -53,8 +56,9 @@ def admits(accuracy, arithmetics):
 # ---------------------------------------------------------------- products
 
 def growth_of_sums(terms):
-    """c of |y - y*| <= c u |x| |w| for sums of so many terms in blocks."""
-    return 4 + 2 * np.sqrt(terms)
+    """c of |y - y*| <= c u |x| |w| for sums of so many terms in blocks: as many roundings as a term goes through, and
+    that of its product where that is one of its own."""
+    return min(terms, CHAIN) + terms / TERMS + 2
 
 
 def _of_elements(x, w):
@@ -82,14 +86,14 @@ def _of_short(x, w):
 PAIRS_FACTOR, DIGITS_FACTOR, SHORT_FACTOR, STEPS_FACTOR = 8, 8, 24, 256
 _EVERY, _RELAXED = frozenset(ACCURACIES), frozenset({RELAXED})
 
-FMA = Arithmetic("fma", "(4 + 2 sqrt(K)) u |x| |w|, for K terms", _of_elements, _EVERY)
+FMA = Arithmetic("fma", f"{_SUMS}, for K terms", _of_elements, _EVERY)
 PAIRS = Arithmetic("pairs", f"{PAIRS_FACTOR} u K max|x| max|w|, of a row and a column of K terms",
                    _of_largest(PAIRS_FACTOR), _RELAXED)
 DIGITS = Arithmetic("digits", f"{DIGITS_FACTOR} u K max|x| max|w|, of a row and a column of K terms",
                     _of_largest(DIGITS_FACTOR), _RELAXED)
 SHORT = Arithmetic("short", f"{SHORT_FACTOR} u times the sum of |x| times the largest |w| of its "
                    f"{matmul_short.BLOCK} terms of a column, beside fma's", _of_blocks, _RELAXED)
-SHORT_STEPS = Arithmetic("short steps", f"({STEPS_FACTOR} + 4 + 2 sqrt(K)) u |x| |w| for each step's products",
+SHORT_STEPS = Arithmetic("short steps", f"({STEPS_FACTOR} + min(K, {CHAIN}) + K / {TERMS} + 2) u |x| |w| for each step's products",
                          _of_short, _RELAXED)
 
 
@@ -103,7 +107,7 @@ def growth(tile, kernel, axes=2):
 
 
 # Growth up to which results of up to 512 channels of any scale, whose terms do not cancel more than independent ones
-# do, are within 1e-5 of the channel's largest magnitude (tests/accuracy/test_winograd.py): they are within 6e-6 where it
+# do, are within 1e-5 of the channel's largest magnitude (tests/accuracy/test_products.py): they are within 6e-6 where it
 # is 205, and up to 2e-5 and 4e-5 where it is 1,593 and 1,565, that of the next larger tiles.
 MOST_GROWTH = 256
 
@@ -117,7 +121,7 @@ def winograd(tile, kernel, axes=2):
         largest, sums = np.abs(x).max(axis=(2, 3)), np.abs(w).sum(axis=(2, 3))
         return factor * growth_of_sums(w.shape[1]) * U * (largest @ sums.T)
 
-    text = (f"{factor:.3g} (4 + 2 sqrt(C)) u times, summed over C channels, the largest |x| of a tile's inputs and the "
+    text = (f"{factor:.3g} (min(C, {CHAIN}) + C / {TERMS} + 2) u times, summed over C channels, the largest |x| of a tile's inputs and the "
             "sum of |w|")
     keeps = {RELAXED, FLOAT32} if factor <= MOST_GROWTH else {RELAXED}
     name = f"winograd F({tile}x{tile}, {kernel}x{kernel})" if axes == 2 else f"winograd F({tile}, {kernel})"

@@ -5,13 +5,13 @@ from math import inf, prod
 
 from ..expr import Add, IntImm, Min, Var, const, free_vars, is_const_int
 from ..node import Mutator, collect, structural_equal
+from ..relax.accuracy import CHAIN, TERMS
 from ..tir.buffer import decl_buffer
 from ..tir.stmt import BufferLoad, BufferStore, DeclBuffer, For, IfThenElse, seq
 from .copies import fresh_copy
 from .walk import StmtMutator, statements
 
-TERMS = 256  # of a block: errors of float32 sums of 4096 terms are then about those of 272
-SLACK = 1.5  # blocks that a sum may be longer than one before it is cut
+SLACK = CHAIN / TERMS  # blocks that a sum may be longer than one before it is cut
 SPARE = 4  # elements that are set to zero and added for each block, for each one that its terms go to
 
 

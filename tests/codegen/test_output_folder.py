@@ -42,10 +42,16 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
+def _heed_signals():
+    """What starts the tests may ignore some, as shells do for what runs in the background."""
+    for number in (*cli.ENDING, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def slow_compile(model, output, *wrapper):
     """A process that is in the middle of writing `output`."""
     process = subprocess.Popen([*wrapper, sys.executable, "-c", SLOW, str(model), "-o", str(output)],
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_heed_signals)
     assert process.stdout.readline() == "writing\n"
     return process
 
