@@ -35,8 +35,8 @@ from sides import PACKAGES, PEERS, ingot_run, installed
 MARKERS = ("<!-- benchmark -->", "<!-- /benchmark -->")
 CHART = Path(__file__).resolve().parent / "zoo.svg"
 LEGEND = """Times are medians of a call with inputs and outputs bound. `x` columns are a peer's time over Ingot's: above
-1, Ingot is faster. Errors are the largest difference, to a peer and to an evaluation in float64, relative to the
-output's largest value. The last column is the planned arena over the largest sum of tensors that live at once; more
+1, Ingot is faster. `x relaxed` is its time over that of `accuracy="relaxed"`. Errors are the largest difference, to a peer and to an
+evaluation in float64, relative to the output's largest value. The last column is the planned arena over the largest sum of tensors that live at once; more
 than 1 where several threads keep to memory of their own."""
 NAIVE_FLOPS = 2e9        # above that --naive leaves a model out: it would take seconds per run
 OURS = "Ingot"
@@ -50,7 +50,8 @@ class Row:
 
     ms: {side: median milliseconds of a run, None where it cannot load the model}, Ingot's first. error: the largest
     difference between Ingot's outputs and the first peer's over the output's largest magnitude; exact_errors: the same
-    of each side against a float64 evaluation, empty without one. notes: {side: why it failed}.
+    of each side against a float64 evaluation, empty without one. notes: {side: why it failed}. relaxed_ms: of the network
+    with accuracy="relaxed", in the same turns.
     """
 
     model: str
@@ -64,6 +65,7 @@ class Row:
     arena: int
     lower_bound: int
     notes: dict
+    relaxed_ms: float | None = None
 
     def ratio(self, peer):
         """How many times faster than a peer Ingot is; None where that one failed."""
@@ -79,13 +81,14 @@ class Row:
         return self.arena / self.lower_bound if self.lower_bound else 1.0
 
 
-def measure_model(name, model, feeds, threads, seconds, peers, naive=False, reference=None):
+def measure_model(name, model, feeds, threads, seconds, peers, naive=False, reference=None, accuracy=None,
+                  relaxed=False):
     """The Row of one model: cast, build, check and time it. With several threads OMP_NUM_THREADS must hold their number
     since before this process began. naive: also time the plain loop nests of opt_level 0, if they are not too slow.
-    reference: the outputs of a float64 evaluation."""
+    reference: the outputs of a float64 evaluation. accuracy: of ingot.compile; relaxed: also time that."""
     kind = "none" if threads == 1 else "openmp"
     with ExitStack() as stack:
-        cast_s, library = clocked(lambda: ingot.compile(model, threads=kind, name=name))
+        cast_s, library = clocked(lambda: ingot.compile(model, threads=kind, name=name, accuracy=accuracy))
         build_s, _ = clocked(stack.enter_context(library).build)
         runs, notes = _runs(library, model, feeds, threads, peers)
         for run in runs.values():
@@ -97,14 +100,17 @@ def measure_model(name, model, feeds, threads, seconds, peers, naive=False, refe
         if naive and threads == 1 and 0 < library.flops <= NAIVE_FLOPS:
             plain = stack.enter_context(ingot.compile(model, threads=kind, opt_level=0, name=name))
             actions["naive"] = ingot_run(plain, feeds).call
+        if relaxed:
+            other = stack.enter_context(ingot.compile(model, threads=kind, name=name, accuracy="relaxed"))
+            actions["relaxed"] = ingot_run(other, feeds).call
         times = interleaved(list(actions.values()), seconds, measure.SETTLE_SECONDS if threads > 1 else 0.0)
     ms = {side: 1e3 * statistics.median(t) for side, t in zip(actions, times)}
-    naive_ms = ms.pop("naive", None)
+    naive_ms, relaxed_ms = ms.pop("naive", None), ms.pop("relaxed", None)
     peer = next((side for side in runs if side != OURS), None)
     exact = {side: largest_error(found, reference) for side, found in outputs.items()} if reference else {}
     return Row(name, threads, {side: ms.get(side) for side in (OURS, *peers)}, naive_ms, cast_s, build_s,
                largest_error(outputs[OURS], outputs[peer]) if peer else None, exact, memory.total, memory.lower_bound,
-               notes)
+               notes, relaxed_ms)
 
 
 def _runs(library, model, feeds, threads, peers):
@@ -133,6 +139,7 @@ def run_models(args, threads, report, references):
     """
     command = [sys.executable, str(Path(__file__).resolve()), "--worker", str(threads), "--zoo", str(args.zoo),
                "--seconds", str(args.seconds), *(["--naive"] if args.naive else []),
+               *(["--relaxed"] if args.relaxed else []), *(["--accuracy", args.accuracy] if args.accuracy else []),
                *(["--references", str(references)] if references else []),
                "--peers", *args.peers, "--models", *args.models]
     rows = []
@@ -159,7 +166,7 @@ def work(args):
             feeds = models.inputs(model)
             reference = _reference(args.references, name, model, feeds) if args.references else None
             row = asdict(measure_model(name, model, feeds, args.worker, args.seconds, args.peers, args.naive,
-                                       reference))
+                                       reference, args.accuracy, args.relaxed))
         except Exception as error:  # one model that fails must not hide the others; the parent reports it
             message = _first_line(error)
         print(json.dumps({"model": name, "row": row, "message": message}), flush=True)
@@ -187,8 +194,12 @@ def columns(rows):
         *([("x better", lambda r: _ratio(r.better_ratio))] if len(peers) > 1 else []),
         *([("naive C ms", lambda r: "" if r.naive_ms is None else number(r.naive_ms))]
           if any(r.naive_ms is not None for r in rows) else []),
+        *([("relaxed ms", lambda r: "" if r.relaxed_ms is None else number(r.relaxed_ms)),
+           ("x relaxed", lambda r: "" if r.relaxed_ms is None else f"{r.ms[OURS] / r.relaxed_ms:.2f}")]
+          if any(r.relaxed_ms is not None for r in rows) else []),
         *([(f"error to {peers[0]}", lambda r: _error(r.error))] if peers else []),
-        *([("error to float64", lambda r: _error(r.exact_errors.get(OURS)))]
+        *([("error to float64", lambda r: _error(r.exact_errors.get(OURS))),
+           *((f"{peer}'s", lambda r, p=peer: _error(r.exact_errors.get(p))) for peer in peers[:1])]
           if any(r.exact_errors for r in rows) else []),
         ("cast s", lambda r: f"{r.cast_s:.1f}"),
         ("build s", lambda r: f"{r.build_s:.1f}"),
@@ -280,6 +291,8 @@ def build_parser():
     parser.add_argument("--peers", nargs="*", choices=tuple(PEERS), default=list(PEERS), metavar="PEER",
                         help="onnxruntime, OpenVINO (default: both)")
     parser.add_argument("--naive", action="store_true", help="also time plain loop nests (opt_level 0) of small models")
+    parser.add_argument("--accuracy", choices=("float32", "strict", "relaxed"), help="of Ingot (default: float32)")
+    parser.add_argument("--relaxed", action="store_true", help="also time accuracy=\"relaxed\", in the same turns")
     parser.add_argument("--no-reference", action="store_true", help="no float64 evaluation, which takes minutes")
     parser.add_argument("--zoo", type=Path, default=ZOO, metavar="DIR",
                         help="the folder with zoo.py; without one the light networks of the onnx package are taken")

@@ -6,6 +6,7 @@ import numpy as np
 
 import ingot
 from ingot.codegen.compile import Options, assemble, lower
+from ingot.codegen.package import blob_of
 from ingot.ir.module import IRModule
 from ingot.ir.transform.expose import expose_intermediates
 from ingot.runtime.binding import aligned_empty
@@ -50,7 +51,7 @@ def own_weights(library):
     """The weights of a library built with weights="file", as bytes that the test may change while it runs."""
     library.build()
     binding, program = library._binding, library.model.program
-    blob = np.frombuffer(program.weights_blob(), np.uint8)
+    blob = np.frombuffer(blob_of([w.data for w in program.weights], "little"), np.uint8)
     weights = aligned_empty(blob.size, 64)
     weights[:] = blob
     binding._weights = weights
