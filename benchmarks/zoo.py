@@ -35,9 +35,10 @@ from sides import PACKAGES, PEERS, ingot_run, installed
 MARKERS = ("<!-- benchmark -->", "<!-- /benchmark -->")
 CHART = Path(__file__).resolve().parent / "zoo.svg"
 LEGEND = """Times are medians of a call with inputs and outputs bound. `x` columns are a peer's time over Ingot's: above
-1, Ingot is faster. `x relaxed` is its time over that of `accuracy="relaxed"`. Errors are the largest difference, to a peer and to an
-evaluation in float64, relative to the output's largest value. The last column is the planned arena over the largest sum of tensors that live at once; more
-than 1 where several threads keep to memory of their own."""
+1, Ingot is faster. `x relaxed` is its time over that of `accuracy="relaxed"`. Errors are the largest difference, to a
+peer and to an evaluation in float64 (beside that of the first peer), relative to the output's largest value. The last
+column is the planned arena over the largest sum of tensors that live at once; more than 1 where several threads keep to
+memory of their own."""
 NAIVE_FLOPS = 2e9        # above that --naive leaves a model out: it would take seconds per run
 OURS = "Ingot"
 
@@ -50,8 +51,8 @@ class Row:
 
     ms: {side: median milliseconds of a run, None where it cannot load the model}, Ingot's first. error: the largest
     difference between Ingot's outputs and the first peer's over the output's largest magnitude; exact_errors: the same
-    of each side against a float64 evaluation, empty without one. notes: {side: why it failed}. relaxed_ms: of the network
-    with accuracy="relaxed", in the same turns.
+    of each side against a float64 evaluation, empty without one. notes: {side: why it failed}. relaxed_ms: of the
+    network with accuracy="relaxed", in the same turns.
     """
 
     model: str
@@ -199,7 +200,7 @@ def columns(rows):
           if any(r.relaxed_ms is not None for r in rows) else []),
         *([(f"error to {peers[0]}", lambda r: _error(r.error))] if peers else []),
         *([("error to float64", lambda r: _error(r.exact_errors.get(OURS))),
-           *((f"{peer}'s", lambda r, p=peer: _error(r.exact_errors.get(p))) for peer in peers[:1])]
+           *(("peer to float64", lambda r, p=peer: _error(r.exact_errors.get(p))) for peer in peers[:1])]
           if any(r.exact_errors for r in rows) else []),
         ("cast s", lambda r: f"{r.cast_s:.1f}"),
         ("build s", lambda r: f"{r.build_s:.1f}"),
@@ -208,7 +209,8 @@ def columns(rows):
     ]
 
 
-WIDE = ("cast s", "build s", "arena MB", "arena / bound")  # what a terminal's table leaves out
+# What a terminal's table leaves out.
+WIDE = ("peer to float64", "relaxed ms", "cast s", "build s", "arena MB", "arena / bound")
 
 
 def _ratio(value):

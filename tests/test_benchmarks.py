@@ -130,9 +130,9 @@ def test_markdown():
                         "(1 models), 1.00 x the better of them; least 0.50 (large):")
     table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
     assert table[0] == ["model", "Ingot ms", "onnxruntime ms", "OpenVINO ms", "x onnxruntime", "x OpenVINO", "x better",
-                        "naive C ms", "error to onnxruntime", "error to float64", "cast s", "build s", "arena MB",
+                        "naive C ms", "error to onnxruntime", "error to float64", "peer to float64", "cast s", "build s", "arena MB",
                         "arena / bound"]
-    assert table[3] == ["large", "1234", "617", "fails", "0.50", "", "0.50", "", "3e-07", "2e-06", "0.5", "1.5",
+    assert table[3] == ["large", "1234", "617", "fails", "0.50", "", "0.50", "", "3e-07", "2e-06", "", "0.5", "1.5",
                         "44.00", "1.10"]
     assert "naive" not in zoo.markdown([row("large", 1.0, 2.0, 3.0)], "A machine.")
     assert "OpenVINO is not installed (pip install openvino)" in zoo.markdown(
