@@ -433,10 +433,10 @@ def _comparison(dtype):
 
 
 def evaluate_dim(e, values):
-    """The int value of a dimension expression under {name: int}."""
+    """The int value of a dimension expression under {name: int}. Raises ValueError where these do not fix it."""
     from ..ir.arith import Analyzer
     from ..ir.expr import const, free_vars, substitute
-    e = Analyzer().simplify(substitute(e, {v: const(values[v.name], v.dtype) for v in free_vars(e)}))
+    e = Analyzer().simplify(substitute(e, {v: const(values[v.name], v.dtype) for v in free_vars(e) if v.name in values}))
     if not isinstance(e, IntImm):
         raise ValueError(f"dimension {e} is not fixed by {values}")
     return e.value

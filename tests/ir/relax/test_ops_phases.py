@@ -83,7 +83,7 @@ GOOD = dict(data_layout="NCHW4c", out_channels=5)
                                 r"\(dim 4\), as many as the 2 blocks of input \(1, 2, 8, 8, 4\) hold \(dim 3\)"),
     (X, (2, 3, 3, 2, 3, 4), {}, "input channels that divide 4"),
     (X, (2, Var("k", "int64"), 3, 2, 4, 4), {}, r"must have static kernel dimensions \(dims 1 and up\)"),
-    (X, W, dict(output_padding=(1, 0)), r"output_padding \(1, 0\) must be 2 integers of at least 0 and below strides"),
+    (X, W, dict(output_padding=(3, 0)), r"output_padding \(3, 0\) must be 2 integers of at least 0 and below strides"),
     (X, W, dict(padding=(5, 0, 5, 0)), r"padding \(5, 0, 5, 0\) leaves nothing of the output of an input of spatial "
                                        r"shape \(8, 8\) with kernel \(3, 3\): it would be \(0, 10\)"),
 ])

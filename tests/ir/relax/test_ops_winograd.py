@@ -27,12 +27,13 @@ def test_matrices_make_a_correlation_of_products(tile, size):
 
 
 def test_the_known_matrices():
-    """Those of Lavin and Gray, up to the signs of rows."""
+    """Of tiles of 2 those of Lavin and Gray, up to the signs of rows; of 4 those of the points 0, 3/4, -3/4, 3/2, -3/2."""
     assert np.array_equal(np.abs(np.array(matrices(2)[2], int)), np.abs([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0],
                                                                          [0, 1, 0, -1]]))
-    assert [abs(int(c)) for c in matrices(4)[2][0]] == [4, 0, 5, 0, 1, 0]
-    assert [[int(c) for c in row] for row in matrices(4)[0]] == [
-        [1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]]
+    assert [abs(float(c)) for c in matrices(4)[2][0]] == [81 / 64, 0, 45 / 16, 0, 1, 0]
+    points = np.array([0, 0.75, -0.75, 1.5, -1.5])
+    assert [[float(c) for c in row] for row in matrices(4)[0]] == [
+        [*points ** n, float(n == 3)] for n in range(4)]
 
 
 @pytest.mark.parametrize("tile, size, padding", [
