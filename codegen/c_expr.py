@@ -38,6 +38,7 @@ LIBM = {"exp": "exp", "log": "log", "tanh": "tanh", "erf": "erf", "sqrt": "sqrt"
         **{name: name for name in ("exp2", "log2", "log10", "log1p", "nearbyint", "hypot", "copysign", "fma")}}
 BITS = {"bitwise_and": ("&", BITAND), "bitwise_or": ("|", BITOR), "bitwise_xor": ("^", BITXOR),
         "shift_left": ("<<", SHIFT), "shift_right": (">>", SHIFT)}
+SHIFTS = ("shift_left", "shift_right")
 COUNTS = ("popcount", "clz")
 # dtype -> the functions of ingot_math.h that give its bits, and the number of given ones
 FLOAT_BITS = {"float32": ("f32x1_bits", "f32x1_from_bits"), "float64": ("ingot_f64_bits", "ingot_f64_from_bits")}
@@ -53,6 +54,7 @@ COMPUTED_IN = {"bool": "int32", "int8": "int32", "int16": "int32", "uint8": "int
 # types, and what wraps around in unsigned ones, are C's own.
 WRAPPING = {"Add": "add", "Sub": "sub", "Mul": "mul"}
 DIVISIONS = {"Div": "div", "Mod": "mod"}
+UNSIGNED = (*DIVISIONS.values(), *SHIFTS)  # the functions that there are of uint32 and uint64, too
 # What holds the integers of a float that is cast to a type.
 CAST_THROUGH = {**{f"{u}int{bits}": "int32" for u in ("", "u") for bits in (8, 16)}, "int32": "int32",
                 "uint32": "int64", "int64": "int64", "uint64": "uint64"}
@@ -105,7 +107,9 @@ class CExpr:
             kind = TRUNCATING.get(kind, kind)
         if kind in ARITHMETIC:
             function = self.function(e, kind)
-            return self._helper(function, e) if function else self._arithmetic(e, kind, *ARITHMETIC[kind])
+            if function:
+                return self._helper(function, e.dtype, e.a, e.b)
+            return self._arithmetic(e, kind, *ARITHMETIC[kind])
         if kind in COMPARISONS:
             op, precedence = COMPARISONS[kind]
             left, right = self._operands(e, ADDITIVE, ADDITIVE)
@@ -267,32 +271,36 @@ class CExpr:
     # ------------------------------------------------------------ functions
 
     def _Min(self, e):
-        return self._helper(*_choice("min", e))
+        return self._chosen("min", e)
 
     def _Max(self, e):
-        return self._helper(*_choice("max", e))
+        return self._chosen("max", e)
+
+    def _chosen(self, name, e):
+        name, e = _choice(name, e)
+        return self._helper(name, e.dtype, e.a, e.b)
 
     def _FloorDiv(self, e):
         if e.dtype.is_float:
             return self._call_of("floor", e.dtype, Div(e.a, e.b))
-        return self._helper("floordiv", e)
+        return self._helper("floordiv", e.dtype, e.a, e.b)
 
     def _FloorMod(self, e):
         if e.dtype.is_float:
             raise EmitError("C has no floor remainder of floats; use tir.fmod and correct the sign")
-        return self._helper("floormod", e)
+        return self._helper("floormod", e.dtype, e.a, e.b)
 
-    def _helper(self, name, e):
-        """A function of ingot_math.h of two numbers, in the type that the operands are computed in."""
-        wide = COMPUTED_IN.get(e.dtype, e.dtype)
-        if name in ("div", "mod") and e.dtype in ("uint32", "uint64"):
-            wide = e.dtype
+    def _helper(self, name, dtype, a, b):
+        """A function of ingot_math.h of two numbers of a dtype, in the type that they are computed in."""
+        wide = COMPUTED_IN.get(dtype, dtype)
+        if name in UNSIGNED and dtype in ("uint32", "uint64"):
+            wide = dtype
         elif wide == "uint64":  # no type holds it and its like
-            a, b = self.text(e.a, ADDITIVE), self.text(e.b, ADDITIVE)
+            a, b = self.text(a, ADDITIVE), self.text(b, ADDITIVE)
             return f"{a} {'<' if name == 'min' else '>'} {b} ? {a} : {b}", CONDITIONAL
         self.used.add("ingot_math.h")
-        text = f"ingot_{name}_{SUFFIX[wide]}({self.converted(e.a)}, {self.converted(e.b)})"
-        return (text, POSTFIX) if wide == e.dtype else (f"({c_type(e.dtype)}){text}", UNARY)
+        text = f"ingot_{name}_{SUFFIX[wide]}({self.converted(a)}, {self.converted(b)})"
+        return (text, POSTFIX) if wide == dtype else (f"({c_type(dtype)}){text}", UNARY)
 
     def _Call(self, e):
         name = e.op.removeprefix("tir.")
@@ -348,8 +356,11 @@ class CExpr:
         return self._call_of(name, e.dtype, *e.args)
 
     def _bits(self, name, e):
-        """An operator on bits. Its operands are parenthesised, as gcc asks for; signed numbers shift left unsigned."""
+        """An operator on bits. Its operands are parenthesised, as gcc asks for; signed numbers shift left unsigned, and
+        by a number that may be any through a function."""
         a, *b = (self.text(x, UNARY) for x in e.args)
+        if name in SHIFTS and not (isinstance(e.args[1], IntImm) and 0 <= e.args[1].value < e.dtype.bits):
+            return self._helper(name, e.dtype, *e.args)
         if name == "bitwise_not":
             text, precedence = ("!" if e.dtype.is_bool else "~") + a, UNARY
         else:

@@ -32,11 +32,14 @@ INGOT_INLINE float ingot_fmaf(float a, float b, float c) { return f32x1_fma(a, b
 
 /* Integers where C leaves the result undefined. Sums, differences and products wrap around. Quotients are rounded
  * towards zero (div) or minus infinity (floordiv), and their remainders have the sign of a (mod) or of b (floormod); a
- * quotient by 0, and its remainder, is 0; the least number by -1 is itself. */
+ * quotient by 0, and its remainder, is 0; the least number by -1 is itself. A shift by a negative number, or by as many
+ * bits as the type has or more, leaves no bit: 0, or to the right -1 of what is negative. */
 #define INGOT_WRAPPING(T, U, name)                                                                                     \
     INGOT_INLINE T ingot_add_##name(T a, T b) { return (T)((U)a + (U)b); }                                             \
     INGOT_INLINE T ingot_sub_##name(T a, T b) { return (T)((U)a - (U)b); }                                             \
     INGOT_INLINE T ingot_mul_##name(T a, T b) { return (T)((U)a * (U)b); }                                             \
+    INGOT_INLINE T ingot_shift_left_##name(T a, T b) { return (U)b < 8 * sizeof a ? (T)((U)a << b) : 0; }              \
+    INGOT_INLINE T ingot_shift_right_##name(T a, T b) { return a >> ((U)b < 8 * sizeof a ? (U)b : 8 * sizeof a - 1); } \
     INGOT_INLINE T ingot_div_##name(T a, T b)                                                                          \
     {                                                                                                                  \
         return b == 0 ? 0 : b == -1 ? ingot_sub_##name(0, a) : a / b;                                                  \
@@ -65,10 +68,13 @@ INGOT_INLINE float ingot_fmaf(float a, float b, float c) { return f32x1_fma(a, b
     }
 INGOT_WRAPPING(int32_t, uint32_t, i32)
 INGOT_WRAPPING(int64_t, uint64_t, i64)
-INGOT_INLINE uint32_t ingot_div_u32(uint32_t a, uint32_t b) { return b == 0 ? 0 : a / b; }
-INGOT_INLINE uint32_t ingot_mod_u32(uint32_t a, uint32_t b) { return b == 0 ? 0 : a % b; }
-INGOT_INLINE uint64_t ingot_div_u64(uint64_t a, uint64_t b) { return b == 0 ? 0 : a / b; }
-INGOT_INLINE uint64_t ingot_mod_u64(uint64_t a, uint64_t b) { return b == 0 ? 0 : a % b; }
+#define INGOT_UNSIGNED(U, name)                                                                                        \
+    INGOT_INLINE U ingot_div_##name(U a, U b) { return b == 0 ? 0 : a / b; }                                           \
+    INGOT_INLINE U ingot_mod_##name(U a, U b) { return b == 0 ? 0 : a % b; }                                           \
+    INGOT_INLINE U ingot_shift_left_##name(U a, U b) { return b < 8 * sizeof a ? a << b : 0; }                         \
+    INGOT_INLINE U ingot_shift_right_##name(U a, U b) { return b < 8 * sizeof a ? a >> b : 0; }
+INGOT_UNSIGNED(uint32_t, u32)
+INGOT_UNSIGNED(uint64_t, u64)
 
 /* Numbers to integers, towards zero; NaN and what the type does not hold, to its least number, as x86 has it. Narrower
  * types take the lowest bits of int32_t's, uint32_t of int64_t's; below 0 so does uint64_t. */

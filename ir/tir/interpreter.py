@@ -87,14 +87,12 @@ def _convert(value, dtype):
 def _trunc_div(a, b):
     if any("float" in np.asarray(x).dtype.name for x in (a, b)):
         return a / b
-    q = abs(a) // abs(b)
-    if isinstance(q, np.ndarray):
-        return np.where((a < 0) == (b < 0), q, -q)
-    return q if (a < 0) == (b < 0) else -q
+    floor = a // b  # 0 of numbers by 0
+    return floor + ((b != 0) & (floor * b != a) & ((a < 0) != (b < 0)))
 
 
 def _trunc_mod(a, b):
-    return a - b * _trunc_div(a, b)
+    return (b != 0) * (a - b * _trunc_div(a, b))
 
 
 def _select(condition, true_value, false_value):
