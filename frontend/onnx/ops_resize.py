@@ -64,6 +64,8 @@ def _resize(node, scales, sizes, transform, rounding):
     if min(size) < 1:
         raise node.error(f"nothing would be left of {tuple(spatial)}: "
                          + (f"scales {tuple(factors)}" if scales else f"sizes {tuple(size)}"))
+    if list(size) == list(spatial):  # whatever the scales: so runtimes have it
+        return x
     if transform == "half_pixel_symmetric":
         if any(e != s for e, s in zip(exact, size)):
             raise node.error("coordinate_transformation_mode 'half_pixel_symmetric' with scales that give no whole "

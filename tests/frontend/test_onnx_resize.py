@@ -4,6 +4,7 @@ import onnx
 import pytest
 from onnx_models import assert_same, check_node, model, one_node, run_both
 
+import ingot
 from ingot.frontend.onnx import OnnxImportError, from_onnx
 
 pytest.importorskip("onnxruntime")
@@ -11,6 +12,7 @@ pytest.importorskip("onnxruntime")
 IMAGE = np.random.default_rng(5).standard_normal((2, 3, 7, 10)).astype(np.float32)
 SIZES = [(14, 20), (5, 3), (1, 13), (9, 25)]
 SCALES = [(2, 2), (1.5, .5), (.3, 3.3)]
+ROUNDINGS = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
 TRANSFORMS = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"]
 
 
@@ -35,15 +37,67 @@ def test_interpolation(mode, transform):
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
-@pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+@pytest.mark.parametrize("rounding", ROUNDINGS)
 def test_nearest(transform, rounding):
-    """Not 7 rows to one by halves of pixels: 3.5 - 0.5 is 3, and onnxruntime's float32 says a little less."""
     attrs = dict(mode="nearest", coordinate_transformation_mode=transform, nearest_mode=rounding)
     for sizes in SIZES:
-        if (transform, rounding, sizes) != ("half_pixel", "floor", (1, 13)):
-            by_sizes(sizes, **attrs)
+        by_sizes(sizes, **attrs)
     for scales in SCALES:
         by_scales(scales, **attrs)
+
+
+# (transform, rounding, size, size of the result, scale): places that float32 and integers round differently
+TIES = [("half_pixel", "floor", 7, 1, None), ("asymmetric", "round_prefer_ceil", 18, 2, 0.13333334),
+        ("asymmetric", "round_prefer_floor", 16, 74, 4.6666665), ("half_pixel", "round_prefer_ceil", 50, 15, 0.3),
+        ("half_pixel", "round_prefer_floor", 20, 42, 2.1), ("pytorch_half_pixel", "round_prefer_ceil", 28, 57, 2.0357144),
+        ("asymmetric", "floor", 33, 33, 1.0263158), ("align_corners", "floor", 31, 47, None)]
+
+
+def random_places(count):
+    """Sizes and scales, half of these ratios of small numbers, which make ties."""
+    rng = np.random.default_rng(11)
+    while count:
+        size, transform, rounding = int(rng.integers(1, 60)), str(rng.choice(TRANSFORMS)), str(rng.choice(ROUNDINGS))
+        out, scale = int(rng.integers(1, 150)), None
+        if rng.random() < 0.6:
+            ratio = rng.integers(1, 40) / rng.integers(1, 40) if rng.random() < 0.5 else rng.random() * 4 + 0.1
+            scale = np.float32(ratio)
+            out = int(np.floor(np.float32(size) * scale))
+        if out:
+            count -= 1
+            yield transform, rounding, size, out, scale
+
+
+def places_model(places):
+    """A network of one Resize of a row for each of `places`, whose values are the places of their own."""
+    nodes, weights, feeds = [], {}, {}
+    for n, (transform, rounding, size, out, scale) in enumerate(places):
+        feeds[f"x{n}"] = np.arange(size, dtype=np.float32).reshape(1, 1, size)
+        weights[f"w{n}"] = np.array([1, 1, out]) if scale is None else np.array([1, 1, scale], np.float32)
+        inputs = [f"x{n}", "", *([""] if scale is None else []), f"w{n}"]
+        nodes.append(onnx.helper.make_node("Resize", inputs, [f"y{n}"], mode="nearest", nearest_mode=rounding,
+                                           coordinate_transformation_mode=transform))
+    proto = model(nodes, {k: list(v.shape) for k, v in feeds.items()}, [f"y{n}" for n in range(len(nodes))], 13, weights)
+    return proto, feeds
+
+
+def test_nearest_rounds_as_float32_does():
+    places = [*TIES, *random_places(600)]
+    proto, feeds = places_model(places)
+    found, expected = run_both(proto, feeds)
+    for place, a, b in zip(places, found, expected):
+        np.testing.assert_array_equal(a, b, str(place))
+
+
+@pytest.mark.parametrize("target", ["host", "c"])
+def test_compiled_nearest_rounds_as_float32_does(target):
+    places = [*TIES, *random_places(20)]
+    proto, feeds = places_model(places)
+    expected = run_both(proto, feeds)[1]
+    with ingot.compile(proto, target=target, threads="none") as library:
+        found = library.run(feeds)
+    for n, (place, want) in enumerate(zip(places, expected)):
+        np.testing.assert_array_equal(found[f"y{n}"], want, str(place))
 
 
 def test_other_opsets_and_attributes():

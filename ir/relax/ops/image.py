@@ -1,8 +1,10 @@
 """image.resize2d: nearest, linear and cubic, over H and W of N, C, H, W, also of blocked tensors (layout "NCHW16c").
 
-Output element i of an axis lies at position (a * i + b) / d of the input, with integers a, b, d: rounding is exact. The
-ratio of sizes decides them, or `scales` where those are given: sizes are rounded, and scales need not be their ratio.
-Cubic interpolation is Keys' (1981), with his a as cubic_alpha.
+Output element i of an axis lies at position (a * i + b) / d of the input, with integers a, b, d. The ratio of sizes
+decides them, or `scales` where those are given: sizes are rounded, and scales need not be their ratio. The nearest
+element is the one that onnxruntime finds: it computes positions in float32, where ties are within 1e-6 of a half. Where
+that is what integers give, integers are computed, else floats. Cubic interpolation is Keys' (1981), with his a as
+cubic_alpha.
 """
 from __future__ import annotations
 
@@ -10,6 +12,7 @@ from fractions import Fraction
 from functools import reduce
 from math import gcd
 from operator import add
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -39,6 +42,26 @@ ROUNDINGS = {
     "round_prefer_ceil": lambda n, d: (n * 2 + d) // (2 * d),
 }
 ROUNDINGS["round"] = ROUNDINGS["round_prefer_ceil"]
+# The same of a position in float32, for tir expressions and numpy arrays alike: floor and ceil are theirs.
+NEAR_TIE = 1e-6
+FLOAT_ROUNDINGS = {
+    "floor": lambda x, ops: ops.floor(x),
+    "ceil": lambda x, ops: ops.ceil(x),
+    "round_prefer_floor": lambda x, ops: ops.floor(x) + ops.step(x - ops.floor(x) - ops.half >= ops.near),
+    "round_prefer_ceil": lambda x, ops: ops.floor(x) + ops.step(x - ops.floor(x) - ops.half > -ops.near),
+}
+FLOAT_ROUNDINGS["round"] = FLOAT_ROUNDINGS["round_prefer_ceil"]
+FLOAT_POSITIONS = {
+    "half_pixel": lambda i, size, out, scale, half: (i + half) / scale - half,
+    "align_corners": lambda i, size, out, scale, half: i * (size - 1) / (out - 1),
+    "asymmetric": lambda i, size, out, scale, half: i / scale,
+}
+FLOAT_POSITIONS["pytorch_half_pixel"] = FLOAT_POSITIONS["half_pixel"]
+ARRAYS = SimpleNamespace(floor=np.floor, ceil=np.ceil, half=np.float32(0.5), near=np.float32(NEAR_TIE),
+                         step=lambda test: test.astype(np.float32), number=np.float32)
+EXPRESSIONS = SimpleNamespace(floor=tir.floor, ceil=tir.ceil, half=const(0.5, "float32"),
+                              near=const(NEAR_TIE, "float32"), step=lambda test: cast(test, "float32"),
+                              number=lambda x: const(float(x), "float32"))
 # method -> (the first element that is looked at, from the one at or before the position on; their weights)
 TAPS = {
     "linear": (0, lambda t, alpha: (1.0 - t, t)),
@@ -86,16 +109,48 @@ def _positions(sizes, attrs):
     return [tuple(k // gcd(*position) for k in position) for position in positions]
 
 
+def _nearest_of_float(i, axis, size, attrs, ops):
+    """The nearest element of output element i along axis 0 or 1, before it is held inside, as a float32."""
+    mode, out = attrs["coordinate_transformation_mode"], attrs["size"][axis]
+    scale = attrs["scales"][axis] if attrs["scales"] else np.float32(out) / np.float32(size)
+    if out == 1 and mode in ("pytorch_half_pixel", "align_corners"):
+        return i * ops.number(0)
+    numbers = map(ops.number, (size, out, np.float32(scale)))
+    return FLOAT_ROUNDINGS[attrs["rounding_method"]](FLOAT_POSITIONS[mode](i, *numbers, ops.half), ops)
+
+
+def _nearest_elements(axis, size, attrs):
+    """The nearest element of each output element along axis 0 or 1."""
+    at = _nearest_of_float(np.arange(attrs["size"][axis], dtype=np.float32), axis, size, attrs, ARRAYS)
+    return np.clip(at, 0, size - 1).astype(np.int64)
+
+
+def _finds_nearest(axis, size, attrs, position):
+    """Whether integers find the nearest elements along an axis."""
+    a, b, d = position
+    found = ROUNDINGS[attrs["rounding_method"]](np.arange(attrs["size"][axis]) * a + b, d)
+    return np.array_equal(np.clip(found, 0, size - 1), _nearest_elements(axis, size, attrs))
+
+
 def _lower(args, attrs, out):
-    x, sizes = args[0], args[0].shape[2:4]
+    x, sizes = args[0], [int(d) for d in args[0].shape[2:4]]
     positions, rounding = _positions(sizes, attrs), ROUNDINGS[attrs["rounding_method"]]
     acc, alpha = sum_dtype(x.dtype), attrs["cubic_alpha"]
 
     def hold(index, size):
         return tir.max(tir.min(index, size - 1), const(0, index.dtype))
 
+    exact = [_finds_nearest(axis, size, attrs, positions[axis]) for axis, size in enumerate(sizes)] \
+        if attrs["method"] == "nearest_neighbor" else ()
+
+    def element(i, axis):
+        a, b, d = positions[axis]
+        if exact[axis]:
+            return rounding(i * a + b, d)
+        return cast(_nearest_of_float(cast(i, "float32"), axis, sizes[axis], attrs, EXPRESSIONS), i.dtype)
+
     def nearest(n, c, *at):
-        held = (hold(rounding(i * a + b, d), s) for i, s, (a, b, d) in zip(at, sizes, positions))
+        held = (hold(element(at[axis], axis), size) for axis, size in enumerate(sizes))
         return x[(n, c, *held, *at[2:])]
 
     def taps(i, size, position):
@@ -118,7 +173,7 @@ def _evaluate(args, attrs):
     for axis, (size, out, (a, b, d)) in enumerate(zip(x.shape[2:], attrs["size"], _positions(x.shape[2:], attrs)), 2):
         at = np.arange(out) * a + b
         if attrs["method"] == "nearest_neighbor":
-            x = np.take(x, np.clip(ROUNDINGS[attrs["rounding_method"]](at, d), 0, size - 1), axis)
+            x = np.take(x, _nearest_elements(axis - 2, size, attrs), axis)
             continue
         begin, weights = TAPS[attrs["method"]]
         part = (at % d / d).astype(x.dtype).reshape([-1 if k == axis else 1 for k in range(4)])
