@@ -42,6 +42,7 @@ class Analyzer:
         self.limits = {}      # Var -> the ends (least, greatest) of its Range as Linears
         self.replaced = {}    # Var -> the Linear it equals
         self.var_modular = {}  # Var -> its ModularSet, where one was stated
+        self.loaded = set()   # Vars that stand for what a buffer holds
         self.facts = []       # Linears known to be >= 0
         self.nonzero = set()  # keys of Linears known to differ from 0
         self.holding = set()  # keys of conditions known to hold that are not linear
@@ -54,7 +55,8 @@ class Analyzer:
 
     def _reset(self):
         """Forget what was derived: something new is known."""
-        self.forms, self.simplified, self.divisions, self.bounds, self.modular_sets = {}, {}, {}, {}, {}
+        self.forms, self.opened, self.simplified, self.divisions = {}, {}, {}, {}
+        self.bounds, self.modular_sets = {}, {}
         self.proofs, self.occupied = {}, {}
 
     def copy(self):
@@ -62,7 +64,7 @@ class Analyzer:
         other = Analyzer()
         other.canonical.atoms = dict(self.canonical.atoms)
         for name in ("var_bounds", "given", "limits", "symbolic", "replaced", "var_modular", "nonzero", "holding",
-                     "refined", "congruent", "facts"):
+                     "loaded", "refined", "congruent", "facts"):
             setattr(other, name, getattr(self, name).copy())
         return other
 
@@ -142,6 +144,15 @@ class Analyzer:
         self._forget(var)
         self.var_bounds[var] = max(lo, 0), hi
 
+    def bind_let(self, var, value):
+        """State that `var` stands for an expression: where that depends on what a buffer holds, it may be any number,
+        and arithmetic on it wraps around."""
+        if var not in self.loaded and self.canonical.is_loaded(value):
+            self.loaded.add(var)
+            self._forget(var)
+            if var in self.canonical.atoms:
+                self.canonical.atoms[var].loaded = True
+
     def _forget(self, var):
         """Drop the answers that what is known about `var` may have shaped."""
         if var in self.canonical.atoms:
@@ -151,8 +162,8 @@ class Analyzer:
     @contextmanager
     def constraint_scope(self, *conditions):
         """Within the scope, every condition holds. What depends on memory is not used: a store may change it."""
-        names = ("facts", "nonzero", "holding", "refined", "congruent", "forms", "simplified", "divisions", "bounds",
-                 "modular_sets", "proofs", "occupied")
+        names = ("facts", "nonzero", "holding", "refined", "congruent", "forms", "opened", "simplified", "divisions",
+                 "bounds", "modular_sets", "proofs", "occupied")
         saved, epoch = {name: getattr(self, name) for name in names}, self.epoch
         self.facts, self.refined, self.congruent = list(self.facts), dict(self.refined), dict(self.congruent)
         self.nonzero, self.holding = set(self.nonzero), set(self.holding)

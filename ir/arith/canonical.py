@@ -1,7 +1,9 @@
 """Expressions to normal form: `Canonical.linear(e)` is the Linear of an int32 or int64 expression.
 
-Index arithmetic is taken not to overflow (as in C), so it is arithmetic on integers, and widening casts change
-nothing. Narrower and unsigned types wrap: their arithmetic stays closed, as opaque atoms.
+Arithmetic on loop variables and dimensions is taken not to overflow (as in C), so it is arithmetic on integers, and
+widening casts change nothing. What buffers hold may be any number, and arithmetic on it wraps around: a sum or product
+of it is opened by other sums and products, which wrap around alike, and is one opaque atom to all else, unless bounds
+say that it fits its type. Narrower and unsigned types wrap: their arithmetic stays closed, as opaque atoms.
 """
 from __future__ import annotations
 
@@ -10,8 +12,9 @@ from ..expr import (Add, Call, Cast, Div, FloatImm, FloorDiv, FloorMod, IntImm, 
                     Sub, Var, free_vars)
 from ..node import Node, collect
 from . import floor_rules
-from .linear import (DIV, MAX, MIN, MOD, OPAQUE, PRODUCT, SELECT, VAR, Atom, Linear, accumulate, combine, constant,
-                     factors, product_expr, render, scaled, single_atom)
+from .const_int_bound import linear_bound
+from .linear import (DIV, MAX, MIN, MOD, OPAQUE, PRODUCT, SELECT, VAR, Atom, DoesNotFit, Linear, accumulate, combine,
+                     constant, factors, product_expr, render, scaled, single_atom)
 
 INT32, INT64 = DataType("int32"), DataType("int64")
 INDEX_TYPES = (INT32, INT64)
@@ -35,10 +38,27 @@ class Canonical:
         """The Linear of an expression of an index type."""
         found = self.an.forms.get(e)
         if found is None:
-            terms = {}
-            const = self._collect(e, 1, terms)
-            found = self.an.forms[e] = self.joined(terms, const)
+            found = self.an.forms[e] = self._in_type(self.wrapped(e), e)
         return found
+
+    def wrapped(self, e):
+        """The Linear that e is modulo the numbers of its type."""
+        terms = {}
+        const = self._collect(e, 1, terms)
+        return self.joined(terms, const)
+
+    def _in_type(self, form, e):
+        """`form`, which e is where nothing wraps around, as one atom where that may happen."""
+        if not any(atom.loaded for atom in form.terms):
+            return form
+        (least, greatest), dtype = linear_bound(self.an, form), e.dtype
+        if dtype.min_value() <= least and greatest <= dtype.max_value():
+            return form
+        try:
+            expr = render(form, dtype)
+        except DoesNotFit:
+            expr = e
+        return Linear({self.intern(("sum", dtype, form.key), OPAQUE, dtype, (form,), lambda: expr): 1}, 0)
 
     def joined(self, terms, const):
         """A Linear of these terms, after joining divisions with their remainders."""
@@ -75,15 +95,15 @@ class Canonical:
         elif kind is Mul and type(e.a) is IntImm:
             return self._collect(e.b, scale * e.a.value, terms)
         else:
-            form = self.an.forms.get(e)
+            form = self.an.opened.get(e)
             if form is None:
-                form = self.an.forms[e] = self.rules.get(kind, self._opaque)(e)
+                form = self.an.opened[e] = self.rules.get(kind, self._opaque)(e)
         for atom, k in form.terms.items():
             terms[atom] = terms.get(atom, 0) + k * scale
         return form.const * scale
 
     def _new_var(self, v):
-        atom = self.atoms[v] = Atom(VAR, v, v.dtype, (), frozenset((v,)), len(self.atoms))
+        atom = self.atoms[v] = Atom(VAR, v, v.dtype, (), frozenset((v,)), len(self.atoms), v in self.an.loaded)
         return atom
 
     # ------------------------------------------------------------ atoms
@@ -93,8 +113,17 @@ class Canonical:
         atom = self.atoms.get(key)
         if atom is None:
             free = frozenset().union(*(_vars_of(p) for p in parts))
-            atom = self.atoms[key] = Atom(kind, make(), dtype, parts, free, len(self.atoms))
+            loaded = any(self.is_loaded(p) for p in parts)
+            atom = self.atoms[key] = Atom(kind, make(), dtype, parts, free, len(self.atoms), loaded)
         return atom
+
+    def is_loaded(self, part):
+        """Whether an atom, a Linear or an expression depends on what a buffer holds."""
+        if isinstance(part, Linear):
+            return any(atom.loaded for atom in part.terms)
+        if isinstance(part, Atom):
+            return part.loaded
+        return any(type(n).__name__ == "BufferLoad" or n in self.an.loaded for n in collect(part, PrimExpr))
 
     def division(self, kind, num, den, dtype):
         """The DIV or MOD atom num / den as a Linear."""
@@ -127,7 +156,7 @@ class Canonical:
         return self.intern(key, PRODUCT, dtype, parts, lambda: product_expr(parts, dtype))
 
     def _mul(self, e):
-        forms = [self.linear(f) for f in _mul_factors(e)]
+        forms = [self.wrapped(f) for f in _mul_factors(e)]
         if all(len(f.terms) + (f.const != 0) == 1 for f in forms):  # one product, made without its prefixes
             return self._monomial(forms)
         out, *rest = forms

@@ -97,11 +97,11 @@ def atom_bound(an, atom):
 
 
 def _of_dtype(an, atom):
-    """Index types count as unbounded integers; narrower ones cannot leave their range."""
+    """Index types count as unbounded integers, but what buffers hold; narrower ones cannot leave their range."""
     dtype = atom.dtype
     if dtype.is_bool:
         return 0, 1
-    if dtype.is_int and (dtype.bits < 32 or dtype.code == "uint"):
+    if dtype.is_int and (dtype.bits < 32 or dtype.code == "uint" or atom.loaded):
         return dtype.min_value(), dtype.max_value()
     return EVERYTHING
 

@@ -18,14 +18,15 @@ class Atom:
     """One indivisible value.
 
     `parts` by kind: PRODUCT the factor atoms, DIV and MOD (numerator, divisor), MIN and MAX the operands, SELECT
-    (condition, true, false) with expressions for conditions and Linears for values. `vars` are its free variables.
+    (condition, true, false) with expressions for conditions and Linears for values. `vars` are its free variables;
+    `loaded` says whether its value depends on what a buffer holds, which may be any number.
     """
 
-    __slots__ = ("kind", "expr", "dtype", "parts", "vars", "serial")
+    __slots__ = ("kind", "expr", "dtype", "parts", "vars", "serial", "loaded")
 
-    def __init__(self, kind, expr, dtype, parts, free, serial):
+    def __init__(self, kind, expr, dtype, parts, free, serial, loaded=False):
         self.kind, self.expr, self.dtype = kind, expr, dtype
-        self.parts, self.vars, self.serial = parts, free, serial
+        self.parts, self.vars, self.serial, self.loaded = parts, free, serial, loaded
 
     def __repr__(self):
         return f"Atom({self.expr!r})"

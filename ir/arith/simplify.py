@@ -90,11 +90,12 @@ class Simplifier(Mutator):
         return out
 
     def _tidy(self, kind, left, right, dtype):
-        """The comparison with terms common to both sides cancelled and common factors divided out."""
+        """The comparison with terms common to both sides cancelled and common factors divided out. What was loaded stays
+        on its side: on the other one it might wrap around."""
         gap = self.an.canonical.add(right, left, -1)
         g = gcd(*gap.terms.values())
         disjoint = len(gap.terms) == len(left.terms) + len(right.terms)
-        if disjoint and g == 1 and not (left.const and right.const):
+        if disjoint and g == 1 and not (left.const and right.const) or self.an.canonical.is_loaded(gap):
             return kind(render(left, dtype), render(right, dtype))
         if kind in (GT, GE):
             gap = scaled(gap, -1)
@@ -195,6 +196,11 @@ class Simplifier(Mutator):
             return out.true_value if out.condition.value else out.false_value
         return out.true_value if same(out.true_value, out.false_value) else out
 
+    def let(self, e):
+        value = self.visit(e.value)
+        self.an.bind_let(e.var, value)
+        return e.replace(value=value, body=self.visit(e.body))
+
     def call(self, e):
         if e.op == "tir.likely":
             out = self.generic_visit(e)
@@ -218,7 +224,7 @@ class Simplifier(Mutator):
 RULES = {name: Simplifier.arithmetic for name in ARITHMETIC}
 RULES.update({kind.__name__: Simplifier.compare for kind in COMPARISONS})
 RULES.update(Cast=Simplifier.cast, And=Simplifier.both, Or=Simplifier.either, Not=Simplifier.negation,
-              Select=Simplifier.select, Call=Simplifier.call)
+              Select=Simplifier.select, Let=Simplifier.let, Call=Simplifier.call)
 
 
 def decide(an, kind, left, right):

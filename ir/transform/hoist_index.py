@@ -53,7 +53,7 @@ class _Split(Mutator):
     def __init__(self, stmt, least=1):
         self.least = least
         self.inside = {x.loop_var for x in collect(stmt, For)} | {let.var for let in collect(stmt, LetStmt)}
-        self.linear = Analyzer().canonical.linear
+        self.linear = Analyzer().canonical.wrapped  # sums are only taken apart
         self.lets = {}  # (buffer, the rest of an index) -> (variable, value)
 
     def around(self, stmt):

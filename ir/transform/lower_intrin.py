@@ -40,6 +40,10 @@ class WithRanges(Mutator):
         self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
         return self.generic_visit(loop)
 
+    def visit_LetStmt(self, let):
+        self.analyzer.bind_let(let.var, let.value)
+        return self.generic_visit(let)
+
 
 class _Lower(WithRanges):
     lets = None  # (variable, value) of those to put before the statement; None where a let cannot stand

@@ -77,6 +77,11 @@ class _Simplify(Mutator):
     def visit_SeqStmt(self, s):
         return seq(*(self.visit(x) for x in s.seq))
 
+    def visit_LetStmt(self, let):
+        value = self.visit(let.value)
+        self.analyzer.bind_let(let.var, value)
+        return let.replace(value=value, body=self.visit(let.body))
+
     def visit_DeclBuffer(self, decl):
         body = self.visit(decl.body)
         return body if _is_noop(body) else decl.replace(body=body)

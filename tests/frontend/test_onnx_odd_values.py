@@ -140,6 +140,22 @@ def test_integers_wrap_around(dtype, target):
 
 
 @pytest.mark.parametrize("target", ["host", "c"])
+@pytest.mark.parametrize("dtype", ["int32", "int64", "int8", "uint8"])
+def test_integers_that_wrap_around_are_compared(dtype, target):
+    """Fused with the arithmetic: x + 1 > x does not hold for the greatest x, nor is 4 x / 4 always x."""
+    info = np.iinfo(dtype)
+    x = np.array([info.min, info.max, 0, 1, info.max // 4 + 1, info.max // 2 + 1, 5], dtype)
+    one, four = np.array(1, dtype), np.array(4, dtype)
+    nodes = [("Add", ["x", "one"], {}), ("Greater", ["y0", "x"], {}), ("Max", ["y0", "x"], {}),
+             ("Mul", ["x", "four"], {}), ("Div", ["y3", "four"], {}), ("Cast", ["y0"], {"to": 7})]
+    with np.errstate(over="ignore"):
+        more, times = x + one, x * four
+    quotient = lowest_bits(truncated(times, np.full_like(x, 4)), dtype)
+    compare(nodes, {"x": x}, [more, more > x, np.maximum(more, x), times, quotient, more.astype(np.int64)], target,
+            {"one": one, "four": four})
+
+
+@pytest.mark.parametrize("target", ["host", "c"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_casts_of_what_does_not_fit(dtype, target):
     """To int32 and int64: their least number; to narrower ones: the lowest bits of int32's."""

@@ -4,8 +4,9 @@ import itertools
 from hypothesis import strategies as st
 
 from ingot.ir.expr import (EQ, GE, GT, LE, LT, NE, Add, And, BinaryExpr, Call, Cast, CompareExpr, Div, FloatImm,
-                           FloorDiv, FloorMod, IntImm, Max, Min, Mod, Mul, Not, Or, Range, Select, Sub, Var)
+                           FloorDiv, FloorMod, IntImm, Let, Max, Min, Mod, Mul, Not, Or, Range, Select, Sub, Var)
 from ingot.ir.node import collect
+from ingot.ir.tir.stmt import BufferLoad
 
 I32 = "int32"
 
@@ -38,7 +39,7 @@ _APPLY = {
 def evaluate(e, env):
     """The Python int, bool or float value of `e` with variables from env; raises Undefined on a zero divisor.
 
-    int32 and int64 count as unbounded, as in ir/arith; narrower integers wrap.
+    int32 and int64 count as unbounded, as in ir/arith; narrower integers wrap. Buffers hold small numbers.
     """
     kind = type(e)
     if kind is IntImm:
@@ -51,6 +52,10 @@ def evaluate(e, env):
         chosen, other = (e.true_value, e.false_value) if evaluate(e.condition, env) else (e.false_value, e.true_value)
         evaluate(other, env)
         return evaluate(chosen, env)
+    if kind is Let:
+        return evaluate(e.body, {**env, e.var: evaluate(e.value, env)})
+    if kind is BufferLoad:
+        return evaluate(e.indices[0], env) * 7 % 11 - 5
     if kind is Not:
         return not evaluate(e.a, env)
     if kind is Cast:

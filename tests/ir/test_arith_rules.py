@@ -8,15 +8,17 @@ from collections import Counter
 import pytest
 from arith_brute import VARS, Undefined, assignments, evaluate, imm
 
+from ingot.ir import tir
 from ingot.ir.arith import (Analyzer, canonical, const_int_bound, eval_range, floor_rules, modular, relax, simplify,
                             symbolic_rules)
 from ingot.ir.arith.int_set import limits_of
 from ingot.ir.expr import (EQ, GE, GT, LE, LT, NE, Add, And, Call, Cast, CompareExpr, Div, FloatImm, FloorDiv,
-                           FloorMod, IntImm, Max, Min, Mod, Mul, Not, Or, Range, Select, Var)
+                           FloorMod, IntImm, Let, Max, Min, Mod, Mul, Not, Or, Range, Select, Var)
 
 X, Y, Z = VARS
 N, M = Var("n"), Var("m")
 W, F, U = Var("w", "int64"), Var("f", "float32"), Var("u", "uint8")
+V, L, DATA = Var("v"), Var("l"), tir.decl_buffer((64,), "int32", "data")
 K = Var("k")  # nothing is ever known of it
 NO_RULES = ("public_bound", "private_bound", "open_interval", "__repr__")
 TURNS, TRACED, POINTS = 20, 8, 150  # instances of each pattern; how many note the lines they reach; points tried
@@ -41,7 +43,7 @@ class Instance:
     def _points(self, symbolic):
         for env in assignments({v: r for v, r in self.domains.items() if v not in symbolic}):
             envs = [{**env, W: env.get(X, 0) * 3 - 2, F: float(env.get(Y, 0)), U: env.get(Z, 0) % 256,
-                     K: env.get(Z, 0) * 3 - 2}]
+                     K: env.get(Z, 0) * 3 - 2, V: env.get(X, 0) - 1, L: env.get(Y, 0) * 5}]
             for v in symbolic:
                 r = self.ranges[v]
                 envs = [{**e, v: t} for e in envs for t in range(
@@ -267,6 +269,12 @@ PATTERNS = {
                              Call("float32", "tir.fabs", (F * some(r, Y, Y, Z),))),
     "choice": lambda r: some(r, Min, Max)(X * 4, Y * 4 + some(r, 1, 4)) * some(r, 1, -1) + r.randint(-20, 20),
     "select": lambda r: Select(either(r, X, total(r, 1)), total(r, 1), some(r, X * 1, total(r, 2))),
+    "let": lambda r: Let(V, some(r, DATA[X] + Y - Y, X + 0), Select(either(r, V + 1 - 0, V), V * 2, V - V + X)),
+    "let of data": lambda r: Let(L, DATA[X + 0] - Y, either(r, L * some(r, 2, 3) + X - X, L + 1)),
+    "sum of data": lambda r: either(r, DATA[X] * some(r, 1, 3) + some(r, Y, DATA[Y + 0]), DATA[X] + r.randint(-2, 2)),
+    "data within bounds": lambda r: floor(r)(FloorMod(DATA[X], imm(8)) + X * 8, imm(some(r, 4, 8))),
+    "product of data": lambda r: Max(DATA[X] * DATA[Y] + Z, DATA[imm(7)] * 65536 * some(r, 3, 65536) - Z + Z),
+    "data in wider type": lambda r: Cast("int64", DATA[X] * some(r, 2, 4) + Y - Y) * 2 + W,
     "select decided": lambda r: Select(either(r, X, imm(some(r, 20, -20))), Y, Z),
     "select same": lambda r: Select(either(r, X, Y), N + Z, Z + N),
     "float select": lambda r: Select(either(r, X, imm(some(r, 2, 30))), F, some(r, F, FloatImm("float32", 1.5))),
