@@ -217,6 +217,8 @@ def assemble(lowered, mod, options, source_hash=None):
     work = {n: kernels[kernel_of[n]].work for n in functions}
     threads = _most_threads(options.cpu, lowered["main"], work, functions)
     program = build_program(lowered, name, options.cpu.l2_bytes if threads > 1 else 0, kernel_of.values())
+    indexes = index_extents(mod)
+    program = replace(program, inputs=tuple(replace(t, indexes=indexes.get(n, ())) for n, t in enumerate(program.inputs)))
     stack = run_stack(options.target, options.threads, _pointers(lowered["main"]), kernels.values(), options.stack_limit)
     dims = tuple(d.name for d in program.dims)
     flops = count_flops(mod)
@@ -294,18 +296,26 @@ def _hash(mod):
 
 
 def sample_arrays(descs, dims, seed=0):
-    """Arrays that fit the inputs: floats uniform in [0, 1), integers 0 or 1. Equal seeds give equal arrays."""
+    """Arrays that fit the inputs: floats uniform in [0, 1), indices over the axes that they are of, other integers 0 or
+    1. Equal seeds give equal arrays."""
     rng = np.random.default_rng(seed)
     arrays = []
     for t in descs:
         shape = tuple(d if isinstance(d, int) else evaluate_dim(e, dims) for d, e in zip(t.shape, t.dims))
-        numbers = rng.random(shape, np.float32) if t.dtype.is_float else rng.integers(0, 2, shape)
+        numbers = rng.random(shape, np.float32) if t.dtype.is_float else rng.integers(0, _end(t, dims), shape)
         arrays.append(np.asarray(numbers).astype(t.dtype.numpy))
     return tuple(arrays)
 
 
+def _end(desc, dims):
+    """What the integers that an input is given are less than."""
+    least = min((_dim_at(e, dims) for e in desc.indexes if all(v.name in dims for v in free_vars(e))), default=2)
+    return least if desc.dtype.is_bool else min(max(least, 1), desc.dtype.max_value())
+
+
 # ---------------------------------------------------------------- facts about a module
 
+_KEEPING = ("astype", "permute_dims", "strided_slice", "broadcast_to", "flip", "tile", "repeat")  # values as they are
 _CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv2d_transpose")
 _RECURRENT = ("nn.lstm", "nn.gru", "nn.rnn")
 _COUNTED = (*_CONVOLUTIONS, *_RECURRENT, "matmul")
@@ -339,19 +349,33 @@ def count_flops(mod):
     return total
 
 
-def index_checks(mod):
-    """Integer inputs that index a constant-size axis, as they are or reshaped: checked at run time."""
-    checks, numbers = {}, {id(p): n for n, p in enumerate(mod["main"].params)}
+def _indexed(mod, through):
+    """(number of an input, extent of an axis) for all axes that an input's values are indices of, as they are or after
+    operators `through` that keep them."""
+    numbers = {id(p): n for n, p in enumerate(mod["main"].params)}
     for b in mod["main"].bindings:
         call = b.value
-        if isinstance(call, RelaxCall) and call.op in VIEWS and id(call.args[0]) in numbers:
+        if not isinstance(call, RelaxCall):
+            continue
+        if call.op in through and id(call.args[0]) in numbers:
             numbers[id(b.var)] = numbers[id(call.args[0])]
-        if not isinstance(call, RelaxCall) or call.op not in ("take", "gather_elements"):
-            continue
-        data, indices = call.args
-        number, extent = numbers.get(id(indices)), data.struct_info.shape[call.attrs["axis"]]
-        if number is None or not isinstance(extent, IntImm):
-            continue
-        high = min(extent.value, checks[number].high) if number in checks else extent.value
-        checks[number] = IndexCheck(number, -high, high)
+        if call.op in ("take", "gather_elements") and id(call.args[1]) in numbers:
+            yield numbers[id(call.args[1])], call.args[0].struct_info.shape[call.attrs["axis"]]
+
+
+def index_checks(mod):
+    """Integer inputs that index a constant-size axis, as they are or reshaped: checked at run time."""
+    checks = {}
+    for number, extent in _indexed(mod, VIEWS):
+        if isinstance(extent, IntImm):
+            high = min(extent.value, checks[number].high) if number in checks else extent.value
+            checks[number] = IndexCheck(number, -high, high)
     return tuple(checks.values())
+
+
+def index_extents(mod):
+    """{number of an input: the extents of the axes that its values are indices of}."""
+    extents = {}
+    for number, extent in _indexed(mod, (*VIEWS, *_KEEPING)):
+        extents[number] = (*extents.get(number, ()), extent)
+    return extents

@@ -9,9 +9,10 @@ from onnx import helper
 
 import ingot
 from ingot.codegen import compile as codegen_compile
+from ingot.runtime.sample import sample_inputs
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "frontend"))
-from onnx_models import model  # noqa: E402
+from onnx_models import model, value_info  # noqa: E402
 
 
 def ones(*shape):
@@ -51,3 +52,29 @@ def test_dimensions_without_names_are_each_their_own(name):
     proto = model([helper.make_node("Relu", ["x"], ["y"])], {"x": [name, name]}, ["y"])
     with ingot.compile(proto, threads="none") as lib:
         np.testing.assert_array_equal(lib(-ones(2, 5)), np.zeros((2, 5)))
+
+
+@pytest.mark.parametrize("op", ["Gather", "GatherElements"])
+def test_index_inputs_are_drawn_over_the_axis(op, tmp_path):
+    """An axis of one row has no row 1, and one of 50 more than two; an axis that is symbolic counts as in the test."""
+    nodes, shapes, weights = [], {"x": ["n", 5]}, {"long": np.arange(250, dtype=np.float32).reshape(50, 5),
+                                                  "one": ones(1, 5), "new": np.array([4, 5])}
+    for n, (table, dtype, through) in enumerate([("long", "int64", ()), ("one", "int32", ()), ("x", "int64", ()),
+                                                 ("long", "int32", ("Cast", "Transpose")), ("one", "int64", ("Reshape",))]):
+        shapes[f"i{n}"] = ([5, 4] if "Transpose" in through else [20] if "Reshape" in through else [4, 5], dtype)
+        name = f"i{n}"
+        for m, keeping in enumerate(through):
+            attrs = {"Cast": {"to": 7}, "Transpose": {"perm": [1, 0]}}.get(keeping, {})
+            made = helper.make_node(keeping, [name, *(["new"] if keeping == "Reshape" else [])], [f"t{n}_{m}"], **attrs)
+            nodes, name = [*nodes, made], f"t{n}_{m}"
+        nodes.append(helper.make_node(op, [table, name], [f"y{n}"], axis=0))
+    proto = model(nodes, {}, [f"y{n}" for n in range(5)], 17, weights)
+    proto.graph.input.extend(value_info(k, *(s if isinstance(s, tuple) else (s,))) for k, s in shapes.items())
+    library = ingot.compile(proto, threads="none")
+    drawn = {t.source_name: a for t, a in zip(library.model.inputs, library.model.test_inputs)}
+    assert [int(drawn[f"i{n}"].max()) for n in range(5)] == [drawn["i0"].max(), 0, 2, drawn["i3"].max(), 0]
+    assert min(drawn["i0"].max(), drawn["i3"].max()) > 20
+    feeds = sample_inputs(library.inputs)
+    assert feeds["i1"].max() == 0 and feeds["i0"].max() > 20
+    status, output, _ = checked(proto, tmp_path / "net")
+    assert status == 0 and "ok" in output
