@@ -22,8 +22,8 @@ IMAGE = 3  # the last dimensions of a tensor in blocked layout that are an image
 @dataclass(frozen=True)
 class TensorDesc:
     """An input or output. name: a C identifier; source_name: the model's; shape: ints, and expressions of symbolic
-    dimensions as text (a dimension's name, mostly); dims: the same as expressions; indexes: the extents of the axes that
-    the values of an input are indices of, as expressions."""
+    dimensions as text (a dimension's name, mostly); dims: the same as expressions; indexes: the extents of the axes
+    that the values of an input are indices of, as expressions."""
 
     name: str
     source_name: str

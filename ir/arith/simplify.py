@@ -90,8 +90,8 @@ class Simplifier(Mutator):
         return out
 
     def _tidy(self, kind, left, right, dtype):
-        """The comparison with terms common to both sides cancelled and common factors divided out. What was loaded stays
-        on its side: on the other one it might wrap around."""
+        """The comparison with terms common to both sides cancelled and common factors divided out. What was loaded
+        stays on its side: on the other one it might wrap around."""
         gap = self.an.canonical.add(right, left, -1)
         g = gcd(*gap.terms.values())
         disjoint = len(gap.terms) == len(left.terms) + len(right.terms)

@@ -50,7 +50,8 @@ def test_nearest(transform, rounding):
 TIES = [("half_pixel", "floor", 7, 1, None), ("asymmetric", "round_prefer_ceil", 18, 2, 0.13333334),
         ("asymmetric", "round_prefer_floor", 16, 74, 4.6666665), ("half_pixel", "round_prefer_ceil", 50, 15, 0.3),
         ("half_pixel", "round_prefer_floor", 20, 42, 2.1),
-        ("pytorch_half_pixel", "round_prefer_ceil", 28, 57, 2.0357144), ("asymmetric", "floor", 33, 33, 1.0263158), ("align_corners", "floor", 31, 47, None)]
+        ("pytorch_half_pixel", "round_prefer_ceil", 28, 57, 2.0357144),
+        ("asymmetric", "floor", 33, 33, 1.0263158), ("align_corners", "floor", 31, 47, None)]
 
 
 def random_places(count):
