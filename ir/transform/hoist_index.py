@@ -10,7 +10,8 @@ from .pragmas import TILE_START
 from .walk import StmtMutator
 
 ROLLED = "pragma_unroll"  # the annotation of such loops
-LEAST_TERMS = 2  # fewer are as quick to read as a name, but in parallel loops, whose indices start at run time
+# Fewer are as quick to read as a name, but in parallel loops and in tiles, whose indices start at run time.
+LEAST_TERMS = 2
 
 
 def hoist_index(func):
@@ -39,9 +40,12 @@ class _Hoist(StmtMutator):
     starts = frozenset()  # variables that the indices of a tile start at
 
     def visit_AttrStmt(self, stmt):
-        if stmt.attr_key == TILE_START:
-            self.starts |= {stmt.value}
-        return super().visit_AttrStmt(stmt)
+        if stmt.attr_key != TILE_START:
+            return super().visit_AttrStmt(stmt)
+        around, self.starts, self.least = self.least, self.starts | {stmt.value}, 1
+        stmt = super().visit_AttrStmt(stmt)
+        self.least = around
+        return stmt
 
     def visit_For(self, loop):
         if ROLLED not in loop.annotations or any(ROLLED in inner.annotations for inner in collect(loop.body, For)):
