@@ -10,10 +10,13 @@ from ..ir.names import unique_name
 from ..ir.node import Visitor, collect, structural_equal
 from ..ir.schedule.rules.threads import OWN, ROWS
 from ..ir.tir.stmt import AssertStmt, BufferLoad, BufferStore, DeclBuffer, For, LetStmt
+from ..ir.transform.outline_tiles import MOST_TURNS
+from ..ir.transform.pragmas import TILE
 from .c_expr import ADDITIVE, COMMA, RELATIONAL, UNARY, CExpr, EmitError, is_scalar
 from .c_types import UnsupportedType, c_string, c_type, identifier
 from .micro_kernels import micro_kernel
 from .team import ONCE, PREPARED, passed_between_threads, team_body
+from .tiles import Tile
 
 INDENT = "    "
 WIDTH = 120
@@ -27,7 +30,7 @@ class CFunction:
     """signature: without the semicolon; body: the braces and all; uses: headers that the text needs; can_fail: whether
     it returns the message of an assertion that does not hold, or NULL, instead of nothing; team: whether all threads of
     a parallel region are to call it together, each with its ingot_worker; waits: whether they wait for one another at
-    its end."""
+    its end; tiles: the C of the functions that it calls."""
 
     name: str
     signature: str
@@ -36,6 +39,7 @@ class CFunction:
     can_fail: bool = False
     team: bool = False
     waits: bool = False
+    tiles: tuple = ()
 
 
 def print_function(func, name):
@@ -80,6 +84,7 @@ class _Printer(Visitor):
         self.expr = CExpr(self.names, self.uses)
         self.lines, self.depth = [], 1
         self.parallel = False  # inside a parallel loop
+        self.tiles, self.tile_names = {}, set()  # the parameters and statements of a tile: the name of its function
         self.body = team_body(func.body)
         self.team = self.body is not None
         self.body = self.body if self.team else func.body
@@ -90,7 +95,7 @@ class _Printer(Visitor):
             self.uses.add("ingot_team.h")
 
     def function(self):
-        exchanged = passed_between_threads(self.body) - set(map(id, self.scratch)) if self.team else ()
+        self.exchanged = passed_between_threads(self.body) - set(map(id, self.scratch)) if self.team else set()
         written = {id(b) for b in outputs_of(self.func)}
         used = {id(n) for n in collect(self.func.body, Var)}
         touched = written | {id(n.buffer) for n in collect(self.func.body, BufferLoad)}
@@ -103,9 +108,7 @@ class _Printer(Visitor):
                 unused += [text] if id(p) not in used else []
                 continue
             text = self.names.define(buffer, buffer.name)
-            const = "" if id(buffer) in written else "const "
-            restrict = "" if id(buffer) in exchanged else "INGOT_RESTRICT "
-            params.append(f"{const}{self.type_of(buffer)} *{restrict}{text}")
+            params.append(self.pointer(buffer, text, id(buffer) in written, id(buffer) not in self.exchanged))
             unused += [text] if id(buffer) not in touched else []
         for text in unused:
             self.line(f"(void){text};")
@@ -115,7 +118,14 @@ class _Printer(Visitor):
             self.line("return NULL;")
         signature = _wrap(f"{'const char *' if can_fail else 'void '}{self.name}(", params)
         body = "{\n" + "\n".join(self.lines) + "\n}\n"
-        return CFunction(self.name, signature, body, frozenset(self.uses), can_fail, self.team, waits)
+        tiles = tuple(_wrap(f"INGOT_INLINE void {name}(", params) + "\n" + body
+                      for (params, body), name in self.tiles.items())
+        return CFunction(self.name, signature, body, frozenset(self.uses), can_fail, self.team, waits, tiles)
+
+    def pointer(self, buffer, text, written, alone):
+        """The parameter `text` for a buffer; alone: nothing else points to what it has."""
+        const, restrict = "" if written else "const ", "INGOT_RESTRICT " if alone else ""
+        return f"{const}{self.type_of(buffer)} *{restrict}{text}"
 
     @staticmethod
     def type_of(x):
@@ -167,6 +177,8 @@ class _Printer(Visitor):
             self.line(f"INGOT_OMP(parallel for{collapse} schedule(static))")
         elif loop.kind == "unrolled" and isinstance(loop.extent, IntImm):
             self.line(f"INGOT_UNROLL({loop.extent.value})")
+        elif MOST_TURNS in loop.annotations:
+            self.line(f"INGOT_UNROLL({loop.annotations[MOST_TURNS]})")
         elif "pragma_unroll" in loop.annotations:
             self.line(f"INGOT_UNROLL({loop.annotations['pragma_unroll']})")
         elif loop.kind not in ("serial", "unrolled", "parallel"):
@@ -299,6 +311,9 @@ class _Printer(Visitor):
             self.shared(_parallel_nest(loop), each)
             self.parallel = False
             return
+        if stmt.attr_key == TILE:
+            self.tile(Tile(stmt, {id(b): n for n, b in enumerate(self.func.buffers)}))
+            return
         if stmt.attr_key in THREADS:
             name = getattr(stmt.target, "thread_tag", "") or getattr(stmt.target, "name", stmt.target)
             raise EmitError(f"C has no threads: the attribute {stmt.attr_key} of {name} comes with CUDA; use a "
@@ -307,6 +322,19 @@ class _Printer(Visitor):
             raise EmitError(f"C cannot say the attribute {stmt.attr_key!r}; it knows pragmas (pragma_import_c, "
                             "pragma_auto_unroll_max_step, pragma_unroll_explicit)")
         self.visit(stmt.body)
+
+    def tile(self, tile):
+        """A call of a tile's function, which is printed when it is new."""
+        inner = _TilePrinter(self)
+        key = inner.function(tile)
+        if key not in self.tiles:
+            self.tiles[key] = unique_name(f"{self.name}_{identifier(tile.name)}", self.tile_names)
+        args = [self.names[buffer] if index is None or is_const_int(index, 0) else
+                f"&{self.expr.place(buffer, index)}" for _, buffer, index in tile.pointers]
+        if tile.border:
+            fewer = (f"{var.name} is {tile.numbers[var].value} of {most}" for var, most in tile.border.items())
+            self.line(f"/* the border: {', '.join(fewer)} */")
+        self.line(f"{self.tiles[key]}({', '.join([*args, *(self.expr.converted(x) for x in tile.numbers.values())])});")
 
     def visit_Evaluate(self, stmt):
         if isinstance(stmt.value, Call) and stmt.value.op == "tir.ret":
@@ -322,6 +350,29 @@ class _Printer(Visitor):
         place = e.place(store.buffer, index)
         operator, operand = _update(store)
         self.line(f"{place} {operator}= {e.converted(operand)};" if operator else f"{place} = {e.converted(value)};")
+
+
+class _TilePrinter(_Printer):
+    """Prints a tile as a function of a kernel, with names of its own."""
+
+    def __init__(self, kernel):
+        self.names, self.uses, self.team, self.parallel = Names(), kernel.uses, kernel.team, True
+        self.exchanged = kernel.exchanged
+        self.expr = CExpr(self.names, self.uses)
+        self.expr.data |= kernel.expr.data
+        self.lines, self.depth = [], 1
+
+    def function(self, tile):
+        """(parameters, body), of text."""
+        written = {id(store.buffer) for store in collect(tile.body, BufferStore)}
+        seen = [id(buffer) for _, buffer, _ in tile.pointers]
+        params = []
+        for view, buffer, _ in tile.pointers:
+            alone = id(buffer) not in self.exchanged and (seen.count(id(buffer)) == 1 or id(view) not in written)
+            params.append(self.pointer(view, self.names.define(view, view.name), id(view) in written, alone))
+        params += [f"{self.type_of(var)} {self.names.define(var, var.name)}" for var in tile.numbers]
+        self.visit(tile.body)
+        return tuple(params), "{\n" + "\n".join(self.lines) + "\n}\n"
 
 
 def _is_offset(let):
@@ -413,6 +464,7 @@ def wrapped(line, width=WIDTH):
 _TIGHTNESS = {op: n for n, ops in enumerate((
     [","], ["=", "+=", "-=", "*=", "/="], ["?", ":"], ["||"], ["&&"], ["==", "!=", "<", "<=", ">", ">="], ["+", "-"],
     ["*", "/", "%"])) for op in ops}
+LAST_RESORT = 1000
 _BREAK = re.compile(r"[(\[]|[)\]]|,(?= )|(?<= )[-+*/%=<>!&|?:]+(?= )")
 
 
@@ -424,6 +476,7 @@ def _breaks(line):
         token = found[0]
         if token in "([":
             depth += 1
+            yield found.end(), LAST_RESORT + depth  # where names are long
         elif token in ")]":
             depth -= 1
         elif token == ",":

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ..ir.dtype import DataType
 from ..ir.expr import IntImm
 from ..ir.tir.stmt import For
+from ..ir.transform.outline_tiles import MOST_TURNS
 from ..ir.transform.walk import statements
 from .c_function import CFunction, print_function
 from .c_names import INTERFACE
@@ -18,7 +19,7 @@ from .stack import stack_bytes
 STATEMENTS_PER_FILE = 400
 # Operators that passes take out of another one.
 PARTS = ("pad", "permute_dims", "copy", "layout_transform", "space_to_depth", "gather_channels")
-WIDTH = 116
+WIDTH = 114  # of a comment's text, beside " * " and " */"
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,10 @@ class Kernel:
     @property
     def body(self):
         return self.function.body
+
+    @property
+    def tiles(self):
+        return self.function.tiles
 
 
 def kernel_names(functions, prefix):
@@ -101,7 +106,8 @@ def count_statements(stmt):
     if not isinstance(stmt, For):
         return max(inner, 1)
     unrolled = stmt.kind == "unrolled" and isinstance(stmt.extent, IntImm)
-    return 1 + inner * (stmt.extent.value if unrolled else int(stmt.annotations.get("pragma_unroll", 1)))
+    most = stmt.annotations.get(MOST_TURNS, stmt.annotations.get("pragma_unroll", 1))
+    return 1 + inner * (stmt.extent.value if unrolled else int(most))
 
 
 def imports_of(kernels):

@@ -17,6 +17,11 @@
 [[ source ]]
 [% endfor %]
 [% for k in kernels %]
+[% for tile in k.tiles %]
+
+/* A tile of [[ k.function.name ]]. */
+[[ tile -]]
+[% endfor %]
 
 [[ k.comment ]]
 [[ k.signature ]]

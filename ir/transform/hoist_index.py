@@ -6,10 +6,12 @@ from ..arith.linear import Linear, render
 from ..expr import Ramp, Var, cast
 from ..node import Mutator, collect
 from ..tir.stmt import BufferLoad, BufferStore, For, LetStmt
+from .pragmas import TILE_START
 from .walk import StmtMutator
 
 ROLLED = "pragma_unroll"  # the annotation of such loops
-LEAST_TERMS = 2  # fewer are as quick to read as a name, but in parallel loops, whose indices start at run time
+# Fewer are as quick to read as a name, but in parallel loops and in tiles, whose indices start at run time.
+LEAST_TERMS = 2
 
 
 def hoist_index(func):
@@ -35,6 +37,15 @@ def hoist_index(func):
 
 class _Hoist(StmtMutator):
     least = LEAST_TERMS
+    starts = frozenset()  # variables that the indices of a tile start at
+
+    def visit_AttrStmt(self, stmt):
+        if stmt.attr_key != TILE_START:
+            return super().visit_AttrStmt(stmt)
+        around, self.starts, self.least = self.least, self.starts | {stmt.value}, 1
+        stmt = super().visit_AttrStmt(stmt)
+        self.least = around
+        return stmt
 
     def visit_For(self, loop):
         if ROLLED not in loop.annotations or any(ROLLED in inner.annotations for inner in collect(loop.body, For)):
@@ -42,7 +53,7 @@ class _Hoist(StmtMutator):
             loop = loop.replace(body=self.visit(loop.body))
             self.least = outside
             return loop
-        before, at_start = _Split(loop, self.least), _SplitGathered(loop.body)
+        before, at_start = _Split(loop, self.least, self.starts), _SplitGathered(loop.body)
         loop = before.visit(loop)
         return before.around(loop.replace(body=at_start.around(at_start.visit(loop.body))))
 
@@ -50,8 +61,8 @@ class _Hoist(StmtMutator):
 class _Split(Mutator):
     """Splits the indices in a statement into what variables that it defines change and, in lets, the rest."""
 
-    def __init__(self, stmt, least=1):
-        self.least = least
+    def __init__(self, stmt, least=1, starts=frozenset()):
+        self.least, self.starts = least, starts
         self.inside = {x.loop_var for x in collect(stmt, For)} | {let.var for let in collect(stmt, LetStmt)}
         self.linear = Analyzer().canonical.wrapped  # sums are only taken apart
         self.lets = {}  # (buffer, the rest of an index) -> (variable, value)
@@ -84,7 +95,7 @@ class _Split(Mutator):
     def worth(self, atoms):
         """Those of the atoms of an index that a let is worth."""
         found = [atom for atom in atoms if not collect(atom.expr, BufferLoad)]
-        return found if len(found) >= self.least else []
+        return found if len([a for a in found if a.expr not in self.starts]) >= self.least else []
 
     def named(self, buffer, same, rest, dtype):
         """The index same + rest, with a let for `same`."""

@@ -37,6 +37,7 @@ from .lower_intrin import lower_intrin
 from .lower_ops import lower_ops
 from .name_loops import name_loops
 from .narrow_dtype import narrow_data_type
+from .outline_tiles import outline_tiles
 from .outputs import materialize_outputs
 from .pack import pack_weights, split_padding
 from .place_buffers import place_buffers
@@ -198,6 +199,7 @@ TIR = _rows(
     ("LowerIntrin", _tir, lower_intrin),
     ("EmbedBroadcast", _tir, embed_broadcast),
     ("Accumulate", _tir, accumulate),
+    ("OutlineTiles", _tir, outline_tiles, 1),
     ("HoistIndex", _tir, hoist_index, 1),
     ("CommonSubexprElimTIR", _tir, common_subexpr_elim, 1, {"tir.disable_cse_tir": _disables()}),
 )

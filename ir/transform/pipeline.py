@@ -77,7 +77,8 @@ def network_passes(kept):
     program of one's own they are as they are written. Its temporaries take at most `kept` bytes of stack: its arena has
     room for those of each thread."""
     after = {"HoistIfThenElse": TIR["SplitSums"](),  # when all that steers loops over terms is done
-             "LiftWorkspace": TIR["LiftScratch"](kept)}
+             "LiftWorkspace": TIR["LiftScratch"](kept),
+             "Accumulate": TIR["OutlineTiles"]()}  # when tiles and their borders are what they will be
     return [new for p in TIR_PASSES for new in (p, after.get(p.name)) if new is not None]
 
 

@@ -8,6 +8,9 @@ IMPORT = "pragma_import_c"
 # Annotates a serial loop beside parallel ones: each thread runs it for itself, and has the buffers that the kernel
 # declares for it, inside or around, on its own stack. Nobody waits, and nothing passes between cores.
 EACH = "pragma_each_thread"
+# Attributes: around a tile, the lets of what it starts at and takes inside; around its statements, that the indices of
+# the buffer, the target, start at a variable, the value.
+TILE, TILE_START = "pragma_tile", "pragma_tile_start"
 
 
 def lift_imports(func):
