@@ -5,10 +5,12 @@ import hashlib
 import math
 import warnings
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from itertools import groupby
 
 import numpy as np
 
+from ..ir.boundary import internal_errors
 from ..ir.expr import Call, IntImm, free_vars
 from ..ir.module import IRModule
 from ..ir.node import collect, save_json
@@ -136,6 +138,16 @@ def optimize(mod, options):
     return Sequential(passes, name="Optimize")(mod)
 
 
+def _bounded(stage):
+    """`stage`, a function (module, options, ...), whose internal errors name the model at least."""
+    @wraps(stage)
+    def run(mod, *args, **kwargs):
+        with internal_errors(lambda: f"the model {mod.attrs.get('name', 'model')!r}"):
+            return stage(mod, *args, **kwargs)
+    return run
+
+
+@_bounded
 def lower(mod, options):
     """All stages of a graph module, as a Stages."""
     stages = Stages(_prefix(mod, options), mod)
@@ -173,9 +185,10 @@ def _most_threads(cpu, main, work, functions):
 
 def schedule(func, options, recorded=None):
     """A Schedule of a PrimFunc: by its recorded (name, Trace), else by rule."""
-    if recorded:
-        return apply_recorded(func, *recorded)
-    return schedule_by_rule(func, options.cpu) if options.opt_level else Schedule(func)
+    with internal_errors(lambda: f"the schedule of {func.title}"):
+        if recorded:
+            return apply_recorded(func, *recorded)
+        return schedule_by_rule(func, options.cpu) if options.opt_level else Schedule(func)
 
 
 def scheduled(func, sch, work):
@@ -204,16 +217,21 @@ def summary(trace):
 
 
 def compile_module(mod, options, source_hash=None):
-    """The CompiledModel of a graph module. Raises the ValueError of the stage that cannot go on."""
+    """The CompiledModel of a graph module. Raises the ValueError of the stage that cannot go on, InternalError for a
+    failure that is none of the model's."""
     return assemble(lower(mod, options).lowered, mod, options, source_hash)
 
 
+@_bounded
 def assemble(lowered, mod, options, source_hash=None):
     """The CompiledModel of a lowered module made from `mod`, whose evaluation gives the self-test's outputs."""
     name = _prefix(mod, options)
     functions = _prim_funcs(lowered)
     kernel_of = kernel_names(functions, name)
-    kernels = {kernel_of[n]: print_kernel(f, kernel_of[n]) for n, f in functions.items()}
+    kernels = {}
+    for n, f in functions.items():
+        with internal_errors(lambda: f"the C of {f.title}"):
+            kernels[kernel_of[n]] = print_kernel(f, kernel_of[n])
     work = {n: kernels[kernel_of[n]].work for n in functions}
     threads = _most_threads(options.cpu, lowered["main"], work, functions)
     program = build_program(lowered, name, options.cpu.l2_bytes if threads > 1 else 0, kernel_of.values())
