@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from ... import te, tir
-from ...expr import IntImm, cast, const
+from ...expr import IntImm, cast, const, is_const_int
 from ...op import REQUIRED, register
 from ..expr import TensorStructInfo, TupleStructInfo
 from .common import (as_dim, broadcast_index, broadcast_shapes, fail, need_dtype, need_same_dtype, normalize_axis,
@@ -233,7 +233,14 @@ def _infer_take(call):
     x, indices = tensors(call)
     need_dtype(call, indices, "int")
     axis = normalize_axis(call, call.attrs["axis"], x.ndim)
+    _need_elements(call, x, axis, indices)
     return TensorStructInfo(x.shape[:axis] + indices.shape + x.shape[axis + 1:], x.dtype)
+
+
+def _need_elements(call, x, axis, indices):
+    """An axis without elements has no valid index."""
+    if is_const_int(x.shape[axis], 0) and not any(is_const_int(d, 0) for d in indices.shape):
+        fail(call, f"axis {axis} of {shape_text(x)} has no elements that an index could mean")
 
 
 def _wrapped(index, extent):
@@ -275,6 +282,7 @@ def _infer_gather_elements(call):
         for k, (a, b) in enumerate(zip(x.shape, indices.shape)))
     if not fits:
         fail(call, f"indices of shape {shape_text(indices)} do not fit inside {shape_text(x)} outside axis {axis}")
+    _need_elements(call, x, axis, indices)
     return TensorStructInfo(indices.shape, x.dtype)
 
 

@@ -1,18 +1,18 @@
-"""How large what an import makes may be; checked before the memory is taken."""
+"""How large tensors, and constants that are computed at compile time, may be; checked before the memory is taken."""
 from __future__ import annotations
 
 import math
 
-from ...ir.expr import PrimExpr
+from ..expr import PrimExpr
 
 MOST_ELEMENTS = (1 << 31) - 1  # of any tensor: positions in it are 32-bit integers in the kernels
-MOST_CONSTANT_BYTES = 1 << 30  # of a tensor that is computed while importing
+MOST_CONSTANT_BYTES = 1 << 30  # of a tensor that is computed at compile time
 MOST_RANK = 64  # numpy's
 
 
 def excess(dims, itemsize=0):
     """Why a tensor of shape `dims` is too large, as the end of a sentence, or None. itemsize: bytes of an element of a
-    tensor that is computed while importing, 0 for one that is computed at run time. Symbolic dimensions count as 1."""
+    tensor that is computed at compile time, 0 for one that is computed at run time. Symbolic dimensions count as 1."""
     if len(dims) > MOST_RANK:
         return f"has {len(dims)} dimensions; at most {MOST_RANK} are supported"
     count = math.prod(int(d) for d in dims if not isinstance(d, PrimExpr) or hasattr(d, "value"))
