@@ -132,7 +132,7 @@ class CompiledLibrary:
     def _prepare(self, arrays):
         """(dim values, contiguous inputs, new outputs) for `arrays`."""
         arrays, values = check_inputs(self._inputs, self._dims, arrays)
-        if not all(check.holds(values) for check in self.model.dim_checks):
+        if values and not all(check.holds(values) for check in self.model.dim_checks):
             raise InputError("the network has no result for these sizes: it needs "
                              f"{' and '.join(map(str, self.model.dim_checks))}, and has {values}")
         outputs = [np.empty(spec.concrete(values), spec.dtype) for spec in self._outputs]

@@ -534,7 +534,8 @@ def judge(seed, folder, built, stage=lambda text: None):
     try:
         if built:
             with library:
-                found = list(library.run(feeds).values())
+                given = library.run(feeds)
+            found = [given[o.name] for o in proto.graph.output]  # a name may be there twice
         else:
             with np.errstate(all="ignore"):
                 found = evaluate(module, feeds)

@@ -6,6 +6,7 @@ import numpy as np
 from ... import te, tir
 from ...expr import IntImm, cast, const, is_const_int
 from ...op import REQUIRED, register
+from ..budget import MOST_ELEMENTS
 from ..expr import TensorStructInfo, TupleStructInfo
 from .common import (as_dim, broadcast_index, broadcast_shapes, fail, need_dtype, need_same_dtype, normalize_axis,
                      same_dim, same_shape, shape_argument, shape_text, simplify, te_shape, tensor, tensors)
@@ -335,6 +336,8 @@ def _infer_pad(call):
     if mode != "constant" and any(min(p) < 0 for p in pads):
         fail(call, f"pad_width {tuple(call.attrs['pad_width'])} crops; only pad_mode 'constant' can")
     for k, (extent, pad) in enumerate(zip(x.shape, pads)):
+        if max(map(abs, pad)) > MOST_ELEMENTS:
+            fail(call, f"padding {pad} of axis {k} of {shape_text(x)} is beyond the {MOST_ELEMENTS} elements of a tensor")
         if isinstance(extent, IntImm):
             limit = {"constant": None, "reflect": max(extent.value - 1, 0)}.get(mode, None if extent.value else 0)
             if limit is not None and max(pad) > limit:
