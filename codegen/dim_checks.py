@@ -1,4 +1,4 @@
-"""The sizes of symbolic dimensions that a network is defined for: a run refuses others, and the self-test takes none."""
+"""Sizes of symbolic dimensions that a network is defined for: a run refuses others, the self-test takes none."""
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Sizes of symbolic dimensions that a network has no result for are refused by a run, and not taken by the self-test."""
+"""A run refuses sizes of symbolic dimensions that a network has no result for; the self-test takes none of them."""
 import numpy as np
 import pytest
 from onnx import helper

@@ -76,8 +76,10 @@ def _depthwise():
 
 def _shapes(symbolic=False):
     nodes = [N("Shape", ["x"], ["s"], name="shape"), N("Gather", ["s", "zero"], ["b"], name="batch", axis=0),
-             N("Unsqueeze", ["b", "zero1"], ["b1"], name="unsq"), N("Concat", ["b1", "rest"], ["t"], name="cat", axis=0),
-             N("Reshape", ["x", "t"], ["r"], name="reshape"), N("Slice", ["r", "st", "en", "ax", "sp"], ["c"], name="cut"),
+             N("Unsqueeze", ["b", "zero1"], ["b1"], name="unsq"),
+             N("Concat", ["b1", "rest"], ["t"], name="cat", axis=0),
+             N("Reshape", ["x", "t"], ["r"], name="reshape"),
+             N("Slice", ["r", "st", "en", "ax", "sp"], ["c"], name="cut"),
              N("Expand", ["c", "ex"], ["e"], name="expand"), N("Tile", ["e", "reps"], ["l"], name="tile"),
              N("Squeeze", ["l", "zero1"], ["y"], name="squeeze")]
     weights = {"zero": np.int64(0), "zero1": _ints(0), "rest": _ints(4, -1), "st": _ints(0), "en": _ints(3),
@@ -99,7 +101,8 @@ def _gathers():
 def _recurrent(op, gates):
     nodes = [N(op, ["x", "w", "r", "b", "lens", "h0"], ["o", "last"], name="cell", hidden_size=3,
                direction="bidirectional"),
-             N("Squeeze", ["last", "zero"], ["z"], name="squeeze"), N("ReduceMean", ["o"], ["m"], name="mean", axes=[1]),
+             N("Squeeze", ["last", "zero"], ["z"], name="squeeze"),
+             N("ReduceMean", ["o"], ["m"], name="mean", axes=[1]),
              N("Tanh", ["m"], ["y"], name="tanh")]
     if op == "LSTM":
         nodes[1] = N("Identity", ["last"], ["z"], name="same")
@@ -139,7 +142,8 @@ def _made():
                value=numpy_helper.from_array(np.float32([2]))),
              N("Cast", ["r"], ["rf"], name="cast", to=TensorProto.FLOAT), N("Mul", ["rf", "f"], ["m"], name="mul"),
              N("EyeLike", ["m"], ["e"], name="eye", k=1), N("MatMul", ["m", "k"], ["p"], name="matmul"),
-             N("Constant", [], ["v"], name="constant", value_floats=[1.0, 2.0]), N("Add", ["p", "v"], ["s"], name="add"),
+             N("Constant", [], ["v"], name="constant", value_floats=[1.0, 2.0]),
+             N("Add", ["p", "v"], ["s"], name="add"),
              N("Trilu", ["s"], ["t"], name="trilu", upper=0), N("Gemm", ["x", "t"], ["y"], name="gemm", transA=1),
              N("ReduceSum", ["e"], ["z"], name="sum")]
     weights = {"a": np.int64(0), "b": np.int64(5), "c": np.int64(1), "dims": _ints(3, 5), "k": _draw(5, 2)}
@@ -207,7 +211,8 @@ def _nodes(proto):
 
 
 def _edges(proto):
-    return [n for node in _nodes(proto) for n in (*node.input, *node.output)] + [t.name for t in proto.graph.initializer]
+    made = [n for node in _nodes(proto) for n in (*node.input, *node.output)]
+    return made + [t.name for t in proto.graph.initializer]
 
 
 def change_attribute(rng, proto):
@@ -457,7 +462,8 @@ def feeds_of(proto, seed):
 
 
 def problem_of_error(error, proto):
-    """Why an exception is no good error for users, or "": it is of the project, one line, and names what is at fault."""
+    """Why an exception is no good error for users, or "". A good one is the project's, one line, and names what is at
+    fault."""
     kind, text = f"{type(error).__module__}.{type(error).__name__}", str(error)
     if not kind.startswith("ingot.") or "internal error" in text:
         return f"{kind}: {text}"
@@ -470,7 +476,7 @@ def problem_of_error(error, proto):
     return ""
 
 
-def reference(proto, path, feeds):
+def reference(path, feeds):
     """onnxruntime's outputs; None where it refuses the model or the inputs."""
     import onnxruntime
     options = onnxruntime.SessionOptions()
@@ -508,7 +514,7 @@ def difference(found, expected):
 def judge(seed, folder, built, stage=lambda text: None):
     """("refused", "compiled", "same", or what is at fault; text) of the mutant of a seed.
 
-    built: whether the C is built and run; else the importer's result is evaluated. stage is told what is about to run."""
+    built: whether the C is built and run; else the importer's result is evaluated. stage is told what comes next."""
     import ingot
     from ingot.codegen.compile import Options, compile_module
     from ingot.ir.relax.evaluate import evaluate
@@ -527,7 +533,7 @@ def judge(seed, folder, built, stage=lambda text: None):
         return ("fault", problem) if problem else ("refused", str(error))
     feeds = feeds_of(proto, seed)
     stage("onnxruntime")
-    expected = reference(proto, str(path), feeds)
+    expected = reference(str(path), feeds)
     if expected is None or loses_nan(proto):
         return "compiled", ""
     stage("run")

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import ingot
 import mutated_models
-from mutated_models import EXTERNAL_DATA, MODELS, MOST_SECONDS, feeds_of, mutant, reference
+from mutated_models import EXTERNAL_DATA, MODELS, MOST_SECONDS, MUTATIONS, difference, feeds_of, mutant, reference
 
 pytest.importorskip("onnxruntime")
 SEED = int(os.environ.get("INGOT_SEED") or datetime.date.today().strftime("%Y%m%d"))
@@ -49,3 +50,17 @@ def test_mutants(tmp_path, built):
               for n, (verdict, text) in sorted(found.items()) if verdict in ("fault", "differs")]
     assert not failed, "\n".join(failed)
     assert len(found) == (MUTANTS // 10 if built else MUTANTS)
+
+
+def test_the_models_are_valid(tmp_path):
+    """Before a mutation: onnxruntime and the importer agree on them, and mutations reach every one of them."""
+    from ingot.ir.relax.evaluate import evaluate
+    (tmp_path / "w.bin").write_bytes(EXTERNAL_DATA)
+    for number, proto in enumerate(MODELS):
+        path, feeds = tmp_path / f"{number}.onnx", feeds_of(proto, number)
+        path.write_bytes(proto.SerializeToString())
+        found = evaluate(ingot.from_onnx(path), feeds)
+        assert not difference(list(found) if isinstance(found, tuple) else [found], reference(str(path), feeds)), number
+    done = {name for number in range(500) for name in mutant([1, number])[1]}
+    assert done == {mutation.__name__ for mutation in MUTATIONS}
+    assert mutant([1, 2])[0] == mutant([1, 2])[0]

@@ -337,7 +337,8 @@ def _infer_pad(call):
         fail(call, f"pad_width {tuple(call.attrs['pad_width'])} crops; only pad_mode 'constant' can")
     for k, (extent, pad) in enumerate(zip(x.shape, pads)):
         if max(map(abs, pad)) > MOST_ELEMENTS:
-            fail(call, f"padding {pad} of axis {k} of {shape_text(x)} is beyond the {MOST_ELEMENTS} elements of a tensor")
+            fail(call, f"padding {pad} of axis {k} of {shape_text(x)} is beyond the {MOST_ELEMENTS} elements of a "
+                       "tensor")
         if isinstance(extent, IntImm):
             limit = {"constant": None, "reflect": max(extent.value - 1, 0)}.get(mode, None if extent.value else 0)
             if limit is not None and max(pad) > limit:
