@@ -5,10 +5,12 @@ import hashlib
 import math
 import warnings
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from itertools import groupby
 
 import numpy as np
 
+from ..ir.boundary import internal_errors
 from ..ir.expr import Call, IntImm, free_vars
 from ..ir.module import IRModule
 from ..ir.node import collect, save_json
@@ -28,6 +30,7 @@ from ..ir.transform.pass_table import RELAX
 from ..ir.transform.pipeline import graph_passes, lower_module, network_passes
 from ..ir.transform.walk import statements
 from .c_names import MOST_NETWORK, network_name
+from .dim_checks import SIZES, dim_checks, example_sizes
 from .kernels import kernel_names, print_kernel, shape_summary
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
 from .program import build_program
@@ -39,7 +42,6 @@ VERSION = "0.1.0"
 THREADS = ("openmp", "none")
 STAGES = ("relax", "fused", "tir", "scheduled", "traces", "accuracy", "c")
 MOST_INTERPRETED = 10_000_000  # statements that a self-test's reference may run in Python
-TEST_DIMS = (3, 4, 6, 8, 16, 32, 64, 128)  # what symbolic dimensions are in the self-test: the first that fits
 MOST_REFERENCE_BYTES = 4 << 30  # of the tensors of one operator, that a self-test's reference may hold
 MOST_REFERENCE_FLOPS = 10 ** 12  # of a self-test's reference: some minutes
 
@@ -136,6 +138,17 @@ def optimize(mod, options):
     return Sequential(passes, name="Optimize")(mod)
 
 
+def _bounded(stage):
+    """`stage`, a function (module, options, ...), whose internal errors name the model at least."""
+    @wraps(stage)
+    def run(mod, *args, **kwargs):
+        where = internal_errors(lambda: f"the model {mod.attrs.get('name', 'model')!r}")
+        with where, np.errstate(all="ignore"):  # overflow and NaN are values of constants as of results
+            return stage(mod, *args, **kwargs)
+    return run
+
+
+@_bounded
 def lower(mod, options):
     """All stages of a graph module, as a Stages."""
     stages = Stages(_prefix(mod, options), mod)
@@ -173,9 +186,10 @@ def _most_threads(cpu, main, work, functions):
 
 def schedule(func, options, recorded=None):
     """A Schedule of a PrimFunc: by its recorded (name, Trace), else by rule."""
-    if recorded:
-        return apply_recorded(func, *recorded)
-    return schedule_by_rule(func, options.cpu) if options.opt_level else Schedule(func)
+    with internal_errors(lambda: f"the schedule of {func.title}"):
+        if recorded:
+            return apply_recorded(func, *recorded)
+        return schedule_by_rule(func, options.cpu) if options.opt_level else Schedule(func)
 
 
 def scheduled(func, sch, work):
@@ -204,16 +218,21 @@ def summary(trace):
 
 
 def compile_module(mod, options, source_hash=None):
-    """The CompiledModel of a graph module. Raises the ValueError of the stage that cannot go on."""
+    """The CompiledModel of a graph module. Raises the ValueError of the stage that cannot go on, InternalError for a
+    failure that is none of the model's."""
     return assemble(lower(mod, options).lowered, mod, options, source_hash)
 
 
+@_bounded
 def assemble(lowered, mod, options, source_hash=None):
     """The CompiledModel of a lowered module made from `mod`, whose evaluation gives the self-test's outputs."""
     name = _prefix(mod, options)
     functions = _prim_funcs(lowered)
     kernel_of = kernel_names(functions, name)
-    kernels = {kernel_of[n]: print_kernel(f, kernel_of[n]) for n, f in functions.items()}
+    kernels = {}
+    for n, f in functions.items():
+        with internal_errors(lambda: f"the C of {f.title}"):
+            kernels[kernel_of[n]] = print_kernel(f, kernel_of[n])
     work = {n: kernels[kernel_of[n]].work for n in functions}
     threads = _most_threads(options.cpu, lowered["main"], work, functions)
     program = build_program(lowered, name, options.cpu.l2_bytes if threads > 1 else 0, kernel_of.values())
@@ -223,9 +242,10 @@ def assemble(lowered, mod, options, source_hash=None):
     stack = run_stack(options.target, options.threads, _pointers(lowered["main"]), kernels.values(), options.stack_limit)
     dims = tuple(d.name for d in program.dims)
     flops = count_flops(mod)
-    size, most_bytes = _test_dim(mod, program.dims)
-    test_dims = (size,) * len(dims)
-    inputs = sample_arrays(program.inputs, dict(zip(dims, test_dims)))
+    checks = dim_checks(mod)
+    sizes = example_sizes(mod, dims, checks)
+    most_bytes = _most_bytes(mod, sizes)
+    inputs = sample_arrays(program.inputs, sizes)
     if most_bytes > MOST_REFERENCE_BYTES or flops > MOST_REFERENCE_FLOPS:
         outputs, reason = (), (
             f"evaluation would take {most_bytes / 2**30:.1f} GiB and {flops:.1e} operations, more than "
@@ -237,31 +257,20 @@ def assemble(lowered, mod, options, source_hash=None):
         program=program, kernels=kernels, kernel_of=kernel_of, target=options.target, threads=options.threads,
         weights=options.weights, title=mod.attrs.get("name", name), model_hash=source_hash or _hash(mod),
         version=VERSION, flops=flops, no_reference=reason,
-        test_inputs=inputs, test_outputs=outputs, test_dims=test_dims,
+        test_inputs=inputs, test_outputs=outputs, test_dims=tuple(sizes.values()),
         index_checks=index_checks(mod), most_threads=threads, stack=stack,
-        accuracy=options.accuracy)
+        accuracy=options.accuracy, dim_checks=checks)
 
 
-def _test_dim(mod, dims):
-    """(what symbolic dimensions are in the self-test, the most bytes that one operator's tensors have then): the first
-    of TEST_DIMS at which no tensor is empty, else the first of all."""
+def _most_bytes(mod, sizes):
+    """The most bytes that one operator's tensors have under {symbolic dimension: size}; 0 where these do not say it."""
     groups = [[x.struct_info for x in (b.var, *getattr(b.value, "args", ()))] for b in mod["main"].bindings]
-    shapes = [[(i.shape, i.dtype.bytes) for i in group if isinstance(i, TensorStructInfo) and i.shape is not None]
-              for group in groups]
-    inputs = [(p.struct_info.shape, 1) for p in mod["main"].params]
-    found = None
-    for size in TEST_DIMS if dims else TEST_DIMS[:1]:
-        known = {d.name: size for d in dims}
-        try:
-            totals = [[math.prod(_dim_at(d, known) for d in shape) * bytes_ for shape, bytes_ in group]
-                      for group in (*shapes, inputs)]
-        except ValueError:  # a dimension that only a run knows
-            return TEST_DIMS[0], 0
-        found = found or (size, totals)
-        if all(min((_dim_at(d, known) for shape, _ in group for d in shape), default=1) > 0 for group in shapes):
-            found = size, totals
-            break
-    return found[0], max((sum(t) for t in found[1]), default=0)
+    groups.append([p.struct_info for p in mod["main"].params])
+    try:
+        return max(sum(math.prod(_dim_at(d, sizes) for d in i.shape) * i.dtype.bytes for i in group
+                       if isinstance(i, TensorStructInfo) and i.shape is not None) for group in groups)
+    except ValueError:  # a dimension that only a run knows
+        return 0
 
 
 def _dim_at(dim, known):
@@ -275,8 +284,7 @@ def _expected(mod, inputs, descs, functions):
            if getattr(b.value, "op", None) == "call_tir") > MOST_INTERPRETED:
         return ()
     try:
-        with np.errstate(all="ignore"):  # overflow and NaN are results here as in C
-            expected = evaluate(mod, inputs)
+        expected = evaluate(mod, inputs)
     except EvaluationError:
         if any(call.op == "tir.call_extern" for f in functions for call in collect(f.body, Call)):
             return ()
@@ -288,7 +296,7 @@ def _expected(mod, inputs, descs, functions):
 def _turns(stmt):
     """About how often the innermost statements of a loop program run."""
     extent = getattr(stmt, "extent", None)
-    times = extent.value if isinstance(extent, IntImm) else TEST_DIMS[0] if extent is not None else 1
+    times = extent.value if isinstance(extent, IntImm) else SIZES[0] if extent is not None else 1
     return times * max(sum(_turns(s) for s in statements(stmt)), 1)
 
 

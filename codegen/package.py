@@ -69,6 +69,7 @@ class CompiledModel:
     no_reference: str = ""
     stack: int = 0
     accuracy: str = FLOAT32
+    dim_checks: tuple = ()
 
     @property
     def name(self):
@@ -223,6 +224,8 @@ class _Folder:
             "openmp": m.threads == "openmp", "index_checks": [
                 {"name": inputs[c.input]["name"], "size": inputs[c.input]["size"], "low": c.low, "high": c.high}
                 for c in m.index_checks],
+            "dim_checks": [f"{self._dim_text(c.left)} {'!=' if c.relation == '==' else '<'} {self._dim_text(c.right)}"
+                           for c in m.dim_checks],
             "run_signature": _wrap_call(f"ingot_status {self.name}_run(", [
                 f"{self.name} *net", *(f"int64_t {d}" for d in self.dims),
                 *(f"const {t['ctype']} *{t['name']}" for t in inputs),

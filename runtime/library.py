@@ -15,7 +15,7 @@ from ..codegen.toolchain import ToolchainError, build_shared
 from ..codegen.target import Target
 from .binding import Binding
 from .profile import Profiler
-from .shapes import TensorSpec, check_inputs, inputs_by_name
+from .shapes import InputError, TensorSpec, check_inputs, inputs_by_name
 from .timing import Timing
 
 
@@ -132,6 +132,9 @@ class CompiledLibrary:
     def _prepare(self, arrays):
         """(dim values, contiguous inputs, new outputs) for `arrays`."""
         arrays, values = check_inputs(self._inputs, self._dims, arrays)
+        if values and not all(check.holds(values) for check in self.model.dim_checks):
+            raise InputError("the network has no result for these sizes: it needs "
+                             f"{' and '.join(map(str, self.model.dim_checks))}, and has {values}")
         outputs = [np.empty(spec.concrete(values), spec.dtype) for spec in self._outputs]
         return [values[dim] for dim in self._dims], arrays, outputs
 

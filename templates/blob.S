@@ -3,7 +3,9 @@
  * [[ stamp ]]
  */
 [% if large %]
-#if defined(__x86_64__) /* beyond what code reaches in 2 GB: link with a program that is built with -mcmodel=medium */
+#if defined(__x86_64__) && defined(__clang__) && __clang_major__ < 17 /* whose assembler has no flag "l" */
+    .section .lrodata, "a", @progbits
+#elif defined(__x86_64__) /* beyond what code reaches in 2 GB: link with a program that is built with -mcmodel=medium */
     .section .lrodata, "al", @progbits
 #else
     .section .rodata

@@ -215,6 +215,9 @@ static void ingot_run_[[ part.number ]](ingot_worker *worker, const void *from)
 [% for d in dims %]
     if ([[ d ]] < 1 || [[ d ]] > INT32_MAX) return INGOT_ERR_DIM;
 [% endfor %]
+[% for check in dim_checks %]
+    if ([[ check ]]) return INGOT_ERR_DIM;
+[% endfor %]
 [% if dims %]
     if (net->arena_bytes < [[ name ]]_arena_bytes_([[ dims|join(", ") ]])) return INGOT_ERR_ARENA_SIZE;
 [% endif %]

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import os
 
+import numpy as np
+
 from ...ir.module import IRModule
 from . import load
 from . import (ops_conv_transpose, ops_math, ops_nn, ops_pool, ops_quantize, ops_recurrent,  # noqa: F401  (register)
@@ -28,7 +30,8 @@ def from_onnx(model, dims=None, name=None) -> IRModule:
     Raises OnnxImportError (a ValueError) naming node, operator, opset and shapes.
     """
     try:
-        return _imported(model, dims, name)
+        with np.errstate(all="ignore"):  # overflow and NaN are values of constants too
+            return _imported(model, dims, name)
     except UnicodeDecodeError as error:
         raise OnnxImportError(f"the model holds the name or text {bytes(error.object)[:80]!r}, which is no UTF-8; "
                               "rename it before saving the model") from error

@@ -6,6 +6,10 @@ from onnx import AttributeProto, defs, helper
 from .errors import OnnxImportError
 
 _TYPE_NAMES = {v: k.lower() for k, v in AttributeProto.AttributeType.items()}
+# Attributes that say yes or no: others than 0 and 1 mean what each runtime makes of them.
+FLAGS = frozenset("""allowzero antialias ceil_mode count_include_pad exclude_outside fmod input_forget keepdims layout
+    linear_before_reset noop_with_empty_axes select_last_index storage_order training_mode transA transB
+    upper""".split())
 _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
 
@@ -45,6 +49,8 @@ def read_attributes(node, schema, title):
         if a.name in values:
             raise OnnxImportError(f"{title}: attribute {a.name!r} is given twice")
         values[a.name] = _plain(a, title)
+        if a.name in FLAGS and values[a.name] not in (0, 1):
+            raise OnnxImportError(f"{title}: attribute {a.name!r} is {values[a.name]!r}, and must be 0 or 1")
     for name, declared in schema.attributes.items():
         if name in values:
             continue

@@ -12,9 +12,10 @@ import numpy as np
 from ...ir import op as op_table
 from ...ir.op import InferError
 from ...ir.relax.block_builder import call_op
+from ...ir.relax.budget import excess
 from ...ir.relax.expr import Constant, RelaxCall, ShapeExpr, TupleGetItem, TupleStructInfo
-from .budget import excess
 from .errors import OnnxImportError
+from .names import printable
 from .shapes import SYMBOLIC, Symbolic, dims_of, same_dims, settle, shape_text
 
 CONVERTERS: dict[str, dict[int, object]] = {}
@@ -56,7 +57,7 @@ class NodeContext:
 
     def error(self, message):
         """An OnnxImportError that names this node and the shapes of its inputs."""
-        shown = [f"{name}: {x.struct_info.dtype}{shape_text(dims_of(x))}"
+        shown = [f"{printable(name)}: {x.struct_info.dtype}{shape_text(dims_of(x))}"
                  for name, x in zip(self.proto.input, self.inputs) if x is not None]
         return OnnxImportError(f"{self.title}: {message}" + (f"; inputs {', '.join(shown)}" if shown else ""))
 

@@ -13,6 +13,7 @@ from onnx import AttributeProto, NodeProto
 from ...ir.names import unique_name
 from .errors import OnnxImportError
 from .load import DOMAINS, check_opset
+from .names import printable
 
 MOST_NODES = 1_000_000  # of a graph whose functions are expanded
 
@@ -28,7 +29,7 @@ class Node:
     def title(self):
         """How errors name the node: `Conv node "conv1" (opset 13)`."""
         name = self.proto.name or next(filter(None, self.proto.output), "unnamed")
-        return f'{self.proto.op_type} node "{name}" (opset {self.opset})'
+        return f'{printable(self.proto.op_type)} node "{printable(name)}" (opset {self.opset})'
 
 
 def graph_nodes(model, opset):

@@ -6,11 +6,11 @@ from ...ir.module import IRModule
 from ...ir.names import unique_name
 from ...ir.origin import Origin
 from ...ir.relax.block_builder import BlockBuilder
+from ...ir.relax.budget import excess
 from ...ir.relax.expr import Constant, RelaxCall, RelaxVar, TensorStructInfo, TupleGetItem
 from ...ir.transform.graph import remove_unused
 from . import load
 from .attributes import check_inputs, first_version, has_subgraph, read_attributes, schema_of
-from .budget import excess
 from .converter import CONVERTERS, NodeContext, converter_for
 from .errors import OnnxImportError
 from .names import identifier

@@ -9,7 +9,7 @@ import numpy as np
 from google.protobuf.message import DecodeError, Message
 from onnx import ModelProto, TensorProto, numpy_helper
 
-from .budget import excess
+from ...ir.relax.budget import excess
 from .errors import OnnxImportError
 
 LEAST_OPSET, MOST_OPSET = 9, 23

@@ -13,6 +13,11 @@ C_KEYWORDS = frozenset("""
     unsigned using virtual void volatile wchar_t while xor xor_eq""".split())
 
 
+def printable(name):
+    """A name as a part of one line: control characters are escaped."""
+    return name if name.isprintable() else repr(name)[1:-1]
+
+
 def identifier(text, fallback="x"):
     """`text` as an identifier: "gpu_0/data_0" -> "gpu_0_data_0", "12" -> "x12", "int" -> "int_"."""
     name = re.sub(r"[^0-9A-Za-z_]+", "_", text).strip("_") or fallback

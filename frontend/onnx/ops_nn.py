@@ -52,7 +52,11 @@ def _same_padding(node, size, kernel, stride, dilation):
     if isinstance(size, PrimExpr):
         raise node.error(f"auto_pad with stride {stride} over the symbolic dimension {size} needs its size; pin it "
                          "with dims or export explicit pads")
-    return max((math.ceil(size / stride) - 1) * stride + reach - size, 0)
+    total = (math.ceil(size / stride) - 1) * stride + reach - size
+    if total < -1:  # the specification's formula then begins inside, other runtimes at the first element
+        raise node.error(f"auto_pad with stride {stride} over {size} elements pads by {total}, since the window of "
+                         f"{reach} is smaller than the stride: export explicit pads")
+    return max(total, 0)
 
 
 # ---------------------------------------------------------------- convolutions

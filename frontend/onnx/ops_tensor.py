@@ -90,7 +90,7 @@ def _slice(node, starts, ends, axes, steps):
         if step == 0:
             raise node.error(f"the step of axis {axis} is 0")
         if isinstance(dims[axis], int) and isinstance(start, int) and isinstance(end, int):
-            rows.append((axis, *_static_bounds(node, axis, dims[axis], slice(start, end, step)), step))
+            rows.append((axis, *_static_bounds(node, axis, dims[axis], slice(start, end, step))))
         elif _is_last(start, end) and step == 1:
             x = node.call("take", x, node.const([-1], "int64"), axis=axis)
         else:
@@ -103,12 +103,12 @@ def _slice(node, starts, ends, axes, steps):
 
 
 def _static_bounds(node, axis, extent, part):
-    """(begin, end) in bounds; a backward slice through the front ends at -1."""
+    """(begin, end, step) in bounds; a backward slice through the front ends at -1. One element has the step 1."""
     begin, stop, step = part.indices(extent)
     if (stop - begin) * step <= 0:
         raise node.error(f"the slice of axis {axis}, {part.start} to {part.stop} by {step}, takes nothing of its "
                          f"{extent} elements")
-    return begin, stop
+    return (begin, begin + 1, 1) if abs(step) >= abs(stop - begin) else (begin, stop, step)
 
 
 def _is_last(start, end):
@@ -120,7 +120,7 @@ def _symbolic_bounds(node, extent, start, end, step):
 
     ONNX clamps bounds to the axis, so they must be known to lie in it, or to reach over its end.
     """
-    if not (isinstance(start, int) and start >= 0 and step > 0):
+    if not (isinstance(start, int) and start >= 0 and 0 < step <= MOST_DIM):
         raise node.error(f"cannot slice the dimension {extent} from {start} by {step}; pin it with dims")
     to_end = isinstance(end, int) and end >= MOST_DIM or not isinstance(end, int) and same(end, extent)
     inside = isinstance(end, int) and end >= 0 and prove(ex.binary(ex.LE, end, extent))

@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import op as op_table
+from ..boundary import internal_errors
 from ..expr import And, BinaryExpr, Cast, CompareExpr, FloatImm, IntImm, Not, Or, Select, Var, binary, const
 from ..module import IRModule
 from ..tir.interpreter import run as run_prim_func
@@ -39,8 +40,9 @@ def _run(func_or_seq, values, dims, mod, last):
     """Add the value of every binding to `values`. last: {binding number: variables to drop after it}."""
     seq = func_or_seq.body if isinstance(func_or_seq, Function) else func_or_seq
     for index, binding in enumerate(b for block in seq.blocks for b in block.bindings):
-        value = evaluate_expr(binding.value, values, dims, mod, getattr(binding.var, "name", ""))
         name = binding.var.origin or binding.var.name
+        with internal_errors(f"the evaluation of {name}"):
+            value = evaluate_expr(binding.value, values, dims, mod, getattr(binding.var, "name", ""))
         check(value, binding.var.struct_info, dims, f"{name}", bind=isinstance(binding, MatchCast))
         values[binding.var] = value
         for var in last.get(index, ()):

@@ -26,6 +26,14 @@ class PrimFunc(BaseFunc):
     signature: tuple = node_field(default=(), ignore=True)
 
     @property
+    def title(self):
+        """How errors name the function: by the model nodes that it computes, else by its symbol."""
+        nodes = list(dict.fromkeys(str(o) for o in self.attrs.get("origin") or ()))
+        more = f" and {len(nodes) - 3} more" if len(nodes) > 3 else ""
+        return f"the kernel of {' + '.join(nodes[:3])}{more}" if nodes else (
+            f"the function {self.attrs.get('global_symbol', 'main')}")
+
+    @property
     def buffers(self):
         """The parameters' buffers in declared order."""
         return [self.buffer_map[p] for p in self.params if p in self.buffer_map]

@@ -5,13 +5,16 @@ import numpy as np
 
 from .. import op as op_table
 from ..expr import IntImm
-from ..relax.expr import Constant, RelaxTuple, ShapeExpr, TensorStructInfo
-from .graph import GraphRewriter, is_operator, on_main
+from ..relax.budget import excess
+from ..relax.expr import Constant, RelaxTuple, ShapeExpr, TensorStructInfo, TupleStructInfo
+from ..relax.ops.common import shape_text
+from .graph import GraphRewriter, is_operator, node_title, on_main
 
 
 @on_main
 def fold_constants(func):
-    """Requires nothing. Ensures no operator has only constant arguments."""
+    """Requires nothing. Ensures no operator has only constant arguments. Raises ValueError, before the memory is taken,
+    for a result that is larger than the budget of constants."""
     return _Fold().run(func)
 
 
@@ -22,6 +25,12 @@ class _Fold(GraphRewriter):
         args = [_known(a) for a in call.args]
         if any(a is None for a in args):
             return call
+        info = call.struct_info
+        for field in info.fields if isinstance(info, TupleStructInfo) else (info,):
+            problem = excess(field.shape, field.dtype.bytes)
+            if problem:
+                raise ValueError(f"{node_title(binding)}: {call.op} of constants: its result of shape "
+                                 f"{shape_text(field)} {problem}")
         with np.errstate(all="ignore"):
             result = op_table.get(call.op).evaluate(args, call.attrs)
         name = binding.var.name

@@ -4,6 +4,7 @@ from __future__ import annotations
 from functools import wraps
 
 from .. import op as op_table
+from ..boundary import internal_errors
 from ..names import unique_name
 from ..node import Mutator, children
 from ..relax.expr import (Constant, DataflowVar, MatchCast, RelaxCall, RelaxTuple, RelaxVar, TupleGetItem, VarBinding,
@@ -43,21 +44,26 @@ class GraphRewriter:
         self.names = {p.name for p in func.params} | {b.var.name for b in func.bindings}
         self.current = DataflowVar("lv", None)
         for b in func.bindings:
-            self.current = b.var
-            value = self.rewritten(b.value)
-            if isinstance(b, MatchCast):
-                self.bindings.append(b.replace(value=value))
-                continue
-            if isinstance(value, RelaxCall):
-                value = self.call(b, value)
-            if isinstance(value, RelaxCall):
-                value = value.replace(struct_info=b.var.struct_info)
-            if isinstance(value, (RelaxCall, TupleGetItem)):
-                self._bind(b.var, value)
-            else:
-                self.env[id(b.var)] = value
+            with internal_errors(lambda: node_title(b)):
+                self._rewrite(b)
         outputs = [self.named(self.rewritten(o)) for o in func.outputs]
         return remove_unused(dataflow_function(func.params, self.bindings, outputs, func.attrs))
+
+    def _rewrite(self, b):
+        """Add what becomes of a binding."""
+        self.current = b.var
+        value = self.rewritten(b.value)
+        if isinstance(b, MatchCast):
+            self.bindings.append(b.replace(value=value))
+            return
+        if isinstance(value, RelaxCall):
+            value = self.call(b, value)
+        if isinstance(value, RelaxCall):
+            value = value.replace(struct_info=b.var.struct_info)
+        if isinstance(value, (RelaxCall, TupleGetItem)):
+            self._bind(b.var, value)
+        else:
+            self.env[id(b.var)] = value
 
     def begin(self, func):
         """Called before the first binding."""
@@ -175,6 +181,12 @@ def on_main(rewrite):
 def node_name(binding):
     """The name of the model node that a binding came from, else its variable's."""
     return binding.var.origin.name if binding.var.origin is not None else binding.var.name
+
+
+def node_title(binding):
+    """How errors name the model node that a binding came from: 'node "conv1" (Conv)'."""
+    origin = binding.var.origin
+    return f'node "{node_name(binding)}"' + (f" ({origin.op})" if origin is not None and origin.op else "")
 
 
 def is_operator(value):

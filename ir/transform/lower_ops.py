@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from .. import op as op_table
+from ..boundary import internal_errors
 from ..expr import IntImm, const, free_vars
 from ..module import GlobalVar
 from ..names import unique_name
@@ -15,7 +16,7 @@ from ..te.create import create_prim_func
 from ..te.operation import placeholder
 from ..tir.strides import with_strides
 from ..tir.function import PrimFunc
-from .graph import is_immediate
+from .graph import is_immediate, node_title
 from .resolve_casts import bind_dims
 
 
@@ -40,7 +41,10 @@ class _Lower:
         self.names = {"main"}
 
     def run(self):
-        bindings = [VarBinding(b.var, self._value(b)) for b in self.main.bindings]
+        bindings = []
+        for b in self.main.bindings:
+            with internal_errors(lambda: node_title(b)):
+                bindings.append(VarBinding(b.var, self._value(b)))
         main = dataflow_function(self.main.params, bindings, self.main.outputs, self.main.attrs)
         functions = {name: f.with_attr({"origin": tuple(self.origins[name]), **self._bounds(name)})
                      for name, f in self.functions.items()}

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import inspect
 
-from .accumulate import accumulate
+from ..boundary import internal_errors
 from ..relax.expr import Function
+from .accumulate import accumulate
 from .bind_params import bind_params
 from .choose_convolution import choose_convolution
 from .combine_convolutions import combine_parallel_conv2d
@@ -134,21 +135,29 @@ def _named(key, check):
 
 
 def _tir(function, settings):
-    return over_prim_funcs(lambda func, mod, context: function(func, **settings))
+    def run(func, mod, context):
+        with internal_errors(lambda: f"{function.__name__} of {func.title}"):
+            return function(func, **settings)
+    return over_prim_funcs(run)
 
 
 def _module(function, settings):
-    return lambda mod, context: function(mod, **settings)
+    def run(mod, context):
+        with internal_errors(function.__name__):
+            return function(mod, **settings)
+    return run
 
 
 def _graph(function, settings):
     """Of a function over modules whose graph function is called main: another name is given back after it."""
+    function = _module(function, settings)
+
     def run(mod, context):
         graphs = [n for n, f in mod.functions.items() if isinstance(f, Function) and "primitive" not in f.attrs]
         if "main" in mod or len(graphs) != 1:
-            return function(mod, **settings)
+            return function(mod, context)
         old = graphs[0]
-        new = function(mod.with_functions({"main" if n == old else n: f for n, f in mod.functions.items()}), **settings)
+        new = function(mod.with_functions({"main" if n == old else n: f for n, f in mod.functions.items()}), context)
         return new.with_functions({old if n == "main" else n: f for n, f in new.functions.items()})
     return run
 

@@ -35,6 +35,9 @@ def _sizes():
     yield "Tile of a constant", _node("Tile", {"c": _ints(1), "s": _ints(HUGE)}, ["c", "s"])
     yield "Pad", _node("Pad", {"s": _ints(0, 0, HUGE, 0)})
     yield "Pad of a constant", _node("Pad", {"c": np.float32([1]), "s": _ints(0, HUGE)}, ["c", "s"])
+    for size in ((1 << 63) - 1, -(1 << 63) + 1):
+        yield f"Pad {size}", _node("Pad", {"s": _ints(0, size, 1, 0)})
+    yield "Pad of nothing", _node("Pad", {"c": np.zeros((0, 2), np.float32), "s": _ints(0, HUGE, 0, 0)}, ["c", "s"])
     yield "negative Pad", _node("Pad", {"s": _ints(0, 0, -HUGE, 0)})
     yield "Range", _node("Range", {"a": np.int64(0), "b": np.int64(HUGE), "d": np.int64(1)}, ["a", "b", "d"])
     for limit in (1e30, np.inf, np.nan):

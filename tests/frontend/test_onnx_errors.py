@@ -406,3 +406,33 @@ def test_nothing_is_left_to_other_exceptions():
             from_onnx(bytes(broken[:rng.integers(len(broken) // 2, len(broken) + 1)]))
         except OnnxImportError:
             pass
+
+
+# ---------------------------------------------------------------- what mutated models found
+
+@pytest.mark.parametrize("op, arrays, constants, attrs", [
+    ("ReduceMax", [X], (), {"keepdims": 7}), ("Gemm", [X[0], X[0]], (), {"transB": -1}),
+    ("MaxPool", [IMAGE], (), {"kernel_shape": [2, 2], "ceil_mode": 1 << 40})])
+def test_flags_are_0_or_1(op, arrays, constants, attrs):
+    node_fails(op, arrays, 17, "must be 0 or 1", constants=constants, **attrs)
+
+
+def test_same_padding_is_not_negative():
+    """onnxruntime begins inside the image then, others at its first element."""
+    node_fails("Conv", [np.zeros((1, 1, 9), np.float32), np.zeros((1, 1, 1), np.float32)], 17,
+               "auto_pad with stride 3 over 9 elements pads by -2", "explicit pads", constants=(1,),
+               auto_pad="SAME_UPPER", strides=[3])
+
+
+@pytest.mark.parametrize("op", ["Gather", "GatherElements"])
+def test_no_index_into_an_axis_without_elements(op):
+    node_fails(op, [np.zeros((0, 4), np.float32), np.zeros((2, 4), np.int64)], 17, "axis 0 of (0, 4) has no elements",
+               constants=(0,))
+
+
+def test_names_with_control_characters_stay_in_one_line():
+    proto = model([helper.make_node("MatMul", ["x", "a\nb"], ["y"], name="two\nlines")], {"x": [2, 3]}, ["y"],
+                  weights={"a\nb": np.zeros((2, 2), np.float32)})
+    with pytest.raises(OnnxImportError) as caught:
+        from_onnx(proto)
+    assert str(caught.value).startswith('MatMul node "two\\nlines" (opset 17): ') and "\n" not in str(caught.value)

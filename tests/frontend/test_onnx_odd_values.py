@@ -1,12 +1,14 @@
 """NaN, infinities, zeros of both signs, denormals and extreme integers, in networks compiled for several targets:
 results are those of numpy, by which the standard defines its reference. Where C leaves arithmetic undefined, ours is
 defined."""
+import warnings
+
 import numpy as np
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 import ingot
-from onnx_models import value_info
+from onnx_models import model, one_node, value_info
 
 NAN, INF = np.nan, np.inf
 ODD = [NAN, INF, -INF, 0.0, -0.0, 1e-42, -1e-42, 3.4e38, -3.4e38, 1.5, -2.5, 7.0]
@@ -230,3 +232,41 @@ def test_powers(target):
                 np.array([0, -27, 1, 10 ** 30 % 2 ** 32, 1, -1, 1, 0, 0], np.int64).astype(np.int32)]
     feeds = {"x": x, "y": y, "i": i, "j": j, "f": f, "k": i.astype(np.int32), "d": x.astype(float)}
     compare(nodes, feeds, expected, target, {"half": np.float32(0.5), "half64": np.float64(0.5)}, rtol=1e-6)
+
+
+# ---------------------------------------------------------------- what mutated models found
+
+@pytest.mark.parametrize("op, attrs", [("Div", {}), ("Mod", {}), ("Mod", {"fmod": 1})])
+def test_integers_by_the_constant_0_are_0(op, attrs):
+    """onnxruntime ends the process, or refuses to run."""
+    proto = one_node(op, [np.int32([-7, 0, 7]), np.int32(0)], 17, (1,), **attrs)
+    with ingot.compile(proto, target="c", threads="none") as library:
+        np.testing.assert_array_equal(library(np.int32([-7, 0, 7])), [0, 0, 0])
+
+
+@pytest.mark.parametrize("step", [1 << 31, (1 << 63) - 1, -(1 << 40)])
+def test_a_step_beyond_the_axis_takes_one_element(step):
+    x = np.arange(5, dtype=np.float32)
+    bounds = [np.array([v]) for v in ((1, 5, 0, step) if step > 0 else (3, -9, 0, step))]
+    proto = one_node("Slice", [x, *bounds], 17, (1, 2, 3, 4))
+    with ingot.compile(proto, target="c", threads="none") as library:
+        np.testing.assert_array_equal(library(x), x[1:2] if step > 0 else x[3:4])
+
+
+def test_no_warning_is_printed_while_compiling():
+    """Constants that overflow, have no root, or no value at all; numpy would print what a run does in silence."""
+    big = np.full((4, 4, 1, 1), 3e38, np.float32)
+    nodes = [helper.make_node("Conv", ["x", "big"], ["c"]),
+             helper.make_node("BatchNormalization", ["c", "s", "s", "s", "v"], ["b"], epsilon=-1e30),
+             helper.make_node("Mul", ["b", "huge"], ["m"]), helper.make_node("Mul", ["m", "huge"], ["n"]),
+             helper.make_node("Cast", ["nan"], ["i"], to=TensorProto.INT32),
+             helper.make_node("Cast", ["i"], ["f"], to=TensorProto.FLOAT), helper.make_node("Add", ["n", "f"], ["a"]),
+             helper.make_node("Cast", ["a"], ["h"], to=TensorProto.FLOAT16),
+             helper.make_node("Cast", ["h"], ["y"], to=TensorProto.FLOAT)]
+    weights = {"big": big, "s": np.full(4, 3e38, np.float32), "v": np.full(4, -1, np.float32),
+               "huge": np.float32(3e38), "nan": np.float32(np.nan)}
+    proto = model(nodes, {"x": [1, 4, 3, 3]}, ["y"], weights=weights)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for level in (0, 1, 2):
+            ingot.compile(proto, threads="none", opt_level=level)

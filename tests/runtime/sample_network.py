@@ -77,6 +77,7 @@ class SampleNetwork:
     target: str = "host"
     name: str = "sums"
     written: int = 0
+    dim_checks: tuple = ()
 
     @property
     def dims(self):

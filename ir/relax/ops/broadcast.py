@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from ... import te, tir
-from ...expr import Select, const, logical_and, logical_or
+from ...expr import Select, const, is_const_int, logical_and, logical_or
 from ...op import register
 from ...tir.intrin import integer_power
 from ..expr import TensorStructInfo
@@ -14,9 +14,14 @@ from .common import (axis_names, broadcast_index, broadcast_shapes, need_dtype, 
                      tensors)
 
 
+def _whole(function, a, b):
+    """An integer division; 0 where the divisor is the constant 0, which expressions do not have."""
+    return const(0, a.dtype) if is_const_int(b, 0) else function(a, b)
+
+
 def _divide(a, b):
     """Integers truncate toward zero, as C does and ONNX asks. By 0 they are 0, as numpy has it."""
-    return tir.truncdiv(a, b) if a.dtype.is_int else a / b
+    return _whole(tir.truncdiv, a, b) if a.dtype.is_int else a / b
 
 
 def _numpy_divide(a, b):
@@ -27,7 +32,7 @@ def _numpy_divide(a, b):
 
 
 def _floor_divide(a, b):
-    return tir.floordiv(a, b) if a.dtype.is_int else tir.floor(a / b)
+    return _whole(tir.floordiv, a, b) if a.dtype.is_int else tir.floor(a / b)
 
 
 def _numpy_floor_divide(a, b):
@@ -37,14 +42,14 @@ def _numpy_floor_divide(a, b):
 def _floor_mod(a, b):
     """The remainder with the divisor's sign."""
     if a.dtype.is_int:
-        return tir.floormod(a, b)
+        return _whole(tir.floormod, a, b)
     rest, zero = tir.fmod(a, b), const(0, a.dtype)
     return Select(logical_and(rest != zero, (rest < zero) != (b < zero)), rest + b, rest)
 
 
 def _mod(a, b):
     """The remainder with the dividend's sign."""
-    return tir.truncmod(a, b) if a.dtype.is_int else tir.fmod(a, b)
+    return _whole(tir.truncmod, a, b) if a.dtype.is_int else tir.fmod(a, b)
 
 
 def _power(a, b):

@@ -4,8 +4,9 @@ from __future__ import annotations
 import numpy as np
 
 from ... import te, tir
-from ...expr import IntImm, cast, const
+from ...expr import IntImm, cast, const, is_const_int
 from ...op import REQUIRED, register
+from ..budget import MOST_ELEMENTS
 from ..expr import TensorStructInfo, TupleStructInfo
 from .common import (as_dim, broadcast_index, broadcast_shapes, fail, need_dtype, need_same_dtype, normalize_axis,
                      same_dim, same_shape, shape_argument, shape_text, simplify, te_shape, tensor, tensors)
@@ -233,7 +234,14 @@ def _infer_take(call):
     x, indices = tensors(call)
     need_dtype(call, indices, "int")
     axis = normalize_axis(call, call.attrs["axis"], x.ndim)
+    _need_elements(call, x, axis, indices)
     return TensorStructInfo(x.shape[:axis] + indices.shape + x.shape[axis + 1:], x.dtype)
+
+
+def _need_elements(call, x, axis, indices):
+    """An axis without elements has no valid index."""
+    if is_const_int(x.shape[axis], 0) and not any(is_const_int(d, 0) for d in indices.shape):
+        fail(call, f"axis {axis} of {shape_text(x)} has no elements that an index could mean")
 
 
 def _wrapped(index, extent):
@@ -275,6 +283,7 @@ def _infer_gather_elements(call):
         for k, (a, b) in enumerate(zip(x.shape, indices.shape)))
     if not fits:
         fail(call, f"indices of shape {shape_text(indices)} do not fit inside {shape_text(x)} outside axis {axis}")
+    _need_elements(call, x, axis, indices)
     return TensorStructInfo(indices.shape, x.dtype)
 
 
@@ -327,6 +336,9 @@ def _infer_pad(call):
     if mode != "constant" and any(min(p) < 0 for p in pads):
         fail(call, f"pad_width {tuple(call.attrs['pad_width'])} crops; only pad_mode 'constant' can")
     for k, (extent, pad) in enumerate(zip(x.shape, pads)):
+        if max(map(abs, pad)) > MOST_ELEMENTS:
+            fail(call, f"padding {pad} of axis {k} of {shape_text(x)} is beyond the {MOST_ELEMENTS} elements of a "
+                       "tensor")
         if isinstance(extent, IntImm):
             limit = {"constant": None, "reflect": max(extent.value - 1, 0)}.get(mode, None if extent.value else 0)
             if limit is not None and max(pad) > limit:

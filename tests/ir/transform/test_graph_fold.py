@@ -282,3 +282,12 @@ def test_symbolic_shapes_pass_through_the_folds():
     mod = check(g.module(g.op("matmul", y, const(4, 5))), data(3, 3, 4, 4))
     assert ops(mod) == ["nn.pad", ("nn.conv2d", "add", "nn.relu"), "mean", "reshape", "matmul"]
     assert all(isinstance(b.value, RelaxCall) for b in mod["main"].bindings)
+
+
+def test_folding_obeys_the_budget():
+    """Of a module that no importer checked; before the memory is taken."""
+    big = DataflowVar("big", TensorStructInfo((1 << 29,), "float32"))
+    call = call_op("broadcast_to", Constant(np.ones(1, np.float32), "one"), [1 << 29])
+    mod = IRModule({"main": dataflow_function([], [VarBinding(big, call)], [big])})
+    with pytest.raises(ValueError, match='node "big": broadcast_to of constants: .* is a constant of 2147483648 bytes'):
+        fold_constants(mod)
