@@ -20,6 +20,7 @@ from ..ir.schedule.cpu import CpuModel
 from ..ir.schedule.rules import schedule_by_rule
 from ..ir.schedule.rules.threads import most_threads, parallel_loops
 from ..ir.schedule.schedule import Schedule
+from ..ir.tir.bounds import check_bounds
 from ..ir.tir.flops import estimate_work
 from ..ir.tir.function import PrimFunc
 from ..ir.transform.choose_convolution import check_algorithms
@@ -137,7 +138,9 @@ def optimize(mod, options):
 
 
 def lower(mod, options):
-    """All stages of a graph module, as a Stages."""
+    """All stages of a graph module, as a Stages. Raises VerifyError for a program of its own that leaves a buffer."""
+    for func in _prim_funcs(mod).values():
+        check_bounds(func)
     stages = Stages(_prefix(mod, options), mod)
     stages.fused = optimize(mod, options)
     stages.tir = RELAX["LegalizeOps"]()(stages.fused)
