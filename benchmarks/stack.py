@@ -93,8 +93,8 @@ def main():
                 size, kernel, how = max(measured(model, args.levels), default=(0, "-", "none here"))
                 wrong = model.stack > limit or size > model.stack - beside
                 over += wrong
-                print(f"| {name} | {target} | {threads} | {limit} | {model.stack} | {size} + {beside} | {kernel} | {how}"
-                      f"{' OVER' if wrong else ''} |", flush=True)
+                cells = (name, target, threads, limit, model.stack, f"{size} + {beside}", kernel, how + " OVER" * wrong)
+                print(f"| {' | '.join(map(str, cells))} |", flush=True)
     return int(over > 0)
 
 

@@ -219,7 +219,8 @@ class _Folder:
             "arena_text": str(arena_bytes) if self.static else f"{fixed} + {memory}", "fixed_bytes": fixed,
             "scratch_bytes": fixed - HEADER_BYTES, "thread_bytes": p.scratch,
             "arena_on_heap": large_arena or not self.static,  # one of 2 GB lies beyond what static code reaches
-            "needs_64_bits": large_arena or max([p.weights_bytes, *map(_constant_bytes, (*p.inputs, *p.outputs))]) > INT_MAX,
+            "needs_64_bits": large_arena or any(n > INT_MAX for n in (
+                p.weights_bytes, *map(_constant_bytes, (*p.inputs, *p.outputs)))),
             "arena_threads": m.arena_threads, "stack_bytes": m.stack,
             "accuracy": m.accuracy, "weights": m.weights, "weights_bytes": max(p.weights_bytes, 64), "magic": f"0x{MAGIC:X}",
             "model_hash": m.model_hash, "target": m.target.name,

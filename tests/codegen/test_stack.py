@@ -147,7 +147,7 @@ def test_a_run_needs_no_more_stack_than_it_says(tmp_path, cc, level, kind, threa
 
 @pytest.mark.parametrize("cc", COMPILERS)
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ("winograd", "depthwise", "separable"))
 @pytest.mark.parametrize("target", ("host", "c"))
 def test_the_largest_chain_of_frames_is_within_the_bound(tmp_path, cc, level, kind, target):
     model = compiled(kind, target=target, threads="none")
@@ -216,7 +216,8 @@ def test_few_bytes_of_stack_change_no_result():
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_default_is_a_hosts_stack_or_a_small_one(kind, target, threads):
     model = compiled(kind, target, threads=threads)
-    assert model.stack <= default_limit(model.target, threads) == (2048 if (target, threads) == ("c", "none") else 16384)
+    limit = 2048 if (target, threads) == ("c", "none") else 16384
+    assert model.stack <= limit == default_limit(model.target, threads)
 
 
 def vectors(count, lanes):
