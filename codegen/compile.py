@@ -22,6 +22,7 @@ from ..ir.schedule.cpu import CpuModel
 from ..ir.schedule.rules import schedule_by_rule
 from ..ir.schedule.rules.threads import most_threads, parallel_loops
 from ..ir.schedule.schedule import Schedule
+from ..ir.tir.bounds import check_bounds
 from ..ir.tir.flops import estimate_work
 from ..ir.tir.function import PrimFunc
 from ..ir.transform.choose_convolution import check_algorithms
@@ -35,7 +36,7 @@ from .kernels import kernel_names, print_kernel, shape_summary
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
 from .program import build_program
 from .recorded import apply_recorded, check_schedules, traces_of
-from .stack import bytes_for_arrays, run_stack
+from .stack import bytes_for_arrays, register_bytes, run_stack
 from .target import BYTE_ORDERS, Target
 
 VERSION = "0.1.0"
@@ -150,7 +151,9 @@ def _bounded(stage):
 
 @_bounded
 def lower(mod, options):
-    """All stages of a graph module, as a Stages."""
+    """All stages of a graph module, as a Stages. Raises VerifyError for a program of its own that leaves a buffer."""
+    for func in _prim_funcs(mod).values():
+        check_bounds(func)
     stages = Stages(_prefix(mod, options), mod)
     stages.fused = optimize(mod, options)
     stages.tir = RELAX["LegalizeOps"]()(stages.fused)
@@ -165,8 +168,8 @@ def lower(mod, options):
     stages.traces = {n: sch.trace for n, sch in schedules.items()}
     kernels = {n: scheduled(functions[n], sch, work[n]) for n, sch in schedules.items()}
     stages.scheduled = stages.tir.with_functions({**stages.tir.functions, **kernels})
-    passes = network_passes(bytes_for_arrays(
-        options.target, options.threads, _pointers(stages.tir["main"]), options.stack_limit or options.target.stack_bytes))
+    kept = bytes_for_arrays(options.target, options.threads, _pointers(stages.tir["main"]), options.stack_limit)
+    passes = network_passes(kept, register_bytes(options.target))
     lowered = lower_module(IRModule(kernels), passes)  # alone: flat kernels do not fit the shapes of the calls in "main"
     stages.lowered = stages.tir.with_functions({**stages.tir.functions, **lowered.functions})
     return stages

@@ -4,6 +4,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import groupby
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ LARGE_BLOB = 3 << 29  # bytes from which on a blob lies apart from what code of 
 ARENA_THREADS = 8  # how many threads, at most, an arena of NAME_ARENA_BYTES has room for
 # Errors that the self-test allows small floats, a few units in the last place; others 1e-4.
 TEST_TOLERANCES = {"float16": 8e-3, "bfloat16": 6e-2, "float8_e4m3fn": 0.5, "float8_e5m2": 0.75}
+INT_MAX = (1 << 31) - 1
 MAGIC = 0x31746F676E49  # "Ingot1", little-endian
 
 
@@ -122,6 +124,9 @@ class _Folder:
         self.dims = tuple(names.values())
         self.static = not self.dims
         self.expr = CExpr(_DimNames(names), set())
+        self.memory = self._dim_text(self.p.plan.total) if self.dims else str(self.p.plan.total.value)
+        self.fixed_bytes = HEADER_BYTES + model.arena_threads * self.p.scratch
+        self.arena_bytes = self.fixed_bytes + int(self.memory) if self.static else None
         self.context = self._context()
 
     def files(self):
@@ -198,10 +203,8 @@ class _Folder:
         offsets = np.cumsum([0, *(a.nbytes + -a.nbytes % 64 for a in (*m.test_inputs, *m.test_outputs))]).tolist()
         inputs = [self._tensor(t, offsets[n]) for n, t in enumerate(p.inputs)]
         outputs = [self._tensor(t, offsets[len(inputs) + n] if m.test_outputs else 0) for n, t in enumerate(p.outputs)]
-        memory = self._dim_text(p.plan.total)
-        scratch = m.arena_threads * p.scratch
-        fixed = HEADER_BYTES + scratch
-        arena_bytes = fixed + int(memory) if self.static else None
+        memory, fixed, arena_bytes = self.memory, self.fixed_bytes, self.arena_bytes
+        large_arena = self.static and arena_bytes > INT_MAX
         dim_params = ", ".join(f"int64_t {d}" for d in self.dims)
         arguments = ["net", *self.dims, *(t["name"] for t in inputs), *(t["name"] for t in outputs)]
         pointers = ["net", *(t["name"] for t in inputs + outputs)]
@@ -215,7 +218,10 @@ class _Folder:
             "arena_bytes": arena_bytes, "arena_align": ARENA_ALIGN,
             "memory_bytes": memory + ("u" if self.static else ""),
             "arena_text": str(arena_bytes) if self.static else f"{fixed} + {memory}", "fixed_bytes": fixed,
-            "scratch_bytes": scratch, "thread_bytes": p.scratch,
+            "scratch_bytes": fixed - HEADER_BYTES, "thread_bytes": p.scratch,
+            "arena_on_heap": large_arena or not self.static,  # one of 2 GB lies beyond what static code reaches
+            "needs_64_bits": large_arena or any(n > INT_MAX for n in (
+                p.weights_bytes, *map(_constant_bytes, (*p.inputs, *p.outputs)))),
             "arena_threads": m.arena_threads, "stack_bytes": m.stack,
             "accuracy": m.accuracy, "weights": m.weights, "weights_bytes": max(p.weights_bytes, 64), "magic": f"0x{MAGIC:X}",
             "model_hash": m.model_hash, "target": m.target.name,
@@ -251,6 +257,8 @@ class _Folder:
         factors = [str(d) if isinstance(d, int) else f"({self._dim_text(e)})" for d, e in zip(t.shape, t.dims)]
         for d, e in zip(t.shape, t.dims):
             example *= d if isinstance(d, int) else evaluate_dim(e, values)
+        if _constant_bytes(t) > INT_MAX:
+            factors[0] = f"INT64_C({factors[0]})"
         size = "(" + " * ".join(factors or ["1"]) + ")"
         symbolic = any(not isinstance(d, int) for d in t.shape)
         dtype = t.dtype
@@ -273,8 +281,9 @@ class _Folder:
         for n, b in enumerate(self.p.plan.buffers):
             name = names[n] = new_name(b.name, taken)
             ctype = C_TYPES[self.p.buffer_dtypes[n]]
-            place = self._dim_text(self.p.plan.offset(n), ADDITIVE)
-            tensors[name] = f"{name} = {place}" if self.static else f"{ctype} *const {name} = (void *)(m + {place});"
+            offset = self.p.plan.offset(n)
+            tensors[name] = f"{name} = {offset.value}" if self.static else \
+                f"{ctype} *const {name} = (void *)(m + {self._dim_text(offset, ADDITIVE)});"
         calls = []
         for call in self.p.calls:
             arguments, team = [], self.m.kernels[self.m.kernel_of[call.kernel]].function.team
@@ -321,9 +330,11 @@ class _Folder:
                 "run_pointers": [p.format("net") for p in own["pointers"]], "run_tensors": self._places(own["tensors"])}
 
     def _places(self, tensors):
-        """The lines that define tensors: constant places are those of an enumeration."""
+        """The lines that define tensors: constant places are those of an enumeration, as long as these are ints."""
         if not self.static or not tensors:
             return tensors
+        if self.arena_bytes > INT_MAX:
+            return ["/* where each tensor is in the memory */", *(f"static const size_t {t}u;" for t in tensors)]
         lines = [f"    {t}," for t in tensors]
         return ["enum { /* where each tensor is in the memory */", *lines[:-1], lines[-1].removesuffix(","), "};"]
 
@@ -426,6 +437,11 @@ class _DimNames:
 
     def __getitem__(self, var):
         return self.known[id(var)]
+
+
+def _constant_bytes(t):
+    """Bytes of a tensor of constant shape, of others 0."""
+    return prod(t.shape) * t.dtype.bytes if all(isinstance(d, int) for d in t.shape) else 0
 
 
 def _comparison(dtype):

@@ -15,6 +15,7 @@ REGISTER_FILES = 2                   # of vectors, that a kernel may move to the
 # the loader, which binds a function when it is first called, saves all registers.
 TEAM_BYTES, LIBRARY_BYTES, SMALL_LIBRARY_BYTES = 2048, 4096, 256
 SMALL_STACK = 4096                   # of targets whose programs have no loader
+HOST_STACK = 16 << 10                # what a run may take by default where a system runs its threads
 
 
 class StackError(ValueError):
@@ -27,17 +28,27 @@ def stack_bytes(func):
     return deepest(func.body)[0] + max((micro_kernel(call).stack for call in calls), default=0)
 
 
+def register_bytes(target):
+    """Bytes of all vector registers."""
+    return target.vector_registers * 4 * target.vector_lanes
+
+
 def around_kernels(target, threads, pointers):
     """Bytes that a run takes beside the arrays of its kernels. pointers: how many tensors it holds pointers to."""
-    spilled = REGISTER_FILES * target.vector_registers * 4 * target.vector_lanes
-    library = SMALL_LIBRARY_BYTES if target.stack_bytes <= SMALL_STACK else LIBRARY_BYTES
+    library = LIBRARY_BYTES if default_limit(target, threads) > SMALL_STACK else SMALL_LIBRARY_BYTES
     team = TEAM_BYTES if threads == "openmp" else 0
+    spilled = REGISTER_FILES * register_bytes(target)
     return RUN_BYTES + POINTER_BYTES * pointers + FRAME_BYTES + spilled + library + team
 
 
-def bytes_for_arrays(target, threads, pointers, limit):
-    """Bytes that the arrays of a kernel may take of a limit."""
-    return max(limit - around_kernels(target, threads, pointers), 0)
+def default_limit(target, threads):
+    """Bytes of stack that a run may take of each thread by default. A machine with OpenMP is no small one."""
+    return max(target.stack_bytes, HOST_STACK) if threads == "openmp" else target.stack_bytes
+
+
+def bytes_for_arrays(target, threads, pointers, limit=None):
+    """Bytes that the arrays of a kernel may take of a limit, by default the target's."""
+    return max((limit or default_limit(target, threads)) - around_kernels(target, threads, pointers), 0)
 
 
 def run_stack(target, threads, pointers, kernels, limit=None):
@@ -47,5 +58,6 @@ def run_stack(target, threads, pointers, kernels, limit=None):
     total = -(-(around_kernels(target, threads, pointers) + arrays) // ALIGN) * ALIGN
     if limit is not None and total > limit:
         raise StackError(f"the network takes up to {total} bytes of stack, {arrays} of them for the arrays of "
-                         f"{most.function.name if most else 'no kernel'}: more than stack_limit={limit}; allow as many")
+                         f"{most.function.name if most else 'no kernel'}: more than stack_limit={limit}; "
+                         f"allow as many: --stack-limit {total}")
     return total

@@ -52,7 +52,8 @@ int main(int argc, char **argv)
 [% if dims %]
     /* The symbolic dimensions of this example. */
     enum { [[ dim_enum ]] };
-[% else %]
+[% endif %]
+[% if not arena_on_heap %]
     INGOT_ALIGNED([[ upper ]]_ARENA_ALIGN) static unsigned char arena[[ "[" ]][[ upper ]]_ARENA_BYTES];
 [% endif %]
 [% for t in inputs + outputs %]
@@ -108,7 +109,7 @@ int main(int argc, char **argv)
 #if defined(INGOT_PROFILE)
     for (int i = 0; i < CALLS; ++i) printf("%9.4f ms  %s\n", times.least[i] * 1e3, [[ name ]]_call_names[i]);
 #endif
-[% if dims %]
+[% if arena_on_heap %]
     free(block);
 [% endif %]
 [% if weights == "file" %]

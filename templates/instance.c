@@ -1,5 +1,5 @@
-[% if dims %]
-    size_t arena_bytes = (size_t)[[ name ]]_arena_bytes([[ dims|join(", ") ]]);
+[% if arena_on_heap %]
+    size_t arena_bytes = (size_t)[[ name ]]_arena_bytes[[ "(" + dims|join(", ") + ")" if dims else "_()" ]];
     void *block = malloc(arena_bytes + [[ upper ]]_ARENA_ALIGN);
     void *arena = (void *)(((uintptr_t)block + [[ upper ]]_ARENA_ALIGN - 1) / [[ upper ]]_ARENA_ALIGN * [[ upper ]]_ARENA_ALIGN);
     if (block == NULL) return 1;

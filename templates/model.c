@@ -16,6 +16,12 @@
 
 [% include "byte_order.c" %]
 [% endif %]
+[% if needs_64_bits %]
+
+#if PTRDIFF_MAX < 2147483648
+#error "[[ name ]] needs a machine of 64 bits: its arena, weights or tensors are larger than 2 GB"
+#endif
+[% endif %]
 
 [% if weights in ("incbin", "array") %]
 /* [[ name ]]_weights.[[ "S" if weights == "incbin" else "c" ]]: every weight at its offset, packed for the kernels. */
@@ -71,7 +77,7 @@ uint64_t [[ name ]]_arena_bytes_([[ dim_params or "void" ]])
 [% for d in dims_without_memory %]
     (void)[[ d ]];
 [% endfor %]
-    return [[ fixed_bytes ]]u + [[ "(uint64_t)(" + memory_bytes + ")" if dims else memory_bytes ]];
+    return [[ fixed_bytes ~ "u + (uint64_t)(" ~ memory_bytes ~ ")" if dims else upper ~ "_ARENA_BYTES" ]];
 }
 
 ingot_status [[ name ]]_init_([[ name ]] **net, void *arena, size_t arena_bytes, uint32_t abi, size_t info_bytes)

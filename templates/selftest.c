@@ -48,7 +48,8 @@ int main(void)
 {
 [% if dims %]
     enum { [[ dim_enum ]] };
-[% else %]
+[% endif %]
+[% if not arena_on_heap %]
     INGOT_ALIGNED([[ upper ]]_ARENA_ALIGN) static unsigned char arena[[ "[" ]][[ upper ]]_ARENA_BYTES];
 [% endif %]
 [% for t in outputs %]
@@ -87,7 +88,7 @@ int main(void)
         bad = 1;
     }
 [% endfor %]
-[% if dims %]
+[% if arena_on_heap %]
     free(block);
 [% endif %]
 [% if weights == "file" %]

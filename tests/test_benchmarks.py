@@ -5,6 +5,7 @@ import json
 import math
 import xml.dom.minidom
 from dataclasses import astuple
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -32,6 +33,12 @@ def row(model, ms, ort, ov, threads=1, naive=None):
 
 
 # ---------------------------------------------------------------- what all share
+
+def test_the_deepest_chain_of_frames_is_a_run_a_kernel_and_what_it_calls():
+    model = SimpleNamespace(name="net", kernels={"net__a": None, "net__b": None})
+    found = {"net_run": 100, "ingot_run_0": 300, "net__a": 1000, "net__b": 50, "ingot_expf": 10, "net_init": 5000}
+    assert script("stack").chain(model, found) == (1310, "net__a")
+
 
 def test_geometric_mean():
     assert script("measure").geometric_mean([2.0, 0.5]) == pytest.approx(1.0)

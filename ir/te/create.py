@@ -5,6 +5,7 @@ from ..arith import Analyzer
 from ..expr import Call, IterVar, Range, Var, as_expr, const, is_const_int, substitute
 from ..names import unique_name
 from ..node import Mutator, structural_equal
+from ..tir.bounds import check_bounds
 from ..tir.buffer import decl_buffer, row_major_strides
 from ..tir.function import prim_func
 from ..tir.region import access_regions, full_region
@@ -19,16 +20,17 @@ def create_prim_func(args, index_dtype_override=None, attrs=None):
     Computes run in dependence order; those not among args get buffers of the root block. Block names are the
     computes' names, made unique. index_dtype_override: "int32" or "int64" for all loops, iterators and shapes.
     attrs: of the function; the default says that it is "main" and that its buffers do not overlap, as TVM's.
-    Raises ValueError for a tensor that is neither argument nor computed, and for a reduction of several values of
-    which not all are outputs.
+    Raises ValueError for a tensor that is neither argument nor computed, for a reduction of several values of which
+    not all are outputs, and for an element beyond a tensor's shape that is surely read.
     """
     attrs = {"global_symbol": "main", "tir.noalias": True} if attrs is None else attrs
-    func = Lowering().function(args, attrs)
+    func = check_bounds(Lowering().function(args, attrs))
     return with_index_dtype(func, index_dtype_override) if index_dtype_override else func
 
 
 class Lowering:
-    """One translation of tensors into a PrimFunc.
+    """One translation of tensors into a PrimFunc, whose accesses nobody checks: those of the graph's own operators stay
+    within their buffers. For a program of one's own create_prim_func checks them.
 
     After it, blocks: {operation: names of its blocks}; inside: {operation: the scan in whose loop it is}; given: the
     operations whose results are arguments.

@@ -12,7 +12,7 @@ from ..relax.expr import (MatchCast, PrimValue, RelaxCall, RelaxTuple, ShapeExpr
                           VarBinding, call_tir, dataflow_function)
 from ..relax.memory import ALIASES, Memory
 from ..relax.ops.common import Number
-from ..te.create import create_prim_func
+from ..te.create import Lowering
 from ..te.operation import placeholder
 from ..tir.strides import with_strides
 from ..tir.function import PrimFunc
@@ -90,14 +90,14 @@ class _Lower:
     def _single(self, call, args):
         env = {id(a): _placeholder(a) for a in args}
         result = _apply(call, env)
-        return result if isinstance(result, PrimFunc) else create_prim_func([*env.values(), *result], attrs={})
+        return result if isinstance(result, PrimFunc) else Lowering().function([*env.values(), *result], {})
 
     def _fused(self, group):
         env = {id(p): _placeholder(p) for p in group.params}
         inputs = list(env.values())
         for b in group.bindings:
             env[id(b.var)], = _apply(b.value, env, shared=True)
-        return create_prim_func([*inputs, *(env[id(o)] for o in group.outputs)], attrs={})
+        return Lowering().function([*inputs, *(env[id(o)] for o in group.outputs)], {})
 
     def _intern(self, func, hint, origin):
         """The GlobalVar of `func`, or of an equal function made before."""

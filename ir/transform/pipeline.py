@@ -72,12 +72,12 @@ TIR_PASSES = [
 ]
 
 
-def network_passes(kept):
+def network_passes(kept, registers):
     """TIR_PASSES for the kernels of a network. Its sums hold a bound of accuracy whatever the schedules are; in a
-    program of one's own they are as they are written. Its temporaries take at most `kept` bytes of stack: its arena has
-    room for those of each thread."""
+    program of one's own they are as they are written. Its temporaries take at most `kept` bytes of stack, beside
+    arrays of vectors that fit `registers` bytes of registers: its arena has room for those of each thread."""
     after = {"HoistIfThenElse": TIR["SplitSums"](),  # when all that steers loops over terms is done
-             "LiftWorkspace": TIR["LiftScratch"](kept),
+             "LiftWorkspace": TIR["LiftScratch"](kept, registers),
              "Accumulate": TIR["OutlineTiles"]()}  # when tiles and their borders are what they will be
     return [new for p in TIR_PASSES for new in (p, after.get(p.name)) if new is not None]
 

@@ -2,37 +2,94 @@
 import re
 import shutil
 import subprocess
+from functools import lru_cache
 
 import numpy as np
 import pytest
 
 import ingot
 from ingot.codegen.compile import Options, compile_module
-from ingot.codegen.stack import StackError
-from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
+from ingot.codegen.stack import StackError, default_limit
+from ingot.ir.dtype import DataType
+from ingot.ir.expr import Broadcast, Ramp, Var, const
+from ingot.ir.node import collect
+from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, TupleGetItem, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
+from ingot.ir.tir.buffer import decl_buffer
+from ingot.ir.tir.function import prim_func
+from ingot.ir.tir.stmt import BufferLoad, BufferStore, DeclBuffer, For, seq
+from ingot.ir.transform.scratch import deepest, lift_scratch
 
 LEVELS = ("-O1", "-O2", "-O3", "-Os")
 COMPILERS = [pytest.param(cc, marks=pytest.mark.skipif(not shutil.which(cc), reason=f"no {cc}"))
              for cc in ("gcc", "clang")]
 
 
+KINDS = ("winograd", "depthwise", "separable", "product", "attention", "recurrent")
+
+
 def network(kind):
-    """A small network that needs memory of a thread's own: a convolution by Winograd's algorithm, or depthwise."""
-    rng = np.random.default_rng(0)
-    groups, channels, size = (64, 64, 28) if kind == "depthwise" else (1, 64, 28)
-    x = RelaxVar("x", TensorStructInfo((1, channels, size, size), "float32"))
-    w = Constant(rng.standard_normal((channels, channels // groups, 3, 3)).astype(np.float32), "w")
+    """A small network whose kernels need memory of a thread's own, each kind in another way."""
     bb = BlockBuilder()
+    x = RelaxVar("x", TensorStructInfo(SHAPES[kind], "float32"))
     with bb.function("main", [x]):
-        y = x
-        for _ in range(3):
-            y = bb.emit(call_op("nn.conv2d", y, w, padding=(1, 1, 1, 1), groups=groups))
-            y = bb.emit(call_op("nn.relu", y))
-        bb.emit_func_output(y)
+        bb.emit_func_output(globals()[f"_{kind}"](bb, x))
     return bb.get()
 
 
+SHAPES = {"winograd": (1, 64, 28, 28), "depthwise": (1, 64, 28, 28), "separable": (1, 32, 16, 16), "product": (37, 256),
+          "attention": (4, 50, 32), "recurrent": (12, 1, 40)}
+
+
+def weight(*shape):
+    return Constant((np.random.default_rng(0).standard_normal(shape) / 8).astype(np.float32), "w")
+
+
+def _convolutions(bb, x, groups):
+    w = weight(64, 64 // groups, 3, 3)
+    for _ in range(3):
+        x = bb.emit(call_op("nn.conv2d", x, w, padding=(1, 1, 1, 1), groups=groups))
+        x = bb.emit(call_op("nn.relu", x))
+    return x
+
+
+def _winograd(bb, x):
+    return _convolutions(bb, x, 1)
+
+
+def _depthwise(bb, x):
+    return _convolutions(bb, x, 64)
+
+
+def _separable(bb, x):
+    """A 1x1 convolution whose rows go through one in groups: one kernel, with rows of vectors in between."""
+    for _ in range(2):
+        wide = bb.emit(call_op("nn.silu", bb.emit(call_op("nn.conv2d", x, weight(192, 32, 1, 1)))))
+        wide = bb.emit(call_op("nn.conv2d", wide, weight(192, 1, 5, 5), padding=(2, 2, 2, 2), groups=192))
+        x = bb.emit(call_op("nn.conv2d", bb.emit(call_op("nn.silu", wide)), weight(32, 192, 1, 1)))
+    return x
+
+
+def _product(bb, x):
+    for _ in range(3):
+        x = bb.emit(call_op("nn.relu", bb.emit(call_op("matmul", x, weight(256, 256)))))
+    return x
+
+
+def _attention(bb, x):
+    keys, queries, values = (bb.emit(call_op("matmul", x, weight(32, 32))) for _ in range(3))
+    scores = bb.emit(call_op("matmul", queries, bb.emit(call_op("permute_dims", keys, axes=(0, 2, 1)))))
+    return bb.emit(call_op("matmul", bb.emit(call_op("nn.softmax", scores, axis=-1)), values))
+
+
+def _recurrent(bb, x):
+    size, state = 48, Constant(np.zeros((1, 1, 48), np.float32), "s")
+    layer = call_op("nn.lstm", x, weight(1, 4 * size, 40), weight(1, 4 * size, size), weight(1, 8 * size), state, state,
+                    hidden_size=size)
+    return bb.emit(TupleGetItem(bb.emit(layer), 0))
+
+
+@lru_cache
 def compiled(kind, target="host", **options):
     return compile_module(network(kind), Options.check(target=target, weights="array", name="stacked", **options))
 
@@ -74,7 +131,7 @@ int main(void)
 
 @pytest.mark.parametrize("cc", COMPILERS)
 @pytest.mark.parametrize("level", ("-O1", "-O2"))
-@pytest.mark.parametrize("kind", ("winograd", "depthwise"))
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("threads", ("none", "openmp"))
 def test_a_run_needs_no_more_stack_than_it_says(tmp_path, cc, level, kind, threads):
     model = compiled(kind, threads=threads)
@@ -90,7 +147,7 @@ def test_a_run_needs_no_more_stack_than_it_says(tmp_path, cc, level, kind, threa
 
 @pytest.mark.parametrize("cc", COMPILERS)
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("kind", ("winograd", "depthwise"))
+@pytest.mark.parametrize("kind", ("winograd", "depthwise", "separable"))
 @pytest.mark.parametrize("target", ("host", "c"))
 def test_the_largest_chain_of_frames_is_within_the_bound(tmp_path, cc, level, kind, target):
     model = compiled(kind, target=target, threads="none")
@@ -105,7 +162,7 @@ def test_the_largest_chain_of_frames_is_within_the_bound(tmp_path, cc, level, ki
     kernels = max(frames[name] for name in model.kernels)
     helpers = max((size for name, size in frames.items() if name.startswith("ingot_")), default=0)
     assert frames["stacked_run"] + kernels + helpers <= model.stack
-    assert model.stack <= (2048 if target == "c" else 16384)
+    assert model.stack <= default_limit(model.target, "none")
 
 
 def _sources(folder):
@@ -152,3 +209,38 @@ def test_few_bytes_of_stack_change_no_result():
     with ingot.compile(network("winograd"), threads="none", stack_limit=1 << 20) as free, \
             ingot.compile(network("winograd")) as shared:
         np.testing.assert_allclose(free(x), shared(x), rtol=1e-4, atol=1e-4 * np.abs(free(x)).max())
+
+
+@pytest.mark.parametrize("threads", ("none", "openmp"))
+@pytest.mark.parametrize("target", ("c", "x86-64-v3", "x86-64-v4", "aarch64-linux-gnu", "armv7-linux-gnueabihf"))
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_default_is_a_hosts_stack_or_a_small_one(kind, target, threads):
+    model = compiled(kind, target, threads=threads)
+    limit = 2048 if (target, threads) == ("c", "none") else 16384
+    assert model.stack <= limit == default_limit(model.target, threads)
+
+
+def vectors(count, lanes):
+    """Two arrays inside one another, of which the outer one is of vectors."""
+    rows = decl_buffer((count,), DataType("float32").with_lanes(lanes), "rows", "local")
+    few, y = decl_buffer((16,), "float32", "few"), decl_buffer((count * lanes,), "float32", "y")
+    i = Var("i", "int32")
+    one = Broadcast(const(1.0, "float32"), lanes)
+    body = seq(For(i, const(0), const(count), "serial", BufferStore(rows, one, (i,))),
+               BufferStore(few, const(2.0, "float32"), (const(3),)),
+               For(i, const(0), const(count), "serial", BufferStore(
+                   y, BufferLoad(rows, (i,)), (Ramp(i * lanes, const(1), lanes),))))
+    return prim_func([y], DeclBuffer(rows, DeclBuffer(few, body)))
+
+
+def test_arrays_of_more_vectors_than_there_are_registers_move():
+    func = vectors(64, 8)
+    assert deepest(func.body)[0] == 64 * 32 + 64
+    registers = lift_scratch(func, 128, 64 * 32)
+    assert [b.name for b in registers.buffers] == ["y", "few"]  # these stay, whatever the limit is
+    lifted = lift_scratch(func, 128, 64 * 32 - 1)
+    assert deepest(lifted.body)[0] == 64 and lifted.attrs["scratch_bytes"] == 64 * 32
+    rows = lifted.buffers[1]
+    assert (rows.name, rows.dtype, rows.shape[0].value, rows.scope) == ("rows", "float32", 512, "global")
+    accesses = [a for a in collect(lifted.body, (BufferLoad, BufferStore)) if a.buffer is rows]
+    assert len(accesses) == 2 and all(isinstance(a.indices[0], Ramp) and a.indices[0].lanes == 8 for a in accesses)

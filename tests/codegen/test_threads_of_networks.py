@@ -1,5 +1,6 @@
 """Which networks have parallel loops: those whose threads would wait most of the time run on one."""
 import re
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -57,6 +58,13 @@ def test_what_one_thread_reads_counts_against_what_all_save():
     assert most_threads(CPU, [(much, (), 1), (100 * much, (saved // 2 * PASSED_BYTES,), 0)]) > 1
     assert most_threads(CPU, [(much, (), 1), (0, (saved * PASSED_BYTES,), 0)]) == 1
     assert most_threads(CPU, [(much, (), 11)]) == 1
+
+
+def test_a_unit_for_tiles_counts_where_the_accuracy_admits_it():
+    short = [(3 * WAIT_CYCLES * PACE, (), 1)] * 7
+    strict, float32, relaxed = (most_threads(replace(CPU, integer_tiles=True, accuracy=a), short)
+                                for a in ("strict", "float32", "relaxed"))
+    assert strict == float32 == most_threads(CPU, short) > relaxed
 
 
 def test_many_threads_wait_longer():
