@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ..ir.arith import Analyzer
 from ..ir.arith.linear import Linear, render
-from ..ir.expr import Ramp, Var, is_const_int
+from ..ir.expr import Cast, Ramp, Var, is_const_int
 from ..ir.node import Mutator, Visitor, collect
 from ..ir.tir.buffer import decl_buffer
 from ..ir.tir.stmt import AttrStmt, BufferLoad, BufferStore, DeclBuffer, For, LetStmt
@@ -39,7 +39,7 @@ class Tile:
         self.pointers += [(b, b, None) for b in rest.values() if id(b) not in own]
         self.pointers.sort(key=lambda p: order[id(p[1])])
         inside = {x.loop_var for x in collect(body, For)} | {let.var for let in collect(body, LetStmt)}
-        self.numbers.update({v: v for v in _used(self.body) if v not in inside and v not in self.numbers})
+        self.numbers.update({v: index.get(v, v) for v in _used(self.body) if v not in inside | self.numbers.keys()})
         most = {loop.extent: loop.annotations[MOST_TURNS] for loop in collect(self.body, For)
                 if MOST_TURNS in loop.annotations}
         self.border = {var: n for var, n in most.items() if not is_const_int(self.numbers[var], n)}
@@ -82,6 +82,9 @@ class _Views(Mutator):
 
     def without(self, e):
         """An index without the start that is a term of it, and the start or None."""
+        if isinstance(e, Cast):
+            value, start = self.without(e.value)
+            return e.replace(value=value), start
         if not e.dtype.is_int:
             return e, None
         form = self.linear(e)

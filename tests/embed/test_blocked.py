@@ -96,7 +96,7 @@ def test_every_target(tmp_path, make, target):
     with ingot.compile(make(Target.get(target).vector_lanes), target=target, threads="none", accuracy="strict") as library:
         folder = library.export(tmp_path / "net")
     functions = [f for source in folder.glob("kernels_*.c") for f in source.read_text().split("\n}\n")]
-    assert make is not mobile or any("depthwise_blocked_local[" in f and "conv2d_blocked_local[" in f for f in functions)
+    assert make is not mobile or any("_depthwise_blocked(" in f and "_conv2d_blocked(" in f for f in functions)
     compiler, flags = find_compiler(target), Target.get(target).cflags
     compile_all(folder, *compiler.command, *STRICT, *flags)
     program = build(folder, selftest_sources(folder), tmp_path / "selftest", *compiler.command, *flags)
