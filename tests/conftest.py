@@ -7,6 +7,19 @@ import pytest
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "optimized: a module whose networks are built as users build them, at -O3")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_builds(request):
+    """Tests of values build without most optimizations, in a third of the time; modules marked `optimized` with all."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.node.get_closest_marker("optimized") is None:
+            patch.setenv("INGOT_CFLAGS", "-O1")
+        yield
+
+
 @pytest.fixture(autouse=True, scope="session")
 def object_cache(tmp_path_factory):
     """The object cache lies in the test run's own folder, which its processes share: the user's stays as it is."""

@@ -1,0 +1,122 @@
+"""Lowered functions beside those they were made from, as C: one compiler for all functions of a module's tests.
+
+`same_results` notes what is to be compared; `Batch.check`, which runs when the tests of a module have (conftest.py in
+tests/ir/schedule), compiles and compares. The C is stricter than a kernel's, so that mistakes show: tensors lie between
+pages that nobody may touch, first at the end of theirs, local memory is full of a pattern that spoils results, and loops
+that threads would share run backwards.
+"""
+import os
+import tempfile
+from dataclasses import dataclass, replace
+
+import numpy as np
+from c_build import call, compile_text, source
+from guarded_run import held, view
+from tir_cases import arguments
+
+from ingot.codegen.c_function import print_function
+from ingot.ir.expr import substitute
+from ingot.ir.node import Mutator
+from ingot.ir.tir.verifier import verify
+from ingot.ir.transform.pipeline import lower_prim_func
+
+FLAGS = ("-O0", "-DINGOT_SIMD_SCALAR", "-ftrivial-auto-var-init=pattern")
+
+
+class _Backwards(Mutator):
+    """Parallel loops as serial ones from the last iteration to the first."""
+
+    def visit_For(self, loop):
+        loop = self.generic_visit(loop)
+        if loop.kind != "parallel":
+            return loop
+        last = loop.min * 2 + (loop.extent - 1) - loop.loop_var
+        return loop.replace(kind="serial", annotations={}, body=substitute(loop.body, {loop.loop_var: last}))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two lowered functions that compute the same from `inputs`, up to the tolerances, in the test `where`."""
+
+    expected: object
+    found: object
+    inputs: list
+    rtol: float
+    atol: float
+    where: str
+
+
+class Batch:
+    """The Pairs of a module's tests, and the C functions that they need, each of them once."""
+
+    def __init__(self):
+        self.pairs, self.names, self.functions = [], {}, []
+
+    def add(self, pair):
+        self.pairs.append(pair)
+
+    def name_of(self, func):
+        """The C function of a lowered function."""
+        printed = print_function(_Backwards().visit(func), "kernel")
+        text = printed.signature, printed.body
+        if text not in self.names:
+            self.names[text] = f"kernel{len(self.names)}"
+            signature = printed.signature.replace("kernel(", self.names[text] + "(", 1)
+            self.functions.append(replace(printed, name=self.names[text], signature=signature))
+        return self.names[text]
+
+    def check(self):
+        """Compile all functions, run and compare each pair in a process of its own. Raises AssertionError, which says
+        where pairs differ, or where a function touched what is not its own."""
+        if not self.pairs:
+            return
+        named = [(self.name_of(pair.expected), self.name_of(pair.found)) for pair in self.pairs]
+        with tempfile.TemporaryDirectory() as folder:
+            library, report = compile_text(source(self.functions), folder, "gcc", FLAGS), os.path.join(folder, "report")
+            child = os.fork()
+            if not child:
+                self._compare(library, named, report)
+            _, status = os.waitpid(child, 0)
+            with open(report) as file:
+                lines = file.read().splitlines()
+        wrong = [line for line in lines[:-1] if not line.startswith("runs ")]
+        if lines[-1] != "done":
+            wrong.append(f"status {status} while it {lines[-1]}")
+        assert not wrong, "\n".join(wrong)
+
+    def _compare(self, library, named, report):
+        """The child: a line of `report` before each pair, lines on what is wrong with it, and a last one."""
+        with open(report, "w", buffering=1) as file:
+            for pair, names in zip(self.pairs, named):
+                print("runs", pair.where, file=file)
+                try:
+                    a, b = (_run(library, func, name, pair.inputs)
+                            for func, name in zip((pair.expected, pair.found), names))
+                    for n, (x, y) in enumerate(zip(a, b)):
+                        np.testing.assert_allclose(y, x, pair.rtol, pair.atol, err_msg=f"parameter {n}")
+                except Exception as error:
+                    print(pair.where, *str(error).split("\n"), sep="\n  ", file=file)
+            print("done", file=file)
+        os._exit(0)
+
+
+def _run(library, func, name, inputs):
+    """The arrays of all parameters after the C function ran on copies of `inputs`, each at the end of its pages."""
+    copies = [view(held(x, x.itemsize, True), x) if isinstance(x, np.ndarray) and x.size else x for x in inputs]
+    call(library, _Backwards().visit(func), name, copies)
+    return [x for x in copies if isinstance(x, np.ndarray)]
+
+
+BATCHES = []  # those of the modules whose tests run
+
+
+def same_results(func, scheduled, inputs=None, rtol=1e-5, atol=2e-5, lowered=None):
+    """Note that a PrimFunc and what was made of it are to give the same; returns the latter, lowered.
+
+    inputs: what `arguments` gives where they are None. lowered: what the passes make of `scheduled`, if that is there.
+    """
+    verify(scheduled)
+    lowered = lowered or lower_prim_func(scheduled)
+    where = os.environ.get("PYTEST_CURRENT_TEST", "").removesuffix(" (call)")
+    BATCHES[-1].add(Pair(lower_prim_func(func), lowered, inputs or arguments(func), rtol, atol, where))
+    return lowered
