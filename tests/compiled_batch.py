@@ -5,6 +5,7 @@ tests/ir/schedule), compiles and compares. The C is stricter than a kernel's, so
 pages that nobody may touch, first at the end of theirs, local memory is full of a pattern that spoils results, and loops
 that threads would share run backwards.
 """
+import faulthandler
 import os
 import tempfile
 from dataclasses import dataclass, replace
@@ -86,6 +87,7 @@ class Batch:
 
     def _compare(self, library, named, report):
         """The child: a line of `report` before each pair, lines on what is wrong with it, and a last one."""
+        faulthandler.disable()  # a signal is what the parent reports
         with open(report, "w", buffering=1) as file:
             for pair, names in zip(self.pairs, named):
                 print("runs", pair.where, file=file)
