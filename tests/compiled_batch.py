@@ -1,9 +1,9 @@
 """Lowered functions beside those they were made from, as C: one compiler for all functions of a module's tests.
 
 `same_results` notes what is to be compared; `Batch.check`, which runs when the tests of a module have (conftest.py in
-tests/ir/schedule), compiles and compares. The C is stricter than a kernel's, so that mistakes show: tensors lie between
-pages that nobody may touch, first at the end of theirs, local memory is full of a pattern that spoils results, and loops
-that threads would share run backwards.
+tests/ir/schedule), compiles and compares. The C is stricter than a kernel's, so that mistakes show: tensors end where
+pages begin that nobody may touch, local memory is full of a pattern that spoils results, and loops that threads would
+share run backwards.
 """
 import faulthandler
 import os
@@ -45,16 +45,31 @@ class Pair:
     rtol: float
     atol: float
     where: str
+    flags: tuple = FLAGS
 
 
 class Batch:
-    """The Pairs of a module's tests, and the C functions that they need, each of them once."""
+    """The Pairs of a module's tests."""
 
     def __init__(self):
-        self.pairs, self.names, self.functions = [], {}, []
+        self.pairs = []
 
     def add(self, pair):
         self.pairs.append(pair)
+
+    def check(self):
+        """Compile all functions, those of equal flags at once, each of them once, run and compare. Raises
+        AssertionError, which says where pairs differ, or where a function touched what is not its own."""
+        wrong = [line for flags in dict.fromkeys(pair.flags for pair in self.pairs)
+                 for line in _check([pair for pair in self.pairs if pair.flags == flags], flags)]
+        assert not wrong, "\n".join(wrong)
+
+
+class _Functions:
+    """C functions by their text."""
+
+    def __init__(self):
+        self.names, self.printed = {}, []
 
     def name_of(self, func):
         """The C function of a lowered function."""
@@ -63,43 +78,41 @@ class Batch:
         if text not in self.names:
             self.names[text] = f"kernel{len(self.names)}"
             signature = printed.signature.replace("kernel(", self.names[text] + "(", 1)
-            self.functions.append(replace(printed, name=self.names[text], signature=signature))
+            self.printed.append(replace(printed, name=self.names[text], signature=signature))
         return self.names[text]
 
-    def check(self):
-        """Compile all functions, run and compare each pair in a process of its own. Raises AssertionError, which says
-        where pairs differ, or where a function touched what is not its own."""
-        if not self.pairs:
-            return
-        named = [(self.name_of(pair.expected), self.name_of(pair.found)) for pair in self.pairs]
-        with tempfile.TemporaryDirectory() as folder:
-            library, report = compile_text(source(self.functions), folder, "gcc", FLAGS), os.path.join(folder, "report")
-            child = os.fork()
-            if not child:
-                self._compare(library, named, report)
-            _, status = os.waitpid(child, 0)
-            with open(report) as file:
-                lines = file.read().splitlines()
-        wrong = [line for line in lines[:-1] if not line.startswith("runs ")]
-        if lines[-1] != "done":
-            wrong.append(f"status {status} while it {lines[-1]}")
-        assert not wrong, "\n".join(wrong)
 
-    def _compare(self, library, named, report):
-        """The child: a line of `report` before each pair, lines on what is wrong with it, and a last one."""
-        faulthandler.disable()  # a signal is what the parent reports
-        with open(report, "w", buffering=1) as file:
-            for pair, names in zip(self.pairs, named):
-                print("runs", pair.where, file=file)
-                try:
-                    a, b = (_run(library, func, name, pair.inputs)
-                            for func, name in zip((pair.expected, pair.found), names))
-                    for n, (x, y) in enumerate(zip(a, b)):
-                        np.testing.assert_allclose(y, x, pair.rtol, pair.atol, err_msg=f"parameter {n}")
-                except Exception as error:
-                    print(pair.where, *str(error).split("\n"), sep="\n  ", file=file)
-            print("done", file=file)
-        os._exit(0)
+def _check(pairs, flags):
+    """What is wrong with pairs, as lines. They run in a process of its own."""
+    functions = _Functions()
+    named = [(functions.name_of(pair.expected), functions.name_of(pair.found)) for pair in pairs]
+    with tempfile.TemporaryDirectory() as folder:
+        library, report = compile_text(source(functions.printed), folder, "gcc", flags), os.path.join(folder, "report")
+        child = os.fork()
+        if not child:
+            _compare(library, pairs, named, report)
+        _, status = os.waitpid(child, 0)
+        with open(report) as file:
+            lines = file.read().splitlines()
+    wrong = [line for line in lines[:-1] if not line.startswith("runs ")]
+    return wrong if lines[-1] == "done" else [*wrong, f"status {status} while it {lines[-1]}"]
+
+
+def _compare(library, pairs, named, report):
+    """The child: a line of `report` before each pair, lines on what is wrong with it, and a last one."""
+    faulthandler.disable()  # a signal is what the parent reports
+    with open(report, "w", buffering=1) as file:
+        for pair, names in zip(pairs, named):
+            print("runs", pair.where, file=file)
+            try:
+                a, b = (_run(library, func, name, pair.inputs)
+                        for func, name in zip((pair.expected, pair.found), names))
+                for n, (x, y) in enumerate(zip(a, b)):
+                    np.testing.assert_allclose(y, x, pair.rtol, pair.atol, err_msg=f"parameter {n}")
+            except Exception as error:
+                print(pair.where, *str(error).split("\n"), sep="\n  ", file=file)
+        print("done", file=file)
+    os._exit(0)
 
 
 def _run(library, func, name, inputs):
@@ -112,13 +125,13 @@ def _run(library, func, name, inputs):
 BATCHES = []  # those of the modules whose tests run
 
 
-def same_results(func, scheduled, inputs=None, rtol=1e-5, atol=2e-5, lowered=None):
+def same_results(func, scheduled, inputs=None, rtol=1e-5, atol=2e-5, flags=FLAGS):
     """Note that a PrimFunc and what was made of it are to give the same; returns the latter, lowered.
 
-    inputs: what `arguments` gives where they are None. lowered: what the passes make of `scheduled`, if that is there.
+    inputs: what `arguments` gives where they are None. flags: of the compiler.
     """
     verify(scheduled)
-    lowered = lowered or lower_prim_func(scheduled)
+    lowered = lower_prim_func(scheduled)
     where = os.environ.get("PYTEST_CURRENT_TEST", "").removesuffix(" (call)")
-    BATCHES[-1].add(Pair(lower_prim_func(func), lowered, inputs or arguments(func), rtol, atol, where))
+    BATCHES[-1].add(Pair(lower_prim_func(func), lowered, inputs or arguments(func), rtol, atol, where, flags))
     return lowered

@@ -8,15 +8,16 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "optimized: a module whose networks are built as users build them, at -O3")
+    config.addinivalue_line("markers", "optimization(level): the flag with which a module's networks are built")
 
 
 @pytest.fixture(autouse=True, scope="module")
 def quick_builds(request):
-    """Tests of values build without most optimizations, in a third of the time; modules marked `optimized` with all."""
+    """Tests of values build without most optimizations, in a third of the time, or as their module's mark says: with
+    all, as users do ("-O3"), or with none, where vectors are plain C that takes long to optimize ("-O0")."""
+    mark = request.node.get_closest_marker("optimization")
     with pytest.MonkeyPatch.context() as patch:
-        if request.node.get_closest_marker("optimized") is None:
-            patch.setenv("INGOT_CFLAGS", "-O1")
+        patch.setenv("INGOT_CFLAGS", mark.args[0] if mark else "-O1")
         yield
 
 

@@ -7,6 +7,7 @@ import ingot
 from ingot.codegen.target import Target
 from ingot.ir.relax import accuracy
 
+pytestmark = pytest.mark.optimization("-O3")
 F32 = np.float32
 TARGETS = ["c", "x86-64-v3", "x86-64-v4", "x86-64-v4-zen4"]
 here = [pytest.param(t, marks=pytest.mark.skipif(not Target.get(t).is_supported_here, reason=f"{t} does not run here"))
