@@ -17,7 +17,7 @@ WINOGRAD = (*((f"winograd{tile}", 3, 1, channels) for tile in (2, 3, 4) for chan
 
 
 class Cases:
-    """Nodes of one model, each with inputs of its own. The rows of an input or an output are along its axis in `axes`."""
+    """Nodes of one model, each with inputs of its own; `axes` says along which axis of an input or output its rows are."""
 
     def __init__(self):
         self.nodes, self.weights, self.inputs, self.outputs, self.axes = [], {}, {}, {}, {}
@@ -68,8 +68,8 @@ def convolutions(net):
         pad = kernel // 2 * more.get("dilations", [1])[0]
         stride = more.get("strides", [1])[0]
         shape = (3, filters, *(-(-s // stride) for s in size))
-        net("Conv", net.input(3, channels, *size), net.weight(filters, channels // more.get("group", 1), kernel, kernel),
-            net.weight(filters), shape=shape, pads=[pad] * 4, **more)
+        weight = net.weight(filters, channels // more.get("group", 1), kernel, kernel)
+        net("Conv", net.input(3, channels, *size), weight, net.weight(filters), shape=shape, pads=[pad] * 4, **more)
     net("ConvTranspose", net.input(3, 16, 5, 6), net.weight(16, 24, 4, 4), strides=[2, 2], pads=[1] * 4,
         shape=(3, 24, 10, 12))
 
@@ -97,8 +97,8 @@ def recurrent(net):
     for op, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4)):
         for hidden, both in ((16, False), (20, True)):
             n = 1 + both
-            net(op, net.input(4, 3, 10, axis=1), net.weight(n, gates * hidden, 10), net.weight(n, gates * hidden, hidden),
-                net.weight(n, 2 * gates * hidden), hidden_size=hidden,
+            net(op, net.input(4, 3, 10, axis=1), net.weight(n, gates * hidden, 10),
+                net.weight(n, gates * hidden, hidden), net.weight(n, 2 * gates * hidden), hidden_size=hidden,
                 direction="bidirectional" if both else "forward", shape=(4, n, 3, hidden), axis=2)
 
 
