@@ -17,7 +17,7 @@ WINOGRAD = (*((f"winograd{tile}", 3, 1, channels) for tile in (2, 3, 4) for chan
 
 
 class Cases:
-    """Nodes of one model, each with inputs of its own; `axes` says along which axis of an input or output its rows are."""
+    """Nodes of one model, each with inputs of its own. `axes`: of the rows of inputs and outputs."""
 
     def __init__(self):
         self.nodes, self.weights, self.inputs, self.outputs, self.axes = [], {}, {}, {}, {}
