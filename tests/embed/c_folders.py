@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ingot.codegen.target import Target
+from ingot.codegen.toolchain import find_compiler
+
 HERE = Path(__file__).parent
 STRICT = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
 TIMEOUT = 600
@@ -81,6 +84,13 @@ def build(folder, sources, program, compiler, *flags):
         compiled = list(pool.map(compile_one, map(Path, sources)))
     run([compiler, *flags, *compiled, "-o", program, "-lm", "-lpthread", "-Wl,-z,noexecstack"])
     return program
+
+
+def build_strictly(folder, program, target):
+    """The self-test of a folder for `target`, by its compiler, without warnings. Returns `program`. At -O1, where
+    compilers look at the flow of values."""
+    flags = [flag for flag in Target.get(target).cflags if not flag.startswith("-O")]
+    return build(folder, selftest_sources(folder), program, *find_compiler(target).command, *flags, "-O1", *STRICT[1:])
 
 
 def definitions(library):

@@ -3,9 +3,9 @@ import numpy as np
 import pytest
 
 import ingot
-from c_folders import STRICT, build, compile_all, run, selftest_sources
+from c_folders import build_strictly, run
 from ingot.codegen.target import Target
-from ingot.codegen.toolchain import find_compiler, missing_tools, run_command
+from ingot.codegen.toolchain import missing_tools, run_command
 from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
 from ingot.ir.relax.ops.conv_layouts import pack_weights
@@ -97,7 +97,4 @@ def test_every_target(tmp_path, make, target):
         folder = library.export(tmp_path / "net")
     functions = [f for source in folder.glob("kernels_*.c") for f in source.read_text().split("\n}\n")]
     assert make is not mobile or any("_depthwise_blocked(" in f and "_conv2d_blocked(" in f for f in functions)
-    compiler, flags = find_compiler(target), Target.get(target).cflags
-    compile_all(folder, *compiler.command, *STRICT, *flags)
-    program = build(folder, selftest_sources(folder), tmp_path / "selftest", *compiler.command, *flags)
-    assert "ok" in run(run_command(target, program))
+    assert "ok" in run(run_command(target, build_strictly(folder, tmp_path / "selftest", target)))

@@ -12,6 +12,7 @@ from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
 from ingot.ir.relax.ops import matmul_digits
 
+pytestmark = pytest.mark.optimization("-O0")
 AMX = Target.get("x86-64-v4-amx")
 UNIT = [flag for flag in AMX.cflags if flag.startswith("-mamx")]
 # As plain C on any machine, in vectors as long as the unit's digits ask for; with the unit where there is one.

@@ -16,6 +16,7 @@ from ingot.ir.schedule.rules.winograd_blocks import Blocking
 from test_digit_products import activations, image_network, network
 from test_winograd_digits import hard_image
 
+pytestmark = pytest.mark.optimization("-O0")
 ZEN4 = Target.get("x86-64-v4-zen4")
 # As plain C on any machine, in vectors as long as columns are packed for; with its own where there are such.
 TARGETS = [pytest.param(replace(Target.get("c"), adders=True, multiply_adds=1, streamed_bytes=6,

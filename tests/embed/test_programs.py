@@ -55,7 +55,7 @@ def test_exact_sizes_and_right_numbers(exported, tmp_path, name, weights, target
 
 
 @pytest.mark.parametrize("target", ["host", "c"])
-@pytest.mark.parametrize("name", ["embedding_net", "light_squeezenet", *TINY])
+@pytest.mark.parametrize("name", ["embedding_net", "dense_blocks", "transformer", "recurrent_net", *TINY])
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_selftest_under_sanitizers(exported, tmp_path, compiler, name, target):
     need_compiler(compiler, *SANITIZE)

@@ -3,9 +3,9 @@ import numpy as np
 import pytest
 
 import ingot
-from c_folders import STRICT, build, compile_all, run, selftest_sources
+from c_folders import build_strictly, run
 from ingot.codegen.target import Target
-from ingot.codegen.toolchain import find_compiler, missing_tools, run_command
+from ingot.codegen.toolchain import missing_tools, run_command
 from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, TupleGetItem, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
 from ingot.ir.relax.evaluate import evaluate
@@ -85,11 +85,7 @@ def test_strict_c_and_its_own_test(target, tmp_path):
     """With the target's compiler, run where the machine, or an emulator, can."""
     if reason := missing_tools(target):
         pytest.skip(reason)
-    compiler, row = find_compiler(target), Target.get(target)
     with ingot.compile(layers(depth=3072), target=target, threads="none", name="waits", accuracy="relaxed") as library:
         assert "_fixed(" in kernels_of(library)
         folder = library.export(tmp_path / "net")
-    flags = [f if f != "-O3" else "-O1" for f in row.cflags]
-    compile_all(folder, *compiler.command, *STRICT, *flags)
-    program = build(folder, selftest_sources(folder), tmp_path / "selftest", *compiler.command, *flags)
-    assert "ok" in run(run_command(target, program))
+    assert "ok" in run(run_command(target, build_strictly(folder, tmp_path / "selftest", target)))

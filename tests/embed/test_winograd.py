@@ -3,9 +3,9 @@ import numpy as np
 import pytest
 
 import ingot
-from c_folders import STRICT, build, compile_all, run, selftest_sources
+from c_folders import build_strictly, run
 from ingot.codegen.target import Target
-from ingot.codegen.toolchain import find_compiler, missing_tools, run_command
+from ingot.codegen.toolchain import missing_tools, run_command
 from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
 from ingot.ir.relax.evaluate import evaluate
@@ -34,10 +34,7 @@ def network(lanes, kernel=3, groups=1, stride=1):
 def check(library, tmp_path, target):
     """Strict C, whose self-test passes."""
     folder = library.export(tmp_path / "net")
-    compiler, flags = find_compiler(target), Target.get(target).cflags
-    compile_all(folder, *compiler.command, *STRICT, *flags)
-    program = build(folder, selftest_sources(folder), tmp_path / "selftest", *compiler.command, *flags)
-    assert "ok" in run(run_command(target, program))
+    assert "ok" in run(run_command(target, build_strictly(folder, tmp_path / "selftest", target)))
 
 
 @pytest.mark.parametrize("tile, layer", [*((tile, (3,)) for tile in TILES), (4, (5, 2)), (2, (5, 1, 2))])

@@ -11,6 +11,7 @@ from ingot.ir.schedule.rules import threads, winograd_digit_blocks
 from ingot.ir.schedule.rules.winograd_digit_blocks import Blocking
 from test_digit_products import TARGETS, image_network
 
+pytestmark = pytest.mark.optimization("-O0")
 CONTRACT = 1e-4
 
 

@@ -15,6 +15,7 @@ import pytest
 import ledger as ledgers
 from node_cases import PASSES, WRONG, difference, node_cases, reason, status
 
+pytestmark = pytest.mark.optimization("-O0")
 LEDGER = Path(__file__).with_name("ledger.json")
 UPDATE = os.environ.get("INGOT_UPDATE_LEDGER") == "1"
 HOW = "INGOT_UPDATE_LEDGER=1 python -m pytest tests/onnx_backend"

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import ingot
-from networks import light_case, light_names
+from networks import light_case, light_names, zoo_names
 
 
 def test_all_nine_are_there():
@@ -12,6 +12,9 @@ def test_all_nine_are_there():
 
 @pytest.mark.parametrize("name", light_names)
 def test_matches_the_shipped_output(name):
+    """Of the networks that the zoo has, with weights that tell more, the smallest alone."""
+    if name in zoo_names and name != "squeezenet":
+        pytest.skip("the zoo has it")
     path, feeds, expected = light_case(name)
     with ingot.compile(path, target="host", opt_level=2) as library:
         found = library.run(feeds)

@@ -10,6 +10,7 @@ from guards import run_guarded
 from ingot.ir.arith import Analyzer
 from networks import onnxruntime_outputs, relative_error, zoo, zoo_names, needs_zoo
 
+pytestmark = pytest.mark.optimization("-O3")
 NAMES = zoo_names or [pytest.param("none", marks=needs_zoo)]
 
 # Of a tensor's largest magnitude. Without a layer an output errs by at least a hundred times as much.

@@ -5,7 +5,7 @@
 import functools
 
 import numpy as np
-from tir_cases import arguments, results
+from compiled_batch import same_results
 
 from ingot.ir.expr import Var
 from ingot.ir.node import structural_equal
@@ -14,9 +14,8 @@ from ingot.ir.relax.block_builder import BlockBuilder
 from ingot.ir.relax.ops.winograd import transform_weights
 from ingot.ir.schedule import Schedule
 from ingot.ir.tir.function import PrimFunc
-from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.lower_ops import lower_ops
-from ingot.ir.transform.pipeline import graph_passes, lower_prim_func
+from ingot.ir.transform.pipeline import graph_passes
 
 CASES = {}
 
@@ -84,20 +83,14 @@ def winograd_by(product, pack, cpu, size, channels=16, outputs=32, tile=2, strid
 
 
 def checked(rule, func, cpu, inputs=None):
-    """The lowered function, after one rule alone: its results are those of `func`, and so are those of its trace. Of
-    loops that the rule would have threads share none is refused. inputs: what `arguments` gives where they are None."""
-    inputs = inputs or arguments(func)
-    expected = results(func, inputs)
+    """The lowered function, after one rule alone: its results are those of `func`, as compiled_batch finds when the
+    module's tests have run, and its trace gives the same again. Of loops that the rule would have threads share none is
+    refused. inputs: what `arguments` gives where they are None."""
     sch, again = Schedule(func), Schedule(func)
     assert rule(sch, cpu) and not sch.refused
-    verify(sch.func)
     sch.trace.apply(again)
     assert structural_equal(again.func, sch.func)
-    lowered = lower_prim_func(sch.func)
-    for what in (sch.func, lowered):
-        for a, b in zip(expected, results(what, inputs)):
-            np.testing.assert_allclose(b, a, rtol=1e-4, atol=5e-4)
-    return lowered
+    return same_results(func, sch.func, inputs, rtol=1e-4, atol=5e-4)
 
 
 # ---------------------------------------------------------------- convolutions

@@ -4,11 +4,10 @@ import importlib
 import zlib
 from dataclasses import replace
 
-import numpy as np
 import pytest
+from compiled_batch import same_results
 from rule_cases import CASES, const, kernels, network
 from tir_cases import CASES as PROGRAMS
-from tir_cases import arguments, results
 
 from ingot.ir import te
 from ingot.ir.expr import Call
@@ -17,7 +16,6 @@ from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import schedule_by_rule, threads
 from ingot.ir.tir.stmt import Block, BufferStore, DeclBuffer, For, IfThenElse
-from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.pipeline import lower_prim_func
 
 WIDE, NARROW = CpuModel(16, 32), CpuModel(4, 16, parallel=False)
@@ -30,13 +28,6 @@ def cpus(name):
     return WIDE, NARROW, OTHERS[zlib.crc32(name.encode()) % len(OTHERS)]
 
 
-def assert_same_results(expected, func, inputs, what=""):
-    """Up to rounding: reductions in lanes add in another order."""
-    verify(func)
-    for n, (a, b) in enumerate(zip(expected, results(func, inputs))):
-        np.testing.assert_allclose(b, a, rtol=1e-5, atol=2e-5, err_msg=f"parameter {n} after {what}")
-
-
 @pytest.fixture
 def threads_for_all_work(monkeypatch):
     monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
@@ -44,14 +35,11 @@ def threads_for_all_work(monkeypatch):
 
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_kept(name, threads_for_all_work):
-    """By the schedule, by the passes after it, and by replaying the trace."""
+    """By the schedule and the passes after it, and by replaying the trace."""
     for cpu in cpus(name):
         for func in kernels(name, cpu):
-            inputs = arguments(func)
-            expected = results(func, inputs)
             sch = schedule_by_rule(func, cpu)
-            assert_same_results(expected, sch.func, inputs, f"the schedule\n{sch.trace}")
-            assert_same_results(expected, lower_prim_func(sch.func), inputs, "the TIR passes")
+            same_results(func, sch.func)
             again = Schedule(func)
             sch.trace.apply(again)
             assert structural_equal(again.func, sch.func)
@@ -64,8 +52,7 @@ def test_results_are_kept(name, threads_for_all_work):
 def test_any_program_can_be_scheduled(name):
     for cpu in (WIDE, OTHERS[1]):
         func = PROGRAMS[name]()
-        inputs = arguments(func)
-        assert_same_results(results(func, inputs), schedule_by_rule(func, cpu).func, inputs, "the schedule")
+        same_results(func, schedule_by_rule(func, cpu).func)
 
 
 def test_what_was_refused_is_said():
@@ -146,14 +133,9 @@ def test_no_condition_in_the_reduction_of_a_product(rows, columns, packed):
 
 
 def lowered_with_same_results(case, cpu):
-    """The one kernel of a case, scheduled and lowered, each with the results of the kernel as it was."""
+    """The one kernel of a case, scheduled and lowered, with the results of the kernel as it was."""
     func, = kernels(case, cpu)
-    inputs, sch = arguments(func), schedule_by_rule(func, cpu)
-    lowered = lower_prim_func(sch.func)
-    expected = results(func, inputs)
-    assert_same_results(expected, sch.func, inputs)
-    assert_same_results(expected, lowered, inputs)
-    return lowered
+    return same_results(func, schedule_by_rule(func, cpu).func)
 
 
 def test_a_product_of_a_matrix_with_itself():
@@ -189,9 +171,7 @@ def test_outputs_beyond_the_second_cache_are_asked_for(columns, threads_for_all_
     case = functools.partial(network, lambda op, x, y: op("add", op("matmul", x, const(9, columns)), y),
                              [(40, 9), (40, columns)])
     for cpu in (WIDE, replace(WIDE, l2_bytes=12 << 10)):
-        func, = kernels(case, cpu)
-        inputs, lowered = arguments(func), lower_prim_func(schedule_by_rule(func, cpu).func)
-        assert_same_results(results(func, inputs), lowered, inputs)
+        lowered = lowered_with_same_results(case, cpu)
         asked = [c.args[0].args[0].buffer.name for c in collect(lowered.body, Call) if c.op == "tir.prefetch"]
         assert ({"x1", "add"} <= set(asked)) == (cpu is not WIDE)
 
@@ -215,12 +195,9 @@ def test_operands_packed_on_the_fly(shapes, threads_for_all_work):
 
     for cpu in (replace(SMALL, l1_bytes=64), replace(NARROW, l1_bytes=64, l2_bytes=256)):
         func, = kernels(case, cpu)
-        inputs, sch = arguments(func), schedule_by_rule(func, cpu)
-        lowered = lower_prim_func(sch.func)
+        sch = schedule_by_rule(func, cpu)
+        lowered = same_results(func, sch.func)
         assert "transform_layout" in str(sch.trace)
-        expected = results(func, inputs)
-        assert_same_results(expected, sch.func, inputs)
-        assert_same_results(expected, lowered, inputs)
         assert any(c.op == "tir.prefetch" for c in collect(lowered.body, Call))
     assert "transform_layout" not in str(schedule_by_rule(*kernels("matmul", SMALL), SMALL).trace)
 
@@ -238,11 +215,9 @@ def test_long_sums_in_parts(rows, depth, columns, epilogue, activations, threads
 
     for cpu in (replace(cpu, l1_bytes=64, l2_bytes=10_000) for cpu in (SMALL, WIDE, NARROW)):
         func, = kernels(case, cpu)
-        inputs, sch = arguments(func), schedule_by_rule(func, cpu)
+        sch = schedule_by_rule(func, cpu)
         assert "rfactor" in str(sch.trace)
-        expected = results(func, inputs)
-        assert_same_results(expected, sch.func, inputs)
-        assert_same_results(expected, lower_prim_func(sch.func), inputs)
+        same_results(func, sch.func)
 
 
 def test_long_sums_without_an_epilogue(monkeypatch):
@@ -251,11 +226,10 @@ def test_long_sums_without_an_epilogue(monkeypatch):
     for shapes in ([(48, 160), (160, 96)], [(48, 160)]):
         func, = kernels(lambda: network(lambda op, a, *b: op("matmul", a, *(b or [const(160, 96)])), shapes), WIDE)
         cpu = replace(WIDE, l1_bytes=64, l2_bytes=37_000)
-        sch, inputs = schedule_by_rule(func, cpu), arguments(func)
-        lowered = lower_prim_func(sch.func)
+        sch = schedule_by_rule(func, cpu)
+        lowered = same_results(func, sch.func)
         assert "rfactor" in str(sch.trace)
         assert lowered.attrs["num_workspace"] > 0 and all(b.dtype == "float32" for b in lowered.buffers)
-        assert_same_results(results(func, inputs), sch.func, inputs)
 
 
 @pytest.mark.parametrize("rows, depth, columns, chains", [(1, 32, 2, True), (1, 20, 16, True), (2, 16, 5, True),
@@ -284,11 +258,9 @@ def test_few_rows_stream_a_large_operand(shapes, threads_for_all_work, monkeypat
     monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.few_rows"), "SUMS", 512)
     for cpu in (replace(cpu, l2_bytes=256) for cpu in (SMALL, WIDE, NARROW)):
         func, = kernels(lambda: network(lambda op, a, b: op("nn.relu", op("matmul", a, b)), shapes), cpu)
-        inputs, sch = arguments(func), schedule_by_rule(func, cpu)
+        sch = schedule_by_rule(func, cpu)
         assert "pragma_unroll" not in str(sch.trace)
-        expected = results(func, inputs)
-        assert_same_results(expected, sch.func, inputs)
-        assert_same_results(expected, lower_prim_func(sch.func), inputs)
+        same_results(func, sch.func)
         assert "pragma_unroll" in str(schedule_by_rule(func, replace(cpu, l2_bytes=1 << 20)).trace)
     odd, = kernels(lambda: network(lambda op, a, b: op("matmul", a, b), [(3, 9), (9, 64)]), WIDE)
     assert "pragma_unroll" in str(schedule_by_rule(odd, replace(WIDE, l2_bytes=256)).trace)
@@ -304,13 +276,13 @@ def test_rows_of_an_operand_in_memory_are_asked_for(rows, columns, streamed, l3_
     monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.few_rows"), "LEAST_CHUNK", 16)
     cpu = replace(WIDE, l2_bytes=256, streamed_bytes=streamed, l3_bytes=l3_bytes, parallel=False)
     func, = kernels(lambda: network(lambda op, a, b: op("matmul", a, b), [(rows, 32), (32, columns)]), cpu)
-    inputs, sch = arguments(func), schedule_by_rule(func, cpu)
+    sch = schedule_by_rule(func, cpu)
     assert ("pragma_prefetch" in str(sch.trace)) == asked
     assert {loop.extent.value for loop in collect(sch.func.body, For) if loop.kind == "unrolled"} == turn
     sums, = (b for b in collect(sch.func.body, Block) for b in b.alloc_buffers if b.name.endswith("_local"))
     vectors = 4 if turn == {6, 4} else 1
     assert [extent.value for extent in sums.shape[-2:]] == [rows, vectors * cpu.lanes], "those of a turn, side by side"
-    assert_same_results(results(func, inputs), lower_prim_func(sch.func), inputs)
+    same_results(func, sch.func)
 
 
 @pytest.mark.parametrize("shapes, alone, shared", [
@@ -322,11 +294,10 @@ def test_threads_share_the_terms_of_few_rows(shapes, alone, shared, threads_for_
     monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.few_rows"), "SUMS", 512)
     cpu = replace(WIDE, l2_bytes=256, parallel=not alone)
     func, = kernels(lambda: network(lambda op, a, b: op("nn.relu", op("matmul", a, b)), shapes), cpu)
-    inputs, sch = arguments(func), schedule_by_rule(func, cpu)
-    lowered = lower_prim_func(sch.func)
+    sch = schedule_by_rule(func, cpu)
+    lowered = same_results(func, sch.func)
     assert ("rfactor" in str(sch.trace)) == shared
     assert threads.parallel_loops(lowered.body) == (0 if alone else 1)
-    assert_same_results(results(func, inputs), lowered, inputs)
 
 
 @pytest.mark.parametrize("rows, columns, threads", [(20, 512, False), (45, 512, False), (20, 2048, True),
@@ -337,9 +308,8 @@ def test_columns_are_copied_in_groups(rows, columns, threads, threads_for_all_wo
     cpu = replace(WIDE, l2_bytes=60_000, parallel=threads)
     shapes = [(rows, 32), (32, columns)]
     func, = kernels(lambda: network(lambda op, a, b: op("nn.relu", op("matmul", a, b)), shapes), cpu)
-    inputs, lowered = arguments(func), lower_prim_func(schedule_by_rule(func, cpu).func)
+    lowered = same_results(func, schedule_by_rule(func, cpu).func)
     assert _columns_copied(lowered) == 128
-    assert_same_results(results(func, inputs), lowered, inputs)
     assert _columns_copied(lower_prim_func(schedule_by_rule(func, replace(cpu, l2_bytes=5000)).func)) in (0, columns)
 
 
@@ -374,9 +344,8 @@ def test_names_promise_nothing():
     k = te.reduce_axis((0, 37), "k")
     rows = te.compute((6,), lambda i: te.sum(copy[i, k.var], k), "conv2d_packed")
     func = te.create_prim_func([x, rows])
-    inputs = arguments(func)
     sch = schedule_by_rule(func, WIDE)
-    assert_same_results(results(func, inputs), sch.func, inputs)
+    same_results(func, sch.func)
     assert sch.get_block("conv2d_packed_rf_update")  # a sum of a row, in lanes
 
 

@@ -4,8 +4,8 @@ from math import prod
 
 import numpy as np
 import pytest
+from compiled_batch import same_results
 from rule_cases import kernels, network
-from tir_cases import arguments, results
 
 from ingot.ir.expr import Call, Select
 from ingot.ir.node import collect, structural_equal
@@ -16,7 +16,6 @@ from ingot.ir.schedule.rules import schedule_by_rule, threads
 from ingot.ir.schedule.rules.columns import Tile, choose, columns
 from ingot.ir.schedule.rules.tiles import Window
 from ingot.ir.tir.stmt import BufferLoad, DeclBuffer, For
-from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.pipeline import lower_prim_func
 
 CPUS = {4: CpuModel(4, 32, accumulators=21, by_element=True), 8: CpuModel(8, 16), 16: CpuModel(16, 32)}
@@ -56,28 +55,22 @@ def convolution(case, epilogue="residual"):
 def test_results_are_kept(case, epilogue, monkeypatch):
     monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
     func, cpu = convolution(case, epilogue)
-    inputs = arguments(func)
-    expected = results(func, inputs)
     sch = Schedule(func)
     assert columns(sch, cpu)
     assert structural_equal(schedule_by_rule(func, cpu).func, sch.func)
-    verify(sch.func)
     again = Schedule(func)
     sch.trace.apply(again)
     assert structural_equal(again.func, sch.func)
-    for what in (sch.func, lower_prim_func(sch.func)):
-        for a, b in zip(expected, results(what, inputs)):
-            np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-5)
+    same_results(func, sch.func, atol=1e-5)
 
 
 def test_threads_share_bands_of_which_each_is_copied_for_itself(monkeypatch):
     monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
     func, cpu = convolution("strided")
     cpu = replace(cpu, l1_bytes=4096)
-    inputs, sch = arguments(func), schedule_by_rule(func, cpu)
+    sch = schedule_by_rule(func, cpu)
     assert [loop.kind for loop in collect(sch.func.body, For)].count("parallel") == 1 and not sch.refused
-    for a, b in zip(results(func, inputs), results(lower_prim_func(sch.func), inputs)):
-        np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-5)
+    same_results(func, sch.func, atol=1e-5)
 
 
 def test_sums_stay_in_registers_and_rows_are_copied_without_conditions():

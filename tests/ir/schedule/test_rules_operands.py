@@ -2,15 +2,13 @@
 from dataclasses import replace
 
 import pytest
+from compiled_batch import same_results
 from rule_cases import const, kernels, network
-from test_rules import assert_same_results
-from tir_cases import arguments, results
 
 from ingot.ir.node import collect
 from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import schedule_by_rule
 from ingot.ir.tir.stmt import BufferStore, DeclBuffer
-from ingot.ir.transform.pipeline import lower_prim_func
 
 WIDE = CpuModel(16, 32)
 TURN = (1, 0)
@@ -42,8 +40,7 @@ def test_copies_to_panels_compute_what_comes_before(case, panels):
     """Operands that lie across are copied to panels from where they are, and in their rows they are read so."""
     func, = kernels(case, WIDE)
     assert copies(func, WIDE) == panels
-    inputs = arguments(func)
-    assert_same_results(results(func, inputs), lower_prim_func(schedule_by_rule(func, WIDE).func), inputs)
+    same_results(func, schedule_by_rule(func, WIDE).func)
 
 
 @pytest.mark.parametrize("case", [
@@ -75,9 +72,8 @@ def test_sums_of_few_rows_are_made_in_lanes(rows, columns):
     """All of a tile at once, in registers."""
     for cpu in (WIDE, CpuModel(8, 16), CpuModel(4, 16, parallel=False)):
         func, = kernels(product((rows, 70), (columns, 70), None, TURN), cpu)
-        inputs, sch = arguments(func), schedule_by_rule(func, cpu)
-        lowered = lower_prim_func(sch.func)
+        sch = schedule_by_rule(func, cpu)
+        lowered = same_results(func, sch.func)
         assert "reduce_lanes" in str(sch.trace) and not copies(func, cpu)
         sums = [d.buffer for d in collect(lowered.body, DeclBuffer) if d.buffer.dtype.lanes == cpu.lanes]
         assert sums and all(b.shape[0].value < cpu.registers for b in sums)
-        assert_same_results(results(func, inputs), lowered, inputs)

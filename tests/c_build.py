@@ -10,7 +10,7 @@ from tir_cases import value_of
 
 from ingot.codegen.team import team_body
 
-RUNTIME = Path(__file__).resolve().parents[2] / "runtime_c"
+RUNTIME = Path(__file__).resolve().parents[1] / "runtime_c"
 
 
 STRICT = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror", "-O2",
