@@ -19,6 +19,7 @@ STAGES = ("relax", "fused", "tir", "scheduled", "traces", "accuracy", "c")
 EXAMPLES = {
     None: """examples:
   ingot compile squeezenet.onnx -o build/squeezenet     a folder of C with a Makefile
+  ingot compile net.onnx -o out --single-file           one .c and one .h instead
   ingot run net.onnx --input data=image.npy             one inference, here and now
   ingot verify net.onnx                                 every intermediate tensor against a reference
   ingot bench net.onnx                                  milliseconds

@@ -108,6 +108,12 @@ def gradients(weights, images, labels):
 
 def train(pictures, epochs=EPOCHS, seed=SEED):
     """{name: float32 array} after `epochs` of Adam (Kingma and Ba 2015) on pictures moved by up to a pixel."""
+    from threadpoolctl import threadpool_limits  # comes with scikit-learn
+    with threadpool_limits(1):  # products so small are slower on several threads, much slower on a busy machine
+        return _train(pictures, epochs, seed)
+
+
+def _train(pictures, epochs, seed):
     rng = np.random.default_rng(seed)
     weights = initial_weights(rng)
     mean, square = ({name: np.zeros_like(w) for name, w in weights.items()} for _ in range(2))
