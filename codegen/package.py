@@ -181,7 +181,8 @@ class _Folder:
                  f"gcc: also {' '.join(target.gcc_cflags)}", _LINKING[self.m.threads]]
         source = self._render(
             "single.c", build_lines=[part for line in build for part in textwrap.wrap(line, 108, break_on_hyphens=False)],
-            kernels=[{"comment": k.comment, "body": k.body, "static_signature": _static(k.signature)} for k in kernels],
+            kernels=[{"comment": k.comment, "body": k.body, "signature": _static(k.signature), "tiles": k.tiles,
+                      "function": k.function} for k in kernels],
             system_headers=sorted(uses & {"math.h"}), headers=sorted(uses - {"math.h"}), imports=imports_of(kernels),
             segments=segments(arrays) if self.m.weights == "array" else [])
         files = {f"{self.name}.h": self._render("model.h", runtime=_runtime_of_header()),

@@ -13,25 +13,7 @@
 #define _GNU_SOURCE /* for the threads below; before any header of the system */
 #endif
 [% endif %]
-[% for h in system_headers %]
-#include <[[ h ]]>
-[% endfor %]
-#include "ingot.h"
-[% for h in headers %]
-#include "[[ h ]]"
-[% endfor %]
-[% for source in imports %]
-
-[[ source ]]
-[% endfor %]
-
-/* ==== kernels ================================================================================================== */
-[% for k in kernels %]
-
-[[ k.comment ]]
-[[ k.static_signature ]]
-[[ k.body -]]
-[% endfor %]
+[% include "kernel_functions.c" %]
 
 /* ==== the network ============================================================================================== */
 
