@@ -139,14 +139,15 @@ def kernel_model():
     nodes = [helper.make_node("Conv", ["x", "weight", "bias"], ["c"], name="conv1", pads=[1, 1, 1, 1]),
              helper.make_node("Relu", ["c"], ["y"], name="relu1")]
     x, y = (helper.make_tensor_value_info(name, 1, (1, channels, 32, 32)) for name, channels in (("x", 16), ("y", 32)))
-    graph = helper.make_graph(nodes, "net", [x], [y], weights)
+    graph = helper.make_graph(nodes, "cnn", [x], [y], weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
 def test_the_kernel_is_what_ingot_emits():
     page = ROOT / "docs" / "generated-c.md"
     text = ingot.inspect_stage(kernel_model(), "c", target="x86-64-v4", threads="none", accuracy="strict")
-    kernel = re.search(r"^/\* conv1 \(Conv\) \+ relu1 \(Relu\)\n.*?^}\n", text, re.DOTALL | re.MULTILINE)[0]
+    kernel = re.search(r"^/\* A tile of cnn_conv1_2\..*?^/\* conv1 \(Conv\) \+ relu1 \(Relu\)\n.*?^}\n", text,
+                       re.DOTALL | re.MULTILINE)[0]
     shown = f"```c\n{kernel}```\n"
     if os.environ.get("INGOT_UPDATE_README"):
         page.write_text(KERNEL.sub(lambda _: shown, page.read_text()))
