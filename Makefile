@@ -1,4 +1,4 @@
-# make demo   cast SqueezeNet to C, build it, run it, compare it
+# make demo   train a small network on handwritten digits, compile it to C, build it, show it pictures
 # make test   run everything
 # make bench  bench-zoo (networks), bench-threads (a second core), bench-gemm (products), bench-layers (convolutions),
 #             against onnxruntime and OpenVINO
@@ -16,7 +16,7 @@ PIP := $(RUN) -m pip --quiet --disable-pip-version-check --no-input install
 help:
 	@sed -n 's/^# \{0,1\}//p' Makefile | sed '/^$$/q'
 
-demo: compiler $(VENV)/.installed
+demo: compiler $(VENV)/.installed-demo
 	@$(RUN) benchmarks/demo.py
 
 test: compiler $(VENV)/.installed-test
@@ -57,6 +57,11 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 	@echo 'installing ingot'
 	@$(PIP) -e .
 	@touch $@
+
+$(VENV)/.installed-demo: pyproject.toml | $(VENV)/bin/python
+	@echo 'installing ingot and the pictures of digits (scikit-learn)'
+	@$(PIP) -e '.[demo]'
+	@touch $@ $(VENV)/.installed
 
 $(VENV)/.installed-test: pyproject.toml | $(VENV)/bin/python
 	@echo 'installing ingot and what its tests need'

@@ -19,6 +19,7 @@ STAGES = ("relax", "fused", "tir", "scheduled", "traces", "accuracy", "c")
 EXAMPLES = {
     None: """examples:
   ingot compile squeezenet.onnx -o build/squeezenet     a folder of C with a Makefile
+  ingot compile net.onnx -o out --single-file           one .c and one .h instead
   ingot run net.onnx --input data=image.npy             one inference, here and now
   ingot verify net.onnx                                 every intermediate tensor against a reference
   ingot bench net.onnx                                  milliseconds
@@ -26,6 +27,7 @@ EXAMPLES = {
     "compile": """examples:
   ingot compile squeezenet.onnx -o build/squeezenet
   ingot compile net.onnx -o out --target aarch64-linux-gnu --threads none
+  ingot compile squeezenet.onnx -o out --single-file       out/squeezenet.c and out/squeezenet.h, and nothing else
   ingot compile bert.onnx -o bert --dim batch=1 --dim seq=128 --weights file""",
     "run": """examples:
   ingot run net.onnx --input data=image.npy
@@ -88,6 +90,9 @@ def build_parser():
 
     sub = command("compile", compile_command, "Write a folder of C that builds with make.")
     sub.add_argument("-o", "--output", metavar="DIR", required=True, help="the folder to write; new or empty")
+    sub.add_argument("--single-file", action="store_true", help="write one .c, with the kernels, the weights as arrays "
+                     "and what they use of the runtime, all static, and one .h; --weights file or extern keeps the "
+                     "weights outside")
 
     sub = command("run", run_command, "Run a network on given inputs and print its outputs.")
     _add_inputs(sub)
@@ -186,9 +191,10 @@ def compile_command(args, console):
     check_folder(args.output)  # what the writer would refuse after all the work
     with _progress(f"casting {args.model}"):
         library = cast(args.model, **_options(args))
-        folder = library.export(args.output)
+        folder = library.export(args.output, single_file=args.single_file)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    console.print(f"{folder}: {library.name} for {args.target}, {size / 1e6:.1f} MB; build it with make -C {folder}",
+    how = f"{library.name}.c says how to build it" if args.single_file else f"build it with make -C {folder}"
+    console.print(f"{folder}: {library.name} for {args.target}, {size / 1e6:.1f} MB; {how}",
                   highlight=False, markup=False, soft_wrap=True)
 
 

@@ -22,7 +22,7 @@ BN = 32           # columns and rows of a block
 TILE = 8, 32      # rows and columns of the register tile
 ROWS = 128        # of A that stay in the second cache
 LANES = 16        # of a vector of columns
-README = Path(__file__).resolve().parent.parent / "README.md"
+PERFORMANCE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 
 
 # ---------------------------------------------------------------- the steps
@@ -189,7 +189,7 @@ def main():
     parser.add_argument("--size", type=int, default=1024, help="a multiple of 32")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--cc", action="append", help="a compiler, by default the system's; may be given again")
-    parser.add_argument("--readme", action="store_true", help="also put the tables into README.md")
+    parser.add_argument("--readme", action="store_true", help="also put the tables into docs/performance.md")
     options = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = str(options.threads)
     tables = []
@@ -199,7 +199,7 @@ def main():
         print(tables[-1], flush=True)
     if options.readme:
         place = re.compile(r"(?<=<!-- course -->\n).*?(?=<!-- /course -->)", re.DOTALL)
-        README.write_text(place.sub(lambda _: "\n".join(tables), README.read_text()))
+        PERFORMANCE.write_text(place.sub(lambda _: "\n".join(tables), PERFORMANCE.read_text()))
 
 
 if __name__ == "__main__":

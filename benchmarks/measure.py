@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ZOO = ROOT.parent / "shared" / "zoo"
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 README = ROOT / "README.md"
+PERFORMANCE = ROOT / "docs" / "performance.md"  # the tables that the README has no room for
 
 SAMPLE_SECONDS = 0.01    # one sample runs a network at least this long
 SETTLE_SECONDS = 0.005   # with threads: the idle time in which workers of the other sides go to sleep

@@ -2,7 +2,7 @@
 
     python benchmarks/threads.py                                  every model above 10 ms
     python benchmarks/threads.py --models squeezenet resnet50 --seconds 20
-    python benchmarks/threads.py --readme                         also rewrite the table of README.md
+    python benchmarks/threads.py --readme                         also rewrite the table of docs/performance.md
 
 A second core gives its whole speed only while nobody else uses it, nor the core's other thread. So every round also
 times a loop of multiply-adds on one thread and on all, before and after the networks: what they gain is what there is
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import ingot
 from ingot.runtime.roofline import multiply_adds
-from measure import (README, ZOO, Models, clocked, geometric_mean, machine, markdown_table, number, replace_between,
+from measure import (PERFORMANCE, ZOO, Models, clocked, geometric_mean, machine, markdown_table, number, replace_between,
                      rounds, wake)
 from sides import PEERS, ingot_run, installed
 
@@ -136,7 +136,7 @@ def build_parser():
     parser.add_argument("--zoo", type=Path, default=ZOO, metavar="DIR",
                         help="the folder with zoo.py; without one the light networks of the onnx package are taken")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table to a file")
-    parser.add_argument("--readme", action="store_true", help=f"rewrite the table in {README.name}")
+    parser.add_argument("--readme", action="store_true", help=f"rewrite the table in docs/{PERFORMANCE.name}")
     return parser
 
 
@@ -171,7 +171,7 @@ def main(argv=None):
     if args.markdown:
         args.markdown.write_text(text)
     if args.readme:
-        README.write_text(replace_between(README.read_text(), MARKERS, text))
+        PERFORMANCE.write_text(replace_between(PERFORMANCE.read_text(), MARKERS, text))
     return 0
 
 

@@ -2,7 +2,8 @@
 
     python benchmarks/zoo.py                                    every model, one thread
     python benchmarks/zoo.py --models squeezenet resnet50 --threads 1 2
-    python benchmarks/zoo.py --threads 1 2 --readme             also rewrite the tables and the chart of README.md
+    python benchmarks/zoo.py --threads 1 2 --readme             also rewrite the table of README.md, those of
+                                                                 docs/performance.md, and the chart
 
 What is measured, and how, is in benchmarks/README.md. A peer that is not installed is left out, and named.
 """
@@ -28,8 +29,8 @@ from rich.table import Table
 import ingot
 import measure
 from chart import bar_chart
-from measure import (README, ZOO, Models, clocked, float64_outputs, geometric_mean, interleaved, largest_error,
-                     machine, markdown_table, number, replace_between)
+from measure import (PERFORMANCE, README, ZOO, Models, clocked, float64_outputs, geometric_mean, interleaved,
+                     largest_error, machine, markdown_table, number, replace_between)
 from sides import PACKAGES, PEERS, ingot_run, installed
 
 MARKERS = ("<!-- benchmark -->", "<!-- /benchmark -->")
@@ -39,6 +40,11 @@ LEGEND = """Times are medians of a call with inputs and outputs bound. `x` colum
 peer and to an evaluation in float64 (beside that of the first peer), relative to the output's largest value. The last
 column is the planned arena over the largest sum of tensors that live at once; more than 1 where several threads keep to
 memory of their own."""
+# What the README has of it: these columns of the first table.
+MAIN_LEGEND = """Times are medians of a call with inputs and outputs bound, all sides in turns in one process. `x` columns are
+a peer's time over Ingot's: above 1, Ingot is faster. The last column is the largest difference to an evaluation in
+float64, relative to the output's largest value."""
+MAIN = ("model", "error to float64")  # beside times and ratios
 NAIVE_FLOPS = 2e9        # above that --naive leaves a model out: it would take seconds per run
 OURS = "Ingot"
 
@@ -232,6 +238,19 @@ def markdown(rows, facts, missing=()):
     return "\n\n".join(parts) + "\n"
 
 
+def main_markdown(rows, facts, missing=()):
+    """The README's part of it: the table of the smallest number of threads without what few read, and the summaries of
+    the others."""
+    first, *others = sorted({r.threads for r in rows})
+    part = [r for r in rows if r.threads == first]
+    kept = {*MAIN, "x better", *(f"{side} ms" for side in part[0].ms), *(f"x {side}" for side in part[0].ms)}
+    shown = [(title, text) for title, text in columns(part) if title in kept]
+    lines = markdown_table([title for title, _ in shown], [[text(r) for _, text in shown] for r in part])
+    more = [f"{_threads(n)}, {summary([r for r in rows if r.threads == n])}." for n in others]
+    facts += "".join(f" {_not_installed(peer)}" for peer in missing)
+    return "\n\n".join([MAIN_LEGEND, facts, f"{_threads(first)}, {summary(part)}:", "\n".join(lines), *more])
+
+
 def rich_table(rows):
     """The rows of one number of threads as a table for a terminal."""
     table = Table(box=box.SIMPLE_HEAD, title=_threads(rows[0].threads), title_justify="left", padding=0,
@@ -300,7 +319,8 @@ def build_parser():
                         help="the folder with zoo.py; without one the light networks of the onnx package are taken")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables as Markdown")
     parser.add_argument("--svg", type=Path, metavar="FILE", help="write the chart")
-    parser.add_argument("--readme", action="store_true", help=f"rewrite the tables in {README.name}, and {CHART.name}")
+    parser.add_argument("--readme", action="store_true",
+                        help=f"rewrite the tables in {README.name} and docs/{PERFORMANCE.name}, and {CHART.name}")
     parser.add_argument("--list", action="store_true", help="print the names of the models and exit")
     parser.add_argument("--worker", type=_count, help=argparse.SUPPRESS)  # this is the measuring process
     parser.add_argument("--references", type=Path, help=argparse.SUPPRESS)
@@ -354,19 +374,21 @@ def compare(args):
         if part:
             console.print(rich_table(part))
     if rows:
-        _write(args, rows, markdown(rows, facts, missing))
+        _write(args, rows, facts, missing)
     return 1 if failures else 0
 
 
-def _write(args, rows, text):
+def _write(args, rows, facts, missing=()):
+    text = markdown(rows, facts, missing)
     if args.markdown:
         args.markdown.write_text(text)
     if args.svg:
         args.svg.write_text(chart(rows))
     if args.readme:
         CHART.write_text(chart(rows))
-        image = f"![speed of each side on each model]({CHART.relative_to(README.parent)})"
-        README.write_text(replace_between(README.read_text(), MARKERS, "\n\n".join((LEGEND, image, text))))
+        README.write_text(replace_between(README.read_text(), MARKERS, main_markdown(rows, facts, missing)))
+        image = f"![speed of each side on each model]({os.path.relpath(CHART, PERFORMANCE.parent)})"
+        PERFORMANCE.write_text(replace_between(PERFORMANCE.read_text(), MARKERS, "\n\n".join((LEGEND, image, text))))
 
 
 if __name__ == "__main__":

@@ -147,9 +147,10 @@ class CompiledLibrary:
 
     # ---- building -------------------------------------------------------------------------------------------------
 
-    def export(self, folder):
-        """Write the folder of C; it must not exist, or be empty. Returns its Path."""
-        self.model.write(folder)
+    def export(self, folder, single_file=False):
+        """Write the folder of C; it must not exist, or be empty. single_file: only NAME.c, which holds the kernels, the
+        weights and the runtime, and NAME.h. Returns its Path."""
+        self.model.write(folder, single_file)
         return Path(folder)
 
     def build(self):

@@ -2,13 +2,10 @@
  *
  * Every library holds them. They are weak: of several libraries in one program any may serve, for what a code means
  * never changes. */
-#include "ingot.h"
-
 #if defined(__GNUC__)
 #define INGOT_COMMON __attribute__((weak))
-#else
-#define INGOT_COMMON
 #endif
+#include "ingot.h"
 
 INGOT_COMMON const char *ingot_status_str(ingot_status status)
 {
@@ -29,25 +26,26 @@ INGOT_COMMON const char *ingot_status_str(ingot_status status)
     return "unknown status";
 }
 
-static const struct {
+typedef struct ingot_dtype_row {
     char name[9];
     unsigned char bytes;
-} dtypes[] = {
-    {"?", 0},       {"float32", 4}, {"float64", 8}, {"float16", 2}, {"bfloat16", 2}, {"int8", 1},   {"int16", 2},
-    {"int32", 4},   {"int64", 8},   {"uint8", 1},   {"uint16", 2},  {"uint32", 4},   {"uint64", 8}, {"bool", 1},
-};
+} ingot_dtype_row;
 
-static size_t dtype_row(ingot_dtype dtype)
+INGOT_INLINE const ingot_dtype_row *ingot_row_of_dtype(ingot_dtype dtype)
 {
-    return (unsigned)dtype < sizeof dtypes / sizeof dtypes[0] ? (size_t)dtype : 0;
+    static const ingot_dtype_row rows[] = {
+        {"?", 0},       {"float32", 4}, {"float64", 8}, {"float16", 2}, {"bfloat16", 2}, {"int8", 1},   {"int16", 2},
+        {"int32", 4},   {"int64", 8},   {"uint8", 1},   {"uint16", 2},  {"uint32", 4},   {"uint64", 8}, {"bool", 1},
+    };
+    return &rows[(unsigned)dtype < sizeof rows / sizeof rows[0] ? (size_t)dtype : 0];
 }
 
 INGOT_COMMON size_t ingot_dtype_bytes(ingot_dtype dtype)
 {
-    return dtypes[dtype_row(dtype)].bytes;
+    return ingot_row_of_dtype(dtype)->bytes;
 }
 
 INGOT_COMMON const char *ingot_dtype_str(ingot_dtype dtype)
 {
-    return dtypes[dtype_row(dtype)].name;
+    return ingot_row_of_dtype(dtype)->name;
 }

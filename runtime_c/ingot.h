@@ -32,8 +32,13 @@ typedef enum ingot_status {
     INGOT_ERR_ASSERT = -11      /* an assertion of the program does not hold */
 } ingot_status;
 
+/* How the functions of ingot.c are declared: weak in ingot.c itself, static where a header holds them (--single-file). */
+#if !defined(INGOT_COMMON)
+#define INGOT_COMMON
+#endif
+
 /* One English sentence without a full stop; a constant string, never NULL, also for values outside the enum. */
-const char *ingot_status_str(ingot_status status);
+INGOT_COMMON const char *ingot_status_str(ingot_status status);
 
 /* ---- tensors and models ------------------------------------------------------------------------------------ */
 
@@ -54,10 +59,10 @@ typedef enum ingot_dtype {
 } ingot_dtype;
 
 /* Bytes of one element; 0 for a value outside the enum. */
-size_t ingot_dtype_bytes(ingot_dtype dtype);
+INGOT_COMMON size_t ingot_dtype_bytes(ingot_dtype dtype);
 
 /* NumPy's name ("float32"); "?" for a value outside the enum. */
-const char *ingot_dtype_str(ingot_dtype dtype);
+INGOT_COMMON const char *ingot_dtype_str(ingot_dtype dtype);
 
 /* A graph input or output. Tensors are dense and row-major. */
 typedef struct ingot_tensor_info {

@@ -2,28 +2,4 @@
  *
  * [[ stamp ]]
  */
-[% for h in system_headers %]
-#include <[[ h ]]>
-[% endfor %]
-[% if system_headers %]
-
-[% endif %]
-#include "[[ name ]]_kernels.h"
-[% for h in headers %]
-#include "[[ h ]]"
-[% endfor %]
-[% for source in imports %]
-
-[[ source ]]
-[% endfor %]
-[% for k in kernels %]
-[% for tile in k.tiles %]
-
-/* A tile of [[ k.function.name ]]. */
-[[ tile -]]
-[% endfor %]
-
-[[ k.comment ]]
-[[ k.signature ]]
-[[ k.body -]]
-[% endfor %]
+[% include "kernel_functions.c" %]

@@ -1,3 +1,4 @@
+[% if not single %]
 /* [[ name ]].c: the network's interface, and the order in which its kernels run.
  *
  * [[ stamp ]]
@@ -12,6 +13,7 @@
 [% if uses_tiles %]
 #include "ingot_tiles.h"
 [% endif %]
+[% endif %]
 [% if weights != "array" %]
 
 [% include "byte_order.c" %]
@@ -23,7 +25,7 @@
 #endif
 [% endif %]
 
-[% if weights in ("incbin", "array") %]
+[% if weights in ("incbin", "array") and not single %]
 /* [[ name ]]_weights.[[ "S" if weights == "incbin" else "c" ]]: every weight at its offset, packed for the kernels. */
 extern const unsigned char [[ "*const " + name + "_weights" if weights == "array" else name + "_weights[]" ]];
 

@@ -18,7 +18,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+[% if single %]
+[[ runtime ]]
+[% else %]
 #include "ingot.h"
+[% endif %]
 
 #ifdef __cplusplus
 extern "C" {

@@ -161,9 +161,10 @@ def test_the_terminal_table_fits_80_columns():
     assert "…" not in captured.get() and "1234" in captured.get() and "fails" in captured.get()
 
 
-@pytest.mark.parametrize("name", ["zoo", "threads"])
-def test_the_readme_has_the_markers(name):
-    text = (ROOT / "README.md").read_text()
+@pytest.mark.parametrize("name, file", [("zoo", "README.md"), ("zoo", "docs/performance.md"),
+                                        ("threads", "docs/performance.md")])
+def test_the_pages_have_the_markers(name, file):
+    text = (ROOT / file).read_text()
     assert script("measure").replace_between(text, script(name).MARKERS, "x") != text
 
 
@@ -187,14 +188,21 @@ def test_unknown_models_are_refused(capsys):
 
 def test_the_readme_is_rewritten(tmp_path, monkeypatch):
     from types import SimpleNamespace
-    zoo, rows = script("zoo"), [row("small", 2.0, 4.0, 3.0)]
-    monkeypatch.setattr(zoo, "README", tmp_path / "README.md")
-    monkeypatch.setattr(zoo, "CHART", tmp_path / "zoo.svg")
-    (tmp_path / "README.md").write_text("before\n<!-- benchmark -->\nold\n<!-- /benchmark -->\nafter\n")
-    zoo._write(SimpleNamespace(markdown=None, svg=None, readme=True), rows, zoo.markdown(rows, "A machine."))
-    text = (tmp_path / "README.md").read_text()
-    assert text.startswith("before\n<!-- benchmark -->\nTimes are medians") and text.endswith("after\n")
-    assert "](zoo.svg)" in text and "| small |" in text and "old" not in text
+    zoo, rows = script("zoo"), [row("small", 2.0, 4.0, 3.0), row("small", 1.0, 3.0, 3.0, threads=2)]
+    readme, performance = tmp_path / "README.md", tmp_path / "docs" / "performance.md"
+    performance.parent.mkdir()
+    for name, file in {"README": readme, "PERFORMANCE": performance, "CHART": tmp_path / "zoo.svg"}.items():
+        monkeypatch.setattr(zoo, name, file)
+    for file in (readme, performance):
+        file.write_text("before\n<!-- benchmark -->\nold\n<!-- /benchmark -->\nafter\n")
+    zoo._write(SimpleNamespace(markdown=None, svg=None, readme=True), rows, "A machine.")
+    for file in (readme, performance):
+        text = file.read_text()
+        assert text.startswith("before\n<!-- benchmark -->\nTimes are medians") and text.endswith("after\n")
+        assert "| small |" in text and "A machine." in text and "old" not in text
+    assert "](../zoo.svg)" in performance.read_text() and performance.read_text().count("| small |") == 2
+    assert readme.read_text().count("| small |") == 1 and "2 threads, geometric mean" in readme.read_text()
+    assert "arena" not in readme.read_text()
     assert (tmp_path / "zoo.svg").read_text().startswith("<svg")
 
 
