@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .codegen.compile import STAGES, Options, assemble, compile_module, lower
+from .codegen.program_text import program_text
 from .codegen.kernels import find_kernels, kernel_names, print_kernel
 from .codegen.package import evaluate_dim
 from .codegen.recorded import as_text
@@ -79,7 +80,7 @@ def verify(model, feeds=None, tolerance=1e-4, dims=None, **options):
 def inspect_stage(model, stage="relax", dims=None, kernel=None, **options):
     """The program as text after a stage: "relax", "fused", "tir", "scheduled" or "c"; or "traces", the schedules of
     its kernels as JSON, which compile takes; or "accuracy", what is promised, and the error bounds of kernels that are
-    not made by multiply-adds alone.
+    not made by multiply-adds alone; or "program", the tree of calls that a run makes, and the lives of buffers.
 
     kernel: only that one, by its name in the C (with or without the network's prefix), its function's name in the
     module, or the name of a model node that it computes. Raises ValueError for a name that none has.
@@ -92,6 +93,8 @@ def inspect_stage(model, stage="relax", dims=None, kernel=None, **options):
         return _one_kernel(mod, stage, kernel, checked)
     if stage == "relax":
         return mod.script()
+    if stage == "program":
+        return program_text(compile_module(mod, checked).program)
     if stage == "c":
         files = compile_module(mod, checked).files()
         return "\n".join(f"/* ==== {name} ==== */\n{text}" for name, text in files.items()
@@ -106,6 +109,8 @@ def _one_kernel(mod, stage, wanted, options):
     """The text of what `wanted` names after a stage; see inspect_stage."""
     if stage == "relax":
         raise ValueError("the imported graph has no kernels yet: ask for stage fused, tir, scheduled, traces, accuracy or c")
+    if stage == "program":
+        raise ValueError("a program is of all kernels: leave out the kernel, or ask for stage c")
     stages = lower(mod, options)
     functions = stages.kernels
     found = find_kernels(functions, stages.prefix, [wanted])[wanted]
