@@ -123,7 +123,8 @@ class ProgramPrinter:
 
     def _copy(self, copy, where):
         dst, src = (self._argument(o, where) for o in (copy.dst, copy.src))
-        return self._code(where, f"memcpy({dst}, {src}, (size_t)({self.dim_text(copy.bytes)}));")
+        size = self.dim_text(copy.bytes)
+        return self._code(where, f"memcpy({dst}, {src}, {size if isinstance(copy.bytes, IntImm) else f'(size_t)({size})'});")
 
     def _let(self, let, where):
         name = self.names[id(let.dim)]

@@ -38,9 +38,8 @@ def dtype_of(program, operand):
 
 def describe(node):
     """A node in a few words, for messages."""
-    name = type(node).__name__
-    what = getattr(node, "kernel", None) or getattr(getattr(node, "dim", None) or getattr(node, "var", None), "name", "")
-    return f"{name} {what}".rstrip()
+    names = {Let: lambda n: n.dim.name, For: lambda n: n.var.name, Call: lambda n: n.kernel, Launch: lambda n: n.kernel}
+    return " ".join([type(node).__name__, *([names[type(node)](node)] if type(node) in names else [])])
 
 
 def _verify_operands(program, leaf):
