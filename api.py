@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .codegen.compile import STAGES, Options, assemble, compile_module, lower
+from .codegen.memory_plan import HOST
 from .codegen.program_text import program_text
 from .codegen.kernels import find_kernels, kernel_names, print_kernel
 from .codegen.package import evaluate_dim
@@ -165,11 +166,15 @@ _RUNTIME = ("ingot.h", "ingot.c", "simd.h", "ingot_math.h", "example.c", "selfte
 
 @dataclass(frozen=True)
 class MemoryRow:
+    """A buffer: its bytes, the first and the last moment of its life (call numbers, where no branches are), and its
+    offset in its memory."""
+
     name: str
     bytes: int
     first: int
     last: int
     offset: int
+    memory: str = HOST
 
 
 @dataclass(frozen=True)
@@ -201,7 +206,7 @@ def memory_report(model, dims=None, **options):
     def value(e):
         return evaluate_dim(e, ones)
 
-    rows = tuple(MemoryRow(b.name, value(b.bytes), b.first, b.last, value(plan.offset(n)))
+    rows = tuple(MemoryRow(b.name, value(b.bytes), b.first, b.last, value(plan.offset(n)), b.memory)
                  for n, b in enumerate(plan.buffers))
-    bound = sum(r.lower_bound * value(r.unit) for r in plan.regions)
+    bound = sum(r.lower_bound * value(r.unit) for r in plan.regions if r.memory == HOST)
     return MemoryReport(rows, value(plan.total), bound, program.scratch, compiled.arena_threads, compiled.stack)

@@ -273,9 +273,9 @@ def inspect_command(args, console):
 
 
 def _print_memory(report, console):
-    table = _table("buffer", ">bytes", ">first", ">last", ">offset")
+    table = _table("buffer", "memory", ">bytes", ">first", ">last", ">offset")
     for row in report.rows:
-        table.add_row(row.name, f"{row.bytes:,}", str(row.first), str(row.last), f"{row.offset:,}")
+        table.add_row(row.name, row.memory, f"{row.bytes:,}", str(row.first), str(row.last), f"{row.offset:,}")
     console.print(table)
     ratio = report.total / report.lower_bound if report.lower_bound else 1.0
     console.print(f"arena {report.total:,} bytes, lower bound {report.lower_bound:,} (largest sum of live tensors), "

@@ -13,6 +13,7 @@ from itertools import accumulate
 from ..ir.arith import Analyzer
 from ..ir.expr import Add, FloorDiv, IntImm, Max, Min, Mul, Var, free_vars, substitute
 from ..ir.node import structural_equal
+from ..ir.script.relax_printer import RelaxPrinter
 from .memory_plan import plan_memory
 from .tree import If, Let, ProgramError, Seq, assigned, children, is_leaf, leaves, operands_of
 
@@ -120,10 +121,11 @@ def upper_bound(size, bounds):
     inside = [v for v in free_vars(size) if v in bounds]
     for v in inside:
         if bounds[v] is None:
-            raise ProgramError(f"the size {size} depends on {v.name}, which has no upper bound: give all its Lets one")
+            raise ProgramError(f"the size {RelaxPrinter().expr(size)} depends on {v.name}, which has no upper bound: "
+                               "give all its Lets one")
     if inside and not _grows(size):
-        raise ProgramError(f"the size {size} is not known to grow with {', '.join(v.name for v in inside)}: write it with "
-                           "+, *, min, max and division by a constant alone")
+        raise ProgramError(f"the size {RelaxPrinter().expr(size)} is not known to grow with "
+                           f"{', '.join(v.name for v in inside)}: write it with +, *, min, max and division by a constant")
     return Analyzer().simplify(substitute(size, {v: bounds[v] for v in inside})) if inside else size
 
 

@@ -10,6 +10,7 @@ from hand_made import (I, M, N, add, arena, expected, model, multiply, number, o
 from ingot.codegen.c_expr import EmitError
 from ingot.codegen.program_text import program_text
 from ingot.codegen.regions import form_regions
+from ingot.codegen.target import Target
 from ingot.codegen.toolchain import can_build_openmp
 from ingot.codegen.tree import Call, Copy, For, If, Launch, Let, ProgramError, Read, Seq, calls_of, walk
 from ingot.codegen.verify_program import verify
@@ -17,6 +18,7 @@ from ingot.ir.expr import EQ
 from c_build import STRICT
 
 SANITIZED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+TRAPPING = ("-O1", "-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")  # needs no library
 # Runs `tree` on floats and one int of the command line, and prints its status, what it found and its outputs.
 MAIN = """
 #include <stdio.h>
@@ -50,6 +52,14 @@ def need_compiler(compiler):
         pytest.skip(f"{compiler} is not installed")
 
 
+def sanitized(compiler, folder):
+    """The flags of the sanitizers that a compiler has its libraries for."""
+    need_compiler(compiler)
+    (folder / "empty.c").write_text("int main(void) { return 0; }\n")
+    done = subprocess.run([compiler, *SANITIZED, "empty.c", "-o", "empty"], cwd=folder, capture_output=True)
+    return SANITIZED if done.returncode == 0 else TRAPPING
+
+
 def built(made, folder, compiler, *flags, main=MAIN):
     """The path of a program with a CompiledModel."""
     need_compiler(compiler)
@@ -71,7 +81,7 @@ def answers(path, steps, x):
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_a_loop_with_branches_that_a_tensor_decides(tmp_path, compiler):
     made = model(4, stepwise())
-    path, x = built(made, tmp_path / "tree", compiler, *SANITIZED), np.array([1, -2, 0.5, 3], np.float32)
+    path, x = built(made, tmp_path / "tree", compiler, *sanitized(compiler, tmp_path)), np.array([1, -2, 0.5, 3], np.float32)
     for steps in range(5):
         status, found, y, z = answers(path, steps, x)
         assert (status, found) == (0, steps)
@@ -109,7 +119,7 @@ def sums_of_rows():
 
 
 def test_a_for_over_the_rows_of_an_input(tmp_path):
-    path = built(model(4, sums_of_rows()), tmp_path / "tree", "gcc", *SANITIZED)
+    path = built(model(4, sums_of_rows()), tmp_path / "tree", "gcc", *sanitized("gcc", tmp_path))
     x = np.arange(20, dtype=np.float32).reshape(5, 4)
     status, found, y, z = answers(path, 1, x.ravel())
     assert (status, found) == (0, 2)
@@ -119,7 +129,7 @@ def test_a_for_over_the_rows_of_an_input(tmp_path):
 
 def test_teams_in_branches(tmp_path):
     """Each run of calls that a team makes is a region, in whichever branch; what they depend on is passed to it."""
-    if not can_build_openmp():
+    if not can_build_openmp(Target.get("c")):
         pytest.skip("no OpenMP here")
     size, x = 1 << 16, operand("input", 0, "x")
     run = seq(Let(N, Read(operand("input", 1, "steps")), number(4)),
