@@ -1,8 +1,10 @@
 """What a program must not be: uses of what is not there, memories that disagree, regions that hold no calls."""
 from __future__ import annotations
 
-from ..ir.expr import free_vars
+from ..ir.dtype import DataType
+from ..ir.expr import IntImm, const, free_vars
 from ..ir.node import structural_equal
+from .lives import upper_bound, upper_bounds
 from .memory_plan import HOST
 from .tree import (EXPRESSIONS, OPERANDS, Call, Copy, For, If, Launch, Let, ProgramError, Read, Seq, While, assigned,
                    calls_of, children, is_leaf, operands_of, walk)
@@ -24,6 +26,7 @@ def verify(program):
                 _verify_operands(program, node)
     _verify_init(program)
     _verify_bounds(program)
+    _verify_copies(program)
     known = _verify_dims(program.run, {*program.dims})
     for t in program.outputs:
         _verify_known(free_vars(list(t.dims)), known, f"the shape of output {t.source_name}")
@@ -62,6 +65,33 @@ def _verify_operands(program, leaf):
         dtype = str(dtype_of(program, leaf.value.operand))
         if not dtype.startswith(("int", "uint", "bool")):
             raise ProgramError(f"{describe(leaf)} reads {leaf.value.operand.name or 'a tensor'} of {dtype}, not an integer")
+
+
+def _verify_copies(program):
+    """No copy reads or writes beyond an operand, as far as sizes are constants or have constant bounds."""
+    bounds = upper_bounds(program.run)
+    for copy in (n for tree in (program.init, program.run) for n in walk(tree) if isinstance(n, Copy)):
+        for o in (copy.src, copy.dst):
+            dtype = dtype_of(program, o)
+            if dtype is None:
+                raise ProgramError("a Copy of scratch, which has no size of its own")
+            end = upper_bound(copy.bytes + o.offset * DataType(dtype).bytes, bounds)
+            size = upper_bound(_bytes_of(program, o), bounds)
+            if isinstance(end, IntImm) and isinstance(size, IntImm) and end.value > size.value:
+                raise ProgramError(f"Copy up to byte {end.value} of {o.kind} {o.name or o.index}, which has {size.value}")
+
+
+def _bytes_of(program, o):
+    """Bytes of the tensor that an operand lies in, an expression."""
+    if o.kind == "arena":
+        return program.plan.buffers[o.index].bytes
+    if o.kind == "weight":
+        return const(program.weights[o.index].data.nbytes, "int64")
+    t = (program.inputs if o.kind == "input" else program.outputs)[o.index]
+    size = const(t.dtype.bytes, "int64")
+    for extent in t.dims:
+        size = size * extent
+    return size
 
 
 def _verify_threads(node):

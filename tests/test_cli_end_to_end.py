@@ -144,6 +144,7 @@ def test_kernels_that_are_not_there(model, capsys, options, message):
 @pytest.mark.parametrize("stage, words", [
     ("relax", ["conv2d", "relu"]), ("fused", ["fused_", "conv2d"]), ("tir", ["@T.prim_func", "call_tir"]),
     ("scheduled", ["@T.prim_func"]), ("traces", ['"conv1": [[', '"split"']), ("c", ["ingot_status small_run(", "#include"]),
+    ("program", ["program small():", "bytes of global memory at", "    run:\n        0: "]),
 ])
 def test_inspect(model, capsys, stage, words):
     output = output_of(capsys, "inspect", model, "--stage", stage)
