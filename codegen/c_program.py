@@ -112,7 +112,7 @@ class ProgramPrinter:
         text = f"if ({text} != NULL) return INGOT_ERR_ASSERT;" if printed.can_fail else text + ";"
         where.code.append(text)
         mark = ""
-        if call.hook:
+        if call.hook and where.mark:
             mark = where.mark.format(self.hooks) + "; "
             self.hooks += 1
         first, *more = text.split("\n")
@@ -185,6 +185,8 @@ class ProgramPrinter:
     def _argument(self, o, where, team=False):
         """The C text of an operand, a pointer."""
         if o.kind == "weight":
+            if where.weights and self.m.weights == "file":
+                raise EmitError(f"init reads weight {o.name}, but weights in a file are given after it: include them")
             weight = self.p.weights[o.index]
             offset = self.dim_text(o.offset * weight.data.itemsize + weight.offset, ADDITIVE)
             return f"(const void *)({where.weights or 'w'} + {offset})"

@@ -46,39 +46,39 @@ class _Lives:
     """Finds lives in one tree, whose leaves it counts once."""
 
     def __init__(self):
-        self.ends = {}  # id(node) -> leaves up to the end of each child
+        self.known = {}  # id(node) -> its leaves up to the start of each child, and up to its end
 
     def count(self, node):
-        return 1 if is_leaf(node) else (self.counts(node) or (0,))[-1]
+        return 1 if is_leaf(node) else self.starts(node)[-1]
 
-    def counts(self, node):
-        if id(node) not in self.ends:
-            self.ends[id(node)] = tuple(accumulate(map(self.count, children(node))))
-        return self.ends[id(node)]
+    def starts(self, node):
+        if id(node) not in self.known:
+            self.known[id(node)] = tuple(accumulate(map(self.count, children(node)), initial=0))
+        return self.known[id(node)]
 
     def find(self, node, begin, uses, before, after):
         """[(first, last)] of what is used at moments `uses` of a node that begins at `begin`, and may be used before or
         after the node, too."""
-        end = begin + self.count(node)
         if before and after or uses and not isinstance(node, (If, Seq)):
-            return [(begin, end - 1)]
+            return [(begin, begin + self.count(node) - 1)]
         if not uses:
             return []
-        ends = [begin + n for n in self.counts(node)]
-        inner, starts = children(node), [begin, *ends[:-1]]
+        inner, starts = children(node), self.starts(node)
         if isinstance(node, If):  # of its branches a run takes one
-            at = bisect_left(uses, ends[0])
-            return (self.find(inner[0], starts[0], uses[:at], before, after)
-                    + self.find(inner[1], starts[1], uses[at:], before, after))
-        i, j = (bisect_right(starts, use) - 1 for use in (uses[0], uses[-1]))
-        found = [(begin, starts[i] - 1)] if before else []
+            at = bisect_left(uses, begin + starts[1])
+            return (self.find(inner[0], begin, uses[:at], before, after)
+                    + self.find(inner[1], begin + starts[1], uses[at:], before, after))
+        i, j = (bisect_right(starts, use - begin) - 1 for use in (uses[0], uses[-1]))
+        first, last, end = begin + starts[i], begin + starts[j], begin + starts[-1]
+        found = [(begin, first - 1)] if before else []
         if i == j:
-            found += self.find(inner[i], starts[i], uses, before, after)
+            found += self.find(inner[i], first, uses, before, after)
         else:
-            found += self.find(inner[i], starts[i], uses[:bisect_left(uses, ends[i])], before, True)
-            found.append((ends[i], starts[j] - 1))
-            found += self.find(inner[j], starts[j], uses[bisect_left(uses, starts[j]):], True, after)
-        return found + ([(ends[j], end - 1)] if after else [])
+            behind = begin + starts[i + 1]
+            found += self.find(inner[i], first, uses[:bisect_left(uses, behind)], before, True)
+            found.append((behind, last - 1))
+            found += self.find(inner[j], last, uses[bisect_left(uses, last):], True, after)
+        return found + ([(begin + starts[j + 1], end - 1)] if after else [])
 
 
 def _merged(intervals):
