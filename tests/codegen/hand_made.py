@@ -55,11 +55,11 @@ def kernels(size, **options):
                                                      **options}))
 
 
-def program(run, inputs, outputs, buffers=(), init=Seq(), dims=()):
+def program(run, inputs, outputs, buffers=(), init=Seq(), dims=(), weights=()):
     """A Program of trees; buffers: (bytes, dtype, memory ...) of each."""
     made = [Buffer(f"b{n}", number(b) if isinstance(b, int) else b, memory=(*rest, "global")[0])
             for n, (b, _, *rest) in enumerate(buffers)]
-    return Program("tree", tuple(inputs), tuple(outputs), tuple(dims), init, run, (), place_buffers(made, run, init),
+    return Program("tree", tuple(inputs), tuple(outputs), tuple(dims), init, run, tuple(weights), place_buffers(made, run, init),
                    tuple(DataType(b[1]) for b in buffers))
 
 

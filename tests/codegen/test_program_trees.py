@@ -8,6 +8,7 @@ import pytest
 from hand_made import (I, M, N, add, arena, expected, model, multiply, number, operand, program, seq, stepwise, tensor)
 
 from ingot.codegen.c_expr import EmitError
+from ingot.codegen.program import Weight
 from ingot.codegen.program_text import program_text
 from ingot.codegen.regions import form_regions
 from ingot.codegen.target import Target
@@ -125,6 +126,38 @@ def test_a_for_over_the_rows_of_an_input(tmp_path):
     assert (status, found) == (0, 2)
     np.testing.assert_array_equal(y, x.sum(0))
     np.testing.assert_array_equal(z, [*y[:2], -1, -1])
+
+
+def with_a_weight():
+    """y = x + w, where init copies w into the arena, and z = y. The profile's hook does not see the addition."""
+    run = seq(Let(N, Read(operand("input", 1, "steps")), number(4)),
+              replace(add(operand("input", 0, "x"), arena(0), arena(1)), hook=False),
+              Copy(arena(1), operand("output", 0, "y"), number(16)), multiply(arena(0), arena(1), arena(2)),
+              Copy(arena(2), operand("output", 1, "z"), number(16)))
+    return program(run, [tensor("x", "float32", 4), tensor("steps", "int32", 1)],
+                   [tensor("y", "float32", 4), tensor("z", "float32", N)], [(16, "float32")] * 3,
+                   seq(Copy(operand("weight", 0, "w"), arena(0), number(16))),
+                   weights=[Weight("w", np.arange(4, dtype=np.float32), 0)])
+
+
+def test_init_copies_a_weight_that_lasts(tmp_path):
+    made = model(4, with_a_weight(), weights="array")
+    path = built(made, tmp_path / "tree", "gcc", *sanitized("gcc", tmp_path))
+    x = np.array([1, 2, 3, 4], np.float32)
+    status, _, y, z = answers(path, 4, x)
+    assert status == 0
+    np.testing.assert_array_equal(y, x + np.arange(4))
+    np.testing.assert_array_equal(z, y * np.arange(4))
+    with pytest.raises(EmitError, match="init reads weight w, but weights in a file are given after it"):
+        replace(made, weights="file").files()
+
+
+def test_calls_without_a_hook_have_no_number():
+    made = with_a_weight()
+    assert [c.kernel for c in made.calls] == ["multiply"]
+    text = model(4, made).files()["tree.c"]
+    assert "    /* a + b */\n    tree_add(" in text and "INGOT_MARK(net, 0); /* a * b */" in text
+    assert "INGOT_MARK(net, 1);\n" in text
 
 
 def test_teams_in_branches(tmp_path):
