@@ -1,4 +1,4 @@
-"""The trees of a program as C: the statements of NAME_run, of the functions that teams of threads run, and of NAME_init.
+"""The trees of a program as C: the statements of NAME_run, of the functions that teams run, and of NAME_init.
 
 Statements are lists of lines without an indent. Templates place them, and what they need around: see `context`.
 """
@@ -23,8 +23,8 @@ _POINTERS = {"w": "const unsigned char *const w = {}->weights;", "m": "unsigned 
 _MACROS = {"TENSOR": "m", "FIRST_SCRATCH": "scratch", "OWN_SCRATCH": "scratch"}  # of NAME.c, and what each is made of
 # Who runs a Seq of a region -> (the profile's hook, what opens it, what closes it).
 _SHARED = {"team": ("INGOT_MARK_TEAM(worker, call.net, {})", [], []),
-           "single": ("INGOT_MARK(call.net, {})",
-                      ["for (ingot_share once = ingot_once(worker); ingot_take(&once);) {"], ["}", "ingot_wait(worker);"]),
+           "single": ("INGOT_MARK(call.net, {})", ["for (ingot_share once = ingot_once(worker); ingot_take(&once);) {"],
+                      ["}", "ingot_wait(worker);"]),
            "first": ("INGOT_MARK(call.net, {})", ["if (ingot_first(worker)) {"], ["}"])}
 _ALONE = "INGOT_MARK(net, {})"
 
@@ -119,12 +119,14 @@ class ProgramPrinter:
         return [f"{mark}/* {_comment(call)} */", first, *(line.removeprefix(INDENT) for line in more)]
 
     def _launch(self, launch, where):
-        raise EmitError(f"C has no launch of {launch.kernel}: {launch.memory} memory is a device's, whose dialect it needs")
+        raise EmitError(f"C has no launch of {launch.kernel}: {launch.memory} memory is a device's, whose dialect it "
+                        "needs")
 
     def _copy(self, copy, where):
         dst, src = (self._argument(o, where) for o in (copy.dst, copy.src))
         size = self.dim_text(copy.bytes)
-        return self._code(where, f"memcpy({dst}, {src}, {size if isinstance(copy.bytes, IntImm) else f'(size_t)({size})'});")
+        size = size if isinstance(copy.bytes, IntImm) else f"(size_t)({size})"
+        return self._code(where, f"memcpy({dst}, {src}, {size});")
 
     def _let(self, let, where):
         name = self.names[id(let.dim)]
@@ -213,7 +215,8 @@ class ProgramPrinter:
         words |= {_MACROS[w] for w in words & _MACROS.keys()}
         needed = [text for name, text in self.tensors.items() if name in words]
         words |= set(re.findall(r"\w+", " ".join(needed)))
-        return {"words": words, "tensors": needed, "pointers": [text for name, text in _POINTERS.items() if name in words]}
+        pointers = [text for name, text in _POINTERS.items() if name in words]
+        return {"words": words, "tensors": needed, "pointers": pointers}
 
     def _places(self, tensors):
         """The lines that define tensors: constant places are those of an enumeration, as long as these are ints."""

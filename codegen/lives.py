@@ -125,7 +125,7 @@ def upper_bound(size, bounds):
                                "give all its Lets one")
     if inside and not _grows(size):
         raise ProgramError(f"the size {RelaxPrinter().expr(size)} is not known to grow with "
-                           f"{', '.join(v.name for v in inside)}: write it with +, *, min, max and division by a constant")
+                           f"{', '.join(v.name for v in inside)}: write it with +, *, min, max, and // by a constant")
     return Analyzer().simplify(substitute(size, {v: bounds[v] for v in inside})) if inside else size
 
 
