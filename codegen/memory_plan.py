@@ -1,6 +1,6 @@
-"""The memory plan: where each intermediate tensor lies in its memory (the caller's arena, mostly), so that tensors alive
-at the same time never overlap. Offsets are chosen at compile time; with symbolic dimensions they are multiples of a
-product of them."""
+"""The memory plan: where each intermediate tensor lies in its memory (mostly the caller's arena), so that tensors that
+are alive at the same time never overlap. Offsets are chosen at compile time; with symbolic dimensions they are
+multiples of a product of them."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class Region:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """buffers[i] lies at regions[place[i][0]] + place[i][1] * unit. The regions of a memory follow one another there."""
+    """buffers[i] lies at regions[place[i][0]] + place[i][1] * unit. Regions of one memory follow one another there."""
 
     buffers: tuple
     regions: tuple

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..ir.expr import IntImm, PrimExpr, const, free_vars, is_const_int, substitute
+from ..ir.expr import IntImm, const, free_vars, is_const_int, substitute
 from ..ir.relax.expr import Constant, RelaxCall, TupleStructInfo
 from ..ir.relax.memory import Memory
 from ..ir.script.relax_printer import RelaxPrinter

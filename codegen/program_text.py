@@ -17,7 +17,8 @@ def program_text(program):
     lines = [f"program {program.name}({', '.join(d.name for d in program.dims)}):"]
     for kind, tensors in (("input", program.inputs), ("output", program.outputs)):
         lines += [f"{INDENT}{kind} {t.name}: {t.dtype}[{', '.join(map(str, t.shape))}]" for t in tensors]
-    lines += [f"{INDENT}weight {w.name}: {w.data.dtype.name}{list(w.data.shape)} at {w.offset}" for w in program.weights]
+    lines += [f"{INDENT}weight {w.name}: {w.data.dtype.name}{list(w.data.shape)} at {w.offset}"
+              for w in program.weights]
     lines += [f"{INDENT}scratch of each thread: {program.scratch} bytes"] if program.scratch else []
     for n, b in enumerate(program.plan.buffers):
         life = ", ".join(f"{first} to {last}" for first, last in alive.get(n, ())) or "init"

@@ -54,8 +54,8 @@ def _verify_operands(program, leaf):
             raise ProgramError(f"{describe(leaf)} uses {o.kind} {o.index}, of which there are {counts.get(o.kind, 0)}")
         own = program.plan.buffers[o.index].memory if o.kind == "arena" else HOST
         if memory not in (None, own):
-            raise ProgramError(f"{describe(leaf)} works in {memory} memory, but {o.kind} {o.name or o.index} lies in {own} "
-                               "memory: copy it")
+            raise ProgramError(f"{describe(leaf)} works in {memory} memory, but {o.kind} {o.name or o.index} lies in "
+                               f"{own} memory: copy it")
     written = [o for o in OPERANDS[type(leaf)](leaf)[1] if o.kind in GIVEN]
     if written and not isinstance(leaf, Launch):
         raise ProgramError(f"{describe(leaf)} writes {written[0].kind} {written[0].name or written[0].index}")
@@ -64,7 +64,8 @@ def _verify_operands(program, leaf):
     if isinstance(leaf, Let) and isinstance(leaf.value, Read):
         dtype = str(dtype_of(program, leaf.value.operand))
         if not dtype.startswith(("int", "uint", "bool")):
-            raise ProgramError(f"{describe(leaf)} reads {leaf.value.operand.name or 'a tensor'} of {dtype}, not an integer")
+            name = leaf.value.operand.name or "a tensor"
+            raise ProgramError(f"{describe(leaf)} reads {name} of {dtype}, not an integer")
 
 
 def _verify_copies(program):
@@ -78,7 +79,8 @@ def _verify_copies(program):
             end = upper_bound(copy.bytes + o.offset * DataType(dtype).bytes, bounds)
             size = upper_bound(_bytes_of(program, o), bounds)
             if isinstance(end, IntImm) and isinstance(size, IntImm) and end.value > size.value:
-                raise ProgramError(f"Copy up to byte {end.value} of {o.kind} {o.name or o.index}, which has {size.value}")
+                raise ProgramError(f"Copy up to byte {end.value} of {o.kind} {o.name or o.index}, which has "
+                                   f"{size.value}")
 
 
 def _bytes_of(program, o):
@@ -121,10 +123,10 @@ def _verify_bounds(program):
         if len({type(n) for n in nodes}) > 1:
             raise ProgramError(f"{var.name} is set by a Let and a For")
         bounds = [n.most for n in nodes if isinstance(n, Let)]
-        if any((b is None) != (bounds[0] is None) or b is not None and not structural_equal(b, bounds[0]) for b in bounds):
+        stated = [b for b in bounds if b is not None]
+        if stated and not (len(stated) == len(bounds) and all(structural_equal(b, stated[0]) for b in stated)):
             raise ProgramError(f"the Lets of {var.name} have different upper bounds")
-        for bound in bounds:
-            _verify_known(free_vars(bound) if bound is not None else (), {*program.dims}, f"the upper bound of {var.name}")
+        _verify_known(free_vars(stated), {*program.dims}, f"the upper bound of {var.name}")
 
 
 def _verify_dims(node, known):

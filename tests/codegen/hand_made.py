@@ -59,8 +59,8 @@ def program(run, inputs, outputs, buffers=(), init=Seq(), dims=(), weights=()):
     """A Program of trees; buffers: (bytes, dtype, memory ...) of each."""
     made = [Buffer(f"b{n}", number(b) if isinstance(b, int) else b, memory=(*rest, "global")[0])
             for n, (b, _, *rest) in enumerate(buffers)]
-    return Program("tree", tuple(inputs), tuple(outputs), tuple(dims), init, run, tuple(weights), place_buffers(made, run, init),
-                   tuple(DataType(b[1]) for b in buffers))
+    return Program("tree", tuple(inputs), tuple(outputs), tuple(dims), init, run, tuple(weights),
+                   place_buffers(made, run, init), tuple(DataType(b[1]) for b in buffers))
 
 
 def model(size, made, **options):
