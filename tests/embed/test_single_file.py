@@ -1,4 +1,4 @@
-"""--single-file: one .c and one .h that build alone, without a warning, export the interface only, and share programs."""
+"""--single-file: one .c and one .h build alone, without a warning, export the interface only, and share programs."""
 import os
 import subprocess
 import sys
@@ -62,8 +62,9 @@ def test_it_builds_without_a_warning_and_exports_the_interface_alone(case, tmp_p
     need(compiler)
     (library, folder), name = case, case[0].name
     assert {path.name for path in folder.iterdir()} == {f"{name}.c", f"{name}.h"}
-    run([compiler, *STRICT, *instructions(library), "-O1", openmp, "-c", f"{name}.c", "-o", tmp_path / "tiny.o"], cwd=folder)
-    symbols = run(["nm", "--extern-only", "--defined-only", tmp_path / "tiny.o"]).split()[2::3]
+    output = tmp_path / "net.o"
+    run([compiler, *STRICT, *instructions(library), "-O1", openmp, "-c", f"{name}.c", "-o", output], cwd=folder)
+    symbols = run(["nm", "--extern-only", "--defined-only", output]).split()[2::3]
     assert set(symbols) == {f"{name}_{end}" for end in INTERFACE}
 
 
@@ -121,7 +122,8 @@ def test_two_in_one_program(single, tmp_path, compiler, language, other):
         with ingot.compile(wide_net(), name="second", weights="array") as beside:
             second = beside.export(tmp_path / "second")
     (x,), (y,) = library.inputs, library.outputs
-    flags = [*instructions(library), "-fopenmp", f"-DIN=FIRST_{x.name.upper()}_SIZE", f"-DOUT=FIRST_{y.name.upper()}_SIZE"]
+    flags = [*instructions(library), "-fopenmp", f"-DIN=FIRST_{x.name.upper()}_SIZE",
+             f"-DOUT=FIRST_{y.name.upper()}_SIZE"]
     objects = []
     for source in [*library_sources(first), *library_sources(second)]:
         objects.append(tmp_path / f"{source.parent.name}_{source.stem}.o")
@@ -153,8 +155,8 @@ def test_profiling_hooks(single, tmp_path):
 
 def test_the_command_line(tmp_path):
     onnx.save(conv_net(), tmp_path / "tiny.onnx")
-    ran = subprocess.run([sys.executable, "-m", "ingot", "compile", "tiny.onnx", "-o", "out", "--single-file", "--threads",
-                          "none"], cwd=tmp_path, capture_output=True, text=True)
+    command = [sys.executable, "-m", "ingot", "compile", "tiny.onnx", "-o", "out", "--single-file", "--threads", "none"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert ran.returncode == 0 and "tiny.c says how to build it" in ran.stdout, ran.stdout + ran.stderr
     text = (tmp_path / "out" / "tiny.c").read_text()
     build = text.partition(" *   cc ")[2].partition(" -c tiny.c")[0].replace("\n *  ", "").split()
