@@ -165,7 +165,7 @@ def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose, phases=(), a
         sch.annotate(turn, "pragma_prefetch", asked)
     if shape.weight_bytes > cpu.l1_bytes:
         weights = [_operands(block)[1].name]
-        if not cpu.small_tile:
+        if not cpu.cost("tile.small"):
             sch.annotate(turn, "pragma_prefetch_ahead", weights)
         if conv_tiles.streams(cpu, shape, plan):
             sch.annotate(turn, "pragma_prefetch", weights)

@@ -33,7 +33,7 @@ def winograd(sch, cpu):
     blocking = winograd_blocks.choose(cpu, layer)
     work = steps(sch.get(product))
     n, yb, oo = turns_of(sch, output, columns, layer.tile, blocking.rows, blocking.vectors)
-    kept = {} if cpu.small_tile else {"pragma_prefetch_ahead": cpu.l1_bytes}
+    kept = {} if cpu.cost("tile.small") else {"pragma_prefetch_ahead": cpu.l1_bytes}
     kept["pragma_prefetch"] = cpu.l2_bytes
     prefetch = [name for name, room in kept.items() if layer.weights > room]
     sum_products(sch, cpu, product, oo, blocking.tile, prefetch)

@@ -16,7 +16,6 @@ from ingot.ir.relax.ops.gathered_pairs import pack_groups
 from ingot.ir.relax.ops.matmul_pairs import pack_columns
 from ingot.ir.relax.ops.winograd_pairs import pack_planes
 from ingot.ir.schedule import Schedule
-from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import pair_tiles, threads as rule_threads, winograd_blocks
 from ingot.ir.schedule.rules.blocks import SYMBOLIC
 from ingot.ir.schedule.rules.column_pairs import column_pairs
@@ -26,9 +25,10 @@ from ingot.ir.schedule.rules.threads import parallel_loops
 from ingot.ir.schedule.rules.winograd_blocks import Blocking
 from ingot.ir.schedule.rules.winograd_pairs import winograd_pairs
 from ingot.ir.tir.stmt import For
+from machines import machine, set_costs, with_costs
 
-CPU = CpuModel(16, 32, multiply_adds=1, adders=True, accuracy="relaxed")
-ALONE = replace(CPU, parallel=False)
+CPU = machine(16, 32, multiply_adds=1, adds_beside=1)
+ALONE = CPU.alone()
 BOTH = pytest.mark.parametrize("cpu", [CPU, ALONE], ids=["threads", "alone"])
 
 
@@ -108,7 +108,7 @@ def test_what_threads_share(over, block, loops, monkeypatch):
 @pytest.mark.parametrize("depth, columns", [(64, 64), (100, 208), (97, 16)])
 def test_columns_of_activations(depth, columns, cpu, monkeypatch):
     """Threads share columns of each of three kernels."""
-    monkeypatch.setattr(rule_threads, "PARALLEL_MIN_WORK", 1)
+    set_costs(monkeypatch, {"threads.least_work": 1})
     def build(op, w):
         scales = op("pair_scales", w)
         return op("pair_offsets", op("pair_columns", w, scales), scales)
@@ -161,7 +161,7 @@ def test_channels_of_groups_that_lie_anywhere(groups, inputs, outputs, shape, st
 
 
 def test_threads_share_points_of_groups(monkeypatch):
-    monkeypatch.setattr(rule_threads, "PARALLEL_MIN_WORK", 1)
+    set_costs(monkeypatch, {"threads.least_work": 1})
     func = grouped(4, 48, 32, (1, 12, 8, 8))
     assert [parallel(checked(gathered_pairs, func, cpu)) for cpu in (CPU, ALONE)] == [1, 0]
 
@@ -206,7 +206,7 @@ def test_what_threads_share_of_winograd(over, loops, vectors, monkeypatch):
 def test_turns_of_winograd(layer, rows, vectors):
     """Of several vectors where V has left the second cache, which then reads it fewer times; it keeps their M."""
     for threads in ("none", "openmp"):
-        chosen = winograd_blocks.choose(Options(Target.get("x86-64-v4-zen4"), threads=threads, accuracy="relaxed").cpu, layer)
+        chosen = winograd_blocks.choose(Options(Target.get("x86-64-v4-zen4"), threads=threads).machine, layer)
         assert (chosen.rows, chosen.vectors) == (rows, vectors)
 
 
@@ -250,9 +250,9 @@ def test_columns_that_are_made_stay_with_their_thread():
     ((256, 256, 256), True, ALONE, True), ((16, 1024, 1024), False, ALONE, False),
     ((128, 768, 3072), False, ALONE, True), ((128, 768, 3072), True, ALONE, False),
     ((256, 256, 250), False, ALONE, False), ((256, 36, 256), False, ALONE, False),
-    ((SYMBOLIC, 768, 768), False, ALONE, False), ((256, 256, 256), False, CpuModel(16, 32), False)])
+    ((SYMBOLIC, 768, 768), False, ALONE, False), ((256, 256, 256), False, machine(16, 32), False)])
 def test_what_is_worth_dividing_when_it_runs(shape, across, cpu, expected):
-    cpu = replace(cpu, l3_bytes=16 << 20)
+    cpu = with_costs(cpu, l3_bytes=16 << 20)
     assert pair_tiles.worth_dividing(cpu, *shape, across) == expected
 
 
@@ -269,7 +269,7 @@ def test_small_tiles_take_longer_where_the_first_cache_does_not_hold_what_they_r
 
 @pytest.mark.parametrize("shape, cpu, expected", [
     ((128, 768, 3072), CPU, True), ((64, 768, 50257), CPU, True), ((197, 384, 384), ALONE, True),
-    ((128, 768, 3072), CpuModel(16, 32), False), ((128, 100, 3072), CPU, True), ((98, 40, 384), ALONE, True),
+    ((128, 768, 3072), machine(16, 32), False), ((128, 100, 3072), CPU, True), ((98, 40, 384), ALONE, True),
     ((98, 36, 384), ALONE, False), ((1, 1024, 1024), CPU, False),
     ((5, 1024, 1024), CPU, False), ((SYMBOLIC, 768, 768), CPU, False), ((3136, 16, 32), CPU, False)])
 def test_what_is_worth_it(shape, cpu, expected):
