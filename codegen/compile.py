@@ -35,7 +35,7 @@ from .kernels import kernel_names, print_kernel, shape_summary
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
 from .program import build_program
 from .recorded import apply_recorded, check_schedules, traces_of
-from .stack import bytes_for_arrays, register_bytes, run_stack
+from .stack import bytes_for_arrays, run_stack
 from .target import BYTE_ORDERS, Target
 
 VERSION = "0.1.0"

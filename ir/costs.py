@@ -60,7 +60,7 @@ HARDWARE = {
     "core_to_core": Cost(5.5, "bytes/cycle", XEON),  # what another core wrote: 15 GB/s at 2.7 GHz
     "scatter": Cost(9, "cycles/vector", XEON),  # results stored to several rows at once, which L2 does not hold
     "fold": Cost(10, "cycles/vector", XEON),  # space_to_depth, which copies elements one by one
-    "shuffle": Cost(4, "vectors/element", XEON),  # an element that is moved to its place takes as long as so many vectors
+    "shuffle": Cost(4, "vectors/element", XEON),  # moving an element to its place takes as long
     "threads.wait": Cost(4096, "cycles", XEON),  # of two threads for one another, with what passes between their cores
     "threads.more": Cost(400, "cycles/thread", XEON),  # each further thread makes it longer
 }

@@ -1,4 +1,4 @@
-"""What is known of single targets: costs that differ from BASE. `benchmarks/calibrate.py --write` rewrites this file."""
+"""Costs of single targets that differ from BASE. `benchmarks/calibrate.py --write NAME` rewrites this file."""
 from __future__ import annotations
 
 from .costs import DATA_SHEET, ESTIMATE, ZEN3, ZEN4, Cost

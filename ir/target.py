@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from .costs import BASE, Cost, Table
+from .costs import BASE, Table
 from .measured import MEASURED
 
 BYTE_ORDERS = ("little", "big")
@@ -226,7 +226,7 @@ def _row(name, parent=None, isa=(), vector=None, **fields):
 
 # x86-64's rows are the levels of its psABI, and processors that are faster with code of their own.
 _V3 = _row("x86-64-v3", isa="avx avx2 bmi1 bmi2 f16c fma movbe xsave".split(), vector=Vector(8, 16))
-_V4 = _row("x86-64-v4", isa=_V3.isa | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}, vector=Vector(16, 32))
+_V4 = _row("x86-64-v4", isa=_V3.isa.union("avx512f avx512bw avx512cd avx512dq avx512vl".split()), vector=Vector(16, 32))
 # Arm: gcc 12 spills from 22 accumulators on, of 32 registers, and from 10 of 16.
 _AARCH64 = _row("aarch64-linux-gnu", isa={"asimd"}, vector=Vector(4, 32, accumulators=21))
 _ROWS = (

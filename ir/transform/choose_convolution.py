@@ -47,8 +47,8 @@ ALGORITHMS = (DIRECT, DIGITS, PAIRS, *ROWS, *WINOGRAD, *WINOGRAD_DIGITS, *WINOGR
 NEAR_WEIGHTS = 1 / 2
 SECOND, THIRD = 1, 2  # caches that keep weights
 # How far the model is trusted, on any machine. Others than direct ones are taken where they are predicted to need less
-# than this share of the direct time (1x1 ones by pairs, which read and write the same: a higher one); of Winograd's, and
-# of those by digits or pairs, then the smallest tile within a fifth of larger ones (it rounds less, and has fewer
+# than this share of the direct time (1x1 ones by pairs, which read and write the same: a higher one); of Winograd's,
+# and of those by digits or pairs, then the smallest tile within a fifth of larger ones (it rounds less, and has fewer
 # weights, which in a whole network come from farther away than where a layer is measured alone), a twelfth of the next,
 # which has few more weights; of all where the model knows how fast these come from memory. Weights of first layers are
 # few.
@@ -273,8 +273,9 @@ def choose_convolution(func, cpu, algorithms=None, wanted=FLOAT32):
     of their input, are nn.conv2d_winograd, and those of a plain input nn.conv2d_winograd_rows, their weights
     transformed, where that is predicted to be faster. Phases of a plain input are made by space_to_depth.
 
-    algorithms: {name of a model node: one of ALGORITHMS}, which overrides the choice. wanted: the accuracy that arithmetics must keep; where
-    it is strict nothing overrides the choice. Raises ValueError for a name that no convolution has, an algorithm that is none, or one that does not fit its layer.
+    algorithms: {name of a model node: one of ALGORITHMS}, which overrides the choice. wanted: the accuracy that
+    arithmetics must keep; where it is strict nothing overrides the choice. Raises ValueError for a name that no
+    convolution has, an algorithm that is none, or one that does not fit its layer.
     """
     return _Choose(cpu, dict(algorithms or {}), wanted).run(func)
 

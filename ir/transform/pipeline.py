@@ -35,7 +35,7 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None):
 #   guards before they would choose vectors; vectors need flat buffers;
 #   vector types need to see every access, single elements too, before these come as lanes;
 # - copies of unrolled bodies come before memory is shared, and what is shared before large buffers are lifted;
-# - the last four are the target's: they leave expressions that only a printer reads.
+# - the four before the last are the target's: they leave expressions that only a printer reads.
 TIR_PASSES = [
     TIR["LiftImports"](),
     TIR["ResolveViews"](),
@@ -72,6 +72,7 @@ TIR_PASSES = [
     TIR["Accumulate"](),
     TIR["HoistIndex"](),
     TIR["CommonSubexprElimTIR"](),
+    TIR["VerifyHints"](),
 ]
 
 

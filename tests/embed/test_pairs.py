@@ -11,7 +11,7 @@ from ingot.codegen.toolchains import is_supported_here, toolchain
 from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
 from ingot.ir.relax.evaluate import evaluate
-from ingot.ir.schedule.rules import threads as rule_threads, winograd_blocks
+from ingot.ir.schedule.rules import winograd_blocks
 from ingot.ir.schedule.rules.tiles import Tile
 from ingot.ir.schedule.rules.winograd_blocks import Blocking
 from test_digit_products import activations, image_network, network

@@ -1,5 +1,4 @@
 """Winograd convolutions by digits, by the unit for tiles of integers and in plain C: as near as the contract says."""
-from dataclasses import replace
 
 import numpy as np
 import pytest

@@ -4,7 +4,7 @@ from __future__ import annotations
 from ...expr import Call, IntImm
 from ...node import collect
 from ...tir.stmt import Block, BufferLoad, BufferStore
-from ...transform.loop_partition import HINT
+from ...tir.hints import WHOLE
 from ...transform.vectorize import VECTOR_CALLS
 from ..blocks import uses
 from ..errors import ScheduleError
@@ -91,7 +91,7 @@ def store_border(sch, padded):
     rank = len(sch.get(padded).iter_vars)
     sides = sch.decompose_border(padded, sch.get_loops(padded)[-rank])
     for side in sides:
-        sch.annotate(sch.get_loops(side)[2 - rank], HINT, 0)
+        sch.annotate(sch.get_loops(side)[2 - rank], WHOLE, 0)
     return sides
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 from math import prod
 
 from ...expr import IntImm, is_const_int
+from ...tir.hints import PREFETCH
 from ..primitives.sample import divisors
 from . import tiles
 from .blocks import innermost, iter_vars, operand_loads, static_extent, vectorizes
@@ -23,7 +24,8 @@ def streamed(sch, cpu, anchor, epilogue):
     *_, m, n = sch.get_loops(epilogue)
     rows, columns, depth = static_extent(sch, m), static_extent(sch, n), term_count(sch, anchor)
     (k,) = iter_vars(block, "reduce")
-    fits = (not anchor.endswith(PACKED) and rows <= cpu.cost("stream.most_rows") and depth % cpu.cost("stream.rows") == 0
+    fits = (not anchor.endswith(PACKED)
+            and rows <= cpu.cost("stream.most_rows") and depth % cpu.cost("stream.rows") == 0
             and 4 * depth * columns > cpu.l2_bytes and isinstance(k.dom.extent, IntImm)
             and wide_operand(block).indices[-2] is k.var and vectorizes(sch.get(epilogue)))
     if not fits:
@@ -108,7 +110,7 @@ def _add_up(sch, cpu, block, m, n, k):
     in_panels(sch, block, prod(static_extent(sch, loop) for loop in (*vectors, nl)))
     operand = wide_operand(sch.get(block)).buffer
     if streams and (squares or not _is_near(cpu, operand)):
-        sch.annotate(nv, "pragma_prefetch", [operand.name])
+        sch.annotate(nv, PREFETCH, [operand.name])
     sch.decompose_reduction(block, ko)
 
 

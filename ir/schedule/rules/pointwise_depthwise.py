@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ...arith import Analyzer
-from ...transform.loop_partition import HINT
+from ...tir.hints import WHOLE
 from ..blocks import uses
 from ..primitives.sample import divisors
 from . import conv_tiles
@@ -118,7 +118,7 @@ def pointwise_depthwise(sch, cpu):
             sch.vectorize(sch.get_loops(side)[-1])
     own = replace(_of_vectors(pair.conv, vectors), height=pair.rows(band))
     (*_, row), _ = tile(sch, cpu, conv, middle, own, _in_rows)
-    sch.annotate(row, HINT, 0)
+    sch.annotate(row, WHOLE, 0)
     parallel_nest(sch, cpu, [n, bands, channels], steps(sch.get(conv)))
     return True
 

@@ -6,6 +6,7 @@ from math import prod
 
 from ...expr import IntImm
 from ...relax.ops.matmul_short import ROWS as SHORT_ROWS
+from ...tir.hints import PREFETCH, PREFETCH_TILE
 from ..blocks import uses
 from ..handles import BlockRV
 from ..primitives.sample import divisors
@@ -200,7 +201,7 @@ def _tile(sch, cpu, anchor, epilogue, plan, copy):
     if group:
         pack_columns(sch, cpu, copy, plan.tile.vectors, ng)
     if plan.parts == 1 and not _stays(cpu, sch.get(epilogue).writes[0].buffer):
-        sch.annotate(inner[-1], "pragma_prefetch_tile", like_result(sch, epilogue))
+        sch.annotate(inner[-1], PREFETCH_TILE, like_result(sch, epilogue))
     serial = plan.border and rows % plan.tile.rows > 0  # borders both of rows and of columns
     parallel_nest(sch, cpu, batch if serial else [*batch, *outer], work)
     if turn:
@@ -274,7 +275,7 @@ def _prefetch(sch, cpu, block, k, worth):
     """Bring the next panel of columns into the second cache while this one is used, where all of them do not fit."""
     operand = wide_operand(sch.get(block)).buffer
     if worth and not _stays(cpu, operand, 3):
-        sch.annotate(k, "pragma_prefetch", [operand.name])
+        sch.annotate(k, PREFETCH, [operand.name])
 
 
 def _stays(cpu, buffer, rank=None):

@@ -4,10 +4,8 @@ from __future__ import annotations
 from ...arith import Analyzer
 from ...expr import IntImm, is_const_int
 from ...node import collect, structural_equal
+from ...tir.hints import ACCUMULATE, EMBED_BROADCAST, HOLD, LANES, REDUCE_LANES, UNROLL
 from ...tir.stmt import BlockRealize, For
-from ...transform.accumulate import KEY as ACCUMULATE
-from ...transform.embed_broadcast import EMBEDDED
-from ...transform.vectorize import REDUCE_LANES
 from ...transform.walk import statements
 from ..blocks import binding_of, uses
 from ..primitives.sample import divisors
@@ -88,7 +86,7 @@ def lane_by_lane(sch, cpu, reduce, operand):
     *outer, k = reduce
     k, lane = sch.split(k, [None, cpu.lanes])
     sch.unroll(lane)
-    sch.annotate(lane, "pragma_lanes", [operand.name])
+    sch.annotate(lane, LANES, [operand.name])
     return [*outer, k], [lane]
 
 
@@ -100,7 +98,7 @@ def hold(sch, block, loop, buffers):
         sch.compute_at(copy, loop, preserve_unit_loops=True)
         *points, lane = sch.get_loops(copy)[-len(buffer.shape):]
         in_registers(sch, points, lane)
-        sch.annotate(points[-1], "pragma_hold", 1)
+        sch.annotate(points[-1], HOLD, 1)
 
 
 def turn_of(sch, cpu, block, loops, several=True):
@@ -113,9 +111,9 @@ def turn_of(sch, cpu, block, loops, several=True):
         sch.annotate(inner[-1], ACCUMULATE, 1)
     turn = (inner or loops)[-1]
     if inner:
-        sch.annotate(turn, "pragma_unroll", 1)
+        sch.annotate(turn, UNROLL, 1)
     if several and cpu.embeds_broadcast:
-        sch.annotate(turn, EMBEDDED, 1)
+        sch.annotate(turn, EMBED_BROADCAST, 1)
     return turn
 
 

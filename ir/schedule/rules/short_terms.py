@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from ...expr import Call
 from ...node import collect
 from ...relax.ops import matmul_short, short_weights
+from ...tir.hints import EXPLICIT
 from ...tir.intrin import BIT_INTRINSICS
 from ...tir.stmt import BufferLoad
-from ...transform.unroll import EXPLICIT
 from .registers import hold, in_registers, turn_of
 from .tiles import FLOAT
 

@@ -6,20 +6,13 @@ from math import prod
 from ...expr import IntImm, is_const_int
 from ...node import children
 from ...relax.accuracy import DIGITS, FLOAT32, admits
+from ...tir.hints import THREAD_OWN, THREAD_ROWS
 from ...tir.stmt import BufferStore, For
 from ..errors import ScheduleError
 from .blocks import static_extent
 
 PARALLEL_MIN_PARTS = 16  # that a loop is cut into, so that no thread waits long for the last one
 COST_OF_LOOP = 2  # of work: a scalar or memory-bound iteration counts as several of those that run from registers
-# Annotates the innermost of nested parallel loops: its turns are divided among threads, each of which does its own in
-# all turns of the loops around. Where kernels divide the same rows, what they pass on stays in each core's cache; by
-# channels half of it would come from another core. Of few rows that is less than what it costs to take a thread's turns
-# once for each channel, and that one thread has a row more: enough channels are shared then.
-ROWS = "pragma_thread_rows"
-# Annotates it too where its nest is short: each thread does its own turns, and none of another's. To take turns piece
-# by piece costs up to a microsecond.
-OWN = "pragma_thread_own"
 
 
 def most_threads(cpu, work, accuracy=FLOAT32):
@@ -60,7 +53,12 @@ def parallel_loops(stmt):
 def parallel_nest(sch, cpu, loops, work, rows=False):
     """Run each loop of a nest in parallel when the work is worth it; the C makes them one parallel loop. rows: of the
     innermost one each thread keeps its own turns, or has all of them where they are few. A loop that carries a
-    dependence stays serial, and so do those inside it; `sch.refused` then says why."""
+    dependence stays serial, and so do those inside it; `sch.refused` then says why.
+
+    Where kernels divide the same rows, what they pass on stays in each core's cache; by channels half of it would come
+    from another core. Of few rows that is less than what it costs to take a thread's turns once for each channel, and
+    that one thread has a row more: enough channels are shared then. In a short nest each thread does its own turns, and
+    none of another's: to take turns piece by piece costs up to a microsecond."""
     if not cpu.parallel or work < cpu.cost("threads.least_work"):
         return
     shared = [loop for loop in loops if not is_const_int(sch.get(loop).extent, 1)]
@@ -74,15 +72,16 @@ def parallel_nest(sch, cpu, loops, work, rows=False):
             sch.refused += (f"threads: {error.line}",)
             return
     if rows:
-        sch.annotate(shared[-1], ROWS, 1)
+        sch.annotate(shared[-1], THREAD_ROWS, 1)
     if shared and work < cpu.cost("threads.long_work"):
-        sch.annotate(shared[-1], OWN, 1)
+        sch.annotate(shared[-1], THREAD_OWN, 1)
 
 
 def _divides_rows(sch, cpu, loops):
     """Whether threads divide the turns of the innermost of several loops."""
     rows = static_extent(sch, loops[-1]) if len(loops) > 1 else 0
-    return rows >= cpu.cost("threads.few_rows") or rows >= cpu.cost("threads.least_rows") and _count(sch, loops[:-1]) < PARALLEL_MIN_PARTS
+    few = _count(sch, loops[:-1]) < PARALLEL_MIN_PARTS
+    return rows >= cpu.cost("threads.few_rows") or rows >= cpu.cost("threads.least_rows") and few
 
 
 def _count(sch, loops):

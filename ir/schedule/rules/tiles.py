@@ -108,8 +108,9 @@ def choose(cpu, outer, rows, columns, dividing=False):
     dividing: the vectors of a tile must divide `outer`, because the next ones belong to another group, say.
 
     Model: a step issues vectors * points multiply-adds and vectors + points loads, and takes no less than the cycles in
-    which a multiply-add gives its result (Goto and van de Geijn 2008 give the reasoning). A tile at the border does the work of a whole one, in code
-    of its own, hence the small penalty. Among equals the one with more points: it loads less.
+    which a multiply-add gives its result (Goto and van de Geijn 2008 give the reasoning). A tile at the border does the
+    work of a whole one, in code of its own, hence the small penalty. Among equals the one with more points: it loads
+    less.
     """
     fitting = (t for t in candidates(cpu) if not dividing or outer % t.vectors == 0)
     return min(fitting, key=lambda t: (_cost(cpu, t, outer, rows, columns), -t.accumulators, t.rows, t.vectors))

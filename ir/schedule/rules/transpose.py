@@ -5,8 +5,8 @@ from math import prod
 
 from ...expr import FloorMod, IntImm
 from ...node import collect, structural_equal
+from ...tir.hints import TRANSPOSE
 from ...tir.stmt import BufferLoad, BufferStore
-from ...transform.squares import TURNED
 from ..blocks import uses
 from .blocks import blocks, inline_all, innermost, only_output, vectorizes
 from .threads import parallel_outer
@@ -50,7 +50,7 @@ def in_squares(sch, cpu, block, u, v):
     (uo, *um, ui), (vo, *vm, vi) = (
         sch.split(loop, [None, *([square // cpu.lanes] if cpu.lanes < square else []), cpu.lanes]) for loop in (u, v))
     sch.unroll(ui)
-    sch.annotate(ui, TURNED, 1)
+    sch.annotate(ui, TRANSPOSE, 1)
     sch.vectorize(vi)
     return uo, vo, [*um, *vm, ui, vi]
 

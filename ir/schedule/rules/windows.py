@@ -77,7 +77,8 @@ def _row(block):
 def choose(cpu, shape, row, weights):
     """The Plan of a tile that holds its data; None where multiply-adds that load each theirs are as fast."""
     def cycles(plan, held):
-        return sum(count * (cpu.cost("windows.start") + shape.steps // row.taps * row.cycles(cpu, r * c, loads(r, c, held)))
+        start = cpu.cost("windows.start")
+        return sum(count * (start + shape.steps // row.taps * row.cycles(cpu, r * c, loads(r, c, held)))
                    for r, c, count in tiles.grid(shape.height, shape.width, plan))
 
     def loads(rows, columns, held):

@@ -162,8 +162,9 @@ def _ways(cpu, layer, rows, vectors, data, products, row, made_far):
     """{what two threads share: (twice their part of the time of one, cycles for what passes between cores)}."""
     blocks, turns = -(-layer.rows // rows), -(-layer.out_blocks // vectors)
     ways = {"channels": (2, 0)}  # what is too large for stacks one thread does
+    passing = cpu.cost("core_to_core")
     if turns > 1 and products <= cpu.cost("winograd.most_sums"):
-        ways["channels"] = busy(layer.out_blocks, vectors), (2 * data * blocks + layer.results) / cpu.cost("core_to_core")
+        ways["channels"] = busy(layer.out_blocks, vectors), (2 * data * blocks + layer.results) / passing
     if layer.pairs:  # rows of all channels, of which the largest is known before they are divided
         data, row = layer.side ** 2 * rows * layer.columns * padded(layer.channels) * FLOAT, row * layer.data_blocks
     fits = data + products + row <= cpu.threads.local_bytes
@@ -171,7 +172,7 @@ def _ways(cpu, layer, rows, vectors, data, products, row, made_far):
         ways["rows"] = 2 * min(1, -(-blocks // 2) * rows / layer.rows), 0
     if turns > 1 and blocks == 1 == layer.groups and fits:  # what one thread makes for itself, both do
         made = data_transforms(cpu, layer) + _divisions(layer) + made_far
-        ways["each"] = busy(turns), (2 - busy(turns)) * made + layer.results / cpu.cost("core_to_core")
+        ways["each"] = busy(turns), (2 - busy(turns)) * made + layer.results / passing
     return ways
 
 

@@ -13,6 +13,7 @@ from ingot.ir.expr import Call
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.rules import schedule_by_rule, threads
+from ingot.ir.tir.hints import THREAD_ROWS
 from ingot.ir.tir.stmt import Block, BufferStore, DeclBuffer, For, IfThenElse
 from ingot.ir.transform.pipeline import lower_prim_func
 from machines import machine, set_costs, with_costs
@@ -429,4 +430,4 @@ def test_what_threads_share_of_blocked_images(build, channels, height, loops, by
     func = kernels(lambda: network(build, [(1, channels, height, 9, 16), (1, channels, 1, 1, 16)]), WIDE)[-1]
     shared = [f for f in collect(schedule_by_rule(func, WIDE).func.body, For) if f.kind == "parallel"]
     assert len(shared) == loops
-    assert sum(threads.ROWS in f.annotations for f in shared) == by_rows
+    assert sum(THREAD_ROWS in f.annotations for f in shared) == by_rows

@@ -372,7 +372,7 @@ def test_plans_fit_registers(cpu, blocks, size):
     plan = choose(cpu, shape(blocks, *size, 576))
     points = plan.rows * plan.columns
     assert plan.accumulators + plan.vectors + 1 <= cpu.registers
-    assert cpu.small_tile or blocks % plan.vectors == 0
+    assert cpu.cost("tile.small") or blocks % plan.vectors == 0
     assert plan.columns == size[1] or plan.rows == 1
     assert plan.band == size[0] or plan.band % plan.rows == 0 and size[0] % plan.band == 0
     done = sum(min(plan.rows, size[0] - y) * size[1] for y in range(0, size[0], plan.rows))

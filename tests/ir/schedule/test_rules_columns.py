@@ -1,5 +1,4 @@
 """Convolutions of plain images whose columns are the lanes of vectors: the rule, and which convolutions stay plain."""
-from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -11,7 +10,7 @@ from ingot.ir.expr import Call, Select
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.relax import Constant
 from ingot.ir.schedule import Schedule
-from ingot.ir.schedule.rules import schedule_by_rule, threads
+from ingot.ir.schedule.rules import schedule_by_rule
 from ingot.ir.schedule.rules.columns import Tile, choose, columns
 from ingot.ir.schedule.rules.tiles import Window
 from ingot.ir.tir.stmt import BufferLoad, DeclBuffer, For

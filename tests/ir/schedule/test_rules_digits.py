@@ -1,5 +1,4 @@
 """The rule for products of digits: what it makes of them, and when a product is worth it."""
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -35,7 +34,7 @@ def kernel(rows, depth=128, columns=64):
     def build(op, x, bias):
         return op("nn.relu", op("add", op("matmul_digits", x, *parts), bias))
 
-    func, = kernels(lambda: network(build, [(*rows, depth), (columns,)]), CPU)
+    func, = kernels(lambda: network(build, [(*rows, depth), (columns,)]), CPU, "relaxed")
     return func
 
 
@@ -95,7 +94,7 @@ def convolution(shape, outputs, strides=(1, 1), before=None):
         x = op(before, x) if before else x
         return op("nn.relu", op("add", op("nn.conv2d_digits", x, *parts, strides=strides), residual))
 
-    func, = kernels(lambda: network(build, [(*shape, 16), (shape[0], -(-outputs // 16), *sizes, 16)]), CPU)
+    func, = kernels(lambda: network(build, [(*shape, 16), (shape[0], -(-outputs // 16), *sizes, 16)]), CPU, "relaxed")
     return func
 
 
@@ -143,7 +142,7 @@ def test_columns_of_activations(shape, cpu):
     def build(op, w):
         return op("column_digits", w, op("column_scales", w))
 
-    scales, digits = kernels(lambda: network(build, [shape]), cpu)
+    scales, digits = kernels(lambda: network(build, [shape]), cpu, "relaxed")
     scheduled(scales, "vectorize", cpu, column_digits, called=())
     scheduled(digits, "digit_tiles.column_digits", cpu, column_digits, called=["digits"])
 

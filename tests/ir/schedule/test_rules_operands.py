@@ -1,5 +1,4 @@
 """Operands of products: what reads them transposed, in which copies, and which products are sums in lanes."""
-from dataclasses import replace
 
 import pytest
 from compiled_batch import same_results

@@ -1,5 +1,4 @@
 """The rules for products by pairs: they keep results, and their loops have the intended shape."""
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from ingot.ir.relax.ops.gathered_pairs import pack_groups
 from ingot.ir.relax.ops.matmul_pairs import pack_columns
 from ingot.ir.relax.ops.winograd_pairs import pack_planes
 from ingot.ir.schedule import Schedule
-from ingot.ir.schedule.rules import pair_tiles, threads as rule_threads, winograd_blocks
+from ingot.ir.schedule.rules import pair_tiles, winograd_blocks
 from ingot.ir.schedule.rules.blocks import SYMBOLIC
 from ingot.ir.schedule.rules.column_pairs import column_pairs
 from ingot.ir.schedule.rules.gathered_pairs import gathered_pairs
@@ -41,7 +40,7 @@ def product(rows, depth=64, columns=48):
     def build(op, x, bias):
         return op("nn.relu", op("add", op("matmul_pairs", x, *parts), bias))
 
-    func, = kernels(lambda: network(build, [(*rows, -(-depth // 16) * 16), (columns,)]), CPU)
+    func, = kernels(lambda: network(build, [(*rows, -(-depth // 16) * 16), (columns,)]), CPU, "relaxed")
     return func
 
 
@@ -56,7 +55,7 @@ def convolution(shape, outputs, strides=(1, 1), before=None):
         x = op(before, x) if before else x
         return op("nn.relu", op("add", op("nn.conv2d_pairs", x, *parts, strides=strides), residual))
 
-    func, = kernels(lambda: network(build, [(*shape, 16), (shape[0], -(-outputs // 16), *sizes, 16)]), CPU)
+    func, = kernels(lambda: network(build, [(*shape, 16), (shape[0], -(-outputs // 16), *sizes, 16)]), CPU, "relaxed")
     return func
 
 
@@ -72,7 +71,7 @@ def grouped(groups, inputs, outputs, shape, strides=(1, 1)):
     def build(op, x, residual):
         return op("nn.relu", op("add", op("nn.conv2d_gathered_pairs", x, *parts, strides=strides), residual))
 
-    func, = kernels(lambda: network(build, [(*shape, 16), (batch, len(w), *sizes, 16)]), CPU)
+    func, = kernels(lambda: network(build, [(*shape, 16), (batch, len(w), *sizes, 16)]), CPU, "relaxed")
     return func
 
 
@@ -113,7 +112,7 @@ def test_columns_of_activations(depth, columns, cpu, monkeypatch):
         scales = op("pair_scales", w)
         return op("pair_offsets", op("pair_columns", w, scales), scales)
 
-    funcs = kernels(lambda: network(build, [(depth, columns)]), cpu)
+    funcs = kernels(lambda: network(build, [(depth, columns)]), cpu, "relaxed")
     assert len(funcs) == 3
     for func in funcs:
         lowered = checked(column_pairs, func, cpu)
@@ -128,7 +127,7 @@ def test_columns_that_are_made_when_a_product_runs_are_one_threads(monkeypatch):
     def build(op, x, *parts):
         return op("matmul_pairs", x, *parts, made=True)
 
-    func, = kernels(lambda: network(build, [(64, 96), (2, 32, 3, 16), (32,), (32,)]), CPU)
+    func, = kernels(lambda: network(build, [(64, 96), (2, 32, 3, 16), (32,), (32,)]), CPU, "relaxed")
     checked(pair_products, func, CPU)
     assert all(plans)
     checked(pair_products, product((64,)), CPU)
@@ -167,7 +166,7 @@ def test_threads_share_points_of_groups(monkeypatch):
 
 
 def test_other_products_are_not_for_it():
-    func, = kernels("conv_1x1", ALONE)
+    func, = kernels("conv_1x1", ALONE, "relaxed")
     assert not gathered_pairs(Schedule(func), ALONE)
     assert not pair_products(Schedule(func), ALONE)
     assert not winograd_pairs(Schedule(func), ALONE)

@@ -4,7 +4,7 @@ from rule_cases import kernels
 
 from ingot.codegen.kernels import print_kernel
 from ingot.ir.node import collect
-from ingot.ir.schedule.rules import schedule_by_rule, threads
+from ingot.ir.schedule.rules import schedule_by_rule
 from ingot.ir.schedule.rules.recurrence import choose
 from ingot.ir.tir.stmt import For
 from ingot.ir.transform.pipeline import lower_prim_func

@@ -57,7 +57,7 @@ def count(stmt, op):
 def test_products(cpu, rows, depth, columns):
     bias = const(columns)
     func, = kernels(lambda: network(lambda op, x: op("nn.relu", op("add", op("matmul", x, const(depth, columns)), bias)),
-                                    [(*rows, depth)]), cpu)
+                                    [(*rows, depth)]), cpu, "relaxed")
     lowered = checked(product, func, cpu, given(func))
     for loop in innermost(lowered):
         assert not collect(loop, IfThenElse)
@@ -70,7 +70,7 @@ def test_products(cpu, rows, depth, columns):
 @pytest.mark.parametrize("name", ["gru_batch", "gru_reset_later", "lstm_twice"])
 def test_recurrences(cpu, name):
     case = partial(network, _lstm, [(4, 1, 3)]) if name == "lstm_twice" else name
-    func, = (f for f in kernels(case, cpu) if any(b.name == "y_h" for b in f.buffers))
+    func, = (f for f in kernels(case, cpu, "relaxed") if any(b.name == "y_h" for b in f.buffers))
     assert next(b for b in func.buffers if b.name == "r").shape[-2].value == 3
     lowered = checked(recurrence, func, cpu, given(func))
     assert innermost(lowered) and not collect(innermost(lowered), IfThenElse)

@@ -112,7 +112,7 @@ def assembly(kernel, target, compiler):
 
 
 def cpu_of(target):
-    return Options.check(target.name, threads="openmp").cpu
+    return Options.check(target.name, threads="openmp").machine
 
 
 def assembly_of(func, target, compiler):

@@ -1,5 +1,4 @@
 """The rule for Winograd convolutions: it keeps results at every size, and its loops have the intended shape."""
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from ingot.ir.expr import Select
 from ingot.ir.node import collect
 from ingot.ir.relax import Constant
 from ingot.ir.relax.ops.winograd import transform_weights
-from ingot.ir.schedule.rules import schedule_by_rule, threads, winograd_blocks
+from ingot.ir.schedule.rules import schedule_by_rule, winograd_blocks
 from ingot.ir.schedule.rules.winograd import winograd
 from ingot.ir.schedule.rules.tiles import Tile
 from ingot.ir.schedule.rules.winograd_blocks import Layer, choose

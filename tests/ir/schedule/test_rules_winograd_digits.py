@@ -1,5 +1,4 @@
 """The rule for Winograd convolutions by digits: it keeps results, and its loops have the intended shape."""
-from dataclasses import replace
 
 import pytest
 from rule_cases import winograd_by

@@ -8,7 +8,6 @@ from ingot.ir.node import collect
 from ingot.ir.relax import Constant
 from ingot.ir.relax.ops.conv_layouts import pack_weights
 from ingot.ir.relax.ops.winograd_rows import input_size, transform_rows
-from ingot.ir.schedule.rules import threads
 from ingot.ir.schedule.rules.tiles import Tile
 from ingot.ir.schedule.rules.winograd_row_tiles import Layer, block_of, choose
 from ingot.ir.schedule.rules.winograd_rows import winograd_rows

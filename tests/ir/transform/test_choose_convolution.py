@@ -1,5 +1,4 @@
 """Which algorithm computes a convolution: the predictions, the pass, its override, and what is refused."""
-from dataclasses import replace
 import importlib
 
 import numpy as np

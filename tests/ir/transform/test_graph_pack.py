@@ -1,5 +1,4 @@
 """Padding as an operator of its own, and packed weights."""
-from dataclasses import replace
 
 import numpy as np
 import pytest
