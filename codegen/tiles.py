@@ -5,8 +5,8 @@ from ..ir.arith import Analyzer
 from ..ir.arith.linear import Linear, render
 from ..ir.expr import Cast, Ramp, Var, is_const_int
 from ..ir.node import Mutator, Visitor, collect
-from ..ir.tir.hints import MOST_ITERATIONS, TILE_START
 from ..ir.tir.buffer import decl_buffer
+from ..ir.tir.hints import MOST_ITERATIONS, TILE_START
 from ..ir.tir.stmt import AttrStmt, BufferLoad, BufferStore, DeclBuffer, For, LetStmt
 
 MOST_NAME = 24  # letters that say more about a tile than that it is one
