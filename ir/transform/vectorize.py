@@ -6,15 +6,13 @@ from ..expr import (Add, Broadcast, Call, CompareExpr, Div, FloatImm, IntImm, Ma
                     Var, const, free_vars, is_const_int, operation_of, substitute)
 from ..node import Mutator, structural_equal
 from ..tir.hints import FULL_LANES, REDUCE_LANES, SCALAR, TRANSPOSE
-from ..tir.intrin import BIT_INTRINSICS, greater, vector_intrinsic
+from ..tir.intrin import greater, vector_intrinsic
+from ..tir.intrinsics import VECTOR_CALLS
 from ..tir.stmt import BufferLoad, BufferStore, For, SeqStmt, seq
 from .lanes import is_conditional
 from .walk import without
 from .workspace import STACK_BYTES
 
-# Calls with a vector form in simd.h. The arithmetic nodes all have one, and so have choices by a comparison.
-VECTOR_CALLS = ("exp", "log", "tanh", "erf", "sigmoid", "silu", "gelu", "sqrt", "abs", "floor", "ceil",
-                "round", *BIT_INTRINSICS)
 VECTOR_LANES = (4, 8, 16)
 MOST_UNROLLED = 8  # vectors of one loop
 _ARITHMETIC = (Add, Sub, Mul, Div, Min, Max)

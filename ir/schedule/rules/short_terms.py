@@ -7,7 +7,7 @@ from ...expr import Call
 from ...node import collect
 from ...relax.ops import matmul_short, short_weights
 from ...tir.hints import EXPLICIT
-from ...tir.intrin import BIT_INTRINSICS
+from ...tir.intrinsics import BIT_INTRINSICS
 from ...tir.stmt import BufferLoad
 from .registers import hold, in_registers, turn_of
 from .tiles import FLOAT
