@@ -164,7 +164,8 @@ class _Folder:
         extra = f" {name}_weights.S" if self.m.weights == "extern" else ""
         tools = toolchain(self.m.target)
         files["Makefile"] = self._render("Makefile", objects=[s.rsplit(".", 1)[0] + ".o" for s in sources],
-                                         headers=headers, cflags=" ".join(tools.cflags), gcc_cflags=" ".join(tools.gcc_cflags))
+                                         headers=headers, cflags=" ".join(tools.cflags),
+                                         gcc_cflags=" ".join(tools.gcc_cflags))
         files["CMakeLists.txt"] = self._render(
             "CMakeLists.txt", sources=sources, selftest_source=data_file, extra_sources=extra,
             cflags_cmake=";".join(tools.cflags), gcc_cflags_cmake=";".join(tools.gcc_cflags))

@@ -168,10 +168,13 @@ INTEGER_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, result=result) for na
     ("shift_left", np.left_shift, 2, None), ("shift_right", np.right_shift, 2, None), ("popcount", _popcount, 1, None), ("clz", _clz, 1, "int32"))))
 # Of the bits of float32. low_bytes(a, b, c): the lowest byte of each, from the highest on, and 0; fixed(a, b, n): the
 # integer, with its sign, that the 32 bits from the n-th on of a and then b are, where n is a multiple of 4 below 32;
-# greater(a, b): that whose bits are the greater integer, of magnitudes the greater number, of which NaN is the greatest.
-BIT_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, _c(runtime=f"ingot_{name}f"), None, True, 0, integers=integers)
-                         for name, numpy, arity, integers in (
-    ("low_bytes", _low_bytes, 3, 0), ("fixed", _fixed, 3, 1), ("greater", _greater, 2, 0))))
+# greater(a, b): that whose bits are the greater integer, of magnitudes the greater number, of which NaN is the
+# greatest.
+BIT_INTRINSICS = _rows(
+    Intrinsic("low_bytes", _low_bytes, 3, _c(runtime="ingot_low_bytesf"), None, True, 0),
+    Intrinsic("fixed", _fixed, 3, _c(runtime="ingot_fixedf"), None, True, 0, integers=1),
+    Intrinsic("greater", _greater, 2, _c(runtime="ingot_greaterf"), None, True, 0),
+)
 # Of float vectors: what VectorizeLoop makes of reductions over lanes and of stores to the first lanes, LoadLanes and
 # HoldLoads of operands in vectors, and TransposeSquares. first_n(a, b, n): n lanes of a, then those of b; evens(a, b,
 # w), of blocks of w lanes: a's even ones, each followed by b's; odds(a, b, w): a's odd ones, each followed by b's;
@@ -185,7 +188,8 @@ VECTOR_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, vector=True) for name,
     ("evens", lambda a, b, w: np.where(np.arange(len(a)) & w, np.roll(b, w), a), 3),
     ("odds", lambda a, b, w: np.where(np.arange(len(a)) & w, b, np.roll(a, -w)), 3),
     ("lane", lambda a, l: np.full_like(a, a[l]), 2), ("fma_lane", lambda a, l, b, c: a[l] * b + c, 4),
-    ("fma_at", lambda a, x, n, c: a * x + c, 4), ("accumulate", lambda a, b, c: a * b + c, 3), ("held", lambda a: a, 1))))
+    ("fma_at", lambda a, x, n, c: a * x + c, 4), ("accumulate", lambda a, b, c: a * b + c, 3),
+    ("held", lambda a: a, 1))))
 SCALAR_INTRINSICS = {**INTRINSICS, **INTEGER_INTRINSICS, **BIT_INTRINSICS}
 ALL_INTRINSICS = {**SCALAR_INTRINSICS, **VECTOR_INTRINSICS}
 # What has a vector form that a loop may become.

@@ -93,8 +93,9 @@ def pack_weights(func, cpu, accuracy=FLOAT32):
     of products are stored in panels of several vectors, as wide as a tile of registers. Products that are worth it on a
     unit for tiles of integers become matmul_digits, with columns cut into digits, those that are worth it by pairs
     matmul_pairs, with columns divided: constant ones here, others when they run. Recurrences have panels too. Products
-    of few rows that wait for their weights become matmul_short, and recurrences that do have short ones too. accuracy: what results
-    keep, one of relax.accuracy.ACCURACIES.
+    of few rows that wait for their weights become matmul_short, and recurrences that do have short ones too.
+
+    accuracy: what results keep, one of relax.accuracy.ACCURACIES.
     """
     return _PackWeights(cpu, accuracy).run(func)
 

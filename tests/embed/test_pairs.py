@@ -22,7 +22,8 @@ pytestmark = pytest.mark.optimization("-O0")
 ZEN4 = Target.get("x86-64-v4-zen4")
 # As plain C on any machine, in vectors as long as columns are packed for; with its own where there are such.
 TARGETS = [pytest.param(replace(Target.get("c"), costs=ZEN4.costs, vectors=ZEN4.vectors), id="plain"),
-           pytest.param(ZEN4, id="zen4", marks=pytest.mark.skipif(not is_supported_here(ZEN4), reason="no AVX-512 with VBMI2"))]
+           pytest.param(ZEN4, id="zen4", marks=pytest.mark.skipif(not is_supported_here(ZEN4),
+                                                                  reason="no AVX-512 with VBMI2"))]
 BOTH = pytest.mark.parametrize("threads", ["none", "openmp"])
 EVERYWHERE = pytest.mark.parametrize("target", TARGETS)
 EXACT, CONTRACT = 2e-6, 1e-4
