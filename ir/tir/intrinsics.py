@@ -165,7 +165,8 @@ INTRINSICS = _rows(
 INTEGER_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, result=result) for name, numpy, arity, result in (
     ("bitwise_and", np.bitwise_and, 2, None), ("bitwise_or", np.bitwise_or, 2, None),
     ("bitwise_xor", np.bitwise_xor, 2, None), ("bitwise_not", np.invert, 1, None),
-    ("shift_left", np.left_shift, 2, None), ("shift_right", np.right_shift, 2, None), ("popcount", _popcount, 1, None), ("clz", _clz, 1, "int32"))))
+    ("shift_left", np.left_shift, 2, None), ("shift_right", np.right_shift, 2, None),
+    ("popcount", _popcount, 1, None), ("clz", _clz, 1, "int32"))))
 # Of the bits of float32. low_bytes(a, b, c): the lowest byte of each, from the highest on, and 0; fixed(a, b, n): the
 # integer, with its sign, that the 32 bits from the n-th on of a and then b are, where n is a multiple of 4 below 32;
 # greater(a, b): that whose bits are the greater integer, of magnitudes the greater number, of which NaN is the
