@@ -156,7 +156,7 @@ INTRINSICS = _rows(
     Intrinsic("isnan", np.isnan, result="bool"), Intrinsic("isinf", np.isinf, result="bool"),
     _libm("exp2", np.exp2),
     Intrinsic("exp10", lambda x: np.power(10.0, x), expand=lambda x: _call("pow", _number(10, x), x)),
-    _libm("log2", np.log2), _libm("log10", np.log10), _libm("log1p", np.log1p), _libm("nearbyint", np.rint, cost=1),
+    _libm("expm1", np.expm1), _libm("log2", np.log2), _libm("log10", np.log10), _libm("log1p", np.log1p), _libm("nearbyint", np.rint, cost=1),
     Intrinsic("rsqrt", lambda x: 1 / np.sqrt(x), expand=lambda x: Div(_number(1, x), _call("sqrt", x)), cost=1),
     _libm("hypot", np.hypot, 2), _libm("copysign", np.copysign, 2, cost=1),
     _libm("fma", lambda x, y, z: x * y + z, 3, cost=2),
