@@ -65,6 +65,8 @@ TOOLCHAINS = {row.name: row for row in (
     replace(_V4, name="x86-64-v4-amx", cflags=(*_V4.cflags, "-mamx-tile", "-mamx-int8"),
             cpus=tuple("x86-64-v4-amx sapphirerapids emeraldrapids graniterapids".split())),
     _linux("aarch64-linux-gnu", "aarch64", ("-march=armv8-a",), "aarch64-linux-gnu", ("qemu-aarch64",)),
+    _linux("aarch64-neoverse-n1", "aarch64", ("-mcpu=neoverse-n1",), "aarch64-linux-gnu", ("qemu-aarch64",),
+           cpus=("neoverse-n1",), made_for=frozenset({"part 0xd0c"})),
     _linux("armv7-linux-gnueabihf", "armv7l", ("-march=armv7-a", "-mfpu=neon-vfpv4", "-mfloat-abi=hard"),
            "arm-linux-gnueabihf", ("qemu-arm",)),
     _linux("s390x-linux-gnu", "s390x", (), "s390x-linux-gnu", ("qemu-s390x",)),
@@ -99,8 +101,8 @@ def machine():
 
 @lru_cache(maxsize=None)
 def cpu_flags():
-    """What /proc/cpuinfo says of the first processor: its features, its maker, its family as "family 25"; empty where
-    there is no such file."""
+    """What /proc/cpuinfo says of the first processor: its features, its maker, its family as "family 25", on Arm its
+    part as "part 0xd0c"; empty where there is no such file."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             first = file.read().split("\n\n")[0]
@@ -109,4 +111,4 @@ def cpu_flags():
     parts = (line.partition(":") for line in first.splitlines())
     said = {key.strip().lower(): value.strip() for key, _, value in parts}
     return frozenset([*(said.get("flags") or said.get("features", "")).split(), said.get("vendor_id", ""),
-                      f"family {said.get('cpu family', '')}"])
+                      f"family {said.get('cpu family', '')}", f"part {said.get('cpu part', '')}"])

@@ -7,6 +7,12 @@ MEASURED = {
     "aarch64-linux-gnu": {
         "memory_read": Cost(4, "bytes/cycle", ESTIMATE),
     },
+    "aarch64-neoverse-n1": {
+        "add_latency": Cost(2, "cycles", DATA_SHEET),
+        "clock": Cost(3000000000.0, "cycles/second", DATA_SHEET),
+        "l1_bytes": Cost(65536, "bytes", DATA_SHEET),
+        "l2_bytes": Cost(1048576, "bytes", DATA_SHEET),
+    },
     "armv7-linux-gnueabihf": {
         "memory_read": Cost(4, "bytes/cycle", ESTIMATE),
     },

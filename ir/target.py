@@ -236,6 +236,7 @@ _ROWS = (
     # What Intel's server processors have since 2023 (Sapphire Rapids).
     _row("x86-64-v4-amx", _V4, isa={"amx_tile", "amx_int8"}),
     _AARCH64,
+    _row("aarch64-neoverse-n1", _AARCH64, isa="asimddp asimdhp asimdrdm atomics crc32 fphp lrcpc".split()),
     _row("armv7-linux-gnueabihf", isa={"neon", "vfpv4"}, vector=Vector(4, 16, accumulators=9)),
     _row("s390x-linux-gnu", byte_order="big"),
     _row("c", threads=Threads(stack_bytes=2 << 10)),  # any machine, small ones too
