@@ -20,6 +20,7 @@ import cffi
 from ingot.codegen.package import RUNTIME
 from ingot.codegen.target import Target
 from ingot.codegen.toolchain import build_shared
+from ingot.ir import costs
 from ingot.ir.costs import BASE, DATA_SHEET, HARDWARE, Cost
 from ingot.ir.measured import MEASURED
 from ingot.ir.target import ROWS
@@ -143,14 +144,20 @@ def written(tables):
     """The text of ir/measured.py with {target: {cost: Cost}}."""
     head = MEASURED_FILE.read_text().split("MEASURED = {")[0]
     lines = [line for name in sorted(tables) if tables[name] for line in (
-        f'    "{name}": {{', *(f'        "{cost}": Cost({c.value!r}, "{c.unit}", {c.measured_on!r}),'
+        f'    "{name}": {{', *(f'        "{cost}": Cost({c.value!r}, "{c.unit}", {_origin(c)}),'
                                for cost, c in sorted(tables[name].items())), "    },")]
     return head + "\n".join(("MEASURED = {", *lines, "}")) + "\n"
 
 
+def _origin(cost):
+    """The name of the machine in costs.py, or its text."""
+    names = {value: name for name, value in vars(costs).items() if name.isupper() and isinstance(value, str)}
+    return names.get(cost.measured_on, f'"{cost.measured_on}"')
+
+
 def main(args=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", default="host", help="whose vectors are used, and whose table is shown")
+    parser.add_argument("--target", default="host", metavar="NAME", help="whose vectors are used, and whose table is shown")
     parser.add_argument("--write", metavar="NAME", choices=tuple(ROWS), help="the target whose row is rewritten")
     parser.add_argument("--on", default=platform.processor() or platform.machine(), metavar="MACHINE",
                         help="what the table calls this machine")
