@@ -9,10 +9,12 @@
 #define JOIN(a, b, c) JOIN_(a, b, c)
 #define VECTOR JOIN(f32x, INGOT_LANES, )
 #define V(name) JOIN(f32x, INGOT_LANES, name)
-#define CHAINS 7 /* twice as many and two operands fit 16 registers */
+#define CHAINS 12 /* more than latency times units */
+#define FEW 7     /* twice as many and two operands fit 16 registers */
 
 int64_t clock_cycles(float *out, int64_t times);
 int64_t multiply_adds(float *out, int64_t times);
+int64_t few_multiply_adds(float *out, int64_t times);
 int64_t multiply_adds_and_adds(float *out, int64_t times);
 int64_t dependent_multiply_adds(float *out, int64_t times);
 int64_t dependent_adds(float *out, int64_t times);
@@ -40,26 +42,27 @@ int64_t clock_cycles(float *out, int64_t times)
     return 6 * times;
 }
 
-#define MULTIPLY_ADDS(name, adds)                                                                                      \
+#define MULTIPLY_ADDS(name, chains, adds)                                                                              \
     int64_t name(float *out, int64_t times)                                                                            \
     {                                                                                                                  \
-        VECTOR a[CHAINS], b[CHAINS], x = V(_set1)(0.999f), y = V(_set1)(0.001f);                                       \
-        for (int32_t i = 0; i < CHAINS; ++i) a[i] = b[i] = V(_set1)((float)i);                                         \
+        VECTOR a[chains], b[chains], x = V(_set1)(0.999f), y = V(_set1)(0.001f);                                       \
+        for (int32_t i = 0; i < chains; ++i) a[i] = b[i] = V(_set1)((float)i);                                         \
         for (int64_t n = 0; n < times; ++n) {                                                                          \
-            INGOT_UNROLL(7)                                                                                            \
-            for (int32_t i = 0; i < CHAINS; ++i) {                                                                     \
+            INGOT_UNROLL(12)                                                                                           \
+            for (int32_t i = 0; i < chains; ++i) {                                                                     \
                 a[i] = V(_fma)(a[i], x, y);                                                                            \
                 if (adds) b[i] = V(_add)(b[i], y);                                                                     \
             }                                                                                                          \
         }                                                                                                              \
-        for (int32_t i = 0; i < CHAINS; ++i) a[0] = V(_add)(a[0], V(_add)(a[i], b[i]));                                \
+        for (int32_t i = 0; i < chains; ++i) a[0] = V(_add)(a[0], V(_add)(a[i], b[i]));                                \
         keep(a[0], out);                                                                                               \
-        return CHAINS * times;                                                                                         \
+        return chains * times;                                                                                         \
     }
 
-/* Vectors that are multiplied and added, and such beside as many that are added. */
-MULTIPLY_ADDS(multiply_adds, 0)
-MULTIPLY_ADDS(multiply_adds_and_adds, 1)
+/* Vectors that are multiplied and added; of fewer at once; and such beside as many that are added. */
+MULTIPLY_ADDS(multiply_adds, CHAINS, 0)
+MULTIPLY_ADDS(few_multiply_adds, FEW, 0)
+MULTIPLY_ADDS(multiply_adds_and_adds, FEW, 1)
 
 #define DEPENDENT(name, step)                                                                                          \
     int64_t name(float *out, int64_t times)                                                                            \
@@ -83,7 +86,13 @@ int64_t read_beside(const float *data, int64_t count, int32_t work, float *out, 
     const int64_t step = 8 * INGOT_LANES;
     VECTOR sums[8], x = V(_set1)(0.999f);
     for (int32_t i = 0; i < 8; ++i) sums[i] = V(_set1)(0.0f);
-    for (int64_t n = 0; n < times; ++n) {
+    for (int64_t n = 0; work == 0 && n < times; ++n) {
+        for (int64_t at = 0; at < count; at += step) {
+            INGOT_UNROLL(8)
+            for (int32_t i = 0; i < 8; ++i) sums[i] = V(_add)(sums[i], V(_load)(&data[at + i * INGOT_LANES]));
+        }
+    }
+    for (int64_t n = 0; work > 0 && n < times; ++n) {
         for (int64_t at = 0; at < count; at += step) {
             INGOT_UNROLL(8)
             for (int32_t i = 0; i < 8; ++i) sums[i] = V(_add)(sums[i], V(_load)(&data[at + i * INGOT_LANES]));

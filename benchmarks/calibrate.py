@@ -38,6 +38,7 @@ NOTICED = 0.1  # the share by which a measured cost must differ from the table t
 _CDEF = """
 int64_t clock_cycles(float *out, int64_t times);
 int64_t multiply_adds(float *out, int64_t times);
+int64_t few_multiply_adds(float *out, int64_t times);
 int64_t multiply_adds_and_adds(float *out, int64_t times);
 int64_t dependent_multiply_adds(float *out, int64_t times);
 int64_t dependent_adds(float *out, int64_t times);
@@ -90,8 +91,9 @@ def measure(target, sizes):
             return pace(lambda n: library.read_beside(floats, size // 4, work, out, n))
 
         found["multiply_adds"] = pace(lambda n: library.multiply_adds(out, n))
-        both = pace(lambda n: library.multiply_adds_and_adds(out, n))  # of each kind
-        found["adds_beside"] = max(0.0, both - (found["multiply_adds"] - both))
+        few, both = (pace(lambda n, loop=loop: loop(out, n)) for loop in (
+            library.few_multiply_adds, library.multiply_adds_and_adds))  # both: of each kind
+        found["adds_beside"] = max(0.0, both - (few - both))  # less what they take from multiply-adds
         found["fma_latency"] = 1 / pace(lambda n: library.dependent_multiply_adds(out, n))
         found["add_latency"] = 1 / pace(lambda n: library.dependent_adds(out, n))
         found["loads"] = read(SMALL) / (4 * lanes)
@@ -157,7 +159,8 @@ def _origin(cost):
 
 def main(args=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", default="host", metavar="NAME", help="whose vectors are used, and whose table is shown")
+    parser.add_argument("--target", default="host", metavar="NAME",
+                        help="whose vectors are used, and whose table is shown")
     parser.add_argument("--write", metavar="NAME", choices=tuple(ROWS), help="the target whose row is rewritten")
     parser.add_argument("--on", default=platform.processor() or platform.machine(), metavar="MACHINE",
                         help="what the table calls this machine")
