@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import platform
+import re
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,34 +30,22 @@ from ingot.runtime.binding import aligned_empty
 from ingot.runtime.roofline import rate
 from measure import ROOT
 
+SOURCE = Path(__file__).with_suffix(".c")
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 MEASURED_FILE = ROOT / "ir" / "measured.py"
 SMALL, LARGE = 8 << 10, 256 << 20  # bytes: well within L1, far beyond every cache
 PASSED = 16 << 10  # bytes that pass from core to core at a time
 NOTICED = 0.1  # the share by which a measured cost must differ from the table to be written
 
-_CDEF = """
-int64_t clock_cycles(float *out, int64_t times);
-int64_t multiply_adds(float *out, int64_t times);
-int64_t few_multiply_adds(float *out, int64_t times);
-int64_t multiply_adds_and_adds(float *out, int64_t times);
-int64_t dependent_multiply_adds(float *out, int64_t times);
-int64_t dependent_adds(float *out, int64_t times);
-int64_t read_beside(const float *data, int64_t count, int32_t work, float *out, int64_t times);
-int64_t scatter(float *data, int64_t count, int64_t rows, int64_t times);
-int64_t fold(const float *data, float *out, int64_t count, int64_t times);
-int64_t pass_to_and_fro(float *data, int64_t count, float *out, int64_t times);
-"""
-
 
 @contextmanager
 def loops(target):
     """(library, ffi, a float to write to) of calibrate.c."""
     with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
-        path = build_shared([Path(__file__).with_suffix(".c")], Path(folder, "calibrate.so"), target, "openmp",
+        path = build_shared([SOURCE], Path(folder, "calibrate.so"), target, "openmp",
                             cflags=(f"-DINGOT_LANES={max(4, target.lanes)}", f"-I{RUNTIME}"))
         ffi = cffi.FFI()
-        ffi.cdef(_CDEF)
+        ffi.cdef("\n".join(re.findall(r"^int64_t .*;$", SOURCE.read_text(), re.MULTILINE)))
         library = openmp.load(ffi, path)
         yield library, ffi, ffi.new("float *")
         ffi.dlclose(library)
