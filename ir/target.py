@@ -158,7 +158,11 @@ class Target(metaclass=_Named):
 
     def cost(self, name):
         """The value of a cost, in the unit that its row has."""
-        return self.costs[name].value
+        return self._values[name]
+
+    @cached_property
+    def _values(self):
+        return {name: cost.value for name, cost in self.costs.items()}
 
     def __str__(self):
         return self.name
