@@ -179,8 +179,9 @@ class _Folder:
         uses |= {"ingot_tiles.h"} if self.context["uses_tiles"] else set()
         arrays = [w.data for w in self.p.weights]
         openmp = ["-fopenmp"] if self.m.threads == "openmp" else []
-        build = [" ".join(["cc -std=c99", *target.cflags, *openmp, f"-c {self.name}.c"]),
-                 f"gcc: also {' '.join(target.gcc_cflags)}", _LINKING[self.m.threads]]
+        tools = toolchain(target)
+        build = [" ".join(["cc -std=c99", *tools.cflags, *openmp, f"-c {self.name}.c"]),
+                 f"gcc: also {' '.join(tools.gcc_cflags)}", _LINKING[self.m.threads]]
         source = self._render(
             "single.c", build_lines=[part for line in build for part in textwrap.wrap(line, 108, break_on_hyphens=False)],
             kernels=[{"comment": k.comment, "body": k.body, "signature": _static(k.signature), "tiles": k.tiles,

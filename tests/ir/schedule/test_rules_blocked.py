@@ -353,9 +353,9 @@ PROGRAMS = {"local_response": partial(local_response, 2, (2, 26), 5), "moved": p
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_compiled(name, lanes, target):
     """The scheduled function, in the machine's vectors, computes what the plain one does."""
-    if not Target.get(target).is_supported_here:
+    if not is_supported_here(Target.get(target)):
         pytest.skip(f"this machine does not run {target}")
-    func, flags = PROGRAMS[name](lanes=lanes), [f for f in Target.get(target).cflags if not f.startswith("-O")]
+    func, flags = PROGRAMS[name](lanes=lanes), [f for f in toolchain(Target.get(target)).cflags if not f.startswith("-O")]
     same_results(func, schedule_by_rule(func, CPUS[lanes]).func, inputs_of(func), atol=1e-4, flags=("-O1", *flags))
 
 
