@@ -5,7 +5,7 @@ import hashlib
 import math
 import warnings
 from dataclasses import dataclass, field, replace
-from functools import wraps
+from functools import cached_property, wraps
 from itertools import groupby
 
 import numpy as np
@@ -18,7 +18,6 @@ from ..ir.relax.accuracy import FLOAT32, STRICT, check_accuracy
 from ..ir.relax.evaluate import EvaluationError, evaluate
 from ..ir.relax.expr import RelaxCall, TensorStructInfo
 from ..ir.relax.memory import VIEWS
-from ..ir.schedule.cpu import CpuModel
 from ..ir.schedule.rules import schedule_by_rule
 from ..ir.schedule.rules.threads import most_threads, parallel_loops
 from ..ir.schedule.schedule import Schedule
@@ -36,7 +35,7 @@ from .kernels import kernel_names, print_kernel, shape_summary
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
 from .program import build_program
 from .recorded import apply_recorded, check_schedules, traces_of
-from .stack import bytes_for_arrays, register_bytes, run_stack
+from .stack import bytes_for_arrays, run_stack
 from .target import BYTE_ORDERS, Target
 
 VERSION = "0.1.0"
@@ -84,16 +83,10 @@ class Options:
         return Options(target, opt_level, threads, weights, name, accuracy, tuple(algorithms.items()),
                        tuple(check_schedules(schedules).items()), stack_limit)
 
-    @property
-    def cpu(self):
-        t = self.target
-        return CpuModel(t.vector_lanes, t.vector_registers, parallel=self.threads == "openmp",
-                        accumulators=t.vector_accumulators, by_element=t.by_element,
-                        embeds_broadcast=t.embeds_broadcast, small_tile=t.small_tile,
-                        l1_bytes=t.l1_bytes, l2_bytes=t.l2_bytes, l3_bytes=t.l3_bytes,
-                        streamed_bytes=t.streamed_bytes, memory_bytes=t.memory_bytes, clock=t.clock,
-                        multiply_adds=t.multiply_adds, adders=t.adders, integer_tiles=t.integer_tiles,
-                        accuracy=self.accuracy)
+    @cached_property
+    def machine(self):
+        """The target as passes and rules see it: without threads that share loops where none are asked for."""
+        return self.target if self.threads == "openmp" else self.target.alone()
 
 
 def _accuracy(accuracy, exact):
@@ -135,7 +128,7 @@ def _prim_funcs(mod):
 
 def optimize(mod, options):
     """The graph passes of this optimization level."""
-    passes = graph_passes(options.opt_level, options.cpu, dict(options.algorithms))
+    passes = graph_passes(options.opt_level, options.machine, options.accuracy, dict(options.algorithms))
     return Sequential(passes, name="Optimize")(mod)
 
 
@@ -162,14 +155,14 @@ def lower(mod, options):
     work = {n: estimate_work(f) for n, f in functions.items()}
     schedules = {n: schedule(f, options, recorded.get(n)) for n, f in functions.items()}
     shared = {n: sch.func for n, sch in schedules.items()}
-    if options.cpu.parallel and _most_threads(options.cpu, stages.tir["main"], work, shared) < 2:
+    if options.machine.parallel and _most_threads(options, stages.tir["main"], work, shared) < 2:
         alone = replace(options, threads="none")
         schedules = {n: schedule(f, alone, recorded.get(n)) for n, f in functions.items()}
     stages.traces = {n: sch.trace for n, sch in schedules.items()}
     kernels = {n: scheduled(functions[n], sch, work[n]) for n, sch in schedules.items()}
     stages.scheduled = stages.tir.with_functions({**stages.tir.functions, **kernels})
     kept = bytes_for_arrays(options.target, options.threads, _pointers(stages.tir["main"]), options.stack_limit)
-    passes = network_passes(kept, register_bytes(options.target))
+    passes = network_passes(kept, options.machine)
     lowered = lower_module(IRModule(kernels), passes)  # alone: flat kernels do not fit the shapes of the calls in "main"
     stages.lowered = stages.tir.with_functions({**stages.tir.functions, **lowered.functions})
     return stages
@@ -181,10 +174,11 @@ def _pointers(main):
     return len(main.params) + len(main.outputs) + len(dims) + (2 * len(main.bindings) if dims else 0)
 
 
-def _most_threads(cpu, main, work, functions):
+def _most_threads(options, main, work, functions):
     """How many threads at most are worth their waits for one another in a network's kernels, 1 where two are not."""
     calls = [b.value.attrs["gv"].name for b in main.bindings if getattr(b.value, "op", None) == "call_tir"]
-    return most_threads(cpu, ((*work[n], parallel_loops(functions[n].body)) for n in calls))
+    loops = ((*work[n], parallel_loops(functions[n].body)) for n in calls)
+    return most_threads(options.machine, loops, options.accuracy)
 
 
 def schedule(func, options, recorded=None):
@@ -192,7 +186,7 @@ def schedule(func, options, recorded=None):
     with internal_errors(lambda: f"the schedule of {func.title}"):
         if recorded:
             return apply_recorded(func, *recorded)
-        return schedule_by_rule(func, options.cpu) if options.opt_level else Schedule(func)
+        return schedule_by_rule(func, options.machine) if options.opt_level else Schedule(func)
 
 
 def scheduled(func, sch, work):
@@ -237,8 +231,8 @@ def assemble(lowered, mod, options, source_hash=None):
         with internal_errors(lambda: f"the C of {f.title}"):
             kernels[kernel_of[n]] = print_kernel(f, kernel_of[n])
     work = {n: kernels[kernel_of[n]].work for n in functions}
-    threads = _most_threads(options.cpu, lowered["main"], work, functions)
-    program = build_program(lowered, name, options.cpu.l2_bytes if threads > 1 else 0, kernel_of.values())
+    threads = _most_threads(options, lowered["main"], work, functions)
+    program = build_program(lowered, name, options.machine.l2_bytes if threads > 1 else 0, kernel_of.values())
     indexes = index_extents(mod)
     inputs = tuple(replace(t, indexes=indexes.get(n, ())) for n, t in enumerate(program.inputs))
     program = replace(program, inputs=inputs)

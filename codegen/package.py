@@ -12,7 +12,7 @@ import numpy as np
 
 from ..ir.expr import IntImm, is_const_int
 from ..ir.relax.accuracy import FLOAT32, PROMISES
-from ..ir.schedule.rules.threads import MANY_THREADS
+from ..ir.target import MANY_THREADS
 from ..ir.transform.lower_intrin import lower_dim
 from .c_expr import ADDITIVE, COMMA, CExpr
 from .c_function import wrapped
@@ -23,6 +23,7 @@ from .output_folder import write_folder
 from .program import WEIGHT_ALIGN, Program
 from .render import render
 from .target import Target
+from .toolchains import toolchain
 
 RUNTIME = Path(__file__).parent.parent / "runtime_c"
 WEIGHTS = ("incbin", "array", "file", "extern")
@@ -161,12 +162,13 @@ class _Folder:
         files["example.c"] = self._render("example.c")
         files["selftest.c"] = self._render("selftest.c")
         extra = f" {name}_weights.S" if self.m.weights == "extern" else ""
+        tools = toolchain(self.m.target)
         files["Makefile"] = self._render("Makefile", objects=[s.rsplit(".", 1)[0] + ".o" for s in sources],
-                                         headers=headers, cflags=" ".join(self.m.target.cflags),
-                                         gcc_cflags=" ".join(self.m.target.gcc_cflags))
+                                         headers=headers, cflags=" ".join(tools.cflags),
+                                         gcc_cflags=" ".join(tools.gcc_cflags))
         files["CMakeLists.txt"] = self._render(
             "CMakeLists.txt", sources=sources, selftest_source=data_file, extra_sources=extra,
-            cflags_cmake=";".join(self.m.target.cflags), gcc_cflags_cmake=";".join(self.m.target.gcc_cflags))
+            cflags_cmake=";".join(tools.cflags), gcc_cflags_cmake=";".join(tools.gcc_cflags))
         files["README.md"] = self._render("README.md", kernels_count=len(kernels), calls_count=len(self.p.calls),
                                           promise=PROMISES[self.m.accuracy], bounds=bounds_of(self.m.kernels))
         return files
@@ -177,8 +179,9 @@ class _Folder:
         uses |= {"ingot_tiles.h"} if self.context["uses_tiles"] else set()
         arrays = [w.data for w in self.p.weights]
         openmp = ["-fopenmp"] if self.m.threads == "openmp" else []
-        build = [" ".join(["cc -std=c99", *target.cflags, *openmp, f"-c {self.name}.c"]),
-                 f"gcc: also {' '.join(target.gcc_cflags)}", _LINKING[self.m.threads]]
+        tools = toolchain(target)
+        build = [" ".join(["cc -std=c99", *tools.cflags, *openmp, f"-c {self.name}.c"]),
+                 f"gcc: also {' '.join(tools.gcc_cflags)}", _LINKING[self.m.threads]]
         wrapped_lines = [part for line in build for part in textwrap.wrap(line, 108, break_on_hyphens=False)]
         source = self._render(
             "single.c", build_lines=wrapped_lines,

@@ -4,6 +4,7 @@ from __future__ import annotations
 from ..expr import Call, PrimExpr, Var, as_expr, const
 from ..node import Node, node, node_field
 from .buffer import Buffer
+from .hints import check_hints
 
 
 class Stmt(Node):
@@ -71,6 +72,10 @@ class For(Stmt):
     thread_binding: str = None
     annotations: dict = node_field(default_factory=dict)
 
+    def __post_init__(self):
+        if self.annotations:
+            check_hints(self.annotations)
+
 
 @node
 class While(Stmt):
@@ -94,6 +99,10 @@ class Block(Stmt):
     annotations: dict = node_field(default_factory=dict)
     init: Stmt = None
     body: Stmt = None
+
+    def __post_init__(self):
+        if self.annotations:
+            check_hints(self.annotations)
 
 
 @node

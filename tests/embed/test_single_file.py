@@ -11,6 +11,7 @@ from onnx import helper, numpy_helper
 import ingot
 from c_folders import HERE, STRICT, builds, definitions, library_sources, need, need_compiler, run
 from ingot.codegen.target import Target
+from ingot.codegen.toolchains import is_native, toolchain
 from networks import attention_net, conv_net, load, relative_error, with_symbolic_batch
 
 def wide_net():
@@ -36,7 +37,7 @@ def made(name):
 
 def instructions(library):
     """The flags for the target's instructions; tests build at the optimization that they need."""
-    return [flag for flag in library.model.target.cflags if not flag.startswith("-O")]
+    return [flag for flag in toolchain(library.model.target).cflags if not flag.startswith("-O")]
 
 
 @pytest.fixture(scope="module", params=NETWORKS)
@@ -84,11 +85,11 @@ def test_the_header_is_cpp(case, tmp_path, compiler):
 @pytest.mark.parametrize("compiler", ["gcc", "clang", "tcc", "musl-gcc"])
 def test_other_targets_and_compilers(single, compiler, target):
     need(compiler)
-    if not Target.get(target).is_native or (compiler == "tcc" and target != "c"):
+    if not is_native(Target.get(target)) or (compiler == "tcc" and target != "c"):
         pytest.skip(f"{compiler} does not build for {target}")
     library, folder = single("tiny", target=target)
     strict = ("-std=c99", "-Wall", "-Werror", "-DINGOT_SIMD_SCALAR") if compiler == "tcc" else (
-        *STRICT, *library.model.target.cflags)
+        *STRICT, *toolchain(library.model.target).cflags)
     run([compiler, *strict, "-c", "tiny.c", "-o", "tiny.o"], cwd=folder)
 
 
