@@ -10,6 +10,7 @@ class Stmt(Node):
     """Base of statements."""
 
     __slots__ = ()
+    _is_statement = True
 
     def __str__(self):
         from ..script import script
@@ -35,6 +36,7 @@ class BufferRegion(Node):
 
     buffer: Buffer
     region: tuple
+    _holds_statements = False
 
 
 @node
