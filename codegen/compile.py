@@ -26,12 +26,13 @@ from ..ir.tir.bounds import check_bounds
 from ..ir.tir.flops import estimate_work
 from ..ir.tir.function import PrimFunc
 from ..ir.transform.choose_convolution import check_algorithms
-from ..ir.transform.context import Sequential
+from ..ir.transform.context import PassContext, Sequential
 from ..ir.transform.pass_table import RELAX
 from ..ir.transform.pipeline import graph_passes, lower_module, network_passes
 from ..ir.transform.walk import statements
 from .c_names import MOST_NETWORK, network_name
 from .dim_checks import SIZES, dim_checks, example_sizes
+from .kernel_cache import Entry, KernelCache, without_body
 from .kernels import kernel_names, print_kernel, shape_summary
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
 from .program import build_program
@@ -109,7 +110,8 @@ def _accuracy(accuracy, exact):
 
 @dataclass
 class Stages:
-    """The module after each stage, filled as the pipeline goes. prefix: of C names; traces: {function: Trace}."""
+    """The module after each stage, filled as the pipeline goes. prefix: of C names; traces: {function: Trace}; printed:
+    {function: Kernel}, keys: {function: key} and loops: {function: parallel loops} of lower's cache."""
 
     prefix: str
     relax: IRModule = None
@@ -118,6 +120,9 @@ class Stages:
     scheduled: IRModule = None
     lowered: IRModule = None
     traces: dict = field(default_factory=dict)
+    printed: dict = field(default_factory=dict)
+    keys: dict = field(default_factory=dict)
+    loops: dict = field(default_factory=dict)
 
     @property
     def kernels(self):
@@ -150,29 +155,64 @@ def _bounded(stage):
 
 
 @_bounded
-def lower(mod, options):
-    """All stages of a graph module, as a Stages. Raises VerifyError for a program of its own that leaves a buffer."""
+def lower(mod, options, cache=None):
+    """All stages of a graph module, as a Stages. cache: a KernelCache; of kernels that it holds there are no traces,
+    `scheduled` has them as they were before, `lowered` without bodies, and `printed` their C. Raises VerifyError for a
+    program of its own that leaves a buffer."""
     for func in _prim_funcs(mod).values():
         check_bounds(func)
     stages = Stages(_prefix(mod, options), mod)
     stages.fused = optimize(mod, options)
     stages.tir = RELAX["LegalizeOps"]()(stages.fused)
-    functions = _prim_funcs(stages.tir)
-    recorded = traces_of(functions, stages.prefix, dict(options.schedules))
+    functions, main = _prim_funcs(stages.tir), stages.tir["main"]
     work = {n: estimate_work(f) for n, f in functions.items()}
-    schedules = {n: schedule(f, options, recorded.get(n)) for n, f in functions.items()}
-    shared = {n: sch.func for n, sch in schedules.items()}
-    if options.cpu.parallel and _most_threads(options.cpu, stages.tir["main"], work, shared) < 2:
-        alone = replace(options, threads="none")
-        schedules = {n: schedule(f, alone, recorded.get(n)) for n, f in functions.items()}
-    stages.traces = {n: sch.trace for n, sch in schedules.items()}
-    kernels = {n: scheduled(functions[n], sch, work[n]) for n, sch in schedules.items()}
-    stages.scheduled = stages.tir.with_functions({**stages.tir.functions, **kernels})
-    kept = bytes_for_arrays(options.target, options.threads, _pointers(stages.tir["main"]), options.stack_limit)
+    kept = bytes_for_arrays(options.target, options.threads, _pointers(main), options.stack_limit)
+    recorded = traces_of(functions, stages.prefix, dict(options.schedules))
+    cache = cache if PassContext.current().is_default else None
+    run = _Scheduling(functions, recorded, work, kept, cache or KernelCache(None), stages.prefix)
+    alone = replace(options, threads="none")
+    if options.cpu.parallel and _most_threads(options.cpu, main, work, dict.fromkeys(functions, 1)) < 2:
+        options = alone  # not even if every kernel had one parallel loop
+    kernels, entries, loops = run.schedule(options)
+    if options.cpu.parallel and _most_threads(options.cpu, main, work, loops) < 2:
+        kernels, entries, loops = run.schedule(alone)
+    stages.traces = {n: sch.trace for n, sch in kernels.items()}
+    stages.keys, stages.loops = run.keys, loops
+    scheduled_ = {n: scheduled(functions[n], sch, work[n]) for n, sch in kernels.items()}
+    stages.scheduled = stages.tir.with_functions({**stages.tir.functions, **scheduled_})
     passes = network_passes(kept, register_bytes(options.target))
-    lowered = lower_module(IRModule(kernels), passes)  # alone: flat kernels do not fit the shapes of the calls in "main"
-    stages.lowered = stages.tir.with_functions({**stages.tir.functions, **lowered.functions})
+    lowered = lower_module(IRModule(scheduled_), passes)  # alone: flat kernels do not fit the shapes of the calls in "main"
+    made = {n: f.with_attr("parallel_loops", parallel_loops(f.body)) for n, f in lowered.functions.items()}
+    made.update({n: entry.func for n, entry in entries.items()})
+    stages.lowered = stages.tir.with_functions({"main": main, **{n: made[n] for n in functions}})
+    stages.printed = {n: entry.kernel for n, entry in entries.items()}
     return stages
+
+
+@dataclass
+class _Scheduling:
+    """How the kernels of a network get their schedules: from traces that are given, from a cache, or by rule."""
+
+    functions: dict
+    recorded: dict
+    work: dict
+    kept: int
+    cache: KernelCache
+    prefix: str
+    keys: dict = field(default_factory=dict)
+
+    def schedule(self, options):
+        """({function: Schedule}, {function: Entry} of those that the cache holds, {function: parallel loops})."""
+        steers = replace(options, schedules=(), algorithms=(), name=None, weights="incbin"), self.kept
+        names = kernel_names(self.functions, self.prefix)
+        self.keys = {n: self.cache.key(f, names[n], *steers) for n, f in self.functions.items()
+                     if self.cache.folder and n not in self.recorded}
+        found = {n: self.cache.fetch(key) for n, key in self.keys.items()}
+        entries = {n: entry for n, entry in found.items() if entry is not None}
+        kernels = {n: schedule(f, options, self.recorded.get(n))
+                   for n, f in self.functions.items() if n not in entries}
+        return kernels, entries, {n: entries[n].loops if n in entries else parallel_loops(kernels[n].func.body)
+                                  for n in self.functions}
 
 
 def _pointers(main):
@@ -181,10 +221,17 @@ def _pointers(main):
     return len(main.params) + len(main.outputs) + len(dims) + (2 * len(main.bindings) if dims else 0)
 
 
-def _most_threads(cpu, main, work, functions):
-    """How many threads at most are worth their waits for one another in a network's kernels, 1 where two are not."""
+def _most_threads(cpu, main, work, loops):
+    """How many threads at most are worth their waits for one another in a network's kernels, 1 where two are not.
+    loops: how many parallel loops each function has."""
     calls = [b.value.attrs["gv"].name for b in main.bindings if getattr(b.value, "op", None) == "call_tir"]
-    return most_threads(cpu, ((*work[n], parallel_loops(functions[n].body)) for n in calls))
+    return most_threads(cpu, ((*work[n], loops[n]) for n in calls))
+
+
+def _loops(func):
+    """How many parallel loops a lowered function has."""
+    known = func.attrs.get("parallel_loops")
+    return parallel_loops(func.body) if known is None else known
 
 
 def schedule(func, options, recorded=None):
@@ -223,21 +270,31 @@ def summary(trace):
 def compile_module(mod, options, source_hash=None):
     """The CompiledModel of a graph module. Raises the ValueError of the stage that cannot go on, InternalError for a
     failure that is none of the model's."""
-    return assemble(lower(mod, options).lowered, mod, options, source_hash)
+    cache = KernelCache.default()
+    stages = lower(mod, options, cache)
+    model = assemble(stages.lowered, mod, options, source_hash, stages.printed)
+    for n, key in stages.keys.items():
+        if n not in stages.printed:
+            entry = Entry(without_body(stages.lowered[n]), model.kernels[model.kernel_of[n]], stages.loops[n])
+            cache.store(key, entry)
+    cache.trim()
+    return model
 
 
 @_bounded
-def assemble(lowered, mod, options, source_hash=None):
-    """The CompiledModel of a lowered module made from `mod`, whose evaluation gives the self-test's outputs."""
+def assemble(lowered, mod, options, source_hash=None, printed=None):
+    """The CompiledModel of a lowered module made from `mod`, whose evaluation gives the self-test's outputs.
+
+    printed: {function: Kernel} of those whose C is there already."""
     name = _prefix(mod, options)
     functions = _prim_funcs(lowered)
     kernel_of = kernel_names(functions, name)
     kernels = {}
     for n, f in functions.items():
         with internal_errors(lambda: f"the C of {f.title}"):
-            kernels[kernel_of[n]] = print_kernel(f, kernel_of[n])
+            kernels[kernel_of[n]] = (printed or {}).get(n) or print_kernel(f, kernel_of[n])
     work = {n: kernels[kernel_of[n]].work for n in functions}
-    threads = _most_threads(options.cpu, lowered["main"], work, functions)
+    threads = _most_threads(options.cpu, lowered["main"], work, {n: _loops(f) for n, f in functions.items()})
     program = build_program(lowered, name, options.cpu.l2_bytes if threads > 1 else 0, kernel_of.values())
     indexes = index_extents(mod)
     inputs = tuple(replace(t, indexes=indexes.get(n, ())) for n, t in enumerate(program.inputs))

@@ -43,6 +43,10 @@ class Node:
                 return type(self)(*[changes[f] if f in changes else getattr(self, f) for f in self._fields])
         return self
 
+    def __reduce__(self):
+        """Pickled by its fields, which are what it is made from again."""
+        return _made, (type(self), *(getattr(self, f) for f in self._fields))
+
     def same_as(self, other):
         """Whether both are one object."""
         return self is other
@@ -50,6 +54,14 @@ class Node:
     def __repr__(self):
         inner = ", ".join(f"{f}={getattr(self, f)!r}" for f in self._fields if f not in self._ignore)
         return f"{type(self).__name__}({inner})"
+
+
+def _made(cls, *values):
+    """A node of a class with these fields, as they are."""
+    made = object.__new__(cls)
+    for name, value in zip(cls._fields, values):
+        object.__setattr__(made, name, value)
+    return made
 
 
 _PLAIN = ("str", "int", "float", "bool", "DataType", "np.ndarray")  # types of fields that are no nodes
@@ -276,7 +288,12 @@ def structural_hash(root, map_free_vars=False):
 
     Free variables hash by name and type: equal free variables are the same object, so they agree.
     """
-    digest = hashlib.blake2b(digest_size=8)
+    return int.from_bytes(digest(root, map_free_vars), "little")
+
+
+def digest(root, map_free_vars=False, names=False, size=8):
+    """The hash of structural_hash as `size` bytes; names: also of the names of variables and buffers."""
+    state = hashlib.blake2b(digest_size=size)
     numbering = {}
 
     def feed(value, defining):
@@ -285,41 +302,54 @@ def structural_hash(root, map_free_vars=False):
                 known = numbering.get(id(value))
                 if known is None and (defining or map_free_vars or _is_view(value, numbering)):
                     numbering[id(value)] = known = len(numbering)
-                    digest.update(b"d")
+                    state.update(b"d")
                     for f in value._fields:
-                        if f not in value._ignore and f != "name":
+                        if f not in value._ignore and (names or f != "name"):
                             feed(getattr(value, f), defining)
                 if known is None:
-                    digest.update(f"free {value.name};".encode())
+                    state.update(f"free {value.name};".encode())
                 else:
-                    digest.update(f"#{known};".encode())
+                    state.update(f"#{known};".encode())
                 return
-            digest.update(type(value).__name__.encode() + b"(")
+            state.update(type(value).__name__.encode() + b"(")
             for f in value._fields:
                 if f not in value._ignore:
                     feed(getattr(value, f), defining or f in value._define)
-            digest.update(b")")
+            state.update(b")")
         elif isinstance(value, (tuple, list)):
-            digest.update(b"[")
+            state.update(b"[")
             for v in value:
                 feed(v, defining)
-            digest.update(b"]")
+            state.update(b"]")
         elif isinstance(value, dict):
-            digest.update(b"{")
+            state.update(b"{")
             for k, v in _items(value):
                 feed(k, defining)
                 feed(v, defining)
-            digest.update(b"}")
+            state.update(b"}")
         elif isinstance(value, np.ndarray):
-            digest.update(f"{value.dtype}{value.shape}".encode())
-            digest.update(np.ascontiguousarray(value).view(np.uint8).data if value.size else b"")
+            state.update(f"{value.dtype}{value.shape}".encode())
+            state.update(np.ascontiguousarray(value).view(np.uint8).data if value.size else b"")
         elif isinstance(value, float):
-            digest.update(f"{value.hex()};".encode())
+            state.update(f"{value.hex()};".encode())
         else:
-            digest.update(f"{value!r};".encode())
+            state.update(f"{value!r};".encode())
 
     feed(root, False)
-    return int.from_bytes(digest.digest(), "little")
+    return state.digest()
+
+
+def structure_key(value):
+    """A hashable key, equal for values that are the same but for the identity of nodes that are no variables or buffers.
+
+    For looking up what was found for an equal value, within one computation: variables count by identity."""
+    if isinstance(value, Node):
+        if value._is_binder_leaf:
+            return id(value)
+        return (type(value), *[structure_key(getattr(value, f)) for f in value._visible])
+    if isinstance(value, (tuple, list)):
+        return tuple([structure_key(v) for v in value])
+    return value.hex() if isinstance(value, float) else value
 
 
 # ---------------------------------------------------------------- JSON
