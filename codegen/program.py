@@ -242,7 +242,7 @@ def _border(call, plan):
 def _covered(alike, plan, since=0, time=float("inf")):
     """Whether from one call to another a tensor lies where buffers that are `alike` do, and is none of them."""
     place = next(iter(alike))
-    return any(i not in alike and plan.meet(i, place) and since <= b.last and b.first <= time
+    return any(since <= b.last and b.first <= time and i not in alike and plan.meet(i, place)
                for i, b in enumerate(plan.buffers))
 
 
