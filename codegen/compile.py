@@ -6,7 +6,6 @@ import math
 import warnings
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from itertools import groupby
 
 import numpy as np
 
@@ -19,8 +18,7 @@ from ..ir.relax.evaluate import EvaluationError, evaluate
 from ..ir.relax.expr import RelaxCall, TensorStructInfo
 from ..ir.relax.memory import VIEWS
 from ..ir.schedule.cpu import CpuModel
-from ..ir.schedule.rules import schedule_by_rule
-from ..ir.schedule.rules.threads import most_threads, parallel_loops
+from ..ir.schedule.rules.threads import parallel_loops
 from ..ir.schedule.schedule import Schedule
 from ..ir.tir.bounds import check_bounds
 from ..ir.tir.flops import estimate_work
@@ -33,10 +31,11 @@ from ..ir.transform.walk import statements
 from .c_names import MOST_NETWORK, network_name
 from .dim_checks import SIZES, dim_checks, example_sizes
 from .kernel_cache import Entry, KernelCache, without_body
-from .kernels import kernel_names, print_kernel, shape_summary
+from .kernels import kernel_names, print_kernel
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
 from .program import build_program
 from .recorded import apply_recorded, check_schedules, traces_of
+from .scheduling import Scheduling, loops_of, scheduled, threads_worth
 from .stack import bytes_for_arrays, register_bytes, run_stack
 from .target import BYTE_ORDERS, Target
 
@@ -169,19 +168,19 @@ def lower(mod, options, cache=None):
     kept = bytes_for_arrays(options.target, options.threads, _pointers(main), options.stack_limit)
     recorded = traces_of(functions, stages.prefix, dict(options.schedules))
     cache = cache if PassContext.current().is_default else None
-    run = _Scheduling(functions, recorded, work, kept, cache or KernelCache(None), stages.prefix)
+    run = Scheduling(functions, recorded, kept, cache or KernelCache(None), stages.prefix)
     alone = replace(options, threads="none")
-    if options.cpu.parallel and _most_threads(options.cpu, main, work, dict.fromkeys(functions, 1)) < 2:
+    if options.cpu.parallel and threads_worth(options.cpu, main, work, dict.fromkeys(functions, 1)) < 2:
         options = alone  # not even if every kernel had one parallel loop
     kernels, entries, loops = run.schedule(options)
-    if options.cpu.parallel and _most_threads(options.cpu, main, work, loops) < 2:
+    if options.cpu.parallel and threads_worth(options.cpu, main, work, loops) < 2:
         kernels, entries, loops = run.schedule(alone)
     stages.traces = {n: sch.trace for n, sch in kernels.items()}
     stages.keys, stages.loops = run.keys, loops
     scheduled_ = {n: scheduled(functions[n], sch, work[n]) for n, sch in kernels.items()}
     stages.scheduled = stages.tir.with_functions({**stages.tir.functions, **scheduled_})
     passes = network_passes(kept, register_bytes(options.target))
-    lowered = lower_module(IRModule(scheduled_), passes)  # alone: flat kernels do not fit the shapes of the calls in "main"
+    lowered = lower_module(IRModule(scheduled_), passes)  # alone: flat kernels do not fit the calls in "main"
     made = {n: f.with_attr("parallel_loops", parallel_loops(f.body)) for n, f in lowered.functions.items()}
     made.update({n: entry.func for n, entry in entries.items()})
     stages.lowered = stages.tir.with_functions({"main": main, **{n: made[n] for n in functions}})
@@ -189,82 +188,10 @@ def lower(mod, options, cache=None):
     return stages
 
 
-@dataclass
-class _Scheduling:
-    """How the kernels of a network get their schedules: from traces that are given, from a cache, or by rule."""
-
-    functions: dict
-    recorded: dict
-    work: dict
-    kept: int
-    cache: KernelCache
-    prefix: str
-    keys: dict = field(default_factory=dict)
-
-    def schedule(self, options):
-        """({function: Schedule}, {function: Entry} of those that the cache holds, {function: parallel loops})."""
-        steers = replace(options, schedules=(), algorithms=(), name=None, weights="incbin"), self.kept
-        names = kernel_names(self.functions, self.prefix)
-        self.keys = {n: self.cache.key(f, names[n], *steers) for n, f in self.functions.items()
-                     if self.cache.folder and n not in self.recorded}
-        found = {n: self.cache.fetch(key) for n, key in self.keys.items()}
-        entries = {n: entry for n, entry in found.items() if entry is not None}
-        kernels = {n: schedule(f, options, self.recorded.get(n))
-                   for n, f in self.functions.items() if n not in entries}
-        return kernels, entries, {n: entries[n].loops if n in entries else parallel_loops(kernels[n].func.body)
-                                  for n in self.functions}
-
-
 def _pointers(main):
     """How many tensors a run holds pointers to: where all is of constant size, intermediate ones are offsets."""
     dims = main.attrs.get("dims") or free_vars([p.struct_info.shape for p in main.params])
     return len(main.params) + len(main.outputs) + len(dims) + (2 * len(main.bindings) if dims else 0)
-
-
-def _most_threads(cpu, main, work, loops):
-    """How many threads at most are worth their waits for one another in a network's kernels, 1 where two are not.
-    loops: how many parallel loops each function has."""
-    calls = [b.value.attrs["gv"].name for b in main.bindings if getattr(b.value, "op", None) == "call_tir"]
-    return most_threads(cpu, ((*work[n], loops[n]) for n in calls))
-
-
-def _loops(func):
-    """How many parallel loops a lowered function has."""
-    known = func.attrs.get("parallel_loops")
-    return parallel_loops(func.body) if known is None else known
-
-
-def schedule(func, options, recorded=None):
-    """A Schedule of a PrimFunc: by its recorded (name, Trace), else by rule."""
-    with internal_errors(lambda: f"the schedule of {func.title}"):
-        if recorded:
-            return apply_recorded(func, *recorded)
-        return schedule_by_rule(func, options.cpu) if options.opt_level else Schedule(func)
-
-
-def scheduled(func, sch, work):
-    """The function of a Schedule, with attrs "schedule", "refused" and "shapes" for the comment in the C, "work" for
-    profiles: that of the computation, not what a schedule adds to it."""
-    attrs = {"shapes": shape_summary(func), "work": work}
-    if len(sch.trace):
-        attrs["schedule"] = summary(sch.trace)
-    if sch.refused:
-        attrs["refused"] = "; ".join(sch.refused)
-    return sch.func.with_attr(attrs)
-
-
-def summary(trace):
-    """The primitives of a trace in one line: queries are left out, repetitions counted."""
-    parts = []
-    for step in trace:
-        if step.name.startswith("get_"):
-            continue
-        values = [str(v) for _, v in step.args if isinstance(v, (int, str)) and not isinstance(v, bool) and v != -1]
-        values += ["x".join("?" if f is None else str(f) for f in v) for _, v in step.args
-                   if isinstance(v, (tuple, list)) and v and all(f is None or isinstance(f, int) for f in v)]
-        parts.append(f"{step.name}({', '.join(values)})" if values else step.name)
-    runs = [(text, len(list(same))) for text, same in groupby(parts)]
-    return ", ".join(text if count == 1 else f"{text} x{count}" for text, count in runs)
 
 
 def compile_module(mod, options, source_hash=None):
@@ -294,7 +221,7 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
         with internal_errors(lambda: f"the C of {f.title}"):
             kernels[kernel_of[n]] = (printed or {}).get(n) or print_kernel(f, kernel_of[n])
     work = {n: kernels[kernel_of[n]].work for n in functions}
-    threads = _most_threads(options.cpu, lowered["main"], work, {n: _loops(f) for n, f in functions.items()})
+    threads = threads_worth(options.cpu, lowered["main"], work, {n: loops_of(f) for n, f in functions.items()})
     program = build_program(lowered, name, options.cpu.l2_bytes if threads > 1 else 0, kernel_of.values())
     indexes = index_extents(mod)
     inputs = tuple(replace(t, indexes=indexes.get(n, ())) for n, t in enumerate(program.inputs))

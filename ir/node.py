@@ -340,7 +340,7 @@ def digest(root, map_free_vars=False, names=False, size=8):
 
 
 def structure_key(value):
-    """A hashable key, equal for values that are the same but for the identity of nodes that are no variables or buffers.
+    """A hashable key, equal for values that differ in the identity of nodes alone that are no variables or buffers.
 
     For looking up what was found for an equal value, within one computation: variables count by identity."""
     if isinstance(value, Node):

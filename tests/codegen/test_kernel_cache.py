@@ -6,9 +6,8 @@ from multiprocessing import get_context
 import pytest
 
 import ingot
-from ingot.codegen import compile as compiler
-from ingot.codegen import kernel_cache
-from ingot.codegen.compile import Options, compile_module
+from ingot.codegen import kernel_cache, scheduling
+from ingot.codegen.compile import Options, compile_module, lower
 from ingot.codegen.kernel_cache import KernelCache
 from ingot.ir.node import structural_equal
 from networks import attention_net, conv_net, with_symbolic_batch
@@ -26,12 +25,12 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def scheduled(monkeypatch):
     """The functions that were scheduled by rule."""
-    made, original = [], compiler.schedule_by_rule
+    made, original = [], scheduling.schedule_by_rule
 
     def schedule(func, cpu):
         made.append(func)
         return original(func, cpu)
-    monkeypatch.setattr(compiler, "schedule_by_rule", schedule)
+    monkeypatch.setattr(scheduling, "schedule_by_rule", schedule)
     return made
 
 
@@ -123,7 +122,7 @@ def test_processes_write_at_once(scheduled):
 
 
 def test_nodes_are_pickled_by_their_fields():
-    func = next(f for f in compiler.lower(ingot.from_onnx(conv_net()), Options.check(target="c")).kernels.values())
+    func = next(f for f in lower(ingot.from_onnx(conv_net()), Options.check(target="c")).kernels.values())
     again = pickle.loads(pickle.dumps(func))
     assert structural_equal(again, func) and again is not func
     assert [b.name for b in again.buffers] == [b.name for b in func.buffers]

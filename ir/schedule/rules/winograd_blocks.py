@@ -126,7 +126,7 @@ def candidates(cpu, layer):
     for rows in range(1, layer.rows + 1):
         whole = (t for t in fitting if t.rows == 1 or t.rows <= rows and layer.rows % rows == 0
                  and (rows % t.rows == 0 or rows == layer.rows))
-        products, *_, tile = min(((_product(cpu, layer, rows, t), t.vectors, t.rows, n, t) for n, t in enumerate(whole)))
+        products, *_, tile = min((_product(cpu, layer, rows, t), t.vectors, t.rows, n, t) for n, t in enumerate(whole))
         turns = (*range(tile.vectors, layer.out_blocks, tile.vectors), layer.out_blocks)
         for vectors in turns:
             if own % tile.vectors or layer.out_blocks % vectors == 0:
