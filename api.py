@@ -59,9 +59,14 @@ def _source_hash(model):
     """SHA-256 of the model's file or protobuf; None for an IRModule, whose own hash is taken."""
     if isinstance(model, IRModule):
         return None
-    data = Path(model).read_bytes() if isinstance(model, (str, Path)) else (
-        model if isinstance(model, bytes) else model.SerializeToString(deterministic=True))
-    return hashlib.sha256(data).hexdigest()
+    if not isinstance(model, (str, Path)):
+        data = model if isinstance(model, bytes) else model.SerializeToString(deterministic=True)
+        return hashlib.sha256(data).hexdigest()
+    found = hashlib.sha256()
+    with open(model, "rb") as file:
+        while piece := file.read(1 << 20):
+            found.update(piece)
+    return found.hexdigest()
 
 
 def verify(model, feeds=None, tolerance=1e-4, dims=None, **options):

@@ -108,7 +108,7 @@ class CompiledModel:
         return max(most - self.arena_threads, 0) * self.program.scratch
 
     def files(self, single_file=False):
-        """{file name: text or bytes} of the whole folder; single_file: of NAME.c and NAME.h that stand alone, in which
+        """{file name: text or Blob} of the whole folder; single_file: of NAME.c and NAME.h that stand alone, in which
         all but the interface is static. The weights are arrays in NAME.c, unless they are a "file" or "extern"."""
         if not single_file:
             return _Folder(self).files()
@@ -209,7 +209,7 @@ class _Folder:
         name, mode = self.name, self.m.weights
         arrays = [w.data for w in self.p.weights]
         if mode == "file":
-            return {f"{name}_weights.bin": blob_of(arrays, self.m.target.byte_order)}
+            return {f"{name}_weights.bin": Blob(arrays, self.m.target.byte_order)}
         files = self._blob(f"{name}_weights", f"{name}_weights", "the weights", arrays, mode == "array")
         if mode != "extern":
             sources.append(next(f for f in files if not f.endswith(".bin")))
@@ -220,7 +220,7 @@ class _Folder:
         if as_array:
             return {f"{stem}.c": self._render("blob.c", file=f"{stem}.c", what=what, symbol=symbol,
                                               segments=segments(arrays))}
-        data = blob_of(arrays, self.m.target.byte_order)
+        data = Blob(arrays, self.m.target.byte_order)
         return {f"{stem}.S": self._render("blob.S", file=f"{stem}.S", what=what, symbol=symbol, blob=f"{stem}.bin",
                                           large=len(data) > LARGE_BLOB),
                 f"{stem}.bin": data}
@@ -436,13 +436,36 @@ def _who(group, following):
     return "first" if apart and following[0]["waits"] else "single"
 
 
+class Blob:
+    """Arrays as bytes, each from a multiple of 64 on; never empty. Written piece by piece: weights are large."""
+
+    def __init__(self, arrays, byte_order):
+        self.arrays, self.byte_order = tuple(arrays), byte_order
+
+    def pieces(self):
+        """The bytes in order, those of an array that lies as they do without a copy."""
+        for a in self.arrays:
+            raw = np.ascontiguousarray(a).astype(a.dtype.newbyteorder(self.byte_order), copy=False)
+            yield raw.reshape(-1).view(np.uint8).data
+            yield bytes(-raw.nbytes % WEIGHT_ALIGN)
+        if not len(self):
+            yield bytes(WEIGHT_ALIGN)
+
+    def __len__(self):
+        return sum(-(-a.nbytes // WEIGHT_ALIGN) * WEIGHT_ALIGN for a in self.arrays)
+
+    def __bytes__(self):
+        return b"".join(self.pieces())
+
+    def __eq__(self, other):
+        return isinstance(other, (Blob, bytes)) and bytes(self) == bytes(other)
+
+    __hash__ = None
+
+
 def blob_of(arrays, byte_order):
-    """Arrays as bytes, each from a multiple of 64 on; never empty."""
-    parts = []
-    for a in arrays:
-        raw = np.ascontiguousarray(a).astype(a.dtype.newbyteorder(byte_order), copy=False).tobytes()
-        parts.append(raw + bytes(-len(raw) % WEIGHT_ALIGN))
-    return b"".join(parts) or bytes(WEIGHT_ALIGN)
+    """The bytes of a Blob."""
+    return bytes(Blob(arrays, byte_order))
 
 
 def segments(arrays):

@@ -16,6 +16,7 @@ class PrimExpr(Node):
     """Base of scalar (and vector) expressions. `dtype` is a field or a property of every subclass."""
 
     __slots__ = ()
+    _holds_statements = False
 
     def __repr__(self):
         return str(self)
@@ -254,6 +255,7 @@ class Range(Node):
 
     min: PrimExpr
     extent: PrimExpr
+    _holds_statements = False
 
     @staticmethod
     def from_min_extent(minimum, extent):
@@ -281,6 +283,7 @@ class IterVar(Node):
     var: Var = node_field(define=True)
     iter_type: str = "spatial"  # "spatial" | "reduce" | "scan" | "opaque" | "thread"
     thread_tag: str = ""
+    _holds_statements = False
 
     def __post_init__(self):
         if isinstance(self.dom, (tuple, list)):

@@ -445,3 +445,13 @@ def test_calibrate_shows_what_it_measures(monkeypatch, capsys):
     assert "not measured: " in printed and '    "c": {' in printed
     for name in ("clock", "multiply_adds", "fma_latency", "l2_read", "memory_read", "scatter", "fold"):
         assert f"\n{name} " in printed
+
+
+# ---------------------------------------------------------------- time to compile
+
+def test_compile_time_of_made_up_networks(capsys):
+    script("compile_time").main(["--models", "chain3", "mixed20", "--warm", "--no-build"])
+    rows = [line.split() for line in capsys.readouterr().err.splitlines()]
+    assert [(r[0], r[5]) for r in rows] == [("chain3", "-"), ("mixed20", "-")]
+    assert all(float(value) >= 0 for r in rows for value in (*r[1:5], *r[6:]))
+    assert int(rows[0][1]) == 3 and 20 <= int(rows[1][1]) <= 26

@@ -24,6 +24,7 @@ class Buffer(Node):
     offset_factor: int = 1
     data: Var = None
     _is_binder_leaf = True
+    _holds_statements = False
 
     def __post_init__(self):
         object.__setattr__(self, "dtype", DataType(self.dtype))

@@ -11,6 +11,7 @@ class Stmt(Node):
     """Base of statements."""
 
     __slots__ = ()
+    _is_statement = True
 
     def __str__(self):
         from ..script import script
@@ -36,6 +37,7 @@ class BufferRegion(Node):
 
     buffer: Buffer
     region: tuple
+    _holds_statements = False
 
 
 @node

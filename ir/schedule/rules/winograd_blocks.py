@@ -7,6 +7,7 @@ per block, V once per turn: more channels in a turn need more room for M.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ...relax.ops.matmul_pairs import padded, third
 from . import pair_tiles, tiles
@@ -79,6 +80,7 @@ class Blocking:
     cycles: float
 
 
+@lru_cache(maxsize=1024)  # networks repeat their layers
 def choose(cpu, layer):
     """The Blocking with the least estimated time."""
     return min(candidates(cpu, layer), key=lambda b: (b.cycles, b.rows, b.vectors))
@@ -109,20 +111,20 @@ def candidates(cpu, layer):
     for rows in range(1, layer.rows + 1):
         whole = (t for t in fitting if t.rows == 1 or t.rows <= rows and layer.rows % rows == 0
                  and (rows % t.rows == 0 or rows == layer.rows))
-        tile = min(whole, key=lambda t: (_product(cpu, layer, rows, t), t.vectors, t.rows))
+        products, *_, tile = min((_product(cpu, layer, rows, t), t.vectors, t.rows, n, t) for n, t in enumerate(whole))
         turns = (*range(tile.vectors, layer.out_blocks, tile.vectors), layer.out_blocks)
         for vectors in turns:
             if own % tile.vectors or layer.out_blocks % vectors == 0:
-                yield _blocking(cpu, layer, rows, tile, vectors)
+                yield _blocking(cpu, layer, rows, tile, vectors, products)
 
 
-def _blocking(cpu, layer, rows, tile, vectors):
+def _blocking(cpu, layer, rows, tile, vectors, cycles):
+    """The Blocking whose products take so many cycles."""
     blocks, turns = -(-layer.rows // rows), -(-layer.out_blocks // vectors)
     points = rows * layer.columns
     data, products = layer.vector * layer.data_blocks * points, layer.vector * vectors * points
     row = layer.side * (layer.columns * layer.tile + layer.kernel - 1) * layer.lanes * FLOAT
     again = layer.weights > cpu.l2_bytes * 3 // 4
-    cycles = _product(cpu, layer, rows, tile)
     beside = cpu.cost("stream.beside") > 0
     if beside and (again or not layer.near):
         streamed = _streamed(cpu, layer, blocks if again else 1)
