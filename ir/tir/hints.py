@@ -6,6 +6,8 @@ mean nothing here, and stay.
 """
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ..expr import IntImm, StringImm
 
 PRINTER = "the C printer"
@@ -35,58 +37,66 @@ _FITS = {
 }
 
 
-class Hint(str):
-    """A row of the table; it is its name. consumed_by: names of passes, PRINTER or READER."""
+@dataclass(frozen=True)
+class Hint:
+    """A row: the key of the annotation, the type of its values, and who consumes it: names of passes, PRINTER or
+    READER."""
 
-    def __new__(cls, name, type, *consumed_by):
-        hint = super().__new__(cls, name)
-        hint.type, hint.consumed_by = type, consumed_by
-        return hint
+    name: str
+    type: str
+    consumed_by: tuple[str, ...]
 
     def check(self, value):
         """Raises TypeError unless `value` is of the hint's type."""
         if not _FITS[self.type](value):
-            raise TypeError(f"the hint {str(self)!r} is {self.type}, not {value!r}")
+            raise TypeError(f"the hint {self.name!r} is {self.type}, not {value!r}")
+
+
+HINTS = {}  # name -> row
+
+
+def _row(name, type, *consumed_by):
+    """Add a row, and return its name."""
+    HINTS[name] = Hint(name, type, consumed_by)
+    return name
 
 
 # Register tiles
-UNROLL = Hint("pragma_unroll", COUNT, PRINTER)  # iterations that the C compiler unrolls; HoistIndex reads it
-ACCUMULATE = Hint("pragma_accumulate", FLAG, "Accumulate")  # a loop around a tile of sums
-EMBED_BROADCAST = Hint("pragma_embed_broadcast", FLAG, "EmbedBroadcast")  # the same
-LANES = Hint("pragma_lanes", NAMES, "LoadLanes")  # operands that come in vectors, element after element
-HOLD = Hint("pragma_hold", FLAG, "HoldLoads")  # a loop that copies vectors to registers
-TRANSPOSE = Hint("pragma_transpose", FLAG, "TransposeSquares")  # around a vectorized loop that reads across
-MOST_ITERATIONS = Hint("pragma_most_turns", COUNT, PRINTER)  # of an unrolled loop in a tile whose extent is a variable
+UNROLL = _row("pragma_unroll", COUNT, PRINTER)  # iterations that the C compiler unrolls; HoistIndex reads it
+ACCUMULATE = _row("pragma_accumulate", FLAG, "Accumulate")  # a loop around a tile of sums
+EMBED_BROADCAST = _row("pragma_embed_broadcast", FLAG, "EmbedBroadcast")  # the same
+LANES = _row("pragma_lanes", NAMES, "LoadLanes")  # operands that come in vectors, element after element
+HOLD = _row("pragma_hold", FLAG, "HoldLoads")  # a loop that copies vectors to registers
+TRANSPOSE = _row("pragma_transpose", FLAG, "TransposeSquares")  # around a vectorized loop that reads across
+MOST_ITERATIONS = _row("pragma_most_turns", COUNT, PRINTER)  # of an unrolled loop in a tile whose extent is a variable
 # Attributes: around a tile, the lets of what it starts at and takes inside; around its statements, that the indices of
 # the buffer, the target, start at a variable, the value.
-TILE = Hint("pragma_tile", FLAG, PRINTER)
-TILE_START = Hint("pragma_tile_start", COUNT, PRINTER)
+TILE = _row("pragma_tile", FLAG, PRINTER)
+TILE_START = _row("pragma_tile_start", COUNT, PRINTER)
 # Vectors
-REDUCE_LANES = Hint("reduce_lanes", FLAG, "VectorizeLoop")  # a loop over lanes: any order will do, so that a tree may
-FULL_LANES = Hint("vector_lanes", COUNT, "VectorizeLoop")  # of a shortened vectorized loop: the lanes that it had
-SCALAR = Hint("simd", TEXT, READER)  # why a loop that was to be vectorized is serial
+REDUCE_LANES = _row("reduce_lanes", FLAG, "VectorizeLoop")  # a loop over lanes: any order will do, so that a tree may
+FULL_LANES = _row("vector_lanes", COUNT, "VectorizeLoop")  # of a shortened vectorized loop: the lanes that it had
+SCALAR = _row("simd", TEXT, READER)  # why a loop that was to be vectorized is serial
 # Copies of loops
-EXPLICIT = Hint("pragma_unroll_explicit", FLAG, "UnrollCopies", "UnrollLoop")
-STEPS = Hint("pragma_auto_unroll_max_step", COUNT, "UnrollLoop")
-WHOLE = Hint("pragma_loop_partition_hint", FLAG, "LoopPartition")  # 0: guards stand outside of all that takes time
+EXPLICIT = _row("pragma_unroll_explicit", FLAG, "UnrollCopies", "UnrollLoop")
+STEPS = _row("pragma_auto_unroll_max_step", COUNT, "UnrollLoop")
+WHOLE = _row("pragma_loop_partition_hint", FLAG, "LoopPartition")  # 0: guards stand outside of all that takes time
 # Prefetches
-PREFETCH = Hint("pragma_prefetch", NAMES, "InjectPrefetch")
-PREFETCH_AHEAD = Hint("pragma_prefetch_ahead", NAMES, "InjectPrefetch")
-PREFETCH_FAR = Hint("pragma_prefetch_far", NAMES, "InjectPrefetch")
-PREFETCH_TILE = Hint("pragma_prefetch_tile", NAMES, "InjectPrefetch")
-PREFETCH_FIRST = Hint("pragma_prefetch_first", NAME_AND_BYTES, "InjectPrefetch")
+PREFETCH = _row("pragma_prefetch", NAMES, "InjectPrefetch")
+PREFETCH_AHEAD = _row("pragma_prefetch_ahead", NAMES, "InjectPrefetch")
+PREFETCH_FAR = _row("pragma_prefetch_far", NAMES, "InjectPrefetch")
+PREFETCH_TILE = _row("pragma_prefetch_tile", NAMES, "InjectPrefetch")
+PREFETCH_FIRST = _row("pragma_prefetch_first", NAME_AND_BYTES, "InjectPrefetch")
 # Threads. Of nested parallel loops THREAD_ROWS marks the innermost: its iterations are divided among threads, each of
 # which does its own in all iterations of the loops around. THREAD_OWN: each thread does its own chunk, and steals none.
 # EACH_THREAD: a serial loop beside parallel ones that each thread runs for itself, with the buffers that the kernel
 # declares for it, inside or around, on its own stack. Nobody waits, and nothing passes between cores.
-THREAD_ROWS = Hint("pragma_thread_rows", FLAG, PRINTER)
-THREAD_OWN = Hint("pragma_thread_own", FLAG, PRINTER)
-EACH_THREAD = Hint("pragma_each_thread", FLAG, PRINTER)
+THREAD_ROWS = _row("pragma_thread_rows", FLAG, PRINTER)
+THREAD_OWN = _row("pragma_thread_own", FLAG, PRINTER)
+EACH_THREAD = _row("pragma_each_thread", FLAG, PRINTER)
 # C, and memory
-IMPORT_C = Hint("pragma_import_c", TEXT, "LiftImports")
-DIM_ALIGN = Hint("buffer_dim_align", ALIGNMENTS, "LowerOpaqueBlock")  # of a block
-
-HINTS = {str(hint): hint for hint in globals().values() if isinstance(hint, Hint)}
+IMPORT_C = _row("pragma_import_c", TEXT, "LiftImports")
+DIM_ALIGN = _row("buffer_dim_align", ALIGNMENTS, "LowerOpaqueBlock")  # of a block
 
 
 def check_hints(annotations):

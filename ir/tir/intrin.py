@@ -68,7 +68,7 @@ power, fabs = pow, abs
 
 def isfinite(x):
     """Whether x is a number that is neither an infinity nor NaN."""
-    return Not(logical_or(isnan(x), isinf(x)))
+    return Not(logical_or(intrinsic("isnan", x), intrinsic("isinf", x)))
 
 
 def max(a, b):  # noqa: A001

@@ -14,7 +14,7 @@ def verify_hints(func, left_out=()):
             hint = HINTS.get(key)
             if hint is not None and not {PRINTER, READER, *left_out} & {*hint.consumed_by}:
                 name, consumers = func.attrs.get("global_symbol", "a function"), " or ".join(hint.consumed_by)
-                raise ValueError(f"{_place(stmt)} of {name} still has the hint {str(key)!r}, which {consumers} should "
+                raise ValueError(f"{_place(stmt)} of {name} still has the hint {key!r}, which {consumers} should "
                                  "have consumed")
     return func
 

@@ -1,6 +1,5 @@
 """Which networks have parallel loops: those whose threads would wait most of the time run on one."""
 import re
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -64,7 +63,7 @@ def test_what_one_thread_reads_counts_against_what_all_save():
 
 def test_a_unit_for_tiles_counts_where_the_accuracy_admits_it():
     short = [(3 * WAIT_CYCLES * PACE, (), 1)] * 7
-    strict, float32, relaxed = (most_threads(replace(CPU, integer_tiles=True, accuracy=a), short)
+    strict, float32, relaxed = (most_threads(machine(integer_tiles=True), short, a)
                                 for a in ("strict", "float32", "relaxed"))
     assert strict == float32 == most_threads(CPU, short) > relaxed
 

@@ -6,6 +6,7 @@ import ingot
 from c_folders import build_strictly, run
 from ingot.codegen.target import Target
 from ingot.codegen.toolchain import missing_tools, run_command
+from ingot.codegen.toolchains import is_supported_here
 from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, TupleGetItem, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
 from ingot.ir.relax.evaluate import evaluate

@@ -1,7 +1,7 @@
 """Operands of products: what reads them transposed, in which copies, and which products are sums in lanes."""
-
 import pytest
 from compiled_batch import same_results
+from machines import machine, with_costs
 from rule_cases import const, kernels, network
 
 from ingot.ir.node import collect

@@ -25,7 +25,7 @@ def annotated(key, value):
 
 def test_every_consumer_is_a_pass_or_who_reads_the_program():
     assert {by for hint in HINTS.values() for by in hint.consumed_by} <= {PRINTER, READER, *TIR}
-    assert HINTS[str(UNROLL)] is UNROLL == "pragma_unroll"
+    assert HINTS[UNROLL].name == UNROLL == "pragma_unroll"
 
 
 @pytest.mark.parametrize("key, value", [("pragma_unroll", "4"), ("pragma_prefetch", "x"), ("pragma_prefetch", ("x", 1)),
@@ -49,10 +49,10 @@ def test_a_hint_that_nothing_consumed_is_an_error(monkeypatch):
     with pytest.raises(ValueError, match="loop i of main still has the hint 'pragma_prefetch', which InjectPrefetch "
                                          "should have consumed"):
         verify_hints(func)
-    forgotten = Hint("pragma_of_a_new_rule", "0 or 1", "NewPass")
+    forgotten = Hint("pragma_of_a_new_rule", "0 or 1", ("NewPass",))
     monkeypatch.setitem(HINTS, "pragma_of_a_new_rule", forgotten)
     with pytest.raises(ValueError, match="'pragma_of_a_new_rule', which NewPass should have consumed"):
-        lower_prim_func(annotated(forgotten, 1))
+        lower_prim_func(annotated(forgotten.name, 1))
 
 
 def test_hints_for_passes_that_do_not_run_may_stay():
