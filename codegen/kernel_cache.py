@@ -12,7 +12,8 @@ import os
 import pickle
 import sys
 import zlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -56,10 +57,10 @@ class KernelCache(FileCache):
         return cls(cls.folder_of("kernels"))
 
     def key(self, func, *settings):
-        """The key of a function before it is scheduled. settings: what else decides about its C, by repr."""
+        """The key of a function before it is scheduled. settings: what else decides about its C."""
         if self.folder is None:
             return None
-        return digest((func, repr(settings), _version()), names=True, size=_DIGEST_BYTES).hex()
+        return digest((func, _text(settings), _version()), names=True, size=_DIGEST_BYTES).hex()
 
     def fetch(self, key):
         """The Entry of a key; None where there is none, or one that is not as it was written."""
@@ -88,6 +89,20 @@ class KernelCache(FileCache):
         """After entries were stored: as FileCache.trim."""
         if self.stored:
             super().trim(limit_bytes)
+
+
+def _text(value):
+    """A value of dataclasses, mappings, sets, tuples and plain values as text that is the same in every process: the
+    repr of a set is in the order of its hashes."""
+    if is_dataclass(value):
+        return f"{type(value).__name__}{[(f.name, _text(getattr(value, f.name))) for f in fields(value)]}"
+    if isinstance(value, Mapping):
+        return f"{{{sorted((_text(k), _text(v)) for k, v in value.items())}}}"
+    if isinstance(value, (set, frozenset)):
+        return f"{{{sorted(map(_text, value))}}}"
+    if isinstance(value, (tuple, list)):
+        return f"({', '.join(map(_text, value))})"
+    return repr(value)
 
 
 @lru_cache(maxsize=None)
