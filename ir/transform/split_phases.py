@@ -5,6 +5,7 @@ from math import prod
 
 import numpy as np
 
+from ..costs import BASE
 from ..expr import IntImm
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant, TupleGetItem
@@ -13,7 +14,7 @@ from .graph import GraphRewriter
 MOST_GROUPS = 8  # that become convolutions of their own
 
 
-def split_phases(func, lanes, shuffle):
+def split_phases(func, lanes, shuffle=BASE["shuffle"].value):
     """Requires plain layouts. Ensures that transposed convolutions with constant weights have one group, and
 
     - those in depthwise form are a depthwise convolution for each phase (conv2d_phases tells what phases are);
