@@ -9,7 +9,8 @@ from __future__ import annotations
 from functools import partial
 
 from .dtype import DataType
-from .node import Mutator, Node, node, node_field
+from .node import Mutator, Node, collect, node, node_field
+from .upper import upper
 
 
 class PrimExpr(Node):
@@ -54,8 +55,7 @@ class PrimExpr(Node):
         return cast(self, dtype)
 
     def __str__(self):
-        from .script.tir_printer import expr_to_str
-        return expr_to_str(self)
+        return upper("expr_to_str")(self)
 
 
 @node
@@ -473,8 +473,7 @@ def binary(cls, a, b):
 
 def _intrinsic(name, *operands):
     """The call of an intrinsic that Python has an operator for."""
-    from .tir.intrin import intrinsic
-    return intrinsic(name, *operands)
+    return upper("intrinsic")(name, *operands)
 
 
 def _add_operators():
@@ -528,5 +527,4 @@ def substitute(root, mapping):
 
 def free_vars(root):
     """The Vars under `root`, each once, in order of first use."""
-    from .node import collect
     return collect(root, Var)

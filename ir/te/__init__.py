@@ -1,6 +1,7 @@
 """Tensor expressions, with TVM's names; and the older schedules over them."""
 import operator as _operator
 
+from .. import tir as _tir
 from ..expr import IterVar, const  # noqa: F401
 from ..tir.intrinsics import INTRINSICS
 from .create import create_prim_func  # noqa: F401
@@ -23,6 +24,5 @@ add, subtract, multiply = _operator.add, _operator.sub, _operator.mul
 
 def __getattr__(name):
     if name in _FROM_TIR:
-        from .. import tir
-        return getattr(tir, name)
+        return getattr(_tir, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

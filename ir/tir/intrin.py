@@ -6,6 +6,7 @@ from functools import reduce
 from ..dtype import DataType
 from ..expr import (Call, Div, FloorDiv, FloorMod, Max, Min, Mod, Not, Select, StringImm, as_expr, binary, const,
                     logical_and, logical_or, match_all, match_dtype)
+from ..upper import provides
 from .intrinsics import (BIT_INTRINSICS, INTEGER_INTRINSICS, INTRINSICS, SCALAR_INTRINSICS,  # noqa: F401
                          VECTOR_INTRINSICS, integer_power)
 
@@ -27,6 +28,7 @@ def result_dtype(op, args):
     return args[0].dtype if op in _AS_FIRST and args else None
 
 
+@provides("intrinsic")
 def intrinsic(name, *args):
     """The call of a row of SCALAR_INTRINSICS: operands meet in one dtype. TypeError for what the row does not take."""
     row = SCALAR_INTRINSICS[name]
@@ -129,6 +131,7 @@ def likely(condition):
     return Call("bool", "tir.likely", (as_expr(condition),))
 
 
+@provides("address_of")
 def address_of(load):
     """Where an element of a buffer lies in memory: what a C function takes as its pointer argument."""
     return Call("handle", "tir.address_of", (load,))

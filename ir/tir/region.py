@@ -4,6 +4,7 @@ from __future__ import annotations
 from ..arith import Analyzer, eval_range
 from ..expr import Broadcast, Max, Min, PrimExpr, Ramp, Range, as_expr, const, substitute
 from ..node import Visitor, collect, structural_equal, structure_key
+from ..upper import provides
 from .stmt import BufferLoad, BufferRegion
 
 
@@ -72,6 +73,7 @@ def _point(index):
     return Range(index, const(1, index.dtype))
 
 
+@provides("access_regions")
 def access_regions(stmt, exclude=(), analyzer=None):
     """(reads, writes) of a statement: tuples of BufferRegion, each buffer once, in order of first access.
 
@@ -118,6 +120,7 @@ def relax(region, ranges, extent, analyzer):
     return Range(low[0], size)
 
 
+@provides("union")
 def union(a, b, extent, analyzer):
     """The smallest Range known to cover both."""
     if structural_equal(a, b):

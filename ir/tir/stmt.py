@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ..expr import Call, PrimExpr, Var, as_expr, const
 from ..node import Node, node, node_field
+from ..upper import provides, upper
 from .buffer import Buffer
 from .hints import check_hints
 
@@ -14,10 +15,10 @@ class Stmt(Node):
     _is_statement = True
 
     def __str__(self):
-        from ..script import script
-        return script(self)
+        return upper("script")(self)
 
 
+@provides("BufferLoad")
 @node
 class BufferLoad(PrimExpr):
     """buffer[indices]; a Ramp as last index loads a vector."""
@@ -31,6 +32,7 @@ class BufferLoad(PrimExpr):
         return self.buffer.dtype.with_lanes(self.buffer.dtype.lanes * lanes) if lanes > 1 else self.buffer.dtype
 
 
+@provides("BufferRegion")
 @node
 class BufferRegion(Node):
     """A box of a buffer: one Range per dimension."""
@@ -48,6 +50,7 @@ class MatchBufferRegion(Node):
     source: BufferRegion = None
 
 
+@provides("BufferStore")
 @node
 class BufferStore(Stmt):
     buffer: Buffer
