@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from ..ir.expr import IntImm, is_const_int
-from ..ir.schedule.rules.threads import MANY_THREADS
+from ..ir.target import MANY_THREADS
 from .c_expr import ADDITIVE, EmitError
 from .c_names import new_name
 from .c_types import C_TYPES, c_comment
