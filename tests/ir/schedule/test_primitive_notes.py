@@ -73,6 +73,8 @@ LEGAL = {
 }
 
 REFUSED = [
+    (doubled, lambda s: s.annotate("B", "pragma_thread_rows", "many"),
+     "annotate: argument 'ann_val':"),
     (doubled, lambda s: s.unannotate("B", "kind"),
      "unannotate: argument 'ann_key': there is no annotation 'kind'; there"),
     (doubled, lambda s: s.sample_categorical([1, 2], [1.0]),
