@@ -15,9 +15,9 @@ MOST_NAME = 24  # letters that say more about a tile than that it is one
 class Tile:
     """What AttrStmt(pragma_tile) holds, as a function's parameters, arguments and statements.
 
-    name: of the buffer that it is about; pointers: [(a view of a buffer from where the tile starts in it, the buffer, the index there)]; numbers: {variable:
-    value}, the turns of loops, and what else the statements take from around them; border: {variable: the most it may
-    be} of those turns that are fewer.
+    name: of the buffer that it is about; pointers: [(a view of a buffer from where the tile starts in it, the buffer,
+    the index there)]; numbers: {variable: value}, the turns of loops, and what else the statements take from around
+    them; border: {variable: the most it may be} of those turns that are fewer.
     """
 
     def __init__(self, stmt, order):
@@ -69,7 +69,7 @@ class _Views(Mutator):
     """
 
     def __init__(self, starts):
-        self.starts, self.of, self.linear = starts, {}, Analyzer().canonical.linear
+        self.starts, self.of, self.linear = starts, {}, Analyzer().canonical.wrapped
         self.start_of = {var: var for var in starts}  # lets that a start is part of
 
     def visit_LetStmt(self, let):
@@ -105,6 +105,7 @@ class _Views(Mutator):
         if start not in self.of:
             b = n.buffer
             self.of[start] = decl_buffer(b.shape, b.dtype, b.name, b.scope, data_alignment=b.data_alignment)
-        return n.replace(buffer=self.of[start], indices=(index.replace(base=base) if isinstance(index, Ramp) else base,))
+        new = index.replace(base=base) if isinstance(index, Ramp) else base
+        return n.replace(buffer=self.of[start], indices=(new,))
 
     visit_BufferLoad = visit_BufferStore = access

@@ -5,7 +5,7 @@ from ..arith import Analyzer
 from ..arith.linear import Linear, render
 from ..expr import Ramp, Var, cast
 from ..node import Mutator, collect
-from ..tir.hints import TILE_START, UNROLL
+from ..tir.hints import TILE, UNROLL
 from ..tir.stmt import BufferLoad, BufferStore, For, LetStmt
 from .walk import StmtMutator
 
@@ -39,9 +39,11 @@ class _Hoist(StmtMutator):
     starts = frozenset()  # variables that the indices of a tile start at
 
     def visit_AttrStmt(self, stmt):
-        if stmt.attr_key != TILE_START:
+        if stmt.attr_key != TILE:
             return super().visit_AttrStmt(stmt)
-        around, self.starts, self.least = self.least, self.starts | {stmt.value}, 1
+        around, let, self.least = self.least, stmt.body, 1
+        while isinstance(let, LetStmt):
+            self.starts, let = self.starts | {let.var}, let.body
         stmt = super().visit_AttrStmt(stmt)
         self.least = around
         return stmt

@@ -6,7 +6,7 @@ import re
 
 from ..arith import Analyzer
 from ..arith.linear import Linear, render
-from ..expr import Add, IntImm, Mul, PrimExpr, Ramp, Sub, Var, const, is_const_int
+from ..expr import GE, LE, Add, IntImm, Mul, PrimExpr, Ramp, Range, Sub, Var, cast, const, is_const_int
 from ..node import Mutator, Node, collect
 from ..tir.hints import MOST_ITERATIONS, TILE, TILE_START
 from ..tir.stmt import AssertStmt, AttrStmt, BufferLoad, BufferStore, DeclBuffer, For, LetStmt
@@ -28,11 +28,13 @@ def outline_tiles(func):
         else:       tile: let x_start = 2592, i_turns = 7:    let acc[27]: ... for i in unroll(i_turns): ...
 
     under AttrStmt(pragma_tile), and inside an AttrStmt(buffer, pragma_tile_start, variable) for each variable that an
-    index starts at. C prints them as one function and its calls, in which compilers find the numbers again.
+    index starts at and that lies in the buffer whatever the tile then reads: what is padded may start before it. C
+    prints them as one function and its calls, in which compilers find the numbers again.
     """
-    linear, new = Analyzer().canonical.linear, {}
+    within = _Within(func)
+    linear, new = Analyzer().canonical.wrapped, {}  # sums are only taken apart
     for group in _alike(_tiles_of(func), linear):
-        new.update(_outlined(group, linear))
+        new.update(_outlined(group, linear, within))
     return func.replace(body=_Put(new).visit(func.body)) if new else func
 
 
@@ -42,6 +44,19 @@ class _Put(StmtMutator):
 
     def visit_DeclBuffer(self, decl):
         return self.new.get(id(decl)) or super().visit_DeclBuffer(decl)
+
+
+class _Within:
+    """Whether a place surely lies in a buffer, or at its end, in all turns of a function's loops."""
+
+    def __init__(self, func):
+        self.analyzer = Analyzer()
+        for loop in collect(func.body, For):
+            self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
+
+    def __call__(self, place, buffer):
+        return self.analyzer.can_prove(GE(place, const(0, place.dtype))) and self.analyzer.can_prove(
+            LE(place, cast(buffer.shape[0], place.dtype)))
 
 
 # ---------------------------------------------------------------- which statements are tiles
@@ -106,10 +121,12 @@ def _turns(stmt):
 
 
 class _Index:
-    """An index as what it is inside of a tile, and where it starts."""
+    """An index as what it is inside of a tile, and where it starts. What is read from memory stays inside: the tile may
+    write it."""
 
     def __init__(self, form, inside):
-        self.inner = {atom: k for atom, k in form.terms.items() if not atom.vars.isdisjoint(inside)}
+        self.inner = {atom: k for atom, k in form.terms.items()
+                      if not atom.vars.isdisjoint(inside) or collect(atom.expr, BufferLoad)}
         self.start = {atom: k for atom, k in form.terms.items() if atom not in self.inner}
         self.const = form.const
 
@@ -211,16 +228,13 @@ class _Substitute(Mutator):
 
 # ---------------------------------------------------------------- tiles of variables
 
-def _outlined(group, linear):
+def _outlined(group, linear, within):
     """{id of a tile: the statements of all tiles of a group, for its starts and turns}."""
     (first, _), *others = group
-    matches = [match for _, match in others]
-    template = _Template(first, matches, linear)
+    template = _Template(first, [match for _, match in others], linear)
     body = template.visit(first)
-    new = {id(first): template.instance(body)}
-    for tile, match in others:
-        new[id(tile)] = template.instance(body, match)
-    return new
+    pointed = template.pointed(within)
+    return {id(tile): template.instance(body, match, pointed) for tile, match in group}
 
 
 class _Template(Mutator):
@@ -262,30 +276,33 @@ class _Template(Mutator):
         at = _Index(self.linear(index), self.inside)
         key = id(buffer), frozenset(at.start.items())
         if key not in self.starts:
-            self.starts[key] = Var(f"{buffer.name}_start", index.dtype), buffer, at.start, at.const
+            self.starts[key] = Var(f"{buffer.name}_start", index.dtype), buffer, at.start, max(at.const, 0)
         start, _, _, first = self.starts[key]
         return render(Linear({**self.linear(start).terms, **at.inner}, at.const - first), index.dtype)
 
-    def instance(self, body, match=None):
-        """The tile where it starts as the first does, or as in the tile of a match."""
+    def pointed(self, within):
+        """[(variable, buffer)] of the starts that lie in their buffers in all tiles: C points there."""
+        return [(var, buffer) for key, (var, buffer, *_) in self.starts.items()
+                if all(within(self.start(key, match), buffer) for match in (None, *self.matches))]
+
+    def instance(self, body, match, pointed):
+        """The tile where it starts as the first does (match: None), or as in the tile of a match."""
         values = {}
-        starts = [(start, *self.start(key, match)) for key, start in self.starts.items()]
         for key, var in self.turns.items():
             turns = key[0] if match is None else key[1 + self.matches.index(match)]
             values[var] = const(turns, var.dtype)
-        for (var, *_), terms, first in starts:
-            values[var] = render(Linear(terms, first), var.dtype)
+        for key, (var, *_) in self.starts.items():
+            values[var] = self.start(key, match)
         fresh = {var: Var(var.name, var.dtype) for var in values}
         out = fresh_copy(body, fresh)
-        for (var, buffer, *_), _, _ in reversed(starts):
+        for var, buffer in reversed(pointed):
             out = AttrStmt(buffer, TILE_START, fresh[var], out)
         for var, value in reversed(values.items()):
             out = LetStmt(fresh[var], value, out)
         return AttrStmt(None, TILE, const(True), out)
 
     def start(self, key, match):
-        _, _, terms, first = self.starts[key]
-        if match is None:
-            return terms, first
-        other, more = match.starts[key]
-        return other, first + more
+        """Where the first tile, or that of a match, starts."""
+        var, _, terms, first = self.starts[key]
+        other, more = (terms, 0) if match is None else match.starts[key]
+        return render(Linear(other, first + more), var.dtype)

@@ -78,6 +78,35 @@ def unlike(x: T.Buffer((4 * 18,), "float32"), w: T.Buffer((4,), "float32"), y: T
                 y[i + 9] = acc_1[i] + T.float32(1)
 
 
+@T.prim_func
+def chosen(x: T.Buffer((8,), "float32"), places: T.Buffer((2,), "int32"), y: T.Buffer((8,), "float32")):
+    for t in range(2):
+        place = T.decl_buffer((1,), "int32", scope="local")
+        acc = T.decl_buffer((2,), "float32", scope="local")
+        place[0] = places[t]
+        for i in T.unroll(2):
+            acc[i] = T.float32(0)
+        for k in T.serial(2, annotations={"pragma_unroll": 1}):
+            for i in T.unroll(2):
+                acc[i] = acc[i] + x[place[0] * 4 + k * 2 + i]
+        for i in T.unroll(2):
+            y[t * 4 + i] = acc[i]
+
+
+@T.prim_func
+def padded(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
+    for t in range(4):
+        acc = T.decl_buffer((2,), "float32", scope="local")
+        for i in T.unroll(2):
+            acc[i] = T.float32(0)
+        for k in T.serial(3, annotations={"pragma_unroll": 1}):
+            for i in T.unroll(2):
+                acc[i] = acc[i] + T.if_then_else(t * 2 + i + k >= 2 and t * 2 + i + k < 10, x[t * 2 + i + k - 2],
+                                                 T.float32(0), dtype="float32")
+        for i in T.unroll(2):
+            y[t * 2 + i] = acc[i]
+
+
 def tiles(func):
     return [a for a in collect(func.body, AttrStmt) if a.attr_key == TILE]
 
@@ -113,3 +142,22 @@ def test_what_they_differ_in_is_an_argument():
 def test_one_turn_of_a_loop_is_a_border_of_one():
     _, calls = c_of(outline_tiles(last_turn))
     assert "/* the border: i_turns is 1 of 9 */" in calls
+
+
+def test_what_a_tile_reads_itself_is_no_start():
+    """An index that the tile computes and reads again is not known before it."""
+    new = outline_tiles(chosen)
+    tile, = tiles(new)
+    assert {let.var.name: str(let.value) for let in collect(tile, LetStmt)} == {
+        "places_start": "t", "x_start": "0", "y_start": "t * 4"}
+    text, calls = c_of(new)
+    assert "place = places[0];" in text and "(x, &places[t], &y[t * 4]);" in calls
+
+
+def test_no_pointer_lies_outside_of_its_buffer():
+    """Of a padded image: x[t * 2 - 2] is before it for t = 0, x[t * 2] is not."""
+    text, calls = c_of(outline_tiles(padded))
+    assert "(&x[t * 2], &y[t * 2], t);" in calls and " - 2]" in text
+    given = arguments(padded)
+    for old, found in zip(results(padded, given), results(outline_tiles(padded), given)):
+        np.testing.assert_array_equal(old, found)
