@@ -18,7 +18,7 @@ from ..ir.relax.evaluate import EvaluationError, evaluate
 from ..ir.relax.expr import RelaxCall, TensorStructInfo
 from ..ir.relax.memory import VIEWS
 from ..ir.schedule.rules.threads import parallel_loops
-from ..ir.schedule.schedule import Schedule
+from ..ir.schedule.tensor_intrin import TensorIntrin
 from ..ir.tir.bounds import check_bounds
 from ..ir.tir.flops import estimate_work
 from ..ir.tir.function import PrimFunc
@@ -33,7 +33,7 @@ from .kernel_cache import Entry, KernelCache, without_body
 from .kernels import kernel_names, print_kernel
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
 from .program import build_program
-from .recorded import apply_recorded, check_schedules, traces_of
+from .recorded import check_schedules, traces_of
 from .regions import form_regions
 from .scheduling import Scheduling, loops_of, scheduled, threads_worth
 from .stack import bytes_for_arrays, run_stack
@@ -161,7 +161,7 @@ def lower(mod, options, cache=None):
     work = {n: estimate_work(f) for n, f in functions.items()}
     kept = bytes_for_arrays(options.target, options.threads, _pointers(main), options.stack_limit)
     recorded = traces_of(functions, stages.prefix, dict(options.schedules))
-    cache = cache if PassContext.current().is_default else None
+    cache = cache if PassContext.current().is_default and not TensorIntrin.replaced() else None
     run = Scheduling(functions, recorded, kept, cache or KernelCache(None), stages.prefix)
     alone = replace(options, threads="none")
     if options.machine.parallel and threads_worth(options, main, work, dict.fromkeys(functions, 1)) < 2:
@@ -221,7 +221,8 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
     inputs = tuple(replace(t, indexes=indexes.get(n, ())) for n, t in enumerate(program.inputs))
     run = form_regions(program.run, {n: kernels[name].function for n, name in kernel_of.items()})
     program = replace(program, inputs=inputs, run=run)
-    stack = run_stack(options.target, options.threads, _pointers(lowered["main"]), kernels.values(), options.stack_limit)
+    pointers = _pointers(lowered["main"])
+    stack = run_stack(options.target, options.threads, pointers, kernels.values(), options.stack_limit)
     dims = tuple(d.name for d in program.dims)
     flops = count_flops(mod)
     checks = dim_checks(mod)

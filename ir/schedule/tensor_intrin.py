@@ -9,6 +9,7 @@ from ..upper import provides
 
 _KNOWN: dict[str, "TensorIntrin"] = {}
 _FAMILIES: dict[str, object] = {}  # pattern of names -> (its numbers) -> (desc, impl)
+_DECLARED: set[str] = set()  # those of _KNOWN that a family made
 
 
 @provides("TensorIntrin")
@@ -40,8 +41,16 @@ class TensorIntrin:
                                  f"{b.name} of impl {_layout(b)}")
         if name in _KNOWN and not override:
             raise ValueError(f"TensorIntrin {name} is registered already; pass override=True to replace it")
+        if override:
+            _DECLARED.discard(name)
         _KNOWN[name] = TensorIntrin(name, desc, impl)
         return _KNOWN[name]
+
+    @staticmethod
+    def replaced():
+        """The names of families' intrinsics that are others than their family declares: kernels that use them are of
+        this process alone."""
+        return [name for name in _KNOWN if name not in _DECLARED and any(re.fullmatch(p, name) for p in _FAMILIES)]
 
     @staticmethod
     def family(pattern, declare):
@@ -55,6 +64,7 @@ class TensorIntrin:
         for pattern, declare in _FAMILIES.items():
             found = None if name in _KNOWN else re.fullmatch(pattern, name)
             if found:
+                _DECLARED.add(name)
                 return TensorIntrin.register(name, *declare(*map(int, found.groups())))
         if name not in _KNOWN and not allow_missing:
             raise ValueError(f"TensorIntrin {name} is not registered; known: {', '.join(_KNOWN) or 'none'}")

@@ -10,6 +10,8 @@ from ingot.codegen import kernel_cache, scheduling
 from ingot.codegen.compile import Options, compile_module, lower
 from ingot.codegen.kernel_cache import KernelCache
 from ingot.ir.node import structural_equal
+from ingot.ir.schedule import tensor_intrin
+from ingot.ir.schedule.tensor_intrin import TensorIntrin
 from networks import attention_net, conv_net, with_symbolic_batch
 
 NETWORKS = {"conv": conv_net, "any batch": lambda: with_symbolic_batch(conv_net()), "any length": attention_net}
@@ -119,6 +121,20 @@ def test_processes_write_at_once(scheduled):
         first, *others = pool.map(_compile, range(3))
     assert all(other == first for other in others)
     assert files(conv_net()) == first and not scheduled
+
+
+def test_an_intrinsic_that_a_script_replaces_keeps_kernels_off_the_disk(folder, monkeypatch):
+    """What a rule calls by name may then be another in the next process."""
+    for names in ("_KNOWN", "_DECLARED"):
+        monkeypatch.setattr(tensor_intrin, names, type(getattr(tensor_intrin, names))(getattr(tensor_intrin, names)))
+    own = TensorIntrin.get("digit_tiles.4x4x8")
+    assert not TensorIntrin.replaced()
+    files(conv_net())
+    assert (kept := set(folder.iterdir()))
+    TensorIntrin.register("digit_tiles.4x4x8", own.desc, own.impl, override=True)
+    assert TensorIntrin.replaced() == ["digit_tiles.4x4x8"]
+    files(conv_net(), target="c")
+    assert set(folder.iterdir()) == kept
 
 
 def test_nodes_are_pickled_by_their_fields():
