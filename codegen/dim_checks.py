@@ -7,7 +7,7 @@ from functools import reduce
 from ..ir.arith import Analyzer
 from ..ir.expr import PrimExpr, Range, const, free_vars
 from ..ir.relax.evaluate import dim_value
-from ..ir.relax.expr import TensorStructInfo, TupleStructInfo
+from ..ir.relax.expr import TupleStructInfo
 from ..ir.relax.ops.common import dim_text
 
 SIZES = (3, 4, 6, 8, 16, 32, 64, 128, 224, 512)  # that the self-test may take, the first that fits

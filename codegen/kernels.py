@@ -115,6 +115,11 @@ def imports_of(kernels):
     return list(dict.fromkeys(source.strip("\n") for k in kernels for source in k.imports))
 
 
+def includes_of(uses, *own):
+    """What templates/includes.c places for text that uses some headers: the system's, then `own` and the runtime's."""
+    return {"system_headers": sorted(uses & {"math.h"}), "headers": [*own, *sorted(uses - {"math.h"})]}
+
+
 def bounds_of(kernels):
     """{the bound of an arithmetic that is not multiply-adds alone: [C names of the kernels that it makes]}."""
     found = {}

@@ -11,7 +11,7 @@ from .c_types import c_comment, c_string
 from .compile import VERSION
 from .entry import description, make_entry
 from .package import RUNTIME, inlined, runtime_files
-from .kernels import imports_of
+from .kernels import imports_of, includes_of
 from .render import render
 from .target import Target
 
@@ -52,7 +52,7 @@ class CModule:
             "title": textwrap.fill(", ".join(e.name for e in self.entries), 114, subsequent_indent=" * "),
             "entries": [_texts(e) for e in self.entries], "entry": c_string(self.entry), "version": VERSION,
             "target": self.target.name, "imports": imports_of(e.kernel for e in self.entries),
-            "system_headers": sorted(uses & {"math.h"}), "headers": ["ingot_entry.h", *sorted(uses - {"math.h"})],
+            **includes_of(uses, "ingot_entry.h"),
             "first_headers": ["ingot_threads.h"] if "ingot_team.h" in uses else []}
 
 

@@ -30,7 +30,8 @@ def check_folder(folder):
 
 
 def write_folder(folder, files):
-    """Write `files`, {name: text, bytes or what gives these by pieces()}, into a new folder beside `folder`, then rename it into place.
+    """Write `files`, {name: text, bytes or what gives these by pieces()}, into a new folder beside `folder`, then
+    rename it into place.
 
     Removes what killed processes left beside it. Raises PackageError, leaving everything as it was.
     """

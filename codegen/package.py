@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..ir.expr import IntImm
+from ..ir.arith import Analyzer
+from ..ir.expr import IntImm, const, free_vars, substitute
 from ..ir.relax.accuracy import FLOAT32, PROMISES
 from ..ir.target import MANY_THREADS
 from ..ir.transform.lower_intrin import lower_dim
@@ -19,7 +20,7 @@ from .c_function import wrapped
 from .c_names import new_name, taken_names
 from .c_program import ProgramPrinter, wrap_call
 from .c_types import C_TYPES, SMALL_FLOATS, c_comment, c_string, literal
-from .kernels import bounds_of, imports_of, split_files
+from .kernels import bounds_of, imports_of, includes_of, split_files
 from .lives import upper_bound, upper_bounds
 from .output_folder import write_folder
 from .program import WEIGHT_ALIGN, Program
@@ -160,8 +161,8 @@ class _Folder:
             file = f"kernels_{n}.c"
             uses = set().union(*(k.function.uses for k in group))
             files[file] = self._render(
-                "kernels.c", file=file, kernels=group, system_headers=sorted(uses & {"math.h"}),
-                headers=sorted(uses - {"math.h"}), imports=imports_of(group))
+                "kernels.c", file=file, kernels=group, imports=imports_of(group),
+                **includes_of(uses, f"{name}_kernels.h"))
             sources.append(file)
         files.update(runtime_files(used))
         sources.append("ingot.c")
@@ -198,7 +199,7 @@ class _Folder:
             "single.c", build_lines=wrapped_lines,
             kernels=[{"comment": k.comment, "body": k.body, "signature": _static(k.signature), "tiles": k.tiles,
                       "function": k.function} for k in kernels],
-            system_headers=sorted(uses & {"math.h"}), headers=sorted(uses - {"math.h"}), imports=imports_of(kernels),
+            imports=imports_of(kernels), **includes_of(uses, "ingot.h"),
             segments=segments(arrays) if self.m.weights == "array" else [])
         files = {f"{self.name}.h": self._render("model.h", runtime=_runtime_of_header()),
                  f"{self.name}.c": inlined(source)}
@@ -389,8 +390,6 @@ def _comparison(dtype):
 
 def evaluate_dim(e, values):
     """The int value of a dimension expression under {name: int}. Raises ValueError where these do not fix it."""
-    from ..ir.arith import Analyzer
-    from ..ir.expr import const, free_vars, substitute
     e = Analyzer().simplify(substitute(e, {v: const(values[v.name], v.dtype) for v in free_vars(e) if v.name in values}))
     if not isinstance(e, IntImm):
         raise ValueError(f"dimension {e} is not fixed by {values}")

@@ -1,7 +1,8 @@
 """The C compiler: finding it, and turning generated sources into a shared library or a program.
 
-Objects are kept in a cache (`object_cache.py`), so that building again what did not change costs a link. The environment
-variable INGOT_CFLAGS holds further compiler flags, which follow those of the target: "-O0 -g" for a debugger.
+Objects are kept in a cache (`object_cache.py`), so that building again what did not change costs a link. The
+environment variable INGOT_CFLAGS holds further compiler flags, which follow those of the target: "-O0 -g" for a
+debugger.
 """
 from __future__ import annotations
 

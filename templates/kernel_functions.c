@@ -1,17 +1,4 @@
-[% for h in system_headers %]
-#include <[[ h ]]>
-[% endfor %]
-[% if system_headers %]
-
-[% endif %]
-#include "[[ "ingot.h" if single else name + "_kernels.h" ]]"
-[% for h in headers %]
-#include "[[ h ]]"
-[% endfor %]
-[% for source in imports %]
-
-[[ source ]]
-[% endfor %]
+[% include "includes.c" %]
 [% if single %]
 
 /* ==== kernels ================================================================================================== */

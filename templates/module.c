@@ -8,19 +8,7 @@
 [% for h in first_headers %]
 #include "[[ h ]]"
 [% endfor %]
-[% for h in system_headers %]
-#include <[[ h ]]>
-[% endfor %]
-[% if system_headers %]
-
-[% endif %]
-[% for h in headers %]
-#include "[[ h ]]"
-[% endfor %]
-[% for source in imports %]
-
-[[ source ]]
-[% endfor %]
+[% include "includes.c" %]
 
 [% for e in entries %]
 [[ e.signature ]];
