@@ -28,7 +28,7 @@ from ..ir.tir.function import PrimFunc
 from ..ir.transform.choose_convolution import check_algorithms
 from ..ir.transform.context import Sequential
 from ..ir.transform.pass_table import RELAX
-from ..ir.transform.pipeline import graph_passes, lower_module, network_passes
+from ..ir.transform.pipeline import Network, graph_passes, lower_module, pipeline_for
 from ..ir.transform.walk import statements
 from .c_names import MOST_NETWORK, network_name
 from .dim_checks import SIZES, dim_checks, example_sizes
@@ -169,7 +169,7 @@ def lower(mod, options):
     kernels = {n: scheduled(functions[n], sch, work[n]) for n, sch in schedules.items()}
     stages.scheduled = stages.tir.with_functions({**stages.tir.functions, **kernels})
     kept = bytes_for_arrays(options.target, options.threads, _pointers(stages.tir["main"]), options.stack_limit)
-    passes = network_passes(kept, register_bytes(options.target))
+    passes = pipeline_for(options.target, Network(kept, register_bytes(options.target)))
     lowered = lower_module(IRModule(kernels), passes)  # alone: flat kernels do not fit the shapes of the calls in "main"
     stages.lowered = stages.tir.with_functions({**stages.tir.functions, **lowered.functions})
     return stages

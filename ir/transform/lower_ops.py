@@ -21,7 +21,7 @@ from .resolve_casts import bind_dims
 
 
 def lower_ops(mod):
-    """Requires a dataflow "main" (after graph passes: arguments are variables or constants) and primitive functions.
+    """Requires a dataflow "main" (arguments are variables or constants), primitive functions and no MatchCast.
     Ensures "main" binds only call_tir, views and tuple items, and the module's other functions are PrimFuncs, no two of
     them structurally equal. Each has attrs "origin", the model nodes of all its calls, "num_outputs" and, where it is
     made by other arithmetics than multiply-adds, "bounds", the text of their error bounds; its
