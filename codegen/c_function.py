@@ -1,26 +1,22 @@
 """A lowered PrimFunc as one C function."""
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from math import prod
 
-from ..ir.expr import Add, Call, Cast, Div, IntImm, Mul, Not, Ramp, Sub, Var, cast, const, free_vars, is_const_int
+from ..ir.expr import Add, Call, Div, IntImm, Mul, Not, Ramp, Sub, Var, is_const_int
 from ..ir.names import unique_name
 from ..ir.node import Visitor, collect, structural_equal
-from ..ir.schedule.rules.threads import OWN, ROWS
 from ..ir.tir.stmt import AssertStmt, BufferLoad, BufferStore, DeclBuffer, For, LetStmt
 from ..ir.transform.outline_tiles import MOST_TURNS
 from ..ir.transform.pragmas import TILE
-from .c_expr import ADDITIVE, COMMA, RELATIONAL, UNARY, CExpr, EmitError, is_scalar
+from .c_expr import RELATIONAL, CExpr, EmitError, is_scalar
+from .c_layout import INDENT, with_parameters, wrapped
 from .c_types import UnsupportedType, c_string, c_type, identifier
+from .index_uses import is_index
 from .micro_kernels import micro_kernel
-from .team import ONCE, PREPARED, passed_between_threads, team_body
+from .team import PREPARED, TEMPLATES, one_thread, parallel_nest, shared_by_team
 from .tiles import Tile
 
-INDENT = "    "
-WIDTH = 120
-WAIT = "ingot_wait(worker);"
 THREADS = ("thread_extent", "virtual_thread")  # attributes
 UPDATES = {Add: "+", Sub: "-", Mul: "*", Div: "/"}
 
@@ -85,21 +81,21 @@ class _Printer(Visitor):
         self.lines, self.depth = [], 1
         self.parallel = False  # inside a parallel loop
         self.tiles, self.tile_names = {}, set()  # the parameters and statements of a tile: the name of its function
-        self.body = team_body(func.body)
-        self.team = self.body is not None
-        self.body = self.body if self.team else func.body
-        self.scratch = func.buffers[len(func.buffers) - len(func.attrs.get("scratch", ())):]  # each thread's own
-        self.alone = not self.team and bool(self.scratch)  # a region of its own would share it among threads
-        if self.team:
-            self.names.taken.add("worker")
-            self.uses.add("ingot_team.h")
+        self.team = shared_by_team(func.body)
+        self.wide = self.team.wide if self.team else frozenset()
+        scratch = func.buffers[len(func.buffers) - len(func.attrs.get("scratch", ())):]  # each thread's own
+        self.exchanged = self.team.exchanged - set(map(id, scratch)) if self.team else set()
+        self.alone = not self.team and bool(scratch)  # a region of its own would share it among threads
+        self.body = self.team.body if self.team else one_thread(func.body) if self.alone else func.body
 
     def function(self):
-        self.exchanged = passed_between_threads(self.body) - set(map(id, self.scratch)) if self.team else set()
         written = {id(b) for b in outputs_of(self.func)}
         used = {id(n) for n in collect(self.func.body, Var)}
         touched = written | {id(n.buffer) for n in collect(self.func.body, BufferLoad)}
-        params, unused = ["ingot_worker *worker"] if self.team else [], []
+        params, unused = [], []
+        if self.team:
+            params.append(f"ingot_worker *{self.names.define(self.team.worker, 'worker')}")
+            self.uses.add("ingot_team.h")
         for p in self.func.params:
             buffer = self.func.buffer_map.get(p)
             if buffer is None:
@@ -113,14 +109,15 @@ class _Printer(Visitor):
         for text in unused:
             self.line(f"(void){text};")
         self.visit(self.body)
-        can_fail, waits = bool(collect(self.func.body, AssertStmt)), self.lines[-1:] == [INDENT + WAIT]
+        can_fail = bool(collect(self.func.body, AssertStmt))
         if can_fail:
             self.line("return NULL;")
-        signature = _wrap(f"{'const char *' if can_fail else 'void '}{self.name}(", params)
+        signature = with_parameters(f"{'const char *' if can_fail else 'void '}{self.name}(", params)
         body = "{\n" + "\n".join(self.lines) + "\n}\n"
-        tiles = tuple(_wrap(f"INGOT_INLINE void {name}(", params) + "\n" + body
+        tiles = tuple(with_parameters(f"INGOT_INLINE void {name}(", params) + "\n" + body
                       for (params, body), name in self.tiles.items())
-        return CFunction(self.name, signature, body, frozenset(self.uses), can_fail, self.team, waits, tiles)
+        team = self.team is not None
+        return CFunction(self.name, signature, body, frozenset(self.uses), can_fail, team, team and self.team.waits, tiles)
 
     def pointer(self, buffer, text, written, alone):
         """The parameter `text` for a buffer; alone: nothing else points to what it has."""
@@ -165,14 +162,10 @@ class _Printer(Visitor):
         if loop.kind == "thread_binding":
             raise EmitError(f"C has no threads: loop {loop.loop_var.name} is bound to {loop.thread_binding}, which "
                             "comes with CUDA; use parallel")
-        outermost = loop.kind == "parallel" and not self.parallel and not self.alone
+        outermost = loop.kind == "parallel" and not self.parallel
         if outermost:  # parallel loops directly inside share its threads; any others further in run serially
-            nest = _parallel_nest(loop)
+            nest = parallel_nest(loop)
             self.parallel = True
-            if self.team:
-                self.shared(nest)
-                self.parallel = False
-                return
             collapse = f" collapse({len(nest)})" if len(nest) > 1 else ""
             self.line(f"INGOT_OMP(parallel for{collapse} schedule(static))")
         elif loop.kind == "unrolled" and isinstance(loop.extent, IntImm):
@@ -183,74 +176,13 @@ class _Printer(Visitor):
             self.line(f"INGOT_UNROLL({loop.annotations['pragma_unroll']})")
         elif loop.kind not in ("serial", "unrolled", "parallel"):
             raise EmitError(f"C has no {loop.kind} loop; run VectorizeLoop first")
-        start, stop = self.expr.converted(loop.min), self.expr.text(loop.min + loop.extent, RELATIONAL + 1)
-        self.block(self.loop_head(loop.loop_var, start, stop), loop.body)
+        start, stop = self.expr.converted(loop.min), self.expr.text(_end(loop), RELATIONAL + 1)
+        name = self.names.define(loop.loop_var, loop.loop_var.name)
+        head = f"for ({c_type(loop.loop_var.dtype)} {name} = {start}; {name} < {stop}; ++{name})"
+        self.block(head, loop.body)
         self.names.release(loop.loop_var)
         if outermost:
             self.parallel = False
-
-    def shared(self, nest, each=()):
-        """A nest of parallel loops of which the worker takes pieces: turns of all of them as one loop, or where the
-        innermost is marked, some of its turns, the worker's rows, in each turn of the others. each: what it does for
-        itself once it has a piece, before the first."""
-        share, turn = (unique_name(n, self.names.taken) for n in ("share", "turn"))
-        rows = len(nest) - 1 if ROWS in nest[-1].annotations else 0
-        outer, inner = nest[:rows], nest[rows:]
-        counts = f"{self.count(outer, COMMA)}, {self.count(inner, COMMA)}"
-        start = "ingot_own" if OWN in nest[-1].annotations else "ingot_shared"
-        if each:
-            self.line(f"ingot_share {share} = {start}(worker, {counts});")
-            self.open(f"if (ingot_take(&{share}))")
-            for stmt in each:
-                self.visit(stmt)
-            self.open("do")
-        else:
-            self.open(f"for (ingot_share {share} = {start}(worker, {counts}); ingot_take(&{share});)")
-        inside = self.depth
-        self.turns(outer, f"{share}.repeat")
-        if len(inner) == 1:
-            begin, end = (self.turn_of(inner[0], f"{share}.{x}") for x in ("begin", "end"))
-            self.open(self.loop_head(inner[0].loop_var, begin, end))
-        else:
-            self.open(f"for (int64_t {turn} = {share}.begin; {turn} < {share}.end; ++{turn})")
-            self.turns(inner, turn)
-        self.visit(nest[-1].body)
-        while self.depth > inside:
-            self.close()
-        self.close()
-        if each:
-            self.lines[-1] += f" while (ingot_take(&{share}));"
-            self.close()
-        self.line(WAIT)
-        for loop in nest:
-            self.names.release(loop.loop_var)
-        self.names.taken.difference_update((share, turn))
-
-    def turns(self, nest, turn):
-        """The variables of loops that are counted as one, in C's `turn`, an int64_t."""
-        for n, loop in enumerate(nest):
-            inner = f" / {self.count(nest[n + 1:])}" if nest[n + 1:] else ""
-            own = f" % {self.count([loop])}" if n else ""
-            value = self.turn_of(loop, f"({turn}{inner}{own})" if inner or own else turn)
-            self.line(f"const {c_type(loop.loop_var.dtype)} {self.names.define(loop.loop_var, loop.loop_var.name)} = "
-                      f"{value};")
-
-    def turn_of(self, loop, turn):
-        """The text of a loop's variable in a turn, counted from 0 in an int64_t."""
-        ctype = c_type(loop.loop_var.dtype)
-        least = "" if is_const_int(loop.min, 0) else f"{self.expr.text(loop.min, ADDITIVE)} + "
-        return least + (turn if ctype == "int64_t" else f"({ctype}){turn}")
-
-    def count(self, nest, outer=UNARY):
-        """The text of how many turns loops have together, an int64_t, in parentheses if it binds looser than
-        `outer`."""
-        turns = prod((cast(loop.extent, "int64") for loop in nest), start=const(1, "int64"))
-        return str(turns.value) if isinstance(turns, IntImm) else self.expr.text(turns, outer)
-
-    def loop_head(self, var, start, stop):
-        """'for (...)', whose variable is defined from here on."""
-        name = self.names.define(var, var.name)
-        return f"for ({c_type(var.dtype)} {name} = {start}; {name} < {stop}; ++{name})"
 
     def visit_While(self, loop):
         self.block(f"while ({self.expr.text(loop.condition)})", loop.body)
@@ -281,12 +213,12 @@ class _Printer(Visitor):
         self.names.release(b)
 
     def visit_LetStmt(self, let):
-        if let.var.dtype.is_int and not _is_index(let):
+        if let.var.dtype.is_int and not is_index(let):
             value = self.expr.converted(let.value)
             self.expr.data.update([let.var] if self.expr.is_data(let.value) else ())
         else:
             value = self.expr.index(let.value)
-        ctype = "ingot_index" if self.team and self.parallel and _is_offset(let) else self.type_of(let.var)
+        ctype = "ingot_index" if id(let.var) in self.wide else self.type_of(let.var)
         self.line(f"const {ctype} {self.names.define(let.var, let.var.name)} = {value};")
         self.visit(let.body)
         self.names.release(let.var)
@@ -299,17 +231,8 @@ class _Printer(Visitor):
         self.visit(stmt.body)
 
     def visit_AttrStmt(self, stmt):
-        if stmt.attr_key == ONCE:
-            once = unique_name("once", self.names.taken)
-            self.block(f"for (ingot_share {once} = ingot_once(worker); ingot_take(&{once});)", stmt.body)
-            self.line(WAIT)
-            self.names.taken.discard(once)
-            return
-        if stmt.attr_key == PREPARED:
-            *each, loop = stmt.body.seq
-            self.parallel = True
-            self.shared(_parallel_nest(loop), each)
-            self.parallel = False
+        if stmt.attr_key in TEMPLATES:
+            self.template(stmt)
             return
         if stmt.attr_key == TILE:
             self.tile(Tile(stmt, {id(b): n for n, b in enumerate(self.func.buffers)}))
@@ -322,6 +245,21 @@ class _Printer(Visitor):
             raise EmitError(f"C cannot say the attribute {stmt.attr_key!r}; it knows pragmas (pragma_import_c, "
                             "pragma_auto_unroll_max_step, pragma_unroll_explicit)")
         self.visit(stmt.body)
+
+    def template(self, stmt):
+        """A statement that a template prints."""
+        name = self.names.define(stmt.target, stmt.target.name)
+        self.names.text.update({id(field): f"{name}.{field.name}" for field in stmt.target.fields})
+        *before, body = stmt.body.seq if stmt.attr_key == PREPARED else [stmt.body]
+        parts, depth = {"[before]": before, "[body]": [body]}, self.depth
+        for line in TEMPLATES[stmt.attr_key].splitlines():
+            text = line.lstrip()
+            self.depth = depth + (len(line) - len(text)) // len(INDENT)
+            for part in parts.get(text, ()):
+                self.visit(part)
+            if text not in parts:
+                self.line(text.replace("{share}", name).replace("{start}", self.expr.text(stmt.value)))
+        self.names.release(stmt.target)
 
     def tile(self, tile):
         """A call of a tile's function, which is printed when it is new."""
@@ -356,8 +294,8 @@ class _TilePrinter(_Printer):
     """Prints a tile as a function of a kernel, with names of its own."""
 
     def __init__(self, kernel):
-        self.names, self.uses, self.team, self.parallel = Names(), kernel.uses, kernel.team, True
-        self.exchanged = kernel.exchanged
+        self.names, self.uses, self.parallel = Names(), kernel.uses, True
+        self.wide, self.exchanged = kernel.wide, kernel.exchanged
         self.expr = CExpr(self.names, self.uses)
         self.expr.data |= kernel.expr.data
         self.lines, self.depth = [], 1
@@ -375,46 +313,10 @@ class _TilePrinter(_Printer):
         return tuple(params), "{\n" + "\n".join(self.lines) + "\n}\n"
 
 
-def _is_offset(let):
-    """Whether a 32-bit value serves for sums and products in indices only, which may be computed in more bits."""
-    return let.var.dtype == "int32" and _is_index(let)
-
-
-def _is_index(let):
-    """Whether a value serves for sums and products in indices only."""
-    return not _Elsewhere(let.var).found(let.body)
-
-
-class _Elsewhere(Visitor):
-    """Looks for a variable outside of sums and products in indices."""
-
-    def __init__(self, var):
-        self.var, self.here = var, False
-
-    def found(self, stmt):
-        self.visit(stmt)
-        return self.here
-
-    def visit_Var(self, v):
-        self.here = self.here or v is self.var
-
-    def visit_BufferLoad(self, load):
-        self.index(load.indices[0])
-
-    def visit_BufferStore(self, store):
-        self.index(store.indices[0])
-        self.visit(store.value)
-
-    def index(self, e):
-        if isinstance(e, (Add, Sub, Mul)):
-            self.index(e.a)
-            self.index(e.b)
-        elif isinstance(e, Ramp):
-            self.index(e.base)
-        elif isinstance(e, Cast):
-            self.index(e.value)
-        elif not isinstance(e, Var):
-            self.visit(e)
+def _end(loop):
+    """Where a loop stops: of one that runs from a to b, as `b - a` turns, b."""
+    extent = loop.extent
+    return extent.a if isinstance(extent, Sub) and structural_equal(extent.b, loop.min) else loop.min + extent
 
 
 def _update(store):
@@ -426,65 +328,3 @@ def _update(store):
             structural_equal(value.a.indices, store.indices)):
         return operator, value.b
     return None, None
-
-
-def _parallel_nest(loop):
-    """The parallel loops, from this one inward, that hold nothing but the next, within bounds that none changes."""
-    nest = [loop]
-    while isinstance(loop.body, For) and loop.body.kind == "parallel":
-        loop = loop.body
-        if any(v is outer.loop_var for v in free_vars((loop.min, loop.extent)) for outer in nest):
-            break
-        nest.append(loop)
-    return nest
-
-
-# ---------------------------------------------------------------- layout
-
-def wrapped(line, width=WIDTH):
-    """`line` as lines of at most `width` columns where it can be broken: after a comma or before a binary operator,
-    the loosest that does not leave the line almost empty. What continues inside parentheses stands deeper than what
-    does not."""
-    indent, text = len(line) - len(line.lstrip()), line.strip()
-    points, lines, start, margin, outside = list(_breaks(text)), [], 0, indent, False
-    while len(text) - start + margin > width:
-        fitting = [p for p in points if start + len(INDENT) < p[0] <= start + width - margin]
-        if not fitting:
-            break
-        filled = [p for p in fitting if p[0] - start > (width - margin) // 6] or fitting
-        at, tightness = min(filled, key=lambda p: (p[1], -p[0]))
-        lines.append(" " * margin + text[start:at].strip())
-        inside = tightness >= len(_TIGHTNESS)
-        outside = outside or not inside
-        start, margin = at, indent + len(INDENT) * (2 if inside and outside else 1)
-    return [*lines, " " * margin + text[start:].strip()]
-
-
-# How tightly a break point holds its sides together: a comma least.
-_TIGHTNESS = {op: n for n, ops in enumerate((
-    [","], ["=", "+=", "-=", "*=", "/="], ["?", ":"], ["||"], ["&&"], ["==", "!=", "<", "<=", ">", ">="], ["+", "-"],
-    ["*", "/", "%"])) for op in ops}
-LAST_RESORT = 1000
-_BREAK = re.compile(r"[(\[]|[)\]]|,(?= )|(?<= )[-+*/%=<>!&|?:]+(?= )")
-
-
-def _breaks(line):
-    """(position, tightness) of every place where a line may be broken; nesting counts most, so that what is inside
-    parentheses is at least len(_TIGHTNESS)."""
-    depth = 0
-    for found in _BREAK.finditer(line):
-        token = found[0]
-        if token in "([":
-            depth += 1
-            yield found.end(), LAST_RESORT + depth  # where names are long
-        elif token in ")]":
-            depth -= 1
-        elif token == ",":
-            yield found.end(), depth * len(_TIGHTNESS)
-        elif token in _TIGHTNESS:
-            yield found.start(), depth * len(_TIGHTNESS) + _TIGHTNESS[token]
-
-
-def _wrap(head, params):
-    """A parameter list over as many lines as it needs."""
-    return "\n".join(wrapped(f"{head}{', '.join(params) or 'void'})"))
