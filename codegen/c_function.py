@@ -1,20 +1,21 @@
-"""A lowered PrimFunc as one C function."""
+"""A lowered PrimFunc as one function, in a dialect of C."""
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir.expr import Add, Call, Div, IntImm, Mul, Not, Ramp, Sub, Var, is_const_int
+from ..ir.expr import Add, Call, Div, IntImm, Mul, Not, Ramp, Sub, Var, const, is_const_int
 from ..ir.names import unique_name
 from ..ir.node import Visitor, collect, structural_equal
 from ..ir.tir.stmt import AssertStmt, BufferLoad, BufferStore, DeclBuffer, For, LetStmt
 from ..ir.transform.outline_tiles import MOST_TURNS
 from ..ir.transform.pragmas import TILE
-from .c_expr import RELATIONAL, CExpr, EmitError, is_scalar
+from .c_expr import ADDITIVE, RELATIONAL, CExpr, EmitError, is_scalar
 from .c_layout import INDENT, with_parameters, wrapped
-from .c_types import UnsupportedType, c_string, c_type, identifier
+from .c_types import UnsupportedType, c_string, identifier
+from .dialect import C
 from .index_uses import is_index
 from .micro_kernels import micro_kernel
-from .team import PREPARED, TEMPLATES, one_thread, parallel_nest, shared_by_team
+from .team import PREPARED, one_thread, parallel_nest, shared_by_team
 from .tiles import Tile
 
 THREADS = ("thread_extent", "virtual_thread")  # attributes
@@ -38,9 +39,9 @@ class CFunction:
     tiles: tuple = ()
 
 
-def print_function(func, name):
+def print_function(func, name, dialect=C):
     """The C text of a lowered, selected PrimFunc under `name`. Raises EmitError for what C cannot express."""
-    return _Printer(func, name).function()
+    return CPrinter(func, name, dialect).function()
 
 
 def outputs_of(func):
@@ -72,16 +73,20 @@ class Names:
         self.taken.discard(self.text.pop(id(obj)))
 
 
-class _Printer(Visitor):
-    def __init__(self, func, name):
-        self.func, self.name = func, name
+class CPrinter(Visitor):
+    """Prints a function's statements: what C, CUDA C and OpenCL C share, in the words of a dialect."""
+
+    Expressions = CExpr
+
+    def __init__(self, func, name, dialect=C):
+        self.func, self.name, self.dialect = func, name, dialect
         self.names, self.uses = Names(), set()
-        self.names.taken.add(name)
-        self.expr = CExpr(self.names, self.uses)
+        self.names.taken.update({name}, dialect.reserved)
+        self.expr = self.Expressions(self.names, self.uses, dialect)
         self.lines, self.depth = [], 1
         self.parallel = False  # inside a parallel loop
         self.tiles, self.tile_names = {}, set()  # the parameters and statements of a tile: the name of its function
-        self.team = shared_by_team(func.body)
+        self.team = shared_by_team(func.body) if dialect.templates else None
         self.wide = self.team.wide if self.team else frozenset()
         scratch = func.buffers[len(func.buffers) - len(func.attrs.get("scratch", ())):]  # each thread's own
         self.exchanged = self.team.exchanged - set(map(id, scratch)) if self.team else set()
@@ -94,8 +99,8 @@ class _Printer(Visitor):
         touched = written | {id(n.buffer) for n in collect(self.func.body, BufferLoad)}
         params, unused = [], []
         if self.team:
-            params.append(f"ingot_worker *{self.names.define(self.team.worker, 'worker')}")
-            self.uses.add("ingot_team.h")
+            params.append(f"{self.dialect.worker}{self.names.define(self.team.worker, 'worker')}")
+            self.expr.use("team")
         for p in self.func.params:
             buffer = self.func.buffer_map.get(p)
             if buffer is None:
@@ -109,26 +114,28 @@ class _Printer(Visitor):
         for text in unused:
             self.line(f"(void){text};")
         self.visit(self.body)
-        can_fail = bool(collect(self.func.body, AssertStmt))
+        can_fail, result = bool(collect(self.func.body, AssertStmt)), "void "
         if can_fail:
-            self.line("return NULL;")
-        signature = with_parameters(f"{'const char *' if can_fail else 'void '}{self.name}(", params)
+            result, _, last = self.dialect.failure
+            self.line(last)
+        signature = with_parameters(f"{self.dialect.entry}{result}{self.name}(", params)
         body = "{\n" + "\n".join(self.lines) + "\n}\n"
-        tiles = tuple(with_parameters(f"INGOT_INLINE void {name}(", params) + "\n" + body
+        tiles = tuple(with_parameters(f"{self.dialect.inline}void {name}(", params) + "\n" + body
                       for (params, body), name in self.tiles.items())
         team = self.team is not None
-        return CFunction(self.name, signature, body, frozenset(self.uses), can_fail, team, team and self.team.waits, tiles)
+        waits = team and self.team.waits
+        return CFunction(self.name, signature, body, frozenset(self.uses), can_fail, team, waits, tiles)
 
     def pointer(self, buffer, text, written, alone):
         """The parameter `text` for a buffer; alone: nothing else points to what it has."""
-        const, restrict = "" if written else "const ", "INGOT_RESTRICT " if alone else ""
-        return f"{const}{self.type_of(buffer)} *{restrict}{text}"
+        memory = self.dialect.pointers.get(buffer.scope, "")
+        const, restrict = "" if written else "const ", self.dialect.restrict if alone else ""
+        return f"{memory}{const}{self.type_of(buffer)} *{restrict}{text}"
 
-    @staticmethod
-    def type_of(x):
-        """The C type of a buffer's elements or of a variable."""
+    def type_of(self, x):
+        """The type of a buffer's elements or of a variable."""
         try:
-            return c_type(x.dtype)
+            return self.dialect.type(x.dtype)
         except UnsupportedType as error:
             raise UnsupportedType(f"{x.name}: {error}") from None
 
@@ -149,7 +156,7 @@ class _Printer(Visitor):
         self.close()
 
     def generic_visit(self, n):
-        raise EmitError(f"C has no statement {type(n).__name__}; run the lowering passes first")
+        raise EmitError(f"{self.dialect.name} has no statement {type(n).__name__}; run the lowering passes first")
 
     def visit_SeqStmt(self, s):
         for x in s.seq:
@@ -160,29 +167,41 @@ class _Printer(Visitor):
 
     def visit_For(self, loop):
         if loop.kind == "thread_binding":
-            raise EmitError(f"C has no threads: loop {loop.loop_var.name} is bound to {loop.thread_binding}, which "
-                            "comes with CUDA; use parallel")
+            self.bound(loop.loop_var, loop.thread_binding, loop.min, loop.body)
+            return
         outermost = loop.kind == "parallel" and not self.parallel
         if outermost:  # parallel loops directly inside share its threads; any others further in run serially
-            nest = parallel_nest(loop)
             self.parallel = True
-            collapse = f" collapse({len(nest)})" if len(nest) > 1 else ""
-            self.line(f"INGOT_OMP(parallel for{collapse} schedule(static))")
-        elif loop.kind == "unrolled" and isinstance(loop.extent, IntImm):
-            self.line(f"INGOT_UNROLL({loop.extent.value})")
-        elif MOST_TURNS in loop.annotations:
-            self.line(f"INGOT_UNROLL({loop.annotations[MOST_TURNS]})")
-        elif "pragma_unroll" in loop.annotations:
-            self.line(f"INGOT_UNROLL({loop.annotations['pragma_unroll']})")
+            self.line(self.shared(parallel_nest(loop)))
         elif loop.kind not in ("serial", "unrolled", "parallel"):
-            raise EmitError(f"C has no {loop.kind} loop; run VectorizeLoop first")
+            raise EmitError(f"{self.dialect.name} has no {loop.kind} loop; run VectorizeLoop first")
+        elif self.dialect.unroll and (count := _copies(loop)):
+            self.line(self.dialect.unroll.format(count=count))
         start, stop = self.expr.converted(loop.min), self.expr.text(_end(loop), RELATIONAL + 1)
         name = self.names.define(loop.loop_var, loop.loop_var.name)
-        head = f"for ({c_type(loop.loop_var.dtype)} {name} = {start}; {name} < {stop}; ++{name})"
+        head = f"for ({self.type_of(loop.loop_var)} {name} = {start}; {name} < {stop}; ++{name})"
         self.block(head, loop.body)
         self.names.release(loop.loop_var)
         if outermost:
             self.parallel = False
+
+    def shared(self, nest):
+        """What stands before a nest of loops whose turns threads share."""
+        if self.dialect.parallel is None:
+            raise EmitError(f"{self.dialect.name} has no parallel loop: bind {nest[0].loop_var.name} to threads")
+        collapse = self.dialect.collapse.format(count=len(nest)) if len(nest) > 1 else ""
+        return self.dialect.parallel.format(collapse=collapse)
+
+    def bound(self, var, tag, least, body):
+        """A statement that each thread runs for its own value of a variable."""
+        number = self.dialect.threads.get(tag)
+        if number is None:
+            raise EmitError(f"{self.dialect.name} has no threads: loop {var.name} is bound to {tag}, which comes with "
+                            "CUDA; use parallel")
+        value = number if is_const_int(least, 0) else f"{self.expr.text(least, ADDITIVE)} + {number}"
+        self.line(f"const {self.type_of(var)} {self.names.define(var, var.name)} = {value};")
+        self.visit(body)
+        self.names.release(var)
 
     def visit_While(self, loop):
         self.block(f"while ({self.expr.text(loop.condition)})", loop.body)
@@ -201,14 +220,16 @@ class _Printer(Visitor):
         if not isinstance(extent, IntImm):
             raise EmitError(f"buffer {b.name} has {extent} elements: LiftWorkspace should have moved it to the arena")
         name = self.names.define(b, b.name)
+        memory = self.dialect.memories.get(b.scope, "")
         if is_scalar(b):
-            self.line(f"{self.type_of(b)} {name};")
+            self.line(f"{memory}{self.type_of(b)} {name};")
         else:
             # Also for small arrays: with AVX-512 gcc 12 may move 16 bytes at once to one in a leaf function as if the
             # stack were aligned for that; asked for more, it does align it.
-            aligned = "INGOT_ALIGNED(64) " if b.dtype.lanes == 1 and extent.value * b.dtype.bytes >= 16 else ""
-            self.line(f"{aligned}{self.type_of(b)} {name}[{extent.value}];")
-        self.uses.update({"simd.h"} if b.dtype.lanes > 1 else ())
+            aligned = self.dialect.aligned if b.dtype.lanes == 1 and extent.value * b.dtype.bytes >= 16 else ""
+            self.line(f"{memory}{aligned}{self.type_of(b)} {name}[{extent.value}];")
+        if b.dtype.lanes > 1:
+            self.expr.use("vectors")
         self.visit(decl.body)
         self.names.release(b)
 
@@ -218,7 +239,7 @@ class _Printer(Visitor):
             self.expr.data.update([let.var] if self.expr.is_data(let.value) else ())
         else:
             value = self.expr.index(let.value)
-        ctype = "ingot_index" if id(let.var) in self.wide else self.type_of(let.var)
+        ctype = self.dialect.index if id(let.var) in self.wide else self.type_of(let.var)
         self.line(f"const {ctype} {self.names.define(let.var, let.var.name)} = {value};")
         self.visit(let.body)
         self.names.release(let.var)
@@ -227,23 +248,29 @@ class _Printer(Visitor):
         if self.parallel:
             raise EmitError(f"an assertion ({stmt.message.value}) cannot leave a parallel loop: state it before the "
                             "loop")
-        self.line(f'if ({self.expr.text(Not(stmt.condition))}) return "{c_string(stmt.message.value)}";')
+        if self.dialect.failure is None:
+            raise EmitError(f"a kernel in {self.dialect.name} cannot fail: {stmt.message.value}")
+        fails = self.dialect.failure[1].format(message=c_string(stmt.message.value))
+        self.line(f"if ({self.expr.text(Not(stmt.condition))}) {fails}")
         self.visit(stmt.body)
 
     def visit_AttrStmt(self, stmt):
-        if stmt.attr_key in TEMPLATES:
+        if stmt.attr_key in self.dialect.templates:
             self.template(stmt)
             return
         if stmt.attr_key == TILE:
             self.tile(Tile(stmt, {id(b): n for n, b in enumerate(self.func.buffers)}))
             return
+        if stmt.attr_key == "thread_extent" and self.dialect.threads:
+            self.bound(stmt.target.var, stmt.target.thread_tag, const(0), stmt.body)
+            return
         if stmt.attr_key in THREADS:
             name = getattr(stmt.target, "thread_tag", "") or getattr(stmt.target, "name", stmt.target)
-            raise EmitError(f"C has no threads: the attribute {stmt.attr_key} of {name} comes with CUDA; use a "
-                            "parallel loop")
+            raise EmitError(f"{self.dialect.name} has no threads: the attribute {stmt.attr_key} of {name} comes with "
+                            "CUDA; use a parallel loop")
         if not stmt.attr_key.startswith("pragma_"):  # these are hints
-            raise EmitError(f"C cannot say the attribute {stmt.attr_key!r}; it knows pragmas (pragma_import_c, "
-                            "pragma_auto_unroll_max_step, pragma_unroll_explicit)")
+            raise EmitError(f"{self.dialect.name} cannot say the attribute {stmt.attr_key!r}; it knows pragmas "
+                            "(pragma_import_c, pragma_auto_unroll_max_step, pragma_unroll_explicit)")
         self.visit(stmt.body)
 
     def template(self, stmt):
@@ -252,7 +279,7 @@ class _Printer(Visitor):
         self.names.text.update({id(field): f"{name}.{field.name}" for field in stmt.target.fields})
         *before, body = stmt.body.seq if stmt.attr_key == PREPARED else [stmt.body]
         parts, depth = {"[before]": before, "[body]": [body]}, self.depth
-        for line in TEMPLATES[stmt.attr_key].splitlines():
+        for line in self.dialect.templates[stmt.attr_key].splitlines():
             text = line.lstrip()
             self.depth = depth + (len(line) - len(text)) // len(INDENT)
             for part in parts.get(text, ()):
@@ -290,13 +317,14 @@ class _Printer(Visitor):
         self.line(f"{place} {operator}= {e.converted(operand)};" if operator else f"{place} = {e.converted(value)};")
 
 
-class _TilePrinter(_Printer):
+class _TilePrinter(CPrinter):
     """Prints a tile as a function of a kernel, with names of its own."""
 
     def __init__(self, kernel):
-        self.names, self.uses, self.parallel = Names(), kernel.uses, True
+        self.names, self.uses, self.parallel, self.dialect = Names(), kernel.uses, True, kernel.dialect
         self.wide, self.exchanged = kernel.wide, kernel.exchanged
-        self.expr = CExpr(self.names, self.uses)
+        self.names.taken.update(self.dialect.reserved)
+        self.expr = kernel.Expressions(self.names, self.uses, self.dialect)
         self.expr.data |= kernel.expr.data
         self.lines, self.depth = [], 1
 
@@ -311,6 +339,13 @@ class _TilePrinter(_Printer):
         params += [f"{self.type_of(var)} {self.names.define(var, var.name)}" for var in tile.numbers]
         self.visit(tile.body)
         return tuple(params), "{\n" + "\n".join(self.lines) + "\n}\n"
+
+
+def _copies(loop):
+    """How many turns of a loop become copies, at most; None where it says nothing of that."""
+    if loop.kind == "unrolled" and isinstance(loop.extent, IntImm):
+        return loop.extent.value
+    return loop.annotations.get(MOST_TURNS, loop.annotations.get("pragma_unroll"))
 
 
 def _end(loop):

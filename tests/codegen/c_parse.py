@@ -3,8 +3,9 @@ import re
 
 from pycparser import c_ast, c_parser
 
-from ingot.codegen.c_expr import CAST_THROUGH, COMPUTED_IN, INGOT_MATH, LIBM, SUFFIX, CExpr
+from ingot.codegen.c_expr import CAST_THROUGH, COMPUTED_IN, SUFFIX, CExpr
 from ingot.codegen.c_types import literal
+from ingot.codegen.dialect import INGOT_MATH, LIBM
 from ingot.ir import expr as E
 from ingot.ir.tir.stmt import BufferLoad
 
