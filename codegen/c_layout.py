@@ -1,7 +1,8 @@
-"""How lines of C are broken."""
+"""How lines of C, of comments and of prose are broken."""
 from __future__ import annotations
 
 import re
+import textwrap
 
 INDENT = "    "
 WIDTH = 120
@@ -31,6 +32,7 @@ _TIGHTNESS = {op: n for n, ops in enumerate((
     [","], ["=", "+=", "-=", "*=", "/="], ["?", ":"], ["||"], ["&&"], ["==", "!=", "<", "<=", ">", ">="], ["+", "-"],
     ["*", "/", "%"])) for op in ops}
 LAST_RESORT = 1000
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _BREAK = re.compile(r"[(\[]|[)\]]|,(?= )|(?<= )[-+*/%=<>!&|?:]+(?= )")
 
 
@@ -38,7 +40,7 @@ def _breaks(line):
     """(position, tightness) of every place where a line may be broken; nesting counts most, so that what is inside
     parentheses is at least len(_TIGHTNESS)."""
     depth = 0
-    for found in _BREAK.finditer(line):
+    for found in _BREAK.finditer(_STRING.sub(lambda text: "_" * len(text[0]), line)):
         token = found[0]
         if token in "([":
             depth += 1
@@ -54,3 +56,62 @@ def _breaks(line):
 def with_parameters(head, params):
     """A parameter list over as many lines as it needs."""
     return "\n".join(wrapped(f"{head}{', '.join(params) or 'void'})"))
+
+
+# ---------------------------------------------------------------- files
+
+_LONG = re.compile(rf"^.{{{WIDTH + 1},}}$", re.MULTILINE)
+_TRAILING = re.compile(r"(\s*)(\S.*?)\s*(/\*(?:(?!\*/).)*\*/)")
+
+
+def folded(text):
+    """A file of C with its lines of more than WIDTH columns broken, where they can be."""
+    return _LONG.sub(lambda line: "\n".join(_folded(line[0])), text)
+
+
+def _folded(line):
+    """A long line as lines: what comments code stands before it, and macros go on behind backslashes."""
+    indent = line[:len(line) - len(line.lstrip())]
+    text = line.strip()
+    if text.startswith(("/*", "* ")):
+        margin = indent + (" * " if text.startswith("/*") else "* ")
+        return _filled(text, indent, margin)
+    commented = _TRAILING.fullmatch(line)
+    if commented:
+        _, code, comment = commented.groups()
+        return [*_filled(comment, indent, indent + " * "), *folded(indent + code).split("\n")]
+    if text.startswith("#"):
+        return " \\\n".join(wrapped(line, WIDTH - 2)).split("\n") if text.startswith("#define") else [line]
+    return wrapped(line)
+
+
+def folded_prose(text):
+    """Markdown with the long lines of its prose, its C and its commands' comments broken: not of tables."""
+    lines, code = [], ""
+    for line in text.split("\n"):
+        if line.startswith("```"):
+            code = "" if code else line
+        command, hash_, comment = line.partition(" # ")
+        if len(line) <= WIDTH or line.startswith("|") or code not in ("", "```c") and not hash_:
+            lines.append(line)
+        elif code == "```sh":
+            lines += [*_filled(comment, "# ", "# "), command.rstrip()]
+        else:
+            lines += _folded(line) if code else _filled(line, "", "")
+    return "\n".join(lines)
+
+
+def folded_arguments(text):
+    """A CMakeLists.txt with its long lines broken between arguments."""
+    lines = []
+    for line in text.split("\n"):
+        whole = _STRING.sub(lambda string: string[0].replace(" ", "\0"), line)
+        indent = line[:len(line) - len(line.lstrip())]
+        parts = _filled(whole.lstrip(), indent, indent + INDENT) if len(line) > WIDTH else [whole]
+        lines += [part.replace("\0", " ") for part in parts]
+    return "\n".join(lines)
+
+
+def _filled(text, first, margin):
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=margin, break_long_words=False,
+                         break_on_hyphens=False)

@@ -6,7 +6,6 @@ import math
 import warnings
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from itertools import groupby
 
 import numpy as np
 
@@ -31,6 +30,7 @@ from ..ir.transform.pass_table import RELAX
 from ..ir.transform.pipeline import Network, graph_passes, lower_module, pipeline_for
 from ..ir.transform.walk import statements
 from .c_names import MOST_NETWORK, network_name
+from .describe import described
 from .dim_checks import SIZES, dim_checks, example_sizes
 from .kernels import kernel_names, print_kernel, shape_summary
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
@@ -196,28 +196,12 @@ def schedule(func, options, recorded=None):
 
 
 def scheduled(func, sch, work):
-    """The function of a Schedule, with attrs "schedule", "refused" and "shapes" for the comment in the C, "work" for
-    profiles: that of the computation, not what a schedule adds to it."""
-    attrs = {"shapes": shape_summary(func), "work": work}
-    if len(sch.trace):
-        attrs["schedule"] = summary(sch.trace)
+    """The function of a Schedule, with attrs "loops", "terms", "schedule", "refused" and "shapes" for the comment in
+    the C, "work" for profiles: that of the computation, not what a schedule adds to it."""
+    attrs = {"shapes": shape_summary(func), "work": work, **described(func, sch)}
     if sch.refused:
         attrs["refused"] = "; ".join(sch.refused)
     return sch.func.with_attr(attrs)
-
-
-def summary(trace):
-    """The primitives of a trace in one line: queries are left out, repetitions counted."""
-    parts = []
-    for step in trace:
-        if step.name.startswith("get_"):
-            continue
-        values = [str(v) for _, v in step.args if isinstance(v, (int, str)) and not isinstance(v, bool) and v != -1]
-        values += ["x".join("?" if f is None else str(f) for f in v) for _, v in step.args
-                   if isinstance(v, (tuple, list)) and v and all(f is None or isinstance(f, int) for f in v)]
-        parts.append(f"{step.name}({', '.join(values)})" if values else step.name)
-    runs = [(text, len(list(same))) for text, same in groupby(parts)]
-    return ", ".join(text if count == 1 else f"{text} x{count}" for text, count in runs)
 
 
 def compile_module(mod, options, source_hash=None):
