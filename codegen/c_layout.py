@@ -101,17 +101,23 @@ def folded_prose(text):
     return "\n".join(lines)
 
 
-def folded_arguments(text):
-    """A CMakeLists.txt with its long lines broken between arguments."""
+def folded_arguments(text, end=""):
+    """A CMakeLists.txt with its long lines broken between arguments; end: of a line that goes on."""
     lines = []
     for line in text.split("\n"):
         whole = _STRING.sub(lambda string: string[0].replace(" ", "\0"), line)
         indent = line[:len(line) - len(line.lstrip())]
-        parts = _filled(whole.lstrip(), indent, indent + INDENT) if len(line) > WIDTH else [whole]
-        lines += [part.replace("\0", " ") for part in parts]
+        long = len(line) > WIDTH and "\t" not in indent  # not the commands of a rule
+        parts = _filled(whole.lstrip(), indent, indent + INDENT, WIDTH - len(end)) if long else [whole]
+        lines += (end + "\n").join(parts).replace("\0", " ").split("\n")
     return "\n".join(lines)
 
 
-def _filled(text, first, margin):
-    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=margin, break_long_words=False,
+def folded_rules(text):
+    """A Makefile with its long lines, but for commands, going on behind backslashes."""
+    return folded_arguments(text, " \\")
+
+
+def _filled(text, first, margin, width=WIDTH):
+    return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=margin, break_long_words=False,
                          break_on_hyphens=False)

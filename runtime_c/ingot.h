@@ -32,7 +32,7 @@ typedef enum ingot_status {
     INGOT_ERR_ASSERT = -11      /* an assertion of the program does not hold */
 } ingot_status;
 
-/* How the functions of ingot.c are declared: weak in ingot.c itself, static where a header holds them (--single-file). */
+/* How the functions of ingot.c are declared: weak in ingot.c, static where a header holds them: --single-file. */
 #if !defined(INGOT_COMMON)
 #define INGOT_COMMON
 #endif

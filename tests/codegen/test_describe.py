@@ -5,7 +5,7 @@ from onnx import helper, numpy_helper
 
 import ingot
 from ingot import te, tir
-from ingot.codegen.c_layout import WIDTH, folded, folded_arguments, folded_prose
+from ingot.codegen.c_layout import WIDTH, folded, folded_arguments, folded_prose, folded_rules
 from ingot.codegen.describe import described
 
 
@@ -97,6 +97,9 @@ def test_arguments_of_cmake_are_broken():
     lines = folded_arguments(f'set(X {LONG.replace(",", "")} "two words")').split("\n")
     assert lines[0].startswith("set(X argument_0") and lines[-1].endswith('"two words")') and len(lines) == 3
     assert all(line.startswith("    argument") for line in lines[1:])
+    lines = folded_rules(f"all: {LONG}\n\tcc {LONG}\n").split("\n")
+    assert lines[0].startswith("all: argument_0") and lines[0].endswith(" \\") and lines[1].startswith("    argument")
+    assert lines[-2] == f"\tcc {LONG}" and not lines[-3].endswith("\\")
 
 
 @pytest.mark.parametrize("options", [{"target": "x86-64-v4"}, {"target": "c", "threads": "none", "weights": "array"}])
