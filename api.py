@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .codegen.compile import STAGES, Options, assemble, compile_module, lower
+from .codegen.memory_plan import HOST
+from .codegen.program_text import program_text
 from .codegen.kernels import find_kernels, kernel_names, print_kernel
 from .codegen.package import evaluate_dim
 from .codegen.recorded import as_text
@@ -23,7 +25,7 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
     target: a row of ingot.Target ("host", "x86-64-v3", "x86-64-v4", "x86-64-v4-zen4", "x86-64-v4-amx",
-    "aarch64-linux-gnu", "armv7-linux-gnueabihf", "c").
+    "aarch64-linux-gnu", "aarch64-neoverse-n1", "armv7-linux-gnueabihf", "c").
     opt_level: 0 lowers as imported, 1 folds and fuses, 2 also packs weights and tiles for registers.
     threads: "openmp" (OMP_NUM_THREADS holds) or "none". weights: "incbin", "array", "file" or "extern".
     byte_order: "little" or "big", of weights in files; None: the target's.
@@ -59,9 +61,14 @@ def _source_hash(model):
     """SHA-256 of the model's file or protobuf; None for an IRModule, whose own hash is taken."""
     if isinstance(model, IRModule):
         return None
-    data = Path(model).read_bytes() if isinstance(model, (str, Path)) else (
-        model if isinstance(model, bytes) else model.SerializeToString(deterministic=True))
-    return hashlib.sha256(data).hexdigest()
+    if not isinstance(model, (str, Path)):
+        data = model if isinstance(model, bytes) else model.SerializeToString(deterministic=True)
+        return hashlib.sha256(data).hexdigest()
+    found = hashlib.sha256()
+    with open(model, "rb") as file:
+        while piece := file.read(1 << 20):
+            found.update(piece)
+    return found.hexdigest()
 
 
 def verify(model, feeds=None, tolerance=1e-4, dims=None, **options):
@@ -79,7 +86,7 @@ def verify(model, feeds=None, tolerance=1e-4, dims=None, **options):
 def inspect_stage(model, stage="relax", dims=None, kernel=None, **options):
     """The program as text after a stage: "relax", "fused", "tir", "scheduled" or "c"; or "traces", the schedules of
     its kernels as JSON, which compile takes; or "accuracy", what is promised, and the error bounds of kernels that are
-    not made by multiply-adds alone.
+    not made by multiply-adds alone; or "program", the tree of calls that a run makes, and the lives of buffers.
 
     kernel: only that one, by its name in the C (with or without the network's prefix), its function's name in the
     module, or the name of a model node that it computes. Raises ValueError for a name that none has.
@@ -92,6 +99,8 @@ def inspect_stage(model, stage="relax", dims=None, kernel=None, **options):
         return _one_kernel(mod, stage, kernel, checked)
     if stage == "relax":
         return mod.script()
+    if stage == "program":
+        return program_text(compile_module(mod, checked).program)
     if stage == "c":
         files = compile_module(mod, checked).files()
         return "\n".join(f"/* ==== {name} ==== */\n{text}" for name, text in files.items()
@@ -106,6 +115,8 @@ def _one_kernel(mod, stage, wanted, options):
     """The text of what `wanted` names after a stage; see inspect_stage."""
     if stage == "relax":
         raise ValueError("the imported graph has no kernels yet: ask for stage fused, tir, scheduled, traces, accuracy or c")
+    if stage == "program":
+        raise ValueError("a program is of all kernels: leave out the kernel, or ask for stage c")
     stages = lower(mod, options)
     functions = stages.kernels
     found = find_kernels(functions, stages.prefix, [wanted])[wanted]
@@ -160,11 +171,15 @@ _RUNTIME = ("ingot.h", "ingot.c", "simd.h", "ingot_math.h", "example.c", "selfte
 
 @dataclass(frozen=True)
 class MemoryRow:
+    """A buffer: its bytes, the first and the last moment of its life (call numbers, where no branches are), and its
+    offset in its memory."""
+
     name: str
     bytes: int
     first: int
     last: int
     offset: int
+    memory: str = HOST
 
 
 @dataclass(frozen=True)
@@ -196,7 +211,7 @@ def memory_report(model, dims=None, **options):
     def value(e):
         return evaluate_dim(e, ones)
 
-    rows = tuple(MemoryRow(b.name, value(b.bytes), b.first, b.last, value(plan.offset(n)))
+    rows = tuple(MemoryRow(b.name, value(b.bytes), b.first, b.last, value(plan.offset(n)), b.memory)
                  for n, b in enumerate(plan.buffers))
-    bound = sum(r.lower_bound * value(r.unit) for r in plan.regions)
+    bound = sum(r.lower_bound * value(r.unit) for r in plan.regions if r.memory == HOST)
     return MemoryReport(rows, value(plan.total), bound, program.scratch, compiled.arena_threads, compiled.stack)

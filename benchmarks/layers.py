@@ -232,10 +232,10 @@ def choice(model, layer, target="host", accuracy="float32"):
     options = Options.check(target, threads="none", accuracy=accuracy)
     call = chosen_call(model, options)
     blocks, result = is_blocked(call), call.struct_info.shape
-    outputs = result[1].value * options.cpu.lanes if len(result) > 4 else layer.outputs  # with lanes that hold none
+    outputs = result[1].value * options.machine.lanes if len(result) > 4 else layer.outputs  # with lanes that hold none
     shape = replace(layer.shape, out_channels=outputs, plain=not blocks,
                     gathered=call.op.startswith("nn.conv2d_gathered"))
-    attrs, times = call.attrs, predict(shape, options.cpu)
+    attrs, times = call.attrs, predict(shape, options.machine)
     kind, _, beside = call.op.removeprefix("nn.conv2d_").partition("_")
     if kind in ("digits", "pairs"):
         return kind, times[kind]

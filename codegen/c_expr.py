@@ -12,7 +12,7 @@ from __future__ import annotations
 from ..ir.dtype import DataType
 from ..ir.expr import Add, Broadcast, Call, Cast, Div, FloatImm, IntImm, Max, Mul, Ramp, Select, Sub, Var, is_const_int
 from ..ir.node import collect
-from ..ir.tir.intrin import BIT_INTRINSICS
+from ..ir.tir.intrinsics import ALL_INTRINSICS, VECTOR_CALLS
 from ..ir.tir.stmt import BufferLoad
 from .c_types import SMALL_FLOATS, fits_int, literal
 from .dialect import C
@@ -53,8 +53,7 @@ VECTOR_OPERATORS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div"}
 VECTOR_CHOOSES = {"Min": "min", "Max": "max"}
 VECTOR_REDUCTIONS = ("reduce_add", "reduce_min", "reduce_max", "reduce_greater")
 VECTOR_LANES = ("first_n", "evens", "odds", "lane", "fma_lane", "held")  # and fma_at, of an address
-VECTOR_CALLS = ("abs", "accumulate", "ceil", "erf", "exp", "floor", "fma", "gelu", "log", "round", "sigmoid", "silu",
-                "sqrt", "tanh", *BIT_INTRINSICS)
+VECTOR_FUNCTIONS = VECTOR_CALLS | {"accumulate", "fma"}  # T_name(operands)
 # a < b ? x : y and its like: (function, operands swapped, results swapped)
 VECTOR_CHOICES = {"LT": ("lt", False, False), "LE": ("le", False, False), "GT": ("lt", True, False),
                   "GE": ("le", True, False), "EQ": ("eq", False, False), "NE": ("eq", False, True)}
@@ -157,7 +156,7 @@ class CExpr:
 
     def _arithmetic(self, e, kind, op, precedence):
         if kind == "Mod" and e.dtype.is_float:
-            return self._call_of("fmod", e.dtype, e.a, e.b)
+            return self._intrinsic("fmod", e.dtype, e.a, e.b)
         if kind == "Sub" and isinstance(e.a, IntImm) and e.a.value == 0 and e.dtype.code == "int":
             text, precedence = "-" + self._positive(e.b, UNARY), UNARY
         elif kind == "Add" and isinstance(e.b, IntImm) and -(1 << 31) < e.b.value < 0:
@@ -288,7 +287,7 @@ class CExpr:
 
     def _FloorDiv(self, e):
         if e.dtype.is_float:
-            return self._call_of("floor", e.dtype, Div(e.a, e.b))
+            return self._intrinsic("floor", e.dtype, Div(e.a, e.b))
         return self._helper("floordiv", e.dtype, e.a, e.b)
 
     def _FloorMod(self, e):
@@ -313,8 +312,8 @@ class CExpr:
             self.used.update(filter(None, [micro_kernel(e).header]))
             return f"{e.args[0].value}({', '.join(map(self.text, e.args[1:]))})", POSTFIX
         if name.endswith("call_packed"):
-            raise EmitError(f"{self.dialect.name} cannot call {e.args[0]}, a packed function of a Python process; call a "
-                            "C function with T.call_extern, and bring its source in with the annotation "
+            raise EmitError(f"{self.dialect.name} cannot call {e.args[0]}, a packed function of a Python process; call "
+                            "a C function with T.call_extern, and bring its source in with the annotation "
                             "pragma_import_c")
         if name == "address_of":
             return f"&{self.text(e.args[0], UNARY)}", UNARY
@@ -342,28 +341,14 @@ class CExpr:
         if name in VECTOR_REDUCTIONS:
             self.use("vectors")
             return f"{self.dialect.vector(e.args[0].dtype)}_{name}({self.text(e.args[0])})", POSTFIX
-        if name == "rsqrt":
-            return self._print(Div(FloatImm(e.dtype, 1), e.replace(op="tir.sqrt")))
-        if name == "exp10":
-            return self._call_of("pow", e.dtype, FloatImm(e.dtype, 10), *e.args)
         if name == "pow" and e.dtype.is_float and isinstance(e.args[1], FloatImm) and e.args[1].value == 0.5:
             return f"{self.helper(f'half_power_{SUFFIX[e.dtype]}')}({self.converted(e.args[0])})", POSTFIX
         if name == "pow" and e.dtype in ("int32", "int64"):
             return f"{self.helper(f'pow_{SUFFIX[e.dtype]}')}({', '.join(map(self.converted, e.args))})", POSTFIX
-        if name == "sigmoid" and e.dtype == "float64":
-            self.use("libm")
-            exp, one = self.dialect.math[e.dtype]["exp"], self.literal(e.dtype, 1.0)
-            return f"{one} / ({one} + {exp}(-{self._positive(e.args[0], UNARY)}))", MULTIPLICATIVE
-        if name == "silu" and e.dtype == "float64":
-            return self._print(Mul(e.args[0], e.replace(op="tir.sigmoid")))
-        if name == "gelu" and e.dtype == "float64":
-            x = Max(FloatImm(e.dtype, -40), e.args[0])  # 0 at minus infinity
-            erf = e.replace(op="tir.erf", args=(Mul(x, FloatImm(e.dtype, 0.5 ** 0.5)),))
-            return self._print(Mul(Mul(FloatImm(e.dtype, 0.5), x), Add(FloatImm(e.dtype, 1), erf)))
         if name == "abs" and e.dtype.is_int:
             x = e.args[0]
             return self._print(x if x.dtype.code == "uint" else Max(x, Sub(IntImm(x.dtype, 0), x)))
-        return self._call_of(name, e.dtype, *e.args)
+        return self._intrinsic(name, e.dtype, *e.args)
 
     def _barrier(self, scope):
         if scope not in self.dialect.barriers:
@@ -409,13 +394,18 @@ class CExpr:
             return f"({self.type(x.dtype)}){text}", UNARY
         return (f"{text} - {64 - bits}", ADDITIVE) if bits < 64 else (text, POSTFIX)
 
-    def _call_of(self, name, dtype, *args):
-        function = self.dialect.math.get(dtype, {}).get(name)
-        if function is None:
+    def _intrinsic(self, name, dtype, *args):
+        """The call of an intrinsic, as the dialect spells it, or what it is in others."""
+        spelling, row = self.dialect.math.get(dtype, {}).get(name), ALL_INTRINSICS.get(name)
+        if not spelling and row and row.expand and dtype in ("float32", "float64"):
+            return self._print(row.expand(*args))
+        if not spelling:
             raise EmitError(f"no {self.dialect.name} function for {name} of {dtype}")
-        own = self.dialect.runtime and function.startswith(self.dialect.runtime)
+        own = self.dialect.runtime and spelling.startswith(self.dialect.runtime)
         self.use("helpers" if own else "libm")
-        return f"{function}({', '.join(map(self.converted, args))})", POSTFIX
+        if "{}" in spelling:
+            return spelling.format(self._positive(args[0], UNARY)), MULTIPLICATIVE
+        return f"{spelling}({', '.join(map(self.converted, args))})", POSTFIX
 
     # ------------------------------------------------------------ vectors
 
@@ -438,7 +428,7 @@ class CExpr:
             name, args = VECTOR_OPERATORS[kind], (e.a, e.b)
         elif isinstance(e, Select) and type(e.condition).__name__ in VECTOR_CHOICES:
             name, args = self._vector_choice(e)
-        elif isinstance(e, Call) and e.op.removeprefix("tir.") in VECTOR_CALLS:
+        elif isinstance(e, Call) and e.op.removeprefix("tir.") in VECTOR_FUNCTIONS:
             name, args = e.op.removeprefix("tir."), e.args
         else:
             what = e.op if isinstance(e, Call) else kind

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from ..ir.expr import Add, Call, Div, IntImm, Mul, Not, Ramp, Sub, Var, const, is_const_int
 from ..ir.names import unique_name
 from ..ir.node import Visitor, collect, structural_equal
-from ..ir.tir.stmt import AssertStmt, BufferLoad, BufferStore, DeclBuffer, For, LetStmt
-from ..ir.transform.outline_tiles import MOST_TURNS
-from ..ir.transform.pragmas import TILE
+from ..ir.tir.hints import MOST_ITERATIONS, TILE, UNROLL
+from ..ir.tir.stmt import AssertStmt, BufferLoad, BufferStore, DeclBuffer, LetStmt
 from .c_expr import ADDITIVE, RELATIONAL, CExpr, EmitError, is_scalar
 from .c_layout import INDENT, with_parameters, wrapped
 from .c_types import UnsupportedType, c_string, identifier
@@ -345,7 +344,7 @@ def _copies(loop):
     """How many turns of a loop become copies, at most; None where it says nothing of that."""
     if loop.kind == "unrolled" and isinstance(loop.extent, IntImm):
         return loop.extent.value
-    return loop.annotations.get(MOST_TURNS, loop.annotations.get("pragma_unroll"))
+    return loop.annotations.get(MOST_ITERATIONS, loop.annotations.get(UNROLL))
 
 
 def _end(loop):

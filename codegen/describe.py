@@ -5,7 +5,7 @@ from itertools import groupby
 
 from ..ir.expr import IntImm, Var, is_const_int
 from ..ir.schedule.errors import ScheduleError
-from ..ir.schedule.handles import LoopRV, handles_in
+from ..ir.schedule.handles import LoopRV
 from ..ir.tir.stmt import BlockRealize, For
 from ..ir.transform.name_loops import loop_names
 from ..ir.transform.walk import statements

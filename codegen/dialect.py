@@ -6,20 +6,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..ir.tir.intrin import BIT_INTRINSICS
+from ..ir.tir.intrinsics import ALL_INTRINSICS
 from .c_types import C_TYPES, NUMBERS, UnsupportedType, c_type
 from .team import TEMPLATES
 
-# intrinsic -> C function of float. The ingot_ ones are static inline in ingot_math.h, the others C99's math.h.
-INGOT_MATH = {"exp": "ingot_expf", "log": "ingot_logf", "tanh": "ingot_tanhf", "erf": "ingot_erff",
-              "sigmoid": "ingot_sigmoidf", "silu": "ingot_siluf", "gelu": "ingot_geluf", "sqrt": "ingot_sqrtf",
-              "floor": "ingot_floorf", "ceil": "ingot_ceilf", "round": "ingot_roundf",
-              **{name: f"ingot_{name}f" for name in BIT_INTRINSICS}}
-LIBM = {"exp": "exp", "log": "log", "tanh": "tanh", "erf": "erf", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil",
-        "round": "nearbyint", "trunc": "trunc", "abs": "fabs", "sin": "sin", "cos": "cos", "tan": "tan",
-        "asin": "asin", "acos": "acos", "atan": "atan", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh",
-        "acosh": "acosh", "atanh": "atanh", "pow": "pow", "fmod": "fmod", "atan2": "atan2",
-        **{name: name for name in ("exp2", "log2", "log10", "log1p", "nearbyint", "hypot", "copysign", "fma")}}
 # dtype -> the functions of the runtime that give its bits, and the number of given ones
 FLOAT_BITS = {"float32": ("f32x1_bits", "f32x1_from_bits"), "float64": ("ingot_f64_bits", "ingot_f64_from_bits")}
 
@@ -33,7 +23,7 @@ class Dialect:
     vectors     {dtype: type}, with which the names of its functions begin
     index       the type of what is only added up to indices, of as many bits as addresses
     numbers     as c_types.NUMBERS
-    math        {dtype: {intrinsic: function}}
+    math        {dtype: {intrinsic: as the rows of ir/tir/intrinsics.py spell it}}
     bits        {dtype: (the function that gives its bits, that of the number of given bits)}
     runtime     what the names of the runtime's functions begin with
     headers     {what is used: header}: "vectors", "helpers" (functions of the runtime), "libm", "half", "team"
@@ -96,12 +86,17 @@ class Dialect:
         return self.vectors[dtype]
 
 
+def _spelled(kind, dtype):
+    """{intrinsic: its spelling} of those that have one in a kind of target, for a dtype."""
+    key = f"{kind} {dtype}"
+    return {name: row.spellings[key] for name, row in ALL_INTRINSICS.items() if key in row.spellings}
+
+
 # What targets of kind "c" compile: C99, with the runtime of runtime_c/ and OpenMP's threads.
 C = Dialect(
     name="C", types=C_TYPES, vectors={f"float32x{n}": f"f32x{n}" for n in (4, 8, 16)}, numbers=NUMBERS,
-    math={"float32": {**{name: f"{function}f" for name, function in LIBM.items()}, **INGOT_MATH}, "float64": LIBM},
-    bits=FLOAT_BITS, index="ingot_index", runtime="ingot_",
-    headers={"vectors": "simd.h", "helpers": "ingot_math.h", "libm": "math.h", "half": "ingot_half.h",
+    math={dtype: _spelled("c", dtype) for dtype in ("float32", "float64")}, bits=FLOAT_BITS, index="ingot_index",
+    runtime="ingot_", headers={"vectors": "simd.h", "helpers": "ingot_math.h", "libm": "math.h", "half": "ingot_half.h",
              "team": "ingot_team.h"},
     inline="INGOT_INLINE ", failure=("const char *", 'return "{message}";', "return NULL;"),
     restrict="INGOT_RESTRICT ", aligned="INGOT_ALIGNED(64) ", unroll="INGOT_UNROLL({count})",

@@ -14,10 +14,9 @@ from operator import mul
 
 from ..ir.expr import Call, Div, Mod, StringImm, Var, cast, const, free_vars, is_const_int
 from ..ir.node import collect
-from ..ir.schedule.rules.threads import OWN, ROWS
+from ..ir.tir.hints import EACH_THREAD, THREAD_OWN, THREAD_ROWS, TILE
 from ..ir.tir.stmt import (AssertStmt, AttrStmt, BufferLoad, BufferStore, DeclBuffer, For, IfThenElse, LetStmt,
                            SeqStmt, Stmt)
-from ..ir.transform.pragmas import EACH, TILE
 from ..ir.transform.walk import StmtMutator
 from ..ir.transform.workspace import touched_by_each
 from .index_uses import is_offset
@@ -98,7 +97,7 @@ def _around(stmt, decided_by, *fields):
 
 def _by_each(stmt):
     """Whether a statement is a loop that each thread runs for itself."""
-    return isinstance(stmt, For) and EACH in stmt.annotations
+    return isinstance(stmt, For) and EACH_THREAD in stmt.annotations
 
 
 def _overwrites(body):
@@ -226,9 +225,9 @@ class _Protocol(StmtMutator):
         self.wide.update(_offsets([*each, body]))
         body, *each = map(one_thread, (body, *each))
         share = Share("share")
-        rows = len(nest) - 1 if ROWS in marks else 0
+        rows = len(nest) - 1 if THREAD_ROWS in marks else 0
         outer, inner = nest[:rows], nest[rows:]
-        start = self.start("ingot_own" if OWN in marks else "ingot_shared", _turns(outer), _turns(inner))
+        start = self.start("ingot_own" if THREAD_OWN in marks else "ingot_shared", _turns(outer), _turns(inner))
         begin, end = share.begin, share.end
         if len(inner) == 1:
             begin, end = (_value(inner[0], turn) for turn in (begin, end))

@@ -26,11 +26,10 @@ from ..relax.ops.winograd import KERNEL, KERNELS, POINTS, tiles_of, transform_bl
 from ..relax.ops.winograd_digits import split_planes
 from ..relax.ops.winograd_pairs import pack_planes
 from ..relax.ops.winograd_rows import input_size, taps_of, transform_rows
-from ..schedule.cpu import CpuModel
 from ..schedule.rules import (conv_tiles, digit_tiles, pair_tiles, winograd_blocks, winograd_digit_blocks,
                               winograd_row_tiles)
 from ..schedule.rules.pair_tiles import LEAST_CHANNELS, LEAST_PLANES, LEAST_TERMS
-from ..schedule.rules.tiles import NEAR_BYTES
+from ..target import Target
 from .graph import GraphRewriter, MadeOnce, leaves, node_name, on_main
 
 DIRECT = "direct"
@@ -44,17 +43,15 @@ PLANES = {DIGITS: split_planes, PAIRS: pack_planes}
 WINOGRAD_DIGITS = {f"{name}_{DIGITS}": tile for name, tile in WINOGRAD.items()}
 WINOGRAD_PAIRS = {f"{name}_{PAIRS}": tile for name, tile in WINOGRAD.items()}
 ALGORITHMS = (DIRECT, DIGITS, PAIRS, *ROWS, *WINOGRAD, *WINOGRAD_DIGITS, *WINOGRAD_PAIRS)
-FOLD = 10  # cycles of space_to_depth for a vector: it copies elements one by one
-SCATTERED = 9  # cycles of a vector of results in several rows at once, where the second cache does not hold them
 # The share of the second cache that a network's weights may take for it to keep them, transformed, from run to run.
 NEAR_WEIGHTS = 1 / 2
 SECOND, THIRD = 1, 2  # caches that keep weights
-HIDDEN = 7 / 8  # of the time in which weights come from afar, by prefetching what the next tiles read
-# Others than direct ones are taken where they are predicted to need less than this share of the direct time (1x1 ones by
-# pairs, which read and write the same: a higher one); of Winograd's, and of those by digits or pairs, then the smallest
-# tile within a fifth of larger ones (it rounds less, and has fewer weights, which in a whole network come from farther
-# away than where a layer is measured alone), a twelfth of the next, which has few more weights; of all where the model
-# knows how fast these come from memory. Weights of first layers are few.
+# How far the model is trusted, on any machine. Others than direct ones are taken where they are predicted to need less
+# than this share of the direct time (1x1 ones by pairs, which read and write the same: a higher one); of Winograd's,
+# and of those by digits or pairs, then the smallest tile within a fifth of larger ones (it rounds less, and has fewer
+# weights, which in a whole network come from farther away than where a layer is measured alone), a twelfth of the next,
+# which has few more weights; of all where the model knows how fast these come from memory. Weights of first layers are
+# few.
 WORTH, WORTH_PAIRS, NEAR, NEXT, NEAR_ROWS = 0.9, 0.96, 1.2, 1.08, 1.05
 
 
@@ -101,7 +98,7 @@ class ConvLayer:
                 and self.has_winograd(LANES))
 
     def _may_be_pairs(self, cpu, least):
-        return cpu.adders and self._is_of_blocks(cpu) and self.in_channels // self.groups >= least
+        return cpu.cost("adds_beside") > 0 and self._is_of_blocks(cpu) and self.in_channels // self.groups >= least
 
     def _may_be_digits(self, cpu):
         return cpu.integer_tiles and self._is_of_blocks(cpu) and not self.gathered
@@ -169,7 +166,7 @@ class Fold:
 
 # ---------------------------------------------------------------- the model
 
-def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=0):
+def predict(layer: ConvLayer, cpu: Target, fold: Fold | None = None, near=0):
     """{algorithm: seconds} that one core needs for a layer in blocked layout, of the algorithms that fit. fold: how a
     strided layer becomes one of stride 1. near: the cache that keeps the weights between runs, SECOND or THIRD (which
     is told from memory for pairs alone); 0: none."""
@@ -182,21 +179,21 @@ def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=0):
     channels = layer.in_channels // layer.groups if layer.plain or layer.gathered else blocks[0] * cpu.lanes
     cycles = {DIRECT: _direct(cpu, layer, channels, blocks[1], inputs, near)}
     if cpu.lanes > 1:
-        scattered = SCATTERED * outputs / (4 * cpu.lanes) if outputs > cpu.l2_bytes else 0
+        scattered = cpu.cost("scatter") * outputs / (4 * cpu.lanes) if outputs > cpu.l2_bytes else 0
         cycles.update((name, _rows(cpu, layer, tile, blocks[1]) + scattered) for name, tile in layer.row_tiles.items())
     if layer.has_digits(cpu) and digit_tiles.fits((layer.height, layer.width), channels, layer.out_channels):
         cycles[DIGITS] = digit_tiles.cycles((layer.height, layer.width), channels, layer.out_channels)
     if layer.has_pairs(cpu):
         points = (layer.height, layer.width)
         weights = 0 if near else 4 * channels * layer.out_channels
-        pace = NEAR_BYTES if third else cpu.streamed_bytes
+        pace = cpu.cost("l3_read" if third else "stream.read")
         cycles[PAIRS] = pair_tiles.streamed(cpu, points, channels, layer.out_channels, layer.groups, weights, pace)
     dense = fold.layer(layer) if fold else layer
     if dense.has_winograd(cpu.lanes):
         channels, folding = dense.in_channels // dense.groups, 0
         in_blocks = -(-channels // cpu.lanes)
         if layer.plain:
-            folding = FOLD * in_blocks * (layer.height + fold.kernel) * (layer.width + fold.kernel)
+            folding = cpu.cost("fold") * in_blocks * (layer.height + fold.kernel) * (layer.width + fold.kernel)
         for tile in tiles_of(dense.kernel[0]):
             tiles = (-(-size // tile) for size in (layer.height, layer.width))
             parts = winograd_blocks.Layer(tile, in_blocks, blocks[1], *tiles, cpu.lanes, dense.kernel[0],
@@ -207,8 +204,8 @@ def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=0):
                 cycles[f"winograd{tile}_{DIGITS}"] = time + folding
             if dense.has_winograd_pairs(cpu):
                 cycles[f"winograd{tile}_{PAIRS}"] = winograd_blocks.cycles(cpu, replace(parts, pairs=True)) + folding
-    far = 0 if near else (inputs + outputs) / winograd_blocks.FAR_BYTES
-    return {name: (c + far) / cpu.clock for name, c in cycles.items()}
+    far = 0 if near else (inputs + outputs) / cpu.cost("far_read")
+    return {name: (c + far) / cpu.cost("clock") for name, c in cycles.items()}
 
 
 def arithmetics(algorithm, layer, fold=None):
@@ -236,17 +233,19 @@ def _direct(cpu, layer, channels, out_blocks, inputs, near):
     weights = steps * out_blocks * cpu.lanes * 4
     shape = conv_tiles.Shape(out_blocks, layer.height, layer.width, steps, weights, inputs,
                              layer.groups if layer.gathered else 1)
-    far = 0 if near else weights / winograd_blocks.FAR_BYTES
-    return max(conv_tiles.cycles(cpu, conv_tiles.choose(cpu, shape), shape), far) + (1 - HIDDEN) * far
+    far = 0 if near else weights / cpu.cost("far_read")
+    near = conv_tiles.cycles(cpu, conv_tiles.choose(cpu, shape), shape)
+    return max(near, far) + (1 - cpu.cost("stream.hidden")) * far
 
 
-def fastest(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=0):
-    """The simplest algorithm that is predicted to be about as fast as any; direct unless another is clearly faster."""
+def fastest(layer: ConvLayer, cpu: Target, fold: Fold | None = None, near=0, wanted=FLOAT32):
+    """The simplest algorithm that is predicted to be about as fast as any; direct unless another is clearly faster.
+    wanted: the accuracy that its arithmetics must keep."""
     times = {name: time for name, time in predict(layer, cpu, fold, near).items()
-             if admits(cpu.accuracy, arithmetics(name, layer, fold))}
+             if admits(wanted, arithmetics(name, layer, fold))}
     if all(time >= (WORTH_PAIRS if name == PAIRS else WORTH) * times[DIRECT] for name, time in times.items()):
         return DIRECT
-    close = NEXT if cpu.streamed_bytes else NEAR
+    close = NEXT if cpu.cost("stream.beside") else NEAR
     kinds = (((DIGITS,), 1), ((PAIRS,), 1), (ROWS, NEAR_ROWS), (WINOGRAD, close), (WINOGRAD_DIGITS, close),
              (WINOGRAD_PAIRS, close))
     smallest = (_smallest(_of(kind, times), near) for kind, near in kinds)
@@ -268,16 +267,17 @@ def _smallest(times, near):
 # ---------------------------------------------------------------- the pass
 
 @on_main
-def choose_convolution(func, cpu, algorithms=None):
+def choose_convolution(func, cpu, algorithms=None, wanted=FLOAT32):
     """Requires blocked layouts (ConvertLayout) and padding still in the convolutions. Ensures convolutions of
     stride 1 with kernels of KERNELS, dense or in groups of whole blocks, and strided ones that are such over the phases
     of their input, are nn.conv2d_winograd, and those of a plain input nn.conv2d_winograd_rows, their weights
     transformed, where that is predicted to be faster. Phases of a plain input are made by space_to_depth.
 
-    algorithms: {name of a model node: one of ALGORITHMS}, which overrides the choice, unless cpu.accuracy is strict.
-    Raises ValueError for a name that no convolution has, an algorithm that is none, or one that does not fit its layer.
+    algorithms: {name of a model node: one of ALGORITHMS}, which overrides the choice. wanted: the accuracy that
+    arithmetics must keep; where it is strict nothing overrides the choice. Raises ValueError for a name that no
+    convolution has, an algorithm that is none, or one that does not fit its layer.
     """
-    return _Choose(cpu, dict(algorithms or {})).run(func)
+    return _Choose(cpu, dict(algorithms or {}), wanted).run(func)
 
 
 def check_algorithms(algorithms, wanted=FLOAT32):
@@ -293,9 +293,9 @@ def check_algorithms(algorithms, wanted=FLOAT32):
 
 
 class _Choose(GraphRewriter):
-    def __init__(self, cpu, algorithms):
-        check_algorithms(algorithms, cpu.accuracy)
-        self.cpu, self.algorithms = cpu, algorithms
+    def __init__(self, cpu, algorithms, wanted):
+        check_algorithms(algorithms, wanted)
+        self.cpu, self.algorithms, self.wanted = cpu, algorithms, wanted
         self.once = MadeOnce()
 
     def begin(self, func):
@@ -328,7 +328,7 @@ class _Choose(GraphRewriter):
                              "with units for additions beside those for multiply-adds")
         if layer is None or wanted == DIRECT:
             return call
-        algorithm = wanted or fastest(layer, self.cpu, fold, self.near)
+        algorithm = wanted or fastest(layer, self.cpu, fold, self.near, self.wanted)
         if algorithm == DIRECT:
             return call
         if algorithm in ROWS:
@@ -356,7 +356,8 @@ class _Choose(GraphRewriter):
             inputs = channels * (1 if plain else form.lanes)
         layer = ConvLayer(inputs, blocks * form.lanes, *outputs, kernel, call.attrs["strides"],
                           call.attrs["dilation"], call.attrs["groups"], plain,
-                          not (self.cpu.integer_tiles or self.cpu.adders) or bool(np.isfinite(weight.data).all()))
+                          not (self.cpu.integer_tiles or self.cpu.cost("adds_beside"))
+                          or bool(np.isfinite(weight.data).all()))
         if fold and not fold.layer(layer).has_winograd(self.cpu.lanes):
             fold = None
         fits = plain or fold or all(p < kernel[0] for p in padding) and (

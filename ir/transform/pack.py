@@ -1,12 +1,10 @@
 """Layout decisions of costly operators: padding becomes an operator of its own, constant weights are packed."""
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from ..expr import is_const_int
-from ..relax.accuracy import DIGITS, PAIRS, SHORT, SHORT_STEPS, admits
+from ..relax.accuracy import DIGITS, FLOAT32, PAIRS, SHORT, SHORT_STEPS, admits
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant
 from ..relax.ops import matmul_short, short_weights
@@ -89,15 +87,17 @@ class _SplitPadding(GraphRewriter):
 
 
 @on_main
-def pack_weights(func, cpu):
+def pack_weights(func, cpu, accuracy=FLOAT32):
     """Ensures constant weights of dense (and many grouped) convolutions and of products are stored
     [outer][reduction...][lanes]: the inner loop then reads them one vector after the other; not when lanes is 1. Those
     of products are stored in panels of several vectors, as wide as a tile of registers. Products that are worth it on a
     unit for tiles of integers become matmul_digits, with columns cut into digits, those that are worth it by pairs
     matmul_pairs, with columns divided: constant ones here, others when they run. Recurrences have panels too. Products
     of few rows that wait for their weights become matmul_short, and recurrences that do have short ones too.
+
+    accuracy: what results keep, one of relax.accuracy.ACCURACIES.
     """
-    return _PackWeights(cpu).run(func)
+    return _PackWeights(cpu, accuracy).run(func)
 
 
 # Products that are not made by multiply-adds alone, what they are made by, the model that says where they pay, what packs their columns, into
@@ -110,8 +110,8 @@ _STEPS = {name + STEPS for name in CELLS}
 
 
 class _PackWeights(GraphRewriter):
-    def __init__(self, cpu):
-        self.cpu, self.lanes = cpu, cpu.lanes
+    def __init__(self, cpu, accuracy):
+        self.cpu, self.lanes, self.accuracy = cpu, cpu.lanes, accuracy
         self.once = MadeOnce()
 
     def call(self, binding, call):
@@ -124,7 +124,7 @@ class _PackWeights(GraphRewriter):
         return call
 
     def _admits(self, arithmetic):
-        return admits(self.cpu.accuracy, (arithmetic,))
+        return admits(self.accuracy, (arithmetic,))
 
     def _conv2d(self, call):
         weight = call.args[1]
@@ -161,7 +161,7 @@ class _PackWeights(GraphRewriter):
                 return call_op(op, self._filled(binding, call.args[0], block), *parts)
         if self._admits(SHORT) and self._may_be_short(weight, rows, short_terms.FIXED, matmul_short.fits):
             return self._short(call)
-        cpu = replace(self.cpu, by_element=self.cpu.by_element and weight.data.shape[0] % self.lanes == 0)
+        cpu = self.cpu if weight.data.shape[0] % self.lanes == 0 else self.cpu.without("by_element")
         panel = self._panel(cpu, n_size, rows)
         packed = self.once(weight, ("product", panel), lambda w: Constant(pack(w.data.T, panel, 1), w.name))
         return call_op("matmul", call.args[0], packed, **{**call.attrs, "b_layout": f"KN{panel}n", "n_size": n_size})

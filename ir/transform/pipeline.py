@@ -4,19 +4,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..module import IRModule
-from ..schedule.cpu import CpuModel
+from ..relax.accuracy import FLOAT32
+from ..target import Target
 from .context import Sequential
 from .facts import IMPORTED, PRINTABLE, SCHEDULED, check_order
 from .pass_table import RELAX, TIR
 
 
-def graph_passes(opt_level, cpu: CpuModel, algorithms=None):
+def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None):
     """The passes over a graph module. opt_level 0: only what lowering needs; 1: folding, padding as an operator,
-    fusion, joining in place; 2: blocked layouts, fast convolutions and packed weights too. algorithms: of
-    ChooseConvolution; nodes that it names are no part of others."""
-    given = {"CombineParallelConv2D": [cpu.lanes, algorithms or ()], "ChooseConvolution": [cpu, algorithms],
-             "PackWeights": [cpu], "FuseOps": [cpu],
-             **{name: [cpu.lanes] for name in ("FuseAttention", "ConvertLayout", "SplitPadding")}}
+    fusion, joining in place; 2: blocked layouts, fast convolutions and packed weights too. accuracy: that
+    results keep. algorithms: of ChooseConvolution; nodes that it names are no part of others."""
+    lanes = target.lanes
+    given = {"CombineParallelConv2D": [lanes, algorithms or ()],
+             "ChooseConvolution": [target, algorithms, accuracy], "PackWeights": [target, accuracy],
+             "FuseOps": [target], "FuseAttention": [lanes], "SplitPadding": [lanes],
+             "ConvertLayout": [lanes, target.cost("shuffle")]}
     names = ["ResolveMatchCast", "FoldConstant", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
              "RemoveIdentities", "KeepShares", "FuseActivations", "SliceEarly", "PoolEarly", "ProjectInputs",
              "FuseAttention", "SinkViews", "RemoveIdentities", "CombineParallelConv2D", "ConvertLayout",
@@ -33,7 +36,7 @@ def graph_passes(opt_level, cpu: CpuModel, algorithms=None):
 # - copies that a schedule asks for are made before their choices are simplified;
 # - vector types need to see every access, single elements too, before these come as lanes;
 # - copies of unrolled bodies come before memory is shared, and what is shared before large buffers are lifted;
-# - the last are the target's: they leave expressions that only a printer reads.
+# - the last are the target's: they leave expressions that only a printer reads, and no hint that a pass consumes.
 _LOWERING = (
     "LiftImports", "ResolveViews", "NameLoops", "LowerInitBlock", "RemoveNoOp",
     "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation", "LowerMatchBuffer",
@@ -42,7 +45,8 @@ _LOWERING = (
     "GuardSums", "VectorizeLoop", "VectorTypeRewrite", "LoadLanes", "HoldLoads", "TransposeSquares", "InjectPrefetch",
     "HoistIfThenElse", "SplitSums", "UnrollLoop", "SmallFloatStorageLegalize", "StorageRewrite", "LiftWorkspace",
     "LiftScratch", "NarrowDataType")
-_TARGETS = {"c": ("LowerIntrin", "EmbedBroadcast", "Accumulate", "OutlineTiles", "HoistIndex", "CommonSubexprElimTIR")}
+_TARGETS = {"c": ("LowerIntrin", "EmbedBroadcast", "Accumulate", "OutlineTiles", "HoistIndex",
+                  "CommonSubexprElimTIR", "VerifyHints")}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when
 # all that steers loops over terms is done; their arena has room for temporaries; their tiles and borders are printed as
 # functions. In a program of one's own all is as it is written.
@@ -51,24 +55,28 @@ _OF_NETWORKS = ("SplitSums", "LiftScratch", "OutlineTiles")
 
 @dataclass(frozen=True)
 class Network:
-    """What lowering needs to know of a network. kept: bytes of stack that temporaries take at most, None: as many as
-    they need; registers: bytes of the arrays of vectors that are registers, which take none."""
+    """What lowering needs to know of a network. kept: bytes of stack that temporaries take at most, beside arrays of
+    vectors that fit the registers; None: as many as they need."""
 
     kept: int | None = None
-    registers: int = 0
 
 
 def pipeline_for(target, network=None):
     """The passes from a scheduled PrimFunc to what the printer of a target's kind takes, as a list.
 
-    target: a Target or its kind, "c". network: the Network whose kernels are lowered; None for a program of one's own.
-    Raises ValueError for a kind that has no pipeline, PassOrderError where a pass requires what does not hold.
+    target: a Target, or its kind, "c", for the row of that name. network: the Network whose kernels are lowered, with
+    the registers and caches of the target; None for a program of one's own. Raises ValueError for a kind that has no
+    pipeline, PassOrderError where a pass requires what does not hold.
     """
     kind = str(getattr(target, "kind", target))
     if kind not in _TARGETS:
         raise ValueError(f"no pipeline for targets of kind {kind!r}; known: {', '.join(_TARGETS)}")
-    given = {"UnrollLoop": {"explicit_unroll": False}, "NarrowDataType": {"target_bits": 32},
-             "LiftScratch": network and {"kept": network.kept, "registers": network.registers}}
+    given = {"UnrollLoop": {"explicit_unroll": False}, "NarrowDataType": {"target_bits": 32}}
+    if network:
+        machine = Target.get(target)
+        given["LiftScratch"] = {"kept": network.kept, "registers": machine.register_bytes}
+        given["InjectPrefetch"] = {"line": machine.cost("line_bytes"), "ahead": machine.cost("stream.ahead"),
+                                   "far": machine.cost("stream.far_ahead")}
     names = [n for n in (*_LOWERING, *_TARGETS[kind]) if network or n not in _OF_NETWORKS]
     passes = [TIR[n](**given.get(n, {})) for n in names]
     check_order(passes, SCHEDULED, PRINTABLE[kind], f"the printer of {kind}")

@@ -11,9 +11,9 @@ from ingot.codegen.program import build_program
 from ingot.frontend.onnx import from_onnx
 from ingot.ir.arith import Analyzer
 from ingot.ir.expr import Var, const, substitute
-from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.transform.lower_ops import lower_ops
 from ingot.ir.transform.pipeline import graph_passes
+from machines import machine
 
 N, M = Var("n", "int64"), Var("m", "int64")
 
@@ -45,7 +45,7 @@ def check(buffers, room=0, **dims):
 
 
 def buffer(size, first, last, part=None):
-    return Buffer("b", size if not isinstance(size, int) else const(size, "int64"), first, last,
+    return Buffer("b", size if not isinstance(size, int) else const(size, "int64"), ((first, last),),
                   part and const(part, "int64"))
 
 
@@ -101,7 +101,7 @@ def test_a_chain_needs_no_more_than_its_largest_neighbours(lengths):
 
 
 def test_constants_of_any_dtype_share_one_region():
-    plan = plan_memory([Buffer("a", const(64, "int64"), 0, 1), Buffer("b", const(128, "int32"), 2, 2)])
+    plan = plan_memory([Buffer("a", const(64, "int64"), ((0, 1),)), Buffer("b", const(128, "int32"), ((2, 2),))])
     assert len(plan.regions) == 1 and plan.total.value == 128
 
 
@@ -144,7 +144,7 @@ def test_the_bound_of_a_region_is_of_unrounded_bytes():
 @pytest.mark.parametrize("name", zoo_names)
 def test_networks_are_planned_within_a_tenth_of_the_bound(name):
     mod = from_onnx(zoo().load(name))
-    for run in graph_passes(2, CpuModel(lanes=1)):  # packed weights would change nothing here
+    for run in graph_passes(2, machine(lanes=1)):  # packed weights would change nothing here
         mod = run(mod)
     program = build_program(lower_ops(mod), "net")
     total = value(plan_memory(program.plan.buffers).total)

@@ -7,16 +7,16 @@ import pytest
 from c_build import compile_text, source
 from tir_cases import loop, results
 
-from ingot.codegen.c_function import print_function
-from ingot.codegen.package import call_parts
+from ingot.codegen.c_function import CFunction, print_function
+from ingot.codegen.regions import form_regions
 from ingot.codegen.team import ONCE, PREPARED, SHARED, TEMPLATES, passed_between_threads, shared_by_team, team_body
 from ingot.codegen.toolchain import can_build_openmp
+from ingot.codegen.tree import Call, Operand, Seq
 from ingot.ir import tir
 from ingot.ir.expr import Select, Var, const
 from ingot.ir.node import collect
-from ingot.ir.schedule.rules.threads import OWN, ROWS
+from ingot.ir.tir.hints import EACH_THREAD, THREAD_OWN, THREAD_ROWS
 from ingot.ir.tir.stmt import AssertStmt, AttrStmt, BufferStore, DeclBuffer, For, IfThenElse, LetStmt, While
-from ingot.ir.transform.pragmas import EACH
 
 SIZE = 40
 V = Var("v", "int32")
@@ -43,13 +43,13 @@ def rows_of(buffer, value, p, *more):
     """Ten rows, of which each thread does the same for every p."""
     q = Var("q")
     return For(q, const(0), const(10), "parallel", store(buffer, value)(p * 10 + q),
-               annotations=dict.fromkeys((ROWS, *more), 1))
+               annotations=dict.fromkeys((THREAD_ROWS, *more), 1))
 
 
 def by_each(source):
     """Each thread makes t of a buffer for itself, then they make y of t together."""
     t = tir.decl_buffer((SIZE,), name="t")
-    making = serial(store(t, lambda i: source[i] * 2.0)).replace(annotations={EACH: 1})
+    making = serial(store(t, lambda i: source[i] * 2.0)).replace(annotations={EACH_THREAD: 1})
     return tir.DeclBuffer(t, tir.seq(making, parallel(store(Y, backwards(t)))))
 
 
@@ -65,9 +65,9 @@ BODIES = {
         V < 6, parallel(store(Y, lambda i: Y[i] + X[t])), BufferStore(Y, const(0.5), (t,))))),
     "rows": tir.seq(loop("p", 4, lambda p: rows_of(Y, lambda i: X[i] * 3.0, p), "parallel"),
                     loop("p", 4, lambda p: rows_of(Z, backwards(Y), p), "parallel")),
-    "own_rows": tir.seq(loop("p", 4, lambda p: rows_of(Y, lambda i: X[i] * 3.0, p, OWN), "parallel"),
-                        loop("p", 4, lambda p: rows_of(Z, backwards(Y), p, OWN), "parallel")),
-    "own": parallel(store(Y, lambda i: X[i] + 1.0)).replace(annotations={OWN: 1}),
+    "own_rows": tir.seq(loop("p", 4, lambda p: rows_of(Y, lambda i: X[i] * 3.0, p, THREAD_OWN), "parallel"),
+                        loop("p", 4, lambda p: rows_of(Z, backwards(Y), p, THREAD_OWN), "parallel")),
+    "own": parallel(store(Y, lambda i: X[i] + 1.0)).replace(annotations={THREAD_OWN: 1}),
     "of_three": loop("p", 2, lambda p: loop("q", 5, lambda q: loop("r", 4, lambda r: store(
         Y, lambda i: X[i] + 1.0)(p * 20 + q * 4 + r), "parallel"), "parallel"), "parallel"),
     "each": tir.seq(parallel(store(Z, lambda i: X[i] + 1.0)), by_each(X)),
@@ -376,25 +376,25 @@ def test_what_threads_pass_to_one_another_is_not_restricted(name, shared, printe
 
 
 def parts(calls):
-    """call_parts of serial calls (s), those that may fail (f) or write a border (b), and of those of teams: T, R that
-    reads what is within the border, U that does not wait at its end."""
-    made = [{"n": n, "team": c in "TRU", "can_fail": c == "f", "border": {0} if c == "b" else set(),
-             "reads": {0} if c == "R" else {1}, "waits": c != "U"} for n, c in enumerate(calls)]
-    return [(threads, [(who, "".join(calls[c["n"]] for c in group)) for who, group in groups if group])
-            for threads, groups in call_parts(made)]
+    """form_regions of serial calls (s), those that may fail (f) or write a border (b), and of those of teams: T, R that
+    reads what is within the border, U that does not wait at its end. A region is [(who, calls)]."""
+    functions = {c: CFunction(c, "", "", frozenset(), can_fail=c == "f", team=c in "TRU", waits=c != "U") for c in calls}
+    tree = form_regions(Seq(tuple(Call(c, (Operand("arena", 0 if c in "Rb" else 1),), border=c == "b", reads=int(c != "b"))
+                                  for c in calls)), functions)
+    return [[(group.threads, "".join(c.kernel for c in group.items)) for group in n.items] if isinstance(n, Seq)
+            else n.kernel for n in tree.items]
 
 
 @pytest.mark.parametrize("between, who", [("bT", "first"), ("bbT", "first"), ("bR", "single"), ("bU", "single"),
                                           ("bsT", "single")])
 def test_a_border_is_written_while_others_compute_what_it_surrounds(between, who):
-    (_, groups), = parts("T" + between)
+    groups, = parts("T" + between)
     assert [w for w, _ in groups] == ["team", who, "team"]
 
 
 def test_a_region_reaches_from_the_first_shared_call_to_the_last():
-    assert parts("ss") == [("one", [("one", "ss")])]
-    assert parts("sTssTs") == [("one", [("one", "s")]), ("team", [("team", "T"), ("single", "ss"), ("team", "T")]),
-                               ("one", [("one", "s")])]
-    assert parts("TfT") == [("team", [("team", "T")]), ("one", [("one", "f")]), ("team", [("team", "T")])]
+    assert parts("ss") == ["s", "s"]
+    assert parts("sTssTs") == ["s", [("team", "T"), ("single", "ss"), ("team", "T")], "s"]
+    assert parts("TfT") == [[("team", "T")], "f", [("team", "T")]]
     assert parts("") == []
 

@@ -8,18 +8,17 @@ import ingot
 from c_folders import (HERE, STRICT, build, compile_all, definitions, library_sources, need, need_compiler, run,
                        selftest_sources)
 from ingot.codegen.target import Target
+from ingot.codegen.toolchains import is_supported_here, toolchain
 from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
 from ingot.ir.relax.ops import matmul_digits
 
 pytestmark = pytest.mark.optimization("-O0")
 AMX = Target.get("x86-64-v4-amx")
-UNIT = [flag for flag in AMX.cflags if flag.startswith("-mamx")]
+UNIT = [flag for flag in toolchain(AMX).cflags if flag.startswith("-mamx")]
 # As plain C on any machine, in vectors as long as the unit's digits ask for; with the unit where there is one.
-TARGETS = [pytest.param(replace(Target.get("host"), integer_tiles=True, vector_lanes=AMX.vector_lanes,
-                                vector_registers=AMX.vector_registers, small_tile=0,
-                                cflags=tuple(f for f in Target.get("host").cflags if f not in UNIT)), id="plain"),
-           pytest.param(AMX, id="unit", marks=pytest.mark.skipif(not AMX.is_supported_here, reason="no AMX here"))]
+TARGETS = [pytest.param(replace(AMX, name="c"), id="plain"),  # c's toolchain
+           pytest.param(AMX, id="unit", marks=pytest.mark.skipif(not is_supported_here(AMX), reason="no AMX here"))]
 
 
 def network(rows, depth=512, columns=192):
@@ -81,11 +80,11 @@ def test_few_rows(target, threads, rows):
 @pytest.mark.parametrize("threads, flags", [("none", ()), ("openmp", ("-fopenmp",))])
 def test_shapes_of_tiles_are_the_threads_own(tmp_path, threads, flags):
     need_compiler("gcc", *flags)
-    if not AMX.is_supported_here:
+    if not is_supported_here(AMX):
         pytest.skip("no AMX here")
     with ingot.compile(network((48,))[0], target=AMX, threads=threads, name="products", accuracy="relaxed") as library:
         folder = library.export(tmp_path / "net")
-        flags = (*AMX.cflags, *flags, *definitions(library))
+        flags = (*toolchain(AMX).cflags, *flags, *definitions(library))
     run([build(folder, [*library_sources(folder), HERE / "own_tiles.c"], tmp_path / "program", "gcc", *flags)])
 
 
@@ -166,7 +165,7 @@ def test_what_is_not_finite_stays_in_its_row_of_points(target):
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
-@pytest.mark.parametrize("flags", [AMX.cflags, [f for f in AMX.cflags if f not in UNIT], ["-O1"]],
+@pytest.mark.parametrize("flags", [toolchain(AMX).cflags, [f for f in toolchain(AMX).cflags if f not in UNIT], ["-O1"]],
                          ids=["unit", "plain", "baseline"])
 def test_strict_c_and_the_self_test(tmp_path, compiler, flags):
     """A folder cast for the unit is C for every machine; where a processor has none, it computes the same."""
@@ -174,7 +173,7 @@ def test_strict_c_and_the_self_test(tmp_path, compiler, flags):
     with ingot.compile(network((48,))[0], target=AMX, threads="none", name="products", accuracy="relaxed") as library:
         folder = library.export(tmp_path / "net")
     compile_all(folder, compiler, *STRICT, *flags)
-    if AMX.is_supported_here or flags == ["-O1"]:
+    if is_supported_here(AMX) or flags == ["-O1"]:
         program = build(folder, selftest_sources(folder), tmp_path / "selftest", compiler, *flags)
         assert "ok" in run([program])
 
@@ -183,7 +182,7 @@ def test_strict_c_and_the_self_test(tmp_path, compiler, flags):
 def test_sanitized(tmp_path, flags):
     need("gcc")
     flags = ["-O1", "-march=x86-64-v4", *flags, "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    if not AMX.is_supported_here:
+    if not is_supported_here(AMX):
         pytest.skip("no AMX here")
     with ingot.compile(network((48,), columns=186)[0], target=AMX, threads="none", name="products", accuracy="relaxed") as library:
         folder = library.export(tmp_path / "net")

@@ -7,21 +7,23 @@ import pytest
 import ingot
 from c_folders import STRICT, build, compile_all, need_compiler, run, selftest_sources
 from ingot.codegen.target import Target
+from ingot.codegen.toolchains import is_supported_here, toolchain
 from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
 from ingot.ir.relax.evaluate import evaluate
-from ingot.ir.schedule.rules import threads as rule_threads, winograd_blocks
+from ingot.ir.schedule.rules import winograd_blocks
 from ingot.ir.schedule.rules.tiles import Tile
 from ingot.ir.schedule.rules.winograd_blocks import Blocking
 from test_digit_products import activations, image_network, network
+from machines import set_costs
 from test_winograd_digits import hard_image
 
 pytestmark = pytest.mark.optimization("-O0")
 ZEN4 = Target.get("x86-64-v4-zen4")
 # As plain C on any machine, in vectors as long as columns are packed for; with its own where there are such.
-TARGETS = [pytest.param(replace(Target.get("c"), adders=True, multiply_adds=1, streamed_bytes=6,
-                                vector_lanes=ZEN4.vector_lanes, vector_registers=ZEN4.vector_registers), id="plain"),
-           pytest.param(ZEN4, id="zen4", marks=pytest.mark.skipif(not ZEN4.is_supported_here, reason="no AVX-512 with VBMI2"))]
+TARGETS = [pytest.param(replace(Target.get("c"), costs=ZEN4.costs, vectors=ZEN4.vectors), id="plain"),
+           pytest.param(ZEN4, id="zen4", marks=pytest.mark.skipif(not is_supported_here(ZEN4),
+                                                                  reason="no AVX-512 with VBMI2"))]
 BOTH = pytest.mark.parametrize("threads", ["none", "openmp"])
 EVERYWHERE = pytest.mark.parametrize("target", TARGETS)
 EXACT, CONTRACT = 2e-6, 1e-4
@@ -91,7 +93,7 @@ def test_images(target, threads, channels, outputs, size, stride):
 def test_images_that_are_padded_for_the_next_layer(target, threads, size, monkeypatch):
     """Their rows do not follow one another: tiles are of whole rows, of parts of one, or across several; threads share
     blocks of them."""
-    monkeypatch.setattr(rule_threads, "PARALLEL_MIN_WORK", 1)
+    set_costs(monkeypatch, {"threads.least_work": 1})
     rng = np.random.default_rng(0)
     shapes = (64, 64, 1, 1), (64, 1, 3, 3)
     pointwise, depthwise = (rng.standard_normal(shape).astype(np.float32) / 8 for shape in shapes)
@@ -131,7 +133,7 @@ def grouped_network(groups, inputs, outputs, size, padded=False):
 @pytest.mark.parametrize("groups, inputs, outputs, size, padded", [
     (4, 68, 68, (14, 14), False), (4, 68, 68, (14, 14), True), (3, 136, 34, (7, 7), True), (2, 41, 20, (9, 5), False)])
 def test_images_in_groups(target, threads, groups, inputs, outputs, size, padded, monkeypatch):
-    monkeypatch.setattr(rule_threads, "PARALLEL_MIN_WORK", 1)
+    set_costs(monkeypatch, {"threads.least_work": 1})
     mod = grouped_network(groups, inputs, outputs, size, padded)
     x = np.random.default_rng(1).standard_normal((1, 16, *size)).astype(np.float32)
     with ingot.compile(mod, target=target, threads=threads, algorithms={"conv": "pairs"}) as library:
@@ -160,7 +162,7 @@ def test_winograd(target, threads, algorithm, channels, outputs, size, options):
 @pytest.mark.parametrize("rows, over", [(1, "rows"), (2, "rows"), (4, "channels")])
 @pytest.mark.parametrize("tile", [Tile(1, 1, 2), Tile(1, 2, 2)])
 def test_every_blocking(rows, tile, over, monkeypatch):
-    monkeypatch.setattr(rule_threads, "PARALLEL_MIN_WORK", 1)
+    set_costs(monkeypatch, {"threads.least_work": 1})
     monkeypatch.setattr(winograd_blocks, "choose", lambda *_: Blocking(rows, tile if rows > 1 else Tile(1, 1, 2), 1,
                                                                        over, 0))
     mod, *_ = image_network(64, 80, (15, 6), kernel=3)
@@ -215,11 +217,11 @@ ALGORITHMS = {"image": {"conv": "pairs"}, "groups": {"conv": "pairs"}, "winograd
 @pytest.mark.parametrize("name", networks())
 def test_strict(tmp_path, compiler, name):
     """Also for machines that this is none of."""
-    need_compiler(compiler, "-fopenmp", *ZEN4.cflags)
+    need_compiler(compiler, "-fopenmp", *toolchain(ZEN4).cflags)
     with ingot.compile(networks()[name], target=ZEN4, name="products", accuracy="relaxed",
                        algorithms=ALGORITHMS.get(name)) as library:
         folder = library.export(tmp_path / "folder")
-    compile_all(folder, compiler, *STRICT, *ZEN4.cflags, "-fopenmp")
+    compile_all(folder, compiler, *STRICT, *toolchain(ZEN4).cflags, "-fopenmp")
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])

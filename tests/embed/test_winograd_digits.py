@@ -1,5 +1,4 @@
 """Winograd convolutions by digits, by the unit for tiles of integers and in plain C: as near as the contract says."""
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ from ingot.codegen.target import Target
 from ingot.ir.relax.evaluate import evaluate
 from ingot.ir.schedule.rules import threads, winograd_digit_blocks
 from ingot.ir.schedule.rules.winograd_digit_blocks import Blocking
+from machines import set_costs
 from test_digit_products import TARGETS, image_network
 
 pytestmark = pytest.mark.optimization("-O0")
@@ -44,7 +44,7 @@ def test_results(target, threads, algorithm, channels, outputs, size, options):
 @pytest.mark.parametrize("rows, over", [(1, "rows"), (2, "rows"), (2, "channels"), (4, "channels"), (2, "each"),
                                         (4, "each")])
 def test_every_blocking(rows, columns, over, monkeypatch):
-    monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
+    set_costs(monkeypatch, {"threads.least_work": 1})
     monkeypatch.setattr(winograd_digit_blocks, "choose", lambda *_: Blocking(rows, columns, over, 0))
     mod, x = network(64, 80, (15, 6)), np.random.default_rng(1).standard_normal((1, 64, 15, 6)).astype(np.float32)
     exact = evaluate(mod, [x])
@@ -93,7 +93,7 @@ def test_what_is_not_finite_stays_in_its_rows_of_tiles(target):
 def test_exact_keeps_direct_convolutions_and_other_targets_floats():
     mod = network(256, 256, (14, 14))
     amx = Target.get("x86-64-v4-amx")
-    floats = replace(amx, integer_tiles=False)
+    floats = amx.without("integer_tiles")
     for target, accuracy, digits in ((amx, "relaxed", True), (amx, "strict", False), (amx, "float32", False),
                                      (floats, "relaxed", False)):
         assert ("ingot_tiles.h" in ingot.compile(mod, target=target, accuracy=accuracy).model.files()) == digits

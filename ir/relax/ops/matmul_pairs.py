@@ -4,8 +4,9 @@
 
 is two terms of a sum by one multiply-add and two additions, and what belongs to the row alone, x0 x1, and to the column
 alone, y0 y1, is added up once for all columns and rows (Winograd 1968, "A new algorithm for inner product"). Where
-processors have units for additions beside those for multiply-adds (CpuModel.adders), of three terms two are such a pair
-and one is a multiply-add: two multiply-adds and two additions at once, where three multiply-adds would be.
+processors have units for additions beside those for multiply-adds (the cost
+adds_beside), of three terms two are such a pair and one is a multiply-add: two multiply-adds and two additions at once,
+where three multiply-adds would be.
 
 Rounding: an addition of numbers of very different size loses the digits of the smaller one, so rows are divided by
 their largest magnitude, columns by a power of two near theirs. What rows and columns add by themselves would become

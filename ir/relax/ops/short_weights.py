@@ -18,7 +18,7 @@ TERMS, WORDS = 4, 3  # weights of a group along K, and the words that they lie i
 LEAST = np.float32(2.0 ** -80)
 LARGEST = np.float32(2.0 ** 120)  # rounding does not reach infinity
 
-_low_bytes = intrin.BIT_INTRINSICS["low_bytes"][1]
+_low_bytes = intrin.BIT_INTRINSICS["low_bytes"].numpy
 
 
 def in_range(w):

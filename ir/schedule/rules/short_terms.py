@@ -1,16 +1,16 @@
 """Sums over weights that lie in fewer words than they are: where they pay, how a tile reads them."""
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ...expr import Call
 from ...node import collect
 from ...relax.ops import matmul_short, short_weights
-from ...tir.intrin import BIT_INTRINSICS
+from ...tir.hints import EXPLICIT
+from ...tir.intrinsics import BIT_INTRINSICS
 from ...tir.stmt import BufferLoad
-from ...transform.unroll import EXPLICIT
 from .registers import hold, in_registers, turn_of
-from .tiles import FLOAT, NEAR_BYTES, SECOND_BYTES
+from .tiles import FLOAT
 
 MOST_NEAR = 8 << 20  # bytes of weights that a third cache may still hold after the rest of a network
 WORTH = 0.95  # of the time of whole weights
@@ -39,15 +39,15 @@ def worth(cpu, rows, depth, columns, form):
     if size <= cpu.l1_bytes:
         return False
     near = min(cpu.l3_bytes, MOST_NEAR)
-    pace = SECOND_BYTES if size <= cpu.l2_bytes else NEAR_BYTES if size <= near else cpu.memory_bytes
-    read = FLOAT * cpu.lanes / pace
-    whole = max(form.terms * rows / cpu.multiply_adds, form.terms * read)
-    return max(form.multiply_adds * rows / cpu.multiply_adds + form.cycles, form.words * read) <= WORTH * whole
+    pace = cpu.cost("tile.panel_read" if size <= cpu.l2_bytes else "l3_read" if size <= near else "memory_read")
+    read, adds = FLOAT * cpu.lanes / pace, cpu.cost("multiply_adds")
+    whole = max(form.terms * rows / adds, form.terms * read)
+    return max(form.multiply_adds * rows / adds + form.cycles, form.words * read) <= WORTH * whole
 
 
 def short_cpu(cpu):
     """The cpu as tiles of short weights see it."""
-    return replace(cpu, by_element=False, registers=cpu.registers - REGISTERS)
+    return cpu.without("by_element").sparing(REGISTERS)
 
 
 def short_operand(block):
@@ -105,4 +105,4 @@ def scaled_groups(sch, cpu, block, groups, k, rows, vectors, lanes):
 
 def _turn_of(sch, cpu, block, k):
     """Registers hold the elements that all vectors take, and a turn is long enough."""
-    turn_of(sch, replace(cpu, embeds_broadcast=False, small_tile=0), block, (k,))
+    turn_of(sch, cpu, block, (k,), several=False)

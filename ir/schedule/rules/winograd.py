@@ -10,7 +10,7 @@ The sums of the transforms depend on the row of a matrix: those loops are copies
 """
 from __future__ import annotations
 
-from ...transform.pragmas import EACH
+from ...tir.hints import EACH_THREAD, EXPLICIT, PREFETCH, PREFETCH_AHEAD
 from . import winograd_blocks
 from .blocks import blocks, find_block, inline_all, only_output, static_extent
 from .registers import by_element, in_registers, lane_by_lane, ranks, steps, turn_of
@@ -33,8 +33,8 @@ def winograd(sch, cpu):
     blocking = winograd_blocks.choose(cpu, layer)
     work = steps(sch.get(product))
     n, yb, oo = turns_of(sch, output, columns, layer.tile, blocking.rows, blocking.vectors)
-    kept = {} if cpu.small_tile else {"pragma_prefetch_ahead": cpu.l1_bytes}
-    kept["pragma_prefetch"] = cpu.l2_bytes
+    kept = {} if cpu.cost("tile.small") else {PREFETCH_AHEAD: cpu.l1_bytes}
+    kept[PREFETCH] = cpu.l2_bytes
     prefetch = [name for name, room in kept.items() if layer.weights > room]
     sum_products(sch, cpu, product, oo, blocking.tile, prefetch)
     own = _input(sch, data, yb)
@@ -81,7 +81,7 @@ def share(sch, cpu, over, bands, own, turns, work):
         parallel_nest(sch, cpu, bands, work)
         return
     if over == "each":
-        sch.annotate(own[0], EACH, 1)
+        sch.annotate(own[0], EACH_THREAD, 1)
     else:
         parallel_nest(sch, cpu, own, work, rows=True)
     parallel_nest(sch, cpu, [turns], work)
@@ -149,5 +149,5 @@ def apart(sch, block):
 def choices(sch, loop, lanes):
     """Vectors, in copies of the loop's body with the one sum each that its turn takes."""
     sch.unroll(loop)
-    sch.annotate(loop, "pragma_unroll_explicit", 1)
+    sch.annotate(loop, EXPLICIT, 1)
     sch.vectorize(lanes)

@@ -13,6 +13,7 @@ digits for itself.
 from __future__ import annotations
 
 from ...relax.ops.matmul_digits import LANES
+from ...tir.hints import EXPLICIT
 from . import winograd_digit_blocks
 from .blocks import iter_vars, static_extent
 from .digit_products import FIXED, INVERSE, LARGEST, ROWS, SCALE, SUMS, reduce_points
@@ -77,7 +78,7 @@ def scale_rows(sch, at, largest, scales, nested, after=()):
         sch.reverse_compute_at(sch.get_block(name), loop, preserve_unit_loops=True)
     bound = sch.get_loops(sch.get_block(inverse))[-1]
     sch.unroll(bound)
-    sch.annotate(bound, "pragma_unroll_explicit", 1)
+    sch.annotate(bound, EXPLICIT, 1)
     return row
 
 

@@ -10,6 +10,7 @@ from compiled_batch import same_results
 from ingot.ir.expr import Var
 from ingot.ir.node import structural_equal
 from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, TupleGetItem, call_op
+from ingot.ir.relax.accuracy import FLOAT32
 from ingot.ir.relax.block_builder import BlockBuilder
 from ingot.ir.relax.ops.winograd import transform_weights
 from ingot.ir.schedule import Schedule
@@ -45,11 +46,11 @@ def const(*shape, dtype="float32"):
     return Constant((values * 8 if dtype.startswith("int") else values).astype(dtype), "w")
 
 
-def kernels(case, cpu):
-    """The PrimFuncs of a case (a name, or a function that makes a module), optimized for `cpu` with all convolutions direct, in
-    order, but those that only change layouts."""
+def kernels(case, cpu, accuracy=FLOAT32):
+    """The PrimFuncs of a case (a name, or a function that makes a module), optimized for `cpu` and an accuracy with all
+    convolutions direct, in order, but those that only change layouts."""
     mod = CASES[case]() if isinstance(case, str) else case()
-    for run in graph_passes(2, cpu):
+    for run in graph_passes(2, cpu, accuracy):
         mod = mod if run.info.name == "ChooseConvolution" else run(mod)
     return [f for name, f in lower_ops(mod).functions.items()
             if isinstance(f, PrimFunc) and not name.startswith("layout_transform")]

@@ -1,5 +1,4 @@
 """The rules for products by pairs: they keep results, and their loops have the intended shape."""
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,8 +15,7 @@ from ingot.ir.relax.ops.gathered_pairs import pack_groups
 from ingot.ir.relax.ops.matmul_pairs import pack_columns
 from ingot.ir.relax.ops.winograd_pairs import pack_planes
 from ingot.ir.schedule import Schedule
-from ingot.ir.schedule.cpu import CpuModel
-from ingot.ir.schedule.rules import pair_tiles, threads as rule_threads, winograd_blocks
+from ingot.ir.schedule.rules import pair_tiles, winograd_blocks
 from ingot.ir.schedule.rules.blocks import SYMBOLIC
 from ingot.ir.schedule.rules.column_pairs import column_pairs
 from ingot.ir.schedule.rules.gathered_pairs import gathered_pairs
@@ -26,9 +24,10 @@ from ingot.ir.schedule.rules.threads import parallel_loops
 from ingot.ir.schedule.rules.winograd_blocks import Blocking
 from ingot.ir.schedule.rules.winograd_pairs import winograd_pairs
 from ingot.ir.tir.stmt import For
+from machines import machine, set_costs, with_costs
 
-CPU = CpuModel(16, 32, multiply_adds=1, adders=True, accuracy="relaxed")
-ALONE = replace(CPU, parallel=False)
+CPU = machine(16, 32, multiply_adds=1, adds_beside=1)
+ALONE = CPU.alone()
 BOTH = pytest.mark.parametrize("cpu", [CPU, ALONE], ids=["threads", "alone"])
 
 
@@ -41,7 +40,7 @@ def product(rows, depth=64, columns=48):
     def build(op, x, bias):
         return op("nn.relu", op("add", op("matmul_pairs", x, *parts), bias))
 
-    func, = kernels(lambda: network(build, [(*rows, -(-depth // 16) * 16), (columns,)]), CPU)
+    func, = kernels(lambda: network(build, [(*rows, -(-depth // 16) * 16), (columns,)]), CPU, "relaxed")
     return func
 
 
@@ -56,7 +55,7 @@ def convolution(shape, outputs, strides=(1, 1), before=None):
         x = op(before, x) if before else x
         return op("nn.relu", op("add", op("nn.conv2d_pairs", x, *parts, strides=strides), residual))
 
-    func, = kernels(lambda: network(build, [(*shape, 16), (shape[0], -(-outputs // 16), *sizes, 16)]), CPU)
+    func, = kernels(lambda: network(build, [(*shape, 16), (shape[0], -(-outputs // 16), *sizes, 16)]), CPU, "relaxed")
     return func
 
 
@@ -72,7 +71,7 @@ def grouped(groups, inputs, outputs, shape, strides=(1, 1)):
     def build(op, x, residual):
         return op("nn.relu", op("add", op("nn.conv2d_gathered_pairs", x, *parts, strides=strides), residual))
 
-    func, = kernels(lambda: network(build, [(*shape, 16), (batch, len(w), *sizes, 16)]), CPU)
+    func, = kernels(lambda: network(build, [(*shape, 16), (batch, len(w), *sizes, 16)]), CPU, "relaxed")
     return func
 
 
@@ -108,12 +107,12 @@ def test_what_threads_share(over, block, loops, monkeypatch):
 @pytest.mark.parametrize("depth, columns", [(64, 64), (100, 208), (97, 16)])
 def test_columns_of_activations(depth, columns, cpu, monkeypatch):
     """Threads share columns of each of three kernels."""
-    monkeypatch.setattr(rule_threads, "PARALLEL_MIN_WORK", 1)
+    set_costs(monkeypatch, {"threads.least_work": 1})
     def build(op, w):
         scales = op("pair_scales", w)
         return op("pair_offsets", op("pair_columns", w, scales), scales)
 
-    funcs = kernels(lambda: network(build, [(depth, columns)]), cpu)
+    funcs = kernels(lambda: network(build, [(depth, columns)]), cpu, "relaxed")
     assert len(funcs) == 3
     for func in funcs:
         lowered = checked(column_pairs, func, cpu)
@@ -128,7 +127,7 @@ def test_columns_that_are_made_when_a_product_runs_are_one_threads(monkeypatch):
     def build(op, x, *parts):
         return op("matmul_pairs", x, *parts, made=True)
 
-    func, = kernels(lambda: network(build, [(64, 96), (2, 32, 3, 16), (32,), (32,)]), CPU)
+    func, = kernels(lambda: network(build, [(64, 96), (2, 32, 3, 16), (32,), (32,)]), CPU, "relaxed")
     checked(pair_products, func, CPU)
     assert all(plans)
     checked(pair_products, product((64,)), CPU)
@@ -161,13 +160,13 @@ def test_channels_of_groups_that_lie_anywhere(groups, inputs, outputs, shape, st
 
 
 def test_threads_share_points_of_groups(monkeypatch):
-    monkeypatch.setattr(rule_threads, "PARALLEL_MIN_WORK", 1)
+    set_costs(monkeypatch, {"threads.least_work": 1})
     func = grouped(4, 48, 32, (1, 12, 8, 8))
     assert [parallel(checked(gathered_pairs, func, cpu)) for cpu in (CPU, ALONE)] == [1, 0]
 
 
 def test_other_products_are_not_for_it():
-    func, = kernels("conv_1x1", ALONE)
+    func, = kernels("conv_1x1", ALONE, "relaxed")
     assert not gathered_pairs(Schedule(func), ALONE)
     assert not pair_products(Schedule(func), ALONE)
     assert not winograd_pairs(Schedule(func), ALONE)
@@ -206,7 +205,7 @@ def test_what_threads_share_of_winograd(over, loops, vectors, monkeypatch):
 def test_turns_of_winograd(layer, rows, vectors):
     """Of several vectors where V has left the second cache, which then reads it fewer times; it keeps their M."""
     for threads in ("none", "openmp"):
-        chosen = winograd_blocks.choose(Options(Target.get("x86-64-v4-zen4"), threads=threads, accuracy="relaxed").cpu, layer)
+        chosen = winograd_blocks.choose(Options(Target.get("x86-64-v4-zen4"), threads=threads).machine, layer)
         assert (chosen.rows, chosen.vectors) == (rows, vectors)
 
 
@@ -250,9 +249,9 @@ def test_columns_that_are_made_stay_with_their_thread():
     ((256, 256, 256), True, ALONE, True), ((16, 1024, 1024), False, ALONE, False),
     ((128, 768, 3072), False, ALONE, True), ((128, 768, 3072), True, ALONE, False),
     ((256, 256, 250), False, ALONE, False), ((256, 36, 256), False, ALONE, False),
-    ((SYMBOLIC, 768, 768), False, ALONE, False), ((256, 256, 256), False, CpuModel(16, 32), False)])
+    ((SYMBOLIC, 768, 768), False, ALONE, False), ((256, 256, 256), False, machine(16, 32), False)])
 def test_what_is_worth_dividing_when_it_runs(shape, across, cpu, expected):
-    cpu = replace(cpu, l3_bytes=16 << 20)
+    cpu = with_costs(cpu, l3_bytes=16 << 20)
     assert pair_tiles.worth_dividing(cpu, *shape, across) == expected
 
 
@@ -269,7 +268,7 @@ def test_small_tiles_take_longer_where_the_first_cache_does_not_hold_what_they_r
 
 @pytest.mark.parametrize("shape, cpu, expected", [
     ((128, 768, 3072), CPU, True), ((64, 768, 50257), CPU, True), ((197, 384, 384), ALONE, True),
-    ((128, 768, 3072), CpuModel(16, 32), False), ((128, 100, 3072), CPU, True), ((98, 40, 384), ALONE, True),
+    ((128, 768, 3072), machine(16, 32), False), ((128, 100, 3072), CPU, True), ((98, 40, 384), ALONE, True),
     ((98, 36, 384), ALONE, False), ((1, 1024, 1024), CPU, False),
     ((5, 1024, 1024), CPU, False), ((SYMBOLIC, 768, 768), CPU, False), ((3136, 16, 32), CPU, False)])
 def test_what_is_worth_it(shape, cpu, expected):

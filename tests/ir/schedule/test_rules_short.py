@@ -12,15 +12,15 @@ from ingot.ir.node import collect
 from ingot.ir.relax import TupleGetItem
 from ingot.ir.relax.ops.matmul_short import pack_columns
 from ingot.ir.relax.ops.short_weights import float_words
-from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import product, recurrence, short_terms
 from ingot.ir.tir.stmt import For, IfThenElse
+from machines import machine
 
 # The smallest weights are worth it: their first cache holds nothing, and their second one is slow.
 CPUS = pytest.mark.parametrize("cpu", [
-    CpuModel(16, 32, l1_bytes=0, l2_bytes=0, memory_bytes=1, accuracy="relaxed", embeds_broadcast=True),
-    CpuModel(8, 16, l1_bytes=0, l2_bytes=0, memory_bytes=1, accuracy="relaxed", small_tile=14),
-    CpuModel(4, 32, l1_bytes=0, l2_bytes=0, memory_bytes=1, accuracy="relaxed", accumulators=21, by_element=True)],
+    machine(16, 32, l1_bytes=0, l2_bytes=0, memory_read=1, embeds_broadcast=True),
+    machine(8, 16, l1_bytes=0, l2_bytes=0, memory_read=1, costs={"tile.small": 14}),
+    machine(4, 32, l1_bytes=0, l2_bytes=0, memory_read=1, accumulators=21, by_element=True)],
     ids=["avx512", "avx2", "neon"])
 
 
@@ -57,7 +57,7 @@ def count(stmt, op):
 def test_products(cpu, rows, depth, columns):
     bias = const(columns)
     func, = kernels(lambda: network(lambda op, x: op("nn.relu", op("add", op("matmul", x, const(depth, columns)), bias)),
-                                    [(*rows, depth)]), cpu)
+                                    [(*rows, depth)]), cpu, "relaxed")
     lowered = checked(product, func, cpu, given(func))
     for loop in innermost(lowered):
         assert not collect(loop, IfThenElse)
@@ -70,7 +70,7 @@ def test_products(cpu, rows, depth, columns):
 @pytest.mark.parametrize("name", ["gru_batch", "gru_reset_later", "lstm_twice"])
 def test_recurrences(cpu, name):
     case = partial(network, _lstm, [(4, 1, 3)]) if name == "lstm_twice" else name
-    func, = (f for f in kernels(case, cpu) if any(b.name == "y_h" for b in f.buffers))
+    func, = (f for f in kernels(case, cpu, "relaxed") if any(b.name == "y_h" for b in f.buffers))
     assert next(b for b in func.buffers if b.name == "r").shape[-2].value == 3
     lowered = checked(recurrence, func, cpu, given(func))
     assert innermost(lowered) and not collect(innermost(lowered), IfThenElse)
@@ -84,9 +84,9 @@ def _lstm(op, x):
 
 
 @pytest.mark.parametrize("cpu, rows, depth, columns, worth", [
-    (CpuModel(), 1, 4096, 4096, True), (CpuModel(), 4, 4096, 4096, True),
-    (CpuModel(), 64, 4096, 4096, False), (CpuModel(), 1, 64, 64, False),
-    (CpuModel(4, accuracy="relaxed"), 1, 128, 128, False),
-    (CpuModel(4, accuracy="relaxed", memory_bytes=4), 1, 4096, 4096, True)])
+    (machine(), 1, 4096, 4096, True), (machine(), 4, 4096, 4096, True),
+    (machine(), 64, 4096, 4096, False), (machine(), 1, 64, 64, False),
+    (machine(4), 1, 128, 128, False),
+    (machine(4, memory_read=4), 1, 4096, 4096, True)])
 def test_they_pay_where_weights_come_slower_than_they_are_multiplied(cpu, rows, depth, columns, worth):
     assert short_terms.worth(cpu, rows, depth, columns, short_terms.FIXED) == worth

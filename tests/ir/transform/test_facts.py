@@ -7,12 +7,12 @@ from tir_cases import CASES
 from ingot.ir import tir
 from ingot.ir.module import IRModule
 from ingot.ir.node import collect
+from ingot.ir.target import Target
 from ingot.ir.transform.context import Sequential, prim_func_pass
 from ingot.ir.transform.facts import (ENSURED_BY, FACTS, IMPORTED, PRINTABLE, SCHEDULED, PassOrderError, check_order,
                                       words)
 from ingot.ir.transform.pass_table import RELAX, TIR
 from ingot.ir.transform.pipeline import Network, graph_passes, lower_module, pipeline_for
-from ingot.ir.schedule.cpu import CpuModel
 
 ALL = {**TIR, **RELAX}
 WORD = re.compile("|".join(rf"\b{re.escape(word)}\b" for word in sorted(FACTS, key=len, reverse=True)))
@@ -53,11 +53,11 @@ def test_pipelines_hold_at_every_level(level):
     for network in (None, Network()):
         passes = [p for p in pipeline_for("c", network) if p.info.opt_level <= level]
         assert check_order(passes, SCHEDULED, PRINTABLE["c"]) >= set(PRINTABLE["c"])
-    assert "no MatchCast" in check_order(graph_passes(level, CpuModel()), IMPORTED)
+    assert "no MatchCast" in check_order(graph_passes(level, Target.get("x86-64-v4")), IMPORTED)
 
 
 def test_networks_have_passes_of_their_own():
-    own = {p.name for p in pipeline_for("c", Network(100, 64))} - {p.name for p in pipeline_for("c")}
+    own = {p.name for p in pipeline_for("c", Network(100))} - {p.name for p in pipeline_for("c")}
     assert own == {"SplitSums", "LiftScratch", "OutlineTiles"}
     with pytest.raises(ValueError, match="no pipeline for targets of kind 'riscv'; known: c"):
         pipeline_for("riscv")
@@ -117,7 +117,6 @@ def blocks(func):
 def buffers(func):
     accesses = collect(func.body, (tir.BufferLoad, tir.BufferStore))
     return list({id(b): b for b in (*func.buffers, *(a.buffer for a in accesses))}.values())
-
 
 
 HOLDS = {
