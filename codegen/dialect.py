@@ -97,7 +97,7 @@ C = Dialect(
     name="C", types=C_TYPES, vectors={f"float32x{n}": f"f32x{n}" for n in (4, 8, 16)}, numbers=NUMBERS,
     math={dtype: _spelled("c", dtype) for dtype in ("float32", "float64")}, bits=FLOAT_BITS, index="ingot_index",
     runtime="ingot_", headers={"vectors": "simd.h", "helpers": "ingot_math.h", "libm": "math.h", "half": "ingot_half.h",
-             "team": "ingot_team.h"},
+                               "team": "ingot_team.h"},
     inline="INGOT_INLINE ", failure=("const char *", 'return "{message}";', "return NULL;"),
     restrict="INGOT_RESTRICT ", aligned="INGOT_ALIGNED(64) ", unroll="INGOT_UNROLL({count})",
     parallel="INGOT_OMP(parallel for{collapse} schedule(static))", collapse=" collapse({count})",
