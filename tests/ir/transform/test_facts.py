@@ -2,9 +2,11 @@
 import re
 
 import pytest
-from tir_cases import CASES
+from tir_cases import CASES, loop
 
 from ingot.ir import tir
+from ingot.ir.costs import ESTIMATE, Cost
+from ingot.ir.expr import Call
 from ingot.ir.module import IRModule
 from ingot.ir.node import collect
 from ingot.ir.target import Target
@@ -61,6 +63,17 @@ def test_networks_have_passes_of_their_own():
     assert own == {"SplitSums", "LiftScratch", "OutlineTiles"}
     with pytest.raises(ValueError, match="no pipeline for targets of kind 'riscv'; known: c"):
         pipeline_for("riscv")
+
+
+def test_kernels_of_networks_ask_ahead_as_far_as_their_target_says():
+    """A program of one's own is lowered for any machine."""
+    target = Target.get("x86-64-v4").derive("far", costs={"stream.ahead": Cost(3072, "bytes", ESTIMATE)})
+    b, y, k = tir.decl_buffer((80,), name="b"), tir.decl_buffer((8,), name="y"), tir.Var("k")
+    inner = tir.for_(k, 10, loop("i", 8, lambda i: tir.BufferStore(y, y[i] + b[k * 8 + i], (i,))))
+    func = tir.prim_func([b, y], inner.replace(annotations={"pragma_prefetch_ahead": ("b",)}))
+    for network, ahead in ((Network(), 3072), (None, 2048)):
+        new = lower_module(IRModule({"main": func}), pipeline_for(target, network))["main"]
+        assert [c.args[1].value for c in collect(new.body, Call) if c.op == "tir.prefetch"] == [ahead]
 
 
 def moved(name, before):
