@@ -1,4 +1,5 @@
-"""Expressions to C text, with no parenthesis that C's precedence does not need (or gcc's -Wparentheses ask for).
+"""Expressions to text in a dialect of C, with no parenthesis that C's precedence does not need (or gcc's -Wparentheses
+ask for).
 
 C computes in int or wider, whatever the operands, so arithmetic of narrower types is cast back to its type, and casts
 that C makes by itself (int8 to int32, an operand to the other's int64) are not written.
@@ -8,11 +9,13 @@ undefined. Loop variables and dimensions, and sums in an index, which lie inside
 """
 from __future__ import annotations
 
+from ..ir.dtype import DataType
 from ..ir.expr import Add, Broadcast, Call, Cast, Div, FloatImm, IntImm, Max, Mul, Ramp, Select, Sub, Var, is_const_int
 from ..ir.node import collect
 from ..ir.tir.intrinsics import ALL_INTRINSICS, VECTOR_CALLS
 from ..ir.tir.stmt import BufferLoad
-from .c_types import SMALL_FLOATS, c_type, fits_int, literal, vector_type
+from .c_types import SMALL_FLOATS, fits_int, literal
+from .dialect import C
 from .micro_kernels import micro_kernel
 
 # Precedence, loosest first.
@@ -30,9 +33,6 @@ BITS = {"bitwise_and": ("&", BITAND), "bitwise_or": ("|", BITOR), "bitwise_xor":
         "shift_left": ("<<", SHIFT), "shift_right": (">>", SHIFT)}
 SHIFTS = ("shift_left", "shift_right")
 COUNTS = ("popcount", "clz")
-# dtype -> the functions of ingot_math.h that give its bits, and the number of given ones
-FLOAT_BITS = {"float32": ("f32x1_bits", "f32x1_from_bits"), "float64": ("ingot_f64_bits", "ingot_f64_from_bits")}
-
 FLOAT_TESTS = ("isnan", "isinf")
 
 # The helpers of ingot_math.h by the type they compute in, and the type that narrower integers are computed in.
@@ -68,9 +68,25 @@ class CExpr:
     headers that the text needs ("math.h", "ingot_math.h", "simd.h"); `data` are the Vars whose values come from tensors
     and may be any."""
 
-    def __init__(self, names, used):
-        self.names, self.used, self.data = names, used, set()
+    def __init__(self, names, used, dialect=C):
+        self.names, self.used, self.data, self.dialect = names, used, set(), dialect
         self.sums = set()  # ids of the sums and products that are an index
+
+    def use(self, what):
+        """Notes the header, if any, that what the text uses is in."""
+        if what in self.dialect.headers:
+            self.used.add(self.dialect.headers[what])
+
+    def type(self, dtype):
+        return self.dialect.type(DataType(dtype))
+
+    def literal(self, dtype, value):
+        return literal(dtype, value, self.dialect.numbers)
+
+    def helper(self, name):
+        """A function of the runtime."""
+        self.use("helpers")
+        return self.dialect.runtime + name
 
     def text(self, e, outer=COMMA):
         """The C text of e, parenthesised when it binds looser than `outer`."""
@@ -83,7 +99,7 @@ class CExpr:
         Tests and choices between narrow integers are ints, of which compilers do not always see how small they are.
         """
         if e.dtype.lanes == 1 and e.dtype.bits < 32 and (_is_choice(e) if e.dtype.is_int else _holds_test(e)):
-            return f"({c_type(e.dtype)})({self.text(e)})"
+            return f"({self.type(e.dtype)})({self.text(e)})"
         return self.text(_inner(e))
 
     def _print(self, e):
@@ -91,7 +107,7 @@ class CExpr:
         if e.dtype.lanes > 1 and kind != "BufferLoad":
             return self._vector(e, kind)
         if hasattr(e, "a") and e.a.dtype in SMALL_FLOATS:
-            raise EmitError(f"C does not compute in {e.a.dtype}; run SmallFloatComputeLegalize first")
+            raise EmitError(f"{self.dialect.name} does not compute in {e.a.dtype}; run SmallFloatComputeLegalize first")
         if e.dtype.code == "uint":
             kind = TRUNCATING.get(kind, kind)
         if kind in ARITHMETIC:
@@ -105,7 +121,7 @@ class CExpr:
             return f"{left} {op} {right}", precedence
         method = getattr(self, "_" + kind, None)
         if method is None:
-            raise EmitError(f"C has no {kind}; run the lowering passes first")
+            raise EmitError(f"{self.dialect.name} has no {kind}; run the lowering passes first")
         return method(e)
 
     # ------------------------------------------------------------ operators
@@ -153,7 +169,7 @@ class CExpr:
             text = f"{left} {op} {right}"
         if e.dtype.is_float or e.dtype.bits >= 32 and not e.dtype.is_bool:
             return text, precedence
-        return f"({c_type(e.dtype)})({text})", UNARY
+        return f"({self.type(e.dtype)})({text})", UNARY
 
     def _positive(self, e, outer):
         """The text of e, parenthesised when it starts with a minus, which must not follow another one."""
@@ -166,14 +182,14 @@ class CExpr:
         if a.dtype == "int32":
             return self.text(_inner(a), left), self.text(_inner(b), right)
         if a.dtype == "uint16" and type(e).__name__ == "Mul":  # int may be too narrow for the product
-            return f"(uint32_t){self.text(a, UNARY)}", self.text(b, right)
+            return f"({self.type('uint32')}){self.text(a, UNARY)}", self.text(b, right)
         if a.dtype == "int64":
             if _inner(a) is not a and _is_int64(b) and _inner(b) is b:
                 return self.text(_inner(a), left), self.text(b, right)
             if _is_int64(a):
                 return self.text(a, left), self.text(_inner(b), right)
             if not _is_int64(b):
-                return f"(int64_t){self.text(a, UNARY)}", self.text(b, right)
+                return f"({self.type('int64')}){self.text(a, UNARY)}", self.text(b, right)
         return self.text(a, left), self.text(b, right)
 
     def _And(self, e):
@@ -198,24 +214,24 @@ class CExpr:
         if e.dtype in SMALL_FLOATS or e.value.dtype in SMALL_FLOATS:
             return self._small_float(e.value, e.dtype)
         if e.dtype.is_bool:
-            return f"{self.text(e.value, ADDITIVE)} != {literal(e.value.dtype, 0)}", EQUALITY
+            return f"{self.text(e.value, ADDITIVE)} != {self.literal(e.value.dtype, 0)}", EQUALITY
         if e.value.dtype.is_float and e.dtype.is_int:
-            self.used.add("ingot_math.h")
             wide = CAST_THROUGH[str(e.dtype)]
-            text = f"ingot_{SUFFIX[e.value.dtype]}_to_{SUFFIX[wide]}({self.converted(e.value)})"
-            return (text, POSTFIX) if wide == e.dtype else (f"({c_type(e.dtype)}){text}", UNARY)
-        return f"({c_type(e.dtype)}){self.text(e.value, UNARY)}", UNARY
+            text = f"{self.helper(f'{SUFFIX[e.value.dtype]}_to_{SUFFIX[wide]}')}({self.converted(e.value)})"
+            return (text, POSTFIX) if wide == e.dtype else (f"({self.type(e.dtype)}){text}", UNARY)
+        return f"({self.type(e.dtype)}){self.text(e.value, UNARY)}", UNARY
 
     def _small_float(self, value, dtype):
         """A conversion from or to the bits of a small float, by a function of ingot_half.h."""
-        self.used.add("ingot_half.h")
+        self.use("half")
         source, text = value.dtype, self.converted(value)
         if source == "float64":
-            source, text = "float32", f"ingot_f64_to_odd({text})"
+            source, text = "float32", f"{self.dialect.runtime}f64_to_odd({text})"
         names = {**SMALL_FLOATS, "float32": "f32"}
         if source not in names or dtype not in names or "float32" not in (source, dtype):
-            raise EmitError(f"C does not convert {value.dtype} to {dtype}; run SmallFloatComputeLegalize first")
-        return f"ingot_{names[source]}_to_{names[dtype]}({text})", POSTFIX
+            raise EmitError(f"{self.dialect.name} does not convert {value.dtype} to {dtype}; run "
+                            "SmallFloatComputeLegalize first")
+        return f"{self.dialect.runtime}{names[source]}_to_{names[dtype]}({text})", POSTFIX
 
     # ------------------------------------------------------------ leaves
 
@@ -223,12 +239,12 @@ class CExpr:
         return self.names[v], POSTFIX
 
     def _IntImm(self, e):
-        return _signed(literal(e.dtype, e.value))
+        return _signed(self.literal(e.dtype, e.value))
 
     def _FloatImm(self, e):
-        text = literal(e.dtype, e.value)
-        if text.lstrip("-") in ("INFINITY", "NAN"):
-            self.used.add("math.h")
+        text = self.literal(e.dtype, e.value)
+        if text.lstrip("-") in (self.dialect.numbers["infinity"], self.dialect.numbers["nan"]):
+            self.use("libm")
         return _signed(text)
 
     def _BufferLoad(self, e):
@@ -243,8 +259,8 @@ class CExpr:
 
     def vector_access(self, verb, buffer, index, *value):
         """The call that loads or stores ("load", "store") a vector of `buffer` at a Ramp."""
-        self.used.add("simd.h")
-        function = f"{vector_type(buffer.dtype.with_lanes(index.lanes))}_{verb}"
+        self.use("vectors")
+        function = f"{self.dialect.vector(buffer.dtype.with_lanes(index.lanes))}_{verb}"
         arguments = [f"&{self.place(buffer, index.base)}"]
         if index.count is not None:
             if not is_const_int(index.stride, 1):
@@ -276,7 +292,7 @@ class CExpr:
 
     def _FloorMod(self, e):
         if e.dtype.is_float:
-            raise EmitError("C has no floor remainder of floats; use tir.fmod and correct the sign")
+            raise EmitError(f"{self.dialect.name} has no floor remainder of floats; use tir.fmod and correct the sign")
         return self._helper("floormod", e.dtype, e.a, e.b)
 
     def _helper(self, name, dtype, a, b):
@@ -287,9 +303,8 @@ class CExpr:
         elif wide == "uint64":  # no type holds it and its like
             a, b = self.text(a, ADDITIVE), self.text(b, ADDITIVE)
             return f"{a} {'<' if name == 'min' else '>'} {b} ? {a} : {b}", CONDITIONAL
-        self.used.add("ingot_math.h")
-        text = f"ingot_{name}_{SUFFIX[wide]}({self.converted(a)}, {self.converted(b)})"
-        return (text, POSTFIX) if wide == dtype else (f"({c_type(dtype)}){text}", UNARY)
+        text = f"{self.helper(f'{name}_{SUFFIX[wide]}')}({self.converted(a)}, {self.converted(b)})"
+        return (text, POSTFIX) if wide == dtype else (f"({self.type(dtype)}){text}", UNARY)
 
     def _Call(self, e):
         name = e.op.removeprefix("tir.")
@@ -297,13 +312,19 @@ class CExpr:
             self.used.update(filter(None, [micro_kernel(e).header]))
             return f"{e.args[0].value}({', '.join(map(self.text, e.args[1:]))})", POSTFIX
         if name.endswith("call_packed"):
-            raise EmitError(f"C cannot call {e.args[0]}, a packed function of a Python process; call a C function with "
-                            "T.call_extern, and bring its source in with the annotation pragma_import_c")
+            raise EmitError(f"{self.dialect.name} cannot call {e.args[0]}, a packed function of a Python process; call "
+                            "a C function with T.call_extern, and bring its source in with the annotation "
+                            "pragma_import_c")
         if name == "address_of":
             return f"&{self.text(e.args[0], UNARY)}", UNARY
         if name == "prefetch":
-            ahead = "_AHEAD" if len(e.args) > 1 else ""
-            return f"INGOT_PREFETCH{ahead}({', '.join(map(self.text, e.args))})", POSTFIX
+            if self.dialect.prefetch is None:
+                raise EmitError(f"{self.dialect.name} has no prefetch")
+            return f"{self.dialect.prefetch[len(e.args) - 1]}({', '.join(map(self.text, e.args))})", POSTFIX
+        if name in self.dialect.atomics:
+            return f"{self.dialect.atomics[name]}({', '.join(map(self.text, e.args))})", POSTFIX
+        if name == "tvm_storage_sync":
+            return self._barrier(e.args[0].value), POSTFIX
         if name == "if_then_else":
             return self._conditional(*e.args)
         if name == "likely":
@@ -311,25 +332,28 @@ class CExpr:
         if name == "reinterpret":
             return self._reinterpret(e, *e.args)
         if name in FLOAT_TESTS:  # they return any int
-            self.used.add("math.h")
+            self.use("libm")
             return f"{name}({self.text(e.args[0])}) != 0", EQUALITY
         if name in BITS or name == "bitwise_not":
             return self._bits(name, e)
         if name in COUNTS:
             return self._count(name, *e.args)
         if name in VECTOR_REDUCTIONS:
-            self.used.add("simd.h")
-            return f"{vector_type(e.args[0].dtype)}_{name}({self.text(e.args[0])})", POSTFIX
+            self.use("vectors")
+            return f"{self.dialect.vector(e.args[0].dtype)}_{name}({self.text(e.args[0])})", POSTFIX
         if name == "pow" and e.dtype.is_float and isinstance(e.args[1], FloatImm) and e.args[1].value == 0.5:
-            self.used.add("ingot_math.h")
-            return f"ingot_half_power_{SUFFIX[e.dtype]}({self.converted(e.args[0])})", POSTFIX
+            return f"{self.helper(f'half_power_{SUFFIX[e.dtype]}')}({self.converted(e.args[0])})", POSTFIX
         if name == "pow" and e.dtype in ("int32", "int64"):
-            self.used.add("ingot_math.h")
-            return f"ingot_pow_{SUFFIX[e.dtype]}({', '.join(map(self.converted, e.args))})", POSTFIX
+            return f"{self.helper(f'pow_{SUFFIX[e.dtype]}')}({', '.join(map(self.converted, e.args))})", POSTFIX
         if name == "abs" and e.dtype.is_int:
             x = e.args[0]
             return self._print(x if x.dtype.code == "uint" else Max(x, Sub(IntImm(x.dtype, 0), x)))
         return self._intrinsic(name, e.dtype, *e.args)
+
+    def _barrier(self, scope):
+        if scope not in self.dialect.barriers:
+            raise EmitError(f"{self.dialect.name} has no barrier for {scope!r} memory")
+        return self.dialect.barriers[scope]
 
     def _bits(self, name, e):
         """An operator on bits. Its operands are parenthesised, as gcc asks for; signed numbers shift left unsigned, and
@@ -341,44 +365,44 @@ class CExpr:
             text, precedence = ("!" if e.dtype.is_bool else "~") + a, UNARY
         else:
             op, precedence = BITS[name]
-            unsigned = f"(uint{max(e.dtype.bits, 32)}_t)" if name == "shift_left" and e.dtype.code == "int" else ""
+            wide = self.type(f"uint{max(e.dtype.bits, 32)}")
+            unsigned = f"({wide})" if name == "shift_left" and e.dtype.code == "int" else ""
             text = f"{unsigned}{a} {op} {b[0]}"
             if not unsigned and e.dtype.bits >= 32 and not e.dtype.is_bool:
                 return text, precedence
         if e.dtype.bits < 32 or precedence == SHIFT:
-            return f"({c_type(e.dtype)})({text})", UNARY
+            return f"({self.type(e.dtype)})({text})", UNARY
         return text, precedence
 
     def _reinterpret(self, e, x):
         """The bits of x as another type; those of small floats are integers in C."""
-        if c_type(e.dtype) == c_type(x.dtype):
+        if self.type(e.dtype) == self.type(x.dtype):
             return self._print(x)
         text, precedence = self._print(x)
         for dtype, function in ((x.dtype, 0), (e.dtype, 1)):
-            if dtype in FLOAT_BITS:
-                self.used.add("ingot_math.h")
-                argument = f"(uint{dtype.bits}_t){self.text(x, UNARY)}" if function else self.text(x)
-                text, precedence = f"{FLOAT_BITS[dtype][function]}({argument})", POSTFIX
-        return (text, precedence) if e.dtype in FLOAT_BITS else (f"({c_type(e.dtype)}){text}", UNARY)
+            if dtype in self.dialect.bits:
+                self.use("helpers")
+                argument = f"({self.type(f'uint{dtype.bits}')}){self.text(x, UNARY)}" if function else self.text(x)
+                text, precedence = f"{self.dialect.bits[dtype][function]}({argument})", POSTFIX
+        return (text, precedence) if e.dtype in self.dialect.bits else (f"({self.type(e.dtype)}){text}", UNARY)
 
     def _count(self, name, x):
         """popcount, or clz: of 64 bits, less those that x's type does not have."""
-        self.used.add("ingot_math.h")
         bits = x.dtype.bits
-        text = f"ingot_{name}((uint{bits}_t){self.text(x, UNARY)})"
+        text = f"{self.helper(name)}(({self.type(f'uint{bits}')}){self.text(x, UNARY)})"
         if name == "popcount":
-            return f"({c_type(x.dtype)}){text}", UNARY
+            return f"({self.type(x.dtype)}){text}", UNARY
         return (f"{text} - {64 - bits}", ADDITIVE) if bits < 64 else (text, POSTFIX)
 
     def _intrinsic(self, name, dtype, *args):
-        """The call of an intrinsic, as its row spells it in C, or what it is in others."""
-        row = ALL_INTRINSICS.get(name)
-        spelling = row and row.spellings.get(f"c {dtype}")
-        if row and not spelling and row.expand and dtype in ("float32", "float64"):
+        """The call of an intrinsic, as the dialect spells it, or what it is in others."""
+        spelling, row = self.dialect.math.get(dtype, {}).get(name), ALL_INTRINSICS.get(name)
+        if not spelling and row and row.expand and dtype in ("float32", "float64"):
             return self._print(row.expand(*args))
         if not spelling:
-            raise EmitError(f"no C function for {name} of {dtype}")
-        self.used.add("ingot_math.h" if spelling.startswith("ingot_") else "math.h")
+            raise EmitError(f"no {self.dialect.name} function for {name} of {dtype}")
+        own = self.dialect.runtime and spelling.startswith(self.dialect.runtime)
+        self.use("helpers" if own else "libm")
         if "{}" in spelling:
             return spelling.format(self._positive(args[0], UNARY)), MULTIPLICATIVE
         return f"{spelling}({', '.join(map(self.converted, args))})", POSTFIX
@@ -386,8 +410,8 @@ class CExpr:
     # ------------------------------------------------------------ vectors
 
     def _vector(self, e, kind):
-        self.used.add("simd.h")
-        prefix = vector_type(e.dtype)
+        self.use("vectors")
+        prefix = self.dialect.vector(e.dtype)
         if isinstance(e, Call) and e.op == "tir.if_then_else":  # one condition for all lanes
             return self._conditional(*e.args)
         if isinstance(e, Call) and e.op.removeprefix("tir.") in VECTOR_LANES:
@@ -408,7 +432,8 @@ class CExpr:
             name, args = e.op.removeprefix("tir."), e.args
         else:
             what = e.op if isinstance(e, Call) else kind
-            raise EmitError(f"simd.h has no {what}; VectorizeLoop should have kept the loop scalar")
+            raise EmitError(f"{self.dialect.headers.get('vectors', self.dialect.name)} has no {what}; VectorizeLoop "
+                            "should have kept the loop scalar")
         return f"{prefix}_{name}({', '.join(map(self.text, args))})", POSTFIX
 
     @staticmethod

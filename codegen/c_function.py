@@ -1,24 +1,22 @@
-"""A lowered PrimFunc as one C function."""
+"""A lowered PrimFunc as one function, in a dialect of C."""
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from math import prod
 
-from ..ir.expr import Add, Call, Cast, Div, IntImm, Mul, Not, Ramp, Sub, Var, cast, const, free_vars, is_const_int
+from ..ir.expr import Add, Call, Div, IntImm, Mul, Not, Ramp, Sub, Var, const, is_const_int
 from ..ir.names import unique_name
 from ..ir.node import Visitor, collect, structural_equal
-from ..ir.tir.hints import MOST_ITERATIONS, THREAD_OWN, THREAD_ROWS, TILE, UNROLL
-from ..ir.tir.stmt import AssertStmt, BufferLoad, BufferStore, DeclBuffer, For, LetStmt
-from .c_expr import ADDITIVE, COMMA, RELATIONAL, UNARY, CExpr, EmitError, is_scalar
-from .c_types import UnsupportedType, c_string, c_type, identifier
+from ..ir.tir.hints import MOST_ITERATIONS, TILE, UNROLL
+from ..ir.tir.stmt import AssertStmt, BufferLoad, BufferStore, DeclBuffer, LetStmt
+from .c_expr import ADDITIVE, RELATIONAL, CExpr, EmitError, is_scalar
+from .c_layout import INDENT, with_parameters, wrapped
+from .c_types import UnsupportedType, c_string, identifier
+from .dialect import C
+from .index_uses import is_index
 from .micro_kernels import micro_kernel
-from .team import ONCE, PREPARED, passed_between_threads, team_body
+from .team import PREPARED, one_thread, parallel_nest, shared_by_team
 from .tiles import Tile
 
-INDENT = "    "
-WIDTH = 120
-WAIT = "ingot_wait(worker);"
 THREADS = ("thread_extent", "virtual_thread")  # attributes
 UPDATES = {Add: "+", Sub: "-", Mul: "*", Div: "/"}
 
@@ -40,9 +38,9 @@ class CFunction:
     tiles: tuple = ()
 
 
-def print_function(func, name):
+def print_function(func, name, dialect=C):
     """The C text of a lowered, selected PrimFunc under `name`. Raises EmitError for what C cannot express."""
-    return _Printer(func, name).function()
+    return CPrinter(func, name, dialect).function()
 
 
 def outputs_of(func):
@@ -74,30 +72,34 @@ class Names:
         self.taken.discard(self.text.pop(id(obj)))
 
 
-class _Printer(Visitor):
-    def __init__(self, func, name):
-        self.func, self.name = func, name
+class CPrinter(Visitor):
+    """Prints a function's statements: what C, CUDA C and OpenCL C share, in the words of a dialect."""
+
+    Expressions = CExpr
+
+    def __init__(self, func, name, dialect=C):
+        self.func, self.name, self.dialect = func, name, dialect
         self.names, self.uses = Names(), set()
-        self.names.taken.add(name)
-        self.expr = CExpr(self.names, self.uses)
+        self.names.taken.update({name}, dialect.reserved)
+        self.expr = self.Expressions(self.names, self.uses, dialect)
         self.lines, self.depth = [], 1
         self.parallel = False  # inside a parallel loop
         self.tiles, self.tile_names = {}, set()  # the parameters and statements of a tile: the name of its function
-        self.body = team_body(func.body)
-        self.team = self.body is not None
-        self.body = self.body if self.team else func.body
-        self.scratch = func.buffers[len(func.buffers) - len(func.attrs.get("scratch", ())):]  # each thread's own
-        self.alone = not self.team and bool(self.scratch)  # a region of its own would share it among threads
-        if self.team:
-            self.names.taken.add("worker")
-            self.uses.add("ingot_team.h")
+        self.team = shared_by_team(func.body) if dialect.templates else None
+        self.wide = self.team.wide if self.team else frozenset()
+        scratch = func.buffers[len(func.buffers) - len(func.attrs.get("scratch", ())):]  # each thread's own
+        self.exchanged = self.team.exchanged - set(map(id, scratch)) if self.team else set()
+        self.alone = not self.team and bool(scratch)  # a region of its own would share it among threads
+        self.body = self.team.body if self.team else one_thread(func.body) if self.alone else func.body
 
     def function(self):
-        self.exchanged = passed_between_threads(self.body) - set(map(id, self.scratch)) if self.team else set()
         written = {id(b) for b in outputs_of(self.func)}
         used = {id(n) for n in collect(self.func.body, Var)}
         touched = written | {id(n.buffer) for n in collect(self.func.body, BufferLoad)}
-        params, unused = ["ingot_worker *worker"] if self.team else [], []
+        params, unused = [], []
+        if self.team:
+            params.append(f"{self.dialect.worker}{self.names.define(self.team.worker, 'worker')}")
+            self.expr.use("team")
         for p in self.func.params:
             buffer = self.func.buffer_map.get(p)
             if buffer is None:
@@ -111,25 +113,28 @@ class _Printer(Visitor):
         for text in unused:
             self.line(f"(void){text};")
         self.visit(self.body)
-        can_fail, waits = bool(collect(self.func.body, AssertStmt)), self.lines[-1:] == [INDENT + WAIT]
+        can_fail, result = bool(collect(self.func.body, AssertStmt)), "void "
         if can_fail:
-            self.line("return NULL;")
-        signature = _wrap(f"{'const char *' if can_fail else 'void '}{self.name}(", params)
+            result, _, last = self.dialect.failure
+            self.line(last)
+        signature = with_parameters(f"{self.dialect.entry}{result}{self.name}(", params)
         body = "{\n" + "\n".join(self.lines) + "\n}\n"
-        tiles = tuple(_wrap(f"INGOT_INLINE void {name}(", params) + "\n" + body
+        tiles = tuple(with_parameters(f"{self.dialect.inline}void {name}(", params) + "\n" + body
                       for (params, body), name in self.tiles.items())
-        return CFunction(self.name, signature, body, frozenset(self.uses), can_fail, self.team, waits, tiles)
+        team = self.team is not None
+        waits = team and self.team.waits
+        return CFunction(self.name, signature, body, frozenset(self.uses), can_fail, team, waits, tiles)
 
     def pointer(self, buffer, text, written, alone):
         """The parameter `text` for a buffer; alone: nothing else points to what it has."""
-        const, restrict = "" if written else "const ", "INGOT_RESTRICT " if alone else ""
-        return f"{const}{self.type_of(buffer)} *{restrict}{text}"
+        memory = self.dialect.pointers.get(buffer.scope, "")
+        const, restrict = "" if written else "const ", self.dialect.restrict if alone else ""
+        return f"{memory}{const}{self.type_of(buffer)} *{restrict}{text}"
 
-    @staticmethod
-    def type_of(x):
-        """The C type of a buffer's elements or of a variable."""
+    def type_of(self, x):
+        """The type of a buffer's elements or of a variable."""
         try:
-            return c_type(x.dtype)
+            return self.dialect.type(x.dtype)
         except UnsupportedType as error:
             raise UnsupportedType(f"{x.name}: {error}") from None
 
@@ -150,7 +155,7 @@ class _Printer(Visitor):
         self.close()
 
     def generic_visit(self, n):
-        raise EmitError(f"C has no statement {type(n).__name__}; run the lowering passes first")
+        raise EmitError(f"{self.dialect.name} has no statement {type(n).__name__}; run the lowering passes first")
 
     def visit_SeqStmt(self, s):
         for x in s.seq:
@@ -161,94 +166,41 @@ class _Printer(Visitor):
 
     def visit_For(self, loop):
         if loop.kind == "thread_binding":
-            raise EmitError(f"C has no threads: loop {loop.loop_var.name} is bound to {loop.thread_binding}, which "
-                            "comes with CUDA; use parallel")
-        outermost = loop.kind == "parallel" and not self.parallel and not self.alone
+            self.bound(loop.loop_var, loop.thread_binding, loop.min, loop.body)
+            return
+        outermost = loop.kind == "parallel" and not self.parallel
         if outermost:  # parallel loops directly inside share its threads; any others further in run serially
-            nest = _parallel_nest(loop)
             self.parallel = True
-            if self.team:
-                self.shared(nest)
-                self.parallel = False
-                return
-            collapse = f" collapse({len(nest)})" if len(nest) > 1 else ""
-            self.line(f"INGOT_OMP(parallel for{collapse} schedule(static))")
-        elif loop.kind == "unrolled" and isinstance(loop.extent, IntImm):
-            self.line(f"INGOT_UNROLL({loop.extent.value})")
-        elif MOST_ITERATIONS in loop.annotations:
-            self.line(f"INGOT_UNROLL({loop.annotations[MOST_ITERATIONS]})")
-        elif UNROLL in loop.annotations:
-            self.line(f"INGOT_UNROLL({loop.annotations[UNROLL]})")
+            self.line(self.shared(parallel_nest(loop)))
         elif loop.kind not in ("serial", "unrolled", "parallel"):
-            raise EmitError(f"C has no {loop.kind} loop; run VectorizeLoop first")
-        start, stop = self.expr.converted(loop.min), self.expr.text(loop.min + loop.extent, RELATIONAL + 1)
-        self.block(self.loop_head(loop.loop_var, start, stop), loop.body)
+            raise EmitError(f"{self.dialect.name} has no {loop.kind} loop; run VectorizeLoop first")
+        elif self.dialect.unroll and (count := _copies(loop)):
+            self.line(self.dialect.unroll.format(count=count))
+        start, stop = self.expr.converted(loop.min), self.expr.text(_end(loop), RELATIONAL + 1)
+        name = self.names.define(loop.loop_var, loop.loop_var.name)
+        head = f"for ({self.type_of(loop.loop_var)} {name} = {start}; {name} < {stop}; ++{name})"
+        self.block(head, loop.body)
         self.names.release(loop.loop_var)
         if outermost:
             self.parallel = False
 
-    def shared(self, nest, each=()):
-        """A nest of parallel loops of which the worker takes pieces: turns of all of them as one loop, or where the
-        innermost is marked, some of its turns, the worker's rows, in each turn of the others. each: what it does for
-        itself once it has a piece, before the first."""
-        share, turn = (unique_name(n, self.names.taken) for n in ("share", "turn"))
-        rows = len(nest) - 1 if THREAD_ROWS in nest[-1].annotations else 0
-        outer, inner = nest[:rows], nest[rows:]
-        counts = f"{self.count(outer, COMMA)}, {self.count(inner, COMMA)}"
-        start = "ingot_own" if THREAD_OWN in nest[-1].annotations else "ingot_shared"
-        if each:
-            self.line(f"ingot_share {share} = {start}(worker, {counts});")
-            self.open(f"if (ingot_take(&{share}))")
-            for stmt in each:
-                self.visit(stmt)
-            self.open("do")
-        else:
-            self.open(f"for (ingot_share {share} = {start}(worker, {counts}); ingot_take(&{share});)")
-        inside = self.depth
-        self.turns(outer, f"{share}.repeat")
-        if len(inner) == 1:
-            begin, end = (self.turn_of(inner[0], f"{share}.{x}") for x in ("begin", "end"))
-            self.open(self.loop_head(inner[0].loop_var, begin, end))
-        else:
-            self.open(f"for (int64_t {turn} = {share}.begin; {turn} < {share}.end; ++{turn})")
-            self.turns(inner, turn)
-        self.visit(nest[-1].body)
-        while self.depth > inside:
-            self.close()
-        self.close()
-        if each:
-            self.lines[-1] += f" while (ingot_take(&{share}));"
-            self.close()
-        self.line(WAIT)
-        for loop in nest:
-            self.names.release(loop.loop_var)
-        self.names.taken.difference_update((share, turn))
+    def shared(self, nest):
+        """What stands before a nest of loops whose turns threads share."""
+        if self.dialect.parallel is None:
+            raise EmitError(f"{self.dialect.name} has no parallel loop: bind {nest[0].loop_var.name} to threads")
+        collapse = self.dialect.collapse.format(count=len(nest)) if len(nest) > 1 else ""
+        return self.dialect.parallel.format(collapse=collapse)
 
-    def turns(self, nest, turn):
-        """The variables of loops that are counted as one, in C's `turn`, an int64_t."""
-        for n, loop in enumerate(nest):
-            inner = f" / {self.count(nest[n + 1:])}" if nest[n + 1:] else ""
-            own = f" % {self.count([loop])}" if n else ""
-            value = self.turn_of(loop, f"({turn}{inner}{own})" if inner or own else turn)
-            self.line(f"const {c_type(loop.loop_var.dtype)} {self.names.define(loop.loop_var, loop.loop_var.name)} = "
-                      f"{value};")
-
-    def turn_of(self, loop, turn):
-        """The text of a loop's variable in a turn, counted from 0 in an int64_t."""
-        ctype = c_type(loop.loop_var.dtype)
-        least = "" if is_const_int(loop.min, 0) else f"{self.expr.text(loop.min, ADDITIVE)} + "
-        return least + (turn if ctype == "int64_t" else f"({ctype}){turn}")
-
-    def count(self, nest, outer=UNARY):
-        """The text of how many turns loops have together, an int64_t, in parentheses if it binds looser than
-        `outer`."""
-        turns = prod((cast(loop.extent, "int64") for loop in nest), start=const(1, "int64"))
-        return str(turns.value) if isinstance(turns, IntImm) else self.expr.text(turns, outer)
-
-    def loop_head(self, var, start, stop):
-        """'for (...)', whose variable is defined from here on."""
-        name = self.names.define(var, var.name)
-        return f"for ({c_type(var.dtype)} {name} = {start}; {name} < {stop}; ++{name})"
+    def bound(self, var, tag, least, body):
+        """A statement that each thread runs for its own value of a variable."""
+        number = self.dialect.threads.get(tag)
+        if number is None:
+            raise EmitError(f"{self.dialect.name} has no threads: loop {var.name} is bound to {tag}, which comes with "
+                            "CUDA; use parallel")
+        value = number if is_const_int(least, 0) else f"{self.expr.text(least, ADDITIVE)} + {number}"
+        self.line(f"const {self.type_of(var)} {self.names.define(var, var.name)} = {value};")
+        self.visit(body)
+        self.names.release(var)
 
     def visit_While(self, loop):
         self.block(f"while ({self.expr.text(loop.condition)})", loop.body)
@@ -267,24 +219,26 @@ class _Printer(Visitor):
         if not isinstance(extent, IntImm):
             raise EmitError(f"buffer {b.name} has {extent} elements: LiftWorkspace should have moved it to the arena")
         name = self.names.define(b, b.name)
+        memory = self.dialect.memories.get(b.scope, "")
         if is_scalar(b):
-            self.line(f"{self.type_of(b)} {name};")
+            self.line(f"{memory}{self.type_of(b)} {name};")
         else:
             # Also for small arrays: with AVX-512 gcc 12 may move 16 bytes at once to one in a leaf function as if the
             # stack were aligned for that; asked for more, it does align it.
-            aligned = "INGOT_ALIGNED(64) " if b.dtype.lanes == 1 and extent.value * b.dtype.bytes >= 16 else ""
-            self.line(f"{aligned}{self.type_of(b)} {name}[{extent.value}];")
-        self.uses.update({"simd.h"} if b.dtype.lanes > 1 else ())
+            aligned = self.dialect.aligned if b.dtype.lanes == 1 and extent.value * b.dtype.bytes >= 16 else ""
+            self.line(f"{memory}{aligned}{self.type_of(b)} {name}[{extent.value}];")
+        if b.dtype.lanes > 1:
+            self.expr.use("vectors")
         self.visit(decl.body)
         self.names.release(b)
 
     def visit_LetStmt(self, let):
-        if let.var.dtype.is_int and not _is_index(let):
+        if let.var.dtype.is_int and not is_index(let):
             value = self.expr.converted(let.value)
             self.expr.data.update([let.var] if self.expr.is_data(let.value) else ())
         else:
             value = self.expr.index(let.value)
-        ctype = "ingot_index" if self.team and self.parallel and _is_offset(let) else self.type_of(let.var)
+        ctype = self.dialect.index if id(let.var) in self.wide else self.type_of(let.var)
         self.line(f"const {ctype} {self.names.define(let.var, let.var.name)} = {value};")
         self.visit(let.body)
         self.names.release(let.var)
@@ -293,33 +247,45 @@ class _Printer(Visitor):
         if self.parallel:
             raise EmitError(f"an assertion ({stmt.message.value}) cannot leave a parallel loop: state it before the "
                             "loop")
-        self.line(f'if ({self.expr.text(Not(stmt.condition))}) return "{c_string(stmt.message.value)}";')
+        if self.dialect.failure is None:
+            raise EmitError(f"a kernel in {self.dialect.name} cannot fail: {stmt.message.value}")
+        fails = self.dialect.failure[1].format(message=c_string(stmt.message.value))
+        self.line(f"if ({self.expr.text(Not(stmt.condition))}) {fails}")
         self.visit(stmt.body)
 
     def visit_AttrStmt(self, stmt):
-        if stmt.attr_key == ONCE:
-            once = unique_name("once", self.names.taken)
-            self.block(f"for (ingot_share {once} = ingot_once(worker); ingot_take(&{once});)", stmt.body)
-            self.line(WAIT)
-            self.names.taken.discard(once)
-            return
-        if stmt.attr_key == PREPARED:
-            *each, loop = stmt.body.seq
-            self.parallel = True
-            self.shared(_parallel_nest(loop), each)
-            self.parallel = False
+        if stmt.attr_key in self.dialect.templates:
+            self.template(stmt)
             return
         if stmt.attr_key == TILE:
             self.tile(Tile(stmt, {id(b): n for n, b in enumerate(self.func.buffers)}))
             return
+        if stmt.attr_key == "thread_extent" and self.dialect.threads:
+            self.bound(stmt.target.var, stmt.target.thread_tag, const(0), stmt.body)
+            return
         if stmt.attr_key in THREADS:
             name = getattr(stmt.target, "thread_tag", "") or getattr(stmt.target, "name", stmt.target)
-            raise EmitError(f"C has no threads: the attribute {stmt.attr_key} of {name} comes with CUDA; use a "
-                            "parallel loop")
+            raise EmitError(f"{self.dialect.name} has no threads: the attribute {stmt.attr_key} of {name} comes with "
+                            "CUDA; use a parallel loop")
         if not stmt.attr_key.startswith("pragma_"):  # these are hints
-            raise EmitError(f"C cannot say the attribute {stmt.attr_key!r}; it knows pragmas (pragma_import_c, "
-                            "pragma_auto_unroll_max_step, pragma_unroll_explicit)")
+            raise EmitError(f"{self.dialect.name} cannot say the attribute {stmt.attr_key!r}; it knows pragmas "
+                            "(pragma_import_c, pragma_auto_unroll_max_step, pragma_unroll_explicit)")
         self.visit(stmt.body)
+
+    def template(self, stmt):
+        """A statement that a template prints."""
+        name = self.names.define(stmt.target, stmt.target.name)
+        self.names.text.update({id(field): f"{name}.{field.name}" for field in stmt.target.fields})
+        *before, body = stmt.body.seq if stmt.attr_key == PREPARED else [stmt.body]
+        parts, depth = {"[before]": before, "[body]": [body]}, self.depth
+        for line in self.dialect.templates[stmt.attr_key].splitlines():
+            text = line.lstrip()
+            self.depth = depth + (len(line) - len(text)) // len(INDENT)
+            for part in parts.get(text, ()):
+                self.visit(part)
+            if text not in parts:
+                self.line(text.replace("{share}", name).replace("{start}", self.expr.text(stmt.value)))
+        self.names.release(stmt.target)
 
     def tile(self, tile):
         """A call of a tile's function, which is printed when it is new."""
@@ -350,13 +316,14 @@ class _Printer(Visitor):
         self.line(f"{place} {operator}= {e.converted(operand)};" if operator else f"{place} = {e.converted(value)};")
 
 
-class _TilePrinter(_Printer):
+class _TilePrinter(CPrinter):
     """Prints a tile as a function of a kernel, with names of its own."""
 
     def __init__(self, kernel):
-        self.names, self.uses, self.team, self.parallel = Names(), kernel.uses, kernel.team, True
-        self.exchanged = kernel.exchanged
-        self.expr = CExpr(self.names, self.uses)
+        self.names, self.uses, self.parallel, self.dialect = Names(), kernel.uses, True, kernel.dialect
+        self.wide, self.exchanged = kernel.wide, kernel.exchanged
+        self.names.taken.update(self.dialect.reserved)
+        self.expr = kernel.Expressions(self.names, self.uses, self.dialect)
         self.expr.data |= kernel.expr.data
         self.lines, self.depth = [], 1
 
@@ -373,46 +340,17 @@ class _TilePrinter(_Printer):
         return tuple(params), "{\n" + "\n".join(self.lines) + "\n}\n"
 
 
-def _is_offset(let):
-    """Whether a 32-bit value serves for sums and products in indices only, which may be computed in more bits."""
-    return let.var.dtype == "int32" and _is_index(let)
+def _copies(loop):
+    """How many turns of a loop become copies, at most; None where it says nothing of that."""
+    if loop.kind == "unrolled" and isinstance(loop.extent, IntImm):
+        return loop.extent.value
+    return loop.annotations.get(MOST_ITERATIONS, loop.annotations.get(UNROLL))
 
 
-def _is_index(let):
-    """Whether a value serves for sums and products in indices only."""
-    return not _Elsewhere(let.var).found(let.body)
-
-
-class _Elsewhere(Visitor):
-    """Looks for a variable outside of sums and products in indices."""
-
-    def __init__(self, var):
-        self.var, self.here = var, False
-
-    def found(self, stmt):
-        self.visit(stmt)
-        return self.here
-
-    def visit_Var(self, v):
-        self.here = self.here or v is self.var
-
-    def visit_BufferLoad(self, load):
-        self.index(load.indices[0])
-
-    def visit_BufferStore(self, store):
-        self.index(store.indices[0])
-        self.visit(store.value)
-
-    def index(self, e):
-        if isinstance(e, (Add, Sub, Mul)):
-            self.index(e.a)
-            self.index(e.b)
-        elif isinstance(e, Ramp):
-            self.index(e.base)
-        elif isinstance(e, Cast):
-            self.index(e.value)
-        elif not isinstance(e, Var):
-            self.visit(e)
+def _end(loop):
+    """Where a loop stops: of one that runs from a to b, as `b - a` turns, b."""
+    extent = loop.extent
+    return extent.a if isinstance(extent, Sub) and structural_equal(extent.b, loop.min) else loop.min + extent
 
 
 def _update(store):
@@ -424,65 +362,3 @@ def _update(store):
             structural_equal(value.a.indices, store.indices)):
         return operator, value.b
     return None, None
-
-
-def _parallel_nest(loop):
-    """The parallel loops, from this one inward, that hold nothing but the next, within bounds that none changes."""
-    nest = [loop]
-    while isinstance(loop.body, For) and loop.body.kind == "parallel":
-        loop = loop.body
-        if any(v is outer.loop_var for v in free_vars((loop.min, loop.extent)) for outer in nest):
-            break
-        nest.append(loop)
-    return nest
-
-
-# ---------------------------------------------------------------- layout
-
-def wrapped(line, width=WIDTH):
-    """`line` as lines of at most `width` columns where it can be broken: after a comma or before a binary operator,
-    the loosest that does not leave the line almost empty. What continues inside parentheses stands deeper than what
-    does not."""
-    indent, text = len(line) - len(line.lstrip()), line.strip()
-    points, lines, start, margin, outside = list(_breaks(text)), [], 0, indent, False
-    while len(text) - start + margin > width:
-        fitting = [p for p in points if start + len(INDENT) < p[0] <= start + width - margin]
-        if not fitting:
-            break
-        filled = [p for p in fitting if p[0] - start > (width - margin) // 6] or fitting
-        at, tightness = min(filled, key=lambda p: (p[1], -p[0]))
-        lines.append(" " * margin + text[start:at].strip())
-        inside = tightness >= len(_TIGHTNESS)
-        outside = outside or not inside
-        start, margin = at, indent + len(INDENT) * (2 if inside and outside else 1)
-    return [*lines, " " * margin + text[start:].strip()]
-
-
-# How tightly a break point holds its sides together: a comma least.
-_TIGHTNESS = {op: n for n, ops in enumerate((
-    [","], ["=", "+=", "-=", "*=", "/="], ["?", ":"], ["||"], ["&&"], ["==", "!=", "<", "<=", ">", ">="], ["+", "-"],
-    ["*", "/", "%"])) for op in ops}
-LAST_RESORT = 1000
-_BREAK = re.compile(r"[(\[]|[)\]]|,(?= )|(?<= )[-+*/%=<>!&|?:]+(?= )")
-
-
-def _breaks(line):
-    """(position, tightness) of every place where a line may be broken; nesting counts most, so that what is inside
-    parentheses is at least len(_TIGHTNESS)."""
-    depth = 0
-    for found in _BREAK.finditer(line):
-        token = found[0]
-        if token in "([":
-            depth += 1
-            yield found.end(), LAST_RESORT + depth  # where names are long
-        elif token in ")]":
-            depth -= 1
-        elif token == ",":
-            yield found.end(), depth * len(_TIGHTNESS)
-        elif token in _TIGHTNESS:
-            yield found.start(), depth * len(_TIGHTNESS) + _TIGHTNESS[token]
-
-
-def _wrap(head, params):
-    """A parameter list over as many lines as it needs."""
-    return "\n".join(wrapped(f"{head}{', '.join(params) or 'void'})"))

@@ -17,6 +17,9 @@ C_TYPES = {
     **{f"{u}int{b}": f"{u}int{b}_t" for u in ("", "u") for b in (8, 16, 32, 64)},
     "float16": "uint16_t", "bfloat16": "uint16_t", "float8_e4m3fn": "uint8_t", "float8_e5m2": "uint8_t",  # their bits
 }
+# How numbers are written that are no plain digits.
+NUMBERS = {"uint32": "{}u", "int64": "INT64_C({})", "uint64": "UINT64_C({})", "least": "INT{bits}_MIN", "nan": "NAN",
+           "infinity": "INFINITY", "float32": "{}f", "float64": "{}"}
 # dtype -> how ingot_half.h calls it: ingot_f16_to_f32 ...
 SMALL_FLOATS = {"float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
 KEYWORDS = frozenset("""
@@ -74,9 +77,7 @@ class UnsupportedType(ValueError):
 
 
 def c_type(dtype):
-    """The C type of a dtype; vectors are simd.h's (f32x16)."""
-    if dtype.lanes > 1:
-        return vector_type(dtype)
+    """The C type of a dtype of one lane. Raises UnsupportedType where there is none."""
     if dtype not in C_TYPES:
         why = "C has no integers of less than 8 bits: keep them in int8" if dtype.is_int and dtype.bits < 8 else \
             f"it must be one of {', '.join(C_TYPES)}"
@@ -84,27 +85,21 @@ def c_type(dtype):
     return C_TYPES[dtype]
 
 
-def vector_type(dtype):
-    """simd.h's name of a vector dtype."""
-    if dtype.element != "float32" or dtype.lanes not in (4, 8, 16):
-        raise UnsupportedType(f"simd.h has no vector of {dtype}")
-    return f"f32x{dtype.lanes}"
-
-
-def literal(dtype, value):
-    """The shortest C literal that reads back as `value` in `dtype`. Integers narrower than int are literals of type
-    int, as C promotes them anyway, and so are small int64 ones; see CExpr on how their arithmetic is widened."""
+def literal(dtype, value, numbers=NUMBERS):
+    """The shortest literal that reads back as `value` in `dtype`. Integers narrower than int are literals of type int,
+    as C promotes them anyway, and so are small int64 ones; see CExpr on how their arithmetic is widened. numbers: as
+    NUMBERS, of another dialect of C."""
     if dtype in SMALL_FLOATS:
         return str(int(np.asarray(value, dtype.numpy).view(f"u{dtype.bytes}")))
     if dtype.is_float:
-        return _float_literal(dtype, value)
+        return _float_literal(dtype, value, numbers)
     if dtype.is_bool:
         return "1" if value else "0"
     if dtype.code == "uint" and dtype.bits >= 32:
-        return f"{value}u" if dtype.bits == 32 else f"UINT64_C({value})"
+        return numbers[dtype.element].format(value)
     if value == dtype.min_value() and dtype.bits >= 32:  # -2147483648 would be the negation of a larger type
-        return f"INT{dtype.bits}_MIN"
-    return str(value) if fits_int(value) else f"INT64_C({value})"
+        return numbers["least"].format(bits=dtype.bits)
+    return str(value) if fits_int(value) else numbers["int64"].format(value)
 
 
 def fits_int(value):
@@ -112,14 +107,15 @@ def fits_int(value):
     return -(1 << 31) < value < 1 << 31
 
 
-def _float_literal(dtype, value):
+def _float_literal(dtype, value, numbers):
     if math.isnan(value):
-        return "NAN"
+        return numbers["nan"]
     if dtype == "float32":
         with np.errstate(over="ignore"):
             value = np.float32(value)
     if math.isinf(value):
-        return "INFINITY" if value > 0 else "-INFINITY"
+        return ("" if value > 0 else "-") + numbers["infinity"]
     if dtype != "float32":
-        return repr(value)
-    return repr(float(np.format_float_scientific(value, unique=True))) + "f"  # the shortest digits, as Python lays out
+        return numbers["float64"].format(repr(value))
+    digits = np.format_float_scientific(value, unique=True)  # the shortest ones, as Python lays them out
+    return numbers["float32"].format(repr(float(digits)))

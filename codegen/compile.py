@@ -25,7 +25,7 @@ from ..ir.tir.function import PrimFunc
 from ..ir.transform.choose_convolution import check_algorithms
 from ..ir.transform.context import PassContext, Sequential
 from ..ir.transform.pass_table import RELAX
-from ..ir.transform.pipeline import graph_passes, lower_module, network_passes
+from ..ir.transform.pipeline import Network, graph_passes, lower_module, pipeline_for
 from ..ir.transform.walk import statements
 from .c_names import MOST_NETWORK, network_name
 from .dim_checks import SIZES, dim_checks, example_sizes
@@ -173,7 +173,7 @@ def lower(mod, options, cache=None):
     stages.keys, stages.loops = run.keys, loops
     scheduled_ = {n: scheduled(functions[n], sch, work[n]) for n, sch in kernels.items()}
     stages.scheduled = stages.tir.with_functions({**stages.tir.functions, **scheduled_})
-    passes = network_passes(kept, options.machine)
+    passes = pipeline_for(options.machine, Network(kept))
     lowered = lower_module(IRModule(scheduled_), passes)  # alone: flat kernels do not fit the calls in "main"
     made = {n: f.with_attr("parallel_loops", parallel_loops(f.body)) for n, f in lowered.functions.items()}
     made.update({n: entry.func for n, entry in entries.items()})

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ..ir.dtype import DataType
 from ..ir.expr import IntImm
+from ..ir.relax.accuracy import FMA, growth_of_sums
 from ..ir.tir.hints import MOST_ITERATIONS, UNROLL
 from ..ir.tir.stmt import For
 from ..ir.transform.walk import statements
@@ -135,7 +136,14 @@ def _comment(func):
     shapes = func.attrs.get("shapes")
     if shapes:
         lines += _wrapped("", shapes)
+    words = [" + ".join(func.attrs.get("algorithm", ())), func.attrs.get("loops", "")]
+    if any(words):
+        lines += _wrapped("", "; ".join(filter(None, words)))
     for bound in func.attrs.get("bounds", ()):
+        lines += _wrapped("accuracy: ", bound)
+    if func.attrs.get("sums") and func.attrs.get("terms"):
+        terms = func.attrs["terms"]
+        bound = f"{FMA.name}: each sum of {terms} terms within {growth_of_sums(terms):.4g} u |x| |w|"
         lines += _wrapped("accuracy: ", bound)
     if func.attrs.get("schedule"):
         lines += _wrapped("schedule: ", func.attrs["schedule"])

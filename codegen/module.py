@@ -5,7 +5,7 @@ import re
 import textwrap
 from dataclasses import dataclass, field
 
-from .c_function import wrapped
+from .c_layout import wrapped
 from .c_names import network_name
 from .c_types import c_comment, c_string
 from .compile import VERSION

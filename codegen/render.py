@@ -9,6 +9,10 @@ from pathlib import Path
 
 import jinja2
 
+from .c_layout import folded, folded_arguments, folded_prose, folded_rules
+
+FOLDS = {".c": folded, ".h": folded, ".S": folded, ".md": folded_prose, ".txt": folded_arguments,
+         "Makefile": folded_rules}
 TEMPLATES = Path(__file__).parent.parent / "templates"
 
 
@@ -23,5 +27,8 @@ def environment():
 
 
 def render(template, **context):
-    """The text of templates/`template` with `context`. Raises jinja2.UndefinedError for a name that is missing."""
-    return environment().get_template(template).render(context)
+    """The text of templates/`template` with `context`, its long lines broken, which names make long. Raises
+    jinja2.UndefinedError for a name that is missing."""
+    text = environment().get_template(template).render(context)
+    fold = FOLDS.get(Path(template).suffix or template)
+    return fold(text) if fold else text

@@ -2,12 +2,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 
 from ..ir.boundary import internal_errors
 from ..ir.schedule.rules import schedule_by_rule
 from ..ir.schedule.rules.threads import most_threads, parallel_loops
 from ..ir.schedule.schedule import Schedule
+from .describe import described
 from .kernel_cache import KernelCache
 from .kernels import kernel_names, shape_summary
 from .recorded import apply_recorded
@@ -64,25 +64,9 @@ def schedule(func, options, recorded=None):
 
 
 def scheduled(func, sch, work):
-    """The function of a Schedule, with attrs "schedule", "refused" and "shapes" for the comment in the C, "work" for
-    profiles: that of the computation, not what a schedule adds to it."""
-    attrs = {"shapes": shape_summary(func), "work": work}
-    if len(sch.trace):
-        attrs["schedule"] = summary(sch.trace)
+    """The function of a Schedule, with attrs "loops", "terms", "schedule", "refused" and "shapes" for the comment in
+    the C, "work" for profiles: that of the computation, not what a schedule adds to it."""
+    attrs = {"shapes": shape_summary(func), "work": work, **described(func, sch)}
     if sch.refused:
         attrs["refused"] = "; ".join(sch.refused)
     return sch.func.with_attr(attrs)
-
-
-def summary(trace):
-    """The primitives of a trace in one line: queries are left out, repetitions counted."""
-    parts = []
-    for step in trace:
-        if step.name.startswith("get_"):
-            continue
-        values = [str(v) for _, v in step.args if isinstance(v, (int, str)) and not isinstance(v, bool) and v != -1]
-        values += ["x".join("?" if f is None else str(f) for f in v) for _, v in step.args
-                   if isinstance(v, (tuple, list)) and v and all(f is None or isinstance(f, int) for f in v)]
-        parts.append(f"{step.name}({', '.join(values)})" if values else step.name)
-    runs = [(text, len(list(same))) for text, same in groupby(parts)]
-    return ", ".join(text if count == 1 else f"{text} x{count}" for text, count in runs)

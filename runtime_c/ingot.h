@@ -27,12 +27,12 @@ typedef enum ingot_status {
     INGOT_ERR_WEIGHTS = -6,     /* the weights are missing, too short, misaligned, or of another model */
     INGOT_ERR_INDEX = -7,       /* an index in an input tensor is out of range */
     INGOT_ERR_STATE = -8,       /* the handle was not initialized */
-    INGOT_ERR_ARGUMENT = -9,    /* an argument is not what a function of a module takes: ingot_error says which and why */
+    INGOT_ERR_ARGUMENT = -9,    /* an argument is not what a module's function takes: ingot_error says which and why */
     INGOT_ERR_WORKSPACE = -10,  /* the workspace is missing, too small or misaligned */
     INGOT_ERR_ASSERT = -11      /* an assertion of the program does not hold */
 } ingot_status;
 
-/* How the functions of ingot.c are declared: weak in ingot.c itself, static where a header holds them (--single-file). */
+/* How the functions of ingot.c are declared: weak in ingot.c, static where a header holds them: --single-file. */
 #if !defined(INGOT_COMMON)
 #define INGOT_COMMON
 #endif
@@ -153,7 +153,8 @@ typedef void (*ingot_profile_hook)(void *user, int32_t call);
 #define INGOT_PRAGMA(text) INGOT_PRAGMA_(text)
 
 /* INGOT_UNROLL(n) stands right before a for loop: unroll it n times (n an integer literal or a macro that is one;
- * n = trip count unrolls fully). With INGOT_ROLLED defined it does nothing: a debug or sanitized build compiles faster. */
+ * n = trip count unrolls fully). With INGOT_ROLLED defined it does nothing: a debug or sanitized build compiles
+ * faster. */
 #if defined(INGOT_ROLLED)
 #define INGOT_UNROLL(n)
 #elif defined(__clang__)

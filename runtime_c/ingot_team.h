@@ -186,9 +186,10 @@ static inline int ingot_piece(ingot_share *share)
 {
     const int64_t first = ingot_first_of(share, share->part), size = ingot_first_of(share, share->part + 1) - first;
     const int32_t cuts = share->cuts < size ? share->cuts : (int32_t)size;
-    const int32_t piece = ingot_claim(share->worker, &share->worker->team->places[share->part].taken, share->runs * cuts);
+    ingot_worker *const worker = share->worker;
+    const int32_t piece = ingot_claim(worker, &worker->team->places[share->part].taken, share->runs * cuts);
     if (piece < 0) return 0;
-    ++share->worker->done;
+    ++worker->done;
     share->begin = first + size * (piece % cuts) / cuts;
     share->end = first + size * (piece % cuts + 1) / cuts;
     share->repeat = share->repeats * (piece / cuts) / share->runs;

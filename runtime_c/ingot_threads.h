@@ -68,7 +68,7 @@ extern long syscall(long number, ...);
 #define INGOT_CREWS 8            /* runs at once that have threads of their own */
 #define INGOT_SPIN_NS 20000      /* how long a thread looks for another before it sleeps */
 #define INGOT_HELPER_STACK 4194304
-#define INGOT_JOB_BITS 16        /* of ingot_crew.gate, below the job's number: whether it is open, who reads the call */
+#define INGOT_JOB_BITS 16        /* of ingot_crew.gate, below the job's number: whether it is open, who reads calls */
 #define INGOT_JOB_OPEN 0x8000u
 
 typedef struct ingot_helper {

@@ -15,9 +15,9 @@ from .storage_align import aligned_strides, alignments
 
 
 def compact_buffers(func):
-    """Requires opaque blocks. Ensures that each allocated buffer is no larger than the box that its uses touch while
-    the loops inside its allocation run, with indices counted from the box's corner; one of one element has scope
-    "local". Rows are as far apart as storage_align asked for.
+    """Requires opaque blocks and no views. Ensures that each allocated buffer is no larger than the box that its uses
+    touch while the loops inside its allocation run, with indices counted from the box's corner; one of one element has
+    scope "local". Rows are as far apart as storage_align asked for.
 
     Buffers with strides, whose address is taken, or that data-dependent indices reach keep their size.
     """

@@ -13,6 +13,7 @@ from functools import update_wrapper
 from ..module import IRModule
 from ..relax.expr import Function
 from ..tir.function import PrimFunc
+from .facts import check_order
 
 CONFIG = {}  # name of a setting -> function that checks a value and returns it; the pass table registers them
 _CURRENT = ContextVar("ingot_pass_context", default=None)
@@ -20,11 +21,14 @@ _CURRENT = ContextVar("ingot_pass_context", default=None)
 
 @dataclass(frozen=True)
 class PassInfo:
-    """name; opt_level: the least level at which Sequential runs the pass; required: names of passes to run before."""
+    """name; opt_level: the least level at which Sequential runs the pass; required: names of passes to run before;
+    requires, ensures: facts (facts.py) of the programs that it takes and gives."""
 
     name: str
     opt_level: int = 0
     required: tuple = ()
+    requires: tuple = ()
+    ensures: tuple = ()
 
     def __str__(self):
         return self.name
@@ -71,13 +75,19 @@ CONFIG["tir.add_lower_pass"] = _own_passes
 
 
 class Sequential(Pass):
-    """Passes one after the other, without those that the current context disables or whose level is above its own."""
+    """Passes one after the other, without those that the current context disables or whose level is above its own.
 
-    def __init__(self, passes, opt_level=0, name="sequential", required=()):
+    given: facts (facts.py) that hold of the programs it takes; with them the order of the passes is checked, and
+    PassOrderError raised.
+    """
+
+    def __init__(self, passes, opt_level=0, name="sequential", required=(), given=None):
         for p in passes:
             if not isinstance(p, Pass):
                 raise TypeError(f"Sequential takes passes, such as tir.transform.Simplify(), not a {type(p).__name__}")
         self.passes = tuple(passes)
+        if given is not None:
+            check_order(self.passes, given)
         super().__init__(self._run, PassInfo(name, opt_level, tuple(required)))
 
     def _run(self, mod, context):

@@ -11,8 +11,8 @@ from ..tir.function import PrimFunc
 
 
 def flatten_buffer(func: PrimFunc):
-    """Requires no blocks. Ensures that every buffer, parameters included, has one dimension, no strides and no offset,
-    and that no index overflows: those into buffers of 2^31 elements or more are int64."""
+    """Requires no blocks. Ensures flat buffers: each, parameters included, has one dimension, no strides and no
+    offset, and no index overflows: those into buffers of 2^31 elements or more are int64."""
     flatten = _Flatten()
     buffer_map = {p: flatten.layout(b)[0] for p, b in func.buffer_map.items()}
     return func.replace(buffer_map=buffer_map, body=flatten.visit(func.body))

@@ -13,8 +13,8 @@ from .graph import GraphRewriter, is_operator, node_title, on_main
 
 @on_main
 def fold_constants(func):
-    """Requires nothing. Ensures no operator has only constant arguments. Raises ValueError, before the memory is taken,
-    for a result that is larger than the budget of constants."""
+    """Requires nothing. Ensures folded constants: no operator has only constant arguments. Raises ValueError, before
+    the memory is taken, for a result that is larger than the budget of constants."""
     return _Fold().run(func)
 
 

@@ -41,8 +41,9 @@ class _DecomposeBatchNorm(GraphRewriter):
 
 @on_main
 def fold_scale_axis(func):
-    """Ensures that a constant factor of a convolution's (or constant product's) output channels is part of its weights,
-    and that constants added or multiplied one after the other are one: (x * a + b) * c + d is x * ac + (bc + d).
+    """Requires no nn.batch_norm. Ensures that a constant factor of a convolution's (or constant product's) output
+    channels is part of its weights, and that constants added or multiplied one after the other are one: (x * a + b) * c
+    + d is x * ac + (bc + d).
 
     Only values that nothing else uses are changed, and only when the combined constants are finite and no larger than
     the larger of the two. Constants of additions and multiplications become second arguments.

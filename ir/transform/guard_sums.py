@@ -9,7 +9,8 @@ from .walk import StmtMutator
 
 
 def guard_sums(func):
-    """Requires flat buffers. Ensures that a sum that adds nothing where a condition fails is not computed there:
+    """Requires flat buffers and no vectors. Ensures that a sum that adds nothing where a condition fails is not
+    computed there:
 
         for i: for v: acc[v] = acc[v] + (x if c && d else 0)   ->   if c: for i: if d: for v: acc[v] = acc[v] + x
 

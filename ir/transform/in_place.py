@@ -13,7 +13,7 @@ from .graph import GraphRewriter, on_main, uses
 
 @on_main
 def in_place(func):
-    """Requires operators grouped into kernels. Ensures that a concat whose inputs lie one behind the other in memory is
+    """Requires groups (FuseOps). Ensures that a concat whose inputs lie one behind the other in memory is
     a memory.join of what kernels of this function write, each into its part; what cannot be written there is copied.
     Splits and slices that leave memory in order are memory.parts of their source. A tensor that is padded is written
     inside its border (memory.inlay), which a kernel of its own fills; its other readers skip the border.

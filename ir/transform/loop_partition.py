@@ -14,7 +14,7 @@ from .walk import rewrite_annotated
 
 
 def loop_partition(func):
-    """Requires flat buffers. Ensures of `likely` conditions (a && b counts as two) that
+    """Requires flat buffers, guards and no vectors. Ensures of `likely` conditions (a && b counts as two) that
     - one that can only fail in a loop's last turn is gone from the loop: that turn follows as a copy, or in a parallel
       loop, whose turns stay together, or a nest of them, is the other branch of the body;
     - one that fails in other turns is gone from the body where it holds for all inner loops: `if (it holds throughout)

@@ -10,7 +10,7 @@ from .walk import StmtMutator, blocks
 
 
 def lower_init_block(func):
-    """Requires blocks. Ensures no block has an init: it becomes a statement under `reduce iters are at their start`."""
+    """Requires blocks. Ensures no inits: they become statements under `reduce iters are at their start`."""
     return func.replace(body=_LowerInit().visit(func.body))
 
 
@@ -28,8 +28,8 @@ class _LowerInit(StmtMutator):
 
 
 def convert_blocks_to_opaque(func):
-    """Requires no inits. Ensures that blocks have no iteration variables: their bodies, signatures and predicates are
-    in terms of loop variables. Raises ValueError for a block with an init."""
+    """Requires no inits. Ensures opaque blocks, without iteration variables: their bodies, signatures and predicates
+    are in terms of loop variables. Raises ValueError for a block with an init."""
     return func.replace(body=_ToOpaque().visit(func.body))
 
 
@@ -85,8 +85,8 @@ class _LowerMatch(Mutator):
 
 
 def lower_opaque_block(func):
-    """Requires opaque blocks without matched buffers. Ensures no blocks: predicates are `if likely(...)`, allocations
-    DeclBuffers, and annotations "pragma_..." AttrStmts around the body."""
+    """Requires opaque blocks and no matched buffers. Ensures no blocks, and guards: predicates are `if likely(...)`,
+    allocations DeclBuffers, and annotations "pragma_..." AttrStmts around the body."""
     return func.replace(body=_LowerOpaque().visit(func.body))
 
 

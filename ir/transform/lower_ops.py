@@ -8,6 +8,7 @@ from ..module import GlobalVar
 from ..names import unique_name
 from ..node import structural_equal, structural_hash
 from ..relax.accuracy import arithmetics_of
+from ..relax.algorithms import algorithm_of, is_sum_of_products
 from ..relax.expr import (DataflowVar, MatchCast, PrimValue, RelaxCall, RelaxTuple, RelaxVar, ShapeExpr,
                           TensorStructInfo, TupleStructInfo, VarBinding, call_tir, dataflow_function)
 from ..relax.memory import ALIASES, Memory
@@ -21,11 +22,12 @@ from .resolve_casts import bind_dims
 
 
 def lower_ops(mod):
-    """Requires a dataflow "main" (after graph passes: arguments are variables or constants) and primitive functions.
+    """Requires a dataflow "main" (arguments are variables or constants), primitive functions and no MatchCast.
     Ensures "main" binds only call_tir, views and tuple items, and the module's other functions are PrimFuncs, no two of
     them structurally equal. Each has attrs "origin", the model nodes of all its calls, "num_outputs" and, where it is
-    made by other arithmetics than multiply-adds, "bounds", the text of their error bounds; its
-    parameters are the inputs, the outputs, then the symbolic dimensions that the call passes.
+    made by other arithmetics than multiply-adds, "bounds", the text of their error bounds; "algorithm", how it is
+    computed, and "sums", whether by sums of products alone; its parameters are the inputs, the outputs, then the
+    symbolic dimensions that the call passes.
     """
     return _Lower(mod).run()
 
@@ -39,6 +41,8 @@ class _Lower:
         self.lowered = {}    # structural hash of operators -> [(their form, name of the function that they became)]
         self.origins = {}    # name -> origins of all calls
         self.bounds = {}     # name -> the bounds of what it is made by, but for multiply-adds
+        self.algorithms = {}  # name -> how it is computed, in words
+        self.sums = {}       # name -> whether its costly part is sums of products alone
         self.names = {"main"}
 
     def run(self):
@@ -76,6 +80,8 @@ class _Lower:
         info = call.struct_info
         outs = info.fields if isinstance(info, TupleStructInfo) else info
         self.bounds[gv.name] = tuple(dict.fromkeys(str(a) for c in calls for a in arithmetics_of(c)))
+        self.algorithms[gv.name] = tuple(dict.fromkeys(filter(None, map(algorithm_of, calls))))
+        self.sums[gv.name] = len(self.algorithms[gv.name]) == sum(map(is_sum_of_products, calls)) == 1
         return call_tir(gv, args, outs, _dims_of(call, args, strides))
 
     def _lower_once(self, call, args, group, strides, hint, origin):
@@ -95,7 +101,8 @@ class _Lower:
         return gv
 
     def _bounds(self, name):
-        return {"bounds": self.bounds[name]} if self.bounds.get(name) else {}
+        found = {"bounds": self.bounds.get(name), "algorithm": self.algorithms.get(name), "sums": self.sums.get(name)}
+        return {key: value for key, value in found.items() if value}
 
     def _strides(self, binding, args):
         """The strides of each argument and result, () where they are row-major."""

@@ -15,10 +15,15 @@ def name_loops(func):
     """Requires blocks. Ensures that loops with made-up names carry the name of the first block iteration variable that
     depends on them (v_ic -> ic), numbered from the outermost (x_0, x_1) where several do. One with a made-up name is
     called after the dimension that it indexes, if a block with better names writes or reads that buffer too."""
+    names = loop_names(func)
+    return func.replace(body=_Rename(names).visit(func.body)) if names else func
+
+
+def loop_names(func):
+    """{loop variable: the name that NameLoops gives it} for those whose own name is made up."""
     scan = _Scan(_dimension_names(func))
     scan.visit(func.body)
-    names = scan.names()
-    return func.replace(body=_Rename(names).visit(func.body)) if names else func
+    return scan.names()
 
 
 def _dimension_names(func):

@@ -36,7 +36,7 @@ def by_columns(call, lanes):
 
 @on_main
 def split_padding(func, lanes=1):
-    """Ensures 2-D convolutions and max pools need no padding: nn.pad comes before them, and inner loops have no
+    """Ensures no padding in 2-D convolutions and max pools: nn.pad comes before them, and inner loops have no
     condition. Pools with ceil_mode keep theirs: their windows may reach past any padding. So do convolutions
     `by_columns` whose strides part columns: they copy their input anyway.
 

@@ -1,4 +1,5 @@
-"""The passes by their field names: each row is a pure function, its name, its level and the settings that steer it.
+"""The passes by their field names: each row is a pure function, its name, the facts that it requires and ensures
+(facts.py), its level and the settings that steer it.
 
 A row becomes a function that makes a Pass and takes the arguments of the function behind it, without its first:
 NarrowDataType(32), UnrollLoop(explicit_unroll=False). Settings of the PassContext's config go before these.
@@ -18,6 +19,7 @@ from .compact_buffers import compact_buffers
 from .context import CONFIG, Pass, PassContext, PassInfo, over_prim_funcs
 from .convert_layout import convert_layout
 from .embed_broadcast import embed_broadcast
+from .facts import ENSURED_BY, words
 from .flatten import flatten_buffer
 from .fold_constants import fold_constants
 from .fold_scale import decompose_batch_norm, fold_scale_axis
@@ -94,14 +96,16 @@ _INFOS = []  # of all passes
 
 
 def _rows(*rows):
-    """{name: function that makes the pass}. A row: name, function, level, {setting: (check, arguments)}, and arguments
-    that are given."""
+    """{name: function that makes the pass}. A row: name, how it is lifted to modules, function, the facts that it
+    requires, those that it ensures, level, {setting: (check, arguments)}, and arguments that are given."""
     return {name: _maker(name, *rest) for name, *rest in rows}
 
 
-def _maker(name, lift, function, opt_level=0, config=None, given=None):
-    info, config, given = PassInfo(name, opt_level), config or {}, given or {}
+def _maker(name, lift, function, requires="", ensures="", opt_level=0, config=None, given=None):
+    info, config, given = PassInfo(name, opt_level, (), words(requires), words(ensures)), config or {}, given or {}
     _INFOS.append(info)
+    for word in info.ensures if not given else ():
+        ENSURED_BY.setdefault(word, []).append(name)
     for key, (check, _) in config.items():
         CONFIG[key] = _named(key, check)
 
@@ -126,6 +130,7 @@ def _maker(name, lift, function, opt_level=0, config=None, given=None):
     make.__name__ = make.__qualname__ = name
     make.__doc__ = function.__doc__
     make.__signature__ = signature
+    make.info = info
     PassContext.known[name] = PassContext.known[f"tir.{name}"] = make
     return make
 
@@ -179,75 +184,76 @@ _UNROLL = {"tir.UnrollLoop": _arguments("auto_max_step", "auto_max_depth", "auto
 _BF16, _FP16, _FP8 = ({"dtypes": names} for names in (("bfloat16",), ("float16",), FLOAT8))
 
 TIR = _rows(
-    ("MakePackedAPI", _tir, make_packed_api),
+    ("MakePackedAPI", _tir, make_packed_api, "shaped buffers"),
     ("LiftImports", _tir, lift_imports),
-    ("ResolveViews", _tir, resolve_views),
-    ("NameLoops", _tir, name_loops),
-    ("LowerInitBlock", _tir, lower_init_block),
-    ("RemoveNoOp", _tir, remove_no_op),
-    ("PlanAndUpdateBufferAllocationLocation", _tir, place_buffers),
-    ("ConvertBlocksToOpaque", _tir, convert_blocks_to_opaque),
-    ("CompactBufferAllocation", _tir, compact_buffers),
-    ("LowerMatchBuffer", _tir, lower_match_buffer),
-    ("LowerOpaqueBlock", _tir, lower_opaque_block),
-    ("FlattenBuffer", _tir, flatten_buffer),
-    ("SmallFloatComputeLegalize", _tir, compute_legalize),
-    ("BF16ComputeLegalize", _tir, compute_legalize, 0, None, _BF16),
-    ("FP16ComputeLegalize", _tir, compute_legalize, 0, None, _FP16),
-    ("FP8ComputeLegalize", _tir, compute_legalize, 0, None, _FP8),
-    ("UnguardInit", _tir, unguard_init),
-    ("LoopPartition", _tir, loop_partition, 1),
-    ("UnrollCopies", _tir, unroll_copies),
+    ("ResolveViews", _tir, resolve_views, "", "no views"),
+    ("NameLoops", _tir, name_loops, "blocks"),
+    ("LowerInitBlock", _tir, lower_init_block, "blocks", "no inits"),
+    ("RemoveNoOp", _tir, remove_no_op, "no views"),
+    ("PlanAndUpdateBufferAllocationLocation", _tir, place_buffers, "blocks, no inits, no views"),
+    ("ConvertBlocksToOpaque", _tir, convert_blocks_to_opaque, "no inits", "opaque blocks"),
+    ("CompactBufferAllocation", _tir, compact_buffers, "opaque blocks, no views"),
+    ("LowerMatchBuffer", _tir, lower_match_buffer, "opaque blocks", "no matched buffers"),
+    ("LowerOpaqueBlock", _tir, lower_opaque_block, "opaque blocks, no matched buffers", "no blocks, guards"),
+    ("FlattenBuffer", _tir, flatten_buffer, "no blocks", "flat buffers"),
+    ("SmallFloatComputeLegalize", _tir, compute_legalize, "flat buffers", "widened arithmetic"),
+    ("BF16ComputeLegalize", _tir, compute_legalize, "flat buffers", "widened arithmetic", 0, None, _BF16),
+    ("FP16ComputeLegalize", _tir, compute_legalize, "flat buffers", "widened arithmetic", 0, None, _FP16),
+    ("FP8ComputeLegalize", _tir, compute_legalize, "flat buffers", "widened arithmetic", 0, None, _FP8),
+    ("UnguardInit", _tir, unguard_init, "flat buffers, guards"),
+    ("LoopPartition", _tir, loop_partition, "flat buffers, guards, no vectors", "", 1),
+    ("UnrollCopies", _tir, unroll_copies, "flat buffers, no vectors"),
     ("Simplify", _tir, simplify),
-    ("GuardSums", _tir, guard_sums, 1),
-    ("VectorizeLoop", _tir, vectorize_loop, 0,
+    ("GuardSums", _tir, guard_sums, "flat buffers, no vectors", "", 1),
+    ("VectorizeLoop", _tir, vectorize_loop, "flat buffers", "vectors, no vectorized loops", 0,
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
-    ("VectorTypeRewrite", _tir, rewrite_vector_types, 1),
-    ("LoadLanes", _tir, load_lanes),
-    ("HoldLoads", _tir, hold_loads),
-    ("TransposeSquares", _tir, transpose_squares),
-    ("InjectPrefetch", _tir, inject_prefetch),
-    ("HoistIfThenElse", _tir, hoist_if_then_else, 1),
-    ("SplitSums", _tir, split_sums, 1),
-    ("UnrollLoop", _tir, unroll_loop, 0, _UNROLL),
-    ("SmallFloatStorageLegalize", _tir, storage_legalize),
-    ("BF16StorageLegalize", _tir, storage_legalize, 0, None, _BF16),
-    ("FP16StorageLegalize", _tir, storage_legalize, 0, None, _FP16),
-    ("FP8StorageLegalize", _tir, storage_legalize, 0, None, _FP8),
-    ("StorageRewrite", _tir, storage_rewrite, 1, {"tir.disable_storage_rewrite": _disables()}),
-    ("LiftWorkspace", _tir, lift_workspace),
-    ("LiftScratch", _tir, lift_scratch),
-    ("NarrowDataType", _tir, narrow_data_type),
-    ("LowerIntrin", _tir, lower_intrin),
-    ("EmbedBroadcast", _tir, embed_broadcast),
-    ("Accumulate", _tir, accumulate),
-    ("OutlineTiles", _tir, outline_tiles, 1),
-    ("HoistIndex", _tir, hoist_index, 1),
-    ("CommonSubexprElimTIR", _tir, common_subexpr_elim, 1, {"tir.disable_cse_tir": _disables()}),
-    ("VerifyHints", _after_others, verify_hints, 0, None, {"left_out": ()}),
+    ("VectorTypeRewrite", _tir, rewrite_vector_types, "vectors", "", 1),
+    ("LoadLanes", _tir, load_lanes, "flat buffers, vectors"),
+    ("HoldLoads", _tir, hold_loads, "flat buffers, vectors"),
+    ("TransposeSquares", _tir, transpose_squares, "flat buffers, vectors"),
+    ("InjectPrefetch", _tir, inject_prefetch, "flat buffers"),
+    ("HoistIfThenElse", _tir, hoist_if_then_else, "", "", 1),
+    ("SplitSums", _tir, split_sums, "flat buffers", "", 1),
+    ("UnrollLoop", _tir, unroll_loop, "flat buffers", "", 0, _UNROLL),
+    ("SmallFloatStorageLegalize", _tir, storage_legalize, "widened arithmetic", "no small floats"),
+    ("BF16StorageLegalize", _tir, storage_legalize, "widened arithmetic", "no small floats", 0, None, _BF16),
+    ("FP16StorageLegalize", _tir, storage_legalize, "widened arithmetic", "no small floats", 0, None, _FP16),
+    ("FP8StorageLegalize", _tir, storage_legalize, "widened arithmetic", "no small floats", 0, None, _FP8),
+    ("StorageRewrite", _tir, storage_rewrite, "flat buffers, no views", "", 1,
+     {"tir.disable_storage_rewrite": _disables()}),
+    ("LiftWorkspace", _tir, lift_workspace, "flat buffers", "temporaries of constant size"),
+    ("LiftScratch", _tir, lift_scratch, "temporaries of constant size"),
+    ("NarrowDataType", _tir, narrow_data_type, "flat buffers"),
+    ("LowerIntrin", _tir, lower_intrin, "flat buffers", "tir.fma"),
+    ("EmbedBroadcast", _tir, embed_broadcast, "flat buffers, tir.fma"),
+    ("Accumulate", _tir, accumulate, "flat buffers, tir.fma"),
+    ("OutlineTiles", _tir, outline_tiles, "flat buffers", "", 1),
+    ("HoistIndex", _tir, hoist_index, "flat buffers", "", 1),
+    ("CommonSubexprElimTIR", _tir, common_subexpr_elim, "flat buffers", "", 1, {"tir.disable_cse_tir": _disables()}),
+    ("VerifyHints", _after_others, verify_hints, "", "", 0, None, {"left_out": ()}),
 )
 
 RELAX = _rows(
     ("BindParams", _module, bind_params),
-    ("ResolveMatchCast", _graph, resolve_match_cast),
-    ("FoldConstant", _graph, fold_constants),
-    ("DecomposeOpsForInference", _graph, decompose_batch_norm),
-    ("FoldBatchnormToConv2D", _graph, fold_scale_axis, 1),
-    ("RemoveIdentities", _graph, remove_identities, 1),
-    ("KeepShares", _graph, keep_shares, 1),
-    ("FuseActivations", _graph, fuse_activations, 1),
-    ("SliceEarly", _graph, slice_early, 1),
-    ("PoolEarly", _graph, pool_early, 1),
-    ("FuseAttention", _graph, fuse_attention, 2),
-    ("SinkViews", _graph, sink_views, 1),
-    ("CombineParallelConv2D", _graph, combine_parallel_conv2d, 2),
-    ("ConvertLayout", _graph, convert_layout, 2),
-    ("ChooseConvolution", _graph, choose_convolution, 2),
-    ("SplitPadding", _graph, split_padding, 1),
-    ("ProjectInputs", _graph, project_inputs, 1),
-    ("PackWeights", _graph, pack_weights, 2),
-    ("FuseOps", _graph, fuse_ops, 1),
-    ("InPlace", _graph, in_place, 1),
+    ("ResolveMatchCast", _graph, resolve_match_cast, "", "no MatchCast"),
+    ("FoldConstant", _graph, fold_constants, "", "folded constants"),
+    ("DecomposeOpsForInference", _graph, decompose_batch_norm, "", "no nn.batch_norm"),
+    ("FoldBatchnormToConv2D", _graph, fold_scale_axis, "no nn.batch_norm", "", 1),
+    ("RemoveIdentities", _graph, remove_identities, "", "", 1),
+    ("KeepShares", _graph, keep_shares, "", "", 1),
+    ("FuseActivations", _graph, fuse_activations, "", "", 1),
+    ("SliceEarly", _graph, slice_early, "", "", 1),
+    ("PoolEarly", _graph, pool_early, "plain layouts", "", 1),
+    ("FuseAttention", _graph, fuse_attention, "", "", 2),
+    ("SinkViews", _graph, sink_views, "", "", 1),
+    ("CombineParallelConv2D", _graph, combine_parallel_conv2d, "plain layouts, folded constants", "", 2),
+    ("ConvertLayout", _graph, convert_layout, "plain layouts", "blocked layouts", 2),
+    ("ChooseConvolution", _graph, choose_convolution, "blocked layouts, padding", "", 2),
+    ("SplitPadding", _graph, split_padding, "", "no padding", 1),
+    ("ProjectInputs", _graph, project_inputs, "", "", 1),
+    ("PackWeights", _graph, pack_weights, "", "", 2),
+    ("FuseOps", _graph, fuse_ops, "dataflow", "groups", 1),
+    ("InPlace", _graph, in_place, "groups", "", 1),
     ("MaterializeOutputs", _graph, materialize_outputs),
-    ("LegalizeOps", _graph, lower_ops),
+    ("LegalizeOps", _graph, lower_ops, "dataflow, no MatchCast"),
 )

@@ -1,10 +1,13 @@
 """The pass lists: what happens to a module between the importer and the printer, in order."""
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ..module import IRModule
 from ..relax.accuracy import FLOAT32
 from ..target import Target
 from .context import Sequential
+from .facts import IMPORTED, PRINTABLE, SCHEDULED, check_order
 from .pass_table import RELAX, TIR
 
 
@@ -19,73 +22,68 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None):
              "ConvertLayout": [lanes, target.cost("shuffle")]}
     names = ["ResolveMatchCast", "FoldConstant", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
              "RemoveIdentities", "KeepShares", "FuseActivations", "SliceEarly", "PoolEarly", "ProjectInputs",
-             "FuseAttention", "SinkViews", "RemoveIdentities", "CombineParallelConv2D", "ConvertLayout", "ChooseConvolution",
-             "SplitPadding", "PackWeights", "FuseOps", "InPlace", "MaterializeOutputs"]
-    passes = [RELAX[name](*given.get(name, ())) for name in names]
-    return [p for p in passes if p.info.opt_level <= opt_level]
+             "FuseAttention", "SinkViews", "RemoveIdentities", "CombineParallelConv2D", "ConvertLayout",
+             "ChooseConvolution", "SplitPadding", "PackWeights", "FuseOps", "InPlace", "MaterializeOutputs"]
+    passes = [p for name in names if (p := RELAX[name](*given.get(name, ()))).info.opt_level <= opt_level]
+    check_order([*passes, RELAX["LegalizeOps"]()], IMPORTED)
+    return passes
 
 
-# Over scheduled PrimFuncs, in order:
-# - buffers that share memory come first: the others look at each buffer alone;
+# Over scheduled PrimFuncs, in order. The facts that passes require and ensure (facts.py) leave open:
 # - stages that nothing needs go before allocations are planned by uses; allocations move while blocks still say which
-#   loops hand a buffer on; they shrink when indices are in terms of loops, before matched buffers ask for strides;
+#   loops hand a buffer on; they shrink before matched buffers ask for strides;
 # - small floats are float32 before anything looks for float32 to make vectors of;
-# - partitioning needs the guards that LowerOpaqueBlock writes and the loops still scalar; copies that a schedule asks
-#   for are made before their choices are simplified, and those before vectors are; choices of what a sum adds are
-#   guards before they would choose vectors; vectors need flat buffers;
-#   vector types need to see every access, single elements too, before these come as lanes;
+# - copies that a schedule asks for are made before their choices are simplified;
+# - vector types need to see every access, single elements too, before these come as lanes;
 # - copies of unrolled bodies come before memory is shared, and what is shared before large buffers are lifted;
-# - the four before the last are the target's: they leave expressions that only a printer reads.
-TIR_PASSES = [
-    TIR["LiftImports"](),
-    TIR["ResolveViews"](),
-    TIR["NameLoops"](),
-    TIR["LowerInitBlock"](),
-    TIR["RemoveNoOp"](),
-    TIR["PlanAndUpdateBufferAllocationLocation"](),
-    TIR["ConvertBlocksToOpaque"](),
-    TIR["CompactBufferAllocation"](),
-    TIR["LowerMatchBuffer"](),
-    TIR["LowerOpaqueBlock"](),
-    TIR["FlattenBuffer"](),
-    TIR["SmallFloatComputeLegalize"](),
-    TIR["UnguardInit"](),
-    TIR["LoopPartition"](),
-    TIR["UnrollCopies"](),
-    TIR["Simplify"](),
-    TIR["RemoveNoOp"](),  # once more: what parts of loops never use
-    TIR["GuardSums"](),
-    TIR["VectorizeLoop"](),
-    TIR["VectorTypeRewrite"](),
-    TIR["LoadLanes"](),
-    TIR["HoldLoads"](),
-    TIR["TransposeSquares"](),
-    TIR["InjectPrefetch"](),
-    TIR["HoistIfThenElse"](),
-    TIR["UnrollLoop"](explicit_unroll=False),
-    TIR["SmallFloatStorageLegalize"](),
-    TIR["StorageRewrite"](),
-    TIR["LiftWorkspace"](),
-    TIR["NarrowDataType"](32),
-    TIR["LowerIntrin"](),
-    TIR["EmbedBroadcast"](),
-    TIR["Accumulate"](),
-    TIR["HoistIndex"](),
-    TIR["CommonSubexprElimTIR"](),
-    TIR["VerifyHints"](),
-]
+# - the last are the target's: they leave expressions that only a printer reads, and no hint that a pass consumes.
+_LOWERING = (
+    "LiftImports", "ResolveViews", "NameLoops", "LowerInitBlock", "RemoveNoOp",
+    "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation", "LowerMatchBuffer",
+    "LowerOpaqueBlock", "FlattenBuffer", "SmallFloatComputeLegalize", "UnguardInit", "LoopPartition", "UnrollCopies",
+    "Simplify", "RemoveNoOp",  # once more: what parts of loops never use
+    "GuardSums", "VectorizeLoop", "VectorTypeRewrite", "LoadLanes", "HoldLoads", "TransposeSquares", "InjectPrefetch",
+    "HoistIfThenElse", "SplitSums", "UnrollLoop", "SmallFloatStorageLegalize", "StorageRewrite", "LiftWorkspace",
+    "LiftScratch", "NarrowDataType")
+_TARGETS = {"c": ("LowerIntrin", "EmbedBroadcast", "Accumulate", "OutlineTiles", "HoistIndex",
+                  "CommonSubexprElimTIR", "VerifyHints")}
+# Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when
+# all that steers loops over terms is done; their arena has room for temporaries; their tiles and borders are printed as
+# functions. In a program of one's own all is as it is written.
+_OF_NETWORKS = ("SplitSums", "LiftScratch", "OutlineTiles")
 
 
-def network_passes(kept, target):
-    """TIR_PASSES for the kernels of a network on a target. Its sums hold a bound of accuracy whatever the schedules
-    are; in a program of one's own they are as they are written. Its temporaries take at most `kept` bytes of stack,
-    beside arrays of vectors that fit the registers: its arena has room for those of each thread."""
-    after = {"HoistIfThenElse": TIR["SplitSums"](),  # when all that steers loops over terms is done
-             "LiftWorkspace": TIR["LiftScratch"](kept, target.register_bytes),
-             "Accumulate": TIR["OutlineTiles"]()}  # when tiles and their borders are what they will be
-    distances = map(target.cost, ("line_bytes", "stream.ahead", "stream.far_ahead"))
-    own = {"InjectPrefetch": TIR["InjectPrefetch"](*distances)}
-    return [new for p in TIR_PASSES for new in (own.get(p.name, p), after.get(p.name)) if new is not None]
+@dataclass(frozen=True)
+class Network:
+    """What lowering needs to know of a network. kept: bytes of stack that temporaries take at most, beside arrays of
+    vectors that fit the registers; None: as many as they need."""
+
+    kept: int | None = None
+
+
+def pipeline_for(target, network=None):
+    """The passes from a scheduled PrimFunc to what the printer of a target's kind takes, as a list.
+
+    target: a Target, or its kind, "c", for the row of that name. network: the Network whose kernels are lowered, with
+    the registers and caches of the target; None for a program of one's own. Raises ValueError for a kind that has no
+    pipeline, PassOrderError where a pass requires what does not hold.
+    """
+    kind = str(getattr(target, "kind", target))
+    if kind not in _TARGETS:
+        raise ValueError(f"no pipeline for targets of kind {kind!r}; known: {', '.join(_TARGETS)}")
+    given = {"UnrollLoop": {"explicit_unroll": False}, "NarrowDataType": {"target_bits": 32}}
+    if network:
+        machine = Target.get(target)
+        given["LiftScratch"] = {"kept": network.kept, "registers": machine.register_bytes}
+        given["InjectPrefetch"] = {"line": machine.cost("line_bytes"), "ahead": machine.cost("stream.ahead"),
+                                   "far": machine.cost("stream.far_ahead")}
+    names = [n for n in (*_LOWERING, *_TARGETS[kind]) if network or n not in _OF_NETWORKS]
+    passes = [TIR[n](**given.get(n, {})) for n in names]
+    check_order(passes, SCHEDULED, PRINTABLE[kind], f"the printer of {kind}")
+    return passes
+
+
+TIR_PASSES = pipeline_for("c")
 
 
 def lower_module(mod, passes=TIR_PASSES):
@@ -99,4 +97,4 @@ def lower_prim_func(func, passes=TIR_PASSES):
     return lower_module(IRModule({name: func}), passes)[name]
 
 
-__all__ = ["graph_passes", "network_passes", "TIR_PASSES", "lower_module", "lower_prim_func"]
+__all__ = ["graph_passes", "pipeline_for", "Network", "TIR_PASSES", "lower_module", "lower_prim_func"]

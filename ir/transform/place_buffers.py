@@ -11,8 +11,8 @@ from .walk import StmtMutator, blocks
 
 
 def place_buffers(func):
-    """Requires blocks without inits. Ensures each buffer of alloc_buffers is allocated in the innermost loop that holds
-    all its uses, by a block of its own there, or where it was.
+    """Requires blocks, no inits and no views. Ensures each buffer of alloc_buffers is allocated in the innermost loop
+    that holds all its uses, by a block of its own there, or where it was.
 
     A buffer stays outside loops whose turns hand its contents on (those bound to a non-spatial iterator of a block that
     writes it or stands around such a block), outside loops whose turn reads it first, and outside vectorized loops,

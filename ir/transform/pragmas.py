@@ -49,7 +49,7 @@ class _Lift(StmtMutator):
 
 
 def make_packed_api(func):
-    """Requires that buffers are not flat yet. Ensures func.signature, the parameters that callers see, as Buffers and
+    """Requires shaped buffers. Ensures func.signature, the parameters that callers see, as Buffers and
     scalar Vars, from which the C entry point and its checks are made; and attrs["outputs"], the positions among its
     buffers of those that blocks write, also where a C function does."""
     if func.signature:

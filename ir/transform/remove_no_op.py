@@ -24,7 +24,7 @@ def has_effect(e):
 
 
 def remove_no_op(func):
-    """With blocks or without. Ensures that temporaries are stored to only where something else than temporaries needs
+    """Requires no views. Ensures that temporaries are stored to only where something else than temporaries needs
     it, and no loops, branches, blocks, lets and allocations around nothing."""
     scan = _Scan()
     scan.visit(func.body)

@@ -11,7 +11,7 @@ ALIGN = 64
 
 
 def lift_scratch(func, kept=None, registers=0):
-    """Requires that temporaries have constant sizes (LiftWorkspace). Ensures that those declared inside one another
+    """Requires temporaries of constant size (LiftWorkspace). Ensures that those declared inside one another
     take at most `kept` bytes together, where arrays, the largest of the fullest place first, can be taken out; None:
     all stay. Arrays of vectors of at most `registers` bytes, those of all vector registers, stay: they are registers.
 

@@ -16,14 +16,14 @@ _OF_BITS = ("tir.call_extern", "tir.call_pure_extern", "tir.reinterpret")  # the
 
 
 def compute_legalize(func, dtypes=SMALL_FLOATS):
-    """Requires flat buffers. Ensures that nothing is computed in `dtypes`, only in float32: values are widened where
-    they are loaded and rounded where they are stored, or where the program casts. Temporaries whose address is not
-    taken hold float32."""
+    """Requires flat buffers. Ensures widened arithmetic: nothing is computed in `dtypes`, only in float32. Values are
+    widened where they are loaded and rounded where they are stored, or where the program casts. Temporaries whose
+    address is not taken hold float32."""
     return _if_used(func, dtypes, _Compute)
 
 
 def storage_legalize(func, dtypes=SMALL_FLOATS):
-    """Requires compute_legalize. Ensures that buffers hold no `dtypes` but unsigned integers of their bits, which
+    """Requires widened arithmetic. Ensures no small floats: buffers hold unsigned integers of their bits, which
     tir.reinterpret turns into the float that is widened, and back."""
     return _if_used(func, dtypes, _Storage)
 

@@ -7,9 +7,10 @@ from ..tir.stmt import BufferLoad, BufferStore, DeclBuffer, SeqStmt
 
 
 def storage_rewrite(func):
-    """Requires flat buffers. Ensures that of buffers declared together (none between them), one that is first used in a
-    later statement than another was last used takes its memory, where dtype, scope and alignment agree, and sizes are
-    constant (the larger holds) or equal. Buffers of scope "local" stay: they are the C compiler's to place."""
+    """Requires flat buffers and no views. Ensures that of buffers declared together (none between them), one that is
+    first used in a later statement than another was last used takes its memory, where dtype, scope and alignment agree,
+    and sizes are constant (the larger holds) or equal. Buffers of scope "local" stay: they are the C compiler's to
+    place."""
     return func.replace(body=_Share().visit(func.body))
 
 

@@ -33,8 +33,9 @@ def unroll_loop(func, auto_max_step=0, auto_max_depth=8, auto_max_extent=0, expl
 
 
 def unroll_copies(func):
-    """Requires flat buffers. Ensures that "unrolled" loops annotated pragma_unroll_explicit are copies of their body,
-    before vectors are made and expressions simplified, so that choices by the loop variable are made in each copy."""
+    """Requires flat buffers and no vectors. Ensures that "unrolled" loops annotated pragma_unroll_explicit are copies
+    of their body, before vectors are made and expressions simplified, so that choices by the loop variable are made in
+    each copy."""
     return func.replace(body=_Copies().visit(func.body))
 
 

@@ -26,11 +26,11 @@ class NotVectorizable(Exception):
 
 
 def vectorize_loop(func, enable_vectorize=True):
-    """Requires flat buffers. Ensures no loop is `vectorized`: float32 loops whose accesses are contiguous, strided or
-    invariant become vectors of 4, 8 or 16 lanes, in a loop where it takes several; what is left of a loop that is no
-    multiple of these is a part of a vector, where all accesses are contiguous or invariant. Other loops become serial,
-    annotated "simd" with the reason, as all do unless enable_vectorize. Loops with annotation REDUCE_LANES become one
-    reduction of a vector where they can.
+    """Requires flat buffers. Ensures vectors and no vectorized loops: float32 loops whose accesses are contiguous,
+    strided or invariant become vectors of 4, 8 or 16 lanes, in a loop where it takes several; what is left of a loop
+    that is no multiple of these is a part of a vector, where all accesses are contiguous or invariant. Other loops
+    become serial, annotated "simd" with the reason, as all do unless enable_vectorize. Loops with annotation
+    REDUCE_LANES become one reduction of a vector where they can.
     """
     return func.replace(body=_VectorizeLoops(enable_vectorize).visit(func.body))
 
@@ -221,7 +221,7 @@ class _Widen:
 
 def rewrite_vector_types(func):
     """VectorTypeRewrite: a local buffer that is only ever accessed by aligned vectors becomes a buffer of vectors, so
-    that the C compiler keeps it in registers. Requires vectors; ensures such buffers have a vector dtype, but those
+    that the C compiler keeps it in registers. Requires vectors. Ensures such buffers have a vector dtype, but those
     that are too large for the stack.
     """
     scan = _ScanVectorAccess()

@@ -12,7 +12,7 @@ from ..tir.stmt import Block, DeclBuffer
 
 
 def resolve_views(func: PrimFunc):
-    """Ensures that no two buffers share memory, so that passes may look at each buffer alone. The buffer over a handle
+    """Ensures no views: no two buffers share memory, so that passes may look at each alone. The buffer over a handle
     parameter becomes that parameter's. Raises ValueError for a view of another dtype, or one whose vectors cross the
     rows of a buffer that is not flat."""
     views = func.views()

@@ -16,7 +16,7 @@ THREAD_STACK_BYTES = 2 * 1024 * 1024
 
 
 def lift_workspace(func):
-    """Requires flat buffers. Ensures every DeclBuffer has a constant size, of at most STACK_BYTES, or inside parallel
+    """Requires flat buffers. Ensures temporaries of constant size: of at most STACK_BYTES, or inside parallel
     loops THREAD_STACK_BYTES in all: larger ones, and those of symbolic size, are parameters after the outputs, counted
     by attrs["num_workspace"]. So are buffers around a parallel loop: they are the threads' in common. One of one
     element is no longer of scope "local", which would make it a variable. Buffers that a loop with pragma_each_thread

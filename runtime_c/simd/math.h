@@ -21,8 +21,8 @@
 /* p = p * x + c: one step of Horner's scheme. */
 #define INGOT_HORNER(T, p, x, c) p = T##_fma(p, x, T##_set1(c))
 
-/* x = n log(2) + r. exp(x) is 2^n (1 + the result), which loses no digits where exp(x) is near 1; *shifted is n and what
- * T_power adds to it. Beyond the bounds of exp, which exp_within relies on, the result is 0 or infinity.
+/* x = n log(2) + r. exp(x) is 2^n (1 + the result), which loses no digits where exp(x) is near 1; *shifted is n and
+ * what T_power adds to it. Beyond the bounds of exp, which exp_within relies on, the result is 0 or infinity.
  *
  * add_exp_minus is a + exp(-x) of x in [-89, 88], near whose ends 2^n is infinite or 0: enough for silu and gelu. */
 #define INGOT_SIMD_EXP(T)                                                                                              \
@@ -79,8 +79,8 @@
         return T##_select_lt(zero, x, T##_select_lt(x, T##_set1(INFINITY), y, x), at_most_0);                          \
     }
 
-/* With e = exp(-2|x|) - 1 it is -e / (e + 2); e has all of its digits. The last line corrects the quotient for lost, what
- * rounding took from e + 2, of 1 to 2: lost / (e + 2) would be exact, and half of lost is near enough. */
+/* With e = exp(-2|x|) - 1 it is -e / (e + 2); e has all of its digits. The last line corrects the quotient for lost,
+ * what rounding took from e + 2, of 1 to 2: lost / (e + 2) would be exact, and half of lost is near enough. */
 #define INGOT_SIMD_TANH(T)                                                                                             \
     INGOT_INLINE T T##_tanh(T x)                                                                                       \
     {                                                                                                                  \

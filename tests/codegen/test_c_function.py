@@ -8,7 +8,8 @@ from c_build import COMPILERS, call, compile_text, source
 from tir_cases import CASES, arguments, loop, results
 
 from ingot.codegen.c_expr import EmitError
-from ingot.codegen.c_function import WIDTH, print_function, wrapped
+from ingot.codegen.c_function import print_function
+from ingot.codegen.c_layout import WIDTH, wrapped
 from ingot.ir import tir
 from ingot.ir.expr import Ramp, Var, const
 from ingot.ir.tir.stmt import BufferStore, DeclBuffer

@@ -64,6 +64,24 @@ def test_what_steers_a_kernel_is_part_of_its_key(scheduled, monkeypatch):
         monkeypatch.delenv("INGOT_KERNEL_CACHE")
 
 
+@pytest.mark.parametrize("attribute, value", [("algorithm", ("another",)), ("sums", False), ("bounds", ("another",))])
+def test_what_the_comment_says_is_part_of_the_key(attribute, value, folder):
+    """The rest of the comment, loops, terms and the schedule, is made from the function and its settings."""
+    stages = lower(ingot.from_onnx(conv_net(), name="net1"), Options.check(target="x86-64-v3"))
+    func = next(f for n, f in stages.tir.functions.items() if n != "main" and f.attrs.get("algorithm"))
+    cache = KernelCache(folder)
+    assert cache.key(func, "net1") == cache.key(func.with_attr({}), "net1")
+    assert cache.key(func, "net1") != cache.key(func.with_attr({attribute: value}), "net1")
+
+
+def test_cached_kernels_have_their_whole_comment(scheduled):
+    first = files(conv_net())
+    scheduled.clear()
+    second = files(conv_net())
+    text = "".join(second[name] for name in second if name.startswith("kernels"))
+    assert not scheduled and second == first and "; tile " in text and "loops " in text
+
+
 def test_other_sources_have_other_keys(scheduled, monkeypatch):
     files(conv_net())
     scheduled.clear()

@@ -9,11 +9,12 @@ from tir_cases import loop, results
 
 from ingot.codegen.c_function import CFunction, print_function
 from ingot.codegen.regions import form_regions
-from ingot.codegen.team import ONCE, passed_between_threads, team_body
+from ingot.codegen.team import ONCE, PREPARED, SHARED, TEMPLATES, passed_between_threads, shared_by_team, team_body
 from ingot.codegen.toolchain import can_build_openmp
 from ingot.codegen.tree import Call, Operand, Seq
 from ingot.ir import tir
 from ingot.ir.expr import Select, Var, const
+from ingot.ir.node import collect
 from ingot.ir.tir.hints import EACH_THREAD, THREAD_OWN, THREAD_ROWS
 from ingot.ir.tir.stmt import AssertStmt, AttrStmt, BufferStore, DeclBuffer, For, IfThenElse, LetStmt, While
 
@@ -343,6 +344,24 @@ def test_one_thread_does_what_lies_between():
     body = team_body(BODIES["serial_between"])
     single, = [s for s in body.seq if isinstance(s, AttrStmt)]
     assert single.attr_key == ONCE and len(single.body.seq) == 2
+
+
+@pytest.mark.parametrize("name, keys", [("parallel", [SHARED]), ("serial_between", [SHARED, ONCE, SHARED]),
+                                        ("each", [SHARED, PREPARED]), ("nested", [SHARED])])
+def test_the_protocol_is_attributes_around_plain_statements(name, keys):
+    """Nothing is left for a printer to share out: templates name the share, and loops are of one thread."""
+    team = shared_by_team(BODIES[name])
+    attributes = [a for a in collect(team.body, AttrStmt) if a.attr_key in TEMPLATES]
+    assert [a.attr_key for a in attributes] == keys and team.waits
+    assert all(x.kind == "serial" for x in collect(team.body, For))
+
+
+def test_offsets_in_what_threads_share_may_be_wide():
+    at = Var("at", "int32")
+    body = loop("i", SIZE, lambda i: LetStmt(at, i * 1, BufferStore(Y, X[at], (at,))), "parallel")
+    team = shared_by_team(body)
+    assert team.wide == {id(at)} and team.exchanged == set()
+    assert shared_by_team(ALONE["can_fail"]) is None
 
 
 @pytest.mark.parametrize("name, shared", [("parallel", ""), ("two_parallel", "y"), ("serial_between", "yz"),

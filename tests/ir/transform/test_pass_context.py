@@ -15,7 +15,7 @@ from ingot.ir.transform.context import PassContext, Sequential, function_pass, m
 from ingot.ir.transform.instrument import (PassInstrument, PassPrintingInstrument, PassTimingInstrument, PrintAfterAll,
                                            PrintBeforeAll, WellFormedInstrument, pass_instrument)
 from ingot.ir.transform.pass_table import RELAX, TIR
-from ingot.ir.transform.pipeline import TIR_PASSES, lower_module, network_passes
+from ingot.ir.transform.pipeline import TIR_PASSES, Network, lower_module, pipeline_for
 
 
 def module(name="matmul"):
@@ -70,7 +70,7 @@ def test_every_name_makes_a_pass_that_says_what_it_does():
 
 def test_every_pass_of_the_table_is_in_a_pipeline():
     """A pass that no pipeline uses is not wanted; those for some small floats are parts of the one for all."""
-    used = {p.name for p in network_passes(0, Target.get("c"))} | {"MakePackedAPI"}  # tvm.build runs that first
+    used = {p.name for p in pipeline_for(Target.get("c"), Network())} | {"MakePackedAPI"}  # tvm.build runs that first
     parts = {n for n in TIR if n.startswith(("BF16", "FP16", "FP8"))}
     assert set(TIR) == used | parts
 

@@ -1,0 +1,47 @@
+"""Which variables serve for indices only."""
+from __future__ import annotations
+
+from ..ir.expr import Add, Cast, Mul, Ramp, Sub, Var
+from ..ir.node import Visitor
+
+
+def is_offset(let):
+    """Whether a 32-bit value serves for sums and products in indices only, which may be computed in more bits."""
+    return let.var.dtype == "int32" and is_index(let)
+
+
+def is_index(let):
+    """Whether a value serves for sums and products in indices only."""
+    return not _Elsewhere(let.var).found(let.body)
+
+
+class _Elsewhere(Visitor):
+    """Looks for a variable outside of sums and products in indices."""
+
+    def __init__(self, var):
+        self.var, self.here = var, False
+
+    def found(self, stmt):
+        self.visit(stmt)
+        return self.here
+
+    def visit_Var(self, v):
+        self.here = self.here or v is self.var
+
+    def visit_BufferLoad(self, load):
+        self.index(load.indices[0])
+
+    def visit_BufferStore(self, store):
+        self.index(store.indices[0])
+        self.visit(store.value)
+
+    def index(self, e):
+        if isinstance(e, (Add, Sub, Mul)):
+            self.index(e.a)
+            self.index(e.b)
+        elif isinstance(e, Ramp):
+            self.index(e.base)
+        elif isinstance(e, Cast):
+            self.index(e.value)
+        elif not isinstance(e, Var):
+            self.visit(e)
