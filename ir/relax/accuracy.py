@@ -13,8 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from .ops import matmul_short, recurrent_weights, short_weights
-from .ops.recurrent import CELLS, STEPS
+from .ops import matmul_short
 from .ops.winograd import matrices
 from .ops.winograd_rows import taps_of
 
@@ -28,7 +27,7 @@ PROMISES = {
              "within 1e-5 of the output channel's largest magnitude",
     STRICT: f"each element of a product and of a convolution within {_SUMS} for K terms, one multiply-add for each, "
             "added up in blocks",
-    RELAXED: "products in fixed point, by pairs and with weights of 20 or 24 bits, which are as near as float32 for "
+    RELAXED: "products in fixed point, by pairs and with weights of 20 bits, which are as near as float32 for "
              "numbers of similar size: bounds are of the largest numbers of rows and columns",
 }
 
@@ -79,11 +78,7 @@ def _of_blocks(x, w):
     return SHORT_FACTOR * U * sums @ largest + _of_elements(x, w)
 
 
-def _of_short(x, w):
-    return (STEPS_FACTOR + growth_of_sums(len(w))) * U * (np.abs(x) @ np.abs(w))
-
-
-PAIRS_FACTOR, DIGITS_FACTOR, SHORT_FACTOR, STEPS_FACTOR = 8, 8, 24, 256
+PAIRS_FACTOR, DIGITS_FACTOR, SHORT_FACTOR = 8, 8, 24
 _EVERY, _RELAXED = frozenset(ACCURACIES), frozenset({RELAXED})
 
 FMA = Arithmetic("fma", f"{_SUMS}, for K terms", _of_elements, _EVERY)
@@ -93,8 +88,6 @@ DIGITS = Arithmetic("digits", f"{DIGITS_FACTOR} u K max|x| max|w|, of a row and 
                     _of_largest(DIGITS_FACTOR), _RELAXED)
 SHORT = Arithmetic("short", f"{SHORT_FACTOR} u times the sum of |x| times the largest |w| of its "
                    f"{matmul_short.BLOCK} terms of a column, beside fma's", _of_blocks, _RELAXED)
-SHORT_STEPS = Arithmetic("short steps", f"({STEPS_FACTOR} + min(K, {CHAIN}) + K / {TERMS} + 2) u |x| |w| for each step's products",
-                         _of_short, _RELAXED)
 
 
 # ---------------------------------------------------------------- Winograd
@@ -139,18 +132,15 @@ def _rows(call):
 
 
 _OPERATORS = {
-    "matmul_pairs": (PAIRS,), "nn.conv2d_pairs": (PAIRS,), "nn.conv2d_gathered_pairs": (PAIRS,),
+    "matmul_pairs": (PAIRS,), "nn.conv2d_pairs": (PAIRS,),
     "matmul_digits": (DIGITS,), "nn.conv2d_digits": (DIGITS,), "matmul_short": (SHORT,),
     "nn.conv2d_winograd": (_planes,), "nn.conv2d_winograd_rows": (_rows,),
     "nn.conv2d_winograd_pairs": (_planes, PAIRS), "nn.conv2d_winograd_digits": (_planes, DIGITS),
 }
-_STEPS = {name + STEPS for name in CELLS}
 
 
 def arithmetics_of(call):
     """What a call of a graph operator is made by; () of multiply-adds alone."""
-    if call.op in _STEPS:
-        return (SHORT_STEPS,) if call.args[1].struct_info.ndim == recurrent_weights.SHORT else ()
     return tuple(a if isinstance(a, Arithmetic) else a(call) for a in _OPERATORS.get(call.op, ()))
 
 

@@ -21,7 +21,6 @@ _OWN = {
     **{f"nn.conv{n}d": _CONV for n in (1, 2, 3)},
     "nn.conv2d_transpose": _CONV.replace("dilation", "output_padding dilation"),
     "nn.conv2d_gathered": "data weight places strides padding dilation data_layout",
-    "nn.conv2d_gathered_pairs": "data columns scales offsets places strides",
     "nn.conv2d_phases": "data weight strides padding output_padding out_channels data_layout",
     **{f"nn.max_pool{n}d": _POOL.format("") for n in (1, 2, 3)},
     **{f"nn.avg_pool{n}d": _POOL.format("count_include_pad ") for n in (1, 2, 3)},

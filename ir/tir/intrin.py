@@ -49,10 +49,6 @@ def _bits(x):
     return np.ascontiguousarray(x, np.float32).view(np.uint32).reshape(np.shape(x))
 
 
-def _low_bytes(a, b, c):
-    return ((_bits(a) & 0xff) << 24 | (_bits(b) & 0xff) << 16 | (_bits(c) & 0xff) << 8).view(np.float32)[()]
-
-
 def _greater(a, b):
     return np.where(_bits(a).view(np.int32) > _bits(b).view(np.int32), a, b)[()]
 
@@ -82,11 +78,10 @@ INTEGER_INTRINSICS = {
     "bitwise_not": (1, np.invert), "shift_left": (2, np.left_shift), "shift_right": (2, np.right_shift),
     "popcount": (1, _popcount), "clz": (1, _clz),
 }
-# the same, of the bits of float32. low_bytes(a, b, c): the lowest byte of each, from the highest on, and 0; fixed(a, b,
-# n): the integer, with its sign, that the 32 bits from the n-th on of a and then b are, where n is a multiple of 4 below
-# 32; greater(a, b): that whose bits are the greater integer, of magnitudes the greater number, of which NaN is the
-# greatest.
-BIT_INTRINSICS = {"low_bytes": (3, _low_bytes), "fixed": (3, _fixed), "greater": (2, _greater)}
+# the same, of the bits of float32. fixed(a, b, n): the integer, with its sign, that the 32 bits from the
+# n-th on of a and then b are, where n is a multiple of 4 below 32; greater(a, b): that whose bits are the greater
+# integer, of magnitudes the greater number, of which NaN is the greatest.
+BIT_INTRINSICS = {"fixed": (3, _fixed), "greater": (2, _greater)}
 _INTEGERS = {"fixed": 1}  # how many of the last arguments are integers
 # name -> (number of arguments, numpy reference), of float vectors: what VectorizeLoop makes of reductions over lanes
 # and of stores to the first lanes, LoadLanes and HoldLoads of operands in vectors, and TransposeSquares. first_n(a, b,
@@ -167,7 +162,7 @@ power, fmod, atan2, hypot, copysign = map(_builder, ("pow", "fmod", "atan2", "hy
 bitwise_and, bitwise_or, bitwise_xor, bitwise_not = map(
     _builder, ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"))
 shift_left, shift_right, popcount, clz = map(_builder, ("shift_left", "shift_right", "popcount", "clz"))
-low_bytes, fixed, greater = map(_builder, ("low_bytes", "fixed", "greater"))
+fixed, greater = map(_builder, ("fixed", "greater"))
 pow, fabs = power, abs  # noqa: A001
 
 

@@ -20,7 +20,6 @@ from ..relax.expr import Constant, RelaxCall
 from ..relax.ops.conv_digits import split_kernel
 from ..relax.ops.conv_layouts import form_of
 from ..relax.ops.conv_pairs import pack_kernel
-from ..relax.ops.gathered_pairs import pack_groups
 from ..relax.ops.matmul_digits import COLUMNS, LANES, MOST_TERMS
 from ..relax.ops.winograd import KERNEL, KERNELS, POINTS, tiles_of, transform_blocks, whole_blocks
 from ..relax.ops.winograd_digits import split_planes
@@ -29,7 +28,7 @@ from ..relax.ops.winograd_rows import input_size, taps_of, transform_rows
 from ..schedule.cpu import CpuModel
 from ..schedule.rules import (conv_tiles, digit_tiles, pair_tiles, winograd_blocks, winograd_digit_blocks,
                               winograd_row_tiles)
-from ..schedule.rules.pair_tiles import LEAST_CHANNELS, LEAST_PLANES, LEAST_TERMS
+from ..schedule.rules.pair_tiles import LEAST_CHANNELS, LEAST_PLANES
 from ..schedule.rules.tiles import NEAR_BYTES
 from .graph import GraphRewriter, MadeOnce, leaves, node_name, on_main
 
@@ -37,9 +36,10 @@ DIRECT = "direct"
 WINOGRAD = {f"winograd{tile}": tile for tile in sorted({tile for kernel in KERNELS for tile in tiles_of(kernel)})}
 ROWS = {f"winograd_rows{tile}": tile for tile in sorted({m for taps in range(2, max(POINTS)) for m in tiles_of(taps)})}
 DIGITS, PAIRS = "digits", "pairs"
-CONVOLUTIONS = CONVOLUTION, GATHERED = "nn.conv2d", "nn.conv2d_gathered"
+CONVOLUTION = "nn.conv2d"
+CONVOLUTIONS = (CONVOLUTION, "nn.conv2d_gathered")  # the latter are direct
 # What packs weights of 1x1 kernels, and transformed ones, for products that are not made by multiply-adds alone.
-POINTWISE = {(CONVOLUTION, DIGITS): split_kernel, (CONVOLUTION, PAIRS): pack_kernel, (GATHERED, PAIRS): pack_groups}
+POINTWISE = {DIGITS: split_kernel, PAIRS: pack_kernel}
 PLANES = {DIGITS: split_planes, PAIRS: pack_planes}
 WINOGRAD_DIGITS = {f"{name}_{DIGITS}": tile for name, tile in WINOGRAD.items()}
 WINOGRAD_PAIRS = {f"{name}_{PAIRS}": tile for name, tile in WINOGRAD.items()}
@@ -61,7 +61,7 @@ WORTH, WORTH_PAIRS, NEAR, NEXT, NEAR_ROWS = 0.9, 0.96, 1.2, 1.08, 1.05
 @dataclass(frozen=True)
 class ConvLayer:
     """A convolution of one image; height and width are the output's. plain: its input is not blocked. finite: its
-    weights are all numbers. gathered: its kernel is 1x1, and the channels of a group lie anywhere."""
+    weights are all numbers."""
 
     in_channels: int
     out_channels: int
@@ -73,7 +73,6 @@ class ConvLayer:
     groups: int = 1
     plain: bool = False
     finite: bool = True
-    gathered: bool = False
 
     @property
     def row_tiles(self):
@@ -88,7 +87,7 @@ class ConvLayer:
 
     def has_pairs(self, cpu):
         """Whether it is a product of a row of channels for each point, by pairs."""
-        return self._may_be_pairs(cpu, LEAST_TERMS if self.gathered else LEAST_CHANNELS) and self.kernel == (1, 1)
+        return self._may_be_pairs(cpu, LEAST_CHANNELS) and self.kernel == (1, 1)
 
     def has_winograd_digits(self, cpu):
         """Whether Winograd's products may be made by digits: of whole blocks that make a panel or more."""
@@ -101,13 +100,13 @@ class ConvLayer:
                 and self.has_winograd(LANES))
 
     def _may_be_pairs(self, cpu, least):
-        return cpu.adders and self._is_of_blocks(cpu) and self.in_channels // self.groups >= least
+        return cpu.adders and self._is_of_blocks(cpu) and self.in_channels >= least
 
     def _may_be_digits(self, cpu):
-        return cpu.integer_tiles and self._is_of_blocks(cpu) and not self.gathered
+        return cpu.integer_tiles and self._is_of_blocks(cpu)
 
     def _is_of_blocks(self, cpu):
-        return cpu.lanes == LANES and not self.plain and (self.groups == 1 or self.gathered) and self.finite
+        return cpu.lanes == LANES and not self.plain and self.groups == 1 and self.finite
 
     def has_winograd(self, lanes):
         """Whether it is of the kind that Winograd's algorithm computes, in blocks of so many channels: groups are of
@@ -179,7 +178,7 @@ def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=0):
                                                                   layer.kernel))
     inputs = blocks[0] * layer.groups * rows * columns * cpu.lanes * 4
     outputs = blocks[1] * layer.height * layer.width * cpu.lanes * 4
-    channels = layer.in_channels // layer.groups if layer.plain or layer.gathered else blocks[0] * cpu.lanes
+    channels = layer.in_channels // layer.groups if layer.plain else blocks[0] * cpu.lanes
     cycles = {DIRECT: _direct(cpu, layer, channels, blocks[1], inputs, near)}
     if cpu.lanes > 1:
         scattered = SCATTERED * outputs / (4 * cpu.lanes) if outputs > cpu.l2_bytes else 0
@@ -190,7 +189,7 @@ def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=0):
         points = (layer.height, layer.width)
         weights = 0 if near else 4 * channels * layer.out_channels
         pace = NEAR_BYTES if third else cpu.streamed_bytes
-        cycles[PAIRS] = pair_tiles.streamed(cpu, points, channels, layer.out_channels, layer.groups, weights, pace)
+        cycles[PAIRS] = pair_tiles.streamed(cpu, points, channels, layer.out_channels, weights, pace)
     dense = fold.layer(layer) if fold else layer
     if dense.has_winograd(cpu.lanes):
         channels, folding = dense.in_channels // dense.groups, 0
@@ -234,8 +233,7 @@ def _rows(cpu, layer, tile, out_blocks):
 def _direct(cpu, layer, channels, out_blocks, inputs, near):
     steps = channels * layer.kernel[0] * layer.kernel[1]
     weights = steps * out_blocks * cpu.lanes * 4
-    shape = conv_tiles.Shape(out_blocks, layer.height, layer.width, steps, weights, inputs,
-                             layer.groups if layer.gathered else 1)
+    shape = conv_tiles.Shape(out_blocks, layer.height, layer.width, steps, weights, inputs)
     far = 0 if near else weights / winograd_blocks.FAR_BYTES
     return max(conv_tiles.cycles(cpu, conv_tiles.choose(cpu, shape), shape), far) + (1 - HIDDEN) * far
 
@@ -323,9 +321,8 @@ class _Choose(GraphRewriter):
                              f"{digit_tiles.LEAST_ROWS} points or more, and for Winograd's products of whole blocks "
                              f"without groups, with {COLUMNS} output channels or more, blocked, on a target with a "
                              "unit for tiles of integers; pairs are for 1x1 of "
-                             f"{LEAST_CHANNELS} channels or more, Winograd's products of {LEAST_PLANES} or more, and "
-                             f"1x1 in groups of {LEAST_TERMS} channels or more whose blocks are not whole, on a target "
-                             "with units for additions beside those for multiply-adds")
+                             f"{LEAST_CHANNELS} channels or more and Winograd's products of {LEAST_PLANES} or more, on "
+                             "a target with units for additions beside those for multiply-adds")
         if layer is None or wanted == DIRECT:
             return call
         algorithm = wanted or fastest(layer, self.cpu, fold, self.near)
@@ -333,15 +330,15 @@ class _Choose(GraphRewriter):
             return call
         if algorithm in ROWS:
             return self._rows(call, ROWS[algorithm])
-        if (call.op, algorithm) in POINTWISE:
+        if algorithm in POINTWISE:
             return self._pointwise(call, algorithm)
         name, _, kind = algorithm.partition("_")
         return self._winograd(call, WINOGRAD[name], fold, kind)
 
     def _layer(self, call):
         """(the ConvLayer of a call that Winograd's algorithm may compute, its Fold or None), else (None, None)."""
-        if call.op == GATHERED:
-            return self._gathered_layer(call), None
+        if call.op != CONVOLUTION:
+            return None, None
         form, weight, info = form_of(call.attrs), call.args[1], call.struct_info
         shapes = info.shape[1:], call.args[0].struct_info.shape[1:]
         if form is None or form.out != self.cpu.lanes or not isinstance(weight, Constant):
@@ -363,24 +360,9 @@ class _Choose(GraphRewriter):
             layer.has_winograd(self.cpu.lanes) or layer.has_digits(self.cpu) or layer.has_pairs(self.cpu))
         return (layer, fold) if fits and form.name in ("first", "dense") else (None, None)
 
-    def _gathered_layer(self, call):
-        """The ConvLayer of a nn.conv2d_gathered of 1x1; else None."""
-        _, weight, places = call.args
-        constant = all(isinstance(a, Constant) for a in (weight, places))
-        if not (constant and _is_static(call)) or any(call.attrs["padding"]):
-            return None
-        blocks, *outputs, lanes = (d.value for d in call.struct_info.shape[1:])
-        groups, depth, _ = places.data.shape
-        if weight.data.shape[2:4] != (1, 1) or lanes != self.cpu.lanes:
-            return None
-        return ConvLayer(groups * depth, blocks * lanes, *outputs, (1, 1), call.attrs["strides"], groups=groups,
-                         finite=bool(np.isfinite(weight.data).all()), gathered=True)
-
     def _pointwise(self, call, algorithm):
-        x, weight, *places = call.args
-        pack, others = POINTWISE[call.op, algorithm], [a.data for a in places]
-        parts = self.once(weight, (algorithm, *(a.tobytes() for a in others)), lambda w: [
-            Constant(part, w.name) for part in pack(w.data, *others)])
+        x, weight = call.args
+        parts = self.once(weight, algorithm, lambda w: [Constant(part, w.name) for part in POINTWISE[algorithm](w.data)])
         return call_op(f"{call.op}_{algorithm}", x, *parts, strides=call.attrs["strides"])
 
     def _rows(self, call, tile):

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 
 from ..expr import is_const_int
-from ..relax.accuracy import DIGITS, PAIRS, SHORT, SHORT_STEPS, admits
+from ..relax.accuracy import DIGITS, PAIRS, SHORT, admits
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant
-from ..relax.ops import matmul_short, short_weights
+from ..relax.ops import matmul_short
 from ..relax.ops.conv_layouts import pack_weights as pack
 from ..relax.ops.matmul_digits import split_columns
 from ..relax.ops.matmul_pairs import BLOCK, pack_columns
@@ -94,8 +94,8 @@ def pack_weights(func, cpu):
     [outer][reduction...][lanes]: the inner loop then reads them one vector after the other; not when lanes is 1. Those
     of products are stored in panels of several vectors, as wide as a tile of registers. Products that are worth it on a
     unit for tiles of integers become matmul_digits, with columns cut into digits, those that are worth it by pairs
-    matmul_pairs, with columns divided: constant ones here, others when they run. Recurrences have panels too. Products
-    of few rows that wait for their weights become matmul_short, and recurrences that do have short ones too.
+    matmul_pairs, with columns divided. Products of few rows that wait for their weights become matmul_short.
+    Recurrences have panels too.
     """
     return _PackWeights(cpu).run(func)
 
@@ -104,8 +104,6 @@ def pack_weights(func, cpu):
 # which parts, and how many terms their rows are filled up to a multiple of.
 _PRODUCTS = (("matmul_digits", DIGITS, digit_tiles, split_columns, ("digits", "scales"), 1),
              ("matmul_pairs", PAIRS, pair_tiles, pack_columns, ("columns", "scales", "offsets"), BLOCK))
-# Layers whose states are bounded: what rounding adds to a step does not grow with the steps.
-_BOUNDED = {"nn.gru" + STEPS, "nn.lstm" + STEPS}
 _STEPS = {name + STEPS for name in CELLS}
 
 
@@ -149,9 +147,7 @@ class _PackWeights(GraphRewriter):
         weight = call.args[1]
         if call.attrs["b_layout"] != "KN" or weight.struct_info.ndim != 2:
             return call
-        if not isinstance(weight, Constant):
-            return self._activations(binding, call)
-        if weight.data.dtype != np.float32 or call.args[0].struct_info.ndim < 2:
+        if not isinstance(weight, Constant) or weight.data.dtype != np.float32 or call.args[0].struct_info.ndim < 2:
             return call
         n_size, rows = weight.data.shape[1], call.args[0].struct_info.shape[-2]
         for op, arithmetic, model, columns_of, names, block in _PRODUCTS:
@@ -159,7 +155,8 @@ class _PackWeights(GraphRewriter):
                 parts = self.once(weight, op, lambda w: [
                     Constant(data, f"{w.name}_{part}") for data, part in zip(columns_of(w.data), names)])
                 return call_op(op, self._filled(binding, call.args[0], block), *parts)
-        if self._admits(SHORT) and self._may_be_short(weight, rows, short_terms.FIXED, matmul_short.fits):
+        if self._admits(SHORT) and short_terms.worth(self.cpu, static(rows), *weight.data.shape) and (
+                matmul_short.fits(weight.data)):
             return self._short(call)
         cpu = replace(self.cpu, by_element=self.cpu.by_element and weight.data.shape[0] % self.lanes == 0)
         panel = self._panel(cpu, n_size, rows)
@@ -189,42 +186,13 @@ class _PackWeights(GraphRewriter):
                                                        (w.name, f"{w.name}_scales"))])
         return call_op("matmul_short", call.args[0], *parts, n_size=n_size)
 
-    def _may_be_short(self, weight, rows, form, fits):
-        sizes = weight.data.shape[-2:]
-        return short_terms.worth(self.cpu, static(rows), *sizes, form) and fits(weight.data)
-
     def _steps(self, call):
         """A recurrence with weights in the order in which a tile of sums takes them in every step."""
-        weight, (_, _, rows, hidden), attrs = call.args[1], call.struct_info.fields[0].shape, call.attrs
+        weight, (_, _, rows, hidden) = call.args[1], call.struct_info.fields[0].shape
         if not isinstance(weight, Constant) or weight.struct_info.ndim != 3 or weight.data.dtype != np.float32:
             return call
         gates = weight.data.shape[2] // hidden.value
-        short = call.op in _BOUNDED and "Relu" not in (attrs["activations"] or ()) and (
-            hidden.value % self.lanes == 0 and self._admits(SHORT_STEPS)
-            and self._may_be_short(weight, rows, short_terms.FLOATS, short_weights.fits))
-        cpu = short_terms.short_cpu(self.cpu) if short else self.cpu
-        _, vectors, lanes = choose_steps(cpu, static(rows), hidden.value, gates)
-        packed = self.once(weight, ("steps", vectors, short), lambda w: Constant(
-            pack_steps(w.data, gates, vectors * lanes, short and lanes), w.name))
-        return call_op(call.op, call.args[0], packed, *call.args[2:], **attrs)
-
-    def _activations(self, binding, call):
-        """A product whose columns are cut into digits, or divided for pairs, when it runs, where that pays."""
-        a, b = (arg.struct_info for arg in call.args)
-        sizes = (*a.shape[-2:-1], *b.shape)
-        floats = all(info.dtype == "float32" for info in (a, b, call.struct_info))
-        if a.ndim < 2 or not floats or not all(map(is_const_int, sizes)):
-            return call
-        rows, columns = call.args
-        sizes = [d.value for d in sizes]
-        if self._admits(DIGITS) and digit_tiles.worth_cutting(self.cpu, *sizes):
-            scales = self.emit(call_op("column_scales", columns), "column_scales")
-            digits = self.emit(call_op("column_digits", columns, scales), "column_digits")
-            return call_op("matmul_digits", rows, digits, scales)
-        across = self.producer(columns, "permute_dims") is not None
-        if self._admits(PAIRS) and pair_tiles.worth_dividing(self.cpu, *sizes, across):
-            scales = self.emit(call_op("pair_scales", columns), "pair_scales")
-            divided = self.emit(call_op("pair_columns", columns, scales), "pair_columns")
-            offsets = self.emit(call_op("pair_offsets", divided, scales), "pair_offsets")
-            return call_op("matmul_pairs", self._filled(binding, rows, BLOCK), divided, scales, offsets, made=True)
-        return call
+        _, vectors, lanes = choose_steps(self.cpu, static(rows), hidden.value, gates)
+        packed = self.once(weight, ("steps", vectors), lambda w: Constant(
+            pack_steps(w.data, gates, vectors * lanes), w.name))
+        return call_op(call.op, call.args[0], packed, *call.args[2:], **call.attrs)

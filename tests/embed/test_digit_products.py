@@ -34,16 +34,6 @@ def network(rows, depth=512, columns=192):
     return bb.get(), w.astype(np.float64), b
 
 
-def activations(rows, depth, columns):
-    """A product of two inputs, of the second one's positive numbers."""
-    x, w = (RelaxVar(name, TensorStructInfo(shape, "float32"))
-            for name, shape in (("x", (rows, depth)), ("w", (depth, columns))))
-    bb = BlockBuilder()
-    with bb.function("main", [x, w]):
-        bb.emit_func_output(bb.emit(call_op("matmul", x, bb.emit(call_op("nn.relu", w)))))
-    return bb.get()
-
-
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("threads", ["none", "openmp"])
 @pytest.mark.parametrize("rows, columns", [((47,), 320), ((2, 47), 241), ((528,), 192), ((100,), 186)])
@@ -87,26 +77,6 @@ def test_shapes_of_tiles_are_the_threads_own(tmp_path, threads, flags):
         folder = library.export(tmp_path / "net")
         flags = (*AMX.cflags, *flags, *definitions(library))
     run([build(folder, [*library_sources(folder), HERE / "own_tiles.c"], tmp_path / "program", "gcc", *flags)])
-
-
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("threads", ["none", "openmp"])
-@pytest.mark.parametrize("rows, depth, columns", [(256, 256, 256), (192, 320, 240), (300, 128, 464)])
-def test_products_of_activations(target, threads, rows, depth, columns):
-    """Columns that are computed, a ReLU of an input, are cut into digits when the product runs."""
-    rng = np.random.default_rng(0)
-    given = {"x": rng.standard_normal((rows, depth)).astype(np.float32),
-             "w": (rng.standard_normal((depth, columns)) * 10.0 ** rng.integers(-9, 9, columns)).astype(np.float32)}
-    exact = given["x"].astype(np.float64) @ np.maximum(given["w"], 0)
-    with ingot.compile(activations(rows, depth, columns), target=target, threads=threads, accuracy="relaxed") as library:
-        kernels = "".join(text for name, text in library.model.files().items() if name.startswith("kernels"))
-        assert kernels.count("ingot_tiles_digits(") == 2 and kernels.count("ingot_tiles_product(") == 1
-        found = next(iter(library.run(given).values())).copy()
-        given["w"][5, 7] = np.inf
-        unknown = next(iter(library.run(given).values()))
-    assert (np.abs(found - exact) <= 1e-6 * np.abs(exact).max(axis=0)).all()
-    known = np.arange(columns) != 7
-    assert np.isnan(unknown[:, 7]).all() and (unknown[:, known] == found[:, known]).all()
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -13,7 +13,7 @@ from ingot.ir.relax.evaluate import evaluate
 from ingot.ir.schedule.rules import threads as rule_threads, winograd_blocks
 from ingot.ir.schedule.rules.tiles import Tile
 from ingot.ir.schedule.rules.winograd_blocks import Blocking
-from test_digit_products import activations, image_network, network
+from test_digit_products import image_network, network
 from test_winograd_digits import hard_image
 
 pytestmark = pytest.mark.optimization("-O0")
@@ -52,27 +52,6 @@ def test_products(target, threads, rows, depth, columns):
 
 @EVERYWHERE
 @BOTH
-@pytest.mark.parametrize("rows, depth, columns", [(256, 256, 256), (100, 320, 240), (128, 1000, 464)])
-def test_products_of_activations(target, threads, rows, depth, columns):
-    """Columns that are computed, a ReLU of an input, are divided when the product runs; they are of very different
-    size, and one that is not finite spoils no other."""
-    mod = activations(rows, depth, columns)
-    rng = np.random.default_rng(0)
-    given = {"x": rng.standard_normal((rows, depth)).astype(np.float32),
-             "w": (rng.standard_normal((depth, columns)) * 10.0 ** rng.integers(-9, 9, columns)).astype(np.float32)}
-    exact = given["x"].astype(np.float64) @ np.maximum(given["w"], 0)
-    with ingot.compile(mod, target=target, threads=threads, accuracy="relaxed") as library:
-        assert all(name in kernels(library) for name in ("-> pairs_scale", "-> pair_columns", "-> pair_offsets"))
-        found = next(iter(library.run(given).values())).copy()
-        given["w"][5, 7] = np.inf
-        unknown = next(iter(library.run(given).values()))
-    assert (np.abs(found - exact) <= 2 * EXACT * np.abs(exact).max(axis=0)).all()  # their numbers have one sign
-    known = np.arange(columns) != 7
-    assert np.isnan(unknown[:, 7]).all() and (unknown[:, known] == found[:, known]).all()
-
-
-@EVERYWHERE
-@BOTH
 @pytest.mark.parametrize("channels, outputs, size, stride", [
     (64, 64, (9, 11), 1), (200, 50, (28, 24), 1), (96, 140, (7, 7), 1), (96, 64, (14, 14), 2)])
 def test_images(target, threads, channels, outputs, size, stride):
@@ -105,39 +84,6 @@ def test_images_that_are_padded_for_the_next_layer(target, threads, size, monkey
         assert "pairs_sums" in kernels(library) and "refused" not in kernels(library)
         (found,) = library.run({"x": value}).values()
     exact = evaluate(mod, [value])
-    assert np.abs(found - exact).max() <= EXACT * np.abs(exact).max()
-
-
-def grouped_network(groups, inputs, outputs, size, padded=False):
-    """A 1x1 convolution in groups whose channels a shuffle brings together, padded: before a depthwise one."""
-    rng, channels = np.random.default_rng(0), groups * inputs
-    first, own, depthwise = (Constant((rng.standard_normal(shape) / 4).astype(np.float32), "w") for shape in (
-        (channels, 16, 1, 1), (groups * outputs, inputs, 1, 1), (groups * outputs, 1, 3, 3)))
-    bb, x = BlockBuilder(), RelaxVar("x", TensorStructInfo((1, 16, *size), "float32"))
-
-    def op(name, *args, called=None, **attrs):
-        return bb.emit(call_op(name, *args, **attrs), called)
-
-    with bb.function("main", [x]):
-        y = op("reshape", op("nn.conv2d", x, first), [1, inputs, groups, *size])
-        y = op("reshape", op("permute_dims", y, axes=(0, 2, 1, 3, 4)), [1, channels, *size])
-        y = op("nn.relu", op("nn.conv2d", y, own, groups=groups, called="conv"))
-        bb.emit_func_output(op("nn.conv2d", y, depthwise, groups=groups * outputs, padding=(1,) * 4) if padded else y)
-    return bb.get()
-
-
-@EVERYWHERE
-@BOTH
-@pytest.mark.parametrize("groups, inputs, outputs, size, padded", [
-    (4, 68, 68, (14, 14), False), (4, 68, 68, (14, 14), True), (3, 136, 34, (7, 7), True), (2, 41, 20, (9, 5), False)])
-def test_images_in_groups(target, threads, groups, inputs, outputs, size, padded, monkeypatch):
-    monkeypatch.setattr(rule_threads, "PARALLEL_MIN_WORK", 1)
-    mod = grouped_network(groups, inputs, outputs, size, padded)
-    x = np.random.default_rng(1).standard_normal((1, 16, *size)).astype(np.float32)
-    with ingot.compile(mod, target=target, threads=threads, algorithms={"conv": "pairs"}) as library:
-        assert "pairs_points" in kernels(library) and "refused" not in kernels(library)
-        (found,) = library.run({"x": x}).values()
-    exact = evaluate(mod, [x])
     assert np.abs(found - exact).max() <= EXACT * np.abs(exact).max()
 
 
@@ -203,12 +149,11 @@ def test_exact_does_without():
 
 
 def networks():
-    return {"product": network((40,), 256, 96)[0], "activations": activations(64, 100, 96),
-            "image": image_network(64, 96, (14, 14))[0], "groups": grouped_network(4, 48, 40, (7, 7), padded=True),
+    return {"product": network((40,), 256, 96)[0], "image": image_network(64, 96, (14, 14))[0],
             "winograd": image_network(96, 64, (14, 14), kernel=3)[0]}
 
 
-ALGORITHMS = {"image": {"conv": "pairs"}, "groups": {"conv": "pairs"}, "winograd": {"conv": "winograd4_pairs"}}
+ALGORITHMS = {"image": {"conv": "pairs"}, "winograd": {"conv": "winograd4_pairs"}}
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])

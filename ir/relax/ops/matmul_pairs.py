@@ -12,7 +12,7 @@ their largest magnitude, columns by a power of two near theirs. What rows and co
 large where all terms have one sign, so terms of some blocks change theirs in row and column alike: those of the first
 half of a pair alone (`sign_of`), which leaves x0 y0 and changes x0 x1. The result is about as near to the exact one as
 a sum of products is, measured by the largest numbers of row and column. A row with a number that is not finite makes
-NaN. Columns are packed when a model is compiled, or, attribute made, when it runs (column_pairs.py).
+NaN.
 
 K terms are thirds [0, T), [T, 2T), [2T, K), T = ceil(K / 3): term t of the first two is a pair, that of the last is by
 itself. Columns are packed in panels [ceil(N / 16), T, 3, 16], whose last third is filled up with zeros. Rows are of
@@ -51,12 +51,11 @@ def sign_of(depth):
     return np.where((block % 2 == 1) & (block < third(depth) // BLOCK), np.float32(-1), np.float32(1))
 
 
-def with_sign(factor, term, parts, where=None):
-    """A factor with the sign of a term (sign_of), of so many terms in a third, where a condition holds."""
+def with_sign(factor, term, parts):
+    """A factor with the sign of a term (sign_of), of so many terms in a third."""
     if parts < 2 * BLOCK:
         return factor
     negative = logical_and(term // BLOCK % 2 == 1, term // BLOCK < parts // BLOCK)
-    negative = negative if where is None else logical_and(where, negative)
     return Select(negative, -factor, factor)
 
 
@@ -65,22 +64,17 @@ def pack_columns(w):
     """
     _, exponents = np.frexp(np.abs(w).max(axis=0, initial=TINY))
     scales = np.ldexp(np.float32(1), np.maximum(exponents, -120)).astype(np.float32)
-    packed = panels_of((w / scales * sign_of(len(w))[:, None]).astype(np.float32))
-    return packed, scales, offsets_of(packed, scales)
+    packed = _panels((w / scales * sign_of(len(w))[:, None]).astype(np.float32))
+    own = (packed[:, :, 0].astype(np.float64) * packed[:, :, 1]).sum(axis=1).reshape(-1)[:len(scales)]
+    return packed, scales, (-own * scales).astype(np.float32)
 
 
-def panels_of(w):
+def _panels(w):
     """w [K, N] as panels of thirds of its terms, filled up with zeros."""
     depth, columns = w.shape
     parts = third(depth)
     w = np.pad(w, ((0, PARTS * parts - depth), (0, -columns % LANES))).reshape(PARTS, parts, -1, LANES)
     return np.ascontiguousarray(w.transpose(2, 1, 0, 3))
-
-
-def offsets_of(packed, scales):
-    """What columns in panels, which have these scales, add by themselves."""
-    own = (packed[:, :, 0].astype(np.float64) * packed[:, :, 1]).sum(axis=1).reshape(-1)[:len(scales)]
-    return (-own * scales).astype(np.float32)
 
 
 def unpack_columns(columns, scales, depth):
@@ -129,7 +123,7 @@ def _lower(args, attrs, out):
         return a[(*row, block * BLOCK + lane)]
 
     row = pair_rows(element, (*batch, rows), int(a.shape[-1]) // BLOCK, int(columns.shape[1]))
-    sums = pair_sums(row.data, columns, attrs={"made": 1} if attrs["made"] else None)
+    sums = pair_sums(row.data, columns)
     return te.compute(shape, lambda *i: row.result(sums[(*i[:-2], i[-1] // LANES, i[-2], i[-1] % LANES)], i[:-1],
                                                    scales[i[-1]], offsets[i[-1]]), name="matmul_pairs")
 
@@ -152,19 +146,14 @@ def pair_rows(element, rows, blocks, parts):
     def at(row, term):
         return element(row, term // BLOCK, term % BLOCK)
 
-    turned = te.compute((*rows, blocks * BLOCK), lambda *i: at(i[:-1], i[-1]), name="pairs_turned")
-    return scaled_rows(at, lambda row, term: turned[(*row, term)], rows, blocks * BLOCK, parts)
-
-
-def scaled_rows(seen, term, rows, depth, parts):
-    """The PairRows of rows of so many terms, of which seen(row, at) are looked at for the largest, and term(row, at),
-    the same, divided."""
+    depth = blocks * BLOCK
+    turned = te.compute((*rows, depth), lambda *i: at(i[:-1], i[-1]), name="pairs_turned")
     k = te.reduce_axis((0, depth), "k")
-    largest = te.compute(rows, lambda *i: te.max(intrin.abs(seen(i, k.var)), k), name="pairs_largest")
+    largest = te.compute(rows, lambda *i: te.max(intrin.abs(at(i, k.var)), k), name="pairs_largest")
     scale = scales_of(largest)
     inverse = te.compute(rows, lambda *i: inverse_of(scale[i]), name="pairs_inverse")
-    return PairRows(scale, *divided_rows(term, lambda *i: inverse[i], rows, -(-depth // BLOCK), parts,
-                                         max(PARTS * parts, depth)))
+    return PairRows(scale, *divided_rows(lambda row, term: turned[(*row, term)], lambda *i: inverse[i], rows, blocks,
+                                         parts, max(PARTS * parts, depth)))
 
 
 def scales_of(largest):
@@ -198,7 +187,7 @@ def divided_rows(term, inverse, rows, blocks, parts, room):
 def pair_sums(rows, columns, axis=0, place=lambda outer, panel: (panel,), attrs=None):
     """The stage pairs_sums [..., panel, row, 16] of rows (of divided_rows) and packed columns. axis: their
     dimension of panels; place: of the indices of a batch and a panel's, where that panel lies. attrs: what schedules
-    are told, "image": rows are points of one, "made": columns are made when the product runs."""
+    are told, "image": rows are points of one."""
     *outer, count, _ = rows.shape
     parts = int(columns.shape[-3])
     t, by = te.reduce_axis((0, parts), "t"), te.reduce_axis((0, 2), "by")
@@ -222,4 +211,4 @@ def evaluate(args, attrs):
     return np.where(finite, result, np.nan).astype(np.float32)
 
 
-register("matmul_pairs", _infer, _lower, evaluate, "anchor", (4, 4), made=False)
+register("matmul_pairs", _infer, _lower, evaluate, "anchor", (4, 4))

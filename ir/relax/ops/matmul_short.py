@@ -22,7 +22,6 @@ from ...tir import intrin
 from ..expr import TensorStructInfo
 from .common import check_dtypes, dim_text, fail, need_rank, same_dim, shape_text, te_shape, tensor
 from .conv_layouts import pack_weights
-from .short_weights import in_range
 
 ROWS = "matmul_rows"  # the stage of rows that are divided
 TERMS, WORDS = 8, 5  # weights of a group along K, and the words that they lie in
@@ -30,17 +29,21 @@ BLOCK = 64  # terms of a column that share a scale
 OFF = 5e-6  # at most, of what errors of weights add to a column to what its weights are
 DIVISOR = 2.0 ** 24  # of rows; scales have it as a factor
 _BITS, _WORD = 20, 32
+LEAST, MOST = 2.0 ** -40, 2.0 ** 120  # of the largest weight, so that neither scales nor sums leave float32's range
 _UNIT = 1 << _WORD - _BITS  # the last digit of a weight as an integer of 32 bits
 _MOST = 2 ** 31 - 2 * _UNIT  # of these integers
 
 
 def fits(w):
-    """Whether weights [K, N] may be stored so: whole groups of numbers `in_range`, none of which stand out so far from
-    those of their block that the others would be lost beside it."""
-    if len(w) % TERMS or not in_range(w):
+    """Whether weights [K, N] may be stored so: whole groups of finite numbers, the largest within LEAST and MOST, none
+    of which stand out so far from those of their block that the others would be lost beside it."""
+    if len(w) % TERMS or w.dtype != np.float32:
         return False
     w = np.abs(w)
-    w = w / (w.max(initial=0) or 1)
+    most = w.max(initial=0)
+    if most and not LEAST < most < MOST:
+        return False
+    w = w / (most or 1)
     starts = np.arange(0, len(w), BLOCK)
     largest = np.square(np.maximum.reduceat(w, starts, axis=0))
     terms = np.diff(starts, append=len(w))[:, None]

@@ -12,14 +12,11 @@ from ..schedule import Schedule
 from .attention import attention
 from .attention_blocks import attention_blocks
 from .blocked_convolution import blocked_convolution
-from .column_digits import column_digits
-from .column_pairs import column_pairs
 from .columns import columns
 from .depthwise_pointwise import depthwise_pointwise
 from .digit_products import digit_products
 from .elementwise import elementwise
 from .gather import gather
-from .gathered_pairs import gathered_pairs
 from .local_response import local_response
 from .pair_products import pair_products
 from .phases import phases
@@ -37,8 +34,7 @@ from .winograd_rows import winograd_rows
 
 RULES = (attention, attention_blocks, recurrence, winograd_digits, winograd_pairs, winograd, winograd_rows,
          depthwise_pointwise, pointwise_depthwise, blocked_convolution, columns, phases, windows, local_response,
-         register_tile, digit_products, column_digits, pair_products, gathered_pairs, column_pairs, product,
-         row_reduction, gather, transpose, elementwise)
+         register_tile, digit_products, pair_products, product, row_reduction, gather, transpose, elementwise)
 
 
 def schedule_by_rule(func, cpu: CpuModel):

@@ -23,12 +23,9 @@ LEAST_ROWS = 4  # of an image; of fewer, reading the columns takes the time
 FEW = 5  # rows of which the micro-kernel reads columns as fast as they come, at three bytes for four of floats
 # Cycles, of a core that does two multiply-adds of 16 lanes in each: of the unit for a tile and step of 64 terms, with
 # its loads; for a tile's sums, which leave the unit, are joined and scaled; for a call of the micro-kernel, which sets
-# the unit up; for a scale; for 16 terms that are looked at for it and cut into digits; the same for those of a column,
-# in the second cache and beyond it.
-STEP, TILE, CALL, ROW, SPLIT, COLUMN, FAR_COLUMN = 330, 250, 300, 30, 6, 12, 30
-COPY = 20  # rows of a product by multiply-adds, in whose time its columns are copied to panels
+# the unit up; for a scale; for 16 terms that are looked at for it and cut into digits.
+STEP, TILE, CALL, ROW, SPLIT = 330, 250, 300, 30, 6
 WORTH = 2 / 3  # of the time of multiply-adds
-WORTH_CUTTING = 0.8  # of it, and of the copy of the columns
 FASTER = 4  # multiply-adds by digits, than those that threads' shares of loops are counted in
 PASSED = 0.5  # cycles of a byte of digits or results that comes from another core
 
@@ -42,15 +39,6 @@ def worth(cpu, rows, depth, columns):
     if rows <= FEW:
         return FLOAT * depth * columns > cpu.l2_bytes
     return cycles((rows, 1), depth, columns) < WORTH * rows * depth * columns / 32
-
-
-def worth_cutting(cpu, rows, depth, columns):
-    """The same of a product of two activations, whose columns are cut into digits for it, or copied to panels."""
-    rows = even_rows(rows)
-    if not cpu.integer_tiles or depth % TERMS or columns % LANES or not fits((rows, 1), depth, columns):
-        return False
-    cut = depth * columns // LANES * (COLUMN if FLOAT * depth * columns <= cpu.l2_bytes else FAR_COLUMN)
-    return cycles((rows, 1), depth, columns) + cut < WORTH_CUTTING * (rows + COPY) * depth * columns / 32
 
 
 def fits(points, depth, columns, least=LEAST_ROWS):
@@ -173,33 +161,20 @@ def _columns(count, columns, steps):
 
 TensorIntrin.family(r"digit_tiles\.(\d+)x(\d+)x(\d+)x(\d+)", _declare_several)
 
-# The digits of 64 terms of a row, which lie one after the other, and of a tile of columns.
-DIGITS_OF_TERMS, DIGITS_OF_COLUMNS = "digit_tiles.digits", "digit_tiles.column_digits"
+DIGITS_OF_TERMS = "digit_tiles.digits"  # of 64 of a row, which lie one after the other
 
 
 def _declare_digits():
     fixed = te.placeholder((TERMS // LANES, LANES), "float32", name="fixed")
     digits = te.compute((DIGITS, TERMS), lambda d, at: digit_of(fixed[at % 4, at // 4], d), name="digits")
-    return _cut(fixed, digits, [TERMS, 1])
-
-
-def _declare_column_digits():
-    fixed = te.placeholder((TERMS // LANES, LANES), "float32", name="fixed")
-    digits = te.compute((DIGITS, 1, 1, LANES, 4), lambda d, half, t, j, q: digit_of(fixed[q, j], d), name="digits")
-    return _cut(fixed, digits, [2 * LANES * TERMS, LANES * TERMS, TERMS, 4, 1])
-
-
-def _cut(fixed, digits, strides):
-    """The micro-kernel that cuts 64 fixed numbers into digits, the first of which are strides[0] bytes apart."""
     buffers = {fixed: decl_buffer(fixed.shape, fixed.dtype, "fixed", offset_factor=1),
-               digits: decl_buffer(digits.shape, digits.dtype, "digits", offset_factor=1, strides=strides)}
+               digits: decl_buffer(digits.shape, digits.dtype, "digits", offset_factor=1, strides=[TERMS, 1])}
 
     def call(ins, outs):
-        return call_extern("int32", "ingot_tiles_digits", outs[0].access_ptr("w"), ins[0].access_ptr("r"), strides[0])
+        return call_extern("int32", "ingot_tiles_digits", outs[0].access_ptr("w"), ins[0].access_ptr("r"), TERMS)
 
     intrin = te.decl_tensor_intrin(digits.op, call, name="digits", binds=buffers)
     return intrin.description("body"), intrin.implementation("body")
 
 
 TensorIntrin.family(re.escape(DIGITS_OF_TERMS), _declare_digits)
-TensorIntrin.family(re.escape(DIGITS_OF_COLUMNS), _declare_column_digits)

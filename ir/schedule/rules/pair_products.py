@@ -43,11 +43,10 @@ def pair_products(sch, cpu):
         return False
     block = sch.get_block(SUMS)
     work = steps(sch.get(block))
-    told = sch.get(block).annotations
-    batch, points, panel, lane = (_image if "image" in told else _matrix)(sch, cpu, epilogue)
+    image = "image" in sch.get(block).annotations
+    batch, points, panel, lane = (_image if image else _matrix)(sch, cpu, epilogue)
     third = iter_vars(sch.get(block), "reduce")[0].dom.extent.value
-    plan = pair_tiles.choose(cpu, [static_extent(sch, p) for p in points], third, static_extent(sch, panel),
-                             "made" in told)
+    plan = pair_tiles.choose(cpu, [static_extent(sch, p) for p in points], third, static_extent(sch, panel))
     side_by_side(sch, cpu, (TURNED, ROWS))
     at = multiply(sch, cpu, plan, batch, points, [panel], lane)
     if plan.over == "rows":

@@ -1,11 +1,12 @@
 """Sums over weights that lie in fewer words than they are: where they pay, how a tile reads them."""
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...expr import Call
 from ...node import collect
-from ...relax.ops import matmul_short, short_weights
+from ...relax.ops import matmul_short
+from ...relax.ops.matmul_short import TERMS, WORDS
 from ...tir.intrin import BIT_INTRINSICS
 from ...tir.stmt import BufferLoad
 from ...transform.unroll import EXPLICIT
@@ -17,32 +18,21 @@ WORTH = 0.95  # of the time of whole weights
 REGISTERS = 2  # of those that operands have, for the words of a group beside one vector
 
 
-@dataclass(frozen=True)
-class Form:
-    """So many terms of a group lie in so many words; of vectors, it takes so many cycles to make them, and each row so
-    many multiply-adds."""
-
-    terms: int
-    words: int
-    cycles: float
-    multiply_adds: int
+# Of vectors of weights: cycles in which a group is made of its words, and of each row multiply-adds, with those of the
+# scale, as operands of many rows are not all in registers.
+CYCLES, MULTIPLY_ADDS = 12, TERMS + 2
 
 
-# Groups have a scale of their own, and operands of many rows are not all in registers.
-FIXED = Form(matmul_short.TERMS, matmul_short.WORDS, 12, matmul_short.TERMS + 2)
-FLOATS = Form(short_weights.TERMS, short_weights.WORDS, 2.2, short_weights.TERMS)
-
-
-def worth(cpu, rows, depth, columns, form):
-    """Whether a product of so many rows is faster with short weights of a form: it waits for them."""
+def worth(cpu, rows, depth, columns):
+    """Whether a product of so many rows is faster with short weights: it waits for them."""
     size = FLOAT * depth * columns
     if size <= cpu.l1_bytes:
         return False
     near = min(cpu.l3_bytes, MOST_NEAR)
     pace = SECOND_BYTES if size <= cpu.l2_bytes else NEAR_BYTES if size <= near else cpu.memory_bytes
     read = FLOAT * cpu.lanes / pace
-    whole = max(form.terms * rows / cpu.multiply_adds, form.terms * read)
-    return max(form.multiply_adds * rows / cpu.multiply_adds + form.cycles, form.words * read) <= WORTH * whole
+    whole = max(TERMS * rows / cpu.multiply_adds, TERMS * read)
+    return max(MULTIPLY_ADDS * rows / cpu.multiply_adds + CYCLES, WORDS * read) <= WORTH * whole
 
 
 def short_cpu(cpu):
@@ -60,22 +50,6 @@ def short_operand(block):
 def groups_of(sch, block):
     """The block that adds up the groups of short weights that a reduction adds up; None where it has none."""
     return next((b for b in sch.get_producers(block) if short_operand(sch.get(b))), None)
-
-
-def short_terms(sch, cpu, block, k, rows, vectors, lanes):
-    """The loops of a tile of sums: each word is loaded once, to a register, for its own weight and the fourth.
-
-        for k: for vectors:  words = weights;  for terms of a group: for rows: sums += broadcast(a) * weight of words
-
-    The loops over rows and vectors are unrolled; the sums start before k.
-    """
-    k, terms = sch.split(k, [None, FLOATS.terms])
-    sch.reorder(k, *vectors, terms, *rows, lanes)
-    in_registers(sch, (*vectors, terms, *rows), lanes)
-    sch.annotate(terms, EXPLICIT, 1)
-    hold(sch, block, vectors[-1], [short_operand(sch.get(block))])
-    sch.decompose_reduction(block, k)
-    _turn_of(sch, cpu, block, k)
 
 
 def scaled_groups(sch, cpu, block, groups, k, rows, vectors, lanes):

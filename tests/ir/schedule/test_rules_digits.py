@@ -15,10 +15,8 @@ from ingot.ir.relax.ops.matmul_digits import MOST_TERMS, split_columns
 from ingot.ir.schedule import Schedule, TensorIntrin
 from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules.blocks import SYMBOLIC
-from ingot.ir.schedule.rules.column_digits import column_digits
 from ingot.ir.schedule.rules.digit_products import digit_products
-from ingot.ir.schedule.rules.digit_tiles import (digit_tiles, digit_tiles_of, row_blocks, shared_rows, worth,
-                                                 worth_cutting)
+from ingot.ir.schedule.rules.digit_tiles import digit_tiles, digit_tiles_of, row_blocks, shared_rows, worth
 from ingot.ir.schedule.rules.threads import parallel_loops
 from ingot.ir.tir.stmt import Block
 from ingot.ir.tir.verifier import verify
@@ -39,16 +37,16 @@ def kernel(rows, depth=128, columns=64):
     return func
 
 
-def scheduled(func, intrinsic, cpu=CPU, rule=digit_products, called=("digits", "product")):
+def scheduled(func, intrinsic, cpu=CPU):
     """The rule takes a function, its trace replays, and the micro-kernels are called in one place each."""
     sch, again = Schedule(func), Schedule(func)
-    assert rule(sch, cpu)
+    assert digit_products(sch, cpu)
     verify(sch.func)
     assert intrinsic in str(sch.trace)
     sch.trace.apply(again)
     assert structural_equal(again.func, sch.func)
     calls = [c for c in collect(lower_prim_func(sch.func).body, Call) if c.op == "tir.call_extern"]
-    assert [c.args[0].value for c in calls] == [f"ingot_tiles_{name}" for name in called]
+    assert [c.args[0].value for c in calls] == [f"ingot_tiles_{name}" for name in ("digits", "product")]
 
 
 @pytest.mark.parametrize("rows, alone, shared", [
@@ -136,18 +134,6 @@ def test_the_first_panel_comes_while_digits_are_made(kind, cpu, asked):
             if c.op == "tir.prefetch"] == ["w"] * asked
 
 
-@pytest.mark.parametrize("cpu", [CPU, replace(CPU, parallel=False)])
-@pytest.mark.parametrize("shape", [(64, 64), (192, 1040), (128, 40)])
-def test_columns_of_activations(shape, cpu):
-    """Scales are found in vectors of columns; a tile's digits are cut in one place."""
-    def build(op, w):
-        return op("column_digits", w, op("column_scales", w))
-
-    scales, digits = kernels(lambda: network(build, [shape]), cpu)
-    scheduled(scales, "vectorize", cpu, column_digits, called=())
-    scheduled(digits, "digit_tiles.column_digits", cpu, column_digits, called=["digits"])
-
-
 def test_rows_of_unknown_number_are_not_for_it():
     assert not digit_products(Schedule(kernel(("n",))), CPU)
 
@@ -185,11 +171,3 @@ def test_rows_that_threads_share(points, depth, columns, rows):
     ((5, 1024, 1024), CPU, True), ((1, 512, 512), CPU, False), ((1, 4096, 1000), CpuModel(16, 32), False)])
 def test_what_is_worth_it(shape, cpu, expected):
     assert worth(cpu, *shape) == expected
-
-
-@pytest.mark.parametrize("shape, cpu, expected", [
-    ((256, 256, 256), CPU, True), ((128, 768, 3072), CPU, True), ((2048, 2048, 2048), CPU, True),
-    ((256, 256, 256), CpuModel(16, 32), False), ((32, 1024, 1024), CPU, False), ((256, 250, 256), CPU, False),
-    ((256, 256, 250), CPU, False), ((256, 2 * MOST_TERMS, 64), CPU, False)])
-def test_what_is_worth_cutting_when_it_runs(shape, cpu, expected):
-    assert worth_cutting(cpu, *shape) == expected

@@ -335,49 +335,6 @@ def test_predictions_where_additions_have_units_of_their_own(layer, measured):
     assert chosen.endswith("pairs") and measured.get(chosen, 0) <= 1.1 * min(measured.values())
 
 
-# The same of 1x1 in four groups: channels of a group, blocks of results, points of a row.
-@pytest.mark.parametrize("channels, blocks, size, direct, pairs", [
-    (68, 20, 14, 83, 69), (136, 36, 7, 83, 62), (34, 12, 28, 95, 101)])
-def test_predictions_of_groups_by_pairs(channels, blocks, size, direct, pairs):
-    cpu = Options(Target.get("x86-64-v4-zen4"), threads="none", accuracy="relaxed").cpu
-    shape = ConvLayer(4 * channels, blocks * 16, size, size, (1, 1), groups=4, gathered=True)
-    predicted = predict(shape, cpu)
-    assert fastest(shape, cpu) == ("pairs" if pairs < direct else DIRECT)
-    if pairs < direct:
-        assert 0.85 < predicted["pairs"] / predicted[DIRECT] / (pairs / direct) < 1.2
-    else:
-        assert list(predicted) == [DIRECT]
-
-
-def gathered(kernel=1, **attrs):
-    """A convolution in three groups of 50 channels that lie anywhere."""
-    rng, bb = np.random.default_rng(0), BlockBuilder()
-    w = pack_weights(rng.standard_normal((240, 50, kernel, kernel)).astype(np.float32), 16, 3)
-    places = np.stack(divmod(rng.permutation(10 * 16)[:150].reshape(3, 50), 16), axis=-1).astype(np.int32)
-    x = RelaxVar("x", TensorStructInfo((1, 10, 9, 10, 16), "float32"))
-    with bb.function("main", [x]):
-        bb.emit_func_output(bb.emit(call_op("nn.conv2d_gathered", x, Constant(w, "w"), Constant(places, "places"),
-                                            data_layout="NCHW16c", **attrs), "conv"))
-    return bb.get()
-
-
-def test_groups_by_pairs_where_additions_have_units_of_their_own():
-    cpu = Options(Target.get("x86-64-v4-zen4"), accuracy="relaxed").cpu
-    for attrs in ({}, {"strides": (2, 1)}):
-        mod = gathered(**attrs)
-        new = choose_convolution(mod, cpu)
-        assert operators(new) == ["nn.conv2d_gathered_pairs"]
-        x = np.random.default_rng(1).standard_normal((1, 10, 9, 10, 16)).astype(np.float32)
-        np.testing.assert_allclose(evaluate(new, [x]), evaluate(mod, [x]), rtol=1e-5, atol=1e-5)
-        for others in (choose_convolution(mod, AVX512), choose_convolution(mod, replace(cpu, accuracy="strict")),
-                       choose_convolution(mod, cpu, {"conv": DIRECT})):
-            assert operators(others) == ["nn.conv2d_gathered"]
-    for mod in (gathered(3), gathered(padding=(1, 0, 0, 0))):
-        assert operators(choose_convolution(mod, cpu)) == ["nn.conv2d_gathered"]
-        with pytest.raises(ValueError, match="can only be direct: .* 1x1 in groups of 40 channels or more"):
-            choose_convolution(mod, cpu, {"conv": "pairs"})
-
-
 # The same of Winograd's 3x3 by pairs with as many channels, on one thread and two, milliseconds, by their tile.
 SHARED = [((64, 56), {2: (.81, .41), 3: (.60, .32), 4: (.48, .24), 6: (.47, .23)}),
           ((128, 112), {2: (12.0, 5.96), 3: (9.13, 4.47), 4: (7.39, 3.73), 5: (7.24, 3.69), 6: (6.62, 3.47)}),

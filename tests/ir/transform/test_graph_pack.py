@@ -10,7 +10,7 @@ from ingot.ir.node import structural_equal
 from ingot.ir.relax.expr import TupleGetItem
 from ingot.ir.relax.ops.conv_layouts import pack_weights as pack_array
 from ingot.ir.schedule.cpu import CpuModel
-from ingot.ir.schedule.rules import digit_tiles, pair_tiles
+from ingot.ir.schedule.rules import digit_tiles
 from ingot.ir.transform.pack import pack_weights, split_padding
 from ingot.ir.transform.project_inputs import project_inputs
 
@@ -157,22 +157,6 @@ def test_rows_of_products_by_pairs_are_filled_up(shape, filled):
     assert mod["main"].bindings[-1].value.args[0].struct_info.static_shape == (filled or shape)
 
 
-@pytest.mark.parametrize("depth, columns, across, expected", [
-    (96, 48, False, ["pair_scales", "pair_columns", "pair_offsets", "matmul_pairs"]),
-    (100, 48, False, ["pair_scales", "pair_columns", "pair_offsets", "nn.pad", "matmul_pairs"]),
-    (96, 48, True, ["permute_dims", "matmul"]), (96, 40, False, ["matmul"])])
-def test_columns_of_activations_are_divided_for_pairs(depth, columns, across, expected, monkeypatch):
-    """Where that pays: not of those that lie across for few rows."""
-    monkeypatch.setattr(pair_tiles, "WORTH", 1.1)  # of small ones, which are interpreted
-    g = Graph(param("x", 2, 48, depth), param("w", *((columns, depth) if across else (depth, columns))))
-    w = g.op("permute_dims", g.params[1], axes=(1, 0)) if across else g.params[1]
-    cpu = CpuModel(16, 32, multiply_adds=1, adders=True, accuracy="relaxed", l3_bytes=1 << 20)
-    module = g.module(g.op("matmul", g.params[0], w))
-    mod = check(module, data(2, 48, depth), data(*g.params[1].struct_info.static_shape, seed=1),
-                passes=[lambda mod: pack_weights(mod, cpu)])
-    assert ops(mod) == expected
-
-
 def test_weights_that_are_not_finite_are_not_cut_into_digits():
     w = const(512, 192)
     w.data[3, 4] = np.inf
@@ -205,19 +189,16 @@ def test_short_weights_of_a_product():
     check(g.module(g.op("matmul", g.params[0], w)), data(1, 32), passes=[lambda mod: pack_weights(mod, cpu)])
 
 
-@pytest.mark.parametrize("name, states, activations, hidden, rank", [
-    ("nn.gru", 1, None, 64, 7), ("nn.gru", 1, None, 60, 5), ("nn.lstm", 2, None, 64, 7), ("nn.rnn", 1, None, 64, 5),
-    ("nn.lstm", 2, ("Sigmoid", "Tanh", "Relu"), 64, 5)])
-def test_recurrences_have_panels(name, states, activations, hidden, rank):
-    """Of 24 bits where states are bounded, and whole vectors; the same results either way."""
+@pytest.mark.parametrize("name, states, hidden", [("nn.gru", 1, 64), ("nn.gru", 1, 60), ("nn.lstm", 2, 64), ("nn.rnn", 1, 64)])
+def test_recurrences_have_panels(name, states, hidden):
     gates = {"nn.gru": 3, "nn.lstm": 4, "nn.rnn": 1}[name]
     g = Graph(param("x", 3, 1, 5))
     parts = [const(1, gates * hidden, 5), const(1, gates * hidden, hidden), const(1, 2 * gates * hidden)]
-    y = g.op(name, g.params[0], *parts, *[const(1, 1, hidden)] * states, hidden_size=hidden, activations=activations)
+    y = g.op(name, g.params[0], *parts, *[const(1, 1, hidden)] * states, hidden_size=hidden)
     module, cpu = g.module(g.bind(TupleGetItem(y, 0))), CpuModel(16, l1_bytes=8 << 10, accuracy="relaxed")
     mod = check(module, data(3, 1, 5), passes=[project_inputs, lambda mod: pack_weights(mod, cpu)])
     steps = next(b.value for b in mod["main"].bindings if b.value.op == name + "_steps")
-    assert steps.args[1].struct_info.ndim == rank
+    assert steps.args[1].struct_info.ndim == 5
 
 
 def test_double_precision_is_not_packed():
