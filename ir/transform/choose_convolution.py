@@ -1,6 +1,5 @@
-"""The algorithm of each convolution: direct, or Winograd with tiles of 2 to 6 results, by a model of their time. Where
-the processor has a unit for tiles of integers 1x1 convolutions and Winograd's products may be of digits in fixed point,
-where it has units for additions beside those for multiply-adds, by pairs.
+"""The algorithm of each convolution: direct, or Winograd with tiles of 2 to 6 results, by a model of their time. 1x1
+convolutions and Winograd's products may be by any arithmetic that the processor has (relax/arithmetic/).
 
 Winograd's tiles are square, or, of first layers, some rows of one column (winograd_rows).
 
@@ -15,47 +14,41 @@ import numpy as np
 
 from ..relax import accuracy
 from ..relax.accuracy import FLOAT32, STRICT, admits
+from ..relax.arithmetic import ARITHMETICS, LANES, special
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant, RelaxCall
-from ..relax.ops.conv_digits import split_kernel
+from ..relax.ops.contraction import POINTWISE
 from ..relax.ops.conv_layouts import form_of
-from ..relax.ops.conv_pairs import pack_kernel
-from ..relax.ops.matmul_digits import COLUMNS, LANES, MOST_TERMS
+from ..relax.ops.conv_winograd import pack_transformed
+from ..relax.ops.pointwise import kernel_matrix
 from ..relax.ops.winograd import KERNEL, KERNELS, POINTS, tiles_of, transform_blocks, whole_blocks
-from ..relax.ops.winograd_digits import split_planes
-from ..relax.ops.winograd_pairs import pack_planes
 from ..relax.ops.winograd_rows import input_size, taps_of, transform_rows
 from ..schedule.cpu import CpuModel
-from ..schedule.rules import (conv_tiles, digit_tiles, pair_tiles, winograd_blocks, winograd_digit_blocks,
-                              winograd_row_tiles)
-from ..schedule.rules.pair_tiles import LEAST_CHANNELS, LEAST_PLANES
+from ..schedule.rules import conv_tiles, winograd_blocks, winograd_row_tiles
+from ..schedule.rules.arithmetics import schedule_of
 from ..schedule.rules.tiles import NEAR_BYTES
 from .graph import GraphRewriter, MadeOnce, leaves, node_name, on_main
 
 DIRECT = "direct"
 WINOGRAD = {f"winograd{tile}": tile for tile in sorted({tile for kernel in KERNELS for tile in tiles_of(kernel)})}
 ROWS = {f"winograd_rows{tile}": tile for tile in sorted({m for taps in range(2, max(POINTS)) for m in tiles_of(taps)})}
-DIGITS, PAIRS = "digits", "pairs"
 CONVOLUTION = "nn.conv2d"
 CONVOLUTIONS = (CONVOLUTION, "nn.conv2d_gathered")  # the latter are direct
-# What packs weights of 1x1 kernels, and transformed ones, for products that are not made by multiply-adds alone.
-POINTWISE = {DIGITS: split_kernel, PAIRS: pack_kernel}
-PLANES = {DIGITS: split_planes, PAIRS: pack_planes}
-WINOGRAD_DIGITS = {f"{name}_{DIGITS}": tile for name, tile in WINOGRAD.items()}
-WINOGRAD_PAIRS = {f"{name}_{PAIRS}": tile for name, tile in WINOGRAD.items()}
-ALGORITHMS = (DIRECT, DIGITS, PAIRS, *ROWS, *WINOGRAD, *WINOGRAD_DIGITS, *WINOGRAD_PAIRS)
+SCALED = {row.name: row for row in special() if row.scaling}  # what convolutions may be made by
+WINOGRAD_BY = {name: {f"{winograd}_{name}": tile for winograd, tile in WINOGRAD.items()} for name in SCALED}
+ALGORITHMS = (DIRECT, *SCALED, *ROWS, *WINOGRAD, *(name for names in WINOGRAD_BY.values() for name in names))
 FOLD = 10  # cycles of space_to_depth for a vector: it copies elements one by one
 SCATTERED = 9  # cycles of a vector of results in several rows at once, where the second cache does not hold them
 # The share of the second cache that a network's weights may take for it to keep them, transformed, from run to run.
 NEAR_WEIGHTS = 1 / 2
 SECOND, THIRD = 1, 2  # caches that keep weights
 HIDDEN = 7 / 8  # of the time in which weights come from afar, by prefetching what the next tiles read
-# Others than direct ones are taken where they are predicted to need less than this share of the direct time (1x1 ones by
-# pairs, which read and write the same: a higher one); of Winograd's, and of those by digits or pairs, then the smallest
-# tile within a fifth of larger ones (it rounds less, and has fewer weights, which in a whole network come from farther
-# away than where a layer is measured alone), a twelfth of the next, which has few more weights; of all where the model
-# knows how fast these come from memory. Weights of first layers are few.
-WORTH, WORTH_PAIRS, NEAR, NEXT, NEAR_ROWS = 0.9, 0.96, 1.2, 1.08, 1.05
+# Others than direct ones are taken where they are predicted to need less than this share of the direct time (1x1 ones
+# of what their schedule says: they read and write the same); of Winograd's, by each arithmetic, then the smallest tile
+# within a fifth of larger ones (it rounds less, and has fewer weights, which in a whole network come from farther away
+# than where a layer is measured alone), a twelfth of the next, which has few more weights; of all where the model knows
+# how fast these come from memory. Weights of first layers are few.
+WORTH, NEAR, NEXT, NEAR_ROWS = 0.9, 1.2, 1.08, 1.05
 
 
 @dataclass(frozen=True)
@@ -81,32 +74,10 @@ class ConvLayer:
         fitting = tiles_of(taps_of(self.kernel, self.strides)) if fits and self.kernel[0] > self.strides[0] else ()
         return {name: tile for name, tile in ROWS.items() if tile in fitting}
 
-    def has_digits(self, cpu):
-        """Whether it is a product of a row of channels for each point, by digits."""
-        return self._may_be_digits(cpu) and self.kernel == (1, 1)
-
-    def has_pairs(self, cpu):
-        """Whether it is a product of a row of channels for each point, by pairs."""
-        return self._may_be_pairs(cpu, LEAST_CHANNELS) and self.kernel == (1, 1)
-
-    def has_winograd_digits(self, cpu):
-        """Whether Winograd's products may be made by digits: of whole blocks that make a panel or more."""
-        return (self._may_be_digits(cpu) and self.in_channels % LANES == 0 and self.in_channels <= MOST_TERMS
-                and self.out_channels >= COLUMNS and self.has_winograd(LANES))
-
-    def has_winograd_pairs(self, cpu):
-        """Whether Winograd's products may be made by pairs: of whole blocks."""
-        return (self._may_be_pairs(cpu, LEAST_PLANES) and self.in_channels % LANES == 0
-                and self.has_winograd(LANES))
-
-    def _may_be_pairs(self, cpu, least):
-        return cpu.adders and self._is_of_blocks(cpu) and self.in_channels >= least
-
-    def _may_be_digits(self, cpu):
-        return cpu.integer_tiles and self._is_of_blocks(cpu)
-
-    def _is_of_blocks(self, cpu):
-        return cpu.lanes == LANES and not self.plain and self.groups == 1 and self.finite
+    def is_by(self, cpu, row):
+        """Whether its products may be made by an arithmetic with operands of its own, for blocks of channels."""
+        return (row.needs(cpu) and cpu.lanes == LANES and not self.plain and self.groups == 1 and self.finite
+                and self.in_channels >= schedule_of(row).least)
 
     def has_winograd(self, lanes):
         """Whether it is of the kind that Winograd's algorithm computes, in blocks of so many channels: groups are of
@@ -183,13 +154,12 @@ def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=0):
     if cpu.lanes > 1:
         scattered = SCATTERED * outputs / (4 * cpu.lanes) if outputs > cpu.l2_bytes else 0
         cycles.update((name, _rows(cpu, layer, tile, blocks[1]) + scattered) for name, tile in layer.row_tiles.items())
-    if layer.has_digits(cpu) and digit_tiles.fits((layer.height, layer.width), channels, layer.out_channels):
-        cycles[DIGITS] = digit_tiles.cycles((layer.height, layer.width), channels, layer.out_channels)
-    if layer.has_pairs(cpu):
-        points = (layer.height, layer.width)
-        weights = 0 if near else 4 * channels * layer.out_channels
-        pace = NEAR_BYTES if third else cpu.streamed_bytes
-        cycles[PAIRS] = pair_tiles.streamed(cpu, points, channels, layer.out_channels, weights, pace)
+    pace = 0 if near else NEAR_BYTES if third else cpu.streamed_bytes
+    far = 4 * channels * layer.out_channels / pace if pace else 0
+    for name, row in SCALED.items():
+        if layer.kernel == (1, 1) and layer.is_by(cpu, row):
+            size = layer.height, layer.width
+            cycles[name] = schedule_of(row).point_cycles(cpu, size, channels, layer.out_channels, far)
     dense = fold.layer(layer) if fold else layer
     if dense.has_winograd(cpu.lanes):
         channels, folding = dense.in_channels // dense.groups, 0
@@ -201,13 +171,12 @@ def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=0):
             parts = winograd_blocks.Layer(tile, in_blocks, blocks[1], *tiles, cpu.lanes, dense.kernel[0],
                                           min(channels, cpu.lanes), near, dense.groups)
             cycles[f"winograd{tile}"] = winograd_blocks.cycles(cpu, parts) + folding
-            time = winograd_digit_blocks.cycles(cpu, parts) if dense.has_winograd_digits(cpu) else None
-            if time is not None:
-                cycles[f"winograd{tile}_{DIGITS}"] = time + folding
-            if dense.has_winograd_pairs(cpu):
-                cycles[f"winograd{tile}_{PAIRS}"] = winograd_blocks.cycles(cpu, replace(parts, pairs=True)) + folding
+            for name, row in SCALED.items():
+                if dense.is_by(cpu, row) and dense.in_channels % LANES == 0:
+                    time = schedule_of(row).plane_cycles(cpu, parts)
+                    cycles[f"winograd{tile}_{name}"] = time and time + folding
     far = 0 if near else (inputs + outputs) / winograd_blocks.FAR_BYTES
-    return {name: (c + far) / cpu.clock for name, c in cycles.items()}
+    return {name: (c + far) / cpu.clock for name, c in cycles.items() if c is not None}
 
 
 def arithmetics(algorithm, layer, fold=None):
@@ -215,10 +184,10 @@ def arithmetics(algorithm, layer, fold=None):
     if algorithm in ROWS:
         return (accuracy.winograd(ROWS[algorithm], taps_of(layer.kernel, layer.strides), 1),)
     *head, last = algorithm.split("_")
-    made = {DIGITS: (accuracy.DIGITS,), PAIRS: (accuracy.PAIRS,)}.get(last, ())
+    made = (SCALED[last],) if last in SCALED else ()
     tile = WINOGRAD.get(head[0] if head else last)
     kernel = fold.kernel if fold else layer.kernel[0]
-    return (accuracy.winograd(tile, kernel), *made) if tile else made or (accuracy.FMA,)
+    return (accuracy.winograd(tile, kernel), *made) if tile else made or (ARITHMETICS["fma"],)
 
 
 def _rows(cpu, layer, tile, out_blocks):
@@ -242,11 +211,12 @@ def fastest(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=0):
     """The simplest algorithm that is predicted to be about as fast as any; direct unless another is clearly faster."""
     times = {name: time for name, time in predict(layer, cpu, fold, near).items()
              if admits(cpu.accuracy, arithmetics(name, layer, fold))}
-    if all(time >= (WORTH_PAIRS if name == PAIRS else WORTH) * times[DIRECT] for name, time in times.items()):
+    shares = {name: schedule_of(row).share for name, row in SCALED.items()}
+    if all(time >= shares.get(name, WORTH) * times[DIRECT] for name, time in times.items()):
         return DIRECT
     close = NEXT if cpu.streamed_bytes else NEAR
-    kinds = (((DIGITS,), 1), ((PAIRS,), 1), (ROWS, NEAR_ROWS), (WINOGRAD, close), (WINOGRAD_DIGITS, close),
-             (WINOGRAD_PAIRS, close))
+    kinds = (*(((name,), 1) for name in SCALED), (ROWS, NEAR_ROWS), (WINOGRAD, close),
+             *((names, close) for names in WINOGRAD_BY.values()))
     smallest = (_smallest(_of(kind, times), near) for kind, near in kinds)
     return min(filter(None, smallest), key=times.get)
 
@@ -317,12 +287,8 @@ class _Choose(GraphRewriter):
                              f"{KERNELS[0]} to {KERNELS[-1]} and stride 1 over a static image, with constant weights "
                              "and blocked channels, whole blocks in each group, for strided ones whose kernels, "
                              "divided by the stride, are such, and along rows (winograd_rows) for a plain input and "
-                             "kernels with more rows than the stride; digits are for 1x1 of "
-                             f"{digit_tiles.LEAST_ROWS} points or more, and for Winograd's products of whole blocks "
-                             f"without groups, with {COLUMNS} output channels or more, blocked, on a target with a "
-                             "unit for tiles of integers; pairs are for 1x1 of "
-                             f"{LEAST_CHANNELS} channels or more and Winograd's products of {LEAST_PLANES} or more, on "
-                             "a target with units for additions beside those for multiply-adds")
+                             "kernels with more rows than the stride; "
+                             + "; ".join(schedule_of(row).where for row in SCALED.values()))
         if layer is None or wanted == DIRECT:
             return call
         algorithm = wanted or fastest(layer, self.cpu, fold, self.near)
@@ -330,10 +296,10 @@ class _Choose(GraphRewriter):
             return call
         if algorithm in ROWS:
             return self._rows(call, ROWS[algorithm])
-        if algorithm in POINTWISE:
+        if algorithm in SCALED:
             return self._pointwise(call, algorithm)
         name, _, kind = algorithm.partition("_")
-        return self._winograd(call, WINOGRAD[name], fold, kind)
+        return self._winograd(call, WINOGRAD[name], fold, SCALED.get(kind))
 
     def _layer(self, call):
         """(the ConvLayer of a call that Winograd's algorithm may compute, its Fold or None), else (None, None)."""
@@ -353,17 +319,20 @@ class _Choose(GraphRewriter):
             inputs = channels * (1 if plain else form.lanes)
         layer = ConvLayer(inputs, blocks * form.lanes, *outputs, kernel, call.attrs["strides"],
                           call.attrs["dilation"], call.attrs["groups"], plain,
-                          not (self.cpu.integer_tiles or self.cpu.adders) or bool(np.isfinite(weight.data).all()))
+                          not any(row.needs(self.cpu) for row in SCALED.values()) or bool(
+                              np.isfinite(weight.data).all()))
         if fold and not fold.layer(layer).has_winograd(self.cpu.lanes):
             fold = None
         fits = plain or fold or all(p < kernel[0] for p in padding) and (
-            layer.has_winograd(self.cpu.lanes) or layer.has_digits(self.cpu) or layer.has_pairs(self.cpu))
+            layer.has_winograd(self.cpu.lanes) or kernel == (1, 1))
         return (layer, fold) if fits and form.name in ("first", "dense") else (None, None)
 
     def _pointwise(self, call, algorithm):
         x, weight = call.args
-        parts = self.once(weight, algorithm, lambda w: [Constant(part, w.name) for part in POINTWISE[algorithm](w.data)])
-        return call_op(f"{call.op}_{algorithm}", x, *parts, strides=call.attrs["strides"])
+        parts = self.once(weight, algorithm, lambda w: [
+            Constant(part, w.name) for part in SCALED[algorithm].pack(kernel_matrix(w.data))])
+        return call_op(POINTWISE, x, *parts, arithmetic=algorithm, strides=call.attrs["strides"],
+                       out_channels=call.attrs["out_channels"])
 
     def _rows(self, call, tile):
         (data, weight), attrs, border = call.args, call.attrs, _border(call, tile)
@@ -375,8 +344,8 @@ class _Choose(GraphRewriter):
                        kernel=weight.data.shape[2:4], strides=attrs["strides"], out_channels=attrs["out_channels"],
                        size=tuple(d.value for d in call.struct_info.shape[2:4]))
 
-    def _winograd(self, call, tile, fold, kind):
-        """kind: of PLANES, or "" for those of floats."""
+    def _winograd(self, call, tile, fold, row):
+        """row: the arithmetic; None: multiply-adds."""
         data, weight, attrs = *call.args, call.attrs
         layout, stride, kernel, padding = f"NCHW{self.cpu.lanes}c", 1, weight.data.shape[2], attrs["padding"]
         if fold:
@@ -391,10 +360,10 @@ class _Choose(GraphRewriter):
 
         attrs = {"tile": tile, "kernel": kernel, "padding": padding, "stride": stride, "data_layout": layout,
                  "out_channels": attrs["out_channels"]}
-        if kind:
-            parts = self.once(weight, (tile, fold, kind), lambda w: [
-                Constant(part, w.name) for part in PLANES[kind](transformed(w), tile, kernel)])
-            return call_op(f"nn.conv2d_winograd_{kind}", data, *parts, **attrs)
+        if row:
+            parts = self.once(weight, (tile, fold, row.name), lambda w: [
+                Constant(part, w.name) for part in pack_transformed(row, transformed(w), tile, kernel)])
+            return call_op("nn.conv2d_winograd", data, *parts, arithmetic=row.name, **attrs)
         u = self.once(weight, (tile, fold), lambda w: Constant(transformed(w), w.name))
         return call_op("nn.conv2d_winograd", data, u, groups=call.attrs["groups"], **attrs)
 

@@ -6,17 +6,15 @@ from dataclasses import replace
 import numpy as np
 
 from ..expr import is_const_int
-from ..relax.accuracy import DIGITS, PAIRS, SHORT, admits
+from ..relax.arithmetic import special
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant
-from ..relax.ops import matmul_short
 from ..relax.ops.conv_layouts import pack_weights as pack
-from ..relax.ops.matmul_digits import split_columns
-from ..relax.ops.matmul_pairs import BLOCK, pack_columns
+from ..relax.ops.matmul import OPERANDS
 from ..relax.ops.phases import border
 from ..relax.ops.recurrent import CELLS, STEPS
 from ..relax.ops.recurrent_weights import pack as pack_steps
-from ..schedule.rules import digit_tiles, pair_tiles, short_terms, tiles
+from ..schedule.rules.arithmetics import panel_of, schedule_of
 from ..schedule.rules.blocks import static
 from ..schedule.rules.recurrence import choose as choose_steps
 from .graph import GraphRewriter, MadeOnce, on_main
@@ -92,18 +90,12 @@ class _SplitPadding(GraphRewriter):
 def pack_weights(func, cpu):
     """Ensures constant weights of dense (and many grouped) convolutions and of products are stored
     [outer][reduction...][lanes]: the inner loop then reads them one vector after the other; not when lanes is 1. Those
-    of products are stored in panels of several vectors, as wide as a tile of registers. Products that are worth it on a
-    unit for tiles of integers become matmul_digits, with columns cut into digits, those that are worth it by pairs
-    matmul_pairs, with columns divided. Products of few rows that wait for their weights become matmul_short.
-    Recurrences have panels too.
+    of products are stored in panels of several vectors, as wide as a tile of registers. Products that
+    are clearly faster by another arithmetic, which the accuracy admits, have its operands. Recurrences have panels too.
     """
     return _PackWeights(cpu).run(func)
 
 
-# Products that are not made by multiply-adds alone, what they are made by, the model that says where they pay, what packs their columns, into
-# which parts, and how many terms their rows are filled up to a multiple of.
-_PRODUCTS = (("matmul_digits", DIGITS, digit_tiles, split_columns, ("digits", "scales"), 1),
-             ("matmul_pairs", PAIRS, pair_tiles, pack_columns, ("columns", "scales", "offsets"), BLOCK))
 _STEPS = {name + STEPS for name in CELLS}
 
 
@@ -120,9 +112,6 @@ class _PackWeights(GraphRewriter):
         if self.lanes > 1 and call.op in _STEPS:
             return self._steps(call)
         return call
-
-    def _admits(self, arithmetic):
-        return admits(self.cpu.accuracy, (arithmetic,))
 
     def _conv2d(self, call):
         weight = call.args[1]
@@ -150,16 +139,16 @@ class _PackWeights(GraphRewriter):
         if not isinstance(weight, Constant) or weight.data.dtype != np.float32 or call.args[0].struct_info.ndim < 2:
             return call
         n_size, rows = weight.data.shape[1], call.args[0].struct_info.shape[-2]
-        for op, arithmetic, model, columns_of, names, block in _PRODUCTS:
-            if self._admits(arithmetic) and model.worth(self.cpu, static(rows), *weight.data.shape) and np.isfinite(weight.data).all():
-                parts = self.once(weight, op, lambda w: [
-                    Constant(data, f"{w.name}_{part}") for data, part in zip(columns_of(w.data), names)])
-                return call_op(op, self._filled(binding, call.args[0], block), *parts)
-        if self._admits(SHORT) and short_terms.worth(self.cpu, static(rows), *weight.data.shape) and (
-                matmul_short.fits(weight.data)):
-            return self._short(call)
+        for row in special():
+            schedule, sizes = schedule_of(row), (static(rows), *weight.data.shape)
+            if row.admitted(self.cpu) and schedule.worth(self.cpu, *sizes) and row.packs(weight.data):
+                layout = schedule.layout(self.cpu, static(rows), n_size)
+                parts = self.once(weight, (row.name, *layout.values()), lambda w: [
+                    Constant(data, w.name + o.suffix) for data, o in zip(row.pack(w.data, **layout), row.operands)])
+                return call_op("matmul", self._filled(binding, call.args[0], row.block), *parts, arithmetic=row.name,
+                               b_layout=OPERANDS, n_size=n_size)
         cpu = replace(self.cpu, by_element=self.cpu.by_element and weight.data.shape[0] % self.lanes == 0)
-        panel = self._panel(cpu, n_size, rows)
+        panel = panel_of(cpu, n_size, static(rows))
         packed = self.once(weight, ("product", panel), lambda w: Constant(pack(w.data.T, panel, 1), w.name))
         return call_op("matmul", call.args[0], packed, **{**call.attrs, "b_layout": f"KN{panel}n", "n_size": n_size})
 
@@ -170,21 +159,6 @@ class _PackWeights(GraphRewriter):
             return x
         pad = call_op("nn.pad", x, pad_width=(*(0, 0) * (x.struct_info.ndim - 1), 0, rest), pad_value=0.0)
         return self.emit(pad, binding.var.name + "_filled")
-
-    def _panel(self, cpu, columns, rows):
-        """Columns of a panel: those of a tile of registers."""
-        return tiles.choose_product(cpu, -(-columns // self.lanes), static(rows)).vectors * self.lanes
-
-    def _short(self, call):
-        """A product that waits for its weights, which become of 20 bits."""
-        weight, rows = call.args[1], call.args[0].struct_info.shape[-2]
-        n_size = weight.data.shape[1]
-        panel = self._panel(short_terms.short_cpu(self.cpu), n_size, rows)
-
-        parts = self.once(weight, ("short", panel), lambda w: [
-            Constant(data, name) for data, name in zip(matmul_short.pack_columns(w.data, panel, self.lanes),
-                                                       (w.name, f"{w.name}_scales"))])
-        return call_op("matmul_short", call.args[0], *parts, n_size=n_size)
 
     def _steps(self, call):
         """A recurrence with weights in the order in which a tile of sums takes them in every step."""

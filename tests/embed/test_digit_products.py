@@ -10,7 +10,7 @@ from c_folders import (HERE, STRICT, build, compile_all, definitions, library_so
 from ingot.codegen.target import Target
 from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
-from ingot.ir.relax.ops import matmul_digits
+from ingot.ir.relax.arithmetic import digits
 
 pytestmark = pytest.mark.optimization("-O0")
 AMX = Target.get("x86-64-v4-amx")
@@ -82,8 +82,8 @@ def test_shapes_of_tiles_are_the_threads_own(tmp_path, threads, flags):
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("threads", ["none", "openmp"])
 def test_terms_in_parts(target, threads, monkeypatch):
-    monkeypatch.setattr(matmul_digits, "NEAR", 47 * 128 * 3)
-    monkeypatch.setattr(matmul_digits, "PART", 2)
+    monkeypatch.setattr(digits, "NEAR", 47 * 128 * 3)
+    monkeypatch.setattr(digits, "PART", 2)
     mod, w, b = network((47,), columns=250)
     x = np.random.default_rng(1).standard_normal((47, len(w))).astype(np.float32)
     with ingot.compile(mod, target=target, threads=threads, accuracy="relaxed") as library:

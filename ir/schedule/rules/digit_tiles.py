@@ -6,7 +6,7 @@ from math import prod
 
 from ... import te
 from ...expr import Var
-from ...relax.ops.matmul_digits import (COLUMNS, DIGITS, LANES, MOST_ROWS, MOST_TERMS, TERMS, digit_of, digit_sums,
+from ...relax.arithmetic.digits import (COLUMNS, SLICES, LANES, MOST_ROWS, MOST_TERMS, TERMS, digit_of, digit_sums,
                                          even_rows)
 from ...tir.buffer import decl_buffer
 from ...tir.intrin import call_extern
@@ -77,7 +77,7 @@ def shared_rows(points, depth, columns):
         blocks = height * width // rows
         if blocks > 1:
             return cycles(points, depth, columns, rows) * busy(blocks) / 2
-        passed = PASSED * rows * (DIGITS * depth + FLOAT * columns) / 2
+        passed = PASSED * rows * (SLICES * depth + FLOAT * columns) / 2
         return passed + min(cycles(points, depth, columns, rows, unit) * busy(-(-columns // unit)) / 2
                             for unit in UNITS)
 
@@ -96,7 +96,7 @@ def row_blocks(rows, multiple=1):
 # ---------------------------------------------------------------- the micro-kernel
 
 # The strides of a panel, in bytes: of a step, a digit, a tile's columns, four terms, a column, a term.
-PANEL = DIGITS * COLUMNS * TERMS, COLUMNS * TERMS, LANES * TERMS, 4 * LANES, 4, 1
+PANEL = SLICES * COLUMNS * TERMS, COLUMNS * TERMS, LANES * TERMS, 4 * LANES, 4, 1
 
 
 def digit_tiles(rows, columns, steps):
@@ -105,12 +105,12 @@ def digit_tiles(rows, columns, steps):
 
 
 def _declare(rows, columns, steps):
-    left = te.placeholder((steps, rows, DIGITS, TERMS), "int8", name="left")
+    left = te.placeholder((steps, rows, SLICES, TERMS), "int8", name="left")
     right = _columns(1, columns, steps)
     sums = digit_sums(left, right, (), 1, rows)
     step, panel = Var("step", "int32"), Var("panel", "int32")
     buffers = {
-        left: decl_buffer(left.shape, left.dtype, "left", offset_factor=1, strides=[step, DIGITS * TERMS, TERMS, 1]),
+        left: decl_buffer(left.shape, left.dtype, "left", offset_factor=1, strides=[step, SLICES * TERMS, TERMS, 1]),
         right: decl_buffer(right.shape, right.dtype, "right", offset_factor=1,
                            strides=[panel, *PANEL]),
         sums: decl_buffer(sums.shape, sums.dtype, "sums", offset_factor=1)}
@@ -134,13 +134,13 @@ def digit_tiles_of(count, rows, columns, steps):
 
 
 def _declare_several(count, rows, columns, steps):
-    left = te.placeholder((count, steps, rows, DIGITS, TERMS), "int8", name="left")
+    left = te.placeholder((count, steps, rows, SLICES, TERMS), "int8", name="left")
     right = _columns(count, columns, steps)
     sums = digit_sums(left, right, (count,), 1, rows, place=lambda outer, panel: outer[0])
     step, panel, following, apart = (Var(name, "int32") for name in ("step", "panel", "following", "apart"))
     buffers = {
         left: decl_buffer(left.shape, left.dtype, "left", offset_factor=1,
-                          strides=[following, step, DIGITS * TERMS, TERMS, 1]),
+                          strides=[following, step, SLICES * TERMS, TERMS, 1]),
         right: decl_buffer(right.shape, right.dtype, "right", offset_factor=1, strides=[panel, *PANEL]),
         sums: decl_buffer(sums.shape, sums.dtype, "sums", offset_factor=1,
                           strides=[apart, rows * columns, columns, LANES, 1])}
@@ -156,7 +156,7 @@ def _declare_several(count, rows, columns, steps):
 
 def _columns(count, columns, steps):
     """So many columns of each of some panels."""
-    return te.placeholder((count, steps, DIGITS, columns // LANES, TERMS // 4, LANES, 4), "int8", name="right")
+    return te.placeholder((count, steps, SLICES, columns // LANES, TERMS // 4, LANES, 4), "int8", name="right")
 
 
 TensorIntrin.family(r"digit_tiles\.(\d+)x(\d+)x(\d+)x(\d+)", _declare_several)
@@ -166,7 +166,7 @@ DIGITS_OF_TERMS = "digit_tiles.digits"  # of 64 of a row, which lie one after th
 
 def _declare_digits():
     fixed = te.placeholder((TERMS // LANES, LANES), "float32", name="fixed")
-    digits = te.compute((DIGITS, TERMS), lambda d, at: digit_of(fixed[at % 4, at // 4], d), name="digits")
+    digits = te.compute((SLICES, TERMS), lambda d, at: digit_of(fixed[at % 4, at // 4], d), name="digits")
     buffers = {fixed: decl_buffer(fixed.shape, fixed.dtype, "fixed", offset_factor=1),
                digits: decl_buffer(digits.shape, digits.dtype, "digits", offset_factor=1, strides=[TERMS, 1])}
 

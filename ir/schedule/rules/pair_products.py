@@ -11,8 +11,9 @@ from ...transform.loop_partition import LANES
 from ...transform.squares import TURNED as SQUARE
 from ..blocks import uses
 from . import pair_tiles
-from .blocks import find_block, inline_all, iter_vars, only_output, operand_loads, static_extent
+from .blocks import inline_all, iter_vars, only_output, operand_loads, static_extent
 from .registers import in_registers, reduce_lanes, steps
+from .roles import stages_of
 from .row_reduction import reduce_serially
 from .threads import parallel_nest
 from .tiles import FLOAT
@@ -23,7 +24,7 @@ TURNED = "pairs_turned"
 
 
 def pair_products(sch, cpu):
-    """matmul_pairs and nn.conv2d_pairs with what is fused to them.
+    """Rows that are divided, and tiles of sums in registers:
 
         for block of rows (parallel):
             for rows in the lanes of vectors: largest;  scale
@@ -35,9 +36,7 @@ def pair_products(sch, cpu):
     A term of all rows of a block lies in a row, as sums read them. Where threads share panels all rows are divided
     before.
     """
-    if find_block(sch, lambda block: block.name_hint == TURNED) is None:
-        return False
-    inline_all(sch, keep={*STAGES, TURNED})
+    inline_all(sch, keep=stages_of(sch, "pairs"))
     epilogue = only_output(sch)
     if epilogue is None:
         return False

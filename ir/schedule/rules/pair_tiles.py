@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
-from ...relax.ops.matmul_pairs import BLOCK, LANES, PARTS, third
+from ...relax.arithmetic.pairs import BLOCK, LANES, PARTS, third
 from ..primitives.sample import divisors
 from . import tiles
 from .blocks import SYMBOLIC
@@ -128,12 +128,6 @@ def cycles(cpu, rows, depth, columns):
     every, parts, panels = prod(rows), third(depth), -(-columns // LANES)
     plan = choose(replace(cpu, parallel=False), (every,), parts, panels)
     return panels * _cycles(plan.tile, (every,), parts) + _divided(-(-every // plan.group), parts)
-
-
-def streamed(cpu, rows, depth, columns, weights, pace):
-    """The same, so many bytes of whose columns come from far away, `pace` of them in a cycle."""
-    near, far = cycles(cpu, rows, depth, columns), weights / pace if weights else 0
-    return max(near, far) + BESIDE * min(near, far)
 
 
 def worth(cpu, rows, depth, columns):

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from ...expr import Call
 from ...node import collect
-from ...relax.ops import matmul_short
-from ...relax.ops.matmul_short import TERMS, WORDS
+from ...relax.arithmetic.short import ROWS, TERMS, WORDS
 from ...tir.intrin import BIT_INTRINSICS
 from ...tir.stmt import BufferLoad
 from ...transform.unroll import EXPLICIT
@@ -62,7 +61,7 @@ def scaled_groups(sch, cpu, block, groups, k, rows, vectors, lanes):
     sch.reorder(k, *vectors, *rows, lanes)
     in_registers(sch, (*vectors, *rows), lanes)
     sch.compute_at(groups, vectors[-1], preserve_unit_loops=True)
-    divided = sch.get_block(matmul_short.ROWS)
+    divided = sch.get_block(ROWS)
     sch.compute_at(divided, k, preserve_unit_loops=True)
     sch.vectorize(sch.get_loops(divided)[-1])
     for made in (groups, divided):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...relax.ops.matmul_pairs import padded, third
+from ...relax.arithmetic.pairs import padded, third
 from . import pair_tiles, tiles
 from .tiles import FLOAT, NEAR_BYTES, PASSED_BYTES, busy
 

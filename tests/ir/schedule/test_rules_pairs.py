@@ -3,25 +3,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rule_cases import checked, kernels, network, winograd_by
+from rule_cases import checked, kernels, pointwise_by, product_by, winograd_by
 
 from ingot.codegen.compile import Options
 from ingot.codegen.target import Target
 from ingot.ir.expr import Select
 from ingot.ir.node import collect
-from ingot.ir.relax import Constant
-from ingot.ir.relax.ops.conv_layouts import pack_weights
-from ingot.ir.relax.ops.conv_pairs import pack_kernel
-from ingot.ir.relax.ops.matmul_pairs import pack_columns
-from ingot.ir.relax.ops.winograd_pairs import pack_planes
 from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import pair_tiles, winograd_blocks
 from ingot.ir.schedule.rules.blocks import SYMBOLIC
-from ingot.ir.schedule.rules.pair_products import pair_products
+from ingot.ir.schedule.rules.contraction import contraction
 from ingot.ir.schedule.rules.threads import parallel_loops
 from ingot.ir.schedule.rules.winograd_blocks import Blocking
-from ingot.ir.schedule.rules.winograd_pairs import winograd_pairs
+from ingot.ir.schedule.rules.winograd import winograd as winograd_rule
 from ingot.ir.tir.stmt import For
 
 CPU = CpuModel(16, 32, multiply_adds=1, adders=True, accuracy="relaxed")
@@ -30,35 +25,15 @@ BOTH = pytest.mark.parametrize("cpu", [CPU, ALONE], ids=["threads", "alone"])
 
 
 def product(rows, depth=64, columns=48):
-    """The PrimFunc of a product, a bias and a ReLU."""
-    rng = np.random.default_rng(0)
-    w = rng.standard_normal((depth, columns)).astype(np.float32)
-    parts = [Constant(part, "w") for part in pack_columns(w)]
-
-    def build(op, x, bias):
-        return op("nn.relu", op("add", op("matmul_pairs", x, *parts), bias))
-
-    func, = kernels(lambda: network(build, [(*rows, -(-depth // 16) * 16), (columns,)]), CPU)
-    return func
+    return product_by("pairs", CPU, rows, depth, columns)
 
 
-def convolution(shape, outputs, strides=(1, 1), before=None):
-    """The PrimFunc of a 1x1 convolution of an image [batch, blocks, height, width], a residual and a ReLU."""
-    rng = np.random.default_rng(0)
-    w = rng.standard_normal((outputs, shape[1] * 16, 1, 1)).astype(np.float32)
-    parts = [Constant(part, "w") for part in pack_kernel(pack_weights(w, 16, 1, 16))]
-    sizes = (-(-d // s) for d, s in zip(shape[2:], strides))
-
-    def build(op, x, residual):
-        x = op(before, x) if before else x
-        return op("nn.relu", op("add", op("nn.conv2d_pairs", x, *parts, strides=strides), residual))
-
-    func, = kernels(lambda: network(build, [(*shape, 16), (shape[0], -(-outputs // 16), *sizes, 16)]), CPU)
-    return func
+def convolution(*args, **options):
+    return pointwise_by("pairs", CPU, *args, **options)
 
 
 def winograd(*sizes, **options):
-    return winograd_by("pairs", pack_planes, CPU, *sizes, scale=np.float32(1 / 8), **options)
+    return winograd_by("pairs", CPU, *sizes, scale=np.float32(1 / 8), **options)
 
 
 def parallel(func):
@@ -72,7 +47,7 @@ def parallel(func):
 @pytest.mark.parametrize("depth, columns", [(64, 48), (48, 33), (16, 5), (40, 16)])
 def test_products(rows, depth, columns, cpu):
     """No choice between pairs and terms by themselves is left."""
-    lowered = checked(pair_products, product(rows, depth, columns), cpu)
+    lowered = checked(contraction, product(rows, depth, columns), cpu)
     assert all("pairs_largest" in str(s) for s in collect(lowered.body, Select))
 
 
@@ -81,8 +56,8 @@ def test_what_threads_share(over, block, loops, monkeypatch):
     """Rows, which each of them divides itself, or panels of columns once all rows are divided."""
     monkeypatch.setattr(pair_tiles, "choose", lambda *_: pair_tiles.Plan((8,), block, over))
     func = product((64,), 128, 192)
-    assert parallel(checked(pair_products, func, CPU)) == loops
-    assert not parallel_loops(checked(pair_products, func, ALONE).body)
+    assert parallel(checked(contraction, func, CPU)) == loops
+    assert not parallel_loops(checked(contraction, func, ALONE).body)
 
 
 @BOTH
@@ -90,20 +65,20 @@ def test_what_threads_share(over, block, loops, monkeypatch):
     ((1, 4, 7, 7), 64, (1, 1)), ((2, 3, 5, 6), 40, (1, 1)), ((1, 2, 9, 8), 32, (2, 2)), ((1, 1, 1, 3), 16, (1, 1)),
     (("n", 2, 4, 5), 16, (1, 1))])
 def test_points_of_images_are_rows(shape, outputs, strides, cpu):
-    checked(pair_products, convolution(shape, outputs, strides), cpu)
+    checked(contraction, convolution(shape, outputs, strides), cpu)
 
 
 @BOTH
 def test_what_is_before_an_image_is_made_where_it_is_divided(cpu):
     func = convolution((1, 4, 6, 6), 32, before="nn.relu")
     assert "relu" in func.attrs.get("global_symbol", "fused_relu")
-    checked(pair_products, func, cpu)
+    checked(contraction, func, cpu)
 
 
 def test_other_products_are_not_for_it():
     func, = kernels("conv_1x1", ALONE)
-    assert not pair_products(Schedule(func), ALONE)
-    assert not winograd_pairs(Schedule(func), ALONE)
+    assert not contraction(Schedule(func), ALONE)
+    assert not winograd_rule(Schedule(func), ALONE)
 
 
 # ---------------------------------------------------------------- Winograd
@@ -116,7 +91,7 @@ def test_other_products_are_not_for_it():
     ((8, 8), {"batch": "n", "tile": 6})])
 def test_winograd(size, options, cpu):
     """No choice by the row of a matrix is left."""
-    lowered = checked(winograd_pairs, winograd(size, **options), cpu)
+    lowered = checked(winograd_rule, winograd(size, **options), cpu)
     assert all("pairs_largest" in str(s) for s in collect(lowered.body, Select))
 
 
@@ -126,8 +101,8 @@ def test_what_threads_share_of_winograd(over, loops, vectors, monkeypatch):
     blocking = Blocking(1 if over == "rows" else 4, winograd_blocks.tiles.Tile(1, 1, 4), vectors, over, 0)
     monkeypatch.setattr(winograd_blocks, "choose", lambda *_: blocking)
     func = winograd((14, 14), 32, 64, tile=4)
-    assert parallel(checked(winograd_pairs, func, CPU)) == loops
-    assert not parallel_loops(checked(winograd_pairs, func, ALONE).body)
+    assert parallel(checked(winograd_rule, func, CPU)) == loops
+    assert not parallel_loops(checked(winograd_rule, func, ALONE).body)
 
 
 # ---------------------------------------------------------------- the model

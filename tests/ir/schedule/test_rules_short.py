@@ -7,9 +7,10 @@ from tir_cases import arguments
 
 from ingot.ir.expr import Call, IntImm
 from ingot.ir.node import collect
-from ingot.ir.relax.ops.matmul_short import pack_columns
+from ingot.ir.relax.arithmetic.short import pack_columns
 from ingot.ir.schedule.cpu import CpuModel
-from ingot.ir.schedule.rules import product, short_terms
+from ingot.ir.schedule.rules import short_terms
+from ingot.ir.schedule.rules.contraction import contraction
 from ingot.ir.tir.stmt import For, IfThenElse
 
 # The smallest weights are worth it: their first cache holds nothing, and their second one is slow.
@@ -51,7 +52,7 @@ def test_products(cpu, rows, depth, columns):
     bias = const(columns)
     func, = kernels(lambda: network(lambda op, x: op("nn.relu", op("add", op("matmul", x, const(depth, columns)), bias)),
                                     [(*rows, depth)]), cpu)
-    lowered = checked(product, func, cpu, given(func))
+    lowered = checked(contraction, func, cpu, given(func))
     for loop in innermost(lowered):
         assert not collect(loop, IfThenElse)
         rows = count(loop.body, "tir.fma") / 9 / (count(loop.body, "tir.held") / 5)

@@ -44,6 +44,10 @@ def operators(mod):
     return [b.value.op for b in mod["main"].bindings]
 
 
+def made_by(mod):
+    return [(b.value.op, b.value.attrs["arithmetic"]) for b in mod["main"].bindings]
+
+
 def algorithms(mod):
     return ["direct" if b.value.op == "nn.conv2d" else f"winograd{b.value.attrs['tile']}"
             for b in mod["main"].bindings]
@@ -105,7 +109,7 @@ def pointwise(channels, outputs, size, batch=1, scale=1.0):
 def test_pointwise_convolutions_by_digits_where_there_is_a_unit(batch):
     mod, cpu = pointwise(512, 512, (7, 7), batch), CpuModel(16, integer_tiles=True, accuracy="relaxed")
     new = choose_convolution(mod, cpu)
-    assert operators(new) == ["nn.conv2d_digits"]
+    assert made_by(new) == [("nn.conv2d_pointwise", "digits")]
     x = np.random.default_rng(1).standard_normal((2, 32, 7, 7, 16)).astype(np.float32)
     np.testing.assert_allclose(evaluate(new, [x]), evaluate(mod, [x]), rtol=1e-4, atol=2e-4)
     for others in (choose_convolution(mod, CpuModel(16, accuracy="relaxed")), choose_convolution(mod, replace(cpu, accuracy="strict")),
@@ -114,14 +118,14 @@ def test_pointwise_convolutions_by_digits_where_there_is_a_unit(batch):
     for mod in (pointwise(16, 16, (7, 7)), pointwise(512, 512, (7, 7), scale=np.inf)):
         assert operators(choose_convolution(mod, cpu)) == ["nn.conv2d"]
     forced = choose_convolution(pointwise(16, 32, (7, 7)), cpu, {"conv": "digits"})
-    assert operators(forced) == ["nn.conv2d_digits"]
+    assert made_by(forced) == [("nn.conv2d_pointwise", "digits")]
     for mod in (pointwise(64, 16, (7, 7)), pointwise(64, 64, (3, 1))):
         with pytest.raises(ValueError, match="digits are for 1x1 of 4 points or more, and for .* "
                                              "with 32 output channels or more"):
             choose_convolution(mod, cpu, {"conv": "digits"})
 
 
-@pytest.mark.parametrize("scale, chosen", [(1.0, "nn.conv2d_winograd_digits"), (np.nan, "nn.conv2d_winograd")])
+@pytest.mark.parametrize("scale, chosen", [(1.0, "digits"), (np.nan, "fma")])
 def test_winograd_by_digits_where_there_is_a_unit(scale, chosen):
     """And weights are numbers."""
     rng, bb = np.random.default_rng(0), BlockBuilder()
@@ -132,8 +136,9 @@ def test_winograd_by_digits_where_there_is_a_unit(scale, chosen):
         bb.emit_func_output(bb.emit(call_op(
             "nn.conv2d", x, Constant(pack_weights(w, 16, 1, 16), "w"), data_layout="NCHW16c", out_channels=256,
             kernel_layout="OIHW16i16o", padding=(1, 1, 1, 1)), "conv"))
-    assert operators(choose_convolution(bb.get(), CpuModel(16, integer_tiles=True, accuracy="relaxed"))) == [chosen]
-    assert operators(choose_convolution(bb.get(), CpuModel(16, accuracy="relaxed"))) == ["nn.conv2d_winograd"]
+    for unit, arithmetic in ((True, chosen), (False, "fma")):
+        new = choose_convolution(bb.get(), CpuModel(16, integer_tiles=unit, accuracy="relaxed"))
+        assert made_by(new) == [("nn.conv2d_winograd", arithmetic)]
 
 
 def test_sums_of_digits_do_not_overflow():
