@@ -195,7 +195,7 @@ def digit_sums(left, right, batch, panels, rows, parts=1, place=lambda outer, pa
 
 DIGITS = Arithmetic(
     "digits", f"{FACTOR} u K max|x| max|w|, of a row and a column of K terms", of_largest(FACTOR), ONLY_RELAXED,
-    needs=lambda cpu: cpu.integer_tiles and cpu.lanes == LANES,
+    needs=lambda cpu: cpu.integer_tiles and cpu.lanes == LANES, pace=2,
     operands=(Operand("digits", 7, "int8"), Operand("scales", 1)), shapes=shapes, most=MOST_TERMS,
     pack=split_columns, unpack=lambda operands, depth: join_columns(*operands)[:depth],
     scaling=Scaling(largest_of, scales_of, inverse_of, by_line=True),

@@ -5,7 +5,7 @@ from math import prod
 
 from ...expr import IntImm, is_const_int
 from ...node import children
-from ...relax.accuracy import DIGITS, admits
+from ...relax.arithmetic import ARITHMETICS
 from ...tir.stmt import BufferStore, For
 from ..errors import ScheduleError
 from .blocks import static_extent
@@ -36,8 +36,8 @@ LONG_WORK = 1 << 20
 def most_threads(cpu, work):
     """Of how many threads at most a network is worth, 1 where two do not pay, given [(operations, bytes of each buffer,
     parallel loops that it runs)] of its kernel calls. MANY_THREADS where sizes are unknown."""
-    tiles = cpu.integer_tiles and admits(cpu.accuracy, (DIGITS,))  # a unit that does some of them faster
-    pace = 2 * cpu.lanes * cpu.multiply_adds * (2 if tiles else 1)
+    faster = max(row.pace for row in ARITHMETICS.values() if row.admitted(cpu))  # by a unit that does some of them
+    pace = 2 * cpu.lanes * cpu.multiply_adds * faster
     shared = passed = waits = 0
     for operations, touched, loops in work:
         if loops:
