@@ -167,7 +167,7 @@ NETWORKS = {"product": product_network((48,))[0], "image": image_network(64, 96,
 def folder_of(tmp_path, built, name, target, **options):
     algorithms = {"image": built.arithmetic, "winograd": f"winograd4_{built.arithmetic}"}
     wanted = {"conv": algorithms[name]} if name in algorithms else None
-    with ingot.compile(NETWORKS[name], target=target, name="net", accuracy="relaxed", algorithms=wanted,
+    with ingot.compile(NETWORKS[name], target=target, name="products", accuracy="relaxed", algorithms=wanted,
                        **options) as library:
         return library.export(tmp_path / "folder"), definitions(library)
 

@@ -25,6 +25,11 @@ def arithmetic_of(call):
     return row
 
 
+def result_name(name, arithmetic):
+    """The name of the stage of results."""
+    return name if arithmetic == FMA else f"{name}_{arithmetic}"
+
+
 def check_operands(call, row, x, depth, columns, planes=0):
     """Refuse operands that do not hold so many columns of so many terms, or those of each of some planes."""
     if x.dtype != row.rows:

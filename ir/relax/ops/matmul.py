@@ -20,7 +20,7 @@ from ..arithmetic import ARITHMETICS, LANES, Rows
 from ..expr import TensorStructInfo
 from .common import (broadcast_index, broadcast_shapes, dim_text, fail, need_dtype, need_same_dtype, same_dim,
                      shape_text, te_shape, tensor)
-from .contraction import FMA, arithmetic_of, check_operands, contract, product
+from .contraction import FMA, arithmetic_of, check_operands, contract, product, result_name
 from .precision import narrow, sum_dtype
 
 _PACKED = re.compile(r"KN(\d+)n$")
@@ -124,7 +124,8 @@ def _lower_by(row, a, *operands, shape):
     *outer, lines, _ = shape
     rows = Rows(tuple(outer), lines, (), (int(a.shape[-1]),), lambda at, k: a[(*at, *k)])
     result = contract(row, rows, operands, lambda operand, block, lane: operand[block * LANES + lane])
-    return te.compute(shape, lambda *i: result(i[:-1], (i[-1] // LANES, i[-1] % LANES)), name="matmul")
+    return te.compute(shape, lambda *i: result(i[:-1], (i[-1] // LANES, i[-1] % LANES)),
+                      name=result_name("matmul", row.name))
 
 
 def _lower_packed(a, b, shape, b_layout, acc):

@@ -13,7 +13,7 @@ from ...op import REQUIRED, register
 from ..arithmetic import ARITHMETICS, LANES, Rows
 from ..expr import TensorStructInfo
 from .common import fail, need_blocks, need_rank, te_shape
-from .contraction import POINTWISE, arithmetic_of, check_operands, contract, product
+from .contraction import POINTWISE, arithmetic_of, check_operands, contract, product, result_name
 from .layout import blocks_of
 from .winograd import whole_blocks
 
@@ -50,7 +50,8 @@ def _lower(args, attrs, out):
     rows = Rows((batch,), height, (width,), (int(x.shape[1]), LANES), element)
     result = contract(ARITHMETICS[attrs["arithmetic"]], rows, operands,
                       lambda operand, block, lane: operand[block * LANES + lane])
-    return te.compute(shape, lambda n, ob, y, x, o: result((n, y, x), (ob, o)), name="conv2d_pointwise")
+    return te.compute(shape, lambda n, ob, y, x, o: result((n, y, x), (ob, o)),
+                      name=result_name("conv2d", attrs["arithmetic"]))
 
 
 def _evaluate(args, attrs):

@@ -16,6 +16,7 @@ from ... import te
 from ...expr import Select, const, is_const_int
 from ...tir import intrin
 from .common import dim_text, fail, shape_text, simplify, te_shape
+from .contraction import result_name
 from .conv_layouts import pack_weights
 from .window import inside, pad_stage, split_padding
 
@@ -149,7 +150,7 @@ def transformed_input(x, attrs, out):
 
 
 def transformed_product(product, attrs, out):
-    """The stages winograd_columns and conv2d_winograd, the results."""
+    """The stages winograd_columns and conv2d_winograd, the results, whose name says an arithmetic of its own."""
     m, size, (a_t, _, _) = attrs["tile"], int(product.shape[1]), matrices(attrs["tile"], attrs["kernel"])
     batch, out_blocks, height, width, lanes = te_shape(out)
     columns = te.compute(
@@ -161,7 +162,7 @@ def transformed_product(product, attrs, out):
         (batch, out_blocks, height, width, lanes),
         lambda n, ob, y, x, o: chosen(x % m, paired_sums(
             a_t, [columns[n, ob, y // m, x // m, y % m, k, o] for k in range(size)])),
-        name="conv2d_winograd")
+        name=result_name("conv2d_winograd", attrs["arithmetic"]))
 
 
 def _phases(x, stride, before, sizes):
