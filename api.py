@@ -23,7 +23,7 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
     target: a row of ingot.Target ("host", "x86-64-v3", "x86-64-v4", "x86-64-v4-zen4", "x86-64-v4-amx",
-    "aarch64-linux-gnu", "armv7-linux-gnueabihf", "c").
+    "aarch64-linux-gnu", "aarch64-neoverse-n1", "armv7-linux-gnueabihf", "c").
     opt_level: 0 lowers as imported, 1 folds and fuses, 2 also packs weights and tiles for registers.
     threads: "openmp" (OMP_NUM_THREADS holds) or "none". weights: "incbin", "array", "file" or "extern".
     byte_order: "little" or "big", of weights in files; None: the target's.
@@ -59,9 +59,14 @@ def _source_hash(model):
     """SHA-256 of the model's file or protobuf; None for an IRModule, whose own hash is taken."""
     if isinstance(model, IRModule):
         return None
-    data = Path(model).read_bytes() if isinstance(model, (str, Path)) else (
-        model if isinstance(model, bytes) else model.SerializeToString(deterministic=True))
-    return hashlib.sha256(data).hexdigest()
+    if not isinstance(model, (str, Path)):
+        data = model if isinstance(model, bytes) else model.SerializeToString(deterministic=True)
+        return hashlib.sha256(data).hexdigest()
+    found = hashlib.sha256()
+    with open(model, "rb") as file:
+        while piece := file.read(1 << 20):
+            found.update(piece)
+    return found.hexdigest()
 
 
 def verify(model, feeds=None, tolerance=1e-4, dims=None, **options):

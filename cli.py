@@ -119,7 +119,7 @@ def build_parser():
 
 def _add_options(sub):
     sub.add_argument("--target", default="host", metavar="T", help="the machine to cast for (default: this one); "
-                     "x86-64-v3, x86-64-v4, x86-64-v4-zen4, x86-64-v4-amx, aarch64-linux-gnu, "
+                     "x86-64-v3, x86-64-v4, x86-64-v4-zen4, x86-64-v4-amx, aarch64-linux-gnu, aarch64-neoverse-n1, "
                      "armv7-linux-gnueabihf or c")
     sub.add_argument("--threads", choices=("openmp", "none"), default="openmp", help="default: %(default)s")
     sub.add_argument("--weights", choices=("incbin", "array", "file", "extern"), default="incbin",

@@ -46,7 +46,7 @@ class Measured:
 
     @property
     def chosen(self):
-        return fastest(self.layer.shape, Options.check(threads="none", accuracy="relaxed").cpu)
+        return fastest(self.layer.shape, Options.check(threads="none").machine, wanted="relaxed")
 
     @property
     def best(self):
@@ -64,7 +64,7 @@ class Measured:
 
 def predictions(layer):
     """{algorithm: seconds} by the cost model, of those that a layer has on this machine."""
-    return predict(layer.shape, Options.check(threads="none", accuracy="relaxed").cpu)
+    return predict(layer.shape, Options.check(threads="none", accuracy="relaxed").machine)
 
 
 def algorithms_of(layer):
@@ -75,7 +75,7 @@ def algorithms_of(layer):
 def has_choice(layer):
     """Whether there is an algorithm beside the direct one: not where the layer reads plain input."""
     options = Options.check(threads="none", accuracy="relaxed")
-    usual = layer.kernel == (KERNEL, KERNEL) and layer.shape.has_winograd(options.cpu.lanes)
+    usual = layer.kernel == (KERNEL, KERNEL) and layer.shape.has_winograd(options.machine.lanes)
     return usual and is_blocked(chosen_call(layer.model(), options))
 
 

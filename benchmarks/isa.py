@@ -18,6 +18,7 @@ from pathlib import Path
 from measure import ZOO, Models, geometric_mean, interleaved, machine, markdown_table, number
 from sides import ingot_run
 
+from ingot.codegen.toolchains import is_supported_here
 import ingot
 from ingot.runtime.roofline import measure_roofline
 
@@ -59,7 +60,7 @@ def main(argv=None):
     parser.add_argument("--seconds", type=float, default=4, metavar="S", help="for each network (default: %(default)g)")
     parser.add_argument("--zoo", type=Path, default=ZOO, metavar="DIR", help="as in zoo.py")
     args = parser.parse_args(argv)
-    if not all(ingot.Target.get(t).is_supported_here for t in TARGETS):
+    if not all(is_supported_here(ingot.Target.get(t)) for t in TARGETS):
         parser.error(f"this machine does not run {' and '.join(TARGETS)}")
     models, peaks = Models(args.zoo), [measure_roofline(t).peak for t in TARGETS]
     worth = peaks[1] / peaks[0]

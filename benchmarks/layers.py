@@ -233,8 +233,9 @@ def choice(model, layer, target="host", accuracy="float32"):
     options = Options.check(target, threads="none", accuracy=accuracy)
     call = chosen_call(model, options)
     blocks, result = is_blocked(call), call.struct_info.shape
-    outputs = result[1].value * options.cpu.lanes if len(result) > 4 else layer.outputs  # with lanes that hold none
-    attrs, times = call.attrs, predict(replace(layer.shape, out_channels=outputs, plain=not blocks), options.cpu)
+    outputs = result[1].value * options.machine.lanes if len(result) > 4 else layer.outputs  # with lanes that hold none
+    shape = replace(layer.shape, out_channels=outputs, plain=not blocks)
+    attrs, times = call.attrs, predict(shape, options.machine)
     kind, row = call.op.removeprefix("nn.conv2d_"), attrs.get("arithmetic", FMA)
     if kind == "pointwise":
         return row, times[row]

@@ -23,6 +23,7 @@ import ingot
 from ingot.codegen.c_types import c_type
 from ingot.codegen.target import Target
 from ingot.codegen.toolchain import build_program, find_compiler, source_files
+from ingot.codegen.toolchains import toolchain
 
 PLUGIN = Path(__file__).with_name("count_instructions.c")
 MODELS = ("squeezenet", "mobilenet_v2", "tiny_resnet8", "tiny_dscnn", "tiny_autoencoder", "kws_gru_lstm")
@@ -63,7 +64,7 @@ def program(library, folder):
 
 def executed(target, path, runs, counter, folder):
     """{function: instructions} of a program's whole life."""
-    out, (emulator, *flags) = Path(folder, "counts"), target.runner
+    out, (emulator, *flags) = Path(folder, "counts"), toolchain(target).runner
     subprocess.run([emulator, *flags, "-plugin", f"{counter},out={out}", str(path), str(runs)], check=True)
     lines = (line.split(maxsplit=1) for line in out.read_text().splitlines())
     return Counter({name: int(count) for count, name in lines})

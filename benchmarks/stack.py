@@ -21,6 +21,7 @@ from ingot import from_onnx
 from ingot.codegen.compile import THREADS, Options, compile_module
 from ingot.codegen.stack import LIBRARY_BYTES, SMALL_LIBRARY_BYTES, SMALL_STACK, TEAM_BYTES, default_limit
 from ingot.codegen.target import Target
+from ingot.codegen.toolchains import is_native, toolchain
 
 
 def frames(folder, compiler, flags):
@@ -50,7 +51,7 @@ def chain(model, found):
 
 def compilers(target):
     """The compilers to measure a target with: the native ones, else a cross compiler."""
-    return [c for c in (("gcc", "clang") if target.is_native else target.cc) if shutil.which(c)]
+    return [c for c in (("gcc", "clang") if is_native(target) else toolchain(target).cc) if shutil.which(c)]
 
 
 def measured(model, levels):
@@ -59,11 +60,11 @@ def measured(model, levels):
     with tempfile.TemporaryDirectory(prefix="ingot-stack-") as temporary:
         folder = Path(temporary, "net")
         model.write(folder)
-        own = [f for f in target.cflags if not f.startswith("-O")]
+        own = [f for f in toolchain(target).cflags if not f.startswith("-O")]
         for compiler in compilers(target):
             if compiler == "clang" and model.threads == "openmp":
                 continue  # its OpenMP is not everywhere; kernels are the same without
-            flags = [*own, *(target.gcc_cflags if compiler != "clang" else ()),
+            flags = [*own, *(toolchain(target).gcc_cflags if compiler != "clang" else ()),
                      *(["-fopenmp"] if model.threads == "openmp" else [])]
             for level in levels:
                 results.append((*chain(model, frames(folder, compiler, [level, *flags])), f"{compiler} {level}"))

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import ingot
 from ingot.runtime.roofline import multiply_adds
-from measure import (PERFORMANCE, ZOO, Models, clocked, geometric_mean, machine, markdown_table, number, replace_between,
-                     rounds, wake)
+from measure import (PERFORMANCE, ZOO, Models, clocked, geometric_mean, machine, markdown_table, number,
+                     replace_between, rounds, wake)
 from sides import PEERS, ingot_run, installed
 
 MARKERS = ("<!-- threads -->", "<!-- /threads -->")

@@ -41,9 +41,9 @@ peer and to an evaluation in float64 (beside that of the first peer), relative t
 column is the planned arena over the largest sum of tensors that live at once; more than 1 where several threads keep to
 memory of their own."""
 # What the README has of it: these columns of the first table.
-MAIN_LEGEND = """Times are medians of a call with inputs and outputs bound, all sides in turns in one process. `x` columns are
-a peer's time over Ingot's: above 1, Ingot is faster. The last column is the largest difference to an evaluation in
-float64, relative to the output's largest value."""
+MAIN_LEGEND = """Times are medians of a call with inputs and outputs bound, all sides in turns in one process. `x`
+columns are a peer's time over Ingot's: above 1, Ingot is faster. The last column is the largest difference to an
+evaluation in float64, relative to the output's largest value."""
 MAIN = ("model", "error to float64")  # beside times and ratios
 NAIVE_FLOPS = 2e9        # above that --naive leaves a model out: it would take seconds per run
 OURS = "Ingot"

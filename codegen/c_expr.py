@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..ir.expr import Add, Broadcast, Call, Cast, Div, FloatImm, IntImm, Max, Mul, Ramp, Select, Sub, Var, is_const_int
 from ..ir.node import collect
-from ..ir.tir.intrin import BIT_INTRINSICS
+from ..ir.tir.intrinsics import ALL_INTRINSICS, VECTOR_CALLS
 from ..ir.tir.stmt import BufferLoad
 from .c_types import SMALL_FLOATS, c_type, fits_int, literal, vector_type
 from .micro_kernels import micro_kernel
@@ -26,16 +26,6 @@ COMPARISONS = {"EQ": ("==", EQUALITY), "NE": ("!=", EQUALITY), "LT": ("<", RELAT
                "GT": (">", RELATIONAL), "GE": (">=", RELATIONAL)}
 TRUNCATING = {"FloorDiv": "Div", "FloorMod": "Mod"}  # the same for unsigned operands
 
-# intrinsic -> C function of float. The ingot_ ones are static inline in ingot_math.h, the others C99's math.h.
-INGOT_MATH = {"exp": "ingot_expf", "log": "ingot_logf", "tanh": "ingot_tanhf", "erf": "ingot_erff",
-              "sigmoid": "ingot_sigmoidf", "silu": "ingot_siluf", "gelu": "ingot_geluf", "sqrt": "ingot_sqrtf",
-              "floor": "ingot_floorf", "ceil": "ingot_ceilf", "round": "ingot_roundf",
-              **{name: f"ingot_{name}f" for name in BIT_INTRINSICS}}
-LIBM = {"exp": "exp", "log": "log", "tanh": "tanh", "erf": "erf", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil",
-        "round": "nearbyint", "trunc": "trunc", "abs": "fabs", "sin": "sin", "cos": "cos", "tan": "tan",
-        "asin": "asin", "acos": "acos", "atan": "atan", "sinh": "sinh", "cosh": "cosh", "asinh": "asinh",
-        "acosh": "acosh", "atanh": "atanh", "pow": "pow", "fmod": "fmod", "atan2": "atan2",
-        **{name: name for name in ("exp2", "log2", "log10", "log1p", "nearbyint", "hypot", "copysign", "fma")}}
 BITS = {"bitwise_and": ("&", BITAND), "bitwise_or": ("|", BITOR), "bitwise_xor": ("^", BITXOR),
         "shift_left": ("<<", SHIFT), "shift_right": (">>", SHIFT)}
 SHIFTS = ("shift_left", "shift_right")
@@ -63,8 +53,7 @@ VECTOR_OPERATORS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div"}
 VECTOR_CHOOSES = {"Min": "min", "Max": "max"}
 VECTOR_REDUCTIONS = ("reduce_add", "reduce_min", "reduce_max", "reduce_greater")
 VECTOR_LANES = ("first_n", "evens", "odds", "lane", "fma_lane", "held")  # and fma_at, of an address
-VECTOR_CALLS = ("abs", "accumulate", "ceil", "erf", "exp", "floor", "fma", "gelu", "log", "round", "sigmoid", "silu",
-                "sqrt", "tanh", *BIT_INTRINSICS)
+VECTOR_FUNCTIONS = VECTOR_CALLS | {"accumulate", "fma"}  # T_name(operands)
 # a < b ? x : y and its like: (function, operands swapped, results swapped)
 VECTOR_CHOICES = {"LT": ("lt", False, False), "LE": ("le", False, False), "GT": ("lt", True, False),
                   "GE": ("le", True, False), "EQ": ("eq", False, False), "NE": ("eq", False, True)}
@@ -151,7 +140,7 @@ class CExpr:
 
     def _arithmetic(self, e, kind, op, precedence):
         if kind == "Mod" and e.dtype.is_float:
-            return self._call_of("fmod", e.dtype, e.a, e.b)
+            return self._intrinsic("fmod", e.dtype, e.a, e.b)
         if kind == "Sub" and isinstance(e.a, IntImm) and e.a.value == 0 and e.dtype.code == "int":
             text, precedence = "-" + self._positive(e.b, UNARY), UNARY
         elif kind == "Add" and isinstance(e.b, IntImm) and -(1 << 31) < e.b.value < 0:
@@ -282,7 +271,7 @@ class CExpr:
 
     def _FloorDiv(self, e):
         if e.dtype.is_float:
-            return self._call_of("floor", e.dtype, Div(e.a, e.b))
+            return self._intrinsic("floor", e.dtype, Div(e.a, e.b))
         return self._helper("floordiv", e.dtype, e.a, e.b)
 
     def _FloorMod(self, e):
@@ -331,29 +320,16 @@ class CExpr:
         if name in VECTOR_REDUCTIONS:
             self.used.add("simd.h")
             return f"{vector_type(e.args[0].dtype)}_{name}({self.text(e.args[0])})", POSTFIX
-        if name == "rsqrt":
-            return self._print(Div(FloatImm(e.dtype, 1), e.replace(op="tir.sqrt")))
-        if name == "exp10":
-            return self._call_of("pow", e.dtype, FloatImm(e.dtype, 10), *e.args)
         if name == "pow" and e.dtype.is_float and isinstance(e.args[1], FloatImm) and e.args[1].value == 0.5:
             self.used.add("ingot_math.h")
             return f"ingot_half_power_{SUFFIX[e.dtype]}({self.converted(e.args[0])})", POSTFIX
         if name == "pow" and e.dtype in ("int32", "int64"):
             self.used.add("ingot_math.h")
             return f"ingot_pow_{SUFFIX[e.dtype]}({', '.join(map(self.converted, e.args))})", POSTFIX
-        if name == "sigmoid" and e.dtype == "float64":
-            self.used.add("math.h")
-            return f"1.0 / (1.0 + exp(-{self._positive(e.args[0], UNARY)}))", MULTIPLICATIVE
-        if name == "silu" and e.dtype == "float64":
-            return self._print(Mul(e.args[0], e.replace(op="tir.sigmoid")))
-        if name == "gelu" and e.dtype == "float64":
-            x = Max(FloatImm(e.dtype, -40), e.args[0])  # 0 at minus infinity
-            erf = e.replace(op="tir.erf", args=(Mul(x, FloatImm(e.dtype, 0.5 ** 0.5)),))
-            return self._print(Mul(Mul(FloatImm(e.dtype, 0.5), x), Add(FloatImm(e.dtype, 1), erf)))
         if name == "abs" and e.dtype.is_int:
             x = e.args[0]
             return self._print(x if x.dtype.code == "uint" else Max(x, Sub(IntImm(x.dtype, 0), x)))
-        return self._call_of(name, e.dtype, *e.args)
+        return self._intrinsic(name, e.dtype, *e.args)
 
     def _bits(self, name, e):
         """An operator on bits. Its operands are parenthesised, as gcc asks for; signed numbers shift left unsigned, and
@@ -394,16 +370,18 @@ class CExpr:
             return f"({c_type(x.dtype)}){text}", UNARY
         return (f"{text} - {64 - bits}", ADDITIVE) if bits < 64 else (text, POSTFIX)
 
-    def _call_of(self, name, dtype, *args):
-        if dtype == "float32" and name in INGOT_MATH:
-            self.used.add("ingot_math.h")
-            function = INGOT_MATH[name]
-        elif name in LIBM and dtype in ("float32", "float64"):
-            self.used.add("math.h")
-            function = LIBM[name] + ("f" if dtype == "float32" else "")
-        else:
+    def _intrinsic(self, name, dtype, *args):
+        """The call of an intrinsic, as its row spells it in C, or what it is in others."""
+        row = ALL_INTRINSICS.get(name)
+        spelling = row and row.spellings.get(f"c {dtype}")
+        if row and not spelling and row.expand and dtype in ("float32", "float64"):
+            return self._print(row.expand(*args))
+        if not spelling:
             raise EmitError(f"no C function for {name} of {dtype}")
-        return f"{function}({', '.join(map(self.converted, args))})", POSTFIX
+        self.used.add("ingot_math.h" if spelling.startswith("ingot_") else "math.h")
+        if "{}" in spelling:
+            return spelling.format(self._positive(args[0], UNARY)), MULTIPLICATIVE
+        return f"{spelling}({', '.join(map(self.converted, args))})", POSTFIX
 
     # ------------------------------------------------------------ vectors
 
@@ -426,7 +404,7 @@ class CExpr:
             name, args = VECTOR_OPERATORS[kind], (e.a, e.b)
         elif isinstance(e, Select) and type(e.condition).__name__ in VECTOR_CHOICES:
             name, args = self._vector_choice(e)
-        elif isinstance(e, Call) and e.op.removeprefix("tir.") in VECTOR_CALLS:
+        elif isinstance(e, Call) and e.op.removeprefix("tir.") in VECTOR_FUNCTIONS:
             name, args = e.op.removeprefix("tir."), e.args
         else:
             what = e.op if isinstance(e, Call) else kind

@@ -8,10 +8,8 @@ from math import prod
 from ..ir.expr import Add, Call, Cast, Div, IntImm, Mul, Not, Ramp, Sub, Var, cast, const, free_vars, is_const_int
 from ..ir.names import unique_name
 from ..ir.node import Visitor, collect, structural_equal
-from ..ir.schedule.rules.threads import OWN, ROWS
+from ..ir.tir.hints import MOST_ITERATIONS, THREAD_OWN, THREAD_ROWS, TILE, UNROLL
 from ..ir.tir.stmt import AssertStmt, BufferLoad, BufferStore, DeclBuffer, For, LetStmt
-from ..ir.transform.outline_tiles import MOST_TURNS
-from ..ir.transform.pragmas import TILE
 from .c_expr import ADDITIVE, COMMA, RELATIONAL, UNARY, CExpr, EmitError, is_scalar
 from .c_types import UnsupportedType, c_string, c_type, identifier
 from .micro_kernels import micro_kernel
@@ -177,10 +175,10 @@ class _Printer(Visitor):
             self.line(f"INGOT_OMP(parallel for{collapse} schedule(static))")
         elif loop.kind == "unrolled" and isinstance(loop.extent, IntImm):
             self.line(f"INGOT_UNROLL({loop.extent.value})")
-        elif MOST_TURNS in loop.annotations:
-            self.line(f"INGOT_UNROLL({loop.annotations[MOST_TURNS]})")
-        elif "pragma_unroll" in loop.annotations:
-            self.line(f"INGOT_UNROLL({loop.annotations['pragma_unroll']})")
+        elif MOST_ITERATIONS in loop.annotations:
+            self.line(f"INGOT_UNROLL({loop.annotations[MOST_ITERATIONS]})")
+        elif UNROLL in loop.annotations:
+            self.line(f"INGOT_UNROLL({loop.annotations[UNROLL]})")
         elif loop.kind not in ("serial", "unrolled", "parallel"):
             raise EmitError(f"C has no {loop.kind} loop; run VectorizeLoop first")
         start, stop = self.expr.converted(loop.min), self.expr.text(loop.min + loop.extent, RELATIONAL + 1)
@@ -194,10 +192,10 @@ class _Printer(Visitor):
         innermost is marked, some of its turns, the worker's rows, in each turn of the others. each: what it does for
         itself once it has a piece, before the first."""
         share, turn = (unique_name(n, self.names.taken) for n in ("share", "turn"))
-        rows = len(nest) - 1 if ROWS in nest[-1].annotations else 0
+        rows = len(nest) - 1 if THREAD_ROWS in nest[-1].annotations else 0
         outer, inner = nest[:rows], nest[rows:]
         counts = f"{self.count(outer, COMMA)}, {self.count(inner, COMMA)}"
-        start = "ingot_own" if OWN in nest[-1].annotations else "ingot_shared"
+        start = "ingot_own" if THREAD_OWN in nest[-1].annotations else "ingot_shared"
         if each:
             self.line(f"ingot_share {share} = {start}(worker, {counts});")
             self.open(f"if (ingot_take(&{share}))")

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 
+from ..ir.tir.intrinsics import INTRINSICS
 from .reserved import MACRO_FAMILIES, MACROS
 
 # Letters of a name: C99 promises that compilers tell names apart by their first 63, and some get a number behind.
@@ -28,8 +29,8 @@ protected public reinterpret_cast requires static_assert static_cast template th
 typename using virtual wchar_t xor xor_eq main typeof_unqual char8_t char16_t char32_t co_await co_return co_yield
 consteval constinit
 """.split())
-_LIBM = """acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh erf exp exp2 fabs floor fma fmod hypot log
-log10 log1p log2 nearbyint pow rint round sin sinh sqrt tan tanh trunc""".split()
+_LIBM = {"rint", "round", *(row.spellings["c float64"] for row in INTRINSICS.values()
+                             if row.spellings.get("c float64", "").isidentifier())}
 # What generated text may call or name: a variable called so would hide it.
 USED = frozenset([*_LIBM, *(name + "f" for name in _LIBM), "isnan", "isinf"])
 _USED_PATTERN = re.compile(r"(INGOT|ingot|f32x\d+)(_.*)?$|u?int\d+_t$|U?INT\d+_(MIN|MAX|C)$|(size|ptrdiff)_t$")

@@ -5,8 +5,7 @@ import hashlib
 import math
 import warnings
 from dataclasses import dataclass, field, replace
-from functools import wraps
-from itertools import groupby
+from functools import cached_property, wraps
 
 import numpy as np
 
@@ -18,25 +17,25 @@ from ..ir.relax.accuracy import FLOAT32, STRICT, check_accuracy
 from ..ir.relax.evaluate import EvaluationError, evaluate
 from ..ir.relax.expr import RelaxCall, TensorStructInfo
 from ..ir.relax.memory import VIEWS
-from ..ir.schedule.cpu import CpuModel
-from ..ir.schedule.rules import schedule_by_rule
-from ..ir.schedule.rules.threads import most_threads, parallel_loops
+from ..ir.schedule.rules.threads import parallel_loops
 from ..ir.schedule.schedule import Schedule
 from ..ir.tir.bounds import check_bounds
 from ..ir.tir.flops import estimate_work
 from ..ir.tir.function import PrimFunc
 from ..ir.transform.choose_convolution import check_algorithms
-from ..ir.transform.context import Sequential
+from ..ir.transform.context import PassContext, Sequential
 from ..ir.transform.pass_table import RELAX
 from ..ir.transform.pipeline import graph_passes, lower_module, network_passes
 from ..ir.transform.walk import statements
 from .c_names import MOST_NETWORK, network_name
 from .dim_checks import SIZES, dim_checks, example_sizes
-from .kernels import kernel_names, print_kernel, shape_summary
+from .kernel_cache import Entry, KernelCache, without_body
+from .kernels import kernel_names, print_kernel
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
 from .program import build_program
 from .recorded import apply_recorded, check_schedules, traces_of
-from .stack import bytes_for_arrays, register_bytes, run_stack
+from .scheduling import Scheduling, loops_of, scheduled, threads_worth
+from .stack import bytes_for_arrays, run_stack
 from .target import BYTE_ORDERS, Target
 
 VERSION = "0.1.0"
@@ -84,16 +83,10 @@ class Options:
         return Options(target, opt_level, threads, weights, name, accuracy, tuple(algorithms.items()),
                        tuple(check_schedules(schedules).items()), stack_limit)
 
-    @property
-    def cpu(self):
-        t = self.target
-        return CpuModel(t.vector_lanes, t.vector_registers, parallel=self.threads == "openmp",
-                        accumulators=t.vector_accumulators, by_element=t.by_element,
-                        embeds_broadcast=t.embeds_broadcast, small_tile=t.small_tile,
-                        l1_bytes=t.l1_bytes, l2_bytes=t.l2_bytes, l3_bytes=t.l3_bytes,
-                        streamed_bytes=t.streamed_bytes, memory_bytes=t.memory_bytes, clock=t.clock,
-                        multiply_adds=t.multiply_adds, adders=t.adders, integer_tiles=t.integer_tiles,
-                        accuracy=self.accuracy)
+    @cached_property
+    def machine(self):
+        """The target as passes and rules see it: without threads that share loops where none are asked for."""
+        return self.target if self.threads == "openmp" else self.target.alone()
 
 
 def _accuracy(accuracy, exact):
@@ -109,7 +102,8 @@ def _accuracy(accuracy, exact):
 
 @dataclass
 class Stages:
-    """The module after each stage, filled as the pipeline goes. prefix: of C names; traces: {function: Trace}."""
+    """The module after each stage, filled as the pipeline goes. prefix: of C names; traces: {function: Trace}; printed:
+    {function: Kernel}, keys: {function: key} and loops: {function: parallel loops} of lower's cache."""
 
     prefix: str
     relax: IRModule = None
@@ -118,6 +112,9 @@ class Stages:
     scheduled: IRModule = None
     lowered: IRModule = None
     traces: dict = field(default_factory=dict)
+    printed: dict = field(default_factory=dict)
+    keys: dict = field(default_factory=dict)
+    loops: dict = field(default_factory=dict)
 
     @property
     def kernels(self):
@@ -135,7 +132,7 @@ def _prim_funcs(mod):
 
 def optimize(mod, options):
     """The graph passes of this optimization level."""
-    passes = graph_passes(options.opt_level, options.cpu, dict(options.algorithms))
+    passes = graph_passes(options.opt_level, options.machine, options.accuracy, dict(options.algorithms))
     return Sequential(passes, name="Optimize")(mod)
 
 
@@ -150,28 +147,37 @@ def _bounded(stage):
 
 
 @_bounded
-def lower(mod, options):
-    """All stages of a graph module, as a Stages. Raises VerifyError for a program of its own that leaves a buffer."""
+def lower(mod, options, cache=None):
+    """All stages of a graph module, as a Stages. cache: a KernelCache; of kernels that it holds there are no traces,
+    `scheduled` has them as they were before, `lowered` without bodies, and `printed` their C. Raises VerifyError for a
+    program of its own that leaves a buffer."""
     for func in _prim_funcs(mod).values():
         check_bounds(func)
     stages = Stages(_prefix(mod, options), mod)
     stages.fused = optimize(mod, options)
     stages.tir = RELAX["LegalizeOps"]()(stages.fused)
-    functions = _prim_funcs(stages.tir)
-    recorded = traces_of(functions, stages.prefix, dict(options.schedules))
+    functions, main = _prim_funcs(stages.tir), stages.tir["main"]
     work = {n: estimate_work(f) for n, f in functions.items()}
-    schedules = {n: schedule(f, options, recorded.get(n)) for n, f in functions.items()}
-    shared = {n: sch.func for n, sch in schedules.items()}
-    if options.cpu.parallel and _most_threads(options.cpu, stages.tir["main"], work, shared) < 2:
-        alone = replace(options, threads="none")
-        schedules = {n: schedule(f, alone, recorded.get(n)) for n, f in functions.items()}
-    stages.traces = {n: sch.trace for n, sch in schedules.items()}
-    kernels = {n: scheduled(functions[n], sch, work[n]) for n, sch in schedules.items()}
-    stages.scheduled = stages.tir.with_functions({**stages.tir.functions, **kernels})
-    kept = bytes_for_arrays(options.target, options.threads, _pointers(stages.tir["main"]), options.stack_limit)
-    passes = network_passes(kept, register_bytes(options.target))
-    lowered = lower_module(IRModule(kernels), passes)  # alone: flat kernels do not fit the shapes of the calls in "main"
-    stages.lowered = stages.tir.with_functions({**stages.tir.functions, **lowered.functions})
+    kept = bytes_for_arrays(options.target, options.threads, _pointers(main), options.stack_limit)
+    recorded = traces_of(functions, stages.prefix, dict(options.schedules))
+    cache = cache if PassContext.current().is_default else None
+    run = Scheduling(functions, recorded, kept, cache or KernelCache(None), stages.prefix)
+    alone = replace(options, threads="none")
+    if options.machine.parallel and threads_worth(options, main, work, dict.fromkeys(functions, 1)) < 2:
+        options = alone  # not even if every kernel had one parallel loop
+    kernels, entries, loops = run.schedule(options)
+    if options.machine.parallel and threads_worth(options, main, work, loops) < 2:
+        kernels, entries, loops = run.schedule(alone)
+    stages.traces = {n: sch.trace for n, sch in kernels.items()}
+    stages.keys, stages.loops = run.keys, loops
+    scheduled_ = {n: scheduled(functions[n], sch, work[n]) for n, sch in kernels.items()}
+    stages.scheduled = stages.tir.with_functions({**stages.tir.functions, **scheduled_})
+    passes = network_passes(kept, options.machine)
+    lowered = lower_module(IRModule(scheduled_), passes)  # alone: flat kernels do not fit the calls in "main"
+    made = {n: f.with_attr("parallel_loops", parallel_loops(f.body)) for n, f in lowered.functions.items()}
+    made.update({n: entry.func for n, entry in entries.items()})
+    stages.lowered = stages.tir.with_functions({"main": main, **{n: made[n] for n in functions}})
+    stages.printed = {n: entry.kernel for n, entry in entries.items()}
     return stages
 
 
@@ -181,64 +187,35 @@ def _pointers(main):
     return len(main.params) + len(main.outputs) + len(dims) + (2 * len(main.bindings) if dims else 0)
 
 
-def _most_threads(cpu, main, work, functions):
-    """How many threads at most are worth their waits for one another in a network's kernels, 1 where two are not."""
-    calls = [b.value.attrs["gv"].name for b in main.bindings if getattr(b.value, "op", None) == "call_tir"]
-    return most_threads(cpu, ((*work[n], parallel_loops(functions[n].body)) for n in calls))
-
-
-def schedule(func, options, recorded=None):
-    """A Schedule of a PrimFunc: by its recorded (name, Trace), else by rule."""
-    with internal_errors(lambda: f"the schedule of {func.title}"):
-        if recorded:
-            return apply_recorded(func, *recorded)
-        return schedule_by_rule(func, options.cpu) if options.opt_level else Schedule(func)
-
-
-def scheduled(func, sch, work):
-    """The function of a Schedule, with attrs "schedule", "refused" and "shapes" for the comment in the C, "work" for
-    profiles: that of the computation, not what a schedule adds to it."""
-    attrs = {"shapes": shape_summary(func), "work": work}
-    if len(sch.trace):
-        attrs["schedule"] = summary(sch.trace)
-    if sch.refused:
-        attrs["refused"] = "; ".join(sch.refused)
-    return sch.func.with_attr(attrs)
-
-
-def summary(trace):
-    """The primitives of a trace in one line: queries are left out, repetitions counted."""
-    parts = []
-    for step in trace:
-        if step.name.startswith("get_"):
-            continue
-        values = [str(v) for _, v in step.args if isinstance(v, (int, str)) and not isinstance(v, bool) and v != -1]
-        values += ["x".join("?" if f is None else str(f) for f in v) for _, v in step.args
-                   if isinstance(v, (tuple, list)) and v and all(f is None or isinstance(f, int) for f in v)]
-        parts.append(f"{step.name}({', '.join(values)})" if values else step.name)
-    runs = [(text, len(list(same))) for text, same in groupby(parts)]
-    return ", ".join(text if count == 1 else f"{text} x{count}" for text, count in runs)
-
-
 def compile_module(mod, options, source_hash=None):
     """The CompiledModel of a graph module. Raises the ValueError of the stage that cannot go on, InternalError for a
     failure that is none of the model's."""
-    return assemble(lower(mod, options).lowered, mod, options, source_hash)
+    cache = KernelCache.default()
+    stages = lower(mod, options, cache)
+    model = assemble(stages.lowered, mod, options, source_hash, stages.printed)
+    for n, key in stages.keys.items():
+        if n not in stages.printed:
+            entry = Entry(without_body(stages.lowered[n]), model.kernels[model.kernel_of[n]], stages.loops[n])
+            cache.store(key, entry)
+    cache.trim()
+    return model
 
 
 @_bounded
-def assemble(lowered, mod, options, source_hash=None):
-    """The CompiledModel of a lowered module made from `mod`, whose evaluation gives the self-test's outputs."""
+def assemble(lowered, mod, options, source_hash=None, printed=None):
+    """The CompiledModel of a lowered module made from `mod`, whose evaluation gives the self-test's outputs.
+
+    printed: {function: Kernel} of those whose C is there already."""
     name = _prefix(mod, options)
     functions = _prim_funcs(lowered)
     kernel_of = kernel_names(functions, name)
     kernels = {}
     for n, f in functions.items():
         with internal_errors(lambda: f"the C of {f.title}"):
-            kernels[kernel_of[n]] = print_kernel(f, kernel_of[n])
+            kernels[kernel_of[n]] = (printed or {}).get(n) or print_kernel(f, kernel_of[n])
     work = {n: kernels[kernel_of[n]].work for n in functions}
-    threads = _most_threads(options.cpu, lowered["main"], work, functions)
-    program = build_program(lowered, name, options.cpu.l2_bytes if threads > 1 else 0, kernel_of.values())
+    threads = threads_worth(options, lowered["main"], work, {n: loops_of(f) for n, f in functions.items()})
+    program = build_program(lowered, name, options.machine.l2_bytes if threads > 1 else 0, kernel_of.values())
     indexes = index_extents(mod)
     inputs = tuple(replace(t, indexes=indexes.get(n, ())) for n, t in enumerate(program.inputs))
     program = replace(program, inputs=inputs)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ..ir.dtype import DataType
 from ..ir.expr import IntImm
+from ..ir.tir.hints import MOST_ITERATIONS, UNROLL
 from ..ir.tir.stmt import For
-from ..ir.transform.outline_tiles import MOST_TURNS
 from ..ir.transform.walk import statements
 from .c_function import CFunction, print_function
 from .c_names import INTERFACE
@@ -106,7 +106,7 @@ def count_statements(stmt):
     if not isinstance(stmt, For):
         return max(inner, 1)
     unrolled = stmt.kind == "unrolled" and isinstance(stmt.extent, IntImm)
-    most = stmt.annotations.get(MOST_TURNS, stmt.annotations.get("pragma_unroll", 1))
+    most = stmt.annotations.get(MOST_ITERATIONS, stmt.annotations.get(UNROLL, 1))
     return 1 + inner * (stmt.extent.value if unrolled else int(most))
 
 

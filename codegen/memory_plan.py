@@ -136,8 +136,35 @@ def split_constant(e):
 
 def _lower_bound(sizes, lives):
     """The largest sum of sizes alive at one time; no plan can use less."""
-    return max((sum(size for i, size in sizes.items() if lives[i][0] <= t <= lives[i][1])
-                for t in {first for first, _ in lives.values()}), default=0)
+    return max((sum(sizes[i] for i in alive) for _, alive in _moments(lives)), default=0)
+
+
+def _moments(lives):
+    """(time, what lives then) of each time at which a life begins or ends, in order. The second changes
+    from one to the next."""
+    begins, ends, alive = {}, {}, {}
+    for i, (first, last) in lives.items():
+        begins.setdefault(first, []).append(i)
+        ends.setdefault(last, []).append(i)
+    for time in sorted({*begins, *ends}):
+        alive.update(dict.fromkeys(begins.get(time, ())))
+        yield time, alive
+        for i in ends.get(time, ()):
+            del alive[i]
+
+
+def _neighbours(lives):
+    """{index: those of other lives that meet its own}."""
+    found = {i: [] for i in lives}
+    for time, alive in _moments(lives):
+        for i in alive:
+            if lives[i][0] == time:
+                others = [j for j in alive if j != i]
+                found[i] += others
+                for j in others:
+                    if lives[j][0] < time:  # which does not begin now, and so does not find i itself
+                        found[j].append(i)
+    return found
 
 
 class _Placing:
@@ -146,8 +173,7 @@ class _Placing:
     def __init__(self, sizes, lives):
         self.sizes, self.lives = sizes, lives
         self.bound = _lower_bound(sizes, lives)
-        self.neighbours = {i: [j for j in sizes if j != i and lives[i][0] <= lives[j][1] and lives[j][0] <= lives[i][1]]
-                           for i in sizes}
+        self.neighbours = _neighbours(lives)
 
     def best(self):
         """(offsets {index: bytes}, total bytes) of the best placement found."""
@@ -197,7 +223,6 @@ class _Placing:
         yield sorted(sizes, key=lambda i: (-sizes[i], lives[i][0], i))
         yield sorted(sizes, key=lambda i: (-life[i] * sizes[i], i))
         yield sorted(sizes, key=lambda i: (-life[i], -sizes[i], i))
-        alive = {t: sorted((i for i in sizes if lives[i][0] <= t <= lives[i][1]), key=lambda i: (-sizes[i], i))
-                 for t in sorted({t for pair in lives.values() for t in pair})}
+        alive = {t: sorted(some, key=lambda i: (-sizes[i], i)) for t, some in _moments(lives)}
         fullest = sorted(alive, key=lambda t: (-sum(sizes[i] for i in alive[t]), t))
         yield list(dict.fromkeys(i for t in fullest for i in alive[t]))

@@ -42,52 +42,57 @@ def content_key(source, command):
     return digest.hexdigest(), has_blob
 
 
-class ObjectCache:
-    """Objects under `folder`; None keeps nothing."""
+class FileCache:
+    """Files under `folder`, each named by its key and a suffix; None keeps nothing."""
 
-    def __init__(self, folder):
-        self.folder = folder
+    def __init__(self, folder, suffix):
+        self.folder, self.suffix = folder, suffix
 
-    @classmethod
-    def default(cls):
-        """The cache that the environment names; one that keeps nothing where its folder cannot be written."""
+    @staticmethod
+    def folder_of(kind):
+        """The folder that the environment names, for one kind of files; None where it cannot be written."""
         root = os.environ.get("INGOT_CACHE_DIR")
         try:
-            folder = Path(root) if root else Path.home() / ".cache" / "ingot"
-            folder = folder / "objects"
+            folder = (Path(root) if root else Path.home() / ".cache" / "ingot") / kind
             folder.mkdir(parents=True, exist_ok=True)
         except (OSError, RuntimeError):  # RuntimeError: there is no home folder
-            return cls(None)
-        return cls(folder if os.access(folder, os.W_OK) else None)
+            return None
+        return folder if os.access(folder, os.W_OK) else None
 
-    def fetch(self, key, output):
-        """Copy the object of `key` to `output`; whether there was one. A copy, as another process may trim."""
+    def read(self, key):
+        """The bytes of a key's file; None where there is none."""
         if self.folder is None:
-            return False
+            return None
         try:
-            shutil.copyfile(self._path(key), output)
+            data = self._path(key).read_bytes()
             os.utime(self._path(key))
         except OSError:
-            return False
-        return True
+            return None
+        return data
 
-    def store(self, key, file):
-        """Keep a copy of the finished `file` under `key`; quietly not, when the disk is full."""
+    def write(self, key, data):
+        """Keep bytes under `key`; quietly not, when the disk is full."""
+        self._place(key, lambda file: Path(file).write_bytes(data))
+
+    def _place(self, key, fill):
+        """Let the file of `key` appear complete: fill(path) writes one of another name."""
         if self.folder is None:
             return
+        temporary = None
         try:
             handle, temporary = tempfile.mkstemp(dir=self.folder, prefix=".new-")
             os.close(handle)
-            shutil.copyfile(file, temporary)
+            fill(temporary)
             os.replace(temporary, self._path(key))
         except OSError:
-            return
+            if temporary is not None:
+                Path(temporary).unlink(missing_ok=True)
 
     def _path(self, key):
-        return self.folder / f"{key}.o"
+        return self.folder / f"{key}{self.suffix}"
 
-    def trim(self, limit_bytes=_LIMIT_BYTES):
-        """Remove the objects that were not used for longest until at most `limit_bytes` remain."""
+    def trim(self, limit_bytes):
+        """Remove the files that were not used for longest until at most `limit_bytes` remain."""
         if self.folder is None:
             return
         files = []
@@ -103,3 +108,33 @@ class ObjectCache:
                 break
             path.unlink(missing_ok=True)
             total -= size
+
+
+class ObjectCache(FileCache):
+    """Objects under `folder`; None keeps nothing."""
+
+    def __init__(self, folder):
+        super().__init__(folder, ".o")
+
+    @classmethod
+    def default(cls):
+        """The cache that the environment names; one that keeps nothing where its folder cannot be written."""
+        return cls(cls.folder_of("objects"))
+
+    def fetch(self, key, output):
+        """Copy the object of `key` to `output`; whether there was one. A copy, as another process may trim."""
+        if self.folder is None:
+            return False
+        try:
+            shutil.copyfile(self._path(key), output)
+            os.utime(self._path(key))
+        except OSError:
+            return False
+        return True
+
+    def store(self, key, file):
+        """Keep a copy of the finished `file` under `key`; quietly not, when the disk is full."""
+        self._place(key, lambda temporary: shutil.copyfile(file, temporary))
+
+    def trim(self, limit_bytes=_LIMIT_BYTES):
+        super().trim(limit_bytes)

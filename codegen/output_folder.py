@@ -30,7 +30,7 @@ def check_folder(folder):
 
 
 def write_folder(folder, files):
-    """Write `files`, {name: text or bytes}, into a new folder beside `folder`, then rename it into place.
+    """Write `files`, {name: text, bytes or what gives these by pieces()}, into a new folder beside `folder`, then rename it into place.
 
     Removes what killed processes left beside it. Raises PackageError, leaving everything as it was.
     """
@@ -46,7 +46,7 @@ def write_folder(folder, files):
         staging.mkdir(mode=0o700)
         with _locked(staging):
             for name, content in files.items():
-                (staging / name).write_bytes(content.encode() if isinstance(content, str) else content)
+                _write(staging / name, content)
             os.chmod(staging, 0o755)
             os.rename(staging, place)  # replaces an empty directory
     except BaseException as error:
@@ -57,6 +57,14 @@ def write_folder(folder, files):
         if isinstance(error, OSError):
             raise PackageError(f"{folder} cannot be written: {error.strerror or error}") from error
         raise
+
+
+def _write(path, content):
+    if hasattr(content, "pieces"):
+        with open(path, "wb") as file:
+            file.writelines(content.pieces())
+    else:
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..ir.expr import IntImm, is_const_int
 from ..ir.relax.accuracy import FLOAT32, PROMISES
-from ..ir.schedule.rules.threads import MANY_THREADS
+from ..ir.target import MANY_THREADS
 from ..ir.transform.lower_intrin import lower_dim
 from .c_expr import ADDITIVE, COMMA, CExpr
 from .c_function import wrapped
@@ -23,6 +23,7 @@ from .output_folder import write_folder
 from .program import WEIGHT_ALIGN, Program
 from .render import render
 from .target import Target
+from .toolchains import toolchain
 
 RUNTIME = Path(__file__).parent.parent / "runtime_c"
 WEIGHTS = ("incbin", "array", "file", "extern")
@@ -107,7 +108,7 @@ class CompiledModel:
         return max(most - self.arena_threads, 0) * self.program.scratch
 
     def files(self, single_file=False):
-        """{file name: text or bytes} of the whole folder; single_file: of NAME.c and NAME.h that stand alone, in which
+        """{file name: text or Blob} of the whole folder; single_file: of NAME.c and NAME.h that stand alone, in which
         all but the interface is static. The weights are arrays in NAME.c, unless they are a "file" or "extern"."""
         if not single_file:
             return _Folder(self).files()
@@ -161,12 +162,13 @@ class _Folder:
         files["example.c"] = self._render("example.c")
         files["selftest.c"] = self._render("selftest.c")
         extra = f" {name}_weights.S" if self.m.weights == "extern" else ""
+        tools = toolchain(self.m.target)
         files["Makefile"] = self._render("Makefile", objects=[s.rsplit(".", 1)[0] + ".o" for s in sources],
-                                         headers=headers, cflags=" ".join(self.m.target.cflags),
-                                         gcc_cflags=" ".join(self.m.target.gcc_cflags))
+                                         headers=headers, cflags=" ".join(tools.cflags),
+                                         gcc_cflags=" ".join(tools.gcc_cflags))
         files["CMakeLists.txt"] = self._render(
             "CMakeLists.txt", sources=sources, selftest_source=data_file, extra_sources=extra,
-            cflags_cmake=";".join(self.m.target.cflags), gcc_cflags_cmake=";".join(self.m.target.gcc_cflags))
+            cflags_cmake=";".join(tools.cflags), gcc_cflags_cmake=";".join(tools.gcc_cflags))
         files["README.md"] = self._render("README.md", kernels_count=len(kernels), calls_count=len(self.p.calls),
                                           promise=PROMISES[self.m.accuracy], bounds=bounds_of(self.m.kernels))
         return files
@@ -177,10 +179,12 @@ class _Folder:
         uses |= {"ingot_tiles.h"} if self.context["uses_tiles"] else set()
         arrays = [w.data for w in self.p.weights]
         openmp = ["-fopenmp"] if self.m.threads == "openmp" else []
-        build = [" ".join(["cc -std=c99", *target.cflags, *openmp, f"-c {self.name}.c"]),
-                 f"gcc: also {' '.join(target.gcc_cflags)}", _LINKING[self.m.threads]]
+        tools = toolchain(target)
+        build = [" ".join(["cc -std=c99", *tools.cflags, *openmp, f"-c {self.name}.c"]),
+                 f"gcc: also {' '.join(tools.gcc_cflags)}", _LINKING[self.m.threads]]
+        wrapped_lines = [part for line in build for part in textwrap.wrap(line, 108, break_on_hyphens=False)]
         source = self._render(
-            "single.c", build_lines=[part for line in build for part in textwrap.wrap(line, 108, break_on_hyphens=False)],
+            "single.c", build_lines=wrapped_lines,
             kernels=[{"comment": k.comment, "body": k.body, "signature": _static(k.signature), "tiles": k.tiles,
                       "function": k.function} for k in kernels],
             system_headers=sorted(uses & {"math.h"}), headers=sorted(uses - {"math.h"}), imports=imports_of(kernels),
@@ -205,7 +209,7 @@ class _Folder:
         name, mode = self.name, self.m.weights
         arrays = [w.data for w in self.p.weights]
         if mode == "file":
-            return {f"{name}_weights.bin": blob_of(arrays, self.m.target.byte_order)}
+            return {f"{name}_weights.bin": Blob(arrays, self.m.target.byte_order)}
         files = self._blob(f"{name}_weights", f"{name}_weights", "the weights", arrays, mode == "array")
         if mode != "extern":
             sources.append(next(f for f in files if not f.endswith(".bin")))
@@ -216,7 +220,7 @@ class _Folder:
         if as_array:
             return {f"{stem}.c": self._render("blob.c", file=f"{stem}.c", what=what, symbol=symbol,
                                               segments=segments(arrays))}
-        data = blob_of(arrays, self.m.target.byte_order)
+        data = Blob(arrays, self.m.target.byte_order)
         return {f"{stem}.S": self._render("blob.S", file=f"{stem}.S", what=what, symbol=symbol, blob=f"{stem}.bin",
                                           large=len(data) > LARGE_BLOB),
                 f"{stem}.bin": data}
@@ -235,7 +239,8 @@ class _Folder:
         pointers = ["net", *(t["name"] for t in inputs + outputs)]
         tensors, calls = self._calls()
         return {
-            "single": self.single, "name": self.name, "upper": self.upper, "title": m.title, "inputs": inputs, "outputs": outputs,
+            "single": self.single, "name": self.name, "upper": self.upper, "title": m.title,
+            "inputs": inputs, "outputs": outputs,
             "stamp": f"Generated by Ingot {m.version} from {m.title} (sha256 {m.model_hash[:16]}) for target "
                      f"{m.target.name}: do not edit.",
             "dims": list(self.dims), "dim_params": dim_params, "quoted_dims": ", ".join(f'"{d}"' for d in m.dims),
@@ -431,13 +436,36 @@ def _who(group, following):
     return "first" if apart and following[0]["waits"] else "single"
 
 
+class Blob:
+    """Arrays as bytes, each from a multiple of 64 on; never empty. Written piece by piece: weights are large."""
+
+    def __init__(self, arrays, byte_order):
+        self.arrays, self.byte_order = tuple(arrays), byte_order
+
+    def pieces(self):
+        """The bytes in order, those of an array that lies as they do without a copy."""
+        for a in self.arrays:
+            raw = np.ascontiguousarray(a).astype(a.dtype.newbyteorder(self.byte_order), copy=False)
+            yield raw.reshape(-1).view(np.uint8).data
+            yield bytes(-raw.nbytes % WEIGHT_ALIGN)
+        if not len(self):
+            yield bytes(WEIGHT_ALIGN)
+
+    def __len__(self):
+        return sum(-(-a.nbytes // WEIGHT_ALIGN) * WEIGHT_ALIGN for a in self.arrays)
+
+    def __bytes__(self):
+        return b"".join(self.pieces())
+
+    def __eq__(self, other):
+        return isinstance(other, (Blob, bytes)) and bytes(self) == bytes(other)
+
+    __hash__ = None
+
+
 def blob_of(arrays, byte_order):
-    """Arrays as bytes, each from a multiple of 64 on; never empty."""
-    parts = []
-    for a in arrays:
-        raw = np.ascontiguousarray(a).astype(a.dtype.newbyteorder(byte_order), copy=False).tobytes()
-        parts.append(raw + bytes(-len(raw) % WEIGHT_ALIGN))
-    return b"".join(parts) or bytes(WEIGHT_ALIGN)
+    """The bytes of a Blob."""
+    return bytes(Blob(arrays, byte_order))
 
 
 def segments(arrays):
@@ -532,7 +560,8 @@ def _static(signature):
 
 
 # How a single file is linked, by threads.
-_LINKING = {"none": "links with -lm", "openmp": "links with -fopenmp -lpthread -lm; without -fopenmp it runs on one thread"}
+_LINKING = {"none": "links with -lm",
+            "openmp": "links with -fopenmp -lpthread -lm; without -fopenmp it runs on one thread"}
 
 
 def _wrap_call(head, arguments, indent="    ", width=106):

@@ -117,13 +117,18 @@ class _Builder:
         self._place_outputs(outputs)
         calls = [self._call(b, time) for time, b in enumerate(self._in_order())]
         plan = memory_plan.plan_memory(self.buffers, room)
-        alone = [c for c in calls if c.border and not has_parallel_loop(self.mod[c.kernel].body)]
+        alone = [c for c in calls if c.border and not self._is_shared(c.kernel)]
         lasting = () if self.dims else lasting_borders(alone, plan)
         once, again = [], []
         for call in without_repetitions(calls, plan):
             (once if _border(call, plan) in lasting else again).append(call)
         return Program(self.name, inputs, outputs, self.dims, tuple(once), tuple(again), tuple(self.weights), plan,
                        tuple(self.dtypes), self.scratch)
+
+    def _is_shared(self, kernel):
+        """Whether threads share a kernel's loops."""
+        func = self.mod[kernel]
+        return bool(func.attrs.get("parallel_loops")) or has_parallel_loop(func.body)
 
     def _in_order(self):
         """The calls' bindings, a border before what writes inside it: threads need not wait for one another between."""
@@ -237,7 +242,7 @@ def _border(call, plan):
 def _covered(alike, plan, since=0, time=float("inf")):
     """Whether from one call to another a tensor lies where buffers that are `alike` do, and is none of them."""
     place = next(iter(alike))
-    return any(i not in alike and plan.meet(i, place) and since <= b.last and b.first <= time
+    return any(since <= b.last and b.first <= time and i not in alike and plan.meet(i, place)
                for i, b in enumerate(plan.buffers))
 
 

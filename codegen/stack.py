@@ -28,22 +28,17 @@ def stack_bytes(func):
     return deepest(func.body)[0] + max((micro_kernel(call).stack for call in calls), default=0)
 
 
-def register_bytes(target):
-    """Bytes of all vector registers."""
-    return target.vector_registers * 4 * target.vector_lanes
-
-
 def around_kernels(target, threads, pointers):
     """Bytes that a run takes beside the arrays of its kernels. pointers: how many tensors it holds pointers to."""
     library = LIBRARY_BYTES if default_limit(target, threads) > SMALL_STACK else SMALL_LIBRARY_BYTES
     team = TEAM_BYTES if threads == "openmp" else 0
-    spilled = REGISTER_FILES * register_bytes(target)
+    spilled = REGISTER_FILES * target.register_bytes
     return RUN_BYTES + POINTER_BYTES * pointers + FRAME_BYTES + spilled + library + team
 
 
 def default_limit(target, threads):
     """Bytes of stack that a run may take of each thread by default. A machine with OpenMP is no small one."""
-    return max(target.stack_bytes, HOST_STACK) if threads == "openmp" else target.stack_bytes
+    return max(target.threads.stack_bytes, HOST_STACK) if threads == "openmp" else target.threads.stack_bytes
 
 
 def bytes_for_arrays(target, threads, pointers, limit=None):

@@ -7,9 +7,9 @@ outside of parallel loops is done by one thread while the others wait, or by eac
 from __future__ import annotations
 
 from ..ir.node import collect
+from ..ir.tir.hints import EACH_THREAD
 from ..ir.tir.stmt import (AssertStmt, AttrStmt, BufferLoad, BufferStore, DeclBuffer, For, IfThenElse, LetStmt,
                            SeqStmt)
-from ..ir.transform.pragmas import EACH
 from ..ir.transform.workspace import touched_by_each
 
 # Attributes: around what one thread does; around loops that each thread runs for itself, and the one that they prepare.
@@ -70,7 +70,7 @@ def _around(stmt, decided_by, *fields):
 
 def _by_each(stmt):
     """Whether a statement is a loop that each thread runs for itself."""
-    return isinstance(stmt, For) and EACH in stmt.annotations
+    return isinstance(stmt, For) and EACH_THREAD in stmt.annotations
 
 
 def _overwrites(body):

@@ -6,9 +6,8 @@ from ..ir.arith.linear import Linear, render
 from ..ir.expr import Cast, Ramp, Var, is_const_int
 from ..ir.node import Mutator, Visitor, collect
 from ..ir.tir.buffer import decl_buffer
+from ..ir.tir.hints import MOST_ITERATIONS, TILE_START
 from ..ir.tir.stmt import AttrStmt, BufferLoad, BufferStore, DeclBuffer, For, LetStmt
-from ..ir.transform.outline_tiles import MOST_TURNS
-from ..ir.transform.pragmas import TILE_START
 
 MOST_NAME = 24  # letters that say more about a tile than that it is one
 
@@ -40,8 +39,8 @@ class Tile:
         self.pointers.sort(key=lambda p: order[id(p[1])])
         inside = {x.loop_var for x in collect(body, For)} | {let.var for let in collect(body, LetStmt)}
         self.numbers.update({v: index.get(v, v) for v in _used(self.body) if v not in inside | self.numbers.keys()})
-        most = {loop.extent: loop.annotations[MOST_TURNS] for loop in collect(self.body, For)
-                if MOST_TURNS in loop.annotations}
+        most = {loop.extent: loop.annotations[MOST_ITERATIONS] for loop in collect(self.body, For)
+                if MOST_ITERATIONS in loop.annotations}
         self.border = {var: n for var, n in most.items() if not is_const_int(self.numbers[var], n)}
 
 

@@ -17,14 +17,11 @@ from pathlib import Path
 
 from .object_cache import ObjectCache, content_key
 from .target import Target
+from .toolchains import Toolchain, is_native, is_supported_here, toolchain
 
 THREADS = ("openmp", "none")
 _NATIVE_COMPILERS = ("cc", "gcc", "clang")
 _LOG_LINES = 6
-
-# What Debian and Ubuntu call the packages, for error messages.
-_PACKAGES = {"x86_64": "gcc-x86-64-linux-gnu", "aarch64": "gcc-aarch64-linux-gnu", "armv7l": "gcc-arm-linux-gnueabihf",
-             "s390x": "gcc-s390x-linux-gnu"}
 
 
 class ToolchainError(RuntimeError):
@@ -53,9 +50,10 @@ def find_compiler(target):
     """The compiler for `target` (a name or a Target): $CC, cc, gcc or clang where this machine is of the target's
     family, else the target's cross compilers. Raises ToolchainError, which says what to install."""
     target = Target.get(target)
-    if not target.is_native:
-        candidates, hint = target.cc, f"install a cross compiler (on Debian and Ubuntu: {_PACKAGES[target.arch]})" \
-            if target.cc else f"numbers are {target.byte_order}-endian there: export the folder and build it there"
+    tools = toolchain(target)
+    if not is_native(target):
+        candidates, hint = tools.cc, f"install a cross compiler (on Debian and Ubuntu: {tools.package})" \
+            if tools.cc else f"numbers are {target.byte_order}-endian there: export the folder and build it there"
     elif os.environ.get("CC", "").strip():
         candidates, hint = (os.environ["CC"],), "the environment variable CC names it: correct or unset it"
     else:
@@ -84,11 +82,11 @@ def missing_tools(target):
         find_compiler(target)
     except ToolchainError as error:
         return str(error)
-    if target.is_supported_here:
+    if is_supported_here(target):
         return ""
-    if not target.runner:
+    if not toolchain(target).runner:
         return f"programs of {target} do not run here: neither this processor nor an emulator knows its instructions"
-    if not shutil.which(target.runner[0]):
+    if not shutil.which(toolchain(target).runner[0]):
         return f"programs of {target} do not run here, and no emulator for them is on PATH (install qemu-user)"
     return ""
 
@@ -96,7 +94,7 @@ def missing_tools(target):
 def run_command(target, program):
     """The argument list that runs `program`, built for `target`, on this machine."""
     target = Target.get(target)
-    return [str(program)] if target.is_supported_here else [*target.runner, str(program)]
+    return [str(program)] if is_supported_here(target) else [*toolchain(target).runner, str(program)]
 
 
 @lru_cache(maxsize=None)
@@ -128,16 +126,16 @@ class _Build:
     """One build: who compiles, for what, with which flags, and where objects are kept."""
 
     compiler: Compiler
-    target: Target
+    tools: Toolchain
     flags: tuple[str, ...]
     cache: ObjectCache
 
     def compile(self, source, folder):
         """The object of `source` (.c or .S) in `folder`, from the cache or compiled."""
         # The folder of the source is the working directory: .incbin and error messages then use plain names.
-        own = self.target.gcc_cflags if self.compiler.kind == "gcc" else ()
+        own = self.tools.gcc_cflags if self.compiler.kind == "gcc" else ()
         language = ("-std=c99", *own, *self.flags) if source.suffix == ".c" else ("-fPIC",)
-        command = [*self.compiler.command, *self.target.cflags, *language, "-c", source.name]
+        command = [*self.compiler.command, *self.tools.cflags, *language, "-c", source.name]
         key, has_blob = content_key(source, (*command, self.compiler.version))
         output = Path(folder, f"{key}.o")
         # A file that embeds weights assembles as fast as it copies: keeping its object would only fill the disk.
@@ -171,10 +169,10 @@ def _build(sources, out, target, threads, jobs, compile_flags, link_flags, cflag
     if threads not in THREADS:
         raise ValueError(f"threads must be one of {', '.join(THREADS)}, not {threads!r}")
     target, out = Target.get(target), Path(out).resolve()
-    compiler = find_compiler(target)
+    compiler, tools = find_compiler(target), toolchain(target)
     openmp = (openmp_flag(compiler),) if threads == "openmp" else ()
     further = shlex.split(os.environ.get("INGOT_CFLAGS", ""))
-    build = _Build(compiler, target, (*compile_flags, *openmp, *further, *cflags), ObjectCache.default())
+    build = _Build(compiler, tools, (*compile_flags, *openmp, *further, *cflags), ObjectCache.default())
     with tempfile.TemporaryDirectory(prefix="ingot-") as folder, ThreadPoolExecutor(max(1, jobs)) as pool:
         pending = [pool.submit(build.compile, source, folder) for source in source_files(sources)]
         try:
@@ -184,7 +182,7 @@ def _build(sources, out, target, threads, jobs, compile_flags, link_flags, cflag
                 job.cancel()
             raise
         linked = Path(folder, "linked")
-        _call([*compiler.command, *target.cflags, *cflags, *link_flags, *_LINK_FLAGS, *objects, *openmp,
+        _call([*compiler.command, *tools.cflags, *cflags, *link_flags, *_LINK_FLAGS, *objects, *openmp,
                "-lm", "-o", str(linked)], f"linking {out.name}")
         _replace(linked, out)
     build.cache.trim()

@@ -3,8 +3,8 @@
     python examples/digits.py            trains it, and rewrites digits.onnx and pictures/ beside this file
 
 The pictures are those of the UCI repository's "Optical Recognition of Handwritten Digits" (E. Alpaydin and C. Kaynak,
-CC BY 4.0), which scikit-learn ships. The network: two 3x3 convolutions of 16 and 32 channels, each with a ReLU and a 2x2
-maximum pool, and a fully connected layer with a softmax; 6,090 parameters.
+CC BY 4.0), which scikit-learn ships. The network: two 3x3 convolutions of 16 and 32 channels, each with a ReLU and a
+2x2 maximum pool, and a fully connected layer with a softmax; 6,090 parameters.
 """
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _train(pictures, epochs, seed):
     return weights
 
 
-# ---- the ONNX model, and pictures as files -----------------------------------------------------------------------------
+# ---- the ONNX model, and pictures as files --------------------------------------------------------------------------
 
 def onnx_model(weights):
     """The trained network as an onnx.ModelProto: image float32 [1, 1, 8, 8] in [0, 1] -> scores float32 [1, 10]."""

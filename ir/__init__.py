@@ -4,6 +4,7 @@ from .expr import IntImm, FloatImm, Op, PrimExpr, StringImm  # noqa: F401
 from .expr import Range as _Range
 from .module import BaseFunc, GlobalVar, IRModule  # noqa: F401
 from .node import Node, load_json, save_json, structural_equal, structural_hash  # noqa: F401
+from . import schedule as _schedule, topi as _topi  # noqa: F401  (provide what lower modules call, see upper.py)
 
 
 class _Ranges(type):

@@ -3,6 +3,10 @@ from __future__ import annotations
 
 from .module import BaseFunc, IRModule
 from .node import Node, StructuralEqual
+from .script import script
+from .script.marked import marked_script
+from .tir.function import PrimFunc
+from .tir.stmt import Block, Stmt
 
 
 def assert_structural_equal(lhs, rhs, map_free_vars=False):
@@ -63,7 +67,6 @@ def _words(value):
         return f"({', '.join(map(_words, value))})"
     if not isinstance(value, Node):
         return repr(value)
-    from .script import script
     lines = [line for line in script(value).split("\n") if line and not line.startswith("from ")]
     text = lines[0].strip() + (" ..." if len(lines) > 1 else "")
     return f"{text}  ({type(value).__name__}{_kind(value)})"
@@ -76,10 +79,6 @@ def _kind(value):
 
 def _program(root, around):
     """The script of the function (or node) around a place, the innermost statement of the place underlined."""
-    from .schedule.errors import marked_script
-    from .script import script
-    from .tir.function import PrimFunc
-    from .tir.stmt import Block, Stmt
     function = next((v for v in reversed(around) if isinstance(v, BaseFunc)), None)
     if isinstance(function, PrimFunc):
         place = [v for v in around if isinstance(v, Stmt) and not isinstance(v, Block)][-1:]  # blocks print as realized

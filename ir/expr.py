@@ -9,13 +9,15 @@ from __future__ import annotations
 from functools import partial
 
 from .dtype import DataType
-from .node import Mutator, Node, node, node_field
+from .node import Mutator, Node, collect, node, node_field
+from .upper import upper
 
 
 class PrimExpr(Node):
     """Base of scalar (and vector) expressions. `dtype` is a field or a property of every subclass."""
 
     __slots__ = ()
+    _holds_statements = False
 
     def __repr__(self):
         return str(self)
@@ -53,8 +55,7 @@ class PrimExpr(Node):
         return cast(self, dtype)
 
     def __str__(self):
-        from .script.tir_printer import expr_to_str
-        return expr_to_str(self)
+        return upper("expr_to_str")(self)
 
 
 @node
@@ -254,6 +255,7 @@ class Range(Node):
 
     min: PrimExpr
     extent: PrimExpr
+    _holds_statements = False
 
     @staticmethod
     def from_min_extent(minimum, extent):
@@ -281,6 +283,7 @@ class IterVar(Node):
     var: Var = node_field(define=True)
     iter_type: str = "spatial"  # "spatial" | "reduce" | "scan" | "opaque" | "thread"
     thread_tag: str = ""
+    _holds_statements = False
 
     def __post_init__(self):
         if isinstance(self.dom, (tuple, list)):
@@ -470,8 +473,7 @@ def binary(cls, a, b):
 
 def _intrinsic(name, *operands):
     """The call of an intrinsic that Python has an operator for."""
-    from .tir.intrin import intrinsic
-    return intrinsic(name, *operands)
+    return upper("intrinsic")(name, *operands)
 
 
 def _add_operators():
@@ -525,5 +527,4 @@ def substitute(root, mapping):
 
 def free_vars(root):
     """The Vars under `root`, each once, in order of first use."""
-    from .node import collect
     return collect(root, Var)

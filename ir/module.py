@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from .node import Node, node, node_field
+from .upper import upper
 
 
 class BaseFunc(Node):
@@ -107,16 +108,14 @@ class IRModule(Node):
 
         options: see script.script.
         """
-        from .script import script
-        return script(self, show_meta=show_meta, **options)
+        return upper("script")(self, show_meta=show_meta, **options)
 
     def __str__(self):
         return self.script()
 
     def show(self, style=None, black_format=None, **options):
         """Print the module's script, coloured on a terminal."""
-        from .script.highlight import show
-        show(self.script(**options), style=style)
+        upper("show")(self.script(**options), style=style)
 
 
 def _name(name):

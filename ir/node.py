@@ -15,6 +15,7 @@ import base64
 import hashlib
 import json
 from dataclasses import dataclass, field, fields
+from operator import is_
 
 import numpy as np
 
@@ -28,15 +29,23 @@ class Node:
     _fields: tuple[str, ...] = ()
     _visit = "visit_Node"  # the method of a Visitor that takes it
     _visible: tuple[str, ...] = ()  # the fields that are not ignored
+    _branches: tuple[str, ...] = ()  # those of them below which nodes may be
+    _holds_statements = True  # whether statements may be below: no, of expressions and what these are made of
     _define: frozenset = frozenset()
     _ignore: frozenset = frozenset()
+    _is_statement = False
     _is_binder_leaf = False  # Var, Buffer, SizeVar: equal by identity or by the renaming in force
 
     def replace(self, **changes):
         """A copy with some fields changed; the node itself when nothing changes."""
-        if all(getattr(self, k) is v for k, v in changes.items()):
-            return self
-        return type(self)(*(changes.get(f, getattr(self, f)) for f in self._fields))
+        for name, value in changes.items():
+            if getattr(self, name) is not value:
+                return type(self)(*[changes[f] if f in changes else getattr(self, f) for f in self._fields])
+        return self
+
+    def __reduce__(self):
+        """Pickled by its fields, which are what it is made from again."""
+        return _made, (type(self), *(getattr(self, f) for f in self._fields))
 
     def same_as(self, other):
         """Whether both are one object."""
@@ -45,6 +54,17 @@ class Node:
     def __repr__(self):
         inner = ", ".join(f"{f}={getattr(self, f)!r}" for f in self._fields if f not in self._ignore)
         return f"{type(self).__name__}({inner})"
+
+
+def _made(cls, *values):
+    """A node of a class with these fields, as they are."""
+    made = object.__new__(cls)
+    for name, value in zip(cls._fields, values):
+        object.__setattr__(made, name, value)
+    return made
+
+
+_PLAIN = ("str", "int", "float", "bool", "DataType", "np.ndarray")  # types of fields that are no nodes
 
 
 def node(cls):
@@ -57,6 +77,7 @@ def node(cls):
     cls._define = frozenset(f.name for f in listed if f.metadata.get("define"))
     cls._ignore = frozenset(f.name for f in listed if f.metadata.get("ignore"))
     cls._visible = tuple(name for name in cls._fields if name not in cls._ignore)
+    cls._branches = tuple(f.name for f in listed if f.name not in cls._ignore and f.type not in _PLAIN)
     if cls.__name__ in REGISTRY:
         raise TypeError(f"two node classes are named {cls.__name__}; JSON needs them distinct")
     REGISTRY[cls.__name__] = cls
@@ -71,6 +92,7 @@ def node_field(*, define=False, ignore=False, **kwargs):
 # ---------------------------------------------------------------- visiting
 
 _BRANCHES = (Node, tuple, dict, list)  # what nodes can be below of
+_REWRITTEN = (Node, tuple, dict)  # those that a Mutator rebuilds
 
 
 def children(value):
@@ -98,7 +120,7 @@ def _nodes_in(value):
 def post_order(root, visit):
     """Call visit(node) on every node below and including `root`, children first."""
     if isinstance(root, Node):
-        for name in root._visible:
+        for name in root._branches:
             value = getattr(root, name)
             if isinstance(value, _BRANCHES):
                 post_order(value, visit)
@@ -114,10 +136,36 @@ def post_order(root, visit):
 
 
 def collect(root, kind):
-    """All nodes of type `kind` (a class or tuple of classes) under `root`, each object once, in post order."""
-    found = {}
-    post_order(root, lambda n: found.setdefault(id(n), n) if isinstance(n, kind) else None)
-    return list(found.values())
+    """All nodes of type `kind` (a class or tuple of classes) under `root`, each object once, in post order.
+
+    What is below several nodes is walked once. Statements are looked for among statements alone."""
+    found, seen = [], set()
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    whole = not all(getattr(k, "_is_statement", False) for k in kinds)
+
+    def walk(value):
+        if isinstance(value, Node):
+            if id(value) in seen:
+                return
+            seen.add(id(value))
+            if whole or value._holds_statements:
+                for name in value._branches:
+                    below = getattr(value, name)
+                    if isinstance(below, _BRANCHES):
+                        walk(below)
+            if isinstance(value, kind):
+                found.append(value)
+        elif isinstance(value, dict):
+            for key, below in value.items():
+                walk(key)
+                walk(below)
+        elif isinstance(value, (tuple, list)):
+            for below in value:
+                if isinstance(below, _BRANCHES):
+                    walk(below)
+
+    walk(root)
+    return found
 
 
 class Visitor:
@@ -136,9 +184,10 @@ class Visitor:
         return None
 
     def generic_visit(self, n):
-        for name in n._fields:
-            if name not in n._ignore:
-                self.visit(getattr(n, name))
+        for name in n._branches:
+            value = getattr(n, name)
+            if isinstance(value, _BRANCHES):
+                self.visit(value)
 
 
 class Mutator:
@@ -153,8 +202,8 @@ class Mutator:
             method = getattr(self, value._visit, None)
             return method(value) if method else self.generic_visit(value)
         if isinstance(value, tuple):
-            out = tuple(self.visit(v) for v in value)
-            return value if all(a is b for a, b in zip(out, value)) else out
+            out = [self.visit(v) if isinstance(v, _BRANCHES) else v for v in value]
+            return value if all(map(is_, out, value)) else tuple(out)
         if isinstance(value, dict):
             out = {self.visit(k): self.visit(v) for k, v in value.items()}
             same = all(a is b and value[b] is out[a] for a, b in zip(out, value))
@@ -164,14 +213,14 @@ class Mutator:
     def generic_visit(self, n):
         if n._is_binder_leaf:
             return n
-        new, changed = [], False
-        for f in n._fields:
-            old = value = getattr(n, f)
-            if isinstance(old, (Node, tuple, dict)) and f not in n._ignore:
+        changes = {}
+        for f in n._branches:
+            old = getattr(n, f)
+            if isinstance(old, _REWRITTEN):
                 value = self.visit(old)
-                changed = changed or value is not old
-            new.append(value)
-        return type(n)(*new) if changed else n
+                if value is not old:
+                    changes[f] = value
+        return n.replace(**changes) if changes else n
 
 
 # ---------------------------------------------------------------- structure
@@ -239,7 +288,12 @@ def structural_hash(root, map_free_vars=False):
 
     Free variables hash by name and type: equal free variables are the same object, so they agree.
     """
-    digest = hashlib.blake2b(digest_size=8)
+    return int.from_bytes(digest(root, map_free_vars), "little")
+
+
+def digest(root, map_free_vars=False, names=False, size=8):
+    """The hash of structural_hash as `size` bytes; names: also of the names of variables and buffers."""
+    state = hashlib.blake2b(digest_size=size)
     numbering = {}
 
     def feed(value, defining):
@@ -248,41 +302,54 @@ def structural_hash(root, map_free_vars=False):
                 known = numbering.get(id(value))
                 if known is None and (defining or map_free_vars or _is_view(value, numbering)):
                     numbering[id(value)] = known = len(numbering)
-                    digest.update(b"d")
+                    state.update(b"d")
                     for f in value._fields:
-                        if f not in value._ignore and f != "name":
+                        if f not in value._ignore and (names or f != "name"):
                             feed(getattr(value, f), defining)
                 if known is None:
-                    digest.update(f"free {value.name};".encode())
+                    state.update(f"free {value.name};".encode())
                 else:
-                    digest.update(f"#{known};".encode())
+                    state.update(f"#{known};".encode())
                 return
-            digest.update(type(value).__name__.encode() + b"(")
+            state.update(type(value).__name__.encode() + b"(")
             for f in value._fields:
                 if f not in value._ignore:
                     feed(getattr(value, f), defining or f in value._define)
-            digest.update(b")")
+            state.update(b")")
         elif isinstance(value, (tuple, list)):
-            digest.update(b"[")
+            state.update(b"[")
             for v in value:
                 feed(v, defining)
-            digest.update(b"]")
+            state.update(b"]")
         elif isinstance(value, dict):
-            digest.update(b"{")
+            state.update(b"{")
             for k, v in _items(value):
                 feed(k, defining)
                 feed(v, defining)
-            digest.update(b"}")
+            state.update(b"}")
         elif isinstance(value, np.ndarray):
-            digest.update(f"{value.dtype}{value.shape}".encode())
-            digest.update(np.ascontiguousarray(value).view(np.uint8).data if value.size else b"")
+            state.update(f"{value.dtype}{value.shape}".encode())
+            state.update(np.ascontiguousarray(value).view(np.uint8).data if value.size else b"")
         elif isinstance(value, float):
-            digest.update(f"{value.hex()};".encode())
+            state.update(f"{value.hex()};".encode())
         else:
-            digest.update(f"{value!r};".encode())
+            state.update(f"{value!r};".encode())
 
     feed(root, False)
-    return int.from_bytes(digest.digest(), "little")
+    return state.digest()
+
+
+def structure_key(value):
+    """A hashable key, equal for values that differ in the identity of nodes alone that are no variables or buffers.
+
+    For looking up what was found for an equal value, within one computation: variables count by identity."""
+    if isinstance(value, Node):
+        if value._is_binder_leaf:
+            return id(value)
+        return (type(value), *[structure_key(getattr(value, f)) for f in value._visible])
+    if isinstance(value, (tuple, list)):
+        return tuple([structure_key(v) for v in value])
+    return value.hex() if isinstance(value, float) else value
 
 
 # ---------------------------------------------------------------- JSON

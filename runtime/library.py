@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ..codegen.toolchain import ToolchainError, build_shared
-from ..codegen.target import Target
+from ..codegen.target import Target, is_supported_here
 from .binding import Binding
 from .profile import Profiler
 from .shapes import InputError, TensorSpec, check_inputs, inputs_by_name
@@ -160,7 +160,7 @@ class CompiledLibrary:
             if self._binding is not None:
                 return
             target = Target.get(self.model.target)
-            if not target.is_supported_here:
+            if not is_supported_here(target):
                 raise ToolchainError(f"this machine cannot run code for {target}: export the folder and build it there")
             if self._cleanup is None:
                 self._folder = Path(tempfile.mkdtemp(prefix=f"ingot-{self.name}-"))

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from ..codegen.module import StoredSource, is_parallel
-from ..codegen.target import Target, TargetError
+from ..codegen.target import Target, TargetError, is_supported_here
 from ..codegen.toolchain import ToolchainError, build_shared, can_build_openmp
 from . import openmp
 from .device import Device
@@ -131,7 +131,7 @@ class Module:
             if self._functions is not None:
                 return
             target = self._source.target
-            if not target.is_supported_here:
+            if not is_supported_here(target):
                 raise ToolchainError(f"this machine cannot run code for {target}: export the module and load it there")
             with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
                 self._load(self._compile(Path(folder, "module.so")))  # once loaded, the file is not needed

@@ -57,7 +57,7 @@ def measure_roofline(target="host", threads="none"):
     """The Roofline of this machine with the vectors of `target`, on one thread or (threads="openmp") on those that
     OpenMP uses. Each number is the best of several samples. Raises ToolchainError."""
     with _loops(target, threads) as (library, ffi, out):
-        peak = 2 * _rate(lambda times: library.ingot_multiply_adds(out, times))
+        peak = 2 * rate(lambda times: library.ingot_multiply_adds(out, times))
         memory = aligned_empty(WORKING_SETS[-1], 64)
         memory.fill(0)
         data = ffi.cast("const float *", memory.ctypes.data)
@@ -66,7 +66,7 @@ def measure_roofline(target="host", threads="none"):
             def read(times, count=size // 4):
                 library.ingot_read(data, count, out, times)
                 return 4 * count * times
-            reads.append((size, _rate(read)))
+            reads.append((size, rate(read)))
     return Roofline(peak, tuple(reads))
 
 
@@ -84,7 +84,7 @@ def multiply_adds(target="host", threads="none"):
 def _loops(target, threads):
     """(library, ffi, a float to write to) of roofline.c."""
     target = Target.get(target)
-    lanes = max(4, target.vector_lanes)
+    lanes = max(4, target.lanes)
     with tempfile.TemporaryDirectory(prefix="ingot-") as folder:
         path = build_shared([RUNTIME / "roofline.c"], Path(folder, "roofline.so"), target, threads,
                             cflags=(f"-DINGOT_LANES={lanes}",))
@@ -95,7 +95,7 @@ def _loops(target, threads):
         ffi.dlclose(library)
 
 
-def _rate(action):
+def rate(action):
     """What action(times) returns per second, at best: after as many times as take SAMPLE_SECONDS, several times."""
     best, times = 0.0, 1
     for _ in range(SAMPLES):

@@ -6,7 +6,7 @@
  *   [[ line ]]
 [% endfor %]
  *
- * In this order: what the kernels use of Ingot's runtime, the kernels, the calls that run them[% if segments %], the weights[% endif %].
+ * In this order: what kernels use of Ingot's runtime, the kernels, the calls that run them[[ ", the weights" if segments else "" ]].
  */
 [% if has_team %]
 #if defined(_OPENMP) && defined(__linux__) && !defined(_GNU_SOURCE)

@@ -28,4 +28,5 @@ def object_cache(tmp_path_factory):
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("INGOT_CACHE_DIR", str(base / "object_cache"))
+        patch.setenv("INGOT_KERNEL_CACHE", "0")  # what tests change in the compiler must reach every kernel
         yield

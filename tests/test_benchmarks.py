@@ -12,6 +12,7 @@ import pytest
 
 from ingot.codegen.target import Target
 from ingot.codegen.toolchain import missing_tools
+from ingot.codegen.toolchains import is_supported_here
 from networks import ROOT, conv_net, needs_zoo, tiny_names
 
 
@@ -325,7 +326,7 @@ def test_instructions_are_counted(capsys):
 @needs_zoo
 @pytest.mark.parametrize("argv", [["--models", "tiny_autoencoder"], ["--profile", "tiny_autoencoder"]])
 def test_narrow_and_wide_vectors(argv, capsys):
-    if not all(Target.get(t).is_supported_here for t in script("isa").TARGETS):
+    if not all(is_supported_here(Target.get(t)) for t in script("isa").TARGETS):
         pytest.skip("this machine has no AVX-512")
     assert script("isa").main([*argv, "--seconds", "0"]) == 0
     out = capsys.readouterr().out
@@ -416,3 +417,41 @@ def test_products(options, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(gemm, "run_worker", lambda args, threads: rows)
     assert gemm.main(["--shapes", "8"]) == 0
     assert "skipped: OpenVINO is not installed" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------- calibrate.py
+
+def test_the_table_of_targets_is_written_as_it_is():
+    calibrate = script("calibrate")
+    assert calibrate.written(calibrate.MEASURED) == calibrate.MEASURED_FILE.read_text()
+
+
+def test_a_measured_row_keeps_terms_of_models_and_what_hardly_differs():
+    calibrate = script("calibrate")
+    found = {"clock": 3.5e9, "fma_latency": 4.01, "loads": 1.98765}
+    row = calibrate.row("x86-64-v4-zen4", found, {"l1_bytes": 49152}, "here")
+    assert row["clock"] == calibrate.Cost(3500000000, "cycles/second", "here")
+    assert row["l1_bytes"].value == 49152 and row["stream.beside"].value == 1
+    assert not {"fma_latency", "loads"} & row.keys()
+    assert 'Cost(49152, "bytes", DATA_SHEET)' in calibrate.written({"x": row})
+
+
+def test_calibrate_shows_what_it_measures(monkeypatch, capsys):
+    calibrate, roofline = script("calibrate"), importlib.import_module("ingot.runtime.roofline")
+    monkeypatch.setattr(roofline, "SAMPLES", 1)
+    monkeypatch.setattr(calibrate, "LARGE", 16 << 20)
+    calibrate.main(["--target", "c", "--on", "a test"])
+    printed = capsys.readouterr().out
+    assert "not measured: " in printed and '    "c": {' in printed
+    for name in ("clock", "multiply_adds", "fma_latency", "l2_read", "memory_read", "scatter", "fold"):
+        assert f"\n{name} " in printed
+
+
+# ---------------------------------------------------------------- time to compile
+
+def test_compile_time_of_made_up_networks(capsys):
+    script("compile_time").main(["--models", "chain3", "mixed20", "--warm", "--no-build"])
+    rows = [line.split() for line in capsys.readouterr().err.splitlines()]
+    assert [(r[0], r[5]) for r in rows] == [("chain3", "-"), ("mixed20", "-")]
+    assert all(float(value) >= 0 for r in rows for value in (*r[1:5], *r[6:]))
+    assert int(rows[0][1]) == 3 and 20 <= int(rows[1][1]) <= 26

@@ -23,6 +23,10 @@ HISTORY = {"NOTES.md", "CHANGELOG.md"}
 KERNEL = re.compile(r"(?<=<!-- kernel -->\n).*?(?=<!-- /kernel -->)", re.DOTALL)
 
 
+def name_of(path):
+    return path.relative_to(ROOT).as_posix()
+
+
 def text_of(name):
     return (ROOT / "docs" / name).read_text()
 
@@ -33,7 +37,7 @@ def blocks(text, language):
 
 # ---------------------------------------------------------------- links and paths
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_relative_links_lead_somewhere(page):
     links = re.findall(r"\]\(([^)\s]+)\)", page.read_text())
     for link in links:
@@ -52,7 +56,7 @@ def headings(text):
     return {re.sub(r"[^\w\- ]", "", t.lower()).replace(" ", "-") for t in titles}
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if p.name not in HISTORY], ids=lambda p: p.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", [p for p in PAGES if p.name not in HISTORY], ids=name_of)
 def test_paths_of_the_repository_exist(page):
     text = re.sub(r"^\| [^|]*, new \|.*$", "", page.read_text(), flags=re.MULTILINE)  # a file that a reader is to add
     for path in PATH.findall(re.sub(r"\]\([^)]*\)", "]", text)):
@@ -152,7 +156,8 @@ def test_the_kernel_is_what_ingot_emits():
     if os.environ.get("INGOT_UPDATE_README"):
         page.write_text(KERNEL.sub(lambda _: shown, page.read_text()))
         return
-    assert KERNEL.search(page.read_text())[0] == shown, "INGOT_UPDATE_README=1 python -m pytest tests/test_docs.py rewrites it"
+    how = "INGOT_UPDATE_README=1 python -m pytest tests/test_docs.py rewrites it"
+    assert KERNEL.search(page.read_text())[0] == shown, how
 
 
 def test_every_file_of_a_folder_is_listed(workplace):
@@ -170,10 +175,10 @@ def test_options_and_commands_exist(capsys):
         with pytest.raises(SystemExit):
             cli.build_parser().parse_args([command, "--help"])
         known |= set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
-    known |= {"--help"} | set(re.findall(r'"(--[a-z-]+)"', "".join(p.read_text() for p in (ROOT / "benchmarks").glob("*.py"))))
-    for page in (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("command-line", "performance", "c-api"))):
-        for option in set(re.findall(r"(?<![\w-])--[a-z]+(?:-[a-z]+)*", page.read_text())):
-            assert option in known, f"{page.name}: {option}"
+    benchmarks = "".join(p.read_text() for p in (ROOT / "benchmarks").glob("*.py"))
+    known |= {"--help", *re.findall(r'"(--[a-z-]+)"', benchmarks)}
+    texts = [(ROOT / "README.md").read_text(), *map(text_of, ("command-line.md", "performance.md", "c-api.md"))]
+    assert set(re.findall(r"(?<![\w-])--[a-z]+(?:-[a-z]+)*", "\n".join(texts))) <= known
     for command in re.findall(r"\bingot ([a-z]+) [A-Z-]", text_of("command-line.md")):
         assert f"ingot {command}" in cli.EXAMPLES[command]
 
@@ -191,7 +196,8 @@ def test_every_option_of_compile_is_listed():
 
 def test_notes_are_a_table_that_sorts():
     lines = (ROOT / "benchmarks" / "NOTES.md").read_text().splitlines()
-    rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|"))] for line in lines if line.startswith("| 2")]
+    lines = [line.strip("|") for line in lines if line.startswith("| 2")]
+    rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)] for line in lines]
     assert len(rows) > 400
     for row in rows:
         assert len(row) == 8 and re.fullmatch(r"\d{4}-\d\d-\d\d", row[0]), row

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 
+from ingot.codegen.toolchains import toolchain
 import ingot
 from networks import ROOT
 
@@ -38,7 +39,7 @@ def test_the_program_refuses_what_is_no_picture(tmp_path):
         pytest.skip("cc is not installed")
     with ingot.compile(EXAMPLES / "digits.onnx", name="digits", threads="none") as library:
         folder = library.export(tmp_path / "digits", single_file=True)
-        flags = [flag for flag in library.model.target.cflags if not flag.startswith("-O")]
+        flags = [flag for flag in toolchain(library.model.target).cflags if not flag.startswith("-O")]
     subprocess.run(["cc", "-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", *flags, f"-I{folder}",
                     EXAMPLES / "c" / "main.c", folder / "digits.c", "-lm", "-o", tmp_path / "digit"], check=True)
     wrong = {"none.pgm": None, "kind.pgm": "P5\n8 8\n16\n", "size.pgm": "P2\n4 4\n16\n" + "1 " * 16,

@@ -79,3 +79,75 @@ def test_every_package_is_listed_for_the_wheel():
     missing = [str(d.relative_to(ROOT)) for package in PACKAGES for d in {p.parent for p in sources(package)}
                if f'"ingot.{".".join(d.relative_to(ROOT).parts)}"' not in text]
     assert not missing, f"not in [tool.setuptools] packages: {missing}"
+
+
+# ---------------------------------------------------------------- inside ir
+
+# A module of ir/ imports only what stands left of it, also inside functions. Nodes are at the bottom; topi applies the
+# operators of relax to tensors of te, and so stands above both, as the script does, which prints all nodes.
+ORDER = ("upper costs measured target dtype node expr names module op origin boundary arith tir te relax topi script compare schedule "
+         "transform").split()
+# Imports of what stands above that are left: (module, of which part). Shrinks only.
+LEFT = {("ir/tir/transform.py", "transform"), ("ir/relax/transform.py", "transform"),  # TVM's names for the passes
+        ("ir/schedule/rules/registers.py", "transform"), ("ir/schedule/rules/row_reduction.py", "transform")}
+LARGEST_CYCLE = 6  # modules: the parsers of the script, which know each other
+
+
+def ir_modules():
+    """{dotted name below ir: path}, a package under its own name."""
+    paths = {path.relative_to(ROOT / "ir").with_suffix("").parts: path for path in sources("ir")}
+    return {".".join(p[:-1] if p[-1] == "__init__" else p): path for p, path in paths.items()}
+
+
+def ir_imports(name, path, modules):
+    """The modules of ir that one imports: submodules where they are named, else the package."""
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    package = [p for p in package if p]
+    for n in ast.walk(ast.parse(path.read_text())):
+        if isinstance(n, ast.ImportFrom) and n.level <= len(package) + 1 and n.level:
+            base = [*package[:len(package) + 1 - n.level], *(n.module or "").split(".")]
+            base = ".".join(filter(None, base))
+            for alias in n.names:
+                whole = f"{base}.{alias.name}".lstrip(".")
+                yield whole if whole in modules else base
+
+
+def largest_cycle(graph):
+    """The largest set of nodes that all reach each other, sorted; [] where there is none. graph: {node: its successors}"""
+    reached = {}
+    for start in graph:
+        seen, todo = set(), [start]
+        while todo:
+            new = graph[todo.pop()] - seen
+            seen |= new
+            todo.extend(new)
+        reached[start] = seen
+    return max((sorted(b for b in reached[a] if a in reached[b]) for a in graph), key=len, default=[])
+
+
+def test_ir_imports_go_one_way():
+    modules = ir_modules()
+    rank = {part: n for n, part in enumerate(ORDER)}
+    upward = set()
+    for name, path in modules.items():
+        own = name.split(".")[0]
+        if own:  # the package itself, ir/__init__.py, is above all
+            for other in ir_imports(name, path, modules):
+                part = other.split(".")[0]
+                assert part in rank and own in rank, f"{path}: where do {own} and {part or 'ir'} stand in ORDER?"
+                if rank[part] > rank[own]:
+                    upward.add((str(path.relative_to(ROOT)), part))
+    assert upward <= LEFT, sorted(upward - LEFT)
+    assert upward == LEFT, f"gone, take it out of LEFT: {sorted(LEFT - upward)}"
+
+
+def test_ir_has_no_large_import_cycle():
+    modules = ir_modules()
+    graph = {name: set(ir_imports(name, path, modules)) - {name, ""} for name, path in modules.items() if name}
+    cycle = largest_cycle(graph)
+    assert len(cycle) <= LARGEST_CYCLE, f"{len(cycle)} modules import each other: {', '.join(cycle)}"
+
+
+def test_cycles_are_found():
+    assert largest_cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": set()}) == ["b", "c"]
+    assert largest_cycle({"a": {"b"}, "b": set()}) == []

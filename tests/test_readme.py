@@ -43,8 +43,8 @@ def test_the_c_program(workplace):
     assert done.returncode == 0, done.stdout + done.stderr
     promised = re.search(r"# (this is a .*)$", block("sh"), re.MULTILINE)[1]
     assert done.stdout.splitlines()[-1] == promised and "scores: max error" in done.stdout
-    other = subprocess.run(["./main"], stdin=(workplace / "examples" / "pictures" / "3.pgm").open(), capture_output=True,
-                           text=True)
+    with (workplace / "examples" / "pictures" / "3.pgm").open() as picture:
+        other = subprocess.run(["./main"], stdin=picture, capture_output=True, text=True)
     assert other.stdout.startswith("this is a 3 (")
 
 

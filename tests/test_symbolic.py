@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent / "embed"))
 from c_folders import HERE, STRICT, build, library_sources, need, need_compiler, run  # noqa: E402
 from ingot.codegen.target import Target  # noqa: E402
 from ingot.codegen.toolchain import find_compiler, missing_tools, run_command  # noqa: E402
+from ingot.codegen.toolchains import toolchain
 
 BATCHES = (1, 3, 8)
 LENGTHS = (1, 7, 63, 64, 65, 255, 256, 257, 600)  # around a vector, a tile and a block of keys
@@ -67,7 +68,7 @@ def test_selftest_of_the_folder(folder, tmp_path):
 def test_every_batch_in_c(model, library, folder, tmp_path, flags):
     need_compiler("gcc", *flags)
     image, answer = (int(np.prod(t.shape[1:])) for t in (library.inputs[0], library.outputs[0]))
-    arch = [flag for flag in library.model.target.cflags if not flag.startswith("-O")]
+    arch = [flag for flag in toolchain(library.model.target).cflags if not flag.startswith("-O")]
     program = build(folder, [*library_sources(folder), HERE / "batches.c"], tmp_path / "program", "gcc", *arch, *flags,
                     '-DHEADER="any_batch.h"', "-DNET=any_batch", f"-DIMAGE={image}u", f"-DANSWER={answer}u",
                     "-DBATCHES=1,3,8", "-Wall", "-Wextra", "-Wconversion", "-Werror")
@@ -154,7 +155,7 @@ def test_keys_hidden_before_others():
 def test_every_length_in_c(tmp_path, target, compiler):
     if reason := missing_tools(target):
         pytest.skip(reason)
-    flags = [f if f != "-O3" else "-O2" for f in Target.get(target).cflags]
+    flags = [f if f != "-O3" else "-O2" for f in toolchain(Target.get(target)).cflags]
     if compiler:
         need_compiler(compiler, *flags)
     lengths = (1, 7, 65, 300)

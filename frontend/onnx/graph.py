@@ -9,12 +9,12 @@ from ...ir.relax.block_builder import BlockBuilder
 from ...ir.relax.budget import excess
 from ...ir.relax.expr import Constant, RelaxCall, RelaxVar, TensorStructInfo, TupleGetItem
 from ...ir.transform.graph import remove_unused
+from ..shapes import Symbolic, shape_text
 from . import load
 from .attributes import check_inputs, first_version, has_subgraph, read_attributes, schema_of
 from .converter import CONVERTERS, NodeContext, converter_for
 from .errors import OnnxImportError
 from .names import identifier
-from .shapes import Symbolic, shape_text
 
 
 class GraphImporter:

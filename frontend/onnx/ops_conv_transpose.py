@@ -2,10 +2,10 @@
 from __future__ import annotations
 
 from ...ir.expr import PrimExpr
+from ..shapes import MOST_DIM, dims_of
 from .converter import converts
 from .ops_nn import add_bias, kernel_of, lift, per_axis, spatial_rank
 from .ops_tensor import pad_or_crop
-from .shapes import MOST_DIM, dims_of
 
 
 @converts("ConvTranspose")

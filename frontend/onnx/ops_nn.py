@@ -4,8 +4,8 @@ from __future__ import annotations
 import math
 
 from ...ir.expr import PrimExpr
+from ..shapes import MOST_DIM, dims_of, product
 from .converter import converts
-from .shapes import MOST_DIM, dims_of, product
 
 
 # ---------------------------------------------------------------- windows, shared with pooling

@@ -1,9 +1,9 @@
 """Pooling: windows and whole planes."""
 from __future__ import annotations
 
+from ..shapes import dims_of
 from .converter import converts
 from .ops_nn import per_axis, window
-from .shapes import dims_of
 
 
 def _pool(node, kind):

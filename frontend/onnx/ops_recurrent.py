@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 from ...ir.relax.expr import Constant
+from ..shapes import dims_of, same
 from .converter import converts
-from .shapes import dims_of, same
 
 _DIRECTIONS = ("forward", "reverse", "bidirectional")
 _ACTIVATIONS = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}  # ONNX compares the names without case

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..shapes import MOST_DIM, dims_of, same_dims
 from .converter import converts
-from .shapes import MOST_DIM, dims_of, same_dims
 
 MODES = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 # half_pixel_symmetric centers what is lost where sizes are rounded; else it is half_pixel.

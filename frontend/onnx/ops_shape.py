@@ -5,10 +5,11 @@ import math
 
 import numpy as np
 
+from ...ir.expr import PrimExpr
 from ...ir.relax.expr import Constant
+from ..shapes import broadcast_dims, dims_of, product, quotient, same, settle, shape_text
 from . import load
 from .converter import converts
-from .shapes import broadcast_dims, dims_of, product, reshape_dims, settle, shape_text
 
 
 def _tensor_attribute(node, tensor):
@@ -95,13 +96,44 @@ def identity(node):
     return node.input(0)
 
 
+def _reshape_dims(shape, target, allow_zero):
+    """The dims that ONNX Reshape means: 0 copies (unless allow_zero), one -1 takes what is left.
+
+    Raises ValueError unless the number of elements stays the same for every size of the symbolic dimensions.
+    """
+    dims = []
+    for i, t in enumerate(target):
+        if not isinstance(t, PrimExpr) and t == 0 and not allow_zero:
+            if i >= len(shape):
+                raise ValueError(f"0 at position {i} copies a dimension that shape {shape_text(shape)} does not have")
+            t = shape[i]
+        elif not isinstance(t, PrimExpr) and t < -1:
+            raise ValueError(f"{t} is no dimension")
+        dims.append(t)
+    unknown = [i for i, t in enumerate(dims) if not isinstance(t, PrimExpr) and t == -1]
+    if len(unknown) > 1:
+        raise ValueError(f"-1 occurs {len(unknown)} times in {shape_text(target)}")
+    if unknown:
+        rest = dims[:unknown[0]] + dims[unknown[0] + 1:]
+        size = quotient(shape, rest)
+        if size is None:
+            raise ValueError(f"shape {shape_text(shape)} cannot become {shape_text(target)}")
+        dims[unknown[0]] = size
+    elif not same(product(shape), product(dims)):
+        symbolic = any(isinstance(d, PrimExpr) for d in [*shape, *dims])
+        advice = "; pin the symbolic dimensions with dims, or export the model without a fixed shape here"
+        raise ValueError(f"shape {shape_text(shape)} cannot become {shape_text(target)}: the numbers of elements "
+                         f"{'are not the same for every size' + advice if symbolic else 'differ'}")
+    return dims
+
+
 @converts("Reshape", 5, 14)
 def reshape(node):
     """0 copies a dimension (unless allowzero, opset 14), one -1 takes what is left."""
     x = node.input(0)
     target = node.dims(1, "the shape")
     try:
-        dims = reshape_dims(dims_of(x), target, bool(node.attr("allowzero", 0)))
+        dims = _reshape_dims(dims_of(x), target, bool(node.attr("allowzero", 0)))
     except ValueError as error:
         raise node.error(str(error)) from error
     return node.reshape(x, dims)

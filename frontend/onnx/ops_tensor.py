@@ -5,8 +5,8 @@ import numpy as np
 
 from ...ir import expr as ex
 from ...ir.relax.expr import Constant
+from ..shapes import MOST_DIM, dims_of, prove, same
 from .converter import converts
-from .shapes import MOST_DIM, dims_of, prove, same
 
 
 @converts("Transpose")

@@ -6,6 +6,7 @@ from enum import IntEnum
 
 from ..expr import EQ, GE, GT, LE, LT, NE, And, Call, IntImm, Not, Or, Range, as_expr, free_vars, substitute
 from ..node import Node
+from ..upper import upper
 from .canonical import INDEX_TYPES, Canonical, reads_state
 from .const_int_bound import (INF, ConstIntBound, atom_bound, linear_bound, open_interval, private_bound,
                               public_bound)
@@ -311,8 +312,7 @@ class Analyzer:
 
     def int_set(self, e, dom_map=None):
         """The IntervalSet that holds e while the Vars of dom_map {Var: Range or IntervalSet} run; None: all bound."""
-        from .int_set import int_set  # that module asks Analyzers itself
-        return int_set(self, as_expr(e), dom_map)
+        return upper("int_set")(self, as_expr(e), dom_map)
 
     def modular_set(self, e):
         """(coeff, base) with e = coeff * k + base for some integer k; coeff 0 for the constant base."""

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from ..expr import EQ, free_vars
+from ..upper import upper
 from .analyzer import Analyzer
 from .const_int_bound import linear_bound
 from .floor_rules import floordiv, floormod
@@ -129,11 +130,10 @@ def estimate_region_upper_bound(region, var_dom, predicate=True):
 
 def domain_touched(stmt, buffer, is_load, is_store):
     """The Ranges of `buffer` that a statement's loads (is_load) and stores (is_store) touch; [] for none."""
-    from ..tir.region import access_regions, union  # a client of this package
     an, box = Analyzer(), None
-    for wanted, regions in zip((is_load, is_store), access_regions(stmt, analyzer=an)):
+    for wanted, regions in zip((is_load, is_store), upper("access_regions")(stmt, analyzer=an)):
         for found in regions:
             if wanted and found.buffer is buffer:
                 box = list(found.region) if box is None else [
-                    union(a, b, extent, an) for a, b, extent in zip(box, found.region, buffer.shape)]
+                    upper("union")(a, b, extent, an) for a, b, extent in zip(box, found.region, buffer.shape)]
     return box or []

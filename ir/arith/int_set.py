@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ..expr import Range, Var, as_expr, const, match_dtype, substitute
 from ..node import Mutator, Node, node
+from ..upper import provides
 from .analyzer import Analyzer
 from .canonical import INDEX_TYPES
 from .const_int_bound import INF, linear_bound
@@ -170,6 +171,7 @@ class _Lanes(Mutator):
         return e.replace(dtype=e.dtype.element, args=self.visit(e.args))
 
 
+@provides("int_set")
 def int_set(an, e, dom_map=None):
     """The IntervalSet of `e` while the Vars of dom_map (Var -> Range or IntervalSet) run; None: all that are bound."""
     if dom_map is None:

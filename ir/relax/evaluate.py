@@ -7,6 +7,7 @@ from .. import op as op_table
 from ..boundary import internal_errors
 from ..expr import And, BinaryExpr, Cast, CompareExpr, FloatImm, IntImm, Not, Or, Select, Var, binary, const
 from ..module import IRModule
+from ..node import collect
 from ..tir.interpreter import run as run_prim_func
 from .expr import (Constant, DataflowVar, Function, If, MatchCast, PrimValue, RelaxTuple, RelaxVar, ShapeExpr,
                    ShapeStructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo)
@@ -66,7 +67,6 @@ def _ordered(func, inputs):
 
 def last_uses(func):
     """{binding index: variables used there for the last time}; variables that are returned never end."""
-    from ..node import collect
     last = {}
     for index, binding in enumerate(func.bindings):
         for var in collect(binding.value, (RelaxVar, DataflowVar)):

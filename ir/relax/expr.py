@@ -10,6 +10,7 @@ from ..expr import const as prim_const
 from ..module import BaseFunc, GlobalVar  # noqa: F401
 from ..node import Mutator, Node, collect, node, node_field
 from ..origin import Origin
+from ..upper import upper
 
 
 # ---------------------------------------------------------------- struct info
@@ -20,8 +21,7 @@ class StructInfo(Node):
     __slots__ = ()
 
     def __str__(self):
-        from ..script import script
-        return script(self)
+        return upper("script")(self)
 
 
 def as_struct_info(value):
@@ -99,8 +99,7 @@ class ObjectStructInfo(StructInfo):
 
 def _method(name, swapped=False):
     def method(self, *others):
-        from . import op  # which is made of the operator table, which needs these classes
-        return op.call(name, *(others[::-1] + (self,) if swapped else (self,) + others))
+        return upper("graph_operator")(name, *(others[::-1] + (self,) if swapped else (self,) + others))
     return method
 
 
@@ -110,8 +109,7 @@ class RelaxExpr(Node):
     __slots__ = ()
 
     def __str__(self):
-        from ..script import script
-        return script(self)
+        return upper("script")(self)
 
     __add__, __radd__ = _method("add"), _method("add", True)
     __sub__, __rsub__ = _method("subtract"), _method("subtract", True)
@@ -329,14 +327,12 @@ class Function(BaseFunc):
         return list(out.fields) if isinstance(out, RelaxTuple) else [out]
 
     def script(self, show_meta=False):
-        from ..script import script
-        return script(self, show_meta)
+        return upper("script")(self, show_meta)
 
     __str__ = script
 
     def show(self):
-        from ..script.highlight import show
-        show(self.script())
+        upper("show")(self.script())
 
 
 def call_tir(gv, args, out_sinfo, tir_vars=()):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from .. import op as op_table
 from ..expr import FloatImm, IntImm
+from ..upper import provides
 from . import composites, ops as _rows  # noqa: F401  (fills the table)
 from .block_builder import call_op
 from .classic import Namespace, dtype_of
@@ -82,6 +83,7 @@ SIGNATURES["nn.leakyrelu"] = "nn.leaky_relu: data alpha"
 _COMPOSITES = {**composites.SHARED, "linear": composites.linear, "shape_of": lambda ops, x: get_shape_of(x)}
 _namespace = Namespace(SIGNATURES, _finish, _COMPOSITES)
 call, names = _namespace.call, _namespace.names
+provides("graph_operator")(call)
 __all__ = ["call", "call_dps_packed", "call_packed", "call_pure_packed", "call_tir", "names"]
 
 

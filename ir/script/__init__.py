@@ -5,10 +5,14 @@ import re
 
 from ..module import GlobalVar, IRModule
 from ..node import save_json
+from ..relax import expr as relax
 from ..tir.function import PrimFunc
 from ..tir.stmt import Stmt
+from ..upper import provides
+from . import highlight  # noqa: F401  (provides what shows a script)
 from .expr_printer import MALFORMED, ExprPrinter, quote
 from .names import identifier
+from .relax_printer import RelaxPrinter
 from .tir_printer import TIRPrinter, expr_to_str
 
 HEADER = "from ingot.script import {}\n\n"
@@ -21,6 +25,7 @@ obj_to_underline obj_to_annotate int_dtype float_dtype buffer_dtype extra_config
 show_all_struct_info""".split())
 
 
+@provides("script")
 def script(node, show_meta=False, *, name=None, indent_spaces=4, print_line_numbers=False, **options):
     """The text of a module, function, statement or expression of either IR. Never fails on a partial tree.
 
@@ -49,8 +54,6 @@ def _full_script(node, show_meta):
 
 
 def _script(node):
-    from ..relax import expr as relax
-    from .relax_printer import RelaxPrinter
     if isinstance(node, IRModule):
         return _with_header("ITR", RelaxPrinter().module(node))
     if isinstance(node, PrimFunc):
@@ -69,7 +72,6 @@ def metadata(node):
 
     from_source(text, metadata=...) takes it.
     """
-    from .relax_printer import RelaxPrinter
     printer = RelaxPrinter()
     printer.module(node) if isinstance(node, IRModule) else printer.function_text(node)
     return {"relax.expr.Constant": printer.constants()}
@@ -77,12 +79,11 @@ def metadata(node):
 
 def _with_meta(text, node):
     """`text` with its constants, as JSON, below the imports."""
-    from ..relax.expr import RelaxTuple
     constants = metadata(node)["relax.expr.Constant"] if not isinstance(node, PrimFunc) else []
     if not constants:
         return text
     head, _, body = text.partition("\n\n")
-    saved = quote(save_json(RelaxTuple(tuple(constants))))
+    saved = quote(save_json(relax.RelaxTuple(tuple(constants))))
     names = head if re.search(r"\bI\b", head) else head.replace("import ", "import ir as I, ", 1)
     return f"{names}\n\nmetadata = I.metadata({saved})\n\n{body}"
 

@@ -11,6 +11,7 @@ import operator
 import re
 
 from .. import expr as E
+from ..arith import Analyzer
 from ..expr import IntImm, FloatImm, IterVar, PrimExpr, Range, as_expr, const, match_dtype
 from ..node import Node, structural_equal
 from ..tir.buffer import Buffer
@@ -345,7 +346,6 @@ def make_range(parser, node, start, stop):
         return Range(start, const(stop.value - start.value, start.dtype))
     if isinstance(start, IntImm) and start.value == 0:
         return Range(start, stop)
-    from ..arith import Analyzer
     return Range(start, Analyzer().simplify(stop - start))
 
 

@@ -5,6 +5,8 @@ import os
 import re
 import sys
 
+from ..upper import provides
+
 # What stands out, in the order it is looked for, and its ANSI colour.
 COLOURS = {"comment": "90", "string": "32", "decorator": "35", "keyword": "34", "name": "36",
            "number": "33"}
@@ -21,6 +23,7 @@ def highlight(text):
     return _PATTERN.sub(lambda m: f"\033[{COLOURS[m.lastgroup]}m{m[0]}\033[0m", text)
 
 
+@provides("show")
 def show(text, file=None, style=None):
     """Print `text`, coloured where `file` (default: standard output) is a terminal and NO_COLOR is not set.
 

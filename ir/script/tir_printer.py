@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from ..expr import IntImm, IterVar, Var
 from ..node import Node, collect
 from ..tir.stmt import Block, BlockRealize, For, SeqStmt, Stmt
+from ..upper import provides
 from .expr_printer import MALFORMED, ExprPrinter, quote, same_expr
 from .names import identifier
 
@@ -22,6 +23,7 @@ LOOP_KINDS = {"serial": "T.serial", "parallel": "T.parallel", "vectorized": "T.v
 ITER_LETTERS = {"spatial": "S", "reduce": "R"}
 
 
+@provides("expr_to_str")
 def expr_to_str(e):
     """The text of an expression alone; its variables are free and print by name."""
     return ExprPrinter().expr(e)

@@ -1,7 +1,9 @@
 """Tensor expressions, with TVM's names; and the older schedules over them."""
 import operator as _operator
 
+from .. import tir as _tir
 from ..expr import IterVar, const  # noqa: F401
+from ..tir.intrinsics import INTRINSICS
 from .create import create_prim_func  # noqa: F401
 from .operation import (  # noqa: F401
     compute, extern, placeholder, reduce_axis, scan, size_var, tag_scope, thread_axis, var)
@@ -13,16 +15,14 @@ from .tensor import (  # noqa: F401
 from .tensor_intrin import TensorIntrin, decl_tensor_intrin  # noqa: F401
 
 # The expressions that te lends from tir under the same names.
-_FROM_TIR = frozenset("""
-    all any if_then_else Select min_value max_value exp exp2 exp10 erf tanh sigmoid log log2 log10 log1p tan cos
-    cosh sin sinh asin asinh acos acosh atan atanh atan2 sqrt rsqrt floor ceil trunc abs round nearbyint power popcount
-    fmod isnan isinf isfinite div indexdiv indexmod truncdiv truncmod floordiv floormod ceildiv likely hypot""".split())
+_FROM_TIR = frozenset((*INTRINSICS, *"""
+    all any if_then_else Select min_value max_value power popcount isfinite div indexdiv indexmod truncdiv truncmod
+    floordiv floormod ceildiv likely""".split()))
 # Two-sided functions of numbers, expressions and tensors, which broadcast.
 add, subtract, multiply = _operator.add, _operator.sub, _operator.mul
 
 
 def __getattr__(name):
     if name in _FROM_TIR:
-        from .. import tir
-        return getattr(tir, name)
+        return getattr(_tir, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,6 +1,7 @@
 """From the stages of a te schedule to a scheduled PrimFunc: every request becomes a primitive of tir.Schedule."""
 from __future__ import annotations
 
+from ..upper import upper
 from .create import Lowering
 from .stage import Fuse, Split, refuse
 from .tensor import ExternOp, ScanOp
@@ -18,15 +19,14 @@ def replay(schedule, args, name):
 
 class _Replay:
     def __init__(self, schedule, args, name):
-        from ..schedule import Schedule, ScheduleError  # which import, by way of the script, this package
-        self.error = ScheduleError
+        self.error = upper("ScheduleError")
         self.schedule = schedule
         lowering = Lowering(schedule.resolve, schedule.scope, lambda op: schedule[op].attach_type == "scope")
         func = lowering.function(args).with_attr("global_symbol", name)
         _require_scopes(schedule, lowering)
         self.blocks = {schedule[op]: names for op, names in lowering.blocks.items()}  # producers first
         self.in_scan, self.given = lowering.inside, lowering.given
-        self.tir = Schedule(func)
+        self.tir = upper("Schedule")(func)
         self.loops = {}  # stage -> {axis: LoopRV}
 
     def run(self):

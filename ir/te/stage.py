@@ -4,6 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..expr import IterVar, Range, Var, as_expr, const, is_const_int
+from ..upper import upper
 from .tensor import ComputeOp
 
 
@@ -43,8 +44,7 @@ class Mark:
 
 def refuse(primitive, argument, reason, hint=""):
     """Raise the ScheduleError of a refused request; nothing has changed."""
-    from ..schedule.errors import ScheduleError  # which imports, by way of the script, this package
-    raise ScheduleError(primitive, argument, reason, hint)
+    raise upper("ScheduleError")(primitive, argument, reason, hint)
 
 
 class Stage:

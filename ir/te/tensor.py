@@ -5,6 +5,7 @@ from ..dtype import DataType
 from ..expr import IterVar, PrimExpr, as_expr
 from ..node import Mutator, Node, node, node_field
 from ..tir.stmt import Stmt
+from ..upper import upper
 
 
 class Operation(Node):
@@ -205,8 +206,7 @@ _OPERATORS = {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "di
 
 def _elementwise(name, swapped=False):
     def operator(self, other):
-        from .. import topi
-        function = getattr(topi, name)
+        function = getattr(upper("topi"), name)
         return function(other, self) if swapped else function(self, other)
     return operator
 

@@ -6,6 +6,7 @@ from ..node import structural_hash
 from ..tir.buffer import decl_buffer
 from ..tir.function import prim_func
 from ..tir.stmt import Evaluate, SeqStmt, Stmt
+from ..upper import upper
 from .create import create_prim_func
 from .tensor import ComputeOp, Reduce, Tensor
 
@@ -24,11 +25,11 @@ class TensorIntrin:
 
     def registered(self, part):
         """The name under which one of PARTS is known to tir.Schedule.tensorize."""
-        from ..schedule import TensorIntrin as Known
+        known = upper("TensorIntrin")
         desc, impl = self.description(part), self.implementation(part)
         name = f"te.{self.name}.{part}.{structural_hash((desc, impl)):016x}"
-        if Known.get(name, allow_missing=True) is None:
-            Known.register(name, desc, impl)
+        if known.get(name, allow_missing=True) is None:
+            known.register(name, desc, impl)
         return name
 
     def description(self, part):
@@ -36,8 +37,7 @@ class TensorIntrin:
         func = create_prim_func([*self.op.input_tensors, self.op.output(0)], attrs={})
         if part == "body":
             return func
-        from ..schedule import Schedule
-        sch = Schedule(func)
+        sch = upper("Schedule")(func)
         sch.decompose_reduction(self.op.name, sch.get_loops(self.op.name)[0])
         assert isinstance(sch.func.root.body, SeqStmt)
         init, update = sch.func.root.body.seq

@@ -7,6 +7,7 @@ from ..node import collect, structural_equal
 from .flops import estimate_tir_flops
 from .function import PrimFunc
 from .region import access_regions
+from .stmt import Block, For, LetStmt
 from .verifier import VerifyError, verify
 
 
@@ -47,7 +48,6 @@ get_block_read_write_region = get_block_access_region
 
 def undefined_vars(node, defs=()):
     """The variables used below `node` that neither it nor `defs` defines, in order of first use."""
-    from .stmt import Block, For, LetStmt
     defined = set(map(id, defs)) | {id(n.loop_var) for n in collect(node, For)} | {
         id(n.var) for n in collect(node, LetStmt)} | {id(iv.var) for n in collect(node, Block) for iv in n.iter_vars}
     return [v for v in collect(node, Var) if id(v) not in defined]

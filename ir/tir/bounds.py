@@ -11,7 +11,7 @@ from .. import expr as E
 from ..arith.int_set import _Lanes
 from ..node import Visitor, children, collect
 from . import stmt as S
-from .intrin import INTEGER_INTRINSICS
+from .intrinsics import INTEGER_INTRINSICS
 from .verifier import VerifyError
 
 POINTS = 1 << 14  # how many iterations of an access are looked at, at most: all of them, or those at the ends of loops
@@ -23,7 +23,7 @@ _FUNCTIONS = {
     E.Max: np.maximum, E.EQ: np.equal, E.NE: np.not_equal, E.LT: np.less, E.LE: np.less_equal, E.GT: np.greater,
     E.GE: np.greater_equal, E.And: np.logical_and, E.Or: np.logical_or, E.Not: np.logical_not, E.Select: np.where,
     "tir.if_then_else": np.where, "tir.likely": lambda a: a,
-    **{f"tir.{n}": INTEGER_INTRINSICS[n][1] for n in ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not")},
+    **{f"tir.{n}": INTEGER_INTRINSICS[n].numpy for n in ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not")},
 }
 _DIVISIONS = (E.FloorDiv, E.FloorMod, E.Div, E.Mod)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 from ..dtype import DataType
 from ..expr import PrimExpr, Ramp, Range, Var, as_expr, const
 from ..node import Mutator, Node, node
+from ..upper import upper
 
 
 @node
@@ -24,19 +25,19 @@ class Buffer(Node):
     offset_factor: int = 1
     data: Var = None
     _is_binder_leaf = True
+    _holds_statements = False
 
     def __post_init__(self):
         object.__setattr__(self, "dtype", DataType(self.dtype))
 
     def __getitem__(self, indices):
         """A BufferLoad, or a BufferRegion when any index is a slice or a Range."""
-        from .stmt import BufferLoad, BufferRegion
         if not isinstance(indices, tuple):
             indices = (indices,)
         if len(indices) != len(self.shape):
             raise IndexError(f"buffer {self.name} has {len(self.shape)} dimensions, indexed with {len(indices)}")
         if not any(isinstance(i, (slice, Range)) for i in indices):
-            return BufferLoad(self, tuple(as_expr(i) for i in indices))
+            return upper("BufferLoad")(self, tuple(as_expr(i) for i in indices))
         region = []
         for i, extent in zip(indices, self.shape):
             if isinstance(i, slice):
@@ -46,26 +47,23 @@ class Buffer(Node):
             elif not isinstance(i, Range):
                 i = Range.from_min_extent(i, 1)
             region.append(i)
-        return BufferRegion(self, tuple(region))
+        return upper("BufferRegion")(self, tuple(region))
 
     def access_ptr(self, access_mask="r", ptr_type="handle", content_lanes=1, offset=0):
         """The address of the first element, or of the one `offset` after it in a buffer of one dimension."""
-        from .intrin import address_of
         if not (isinstance(offset, int) and offset == 0) and len(self.shape) != 1:
             raise ValueError("access_ptr takes an offset in buffers of one dimension; use T.address_of(A[i, j])")
         zeros = (const(0, e.dtype) for e in self.shape[:-1])
-        return address_of(self[(*zeros, as_expr(offset)) if self.shape else ()])
+        return upper("address_of")(self[(*zeros, as_expr(offset)) if self.shape else ()])
 
     def vload(self, begin, dtype=None):
         """A load of as many elements as `dtype` has lanes."""
-        from .stmt import BufferLoad
-        return BufferLoad(self, self._place(begin, DataType(dtype or self.dtype).lanes))
+        return upper("BufferLoad")(self, self._place(begin, DataType(dtype or self.dtype).lanes))
 
     def vstore(self, begin, value):
         """A store of as many elements as `value` has lanes."""
-        from .stmt import BufferStore
         value = as_expr(value, self.dtype)
-        return BufferStore(self, value, self._place(begin, value.dtype.lanes))
+        return upper("BufferStore")(self, value, self._place(begin, value.dtype.lanes))
 
     def _place(self, indices, lanes):
         """Indices of `lanes` elements that start at `indices`."""

@@ -5,13 +5,12 @@ from .. import expr as E
 from ..arith import Analyzer
 from ..module import IRModule
 from .function import PrimFunc
-from .intrin import BIT_INTRINSICS
+from .intrinsics import SCALAR_INTRINSICS, SERIES
 from .stmt import BlockRealize, BufferLoad, BufferStore, For, IfThenElse
 
-# What one call counts as where it is not one operation; a function not named here is a series of about this length.
-_SERIES = 16
-_CALLS = {**dict.fromkeys(("floor", "ceil", "round", "trunc", "nearbyint", "abs", "sqrt", "rsqrt", "copysign"), 1),
-          "fma": 2, "if_then_else": 0, "likely": 0, "ret": 0, "reinterpret": 0, **dict.fromkeys(BIT_INTRINSICS, 0)}
+# What one call counts as; a function not named here is a series.
+_CALLS = {**{name: row.cost for name, row in SCALAR_INTRINSICS.items()}, "if_then_else": 0, "likely": 0, "ret": 0,
+          "reinterpret": 0}
 _ONE = (E.Add, E.Sub, E.Mul, E.Div, E.Min, E.Max)
 _FLOPS = "flops"
 
@@ -67,7 +66,7 @@ def _count(n):
     if isinstance(n, E.Call):
         if n.op == "tir.if_then_else":
             return _sum(_count(n.args[0]), _longer(_count(n.args[1]), _count(n.args[2])))
-        return _sum(_operations(n, _CALLS.get(n.op.removeprefix("tir."), _SERIES)), *map(_count, n.args))
+        return _sum(_operations(n, _CALLS.get(n.op.removeprefix("tir."), SERIES)), *map(_count, n.args))
     own = _operations(n, 1) if isinstance(n, _ONE) else {}
     return _sum(own, *(_inside(getattr(n, field)) for field in getattr(n, "_visible", ())))
 

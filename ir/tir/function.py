@@ -5,7 +5,9 @@ from ..dtype import DataType
 from ..expr import Call, Var, const
 from ..module import BaseFunc, with_attr, without_attr
 from ..node import collect, node, node_field
+from ..upper import upper
 from .buffer import Buffer
+from .specialize import specialize
 from .stmt import Block, BlockRealize, DeclBuffer, Stmt
 
 
@@ -81,21 +83,18 @@ class PrimFunc(BaseFunc):
 
     def specialize(self, param_map):
         """The function for some values of its parameters; see tir.specialize."""
-        from .specialize import specialize
         return specialize(self, param_map)
 
     def script(self, **options):
         """The function in script syntax; options: see script.script."""
-        from ..script import script
-        return script(self, **options)
+        return upper("script")(self, **options)
 
     def __str__(self):
         return self.script()
 
     def show(self, style=None, black_format=None, **options):
         """Print the function's script, coloured on a terminal."""
-        from ..script.highlight import show
-        show(self.script(**options), style=style)
+        upper("show")(self.script(**options), style=style)
 
 
 def prim_func(params, body, attrs=None, alloc_buffers=()):

@@ -3,7 +3,7 @@
     run(func, *arrays)       buffers in parameter order (inputs, then outputs, written in place); scalar Vars take ints
 
 Works on scheduled and lowered forms alike: blocks (init, predicates, match_buffers), every loop kind, DeclBuffer,
-LetStmt, IfThenElse, vector loads and stores through Ramp, and every intrinsic of ir/tir/intrin.INTRINSICS. Symbolic
+LetStmt, IfThenElse, vector loads and stores through Ramp, and every intrinsic of ir/tir/intrinsics.py. Symbolic
 dimensions that are no parameters come from the arrays' shapes. A buffer of another rank than its array (flattened),
 with strides or with an offset sees the array's elements in row-major order.
 
@@ -21,7 +21,7 @@ from ..arith import Analyzer
 from ..node import collect
 from . import stmt as S
 from .buffer import row_major_strides
-from .intrin import BIT_INTRINSICS, INTEGER_INTRINSICS, INTRINSICS, VECTOR_INTRINSICS
+from .intrinsics import ALL_INTRINSICS
 
 _INFIX = {E.Add: "+", E.Sub: "-", E.Mul: "*", E.FloorDiv: "//", E.FloorMod: "%", E.EQ: "==", E.NE: "!=", E.LT: "<",
           E.LE: "<=", E.GT: ">", E.GE: ">="}
@@ -130,12 +130,11 @@ def _padded(values, lanes):
     return np.concatenate([values, np.zeros(lanes - len(values), values.dtype)])
 
 
-_FUNCTIONS = {**INTRINSICS, **INTEGER_INTRINSICS, **BIT_INTRINSICS, **VECTOR_INTRINSICS}
 _RUNTIME = {"np": np, "checked": _checked, "fresh": _fresh, "convert": _convert, "trunc_div": _trunc_div,
             "trunc_mod": _trunc_mod, "select": _select, "view": _view, "reread": _reread, "check_shape": _check_shape,
             "no_extern": _no_extern, "minimum": min, "maximum": max, "v_minimum": np.minimum, "v_maximum": np.maximum,
             "v_logical_and": np.logical_and, "v_logical_or": np.logical_or,
-            "padded": _padded, **{"f_" + name: function for name, (_, function) in _FUNCTIONS.items()}}
+            "padded": _padded, **{"f_" + name: row.numpy for name, row in ALL_INTRINSICS.items()}}
 
 
 # ---------------------------------------------------------------- the compiler
@@ -406,7 +405,7 @@ class _Compiler:
             return f"({args[1]} if {args[0]} else {args[2]})"
         if op in ("popcount", "clz"):  # which look at the bits of the dtype
             args = [f"convert({args[0]}, '{e.args[0].dtype.numpy.name}')"]
-        if op in _FUNCTIONS:
+        if op in ALL_INTRINSICS:
             return f"f_{op}({', '.join(args)})"
         if op == "reinterpret":
             source, target = e.args[0].dtype.numpy.name, e.dtype.numpy.name

@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 from ..arith import Analyzer, eval_range
-from ..expr import Broadcast, Max, Min, Ramp, Range, as_expr, const, substitute
-from ..node import Visitor, collect, structural_equal
+from ..expr import Broadcast, Max, Min, PrimExpr, Ramp, Range, as_expr, const, substitute
+from ..node import Visitor, collect, structural_equal, structure_key
+from ..upper import provides
 from .stmt import BufferLoad, BufferRegion
 
 
@@ -18,6 +19,15 @@ class _Collect(Visitor):
     def __init__(self):
         self.reads, self.writes = [], []
         self.ranges, self.lets = {}, {}
+        self.seen = set()  # ids of expressions
+
+    def visit(self, value):
+        """An expression that several others share, as inlining makes them, is visited once."""
+        if isinstance(value, PrimExpr):
+            if id(value) in self.seen:
+                return
+            self.seen.add(id(value))
+        super().visit(value)
 
     def visit_For(self, loop):
         self.ranges[loop.loop_var] = Range(substitute(loop.min, self.lets), substitute(loop.extent, self.lets))
@@ -63,6 +73,7 @@ def _point(index):
     return Range(index, const(1, index.dtype))
 
 
+@provides("access_regions")
 def access_regions(stmt, exclude=(), analyzer=None):
     """(reads, writes) of a statement: tuples of BufferRegion, each buffer once, in order of first access.
 
@@ -78,10 +89,12 @@ def access_regions(stmt, exclude=(), analyzer=None):
 
 
 def _merge(accesses, ranges, hidden, analyzer):
-    merged = {}
+    merged, known_regions = {}, set()
     for buffer, region in accesses:
-        if id(buffer) in hidden:
+        key = id(buffer), structure_key(region)
+        if id(buffer) in hidden or key in known_regions:
             continue
+        known_regions.add(key)
         relaxed = [relax(r, ranges, extent, analyzer) for r, extent in zip(region, buffer.shape)]
         known = merged.get(id(buffer))
         if known is not None:
@@ -107,6 +120,7 @@ def relax(region, ranges, extent, analyzer):
     return Range(low[0], size)
 
 
+@provides("union")
 def union(a, b, extent, analyzer):
     """The smallest Range known to cover both."""
     if structural_equal(a, b):

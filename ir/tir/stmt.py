@@ -3,19 +3,22 @@ from __future__ import annotations
 
 from ..expr import Call, PrimExpr, Var, as_expr, const
 from ..node import Node, node, node_field
+from ..upper import provides, upper
 from .buffer import Buffer
+from .hints import check_hints
 
 
 class Stmt(Node):
     """Base of statements."""
 
     __slots__ = ()
+    _is_statement = True
 
     def __str__(self):
-        from ..script import script
-        return script(self)
+        return upper("script")(self)
 
 
+@provides("BufferLoad")
 @node
 class BufferLoad(PrimExpr):
     """buffer[indices]; a Ramp as last index loads a vector."""
@@ -29,12 +32,14 @@ class BufferLoad(PrimExpr):
         return self.buffer.dtype.with_lanes(self.buffer.dtype.lanes * lanes) if lanes > 1 else self.buffer.dtype
 
 
+@provides("BufferRegion")
 @node
 class BufferRegion(Node):
     """A box of a buffer: one Range per dimension."""
 
     buffer: Buffer
     region: tuple
+    _holds_statements = False
 
 
 @node
@@ -45,6 +50,7 @@ class MatchBufferRegion(Node):
     source: BufferRegion = None
 
 
+@provides("BufferStore")
 @node
 class BufferStore(Stmt):
     buffer: Buffer
@@ -71,6 +77,10 @@ class For(Stmt):
     thread_binding: str = None
     annotations: dict = node_field(default_factory=dict)
 
+    def __post_init__(self):
+        if self.annotations:
+            check_hints(self.annotations)
+
 
 @node
 class While(Stmt):
@@ -94,6 +104,10 @@ class Block(Stmt):
     annotations: dict = node_field(default_factory=dict)
     init: Stmt = None
     body: Stmt = None
+
+    def __post_init__(self):
+        if self.annotations:
+            check_hints(self.annotations)
 
 
 @node

@@ -7,11 +7,13 @@ with which arguments in which order. Schedules (topi.generic, topi.x86) are none
 from __future__ import annotations
 
 import math as _math
+import sys as _sys
 
 from .. import op as _op_table
 from ..relax import op as _op
 from ..relax.classic import Group as _Group, Namespace as _Namespace
 from ..relax.composites import SHARED as _SHARED, layout_transform as _layout_transform
+from ..upper import provides as _provides
 from . import network as _network
 from . import utils  # noqa: F401
 from .apply import apply as _apply
@@ -94,3 +96,6 @@ def __getattr__(name):
 
 def __dir__():
     return sorted({n.partition(".")[0] for n in _namespace.names()})
+
+
+_provides("topi")(_sys.modules[__name__])

@@ -3,11 +3,10 @@ from __future__ import annotations
 
 from ..expr import Broadcast, Call, IntImm, free_vars
 from ..node import structural_equal
+from ..tir.hints import ACCUMULATE
 from ..tir.intrin import vector_intrinsic
 from ..tir.stmt import BufferLoad
 from .walk import StmtMutator, rewrite_annotated
-
-KEY = "pragma_accumulate"  # annotation of a loop around a tile of sums
 
 
 def accumulate(func):
@@ -21,7 +20,7 @@ def accumulate(func):
     needed any more: after some terms sums have moved through all registers, and lie on the stack in between.
     """
     return func.replace(body=rewrite_annotated(
-        func.body, KEY, lambda loop, _: loop.replace(body=_Accumulate().visit(loop.body))))
+        func.body, ACCUMULATE, lambda loop, _: loop.replace(body=_Accumulate().visit(loop.body))))
 
 
 class _Accumulate(StmtMutator):

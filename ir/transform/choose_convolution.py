@@ -23,10 +23,9 @@ from ..relax.ops.conv_winograd import pack_transformed
 from ..relax.ops.pointwise import kernel_matrix
 from ..relax.ops.winograd import KERNEL, KERNELS, POINTS, tiles_of, transform_blocks, whole_blocks
 from ..relax.ops.winograd_rows import input_size, taps_of, transform_rows
-from ..schedule.cpu import CpuModel
 from ..schedule.rules import conv_tiles, winograd_blocks, winograd_row_tiles
 from ..schedule.rules.arithmetics import schedule_of
-from ..schedule.rules.tiles import NEAR_BYTES
+from ..target import Target
 from .graph import GraphRewriter, MadeOnce, leaves, node_name, on_main
 
 DIRECT = "direct"
@@ -37,17 +36,15 @@ CONVOLUTIONS = (CONVOLUTION, "nn.conv2d_gathered")  # the latter are direct
 SCALED = {row.name: row for row in special() if row.scaling}  # what convolutions may be made by
 WINOGRAD_BY = {name: {f"{winograd}_{name}": tile for winograd, tile in WINOGRAD.items()} for name in SCALED}
 ALGORITHMS = (DIRECT, *SCALED, *ROWS, *WINOGRAD, *(name for names in WINOGRAD_BY.values() for name in names))
-FOLD = 10  # cycles of space_to_depth for a vector: it copies elements one by one
-SCATTERED = 9  # cycles of a vector of results in several rows at once, where the second cache does not hold them
 # The share of the second cache that a network's weights may take for it to keep them, transformed, from run to run.
 NEAR_WEIGHTS = 1 / 2
 SECOND, THIRD = 1, 2  # caches that keep weights
-HIDDEN = 7 / 8  # of the time in which weights come from afar, by prefetching what the next tiles read
-# Others than direct ones are taken where they are predicted to need less than this share of the direct time (1x1 ones
-# of what their schedule says: they read and write the same); of Winograd's, by each arithmetic, then the smallest tile
-# within a fifth of larger ones (it rounds less, and has fewer weights, which in a whole network come from farther away
-# than where a layer is measured alone), a twelfth of the next, which has few more weights; of all where the model knows
-# how fast these come from memory. Weights of first layers are few.
+# How far the model is trusted, on any machine. Others than direct ones are taken where they are predicted to need less
+# than this share of the direct time (1x1 ones of what their schedule says: they read and write the same); of
+# Winograd's, by each arithmetic, then the smallest tile within a fifth of larger ones (it rounds less, and has fewer
+# weights, which in a whole network come from farther away than where a layer is measured alone), a twelfth of the next,
+# which has few more weights; of all where the model knows how fast these come from memory. Weights of first layers are
+# few.
 WORTH, NEAR, NEXT, NEAR_ROWS = 0.9, 1.2, 1.08, 1.05
 
 
@@ -139,7 +136,7 @@ class Fold:
 
 # ---------------------------------------------------------------- the model
 
-def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=0):
+def predict(layer: ConvLayer, cpu: Target, fold: Fold | None = None, near=0):
     """{algorithm: seconds} that one core needs for a layer in blocked layout, of the algorithms that fit. fold: how a
     strided layer becomes one of stride 1. near: the cache that keeps the weights between runs, SECOND or THIRD (which
     is told from memory for pairs alone); 0: none."""
@@ -152,10 +149,10 @@ def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=0):
     channels = layer.in_channels // layer.groups if layer.plain else blocks[0] * cpu.lanes
     cycles = {DIRECT: _direct(cpu, layer, channels, blocks[1], inputs, near)}
     if cpu.lanes > 1:
-        scattered = SCATTERED * outputs / (4 * cpu.lanes) if outputs > cpu.l2_bytes else 0
+        scattered = cpu.cost("scatter") * outputs / (4 * cpu.lanes) if outputs > cpu.l2_bytes else 0
         cycles.update((name, _rows(cpu, layer, tile, blocks[1]) + scattered) for name, tile in layer.row_tiles.items())
-    pace = 0 if near else NEAR_BYTES if third else cpu.streamed_bytes
-    far = 4 * channels * layer.out_channels / pace if pace else 0
+    weights = 0 if near else 4 * channels * layer.out_channels
+    far = weights / cpu.cost("l3_read" if third else "stream.read")
     for name, row in SCALED.items():
         if layer.kernel == (1, 1) and layer.is_by(cpu, row):
             size = layer.height, layer.width
@@ -165,7 +162,7 @@ def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=0):
         channels, folding = dense.in_channels // dense.groups, 0
         in_blocks = -(-channels // cpu.lanes)
         if layer.plain:
-            folding = FOLD * in_blocks * (layer.height + fold.kernel) * (layer.width + fold.kernel)
+            folding = cpu.cost("fold") * in_blocks * (layer.height + fold.kernel) * (layer.width + fold.kernel)
         for tile in tiles_of(dense.kernel[0]):
             tiles = (-(-size // tile) for size in (layer.height, layer.width))
             parts = winograd_blocks.Layer(tile, in_blocks, blocks[1], *tiles, cpu.lanes, dense.kernel[0],
@@ -175,8 +172,8 @@ def predict(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=0):
                 if dense.is_by(cpu, row) and dense.in_channels % LANES == 0:
                     time = schedule_of(row).plane_cycles(cpu, parts)
                     cycles[f"winograd{tile}_{name}"] = time and time + folding
-    far = 0 if near else (inputs + outputs) / winograd_blocks.FAR_BYTES
-    return {name: (c + far) / cpu.clock for name, c in cycles.items() if c is not None}
+    far = 0 if near else (inputs + outputs) / cpu.cost("far_read")
+    return {name: (c + far) / cpu.cost("clock") for name, c in cycles.items() if c is not None}
 
 
 def arithmetics(algorithm, layer, fold=None):
@@ -203,18 +200,20 @@ def _direct(cpu, layer, channels, out_blocks, inputs, near):
     steps = channels * layer.kernel[0] * layer.kernel[1]
     weights = steps * out_blocks * cpu.lanes * 4
     shape = conv_tiles.Shape(out_blocks, layer.height, layer.width, steps, weights, inputs)
-    far = 0 if near else weights / winograd_blocks.FAR_BYTES
-    return max(conv_tiles.cycles(cpu, conv_tiles.choose(cpu, shape), shape), far) + (1 - HIDDEN) * far
+    far = 0 if near else weights / cpu.cost("far_read")
+    near = conv_tiles.cycles(cpu, conv_tiles.choose(cpu, shape), shape)
+    return max(near, far) + (1 - cpu.cost("stream.hidden")) * far
 
 
-def fastest(layer: ConvLayer, cpu: CpuModel, fold: Fold | None = None, near=0):
-    """The simplest algorithm that is predicted to be about as fast as any; direct unless another is clearly faster."""
+def fastest(layer: ConvLayer, cpu: Target, fold: Fold | None = None, near=0, wanted=FLOAT32):
+    """The simplest algorithm that is predicted to be about as fast as any; direct unless another is clearly faster.
+    wanted: the accuracy that its arithmetics must keep."""
     times = {name: time for name, time in predict(layer, cpu, fold, near).items()
-             if admits(cpu.accuracy, arithmetics(name, layer, fold))}
+             if admits(wanted, arithmetics(name, layer, fold))}
     shares = {name: schedule_of(row).share for name, row in SCALED.items()}
     if all(time >= shares.get(name, WORTH) * times[DIRECT] for name, time in times.items()):
         return DIRECT
-    close = NEXT if cpu.streamed_bytes else NEAR
+    close = NEXT if cpu.cost("stream.beside") else NEAR
     kinds = (*(((name,), 1) for name in SCALED), (ROWS, NEAR_ROWS), (WINOGRAD, close),
              *((names, close) for names in WINOGRAD_BY.values()))
     smallest = (_smallest(_of(kind, times), near) for kind, near in kinds)
@@ -236,16 +235,17 @@ def _smallest(times, near):
 # ---------------------------------------------------------------- the pass
 
 @on_main
-def choose_convolution(func, cpu, algorithms=None):
+def choose_convolution(func, cpu, algorithms=None, wanted=FLOAT32):
     """Requires blocked layouts (ConvertLayout) and padding still in the convolutions. Ensures convolutions of
     stride 1 with kernels of KERNELS, dense or in groups of whole blocks, and strided ones that are such over the phases
     of their input, are nn.conv2d_winograd, and those of a plain input nn.conv2d_winograd_rows, their weights
     transformed, where that is predicted to be faster. Phases of a plain input are made by space_to_depth.
 
-    algorithms: {name of a model node: one of ALGORITHMS}, which overrides the choice, unless cpu.accuracy is strict.
-    Raises ValueError for a name that no convolution has, an algorithm that is none, or one that does not fit its layer.
+    algorithms: {name of a model node: one of ALGORITHMS}, which overrides the choice. wanted: the accuracy that
+    arithmetics must keep; where it is strict nothing overrides the choice. Raises ValueError for a name that no
+    convolution has, an algorithm that is none, or one that does not fit its layer.
     """
-    return _Choose(cpu, dict(algorithms or {})).run(func)
+    return _Choose(cpu, dict(algorithms or {}), wanted).run(func)
 
 
 def check_algorithms(algorithms, wanted=FLOAT32):
@@ -261,9 +261,9 @@ def check_algorithms(algorithms, wanted=FLOAT32):
 
 
 class _Choose(GraphRewriter):
-    def __init__(self, cpu, algorithms):
-        check_algorithms(algorithms, cpu.accuracy)
-        self.cpu, self.algorithms = cpu, algorithms
+    def __init__(self, cpu, algorithms, wanted):
+        check_algorithms(algorithms, wanted)
+        self.cpu, self.algorithms, self.wanted = cpu, algorithms, wanted
         self.once = MadeOnce()
 
     def begin(self, func):
@@ -291,7 +291,7 @@ class _Choose(GraphRewriter):
                              + "; ".join(schedule_of(row).where for row in SCALED.values()))
         if layer is None or wanted == DIRECT:
             return call
-        algorithm = wanted or fastest(layer, self.cpu, fold, self.near)
+        algorithm = wanted or fastest(layer, self.cpu, fold, self.near, self.wanted)
         if algorithm == DIRECT:
             return call
         if algorithm in ROWS:

@@ -118,6 +118,12 @@ class PassContext:
         """The context of the innermost `with`, or one of defaults."""
         return _CURRENT.get() or PassContext()
 
+    @property
+    def is_default(self):
+        """Whether passes run as they do without a context of one's own."""
+        return not (self.instruments or self.config or self.required_pass or self.disabled_pass) and (
+            self.opt_level == PassContext().opt_level)
+
     @staticmethod
     def list_configs():
         """The settings that `config` may have."""

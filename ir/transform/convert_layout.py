@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from .. import op as op_table
+from ..costs import BASE
 from ..expr import is_const_int
 from ..names import unique_name
 from ..relax.block_builder import call_op
@@ -16,18 +17,19 @@ from .split_phases import split_phases
 
 
 @on_main
-def convert_layout(func, lanes):
+def convert_layout(func, lanes, shuffle=BASE["shuffle"].value):
     """Ensures that 2-D float32 convolutions with constant weights read and write activations of layout NCHW{lanes}c,
     and so do the operators between them that have such a form; the others get plain ones. A value is transformed where
     it is needed in the other layout, once. A convolution of few channels reads a plain input as it is. Transposed ones
     whose phases are better channels are such first (split_phases). Not when lanes is 1.
+    shuffle: vectors that take as long as moving an element to its place.
 
     Each operator decides by what its inputs are there as: dense convolutions ask for blocked ones, the rest follows.
     Channels need not lie in order (Image.spots): those of a convolution in groups begin with a block for each group,
     a concatenation joins blocks, and a shuffle of channels only says that they lie otherwise. attrs["spots"] tells of
     the variables to which that happened.
     """
-    return func if lanes == 1 else ConvertLayout(split_phases(func, lanes), lanes).run()
+    return func if lanes == 1 else ConvertLayout(split_phases(func, lanes, shuffle), lanes).run()
 
 
 class ConvertLayout:

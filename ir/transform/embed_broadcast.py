@@ -5,11 +5,10 @@ from math import prod
 
 from ..arith import Analyzer
 from ..expr import Broadcast, Call, IntImm, const, free_vars
+from ..tir.hints import EMBED_BROADCAST
 from ..tir.intrin import vector_intrinsic
 from ..tir.stmt import BufferLoad
 from .walk import StmtMutator, without
-
-EMBEDDED = "pragma_embed_broadcast"  # annotates a loop around a tile of sums
 
 
 def embed_broadcast(func):
@@ -31,9 +30,9 @@ class _Embed(StmtMutator):
 
     def visit_For(self, loop):
         around = self.inside
-        if EMBEDDED in loop.annotations:
+        if EMBED_BROADCAST in loop.annotations:
             self.inside = ()
-            loop = without(loop, EMBEDDED)
+            loop = without(loop, EMBED_BROADCAST)
         elif around is not None:
             self.inside = (*around, loop)
         loop = super().visit_For(loop)

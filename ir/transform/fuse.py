@@ -27,7 +27,7 @@ MAX_INLINED = 64  # operations per element after inlining, which repeats what is
 def fuse_ops(mod, cpu=None):
     """Requires a dataflow "main". Ensures groups of two operators or more are calls (operator "call", attrs["gv"]) of
     functions with attrs "primitive" and "origin": one anchor or reduction with the elementwise operators of its shape
-    that follow it or join them, or elementwise and copying operators alone. For a CpuModel `cpu`, a depthwise
+    that follow it or join them, or elementwise and copying operators alone. For a Target `cpu`, a depthwise
     convolution and the 1x1 convolution that alone reads it are one group where that is faster, so are a 1x1 convolution
     and the depthwise one that alone reads its result, padded or not, and so are a 1x1 convolution, an average pool or a
     product and the operators that compute what it reads, and a convolution that copies its image and the padding of it.

@@ -5,11 +5,10 @@ from ..arith import Analyzer
 from ..arith.linear import Linear, render
 from ..expr import Ramp, Var, cast
 from ..node import Mutator, collect
+from ..tir.hints import TILE_START, UNROLL
 from ..tir.stmt import BufferLoad, BufferStore, For, LetStmt
-from .pragmas import TILE_START
 from .walk import StmtMutator
 
-ROLLED = "pragma_unroll"  # the annotation of such loops
 # Fewer are as quick to read as a name, but in parallel loops and in tiles, whose indices start at run time.
 LEAST_TERMS = 2
 
@@ -48,7 +47,7 @@ class _Hoist(StmtMutator):
         return stmt
 
     def visit_For(self, loop):
-        if ROLLED not in loop.annotations or any(ROLLED in inner.annotations for inner in collect(loop.body, For)):
+        if UNROLL not in loop.annotations or any(UNROLL in inner.annotations for inner in collect(loop.body, For)):
             outside, self.least = self.least, 1 if loop.kind == "parallel" else self.least
             loop = loop.replace(body=self.visit(loop.body))
             self.least = outside

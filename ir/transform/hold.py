@@ -2,11 +2,10 @@
 from __future__ import annotations
 
 from ..node import Mutator
+from ..tir.hints import HOLD
 from ..tir.intrin import vector_intrinsic
 from ..tir.stmt import BufferLoad
 from .walk import rewrite_annotated
-
-KEY = "pragma_hold"  # annotation of a loop that copies vectors to registers
 
 
 def hold_loads(func):
@@ -19,7 +18,7 @@ def hold_loads(func):
     so that compilers do not make an operand in memory of each use of v[i]: loads are what such kernels wait for.
     """
     return func.replace(body=rewrite_annotated(
-        func.body, KEY, lambda loop, _: loop.replace(body=_Stores().visit(loop.body))))
+        func.body, HOLD, lambda loop, _: loop.replace(body=_Stores().visit(loop.body))))
 
 
 class _Stores(Mutator):

@@ -5,12 +5,11 @@ from ..arith import Analyzer
 from ..expr import Broadcast, Call, IntImm, Ramp, Select, Var, const, free_vars, is_const_int, substitute
 from ..node import Mutator, collect, structural_equal
 from ..tir.buffer import decl_buffer
+from ..tir.hints import LANES
 from ..tir.intrin import vector_intrinsic
 from ..tir.stmt import BufferLoad, BufferStore, DeclBuffer, For, IfThenElse, seq
 from .pragmas import text_of
 from .walk import rewrite_annotated
-
-KEY = "pragma_lanes"  # annotation of a loop: names of buffers
 
 
 def load_lanes(func):
@@ -25,7 +24,7 @@ def load_lanes(func):
     of them as a vector has lanes, stay, and all loads where some are made under a condition only.
     """
     return func.replace(body=rewrite_annotated(
-        func.body, KEY, lambda loop, names: _in_vectors(loop, set(map(text_of, names)))))
+        func.body, LANES, lambda loop, names: _in_vectors(loop, set(map(text_of, names)))))
 
 
 def _in_vectors(loop, names):

@@ -7,12 +7,10 @@ from ..arith.linear import Linear, render, shifted
 from ..arith.relax import relax
 from ..expr import GE, GT, LE, LT, Call, IntImm, Not, Range, const, free_vars, is_const_int, logical_and
 from ..node import Mutator, Visitor, collect, structural_equal
+from ..tir.hints import FULL_LANES, WHOLE
 from ..tir.stmt import AssertStmt, BufferLoad, DeclBuffer, Evaluate, For, IfThenElse, SeqStmt, seq
 from .copies import fresh_copy
-
-
-LANES = "vector_lanes"  # annotation of a shortened vectorized loop: how many lanes it had
-HINT = "pragma_loop_partition_hint"  # 0: a loop stays whole, as its guards stand outside of all that takes time
+from .walk import rewrite_annotated
 
 
 def loop_partition(func):
@@ -29,16 +27,12 @@ def loop_partition(func):
     """
     if any(c.op == "tir.likely" for c in collect(func.body, Call)):
         func = func.replace(body=_Partition(func.body).visit(func.body))
-    return func.replace(body=_Unhinted().visit(func.body)) if any(map(_stays_whole, _loops(func.body))) else func
-
-
-class _Unhinted(Mutator):
-    def visit_For(self, loop):
-        return self.generic_visit(loop).replace(annotations={k: v for k, v in loop.annotations.items() if k != HINT})
+    hinted = any(WHOLE in loop.annotations for loop in _loops(func.body))
+    return func.replace(body=rewrite_annotated(func.body, WHOLE, lambda loop, _: loop)) if hinted else func
 
 
 def _stays_whole(loop):
-    return loop.annotations.get(HINT) == 0
+    return loop.annotations.get(WHOLE) == 0
 
 
 class _Partition(Mutator):
@@ -281,7 +275,7 @@ def _narrow(loop, analyzer):
             rest.append(c)
     annotations = loop.annotations
     if loop.kind == "vectorized" and extent is not loop.extent:
-        annotations = {**annotations, LANES: loop.extent.value}
+        annotations = {**annotations, FULL_LANES: loop.extent.value}
     return _guarded(outside, loop.replace(extent=extent, body=_guarded(rest, loop.body.then_case),
                                           annotations=annotations))
 

@@ -8,15 +8,15 @@ from ..module import GlobalVar
 from ..names import unique_name
 from ..node import structural_equal, structural_hash
 from ..relax.accuracy import arithmetics_of
-from ..relax.expr import (MatchCast, PrimValue, RelaxCall, RelaxTuple, ShapeExpr, TensorStructInfo, TupleStructInfo,
-                          VarBinding, call_tir, dataflow_function)
+from ..relax.expr import (DataflowVar, MatchCast, PrimValue, RelaxCall, RelaxTuple, RelaxVar, ShapeExpr,
+                          TensorStructInfo, TupleStructInfo, VarBinding, call_tir, dataflow_function)
 from ..relax.memory import ALIASES, Memory
 from ..relax.ops.common import Number
 from ..te.create import Lowering
 from ..te.operation import placeholder
 from ..tir.strides import with_strides
 from ..tir.function import PrimFunc
-from .graph import is_immediate, node_title
+from .graph import Substitute, is_immediate, node_title
 from .resolve_casts import bind_dims
 
 
@@ -36,6 +36,7 @@ class _Lower:
         self.memory = Memory(self.main)
         self.functions = {}  # name -> PrimFunc
         self.by_hash = {}    # structural hash -> [names]
+        self.lowered = {}    # structural hash of operators -> [(their form, name of the function that they became)]
         self.origins = {}    # name -> origins of all calls
         self.bounds = {}     # name -> the bounds of what it is made by, but for multiply-adds
         self.names = {"main"}
@@ -65,20 +66,33 @@ class _Lower:
             return call.replace(attrs={**call.attrs, "gv": self._intern(func, call.attrs["gv"].name, origin)})
         if call.op == "call":
             group, hint, args = self.mod[call.attrs["gv"]], call.attrs["gv"].name, call.args
-            func, origin = self._fused(group), group.attrs.get("origin", origin)
+            origin = group.attrs.get("origin", origin)
             calls = [b.value for b in group.bindings if isinstance(b.value, RelaxCall)]
         else:
-            hint, args = call.op.rpartition(".")[2], tuple(_tensors(call))
-            func, calls = self._single(call, args), [call]
+            hint, args, group = call.op.rpartition(".")[2], tuple(_tensors(call)), None
+            calls = [call]
         strides = self._strides(binding, args)
-        func = with_strides(func, strides)
-        dims = _symbolic([*(a.struct_info.shape for a in args), *(i.shape for i in _infos(call)), *strides])
-        func = func.replace(params=(*func.params, *dims), attrs={**func.attrs, "num_outputs": len(_infos(call))})
+        gv = self._lower_once(call, args, group, strides, hint, origin)
         info = call.struct_info
         outs = info.fields if isinstance(info, TupleStructInfo) else info
-        gv = self._intern(func, hint, origin)
         self.bounds[gv.name] = tuple(dict.fromkeys(str(a) for c in calls for a in arithmetics_of(c)))
-        return call_tir(gv, args, outs, dims)
+        return call_tir(gv, args, outs, _dims_of(call, args, strides))
+
+    def _lower_once(self, call, args, group, strides, hint, origin):
+        """The GlobalVar of what an operator, or a group, becomes: equal ones, whatever their names, origins and weights
+        are, are lowered once."""
+        form = (_form(call, args) if group is None else group.replace(attrs={}), tuple(strides), len(_infos(call)))
+        known = self.lowered.setdefault(structural_hash(form), [])
+        name = next((name for other, name in known if structural_equal(other, form)), None)
+        if name is not None:
+            self.origins[name].extend(origin)
+            return GlobalVar(name)
+        func = with_strides(self._single(call, args) if group is None else self._fused(group), strides)
+        func = func.replace(params=(*func.params, *_dims_of(call, args, strides)),
+                            attrs={**func.attrs, "num_outputs": len(_infos(call))})
+        gv = self._intern(func, hint, origin)
+        known.append((form, gv.name))
+        return gv
 
     def _bounds(self, name):
         return {"bounds": self.bounds[name]} if self.bounds.get(name) else {}
@@ -93,6 +107,7 @@ class _Lower:
         return result if isinstance(result, PrimFunc) else Lowering().function([*env.values(), *result], {})
 
     def _fused(self, group):
+        """The function of a group of operators."""
         env = {id(p): _placeholder(p) for p in group.params}
         inputs = list(env.values())
         for b in group.bindings:
@@ -116,6 +131,19 @@ def _tensors(call):
     flat = [f for a in call.args for f in (a.fields if isinstance(a, RelaxTuple) else (a,))]
     read = [a for a in flat if not isinstance(a, (ShapeExpr, PrimValue)) and not is_immediate(a, call.op)]
     return {id(a): a for a in read}.values()
+
+
+def _form(call, args):
+    """A call as a function of the tensors that it reads: equal for calls that are lowered alike."""
+    params = [RelaxVar("", a.struct_info) for a in args]
+    var = DataflowVar("", call.struct_info)
+    value = Substitute({id(a): p for a, p in zip(args, params)}).visit(call)
+    return dataflow_function(params, [VarBinding(var, value)], [var], {})
+
+
+def _dims_of(call, args, strides):
+    """The symbolic dimensions that the function of a call takes after its tensors."""
+    return _symbolic([*(a.struct_info.shape for a in args), *(i.shape for i in _infos(call)), *strides])
 
 
 def _apply(call, env, shared=False):

@@ -9,7 +9,7 @@ from ..relax.ops.contraction import POINTWISE
 from ..relax.ops.conv_layouts import form_of
 from ..relax.ops.layout import block_size
 from ..schedule.rules import conv_tiles
-from ..schedule.rules.depthwise_pointwise import FAR, NEAR, pays
+from ..schedule.rules.depthwise_pointwise import pays
 from ..schedule.rules.pointwise_depthwise import pair_of, pays as pays_before_depthwise
 
 FLOAT = 4
@@ -70,8 +70,8 @@ def is_worth_prologue(cpu, head, before):
                              _bytes(weights), _bytes(data[1:]))
     if conv_tiles.choose(cpu, shape, made=True).band == shape.height:
         return False
-    saved = shape.input_bytes / (FAR if shape.input_bytes > cpu.l2_bytes else NEAR)
-    return conv_tiles.choose(cpu, shape).band < shape.height or shape.weight_bytes / FAR < saved
+    saved = shape.input_bytes / cpu.cost("far_read" if shape.input_bytes > cpu.l2_bytes else "l2_read")
+    return conv_tiles.choose(cpu, shape).band < shape.height or shape.weight_bytes / cpu.cost("far_read") < saved
 
 
 def _reads_once(cpu, pool):

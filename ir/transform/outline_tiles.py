@@ -8,12 +8,11 @@ from ..arith import Analyzer
 from ..arith.linear import Linear, render
 from ..expr import Add, IntImm, Mul, PrimExpr, Ramp, Sub, Var, const, is_const_int
 from ..node import Mutator, Node, collect
+from ..tir.hints import MOST_ITERATIONS, TILE, TILE_START
 from ..tir.stmt import AssertStmt, AttrStmt, BufferLoad, BufferStore, DeclBuffer, For, LetStmt
 from .copies import fresh_copy
-from .pragmas import TILE, TILE_START
 from .walk import StmtMutator, statements
 
-MOST_TURNS = "pragma_most_turns"  # of an unrolled loop in a tile, whose turns are a variable: the largest number of them
 _ARITHMETIC = (Add, Sub, Mul, Var)
 
 
@@ -246,7 +245,7 @@ class _Template(Mutator):
         if key not in self.turns:
             name = re.sub(r"(_\d+)+$", "", loop.loop_var.name)
             self.turns[key] = Var(f"{name}_turns", loop.extent.dtype)
-        unrolled = {MOST_TURNS: loop.extent.value} if loop.kind == "unrolled" else {}
+        unrolled = {MOST_ITERATIONS: loop.extent.value} if loop.kind == "unrolled" else {}
         return loop.replace(extent=self.turns[key], annotations={**loop.annotations, **unrolled})
 
     def visit_BufferLoad(self, load):

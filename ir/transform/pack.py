@@ -1,11 +1,10 @@
 """Layout decisions of costly operators: padding becomes an operator of its own, constant weights are packed."""
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from ..expr import is_const_int
+from ..relax.accuracy import FLOAT32
 from ..relax.arithmetic import special
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant
@@ -87,21 +86,23 @@ class _SplitPadding(GraphRewriter):
 
 
 @on_main
-def pack_weights(func, cpu):
+def pack_weights(func, cpu, accuracy=FLOAT32):
     """Ensures constant weights of dense (and many grouped) convolutions and of products are stored
     [outer][reduction...][lanes]: the inner loop then reads them one vector after the other; not when lanes is 1. Those
     of products are stored in panels of several vectors, as wide as a tile of registers. Products that
     are clearly faster by another arithmetic, which the accuracy admits, have its operands. Recurrences have panels too.
+
+    accuracy: what results keep, one of relax.accuracy.ACCURACIES.
     """
-    return _PackWeights(cpu).run(func)
+    return _PackWeights(cpu, accuracy).run(func)
 
 
 _STEPS = {name + STEPS for name in CELLS}
 
 
 class _PackWeights(GraphRewriter):
-    def __init__(self, cpu):
-        self.cpu, self.lanes = cpu, cpu.lanes
+    def __init__(self, cpu, accuracy):
+        self.cpu, self.lanes, self.accuracy = cpu, cpu.lanes, accuracy
         self.once = MadeOnce()
 
     def call(self, binding, call):
@@ -141,13 +142,13 @@ class _PackWeights(GraphRewriter):
         n_size, rows = weight.data.shape[1], call.args[0].struct_info.shape[-2]
         for row in special():
             schedule, sizes = schedule_of(row), (static(rows), *weight.data.shape)
-            if row.admitted(self.cpu) and schedule.worth(self.cpu, *sizes) and row.packs(weight.data):
+            if row.admitted(self.cpu, self.accuracy) and schedule.worth(self.cpu, *sizes) and row.packs(weight.data):
                 layout = schedule.layout(self.cpu, static(rows), n_size)
                 parts = self.once(weight, (row.name, *layout.values()), lambda w: [
                     Constant(data, w.name + o.suffix) for data, o in zip(row.pack(w.data, **layout), row.operands)])
                 return call_op("matmul", self._filled(binding, call.args[0], row.block), *parts, arithmetic=row.name,
                                b_layout=OPERANDS, n_size=n_size)
-        cpu = replace(self.cpu, by_element=self.cpu.by_element and weight.data.shape[0] % self.lanes == 0)
+        cpu = self.cpu if weight.data.shape[0] % self.lanes == 0 else self.cpu.without("by_element")
         panel = panel_of(cpu, n_size, static(rows))
         packed = self.once(weight, ("product", panel), lambda w: Constant(pack(w.data.T, panel, 1), w.name))
         return call_op("matmul", call.args[0], packed, **{**call.attrs, "b_layout": f"KN{panel}n", "n_size": n_size})

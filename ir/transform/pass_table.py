@@ -59,6 +59,7 @@ from .storage_rewrite import storage_rewrite
 from .unguard_init import unguard_init
 from .unroll import unroll_copies, unroll_loop
 from .vectorize import rewrite_vector_types, vectorize_loop
+from .verify_hints import verify_hints
 from .views import resolve_views
 from .workspace import lift_workspace
 
@@ -89,6 +90,9 @@ def _flag(value):
 
 # ---------------------------------------------------------------- rows
 
+_INFOS = []  # of all passes
+
+
 def _rows(*rows):
     """{name: function that makes the pass}. A row: name, function, level, {setting: (check, arguments)}, and arguments
     that are given."""
@@ -97,6 +101,7 @@ def _rows(*rows):
 
 def _maker(name, lift, function, opt_level=0, config=None, given=None):
     info, config, given = PassInfo(name, opt_level), config or {}, given or {}
+    _INFOS.append(info)
     for key, (check, _) in config.items():
         CONFIG[key] = _named(key, check)
 
@@ -138,6 +143,14 @@ def _tir(function, settings):
     def run(func, mod, context):
         with internal_errors(lambda: f"{function.__name__} of {func.title}"):
             return function(func, **settings)
+    return over_prim_funcs(run)
+
+
+def _after_others(function, settings):
+    """Of a function over PrimFuncs that is told which passes the context leaves out."""
+    def run(func, mod, context):
+        left_out = [info.name for info in _INFOS if not context.enabled(info)]
+        return function(func, **{**settings, "left_out": left_out})
     return over_prim_funcs(run)
 
 
@@ -211,6 +224,7 @@ TIR = _rows(
     ("OutlineTiles", _tir, outline_tiles, 1),
     ("HoistIndex", _tir, hoist_index, 1),
     ("CommonSubexprElimTIR", _tir, common_subexpr_elim, 1, {"tir.disable_cse_tir": _disables()}),
+    ("VerifyHints", _after_others, verify_hints, 0, None, {"left_out": ()}),
 )
 
 RELAX = _rows(

@@ -2,18 +2,21 @@
 from __future__ import annotations
 
 from ..module import IRModule
-from ..schedule.cpu import CpuModel
+from ..relax.accuracy import FLOAT32
+from ..target import Target
 from .context import Sequential
 from .pass_table import RELAX, TIR
 
 
-def graph_passes(opt_level, cpu: CpuModel, algorithms=None):
+def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None):
     """The passes over a graph module. opt_level 0: only what lowering needs; 1: folding, padding as an operator,
-    fusion, joining in place; 2: blocked layouts, fast convolutions and packed weights too. algorithms: of
-    ChooseConvolution; nodes that it names are no part of others."""
-    given = {"CombineParallelConv2D": [cpu.lanes, algorithms or ()], "ChooseConvolution": [cpu, algorithms],
-             "PackWeights": [cpu], "FuseOps": [cpu],
-             **{name: [cpu.lanes] for name in ("FuseAttention", "ConvertLayout", "SplitPadding")}}
+    fusion, joining in place; 2: blocked layouts, fast convolutions and packed weights too. accuracy: that
+    results keep. algorithms: of ChooseConvolution; nodes that it names are no part of others."""
+    lanes = target.lanes
+    given = {"CombineParallelConv2D": [lanes, algorithms or ()],
+             "ChooseConvolution": [target, algorithms, accuracy], "PackWeights": [target, accuracy],
+             "FuseOps": [target], "FuseAttention": [lanes], "SplitPadding": [lanes],
+             "ConvertLayout": [lanes, target.cost("shuffle")]}
     names = ["ResolveMatchCast", "FoldConstant", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
              "RemoveIdentities", "KeepShares", "FuseActivations", "SliceEarly", "PoolEarly", "ProjectInputs",
              "FuseAttention", "SinkViews", "RemoveIdentities", "CombineParallelConv2D", "ConvertLayout", "ChooseConvolution",
@@ -32,7 +35,7 @@ def graph_passes(opt_level, cpu: CpuModel, algorithms=None):
 #   guards before they would choose vectors; vectors need flat buffers;
 #   vector types need to see every access, single elements too, before these come as lanes;
 # - copies of unrolled bodies come before memory is shared, and what is shared before large buffers are lifted;
-# - the last four are the target's: they leave expressions that only a printer reads.
+# - the four before the last are the target's: they leave expressions that only a printer reads.
 TIR_PASSES = [
     TIR["LiftImports"](),
     TIR["ResolveViews"](),
@@ -69,17 +72,20 @@ TIR_PASSES = [
     TIR["Accumulate"](),
     TIR["HoistIndex"](),
     TIR["CommonSubexprElimTIR"](),
+    TIR["VerifyHints"](),
 ]
 
 
-def network_passes(kept, registers):
-    """TIR_PASSES for the kernels of a network. Its sums hold a bound of accuracy whatever the schedules are; in a
-    program of one's own they are as they are written. Its temporaries take at most `kept` bytes of stack, beside
-    arrays of vectors that fit `registers` bytes of registers: its arena has room for those of each thread."""
+def network_passes(kept, target):
+    """TIR_PASSES for the kernels of a network on a target. Its sums hold a bound of accuracy whatever the schedules
+    are; in a program of one's own they are as they are written. Its temporaries take at most `kept` bytes of stack,
+    beside arrays of vectors that fit the registers: its arena has room for those of each thread."""
     after = {"HoistIfThenElse": TIR["SplitSums"](),  # when all that steers loops over terms is done
-             "LiftWorkspace": TIR["LiftScratch"](kept, registers),
+             "LiftWorkspace": TIR["LiftScratch"](kept, target.register_bytes),
              "Accumulate": TIR["OutlineTiles"]()}  # when tiles and their borders are what they will be
-    return [new for p in TIR_PASSES for new in (p, after.get(p.name)) if new is not None]
+    distances = map(target.cost, ("line_bytes", "stream.ahead", "stream.far_ahead"))
+    own = {"InjectPrefetch": TIR["InjectPrefetch"](*distances)}
+    return [new for p in TIR_PASSES for new in (own.get(p.name, p), after.get(p.name)) if new is not None]
 
 
 def lower_module(mod, passes=TIR_PASSES):

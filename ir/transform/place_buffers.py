@@ -5,8 +5,8 @@ from ..expr import const, free_vars
 from ..names import unique_name
 from ..node import Visitor
 from ..tir.region import full_region
+from ..tir.hints import DIM_ALIGN
 from ..tir.stmt import Block, BlockRealize
-from .storage_align import KEY
 from .walk import StmtMutator, blocks
 
 
@@ -73,7 +73,7 @@ class _Scan(Visitor):
                 self.carrying |= found
         for b in block.alloc_buffers:
             self.buffers[id(b)], self.outside[id(b)] = b, len(self.loops)
-        if KEY in block.annotations and any(blocks(block.body)):
+        if DIM_ALIGN in block.annotations and any(blocks(block.body)):
             self.pinned.update(id(r.buffer) for r in block.writes)
         self.alias.add(block)
         around, self.filled = self.filled, {self.alias[r.buffer] for r in block.writes} - {

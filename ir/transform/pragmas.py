@@ -2,15 +2,8 @@
 from __future__ import annotations
 
 from ..expr import StringImm
+from ..tir.hints import IMPORT_C
 from .walk import StmtMutator, blocks, without
-
-IMPORT = "pragma_import_c"
-# Annotates a serial loop beside parallel ones: each thread runs it for itself, and has the buffers that the kernel
-# declares for it, inside or around, on its own stack. Nobody waits, and nothing passes between cores.
-EACH = "pragma_each_thread"
-# Attributes: around a tile, the lets of what it starts at and takes inside; around its statements, that the indices of
-# the buffer, the target, start at a variable, the value.
-TILE, TILE_START = "pragma_tile", "pragma_tile_start"
 
 
 def lift_imports(func):
@@ -37,13 +30,13 @@ class _Lift(StmtMutator):
         return super().visit_Block(self._without(block))
 
     def _without(self, node):
-        if IMPORT not in node.annotations:
+        if IMPORT_C not in node.annotations:
             return node
-        self._add(node.annotations[IMPORT])
-        return without(node, IMPORT)
+        self._add(node.annotations[IMPORT_C])
+        return without(node, IMPORT_C)
 
     def visit_AttrStmt(self, attr):
-        if attr.attr_key != IMPORT:
+        if attr.attr_key != IMPORT_C:
             return super().visit_AttrStmt(attr)
         self._add(attr.value)
         return self.visit(attr.body)
@@ -51,7 +44,7 @@ class _Lift(StmtMutator):
     def _add(self, source):
         text = text_of(source)
         if not isinstance(text, str):
-            raise ValueError(f"{IMPORT} takes the text of a C source, not {text!r}")
+            raise ValueError(f"{IMPORT_C} takes the text of a C source, not {text!r}")
         self.sources[str(text)] = None
 
 

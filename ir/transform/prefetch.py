@@ -5,23 +5,20 @@ from itertools import product
 from math import prod
 
 from ..arith import Analyzer
+from ..costs import BASE
 from ..expr import IntImm, Ramp, Range, Select, Var, const, free_vars, is_const_int, substitute
 from ..node import collect, structural_equal
+from ..tir.hints import PREFETCH, PREFETCH_AHEAD, PREFETCH_FAR, PREFETCH_FIRST, PREFETCH_TILE
 from ..tir.intrin import prefetch
 from ..tir.stmt import BufferLoad, BufferStore, Evaluate, For, IfThenElse, seq
 from .pragmas import text_of
 from .walk import StmtMutator, statements, without
 
-# Annotations of a loop: names of buffers; of the last one a name and a number of bytes.
-KEY, AHEAD_KEY, FAR_KEY, TILE_KEY, FIRST_KEY = KEYS = (
-    "pragma_prefetch", "pragma_prefetch_ahead", "pragma_prefetch_far", "pragma_prefetch_tile", "pragma_prefetch_first")
-LINE = 64  # bytes of a cache line
-# Bytes, of some hundred cycles of multiply-adds that read them in order, for the first cache; of some thousand, for the
-# second.
-AHEAD, FAR = 2048, 16384
+KEYS = PREFETCH, PREFETCH_AHEAD, PREFETCH_FAR, PREFETCH_TILE, PREFETCH_FIRST
 
 
-def inject_prefetch(func):
+def inject_prefetch(func, line=BASE["line_bytes"].value, ahead=BASE["stream.ahead"].value,
+                    far=BASE["stream.far_ahead"].value):
     """Requires flat buffers. Ensures no annotation pragma_prefetch, _ahead, _far, _tile or _first. A loop k with the
     first, which names a buffer B:
 
@@ -48,10 +45,10 @@ def inject_prefetch(func):
 
         for k: for i: use(B[k * S + i * T])
     becomes
-        for k: for i: prefetch(B[k * S + i * T], 2048); for i: use(B[k * S + i * T])
+        for k: for i: prefetch(B[k * S + i * T], ahead); for i: use(B[k * S + i * T])
 
-    which asks for what is 2048 bytes further on, of a buffer that is read as it lies. With the third it is 16384 bytes,
-    for the second cache: of a buffer that all loops around run through in one go.
+    which asks for what is `ahead` bytes further on, of a buffer that is read as it lies. With the third it is `far`
+    bytes, for the second cache: of a buffer that all loops around run through in one go.
 
     A loop with the fourth, which names B:
 
@@ -71,24 +68,25 @@ def inject_prefetch(func):
     so that so many of B's first bytes come closer during the loop and those that it alone holds, line after line, as
     many lines a turn as it takes.
     """
-    return func.replace(body=_Inject(func).visit(func.body))
+    return func.replace(body=_Inject(func, line, ahead, far).visit(func.body))
 
 
 class _Inject(StmtMutator):
-    def __init__(self, func):
+    def __init__(self, func, line, ahead, far):
         self.analyzer, self.loops = Analyzer(), ()
+        self.line, self.distances = line, ((PREFETCH_AHEAD, ahead), (PREFETCH_FAR, far))
         self.buffers = {buffer.name: buffer for buffer in func.buffer_map.values()}
 
     def visit_For(self, loop):
-        if FIRST_KEY in loop.annotations:
-            loop = self._first(loop, *loop.annotations[FIRST_KEY])
+        if PREFETCH_FIRST in loop.annotations:
+            loop = self._first(loop, *loop.annotations[PREFETCH_FIRST])
         self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
         outside, self.loops = self.loops, (*self.loops, loop)
-        calls = [call for name in loop.annotations.get(KEY, ()) for call in self._calls(text_of(name), loop)]
-        for key, distance in ((AHEAD_KEY, AHEAD), (FAR_KEY, FAR)):
+        calls = [call for name in loop.annotations.get(PREFETCH, ()) for call in self._calls(text_of(name), loop)]
+        for key, distance in self.distances:
             for name in loop.annotations.get(key, ()):
                 calls += self._ahead(text_of(name), loop, distance)
-        for name in loop.annotations.get(TILE_KEY, ()):
+        for name in loop.annotations.get(PREFETCH_TILE, ()):
             calls += self._tile(text_of(name), loop)
         body = self.visit(loop.body)
         self.loops = outside
@@ -123,7 +121,7 @@ class _Inject(StmtMutator):
         if around:
             places = _shared_out(corner, start, inner, streams, run)
         else:
-            line = LINE // load.buffer.dtype.bytes
+            line = self.line // load.buffer.dtype.bytes
             places = [place + n for place in self._paced(corner, start, inner, row, line) for n in streams]
         return [Evaluate(prefetch(BufferLoad(load.buffer, (self.analyzer.simplify(x),)))) for x in places]
 
@@ -223,15 +221,15 @@ class _Inject(StmtMutator):
         while isinstance(loops[-1].body, For):
             loops.append(loops[-1].body)
         if buffer is None or not all(isinstance(n, IntImm) for x in loops for n in (x.extent, *buffer.shape)):
-            return without(loop, FIRST_KEY)
+            return without(loop, PREFETCH_FIRST)
         turn, turns = _turns(loops, loop.loop_var.dtype)
-        line = LINE // buffer.dtype.bytes
-        each = -(-min(int(size), buffer.shape[0].value * buffer.dtype.bytes) // (LINE * turns))
+        line = self.line // buffer.dtype.bytes
+        each = -(-min(int(size), buffer.shape[0].value * buffer.dtype.bytes) // (self.line * turns))
         step = min(each * line, buffer.shape[0].value // turns)  # not beyond its end
         body = seq(*(Evaluate(prefetch(BufferLoad(buffer, (self.analyzer.simplify(turn * step + n * line),))))
                      for n in range(each)), loops[-1].body)
         for x in reversed(loops):
-            body = without(x, FIRST_KEY).replace(body=body)
+            body = without(x, PREFETCH_FIRST).replace(body=body)
         return body
 
     def _line(self, load, loop):
@@ -241,7 +239,7 @@ class _Inject(StmtMutator):
         for x in collect(loop.body, For):
             unrolled = x.kind == "unrolled" and isinstance(x.extent, IntImm)
             step = self.analyzer.step(index, x.loop_var) if unrolled else None
-            if step and 0 < step * x.extent.value * load.buffer.dtype.bytes <= LINE:
+            if step and 0 < step * x.extent.value * load.buffer.dtype.bytes <= self.line:
                 index = substitute(index, {x.loop_var: x.min})
         return index
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from .. import op as op_table
 from ..expr import IntImm
 from ..relax.ops.contraction import FMA
-from ..schedule.rules.operands import MIN_PACKED_ROWS, makes_dots, packs_columns
+from ..schedule.rules.operands import makes_dots, packs_columns
 
 MAPS = ("elementwise", "broadcast")
 
@@ -52,7 +52,7 @@ def _reads_rows(cpu, product, across, mapped):
     """The first operand: each tile of columns reads it, as it lies or from a copy to panels. Where multiply-adds take
     its elements out of vectors, its terms lie in a row."""
     rows, depth, _ = _sizes(product)
-    return not mapped and (not across or not cpu.by_element and bool(depth) and rows >= MIN_PACKED_ROWS)
+    return not mapped and (not across or not cpu.by_element and bool(depth) and rows >= cpu.cost("copy.rows"))
 
 
 def _sizes(product):

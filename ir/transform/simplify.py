@@ -6,8 +6,8 @@ from contextlib import nullcontext
 from ..arith import Analyzer
 from ..expr import Call, IntImm, Not, PrimExpr, Range, const, free_vars, is_const_int, substitute
 from ..node import Mutator
+from ..tir.hints import FULL_LANES
 from ..tir.stmt import Evaluate, IfThenElse, SeqStmt, seq
-from .loop_partition import LANES
 
 
 def simplify(func):
@@ -27,12 +27,12 @@ class _Simplify(Mutator):
         if isinstance(extent, IntImm):
             if extent.value <= 0:
                 return Evaluate(const(0))
-            if extent.value == 1 and loop.kind != "thread_binding" and LANES not in loop.annotations:
+            if extent.value == 1 and loop.kind != "thread_binding" and FULL_LANES not in loop.annotations:
                 return self.visit(substitute(loop.body, {loop.loop_var: minimum}))
         # a symbolic extent is known to be positive inside the loop only
         with nullcontext() if isinstance(extent, IntImm) else self.analyzer.constraint_scope():
-            left = LANES in loop.annotations and is_const_int(extent, 1)  # its variable stays, for vectors
-            turns = const(loop.annotations[LANES], extent.dtype) if left else extent
+            left = FULL_LANES in loop.annotations and is_const_int(extent, 1)  # its variable stays, for vectors
+            turns = const(loop.annotations[FULL_LANES], extent.dtype) if left else extent
             self.analyzer.bind(loop.loop_var, Range(minimum, turns), allow_override=True)
             body = self.visit(loop.body)
             loop = loop.replace(min=minimum, extent=extent, body=body)

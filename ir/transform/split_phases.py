@@ -5,29 +5,31 @@ from math import prod
 
 import numpy as np
 
+from ..costs import BASE
 from ..expr import IntImm
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant, TupleGetItem
 from .graph import GraphRewriter
 
 MOST_GROUPS = 8  # that become convolutions of their own
-SHUFFLE = 4      # steps of vectors that moving an element to its place takes as long as
 
 
-def split_phases(func, lanes):
+def split_phases(func, lanes, shuffle=BASE["shuffle"].value):
     """Requires plain layouts. Ensures that transposed convolutions with constant weights have one group, and
 
     - those in depthwise form are a depthwise convolution for each phase (conv2d_phases tells what phases are);
     - those in other groups are one for each group, where these are few and whole vectors;
     - those of few output channels, and those in other groups, are a convolution that makes all phases of a channel,
       with the taps of any of them: vectors are full of phases then.
+
+    shuffle: vectors that take as long as moving an element to its place.
     """
-    return _SplitPhases(lanes).run(func)
+    return _SplitPhases(lanes, shuffle).run(func)
 
 
 class _SplitPhases(GraphRewriter):
-    def __init__(self, lanes):
-        self.lanes = lanes
+    def __init__(self, lanes, shuffle):
+        self.lanes, self.shuffle = lanes, shuffle
 
     def call(self, binding, call):
         if call.op != "nn.conv2d_transpose" or not isinstance(call.args[1], Constant) or not all(
@@ -36,7 +38,7 @@ class _SplitPhases(GraphRewriter):
         x, weight = call.args
         groups, (inputs, outputs) = call.attrs["groups"], weight.data.shape[:2]
         if groups == 1:
-            return self._in_channels(call) if _saves(call, self.lanes) else call
+            return self._in_channels(call) if _saves(call, self.lanes, self.shuffle) else call
         if groups == inputs and outputs == 1 and max(call.attrs["strides"]) > 1:
             return self._depthwise(call)
         if groups <= MOST_GROUPS and inputs // groups % self.lanes == outputs % self.lanes == 0:
@@ -124,10 +126,10 @@ def _padding(rows, columns):
     return rows.before, columns.before, rows.after, columns.after
 
 
-def _saves(call, lanes):
+def _saves(call, lanes, shuffle):
     """Whether full vectors of phases outweigh taps that only some phases have, and the shuffle."""
     rows, columns = (_Window(call, axis) for axis in (0, 1))
     inputs, outputs, *kernel = call.args[1].data.shape
     made = outputs * rows.stride * columns.stride
     apart, together = -(-outputs // lanes) * prod(kernel), -(-made // lanes) * rows.taps * columns.taps
-    return (apart - together) * inputs > SHUFFLE * made
+    return (apart - together) * inputs > shuffle * made

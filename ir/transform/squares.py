@@ -5,12 +5,11 @@ from ..arith import Analyzer
 from ..expr import Broadcast, IntImm, Ramp, Var, const, is_const_int, substitute
 from ..node import Mutator, collect, structural_equal
 from ..tir.buffer import decl_buffer
+from ..tir.hints import TRANSPOSE
 from ..tir.intrin import vector_intrinsic
 from ..tir.stmt import BufferLoad, BufferStore, DeclBuffer, For, seq
 from .lanes import is_conditional
 from .walk import rewrite_annotated
-
-TURNED = "pragma_transpose"  # annotates the unrolled loop around a vectorized one that reads across
 
 
 def transpose_squares(func):
@@ -26,7 +25,7 @@ def transpose_squares(func):
     where vectors have as many lanes as the loop has turns. Of a part of a vector fewer rows are read, and others are
     zero. Loads that are no such squares stay, and all loads where some are made under a condition only.
     """
-    return func.replace(body=rewrite_annotated(func.body, TURNED, lambda loop, _: _in_registers(loop)))
+    return func.replace(body=rewrite_annotated(func.body, TRANSPOSE, lambda loop, _: _in_registers(loop)))
 
 
 def _in_registers(loop):

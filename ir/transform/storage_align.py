@@ -2,16 +2,15 @@
 from __future__ import annotations
 
 from ..expr import const
+from ..tir.hints import DIM_ALIGN
 from .walk import blocks
-
-KEY = "buffer_dim_align"  # the annotation: ((position among the writes, axis, factor, offset), ...)
 
 
 def alignments(body):
     """{buffer: {axis: (factor, offset)}} from the annotations of all blocks. Raises ValueError for a malformed one."""
     found = {}
     for block in blocks(body):
-        entries = block.annotations.get(KEY, ())
+        entries = block.annotations.get(DIM_ALIGN, ())
         for entry in entries if isinstance(entries, (tuple, list)) else (entries,):
             try:
                 position, axis, factor, offset = map(int, entry)
@@ -19,8 +18,8 @@ def alignments(body):
                 if factor < 1 or not 0 <= axis < len(buffer.shape):
                     raise IndexError
             except (TypeError, ValueError, IndexError):
-                raise ValueError(f"block {block.name_hint}: annotation {KEY!r} holds {entry!r}; it must be (position "
-                                 "among the writes, axis, positive factor, offset)") from None
+                raise ValueError(f"block {block.name_hint}: annotation {DIM_ALIGN!r} holds {entry!r}; it must be "
+                                 "(position among the writes, axis, positive factor, offset)") from None
             found.setdefault(buffer, {})[axis] = factor, offset
     return found
 

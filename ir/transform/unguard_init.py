@@ -4,7 +4,7 @@ from __future__ import annotations
 from ..arith import Analyzer
 from ..expr import Call, IntImm, Range, free_vars, is_const_int
 from ..node import Mutator, collect
-from ..tir.stmt import BufferLoad, BufferStore
+from ..tir.stmt import BufferLoad, BufferStore, IfThenElse
 
 
 def unguard_init(func):
@@ -17,7 +17,7 @@ def unguard_init(func):
     element is read before it is written when a whole tile is copied, and compilers need not prove that. This is about
     tiles, whose loops are unrolled: of other loops guards may hold back most turns, as where a border is stored.
     """
-    return func.replace(body=_UnguardInit().visit(func.body))
+    return func.replace(body=_UnguardInit().visit(func.body)) if collect(func.body, IfThenElse) else func
 
 
 class _UnguardInit(Mutator):

@@ -4,11 +4,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..expr import IntImm, const
+from ..tir.hints import EXPLICIT, STEPS, UNROLL
 from ..tir.stmt import seq
 from .copies import fresh_copy
 from .walk import StmtMutator, without
-
-STEP, EXPLICIT = "pragma_auto_unroll_max_step", "pragma_unroll_explicit"
 
 
 @dataclass
@@ -58,15 +57,15 @@ class _Unroll(StmtMutator):
         self.count = _Count()
 
     def visit_AttrStmt(self, attr):
-        if attr.attr_key not in (STEP, EXPLICIT):
+        if attr.attr_key not in (STEPS, EXPLICIT):
             return super().visit_AttrStmt(attr)
         return self._within({attr.attr_key: attr.value}, attr.body)
 
     def _within(self, pragmas, stmt):
         """`stmt` visited with the settings of pragmas."""
         before = self.max_step, self.explicit
-        if STEP in pragmas:
-            self.max_step = _int(STEP, pragmas[STEP])
+        if STEPS in pragmas:
+            self.max_step = _int(STEPS, pragmas[STEPS])
         if EXPLICIT in pragmas:
             self.explicit = bool(_int(EXPLICIT, pragmas[EXPLICIT]))
         stmt = self.visit(stmt)
@@ -74,7 +73,7 @@ class _Unroll(StmtMutator):
         return stmt
 
     def visit_For(self, loop):
-        pragmas = {k: v for k, v in loop.annotations.items() if k in (STEP, EXPLICIT)}
+        pragmas = {k: v for k, v in loop.annotations.items() if k in (STEPS, EXPLICIT)}
         if pragmas:
             return self._within(pragmas, without(loop, *pragmas))
         loop = loop.replace(body=self.visit(loop.body))
@@ -94,7 +93,7 @@ class _Unroll(StmtMutator):
 
     def _worth(self, loop, turns, count):
         return (loop.kind == "serial" and turns is not None and count.plain == 0 and count.unrolled <= self.max_depth
-                and "pragma_unroll" not in loop.annotations and (0 < turns * count.steps <= self.max_step
+                and UNROLL not in loop.annotations and (0 < turns * count.steps <= self.max_step
                                                           or turns <= self.max_extent))
 
     def visit_SeqStmt(self, s):

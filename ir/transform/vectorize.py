@@ -5,21 +5,17 @@ from ..arith import Analyzer
 from ..expr import (Add, Broadcast, Call, CompareExpr, Div, FloatImm, IntImm, Max, Min, Mul, Ramp, Range, Select, Sub,
                     Var, const, free_vars, is_const_int, operation_of, substitute)
 from ..node import Mutator, structural_equal
-from ..tir.intrin import BIT_INTRINSICS, greater, vector_intrinsic
+from ..tir.hints import FULL_LANES, REDUCE_LANES, SCALAR, TRANSPOSE
+from ..tir.intrin import greater, vector_intrinsic
+from ..tir.intrinsics import VECTOR_CALLS
 from ..tir.stmt import BufferLoad, BufferStore, For, SeqStmt, seq
 from .lanes import is_conditional
-from .loop_partition import LANES
-from .squares import TURNED
+from .walk import without
 from .workspace import STACK_BYTES
 
-# Calls with a vector form in simd.h. The arithmetic nodes all have one, and so have choices by a comparison.
-VECTOR_CALLS = ("exp", "log", "tanh", "erf", "sigmoid", "silu", "gelu", "sqrt", "abs", "floor", "ceil",
-                "round", *BIT_INTRINSICS)
 VECTOR_LANES = (4, 8, 16)
 MOST_UNROLLED = 8  # vectors of one loop
 _ARITHMETIC = (Add, Sub, Mul, Div, Min, Max)
-# Annotation of a loop over the lanes of a vector that reduces them: any order will do, so that a tree may.
-REDUCE_LANES = "reduce_lanes"
 # What joins two numbers -> (what joins vectors, and the lanes of one).
 _REDUCTIONS = {Add: (Add, "reduce_add"), Min: (Min, "reduce_min"), Max: (Max, "reduce_max"),
                "tir.greater": (greater, "reduce_greater")}
@@ -50,8 +46,8 @@ class _VectorizeLoops(Mutator):
             if reduced is not None:
                 return reduced
             outside = self.square
-            self.square = loop if TURNED in loop.annotations and not is_conditional(loop.body) else None
-            loop = loop.replace(body=self.visit(loop.body))
+            self.square = loop if TRANSPOSE in loop.annotations and not is_conditional(loop.body) else None
+            loop = without(loop, REDUCE_LANES, FULL_LANES).replace(body=self.visit(loop.body))
             self.square = outside
             return loop
         try:
@@ -61,8 +57,9 @@ class _VectorizeLoops(Mutator):
         except NotVectorizable as reason:
             if is_const_int(loop.extent, 1):
                 return substitute(loop.body, {loop.loop_var: loop.min})
+            loop = without(loop, FULL_LANES)
             return loop.replace(kind="serial", body=self.visit(loop.body),
-                                annotations={**loop.annotations, "simd": str(reason)})
+                                annotations={**loop.annotations, SCALAR: str(reason)})
 
     def visit_BufferStore(self, store):
         return store
@@ -84,8 +81,8 @@ def _lanes(loop):
     """The widest vectors that the loop is a multiple of, or those that it was a multiple of before it was shortened,
     or else the narrowest that hold it; the widest of all when it is long."""
     extent = loop.extent.value
-    if LANES in loop.annotations:
-        extent = loop.annotations[LANES]
+    if FULL_LANES in loop.annotations:
+        extent = loop.annotations[FULL_LANES]
     whole = (n for n in reversed(VECTOR_LANES) if extent % n == 0)
     return next(whole, None) or next((n for n in VECTOR_LANES if extent < n), VECTOR_LANES[-1])
 
@@ -97,14 +94,14 @@ def _several(loop, lanes, analyzer):
     analyzer.bind(outer, Range.from_min_extent(0, turns))
 
     def vectors(start, extent):
-        annotations = {LANES: lanes}
+        annotations = {FULL_LANES: lanes}
         body = substitute(loop.body, {var: loop.min + start + inner})
         return _vectorize(For(inner, const(0, var.dtype), const(extent, var.dtype), "vectorized", body, None,
                               annotations), analyzer)
 
     kind = "unrolled" if turns <= MOST_UNROLLED else "serial"
     main = For(outer, const(0, var.dtype), const(turns, var.dtype), kind, vectors(outer * lanes, lanes), None,
-               loop.annotations)
+               without(loop, FULL_LANES).annotations)
     return seq(main, vectors(const(turns * lanes, var.dtype), rest)) if rest else main
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 from ..expr import IntImm, Var, is_const_int
 from ..node import collect
 from ..tir.buffer import substitute_buffers
+from ..tir.hints import EACH_THREAD
 from ..tir.stmt import BufferLoad, BufferStore, For
-from .pragmas import EACH
 from .walk import StmtMutator, without
 
 STACK_BYTES = 16 * 1024
@@ -43,7 +43,7 @@ def lift_workspace(func):
 def touched_by_each(stmt):
     """The buffers that loops touch which each thread runs for itself: it has those of them for itself that the kernel
     declares."""
-    loops = [loop for loop in collect(stmt, For) if EACH in loop.annotations]
+    loops = [loop for loop in collect(stmt, For) if EACH_THREAD in loop.annotations]
     return {access.buffer for access in collect(loops, (BufferLoad, BufferStore))}
 
 
@@ -87,7 +87,7 @@ class _Lift(StmtMutator):
         return branch.replace(**new)
 
     def visit_For(self, loop):
-        before, outside, each = len(self.lifted), self.parallel, EACH in loop.annotations
+        before, outside, each = len(self.lifted), self.parallel, EACH_THREAD in loop.annotations
         self.parallel = outside or loop.kind == "parallel" or each
         loop = loop.replace(body=self.visit(loop.body))
         self.parallel = outside
@@ -101,4 +101,4 @@ class _ByOne(StmtMutator):
     """No thread runs a loop for itself alone."""
 
     def visit_For(self, loop):
-        return super().visit_For(without(loop, EACH))
+        return super().visit_For(without(loop, EACH_THREAD))

@@ -5,10 +5,11 @@ from onnx import helper
 
 import ingot
 from ingot.codegen.target import Target
+from ingot.codegen.toolchains import is_supported_here
 from networks import make_model
 
 TARGETS = ["c", "x86-64-v3", "x86-64-v4", "x86-64-v4-zen4"]
-here = [pytest.param(t, marks=pytest.mark.skipif(not Target.get(t).is_supported_here, reason=f"{t} does not run here"))
+here = [pytest.param(t, marks=pytest.mark.skipif(not is_supported_here(Target.get(t)), reason=f"{t} does not run here"))
         for t in TARGETS]
 VALUES = (np.nan, np.inf, -np.inf, 1e20)
 # An algorithm, the sizes of the kernel, the stride and the input's channels: those that float32's accuracy admits.

@@ -3,9 +3,10 @@ import re
 
 from pycparser import c_ast, c_parser
 
-from ingot.codegen.c_expr import CAST_THROUGH, COMPUTED_IN, INGOT_MATH, LIBM, SUFFIX, CExpr
+from ingot.codegen.c_expr import CAST_THROUGH, COMPUTED_IN, SUFFIX, CExpr
 from ingot.codegen.c_types import literal
 from ingot.ir import expr as E
+from ingot.ir.tir.intrinsics import INTRINSICS
 from ingot.ir.tir.stmt import BufferLoad
 
 _TYPEDEFS = "".join(f"typedef int {u}int{b}_t;" for u in ("", "u") for b in (8, 16, 32, 64))
@@ -93,9 +94,7 @@ def _call(name, dtype, *args):
     if name == "abs" and dtype.is_int:
         x = args[0]
         return expected(x) if dtype.code == "uint" else expected(E.Max(x, E.Sub(E.IntImm(dtype, 0), x)))
-    if dtype == "float32":
-        return "call", INGOT_MATH.get(name) or LIBM[name] + "f", *map(expected, args)
-    return "call", LIBM[name], *map(expected, args)
+    return "call", INTRINSICS[name].spellings[f"c {dtype}"], *map(expected, args)
 
 
 def _number(text):

@@ -5,7 +5,8 @@ import numpy as np
 from tir_cases import CASES, loop
 
 import ingot
-from ingot.codegen.compile import Options, schedule, scheduled
+from ingot.codegen.compile import Options
+from ingot.codegen.scheduling import schedule, scheduled
 from ingot.codegen.kernels import STATEMENTS_PER_FILE, Kernel, count_statements, print_kernel, split_files
 from ingot.ir import tir
 from ingot.ir.expr import Var, const

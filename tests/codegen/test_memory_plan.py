@@ -11,9 +11,9 @@ from ingot.codegen.program import build_program
 from ingot.frontend.onnx import from_onnx
 from ingot.ir.arith import Analyzer
 from ingot.ir.expr import Var, const, substitute
-from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.transform.lower_ops import lower_ops
 from ingot.ir.transform.pipeline import graph_passes
+from machines import machine
 
 N, M = Var("n", "int64"), Var("m", "int64")
 
@@ -144,7 +144,7 @@ def test_the_bound_of_a_region_is_of_unrounded_bytes():
 @pytest.mark.parametrize("name", zoo_names)
 def test_networks_are_planned_within_a_tenth_of_the_bound(name):
     mod = from_onnx(zoo().load(name))
-    for run in graph_passes(2, CpuModel(lanes=1)):  # packed weights would change nothing here
+    for run in graph_passes(2, machine(lanes=1)):  # packed weights would change nothing here
         mod = run(mod)
     program = build_program(lower_ops(mod), "net")
     total = value(plan_memory(program.plan.buffers).total)

@@ -10,6 +10,7 @@ import pytest
 import ingot
 from ingot.codegen.compile import Options, compile_module
 from ingot.codegen.stack import StackError, default_limit
+from ingot.codegen.toolchains import toolchain
 from ingot.ir.dtype import DataType
 from ingot.ir.expr import Broadcast, Ramp, Var, const
 from ingot.ir.node import collect
@@ -171,8 +172,8 @@ def _sources(folder):
 
 
 def _compile(folder, cc, flags, model, *arguments):
-    own = [f for f in model.target.cflags if not f.startswith("-O")]
-    own += list(model.target.gcc_cflags) if cc == "gcc" else []
+    own = [f for f in toolchain(model.target).cflags if not f.startswith("-O")]
+    own += list(toolchain(model.target).gcc_cflags) if cc == "gcc" else []
     done = subprocess.run([cc, "-std=gnu99", *own, *flags, *arguments], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

@@ -13,9 +13,8 @@ from ingot.codegen.team import ONCE, passed_between_threads, team_body
 from ingot.codegen.toolchain import can_build_openmp
 from ingot.ir import tir
 from ingot.ir.expr import Select, Var, const
-from ingot.ir.schedule.rules.threads import OWN, ROWS
+from ingot.ir.tir.hints import EACH_THREAD, THREAD_OWN, THREAD_ROWS
 from ingot.ir.tir.stmt import AssertStmt, AttrStmt, BufferStore, DeclBuffer, For, IfThenElse, LetStmt, While
-from ingot.ir.transform.pragmas import EACH
 
 SIZE = 40
 V = Var("v", "int32")
@@ -42,13 +41,13 @@ def rows_of(buffer, value, p, *more):
     """Ten rows, of which each thread does the same for every p."""
     q = Var("q")
     return For(q, const(0), const(10), "parallel", store(buffer, value)(p * 10 + q),
-               annotations=dict.fromkeys((ROWS, *more), 1))
+               annotations=dict.fromkeys((THREAD_ROWS, *more), 1))
 
 
 def by_each(source):
     """Each thread makes t of a buffer for itself, then they make y of t together."""
     t = tir.decl_buffer((SIZE,), name="t")
-    making = serial(store(t, lambda i: source[i] * 2.0)).replace(annotations={EACH: 1})
+    making = serial(store(t, lambda i: source[i] * 2.0)).replace(annotations={EACH_THREAD: 1})
     return tir.DeclBuffer(t, tir.seq(making, parallel(store(Y, backwards(t)))))
 
 
@@ -64,9 +63,9 @@ BODIES = {
         V < 6, parallel(store(Y, lambda i: Y[i] + X[t])), BufferStore(Y, const(0.5), (t,))))),
     "rows": tir.seq(loop("p", 4, lambda p: rows_of(Y, lambda i: X[i] * 3.0, p), "parallel"),
                     loop("p", 4, lambda p: rows_of(Z, backwards(Y), p), "parallel")),
-    "own_rows": tir.seq(loop("p", 4, lambda p: rows_of(Y, lambda i: X[i] * 3.0, p, OWN), "parallel"),
-                        loop("p", 4, lambda p: rows_of(Z, backwards(Y), p, OWN), "parallel")),
-    "own": parallel(store(Y, lambda i: X[i] + 1.0)).replace(annotations={OWN: 1}),
+    "own_rows": tir.seq(loop("p", 4, lambda p: rows_of(Y, lambda i: X[i] * 3.0, p, THREAD_OWN), "parallel"),
+                        loop("p", 4, lambda p: rows_of(Z, backwards(Y), p, THREAD_OWN), "parallel")),
+    "own": parallel(store(Y, lambda i: X[i] + 1.0)).replace(annotations={THREAD_OWN: 1}),
     "of_three": loop("p", 2, lambda p: loop("q", 5, lambda q: loop("r", 4, lambda r: store(
         Y, lambda i: X[i] + 1.0)(p * 20 + q * 4 + r), "parallel"), "parallel"), "parallel"),
     "each": tir.seq(parallel(store(Z, lambda i: X[i] + 1.0)), by_each(X)),

@@ -1,6 +1,5 @@
 """Which networks have parallel loops: those whose threads would wait most of the time run on one."""
 import re
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -11,14 +10,16 @@ from ingot.ir.expr import Var, const
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
-from ingot.ir.schedule.cpu import CpuModel
-from ingot.ir.schedule.rules.threads import (CACHE_BYTES, MANY_THREADS, PARALLEL_MIN_WORK, PASSED_BYTES, WAIT_CYCLES,
-                                             most_threads, parallel_loops)
+from ingot.ir.schedule.rules.threads import most_threads, parallel_loops
+from ingot.ir.target import MANY_THREADS
 from ingot.ir.tir.function import PrimFunc
 from ingot.ir.tir.stmt import Evaluate, For, SeqStmt
+from machines import machine
 
-CPU = CpuModel()
-PACE = 2 * CPU.lanes * CPU.multiply_adds  # operations in a cycle
+CPU = machine()
+PACE = 2 * CPU.lanes * CPU.cost("multiply_adds")  # operations in a cycle
+WAIT_CYCLES, LEAST_WORK, CACHE_BYTES, PASSED_BYTES = map(
+    CPU.cost, ("threads.wait", "threads.least_work", "l2_read", "threads.passed"))
 
 
 def products(count, rows, size):
@@ -39,7 +40,7 @@ def products(count, rows, size):
     (1, Var("n", "int64"), 256, "openmp", True),
 ])
 def test_networks_of_small_kernels_have_no_parallel_loop(count, rows, size, threads, shared):
-    assert not isinstance(rows, int) or rows * size * size > PARALLEL_MIN_WORK
+    assert not isinstance(rows, int) or rows * size * size > LEAST_WORK
     lowered = lower(products(count, rows, size), Options.check("x86-64-v4", threads=threads)).lowered
     loops = [loop for f in lowered.functions.values() if isinstance(f, PrimFunc) for loop in collect(f.body, For)]
     assert any(loop.kind == "parallel" for loop in loops) == shared
@@ -62,7 +63,7 @@ def test_what_one_thread_reads_counts_against_what_all_save():
 
 def test_a_unit_for_tiles_counts_where_the_accuracy_admits_it():
     short = [(3 * WAIT_CYCLES * PACE, (), 1)] * 7
-    strict, float32, relaxed = (most_threads(replace(CPU, integer_tiles=True, accuracy=a), short)
+    strict, float32, relaxed = (most_threads(machine(integer_tiles=True), short, a)
                                 for a in ("strict", "float32", "relaxed"))
     assert strict == float32 == most_threads(CPU, short) > relaxed
 
@@ -117,4 +118,4 @@ def test_threads_of_a_small_network_write_where_they_wrote_before(channels, thre
              if not structural_equal(program.plan.buffers[a].part, program.plan.buffers[b].part)]
     assert pairs and any(program.plan.meet(a, b) for a, b in pairs) != apart
     assert all(call.border for call in program.once) and (len(program.once) > 0) >= apart
-    assert program.plan.total.value <= options.cpu.l2_bytes or not apart
+    assert program.plan.total.value <= options.machine.l2_bytes or not apart

@@ -10,6 +10,7 @@ from ingot.codegen.object_cache import ObjectCache, content_key
 from ingot.codegen.target import Target
 from ingot.codegen.toolchain import (ToolchainError, build_program, build_shared, find_compiler, missing_tools,
                                      openmp_flag, run_command)
+from ingot.codegen.toolchains import is_native
 
 MAIN = '#include <stdio.h>\n#include "value.h"\nint main(void) { printf("%d\\n", VALUE); return 0; }\n'
 
@@ -173,7 +174,7 @@ def test_no_compiler(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ToolchainError, match="no C compiler for .* on PATH .tried cc, gcc, clang.; install one"):
         find_compiler("host")
-    cross = "aarch64-linux-gnu" if not Target.get("aarch64-linux-gnu").is_native else "x86-64-v3"
+    cross = "aarch64-linux-gnu" if not is_native(Target.get("aarch64-linux-gnu")) else "x86-64-v3"
     with pytest.raises(ToolchainError, match=f"no C compiler for {cross}.*install a cross compiler"):
         find_compiler(cross)
 

@@ -4,17 +4,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ingot.codegen.target import Target
+from ingot.codegen.toolchains import toolchain
 from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
 
 AMX, ZEN4 = Target.get("x86-64-v4-amx"), Target.get("x86-64-v4-zen4")
-UNIT = [flag for flag in AMX.cflags if flag.startswith("-mamx")]
+UNIT = [flag for flag in toolchain(AMX).cflags if flag.startswith("-mamx")]
 
 
 @dataclass(frozen=True)
 class Build:
     """An arithmetic in vectors as long as its columns are packed for: target: the machine that has it; plain: any
-    machine as if it had; seen: what generated kernels show of it; winograd: the same of Winograd's."""
+    machine as if it had, with c's toolchain; seen: what generated kernels show of it; winograd: the same of Winograd's."""
 
     arithmetic: str
     target: Target
@@ -23,15 +24,9 @@ class Build:
     winograd: str
 
 
-def _as(target, machine, **fields):
-    return replace(target, vector_lanes=machine.vector_lanes, vector_registers=machine.vector_registers, **fields)
-
-
 BUILDS = (
-    Build("digits", AMX, _as(Target.get("host"), AMX, integer_tiles=True, small_tile=0, cflags=tuple(
-        f for f in Target.get("host").cflags if f not in UNIT)), "ingot_tiles_product(", "ingot_tiles_products("),
-    Build("pairs", ZEN4, _as(Target.get("c"), ZEN4, adders=True, multiply_adds=1, streamed_bytes=6), "pairs_sums",
-          "pairs_sums"))
+    Build("digits", AMX, replace(AMX, name="c"), "ingot_tiles_product(", "ingot_tiles_products("),
+    Build("pairs", ZEN4, replace(Target.get("c"), costs=ZEN4.costs, vectors=ZEN4.vectors), "pairs_sums", "pairs_sums"))
 
 
 def product_network(rows, depth=512, columns=192):

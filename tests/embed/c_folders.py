@@ -10,6 +10,7 @@ import pytest
 
 from ingot.codegen.target import Target
 from ingot.codegen.toolchain import find_compiler
+from ingot.codegen.toolchains import toolchain
 
 HERE = Path(__file__).parent
 STRICT = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
@@ -89,7 +90,7 @@ def build(folder, sources, program, compiler, *flags):
 def build_strictly(folder, program, target):
     """The self-test of a folder for `target`, by its compiler, without warnings. Returns `program`. At -O1, where
     compilers look at the flow of values."""
-    flags = [flag for flag in Target.get(target).cflags if not flag.startswith("-O")]
+    flags = [flag for flag in toolchain(Target.get(target)).cflags if not flag.startswith("-O")]
     return build(folder, selftest_sources(folder), program, *find_compiler(target).command, *flags, "-O1", *STRICT[1:])
 
 

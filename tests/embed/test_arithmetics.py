@@ -6,16 +6,18 @@ import ingot
 from arithmetic_networks import AMX, BUILDS, UNIT, image, image_network, kernels_of, product_network
 from c_folders import (HERE, STRICT, build, compile_all, definitions, library_sources, need, need_compiler, run,
                        selftest_sources)
+from ingot.codegen.toolchains import is_supported_here, toolchain
 from ingot.ir.relax.arithmetic import digits
 from ingot.ir.relax.evaluate import evaluate
-from ingot.ir.schedule.rules import threads as rule_threads, winograd_blocks, winograd_digit_blocks
+from ingot.ir.schedule.rules import winograd_blocks, winograd_digit_blocks
 from ingot.ir.schedule.rules.tiles import Tile
+from machines import set_costs
 
 pytestmark = pytest.mark.optimization("-O0")
 EACH = pytest.mark.parametrize("built", BUILDS, ids=lambda b: b.arithmetic)
 EVERYWHERE = pytest.mark.parametrize("built, target", [
     pytest.param(b, target, id=f"{b.arithmetic}-{name}", marks=pytest.mark.skipif(
-        not target.is_supported_here, reason=f"{target} does not run here"))
+        not is_supported_here(target), reason=f"{target} does not run here"))
     for b in BUILDS for name, target in (("plain", b.plain), ("unit", b.target))])
 EXACT, CONTRACT = 2e-6, 1e-4  # of the largest result
 
@@ -54,7 +56,7 @@ def test_products(built, target, threads, rows, depth, columns):
 
 DIGITS = pytest.mark.parametrize("target", [
     pytest.param(BUILDS[0].plain, id="plain"),
-    pytest.param(AMX, id="unit", marks=pytest.mark.skipif(not AMX.is_supported_here, reason="no AMX here"))])
+    pytest.param(AMX, id="unit", marks=pytest.mark.skipif(not is_supported_here(AMX), reason="no AMX here"))])
 
 
 @DIGITS
@@ -95,7 +97,7 @@ def test_images(built, target, threads, channels, outputs, size, stride):
 def test_images_that_are_padded_for_the_next_layer(built, target, threads, size, monkeypatch):
     """Their rows do not follow one another: tiles are of whole rows, of parts of one, or across several; threads share
     blocks of them."""
-    monkeypatch.setattr(rule_threads, "PARALLEL_MIN_WORK", 1)
+    set_costs(monkeypatch, {"threads.least_work": 1})
     mod = image_network(64, 64, size, padded=True)
     convolved(built, target, built.arithmetic, mod, image(64, size), EXACT, threads)
 
@@ -119,7 +121,7 @@ def test_winograd(built, target, threads, algorithm, channels, outputs, size, op
         rows, Tile(1, min(tile, rows), 2), 1, over, 0)) for tile in (1, 2))],
     ids=["digits-16", "digits-32", "pairs-1", "pairs-2"])
 def test_every_blocking(built, model, make, rows, over, monkeypatch):
-    monkeypatch.setattr(rule_threads, "PARALLEL_MIN_WORK", 1)
+    set_costs(monkeypatch, {"threads.least_work": 1})
     monkeypatch.setattr(model, "choose", lambda *_: make(rows, over))
     mod = image_network(64, 80, (15, 6), kernel=3)
     convolved(built, built.plain, "winograd4", mod, image(64, (15, 6)), CONTRACT / 2, "openmp")
@@ -177,9 +179,9 @@ def folder_of(tmp_path, built, name, target, **options):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_strict(tmp_path, built, compiler, name):
     """Also for machines that this is none of."""
-    need_compiler(compiler, "-fopenmp", *built.target.cflags)
+    need_compiler(compiler, "-fopenmp", *toolchain(built.target).cflags)
     folder, _ = folder_of(tmp_path, built, name, built.target)
-    compile_all(folder, compiler, *STRICT, *built.target.cflags, "-fopenmp")
+    compile_all(folder, compiler, *STRICT, *toolchain(built.target).cflags, "-fopenmp")
 
 
 @EACH
@@ -193,14 +195,14 @@ def test_sanitized(tmp_path, built, compiler, name):
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
-@pytest.mark.parametrize("flags", [AMX.cflags, [f for f in AMX.cflags if f not in UNIT], ["-O1"]],
+@pytest.mark.parametrize("flags", [toolchain(AMX).cflags, [f for f in toolchain(AMX).cflags if f not in UNIT], ["-O1"]],
                          ids=["unit", "plain", "baseline"])
 def test_a_folder_for_the_unit_is_c_for_every_machine(tmp_path, compiler, flags):
     """Where a processor has none, it computes the same."""
     need(compiler)
     folder, _ = folder_of(tmp_path, BUILDS[0], "product", AMX, threads="none")
     compile_all(folder, compiler, *STRICT, *flags)
-    if AMX.is_supported_here or flags == ["-O1"]:
+    if is_supported_here(AMX) or flags == ["-O1"]:
         program = build(folder, selftest_sources(folder), tmp_path / "selftest", compiler, *flags)
         assert "ok" in run([program])
 
@@ -208,8 +210,8 @@ def test_a_folder_for_the_unit_is_c_for_every_machine(tmp_path, compiler, flags)
 @pytest.mark.parametrize("threads, flags", [("none", ()), ("openmp", ("-fopenmp",))])
 def test_shapes_of_tiles_are_the_threads_own(tmp_path, threads, flags):
     need_compiler("gcc", *flags)
-    if not AMX.is_supported_here:
+    if not is_supported_here(AMX):
         pytest.skip("no AMX here")
     folder, defined = folder_of(tmp_path, BUILDS[0], "product", AMX, threads=threads)
     sources = [*library_sources(folder), HERE / "own_tiles.c"]
-    run([build(folder, sources, tmp_path / "program", "gcc", *AMX.cflags, *flags, *defined)])
+    run([build(folder, sources, tmp_path / "program", "gcc", *toolchain(AMX).cflags, *flags, *defined)])

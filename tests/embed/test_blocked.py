@@ -93,7 +93,7 @@ def thin(lanes):
 def test_every_target(tmp_path, make, target):
     if reason := missing_tools(target):
         pytest.skip(reason)
-    with ingot.compile(make(Target.get(target).vector_lanes), target=target, threads="none", accuracy="strict") as library:
+    with ingot.compile(make(Target.get(target).lanes), target=target, threads="none", accuracy="strict") as library:
         folder = library.export(tmp_path / "net")
     functions = [f for source in folder.glob("kernels_*.c") for f in source.read_text().split("\n}\n")]
     assert make is not mobile or any("_depthwise_blocked(" in f and "_conv2d_blocked(" in f for f in functions)

@@ -7,6 +7,7 @@ import pytest
 from c_folders import build, need, need_compiler, run, selftest_sources
 from ingot.codegen.target import Target
 from ingot.codegen.toolchain import find_compiler, missing_tools, run_command
+from ingot.codegen.toolchains import toolchain
 from networks import needs_zoo, tiny_names
 
 WEIGHTS = ["incbin", "array", "file", "extern"]
@@ -74,7 +75,7 @@ def test_selftest_passes_for_every_target(exported, tmp_path, name, target):
     if reason := missing_tools(target):
         pytest.skip(reason)
     folder = exported(name, target=target).folder
-    compiler, flags = find_compiler(target), [f if f != "-O3" else "-O1" for f in Target.get(target).cflags]
+    compiler, flags = find_compiler(target), [f if f != "-O3" else "-O1" for f in toolchain(Target.get(target)).cflags]
     program = build(folder, selftest_sources(folder), tmp_path / "selftest", *compiler.command, *flags)
     assert "ok" in run(run_command(target, program))
 

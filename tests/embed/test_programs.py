@@ -4,6 +4,7 @@ import os
 import numpy as np
 import pytest
 
+from ingot.codegen.toolchains import toolchain
 import ingot
 from c_folders import HERE, build, definitions, library_sources, need_compiler, run, selftest_sources
 from networks import load, needs_zoo, relative_error, tiny_names
@@ -15,7 +16,7 @@ TINY = [pytest.param(name, marks=needs_zoo) for name in tiny_names or ["tiny_res
 
 def program_of(case, source, program, compiler, *flags):
     """A program of this folder, linked with an exported network and its kernels for its target."""
-    arch = [flag for flag in case.library.model.target.cflags if not flag.startswith("-O")]
+    arch = [flag for flag in toolchain(case.library.model.target).cflags if not flag.startswith("-O")]
     return build(case.folder, [*library_sources(case.folder), HERE / source], program, compiler, f"-I{HERE}",
                  *definitions(case.library), *arch, *flags)
 
@@ -60,7 +61,7 @@ def test_exact_sizes_and_right_numbers(exported, tmp_path, name, weights, target
 def test_selftest_under_sanitizers(exported, tmp_path, compiler, name, target):
     need_compiler(compiler, *SANITIZE)
     case = exported(name, target=target)
-    arch = [flag for flag in case.library.model.target.cflags if not flag.startswith("-O")]
+    arch = [flag for flag in toolchain(case.library.model.target).cflags if not flag.startswith("-O")]
     program = build(case.folder, selftest_sources(case.folder), tmp_path / "program", compiler, *arch, *SANITIZE)
     assert "ok" in run([program])
 
@@ -69,7 +70,7 @@ def test_selftest_under_sanitizers(exported, tmp_path, compiler, name, target):
 def test_indices_out_of_range(exported, tmp_path, target):
     need_compiler("gcc", *SANITIZE)
     case = exported("embedding_net", target=target)
-    arch = [flag for flag in case.library.model.target.cflags if not flag.startswith("-O")]
+    arch = [flag for flag in toolchain(case.library.model.target).cflags if not flag.startswith("-O")]
     run([build(case.folder, [*library_sources(case.folder), HERE / "indices.c"], tmp_path / "program", "gcc", *arch,
                *SANITIZE)])
 

@@ -6,6 +6,7 @@ import ingot
 from c_folders import build_strictly, run
 from ingot.codegen.target import Target
 from ingot.codegen.toolchain import missing_tools, run_command
+from ingot.codegen.toolchains import is_supported_here
 from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, TupleGetItem, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
 from ingot.ir.relax.evaluate import evaluate
@@ -50,7 +51,7 @@ CASES = pytest.mark.parametrize("options", [
 @pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4", "x86-64-v4-zen4"])
 @CASES
 def test_results(target, threads, options):
-    if not Target.get(target).is_supported_here:
+    if not is_supported_here(Target.get(target)):
         pytest.skip(f"{target} does not run here")
     mod = layers(**options)
     x = given(mod)
@@ -65,7 +66,7 @@ def test_results(target, threads, options):
 @pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4", "x86-64-v4-zen4"])
 @pytest.mark.parametrize("magnitude", [1e-28, 1e30])
 def test_products_of_large_and_small_rows(target, magnitude):
-    if not Target.get(target).is_supported_here:
+    if not is_supported_here(Target.get(target)):
         pytest.skip(f"{target} does not run here")
     rng = np.random.default_rng(0)
     x, w = RelaxVar("x", TensorStructInfo((1, 4096), "float32")), rng.standard_normal((4096, 512)).astype(np.float32)

@@ -6,6 +6,7 @@ import pytest
 import ingot
 from c_folders import STRICT, compile_all, need, run
 from ingot.codegen.target import Target
+from ingot.codegen.toolchains import is_native, toolchain
 from networks import load, needs_zoo, tiny_names
 
 LARGE = ["resnet50", "mobilenet_v2", "bert_base"]
@@ -28,7 +29,7 @@ def test_no_warnings(case, compiler, openmp):
     """At -O1, where compilers have all warnings that look at the flow of values, and are quick."""
     need(compiler)
     library, folder = case
-    flags = [flag for flag in library.model.target.cflags if not flag.startswith("-O")]
+    flags = [flag for flag in toolchain(library.model.target).cflags if not flag.startswith("-O")]
     compile_all(folder, compiler, *STRICT, *flags, "-O1", openmp)
 
 
@@ -37,10 +38,10 @@ def test_no_warnings(case, compiler, openmp):
 def test_no_warnings_for_other_targets(exported, compiler, target):
     """With the target's own flags, so at full optimization: clang says there when a pragma has no effect."""
     need(compiler)
-    if not Target.get(target).is_native:
+    if not is_native(Target.get(target)):
         pytest.skip(f"{compiler} does not build for {target}")
     case = exported("conv_net", target=target, threads="openmp")
-    compile_all(case.folder, compiler, *STRICT, *case.library.model.target.cflags, "-fopenmp")
+    compile_all(case.folder, compiler, *STRICT, *toolchain(case.library.model.target).cflags, "-fopenmp")
 
 
 def test_no_warnings_with_weights_as_an_array(exported):

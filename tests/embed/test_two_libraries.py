@@ -3,6 +3,7 @@ import os
 
 import pytest
 
+from ingot.codegen.toolchains import toolchain
 import ingot
 from c_folders import HERE, library_sources, need_compiler, run
 from networks import load
@@ -17,7 +18,7 @@ def folders(request, tmp_path_factory):
             library.export(base / name)
             (x,), (y,) = library.inputs, library.outputs
             flags = [f"-DIN=FIRST_{x.name.upper()}_SIZE", f"-DOUT=FIRST_{y.name.upper()}_SIZE",
-                     *(f for f in library.model.target.cflags if not f.startswith("-O"))]
+                     *(f for f in toolchain(library.model.target).cflags if not f.startswith("-O"))]
     openmp = ["-fopenmp"] if request.param == "openmp" else []
     return openmp, flags, [base / "first", base / "second"]
 

@@ -43,7 +43,7 @@ def test_every_target(tmp_path, target, tile, layer):
     """The self-test's reference is the plain convolution."""
     if reason := missing_tools(target):
         pytest.skip(reason)
-    mod = network(Target.get(target).vector_lanes, *layer)
+    mod = network(Target.get(target).lanes, *layer)
     with ingot.compile(mod, target=target, threads="none", algorithms={"conv": f"winograd{tile}"}) as library:
         assert any("winograd" in name for name in library.model.kernels)
         check(library, tmp_path, target)
@@ -54,7 +54,7 @@ def test_a_strided_first_layer_on_every_target(tmp_path, target):
     """By square tiles, where the channels of space_to_depth fill one block in part, or several, and by rows."""
     if reason := missing_tools(target):
         pytest.skip(reason)
-    lanes, rng = Target.get(target).vector_lanes, np.random.default_rng(0)
+    lanes, rng = Target.get(target).lanes, np.random.default_rng(0)
     weights = pack_weights(rng.standard_normal((lanes + 3, 3, 7, 7)).astype(np.float32), lanes)
     x = RelaxVar("x", TensorStructInfo((1, 3, 19, 22), "float32"))
     bb = BlockBuilder()
@@ -71,7 +71,7 @@ def test_a_strided_first_layer_on_every_target(tmp_path, target):
 
 @pytest.mark.parametrize("threads", ["none", "openmp"])
 def test_accuracy_on_this_machine(threads):
-    lanes = Target.get("host").vector_lanes
+    lanes = Target.get("host").lanes
     if lanes == 1:
         pytest.skip("no vectors here")
     mod = network(lanes)

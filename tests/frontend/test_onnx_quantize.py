@@ -5,10 +5,10 @@ from onnx import TensorProto, helper
 
 import ingot
 from ingot.frontend.onnx import OnnxImportError, from_onnx
-from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.transform.lower_ops import lower_ops
 from ingot.ir.transform.pipeline import graph_passes
 from onnx_models import check_node, model, one_node
+from machines import machine
 
 pytest.importorskip("onnxruntime")
 
@@ -90,7 +90,7 @@ def test_a_product_of_bytes(weight):
     assert found.dtype == np.uint8
     assert np.abs(found - np.clip(exact, 0, 255)).max() <= 0.5 + 1e-3
     mod = from_onnx(proto)
-    for run in graph_passes(2, CpuModel()):
+    for run in graph_passes(2, machine()):
         mod = run(mod)
     assert len(lower_ops(mod).functions) == 1 + 2  # "main", what makes floats of x, and the product
 
@@ -109,6 +109,6 @@ def test_what_is_quantized_and_dequantized_between_products_takes_no_kernel():
     found = ingot.compile(proto, threads="none")(x)
     assert np.abs(found - quantized @ w[1]).max() <= 0.25 * np.abs(w[1]).max() + 1e-3  # where a half is rounded
     mod = from_onnx(proto)
-    for run in graph_passes(2, CpuModel()):
+    for run in graph_passes(2, machine()):
         mod = run(mod)
     assert len(lower_ops(mod).functions) == 1 + 2

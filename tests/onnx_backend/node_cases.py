@@ -11,6 +11,7 @@ import numpy as np
 import ingot
 from ingot.codegen.target import Target
 from ingot.codegen.toolchain import ToolchainError
+from ingot.codegen.toolchains import TOOLCHAINS, toolchain
 
 PASSES, WRONG = "passes", "wrong"
 
@@ -31,7 +32,9 @@ def node_cases():
 def quick_target():
     """This machine's target, compiled without optimization: tests of values, not of speed."""
     host = Target.get("host")
-    return replace(host, cflags=(*(f for f in host.cflags if not f.startswith("-O")), "-O0"))
+    flags = (*(f for f in toolchain(host).cflags if not f.startswith("-O")), "-O0")
+    TOOLCHAINS["quick"] = replace(toolchain(host), name="quick", cflags=flags)
+    return replace(host, name="quick")
 
 
 def status(case, target=None):

@@ -129,9 +129,9 @@ class Arithmetic:
     def __str__(self):
         return f"{self.name}: |y - y*| <= {self.bound}"
 
-    def admitted(self, cpu):
-        """Whether a machine has it, and the accuracy that is asked for admits it."""
-        return cpu.accuracy in self.keeps and self.needs(cpu)
+    def admitted(self, cpu, accuracy):
+        """Whether a machine has it, and an accuracy admits it."""
+        return accuracy in self.keeps and self.needs(cpu)
 
 
 EVERY, ONLY_RELAXED = frozenset(ACCURACIES), frozenset({RELAXED})

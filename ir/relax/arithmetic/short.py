@@ -98,7 +98,7 @@ def unpack_columns(words, scales):
     panels, groups, vectors, _, lanes = words.shape
     scales = (scales / np.float32(DIVISOR)).repeat(BLOCK // TERMS, axis=1)[:, :groups].reshape(
         panels, groups, vectors, lanes)
-    zero, fixed, parts = np.zeros_like(scales), intrin.BIT_INTRINSICS["fixed"][1], []
+    zero, fixed, parts = np.zeros_like(scales), intrin.BIT_INTRINSICS["fixed"].numpy, []
     for n in range(TERMS):
         word, bit, crosses = _place(n)
         parts.append(scales * fixed(words[..., word, :], words[..., word + 1, :] if crosses else zero, bit))

@@ -103,7 +103,7 @@ def _evaluate_conv(args, attrs):
     for image, into in zip(x, result):  # one at a time, and some rows of it: all columns would not fit
         for first in range(0, outputs[0], rows):
             some = slice(first, min(first + rows, outputs[0]))
-            columns = np.empty((x.shape[1], len(windows), some.stop - first, *outputs[1:]), x.dtype)
+            columns = np.empty((x.shape[1], len(windows), some.stop - first, *outputs[1:]), weight.dtype)
             for k, window in enumerate(windows):
                 columns[:, k] = image[(slice(None), *window)][:, some]
             into[:, some] = (weight @ columns.reshape(groups, weight.shape[2], -1)).reshape(into[:, some].shape)

@@ -111,7 +111,7 @@ def _sigmoid(x):
     return np.where(x >= 0, 1 / (1 + e), e / (1 + e)).astype(x.dtype)
 
 
-_erf = tir.INTRINSICS["erf"][1]
+_erf = tir.INTRINSICS["erf"].numpy
 _F, _N, _B = "float", "number", "bool"
 
 # name, dtypes, te, numpy, attribute defaults
@@ -145,9 +145,7 @@ ROWS = [
     ("nn.selu", _F, _selu, _numpy_selu, {}),
 ]
 # operators that are one intrinsic: the reference is the intrinsic's own
-ROWS += [(name, _F, getattr(tir, name), tir.INTRINSICS[name][1], {}) for name in (
-    "tanh", "exp", "log", "sqrt", "erf", "floor", "ceil", "round", "trunc", "sin", "cos", "tan", "asin", "acos",
-    "atan", "sinh", "cosh", "asinh", "acosh", "atanh")]
+ROWS += [(name, _F, getattr(tir, name), row.numpy, {}) for name, row in tir.INTRINSICS.items() if row.operator]
 
 _RETURNS_BOOL = ("logical_not", "isnan", "isinf", "isfinite")
 

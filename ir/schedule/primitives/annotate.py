@@ -1,6 +1,7 @@
 """annotate, unannotate and set_scope: facts about loops, blocks and buffers."""
 from __future__ import annotations
 
+from ...tir.hints import check_hints
 from ...tir.stmt import BlockRealize
 from ..registry import BLOCK, BUFFER, PLACE, STR, VALUE, Result, primitive
 from ..signature import choose, redirect, require_memory
@@ -8,7 +9,12 @@ from ..signature import choose, redirect, require_memory
 
 @primitive(None, block_or_loop=PLACE, ann_key=STR, ann_val=VALUE)
 def annotate(ctx, block_or_loop, ann_key, ann_val):
-    """Attach ann_key: ann_val to a block or loop; later passes and rules read it."""
+    """Attach ann_key: ann_val to a block or loop; later passes and rules read it. A hint (tir/hints.py) has a value of
+    its type."""
+    try:
+        check_hints({ann_key: ann_val})
+    except TypeError as error:
+        ctx.refuse("'ann_val'", str(error), f"write such a value of {ann_key}, or another key", [block_or_loop])
     return _annotated(ctx, block_or_loop, {**_annotations(block_or_loop), ann_key: ann_val})
 
 

@@ -1,11 +1,10 @@
 """storage_align: leave room between the rows of a buffer."""
 from __future__ import annotations
 
-from ...transform.storage_align import KEY
+from ...tir.hints import DIM_ALIGN
 from ..blocks import name_of
 from ..registry import BLOCK, BUFFER, INT, Result, primitive
 from ..signature import choose
-
 
 
 @primitive(None, block=BLOCK, buffer_index=BUFFER, axis=INT, factor=INT, offset=INT)
@@ -31,17 +30,17 @@ def storage_align(ctx, block, buffer_index, axis, factor, offset):
         ctx.refuse("'offset'", f"{offset} is not between 0 and {factor - 1}, what a stride can leave over by {factor}",
                    "", [block])
     position = [r.buffer for r in block.block.writes].index(buffer)
-    known = block.block.annotations.get(KEY, ())
+    known = block.block.annotations.get(DIM_ALIGN, ())
     if not isinstance(known, (tuple, list)) or not all(
             isinstance(entry, (tuple, list)) and len(entry) == 4 for entry in known):
-        ctx.refuse("'block'", f"the annotation {KEY!r} of block {name_of(block)} is {known!r}",
+        ctx.refuse("'block'", f"the annotation {DIM_ALIGN!r} of block {name_of(block)} is {known!r}",
                    "it must list (position, axis, factor, offset)", [block])
     axis %= rank
     kept = tuple(tuple(entry) for entry in known if tuple(entry[:2]) != (position, axis))
-    annotations = {**block.block.annotations, KEY: (*kept, (position, axis, factor, offset))}
+    annotations = {**block.block.annotations, DIM_ALIGN: (*kept, (position, axis, factor, offset))}
     return Result(ctx.index.rewrite({block: block.replace(block=block.block.replace(annotations=annotations))}))
 
 
 def unaligned(annotations):
     """The annotations of a block that comes to write a buffer of other dimensions."""
-    return {k: v for k, v in annotations.items() if k != KEY}
+    return {k: v for k, v in annotations.items() if k != DIM_ALIGN}

@@ -1,12 +1,12 @@
 """Default schedules: for each PrimFunc the first rule that fits, as a trace of primitives.
 
-A rule is a function (schedule, CpuModel) -> whether it fits. It looks at blocks, not at operators: a reduction over
+A rule is a function (schedule, Target) -> whether it fits. It looks at blocks, not at operators: a reduction over
 packed operands gets a register tile, other reductions are computed where their result is needed, the rest is inlined,
 fused and spread over threads. A new rule is a file here and a place in RULES.
 """
 from __future__ import annotations
 
-from ..cpu import CpuModel
+from ...target import Target
 from ..errors import ScheduleError
 from ..schedule import Schedule
 from .attention import attention
@@ -33,7 +33,7 @@ RULES = (attention, attention_blocks, recurrence, winograd, winograd_rows, depth
          row_reduction, gather, transpose, elementwise)
 
 
-def schedule_by_rule(func, cpu: CpuModel):
+def schedule_by_rule(func, cpu: Target):
     """A Schedule of `func` for `cpu`; its `.func` is the result and its `.trace` says how.
 
     A rule that asks for something illegal does not fit, and the next is tried: primitives refuse, they never guess.

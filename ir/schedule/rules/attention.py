@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ...expr import IntImm
-from ...transform.squares import TURNED
+from ...tir.hints import TRANSPOSE
 from . import tiles
 from .blocks import find_block, static, static_extent
 from .registers import by_element, in_registers, lane_by_lane, steps, turn_of
@@ -109,6 +109,6 @@ def _pack_keys(sch, cpu, keys):
     if static(sch.get(keys).reads[0].buffer.shape[1]) % cpu.lanes == 0:
         _, di = sch.split(d, [None, cpu.lanes])
         sch.unroll(di)
-        sch.annotate(di, TURNED, 1)
+        sch.annotate(di, TRANSPOSE, 1)
     sch.vectorize(lane)
     parallel_nest(sch, cpu, outer[:2], steps(sch.get(keys)) * 8)

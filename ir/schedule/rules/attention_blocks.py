@@ -1,6 +1,7 @@
 """Attention over any number of keys: scores and weighted values of a block of keys in register tiles."""
 from __future__ import annotations
 
+from ...tir.hints import UNROLL
 from . import tiles
 from .attention import _pack_keys
 from .blocks import find_block
@@ -70,7 +71,7 @@ def _tile_sums(sch, cpu, sums, outer, points):
     (k,), lanes = lane_by_lane(sch, cpu, [k], by_element(cpu, sch.get(sums))[1])
     sch.reorder(k, *lanes, *points)
     in_registers(sch, points[:-1], points[-1])
-    sch.annotate(k, "pragma_unroll", 1)
+    sch.annotate(k, UNROLL, 1)
     sch.decompose_reduction(sums, k)
 
 
@@ -86,7 +87,7 @@ def _reduce(sch, lanes, last):
     s, lane, t = sch.get_loops(lanes)
     sch.reorder(t, s, lane)
     in_registers(sch, (s,), lane)
-    sch.annotate(t, "pragma_unroll", 1)
+    sch.annotate(t, UNROLL, 1)
     sch.decompose_reduction(lanes, t)
     s, lane = sch.get_loops(copy)
     in_registers(sch, (s,), lane)

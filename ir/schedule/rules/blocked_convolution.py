@@ -7,6 +7,7 @@ from math import prod
 
 from ...expr import IntImm, is_const_int
 from ...node import structural_equal
+from ...tir.hints import PREFETCH, PREFETCH_AHEAD, PREFETCH_TILE
 from ..blocks import uses
 from . import conv_tiles
 from .blocks import blocks, find_block, iter_vars, operand_loads, static_extent, vectorizes
@@ -162,14 +163,14 @@ def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose, phases=(), a
     turn = turn_of(sch, cpu, conv, reduce)
     turn = reduce[-1] if once else turn
     if asked:
-        sch.annotate(turn, "pragma_prefetch", asked)
+        sch.annotate(turn, PREFETCH, asked)
     if shape.weight_bytes > cpu.l1_bytes:
         weights = [_operands(block)[1].name]
-        if not cpu.small_tile:
-            sch.annotate(turn, "pragma_prefetch_ahead", weights)
+        if not cpu.cost("tile.small"):
+            sch.annotate(turn, PREFETCH_AHEAD, weights)
         if conv_tiles.streams(cpu, shape, plan):
-            sch.annotate(turn, "pragma_prefetch", weights)
+            sch.annotate(turn, PREFETCH, weights)
         if conv_tiles.stores_far(cpu, shape):
-            sch.annotate(turn, "pragma_prefetch_tile", like_result(sch, epilogue))
+            sch.annotate(turn, PREFETCH_TILE, like_result(sch, epilogue))
     by_rows = plan.band == shape.height and shape.weight_bytes <= cpu.l2_bytes  # each thread reads all weights
     return [n, band, co, yo], by_rows

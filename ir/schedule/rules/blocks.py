@@ -3,15 +3,11 @@ from __future__ import annotations
 
 from ...expr import Call, IntImm
 from ...node import collect
+from ...tir.hints import WHOLE
+from ...tir.intrinsics import SCALAR_INTRINSICS, VECTOR_CALLS
 from ...tir.stmt import Block, BufferLoad, BufferStore
-from ...transform.loop_partition import HINT
-from ...transform.vectorize import VECTOR_CALLS
 from ..blocks import uses
 from ..errors import ScheduleError
-
-# Functions worth computing once rather than inlining into several consumers.
-EXPENSIVE = {"tir.exp", "tir.log", "tir.tanh", "tir.erf", "tir.sigmoid", "tir.silu", "tir.gelu", "tir.pow",
-             "tir.sqrt"}
 
 SYMBOLIC = 1 << 20  # stands for an extent that is not known
 PADDED = "pad"  # the stage of nn.pad in a kernel with others
@@ -62,6 +58,12 @@ def _has_vector_form(call, lane):
     return name in VECTOR_CALLS or lane is not None and name == "if_then_else" and not uses(call.args[0], {lane})
 
 
+def _is_costly(call):
+    """Whether a call is worth computing once rather than inlining into several consumers."""
+    row = SCALAR_INTRINSICS.get(call.op.removeprefix("tir."))
+    return row is not None and row.is_costly
+
+
 def inline_all(sch, keep=()):
     """Inline every elementwise stage but the outputs, those in `keep` and costly ones with several consumers."""
     outputs = {sch.get(b).name_hint for b in sch.get_output_blocks("root")}
@@ -70,7 +72,7 @@ def inline_all(sch, keep=()):
         if name in keep or name in outputs or block.init is not None:
             continue
         rv = sch.get_block(name)
-        costly = any(c.op in EXPENSIVE for c in collect(block.body, Call))
+        costly = any(_is_costly(c) for c in collect(block.body, Call))
         if costly and len(sch.get_consumers(rv)) > 1:
             continue
         try:
@@ -91,7 +93,7 @@ def store_border(sch, padded):
     rank = len(sch.get(padded).iter_vars)
     sides = sch.decompose_border(padded, sch.get_loops(padded)[-rank])
     for side in sides:
-        sch.annotate(sch.get_loops(side)[2 - rank], HINT, 0)
+        sch.annotate(sch.get_loops(side)[2 - rank], WHOLE, 0)
     return sides
 
 

@@ -17,7 +17,6 @@ from .tiles import Window
 CONV, PAD = "conv2d", "pad_temp"
 KEPT = 0.3  # the part of the first cache that a band of the input takes, beside what it is copied from and results
 MOST_UNROLLED = 3  # columns of the kernel, where planes have every s-th column
-ACROSS = 1.5  # loads of a vector of columns, as some lie in two lines of the cache
 
 
 @dataclass(frozen=True)
@@ -165,9 +164,9 @@ def choose(cpu, channels, rows, vectors, column=None):
 
 def _cost(cpu, tile, column):
     """Cycles of a step, or of one for each row of the kernel, for each of its multiply-adds."""
-    points = tile.rows * tile.vectors
+    points, across = tile.rows * tile.vectors, cpu.cost("columns.across")
     if column:
-        return column.cycles(points, ACROSS * column.seen(tile.rows) * tile.vectors + column.taps) / (
+        return column.cycles(cpu, points, across * column.seen(tile.rows) * tile.vectors + column.taps) / (
             points * column.taps)
-    loads = tile.channels + ACROSS * points
-    return (tiles.step(cpu, tile.channels, points) + tiles.LOAD_COST * loads) / tile.accumulators
+    loads = tile.channels + across * points
+    return (tiles.step(cpu, tile.channels, points) + cpu.cost("tile.load") * loads) / tile.accumulators

@@ -5,12 +5,7 @@ from dataclasses import dataclass
 
 from . import tiles
 
-MOST_VECTORS = 8
-START = 30  # cycles of a tile besides its steps: clearing, the epilogue, filling the pipeline
-ISSUED = 4  # instructions in a cycle
-LOOP = 4  # instructions of a turn of the innermost loop that do not compute
-NEAR_BYTES = 32  # in a cycle, from the second cache
-BORDER = 1.02  # of the time, where some channels are a tile of their own: as much code again
+MOST_VECTORS = 8  # of a tile that are looked at
 
 
 @dataclass(frozen=True)
@@ -67,23 +62,24 @@ def _points(most, shape):
 def cycles(cpu, tile, shape):
     """About how long the convolution takes with a tile; pieces at the border are tiles of their own size. A step takes
     no less than its weights do from the second cache, where the first has no room for all that a tile reads."""
-    far = _panel(tile, shape) > cpu.l1_bytes
+    far, start = _panel(tile, shape) > cpu.l1_bytes, cpu.cost("conv.start")
 
     def step(vectors, points):
-        return max(_step(cpu, vectors, points), 4 * cpu.lanes * vectors / NEAR_BYTES if far else 0)
+        return max(_step(cpu, vectors, points), 4 * cpu.lanes * vectors / cpu.cost("l2_read") if far else 0)
 
-    total = sum(across * count * (START + shape.steps * step(vectors, rows * columns))
+    total = sum(across * count * (start + shape.steps * step(vectors, rows * columns))
                 for vectors, across in tiles.pieces(shape.blocks, tile.vectors)
                 for rows, columns, count in tiles.grid(shape.height, shape.width, tile))
-    return total * (BORDER if shape.blocks % tile.vectors else 1)
+    return total * (cpu.cost("conv.border") if shape.blocks % tile.vectors else 1)
 
 
 def _step(cpu, vectors, points):
     """Cycles of a step, or what all its instructions take: multiply-adds, loads, prefetches and the loop's. Small tiles
     load more for each multiply-add, but ask for lines and count turns once in several steps."""
-    if vectors * points <= cpu.small_tile:
+    if vectors * points <= cpu.cost("tile.small"):
         return tiles.step_with_loads(cpu, vectors, points)
-    return max(tiles.step(cpu, vectors, points), (vectors * points + points + 2 * vectors + LOOP) / ISSUED)
+    instructions = vectors * points + points + 2 * vectors + cpu.cost("conv.loop")
+    return max(tiles.step(cpu, vectors, points), instructions / cpu.cost("issue"))
 
 
 def _near(cpu, tile, shape):

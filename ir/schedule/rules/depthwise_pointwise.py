@@ -13,9 +13,6 @@ from .threads import parallel_nest
 from .windows import tile_windows
 
 DEPTHWISE, POINTWISE = "depthwise_blocked", "conv2d_blocked"
-# Bytes a cycle: of what leaves the second cache and comes back, and of what stays there, as weights that each row
-# takes.
-FAR, NEAR = 8, 32
 
 
 def pays(cpu, middle, rows, weights):
@@ -23,8 +20,8 @@ def pays(cpu, middle, rows, weights):
     than to store all of it and read it again: each row then reads all weights of the 1x1 convolution, `weights` bytes.
     What stays in the second cache costs nothing: its loads and stores hide behind multiply-adds.
     """
-    apart = 2 * middle / FAR if middle > cpu.l2_bytes else 0
-    fused = rows * weights / NEAR if weights + middle // rows > cpu.l1_bytes else 0
+    apart = 2 * middle / cpu.cost("far_read") if middle > cpu.l2_bytes else 0
+    fused = rows * weights / cpu.cost("l2_read") if weights + middle // rows > cpu.l1_bytes else 0
     return fused < apart
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 from math import prod
 
 from ...relax.arithmetic.digits import COLUMNS, SLICES, LANES, even_rows
+from ...tir.hints import PREFETCH_FIRST
 from ..primitives.sample import divisors
 from .blocks import inline_all, iter_vars, only_output, operand_loads, static_extent, vectorizes
 from .digit_tiles import DIGITS_OF_TERMS, FASTER, PANEL, choose_unit, digit_tiles, row_blocks, shared_rows
@@ -134,7 +135,7 @@ def _digits(sch, cpu, at, image, panel):
         sch.reorder(row, step)
     outer, inner = sch.get_loops(digits)[-4:-2]
     if apart and static_extent(sch, step) > 1:
-        sch.annotate(outer, "pragma_prefetch_first", panel)
+        sch.annotate(outer, PREFETCH_FIRST, panel)
     fixed = sch.get_block(FIXED)
     sch.compute_at(fixed, inner)
     sch.set_scope(fixed, 0, "local")

@@ -13,7 +13,6 @@ from ...tir.intrin import call_extern
 from ..primitives.sample import divisors
 from ..tensor_intrin import TensorIntrin
 from .blocks import SYMBOLIC
-from .threads import PARALLEL_MIN_WORK
 from .tiles import FLOAT, busy
 
 # ---------------------------------------------------------------- what pays
@@ -62,7 +61,7 @@ def choose_unit(cpu, points, depth, columns, block=None):
     """The columns that blocks of rows meet at a time: those that take least, where threads share all of them if there
     is one block, or none."""
     rows = prod(points)
-    alone = (cpu.parallel and rows * depth * columns >= FASTER * PARALLEL_MIN_WORK
+    alone = (cpu.parallel and rows * depth * columns >= FASTER * cpu.cost("threads.least_work")
              and (block or row_blocks(rows, points[1])) == rows)
     return min(UNITS, key=lambda unit: cycles(points, depth, columns, block, unit) * (
         busy(-(-columns // unit)) if alone else 1))

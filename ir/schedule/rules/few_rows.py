@@ -1,23 +1,19 @@
 """Products of few rows: what takes time is reading the other operand, once and in the order of memory."""
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
 
 from ...expr import IntImm, is_const_int
+from ...tir.hints import PREFETCH
 from ..primitives.sample import divisors
 from . import tiles
 from .blocks import innermost, iter_vars, operand_loads, static_extent, vectorizes
-from .operands import MOST_STREAMED_ROWS, in_panels, makes_dots, sizes, term_count, wide_operand
+from .operands import in_panels, makes_dots, sizes, term_count, wide_operand
 from .registers import PACKED, in_registers, reduce_lanes, steps, turn_of
 from .threads import parallel_nest
 
-SUMS = 16 << 10  # bytes of sums that the first cache holds, beside rows of the operand
-LEAST_CHUNK = 128  # columns: what is read of each row at a time, from a page of its own
-SHARES, BEST_CHUNK = 4, 512  # parts of the terms that threads share, or chunks, or fewer of so many columns
-# Rows of an operand that are read at the same time; of more rows of the other than FEW_STREAMED, where memory passes
-# beside multiply-adds, vectors of each that meet them at a time.
-STREAMED, FEW_STREAMED, VECTORS = 8, 4, 4
+SHARES = 4  # parts of the terms that threads share, or chunks
+VECTORS = 4  # of several rows, where memory passes beside multiply-adds, that meet terms of the other at a time
 DOTS_ROWS = 4  # of a tile of dot products: all rows come from the second cache for each tile of columns
 
 
@@ -28,14 +24,21 @@ def streamed(sch, cpu, anchor, epilogue):
     *_, m, n = sch.get_loops(epilogue)
     rows, columns, depth = static_extent(sch, m), static_extent(sch, n), term_count(sch, anchor)
     (k,) = iter_vars(block, "reduce")
-    fits = (not anchor.endswith(PACKED) and rows <= MOST_STREAMED_ROWS and depth % STREAMED == 0
+    fits = (not anchor.endswith(PACKED)
+            and rows <= cpu.cost("stream.most_rows") and depth % cpu.cost("stream.rows") == 0
             and 4 * depth * columns > cpu.l2_bytes and isinstance(k.dom.extent, IntImm)
             and wide_operand(block).indices[-2] is k.var and vectorizes(sch.get(epilogue)))
     if not fits:
         return 0
-    chunks = [c for c in divisors(columns) if c % cpu.lanes == 0 and LEAST_CHUNK <= c <= SUMS // (4 * rows)]
-    most = max(columns // SHARES, min(BEST_CHUNK, columns // 2)) if cpu.parallel else columns
+    least, best = cpu.cost("stream.least_chunk"), cpu.cost("stream.best_chunk")
+    chunks = [c for c in divisors(columns) if c % cpu.lanes == 0 and least <= c <= _sums(cpu) // (4 * rows)]
+    most = max(columns // SHARES, min(best, columns // 2)) if cpu.parallel else columns
     return max((c for c in chunks if c <= most), default=min(chunks, default=0))
+
+
+def _sums(cpu):
+    """Bytes of sums that L1 holds, beside rows of the operand."""
+    return cpu.l1_bytes // 2
 
 
 def stream(sch, cpu, anchor, epilogue, chunk):
@@ -62,7 +65,7 @@ def _shares_terms(sch, cpu, anchor, epilogue):
     """Whether threads share the terms, not the columns, so that each reads memory in its order."""
     rows, depth, columns = sizes(sch.get(sch.get_block(anchor)))
     batch = sch.get_loops(epilogue)[:-2]
-    return (cpu.parallel and depth % (SHARES * STREAMED) == 0 and 4 * rows * columns <= SUMS
+    return (cpu.parallel and depth % (SHARES * cpu.cost("stream.rows")) == 0 and 4 * rows * columns <= _sums(cpu)
             and all(is_const_int(sch.get(loop).extent, 1) for loop in batch))
 
 
@@ -97,16 +100,17 @@ def _add_up(sch, cpu, block, m, n, k):
 
     Sums of one turn lie side by side. Rows of a page would let each load wait for the store before, of a row whose
     place in its page is the same: up to four times as long, as the operand's place and the stack's have it."""
-    few, streams = static_extent(sch, m) <= FEW_STREAMED, cpu.streamed_bytes > 0
+    least = cpu.cost("stream.few_rows")
+    few, streams = static_extent(sch, m) <= least, cpu.cost("stream.beside") > 0
     squares = streams and not few and static_extent(sch, n) % (VECTORS * cpu.lanes) == 0
     nv, *vectors, nl = sch.split(n, [None, *[VECTORS] * squares, cpu.lanes])
-    ko, ki = sch.split(k, [None, FEW_STREAMED if squares or streams and few else STREAMED])
+    ko, ki = sch.split(k, [None, least if squares or streams and few else cpu.cost("stream.rows")])
     sch.reorder(ko, nv, m, ki, *vectors, nl)
     in_registers(sch, (m, ki, *vectors), nl)
     in_panels(sch, block, prod(static_extent(sch, loop) for loop in (*vectors, nl)))
     operand = wide_operand(sch.get(block)).buffer
     if streams and (squares or not _is_near(cpu, operand)):
-        sch.annotate(nv, "pragma_prefetch", [operand.name])
+        sch.annotate(nv, PREFETCH, [operand.name])
     sch.decompose_reduction(block, ko)
 
 
@@ -124,7 +128,7 @@ def dots(sch, cpu, anchor, epilogue):
     if not _is_of_dots(sch.get(block)) or not rows or not columns or not makes_dots(cpu, rows, depth):
         return False
     work, (*batch, m, n) = steps(sch.get(block)), sch.get_loops(epilogue)
-    tile = tiles.choose_product(replace(cpu, by_element=False), columns, min(rows, DOTS_ROWS))
+    tile = tiles.choose_product(cpu.without("by_element"), columns, min(rows, DOTS_ROWS))
     mo, mi = sch.split(m, [None, tile.rows])
     no, ni = sch.split(n, [None, tile.vectors])
     sch.reorder(*batch, no, mo, mi, ni)

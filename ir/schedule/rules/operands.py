@@ -14,21 +14,19 @@ from .blocks import blocks, innermost, iter_vars, operand_loads, place_of, vecto
 from .registers import PACKED
 from .roles import PREPARED
 from .threads import COST_OF_LOOP, parallel_nest
-from .transpose import SQUARE, in_squares
-
-MIN_PACKED_ROWS = 32  # a copy costs about as much as this many rows of the product
-# An operand that the second cache does not hold is read once, as it lies, for so many rows of the product; for more of
-# them it is copied: tiles would read it several times, a line or two from each page.
-MOST_STREAMED_ROWS = 16
+from .transpose import in_squares, square_of
 
 
 # ---------------------------------------------------------------- what pays
 
 def packs_columns(cpu, rows, depth, columns, across):
     """Whether a second operand of so many rows (depth) and columns is copied to panels: it is read often enough, and
-    not in the first cache anyway, or lies across: its columns are rows in memory. Panels have no part of a vector."""
+    not in L1 anyway, or lies across: its columns are rows in memory. Panels have no part of a vector. One that L2 does
+    not hold is read once, as it lies, for few rows of the product; for more of them it is copied: tiles would read it
+    several times, a line or two from each page."""
     size = 4 * depth * columns
-    often = rows > MOST_STREAMED_ROWS if size > cpu.l2_bytes and not across else rows >= MIN_PACKED_ROWS
+    streams = size > cpu.l2_bytes and not across
+    often = rows > cpu.cost("stream.most_rows") if streams else rows >= cpu.cost("copy.rows")
     return often and columns % cpu.lanes == 0 and (across or size > cpu.l1_bytes)
 
 
@@ -40,7 +38,7 @@ def packs_rows(cpu, rows, depth):
 def makes_dots(cpu, rows, depth):
     """Whether the sums of a product, both of whose operands have their terms in a row, are made in the lanes of
     vectors: rows are few, and a vector is filled several times."""
-    return rows < MIN_PACKED_ROWS and depth >= 2 * cpu.lanes
+    return rows < cpu.cost("copy.rows") and depth >= 2 * cpu.lanes
 
 
 # ---------------------------------------------------------------- stages
@@ -159,7 +157,7 @@ def pack_rows(sch, cpu, stage, rows):
         lambda *i: (*i[:-2], i[-2] // rows, i[-1], i[-2] % rows), len(buffer.shape)), None if whole else 0.0)
     *batch, m, k = sch.get_loops(copy)
     mo, mi = sch.split(m, [None, rows])
-    ko, ki = sch.split(k, [None, SQUARE])
+    ko, ki = sch.split(k, [None, square_of(cpu)])
     sch.reorder(*batch, ko, mo, ki, mi)
     sch.vectorize(mi)
     parallel_nest(sch, cpu, [*batch, ko], COST_OF_LOOP * buffer.shape[-2].value * buffer.shape[-1].value)

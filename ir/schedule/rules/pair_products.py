@@ -6,9 +6,8 @@ from math import prod
 from ...arith import Analyzer
 from ...expr import const, is_const_int
 from ...tir.buffer import row_major_strides
+from ...tir.hints import EXPLICIT, FULL_LANES, PREFETCH_AHEAD, PREFETCH_FAR, TRANSPOSE, UNROLL
 from ...tir.index_map import IndexMap
-from ...transform.loop_partition import LANES
-from ...transform.squares import TURNED as SQUARE
 from ..blocks import uses
 from . import pair_tiles
 from .blocks import inline_all, iter_vars, only_output, operand_loads, static_extent
@@ -149,12 +148,12 @@ def tile_sums(sch, cpu, block, points, lane, t, by):
     sch.reorder(t, by, *points, lane)
     in_registers(sch, points, lane)
     sch.unroll(by)
-    sch.annotate(by, "pragma_unroll_explicit", 1)
+    sch.annotate(by, EXPLICIT, 1)
     sch.decompose_reduction(block, t)
-    sch.annotate(t, "pragma_unroll", 1)
+    sch.annotate(t, UNROLL, 1)
     columns = columns_of(sch, block)
     if FLOAT * prod(d.value for d in columns.shape) > cpu.l1_bytes:  # out of the caches whenever their kernel begins
-        for annotation in ("pragma_prefetch_ahead", "pragma_prefetch_far"):
+        for annotation in (PREFETCH_AHEAD, PREFETCH_FAR):
             sch.annotate(t, annotation, [columns.name])
 
 
@@ -213,7 +212,7 @@ def in_row_lanes(sch, cpu, rows):
     """Rows of a group are in the lanes of a vector; fewer than it has leave the others empty."""
     sch.vectorize(rows)
     if static_extent(sch, rows) < cpu.lanes:
-        sch.annotate(rows, LANES, cpu.lanes)
+        sch.annotate(rows, FULL_LANES, cpu.lanes)
 
 
 def _largest(sch, cpu):
@@ -244,7 +243,7 @@ def reduce_across(sch, cpu, block, turned=False):
 def read_square(sch, cpu, square, row):
     """Read a square of elements along its rows, for the lanes of vectors across them."""
     sch.unroll(square)
-    sch.annotate(square, SQUARE, 1)
+    sch.annotate(square, TRANSPOSE, 1)
     in_row_lanes(sch, cpu, row)
 
 

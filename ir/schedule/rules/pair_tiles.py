@@ -1,7 +1,7 @@
-"""Register tiles of products by pairs (ops/matmul_pairs.py), and a model of their time in cycles of one core."""
+"""Register tiles of products by pairs (relax/arithmetic/pairs.py), and a model of their time in cycles of one core."""
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 
@@ -9,7 +9,7 @@ from ...relax.arithmetic.pairs import BLOCK, LANES, PARTS, third
 from ..primitives.sample import divisors
 from . import tiles
 from .blocks import SYMBOLIC
-from .tiles import FLOAT, NEAR_BYTES, PASSED_BYTES, busy
+from .tiles import FLOAT, busy
 
 MOST_ROWS = 16  # of a tile, a vector of columns wide: each addition takes its element of a row from memory
 # Of a product by pairs: fewer rows wait for their sums, or for columns; of fewer terms sums are too short for what is
@@ -99,14 +99,14 @@ def _time(cpu, plan, rows, parts, panels):
     every, (count, size) = prod(rows), _blocks(plan.tile, rows)
     blocks, columns = -(-count // plan.block), FLOAT * LANES * panels * PARTS * parts
     groups = -(-every // plan.group)
-    sums = panels * _cycles(plan.tile, rows, parts) + BESIDE * blocks * columns / NEAR_BYTES
+    sums = panels * _cycles(plan.tile, rows, parts) + BESIDE * blocks * columns / cpu.cost("l3_read")
     if plan.block > 1 and prod(plan.tile) % LANES and parts > NEAR_PARTS:
         sums += panels * STRADDLED * parts * -(-every // prod(plan.tile))
     divided = _divided(groups, parts, plan.group)
     if not cpu.parallel:
         return sums + divided
     if plan.over == "panels":
-        passed = FLOAT * every * (PARTS * parts / WAITED_BYTES + LANES * panels / PASSED_BYTES)
+        passed = FLOAT * every * (PARTS * parts / WAITED_BYTES + LANES * panels / cpu.cost("core_to_core"))
         return sums * busy(panels) + divided * busy(groups) + 2 * WAIT + passed
     own = (sums + divided) * busy(every, plan.block * size) * (FEW_SHARES if blocks < SHARES else 1)
     return own + columns / BOTH_BYTES
@@ -126,13 +126,13 @@ def _divided(groups, parts, group=LANES):
 def cycles(cpu, rows, depth, columns):
     """Of a product on one thread, whose columns are near."""
     every, parts, panels = prod(rows), third(depth), -(-columns // LANES)
-    plan = choose(replace(cpu, parallel=False), (every,), parts, panels)
+    plan = choose(cpu.alone(), (every,), parts, panels)
     return panels * _cycles(plan.tile, (every,), parts) + _divided(-(-every // plan.group), parts)
 
 
 def worth(cpu, rows, depth, columns):
     """Whether a product of a constant is predicted to be clearly faster by pairs than by multiply-adds."""
-    if not cpu.adders or depth < LEAST_TERMS or not LEAST_ROWS <= rows < SYMBOLIC:
+    if not cpu.cost("adds_beside") or depth < LEAST_TERMS or not LEAST_ROWS <= rows < SYMBOLIC:
         return False
     vectors = depth * -(-columns // LANES)
-    return cycles(cpu, (rows,), depth, columns) < WORTH * (rows / cpu.multiply_adds) * vectors
+    return cycles(cpu, (rows,), depth, columns) < WORTH * (rows / cpu.cost("multiply_adds")) * vectors

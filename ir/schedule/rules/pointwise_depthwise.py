@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ...arith import Analyzer
-from ...transform.loop_partition import HINT
+from ...tir.hints import WHOLE
 from ..blocks import uses
 from ..primitives.sample import divisors
 from . import conv_tiles
 from .blocked_convolution import shape_of, tile
 from .blocks import PADDED, iter_vars, operand_loads, static, static_extent, store_border
-from .depthwise_pointwise import DEPTHWISE, FAR, POINTWISE, has_parts, is_part
+from .depthwise_pointwise import DEPTHWISE, POINTWISE, has_parts, is_part
 from .registers import anchored, steps
 from .threads import parallel_nest
 from .tiles import FLOAT
@@ -73,7 +73,7 @@ def pays(cpu, pair):
     vectors, band = choose(cpu, pair)
     whole = pair.rows(pair.height)
     middle = whole * pair.middle_bytes * pair.conv.blocks
-    apart = conv_tiles.cycles(cpu, conv_tiles.choose(cpu, pair.conv), pair.conv) + 2 * middle / FAR
+    apart = conv_tiles.cycles(cpu, conv_tiles.choose(cpu, pair.conv), pair.conv) + 2 * middle / cpu.cost("far_read")
     made = pair.height // band * pair.rows(band) / whole
     least = cpu.l2_bytes * (1 if cpu.parallel else LEAST_SIZES)
     return middle > least and made * _cycles(cpu, pair.conv, vectors) < apart
@@ -118,7 +118,7 @@ def pointwise_depthwise(sch, cpu):
             sch.vectorize(sch.get_loops(side)[-1])
     own = replace(_of_vectors(pair.conv, vectors), height=pair.rows(band))
     (*_, row), _ = tile(sch, cpu, conv, middle, own, _in_rows)
-    sch.annotate(row, HINT, 0)
+    sch.annotate(row, WHOLE, 0)
     parallel_nest(sch, cpu, [n, bands, channels], steps(sch.get(conv)))
     return True
 

@@ -6,13 +6,14 @@ from math import prod
 
 from ...expr import IntImm
 from ...relax.arithmetic.short import ROWS as SHORT_ROWS
+from ...tir.hints import PREFETCH, PREFETCH_TILE
 from ..blocks import uses
 from ..handles import BlockRV
 from ..primitives.sample import divisors
 from . import tiles
 from .blocks import SYMBOLIC, find_block, innermost, iter_vars, operand_loads, static, static_extent, vectorizes
-from .few_rows import LEAST_CHUNK, dots, stream, streamed
-from .operands import (MIN_PACKED_ROWS, choose_copies, columns_copy, lies_across, pack_columns, pack_rows, sizes,
+from .few_rows import dots, stream, streamed
+from .operands import (choose_copies, columns_copy, lies_across, pack_columns, pack_rows, sizes,
                        stages, term_count, wide_operand)
 from .registers import (PACKED, anchored, by_element, in_registers, lane_by_lane, like_result, ranks, steps,
                         through_memory, turn_of)
@@ -22,7 +23,6 @@ from .threads import COST_OF_LOOP, parallel_nest
 GROUP = 0.3  # of the second cache, for columns that are copied at a time
 LEAST_GROUPS = 8  # that threads share
 MAX_DEPTH = 1024  # terms of a sum that are added up in one go, where rows are many
-CHAINS = 4  # parts of a sum that do not wait for one another
 LEAST_BLOCK = 4  # tiles of rows that share a panel of columns, at least, where there are many
 
 
@@ -126,7 +126,7 @@ def _parts(cpu, rows, columns, depth):
     """Into how many parts of equal length the sums are cut: several where the rows of whole sums do not fit the second
     cache, so that columns would have to come again for blocks of a few rows, but all the sums do, which each part reads
     and writes."""
-    if 4 * rows * depth <= _room(cpu) or rows < MIN_PACKED_ROWS or 4 * rows * columns > cpu.l2_bytes:
+    if 4 * rows * depth <= _room(cpu) or rows < cpu.cost("copy.rows") or 4 * rows * columns > cpu.l2_bytes:
         return 1
     fitting = [p for p in range(2, 9) if depth % p == 0 and MAX_DEPTH // 2 <= depth // p <= MAX_DEPTH]
     return next((p for p in fitting if 4 * rows * depth // p <= _room(cpu)), (*fitting, 1)[0])
@@ -152,7 +152,7 @@ def _group(sch, cpu, anchor, plan, copy):
     if not one_block or 4 * rows * depth > cpu.l2_bytes // 2 or lies_across(sch, sch.get(copy).name_hint):
         return 0
     most = panels // LEAST_GROUPS if cpu.parallel else panels
-    return max((g for g in divisors(panels) if g <= most and g * panel >= LEAST_CHUNK
+    return max((g for g in divisors(panels) if g <= most and g * panel >= cpu.cost("stream.least_chunk")
                 and 4 * g * panel * depth <= cpu.l2_bytes * GROUP), default=0)
 
 
@@ -201,7 +201,7 @@ def _tile(sch, cpu, anchor, epilogue, plan, copy):
     if group:
         pack_columns(sch, cpu, copy, plan.tile.vectors, ng)
     if plan.parts == 1 and not _stays(cpu, sch.get(epilogue).writes[0].buffer):
-        sch.annotate(inner[-1], "pragma_prefetch_tile", like_result(sch, epilogue))
+        sch.annotate(inner[-1], PREFETCH_TILE, like_result(sch, epilogue))
     serial = plan.border and rows % plan.tile.rows > 0  # borders both of rows and of columns
     parallel_nest(sch, cpu, batch if serial else [*batch, *outer], work)
     if turn:
@@ -239,8 +239,9 @@ def _sums(sch, cpu, block, plan, prefetch):
         scaled_groups(sch, cpu, block, plan.groups, k, [rows], vectors, lanes)
         return
     chains = []
-    if plan.tile.accumulators * CHAINS <= 2 * tiles.LATENCY and static_extent(sch, k) % CHAINS == 0:
-        block, *loops, k, chain = _in_chains(sch, cpu, block, plan, k)
+    parts = cpu.cost("fma_latency")  # of a sum, that do not wait for one another
+    if plan.tile.accumulators <= 2 and static_extent(sch, k) % parts == 0:
+        block, *loops, k, chain = _in_chains(sch, cpu, block, plan, k, parts)
         chains = [chain]
     points, lanes = _points(sch, cpu, loops, plan)
     (k,), lane = lane_by_lane(sch, cpu, [k], by_element(cpu, sch.get(block))[1])
@@ -250,10 +251,10 @@ def _sums(sch, cpu, block, plan, prefetch):
     _prefetch(sch, cpu, block, turn_of(sch, cpu, block, (k,)), prefetch)
 
 
-def _in_chains(sch, cpu, block, plan, k):
-    """Cut few sums, each of which would wait for its last term, into CHAINS that are added up at the end. Returns the
-    block of these, and its loops."""
-    _, chain = sch.split(k, [None, CHAINS])
+def _in_chains(sch, cpu, block, plan, k, count):
+    """Cut few sums, each of which would wait for its last term, into `count` that are added up at the end. Returns
+    the block of these, and its loops."""
+    _, chain = sch.split(k, [None, count])
     parts = sch.rfactor(chain, 0)
     sch.set_scope(parts, 0, "local")
     *loops, chain = sch.get_loops(block)
@@ -274,7 +275,7 @@ def _prefetch(sch, cpu, block, k, worth):
     """Bring the next panel of columns into the second cache while this one is used, where all of them do not fit."""
     operand = wide_operand(sch.get(block)).buffer
     if worth and not _stays(cpu, operand, 3):
-        sch.annotate(k, "pragma_prefetch", [operand.name])
+        sch.annotate(k, PREFETCH, [operand.name])
 
 
 def _stays(cpu, buffer, rank=None):

@@ -1,15 +1,11 @@
 """Parts of the rules that keep the sums of a tile in registers: finding the reduction, its epilogue, its loops."""
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...arith import Analyzer
 from ...expr import IntImm, is_const_int
 from ...node import collect, structural_equal
+from ...tir.hints import ACCUMULATE, EMBED_BROADCAST, HOLD, LANES, REDUCE_LANES, UNROLL
 from ...tir.stmt import BlockRealize, For
-from ...transform.accumulate import KEY as ACCUMULATE
-from ...transform.embed_broadcast import EMBEDDED
-from ...transform.vectorize import REDUCE_LANES
 from ...transform.walk import statements
 from ..blocks import binding_of, uses
 from ..primitives.sample import divisors
@@ -72,7 +68,7 @@ def by_element(cpu, block):
         for load in operand_loads(block):
             if not uses(load.indices, {lane.var}) and _in_a_row(load, k.var):
                 return cpu, load.buffer
-    return replace(cpu, by_element=False), None
+    return cpu.without("by_element"), None
 
 
 def _in_a_row(load, k):
@@ -90,7 +86,7 @@ def lane_by_lane(sch, cpu, reduce, operand):
     *outer, k = reduce
     k, lane = sch.split(k, [None, cpu.lanes])
     sch.unroll(lane)
-    sch.annotate(lane, "pragma_lanes", [operand.name])
+    sch.annotate(lane, LANES, [operand.name])
     return [*outer, k], [lane]
 
 
@@ -102,22 +98,22 @@ def hold(sch, block, loop, buffers):
         sch.compute_at(copy, loop, preserve_unit_loops=True)
         *points, lane = sch.get_loops(copy)[-len(buffer.shape):]
         in_registers(sch, points, lane)
-        sch.annotate(points[-1], "pragma_hold", 1)
+        sch.annotate(points[-1], HOLD, 1)
 
 
-def turn_of(sch, cpu, block, loops):
+def turn_of(sch, cpu, block, loops, several=True):
     """The loop around a register tile, of those over its terms, whose reduction is decomposed; the last where none has
     turns. Small tiles take several terms a turn. The C compiler is asked to unroll no more: several turns at once would
     need more registers than there are (gcc 12 then runs at 110 instead of 190 GFLOP/s). Its multiply-adds may take from
-    memory what they need in all lanes, where they can."""
+    memory what they need in all lanes, where they can. several: whether they may, and a turn may have several terms."""
     inner = [loop for loop in loops if not is_const_int(sch.get(loop).extent, 1)]
-    if inner and inner[-1] == loops[-1] and _several_terms(sch, cpu, block, inner):
+    if several and inner and inner[-1] == loops[-1] and _several_terms(sch, cpu, block, inner):
         sch.annotate(inner[-1], ACCUMULATE, 1)
     turn = (inner or loops)[-1]
     if inner:
-        sch.annotate(turn, "pragma_unroll", 1)
-    if cpu.embeds_broadcast:
-        sch.annotate(turn, EMBEDDED, 1)
+        sch.annotate(turn, UNROLL, 1)
+    if several and cpu.embeds_broadcast:
+        sch.annotate(turn, EMBED_BROADCAST, 1)
     return turn
 
 
@@ -127,7 +123,7 @@ def _several_terms(sch, cpu, block, loops):
     in registers; and where that loop would have two turns, which gcc would unroll in spite of what it is asked."""
     loop, (*_, term) = sch.get(loops[-1]), iter_vars(sch.get(block), "reduce")
     points = _moving(loop.body, sch.get(block))
-    if not isinstance(loop.extent, IntImm) or _multiply_adds(loop.body) > cpu.small_tile or any(
+    if not isinstance(loop.extent, IntImm) or _multiply_adds(loop.body) > cpu.cost("tile.small") or any(
             uses(index, {term.var}) and uses(index, points)
             for load in operand_loads(sch.get(block)) for index in load.indices):
         return False

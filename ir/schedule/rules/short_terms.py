@@ -1,22 +1,18 @@
 """Sums over weights that lie in fewer words than they are: where they pay, how a tile reads them."""
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...expr import Call
 from ...node import collect
 from ...relax.arithmetic.short import ROWS, TERMS, WORDS
-from ...tir.intrin import BIT_INTRINSICS
+from ...tir.hints import EXPLICIT
+from ...tir.intrinsics import BIT_INTRINSICS
 from ...tir.stmt import BufferLoad
-from ...transform.unroll import EXPLICIT
 from .registers import hold, in_registers, turn_of
-from .tiles import FLOAT, NEAR_BYTES, SECOND_BYTES
+from .tiles import FLOAT
 
 MOST_NEAR = 8 << 20  # bytes of weights that a third cache may still hold after the rest of a network
 WORTH = 0.95  # of the time of whole weights
 REGISTERS = 2  # of those that operands have, for the words of a group beside one vector
-
-
 # Of vectors of weights: cycles in which a group is made of its words, and of each row multiply-adds, with those of the
 # scale, as operands of many rows are not all in registers.
 CYCLES, MULTIPLY_ADDS = 12, TERMS + 2
@@ -28,15 +24,15 @@ def worth(cpu, rows, depth, columns):
     if size <= cpu.l1_bytes:
         return False
     near = min(cpu.l3_bytes, MOST_NEAR)
-    pace = SECOND_BYTES if size <= cpu.l2_bytes else NEAR_BYTES if size <= near else cpu.memory_bytes
-    read = FLOAT * cpu.lanes / pace
-    whole = max(TERMS * rows / cpu.multiply_adds, TERMS * read)
-    return max(MULTIPLY_ADDS * rows / cpu.multiply_adds + CYCLES, WORDS * read) <= WORTH * whole
+    pace = cpu.cost("tile.panel_read" if size <= cpu.l2_bytes else "l3_read" if size <= near else "memory_read")
+    read, adds = FLOAT * cpu.lanes / pace, cpu.cost("multiply_adds")
+    whole = max(TERMS * rows / adds, TERMS * read)
+    return max(MULTIPLY_ADDS * rows / adds + CYCLES, WORDS * read) <= WORTH * whole
 
 
 def short_cpu(cpu):
     """The cpu as tiles of short weights see it."""
-    return replace(cpu, by_element=False, registers=cpu.registers - REGISTERS)
+    return cpu.without("by_element").sparing(REGISTERS)
 
 
 def short_operand(block):
@@ -78,4 +74,4 @@ def scaled_groups(sch, cpu, block, groups, k, rows, vectors, lanes):
 
 def _turn_of(sch, cpu, block, k):
     """Registers hold the elements that all vectors take, and a turn is long enough."""
-    turn_of(sch, replace(cpu, embeds_broadcast=False, small_tile=0), block, (k,))
+    turn_of(sch, cpu, block, (k,), several=False)

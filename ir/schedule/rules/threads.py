@@ -6,52 +6,41 @@ from math import prod
 from ...expr import IntImm, is_const_int
 from ...node import children
 from ...relax.arithmetic import ARITHMETICS
+from ...relax.arithmetic.row import FLOAT32
+from ...tir.hints import THREAD_OWN, THREAD_ROWS
 from ...tir.stmt import BufferStore, For
 from ..errors import ScheduleError
 from .blocks import static_extent
 
-# Threads are worth their wait for one another (0.1 to 0.3 us) from about so many multiply-adds, cut into so many parts.
-# A scalar or memory-bound iteration counts as several of those that run from registers.
-PARALLEL_MIN_WORK = 1 << 15
-PARALLEL_MIN_PARTS = 16
-COST_OF_LOOP = 2
-# A network is worth threads that save more cycles than they cost: of two, half of the time of its parallel loops, whose
-# bytes come from the second cache. Each wait of two for one another costs with the tensors that pass between their
-# cores about a microsecond, each further thread makes it longer, and one thread's kernels read what others wrote.
-WAIT_CYCLES, THREAD_CYCLES = 4096, 400
-CACHE_BYTES, PASSED_BYTES = 32, 8  # in a cycle
-MANY_THREADS = 64  # as many as have a part of their own (runtime_c/ingot_team.h)
-# Annotates the innermost of nested parallel loops: its turns are divided among threads, each of which does its own in
-# all turns of the loops around. Where kernels divide the same rows, what they pass on stays in each core's cache; by
-# channels half of it would come from another core. Of few rows that is less than what it costs to take a thread's turns
-# once for each channel, and that one thread has a row more: enough channels are shared then.
-ROWS = "pragma_thread_rows"
-LEAST_ROWS, FEW_ROWS = 4, 32
-# Annotates it too where its nest is short: each thread does its own turns, and none of another's. To take turns piece
-# by piece costs up to a microsecond, in which a core does so many multiply-adds.
-OWN = "pragma_thread_own"
-LONG_WORK = 1 << 20
+PARALLEL_MIN_PARTS = 16  # that a loop is cut into, so that no thread waits long for the last one
+COST_OF_LOOP = 2  # of work: a scalar or memory-bound iteration counts as several of those that run from registers
 
 
-def most_threads(cpu, work):
+def most_threads(cpu, work, accuracy=FLOAT32):
     """Of how many threads at most a network is worth, 1 where two do not pay, given [(operations, bytes of each buffer,
-    parallel loops that it runs)] of its kernel calls. MANY_THREADS where sizes are unknown."""
-    faster = max(row.pace for row in ARITHMETICS.values() if row.admitted(cpu))  # by a unit that does some of them
-    pace = 2 * cpu.lanes * cpu.multiply_adds * faster
+    parallel loops that it runs)] of its kernel calls. As many as there may be where sizes are unknown.
+
+    Threads must save more cycles than they cost: of two, half of the time of its parallel loops, whose bytes come from
+    L2. Each wait of two for one another costs with the tensors that pass between their cores about a microsecond, each
+    further thread makes it longer, and one thread's kernels read what others wrote."""
+    faster = max(row.pace for row in ARITHMETICS.values() if row.admitted(cpu, accuracy))  # by a unit for some of them
+    pace = 2 * cpu.lanes * cpu.cost("multiply_adds") * faster
+    near, far = cpu.cost("l2_read"), cpu.cost("threads.passed")
     shared = passed = waits = 0
     for operations, touched, loops in work:
         if loops:
-            shared = shared + operations // pace + sum(touched) // CACHE_BYTES
+            shared = shared + operations // pace + sum(touched) // near
         else:
-            passed = passed + sum(touched) // PASSED_BYTES
+            passed = passed + sum(touched) // far
         waits += max(loops, 1)
     if not isinstance(shared + passed, int):
-        return MANY_THREADS
+        return cpu.threads.most
 
     def pay(threads):
-        return shared - shared // threads > passed + waits * (WAIT_CYCLES + THREAD_CYCLES * (threads - 2))
+        cost = cpu.cost("threads.wait") + cpu.cost("threads.more") * (threads - 2)
+        return shared - shared // threads > passed + waits * cost
 
-    return max(filter(pay, range(2, MANY_THREADS + 1))) if pay(2) else 1
+    return max(filter(pay, range(2, cpu.threads.most + 1))) if pay(2) else 1
 
 
 def parallel_loops(stmt):
@@ -65,12 +54,17 @@ def parallel_loops(stmt):
 def parallel_nest(sch, cpu, loops, work, rows=False):
     """Run each loop of a nest in parallel when the work is worth it; the C makes them one parallel loop. rows: of the
     innermost one each thread keeps its own turns, or has all of them where they are few. A loop that carries a
-    dependence stays serial, and so do those inside it; `sch.refused` then says why."""
-    if not cpu.parallel or work < PARALLEL_MIN_WORK:
+    dependence stays serial, and so do those inside it; `sch.refused` then says why.
+
+    Where kernels divide the same rows, what they pass on stays in each core's cache; by channels half of it would come
+    from another core. Of few rows that is less than what it costs to take a thread's turns once for each channel, and
+    that one thread has a row more: enough channels are shared then. In a short nest each thread does its own turns, and
+    none of another's: to take turns piece by piece costs up to a microsecond."""
+    if not cpu.parallel or work < cpu.cost("threads.least_work"):
         return
     shared = [loop for loop in loops if not is_const_int(sch.get(loop).extent, 1)]
     rows = rows and shared[-1:] == [loops[-1]]
-    if rows and not _divides_rows(sch, shared):
+    if rows and not _divides_rows(sch, cpu, shared):
         shared, rows = shared[:-1] if _count(sch, shared[:-1]) >= PARALLEL_MIN_PARTS else shared, False
     for loop in shared:
         try:
@@ -79,15 +73,16 @@ def parallel_nest(sch, cpu, loops, work, rows=False):
             sch.refused += (f"threads: {error.line}",)
             return
     if rows:
-        sch.annotate(shared[-1], ROWS, 1)
-    if shared and work < LONG_WORK:
-        sch.annotate(shared[-1], OWN, 1)
+        sch.annotate(shared[-1], THREAD_ROWS, 1)
+    if shared and work < cpu.cost("threads.long_work"):
+        sch.annotate(shared[-1], THREAD_OWN, 1)
 
 
-def _divides_rows(sch, loops):
+def _divides_rows(sch, cpu, loops):
     """Whether threads divide the turns of the innermost of several loops."""
     rows = static_extent(sch, loops[-1]) if len(loops) > 1 else 0
-    return rows >= FEW_ROWS or rows >= LEAST_ROWS and _count(sch, loops[:-1]) < PARALLEL_MIN_PARTS
+    few = _count(sch, loops[:-1]) < PARALLEL_MIN_PARTS
+    return rows >= cpu.cost("threads.few_rows") or rows >= cpu.cost("threads.least_rows") and few
 
 
 def _count(sch, loops):
@@ -103,16 +98,16 @@ def parallel_outer(sch, cpu, loops):
             break
         chosen.append(loop)
         count *= static_extent(sch, loop)
-    rows = len(loops) > 2 and is_const_int(sch.get(loops[0]).extent, 1) and _divides_rows(sch, loops[1:3])
+    rows = len(loops) > 2 and is_const_int(sch.get(loops[0]).extent, 1) and _divides_rows(sch, cpu, loops[1:3])
     if chosen:
-        work = COST_OF_LOOP * work_of(sch.get(chosen[0]))
+        work = COST_OF_LOOP * work_of(cpu, sch.get(chosen[0]))
         parallel_nest(sch, cpu, loops[:3] if rows else chosen, work, rows)
 
 
-def work_of(loop):
+def work_of(cpu, loop):
     """About how many innermost iterations a loop runs; symbolic extents count as many."""
-    own = loop.extent.value if isinstance(loop.extent, IntImm) else PARALLEL_MIN_WORK
-    return own * (sum(map(work_of, _child_loops(loop.body))) or 1)
+    own = loop.extent.value if isinstance(loop.extent, IntImm) else cpu.cost("threads.least_work")
+    return own * (sum(work_of(cpu, inner) for inner in _child_loops(loop.body)) or 1)
 
 
 def _child_loops(stmt):

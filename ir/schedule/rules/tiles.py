@@ -3,14 +3,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-VECTORS = (1, 2, 3, 4, 6, 8)
-LATENCY = 4  # cycles of a multiply-add
-TURN = 0.5  # cycles of a loop's turn that nothing hides where it waits for memory
-LOAD_COST = 0.1  # cycles, of a load from the first cache beside multiply-adds
-FLOAT = 4
-SECOND_BYTES = 28  # a cycle, that a core reads from its second cache
-NEAR_BYTES = 20  # a cycle, from a third cache that is near (70 GB/s at 3.2 GHz)
-PASSED_BYTES = 5.5  # a cycle, of what one core wrote and another reads or writes again (15 GB/s at 2.7 GHz)
+VECTORS = (1, 2, 3, 4, 6, 8)  # of a tile that are looked at
+FLOAT = 4  # bytes
 
 
 @dataclass(frozen=True)
@@ -43,10 +37,12 @@ class Window:
         """Elements of the input that so many points in a row see."""
         return (points - 1) * self.stride + (self.taps - 1) * self.dilation + 1
 
-    def cycles(self, points, loads):
+    def cycles(self, cpu, points, loads):
         """For a multiply-add of each tap to each of the points, one after the other for each point. There are few of
         them for loads to hide behind."""
-        return max(points * self.taps / 2, loads / 2, LATENCY * self.taps) + 2 * LOAD_COST * loads
+        pace = cpu.cost("loads")
+        return max(points * self.taps / pace, loads / pace, cpu.cost("fma_latency") * self.taps) + (
+            2 * cpu.cost("tile.load") * loads)
 
 
 def room(cpu, vectors):
@@ -62,7 +58,7 @@ def covers(cpu, vectors, own, groups):
     """Whether tiles of so many vectors may cover the `own` vectors of a group's channels: where they divide them, or
     tiles are small and there is one group, whose last channels are a tile of their own then. One vector for many points
     loads as often as it multiplies."""
-    return vectors <= own if cpu.small_tile and groups == 1 else own % vectors == 0
+    return vectors <= own if cpu.cost("tile.small") and groups == 1 else own % vectors == 0
 
 
 def pieces(extent, size):
@@ -83,16 +79,17 @@ def busy(count, block=1):
 
 
 def step(cpu, vectors, points):
-    """Cycles of a step: multiply-adds, or loads, of elements two a cycle and of vectors as many as are multiplied, and
-    no fewer than hide the multiply-adds' latency."""
-    return max(vectors * points / cpu.multiply_adds, vectors / cpu.multiply_adds + points / 2, LATENCY)
+    """Cycles of a step: multiply-adds, or loads, of elements so many a cycle and of vectors as many as are multiplied,
+    and no fewer than hide the multiply-adds' latency."""
+    pace = cpu.cost("multiply_adds")
+    return max(vectors * points / pace, vectors / pace + points / cpu.cost("loads"), cpu.cost("fma_latency"))
 
 
 def step_with_loads(cpu, vectors, points):
     """Cycles of a step where loads cost a little even if multiply-adds take longer: they compete with another thread of
     the core, and the packed operand comes from the second cache."""
     loads = points / cpu.lanes if cpu.by_element else points
-    return step(cpu, vectors, points) + LOAD_COST * (1.5 * vectors + loads)
+    return step(cpu, vectors, points) + cpu.cost("tile.load") * (cpu.cost("tile.packed") * vectors + loads)
 
 
 def candidates(cpu):
@@ -110,10 +107,10 @@ def choose(cpu, outer, rows, columns, dividing=False):
 
     dividing: the vectors of a tile must divide `outer`, because the next ones belong to another group, say.
 
-    Model: a step issues vectors * points multiply-adds and vectors + points loads, and takes no less than the 4 cycles
-    in which a multiply-add gives its result (Goto and van de Geijn 2008 give the reasoning; the
-    numbers are those of current x86-64 and Armv8 cores). A tile at the border does the work of a whole one, in code
-    of its own, hence the small penalty. Among equals the one with more points: it loads less.
+    Model: a step issues vectors * points multiply-adds and vectors + points loads, and takes no less than the cycles in
+    which a multiply-add gives its result (Goto and van de Geijn 2008 give the reasoning). A tile at the border does the
+    work of a whole one, in code of its own, hence the small penalty. Among equals the one with more points: it loads
+    less.
     """
     fitting = (t for t in candidates(cpu) if not dividing or outer % t.vectors == 0)
     return min(fitting, key=lambda t: (_cost(cpu, t, outer, rows, columns), -t.accumulators, t.rows, t.vectors))
@@ -122,7 +119,7 @@ def choose(cpu, outer, rows, columns, dividing=False):
 def _cost(cpu, tile, outer, rows, columns):
     steps = -(-outer // tile.vectors) * -(-rows // tile.rows) * -(-columns // tile.columns)
     borders = (outer % tile.vectors > 0) + (rows % tile.rows > 0) + (columns % tile.columns > 0)
-    return steps * step(cpu, tile.vectors, tile.points) * (1 + 0.05 * borders)
+    return steps * step(cpu, tile.vectors, tile.points) * (1 + cpu.cost("tile.border") * borders)
 
 
 def choose_product(cpu, outer, rows, dividing=False, vectors=None):
@@ -139,7 +136,8 @@ def choose_product(cpu, outer, rows, dividing=False, vectors=None):
 
 def _product_cost(cpu, tile, outer, rows):
     """Cycles for one term of every sum. Panels are whole ones; those of a few rows take as long as they come."""
-    read = FLOAT * cpu.lanes * tile.vectors / SECOND_BYTES + TURN
+    read = FLOAT * cpu.lanes * tile.vectors / cpu.cost("tile.panel_read") + cpu.cost("tile.turn")
     panel = sum(down * max(step_with_loads(cpu, tile.vectors, points), read)
                 for points, down in pieces(rows, tile.rows))
-    return -(-outer // tile.vectors) * panel * (1 + 0.01 * ((outer % tile.vectors > 0) + (rows % tile.rows > 0)))
+    borders = (outer % tile.vectors > 0) + (rows % tile.rows > 0)
+    return -(-outer // tile.vectors) * panel * (1 + cpu.cost("tile.panel_border") * borders)

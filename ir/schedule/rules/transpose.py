@@ -5,13 +5,12 @@ from math import prod
 
 from ...expr import FloorMod, IntImm
 from ...node import collect, structural_equal
+from ...tir.hints import TRANSPOSE
 from ...tir.stmt import BufferLoad, BufferStore
-from ...transform.squares import TURNED
 from ..blocks import uses
 from .blocks import blocks, inline_all, innermost, only_output, vectorizes
 from .threads import parallel_outer
-
-SQUARE = 16  # elements: a cache line of floats
+from .tiles import FLOAT
 
 
 def transpose(sch, cpu):
@@ -24,7 +23,7 @@ def transpose(sch, cpu):
     if len(blocks(sch)) != 1 or output is None:
         return False
     block, loops = sch.get(output), sch.get_loops(output)
-    found = _across(block) if len(loops) == len(block.iter_vars) else None
+    found = _across(cpu, block) if len(loops) == len(block.iter_vars) else None
     if found is None:
         return False
     u, v = (sch.fuse(*loops[run]) if run.stop - run.start > 1 else loops[run.start] for run in found)
@@ -35,22 +34,28 @@ def transpose(sch, cpu):
     return True
 
 
+def square_of(cpu):
+    """The side of a square: a cache line of floats."""
+    return cpu.cost("line_bytes") // FLOAT
+
+
 def in_squares(sch, cpu, block, u, v):
     """(outer loop of u, outer loop of v, [inner loops]) of two loops that run through an operand across and along its
     rows, not in order yet. Inner ones run through squares of a cache line of floats; where there are vectors, through
     squares of these, which are turned in registers."""
+    square = square_of(cpu)
     if cpu.lanes == 1 or not vectorizes(sch.get(block)):
-        (uo, ui), (vo, vi) = (sch.split(loop, [None, SQUARE]) for loop in (u, v))
+        (uo, ui), (vo, vi) = (sch.split(loop, [None, square]) for loop in (u, v))
         return uo, vo, [ui, vi]
     (uo, *um, ui), (vo, *vm, vi) = (
-        sch.split(loop, [None, *([SQUARE // cpu.lanes] if cpu.lanes < SQUARE else []), cpu.lanes]) for loop in (u, v))
+        sch.split(loop, [None, *([square // cpu.lanes] if cpu.lanes < square else []), cpu.lanes]) for loop in (u, v))
     sch.unroll(ui)
-    sch.annotate(ui, TURNED, 1)
+    sch.annotate(ui, TRANSPOSE, 1)
     sch.vectorize(vi)
     return uo, vo, [*um, *vm, ui, vi]
 
 
-def _across(block):
+def _across(cpu, block):
     """The iteration variables, as two slices, that run along the rows, or through blocks of them, of an operand, and
     those, the last ones, that run across; None where no squares can be made of them, or memory is not written row by
     row."""
@@ -62,7 +67,7 @@ def _across(block):
             if _along(innermost(load), var) and uses(load.indices[:-1], {variables[-1]}):
                 last = len(variables) - 1
                 runs = slice(_first(block, n, 0), n + 1), slice(_first(block, last, n + 1), last + 1)
-                if all(_is_long(block.iter_vars[run]) for run in runs):
+                if all(_is_long(cpu, block.iter_vars[run]) for run in runs):
                     return runs
     return None
 
@@ -90,6 +95,6 @@ def _adjoin(access, outer, inner):
             and not access.buffer.strides and structural_equal(access.buffer.shape[m], inner.dom.extent))
 
 
-def _is_long(run):
+def _is_long(cpu, run):
     extents = [iv.dom.extent for iv in run]
-    return all(isinstance(e, IntImm) for e in extents) and prod(e.value for e in extents) >= SQUARE
+    return all(isinstance(e, IntImm) for e in extents) and prod(e.value for e in extents) >= square_of(cpu)

@@ -16,8 +16,6 @@ from .registers import anchored, ranks, steps
 from .threads import parallel_nest
 from .tiles import Window
 
-START = 3  # cycles of a tile besides its steps
-
 
 def windows(sch, cpu):
     """A reduction over the windows of each channel in blocked layout, of any size, stride and dilation:
@@ -79,7 +77,8 @@ def _row(block):
 def choose(cpu, shape, row, weights):
     """The Plan of a tile that holds its data; None where multiply-adds that load each theirs are as fast."""
     def cycles(plan, held):
-        return sum(count * (START + shape.steps // row.taps * row.cycles(r * c, loads(r, c, held)))
+        start = cpu.cost("windows.start")
+        return sum(count * (start + shape.steps // row.taps * row.cycles(cpu, r * c, loads(r, c, held)))
                    for r, c, count in tiles.grid(shape.height, shape.width, plan))
 
     def loads(rows, columns, held):

@@ -7,30 +7,16 @@ per block, V once per turn: more channels in a turn need more room for M.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ...relax.arithmetic.pairs import padded, third
 from . import pair_tiles, tiles
-from .tiles import FLOAT, NEAR_BYTES, PASSED_BYTES, busy
+from .tiles import FLOAT, busy
 
-FAR_BYTES = 8  # a cycle, from beyond the second cache, for one core (25 GB/s at 2.7 GHz)
-# The share of the time that weights take from there which prefetching does not hide: of those that the second cache
-# then holds for all blocks, and of those that each block reads again.
-SHOWN = (1 / 4, 3 / 4)
-# Bytes a cycle of weights that come from memory, of which no more than this passes however few products they are for
-# (13.5 GB/s at 2.7 GHz).
-STREAMED_BYTES = 5
-# The share of the time of weights that pass beside products by which these take longer, and products by pairs.
-BESIDE = 0.15, 0.3
+PAIRS_BESIDE = 0.3  # the share of the time of weights that pass beside products by pairs, by which these take longer
 # Of V by pairs that leaves the second cache: bytes a cycle, when it is made, a vector for each of many planes in turn;
 # the share of the time in which it is read by which products take longer.
 MADE_BYTES, READ_BESIDE = 5, 0.2
-# Cycles, beside multiply-adds, of a load of weights, from the second cache, and of data, from the first: of which small
-# tiles have more for each multiply-add.
-LOADS, SMALL_LOADS = (0.4, 0.1), (0.4, 0.2)
-# Cycles of a vector of V or M of a block that the first cache does not keep, beyond so many times its size.
-SPILLED, KEPT = 1, 3
-MOST_LOCAL = 1920 << 10  # of what a turn of a shared loop needs, which is on a thread's stack
-MOST_SUMS = 960 << 10  # of M where turns are of channels: what is more has left the second cache when it is read again
 
 
 @dataclass(frozen=True)
@@ -94,6 +80,7 @@ class Blocking:
     cycles: float
 
 
+@lru_cache(maxsize=1024)  # networks repeat their layers
 def choose(cpu, layer):
     """The Blocking with the least estimated time."""
     return min(candidates(cpu, layer), key=lambda b: (b.cycles, b.rows, b.vectors))
@@ -104,14 +91,14 @@ def cycles(cpu, layer):
     them from memory."""
     blocking = choose(cpu, layer)
     streamed = layer.weights * -(-layer.rows // blocking.rows) if layer.weights > cpu.l2_bytes else 0
-    return max(blocking.cycles, streamed / STREAMED_BYTES) if not cpu.streamed_bytes else blocking.cycles
+    return blocking.cycles if cpu.cost("stream.beside") else max(blocking.cycles, streamed / cpu.cost("stream.read"))
 
 
 def _streamed(cpu, layer, blocks):
     """Cycles in which weights come for each of some blocks, from memory for the first one, and for others if the third
     cache does not hold them."""
-    again = NEAR_BYTES if layer.weights <= cpu.l3_bytes else cpu.streamed_bytes
-    return layer.weights / cpu.streamed_bytes + (blocks - 1) * layer.weights / again
+    again = cpu.cost("l3_read" if layer.weights <= cpu.l3_bytes else "stream.read")
+    return layer.weights / cpu.cost("stream.read") + (blocks - 1) * layer.weights / again
 
 
 def candidates(cpu, layer):
@@ -124,55 +111,70 @@ def candidates(cpu, layer):
     for rows in range(1, layer.rows + 1):
         whole = (t for t in fitting if t.rows == 1 or t.rows <= rows and layer.rows % rows == 0
                  and (rows % t.rows == 0 or rows == layer.rows))
-        tile = min(whole, key=lambda t: (_product(cpu, layer, rows, t), t.vectors, t.rows))
+        products, *_, tile = min((_product(cpu, layer, rows, t), t.vectors, t.rows, n, t) for n, t in enumerate(whole))
         turns = (*range(tile.vectors, layer.out_blocks, tile.vectors), layer.out_blocks)
         for vectors in turns:
             if own % tile.vectors or layer.out_blocks % vectors == 0:
-                yield _blocking(cpu, layer, rows, tile, vectors)
+                yield _blocking(cpu, layer, rows, tile, vectors, products)
 
 
-def _blocking(cpu, layer, rows, tile, vectors):
+def _blocking(cpu, layer, rows, tile, vectors, cycles):
+    """The Blocking whose products take so many cycles."""
     blocks, turns = -(-layer.rows // rows), -(-layer.out_blocks // vectors)
     points = rows * layer.columns
     data, products = layer.vector * layer.data_blocks * points, layer.vector * vectors * points
     row = layer.side * (layer.columns * layer.tile + layer.kernel - 1) * layer.lanes * FLOAT
     again = layer.weights > cpu.l2_bytes * 3 // 4
-    cycles = _product(cpu, layer, rows, tile)
-    if cpu.streamed_bytes and (again or not layer.near):
+    beside = cpu.cost("stream.beside") > 0
+    if beside and (again or not layer.near):
         streamed = _streamed(cpu, layer, blocks if again else 1)
-        cycles = max(cycles + BESIDE[layer.pairs] * streamed, streamed)
+        cycles = max(cycles + (PAIRS_BESIDE if layer.pairs else cpu.cost("stream.slows")) * streamed, streamed)
     spills = data + products > cpu.l2_bytes * 3 // 4
     made_far = data * blocks / MADE_BYTES if layer.pairs and spills else 0
-    cycles += transforms(layer) + _divisions(layer) + made_far
-    far = 0 if cpu.streamed_bytes else layer.weights * (SHOWN[1] * blocks if again else 0 if layer.near else SHOWN[0])
+    cycles += transforms(cpu, layer) + _divisions(layer) + made_far
+    far = 0 if beside else layer.weights * shown(cpu, layer, blocks, again)
     left = 0  # bytes of data and products that leave the second cache
     if spills:
         left += READ_BESIDE * data * blocks * turns if layer.pairs else data * blocks * (2 + turns)
     if products > cpu.l2_bytes // 2:
         left += 3 * products * turns * blocks
-    left /= NEAR_BYTES if data + products <= cpu.l3_bytes else FAR_BYTES
-    cycles += far / FAR_BYTES + left
-    cycles += SPILLED * blocks * max(0, data + products - KEPT * cpu.l1_bytes) / (layer.lanes * FLOAT)
-    ways = _ways(layer, rows, vectors, data, products, row, made_far) if cpu.parallel else {"rows": (1, 0)}
+    left /= cpu.cost("l3_read" if data + products <= cpu.l3_bytes else "far_read")
+    cycles += far / cpu.cost("far_read") + left
+    cycles += blocks * spilled(cpu, data + products) / (layer.lanes * FLOAT)
+    ways = _ways(cpu, layer, rows, vectors, data, products, row, made_far) if cpu.parallel else {"rows": (1, 0)}
     over = min(ways, key=lambda way: ways[way][0] * cycles + ways[way][1])
     busy, passed = ways[over]
     return Blocking(rows, tile, vectors, over, busy * cycles + passed)
 
 
-def _ways(layer, rows, vectors, data, products, row, made_far):
+def shown(cpu, layer, blocks, again):
+    """The times that the weights come from beyond L2 which prefetching does not hide: of those that L2 then holds for
+    all blocks a share of one, of those that each block reads again a larger one of each."""
+    if again:
+        return cpu.cost("winograd.shown_again") * blocks
+    return 0 if layer.near else cpu.cost("winograd.shown")
+
+
+def spilled(cpu, size):
+    """Cycles, for each byte of a vector, of so many bytes of a block, beyond some times the size of L1."""
+    return cpu.cost("winograd.spilled") * max(0, size - cpu.cost("winograd.kept") * cpu.l1_bytes)
+
+
+def _ways(cpu, layer, rows, vectors, data, products, row, made_far):
     """{what two threads share: (twice their part of the time of one, cycles for what passes between cores)}."""
     blocks, turns = -(-layer.rows // rows), -(-layer.out_blocks // vectors)
     ways = {"channels": (2, 0)}  # what is too large for stacks one thread does
-    if turns > 1 and products <= MOST_SUMS:
-        ways["channels"] = busy(layer.out_blocks, vectors), (2 * data * blocks + layer.results) / PASSED_BYTES
+    passing = cpu.cost("core_to_core")
+    if turns > 1 and products <= cpu.cost("winograd.most_sums"):
+        ways["channels"] = busy(layer.out_blocks, vectors), (2 * data * blocks + layer.results) / passing
     if layer.pairs:  # rows of all channels, of which the largest is known before they are divided
         data, row = layer.side ** 2 * rows * layer.columns * padded(layer.channels) * FLOAT, row * layer.data_blocks
-    fits = data + products + row <= MOST_LOCAL
+    fits = data + products + row <= cpu.threads.local_bytes
     if blocks > 1 and fits:
         ways["rows"] = 2 * min(1, -(-blocks // 2) * rows / layer.rows), 0
     if turns > 1 and blocks == 1 == layer.groups and fits:  # what one thread makes for itself, both do
-        made = data_transforms(layer) + _divisions(layer) + made_far
-        ways["each"] = busy(turns), (2 - busy(turns)) * made + layer.results / PASSED_BYTES
+        made = data_transforms(cpu, layer) + _divisions(layer) + made_far
+        ways["each"] = busy(turns), (2 - busy(turns)) * made + layer.results / passing
     return ways
 
 
@@ -197,18 +199,18 @@ def _product(cpu, layer, rows, tile):
 
 def _step(cpu, vectors, points):
     """Cycles for one input channel."""
-    weights, data = SMALL_LOADS if vectors * points <= cpu.small_tile else LOADS
-    return tiles.step(cpu, vectors, points) + weights * vectors + data * points
+    data = "winograd.small_load_data" if vectors * points <= cpu.cost("tile.small") else "winograd.load_data"
+    return tiles.step(cpu, vectors, points) + cpu.cost("winograd.load_weights") * vectors + cpu.cost(data) * points
 
 
-def transforms(layer):
+def transforms(cpu, layer):
     """Cycles of the transforms: about one store a cycle, with the loads and sums beside it."""
     points = layer.rows * layer.columns
-    return data_transforms(layer) + layer.out_blocks * points * (layer.side ** 2 + 2 * layer.side * layer.tile)
+    return data_transforms(cpu, layer) + layer.out_blocks * points * (layer.side ** 2 + 2 * layer.side * layer.tile)
 
 
-def data_transforms(layer):
+def data_transforms(cpu, layer):
     """Of the inputs alone."""
-    side, points = layer.side, layer.rows * layer.columns
-    rows = layer.rows * (layer.columns * layer.tile + layer.kernel - 1) * 1.5 * side
-    return layer.data_blocks * (rows + 1.5 * points * side ** 2)
+    side, points, each = layer.side, layer.rows * layer.columns, cpu.cost("winograd.transform")
+    rows = layer.rows * (layer.columns * layer.tile + layer.kernel - 1) * each * side
+    return layer.data_blocks * (rows + each * points * side ** 2)

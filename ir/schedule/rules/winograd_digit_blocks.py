@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from ...relax.arithmetic.digits import COLUMNS, SLICES, LANES, MOST_ROWS, TERMS
 from ..primitives.sample import divisors
 from .digit_tiles import CALL, FEW, ROW, SPLIT, STEP, TILE, UNITS
-from .tiles import FLOAT, PASSED_BYTES, busy
-from .winograd_blocks import FAR_BYTES, KEPT, MOST_LOCAL, SHOWN, SPILLED, STREAMED_BYTES, data_transforms, transforms
+from .tiles import FLOAT, busy
+from .winograd_blocks import data_transforms, shown, spilled, transforms
 
 FEW_STEP = 200  # of the unit for 64 terms of a panel and few rows
 
@@ -46,7 +46,7 @@ def cycles(cpu, layer):
     if blocking is None:
         return None
     again = _weights(layer) * (layer.rows // blocking.rows) if _weights(layer) > cpu.l2_bytes else 0
-    return max(blocking.cycles, again / STREAMED_BYTES)
+    return max(blocking.cycles, again / cpu.cost("stream.read"))
 
 
 def _blocking(cpu, layer, rows, columns):
@@ -58,23 +58,24 @@ def _blocking(cpu, layer, rows, columns):
     cycles = blocks * panels * (layer.side * CALL + planes * each * columns // COLUMNS)
     cutting = layer.rows * (ROW + layer.side * width * layer.data_blocks)
     cutting += planes * layer.rows * layer.columns * steps * TERMS // LANES * SPLIT
-    cycles += cutting + planes * layer.rows * layer.columns * layer.out_blocks + transforms(layer)
+    cycles += cutting + planes * layer.rows * layer.columns * layer.out_blocks + transforms(cpu, layer)
     again = _weights(layer) > cpu.l2_bytes * 3 // 4
-    far = _weights(layer) * (SHOWN[1] * blocks if again else 0 if layer.near else SHOWN[0])
+    far = _weights(layer) * shown(cpu, layer, blocks, again)
     far += min(digits, max(0, digits + sums - cpu.l2_bytes * 3 // 4)) * blocks * panels
     if sums > cpu.l2_bytes // 2:
         far += 2 * sums * panels * blocks
     row = layer.side * (width + layer.kernel - 1) * TERMS * FLOAT
-    cycles += far / FAR_BYTES + SPILLED * steps * layer.rows * max(0, row - KEPT * cpu.l1_bytes) / (LANES * FLOAT)
+    cycles += far / cpu.cost("far_read") + steps * layer.rows * spilled(cpu, row) / (LANES * FLOAT)
     if not cpu.parallel:
         return Blocking(rows, columns, "rows", cycles)
-    ways = {"channels": (busy(panels), (2 * digits * blocks + layer.results) / PASSED_BYTES)}
-    fits = row + digits + sums <= MOST_LOCAL
+    passing = cpu.cost("core_to_core")
+    ways = {"channels": (busy(panels), (2 * digits * blocks + layer.results) / passing)}
+    fits = row + digits + sums <= cpu.threads.local_bytes
     if fits and blocks > 1:
         ways["rows"] = busy(blocks), 0
     if fits:  # what one thread makes for itself, both do
-        made = cutting + data_transforms(layer)
-        ways["each"] = busy(panels), (2 - busy(panels)) * made + layer.results / PASSED_BYTES
+        made = cutting + data_transforms(cpu, layer)
+        ways["each"] = busy(panels), (2 - busy(panels)) * made + layer.results / passing
     over = min(ways, key=lambda way: ways[way][0] * cycles + ways[way][1])
     times, passed = ways[over]
     return Blocking(rows, columns, over, times * cycles + passed)

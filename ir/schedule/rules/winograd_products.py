@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from ...tir.hints import PREFETCH, PREFETCH_AHEAD
 from . import winograd_blocks, winograd_digit_blocks
 from .blocks import iter_vars, static_extent
 from .digit_products import FIXED
@@ -47,8 +48,8 @@ def _layer(sch, output, data, product, columns):
 
 
 def _fma_products(sch, cpu, layer, blocking, product, columns, at):
-    kept = {} if cpu.small_tile else {"pragma_prefetch_ahead": cpu.l1_bytes}
-    kept["pragma_prefetch"] = cpu.l2_bytes
+    kept = {} if cpu.cost("tile.small") else {PREFETCH_AHEAD: cpu.l1_bytes}
+    kept[PREFETCH] = cpu.l2_bytes
     sum_products(sch, cpu, product, at, blocking.tile, [name for name, room in kept.items() if layer.weights > room])
 
 

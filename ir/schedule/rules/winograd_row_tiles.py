@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from . import tiles
 
-START = 12  # cycles in which the sums of a register tile begin and end
 ROOM = 1 / 2  # of the first cache, for the products of a block of columns
 
 
@@ -38,7 +37,8 @@ def cycles(cpu, layer):
 
 def _products(cpu, layer, tile):
     """Cycles of the products in a row of tiles."""
-    each = sum(count * (layer.terms * tiles.step(cpu, tile.vectors, points) + START)
+    start = cpu.cost("winograd_rows.start")
+    each = sum(count * (layer.terms * tiles.step(cpu, tile.vectors, points) + start)
                for _, points, count in tiles.grid(1, layer.width, tile))
     return layer.side * layer.out_blocks // tile.vectors * each
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from math import prod
 
 from ...arith import Analyzer
-from ...transform.loop_partition import HINT
+from ...tir.hints import WHOLE
 from . import winograd_row_tiles
 from .blocks import PADDED, blocks, find_block, inline_all, only_output, operand_loads, static_extent, store_border
 from .registers import by_element, steps
@@ -58,7 +58,7 @@ def _image(sch, padded, at):
     sch.compute_at(padded, at, preserve_unit_loops=True)
     sch.set_scope(padded, 0, "local")
     store_border(sch, padded)
-    sch.annotate(sch.get_loops(padded)[-2], HINT, 0)
+    sch.annotate(sch.get_loops(padded)[-2], WHOLE, 0)
 
 
 def _layer(sch, rows, products):

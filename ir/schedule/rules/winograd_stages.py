@@ -1,7 +1,7 @@
 """Stages of Winograd convolutions: those that all arithmetics of their products have in common."""
 from __future__ import annotations
 
-from ...transform.pragmas import EACH
+from ...tir.hints import EACH_THREAD, EXPLICIT
 from .blocks import blocks, find_block, inline_all, only_output, static_extent
 from .registers import in_registers
 from .row_reduction import reduce_points
@@ -48,7 +48,7 @@ def share(sch, cpu, over, bands, own, turns, work):
         parallel_nest(sch, cpu, bands, work)
         return
     if over == "each":
-        sch.annotate(own[0], EACH, 1)
+        sch.annotate(own[0], EACH_THREAD, 1)
     else:
         parallel_nest(sch, cpu, own, work, rows=True)
     parallel_nest(sch, cpu, [turns], work)
@@ -76,7 +76,7 @@ def apart(sch, block):
 def choices(sch, loop, lanes):
     """Vectors, in copies of the loop's body with the one sum each that its turn takes."""
     sch.unroll(loop)
-    sch.annotate(loop, "pragma_unroll_explicit", 1)
+    sch.annotate(loop, EXPLICIT, 1)
     sch.vectorize(lanes)
 
 
@@ -93,5 +93,5 @@ def scale_rows(sch, at, arithmetic, nested, after=()):
         sch.reverse_compute_at(sch.get_block(name), loop, preserve_unit_loops=True)
     bound = sch.get_loops(sch.get_block(inverse))[-1]
     sch.unroll(bound)
-    sch.annotate(bound, "pragma_unroll_explicit", 1)
+    sch.annotate(bound, EXPLICIT, 1)
     return row

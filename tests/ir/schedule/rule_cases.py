@@ -10,6 +10,7 @@ from compiled_batch import same_results
 from ingot.ir.expr import Var
 from ingot.ir.node import structural_equal
 from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, TupleGetItem, call_op
+from ingot.ir.relax.accuracy import FLOAT32
 from ingot.ir.relax.block_builder import BlockBuilder
 from ingot.ir.relax.arithmetic import ARITHMETICS
 from ingot.ir.relax.ops.conv_layouts import pack_weights
@@ -49,11 +50,11 @@ def const(*shape, dtype="float32"):
     return Constant((values * 8 if dtype.startswith("int") else values).astype(dtype), "w")
 
 
-def kernels(case, cpu):
-    """The PrimFuncs of a case (a name, or a function that makes a module), optimized for `cpu` with all convolutions direct, in
-    order, but those that only change layouts."""
+def kernels(case, cpu, accuracy=FLOAT32):
+    """The PrimFuncs of a case (a name, or a function that makes a module), optimized for `cpu` and an accuracy with all
+    convolutions direct, in order, but those that only change layouts."""
     mod = CASES[case]() if isinstance(case, str) else case()
-    for run in graph_passes(2, cpu):
+    for run in graph_passes(2, cpu, accuracy):
         mod = mod if run.info.name == "ChooseConvolution" else run(mod)
     return [f for name, f in lower_ops(mod).functions.items()
             if isinstance(f, PrimFunc) and not name.startswith("layout_transform")]
@@ -77,7 +78,7 @@ def product_by(arithmetic, cpu, rows, depth, columns):
         y = op("matmul", x, *parts, arithmetic=arithmetic, b_layout="operands", n_size=columns)
         return op("nn.relu", op("add", y, bias))
 
-    func, = kernels(lambda: network(build, [(*rows, -(-depth // row.block) * row.block), (columns,)]), cpu)
+    func, = kernels(lambda: network(build, [(*rows, -(-depth // row.block) * row.block), (columns,)]), cpu, "relaxed")
     return func
 
 
@@ -92,7 +93,7 @@ def pointwise_by(arithmetic, cpu, shape, outputs, strides=(1, 1), before=None):
         y = op("nn.conv2d_pointwise", x, *parts, arithmetic=arithmetic, out_channels=outputs, strides=strides)
         return op("nn.relu", op("add", y, residual))
 
-    func, = kernels(lambda: network(build, [(*shape, 16), (shape[0], -(-outputs // 16), *sizes, 16)]), cpu)
+    func, = kernels(lambda: network(build, [(*shape, 16), (shape[0], -(-outputs // 16), *sizes, 16)]), cpu, "relaxed")
     return func
 
 
@@ -111,7 +112,7 @@ def winograd_by(arithmetic, cpu, size, channels=16, outputs=32, tile=2, stride=1
                out_channels=outputs, data_layout="NCHW16c")
         return followed(op, y, epilogue, residual, bias)
 
-    func, = kernels(lambda: network(build, shapes), cpu)
+    func, = kernels(lambda: network(build, shapes), cpu, "relaxed")
     return func
 
 

@@ -2,7 +2,6 @@
 import functools
 import importlib
 import zlib
-from dataclasses import replace
 
 import pytest
 from compiled_batch import same_results
@@ -13,14 +12,15 @@ from ingot.ir import te
 from ingot.ir.expr import Call
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.schedule import Schedule
-from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import schedule_by_rule, threads
+from ingot.ir.tir.hints import THREAD_ROWS
 from ingot.ir.tir.stmt import Block, BufferStore, DeclBuffer, For, IfThenElse
 from ingot.ir.transform.pipeline import lower_prim_func
+from machines import machine, set_costs, with_costs
 
-WIDE, NARROW = CpuModel(16, 32), CpuModel(4, 16, parallel=False)
-SMALL = CpuModel(8, 16, l2_bytes=256)  # so that rows are in blocks, and columns are prefetched
-OTHERS = (CpuModel(1, 16), CpuModel(8, 16), CpuModel(4, 32, parallel=False, accumulators=21, by_element=True))
+WIDE, NARROW = machine(16, 32), machine(4, 16, parallel=False)
+SMALL = machine(8, 16, l2_bytes=256)  # so that rows are in blocks, and columns are prefetched
+OTHERS = (machine(1, 16), machine(8, 16), machine(4, 32, parallel=False, accumulators=21, by_element=True))
 
 
 def cpus(name):
@@ -30,7 +30,7 @@ def cpus(name):
 
 @pytest.fixture
 def threads_for_all_work(monkeypatch):
-    monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
+    set_costs(monkeypatch, {"threads.least_work": 1})
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -83,7 +83,7 @@ TILED = ["conv_3x3", "conv_3x3_odd_channels", "conv_3x3_strided", "conv_3x3_dila
          "matmul_batched", "matmul_broadcast"]
 
 
-@pytest.mark.parametrize("cpu", [WIDE, NARROW, CpuModel(8, 16), CpuModel(4, 32)], ids=str)
+@pytest.mark.parametrize("cpu", [WIDE, NARROW, machine(8, 16), machine(4, 32)], ids=str)
 def test_register_tiles(cpu):
     """Accumulators are a local array of vectors, no more than the registers; no condition is in their reduction."""
     for name in TILED:
@@ -102,7 +102,7 @@ def test_register_tiles(cpu):
 def test_attention_of_any_length(name, threads_for_all_work):
     """Its threads keep a few rows of scores on their stacks; packed keys alone are as many as there are keys."""
     lanes = {"attention_any_length": 16, "attention_any_keys": 8, "attention_any_queries": 4}[name]
-    cpu = CpuModel(lanes, 32 if lanes == 16 else 16)
+    cpu = machine(lanes, 32 if lanes == 16 else 16)
     func, = (f for f in kernels(name, cpu) if "attention" in f.buffers[-1].name)
     lowered = lower_prim_func(schedule_by_rule(func, cpu).func)
     assert lowered.attrs["num_workspace"] == 1
@@ -148,7 +148,7 @@ def test_results_leave_registers_where_columns_are_no_whole_panels(rows, columns
     bias = const(columns)
     case = functools.partial(network, lambda op, x: op("nn.relu", op("add", op("matmul", x, const(9, columns)), bias)),
                              [(rows, 9)])
-    for cpu in (WIDE, NARROW, CpuModel(8, 16)):
+    for cpu in (WIDE, NARROW, machine(8, 16)):
         lowered = lowered_with_same_results(case, cpu)
         own = [d.buffer for d in collect(lowered.body, DeclBuffer)]
         assert own and all(b.dtype.lanes == cpu.lanes for b in own)
@@ -170,7 +170,7 @@ def test_transposes_run_through_squares(name, squares):
 def test_outputs_beyond_the_second_cache_are_asked_for(columns, threads_for_all_work):
     case = functools.partial(network, lambda op, x, y: op("add", op("matmul", x, const(9, columns)), y),
                              [(40, 9), (40, columns)])
-    for cpu in (WIDE, replace(WIDE, l2_bytes=12 << 10)):
+    for cpu in (WIDE, with_costs(WIDE, l2_bytes=12 << 10)):
         lowered = lowered_with_same_results(case, cpu)
         asked = [c.args[0].args[0].buffer.name for c in collect(lowered.body, Call) if c.op == "tir.prefetch"]
         assert ({"x1", "add"} <= set(asked)) == (cpu is not WIDE)
@@ -181,7 +181,7 @@ def test_rows_in_blocks(rows, depth, columns, threads_for_all_work):
     """More rows than the second cache holds: blocks of them, in each of which all columns pass, prefetched."""
     case = functools.partial(network, lambda op, x: op("nn.relu", op("matmul", x, const(depth, columns))),
                              [(rows, depth)])
-    for cpu in (SMALL, replace(SMALL, parallel=False), replace(WIDE, l2_bytes=256), replace(NARROW, l2_bytes=256)):
+    for cpu in (SMALL, SMALL.alone(), with_costs(WIDE, l2_bytes=256), with_costs(NARROW, l2_bytes=256)):
         lowered = lowered_with_same_results(case, cpu)
         several = columns > 8 and cpu.lanes < 16
         assert not several or any(c.op == "tir.prefetch" for c in collect(lowered.body, Call))
@@ -193,7 +193,7 @@ def test_operands_packed_on_the_fly(shapes, threads_for_all_work):
     def case():
         return network(lambda op, a, b: op("nn.relu", op("matmul", a, b)), shapes)
 
-    for cpu in (replace(SMALL, l1_bytes=64), replace(NARROW, l1_bytes=64, l2_bytes=256)):
+    for cpu in (with_costs(SMALL, l1_bytes=64), with_costs(NARROW, l1_bytes=64, l2_bytes=256)):
         func, = kernels(case, cpu)
         sch = schedule_by_rule(func, cpu)
         lowered = same_results(func, sch.func)
@@ -213,7 +213,7 @@ def test_long_sums_in_parts(rows, depth, columns, epilogue, activations, threads
         return network(lambda op, a, *b: op(epilogue, op("add", op("matmul", a, *(b or [const(*shapes[1])])), bias)),
                        shapes if activations else shapes[:1])
 
-    for cpu in (replace(cpu, l1_bytes=64, l2_bytes=10_000) for cpu in (SMALL, WIDE, NARROW)):
+    for cpu in (with_costs(cpu, l1_bytes=64, l2_bytes=10_000) for cpu in (SMALL, WIDE, NARROW)):
         func, = kernels(case, cpu)
         sch = schedule_by_rule(func, cpu)
         assert "rfactor" in str(sch.trace)
@@ -225,7 +225,7 @@ def test_long_sums_without_an_epilogue(monkeypatch):
     monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.product"), "MAX_DEPTH", 32)
     for shapes in ([(48, 160), (160, 96)], [(48, 160)]):
         func, = kernels(lambda: network(lambda op, a, *b: op("matmul", a, *(b or [const(160, 96)])), shapes), WIDE)
-        cpu = replace(WIDE, l1_bytes=64, l2_bytes=37_000)
+        cpu = with_costs(WIDE, l1_bytes=64, l2_bytes=37_000)
         sch = schedule_by_rule(func, cpu)
         lowered = same_results(func, sch.func)
         assert "rfactor" in str(sch.trace)
@@ -243,7 +243,7 @@ def test_few_sums_in_chains(rows, depth, columns, chains, activations):
         return network(lambda op, a, *b: op("nn.relu", op("add", op("matmul", a, *(b or [const(*shapes[1])])), bias)),
                        shapes if activations and columns >= 16 else shapes[:1])
 
-    for cpu in (WIDE, replace(WIDE, parallel=False, embeds_broadcast=True)):
+    for cpu in (WIDE, machine(parallel=False, embeds_broadcast=True)):
         func, = kernels(case, cpu)
         assert ("rfactor" in str(schedule_by_rule(func, cpu).trace)) == chains
         lowered_with_same_results(case, cpu)
@@ -254,27 +254,26 @@ def test_few_sums_in_chains(rows, depth, columns, chains, activations):
 @pytest.mark.parametrize("shapes", [[(3, 16), (16, 64)], [(2, 1, 8), (2, 8, 32)], [(4, 8), (8, 96)]], ids=str)
 def test_few_rows_stream_a_large_operand(shapes, threads_for_all_work, monkeypatch):
     """It is read as it lies, a few of its rows at a time, into sums in memory; small ones, and odd ones, in tiles."""
-    monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.few_rows"), "LEAST_CHUNK", 32)
-    monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.few_rows"), "SUMS", 512)
-    for cpu in (replace(cpu, l2_bytes=256) for cpu in (SMALL, WIDE, NARROW)):
+    set_costs(monkeypatch, {"stream.least_chunk": 32})
+    for cpu in (with_costs(cpu, l1_bytes=1024, l2_bytes=256) for cpu in (SMALL, WIDE, NARROW)):
         func, = kernels(lambda: network(lambda op, a, b: op("nn.relu", op("matmul", a, b)), shapes), cpu)
         sch = schedule_by_rule(func, cpu)
         assert "pragma_unroll" not in str(sch.trace)
         same_results(func, sch.func)
-        assert "pragma_unroll" in str(schedule_by_rule(func, replace(cpu, l2_bytes=1 << 20)).trace)
+        assert "pragma_unroll" in str(schedule_by_rule(func, with_costs(cpu, l2_bytes=1 << 20)).trace)
     odd, = kernels(lambda: network(lambda op, a, b: op("matmul", a, b), [(3, 9), (9, 64)]), WIDE)
-    assert "pragma_unroll" in str(schedule_by_rule(odd, replace(WIDE, l2_bytes=256)).trace)
+    assert "pragma_unroll" in str(schedule_by_rule(odd, with_costs(WIDE, l2_bytes=256)).trace)
 
 
 @pytest.mark.parametrize("rows, columns, streamed, l3_bytes, turn, asked", [
-    (1, 64, 6, 1 << 20, {1, 4}, False), (1, 64, 6, 4 << 10, {1, 4}, True), (1, 64, 0, 0, {1, 8}, False),
-    (6, 64, 6, 1 << 20, {6, 4}, True), (6, 80, 6, 1 << 20, {6, 8}, False), (6, 80, 6, 4 << 10, {6, 8}, True),
+    (1, 64, 1, 1 << 20, {1, 4}, False), (1, 64, 1, 4 << 10, {1, 4}, True), (1, 64, 0, 0, {1, 8}, False),
+    (6, 64, 1, 1 << 20, {6, 4}, True), (6, 80, 1, 1 << 20, {6, 8}, False), (6, 80, 1, 4 << 10, {6, 8}, True),
     (6, 64, 0, 0, {6, 8}, False)])
 def test_rows_of_an_operand_in_memory_are_asked_for(rows, columns, streamed, l3_bytes, turn, asked, monkeypatch):
     """Those of a third cache come as soon by themselves where the product has few rows. Of more, four terms meet four
     vectors at a time, which are asked for."""
-    monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.few_rows"), "LEAST_CHUNK", 16)
-    cpu = replace(WIDE, l2_bytes=256, streamed_bytes=streamed, l3_bytes=l3_bytes, parallel=False)
+    set_costs(monkeypatch, {"stream.least_chunk": 16})
+    cpu = with_costs(WIDE.alone(), {"stream.beside": streamed}, l2_bytes=256, l3_bytes=l3_bytes)
     func, = kernels(lambda: network(lambda op, a, b: op("matmul", a, b), [(rows, 32), (32, columns)]), cpu)
     sch = schedule_by_rule(func, cpu)
     assert ("pragma_prefetch" in str(sch.trace)) == asked
@@ -290,9 +289,8 @@ def test_rows_of_an_operand_in_memory_are_asked_for(rows, columns, streamed, l3_
     ([(2, 16), (16, 64)], False, False), ([(2, 1, 32), (2, 32, 32)], False, False)], ids=str)
 def test_threads_share_the_terms_of_few_rows(shapes, alone, shared, threads_for_all_work, monkeypatch):
     """Where sums of all columns fit the first cache, and of one product of whole parts; a part for each of four."""
-    monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.few_rows"), "LEAST_CHUNK", 32)
-    monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.few_rows"), "SUMS", 512)
-    cpu = replace(WIDE, l2_bytes=256, parallel=not alone)
+    set_costs(monkeypatch, {"stream.least_chunk": 32})
+    cpu = with_costs(WIDE.alone() if alone else WIDE, l1_bytes=1024, l2_bytes=256)
     func, = kernels(lambda: network(lambda op, a, b: op("nn.relu", op("matmul", a, b)), shapes), cpu)
     sch = schedule_by_rule(func, cpu)
     lowered = same_results(func, sch.func)
@@ -305,12 +303,12 @@ def test_threads_share_the_terms_of_few_rows(shapes, alone, shared, threads_for_
 def test_columns_are_copied_in_groups(rows, columns, threads, threads_for_all_work):
     """A large operand comes to the second cache some panels at a time, in each thread, from rows in memory; where the
     rows of the product leave no room for a group, all panels are copied before."""
-    cpu = replace(WIDE, l2_bytes=60_000, parallel=threads)
+    cpu = machine(l2_bytes=60_000, parallel=threads)
     shapes = [(rows, 32), (32, columns)]
     func, = kernels(lambda: network(lambda op, a, b: op("nn.relu", op("matmul", a, b)), shapes), cpu)
     lowered = same_results(func, schedule_by_rule(func, cpu).func)
     assert _columns_copied(lowered) == 128
-    assert _columns_copied(lower_prim_func(schedule_by_rule(func, replace(cpu, l2_bytes=5000)).func)) in (0, columns)
+    assert _columns_copied(lower_prim_func(schedule_by_rule(func, with_costs(cpu, l2_bytes=5000)).func)) in (0, columns)
 
 
 def _columns_copied(lowered):
@@ -417,7 +415,7 @@ def test_work_is_shared_among_threads(build, shapes, expected):
     """How many loops run in parallel; small kernels have none, and no model without threads."""
     func, = kernels(lambda: network(build, shapes), WIDE)
     counts = [sum(f.kind == "parallel" for f in collect(schedule_by_rule(func, cpu).func.body, For))
-              for cpu in (WIDE, CpuModel(16, 32, parallel=False))]
+              for cpu in (WIDE, machine(16, 32, parallel=False))]
     assert counts == [expected, 0]
 
 
@@ -432,4 +430,4 @@ def test_what_threads_share_of_blocked_images(build, channels, height, loops, by
     func = kernels(lambda: network(build, [(1, channels, height, 9, 16), (1, channels, 1, 1, 16)]), WIDE)[-1]
     shared = [f for f in collect(schedule_by_rule(func, WIDE).func.body, For) if f.kind == "parallel"]
     assert len(shared) == loops
-    assert sum(threads.ROWS in f.annotations for f in shared) == by_rows
+    assert sum(THREAD_ROWS in f.annotations for f in shared) == by_rows

@@ -13,19 +13,20 @@ from test_rules_tiles import ASSEMBLY, KERNELS, assembly, assembly_of, innermost
 from tir_cases import arguments
 
 from ingot.codegen.target import Target
+from ingot.codegen.toolchains import is_native, is_supported_here, toolchain
 from ingot.ir.expr import Call, const
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.schedule import Schedule
-from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import schedule_by_rule, threads
 from ingot.ir.schedule.rules.conv_tiles import Plan, Shape, choose, streams
 from ingot.ir.schedule.rules.depthwise_pointwise import pays
 from ingot.ir.schedule.rules.pointwise_depthwise import choose as choose_band, pair_of, pays as pays_before_depthwise
 from ingot.ir.tir.stmt import BufferStore, DeclBuffer, For, IfThenElse
 from ingot.ir.transform.pipeline import lower_prim_func
+from machines import machine, set_costs, with_costs
 
-CPUS = {4: CpuModel(4, 32, accumulators=21), 8: CpuModel(8, 16, small_tile=14), 16: CpuModel(16, 32)}
-BY_ELEMENT = CpuModel(4, 32, accumulators=21, by_element=True)
+CPUS = {4: machine(4, 32, accumulators=21), 8: machine(8, 16, costs={"tile.small": 14}), 16: machine(16, 32)}
+BY_ELEMENT = machine(4, 32, accumulators=21, by_element=True)
 
 # arguments of programs.conv2d but for the lanes
 DENSE = {
@@ -101,7 +102,7 @@ MADE = {
 
 @pytest.fixture
 def threads_for_all_work(monkeypatch):
-    monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
+    set_costs(monkeypatch, {"threads.least_work": 1})
 
 
 def inputs_of(func):
@@ -180,7 +181,7 @@ def test_data_that_are_made(name, cpu, threads_for_all_work):
 def test_data_to_make_that_are_far_are_asked_for():
     func = programs.conv2d(4, 8, (14, 14), prologue="scale")
     for l2_bytes, expected in ((64 << 10, {"x"}), (2 << 20, set())):
-        lowered = lower_prim_func(schedule_by_rule(func, CpuModel(16, 32, l2_bytes=l2_bytes)).func)
+        lowered = lower_prim_func(schedule_by_rule(func, machine(16, 32, l2_bytes=l2_bytes)).func)
         names = {c.args[0].args[0].buffer.name for c in collect(lowered.body, Call) if c.op == "tir.prefetch"}
         assert names & {"x"} == expected
 
@@ -203,10 +204,10 @@ def test_depthwise_and_pointwise(name, cpu, threads_for_all_work):
     (144 << 10, 48, 1 << 10, False),    # in the second cache
 ])
 def test_pairs_pay_where_the_cache_does_not_hold_what_lies_between(middle, rows, weights, expected):
-    assert pays(CpuModel(16, 32), middle, rows, weights) == expected
+    assert pays(machine(16, 32), middle, rows, weights) == expected
 
 
-@pytest.mark.parametrize("cpu", [CPUS[4], BY_ELEMENT, replace(CPUS[4], parallel=False)],
+@pytest.mark.parametrize("cpu", [CPUS[4], BY_ELEMENT, CPUS[4].alone()],
                          ids=["", "by_element", "one_thread"])
 @pytest.mark.parametrize("name", EXPANSIONS)
 def test_pointwise_and_depthwise(name, cpu, threads_for_all_work):
@@ -240,18 +241,18 @@ def pair_at(size, channels, expanded, stride, kernel=3):
 def test_expansions_pay_where_the_cache_does_not_hold_what_lies_between(size, channels, expanded, stride, expected):
     """By threads and by one."""
     pair = pair_at(size, channels, expanded, stride)
-    assert tuple(pays_before_depthwise(CpuModel(16, 32, parallel=p), pair) for p in (True, False)) == expected
+    assert tuple(pays_before_depthwise(machine(16, 32, parallel=p), pair) for p in (True, False)) == expected
 
 
 def test_bands_of_expansions():
     """As many rows as fit; threads have at least two bands to share."""
     narrow, wide = pair_at(56, 24, 144, 1), pair_at(112, 16, 96, 2)
-    alone, threads = CpuModel(16, 32, parallel=False, l2_bytes=2 << 20), CpuModel(16, 32, l2_bytes=2 << 20)
+    alone, threads = machine(16, 32, parallel=False, l2_bytes=2 << 20), machine(16, 32, l2_bytes=2 << 20)
     assert [choose_band(cpu, narrow)[1] for cpu in (alone, threads)] == [56, 28]
-    alone, threads = (replace(cpu, l2_bytes=1 << 20) for cpu in (alone, threads))
+    alone, threads = (with_costs(cpu, l2_bytes=1 << 20) for cpu in (alone, threads))
     assert [choose_band(cpu, wide)[1] for cpu in (alone, threads)] == [14, 14]
-    assert choose_band(replace(alone, l2_bytes=64 << 10), wide)[1] == 1  # no room: row by row
-    vectors, _ = choose_band(CpuModel(8, 16, small_tile=14), wide)
+    assert choose_band(with_costs(alone, l2_bytes=64 << 10), wide)[1] == 1  # no room: row by row
+    vectors, _ = choose_band(machine(8, 16, costs={"tile.small": 14}), wide)
     assert vectors > 1 and narrow.conv.blocks % vectors == 0, "16 registers want tiles of several vectors"
 
 
@@ -352,9 +353,9 @@ PROGRAMS = {"local_response": partial(local_response, 2, (2, 26), 5), "moved": p
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_compiled(name, lanes, target):
     """The scheduled function, in the machine's vectors, computes what the plain one does."""
-    if not Target.get(target).is_supported_here:
+    if not is_supported_here(Target.get(target)):
         pytest.skip(f"this machine does not run {target}")
-    func, flags = PROGRAMS[name](lanes=lanes), [f for f in Target.get(target).cflags if not f.startswith("-O")]
+    func, flags = PROGRAMS[name](lanes=lanes), [f for f in toolchain(Target.get(target)).cflags if not f.startswith("-O")]
     same_results(func, schedule_by_rule(func, CPUS[lanes]).func, inputs_of(func), atol=1e-4, flags=("-O1", *flags))
 
 
@@ -371,7 +372,7 @@ def test_plans_fit_registers(cpu, blocks, size):
     plan = choose(cpu, shape(blocks, *size, 576))
     points = plan.rows * plan.columns
     assert plan.accumulators + plan.vectors + 1 <= cpu.registers
-    assert cpu.small_tile or blocks % plan.vectors == 0
+    assert cpu.cost("tile.small") or blocks % plan.vectors == 0
     assert plan.columns == size[1] or plan.rows == 1
     assert plan.band == size[0] or plan.band % plan.rows == 0 and size[0] % plan.band == 0
     done = sum(min(plan.rows, size[0] - y) * size[1] for y in range(0, size[0], plan.rows))
@@ -387,7 +388,7 @@ def test_plans_fit_registers(cpu, blocks, size):
     (shape(12, 27, 27, 432), Plan(2, 1, 14, 1)),
 ])
 def test_plans_of_known_layers(arguments, expected):
-    assert choose(CpuModel(16, 32, l2_bytes=2 << 20), arguments) == expected
+    assert choose(machine(16, 32, l2_bytes=2 << 20), arguments) == expected
 
 
 @pytest.mark.parametrize("arguments, expected", [
@@ -408,20 +409,20 @@ def test_data_are_made_for_few_tiles_at_a_time():
     """Whether tiles leave a border or not; nothing else of a plan changes."""
     for size, tiles in ((196, 2), (50, 3), (56, 2), (13, 1), (14, 1), (98, 7)):
         arguments = shape(8, size, 1, 512)
-        alone = choose(CpuModel(16, 32), arguments)
-        assert choose(CpuModel(16, 32), arguments, made=True) == replace(alone, band=tiles * alone.rows)
+        alone = choose(machine(16, 32), arguments)
+        assert choose(machine(16, 32), arguments, made=True) == replace(alone, band=tiles * alone.rows)
 
 
 def test_tiles_ask_no_more_weights_of_the_second_cache_than_it_gives():
     """Seven vectors a step, for three points, are too many, unless the first cache holds them."""
-    cpu = CpuModel(16, 32)
+    cpu = machine(16, 32)
     assert choose(cpu, shape(7, 169, 1, 512, weight_bytes=224 << 10)) == Plan(1, 29, 1, 169)
     assert choose(cpu, shape(7, 169, 1, 64, weight_bytes=28 << 10)).vectors == 7
 
 
 def test_of_tiles_as_fast_that_which_reads_weights_less_often():
     """Measured: 256 to 256 channels of 9 points 8.1 us by two tiles of 4 vectors x 5 points, 6.8 by one of 2 x 9."""
-    assert choose(CpuModel(16, 32), shape(16, 9, 1, 256, weight_bytes=256 << 10)) == Plan(2, 9, 1, 9)
+    assert choose(machine(16, 32), shape(16, 9, 1, 256, weight_bytes=256 << 10)) == Plan(2, 9, 1, 9)
 
 
 @pytest.mark.parametrize("arguments, expected", [
@@ -431,7 +432,7 @@ def test_of_tiles_as_fast_that_which_reads_weights_less_often():
     (Shape(60, 7, 7, 9, 34 << 10, 300 << 10, groups=60), False),  # depthwise
 ])
 def test_weights_are_asked_for_where_each_is_read_once(arguments, expected):
-    cpu = CpuModel(16, 32, l2_bytes=2 << 20)
+    cpu = machine(16, 32, l2_bytes=2 << 20)
     assert streams(cpu, arguments, choose(cpu, arguments)) == expected
 
 
@@ -439,7 +440,7 @@ def test_large_outputs_are_asked_for():
     """What a tile's results go to and are added to, where that does not stay in the cache."""
     func = programs.conv2d(8, 8, (14, 14), epilogue="residual")
     for l2_bytes, expected in ((64 << 10, 2), (2 << 20, 0)):
-        sch = schedule_by_rule(func, CpuModel(16, 32, l2_bytes=l2_bytes))
+        sch = schedule_by_rule(func, machine(16, 32, l2_bytes=l2_bytes))
         asked = [name for f in collect(sch.func.body, For) for name in f.annotations.get("pragma_prefetch_tile", ())]
         assert len(asked) == expected
         lowered = lower_prim_func(sch.func)
@@ -474,12 +475,12 @@ COMPILERS = [("x86-64-v4", 2.0, ["gcc"]), ("x86-64-v4", 2.0, ["clang"]), ("x86-6
 def test_hot_loops(name, target, most, compiler):
     """No vector is spilled in the loop over a tile, and little but multiply-adds and their loads is there."""
     target = Target.get(target)
-    if shutil.which(compiler[0]) is None or compiler == ["gcc"] and not target.is_native:
+    if shutil.which(compiler[0]) is None or compiler == ["gcc"] and not is_native(target):
         pytest.skip(f"no {compiler[0]} for {target}")
-    lines = assembly_of(HOT[name](lanes=target.vector_lanes), target, compiler)
-    loops = list(innermost_loops(lines, target.arch))
+    lines = assembly_of(HOT[name](lanes=target.lanes), target, compiler)
+    loops = list(innermost_loops(lines, toolchain(target).arch))
     assert loops and not [spill for _, spills in loops for spill in spills]
-    multiply_add = re.compile(ASSEMBLY[target.arch][2])
+    multiply_add = re.compile(ASSEMBLY[toolchain(target).arch][2])
     found = [(sum(bool(multiply_add.search(x)) for x in body), len(body)) for body, _ in loops]
     sums, instructions = max(found)
     assert instructions <= most * sums
@@ -490,12 +491,12 @@ def test_hot_loops(name, target, most, compiler):
 def test_small_tiles_take_several_terms_a_turn(name, compiler):
     """Of 16 registers 12 hold sums: counting turns and asking for lines would be a third of a turn of one term."""
     target = Target.get("x86-64-v3")
-    if shutil.which(compiler) is None or not target.is_native:
+    if shutil.which(compiler) is None or not is_native(target):
         pytest.skip(f"no {compiler} for {target}")
     lines = (assembly_of(HOT[name](lanes=8), target, [compiler]) if name in HOT
              else assembly(KERNELS[name], target, compiler))
-    body, spills = max(innermost_loops(lines, target.arch), key=lambda loop: len(loop[0]))
-    sums = [x for x in body if re.search(ASSEMBLY[target.arch][2], x)]
+    body, spills = max(innermost_loops(lines, toolchain(target).arch), key=lambda loop: len(loop[0]))
+    sums = [x for x in body if re.search(ASSEMBLY[toolchain(target).arch][2], x)]
     assert not spills and len(sums) >= 32 and len(body) <= 1.9 * len(sums)
 
 
@@ -508,6 +509,6 @@ def test_multiply_adds_by_element(name, compiler):
         pytest.skip(f"no {compiler[0]} for {target}")
     lines = (assembly_of(HOT[name](lanes=4), target, compiler) if name in HOT
              else assembly(KERNELS[name], target, compiler))
-    body, spills = max(innermost_loops(lines, target.arch), key=lambda loop: len(loop[0]))
-    sums = [x for x in body if re.search(ASSEMBLY[target.arch][2], x)]
+    body, spills = max(innermost_loops(lines, toolchain(target).arch), key=lambda loop: len(loop[0]))
+    sums = [x for x in body if re.search(ASSEMBLY[toolchain(target).arch][2], x)]
     assert not spills and all(re.search(r"\.s\[[0-3]\]$", x) for x in sums) and len(body) <= 1.34 * len(sums)

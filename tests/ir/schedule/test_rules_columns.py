@@ -1,5 +1,4 @@
 """Convolutions of plain images whose columns are the lanes of vectors: the rule, and which convolutions stay plain."""
-from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -11,14 +10,14 @@ from ingot.ir.expr import Call, Select
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.relax import Constant
 from ingot.ir.schedule import Schedule
-from ingot.ir.schedule.cpu import CpuModel
-from ingot.ir.schedule.rules import schedule_by_rule, threads
+from ingot.ir.schedule.rules import schedule_by_rule
 from ingot.ir.schedule.rules.columns import Tile, choose, columns
 from ingot.ir.schedule.rules.tiles import Window
 from ingot.ir.tir.stmt import BufferLoad, DeclBuffer, For
 from ingot.ir.transform.pipeline import lower_prim_func
+from machines import machine, set_costs, with_costs
 
-CPUS = {4: CpuModel(4, 32, accumulators=21, by_element=True), 8: CpuModel(8, 16), 16: CpuModel(16, 32)}
+CPUS = {4: machine(4, 32, accumulators=21, by_element=True), 8: machine(8, 16), 16: machine(16, 32)}
 
 # (lanes, shape of the input, output channels, attributes); the last kernel of each is the convolution
 CASES = {
@@ -53,7 +52,7 @@ def convolution(case, epilogue="residual"):
 @pytest.mark.parametrize("epilogue", [True, False])
 @pytest.mark.parametrize("case", CASES)
 def test_results_are_kept(case, epilogue, monkeypatch):
-    monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
+    set_costs(monkeypatch, {"threads.least_work": 1})
     func, cpu = convolution(case, epilogue)
     sch = Schedule(func)
     assert columns(sch, cpu)
@@ -65,9 +64,9 @@ def test_results_are_kept(case, epilogue, monkeypatch):
 
 
 def test_threads_share_bands_of_which_each_is_copied_for_itself(monkeypatch):
-    monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
+    set_costs(monkeypatch, {"threads.least_work": 1})
     func, cpu = convolution("strided")
-    cpu = replace(cpu, l1_bytes=4096)
+    cpu = with_costs(cpu, l1_bytes=4096)
     sch = schedule_by_rule(func, cpu)
     assert [loop.kind for loop in collect(sch.func.body, For)].count("parallel") == 1 and not sch.refused
     same_results(func, sch.func, atol=1e-5)
@@ -85,7 +84,7 @@ def test_sums_stay_in_registers_and_rows_are_copied_without_conditions():
         c.op == "tir.if_then_else" for c in collect(copies, Call))
 
 
-@pytest.mark.parametrize("cpu", [*CPUS.values(), CpuModel(16, 32)], ids=str)
+@pytest.mark.parametrize("cpu", [*CPUS.values(), machine(16, 32)], ids=str)
 @pytest.mark.parametrize("channels, rows, vectors", [(8, 48, 3), (1, 48, 3), (4, 7, 1), (2, 1, 11), (3, 5, 14)])
 def test_tiles_divide_and_fit(cpu, channels, rows, vectors):
     tile = choose(cpu, channels, rows, vectors)
@@ -112,5 +111,5 @@ def test_data_of_depthwise_kernels_is_loaded_once_for_a_column():
 def test_what_is_not_for_it():
     """Rows of parts of vectors, and machines without vectors."""
     func, cpu = convolution("3x3")
-    assert not columns(Schedule(func), CpuModel(1))
-    assert not columns(Schedule(func), CpuModel(16, 32))
+    assert not columns(Schedule(func), machine(1))
+    assert not columns(Schedule(func), machine(16, 32))

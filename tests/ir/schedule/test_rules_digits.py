@@ -1,5 +1,4 @@
 """The rule for products of digits: what it makes of them, and when a product is worth it."""
-from dataclasses import replace
 
 import pytest
 from rule_cases import pointwise_by, product_by
@@ -9,7 +8,6 @@ from ingot.ir.node import collect, structural_equal
 from ingot.ir.relax.arithmetic import digits as digits_row
 from ingot.ir.relax.arithmetic.digits import MOST_TERMS
 from ingot.ir.schedule import Schedule, TensorIntrin
-from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules.blocks import SYMBOLIC
 from ingot.ir.schedule.rules.contraction import contraction
 from ingot.ir.schedule.rules.digit_tiles import digit_tiles, digit_tiles_of, row_blocks, shared_rows, worth
@@ -17,8 +15,9 @@ from ingot.ir.schedule.rules.threads import parallel_loops
 from ingot.ir.tir.stmt import Block
 from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.pipeline import lower_prim_func
+from machines import machine, with_costs
 
-CPU = CpuModel(16, 32, integer_tiles=True, accuracy="relaxed")
+CPU = machine(16, 32, integer_tiles=True)
 
 
 def kernel(rows, depth=128, columns=64):
@@ -44,20 +43,20 @@ def scheduled(func, intrinsic, cpu=CPU):
 @pytest.mark.parametrize("columns", [64, 50])
 def test_a_micro_kernel_makes_the_sums_of_a_panel(rows, alone, shared, columns):
     scheduled(kernel(rows, columns=columns), shared)
-    scheduled(kernel(rows, columns=columns), alone, replace(CPU, parallel=False))
+    scheduled(kernel(rows, columns=columns), alone, CPU.alone())
 
 
 def test_terms_are_in_parts_where_digits_of_rows_are_beyond_the_second_cache(monkeypatch):
     monkeypatch.setattr(digits_row, "NEAR", 20 * 128 * 3)
     monkeypatch.setattr(digits_row, "PART", 2)
-    scheduled(kernel((20,), depth=384, columns=200), "digit_tiles.20x32x2", replace(CPU, parallel=False))
+    scheduled(kernel((20,), depth=384, columns=200), "digit_tiles.20x32x2", CPU.alone())
 
 
 @pytest.mark.parametrize("rows, columns, own", [
     ((128,), 256, True), ((512,), 4096, False), ((37,), 256, False), ((197,), 1024, True), ((128,), 1024, False)])
 def test_threads_share_rows_where_each_may_read_all_columns(rows, columns, own):
     """Then a thread cuts its own rows; else all are cut before panels are shared."""
-    for cpu, loops in ((CPU, 1 if own else 2), (replace(CPU, parallel=False), 0)):
+    for cpu, loops in ((CPU, 1 if own else 2), (CPU.alone(), 0)):
         sch = Schedule(kernel(rows, 512, columns))
         assert contraction(sch, cpu)
         assert parallel_loops(lower_prim_func(sch.func).body) == loops
@@ -84,11 +83,11 @@ def convolution(*args, **options):
 def test_points_of_images_are_rows(shape, outputs, strides, alone, rows, columns):
     """Threads share rows, or columns where the second cache does not hold them: halves of panels where one of them
     would have a panel more."""
-    for cpu, sizes in ((replace(CPU, parallel=False), alone), (CPU, rows), (replace(CPU, l2_bytes=0), columns)):
+    for cpu, sizes in ((CPU.alone(), alone), (CPU, rows), (with_costs(CPU, l2_bytes=0), columns)):
         scheduled(convolution(shape, outputs, strides), f"digit_tiles.{sizes}", cpu)
 
 
-@pytest.mark.parametrize("cpu", [CPU, replace(CPU, parallel=False)])
+@pytest.mark.parametrize("cpu", [CPU, CPU.alone()])
 def test_what_is_before_an_image_is_made_where_it_is_cut(cpu):
     func = convolution((1, 8, 6, 6), 32, before="nn.relu")
     scheduled(func, "digit_tiles.", cpu)
@@ -98,8 +97,8 @@ def test_what_is_before_an_image_is_made_where_it_is_cut(cpu):
     assert len([n for n in names if n.startswith("relu")]) == 1  # the epilogue
 
 
-@pytest.mark.parametrize("cpu, asked", [(CPU, True), (replace(CPU, parallel=False), True),
-                                        (replace(CPU, l2_bytes=0), False)])
+@pytest.mark.parametrize("cpu, asked", [(CPU, True), (CPU.alone(), True),
+                                        (with_costs(CPU, l2_bytes=0), False)])
 @pytest.mark.parametrize("kind", ["image", "matrix"])
 def test_the_first_panel_comes_while_digits_are_made(kind, cpu, asked):
     """Not where threads share panels: each begins with another."""
@@ -142,9 +141,9 @@ def test_rows_that_threads_share(points, depth, columns, rows):
 
 @pytest.mark.parametrize("shape, cpu, expected", [
     ((128, 768, 3072), CPU, True), ((64, 768, 50257), CPU, True), ((197, 384, 384), CPU, True),
-    ((128, 768, 3072), CpuModel(16, 32), False), ((128, 100, 3072), CPU, False), ((1994, 768, 768), CPU, False),
+    ((128, 768, 3072), machine(16, 32), False), ((128, 100, 3072), CPU, False), ((1994, 768, 768), CPU, False),
     ((577, 768, 768), CPU, True),
     ((128, 2 * MOST_TERMS, 64), CPU, False), ((128, 512, 31), CPU, False), ((1, 1024, 1024), CPU, True),
-    ((5, 1024, 1024), CPU, True), ((1, 512, 512), CPU, False), ((1, 4096, 1000), CpuModel(16, 32), False)])
+    ((5, 1024, 1024), CPU, True), ((1, 512, 512), CPU, False), ((1, 4096, 1000), machine(16, 32), False)])
 def test_what_is_worth_it(shape, cpu, expected):
     assert worth(cpu, *shape) == expected

@@ -1,16 +1,14 @@
 """Operands of products: what reads them transposed, in which copies, and which products are sums in lanes."""
-from dataclasses import replace
-
 import pytest
 from compiled_batch import same_results
+from machines import machine, with_costs
 from rule_cases import const, kernels, network
 
 from ingot.ir.node import collect
-from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import schedule_by_rule
 from ingot.ir.tir.stmt import BufferStore, DeclBuffer
 
-WIDE = CpuModel(16, 32)
+WIDE = machine(16, 32)
 TURN = (1, 0)
 
 
@@ -55,7 +53,7 @@ def test_what_a_product_does_not_read_well_is_a_kernel_of_its_own(case):
 
 
 def test_a_vector_by_element_has_its_terms_in_a_row():
-    cpu = CpuModel(4, 32, accumulators=21, by_element=True)
+    cpu = machine(4, 32, accumulators=21, by_element=True)
     assert len(kernels(product((96, 64), (96, 128), TURN), cpu)) == 2
     assert len(kernels(product((64, 96), (128, 96), None, TURN), cpu)) == 1
 
@@ -64,13 +62,13 @@ def test_constant_columns_and_transposed_rows():
     func, = kernels(lambda: network(lambda op, x: op("matmul", op("permute_dims", x, axes=TURN), const(96, 80)),
                                     [(96, 64)]), WIDE)
     assert list(copies(func, WIDE)) == ["permute_dims"]
-    assert not copies(func, replace(WIDE, l1_bytes=1 << 20))  # small: read across
+    assert not copies(func, with_costs(WIDE, l1_bytes=1 << 20))  # small: read across
 
 
 @pytest.mark.parametrize("rows, columns", [(1, 40), (2, 17), (7, 19), (16, 22)])
 def test_sums_of_few_rows_are_made_in_lanes(rows, columns):
     """All of a tile at once, in registers."""
-    for cpu in (WIDE, CpuModel(8, 16), CpuModel(4, 16, parallel=False)):
+    for cpu in (WIDE, machine(8, 16), machine(4, 16, parallel=False)):
         func, = kernels(product((rows, 70), (columns, 70), None, TURN), cpu)
         sch = schedule_by_rule(func, cpu)
         lowered = same_results(func, sch.func)

@@ -1,5 +1,4 @@
 """The rules for products by pairs: they keep results, and their loops have the intended shape."""
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from ingot.codegen.target import Target
 from ingot.ir.expr import Select
 from ingot.ir.node import collect
 from ingot.ir.schedule import Schedule
-from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import pair_tiles, winograd_blocks
 from ingot.ir.schedule.rules.blocks import SYMBOLIC
 from ingot.ir.schedule.rules.contraction import contraction
@@ -18,9 +16,10 @@ from ingot.ir.schedule.rules.threads import parallel_loops
 from ingot.ir.schedule.rules.winograd_blocks import Blocking
 from ingot.ir.schedule.rules.winograd import winograd as winograd_rule
 from ingot.ir.tir.stmt import For
+from machines import machine
 
-CPU = CpuModel(16, 32, multiply_adds=1, adders=True, accuracy="relaxed")
-ALONE = replace(CPU, parallel=False)
+CPU = machine(16, 32, multiply_adds=1, adds_beside=1)
+ALONE = CPU.alone()
 BOTH = pytest.mark.parametrize("cpu", [CPU, ALONE], ids=["threads", "alone"])
 
 
@@ -76,7 +75,7 @@ def test_what_is_before_an_image_is_made_where_it_is_divided(cpu):
 
 
 def test_other_products_are_not_for_it():
-    func, = kernels("conv_1x1", ALONE)
+    func, = kernels("conv_1x1", ALONE, "relaxed")
     assert not contraction(Schedule(func), ALONE)
     assert not winograd_rule(Schedule(func), ALONE)
 
@@ -114,7 +113,7 @@ def test_what_threads_share_of_winograd(over, loops, vectors, monkeypatch):
 def test_turns_of_winograd(layer, rows, vectors):
     """Of several vectors where V has left the second cache, which then reads it fewer times; it keeps their M."""
     for threads in ("none", "openmp"):
-        chosen = winograd_blocks.choose(Options(Target.get("x86-64-v4-zen4"), threads=threads, accuracy="relaxed").cpu, layer)
+        chosen = winograd_blocks.choose(Options(Target.get("x86-64-v4-zen4"), threads=threads).machine, layer)
         assert (chosen.rows, chosen.vectors) == (rows, vectors)
 
 
@@ -151,7 +150,7 @@ def test_small_tiles_take_longer_where_the_first_cache_does_not_hold_what_they_r
 
 @pytest.mark.parametrize("shape, cpu, expected", [
     ((128, 768, 3072), CPU, True), ((64, 768, 50257), CPU, True), ((197, 384, 384), ALONE, True),
-    ((128, 768, 3072), CpuModel(16, 32), False), ((128, 100, 3072), CPU, True), ((98, 40, 384), ALONE, True),
+    ((128, 768, 3072), machine(16, 32), False), ((128, 100, 3072), CPU, True), ((98, 40, 384), ALONE, True),
     ((98, 36, 384), ALONE, False), ((1, 1024, 1024), CPU, False),
     ((5, 1024, 1024), CPU, False), ((SYMBOLIC, 768, 768), CPU, False), ((3136, 16, 32), CPU, False)])
 def test_what_is_worth_it(shape, cpu, expected):

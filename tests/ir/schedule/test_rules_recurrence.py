@@ -4,13 +4,13 @@ from rule_cases import kernels
 
 from ingot.codegen.kernels import print_kernel
 from ingot.ir.node import collect
-from ingot.ir.schedule.cpu import CpuModel
-from ingot.ir.schedule.rules import schedule_by_rule, threads
+from ingot.ir.schedule.rules import schedule_by_rule
 from ingot.ir.schedule.rules.recurrence import choose
 from ingot.ir.tir.stmt import For
 from ingot.ir.transform.pipeline import lower_prim_func
+from machines import machine, set_costs
 
-WIDE = CpuModel(16, 32)
+WIDE = machine(16, 32)
 
 
 def scheduled(name, cpu=WIDE):
@@ -40,7 +40,7 @@ def test_sums_are_vectors_in_registers():
 
 @pytest.mark.parametrize("parallel, kinds", [(True, ["parallel"]), (False, [])])
 def test_directions_run_in_parallel_when_the_work_is_worth_it(parallel, kinds, monkeypatch):
-    monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
+    set_costs(monkeypatch, {"threads.least_work": 1})
     for name, expected in (("lstm_both_ways", kinds), ("gru", [])):
-        func = scheduled(name, CpuModel(16, 32, parallel=parallel))
+        func = scheduled(name, machine(16, 32, parallel=parallel))
         assert [loop.kind for loop in collect(func, For) if loop.kind == "parallel"] == expected

@@ -8,16 +8,16 @@ from tir_cases import arguments
 from ingot.ir.expr import Call, IntImm
 from ingot.ir.node import collect
 from ingot.ir.relax.arithmetic.short import pack_columns
-from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import short_terms
 from ingot.ir.schedule.rules.contraction import contraction
 from ingot.ir.tir.stmt import For, IfThenElse
+from machines import machine
 
 # The smallest weights are worth it: their first cache holds nothing, and their second one is slow.
 CPUS = pytest.mark.parametrize("cpu", [
-    CpuModel(16, 32, l1_bytes=0, l2_bytes=0, memory_bytes=1, accuracy="relaxed", embeds_broadcast=True),
-    CpuModel(8, 16, l1_bytes=0, l2_bytes=0, memory_bytes=1, accuracy="relaxed", small_tile=14),
-    CpuModel(4, 32, l1_bytes=0, l2_bytes=0, memory_bytes=1, accuracy="relaxed", accumulators=21, by_element=True)],
+    machine(16, 32, l1_bytes=0, l2_bytes=0, memory_read=1, embeds_broadcast=True),
+    machine(8, 16, l1_bytes=0, l2_bytes=0, memory_read=1, costs={"tile.small": 14}),
+    machine(4, 32, l1_bytes=0, l2_bytes=0, memory_read=1, accumulators=21, by_element=True)],
     ids=["avx512", "avx2", "neon"])
 
 
@@ -51,7 +51,7 @@ def count(stmt, op):
 def test_products(cpu, rows, depth, columns):
     bias = const(columns)
     func, = kernels(lambda: network(lambda op, x: op("nn.relu", op("add", op("matmul", x, const(depth, columns)), bias)),
-                                    [(*rows, depth)]), cpu)
+                                     [(*rows, depth)]), cpu, "relaxed")
     lowered = checked(contraction, func, cpu, given(func))
     for loop in innermost(lowered):
         assert not collect(loop, IfThenElse)
@@ -61,9 +61,9 @@ def test_products(cpu, rows, depth, columns):
 
 
 @pytest.mark.parametrize("cpu, rows, depth, columns, worth", [
-    (CpuModel(), 1, 4096, 4096, True), (CpuModel(), 4, 4096, 4096, True),
-    (CpuModel(), 64, 4096, 4096, False), (CpuModel(), 1, 64, 64, False),
-    (CpuModel(4, accuracy="relaxed"), 1, 128, 128, False),
-    (CpuModel(4, accuracy="relaxed", memory_bytes=4), 1, 4096, 4096, True)])
+    (machine(), 1, 4096, 4096, True), (machine(), 4, 4096, 4096, True),
+    (machine(), 64, 4096, 4096, False), (machine(), 1, 64, 64, False),
+    (machine(4), 1, 128, 128, False),
+    (machine(4, memory_read=4), 1, 4096, 4096, True)])
 def test_they_pay_where_weights_come_slower_than_they_are_multiplied(cpu, rows, depth, columns, worth):
     assert short_terms.worth(cpu, rows, depth, columns) == worth

@@ -10,13 +10,14 @@ from rule_cases import const, kernels, network
 from ingot.codegen.compile import Options
 from ingot.codegen.kernels import print_kernel
 from ingot.codegen.target import Target
-from ingot.ir.schedule.cpu import CpuModel
+from ingot.codegen.toolchains import is_native, toolchain
 from ingot.ir.schedule.rules import schedule_by_rule
 from ingot.ir.schedule.rules.tiles import VECTORS, Tile, busy, candidates, choose, choose_product
 from ingot.ir.transform.pipeline import lower_prim_func
+from machines import machine
 
 RUNTIME = Path(__file__).resolve().parents[3] / "runtime_c"
-MACHINES = [CpuModel(registers=r, accumulators=a) for r, a in ((8, None), (16, None), (16, 9), (32, None), (32, 21))]
+MACHINES = [machine(registers=r, accumulators=a) for r, a in ((8, None), (16, None), (16, 9), (32, None), (32, 21))]
 
 
 @pytest.mark.parametrize("cpu", MACHINES, ids=str)
@@ -38,7 +39,7 @@ def test_what_the_busier_of_two_threads_does(count, block, most):
 @pytest.mark.parametrize("columns, vectors", [(16, 4), (12, 6), (63, 6), (2, 2)])
 def test_panels_of_one_row_are_whole(columns, vectors):
     """Six vectors fit the registers, but three panels of them would be read for 16."""
-    assert choose_product(CpuModel(8, 16), columns, 1).vectors == vectors
+    assert choose_product(machine(8, 16), columns, 1).vectors == vectors
 
 
 @pytest.mark.parametrize("cpu", MACHINES, ids=str)
@@ -58,16 +59,16 @@ def test_choice(cpu, dividing):
 
 
 @pytest.mark.parametrize("arguments, expected", [
-    ((CpuModel(16, 32), 8, 56, 56), Tile(2, 1, 14)),
-    ((CpuModel(16, 32), 48, 128, 1), Tile(6, 4, 1)),
-    ((CpuModel(8, 16), 8, 56, 56), Tile(2, 1, 4)),
+    ((machine(16, 32), 8, 56, 56), Tile(2, 1, 14)),
+    ((machine(16, 32), 48, 128, 1), Tile(6, 4, 1)),
+    ((machine(8, 16), 8, 56, 56), Tile(2, 1, 4)),
 ])
 def test_standard_tiles(arguments, expected):
     assert choose(*arguments) == expected
 
 
 def test_every_count_of_vectors_is_tried():
-    assert {t.vectors for t in candidates(CpuModel(16, 32))} == set(VECTORS)
+    assert {t.vectors for t in candidates(machine(16, 32))} == set(VECTORS)
 
 
 # ---------------------------------------------------------------- spills
@@ -96,9 +97,9 @@ ASSEMBLY = {"x86_64": (r"\(%rsp\)", r"%[xyz]mm\d+", r"\tv?fn?m\w+[pP]s\b", r"\tj
 @pytest.mark.parametrize("target, compiler", [("x86-64-v4", "gcc"), ("x86-64-v3", "gcc"),
                                               ("aarch64-linux-gnu", "aarch64-linux-gnu-gcc")])
 def test_no_vector_is_spilled_in_the_reduction(name, target, compiler):
-    if shutil.which(compiler) is None or compiler == "gcc" and not Target.get(target).is_native:
+    if shutil.which(compiler) is None or compiler == "gcc" and not is_native(Target.get(target)):
         pytest.skip(f"no {compiler} for {target}")
-    loops = list(innermost_loops(assembly(KERNELS[name], Target.get(target), compiler), Target.get(target).arch))
+    loops = list(innermost_loops(assembly(KERNELS[name], Target.get(target), compiler), toolchain(Target.get(target)).arch))
     assert loops, "no loop with multiply-adds was found"
     for body, spills in loops:
         assert not spills, f"{len(spills)} spills in {len(body)} instructions:\n" + "\n".join(spills)
@@ -111,7 +112,7 @@ def assembly(kernel, target, compiler):
 
 
 def cpu_of(target):
-    return Options.check(target.name, threads="openmp").cpu
+    return Options.check(target.name, threads="openmp").machine
 
 
 def assembly_of(func, target, compiler):
@@ -119,8 +120,8 @@ def assembly_of(func, target, compiler):
     printed = print_kernel(lower_prim_func(schedule_by_rule(func, cpu_of(target)).func), "kernel").function
     headers = [f'#include "{name}"' for name in ("ingot.h", "simd.h", *sorted(printed.uses - {"math.h", "simd.h"}))]
     text = "\n".join([*headers, f"{printed.signature};", printed.signature, printed.body])
-    flags = target.gcc_cflags if compiler[0].endswith("gcc") else ()
-    command = [*compiler, *target.cflags, *flags, "-fomit-frame-pointer", "-fno-verbose-asm", "-std=c99",
+    flags = toolchain(target).gcc_cflags if compiler[0].endswith("gcc") else ()
+    command = [*compiler, *toolchain(target).cflags, *flags, "-fomit-frame-pointer", "-fno-verbose-asm", "-std=c99",
                f"-I{RUNTIME}", "-S", "-xc", "-", "-o", "-"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

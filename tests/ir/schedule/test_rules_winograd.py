@@ -1,5 +1,4 @@
 """The rule for Winograd convolutions: it keeps results at every size, and its loops have the intended shape."""
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,15 +9,16 @@ from ingot.ir.expr import Select
 from ingot.ir.node import collect
 from ingot.ir.relax import Constant
 from ingot.ir.relax.ops.winograd import transform_weights
-from ingot.ir.schedule.cpu import CpuModel
-from ingot.ir.schedule.rules import schedule_by_rule, threads, winograd_blocks
+from ingot.ir.schedule.rules import schedule_by_rule, winograd_blocks
 from ingot.ir.schedule.rules.winograd import winograd
 from ingot.ir.schedule.rules.tiles import Tile
 from ingot.ir.schedule.rules.winograd_blocks import Layer, choose
 from ingot.ir.tir.stmt import BufferStore, DeclBuffer, For, IfThenElse
 from ingot.ir.transform.pipeline import lower_prim_func
+from ingot.ir.target import Threads
+from machines import machine, set_costs, with_costs
 
-CPUS = {16: CpuModel(16, 32), 8: CpuModel(8, 16), 4: CpuModel(4, 32, parallel=False, accumulators=21, by_element=True)}
+CPUS = {16: machine(16, 32), 8: machine(8, 16), 4: machine(4, 32, parallel=False, accumulators=21, by_element=True)}
 
 
 def kernel(lanes, tile, size, channels=(1, 2), padding=(1, 1, 1, 1), batch=1, epilogue="relu", side=3, depth=None,
@@ -51,7 +51,7 @@ def kernel(lanes, tile, size, channels=(1, 2), padding=(1, 1, 1, 1), batch=1, ep
     (4, 4, (11, 13), {"stride": 2, "padding": (0,) * 4}), (4, 3, (7, 5), {}), (8, 5, (6, 9), {}),
 ])
 def test_results_are_kept(lanes, tile, size, options, monkeypatch):
-    monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
+    set_costs(monkeypatch, {"threads.least_work": 1})
     checked(winograd, kernel(lanes, tile, size, **options), CPUS[lanes])
 
 
@@ -60,16 +60,16 @@ def test_results_are_kept(lanes, tile, size, options, monkeypatch):
     ("channels", 3, Tile(1, 2, 1), 2), ("each", 6, Tile(1, 2, 1), 1)])
 def test_every_blocking_keeps_results(over, rows, tile, vectors, monkeypatch):
     """Also where blocks of rows do not divide the tiles, and register tiles not the block."""
-    func, cpu = kernel(4, 2, (6, 5), channels=(1, 2)), CpuModel(4, 32)
-    monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
+    func, cpu = kernel(4, 2, (6, 5), channels=(1, 2)), machine(4, 32)
+    set_costs(monkeypatch, {"threads.least_work": 1})
     monkeypatch.setattr(winograd_blocks, "choose", lambda *_: winograd_blocks.Blocking(rows, tile, vectors, over, 0))
     checked(winograd, func, cpu)
 
 
 def test_threads_share_turns_of_which_the_last_has_fewer_channels(monkeypatch):
     """Five vectors of channels in turns of three: each turn writes its own, as a loop of threads must."""
-    func, cpu = kernel(4, 2, (6, 5), channels=(1, 5)), CpuModel(4, 16)
-    monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
+    func, cpu = kernel(4, 2, (6, 5), channels=(1, 5)), machine(4, 16)
+    set_costs(monkeypatch, {"threads.least_work": 1})
     blocking = winograd_blocks.Blocking(3, Tile(3, 1, 3), 3, "channels", 0)
     monkeypatch.setattr(winograd_blocks, "choose", lambda *_: blocking)
     checked(winograd, func, cpu)
@@ -94,7 +94,7 @@ def test_inner_loops(lanes, tile, options):
 def test_blocks_of_other_lanes_and_scalar_machines():
     """They keep their stages, which nothing inlines into each other."""
     func = kernel(8, 2, (3, 2), channels=(1, 1))
-    for cpu in (CpuModel(1, 16), CpuModel(16, 32)):
+    for cpu in (machine(1, 16), machine(16, 32)):
         same_results(func, schedule_by_rule(func, cpu).func, rtol=1e-4, atol=5e-4)
 
 
@@ -106,7 +106,7 @@ LAYERS = [Layer(4, 4, 4, 14, 14, 16), Layer(4, 8, 8, 7, 7, 16), Layer(2, 16, 16,
 
 
 @pytest.mark.parametrize("layer", LAYERS, ids=str)
-@pytest.mark.parametrize("cpu", [CpuModel(), CpuModel(parallel=False), CpuModel(8, 16), CPUS[4]], ids=str)
+@pytest.mark.parametrize("cpu", [machine(), machine(parallel=False), machine(8, 16), CPUS[4]], ids=str)
 def test_blocks_fit(cpu, layer):
     blocking = choose(cpu, layer)
     assert layer.out_blocks // layer.groups % blocking.tile.vectors == 0 and blocking.tile.columns <= layer.columns
@@ -121,19 +121,19 @@ def test_blocks_fit(cpu, layer):
     "layer", [Layer(2, 20, 40, 7, 7, 8), Layer(2, 20, 40, 3, 3, 8), Layer(4, 8, 20, 7, 7, 8)], ids=str)
 def test_turns_are_of_whole_small_tiles(layer):
     """Only the last leaves some channels to a tile of their own; each tile of a turn that did would do more work."""
-    blocking = choose(CpuModel(8, 16, small_tile=14), layer)
+    blocking = choose(machine(8, 16, costs={"tile.small": 14}), layer)
     assert blocking.vectors % blocking.tile.vectors == 0 or blocking.vectors == layer.out_blocks
     assert layer.out_blocks % blocking.tile.vectors and blocking.vectors < layer.out_blocks
 
 
 def test_what_leaves_the_second_cache_for_one_that_is_near():
     """Tiles of five results of 64 channels of 224x224 on AVX2, measured: 45 rows of tiles 18.5 ms, one 12.2."""
-    cpu, layer = CpuModel(8, 16, parallel=False, small_tile=14, l2_bytes=1 << 19), Layer(5, 8, 8, 45, 45, 8)
-    assert choose(cpu, layer).rows == 45 and choose(replace(cpu, l3_bytes=2 << 20), layer).rows == 1
+    cpu, layer = machine(8, 16, parallel=False, costs={"tile.small": 14}, l2_bytes=1 << 19), Layer(5, 8, 8, 45, 45, 8)
+    assert choose(cpu, layer).rows == 45 and choose(with_costs(cpu, l3_bytes=2 << 20), layer).rows == 1
 
 
 def test_large_weights_are_read_by_large_blocks():
-    cpu = CpuModel()
+    cpu = machine()
     assert choose(cpu, Layer(4, 32, 32, 7, 7, 16)).rows == 7
     assert choose(cpu, Layer(4, 4, 4, 14, 14, 16)).over == "rows"
 
@@ -141,7 +141,7 @@ def test_large_weights_are_read_by_large_blocks():
 @pytest.mark.parametrize("layer, rows", [(Layer(4, 1, 1, 8, 8, 16), 2), (Layer(2, 8, 2, 7, 7, 16), 1)])
 def test_small_blocks_stay_in_the_first_cache(layer, rows):
     """Measured: 16 channels of 32x32 13.5 us with two rows of tiles, 15.5 with all; 128 to 32 of 14x14 36 us, 48."""
-    assert choose(CpuModel(parallel=False), layer).rows == rows
+    assert choose(machine(parallel=False), layer).rows == rows
 
 
 @pytest.mark.parametrize("layer, over", [
@@ -150,10 +150,10 @@ def test_small_blocks_stay_in_the_first_cache(layer, rows):
 def test_what_threads_share_fits_their_stacks(layer, over):
     """Else one thread would do all turns. Small weights are rather read by all than results passed on (27x27, 32 to
     128 channels)."""
-    blocking = choose(CpuModel(16, 32, parallel=True), layer)
+    blocking = choose(machine(16, 32, parallel=True), layer)
     points = blocking.rows * layer.columns
     local = layer.vector * points * (blocking.vectors + (layer.in_blocks if over == "rows" else 0))
-    assert blocking.over == over and local <= winograd_blocks.MOST_LOCAL
+    assert blocking.over == over and local <= Threads().local_bytes
     assert blocking.vectors < layer.out_blocks if over == "channels" else blocking.rows < layer.rows
 
 
@@ -164,7 +164,7 @@ def test_what_threads_share_fits_their_stacks(layer, over):
 def test_data_of_one_block_that_each_thread_makes_for_itself(layer, over):
     """Each reads half of the weights then, and V does not pass between cores (measured, 256 channels of 14x14: 594 us
     by rows, 456); not where a thread needs half of V, where weights are few, and where V does not fit its stack."""
-    cpu = CpuModel(16, 32, parallel=True, streamed_bytes=6, l3_bytes=16 << 20)
+    cpu = machine(16, 32, parallel=True, costs={"stream.read": 6, "stream.beside": 1}, l3_bytes=16 << 20)
     blocking = choose(cpu, layer)
     assert blocking.over == over and (over != "each" or blocking.rows == layer.rows)
-    assert choose(replace(cpu, parallel=False), layer).over == "rows"
+    assert choose(cpu.alone(), layer).over == "rows"

@@ -1,5 +1,4 @@
 """The rule for Winograd convolutions by digits: it keeps results, and its loops have the intended shape."""
-from dataclasses import replace
 
 import pytest
 from rule_cases import winograd_by
@@ -7,7 +6,6 @@ from rule_cases import winograd_by
 from ingot.ir.expr import Call, Select
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.schedule import Schedule
-from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import winograd_digit_blocks
 from ingot.ir.schedule.rules.threads import parallel_loops
 from ingot.ir.schedule.rules.winograd_blocks import Layer
@@ -16,9 +14,10 @@ from ingot.ir.schedule.rules.winograd import winograd
 from ingot.ir.tir.stmt import For
 from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.pipeline import lower_prim_func
+from machines import machine
 
-CPU = CpuModel(16, 32, integer_tiles=True, accuracy="relaxed")
-ALONE = replace(CPU, parallel=False)
+CPU = machine(16, 32, integer_tiles=True)
+ALONE = CPU.alone()
 
 
 def kernel(*sizes, **options):

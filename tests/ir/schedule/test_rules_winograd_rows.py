@@ -8,14 +8,13 @@ from ingot.ir.node import collect
 from ingot.ir.relax import Constant
 from ingot.ir.relax.ops.conv_layouts import pack_weights
 from ingot.ir.relax.ops.winograd_rows import input_size, transform_rows
-from ingot.ir.schedule.cpu import CpuModel
-from ingot.ir.schedule.rules import threads
 from ingot.ir.schedule.rules.tiles import Tile
 from ingot.ir.schedule.rules.winograd_row_tiles import Layer, block_of, choose
 from ingot.ir.schedule.rules.winograd_rows import winograd_rows
 from ingot.ir.tir.stmt import For, IfThenElse
+from machines import machine, set_costs
 
-CPUS = {16: CpuModel(16, 32), 8: CpuModel(8, 16), 4: CpuModel(4, 32, parallel=False, accumulators=21, by_element=True)}
+CPUS = {16: machine(16, 32), 8: machine(8, 16), 4: machine(4, 32, parallel=False, accumulators=21, by_element=True)}
 
 
 def kernel(lanes, tile, size, weights=(3, 1, 3, 3), strides=(1, 1), batch=1, epilogue="relu", pad=(0, 0, 0, 0)):
@@ -48,7 +47,7 @@ def kernel(lanes, tile, size, weights=(3, 1, 3, 3), strides=(1, 1), batch=1, epi
     (8, 2, (2, 4), {"batch": "n"}), (4, 6, (13, 4), {"weights": (5, 2, 3, 4)}),
 ])
 def test_results_are_kept(lanes, tile, size, options, monkeypatch):
-    monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
+    set_costs(monkeypatch, {"threads.least_work": 1})
     checked(winograd_rows, kernel(lanes, tile, size, **options), CPUS[lanes])
 
 
@@ -60,7 +59,7 @@ def test_results_are_kept(lanes, tile, size, options, monkeypatch):
 ])
 def test_an_image_that_is_padded_where_it_is_read(lanes, tile, size, options, monkeypatch):
     """No kernel stores it. Threads copy their own rows, and nothing is asked inside of the sums."""
-    monkeypatch.setattr(threads, "PARALLEL_MIN_WORK", 1)
+    set_costs(monkeypatch, {"threads.least_work": 1})
     lowered = checked(winograd_rows, kernel(lanes, tile, size, **options), CPUS[lanes])
     assert not any(collect(loop, IfThenElse) for loop in collect(lowered.body, For)
                    if loop.annotations.get("pragma_unroll") == 1)
@@ -75,14 +74,14 @@ LAYERS = {"dscnn": Layer(4, 8, 8, 4, 7, 5, 2), "resnet8": Layer(4, 6, 9, 1, 8, 3
     ("dscnn", Tile(4, 1, 5), 5), ("resnet8", Tile(1, 1, 16), 32), ("vgg", Tile(2, 1, 14), 14)])
 def test_tiles_and_blocks(name, tile, block):
     """Blocks of columns whose products, of all planes and channels, half of the first cache holds."""
-    cpu = CpuModel(16, 32)
+    cpu = machine(16, 32)
     assert choose(cpu, LAYERS[name]) == tile
     assert block_of(cpu, LAYERS[name], tile) == block
 
 
 def test_blocks_of_columns_keep_results():
     """23 columns in blocks of 10, tiles of 5: the last block has less."""
-    func, cpu = kernel(4, 4, (5, 23), weights=(8, 2, 3, 3)), CpuModel(4, 32, l1_bytes=4096, parallel=False)
+    func, cpu = kernel(4, 4, (5, 23), weights=(8, 2, 3, 3)), machine(4, 32, l1_bytes=4096, parallel=False)
     layer = Layer(4, 6, 6, 2, 2, 23, 14)
     tile = choose(cpu, layer)
     assert block_of(cpu, layer, tile) < 23

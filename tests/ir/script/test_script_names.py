@@ -80,9 +80,9 @@ EXPRESSIONS = {
     "A.vload((i, j))": "A[i, j]",
     'T.min_value("int8")': "T.int8(-128)", 'T.max_value("float32")': 'T.float32("inf")',
     'T.StringImm("a")': '"a"', "T.meta_var(3) if i is None else x": "x",
-    **{f"T.{f}({', '.join(names[:count])})": f"T.{f}({', '.join(names[:count])})"
+    **{f"T.{f}({', '.join(names[:row.arity])})": f"T.{f}({', '.join(names[:row.arity])})"
        for rows, names in ((INTRINSICS, "xyx"), (INTEGER_INTRINSICS, "ij"), (BIT_INTRINSICS, "xyx"))
-       for f, (count, _) in rows.items() if f != "fixed"},
+       for f, row in rows.items() if f != "fixed"},
     "T.fixed(x, y, i)": "T.fixed(x, y, i)",
     # Python's own operators
     "-i": "-i", "+i": "i", "-T.int8(3)": "T.int8(-3)", "i // j % 3": "i // j % 3", "x / 2": "x / T.float32(2.0)",

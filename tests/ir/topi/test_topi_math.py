@@ -16,8 +16,9 @@ F = np.float32
 
 UNARY = [
     *((name, P if name in ("log", "sqrt", "acosh") else X / 3.5 if name in ("asin", "acos", "atanh") else X,
-       INTRINSICS[name][1]) for name in ("tanh", "exp", "log", "sqrt", "erf", "floor", "ceil", "round", "trunc", "sin",
-                                          "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "atanh")),
+       INTRINSICS[name].numpy) for name in (
+           "tanh", "exp", "log", "sqrt", "erf", "floor", "ceil", "round", "trunc", "sin", "cos", "tan", "asin", "acos",
+           "atan", "sinh", "cosh", "asinh", "atanh")),
     ("acosh", P + 1, np.arccosh), ("rsqrt", P, lambda x: 1 / np.sqrt(x)),
     ("sigmoid", X, lambda x: 1 / (1 + np.exp(-x))),
     ("abs", X, np.abs), ("abs", I, np.abs), ("negative", X, np.negative), ("sign", I, np.sign),

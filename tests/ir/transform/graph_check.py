@@ -8,7 +8,6 @@ from ingot.ir.relax import (Constant, DataflowVar, RelaxCall, RelaxVar, TensorSt
                             call_op, dataflow_function)
 from ingot.ir.relax.evaluate import dim_value, evaluate_expr, run_call
 from ingot.ir.relax.verifier import verify
-from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.te.create import unique_name
 from ingot.ir.transform.fold_constants import fold_constants
 from ingot.ir.transform.fold_scale import decompose_batch_norm, fold_scale_axis
@@ -22,9 +21,10 @@ from ingot.ir.transform.pack import pack_weights, split_padding
 from ingot.ir.transform.pool_early import pool_early
 from ingot.ir.transform.project_inputs import project_inputs
 from ingot.ir.transform.slice_early import slice_early
+from machines import machine
 
 PASSES = [fold_constants, decompose_batch_norm, fold_scale_axis, remove_identities, fuse_activations, slice_early,
-          pool_early, project_inputs, split_padding, lambda mod: pack_weights(mod, CpuModel(4)), fuse_ops, in_place,
+          pool_early, project_inputs, split_padding, lambda mod: pack_weights(mod, machine(4)), fuse_ops, in_place,
           materialize_outputs]
 
 

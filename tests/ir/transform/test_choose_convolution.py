@@ -1,5 +1,4 @@
 """Which algorithm computes a convolution: the predictions, the pass, its override, and what is refused."""
-from dataclasses import replace
 import importlib
 
 import numpy as np
@@ -12,14 +11,21 @@ from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, call_op
 from ingot.ir.relax.block_builder import BlockBuilder
 from ingot.ir.relax.evaluate import evaluate
 from ingot.ir.relax.ops.conv_layouts import pack_weights
-from ingot.ir.schedule.cpu import CpuModel
-from ingot.ir.transform.choose_convolution import (DIRECT, SECOND, THIRD, ConvLayer, Fold, check_algorithms,
-                                                   choose_convolution, fastest, predict)
+from ingot.ir.transform import choose_convolution as model
+from ingot.ir.transform.choose_convolution import DIRECT, SECOND, THIRD, ConvLayer, Fold, check_algorithms, predict
 from ingot.ir.transform.pass_table import RELAX
+from machines import machine
 
 LANES = 4
-CPU = CpuModel(LANES, 32, accuracy="relaxed")
-STRICT = replace(CPU, accuracy="strict")
+CPU = machine(LANES, 32)
+
+
+def choose_convolution(mod, cpu, algorithms=None, accuracy="relaxed"):
+    return RELAX["ChooseConvolution"](cpu, algorithms, accuracy)(mod)
+
+
+def fastest(*layer, **known):
+    return model.fastest(*layer, **known, wanted="relaxed")
 
 
 def network(*layers, inner=LANES, batch=1, size=(8, 8)):
@@ -83,14 +89,14 @@ def test_the_fastest_is_chosen_unless_exact():
     chosen = algorithms(choose_convolution(mod, CPU))
     assert chosen[0] == fastest(ConvLayer(8, 8, 16, 16), CPU, near=True) != "direct"
     assert chosen[1:] == ["direct"] * 3
-    assert algorithms(choose_convolution(mod, STRICT)) == ["direct"] * 4
+    assert algorithms(choose_convolution(mod, CPU, accuracy="strict")) == ["direct"] * 4
     assert algorithms(choose_convolution(mod, CPU, {"conv0": "direct"})) == ["direct"] * 4
 
 
 def test_exact_is_direct_for_every_kind():
     mod = network((5, {}), (5, {"groups": 2}), (5, {"strides": (2, 2)}), size=(32, 32))
     assert DIRECT not in algorithms(choose_convolution(mod, CPU))
-    assert algorithms(choose_convolution(mod, STRICT)) == [DIRECT] * 3
+    assert algorithms(choose_convolution(mod, CPU, accuracy="strict")) == [DIRECT] * 3
 
 
 def pointwise(channels, outputs, size, batch=1, scale=1.0):
@@ -107,12 +113,12 @@ def pointwise(channels, outputs, size, batch=1, scale=1.0):
 
 @pytest.mark.parametrize("batch", [2, Var("n", "int64")])
 def test_pointwise_convolutions_by_digits_where_there_is_a_unit(batch):
-    mod, cpu = pointwise(512, 512, (7, 7), batch), CpuModel(16, integer_tiles=True, accuracy="relaxed")
+    mod, cpu = pointwise(512, 512, (7, 7), batch), machine(16, integer_tiles=True)
     new = choose_convolution(mod, cpu)
     assert made_by(new) == [("nn.conv2d_pointwise", "digits")]
     x = np.random.default_rng(1).standard_normal((2, 32, 7, 7, 16)).astype(np.float32)
     np.testing.assert_allclose(evaluate(new, [x]), evaluate(mod, [x]), rtol=1e-4, atol=2e-4)
-    for others in (choose_convolution(mod, CpuModel(16, accuracy="relaxed")), choose_convolution(mod, replace(cpu, accuracy="strict")),
+    for others in (choose_convolution(mod, machine(16)), choose_convolution(mod, cpu, accuracy="strict"),
                    choose_convolution(mod, cpu, {"conv": "direct"})):
         assert operators(others) == ["nn.conv2d"]
     for mod in (pointwise(16, 16, (7, 7)), pointwise(512, 512, (7, 7), scale=np.inf)):
@@ -137,12 +143,12 @@ def test_winograd_by_digits_where_there_is_a_unit(scale, chosen):
             "nn.conv2d", x, Constant(pack_weights(w, 16, 1, 16), "w"), data_layout="NCHW16c", out_channels=256,
             kernel_layout="OIHW16i16o", padding=(1, 1, 1, 1)), "conv"))
     for unit, arithmetic in ((True, chosen), (False, "fma")):
-        new = choose_convolution(bb.get(), CpuModel(16, integer_tiles=unit, accuracy="relaxed"))
+        new = choose_convolution(bb.get(), machine(16, integer_tiles=unit))
         assert made_by(new) == [("nn.conv2d_winograd", arithmetic)]
 
 
 def test_sums_of_digits_do_not_overflow():
-    cpu = CpuModel(16, integer_tiles=True, accuracy="relaxed")
+    cpu = machine(16, integer_tiles=True)
     assert "winograd2_digits" in predict(ConvLayer(1 << 15, 64, 8, 8), cpu)
     assert "winograd2_digits" not in predict(ConvLayer((1 << 15) + 16, 64, 8, 8), cpu)
 
@@ -165,7 +171,7 @@ def test_a_batch_may_be_symbolic_and_an_image_not():
 ])
 def test_what_does_not_fit_is_refused(chosen, accuracy, message):
     with pytest.raises(ValueError, match=message):
-        choose_convolution(network((3, {}), (3, {"strides": (2, 2)})), replace(CPU, accuracy=accuracy), chosen)
+        choose_convolution(network((3, {}), (3, {"strides": (2, 2)})), CPU, chosen, accuracy)
 
 
 def test_options():
@@ -215,7 +221,7 @@ def test_strided_convolutions_that_have_no_square_tiles():
 def test_a_large_first_layer_is_winograd():
     """Measured, milliseconds: direct 1.43 with its padding, by tiles of 5 results 0.95 with space_to_depth; by rows, in
     turns, 1.2 times as long as that."""
-    layer, cpu = ConvLayer(3, 64, 112, 112, (7, 7), (2, 2), plain=True), CpuModel(16, 32, parallel=False, accuracy="relaxed")
+    layer, cpu = ConvLayer(3, 64, 112, 112, (7, 7), (2, 2), plain=True), machine(16, 32, parallel=False)
     fold = Fold.of((2, 2), (7, 7), (3, 3, 3, 3), (224, 224), (112, 112))
     assert fold == Fold(2, 4, (2, 2, 1, 1), (1, 1))
     times = predict(layer, cpu, fold)
@@ -282,7 +288,7 @@ def test_strided_convolutions_of_blocks(layer, size, inner, algorithm):
 
 # ---------------------------------------------------------------- predictions
 
-AVX512 = CpuModel(16, 32, parallel=False, accuracy="relaxed")
+AVX512 = machine(16, 32, parallel=False)
 # Measured on one core of a server (AVX-512, 2.7 GHz, cache of 2 MB), milliseconds: fastest of many runs.
 MEASURED = [((64, 64, 56), {"direct": 1.45, "winograd2": 0.80, "winograd4": 0.50, "winograd6": 0.59}),
             ((128, 128, 28), {"direct": 1.45, "winograd2": 0.78, "winograd4": 0.47, "winograd6": 0.55}),
@@ -331,7 +337,7 @@ BY_PAIRS = [((128, 128, 28, 1), {"direct": 244, "pairs": 175}), ((256, 128, 14, 
 def test_predictions_where_additions_have_units_of_their_own(layer, measured):
     """To that of a direct convolution: the frequency of a core that others use is nothing to rely on."""
     channels, outputs, size, kernel = layer
-    cpu = Options(Target.get("x86-64-v4-zen4"), threads="none", accuracy="relaxed").cpu
+    cpu = Options(Target.get("x86-64-v4-zen4"), threads="none").machine
     shape = ConvLayer(channels, outputs, size, size, (kernel, kernel))
     predicted = predict(shape, cpu)
     for name, microseconds in measured.items():
@@ -353,7 +359,7 @@ SHARED = [((64, 56), {2: (.81, .41), 3: (.60, .32), 4: (.48, .24), 6: (.47, .23)
 def test_predictions_for_two_threads(threads, layer, measured):
     """Rows of tiles that two threads share need room for V on their stacks; else all of V passes between cores."""
     (channels, size), shared = layer, threads == "openmp"
-    cpu, shape = Options(Target.get("x86-64-v4-zen4"), threads=threads, accuracy="relaxed").cpu, ConvLayer(channels, channels, size, size)
+    cpu, shape = Options(Target.get("x86-64-v4-zen4"), threads=threads).machine, ConvLayer(channels, channels, size, size)
     predicted = predict(shape, cpu)
     times = {f"winograd{tile}_pairs": both[shared] for tile, both in measured.items()}
     for name, milliseconds in times.items():
@@ -371,7 +377,7 @@ BY_DIGITS = [((64, 64, 28), {"winograd2": 99, "winograd4": 84, "winograd2_digits
 def test_digits_where_floats_with_as_few_weights_are_slower(layer, measured):
     """Digits are compared with the floats that would be taken, not with those of larger tiles."""
     channels, outputs, size = layer
-    chosen = fastest(ConvLayer(channels, outputs, size, size), Options(Target.get("x86-64-v4-amx"), accuracy="relaxed").cpu)
+    chosen = fastest(ConvLayer(channels, outputs, size, size), Options(Target.get("x86-64-v4-amx")).machine)
     assert measured[chosen] <= 1.1 * min(measured.values())
 
 
@@ -398,7 +404,7 @@ def test_layers_of_groups(layer, measured):
 def test_tiles_that_leave_few_points_over(layer, chosen):
     """On AVX2: five tiles of three results for 13 and 14, eleven of five for 55."""
     channels, outputs, size = layer
-    cpu = Options(Target.get("x86-64-v3"), threads="none", accuracy="relaxed").cpu
+    cpu = Options(Target.get("x86-64-v3"), threads="none").machine
     assert fastest(ConvLayer(channels, outputs, size, size), cpu) == chosen
 
 
@@ -431,7 +437,7 @@ def test_weights_that_the_second_cache_keeps():
 
 def test_weights_that_the_third_cache_keeps():
     """tiny_vww's last layers, products by pairs of 9 points: 11.0 us instead of 16.7 in a network of 0.8 MB."""
-    layers, cpu = [ConvLayer(c, 256, 3, 3, (1, 1)) for c in (128, 256)], Options(Target.get("x86-64-v4-zen4"), accuracy="relaxed").cpu
+    layers, cpu = [ConvLayer(c, 256, 3, 3, (1, 1)) for c in (128, 256)], Options(Target.get("x86-64-v4-zen4")).machine
     for near, chosen in ((0, DIRECT), (SECOND, "pairs"), (THIRD, "pairs")):
         assert [fastest(layer, cpu, near=near) for layer in layers] == [chosen] * 2
 

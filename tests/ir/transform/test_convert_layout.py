@@ -8,12 +8,12 @@ from graph_check import PASSES, Graph, check, const, data, ops, param, weights
 from ingot.ir.expr import Var
 from ingot.ir.node import structural_equal
 from ingot.ir.relax.expr import Constant, RelaxCall, TupleGetItem
-from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.script import metadata
 from ingot.ir.script.functions import from_source
 from ingot.ir.transform.convert_layout import convert_layout
 from ingot.ir.transform.fold_constants import fold_constants
 from ingot.ir.transform.pack import pack_weights, split_padding
+from machines import machine
 
 
 def convert(mod):
@@ -252,7 +252,7 @@ def test_few_channels_of_whole_rows_stay_plain():
     y = conv(g, y, 2, padding=(1, 1, 1, 1), groups=2, seed=1)
     y = conv(g, y, 4, kernel=1, seed=2)
     split = partial(split_padding, lanes=4)
-    mod = converted(g, y, passes=[convert, split, lambda mod: pack_weights(mod, CpuModel(4))])
+    mod = converted(g, y, passes=[convert, split, lambda mod: pack_weights(mod, machine(4))])
     assert ops(mod) == ["nn.conv2d", "nn.relu", "nn.pad", "nn.conv2d", "nn.conv2d", "layout_transform"]
     assert layouts(mod) == [PLAIN, PLAIN, FIRST]
     assert [w.data.shape for w in weights(mod)] == [(2, 3, 3, 3), (2, 1, 3, 3), (1, 2, 1, 1, 4)]

@@ -9,8 +9,8 @@ from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, TupleGetItem, c
 from ingot.ir.relax.block_builder import BlockBuilder
 from ingot.ir.relax.arithmetic import ARITHMETICS
 from ingot.ir.relax.ops.pointwise import kernel_matrix
-from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.transform.fuse import MAX_INLINED, fuse_ops
+from machines import machine
 
 FUSE = [fuse_ops]
 
@@ -167,7 +167,7 @@ def pair(g, x, outputs=2, kernel=1, stride=1, lanes=4, between=lambda g, x: g.op
                         kernel_layout=f"OIHW{lanes}i{lanes}o")
 
 
-SMALL = CpuModel(4, l1_bytes=1 << 10, l2_bytes=1 << 10)
+SMALL = machine(4, l1_bytes=1 << 10, l2_bytes=1 << 10)
 
 
 @pytest.mark.parametrize("cpu, attrs, expected", [
@@ -177,8 +177,8 @@ SMALL = CpuModel(4, l1_bytes=1 << 10, l2_bytes=1 << 10)
      [("nn.conv2d", "sigmoid", "multiply", "nn.conv2d", "nn.relu")]),
     (SMALL, {"kernel": 3}, [("nn.conv2d", "nn.relu"), ("nn.conv2d", "nn.relu")]),
     (SMALL, {"stride": 2}, [("nn.conv2d", "nn.relu"), ("nn.conv2d", "nn.relu")]),
-    (CpuModel(4), {}, [("nn.conv2d", "nn.relu"), ("nn.conv2d", "nn.relu")]),  # it stays in the cache
-    (CpuModel(8, l1_bytes=1, l2_bytes=1), {}, [("nn.conv2d", "nn.relu"), ("nn.conv2d", "nn.relu")]),  # other vectors
+    (machine(4), {}, [("nn.conv2d", "nn.relu"), ("nn.conv2d", "nn.relu")]),  # it stays in the cache
+    (machine(8, l1_bytes=1, l2_bytes=1), {}, [("nn.conv2d", "nn.relu"), ("nn.conv2d", "nn.relu")]),  # other vectors
     (None, {}, [("nn.conv2d", "nn.relu"), ("nn.conv2d", "nn.relu")]),
 ])
 def test_a_depthwise_convolution_joins_the_1x1_convolution_that_reads_it(cpu, attrs, expected):
@@ -217,7 +217,7 @@ def expansion(g, x, kernel=1, stride=1, lanes=4, pad=(0, 0, 0, 0, 1, 1, 1, 1, 0,
 
 
 APART = [("nn.conv2d", "nn.relu"), "nn.pad", ("nn.conv2d", "nn.relu")]
-NARROW = CpuModel(4, l1_bytes=1 << 10, l2_bytes=18 << 10)
+NARROW = machine(4, l1_bytes=1 << 10, l2_bytes=18 << 10)
 
 
 @pytest.mark.parametrize("cpu, attrs, expected", [
@@ -227,8 +227,8 @@ NARROW = CpuModel(4, l1_bytes=1 << 10, l2_bytes=18 << 10)
     (NARROW, {"between": lambda g, x: g.op("multiply", x, g.op("sigmoid", x))},
      [("nn.conv2d", "sigmoid", "multiply", "nn.pad", "nn.conv2d", "nn.relu")]),
     (NARROW, {"pad_value": 1.0}, APART), (NARROW, {"pad_mode": "reflect"}, APART),
-    (CpuModel(4), {}, APART),  # it stays in the cache
-    (CpuModel(8, l1_bytes=1 << 10, l2_bytes=18 << 10), {}, APART),  # other vectors
+    (machine(4), {}, APART),  # it stays in the cache
+    (machine(8, l1_bytes=1 << 10, l2_bytes=18 << 10), {}, APART),  # other vectors
     (None, {}, APART),
 ])
 def test_a_1x1_convolution_joins_the_depthwise_convolution_that_reads_it(cpu, attrs, expected):
@@ -251,8 +251,8 @@ def test_an_expansion_that_others_read_stays_apart(reader):
 
 
 @pytest.mark.parametrize("cpu, attrs, joined", [
-    (CpuModel(4), {}, True), (CpuModel(8), {}, False),  # vectors of another width have another rule
-    (CpuModel(4), {"pad_value": 1.0}, False), (CpuModel(4), {"pad_mode": "reflect"}, False), (None, {}, False),
+    (machine(4), {}, True), (machine(8), {}, False),  # vectors of another width have another rule
+    (machine(4), {"pad_value": 1.0}, False), (machine(4), {"pad_mode": "reflect"}, False), (None, {}, False),
 ])
 def test_padding_joins_the_convolution_that_copies_the_image(cpu, attrs, joined):
     g = Graph(param("x", 1, 2, 8, 9))
@@ -313,12 +313,12 @@ SCALED, APART = ("multiply", "add", "nn.relu"), [("multiply", "add", "nn.relu"),
 
 
 @pytest.mark.parametrize("cpu, attrs, expected", [
-    (CpuModel(4), {}, [(*SCALED, "nn.conv2d", "nn.relu")]),
-    (CpuModel(4), {"kernel": 3}, APART),
-    (CpuModel(4), {"strides": (2, 2)}, APART),
-    (CpuModel(4), {"outputs": 64}, APART),  # the weights are read for each of few tiles of points
-    (CpuModel(4, registers=400), {}, APART),  # one tile has all points
-    (CpuModel(8), {}, APART),  # other vectors
+    (machine(4), {}, [(*SCALED, "nn.conv2d", "nn.relu")]),
+    (machine(4), {"kernel": 3}, APART),
+    (machine(4), {"strides": (2, 2)}, APART),
+    (machine(4), {"outputs": 64}, APART),  # the weights are read for each of few tiles of points
+    (machine(4, registers=400), {}, APART),  # one tile has all points
+    (machine(8), {}, APART),  # other vectors
     (None, {}, APART),
 ])
 def test_operators_that_make_the_data_of_a_1x1_convolution_join_it(cpu, attrs, expected):
@@ -338,7 +338,7 @@ def test_cheap_operators_join_the_convolution_that_cuts_what_they_make_into_digi
     parts = [Constant(part, "w") for part in ARITHMETICS["digits"].pack(kernel_matrix(data(2, 2, 1, 1, 16, 16)))]
     y = g.op("nn.relu", g.op("nn.conv2d_pointwise", g.op(before, g.params[0]), *parts, arithmetic="digits", out_channels=32,
                              strides=strides))
-    mod = check(g.module(y), data(1, 2, 6, 8, 16), passes=[lambda mod: fuse_ops(mod, CpuModel())])
+    mod = check(g.module(y), data(1, 2, 6, 8, 16), passes=[lambda mod: fuse_ops(mod, machine())])
     assert ops(mod) == expected
 
 
@@ -346,7 +346,7 @@ def test_a_gate_joins_the_1x1_convolution_and_what_computes_it_does_not():
     g = Graph(param("x", 1, 2, 9, 11, 4), param("s", 1, 2, 1, 1, 4))
     gate = g.op("sigmoid", g.op("add", g.params[1], const(1, 2, 1, 1, 4)))
     y = pointwise(g, g.op("multiply", g.params[0], gate))
-    mod = check(g.module(y), data(1, 2, 9, 11, 4), data(1, 2, 1, 1, 4), passes=[lambda mod: fuse_ops(mod, CpuModel(4))])
+    mod = check(g.module(y), data(1, 2, 9, 11, 4), data(1, 2, 1, 1, 4), passes=[lambda mod: fuse_ops(mod, machine(4))])
     assert ops(mod) == [("add", "sigmoid"), ("multiply", "nn.conv2d")]
 
 
@@ -355,14 +355,14 @@ def test_data_that_others_read_are_made_apart(reader):
     g = Graph(param("x", 1, 2, 9, 11, 4))
     x = scaled(g, g.params[0])
     mod = check(g.module(*reader(g, x, pointwise(g, x))), data(1, 2, 9, 11, 4),
-                passes=[lambda mod: fuse_ops(mod, CpuModel(4))])
+                passes=[lambda mod: fuse_ops(mod, machine(4))])
     assert ops(mod)[0] == SCALED
 
 
 def test_what_follows_a_1x1_convolution_may_read_what_its_data_are_made_of():
     g = Graph(param("x", 1, 2, 9, 11, 4))
     y = g.op("add", pointwise(g, scaled(g, g.params[0])), g.params[0])
-    mod = check(g.module(y), data(1, 2, 9, 11, 4), passes=[lambda mod: fuse_ops(mod, CpuModel(4))])
+    mod = check(g.module(y), data(1, 2, 9, 11, 4), passes=[lambda mod: fuse_ops(mod, machine(4))])
     assert ops(mod) == [(*SCALED, "nn.conv2d", "add")]
 
 
@@ -375,5 +375,5 @@ def test_what_follows_a_1x1_convolution_may_read_what_its_data_are_made_of():
 def test_operators_join_an_average_pool_that_reads_each_element_once(attrs, expected):
     g = Graph(param("x", 1, 2, 9, 11, 4))
     y = g.op("nn.avg_pool2d", scaled(g, g.params[0]), pool_size=(2, 2), layout="NCHW4c", **attrs)
-    mod = check(g.module(y), data(1, 2, 9, 11, 4), passes=[lambda mod: fuse_ops(mod, CpuModel(4))])
+    mod = check(g.module(y), data(1, 2, 9, 11, 4), passes=[lambda mod: fuse_ops(mod, machine(4))])
     assert ops(mod) == expected

@@ -1,5 +1,4 @@
 """Padding as an operator of its own, and packed weights."""
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,14 +8,14 @@ from ingot.ir.expr import Var
 from ingot.ir.node import structural_equal
 from ingot.ir.relax.expr import TupleGetItem
 from ingot.ir.relax.ops.conv_layouts import pack_weights as pack_array
-from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import digit_tiles
 from ingot.ir.transform.pack import pack_weights, split_padding
 from ingot.ir.transform.project_inputs import project_inputs
+from machines import machine
 
 
 def pack(mod):
-    return pack_weights(mod, CpuModel(4))
+    return pack_weights(mod, machine(4))
 
 
 def test_padding_is_split_off_and_shared():
@@ -77,7 +76,7 @@ def test_a_weight_used_in_two_ways_is_packed_for_both():
     w = const(16, 4, 3, 3)
     a = g.op("nn.conv2d", g.params[0], w)
     b = g.op("nn.conv2d", g.params[1], w, groups=2)
-    check(g.module(a, b), data(1, 4, 5, 5), data(1, 8, 5, 5), passes=[lambda mod: pack_weights(mod, CpuModel(16))])
+    check(g.module(a, b), data(1, 4, 5, 5), data(1, 8, 5, 5), passes=[lambda mod: pack_weights(mod, machine(16))])
 
 
 def test_depthwise_convolutions_and_data_operands_are_not_packed():
@@ -104,7 +103,7 @@ def test_product_weights_are_packed_once(rows):
 def test_one_lane_packs_nothing():
     g = Graph(param("x", 2, 5))
     mod = g.module(g.op("matmul", g.params[0], const(5, 5)))
-    assert structural_equal(pack_weights(mod, CpuModel(1)), mod)
+    assert structural_equal(pack_weights(mod, machine(1)), mod)
 
 
 def _layer(name, gates, directions, states, constant=True, **attrs):
@@ -145,8 +144,8 @@ def test_products_become_those_of_digits_where_there_is_a_unit(rows, depth, digi
     g = Graph(param("x", *rows, depth))
     w = const(depth, 32)
     a, b = (g.op("matmul", g.op(name, g.params[0]), w) for name in ("nn.relu", "sigmoid"))
-    for cpu, kept in ((CpuModel(16, integer_tiles=True, accuracy="relaxed"), not digits), (CpuModel(16), True)):
-        mod = check(g.module(a, b), data(*given, depth), passes=[lambda mod: pack_weights(mod, cpu)])
+    for cpu, kept in ((machine(16, integer_tiles=True), not digits), (machine(16), True)):
+        mod = check(g.module(a, b), data(*given, depth), passes=[lambda mod: pack_weights(mod, cpu, "relaxed")])
         assert made_by(mod) == 2 * ["fma" if kept else "digits"]
         used = [b.value.args[1] for b in mod["main"].bindings if b.value.op == "matmul"]
         assert used[0] is used[1]  # weights are cut into digits once
@@ -156,8 +155,8 @@ def test_products_become_those_of_digits_where_there_is_a_unit(rows, depth, digi
 def test_rows_of_products_by_pairs_are_filled_up(shape, filled):
     g = Graph(param("x", *shape))
     y = g.op("matmul", g.params[0], const(shape[-1], 160))
-    cpu = CpuModel(16, 32, multiply_adds=1, adders=True, accuracy="relaxed")
-    mod = check(g.module(y), data(*shape), passes=[lambda mod: pack_weights(mod, cpu)])
+    cpu = machine(16, 32, multiply_adds=1, adds_beside=1)
+    mod = check(g.module(y), data(*shape), passes=[lambda mod: pack_weights(mod, cpu, "relaxed")])
     assert ops(mod) == ["nn.pad"] * bool(filled) + ["matmul"] and made_by(mod) == ["pairs"]
     assert mod["main"].bindings[-1].value.args[0].struct_info.static_shape == (filled or shape)
 
@@ -166,7 +165,7 @@ def test_weights_that_are_not_finite_are_not_cut_into_digits():
     w = const(512, 192)
     w.data[3, 4] = np.inf
     g = Graph(param("x", 48, 512))
-    mod = pack_weights(g.module(g.op("matmul", g.params[0], w)), CpuModel(16, integer_tiles=True, accuracy="relaxed"))
+    mod = pack_weights(g.module(g.op("matmul", g.params[0], w)), machine(16, integer_tiles=True), "relaxed")
     assert made_by(mod) == ["fma"]
 
 
@@ -179,9 +178,9 @@ def test_products_that_wait_for_their_weights_have_short_ones(rows, shape, large
     w.data[3, 4] = largest
     g = Graph(param("x", rows, shape[0]))
     mod = g.module(g.op("matmul", g.params[0], w))
-    cpu = CpuModel(16, l1_bytes=64 << 10, l2_bytes=0, multiply_adds=1)
+    cpu = machine(16, l1_bytes=64 << 10, l2_bytes=0, multiply_adds=1)
     for allowed in (True, False):
-        packed = pack_weights(mod, replace(cpu, accuracy="relaxed" if allowed else "float32"))
+        packed = pack_weights(mod, cpu, "relaxed" if allowed else "float32")
         assert made_by(packed) == ["short" if short and allowed else "fma"]
 
 
@@ -190,8 +189,8 @@ def test_short_weights_of_a_product():
     w = const(32, 20)
     w.data[:] *= 10.0 ** np.arange(-10, 10)
     g = Graph(param("x", 1, 32))
-    cpu = CpuModel(4, l1_bytes=0, l2_bytes=0, memory_bytes=1, accuracy="relaxed")
-    check(g.module(g.op("matmul", g.params[0], w)), data(1, 32), passes=[lambda mod: pack_weights(mod, cpu)])
+    cpu = machine(4, l1_bytes=0, l2_bytes=0, memory_read=1)
+    check(g.module(g.op("matmul", g.params[0], w)), data(1, 32), passes=[lambda mod: pack_weights(mod, cpu, "relaxed")])
 
 
 @pytest.mark.parametrize("name, states, hidden", [("nn.gru", 1, 64), ("nn.gru", 1, 60), ("nn.lstm", 2, 64), ("nn.rnn", 1, 64)])
@@ -200,8 +199,8 @@ def test_recurrences_have_panels(name, states, hidden):
     g = Graph(param("x", 3, 1, 5))
     parts = [const(1, gates * hidden, 5), const(1, gates * hidden, hidden), const(1, 2 * gates * hidden)]
     y = g.op(name, g.params[0], *parts, *[const(1, 1, hidden)] * states, hidden_size=hidden)
-    module, cpu = g.module(g.bind(TupleGetItem(y, 0))), CpuModel(16, l1_bytes=8 << 10, accuracy="relaxed")
-    mod = check(module, data(3, 1, 5), passes=[project_inputs, lambda mod: pack_weights(mod, cpu)])
+    module, cpu = g.module(g.bind(TupleGetItem(y, 0))), machine(16, l1_bytes=8 << 10)
+    mod = check(module, data(3, 1, 5), passes=[project_inputs, lambda mod: pack_weights(mod, cpu, "relaxed")])
     steps = next(b.value for b in mod["main"].bindings if b.value.op == name + "_steps")
     assert steps.args[1].struct_info.ndim == 5
 

@@ -215,7 +215,7 @@ def test_what_is_padded_is_written_inside_its_border():
 @pytest.mark.parametrize("kernel, groups, strides", [(1, 1, 1), (3, 1, 1), (3, 1, 2), (3, 32, 1), (5, 32, 2)])
 def test_borders_in_blocked_layout(kernel, groups, strides):
     """Convolutions in blocked layout, the second of which reads what the first writes inside a border."""
-    c = ingot.Target.get("host").vector_lanes
+    c = ingot.Target.get("host").lanes
     g, blocks = Graph(param("x", 1, 32 // c, 9, 10, c)), (32 // c, 32 // c, 1, 1, c, c)
     layout = {"data_layout": f"NCHW{c}c", "out_channels": 32}
     a = g.op("nn.relu", g.op("nn.conv2d", g.params[0], const(*blocks), kernel_layout=f"OIHW{c}i{c}o", **layout))

@@ -8,7 +8,7 @@ from ingot.ir.node import collect
 from ingot.ir.tir.stmt import AttrStmt, LetStmt
 from ingot.ir.transform.outline_tiles import outline_tiles
 from ingot.ir.transform.pipeline import lower_prim_func
-from ingot.ir.transform.pragmas import TILE
+from ingot.ir.tir.hints import TILE
 from ingot.script import tir as T
 
 

@@ -5,7 +5,8 @@ from tir_cases import arguments, assert_same_results, loop, results
 from ingot.ir import tir
 from ingot.ir.expr import Call, IntImm, Ramp, Var, const
 from ingot.ir.node import collect
-from ingot.ir.transform.loop_partition import HINT, loop_partition
+from ingot.ir.tir.hints import WHOLE
+from ingot.ir.transform.loop_partition import loop_partition
 from ingot.ir.transform.simplify import simplify
 from ingot.ir.transform.unguard_init import unguard_init
 from ingot.ir.transform.vectorize import vectorize_loop
@@ -54,7 +55,7 @@ def test_the_last_turn_is_peeled():
 def test_loops_that_are_to_stay_whole_keep_their_guards(kind):
     """Once, outside of the loops inside that they do not depend on; these are cut as others are."""
     def whole(nest, **annotations):
-        return nest.replace(annotations={HINT: 0, **annotations})
+        return nest.replace(annotations={WHOLE: 0, **annotations})
 
     def body(y):
         return whole(loop("i", 4, lambda i: whole(loop("j", 3, lambda j: loop("k", 4, lambda k: loop(

@@ -5,13 +5,13 @@ from ingot.ir import te, tir
 from ingot.ir.expr import Var, const
 from ingot.ir.node import Visitor
 from ingot.ir.schedule import Schedule
-from ingot.ir.schedule.cpu import CpuModel
 from ingot.ir.schedule.rules import schedule_by_rule
 from ingot.ir.transform.compact_buffers import compact_buffers
 from ingot.ir.transform.lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_opaque_block
 from ingot.ir.transform.pipeline import lower_prim_func
 from ingot.ir.transform.place_buffers import place_buffers
 from ingot.ir.transform.remove_no_op import remove_no_op
+from machines import machine
 
 
 def declared(func):
@@ -87,7 +87,7 @@ def test_convolution_tiles_shrink_to_the_tile():
         x[n, ic.var, y + kh.var, z + kw.var] * w[oo, ic.var, kh.var, kw.var, oi], [ic, kh, kw]), name="conv2d_packed")
     conv = te.compute((1, 40, 8, 12), lambda n, c, y, z: packed[n, c // 16, y, z, c % 16], name="conv2d")
     out = te.compute((1, 40, 8, 12), lambda n, c, y, z: tir.max(conv[n, c, y, z], 0.0), name="relu")
-    func = schedule_by_rule(te.create_prim_func([x, w, out]), CpuModel()).func
+    func = schedule_by_rule(te.create_prim_func([x, w, out]), machine()).func
     for name, (path, shape) in declared(func).items():
         elements = 1
         for s in shape:

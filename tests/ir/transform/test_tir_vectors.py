@@ -6,13 +6,13 @@ from ingot.ir import tir
 from ingot.ir.expr import Broadcast, Call, Ramp, Select, Var, const
 from ingot.ir.node import collect
 from ingot.ir.tir.stmt import BufferLoad, BufferStore, For
-from ingot.ir.transform.accumulate import KEY as ACCUMULATE, accumulate
-from ingot.ir.transform.embed_broadcast import EMBEDDED, embed_broadcast
+from ingot.ir.tir.hints import ACCUMULATE, EACH_THREAD, EMBED_BROADCAST
+from ingot.ir.transform.accumulate import accumulate
+from ingot.ir.transform.embed_broadcast import embed_broadcast
 from ingot.ir.transform.flatten import flatten_buffer
 from ingot.ir.transform.hold import hold_loads
 from ingot.ir.transform.lanes import load_lanes
 from ingot.ir.transform.lower_intrin import lower_intrin
-from ingot.ir.transform.pragmas import EACH
 from ingot.ir.transform.squares import transpose_squares
 from ingot.ir.transform.vectorize import rewrite_vector_types, vectorize_loop
 from ingot.ir.transform.workspace import STACK_BYTES, THREAD_STACK_BYTES, lift_workspace
@@ -253,7 +253,7 @@ def tile(vectors, at=lambda i, j: i * 8 + j * 2, kind="unrolled", inner=None, va
         return BufferStore(Y, BufferLoad(Y, (place,)) + product, (place,))
     nest = loop("k", 2, lambda k: loop("i", 2, lambda i: loop("j", 2, lambda j: loop(
         "v", vectors, lambda v: term(k, i, j, v), "unrolled"), kind), "unrolled"))
-    return lower_intrin(lowered(nest.replace(annotations={EMBEDDED: 1})))
+    return lower_intrin(lowered(nest.replace(annotations={EMBED_BROADCAST: 1})))
 
 
 @pytest.mark.parametrize("case, points", [
@@ -266,7 +266,7 @@ def test_elements_of_two_multiply_adds_are_taken_from_memory(case, points):
     func = tile(**case)
     inputs = arguments(func)
     new = embed_broadcast(func)
-    assert not any(EMBEDDED in f.annotations for f in collect(new.body, For))
+    assert not any(EMBED_BROADCAST in f.annotations for f in collect(new.body, For))
     call, = (c for c in collect(new.body, Call) if c.op.startswith("tir.fma"))
     assert call.op == ("tir.fma_at" if points else "tir.fma")
     if points:
@@ -424,11 +424,11 @@ def test_what_does_not_fit_a_thread_takes_no_room_of_others():
 def test_what_each_thread_makes_for_itself_is_on_its_stack_or_the_loop_is_like_others(size, inner, kept):
     t, u = (tir.decl_buffer((n,), name=name) for n, name in ((size, "t"), (inner, "u")))
     making = loop("i", 4, lambda i: tir.DeclBuffer(u, tir.seq(
-        BufferStore(u, X[i], (const(0),)), BufferStore(t, u[const(0)], (i,))))).replace(annotations={EACH: 1})
+        BufferStore(u, X[i], (const(0),)), BufferStore(t, u[const(0)], (i,))))).replace(annotations={EACH_THREAD: 1})
     func = lift_workspace(lowered(tir.DeclBuffer(t, tir.seq(
         making, loop("p", 4, lambda i: BufferStore(Y, t[i], (i,)), "parallel"))), [X, Y]))
     assert func.attrs.get("num_workspace", 0) == (not kept)
-    assert [EACH in f.annotations for f in collect(func.body, tir.For)] == [kept, False]
+    assert [EACH_THREAD in f.annotations for f in collect(func.body, tir.For)] == [kept, False]
 
 
 def test_a_temporary_around_a_parallel_loop_is_the_threads_in_common():

@@ -1,8 +1,8 @@
 """Shapes as values: integer tensors made of dimensions (Shape -> Gather -> Concat -> Reshape), known at import time.
 
 Dimensions are Python ints where static and int64 expressions where symbolic. A tensor with a symbolic element is
-a `Symbolic`; the graph operators that exporters put between Shape and Reshape are evaluated on it here, by the same
-converters that otherwise emit them.
+a `Symbolic`; the graph operators that exporters put between Shape and Reshape are evaluated on it here, by the
+builder that otherwise makes calls of them.
 """
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import re
 
 import numpy as np
 
-from ...ir import expr as ex
-from ...ir.arith.analyzer import Analyzer
-from ...ir.expr import IntImm, PrimExpr
-from ...ir.node import structural_equal
-from ...ir.relax.expr import Constant, TensorStructInfo
+from ..ir import expr as ex
+from ..ir.arith.analyzer import Analyzer
+from ..ir.expr import IntImm, PrimExpr
+from ..ir.node import structural_equal
+from ..ir.relax.expr import Constant, TensorStructInfo
 
 MOST_DIM = (1 << 31) - 1  # symbolic dimensions are taken to lie in 1 .. MOST_DIM
 
@@ -144,37 +144,6 @@ def quotient(dims, divisors):
     return simplify(math.prod(symbols, start=number) // math.prod(remaining, start=below))
 
 
-def reshape_dims(shape, target, allow_zero):
-    """The dims that ONNX Reshape means: 0 copies (unless allow_zero), one -1 takes what is left.
-
-    Raises ValueError unless the number of elements stays the same for every size of the symbolic dimensions.
-    """
-    dims = []
-    for i, t in enumerate(target):
-        if not isinstance(t, PrimExpr) and t == 0 and not allow_zero:
-            if i >= len(shape):
-                raise ValueError(f"0 at position {i} copies a dimension that shape {shape_text(shape)} does not have")
-            t = shape[i]
-        elif not isinstance(t, PrimExpr) and t < -1:
-            raise ValueError(f"{t} is no dimension")
-        dims.append(t)
-    unknown = [i for i, t in enumerate(dims) if not isinstance(t, PrimExpr) and t == -1]
-    if len(unknown) > 1:
-        raise ValueError(f"-1 occurs {len(unknown)} times in {shape_text(target)}")
-    if unknown:
-        rest = dims[:unknown[0]] + dims[unknown[0] + 1:]
-        size = quotient(shape, rest)
-        if size is None:
-            raise ValueError(f"shape {shape_text(shape)} cannot become {shape_text(target)}")
-        dims[unknown[0]] = size
-    elif not same(product(shape), product(dims)):
-        symbolic = any(isinstance(d, PrimExpr) for d in [*shape, *dims])
-        advice = "; pin the symbolic dimensions with dims, or export the model without a fixed shape here"
-        raise ValueError(f"shape {shape_text(shape)} cannot become {shape_text(target)}: the numbers of elements "
-                         f"{'are not the same for every size' + advice if symbolic else 'differ'}")
-    return dims
-
-
 def broadcast_dims(a, b):
     """The shape that shapes a and b broadcast to. ValueError when they do not, or when it cannot be known."""
     rank = max(len(a), len(b))
@@ -207,7 +176,7 @@ def _compare(cls, number):
 
 
 def _divide(a, b):
-    """ONNX integer division truncates; floor division says the same of values that are not negative."""
+    """Integer division of tensors truncates; floor division says the same of values that are not negative."""
     if not isinstance(a, PrimExpr) and not isinstance(b, PrimExpr):
         return int(math.trunc(a / b)) if abs(a) < 1 << 52 else (abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1)
     natural = prove(ex.binary(ex.GE, a, 0)) and prove(ex.binary(ex.GT, b, 0))

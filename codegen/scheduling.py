@@ -1,0 +1,88 @@
+"""How kernels get their schedules, and for how many threads those of a network are worth it."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+from ..ir.boundary import internal_errors
+from ..ir.schedule.rules import schedule_by_rule
+from ..ir.schedule.rules.threads import most_threads, parallel_loops
+from ..ir.schedule.schedule import Schedule
+from .kernel_cache import KernelCache
+from .kernels import kernel_names, shape_summary
+from .recorded import apply_recorded
+
+
+@dataclass
+class Scheduling:
+    """How the kernels of a network get their schedules: from traces that are given, from a cache, or by rule.
+
+    functions: {name: PrimFunc}; recorded: {name: (kernel, Trace)}; kept: bytes of stack that their arrays may take;
+    prefix: of names in C; keys: {name: key in the cache}, of the last scheduling.
+    """
+
+    functions: dict
+    recorded: dict
+    kept: int
+    cache: KernelCache
+    prefix: str
+    keys: dict = field(default_factory=dict)
+
+    def schedule(self, options):
+        """({function: Schedule}, {function: Entry} of those that the cache holds, {function: parallel loops})."""
+        steers = replace(options, schedules=(), algorithms=(), name=None, weights="incbin"), self.kept
+        names = kernel_names(self.functions, self.prefix)
+        self.keys = {n: self.cache.key(f, names[n], *steers) for n, f in self.functions.items()
+                     if self.cache.folder and n not in self.recorded}
+        found = {n: self.cache.fetch(key) for n, key in self.keys.items()}
+        entries = {n: entry for n, entry in found.items() if entry is not None}
+        kernels = {n: schedule(f, options, self.recorded.get(n))
+                   for n, f in self.functions.items() if n not in entries}
+        return kernels, entries, {n: entries[n].loops if n in entries else parallel_loops(kernels[n].func.body)
+                                  for n in self.functions}
+
+
+def threads_worth(options, main, work, loops):
+    """How many threads at most are worth their waits for one another in a network's kernels, 1 where two are not.
+    loops: how many parallel loops each function has."""
+    calls = [b.value.attrs["gv"].name for b in main.bindings if getattr(b.value, "op", None) == "call_tir"]
+    return most_threads(options.machine, ((*work[n], loops[n]) for n in calls), options.accuracy)
+
+
+def loops_of(func):
+    """How many parallel loops a lowered function has."""
+    known = func.attrs.get("parallel_loops")
+    return parallel_loops(func.body) if known is None else known
+
+
+def schedule(func, options, recorded=None):
+    """A Schedule of a PrimFunc: by its recorded (name, Trace), else by rule."""
+    with internal_errors(lambda: f"the schedule of {func.title}"):
+        if recorded:
+            return apply_recorded(func, *recorded)
+        return schedule_by_rule(func, options.machine) if options.opt_level else Schedule(func)
+
+
+def scheduled(func, sch, work):
+    """The function of a Schedule, with attrs "schedule", "refused" and "shapes" for the comment in the C, "work" for
+    profiles: that of the computation, not what a schedule adds to it."""
+    attrs = {"shapes": shape_summary(func), "work": work}
+    if len(sch.trace):
+        attrs["schedule"] = summary(sch.trace)
+    if sch.refused:
+        attrs["refused"] = "; ".join(sch.refused)
+    return sch.func.with_attr(attrs)
+
+
+def summary(trace):
+    """The primitives of a trace in one line: queries are left out, repetitions counted."""
+    parts = []
+    for step in trace:
+        if step.name.startswith("get_"):
+            continue
+        values = [str(v) for _, v in step.args if isinstance(v, (int, str)) and not isinstance(v, bool) and v != -1]
+        values += ["x".join("?" if f is None else str(f) for f in v) for _, v in step.args
+                   if isinstance(v, (tuple, list)) and v and all(f is None or isinstance(f, int) for f in v)]
+        parts.append(f"{step.name}({', '.join(values)})" if values else step.name)
+    runs = [(text, len(list(same))) for text, same in groupby(parts)]
+    return ", ".join(text if count == 1 else f"{text} x{count}" for text, count in runs)

@@ -1,0 +1,259 @@
+"""Targets: what is known of a machine, once, as rows of data.
+
+Rules, cost models, passes and printers read a Target; nothing else describes a machine. How C is built for it is a row
+of codegen/toolchains.py with the same name.
+"""
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from .costs import BASE, Table
+from .measured import MEASURED
+
+BYTE_ORDERS = ("little", "big")
+MANY_THREADS = 64  # as many as have a chunk of their own (runtime_c/ingot_team.h)
+
+# What rules ask for that an instruction set brings: any of these words of `isa`.
+FEATURES = {
+    "by_element": {"neon", "asimd"},  # an FMA takes one lane of a register for all lanes of an operand
+    "embeds_broadcast": {"avx512f"},  # an FMA takes an element of memory for all lanes of an operand
+    "integer_tiles": {"amx_int8"},    # a unit multiplies tiles of 8-bit integers (runtime_c/ingot_tiles.h)
+}
+
+# The targets of the `with` statements around, innermost last.
+_ENTERED = ContextVar("targets", default=())
+
+
+class TargetError(ValueError):
+    """An unknown target name, or a flag of one."""
+
+
+class TargetKind(str):
+    """The dialect that a target's programs are written in; what TVM calls a target's kind, with a name."""
+
+    @property
+    def name(self):
+        return str(self)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A memory that buffers of a scope lie in: its size in bytes (None: not limited here), the alignment of buffers in
+    bytes, and how the dialect qualifies their declarations."""
+
+    scope: str
+    bytes: int | None = None
+    align: int = 64
+    qualifier: str = ""
+
+
+@dataclass(frozen=True)
+class Vector:
+    """Vectors of one dtype: lanes of a register, registers, and how many of them the sums of a register tile may take
+    (None: all that its operands leave). Fewer where an FMA cannot read memory: compilers then load ahead, into
+    registers that they take from the tile."""
+
+    lanes: int
+    registers: int
+    accumulators: int | None = None
+
+
+@dataclass(frozen=True)
+class Threads:
+    """most: threads that may share a loop, 1 for none. stack_bytes: that a run may take of each by default.
+    local_bytes: of what a rule puts on the stack of a thread that shares a loop."""
+
+    most: int = MANY_THREADS
+    stack_bytes: int = 16 << 10
+    local_bytes: int = 1920 << 10
+
+
+class _Named(type):
+    """Target("llvm -mcpu=znver4") is the row of that name; with fields, a new row."""
+
+    def __call__(cls, target=None, host=None, **fields):
+        if fields:
+            return super().__call__(**fields, host=host) if target is None else super().__call__(
+                target, **fields, host=host)
+        if host is not None:
+            cls.get(host)  # a target on the CPU is its own host; the name must be one
+        return cls.get(target)
+
+
+@dataclass(frozen=True)
+class Target(metaclass=_Named):
+    """What the compiler knows about a machine.
+
+    name          the row's name, which the generated files carry
+    kind          the dialect of its programs: "c"
+    isa           instruction sets and units, by the words of /proc/cpuinfo
+    vectors       {dtype: Vector}; a dtype without one is computed element by element
+    memories      where buffers of each scope lie
+    threads       how loops are shared
+    host          the name of the target whose programs call this one's; None: its own
+    costs         {name: Cost} (costs.py)
+    freestanding  whether programs have no C library around them
+    byte_order    "little" or "big", of numbers in memory
+    """
+
+    name: str
+    kind: str = TargetKind("c")
+    isa: frozenset[str] = frozenset()
+    vectors: Table = field(default_factory=Table)
+    memories: tuple[Memory, ...] = (Memory("global"), Memory("local"))
+    threads: Threads = Threads()
+    host: str | None = None
+    costs: Table = BASE
+    freestanding: bool = False
+    byte_order: str = "little"
+
+    @staticmethod
+    def get(target):
+        """The row called `target`; a Target is returned as it is. Raises TargetError, which lists the known names.
+
+        "host" is this machine's best row. "llvm -mcpu=NAME -mtriple=NAME", as TVM has it, is the row that fits, by
+        default the host's; so is the dict {"kind": "llvm", "mcpu": NAME}.
+        """
+        return target if isinstance(target, Target) else RESOLVERS[-1](target)
+
+    @staticmethod
+    def current(allow_none=True):
+        """The target of the innermost `with Target(...):` around; where there is none, None or ValueError."""
+        entered = _ENTERED.get()
+        if not entered and not allow_none:
+            raise ValueError("no target is current: write `with tvm.target.Target(...):` around, or pass a target")
+        return entered[-1] if entered else None
+
+    def __enter__(self):
+        _ENTERED.set((*_ENTERED.get(), self))
+        return self
+
+    def __exit__(self, *_):
+        _ENTERED.set(_ENTERED.get()[:-1])
+
+    @staticmethod
+    def names():
+        """Every name that `get` accepts, "host" first."""
+        return ("host", *ROWS)
+
+    def derive(self, name, *, isa=(), costs=None, **fields):
+        """A target that has more instruction sets, other costs and other fields than this one."""
+        return replace(self, name=name, isa=self.isa | frozenset(isa), costs=Table({**self.costs, **(costs or {})}),
+                       **fields)
+
+    def without(self, feature):
+        """The target as a rule sees it that makes no use of a feature."""
+        return replace(self, isa=self.isa - FEATURES[feature])
+
+    def alone(self):
+        """The target as one thread sees it."""
+        return replace(self, threads=replace(self.threads, most=1))
+
+    def sparing(self, registers):
+        """The target as a rule sees it that keeps so many vector registers for itself."""
+        own = replace(self._float32, registers=self.registers - registers)
+        return replace(self, vectors=Table({**self.vectors, "float32": own}))
+
+    def cost(self, name):
+        """The value of a cost, in the unit that its row has."""
+        return self._values[name]
+
+    @cached_property
+    def _values(self):
+        return {name: cost.value for name, cost in self.costs.items()}
+
+    def __str__(self):
+        return self.name
+
+    # ------------------------------------------------------------ what rules ask for most
+
+    @cached_property
+    def _float32(self):
+        return self.vectors.get("float32", Vector(1, 16))
+
+    @cached_property
+    def lanes(self):
+        """float32 lanes of a vector, 1 without SIMD."""
+        return self._float32.lanes
+
+    @cached_property
+    def registers(self):
+        return self._float32.registers
+
+    @cached_property
+    def accumulators(self):
+        return self._float32.accumulators
+
+    @cached_property
+    def register_bytes(self):
+        """Bytes of all vector registers."""
+        return self.registers * 4 * self.lanes
+
+    @cached_property
+    def parallel(self):
+        """Whether threads share loops."""
+        return self.threads.most > 1
+
+    @cached_property
+    def by_element(self):
+        return not FEATURES["by_element"].isdisjoint(self.isa)
+
+    @cached_property
+    def embeds_broadcast(self):
+        return not FEATURES["embeds_broadcast"].isdisjoint(self.isa)
+
+    @cached_property
+    def integer_tiles(self):
+        return not FEATURES["integer_tiles"].isdisjoint(self.isa)
+
+    @cached_property
+    def l1_bytes(self):
+        return self.cost("l1_bytes")
+
+    @cached_property
+    def l2_bytes(self):
+        return self.cost("l2_bytes")
+
+    @cached_property
+    def l3_bytes(self):
+        return self.cost("l3_bytes")
+
+
+def _row(name, parent=None, isa=(), vector=None, **fields):
+    """A row that has the costs of BASE, or of its parent, and its own (measured.py). vector: of float32."""
+    if vector is not None:
+        fields["vectors"] = Table({"float32": vector})
+    return (parent or Target(name, costs=BASE)).derive(name, isa=isa, costs=MEASURED.get(name), **fields)
+
+
+# x86-64's rows are the levels of its psABI, and processors that are faster with code of their own.
+_V3 = _row("x86-64-v3", isa="avx avx2 bmi1 bmi2 f16c fma movbe xsave".split(), vector=Vector(8, 16))
+_V4 = _row("x86-64-v4", isa=_V3.isa.union("avx512f avx512bw avx512cd avx512dq avx512vl".split()), vector=Vector(16, 32))
+# Arm: gcc 12 spills from 22 accumulators on, of 32 registers, and from 10 of 16.
+_AARCH64 = _row("aarch64-linux-gnu", isa={"asimd"}, vector=Vector(4, 32, accumulators=21))
+_ROWS = (
+    _V3, _V4,
+    # Halves of vectors go through units for 256 bits, of which multiply-adds and additions have two each.
+    _row("x86-64-v4-zen4", _V4, isa={"avx512_vbmi2"}),
+    # What Intel's server processors have since 2023 (Sapphire Rapids).
+    _row("x86-64-v4-amx", _V4, isa={"amx_tile", "amx_int8"}),
+    _AARCH64,
+    _row("aarch64-neoverse-n1", _AARCH64, isa="asimddp asimdhp asimdrdm atomics crc32 fphp lrcpc".split()),
+    _row("armv7-linux-gnueabihf", isa={"neon", "vfpv4"}, vector=Vector(4, 16, accumulators=9)),
+    _row("s390x-linux-gnu", byte_order="big"),
+    _row("c", threads=Threads(stack_bytes=2 << 10)),  # any machine, small ones too
+)
+ROWS = {row.name: row for row in _ROWS}
+
+
+def row_named(name):
+    """The row of a name. Raises TargetError for another one."""
+    if name not in ROWS:
+        raise TargetError(f"unknown target {name!r}; known: {', '.join(Target.names())}")
+    return ROWS[name]
+
+
+# How Target.get finds a row, the last one first: what knows this machine adds its own (codegen/target.py).
+RESOLVERS = [row_named]

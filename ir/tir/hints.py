@@ -1,0 +1,107 @@
+"""Hints: what a rule, a pass or a program tells a later pass through a loop or a block, one row each.
+
+A hint is the key of an annotation, with the type of its values and who consumes it. Loops and blocks refuse values of
+another type; VerifyHints, the last pass over loops, refuses hints that nothing consumed. Annotations with other keys
+mean nothing here, and stay.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..expr import IntImm, StringImm
+
+PRINTER = "the C printer"
+READER = "whoever reads the program"
+
+
+def _is_text(value):
+    return isinstance(value, (str, StringImm))
+
+
+def _is_number(value):
+    return isinstance(value, (int, IntImm))
+
+
+def _are_texts(value):
+    return isinstance(value, (list, tuple)) and all(map(_is_text, value))
+
+
+# What a value is -> whether it is that. Parsed programs have immediates in place of Python's values.
+FLAG, COUNT, TEXT, NAMES, NAME_AND_BYTES, ALIGNMENTS = (
+    "0 or 1", "an integer", "a text", "a list of buffers' names", "a buffer's name and a number of bytes",
+    "a list of (position among the writes, axis, factor, offset)")
+_FITS = {
+    FLAG: _is_number, COUNT: _is_number, TEXT: _is_text, NAMES: _are_texts, ALIGNMENTS: lambda value: True,
+    NAME_AND_BYTES: lambda value: isinstance(value, (list, tuple)) and len(value) == 2 and _is_text(value[0])
+    and _is_number(value[1]),
+}
+
+
+@dataclass(frozen=True)
+class Hint:
+    """A row: the key of the annotation, the type of its values, and who consumes it: names of passes, PRINTER or
+    READER."""
+
+    name: str
+    type: str
+    consumed_by: tuple[str, ...]
+
+    def check(self, value):
+        """Raises TypeError unless `value` is of the hint's type."""
+        if not _FITS[self.type](value):
+            raise TypeError(f"the hint {self.name!r} is {self.type}, not {value!r}")
+
+
+HINTS = {}  # name -> row
+
+
+def _row(name, type, *consumed_by):
+    """Add a row, and return its name."""
+    HINTS[name] = Hint(name, type, consumed_by)
+    return name
+
+
+# Register tiles
+UNROLL = _row("pragma_unroll", COUNT, PRINTER)  # iterations that the C compiler unrolls; HoistIndex reads it
+ACCUMULATE = _row("pragma_accumulate", FLAG, "Accumulate")  # a loop around a tile of sums
+EMBED_BROADCAST = _row("pragma_embed_broadcast", FLAG, "EmbedBroadcast")  # the same
+LANES = _row("pragma_lanes", NAMES, "LoadLanes")  # operands that come in vectors, element after element
+HOLD = _row("pragma_hold", FLAG, "HoldLoads")  # a loop that copies vectors to registers
+TRANSPOSE = _row("pragma_transpose", FLAG, "TransposeSquares")  # around a vectorized loop that reads across
+MOST_ITERATIONS = _row("pragma_most_turns", COUNT, PRINTER)  # of an unrolled loop in a tile whose extent is a variable
+# Attributes: around a tile, the lets of what it starts at and takes inside; around its statements, that the indices of
+# the buffer, the target, start at a variable, the value.
+TILE = _row("pragma_tile", FLAG, PRINTER)
+TILE_START = _row("pragma_tile_start", COUNT, PRINTER)
+# Vectors
+REDUCE_LANES = _row("reduce_lanes", FLAG, "VectorizeLoop")  # a loop over lanes: any order will do, so that a tree may
+FULL_LANES = _row("vector_lanes", COUNT, "VectorizeLoop")  # of a shortened vectorized loop: the lanes that it had
+SCALAR = _row("simd", TEXT, READER)  # why a loop that was to be vectorized is serial
+# Copies of loops
+EXPLICIT = _row("pragma_unroll_explicit", FLAG, "UnrollCopies", "UnrollLoop")
+STEPS = _row("pragma_auto_unroll_max_step", COUNT, "UnrollLoop")
+WHOLE = _row("pragma_loop_partition_hint", FLAG, "LoopPartition")  # 0: guards stand outside of all that takes time
+# Prefetches
+PREFETCH = _row("pragma_prefetch", NAMES, "InjectPrefetch")
+PREFETCH_AHEAD = _row("pragma_prefetch_ahead", NAMES, "InjectPrefetch")
+PREFETCH_FAR = _row("pragma_prefetch_far", NAMES, "InjectPrefetch")
+PREFETCH_TILE = _row("pragma_prefetch_tile", NAMES, "InjectPrefetch")
+PREFETCH_FIRST = _row("pragma_prefetch_first", NAME_AND_BYTES, "InjectPrefetch")
+# Threads. Of nested parallel loops THREAD_ROWS marks the innermost: its iterations are divided among threads, each of
+# which does its own in all iterations of the loops around. THREAD_OWN: each thread does its own chunk, and steals none.
+# EACH_THREAD: a serial loop beside parallel ones that each thread runs for itself, with the buffers that the kernel
+# declares for it, inside or around, on its own stack. Nobody waits, and nothing passes between cores.
+THREAD_ROWS = _row("pragma_thread_rows", FLAG, PRINTER)
+THREAD_OWN = _row("pragma_thread_own", FLAG, PRINTER)
+EACH_THREAD = _row("pragma_each_thread", FLAG, PRINTER)
+# C, and memory
+IMPORT_C = _row("pragma_import_c", TEXT, "LiftImports")
+DIM_ALIGN = _row("buffer_dim_align", ALIGNMENTS, "LowerOpaqueBlock")  # of a block
+
+
+def check_hints(annotations):
+    """Raises TypeError where an annotation is a hint with a value of another type."""
+    for key, value in annotations.items():
+        hint = HINTS.get(key)
+        if hint is not None:
+            hint.check(value)

@@ -1,0 +1,191 @@
+"""Intrinsics, one row each: everything that the compiler knows of a function or an operation of the hardware.
+
+From the rows come the builders of tir and te, the names of script, the operators of the graph that are one intrinsic,
+numpy's evaluation, what VectorizeLoop may make a vector of, the C that is printed, and how much work a call counts as.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import reduce
+
+import numpy as np
+
+from ..expr import Add, Call, Div, FloatImm, Max, Mul
+
+SERIES = 16  # operations that a function counts as which is a series of about this length
+
+
+@dataclass(frozen=True)
+class Intrinsic:
+    """name: what calls are known by, as "tir.exp". numpy: its evaluation, of `arity` arrays.
+
+    spellings  {"dialect dtype": the function's name, or a quotient or product in which {} stands for the operand}
+    expand     the expression that it is, for dtypes that a dialect has no spelling for
+    vector     whether simd.h has T_name, so that loops over it become vectors
+    cost       floating-point operations that a call counts as
+    is_costly  whether it is computed once, and not again for each stage that reads it
+    ulp        units in the last place that the float32 result may be off; None: as the C library's
+    operator   whether an operator of the graph of the same name is the intrinsic alone
+    result     the result's dtype, where it is not that of the first operand
+    integers   how many of the last operands are integers
+    """
+
+    name: str
+    numpy: Callable
+    arity: int = 1
+    spellings: dict = field(default_factory=dict, hash=False)
+    expand: Callable | None = None
+    vector: bool = False
+    cost: int = SERIES
+    is_costly: bool = False
+    ulp: float | None = None
+    operator: bool = False
+    result: str | None = None
+    integers: int = 0
+
+
+def _c(name=None, runtime=None):
+    """The C spellings of a function of math.h, and of one of ingot_math.h that stands for it in float32."""
+    own = {"c float32": f"{name}f", "c float64": name} if name else {}
+    return {**own, "c float32": runtime} if runtime else own
+
+
+# ---------------------------------------------------------------- evaluation
+
+def _erf(x):
+    return np.vectorize(math.erf, otypes=[np.float64])(x).astype(np.asarray(x).dtype)
+
+
+def _gelu(x):
+    """x Phi(x), with Phi the normal distribution; its limit, 0, at minus infinity."""
+    half_erfc = np.vectorize(lambda v: math.erfc(-v * math.sqrt(0.5)) / 2, otypes=[np.float64])(x)
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isneginf(x), 0, np.asarray(x) * half_erfc).astype(np.asarray(x).dtype)
+
+
+def integer_power(a, b):
+    """a ** b of integers, wrapping around; to a power below 0, 1 and -1 stay what they are and all else becomes 0."""
+    a, b = np.broadcast_arrays(a, b)
+    with np.errstate(over="ignore"):
+        power = np.power(a, np.maximum(b, 0))
+    inverse = np.where(a == 1, 1, np.where(a == -1, np.where(b % 2 == 0, 1, -1), 0))
+    return np.where(b < 0, inverse, power).astype(a.dtype)[()]
+
+
+def _power(a, b):
+    return np.power(a, b) if np.asarray(a).dtype.kind == "f" else integer_power(a, b)
+
+
+def _popcount(x):
+    bits = np.asarray(x).view(f"u{np.asarray(x).dtype.itemsize}")
+    return np.vectorize(lambda v: int(v).bit_count(), otypes=[np.asarray(x).dtype])(bits)[()]
+
+
+def _clz(x):
+    bits = np.asarray(x).view(f"u{np.asarray(x).dtype.itemsize}")
+    return np.vectorize(lambda v: 8 * bits.dtype.itemsize - int(v).bit_length(), otypes=[np.int32])(bits)[()]
+
+
+def _bits(x):
+    return np.ascontiguousarray(x, np.float32).view(np.uint32).reshape(np.shape(x))
+
+
+def _greater(a, b):
+    return np.where(_bits(a).view(np.int32) > _bits(b).view(np.int32), a, b)[()]
+
+
+def _fixed(a, b, n):
+    both = _bits(a).astype(np.uint64) << np.uint64(32) | _bits(b)
+    return (both << np.uint64(n) >> np.uint64(32)).astype(np.uint32).view(np.int32).astype(np.float32)[()]
+
+
+# ---------------------------------------------------------------- expansion
+
+def _call(name, *args):
+    return Call(args[0].dtype, "tir." + name, args)
+
+
+def _number(value, x):
+    return FloatImm(x.dtype, value)
+
+
+def _expanded_gelu(x):
+    x = Max(_number(-40, x), x)  # 0 at minus infinity
+    erf = _call("erf", Mul(x, _number(0.5 ** 0.5, x)))
+    return Mul(Mul(_number(0.5, x), x), Add(_number(1, x), erf))
+
+
+# ---------------------------------------------------------------- rows
+
+def _rows(*rows):
+    return {row.name: row for row in rows}
+
+
+def _libm(name, numpy, arity=1, c=None, **fields):
+    """A function of math.h without a vector form."""
+    return Intrinsic(name, numpy, arity, _c(c or name), **fields)
+
+
+# Of floats. Errors of those of ingot_math.h are measured by tests/runtime_c/test_simd.py.
+INTRINSICS = _rows(
+    Intrinsic("exp", np.exp, 1, _c("exp", "ingot_expf"), None, True, is_costly=True, ulp=1.1, operator=True),
+    Intrinsic("log", np.log, 1, _c("log", "ingot_logf"), None, True, is_costly=True, ulp=1, operator=True),
+    Intrinsic("sqrt", np.sqrt, 1, _c("sqrt", "ingot_sqrtf"), None, True, 1, True, ulp=0.5, operator=True),
+    Intrinsic("tanh", np.tanh, 1, _c("tanh", "ingot_tanhf"), None, True, is_costly=True, ulp=1.9, operator=True),
+    Intrinsic("erf", _erf, 1, _c("erf", "ingot_erff"), None, True, is_costly=True, ulp=1.4, operator=True),
+    Intrinsic("sigmoid", lambda x: 1 / (1 + np.exp(-x)), 1, {
+        "c float32": "ingot_sigmoidf", "c float64": "1.0 / (1.0 + exp(-{}))"}, None, True, is_costly=True, ulp=2),
+    Intrinsic("silu", lambda x: x / (1 + np.exp(-x)), 1, _c(runtime="ingot_siluf"),
+              lambda x: Mul(x, _call("sigmoid", x)), True, is_costly=True, ulp=2.8),
+    Intrinsic("gelu", _gelu, 1, _c(runtime="ingot_geluf"), _expanded_gelu, True, is_costly=True),
+    Intrinsic("floor", np.floor, 1, _c("floor", "ingot_floorf"), None, True, 1, operator=True),
+    Intrinsic("ceil", np.ceil, 1, _c("ceil", "ingot_ceilf"), None, True, 1, operator=True),
+    Intrinsic("round", np.rint, 1, _c("nearbyint", "ingot_roundf"), None, True, 1, operator=True),
+    _libm("trunc", np.trunc, cost=1, operator=True),
+    Intrinsic("abs", np.abs, 1, _c("fabs"), None, True, 1),
+    *(_libm(name, getattr(np, function), operator=True) for name, function in (
+        ("sin", "sin"), ("cos", "cos"), ("tan", "tan"), ("asin", "arcsin"), ("acos", "arccos"), ("atan", "arctan"),
+        ("sinh", "sinh"), ("cosh", "cosh"), ("asinh", "arcsinh"), ("acosh", "arccosh"), ("atanh", "arctanh"))),
+    _libm("pow", _power, 2, is_costly=True), _libm("fmod", np.fmod, 2), _libm("atan2", np.arctan2, 2),
+    Intrinsic("isnan", np.isnan, result="bool"), Intrinsic("isinf", np.isinf, result="bool"),
+    _libm("exp2", np.exp2),
+    Intrinsic("exp10", lambda x: np.power(10.0, x), expand=lambda x: _call("pow", _number(10, x), x)),
+    _libm("expm1", np.expm1), _libm("log2", np.log2), _libm("log10", np.log10), _libm("log1p", np.log1p), _libm("nearbyint", np.rint, cost=1),
+    Intrinsic("rsqrt", lambda x: 1 / np.sqrt(x), expand=lambda x: Div(_number(1, x), _call("sqrt", x)), cost=1),
+    _libm("hypot", np.hypot, 2), _libm("copysign", np.copysign, 2, cost=1),
+    _libm("fma", lambda x, y, z: x * y + z, 3, cost=2),
+)
+# Of integers. Shifts to the right keep the sign; clz counts the zeros above the highest bit set.
+INTEGER_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, result=result) for name, numpy, arity, result in (
+    ("bitwise_and", np.bitwise_and, 2, None), ("bitwise_or", np.bitwise_or, 2, None),
+    ("bitwise_xor", np.bitwise_xor, 2, None), ("bitwise_not", np.invert, 1, None),
+    ("shift_left", np.left_shift, 2, None), ("shift_right", np.right_shift, 2, None),
+    ("popcount", _popcount, 1, None), ("clz", _clz, 1, "int32"))))
+# Of the bits of float32. fixed(a, b, n): the integer, with its sign, that the 32 bits from the n-th on of a and then b
+# are, where n is a multiple of 4 below 32; greater(a, b): that whose bits are the greater integer, of magnitudes the
+# greater number, of which NaN is the greatest.
+BIT_INTRINSICS = _rows(
+    Intrinsic("fixed", _fixed, 3, _c(runtime="ingot_fixedf"), None, True, 0, integers=1),
+    Intrinsic("greater", _greater, 2, _c(runtime="ingot_greaterf"), None, True, 0),
+)
+# Of float vectors: what VectorizeLoop makes of reductions over lanes and of stores to the first lanes, LoadLanes and
+# HoldLoads of operands in vectors, and TransposeSquares. first_n(a, b, n): n lanes of a, then those of b; evens(a, b,
+# w), of blocks of w lanes: a's even ones, each followed by b's; odds(a, b, w): a's odd ones, each followed by b's;
+# lane(a, l): lane l of a, in all lanes; fma_lane(a, l, b, c): lane(a, l) * b + c; fma_at(a, x, n, c): a * x + c, with
+# x, the n-th such operand, an element of a buffer; accumulate(a, b, c): a * b + c, in the register of c; held(a): a, in
+# a register. The order of reduce_add is a tree.
+VECTOR_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, vector=True) for name, numpy, arity in (
+    ("reduce_add", np.sum, 1), ("reduce_min", np.min, 1), ("reduce_max", np.max, 1),
+    ("reduce_greater", lambda a: reduce(_greater, a), 1),
+    ("first_n", lambda a, b, n: np.where(np.arange(len(a)) < n, a, b), 3),
+    ("evens", lambda a, b, w: np.where(np.arange(len(a)) & w, np.roll(b, w), a), 3),
+    ("odds", lambda a, b, w: np.where(np.arange(len(a)) & w, b, np.roll(a, -w)), 3),
+    ("lane", lambda a, l: np.full_like(a, a[l]), 2), ("fma_lane", lambda a, l, b, c: a[l] * b + c, 4),
+    ("fma_at", lambda a, x, n, c: a * x + c, 4), ("accumulate", lambda a, b, c: a * b + c, 3),
+    ("held", lambda a: a, 1))))
+SCALAR_INTRINSICS = {**INTRINSICS, **INTEGER_INTRINSICS, **BIT_INTRINSICS}
+ALL_INTRINSICS = {**SCALAR_INTRINSICS, **VECTOR_INTRINSICS}
+# What has a vector form that a loop may become.
+VECTOR_CALLS = frozenset(name for name, row in SCALAR_INTRINSICS.items() if row.vector)

@@ -1,0 +1,24 @@
+"""What a module calls of one above it, by name: the upper module registers it, so that imports go one way.
+
+A node prints itself, say, with the printer, which imports the nodes: `ir.script` provides "script", and the nodes ask
+`upper("script")`. Importing any part of `ingot.ir` imports what provides these names.
+"""
+from __future__ import annotations
+
+_PROVIDED = {}
+
+
+def provides(name):
+    """Register the decorated function or class as what modules below call `name`."""
+    def register(value):
+        _PROVIDED[name] = value
+        return value
+    return register
+
+
+def upper(name):
+    """What a module above provides as `name`."""
+    return _PROVIDED[name]
+
+
+__all__ = ["provides", "upper"]
