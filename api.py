@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .codegen.compile import STAGES, Options, assemble, compile_module, lower
+from .codegen.memory_plan import HOST
+from .codegen.program_text import program_text
 from .codegen.kernels import find_kernels, kernel_names, print_kernel
 from .codegen.package import evaluate_dim
 from .codegen.recorded import as_text
@@ -84,7 +86,7 @@ def verify(model, feeds=None, tolerance=1e-4, dims=None, **options):
 def inspect_stage(model, stage="relax", dims=None, kernel=None, **options):
     """The program as text after a stage: "relax", "fused", "tir", "scheduled" or "c"; or "traces", the schedules of
     its kernels as JSON, which compile takes; or "accuracy", what is promised, and the error bounds of kernels that are
-    not made by multiply-adds alone.
+    not made by multiply-adds alone; or "program", the tree of calls that a run makes, and the lives of buffers.
 
     kernel: only that one, by its name in the C (with or without the network's prefix), its function's name in the
     module, or the name of a model node that it computes. Raises ValueError for a name that none has.
@@ -97,6 +99,8 @@ def inspect_stage(model, stage="relax", dims=None, kernel=None, **options):
         return _one_kernel(mod, stage, kernel, checked)
     if stage == "relax":
         return mod.script()
+    if stage == "program":
+        return program_text(compile_module(mod, checked).program)
     if stage == "c":
         files = compile_module(mod, checked).files()
         return "\n".join(f"/* ==== {name} ==== */\n{text}" for name, text in files.items()
@@ -111,6 +115,8 @@ def _one_kernel(mod, stage, wanted, options):
     """The text of what `wanted` names after a stage; see inspect_stage."""
     if stage == "relax":
         raise ValueError("the imported graph has no kernels yet: ask for stage fused, tir, scheduled, traces, accuracy or c")
+    if stage == "program":
+        raise ValueError("a program is of all kernels: leave out the kernel, or ask for stage c")
     stages = lower(mod, options)
     functions = stages.kernels
     found = find_kernels(functions, stages.prefix, [wanted])[wanted]
@@ -165,11 +171,15 @@ _RUNTIME = ("ingot.h", "ingot.c", "simd.h", "ingot_math.h", "example.c", "selfte
 
 @dataclass(frozen=True)
 class MemoryRow:
+    """A buffer: its bytes, the first and the last moment of its life (call numbers, where no branches are), and its
+    offset in its memory."""
+
     name: str
     bytes: int
     first: int
     last: int
     offset: int
+    memory: str = HOST
 
 
 @dataclass(frozen=True)
@@ -201,7 +211,7 @@ def memory_report(model, dims=None, **options):
     def value(e):
         return evaluate_dim(e, ones)
 
-    rows = tuple(MemoryRow(b.name, value(b.bytes), b.first, b.last, value(plan.offset(n)))
+    rows = tuple(MemoryRow(b.name, value(b.bytes), b.first, b.last, value(plan.offset(n)), b.memory)
                  for n, b in enumerate(plan.buffers))
-    bound = sum(r.lower_bound * value(r.unit) for r in plan.regions)
+    bound = sum(r.lower_bound * value(r.unit) for r in plan.regions if r.memory == HOST)
     return MemoryReport(rows, value(plan.total), bound, program.scratch, compiled.arena_threads, compiled.stack)

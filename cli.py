@@ -14,7 +14,7 @@ EXIT_MISMATCH, EXIT_ERROR = 1, 2
 EXIT_SIGNAL = 128  # plus the number of the signal
 ENDING = (signal.SIGTERM, signal.SIGHUP)  # signals that end a command as an interrupt does
 PROFILE_WIDTH = 150  # of a profile that is written to a file
-STAGES = ("relax", "fused", "tir", "scheduled", "traces", "accuracy", "c")
+STAGES = ("relax", "fused", "tir", "scheduled", "traces", "accuracy", "program", "c")
 
 EXAMPLES = {
     None: """examples:
@@ -45,6 +45,7 @@ EXAMPLES = {
   ingot inspect net.onnx --stage c --kernel conv1
   ingot inspect net.onnx --stage traces        the schedules of kernels; change some, and compile with --schedules
   ingot inspect net.onnx --stage accuracy      which kernels are not made by multiply-adds alone, and their bounds
+  ingot inspect net.onnx --stage program       the calls of a run, who makes them, and the lives of buffers
   ingot inspect net.onnx --memory              bytes, life and place of every buffer""",
 }
 
@@ -272,9 +273,9 @@ def inspect_command(args, console):
 
 
 def _print_memory(report, console):
-    table = _table("buffer", ">bytes", ">first", ">last", ">offset")
+    table = _table("buffer", "memory", ">bytes", ">first", ">last", ">offset")
     for row in report.rows:
-        table.add_row(row.name, f"{row.bytes:,}", str(row.first), str(row.last), f"{row.offset:,}")
+        table.add_row(row.name, row.memory, f"{row.bytes:,}", str(row.first), str(row.last), f"{row.offset:,}")
     console.print(table)
     ratio = report.total / report.lower_bound if report.lower_bound else 1.0
     console.print(f"arena {report.total:,} bytes, lower bound {report.lower_bound:,} (largest sum of live tensors), "

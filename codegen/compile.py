@@ -34,13 +34,14 @@ from .kernels import kernel_names, print_kernel
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
 from .program import build_program
 from .recorded import apply_recorded, check_schedules, traces_of
+from .regions import form_regions
 from .scheduling import Scheduling, loops_of, scheduled, threads_worth
 from .stack import bytes_for_arrays, run_stack
 from .target import BYTE_ORDERS, Target
 
 VERSION = "0.1.0"
 THREADS = ("openmp", "none")
-STAGES = ("relax", "fused", "tir", "scheduled", "traces", "accuracy", "c")
+STAGES = ("relax", "fused", "tir", "scheduled", "traces", "accuracy", "program", "c")
 MOST_INTERPRETED = 10_000_000  # statements that a self-test's reference may run in Python
 MOST_REFERENCE_BYTES = 4 << 30  # of the tensors of one operator, that a self-test's reference may hold
 MOST_REFERENCE_FLOPS = 10 ** 12  # of a self-test's reference: some minutes
@@ -218,7 +219,8 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
     program = build_program(lowered, name, options.machine.l2_bytes if threads > 1 else 0, kernel_of.values())
     indexes = index_extents(mod)
     inputs = tuple(replace(t, indexes=indexes.get(n, ())) for n, t in enumerate(program.inputs))
-    program = replace(program, inputs=inputs)
+    run = form_regions(program.run, {n: kernels[name].function for n, name in kernel_of.items()})
+    program = replace(program, inputs=inputs, run=run)
     stack = run_stack(options.target, options.threads, _pointers(lowered["main"]), kernels.values(), options.stack_limit)
     dims = tuple(d.name for d in program.dims)
     flops = count_flops(mod)

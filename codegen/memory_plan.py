@@ -1,5 +1,6 @@
-"""The memory plan: where each intermediate tensor lives in the caller's arena, so that tensors alive at the same time
-never overlap. Offsets are chosen at compile time; with symbolic dimensions they are multiples of a product of them."""
+"""The memory plan: where each intermediate tensor lies in its memory (mostly the caller's arena), so that tensors that
+are alive at the same time never overlap. Offsets are chosen at compile time; with symbolic dimensions they are
+multiples of a product of them."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -9,20 +10,30 @@ from ..ir.arith import Analyzer
 from ..ir.expr import Add, IntImm, Mul, PrimExpr, const
 from ..ir.node import structural_equal
 
+HOST = "global"  # the memory that the caller's arena lies in, and whatever else the caller passes
 ALIGN = 64
 ROUNDS = 100  # of improvement; more than that changes nothing on real networks
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """A tensor to place. bytes: its size; live from call number `first` to call number `last`, both included. part:
-    bytes that threads divide among them, in each part of the tensor alike; None where that is all of it."""
+    """A tensor to place. bytes: its size, at most; life: ((first, last), ...), the moments at which it is alive, both
+    included, in order (lives.py). part: bytes that threads divide among them, in each part of the tensor alike; None
+    where that is all of it. memory: the name of what it lies in."""
 
     name: str
     bytes: PrimExpr
-    first: int
-    last: int
+    life: tuple = ((0, 0),)
     part: PrimExpr | None = None
+    memory: str = HOST
+
+    @property
+    def first(self):
+        return self.life[0][0]
+
+    @property
+    def last(self):
+        return self.life[-1][1]
 
 
 @dataclass(frozen=True)
@@ -32,23 +43,22 @@ class Region:
     unit: PrimExpr
     bytes: int      # per unit
     lower_bound: int  # per unit: the largest sum of sizes alive at one time
+    memory: str = HOST
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """buffers[i] lives at regions[place[i][0]] + place[i][1] * unit. Regions follow one another in the arena."""
+    """buffers[i] lies at regions[place[i][0]] + place[i][1] * unit. Regions of one memory follow one another there."""
 
     buffers: tuple
     regions: tuple
     places: tuple
 
     def offset(self, index):
-        """Byte offset of buffer `index` from the arena's first tensor, an expression of the dimensions."""
-        region, offset = self.places[index]
-        total = const(0, "int64")
-        for r in self.regions[:region]:
-            total = total + const(r.bytes, "int64") * r.unit
-        return Analyzer().simplify(total + const(offset, "int64") * self.regions[region].unit)
+        """Byte offset of buffer `index` from the first tensor in its memory, an expression of the dimensions."""
+        number, offset = self.places[index]
+        region = self.regions[number]
+        return Analyzer().simplify(self._end(region.memory, number) + const(offset, "int64") * region.unit)
 
     def meet(self, a, b):
         """Whether two buffers have bytes in common, at whatever times; where sizes are symbolic they may have."""
@@ -60,11 +70,24 @@ class MemoryPlan:
 
     @property
     def total(self):
-        """Bytes of all regions, an expression of the dimensions."""
+        """Bytes of the caller's arena, an expression of the dimensions."""
+        return self.bytes_of(HOST)
+
+    @property
+    def memories(self):
+        """The names of the memories that buffers lie in, the caller's first."""
+        return tuple(dict.fromkeys([HOST, *(r.memory for r in self.regions)]))
+
+    def bytes_of(self, memory):
+        """Bytes of all regions of a memory, an expression of the dimensions."""
+        return Analyzer().simplify(self._end(memory, len(self.regions)))
+
+    def _end(self, memory, number):
+        """Where the regions of a memory end that come before region `number`."""
         total = const(0, "int64")
-        for r in self.regions:
-            total = total + const(r.bytes, "int64") * r.unit
-        return Analyzer().simplify(total)
+        for r in self.regions[:number]:
+            total = total + const(r.bytes, "int64") * r.unit if r.memory == memory else total
+        return total
 
 
 def plan_memory(buffers, room=0):
@@ -75,16 +98,16 @@ def plan_memory(buffers, room=0):
     memory at different times. A thread then writes to lines that it had last, and waits for no other core's.
     """
     regions, places = [], [None] * len(buffers)
-    for number, (unit, members) in enumerate(_by_unit(buffers)):
+    for number, (memory, unit, members) in enumerate(_by_unit(buffers)):
         sizes = {i: -(-size // ALIGN) * ALIGN for i, size in members.items()}
-        lives = {i: (buffers[i].first, buffers[i].last) for i in sizes}
+        lives = {i: buffers[i].life for i in sizes}
         offsets, total = _Placing(sizes, lives).best()
         if total < room and isinstance(unit, IntImm):
             apart = _place_apart(sizes, lives, {i: _part(buffers[i]) for i in sizes})
             offsets, total = apart if apart[1] <= room else (offsets, total)
         for i, offset in offsets.items():
             places[i] = (number, offset)
-        regions.append(Region(unit, total, _lower_bound(members, lives)))
+        regions.append(Region(unit, total, _lower_bound(members, lives), memory))
     return MemoryPlan(tuple(buffers), tuple(regions), tuple(places))
 
 
@@ -105,19 +128,19 @@ def _part(buffer):
 
 
 def _by_unit(buffers):
-    """[(unit, {index: bytes per unit})], constant sizes first. Sizes with little but symbolic factors count in units of
-    ALIGN bytes, so that rounding them up costs less than ALIGN bytes."""
+    """[(memory, unit, {index: bytes per unit})], constant sizes first. Sizes with little but symbolic factors count in
+    units of ALIGN bytes, so that rounding them up costs less than ALIGN bytes."""
     groups = []
     for i, b in enumerate(buffers):
         total = Analyzer().simplify(b.bytes)
         size, unit = split_constant(total)
         if size < ALIGN and not isinstance(unit, IntImm):
             size, unit = ALIGN, Analyzer().simplify((total + (ALIGN - 1)) // ALIGN)
-        members = next((m for u, m in groups if structural_equal(u, unit)), None)
+        members = next((m for memory, u, m in groups if memory == b.memory and structural_equal(u, unit)), None)
         if members is None:
-            groups.append((unit, members := {}))
+            groups.append((b.memory, unit, members := {}))
         members[i] = size
-    return sorted(groups, key=lambda g: not isinstance(g[0], IntImm))
+    return sorted(groups, key=lambda g: not isinstance(g[1], IntImm))
 
 
 def split_constant(e):
@@ -136,44 +159,32 @@ def split_constant(e):
 
 def _lower_bound(sizes, lives):
     """The largest sum of sizes alive at one time; no plan can use less."""
-    return max((sum(sizes[i] for i in alive) for _, alive in _moments(lives)), default=0)
+    return max((sum(sizes[i] for i in alive) for alive in _alive(lives).values()), default=0)
 
 
-def _moments(lives):
-    """(time, what lives then) of each time at which a life begins or ends, in order. The second changes
-    from one to the next."""
-    begins, ends, alive = {}, {}, {}
-    for i, (first, last) in lives.items():
-        begins.setdefault(first, []).append(i)
-        ends.setdefault(last, []).append(i)
-    for time in sorted({*begins, *ends}):
-        alive.update(dict.fromkeys(begins.get(time, ())))
-        yield time, alive
-        for i in ends.get(time, ()):
-            del alive[i]
-
-
-def _neighbours(lives):
-    """{index: those of other lives that meet its own}."""
-    found = {i: [] for i in lives}
-    for time, alive in _moments(lives):
-        for i in alive:
-            if lives[i][0] == time:
-                others = [j for j in alive if j != i]
-                found[i] += others
-                for j in others:
-                    if lives[j][0] < time:  # which does not begin now, and so does not find i itself
-                        found[j].append(i)
+def _alive(lives):
+    """{moment at which a life or a part of one begins or ends: the buffers alive then}, in order."""
+    parts = sorted((first, last, i) for i, life in lives.items() for first, last in life)
+    found, alive, begun = {}, {}, 0
+    for t in sorted({t for first, last, _ in parts for t in (first, last)}):
+        alive = {i: last for i, last in alive.items() if last >= t}
+        while begun < len(parts) and parts[begun][0] == t:
+            alive[parts[begun][2]] = parts[begun][1]
+            begun += 1
+        found[t] = sorted(alive)
     return found
 
 
 class _Placing:
-    """Offsets for buffers of given sizes and lives ({index: bytes}, {index: (first, last)})."""
+    """Offsets for buffers of given sizes and lives ({index: bytes}, {index: ((first, last), ...)})."""
 
     def __init__(self, sizes, lives):
         self.sizes, self.lives = sizes, lives
         self.bound = _lower_bound(sizes, lives)
-        self.neighbours = _neighbours(lives)
+        self.neighbours = {i: set() for i in sizes}
+        for alive in _alive(lives).values():
+            for i in alive:
+                self.neighbours[i].update(alive)
 
     def best(self):
         """(offsets {index: bytes}, total bytes) of the best placement found."""
@@ -218,11 +229,11 @@ class _Placing:
     def _orders(self):
         """By start, size, bytes times life, life, and by the fullest moment: the buffers alive then first."""
         sizes, lives = self.sizes, self.lives
-        life = {i: last - first for i, (first, last) in lives.items()}
-        yield sorted(sizes, key=lambda i: (lives[i][0], -sizes[i], i))
-        yield sorted(sizes, key=lambda i: (-sizes[i], lives[i][0], i))
+        life = {i: sum(last - first for first, last in parts) for i, parts in lives.items()}
+        yield sorted(sizes, key=lambda i: (lives[i][0][0], -sizes[i], i))
+        yield sorted(sizes, key=lambda i: (-sizes[i], lives[i][0][0], i))
         yield sorted(sizes, key=lambda i: (-life[i] * sizes[i], i))
         yield sorted(sizes, key=lambda i: (-life[i], -sizes[i], i))
-        alive = {t: sorted(some, key=lambda i: (-sizes[i], i)) for t, some in _moments(lives)}
+        alive = {t: sorted(some, key=lambda i: (-sizes[i], i)) for t, some in _alive(lives).items()}
         fullest = sorted(alive, key=lambda t: (-sum(sizes[i] for i in alive[t]), t))
         yield list(dict.fromkeys(i for t in fullest for i in alive[t]))

@@ -10,20 +10,23 @@ from pathlib import Path
 
 import numpy as np
 
-from ..ir.expr import IntImm, is_const_int
+from ..ir.expr import IntImm
 from ..ir.relax.accuracy import FLOAT32, PROMISES
 from ..ir.target import MANY_THREADS
 from ..ir.transform.lower_intrin import lower_dim
-from .c_expr import ADDITIVE, COMMA, CExpr
+from .c_expr import COMMA, CExpr
 from .c_function import wrapped
 from .c_names import new_name, taken_names
+from .c_program import ProgramPrinter, wrap_call
 from .c_types import C_TYPES, SMALL_FLOATS, c_comment, c_string, literal
 from .kernels import bounds_of, imports_of, split_files
+from .lives import upper_bound, upper_bounds
 from .output_folder import write_folder
 from .program import WEIGHT_ALIGN, Program
 from .render import render
 from .target import Target
 from .toolchains import toolchain
+from .tree import assigned
 
 RUNTIME = Path(__file__).parent.parent / "runtime_c"
 WEIGHTS = ("incbin", "array", "file", "extern")
@@ -102,6 +105,11 @@ class CompiledModel:
         """How many threads an arena of the size that the header states has room for."""
         return min(ARENA_THREADS, max(self.most_threads, 1)) if self.has_team else 1
 
+    @property
+    def team_threads(self):
+        """How many threads a team has at most."""
+        return self.most_threads if self.most_threads > 1 else MANY_THREADS
+
     def further_bytes(self, threads):
         """Bytes of arena beyond that, with which a run may use so many threads."""
         most = min(threads, self.most_threads) if self.has_team else 1
@@ -130,6 +138,9 @@ class _Folder:
         taken = self._taken()
         names = {id(d): new_name(d.name, taken) for d in self.p.dims}
         self.dims = tuple(names.values())
+        names |= {id(v): new_name(v.name, taken) for v in assigned(self.p.run)}
+        self.found = tuple((names[id(v)], new_name(f"{v.name}_found", taken)) for v in self.p.found)
+        self.names, self.taken, self.bounds = names, taken, upper_bounds(self.p.run)
         self.static = not self.dims
         self.expr = CExpr(_DimNames(names), set())
         self.memory = self._dim_text(self.p.plan.total) if self.dims else str(self.p.plan.total.value)
@@ -235,9 +246,10 @@ class _Folder:
         memory, fixed, arena_bytes = self.memory, self.fixed_bytes, self.arena_bytes
         large_arena = self.static and arena_bytes > INT_MAX
         dim_params = ", ".join(f"int64_t {d}" for d in self.dims)
-        arguments = ["net", *self.dims, *(t["name"] for t in inputs), *(t["name"] for t in outputs)]
-        pointers = ["net", *(t["name"] for t in inputs + outputs)]
-        tensors, calls = self._calls()
+        arguments = ["net", *self.dims, *(t["name"] for t in inputs)]
+        found = [f"&{pointer}" for _, pointer in self.found]
+        pointers = ["net", *(t["name"] for t in inputs + outputs), *(pointer for _, pointer in self.found)]
+        printer = ProgramPrinter(m, self.names, self._dim_text, self.taken, large_arena)
         return {
             "single": self.single, "name": self.name, "upper": self.upper, "title": m.title,
             "inputs": inputs, "outputs": outputs,
@@ -251,7 +263,7 @@ class _Folder:
             "scratch_bytes": fixed - HEADER_BYTES, "thread_bytes": p.scratch,
             "arena_on_heap": large_arena or not self.static,  # one of 2 GB lies beyond what static code reaches
             "needs_64_bits": large_arena or any(n > INT_MAX for n in (
-                p.weights_bytes, *map(_constant_bytes, (*p.inputs, *p.outputs)))),
+                p.weights_bytes, *(self._constant_bytes(t) for t in (*p.inputs, *p.outputs)))),
             "arena_threads": m.arena_threads, "stack_bytes": m.stack,
             "accuracy": m.accuracy, "weights": m.weights, "weights_bytes": max(p.weights_bytes, 64), "magic": f"0x{MAGIC:X}",
             "model_hash": m.model_hash, "target": m.target.name,
@@ -262,35 +274,43 @@ class _Folder:
                 for c in m.index_checks],
             "dim_checks": [f"{self._dim_text(c.left)} {'!=' if c.relation == '==' else '<'} {self._dim_text(c.right)}"
                            for c in m.dim_checks],
-            "run_signature": _wrap_call(f"ingot_status {self.name}_run(", [
+            "run_signature": wrap_call(f"ingot_status {self.name}_run(", [
                 f"{self.name} *net", *(f"int64_t {d}" for d in self.dims),
                 *(f"const {t['ctype']} *{t['name']}" for t in inputs),
-                *(f"{t['ctype']} *{t['name']}" for t in outputs)]),
-            "run_arguments": ", ".join(arguments),
-            "run_arguments_again": ", ".join(["net", *self.dims, *(t["name"] for t in inputs),
-                                              *(t["name"] + "_again" for t in outputs)]),
+                *(f"{t['ctype']} *{t['name']}" for t in outputs), *(f"int64_t *{f}" for _, f in self.found)]),
+            "run_arguments": ", ".join([*arguments, *(t["name"] for t in outputs), *found]),
+            "run_arguments_again": ", ".join([*arguments, *(t["name"] + "_again" for t in outputs), *found]),
+            "found": [{"name": name, "pointer": pointer} for name, pointer in self.found],
             "null_checks": " || ".join(f"{x} == NULL" for x in pointers),
             "compared": [_comparison(d) for d in dict.fromkeys(t.dtype for t in p.outputs)],
             "compare_headers": ["ingot_half.h"] if any(t.dtype in SMALL_FLOATS for t in p.outputs) else [],
             "dim_enum": ", ".join(f"{d} = {v}" for d, v in zip(self.dims, m.test_dims)),
-            **self._parts(calls, tensors, inputs, outputs), "has_team": m.has_team,
-            "most_threads": m.most_threads if m.most_threads > 1 else MANY_THREADS, "many_threads": MANY_THREADS,
-            "call_names": [c["function"] for c in calls], "once": list(self._once()),
+            **printer.context(inputs, outputs), "has_team": m.has_team,
             "uses_tiles": any("ingot_tiles.h" in k.function.uses for k in m.kernels.values()),
-            "has_reference": bool(m.test_outputs), "has_tensors": bool(tensors),
+            "has_reference": bool(m.test_outputs),
             "no_reference": c_comment(m.no_reference or "none was evaluated"),
         }
 
+    def _space(self, t):
+        """The dimensions of a tensor, those that a run determines at their upper bounds: ints and expressions."""
+        most = [upper_bound(e, self.bounds) for e in t.dims]
+        return [e.value if isinstance(e, IntImm) else e for e in most]
+
+    def _constant_bytes(self, t):
+        """Bytes of a tensor of constant size, of others 0."""
+        space = self._space(t)
+        return prod(space) * t.dtype.bytes if all(isinstance(d, int) for d in space) else 0
+
     def _tensor(self, t, offset):
-        size, example = 1, 1
+        example, space = 1, self._space(t)
         values = dict(zip(self.m.dims, self.m.test_dims))
-        factors = [str(d) if isinstance(d, int) else f"({self._dim_text(e)})" for d, e in zip(t.shape, t.dims)]
-        for d, e in zip(t.shape, t.dims):
-            example *= d if isinstance(d, int) else evaluate_dim(e, values)
-        if _constant_bytes(t) > INT_MAX:
+        factors = [str(d) if isinstance(d, int) else f"({self._dim_text(d)})" for d in space]
+        for d in space:
+            example *= d if isinstance(d, int) else evaluate_dim(d, values)
+        if self._constant_bytes(t) > INT_MAX:
             factors[0] = f"INT64_C({factors[0]})"
         size = "(" + " * ".join(factors or ["1"]) + ")"
-        symbolic = any(not isinstance(d, int) for d in t.shape)
+        symbolic = any(not isinstance(d, int) for d in space)
         dtype = t.dtype
         integer = not dtype.is_float
         return {
@@ -302,138 +322,6 @@ class _Folder:
             "test_offset": f"{offset}", "made_up": f"({C_TYPES[dtype]})(i % 2)" if integer else
             f"({C_TYPES[dtype]})(i % 17) / {literal(dtype, 17.0)}",
         }
-
-    def _calls(self):
-        """{name: declaration, or place in the memory where all places are constant} of intermediate tensors, and the
-        calls."""
-        tensors, names = {}, {}
-        taken = {*self._taken(), *(d.lower() for d in self.dims)}
-        for n, b in enumerate(self.p.plan.buffers):
-            name = names[n] = new_name(b.name, taken)
-            ctype = C_TYPES[self.p.buffer_dtypes[n]]
-            offset = self.p.plan.offset(n)
-            tensors[name] = f"{name} = {offset.value}" if self.static else \
-                f"{ctype} *const {name} = (void *)(m + {self._dim_text(offset, ADDITIVE)});"
-        calls = []
-        for call in self.p.calls:
-            arguments, team = [], self.m.kernels[self.m.kernel_of[call.kernel]].function.team
-            for o in call.operands:
-                if o.kind == "weight":
-                    weight = self.p.weights[o.index]
-                    offset = o.offset * weight.data.itemsize + weight.offset
-                    arguments.append(f"(const void *)(w + {self._dim_text(offset, ADDITIVE)})")
-                elif o.kind == "scratch":
-                    arguments.append(f"{'OWN' if team else 'FIRST'}_SCRATCH({o.index})")
-                elif o.kind == "arena" and self.static:
-                    offset = self._dim_text(o.offset * self.p.buffer_dtypes[o.index].bytes, ADDITIVE)
-                    arguments.append(f"TENSOR({names[o.index]}{'' if is_const_int(o.offset, 0) else ' + ' + offset})")
-                else:
-                    name = names[o.index] if o.kind == "arena" else o.name
-                    shifted = f"{name} + {self._dim_text(o.offset, ADDITIVE)}"
-                    arguments.append(name if is_const_int(o.offset, 0) else shifted)
-            arguments += [self._dim_text(d) for d in call.dims]
-            function = self.m.kernel_of[call.kernel]
-            printed = self.m.kernels[function].function
-            if printed.team:
-                arguments.insert(0, "worker")
-            calls.append({"number": len(calls), "function": function, "comment": _comment(call),
-                          "text": self._call_text(function, arguments), "team": printed.team,
-                          "waits": printed.waits, "can_fail": printed.can_fail,
-                          "border": {o.index for o in call.operands} if call.border else set(),
-                          "reads": {o.index for o in call.operands[:call.reads] if o.kind == "arena"}})
-        return tensors, calls
-
-    def _parts(self, calls, tensors, inputs, outputs):
-        """The calls in parts, and what each function that makes some of them defines: no more than it uses."""
-        fields = {**{d: f"int64_t {d}" for d in self.dims},
-                  **{t["name"]: f"const {t['ctype']} *{t['name']}" for t in inputs},
-                  **{t["name"]: f"{t['ctype']} *{t['name']}" for t in outputs}}
-        parts = []
-        for n, (threads, groups) in enumerate(call_parts(calls)):
-            used = _definitions(groups, tensors)
-            from_call = [_constant(text, f"call.{name}") for name, text in fields.items() if name in used["words"]]
-            parts.append({"threads": threads, "groups": groups, "number": n, "fields": from_call,
-                          "pointers": [p.format("call.net") for p in used["pointers"]],
-                          "tensors": self._places(used["tensors"])})
-        own = _definitions([g for p in parts if p["threads"] != "team" for g in p["groups"]], tensors)
-        return {"parts": parts, "call_fields": list(fields.values()), "call_values": ", ".join(["net", *fields]),
-                "run_pointers": [p.format("net") for p in own["pointers"]], "run_tensors": self._places(own["tensors"])}
-
-    def _places(self, tensors):
-        """The lines that define tensors: constant places are those of an enumeration, as long as these are ints."""
-        if not self.static or not tensors:
-            return tensors
-        if self.arena_bytes > INT_MAX:
-            return ["/* where each tensor is in the memory */", *(f"static const size_t {t}u;" for t in tensors)]
-        lines = [f"    {t}," for t in tensors]
-        return ["enum { /* where each tensor is in the memory */", *lines[:-1], lines[-1].removesuffix(","), "};"]
-
-    def _once(self):
-        """(comment, C text) of the calls of a new instance, each of which writes a border in the arena."""
-        for call in self.p.once:
-            place = self._dim_text(self.p.plan.offset(call.operands[0].index), ADDITIVE)
-            arguments = [f"(void *)((*net)->memory + {place})"]
-            yield _comment(call), self._call_text(self.m.kernel_of[call.kernel], arguments)
-
-    def _call_text(self, function, arguments):
-        call = _wrap_call(f"{function}(", arguments, indent=" " * 8)
-        if self.m.kernels[function].function.can_fail:
-            return f"if ({call} != NULL) return INGOT_ERR_ASSERT;"
-        return call + ";"
-
-
-def _comment(call):
-    """What a call computes, and its weights, as the inside of a C comment."""
-    return c_comment(", ".join([call.comment, *(o.name for o in call.operands if o.kind == "weight")]))
-
-
-def call_parts(calls):
-    """The calls in order as [(threads, [(threads, calls in a row)])]: of "one" thread, or of a parallel region, whose
-    "team" makes calls together, or leaves them to a "single" one, or to the "first" while others begin with the next.
-
-    A region reaches from the first call with shared work to the last, as starting a team costs more than keeping it
-    waiting, but not over a call that may leave the run.
-    """
-    parts = []
-    for fails, some in groupby(calls, key=lambda c: c["can_fail"]):
-        some = list(some)
-        shared = [n for n, c in enumerate(some) if c["team"]]
-        first, last = (shared[0], shared[-1] + 1) if shared and not fails else (0, 0)
-        inside = [list(group) for _, group in groupby(some[first:last], key=lambda c: c["team"])]
-        inside = [(_who(group, following), group) for group, following in zip(inside, [*inside[1:], []])]
-        parts += [("one", [("one", some[:first])]), ("team", inside), ("one", [("one", some[last:])])]
-    return [(threads, groups) for threads, groups in parts if any(group for _, group in groups)]
-
-
-def _definitions(groups, tensors):
-    """What calls need of {name: declaration} of tensors, of the memory `m` and of the weights `w`, and the words that
-    these are made of."""
-    words = set(re.findall(r"\w+", " ".join(c["text"] for _, calls in groups for c in calls)))
-    words |= {_MACROS[w] for w in words & _MACROS.keys()}
-    needed = [text for name, text in tensors.items() if name in words]
-    words |= set(re.findall(r"\w+", " ".join(needed)))
-    pointers = [text for name, text in _POINTERS.items() if name in words]
-    return {"words": words, "tensors": needed, "pointers": pointers}
-
-
-_POINTERS = {"w": "const unsigned char *const w = {}->weights;", "m": "unsigned char *const m = {}->memory;",
-             "scratch": "unsigned char *const scratch = {}->scratch;"}
-_MACROS = {"TENSOR": "m", "FIRST_SCRATCH": "scratch", "OWN_SCRATCH": "scratch"}  # of NAME.c, and what each is made of
-
-
-def _constant(declaration, value):
-    """A declared variable as a constant with its value."""
-    kind, name = re.fullmatch(r"(.*?)(\w+)", declaration).groups()
-    return f"{kind}const {name} = {value};" if kind.endswith("*") else f"const {kind}{name} = {value};"
-
-
-def _who(group, following):
-    """Who makes the calls of a group in a region. What goes around a tensor may be written while others compute the
-    tensor, as long as they wait for it then."""
-    if group[0]["team"]:
-        return "team"
-    apart = all(c["border"] and not c["border"] & following[0]["reads"] for c in group)
-    return "first" if apart and following[0]["waits"] else "single"
 
 
 class Blob:
@@ -490,11 +378,6 @@ class _DimNames:
 
     def __getitem__(self, var):
         return self.known[id(var)]
-
-
-def _constant_bytes(t):
-    """Bytes of a tensor of constant shape, of others 0."""
-    return prod(t.shape) * t.dtype.bytes if all(isinstance(d, int) for d in t.shape) else 0
 
 
 def _comparison(dtype):
@@ -562,14 +445,3 @@ def _static(signature):
 # How a single file is linked, by threads.
 _LINKING = {"none": "links with -lm",
             "openmp": "links with -fopenmp -lpthread -lm; without -fopenmp it runs on one thread"}
-
-
-def _wrap_call(head, arguments, indent="    ", width=106):
-    lines, current = [], head
-    for n, a in enumerate(arguments):
-        piece = a + (", " if n + 1 < len(arguments) else ")")
-        if len(current) + len(piece) > width:
-            lines.append(current.rstrip())
-            current = indent
-        current += piece
-    return "\n".join([*lines, current if arguments else head + ")"])

@@ -1,11 +1,11 @@
-"""The program: kernels, the order of their calls, and where every tensor lives. What the templates print."""
+"""The program: the trees of calls that init and run are, and where every tensor lives. What is printed as C."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..ir.expr import IntImm, PrimExpr, const, free_vars, is_const_int, substitute
+from ..ir.expr import IntImm, const, free_vars, is_const_int, substitute
 from ..ir.relax.expr import Constant, RelaxCall, TupleStructInfo
 from ..ir.relax.memory import Memory
 from ..ir.script.relax_printer import RelaxPrinter
@@ -13,7 +13,9 @@ from ..ir.transform.outputs import own_memory
 from . import memory_plan
 from .c_names import most_letters, new_name, taken_names
 from .c_types import identifier
+from .lives import place_buffers
 from .team import has_parallel_loop
+from .tree import Call, Let, Operand, Seq, assigned, calls_of
 
 WEIGHT_ALIGN = 64
 IMAGE = 3  # the last dimensions of a tensor in blocked layout that are an image: rows, columns, lanes
@@ -34,31 +36,6 @@ class TensorDesc:
 
 
 @dataclass(frozen=True)
-class Operand:
-    """An argument of a kernel call: kind "input", "output", "weight" or "arena" with its number there, and a name;
-    or "scratch" with its place, in bytes, in memory that each thread has for itself. offset: elements from there to the
-    argument's first, an expression."""
-
-    kind: str
-    index: int
-    name: str = ""
-    offset: PrimExpr = const(0, "int64")
-
-
-@dataclass(frozen=True)
-class KernelCall:
-    """One call. kernel: a function name of the module; comment: what it computes, for the reader; border: whether it
-    writes constants around another tensor, and nothing else; reads: how many of the operands, the first, it reads."""
-
-    kernel: str
-    operands: tuple
-    dims: tuple
-    comment: str
-    border: bool = False
-    reads: int = 0
-
-
-@dataclass(frozen=True)
 class Weight:
     name: str
     data: np.ndarray
@@ -67,20 +44,37 @@ class Weight:
 
 @dataclass(frozen=True)
 class Program:
-    """name; inputs, outputs: TensorDescs; dims: symbolic dimensions; once: the calls of a new instance; calls: those of
-    each run; weights; plan: a MemoryPlan whose buffer i is what Operand("arena", i) means, of element type
-    buffer_dtypes[i]; scratch: bytes of memory that each thread has for itself, which all kernels use in turns."""
+    """name; inputs, outputs: TensorDescs; dims: symbolic dimensions that the caller passes; init, run: the trees of a
+    new instance and of each run; weights; plan: a MemoryPlan whose buffer i is what Operand("arena", i) means, of
+    element type buffer_dtypes[i]; scratch: bytes of memory that each thread has for itself, which all kernels use in
+    turns. Dimensions of outputs that a Let of the run sets are `found`: the run reports them."""
 
     name: str
     inputs: tuple
     outputs: tuple
     dims: tuple
-    once: tuple
-    calls: tuple
+    init: Seq
+    run: Seq
     weights: tuple
     plan: memory_plan.MemoryPlan
     buffer_dtypes: tuple
     scratch: int = 0
+
+    @property
+    def once(self):
+        """The calls of a new instance."""
+        return calls_of(self.init)
+
+    @property
+    def calls(self):
+        """The calls of a run that profile hooks tell apart, by their position here."""
+        return tuple(c for c in calls_of(self.run) if c.hook)
+
+    @property
+    def found(self):
+        """The variables of the run that the shapes of outputs depend on, in the order of these."""
+        lets = {v for v, nodes in assigned(self.run).items() if isinstance(nodes[0], Let)}
+        return tuple(v for v in free_vars([t.dims for t in self.outputs]) if v in lets)
 
     @property
     def weights_bytes(self):
@@ -115,15 +109,18 @@ class _Builder:
         for n, p in enumerate(self.main.params):
             self.where[id(p), 0] = Operand("input", n, inputs[n].name)
         self._place_outputs(outputs)
-        calls = [self._call(b, time) for time, b in enumerate(self._in_order())]
-        plan = memory_plan.plan_memory(self.buffers, room)
+        calls = [self._call(b) for b in self._in_order()]
+        plan = place_buffers(self.buffers, Seq(tuple(calls)), room=room)
         alone = [c for c in calls if c.border and not self._is_shared(c.kernel)]
         lasting = () if self.dims else lasting_borders(alone, plan)
         once, again = [], []
         for call in without_repetitions(calls, plan):
-            (once if _border(call, plan) in lasting else again).append(call)
-        return Program(self.name, inputs, outputs, self.dims, tuple(once), tuple(again), tuple(self.weights), plan,
-                       tuple(self.dtypes), self.scratch)
+            if _border(call, plan) in lasting:
+                once.append(replace(call, hook=False))
+            else:
+                again.append(call)
+        return Program(self.name, inputs, outputs, self.dims, Seq(tuple(once)), Seq(tuple(again)), tuple(self.weights),
+                       plan, tuple(self.dtypes), self.scratch)
 
     def _is_shared(self, kernel):
         """Whether threads share a kernel's loops."""
@@ -159,16 +156,13 @@ class _Builder:
                 raise ValueError(f"output {outputs[n].source_name} has no memory of its own; run materialize_outputs")
             self.where[owner] = Operand("output", n, outputs[n].name)
 
-    def _operand(self, place, time):
-        """What call number `time` reads or writes at a Place. Memory begins to live when it is first used."""
+    def _operand(self, place):
+        """What a call reads or writes at a Place."""
         if place.owner not in self.where:
             value, info = self.memory.values[place.owner]
             self.where[place.owner] = self._weight(value) if isinstance(value, Constant) else self._allocate(
-                value.name, info.dtype, info.shape, time)
-        operand = self.where[place.owner]
-        if operand.kind == "arena":
-            self.buffers[operand.index] = replace(self.buffers[operand.index], last=time)
-        return replace(operand, offset=place.offset)
+                value.name, info.dtype, info.shape)
+        return replace(self.where[place.owner], offset=place.offset)
 
     def _weight(self, constant):
         key = id(constant.data)
@@ -179,26 +173,26 @@ class _Builder:
             self.weight_end += _padded(constant.data.nbytes)
         return self.weight_index[key]
 
-    def _call(self, binding, time):
+    def _call(self, binding):
         call = binding.value
         func = self.mod[call.attrs["gv"]]
-        operands = [self._operand(self.memory.place(a), time) for a in call.args]
+        operands = [self._operand(self.memory.place(a)) for a in call.args]
         infos = call.struct_info.fields if isinstance(call.struct_info, TupleStructInfo) else (call.struct_info,)
-        results = [self._operand(place, time) for place in self.memory.results(binding)]
+        results = [self._operand(place) for place in self.memory.results(binding)]
         dims = tuple(call.attrs.get("sym_args", ()))
         own_dims = dict(zip((p for p in func.params if p not in func.buffer_map), dims))
         spaces, own = _workspace(func), func.attrs.get("scratch", ())
-        work = [self._allocate(b.name, b.dtype, substitute(b.shape, own_dims), time)
+        work = [self._allocate(b.name, b.dtype, substitute(b.shape, own_dims))
                 for b in spaces[:len(spaces) - len(own)]]
         work += [Operand("scratch", place, b.name) for place, b in zip(own, spaces[len(spaces) - len(own):])]
         self.scratch = max(self.scratch, func.attrs.get("scratch_bytes", 0))
         comment = f"{binding.var.name}: {', '.join(_shape_text(i) for i in infos)}"
-        return KernelCall(call.attrs["gv"].name, (*operands, *results, *work), dims, comment,
+        return Call(call.attrs["gv"].name, (*operands, *results, *work), dims, comment,
                           not call.args and id(binding.var) in self.around, len(operands))
 
-    def _allocate(self, name, dtype, shape, time):
+    def _allocate(self, name, dtype, shape):
         part = _bytes(dtype, shape[-IMAGE:])  # of [channels, rows, columns, lanes] the rows are divided
-        self.buffers.append(memory_plan.Buffer(identifier(name), _bytes(dtype, shape), time, time, part))
+        self.buffers.append(memory_plan.Buffer(identifier(name), _bytes(dtype, shape), part=part))
         self.dtypes.append(dtype)
         return Operand("arena", len(self.buffers) - 1, self.buffers[-1].name)
 

@@ -59,6 +59,9 @@ int main(int argc, char **argv)
 [% for t in inputs + outputs %]
     static [[ t.ctype ]] [[ t.name ]][[ "[" ]][[ t.example_size ]]];
 [% endfor %]
+[% for d in found %]
+    int64_t [[ d.pointer ]];
+[% endfor %]
     [[ name ]] *net;
     ingot_status status;
     double best = 1e30;

@@ -7,6 +7,10 @@
 #include "ingot_threads.h"
 
 [% endif %]
+[% if copies %]
+#include <string.h>
+
+[% endif %]
 #include "[[ name ]].h"
 
 #include "[[ name ]]_kernels.h"
@@ -113,12 +117,11 @@ ingot_status [[ name ]]_init_([[ name ]] **net, void *arena, size_t arena_bytes,
     (*net)->hook = NULL;
     (*net)->hook_user = NULL;
 #endif
-[% if once %]
+[% if init_lines %]
 
     /* What is around tensors, and no run writes to. */
-[% for comment, call in once %]
-    /* [[ comment ]] */
-    [[ call ]]
+[% for line in init_lines %]
+    [[ line ]]
 [% endfor %]
 [% endif %]
     return INGOT_OK;
@@ -179,33 +182,18 @@ struct ingot_call {
 };
 
 [% endif %]
-[% for part in parts if part.threads == "team" %]
+[% for region in regions %]
 /* All threads make these calls: they share the turns of the loops inside, and wait for what others took. */
-static void ingot_run_[[ part.number ]](ingot_worker *worker, const void *from)
+static void ingot_run_[[ region.number ]](ingot_worker *worker, const void *from)
 {
     const struct ingot_call call = *(const struct ingot_call *)from;
-[% for line in part.fields + part.pointers + part.tensors %]
+[% for line in region.fields + region.pointers + region.tensors %]
     [[ line ]]
 [% endfor %]
     ingot_joined(worker);
 
-[% for who, calls in part.groups %]
-[% if who == "single" %]
-    for (ingot_share once = ingot_once(worker); ingot_take(&once);) {
-[% elif who == "first" %]
-    if (ingot_first(worker)) {
-[% endif %]
-[% set margin = 4 if who == "team" else 8 %]
-[% for c in calls %]
-[[ " " * margin ]][[ "INGOT_MARK_TEAM(worker, call.net" if who == "team" else "INGOT_MARK(call.net" ]], [[ c.number ]]); /* [[ c.comment ]] */
-[[ " " * margin ]][[ c.text|indent(margin - 4) ]]
-[% endfor %]
-[% if who != "team" %]
-    }
-[% endif %]
-[% if who == "single" %]
-    ingot_wait(worker);
-[% endif %]
+[% for line in region.lines %]
+    [[ line ]]
 [% endfor %]
 [% if uses_tiles %]
     ingot_tiles_end();
@@ -242,32 +230,21 @@ static void ingot_run_[[ part.number ]](ingot_worker *worker, const void *from)
     net->threads = [[ arena_threads ]] + (int32_t)(more < INGOT_TEAM_PARTS ? more : INGOT_TEAM_PARTS);
 [% endif %]
 [% endif %]
-[% for line in run_pointers + run_tensors %]
+[% for line in run_pointers + run_tensors + variables %]
     [[ line ]]
 [% endfor %]
 [% if has_team %]
-    const struct ingot_call call = {[[ call_values ]]};
+    [[ call_kind ]] ingot_call call = {[[ call_values ]]};
 [% endif %]
-[% for part in parts %]
-[% if part.threads == "team" %]
-
-[% if most_threads < many_threads %]
-    /* More threads than [[ most_threads ]] would wait for longer than they save: one does it all then. */
-[% endif %]
-    ingot_together([[ most_threads ]], [[ "(uint32_t)net->threads" if thread_bytes else "INGOT_TEAM_PARTS" ]], ingot_run_[[ part.number ]], &call);
-
-[% else %]
-[% for who, calls in part.groups %]
-[% for c in calls %]
-    INGOT_MARK(net, [[ c.number ]]); /* [[ c.comment ]] */
-    [[ c.text ]]
+[% for line in run_lines %]
+[[ "    " ~ line if line else "" ]]
 [% endfor %]
-[% endfor %]
-[% endif %]
-[% endfor %]
-[% if uses_tiles and parts[-1].threads != "team" %]
+[% if uses_tiles and not ends_in_region %]
     ingot_tiles_end();
 [% endif %]
+[% for d in found %]
+    *[[ d.pointer ]] = [[ d.name ]];
+[% endfor %]
     INGOT_MARK(net, [[ call_names|length ]]);
     return INGOT_OK;
 }

@@ -42,7 +42,7 @@ extern "C" {
 #define [[ upper ]]_STACK_BYTES [[ stack_bytes ]]u
 #define [[ upper ]]_WEIGHTS_BYTES [[ weights_bytes ]]u
 
-/* Elements of each input and output. */
+/* Elements of each input and output[[ ", of which a run may write fewer" if found else "" ]]. */
 [% for t in inputs + outputs %]
 #define [[ upper ]]_[[ t.upper ]]_SIZE[[ "(" + dims|join(", ") + ")" if t.symbolic else "" ]] [[ t.size ]]
 [% endfor %]
@@ -87,7 +87,10 @@ extern const char *const [[ name ]]_call_names[];
 #endif
 
 /* One inference. Outputs must not overlap inputs.
- * Returns INGOT_OK, INGOT_ERR_NULL[[ ", INGOT_ERR_DIM (a dimension below 1), INGOT_ERR_ARENA_SIZE" if dims else "" ]]
+[% for d in found %]
+ * *[[ d.pointer ]]: the dimension [[ d.name ]], which the run determines.
+[% endfor %]
+ * Returns INGOT_OK, INGOT_ERR_NULL[[ ", INGOT_ERR_DIM (a dimension below 1), INGOT_ERR_ARENA_SIZE" if dims else ", INGOT_ERR_DIM (a dimension beyond its bound)" if bounded else "" ]]
  * [[ "INGOT_ERR_WEIGHTS (not set), " if weights == "file" else "" ]][[ "INGOT_ERR_INDEX (an index input out of range) " if index_checks else "" ]]or INGOT_ERR_STATE (not initialized). */
 [[ run_signature ]];
 

@@ -55,6 +55,9 @@ int main(void)
 [% for t in outputs %]
     static [[ t.ctype ]] [[ t.name ]][[ "[" ]][[ t.example_size ]]], [[ t.name ]]_again[[ "[" ]][[ t.example_size ]]];
 [% endfor %]
+[% for d in found %]
+    int64_t [[ d.pointer ]];
+[% endfor %]
     [[ name ]] *net;
     ingot_status status;
     int bad = 0;

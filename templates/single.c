@@ -21,6 +21,10 @@
 #include "ingot_threads.h"
 
 [% endif %]
+[% if copies %]
+#include <string.h>
+
+[% endif %]
 #include "[[ name ]].h"
 
 [% if segments %]

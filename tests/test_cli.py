@@ -190,7 +190,7 @@ def test_verify(monkeypatch, capsys, value, code):
 
 @pytest.fixture
 def inspection(monkeypatch):
-    row = SimpleNamespace(name="conv1", bytes=4096, first=0, last=3, offset=64)
+    row = SimpleNamespace(name="conv1", memory="global", bytes=4096, first=0, last=3, offset=64)
     report = SimpleNamespace(rows=[row], total=4160, lower_bound=4096, scratch=512, threads=2, stack=8192)
     monkeypatch.setattr(ingot, "inspect_stage", lambda model, stage, **options: f"{stage} of {model}")
     monkeypatch.setattr(ingot, "memory_report", lambda model, **options: report)
@@ -205,7 +205,7 @@ def test_inspect_stage(inspection, capsys):
 def test_inspect_memory(inspection, capsys):
     assert cli.main(["inspect", "m.onnx", "--memory"]) == 0
     output = capsys.readouterr().out
-    assert re.search(r"conv1 +4,096 +0 +3 +64", output)
+    assert re.search(r"conv1 +global +4,096 +0 +3 +64", output)
     assert "arena 4,160 bytes, lower bound 4,096 (largest sum of live tensors), ratio 1.016" in output
     assert "512 bytes for each of 2 threads; at most 8,192 bytes of each thread" in output.replace("\n", " ")
 

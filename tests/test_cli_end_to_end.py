@@ -94,9 +94,9 @@ def test_verify_finds_a_wrong_kernel(model, capsys, monkeypatch):
     from ingot.codegen.package import CompiledModel
     files = CompiledModel.files
 
-    def broken(self):
+    def broken(self, single_file=False):
         return {name: re.sub(r"f32x\d+_fma\(|0\.0f", lambda m: "0.5f" if m[0] == "0.0f" else m[0], text)
-                if name.startswith("kernels_") else text for name, text in files(self).items()}
+                if name.startswith("kernels_") else text for name, text in files(self, single_file).items()}
     monkeypatch.setattr(CompiledModel, "files", broken)
     output = output_of(capsys, "verify", model, "--threads", "none", "--target", "c", code=cli.EXIT_MISMATCH)
     assert "differ by more than" in output and "the first is" in output
@@ -144,6 +144,7 @@ def test_kernels_that_are_not_there(model, capsys, options, message):
 @pytest.mark.parametrize("stage, words", [
     ("relax", ["conv2d", "relu"]), ("fused", ["fused_", "conv2d"]), ("tir", ["@T.prim_func", "call_tir"]),
     ("scheduled", ["@T.prim_func"]), ("traces", ['"conv1": [[', '"split"']), ("c", ["ingot_status small_run(", "#include"]),
+    ("program", ["program small():", "bytes of global memory at", "    run:\n        0: "]),
 ])
 def test_inspect(model, capsys, stage, words):
     output = output_of(capsys, "inspect", model, "--stage", stage)

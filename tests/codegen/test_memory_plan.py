@@ -45,7 +45,7 @@ def check(buffers, room=0, **dims):
 
 
 def buffer(size, first, last, part=None):
-    return Buffer("b", size if not isinstance(size, int) else const(size, "int64"), first, last,
+    return Buffer("b", size if not isinstance(size, int) else const(size, "int64"), ((first, last),),
                   part and const(part, "int64"))
 
 
@@ -101,7 +101,7 @@ def test_a_chain_needs_no_more_than_its_largest_neighbours(lengths):
 
 
 def test_constants_of_any_dtype_share_one_region():
-    plan = plan_memory([Buffer("a", const(64, "int64"), 0, 1), Buffer("b", const(128, "int32"), 2, 2)])
+    plan = plan_memory([Buffer("a", const(64, "int64"), ((0, 1),)), Buffer("b", const(128, "int32"), ((2, 2),))])
     assert len(plan.regions) == 1 and plan.total.value == 128
 
 

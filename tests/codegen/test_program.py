@@ -5,7 +5,8 @@ import pytest
 import ingot
 from ingot.codegen.memory_plan import Buffer, MemoryPlan, Region
 from ingot.codegen.package import blob_of
-from ingot.codegen.program import KernelCall, Operand, build_program, lasting_borders, without_repetitions
+from ingot.codegen.program import build_program, lasting_borders, without_repetitions
+from ingot.codegen.tree import Call, Operand
 from ingot.ir.arith import Analyzer
 from ingot.ir.expr import Var, const, substitute
 from ingot.ir.module import IRModule
@@ -62,7 +63,7 @@ def test_a_chain():
     assert [c.kernel for c in program.calls] == ["relu", "matmul", "exp"]
     assert [operands(c) for c in program.calls] == [
         [("input", 0), ("arena", 0)], [("arena", 0), ("weight", 0), ("arena", 1)], [("arena", 1), ("output", 0)]]
-    assert [(b.first, b.last) for b in program.plan.buffers] == [(0, 1), (1, 2)]
+    assert [b.life for b in program.plan.buffers] == [((0, 1),), ((1, 2),)]
     assert program.calls[1].comment == "matmul_1: [2, 3]"
     assert program.buffer_dtypes == ("float32", "float32") and program.inputs[0].shape == (2, 3)
 
@@ -75,7 +76,7 @@ def test_views_share_memory_and_keep_it_alive():
     out = net.op("concat", view, net.op("reshape", b, [3, 4]), axis=0)
     program = net.program(net.op("reshape", out, [24]))
     assert [operands(c) for c in program.calls][-1] == [("arena", 0), ("arena", 2), ("output", 0)]
-    assert [(b.first, b.last) for b in program.plan.buffers] == [(0, 3), (1, 2), (2, 3)]
+    assert [b.life for b in program.plan.buffers] == [((0, 3),), ((1, 2),), ((2, 3),)]
     assert program.outputs[0].shape == (24,)
 
 
@@ -86,7 +87,7 @@ def test_items_of_tuples_and_unused_results():
     program = net.program(last, net.op("exp", first))
     assert operands(program.calls[0]) == [("input", 0), ("arena", 0), ("arena", 1), ("output", 0)]
     assert operands(program.calls[1]) == [("arena", 0), ("output", 1)]
-    assert [(b.first, b.last) for b in program.plan.buffers] == [(0, 1), (0, 0)]
+    assert [b.life for b in program.plan.buffers] == [((0, 1),), ((0, 0),)]
 
 
 def test_an_output_may_be_read_again():
@@ -170,7 +171,7 @@ def test_workspace_follows_the_results_in_the_dimensions_of_the_call():
     sizes = [Analyzer().simplify(substitute(b.bytes, {N: const(2, "int64"), m: const(5, "int64")})).value
              for b in program.plan.buffers]
     assert sizes == [2 * 7 * 4, 5 * 7 * 4]
-    assert [(b.first, b.last) for b in program.plan.buffers] == [(0, 0), (1, 1)]
+    assert [b.life for b in program.plan.buffers] == [((0, 0),), ((1, 1),)]
 
 
 # ---------------------------------------------------------------- borders
@@ -232,30 +233,30 @@ def test_a_border_is_written_before_what_lies_inside():
 
 
 def _border(kernel, index, dims=()):
-    return KernelCall(kernel, (Operand("arena", index),), dims, "", True)
+    return Call(kernel, (Operand("arena", index),), dims, "", True)
 
 
 def test_what_lay_between_two_borders_decides():
     """Buffers 0 and 1 at one place, 2 over its end in between, 3 beside it."""
     def plan(*lives):
         sizes = [const(64, "int64")] * 4
-        buffers = tuple(Buffer("b", size, *life) for size, life in zip(sizes, lives))
+        buffers = tuple(Buffer("b", size, (life,)) for size, life in zip(sizes, lives))
         return MemoryPlan(buffers, (Region(const(1), 256, 256),), ((0, 0), (0, 0), (0, 32), (0, 64)))
 
-    between, others = plan((0, 1), (3, 4), (2, 2), (0, 4)), [KernelCall("k", (Operand("arena", 3),), (), "")] * 2
+    between, others = plan((0, 1), (3, 4), (2, 2), (0, 4)), [Call("k", (Operand("arena", 3),), (), "")] * 2
     after = plan((0, 1), (3, 4), (4, 5), (0, 4))
     same = [_border("border", 0), *others, _border("border", 1)]
     assert without_repetitions(same, between) == same
     assert without_repetitions(same, after) == same[:3]
     other_kernel = [_border("border", 0), *others, _border("other", 1)]
     assert without_repetitions(other_kernel, after) == other_kernel
-    inner = KernelCall("border", (Operand("arena", 1, offset=const(4)),), (), "", True)
+    inner = Call("border", (Operand("arena", 1, offset=const(4)),), (), "", True)
     assert without_repetitions([*same[:3], inner], after) == [*same[:3], inner]
 
 
 def test_borders_that_nothing_covers_last():
     """Buffers 0 and 1 at one place, 2 elsewhere, 3 over the end of 2."""
-    buffers = tuple(Buffer("b", const(64, "int64"), n, n + 1) for n in range(4))
+    buffers = tuple(Buffer("b", const(64, "int64"), ((n, n + 1),)) for n in range(4))
     plan = MemoryPlan(buffers, (Region(const(1), 256, 256),), ((0, 0), (0, 0), (0, 64), (0, 96)))
     calls = [_border("border", 0), _border("border", 1), _border("border", 2)]
     assert lasting_borders(calls, plan) == {("border", (0, 0))}
@@ -279,6 +280,6 @@ def test_names_end_no_comment():
 
 
 def test_buffers_of_symbolic_size_may_meet():
-    buffers = (Buffer("a", N * 4, 0, 1), Buffer("b", N * 4, 2, 3), Buffer("c", const(64, "int64"), 0, 3))
+    buffers = (Buffer("a", N * 4, ((0, 1),)), Buffer("b", N * 4, ((2, 3),)), Buffer("c", const(64, "int64"), ((0, 3),)))
     plan = MemoryPlan(buffers, (Region(const(1), 64, 64), Region(N, 8, 8)), ((1, 0), (1, 4), (0, 0)))
     assert plan.meet(0, 1) and not plan.meet(0, 2)

@@ -7,10 +7,11 @@ import pytest
 from c_build import compile_text, source
 from tir_cases import loop, results
 
-from ingot.codegen.c_function import print_function
-from ingot.codegen.package import call_parts
+from ingot.codegen.c_function import CFunction, print_function
+from ingot.codegen.regions import form_regions
 from ingot.codegen.team import ONCE, passed_between_threads, team_body
 from ingot.codegen.toolchain import can_build_openmp
+from ingot.codegen.tree import Call, Operand, Seq
 from ingot.ir import tir
 from ingot.ir.expr import Select, Var, const
 from ingot.ir.tir.hints import EACH_THREAD, THREAD_OWN, THREAD_ROWS
@@ -356,25 +357,25 @@ def test_what_threads_pass_to_one_another_is_not_restricted(name, shared, printe
 
 
 def parts(calls):
-    """call_parts of serial calls (s), those that may fail (f) or write a border (b), and of those of teams: T, R that
-    reads what is within the border, U that does not wait at its end."""
-    made = [{"n": n, "team": c in "TRU", "can_fail": c == "f", "border": {0} if c == "b" else set(),
-             "reads": {0} if c == "R" else {1}, "waits": c != "U"} for n, c in enumerate(calls)]
-    return [(threads, [(who, "".join(calls[c["n"]] for c in group)) for who, group in groups if group])
-            for threads, groups in call_parts(made)]
+    """form_regions of serial calls (s), those that may fail (f) or write a border (b), and of those of teams: T, R that
+    reads what is within the border, U that does not wait at its end. A region is [(who, calls)]."""
+    functions = {c: CFunction(c, "", "", frozenset(), can_fail=c == "f", team=c in "TRU", waits=c != "U") for c in calls}
+    tree = form_regions(Seq(tuple(Call(c, (Operand("arena", 0 if c in "Rb" else 1),), border=c == "b", reads=int(c != "b"))
+                                  for c in calls)), functions)
+    return [[(group.threads, "".join(c.kernel for c in group.items)) for group in n.items] if isinstance(n, Seq)
+            else n.kernel for n in tree.items]
 
 
 @pytest.mark.parametrize("between, who", [("bT", "first"), ("bbT", "first"), ("bR", "single"), ("bU", "single"),
                                           ("bsT", "single")])
 def test_a_border_is_written_while_others_compute_what_it_surrounds(between, who):
-    (_, groups), = parts("T" + between)
+    groups, = parts("T" + between)
     assert [w for w, _ in groups] == ["team", who, "team"]
 
 
 def test_a_region_reaches_from_the_first_shared_call_to_the_last():
-    assert parts("ss") == [("one", [("one", "ss")])]
-    assert parts("sTssTs") == [("one", [("one", "s")]), ("team", [("team", "T"), ("single", "ss"), ("team", "T")]),
-                               ("one", [("one", "s")])]
-    assert parts("TfT") == [("team", [("team", "T")]), ("one", [("one", "f")]), ("team", [("team", "T")])]
+    assert parts("ss") == ["s", "s"]
+    assert parts("sTssTs") == ["s", [("team", "T"), ("single", "ss"), ("team", "T")], "s"]
+    assert parts("TfT") == [[("team", "T")], "f", [("team", "T")]]
     assert parts("") == []
 

@@ -14,8 +14,9 @@ UNIT = [flag for flag in toolchain(AMX).cflags if flag.startswith("-mamx")]
 
 @dataclass(frozen=True)
 class Build:
-    """An arithmetic in vectors as long as its columns are packed for: target: the machine that has it; plain: any
-    machine as if it had, with c's toolchain; seen: what generated kernels show of it; winograd: the same of Winograd's."""
+    """An arithmetic in vectors as long as its columns are packed for. target: the machine that has it; plain: any
+    machine as if it had, with c's toolchain; seen: what generated kernels show of it; winograd: the same of
+    Winograd's."""
 
     arithmetic: str
     target: Target
