@@ -22,11 +22,11 @@ from rich.console import Console
 
 from ingot.codegen.compile import Options
 from ingot.ir.relax.ops.winograd import KERNEL, TILES
-from ingot.ir.transform.choose_convolution import DIRECT, fastest, predict
+from ingot.ir.transform.choose_convolution import DIRECT, SCALED, fastest, predict
 from layers import Layer, add_selection, chosen_call, ingot_side, is_blocked, kept, measured, selected
 from measure import Models, geometric_mean, machine, markdown_table, number, rounds
 
-ALGORITHMS = (DIRECT, *(f"winograd{tile}{kind}" for kind in ("", "_digits", "_pairs") for tile in TILES))  # of 3x3 kernels
+ALGORITHMS = (DIRECT, *(f"winograd{tile}{kind}" for kind in ("", *(f"_{row}" for row in SCALED)) for tile in TILES))  # of 3x3
 LEAST_ROUNDS, MOST_ROUNDS = 7, 200
 MOST_OTHERS = 16 << 20  # floats that are read between samples: after 64 MiB, weights come from memory
 

@@ -30,6 +30,7 @@ from rich.table import Table
 import ingot
 from ingot.codegen.compile import Options, optimize
 from ingot.ir.relax.expr import Function, RelaxCall
+from ingot.ir.relax.ops.contraction import FMA
 from ingot.ir.transform.choose_convolution import ConvLayer, predict
 from ingot.runtime.roofline import measure_roofline
 from measure import ZOO, Models, geometric_mean, largest_error, machine, markdown_table, number, rounds
@@ -233,22 +234,20 @@ def choice(model, layer, target="host", accuracy="float32"):
     call = chosen_call(model, options)
     blocks, result = is_blocked(call), call.struct_info.shape
     outputs = result[1].value * options.machine.lanes if len(result) > 4 else layer.outputs  # with lanes that hold none
-    shape = replace(layer.shape, out_channels=outputs, plain=not blocks,
-                    gathered=call.op.startswith("nn.conv2d_gathered"))
+    shape = replace(layer.shape, out_channels=outputs, plain=not blocks)
     attrs, times = call.attrs, predict(shape, options.machine)
-    kind, _, beside = call.op.removeprefix("nn.conv2d_").partition("_")
-    if kind in ("digits", "pairs"):
-        return kind, times[kind]
+    kind, row = call.op.removeprefix("nn.conv2d_"), attrs.get("arithmetic", FMA)
+    if kind == "pointwise":
+        return row, times[row]
+    if kind == "winograd_rows":
+        return f"Winograd {attrs['tile']}x1", times[f"winograd_rows{attrs['tile']}"]
     if kind == "winograd":
-        tile = attrs["tile"]
-        if beside == "rows":
-            return f"Winograd {tile}x1", times[f"winograd_rows{tile}"]
-        words, name = f"Winograd {tile}x{tile}", f"winograd{tile}"
-        if beside:
-            words, name = f"{words}, {beside}", f"{name}_{beside}"
+        words, name = "Winograd {0}x{0}".format(attrs["tile"]), f"winograd{attrs['tile']}"
+        if row != FMA:
+            words, name = f"{words}, {row}", f"{name}_{row}"
         return words, times.get(name)
     if kind == "gathered":
-        return f"{beside or 'direct'}, gathered", times[beside or "direct"]
+        return "direct, gathered", times["direct"]
     blocked = blocks or attrs["out_layout"] not in ("", "NCHW")
     kind = "depthwise" if layer.groups == layer.channels > 1 else "direct"
     text = kind if blocked else f"{kind}, plain"

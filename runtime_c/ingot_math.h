@@ -25,7 +25,6 @@ INGOT_INLINE float ingot_floorf(float x) { return f32x1_floor(x); }
 INGOT_INLINE float ingot_ceilf(float x) { return f32x1_ceil(x); }
 INGOT_INLINE float ingot_roundf(float x) { return f32x1_round(x); } /* ties to even */
 INGOT_INLINE float ingot_sqrtf(float x) { return f32x1_sqrt(x); }
-INGOT_INLINE float ingot_low_bytesf(float a, float b, float c) { return f32x1_low_bytes(a, b, c); }
 INGOT_INLINE float ingot_fixedf(float a, float b, int32_t n) { return f32x1_fixed(a, b, n); }
 INGOT_INLINE float ingot_greaterf(float a, float b) { return f32x1_greater(a, b); }
 INGOT_INLINE float ingot_fmaf(float a, float b, float c) { return f32x1_fma(a, b, c); }

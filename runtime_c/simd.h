@@ -11,7 +11,6 @@
  *   T_add  T_sub  T_mul  T_div (a, b)          as the C operators
  *   T_fma(a, b, c)                             a * b + c, rounded once where the machine can, else twice
  *   T_fma_at(a, p, n, c)                       a * *p + c, for the n-th such operand of a tile of sums
- *   T_low_bytes(a, b, c)                       a float of the lowest bytes of three others
  *   T_fixed(a, b, n)                           the integer of the 32 bits from the n-th on of a and b; see simd/lane.h
  *   T_greater(a, b)                            that whose bits are the greater integer: of magnitudes, NaN before all
  *   T_accumulate(a, b, c)                      T_fma, in the register of c, where each of a and b serves several sums

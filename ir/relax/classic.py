@@ -1,7 +1,8 @@
 """Calls of operators in TVM's classic spelling: argument names and order, defaults, numbers where pairs are meant.
 
 A Namespace has a table {name: "operator: parameter parameter ..."}: first the tensor arguments, as many as the operator
-takes (one list where it takes any number), then attributes in classic order, "classic=own" where names differ. relax.op
+takes (one list where it takes any number), then attributes in classic order, "classic=own" where names differ. "tensor?"
+arguments, anywhere, may be left out; otherwise they follow the first ones. relax.op
 and topi are two tables over the same operators. What TVM accepts and Ingot does not do (another layout, say) is refused
 by name.
 """
@@ -17,7 +18,7 @@ import numpy as np
 from .. import op as op_table
 from ..expr import FloatImm, IntImm, PrimExpr, as_expr
 from ..op import InferError
-from .expr import PrimValue, RelaxTuple, ShapeExpr
+from .expr import PrimValue, RelaxExpr, RelaxTuple, ShapeExpr
 from .ops.common import product, simplify
 
 _LAYOUT = {"1": "NCW", "2": "NCHW", "3": "NCDHW"}
@@ -65,7 +66,13 @@ class Namespace:
     def _call(self, name, operator, parameters, args, kwargs):
         spec = op_table.get(operator)
         renamed = dict(p.split("=") for p in parameters if "=" in p)
-        parameters = [p.partition("=")[0] for p in parameters]
+        optional = [p[:-1] for p in parameters if p.endswith("?")]
+        parameters = [p.partition("=")[0] for p in parameters if not p.endswith("?")]
+        least = (spec.arity[1] or 1) - len(optional)
+        more = next((n for n, a in enumerate(args[least:]) if not isinstance(a, RelaxExpr)), len(args[least:]))
+        if optional and more:
+            kwargs = {**dict(zip(optional, args[least:least + more])), **kwargs}
+            args = args[:least] + args[least + more:]
         if len(args) > len(parameters):
             raise TypeError(f"{self.prefix}{name} takes at most {len(parameters)} arguments "
                             f"({', '.join(parameters)}), got {len(args)}")
@@ -73,18 +80,18 @@ class Namespace:
         for key, value in kwargs.items():
             if key in bound:
                 raise TypeError(f"{self.prefix}{name} got two values for argument {key}")
-            if key not in parameters and key not in spec.attrs and key not in _IGNORED:
+            if key not in (*parameters, *optional, *spec.attrs, *_IGNORED):
                 raise InferError(f"{operator} has no attribute {key}; it has {', '.join(parameters)}")
             bound[key] = value
         if operator == "arange":  # one number is the end
             first, end = bound.pop(parameters[0], None), bound.pop(parameters[1], None)
             ends = (0, first) if end is None else (first, end)
             bound = {**dict(zip(parameters, ends)), "step": 1, **bound}
-        tensors = parameters[:spec.arity[1] or 1]
+        tensors = parameters[:least]
         missing = [t for t in tensors if bound.get(t) is None]
         if missing:
             raise TypeError(f"{self.prefix}{name} needs argument {', '.join(missing)}")
-        operands = [bound.pop(t) for t in tensors]
+        operands = [bound.pop(t) for t in (*tensors, *(t for t in optional if t in bound))]
         attrs = {renamed.get(k, k): plain(v) for k, v in bound.items()}
         if spec.arity[1] is None:
             operands = list(getattr(operands[0], "fields", operands[0]))  # a tuple variable gives its items
@@ -112,7 +119,7 @@ class Function:
         """The classic parameters, in order."""
         if self.name in self.namespace.composites:
             return ", ".join(list(inspect.signature(self.namespace.composites[self.name]).parameters)[1:])
-        return ", ".join(p.partition("=")[0] for p in self.namespace.signatures[self.name].partition(":")[2].split())
+        return ", ".join(p.partition("=")[0].rstrip("?") for p in self.namespace.signatures[self.name].partition(":")[2].split())
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ _OWN = {
     **{f"nn.conv{n}d": _CONV for n in (1, 2, 3)},
     "nn.conv2d_transpose": _CONV.replace("dilation", "output_padding dilation"),
     "nn.conv2d_gathered": "data weight places strides padding dilation data_layout",
-    "nn.conv2d_gathered_pairs": "data columns scales offsets places strides",
     "nn.conv2d_phases": "data weight strides padding output_padding out_channels data_layout",
     **{f"nn.max_pool{n}d": _POOL.format("") for n in (1, 2, 3)},
     **{f"nn.avg_pool{n}d": _POOL.format("count_include_pad ") for n in (1, 2, 3)},
@@ -35,7 +34,7 @@ _OWN = {
     "nn.attention": "query key value bias heads head_size offsets scale lanes",
     "image.resize2d": "data size roi layout method coordinate_transformation_mode rounding_method cubic_alpha "
                       "cubic_exclude extrapolation_value",
-    "matmul": "x1 x2 out_dtype", "take": "x indices axis mode", "where": "condition x1 x2",
+    "matmul": "x1 x2 out_dtype x3? x4?", "take": "x indices axis mode", "where": "condition x1 x2",
     "gather_elements": "data indices axis", "concat": "tensors axis", "split": "x indices_or_sections axis",
     "strided_slice": "x axes begin end strides assume_inbound", "one_hot": "indices on_value off_value depth axis",
     "memory.join": "tensors axis", "memory.border": "shape pad_width pad_value dtype",
@@ -51,9 +50,11 @@ _OWN = {
 
 def _parameters(spec):
     """Classic parameters of an operator that the table above does not name."""
+    least, most = spec.arity
+    more = [f"x{n}?" for n in range(least + 1, most + 1)] if "arithmetic" in spec.attrs else []
     tensors = {1: "data" if spec.name.startswith("nn.") else "x", 2: "x1 x2", 3: "start end step",
-               4: "x1 x2 x3 x4"}[spec.arity[1]]
-    return f"{tensors} {' '.join(spec.attrs)}"
+               4: "x1 x2 x3 x4"}[most - len(more)]
+    return " ".join([tensors, *more, *spec.attrs])
 
 
 def _finish(operator, args, attrs):

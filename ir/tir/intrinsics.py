@@ -92,10 +92,6 @@ def _bits(x):
     return np.ascontiguousarray(x, np.float32).view(np.uint32).reshape(np.shape(x))
 
 
-def _low_bytes(a, b, c):
-    return ((_bits(a) & 0xff) << 24 | (_bits(b) & 0xff) << 16 | (_bits(c) & 0xff) << 8).view(np.float32)[()]
-
-
 def _greater(a, b):
     return np.where(_bits(a).view(np.int32) > _bits(b).view(np.int32), a, b)[()]
 
@@ -168,12 +164,10 @@ INTEGER_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, result=result) for na
     ("bitwise_xor", np.bitwise_xor, 2, None), ("bitwise_not", np.invert, 1, None),
     ("shift_left", np.left_shift, 2, None), ("shift_right", np.right_shift, 2, None),
     ("popcount", _popcount, 1, None), ("clz", _clz, 1, "int32"))))
-# Of the bits of float32. low_bytes(a, b, c): the lowest byte of each, from the highest on, and 0; fixed(a, b, n): the
-# integer, with its sign, that the 32 bits from the n-th on of a and then b are, where n is a multiple of 4 below 32;
-# greater(a, b): that whose bits are the greater integer, of magnitudes the greater number, of which NaN is the
-# greatest.
+# Of the bits of float32. fixed(a, b, n): the integer, with its sign, that the 32 bits from the n-th on of a and then b
+# are, where n is a multiple of 4 below 32; greater(a, b): that whose bits are the greater integer, of magnitudes the
+# greater number, of which NaN is the greatest.
 BIT_INTRINSICS = _rows(
-    Intrinsic("low_bytes", _low_bytes, 3, _c(runtime="ingot_low_bytesf"), None, True, 0),
     Intrinsic("fixed", _fixed, 3, _c(runtime="ingot_fixedf"), None, True, 0, integers=1),
     Intrinsic("greater", _greater, 2, _c(runtime="ingot_greaterf"), None, True, 0),
 )

@@ -1,6 +1,5 @@
-"""The algorithm of each convolution: direct, or Winograd with tiles of 2 to 6 results, by a model of their time. Where
-the processor has a unit for tiles of integers 1x1 convolutions and Winograd's products may be of digits in fixed point,
-where it has units for additions beside those for multiply-adds, by pairs.
+"""The algorithm of each convolution: direct, or Winograd with tiles of 2 to 6 results, by a model of their time. 1x1
+convolutions and Winograd's products may be by any arithmetic that the processor has (relax/arithmetic/).
 
 Winograd's tiles are square, or, of first layers, some rows of one column (winograd_rows).
 
@@ -15,50 +14,44 @@ import numpy as np
 
 from ..relax import accuracy
 from ..relax.accuracy import FLOAT32, STRICT, admits
+from ..relax.arithmetic import ARITHMETICS, LANES, special
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant, RelaxCall
-from ..relax.ops.conv_digits import split_kernel
+from ..relax.ops.contraction import POINTWISE
 from ..relax.ops.conv_layouts import form_of
-from ..relax.ops.conv_pairs import pack_kernel
-from ..relax.ops.gathered_pairs import pack_groups
-from ..relax.ops.matmul_digits import COLUMNS, LANES, MOST_TERMS
+from ..relax.ops.conv_winograd import pack_transformed
+from ..relax.ops.pointwise import kernel_matrix
 from ..relax.ops.winograd import KERNEL, KERNELS, POINTS, tiles_of, transform_blocks, whole_blocks
-from ..relax.ops.winograd_digits import split_planes
-from ..relax.ops.winograd_pairs import pack_planes
 from ..relax.ops.winograd_rows import input_size, taps_of, transform_rows
-from ..schedule.rules import (conv_tiles, digit_tiles, pair_tiles, winograd_blocks, winograd_digit_blocks,
-                              winograd_row_tiles)
-from ..schedule.rules.pair_tiles import LEAST_CHANNELS, LEAST_PLANES, LEAST_TERMS
+from ..schedule.rules import conv_tiles, winograd_blocks, winograd_row_tiles
+from ..schedule.rules.arithmetics import schedule_of
 from ..target import Target
 from .graph import GraphRewriter, MadeOnce, leaves, node_name, on_main
 
 DIRECT = "direct"
 WINOGRAD = {f"winograd{tile}": tile for tile in sorted({tile for kernel in KERNELS for tile in tiles_of(kernel)})}
 ROWS = {f"winograd_rows{tile}": tile for tile in sorted({m for taps in range(2, max(POINTS)) for m in tiles_of(taps)})}
-DIGITS, PAIRS = "digits", "pairs"
-CONVOLUTIONS = CONVOLUTION, GATHERED = "nn.conv2d", "nn.conv2d_gathered"
-# What packs weights of 1x1 kernels, and transformed ones, for products that are not made by multiply-adds alone.
-POINTWISE = {(CONVOLUTION, DIGITS): split_kernel, (CONVOLUTION, PAIRS): pack_kernel, (GATHERED, PAIRS): pack_groups}
-PLANES = {DIGITS: split_planes, PAIRS: pack_planes}
-WINOGRAD_DIGITS = {f"{name}_{DIGITS}": tile for name, tile in WINOGRAD.items()}
-WINOGRAD_PAIRS = {f"{name}_{PAIRS}": tile for name, tile in WINOGRAD.items()}
-ALGORITHMS = (DIRECT, DIGITS, PAIRS, *ROWS, *WINOGRAD, *WINOGRAD_DIGITS, *WINOGRAD_PAIRS)
+CONVOLUTION = "nn.conv2d"
+CONVOLUTIONS = (CONVOLUTION, "nn.conv2d_gathered")  # the latter are direct
+SCALED = {row.name: row for row in special() if row.scaling}  # what convolutions may be made by
+WINOGRAD_BY = {name: {f"{winograd}_{name}": tile for winograd, tile in WINOGRAD.items()} for name in SCALED}
+ALGORITHMS = (DIRECT, *SCALED, *ROWS, *WINOGRAD, *(name for names in WINOGRAD_BY.values() for name in names))
 # The share of the second cache that a network's weights may take for it to keep them, transformed, from run to run.
 NEAR_WEIGHTS = 1 / 2
 SECOND, THIRD = 1, 2  # caches that keep weights
 # How far the model is trusted, on any machine. Others than direct ones are taken where they are predicted to need less
-# than this share of the direct time (1x1 ones by pairs, which read and write the same: a higher one); of Winograd's,
-# and of those by digits or pairs, then the smallest tile within a fifth of larger ones (it rounds less, and has fewer
+# than this share of the direct time (1x1 ones of what their schedule says: they read and write the same); of
+# Winograd's, by each arithmetic, then the smallest tile within a fifth of larger ones (it rounds less, and has fewer
 # weights, which in a whole network come from farther away than where a layer is measured alone), a twelfth of the next,
 # which has few more weights; of all where the model knows how fast these come from memory. Weights of first layers are
 # few.
-WORTH, WORTH_PAIRS, NEAR, NEXT, NEAR_ROWS = 0.9, 0.96, 1.2, 1.08, 1.05
+WORTH, NEAR, NEXT, NEAR_ROWS = 0.9, 1.2, 1.08, 1.05
 
 
 @dataclass(frozen=True)
 class ConvLayer:
     """A convolution of one image; height and width are the output's. plain: its input is not blocked. finite: its
-    weights are all numbers. gathered: its kernel is 1x1, and the channels of a group lie anywhere."""
+    weights are all numbers."""
 
     in_channels: int
     out_channels: int
@@ -70,7 +63,6 @@ class ConvLayer:
     groups: int = 1
     plain: bool = False
     finite: bool = True
-    gathered: bool = False
 
     @property
     def row_tiles(self):
@@ -79,32 +71,10 @@ class ConvLayer:
         fitting = tiles_of(taps_of(self.kernel, self.strides)) if fits and self.kernel[0] > self.strides[0] else ()
         return {name: tile for name, tile in ROWS.items() if tile in fitting}
 
-    def has_digits(self, cpu):
-        """Whether it is a product of a row of channels for each point, by digits."""
-        return self._may_be_digits(cpu) and self.kernel == (1, 1)
-
-    def has_pairs(self, cpu):
-        """Whether it is a product of a row of channels for each point, by pairs."""
-        return self._may_be_pairs(cpu, LEAST_TERMS if self.gathered else LEAST_CHANNELS) and self.kernel == (1, 1)
-
-    def has_winograd_digits(self, cpu):
-        """Whether Winograd's products may be made by digits: of whole blocks that make a panel or more."""
-        return (self._may_be_digits(cpu) and self.in_channels % LANES == 0 and self.in_channels <= MOST_TERMS
-                and self.out_channels >= COLUMNS and self.has_winograd(LANES))
-
-    def has_winograd_pairs(self, cpu):
-        """Whether Winograd's products may be made by pairs: of whole blocks."""
-        return (self._may_be_pairs(cpu, LEAST_PLANES) and self.in_channels % LANES == 0
-                and self.has_winograd(LANES))
-
-    def _may_be_pairs(self, cpu, least):
-        return cpu.cost("adds_beside") > 0 and self._is_of_blocks(cpu) and self.in_channels // self.groups >= least
-
-    def _may_be_digits(self, cpu):
-        return cpu.integer_tiles and self._is_of_blocks(cpu) and not self.gathered
-
-    def _is_of_blocks(self, cpu):
-        return cpu.lanes == LANES and not self.plain and (self.groups == 1 or self.gathered) and self.finite
+    def is_by(self, cpu, row):
+        """Whether its products may be made by an arithmetic with operands of its own, for blocks of channels."""
+        return (row.needs(cpu) and cpu.lanes == LANES and not self.plain and self.groups == 1 and self.finite
+                and self.in_channels >= schedule_of(row).least)
 
     def has_winograd(self, lanes):
         """Whether it is of the kind that Winograd's algorithm computes, in blocks of so many channels: groups are of
@@ -176,18 +146,17 @@ def predict(layer: ConvLayer, cpu: Target, fold: Fold | None = None, near=0):
                                                                   layer.kernel))
     inputs = blocks[0] * layer.groups * rows * columns * cpu.lanes * 4
     outputs = blocks[1] * layer.height * layer.width * cpu.lanes * 4
-    channels = layer.in_channels // layer.groups if layer.plain or layer.gathered else blocks[0] * cpu.lanes
+    channels = layer.in_channels // layer.groups if layer.plain else blocks[0] * cpu.lanes
     cycles = {DIRECT: _direct(cpu, layer, channels, blocks[1], inputs, near)}
     if cpu.lanes > 1:
         scattered = cpu.cost("scatter") * outputs / (4 * cpu.lanes) if outputs > cpu.l2_bytes else 0
         cycles.update((name, _rows(cpu, layer, tile, blocks[1]) + scattered) for name, tile in layer.row_tiles.items())
-    if layer.has_digits(cpu) and digit_tiles.fits((layer.height, layer.width), channels, layer.out_channels):
-        cycles[DIGITS] = digit_tiles.cycles((layer.height, layer.width), channels, layer.out_channels)
-    if layer.has_pairs(cpu):
-        points = (layer.height, layer.width)
-        weights = 0 if near else 4 * channels * layer.out_channels
-        pace = cpu.cost("l3_read" if third else "stream.read")
-        cycles[PAIRS] = pair_tiles.streamed(cpu, points, channels, layer.out_channels, layer.groups, weights, pace)
+    weights = 0 if near else 4 * channels * layer.out_channels
+    far = weights / cpu.cost("l3_read" if third else "stream.read")
+    for name, row in SCALED.items():
+        if layer.kernel == (1, 1) and layer.is_by(cpu, row):
+            size = layer.height, layer.width
+            cycles[name] = schedule_of(row).point_cycles(cpu, size, channels, layer.out_channels, far)
     dense = fold.layer(layer) if fold else layer
     if dense.has_winograd(cpu.lanes):
         channels, folding = dense.in_channels // dense.groups, 0
@@ -199,13 +168,12 @@ def predict(layer: ConvLayer, cpu: Target, fold: Fold | None = None, near=0):
             parts = winograd_blocks.Layer(tile, in_blocks, blocks[1], *tiles, cpu.lanes, dense.kernel[0],
                                           min(channels, cpu.lanes), near, dense.groups)
             cycles[f"winograd{tile}"] = winograd_blocks.cycles(cpu, parts) + folding
-            time = winograd_digit_blocks.cycles(cpu, parts) if dense.has_winograd_digits(cpu) else None
-            if time is not None:
-                cycles[f"winograd{tile}_{DIGITS}"] = time + folding
-            if dense.has_winograd_pairs(cpu):
-                cycles[f"winograd{tile}_{PAIRS}"] = winograd_blocks.cycles(cpu, replace(parts, pairs=True)) + folding
+            for name, row in SCALED.items():
+                if dense.is_by(cpu, row) and dense.in_channels % LANES == 0:
+                    time = schedule_of(row).plane_cycles(cpu, parts)
+                    cycles[f"winograd{tile}_{name}"] = time and time + folding
     far = 0 if near else (inputs + outputs) / cpu.cost("far_read")
-    return {name: (c + far) / cpu.cost("clock") for name, c in cycles.items()}
+    return {name: (c + far) / cpu.cost("clock") for name, c in cycles.items() if c is not None}
 
 
 def arithmetics(algorithm, layer, fold=None):
@@ -213,10 +181,10 @@ def arithmetics(algorithm, layer, fold=None):
     if algorithm in ROWS:
         return (accuracy.winograd(ROWS[algorithm], taps_of(layer.kernel, layer.strides), 1),)
     *head, last = algorithm.split("_")
-    made = {DIGITS: (accuracy.DIGITS,), PAIRS: (accuracy.PAIRS,)}.get(last, ())
+    made = (SCALED[last],) if last in SCALED else ()
     tile = WINOGRAD.get(head[0] if head else last)
     kernel = fold.kernel if fold else layer.kernel[0]
-    return (accuracy.winograd(tile, kernel), *made) if tile else made or (accuracy.FMA,)
+    return (accuracy.winograd(tile, kernel), *made) if tile else made or (ARITHMETICS["fma"],)
 
 
 def _rows(cpu, layer, tile, out_blocks):
@@ -231,8 +199,7 @@ def _rows(cpu, layer, tile, out_blocks):
 def _direct(cpu, layer, channels, out_blocks, inputs, near):
     steps = channels * layer.kernel[0] * layer.kernel[1]
     weights = steps * out_blocks * cpu.lanes * 4
-    shape = conv_tiles.Shape(out_blocks, layer.height, layer.width, steps, weights, inputs,
-                             layer.groups if layer.gathered else 1)
+    shape = conv_tiles.Shape(out_blocks, layer.height, layer.width, steps, weights, inputs)
     far = 0 if near else weights / cpu.cost("far_read")
     near = conv_tiles.cycles(cpu, conv_tiles.choose(cpu, shape), shape)
     return max(near, far) + (1 - cpu.cost("stream.hidden")) * far
@@ -243,11 +210,12 @@ def fastest(layer: ConvLayer, cpu: Target, fold: Fold | None = None, near=0, wan
     wanted: the accuracy that its arithmetics must keep."""
     times = {name: time for name, time in predict(layer, cpu, fold, near).items()
              if admits(wanted, arithmetics(name, layer, fold))}
-    if all(time >= (WORTH_PAIRS if name == PAIRS else WORTH) * times[DIRECT] for name, time in times.items()):
+    shares = {name: schedule_of(row).share for name, row in SCALED.items()}
+    if all(time >= shares.get(name, WORTH) * times[DIRECT] for name, time in times.items()):
         return DIRECT
     close = NEXT if cpu.cost("stream.beside") else NEAR
-    kinds = (((DIGITS,), 1), ((PAIRS,), 1), (ROWS, NEAR_ROWS), (WINOGRAD, close), (WINOGRAD_DIGITS, close),
-             (WINOGRAD_PAIRS, close))
+    kinds = (*(((name,), 1) for name in SCALED), (ROWS, NEAR_ROWS), (WINOGRAD, close),
+             *((names, close) for names in WINOGRAD_BY.values()))
     smallest = (_smallest(_of(kind, times), near) for kind, near in kinds)
     return min(filter(None, smallest), key=times.get)
 
@@ -319,13 +287,8 @@ class _Choose(GraphRewriter):
                              f"{KERNELS[0]} to {KERNELS[-1]} and stride 1 over a static image, with constant weights "
                              "and blocked channels, whole blocks in each group, for strided ones whose kernels, "
                              "divided by the stride, are such, and along rows (winograd_rows) for a plain input and "
-                             "kernels with more rows than the stride; digits are for 1x1 of "
-                             f"{digit_tiles.LEAST_ROWS} points or more, and for Winograd's products of whole blocks "
-                             f"without groups, with {COLUMNS} output channels or more, blocked, on a target with a "
-                             "unit for tiles of integers; pairs are for 1x1 of "
-                             f"{LEAST_CHANNELS} channels or more, Winograd's products of {LEAST_PLANES} or more, and "
-                             f"1x1 in groups of {LEAST_TERMS} channels or more whose blocks are not whole, on a target "
-                             "with units for additions beside those for multiply-adds")
+                             "kernels with more rows than the stride; "
+                             + "; ".join(schedule_of(row).where for row in SCALED.values()))
         if layer is None or wanted == DIRECT:
             return call
         algorithm = wanted or fastest(layer, self.cpu, fold, self.near, self.wanted)
@@ -333,15 +296,15 @@ class _Choose(GraphRewriter):
             return call
         if algorithm in ROWS:
             return self._rows(call, ROWS[algorithm])
-        if (call.op, algorithm) in POINTWISE:
+        if algorithm in SCALED:
             return self._pointwise(call, algorithm)
         name, _, kind = algorithm.partition("_")
-        return self._winograd(call, WINOGRAD[name], fold, kind)
+        return self._winograd(call, WINOGRAD[name], fold, SCALED.get(kind))
 
     def _layer(self, call):
         """(the ConvLayer of a call that Winograd's algorithm may compute, its Fold or None), else (None, None)."""
-        if call.op == GATHERED:
-            return self._gathered_layer(call), None
+        if call.op != CONVOLUTION:
+            return None, None
         form, weight, info = form_of(call.attrs), call.args[1], call.struct_info
         shapes = info.shape[1:], call.args[0].struct_info.shape[1:]
         if form is None or form.out != self.cpu.lanes or not isinstance(weight, Constant):
@@ -356,33 +319,20 @@ class _Choose(GraphRewriter):
             inputs = channels * (1 if plain else form.lanes)
         layer = ConvLayer(inputs, blocks * form.lanes, *outputs, kernel, call.attrs["strides"],
                           call.attrs["dilation"], call.attrs["groups"], plain,
-                          not (self.cpu.integer_tiles or self.cpu.cost("adds_beside"))
-                          or bool(np.isfinite(weight.data).all()))
+                          not any(row.needs(self.cpu) for row in SCALED.values()) or bool(
+                              np.isfinite(weight.data).all()))
         if fold and not fold.layer(layer).has_winograd(self.cpu.lanes):
             fold = None
         fits = plain or fold or all(p < kernel[0] for p in padding) and (
-            layer.has_winograd(self.cpu.lanes) or layer.has_digits(self.cpu) or layer.has_pairs(self.cpu))
+            layer.has_winograd(self.cpu.lanes) or kernel == (1, 1))
         return (layer, fold) if fits and form.name in ("first", "dense") else (None, None)
 
-    def _gathered_layer(self, call):
-        """The ConvLayer of a nn.conv2d_gathered of 1x1; else None."""
-        _, weight, places = call.args
-        constant = all(isinstance(a, Constant) for a in (weight, places))
-        if not (constant and _is_static(call)) or any(call.attrs["padding"]):
-            return None
-        blocks, *outputs, lanes = (d.value for d in call.struct_info.shape[1:])
-        groups, depth, _ = places.data.shape
-        if weight.data.shape[2:4] != (1, 1) or lanes != self.cpu.lanes:
-            return None
-        return ConvLayer(groups * depth, blocks * lanes, *outputs, (1, 1), call.attrs["strides"], groups=groups,
-                         finite=bool(np.isfinite(weight.data).all()), gathered=True)
-
     def _pointwise(self, call, algorithm):
-        x, weight, *places = call.args
-        pack, others = POINTWISE[call.op, algorithm], [a.data for a in places]
-        parts = self.once(weight, (algorithm, *(a.tobytes() for a in others)), lambda w: [
-            Constant(part, w.name) for part in pack(w.data, *others)])
-        return call_op(f"{call.op}_{algorithm}", x, *parts, strides=call.attrs["strides"])
+        x, weight = call.args
+        parts = self.once(weight, algorithm, lambda w: [
+            Constant(part, w.name) for part in SCALED[algorithm].pack(kernel_matrix(w.data))])
+        return call_op(POINTWISE, x, *parts, arithmetic=algorithm, strides=call.attrs["strides"],
+                       out_channels=call.attrs["out_channels"])
 
     def _rows(self, call, tile):
         (data, weight), attrs, border = call.args, call.attrs, _border(call, tile)
@@ -394,8 +344,8 @@ class _Choose(GraphRewriter):
                        kernel=weight.data.shape[2:4], strides=attrs["strides"], out_channels=attrs["out_channels"],
                        size=tuple(d.value for d in call.struct_info.shape[2:4]))
 
-    def _winograd(self, call, tile, fold, kind):
-        """kind: of PLANES, or "" for those of floats."""
+    def _winograd(self, call, tile, fold, row):
+        """row: the arithmetic; None: multiply-adds."""
         data, weight, attrs = *call.args, call.attrs
         layout, stride, kernel, padding = f"NCHW{self.cpu.lanes}c", 1, weight.data.shape[2], attrs["padding"]
         if fold:
@@ -410,10 +360,10 @@ class _Choose(GraphRewriter):
 
         attrs = {"tile": tile, "kernel": kernel, "padding": padding, "stride": stride, "data_layout": layout,
                  "out_channels": attrs["out_channels"]}
-        if kind:
-            parts = self.once(weight, (tile, fold, kind), lambda w: [
-                Constant(part, w.name) for part in PLANES[kind](transformed(w), tile, kernel)])
-            return call_op(f"nn.conv2d_winograd_{kind}", data, *parts, **attrs)
+        if row:
+            parts = self.once(weight, (tile, fold, row.name), lambda w: [
+                Constant(part, w.name) for part in pack_transformed(row, transformed(w), tile, kernel)])
+            return call_op("nn.conv2d_winograd", data, *parts, arithmetic=row.name, **attrs)
         u = self.once(weight, (tile, fold), lambda w: Constant(transformed(w), w.name))
         return call_op("nn.conv2d_winograd", data, u, groups=call.attrs["groups"], **attrs)
 

@@ -5,6 +5,7 @@ from math import prod
 from operator import le
 
 from ..expr import IntImm, is_const_int
+from ..relax.ops.contraction import POINTWISE
 from ..relax.ops.conv_layouts import form_of
 from ..relax.ops.layout import block_size
 from ..schedule.rules import conv_tiles
@@ -58,7 +59,7 @@ def is_worth_prologue(cpu, head, before):
     data are so made. Or one by pairs or digits, or an average pool, which reads each of its data once."""
     if head.op == "nn.avg_pool2d":
         return _reads_once(cpu, head)
-    if head.op in ("nn.conv2d_pairs", "nn.conv2d_digits"):  # which look at their data several times, to divide them
+    if head.op == POINTWISE:  # by arithmetics that look at their data several times, to divide them
         return (set(head.attrs["strides"]) == {1} and all(isinstance(d, IntImm) for d in head.struct_info.shape)
                 and all(call.op in CHEAP for call in before))
     if not _is_pointwise(cpu, head):

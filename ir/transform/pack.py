@@ -4,17 +4,16 @@ from __future__ import annotations
 import numpy as np
 
 from ..expr import is_const_int
-from ..relax.accuracy import DIGITS, FLOAT32, PAIRS, SHORT, SHORT_STEPS, admits
+from ..relax.accuracy import FLOAT32
+from ..relax.arithmetic import special
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant
-from ..relax.ops import matmul_short, short_weights
 from ..relax.ops.conv_layouts import pack_weights as pack
-from ..relax.ops.matmul_digits import split_columns
-from ..relax.ops.matmul_pairs import BLOCK, pack_columns
+from ..relax.ops.matmul import OPERANDS
 from ..relax.ops.phases import border
 from ..relax.ops.recurrent import CELLS, STEPS
 from ..relax.ops.recurrent_weights import pack as pack_steps
-from ..schedule.rules import digit_tiles, pair_tiles, short_terms, tiles
+from ..schedule.rules.arithmetics import panel_of, schedule_of
 from ..schedule.rules.blocks import static
 from ..schedule.rules.recurrence import choose as choose_steps
 from .graph import GraphRewriter, MadeOnce, on_main
@@ -90,22 +89,14 @@ class _SplitPadding(GraphRewriter):
 def pack_weights(func, cpu, accuracy=FLOAT32):
     """Ensures constant weights of dense (and many grouped) convolutions and of products are stored
     [outer][reduction...][lanes]: the inner loop then reads them one vector after the other; not when lanes is 1. Those
-    of products are stored in panels of several vectors, as wide as a tile of registers. Products that are worth it on a
-    unit for tiles of integers become matmul_digits, with columns cut into digits, those that are worth it by pairs
-    matmul_pairs, with columns divided: constant ones here, others when they run. Recurrences have panels too. Products
-    of few rows that wait for their weights become matmul_short, and recurrences that do have short ones too.
+    of products are stored in panels of several vectors, as wide as a tile of registers. Products that
+    are clearly faster by another arithmetic, which the accuracy admits, have its operands. Recurrences have panels too.
 
     accuracy: what results keep, one of relax.accuracy.ACCURACIES.
     """
     return _PackWeights(cpu, accuracy).run(func)
 
 
-# Products that are not made by multiply-adds alone, what they are made by, the model that says where they pay, what packs their columns, into
-# which parts, and how many terms their rows are filled up to a multiple of.
-_PRODUCTS = (("matmul_digits", DIGITS, digit_tiles, split_columns, ("digits", "scales"), 1),
-             ("matmul_pairs", PAIRS, pair_tiles, pack_columns, ("columns", "scales", "offsets"), BLOCK))
-# Layers whose states are bounded: what rounding adds to a step does not grow with the steps.
-_BOUNDED = {"nn.gru" + STEPS, "nn.lstm" + STEPS}
 _STEPS = {name + STEPS for name in CELLS}
 
 
@@ -122,9 +113,6 @@ class _PackWeights(GraphRewriter):
         if self.lanes > 1 and call.op in _STEPS:
             return self._steps(call)
         return call
-
-    def _admits(self, arithmetic):
-        return admits(self.accuracy, (arithmetic,))
 
     def _conv2d(self, call):
         weight = call.args[1]
@@ -149,20 +137,19 @@ class _PackWeights(GraphRewriter):
         weight = call.args[1]
         if call.attrs["b_layout"] != "KN" or weight.struct_info.ndim != 2:
             return call
-        if not isinstance(weight, Constant):
-            return self._activations(binding, call)
-        if weight.data.dtype != np.float32 or call.args[0].struct_info.ndim < 2:
+        if not isinstance(weight, Constant) or weight.data.dtype != np.float32 or call.args[0].struct_info.ndim < 2:
             return call
         n_size, rows = weight.data.shape[1], call.args[0].struct_info.shape[-2]
-        for op, arithmetic, model, columns_of, names, block in _PRODUCTS:
-            if self._admits(arithmetic) and model.worth(self.cpu, static(rows), *weight.data.shape) and np.isfinite(weight.data).all():
-                parts = self.once(weight, op, lambda w: [
-                    Constant(data, f"{w.name}_{part}") for data, part in zip(columns_of(w.data), names)])
-                return call_op(op, self._filled(binding, call.args[0], block), *parts)
-        if self._admits(SHORT) and self._may_be_short(weight, rows, short_terms.FIXED, matmul_short.fits):
-            return self._short(call)
+        for row in special():
+            schedule, sizes = schedule_of(row), (static(rows), *weight.data.shape)
+            if row.admitted(self.cpu, self.accuracy) and schedule.worth(self.cpu, *sizes) and row.packs(weight.data):
+                layout = schedule.layout(self.cpu, static(rows), n_size)
+                parts = self.once(weight, (row.name, *layout.values()), lambda w: [
+                    Constant(data, w.name + o.suffix) for data, o in zip(row.pack(w.data, **layout), row.operands)])
+                return call_op("matmul", self._filled(binding, call.args[0], row.block), *parts, arithmetic=row.name,
+                               b_layout=OPERANDS, n_size=n_size)
         cpu = self.cpu if weight.data.shape[0] % self.lanes == 0 else self.cpu.without("by_element")
-        panel = self._panel(cpu, n_size, rows)
+        panel = panel_of(cpu, n_size, static(rows))
         packed = self.once(weight, ("product", panel), lambda w: Constant(pack(w.data.T, panel, 1), w.name))
         return call_op("matmul", call.args[0], packed, **{**call.attrs, "b_layout": f"KN{panel}n", "n_size": n_size})
 
@@ -174,57 +161,13 @@ class _PackWeights(GraphRewriter):
         pad = call_op("nn.pad", x, pad_width=(*(0, 0) * (x.struct_info.ndim - 1), 0, rest), pad_value=0.0)
         return self.emit(pad, binding.var.name + "_filled")
 
-    def _panel(self, cpu, columns, rows):
-        """Columns of a panel: those of a tile of registers."""
-        return tiles.choose_product(cpu, -(-columns // self.lanes), static(rows)).vectors * self.lanes
-
-    def _short(self, call):
-        """A product that waits for its weights, which become of 20 bits."""
-        weight, rows = call.args[1], call.args[0].struct_info.shape[-2]
-        n_size = weight.data.shape[1]
-        panel = self._panel(short_terms.short_cpu(self.cpu), n_size, rows)
-
-        parts = self.once(weight, ("short", panel), lambda w: [
-            Constant(data, name) for data, name in zip(matmul_short.pack_columns(w.data, panel, self.lanes),
-                                                       (w.name, f"{w.name}_scales"))])
-        return call_op("matmul_short", call.args[0], *parts, n_size=n_size)
-
-    def _may_be_short(self, weight, rows, form, fits):
-        sizes = weight.data.shape[-2:]
-        return short_terms.worth(self.cpu, static(rows), *sizes, form) and fits(weight.data)
-
     def _steps(self, call):
         """A recurrence with weights in the order in which a tile of sums takes them in every step."""
-        weight, (_, _, rows, hidden), attrs = call.args[1], call.struct_info.fields[0].shape, call.attrs
+        weight, (_, _, rows, hidden) = call.args[1], call.struct_info.fields[0].shape
         if not isinstance(weight, Constant) or weight.struct_info.ndim != 3 or weight.data.dtype != np.float32:
             return call
         gates = weight.data.shape[2] // hidden.value
-        short = call.op in _BOUNDED and "Relu" not in (attrs["activations"] or ()) and (
-            hidden.value % self.lanes == 0 and self._admits(SHORT_STEPS)
-            and self._may_be_short(weight, rows, short_terms.FLOATS, short_weights.fits))
-        cpu = short_terms.short_cpu(self.cpu) if short else self.cpu
-        _, vectors, lanes = choose_steps(cpu, static(rows), hidden.value, gates)
-        packed = self.once(weight, ("steps", vectors, short), lambda w: Constant(
-            pack_steps(w.data, gates, vectors * lanes, short and lanes), w.name))
-        return call_op(call.op, call.args[0], packed, *call.args[2:], **attrs)
-
-    def _activations(self, binding, call):
-        """A product whose columns are cut into digits, or divided for pairs, when it runs, where that pays."""
-        a, b = (arg.struct_info for arg in call.args)
-        sizes = (*a.shape[-2:-1], *b.shape)
-        floats = all(info.dtype == "float32" for info in (a, b, call.struct_info))
-        if a.ndim < 2 or not floats or not all(map(is_const_int, sizes)):
-            return call
-        rows, columns = call.args
-        sizes = [d.value for d in sizes]
-        if self._admits(DIGITS) and digit_tiles.worth_cutting(self.cpu, *sizes):
-            scales = self.emit(call_op("column_scales", columns), "column_scales")
-            digits = self.emit(call_op("column_digits", columns, scales), "column_digits")
-            return call_op("matmul_digits", rows, digits, scales)
-        across = self.producer(columns, "permute_dims") is not None
-        if self._admits(PAIRS) and pair_tiles.worth_dividing(self.cpu, *sizes, across):
-            scales = self.emit(call_op("pair_scales", columns), "pair_scales")
-            divided = self.emit(call_op("pair_columns", columns, scales), "pair_columns")
-            offsets = self.emit(call_op("pair_offsets", divided, scales), "pair_offsets")
-            return call_op("matmul_pairs", self._filled(binding, rows, BLOCK), divided, scales, offsets, made=True)
-        return call
+        _, vectors, lanes = choose_steps(self.cpu, static(rows), hidden.value, gates)
+        packed = self.once(weight, ("steps", vectors), lambda w: Constant(
+            pack_steps(w.data, gates, vectors * lanes), w.name))
+        return call_op(call.op, call.args[0], packed, *call.args[2:], **call.attrs)

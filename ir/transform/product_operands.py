@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from .. import op as op_table
 from ..expr import IntImm
+from ..relax.ops.contraction import FMA
 from ..schedule.rules.operands import makes_dots, packs_columns
 
 MAPS = ("elementwise", "broadcast")
@@ -11,7 +12,8 @@ MAPS = ("elementwise", "broadcast")
 def reads_through(cpu, product, chains):
     """Whether the rule for products, given one kernel of a product and of the operators in `chains`, a list for each
     operand in order, computes no element of an operand several times, and reads memory along its rows or copies it."""
-    if cpu.lanes == 1 or product.op != "matmul" or product.struct_info.dtype != "float32" or any(
+    if cpu.lanes == 1 or product.op != "matmul" or product.attrs["arithmetic"] != FMA or (
+            product.struct_info.dtype != "float32") or any(
             a.struct_info.ndim < 2 or a.struct_info.dtype != "float32" for a in product.args[:2]):
         return False
     return all(_reads(cpu, product, operand, chain) for operand, chain in enumerate(chains) if chain)

@@ -48,7 +48,7 @@ class _SinkViews(GraphRewriter):
 
     def _product(self, call):
         """reshape(x) @ w as reshape(x @ w)."""
-        x, w = call.args
+        x, w = call.args[:2]
         source, own = self._source(x), x.struct_info.shape
         shape = getattr(source.struct_info, "shape", None) or ()
         if source is x or not isinstance(w, Constant) or w.data.ndim != 2 or min(len(shape), len(own)) < 2 or not (

@@ -97,7 +97,7 @@ def _of_view(call, part):
 def _of_rows(call, part):
     """A product: of its rows."""
     a = call.args[0].struct_info
-    return [replace(part, axis=a.ndim - 2), WHOLE] if a.ndim > 1 and part.axis == call.struct_info.ndim - 2 and (
+    return [replace(part, axis=a.ndim - 2), *[WHOLE] * (len(call.args) - 1)] if a.ndim > 1 and part.axis == call.struct_info.ndim - 2 and (
         call.args[1].struct_info.ndim > 1) else None
 
 

@@ -101,19 +101,6 @@ INGOT_INLINE f32x8 f32x8_copysign(f32x8 a, f32x8 sign)
 
 INGOT_X86_FIXED(f32x8, _mm256, __m256i, si256, int)
 
-/* As f32x1_low_bytes: of each lane the lowest byte becomes the second or third from above, and -1 a zero. */
-INGOT_INLINE f32x8 f32x8_low_bytes(f32x8 a, f32x8 b, f32x8 c)
-{
-    const __m256i to_second = _mm256_broadcastsi128_si256(
-        _mm_setr_epi8(-1, -1, 0, -1, -1, -1, 4, -1, -1, -1, 8, -1, -1, -1, 12, -1));
-    const __m256i to_third = _mm256_broadcastsi128_si256(
-        _mm_setr_epi8(-1, 0, -1, -1, -1, 4, -1, -1, -1, 8, -1, -1, -1, 12, -1, -1));
-    const __m256i first = _mm256_slli_epi32(_mm256_castps_si256(a), 24);
-    const __m256i second = _mm256_shuffle_epi8(_mm256_castps_si256(b), to_second);
-    const __m256i third = _mm256_shuffle_epi8(_mm256_castps_si256(c), to_third);
-    return _mm256_castsi256_ps(_mm256_or_si256(_mm256_or_si256(first, second), third));
-}
-
 /* As f32x1_ldexp, f32x1_power, f32x1_exponent and f32x1_mantissa. */
 INGOT_INLINE f32x8 f32x8_ldexp(f32x8 a, f32x8 n)
 {

@@ -113,16 +113,6 @@ INGOT_INLINE f32x16 f32x16_abs(f32x16 a)
     return f32x16_from_bits(_mm512_and_si512(f32x16_bits(a), _mm512_set1_epi32(INT32_MAX)));
 }
 
-/* As f32x1_low_bytes: a choice by bits, of the second operand where the mask has them. The first, which the result
- * takes the place of, is needed no more. */
-INGOT_INLINE f32x16 f32x16_low_bytes(f32x16 a, f32x16 b, f32x16 c)
-{
-    const __m512i low = _mm512_set1_epi32(0xff);
-    const __m512i second = _mm512_ternarylogic_epi32(_mm512_slli_epi32(f32x16_bits(a), 8), f32x16_bits(b), low, 0xD8);
-    const __m512i third = _mm512_ternarylogic_epi32(_mm512_slli_epi32(second, 8), f32x16_bits(c), low, 0xD8);
-    return f32x16_from_bits(_mm512_slli_epi32(third, 8));
-}
-
 /* As f32x1_fixed; one instruction for the bits of both where there is one, by a constant. */
 #if defined(__AVX512VBMI2__)
 #define INGOT_FROM_BIT(n)                                                                                              \

@@ -56,12 +56,6 @@ INGOT_INLINE f32x1 f32x1_copysign(f32x1 a, f32x1 sign)
     return f32x1_from_bits((f32x1_bits(a) & 0x7fffffffu) | (f32x1_bits(sign) & 0x80000000u));
 }
 
-/* The lowest bytes of a, b and c, from the highest byte on, and 0: a float of 24 bits that three others carry. */
-INGOT_INLINE f32x1 f32x1_low_bytes(f32x1 a, f32x1 b, f32x1 c)
-{
-    return f32x1_from_bits(f32x1_bits(a) << 24 | (f32x1_bits(b) & 0xffu) << 16 | (f32x1_bits(c) & 0xffu) << 8);
-}
-
 /* The integer, with its sign, that the 32 bits from the n-th on of a and then b are. n: a multiple of 4 below 32. */
 INGOT_INLINE f32x1 f32x1_fixed(f32x1 a, f32x1 b, int32_t n)
 {

@@ -138,14 +138,6 @@ INGOT_INLINE f32x4 f32x4_sqrt(f32x4 a)
 
 INGOT_INLINE f32x4 f32x4_copysign(f32x4 a, f32x4 sign) { return vbslq_f32(vdupq_n_u32(0x80000000u), sign, a); }
 
-/* As f32x1_low_bytes: a and b are inserted above what is there. */
-INGOT_INLINE f32x4 f32x4_low_bytes(f32x4 a, f32x4 b, f32x4 c)
-{
-    const uint32x4_t third = vshlq_n_u32(vreinterpretq_u32_f32(c), 8);
-    const uint32x4_t second = vsliq_n_u32(third, vreinterpretq_u32_f32(b), 16);
-    return vreinterpretq_f32_u32(vsliq_n_u32(second, vreinterpretq_u32_f32(a), 24));
-}
-
 /* As f32x1_fixed: b is inserted below what is there. Shifts are by constants. */
 #define INGOT_NEON_FROM_BIT(a, b, n)                                                                                   \
     vsriq_n_u32(vshlq_n_u32(vreinterpretq_u32_f32(a), n), vreinterpretq_u32_f32(b), 32 - (n))

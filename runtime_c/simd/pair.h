@@ -109,7 +109,6 @@
     INGOT_PAIR_OP2(T, H, maximum)                                                                                      \
     INGOT_PAIR_OP3(T, H, fma)                                                                                          \
     INGOT_PAIR_OP3(T, H, clamp)                                                                                        \
-    INGOT_PAIR_OP3(T, H, low_bytes)                                                                                    \
     INGOT_PAIR_FIXED(T, H)                                                                                             \
     INGOT_PAIR_OP2(T, H, greater)                                                                                      \
     INGOT_PAIR_OP1(T, H, neg)                                                                                          \

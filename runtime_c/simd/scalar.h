@@ -111,7 +111,6 @@
     INGOT_SCALAR_OP2(T, L, maximum)                                                                                    \
     INGOT_SCALAR_OP3(T, L, fma)                                                                                        \
     INGOT_SCALAR_OP3(T, L, clamp)                                                                                      \
-    INGOT_SCALAR_OP3(T, L, low_bytes)                                                                                  \
     INGOT_SCALAR_FIXED(T, L)                                                                                           \
     INGOT_SCALAR_OP2(T, L, greater)                                                                                    \
     INGOT_SCALAR_OP1(T, L, neg)                                                                                        \

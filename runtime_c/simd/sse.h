@@ -85,15 +85,6 @@ INGOT_INLINE f32x4 f32x4_copysign(f32x4 a, f32x4 sign)
     return _mm_or_ps(f32x4_abs(a), _mm_and_ps(_mm_set1_ps(-0.0f), sign));
 }
 
-/* As f32x1_low_bytes (by shifts alone, since a mask would take a register). */
-INGOT_INLINE f32x4 f32x4_low_bytes(f32x4 a, f32x4 b, f32x4 c)
-{
-    const __m128i first = _mm_slli_epi32(_mm_castps_si128(a), 24);
-    const __m128i second = _mm_srli_epi32(_mm_slli_epi32(_mm_castps_si128(b), 24), 8);
-    const __m128i third = _mm_srli_epi32(_mm_slli_epi32(_mm_castps_si128(c), 24), 16);
-    return _mm_castsi128_ps(_mm_or_si128(_mm_or_si128(first, second), third));
-}
-
 /* As f32x1_fixed, of vectors T: M is the prefix of their intrinsics, I the type of their bits, S what these call it, N
  * the type of a count. A shift by 32 leaves nothing. */
 #define INGOT_X86_FIXED(T, M, I, S, N)                                                                                 \

@@ -19,7 +19,7 @@ def function(body, params='A: T.Buffer((8, 4), "float32"), B: T.Buffer((8,), "fl
     ("for i in range(8):\n    B[i] = T.max(A[i, 0], T.float32(0)) - A[i, 1] / A[i, 2]", 3 * 8),
     ("for i, j in T.grid(8, 4):\n    B[i] = B[i] + T.exp(A[i, j])", 17 * 32),
     ("for i in range(8):\n    B[i] = T.sqrt(A[i, 0])", 8),
-    ("for i in range(8):\n    B[i] = T.fixed(A[i, 0], T.low_bytes(A[i, 1], A[i, 2], A[i, 0]), 8) + B[i]", 8),
+    ("for i in range(8):\n    B[i] = T.fixed(A[i, 0], T.greater(A[i, 1], A[i, 2]), 8) + B[i]", 8),
     ("for i in range(8):\n    B[i] = T.if_then_else(i < 2, A[i, 0] + A[i, 1], A[i, i % 4])", 8),
     ("for i in range(8):\n    if i < 4:\n        B[i] = A[i, 0]\n    else:\n        B[i] = A[i, 0] + B[i] + B[i]", 16),
     ("for i in range(4):\n    for j in range(i + 1):\n        B[i] = B[i] + A[i, j]", 4 * 2),

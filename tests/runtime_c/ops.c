@@ -99,7 +99,7 @@ static void record(const char *type, const char *op, const float *y, size_t n)
     UNARY(T, L, exponent) UNARY(T, L, mantissa)                                                                        \
     BINARY(T, L, add) BINARY(T, L, sub) BINARY(T, L, mul) BINARY(T, L, div) BINARY(T, L, min) BINARY(T, L, max)        \
     BINARY(T, L, copysign) TERNARY(T, L, fma) LDEXP(T, L)                                                              \
-    TERNARY(T, L, low_bytes) FIXED(T, L, 0) FIXED(T, L, 4) FIXED(T, L, 8) FIXED(T, L, 12) FIXED(T, L, 16)              \
+    FIXED(T, L, 0) FIXED(T, L, 4) FIXED(T, L, 8) FIXED(T, L, 12) FIXED(T, L, 16)                                       \
     FIXED(T, L, 20) FIXED(T, L, 24) FIXED(T, L, 28)                                                                    \
     BINARY(T, L, greater) BINARY(T, L, minimum) BINARY(T, L, maximum)                                                  \
     EACH(T, L, clamp, n, T##_clamp(T##_load(a + i), T##_set1(-1.5f), T##_set1(6.0f)))                                  \

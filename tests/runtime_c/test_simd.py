@@ -54,7 +54,6 @@ EXACT = {
     "div": lambda a, b, c: a / b,
     "copysign": lambda a, b, c: np.copysign(a, b),
     "clamp": lambda a, b, c: np.clip(a, np.float32(-1.5), np.float32(6)),
-    "low_bytes": BIT_INTRINSICS["low_bytes"].numpy,
     **{f"fixed_{n}": lambda a, b, c, n=n: BIT_INTRINSICS["fixed"].numpy(a, b, n) for n in range(0, 32, 4)},
     "greater": lambda a, b, c: BIT_INTRINSICS["greater"].numpy(a, b),
     "select_lt": lambda a, b, c: np.where(a < b, c, np.float32(1)),

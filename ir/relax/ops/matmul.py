@@ -2,6 +2,9 @@
 
 b_layout "KN" is the plain [..., K, N]. "KN16n" is a constant packed in panels: [ceil(N / 16), K, 16], zero where N is
 not a multiple; attribute n_size is the true N. out_dtype (default: the operands') is also the dtype of the sum.
+
+By an `arithmetic` other than "fma" b_layout is "operands": those that it packed; n_size is N, and rows are of its whole
+blocks of terms.
 """
 from __future__ import annotations
 
@@ -11,13 +14,17 @@ import numpy as np
 
 from ... import te
 from ...dtype import DataType
+from ...expr import is_const_int
 from ...op import InferError, register
+from ..arithmetic import ARITHMETICS, LANES, Rows
 from ..expr import TensorStructInfo
 from .common import (broadcast_index, broadcast_shapes, dim_text, fail, need_dtype, need_same_dtype, same_dim,
                      shape_text, te_shape, tensor)
+from .contraction import FMA, arithmetic_of, check_operands, contract, product, result_name
 from .precision import narrow, sum_dtype
 
 _PACKED = re.compile(r"KN(\d+)n$")
+OPERANDS = "operands"  # the b_layout of arithmetics with operands of their own
 
 
 def packed_lanes(b_layout):
@@ -29,6 +36,8 @@ def packed_lanes(b_layout):
 # ---------------------------------------------------------------- struct info
 
 def _infer(call):
+    if call.attrs["arithmetic"] != FMA or len(call.args) != 2:
+        return _infer_by(call, arithmetic_of(call))
     a, b = tensor(call, 0), tensor(call, 1)
     need_dtype(call, a, "number")
     need_dtype(call, b, "number")
@@ -48,6 +57,21 @@ def _infer(call):
         reason = str(error).removeprefix(f"{call.op}: ")
         fail(call, f"batch dimensions (all but the last two) of {shape_text(a)} and {shape_text(b)}: {reason}")
     return TensorStructInfo(batch + a.shape[-2:-1] + (b.shape[-1:] if b.ndim > 1 else ()), dtype)
+
+
+def _infer_by(call, row):
+    a, size, layout = tensor(call, 0), call.attrs["n_size"], call.attrs["b_layout"]
+    if layout != OPERANDS:
+        fail(call, f"b_layout {layout!r} must be {OPERANDS!r} by {row.name}")
+    if a.ndim < 2 or size is None or not is_const_int(a.shape[-1]):
+        fail(call, f"takes rows of at least 2 dimensions, the last one static, not {shape_text(a)}, and n_size, by "
+                   f"{row.name}")
+    depth = a.shape[-1].value
+    if depth % row.block:
+        fail(call, f"rows {shape_text(a)} must be of whole blocks of {row.block} terms, filled up with zeros, by "
+                   f"{row.name}")
+    check_operands(call, row, a, depth, size)
+    return TensorStructInfo((*a.shape[:-1], size), row.result)
 
 
 def _infer_packed(call, a, b, lanes, dtype):
@@ -71,6 +95,8 @@ def _check_inner(call, a, b, k_axis):
 # ---------------------------------------------------------------- lowering
 
 def _lower(args, attrs, out):
+    if attrs["arithmetic"] != FMA:
+        return _lower_by(ARITHMETICS[attrs["arithmetic"]], *args, shape=te_shape(out))
     a, b = args
     lanes = packed_lanes(attrs["b_layout"])
     acc = sum_dtype(out.dtype)
@@ -94,6 +120,14 @@ def _named(element, rank):
             4: lambda b, h, m, n: element(b, h, m, n)}.get(rank, element)
 
 
+def _lower_by(row, a, *operands, shape):
+    *outer, lines, _ = shape
+    rows = Rows(tuple(outer), lines, (), (int(a.shape[-1]),), lambda at, k: a[(*at, *k)])
+    result = contract(row, rows, operands, lambda operand, block, lane: operand[block * LANES + lane])
+    return te.compute(shape, lambda *i: result(i[:-1], (i[-1] // LANES, i[-1] % LANES)),
+                      name=result_name("matmul", row.name))
+
+
 def _lower_packed(a, b, shape, b_layout, acc):
     k, lanes = te.reduce_axis((0, a.shape[-1]), "k"), packed_lanes(b_layout)
 
@@ -110,6 +144,8 @@ def _lower_packed(a, b, shape, b_layout, acc):
 # ---------------------------------------------------------------- reference
 
 def _evaluate(args, attrs):
+    if attrs["arithmetic"] != FMA:
+        return product(ARITHMETICS[attrs["arithmetic"]], args[0], args[1:], attrs["n_size"])
     a, b = args
     dtype = DataType(attrs["out_dtype"] or a.dtype.name).numpy
     acc = sum_dtype(dtype.name).numpy
@@ -118,4 +154,5 @@ def _evaluate(args, attrs):
     return np.matmul(a.astype(acc, copy=False), b.astype(acc, copy=False)).astype(dtype, copy=False)
 
 
-register("matmul", _infer, _lower, _evaluate, "anchor", (2, 2), b_layout="KN", out_dtype=None, n_size=None)
+register("matmul", _infer, _lower, _evaluate, "anchor", (2, 4), b_layout="KN", out_dtype=None, n_size=None,
+         arithmetic=FMA)

@@ -72,21 +72,17 @@ class Recurrence:
         """Sums over k of source(b, k) * r for `count` gates from `first` on, starting from the state's bias:
         (statement, (gate, b, j) -> element).
 
-        Every other step runs backwards over k, or over groups of terms: what it reads of r first is what was read last,
-        and still in a cache that does not hold all of r.
+        Every other step runs backwards over k: what it reads of r first is what was read last, and still in a cache
+        that does not hold all of r.
         """
         made = self._temporary(name, (self.batch, count, self.hidden), self.locals)
         size, d = self.hidden, self.direction
 
-        def turned(k, count):
-            return k + self.odd * (count - 1 - k * 2)
-
         def product(b, g, j, k):
+            state = k + self.odd * (size - 1 - k * 2)
             if self.transposed:
-                state = turned(k, size)
                 return source(b, state) * self.r[d, j + (g + first) * size, state]
-            state, weight = weight_of(self.r, d, k, g + first, j, turned)
-            return source(b, state) * weight
+            return source(b, state) * weight_of(self.r, d, state, g + first, j)
 
         stmt = nest(
             f"{self.name}_{name}{self.suffix}", {"b": self.batch, "g": count, "j": size, "k": size},

@@ -1,14 +1,9 @@
-"""nn.conv2d_winograd: convolutions of stride 1 with fewer multiplications (Winograd; Lavin and Gray 2015).
+"""Winograd's algorithm: its matrices, transformed weights, and the stages of its transforms (Winograd; Lavin and Gray
+2015).
 
 F(m x m, r x r) makes a tile of m x m results from a * a inputs d, a = m + r - 1, and the kernel g with a * a products
 per channel instead of r * r * m * m:  Y = A^T [(G g G^T) * (B^T d B)] A.  The matrices follow from a - 1 points and
-infinity (Toom and Cook), so a row of POINTS is all that a tile needs. The kernel arrives transformed: U = G g G^T.
-
-Data is blocked, [N, IB, H, W, c] ("NCHW{c}c"); U is [OB, a * a, IB, c of the input, c of the output]. It may have fewer
-channels of the input than a block: those that come first. Groups are of whole blocks; U has the IB of one.
-
-Of stride s, the phases of the input are blocks of their own: block (ib * s + i) * s + k has the points (y * s + i,
-x * s + k) of block ib, zero where they are beyond the input. U has as many; size and padding are those of the phases.
+infinity (Toom and Cook), so a row of POINTS is all that a tile needs. conv_winograd.py has the convolution.
 """
 from __future__ import annotations
 
@@ -19,13 +14,11 @@ import numpy as np
 
 from ... import te
 from ...expr import Select, const, is_const_int
-from ...op import REQUIRED, register
 from ...tir import intrin
-from ..expr import TensorStructInfo
-from .common import dim_text, fail, need_dtype, need_rank, need_same_dtype, same_dim, shape_text, simplify, te_shape
-from .conv_layouts import check_groups, input_channel, pack_weights
-from .precision import widen_array
-from .window import inside, pad_array, pad_stage, split_padding
+from .common import dim_text, fail, shape_text, simplify, te_shape
+from .contraction import result_name
+from .conv_layouts import pack_weights
+from .window import inside, pad_stage, split_padding
 
 KERNEL = 3  # the usual one
 KERNELS = (3, 4, 5)
@@ -104,24 +97,6 @@ def whole_blocks(w):
 
 # ---------------------------------------------------------------- struct info
 
-def _infer(call):
-    x, u = need_rank(call, 0, 5), need_rank(call, 1, 5)
-    dtype, tile, channels = need_same_dtype(call, (x, u)), call.attrs["tile"], call.attrs["out_channels"]
-    groups, lanes = check_groups(call), x.shape[4]
-    need_dtype(call, x, "float")
-    out_blocks, planes, in_blocks, *sizes = infer_tiles(call, x)
-    if groups > 1 and (channels % (groups * lanes.value) or not is_const_int(x.shape[1]) or x.shape[1].value % groups):
-        fail(call, f"groups={groups} must be of whole blocks of {lanes.value} channels, of input {shape_text(x)} and "
-                   f"of out_channels={channels}")
-    inner = u.shape[3] if is_const_int(u.shape[3]) and 1 <= u.shape[3].value <= lanes.value else lanes
-    expected = (out_blocks, planes, simplify(in_blocks // groups), inner, lanes)
-    if not all(same_dim(a, b) for a, b in zip(u.shape, expected)):
-        fail(call, f"weight {shape_text(u)} must be {shape_text(expected)} for tile={tile}, out_channels={channels} "
-                   f"and input {shape_text(x)}: blocks of output channels, planes, blocks of input channels, and both "
-                   "blocks' channels")
-    return TensorStructInfo((x.shape[0], out_blocks, *sizes, lanes), dtype)
-
-
 def infer_tiles(call, x):
     """(blocks of output channels, planes, blocks of input channels in all phases, height, width) of a convolution of
     the image x, whose attributes are checked."""
@@ -153,29 +128,6 @@ def infer_tiles(call, x):
 
 # ---------------------------------------------------------------- lowering
 
-def _lower(args, attrs, out):
-    """Stages, each a transform along one axis, or the products of all planes:
-
-        winograd_rows     [n, ib, ty, u, x, c]         B^T d, for whole rows of the image: tiles share its columns
-        winograd_input    [n, u, v, ib, ty, tx, c]     (B^T d) B
-        winograd_product  [n, u, v, ob, ty, tx, o]     the sum over input channels
-        winograd_columns  [n, ob, ty, tx, y, v, o]     A^T m
-        conv2d_winograd   [n, ob, y, x, o]             (A^T m) A
-    """
-    x, w = args
-    _, data = transformed_input(x, attrs, out)
-    batch, size, _, _, *tiles, _ = data.shape
-    out_blocks, lanes = out.shape[1], out.shape[4]
-    ib, ic = te.reduce_axis((0, w.shape[2]), "ib"), te.reduce_axis((0, w.shape[3]), "ic")
-    block = input_channel(attrs["groups"], int(out_blocks), w.shape[2])
-    product = te.compute(
-        (batch, size, size, out_blocks, *tiles, lanes),
-        lambda n, u, v, ob, ty, tx, o: te.sum(
-            data[n, u, v, block(ob, ib.var), ty, tx, ic.var] * w[ob, u * size + v, ib.var, ic.var, o], [ib, ic]),
-        name="winograd_product")
-    return transformed_product(product, attrs, out, "conv2d_winograd")
-
-
 def transformed_input(x, attrs, out):
     """The stages winograd_rows and winograd_input of the image x."""
     m, r = attrs["tile"], attrs["kernel"]
@@ -197,8 +149,8 @@ def transformed_input(x, attrs, out):
         name="winograd_input")
 
 
-def transformed_product(product, attrs, out, name):
-    """The stages winograd_columns and `name`, the results."""
+def transformed_product(product, attrs, out):
+    """The stages winograd_columns and conv2d_winograd, the results, whose name says an arithmetic of its own."""
     m, size, (a_t, _, _) = attrs["tile"], int(product.shape[1]), matrices(attrs["tile"], attrs["kernel"])
     batch, out_blocks, height, width, lanes = te_shape(out)
     columns = te.compute(
@@ -210,7 +162,7 @@ def transformed_product(product, attrs, out, name):
         (batch, out_blocks, height, width, lanes),
         lambda n, ob, y, x, o: chosen(x % m, paired_sums(
             a_t, [columns[n, ob, y // m, x // m, y % m, k, o] for k in range(size)])),
-        name=name)
+        name=result_name("conv2d_winograd", attrs["arithmetic"]))
 
 
 def _phases(x, stride, before, sizes):
@@ -275,41 +227,3 @@ def _combination(weights, values):
         else:
             result = result + scaled if c > 0 else result - scaled
     return result
-
-
-# ---------------------------------------------------------------- reference
-
-def evaluate(args, attrs):
-    """The reference: the definition, over all tiles at once."""
-    x, u = map(widen_array, args)
-    m, r, groups = attrs["tile"], attrs["kernel"], attrs["groups"]
-    size = m + r - 1
-    a_t, _, b_t = (np.array(rows, x.dtype) for rows in matrices(m, r))
-    top, left, bottom, right = attrs["padding"]
-    x = _phases_array(x, attrs["stride"])
-    height, width = x.shape[2] + top + bottom - r + 1, x.shape[3] + left + right - r + 1
-    rows, columns = -(-height // m), -(-width // m)
-    after = (rows * m + r - 1 - top - x.shape[2], columns * m + r - 1 - left - x.shape[3])
-    x = pad_array(x[..., :u.shape[3]], (top, left, 0), (*after, 0))
-    windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), (2, 3))[:, :, ::m, ::m]  # n i y x c k l
-    windows = windows.reshape(x.shape[0], groups, -1, *windows.shape[2:])
-    v = np.einsum("uk,ngiyxckl,vl->guvnyxic", b_t, windows, b_t, optimize=True)
-    v = v.reshape(groups, size * size, -1, u.shape[2] * u.shape[3])
-    u = u.reshape(groups, -1, *u.shape[1:]).transpose(0, 2, 3, 4, 1, 5)
-    product = v @ u.reshape(groups, size * size, v.shape[3], -1)
-    product = product.reshape(groups, size, size, x.shape[0], rows, columns, *u.shape[-2:])
-    y = np.einsum("ku,guvnyxoc,lv->ngoykxlc", a_t, product, a_t, optimize=True)
-    y = y.reshape(x.shape[0], -1, rows * m, columns * m, u.shape[-1])[:, :, :height, :width]
-    return np.ascontiguousarray(y).astype(args[0].dtype, copy=False)
-
-
-def _phases_array(x, s):
-    """[N, IB, H, W, c] -> [N, IB * s * s, ceil(H / s), ceil(W / s), c]"""
-    x = np.pad(x, ((0, 0), (0, 0), *((0, -size % s) for size in x.shape[2:4]), (0, 0)))
-    n, blocks, height, width, c = x.shape
-    x = x.reshape(n, blocks, height // s, s, width // s, s, c).transpose(0, 1, 3, 5, 2, 4, 6)
-    return x.reshape(n, -1, height // s, width // s, c)
-
-
-register("nn.conv2d_winograd", _infer, _lower, evaluate, "anchor", (2, 2), tile=REQUIRED, kernel=KERNEL,
-         stride=1, padding=(0, 0, 0, 0), groups=1, out_channels=REQUIRED, data_layout=REQUIRED)

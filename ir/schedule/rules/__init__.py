@@ -12,32 +12,24 @@ from ..schedule import Schedule
 from .attention import attention
 from .attention_blocks import attention_blocks
 from .blocked_convolution import blocked_convolution
-from .column_digits import column_digits
-from .column_pairs import column_pairs
 from .columns import columns
+from .contraction import contraction
 from .depthwise_pointwise import depthwise_pointwise
-from .digit_products import digit_products
 from .elementwise import elementwise
 from .gather import gather
-from .gathered_pairs import gathered_pairs
 from .local_response import local_response
-from .pair_products import pair_products
 from .phases import phases
 from .pointwise_depthwise import pointwise_depthwise
-from .product import product
 from .recurrence import recurrence
 from .register_tile import register_tile
 from .row_reduction import row_reduction
 from .transpose import transpose
 from .windows import windows
 from .winograd import winograd
-from .winograd_digits import winograd_digits
-from .winograd_pairs import winograd_pairs
 from .winograd_rows import winograd_rows
 
-RULES = (attention, attention_blocks, recurrence, winograd_digits, winograd_pairs, winograd, winograd_rows,
-         depthwise_pointwise, pointwise_depthwise, blocked_convolution, columns, phases, windows, local_response,
-         register_tile, digit_products, column_digits, pair_products, gathered_pairs, column_pairs, product,
+RULES = (attention, attention_blocks, recurrence, winograd, winograd_rows, depthwise_pointwise,
+         pointwise_depthwise, blocked_convolution, columns, phases, windows, local_response, register_tile, contraction,
          row_reduction, gather, transpose, elementwise)
 
 

@@ -3,13 +3,14 @@ from __future__ import annotations
 
 from math import prod
 
-from ...relax.ops.matmul_digits import COLUMNS, DIGITS, LANES, even_rows
+from ...relax.arithmetic.digits import COLUMNS, SLICES, LANES, even_rows
 from ...tir.hints import PREFETCH_FIRST
 from ..primitives.sample import divisors
-from .blocks import find_block, inline_all, iter_vars, only_output, operand_loads, static_extent, vectorizes
+from .blocks import inline_all, iter_vars, only_output, operand_loads, static_extent, vectorizes
 from .digit_tiles import DIGITS_OF_TERMS, FASTER, PANEL, choose_unit, digit_tiles, row_blocks, shared_rows
-from .registers import ranks, reduce_lanes, steps
-from .row_reduction import CHAINS, reduce_serially
+from .registers import ranks, steps
+from .roles import stages_of
+from .row_reduction import reduce_points, reduce_serially
 from .threads import COST_OF_LOOP, parallel_nest
 from .tiles import FLOAT
 
@@ -22,21 +23,17 @@ MOST_DIGITS = 1 << 19  # bytes of a thread's own rows, on its stack
 
 
 def digit_products(sch, cpu):
-    """matmul_digits and nn.conv2d_digits with what is fused to them: digits of rows, then panels of columns by the
-    micro-kernel.
+    """Digits of rows, then panels of columns by the micro-kernel:
 
         for block of rows (parallel):
             for row:  largest, scale
             for row: for term: digits
             for panel:  sums = tiles(digits, panel);  for row: epilogue(sums)
 
-    Rows of one block are cut into digits before, and panels are shared; so are those of matmul_digits where a thread
-    had better not read all columns. Where terms are in parts, a part's digits meet some panels before the next part
-    does.
+    Rows of one block are cut into digits before, and panels are shared; so are those of a matrix where a thread had
+    better not read all columns. Where terms are in parts, a part's digits meet some panels before the next part does.
     """
-    if find_block(sch, lambda block: block.name_hint == SUMS) is None:
-        return False
-    inline_all(sch, keep={SUMS, FIXED, ROWS, SCALE, INVERSE, LARGEST})
+    inline_all(sch, keep=stages_of(sch, "digits"))
     epilogue = only_output(sch)
     if epilogue is None:
         return False
@@ -73,7 +70,7 @@ def _rows(sch, cpu, epilogue, depth, parts):
     if not rows:
         return 0, 0, batch, m, n, False
     few = shared_rows((every, 1), depth, columns)
-    own = _near(cpu, depth, columns, few) and few * depth * DIGITS <= MOST_DIGITS
+    own = _near(cpu, depth, columns, few) and few * depth * SLICES <= MOST_DIGITS
     rows = few if own else rows
     unit = COLUMNS if parts else choose_unit(cpu, (every, 1), depth, columns, rows)
     mo, mi = sch.split(m, [None, rows])
@@ -87,7 +84,7 @@ def _rows(sch, cpu, epilogue, depth, parts):
 def _near(cpu, depth, columns, rows=0):
     """Whether threads share rows, each of which keeps its own from kernel to kernel: all may read all columns, for
     MANY_ROWS also from somewhat beyond the second cache."""
-    return cpu.parallel and DIGITS * depth * columns <= cpu.l2_bytes * (2 if rows >= MANY_ROWS else 1)
+    return cpu.parallel and SLICES * depth * columns <= cpu.l2_bytes * (2 if rows >= MANY_ROWS else 1)
 
 
 def _points(sch, cpu, epilogue, depth, _):
@@ -120,7 +117,7 @@ def _digits(sch, cpu, at, image, panel):
     own; so the first panel comes closer while digits are made. Returns the loop over the digits of 64 terms."""
     scale, digits = sch.get_block(SCALE), sch.get_block(ROWS)
     count = steps(sch.get(digits))
-    apart = (at is not None or not cpu.parallel) and FLOAT * count // DIGITS <= cpu.l2_bytes
+    apart = (at is not None or not cpu.parallel) and FLOAT * count // SLICES <= cpu.l2_bytes
     if at is not None:
         for name in (ROWS, FIXED, INVERSE, SCALE):
             sch.compute_at(sch.get_block(name), at, preserve_unit_loops=True)
@@ -148,23 +145,3 @@ def _digits(sch, cpu, at, image, panel):
     if at is None:
         parallel_nest(sch, cpu, loops, COST_OF_LOOP * count)
     return d
-
-
-def reduce_points(sch, block):
-    """The reduction over blocks of channels, points and the channels of a block: in the lanes of each and in some
-    chains, for one that waits for itself takes four times as long."""
-    *_, lane = sch.get_loops(block)
-    partial = sch.rfactor(lane, 0)
-    sch.set_scope(partial, 0, "local")
-    *_, channels, points, lane = sch.get_loops(partial)
-    chains = max(n for n in divisors(static_extent(sch, channels)) if n <= CHAINS)
-    channels, chain = sch.split(channels, [None, chains])
-    sch.reorder(channels, points, chain, lane)
-    several = sch.rfactor(chain, 0)
-    sch.set_scope(several, 0, "local")
-    sch.vectorize(sch.get_loops(several)[-1])
-    sch.decompose_reduction(several, sch.get_loops(several)[-4])
-    *_, chain, lane = sch.get_loops(partial)
-    sch.vectorize(lane)
-    sch.decompose_reduction(partial, chain)
-    reduce_lanes(sch, block, sch.get_loops(block)[-1])

@@ -6,7 +6,7 @@ from math import prod
 
 from ... import te
 from ...expr import Var
-from ...relax.ops.matmul_digits import (COLUMNS, DIGITS, LANES, MOST_ROWS, MOST_TERMS, TERMS, digit_of, digit_sums,
+from ...relax.arithmetic.digits import (COLUMNS, SLICES, LANES, MOST_ROWS, MOST_TERMS, TERMS, digit_of, digit_sums,
                                          even_rows)
 from ...tir.buffer import decl_buffer
 from ...tir.intrin import call_extern
@@ -22,12 +22,9 @@ LEAST_ROWS = 4  # of an image; of fewer, reading the columns takes the time
 FEW = 5  # rows of which the micro-kernel reads columns as fast as they come, at three bytes for four of floats
 # Cycles, of a core that does two multiply-adds of 16 lanes in each: of the unit for a tile and step of 64 terms, with
 # its loads; for a tile's sums, which leave the unit, are joined and scaled; for a call of the micro-kernel, which sets
-# the unit up; for a scale; for 16 terms that are looked at for it and cut into digits; the same for those of a column,
-# in the second cache and beyond it.
-STEP, TILE, CALL, ROW, SPLIT, COLUMN, FAR_COLUMN = 330, 250, 300, 30, 6, 12, 30
-COPY = 20  # rows of a product by multiply-adds, in whose time its columns are copied to panels
+# the unit up; for a scale; for 16 terms that are looked at for it and cut into digits.
+STEP, TILE, CALL, ROW, SPLIT = 330, 250, 300, 30, 6
 WORTH = 2 / 3  # of the time of multiply-adds
-WORTH_CUTTING = 0.8  # of it, and of the copy of the columns
 FASTER = 4  # multiply-adds by digits, than those that threads' shares of loops are counted in
 PASSED = 0.5  # cycles of a byte of digits or results that comes from another core
 
@@ -41,15 +38,6 @@ def worth(cpu, rows, depth, columns):
     if rows <= FEW:
         return FLOAT * depth * columns > cpu.l2_bytes
     return cycles((rows, 1), depth, columns) < WORTH * rows * depth * columns / 32
-
-
-def worth_cutting(cpu, rows, depth, columns):
-    """The same of a product of two activations, whose columns are cut into digits for it, or copied to panels."""
-    rows = even_rows(rows)
-    if not cpu.integer_tiles or depth % TERMS or columns % LANES or not fits((rows, 1), depth, columns):
-        return False
-    cut = depth * columns // LANES * (COLUMN if FLOAT * depth * columns <= cpu.l2_bytes else FAR_COLUMN)
-    return cycles((rows, 1), depth, columns) + cut < WORTH_CUTTING * (rows + COPY) * depth * columns / 32
 
 
 def fits(points, depth, columns, least=LEAST_ROWS):
@@ -88,7 +76,7 @@ def shared_rows(points, depth, columns):
         blocks = height * width // rows
         if blocks > 1:
             return cycles(points, depth, columns, rows) * busy(blocks) / 2
-        passed = PASSED * rows * (DIGITS * depth + FLOAT * columns) / 2
+        passed = PASSED * rows * (SLICES * depth + FLOAT * columns) / 2
         return passed + min(cycles(points, depth, columns, rows, unit) * busy(-(-columns // unit)) / 2
                             for unit in UNITS)
 
@@ -107,7 +95,7 @@ def row_blocks(rows, multiple=1):
 # ---------------------------------------------------------------- the micro-kernel
 
 # The strides of a panel, in bytes: of a step, a digit, a tile's columns, four terms, a column, a term.
-PANEL = DIGITS * COLUMNS * TERMS, COLUMNS * TERMS, LANES * TERMS, 4 * LANES, 4, 1
+PANEL = SLICES * COLUMNS * TERMS, COLUMNS * TERMS, LANES * TERMS, 4 * LANES, 4, 1
 
 
 def digit_tiles(rows, columns, steps):
@@ -116,12 +104,12 @@ def digit_tiles(rows, columns, steps):
 
 
 def _declare(rows, columns, steps):
-    left = te.placeholder((steps, rows, DIGITS, TERMS), "int8", name="left")
+    left = te.placeholder((steps, rows, SLICES, TERMS), "int8", name="left")
     right = _columns(1, columns, steps)
     sums = digit_sums(left, right, (), 1, rows)
     step, panel = Var("step", "int32"), Var("panel", "int32")
     buffers = {
-        left: decl_buffer(left.shape, left.dtype, "left", offset_factor=1, strides=[step, DIGITS * TERMS, TERMS, 1]),
+        left: decl_buffer(left.shape, left.dtype, "left", offset_factor=1, strides=[step, SLICES * TERMS, TERMS, 1]),
         right: decl_buffer(right.shape, right.dtype, "right", offset_factor=1,
                            strides=[panel, *PANEL]),
         sums: decl_buffer(sums.shape, sums.dtype, "sums", offset_factor=1)}
@@ -145,13 +133,13 @@ def digit_tiles_of(count, rows, columns, steps):
 
 
 def _declare_several(count, rows, columns, steps):
-    left = te.placeholder((count, steps, rows, DIGITS, TERMS), "int8", name="left")
+    left = te.placeholder((count, steps, rows, SLICES, TERMS), "int8", name="left")
     right = _columns(count, columns, steps)
     sums = digit_sums(left, right, (count,), 1, rows, place=lambda outer, panel: outer[0])
     step, panel, following, apart = (Var(name, "int32") for name in ("step", "panel", "following", "apart"))
     buffers = {
         left: decl_buffer(left.shape, left.dtype, "left", offset_factor=1,
-                          strides=[following, step, DIGITS * TERMS, TERMS, 1]),
+                          strides=[following, step, SLICES * TERMS, TERMS, 1]),
         right: decl_buffer(right.shape, right.dtype, "right", offset_factor=1, strides=[panel, *PANEL]),
         sums: decl_buffer(sums.shape, sums.dtype, "sums", offset_factor=1,
                           strides=[apart, rows * columns, columns, LANES, 1])}
@@ -167,38 +155,25 @@ def _declare_several(count, rows, columns, steps):
 
 def _columns(count, columns, steps):
     """So many columns of each of some panels."""
-    return te.placeholder((count, steps, DIGITS, columns // LANES, TERMS // 4, LANES, 4), "int8", name="right")
+    return te.placeholder((count, steps, SLICES, columns // LANES, TERMS // 4, LANES, 4), "int8", name="right")
 
 
 TensorIntrin.family(r"digit_tiles\.(\d+)x(\d+)x(\d+)x(\d+)", _declare_several)
 
-# The digits of 64 terms of a row, which lie one after the other, and of a tile of columns.
-DIGITS_OF_TERMS, DIGITS_OF_COLUMNS = "digit_tiles.digits", "digit_tiles.column_digits"
+DIGITS_OF_TERMS = "digit_tiles.digits"  # of 64 of a row, which lie one after the other
 
 
 def _declare_digits():
     fixed = te.placeholder((TERMS // LANES, LANES), "float32", name="fixed")
-    digits = te.compute((DIGITS, TERMS), lambda d, at: digit_of(fixed[at % 4, at // 4], d), name="digits")
-    return _cut(fixed, digits, [TERMS, 1])
-
-
-def _declare_column_digits():
-    fixed = te.placeholder((TERMS // LANES, LANES), "float32", name="fixed")
-    digits = te.compute((DIGITS, 1, 1, LANES, 4), lambda d, half, t, j, q: digit_of(fixed[q, j], d), name="digits")
-    return _cut(fixed, digits, [2 * LANES * TERMS, LANES * TERMS, TERMS, 4, 1])
-
-
-def _cut(fixed, digits, strides):
-    """The micro-kernel that cuts 64 fixed numbers into digits, the first of which are strides[0] bytes apart."""
+    digits = te.compute((SLICES, TERMS), lambda d, at: digit_of(fixed[at % 4, at // 4], d), name="digits")
     buffers = {fixed: decl_buffer(fixed.shape, fixed.dtype, "fixed", offset_factor=1),
-               digits: decl_buffer(digits.shape, digits.dtype, "digits", offset_factor=1, strides=strides)}
+               digits: decl_buffer(digits.shape, digits.dtype, "digits", offset_factor=1, strides=[TERMS, 1])}
 
     def call(ins, outs):
-        return call_extern("int32", "ingot_tiles_digits", outs[0].access_ptr("w"), ins[0].access_ptr("r"), strides[0])
+        return call_extern("int32", "ingot_tiles_digits", outs[0].access_ptr("w"), ins[0].access_ptr("r"), TERMS)
 
     intrin = te.decl_tensor_intrin(digits.op, call, name="digits", binds=buffers)
     return intrin.description("body"), intrin.implementation("body")
 
 
 TensorIntrin.family(re.escape(DIGITS_OF_TERMS), _declare_digits)
-TensorIntrin.family(re.escape(DIGITS_OF_COLUMNS), _declare_column_digits)

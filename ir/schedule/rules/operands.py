@@ -12,6 +12,7 @@ from ...tir.stmt import BufferLoad
 from ..blocks import uses
 from .blocks import blocks, innermost, iter_vars, operand_loads, place_of, vectorizes
 from .registers import PACKED
+from .roles import PREPARED
 from .threads import COST_OF_LOOP, parallel_nest
 from .transpose import in_squares, square_of
 
@@ -74,7 +75,8 @@ def stages(sch, anchor):
 
 def choose_copies(sch, cpu, anchor):
     """(whether the second operand is copied to panels, the stage that computes it, the stage of the first operand, if
-    that is copied), None where there is no such stage. Other stages are inlined."""
+    that is copied), None where there is no such stage. Other stages are inlined, but for rows that an arithmetic
+    prepared."""
     block = sch.get(sch.get_block(anchor))
     rows, depth, columns = sizes(block)
     (k,), load, other = iter_vars(block, "reduce"), wide_operand(block), tall_operand(block)
@@ -84,7 +86,8 @@ def choose_copies(sch, cpu, anchor):
     if wide and not copied:
         sch.compute_inline(sch.get_block(wide))
     if tall and not (depth and rows and lies_across(sch, tall) and packs_rows(cpu, rows, depth)):
-        sch.compute_inline(sch.get_block(tall))
+        if not tall.endswith(PREPARED):
+            sch.compute_inline(sch.get_block(tall))
         tall = None
     return copied, wide, tall
 

@@ -10,8 +10,9 @@ from ...tir.hints import EXPLICIT, FULL_LANES, PREFETCH_AHEAD, PREFETCH_FAR, TRA
 from ...tir.index_map import IndexMap
 from ..blocks import uses
 from . import pair_tiles
-from .blocks import find_block, inline_all, iter_vars, only_output, operand_loads, static_extent
+from .blocks import inline_all, iter_vars, only_output, operand_loads, static_extent
 from .registers import in_registers, reduce_lanes, steps
+from .roles import stages_of
 from .row_reduction import reduce_serially
 from .threads import parallel_nest
 from .tiles import FLOAT
@@ -22,7 +23,7 @@ TURNED = "pairs_turned"
 
 
 def pair_products(sch, cpu):
-    """matmul_pairs and nn.conv2d_pairs with what is fused to them.
+    """Rows that are divided, and tiles of sums in registers:
 
         for block of rows (parallel):
             for rows in the lanes of vectors: largest;  scale
@@ -34,19 +35,16 @@ def pair_products(sch, cpu):
     A term of all rows of a block lies in a row, as sums read them. Where threads share panels all rows are divided
     before.
     """
-    if find_block(sch, lambda block: block.name_hint == TURNED) is None:
-        return False
-    inline_all(sch, keep={*STAGES, TURNED})
+    inline_all(sch, keep=stages_of(sch, "pairs"))
     epilogue = only_output(sch)
     if epilogue is None:
         return False
     block = sch.get_block(SUMS)
     work = steps(sch.get(block))
-    told = sch.get(block).annotations
-    batch, points, panel, lane = (_image if "image" in told else _matrix)(sch, cpu, epilogue)
+    image = "image" in sch.get(block).annotations
+    batch, points, panel, lane = (_image if image else _matrix)(sch, cpu, epilogue)
     third = iter_vars(sch.get(block), "reduce")[0].dom.extent.value
-    plan = pair_tiles.choose(cpu, [static_extent(sch, p) for p in points], third, static_extent(sch, panel),
-                             "made" in told)
+    plan = pair_tiles.choose(cpu, [static_extent(sch, p) for p in points], third, static_extent(sch, panel))
     side_by_side(sch, cpu, (TURNED, ROWS))
     at = multiply(sch, cpu, plan, batch, points, [panel], lane)
     if plan.over == "rows":

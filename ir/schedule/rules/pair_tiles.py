@@ -1,11 +1,11 @@
-"""Register tiles of products by pairs (ops/matmul_pairs.py), and a model of their time in cycles of one core."""
+"""Register tiles of products by pairs (relax/arithmetic/pairs.py), and a model of their time in cycles of one core."""
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from ...relax.ops.matmul_pairs import BLOCK, LANES, PARTS, third
+from ...relax.arithmetic.pairs import BLOCK, LANES, PARTS, third
 from ..primitives.sample import divisors
 from . import tiles
 from .blocks import SYMBOLIC
@@ -13,7 +13,7 @@ from .tiles import FLOAT, busy
 
 MOST_ROWS = 16  # of a tile, a vector of columns wide: each addition takes its element of a row from memory
 # Of a product by pairs: fewer rows wait for their sums, or for columns; of fewer terms sums are too short for what is
-# made of their rows before: those of matrices and of groups, of an image's channels, and of Winograd's planes.
+# made of their rows before: those of matrices, of an image's channels, and of Winograd's planes.
 LEAST_ROWS, LEAST_TERMS, LEAST_CHANNELS, LEAST_PLANES = 6, 40, 32, 48
 # Cycles: of a tile besides its terms; of a term of each third, in parts of the two for each row, and at least; the same
 # where the first cache does not hold so many thirds of a panel and of a tile's rows, and for each row less than many;
@@ -25,11 +25,8 @@ ROW, SPLIT = 4, 7.3
 # whole lines: it reads two of each. Bytes a cycle of rows that the other core divided, each line of which is waited
 # for, and of columns that both threads read: these often come from memory.
 STRADDLED, WAITED_BYTES, BOTH_BYTES = 2, 2.2, 80
-PARTIAL = 2  # how much longer takes a group of rows that leave lanes empty, but where they were turned before
+PARTIAL = 2  # how much longer takes a group of rows that leave lanes empty
 WORTH = 0.92  # of the time of multiply-adds
-# Of a vector of columns that are divided when the product runs, or else copied to panels, by whether the third cache
-# holds the matrix with what is made of it, and whether columns lie across: these are turned before.
-COLUMN = {(True, False): (12, 8), (False, False): (31, 18), (True, True): (48, 13), (False, True): (91, 27)}
 SHARES, FEW_SHARES = 4, 1.03  # blocks of which threads may take over some of others, and what fewer cost
 WAIT = 1000  # until both threads have divided their rows
 BESIDE = 0.15  # of the shorter of both, to stream columns and to multiply at the same time
@@ -63,12 +60,11 @@ def tile_cycles(rows, parts):
     return START + parts * max(2 * FAR_PACE * rows + FAR_ROW * max(MANY_ROWS - rows, 0), FAR_LEAST)
 
 
-def choose(cpu, rows, parts, panels, made=False, kept=0):
+def choose(cpu, rows, parts, panels):
     """The Plan of a product of so many thirds of terms. rows: how many there are, or rows of points and points in a
-    row. made: columns are made when it runs. kept: so many numbers are kept beside the terms of each row; threads then
-    share rows."""
-    plans = (plan for tile in _tiles(rows) for plan in _plans(cpu, tile, rows, parts, kept))
-    return min(plans, key=lambda plan: _time(cpu, plan, rows, parts, panels, made, kept))
+    row."""
+    plans = (plan for tile in _tiles(rows) for plan in _plans(cpu, tile, rows, parts))
+    return min(plans, key=lambda plan: _time(cpu, plan, rows, parts, panels))
 
 
 def _tiles(rows):
@@ -82,11 +78,11 @@ def _tiles(rows):
             if lines == 1 or few or n == rows[1]]
 
 
-def _plans(cpu, tile, rows, parts, kept):
+def _plans(cpu, tile, rows, parts):
     """Those of one size of tiles."""
     count, size = _blocks(tile, rows)
-    largest = min(count, max(cpu.l2_bytes // 4 // (FLOAT * (PARTS * parts + kept) * size), 1))
-    shared = [Plan(tile, largest, "panels")] if cpu.parallel and not kept else []
+    largest = min(count, max(cpu.l2_bytes // 4 // (FLOAT * PARTS * parts * size), 1))
+    shared = [Plan(tile, largest, "panels")] if cpu.parallel else []
     for block in range(largest, 0, -1):
         group = LANES if block == count else max(n for n in divisors(block * size) if n <= LANES)
         shared.append(Plan(tile, block, "rows", group))
@@ -98,23 +94,22 @@ def _blocks(tile, rows):
     return -(-rows[0] // tile[0]), tile[0] * prod(rows[1:])
 
 
-def _time(cpu, plan, rows, parts, panels, made, kept):
-    """Cycles of one thread, or twice those of two that share the work and pass on what they divided, or made of columns
-    that both have read."""
+def _time(cpu, plan, rows, parts, panels):
+    """Cycles of one thread, or twice those of two that share the work and pass on what they divided."""
     every, (count, size) = prod(rows), _blocks(plan.tile, rows)
     blocks, columns = -(-count // plan.block), FLOAT * LANES * panels * PARTS * parts
     groups = -(-every // plan.group)
     sums = panels * _cycles(plan.tile, rows, parts) + BESIDE * blocks * columns / cpu.cost("l3_read")
     if plan.block > 1 and prod(plan.tile) % LANES and parts > NEAR_PARTS:
         sums += panels * STRADDLED * parts * -(-every // prod(plan.tile))
-    divided = _divided(groups, parts, LANES if kept else plan.group)
+    divided = _divided(groups, parts, plan.group)
     if not cpu.parallel:
         return sums + divided
     if plan.over == "panels":
         passed = FLOAT * every * (PARTS * parts / WAITED_BYTES + LANES * panels / cpu.cost("core_to_core"))
         return sums * busy(panels) + divided * busy(groups) + 2 * WAIT + passed
     own = (sums + divided) * busy(every, plan.block * size) * (FEW_SHARES if blocks < SHARES else 1)
-    return own + columns / (cpu.cost("core_to_core") if made else BOTH_BYTES)
+    return own + columns / BOTH_BYTES
 
 
 def _cycles(tile, rows, parts):
@@ -128,33 +123,16 @@ def _divided(groups, parts, group=LANES):
     return groups * LANES * (ROW + SPLIT * PARTS * parts / BLOCK) * (1 if group == LANES else PARTIAL)
 
 
-def cycles(cpu, rows, depth, columns, groups=1):
-    """Of a product on one thread, whose columns are near; of groups, of their products, each of so many terms, which
-    have so many columns in all."""
+def cycles(cpu, rows, depth, columns):
+    """Of a product on one thread, whose columns are near."""
     every, parts, panels = prod(rows), third(depth), -(-columns // LANES)
-    kept = groups * depth if groups > 1 else 0
-    plan = choose(cpu.alone(), (every,), parts, panels // groups, kept=kept)
-    return panels * _cycles(plan.tile, (every,), parts) + groups * _divided(-(-every // plan.group), parts)
+    plan = choose(cpu.alone(), (every,), parts, panels)
+    return panels * _cycles(plan.tile, (every,), parts) + _divided(-(-every // plan.group), parts)
 
 
-def streamed(cpu, rows, depth, columns, groups, weights, pace):
-    """The same, so many bytes of whose columns come from far away, `pace` of them in a cycle."""
-    near, far = cycles(cpu, rows, depth, columns, groups), weights / pace if weights else 0
-    return max(near, far) + BESIDE * min(near, far)
-
-
-def worth(cpu, rows, depth, columns, divided=0, copied=0):
-    """Whether a product of a constant is predicted to be clearly faster by pairs than by multiply-adds. Of others, a
-    vector of columns takes so many cycles before, divided for the one or copied for the other."""
+def worth(cpu, rows, depth, columns):
+    """Whether a product of a constant is predicted to be clearly faster by pairs than by multiply-adds."""
     if not cpu.cost("adds_beside") or depth < LEAST_TERMS or not LEAST_ROWS <= rows < SYMBOLIC:
         return False
     vectors = depth * -(-columns // LANES)
-    return (cycles(cpu, (rows,), depth, columns) + divided * vectors
-            < WORTH * (rows / cpu.cost("multiply_adds") + copied) * vectors)
-
-
-def worth_dividing(cpu, rows, depth, columns, across):
-    """The same of a product of two activations, whose columns are divided for it, or copied to panels; across: they are
-    rows in memory."""
-    near = 2 * FLOAT * depth * columns <= cpu.l3_bytes
-    return columns % LANES == 0 and worth(cpu, rows, depth, columns, *COLUMN[near, across])
+    return cycles(cpu, (rows,), depth, columns) < WORTH * (rows / cpu.cost("multiply_adds")) * vectors

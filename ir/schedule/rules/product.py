@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ...expr import IntImm
-from ...relax.ops.matmul_short import ROWS as SHORT_ROWS
+from ...relax.arithmetic.short import ROWS as SHORT_ROWS
 from ...tir.hints import PREFETCH, PREFETCH_TILE
 from ..blocks import uses
 from ..handles import BlockRV

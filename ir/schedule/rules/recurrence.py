@@ -4,7 +4,6 @@ from __future__ import annotations
 from ...relax.ops.recurrent_weights import width_of
 from .blocks import blocks, iter_vars, outer_spatial, vectorizes
 from .registers import in_registers, ranks, steps, turn_of
-from .short_terms import short_cpu, short_operand, short_terms
 from .threads import parallel_nest
 
 LEAST_LANES = 4
@@ -57,8 +56,6 @@ def _tile(sch, cpu, reductions, stages):
     gates = sum(iter_vars(sch.get(sch.get_block(r)), "spatial")[1].dom.extent.value for r in reductions)
     anchor = sch.get_block(stages[0])
     batch, hidden = (iv.dom.extent.value for iv in sch.get(anchor).iter_vars)
-    if any(short_operand(sch.get(sch.get_block(r))) for r in reductions):
-        cpu = short_cpu(cpu)
     rows, vectors, lanes = choose(cpu, batch, hidden, gates, all(
         vectorizes(sch.get(sch.get_block(s))) for s in (*reductions, *stages)), _panel(sch, reductions[0]))
     b, j = sch.get_loops(anchor)
@@ -79,11 +76,6 @@ def _tile(sch, cpu, reductions, stages):
         block = sch.get_block(name)
         sch.set_scope(block, 0, "local")
         *points, k = sch.get_loops(block)[2:]
-        if short_operand(sch.get(block)):
-            rows, *gates, j = points
-            j, lane = sch.split(j, [None, lanes])
-            short_terms(sch, cpu, block, k, [rows], [*gates, j], lane)
-            continue
         sch.reorder(k, *points)
         _registers(sch, points, lanes)
         sch.decompose_reduction(block, k)

@@ -9,6 +9,7 @@ from ...tir.stmt import BlockRealize, BufferLoad, BufferStore
 from ...transform.vectorize import VECTOR_LANES
 from ..blocks import uses
 from ..errors import ScheduleError
+from ..primitives.sample import divisors
 from .blocks import (blocks, find_block, inline_all, innermost, iter_vars, only_output, other_blocks, static_extent,
                      vectorizes)
 from .elementwise import flat_indices, parallel_roots
@@ -203,3 +204,23 @@ def _shared_loops(sch, output):
 
 def _indexes(iv, load):
     return is_const_int(iv.dom.extent, 1) or uses(load.indices, {iv.var})
+
+
+def reduce_points(sch, block):
+    """The reduction over blocks of channels, points and the channels of a block: in the lanes of each and in some
+    chains, for one that waits for itself takes four times as long."""
+    *_, lane = sch.get_loops(block)
+    partial = sch.rfactor(lane, 0)
+    sch.set_scope(partial, 0, "local")
+    *_, channels, points, lane = sch.get_loops(partial)
+    chains = max(n for n in divisors(static_extent(sch, channels)) if n <= CHAINS)
+    channels, chain = sch.split(channels, [None, chains])
+    sch.reorder(channels, points, chain, lane)
+    several = sch.rfactor(chain, 0)
+    sch.set_scope(several, 0, "local")
+    sch.vectorize(sch.get_loops(several)[-1])
+    sch.decompose_reduction(several, sch.get_loops(several)[-4])
+    *_, chain, lane = sch.get_loops(partial)
+    sch.vectorize(lane)
+    sch.decompose_reduction(partial, chain)
+    reduce_lanes(sch, block, sch.get_loops(block)[-1])

@@ -5,7 +5,8 @@ from math import prod
 
 from ...expr import IntImm, is_const_int
 from ...node import children
-from ...relax.accuracy import DIGITS, FLOAT32, admits
+from ...relax.arithmetic import ARITHMETICS
+from ...relax.arithmetic.row import FLOAT32
 from ...tir.hints import THREAD_OWN, THREAD_ROWS
 from ...tir.stmt import BufferStore, For
 from ..errors import ScheduleError
@@ -22,8 +23,8 @@ def most_threads(cpu, work, accuracy=FLOAT32):
     Threads must save more cycles than they cost: of two, half of the time of its parallel loops, whose bytes come from
     L2. Each wait of two for one another costs with the tensors that pass between their cores about a microsecond, each
     further thread makes it longer, and one thread's kernels read what others wrote."""
-    digits = cpu.integer_tiles and admits(accuracy, (DIGITS,))  # a unit that does some of them faster
-    pace = 2 * cpu.lanes * cpu.cost("multiply_adds") * (2 if digits else 1)
+    faster = max(row.pace for row in ARITHMETICS.values() if row.admitted(cpu, accuracy))  # by a unit for some of them
+    pace = 2 * cpu.lanes * cpu.cost("multiply_adds") * faster
     near, far = cpu.cost("l2_read"), cpu.cost("threads.passed")
     shared = passed = waits = 0
     for operations, touched, loops in work:

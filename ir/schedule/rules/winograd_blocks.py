@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ...relax.ops.matmul_pairs import padded, third
+from ...relax.arithmetic.pairs import padded, third
 from . import pair_tiles, tiles
 from .tiles import FLOAT, busy
 

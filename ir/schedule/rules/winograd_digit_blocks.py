@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...relax.ops.matmul_digits import COLUMNS, DIGITS, LANES, MOST_ROWS, TERMS
+from ...relax.arithmetic.digits import COLUMNS, SLICES, LANES, MOST_ROWS, TERMS
 from ..primitives.sample import divisors
 from .digit_tiles import CALL, FEW, ROW, SPLIT, STEP, TILE, UNITS
 from .tiles import FLOAT, busy
@@ -27,6 +27,10 @@ class Blocking:
     columns: int
     over: str
     cycles: float
+
+    @property
+    def vectors(self):
+        return self.columns // LANES
 
 
 def choose(cpu, layer):
@@ -49,7 +53,7 @@ def _blocking(cpu, layer, rows, columns):
     planes, steps, panels = layer.side ** 2, _steps(layer), -(-layer.out_blocks * LANES // columns)
     blocks, points = layer.rows // rows, rows * layer.columns
     width = layer.columns * layer.tile
-    digits, sums = planes * points * steps * DIGITS * TERMS, planes * points * columns * FLOAT
+    digits, sums = planes * points * steps * SLICES * TERMS, planes * points * columns * FLOAT
     each = FEW_STEP * steps + TILE if points <= FEW else -(-points // 16) * (STEP * steps + TILE)
     cycles = blocks * panels * (layer.side * CALL + planes * each * columns // COLUMNS)
     cutting = layer.rows * (ROW + layer.side * width * layer.data_blocks)
@@ -83,4 +87,4 @@ def _steps(layer):
 
 def _weights(layer):
     """Bytes of digits."""
-    return layer.side ** 2 * -(-layer.out_blocks * LANES // COLUMNS) * COLUMNS * _steps(layer) * TERMS * DIGITS
+    return layer.side ** 2 * -(-layer.out_blocks * LANES // COLUMNS) * COLUMNS * _steps(layer) * TERMS * SLICES

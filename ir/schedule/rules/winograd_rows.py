@@ -17,7 +17,8 @@ from . import winograd_row_tiles
 from .blocks import PADDED, blocks, find_block, inline_all, only_output, operand_loads, static_extent, store_border
 from .registers import by_element, steps
 from .threads import parallel_nest
-from .winograd import choices, sum_products
+from .winograd_products import sum_products
+from .winograd_stages import choices
 
 STAGES = ("winograd_rows", "winograd_product")
 RESULT = "conv2d_winograd_rows"

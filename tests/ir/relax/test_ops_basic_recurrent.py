@@ -126,8 +126,7 @@ def test_errors_of_projected_layers():
         call_of("nn.gru_steps", [np.ascontiguousarray(p[:, :, 1:]), *rest], {"hidden_size": 4})
 
 
-@pytest.mark.parametrize("shape, expected", [((1, 2, 4, 3, 3), "(1, 4, 12)"), ((1, 2, 4, 2, 2), "(1, 2, 4, 3, 2)"),
-                                             ((1, 1, 2, 3, 1, 3, 4), "(1, 1, 1, 3, 1, 3, 4)")])
+@pytest.mark.parametrize("shape, expected", [((1, 2, 4, 3, 3), "(1, 4, 12)"), ((1, 2, 4, 2, 2), "(1, 2, 4, 3, 2)")])
 def test_errors_of_panels(shape, expected):
     p, _, *rest = projected(GOOD)
     with pytest.raises(InferError, match=re.escape(f"r has shape {shape}, expected {expected} for p (3, 2, 12)")):

@@ -12,6 +12,10 @@ from ingot.ir.node import structural_equal
 from ingot.ir.relax import Constant, RelaxVar, TensorStructInfo, TupleGetItem, call_op
 from ingot.ir.relax.accuracy import FLOAT32
 from ingot.ir.relax.block_builder import BlockBuilder
+from ingot.ir.relax.arithmetic import ARITHMETICS
+from ingot.ir.relax.ops.conv_layouts import pack_weights
+from ingot.ir.relax.ops.conv_winograd import pack_transformed
+from ingot.ir.relax.ops.pointwise import kernel_matrix
 from ingot.ir.relax.ops.winograd import transform_weights
 from ingot.ir.schedule import Schedule
 from ingot.ir.tir.function import PrimFunc
@@ -64,22 +68,51 @@ def followed(op, y, epilogue, residual, bias):
     return op("nn.relu", op("add", y, residual)) if epilogue == "residual" else op("nn." + epilogue, y)
 
 
-def winograd_by(product, pack, cpu, size, channels=16, outputs=32, tile=2, stride=1, batch=1, epilogue="relu",
+def product_by(arithmetic, cpu, rows, depth, columns):
+    """The PrimFunc of a product by an arithmetic, a bias and a ReLU."""
+    row = ARITHMETICS[arithmetic]
+    w = np.random.default_rng(0).standard_normal((depth, columns)).astype(np.float32)
+    parts = [Constant(part, "w") for part in row.pack(w)]
+
+    def build(op, x, bias):
+        y = op("matmul", x, *parts, arithmetic=arithmetic, b_layout="operands", n_size=columns)
+        return op("nn.relu", op("add", y, bias))
+
+    func, = kernels(lambda: network(build, [(*rows, -(-depth // row.block) * row.block), (columns,)]), cpu, "relaxed")
+    return func
+
+
+def pointwise_by(arithmetic, cpu, shape, outputs, strides=(1, 1), before=None):
+    """The PrimFunc of a 1x1 convolution of an image [batch, blocks, height, width], a residual and a ReLU."""
+    w = np.random.default_rng(0).standard_normal((outputs, shape[1] * 16, 1, 1)).astype(np.float32)
+    parts = [Constant(part, "w") for part in ARITHMETICS[arithmetic].pack(kernel_matrix(pack_weights(w, 16, 1, 16)))]
+    sizes = (-(-d // s) for d, s in zip(shape[2:], strides))
+
+    def build(op, x, residual):
+        x = op(before, x) if before else x
+        y = op("nn.conv2d_pointwise", x, *parts, arithmetic=arithmetic, out_channels=outputs, strides=strides)
+        return op("nn.relu", op("add", y, residual))
+
+    func, = kernels(lambda: network(build, [(*shape, 16), (shape[0], -(-outputs // 16), *sizes, 16)]), cpu, "relaxed")
+    return func
+
+
+def winograd_by(arithmetic, cpu, size, channels=16, outputs=32, tile=2, stride=1, batch=1, epilogue="relu",
                 padding=(1, 1, 1, 1), scale=1):
-    """The PrimFunc of a 3x3 convolution nn.conv2d_winograd_<product>, whose transformed weights pack(u, tile) packs, and
-    of what follows it."""
+    """The PrimFunc of a 3x3 Winograd convolution by an arithmetic, and of what follows it."""
     w = np.random.default_rng(0).standard_normal((outputs, channels * stride ** 2, 3, 3)).astype(np.float32) * scale
-    parts = [Constant(part, "u") for part in pack(transform_weights(w, tile, 16), tile)]
+    u = transform_weights(w, tile, 16)
+    parts = [Constant(part, "u") for part in pack_transformed(ARITHMETICS[arithmetic], u, tile)]
     out = [-(-s // stride) + padding[k] + padding[k + 2] - 2 for k, s in enumerate(size)]
     blocks = -(-outputs // 16)
     shapes = [(batch, -(-channels // 16), *size, 16), (batch, blocks, *out, 16), (1, blocks, 1, 1, 16)]
 
     def build(op, x, residual, bias):
-        y = op(f"nn.conv2d_winograd_{product}", x, *parts, tile=tile, stride=stride, padding=padding,
+        y = op("nn.conv2d_winograd", x, *parts, arithmetic=arithmetic, tile=tile, stride=stride, padding=padding,
                out_channels=outputs, data_layout="NCHW16c")
         return followed(op, y, epilogue, residual, bias)
 
-    func, = kernels(lambda: network(build, shapes), cpu)
+    func, = kernels(lambda: network(build, shapes), cpu, "relaxed")
     return func
 
 

@@ -1,22 +1,16 @@
 """The rule for products of digits: what it makes of them, and when a product is worth it."""
 
-import numpy as np
 import pytest
-from rule_cases import kernels, network
+from rule_cases import pointwise_by, product_by
 
 from ingot.ir.expr import Call
 from ingot.ir.node import collect, structural_equal
-from ingot.ir.relax import Constant
-from ingot.ir.relax.ops import matmul_digits
-from ingot.ir.relax.ops.conv_digits import split_kernel
-from ingot.ir.relax.ops.conv_layouts import pack_weights
-from ingot.ir.relax.ops.matmul_digits import MOST_TERMS, split_columns
+from ingot.ir.relax.arithmetic import digits as digits_row
+from ingot.ir.relax.arithmetic.digits import MOST_TERMS
 from ingot.ir.schedule import Schedule, TensorIntrin
 from ingot.ir.schedule.rules.blocks import SYMBOLIC
-from ingot.ir.schedule.rules.column_digits import column_digits
-from ingot.ir.schedule.rules.digit_products import digit_products
-from ingot.ir.schedule.rules.digit_tiles import (digit_tiles, digit_tiles_of, row_blocks, shared_rows, worth,
-                                                 worth_cutting)
+from ingot.ir.schedule.rules.contraction import contraction
+from ingot.ir.schedule.rules.digit_tiles import digit_tiles, digit_tiles_of, row_blocks, shared_rows, worth
 from ingot.ir.schedule.rules.threads import parallel_loops
 from ingot.ir.tir.stmt import Block
 from ingot.ir.tir.verifier import verify
@@ -27,27 +21,19 @@ CPU = machine(16, 32, integer_tiles=True)
 
 
 def kernel(rows, depth=128, columns=64):
-    """The PrimFunc of a product, a bias and a ReLU."""
-    rng = np.random.default_rng(0)
-    parts = [Constant(part, "w") for part in split_columns(rng.standard_normal((depth, columns)).astype(np.float32))]
-
-    def build(op, x, bias):
-        return op("nn.relu", op("add", op("matmul_digits", x, *parts), bias))
-
-    func, = kernels(lambda: network(build, [(*rows, depth), (columns,)]), CPU, "relaxed")
-    return func
+    return product_by("digits", CPU, rows, depth, columns)
 
 
-def scheduled(func, intrinsic, cpu=CPU, rule=digit_products, called=("digits", "product")):
+def scheduled(func, intrinsic, cpu=CPU):
     """The rule takes a function, its trace replays, and the micro-kernels are called in one place each."""
     sch, again = Schedule(func), Schedule(func)
-    assert rule(sch, cpu)
+    assert contraction(sch, cpu)
     verify(sch.func)
     assert intrinsic in str(sch.trace)
     sch.trace.apply(again)
     assert structural_equal(again.func, sch.func)
     calls = [c for c in collect(lower_prim_func(sch.func).body, Call) if c.op == "tir.call_extern"]
-    assert [c.args[0].value for c in calls] == [f"ingot_tiles_{name}" for name in called]
+    assert [c.args[0].value for c in calls] == [f"ingot_tiles_{name}" for name in ("digits", "product")]
 
 
 @pytest.mark.parametrize("rows, alone, shared", [
@@ -61,8 +47,8 @@ def test_a_micro_kernel_makes_the_sums_of_a_panel(rows, alone, shared, columns):
 
 
 def test_terms_are_in_parts_where_digits_of_rows_are_beyond_the_second_cache(monkeypatch):
-    monkeypatch.setattr(matmul_digits, "NEAR", 20 * 128 * 3)
-    monkeypatch.setattr(matmul_digits, "PART", 2)
+    monkeypatch.setattr(digits_row, "NEAR", 20 * 128 * 3)
+    monkeypatch.setattr(digits_row, "PART", 2)
     scheduled(kernel((20,), depth=384, columns=200), "digit_tiles.20x32x2", CPU.alone())
 
 
@@ -72,30 +58,19 @@ def test_threads_share_rows_where_each_may_read_all_columns(rows, columns, own):
     """Then a thread cuts its own rows; else all are cut before panels are shared."""
     for cpu, loops in ((CPU, 1 if own else 2), (CPU.alone(), 0)):
         sch = Schedule(kernel(rows, 512, columns))
-        assert digit_products(sch, cpu)
+        assert contraction(sch, cpu)
         assert parallel_loops(lower_prim_func(sch.func).body) == loops
 
 
 def test_sums_of_parts_fit_the_stack_of_a_thread():
     """Larger ones would be shared, and the loop over panels be one thread's."""
     sch = Schedule(kernel((2048,), 2048, 256))
-    assert digit_products(sch, CPU)
+    assert contraction(sch, CPU)
     assert parallel_loops(lower_prim_func(sch.func).body) == 2
 
 
-def convolution(shape, outputs, strides=(1, 1), before=None):
-    """The PrimFunc of a 1x1 convolution of an image [batch, blocks, height, width], a residual and a ReLU."""
-    rng = np.random.default_rng(0)
-    w = rng.standard_normal((outputs, shape[1] * 16, 1, 1)).astype(np.float32)
-    parts = [Constant(part, "w") for part in split_kernel(pack_weights(w, 16, 1, 16))]
-    sizes = (-(-d // s) for d, s in zip(shape[2:], strides))
-
-    def build(op, x, residual):
-        x = op(before, x) if before else x
-        return op("nn.relu", op("add", op("nn.conv2d_digits", x, *parts, strides=strides), residual))
-
-    func, = kernels(lambda: network(build, [(*shape, 16), (shape[0], -(-outputs // 16), *sizes, 16)]), CPU, "relaxed")
-    return func
+def convolution(*args, **options):
+    return pointwise_by("digits", CPU, *args, **options)
 
 
 @pytest.mark.parametrize("shape, outputs, strides, alone, rows, columns", [
@@ -117,7 +92,7 @@ def test_what_is_before_an_image_is_made_where_it_is_cut(cpu):
     func = convolution((1, 8, 6, 6), 32, before="nn.relu")
     scheduled(func, "digit_tiles.", cpu)
     sch = Schedule(func)
-    digit_products(sch, cpu)
+    contraction(sch, cpu)
     names = {b.name_hint for b in collect(sch.func.body, Block)}
     assert len([n for n in names if n.startswith("relu")]) == 1  # the epilogue
 
@@ -129,26 +104,14 @@ def test_the_first_panel_comes_while_digits_are_made(kind, cpu, asked):
     """Not where threads share panels: each begins with another."""
     func = convolution((1, 8, 14, 14), 64) if kind == "image" else kernel((192,), 128, 64)
     sch = Schedule(func)
-    digit_products(sch, cpu)
+    contraction(sch, cpu)
     assert ("pragma_prefetch_first" in str(sch.trace)) == asked
     assert [c.args[0].args[0].buffer.name for c in collect(lower_prim_func(sch.func).body, Call)
             if c.op == "tir.prefetch"] == ["w"] * asked
 
 
-@pytest.mark.parametrize("cpu", [CPU, CPU.alone()])
-@pytest.mark.parametrize("shape", [(64, 64), (192, 1040), (128, 40)])
-def test_columns_of_activations(shape, cpu):
-    """Scales are found in vectors of columns; a tile's digits are cut in one place."""
-    def build(op, w):
-        return op("column_digits", w, op("column_scales", w))
-
-    scales, digits = kernels(lambda: network(build, [shape]), cpu, "relaxed")
-    scheduled(scales, "vectorize", cpu, column_digits, called=())
-    scheduled(digits, "digit_tiles.column_digits", cpu, column_digits, called=["digits"])
-
-
 def test_rows_of_unknown_number_are_not_for_it():
-    assert not digit_products(Schedule(kernel(("n",))), CPU)
+    assert not contraction(Schedule(kernel(("n",))), CPU)
 
 
 def test_the_micro_kernel_is_described_for_any_size():
@@ -184,11 +147,3 @@ def test_rows_that_threads_share(points, depth, columns, rows):
     ((5, 1024, 1024), CPU, True), ((1, 512, 512), CPU, False), ((1, 4096, 1000), machine(16, 32), False)])
 def test_what_is_worth_it(shape, cpu, expected):
     assert worth(cpu, *shape) == expected
-
-
-@pytest.mark.parametrize("shape, cpu, expected", [
-    ((256, 256, 256), CPU, True), ((128, 768, 3072), CPU, True), ((2048, 2048, 2048), CPU, True),
-    ((256, 256, 256), machine(16, 32), False), ((32, 1024, 1024), CPU, False), ((256, 250, 256), CPU, False),
-    ((256, 256, 250), CPU, False), ((256, 2 * MOST_TERMS, 64), CPU, False)])
-def test_what_is_worth_cutting_when_it_runs(shape, cpu, expected):
-    assert worth_cutting(cpu, *shape) == expected

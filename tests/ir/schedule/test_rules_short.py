@@ -1,6 +1,4 @@
-"""Products and recurrences with short weights: results of the schedules, and what they read."""
-from functools import partial
-
+"""Products with short weights: results of the schedules, and what they read."""
 import numpy as np
 import pytest
 from rule_cases import checked, const, kernels, network
@@ -9,10 +7,9 @@ from tir_cases import arguments
 
 from ingot.ir.expr import Call, IntImm
 from ingot.ir.node import collect
-from ingot.ir.relax import TupleGetItem
-from ingot.ir.relax.ops.matmul_short import pack_columns
-from ingot.ir.relax.ops.short_weights import float_words
-from ingot.ir.schedule.rules import product, recurrence, short_terms
+from ingot.ir.relax.arithmetic.short import pack_columns
+from ingot.ir.schedule.rules import short_terms
+from ingot.ir.schedule.rules.contraction import contraction
 from ingot.ir.tir.stmt import For, IfThenElse
 from machines import machine
 
@@ -27,11 +24,8 @@ CPUS = pytest.mark.parametrize("cpu", [
 def given(func):
     """Arguments, with words that are made of weights."""
     def words(shape):
-        count, lanes = shape[-2:]
-        groups = np.prod(shape[:-2])
-        weights = np.random.default_rng(0).standard_normal((8 * groups, lanes)).astype(np.float32)
-        if count == 3:
-            return float_words(weights.reshape(groups, 8, lanes)[:, :4], lanes).reshape(shape)
+        lanes = shape[-1]
+        weights = np.random.default_rng(0).standard_normal((8 * np.prod(shape[:-2]), lanes)).astype(np.float32)
         return pack_columns(weights, lanes, lanes)[0].reshape(shape)
 
     return [words(a.shape) if a.ndim >= 5 else a for a in arguments(func)]
@@ -57,30 +51,13 @@ def count(stmt, op):
 def test_products(cpu, rows, depth, columns):
     bias = const(columns)
     func, = kernels(lambda: network(lambda op, x: op("nn.relu", op("add", op("matmul", x, const(depth, columns)), bias)),
-                                    [(*rows, depth)]), cpu, "relaxed")
-    lowered = checked(product, func, cpu, given(func))
+                                     [(*rows, depth)]), cpu, "relaxed")
+    lowered = checked(contraction, func, cpu, given(func))
     for loop in innermost(lowered):
         assert not collect(loop, IfThenElse)
         rows = count(loop.body, "tir.fma") / 9 / (count(loop.body, "tir.held") / 5)
         assert rows >= 1 and count(loop.body, "tir.held") == 5 * count(loop.body, "tir.fixed") / 8 / rows
     assert innermost(lowered)
-
-
-@CPUS
-@pytest.mark.parametrize("name", ["gru_batch", "gru_reset_later", "lstm_twice"])
-def test_recurrences(cpu, name):
-    case = partial(network, _lstm, [(4, 1, 3)]) if name == "lstm_twice" else name
-    func, = (f for f in kernels(case, cpu, "relaxed") if any(b.name == "y_h" for b in f.buffers))
-    assert next(b for b in func.buffers if b.name == "r").shape[-2].value == 3
-    lowered = checked(recurrence, func, cpu, given(func))
-    assert innermost(lowered) and not collect(innermost(lowered), IfThenElse)
-    assert all(count(loop.body, "tir.held") for loop in innermost(lowered))
-
-
-def _lstm(op, x):
-    y = op("nn.lstm", x, const(2, 128, 3), const(2, 128, 32), const(2, 256), *[const(2, 1, 32)] * 2, hidden_size=32,
-           direction="bidirectional")
-    return TupleGetItem(y, 0)
 
 
 @pytest.mark.parametrize("cpu, rows, depth, columns, worth", [
@@ -89,4 +66,4 @@ def _lstm(op, x):
     (machine(4), 1, 128, 128, False),
     (machine(4, memory_read=4), 1, 4096, 4096, True)])
 def test_they_pay_where_weights_come_slower_than_they_are_multiplied(cpu, rows, depth, columns, worth):
-    assert short_terms.worth(cpu, rows, depth, columns, short_terms.FIXED) == worth
+    assert short_terms.worth(cpu, rows, depth, columns) == worth

@@ -5,13 +5,12 @@ from rule_cases import winograd_by
 
 from ingot.ir.expr import Call, Select
 from ingot.ir.node import collect, structural_equal
-from ingot.ir.relax.ops.winograd_digits import split_planes
 from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.rules import winograd_digit_blocks
 from ingot.ir.schedule.rules.threads import parallel_loops
 from ingot.ir.schedule.rules.winograd_blocks import Layer
 from ingot.ir.schedule.rules.winograd_digit_blocks import Blocking, choose, cycles
-from ingot.ir.schedule.rules.winograd_digits import winograd_digits
+from ingot.ir.schedule.rules.winograd import winograd
 from ingot.ir.tir.stmt import For
 from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.pipeline import lower_prim_func
@@ -22,13 +21,13 @@ ALONE = CPU.alone()
 
 
 def kernel(*sizes, **options):
-    return winograd_by("digits", split_planes, CPU, *sizes, **options)
+    return winograd_by("digits", CPU, *sizes, **options)
 
 
 def scheduled(func, cpu):
     """The function that the rule makes, whose trace replays."""
     sch, again = Schedule(func), Schedule(func)
-    assert winograd_digits(sch, cpu)
+    assert winograd(sch, cpu)
     verify(sch.func)
     sch.trace.apply(again)
     assert structural_equal(again.func, sch.func)
@@ -71,7 +70,7 @@ def test_blocks_divide_the_rows(cpu, layer):
 
 
 def test_rows_of_too_many_tiles_have_no_blocks():
-    assert not winograd_digits(Schedule(kernel((2, 1030))), CPU)
+    assert not winograd(Schedule(kernel((2, 1030))), CPU)
     assert choose(CPU, Layer(2, 4, 4, 2, 600, 16)) is None
     assert cycles(CPU, Layer(2, 4, 4, 2, 600, 16)) is None
 

@@ -50,6 +50,10 @@ def operators(mod):
     return [b.value.op for b in mod["main"].bindings]
 
 
+def made_by(mod):
+    return [(b.value.op, b.value.attrs["arithmetic"]) for b in mod["main"].bindings]
+
+
 def algorithms(mod):
     return ["direct" if b.value.op == "nn.conv2d" else f"winograd{b.value.attrs['tile']}"
             for b in mod["main"].bindings]
@@ -111,7 +115,7 @@ def pointwise(channels, outputs, size, batch=1, scale=1.0):
 def test_pointwise_convolutions_by_digits_where_there_is_a_unit(batch):
     mod, cpu = pointwise(512, 512, (7, 7), batch), machine(16, integer_tiles=True)
     new = choose_convolution(mod, cpu)
-    assert operators(new) == ["nn.conv2d_digits"]
+    assert made_by(new) == [("nn.conv2d_pointwise", "digits")]
     x = np.random.default_rng(1).standard_normal((2, 32, 7, 7, 16)).astype(np.float32)
     np.testing.assert_allclose(evaluate(new, [x]), evaluate(mod, [x]), rtol=1e-4, atol=2e-4)
     for others in (choose_convolution(mod, machine(16)), choose_convolution(mod, cpu, accuracy="strict"),
@@ -120,14 +124,14 @@ def test_pointwise_convolutions_by_digits_where_there_is_a_unit(batch):
     for mod in (pointwise(16, 16, (7, 7)), pointwise(512, 512, (7, 7), scale=np.inf)):
         assert operators(choose_convolution(mod, cpu)) == ["nn.conv2d"]
     forced = choose_convolution(pointwise(16, 32, (7, 7)), cpu, {"conv": "digits"})
-    assert operators(forced) == ["nn.conv2d_digits"]
+    assert made_by(forced) == [("nn.conv2d_pointwise", "digits")]
     for mod in (pointwise(64, 16, (7, 7)), pointwise(64, 64, (3, 1))):
         with pytest.raises(ValueError, match="digits are for 1x1 of 4 points or more, and for .* "
                                              "with 32 output channels or more"):
             choose_convolution(mod, cpu, {"conv": "digits"})
 
 
-@pytest.mark.parametrize("scale, chosen", [(1.0, "nn.conv2d_winograd_digits"), (np.nan, "nn.conv2d_winograd")])
+@pytest.mark.parametrize("scale, chosen", [(1.0, "digits"), (np.nan, "fma")])
 def test_winograd_by_digits_where_there_is_a_unit(scale, chosen):
     """And weights are numbers."""
     rng, bb = np.random.default_rng(0), BlockBuilder()
@@ -138,8 +142,9 @@ def test_winograd_by_digits_where_there_is_a_unit(scale, chosen):
         bb.emit_func_output(bb.emit(call_op(
             "nn.conv2d", x, Constant(pack_weights(w, 16, 1, 16), "w"), data_layout="NCHW16c", out_channels=256,
             kernel_layout="OIHW16i16o", padding=(1, 1, 1, 1)), "conv"))
-    assert operators(choose_convolution(bb.get(), machine(16, integer_tiles=True))) == [chosen]
-    assert operators(choose_convolution(bb.get(), machine(16))) == ["nn.conv2d_winograd"]
+    for unit, arithmetic in ((True, chosen), (False, "fma")):
+        new = choose_convolution(bb.get(), machine(16, integer_tiles=unit))
+        assert made_by(new) == [("nn.conv2d_winograd", arithmetic)]
 
 
 def test_sums_of_digits_do_not_overflow():
@@ -339,49 +344,6 @@ def test_predictions_where_additions_have_units_of_their_own(layer, measured):
         assert 0.8 < predicted[name] / predicted["direct"] / (microseconds / measured["direct"]) < 1.25, name
     chosen = fastest(shape, cpu)
     assert chosen.endswith("pairs") and measured.get(chosen, 0) <= 1.1 * min(measured.values())
-
-
-# The same of 1x1 in four groups: channels of a group, blocks of results, points of a row.
-@pytest.mark.parametrize("channels, blocks, size, direct, pairs", [
-    (68, 20, 14, 83, 69), (136, 36, 7, 83, 62), (34, 12, 28, 95, 101)])
-def test_predictions_of_groups_by_pairs(channels, blocks, size, direct, pairs):
-    cpu = Options(Target.get("x86-64-v4-zen4"), threads="none").machine
-    shape = ConvLayer(4 * channels, blocks * 16, size, size, (1, 1), groups=4, gathered=True)
-    predicted = predict(shape, cpu)
-    assert fastest(shape, cpu) == ("pairs" if pairs < direct else DIRECT)
-    if pairs < direct:
-        assert 0.85 < predicted["pairs"] / predicted[DIRECT] / (pairs / direct) < 1.2
-    else:
-        assert list(predicted) == [DIRECT]
-
-
-def gathered(kernel=1, **attrs):
-    """A convolution in three groups of 50 channels that lie anywhere."""
-    rng, bb = np.random.default_rng(0), BlockBuilder()
-    w = pack_weights(rng.standard_normal((240, 50, kernel, kernel)).astype(np.float32), 16, 3)
-    places = np.stack(divmod(rng.permutation(10 * 16)[:150].reshape(3, 50), 16), axis=-1).astype(np.int32)
-    x = RelaxVar("x", TensorStructInfo((1, 10, 9, 10, 16), "float32"))
-    with bb.function("main", [x]):
-        bb.emit_func_output(bb.emit(call_op("nn.conv2d_gathered", x, Constant(w, "w"), Constant(places, "places"),
-                                            data_layout="NCHW16c", **attrs), "conv"))
-    return bb.get()
-
-
-def test_groups_by_pairs_where_additions_have_units_of_their_own():
-    cpu = Options(Target.get("x86-64-v4-zen4")).machine
-    for attrs in ({}, {"strides": (2, 1)}):
-        mod = gathered(**attrs)
-        new = choose_convolution(mod, cpu)
-        assert operators(new) == ["nn.conv2d_gathered_pairs"]
-        x = np.random.default_rng(1).standard_normal((1, 10, 9, 10, 16)).astype(np.float32)
-        np.testing.assert_allclose(evaluate(new, [x]), evaluate(mod, [x]), rtol=1e-5, atol=1e-5)
-        for others in (choose_convolution(mod, AVX512), choose_convolution(mod, cpu, accuracy="strict"),
-                       choose_convolution(mod, cpu, {"conv": DIRECT})):
-            assert operators(others) == ["nn.conv2d_gathered"]
-    for mod in (gathered(3), gathered(padding=(1, 0, 0, 0))):
-        assert operators(choose_convolution(mod, cpu)) == ["nn.conv2d_gathered"]
-        with pytest.raises(ValueError, match="can only be direct: .* 1x1 in groups of 40 channels or more"):
-            choose_convolution(mod, cpu, {"conv": "pairs"})
 
 
 # The same of Winograd's 3x3 by pairs with as many channels, on one thread and two, milliseconds, by their tile.

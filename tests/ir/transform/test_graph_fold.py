@@ -5,6 +5,7 @@ from graph_check import Graph, check, const, data, execute, ops, param, weights
 
 from ingot.ir.expr import Var
 from ingot.ir.relax import Constant, MatchCast, RelaxVar, TensorStructInfo, TupleGetItem, call_op
+from ingot.ir.relax.arithmetic import ARITHMETICS
 from ingot.ir.relax.expr import DataflowVar, RelaxCall, VarBinding, dataflow_function
 from ingot.ir.module import IRModule
 from ingot.ir.origin import Origin
@@ -145,6 +146,14 @@ def test_scales_fold_into_products_when_they_are_per_column(a, b, scale, folds):
     y = g.op("multiply", const(*scale), g.op("matmul", g.params[0], const(*b)))
     mod = check(g.module(y), data(*a), passes=FOLD)
     assert ops(mod) == (["matmul"] if folds else ["matmul", "multiply"])
+
+
+def test_packed_operands_of_products_are_no_weights():
+    g = Graph(param("x", 5, 64))
+    parts = [Constant(part, "w") for part in ARITHMETICS["pairs"].pack(const(64, 16).data)]
+    y = g.op("matmul", g.params[0], *parts, arithmetic="pairs", b_layout="operands", n_size=16)
+    mod = check(g.module(g.op("multiply", y, const(16))), data(5, 64), passes=FOLD)
+    assert ops(mod) == ["matmul", "multiply"]
 
 
 def test_chains_of_constants_become_one():

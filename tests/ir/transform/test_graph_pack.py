@@ -8,7 +8,7 @@ from ingot.ir.expr import Var
 from ingot.ir.node import structural_equal
 from ingot.ir.relax.expr import TupleGetItem
 from ingot.ir.relax.ops.conv_layouts import pack_weights as pack_array
-from ingot.ir.schedule.rules import digit_tiles, pair_tiles
+from ingot.ir.schedule.rules import digit_tiles
 from ingot.ir.transform.pack import pack_weights, split_padding
 from ingot.ir.transform.project_inputs import project_inputs
 from machines import machine
@@ -130,6 +130,11 @@ def test_recurrent_layers_of_computed_weights_stay():
     assert structural_equal(project_inputs(mod), mod)
 
 
+def made_by(mod):
+    """The arithmetics of products."""
+    return [b.value.attrs["arithmetic"] for b in mod["main"].bindings if b.value.op == "matmul"]
+
+
 @pytest.mark.parametrize("rows, depth, digits", [((6,), 64, True), ((2, 6), 64, True), ((6,), 50, False),
                                                  ((3,), 64, False), (("n",), 64, False)])
 def test_products_become_those_of_digits_where_there_is_a_unit(rows, depth, digits, monkeypatch):
@@ -141,8 +146,8 @@ def test_products_become_those_of_digits_where_there_is_a_unit(rows, depth, digi
     a, b = (g.op("matmul", g.op(name, g.params[0]), w) for name in ("nn.relu", "sigmoid"))
     for cpu, kept in ((machine(16, integer_tiles=True), not digits), (machine(16), True)):
         mod = check(g.module(a, b), data(*given, depth), passes=[lambda mod: pack_weights(mod, cpu, "relaxed")])
-        assert ops(mod).count("matmul") == 2 * kept and ops(mod).count("matmul_digits") == 2 * (not kept)
-        used = [b.value.args[1] for b in mod["main"].bindings if b.value.op.startswith("matmul")]
+        assert made_by(mod) == 2 * ["fma" if kept else "digits"]
+        used = [b.value.args[1] for b in mod["main"].bindings if b.value.op == "matmul"]
         assert used[0] is used[1]  # weights are cut into digits once
 
 
@@ -152,24 +157,8 @@ def test_rows_of_products_by_pairs_are_filled_up(shape, filled):
     y = g.op("matmul", g.params[0], const(shape[-1], 160))
     cpu = machine(16, 32, multiply_adds=1, adds_beside=1)
     mod = check(g.module(y), data(*shape), passes=[lambda mod: pack_weights(mod, cpu, "relaxed")])
-    assert ops(mod) == ["nn.pad"] * bool(filled) + ["matmul_pairs"]
+    assert ops(mod) == ["nn.pad"] * bool(filled) + ["matmul"] and made_by(mod) == ["pairs"]
     assert mod["main"].bindings[-1].value.args[0].struct_info.static_shape == (filled or shape)
-
-
-@pytest.mark.parametrize("depth, columns, across, expected", [
-    (96, 48, False, ["pair_scales", "pair_columns", "pair_offsets", "matmul_pairs"]),
-    (100, 48, False, ["pair_scales", "pair_columns", "pair_offsets", "nn.pad", "matmul_pairs"]),
-    (96, 48, True, ["permute_dims", "matmul"]), (96, 40, False, ["matmul"])])
-def test_columns_of_activations_are_divided_for_pairs(depth, columns, across, expected, monkeypatch):
-    """Where that pays: not of those that lie across for few rows."""
-    monkeypatch.setattr(pair_tiles, "WORTH", 1.1)  # of small ones, which are interpreted
-    g = Graph(param("x", 2, 48, depth), param("w", *((columns, depth) if across else (depth, columns))))
-    w = g.op("permute_dims", g.params[1], axes=(1, 0)) if across else g.params[1]
-    cpu = machine(16, 32, multiply_adds=1, adds_beside=1, l3_bytes=1 << 20)
-    module = g.module(g.op("matmul", g.params[0], w))
-    mod = check(module, data(2, 48, depth), data(*g.params[1].struct_info.static_shape, seed=1),
-                passes=[lambda mod: pack_weights(mod, cpu, "relaxed")])
-    assert ops(mod) == expected
 
 
 def test_weights_that_are_not_finite_are_not_cut_into_digits():
@@ -177,7 +166,7 @@ def test_weights_that_are_not_finite_are_not_cut_into_digits():
     w.data[3, 4] = np.inf
     g = Graph(param("x", 48, 512))
     mod = pack_weights(g.module(g.op("matmul", g.params[0], w)), machine(16, integer_tiles=True), "relaxed")
-    assert ops(mod) == ["matmul"]
+    assert made_by(mod) == ["fma"]
 
 
 @pytest.mark.parametrize("rows, shape, largest, short", [
@@ -192,7 +181,7 @@ def test_products_that_wait_for_their_weights_have_short_ones(rows, shape, large
     cpu = machine(16, l1_bytes=64 << 10, l2_bytes=0, multiply_adds=1)
     for allowed in (True, False):
         packed = pack_weights(mod, cpu, "relaxed" if allowed else "float32")
-        assert ops(packed) == ["matmul_short" if short and allowed else "matmul"]
+        assert made_by(packed) == ["short" if short and allowed else "fma"]
 
 
 def test_short_weights_of_a_product():
@@ -204,19 +193,16 @@ def test_short_weights_of_a_product():
     check(g.module(g.op("matmul", g.params[0], w)), data(1, 32), passes=[lambda mod: pack_weights(mod, cpu, "relaxed")])
 
 
-@pytest.mark.parametrize("name, states, activations, hidden, rank", [
-    ("nn.gru", 1, None, 64, 7), ("nn.gru", 1, None, 60, 5), ("nn.lstm", 2, None, 64, 7), ("nn.rnn", 1, None, 64, 5),
-    ("nn.lstm", 2, ("Sigmoid", "Tanh", "Relu"), 64, 5)])
-def test_recurrences_have_panels(name, states, activations, hidden, rank):
-    """Of 24 bits where states are bounded, and whole vectors; the same results either way."""
+@pytest.mark.parametrize("name, states, hidden", [("nn.gru", 1, 64), ("nn.gru", 1, 60), ("nn.lstm", 2, 64), ("nn.rnn", 1, 64)])
+def test_recurrences_have_panels(name, states, hidden):
     gates = {"nn.gru": 3, "nn.lstm": 4, "nn.rnn": 1}[name]
     g = Graph(param("x", 3, 1, 5))
     parts = [const(1, gates * hidden, 5), const(1, gates * hidden, hidden), const(1, 2 * gates * hidden)]
-    y = g.op(name, g.params[0], *parts, *[const(1, 1, hidden)] * states, hidden_size=hidden, activations=activations)
+    y = g.op(name, g.params[0], *parts, *[const(1, 1, hidden)] * states, hidden_size=hidden)
     module, cpu = g.module(g.bind(TupleGetItem(y, 0))), machine(16, l1_bytes=8 << 10)
     mod = check(module, data(3, 1, 5), passes=[project_inputs, lambda mod: pack_weights(mod, cpu, "relaxed")])
     steps = next(b.value for b in mod["main"].bindings if b.value.op == name + "_steps")
-    assert steps.args[1].struct_info.ndim == rank
+    assert steps.args[1].struct_info.ndim == 5
 
 
 def test_double_precision_is_not_packed():

@@ -1,0 +1,17 @@
+"""The arithmetics that products are made by: ARITHMETICS has a row for each, by name. A new one is a file and a place
+here; docs/adding-an-arithmetic.md walks through it.
+
+An operator of the graph that multiplies (matmul, nn.conv2d_pointwise, nn.conv2d_winograd) has an attribute
+`arithmetic`, the name of a row. What it multiplies, and where the results go, is the operator's; how is the row's.
+"""
+from .digits import DIGITS
+from .pairs import PAIRS
+from .row import FMA, LANES, Arithmetic, Operand, Rows, Scales  # noqa: F401
+from .short import SHORT
+
+ARITHMETICS = {row.name: row for row in (FMA, DIGITS, PAIRS, SHORT)}
+
+
+def special():
+    """The rows with operands of their own."""
+    return tuple(row for row in ARITHMETICS.values() if row.operands)
