@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from ..ir.dtype import DataType
 from ..ir.expr import IntImm
-from ..ir.relax.accuracy import FMA, growth_of_sums
+from ..ir.relax.accuracy import growth_of_sums
+from ..ir.relax.arithmetic import FMA
 from ..ir.tir.hints import MOST_ITERATIONS, UNROLL
 from ..ir.tir.stmt import For
 from ..ir.transform.walk import statements

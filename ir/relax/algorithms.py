@@ -22,5 +22,5 @@ def algorithm_of(call):
 
 
 def is_sum_of_products(call):
-    """Whether a call's elements are sums of products made by multiply-adds, which accuracy.FMA bounds."""
+    """Whether a call's elements are sums of products made by multiply-adds, which arithmetic.FMA bounds."""
     return call.op.startswith(SUMS) and not arithmetics_of(call)
