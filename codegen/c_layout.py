@@ -85,6 +85,11 @@ def _folded(line):
     return wrapped(line)
 
 
+def folded_comments(text):
+    """A file of assembly with the long lines of its comments broken: a statement ends with its line."""
+    return _LONG.sub(lambda line: "\n".join(_folded(line[0])) if line[0].startswith((" *", "/*")) else line[0], text)
+
+
 def folded_prose(text):
     """Markdown with the long lines of its prose, its C and its commands' comments broken: not of tables."""
     lines, code = [], ""
@@ -108,6 +113,9 @@ def folded_arguments(text, end=""):
         whole = _STRING.sub(lambda string: string[0].replace(" ", "\0"), line)
         indent = line[:len(line) - len(line.lstrip())]
         long = len(line) > WIDTH and "\t" not in indent  # not the commands of a rule
+        if line.startswith("#"):
+            lines += _filled(line, "", "# ")
+            continue
         parts = _filled(whole.lstrip(), indent, indent + INDENT, WIDTH - len(end)) if long else [whole]
         lines += (end + "\n").join(parts).replace("\0", " ").split("\n")
     return "\n".join(lines)
