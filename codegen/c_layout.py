@@ -38,13 +38,15 @@ _BREAK = re.compile(r"[(\[]|[)\]]|,(?= )|(?<= )[-+*/%=<>!&|?:]+(?= )")
 
 def _breaks(line):
     """(position, tightness) of every place where a line may be broken; nesting counts most, so that what is inside
-    parentheses is at least len(_TIGHTNESS)."""
+    parentheses is at least len(_TIGHTNESS). The arguments of a call come apart from its name before any of them is
+    broken; other brackets are the last resort, where names are long."""
     depth = 0
     for found in _BREAK.finditer(_STRING.sub(lambda text: "_" * len(text[0]), line)):
         token = found[0]
         if token in "([":
             depth += 1
-            yield found.end(), LAST_RESORT + depth  # where names are long
+            calls = token == "(" and re.match(r"\w", line[found.start() - 1:found.start()])
+            yield found.end(), (depth + 1) * len(_TIGHTNESS) - 0.5 if calls else LAST_RESORT + depth
         elif token in ")]":
             depth -= 1
         elif token == ",":

@@ -1,8 +1,9 @@
 """Which variables serve for indices only."""
 from __future__ import annotations
 
-from ..ir.expr import Add, Cast, Mul, Ramp, Sub, Var
-from ..ir.node import Visitor
+from ..ir.expr import Add, Cast, Mul, Ramp, Sub, Var, free_vars
+from ..ir.node import Visitor, collect
+from ..ir.tir.stmt import BufferLoad, BufferStore
 
 
 def is_offset(let):
@@ -13,6 +14,14 @@ def is_offset(let):
 def is_index(let):
     """Whether a value serves for sums and products in indices only."""
     return not _Elsewhere(let.var).found(let.body)
+
+
+def indexed_by(var, stmt):
+    """The buffer whose indices a variable is part of, one of them where all have the same name; None where it is part
+    of none, or of others, too."""
+    found = {access.buffer.name: access.buffer for access in collect(stmt, (BufferLoad, BufferStore))
+             if var in free_vars(access.indices)}
+    return found.popitem()[1] if len(found) == 1 else None
 
 
 class _Elsewhere(Visitor):

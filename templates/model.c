@@ -158,6 +158,16 @@ ingot_status [[ name ]]_set_profile([[ name ]] *net, ingot_profile_hook hook, vo
 }
 #endif
 
+[% if weight_places %]
+/* ---- weights ------------------------------------------------------------------------------------------------ */
+
+/* Where each weight is, in bytes. */
+[% for line in weight_places %]
+[[ line ]]
+[% endfor %]
+#define WEIGHT(place) ((const void *)(w + (place)))
+
+[% endif %]
 [% if has_tensors and not dims %]
 /* A tensor. The address is made anew for each call: of many none is kept on the stack. */
 #define TENSOR(place) ((void *)(m + (place)))
@@ -183,7 +193,7 @@ struct ingot_call {
 
 [% endif %]
 [% for region in regions %]
-/* All threads make these calls: they share the turns of the loops inside, and wait for what others took. */
+/* All threads make these calls: they share the iterations of the loops inside, and wait for what others took. */
 static void ingot_run_[[ region.number ]](ingot_worker *worker, const void *from)
 {
     const struct ingot_call call = *(const struct ingot_call *)from;

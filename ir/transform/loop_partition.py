@@ -5,10 +5,10 @@ from ..arith import Analyzer
 from ..arith.int_set import limits_of
 from ..arith.linear import Linear, render, shifted
 from ..arith.relax import relax
-from ..expr import GE, GT, LE, LT, Call, IntImm, Not, Range, const, free_vars, is_const_int, logical_and
+from ..expr import GE, GT, LE, LT, Call, IntImm, Not, Range, StringImm, const, free_vars, is_const_int, logical_and
 from ..node import Mutator, Visitor, collect, structural_equal
-from ..tir.hints import FULL_LANES, WHOLE
-from ..tir.stmt import AssertStmt, BufferLoad, DeclBuffer, Evaluate, For, IfThenElse, SeqStmt, seq
+from ..tir.hints import BORDER, FULL_LANES, WHOLE
+from ..tir.stmt import AssertStmt, AttrStmt, BufferLoad, DeclBuffer, Evaluate, For, IfThenElse, SeqStmt, seq
 from .copies import fresh_copy
 from .walk import rewrite_annotated
 
@@ -110,6 +110,7 @@ class _Partition(Mutator):
         last = self.visit(last)
         if _has_no_effect(last, self.analyzer):
             return main
+        last = _border(loop, last)
         if loop.kind != "parallel":
             return _merged([main, last])
         self._bind(loop)
@@ -134,8 +135,8 @@ class _Partition(Mutator):
             sides = [self._in_nest(loop.replace(body=body), rest) for body in bodies]
             self._bind(outer)
             if sides and all(isinstance(x, For) and x.extent is loop.extent for x in sides):
-                condition = LT(outer.loop_var, outer.min + last)
-                return loop.replace(body=IfThenElse(condition, *(side.body for side in sides)))
+                condition, (main, border) = LT(outer.loop_var, outer.min + last), (side.body for side in sides)
+                return loop.replace(body=IfThenElse(condition, main, _border(outer, border)))
         return None
 
     def _in_nest(self, loop, nest):
@@ -254,6 +255,13 @@ def _stored(stmt, analyzer):
 
     Scan().visit(stmt)
     return None if collect(stmt, (Evaluate, AssertStmt)) else stored
+
+
+def _border(loop, last):
+    """What a loop does in its last iteration, where that differs, with a hint for readers of the C."""
+    if _likely_parts(last):  # it may be merged with what is before
+        return last
+    return AttrStmt(None, BORDER, StringImm(f"the last iteration of {loop.loop_var.name}"), last)
 
 
 def _narrow(loop, analyzer):
