@@ -287,10 +287,11 @@ class CPrinter(Visitor):
                             "(pragma_import_c, pragma_auto_unroll_max_step, pragma_unroll_explicit)")
         self.visit(stmt.body)
 
-    def say_border(self):
-        """The comment before what loops do at a border."""
-        if self.border:
-            self.line(f"/* border: {', '.join(self.border)} */")
+    def say_border(self, more=()):
+        """The comment before what loops do at a border: which iterations these are, and what `more` says of them."""
+        text = ", ".join([*self.border, *more])
+        if text:
+            self.line(f"/* border: {text} */")
         self.border = []
 
     def template(self, stmt):
@@ -316,10 +317,7 @@ class CPrinter(Visitor):
             self.tiles[key] = unique_name(tile_name(self.name, tile.name), self.tile_names)
         args = [self.names[buffer] if index is None or is_const_int(index, 0) else
                 f"&{self.expr.place(buffer, index)}" for _, buffer, index in tile.pointers]
-        fewer = [f"{tile.numbers[var].value} of {most} iterations of {var.name.removesuffix('_count')}"
-                 for var, most in tile.border.items()]
-        self.border = [*self.border, *fewer]
-        self.say_border()
+        self.say_border(tile.fewer())
         for var, x in tile.numbers.items():
             buffer = indexed_by(var, tile.body)
             args.append(self.expr.converted(x) if buffer is None else self.expr.index(x, buffer))

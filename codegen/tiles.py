@@ -10,6 +10,7 @@ from ..ir.node import Mutator, Visitor, collect
 from ..ir.tir.buffer import decl_buffer
 from ..ir.tir.hints import MOST_ITERATIONS, TILE_START
 from ..ir.tir.stmt import AttrStmt, BufferLoad, BufferStore, DeclBuffer, For, LetStmt
+from ..ir.transform.name_loops import MADE_UP
 from .c_types import identifier
 
 MOST_NAME = 24  # letters that say more about a tile than that it is one
@@ -54,6 +55,14 @@ class Tile:
         most = {loop.extent: loop.annotations[MOST_ITERATIONS] for loop in collect(self.body, For)
                 if MOST_ITERATIONS in loop.annotations}
         self.border = {var: n for var, n in most.items() if not is_const_int(self.numbers[var], n)}
+
+    def fewer(self):
+        """What is less of the tile at a border, in words: loops that say nothing of themselves only where no other is
+        shorter."""
+        texts = {var.name.removesuffix("_count"): f"{self.numbers[var].value} of {most}"
+                 for var, most in self.border.items()}
+        telling = {name: text for name, text in texts.items() if not MADE_UP.match(name)} or texts
+        return [f"{text} iterations of {name}" for name, text in telling.items()]
 
 
 def _used(stmt):

@@ -50,6 +50,16 @@ struct [[ name ]] {
 #define [[ upper ]]_HEADER_BYTES 64u
 typedef char [[ name ]]_header_fits[sizeof(struct [[ name ]]) <= [[ upper ]]_HEADER_BYTES ? 1 : -1];
 
+[% if weight_places %]
+/* ---- weights ------------------------------------------------------------------------------------------------ */
+
+/* Where each weight is, in bytes. */
+[% for line in weight_places %]
+[[ line ]]
+[% endfor %]
+#define WEIGHT(place) ((const void *)(w + (place)))
+
+[% endif %]
 /* ---- description -------------------------------------------------------------------------------------------- */
 
 [% for t in inputs + outputs %]
@@ -158,16 +168,6 @@ ingot_status [[ name ]]_set_profile([[ name ]] *net, ingot_profile_hook hook, vo
 }
 #endif
 
-[% if weight_places %]
-/* ---- weights ------------------------------------------------------------------------------------------------ */
-
-/* Where each weight is, in bytes. */
-[% for line in weight_places %]
-[[ line ]]
-[% endfor %]
-#define WEIGHT(place) ((const void *)(w + (place)))
-
-[% endif %]
 [% if has_tensors and not dims %]
 /* A tensor. The address is made anew for each call: of many none is kept on the stack. */
 #define TENSOR(place) ((void *)(m + (place)))

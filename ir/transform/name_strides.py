@@ -9,9 +9,9 @@ from ..expr import IntImm, Ramp, free_vars, is_const_int
 from ..node import collect
 from ..tir.buffer import row_major_strides
 from ..tir.stmt import BufferLoad, BufferStore
+from .name_loops import MADE_UP
 
-# Names of loops that say nothing of a dimension, and what splits and copies put behind those that do.
-_MADE_UP = re.compile(r"(ax|i|v)\d+")
+# What splits and copies put behind the names of loops.
 _PART = re.compile(r"(_\d+|_init)+$")
 _WORDS = {"y": "row", "x": "column"}
 # The dimensions before the last one, of an image in blocked layout and of other tensors.
@@ -20,7 +20,7 @@ MOST_LANES = 16  # so many elements apart are the vectors of a list, which need 
 
 
 def name_strides(func):
-    """Requires no blocks. Ensures attrs["strides"], {name of a buffer: ((name, elements), ...)}, outermost first, of
+    """Requires no blocks and shaped buffers. Ensures attrs["strides"], {name of a buffer: ((name, elements), ...)}, outermost first, of
     its dimensions whose neighbours are a constant number of elements apart, more than one. A dimension is called after
     the loop that runs over it, those of images "plane", "row" and "column". Of buffers of one name the largest has the
     names: others are its parts in registers."""
@@ -47,7 +47,7 @@ def _loops_over(func):
 def _loop_over(index):
     index = index.base if isinstance(index, Ramp) else index
     names = (_PART.sub("", v.name) for v in free_vars(index))
-    return next((name for name in names if not _MADE_UP.fullmatch(name)), "")
+    return next((name for name in names if not MADE_UP.match(name)), "")
 
 
 def _strides(buffer, loops):
@@ -58,8 +58,8 @@ def _strides(buffer, loops):
             and not is_const_int(buffer.shape[k], 1)]
     if len(kept) == 1 and steps[kept[0]].value <= MOST_LANES:
         return ()
-    names = [_WORDS.get(loops[k], loops[k]) for k in kept]
-    if len(kept) == 1 or not all(names) or len(set(names)) < len(names):
+    names = ["row"] if len(kept) == 1 else [_WORDS.get(loops[k], loops[k]) for k in kept]
+    if not all(names) or len(set(names)) < len(names):
         names = [_by_place(rank, k) for k in kept]
     names = ["plane" if after == "row" else name for name, after in zip(names, [*names[1:], ""])]
     return zip(names, (steps[k].value for k in kept)) if len(set(names)) == len(names) else ()

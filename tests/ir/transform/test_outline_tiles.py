@@ -124,7 +124,7 @@ def test_a_tile_and_its_border_are_one_function(func, functions):
     for old, found in zip(results(func, given), results(new, given)):
         np.testing.assert_array_equal(old, found)
     text, calls = c_of(new)
-    assert text.count("INGOT_INLINE void k_acc_tile") == functions
+    assert text.count("INGOT_INLINE void k_acc") == functions
     assert calls.count("k_acc") == 2 and "x[" in text
 
 
