@@ -143,10 +143,10 @@ class CExpr:
         wraps = e.dtype.code == "int" and e.dtype.bits >= 32 and _bits(e) > e.dtype.bits and self.is_data(e)
         return WRAPPING[kind] if wraps else None
 
-    def index(self, e, buffer=None):
-        """The text of an index into a buffer, whose sums and products overflow no more than it leaves that; None: it is
-        one into several, or a part of it."""
-        e = self.strides.index(e, buffer) if self.strides and buffer is not None else e
+    def index(self, e, *buffers):
+        """The text of an index into buffers, or a part of one, whose sums and products overflow no more than it leaves
+        these."""
+        e = self.strides.index(e, buffers) if self.strides and buffers else e
         self._mark_sums(e)
         return self.converted(e)
 

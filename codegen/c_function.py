@@ -246,7 +246,7 @@ class CPrinter(Visitor):
             value = self.expr.converted(let.value)
             self.expr.data.update([let.var] if self.expr.is_data(let.value) else ())
         else:
-            value = self.expr.index(let.value, indexed_by(let.var, let.body))
+            value = self.expr.index(let.value, *indexed_by(let.var, let.body))
         ctype = self.dialect.index if id(let.var) in self.wide else self.type_of(let.var)
         self.line(f"const {ctype} {self.names.define(let.var, let.var.name)} = {value};")
         self.visit(let.body)
@@ -319,8 +319,8 @@ class CPrinter(Visitor):
                 f"&{self.expr.place(buffer, index)}" for _, buffer, index in tile.pointers]
         self.say_border(tile.fewer())
         for var, x in tile.numbers.items():
-            buffer = indexed_by(var, tile.body)
-            args.append(self.expr.converted(x) if buffer is None else self.expr.index(x, buffer))
+            indexed = indexed_by(var, tile.body)
+            args.append(self.expr.index(x, *indexed) if indexed else self.expr.converted(x))
         self.line(f"{self.tiles[key]}({', '.join(args)});")
 
     def visit_Evaluate(self, stmt):

@@ -31,28 +31,31 @@ def wrapped(line, width=WIDTH):
 _TIGHTNESS = {op: n for n, ops in enumerate((
     [","], ["=", "+=", "-=", "*=", "/="], ["?", ":"], ["||"], ["&&"], ["==", "!=", "<", "<=", ">", ">="], ["+", "-"],
     ["*", "/", "%"])) for op in ops}
-LAST_RESORT = 1000
+# Beyond all of these: after the name of a called function, within an index, after another bracket.
+CALL, INDEX, LAST_RESORT = 500, 1000, 2000
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _BREAK = re.compile(r"[(\[]|[)\]]|,(?= )|(?<= )[-+*/%=<>!&|?:]+(?= )")
 
 
 def _breaks(line):
     """(position, tightness) of every place where a line may be broken; nesting counts most, so that what is inside
-    parentheses is at least len(_TIGHTNESS). The arguments of a call come apart from its name before any of them is
-    broken; other brackets are the last resort, where names are long."""
-    depth = 0
+    parentheses is at least len(_TIGHTNESS). The arguments of a call come apart from its name before an index among them
+    is broken."""
+    depth, brackets = 0, []
     for found in _BREAK.finditer(_STRING.sub(lambda text: "_" * len(text[0]), line)):
         token = found[0]
         if token in "([":
             depth += 1
+            brackets.append(token)
             calls = token == "(" and re.match(r"\w", line[found.start() - 1:found.start()])
-            yield found.end(), (depth + 1) * len(_TIGHTNESS) - 0.5 if calls else LAST_RESORT + depth
+            yield found.end(), (CALL if calls else LAST_RESORT) + depth
         elif token in ")]":
             depth -= 1
-        elif token == ",":
-            yield found.end(), depth * len(_TIGHTNESS)
+            del brackets[-1:]
         elif token in _TIGHTNESS:
-            yield found.start(), depth * len(_TIGHTNESS) + _TIGHTNESS[token]
+            within = INDEX if "[" in brackets else 0
+            place = found.end() if token == "," else found.start()
+            yield place, within + depth * len(_TIGHTNESS) + _TIGHTNESS[token]
 
 
 def with_parameters(head, params):

@@ -32,9 +32,11 @@ class Strides:
             if used:
                 yield f"enum {{ {', '.join(used)} }};"
 
-    def index(self, e, buffer):
-        """An index into `buffer`, or a part of one, with numbers of its own where these have names."""
-        strides = self.known.get(buffer.name) if buffer.dtype.lanes == 1 else None
+    def index(self, e, buffers):
+        """An index into each of some buffers, or a part of one, with numbers of its own where these have names: those
+        of the first, if all have the same strides."""
+        tables = [self.known.get(b.name, ()) if b.dtype.lanes == 1 else () for b in buffers]
+        strides = tables[0] if len({tuple(n for n, _ in table) for table in tables}) == 1 else ()
         return self._index(e, strides) if strides else e
 
     def _index(self, e, strides):

@@ -17,11 +17,9 @@ def is_index(let):
 
 
 def indexed_by(var, stmt):
-    """The buffer whose indices a variable is part of, one of them where all have the same name; None where it is part
-    of none, or of others, too."""
-    found = {access.buffer.name: access.buffer for access in collect(stmt, (BufferLoad, BufferStore))
-             if var in free_vars(access.indices)}
-    return found.popitem()[1] if len(found) == 1 else None
+    """The buffers whose indices a variable is part of, one of each name."""
+    return list({access.buffer.name: access.buffer for access in collect(stmt, (BufferLoad, BufferStore))
+                 if var in free_vars(access.indices)}.values())
 
 
 class _Elsewhere(Visitor):

@@ -110,7 +110,7 @@ class _Partition(Mutator):
         last = self.visit(last)
         if _has_no_effect(last, self.analyzer):
             return main
-        last = _border(loop, last)
+        last = _border(last, _last(loop))
         if loop.kind != "parallel":
             return _merged([main, last])
         self._bind(loop)
@@ -136,7 +136,7 @@ class _Partition(Mutator):
             self._bind(outer)
             if sides and all(isinstance(x, For) and x.extent is loop.extent for x in sides):
                 condition, (main, border) = LT(outer.loop_var, outer.min + last), (side.body for side in sides)
-                return loop.replace(body=IfThenElse(condition, main, _border(outer, border)))
+                return loop.replace(body=IfThenElse(condition, main, _border(border, _last(outer))))
         return None
 
     def _in_nest(self, loop, nest):
@@ -211,7 +211,7 @@ class _Partition(Mutator):
         with self.analyzer.constraint_scope(Not(branch.condition.args[0])):
             slow = self.visit(branch.else_case)
         self.versioned = outside
-        return branch.replace(then_case=fast, else_case=slow)
+        return branch.replace(then_case=fast, else_case=_border(slow, "iterations that reach outside"))
 
     def _extreme(self, condition, limits, greatest=False):
         """The condition with its worst case over the inner loops, or its best; None when that is not known."""
@@ -257,11 +257,16 @@ def _stored(stmt, analyzer):
     return None if collect(stmt, (Evaluate, AssertStmt)) else stored
 
 
-def _border(loop, last):
-    """What a loop does in its last iteration, where that differs, with a hint for readers of the C."""
-    if _likely_parts(last):  # it may be merged with what is before
-        return last
-    return AttrStmt(None, BORDER, StringImm(f"the last iteration of {loop.loop_var.name}"), last)
+def _border(stmt, words):
+    """A copy of a statement for iterations that differ, with a hint for readers of the C of which these are."""
+    marked = isinstance(stmt, AttrStmt) and stmt.attr_key == BORDER
+    if marked or _likely_parts(stmt):  # it may be merged with what is before
+        return stmt
+    return AttrStmt(None, BORDER, StringImm(words), stmt)
+
+
+def _last(loop):
+    return f"the last iteration of {loop.loop_var.name}"
 
 
 def _narrow(loop, analyzer):

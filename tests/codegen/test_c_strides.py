@@ -65,6 +65,8 @@ def test_a_let_that_is_part_of_an_index():
     assert "const int32_t at = i * X_ROW + X_PLANE;" in printed(body, x).body
     both = loop("i", 8, lambda i: LetStmt(at, i * 20 + 240, BufferStore(x, y[at], (at + 3,))))
     assert "const int32_t at = i * 20 + 240;" in printed(both, x, y).body  # it serves two layouts
+    alike = printed(both, x, y, strides={**STRIDES, "y": STRIDES["x"]}).body
+    assert re.search(r"const int32_t at = i \* [XY]_ROW \+ [XY]_PLANE;", alike)
 
 
 def test_names_hide_nothing():

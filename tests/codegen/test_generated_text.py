@@ -74,7 +74,8 @@ def test_weights_of_more_bytes_than_an_int_has_are_no_enumeration():
 
 @pytest.mark.parametrize("text, most, expected", [
     ("conv1", 8, "conv1"), ("/m/layer.0/expand/Conv", 20, "layer.0/expand/Conv"),
-    ("/m/layer.0/expand/Conv", 12, "expand/Conv"), ("one_two_three", 9, "two_three"), ("one_2_three", 7, "three"), ("a" * 9, 4, "a" * 9), ("one_" + "b" * 9, 4, None)])
+    ("/m/layer.0/expand/Conv", 12, "expand/Conv"), ("one_two_three", 9, "two_three"), ("one_2_three", 7, "three"),
+    ("a" * 9, 4, "a" * 9), ("one_" + "b" * 9, 4, None)])
 def test_the_ending_of_a_name(text, most, expected):
     assert ending(text, most) == (text if expected is None else expected)
 
