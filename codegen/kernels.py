@@ -18,7 +18,7 @@ from .c_function import CFunction, print_function
 from .c_names import INTERFACE
 from .c_types import MOST_LETTERS, c_comment, identifier, shortened
 from .stack import stack_bytes
-from .tiles import TILE_NAME
+from .tiles import without_tile
 
 STATEMENTS_PER_FILE = 400
 # Operators that passes take out of another one.
@@ -64,8 +64,7 @@ def kernel_names(functions, prefix):
         part = _part(gv, origin)
         most = MOST_LETTERS - len(prefix) - len(part) - 1
         base = f"{prefix}_{identifier(ending(origin[0].name, most), 'k') if origin else identifier(gv)}{part}"
-        base += "_k" if TILE_NAME.search(base) else ""
-        base = name = shortened(base)
+        base = name = without_tile(shortened(base))
         n = 1
         while name in taken:
             n += 1

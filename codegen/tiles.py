@@ -16,12 +16,17 @@ from .c_types import identifier
 MOST_NAME = 24  # letters that say more about a tile than that it is one
 # Letters of a function's name, before a number: compilers tell names apart by 63.
 MOST_LETTERS = 60
-TILE_NAME = re.compile(r"_tile(_\d+)?$")  # that kernels do not have
+_TILE = re.compile(r"_tile(?=_|$)")
+
+
+def without_tile(name):
+    """A kernel's name, in which "_tile" does not end it, as it does in those of tiles: no two of all are the same."""
+    return _TILE.sub("_Tile", name)
 
 
 def tile_name(kernel, what):
-    """The name of the function of a kernel's tile."""
-    name = f"{kernel}_{identifier(what)}_tile"
+    """The name of the function of a kernel's tile; what: it is about, or ""."""
+    name = f"{kernel}_tile_{identifier(what)}"
     return name if len(name) <= MOST_LETTERS and what else f"{kernel}_tile"
 
 

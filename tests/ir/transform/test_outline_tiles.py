@@ -124,8 +124,8 @@ def test_a_tile_and_its_border_are_one_function(func, functions):
     for old, found in zip(results(func, given), results(new, given)):
         np.testing.assert_array_equal(old, found)
     text, calls = c_of(new)
-    assert text.count("INGOT_INLINE void k_acc") == functions
-    assert calls.count("k_acc") == 2 and "x[" in text
+    assert text.count("INGOT_INLINE void k_tile_acc") == functions
+    assert calls.count("k_tile_acc") == 2 and "x[" in text
 
 
 def test_what_they_differ_in_is_an_argument():
@@ -134,8 +134,8 @@ def test_what_they_differ_in_is_an_argument():
     assert lets == [{"i_count": "9", "x_start": "t * 36", "w_start": "0", "y_start": "t * 9"},
                     {"i_count": "5", "x_start": "72", "w_start": "0", "y_start": "18"}]
     text, calls = c_of(new)
-    assert "k_acc_tile(&x[t * 36], w, &y[t * 9], 9);" in calls
-    assert "/* border: 5 of 9 iterations of i */" in calls and "k_acc_tile(&x[72], w, &y[18], 5);" in calls
+    assert "k_tile_acc(&x[t * 36], w, &y[t * 9], 9);" in calls
+    assert "/* border: 5 of 9 iterations of i */" in calls and "k_tile_acc(&x[72], w, &y[18], 5);" in calls
     assert "for (int32_t i = 0; i < i_count; ++i)" in text and "INGOT_UNROLL(9)" in text
 
 
