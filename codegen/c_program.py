@@ -20,7 +20,7 @@ from .verify_program import dtype_of, verify
 
 INDENT = " " * 4
 INT_MAX = (1 << 31) - 1
-MOST_WEIGHT = 40  # letters of a weight's name
+MOST_WEIGHT = 48  # letters of a weight's name
 _POINTERS = {"w": "const unsigned char *const w = {}->weights;", "m": "unsigned char *const m = {}->memory;",
              "scratch": "unsigned char *const scratch = {}->scratch;"}
 _MACROS = {"TENSOR": "m", "WEIGHT": "w", "FIRST_SCRATCH": "scratch", "OWN_SCRATCH": "scratch"}  # of NAME.c, and what each is made of
@@ -57,7 +57,7 @@ class ProgramPrinter:
         self.functions = {k: (name, model.kernels[name].function) for k, name in model.kernel_of.items()}
         self.variables = {names[id(v)]: C_TYPES[v.dtype] for v in assigned(self.p.run)}
         self.buffers, self.tensors = self._buffers(taken)
-        self.weights = [new_name(f"{ending(w.name, MOST_WEIGHT)}_at", taken) for w in self.p.weights]
+        self.weights = [new_name(f"{ending(w.name, MOST_WEIGHT)}_at", taken, MOST_WEIGHT + 3) for w in self.p.weights]
         self.fields, self.regions, self.hooks, self.parts = {}, [], 0, 0
 
     def _buffers(self, taken):
