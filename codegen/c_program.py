@@ -23,7 +23,8 @@ INT_MAX = (1 << 31) - 1
 MOST_WEIGHT = 48  # letters of a weight's name
 _POINTERS = {"w": "const unsigned char *const w = {}->weights;", "m": "unsigned char *const m = {}->memory;",
              "scratch": "unsigned char *const scratch = {}->scratch;"}
-_MACROS = {"TENSOR": "m", "WEIGHT": "w", "FIRST_SCRATCH": "scratch", "OWN_SCRATCH": "scratch"}  # of NAME.c, and what each is made of
+# Macros of NAME.c, and what each is made of.
+_MACROS = {"TENSOR": "m", "WEIGHT": "w", "FIRST_SCRATCH": "scratch", "OWN_SCRATCH": "scratch"}
 # Who runs a Seq of a region -> (the profile's hook, what opens it, what closes it).
 _SHARED = {"team": ("INGOT_MARK_TEAM(worker, call.net, {})", [], []),
            "single": ("INGOT_MARK(call.net, {})", ["for (ingot_share once = ingot_once(worker); ingot_take(&once);) {"],
@@ -183,7 +184,8 @@ class ProgramPrinter:
             "fields": [_constant(self.fields[name], f"call.{name}") for name in fields],
             "pointers": [p.format("call.net") for p in used["pointers"]]})
         most, room = self.m.team_threads, "(uint32_t)net->threads" if self.p.scratch else "INGOT_TEAM_PARTS"
-        few = [f"/* With more than {most} threads, barriers would take longer than threads save: one makes all calls then. */"]
+        few = [f"/* With more than {most} threads, barriers would take longer than threads save: one makes all calls then. "
+               "*/"]
         return ["", *(few if most < MANY_THREADS else []), *(f"call.{n} = {n};" for n in fields if n in self.variables),
                 f"ingot_together({most}, {room}, ingot_run_{self.parts}, &call);", ""]
 

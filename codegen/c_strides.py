@@ -58,7 +58,8 @@ class Strides:
             return number
         new = IntImm(number.dtype, number.value)
         self.used.update(name for _, name in parts)
-        texts = [*(name if times == 1 else f"{times} * {name}" for times, name in parts), *([str(rest)] if rest else [])]
+        texts = [name if times == 1 else f"{times} * {name}" for times, name in parts]
+        texts += [str(rest)] if rest else []
         kind = "sum" if len(texts) > 1 else "product" if parts[0][0] > 1 else ""
         self.spelled[id(new)] = new, " + ".join(texts), kind
         return new

@@ -20,10 +20,10 @@ MOST_LANES = 16  # so many elements apart are the vectors of a list, which need 
 
 
 def name_strides(func):
-    """Requires no blocks and shaped buffers. Ensures attrs["strides"], {name of a buffer: ((name, elements), ...)}, outermost first, of
-    its dimensions whose neighbours are a constant number of elements apart, more than one. A dimension is called after
-    the loop that runs over it, those of images "plane", "row" and "column". Of buffers of one name the largest has the
-    names: others are its parts in registers."""
+    """Requires no blocks and shaped buffers. Ensures attrs["strides"], {name of a buffer: ((name, elements), ...)},
+    outermost first, of its dimensions whose neighbours are a constant number of elements apart, more than one. A
+    dimension is called after the loop that runs over it, those of images "plane", "row" and "column". Of buffers of one
+    name the largest has the names: others are its parts in registers."""
     found = {}
     for buffer, loops in _loops_over(func).items():
         strides = tuple(_strides(buffer, loops))

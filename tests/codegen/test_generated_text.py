@@ -1,4 +1,4 @@
-"""What a reader of the generated C meets: weights and borders by name, short names, no line of more than 120 columns."""
+"""What a reader of the generated C meets: weights and borders by name, short names, lines of at most 120 columns."""
 import re
 from dataclasses import replace
 
@@ -53,7 +53,7 @@ def test_weights_are_a_table_with_types_and_shapes():
 
 @pytest.mark.parametrize("name, expected", [
     ("bias_at", "bias_at_at"), ("net", "net_at"), ("a" * 90, None),
-    ("layer/0/" + "b" * 30 + "/weight", "b" * 30 + "_weight_at")])
+    ("layer/0/" + "b" * 40 + "/weight", "b" * 40 + "_weight_at")])
 def test_names_of_weights_are_their_own(name, expected):
     text = compiled(product(name), target="c", threads="none").files()["model.c"]
     offsets, _ = places(text)
@@ -116,7 +116,8 @@ def test_no_line_has_more_than_120_columns(name, target):
     files = compiled(SMALL[name](), name, target=target).files()
     texts = {file: text for file, text in files.items() if isinstance(text, str)}
     long = [f"{file}: {line}" for file, text in texts.items() for line in text.splitlines() if len(line) > WIDTH]
-    assert not long and {f"{name}.c", f"{name}.h", "Makefile", "README.md", "CMakeLists.txt", "example.c"} <= texts.keys()
+    assert not long
+    assert {f"{name}.c", f"{name}.h", "Makefile", "README.md", "CMakeLists.txt", "example.c"} <= texts.keys()
 
 
 def test_long_names_fit_their_lines():
