@@ -6,5 +6,4 @@ from .expr import RelaxCall as Call  # noqa: F401
 from .expr import RelaxExpr as Expr  # noqa: F401
 from .expr import RelaxTuple as Tuple  # noqa: F401
 from .expr import RelaxVar as Var  # noqa: F401
-from .expr_functor import PyExprMutator, PyExprVisitor  # noqa: F401
-from . import analysis, expr_functor, op, ops  # noqa: F401  (ops registers the operator table)
+from . import op, ops  # noqa: F401  (ops registers the operator table)

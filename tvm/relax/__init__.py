@@ -3,6 +3,8 @@ from importlib import import_module as _import_module
 
 from ...ir import relax as _relax
 from ...ir.relax import *  # noqa: F401,F403
+from . import analysis, expr_functor  # noqa: F401
+from .expr_functor import PyExprMutator, PyExprVisitor  # noqa: F401
 
 _BUILT = ("build", "Executable", "VirtualMachine")  # in vm.py, which loads the runtime
 

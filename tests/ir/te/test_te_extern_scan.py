@@ -6,7 +6,7 @@ from te_check import (COLUMNS, ROWS, STATE, X, XS, block, block_names, check, ha
 
 from ingot import te, tir
 from ingot.ir.schedule import ScheduleError
-from ingot.ir.tir import ir_builder
+from ingot.tir import ir_builder
 
 
 def test_extern_of_several_outputs():

@@ -5,7 +5,7 @@ from te_check import block_names, check
 
 import ingot as tvm
 from ingot import te, tir
-from ingot.ir.tir import ir_builder
+from ingot.tir import ir_builder
 
 N, M, L = 5, 48, 32
 
