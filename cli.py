@@ -331,7 +331,6 @@ def _statistics(array):
 
 def _save(outputs, folder):
     """Write each output to a file of its own, complete or not at all."""
-
     import numpy as np
     folder.mkdir(parents=True, exist_ok=True)
     for name, array in outputs.items():

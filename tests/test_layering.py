@@ -1,4 +1,4 @@
-"""The house holds: imports go one way (frontend -> ir -> codegen -> runtime -> tvm), and files stay readable in size."""
+"""The house holds: imports go one way (frontend -> ir -> codegen -> runtime -> tvm); files stay readable in size."""
 import ast
 import sys
 from pathlib import Path
@@ -83,8 +83,9 @@ INSIDE = {
 def imports_inside(text, package):
     """The modules that functions in a source text import when they are called, and calls of import_module.
     package: the names of the package that it is in."""
-    for function in ast.walk(ast.parse(text)):
-        for n in ast.walk(function) if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)) else ():
+    functions = ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda
+    for function in (n for n in ast.walk(ast.parse(text)) if isinstance(n, functions)):
+        for n in ast.walk(function):
             if isinstance(n, ast.Import):
                 yield from (alias.name for alias in n.names)
             elif isinstance(n, ast.ImportFrom):

@@ -1,4 +1,4 @@
-"""Where the modules of TVM's names are: `import ingot.tir.stmt` finds ingot.ir.tir.stmt, one object under both names."""
+"""Where the modules of TVM's names are: `import ingot.tir.stmt` finds ingot.ir.tir.stmt, one object by both names."""
 from __future__ import annotations
 
 from importlib import import_module, machinery

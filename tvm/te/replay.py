@@ -54,7 +54,8 @@ class _Replay:
             return getattr(self.tir, primitive)(*args, **kwargs)
         except ScheduleError as e:
             where = f"stage {stage.op.name}" + (f", axis {axis.var.name}" if axis is not None else "")
-            raise ScheduleError(e.primitive, e.argument, f"({where}) {e.reason}", e.hint, e.func, e.at, e.level) from None
+            reason = f"({where}) {e.reason}"
+            raise ScheduleError(e.primitive, e.argument, reason, e.hint, e.func, e.at, e.level) from None
 
     # ------------------------------------------------------------ structure
 
