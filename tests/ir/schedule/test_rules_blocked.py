@@ -8,7 +8,7 @@ from math import prod
 import blocked_programs as programs
 import pytest
 from compiled_batch import same_results
-from rule_cases import kernels, network
+from rule_cases import const as const_of, kernels, network
 from test_rules_tiles import ASSEMBLY, KERNELS, assembly, assembly_of, innermost_loops
 from tir_cases import arguments
 
@@ -512,3 +512,17 @@ def test_multiply_adds_by_element(name, compiler):
     body, spills = max(innermost_loops(lines, toolchain(target).arch), key=lambda loop: len(loop[0]))
     sums = [x for x in body if re.search(ASSEMBLY[toolchain(target).arch][2], x)]
     assert not spills and all(re.search(r"\.s\[[0-3]\]$", x) for x in sums) and len(body) <= 1.34 * len(sums)
+
+
+def test_what_reads_the_data_of_an_activation_twice_gets_a_schedule():
+    """A costly activation that two others read is not computed in the tile: another rule takes the convolution, whose
+    result stays in blocks."""
+    def build(op, x):
+        y = op("nn.conv2d", x, const_of(32, 8, 1, 1))
+        y = op("multiply", y, op("sigmoid", y))
+        y = op("add", y, op("tanh", y))
+        return op("nn.conv2d", y, const_of(32, 32, 1, 1))
+
+    for cpu in CPUS.values():
+        for func in kernels(lambda: network(build, [(1, 8, 5, 6)]), cpu):
+            same_results(func, schedule_by_rule(func, cpu).func)
