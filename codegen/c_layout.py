@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from bisect import bisect
 
 INDENT = "    "
 WIDTH = 120
@@ -15,7 +16,8 @@ def wrapped(line, width=WIDTH):
     indent, text = len(line) - len(line.lstrip()), line.strip()
     points, lines, start, margin, outside = list(_breaks(text)), [], 0, indent, False
     while len(text) - start + margin > width:
-        fitting = [p for p in points if start + len(INDENT) < p[0] <= start + width - margin]
+        ends = (start + len(INDENT), start + width - margin)  # beyond the first, up to the second
+        fitting = points[slice(*(bisect(points, (end, LAST_RESORT * LAST_RESORT)) for end in ends))]
         if not fitting:
             break
         filled = [p for p in fitting if p[0] - start > (width - margin) // 6] or fitting

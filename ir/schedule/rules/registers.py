@@ -24,7 +24,7 @@ def anchored(sch, fits, keep=()):
     anchor = find_block(sch, fits)
     if anchor is None:
         return None
-    inline_all(sch, keep={anchor, *keep})
+    inline_all(sch, keep={anchor, *keep}, joined=True)
     epilogue = only_output(sch)
     if epilogue is None:
         return None

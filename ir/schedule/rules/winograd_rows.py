@@ -30,7 +30,7 @@ def winograd_rows(sch, cpu):
     if find_block(sch, lambda block: block.name_hint == RESULT) is None:
         return False
     padded = find_block(sch, lambda block: block.name_hint == PADDED)
-    inline_all(sch, keep={*STAGES, PADDED})
+    inline_all(sch, keep={*STAGES, PADDED}, joined=True)
     output = only_output(sch)
     if output is None or len(blocks(sch)) != len(STAGES) + 1 + bool(padded) or len(sch.get_loops(output)) != 5:
         return False
