@@ -1,8 +1,7 @@
 """NameStrides calls the strides of buffers after what runs over their dimensions."""
 import pytest
 
-from ingot import te
-from ingot.ir import tir
+from ingot import te, tir
 from ingot.ir.expr import Var, const
 from ingot.ir.module import IRModule
 from ingot.ir.transform.context import Sequential
