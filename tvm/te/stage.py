@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from ...ir.expr import IterVar, Range, Var, as_expr, const, is_const_int
 from ...ir.schedule.errors import ScheduleError
+from ...ir.schedule.te_intrin import TensorIntrin
 from ...ir.te.tensor import ComputeOp
-from .tensor_intrin import TensorIntrin
 
 
 @dataclass(frozen=True)

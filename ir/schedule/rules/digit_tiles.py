@@ -11,6 +11,7 @@ from ...relax.arithmetic.digits import (COLUMNS, SLICES, LANES, MOST_ROWS, MOST_
 from ...tir.buffer import decl_buffer
 from ...tir.intrin import call_extern
 from ..primitives.sample import divisors
+from ..te_intrin import decl_tensor_intrin
 from ..tensor_intrin import TensorIntrin
 from .blocks import SYMBOLIC
 from .tiles import FLOAT, busy
@@ -119,7 +120,7 @@ def _declare(rows, columns, steps):
         return call_extern("int32", "ingot_tiles_product", outs[0].access_ptr("w"), a.access_ptr("r"),
                            b.access_ptr("r"), rows, columns, steps, step, panel)
 
-    intrin = te.decl_tensor_intrin(sums.op, call, name="digit_tiles", binds=buffers)
+    intrin = decl_tensor_intrin(sums.op, call, name="digit_tiles", binds=buffers)
     return intrin.description("body"), intrin.implementation("body")
 
 
@@ -149,7 +150,7 @@ def _declare_several(count, rows, columns, steps):
         return call_extern("int32", "ingot_tiles_products", outs[0].access_ptr("w"), a.access_ptr("r"),
                            b.access_ptr("r"), rows, columns, steps, step, panel, count, following, apart)
 
-    intrin = te.decl_tensor_intrin(sums.op, call, name="digit_tiles_of", binds=buffers)
+    intrin = decl_tensor_intrin(sums.op, call, name="digit_tiles_of", binds=buffers)
     return intrin.description("body"), intrin.implementation("body")
 
 
@@ -172,7 +173,7 @@ def _declare_digits():
     def call(ins, outs):
         return call_extern("int32", "ingot_tiles_digits", outs[0].access_ptr("w"), ins[0].access_ptr("r"), TERMS)
 
-    intrin = te.decl_tensor_intrin(digits.op, call, name="digits", binds=buffers)
+    intrin = decl_tensor_intrin(digits.op, call, name="digits", binds=buffers)
     return intrin.description("body"), intrin.implementation("body")
 
 

@@ -1,14 +1,15 @@
 """decl_tensor_intrin: a micro-kernel described by a compute, for stages to use with tensorize."""
 from __future__ import annotations
 
-from ...ir.expr import PrimExpr
-from ...ir.node import structural_hash
-from ...ir.tir.buffer import decl_buffer
-from ...ir.tir.function import prim_func
-from ...ir.tir.stmt import Evaluate, SeqStmt, Stmt
-from ...ir.schedule import Schedule, TensorIntrin as TirIntrin
-from ...ir.te.create import create_prim_func
-from ...ir.te.tensor import ComputeOp, Reduce, Tensor
+from ..expr import PrimExpr
+from ..node import structural_hash
+from ..te.create import create_prim_func
+from ..te.tensor import ComputeOp, Reduce, Tensor
+from ..tir.buffer import decl_buffer
+from ..tir.function import prim_func
+from ..tir.stmt import Evaluate, SeqStmt, Stmt
+from .schedule import Schedule
+from .tensor_intrin import TensorIntrin as TirIntrin
 
 PARTS = ("body", "reset", "update")
 
