@@ -64,7 +64,6 @@ def _row(name, type, *consumed_by):
 # Register tiles
 UNROLL = _row("pragma_unroll", COUNT, PRINTER)  # iterations that the C compiler unrolls; HoistIndex reads it
 ACCUMULATE = _row("pragma_accumulate", FLAG, "Accumulate")  # a loop around a tile of sums
-EMBED_BROADCAST = _row("pragma_embed_broadcast", FLAG, "EmbedBroadcast")  # the same
 LANES = _row("pragma_lanes", NAMES, "LoadLanes")  # operands that come in vectors, element after element
 HOLD = _row("pragma_hold", FLAG, "HoldLoads")  # a loop that copies vectors to registers
 TRANSPOSE = _row("pragma_transpose", FLAG, "TransposeSquares")  # around a vectorized loop that reads across

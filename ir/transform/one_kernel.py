@@ -39,12 +39,6 @@ def _expansion_pays(cpu, pointwise, middle, depthwise):
         cpu, pair_of(image, middle, data, terms, depthwise.struct_info.shape[2].value, stride, more))
 
 
-def is_worth_padding(cpu, head, pad):
-    """Whether an operator is a convolution that copies the rows of its image anyway: it puts zeros around them, and
-    nobody stores the padded image to be read again."""
-    return head.op == "nn.conv2d_winograd_rows" and head.args[1].struct_info.shape[-1] == cpu.lanes and _is_border(pad)
-
-
 def _is_border(pad):
     """Zeros around an image."""
     width = pad.attrs["pad_width"]

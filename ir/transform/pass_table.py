@@ -18,7 +18,6 @@ from .common_subexpr import common_subexpr_elim
 from .compact_buffers import compact_buffers
 from .context import CONFIG, Pass, PassContext, PassInfo, over_prim_funcs
 from .convert_layout import convert_layout
-from .embed_broadcast import embed_broadcast
 from .facts import ENSURED_BY, words
 from .flatten import flatten_buffer
 from .fold_constants import fold_constants
@@ -225,7 +224,6 @@ TIR = _rows(
     ("LiftScratch", _tir, lift_scratch, "temporaries of constant size"),
     ("NarrowDataType", _tir, narrow_data_type, "flat buffers"),
     ("LowerIntrin", _tir, lower_intrin, "flat buffers", "tir.fma"),
-    ("EmbedBroadcast", _tir, embed_broadcast, "flat buffers, tir.fma"),
     ("Accumulate", _tir, accumulate, "flat buffers, tir.fma"),
     ("OutlineTiles", _tir, outline_tiles, "flat buffers", "", 1),
     ("HoistIndex", _tir, hoist_index, "flat buffers", "", 1),

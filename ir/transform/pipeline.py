@@ -45,7 +45,7 @@ _LOWERING = (
     "GuardSums", "VectorizeLoop", "VectorTypeRewrite", "LoadLanes", "HoldLoads", "TransposeSquares", "InjectPrefetch",
     "HoistIfThenElse", "SplitSums", "UnrollLoop", "SmallFloatStorageLegalize", "StorageRewrite", "LiftWorkspace",
     "LiftScratch", "NarrowDataType")
-_TARGETS = {"c": ("LowerIntrin", "EmbedBroadcast", "Accumulate", "OutlineTiles", "HoistIndex",
+_TARGETS = {"c": ("LowerIntrin", "Accumulate", "OutlineTiles", "HoistIndex",
                   "CommonSubexprElimTIR", "VerifyHints")}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when
 # all that steers loops over terms is done; their arena has room for temporaries; their tiles and borders are printed as

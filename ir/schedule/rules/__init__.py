@@ -26,9 +26,8 @@ from .row_reduction import row_reduction
 from .transpose import transpose
 from .windows import windows
 from .winograd import winograd
-from .winograd_rows import winograd_rows
 
-RULES = (attention, attention_blocks, recurrence, winograd, winograd_rows, depthwise_pointwise,
+RULES = (attention, attention_blocks, recurrence, winograd, depthwise_pointwise,
          pointwise_depthwise, blocked_convolution, columns, phases, windows, local_response, register_tile, contraction,
          row_reduction, gather, transpose, elementwise)
 

@@ -12,7 +12,7 @@ from ..handles import BlockRV
 from ..primitives.sample import divisors
 from . import tiles
 from .blocks import SYMBOLIC, find_block, innermost, iter_vars, operand_loads, static, static_extent, vectorizes
-from .few_rows import dots, stream, streamed
+from .few_rows import dots
 from .operands import (choose_copies, columns_copy, lies_across, pack_columns, pack_rows, sizes,
                        stages, term_count, wide_operand)
 from .registers import (PACKED, anchored, by_element, in_registers, lane_by_lane, like_result, ranks, steps,
@@ -43,10 +43,6 @@ def product(sch, cpu):
     copied, wide, tall = (False, None, None) if groups else choose_copies(sch, cpu, anchor)
     if not fits(sch.get(sch.get_block(anchor))):
         return dots(sch, cpu, *found)
-    chunk = streamed(sch, cpu, *found)
-    if chunk:
-        stream(sch, cpu, *found, chunk)
-        return True
     plan = _plan(sch, cpu, *found, groups)
     copy = columns_copy(sch, anchor, wide) if copied else None
     if tall:

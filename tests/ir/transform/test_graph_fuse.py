@@ -250,20 +250,6 @@ def test_an_expansion_that_others_read_stays_apart(reader):
     assert "nn.pad" in ops(mod)
 
 
-@pytest.mark.parametrize("cpu, attrs, joined", [
-    (machine(4), {}, True), (machine(8), {}, False),  # vectors of another width have another rule
-    (machine(4), {"pad_value": 1.0}, False), (machine(4), {"pad_mode": "reflect"}, False), (None, {}, False),
-])
-def test_padding_joins_the_convolution_that_copies_the_image(cpu, attrs, joined):
-    g = Graph(param("x", 1, 2, 8, 9))
-    padded = g.op("nn.pad", g.params[0], pad_width=(0, 0, 0, 0, 1, 1, 1, 1), **attrs)
-    y = g.op("nn.conv2d_winograd_rows", padded, const(1, 4, 2, 1, 3, 4), tile=2, kernel=(3, 3), strides=(1, 1),
-             size=(8, 9), out_channels=4)
-    mod = check(g.module(g.op("nn.relu", y)), data(1, 2, 8, 9), passes=[lambda mod: fuse_ops(mod, cpu)])
-    conv = ("nn.conv2d_winograd_rows", "nn.relu")
-    assert ops(mod) == [("nn.pad", *conv)] if joined else ops(mod) == ["nn.pad", conv]
-
-
 def test_groups_remember_the_nodes_they_compute():
     bb, x = BlockBuilder(), RelaxVar("x", TensorStructInfo((4,), "float32"))
     with bb.function("main", [x]):
