@@ -157,15 +157,11 @@ LEGAL = {
                 with T.block("B"):
                     vi = T.axis.spatial(12, i_0 * 4 + ax0)
                     T.where(i_0 * 4 + ax0 < 12)
-                    T.reads(A[vi])
-                    T.writes(B[vi])
                     B[vi] = A[vi] * T.float32(2.0)
             for i_1 in range(4):
                 with T.block("C"):
                     vi = T.axis.spatial(10, i_0 * 4 + i_1)
                     T.where(i_0 * 4 + i_1 < 10)
-                    T.reads(B[vi:vi + 3])
-                    T.writes(C[vi])
                     C[vi] = B[vi] + B[vi + 2]"""),
     "compute_at keeps unit loops": (
         two_stages, lambda s: s.compute_at("B", loop(s, "C", 0), preserve_unit_loops=True), """
@@ -175,14 +171,10 @@ LEGAL = {
                 with T.block("B"):
                     vi = T.axis.spatial(5, i + ax0)
                     vj = T.axis.spatial(22, ax1)
-                    T.reads(A[vi, vj])
-                    T.writes(B[vi, vj])
                     B[vi, vj] = A[vi, vj] * T.float32(2.0)
             for j in range(22):
                 with T.block("C"):
                     vi, vj = T.axis.remap("SS", [i, j])
-                    T.reads(B[vi, vj])
-                    T.writes(C[vi, vj])
                     C[vi, vj] = B[vi, vj] + T.float32(1.0)"""),
     "compute_at of a reduction": (matmul_relu, lambda s: s.compute_at("C", loop(s, "D", 1)), """
         C = T.alloc_buffer((13, 22), "float32")
@@ -190,15 +182,11 @@ LEGAL = {
             for ax0 in range(9):
                 with T.block("C"):
                     vi, vj, vk = T.axis.remap("SSR", [i, j, ax0])
-                    T.reads(A[vi, vk], B[vk, vj])
-                    T.writes(C[vi, vj])
                     with T.init():
                         C[vi, vj] = T.float32(0.0)
                     C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
             with T.block("D"):
                 vi, vj = T.axis.remap("SS", [i, j])
-                T.reads(C[vi, vj])
-                T.writes(D[vi, vj])
                 D[vi, vj] = T.max(C[vi, vj], T.float32(0.0))"""),
     "compute_at at a position": (
         four, lambda s: (s.compute_at("C", loop(s, "D", 0)), s.compute_at("B", loop(s, "D", 0), index=1)), """
@@ -207,18 +195,12 @@ LEGAL = {
         for i in range(7):
             with T.block("C"):
                 vi = T.axis.spatial(7, i)
-                T.reads(A[vi])
-                T.writes(C[vi])
                 C[vi] = A[vi] + T.float32(1.0)
             with T.block("B"):
                 vi = T.axis.spatial(7, i)
-                T.reads(A[vi])
-                T.writes(B[vi])
                 B[vi] = A[vi] * T.float32(2.0)
             with T.block("D"):
                 vi = T.axis.spatial(7, i)
-                T.reads(B[vi], C[vi])
-                T.writes(D[vi])
                 D[vi] = B[vi] - C[vi]"""),
     "reverse_compute_at": (matmul_relu, lambda s: s.reverse_compute_at("D", s.split(loop(s, "C", 0), [None, 4])[0]), """
         C = T.alloc_buffer((13, 22), "float32")
@@ -228,8 +210,6 @@ LEGAL = {
                     vi = T.axis.spatial(13, i_0 * 4 + i_1)
                     vj, vk = T.axis.remap("SR", [j, k])
                     T.where(i_0 * 4 + i_1 < 13)
-                    T.reads(A[vi, vk], B[vk, vj])
-                    T.writes(C[vi, vj])
                     with T.init():
                         C[vi, vj] = T.float32(0.0)
                     C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
@@ -238,8 +218,6 @@ LEGAL = {
                     vi = T.axis.spatial(13, i_0 * 4 + ax0)
                     vj = T.axis.spatial(22, ax1)
                     T.where(i_0 * 4 + ax0 < 13)
-                    T.reads(C[vi, vj])
-                    T.writes(D[vi, vj])
                     D[vi, vj] = T.max(C[vi, vj], T.float32(0.0))"""),
     "reverse_compute_at at a position": (
         three, lambda s: (s.reverse_compute_at("C", loop(s, "B", 0)),
@@ -248,40 +226,28 @@ LEGAL = {
         for i in range(7):
             with T.block("B"):
                 vi = T.axis.spatial(7, i)
-                T.reads(A[vi])
-                T.writes(B[vi])
                 B[vi] = A[vi] * T.float32(2.0)
             with T.block("D"):
                 vi = T.axis.spatial(7, i)
-                T.reads(B[vi])
-                T.writes(D[vi])
                 D[vi] = B[vi] - T.float32(1.0)
             with T.block("C"):
                 vi = T.axis.spatial(7, i)
-                T.reads(B[vi])
-                T.writes(C[vi])
                 C[vi] = B[vi] + T.float32(1.0)"""),
     "compute_inline": (window, lambda s: s.compute_inline("B"), """
         for i in range(10):
             with T.block("C"):
                 vi = T.axis.spatial(10, i)
-                T.reads(A[vi:vi + 3])
-                T.writes(C[vi])
                 C[vi] = A[vi] * T.float32(2.0) + A[vi + 2] * T.float32(2.0)"""),
     "reverse_compute_inline": (two_stages, lambda s: s.reverse_compute_inline("C"), """
         for i, j in T.grid(5, 22):
             with T.block("B"):
                 vi, vj = T.axis.remap("SS", [i, j])
-                T.reads(A[vi, vj])
-                T.writes(C[vi, vj])
                 C[vi, vj] = A[vi, vj] * T.float32(2.0) + T.float32(1.0)"""),
     "reverse_compute_inline where the consumer reads a part": (part, lambda s: s.reverse_compute_inline("C"), """
         for i, j in T.grid(3, 4):
             with T.block("B"):
                 vi, vj = T.axis.remap("SS", [i, j])
                 T.where(i * 4 + j < 10)
-                T.reads(A[vi, vj])
-                T.writes(C[vi * 4 + vj])
                 C[vi * 4 + vj] = A[vi, vj] * T.float32(2.0) + T.float32(1.0)"""),
 }
 

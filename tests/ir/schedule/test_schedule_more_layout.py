@@ -5,8 +5,8 @@ from interp import run
 
 from ingot.ir.node import structural_equal
 from ingot.ir.schedule import Schedule, ScheduleError, Trace
-from schedule_programs import (arrays_for, assert_same, elementwise, halves, matmul, packed_conv, padded, realize,
-                               running_sum, softmax_by_rows, stencil, symbolic)
+from schedule_programs import (arrays_for, assert_same, halves, matmul, packed_conv, realize, running_sum,
+                               softmax_by_rows, symbolic)
 
 
 def schedule(func):
@@ -126,40 +126,7 @@ def test_reindex_makes_a_matrix_product_of_a_convolution(o, w):
     replayed(func, sch)
 
 
-def test_reindex_then_move_inward():
-    func = matmul(relu=True)
-    sch = schedule(func)
-    copy = sch.reindex("C", ("read", 1))
-    assert [int(e) for e in sch.get(copy).writes[0].buffer.shape] == [22, 9]
-    sch.compute_at(copy, sch.get_loops("C")[1])
-    back = sch.reindex("D", ("write", 0))
-    sch.reverse_compute_at(back, sch.get_loops("D")[0])
-    assert_same(func, sch.func)
-
-
-@pytest.mark.parametrize("program, block, buffer, message", [
-    (stencil, "C", ("read", 0), "does not use B at one index"),
-    (padded, "P", ("read", 0), "block P reads A.*which may lie outside"),
-    (elementwise, "C", ("read", 2), "2 is not a position among the reads of block C"),
-    (elementwise, "C", "Z", "block C has no buffer 'Z' among its reads"),
-    (halves, "B", ("write", 0), "block B is neither complete nor a reduction"),
-])
-def test_reindex_refuses(program, block, buffer, message):
-    with pytest.raises(ScheduleError, match="reindex: .*" + message):
-        schedule(program()).reindex(block, buffer)
-
-
 # ---------------------------------------------------------------- cache_inplace
-
-def test_cache_inplace():
-    func = running_sum()
-    sch = schedule(func)
-    copy_in, copy_out = sch.cache_inplace("R", "B", "local")
-    assert [sch.get(b).name_hint for b in sch.get_child_blocks("root")] == ["B_local", "R", "B_local_back"]
-    assert [sch.get(b).name_hint for b in (copy_in, copy_out)] == ["B_local", "B_local_back"]
-    assert {r.buffer.name for r in realize(sch, "R").block.reads} == {"A", "B_local"}
-    assert_same(func, sch.func, exact=True)
-    replayed(func, sch)
 
 
 def test_a_block_inside_a_block_shares_buffers_with_what_is_outside():
@@ -171,23 +138,3 @@ def test_a_block_inside_a_block_shares_buffers_with_what_is_outside():
     with pytest.raises(ScheduleError, match="the turns of loop j are not proved to touch different parts of B_local"):
         sch.vectorize(sch.get_loops("R")[0])
     assert_same(func, sch.func, exact=True)
-
-
-def test_cache_inplace_of_an_update():
-    func = matmul(relu=True)
-    sch = schedule(func)
-    sch.decompose_reduction("C", sch.get_loops("C")[0])
-    sch.cache_inplace("C_update", 0, "local")
-    assert_same(func, sch.func)
-    replayed(func, sch)
-
-
-def test_cache_inplace_refuses():
-    sch = schedule(matmul(relu=True))
-    with pytest.raises(ScheduleError, match="argument 'read_buffer_index': block C does not write A; use cache_read"):
-        sch.cache_inplace("C", 0, "local")
-    sch.decompose_reduction("C", sch.get_loops("C")[2])
-    with pytest.raises(ScheduleError, match="block C_init touches C in the same loops; move it out of them first"):
-        sch.cache_inplace("C_update", "C", "local")
-    with pytest.raises(ScheduleError, match="7 is not a position among the reads of block C_update"):
-        sch.cache_inplace("C_update", 7, "local")

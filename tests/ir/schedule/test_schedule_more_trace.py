@@ -7,7 +7,7 @@ import pytest
 from ingot.ir import tir
 from ingot.ir.node import structural_equal
 from ingot.ir.schedule import Schedule, ScheduleError, Trace
-from schedule_programs import assert_same, elementwise, loop_text, matmul, packed_conv, symbolic
+from schedule_programs import assert_same, elementwise, loop_text, matmul, packed_conv
 
 
 def schedule(func, seed=0):
@@ -134,9 +134,3 @@ def test_seeds():
 def test_sampling_refuses(call, message):
     with pytest.raises(ScheduleError, match=message):
         call(schedule(matmul()))
-
-
-def test_perfect_tile_refuses_symbolic_extents():
-    sch = schedule(symbolic())
-    with pytest.raises(ScheduleError, match="the extent of loop i is n, not a constant; give its factors instead"):
-        sch.sample_perfect_tile(sch.get_loops("C")[0], 2)
