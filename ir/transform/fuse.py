@@ -26,10 +26,9 @@ MAX_INLINED = 64  # operations per element after inlining, which repeats what is
 def fuse_ops(mod, cpu=None):
     """Requires a dataflow "main". Ensures groups of two operators or more are calls (operator "call", attrs["gv"]) of
     functions with attrs "primitive" and "origin": one anchor or reduction with the elementwise operators of its shape
-    that follow it or join them, or elementwise and copying operators alone. For a Target `cpu`, a depthwise
-    convolution and the 1x1 convolution that alone reads it are one group where that is faster, so are a 1x1 convolution
-    and the depthwise one that alone reads its result, padded or not, and so are a 1x1 convolution, an average pool or a
-    product and the operators that compute what it reads.
+    that follow it or join them, or elementwise and copying operators alone. For a Target `cpu`, a 1x1 convolution
+    and the depthwise one that alone reads its result, padded or not, are one group where that is faster, and so are a
+    1x1 convolution, an average pool or a product and the operators that compute what it reads.
 
     A group grows from an operator to its immediate post-dominator, so no intermediate value leaves the group, and the
     call stands where the group's last operator stood.
@@ -139,8 +138,8 @@ class _Grouping:
             self.cpu, self.values[head], [[self.values[m] for m in chain] for chain in chains])
 
     def _is_pair(self, heads, padding, members):
-        """Whether heads are a depthwise convolution and a 1x1 convolution, one of them of the other's result, that are
-        faster as one; a depthwise one may read it padded."""
+        """Whether heads are a 1x1 convolution and a depthwise one of its result, padded or not, that are faster as one.
+        """
         return (len(heads) == 2 and len(padding) < 2 and self.cpu is not None
                 and set(padding or members) & set(self._inputs(heads[1]))
                 and is_worth_one_kernel(self.cpu, *(self.values[m] for m in (heads[0], *padding, heads[1]))))

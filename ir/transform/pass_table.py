@@ -13,7 +13,6 @@ from ..relax.expr import Function
 from .accumulate import accumulate
 from .bind_params import bind_params
 from .choose_convolution import choose_convolution
-from .combine_convolutions import combine_parallel_conv2d
 from .common_subexpr import common_subexpr_elim
 from .compact_buffers import compact_buffers
 from .context import CONFIG, Pass, PassContext, PassInfo, over_prim_funcs
@@ -244,7 +243,6 @@ RELAX = _rows(
     ("PoolEarly", _graph, pool_early, "plain layouts", "", 1),
     ("FuseAttention", _graph, fuse_attention, "", "", 2),
     ("SinkViews", _graph, sink_views, "", "", 1),
-    ("CombineParallelConv2D", _graph, combine_parallel_conv2d, "plain layouts, folded constants", "", 2),
     ("ConvertLayout", _graph, convert_layout, "plain layouts", "blocked layouts", 2),
     ("ChooseConvolution", _graph, choose_convolution, "blocked layouts, padding", "", 2),
     ("SplitPadding", _graph, split_padding, "", "no padding", 1),

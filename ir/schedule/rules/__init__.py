@@ -14,7 +14,6 @@ from .attention_blocks import attention_blocks
 from .blocked_convolution import blocked_convolution
 from .columns import columns
 from .contraction import contraction
-from .depthwise_pointwise import depthwise_pointwise
 from .elementwise import elementwise
 from .gather import gather
 from .local_response import local_response
@@ -27,7 +26,7 @@ from .transpose import transpose
 from .windows import windows
 from .winograd import winograd
 
-RULES = (attention, attention_blocks, recurrence, winograd, depthwise_pointwise,
+RULES = (attention, attention_blocks, recurrence, winograd,
          pointwise_depthwise, blocked_convolution, columns, phases, windows, local_response, register_tile, contraction,
          row_reduction, gather, transpose, elementwise)
 
