@@ -23,7 +23,6 @@ from .fold_constants import fold_constants
 from .fold_scale import decompose_batch_norm, fold_scale_axis
 from .fuse import fuse_ops
 from .fuse_attention import fuse_attention
-from .fuse_activations import fuse_activations
 from .guard_sums import guard_sums
 from .hold import hold_loads
 from .hoist_if import hoist_if_then_else
@@ -238,7 +237,6 @@ RELAX = _rows(
     ("FoldBatchnormToConv2D", _graph, fold_scale_axis, "no nn.batch_norm", "", 1),
     ("RemoveIdentities", _graph, remove_identities, "", "", 1),
     ("KeepShares", _graph, keep_shares, "", "", 1),
-    ("FuseActivations", _graph, fuse_activations, "", "", 1),
     ("SliceEarly", _graph, slice_early, "", "", 1),
     ("PoolEarly", _graph, pool_early, "plain layouts", "", 1),
     ("FuseAttention", _graph, fuse_attention, "", "", 2),

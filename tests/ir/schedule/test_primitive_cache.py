@@ -1,7 +1,8 @@
 """cache_read, cache_write, cache_inplace, reindex and set_scope: structure and numbers of each, and every refusal."""
 
 from ingot.script import tir as T
-from primitive_programs import before, bordered, matmul, reused, row_sum, some, transposed, two_stages, update, window
+from primitive_programs import (before, bordered, matmul, nests, reused, row_sum, some, transposed, two_stages, update,
+                                window)
 from primitive_table import loop, table_tests
 from schedule_programs import halves
 
@@ -18,12 +19,7 @@ def begun(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), C: T.Buffe
             C[vi] = B[vi]
 
 
-@T.prim_func
-def quarters(A: T.Buffer((4, 4), "float32"), B: T.Buffer((30,), "float32")):
-    for i, j in T.grid(4, 4):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi * 7 + vj] = A[vi, vj]
+quarters = nests("A[4, 4], B[30]", "i 4, j 4: B[i * 7 + j] = A[i, j]")
 
 
 LEGAL = {

@@ -2,25 +2,13 @@
 
 from ingot.ir.schedule import Schedule
 from ingot.script import tir as T
-from primitive_programs import bordered, row_sum, rows, two_stages
+from primitive_programs import bordered, nests, row_sum, rows, two_stages
 from primitive_table import loop, table_tests
 from schedule_programs import guarded
 
 
-@T.prim_func
-def diagonal(A: T.Buffer((4, 4), "float32"), P: T.Buffer((4, 4), "float32")):
-    for i, j in T.grid(4, 4):
-        with T.block("P"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            P[vi, vj] = T.if_then_else(vi <= vj, A[vi, vj], T.float32(0))
-
-
-@T.prim_func
-def never(A: T.Buffer((4,), "float32"), P: T.Buffer((4,), "float32")):
-    for i in range(4):
-        with T.block("P"):
-            vi = T.axis.spatial(4, i)
-            P[vi] = T.if_then_else(3 <= vi and vi < 2, A[vi], T.float32(0))
+diagonal = nests("A[4, 4], P[4, 4]", "i 4, j 4: P[i, j] = T.if_then_else(i <= j, A[i, j], T.float32(0))")
+never = nests("A[4], P[4]", "i 4: P[i] = T.if_then_else(3 <= i and i < 2, A[i], T.float32(0))")
 
 
 @T.prim_func
@@ -40,13 +28,7 @@ def from_n(A: T.Buffer((4,), "float32"), P: T.Buffer((4,), "float32"), n: T.int3
             P[vi] = T.if_then_else(n <= vi, A[vi], T.float32(0))
 
 
-@T.prim_func
-def unwritten(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32")):
-    B = T.alloc_buffer((7,), "float32")
-    for i in range(7):
-        with T.block("C"):
-            vi = T.axis.spatial(7, i)
-            C[vi] = A[vi] + B[vi] * T.float32(0)
+unwritten = nests("A[7], C[7]; B[7]", "i 7: C[i] = A[i] + B[i] * T.float32(0)")
 
 
 @T.prim_func

@@ -1,70 +1,19 @@
 """compute_at, reverse_compute_at, compute_inline, reverse_compute_inline: structure, numbers and every refusal."""
 
 from ingot.script import tir as T
-from primitive_programs import alias, before, branch, matmul_relu, reused, scratch, some, two_stages, wedge, window
+from primitive_programs import (alias, before, branch, matmul_relu, nests, reused, scratch, some, two_stages, wedge,
+                                window)
 from primitive_table import loop, table_tests
 from schedule_programs import guarded, softmax
 
 
-@T.prim_func
-def three(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32"), D: T.Buffer((7,), "float32")):
-    B = T.alloc_buffer((7,), "float32")
-    for i in range(7):
-        with T.block("B"):
-            vi = T.axis.spatial(7, i)
-            B[vi] = A[vi] * T.float32(2)
-    for i in range(7):
-        with T.block("C"):
-            vi = T.axis.spatial(7, i)
-            C[vi] = B[vi] + T.float32(1)
-    for i in range(7):
-        with T.block("D"):
-            vi = T.axis.spatial(7, i)
-            D[vi] = B[vi] - T.float32(1)
-
-
-@T.prim_func
-def four(A: T.Buffer((7,), "float32"), D: T.Buffer((7,), "float32")):
-    B = T.alloc_buffer((7,), "float32")
-    C = T.alloc_buffer((7,), "float32")
-    for i in range(7):
-        with T.block("B"):
-            vi = T.axis.spatial(7, i)
-            B[vi] = A[vi] * T.float32(2)
-    for i in range(7):
-        with T.block("C"):
-            vi = T.axis.spatial(7, i)
-            C[vi] = A[vi] + T.float32(1)
-    for i in range(7):
-        with T.block("D"):
-            vi = T.axis.spatial(7, i)
-            D[vi] = B[vi] - C[vi]
-
-
-@T.prim_func
-def part(A: T.Buffer((3, 4), "float32"), C: T.Buffer((10,), "float32")):
-    B = T.alloc_buffer((3, 4), "float32")
-    for i, j in T.grid(3, 4):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[vi, vj] * T.float32(2)
-    for i in range(10):
-        with T.block("C"):
-            vi = T.axis.spatial(10, i)
-            C[vi] = B[vi // 4, vi % 4] + T.float32(1)
-
-
-@T.prim_func
-def unread(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32")):
-    B = T.alloc_buffer((7,), "float32")
-    for i in range(7):
-        with T.block("B"):
-            vi = T.axis.spatial(7, i)
-            B[vi] = A[vi] * T.float32(2)
-    for i in range(7):
-        with T.block("C"):
-            vi = T.axis.spatial(7, i)
-            C[vi] = A[vi]
+three = nests("A[7], C[7], D[7]; B[7]", "i 7: B[i] = A[i] * T.float32(2)", "i 7: C[i] = B[i] + T.float32(1)",
+              "i 7: D[i] = B[i] - T.float32(1)")
+four = nests("A[7], D[7]; B[7], C[7]", "i 7: B[i] = A[i] * T.float32(2)", "i 7: C[i] = A[i] + T.float32(1)",
+             "i 7: D[i] = B[i] - C[i]")
+part = nests("A[3, 4], C[10]; B[3, 4]", "i 3, j 4: B[i, j] = A[i, j] * T.float32(2)",
+             "i 10: C[i] = B[i // 4, i % 4] + T.float32(1)")
+unread = nests("A[7], C[7]; B[7]", "i 7: B[i] = A[i] * T.float32(2)", "i 7: C[i] = A[i]")
 
 
 @T.prim_func
@@ -81,42 +30,9 @@ def pair(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32"), D: T.Buffer
             C[vi] = B[vi]
 
 
-@T.prim_func
-def outputs(A: T.Buffer((7,), "float32"), B: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32")):
-    for i in range(7):
-        with T.block("B"):
-            vi = T.axis.spatial(7, i)
-            B[vi] = A[vi] * T.float32(2)
-    for i in range(7):
-        with T.block("C"):
-            vi = T.axis.spatial(7, i)
-            C[vi] = B[vi]
-
-
-@T.prim_func
-def spread(A: T.Buffer((5,), "float32"), C: T.Buffer((5, 7), "float32")):
-    B = T.alloc_buffer((5,), "float32")
-    for i in range(5):
-        with T.block("B"):
-            vi = T.axis.spatial(5, i)
-            B[vi] = A[vi] * T.float32(2)
-    for i, j in T.grid(5, 7):
-        with T.block("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = B[vi]
-
-
-@T.prim_func
-def strided(A: T.Buffer((5,), "float32"), C: T.Buffer((5,), "float32")):
-    B = T.alloc_buffer((10,), "float32")
-    for i in range(5):
-        with T.block("B"):
-            vi = T.axis.spatial(5, i)
-            B[vi * 2] = A[vi] * T.float32(2)
-    for i in range(5):
-        with T.block("C"):
-            vi = T.axis.spatial(5, i)
-            C[vi] = B[vi * 2]
+outputs = nests("A[7], B[7], C[7]", "i 7: B[i] = A[i] * T.float32(2)", "i 7: C[i] = B[i]")
+spread = nests("A[5], C[5, 7]; B[5]", "i 5: B[i] = A[i] * T.float32(2)", "i 5, j 7: C[i, j] = B[i]")
+strided = nests("A[5], C[5]; B[10]", "i 5: B[i * 2] = A[i] * T.float32(2)", "i 5: C[i] = B[i * 2]")
 
 
 @T.prim_func

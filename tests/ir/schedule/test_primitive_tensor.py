@@ -2,17 +2,12 @@
 
 from ingot.ir.schedule import TensorIntrin
 from ingot.script import tir as T
-from primitive_programs import doubled, downward, matmul, row_sum, tied, triangle, two_stages, window
+from primitive_programs import doubled, downward, matmul, nests, row_sum, tied, triangle, two_stages, window
 from primitive_table import loop, tile, table_tests
 from schedule_programs import repeated_sum, softmax
 
 
-@T.prim_func
-def double_desc(A: T.Buffer((11,), "float32"), B: T.Buffer((11,), "float32")):
-    for i in range(11):
-        with T.block("double"):
-            vi = T.axis.spatial(11, i)
-            B[vi] = A[vi] * T.float32(2)
+double_desc = nests("A[11], B[11]", "i 11 (double): B[i] = A[i] * T.float32(2)")
 
 
 @T.prim_func
@@ -94,22 +89,8 @@ def outside(A: T.Buffer((22,), "float32"), B: T.Buffer((33,), "float32")):
             B[vi] = A[vi] * T.float32(2)
 
 
-@T.prim_func
-def sum_desc(A: T.Buffer((3,), "float32"), B: T.Buffer((1,), "float32")):
-    for i, k in T.grid(1, 3):
-        with T.block("sum"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                B[vi] = T.float32(0)
-            B[vi] = B[vi] + A[vk]
-
-
-@T.prim_func
-def unused(A: T.Buffer((11,), "float32"), B: T.Buffer((11,), "float32"), Z: T.Buffer((1,), "float32")):
-    for i in range(11):
-        with T.block("double"):
-            vi = T.axis.spatial(11, i)
-            B[vi] = A[vi] * T.float32(2)
+sum_desc = nests("A[3], B[1]", "i 1, k 3 (sum): B[i] += A[k]")
+unused = nests("A[11], B[11], Z[1]", "i 11 (double): B[i] = A[i] * T.float32(2)")
 
 
 TensorIntrin.register("primitive.sum", sum_desc, sum_desc, override=True)
