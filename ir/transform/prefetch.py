@@ -8,18 +8,18 @@ from ..arith import Analyzer
 from ..costs import BASE
 from ..expr import IntImm, Ramp, Range, Select, Var, const, free_vars, is_const_int, substitute
 from ..node import collect, structural_equal
-from ..tir.hints import PREFETCH, PREFETCH_AHEAD, PREFETCH_FAR, PREFETCH_FIRST, PREFETCH_TILE
+from ..tir.hints import PREFETCH, PREFETCH_AHEAD, PREFETCH_FAR, PREFETCH_TILE
 from ..tir.intrin import prefetch
 from ..tir.stmt import BufferLoad, BufferStore, Evaluate, For, IfThenElse, seq
 from .pragmas import text_of
 from .walk import StmtMutator, statements, without
 
-KEYS = PREFETCH, PREFETCH_AHEAD, PREFETCH_FAR, PREFETCH_TILE, PREFETCH_FIRST
+KEYS = PREFETCH, PREFETCH_AHEAD, PREFETCH_FAR, PREFETCH_TILE
 
 
 def inject_prefetch(func, line=BASE["line_bytes"].value, ahead=BASE["stream.ahead"].value,
                     far=BASE["stream.far_ahead"].value):
-    """Requires flat buffers. Ensures no annotation pragma_prefetch, _ahead, _far, _tile or _first. A loop k with the
+    """Requires flat buffers. Ensures no annotation pragma_prefetch, _ahead, _far or _tile. A loop k with the
     first, which names a buffer B:
 
         for p: for t: for k: for v: use(B[at(p, k, v)])
@@ -58,28 +58,16 @@ def inject_prefetch(func, line=BASE["line_bytes"].value, ahead=BASE["stream.ahea
 
     where p and v are unrolled: while a tile is computed, the lines come closer that its results go to, or are added to.
     A loop over tiles with it, r for instance, asks for all lines of a tile at the start of each turn.
-
-    A loop with the fifth, which is a list of B's name and a number of bytes:
-
-        for k: for i: ...;  for p: use(B[p])
-    becomes
-        for k: for i: prefetch(B[(k * I + i) * N]); ...;  for p: use(B[p])
-
-    so that so many of B's first bytes come closer during the loop and those that it alone holds, line after line, as
-    many lines a turn as it takes.
     """
-    return func.replace(body=_Inject(func, line, ahead, far).visit(func.body))
+    return func.replace(body=_Inject(line, ahead, far).visit(func.body))
 
 
 class _Inject(StmtMutator):
-    def __init__(self, func, line, ahead, far):
+    def __init__(self, line, ahead, far):
         self.analyzer, self.loops = Analyzer(), ()
         self.line, self.distances = line, ((PREFETCH_AHEAD, ahead), (PREFETCH_FAR, far))
-        self.buffers = {buffer.name: buffer for buffer in func.buffer_map.values()}
 
     def visit_For(self, loop):
-        if PREFETCH_FIRST in loop.annotations:
-            loop = self._first(loop, *loop.annotations[PREFETCH_FIRST])
         self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
         outside, self.loops = self.loops, (*self.loops, loop)
         calls = [call for name in loop.annotations.get(PREFETCH, ()) for call in self._calls(text_of(name), loop)]
@@ -214,23 +202,6 @@ class _Inject(StmtMutator):
                 and self.analyzer.step(index, around.loop_var) == 0):
             return [start + turn % vectors * apart + turn // vectors % pieces * (loop.extent.value * step)]
         return [start + (v * apart + n * loop.extent.value * step) for v in range(vectors) for n in range(pieces)]
-
-    def _first(self, loop, name, size):
-        """A loop whose innermost turns ask for the first `size` bytes of buffer `name`."""
-        buffer, loops = self.buffers.get(text_of(name)), [loop]
-        while isinstance(loops[-1].body, For):
-            loops.append(loops[-1].body)
-        if buffer is None or not all(isinstance(n, IntImm) for x in loops for n in (x.extent, *buffer.shape)):
-            return without(loop, PREFETCH_FIRST)
-        turn, turns = _turns(loops, loop.loop_var.dtype)
-        line = self.line // buffer.dtype.bytes
-        each = -(-min(int(size), buffer.shape[0].value * buffer.dtype.bytes) // (self.line * turns))
-        step = min(each * line, buffer.shape[0].value // turns)  # not beyond its end
-        body = seq(*(Evaluate(prefetch(BufferLoad(buffer, (self.analyzer.simplify(turn * step + n * line),))))
-                     for n in range(each)), loops[-1].body)
-        for x in reversed(loops):
-            body = without(x, PREFETCH_FIRST).replace(body=body)
-        return body
 
     def _line(self, load, loop):
         """The index of a load's first element, at the start of unrolled loops in `loop` that stay within a line."""

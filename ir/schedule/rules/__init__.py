@@ -22,13 +22,12 @@ from .pointwise_depthwise import pointwise_depthwise
 from .recurrence import recurrence
 from .register_tile import register_tile
 from .row_reduction import row_reduction
-from .transpose import transpose
 from .windows import windows
 from .winograd import winograd
 
 RULES = (attention, attention_blocks, recurrence, winograd,
          pointwise_depthwise, blocked_convolution, columns, phases, windows, local_response, register_tile, contraction,
-         row_reduction, gather, transpose, elementwise)
+         row_reduction, gather, elementwise)
 
 
 def schedule_by_rule(func, cpu: Target):

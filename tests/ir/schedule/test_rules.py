@@ -154,18 +154,6 @@ def test_results_leave_registers_where_columns_are_no_whole_panels(rows, columns
         assert own and all(b.dtype.lanes == cpu.lanes for b in own)
 
 
-@pytest.mark.parametrize("name, squares", [("transpose_squares", 1), ("transpose_and_add", 1), ("transpose", 0),
-                                           ("transpose_symbolic", 0), ("chain", 0), ("layout_to_blocks", 1),
-                                           ("layout_to_plain", 1)])
-def test_transposes_run_through_squares(name, squares):
-    """Of long rows and columns, also of several dimensions, which vectors hold; others as they lie."""
-    func, = kernels(name, WIDE)
-    scheduled = schedule_by_rule(func, WIDE).func
-    assert [str(f.extent) for f in collect(scheduled.body, For)].count("16") == 2 * squares
-    calls = {c.op for c in collect(lower_prim_func(scheduled).body, Call)}
-    assert (calls >= {"tir.evens", "tir.odds"}) == (squares > 0)
-
-
 @pytest.mark.parametrize("columns", [64, 99])
 def test_outputs_beyond_the_second_cache_are_asked_for(columns, threads_for_all_work):
     case = functools.partial(network, lambda op, x, y: op("add", op("matmul", x, const(9, columns)), y),

@@ -97,19 +97,6 @@ def test_what_is_before_an_image_is_made_where_it_is_cut(cpu):
     assert len([n for n in names if n.startswith("relu")]) == 1  # the epilogue
 
 
-@pytest.mark.parametrize("cpu, asked", [(CPU, True), (CPU.alone(), True),
-                                        (with_costs(CPU, l2_bytes=0), False)])
-@pytest.mark.parametrize("kind", ["image", "matrix"])
-def test_the_first_panel_comes_while_digits_are_made(kind, cpu, asked):
-    """Not where threads share panels: each begins with another."""
-    func = convolution((1, 8, 14, 14), 64) if kind == "image" else kernel((192,), 128, 64)
-    sch = Schedule(func)
-    contraction(sch, cpu)
-    assert ("pragma_prefetch_first" in str(sch.trace)) == asked
-    assert [c.args[0].args[0].buffer.name for c in collect(lower_prim_func(sch.func).body, Call)
-            if c.op == "tir.prefetch"] == ["w"] * asked
-
-
 def test_rows_of_unknown_number_are_not_for_it():
     assert not contraction(Schedule(kernel(("n",))), CPU)
 

@@ -272,24 +272,6 @@ def test_what_a_turn_stores_to_is_asked_for_at_its_start():
     assert [f.extent.value for f in collect(first, For)] == [2, 5] and not new.body.annotations
 
 
-@pytest.mark.parametrize("options, expected", [
-    ({}, ["k * 80 + i * 16"]),
-    ({"size": 5000}, ["k * 240 + i * 48", "k * 240 + i * 48 + 16", "k * 240 + i * 48 + 32"]),  # 79 lines in 30 turns
-    ({"elements": 300}, ["k * 50 + i * 10"]), ({"elements": 300, "size": 5000}, ["k * 50 + i * 10"]),  # not beyond it
-    ({"name": "c"}, []), ({"turns": None}, [])])
-def test_the_first_bytes_of_a_buffer_are_asked_for(options, expected):
-    b, y = tir.decl_buffer((options.get("elements", 4000),), name="b"), tir.decl_buffer((30,), name="y")
-    n, k, i = map(Var, "nki")
-    store = BufferStore(y, const(1.0), (k * 5 + i,))
-    first = options.get("name", "b"), options.get("size", 1500)
-    nest = tir.for_(k, options.get("turns", 6) or n, tir.for_(i, 5, store)).replace(
-        annotations={"pragma_prefetch_first": first})
-    later = BufferStore(y, b[const(7)], (const(0),))
-    new = run(T.InjectPrefetch(), flat([b, y], tir.for_(n, 6, seq(nest, later))))
-    assert asked_for(new) == expected
-    assert not any(f.annotations for f in collect(new.body, For))
-
-
 # ---------------------------------------------------------------- HoistIfThenElse
 
 def test_conditions_leave_the_loops_they_do_not_depend_on():
