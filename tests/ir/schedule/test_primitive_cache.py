@@ -172,6 +172,7 @@ REFUSED = [
      "cache_inplace: argument 'read_buffer_index': block C does not write B; use cache_read"),
     (matmul, lambda s: (s.decompose_reduction("C", loop(s, "C", 2)), s.cache_inplace("C_update", "C", "local")),
      "block C_init touches C in the same loops; move it out of them first"),
+    (two_stages, lambda s: s.reindex("C", "Z"), "reindex: argument 'buffer': block C has no buffer 'Z' among its reads"),
     (window, lambda s: s.reindex("C", ("read", 0)),
      "reindex: argument 'buffer': block C does not use B at one index; only one element per instance can be copied"),
     (bordered, lambda s: s.reindex("P", ("read", 0)),

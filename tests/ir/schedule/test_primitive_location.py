@@ -9,6 +9,9 @@ from schedule_programs import guarded, softmax
 
 three = nests("A[7], C[7], D[7]; B[7]", "i 7: B[i] = A[i] * T.float32(2)", "i 7: C[i] = B[i] + T.float32(1)",
               "i 7: D[i] = B[i] - T.float32(1)")
+chained = nests("A[7], D[7]; B[7], C[7]", "i 7: B[i] = A[i] * T.float32(2)", "i 7: C[i] = B[i] + T.float32(1)",
+                "i 7: D[i] = B[i] - C[i]")
+shifted = nests("A[8], C[7]; B[8]", "i 8: B[i] = A[i] * T.float32(2)", "i 7: C[i] = B[i + 1] + T.float32(1)")
 four = nests("A[7], D[7]; B[7], C[7]", "i 7: B[i] = A[i] * T.float32(2)", "i 7: C[i] = A[i] + T.float32(1)",
              "i 7: D[i] = B[i] - C[i]")
 part = nests("A[3, 4], C[10]; B[3, 4]", "i 3, j 4: B[i, j] = A[i, j] * T.float32(2)",
@@ -149,6 +152,30 @@ LEGAL = {
             with T.block("C"):
                 vi = T.axis.spatial(7, i)
                 C[vi] = B[vi] + T.float32(1.0)"""),
+    "reverse_compute_at behind two producers": (
+        chained, lambda s: (s.reverse_compute_at("C", loop(s, "B", 0)), s.reverse_compute_at("D", loop(s, "B", 0))), """
+        B = T.alloc_buffer((7,), "float32")
+        C = T.alloc_buffer((7,), "float32")
+        for i in range(7):
+            with T.block("B"):
+                vi = T.axis.spatial(7, i)
+                B[vi] = A[vi] * T.float32(2.0)
+            with T.block("C"):
+                vi = T.axis.spatial(7, i)
+                C[vi] = B[vi] + T.float32(1.0)
+            with T.block("D"):
+                vi = T.axis.spatial(7, i)
+                D[vi] = B[vi] - C[vi]"""),
+    "reverse_compute_at of a shifted reader": (shifted, lambda s: s.reverse_compute_at("C", loop(s, "B", 0)), """
+        B = T.alloc_buffer((8,), "float32")
+        for i in range(8):
+            with T.block("B"):
+                vi = T.axis.spatial(8, i)
+                B[vi] = A[vi] * T.float32(2.0)
+            with T.block("C"):
+                vi = T.axis.spatial(7, i - 1)
+                T.where(i - 1 >= 0)
+                C[vi] = B[vi + 1] + T.float32(1.0)"""),
     "compute_inline": (window, lambda s: s.compute_inline("B"), """
         for i in range(10):
             with T.block("C"):

@@ -156,6 +156,8 @@ REFUSED = [
      "argument 'disable_predication': [None, 4] are not proved to divide the extent 22 of loop j, so a condition"),
     (doubled, lambda s: (s.annotate(loop(s, "B", 1), "note", 1), s.split(loop(s, "B", 1), [None, 2])),
      "loop j has annotations ['note'], which would be lost; split or fuse first, then annotate"),
+    (doubled, lambda s: (s.annotate(loop(s, "B", 1), "note", 1), s.fuse(*s.get_loops("B"))),
+     "loop j has annotations ['note'], which would be lost"),
     (branch, lambda s: s.split(loop(s, "C", 0), [None, 4]),
      "they do not divide the extent of loop i, which holds a IfThenElse outside any block"),
     (doubled, lambda s: s.fuse(), "fuse: argument 'loops': no loop is given"),

@@ -89,6 +89,7 @@ def outside(A: T.Buffer((22,), "float32"), B: T.Buffer((33,), "float32")):
             B[vi] = A[vi] * T.float32(2)
 
 
+short_sums = nests("A[5, 3], B[5]", "i 5, k 3: B[i] += A[i, k]")
 sum_desc = nests("A[3], B[1]", "i 1, k 3 (sum): B[i] += A[k]")
 unused = nests("A[11], B[11], Z[1]", "i 11 (double): B[i] = A[i] * T.float32(2)")
 
@@ -176,6 +177,7 @@ REFUSED = [
     (folded, lambda s: s.blockize(loop(s, "B", 0)), "ties a loop of the reduction to a spatial one"),
     (cleared, lambda s: s.blockize(loop(s, "B", 1)),
      "block B has an init but is no reduction block: block Z also writes B"),
+    (two_stages, lambda s: s.blockize(["root"]), "block root is the root block"),
     (two_stages, lambda s: s.blockize([]), "the list of blocks is empty; give at least one block"),
     (softmax(), lambda s: s.blockize(["T_max", "T_sum"]),
      "block T_exp stands between them; include it or move it away"),
@@ -192,6 +194,8 @@ REFUSED = [
     (two_stages, lambda s: s.tensorize(s.split(loop(s, "C", 1), [None, 11])[1], "primitive.double"),
      "block C_o is not what primitive.double does: A[vi_i] * T.float32(2.0) is wanted"),
     (matmul, lambda s: s.tensorize(loop(s, "C", 2), "primitive.double"), "it has an init, which the intrinsic has not"),
+    (doubled, lambda s: s.tensorize(loop(s, "B", 1), "primitive.sum"), "it has no init"),
+    (short_sums, lambda s: s.tensorize(s.split(loop(s, "B", 0), [6, 1])[1], "primitive.sum"), "B_init runs only where"),
     (row_sum, lambda s: s.tensorize(s.split(loop(s, "B", 1), [3, 3])[1], "primitive.sum"),
      "its reduction goes on outside, and the intrinsic would start it anew"),
     (doubled, lambda s: s.tensorize(s.split(loop(s, "B", 1), [None, 11])[1], "primitive.unused"),

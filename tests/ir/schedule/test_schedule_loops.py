@@ -3,7 +3,7 @@ import pytest
 
 from ingot.ir import te
 from ingot.ir.schedule import Schedule, ScheduleError
-from schedule_programs import assert_same, elementwise, padded, softmax, stencil
+from schedule_programs import assert_same, elementwise, padded, softmax, stencil, symbolic
 
 
 def schedule(func):
@@ -13,7 +13,7 @@ def schedule(func):
 # ---------------------------------------------------------------- split
 
 
-@pytest.mark.parametrize("shape", [(5, 7), (14, 14), (6, 10)])
+@pytest.mark.parametrize("shape", [(5, 7), (14, 14), (6, 10), (3, 4, 5)])
 def test_parts_of_what_was_fused_are_apart(shape):
     """Also where the simplifier takes a fused loop's multiples of a dimension out of its remainder: (16 * a + b) % 14 is
     (2 * a + b) % 14."""
@@ -22,6 +22,17 @@ def test_parts_of_what_was_fused_are_apart(shape):
     _, inner = sch.split(sch.fuse(*sch.get_loops("C")), [None, 16])
     sch.vectorize(inner)
     assert_same(func, sch.func, exact=True)
+
+
+def test_loops_of_a_symbolic_extent_are_fused_split_and_shared():
+    func = symbolic()
+    sch = schedule(func)
+    outer, inner = sch.split(sch.fuse(*sch.get_loops("C")), [None, 16])
+    assert sch.get(outer).loop_var.dtype == "int64"
+    sch.parallel(outer)
+    sch.vectorize(inner)
+    for n in (1, 5):
+        assert_same(func, sch.func, {"n": n}, exact=True)
 
 
 def test_split_of_a_loop_that_does_not_start_at_zero():
