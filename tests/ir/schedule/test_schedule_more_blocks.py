@@ -7,11 +7,7 @@ from ingot.ir import tir
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.schedule import Schedule, ScheduleError, TensorIntrin
 from ingot.ir.transform.pipeline import lower_prim_func
-from schedule_programs import arrays_for, assert_same, elementwise, loop_text, matmul, realize
-
-
-def schedule(func):
-    return Schedule(func, error_render_level="fast", debug_mask="all")
+from schedule_programs import arrays_for, assert_same, elementwise, loop_text, matmul, realize, schedule
 
 
 def check(func, sch):

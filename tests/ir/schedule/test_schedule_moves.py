@@ -2,12 +2,8 @@
 import pytest
 
 from ingot.ir import te
-from ingot.ir.schedule import Schedule, ScheduleError
-from schedule_programs import assert_same, loop_text, matmul, packed_conv, padded, realize, softmax
-
-
-def schedule(func):
-    return Schedule(func, error_render_level="fast", debug_mask="all")
+from ingot.ir.schedule import ScheduleError
+from schedule_programs import assert_same, loop_text, matmul, packed_conv, padded, realize, schedule, softmax
 
 
 def values(sch, name):

@@ -3,24 +3,11 @@ import numpy as np
 import pytest
 
 from ingot.ir import tir
-from ingot.ir.node import structural_equal
-from ingot.ir.schedule import Schedule, ScheduleError, TensorIntrin
-from ingot.ir.schedule.trace import Trace
+from ingot.ir.schedule import ScheduleError, TensorIntrin
 from ingot.ir.transform.pipeline import lower_prim_func
 from ingot.script import tir as T
-from schedule_programs import (arrays_for, assert_same, elementwise, loop_text, matmul, realize, running_sum, stencil,
-                               symbolic)
-
-
-def schedule(func):
-    return Schedule(func, error_render_level="fast", debug_mask="all")
-
-
-def replayed(func, sch):
-    text, saved = schedule(func), schedule(func)
-    exec(str(sch.trace), {"sch": text})
-    Trace.apply_json_to_schedule(sch.trace.as_json(), saved)
-    assert structural_equal(text.func, sch.func) and structural_equal(saved.func, sch.func)
+from schedule_programs import (arrays_for, assert_same, elementwise, loop_text, matmul, realize, replayed, running_sum,
+                               schedule, stencil, symbolic)
 
 
 # ---------------------------------------------------------------- storage_align

@@ -7,11 +7,8 @@ from ingot.ir import tir
 from ingot.ir.module import IRModule
 from ingot.ir.node import structural_equal
 from ingot.ir.schedule import BlockRV, ExprRV, LoopRV, Schedule, ScheduleError, Trace
-from schedule_programs import (assert_same, elementwise, loop_text, matmul, packed_conv, running_sum, softmax, stencil)
-
-
-def schedule(func, **kwargs):
-    return Schedule(func, **{"error_render_level": "fast", "debug_mask": "all", **kwargs})
+from schedule_programs import (assert_same, elementwise, loop_text, matmul, packed_conv, running_sum, schedule, softmax,
+                               stencil)
 
 
 def sampled(func, seed=1):
