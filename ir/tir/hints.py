@@ -80,7 +80,6 @@ WHOLE = _row("pragma_loop_partition_hint", FLAG, "LoopPartition")  # 0: guards s
 PREFETCH = _row("pragma_prefetch", NAMES, "InjectPrefetch")
 PREFETCH_AHEAD = _row("pragma_prefetch_ahead", NAMES, "InjectPrefetch")
 PREFETCH_FAR = _row("pragma_prefetch_far", NAMES, "InjectPrefetch")
-PREFETCH_TILE = _row("pragma_prefetch_tile", NAMES, "InjectPrefetch")
 # Threads. Of nested parallel loops THREAD_ROWS marks the innermost: its iterations are divided among threads, each of
 # which does its own in all iterations of the loops around. THREAD_OWN: each thread does its own chunk, and steals none.
 # EACH_THREAD: a serial loop beside parallel ones that each thread runs for itself, with the buffers that the kernel

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ...arith import Analyzer
 from ...expr import IntImm, is_const_int
-from ...node import collect, structural_equal
+from ...node import collect
 from ...tir.hints import ACCUMULATE, HOLD, LANES, REDUCE_LANES, UNROLL
 from ...tir.stmt import BlockRealize, For
 from ...transform.walk import statements
@@ -146,14 +146,6 @@ def _multiply_adds(stmt):
     """How often the statements of a register tile run in a turn of the loop around it."""
     times = stmt.extent.value if isinstance(stmt, For) and stmt.kind == "unrolled" else 1
     return times * max(map(_multiply_adds, statements(stmt)), default=1)
-
-
-def like_result(sch, epilogue):
-    """The names of the buffers that an epilogue stores to, and reads in the same places."""
-    block = sch.get(epilogue)
-    result = block.writes[0].buffer
-    return [result.name, *(r.buffer.name for r in block.reads if r.buffer.scope == result.scope
-                           and structural_equal(r.buffer.shape, result.shape))]
 
 
 def steps(block):

@@ -154,16 +154,6 @@ def test_results_leave_registers_where_columns_are_no_whole_panels(rows, columns
         assert own and all(b.dtype.lanes == cpu.lanes for b in own)
 
 
-@pytest.mark.parametrize("columns", [64, 99])
-def test_outputs_beyond_the_second_cache_are_asked_for(columns, threads_for_all_work):
-    case = functools.partial(network, lambda op, x, y: op("add", op("matmul", x, const(9, columns)), y),
-                             [(40, 9), (40, columns)])
-    for cpu in (WIDE, with_costs(WIDE, l2_bytes=12 << 10)):
-        lowered = lowered_with_same_results(case, cpu)
-        asked = [c.args[0].args[0].buffer.name for c in collect(lowered.body, Call) if c.op == "tir.prefetch"]
-        assert ({"x1", "add"} <= set(asked)) == (cpu is not WIDE)
-
-
 @pytest.mark.parametrize("rows, depth, columns", [(50, 9, 64), (53, 7, 100), (24, 16, 48), (61, 5, 8)])
 def test_rows_in_blocks(rows, depth, columns, threads_for_all_work):
     """More rows than the second cache holds: blocks of them, in each of which all columns pass, prefetched."""

@@ -167,14 +167,6 @@ def test_data_that_are_made(name, cpu, threads_for_all_work):
     assert not all(collect(loop, IfThenElse) for loop in rolled(lowered))
 
 
-def test_data_to_make_that_are_far_are_asked_for():
-    func = programs.conv2d(4, 8, (14, 14), prologue="scale")
-    for l2_bytes, expected in ((64 << 10, {"x"}), (2 << 20, set())):
-        lowered = lower_prim_func(schedule_by_rule(func, machine(16, 32, l2_bytes=l2_bytes)).func)
-        names = {c.args[0].args[0].buffer.name for c in collect(lowered.body, Call) if c.op == "tir.prefetch"}
-        assert names & {"x"} == expected
-
-
 @pytest.mark.parametrize("cpu", [CPUS[4], BY_ELEMENT, CPUS[4].alone()],
                          ids=["", "by_element", "one_thread"])
 @pytest.mark.parametrize("name", EXPANSIONS)
@@ -401,18 +393,6 @@ def test_of_tiles_as_fast_that_which_reads_weights_less_often():
 def test_weights_are_asked_for_where_each_is_read_once(arguments, expected):
     cpu = machine(16, 32, l2_bytes=2 << 20)
     assert streams(cpu, arguments, choose(cpu, arguments)) == expected
-
-
-def test_large_outputs_are_asked_for():
-    """What a tile's results go to and are added to, where that does not stay in the cache."""
-    func = programs.conv2d(8, 8, (14, 14), epilogue="residual")
-    for l2_bytes, expected in ((64 << 10, 2), (2 << 20, 0)):
-        sch = schedule_by_rule(func, machine(16, 32, l2_bytes=l2_bytes))
-        asked = [name for f in collect(sch.func.body, For) for name in f.annotations.get("pragma_prefetch_tile", ())]
-        assert len(asked) == expected
-        lowered = lower_prim_func(sch.func)
-        names = {c.args[0].args[0].buffer.name for c in collect(lowered.body, Call) if c.op == "tir.prefetch"}
-        assert {str(getattr(name, "value", name)) for name in asked} <= names
 
 
 # ---------------------------------------------------------------- what compilers make of them
