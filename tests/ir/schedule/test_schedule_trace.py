@@ -25,9 +25,10 @@ def test_a_refusal_changes_nothing():
     sch = Schedule(matmul(), error_render_level="fast")
     k = sch.get_loops("C")[2]
     before, steps = sch.func, len(sch.trace)
-    with pytest.raises(ScheduleError):
-        sch.vectorize(k)
-    assert sch.func is before and len(sch.trace) == steps
+    for refused in (lambda: sch.vectorize(k), lambda: sch.compute_inline("C")):
+        with pytest.raises(ScheduleError):
+            refused()
+        assert sch.func is before and len(sch.trace) == steps
 
 
 def test_trace_prints_as_python_and_replays():
@@ -71,8 +72,10 @@ def test_a_trace_of_another_program_is_refused_where_it_fails():
 
 def test_modules_and_work_on():
     sch = Schedule(IRModule({"first": matmul(), "second": elementwise()}))
+    assert sch.func_working_on == "first" and Schedule(IRModule({})).func_working_on is None
     sch.parallel(sch.get_loops(sch.get_block("C"))[0])
     sch.work_on("second")
+    assert sch.func_working_on == "second"
     b = sch.get_block("B")
     sch.compute_at(b, sch.get_loops("C")[0])
     assert sch.func is sch.mod["second"]
