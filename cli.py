@@ -2,11 +2,13 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import signal
 import sys
 import threading
+import traceback
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -329,8 +331,6 @@ def _statistics(array):
 
 def _save(outputs, folder):
     """Write each output to a file of its own, complete or not at all."""
-    import io
-
     import numpy as np
     folder.mkdir(parents=True, exist_ok=True)
     for name, array in outputs.items():
@@ -422,7 +422,6 @@ def main(argv=None):
         return 0
     except Exception as error:
         if debug:
-            import traceback
             traceback.print_exc()
         print(f"ingot: error: {one_line(error)}", file=sys.stderr)
         return EXIT_ERROR

@@ -22,6 +22,8 @@ from .micro_kernels import micro_kernel
 COMMA, CONDITIONAL, OR, AND, BITOR, BITXOR, BITAND, EQUALITY, RELATIONAL, SHIFT, ADDITIVE, MULTIPLICATIVE, UNARY, \
     POSTFIX = range(14)
 
+PRECEDENCE_OF = {"sum": ADDITIVE, "product": MULTIPLICATIVE, "": POSTFIX}  # of numbers that Strides spells
+
 # node class -> (operator, precedence). All associate to the left.
 ARITHMETIC = {"Add": ("+", ADDITIVE), "Sub": ("-", ADDITIVE), "Mul": ("*", MULTIPLICATIVE),
               "Div": ("/", MULTIPLICATIVE), "Mod": ("%", MULTIPLICATIVE)}
@@ -66,10 +68,10 @@ class EmitError(ValueError):
 class CExpr:
     """Prints expressions of one function. `names` maps Vars and Buffers (by identity) to C names; `used` collects the
     headers that the text needs ("math.h", "ingot_math.h", "simd.h"); `data` are the Vars whose values come from tensors
-    and may be any."""
+    and may be any; `strides`, a Strides, gives numbers in indices their names."""
 
-    def __init__(self, names, used, dialect=C):
-        self.names, self.used, self.data, self.dialect = names, used, set(), dialect
+    def __init__(self, names, used, dialect=C, strides=None):
+        self.names, self.used, self.data, self.dialect, self.strides = names, used, set(), dialect, strides
         self.sums = set()  # ids of the sums and products that are an index
 
     def use(self, what):
@@ -141,8 +143,10 @@ class CExpr:
         wraps = e.dtype.code == "int" and e.dtype.bits >= 32 and _bits(e) > e.dtype.bits and self.is_data(e)
         return WRAPPING[kind] if wraps else None
 
-    def index(self, e):
-        """The text of an index, whose sums and products overflow no more than it leaves the buffer."""
+    def index(self, e, *buffers):
+        """The text of an index into buffers, or a part of one, whose sums and products overflow no more than it leaves
+        these."""
+        e = self.strides.index(e, buffers) if self.strides and buffers else e
         self._mark_sums(e)
         return self.converted(e)
 
@@ -239,6 +243,9 @@ class CExpr:
         return self.names[v], POSTFIX
 
     def _IntImm(self, e):
+        if self.strides and id(e) in self.strides.spelled:
+            _, text, kind = self.strides.spelled[id(e)]
+            return text, PRECEDENCE_OF[kind]
         return _signed(self.literal(e.dtype, e.value))
 
     def _FloatImm(self, e):
@@ -255,7 +262,7 @@ class CExpr:
         if isinstance(index, Ramp):
             return self.vector_access("load", buffer, index)
         name = self.names[buffer]
-        return name if is_scalar(buffer) else f"{name}[{self.index(index)}]"
+        return name if is_scalar(buffer) else f"{name}[{self.index(index, buffer)}]"
 
     def vector_access(self, verb, buffer, index, *value):
         """The call that loads or stores ("load", "store") a vector of `buffer` at a Ramp."""
@@ -270,7 +277,7 @@ class CExpr:
             arguments.append(self.converted(index.count))
         elif not is_const_int(index.stride, 1):
             function += "_strided"
-            arguments.append(self.converted(index.stride))
+            arguments.append(self.index(index.stride, buffer))
         return f"{function}({', '.join([*arguments, *map(self.text, value)])})"
 
     # ------------------------------------------------------------ functions

@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from ..ir.expr import Add, Call, Div, IntImm, Mul, Not, Ramp, Sub, Var, const, is_const_int
 from ..ir.names import unique_name
 from ..ir.node import Visitor, collect, structural_equal
-from ..ir.tir.hints import MOST_ITERATIONS, TILE, UNROLL
-from ..ir.tir.stmt import AssertStmt, BufferLoad, BufferStore, DeclBuffer, LetStmt
+from ..ir.tir.hints import BORDER, MOST_ITERATIONS, TILE, UNROLL
+from ..ir.tir.stmt import AssertStmt, AttrStmt, BufferLoad, BufferStore, DeclBuffer, LetStmt
 from .c_expr import ADDITIVE, RELATIONAL, CExpr, EmitError, is_scalar
 from .c_layout import INDENT, with_parameters, wrapped
+from .c_strides import Strides
 from .c_types import UnsupportedType, c_string, identifier
 from .dialect import C
-from .index_uses import is_index
+from .index_uses import indexed_by, is_index
 from .micro_kernels import micro_kernel
 from .team import PREPARED, one_thread, parallel_nest, shared_by_team
-from .tiles import Tile
+from .tiles import Tile, tile_name
 
 THREADS = ("thread_extent", "virtual_thread")  # attributes
 UPDATES = {Add: "+", Sub: "-", Mul: "*", Div: "/"}
@@ -81,9 +82,12 @@ class CPrinter(Visitor):
         self.func, self.name, self.dialect = func, name, dialect
         self.names, self.uses = Names(), set()
         self.names.taken.update({name}, dialect.reserved)
-        self.expr = self.Expressions(self.names, self.uses, dialect)
+        self.table = func.attrs.get("strides") or {}
+        self.strides = Strides(self.table, self.names)
+        self.expr = self.Expressions(self.names, self.uses, dialect, self.strides)
         self.lines, self.depth = [], 1
         self.parallel = False  # inside a parallel loop
+        self.border = []  # what a comment will say of the iterations that the next statement is
         self.tiles, self.tile_names = {}, set()  # the parameters and statements of a tile: the name of its function
         self.team = shared_by_team(func.body) if dialect.templates else None
         self.wide = self.team.wide if self.team else frozenset()
@@ -118,12 +122,17 @@ class CPrinter(Visitor):
             result, _, last = self.dialect.failure
             self.line(last)
         signature = with_parameters(f"{self.dialect.entry}{result}{self.name}(", params)
-        body = "{\n" + "\n".join(self.lines) + "\n}\n"
+        body = self.braced()
         tiles = tuple(with_parameters(f"{self.dialect.inline}void {name}(", params) + "\n" + body
                       for (params, body), name in self.tiles.items())
         team = self.team is not None
         waits = team and self.team.waits
         return CFunction(self.name, signature, body, frozenset(self.uses), can_fail, team, waits, tiles)
+
+    def braced(self):
+        """The body of a function: the names of strides, then the lines so far."""
+        declared = [line for text in self.strides.declarations() for line in wrapped(INDENT + text)]
+        return "{\n" + "\n".join([*declared, *self.lines]) + "\n}\n"
 
     def pointer(self, buffer, text, written, alone):
         """The parameter `text` for a buffer; alone: nothing else points to what it has."""
@@ -237,7 +246,7 @@ class CPrinter(Visitor):
             value = self.expr.converted(let.value)
             self.expr.data.update([let.var] if self.expr.is_data(let.value) else ())
         else:
-            value = self.expr.index(let.value)
+            value = self.expr.index(let.value, *indexed_by(let.var, let.body))
         ctype = self.dialect.index if id(let.var) in self.wide else self.type_of(let.var)
         self.line(f"const {ctype} {self.names.define(let.var, let.var.name)} = {value};")
         self.visit(let.body)
@@ -260,6 +269,12 @@ class CPrinter(Visitor):
         if stmt.attr_key == TILE:
             self.tile(Tile(stmt, {id(b): n for n, b in enumerate(self.func.buffers)}))
             return
+        if stmt.attr_key == BORDER:
+            self.border = [stmt.value.value]
+            if not (isinstance(stmt.body, AttrStmt) and stmt.body.attr_key == TILE):  # whose call says more
+                self.say_border()
+            self.visit(stmt.body)
+            return
         if stmt.attr_key == "thread_extent" and self.dialect.threads:
             self.bound(stmt.target.var, stmt.target.thread_tag, const(0), stmt.body)
             return
@@ -271,6 +286,13 @@ class CPrinter(Visitor):
             raise EmitError(f"{self.dialect.name} cannot say the attribute {stmt.attr_key!r}; it knows pragmas "
                             "(pragma_import_c, pragma_auto_unroll_max_step, pragma_unroll_explicit)")
         self.visit(stmt.body)
+
+    def say_border(self, more=()):
+        """The comment before what loops do at a border: which iterations these are, and what `more` says of them."""
+        text = ", ".join([*self.border, *more])
+        if text:
+            self.line(f"/* border: {text} */")
+        self.border = []
 
     def template(self, stmt):
         """A statement that a template prints."""
@@ -292,13 +314,14 @@ class CPrinter(Visitor):
         inner = _TilePrinter(self)
         key = inner.function(tile)
         if key not in self.tiles:
-            self.tiles[key] = unique_name(f"{self.name}_{identifier(tile.name)}", self.tile_names)
+            self.tiles[key] = unique_name(tile_name(self.name, tile.name), self.tile_names)
         args = [self.names[buffer] if index is None or is_const_int(index, 0) else
                 f"&{self.expr.place(buffer, index)}" for _, buffer, index in tile.pointers]
-        if tile.border:
-            fewer = (f"{var.name} is {tile.numbers[var].value} of {most}" for var, most in tile.border.items())
-            self.line(f"/* the border: {', '.join(fewer)} */")
-        self.line(f"{self.tiles[key]}({', '.join([*args, *(self.expr.converted(x) for x in tile.numbers.values())])});")
+        self.say_border(tile.fewer())
+        for var, x in tile.numbers.items():
+            indexed = indexed_by(var, tile.body)
+            args.append(self.expr.index(x, *indexed) if indexed else self.expr.converted(x))
+        self.line(f"{self.tiles[key]}({', '.join(args)});")
 
     def visit_Evaluate(self, stmt):
         if isinstance(stmt.value, Call) and stmt.value.op == "tir.ret":
@@ -323,9 +346,10 @@ class _TilePrinter(CPrinter):
         self.names, self.uses, self.parallel, self.dialect = Names(), kernel.uses, True, kernel.dialect
         self.wide, self.exchanged = kernel.wide, kernel.exchanged
         self.names.taken.update(self.dialect.reserved)
-        self.expr = kernel.Expressions(self.names, self.uses, self.dialect)
+        self.table, self.strides = kernel.table, Strides(kernel.table, self.names)
+        self.expr = kernel.Expressions(self.names, self.uses, self.dialect, self.strides)
         self.expr.data |= kernel.expr.data
-        self.lines, self.depth = [], 1
+        self.lines, self.depth, self.border = [], 1, []
 
     def function(self, tile):
         """(parameters, body), of text."""
@@ -337,7 +361,7 @@ class _TilePrinter(CPrinter):
             params.append(self.pointer(view, self.names.define(view, view.name), id(view) in written, alone))
         params += [f"{self.type_of(var)} {self.names.define(var, var.name)}" for var in tile.numbers]
         self.visit(tile.body)
-        return tuple(params), "{\n" + "\n".join(self.lines) + "\n}\n"
+        return tuple(params), self.braced()
 
 
 def _copies(loop):

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+from bisect import bisect
 
 INDENT = "    "
 WIDTH = 120
@@ -15,7 +16,8 @@ def wrapped(line, width=WIDTH):
     indent, text = len(line) - len(line.lstrip()), line.strip()
     points, lines, start, margin, outside = list(_breaks(text)), [], 0, indent, False
     while len(text) - start + margin > width:
-        fitting = [p for p in points if start + len(INDENT) < p[0] <= start + width - margin]
+        ends = (start + len(INDENT), start + width - margin)  # beyond the first, up to the second
+        fitting = points[slice(*(bisect(points, (end, LAST_RESORT * LAST_RESORT)) for end in ends))]
         if not fitting:
             break
         filled = [p for p in fitting if p[0] - start > (width - margin) // 6] or fitting
@@ -31,26 +33,31 @@ def wrapped(line, width=WIDTH):
 _TIGHTNESS = {op: n for n, ops in enumerate((
     [","], ["=", "+=", "-=", "*=", "/="], ["?", ":"], ["||"], ["&&"], ["==", "!=", "<", "<=", ">", ">="], ["+", "-"],
     ["*", "/", "%"])) for op in ops}
-LAST_RESORT = 1000
+# Beyond all of these: after the name of a called function, within an index, after another bracket.
+CALL, INDEX, LAST_RESORT = 500, 1000, 2000
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _BREAK = re.compile(r"[(\[]|[)\]]|,(?= )|(?<= )[-+*/%=<>!&|?:]+(?= )")
 
 
 def _breaks(line):
     """(position, tightness) of every place where a line may be broken; nesting counts most, so that what is inside
-    parentheses is at least len(_TIGHTNESS)."""
-    depth = 0
+    parentheses is at least len(_TIGHTNESS). The arguments of a call come apart from its name before an index among them
+    is broken."""
+    depth, brackets = 0, []
     for found in _BREAK.finditer(_STRING.sub(lambda text: "_" * len(text[0]), line)):
         token = found[0]
         if token in "([":
             depth += 1
-            yield found.end(), LAST_RESORT + depth  # where names are long
+            brackets.append(token)
+            calls = token == "(" and re.match(r"\w", line[found.start() - 1:found.start()])
+            yield found.end(), (CALL if calls else LAST_RESORT) + depth
         elif token in ")]":
             depth -= 1
-        elif token == ",":
-            yield found.end(), depth * len(_TIGHTNESS)
+            del brackets[-1:]
         elif token in _TIGHTNESS:
-            yield found.start(), depth * len(_TIGHTNESS) + _TIGHTNESS[token]
+            within = INDEX if "[" in brackets else 0
+            place = found.end() if token == "," else found.start()
+            yield place, within + depth * len(_TIGHTNESS) + _TIGHTNESS[token]
 
 
 def with_parameters(head, params):
@@ -85,6 +92,11 @@ def _folded(line):
     return wrapped(line)
 
 
+def folded_comments(text):
+    """A file of assembly with the long lines of its comments broken: a statement ends with its line."""
+    return _LONG.sub(lambda line: "\n".join(_folded(line[0])) if line[0].startswith((" *", "/*")) else line[0], text)
+
+
 def folded_prose(text):
     """Markdown with the long lines of its prose, its C and its commands' comments broken: not of tables."""
     lines, code = [], ""
@@ -108,6 +120,9 @@ def folded_arguments(text, end=""):
         whole = _STRING.sub(lambda string: string[0].replace(" ", "\0"), line)
         indent = line[:len(line) - len(line.lstrip())]
         long = len(line) > WIDTH and "\t" not in indent  # not the commands of a rule
+        if line.startswith("#"):
+            lines += _filled(line, "", "# ")
+            continue
         parts = _filled(whole.lstrip(), indent, indent + INDENT, WIDTH - len(end)) if long else [whole]
         lines += (end + "\n").join(parts).replace("\0", " ").split("\n")
     return "\n".join(lines)

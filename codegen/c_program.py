@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from ..ir.expr import IntImm, is_const_int
+from ..ir.names import ending
 from ..ir.target import MANY_THREADS
 from .c_expr import ADDITIVE, EmitError
 from .c_names import new_name
@@ -18,9 +19,12 @@ from .tree import Call, Copy, For, If, Launch, Let, Read, Seq, While, assigned, 
 from .verify_program import dtype_of, verify
 
 INDENT = " " * 4
+INT_MAX = (1 << 31) - 1
+MOST_WEIGHT = 48  # letters of a weight's name
 _POINTERS = {"w": "const unsigned char *const w = {}->weights;", "m": "unsigned char *const m = {}->memory;",
              "scratch": "unsigned char *const scratch = {}->scratch;"}
-_MACROS = {"TENSOR": "m", "FIRST_SCRATCH": "scratch", "OWN_SCRATCH": "scratch"}  # of NAME.c, and what each is made of
+# Macros of NAME.c, and what each is made of.
+_MACROS = {"TENSOR": "m", "WEIGHT": "w", "FIRST_SCRATCH": "scratch", "OWN_SCRATCH": "scratch"}
 # Who runs a Seq of a region -> (the profile's hook, what opens it, what closes it).
 _SHARED = {"team": ("INGOT_MARK_TEAM(worker, call.net, {})", [], []),
            "single": ("INGOT_MARK(call.net, {})", ["for (ingot_share once = ingot_once(worker); ingot_take(&once);) {"],
@@ -54,6 +58,7 @@ class ProgramPrinter:
         self.functions = {k: (name, model.kernels[name].function) for k, name in model.kernel_of.items()}
         self.variables = {names[id(v)]: C_TYPES[v.dtype] for v in assigned(self.p.run)}
         self.buffers, self.tensors = self._buffers(taken)
+        self.weights = [new_name(f"{ending(w.name, MOST_WEIGHT)}_at", taken, MOST_WEIGHT + 3) for w in self.p.weights]
         self.fields, self.regions, self.hooks, self.parts = {}, [], 0, 0
 
     def _buffers(self, taken):
@@ -79,6 +84,7 @@ class ProgramPrinter:
         lets = [self.names[id(v)] for v, nodes in assigned(self.p.run).items() if isinstance(nodes[0], Let)]
         return {
             "regions": self.regions, "run_lines": run, "init_lines": init,
+            "weight_places": self._table(),
             "call_names": [self.functions[c.kernel][0] for c in self.p.calls], "has_tensors": bool(self.tensors),
             "call_fields": list(self.fields.values()), "variables": [f"{self.fields[name]} = 0;" for name in lets],
             "call_values": ", ".join(["net", *("0" if name in self.variables else name for name in self.fields)]),
@@ -178,7 +184,8 @@ class ProgramPrinter:
             "fields": [_constant(self.fields[name], f"call.{name}") for name in fields],
             "pointers": [p.format("call.net") for p in used["pointers"]]})
         most, room = self.m.team_threads, "(uint32_t)net->threads" if self.p.scratch else "INGOT_TEAM_PARTS"
-        few = [f"/* More threads than {most} would wait for longer than they save: one does it all then. */"]
+        few = [f"/* With more than {most} threads, barriers would take longer than threads save: one makes all calls then. "
+               "*/"]
         return ["", *(few if most < MANY_THREADS else []), *(f"call.{n} = {n};" for n in fields if n in self.variables),
                 f"ingot_together({most}, {room}, ingot_run_{self.parts}, &call);", ""]
 
@@ -189,9 +196,9 @@ class ProgramPrinter:
         if o.kind == "weight":
             if where.weights and self.m.weights == "file":
                 raise EmitError(f"init reads weight {o.name}, but weights in a file are given after it: include them")
-            weight = self.p.weights[o.index]
-            offset = self.dim_text(o.offset * weight.data.itemsize + weight.offset, ADDITIVE)
-            return f"(const void *)({where.weights or 'w'} + {offset})"
+            inside = o.offset * self.p.weights[o.index].data.itemsize
+            place = self.weights[o.index] + ("" if is_const_int(inside, 0) else f" + {self.dim_text(inside, ADDITIVE)}")
+            return f"(const void *)({where.weights} + {place})" if where.weights else f"WEIGHT({place})"
         if o.kind == "scratch":
             return f"{'OWN' if team else 'FIRST'}_SCRATCH({o.index})"
         if o.kind == "arena" and self.p.plan.buffers[o.index].memory != HOST:
@@ -218,6 +225,16 @@ class ProgramPrinter:
         pointers = [text for name, text in _POINTERS.items() if name in words]
         return {"words": words, "tensors": needed, "pointers": pointers}
 
+    def _table(self):
+        """The lines that define where weights are: constants of an enumeration, as long as these are ints."""
+        rows = [(f"{name} = {w.offset}", f"{w.data.dtype}[{', '.join(map(str, w.data.shape))}]")
+                for name, w in zip(self.weights, self.p.weights)]
+        if self.p.weights_bytes > INT_MAX:
+            return [f"static const size_t {text}u; /* {what} */" for text, what in rows]
+        width = min(max((len(text) for text, _ in rows), default=0) + 1, MOST_WEIGHT + 16)
+        lines = [f"    {text + ',' * (n < len(rows)):{width}} /* {what} */" for n, (text, what) in enumerate(rows, 1)]
+        return ["enum {", *lines, "};"] if rows else []
+
     def _places(self, tensors):
         """The lines that define tensors: constant places are those of an enumeration, as long as these are ints."""
         if not self.static or not tensors:
@@ -242,8 +259,8 @@ def _indented(lines):
 
 
 def _comment(call):
-    """What a call computes, and its weights, as the inside of a C comment."""
-    return c_comment(", ".join([call.comment, *(o.name for o in call.operands if o.kind == "weight")]))
+    """What a call computes, as the inside of a C comment."""
+    return c_comment(call.comment)
 
 
 def _constant(declaration, value):

@@ -32,6 +32,7 @@ from .dim_checks import SIZES, dim_checks, example_sizes
 from .kernel_cache import Entry, KernelCache, without_body
 from .kernels import kernel_names, print_kernel
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
+from .process import for_compiling
 from .program import build_program
 from .recorded import check_schedules, traces_of
 from .regions import form_regions
@@ -142,7 +143,7 @@ def _bounded(stage):
     @wraps(stage)
     def run(mod, *args, **kwargs):
         where = internal_errors(lambda: f"the model {mod.attrs.get('name', 'model')!r}")
-        with where, np.errstate(all="ignore"):  # overflow and NaN are values of constants as of results
+        with where, for_compiling(), np.errstate(all="ignore"):  # overflow and NaN are values of constants as of results
             return stage(mod, *args, **kwargs)
     return run
 

@@ -1,8 +1,9 @@
 """Which variables serve for indices only."""
 from __future__ import annotations
 
-from ..ir.expr import Add, Cast, Mul, Ramp, Sub, Var
-from ..ir.node import Visitor
+from ..ir.expr import Add, Cast, Mul, Ramp, Sub, Var, free_vars
+from ..ir.node import Visitor, collect
+from ..ir.tir.stmt import BufferLoad, BufferStore
 
 
 def is_offset(let):
@@ -13,6 +14,12 @@ def is_offset(let):
 def is_index(let):
     """Whether a value serves for sums and products in indices only."""
     return not _Elsewhere(let.var).found(let.body)
+
+
+def indexed_by(var, stmt):
+    """The buffers whose indices a variable is part of, one of each name."""
+    return list({access.buffer.name: access.buffer for access in collect(stmt, (BufferLoad, BufferStore))
+                 if any(v is var for v in free_vars(access.indices))}.values())
 
 
 class _Elsewhere(Visitor):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ..ir.dtype import DataType
 from ..ir.expr import IntImm
+from ..ir.names import ending
 from ..ir.relax.accuracy import growth_of_sums
 from ..ir.relax.arithmetic import FMA
 from ..ir.tir.hints import MOST_ITERATIONS, UNROLL
@@ -15,8 +16,9 @@ from ..ir.tir.stmt import For
 from ..ir.transform.walk import statements
 from .c_function import CFunction, print_function
 from .c_names import INTERFACE
-from .c_types import c_comment, identifier, shortened
+from .c_types import MOST_LETTERS, c_comment, identifier, shortened
 from .stack import stack_bytes
+from .tiles import without_tile
 
 STATEMENTS_PER_FILE = 400
 # Operators that passes take out of another one.
@@ -59,9 +61,11 @@ def kernel_names(functions, prefix):
     names, taken = {}, {f"{prefix}_{suffix}" for suffix in INTERFACE}
     for gv, func in functions.items():
         origin = func.attrs.get("origin") or ()
-        base = f"{prefix}_{identifier(origin[0].name, 'k') if origin else identifier(gv)}{_part(gv, origin)}"
-        name, n = shortened(base), 1
-        base = name
+        part = _part(gv, origin)
+        most = MOST_LETTERS - len(prefix) - len(part) - 1
+        base = f"{prefix}_{identifier(ending(origin[0].name, most), 'k') if origin else identifier(gv)}{part}"
+        base = name = without_tile(shortened(base))
+        n = 1
         while name in taken:
             n += 1
             name = f"{base}_{n}"
@@ -136,7 +140,7 @@ def _comment(func):
     lines = _wrapped("", _nodes(origin)) if origin else []
     shapes = func.attrs.get("shapes")
     if shapes:
-        lines += _wrapped("", shapes)
+        lines += _wrapped("", shapes.strip())
     words = [" + ".join(func.attrs.get("algorithm", ())), func.attrs.get("loops", "")]
     if any(words):
         lines += _wrapped("", "; ".join(filter(None, words)))

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import jinja2
 
-from .c_layout import folded, folded_arguments, folded_prose, folded_rules
+from .c_layout import folded, folded_arguments, folded_comments, folded_prose, folded_rules
 
-FOLDS = {".c": folded, ".h": folded, ".S": folded, ".md": folded_prose, ".txt": folded_arguments,
+FOLDS = {".c": folded, ".h": folded, ".S": folded_comments, ".md": folded_prose, ".txt": folded_arguments,
          "Makefile": folded_rules}
 TEMPLATES = Path(__file__).parent.parent / "templates"
 

@@ -1,6 +1,8 @@
 """Tiles as C functions: a kernel's main and border loops call one, by OutlineTiles."""
 from __future__ import annotations
 
+import re
+
 from ..ir.arith import Analyzer
 from ..ir.arith.linear import Linear, render
 from ..ir.expr import Cast, Ramp, Var, is_const_int
@@ -8,16 +10,32 @@ from ..ir.node import Mutator, Visitor, collect
 from ..ir.tir.buffer import decl_buffer
 from ..ir.tir.hints import MOST_ITERATIONS, TILE_START
 from ..ir.tir.stmt import AttrStmt, BufferLoad, BufferStore, DeclBuffer, For, LetStmt
+from ..ir.transform.name_loops import MADE_UP
+from .c_types import identifier
 
 MOST_NAME = 24  # letters that say more about a tile than that it is one
+# Letters of a function's name, before a number: compilers tell names apart by 63.
+MOST_LETTERS = 60
+_TILE = re.compile(r"_tile(?=_|$)")
+
+
+def without_tile(name):
+    """A kernel's name, in which "_tile" does not end it, as it does in those of tiles: no two of all are the same."""
+    return _TILE.sub("_Tile", name)
+
+
+def tile_name(kernel, what):
+    """The name of the function of a kernel's tile; what: it is about, or ""."""
+    name = f"{kernel}_tile_{identifier(what)}"
+    return name if len(name) <= MOST_LETTERS and what else f"{kernel}_tile"
 
 
 class Tile:
     """What AttrStmt(pragma_tile) holds, as a function's parameters, arguments and statements.
 
     name: of the buffer that it is about; pointers: [(a view of a buffer from where the tile starts in it, the buffer,
-    the index there)]; numbers: {variable: value}, the turns of loops, and what else the statements take from around
-    them; border: {variable: the most it may be} of those turns that are fewer.
+    the index there)]; numbers: {variable: value}, the trip counts of loops, and what else the statements take from
+    around them; border: {variable: the most it may be} of those counts that are less.
     """
 
     def __init__(self, stmt, order):
@@ -28,7 +46,7 @@ class Tile:
         while isinstance(body, AttrStmt) and body.attr_key == TILE_START:
             starts[body.value], body = body.target, body.body
         name = body.buffer.name.removesuffix("_local")
-        self.name = name if len(name) <= MOST_NAME else "tile"
+        self.name = name if len(name) <= MOST_NAME else ""
         views = _Views(starts)
         self.body = views.visit(body)
         index = {var: self.numbers.pop(var) for var in starts}
@@ -42,6 +60,14 @@ class Tile:
         most = {loop.extent: loop.annotations[MOST_ITERATIONS] for loop in collect(self.body, For)
                 if MOST_ITERATIONS in loop.annotations}
         self.border = {var: n for var, n in most.items() if not is_const_int(self.numbers[var], n)}
+
+    def fewer(self):
+        """What is less of the tile at a border, in words: loops that say nothing of themselves only where no other is
+        shorter."""
+        texts = {var.name.removesuffix("_count"): f"{self.numbers[var].value} of {most}"
+                 for var, most in self.border.items()}
+        telling = {name: text for name, text in texts.items() if not MADE_UP.match(name)} or texts
+        return [f"{text} iterations of {name}" for name, text in telling.items()]
 
 
 def _used(stmt):

@@ -4,7 +4,8 @@ from .expr import IntImm, FloatImm, Op, PrimExpr, StringImm  # noqa: F401
 from .expr import Range as _Range
 from .module import BaseFunc, GlobalVar, IRModule  # noqa: F401
 from .node import Node, load_json, save_json, structural_equal, structural_hash  # noqa: F401
-from . import schedule as _schedule, topi as _topi  # noqa: F401  (provide what lower modules call, see upper.py)
+from .transform import instrument  # noqa: F401
+from . import topi, transform  # noqa: F401
 
 
 class _Ranges(type):
@@ -20,11 +21,3 @@ class Range(metaclass=_Ranges):
     """Range(end) or Range(begin, end), as scripts write a tir.Range, which itself is made of min and extent."""
 
     from_min_extent = staticmethod(_Range.from_min_extent)
-
-
-def __getattr__(name):
-    """ir.transform and ir.instrument, as TVM has them; what is here must not need them."""
-    if name in ("transform", "instrument"):
-        from importlib import import_module
-        return import_module(".transform" if name == "transform" else ".transform.instrument", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from .dtype import DataType
-from .node import Mutator, Node, collect, node, node_field
+from .node import Node, PureMutator, collect, node, node_field
 from .upper import upper
 
 
@@ -512,8 +512,9 @@ def logical_or(a, b):
     return Or(a, b)
 
 
-class _Substitute(Mutator):
+class _Substitute(PureMutator):
     def __init__(self, mapping):
+        super().__init__()
         self.mapping = mapping
 
     def visit_Var(self, v):

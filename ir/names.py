@@ -1,4 +1,4 @@
-"""Names that are not taken yet."""
+"""Names that are not taken yet, and short ones."""
 from __future__ import annotations
 
 
@@ -10,3 +10,12 @@ def unique_name(hint, taken, separator="_"):
         name = f"{hint}{separator}{n}"
     taken.add(name)
     return name
+
+
+def ending(text, most):
+    """`text`, or of a longer one the last parts, as many as have at most `most` letters together, from one on that
+    begins with a letter: of a path what is between slashes, else words between underscores."""
+    separator = "/" if "/" in text else "_"
+    parts = text.strip(separator).split(separator)
+    ends = [end for n in range(len(parts)) if (end := separator.join(parts[n:]))[:1].isalpha()]
+    return text if len(text) <= most else next((end for end in ends if len(end) <= most), text)

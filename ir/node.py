@@ -15,7 +15,7 @@ import base64
 import hashlib
 import json
 from dataclasses import dataclass, field, fields
-from operator import is_
+from operator import attrgetter, is_
 
 import numpy as np
 
@@ -30,6 +30,7 @@ class Node:
     _visit = "visit_Node"  # the method of a Visitor that takes it
     _visible: tuple[str, ...] = ()  # the fields that are not ignored
     _branches: tuple[str, ...] = ()  # those of them below which nodes may be
+    _below = staticmethod(lambda node: ())  # their values
     _holds_statements = True  # whether statements may be below: no, of expressions and what these are made of
     _define: frozenset = frozenset()
     _ignore: frozenset = frozenset()
@@ -78,10 +79,17 @@ def node(cls):
     cls._ignore = frozenset(f.name for f in listed if f.metadata.get("ignore"))
     cls._visible = tuple(name for name in cls._fields if name not in cls._ignore)
     cls._branches = tuple(f.name for f in listed if f.name not in cls._ignore and f.type not in _PLAIN)
+    cls._below = staticmethod(_getter(cls._branches))
     if cls.__name__ in REGISTRY:
         raise TypeError(f"two node classes are named {cls.__name__}; JSON needs them distinct")
     REGISTRY[cls.__name__] = cls
     return cls
+
+
+def _getter(names):
+    """A function of an object that gives its attributes of these names, as a tuple."""
+    get = attrgetter(*names) if names else None
+    return get if len(names) > 1 else (lambda node: (get(node),)) if names else (lambda node: ())
 
 
 def node_field(*, define=False, ignore=False, **kwargs):
@@ -120,8 +128,7 @@ def _nodes_in(value):
 def post_order(root, visit):
     """Call visit(node) on every node below and including `root`, children first."""
     if isinstance(root, Node):
-        for name in root._branches:
-            value = getattr(root, name)
+        for value in root._below(root):
             if isinstance(value, _BRANCHES):
                 post_order(value, visit)
         visit(root)
@@ -139,33 +146,30 @@ def collect(root, kind):
     """All nodes of type `kind` (a class or tuple of classes) under `root`, each object once, in post order.
 
     What is below several nodes is walked once. Statements are looked for among statements alone."""
-    found, seen = [], set()
     kinds = kind if isinstance(kind, tuple) else (kind,)
     whole = not all(getattr(k, "_is_statement", False) for k in kinds)
+    found = []
+    _collect((root,), kind, whole, found, set())
+    return found
 
-    def walk(value):
+
+def _collect(values, kind, whole, found, seen):
+    """Add the nodes under `values` to `found`; seen: ids of nodes; whole: also from expressions. No closure of collect,
+    which would hold all this until the garbage is collected."""
+    for value in values:
         if isinstance(value, Node):
             if id(value) in seen:
-                return
+                continue
             seen.add(id(value))
-            if whole or value._holds_statements:
-                for name in value._branches:
-                    below = getattr(value, name)
-                    if isinstance(below, _BRANCHES):
-                        walk(below)
+            if value._branches and (whole or value._holds_statements):
+                _collect(value._below(value), kind, whole, found, seen)
             if isinstance(value, kind):
                 found.append(value)
-        elif isinstance(value, dict):
-            for key, below in value.items():
-                walk(key)
-                walk(below)
         elif isinstance(value, (tuple, list)):
-            for below in value:
-                if isinstance(below, _BRANCHES):
-                    walk(below)
-
-    walk(root)
-    return found
+            _collect(value, kind, whole, found, seen)
+        elif isinstance(value, dict):
+            for item in value.items():
+                _collect(item, kind, whole, found, seen)
 
 
 class Visitor:
@@ -184,8 +188,7 @@ class Visitor:
         return None
 
     def generic_visit(self, n):
-        for name in n._branches:
-            value = getattr(n, name)
+        for value in n._below(n):
             if isinstance(value, _BRANCHES):
                 self.visit(value)
 
@@ -197,12 +200,22 @@ class Mutator:
     buffers are leaves: define visit_Var or visit_Buffer to replace them.
     """
 
+    _idle: set = set()  # classes of nodes without fields to visit and without a method of this class of Mutators
+
+    def __init_subclass__(cls):
+        cls._idle = set()
+
     def visit(self, value):
         if isinstance(value, Node):
             method = getattr(self, value._visit, None)
-            return method(value) if method else self.generic_visit(value)
+            if method:
+                return method(value)
+            if not value._branches and _is_plain(type(self)):
+                self._idle.add(type(value))
+            return self.generic_visit(value)
         if isinstance(value, tuple):
-            out = [self.visit(v) if isinstance(v, _BRANCHES) else v for v in value]
+            idle = self._idle
+            out = [v if type(v) in idle else self.visit(v) if isinstance(v, _BRANCHES) else v for v in value]
             return value if all(map(is_, out, value)) else tuple(out)
         if isinstance(value, dict):
             out = {self.visit(k): self.visit(v) for k, v in value.items()}
@@ -213,14 +226,35 @@ class Mutator:
     def generic_visit(self, n):
         if n._is_binder_leaf:
             return n
-        changes = {}
-        for f in n._branches:
-            old = getattr(n, f)
-            if isinstance(old, _REWRITTEN):
+        changes, idle = None, self._idle
+        for name, old in zip(n._branches, n._below(n)):
+            if type(old) not in idle and isinstance(old, _REWRITTEN):
                 value = self.visit(old)
                 if value is not old:
-                    changes[f] = value
+                    changes = changes or {}
+                    changes[name] = value
         return n.replace(**changes) if changes else n
+
+
+def _is_plain(cls):
+    """Whether a class of Mutators visits nodes of which it says nothing as Mutator does."""
+    return cls.visit is Mutator.visit and cls.generic_visit is Mutator.generic_visit
+
+
+class PureMutator(Mutator):
+    """A Mutator whose replacement for a node depends on that node alone, not on where it stands: a node below several
+    others, as inlining makes them, is rewritten once, and its replacement is below all of them."""
+
+    def __init__(self):
+        self._rewritten = {}  # id(node) -> (node, its replacement); the node lives as long as its number is in use
+
+    def visit(self, value):
+        if not isinstance(value, Node) or not value._branches:
+            return super().visit(value)
+        known = self._rewritten.get(id(value))
+        if known is None:
+            known = self._rewritten[id(value)] = value, super().visit(value)
+        return known[1]
 
 
 # ---------------------------------------------------------------- structure

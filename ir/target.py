@@ -13,6 +13,7 @@ from .costs import BASE, Table
 from .measured import MEASURED
 
 BYTE_ORDERS = ("little", "big")
+VECTOR_LANES = (4, 8, 16)  # float32 lanes of the vectors that runtime_c/simd.h has
 MANY_THREADS = 64  # as many as have a chunk of their own (runtime_c/ingot_team.h)
 
 # What rules ask for that an instruction set brings: any of these words of `isa`.

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from rich import box
+from rich.table import Table
 
 from ..codegen.package import RUNTIME, evaluate_dim
 from ..codegen.toolchain import build_shared, source_files
@@ -55,8 +57,6 @@ class Profile:
 
     def table(self, prefix="", top=None):
         """A rich table, of the `top` longest kernels and all together; `prefix` is left out of names."""
-        from rich import box
-        from rich.table import Table
         table = Table(box=box.SIMPLE_HEAD)
         table.add_column("kernel", no_wrap=True)
         for column in ("calls", "ms", "share", "GFLOP/s", "MB", "GB/s", "roofline"):

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 import numpy as np
+from rich import box
+from rich.table import Table
 
 from ..ir.expr import Var
 from ..ir.relax.evaluate import evaluate
@@ -48,8 +50,6 @@ class Report:
 
     def table(self):
         """A rich table of all rows, the first bad one highlighted."""
-        from rich import box
-        from rich.table import Table
         table = Table("node", "shape", box=box.SIMPLE_HEAD)
         for column in ("max error", "largest value", "ULP"):
             table.add_column(column, justify="right")

@@ -17,7 +17,8 @@
     .globl [[ symbol ]]
     .type [[ symbol ]], %object
 [[ symbol ]]:
+0:
     .incbin "[[ blob ]]"
     .balign 64
-    .size [[ symbol ]], . - [[ symbol ]]
+    .size [[ symbol ]], . - 0b
     .section .note.GNU-stack, "", %progbits

@@ -39,8 +39,8 @@ struct [[ name ]] {
     uint64_t arena_bytes;
     const unsigned char *weights;
     unsigned char *memory;        /* intermediate tensors, as the memory plan places them */
-    unsigned char *scratch;       /* after them, each thread's own memory */
-    int32_t threads;              /* how many have some */
+    unsigned char *scratch;       /* after them, memory of each thread's own */
+    int32_t threads;              /* how many threads that is for */
 #if defined(INGOT_PROFILE)
     ingot_profile_hook hook;
     void *hook_user;
@@ -50,6 +50,16 @@ struct [[ name ]] {
 #define [[ upper ]]_HEADER_BYTES 64u
 typedef char [[ name ]]_header_fits[sizeof(struct [[ name ]]) <= [[ upper ]]_HEADER_BYTES ? 1 : -1];
 
+[% if weight_places %]
+/* ---- weights ------------------------------------------------------------------------------------------------ */
+
+/* Where each weight is, in bytes. */
+[% for line in weight_places %]
+[[ line ]]
+[% endfor %]
+#define WEIGHT(place) ((const void *)(w + (place)))
+
+[% endif %]
 /* ---- description -------------------------------------------------------------------------------------------- */
 
 [% for t in inputs + outputs %]
@@ -76,7 +86,7 @@ const ingot_model_info [[ name ]]_info = {
     "[[ model_hash ]]", "[[ target ]]"
 };
 
-/* ---- life --------------------------------------------------------------------------------------------------- */
+/* ---- instances ---------------------------------------------------------------------------------------------- */
 
 uint64_t [[ name ]]_arena_bytes_([[ dim_params or "void" ]])
 {
@@ -119,7 +129,7 @@ ingot_status [[ name ]]_init_([[ name ]] **net, void *arena, size_t arena_bytes,
 #endif
 [% if init_lines %]
 
-    /* What is around tensors, and no run writes to. */
+    /* Padding regions, which no run writes to. */
 [% for line in init_lines %]
     [[ line ]]
 [% endfor %]
@@ -159,11 +169,11 @@ ingot_status [[ name ]]_set_profile([[ name ]] *net, ingot_profile_hook hook, vo
 #endif
 
 [% if has_tensors and not dims %]
-/* A tensor. The address is made anew for each call: of many none is kept on the stack. */
+/* The address of a tensor, computed at each call, so that of many tensors none is kept on the stack. */
 #define TENSOR(place) ((void *)(m + (place)))
 [% endif %]
 [% if thread_bytes %]
-/* What the first thread has for itself, and what each of a team has. */
+/* Scratch memory: of the first thread, and of each thread of a team. */
 #define FIRST_SCRATCH(place) ((void *)(scratch + (place)))
 [% if has_team %]
 #define OWN_SCRATCH(place) FIRST_SCRATCH(worker->number * (size_t)[[ upper ]]_THREAD_BYTES + (place))
@@ -183,7 +193,7 @@ struct ingot_call {
 
 [% endif %]
 [% for region in regions %]
-/* All threads make these calls: they share the turns of the loops inside, and wait for what others took. */
+/* All threads of a team make these calls: they share the iterations of the loops inside. */
 static void ingot_run_[[ region.number ]](ingot_worker *worker, const void *from)
 {
     const struct ingot_call call = *(const struct ingot_call *)from;

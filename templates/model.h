@@ -29,16 +29,16 @@ extern "C" {
 #endif
 
 [% if not dims %]
-/* Bytes of working memory that the caller gives to [[ name ]]_init and leaves alone as long as it runs the network. */
+/* Bytes of working memory that the caller passes to [[ name ]]_init, and does not touch while the network is in use. */
 #define [[ upper ]]_ARENA_BYTES [[ arena_bytes ]]u
 [% endif %]
 #define [[ upper ]]_ARENA_ALIGN [[ arena_align ]]u
 [% if thread_bytes %]
-/* Of them each thread has so many for itself. [[ "There is room for " ~ arena_threads ~ " threads; a larger arena has room for more." if has_team else "There is room for one thread." ]] */
+/* Bytes of it that are one thread's scratch memory. [[ "There is room for " ~ arena_threads ~ " threads, in a larger arena for more." if has_team else "There is room for one thread." ]] */
 #define [[ upper ]]_THREAD_BYTES [[ thread_bytes ]]u
 [% endif %]
-/* Bytes of stack that [[ name ]]_run takes at most of the thread that calls it, and of each that OpenMP starts, built by gcc or
- * clang at -O1 or more. */
+/* The most bytes of stack that [[ name ]]_run uses, in the thread that calls it and in each that OpenMP starts, compiled by gcc
+ * or clang at -O1 or higher. */
 #define [[ upper ]]_STACK_BYTES [[ stack_bytes ]]u
 #define [[ upper ]]_WEIGHTS_BYTES [[ weights_bytes ]]u
 

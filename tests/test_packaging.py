@@ -68,7 +68,7 @@ def package_files(folder):
 
 def test_the_wheel_has_every_module_and_every_file_of_data(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    folders = ("ir", "frontend", "codegen", "runtime", "templates", "runtime_c")
+    folders = ("ir", "frontend", "codegen", "runtime", "tvm", "templates", "runtime_c")
     expected = {f"ingot/{name}" for folder in folders for name in package_files(folder)}
     expected |= {f"ingot/{path.name}" for path in ROOT.glob("*.py")}
     assert expected - names == set()

@@ -66,7 +66,7 @@ def check_text(message):
     """Every name in the model is text. Protobuf's runtimes give strings that are no UTF-8 as bytes, or raise."""
     todo = [message]
     while todo:
-        for field, value in todo.pop().ListFields():
+        for field, value in _fields(todo.pop()):
             values = (value,) if isinstance(value, (str, bytes, Message)) else value
             if field.type == field.TYPE_MESSAGE:
                 todo.extend(values)
@@ -74,6 +74,18 @@ def check_text(message):
                 bad = next(v for v in values if isinstance(v, bytes))
                 raise OnnxImportError(f"the model holds a {field.name} {bad[:80]!r}, which is no UTF-8 text; rename it "
                                       "before saving the model")
+
+
+_TENSOR_TEXTS = tuple(TensorProto.DESCRIPTOR.fields_by_name[name] for name in (
+    "name", "doc_string", "external_data", "metadata_props") if name in TensorProto.DESCRIPTOR.fields_by_name)
+
+
+def _fields(message):
+    """The fields that a message has: (descriptor, value). Of a tensor those that hold text: to read the others is to
+    copy the weights."""
+    if not isinstance(message, TensorProto):
+        return message.ListFields()
+    return [(field, getattr(message, field.name)) for field in _TENSOR_TEXTS]
 
 
 def opset_of(model):

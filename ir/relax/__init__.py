@@ -1,6 +1,4 @@
 """Graph IR: functions over tensors whose shapes may be symbolic. Names and semantics are TVM Relax's."""
-from importlib import import_module
-
 from ..module import GlobalVar  # noqa: F401
 from .block_builder import BlockBuilder, call_op  # noqa: F401
 from .expr import *  # noqa: F401,F403
@@ -8,16 +6,4 @@ from .expr import RelaxCall as Call  # noqa: F401
 from .expr import RelaxExpr as Expr  # noqa: F401
 from .expr import RelaxTuple as Tuple  # noqa: F401
 from .expr import RelaxVar as Var  # noqa: F401
-from .expr_functor import PyExprMutator, PyExprVisitor  # noqa: F401
-from . import analysis, expr_functor, op, ops  # noqa: F401  (ops registers the operator table)
-
-LENT = {}  # name -> function that gives what layers above have under this package's name: relax.build
-
-
-def __getattr__(name):
-    """relax.transform, whose passes are made of this package; and what is lent."""
-    if name == "transform":
-        return import_module(".transform", __name__)
-    if name in LENT:
-        return LENT[name]()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+from . import op, ops  # noqa: F401  (ops registers the operator table)

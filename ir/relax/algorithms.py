@@ -7,7 +7,7 @@ from .accuracy import arithmetics_of
 WORDS = {"nn.conv2d_transpose": "direct transposed convolution", "nn.conv2d_phases": "transposed convolution by phases",
          "nn.conv2d_gathered": "direct convolution of gathered channels", "nn.conv": "direct convolution",
          "matmul": "matrix product", "nn.attention": "attention", "nn.gru": "recurrence", "nn.lstm": "recurrence",
-         "nn.rnn": "recurrence"}
+         "nn.rnn": "recurrence", "memory.border": "fills the padding region alone"}
 SUMS = ("nn.conv", "matmul")  # of products, each with the error of a sum
 
 

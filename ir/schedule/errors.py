@@ -2,12 +2,10 @@
 from __future__ import annotations
 
 from ..script.marked import marked_script
-from ..upper import provides
 
 RENDER_LEVELS = ("detail", "fast", "none")
 
 
-@provides("ScheduleError")
 class ScheduleError(ValueError):
     """A primitive that cannot be applied. Nothing has changed.
 

@@ -17,9 +17,8 @@ from ..tir.buffer import Buffer
 from ..tir.index_map import IndexMap
 from .errors import ScheduleError
 from .handles import RV, BlockRV, ExprRV, LoopRV, handles_in
+from .table import PRIMITIVES
 from .trace import Instruction
-
-PRIMITIVES: dict[str, "Primitive"] = {}
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import random
 from ..module import IRModule
 from ..tir.function import PrimFunc
 from ..tir.verifier import verify
-from ..upper import provides
 from . import primitives  # noqa: F401  (fills the table)
 from .context import Context
 from .errors import RENDER_LEVELS, ScheduleError
@@ -19,7 +18,6 @@ from .trace import Trace
 DEBUG_MASKS = {"none": 0, "all": 3}
 
 
-@provides("Schedule")
 class Schedule:
     """A working copy of a module or PrimFunc under transformation.
 

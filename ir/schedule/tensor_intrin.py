@@ -5,14 +5,12 @@ import re
 
 from ..node import structural_equal
 from ..tir.function import PrimFunc
-from ..upper import provides
 
 _KNOWN: dict[str, "TensorIntrin"] = {}
 _FAMILIES: dict[str, object] = {}  # pattern of names -> (its numbers) -> (desc, impl)
 _DECLARED: set[str] = set()  # those of _KNOWN that a family made
 
 
-@provides("TensorIntrin")
 class TensorIntrin:
     """desc: a PrimFunc of plain loops that says what is computed. impl: a PrimFunc of the same parameters that does it.
 

@@ -10,6 +10,7 @@ from ..script import highlight
 from ..tir.index_map import IndexMap
 from .errors import ScheduleError
 from .handles import HANDLE_TYPES, RV, DerivedRV, handles_in, map_handles
+from .table import PRIMITIVES
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,6 @@ class InstructionKind:
     @staticmethod
     def get(name):
         """The kind of that name. Raises ValueError when there is none."""
-        from .registry import PRIMITIVES
         known = {_camel(p): InstructionKind(_camel(p), row.is_pure) for p, row in PRIMITIVES.items()}
         if name not in known:
             raise ValueError(f"no instruction is called {name!r}; known: {', '.join(sorted(known))}")
@@ -50,7 +50,6 @@ class Instruction:
     @property
     def kind(self):
         """The InstructionKind: the primitive's name as TVM's traces have it, and whether it is_pure."""
-        from .registry import PRIMITIVES
         return InstructionKind(_camel(self.name), PRIMITIVES[self.name].is_pure)
 
     @property
@@ -160,7 +159,6 @@ class Trace:
     @staticmethod
     def from_json(saved):
         """The trace of what as_json gave, or of its text. Raises ValueError when it is none."""
-        from .registry import PRIMITIVES
         known, trace = {}, Trace()
         try:
             rows, decisions = json.loads(saved) if isinstance(saved, str) else saved

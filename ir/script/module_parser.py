@@ -9,7 +9,7 @@ from ..node import REGISTRY, load_json
 from . import specs as S
 from .errors import ScriptError
 from .evaluator import Evaluator, describe
-from .functions import Macro, ir_module, macro, prim_func, relax_function
+from .macros import Macro, macro
 from .namespaces import Namespace
 from .relax_names import Globals, R
 from .relax_parser import RelaxParser
@@ -41,12 +41,14 @@ def _metadata(text):
     return {"relax.expr.Constant": list(load_json(text).fields)}
 
 
-I = Namespace("I", {  # noqa: E741
-    "ir_module": ir_module, "module_attrs": lambda attrs: S.AttrsSpec("module", dict(attrs)),
-    "GlobalVar": GlobalVar, "metadata": _metadata, "Range": _range}, _node_class, {
-        "module_global_infos": "a module has no devices of its own: its target is chosen by build and compile",
-        "vdevice": "a module has no devices of its own: its target is chosen by build and compile",
-        "pyfunc": "a module holds prim_funcs and graph functions"})
+ROWS = {
+    "module_attrs": lambda attrs: S.AttrsSpec("module", dict(attrs)), "GlobalVar": GlobalVar, "metadata": _metadata,
+    "Range": _range,
+}
+I = Namespace("I", ROWS, _node_class, {  # noqa: E741
+    "module_global_infos": "a module has no devices of its own: its target is chosen by build and compile",
+    "vdevice": "a module has no devices of its own: its target is chosen by build and compile",
+    "pyfunc": "a module holds prim_funcs and graph functions"})
 NAMESPACES = {"ir": I, "tir": T, "relax": R}
 
 
@@ -137,11 +139,12 @@ class ModuleParser(Evaluator):
         if kind is macro:
             self.env[node.name] = Macro(node, self.source, self.env, keywords.get("hygienic", True))
             return {}
-        cls = TIRParser if kind is prim_func else RelaxParser
+        is_tir = kind is T.prim_func
+        cls = TIRParser if is_tir else RelaxParser
         parser = cls(self.source, self.env, self.trusted)
         parser.shared = self.shared
         parser.metadata = self.metadata
-        check = (self.check_well_formed and keywords.get("check_well_formed", True),) if kind is prim_func else ()
+        check = (self.check_well_formed and keywords.get("check_well_formed", True),) if is_tir else ()
         if alone:
             return {node.name: parser.top(node, keywords.get("private", False), *check)}
         return {node.name: parser.function(node, *check)}
@@ -150,9 +153,9 @@ class ModuleParser(Evaluator):
         for d in node.decorator_list:
             called = isinstance(d, ast.Call)
             found = self.eval(d.func if called else d)
-            if found in (prim_func, relax_function, macro):
+            if found in (T.prim_func, R.function, macro):
                 return found, {k.arg: self.eval(k.value) for k in d.keywords} if called else {}
         return self.fail(node, f"function {node.name} needs a decorator: @T.prim_func, @R.function or @T.macro")
 
 
-__all__ = ["I", "ModuleParser", "NAMESPACES"]
+__all__ = ["I", "ModuleParser", "NAMESPACES", "ROWS"]

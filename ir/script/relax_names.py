@@ -8,7 +8,6 @@ from ..module import GlobalVar
 from ..relax import expr, op
 from ..relax.expr import PrimValue, RelaxTuple, ShapeExpr, const
 from . import specs as S
-from .functions import relax_function
 from .namespaces import Namespace
 
 
@@ -93,7 +92,7 @@ def _operator(name):
 
 
 ROWS = {
-    "function": relax_function, "func_attr": lambda attrs: S.AttrsSpec("function", dict(attrs)),
+    "func_attr": lambda attrs: S.AttrsSpec("function", dict(attrs)),
     **{name: InfoName(name) for name in ("Tensor", "Shape", "Prim", "Tuple", "Object")},
     "dataflow": DataflowSpec, "output": lambda *names: OutputSpec(names), "match_cast": CastSpec,
     "const": const, "shape": ShapeExpr, "prim_value": PrimValue, "tuple": lambda *fields: RelaxTuple(fields),

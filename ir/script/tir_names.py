@@ -16,8 +16,8 @@ from ..tir.buffer import Buffer
 from ..tir.stmt import BufferRegion, BufferStore, Evaluate
 from . import specs as S
 from .evaluator import vector_load
-from .functions import macro, prim_func
 from .loops import loop
+from .macros import macro
 from .namespaces import Form, Namespace, dtype_name, is_number, matched
 from .special_forms import access_pointer, let, let_where
 
@@ -266,7 +266,7 @@ TYPED = {
 
 ROWS = {
     # functions
-    "prim_func": prim_func, "macro": macro, "inline": macro, "meta_var": S.Meta, "func_attr": _attrs("function"),
+    "macro": macro, "inline": macro, "meta_var": S.Meta, "func_attr": _attrs("function"),
     # loops
     "grid": _grid, "serial": loop("serial"), "parallel": loop("parallel"), "vectorized": loop("vectorized"),
     "unroll": loop("unrolled"), "unrolled": loop("unrolled"), "thread_binding": _thread_binding,

@@ -17,7 +17,7 @@ from ..tir.verifier import VerifyError, verify
 from . import specs as S
 from .block_parser import BlockParser, Frame, Scoped, joined
 from .evaluator import REFUSALS, describe, make_range
-from .functions import Macro, MacroCall
+from .macros import Macro, MacroCall
 from .namespaces import DTypeName, is_number, number_like
 
 

@@ -1,4 +1,4 @@
-"""Tensor expressions, with TVM's names; and the older schedules over them."""
+"""Tensor expressions, with TVM's names."""
 import operator as _operator
 
 from .. import tir as _tir
@@ -8,11 +8,8 @@ from .create import create_prim_func  # noqa: F401
 from .operation import (  # noqa: F401
     compute, extern, placeholder, reduce_axis, scan, size_var, tag_scope, thread_axis, var)
 from .reduction import comm_reducer, max, min, prod, sum  # noqa: F401
-from .schedule import Schedule, create_schedule  # noqa: F401
-from .stage import Stage  # noqa: F401
 from .tensor import (  # noqa: F401
     CommReducer, ComputeOp, ExternOp, Operation, PlaceholderOp, ProducerLoad, Reduce, ScanOp, Tensor, TensorSlice)
-from .tensor_intrin import TensorIntrin, decl_tensor_intrin  # noqa: F401
 
 # The expressions that te lends from tir under the same names.
 _FROM_TIR = frozenset((*INTRINSICS, *"""

@@ -1,28 +1,14 @@
 """TensorIR: buffers, blocks, loops and the functions made of them. Names and semantics are TVM's classic ones."""
-from importlib import import_module
-
 from ..expr import (  # noqa: F401
     EQ, GE, GT, LE, LT, NE, Add, And, Broadcast, Call, Cast, Div, FloatImm, FloorDiv, FloorMod, IntImm, IterVar, Let,
     Max, Min, Mod, Mul, Not, Or, PrimExpr, Ramp, Range, Select, StringImm, Sub, Var, as_expr, cast, const,
     free_vars, logical_and, logical_or, substitute)
-from . import analysis, ir_builder, stmt_functor  # noqa: F401
 from .buffer import Buffer, decl_buffer  # noqa: F401
 from .function import PrimFunc, prim_func  # noqa: F401
+from .index_map import IndexMap  # noqa: F401
 from .intrin import *  # noqa: F401,F403
 from .stmt import (  # noqa: F401
     AssertStmt, AttrStmt, Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, DeclBuffer, Evaluate, For,
     ForKind, IfThenElse, LetStmt, MatchBufferRegion, SeqStmt, Stmt, While, for_, seq)
 
 SizeVar = Var  # sizes are plain variables
-_ELSEWHERE = {"IndexMap": ".index_map", **dict.fromkeys((
-    "Schedule", "ScheduleError", "ScheduleState", "StmtSRef", "TensorIntrin", "Trace"), "..schedule")}
-_MODULES = {"transform": ".transform", "schedule": "..schedule", "expr": "..expr", "op": ".intrin"}
-
-
-def __getattr__(name):
-    """What scripts written for TVM find here, of packages that themselves import this one."""
-    if name in _ELSEWHERE:
-        return getattr(import_module(_ELSEWHERE[name], __name__), name)
-    if name in _MODULES:
-        return import_module(_MODULES[name], __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -68,6 +68,7 @@ MOST_ITERATIONS = _row("pragma_most_turns", COUNT, PRINTER)  # of an unrolled lo
 # the buffer, the target, start at a variable, the value.
 TILE = _row("pragma_tile", FLAG, PRINTER)
 TILE_START = _row("pragma_tile_start", COUNT, PRINTER)
+BORDER = _row("pragma_border", TEXT, PRINTER)  # an attribute around a copy of a loop's body: which iterations it does
 # Vectors
 REDUCE_LANES = _row("reduce_lanes", FLAG, "VectorizeLoop")  # a loop over lanes: any order will do, so that a tree may
 FULL_LANES = _row("vector_lanes", COUNT, "VectorizeLoop")  # of a shortened vectorized loop: the lanes that it had

@@ -183,3 +183,12 @@ def seq(*stmts):
 def for_(var, extent, body, kind="serial", minimum=0, annotations=None):
     """A For from 0 (or `minimum`) with immediates in the loop variable's dtype."""
     return For(var, as_expr(minimum, var.dtype), as_expr(extent, var.dtype), kind, body, None, annotations or {})
+
+
+def statements(stmt):
+    """The statements directly in one."""
+    for name in ("block", "init", "body", "then_case", "else_case"):
+        child = getattr(stmt, name, None)
+        if child is not None:
+            yield child
+    yield from getattr(stmt, "seq", ())

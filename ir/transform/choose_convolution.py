@@ -239,6 +239,7 @@ class _Choose(GraphRewriter):
         check_algorithms(algorithms, wanted)
         self.cpu, self.algorithms, self.wanted = cpu, algorithms, wanted
         self.once = MadeOnce()
+        self.chosen = {}  # (layer, its Fold) -> algorithm
 
     def begin(self, func):
         names = [node_name(b) for b in func.bindings if isinstance(b.value, RelaxCall) and b.value.op in CONVOLUTIONS]
@@ -264,7 +265,8 @@ class _Choose(GraphRewriter):
                              + "; ".join(schedule_of(row).where for row in SCALED.values()))
         if layer is None or wanted == DIRECT:
             return call
-        algorithm = wanted or fastest(layer, self.cpu, fold, self.near, self.wanted)
+        algorithm = wanted or self.chosen.get((layer, fold)) or self.chosen.setdefault(
+            (layer, fold), fastest(layer, self.cpu, fold, self.near, self.wanted))
         if algorithm == DIRECT:
             return call
         if algorithm in SCALED:

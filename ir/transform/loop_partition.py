@@ -5,10 +5,10 @@ from ..arith import Analyzer
 from ..arith.int_set import limits_of
 from ..arith.linear import Linear, render, shifted
 from ..arith.relax import relax
-from ..expr import GE, GT, LE, LT, Call, IntImm, Not, Range, const, free_vars, is_const_int, logical_and
+from ..expr import GE, GT, LE, LT, Call, IntImm, Not, Range, StringImm, const, free_vars, is_const_int, logical_and
 from ..node import Mutator, Visitor, collect, structural_equal
-from ..tir.hints import FULL_LANES, WHOLE
-from ..tir.stmt import AssertStmt, BufferLoad, DeclBuffer, Evaluate, For, IfThenElse, SeqStmt, seq
+from ..tir.hints import BORDER, FULL_LANES, WHOLE
+from ..tir.stmt import AssertStmt, AttrStmt, BufferLoad, DeclBuffer, Evaluate, For, IfThenElse, SeqStmt, seq
 from .copies import fresh_copy
 from .walk import rewrite_annotated
 
@@ -110,6 +110,7 @@ class _Partition(Mutator):
         last = self.visit(last)
         if _has_no_effect(last, self.analyzer):
             return main
+        last = _border(last, _last(loop))
         if loop.kind != "parallel":
             return _merged([main, last])
         self._bind(loop)
@@ -134,8 +135,8 @@ class _Partition(Mutator):
             sides = [self._in_nest(loop.replace(body=body), rest) for body in bodies]
             self._bind(outer)
             if sides and all(isinstance(x, For) and x.extent is loop.extent for x in sides):
-                condition = LT(outer.loop_var, outer.min + last)
-                return loop.replace(body=IfThenElse(condition, *(side.body for side in sides)))
+                condition, (main, border) = LT(outer.loop_var, outer.min + last), (side.body for side in sides)
+                return loop.replace(body=IfThenElse(condition, main, _border(border, _last(outer))))
         return None
 
     def _in_nest(self, loop, nest):
@@ -210,7 +211,7 @@ class _Partition(Mutator):
         with self.analyzer.constraint_scope(Not(branch.condition.args[0])):
             slow = self.visit(branch.else_case)
         self.versioned = outside
-        return branch.replace(then_case=fast, else_case=slow)
+        return branch.replace(then_case=fast, else_case=_border(slow, "iterations that reach outside"))
 
     def _extreme(self, condition, limits, greatest=False):
         """The condition with its worst case over the inner loops, or its best; None when that is not known."""
@@ -254,6 +255,18 @@ def _stored(stmt, analyzer):
 
     Scan().visit(stmt)
     return None if collect(stmt, (Evaluate, AssertStmt)) else stored
+
+
+def _border(stmt, words):
+    """A copy of a statement for iterations that differ, with a hint for readers of the C of which these are."""
+    marked = isinstance(stmt, AttrStmt) and stmt.attr_key == BORDER
+    if marked or _likely_parts(stmt):  # it may be merged with what is before
+        return stmt
+    return AttrStmt(None, BORDER, StringImm(words), stmt)
+
+
+def _last(loop):
+    return f"the last iteration of {loop.loop_var.name}"
 
 
 def _narrow(loop, analyzer):

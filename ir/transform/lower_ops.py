@@ -1,11 +1,13 @@
 """Graph operators to TensorIR: each operator or fused group becomes a PrimFunc, and the graph a list of call_tir."""
 from __future__ import annotations
 
+import re
+
 from .. import op as op_table
 from ..boundary import internal_errors
 from ..expr import IntImm, const, free_vars
 from ..module import GlobalVar
-from ..names import unique_name
+from ..names import ending, unique_name
 from ..node import structural_equal, structural_hash
 from ..relax.accuracy import arithmetics_of
 from ..relax.algorithms import algorithm_of, is_sum_of_products
@@ -19,6 +21,9 @@ from ..tir.strides import with_strides
 from ..tir.function import PrimFunc
 from .graph import Substitute, is_immediate, node_title
 from .resolve_casts import bind_dims
+
+
+MOST_NAME = 32  # letters of a tensor's name in a kernel
 
 
 def lower_ops(mod):
@@ -189,7 +194,14 @@ def _placeholder(a):
     info = a.struct_info
     if not isinstance(info, TensorStructInfo) or info.shape is None:
         raise TypeError(f"{getattr(a, 'name', a)} is no tensor of known shape")
-    return placeholder(tuple(te_dim(s) for s in info.shape), info.dtype, getattr(a, "name", "") or "const")
+    return placeholder(tuple(te_dim(s) for s in info.shape), info.dtype, _short(getattr(a, "name", "") or "const"))
+
+
+def _short(name):
+    """A tensor's name as a kernel says it: of a long one the last words, without what exporters put behind all."""
+    if len(name) <= MOST_NAME:
+        return name
+    return ending(re.sub(r"[^0-9A-Za-z]+", "_", name.removesuffix("_output_0")), MOST_NAME)
 
 
 def _infos(call):

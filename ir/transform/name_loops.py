@@ -8,7 +8,7 @@ from ..node import Mutator, Visitor
 from .walk import blocks
 
 # What primitives and lowering call variables when nothing better is known: ax3, v0, i2_1_init ...
-_MADE_UP = re.compile(r"^(ax|i|v)\d+(_\d+)*(_init)?$")
+MADE_UP = re.compile(r"^(ax|i|v)\d+(_\d+)*(_init)?$")
 
 
 def name_loops(func):
@@ -33,7 +33,7 @@ def _dimension_names(func):
     for region in [r for b in known for r in b.writes] + [r for b in known for r in b.reads]:
         for k, dim in enumerate(region.region):
             name = _plain(dim.min.name) if isinstance(dim.min, Var) else ""
-            if name and not _MADE_UP.match(name):
+            if name and not MADE_UP.match(name):
                 found.setdefault((id(region.buffer), k), name)
     return found
 
@@ -69,7 +69,7 @@ class _Scan(Visitor):
 
     def _name(self, var, block):
         """What to call loops that drive an iteration variable; "" when nothing says."""
-        if not _MADE_UP.match(_plain(var.name)):
+        if not MADE_UP.match(_plain(var.name)):
             return _plain(var.name)
         names = (self.dimensions.get((id(region.buffer), k)) for region in (*block.writes, *block.reads)
                  for k, dim in enumerate(region.region) if dim.min is var)
@@ -79,8 +79,8 @@ class _Scan(Visitor):
         """{loop variable: its new name} for those whose own name is made up."""
         found = {}
         for v, (name, together) in self.drives.items():
-            if _MADE_UP.match(v.name):
-                mine = [w for w in together if _MADE_UP.match(w.name) and self.drives[w][0] == name]
+            if MADE_UP.match(v.name):
+                mine = [w for w in together if MADE_UP.match(w.name) and self.drives[w][0] == name]
                 found[v] = name if len(mine) == 1 else f"{name}_{mine.index(v)}"
         return found
 

@@ -24,8 +24,8 @@ def outline_tiles(func):
         if y < 18:  let acc[27]: for k: for i in unroll(9): acc[i] += x[y * 144 + i * 16 + k] * w[k] ...
         else:       let acc[27]: for k: for i in unroll(7): acc[i] += x[2592 + i * 16 + k] * w[k] ...
     becomes
-        if y < 18:  tile: let x_start = y * 144, i_turns = 9: let acc[27]: ... for i in unroll(i_turns): ...
-        else:       tile: let x_start = 2592, i_turns = 7:    let acc[27]: ... for i in unroll(i_turns): ...
+        if y < 18:  tile: let x_start = y * 144, i_count = 9: let acc[27]: ... for i in unroll(i_count): ...
+        else:       tile: let x_start = 2592, i_count = 7:    let acc[27]: ... for i in unroll(i_count): ...
 
     under AttrStmt(pragma_tile), and inside an AttrStmt(buffer, pragma_tile_start, variable) for each variable that an
     index starts at and that lies in the buffer whatever the tile then reads: what is padded may start before it. C
@@ -258,7 +258,7 @@ class _Template(Mutator):
         key = loop.extent.value, *turns
         if key not in self.turns:
             name = re.sub(r"(_\d+)+$", "", loop.loop_var.name)
-            self.turns[key] = Var(f"{name}_turns", loop.extent.dtype)
+            self.turns[key] = Var(f"{name}_count", loop.extent.dtype)
         unrolled = {MOST_ITERATIONS: loop.extent.value} if loop.kind == "unrolled" else {}
         return loop.replace(extent=self.turns[key], annotations={**loop.annotations, **unrolled})
 

@@ -36,6 +36,7 @@ from .lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_matc
 from .lower_intrin import lower_intrin
 from .lower_ops import lower_ops
 from .name_loops import name_loops
+from .name_strides import name_strides
 from .narrow_dtype import narrow_data_type
 from .outline_tiles import outline_tiles
 from .outputs import materialize_outputs
@@ -192,6 +193,7 @@ TIR = _rows(
     ("CompactBufferAllocation", _tir, compact_buffers, "opaque blocks, no views"),
     ("LowerMatchBuffer", _tir, lower_match_buffer, "opaque blocks", "no matched buffers"),
     ("LowerOpaqueBlock", _tir, lower_opaque_block, "opaque blocks, no matched buffers", "no blocks, guards"),
+    ("NameStrides", _tir, name_strides, "no blocks, shaped buffers"),
     ("FlattenBuffer", _tir, flatten_buffer, "no blocks", "flat buffers"),
     ("SmallFloatComputeLegalize", _tir, compute_legalize, "flat buffers", "widened arithmetic"),
     ("BF16ComputeLegalize", _tir, compute_legalize, "flat buffers", "widened arithmetic", 0, None, _BF16),

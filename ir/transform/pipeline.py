@@ -39,8 +39,8 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None):
 _LOWERING = (
     "LiftImports", "ResolveViews", "NameLoops", "LowerInitBlock", "RemoveNoOp",
     "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation", "LowerMatchBuffer",
-    "LowerOpaqueBlock", "FlattenBuffer", "SmallFloatComputeLegalize", "UnguardInit", "LoopPartition", "UnrollCopies",
-    "Simplify", "RemoveNoOp",  # once more: what parts of loops never use
+    "LowerOpaqueBlock", "NameStrides", "FlattenBuffer", "SmallFloatComputeLegalize", "UnguardInit", "LoopPartition",
+    "UnrollCopies", "Simplify", "RemoveNoOp",  # once more: what parts of loops never use
     "GuardSums", "VectorizeLoop", "VectorTypeRewrite", "LoadLanes", "HoldLoads", "TransposeSquares", "InjectPrefetch",
     "HoistIfThenElse", "SplitSums", "UnrollLoop", "SmallFloatStorageLegalize", "StorageRewrite", "LiftWorkspace",
     "LiftScratch", "NarrowDataType")
@@ -48,8 +48,8 @@ _TARGETS = {"c": ("LowerIntrin", "Accumulate", "OutlineTiles", "HoistIndex",
                   "CommonSubexprElimTIR", "VerifyHints")}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when
 # all that steers loops over terms is done; their arena has room for temporaries; their tiles and borders are printed as
-# functions. In a program of one's own all is as it is written.
-_OF_NETWORKS = ("SplitSums", "LiftScratch", "OutlineTiles")
+# functions, their strides by names. In a program of one's own all is as it is written.
+_OF_NETWORKS = ("SplitSums", "LiftScratch", "OutlineTiles", "NameStrides")
 
 
 @dataclass(frozen=True)

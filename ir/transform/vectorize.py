@@ -5,6 +5,7 @@ from ..arith import Analyzer
 from ..expr import (Add, Broadcast, Call, CompareExpr, Div, FloatImm, IntImm, Max, Min, Mul, Ramp, Range, Select, Sub,
                     Var, const, free_vars, is_const_int, operation_of, substitute)
 from ..node import Mutator, structural_equal
+from ..target import VECTOR_LANES
 from ..tir.hints import FULL_LANES, REDUCE_LANES, SCALAR, TRANSPOSE
 from ..tir.intrin import greater, vector_intrinsic
 from ..tir.intrinsics import VECTOR_CALLS
@@ -13,7 +14,6 @@ from .lanes import is_conditional
 from .walk import without
 from .workspace import STACK_BYTES
 
-VECTOR_LANES = (4, 8, 16)
 MOST_UNROLLED = 8  # vectors of one loop
 _ARITHMETIC = (Add, Sub, Mul, Div, Min, Max)
 # What joins two numbers -> (what joins vectors, and the lanes of one).

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..node import Mutator
-from ..tir.stmt import Block, seq
+from ..tir.stmt import Block, seq, statements
 
 
 def blocks(stmt):
@@ -11,15 +11,6 @@ def blocks(stmt):
         yield from blocks(child)
     if isinstance(stmt, Block):
         yield stmt
-
-
-def statements(stmt):
-    """The statements directly in one."""
-    for name in ("block", "init", "body", "then_case", "else_case"):
-        child = getattr(stmt, name, None)
-        if child is not None:
-            yield child
-    yield from getattr(stmt, "seq", ())
 
 
 def without(node, *keys):

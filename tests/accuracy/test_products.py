@@ -7,7 +7,7 @@ import ingot
 from elsewhere import run_elsewhere
 from ingot.codegen.target import Target
 from ingot.codegen.toolchains import is_supported_here
-from ingot.ir.relax import accuracy
+from ingot.ir.relax.arithmetic import ARITHMETICS, FMA
 
 pytestmark = pytest.mark.optimization("-O3")
 F32 = np.float32
@@ -130,20 +130,20 @@ def test_every_element_of_a_product_is_within_its_bound(target, kept, constant):
     model, inputs, cases = products(constant)
     with ingot.compile(model, target=target, threads="none", accuracy=kept) as library:
         found = library.run(inputs)
-    assert not (wrong := outside(cases, found, lambda *_: accuracy.FMA.limit)), "\n".join(wrong)
+    assert not (wrong := outside(cases, found, lambda *_: FMA.limit)), "\n".join(wrong)
 
 
 @pytest.mark.parametrize("target", here)
 def test_relaxed_products_are_within_the_bounds_that_they_state(target):
     """That of the weakest of the arithmetics that the network uses: kernels say which."""
     model, inputs, cases = products(True)
-    rows_of = {str(a): a for a in (accuracy.FMA, accuracy.PAIRS, accuracy.DIGITS, accuracy.SHORT)}
+    rows_of = {str(a): a for a in ARITHMETICS.values()}
     with ingot.compile(model, target=target, threads="none", accuracy="relaxed") as library:
         made = {b for kernel in library.model.kernels.values() for b in kernel.bounds}
         found = library.run(inputs)
 
     def limit(x, w):
-        return np.maximum.reduce([rows_of[b].limit(x, w) for b in (*made, str(accuracy.FMA))])
+        return np.maximum.reduce([rows_of[b].limit(x, w) for b in (*made, str(FMA))])
     assert not (wrong := outside(cases, found, lambda *_: limit)), "\n".join(wrong)
 
 
@@ -189,7 +189,7 @@ def as_products(cases, found):
 
 def outside_of_images(cases, found):
     return [f"{kind} {shape}: {over:.2f} times its bound" for kind, shape, y, x, w in as_products(cases, found)
-            if not (over := excess(y, x, w, accuracy.FMA.limit)) <= 1]
+            if not (over := excess(y, x, w, FMA.limit)) <= 1]
 
 
 @pytest.mark.parametrize("target", here)
@@ -231,7 +231,7 @@ def test_products_elsewhere(tmp_path, target, kept):
     model, inputs, cases = products(True, ((1, 64), (5, 1000), (20, 300)))
     with ingot.compile(model, target=target, threads="none", accuracy=kept, name="bounds") as library:
         found = run_elsewhere(library, inputs, tmp_path)
-    assert not (wrong := outside(cases, found, lambda *_: accuracy.FMA.limit)), "\n".join(wrong)
+    assert not (wrong := outside(cases, found, lambda *_: FMA.limit)), "\n".join(wrong)
 
 
 @ELSEWHERE

@@ -12,13 +12,16 @@ from ingot.ir.node import Mutator, Visitor
 from ingot.ir.transform import lower_ops
 
 
-def chain(length, size=16):
-    """A chain of equal convolutions, each with weights and names of its own."""
+def chain(length, size=16, more=0):
+    """A chain of convolutions, each with weights and names of its own, and with so many more channels than the last;
+    of 0 they are equal."""
     rng, nodes, weights = np.random.default_rng(0), [], []
     for n in range(length):
-        weights.append(numpy_helper.from_array(rng.standard_normal((8, 8, 3, 3), np.float32), f"w{n}"))
+        shape = 8 + (n + 1) * more, 8 + n * more, 3, 3
+        weights.append(numpy_helper.from_array(rng.standard_normal(shape, np.float32), f"w{n}"))
         nodes.append(helper.make_node("Conv", [f"x{n}", f"w{n}"], [f"x{n + 1}"], f"conv{n}", pads=[1] * 4))
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 8, size, size]) for name in ("x0", f"x{length}")]
+    ends = [helper.make_tensor_value_info(f"x{n}", TensorProto.FLOAT, [1, 8 + n * more, size, size])
+            for n in (0, length)]
     graph = helper.make_graph(nodes, "chain", ends[:1], ends[1:], weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
 
@@ -59,21 +62,47 @@ def test_a_network_too_small_for_threads_is_scheduled_once(counted):
     assert not any(stages.loops.values())
 
 
-def test_passes_visit_each_node_as_often_in_a_network_of_twice_the_size(monkeypatch):
-    """Of a longer chain no kernel is new: what grows is the graph, and visits grow as it does."""
-    visits = Counter()
+@pytest.fixture
+def visits(monkeypatch):
+    """A function of a model: how many nodes all passes visit."""
+    counts = Counter()
     for walker in (Mutator, Visitor):
         original = walker.visit
 
         def visit(self, value, original=original):
-            visits["all"] += 1
+            counts["all"] += 1
             return original(self, value)
         monkeypatch.setattr(walker, "visit", visit)
 
-    def count(length):
-        visits.clear()
-        compile_module(ingot.from_onnx(chain(length)), Options.check(target="x86-64-v3", threads="none"))
-        return visits["all"]
+    def count(model):
+        counts.clear()
+        compile_module(ingot.from_onnx(model), Options.check(target="x86-64-v3", threads="none"))
+        return counts["all"]
+    return count
 
-    short, middle, long = count(20), count(40), count(80)
+
+def test_passes_visit_each_node_as_often_in_a_network_of_twice_the_size(visits):
+    """Of a longer chain no kernel is new: what grows is the graph, and visits grow as it does."""
+    short, middle, long = (visits(chain(length)) for length in (20, 40, 80))
     assert 0 < long - middle <= 2.2 * (middle - short)
+
+
+def test_passes_visit_each_kernel_as_often_in_a_network_of_twice_as_many(visits):
+    """Kernels that differ in their channels: visits grow as the number of kernels does."""
+    short, middle, long = (visits(chain(length, size=6, more=1)) for length in (8, 16, 24))
+    assert 0 < long - middle <= 1.5 * (middle - short)
+
+
+def test_visits_do_not_double_with_each_operator_that_reads_the_last_twice(visits):
+    """x + |x|, again and again: as a tree 2^n loads over n operators."""
+    def model(depth):
+        nodes = [helper.make_node("Conv", ["x0", "w"], ["y0"], "conv")]
+        for n in range(depth):
+            nodes += [helper.make_node("Abs", [f"y{n}"], [f"a{n}"], f"abs{n}"),
+                      helper.make_node("Add", [f"y{n}", f"a{n}"], [f"y{n + 1}"], f"add{n}")]
+        weights = [numpy_helper.from_array(np.ones((16, 16, 1, 1), np.float32), "w")]
+        ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 16, 6, 6]) for name in ("x0", f"y{depth}")]
+        return helper.make_model(helper.make_graph(nodes, "deep", ends[:1], ends[1:], weights),
+                                 opset_imports=[helper.make_opsetid("", 13)])
+
+    assert visits(model(16)) < 3 * visits(model(8))

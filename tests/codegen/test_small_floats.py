@@ -18,9 +18,9 @@ from ingot.ir.dtype import DataType
 from ingot.ir.expr import Cast, const
 from ingot.ir.module import IRModule
 from ingot.ir.node import collect
-from ingot.ir.tir import transform as T
 from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.pipeline import lower_prim_func
+from ingot.tir import transform as T
 
 NAMES = {"float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
 

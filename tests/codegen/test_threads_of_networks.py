@@ -81,7 +81,7 @@ def test_a_team_of_too_many_threads_is_one_of_one(size, limited):
     model = compile_module(products(3, size, size), Options.check("x86-64-v4"))
     run = model.files()[f"{model.name}.c"]
     assert re.search(rf"ingot_together\({model.most_threads}, [^,]+, ingot_run_0, &call\);", run)
-    assert (model.most_threads < MANY_THREADS) == limited and ("one does it all" in run) == limited
+    assert (model.most_threads < MANY_THREADS) == limited and ("one makes all calls" in run) == limited
 
 
 def test_parallel_loops_are_counted_as_often_as_they_run():

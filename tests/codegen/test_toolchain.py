@@ -1,5 +1,6 @@
 """The toolchain: finding compilers, building, the object cache, errors."""
 import os
+import shutil
 import subprocess
 import sys
 
@@ -217,3 +218,45 @@ def test_empty_folder(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ToolchainError, match="no C sources"):
         build_shared(tmp_path / "empty", tmp_path / "out.so", threads="none")
+
+
+@pytest.fixture
+def readers(tmp_path):
+    """A folder with as many sources that read simd.h as make it worth to parse it once, and one that does not."""
+    folder = tmp_path / "readers"
+    shutil.copytree(toolchain.Path(toolchain.__file__).parent.parent / "runtime_c", folder)
+    for source in folder.glob("*.c"):
+        source.unlink()
+    for n in range(toolchain.LEAST_READERS):
+        (folder / f"reader{n}.c").write_text(
+            f'#include "simd.h"\nvoid twice{n}(float *x);\nvoid twice{n}(float *x)\n'
+            "{\n    f32x4_store(x, f32x4_add(f32x4_load(x), f32x4_load(x)));\n}\n")
+    (folder / "other.c").write_text("int other(void);\nint other(void) { return 7; }\n")
+    return folder
+
+
+def test_what_many_sources_include_is_parsed_once(readers, tmp_path, cache, monkeypatch):
+    """By gcc, and only for those that are compiled; the library is the same as without."""
+    if toolchain.find_compiler("host").kind != "gcc":
+        pytest.skip("gcc alone keeps what it has parsed")
+    commands, original = [], toolchain._run
+    monkeypatch.setattr(toolchain, "_run", lambda command, cwd=None: (commands.append(command),
+                                                                      original(command, cwd))[1])
+    first = build_shared(readers, tmp_path / "first.so", threads="none").read_bytes()
+    assert sum("c-header" in c for c in commands) == 1
+    assert sum("-include" in c for c in commands) == toolchain.LEAST_READERS
+    assert all("-include" not in c for c in commands if "other.c" in c)
+    commands.clear()
+    (readers / "reader0.c").write_text((readers / "reader0.c").read_text() + "\n")
+    build_shared(readers, tmp_path / "again.so", threads="none")
+    assert not any("c-header" in c or "-include" in c for c in commands)
+    monkeypatch.setattr(toolchain, "LEAST_READERS", 100)
+    monkeypatch.setenv("INGOT_CACHE_DIR", str(tmp_path / "other cache"))
+    assert build_shared(readers, tmp_path / "first.so", threads="none").read_bytes() == first
+
+
+def test_a_header_that_cannot_be_parsed_alone_is_left_to_each_source(readers, tmp_path, cache):
+    """Its error is that of the source, with the source's name."""
+    (readers / "simd.h").write_text("int broken(;\n")
+    with pytest.raises(ToolchainError, match=r"failed compiling reader\d.c"):
+        build_shared(readers, tmp_path / "out.so", threads="none")

@@ -1,7 +1,7 @@
 """estimate_tir_flops and estimate_work: what counts, and how often."""
 import pytest
 
-from ingot.ir import tir
+from ingot import tir
 from ingot.ir.expr import IntImm, const, substitute
 from ingot.ir.arith import Analyzer
 from ingot.ir.module import IRModule

@@ -1,7 +1,7 @@
 """tir.stmt_functor, tir.analysis, and the names of tir that scripts call."""
 import pytest
 
-from ingot.ir import tir
+from ingot import tir
 from ingot.ir.expr import Var, const
 from ingot.ir.node import structural_equal
 from ingot.ir.script.functions import from_source

@@ -3,8 +3,7 @@ import numpy as np
 import pytest
 from interp import run
 
-from ingot import ir
-from ingot.ir import tir
+from ingot import ir, tir
 from ingot.ir.expr import Var
 from ingot.ir.node import collect
 from ingot.ir.script.functions import from_source

@@ -12,8 +12,8 @@ from ingot.ir import tir
 from ingot.ir.expr import (Add, Cast, FloatImm, FloorDiv, FloorMod, IntImm, Let, Max, Min, Mul, Select, Sub, Var, const,
                            free_vars, substitute)
 from ingot.ir.module import IRModule
-from ingot.ir.node import (REGISTRY, Mutator, Visitor, collect, load_json, post_order, save_json, structural_equal,
-                           structural_hash)
+from ingot.ir.node import (REGISTRY, Mutator, PureMutator, Visitor, collect, load_json, post_order, save_json,
+                           structural_equal, structural_hash)
 from ingot.ir.relax.expr import Constant, RelaxVar, TensorStructInfo, VarBinding
 
 I, J = Var("i"), Var("j")
@@ -227,3 +227,42 @@ def test_nodes_are_frozen_and_registered_once():
     with pytest.raises(TypeError, match="two node classes are named Var"):
         node(type("Var", (Node,), {"__annotations__": {"x": int}}))
     assert REGISTRY["IntImm"] is IntImm
+
+
+def test_a_pure_mutator_rewrites_a_shared_node_once():
+    """x * x * ... as a tree of 2^20 leaves over 21 nodes: each is rewritten once, and what was shared still is."""
+    x, seen = Var("x", "int32"), []
+
+    class Counted(PureMutator):
+        def visit_Add(self, e):
+            seen.append(e)
+            return self.generic_visit(e)
+
+        def visit_Var(self, v):
+            return Var("y", "int32")
+
+    root = x
+    for _ in range(20):
+        root = Add(root, root)
+    made = Counted().visit(root)
+    assert len(seen) == 20
+    assert made.a is made.b and made.a.a is made.a.b
+    y = Var("y", "int32")
+    assert len(collect(substitute(root, {x: y}), Add)) == 20
+    assert free_vars(substitute(root, {x: y})) == [y]
+
+
+def test_a_leaf_without_a_method_stays_and_one_with_a_method_is_visited():
+    """Also after the class of Mutators has met such leaves."""
+    class Twice(Mutator):
+        def visit_IntImm(self, n):
+            return IntImm(n.dtype, 2 * n.value)
+
+    class Plain(Mutator):
+        pass
+
+    one, x = IntImm("int32", 1), Var("x", "int32")
+    for _ in range(2):
+        assert Plain().visit((x, Add(x, one)))[1].b is one
+        assert Twice().visit(Add(x, one)).b.value == 2
+        assert Twice().visit((one,))[0].value == 2

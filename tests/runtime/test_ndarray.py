@@ -1,7 +1,4 @@
 """Tensors and devices."""
-import subprocess
-import sys
-
 import ml_dtypes
 import numpy as np
 import pytest
@@ -139,40 +136,3 @@ def test_devices():
     with pytest.raises(ValueError, match=r"unknown device type 99; known: 1 \(cpu\)"):
         tvm.device(99)
     assert tvm.runtime.enabled("llvm") and not tvm.runtime.enabled("cuda")
-
-
-NAMES = """
-import sys
-import ingot as tvm
-assert not {"numpy", "onnx", "jinja2", "cffi"} & set(sys.modules), "importing ingot is quick"
-from ingot import te, tir, relax, arith, nd
-from ingot.tir import Schedule
-import ingot.tir.stmt
-assert ingot.tir is ingot.ir.tir and ingot.tir.stmt is ingot.ir.tir.stmt
-assert ingot.tir.stmt.__name__ == ingot.tir.stmt.__spec__.name == "ingot.ir.tir.stmt"
-assert Schedule is tvm.Schedule and tvm.nd.array is tvm.runtime.ndarray.array and tvm.target.Target is tvm.Target
-from ingot.tir.transform import Simplify
-from ingot.transform import PassContext, pipeline
-import ingot.ir.transform.pipeline
-assert ingot.ir.transform.pipeline is pipeline and tvm.transform is tvm.ir.transform
-from ingot.instrument import PassTimingInstrument
-assert tvm.ir.instrument.PassTimingInstrument is PassTimingInstrument and tvm.tir.transform.Simplify is Simplify
-assert "build" in dir(tvm) and tvm.__version__
-for name in ("ingot.tir.nothing", "ingot.nothing"):
-    try:
-        __import__(name)
-    except ModuleNotFoundError as error:
-        print(error)
-try:
-    tvm.nothing
-except AttributeError as error:
-    print(error)
-"""
-
-
-def test_names_of_the_package():
-    """In a process of its own: names are loaded when they are used."""
-    done = subprocess.run([sys.executable, "-c", NAMES], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["No module named 'ingot.ir.tir.nothing'", "No module named 'ingot.nothing'",
-                                        "module 'ingot' has no attribute 'nothing'"]

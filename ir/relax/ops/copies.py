@@ -52,7 +52,7 @@ def lower_pad(x, pads, value, out):
 def lower_border(args, attrs, out):
     """A PrimFunc that fills the border of its output, `pad_width` wide, and touches nothing inside: plane by plane
     where only these have one."""
-    target, widths = decl_buffer(te_shape(out), out.dtype, "border"), attrs["pad_width"]
+    target, widths = decl_buffer(te_shape(out), out.dtype, "padded"), attrs["pad_width"]
     pads = list(zip(widths[::2], widths[1::2]))
     value = const(attrs["pad_value"] if out.dtype.is_float else int(attrs["pad_value"]), out.dtype)
     outer, fills = _fills("border", target, plane_axes(pads) if pads_planes(pads) else len(pads), pads, value)

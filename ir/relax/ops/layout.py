@@ -53,13 +53,20 @@ def blocks_of(channels, size):
 
 def pack_channels(x, size, fill=0, axis=1):
     """[N, C, ...] -> [N, ceil(C / size), ..., size], filled up with `fill`; `axis`: that of the channels."""
-    channels = x.shape[axis]
-    missing = blocks_of(channels, size) * size - channels
-    if missing:
-        width = [(0, missing) if k == axis else (0, 0) for k in range(x.ndim)]
-        x = np.pad(x, width, constant_values=fill)
-    x = x.reshape(*x.shape[:axis], -1, size, *x.shape[axis + 1:])
-    return np.ascontiguousarray(np.moveaxis(x, axis + 1, -1))
+    before, channels, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1:]
+    whole, rest = divmod(channels, size)
+
+    def blocks(some):
+        """Whole blocks of channels, as they lie in x."""
+        return np.moveaxis(some.reshape(*before, -1, size, *after), axis + 1, -1)
+
+    if not rest:
+        return np.ascontiguousarray(blocks(x))
+    every = (slice(None),) * axis
+    packed = np.full((*before, whole + 1, *after, size), fill, x.dtype)
+    packed[(*every, slice(whole))] = blocks(x[(*every, slice(whole * size))])
+    packed[(*every, whole, ..., slice(rest))] = np.moveaxis(x[(*every, slice(whole * size, None))], axis, -1)
+    return packed
 
 
 def unpack_channels(x, channels=None, axis=1):

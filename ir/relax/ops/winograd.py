@@ -83,8 +83,12 @@ def transform_blocks(w, tile):
     of fewer than o input channels are joined; a single one stays as it is."""
     _, g, _ = (np.array(m, np.float64) for m in matrices(tile, w.shape[2]))
     w = w if w.shape[1] == 1 else whole_blocks(w)
-    u = np.einsum("uk,abklio,vl->auvbio", g, w.astype(np.float64), g, optimize=True).astype(w.dtype)
-    return u.reshape(len(w), -1, *u.shape[3:])
+    out_blocks, in_blocks, kernel, _, *block = w.shape
+    u = np.empty((out_blocks, len(g) ** 2, in_blocks, *block), w.dtype)
+    for weights, planes in zip(w, u):  # a block of output channels stays in caches
+        rows = g @ np.moveaxis(weights.astype(np.float64), 0, 2).reshape(kernel, -1)
+        planes[:] = (g @ rows.reshape(len(g), kernel, -1)).reshape(planes.shape)
+    return u
 
 
 def whole_blocks(w):

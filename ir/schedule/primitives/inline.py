@@ -4,7 +4,7 @@ from __future__ import annotations
 from ...arith import Analyzer
 from ...expr import (EQ, Add, FloorDiv, FloorMod, IntImm, Mul, Var, binary, const, is_const_int, logical_and,
                      substitute)
-from ...node import Mutator, structural_equal
+from ...node import PureMutator, structural_equal
 from ...tir.stmt import BufferStore
 from ..blocks import binding_of, buffers_of, name_of, only_clips, why_not_complete
 from ..legality import (require_all_provided, require_kinds, require_same_order, require_stable_inputs,
@@ -147,7 +147,7 @@ def _inlined(consumer, producer, store):
     """The consumer block with each load of the producer's buffer replaced by the producer's expression."""
     analyzer = domain_analyzer(consumer)
 
-    class Inline(Mutator):
+    class Inline(PureMutator):
         def visit_BufferLoad(self, load):
             load = self.generic_visit(load)
             if load.buffer is not store.buffer:
@@ -164,7 +164,7 @@ def _simplified(analyzer, value, load):
     if all(isinstance(i, Var) for i in load.indices):
         return value
 
-    class Simplify(Mutator):
+    class Simplify(PureMutator):
         def visit_BufferLoad(self, inner):
             return inner.replace(indices=tuple(analyzer.simplify(i) for i in inner.indices))
 
@@ -240,7 +240,7 @@ def _linear(index):
 
 def _merged(producer, block, made, store, values, condition):
     """The producer's realize, writing what the block wrote."""
-    class Join(Mutator):
+    class Join(PureMutator):
         def visit_Var(self, v):
             return values.get(v, v)
 

@@ -64,21 +64,26 @@ def _is_costly(call):
     return row is not None and row.is_costly
 
 
-def inline_all(sch, keep=()):
-    """Inline every elementwise stage but the outputs, those in `keep` and costly ones with several consumers."""
+def inline_all(sch, keep=(), joined=False):
+    """Inline every elementwise stage but the outputs, those in `keep` and costly ones with several consumers.
+
+    joined: a costly one too whose consumers have become one block, as x of x + tanh(x) has. Compilers find that it is
+    read at one place; as a block of its own it would keep a tile of sums from what reads them.
+    """
     outputs = {sch.get(b).name_hint for b in sch.get_output_blocks("root")}
-    for block in blocks(sch):
-        name = block.name_hint
-        if name in keep or name in outputs or block.init is not None:
-            continue
-        rv = sch.get_block(name)
-        costly = any(_is_costly(c) for c in collect(block.body, Call))
-        if costly and len(sch.get_consumers(rv)) > 1:
-            continue
-        try:
-            sch.compute_inline(rv)
-        except ScheduleError:
-            continue  # it is not a plain elementwise stage: left as it is
+    todo = [b for b in blocks(sch) if b.name_hint not in (*keep, *outputs) and b.init is None]
+    while todo:
+        left = []
+        for block in todo:
+            rv = sch.get_block(block.name_hint)
+            if any(_is_costly(c) for c in collect(block.body, Call)) and len(sch.get_consumers(rv)) > 1:
+                left.append(block)
+                continue
+            try:
+                sch.compute_inline(rv)
+            except ScheduleError:
+                pass  # it is not a plain elementwise stage: left as it is
+        todo = left if joined and len(left) < len(todo) else ()
 
 
 def only_output(sch):

@@ -13,7 +13,7 @@ def register_tile(sch, cpu):
         for tile (parallel):  acc = 0;  for k: for points: for vectors: acc += broadcast(a) * packed;  epilogue(acc)
     """
     found = anchored(sch, _is_packed_convolution) if cpu.lanes > 1 else None
-    if found is None:
+    if found is None or len(sch.get_loops(found[1])) != 4:  # the result stays in blocks
         return False
     _tile_convolution(sch, cpu, *found)
     return True

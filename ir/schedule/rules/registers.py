@@ -5,8 +5,7 @@ from ...arith import Analyzer
 from ...expr import IntImm, is_const_int
 from ...node import collect
 from ...tir.hints import ACCUMULATE, HOLD, LANES, REDUCE_LANES, UNROLL
-from ...tir.stmt import BlockRealize, For
-from ...transform.walk import statements
+from ...tir.stmt import BlockRealize, For, statements
 from ..blocks import binding_of, uses
 from ..primitives.sample import divisors
 from .blocks import find_block, inline_all, iter_vars, only_output, operand_loads, place_of, read_index
@@ -25,7 +24,7 @@ def anchored(sch, fits, keep=()):
     anchor = find_block(sch, fits)
     if anchor is None:
         return None
-    inline_all(sch, keep={anchor, *keep})
+    inline_all(sch, keep={anchor, *keep}, joined=True)
     epilogue = only_output(sch)
     if epilogue is None:
         return None

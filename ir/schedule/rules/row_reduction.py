@@ -5,8 +5,8 @@ from math import prod
 
 from ...expr import IntImm, is_const_int
 from ...node import collect
+from ...target import VECTOR_LANES
 from ...tir.stmt import BlockRealize, BufferLoad, BufferStore
-from ...transform.vectorize import VECTOR_LANES
 from ..blocks import uses
 from ..errors import ScheduleError
 from ..primitives.sample import divisors

@@ -16,7 +16,7 @@ def only_stages(sch, stages):
     to them, which is inlined; (None, []) of others."""
     if not all(find_block(sch, lambda block: block.name_hint == name) for name in stages):
         return None, []
-    inline_all(sch, keep={*stages, PAD})
+    inline_all(sch, keep={*stages, PAD}, joined=True)
     output = only_output(sch)
     pads = [PAD] if find_block(sch, lambda block: block.name_hint == PAD) else []
     if output is None or len(blocks(sch)) != len(stages) + len(pads) + 1:

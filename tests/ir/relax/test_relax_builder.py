@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import ingot
-from ingot.ir import relax, te, topi
+from ingot import relax, te, topi
 from ingot.ir.expr import Var
 from ingot.ir.module import GlobalVar, IRModule
 from ingot.ir.node import collect, structural_equal

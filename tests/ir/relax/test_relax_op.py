@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from relax_cases import call_of
 
-from ingot.ir import relax
+from ingot import relax
 from ingot.ir.expr import Var, const
 from ingot.ir.node import structural_equal
 from ingot.ir.op import OPS, InferError

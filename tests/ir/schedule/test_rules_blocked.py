@@ -8,6 +8,7 @@ from math import prod
 import blocked_programs as programs
 import pytest
 from compiled_batch import same_results
+from rule_cases import const as const_of
 from rule_cases import kernels, network
 from test_rules_tiles import ASSEMBLY, KERNELS, assembly, assembly_of, innermost_loops
 from tir_cases import arguments
@@ -20,8 +21,10 @@ from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.rules import schedule_by_rule, threads
 from ingot.ir.schedule.rules.conv_tiles import Plan, Shape, choose, streams
 from ingot.ir.schedule.rules.pointwise_depthwise import choose as choose_band, pair_of, pays
-from ingot.ir.tir.stmt import BufferStore, DeclBuffer, For, IfThenElse
-from ingot.ir.transform.pipeline import lower_prim_func
+from ingot.ir.tir.function import PrimFunc
+from ingot.ir.tir.stmt import Block, BufferStore, DeclBuffer, For, IfThenElse
+from ingot.ir.transform.lower_ops import lower_ops
+from ingot.ir.transform.pipeline import graph_passes, lower_prim_func
 from machines import machine, set_costs, with_costs
 
 CPUS = {4: machine(4, 32, accumulators=21), 8: machine(8, 16, costs={"tile.small": 14}), 16: machine(16, 32)}
@@ -458,3 +461,24 @@ def test_multiply_adds_by_element(name, compiler):
     body, spills = max(innermost_loops(lines, toolchain(target).arch), key=lambda loop: len(loop[0]))
     sums = [x for x in body if re.search(ASSEMBLY[toolchain(target).arch][2], x)]
     assert not spills and all(re.search(r"\.s\[[0-3]\]$", x) for x in sums) and len(body) <= 1.34 * len(sums)
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_a_costly_activation_that_is_read_twice_is_computed_in_the_tile(kernel):
+    """x + tanh(x) of x = silu(convolution), direct and by Winograd's algorithm: both are one block in the end."""
+    def build(op, x):
+        for channels in (8, 32):
+            x = op("nn.conv2d", x, const_of(32, channels, kernel, kernel), padding=(kernel // 2,) * 4)
+            x = op("multiply", x, op("sigmoid", x))
+            x = op("add", x, op("tanh", x))
+        return op("nn.conv2d", x, const_of(32, 32, 1, 1))
+
+    for cpu in CPUS.values():
+        mod = network(build, [(1, 8, 12, 12)])
+        for run in graph_passes(2, cpu):
+            mod = run(mod)
+        for func in filter(lambda f: isinstance(f, PrimFunc), lower_ops(mod).functions.values()):
+            sch = schedule_by_rule(func, cpu)
+            same_results(func, sch.func)
+            assert not sch.refused
+            assert not {"silu", "tanh"} & {b.name_hint for b in collect(sch.func.body, Block)}

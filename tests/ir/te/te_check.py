@@ -2,10 +2,10 @@
 import numpy as np
 from interp import run
 
-from ingot.ir import te, tir
+from ingot import te, tir
 from ingot.ir.node import children, collect, structural_equal
 from ingot.ir.script.functions import from_source
-from ingot.ir.tir import ir_builder
+from ingot.tir import ir_builder
 from ingot.ir.tir.stmt import Block, For
 from ingot.ir.tir.verifier import verify
 

@@ -3,7 +3,7 @@ import numpy as np
 from te_check import (argmax, argmax_reference, block, block_names, check, elementwise, loops_of, matmul, product,
                       row_sums, twice_plus_two)
 
-from ingot.ir import te
+from ingot import te
 
 
 def scopes(func):

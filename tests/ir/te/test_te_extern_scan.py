@@ -4,8 +4,9 @@ import pytest
 from te_check import (COLUMNS, ROWS, STATE, X, XS, block, block_names, check, halves, halves_reference, loops_of,
                       running_sum)
 
-from ingot.ir import te, tir
-from ingot.ir.tir import ScheduleError, ir_builder
+from ingot import te, tir
+from ingot.ir.schedule import ScheduleError
+from ingot.tir import ir_builder
 
 
 def test_extern_of_several_outputs():

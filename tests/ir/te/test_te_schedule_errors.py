@@ -2,8 +2,8 @@
 import pytest
 from te_check import argmax, elementwise, matmul, row_sums
 
-from ingot.ir import te, tir
-from ingot.ir.tir import ScheduleError
+from ingot import te, tir
+from ingot.ir.schedule import ScheduleError
 
 A, B, C = elementwise()
 

@@ -4,8 +4,8 @@ import pytest
 from te_check import block_names, check
 
 import ingot as tvm
-from ingot.ir import te, tir
-from ingot.ir.tir import ir_builder
+from ingot import te, tir
+from ingot.tir import ir_builder
 
 N, M, L = 5, 48, 32
 

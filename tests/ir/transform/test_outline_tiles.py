@@ -124,24 +124,24 @@ def test_a_tile_and_its_border_are_one_function(func, functions):
     for old, found in zip(results(func, given), results(new, given)):
         np.testing.assert_array_equal(old, found)
     text, calls = c_of(new)
-    assert text.count("INGOT_INLINE void k_acc") == functions
-    assert calls.count("k_acc") == 2 and "x[" in text
+    assert text.count("INGOT_INLINE void k_tile_acc") == functions
+    assert calls.count("k_tile_acc") == 2 and "x[" in text
 
 
 def test_what_they_differ_in_is_an_argument():
     new = outline_tiles(bordered)
     lets = [{let.var.name: str(let.value) for let in collect(tile, LetStmt)} for tile in tiles(new)]
-    assert lets == [{"i_turns": "9", "x_start": "t * 36", "w_start": "0", "y_start": "t * 9"},
-                    {"i_turns": "5", "x_start": "72", "w_start": "0", "y_start": "18"}]
+    assert lets == [{"i_count": "9", "x_start": "t * 36", "w_start": "0", "y_start": "t * 9"},
+                    {"i_count": "5", "x_start": "72", "w_start": "0", "y_start": "18"}]
     text, calls = c_of(new)
-    assert "k_acc(&x[t * 36], w, &y[t * 9], 9);" in calls
-    assert "/* the border: i_turns is 5 of 9 */" in calls and "k_acc(&x[72], w, &y[18], 5);" in calls
-    assert "for (int32_t i = 0; i < i_turns; ++i)" in text and "INGOT_UNROLL(9)" in text
+    assert "k_tile_acc(&x[t * 36], w, &y[t * 9], 9);" in calls
+    assert "/* border: 5 of 9 iterations of i */" in calls and "k_tile_acc(&x[72], w, &y[18], 5);" in calls
+    assert "for (int32_t i = 0; i < i_count; ++i)" in text and "INGOT_UNROLL(9)" in text
 
 
 def test_one_turn_of_a_loop_is_a_border_of_one():
     _, calls = c_of(outline_tiles(last_turn))
-    assert "/* the border: i_turns is 1 of 9 */" in calls
+    assert "/* border: 1 of 9 iterations of i */" in calls
 
 
 def test_what_a_tile_reads_itself_is_no_start():

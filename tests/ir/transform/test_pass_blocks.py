@@ -8,9 +8,9 @@ from ingot.ir.expr import Call, Var, const
 from ingot.ir.module import IRModule
 from ingot.ir.node import collect
 from ingot.ir.schedule import Schedule
-from ingot.script import from_source
-from ingot.ir.tir import transform as T
 from ingot.ir.tir.stmt import AttrStmt, Block, BlockRealize, DeclBuffer, MatchBufferRegion
+from ingot.script import from_source
+from ingot.tir import transform as T
 
 STEPS = (T.LowerInitBlock, T.RemoveNoOp, T.PlanAndUpdateBufferAllocationLocation, T.ConvertBlocksToOpaque,
          T.CompactBufferAllocation, T.LowerMatchBuffer, T.LowerOpaqueBlock)

@@ -9,9 +9,9 @@ from ingot.ir import tir
 from ingot.ir.expr import Var, const
 from ingot.ir.module import IRModule
 from ingot.ir.node import collect
-from ingot.ir.relax import transform as relax_transform
-from ingot.ir.tir import transform
 from ingot.ir.transform.context import PassContext, Sequential, function_pass, module_pass, prim_func_pass
+from ingot.relax import transform as relax_transform
+from ingot.tir import transform
 from ingot.ir.transform.instrument import (PassInstrument, PassPrintingInstrument, PassTimingInstrument, PrintAfterAll,
                                            PrintBeforeAll, WellFormedInstrument, pass_instrument)
 from ingot.ir.transform.pass_table import RELAX, TIR

@@ -3,17 +3,17 @@ import numpy as np
 import pytest
 from tir_cases import arguments, fill_program, loop, results
 
+from ingot import te, tir
 from ingot.codegen.c_function import print_function
-from ingot.ir import te, tir
 from ingot.ir.expr import Call, Cast, Let, Select, Var, const
 from ingot.ir.module import IRModule
 from ingot.ir.node import Mutator, collect
-from ingot.ir.tir import transform as T
 from ingot.ir.tir.function import prim_func
 from ingot.ir.tir.stmt import AttrStmt, BufferStore, DeclBuffer, For, IfThenElse, LetStmt, seq
 from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.context import PassContext
 from ingot.ir.transform.pipeline import TIR_PASSES, lower_prim_func
+from ingot.tir import transform as T
 
 
 def run(make, func, exact=True):

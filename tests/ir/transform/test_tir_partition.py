@@ -5,7 +5,7 @@ from tir_cases import arguments, assert_same_results, loop, results
 from ingot.ir import tir
 from ingot.ir.expr import Call, IntImm, Ramp, Var, const
 from ingot.ir.node import collect
-from ingot.ir.tir.hints import WHOLE
+from ingot.ir.tir.hints import BORDER, WHOLE
 from ingot.ir.transform.loop_partition import loop_partition
 from ingot.ir.transform.simplify import simplify
 from ingot.ir.transform.unguard_init import unguard_init
@@ -142,7 +142,8 @@ def test_the_last_turn_of_a_parallel_loop_is_the_other_branch():
         i * 16 + j < 50, fill(y, i * 16 + j))), "parallel")))
     assert func.body.kind == "parallel" and extents(func) == [2, 4, 16]
     branch, = collect(func.body, tir.IfThenElse)
-    assert str(branch.condition) == "i < 3" and str(branch.else_case.body.indices[0]) == "j + 48"
+    assert str(branch.condition) == "i < 3" and str(branch.else_case.body.body.indices[0]) == "j + 48"
+    assert branch.else_case.attr_key == BORDER and branch.else_case.value.value == "the last iteration of i"
 
 
 def test_the_last_turn_of_an_outer_parallel_loop_is_the_other_branch_inside_of_the_nest():

@@ -4,12 +4,12 @@ import pytest
 from interp import run
 
 import ingot as tvm
+from ingot.ir.module import IRModule
 from ingot.ir.node import collect
 from ingot.ir.schedule import Schedule
 from ingot.ir.tir.buffer import Buffer
-from ingot.ir.tir.transform import ResolveViews
-from ingot.ir.module import IRModule
 from ingot.script import tir as T
+from ingot.tir.transform import ResolveViews
 
 
 @T.prim_func

@@ -1,14 +1,14 @@
 """decl_tensor_intrin: a micro-kernel described by a compute, for stages to use with tensorize."""
 from __future__ import annotations
 
-from ..expr import PrimExpr
-from ..node import structural_hash
-from ..tir.buffer import decl_buffer
-from ..tir.function import prim_func
-from ..tir.stmt import Evaluate, SeqStmt, Stmt
-from ..upper import upper
-from .create import create_prim_func
-from .tensor import ComputeOp, Reduce, Tensor
+from ...ir.expr import PrimExpr
+from ...ir.node import structural_hash
+from ...ir.tir.buffer import decl_buffer
+from ...ir.tir.function import prim_func
+from ...ir.tir.stmt import Evaluate, SeqStmt, Stmt
+from ...ir.schedule import Schedule, TensorIntrin as TirIntrin
+from ...ir.te.create import create_prim_func
+from ...ir.te.tensor import ComputeOp, Reduce, Tensor
 
 PARTS = ("body", "reset", "update")
 
@@ -25,11 +25,10 @@ class TensorIntrin:
 
     def registered(self, part):
         """The name under which one of PARTS is known to tir.Schedule.tensorize."""
-        known = upper("TensorIntrin")
         desc, impl = self.description(part), self.implementation(part)
         name = f"te.{self.name}.{part}.{structural_hash((desc, impl)):016x}"
-        if known.get(name, allow_missing=True) is None:
-            known.register(name, desc, impl)
+        if TirIntrin.get(name, allow_missing=True) is None:
+            TirIntrin.register(name, desc, impl)
         return name
 
     def description(self, part):
@@ -37,7 +36,7 @@ class TensorIntrin:
         func = create_prim_func([*self.op.input_tensors, self.op.output(0)], attrs={})
         if part == "body":
             return func
-        sch = upper("Schedule")(func)
+        sch = Schedule(func)
         sch.decompose_reduction(self.op.name, sch.get_loops(self.op.name)[0])
         assert isinstance(sch.func.root.body, SeqStmt)
         init, update = sch.func.root.body.seq

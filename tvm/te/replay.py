@@ -1,10 +1,10 @@
 """From the stages of a te schedule to a scheduled PrimFunc: every request becomes a primitive of tir.Schedule."""
 from __future__ import annotations
 
-from ..upper import upper
-from .create import Lowering
+from ...ir.schedule import Schedule, ScheduleError
+from ...ir.te.create import Lowering
+from ...ir.te.tensor import ExternOp, ScanOp
 from .stage import Fuse, Split, refuse
-from .tensor import ExternOp, ScanOp
 
 
 def replay(schedule, args, name):
@@ -19,14 +19,13 @@ def replay(schedule, args, name):
 
 class _Replay:
     def __init__(self, schedule, args, name):
-        self.error = upper("ScheduleError")
         self.schedule = schedule
         lowering = Lowering(schedule.resolve, schedule.scope, lambda op: schedule[op].attach_type == "scope")
         func = lowering.function(args).with_attr("global_symbol", name)
         _require_scopes(schedule, lowering)
         self.blocks = {schedule[op]: names for op, names in lowering.blocks.items()}  # producers first
         self.in_scan, self.given = lowering.inside, lowering.given
-        self.tir = upper("Schedule")(func)
+        self.tir = Schedule(func)
         self.loops = {}  # stage -> {axis: LoopRV}
 
     def run(self):
@@ -53,9 +52,10 @@ class _Replay:
         """Apply a primitive of tir.Schedule; a refusal names the stage and the axis."""
         try:
             return getattr(self.tir, primitive)(*args, **kwargs)
-        except self.error as e:
+        except ScheduleError as e:
             where = f"stage {stage.op.name}" + (f", axis {axis.var.name}" if axis is not None else "")
-            raise self.error(e.primitive, e.argument, f"({where}) {e.reason}", e.hint, e.func, e.at, e.level) from None
+            reason = f"({where}) {e.reason}"
+            raise ScheduleError(e.primitive, e.argument, reason, e.hint, e.func, e.at, e.level) from None
 
     # ------------------------------------------------------------ structure
 
@@ -105,7 +105,7 @@ class _Replay:
             return
         try:
             self.tir.decompose_reduction(self.blocks[stage][0], self.loops[stage][outermost])
-        except self.error:
+        except ScheduleError:
             pass
 
     # ------------------------------------------------------------ tensorize
@@ -133,7 +133,7 @@ class _Replay:
     # ------------------------------------------------------------ checks
 
     def _refuse(self, primitive, stage, reason, hint):
-        raise self.error(primitive, "", f"(stage {stage.op.name}) {reason}", hint)
+        raise ScheduleError(primitive, "", f"(stage {stage.op.name}) {reason}", hint)
 
     def _require_consistent(self, stage):
         """What later requests may have broken."""

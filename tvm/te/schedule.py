@@ -1,12 +1,13 @@
 """create_schedule: the older way to schedule, by stages of tensor operations. A thin layer over tir.Schedule."""
 from __future__ import annotations
 
-from ..expr import IterVar, Var, const, is_const_int, logical_and
-from ..tir.intrin import if_then_else
-from .create import Lowering
-from .operation import compute, reduce_axis
+from ...ir.expr import IterVar, Var, const, is_const_int, logical_and
+from ...ir.te.create import Lowering
+from ...ir.te.operation import compute, reduce_axis
+from ...ir.te.tensor import ComputeOp, Operation, Reduce, ScanOp, Tensor, rewritten
+from ...ir.tir.intrin import if_then_else
+from .replay import replay
 from .stage import Reorder, Split, Stage, refuse, root_values
-from .tensor import ComputeOp, Operation, Reduce, ScanOp, Tensor, rewritten
 
 
 def create_schedule(ops):
@@ -58,7 +59,6 @@ class Schedule:
 
         Raises ScheduleError, naming the stage, for what tir.Schedule refuses.
         """
-        from .replay import replay
         return replay(self, args, name)
 
     # ------------------------------------------------------------ caches

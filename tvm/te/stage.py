@@ -3,9 +3,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..expr import IterVar, Range, Var, as_expr, const, is_const_int
-from ..upper import upper
-from .tensor import ComputeOp
+from ...ir.expr import IterVar, Range, Var, as_expr, const, is_const_int
+from ...ir.schedule.errors import ScheduleError
+from ...ir.te.tensor import ComputeOp
+from .tensor_intrin import TensorIntrin
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Mark:
 
 def refuse(primitive, argument, reason, hint=""):
     """Raise the ScheduleError of a refused request; nothing has changed."""
-    raise upper("ScheduleError")(primitive, argument, reason, hint)
+    raise ScheduleError(primitive, argument, reason, hint)
 
 
 class Stage:
@@ -202,7 +203,6 @@ class Stage:
 
     def tensorize(self, var, tensor_intrin):
         """Let an intrinsic (of te.decl_tensor_intrin, or the name of a tir TensorIntrin) do the loops from `var` in."""
-        from .tensor_intrin import TensorIntrin
         if not isinstance(tensor_intrin, (str, TensorIntrin)):
             refuse("tensorize", "'tensor_intrin'", f"for stage {self.op.name} must be of te.decl_tensor_intrin or a "
                    f"name, not {tensor_intrin!r}")

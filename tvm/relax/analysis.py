@@ -1,10 +1,10 @@
 """relax.analysis: questions about graph functions, under TVM's names."""
 from __future__ import annotations
 
-from ..module import IRModule
-from ..node import children, collect
-from .expr import DataflowVar, Function, MatchCast, RelaxVar, VarBinding
-from .verifier import VerifyError, verify
+from ...ir.module import IRModule
+from ...ir.node import children, collect
+from ...ir.relax.expr import DataflowVar, Function, MatchCast, RelaxVar, VarBinding
+from ...ir.relax.verifier import VerifyError, verify
 
 VARS = (RelaxVar, DataflowVar)
 

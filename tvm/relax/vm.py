@@ -4,15 +4,15 @@ There is no bytecode: each graph function of a module is cast as a network of C 
 """
 from __future__ import annotations
 
-from ..codegen.compile import Options, compile_module
-from ..codegen.target import Target
-from ..ir.module import IRModule
-from ..ir.relax.expr import Function, TupleStructInfo
-from ..ir.relax.transform import BindParams
-from .device import Device, cpu
-from .evaluator import time_evaluator
-from .library import CompiledLibrary
-from .ndarray import NDArray, array
+from ...codegen.compile import Options, compile_module
+from ...codegen.target import Target
+from ...ir.module import IRModule
+from ...ir.relax.expr import Function, TupleStructInfo
+from ...runtime.device import Device, cpu
+from ...runtime.evaluator import time_evaluator
+from ...runtime.library import CompiledLibrary
+from ...runtime.ndarray import NDArray, array
+from .transform import BindParams
 
 
 class Executable:

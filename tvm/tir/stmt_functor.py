@@ -1,8 +1,8 @@
 """Visiting and rewriting statements and expressions by functions, under TVM's names."""
 from __future__ import annotations
 
-from ..expr import substitute  # noqa: F401
-from ..node import Mutator, Node, children, post_order
+from ...ir.expr import substitute  # noqa: F401
+from ...ir.node import Mutator, Node, children, post_order
 
 
 def post_order_visit(root, visit):

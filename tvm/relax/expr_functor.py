@@ -3,11 +3,12 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
-from ..node import children
-from ..op import OPS
-from .block_builder import BlockBuilder, call_op
-from .expr import (BindingBlock, Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, PrimValue, RelaxCall,
-                   RelaxTuple, RelaxVar, SeqExpr, ShapeExpr, TupleGetItem)
+from ...ir.node import children
+from ...ir.op import OPS
+from ...ir.relax.block_builder import BlockBuilder, call_op
+from ...ir.relax.expr import (
+    BindingBlock, Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, PrimValue, RelaxCall, RelaxTuple,
+    RelaxVar, SeqExpr, ShapeExpr, TupleGetItem)
 
 _METHODS = {Constant: "constant", DataflowVar: "dataflow_var", Function: "function", If: "if", PrimValue: "prim_value",
             RelaxCall: "call", RelaxTuple: "tuple", RelaxVar: "var", SeqExpr: "seq_expr", ShapeExpr: "shape_expr",

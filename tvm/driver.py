@@ -1,16 +1,17 @@
 """tvm.lower and tvm.build: from functions and schedules to lowered programs and modules of C."""
 from __future__ import annotations
 
-from .codegen.module import make_module
-from .codegen.target import Target
-from .ir.module import IRModule
-from .ir.relax.expr import Function
-from .ir.tir.bounds import check_bounds
-from .ir.tir.function import PrimFunc
-from .ir.transform.context import PassContext
-from .ir.transform.pass_table import TIR
-from .ir.transform.pipeline import TIR_PASSES, lower_module
-from .runtime.module import Module
+from ..codegen.module import make_module
+from ..codegen.target import Target
+from ..ir.module import IRModule
+from ..ir.relax.expr import Function
+from ..ir.tir.bounds import check_bounds
+from ..ir.tir.function import PrimFunc
+from ..ir.transform.context import PassContext
+from ..ir.transform.pass_table import TIR
+from ..ir.transform.pipeline import TIR_PASSES, lower_module
+from ..runtime.module import Module
+from .te.schedule import Schedule
 
 # What makes loops hard to read: simple_mode leaves it out, as TVM's does.
 _NOT_SIMPLE = ("LoopPartition",)
@@ -63,7 +64,7 @@ def host_target(target):
 
 def _functions(inp, args, name, binds):
     """{name: PrimFunc} of what tvm.build takes."""
-    if hasattr(inp, "to_prim_func"):
+    if isinstance(inp, Schedule):
         if args is None:
             raise ValueError("a te.Schedule is lowered for the list of its arguments: args=[A, B, ...]")
         if binds is not None:

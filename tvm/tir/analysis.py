@@ -1,14 +1,14 @@
 """Questions about TensorIR, under TVM's names."""
 from __future__ import annotations
 
-from ..expr import PrimExpr, Var
-from ..module import IRModule
-from ..node import collect, structural_equal
-from .flops import estimate_tir_flops
-from .function import PrimFunc
-from .region import access_regions
-from .stmt import Block, For, LetStmt
-from .verifier import VerifyError, verify
+from ...ir.expr import PrimExpr, Var
+from ...ir.module import IRModule
+from ...ir.node import collect, structural_equal
+from ...ir.tir.flops import estimate_tir_flops
+from ...ir.tir.function import PrimFunc
+from ...ir.tir.region import access_regions
+from ...ir.tir.stmt import Block, For, LetStmt
+from ...ir.tir.verifier import VerifyError, verify
 
 
 def verify_well_formed(obj, assert_mode=True):

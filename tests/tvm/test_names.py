@@ -1,0 +1,85 @@
+"""TVM's names: modules under the places where scripts look for them, and names that are loaded when they are used."""
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import ingot
+from ingot.tvm import places
+
+ROOT = Path(ingot.__file__).resolve().parent
+
+NAMES = """
+import sys
+import ingot as tvm
+assert not {"numpy", "onnx", "jinja2", "cffi"} & set(sys.modules), "importing ingot is quick"
+from ingot import te, tir, relax, arith, nd
+from ingot.tir import Schedule
+import ingot.tir.stmt
+assert ingot.tir is ingot.tvm.tir and ingot.tir.stmt is ingot.ir.tir.stmt
+assert ingot.tir.stmt.__name__ == ingot.tir.stmt.__spec__.name == "ingot.ir.tir.stmt"
+assert Schedule is tvm.Schedule and tvm.nd.array is tvm.runtime.ndarray.array and tvm.target.Target is tvm.Target
+from ingot.tir.transform import Simplify
+from ingot.transform import PassContext, pipeline
+import ingot.ir.transform.pipeline
+assert ingot.ir.transform.pipeline is pipeline and tvm.transform is tvm.ir.transform
+from ingot.instrument import PassTimingInstrument
+assert tvm.ir.instrument.PassTimingInstrument is PassTimingInstrument and tvm.tir.transform.Simplify is Simplify
+assert "build" in dir(tvm) and tvm.__version__
+for name in ("ingot.tir.nothing", "ingot.nothing"):
+    try:
+        __import__(name)
+    except ModuleNotFoundError as error:
+        print(error)
+try:
+    tvm.nothing
+except AttributeError as error:
+    print(error)
+"""
+
+
+def test_names_of_the_package():
+    """In a process of its own: names are loaded when they are used."""
+    done = subprocess.run([sys.executable, "-c", NAMES], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["No module named 'ingot.ir.tir.nothing'", "No module named 'ingot.nothing'",
+                                        "module 'ingot' has no attribute 'nothing'"]
+
+
+def test_every_module_of_the_facade_has_a_place():
+    files = {path.relative_to(ROOT / "tvm").with_suffix("").parts for path in (ROOT / "tvm").rglob("*.py")}
+    names = {".".join(p[:-1] if p[-1] == "__init__" else p) for p in files} - {"", "places"}
+    assert names == places.OWN
+
+
+@pytest.mark.parametrize("name, place", [
+    ("te", "tvm.te"), ("te.schedule", "tvm.te.schedule"), ("te.tensor", "ir.te.tensor"), ("tir.stmt", "ir.tir.stmt"),
+    ("tir.transform", "tvm.tir.transform"), ("tir.schedule.trace", "ir.schedule.trace"), ("tir.op", "ir.tir.intrin"),
+    ("relax.op", "ir.relax.op"), ("relax.transform", "tvm.relax.transform"), ("nd", "runtime.ndarray"),
+    ("contrib.utils", "tvm.contrib.utils"), ("ir.instrument", "ir.transform.instrument"), ("ir.module", "ir.module"),
+])
+def test_places(name, place):
+    """One module object by every name: import ingot as tvm, from ingot import tvm, and where it is."""
+    assert places.place_of(name) == place
+    module = import_module(f"ingot.{place}")
+    assert import_module(f"ingot.{name}") is import_module(f"ingot.tvm.{name}") is module
+    assert module.__spec__.name == f"ingot.{place}"
+
+
+@pytest.mark.parametrize("package", ["te", "tir", "relax"])
+def test_packages_of_the_facade_have_all_names_of_the_core(package):
+    core, facade = import_module(f"ingot.ir.{package}"), import_module(f"ingot.{package}")
+    names = [name for name in vars(core) if not name.startswith("_")]
+    assert names and all(getattr(facade, name) is getattr(core, name) for name in names)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        facade.nothing
+
+
+def test_the_facade_has_the_names_of_ingot():
+    from ingot import tvm
+    assert tvm.IRModule is ingot.IRModule and tvm.Target is ingot.Target and tvm.build is ingot.build
+    assert tvm.cpu(0) == ingot.cpu(0) and {"build", "nd", "te", "TVMError"} <= set(dir(tvm))
+    with pytest.raises(AttributeError, match="module 'ingot' has no attribute 'nothing'"):
+        tvm.nothing

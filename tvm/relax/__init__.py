@@ -1,0 +1,17 @@
+"""tvm.relax: graphs, their passes, and how they are built and run."""
+from importlib import import_module as _import_module
+
+from ...ir import relax as _relax
+from ...ir.relax import *  # noqa: F401,F403
+from . import analysis, expr_functor  # noqa: F401
+from .expr_functor import PyExprMutator, PyExprVisitor  # noqa: F401
+
+_BUILT = ("build", "Executable", "VirtualMachine")  # in vm.py, which loads the runtime
+
+
+def __getattr__(name):
+    if name == "transform":  # loads every pass
+        return _import_module(".transform", __name__)
+    if name in _BUILT:
+        return getattr(_import_module(".vm", __name__), name)
+    return getattr(_relax, name)

@@ -1,0 +1,10 @@
+"""tvm.te: tensor expressions, and the older schedules over them, of stages."""
+from ...ir import te as _te
+from ...ir.te import *  # noqa: F401,F403
+from .schedule import Schedule, create_schedule  # noqa: F401
+from .stage import Stage  # noqa: F401
+from .tensor_intrin import TensorIntrin, decl_tensor_intrin  # noqa: F401
+
+
+def __getattr__(name):
+    return getattr(_te, name)
