@@ -34,9 +34,8 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     algorithms: {"conv1": "winograd4"} overrides the choice for convolutions, by the names of their nodes, also where
     it keeps less than the accuracy promises, but that "strict" admits "direct" alone: "direct",
     or "winogradM" for tiles of M x M results: 2 to 6 for kernels of 3x3, to 5 for 4x4 (of strides), to 4 for 5x5; or
-    "winograd_rows4" and others for tiles of so many rows, of plain images as those that first layers read; or "digits",
-    for kernels of 1x1, where the target has a unit for tiles of integers, or "pairs", where it has units for additions;
-    "winogradM_digits" and "winogradM_pairs".
+    "digits", for kernels of 1x1, where the target has a unit for tiles of integers, or "pairs", where it has units for
+    additions; "winogradM_digits" and "winogradM_pairs".
     schedules: {"conv1": trace} overrides the schedules of kernels; see recorded_schedules.
     stack_limit: bytes of stack that a run may take of each thread; by default 16 KB, for the target "c" 2 KB.
 

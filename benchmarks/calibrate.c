@@ -19,7 +19,6 @@ int64_t multiply_adds_and_adds(float *out, int64_t times);
 int64_t dependent_multiply_adds(float *out, int64_t times);
 int64_t dependent_adds(float *out, int64_t times);
 int64_t read_beside(const float *data, int64_t count, int32_t work, float *out, int64_t times);
-int64_t scatter(float *data, int64_t count, int64_t rows, int64_t times);
 int64_t fold(const float *data, float *out, int64_t count, int64_t times);
 int64_t pass_to_and_fro(float *data, int64_t count, float *out, int64_t times);
 
@@ -105,19 +104,6 @@ int64_t read_beside(const float *data, int64_t count, int32_t work, float *out, 
     for (int32_t i = 1; i < 8; ++i) sums[0] = V(_add)(sums[0], sums[i]);
     keep(sums[0], out);
     return 4 * count * times;
-}
-
-/* Vectors that are stored to `rows` rows at once. */
-int64_t scatter(float *data, int64_t count, int64_t rows, int64_t times)
-{
-    const int64_t row = count / rows / INGOT_LANES * INGOT_LANES;
-    const VECTOR x = V(_set1)((float)times);
-    for (int64_t n = 0; n < times; ++n) {
-        for (int64_t at = 0; at < row; at += INGOT_LANES) {
-            for (int64_t r = 0; r < rows; ++r) V(_store)(&data[r * row + at], x);
-        }
-    }
-    return rows * (row / INGOT_LANES) * times;
 }
 
 /* Vectors whose lanes are copied one by one, each from a plane of its own. */

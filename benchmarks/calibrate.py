@@ -92,7 +92,6 @@ def measure(target, sizes):
             found["l3_read"] = read(max(l3 // 4, 2 * l2))
         found["far_read"] = read(max(l3 // 2, 4 * l2))
         found["memory_read"] = read(LARGE)
-        found["scatter"] = 1 / pace(lambda n: library.scatter(floats, 4 * l2 // 4, 8, n))
         half = ffi.cast("float *", data.ctypes.data + LARGE // 2)
         found["fold"] = 1 / pace(lambda n: library.fold(floats, half, 1 << 15, n))
         found["shuffle"] = found["fold"] / lanes * found["multiply_adds"]

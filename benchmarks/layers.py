@@ -239,8 +239,6 @@ def choice(model, layer, target="host", accuracy="float32"):
     kind, row = call.op.removeprefix("nn.conv2d_"), attrs.get("arithmetic", FMA)
     if kind == "pointwise":
         return row, times[row]
-    if kind == "winograd_rows":
-        return f"Winograd {attrs['tile']}x1", times[f"winograd_rows{attrs['tile']}"]
     if kind == "winograd":
         words, name = "Winograd {0}x{0}".format(attrs["tile"]), f"winograd{attrs['tile']}"
         if row != FMA:

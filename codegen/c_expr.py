@@ -54,7 +54,7 @@ CAST_THROUGH = {**{f"{u}int{bits}": "int32" for u in ("", "u") for bits in (8, 1
 VECTOR_OPERATORS = {"Add": "add", "Sub": "sub", "Mul": "mul", "Div": "div"}
 VECTOR_CHOOSES = {"Min": "min", "Max": "max"}
 VECTOR_REDUCTIONS = ("reduce_add", "reduce_min", "reduce_max", "reduce_greater")
-VECTOR_LANES = ("first_n", "evens", "odds", "lane", "fma_lane", "held")  # and fma_at, of an address
+VECTOR_LANES = ("first_n", "evens", "odds", "lane", "fma_lane", "held")
 VECTOR_FUNCTIONS = VECTOR_CALLS | {"accumulate", "fma"}  # T_name(operands)
 # a < b ? x : y and its like: (function, operands swapped, results swapped)
 VECTOR_CHOICES = {"LT": ("lt", False, False), "LE": ("le", False, False), "GT": ("lt", True, False),
@@ -423,9 +423,6 @@ class CExpr:
             return self._conditional(*e.args)
         if isinstance(e, Call) and e.op.removeprefix("tir.") in VECTOR_LANES:
             return f"{prefix}_{e.op.removeprefix('tir.')}({', '.join(map(self.text, e.args))})", POSTFIX
-        if isinstance(e, Call) and e.op == "tir.fma_at":
-            a, x, n, c = map(self.text, e.args)
-            return f"{prefix}_fma_at({a}, &{x}, {n}, {c})", POSTFIX
         if isinstance(e, Broadcast):
             name, args = "set1", (e.value,)
         elif kind in VECTOR_CHOOSES:

@@ -19,7 +19,7 @@ def is_index(let):
 def indexed_by(var, stmt):
     """The buffers whose indices a variable is part of, one of each name."""
     return list({access.buffer.name: access.buffer for access in collect(stmt, (BufferLoad, BufferStore))
-                 if var in free_vars(access.indices)}.values())
+                 if any(v is var for v in free_vars(access.indices))}.values())
 
 
 class _Elsewhere(Visitor):

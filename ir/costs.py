@@ -58,7 +58,6 @@ HARDWARE = {
     "far_read": Cost(8, "bytes/cycle", XEON),  # from beyond L2, by one core: 25 GB/s at 2.7 GHz
     "memory_read": Cost(8, "bytes/cycle", XEON),  # from memory in order, by one core
     "core_to_core": Cost(5.5, "bytes/cycle", XEON),  # what another core wrote: 15 GB/s at 2.7 GHz
-    "scatter": Cost(9, "cycles/vector", XEON),  # results stored to several rows at once, which L2 does not hold
     "fold": Cost(10, "cycles/vector", XEON),  # space_to_depth, which copies elements one by one
     "shuffle": Cost(4, "vectors/element", XEON),  # moving an element to its place takes as long
     "threads.wait": Cost(4096, "cycles", XEON),  # of two threads for one another, with what passes between their cores
@@ -74,11 +73,7 @@ MODELS = {
     "stream.slows": Cost(0.15, "share", ZEN4),  # of their time, by which products beside them take longer
     "stream.ahead": Cost(2048, "bytes", XEON),  # prefetch distance to L1: some hundred cycles of multiply-adds
     "stream.far_ahead": Cost(16384, "bytes", XEON),  # prefetch distance to L2: some thousand cycles
-    "stream.rows": Cost(8, "rows", XEON),  # of an operand that are read at the same time, each a stream of its own
-    "stream.few_rows": Cost(4, "rows", XEON),  # of the other operand, at most, for that
-    "stream.most_rows": Cost(16, "rows", XEON),  # of a product, for which an operand beyond L2 is read as it lies
-    "stream.least_chunk": Cost(128, "columns", XEON),  # that are read of each row at a time, from a page of its own
-    "stream.best_chunk": Cost(512, "columns", XEON),
+    "stream.least_chunk": Cost(128, "columns", XEON),  # that are copied of each row at a time, from a page of its own
     "copy.rows": Cost(32, "rows", XEON),  # of a product, in whose time its columns are copied to panels
     # Register tiles of products.
     "tile.turn": Cost(0.5, "cycles", ZEN4),  # of a loop's iteration that waits for memory, which nothing hides
@@ -104,7 +99,6 @@ MODELS = {
     "winograd.spilled": Cost(1, "cycles/vector", XEON),  # of a block, that L1 does not keep
     "winograd.kept": Cost(3, "times", XEON),  # the size of L1, of vectors that do not count as such
     "winograd.most_sums": Cost(960 << 10, "bytes", XEON),  # of products; more have left L2 when they are read again
-    "winograd_rows.start": Cost(12, "cycles/tile", XEON),
     # Threads. Work is counted in multiply-adds.
     "threads.passed": Cost(8, "bytes/cycle", XEON),  # of one thread's kernel, which reads what others wrote
     "threads.least_work": Cost(1 << 15, "multiply-adds", XEON),  # worth a wait of 0.1 to 0.3 us

@@ -19,7 +19,6 @@ MANY_THREADS = 64  # as many as have a chunk of their own (runtime_c/ingot_team.
 # What rules ask for that an instruction set brings: any of these words of `isa`.
 FEATURES = {
     "by_element": {"neon", "asimd"},  # an FMA takes one lane of a register for all lanes of an operand
-    "embeds_broadcast": {"avx512f"},  # an FMA takes an element of memory for all lanes of an operand
     "integer_tiles": {"amx_int8"},    # a unit multiplies tiles of 8-bit integers (runtime_c/ingot_tiles.h)
 }
 
@@ -200,10 +199,6 @@ class Target(metaclass=_Named):
     @cached_property
     def by_element(self):
         return not FEATURES["by_element"].isdisjoint(self.isa)
-
-    @cached_property
-    def embeds_broadcast(self):
-        return not FEATURES["embeds_broadcast"].isdisjoint(self.isa)
 
     @cached_property
     def integer_tiles(self):

@@ -10,7 +10,6 @@
  *   T_load_strided(p, s)  T_store_strided(p, s, a)   lane l is p[l * s]
  *   T_add  T_sub  T_mul  T_div (a, b)          as the C operators
  *   T_fma(a, b, c)                             a * b + c, rounded once where the machine can, else twice
- *   T_fma_at(a, p, n, c)                       a * *p + c, for the n-th such operand of a tile of sums
  *   T_fixed(a, b, n)                           the integer of the 32 bits from the n-th on of a and b; see simd/lane.h
  *   T_greater(a, b)                            that whose bits are the greater integer: of magnitudes, NaN before all
  *   T_accumulate(a, b, c)                      T_fma, in the register of c, where each of a and b serves several sums
@@ -86,10 +85,6 @@
     }                                                                                                                  \
     INGOT_INLINE T T##_fma_lane(T a, int32_t l, T b, T c) { return T##_fma(T##_lane(a, l), b, c); }
 
-/* By a register. */
-#define INGOT_SIMD_FMA_AT(T)                                                                                           \
-    INGOT_INLINE T T##_fma_at(T a, const float *p, int32_t n, T c) { return (void)n, T##_fma(T##_set1(*p), a, c); }
-
 #if !defined(INGOT_HAS_F32X4)
 INGOT_SCALAR_VECTOR(f32x4, 4)
 INGOT_SCALAR_VECTOR(f32x8, 8)
@@ -108,12 +103,6 @@ INGOT_SIMD_LANE(f32x4, 4)
 #endif
 INGOT_SIMD_LANE(f32x8, 8)
 INGOT_SIMD_LANE(f32x16, 16)
-
-INGOT_SIMD_FMA_AT(f32x4)
-INGOT_SIMD_FMA_AT(f32x8)
-#if !defined(INGOT_HAS_F32X16_FMA_AT)
-INGOT_SIMD_FMA_AT(f32x16)
-#endif
 
 /* As compilers like. */
 #define INGOT_SIMD_ACCUMULATE(T)                                                                                       \

@@ -116,7 +116,7 @@ def test_bench_profile(model, capsys):
 
 
 @pytest.mark.parametrize("stage, words", [
-    ("fused", ["R.nn.conv2d_winograd_rows(", "R.nn.relu("]), ("tir", ["@T.prim_func", "T.block"]),
+    ("fused", ["R.nn.conv2d(", "R.nn.relu("]), ("tir", ["@T.prim_func", "T.block"]),
     ("scheduled", ["@T.prim_func", '"schedule"']), ("traces", ['"conv1": [[', '"reorder"']),
     ("c", ["/* conv1 (Conv) + bn1 (BatchNormalization) + relu1 (Relu)", "void small_conv1("]),
 ])

@@ -15,7 +15,6 @@ from .arithmetic import ARITHMETICS
 from .arithmetic.row import (ACCURACIES, CHAIN, FLOAT32, RELAXED, STRICT, SUMS, TERMS, U, Arithmetic,  # noqa: F401
                              growth_of_sums)
 from .ops.winograd import matrices
-from .ops.winograd_rows import taps_of
 
 PROMISES = {
     FLOAT32: f"each element of a product within {SUMS} for K terms, whatever their sizes; by Winograd's algorithm "
@@ -35,10 +34,10 @@ def admits(accuracy, arithmetics):
 # ---------------------------------------------------------------- Winograd
 
 @lru_cache(maxsize=None)
-def growth(tile, kernel, axes=2):
-    """How much larger than the results the terms may be that F(tile, kernel) adds up along so many axes."""
+def growth(tile, kernel):
+    """How much larger than the results the terms may be that F(tile x tile, kernel x kernel) adds up."""
     a_t, g, b_t = (np.abs(np.array(m, np.float64)) for m in matrices(tile, kernel))
-    return float((a_t @ (g * b_t.sum(axis=1, keepdims=True))).max()) ** axes
+    return float((a_t @ (g * b_t.sum(axis=1, keepdims=True))).max()) ** 2
 
 
 # Growth up to which results of up to 512 channels of any scale, whose terms do not cancel more than independent ones
@@ -48,9 +47,9 @@ MOST_GROWTH = 256
 
 
 @lru_cache(maxsize=None)
-def winograd(tile, kernel, axes=2):
-    """The Arithmetic of F(tile x tile, kernel x kernel), or along one axis."""
-    factor = growth(tile, kernel, axes)
+def winograd(tile, kernel):
+    """The Arithmetic of F(tile x tile, kernel x kernel)."""
+    factor = growth(tile, kernel)
 
     def limit(x, w):
         largest, sums = np.abs(x).max(axis=(2, 3)), np.abs(w).sum(axis=(2, 3))
@@ -59,27 +58,16 @@ def winograd(tile, kernel, axes=2):
     text = (f"{factor:.3g} (min(C, {CHAIN}) + C / {TERMS} + 2) u times, summed over C channels, the largest |x| of a tile's inputs and the "
             "sum of |w|")
     keeps = {RELAXED, FLOAT32} if factor <= MOST_GROWTH else {RELAXED}
-    name = f"winograd F({tile}x{tile}, {kernel}x{kernel})" if axes == 2 else f"winograd F({tile}, {kernel})"
-    return Arithmetic(name, text, limit, frozenset(keeps))
+    return Arithmetic(f"winograd F({tile}x{tile}, {kernel}x{kernel})", text, limit, frozenset(keeps))
 
 
 # ---------------------------------------------------------------- operators
 
-def _planes(call):
-    return winograd(call.attrs["tile"], call.attrs["kernel"])
-
-
-def _rows(call):
-    return winograd(call.attrs["tile"], taps_of(call.attrs["kernel"], call.attrs["strides"]), 1)
-
-
-_TRANSFORMS = {"nn.conv2d_winograd": _planes, "nn.conv2d_winograd_rows": _rows}
-
-
 def arithmetics_of(call):
     """What a call of a graph operator is made by; () of multiply-adds alone."""
-    transform, row = _TRANSFORMS.get(call.op), ARITHMETICS.get(call.attrs.get("arithmetic"))
-    return *((transform(call),) if transform else ()), *((row,) if row and row.operands else ())
+    row = ARITHMETICS.get(call.attrs.get("arithmetic"))
+    planes = (winograd(call.attrs["tile"], call.attrs["kernel"]),) if call.op == "nn.conv2d_winograd" else ()
+    return *planes, *((row,) if row and row.operands else ())
 
 
 def check_accuracy(accuracy):

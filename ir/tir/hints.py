@@ -27,14 +27,10 @@ def _are_texts(value):
 
 
 # What a value is -> whether it is that. Parsed programs have immediates in place of Python's values.
-FLAG, COUNT, TEXT, NAMES, NAME_AND_BYTES, ALIGNMENTS = (
-    "0 or 1", "an integer", "a text", "a list of buffers' names", "a buffer's name and a number of bytes",
+FLAG, COUNT, TEXT, NAMES, ALIGNMENTS = (
+    "0 or 1", "an integer", "a text", "a list of buffers' names",
     "a list of (position among the writes, axis, factor, offset)")
-_FITS = {
-    FLAG: _is_number, COUNT: _is_number, TEXT: _is_text, NAMES: _are_texts, ALIGNMENTS: lambda value: True,
-    NAME_AND_BYTES: lambda value: isinstance(value, (list, tuple)) and len(value) == 2 and _is_text(value[0])
-    and _is_number(value[1]),
-}
+_FITS = {FLAG: _is_number, COUNT: _is_number, TEXT: _is_text, NAMES: _are_texts, ALIGNMENTS: lambda value: True}
 
 
 @dataclass(frozen=True)
@@ -64,7 +60,6 @@ def _row(name, type, *consumed_by):
 # Register tiles
 UNROLL = _row("pragma_unroll", COUNT, PRINTER)  # iterations that the C compiler unrolls; HoistIndex reads it
 ACCUMULATE = _row("pragma_accumulate", FLAG, "Accumulate")  # a loop around a tile of sums
-EMBED_BROADCAST = _row("pragma_embed_broadcast", FLAG, "EmbedBroadcast")  # the same
 LANES = _row("pragma_lanes", NAMES, "LoadLanes")  # operands that come in vectors, element after element
 HOLD = _row("pragma_hold", FLAG, "HoldLoads")  # a loop that copies vectors to registers
 TRANSPOSE = _row("pragma_transpose", FLAG, "TransposeSquares")  # around a vectorized loop that reads across
@@ -86,8 +81,6 @@ WHOLE = _row("pragma_loop_partition_hint", FLAG, "LoopPartition")  # 0: guards s
 PREFETCH = _row("pragma_prefetch", NAMES, "InjectPrefetch")
 PREFETCH_AHEAD = _row("pragma_prefetch_ahead", NAMES, "InjectPrefetch")
 PREFETCH_FAR = _row("pragma_prefetch_far", NAMES, "InjectPrefetch")
-PREFETCH_TILE = _row("pragma_prefetch_tile", NAMES, "InjectPrefetch")
-PREFETCH_FIRST = _row("pragma_prefetch_first", NAME_AND_BYTES, "InjectPrefetch")
 # Threads. Of nested parallel loops THREAD_ROWS marks the innermost: its iterations are divided among threads, each of
 # which does its own in all iterations of the loops around. THREAD_OWN: each thread does its own chunk, and steals none.
 # EACH_THREAD: a serial loop beside parallel ones that each thread runs for itself, with the buffers that the kernel

@@ -174,9 +174,8 @@ BIT_INTRINSICS = _rows(
 # Of float vectors: what VectorizeLoop makes of reductions over lanes and of stores to the first lanes, LoadLanes and
 # HoldLoads of operands in vectors, and TransposeSquares. first_n(a, b, n): n lanes of a, then those of b; evens(a, b,
 # w), of blocks of w lanes: a's even ones, each followed by b's; odds(a, b, w): a's odd ones, each followed by b's;
-# lane(a, l): lane l of a, in all lanes; fma_lane(a, l, b, c): lane(a, l) * b + c; fma_at(a, x, n, c): a * x + c, with
-# x, the n-th such operand, an element of a buffer; accumulate(a, b, c): a * b + c, in the register of c; held(a): a, in
-# a register. The order of reduce_add is a tree.
+# lane(a, l): lane l of a, in all lanes; fma_lane(a, l, b, c): lane(a, l) * b + c; accumulate(a, b, c): a * b + c, in the
+# register of c; held(a): a, in a register. The order of reduce_add is a tree.
 VECTOR_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, vector=True) for name, numpy, arity in (
     ("reduce_add", np.sum, 1), ("reduce_min", np.min, 1), ("reduce_max", np.max, 1),
     ("reduce_greater", lambda a: reduce(_greater, a), 1),
@@ -184,8 +183,7 @@ VECTOR_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, vector=True) for name,
     ("evens", lambda a, b, w: np.where(np.arange(len(a)) & w, np.roll(b, w), a), 3),
     ("odds", lambda a, b, w: np.where(np.arange(len(a)) & w, b, np.roll(a, -w)), 3),
     ("lane", lambda a, l: np.full_like(a, a[l]), 2), ("fma_lane", lambda a, l, b, c: a[l] * b + c, 4),
-    ("fma_at", lambda a, x, n, c: a * x + c, 4), ("accumulate", lambda a, b, c: a * b + c, 3),
-    ("held", lambda a: a, 1))))
+    ("accumulate", lambda a, b, c: a * b + c, 3), ("held", lambda a: a, 1))))
 SCALAR_INTRINSICS = {**INTRINSICS, **INTEGER_INTRINSICS, **BIT_INTRINSICS}
 ALL_INTRINSICS = {**SCALAR_INTRINSICS, **VECTOR_INTRINSICS}
 # What has a vector form that a loop may become.

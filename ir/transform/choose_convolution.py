@@ -1,8 +1,6 @@
 """The algorithm of each convolution: direct, or Winograd with tiles of 2 to 6 results, by a model of their time. 1x1
 convolutions and Winograd's products may be by any arithmetic that the processor has (relax/arithmetic/).
 
-Winograd's tiles are square, or, of first layers, some rows of one column (winograd_rows).
-
 Only those are chosen whose arithmetics keep the accuracy that is asked for (relax/accuracy.py).
 """
 from __future__ import annotations
@@ -21,21 +19,19 @@ from ..relax.ops.contraction import POINTWISE
 from ..relax.ops.conv_layouts import form_of
 from ..relax.ops.conv_winograd import pack_transformed
 from ..relax.ops.pointwise import kernel_matrix
-from ..relax.ops.winograd import KERNEL, KERNELS, POINTS, tiles_of, transform_blocks, whole_blocks
-from ..relax.ops.winograd_rows import input_size, taps_of, transform_rows
-from ..schedule.rules import conv_tiles, winograd_blocks, winograd_row_tiles
+from ..relax.ops.winograd import KERNEL, KERNELS, tiles_of, transform_blocks, whole_blocks
+from ..schedule.rules import conv_tiles, winograd_blocks
 from ..schedule.rules.arithmetics import schedule_of
 from ..target import Target
 from .graph import GraphRewriter, MadeOnce, leaves, node_name, on_main
 
 DIRECT = "direct"
 WINOGRAD = {f"winograd{tile}": tile for tile in sorted({tile for kernel in KERNELS for tile in tiles_of(kernel)})}
-ROWS = {f"winograd_rows{tile}": tile for tile in sorted({m for taps in range(2, max(POINTS)) for m in tiles_of(taps)})}
 CONVOLUTION = "nn.conv2d"
 CONVOLUTIONS = (CONVOLUTION, "nn.conv2d_gathered")  # the latter are direct
 SCALED = {row.name: row for row in special() if row.scaling}  # what convolutions may be made by
 WINOGRAD_BY = {name: {f"{winograd}_{name}": tile for winograd, tile in WINOGRAD.items()} for name in SCALED}
-ALGORITHMS = (DIRECT, *SCALED, *ROWS, *WINOGRAD, *(name for names in WINOGRAD_BY.values() for name in names))
+ALGORITHMS = (DIRECT, *SCALED, *WINOGRAD, *(name for names in WINOGRAD_BY.values() for name in names))
 # The share of the second cache that a network's weights may take for it to keep them, transformed, from run to run.
 NEAR_WEIGHTS = 1 / 2
 SECOND, THIRD = 1, 2  # caches that keep weights
@@ -43,9 +39,8 @@ SECOND, THIRD = 1, 2  # caches that keep weights
 # than this share of the direct time (1x1 ones of what their schedule says: they read and write the same); of
 # Winograd's, by each arithmetic, then the smallest tile within a fifth of larger ones (it rounds less, and has fewer
 # weights, which in a whole network come from farther away than where a layer is measured alone), a twelfth of the next,
-# which has few more weights; of all where the model knows how fast these come from memory. Weights of first layers are
-# few.
-WORTH, NEAR, NEXT, NEAR_ROWS = 0.9, 1.2, 1.08, 1.05
+# which has few more weights; of all where the model knows how fast these come from memory.
+WORTH, NEAR, NEXT = 0.9, 1.2, 1.08
 
 
 @dataclass(frozen=True)
@@ -63,13 +58,6 @@ class ConvLayer:
     groups: int = 1
     plain: bool = False
     finite: bool = True
-
-    @property
-    def row_tiles(self):
-        """The tiles that Winograd's algorithm along rows has for it: {algorithm: rows}."""
-        fits = self.plain and (self.dilation, self.groups) == ((1, 1), 1)
-        fitting = tiles_of(taps_of(self.kernel, self.strides)) if fits and self.kernel[0] > self.strides[0] else ()
-        return {name: tile for name, tile in ROWS.items() if tile in fitting}
 
     def is_by(self, cpu, row):
         """Whether its products may be made by an arithmetic with operands of its own, for blocks of channels."""
@@ -148,9 +136,6 @@ def predict(layer: ConvLayer, cpu: Target, fold: Fold | None = None, near=0):
     outputs = blocks[1] * layer.height * layer.width * cpu.lanes * 4
     channels = layer.in_channels // layer.groups if layer.plain else blocks[0] * cpu.lanes
     cycles = {DIRECT: _direct(cpu, layer, channels, blocks[1], inputs, near)}
-    if cpu.lanes > 1:
-        scattered = cpu.cost("scatter") * outputs / (4 * cpu.lanes) if outputs > cpu.l2_bytes else 0
-        cycles.update((name, _rows(cpu, layer, tile, blocks[1]) + scattered) for name, tile in layer.row_tiles.items())
     weights = 0 if near else 4 * channels * layer.out_channels
     far = weights / cpu.cost("l3_read" if third else "stream.read")
     for name, row in SCALED.items():
@@ -178,22 +163,11 @@ def predict(layer: ConvLayer, cpu: Target, fold: Fold | None = None, near=0):
 
 def arithmetics(algorithm, layer, fold=None):
     """What a layer is made by in an algorithm, as rows of relax/accuracy.py."""
-    if algorithm in ROWS:
-        return (accuracy.winograd(ROWS[algorithm], taps_of(layer.kernel, layer.strides), 1),)
     *head, last = algorithm.split("_")
     made = (SCALED[last],) if last in SCALED else ()
     tile = WINOGRAD.get(head[0] if head else last)
     kernel = fold.kernel if fold else layer.kernel[0]
     return (accuracy.winograd(tile, kernel), *made) if tile else made or (ARITHMETICS["fma"],)
-
-
-def _rows(cpu, layer, tile, out_blocks):
-    (_, taps), stride = layer.kernel, layer.strides[0]
-    _, columns = input_size(tile, layer.kernel, layer.strides, (layer.height, layer.width))
-    rows = layer.in_channels * stride
-    return winograd_row_tiles.cycles(cpu, winograd_row_tiles.Layer(
-        tile, tile + taps_of(layer.kernel, layer.strides) - 1, rows * taps, out_blocks, -(-layer.height // tile),
-        layer.width, rows * -(-columns // cpu.lanes)))
 
 
 def _direct(cpu, layer, channels, out_blocks, inputs, near):
@@ -214,7 +188,7 @@ def fastest(layer: ConvLayer, cpu: Target, fold: Fold | None = None, near=0, wan
     if all(time >= shares.get(name, WORTH) * times[DIRECT] for name, time in times.items()):
         return DIRECT
     close = NEXT if cpu.cost("stream.beside") else NEAR
-    kinds = (*(((name,), 1) for name in SCALED), (ROWS, NEAR_ROWS), (WINOGRAD, close),
+    kinds = (*(((name,), 1) for name in SCALED), (WINOGRAD, close),
              *((names, close) for names in WINOGRAD_BY.values()))
     smallest = (_smallest(_of(kind, times), near) for kind, near in kinds)
     return min(filter(None, smallest), key=times.get)
@@ -238,8 +212,8 @@ def _smallest(times, near):
 def choose_convolution(func, cpu, algorithms=None, wanted=FLOAT32):
     """Requires blocked layouts (ConvertLayout) and padding still in the convolutions. Ensures convolutions of
     stride 1 with kernels of KERNELS, dense or in groups of whole blocks, and strided ones that are such over the phases
-    of their input, are nn.conv2d_winograd, and those of a plain input nn.conv2d_winograd_rows, their weights
-    transformed, where that is predicted to be faster. Phases of a plain input are made by space_to_depth.
+    of their input, are nn.conv2d_winograd, their weights transformed, where that is predicted to be faster. Phases of a
+    plain input are made by space_to_depth.
 
     algorithms: {name of a model node: one of ALGORITHMS}, which overrides the choice. wanted: the accuracy that
     arithmetics must keep; where it is strict nothing overrides the choice. Raises ValueError for a name that no
@@ -287,8 +261,7 @@ class _Choose(GraphRewriter):
                              f"{' or '.join(fitting)}: Winograd's algorithm is for square kernels of "
                              f"{KERNELS[0]} to {KERNELS[-1]} and stride 1 over a static image, with constant weights "
                              "and blocked channels, whole blocks in each group, for strided ones whose kernels, "
-                             "divided by the stride, are such, and along rows (winograd_rows) for a plain input and "
-                             "kernels with more rows than the stride; "
+                             "divided by the stride, are such; "
                              + "; ".join(schedule_of(row).where for row in SCALED.values()))
         if layer is None or wanted == DIRECT:
             return call
@@ -296,8 +269,6 @@ class _Choose(GraphRewriter):
             (layer, fold), fastest(layer, self.cpu, fold, self.near, self.wanted))
         if algorithm == DIRECT:
             return call
-        if algorithm in ROWS:
-            return self._rows(call, ROWS[algorithm])
         if algorithm in SCALED:
             return self._pointwise(call, algorithm)
         name, _, kind = algorithm.partition("_")
@@ -336,16 +307,6 @@ class _Choose(GraphRewriter):
         return call_op(POINTWISE, x, *parts, arithmetic=algorithm, strides=call.attrs["strides"],
                        out_channels=call.attrs["out_channels"])
 
-    def _rows(self, call, tile):
-        (data, weight), attrs, border = call.args, call.attrs, _border(call, tile)
-        if any(border):
-            data = self.emit(call_op("nn.pad", data, pad_width=(0, 0, 0, 0, *border)), f"{self.current.name}_pad")
-        stride = attrs["strides"][0]
-        u = self.once(weight, ("rows", tile, stride), lambda w: Constant(transform_rows(w.data, tile, stride), w.name))
-        return call_op("nn.conv2d_winograd_rows", data, u, tile=tile,
-                       kernel=weight.data.shape[2:4], strides=attrs["strides"], out_channels=attrs["out_channels"],
-                       size=tuple(d.value for d in call.struct_info.shape[2:4]))
-
     def _winograd(self, call, tile, fold, row):
         """row: the arithmetic; None: multiply-adds."""
         data, weight, attrs = *call.args, call.attrs
@@ -374,13 +335,3 @@ def _is_static(call):
     """Whether the sizes of a convolution's data and results are known, but for the batch."""
     shapes = call.args[0].struct_info.shape[1:], call.struct_info.shape[1:]
     return all(hasattr(d, "value") for shape in shapes for d in shape)
-
-
-def _border(call, tile):
-    """Rows and columns to put around an image for nn.conv2d_winograd_rows: (top, bottom, left, right)."""
-    top, left, *_ = call.attrs["padding"]
-    kernel, size = call.args[1].data.shape[2:4], tuple(d.value for d in call.struct_info.shape[2:4])
-    needed = input_size(tile, kernel, call.attrs["strides"], size)
-    given = (d.value for d in call.args[0].struct_info.shape[2:4])
-    bottom, right = (max(0, n - before - g) for n, before, g in zip(needed, (top, left), given))
-    return top, bottom, left, right

@@ -8,7 +8,7 @@ from ..relax.expr import DataflowVar, RelaxCall, RelaxVar, TensorStructInfo, Var
 from ..relax.ops.common import same_shape
 from ..relax.ops.view import factors, same_count
 from .graph import Substitute, is_immediate, is_operator, leaves, uses
-from .one_kernel import is_worth_one_kernel, is_worth_padding, is_worth_prologue
+from .one_kernel import is_worth_one_kernel, is_worth_prologue
 from .product_operands import reads_through
 
 MAPS = ("elementwise", "broadcast")
@@ -17,8 +17,7 @@ HEADS = ("anchor", "reduction")
 MEMBERS = COPIES + HEADS + ("padding",)
 # Each output element of these comes from one of several inputs: inlined they would be a chain of conditions.
 NEVER = ("concat", "split")
-# Nor this, but before convolutions that have their data by bands of rows: a depthwise one of what a 1x1 convolution
-# makes, and one that copies its image.
+# Nor this, but before a depthwise convolution of what a 1x1 convolution makes, by bands of rows.
 PADDING = "nn.pad"
 MAX_GROUP = 32
 MAX_INLINED = 64  # operations per element after inlining, which repeats what is used twice
@@ -27,10 +26,9 @@ MAX_INLINED = 64  # operations per element after inlining, which repeats what is
 def fuse_ops(mod, cpu=None):
     """Requires a dataflow "main". Ensures groups of two operators or more are calls (operator "call", attrs["gv"]) of
     functions with attrs "primitive" and "origin": one anchor or reduction with the elementwise operators of its shape
-    that follow it or join them, or elementwise and copying operators alone. For a Target `cpu`, a depthwise
-    convolution and the 1x1 convolution that alone reads it are one group where that is faster, so are a 1x1 convolution
-    and the depthwise one that alone reads its result, padded or not, and so are a 1x1 convolution, an average pool or a
-    product and the operators that compute what it reads, and a convolution that copies its image and the padding of it.
+    that follow it or join them, or elementwise and copying operators alone. For a Target `cpu`, a 1x1 convolution
+    and the depthwise one that alone reads its result, padded or not, are one group where that is faster, and so are a
+    1x1 convolution, an average pool or a product and the operators that compute what it reads.
 
     A group grows from an operator to its immediate post-dominator, so no intermediate value leaves the group, and the
     call stands where the group's last operator stood.
@@ -108,8 +106,7 @@ class _Grouping:
         padding = [m for m in members if self.kinds[m] == "padding"]
         if len(members) > MAX_GROUP or any(self.kinds[m] not in MEMBERS for m in members):
             return False
-        if (padding or len(heads) > 1) and not (
-                self._is_pair(heads, padding, members) or self._pads_its_image(heads, padding)):
+        if (padding or len(heads) > 1) and not self._is_pair(heads, padding, members):
             return False
         if heads:
             before = self._reaching(self._inputs(heads[0]), members)
@@ -141,16 +138,11 @@ class _Grouping:
             self.cpu, self.values[head], [[self.values[m] for m in chain] for chain in chains])
 
     def _is_pair(self, heads, padding, members):
-        """Whether heads are a depthwise convolution and a 1x1 convolution, one of them of the other's result, that are
-        faster as one; a depthwise one may read it padded."""
+        """Whether heads are a 1x1 convolution and a depthwise one of its result, padded or not, that are faster as one.
+        """
         return (len(heads) == 2 and len(padding) < 2 and self.cpu is not None
                 and set(padding or members) & set(self._inputs(heads[1]))
                 and is_worth_one_kernel(self.cpu, *(self.values[m] for m in (heads[0], *padding, heads[1]))))
-
-    def _pads_its_image(self, heads, padding):
-        """Whether padding is that of the image which the only head, a convolution, copies rows of."""
-        return len(heads) == len(padding) == 1 and padding == self._inputs(heads[0])[:1] and self.cpu is not None and (
-            is_worth_padding(self.cpu, self.values[heads[0]], self.values[padding[0]]))
 
     def _is_padding(self, between):
         return [self.kinds[n] for n in between] == ["padding"]

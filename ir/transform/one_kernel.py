@@ -9,8 +9,7 @@ from ..relax.ops.contraction import POINTWISE
 from ..relax.ops.conv_layouts import form_of
 from ..relax.ops.layout import block_size
 from ..schedule.rules import conv_tiles
-from ..schedule.rules.depthwise_pointwise import pays
-from ..schedule.rules.pointwise_depthwise import pair_of, pays as pays_before_depthwise
+from ..schedule.rules.pointwise_depthwise import pair_of, pays
 
 FLOAT = 4
 # Operators that take an instruction or two, which a convolution may repeat each time that it looks at its data.
@@ -18,13 +17,9 @@ CHEAP = {"add", "subtract", "multiply", "maximum", "minimum", "clip", "nn.relu",
 
 
 def is_worth_one_kernel(cpu, first, *others):
-    """Whether operators are a depthwise convolution and a 1x1 convolution that alone reads it, or one that is padded
-    between, if at all, and the depthwise one that alone reads it; and the model of the rule for such pairs says that
-    one kernel is faster."""
+    """Whether operators are a 1x1 convolution, padding of its result, if any, and the depthwise convolution that alone
+    reads it; and the model of the rule for such pairs says that one kernel is faster."""
     *padding, last = others
-    if _is_conv2d(cpu, first, "depthwise") and not padding and _is_pointwise(cpu, last):
-        _, *image = first.struct_info.shape
-        return pays(cpu, _bytes(image), image[1].value, _bytes(last.args[1].struct_info.shape))
     return (_is_pointwise(cpu, first) and _is_conv2d(cpu, last, "depthwise") and all(map(_is_border, padding))
             and _expansion_pays(cpu, first, [first, *padding][-1].struct_info.shape, last))
 
@@ -35,14 +30,7 @@ def _expansion_pays(cpu, pointwise, middle, depthwise):
     kernel, attrs = depthwise.args[1].struct_info.shape[2].value, depthwise.attrs
     stride, terms = attrs["strides"][0], _bytes(weights) // FLOAT // (image[1].value * cpu.lanes)
     more = attrs["dilation"][0] * (kernel - 1) + 1 - stride
-    return pays_before_depthwise(
-        cpu, pair_of(image, middle, data, terms, depthwise.struct_info.shape[2].value, stride, more))
-
-
-def is_worth_padding(cpu, head, pad):
-    """Whether an operator is a convolution that copies the rows of its image anyway: it puts zeros around them, and
-    nobody stores the padded image to be read again."""
-    return head.op == "nn.conv2d_winograd_rows" and head.args[1].struct_info.shape[-1] == cpu.lanes and _is_border(pad)
+    return pays(cpu, pair_of(image, middle, data, terms, depthwise.struct_info.shape[2].value, stride, more))
 
 
 def _is_border(pad):

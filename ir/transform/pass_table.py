@@ -13,19 +13,16 @@ from ..relax.expr import Function
 from .accumulate import accumulate
 from .bind_params import bind_params
 from .choose_convolution import choose_convolution
-from .combine_convolutions import combine_parallel_conv2d
 from .common_subexpr import common_subexpr_elim
 from .compact_buffers import compact_buffers
 from .context import CONFIG, Pass, PassContext, PassInfo, over_prim_funcs
 from .convert_layout import convert_layout
-from .embed_broadcast import embed_broadcast
 from .facts import ENSURED_BY, words
 from .flatten import flatten_buffer
 from .fold_constants import fold_constants
 from .fold_scale import decompose_batch_norm, fold_scale_axis
 from .fuse import fuse_ops
 from .fuse_attention import fuse_attention
-from .fuse_activations import fuse_activations
 from .guard_sums import guard_sums
 from .hold import hold_loads
 from .hoist_if import hoist_if_then_else
@@ -227,7 +224,6 @@ TIR = _rows(
     ("LiftScratch", _tir, lift_scratch, "temporaries of constant size"),
     ("NarrowDataType", _tir, narrow_data_type, "flat buffers"),
     ("LowerIntrin", _tir, lower_intrin, "flat buffers", "tir.fma"),
-    ("EmbedBroadcast", _tir, embed_broadcast, "flat buffers, tir.fma"),
     ("Accumulate", _tir, accumulate, "flat buffers, tir.fma"),
     ("OutlineTiles", _tir, outline_tiles, "flat buffers", "", 1),
     ("HoistIndex", _tir, hoist_index, "flat buffers", "", 1),
@@ -243,12 +239,10 @@ RELAX = _rows(
     ("FoldBatchnormToConv2D", _graph, fold_scale_axis, "no nn.batch_norm", "", 1),
     ("RemoveIdentities", _graph, remove_identities, "", "", 1),
     ("KeepShares", _graph, keep_shares, "", "", 1),
-    ("FuseActivations", _graph, fuse_activations, "", "", 1),
     ("SliceEarly", _graph, slice_early, "", "", 1),
     ("PoolEarly", _graph, pool_early, "plain layouts", "", 1),
     ("FuseAttention", _graph, fuse_attention, "", "", 2),
     ("SinkViews", _graph, sink_views, "", "", 1),
-    ("CombineParallelConv2D", _graph, combine_parallel_conv2d, "plain layouts, folded constants", "", 2),
     ("ConvertLayout", _graph, convert_layout, "plain layouts", "blocked layouts", 2),
     ("ChooseConvolution", _graph, choose_convolution, "blocked layouts, padding", "", 2),
     ("SplitPadding", _graph, split_padding, "", "no padding", 1),

@@ -14,16 +14,15 @@ from .pass_table import RELAX, TIR
 def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None):
     """The passes over a graph module. opt_level 0: only what lowering needs; 1: folding, padding as an operator,
     fusion, joining in place; 2: blocked layouts, fast convolutions and packed weights too. accuracy: that
-    results keep. algorithms: of ChooseConvolution; nodes that it names are no part of others."""
+    results keep. algorithms: of ChooseConvolution."""
     lanes = target.lanes
-    given = {"CombineParallelConv2D": [lanes, algorithms or ()],
-             "ChooseConvolution": [target, algorithms, accuracy], "PackWeights": [target, accuracy],
+    given = {"ChooseConvolution": [target, algorithms, accuracy], "PackWeights": [target, accuracy],
              "FuseOps": [target], "FuseAttention": [lanes], "SplitPadding": [lanes],
              "ConvertLayout": [lanes, target.cost("shuffle")]}
     names = ["ResolveMatchCast", "FoldConstant", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
-             "RemoveIdentities", "KeepShares", "FuseActivations", "SliceEarly", "PoolEarly", "ProjectInputs",
-             "FuseAttention", "SinkViews", "RemoveIdentities", "CombineParallelConv2D", "ConvertLayout",
-             "ChooseConvolution", "SplitPadding", "PackWeights", "FuseOps", "InPlace", "MaterializeOutputs"]
+             "RemoveIdentities", "KeepShares", "SliceEarly", "PoolEarly", "ProjectInputs",
+             "FuseAttention", "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution", "SplitPadding",
+             "PackWeights", "FuseOps", "InPlace", "MaterializeOutputs"]
     passes = [p for name in names if (p := RELAX[name](*given.get(name, ()))).info.opt_level <= opt_level]
     check_order([*passes, RELAX["LegalizeOps"]()], IMPORTED)
     return passes
@@ -45,7 +44,7 @@ _LOWERING = (
     "GuardSums", "VectorizeLoop", "VectorTypeRewrite", "LoadLanes", "HoldLoads", "TransposeSquares", "InjectPrefetch",
     "HoistIfThenElse", "SplitSums", "UnrollLoop", "SmallFloatStorageLegalize", "StorageRewrite", "LiftWorkspace",
     "LiftScratch", "NarrowDataType")
-_TARGETS = {"c": ("LowerIntrin", "EmbedBroadcast", "Accumulate", "OutlineTiles", "HoistIndex",
+_TARGETS = {"c": ("LowerIntrin", "Accumulate", "OutlineTiles", "HoistIndex",
                   "CommonSubexprElimTIR", "VerifyHints")}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when
 # all that steers loops over terms is done; their arena has room for temporaries; their tiles and borders are printed as

@@ -2,25 +2,24 @@
 from __future__ import annotations
 
 from itertools import product
-from math import prod
 
 from ..arith import Analyzer
 from ..costs import BASE
-from ..expr import IntImm, Ramp, Range, Select, Var, const, free_vars, is_const_int, substitute
+from ..expr import IntImm, Ramp, Range, Select, Var, const, free_vars, substitute
 from ..node import collect, structural_equal
-from ..tir.hints import PREFETCH, PREFETCH_AHEAD, PREFETCH_FAR, PREFETCH_FIRST, PREFETCH_TILE
+from ..tir.hints import PREFETCH, PREFETCH_AHEAD, PREFETCH_FAR
 from ..tir.intrin import prefetch
-from ..tir.stmt import BufferLoad, BufferStore, Evaluate, For, IfThenElse, seq
+from ..tir.stmt import BufferLoad, Evaluate, For, IfThenElse, seq
 from .pragmas import text_of
-from .walk import StmtMutator, statements, without
+from .walk import StmtMutator, without
 
-KEYS = PREFETCH, PREFETCH_AHEAD, PREFETCH_FAR, PREFETCH_TILE, PREFETCH_FIRST
+KEYS = PREFETCH, PREFETCH_AHEAD, PREFETCH_FAR
 
 
 def inject_prefetch(func, line=BASE["line_bytes"].value, ahead=BASE["stream.ahead"].value,
                     far=BASE["stream.far_ahead"].value):
-    """Requires flat buffers. Ensures no annotation pragma_prefetch, _ahead, _far, _tile or _first. A loop k with the
-    first, which names a buffer B:
+    """Requires flat buffers. Ensures no annotation pragma_prefetch, _ahead or _far. A loop k with the first, which
+    names a buffer B:
 
         for p: for t: for k: for v: use(B[at(p, k, v)])
     becomes
@@ -32,15 +31,6 @@ def inject_prefetch(func, line=BASE["line_bytes"].value, ahead=BASE["stream.ahea
     nothing is asked for. Where loops right around k go on where it ends, they are part of it, and what lies between two
     turns of p is shared out evenly over them, for each value of an unrolled loop inside of k that moves the place.
 
-    Where B is read beside k, in a nest of its own in the same loop p:
-
-        for p: (for a: for b: use(B[at(p, a, b)])); for t: for k: for i: ...
-    becomes
-        for p: (for a: for b: use(B[at(p, a, b)]))
-               for t: for k: for i: prefetch(B[at(next p, k, (t * I + i) / 2^n)]); ...
-
-    where the next loop around i that has as many turns as a stands for it, or i, and the others together for b.
-
     A loop with the second, which names B:
 
         for k: for i: use(B[k * S + i * T])
@@ -49,45 +39,22 @@ def inject_prefetch(func, line=BASE["line_bytes"].value, ahead=BASE["stream.ahea
 
     which asks for what is `ahead` bytes further on, of a buffer that is read as it lies. With the third it is `far`
     bytes, for the second cache: of a buffer that all loops around run through in one go.
-
-    A loop with the fourth, which names B:
-
-        for r: for k: ...; for p: for v: use(B[at + p * T + v * S])
-    becomes
-        for r: for k: prefetch(B[at + k * T + r % V * S]); ...; for p: for v: use(B[at + p * T + v * S])
-
-    where p and v are unrolled: while a tile is computed, the lines come closer that its results go to, or are added to.
-    A loop over tiles with it, r for instance, asks for all lines of a tile at the start of each turn.
-
-    A loop with the fifth, which is a list of B's name and a number of bytes:
-
-        for k: for i: ...;  for p: use(B[p])
-    becomes
-        for k: for i: prefetch(B[(k * I + i) * N]); ...;  for p: use(B[p])
-
-    so that so many of B's first bytes come closer during the loop and those that it alone holds, line after line, as
-    many lines a turn as it takes.
     """
-    return func.replace(body=_Inject(func, line, ahead, far).visit(func.body))
+    return func.replace(body=_Inject(line, ahead, far).visit(func.body))
 
 
 class _Inject(StmtMutator):
-    def __init__(self, func, line, ahead, far):
+    def __init__(self, line, ahead, far):
         self.analyzer, self.loops = Analyzer(), ()
         self.line, self.distances = line, ((PREFETCH_AHEAD, ahead), (PREFETCH_FAR, far))
-        self.buffers = {buffer.name: buffer for buffer in func.buffer_map.values()}
 
     def visit_For(self, loop):
-        if PREFETCH_FIRST in loop.annotations:
-            loop = self._first(loop, *loop.annotations[PREFETCH_FIRST])
         self.analyzer.bind(loop.loop_var, Range(loop.min, loop.extent), allow_override=True)
         outside, self.loops = self.loops, (*self.loops, loop)
         calls = [call for name in loop.annotations.get(PREFETCH, ()) for call in self._calls(text_of(name), loop)]
         for key, distance in self.distances:
             for name in loop.annotations.get(key, ()):
                 calls += self._ahead(text_of(name), loop, distance)
-        for name in loop.annotations.get(PREFETCH_TILE, ()):
-            calls += self._tile(text_of(name), loop)
         body = self.visit(loop.body)
         self.loops = outside
         loop = without(loop, *KEYS)
@@ -99,7 +66,7 @@ class _Inject(StmtMutator):
         """The statements that ask for lines of buffer `name` in one turn of a loop."""
         load = next((x for x in collect(loop.body, BufferLoad) if x.buffer.name == name), None)
         if load is None:
-            return self._beside(name)
+            return []
         index = self._line(load, loop)
         inside = [x for x in collect(loop.body, For) if self.analyzer.step(index, x.loop_var) != 0]
         corner = substitute(index, {x.loop_var: x.min for x in inside})
@@ -145,31 +112,6 @@ class _Inject(StmtMutator):
         place = substitute(corner, {**start, k: row + k // pace})
         return [place + (k % pace * count // pace + n) * step for n in range(-(-count // pace))]
 
-    def _beside(self, name):
-        """The statements that ask for lines of buffer `name` that a nest beside the innermost loop reads in the next
-        turn of the loop around both."""
-        *around, loop = self.loops
-        found = ((n, nest) for n in reversed(range(len(around))) for nest in _nests(around[n].body, name))
-        depth, (load, nest) = next(found, (0, (None, ())))
-        outer, inner = self.loops[depth], self.loops[depth + 1:]
-        if not nest or not all(isinstance(x.extent, IntImm) for x in (*nest, *inner)):
-            return []
-        (first, *rest), (index,) = nest, load.indices
-        index = index.base if isinstance(index, Ramp) else index
-        _, count = _run(rest, [self.analyzer.step(index, x.loop_var) for x in rest])
-        stands = next((x for x in (*inner[-2::-1], loop) if x.extent.value >= first.extent.value), None)
-        if count < len(rest) or stands is None or not all(
-                self.analyzer.step(index, x.loop_var) for x in (outer, first)):
-            return []
-        at = (stands.loop_var - stands.min) * first.extent.value // stands.extent
-        turn, turns = _turns([x for x in inner if x is not stands], at.dtype)
-        place = substitute(index, {**{x.loop_var: x.min for x in rest}, first.loop_var: first.min + at,
-                                   outer.loop_var: _next(outer)})
-        points, step = prod(x.extent.value for x in rest), self.analyzer.step(index, rest[-1].loop_var) if rest else 0
-        each, pace = -(-points // turns), 1 << max(turns // points, 1).bit_length() - 1
-        places = [place + (turn * each // pace + n) * step for n in range(each)]
-        return [Evaluate(prefetch(BufferLoad(load.buffer, (self.analyzer.simplify(x),)))) for x in places]
-
     def _ahead(self, name, loop, distance):
         """The statements that ask for what is `distance` bytes behind each load of buffer `name` in a loop's turn."""
         inner, found = collect(loop.body, For)[::-1], []
@@ -182,55 +124,6 @@ class _Inject(StmtMutator):
             around = [x for x in inner if any(v is x.loop_var for v in free_vars(index))]
             out.append(_for_each(around, load.buffer, index, distance))
         return out
-
-    def _tile(self, name, loop):
-        """The statements that ask for lines of buffer `name` that the tile around a loop is read from or stored to, or
-        the tile that each turn of it is about."""
-        for tile in reversed(self.loops):
-            unrolled = [x for x in collect(tile.body, For) if x.kind == "unrolled" and isinstance(x.extent, IntImm)]
-            for access in collect(tile.body, (BufferLoad, BufferStore)):
-                index, = access.indices
-                index = index.base if isinstance(index, Ramp) else index
-                inside = [x for x in unrolled if self.analyzer.step(index, x.loop_var) != 0]
-                known = {x.loop_var for x in (*self.loops, *inside)}
-                if access.buffer.name == name and all(v in known for v in free_vars(index)):
-                    if tile is loop:
-                        return [_for_each(inside[::-1], access.buffer, index)] if inside else []
-                    places = self._tile_places(index, inside, loop)
-                    return [Evaluate(prefetch(BufferLoad(access.buffer, (self.analyzer.simplify(x),)))) for x in places]
-        return []
-
-    def _tile_places(self, index, inside, loop):
-        """Lines along the innermost of the unrolled loops `inside`, for each turn of the other, which turns of the loop
-        around `loop` share."""
-        steps = sorted((self.analyzer.step(index, x.loop_var) or 0, x.extent.value) for x in inside)
-        if not 1 <= len(steps) <= 2 or steps[0][0] <= 0 or not isinstance(loop.extent, IntImm):
-            return []
-        (step, points), (apart, vectors) = steps[0], (steps[1:] or [(0, 1)])[0]
-        pieces, around = -(-points // loop.extent.value), self.loops[-2]
-        start = substitute(index, {x.loop_var: x.min for x in inside}) + (loop.loop_var - loop.min) * step
-        turn = around.loop_var - around.min
-        if (isinstance(around.extent, IntImm) and around.extent.value >= vectors * pieces
-                and self.analyzer.step(index, around.loop_var) == 0):
-            return [start + turn % vectors * apart + turn // vectors % pieces * (loop.extent.value * step)]
-        return [start + (v * apart + n * loop.extent.value * step) for v in range(vectors) for n in range(pieces)]
-
-    def _first(self, loop, name, size):
-        """A loop whose innermost turns ask for the first `size` bytes of buffer `name`."""
-        buffer, loops = self.buffers.get(text_of(name)), [loop]
-        while isinstance(loops[-1].body, For):
-            loops.append(loops[-1].body)
-        if buffer is None or not all(isinstance(n, IntImm) for x in loops for n in (x.extent, *buffer.shape)):
-            return without(loop, PREFETCH_FIRST)
-        turn, turns = _turns(loops, loop.loop_var.dtype)
-        line = self.line // buffer.dtype.bytes
-        each = -(-min(int(size), buffer.shape[0].value * buffer.dtype.bytes) // (self.line * turns))
-        step = min(each * line, buffer.shape[0].value // turns)  # not beyond its end
-        body = seq(*(Evaluate(prefetch(BufferLoad(buffer, (self.analyzer.simplify(turn * step + n * line),))))
-                     for n in range(each)), loops[-1].body)
-        for x in reversed(loops):
-            body = without(x, PREFETCH_FIRST).replace(body=body)
-        return body
 
     def _line(self, load, loop):
         """The index of a load's first element, at the start of unrolled loops in `loop` that stay within a line."""
@@ -269,23 +162,6 @@ def _next(loop):
     """A loop's variable in its next turn; after the last one, in the first."""
     following = loop.loop_var + 1
     return Select(following < loop.min + loop.extent, following, loop.min)
-
-
-def _turns(loops, dtype):
-    """(which of the turns of nested loops this is, how many they have)."""
-    turn, turns = const(0, dtype), 1
-    for x in loops:
-        turn, turns = turn * x.extent + (x.loop_var - x.min), turns * x.extent.value
-    return turn, turns
-
-
-def _nests(stmt, name):
-    """(load, the loops around it that have turns) of the loads of a buffer in loops of a statement."""
-    if isinstance(stmt, For):
-        turns = [] if is_const_int(stmt.extent, 1) else [stmt]
-        return [(load, [*turns, *loops]) for load, loops in _nests(stmt.body, name)]
-    inside = [nest for child in statements(stmt) for nest in _nests(child, name)]
-    return inside or [(x, []) for x in collect(stmt, BufferLoad) if x.buffer.name == name]
 
 
 def _for_each(loops, buffer, index, ahead=0):

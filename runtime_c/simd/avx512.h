@@ -62,19 +62,6 @@ INGOT_INLINE f32x16 f32x16_sub(f32x16 a, f32x16 b) { return _mm512_sub_ps(a, b);
 INGOT_INLINE f32x16 f32x16_mul(f32x16 a, f32x16 b) { return _mm512_mul_ps(a, b); }
 INGOT_INLINE f32x16 f32x16_div(f32x16 a, f32x16 b) { return _mm512_div_ps(a, b); }
 INGOT_INLINE f32x16 f32x16_fma(f32x16 a, f32x16 b, f32x16 c) { return _mm512_fmadd_ps(a, b, c); }
-#if defined(__GNUC__) && !defined(__clang__)
-/* Two of seven elements are broadcast to a register, for all their multiply-adds, and five are read again by each:
- * fewer instructions, though with all seven there would be more loads than are done beside them. Clang would load the
- * other operand again for each. */
-INGOT_INLINE f32x16 f32x16_fma_at(f32x16 a, const float *p, int32_t n, f32x16 c)
-{
-    if (n % 7 < 2) return f32x16_fma(f32x16_set1(*p), a, c);
-    __asm__("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(c) : "v"(a), "m"(*p));
-    return c;
-}
-#define INGOT_HAS_F32X16_FMA_AT 1
-#endif
-
 INGOT_INLINE f32x16 f32x16_min(f32x16 a, f32x16 b) { return _mm512_min_ps(a, b); }
 INGOT_INLINE f32x16 f32x16_max(f32x16 a, f32x16 b) { return _mm512_max_ps(a, b); }
 /* b where it is a NaN, else the instruction's choice, which is the second operand where that is one. */

@@ -14,7 +14,7 @@ here = [pytest.param(t, marks=pytest.mark.skipif(not is_supported_here(Target.ge
 VALUES = (np.nan, np.inf, -np.inf, 1e20)
 # An algorithm, the sizes of the kernel, the stride and the input's channels: those that float32's accuracy admits.
 WINOGRAD = (*((f"winograd{tile}", 3, 1, channels) for tile in (2, 3, 4) for channels in (16, 40)),
-            ("winograd2", 5, 1, 64), ("winograd2", 5, 2, 32), ("winograd_rows2", 3, 1, 3), ("winograd_rows4", 3, 1, 3))
+            ("winograd2", 5, 1, 64), ("winograd2", 5, 2, 32))
 
 
 class Cases:

@@ -84,8 +84,6 @@ static void record(const char *type, const char *op, const float *y, size_t n)
     record(#T, "lane", y, L * L);                                                                                      \
     for (int l = 0; l < L; ++l) T##_store(y + l * L, T##_fma_lane(T##_load(b), l, T##_load(c), T##_load(b)));          \
     record(#T, "fma_lane", y, L * L);                                                                                  \
-    for (int32_t l = 0; l < L; ++l) T##_store(y + l * L, T##_fma_at(T##_load(c), &b[l], l, T##_load(b)));              \
-    record(#T, "fma_at", y, L * L);                                                                                    \
     for (int l = 0; l < L; ++l)                                                                                        \
         T##_store(y + l * L, T##_accumulate(T##_set1(b[l]), T##_load(c), T##_load(b)));                                \
     record(#T, "accumulate", y, L * L);                                                                                \

@@ -109,7 +109,7 @@ def test_fma_rounds_as_the_build_says(build, results, abc):
 
 
 def test_one_element_for_all_lanes(build, results, abc):
-    """fma_lane, fma_at and accumulate may round once or twice."""
+    """fma_lane and accumulate may round once or twice."""
     for type_, lanes in LANES.items():
         b, c = (x[:lanes].astype(np.float64) for x in abc[1:])
         assert same(results[f"{type_}_lane"].reshape(lanes, lanes), np.repeat(abc[1][:lanes, None], lanes, 1)).all()
@@ -118,7 +118,7 @@ def test_one_element_for_all_lanes(build, results, abc):
         exact = product + b
         usable = (np.abs(product) < 1e38) & (np.abs(exact) < 1e38)
         bound = 2.0 ** -23 * (np.abs(product) + np.abs(exact)) + 4 * TINY
-        for name in ("fma_lane", "fma_at", "accumulate"):
+        for name in ("fma_lane", "accumulate"):
             y = results[f"{type_}_{name}"].reshape(lanes, lanes)
             assert usable.any() and (np.abs(y - exact) <= bound)[usable].all(), (type_, name)
 

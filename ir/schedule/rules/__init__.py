@@ -14,7 +14,6 @@ from .attention_blocks import attention_blocks
 from .blocked_convolution import blocked_convolution
 from .columns import columns
 from .contraction import contraction
-from .depthwise_pointwise import depthwise_pointwise
 from .elementwise import elementwise
 from .gather import gather
 from .local_response import local_response
@@ -23,14 +22,12 @@ from .pointwise_depthwise import pointwise_depthwise
 from .recurrence import recurrence
 from .register_tile import register_tile
 from .row_reduction import row_reduction
-from .transpose import transpose
 from .windows import windows
 from .winograd import winograd
-from .winograd_rows import winograd_rows
 
-RULES = (attention, attention_blocks, recurrence, winograd, winograd_rows, depthwise_pointwise,
+RULES = (attention, attention_blocks, recurrence, winograd,
          pointwise_depthwise, blocked_convolution, columns, phases, windows, local_response, register_tile, contraction,
-         row_reduction, gather, transpose, elementwise)
+         row_reduction, gather, elementwise)
 
 
 def schedule_by_rule(func, cpu: Target):

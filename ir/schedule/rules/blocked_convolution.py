@@ -7,11 +7,11 @@ from math import prod
 
 from ...expr import IntImm, is_const_int
 from ...node import structural_equal
-from ...tir.hints import PREFETCH, PREFETCH_AHEAD, PREFETCH_TILE
+from ...tir.hints import PREFETCH, PREFETCH_AHEAD
 from ..blocks import uses
 from . import conv_tiles
 from .blocks import blocks, find_block, iter_vars, operand_loads, static_extent, vectorizes
-from .registers import anchored, by_element, hold, in_registers, lane_by_lane, like_result, ranks, steps, turn_of
+from .registers import anchored, by_element, hold, in_registers, lane_by_lane, ranks, steps, turn_of
 from .threads import parallel_nest
 
 NAMES = ("conv2d_blocked", "conv2d_packed", "conv2d_gathered")
@@ -33,14 +33,12 @@ def blocked_convolution(sch, cpu):
     if len(sch.get_loops(epilogue)) != 5:  # the result is unpacked
         return False
     prologue = [sch.get_block(name) for name in before]
-    data = like_result(sch, prologue[0])[1:] if prologue else []
     if _is_pointwise(sch.get(conv)) and not any(b.strides for b in sch.func.buffers):
         _join_rows(sch, conv, epilogue, *prologue)
     groups = int(sch.get(conv).annotations.get("groups", 1))
     shape = shape_of(sch, conv, epilogue, groups)
     choose = partial(conv_tiles.choose, made=bool(prologue))
-    asked = data if conv_tiles.reads_far(cpu, shape) else ()
-    loops, by_rows = tile(sch, cpu, conv, epilogue, shape, choose, asked=asked)
+    loops, by_rows = tile(sch, cpu, conv, epilogue, shape, choose)
     if prologue:
         _compute_before(sch, prologue[0], loops[1])
         loops = loops[:2]
@@ -125,13 +123,12 @@ def share_tiles(sch, cpu, conv, epilogue, shape, phases=()):
     parallel_nest(sch, cpu, loops, steps(sch.get(conv)), by_rows)
 
 
-def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose, phases=(), asked=(), held=()):
+def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose, phases=(), held=()):
     """Tile the output, compute the convolution in each tile, with sums in registers. Returns the loops whose turns
     threads may share, outermost first: images, bands of rows, channels and rows; and whether each keeps its rows.
 
     phases: loops over interleaved parts of the output, each of which has tiles of its own; they stand after the points.
-    asked: names of buffers that are read at the start of a band, and asked for in the band before. held: buffers of
-    which registers hold what the turns of the innermost loop of the reduction share.
+    held: buffers of which registers hold what the turns of the innermost loop of the reduction share.
     """
     block = sch.get(conv)
     cpu, operand = by_element(cpu, block)
@@ -162,15 +159,11 @@ def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose, phases=(), a
     once = not lane and is_const_int(sch.get(reduce[-1]).extent, 1)  # asked for once, inside of the turn
     turn = turn_of(sch, cpu, conv, reduce)
     turn = reduce[-1] if once else turn
-    if asked:
-        sch.annotate(turn, PREFETCH, asked)
     if shape.weight_bytes > cpu.l1_bytes:
         weights = [_operands(block)[1].name]
         if not cpu.cost("tile.small"):
             sch.annotate(turn, PREFETCH_AHEAD, weights)
         if conv_tiles.streams(cpu, shape, plan):
             sch.annotate(turn, PREFETCH, weights)
-        if conv_tiles.stores_far(cpu, shape):
-            sch.annotate(turn, PREFETCH_TILE, like_result(sch, epilogue))
     by_rows = plan.band == shape.height and shape.weight_bytes <= cpu.l2_bytes  # each thread reads all weights
     return [n, band, co, yo], by_rows

@@ -102,17 +102,6 @@ def _panel(tile, shape):
     return shape.weight_bytes * tile.vectors // shape.blocks
 
 
-def stores_far(cpu, shape):
-    """Whether the output does not stay in the L2 cache beside the input: its lines are then asked for before they are
-    stored to, and so are those of what is added to it."""
-    return 4 * cpu.lanes * shape.blocks * shape.height * shape.width > cpu.l2_bytes // 2
-
-
-def reads_far(cpu, shape):
-    """Whether the input does not stay in the L2 cache beside the output, so that it is asked for before it is read."""
-    return shape.input_bytes > cpu.l2_bytes // 2
-
-
 def _band(cpu, tile, shape, made):
     """The band with the least traffic from beyond the L2 cache.
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 from math import prod
 
 from ...relax.arithmetic.digits import COLUMNS, SLICES, LANES, even_rows
-from ...tir.hints import PREFETCH_FIRST
 from ..primitives.sample import divisors
-from .blocks import inline_all, iter_vars, only_output, operand_loads, static_extent, vectorizes
-from .digit_tiles import DIGITS_OF_TERMS, FASTER, PANEL, choose_unit, digit_tiles, row_blocks, shared_rows
+from .blocks import inline_all, iter_vars, only_output, static_extent, vectorizes
+from .digit_tiles import DIGITS_OF_TERMS, FASTER, choose_unit, digit_tiles, row_blocks, shared_rows
 from .registers import ranks, steps
 from .roles import stages_of
 from .row_reduction import reduce_points, reduce_serially
@@ -53,7 +52,7 @@ def digit_products(sch, cpu):
         panel, _ = sch.split(panel, [None, some])
     sch.compute_at(block, panel, preserve_unit_loops=True)
     sch.set_scope(block, 0, "local")
-    digits = _digits(sch, cpu, outer if own else None, image, _first_panel(sch.get(block), reduce[0].dom.extent.value))
+    digits = _digits(sch, cpu, outer if own else None, image)
     _, one = sch.split(sch.get_loops(block)[-4 - len(reduce)], [None, 1])
     sch.tensorize(one, digit_tiles(rows, unit, reduce[0].dom.extent.value))
     sch.tensorize(digits, DIGITS_OF_TERMS)  # after the block that reads them: of this one nothing is proved any more
@@ -105,16 +104,10 @@ def _points(sch, cpu, epilogue, depth, _):
     return rows, unit, [n], yo, no, True
 
 
-def _first_panel(block, steps):
-    """The buffer of the columns and the bytes of its first panel."""
-    columns = next(load.buffer for load in operand_loads(block) if load.buffer.name != ROWS)
-    return [columns.name, PANEL[0] * steps]
-
-
-def _digits(sch, cpu, at, image, panel):
+def _digits(sch, cpu, at, image):
     """Digits row by row, whose terms are looked at once for the scale and once for the digits; of a turn of the loop
     `at`, or of all rows. All scales come first where the second cache holds the rows, as a row's digits wait for its
-    own; so the first panel comes closer while digits are made. Returns the loop over the digits of 64 terms."""
+    own. Returns the loop over the digits of 64 terms."""
     scale, digits = sch.get_block(SCALE), sch.get_block(ROWS)
     count = steps(sch.get(digits))
     apart = (at is not None or not cpu.parallel) and FLOAT * count // SLICES <= cpu.l2_bytes
@@ -133,9 +126,7 @@ def _digits(sch, cpu, at, image, panel):
     step, row, d, _ = sch.get_loops(digits)[-4:]
     if not (image and apart):  # blocks of an image's channels lie apart, terms of a matrix's row side by side
         sch.reorder(row, step)
-    outer, inner = sch.get_loops(digits)[-4:-2]
-    if apart and static_extent(sch, step) > 1:
-        sch.annotate(outer, PREFETCH_FIRST, panel)
+    inner = sch.get_loops(digits)[-3]
     fixed = sch.get_block(FIXED)
     sch.compute_at(fixed, inner)
     sch.set_scope(fixed, 0, "local")

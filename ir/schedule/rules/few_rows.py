@@ -1,121 +1,13 @@
-"""Products of few rows: what takes time is reading the other operand, once and in the order of memory."""
+"""Products of few rows whose operands both have their terms in a row: sums in the lanes of vectors."""
 from __future__ import annotations
 
-from math import prod
-
-from ...expr import IntImm, is_const_int
-from ...tir.hints import PREFETCH
-from ..primitives.sample import divisors
 from . import tiles
-from .blocks import innermost, iter_vars, operand_loads, static_extent, vectorizes
-from .operands import in_panels, makes_dots, sizes, term_count, wide_operand
-from .registers import PACKED, in_registers, reduce_lanes, steps, turn_of
+from .blocks import innermost, iter_vars, operand_loads, vectorizes
+from .operands import makes_dots, sizes
+from .registers import in_registers, reduce_lanes, steps, turn_of
 from .threads import parallel_nest
 
-SHARES = 4  # parts of the terms that threads share, or chunks
-VECTORS = 4  # of several rows, where memory passes beside multiply-adds, that meet terms of the other at a time
 DOTS_ROWS = 4  # of a tile of dot products: all rows come from the second cache for each tile of columns
-
-
-def streamed(sch, cpu, anchor, epilogue):
-    """How many columns' sums are made at the same time where a row-major operand is read once, as it lies; 0 where it
-    is not: it is small, or there are too many rows of the other."""
-    block = sch.get(sch.get_block(anchor))
-    *_, m, n = sch.get_loops(epilogue)
-    rows, columns, depth = static_extent(sch, m), static_extent(sch, n), term_count(sch, anchor)
-    (k,) = iter_vars(block, "reduce")
-    fits = (not anchor.endswith(PACKED)
-            and rows <= cpu.cost("stream.most_rows") and depth % cpu.cost("stream.rows") == 0
-            and 4 * depth * columns > cpu.l2_bytes and isinstance(k.dom.extent, IntImm)
-            and wide_operand(block).indices[-2] is k.var and vectorizes(sch.get(epilogue)))
-    if not fits:
-        return 0
-    least, best = cpu.cost("stream.least_chunk"), cpu.cost("stream.best_chunk")
-    chunks = [c for c in divisors(columns) if c % cpu.lanes == 0 and least <= c <= _sums(cpu) // (4 * rows)]
-    most = max(columns // SHARES, min(best, columns // 2)) if cpu.parallel else columns
-    return max((c for c in chunks if c <= most), default=min(chunks, default=0))
-
-
-def _sums(cpu):
-    """Bytes of sums that L1 holds, beside rows of the operand."""
-    return cpu.l1_bytes // 2
-
-
-def stream(sch, cpu, anchor, epilogue, chunk):
-    """Add a few rows of the operand at a time to sums in the first cache, in chunks of columns:
-
-        for chunk of columns (parallel):  sums = 0;  for few of k: for columns: for rows: sums += a * b;  epilogue(sums)
-    """
-    if _shares_terms(sch, cpu, anchor, epilogue):
-        _stream_parts(sch, cpu, anchor, epilogue)
-        return
-    block = sch.get_block(anchor)
-    work = steps(sch.get(block))
-    *batch, m, n = sch.get_loops(epilogue)
-    no, nv, nl = sch.split(n, [None, chunk // cpu.lanes, cpu.lanes])
-    sch.reorder(*batch, no, m, nv, nl)
-    sch.vectorize(nl)
-    sch.compute_at(block, no, preserve_unit_loops=True)
-    sch.set_scope(block, 0, "local")
-    _add_up(sch, cpu, block, *sch.get_loops(block)[-3:])
-    parallel_nest(sch, cpu, [*batch, no], work)
-
-
-def _shares_terms(sch, cpu, anchor, epilogue):
-    """Whether threads share the terms, not the columns, so that each reads memory in its order."""
-    rows, depth, columns = sizes(sch.get(sch.get_block(anchor)))
-    batch = sch.get_loops(epilogue)[:-2]
-    return (cpu.parallel and depth % (SHARES * cpu.cost("stream.rows")) == 0 and 4 * rows * columns <= _sums(cpu)
-            and all(is_const_int(sch.get(loop).extent, 1) for loop in batch))
-
-
-def _stream_parts(sch, cpu, anchor, epilogue):
-    """Sums of a part of the terms stay in the first cache of the thread that makes them:
-
-        for part of k (parallel):  sums = 0;  for few of k: for columns: for rows: sums += a * b
-        for columns:  epilogue(sums of all parts)
-    """
-    block = sch.get_block(anchor)
-    work = steps(sch.get(block))
-    some, _ = sch.split(sch.get_loops(block)[-1], [SHARES, None])
-    part = sch.rfactor(some, 0)
-    sch.set_scope(part, 0, "global")
-    *outer, m, n, some, k = sch.get_loops(part)
-    sch.reorder(some, *outer, m, n, k)
-    _add_up(sch, cpu, part, m, n, k)
-    nv, nl = sch.split(sch.get_loops(epilogue)[-1], [None, cpu.lanes])
-    sch.compute_at(block, nv, preserve_unit_loops=True)
-    sch.set_scope(block, 0, "local")
-    turn, *_, lane = sch.get_loops(block)[-3:]
-    in_registers(sch, (turn,), lane)
-    sch.vectorize(nl)
-    sch.decompose_reduction(block, turn)
-    parallel_nest(sch, cpu, [some], work)
-
-
-def _add_up(sch, cpu, block, m, n, k):
-    """Sums of rows and columns, some terms at a time. More rows have more elements than registers hold in all lanes,
-    which compilers keep on the stack: squares of terms and vectors meet each. What comes next is asked for meanwhile;
-    for few rows, only if it is in memory: it would delay a third cache.
-
-    Sums of one turn lie side by side. Rows of a page would let each load wait for the store before, of a row whose
-    place in its page is the same: up to four times as long, as the operand's place and the stack's have it."""
-    least = cpu.cost("stream.few_rows")
-    few, streams = static_extent(sch, m) <= least, cpu.cost("stream.beside") > 0
-    squares = streams and not few and static_extent(sch, n) % (VECTORS * cpu.lanes) == 0
-    nv, *vectors, nl = sch.split(n, [None, *[VECTORS] * squares, cpu.lanes])
-    ko, ki = sch.split(k, [None, least if squares or streams and few else cpu.cost("stream.rows")])
-    sch.reorder(ko, nv, m, ki, *vectors, nl)
-    in_registers(sch, (m, ki, *vectors), nl)
-    in_panels(sch, block, prod(static_extent(sch, loop) for loop in (*vectors, nl)))
-    operand = wide_operand(sch.get(block)).buffer
-    if streams and (squares or not _is_near(cpu, operand)):
-        sch.annotate(nv, PREFETCH, [operand.name])
-    sch.decompose_reduction(block, ko)
-
-
-def _is_near(cpu, buffer):
-    return all(map(is_const_int, buffer.shape)) and 4 * prod(d.value for d in buffer.shape) <= cpu.l3_bytes
 
 
 def dots(sch, cpu, anchor, epilogue):

@@ -21,13 +21,9 @@ from .transpose import in_squares, square_of
 
 def packs_columns(cpu, rows, depth, columns, across):
     """Whether a second operand of so many rows (depth) and columns is copied to panels: it is read often enough, and
-    not in L1 anyway, or lies across: its columns are rows in memory. Panels have no part of a vector. One that L2 does
-    not hold is read once, as it lies, for few rows of the product; for more of them it is copied: tiles would read it
-    several times, a line or two from each page."""
-    size = 4 * depth * columns
-    streams = size > cpu.l2_bytes and not across
-    often = rows > cpu.cost("stream.most_rows") if streams else rows >= cpu.cost("copy.rows")
-    return often and columns % cpu.lanes == 0 and (across or size > cpu.l1_bytes)
+    not in L1 anyway, or lies across: its columns are rows in memory. Panels have no part of a vector."""
+    often = rows >= cpu.cost("copy.rows")
+    return often and columns % cpu.lanes == 0 and (across or 4 * depth * columns > cpu.l1_bytes)
 
 
 def packs_rows(cpu, rows, depth):

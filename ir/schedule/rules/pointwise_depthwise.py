@@ -6,18 +6,19 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ...arith import Analyzer
+from ...expr import is_const_int
 from ...tir.hints import WHOLE
 from ..blocks import uses
 from ..primitives.sample import divisors
 from . import conv_tiles
 from .blocked_convolution import shape_of, tile
-from .blocks import PADDED, iter_vars, operand_loads, static, static_extent, store_border
-from .depthwise_pointwise import DEPTHWISE, POINTWISE, has_parts, is_part
-from .registers import anchored, steps
+from .blocks import PADDED, find_block, iter_vars, operand_loads, static, static_extent, store_border
+from .registers import anchored, ranks, steps
 from .threads import parallel_nest
 from .tiles import FLOAT
 from .windows import tile_windows
 
+DEPTHWISE, POINTWISE = "depthwise_blocked", "conv2d_blocked"
 ROOM = 3 / 4  # of the second cache, for a band of what lies between, and of the data that it is made of
 # How many times the second cache's size what lies between must be, where one thread hides loads and stores behind
 # multiply-adds; threads also spare each other what would pass between their caches.
@@ -98,11 +99,11 @@ def pointwise_depthwise(sch, cpu):
             for rows, columns:  acc = 0;  for ic, ii: for points: acc += broadcast(x) * w;  middle = epilogue(acc)
             for rows, columns:  acc = 0;  for kh, kw: for points: acc += middle * w;  epilogue(acc)
     """
-    if not has_parts(sch, cpu):
+    if cpu.lanes == 1 or not all(find_block(sch, lambda b, n=name: _is_part(b, n)) for name in (DEPTHWISE, POINTWISE)):
         return False
     conv, depthwise = sch.get_block(POINTWISE), sch.get_block(DEPTHWISE)
     read = [sch.get(block).name_hint for block in sch.get_producers(depthwise)]
-    found = len(read) == 1 and anchored(sch, lambda block: is_part(block, DEPTHWISE), keep={POINTWISE, *read})
+    found = len(read) == 1 and anchored(sch, lambda block: _is_part(block, DEPTHWISE), keep={POINTWISE, *read})
     if not found:
         return False
     middle = sch.cache_write(conv, 0, "local") if read == [POINTWISE] else sch.get_block(read[0])
@@ -121,6 +122,14 @@ def pointwise_depthwise(sch, cpu):
     sch.annotate(row, WHOLE, 0)
     parallel_nest(sch, cpu, [n, bands, channels], steps(sch.get(conv)))
     return True
+
+
+def _is_part(block, name):
+    """Whether a block is the depthwise convolution or the 1x1 convolution, by its name, with channels in vectors."""
+    if block.name_hint != name or block.init is None:
+        return False
+    pointwise = all(is_const_int(iv.dom.extent, 1) for iv in iter_vars(block, "reduce")[1:3])
+    return ranks(block) == (5, 2) if name == DEPTHWISE else ranks(block) == (5, 4) and pointwise
 
 
 def _in_rows(cpu, shape):

@@ -6,16 +6,16 @@ from math import prod
 
 from ...expr import IntImm
 from ...relax.arithmetic.short import ROWS as SHORT_ROWS
-from ...tir.hints import PREFETCH, PREFETCH_TILE
+from ...tir.hints import PREFETCH
 from ..blocks import uses
 from ..handles import BlockRV
 from ..primitives.sample import divisors
 from . import tiles
 from .blocks import SYMBOLIC, find_block, innermost, iter_vars, operand_loads, static, static_extent, vectorizes
-from .few_rows import dots, stream, streamed
+from .few_rows import dots
 from .operands import (choose_copies, columns_copy, lies_across, pack_columns, pack_rows, sizes,
                        stages, term_count, wide_operand)
-from .registers import (PACKED, anchored, by_element, in_registers, lane_by_lane, like_result, ranks, steps,
+from .registers import (PACKED, anchored, by_element, in_registers, lane_by_lane, ranks, steps,
                         through_memory, turn_of)
 from .short_terms import groups_of, scaled_groups, short_cpu
 from .threads import COST_OF_LOOP, parallel_nest
@@ -43,10 +43,6 @@ def product(sch, cpu):
     copied, wide, tall = (False, None, None) if groups else choose_copies(sch, cpu, anchor)
     if not fits(sch.get(sch.get_block(anchor))):
         return dots(sch, cpu, *found)
-    chunk = streamed(sch, cpu, *found)
-    if chunk:
-        stream(sch, cpu, *found, chunk)
-        return True
     plan = _plan(sch, cpu, *found, groups)
     copy = columns_copy(sch, anchor, wide) if copied else None
     if tall:
@@ -200,8 +196,6 @@ def _tile(sch, cpu, anchor, epilogue, plan, copy):
     _sums(sch, cpu, block, plan, prefetch=(plan.packed or copy and not group) and rows > plan.tile.rows)
     if group:
         pack_columns(sch, cpu, copy, plan.tile.vectors, ng)
-    if plan.parts == 1 and not _stays(cpu, sch.get(epilogue).writes[0].buffer):
-        sch.annotate(inner[-1], PREFETCH_TILE, like_result(sch, epilogue))
     serial = plan.border and rows % plan.tile.rows > 0  # borders both of rows and of columns
     parallel_nest(sch, cpu, batch if serial else [*batch, *outer], work)
     if turn:
@@ -274,11 +268,5 @@ def _points(sch, cpu, loops, plan):
 def _prefetch(sch, cpu, block, k, worth):
     """Bring the next panel of columns into the second cache while this one is used, where all of them do not fit."""
     operand = wide_operand(sch.get(block)).buffer
-    if worth and not _stays(cpu, operand, 3):
+    if worth and 4 * prod(static(e) for e in operand.shape[-3:]) > cpu.l2_bytes // 2:
         sch.annotate(k, PREFETCH, [operand.name])
-
-
-def _stays(cpu, buffer, rank=None):
-    """Whether the last `rank` dimensions of a buffer (None: all) stay in the second cache beside other data."""
-    extents = [static(e) for e in buffer.shape[-rank if rank else None:]]
-    return 4 * prod(extents) <= cpu.l2_bytes // 2

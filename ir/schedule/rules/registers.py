@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from ...arith import Analyzer
 from ...expr import IntImm, is_const_int
-from ...node import collect, structural_equal
-from ...tir.hints import ACCUMULATE, EMBED_BROADCAST, HOLD, LANES, REDUCE_LANES, UNROLL
+from ...node import collect
+from ...tir.hints import ACCUMULATE, HOLD, LANES, REDUCE_LANES, UNROLL
 from ...tir.stmt import BlockRealize, For, statements
 from ..blocks import binding_of, uses
 from ..primitives.sample import divisors
@@ -103,16 +103,14 @@ def hold(sch, block, loop, buffers):
 def turn_of(sch, cpu, block, loops, several=True):
     """The loop around a register tile, of those over its terms, whose reduction is decomposed; the last where none has
     turns. Small tiles take several terms a turn. The C compiler is asked to unroll no more: several turns at once would
-    need more registers than there are (gcc 12 then runs at 110 instead of 190 GFLOP/s). Its multiply-adds may take from
-    memory what they need in all lanes, where they can. several: whether they may, and a turn may have several terms."""
+    need more registers than there are (gcc 12 then runs at 110 instead of 190 GFLOP/s). several: whether a turn may have
+    several terms."""
     inner = [loop for loop in loops if not is_const_int(sch.get(loop).extent, 1)]
     if several and inner and inner[-1] == loops[-1] and _several_terms(sch, cpu, block, inner):
         sch.annotate(inner[-1], ACCUMULATE, 1)
     turn = (inner or loops)[-1]
     if inner:
         sch.annotate(turn, UNROLL, 1)
-    if several and cpu.embeds_broadcast:
-        sch.annotate(turn, EMBED_BROADCAST, 1)
     return turn
 
 
@@ -147,14 +145,6 @@ def _multiply_adds(stmt):
     """How often the statements of a register tile run in a turn of the loop around it."""
     times = stmt.extent.value if isinstance(stmt, For) and stmt.kind == "unrolled" else 1
     return times * max(map(_multiply_adds, statements(stmt)), default=1)
-
-
-def like_result(sch, epilogue):
-    """The names of the buffers that an epilogue stores to, and reads in the same places."""
-    block = sch.get(epilogue)
-    result = block.writes[0].buffer
-    return [result.name, *(r.buffer.name for r in block.reads if r.buffer.scope == result.scope
-                           and structural_equal(r.buffer.shape, result.shape))]
 
 
 def steps(block):

@@ -32,8 +32,6 @@ _OWN = {
                             {"arithmetic": "pairs", "out_channels": 9}),
     "nn.conv2d_winograd": ([(2, 2, 7, 5, 4), (2, 16, 2, 4, 4)],
                            {"tile": 2, "padding": (1, 1, 1, 1), "out_channels": 6, "data_layout": "NCHW4c"}),
-    "nn.conv2d_winograd_rows": ([(2, 1, 12, 9), (2, 4, 1, 2, 3, 4)],
-                                {"tile": 2, "kernel": (5, 3), "strides": (2, 2), "size": (4, 4), "out_channels": 6}),
     "nn.conv2d_phases": ([(2, 2, 3, 4, 4), (1, 3, 3, 2, 4, 4)], {"data_layout": "NCHW4c", "out_channels": 3,
                                                                   "strides": (2, 2), "padding": (1, 1, 1, 1)}),
     "nn.conv2d_gathered": ([(2, 3, 7, 5, 4), (4, 5, 3, 2, 4), ("int32", (2, 5, 2))], {"data_layout": "NCHW4c"}),

@@ -78,33 +78,6 @@ def depthwise(blocks, size, kernel=(3, 3), strides=(1, 1), dilation=(1, 1), lane
     return te.create_prim_func([x, w, *_epilogue(conv, epilogue)])
 
 
-def depthwise_pointwise(blocks, outputs, size, kernel=(3, 3), strides=(1, 1), lanes=16, batch=1, between="relu",
-                        epilogue="relu"):
-    """A depthwise convolution of `blocks` blocks of channels and, of its result, a 1x1 convolution into `outputs`.
-
-    between: None, "relu" or "hard_swish", which uses its argument twice.
-    """
-    x = te.placeholder((batch, blocks, *input_size(size, kernel, strides, (1, 1)), lanes), "float32", "x")
-    w = te.placeholder((blocks, 1, *kernel, lanes), "float32", "w")
-    v = te.placeholder((outputs, blocks, 1, 1, lanes, lanes), "float32", "v")
-    kh, kw = axes = [te.reduce_axis((0, n), name) for n, name in zip(kernel, ("kh", "kw"))]
-    middle = te.compute((batch, blocks, *size, lanes), lambda n, c, y, i, l: te.sum(
-        x[n, c, y * strides[0] + kh.var, i * strides[1] + kw.var, l] * w[c, 0, kh.var, kw.var, l], axes),
-        name="depthwise_blocked")
-    zero, half = const(0.0, "float32"), const(0.5, "float32")
-    if between == "hard_swish":
-        gate = te.compute(middle.shape, lambda *i, m=middle: intrin.max(m[i] + half, zero), name="gate")
-        middle = te.compute(middle.shape, lambda *i, m=middle: m[i] * gate[i], name="multiply")
-    elif between:
-        middle = te.compute(middle.shape, lambda *i, m=middle: intrin.max(m[i], zero), name="relu_1")
-    ic, qh, qw, ii = axes = [te.reduce_axis((0, n), name) for n, name in (
-        (blocks, "ic"), (1, "kh"), (1, "kw"), (lanes, "ii"))]
-    conv = te.compute((batch, outputs, *size, lanes), lambda n, o, y, i, l: te.sum(
-        middle[n, ic.var, y + qh.var, i + qw.var, ii.var] * v[o, ic.var, qh.var, qw.var, ii.var, l], axes),
-        name="conv2d_blocked")
-    return te.create_prim_func([x, w, v, *_epilogue(conv, epilogue)])
-
-
 def pointwise_depthwise(inputs, blocks, size, kernel=(3, 3), strides=(1, 1), dilation=(1, 1), padding=(1, 1, 1, 1),
                         lanes=16, batch=1, between="relu", epilogue="relu"):
     """A 1x1 convolution of `inputs` blocks of channels into `blocks` and, of its result with zeros around, a depthwise

@@ -1,74 +1,42 @@
 """Programs in script for the tables of primitives: plain ones at sizes that do not divide, then odd ones."""
+import re
+
+from ingot.script import from_source
 from ingot.script import tir as T
 
 
-@T.prim_func
-def two_stages(A: T.Buffer((5, 22), "float32"), C: T.Buffer((5, 22), "float32")):
-    B = T.alloc_buffer((5, 22), "float32")
-    for i, j in T.grid(5, 22):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[vi, vj] * T.float32(2)
-    for i, j in T.grid(5, 22):
-        with T.block("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = B[vi, vj] + T.float32(1)
+def nests(buffers, *stages):
+    """A PrimFunc of one loop nest a stage, over float32. buffers: "A[7], C[7]; B[7]", parameters, then temporaries. A
+    stage: "i 5, j 7: C[i, j] = A[j] + B[i]", its loops and the store of a block, which has the buffer's name, or that
+    in "i 7 (D): ..."; with += a sum over the loops that its place does not depend on."""
+    params, _, temporaries = buffers.partition("; ")
+    shapes = re.findall(r"(\w+)\[(.*?)\]", params)
+    lines = ["@T.prim_func", "def main({}):".format(", ".join(f'{x}: T.Buffer(({s},), "float32")' for x, s in shapes))]
+    lines += [f'    {x} = T.alloc_buffer(({s},), "float32")' for x, s in re.findall(r"(\w+)\[(.*?)\]", temporaries)]
+    for stage in stages:
+        loops, store = stage.split(": ", 1)
+        place, name = store[:store.index("]") + 1], re.search(r"\((\w+)\)", loops)
+        names, extents = zip(*re.findall(r"(\w) (\d+)", loops))
+        kinds = "".join("S" if re.search(rf"\b{v}\b", place) or "+=" not in store else "R" for v in names)
+        moved = re.compile(rf"\b({'|'.join(names)})\b")
+        place, store = moved.sub(r"v\1", place), moved.sub(r"v\1", store)
+        lines += [f"    for {', '.join(names)} in T.grid({', '.join(extents)}):",
+                  f'        with T.block("{name[1] if name else place.split("[")[0]}"):',
+                  f"            {', '.join('v' + v for v in names)} = T.axis.remap(\"{kinds}\", [{', '.join(names)}])"]
+        if "R" in kinds:
+            lines += ["            with T.init():", f"                {place} = T.float32(0)"]
+        lines.append("            " + store.replace("+=", f"= {place} +", 1))
+    return from_source("\n".join(lines) + "\n")
 
 
-@T.prim_func
-def doubled(A: T.Buffer((5, 22), "float32"), B: T.Buffer((5, 22), "float32")):
-    for i, j in T.grid(5, 22):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[vi, vj] * T.float32(2)
-
-
-@T.prim_func
-def matmul(A: T.Buffer((13, 9), "float32"), B: T.Buffer((9, 22), "float32"), C: T.Buffer((13, 22), "float32")):
-    for i, j, k in T.grid(13, 22, 9):
-        with T.block("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            with T.init():
-                C[vi, vj] = T.float32(0)
-            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-
-
-@T.prim_func
-def matmul_relu(A: T.Buffer((13, 9), "float32"), B: T.Buffer((9, 22), "float32"), D: T.Buffer((13, 22), "float32")):
-    C = T.alloc_buffer((13, 22), "float32")
-    for i, j, k in T.grid(13, 22, 9):
-        with T.block("C"):
-            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-            with T.init():
-                C[vi, vj] = T.float32(0)
-            C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-    for i, j in T.grid(13, 22):
-        with T.block("D"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            D[vi, vj] = T.max(C[vi, vj], T.float32(0))
-
-
-@T.prim_func
-def row_sum(A: T.Buffer((5, 9), "float32"), B: T.Buffer((5,), "float32")):
-    for i, k in T.grid(5, 9):
-        with T.block("B"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                B[vi] = T.float32(0)
-            B[vi] = B[vi] + A[vi, vk]
-
-
-@T.prim_func
-def window(A: T.Buffer((12,), "float32"), C: T.Buffer((10,), "float32")):
-    B = T.alloc_buffer((12,), "float32")
-    for i in range(12):
-        with T.block("B"):
-            vi = T.axis.spatial(12, i)
-            B[vi] = A[vi] * T.float32(2)
-    for i in range(10):
-        with T.block("C"):
-            vi = T.axis.spatial(10, i)
-            C[vi] = B[vi] + B[vi + 2]
+two_stages = nests("A[5, 22], C[5, 22]; B[5, 22]", "i 5, j 22: B[i, j] = A[i, j] * T.float32(2)",
+                   "i 5, j 22: C[i, j] = B[i, j] + T.float32(1)")
+doubled = nests("A[5, 22], B[5, 22]", "i 5, j 22: B[i, j] = A[i, j] * T.float32(2)")
+matmul = nests("A[13, 9], B[9, 22], C[13, 22]", "i 13, j 22, k 9: C[i, j] += A[i, k] * B[k, j]")
+matmul_relu = nests("A[13, 9], B[9, 22], D[13, 22]; C[13, 22]", "i 13, j 22, k 9: C[i, j] += A[i, k] * B[k, j]",
+                    "i 13, j 22: D[i, j] = T.max(C[i, j], T.float32(0))")
+row_sum = nests("A[5, 9], B[5]", "i 5, k 9: B[i] += A[i, k]")
+window = nests("A[12], C[10]; B[12]", "i 12: B[i] = A[i] * T.float32(2)", "i 10: C[i] = B[i] + B[i + 2]")
 
 
 @T.prim_func
@@ -82,28 +50,9 @@ def rows(a: T.handle, c: T.handle):
             C[vi, vj] = A[vi, vj] + T.float32(1)
 
 
-@T.prim_func
-def update(A: T.Buffer((11,), "float32"), B: T.Buffer((11,), "float32")):
-    for i in range(11):
-        with T.block("B"):
-            vi = T.axis.spatial(11, i)
-            B[vi] = B[vi] + A[vi]
-
-
-@T.prim_func
-def transposed(A: T.Buffer((7, 5), "float32"), C: T.Buffer((5, 7), "float32")):
-    for i, j in T.grid(5, 7):
-        with T.block("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = A[vj, vi] * T.float32(2)
-
-
-@T.prim_func
-def bordered(A: T.Buffer((9,), "float32"), P: T.Buffer((13,), "float32")):
-    for i in range(13):
-        with T.block("P"):
-            vi = T.axis.spatial(13, i)
-            P[vi] = T.if_then_else(2 <= vi and vi < 11, A[vi - 2], T.float32(0))
+update = nests("A[11], B[11]", "i 11: B[i] = B[i] + A[i]")
+transposed = nests("A[7, 5], C[5, 7]", "i 5, j 7: C[i, j] = A[j, i] * T.float32(2)")
+bordered = nests("A[9], P[13]", "i 13: P[i] = T.if_then_else(2 <= i and i < 11, A[i - 2], T.float32(0))")
 
 
 # ---------------------------------------------------------------- odd ones
@@ -151,12 +100,7 @@ def scan(A: T.Buffer((4, 6), "float32"), B: T.Buffer((4, 7), "float32")):
             B[vi, vj + 1] = B[vi, vj] + A[vi, vj]
 
 
-@T.prim_func
-def shift(A: T.Buffer((5, 6), "float32")):
-    for i, j in T.grid(4, 6):
-        with T.block("A"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            A[vi, vj] = A[vi + 1, vj]
+shift = nests("A[5, 6]", "i 4, j 6: A[i, j] = A[i + 1, j]")
 
 
 @T.prim_func
@@ -173,26 +117,8 @@ def scratch(A: T.Buffer((5, 6), "float32"), C: T.Buffer((5, 6), "float32")):
                 C[vt, vi] = B[vi] + B[5 - vi]
 
 
-@T.prim_func
-def reused(A: T.Buffer((7,), "float32"), E: T.Buffer((7,), "float32")):
-    S = T.alloc_buffer((7,), "float32")
-    C = T.alloc_buffer((7,), "float32")
-    for i in range(7):
-        with T.block("S"):
-            vi = T.axis.spatial(7, i)
-            S[vi] = A[vi]
-    for i in range(7):
-        with T.block("C"):
-            vi = T.axis.spatial(7, i)
-            C[vi] = S[vi] * T.float32(3)
-    for i in range(7):
-        with T.block("D"):
-            vi = T.axis.spatial(7, i)
-            S[vi] = A[6 - vi] + T.float32(7)
-    for i in range(7):
-        with T.block("E"):
-            vi = T.axis.spatial(7, i)
-            E[vi] = C[vi] + S[vi]
+reused = nests("A[7], E[7]; S[7], C[7]", "i 7: S[i] = A[i]", "i 7: C[i] = S[i] * T.float32(3)",
+               "i 7 (D): S[i] = A[6 - i] + T.float32(7)", "i 7: E[i] = C[i] + S[i]")
 
 
 @T.prim_func
@@ -249,14 +175,4 @@ def tied(A: T.Buffer((5, 9), "float32"), B: T.Buffer((5,), "float32")):
             B[vi] = B[vi] + A[vi, vk]
 
 
-@T.prim_func
-def before(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32")):
-    B = T.alloc_buffer((7,), "float32")
-    for i in range(7):
-        with T.block("C"):
-            vi = T.axis.spatial(7, i)
-            C[vi] = B[vi]
-    for i in range(7):
-        with T.block("B"):
-            vi = T.axis.spatial(7, i)
-            B[vi] = A[vi] * T.float32(2)
+before = nests("A[7], C[7]; B[7]", "i 7: C[i] = B[i]", "i 7: B[i] = A[i] * T.float32(2)")

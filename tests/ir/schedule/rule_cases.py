@@ -19,6 +19,7 @@ from ingot.ir.relax.ops.pointwise import kernel_matrix
 from ingot.ir.relax.ops.winograd import transform_weights
 from ingot.ir.schedule import Schedule
 from ingot.ir.tir.function import PrimFunc
+from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.lower_ops import lower_ops
 from ingot.ir.transform.pipeline import graph_passes
 
@@ -116,14 +117,22 @@ def winograd_by(arithmetic, cpu, size, channels=16, outputs=32, tile=2, stride=1
     return func
 
 
-def checked(rule, func, cpu, inputs=None):
-    """The lowered function, after one rule alone: its results are those of `func`, as compiled_batch finds when the
-    module's tests have run, and its trace gives the same again. Of loops that the rule would have threads share none is
-    refused. inputs: what `arguments` gives where they are None."""
+def scheduled(rule, func, cpu):
+    """The Schedule of a function after one rule alone, which is well-formed and whose trace gives the same again."""
     sch, again = Schedule(func), Schedule(func)
-    assert rule(sch, cpu) and not sch.refused
+    assert rule(sch, cpu)
+    verify(sch.func)
     sch.trace.apply(again)
     assert structural_equal(again.func, sch.func)
+    return sch
+
+
+def checked(rule, func, cpu, inputs=None):
+    """The lowered function, after one rule alone: its results are those of `func`, as compiled_batch finds when the
+    module's tests have run. Of loops that the rule would have threads share none is refused. inputs: what `arguments`
+    gives where they are None."""
+    sch = scheduled(rule, func, cpu)
+    assert not sch.refused
     return same_results(func, sch.func, inputs, rtol=1e-4, atol=5e-4)
 
 

@@ -1,12 +1,12 @@
-"""Programs to schedule, and the one check that counts: scheduled and unscheduled give the same numbers."""
+"""Programs to schedule, and the checks that count: scheduled and unscheduled give the same numbers, traces replay."""
 import numpy as np
 
 from interp import run
 from ingot.ir import te, tir
 from ingot.ir.dtype import DataType
 from ingot.ir.expr import Var, substitute
-from ingot.ir.node import Mutator
-from ingot.ir.schedule import Schedule
+from ingot.ir.node import Mutator, structural_equal
+from ingot.ir.schedule import Schedule, Trace
 from ingot.ir.tir.verifier import verify
 
 
@@ -207,6 +207,18 @@ def arrays_for(func, sizes=None):
     rng = np.random.default_rng(0)
     shapes = [[sizes[e.name] if isinstance(e, Var) else int(e) for e in b.shape] for b in func.buffers]
     return [rng.standard_normal(shape).astype("float32") for shape in shapes]
+
+
+def schedule(func, **options):
+    return Schedule(func, **{"error_render_level": "fast", "debug_mask": "all", **options})
+
+
+def replayed(func, sch):
+    """The trace of a schedule, printed as Python and saved as JSON, makes the same program."""
+    text, saved = schedule(func), schedule(func)
+    exec(str(sch.trace), {"sch": text})
+    Trace.apply_json_to_schedule(sch.trace.as_json(), saved)
+    assert structural_equal(text.func, sch.func) and structural_equal(saved.func, sch.func)
 
 
 def assert_same(func, scheduled, sizes=None, exact=False):

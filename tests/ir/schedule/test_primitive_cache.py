@@ -1,7 +1,8 @@
 """cache_read, cache_write, cache_inplace, reindex and set_scope: structure and numbers of each, and every refusal."""
 
 from ingot.script import tir as T
-from primitive_programs import before, bordered, matmul, reused, row_sum, some, transposed, two_stages, update, window
+from primitive_programs import (before, bordered, matmul, nests, reused, row_sum, some, transposed, two_stages, update,
+                                window)
 from primitive_table import loop, table_tests
 from schedule_programs import halves
 
@@ -18,12 +19,7 @@ def begun(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32"), C: T.Buffe
             C[vi] = B[vi]
 
 
-@T.prim_func
-def quarters(A: T.Buffer((4, 4), "float32"), B: T.Buffer((30,), "float32")):
-    for i, j in T.grid(4, 4):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi * 7 + vj] = A[vi, vj]
+quarters = nests("A[4, 4], B[30]", "i 4, j 4: B[i * 7 + j] = A[i, j]")
 
 
 LEGAL = {
@@ -32,14 +28,10 @@ LEGAL = {
         for ax0, ax1 in T.grid(13, 9):
             with T.block("A_shared"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.reads(A[v0, v1])
-                T.writes(A_shared[v0, v1])
                 A_shared[v0, v1] = A[v0, v1]
         for i, j, k in T.grid(13, 22, 9):
             with T.block("C"):
                 vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                T.reads(A_shared[vi, vk], B[vk, vj])
-                T.writes(C[vi, vj])
                 with T.init():
                     C[vi, vj] = T.float32(0.0)
                 C[vi, vj] = C[vi, vj] + A_shared[vi, vk] * B[vk, vj]"""),
@@ -49,20 +41,14 @@ LEGAL = {
         for i, j in T.grid(5, 22):
             with T.block("B"):
                 vi, vj = T.axis.remap("SS", [i, j])
-                T.reads(A[vi, vj])
-                T.writes(B[vi, vj])
                 B[vi, vj] = A[vi, vj] * T.float32(2.0)
         for ax0, ax1 in T.grid(5, 22):
             with T.block("B_global"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.reads(B[v0, v1])
-                T.writes(B_global[v0, v1])
                 B_global[v0, v1] = B[v0, v1]
         for i, j in T.grid(5, 22):
             with T.block("C"):
                 vi, vj = T.axis.remap("SS", [i, j])
-                T.reads(B_global[vi, vj])
-                T.writes(C[vi, vj])
                 C[vi, vj] = B_global[vi, vj] + T.float32(1.0)"""),
     "cache_read in the loops of its producer": (
         window, lambda s: (s.compute_at("B", s.split(loop(s, "C", 0), [None, 4])[0]),
@@ -74,38 +60,28 @@ LEGAL = {
                 with T.block("B"):
                     vi = T.axis.spatial(12, i_0 * 4 + ax0)
                     T.where(i_0 * 4 + ax0 < 12)
-                    T.reads(A[vi])
-                    T.writes(B[vi])
                     B[vi] = A[vi] * T.float32(2.0)
             for ax0 in range(6):
                 with T.block("B_local"):
                     v0 = T.axis.spatial(12, i_0 * 4 + ax0)
                     T.where(i_0 * 4 + ax0 < 12)
-                    T.reads(B[v0])
-                    T.writes(B_local[v0])
                     B_local[v0] = B[v0]
             for i_1 in range(4):
                 with T.block("C"):
                     vi = T.axis.spatial(10, i_0 * 4 + i_1)
                     T.where(i_0 * 4 + i_1 < 10)
-                    T.reads(B_local[vi:vi + 3])
-                    T.writes(C[vi])
                     C[vi] = B_local[vi] + B_local[vi + 2]"""),
     "cache_write": (row_sum, lambda s: s.cache_write("B", 0, "local"), """
         B_local = T.alloc_buffer((5,), "float32", scope="local")
         for i, k in T.grid(5, 9):
             with T.block("B"):
                 vi, vk = T.axis.remap("SR", [i, k])
-                T.reads(A[vi, vk])
-                T.writes(B_local[vi])
                 with T.init():
                     B_local[vi] = T.float32(0.0)
                 B_local[vi] = B_local[vi] + A[vi, vk]
         for ax0 in range(5):
             with T.block("B_local"):
                 v0 = T.axis.spatial(5, ax0)
-                T.reads(B_local[v0])
-                T.writes(B[v0])
                 B[v0] = B_local[v0]"""),
     "cache_write with a consumer that reads the cache": (
         two_stages, lambda s: s.cache_write("B", 0, "local", consumer_blocks=["C"]), """
@@ -114,84 +90,60 @@ LEGAL = {
         for i, j in T.grid(5, 22):
             with T.block("B"):
                 vi, vj = T.axis.remap("SS", [i, j])
-                T.reads(A[vi, vj])
-                T.writes(B_local[vi, vj])
                 B_local[vi, vj] = A[vi, vj] * T.float32(2.0)
         for ax0, ax1 in T.grid(5, 22):
             with T.block("B_local"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.reads(B_local[v0, v1])
-                T.writes(B[v0, v1])
                 B[v0, v1] = B_local[v0, v1]
         for i, j in T.grid(5, 22):
             with T.block("C"):
                 vi, vj = T.axis.remap("SS", [i, j])
-                T.reads(B_local[vi, vj])
-                T.writes(C[vi, vj])
                 C[vi, vj] = B_local[vi, vj] + T.float32(1.0)"""),
     "cache_inplace": (update, lambda s: s.cache_inplace("B", 0, "local"), """
         B_local = T.alloc_buffer((11,), "float32", scope="local")
         for ax0 in range(11):
             with T.block("B_local"):
                 v0 = T.axis.spatial(11, ax0)
-                T.reads(B[v0])
-                T.writes(B_local[v0])
                 B_local[v0] = B[v0]
         for i in range(11):
             with T.block("B"):
                 vi = T.axis.spatial(11, i)
-                T.reads(B_local[vi], A[vi])
-                T.writes(B_local[vi])
                 B_local[vi] = B_local[vi] + A[vi]
         for ax0 in range(11):
             with T.block("B_local_back"):
                 v0 = T.axis.spatial(11, ax0)
-                T.reads(B_local[v0])
-                T.writes(B[v0])
                 B[v0] = B_local[v0]"""),
     "reindex of what a block reads": (transposed, lambda s: s.reindex("C", ("read", 0)), """
         A_reindex = T.alloc_buffer((5, 7), "float32")
         for ax0, ax1 in T.grid(5, 7):
             with T.block("A_reindex"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])
-                T.reads(A[v1, v0])
-                T.writes(A_reindex[v0, v1])
                 A_reindex[v0, v1] = A[v1, v0]
         for i, j in T.grid(5, 7):
             with T.block("C"):
                 vi, vj = T.axis.remap("SS", [i, j])
-                T.reads(A_reindex[vi, vj])
-                T.writes(C[vi, vj])
                 C[vi, vj] = A_reindex[vi, vj] * T.float32(2.0)"""),
     "reindex of what a block writes": (row_sum, lambda s: s.reindex("B", ("write", 0)), """
         B_reindex = T.alloc_buffer((5,), "float32")
         for i, k in T.grid(5, 9):
             with T.block("B"):
                 vi, vk = T.axis.remap("SR", [i, k])
-                T.reads(A[vi, vk])
-                T.writes(B_reindex[vi])
                 with T.init():
                     B_reindex[vi] = T.float32(0.0)
                 B_reindex[vi] = B_reindex[vi] + A[vi, vk]
         for ax0 in range(5):
             with T.block("B_reindex"):
                 v0 = T.axis.spatial(5, ax0)
-                T.reads(B_reindex[v0])
-                T.writes(B[v0])
                 B[v0] = B_reindex[v0]"""),
     "set_scope": (two_stages, lambda s: s.set_scope("B", 0, "shared"), """
         B_shared = T.alloc_buffer((5, 22), "float32", scope="shared")
         for i, j in T.grid(5, 22):
             with T.block("B"):
                 vi, vj = T.axis.remap("SS", [i, j])
-                T.reads(A[vi, vj])
-                T.writes(B_shared[vi, vj])
                 B_shared[vi, vj] = A[vi, vj] * T.float32(2.0)
         for i, j in T.grid(5, 22):
             with T.block("C"):
                 vi, vj = T.axis.remap("SS", [i, j])
-                T.reads(B_shared[vi, vj])
-                T.writes(C[vi, vj])
                 C[vi, vj] = B_shared[vi, vj] + T.float32(1.0)"""),
 }
 
@@ -220,6 +172,7 @@ REFUSED = [
      "cache_inplace: argument 'read_buffer_index': block C does not write B; use cache_read"),
     (matmul, lambda s: (s.decompose_reduction("C", loop(s, "C", 2)), s.cache_inplace("C_update", "C", "local")),
      "block C_init touches C in the same loops; move it out of them first"),
+    (two_stages, lambda s: s.reindex("C", "Z"), "reindex: argument 'buffer': block C has no buffer 'Z' among its reads"),
     (window, lambda s: s.reindex("C", ("read", 0)),
      "reindex: argument 'buffer': block C does not use B at one index; only one element per instance can be copied"),
     (bordered, lambda s: s.reindex("P", ("read", 0)),

@@ -2,25 +2,13 @@
 
 from ingot.ir.schedule import Schedule
 from ingot.script import tir as T
-from primitive_programs import bordered, row_sum, rows, two_stages
+from primitive_programs import bordered, nests, row_sum, rows, two_stages
 from primitive_table import loop, table_tests
 from schedule_programs import guarded
 
 
-@T.prim_func
-def diagonal(A: T.Buffer((4, 4), "float32"), P: T.Buffer((4, 4), "float32")):
-    for i, j in T.grid(4, 4):
-        with T.block("P"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            P[vi, vj] = T.if_then_else(vi <= vj, A[vi, vj], T.float32(0))
-
-
-@T.prim_func
-def never(A: T.Buffer((4,), "float32"), P: T.Buffer((4,), "float32")):
-    for i in range(4):
-        with T.block("P"):
-            vi = T.axis.spatial(4, i)
-            P[vi] = T.if_then_else(3 <= vi and vi < 2, A[vi], T.float32(0))
+diagonal = nests("A[4, 4], P[4, 4]", "i 4, j 4: P[i, j] = T.if_then_else(i <= j, A[i, j], T.float32(0))")
+never = nests("A[4], P[4]", "i 4: P[i] = T.if_then_else(3 <= i and i < 2, A[i], T.float32(0))")
 
 
 @T.prim_func
@@ -40,13 +28,7 @@ def from_n(A: T.Buffer((4,), "float32"), P: T.Buffer((4,), "float32"), n: T.int3
             P[vi] = T.if_then_else(n <= vi, A[vi], T.float32(0))
 
 
-@T.prim_func
-def unwritten(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32")):
-    B = T.alloc_buffer((7,), "float32")
-    for i in range(7):
-        with T.block("C"):
-            vi = T.axis.spatial(7, i)
-            C[vi] = A[vi] + B[vi] * T.float32(0)
+unwritten = nests("A[7], C[7]; B[7]", "i 7: C[i] = A[i] + B[i] * T.float32(0)")
 
 
 @T.prim_func
@@ -86,14 +68,10 @@ LEGAL = {
         for i, j in T.grid(5, 22):
             with T.block("B"):
                 vi, vj = T.axis.remap("SS", [i, j])
-                T.reads(A[vi, vj])
-                T.writes(B[vj // 11, vi, vj % 11])
                 B[vj // 11, vi, vj % 11] = A[vi, vj] * T.float32(2.0)
         for i, j in T.grid(5, 22):
             with T.block("C"):
                 vi, vj = T.axis.remap("SS", [i, j])
-                T.reads(B[vj // 11, vi, vj % 11])
-                T.writes(C[vi, vj])
                 C[vi, vj] = B[vj // 11, vi, vj % 11] + T.float32(1.0)"""),
     "transform_layout that pads": (
         two_stages, lambda s: s.transform_layout("C", "B", lambda i, j: (j // 4, i, j % 4), pad_value=0.0), """
@@ -103,53 +81,37 @@ LEGAL = {
                 v0 = T.axis.spatial(6, 5)
                 v1 = T.axis.spatial(5, ax0)
                 v2 = T.axis.spatial(4, 2 + ax1)
-                T.reads()
-                T.writes(B[v0, v1, v2])
                 if v0 * 4 + v2 >= 22:
                     B[v0, v1, v2] = T.float32(0.0)
         for i, j in T.grid(5, 22):
             with T.block("B"):
                 vi, vj = T.axis.remap("SS", [i, j])
-                T.reads(A[vi, vj])
-                T.writes(B[vj // 4, vi, vj % 4])
                 B[vj // 4, vi, vj % 4] = A[vi, vj] * T.float32(2.0)
         for i, j in T.grid(5, 22):
             with T.block("C"):
                 vi, vj = T.axis.remap("SS", [i, j])
-                T.reads(B[vj // 4, vi, vj % 4])
-                T.writes(C[vi, vj])
                 C[vi, vj] = B[vj // 4, vi, vj % 4] + T.float32(1.0)"""),
     "decompose_padding": (bordered, lambda s: s.decompose_padding("P", loop(s, "P", 0)), """
         for i in range(13):
             with T.block("P_pad_const"):
                 vi = T.axis.spatial(13, i)
-                T.reads()
-                T.writes(P[vi])
                 P[vi] = T.float32(0.0)
         for ax0 in range(9):
             with T.block("P"):
                 vi = T.axis.spatial(9, ax0)
-                T.reads(A[vi])
-                T.writes(P[vi + 2])
                 P[vi + 2] = A[vi]"""),
     "decompose_border": (bordered, lambda s: s.decompose_border("P", loop(s, "P", 0)), """
         for ax0 in range(2):
             with T.block("P_side"):
                 vi = T.axis.spatial(2, ax0)
-                T.reads()
-                T.writes(P[vi])
                 P[vi] = T.float32(0.0)
         for ax0 in range(2):
             with T.block("P_side_1"):
                 vi = T.axis.spatial(2, ax0)
-                T.reads()
-                T.writes(P[vi + 11])
                 P[vi + 11] = T.float32(0.0)
         for ax0 in range(9):
             with T.block("P"):
                 vi = T.axis.spatial(9, ax0)
-                T.reads(A[vi])
-                T.writes(P[vi + 2])
                 P[vi + 2] = A[vi]"""),
     "decompose_border inside a tile": (
         bordered, lambda s: s.decompose_border("P", s.split(loop(s, "P", 0), [None, 4])[1]), """
@@ -158,22 +120,16 @@ LEGAL = {
                 with T.block("P_side"):
                     vi = T.axis.spatial(2, i_0 * 4 + ax0)
                     T.where(i_0 * 4 + ax0 < 2)
-                    T.reads()
-                    T.writes(P[vi])
                     P[vi] = T.float32(0.0)
             for ax0 in range(4):
                 with T.block("P_side_1"):
                     vi = T.axis.spatial(2, i_0 * 4 - 11 + ax0)
                     T.where(i_0 * 4 + ax0 - 11 >= 0 and i_0 * 4 + ax0 < 13)
-                    T.reads()
-                    T.writes(P[vi + 11])
                     P[vi + 11] = T.float32(0.0)
             for ax0 in range(4):
                 with T.block("P"):
                     vi = T.axis.spatial(9, i_0 * 4 - 2 + ax0)
                     T.where(i_0 * 4 + ax0 - 2 >= 0 and i_0 * 4 + ax0 < 11)
-                    T.reads(A[vi])
-                    T.writes(P[vi + 2])
                     P[vi + 2] = A[vi]"""),
     "decompose_padding inside a tile": (
         bordered, lambda s: s.decompose_padding("P", s.split(loop(s, "P", 0), [None, 4])[1]), """
@@ -182,15 +138,11 @@ LEGAL = {
                 with T.block("P_pad_const"):
                     vi = T.axis.spatial(13, i_0 * 4 + i_1)
                     T.where(i_0 * 4 + i_1 < 13)
-                    T.reads()
-                    T.writes(P[vi])
                     P[vi] = T.float32(0.0)
             for ax0 in range(4):
                 with T.block("P"):
                     vi = T.axis.spatial(9, i_0 * 4 - 2 + ax0)
                     T.where(i_0 * 4 + ax0 - 2 >= 0 and i_0 * 4 + ax0 < 11)
-                    T.reads(A[vi])
-                    T.writes(P[vi + 2])
                     P[vi + 2] = A[vi]"""),
 }
 

@@ -1,70 +1,22 @@
 """compute_at, reverse_compute_at, compute_inline, reverse_compute_inline: structure, numbers and every refusal."""
 
 from ingot.script import tir as T
-from primitive_programs import alias, before, branch, matmul_relu, reused, scratch, some, two_stages, wedge, window
+from primitive_programs import (alias, before, branch, matmul_relu, nests, reused, scratch, some, two_stages, wedge,
+                                window)
 from primitive_table import loop, table_tests
 from schedule_programs import guarded, softmax
 
 
-@T.prim_func
-def three(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32"), D: T.Buffer((7,), "float32")):
-    B = T.alloc_buffer((7,), "float32")
-    for i in range(7):
-        with T.block("B"):
-            vi = T.axis.spatial(7, i)
-            B[vi] = A[vi] * T.float32(2)
-    for i in range(7):
-        with T.block("C"):
-            vi = T.axis.spatial(7, i)
-            C[vi] = B[vi] + T.float32(1)
-    for i in range(7):
-        with T.block("D"):
-            vi = T.axis.spatial(7, i)
-            D[vi] = B[vi] - T.float32(1)
-
-
-@T.prim_func
-def four(A: T.Buffer((7,), "float32"), D: T.Buffer((7,), "float32")):
-    B = T.alloc_buffer((7,), "float32")
-    C = T.alloc_buffer((7,), "float32")
-    for i in range(7):
-        with T.block("B"):
-            vi = T.axis.spatial(7, i)
-            B[vi] = A[vi] * T.float32(2)
-    for i in range(7):
-        with T.block("C"):
-            vi = T.axis.spatial(7, i)
-            C[vi] = A[vi] + T.float32(1)
-    for i in range(7):
-        with T.block("D"):
-            vi = T.axis.spatial(7, i)
-            D[vi] = B[vi] - C[vi]
-
-
-@T.prim_func
-def part(A: T.Buffer((3, 4), "float32"), C: T.Buffer((10,), "float32")):
-    B = T.alloc_buffer((3, 4), "float32")
-    for i, j in T.grid(3, 4):
-        with T.block("B"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = A[vi, vj] * T.float32(2)
-    for i in range(10):
-        with T.block("C"):
-            vi = T.axis.spatial(10, i)
-            C[vi] = B[vi // 4, vi % 4] + T.float32(1)
-
-
-@T.prim_func
-def unread(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32")):
-    B = T.alloc_buffer((7,), "float32")
-    for i in range(7):
-        with T.block("B"):
-            vi = T.axis.spatial(7, i)
-            B[vi] = A[vi] * T.float32(2)
-    for i in range(7):
-        with T.block("C"):
-            vi = T.axis.spatial(7, i)
-            C[vi] = A[vi]
+three = nests("A[7], C[7], D[7]; B[7]", "i 7: B[i] = A[i] * T.float32(2)", "i 7: C[i] = B[i] + T.float32(1)",
+              "i 7: D[i] = B[i] - T.float32(1)")
+chained = nests("A[7], D[7]; B[7], C[7]", "i 7: B[i] = A[i] * T.float32(2)", "i 7: C[i] = B[i] + T.float32(1)",
+                "i 7: D[i] = B[i] - C[i]")
+shifted = nests("A[8], C[7]; B[8]", "i 8: B[i] = A[i] * T.float32(2)", "i 7: C[i] = B[i + 1] + T.float32(1)")
+four = nests("A[7], D[7]; B[7], C[7]", "i 7: B[i] = A[i] * T.float32(2)", "i 7: C[i] = A[i] + T.float32(1)",
+             "i 7: D[i] = B[i] - C[i]")
+part = nests("A[3, 4], C[10]; B[3, 4]", "i 3, j 4: B[i, j] = A[i, j] * T.float32(2)",
+             "i 10: C[i] = B[i // 4, i % 4] + T.float32(1)")
+unread = nests("A[7], C[7]; B[7]", "i 7: B[i] = A[i] * T.float32(2)", "i 7: C[i] = A[i]")
 
 
 @T.prim_func
@@ -81,42 +33,9 @@ def pair(A: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32"), D: T.Buffer
             C[vi] = B[vi]
 
 
-@T.prim_func
-def outputs(A: T.Buffer((7,), "float32"), B: T.Buffer((7,), "float32"), C: T.Buffer((7,), "float32")):
-    for i in range(7):
-        with T.block("B"):
-            vi = T.axis.spatial(7, i)
-            B[vi] = A[vi] * T.float32(2)
-    for i in range(7):
-        with T.block("C"):
-            vi = T.axis.spatial(7, i)
-            C[vi] = B[vi]
-
-
-@T.prim_func
-def spread(A: T.Buffer((5,), "float32"), C: T.Buffer((5, 7), "float32")):
-    B = T.alloc_buffer((5,), "float32")
-    for i in range(5):
-        with T.block("B"):
-            vi = T.axis.spatial(5, i)
-            B[vi] = A[vi] * T.float32(2)
-    for i, j in T.grid(5, 7):
-        with T.block("C"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            C[vi, vj] = B[vi]
-
-
-@T.prim_func
-def strided(A: T.Buffer((5,), "float32"), C: T.Buffer((5,), "float32")):
-    B = T.alloc_buffer((10,), "float32")
-    for i in range(5):
-        with T.block("B"):
-            vi = T.axis.spatial(5, i)
-            B[vi * 2] = A[vi] * T.float32(2)
-    for i in range(5):
-        with T.block("C"):
-            vi = T.axis.spatial(5, i)
-            C[vi] = B[vi * 2]
+outputs = nests("A[7], B[7], C[7]", "i 7: B[i] = A[i] * T.float32(2)", "i 7: C[i] = B[i]")
+spread = nests("A[5], C[5, 7]; B[5]", "i 5: B[i] = A[i] * T.float32(2)", "i 5, j 7: C[i, j] = B[i]")
+strided = nests("A[5], C[5]; B[10]", "i 5: B[i * 2] = A[i] * T.float32(2)", "i 5: C[i] = B[i * 2]")
 
 
 @T.prim_func
@@ -157,15 +76,11 @@ LEGAL = {
                 with T.block("B"):
                     vi = T.axis.spatial(12, i_0 * 4 + ax0)
                     T.where(i_0 * 4 + ax0 < 12)
-                    T.reads(A[vi])
-                    T.writes(B[vi])
                     B[vi] = A[vi] * T.float32(2.0)
             for i_1 in range(4):
                 with T.block("C"):
                     vi = T.axis.spatial(10, i_0 * 4 + i_1)
                     T.where(i_0 * 4 + i_1 < 10)
-                    T.reads(B[vi:vi + 3])
-                    T.writes(C[vi])
                     C[vi] = B[vi] + B[vi + 2]"""),
     "compute_at keeps unit loops": (
         two_stages, lambda s: s.compute_at("B", loop(s, "C", 0), preserve_unit_loops=True), """
@@ -175,14 +90,10 @@ LEGAL = {
                 with T.block("B"):
                     vi = T.axis.spatial(5, i + ax0)
                     vj = T.axis.spatial(22, ax1)
-                    T.reads(A[vi, vj])
-                    T.writes(B[vi, vj])
                     B[vi, vj] = A[vi, vj] * T.float32(2.0)
             for j in range(22):
                 with T.block("C"):
                     vi, vj = T.axis.remap("SS", [i, j])
-                    T.reads(B[vi, vj])
-                    T.writes(C[vi, vj])
                     C[vi, vj] = B[vi, vj] + T.float32(1.0)"""),
     "compute_at of a reduction": (matmul_relu, lambda s: s.compute_at("C", loop(s, "D", 1)), """
         C = T.alloc_buffer((13, 22), "float32")
@@ -190,15 +101,11 @@ LEGAL = {
             for ax0 in range(9):
                 with T.block("C"):
                     vi, vj, vk = T.axis.remap("SSR", [i, j, ax0])
-                    T.reads(A[vi, vk], B[vk, vj])
-                    T.writes(C[vi, vj])
                     with T.init():
                         C[vi, vj] = T.float32(0.0)
                     C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
             with T.block("D"):
                 vi, vj = T.axis.remap("SS", [i, j])
-                T.reads(C[vi, vj])
-                T.writes(D[vi, vj])
                 D[vi, vj] = T.max(C[vi, vj], T.float32(0.0))"""),
     "compute_at at a position": (
         four, lambda s: (s.compute_at("C", loop(s, "D", 0)), s.compute_at("B", loop(s, "D", 0), index=1)), """
@@ -207,18 +114,12 @@ LEGAL = {
         for i in range(7):
             with T.block("C"):
                 vi = T.axis.spatial(7, i)
-                T.reads(A[vi])
-                T.writes(C[vi])
                 C[vi] = A[vi] + T.float32(1.0)
             with T.block("B"):
                 vi = T.axis.spatial(7, i)
-                T.reads(A[vi])
-                T.writes(B[vi])
                 B[vi] = A[vi] * T.float32(2.0)
             with T.block("D"):
                 vi = T.axis.spatial(7, i)
-                T.reads(B[vi], C[vi])
-                T.writes(D[vi])
                 D[vi] = B[vi] - C[vi]"""),
     "reverse_compute_at": (matmul_relu, lambda s: s.reverse_compute_at("D", s.split(loop(s, "C", 0), [None, 4])[0]), """
         C = T.alloc_buffer((13, 22), "float32")
@@ -228,8 +129,6 @@ LEGAL = {
                     vi = T.axis.spatial(13, i_0 * 4 + i_1)
                     vj, vk = T.axis.remap("SR", [j, k])
                     T.where(i_0 * 4 + i_1 < 13)
-                    T.reads(A[vi, vk], B[vk, vj])
-                    T.writes(C[vi, vj])
                     with T.init():
                         C[vi, vj] = T.float32(0.0)
                     C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
@@ -238,8 +137,6 @@ LEGAL = {
                     vi = T.axis.spatial(13, i_0 * 4 + ax0)
                     vj = T.axis.spatial(22, ax1)
                     T.where(i_0 * 4 + ax0 < 13)
-                    T.reads(C[vi, vj])
-                    T.writes(D[vi, vj])
                     D[vi, vj] = T.max(C[vi, vj], T.float32(0.0))"""),
     "reverse_compute_at at a position": (
         three, lambda s: (s.reverse_compute_at("C", loop(s, "B", 0)),
@@ -248,40 +145,52 @@ LEGAL = {
         for i in range(7):
             with T.block("B"):
                 vi = T.axis.spatial(7, i)
-                T.reads(A[vi])
-                T.writes(B[vi])
                 B[vi] = A[vi] * T.float32(2.0)
             with T.block("D"):
                 vi = T.axis.spatial(7, i)
-                T.reads(B[vi])
-                T.writes(D[vi])
                 D[vi] = B[vi] - T.float32(1.0)
             with T.block("C"):
                 vi = T.axis.spatial(7, i)
-                T.reads(B[vi])
-                T.writes(C[vi])
                 C[vi] = B[vi] + T.float32(1.0)"""),
+    "reverse_compute_at behind two producers": (
+        chained, lambda s: (s.reverse_compute_at("C", loop(s, "B", 0)), s.reverse_compute_at("D", loop(s, "B", 0))), """
+        B = T.alloc_buffer((7,), "float32")
+        C = T.alloc_buffer((7,), "float32")
+        for i in range(7):
+            with T.block("B"):
+                vi = T.axis.spatial(7, i)
+                B[vi] = A[vi] * T.float32(2.0)
+            with T.block("C"):
+                vi = T.axis.spatial(7, i)
+                C[vi] = B[vi] + T.float32(1.0)
+            with T.block("D"):
+                vi = T.axis.spatial(7, i)
+                D[vi] = B[vi] - C[vi]"""),
+    "reverse_compute_at of a shifted reader": (shifted, lambda s: s.reverse_compute_at("C", loop(s, "B", 0)), """
+        B = T.alloc_buffer((8,), "float32")
+        for i in range(8):
+            with T.block("B"):
+                vi = T.axis.spatial(8, i)
+                B[vi] = A[vi] * T.float32(2.0)
+            with T.block("C"):
+                vi = T.axis.spatial(7, i - 1)
+                T.where(i - 1 >= 0)
+                C[vi] = B[vi + 1] + T.float32(1.0)"""),
     "compute_inline": (window, lambda s: s.compute_inline("B"), """
         for i in range(10):
             with T.block("C"):
                 vi = T.axis.spatial(10, i)
-                T.reads(A[vi:vi + 3])
-                T.writes(C[vi])
                 C[vi] = A[vi] * T.float32(2.0) + A[vi + 2] * T.float32(2.0)"""),
     "reverse_compute_inline": (two_stages, lambda s: s.reverse_compute_inline("C"), """
         for i, j in T.grid(5, 22):
             with T.block("B"):
                 vi, vj = T.axis.remap("SS", [i, j])
-                T.reads(A[vi, vj])
-                T.writes(C[vi, vj])
                 C[vi, vj] = A[vi, vj] * T.float32(2.0) + T.float32(1.0)"""),
     "reverse_compute_inline where the consumer reads a part": (part, lambda s: s.reverse_compute_inline("C"), """
         for i, j in T.grid(3, 4):
             with T.block("B"):
                 vi, vj = T.axis.remap("SS", [i, j])
                 T.where(i * 4 + j < 10)
-                T.reads(A[vi, vj])
-                T.writes(C[vi * 4 + vj])
                 C[vi * 4 + vj] = A[vi, vj] * T.float32(2.0) + T.float32(1.0)"""),
 }
 

@@ -75,8 +75,6 @@ LEGAL = {
                 vi = T.axis.spatial(5, i)
                 vj = T.axis.spatial(22, j_0 * 4 + j_1)
                 T.where(j_0 * 4 + j_1 < 22)
-                T.reads(A[vi, vj])
-                T.writes(B[vi, vj])
                 B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
     "split of a symbolic loop, the outer factor given": (rows, lambda s: s.split(loop(s, "C", 0), [2, None]), """
         for i_0, i_1, j in T.grid(2, (n + 1) // 2, 6):
@@ -84,8 +82,6 @@ LEGAL = {
                 vi = T.axis.spatial(n, i_0 * ((n + 1) // 2) + i_1)
                 vj = T.axis.spatial(6, j)
                 T.where(i_0 * ((n + 1) // 2) + i_1 < n)
-                T.reads(A[vi, vj])
-                T.writes(C[vi, vj])
                 C[vi, vj] = A[vi, vj] + T.float32(1.0)"""),
     "split that leaves unit loops out of bindings": (
         doubled, lambda s: s.split(loop(s, "B", 1), [None, 11, 1], preserve_unit_iters=False), """
@@ -93,31 +89,23 @@ LEGAL = {
             with T.block("B"):
                 vi = T.axis.spatial(5, i)
                 vj = T.axis.spatial(22, j_0 * 11 + j_1)
-                T.reads(A[vi, vj])
-                T.writes(B[vi, vj])
                 B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
     "fuse": (doubled, lambda s: s.fuse(*s.get_loops("B")), """
         for i_j_fused in range(110):
             with T.block("B"):
                 vi = T.axis.spatial(5, i_j_fused // 22)
                 vj = T.axis.spatial(22, i_j_fused % 22)
-                T.reads(A[vi, vj])
-                T.writes(B[vi, vj])
                 B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
     "fuse of a symbolic loop": (rows, lambda s: s.fuse(*s.get_loops("C")), """
         for i_j_fused in range(n * 6):
             with T.block("C"):
                 vi = T.axis.spatial(n, i_j_fused // 6)
                 vj = T.axis.spatial(6, i_j_fused % 6)
-                T.reads(A[vi, vj])
-                T.writes(C[vi, vj])
                 C[vi, vj] = A[vi, vj] + T.float32(1.0)"""),
     "reorder leaves the loops between in place": (matmul, lambda s: s.reorder(loop(s, "C", 2), loop(s, "C", 0)), """
         for k, j, i in T.grid(9, 22, 13):
             with T.block("C"):
                 vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                T.reads(A[vi, vk], B[vk, vj])
-                T.writes(C[vi, vj])
                 with T.init():
                     C[vi, vj] = T.float32(0.0)
                 C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]"""),
@@ -126,15 +114,11 @@ LEGAL = {
         for i, u, j, u_1 in T.grid(5, 1, 22, 1):
             with T.block("B"):
                 vi, vj = T.axis.remap("SS", [i, j])
-                T.reads(A[vi, vj])
-                T.writes(B[vi, vj])
                 B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
     "reorder_block_iter_var": (row_sum, lambda s: s.reorder_block_iter_var("B", [1, 0]), """
         for i, k in T.grid(5, 9):
             with T.block("B"):
                 vk, vi = T.axis.remap("RS", [k, i])
-                T.reads(A[vi, vk])
-                T.writes(B[vi])
                 with T.init():
                     B[vi] = T.float32(0.0)
                 B[vi] = B[vi] + A[vi, vk]"""),
@@ -145,24 +129,18 @@ LEGAL = {
                     with T.block("B"):
                         vi = T.axis.spatial(5, i)
                         vj = T.axis.spatial(22, j_0 * 11 + j_1)
-                        T.reads(A[vi, vj])
-                        T.writes(B[vi, vj])
                         B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
     "bind": (doubled, lambda s: (s.bind(loop(s, "B", 0), "blockIdx.x"), s.bind(loop(s, "B", 1), "threadIdx.x")), """
         for i in T.thread_binding(5, thread="blockIdx.x"):
             for j in T.thread_binding(22, thread="threadIdx.x"):
                 with T.block("B"):
                     vi, vj = T.axis.remap("SS", [i, j])
-                    T.reads(A[vi, vj])
-                    T.writes(B[vi, vj])
                     B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
     "bind of a reduction": (row_sum, lambda s: s.bind(loop(s, "B", 1), "threadIdx.x"), """
         for i in range(5):
             for k in T.thread_binding(9, thread="threadIdx.x"):
                 with T.block("B"):
                     vi, vk = T.axis.remap("SR", [i, k])
-                    T.reads(A[vi, vk])
-                    T.writes(B[vi])
                     with T.init():
                         B[vi] = T.float32(0.0)
                     B[vi] = B[vi] + A[vi, vk]"""),
@@ -178,6 +156,8 @@ REFUSED = [
      "argument 'disable_predication': [None, 4] are not proved to divide the extent 22 of loop j, so a condition"),
     (doubled, lambda s: (s.annotate(loop(s, "B", 1), "note", 1), s.split(loop(s, "B", 1), [None, 2])),
      "loop j has annotations ['note'], which would be lost; split or fuse first, then annotate"),
+    (doubled, lambda s: (s.annotate(loop(s, "B", 1), "note", 1), s.fuse(*s.get_loops("B"))),
+     "loop j has annotations ['note'], which would be lost"),
     (branch, lambda s: s.split(loop(s, "C", 0), [None, 4]),
      "they do not divide the extent of loop i, which holds a IfThenElse outside any block"),
     (doubled, lambda s: s.fuse(), "fuse: argument 'loops': no loop is given"),

@@ -14,8 +14,6 @@ LEGAL = {
             for j in range(22):
                 with T.block("B"):
                     vi, vj = T.axis.remap("SS", [i, j])
-                    T.reads(A[vi, vj])
-                    T.writes(B[vi, vj])
                     T.block_attr({"kind": ("a", 2)})
                     B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
     "unannotate": (
@@ -25,8 +23,6 @@ LEGAL = {
             for j in range(22):
                 with T.block("B"):
                     vi, vj = T.axis.remap("SS", [i, j])
-                    T.reads(A[vi, vj])
-                    T.writes(B[vi, vj])
                     B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
     "sample_perfect_tile feeds split": (
         doubled, lambda s: s.split(loop(s, "B", 1), s.sample_perfect_tile(loop(s, "B", 1), n=2, decision=[2, 11])), """
@@ -34,8 +30,6 @@ LEGAL = {
             with T.block("B"):
                 vi = T.axis.spatial(5, i)
                 vj = T.axis.spatial(22, j_0 * 11 + j_1)
-                T.reads(A[vi, vj])
-                T.writes(B[vi, vj])
                 B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
     "sample_categorical feeds annotate": (
         doubled, lambda s: s.annotate(
@@ -43,8 +37,6 @@ LEGAL = {
         for i, j in T.grid(5, 22):
             with T.block("B"):
                 vi, vj = T.axis.remap("SS", [i, j])
-                T.reads(A[vi, vj])
-                T.writes(B[vi, vj])
                 T.block_attr({"unroll": 16})
                 B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
     "sample_compute_location feeds compute_at": (
@@ -54,21 +46,15 @@ LEGAL = {
             for ax0 in range(22):
                 with T.block("B"):
                     vi, vj = T.axis.remap("SS", [i, ax0])
-                    T.reads(A[vi, vj])
-                    T.writes(B[vi, vj])
                     B[vi, vj] = A[vi, vj] * T.float32(2.0)
             for j in range(22):
                 with T.block("C"):
                     vi, vj = T.axis.remap("SS", [i, j])
-                    T.reads(B[vi, vj])
-                    T.writes(C[vi, vj])
                     C[vi, vj] = B[vi, vj] + T.float32(1.0)"""),
     "enter_postproc": (doubled, lambda s: s.enter_postproc(), """
         for i, j in T.grid(5, 22):
             with T.block("B"):
                 vi, vj = T.axis.remap("SS", [i, j])
-                T.reads(A[vi, vj])
-                T.writes(B[vi, vj])
                 B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
 }
 

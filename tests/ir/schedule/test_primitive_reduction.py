@@ -96,14 +96,10 @@ LEGAL = {
         for i, j in T.grid(13, 22):
             with T.block("C_init"):
                 vi_init, vj_init = T.axis.remap("SS", [i, j])
-                T.reads()
-                T.writes(C[vi_init, vj_init])
                 C[vi_init, vj_init] = T.float32(0.0)
             for k in range(9):
                 with T.block("C_update"):
                     vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                    T.reads(C[vi, vj], A[vi, vk], B[vk, vj])
-                    T.writes(C[vi, vj])
                     C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]"""),
     "decompose_reduction above it, loops split unevenly": (
         matmul, lambda s: (tile(s, "C", (13, 8, 4)), s.decompose_reduction("C", loop(s, "C", 2))), """
@@ -113,8 +109,6 @@ LEGAL = {
                     vi_init = T.axis.spatial(13, i_0 * 13 + i_1_init)
                     vj_init = T.axis.spatial(22, j_0 * 8 + j_1_init)
                     T.where(j_0 * 8 + j_1_init < 22)
-                    T.reads()
-                    T.writes(C[vi_init, vj_init])
                     C[vi_init, vj_init] = T.float32(0.0)
             for k_0, i_1, j_1, k_1 in T.grid(3, 13, 8, 4):
                 with T.block("C_update"):
@@ -122,8 +116,6 @@ LEGAL = {
                     vj = T.axis.spatial(22, j_0 * 8 + j_1)
                     vk = T.axis.reduce(9, k_0 * 4 + k_1)
                     T.where(j_0 * 8 + j_1 < 22 and k_0 * 4 + k_1 < 9)
-                    T.reads(C[vi, vj], A[vi, vk], B[vk, vj])
-                    T.writes(C[vi, vj])
                     C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]"""),
     "decompose_reduction where a condition ties the lanes to the reduction, but holds in its first turn": (
         row_sum, lambda s: (s.rfactor(s.split(loop(s, "B", 1), [None, 4])[1]),
@@ -133,21 +125,15 @@ LEGAL = {
             for k_1_init in range(4):
                 with T.block("B_rf_init"):
                     vk_1_init, vi_init = T.axis.remap("SS", [k_1_init, i])
-                    T.reads()
-                    T.writes(B_rf[vk_1_init, vi_init])
                     B_rf[vk_1_init, vi_init] = T.float32(0.0)
             for k_0, k_1 in T.grid(3, 4):
                 with T.block("B_rf_update"):
                     vk_1, vi, vk_0 = T.axis.remap("SSR", [k_1, i, k_0])
                     T.where(k_0 * 4 + k_1 < 9)
-                    T.reads(B_rf[vk_1, vi], A[vi, vk_0 * 4 + vk_1])
-                    T.writes(B_rf[vk_1, vi])
                     B_rf[vk_1, vi] = B_rf[vk_1, vi] + A[vi, vk_0 * 4 + vk_1]
         for i, k_1 in T.grid(5, 4):
             with T.block("B"):
                 vk_1, vi = T.axis.remap("RS", [k_1, i])
-                T.reads(B_rf[vk_1, vi])
-                T.writes(B[vi])
                 with T.init():
                     B[vi] = T.float32(0.0)
                 B[vi] = B[vi] + B_rf[vk_1, vi]"""),
@@ -157,16 +143,12 @@ LEGAL = {
             with T.block("B_rf"):
                 vk_1, vi, vk_0 = T.axis.remap("SSR", [k_1, i, k_0])
                 T.where(k_0 * 4 + k_1 < 9)
-                T.reads(A[vi, vk_0 * 4 + vk_1])
-                T.writes(B_rf[vk_1, vi])
                 with T.init():
                     B_rf[vk_1, vi] = T.float32(0.0)
                 B_rf[vk_1, vi] = B_rf[vk_1, vi] + A[vi, vk_0 * 4 + vk_1]
         for i, k_1 in T.grid(5, 4):
             with T.block("B"):
                 vk_1, vi = T.axis.remap("RS", [k_1, i])
-                T.reads(B_rf[vk_1, vi])
-                T.writes(B[vi])
                 with T.init():
                     B[vi] = T.float32(0.0)
                 B[vi] = B[vi] + B_rf[vk_1, vi]"""),
@@ -177,16 +159,12 @@ LEGAL = {
             with T.block("B_rf"):
                 vk_0, vi, vk_1 = T.axis.remap("SSR", [k_0, i, k_1])
                 T.where(k_0 * 4 + k_1 < 9)
-                T.reads(A[vi, vk_0 * 4 + vk_1])
-                T.writes(B_rf[vi, vk_0])
                 with T.init():
                     B_rf[vi, vk_0] = T.float32(0.0)
                 B_rf[vi, vk_0] = B_rf[vi, vk_0] + A[vi, vk_0 * 4 + vk_1]
         for i, k_0 in T.grid(5, 3):
             with T.block("B"):
                 vk_0, vi = T.axis.remap("RS", [k_0, i])
-                T.reads(B_rf[vi, vk_0])
-                T.writes(B[vi])
                 with T.init():
                     B[vi] = T.float32(0.0)
                 B[vi] = B[vi] + B_rf[vi, vk_0]"""),
@@ -195,16 +173,12 @@ LEGAL = {
         for i, k in T.grid(5, 9):
             with T.block("B_rf"):
                 vk, vi = T.axis.remap("SS", [k, i])
-                T.reads(A[vi, vk])
-                T.writes(B_rf[vi, vk])
                 with T.init():
                     B_rf[vi, vk] = T.float32(0.0)
                 B_rf[vi, vk] = B_rf[vi, vk] + A[vi, vk]
         for i, k in T.grid(5, 9):
             with T.block("B"):
                 vk, vi = T.axis.remap("RS", [k, i])
-                T.reads(B_rf[vi, vk])
-                T.writes(B[vi])
                 with T.init():
                     B[vi] = T.float32(0.0)
                 B[vi] = B[vi] + B_rf[vi, vk]"""),

@@ -2,17 +2,12 @@
 
 from ingot.ir.schedule import TensorIntrin
 from ingot.script import tir as T
-from primitive_programs import doubled, downward, matmul, row_sum, tied, triangle, two_stages, window
+from primitive_programs import doubled, downward, matmul, nests, row_sum, tied, triangle, two_stages, window
 from primitive_table import loop, tile, table_tests
 from schedule_programs import repeated_sum, softmax
 
 
-@T.prim_func
-def double_desc(A: T.Buffer((11,), "float32"), B: T.Buffer((11,), "float32")):
-    for i in range(11):
-        with T.block("double"):
-            vi = T.axis.spatial(11, i)
-            B[vi] = A[vi] * T.float32(2)
+double_desc = nests("A[11], B[11]", "i 11 (double): B[i] = A[i] * T.float32(2)")
 
 
 @T.prim_func
@@ -94,22 +89,9 @@ def outside(A: T.Buffer((22,), "float32"), B: T.Buffer((33,), "float32")):
             B[vi] = A[vi] * T.float32(2)
 
 
-@T.prim_func
-def sum_desc(A: T.Buffer((3,), "float32"), B: T.Buffer((1,), "float32")):
-    for i, k in T.grid(1, 3):
-        with T.block("sum"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                B[vi] = T.float32(0)
-            B[vi] = B[vi] + A[vk]
-
-
-@T.prim_func
-def unused(A: T.Buffer((11,), "float32"), B: T.Buffer((11,), "float32"), Z: T.Buffer((1,), "float32")):
-    for i in range(11):
-        with T.block("double"):
-            vi = T.axis.spatial(11, i)
-            B[vi] = A[vi] * T.float32(2)
+short_sums = nests("A[5, 3], B[5]", "i 5, k 3: B[i] += A[i, k]")
+sum_desc = nests("A[3], B[1]", "i 1, k 3 (sum): B[i] += A[k]")
+unused = nests("A[11], B[11], Z[1]", "i 11 (double): B[i] = A[i] * T.float32(2)")
 
 
 TensorIntrin.register("primitive.sum", sum_desc, sum_desc, override=True)
@@ -122,28 +104,20 @@ LEGAL = {
             with T.block("B_o"):
                 vi_o = T.axis.spatial(1, 0)
                 vj_o = T.axis.spatial(3, j_0)
-                T.reads(A[0:5, vj_o * 8:vj_o * 8 + 8])
-                T.writes(B[0:5, vj_o * 8:vj_o * 8 + 8])
                 for i_1, j_1 in T.grid(5, 8):
                     with T.block("B"):
                         vi_i, vj_i = T.axis.remap("SS", [i_1, j_1])
                         T.where(vj_o * 8 + j_1 < 22)
-                        T.reads(A[vi_i, vj_o * 8 + vj_i])
-                        T.writes(B[vi_i, vj_o * 8 + vj_i])
                         B[vi_i, vj_o * 8 + vj_i] = A[vi_i, vj_o * 8 + vj_i] * T.float32(2.0)"""),
     "blockize of a reduction": (matmul, lambda s: s.blockize(tile(s, "C", (13, 11, 3))[1][0]), """
         for i_0, j_0, k_0 in T.grid(1, 2, 3):
             with T.block("C_o"):
                 vi_o = T.axis.spatial(1, 0)
                 vj_o, vk_o = T.axis.remap("SR", [j_0, k_0])
-                T.reads(A[0:13, vk_o * 3:vk_o * 3 + 3], B[vk_o * 3:vk_o * 3 + 3, vj_o * 11:vj_o * 11 + 11])
-                T.writes(C[0:13, vj_o * 11:vj_o * 11 + 11])
                 with T.init():
                     for i_1_init, j_1_init in T.grid(13, 11):
                         with T.block("C_init"):
                             vi_i_init, vj_i_init = T.axis.remap("SS", [i_1_init, j_1_init])
-                            T.reads()
-                            T.writes(C[vi_i_init, vj_o * 11 + vj_i_init])
                             C[vi_i_init, vj_o * 11 + vj_i_init] = T.float32(0.0)
                 for i_1, j_1, k_1 in T.grid(13, 11, 3):
                     with T.block("C"):
@@ -156,31 +130,21 @@ LEGAL = {
                             + A[vi_i, vk_o * 3 + vk_i] * B[vk_o * 3 + vk_i, vj_o * 11 + vj_i])"""),
     "blockize without unit iterators": (doubled, lambda s: s.blockize(loop(s, "B", 0), preserve_unit_iters=False), """
         with T.block("B_o"):
-            T.reads(A[0:5, 0:22])
-            T.writes(B[0:5, 0:22])
             for i, j in T.grid(5, 22):
                 with T.block("B"):
                     vi_i, vj_i = T.axis.remap("SS", [i, j])
-                    T.reads(A[vi_i, vj_i])
-                    T.writes(B[vi_i, vj_i])
                     B[vi_i, vj_i] = A[vi_i, vj_i] * T.float32(2.0)"""),
     "blockize of two blocks": (window, lambda s: (s.compute_at("B", loop(s, "C", 0)), s.blockize(["B", "C"])), """
         B = T.alloc_buffer((12,), "float32")
         for i in range(10):
             with T.block("blockized_B_C"):
                 v_i = T.axis.spatial(10, i)
-                T.reads(A[v_i:v_i + 3], B[v_i:v_i + 3])
-                T.writes(B[v_i:v_i + 3], C[v_i])
                 for ax0 in range(3):
                     with T.block("B"):
                         vi = T.axis.spatial(12, v_i + ax0)
-                        T.reads(A[vi])
-                        T.writes(B[vi])
                         B[vi] = A[vi] * T.float32(2.0)
                 with T.block("C"):
                     vi = T.axis.spatial(10, v_i)
-                    T.reads(B[vi:vi + 3])
-                    T.writes(C[vi])
                     C[vi] = B[vi] + B[vi + 2]"""),
     "tensorize": (doubled, lambda s: s.tensorize(s.split(loop(s, "B", 1), [None, 11])[1], "primitive.double"), """
         for i, j_0 in T.grid(5, 2):
@@ -188,15 +152,11 @@ LEGAL = {
                 vi_o, vj_o = T.axis.remap("SS", [i, j_0])
                 A_elem_offset = T.int32()
                 B_elem_offset = T.int32()
-                T.reads(A[vi_o, vj_o * 11:vj_o * 11 + 11])
-                T.writes(B[vi_o, vj_o * 11:vj_o * 11 + 11])
                 A_1 = T.match_buffer(A[vi_o, vj_o * 11:vj_o * 11 + 11], (11,), "float32", elem_offset=A_elem_offset)
                 B_1 = T.match_buffer(B[vi_o, vj_o * 11:vj_o * 11 + 11], (11,), "float32", elem_offset=B_elem_offset)
                 for i_1 in T.vectorized(11):
                     with T.block("twice"):
                         vi = T.axis.spatial(11, i_1)
-                        T.reads(A_1[vi])
-                        T.writes(B_1[vi])
                         B_1[vi] = A_1[vi] + A_1[vi]"""),
 }
 
@@ -217,6 +177,7 @@ REFUSED = [
     (folded, lambda s: s.blockize(loop(s, "B", 0)), "ties a loop of the reduction to a spatial one"),
     (cleared, lambda s: s.blockize(loop(s, "B", 1)),
      "block B has an init but is no reduction block: block Z also writes B"),
+    (two_stages, lambda s: s.blockize(["root"]), "block root is the root block"),
     (two_stages, lambda s: s.blockize([]), "the list of blocks is empty; give at least one block"),
     (softmax(), lambda s: s.blockize(["T_max", "T_sum"]),
      "block T_exp stands between them; include it or move it away"),
@@ -233,6 +194,8 @@ REFUSED = [
     (two_stages, lambda s: s.tensorize(s.split(loop(s, "C", 1), [None, 11])[1], "primitive.double"),
      "block C_o is not what primitive.double does: A[vi_i] * T.float32(2.0) is wanted"),
     (matmul, lambda s: s.tensorize(loop(s, "C", 2), "primitive.double"), "it has an init, which the intrinsic has not"),
+    (doubled, lambda s: s.tensorize(loop(s, "B", 1), "primitive.sum"), "it has no init"),
+    (short_sums, lambda s: s.tensorize(s.split(loop(s, "B", 0), [6, 1])[1], "primitive.sum"), "B_init runs only where"),
     (row_sum, lambda s: s.tensorize(s.split(loop(s, "B", 1), [3, 3])[1], "primitive.sum"),
      "its reduction goes on outside, and the intrinsic would start it anew"),
     (doubled, lambda s: s.tensorize(s.split(loop(s, "B", 1), [None, 11])[1], "primitive.unused"),

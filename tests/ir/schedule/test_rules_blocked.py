@@ -20,8 +20,7 @@ from ingot.ir.node import collect, structural_equal
 from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.rules import schedule_by_rule, threads
 from ingot.ir.schedule.rules.conv_tiles import Plan, Shape, choose, streams
-from ingot.ir.schedule.rules.depthwise_pointwise import pays
-from ingot.ir.schedule.rules.pointwise_depthwise import choose as choose_band, pair_of, pays as pays_before_depthwise
+from ingot.ir.schedule.rules.pointwise_depthwise import choose as choose_band, pair_of, pays
 from ingot.ir.tir.function import PrimFunc
 from ingot.ir.tir.stmt import Block, BufferStore, DeclBuffer, For, IfThenElse
 from ingot.ir.transform.lower_ops import lower_ops
@@ -66,16 +65,6 @@ DEPTHWISE = {
     "dilated": dict(blocks=1, size=(4, 3), kernel=(1, 3), dilation=(3, 2), epilogue=None),
     "7x7": dict(blocks=2, size=(7, 7)),
     "pixel": dict(blocks=2, size=(1, 1), kernel=(2, 2)),
-}
-
-
-# of programs.depthwise_pointwise
-PAIRS = {
-    "3x3": dict(blocks=3, outputs=2, size=(5, 9)),
-    "strided": dict(blocks=2, outputs=3, size=(3, 31), strides=(2, 2), batch=2, epilogue="residual"),
-    "5x5": dict(blocks=1, outputs=4, size=(4, 7), kernel=(5, 5), strides=(1, 2), between="hard_swish"),
-    "nothing_between": dict(blocks=2, outputs=1, size=(7, 5), between=None, epilogue=None),
-    "one_row": dict(blocks=2, outputs=2, size=(1, 13), kernel=(1, 3)),
 }
 
 
@@ -181,35 +170,6 @@ def test_data_that_are_made(name, cpu, threads_for_all_work):
     assert not all(collect(loop, IfThenElse) for loop in rolled(lowered))
 
 
-def test_data_to_make_that_are_far_are_asked_for():
-    func = programs.conv2d(4, 8, (14, 14), prologue="scale")
-    for l2_bytes, expected in ((64 << 10, {"x"}), (2 << 20, set())):
-        lowered = lower_prim_func(schedule_by_rule(func, machine(16, 32, l2_bytes=l2_bytes)).func)
-        names = {c.args[0].args[0].buffer.name for c in collect(lowered.body, Call) if c.op == "tir.prefetch"}
-        assert names & {"x"} == expected
-
-
-@pytest.mark.parametrize("cpu", [CPUS[4], BY_ELEMENT], ids=["", "by_element"])
-@pytest.mark.parametrize("name", PAIRS)
-def test_depthwise_and_pointwise(name, cpu, threads_for_all_work):
-    """In one kernel a row of the depthwise convolution is all that is kept of it."""
-    case = PAIRS[name]
-    lowered = assert_kept(programs.depthwise_pointwise(**case, lanes=4), cpu)
-    kept = _kept(lowered)
-    assert [b.shape[0].value for b in kept] == [case["blocks"] * case["size"][1] * 4]
-    assert rolled(lowered) and not collect(rolled(lowered), IfThenElse)
-
-
-@pytest.mark.parametrize("middle, rows, weights, expected", [
-    (1600 << 10, 112, 2 << 10, True),   # of MobileNetV2 at 112x112: what lies between exceeds the second cache
-    (1800 << 10, 56, 18 << 10, True),   # every row reads all weights from the second cache, which still costs less
-    (1100 << 10, 14, 2 << 20, False),   # more than that
-    (144 << 10, 48, 1 << 10, False),    # in the second cache
-])
-def test_pairs_pay_where_the_cache_does_not_hold_what_lies_between(middle, rows, weights, expected):
-    assert pays(machine(16, 32), middle, rows, weights) == expected
-
-
 @pytest.mark.parametrize("cpu", [CPUS[4], BY_ELEMENT, CPUS[4].alone()],
                          ids=["", "by_element", "one_thread"])
 @pytest.mark.parametrize("name", EXPANSIONS)
@@ -244,7 +204,7 @@ def pair_at(size, channels, expanded, stride, kernel=3):
 def test_expansions_pay_where_the_cache_does_not_hold_what_lies_between(size, channels, expanded, stride, expected):
     """By threads and by one."""
     pair = pair_at(size, channels, expanded, stride)
-    assert tuple(pays_before_depthwise(machine(16, 32, parallel=p), pair) for p in (True, False)) == expected
+    assert tuple(pays(machine(16, 32, parallel=p), pair) for p in (True, False)) == expected
 
 
 def test_bands_of_expansions():
@@ -347,7 +307,6 @@ PROGRAMS = {"local_response": partial(local_response, 2, (2, 26), 5), "moved": p
             **{f"phases_{n}": partial(phases, **case) for n, case in PHASES.items()},
             **{f"depthwise_{n}": partial(programs.depthwise, **case) for n, case in DEPTHWISE.items()},
             **{f"made_{n}": partial(programs.conv2d, **case) for n, case in MADE.items()},
-            **{f"pair_{n}": partial(programs.depthwise_pointwise, **case) for n, case in PAIRS.items()},
             **{f"expansion_{n}": partial(programs.pointwise_depthwise, **case) for n, case in EXPANSIONS.items()},
             **{f"pool_{n}": partial(pool, *case) for n, case in POOLS.items()}}
 
@@ -439,18 +398,6 @@ def test_weights_are_asked_for_where_each_is_read_once(arguments, expected):
     assert streams(cpu, arguments, choose(cpu, arguments)) == expected
 
 
-def test_large_outputs_are_asked_for():
-    """What a tile's results go to and are added to, where that does not stay in the cache."""
-    func = programs.conv2d(8, 8, (14, 14), epilogue="residual")
-    for l2_bytes, expected in ((64 << 10, 2), (2 << 20, 0)):
-        sch = schedule_by_rule(func, machine(16, 32, l2_bytes=l2_bytes))
-        asked = [name for f in collect(sch.func.body, For) for name in f.annotations.get("pragma_prefetch_tile", ())]
-        assert len(asked) == expected
-        lowered = lower_prim_func(sch.func)
-        names = {c.args[0].args[0].buffer.name for c in collect(lowered.body, Call) if c.op == "tir.prefetch"}
-        assert {str(getattr(name, "value", name)) for name in asked} <= names
-
-
 # ---------------------------------------------------------------- what compilers make of them
 
 HOT = {
@@ -465,7 +412,6 @@ HOT = {
     "gathered_7": partial(programs.gathered, 4, 136, 9, (7, 7), epilogue="residual"),
     "depthwise": partial(programs.depthwise, 4, (28, 28)),
     "depthwise_5x5": partial(programs.depthwise, 4, (14, 14), (5, 5), (2, 2)),
-    "pair": partial(programs.depthwise_pointwise, 6, 2, (28, 28), strides=(2, 2)),
 }
 # target: (most instructions for a multiply-add in the longest of the hot loops, compilers)
 COMPILERS = [("x86-64-v4", 2.0, ["gcc"]), ("x86-64-v4", 2.0, ["clang"]), ("x86-64-v3", 2.6, ["gcc"]),

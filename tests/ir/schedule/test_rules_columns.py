@@ -4,7 +4,7 @@ from math import prod
 import numpy as np
 import pytest
 from compiled_batch import same_results
-from rule_cases import kernels, network
+from rule_cases import kernels, network, scheduled
 
 from ingot.ir.expr import Call, Select
 from ingot.ir.node import collect, structural_equal
@@ -54,12 +54,8 @@ def convolution(case, epilogue="residual"):
 def test_results_are_kept(case, epilogue, monkeypatch):
     set_costs(monkeypatch, {"threads.least_work": 1})
     func, cpu = convolution(case, epilogue)
-    sch = Schedule(func)
-    assert columns(sch, cpu)
+    sch = scheduled(columns, func, cpu)
     assert structural_equal(schedule_by_rule(func, cpu).func, sch.func)
-    again = Schedule(func)
-    sch.trace.apply(again)
-    assert structural_equal(again.func, sch.func)
     same_results(func, sch.func, atol=1e-5)
 
 

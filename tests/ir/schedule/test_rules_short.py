@@ -15,7 +15,7 @@ from machines import machine
 
 # The smallest weights are worth it: their first cache holds nothing, and their second one is slow.
 CPUS = pytest.mark.parametrize("cpu", [
-    machine(16, 32, l1_bytes=0, l2_bytes=0, memory_read=1, embeds_broadcast=True),
+    machine(16, 32, l1_bytes=0, l2_bytes=0, memory_read=1),
     machine(8, 16, l1_bytes=0, l2_bytes=0, memory_read=1, costs={"tile.small": 14}),
     machine(4, 32, l1_bytes=0, l2_bytes=0, memory_read=1, accumulators=21, by_element=True)],
     ids=["avx512", "avx2", "neon"])

@@ -1,10 +1,10 @@
 """The rule for Winograd convolutions by digits: it keeps results, and its loops have the intended shape."""
 
 import pytest
-from rule_cases import winograd_by
+from rule_cases import scheduled, winograd_by
 
 from ingot.ir.expr import Call, Select
-from ingot.ir.node import collect, structural_equal
+from ingot.ir.node import collect
 from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.rules import winograd_digit_blocks
 from ingot.ir.schedule.rules.threads import parallel_loops
@@ -12,7 +12,6 @@ from ingot.ir.schedule.rules.winograd_blocks import Layer
 from ingot.ir.schedule.rules.winograd_digit_blocks import Blocking, choose, cycles
 from ingot.ir.schedule.rules.winograd import winograd
 from ingot.ir.tir.stmt import For
-from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.pipeline import lower_prim_func
 from machines import machine
 
@@ -24,14 +23,8 @@ def kernel(*sizes, **options):
     return winograd_by("digits", CPU, *sizes, **options)
 
 
-def scheduled(func, cpu):
-    """The function that the rule makes, whose trace replays."""
-    sch, again = Schedule(func), Schedule(func)
-    assert winograd(sch, cpu)
-    verify(sch.func)
-    sch.trace.apply(again)
-    assert structural_equal(again.func, sch.func)
-    return lower_prim_func(sch.func)
+def lowered_by(func, cpu):
+    return lower_prim_func(scheduled(winograd, func, cpu).func)
 
 
 @pytest.mark.parametrize("cpu", [CPU, ALONE], ids=["threads", "alone"])
@@ -42,7 +35,7 @@ def scheduled(func, cpu):
     ((8, 8), {"batch": "n", "tile": 6})])
 def test_the_unit_makes_the_products(size, options, cpu):
     """Digits are cut in one place, sums made in another; no choice by the row of a matrix is left."""
-    lowered = scheduled(kernel(size, **options), cpu)
+    lowered = lowered_by(kernel(size, **options), cpu)
     calls = [c.args[0].value for c in collect(lowered.body, Call) if c.op == "tir.call_extern"]
     assert calls == ["ingot_tiles_digits", "ingot_tiles_products"]
     choices = [s for s in collect(lowered.body, Select) if "digits_" not in str(s)]
@@ -52,9 +45,9 @@ def test_the_unit_makes_the_products(size, options, cpu):
 @pytest.mark.parametrize("over, loops", [("rows", 1), ("channels", 2), ("each", 1)])
 def test_what_threads_share(over, loops, monkeypatch):
     monkeypatch.setattr(winograd_digit_blocks, "choose", lambda *_: Blocking(1 if over == "rows" else 4, 32, over, 0))
-    lowered = scheduled(kernel((14, 14), 64, 64, tile=4), CPU)
+    lowered = lowered_by(kernel((14, 14), 64, 64, tile=4), CPU)
     assert len([f for f in collect(lowered.body, For) if f.kind == "parallel"]) == loops
-    assert not parallel_loops(scheduled(kernel((14, 14), 64, 64, tile=4), ALONE).body)
+    assert not parallel_loops(lowered_by(kernel((14, 14), 64, 64, tile=4), ALONE).body)
 
 
 LAYERS = [Layer(4, 4, 4, 14, 14, 16), Layer(2, 16, 16, 7, 7, 16), Layer(2, 32, 32, 4, 4, 16),

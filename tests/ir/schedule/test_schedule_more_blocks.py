@@ -7,12 +7,7 @@ from ingot.ir import tir
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.schedule import Schedule, ScheduleError, TensorIntrin
 from ingot.ir.transform.pipeline import lower_prim_func
-from schedule_programs import (arrays_for, assert_same, elementwise, loop_text, matmul, realize, repeated_sum,
-                               running_sum, softmax, softmax_by_rows, stencil)
-
-
-def schedule(func):
-    return Schedule(func, error_render_level="fast", debug_mask="all")
+from schedule_programs import arrays_for, assert_same, elementwise, loop_text, matmul, realize, schedule
 
 
 def check(func, sch):
@@ -40,21 +35,6 @@ def tiled(func, factors, block="C"):
 
 # ---------------------------------------------------------------- blockize of a loop
 
-def test_blockize_structure():
-    func = elementwise((8, 32))
-    sch, outer, inner = tiled(func, (4, 16))
-    block = sch.blockize(inner[0])
-    assert sch.get(block).name_hint == "C_o"
-    assert loop_text(sch, block) == ["i0_0:2:serial", "i1_0:2:serial"]
-    assert loop_text(sch, "C") == ["i0_1:4:serial", "i1_1:16:serial"]
-    text = sch.func.script()
-    for line in ('v_i0_o, v_i1_o = T.axis.remap("SS", [i0_0, i1_0])',
-                 'v_i0_i, v_i1_i = T.axis.remap("SS", [i0_1, i1_1])',
-                 "T.writes(C[v_i0_o * 4:v_i0_o * 4 + 4, v_i1_o * 16:v_i1_o * 16 + 16])",
-                 "C[v_i0_o * 4 + v_i0_i, v_i1_o * 16 + v_i1_i] = B["):
-        assert line in text
-    check(func, sch)
-
 
 @pytest.mark.parametrize("m, n, k", [(16, 32, 8), (13, 22, 9), (4, 4, 4), (3, 2, 1)])
 @pytest.mark.parametrize("preserve", [True, False])
@@ -68,24 +48,6 @@ def test_blockize_a_reduction(m, n, k, preserve):
     sch.reorder(ko, io)
     sch.parallel(jo)
     sch.decompose_reduction(block, sch.get_loops(block)[0])
-    check(func, sch)
-
-
-def test_blockize_keeps_conditions_inside():
-    func = matmul(13, 22, 9)
-    sch, outer, inner = tiled(func, (4, 8, 9))
-    sch.blockize(inner[0])
-    assert str(realize(sch, "C").predicate) == "v_i_o * 4 + i_1 < 13 and v_j_o * 8 + j_1 < 22"
-    check(func, sch)
-
-
-def test_blockize_of_the_whole_nest_and_of_one_loop():
-    func = matmul()
-    for depth in range(3):
-        sch = schedule(func)
-        sch.blockize(sch.get_loops("C")[depth])
-        check(func, sch)
-    sch.blockize(sch.get_loops("C_o")[0])
     check(func, sch)
 
 
@@ -111,60 +73,6 @@ def test_primitives_work_around_and_inside_nested_blocks():
     sch.vectorize(sch.split(sch.get_loops("C")[1], [None, 4])[1])
     sch.parallel(sch.fuse(io, jo))
     check(func, sch)
-
-
-@pytest.mark.parametrize("program, act, message", [
-    (softmax, lambda s: (s.compute_at("T_max", s.get_loops("T_exp")[0]), s.blockize(s.get_loops("T_exp")[0])),
-     "holds more than a nest around one block: T_max, T_exp; give a list of blocks"),
-    (lambda: elementwise((8, 32)), lambda s: s.blockize(s.split(s.fuse(*s.get_loops("C")), [None, 48])[1]),
-     "is no sum of a part that runs outside loop i0_i1_fused_1 and one that runs inside"),
-    (repeated_sum, lambda s: s.blockize(s.get_loops("S")[0]), "not affine in loop r: several of its turns may run"),
-    (running_sum, lambda s: s.blockize("R"), "argument 'target': must be a loop .LoopRV. or a list of blocks"),
-])
-def test_blockize_refuses(program, act, message):
-    with pytest.raises(ScheduleError, match="blockize: .*" + message):
-        act(schedule(program()))
-
-
-# ---------------------------------------------------------------- blockize of a list
-
-def test_blockize_a_list_of_blocks():
-    func, sch, row = softmax_by_rows(debug_mask="all")
-    block = sch.blockize(["T_max", "T_exp", "T_sum"])
-    assert sch.get(block).name_hint == "blockized_T_max_T_exp_T_sum"
-    assert [sch.get(b).name_hint for b in sch.get_child_blocks(block)] == ["T_max", "T_exp", "T_sum"]
-    assert loop_text(sch, block) == ["i:6:serial"] and loop_text(sch, "T_sum") == ["ax0:21:serial"]
-    sch.parallel(row)
-    check(func, sch)
-
-
-def test_blockize_a_list_at_the_top():
-    func = softmax()
-    sch = schedule(func)
-    sch.blockize(["T_max", "T_exp"])
-    with pytest.raises(ScheduleError, match="block T_max writes the output T_max|nothing reads|which must stay"):
-        sch.compute_inline("T_exp")
-    check(func, sch)
-
-
-def test_blockize_a_list_refuses():
-    sch = schedule(softmax())
-    with pytest.raises(ScheduleError, match="block T_exp stands between them; include it or move it away"):
-        sch.blockize(["T_max", "T_sum"])
-    with pytest.raises(ScheduleError, match="the list of blocks is empty"):
-        sch.blockize([])
-    with pytest.raises(ScheduleError, match="argument 'target': block root is the root block"):
-        sch.blockize(["root"])
-    sch.blockize(["T_max", "T_exp"])
-    with pytest.raises(ScheduleError, match="the blocks are in different blocks"):
-        sch.blockize(["T_exp", "Y"])
-    sch = schedule(matmul(relu=True))
-    with pytest.raises(ScheduleError, match="loop k runs the reduce iterator v_k of block C; only loops that run"):
-        sch.blockize(["C"])
-    sch = schedule(stencil())
-    sch.compute_at("B", sch.get_loops("C")[0])
-    sch.blockize(["B", "C"])
-    assert_same(stencil(), sch.func)
 
 
 # ---------------------------------------------------------------- tensorize
@@ -199,18 +107,6 @@ TensorIntrin.register("test.matmul", matmul(4, 8, 4), other_order(matmul(4, 8, 4
 TensorIntrin.register("test.row", matmul(1, 8, 9), other_order(matmul(1, 8, 9)))
 TensorIntrin.register("test.update", update_only(matmul(4, 8, 4)), update_only(matmul(4, 8, 4)))
 TensorIntrin.register("test.elementwise", doubled((8,)), doubled((8,), scratch=True))
-
-
-def test_tensorize_an_update():
-    func = matmul(16, 32, 8, relu=True)
-    sch, (io, jo, ko), inner = tiled(func, (4, 8, 4))
-    sch.decompose_reduction("C", ko)
-    sch.tensorize(inner[0], "test.update")
-    text = sch.func.script()
-    assert "A_1 = T.match_buffer(A[v_i_o * 4:v_i_o * 4 + 4, v_k_o * 4:v_k_o * 4 + 4], (4, 4), " in text
-    assert "C_1[v_i, v_j] = C_1[v_i, v_j] + A_1[v_i, v_k] * B_1[v_k, v_j]" in text
-    sch.parallel(io)
-    check(func, sch)
 
 
 def test_tensorize_a_block_that_blockize_made():
@@ -248,26 +144,6 @@ def test_tensorize_inside_a_matched_buffer():
     _, last = sch.split(sch.get_loops("C_1")[1], [None, 8])
     sch.tensorize(last, "test.elementwise")
     check(func, sch)
-
-
-@pytest.mark.parametrize("program, factors, intrin, message", [
-    (lambda: matmul(16, 32, 8), (4, 8, 4), "test.update", "it has an init, which the intrinsic has not; decompose"),
-    (lambda: matmul(16, 32, 8), (4, 8, 4), "test.matmul", "its reduction goes on outside, and the intrinsic would"),
-    (lambda: matmul(13, 32, 4), (4, 8, 4), "test.matmul", "block C_init runs only where"),
-    (lambda: matmul(16, 32, 4), (4, 4, 4), "test.matmul", "differ in extent: 8 and 4"),
-    (lambda: elementwise((8, 32)), (4, 8), "test.matmul", "it has no init"),
-    (lambda: elementwise((8, 32)), (4, 8), "test.twice2", "no intrinsic 'test.twice2' is registered"),
-])
-def test_tensorize_refuses(program, factors, intrin, message):
-    sch, _, inner = tiled(program(), factors)
-    with pytest.raises(ScheduleError, match="tensorize: argument 'tensor_intrin': .*" + message):
-        sch.tensorize(inner[0], intrin)
-
-
-def test_tensorize_refuses_other_computations():
-    sch, _, inner = tiled(elementwise((8, 32)), (1, 8))
-    with pytest.raises(ScheduleError, match="block C_o is not what test.elementwise does: .* is wanted, .* found"):
-        sch.tensorize(inner[1], "test.elementwise")
 
 
 def test_registration_is_checked():

@@ -1,23 +1,13 @@
-"""transform_layout, reindex and cache_inplace: structure, numbers, refusals and replay."""
+"""transform_layout, reindex, cache_inplace and decompositions of padding: structure, numbers, refusals and replay."""
 import numpy as np
 import pytest
 from interp import run
 
+from ingot.ir import te, tir
 from ingot.ir.node import structural_equal
-from ingot.ir.schedule import Schedule, ScheduleError, Trace
-from schedule_programs import (arrays_for, assert_same, elementwise, halves, matmul, packed_conv, padded, realize,
-                               running_sum, softmax_by_rows, stencil, symbolic)
-
-
-def schedule(func):
-    return Schedule(func, error_render_level="fast", debug_mask="all")
-
-
-def replayed(func, sch):
-    text, saved = Schedule(func), Schedule(func)
-    exec(str(sch.trace), {"sch": text})
-    Trace.from_json(sch.trace.as_json()).apply(saved)
-    assert structural_equal(text.func, sch.func) and structural_equal(saved.func, sch.func)
+from ingot.ir.schedule import ScheduleError
+from schedule_programs import (arrays_for, assert_same, halves, matmul, packed_conv, padded, realize, replayed,
+                               running_sum, schedule, softmax_by_rows, symbolic)
 
 
 @pytest.mark.parametrize("index_map, shape", [
@@ -90,15 +80,6 @@ def test_transform_layout_of_a_symbolic_shape():
 
 
 @pytest.mark.parametrize("call, message", [
-    (lambda s: s.transform_layout("C", ("read", 0), lambda i, j: (j // 4, i, j % 4)), "buffer A is a parameter, and"),
-    (lambda s: s.transform_layout("C", ("write", 0), lambda i: i), "it takes 1 indices, buffer C has 2"),
-    (lambda s: s.transform_layout("C", ("write", 0), lambda i, j: (i // 4, j, i % 4)),
-     "argument 'pad_value': the map makes C 4 x 22 x 4 for 13 x 22 elements; say with pad_value"),
-    (lambda s: s.transform_layout("C", ("write", 0), lambda i, j: (i // 2, j), pad_value=0),
-     "not proved to keep elements of different i apart"),
-    (lambda s: s.transform_layout("C", ("write", 0), lambda i, j: (i - 1, j), pad_value=0), "begin below 0"),
-    (lambda s: s.transform_layout("C", ("write", 0), lambda i, j: (i * 2, j), pad_value=0),
-     "the places that stay empty are not understood"),
     (lambda s: s.transform_layout("C", ("write", 1), lambda i, j: (j, i)), "1 is not a position among the writes"),
     (lambda s: s.transform_layout("C", ("take", 0), lambda i, j: (j, i)), 'must be \\("read" or "write", position\\)'),
     (lambda s: s.transform_layout("C", "C", lambda **i: i), "an index map takes indices, which \\*\\*i are not"),
@@ -126,40 +107,7 @@ def test_reindex_makes_a_matrix_product_of_a_convolution(o, w):
     replayed(func, sch)
 
 
-def test_reindex_then_move_inward():
-    func = matmul(relu=True)
-    sch = schedule(func)
-    copy = sch.reindex("C", ("read", 1))
-    assert [int(e) for e in sch.get(copy).writes[0].buffer.shape] == [22, 9]
-    sch.compute_at(copy, sch.get_loops("C")[1])
-    back = sch.reindex("D", ("write", 0))
-    sch.reverse_compute_at(back, sch.get_loops("D")[0])
-    assert_same(func, sch.func)
-
-
-@pytest.mark.parametrize("program, block, buffer, message", [
-    (stencil, "C", ("read", 0), "does not use B at one index"),
-    (padded, "P", ("read", 0), "block P reads A.*which may lie outside"),
-    (elementwise, "C", ("read", 2), "2 is not a position among the reads of block C"),
-    (elementwise, "C", "Z", "block C has no buffer 'Z' among its reads"),
-    (halves, "B", ("write", 0), "block B is neither complete nor a reduction"),
-])
-def test_reindex_refuses(program, block, buffer, message):
-    with pytest.raises(ScheduleError, match="reindex: .*" + message):
-        schedule(program()).reindex(block, buffer)
-
-
 # ---------------------------------------------------------------- cache_inplace
-
-def test_cache_inplace():
-    func = running_sum()
-    sch = schedule(func)
-    copy_in, copy_out = sch.cache_inplace("R", "B", "local")
-    assert [sch.get(b).name_hint for b in sch.get_child_blocks("root")] == ["B_local", "R", "B_local_back"]
-    assert [sch.get(b).name_hint for b in (copy_in, copy_out)] == ["B_local", "B_local_back"]
-    assert {r.buffer.name for r in realize(sch, "R").block.reads} == {"A", "B_local"}
-    assert_same(func, sch.func, exact=True)
-    replayed(func, sch)
 
 
 def test_a_block_inside_a_block_shares_buffers_with_what_is_outside():
@@ -173,21 +121,47 @@ def test_a_block_inside_a_block_shares_buffers_with_what_is_outside():
     assert_same(func, sch.func, exact=True)
 
 
-def test_cache_inplace_of_an_update():
-    func = matmul(relu=True)
+# ---------------------------------------------------------------- decompose_padding, decompose_border
+
+def image(h=5, w=7, top=1, left=2):
+    """P = A twice as large with a border, and a consumer that reads it."""
+    a = te.placeholder((h, w), name="A")
+    p = te.compute((h + 2 * top, w + 2 * left), lambda i, j: tir.if_then_else(
+        tir.And(tir.And(i >= top, i < h + top), tir.And(left <= j, j - left < w)), a[i - top, j - left] * 2.0, -1.0),
+        name="P")
+    c = te.compute((h, w), lambda i, j: p[i, j] + p[i + 2 * top, j + 2 * left], name="C")
+    return te.create_prim_func([a, c])
+
+
+def test_decompose_padding_of_a_split_loop():
+    func = padded(11)
     sch = schedule(func)
-    sch.decompose_reduction("C", sch.get_loops("C")[0])
-    sch.cache_inplace("C_update", 0, "local")
-    assert_same(func, sch.func)
+    outer, inner = sch.split(sch.get_loops("P")[0], [None, 4])
+    sch.decompose_padding("P", inner)
+    assert_same(func, sch.func, exact=True)
+    sch = schedule(func)
+    outer, _ = sch.split(sch.get_loops("P")[0], [None, 4])
+    sch.parallel(outer)
+    sch.decompose_padding("P", outer)
+    assert_same(func, sch.func, exact=True)
+
+
+def test_decompose_border_has_no_side_where_nothing_is_padded():
+    func = image(left=0)
+    sch = schedule(func)
+    assert len(sch.decompose_border("P", sch.get_loops("P")[0])) == 2
+    assert_same(func, sch.func, exact=True)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_decompose_border_in_turns_that_run_at_once(rows):
+    """Turns at the edge have sides, others do not; all write what they read."""
+    func = image()
+    sch = schedule(func)
+    outer, _ = sch.split(sch.get_loops("C")[0], [None, rows])
+    sch.compute_at("P", outer)
+    for side in sch.decompose_border("P", sch.get_loops("P")[1]):
+        sch.vectorize(sch.get_loops(side)[-1])
+    sch.parallel(outer)
+    assert_same(func, sch.func, exact=True)
     replayed(func, sch)
-
-
-def test_cache_inplace_refuses():
-    sch = schedule(matmul(relu=True))
-    with pytest.raises(ScheduleError, match="argument 'read_buffer_index': block C does not write A; use cache_read"):
-        sch.cache_inplace("C", 0, "local")
-    sch.decompose_reduction("C", sch.get_loops("C")[2])
-    with pytest.raises(ScheduleError, match="block C_init touches C in the same loops; move it out of them first"):
-        sch.cache_inplace("C_update", "C", "local")
-    with pytest.raises(ScheduleError, match="7 is not a position among the reads of block C_update"):
-        sch.cache_inplace("C_update", 7, "local")

@@ -2,22 +2,10 @@
 import pytest
 
 from ingot.ir import te, tir
-from ingot.ir.node import structural_equal
-from ingot.ir.schedule import Schedule, ScheduleError, TensorIntrin
-from ingot.ir.schedule.trace import Trace
+from ingot.ir.schedule import ScheduleError, TensorIntrin
 from ingot.script import tir as T
-from schedule_programs import (argmax, assert_same, elementwise, loop_text, matmul, realize, softmax, stencil, symbolic)
-
-
-def schedule(func):
-    return Schedule(func, error_render_level="fast", debug_mask="all")
-
-
-def replayed(func, sch):
-    text, saved = schedule(func), schedule(func)
-    exec(str(sch.trace), {"sch": text})
-    Trace.apply_json_to_schedule(sch.trace.as_json(), saved)
-    assert structural_equal(text.func, sch.func) and structural_equal(saved.func, sch.func)
+from schedule_programs import (argmax, assert_same, elementwise, loop_text, matmul, realize, replayed, schedule,
+                               softmax, stencil, symbolic)
 
 
 def test_a_matrix_product_is_padded():

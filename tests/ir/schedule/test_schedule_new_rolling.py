@@ -3,13 +3,9 @@ import pytest
 
 from ingot.ir import te, tir
 from ingot.ir.node import structural_equal
-from ingot.ir.schedule import Schedule, ScheduleError
+from ingot.ir.schedule import ScheduleError
 from ingot.ir.transform.pipeline import lower_prim_func
-from schedule_programs import assert_same, elementwise, realize, stencil
-
-
-def schedule(func):
-    return Schedule(func, error_render_level="fast", debug_mask="all")
+from schedule_programs import assert_same, elementwise, realize, schedule, stencil
 
 
 def pool_pair(h=11, w=13):

@@ -3,24 +3,11 @@ import numpy as np
 import pytest
 
 from ingot.ir import tir
-from ingot.ir.node import structural_equal
-from ingot.ir.schedule import Schedule, ScheduleError, TensorIntrin
-from ingot.ir.schedule.trace import Trace
+from ingot.ir.schedule import ScheduleError, TensorIntrin
 from ingot.ir.transform.pipeline import lower_prim_func
 from ingot.script import tir as T
-from schedule_programs import (arrays_for, assert_same, elementwise, loop_text, matmul, realize, running_sum, stencil,
-                               symbolic)
-
-
-def schedule(func):
-    return Schedule(func, error_render_level="fast", debug_mask="all")
-
-
-def replayed(func, sch):
-    text, saved = schedule(func), schedule(func)
-    exec(str(sch.trace), {"sch": text})
-    Trace.apply_json_to_schedule(sch.trace.as_json(), saved)
-    assert structural_equal(text.func, sch.func) and structural_equal(saved.func, sch.func)
+from schedule_programs import (arrays_for, assert_same, elementwise, loop_text, matmul, realize, replayed, running_sum,
+                               schedule, stencil, symbolic)
 
 
 # ---------------------------------------------------------------- storage_align
@@ -154,31 +141,19 @@ def test_alignment_goes_when_a_block_writes_another_buffer(program, call, name):
 
 # ---------------------------------------------------------------- transform_block_layout
 
-def test_iterators_are_fused():
+@pytest.mark.parametrize("block, index_map, loops", [
+    ("B", lambda i, j: (i * 6 + j,), ["ax0:24:serial"]),
+    ("C", lambda i, j: (j // 2, i, j % 2), ["ax0:3:serial", "ax1:4:serial", "ax2:2:serial"]),
+    ("B", lambda i, j: ((i * 6 + j) // 8, (i * 6 + j) % 8 // 2, j % 2),
+     ["ax0:3:serial", "ax1:4:serial", "ax2:2:serial"])])
+def test_iterators_are_fused_split_and_permuted(block, index_map, loops):
     func = elementwise((4, 6))
     sch = schedule(func)
-    assert sch.transform_block_layout("B", lambda i, j: (i * 6 + j,)) is None
-    assert loop_text(sch, "B") == ["ax0:24:serial"]
-    assert "B[v_i0_i1 // 6, v_i0_i1 % 6] = A[v_i0_i1 // 6, v_i0_i1 % 6] * T.float32(2.0)" in sch.func.script()
-    assert_same(func, sch.func, exact=True)
-    replayed(func, sch)
-
-
-def test_iterators_are_split_and_permuted():
-    func = elementwise((4, 6))
-    sch = schedule(func)
-    sch.transform_block_layout("C", lambda i, j: (j // 2, i, j % 2))
-    assert loop_text(sch, "C") == ["ax0:3:serial", "ax1:4:serial", "ax2:2:serial"]
-    sch.vectorize(sch.get_loops("C")[1])
-    assert_same(func, sch.func, exact=True)
-    replayed(func, sch)
-
-
-def test_iterators_are_fused_and_split_elsewhere():
-    func = elementwise((4, 6))
-    sch = schedule(func)
-    sch.transform_block_layout("B", lambda i, j: ((i * 6 + j) // 8, (i * 6 + j) % 8 // 2, j % 2))
-    assert loop_text(sch, "B") == ["ax0:3:serial", "ax1:4:serial", "ax2:2:serial"]
+    assert sch.transform_block_layout(block, index_map) is None
+    assert loop_text(sch, block) == loops
+    if len(loops) == 1:
+        assert "B[v_i0_i1 // 6, v_i0_i1 % 6] = A[v_i0_i1 // 6, v_i0_i1 % 6] * T.float32(2.0)" in sch.func.script()
+    sch.vectorize(sch.get_loops(block)[-1])
     assert_same(func, sch.func, exact=True)
     replayed(func, sch)
 

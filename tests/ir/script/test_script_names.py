@@ -41,7 +41,6 @@ EXPRESSIONS = {
         "T.fma_lane(T.Broadcast(x, 4), 3, T.Broadcast(y, 4), T.Broadcast(x, 4))",
     "T.accumulate(T.Broadcast(x, 4), T.Broadcast(y, 4), T.Broadcast(x, 4))":
         "T.accumulate(T.Broadcast(x, 4), T.Broadcast(y, 4), T.Broadcast(x, 4))",
-    "T.fma_at(T.Broadcast(x, 4), y, i, T.Broadcast(x, 4))": "T.fma_at(T.Broadcast(x, 4), y, i, T.Broadcast(x, 4))",
     "T.floormod(i, 4)": "i % 4", "T.truncdiv(i, 4)": "T.truncdiv(i, 4)", "T.truncmod(i, 4)": "T.truncmod(i, 4)",
     "T.div(i, j)": "T.truncdiv(i, j)", "T.mod(i, j)": "T.truncmod(i, j)", "T.indexdiv(i, j)": "i // j",
     "T.indexmod(i, j)": "i % j", "T.And(i < 1, j < 1)": "i < 1 and j < 1", "T.Or(i < 1, j < 1)": "i < 1 or j < 1",

@@ -5,7 +5,7 @@ from ingot import te, tir
 from ingot.ir.expr import StringImm, const
 from ingot.ir.module import IRModule
 from ingot.ir.schedule import Schedule, ScheduleError
-from ingot.ir.tir.hints import HINTS, IMPORT_C, PREFETCH_FIRST, PRINTER, READER, UNROLL, Hint
+from ingot.ir.tir.hints import HINTS, IMPORT_C, PRINTER, READER, UNROLL, Hint
 from ingot.ir.transform.context import PassContext
 from ingot.ir.transform.pass_table import TIR
 from ingot.ir.transform.pipeline import lower_prim_func
@@ -29,7 +29,7 @@ def test_every_consumer_is_a_pass_or_who_reads_the_program():
 
 
 @pytest.mark.parametrize("key, value", [("pragma_unroll", "4"), ("pragma_prefetch", "x"), ("pragma_prefetch", ("x", 1)),
-                                        ("pragma_prefetch_first", ("x",)), ("reduce_lanes", "yes"), ("simd", 1)])
+                                        ("reduce_lanes", "yes"), ("simd", 1)])
 def test_values_of_another_type_are_refused(key, value):
     with pytest.raises(TypeError, match=f"the hint '{key}' is .*, not "):
         tir.for_(tir.Var("i", "int32"), 4, tir.Evaluate(const(0)), annotations={key: value})
@@ -38,7 +38,7 @@ def test_values_of_another_type_are_refused(key, value):
 
 
 @pytest.mark.parametrize("key, value", [
-    (UNROLL, const(4)), (IMPORT_C, StringImm("int x;")), (PREFETCH_FIRST, ("x", 64)), ("pragma_of_somebody", object)])
+    (UNROLL, const(4)), (IMPORT_C, StringImm("int x;")), ("pragma_prefetch", ("x", "y")), ("pragma_of_somebody", object)])
 def test_values_of_parsed_programs_and_other_keys_pass(key, value):
     tir.for_(tir.Var("i", "int32"), 4, tir.Evaluate(const(0)), annotations={key: value})
 

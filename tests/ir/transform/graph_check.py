@@ -12,7 +12,6 @@ from ingot.ir.te.create import unique_name
 from ingot.ir.transform.fold_constants import fold_constants
 from ingot.ir.transform.fold_scale import decompose_batch_norm, fold_scale_axis
 from ingot.ir.transform.fuse import fuse_ops
-from ingot.ir.transform.fuse_activations import fuse_activations
 from ingot.ir.transform.identities import remove_identities
 from ingot.ir.transform.in_place import in_place
 from ingot.ir.transform.lower_ops import lower_ops
@@ -23,7 +22,7 @@ from ingot.ir.transform.project_inputs import project_inputs
 from ingot.ir.transform.slice_early import slice_early
 from machines import machine
 
-PASSES = [fold_constants, decompose_batch_norm, fold_scale_axis, remove_identities, fuse_activations, slice_early,
+PASSES = [fold_constants, decompose_batch_norm, fold_scale_axis, remove_identities, slice_early,
           pool_early, project_inputs, split_padding, lambda mod: pack_weights(mod, machine(4)), fuse_ops, in_place,
           materialize_outputs]
 

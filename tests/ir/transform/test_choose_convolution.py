@@ -163,9 +163,9 @@ def test_a_batch_may_be_symbolic_and_an_image_not():
 @pytest.mark.parametrize("chosen, accuracy, message", [
     ({"conv7": "direct"}, "relaxed", "names 'conv7', which is no convolution of this network; it has conv0, conv1"),
     ({"conv0": "fft"}, "relaxed",
-     r"algorithms\['conv0'\] must be one of direct, .*, winograd_rows4, .*, winograd6, .*, winograd6_digits, .*, winograd6_pairs, not"),
+     r"algorithms\['conv0'\] must be one of direct, .*, winograd6, .*, winograd6_digits, .*, winograd6_pairs, not"),
     ({"conv1": "winograd4"}, "relaxed", r"\['conv1'\] is 'winograd4', but this convolution can only be direct: Winograd's"),
-    ({"conv0": "winograd_rows3"}, "relaxed",
+    ({"conv0": "winograd3_digits"}, "relaxed",
      "can only be direct or winograd2 or winograd3 or winograd4 or winograd5 or winograd6: Winograd's algorithm"),
     ({"conv0": "winograd4"}, "strict", r"algorithms\['conv0'\] is 'winograd4', which accuracy='strict' excludes"),
 ])
@@ -177,7 +177,7 @@ def test_what_does_not_fit_is_refused(chosen, accuracy, message):
 def test_options():
     options = Options.check(accuracy="strict", algorithms={"conv0": "direct"})
     assert options.accuracy == "strict" and options.algorithms == (("conv0", "direct"),)
-    with pytest.raises(ValueError, match="algorithms is a mapping of model nodes to direct, digits, pairs, winograd_rows2"):
+    with pytest.raises(ValueError, match="algorithms is a mapping of model nodes to direct, digits, pairs, winograd2"):
         check_algorithms(["conv0"])
     with pytest.raises(ValueError, match="algorithms are chosen at opt_level 2 only, not 1"):
         Options.check(opt_level=1, algorithms={"conv0": "direct"})
@@ -214,62 +214,19 @@ def test_strided_convolutions_that_have_no_square_tiles():
     for kernel, strides in (((7, 7), (2, 1)), ((3, 3), (2, 2)), ((12, 12), (2, 2)), ((7, 7), (1, 1))):
         mod = first_layer((24, 24), 3, kernel, strides, (1, 1, 1, 1))
         assert "nn.conv2d_winograd" not in operators(choose_convolution(mod, CPU))
-        with pytest.raises(ValueError, match="'winograd4', but this convolution can only be direct or winograd_rows"):
+        with pytest.raises(ValueError, match="'winograd4', but this convolution can only be direct: "):
             choose_convolution(mod, CPU, {"conv0": "winograd4"})
 
 
 def test_a_large_first_layer_is_winograd():
-    """Measured, milliseconds: direct 1.43 with its padding, by tiles of 5 results 0.95 with space_to_depth; by rows, in
-    turns, 1.2 times as long as that."""
+    """Measured, milliseconds: direct 1.43 with its padding, by tiles of 5 results 0.95 with space_to_depth."""
     layer, cpu = ConvLayer(3, 64, 112, 112, (7, 7), (2, 2), plain=True), machine(16, 32, parallel=False)
     fold = Fold.of((2, 2), (7, 7), (3, 3, 3, 3), (224, 224), (112, 112))
     assert fold == Fold(2, 4, (2, 2, 1, 1), (1, 1))
     times = predict(layer, cpu, fold)
-    assert list(times) == [DIRECT, *(f"winograd{rows}{tile}" for rows in ("_rows", "") for tile in range(2, 6))]
+    assert list(times) == [DIRECT, *(f"winograd{tile}" for tile in range(2, 6))]
     assert fastest(layer, cpu, fold) == "winograd4" and times["winograd4"] <= 1.08 * times["winograd5"]
-    assert 1 < times["winograd_rows5"] / times["winograd5"] < 1.5
     assert 0.6 < times[DIRECT] / 1.43e-3 < 1.7 and 0.6 < times["winograd5"] / 0.95e-3 < 1.7
-
-
-@pytest.mark.parametrize("size, channels, kernel, strides, padding, tile", [
-    ((49, 10), 1, (10, 4), (2, 2), (5, 1, 5, 1), 4), ((9, 7), 3, (3, 3), (1, 1), (1, 1, 1, 1), 6),
-    ((14, 15), 2, (5, 3), (3, 2), (0, 0, 0, 0), 3), ((16, 9), 1, (6, 2), (2, 2), (0, 1, 1, 2), 2)])
-def test_tiles_of_rows(size, channels, kernel, strides, padding, tile):
-    """Images of which borders are missing, or rows and columns left over."""
-    mod = first_layer(size, channels, kernel, strides, padding)
-    new = choose_convolution(mod, CPU, {"conv0": f"winograd_rows{tile}"})
-    assert operators(new)[-1] == "nn.conv2d_winograd_rows"
-    x = np.random.default_rng(1).standard_normal((2, channels, *size)).astype(np.float32)
-    np.testing.assert_allclose(evaluate(new, [x]), evaluate(mod, [x]), rtol=1e-4, atol=5e-4)
-
-
-def test_weights_of_two_strides():
-    """They are transformed for each."""
-    rng = np.random.default_rng(0)
-    x = RelaxVar("x", TensorStructInfo((1, 2, 9, 8), "float32"))
-    w = Constant(pack_weights(rng.standard_normal((6, 2, 4, 3)).astype(np.float32), LANES), "w")
-    bb = BlockBuilder()
-    with bb.function("main", [x]):
-        results = [bb.emit(call_op("nn.conv2d", x, w, data_layout="NCHW", out_layout=f"NCHW{LANES}c", out_channels=6,
-                                   kernel_layout=f"OIHW{LANES}o", strides=(s, s)), f"conv{s}") for s in (1, 2)]
-        bb.emit_func_output(bb.emit(call_op("add", *(bb.emit(call_op("sum", y, axis=(2, 3))) for y in results))))
-    mod = bb.get()
-    new = choose_convolution(mod, CPU, {"conv1": "winograd_rows3", "conv2": "winograd_rows3"})
-    assert operators(new).count("nn.conv2d_winograd_rows") == 2
-    x = rng.standard_normal((1, 2, 9, 8)).astype(np.float32)
-    np.testing.assert_allclose(evaluate(new, [x]), evaluate(mod, [x]), rtol=1e-4, atol=1e-3)
-
-
-def test_first_layers_by_tiles_of_rows():
-    """Measured, microseconds: tiny_dscnn's 3.7 direct, 2.4 by rows, tiny_resnet8's 5.2 and 3.2; VGG's 3.4 and 3.8 ms,
-    as it writes 13 MB of results in several rows at once."""
-    for layer, direct, rows in ((ConvLayer(1, 64, 25, 5, (10, 4), (2, 2), plain=True), 3.7, 2.4),
-                                (ConvLayer(3, 16, 32, 32, plain=True), 5.2, 3.2)):
-        times = predict(layer, AVX512, near=True)
-        assert fastest(layer, AVX512, near=True) == "winograd_rows4"
-        assert 0.6 < times[DIRECT] * 1e6 / direct < 1.7 and 0.6 < times["winograd_rows4"] * 1e6 / rows < 1.7
-    assert fastest(ConvLayer(3, 64, 224, 224, plain=True), AVX512) == DIRECT
-    assert list(predict(ConvLayer(3, 64, 56, 56, (4, 4), (4, 4), plain=True), AVX512)) == [DIRECT]
 
 
 @pytest.mark.parametrize("layer, size, inner, algorithm", [

@@ -93,7 +93,7 @@ def moved(name, before):
                                                          "LowerOpaqueBlock before it"),
     (lambda: [*pipeline_for("c"), TIR["MakePackedAPI"]()], "pass MakePackedAPI requires shaped buffers .*, which "
                                                            "FlattenBuffer ends"),
-    (lambda: [Sequential([TIR["EmbedBroadcast"]()])], "pass EmbedBroadcast requires flat buffers"),
+    (lambda: [Sequential([TIR["Accumulate"]()])], "pass Accumulate requires flat buffers"),
 ])
 def test_wrong_orders(make, message):
     passes = make()

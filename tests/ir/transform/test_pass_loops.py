@@ -217,79 +217,6 @@ def test_loops_that_go_on_and_several_streams():
     assert [str(c.args[0].args[0].indices[0]) for c in calls] == [first, first + " + 96"]
 
 
-def beside(place=lambda p, a, b: p * 8 + a * 24 + b * 2, blocks=3, turns=2, lines=4, size=96):
-    """for p: (for a, b: x[a * 4 + b] = b[place]); for t, k, i: y[0] += x[k % 3 * 4], with the annotation on i."""
-    b, x, y = (tir.decl_buffer((n,), name=name) for name, n in (("b", size), ("x", 16), ("y", 1)))
-    p, a, c, t, k, i = map(Var, ("p", "a", "c", "t", "k", "i"))
-    made = tir.for_(a, 3, tir.for_(c, lines, BufferStore(x, b[place(p, a, c)], (a * 4 + c,))))
-    term = BufferStore(y, y[const(0)] + x[k % 3 * 4], (const(0),))
-    sums = tir.for_(t, turns, tir.for_(k, blocks, tir.for_(i, 2, term).replace(annotations={"pragma_prefetch": ("b",)})))
-    return flat([b, y], tir.for_(p, 3, tir.DeclBuffer(x, seq(made, sums))))
-
-
-@pytest.mark.parametrize("options, expected", [
-    ({}, ["next * 8 + k * 24 + t * 4 + i * 2"]),  # a place for each turn of t and i
-    ({"turns": 4}, ["next * 8 + k * 24 + t * 2"]),
-    ({"turns": 1}, ["next * 8 + k * 24 + i * 4", "next * 8 + k * 24 + i * 4 + 2"]),
-    ({"blocks": 6}, ["next * 8 + k // 2 * 24 + t * 4 + i * 2"]),
-    ({"place": lambda p, a, b: p * 8 + a * 24, "lines": 1}, ["next * 8 + k * 24"]),
-    ({"blocks": 2}, []),  # no loop stands for a
-    ({"place": lambda p, a, b: p * 8 + a * a + b}, []), ({"place": lambda p, a, b: a * 24 + b}, []),
-    ({"place": lambda p, a, b: p * 8 + a * 24 + b * b}, []),
-])
-def test_what_a_nest_beside_reads_in_the_next_turn_is_asked_for(options, expected):
-    new = run(T.InjectPrefetch(), beside(**options))
-    assert [place.replace("T.Select(p < 2, p + 1, 0)", "next") for place in asked_for(new)] == expected
-    assert not any(f.annotations for f in collect(new.body, For))
-
-
-@pytest.mark.parametrize("turns, expected", [(4, ["t * 64 + k * 4 + r % 2 * 32"]),
-                                             (1, ["t * 64 + k * 4", "t * 64 + k * 4 + 32"])])
-def test_what_a_tile_stores_to_is_asked_for(turns, expected):
-    """Two vectors of five points, after a sum of `turns` times 6 terms."""
-    b, y = tir.decl_buffer((24,), name="b"), tir.decl_buffer((3 * 64,), name="y")
-    t, r, k, p, v = map(Var, "trkpv")
-    term = tir.for_(k, 6, BufferStore(b, b[const(0)] + b[r * 6 + k], (const(0),)))
-    terms = tir.for_(r, turns, term.replace(annotations={"pragma_prefetch_tile": ("y", "b")}))
-    store = BufferStore(y, b[const(0)], (t * 64 + p * 4 + v * 32,))
-    stores = tir.for_(p, 5, tir.for_(v, 2, store, "unrolled"), "unrolled")
-    new = run(T.InjectPrefetch(), flat([b, y], tir.for_(t, 3, seq(terms, stores))))
-    assert asked_for(new) == expected
-    assert not any(f.annotations for f in collect(new.body, For))
-
-
-def test_what_a_turn_stores_to_is_asked_for_at_its_start():
-    """Three tiles of five points with two vectors each; what the place rests on beside them is not known."""
-    b, y, z = (tir.decl_buffer((n,), name=name) for n, name in ((8, "b"), (3 * 64, "y"), (3 * 64, "z")))
-    t, k, p, v, i = map(Var, "tkpvi")
-    term = tir.for_(k, 6, BufferStore(b, b[const(0)] + b[k], (const(0),)))
-    points = tir.for_(p, 5, tir.for_(v, 2, BufferStore(y, b[const(0)], (t * 64 + p * 4 + v * 32,)), "unrolled"), "unrolled")
-    serial = tir.for_(i, 4, BufferStore(z, b[const(0)], (t * 64 + i,)))
-    tiles = tir.for_(t, 3, seq(term, points, serial)).replace(annotations={"pragma_prefetch_tile": ("y", "z")})
-    new = run(T.InjectPrefetch(), flat([b, y, z], tiles))
-    assert asked_for(new) == ["t * 64 + p * 4 + v * 32"]
-    first, *_ = new.body.body.seq
-    assert [f.extent.value for f in collect(first, For)] == [2, 5] and not new.body.annotations
-
-
-@pytest.mark.parametrize("options, expected", [
-    ({}, ["k * 80 + i * 16"]),
-    ({"size": 5000}, ["k * 240 + i * 48", "k * 240 + i * 48 + 16", "k * 240 + i * 48 + 32"]),  # 79 lines in 30 turns
-    ({"elements": 300}, ["k * 50 + i * 10"]), ({"elements": 300, "size": 5000}, ["k * 50 + i * 10"]),  # not beyond it
-    ({"name": "c"}, []), ({"turns": None}, [])])
-def test_the_first_bytes_of_a_buffer_are_asked_for(options, expected):
-    b, y = tir.decl_buffer((options.get("elements", 4000),), name="b"), tir.decl_buffer((30,), name="y")
-    n, k, i = map(Var, "nki")
-    store = BufferStore(y, const(1.0), (k * 5 + i,))
-    first = options.get("name", "b"), options.get("size", 1500)
-    nest = tir.for_(k, options.get("turns", 6) or n, tir.for_(i, 5, store)).replace(
-        annotations={"pragma_prefetch_first": first})
-    later = BufferStore(y, b[const(7)], (const(0),))
-    new = run(T.InjectPrefetch(), flat([b, y], tir.for_(n, 6, seq(nest, later))))
-    assert asked_for(new) == expected
-    assert not any(f.annotations for f in collect(new.body, For))
-
-
 # ---------------------------------------------------------------- HoistIfThenElse
 
 def test_conditions_leave_the_loops_they_do_not_depend_on():
@@ -549,6 +476,6 @@ def test_the_signature_is_kept_by_make_packed_api():
 
 def test_the_last_passes_leave_nothing_for_the_printer_to_decide():
     names = [p.name for p in TIR_PASSES]
-    assert names[-7:] == ["NarrowDataType", "LowerIntrin", "EmbedBroadcast", "Accumulate", "HoistIndex",
-                          "CommonSubexprElimTIR", "VerifyHints"]
+    assert names[-6:] == ["NarrowDataType", "LowerIntrin", "Accumulate", "HoistIndex", "CommonSubexprElimTIR",
+                          "VerifyHints"]
     assert names.index("FlattenBuffer") < names.index("LoopPartition") < names.index("VectorizeLoop")

@@ -6,9 +6,8 @@ from ingot.ir import tir
 from ingot.ir.expr import Broadcast, Call, Ramp, Select, Var, const
 from ingot.ir.node import collect
 from ingot.ir.tir.stmt import BufferLoad, BufferStore, For
-from ingot.ir.tir.hints import ACCUMULATE, EACH_THREAD, EMBED_BROADCAST
+from ingot.ir.tir.hints import ACCUMULATE, EACH_THREAD
 from ingot.ir.transform.accumulate import accumulate
-from ingot.ir.transform.embed_broadcast import embed_broadcast
 from ingot.ir.transform.flatten import flatten_buffer
 from ingot.ir.transform.hold import hold_loads
 from ingot.ir.transform.lanes import load_lanes
@@ -242,36 +241,18 @@ def test_operands_under_a_condition_stay():
     assert len(collect(load_lanes(func.replace(body=guarded)).body, Broadcast)) == 1
 
 
-# ---------------------------------------------------------------- broadcasts
+# ---------------------------------------------------------------- sums in registers
 
-def tile(vectors, at=lambda i, j: i * 8 + j * 2, kind="unrolled", inner=None, value=lambda load: load):
-    """for k: for i, j, v: y[i, j, v] += broadcast(x[at(i, j) + k]) * w[v], in vectors, where k asks for broadcasts in
-    multiply-adds."""
+
+def tile(vectors, value=lambda load: load):
+    """for k: for i, j, v: y[i, j, v] += broadcast(x[i * 8 + j * 2 + k]) * w[v], in vectors."""
     def term(k, i, j, v):
         place = Ramp((i * 2 + j) * 8 + v * 4, const(1), 4)
-        product = Broadcast(value(BufferLoad(X, (at(i, j) + k,))), 4) * BufferLoad(W, (Ramp(v * 4, const(1), 4),))
+        element = value(BufferLoad(X, (i * 8 + j * 2 + k,)))
+        product = Broadcast(element, 4) * BufferLoad(W, (Ramp(v * 4, const(1), 4),))
         return BufferStore(Y, BufferLoad(Y, (place,)) + product, (place,))
-    nest = loop("k", 2, lambda k: loop("i", 2, lambda i: loop("j", 2, lambda j: loop(
-        "v", vectors, lambda v: term(k, i, j, v), "unrolled"), kind), "unrolled"))
-    return lower_intrin(lowered(nest.replace(annotations={EMBED_BROADCAST: 1})))
-
-
-@pytest.mark.parametrize("case, points", [
-    (dict(vectors=2), "i * 2 + j"), (dict(vectors=2, at=lambda i, j: j * 4), None),  # each element by four
-    (dict(vectors=1, at=lambda i, j: i * 4), "i"), (dict(vectors=1), None), (dict(vectors=3), None),
-    (dict(vectors=2, kind="serial"), None),  # not a tile
-    (dict(vectors=2, value=lambda load: load + 1.0), None),
-])
-def test_elements_of_two_multiply_adds_are_taken_from_memory(case, points):
-    func = tile(**case)
-    inputs = arguments(func)
-    new = embed_broadcast(func)
-    assert not any(EMBED_BROADCAST in f.annotations for f in collect(new.body, For))
-    call, = (c for c in collect(new.body, Call) if c.op.startswith("tir.fma"))
-    assert call.op == ("tir.fma_at" if points else "tir.fma")
-    if points:
-        assert str(call.args[2]) == points
-    assert_same_results(results(func, inputs), new, inputs)
+    return lower_intrin(lowered(loop("k", 2, lambda k: loop("i", 2, lambda i: loop("j", 2, lambda j: loop(
+        "v", vectors, lambda v: term(k, i, j, v), "unrolled"), "unrolled"), "unrolled"))))
 
 
 def row(vectors=3):
