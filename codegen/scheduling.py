@@ -4,6 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from ..ir.boundary import internal_errors
+from ..ir.relax.control import all_bindings
 from ..ir.schedule.rules import schedule_by_rule
 from ..ir.schedule.rules.threads import most_threads, parallel_loops
 from ..ir.schedule.schedule import Schedule
@@ -42,10 +43,10 @@ class Scheduling:
                                   for n in self.functions}
 
 
-def threads_worth(options, main, work, loops):
+def threads_worth(options, mod, work, loops):
     """How many threads at most are worth their waits for one another in a network's kernels, 1 where two are not.
     loops: how many parallel loops each function has."""
-    calls = [b.value.attrs["gv"].name for b in main.bindings if getattr(b.value, "op", None) == "call_tir"]
+    calls = [b.value.attrs["gv"].name for b in all_bindings(mod) if getattr(b.value, "op", None) == "call_tir"]
     return most_threads(options.machine, ((*work[n], loops[n]) for n in calls), options.accuracy)
 
 

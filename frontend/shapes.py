@@ -80,9 +80,7 @@ def prove(condition):
     condition = _plain(condition)
     if not isinstance(condition, PrimExpr):
         return bool(condition)
-    analyzer = Analyzer()
-    for var in ex.free_vars(condition):
-        analyzer.bind(var, ex.Range(ex.const(1, var.dtype), ex.const(MOST_DIM, var.dtype)))
+    analyzer = _analyzer(condition)
     if analyzer.can_prove(condition):
         return True
     return False if analyzer.can_prove(ex.Not(condition)) else None
@@ -92,10 +90,16 @@ def simplify(value):
     """A dimension in its simplest form."""
     if not isinstance(value, PrimExpr):
         return value
+    return _plain(_analyzer(value).simplify(value))
+
+
+def _analyzer(value):
+    """An Analyzer that knows the ranges of the dimensions in an expression: (first, extent) of each."""
     analyzer = Analyzer()
     for var in ex.free_vars(value):
-        analyzer.bind(var, ex.Range(ex.const(1, var.dtype), ex.const(MOST_DIM, var.dtype)))
-    return _plain(analyzer.simplify(value))
+        first, last = (1, MOST_DIM) if var.most is None else (0, var.most.value if isinstance(var.most, IntImm) else MOST_DIM)
+        analyzer.bind(var, ex.Range(ex.const(first, var.dtype), ex.const(last - first + 1, var.dtype)))
+    return analyzer
 
 
 # ---------------------------------------------------------------- products of dimensions
