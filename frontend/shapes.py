@@ -102,6 +102,25 @@ def _analyzer(value):
     return analyzer
 
 
+def upper(dim):
+    """An upper bound of a dimension that is made of the inputs' dimensions alone; None where none is known."""
+    if not isinstance(dim, PrimExpr):
+        return dim
+    bounds = {v: v.most for v in ex.free_vars(dim) if v.most is not None}
+    if bounds and not _grows(dim):
+        return None
+    return simplify(ex.substitute(dim, bounds)) if bounds else dim
+
+
+def _grows(e):
+    """Whether an expression of variables that are not negative is never less where one of them is more."""
+    if isinstance(e, (ex.Add, ex.Mul, ex.Min, ex.Max)):
+        return _grows(e.a) and _grows(e.b)
+    if isinstance(e, ex.FloorDiv):
+        return _grows(e.a) and isinstance(e.b, IntImm) and e.b.value > 0
+    return isinstance(e, ex.Var) or isinstance(e, IntImm) and e.value >= 0
+
+
 # ---------------------------------------------------------------- products of dimensions
 
 def product(dims):
