@@ -97,6 +97,11 @@ class CompiledModel:
         return tuple(d.name for d in self.program.dims)
 
     @property
+    def found(self):
+        """The names of the dimensions that a run decides and reports."""
+        return tuple(v.name for v in self.program.found)
+
+    @property
     def has_team(self):
         """Whether threads make calls together."""
         return any(self.kernels[self.kernel_of[c.kernel]].function.team for c in self.program.calls)

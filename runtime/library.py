@@ -85,6 +85,9 @@ class CompiledLibrary:
         """(run, outputs): a function without arguments that runs the network on what these arrays hold then, and the
         arrays that it writes. It costs little more than the call of the C function. Only a contiguous array is kept;
         of another one it is what it holds now."""
+        if self.model.found:
+            raise ValueError(f"{self!r}: outputs have dimensions that each run decides ({', '.join(self.model.found)}), "
+                             "so that no arrays fit them all: call the library")
         dims, arrays, outputs = self._prepare(arrays)
         with self._lock:
             self.build()
@@ -135,7 +138,7 @@ class CompiledLibrary:
         if values and not all(check.holds(values) for check in self.model.dim_checks):
             raise InputError("the network has no result for these sizes: it needs "
                              f"{' and '.join(map(str, self.model.dim_checks))}, and has {values}")
-        outputs = [np.empty(spec.concrete(values), spec.dtype) for spec in self._outputs]
+        outputs = [spec.room(values) for spec in self._outputs]
         return [values[dim] for dim in self._dims], arrays, outputs
 
     def _run(self, dims, arrays, outputs):
@@ -143,6 +146,9 @@ class CompiledLibrary:
             if self._binding is None:
                 self.build()
             self._binding.run(dims, arrays, outputs)
+            if self.model.found:
+                values = {**dict(zip(self._dims, dims)), **self._binding.found}
+                outputs = [spec.filled(array, values) for spec, array in zip(self._outputs, outputs)]
         return outputs
 
     # ---- building -------------------------------------------------------------------------------------------------

@@ -164,6 +164,8 @@ def remove_unused(func):
     """Ensures every binding is used, directly or not, by the result; run-time checks (MatchCast) stay."""
     needed, kept = {id(v) for out in func.outputs for v in variables(out)}, []
     decided = any(dims_set_by(b.value) for b in func.bindings)  # dimensions by a run, which are uses of a kind
+    if decided and any(getattr(b.value, "op", "") == "call" for b in func.bindings):  # groups use them unseen
+        needed.update(id(d) for b in func.bindings for d in dims_set_by(b.value))
     for b in reversed(func.bindings):
         if id(b.var) in needed or isinstance(b, MatchCast) or any(id(d) in needed for d in dims_set_by(b.value)):
             kept.append(b)
