@@ -30,7 +30,7 @@ from ..ir.transform.pass_table import RELAX
 from ..ir.transform.pipeline import Network, graph_passes, lower_module, pipeline_for
 from ..ir.transform.walk import statements
 from .c_names import MOST_NETWORK, network_name
-from .dim_checks import SIZES, dim_checks, example_sizes
+from .dim_checks import SIZES, dim_checks, example_sizes, run_checks
 from .kernel_cache import Entry, KernelCache, without_body
 from .kernels import kernel_names, print_kernel
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
@@ -218,7 +218,8 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
             kernels[kernel_of[n]] = (printed or {}).get(n) or print_kernel(f, kernel_of[n])
     work = {n: kernels[kernel_of[n]].work for n in functions}
     threads = threads_worth(options, lowered, work, {n: loops_of(f) for n, f in functions.items()})
-    program = build_program(lowered, name, options.machine.l2_bytes if threads > 1 else 0, kernel_of.values())
+    room = options.machine.l2_bytes if threads > 1 else 0
+    program = build_program(lowered, name, room, kernel_of.values(), run_checks(mod))
     indexes = index_extents(mod)
     inputs = tuple(replace(t, indexes=indexes.get(n, ())) for n, t in enumerate(program.inputs))
     run = form_regions(program.run, {n: kernels[name].function for n, name in kernel_of.items()})

@@ -7,7 +7,7 @@ from functools import reduce
 import numpy as np
 
 from ..ir.expr import IntImm, Max, Var, const, free_vars, is_const_int, logical_and, substitute
-from ..ir.relax.control import fields_of, loop_parts
+from ..ir.relax.control import dims_set_by, fields_of, loop_parts
 from ..ir.relax.expr import Constant, PrimValue, RelaxCall, TupleStructInfo
 from ..ir.relax.memory import Memory
 from ..ir.script.relax_printer import RelaxPrinter
@@ -17,7 +17,7 @@ from .c_names import most_letters, new_name, taken_names
 from .c_types import identifier
 from .lives import place_buffers
 from .team import has_parallel_loop
-from .tree import Call, Copy, For, If, Let, Operand, Read, Seq, While, assigned, calls_of
+from .tree import Call, Check, Copy, For, If, Let, Operand, Read, Seq, While, assigned, calls_of
 
 WEIGHT_ALIGN = 64
 IMAGE = 3  # the last dimensions of a tensor in blocked layout that are an image: rows, columns, lanes
@@ -87,25 +87,29 @@ def _padded(size):
     return -(-size // WEIGHT_ALIGN) * WEIGHT_ALIGN
 
 
-def build_program(mod, name, room=0, kernels=()):
+def build_program(mod, name, room=0, kernels=(), checks=None):
     """The Program of a lowered module ("main" of call_tir, views and tuple items; outputs materialized). room: that of
-    its memory plan; kernels: their names in C, which tensors do not have."""
-    return _Builder(mod, name, kernels).build(room)
+    its memory plan; kernels: their names in C, which tensors do not have; checks: {function of the module: DimChecks
+    that its runs make}."""
+    return _Builder(mod, name, kernels, checks or {}).build(room)
 
 
 class _Builder:
-    def __init__(self, mod, name, kernels=()):
+    def __init__(self, mod, name, kernels=(), checks=None):
+        self.checks, self.known = {n: list(some) for n, some in (checks or {}).items()}, set()
         self.mod, self.main, self.name, self.kernels = mod, mod["main"], name, kernels
         self.dims = tuple(mod.attrs.get("dims") or free_vars([p.struct_info.shape for p in self.main.params]))
-        self._enter(self.main)
+        self._enter("main")
+        self.known.update(map(id, self.dims))
         self.where = {}       # owner of memory -> the Operand that it is
         self.weights, self.weight_index, self.weight_end = [], {}, 0
         self.buffers, self.dtypes = [], []  # of the arena
         self.scratch = 0
 
-    def _enter(self, func):
+    def _enter(self, name):
         """Go on with the bindings of a function, "main" or a body."""
-        self.func, self.memory = func, Memory(func)
+        self.function, self.func = name, (func := self.mod[name])
+        self.memory = Memory(func)
         self.around = {id(b.value.args[0]) for b in func.bindings if getattr(b.value, "op", "") == "memory.inlay"}
 
     def build(self, room):
@@ -138,10 +142,20 @@ class _Builder:
 
     def _steps(self):
         """The nodes of a function, whose Memory is self.memory."""
-        steps = []
+        steps = self._due()
         for b in self._in_order():
             steps += _STEPS[b.value.op](self, b)
+            self.known.update(map(id, dims_set_by(b.value)))
+            steps += self._due()
         return steps
+
+    def _due(self):
+        """The checks of this function whose variables are set, each once."""
+        waiting = self.checks.get(self.function, ())
+        due = [c for c in waiting if all(id(v) in self.known for v in free_vars(c.cond))]
+        if due:
+            self.checks[self.function] = [c for c in waiting if c not in due]
+        return [Check(c.cond) for c in due]
 
     def _in_order(self):
         """The calls' bindings, a border before what writes inside it: threads need not wait for one another between."""
@@ -211,15 +225,15 @@ class _Builder:
     def _body(self, gv, given, results, finish=lambda outputs: []):
         """The nodes of a body whose parameters are the Operands `given`. results: where its outputs are written, an
         Operand each, None for a buffer of its own; finish: makes the last nodes, of the outputs' Operands."""
-        outer = self.func, self.memory, self.around
-        self._enter(self.mod[gv])
+        outer = self.function, self.func, self.memory, self.around
+        self._enter(gv.name)
         self.where.update({(id(p), 0): operand for p, operand in zip(self.func.params, given)})
         for out, operand in zip(self.func.outputs, results):
             if operand is not None:
                 self.where[own_memory(self.memory, out)] = operand
         steps = self._steps()
         steps += finish([self._operand(self.memory.place(out)) for out in self.func.outputs])
-        self.func, self.memory, self.around = outer
+        self.function, self.func, self.memory, self.around = outer
         return steps
 
     def _value(self, value):
@@ -246,6 +260,7 @@ class _Builder:
         results where they belong."""
         call, attrs, index = binding.value, binding.value.attrs, binding.value.attrs["index"]
         p, infos = loop_parts(call, call.args), fields_of(call.struct_info)
+        self.known.add(id(index))
         results = [self._operand(place) for place in self.memory.results(binding)]
         carried, stacked = results[:len(p.carried)], results[len(p.carried):]
         rows = [_further(o, index * _count(i.shape[1:])) for o, i in zip(stacked, infos[len(carried):])]

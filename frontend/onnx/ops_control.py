@@ -185,7 +185,7 @@ def _rolled(node, graph, carried, turns):
     index = ex.Var(f"{_stem(node)}_i", "int64", ex.as_expr(most).astype("int64"))
     params = [RelaxVar(f"carried_{k}", x.struct_info) for k, x in enumerate(carried)]
     given = (Symbolic(np.array(index, object), "int64"), node.const(True, "bool"), *params)
-    body = draft(node.scope, graph, given, node.title, params)
+    body = draft(node.scope, graph, given, node.title, params, [None, *(x.struct_info for x in carried)])
     going, *results = body.outputs
     known = bool(going.data.reshape(-1)[0]) if isinstance(going, Constant) and going.data.size == 1 else None
     for name, x, new in zip((i.name for i in graph.input[2:]), carried, results):

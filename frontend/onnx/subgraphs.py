@@ -9,12 +9,13 @@ import copy
 from collections import ChainMap
 from dataclasses import dataclass
 
-from ...ir.expr import free_vars
+from ...ir.expr import EQ, binary, free_vars
 from ...ir.names import unique_name
-from ...ir.relax.block_builder import BlockBuilder
+from ...ir.relax.block_builder import BlockBuilder, call_op
 from ...ir.relax.control import dims_set_by
 from ...ir.relax.expr import Constant, RelaxCall, RelaxExpr, RelaxVar, TupleGetItem, VarBinding, dataflow_function
 from ...ir.transform.graph import Substitute, variables
+from ..shapes import dim, dims_of, prove, same_dims
 from . import load
 from .errors import OnnxImportError
 
@@ -54,19 +55,29 @@ class Draft:
         return dataflow_function([*params, *inside.values()], bindings, outputs, {"dims": tuple(dims)})
 
 
-def draft(importer, graph, given, title, params=()):
-    """The Draft of a graph. given: values of its inputs, some of which are `params`, variables of the function."""
+def draft(importer, graph, given, title, params=(), wanted=()):
+    """The Draft of a graph. given: values of its inputs, some of which are `params`, variables of the function.
+    wanted: struct infos of the first outputs, None for any: a shape that may be that one is checked by the run."""
     builder = BlockBuilder()
     for p in params:
         builder.unique_name(p.name)
     with builder.dataflow():
         values = [_as_tensor(importer, v, builder, o.name, title)
                   for v, o in zip(_imported(importer, graph, given, title, builder), graph.output)]
+        for k, info in enumerate(wanted):
+            if info is not None and _may_be(dims_of(values[k]), [dim(d) for d in info.shape]):
+                values[k] = builder.emit(call_op("reshape", values[k], list(info.shape)), name_hint="fit")
     bindings = builder.emitted
     inside = {id(b.var) for b in bindings} | {id(p) for p in params}
     outer = {id(v): v for value in (*(b.value for b in bindings), *values) for v in variables(value)
              if id(v) not in inside}
     return Draft(tuple(bindings), tuple(values), tuple(outer.values()))
+
+
+def _may_be(mine, theirs):
+    """Whether a shape is not known to be another one, and may be."""
+    return (len(mine) == len(theirs) and not same_dims(mine, theirs)
+            and not any(prove(binary(EQ, a, b)) is False for a, b in zip(mine, theirs)))
 
 
 def _as_tensor(importer, value, builder, name, title):
