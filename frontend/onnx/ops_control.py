@@ -142,8 +142,7 @@ def _turns(node):
         limit = node.bind(node.reshape(node.astype(trip, "int64"), []))
     if cond is False:
         number, limit = 0, None
-    elif cond is True:
-        cond = None
+    cond = None if isinstance(cond, bool) else cond
     if isinstance(number, int) and number > MOST_DIM:
         number = None
     return _Turns(number, limit, cond)

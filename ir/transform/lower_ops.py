@@ -92,15 +92,17 @@ class _Lower:
     def _lower_once(self, call, args, group, strides, hint, origin, calls):
         """The GlobalVar of what an operator, or a group, becomes: equal ones, whatever their names, origins and weights
         are, are lowered once."""
-        form = (_form(call, args) if group is None else group.replace(attrs={}), tuple(strides), len(_infos(call)))
+        dims = _dims_of(call, args, strides, calls)
+        empty = tuple(d.most is not None for d in dims)  # such kernels are none of those of 1 or more
+        form = (_form(call, args) if group is None else group.replace(attrs={}), tuple(strides), len(_infos(call)), empty)
         known = self.lowered.setdefault(structural_hash(form), [])
         name = next((name for other, name in known if structural_equal(other, form)), None)
         if name is not None:
             self.origins[name].extend(origin)
             return GlobalVar(name)
         func = with_strides(self._single(call, args) if group is None else self._fused(group), strides)
-        func = func.replace(params=(*func.params, *_dims_of(call, args, strides, calls)),
-                            attrs={**func.attrs, "num_outputs": len(_infos(call))})
+        func = func.replace(params=(*func.params, *dims), attrs={
+            **func.attrs, "num_outputs": len(_infos(call)), **({"may_be_empty": empty} if any(empty) else {})})
         gv = self._intern(func, hint, origin)
         known.append((form, gv.name))
         return gv
