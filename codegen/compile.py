@@ -9,12 +9,12 @@ from functools import cached_property, wraps
 
 import numpy as np
 
-from ..ir.boundary import internal_errors
+from ..ir.boundary import InternalError, internal_errors
 from ..ir.expr import Call, IntImm, free_vars
 from ..ir.module import IRModule
 from ..ir.node import collect, save_json
 from ..ir.relax.accuracy import FLOAT32, STRICT, check_accuracy
-from ..ir.relax.control import all_bindings, graph_functions
+from ..ir.relax.control import all_bindings, dims_set_by, graph_functions
 from ..ir.relax.evaluate import EvaluationError, evaluate
 from ..ir.relax.expr import RelaxCall, TensorStructInfo
 from ..ir.relax.memory import VIEWS
@@ -271,6 +271,10 @@ def _expected(mod, inputs, descs, functions):
         return ()
     try:
         expected = evaluate(mod, inputs)
+    except InternalError:
+        if any(dims_set_by(b.value) for b in all_bindings(mod)):
+            return ()  # an operator of numpy that has no result for the empty tensor that these inputs lead to
+        raise
     except EvaluationError:
         if any(call.op == "tir.call_extern" for f in functions for call in collect(f.body, Call)):
             return ()

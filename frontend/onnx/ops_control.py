@@ -192,7 +192,7 @@ def _rolled(node, graph, carried, turns):
             raise node.error(f"it carries {name!r} as {_text(x.struct_info)} into a turn and {_text(new.struct_info)} "
                              "out of it; a loop of the program carries tensors of one shape")
     if known is False and isinstance(turns.number, int):
-        turns = _Turns(min(turns.number, 1))
+        turns = _Turns(min(turns.number, 1), None, turns.cond)
         known = True
     if going.struct_info.ndim:
         raise node.error(f"its body's condition has the shape {shape_text(dims_of(going))}, it must have no dimensions")

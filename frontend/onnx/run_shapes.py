@@ -23,8 +23,9 @@ def as_dims(node, value, names, bounds, what):
     is asked for; what: they are, in that error."""
     if isinstance(value, Constant):
         return [int(v) for v in value.data.reshape(-1)]
-    if isinstance(value, Symbolic):
+    if isinstance(value, Symbolic) and all(upper(d) is not None for d in value.array.reshape(-1)):
         return list(value.array.reshape(-1))
+    value = node.tensor(value)  # expressions of what a run decides that have no bound are read, as data are
     dims = [node.scope.decided(node, name, most, what) for name, most in zip(names, bounds)]
     node.emit(tensor_to_shape(node.bind(value), dims))
     return dims
