@@ -29,6 +29,7 @@ class GraphImporter:
         """expanded: function (graph) -> its nodes; bounds: {name: upper bound} of dimensions that a run decides."""
         self.graph, self.expanded, self.opset, self.folder = graph, expanded, opset, folder
         self.nodes, self.bounds, self.used_bounds = expanded(graph), dict(bounds or {}), set()
+        self.declared = {v.name: v.type.tensor_type.shape.dim for v in (*graph.output, *graph.value_info)}
         self.bodies, self.depth = {}, 0  # functions of branches and loops; how deep the graph lies inside of nodes
         self.pins, self.used_pins, self.dims = dict(pins or {}), set(), {}
         self.values, self.builder = {}, BlockBuilder()
@@ -213,9 +214,12 @@ class GraphImporter:
         self.used_bounds.add(name)
         return Var(name, "int64", as_expr(most).astype("int64"))
 
-    def decided(self, node, name, most, what):
+    def decided(self, node, name, most, what, axis=None):
         """A dimension that a run decides. most: its upper bound where that is known, an int or expression; else it is
-        that of `bounds`, which the error for want of one asks for."""
+        that of `bounds`, or what the model declares as the extent of (number of an output of the node, axis); the error
+        for want of one asks for it."""
+        if most is None and name not in self.bounds and axis is not None:
+            most = self._declared(node, *axis)
         if most is not None:
             return self.new_dim(name, most)
         if name not in self.bounds:
@@ -226,6 +230,11 @@ class GraphImporter:
         if isinstance(bound, bool) or not isinstance(bound, int) or not 0 < bound <= MOST_DIM:
             raise OnnxImportError(f"bounds says that {name!r} is at most {bound!r}; a bound is an integer from 1 up")
         return self.new_dim(name, bound)
+
+    def _declared(self, node, output, axis):
+        """An extent that the model declares, None where that is no number."""
+        dims = self.declared.get(node.outputs[output], ()) if output < len(node.outputs) else ()
+        return dims[axis].dim_value or None if axis < len(dims) and dims[axis].dim_value > 0 else None
 
     def _check_bounds(self):
         unknown = sorted(set(self.bounds) - self.used_bounds)

@@ -184,7 +184,8 @@ def _rolled(node, graph, carried, turns):
     index = ex.Var(f"{_stem(node)}_i", "int64", ex.as_expr(most).astype("int64"))
     params = [RelaxVar(f"carried_{k}", x.struct_info) for k, x in enumerate(carried)]
     given = (Symbolic(np.array(index, object), "int64"), node.const(True, "bool"), *params)
-    body = draft(node.scope, graph, given, node.title, params, [None, *(x.struct_info for x in carried)])
+    wanted = [None, *(x.struct_info for x in carried), *map(_declared, graph.output[1 + len(carried):])]
+    body = draft(node.scope, graph, given, node.title, params, wanted)
     going, *results = body.outputs
     known = bool(going.data.reshape(-1)[0]) if isinstance(going, Constant) and going.data.size == 1 else None
     for name, x, new in zip((i.name for i in graph.input[2:]), carried, results):
@@ -200,17 +201,28 @@ def _rolled(node, graph, carried, turns):
     return _loop(node, body, index, carried, (), params, rows, turns, known is not True)
 
 
+def _declared(output):
+    """The struct info of a body's output as far as the model declares numbers, else None."""
+    tensor = output.type.tensor_type
+    dims = [d.dim_value for d in tensor.shape.dim]
+    return TensorStructInfo(dims, "float32") if tensor.HasField("shape") and all(d > 0 for d in dims) else None
+
+
 def _loop(node, body, index, carried, scanned, params, rows, turns, conditional):
     """The values of a call_loop. rows: the body's outputs that are stacked; conditional: whether the body says if there
     is a next turn."""
     names = [n or f"{_stem(node)}_{k}" for k, n in enumerate(node.outputs)]
+    for name, row in zip(names[len(carried):], rows):
+        if any(v is index or v in body.dims for v in ex.free_vars(list(row.struct_info.shape))):
+            raise node.error(f"the rows of {name!r} are {_text(row.struct_info)}, a shape that may differ from turn to "
+                             "turn; rows that are stacked have one shape")
     number, limit, cond, count = turns.number, turns.limit, turns.cond, None
     conditional = conditional or cond is not None
     if number is None or conditional:
         limit = limit if number is None else node.bind(node.tensor(number, "int64"))
         cond = (node.const(True, "bool") if cond is None else cond) if conditional or limit is None else None
         conditional = cond is not None
-        count = _count(node, number, rows, names[len(carried):])
+        count = _count(node, number, rows, names, len(carried))
         number = None
     extent = count if number is None else ex.as_expr(number).astype("int64")
     infos = [*(x.struct_info for x in carried), *(rows_of(extent, r.struct_info) for r in rows)]
@@ -224,12 +236,13 @@ def _loop(node, body, index, carried, scanned, params, rows, turns, conditional)
     return tuple(call[n] for n in range(len(infos))) if len(infos) > 1 else (call,)
 
 
-def _count(node, number, rows, names):
-    """The dimension that counts turns, of which stacked rows ask for an upper bound."""
-    name = f"{identifier(names[0], 't')}_turns" if rows else f"{_stem(node)}_turns"
+def _count(node, number, rows, names, first):
+    """The dimension that counts turns, of which stacked rows, output number `first` and later ones, ask for an upper
+    bound."""
     if not rows:
-        return ex.Var(name, "int64")
-    return node.scope.decided(node, name, None if number is None else upper(number), "its number of turns")
+        return ex.Var(f"{_stem(node)}_turns", "int64")
+    most = None if number is None else upper(number)
+    return node.scope.decided(node, f"{identifier(names[first], 't')}_turns", most, "its number of turns", (first, 0))
 
 
 # ---------------------------------------------------------------- Scan

@@ -76,16 +76,16 @@ def unique(node):
 
 @converts("NonMaxSuppression", 10)
 def non_max_suppression(node):
-    """The thresholds are constants; of the largest number of boxes a constant is the bound of the result."""
-    most = node.constant(2, "max_output_boxes_per_class")
-    overlap, least = (node.constant(k, what) for k, what in ((3, "iou_threshold"), (4, "score_threshold")))
-    given = {"most": int(most.reshape(-1)[0]) if most is not None else 0,
-             "overlap": float(overlap.reshape(-1)[0]) if overlap is not None else 0.0,
-             "least_score": float(least.reshape(-1)[0]) if least is not None else float("-inf")}
+    """The largest number of boxes is the bound of the result where it is a constant."""
     boxes, scores = node.input(0), node.input(1)
-    given["most"] = min(max(given["most"], 0), np.iinfo(np.int32).max)
-    if given["most"] == 0:
+    dtype = str(boxes.struct_info.dtype)
+    limit, overlap, least = (
+        node.const(usual, kind) if node.input(k) is None else node.bind(node.reshape(node.input(k), []))
+        for k, usual, kind in ((2, 0, "int64"), (3, 0, dtype), (4, -np.inf, dtype)))
+    most = int(limit.data) if isinstance(limit, Constant) else np.iinfo(np.int32).max
+    if most <= 0:
         return node.const(np.zeros((0, 3)), "int64")
-    places, number = node.call("image.list_boxes", boxes, scores, corners=not node.attr("center_point_box", 0), **given)
+    places, number = node.call("image.list_boxes", boxes, scores, limit, overlap, least,
+                               most=min(most, np.iinfo(np.int32).max), corners=not node.attr("center_point_box", 0))
     rows, = first_rows(node, [places], number, _count_name(node))
     return rows

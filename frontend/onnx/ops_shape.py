@@ -10,7 +10,7 @@ from ...ir.relax.expr import Constant
 from ..shapes import broadcast_dims, dims_of, product, quotient, same, settle, shape_text
 from . import load
 from .converter import converts
-from .run_shapes import range_by_dims, run_dims
+from .run_shapes import expand_by_run, is_known, range_by_dims, reshape_by_run, run_dims
 
 
 def _tensor_attribute(node, tensor):
@@ -134,6 +134,8 @@ def _reshape_dims(shape, target, allow_zero):
 def reshape(node):
     """0 copies a dimension (unless allowzero, opset 14), one -1 takes what is left."""
     x = node.input(0)
+    if not is_known(node.input(1)):
+        return reshape_by_run(node)
     target = node.dims(1, "the shape")
     try:
         dims = _reshape_dims(dims_of(x), target, bool(node.attr("allowzero", 0)))
@@ -155,6 +157,8 @@ def flatten(node):
 @converts("Expand", 8)
 def expand(node):
     x = node.input(0)
+    if not is_known(node.input(1)):
+        return expand_by_run(node)
     try:
         dims = broadcast_dims(dims_of(x), _shape_input(node, 1))
     except ValueError as error:

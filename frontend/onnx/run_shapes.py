@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ir.relax.control import tensor_to_shape
 from ...ir.relax.expr import Constant, PrimValue, RelaxExpr, ShapeExpr
-from ..shapes import Symbolic, dims_of, same, settle, upper
+from ..shapes import Symbolic, dims_of, product, same, settle, upper
 from .names import identifier
 
 
@@ -19,14 +19,15 @@ def is_known(value):
 
 
 def as_dims(node, value, names, bounds, what):
-    """The elements of an integer tensor [n] as dimensions. names, bounds: of those that only a run knows, a bound None
-    is asked for; what: they are, in that error."""
+    """The elements of an integer tensor [n] as dimensions. names, bounds: of those that only a run knows; for a bound
+    None there must be one of the caller's, or the extent of that axis of the node's result that the model declares;
+    what: they are, in the error for want of one."""
     if isinstance(value, Constant):
         return [int(v) for v in value.data.reshape(-1)]
     if isinstance(value, Symbolic) and all(upper(d) is not None for d in value.array.reshape(-1)):
         return list(value.array.reshape(-1))
     value = node.tensor(value)  # expressions of what a run decides that have no bound are read, as data are
-    dims = [node.scope.decided(node, name, most, what) for name, most in zip(names, bounds)]
+    dims = [node.scope.decided(node, name, most, what, (0, k)) for k, (name, most) in enumerate(zip(names, bounds))]
     node.emit(tensor_to_shape(node.bind(value), dims))
     return dims
 
@@ -43,6 +44,51 @@ def run_dims(node, index, what):
     stem = identifier(node.proto.input[index], "t")
     value = node.reshape(node.astype(value, "int64"), [count])
     return as_dims(node, value, [f"{stem}_{k}" for k in range(count)], [None] * count, what)
+
+
+def reshape_by_run(node):
+    """Input 0 under a shape that only the run knows, 0 and -1 as in Reshape; the run checks the number of elements."""
+    x = node.input(0)
+    dims, given = dims_of(x), dims_of(node.input(1))
+    if len(given) != 1 or not isinstance(given[0], int):
+        raise node.error("the shape must be a list of a length that is known when compiling")
+    rank, copied = given[0], node.input(1)
+    vector = [node.const([v] * rank, "int64") for v in (0, 1, -1)]
+    zero, one, rest = vector
+    if not node.attr("allowzero", 0):
+        own = settle(np.array([*(dims + [-2] * rank)[:rank], None], object)[:rank], "int64")
+        copied = node.call("where", node.call("equal", copied, zero), node.tensor(own), copied)
+    free = node.call("equal", copied, rest)
+    known = node.call("prod", node.call("where", free, one, copied), axis=(0,), keepdims=True)
+    total = node.tensor(settle(np.array([product(dims)], object), "int64"))
+    left = node.call("divide", total, node.call("maximum", known, node.const([1], "int64")))
+    sizes = node.bind(node.call("where", free, left, copied))
+    stem = identifier(next(filter(None, node.outputs)), "t")
+    return node.reshape(x, as_dims(node, sizes, [f"{stem}_d{k}" for k in range(rank)], [None] * rank, "the shape"))
+
+
+def expand_by_run(node):
+    """Input 0 repeated along its axes of one element, as often as only the run knows. Others keep their extent, which
+    the run checks."""
+    x, given = node.input(0), dims_of(node.input(1))
+    if len(given) != 1 or not isinstance(given[0], int):
+        raise node.error("the shape must be a list of a length that is known when compiling")
+    rank, dims = max(given[0], len(dims_of(x))), dims_of(x)
+    dims = [1] * (rank - len(dims)) + dims
+    wanted = node.call("concat", node.const([1] * (rank - given[0]), "int64"), node.input(1), axis=0)
+    wanted = node.input(1) if rank == given[0] else wanted
+    if not all(isinstance(d, int) for d in dims):
+        raise node.error("it expands symbolic dimensions by a shape that only the run knows; pin them with dims")
+    mine, one, none = (node.const(v, "int64") for v in (dims, [1] * rank, [-1] * rank))
+    fits = node.call("logical_or", node.call("equal", wanted, one), node.call("equal", wanted, mine))
+    fits = node.call("logical_or", fits, node.call("equal", mine, one))
+    sizes = node.call("where", fits, node.call("maximum", wanted, mine), none)  # -1 is none: the run ends
+    empty = node.call("equal", wanted, node.const([0] * rank, "int64"))
+    sizes = node.bind(node.call("where", node.call("logical_and", empty, node.call("equal", mine, one)), wanted, sizes))
+    stem = identifier(next(filter(None, node.outputs)), "t")
+    bounds = [None if d == 1 else d for d in dims]
+    found = as_dims(node, sizes, [f"{stem}_d{k}" for k in range(rank)], bounds, "the shape")
+    return node.broadcast(x, [m if d == 1 else d for d, m in zip(dims, found)])
 
 
 # ---------------------------------------------------------------- slices

@@ -41,6 +41,11 @@ class Draft:
     def infos(self):
         return [o.struct_info for o in self.outputs]
 
+    @property
+    def dims(self):
+        """The dimensions that its bindings define."""
+        return {d for b in self.bindings for d in dims_set_by(b.value)}
+
     def function(self, params, outer, results=None):
         """The Function whose parameters are `params`, of the draft's own, and then `outer`, variables from outside.
         results: what it returns in place of all outputs."""
@@ -49,9 +54,8 @@ class Draft:
         rename = Substitute(inside)
         bindings = [VarBinding(b.var, rename.visit(b.value)) for b in self.bindings]
         outputs = [rename.visit(o) for o in (self.outputs if results is None else results)]
-        own = {d for b in bindings for d in dims_set_by(b.value)}
         dims = [d for d in free_vars([[b.var.struct_info for b in bindings], [b.value for b in bindings],
-                                      [p.struct_info for p in (*params, *inside.values())]]) if d not in own]
+                                      [p.struct_info for p in (*params, *inside.values())]]) if d not in self.dims]
         return dataflow_function([*params, *inside.values()], bindings, outputs, {"dims": tuple(dims)})
 
 

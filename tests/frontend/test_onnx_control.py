@@ -223,6 +223,29 @@ def test_ranges_whose_bounds_are_inputs():
                     {"d": np.array(delta, feeds["s"].dtype)}), feeds, bounds={"y_d0": 9})
 
 
+def test_shapes_that_are_inputs():
+    """0 and -1 of a Reshape; an Expand of axes of one element. What does not fit ends the run, with a status."""
+    cases = [("Reshape", X, [3, -1], 2), ("Reshape", X, [0, 2, 2], 3), ("Reshape", X, [12], 1),
+             ("Expand", X[:, :1], [3, 5], (1,)), ("Expand", X[:, :1], [2, 3, 1], (0, 2)), ("Expand", X[:, :1], [4], (1,))]
+    for op, x, shape, free in cases:
+        feeds = {"x": x, "s": np.array(shape)}
+        check(model([node(op, ["x", "s"], ["z"]), node("Neg", ["z"], ["y"])], feeds, {"y": FLOAT}), feeds,
+              bounds={f"z_d{k}": 12 for k in (range(free) if isinstance(free, int) else free)})
+    feeds = {"x": X, "s": np.array([5, 3])}
+    with ingot.compile(model([node("Reshape", ["x", "s"], ["y"])], feeds, {"y": FLOAT}), threads="none",
+                       bounds={"y_d0": 9, "y_d1": 9}) as library, pytest.raises(NetworkError) as caught:
+        library.run(feeds)
+    assert caught.value.status == -5
+
+
+def test_rows_of_several_shapes_are_refused():
+    rows = [node("Identity", ["ci"], ["co"]), node("Identity", ["v"], ["u"]), node("NonZero", ["v"], ["r0"])]
+    feeds = {"x": X, "n": np.array(2, np.int64)}
+    with pytest.raises(OnnxImportError, match="the rows of 'z' are int64.* a shape that may differ from turn to turn"):
+        from_onnx(model([loop(rows, ["n", "", "x"], ["y", "z"], 1)], feeds, {"y": FLOAT, "z": INT64}),
+                  bounds={"z_turns": 3})
+
+
 # ---------------------------------------------------------------- sequences
 
 def test_sequences_of_known_length():

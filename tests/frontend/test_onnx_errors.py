@@ -347,7 +347,7 @@ def test_recurrent(message, inputs, attrs):
 
 
 @pytest.mark.parametrize("op, arrays, attrs", [
-    ("Reshape", [X, np.array([6, 4])], {}), ("Pad", [X, np.zeros(6, np.int64)], {})])
+    ("Pad", [X, np.zeros(6, np.int64)], {})])
 def test_shape_that_depends_on_data(op, arrays, attrs):
     node_fails(op, arrays, 13, "depends on data; export with static shapes", **attrs)
 
@@ -358,7 +358,8 @@ def test_input_that_must_be_constant():
 
 @pytest.mark.parametrize("op, arrays, name", [
     ("Range", [np.array(0), np.array(4), np.array(1)], "y0_d0"), ("ConstantOfShape", [np.array([2, 3])], "x0_0"),
-    ("Tile", [X, np.array([1, 1, 1])], "x1_0")])
+    ("Tile", [X, np.array([1, 1, 1])], "x1_0"), ("Reshape", [X, np.array([6, 4])], "y0_d0"),
+    ("Expand", [X[:, :1], np.array([2, 3, 4])], "y0_d1")])
 def test_sizes_by_a_run_ask_for_a_bound(op, arrays, name):
     node_fails(op, arrays, 13, "is decided by a run, and nothing says how large", f"--bound {name}=100",
                f"bounds={{'{name}': 100}}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from ... import te
-from ...expr import Max, Min, Select, Var, as_expr, cast, const
+from ...expr import Max, Min, Select, Var, as_expr, cast, const, logical_and
 from ...op import REQUIRED, register
 from ...tir import ir_builder
 from ...tir.stmt import BufferStore, For, IfThenElse, SeqStmt
@@ -186,10 +186,11 @@ register("list_unique", _infer_unique, _lower_unique, _evaluate_unique, "opaque"
 
 
 def _infer_nms(call):
-    """image.list_boxes(boxes [batch, n, 4], scores [batch, classes, n]): (batch, class and number of the boxes that
-    are kept, [batch * classes * min(n, most), 3]; their number): of each class those of the best scores above
-    `least_score`, but none that shares more than `overlap` with a better one. corners: whether boxes are two corners,
-    y and x, else centers and sizes, x and y."""
+    """image.list_boxes(boxes [batch, n, 4], scores [batch, classes, n], limit, overlap, least), the last three without
+    dimensions: (batch, class and number of the boxes that are kept, [batch * classes * min(n, most), 3]; their number):
+    of each class the best `limit`, whose scores are above `least`, but none that shares more than `overlap` with a better
+    one. most: what `limit` is at most. corners: whether boxes are two corners, y and x, else centers and sizes, x and y.
+    """
     boxes, scores = need_rank(call, 0, 3), need_rank(call, 1, 3)
     if not (same_dim(boxes.shape[0], scores.shape[0]) and same_dim(boxes.shape[1], scores.shape[2]) and
             same_dim(boxes.shape[2], 4)) or boxes.dtype != scores.dtype:
@@ -199,12 +200,12 @@ def _infer_nms(call):
 
 
 def _lower_nms(args, attrs, out):
-    boxes, scores = args
+    boxes, scores = args[:2]
     dtype = boxes.dtype
 
     def body(ins, outs):
         ib = ir_builder.create()
-        b, s, places, number, best, alive = map(ib.buffer_ptr, (*ins, *outs))
+        b, s, limit, shared, least, places, number, best, alive = map(ib.buffer_ptr, (*ins, *outs))
         batches, classes, n = scores.shape
         zero, one = const(0, "int64"), const(1, "int64")
 
@@ -228,10 +229,10 @@ def _lower_nms(args, attrs, out):
         with ib.for_range(0, batches, "batch") as batch:
             with ib.for_range(0, classes, "kind") as kind:
                 with ib.for_range(0, n, "i") as i:
-                    alive[i] = cast(s[batch, kind, i] > const(attrs["least_score"], dtype), "int64")
+                    alive[i] = cast(s[batch, kind, i] > least[()], "int64")
                 best[0] = zero
-                with ib.for_range(0, Min(as_expr(n), const(attrs["most"], as_expr(n).dtype)), "turn"):
-                    with ib.if_scope(best[0] >= 0):
+                with ib.for_range(0, Min(as_expr(n), const(attrs["most"], as_expr(n).dtype)), "turn") as turn:
+                    with ib.if_scope(logical_and(best[0] >= 0, cast(turn, "int64") < limit[()])):
                         best[0] = -one
                         with ib.for_range(0, n, "j") as j:
                             with ib.if_scope(alive[j] != 0):
@@ -247,16 +248,16 @@ def _lower_nms(args, attrs, out):
                             alive[best[0]] = zero
                             with ib.for_range(0, n, "k") as k:
                                 both, all_ = overlap(batch, k, best[0])
-                                with ib.if_scope(both > all_ * const(attrs["overlap"], dtype)):
+                                with ib.if_scope(both > all_ * shared[()]):
                                     alive[k] = zero
         return ib.get()
 
     shapes = [*(te_shape(f) for f in out.fields), (1,), (boxes.shape[1],)]
-    return tuple(te.extern(shapes, [boxes, scores], body, "list_boxes", ["int64"] * 4))[:2]
+    return tuple(te.extern(shapes, list(args), body, "list_boxes", ["int64"] * 4))[:2]
 
 
 def _evaluate_nms(args, attrs):
-    boxes, scores = map(np.asarray, args)
+    boxes, scores, limit, overlap, least = map(np.asarray, args)
     kept = []
     for batch in range(scores.shape[0]):
         if attrs["corners"]:
@@ -267,18 +268,18 @@ def _evaluate_nms(args, attrs):
             low, high = boxes[batch, :, :2] - half, boxes[batch, :, :2] + half
         area = np.prod(high - low, axis=1)
         for kind in range(scores.shape[1]):
-            alive = scores[batch, kind] > attrs["least_score"]
-            for _ in range(min(boxes.shape[1], attrs["most"])):
+            alive = scores[batch, kind] > least
+            for _ in range(min(boxes.shape[1], attrs["most"], int(limit))):
                 if not alive.any():
                     break
                 best = int(np.argmax(np.where(alive, scores[batch, kind], -np.inf)))
                 kept.append((batch, kind, best))
                 alive[best] = False
                 both = np.prod(np.maximum(np.minimum(high, high[best]) - np.maximum(low, low[best]), 0), axis=1)
-                alive &= ~(both > (area + area[best] - both) * boxes.dtype.type(attrs["overlap"]))
+                alive &= ~(both > (area + area[best] - both) * overlap)
     most = scores.shape[0] * scores.shape[1] * min(boxes.shape[1], attrs["most"])
     return _padded(np.array(kept, np.int64).reshape(-1, 3), most), np.array([len(kept)], np.int64)
 
 
-register("image.list_boxes", _infer_nms, _lower_nms, _evaluate_nms, "opaque", (2, 2), most=REQUIRED, overlap=REQUIRED,
-         least_score=REQUIRED, corners=True)
+register("image.list_boxes", _infer_nms, _lower_nms, _evaluate_nms, "opaque", (5, 5), most=REQUIRED,
+         corners=True)
