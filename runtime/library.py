@@ -85,12 +85,12 @@ class CompiledLibrary:
         """(run, outputs): a function without arguments that runs the network on what these arrays hold then, and the
         arrays that it writes. It costs little more than the call of the C function. Only a contiguous array is kept;
         of another one it is what it holds now."""
-        if self.model.found:
-            raise ValueError(f"{self!r}: outputs have dimensions that each run decides ({', '.join(self.model.found)}), "
-                             "so that no arrays fit them all: call the library")
         dims, arrays, outputs = self._prepare(arrays)
         with self._lock:
             self.build()
+            if self._binding.found:
+                raise ValueError(f"{self!r}: outputs have dimensions that each run decides "
+                                 f"({', '.join(self._binding.found)}), so that no arrays fit them all: call the library")
             run, lock = self._binding.bound(dims, arrays, outputs), self._lock
 
         def locked():
@@ -146,8 +146,8 @@ class CompiledLibrary:
             if self._binding is None:
                 self.build()
             self._binding.run(dims, arrays, outputs)
-            if self.model.found:
-                values = {**dict(zip(self._dims, dims)), **self._binding.found}
+            if found := self._binding.found:
+                values = {**dict(zip(self._dims, dims)), **found}
                 outputs = [spec.filled(array, values) for spec, array in zip(self._outputs, outputs)]
         return outputs
 

@@ -153,7 +153,7 @@ class GraphImporter:
         hint = identifier(next(filter(None, node.output), node.op_type), "t")
 
         def emit(value):
-            part = getattr(value, "op", "part").rpartition(".")[2]
+            part = getattr(value, "op", "part").rpartition(".")[2].removeprefix("call_")
             return self.builder.emit(value, f"{hint}_{part}", Origin(origin, node.op_type, ""))
 
         context = NodeContext(node, title, opset, inputs, attrs, list(node.output), emit, self)

@@ -273,7 +273,7 @@ def test_the_c_of_a_loop_a_branch_and_a_size(tmp_path):
         library.export(tmp_path / "net")
     text = (tmp_path / "net" / "g.c").read_text()
     assert re.search(r"for \(int64_t turns_i = 0; turns_i < rows_turns; \+\+turns_i\) \{", text)
-    assert re.search(r"if \(y_call_if_cond\) \{", text) and "*z_count_found = z_count;" in text
+    assert re.search(r"if \(y_if_cond\) \{", text) and "*z_count_found = z_count;" in text
     sources = [p.name for p in (tmp_path / "net").glob("*.c") if p.name != "example.c"]
     subprocess.run(["gcc", *STRICT, "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", *sources,
                     "-o", "selftest", "-lm"], cwd=tmp_path / "net", check=True)
