@@ -20,7 +20,8 @@ from .runtime.verify import compare_outputs
 
 
 def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin", name=None, dims=None,  # noqa: A001
-            exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None, byte_order=None, bounds=None):
+            exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None, byte_order=None,
+            bounds=None):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
@@ -53,7 +54,7 @@ def load(model, dims=None, name=None, bounds=None):
     """The IRModule of `model` (see compile); an IRModule is returned as it is."""
     if isinstance(model, IRModule):
         if dims or bounds:
-            raise ValueError("dims pins (bounds bounds) dimensions while importing ONNX; an IRModule is compiled as it stands")
+            raise ValueError("dims and bounds are of dimensions that ONNX models name; an IRModule is compiled as it stands")
         return model
     return from_onnx(model, dims=dims, name=name, bounds=bounds)
 

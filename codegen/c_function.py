@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir.expr import Add, Call, Div, IntImm, Mul, Not, Ramp, Sub, Var, const, is_const_int
+from ..ir.expr import Add, Call, Div, IntImm, Mul, Not, Ramp, Sub, const, is_const_int
 from ..ir.names import unique_name
 from ..ir.node import Visitor, collect, structural_equal
 from ..ir.tir.hints import MOST_ITERATIONS, TILE, UNROLL

@@ -72,7 +72,8 @@ def _checks(bindings):
 def example_sizes(mod, dims, checks):
     """{symbolic dimension: the least of SIZES} with which all checks hold and, where that can be, no tensor is empty.
     dims: the names of the symbolic dimensions. Raises ValueError where no size fits."""
-    sizes = dims and (_least_sizes(dims, (*checks, *_of_callers(_at_least(all_bindings(mod), 1)))) or _least_sizes(dims, checks))
+    full = (*checks, *_of_callers(_at_least(all_bindings(mod), 1)))
+    sizes = dims and (_least_sizes(dims, full) or _least_sizes(dims, checks))
     if sizes is None:
         raise ValueError(f"the symbolic dimensions {', '.join(dims)} have no sizes up to {SIZES[-1]} with which "
                          f"{' and '.join(map(str, checks))}: pin them with dims")

@@ -6,8 +6,8 @@ from ..ir.expr import IntImm, const, free_vars
 from ..ir.node import structural_equal
 from .lives import upper_bound, upper_bounds
 from .memory_plan import HOST
-from .tree import (EXPRESSIONS, OPERANDS, Call, Check, Copy, For, If, Launch, Let, ProgramError, Read, Seq, While, assigned,
-                   calls_of, children, is_leaf, operands_of, walk)
+from .tree import (EXPRESSIONS, OPERANDS, Call, Check, Copy, For, If, Launch, Let, ProgramError, Read, Seq, While,
+                   assigned, calls_of, children, is_leaf, operands_of, walk)
 
 # Operand kinds that nothing writes.
 GIVEN = ("input", "weight")

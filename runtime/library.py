@@ -89,8 +89,8 @@ class CompiledLibrary:
         with self._lock:
             self.build()
             if self._binding.found:
-                raise ValueError(f"{self!r}: outputs have dimensions that each run decides "
-                                 f"({', '.join(self._binding.found)}), so that no arrays fit them all: call the library")
+                raise ValueError(f"{self!r}: each run decides dimensions of its outputs, "
+                                 f"{', '.join(self._binding.found)}, so no arrays fit them all: call the library")
             run, lock = self._binding.bound(dims, arrays, outputs), self._lock
 
         def locked():

@@ -22,7 +22,8 @@ class RandomControl:
         inputs += [helper.make_tensor_value_info("k", INT64, []), helper.make_tensor_value_info("c", BOOL, [])]
         found = [helper.make_tensor_value_info(f"y{k}", FLOAT, None) for k in range(len(outputs))]
         weights = [numpy_helper.from_array(np.float32(0.5), "half"), numpy_helper.from_array(np.float32(0), "zero"),
-                   numpy_helper.from_array(np.array(2, np.int64), "two"), numpy_helper.from_array(np.array(True), "yes"),
+                   numpy_helper.from_array(np.array(2, np.int64), "two"),
+                   numpy_helper.from_array(np.array(True), "yes"),
                    numpy_helper.from_array(np.array(False), "no"),
                    numpy_helper.from_array(np.array([0], np.int64), "axis")]
         graph = helper.make_graph(nodes, "g", inputs, found, weights)
@@ -39,7 +40,8 @@ class RandomControl:
         """(nodes, all values that are seen after them)."""
         nodes, values = [], list(values)
         for _ in range(int(self.rng.integers(1, steps + 1))):
-            kinds = [self.unary, self.binary, self.binary, *([self.choice, self.loop, self.loop, self.scan] if depth else [])]
+            nests = [self.choice, self.loop, self.loop, self.scan] if depth else []
+            kinds = [self.unary, self.binary, self.binary, *nests]
             made, value = kinds[int(self.rng.integers(len(kinds)))](values, depth - 1)
             nodes += made
             values.append(value)
@@ -96,7 +98,8 @@ class RandomControl:
         inner += [helper.make_node("Tanh", [scale], rows)] if stacked else []
         info = helper.make_tensor_value_info
         body = helper.make_graph(
-            inner, self.new("g"), [info(index, INT64, []), info(going, BOOL, []), info(a, FLOAT, None), info(b, FLOAT, None)],
+            inner, self.new("g"),
+            [info(index, INT64, []), info(going, BOOL, []), info(a, FLOAT, None), info(b, FLOAT, None)],
             [info(f"{again}_{going}", BOOL, []), *(info(f, FLOAT, None) for f in [*finals, *rows])])
         trip = str(self.rng.choice(["two", "k"]))
         every = [self.new() for _ in rows]
@@ -121,7 +124,8 @@ class RandomControl:
         nodes = [helper.make_node("ReduceSum", [first], [start], keepdims=0)]
         inner = [helper.make_node("ReduceSum", [row], [total], keepdims=0),
                  helper.make_node("Add", [state, total], [f"{total}_n"]),
-                 helper.make_node("Mul", [row, state], [f"{row}_m"]), helper.make_node("Tanh", [f"{row}_m"], [f"{row}_r"])]
+                 helper.make_node("Mul", [row, state], [f"{row}_m"]),
+                 helper.make_node("Tanh", [f"{row}_m"], [f"{row}_r"])]
         info = helper.make_tensor_value_info
         body = helper.make_graph(inner, self.new("g"), [info(state, FLOAT, []), info(row, FLOAT, [SHAPE[1 - axis]])],
                                  [info(f"{total}_n", FLOAT, []), info(f"{row}_r", FLOAT, [SHAPE[1 - axis]])])

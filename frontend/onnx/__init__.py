@@ -7,8 +7,8 @@ import numpy as np
 
 from ...ir.module import IRModule
 from . import load
-from . import (ops_control, ops_conv_transpose, ops_math, ops_nn, ops_pool, ops_quantize, ops_recurrent,  # noqa: F401  (register)
-               ops_reduce, ops_resize, ops_selection, ops_sequence, ops_shape, ops_tensor)
+from . import (ops_control, ops_conv_transpose, ops_math, ops_nn, ops_pool, ops_quantize,  # noqa: F401  (register)
+               ops_recurrent, ops_reduce, ops_resize, ops_selection, ops_sequence, ops_shape, ops_tensor)
 from .converter import CONVERTERS
 from .errors import OnnxImportError
 from .functions import expander

@@ -239,5 +239,5 @@ class GraphImporter:
     def _check_bounds(self):
         unknown = sorted(set(self.bounds) - self.used_bounds)
         if unknown:
-            raise OnnxImportError(f"bounds names {', '.join(map(repr, unknown))}, and the dimensions that a run decides "
-                                  f"are {', '.join(map(repr, sorted(self.used_bounds))) or 'none'}")
+            raise OnnxImportError(f"bounds names {', '.join(map(repr, unknown))}, and the dimensions that a run "
+                                  f"decides are {', '.join(map(repr, sorted(self.used_bounds))) or 'none'}")

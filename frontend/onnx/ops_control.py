@@ -13,7 +13,6 @@ from ...ir import expr as ex
 from ...ir.module import GlobalVar
 from ...ir.relax.control import call_if, call_loop, rows_of
 from ...ir.relax.expr import Constant, PrimValue, RelaxExpr, RelaxVar, TensorStructInfo
-from ...ir.names import unique_name
 from ..shapes import MOST_DIM, Symbolic, dims_of, prove, same, same_dims, shape_text, simplify, upper
 from .converter import converts
 from .errors import OnnxImportError

@@ -143,7 +143,7 @@ def _if_problem(call, infos, callee):
 
 def _loop_problem(call, infos, callee):
     p, attrs = loop_parts(call, infos), call.attrs
-    if p.limit is not None and not _is_scalar(p.limit, "int64") or p.cond is not None and not _is_scalar(p.cond, "bool"):
+    if any(x is not None and not _is_scalar(x, dtype) for x, dtype in ((p.limit, "int64"), (p.cond, "bool"))):
         return f"limit and condition are {p.limit} and {p.cond}: an int64 and a bool tensor without dimensions"
     if (attrs["turns"] is None) == (attrs["count"] is None) or attrs["turns"] is not None and (p.limit or p.cond):
         return "its turns are an expression, or what limit and condition say, with a variable that counts them"

@@ -25,8 +25,8 @@ from .resolve_casts import bind_dims
 def lower_ops(mod):
     """Requires a dataflow "main" (arguments are variables or constants), primitive functions and no MatchCast.
     Ensures "main" and its bodies bind only call_tir, views, tuple items and control calls, and the module's other
-    functions are PrimFuncs, no two of them structurally equal. Each has attrs "origin", the model nodes of all its calls, "num_outputs" and, where it is
-    made by other arithmetics than multiply-adds, "bounds", the text of their error bounds; "algorithm", how it is
+    functions are PrimFuncs, no two of them structurally equal. Each has attrs "origin", the model nodes of all its
+    calls, "num_outputs" and, where it is made by other arithmetics than multiply-adds, "bounds", the text of their error bounds; "algorithm", how it is
     computed, and "sums", whether by sums of products alone; its parameters are the inputs, the outputs, then the
     symbolic dimensions that the call passes.
     """
@@ -94,7 +94,8 @@ class _Lower:
         are, are lowered once."""
         dims = _dims_of(call, args, strides, calls)
         empty = tuple(d.most is not None for d in dims)  # such kernels are none of those of 1 or more
-        form = (_form(call, args) if group is None else group.replace(attrs={}), tuple(strides), len(_infos(call)), empty)
+        computed = _form(call, args) if group is None else group.replace(attrs={})
+        form = computed, tuple(strides), len(_infos(call)), empty
         known = self.lowered.setdefault(structural_hash(form), [])
         name = next((name for other, name in known if structural_equal(other, form)), None)
         if name is not None:
@@ -157,9 +158,10 @@ def _form(call, args):
 
 def _dims_of(call, args, strides, calls):
     """The symbolic dimensions that the function of a call takes after its tensors. calls: of the operators in it."""
+    given = [a for c in calls for a in c.args if isinstance(a, (ShapeExpr, PrimValue))]
     return _symbolic([*(a.struct_info.shape for a in args), *(i.shape for i in _infos(call)), *strides,
-                      *(a.values if isinstance(a, ShapeExpr) else [a.value] for c in calls for a in c.args
-                        if isinstance(a, (ShapeExpr, PrimValue))), *(_numbers(v) for c in calls for v in c.attrs.values())])
+                      *(a.values if isinstance(a, ShapeExpr) else [a.value] for a in given),
+                      *(_numbers(v) for c in calls for v in c.attrs.values())])
 
 
 def _numbers(value):

@@ -207,7 +207,8 @@ def test_non_max_suppression(center):
                 {"y": INT64}, weights), feeds)
 
 
-@pytest.mark.parametrize("start, end, step", [(1, 4, 1), (-3, 100, 1), (5, 0, -1), (100, -100, -2), (3, 3, 1), (0, 6, 3)])
+@pytest.mark.parametrize("start, end, step", [
+    (1, 4, 1), (-3, 100, 1), (5, 0, -1), (100, -100, -2), (3, 3, 1), (0, 6, 3)])
 def test_slices_whose_bounds_are_inputs(start, end, step):
     feeds = {"x": np.tile(X, (2, 1)), "s": np.array([start]), "e": np.array([end])}
     check(model([node("Slice", ["x", "s", "e", "a", "p"], ["z"]), node("Neg", ["z"], ["y"])], feeds, {"y": FLOAT},
@@ -226,7 +227,8 @@ def test_ranges_whose_bounds_are_inputs():
 def test_shapes_that_are_inputs():
     """0 and -1 of a Reshape; an Expand of axes of one element. What does not fit ends the run, with a status."""
     cases = [("Reshape", X, [3, -1], 2), ("Reshape", X, [0, 2, 2], 3), ("Reshape", X, [12], 1),
-             ("Expand", X[:, :1], [3, 5], (1,)), ("Expand", X[:, :1], [2, 3, 1], (0, 2)), ("Expand", X[:, :1], [4], (1,))]
+             ("Expand", X[:, :1], [3, 5], (1,)), ("Expand", X[:, :1], [2, 3, 1], (0, 2)),
+             ("Expand", X[:, :1], [4], (1,))]
     for op, x, shape, free in cases:
         feeds = {"x": x, "s": np.array(shape)}
         check(model([node(op, ["x", "s"], ["z"]), node("Neg", ["z"], ["y"])], feeds, {"y": FLOAT}), feeds,
@@ -252,8 +254,8 @@ def test_sequences_of_known_length():
     nodes = [node("SplitToSequence", ["x", "n"], ["q"], axis=1), node("SequenceLength", ["q"], ["l"]),
              node("SequenceAt", ["q", "last"], ["a"]), node("SequenceInsert", ["q", "a", "first"], ["p"]),
              node("SequenceErase", ["p", "last"], ["r"]), node("ConcatFromSequence", ["r"], ["y"], axis=1)]
-    proto = model(nodes, {"x": X}, {"y": FLOAT, "l": INT64}, {"n": np.array(2, np.int64), "last": np.array(-1, np.int64),
-                                                              "first": np.array(0, np.int64)})
+    weights = {"n": np.array(2, np.int64), "last": np.array(-1, np.int64), "first": np.array(0, np.int64)}
+    proto = model(nodes, {"x": X}, {"y": FLOAT, "l": INT64}, weights)
     check(proto, {"x": X})
     with pytest.raises(OnnxImportError, match="graph output 'q' is a sequence of 2; only tensors are outputs"):
         from_onnx(model(nodes[:1], {"x": X}, {"q": FLOAT}, {"n": np.array(2, np.int64)}))

@@ -400,7 +400,8 @@ def test_dimension_used_as_data():
 
 
 def test_dimension_mixed_with_data():
-    nodes = [helper.make_node("Shape", ["x"], ["s"], end=1), helper.make_node("ArgMax", ["x"], ["a"], axis=1, keepdims=0),
+    nodes = [helper.make_node("Shape", ["x"], ["s"], end=1),
+             helper.make_node("ArgMax", ["x"], ["a"], axis=1, keepdims=0),
              helper.make_node("Add", ["s", "a"], ["y"], name="mix")]
     assert "shape_to_tensor" in [b.value.op for b in from_onnx(symbolic(nodes))["main"].bindings]
 

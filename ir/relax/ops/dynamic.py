@@ -40,8 +40,8 @@ def _infer_slice_at(call):
     """slice_at(x, begins, sizes): of each of `axes` the elements begin, begin + stride ..., which must lie in it."""
     x, begins, sizes, axes = tensor(call), shape_argument(call, 1), shape_argument(call, 2), call.attrs["axes"]
     if not len(begins) == len(sizes) == len(axes) == len(call.attrs["strides"]):
-        fail(call, f"axes {axes}, strides {call.attrs['strides']}, {len(begins)} begins and {len(sizes)} sizes must have "
-                   "one length")
+        fail(call, f"axes {axes}, strides {call.attrs['strides']}, {len(begins)} begins and {len(sizes)} sizes must "
+                   "have one length")
     shape = list(x.shape)
     for axis, size in zip(normalize_axes(call, axes, x.ndim), sizes):
         shape[axis] = size
@@ -188,9 +188,9 @@ register("list_unique", _infer_unique, _lower_unique, _evaluate_unique, "opaque"
 def _infer_nms(call):
     """image.list_boxes(boxes [batch, n, 4], scores [batch, classes, n], limit, overlap, least), the last three without
     dimensions: (batch, class and number of the boxes that are kept, [batch * classes * min(n, most), 3]; their number):
-    of each class the best `limit`, whose scores are above `least`, but none that shares more than `overlap` with a better
-    one. most: what `limit` is at most. corners: whether boxes are two corners, y and x, else centers and sizes, x and y.
-    """
+    of each class the best `limit`, whose scores are above `least`, but none that shares more than `overlap` with a
+    better one. most: what `limit` is at most. corners: whether boxes are two corners, y and x, else centers and sizes,
+    x and y."""
     boxes, scores = need_rank(call, 0, 3), need_rank(call, 1, 3)
     if not (same_dim(boxes.shape[0], scores.shape[0]) and same_dim(boxes.shape[1], scores.shape[2]) and
             same_dim(boxes.shape[2], 4)) or boxes.dtype != scores.dtype:
