@@ -20,7 +20,8 @@ from .runtime.verify import compare_outputs
 
 
 def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin", name=None, dims=None,  # noqa: A001
-            exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None, byte_order=None):
+            exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None, byte_order=None,
+            bounds=None):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
@@ -30,6 +31,7 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     threads: "openmp" (OMP_NUM_THREADS holds) or "none". weights: "incbin", "array", "file" or "extern".
     byte_order: "little" or "big", of weights in files; None: the target's.
     name: prefix of all C names; default the model's. dims: {"batch": 1} pins symbolic dimensions.
+    bounds: {"boxes_count": 100}: how large dimensions that a run decides are at most, where nothing else says so.
     accuracy: "float32" (default), "strict" or "relaxed", see ir/relax/accuracy.py. exact=True: "strict", deprecated.
     algorithms: {"conv1": "winograd4"} overrides the choice for convolutions, by the names of their nodes, also where
     it keeps less than the accuracy promises, but that "strict" admits "direct" alone: "direct",
@@ -44,16 +46,16 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     """
     options = Options.check(target, opt_level, threads, weights, name, exact, algorithms, schedules, stack_limit,
                             accuracy, byte_order)
-    return CompiledLibrary(compile_module(load(model, dims, name), options, _source_hash(model)))
+    return CompiledLibrary(compile_module(load(model, dims, name, bounds), options, _source_hash(model)))
 
 
-def load(model, dims=None, name=None):
+def load(model, dims=None, name=None, bounds=None):
     """The IRModule of `model` (see compile); an IRModule is returned as it is."""
     if isinstance(model, IRModule):
-        if dims:
-            raise ValueError("dims pins dimensions while importing ONNX; an IRModule is compiled as it stands")
+        if dims or bounds:
+            raise ValueError("dims and bounds are of dimensions that ONNX models name; an IRModule is compiled as it stands")
         return model
-    return from_onnx(model, dims=dims, name=name)
+    return from_onnx(model, dims=dims, name=name, bounds=bounds)
 
 
 def _source_hash(model):
@@ -70,19 +72,19 @@ def _source_hash(model):
     return found.hexdigest()
 
 
-def verify(model, feeds=None, tolerance=1e-4, dims=None, **options):
+def verify(model, feeds=None, tolerance=1e-4, dims=None, bounds=None, **options):
     """Compare every intermediate tensor that survives fusion with a reference evaluation of the imported graph.
 
     feeds: {input name: array}; what is missing is drawn. Returns a Report: rows, ok, table().
     """
     checked = Options.check(**options)
-    mod = load(model, dims, checked.name)
+    mod = load(model, dims, checked.name, bounds)
     lowered, reference = expose_intermediates(lower(mod, checked).lowered, mod)
     with CompiledLibrary(assemble(lowered, reference, checked, _source_hash(model))) as library:
         return compare_outputs(reference, library, feeds, tolerance)
 
 
-def inspect_stage(model, stage="relax", dims=None, kernel=None, **options):
+def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, **options):
     """The program as text after a stage: "relax", "fused", "tir", "scheduled" or "c"; or "traces", the schedules of
     its kernels as JSON, which compile takes; or "accuracy", what is promised, and the error bounds of kernels that are
     not made by multiply-adds alone; or "program", the tree of calls that a run makes, and the lives of buffers.
@@ -93,7 +95,7 @@ def inspect_stage(model, stage="relax", dims=None, kernel=None, **options):
     if stage not in STAGES:
         raise ValueError(f"stage must be one of {', '.join(STAGES)}, not {stage!r}")
     checked = Options.check(**options)
-    mod = load(model, dims, checked.name)
+    mod = load(model, dims, checked.name, bounds)
     if kernel is not None:
         return _one_kernel(mod, stage, kernel, checked)
     if stage == "relax":
@@ -140,14 +142,14 @@ def _accuracy(stages, found, options):
     return "\n".join([f"{options.accuracy}: {PROMISES[options.accuracy]}; u is 2^-24", *made]) + "\n"
 
 
-def recorded_schedules(model, dims=None, **options):
+def recorded_schedules(model, dims=None, bounds=None, **options):
     """{kernel: Trace}: how compile, with these options, schedules each kernel of a network, by its name in the C
     without the prefix. A Trace prints as Python. It may be changed, or be that of a Schedule of one's own of the kernel
     (inspect_stage, "tir"), and goes to compile as schedules={kernel: trace}; at shapes and targets other than its own
     it may not be legal, which raises ValueError.
     """
     checked = Options.check(**options)
-    return _named(lower(load(model, dims, checked.name), checked))
+    return _named(lower(load(model, dims, checked.name, bounds), checked))
 
 
 def _named(stages, functions=None):
@@ -194,7 +196,7 @@ class MemoryReport:
     stack: int
 
 
-def memory_report(model, dims=None, **options):
+def memory_report(model, dims=None, bounds=None, **options):
     """Where each intermediate tensor lives: a MemoryReport, with symbolic dimensions taken as 1.
 
     model: see compile; or a CompiledLibrary, whose options then hold.
@@ -203,7 +205,7 @@ def memory_report(model, dims=None, **options):
         compiled = model.model
     else:
         checked = Options.check(**options)
-        compiled = compile_module(load(model, dims, checked.name), checked)
+        compiled = compile_module(load(model, dims, checked.name, bounds), checked)
     program = compiled.program
     plan, ones = program.plan, {d.name: 1 for d in program.dims}
 

@@ -146,6 +146,8 @@ def _add_options(sub):
                      "thread (default: 16384, for the target c 2048)")
     sub.add_argument("--dim", action="append", default=[], type=_dim, metavar="NAME=N",
                      help="give a symbolic dimension a value; may be repeated")
+    sub.add_argument("--bound", action="append", default=[], type=_dim, metavar="NAME=N",
+                     help="say how large a dimension that runs decide is at most; may be repeated")
 
 
 def _add_inputs(sub):
@@ -291,7 +293,7 @@ def _print_memory(report, console):
 def _options(args):
     """The keyword arguments of ingot.compile."""
     return {"target": args.target, "opt_level": args.opt_level, "threads": args.threads, "weights": args.weights,
-            "name": args.name, "dims": dict(args.dim), "accuracy": _accuracy(args),
+            "name": args.name, "dims": dict(args.dim), "bounds": dict(args.bound), "accuracy": _accuracy(args),
             "algorithms": args.algorithms, "schedules": args.schedules,
             "stack_limit": args.stack_limit, "byte_order": args.byte_order}
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..ir.expr import Add, Call, Div, IntImm, Mul, Not, Ramp, Sub, Var, const, is_const_int
+from ..ir.expr import Add, Call, Div, IntImm, Mul, Not, Ramp, Sub, const, is_const_int
 from ..ir.names import unique_name
 from ..ir.node import Visitor, collect, structural_equal
 from ..ir.tir.hints import BORDER, MOST_ITERATIONS, TILE, UNROLL
@@ -98,7 +98,7 @@ class CPrinter(Visitor):
 
     def function(self):
         written = {id(b) for b in outputs_of(self.func)}
-        used = {id(n) for n in collect(self.func.body, Var)}
+        used = _computed_with(self.func.body)
         touched = written | {id(n.buffer) for n in collect(self.func.body, BufferLoad)}
         params, unused = [], []
         if self.team:
@@ -386,3 +386,22 @@ def _update(store):
             structural_equal(value.a.indices, store.indices)):
         return operator, value.b
     return None, None
+
+
+class _Vars(Visitor):
+    """The ids of the variables that statements compute with, which the shapes of buffers alone do not."""
+
+    def __init__(self):
+        self.found = set()
+
+    def visit_Var(self, var):
+        self.found.add(id(var))
+
+    def visit_Buffer(self, buffer):
+        pass
+
+
+def _computed_with(stmt):
+    vars_ = _Vars()
+    vars_.visit(stmt)
+    return vars_.found

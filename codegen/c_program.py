@@ -15,7 +15,7 @@ from .c_expr import ADDITIVE, EmitError
 from .c_names import new_name
 from .c_types import C_TYPES, c_comment
 from .memory_plan import HOST
-from .tree import Call, Copy, For, If, Launch, Let, Read, Seq, While, assigned, walk
+from .tree import Call, Check, Copy, For, If, Launch, Let, Read, Seq, While, assigned, walk
 from .verify_program import dtype_of, verify
 
 INDENT = " " * 4
@@ -143,6 +143,9 @@ class ProgramPrinter:
         most = self.dim_text(let.most, ADDITIVE)
         return lines + self._code(where, f"if ({name} < 0 || {name} > {most}) return INGOT_ERR_DIM;")
 
+    def _check(self, check, where):
+        return self._code(where, f"if (!({self.dim_text(check.cond)})) return INGOT_ERR_DIM;")
+
     def _element(self, let, where):
         """The first element of what a Let reads, as the Let's type."""
         place, own = self._argument(let.value.operand, where), C_TYPES[let.dim.dtype]
@@ -247,7 +250,7 @@ class ProgramPrinter:
 
 _PRINTERS = {Call: ProgramPrinter._call, Launch: ProgramPrinter._launch, Copy: ProgramPrinter._copy,
              Let: ProgramPrinter._let, If: ProgramPrinter._if, While: ProgramPrinter._while, For: ProgramPrinter._for,
-             Seq: ProgramPrinter._seq}
+             Seq: ProgramPrinter._seq, Check: ProgramPrinter._check}
 
 
 def _is_region(node):

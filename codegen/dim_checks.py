@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import reduce
 
 from ..ir.arith import Analyzer
-from ..ir.expr import PrimExpr, Range, const, free_vars
+from ..ir.expr import EQ, GE, IntImm, PrimExpr, Range, binary, const, free_vars
+from ..ir.relax.control import all_bindings, graph_functions
 from ..ir.relax.evaluate import dim_value
 from ..ir.relax.expr import TupleStructInfo
 from ..ir.relax.ops.common import dim_text
@@ -29,15 +30,35 @@ class DimCheck:
         left, right = dim_value(self.left, known), dim_value(self.right, known)
         return left == right if self.relation == "==" else left >= right
 
+    @property
+    def cond(self):
+        """The same as an expression."""
+        return binary(EQ if self.relation == "==" else GE, self.left, self.right)
+
     def __str__(self):
         return f"{dim_text(self.left)} {self.relation} {dim_text(self.right)}"
 
 
 def dim_checks(mod):
     """The DimChecks of a graph module, each once: no dimension of a tensor is negative, a reshape keeps the number of
-    elements. What holds for all sizes is not among them."""
-    found = {str(c): c for c in _at_least(mod, 0)}
-    for b in mod["main"].bindings:
+    elements. What holds for all sizes is not among them, nor what depends on dimensions that a run decides."""
+    return _of_callers(_checks(all_bindings(mod)))
+
+
+def run_checks(mod):
+    """{name of "main" or of a body: those of its DimChecks that depend on dimensions that a run decides}."""
+    return {name: tuple(c for c in _checks(func.bindings) if not _of_callers([c]))
+            for name, func in graph_functions(mod).items()}
+
+
+def _of_callers(checks):
+    """Those checks that depend on dimensions that callers pass, alone."""
+    return tuple(c for c in checks if all(v.most is None for v in free_vars([c.left, c.right])))
+
+
+def _checks(bindings):
+    found = {str(c): c for c in _at_least(bindings, 0)}
+    for b in bindings:
         info = b.var.struct_info
         if getattr(b.value, "op", None) == "reshape":
             before, after = (reduce(lambda a, d: a * d, i.shape, const(1, "int64"))
@@ -51,7 +72,8 @@ def dim_checks(mod):
 def example_sizes(mod, dims, checks):
     """{symbolic dimension: the least of SIZES} with which all checks hold and, where that can be, no tensor is empty.
     dims: the names of the symbolic dimensions. Raises ValueError where no size fits."""
-    sizes = dims and (_least_sizes(dims, (*checks, *_at_least(mod, 1))) or _least_sizes(dims, checks))
+    full = (*checks, *_of_callers(_at_least(all_bindings(mod), 1)))
+    sizes = dims and (_least_sizes(dims, full) or _least_sizes(dims, checks))
     if sizes is None:
         raise ValueError(f"the symbolic dimensions {', '.join(dims)} have no sizes up to {SIZES[-1]} with which "
                          f"{' and '.join(map(str, checks))}: pin them with dims")
@@ -72,10 +94,10 @@ def _least_sizes(dims, checks):
         at |= {name: at[name] + 1 for name in late}
 
 
-def _at_least(mod, least):
+def _at_least(bindings, least):
     """DimChecks that each symbolic dimension of the tensors is so large, where that does not hold for all sizes."""
     found = {}
-    for b in mod["main"].bindings:
+    for b in bindings:
         info = b.var.struct_info
         for field in info.fields if isinstance(info, TupleStructInfo) else (info,):
             for dim in getattr(field, "shape", None) or ():
@@ -88,5 +110,7 @@ def _analyzer(*dims):
     """An Analyzer that knows the range of the symbolic dimensions."""
     analyzer = Analyzer()
     for var in free_vars(list(dims)):
-        analyzer.bind(var, Range(const(1, var.dtype), const(MOST_DIM, var.dtype)))
+        first = 1 if var.most is None else 0
+        last = var.most.value if isinstance(var.most, IntImm) else MOST_DIM
+        analyzer.bind(var, Range(const(first, var.dtype), const(last - first + 1, var.dtype)))
     return analyzer

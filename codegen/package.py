@@ -97,6 +97,11 @@ class CompiledModel:
         return tuple(d.name for d in self.program.dims)
 
     @property
+    def found(self):
+        """The names of the dimensions that a run decides and reports."""
+        return tuple(v.name for v in self.program.found)
+
+    @property
     def has_team(self):
         """Whether threads make calls together."""
         return any(self.kernels[self.kernel_of[c.kernel]].function.team for c in self.program.calls)
@@ -143,7 +148,8 @@ class _Folder:
         self.found = tuple((names[id(v)], new_name(f"{v.name}_found", taken)) for v in self.p.found)
         self.names, self.taken, self.bounds = names, taken, upper_bounds(self.p.run)
         self.static = not self.dims
-        self.expr = CExpr(_DimNames(names), set())
+        self.uses = set()  # headers that expressions of the run need
+        self.expr = CExpr(_DimNames(names), self.uses)
         self.memory = self._dim_text(self.p.plan.total) if self.dims else str(self.p.plan.total.value)
         self.fixed_bytes = HEADER_BYTES + model.arena_threads * self.p.scratch
         self.arena_bytes = self.fixed_bytes + int(self.memory) if self.static else None
@@ -153,7 +159,7 @@ class _Folder:
         name, kernels = self.name, list(self.m.kernels.values())
         imported = [k for k in kernels if k.imports]  # in one file, so that their C sources are compiled once
         groups = split_files([k for k in kernels if not k.imports]) + ([imported] if imported else [])
-        used = set(self.context["compare_headers"]).union(*(k.function.uses for k in kernels))
+        used = self.uses.union(self.context["compare_headers"], *(k.function.uses for k in kernels))
         files = {f"{name}.h": self._render("model.h"), f"{name}.c": self._render("model.c"),
                  f"{name}_kernels.h": self._render("kernels.h", kernels=kernels)}
         sources = [f"{name}.c"]
@@ -187,7 +193,7 @@ class _Folder:
 
     def single_file(self):
         kernels, target = list(self.m.kernels.values()), self.m.target
-        uses = set(self.context["compare_headers"]).union(*(k.function.uses for k in kernels))
+        uses = self.uses.union(self.context["compare_headers"], *(k.function.uses for k in kernels))
         uses |= {"ingot_tiles.h"} if self.context["uses_tiles"] else set()
         arrays = [w.data for w in self.p.weights]
         openmp = ["-fopenmp"] if self.m.threads == "openmp" else []
@@ -244,6 +250,8 @@ class _Folder:
         offsets = np.cumsum([0, *(a.nbytes + -a.nbytes % 64 for a in (*m.test_inputs, *m.test_outputs))]).tolist()
         inputs = [self._tensor(t, offsets[n]) for n, t in enumerate(p.inputs)]
         outputs = [self._tensor(t, offsets[len(inputs) + n] if m.test_outputs else 0) for n, t in enumerate(p.outputs)]
+        for t, expected in zip(outputs, m.test_outputs):  # where a run decides its size, of the expected one
+            t["test_size"] = str(expected.size)
         memory, fixed, arena_bytes = self.memory, self.fixed_bytes, self.arena_bytes
         large_arena = self.static and arena_bytes > INT_MAX
         dim_params = ", ".join(f"int64_t {d}" for d in self.dims)
@@ -286,7 +294,7 @@ class _Folder:
             "compared": [_comparison(d) for d in dict.fromkeys(t.dtype for t in p.outputs)],
             "compare_headers": ["ingot_half.h"] if any(t.dtype in SMALL_FLOATS for t in p.outputs) else [],
             "dim_enum": ", ".join(f"{d} = {v}" for d, v in zip(self.dims, m.test_dims)),
-            **printer.context(inputs, outputs), "has_team": m.has_team,
+            **printer.context(inputs, outputs), "has_team": m.has_team, "run_headers": sorted(self.uses),
             "uses_tiles": any("ingot_tiles.h" in k.function.uses for k in m.kernels.values()),
             "has_reference": bool(m.test_outputs),
             "no_reference": c_comment(m.no_reference or "none was evaluated"),

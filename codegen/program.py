@@ -2,11 +2,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 
-from ..ir.expr import IntImm, const, free_vars, is_const_int, substitute
-from ..ir.relax.expr import Constant, RelaxCall, TupleStructInfo
+from ..ir.expr import IntImm, Max, Var, const, free_vars, is_const_int, logical_and, substitute
+from ..ir.relax.control import dims_set_by, fields_of, loop_parts
+from ..ir.relax.expr import Constant, PrimValue, RelaxCall, TupleStructInfo
 from ..ir.relax.memory import Memory
 from ..ir.script.relax_printer import RelaxPrinter
 from ..ir.transform.outputs import own_memory
@@ -15,7 +17,7 @@ from .c_names import most_letters, new_name, taken_names
 from .c_types import identifier
 from .lives import place_buffers
 from .team import has_parallel_loop
-from .tree import Call, Let, Operand, Seq, assigned, calls_of
+from .tree import Call, Check, Copy, For, If, Let, Operand, Read, Seq, While, assigned, calls_of
 
 WEIGHT_ALIGN = 64
 IMAGE = 3  # the last dimensions of a tensor in blocked layout that are an image: rows, columns, lanes
@@ -85,22 +87,30 @@ def _padded(size):
     return -(-size // WEIGHT_ALIGN) * WEIGHT_ALIGN
 
 
-def build_program(mod, name, room=0, kernels=()):
+def build_program(mod, name, room=0, kernels=(), checks=None):
     """The Program of a lowered module ("main" of call_tir, views and tuple items; outputs materialized). room: that of
-    its memory plan; kernels: their names in C, which tensors do not have."""
-    return _Builder(mod, name, kernels).build(room)
+    its memory plan; kernels: their names in C, which tensors do not have; checks: {function of the module: DimChecks
+    that its runs make}."""
+    return _Builder(mod, name, kernels, checks or {}).build(room)
 
 
 class _Builder:
-    def __init__(self, mod, name, kernels=()):
+    def __init__(self, mod, name, kernels=(), checks=None):
+        self.checks, self.known = {n: list(some) for n, some in (checks or {}).items()}, set()
         self.mod, self.main, self.name, self.kernels = mod, mod["main"], name, kernels
         self.dims = tuple(mod.attrs.get("dims") or free_vars([p.struct_info.shape for p in self.main.params]))
-        self.memory = Memory(self.main)
-        self.around = {id(b.value.args[0]) for b in self.main.bindings if getattr(b.value, "op", "") == "memory.inlay"}
+        self._enter("main")
+        self.known.update(map(id, self.dims))
         self.where = {}       # owner of memory -> the Operand that it is
         self.weights, self.weight_index, self.weight_end = [], {}, 0
         self.buffers, self.dtypes = [], []  # of the arena
         self.scratch = 0
+
+    def _enter(self, name):
+        """Go on with the bindings of a function, "main" or a body."""
+        self.function, self.func = name, (func := self.mod[name])
+        self.memory = Memory(func)
+        self.around = {id(b.value.args[0]) for b in func.bindings if getattr(b.value, "op", "") == "memory.inlay"}
 
     def build(self, room):
         taken = {*taken_names(self.name, self.kernels), *(d.name.lower() for d in self.dims)}
@@ -109,8 +119,11 @@ class _Builder:
         for n, p in enumerate(self.main.params):
             self.where[id(p), 0] = Operand("input", n, inputs[n].name)
         self._place_outputs(outputs)
-        calls = [self._call(b) for b in self._in_order()]
+        calls = self._steps()
         plan = place_buffers(self.buffers, Seq(tuple(calls)), room=room)
+        if not all(isinstance(c, Call) for c in calls):
+            return Program(self.name, inputs, outputs, self.dims, Seq(), Seq(tuple(calls)), tuple(self.weights), plan,
+                           tuple(self.dtypes), self.scratch)
         alone = [c for c in calls if c.border and not self._is_shared(c.kernel)]
         lasting = () if self.dims else lasting_borders(alone, plan)
         once, again = [], []
@@ -127,11 +140,28 @@ class _Builder:
         func = self.mod[kernel]
         return bool(func.attrs.get("parallel_loops")) or has_parallel_loop(func.body)
 
+    def _steps(self):
+        """The nodes of a function, whose Memory is self.memory."""
+        steps = self._due()
+        for b in self._in_order():
+            steps += _STEPS[b.value.op](self, b)
+            self.known.update(map(id, dims_set_by(b.value)))
+            steps += self._due()
+        return steps
+
+    def _due(self):
+        """The checks of this function whose variables are set, each once."""
+        waiting = self.checks.get(self.function, ())
+        due = [c for c in waiting if all(id(v) in self.known for v in free_vars(c.cond))]
+        if due:
+            self.checks[self.function] = [c for c in waiting if c not in due]
+        return [Check(c.cond) for c in due]
+
     def _in_order(self):
         """The calls' bindings, a border before what writes inside it: threads need not wait for one another between."""
         found = []
-        for b in self.main.bindings:
-            if not isinstance(b.value, RelaxCall) or b.value.op != "call_tir":
+        for b in self.func.bindings:
+            if not isinstance(b.value, RelaxCall) or b.value.op not in _STEPS:
                 continue
             at = len(found)
             if id(b.var) in self.around:
@@ -162,7 +192,7 @@ class _Builder:
             value, info = self.memory.values[place.owner]
             self.where[place.owner] = self._weight(value) if isinstance(value, Constant) else self._allocate(
                 value.name, info.dtype, info.shape)
-        return replace(self.where[place.owner], offset=place.offset)
+        return _further(self.where[place.owner], place.offset)
 
     def _weight(self, constant):
         key = id(constant.data)
@@ -187,14 +217,103 @@ class _Builder:
         work += [Operand("scratch", place, b.name) for place, b in zip(own, spaces[len(spaces) - len(own):])]
         self.scratch = max(self.scratch, func.attrs.get("scratch_bytes", 0))
         comment = f"{binding.var.name}: {', '.join(_shape_text(i) for i in infos)}"
-        return Call(call.attrs["gv"].name, (*operands, *results, *work), dims, comment,
-                          not call.args and id(binding.var) in self.around, len(operands))
+        return [Call(call.attrs["gv"].name, (*operands, *results, *work), dims, comment,
+                     not call.args and id(binding.var) in self.around, len(operands))]
+
+    # ------------------------------------------------------------ what a run decides
+
+    def _body(self, gv, given, results, finish=lambda outputs: []):
+        """The nodes of a body whose parameters are the Operands `given`. results: where its outputs are written, an
+        Operand each, None for a buffer of its own; finish: makes the last nodes, of the outputs' Operands."""
+        outer = self.function, self.func, self.memory, self.around
+        self._enter(gv.name)
+        self.where.update({(id(p), 0): operand for p, operand in zip(self.func.params, given)})
+        for out, operand in zip(self.func.outputs, results):
+            if operand is not None:
+                self.where[own_memory(self.memory, out)] = operand
+        steps = self._steps()
+        steps += finish([self._operand(self.memory.place(out)) for out in self.func.outputs])
+        self.function, self.func, self.memory, self.around = outer
+        return steps
+
+    def _value(self, value):
+        return self._operand(self.memory.place(value))
+
+    def _if(self, binding):
+        """The branch that is taken writes what the call gives."""
+        call, attrs = binding.value, binding.value.attrs
+        cond, *given = call.args
+        results = [self._operand(place) for place in self.memory.results(binding)]
+        given, steps = [self._value(a) for a in given], []
+        if isinstance(cond, PrimValue):
+            holds = cond.value
+        else:
+            holds = Var(f"{binding.var.name}_cond", "bool")
+            steps = [Let(holds, Read(self._value(cond)))]
+        branches = [Seq((*self._body(attrs[key], given, results),
+                         *(Let(var, values[n], var.most) for var, *values in attrs["dims"])))
+                    for n, key in enumerate(("then", "other"))]
+        return [*steps, If(holds, *branches)]
+
+    def _loop(self, binding):
+        """Carried values lie where the call's results do. A body writes the next ones beside them, and rows of stacked
+        results where they belong."""
+        call, attrs, index = binding.value, binding.value.attrs, binding.value.attrs["index"]
+        p, infos = loop_parts(call, call.args), fields_of(call.struct_info)
+        self.known.add(id(index))
+        results = [self._operand(place) for place in self.memory.results(binding)]
+        carried, stacked = results[:len(p.carried)], results[len(p.carried):]
+        rows = [_further(o, index * _count(i.shape[1:])) for o, i in zip(stacked, infos[len(carried):])]
+        slices = [_further(self._value(x), index * _count(x.struct_info.shape[1:])) for x in p.scanned]
+        given = [*carried, *slices, *map(self._value, p.captured)]
+        own = [None] * attrs["cond"]
+        going = Var(f"{binding.var.name}_going", "bool")
+
+        def finish(outputs):
+            """The next carried values, and whether there is a next turn."""
+            news = [Copy(new, old, _bytes(i.dtype, i.shape))
+                    for new, old, i in zip(outputs[len(own):], carried, infos)]
+            return [*news, *(Let(going, Read(o)) for o in outputs[:len(own)])]
+
+        before = [Copy(self._value(x), o, _bytes(i.dtype, i.shape)) for x, o, i in zip(p.carried, carried, infos)]
+        turn = self._body(attrs["body"], given, [*own, *[None] * len(carried), *rows], finish)
+        limit = Var(f"{binding.var.name}_limit", "int64")
+        before += [] if p.limit is None else [Let(limit, Read(self._value(p.limit)))]
+        turns, count = attrs["turns"], attrs["count"]
+        if p.cond is None:
+            before += [] if turns is not None else [Let(count, Max(limit, const(0, "int64")), count.most)]
+            return [*before, For(index, count if turns is None else turns, Seq(tuple(turn)))]
+        counted = (lambda value: [Let(count, value, count.most)]) if stacked else lambda value: []
+        before += [Let(index, const(0, "int64")), *counted(const(0, "int64")), Let(going, Read(self._value(p.cond)))]
+        more = going if p.limit is None else logical_and(going, index < limit)
+        turn = [*counted(index + 1), *turn, Let(index, index + 1)]
+        return [*before, While(more, Seq(tuple(turn)))]
+
+    def _dims(self, binding):
+        """Dimensions that a tensor holds."""
+        source = self._value(binding.value.args[0])
+        return [Let(dim, Read(_further(source, const(n, "int64"))), dim.most)
+                for n, dim in enumerate(binding.value.attrs["dims"])]
 
     def _allocate(self, name, dtype, shape):
         part = _bytes(dtype, shape[-IMAGE:])  # of [channels, rows, columns, lanes] the rows are divided
         self.buffers.append(memory_plan.Buffer(identifier(name), _bytes(dtype, shape), part=part))
         self.dtypes.append(dtype)
         return Operand("arena", len(self.buffers) - 1, self.buffers[-1].name)
+
+
+_STEPS = {"call_tir": _Builder._call, "call_if": _Builder._if, "call_loop": _Builder._loop,
+          "tensor_to_shape": _Builder._dims}
+
+
+def _further(operand, offset):
+    """An Operand from `offset` elements on."""
+    return replace(operand, offset=offset if is_const_int(operand.offset, 0) else operand.offset + offset)
+
+
+def _count(shape):
+    """Elements of a tensor, an expression."""
+    return reduce(lambda a, b: a * b, shape, const(1, "int64"))
 
 
 def lasting_borders(calls, plan):

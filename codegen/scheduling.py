@@ -4,9 +4,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from ..ir.boundary import internal_errors
+from ..ir.relax.control import all_bindings
 from ..ir.schedule.rules import schedule_by_rule
+from ..ir.schedule.rules.row_reduction import reduction_loops
 from ..ir.schedule.rules.threads import most_threads, parallel_loops
 from ..ir.schedule.schedule import Schedule
+from ..ir.transform.walk import blocks
 from .describe import described
 from .kernel_cache import KernelCache
 from .kernels import kernel_names, shape_summary
@@ -42,10 +45,10 @@ class Scheduling:
                                   for n in self.functions}
 
 
-def threads_worth(options, main, work, loops):
+def threads_worth(options, mod, work, loops):
     """How many threads at most are worth their waits for one another in a network's kernels, 1 where two are not.
     loops: how many parallel loops each function has."""
-    calls = [b.value.attrs["gv"].name for b in main.bindings if getattr(b.value, "op", None) == "call_tir"]
+    calls = [b.value.attrs["gv"].name for b in all_bindings(mod) if getattr(b.value, "op", None) == "call_tir"]
     return most_threads(options.machine, ((*work[n], loops[n]) for n in calls), options.accuracy)
 
 
@@ -60,7 +63,18 @@ def schedule(func, options, recorded=None):
     with internal_errors(lambda: f"the schedule of {func.title}"):
         if recorded:
             return apply_recorded(func, *recorded)
-        return schedule_by_rule(func, options.machine) if options.opt_level else Schedule(func)
+        sch = schedule_by_rule(func, options.machine) if options.opt_level else Schedule(func)
+        return _first_of_all(sch) if func.attrs.get("may_be_empty") else sch
+
+
+def _first_of_all(sch):
+    """Reductions whose results are set before their loops: these may have no turns."""
+    for name in [b.name_hint for b in blocks(sch.func.body) if b.init is not None]:
+        block = sch.get_block(name)
+        loops = reduction_loops(sch, block)
+        if loops:
+            sch.decompose_reduction(block, loops[0])
+    return sch
 
 
 def scheduled(func, sch, work):

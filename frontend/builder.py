@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..ir import op as op_table
+from ..ir.expr import PrimExpr, free_vars
 from ..ir.op import InferError
 from ..ir.relax.block_builder import call_op
 from ..ir.relax.budget import excess
-from ..ir.relax.expr import Constant, RelaxCall, ShapeExpr, TupleGetItem, TupleStructInfo
+from ..ir.relax.expr import Constant, PrimValue, RelaxCall, ShapeExpr, TupleGetItem, TupleStructInfo
 from .shapes import SYMBOLIC, Symbolic, dims_of, same_dims, settle, shape_text
 
 FOLD_BYTES = 1 << 20  # larger float results are left to the constant folding pass
@@ -53,6 +54,10 @@ class Builder:
             return tuple(TupleGetItem(var, i) for i in range(len(call.struct_info.fields)))
         return call
 
+    def emit(self, value):
+        """A new variable for a call."""
+        return self._emit(value)
+
     def bind(self, value):
         """`value` as an argument: calls and tuple elements are bound to variables, once each."""
         if not isinstance(value, (RelaxCall, TupleGetItem)):
@@ -66,6 +71,17 @@ class Builder:
     def bound(self, value):
         """The variable that `value` is bound to already, or None."""
         return next((var for seen, var in self._bound if seen is value), None)
+
+    def tensor(self, value, dtype=None):
+        """`value` as a tensor: dimensions, as a Symbolic or an expression, are computed. Other values stay."""
+        if isinstance(value, (PrimExpr, int)):
+            value = settle(np.array(value, object), dtype or "int64")
+        if isinstance(value, PrimValue):
+            value = Symbolic(np.array(value.value, object), str(value.value.dtype))
+        if not isinstance(value, Symbolic):
+            return value
+        flat = self.call("shape_to_tensor", ShapeExpr(tuple(value.array.reshape(-1))))
+        return self.bind(self.astype(self.reshape(flat, list(value.array.shape)), dtype or value.dtype))
 
     def check_size(self, dims, itemsize):
         """Raise an error for a tensor that is too large, see budget.py. itemsize: of constants, else 0."""
@@ -105,7 +121,8 @@ class Builder:
         """Of a call on constants: its result is an integer, small, or only a view."""
         info = call.struct_info
         fields = info.fields if isinstance(info, TupleStructInfo) else (info,)
-        if any(f.static_shape is None for f in fields):
+        if any(f.static_shape is None for f in fields) or any(
+                isinstance(a, ShapeExpr) and free_vars(list(a.values)) for a in call.args):
             return False
         if op_table.get(call.op).kind == "view" or not any(f.dtype.is_float for f in fields):
             return True
@@ -134,11 +151,11 @@ class Builder:
         arrays = []
         for a in args:
             if not isinstance(a, (Symbolic, Constant, list, tuple)):
-                raise self.error(f"mixes data with the symbolic dimensions of a shape ({op}); pin them with dims")
+                return self.call(op, *map(self.tensor, args), **attrs)
             arrays.append(a.array if isinstance(a, Symbolic) else a.data if isinstance(a, Constant) else np.array(a))
         floats = str(attrs.get("dtype", "")).startswith(("float", "bfloat"))
         if op not in SYMBOLIC and op != "astype" or floats:
-            raise self.error(f"uses a symbolic dimension of a shape as data ({op}); pin the dimension with dims")
+            return self.call(op, *map(self.tensor, args), **attrs)
         arrays = [a.astype(object) for a in arrays]
         dtype = next(a.struct_info.dtype for a in reversed(args) if isinstance(a, (Symbolic, Constant)))
         if op == "astype":

@@ -80,9 +80,7 @@ def prove(condition):
     condition = _plain(condition)
     if not isinstance(condition, PrimExpr):
         return bool(condition)
-    analyzer = Analyzer()
-    for var in ex.free_vars(condition):
-        analyzer.bind(var, ex.Range(ex.const(1, var.dtype), ex.const(MOST_DIM, var.dtype)))
+    analyzer = _analyzer(condition)
     if analyzer.can_prove(condition):
         return True
     return False if analyzer.can_prove(ex.Not(condition)) else None
@@ -92,10 +90,36 @@ def simplify(value):
     """A dimension in its simplest form."""
     if not isinstance(value, PrimExpr):
         return value
+    return _plain(_analyzer(value).simplify(value))
+
+
+def _analyzer(value):
+    """An Analyzer that knows the ranges of the dimensions in an expression: (first, extent) of each."""
     analyzer = Analyzer()
     for var in ex.free_vars(value):
-        analyzer.bind(var, ex.Range(ex.const(1, var.dtype), ex.const(MOST_DIM, var.dtype)))
-    return _plain(analyzer.simplify(value))
+        first = 1 if var.most is None else 0
+        last = var.most.value if isinstance(var.most, IntImm) else MOST_DIM
+        analyzer.bind(var, ex.Range(ex.const(first, var.dtype), ex.const(last - first + 1, var.dtype)))
+    return analyzer
+
+
+def upper(dim):
+    """An upper bound of a dimension that is made of the inputs' dimensions alone; None where none is known."""
+    if not isinstance(dim, PrimExpr):
+        return dim
+    bounds = {v: v.most for v in ex.free_vars(dim) if v.most is not None}
+    if bounds and not _grows(dim):
+        return None
+    return simplify(ex.substitute(dim, bounds)) if bounds else dim
+
+
+def _grows(e):
+    """Whether an expression of variables that are not negative is never less where one of them is more."""
+    if isinstance(e, (ex.Add, ex.Mul, ex.Min, ex.Max)):
+        return _grows(e.a) and _grows(e.b)
+    if isinstance(e, ex.FloorDiv):
+        return _grows(e.a) and isinstance(e.b, IntImm) and e.b.value > 0
+    return isinstance(e, ex.Var) or isinstance(e, IntImm) and e.value >= 0
 
 
 # ---------------------------------------------------------------- products of dimensions

@@ -60,10 +60,14 @@ class PrimExpr(Node):
 
 @node
 class Var(PrimExpr):
-    """A variable, equal only to itself. Loop variables, symbolic dimensions and handles are Vars."""
+    """A variable, equal only to itself. Loop variables, symbolic dimensions and handles are Vars.
+
+    most: of a dimension that a run decides, its upper bound, an expression of dimensions that callers pass. Such a
+    dimension may be 0; others are 1 or more."""
 
     name: str
     dtype: DataType = DataType("int32")
+    most: object = node_field(ignore=True, default=None)
     _is_binder_leaf = True
 
     def __post_init__(self):

@@ -51,7 +51,8 @@ def cdef_of(model):
     """The C declarations of `model` (name, inputs, outputs, dims) for cffi; data pointers are all void."""
     dims = [f"int64_t {dim}" for dim in model.dims]
     arguments = ["void *net", *dims, *(f"const void *input{i}" for i in range(len(model.inputs))),
-                 *(f"void *output{i}" for i in range(len(model.outputs)))]
+                 *(f"void *output{i}" for i in range(len(model.outputs))),
+                 *(f"int64_t *found{i}" for i in range(len(getattr(model, "found", ()))))]
     own = _MODEL.format(name=model.name, dims_or_void=", ".join(dims) or "void", run=", ".join(arguments))
     return _HEADER + _PROFILE + own
 
@@ -79,6 +80,9 @@ class Binding:
         further = getattr(model, "further_bytes", None)  # of arena, for all threads that this machine runs
         self._further = further(os.cpu_count() or 1) if further else 0
         self._run, self._buffer = self._function("run"), self._ffi.from_buffer
+        names = getattr(model, "found", ())  # dimensions of outputs that each run decides
+        self._found, cells = names, self._ffi.new("int64_t[]", max(len(names), 1))
+        self._cells, self._results = cells, [cells + k for k in range(len(names))]
 
     @property
     def info(self):
@@ -89,14 +93,20 @@ class Binding:
         """One inference: `dims` are the values of the symbolic dimensions, the others C-contiguous arrays."""
         if dims or self._arena is None:
             self._reserve(dims)
-        status = self._run(self._net[0], *dims, *map(self._buffer, inputs), *map(self._buffer, outputs))
+        status = self._run(self._net[0], *dims, *map(self._buffer, inputs), *map(self._buffer, outputs),
+                           *self._results)
         if status:
             self._fail("run", status)
+
+    @property
+    def found(self):
+        """{dimension that runs decide: its value in the last one}."""
+        return {name: int(self._cells[k]) for k, name in enumerate(self._found)}
 
     def bound(self, dims, inputs, outputs):
         """`run` as a function without arguments, which keeps the arrays."""
         self._reserve(dims)
-        pointers = [*map(self._buffer, inputs), *map(self._buffer, outputs)]
+        pointers = [*map(self._buffer, inputs), *map(self._buffer, outputs), *self._results]
         if dims:  # the handle moves when others need a larger arena
             def call(function=self._run, net=self._net):
                 return function(net[0], *dims, *pointers)

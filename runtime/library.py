@@ -88,6 +88,9 @@ class CompiledLibrary:
         dims, arrays, outputs = self._prepare(arrays)
         with self._lock:
             self.build()
+            if self._binding.found:
+                raise ValueError(f"{self!r}: each run decides dimensions of its outputs, "
+                                 f"{', '.join(self._binding.found)}, so no arrays fit them all: call the library")
             run, lock = self._binding.bound(dims, arrays, outputs), self._lock
 
         def locked():
@@ -135,7 +138,7 @@ class CompiledLibrary:
         if values and not all(check.holds(values) for check in self.model.dim_checks):
             raise InputError("the network has no result for these sizes: it needs "
                              f"{' and '.join(map(str, self.model.dim_checks))}, and has {values}")
-        outputs = [np.empty(spec.concrete(values), spec.dtype) for spec in self._outputs]
+        outputs = [spec.room(values) for spec in self._outputs]
         return [values[dim] for dim in self._dims], arrays, outputs
 
     def _run(self, dims, arrays, outputs):
@@ -143,6 +146,9 @@ class CompiledLibrary:
             if self._binding is None:
                 self.build()
             self._binding.run(dims, arrays, outputs)
+            if found := self._binding.found:
+                values = {**dict(zip(self._dims, dims)), **found}
+                outputs = [spec.filled(array, values) for spec, array in zip(self._outputs, outputs)]
         return outputs
 
     # ---- building -------------------------------------------------------------------------------------------------

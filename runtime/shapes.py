@@ -1,10 +1,13 @@
 """What callers pass, checked: counts, names, dtypes and shapes of arrays; the values of symbolic dimensions."""
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 
 from ..ir.dtype import DataType
-from ..ir.expr import Var, free_vars
+from ..ir.expr import Var, free_vars, substitute
 from ..ir.relax.evaluate import dim_value
 
 
@@ -47,6 +50,10 @@ class TensorSpec:
         self._dims = [(dim, free_vars(dim)) for dim in desc.dims]
         symbolic = any(variables for _, variables in self._dims)
         self._static = None if symbolic else tuple(dim_value(dim, {}) for dim in desc.dims)
+        most = {v: v.most for _, variables in self._dims for v in variables if v.most is not None}
+        self._decided = bool(most)
+        if most:
+            self._room = TensorSpec(replace(desc, dims=tuple(substitute(dim, most) for dim in desc.dims)))
 
     def fits(self, array):
         """Whether a call can take an array as it is: a quick answer, False where it takes a closer look."""
@@ -58,6 +65,19 @@ class TensorSpec:
         if self._static is not None:
             return self._static
         return tuple(dim_value(dim, {var: values[var.name] for var in variables}) for dim, variables in self._dims)
+
+    def room(self, values):
+        """A new array for an output; where runs decide its shape, one in a row of the largest size."""
+        if not self._decided:
+            return np.empty(self.concrete(values), self.dtype)
+        return np.empty(math.prod(self._room.concrete(values)), self.dtype)
+
+    def filled(self, array, values):
+        """What a run wrote into `room`, in its shape."""
+        if not self._decided:
+            return array
+        shape = self.concrete(values)
+        return array[:math.prod(shape)].reshape(shape)
 
     def wrong_shape(self, array):
         return InputError(f"input {self.name!r}: shape {shape_text(array.shape)}, expected {shape_text(self.shape)}")

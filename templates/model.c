@@ -14,6 +14,9 @@
 #include "[[ name ]].h"
 
 #include "[[ name ]]_kernels.h"
+[% for header in run_headers %]
+#include "[[ header ]]"
+[% endfor %]
 [% if uses_tiles %]
 #include "ingot_tiles.h"
 [% endif %]

@@ -84,7 +84,7 @@ int main(void)
     }
 [% for t in outputs %]
 [% if has_reference %]
-    bad |= compare_[[ t.dtype ]]("[[ t.name ]]", [[ t.name ]], (const void *)([[ name ]]_selftest_data + [[ t.test_offset ]]), [[ t.example_size ]]);
+    bad |= compare_[[ t.dtype ]]("[[ t.name ]]", [[ t.name ]], (const void *)([[ name ]]_selftest_data + [[ t.test_offset ]]), [[ t.test_size ]]);
 [% endif %]
     if (memcmp([[ t.name ]], [[ t.name ]]_again, sizeof [[ t.name ]]) != 0) {
         printf("[[ t.name ]]: two runs differ\n");

@@ -7,21 +7,22 @@ import numpy as np
 
 from ...ir.module import IRModule
 from . import load
-from . import (ops_conv_transpose, ops_math, ops_nn, ops_pool, ops_quantize, ops_recurrent,  # noqa: F401  (register)
-               ops_reduce, ops_resize, ops_shape, ops_tensor)
+from . import (ops_control, ops_conv_transpose, ops_math, ops_nn, ops_pool, ops_quantize,  # noqa: F401  (register)
+               ops_recurrent, ops_reduce, ops_resize, ops_selection, ops_sequence, ops_shape, ops_tensor)
 from .converter import CONVERTERS
 from .errors import OnnxImportError
-from .functions import graph_nodes
+from .functions import expander
 from .graph import GraphImporter
 from .names import identifier
 
 
-def from_onnx(model, dims=None, name=None) -> IRModule:
+def from_onnx(model, dims=None, name=None, bounds=None) -> IRModule:
     """The graph of an ONNX model as an IRModule with one function, "main".
 
     model: a path, the file's bytes, or an onnx.ModelProto (opset 9 to 23).
     dims: {name: size} pins symbolic dimensions; the others become int64 variables, shared by name. A dimension
       without a name is called INPUT_dAXIS ("data_d0").
+    bounds: {name: upper bound} of dimensions that a run decides, where nothing else says how large they are.
     name: the module's name; default the file's, else the graph's.
 
     The function's params are the model's inputs (identifiers; the original name is in `.origin`), its outputs the
@@ -31,19 +32,18 @@ def from_onnx(model, dims=None, name=None) -> IRModule:
     """
     try:
         with np.errstate(all="ignore"):  # overflow and NaN are values of constants too
-            return _imported(model, dims, name)
+            return _imported(model, dims, name, bounds)
     except UnicodeDecodeError as error:
         raise OnnxImportError(f"the model holds the name or text {bytes(error.object)[:80]!r}, which is no UTF-8; "
                               "rename it before saving the model") from error
 
 
-def _imported(model, dims, name):
+def _imported(model, dims, name, bounds):
     proto, folder, file = load.load_model(model)
     load.check_text(proto)
     opset = load.opset_of(proto)
-    nodes = graph_nodes(proto, opset)
     stem = os.path.splitext(file)[0] if file else proto.graph.name
-    importer = GraphImporter(proto.graph, nodes, opset, folder, dims)
+    importer = GraphImporter(proto.graph, expander(proto, opset), opset, folder, dims, bounds)
     return importer.run(identifier(name or stem or "model", "model"))
 
 

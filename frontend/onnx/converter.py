@@ -39,20 +39,20 @@ class NodeContext(Builder):
     """One ONNX node as its converter sees it.
 
     inputs: values, None where an optional input is absent. attrs: {name: value} with defaults filled in.
-    outputs: names, "" where an optional output is not asked for.
+    outputs: names, "" where an optional output is not asked for. scope: the importer of the graph that it stands in.
     """
 
-    def __init__(self, proto, title, opset, inputs, attrs, outputs, emit):
+    def __init__(self, proto, title, opset, inputs, attrs, outputs, emit, scope=None):
         super().__init__(emit)
         self.proto, self.title, self.opset = proto, title, opset
-        self.inputs, self.attrs, self.outputs = inputs, attrs, outputs
+        self.inputs, self.attrs, self.outputs, self.scope = inputs, attrs, outputs, scope
 
     # ------------------------------------------------------------ errors
 
     def error(self, message):
         """An OnnxImportError that names this node and the shapes of its inputs."""
-        shown = [f"{printable(name)}: {x.struct_info.dtype}{shape_text(dims_of(x))}"
-                 for name, x in zip(self.proto.input, self.inputs) if x is not None]
+        shown = [f"{printable(name)}: {_described(x)}" for name, x in zip(self.proto.input, self.inputs)
+                 if x is not None]
         return OnnxImportError(f"{self.title}: {message}" + (f"; inputs {', '.join(shown)}" if shown else ""))
 
     # ------------------------------------------------------------ inputs and attributes
@@ -117,3 +117,9 @@ class NodeContext(Builder):
     def wants(self, index):
         """True when output `index` is used by the model."""
         return index < len(self.outputs) and bool(self.outputs[index])
+
+
+def _described(value):
+    """A value in messages: its dtype and shape, or what it is instead of a tensor."""
+    info = getattr(value, "struct_info", None)
+    return str(value) if info is None else f"{info.dtype}{shape_text(dims_of(value))}"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from onnx import AttributeProto, NodeProto
 
 from ...ir.names import unique_name
+from .captures import outer_names, subgraphs
 from .errors import OnnxImportError
 from .load import DOMAINS, check_opset
 from .names import printable
@@ -38,13 +39,30 @@ def graph_nodes(model, opset):
     Raises OnnxImportError for calls that do not fit their function, for functions that call themselves, and when more
     than MOST_NODES nodes would result.
     """
+    return expander(model, opset)(model.graph)
+
+
+def expander(model, opset):
+    """graph_nodes as a function of a graph, the model's or one inside of its nodes."""
     functions = _functions(model)
     if not functions:
-        return [Node(proto, opset) for proto in model.graph.node]
+        return lambda graph: [Node(proto, opset) for proto in graph.node]
     _check_sizes(model, functions)
     taken = {t.name for t in model.graph.initializer} | {i.name for i in model.graph.input}
-    taken.update(name for node in model.graph.node for name in (*node.input, *node.output))
-    done, todo = [], [Node(proto, opset) for proto in reversed(model.graph.node)]
+    taken.update(name for node in _all_nodes(model.graph.node) for name in (*node.input, *node.output))
+    return lambda graph: _expanded(graph, opset, functions, taken)
+
+
+def _all_nodes(nodes):
+    """Nodes, and those of the graphs that they hold."""
+    for node in nodes:
+        yield node
+        for graph in subgraphs(node):
+            yield from _all_nodes(graph.node)
+
+
+def _expanded(graph, opset, functions, taken):
+    done, todo = [], [Node(proto, opset) for proto in reversed(graph.node)]
     while todo:
         node = todo.pop()
         function = functions.get(_key(node.proto))
@@ -89,8 +107,8 @@ def _functions(model):
 def _check_sizes(model, functions):
     """No function calls itself, and the expanded graph stays below MOST_NODES. Counts without expanding."""
     sizes, entered = {}, set()
-    calls = {key: Counter(k for k in map(_key, f.node) if k in functions) for key, f in functions.items()}
-    todo = [k for k in map(_key, model.graph.node) if k in functions]
+    calls = {key: Counter(k for k in map(_key, _all_nodes(f.node)) if k in functions) for key, f in functions.items()}
+    todo = [k for k in map(_key, _all_nodes(model.graph.node)) if k in functions]
     while todo:
         key = todo[-1]
         if key in sizes:
@@ -105,7 +123,7 @@ def _check_sizes(model, functions):
         if not inner:
             own = len(functions[key].node) + len(functions[key].output)
             sizes[key] = own + sum(n * sizes[k] for k, n in calls[key].items())
-    total = sum(sizes.get(_key(node), 1) for node in model.graph.node)
+    total = sum(sizes.get(_key(node), 1) for node in _all_nodes(model.graph.node))
     if total > MOST_NODES:
         largest = max(sizes, key=sizes.get)
         raise OnnxImportError(f"the model's functions expand to {total} nodes, {_title(largest)} alone to "
@@ -139,6 +157,8 @@ def _body(call, function, taken):
                         name=f"{prefix}_{proto.name}" if proto.name else "",
                         input=[inside(n) for n in proto.input], output=[inside(n) for n in proto.output])
         new.attribute.extend(filter(None, (_resolved(a, given) for a in proto.attribute)))
+        for graph in subgraphs(new):
+            _rename_outer(graph, inside, given)
         if not proto.name and len(function.node) == 1:
             new.name = call.proto.name
         nodes.append(Node(new, opset))
@@ -184,6 +204,20 @@ def _opset(call, function):
     """The opset of the default domain that the body is written in; the caller's where it imports none."""
     versions = [o.version for o in function.opset_import if o.domain in DOMAINS]
     return check_opset(versions[0], f"{call.title}: its function") if versions else call.opset
+
+
+def _rename_outer(graph, inside, given):
+    """Rename what a graph inside of a function's node uses of the function, and resolve its attributes."""
+    names = {name: inside(name) for name in outer_names(graph)}
+    for output in graph.output:
+        output.name = names.get(output.name, output.name)
+    for node in graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        attributes = list(filter(None, (_resolved(a, given) for a in node.attribute)))
+        del node.attribute[:]
+        node.attribute.extend(attributes)
+        for inner in subgraphs(node):
+            _rename_outer(inner, lambda name: names.get(name, name), given)
 
 
 def _resolved(attribute, given):

@@ -1,17 +1,22 @@
 """The importer: an ONNX graph, node by node, into the bindings of one graph function."""
 from __future__ import annotations
 
-from ...ir.expr import Var
+from functools import partial
+
+from ...ir.expr import Var, as_expr
 from ...ir.module import IRModule
 from ...ir.names import unique_name
 from ...ir.origin import Origin
 from ...ir.relax.block_builder import BlockBuilder
 from ...ir.relax.budget import excess
-from ...ir.relax.expr import Constant, RelaxCall, RelaxVar, TensorStructInfo, TupleGetItem
+from ...ir.relax.control import graph_functions
+from ...ir.relax.expr import Constant, RelaxCall, RelaxExpr, RelaxVar, TensorStructInfo, TupleGetItem
 from ...ir.transform.graph import remove_unused
-from ..shapes import Symbolic, shape_text
+from ..builder import Builder
+from ..shapes import MOST_DIM, shape_text
 from . import load
-from .attributes import check_inputs, first_version, has_subgraph, read_attributes, schema_of
+from .attributes import check_inputs, first_version, read_attributes, schema_of
+from .captures import subgraphs, used_names
 from .converter import CONVERTERS, NodeContext, converter_for
 from .errors import OnnxImportError
 from .names import identifier
@@ -20,8 +25,12 @@ from .names import identifier
 class GraphImporter:
     """State of one import. `values`: {ONNX tensor name: graph expression or Symbolic}."""
 
-    def __init__(self, graph, nodes, opset, folder, pins):
-        self.graph, self.nodes, self.opset, self.folder = graph, nodes, opset, folder
+    def __init__(self, graph, expanded, opset, folder, pins, bounds=None):
+        """expanded: function (graph) -> its nodes; bounds: {name: upper bound} of dimensions that a run decides."""
+        self.graph, self.expanded, self.opset, self.folder = graph, expanded, opset, folder
+        self.nodes, self.bounds, self.used_bounds = expanded(graph), dict(bounds or {}), set()
+        self.declared = {v.name: v.type.tensor_type.shape.dim for v in (*graph.output, *graph.value_info)}
+        self.bodies, self.depth = {}, 0  # functions of branches and loops; how deep the graph lies inside of nodes
         self.pins, self.used_pins, self.dims = dict(pins or {}), set(), {}
         self.values, self.builder = {}, BlockBuilder()
         self.names = set()
@@ -39,13 +48,16 @@ class GraphImporter:
         with self.builder.function("main", params):
             with self.builder.dataflow():
                 for node in nodes:
-                    self._import_node(node)
+                    self.import_node(node)
                 outputs = [self._output(o.name) for o in self.graph.output]
             self.builder.emit_func_output(outputs[0] if len(outputs) == 1 else outputs)
         attrs = {"global_symbol": "main", "input_names": tuple(i.name for i in inputs),
                  "output_names": tuple(o.name for o in self.graph.output)}
         func = remove_unused(self.builder.get()["main"]).replace(attrs=attrs)
-        return IRModule({"main": func}, {"name": name, "dims": tuple(self.dims.values()), "opset": self.opset})
+        self._check_bounds()
+        attrs = {"name": name, "dims": tuple(self.dims.values()), "opset": self.opset}
+        mod = IRModule({"main": func, **self.bodies}, attrs)
+        return mod.with_functions(graph_functions(mod))
 
     # ------------------------------------------------------------ before the nodes
 
@@ -63,12 +75,13 @@ class GraphImporter:
                                   "\nrewrite or replace them before the export")
 
     def _operator_problem(self, node):
+        held = [p for g in subgraphs(node.proto) for n in self.expanded(g) if (p := self._operator_problem(n))]
+        if held:
+            return held[0]
         node, opset = node.proto, node.opset
         kind = node.op_type if node.domain in load.DOMAINS else f"{node.domain}::{node.op_type}"
         if node.domain not in load.DOMAINS:
             return f"{kind} (unknown operator: no operator of the domain {node.domain!r} is known)"
-        if has_subgraph(node):
-            return f"{kind} (control flow with a subgraph is not supported)"
         if schema_of(node.op_type, opset) is None:
             since = first_version(node.op_type)
             return f"{kind} (unknown operator)" if since is None else (
@@ -79,7 +92,7 @@ class GraphImporter:
         return None
 
     def _import_weights(self, nodes):
-        used = {name for node in nodes for name in node.proto.input} | {o.name for o in self.graph.output}
+        used = {name for node in nodes for name in used_names(node.proto)} | {o.name for o in self.graph.output}
         for tensor in self.graph.initializer:
             if tensor.name in used:
                 array = load.array_of(tensor, self.folder, f"initializer {tensor.name!r}")
@@ -129,7 +142,8 @@ class GraphImporter:
 
     # ------------------------------------------------------------ nodes
 
-    def _import_node(self, node):
+    def import_node(self, node):
+        """Convert a node; its results are `values` then."""
         node, title, opset = node.proto, node.title, node.opset
         schema = schema_of(node.op_type, opset)
         check_inputs(node, schema, title)
@@ -139,10 +153,10 @@ class GraphImporter:
         hint = identifier(next(filter(None, node.output), node.op_type), "t")
 
         def emit(value):
-            part = getattr(value, "op", "part").rpartition(".")[2]
+            part = getattr(value, "op", "part").rpartition(".")[2].removeprefix("call_")
             return self.builder.emit(value, f"{hint}_{part}", Origin(origin, node.op_type, ""))
 
-        context = NodeContext(node, title, opset, inputs, attrs, list(node.output), emit)
+        context = NodeContext(node, title, opset, inputs, attrs, list(node.output), emit, self)
         results = self._converted(converter_for(node.op_type, opset), context)
         results = results if isinstance(results, tuple) else (results,)
         for name, value in zip(node.output, results):
@@ -173,7 +187,57 @@ class GraphImporter:
         return value
 
     def _output(self, name):
-        value = self.values[name]
-        if isinstance(value, Symbolic):
-            raise OnnxImportError(f"graph output {name!r} is a shape with symbolic dimensions; pin them with dims")
+        value = self.tensor_of(self.values[name], self.builder, name)
+        if not isinstance(value, RelaxExpr):
+            raise OnnxImportError(f"graph output {name!r} is {value}; only tensors are outputs: export the model with "
+                                  "the elements that it is made of")
         return value
+
+    # ------------------------------------------------------------ what a run decides
+
+    @staticmethod
+    def tensor_of(value, builder, name):
+        """A value as a tensor; one that is made of dimensions is computed."""
+        emit = partial(builder.emit, name_hint=identifier(name, "t"))
+        return Builder(lambda call: emit(call, origin=Origin(name, "", name))).tensor(value)
+
+    def add_body(self, name, func):
+        """Take a Function as the body of a branch or loop; returns its name."""
+        name = unique_name(name, {"main", *self.bodies})
+        self.bodies[name] = func
+        return name
+
+    def new_dim(self, name, most):
+        """A dimension that a run decides, with an upper bound that is an expression of the inputs' dimensions."""
+        taken = {v.name for v in self.dims.values()} | self.used_bounds
+        name = unique_name(name, taken)
+        self.used_bounds.add(name)
+        return Var(name, "int64", as_expr(most).astype("int64"))
+
+    def decided(self, node, name, most, what, axis=None):
+        """A dimension that a run decides. most: its upper bound where that is known, an int or expression; else it is
+        that of `bounds`, or what the model declares as the extent of (number of an output of the node, axis); the error
+        for want of one asks for it."""
+        if most is None and name not in self.bounds and axis is not None:
+            most = self._declared(node, *axis)
+        if most is not None:
+            return self.new_dim(name, most)
+        if name not in self.bounds:
+            raise node.error(f"{what} is decided by a run, and nothing says how large it is at most, which the memory "
+                             f"plan must know: give a bound, for example --bound {name}=100, or "
+                             f"bounds={{{name!r}: 100}} in Python")
+        bound = self.bounds[name]
+        if isinstance(bound, bool) or not isinstance(bound, int) or not 0 < bound <= MOST_DIM:
+            raise OnnxImportError(f"bounds says that {name!r} is at most {bound!r}; a bound is an integer from 1 up")
+        return self.new_dim(name, bound)
+
+    def _declared(self, node, output, axis):
+        """An extent that the model declares, None where that is no number."""
+        dims = self.declared.get(node.outputs[output], ()) if output < len(node.outputs) else ()
+        return dims[axis].dim_value or None if axis < len(dims) and dims[axis].dim_value > 0 else None
+
+    def _check_bounds(self):
+        unknown = sorted(set(self.bounds) - self.used_bounds)
+        if unknown:
+            raise OnnxImportError(f"bounds names {', '.join(map(repr, unknown))}, and the dimensions that a run "
+                                  f"decides are {', '.join(map(repr, sorted(self.used_bounds))) or 'none'}")

@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError, Message
 from onnx import ModelProto, TensorProto, numpy_helper
 
 from ...ir.relax.budget import excess
+from .captures import used_names
 from .errors import OnnxImportError
 
 LEAST_OPSET, MOST_OPSET = 9, 23
@@ -176,8 +177,9 @@ def _count(entries, key, usual, what):
     return int(text)
 
 
-def check_order(graph, nodes):
-    """Every tensor is defined once and before its use. Raises OnnxImportError naming node and tensor."""
+def check_order(graph, nodes, outer=()):
+    """Every tensor is defined once and before its use, or is one of `outer`. Raises OnnxImportError naming node and
+    tensor."""
     given = [t.name for t in graph.initializer] + [t.values.name for t in graph.sparse_initializer]
     if graph.sparse_initializer:
         raise OnnxImportError(f"sparse initializers ({given[-1]!r} ...) are not supported; export dense weights")
@@ -186,8 +188,8 @@ def check_order(graph, nodes):
     made = {name: f"graph input or initializer {name!r}" for name in [*given, *(i.name for i in graph.input)]}
     later = {name: node for node in nodes for name in node.proto.output}
     for node in nodes:
-        for name in node.proto.input:
-            if name and name not in made:
+        for name in used_names(node.proto):
+            if name not in made and name not in outer:
                 if name in later:
                     raise OnnxImportError(f"{node.title} uses {name!r} before {later[name].title} makes it; "
                                           "the graph is not sorted topologically: sort the nodes before saving")
@@ -198,7 +200,7 @@ def check_order(graph, nodes):
                                       "names of tensors must be unique")
             made[name] = node.title
     for out in graph.output:
-        if out.name not in made:
+        if out.name not in made and out.name not in outer:
             raise OnnxImportError(f"graph output {out.name!r} is made by no node; the graph is incomplete")
 
 
@@ -215,7 +217,7 @@ def reachable(graph, nodes):
     wanted, kept = {o.name for o in graph.output}, []
     for node in reversed(nodes):
         if wanted.intersection(node.proto.output):
-            wanted.update(filter(None, node.proto.input))
+            wanted.update(used_names(node.proto))
             kept.append(node)
     return kept[::-1]
 

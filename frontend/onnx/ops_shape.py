@@ -10,6 +10,7 @@ from ...ir.relax.expr import Constant
 from ..shapes import broadcast_dims, dims_of, product, quotient, same, settle, shape_text
 from . import load
 from .converter import converts
+from .run_shapes import expand_by_run, is_known, range_by_dims, reshape_by_run, run_dims
 
 
 def _tensor_attribute(node, tensor):
@@ -33,7 +34,7 @@ def constant(node):
 
 def _shape_input(node, index):
     """An input that is a shape, without negative dimensions."""
-    dims = node.dims(index, "the shape")
+    dims = run_dims(node, index, "the shape")
     if any(isinstance(d, int) and d < 0 for d in dims) or len(dims) > 64:
         raise node.error(f"the shape {shape_text(dims)} is none: it has a negative dimension or is too long")
     return dims
@@ -65,6 +66,8 @@ def size(node):
 
 @converts("Range", 11)
 def range_(node):
+    if not all(isinstance(x, Constant) for x in node.inputs):
+        return range_by_dims(node)
     given = [node.constant(i, what) for i, what in enumerate(("start", "limit", "delta"))]
     if any(v.size != 1 for v in given):
         raise node.error("start, limit and delta must be scalars")
@@ -131,6 +134,8 @@ def _reshape_dims(shape, target, allow_zero):
 def reshape(node):
     """0 copies a dimension (unless allowzero, opset 14), one -1 takes what is left."""
     x = node.input(0)
+    if not is_known(node.input(1)):
+        return reshape_by_run(node)
     target = node.dims(1, "the shape")
     try:
         dims = _reshape_dims(dims_of(x), target, bool(node.attr("allowzero", 0)))
@@ -152,6 +157,8 @@ def flatten(node):
 @converts("Expand", 8)
 def expand(node):
     x = node.input(0)
+    if not is_known(node.input(1)):
+        return expand_by_run(node)
     try:
         dims = broadcast_dims(dims_of(x), _shape_input(node, 1))
     except ValueError as error:

@@ -5,8 +5,9 @@ import numpy as np
 
 from ...ir import expr as ex
 from ...ir.relax.expr import Constant
-from ..shapes import MOST_DIM, dims_of, prove, same
+from ..shapes import MOST_DIM, dims_of, product, prove, same, settle
 from .converter import converts
+from .run_shapes import is_known, run_dims, slice_by_dims
 
 
 @converts("Transpose")
@@ -75,7 +76,20 @@ def slice_v1(node):
 
 @converts("Slice", 10)
 def slice_v10(node):
-    return _slice(node, node.dims(1, "starts"), node.dims(2, "ends"), node.ints(3, "axes"), node.ints(4, "steps"))
+    axes, steps = node.ints(3, "axes"), node.ints(4, "steps")
+    if not (is_known(node.input(1)) and is_known(node.input(2))):
+        return _slice_by_run(node, axes, steps)
+    return _slice(node, node.dims(1, "starts"), node.dims(2, "ends"), axes, steps)
+
+
+def _slice_by_run(node, axes, steps):
+    """A slice whose bounds a run decides; there are as many axes as bounds."""
+    counts = {dims_of(node.tensor(node.input(k)))[0] for k in (1, 2)}
+    axes = node.axes(range(max(counts)) if axes is None else axes, len(dims_of(node.input(0))))
+    steps = [1] * len(axes) if steps is None else steps
+    if counts != {len(axes)} or len(steps) != len(axes) or 0 in steps:
+        raise node.error(f"starts and ends, axes {list(axes)} and steps {list(steps)} differ in length, or a step is 0")
+    return slice_by_dims(node, node.input(1), node.input(2), axes, steps)
 
 
 def _slice(node, starts, ends, axes, steps):
@@ -93,8 +107,10 @@ def _slice(node, starts, ends, axes, steps):
             rows.append((axis, *_static_bounds(node, axis, dims[axis], slice(start, end, step))))
         elif _is_last(start, end) and step == 1:
             x = node.call("take", x, node.const([-1], "int64"), axis=axis)
+        elif (bounds := _symbolic_bounds(dims[axis], start, end, step)) is not None:
+            rows.append((axis, *bounds, step))
         else:
-            rows.append((axis, *_symbolic_bounds(node, dims[axis], start, end, step), step))
+            return slice_by_dims(node, *(settle(np.array(v, object), "int64") for v in (starts, ends)), axes, steps)
     rows = [r for r in rows if r[1:] not in ((0, dims[r[0]], 1), (0, None, 1))]
     if not rows:
         return x
@@ -115,18 +131,15 @@ def _is_last(start, end):
     return isinstance(start, int) and isinstance(end, int) and start == -1 and end > MOST_DIM - 1
 
 
-def _symbolic_bounds(node, extent, start, end, step):
-    """(begin, end) of a slice that symbolic dimensions have part in; the end None is the axis' end.
-
-    ONNX clamps bounds to the axis, so they must be known to lie in it, or to reach over its end.
-    """
+def _symbolic_bounds(extent, start, end, step):
+    """(begin, end) of a slice that symbolic dimensions have part in; the end None is the axis' end. None unless both
+    are known to lie in the axis, or to reach over its end: ONNX clamps them."""
     if not (isinstance(start, int) and start >= 0 and 0 < step <= MOST_DIM):
-        raise node.error(f"cannot slice the dimension {extent} from {start} by {step}; pin it with dims")
+        return None
     to_end = isinstance(end, int) and end >= MOST_DIM or not isinstance(end, int) and same(end, extent)
     inside = isinstance(end, int) and end >= 0 and prove(ex.binary(ex.LE, end, extent))
     if not (to_end or inside) or start and not prove(ex.binary(ex.LT, start, extent)):
-        raise node.error(f"the slice {start} to {end} of the dimension {extent} may leave it; pin the symbolic "
-                         "dimensions with dims")
+        return None
     return start, None if to_end else end
 
 
@@ -218,9 +231,13 @@ def gather_elements(node):
 
 @converts("Tile", 6)
 def tile(node):
-    repeats = node.ints(1, "repeats")
-    if len(repeats) != node.input(0).struct_info.ndim:
+    repeats, dims = run_dims(node, 1, "repeats"), dims_of(node.input(0))
+    if len(repeats) != len(dims):
         raise node.error(f"repeats {repeats} must have one element per axis")
+    if not all(isinstance(r, int) for r in repeats):
+        apart = node.reshape(node.input(0), [d for n in dims for d in (1, n)])
+        wide = node.broadcast(apart, [d for pair in zip(repeats, dims) for d in pair])
+        return node.reshape(wide, [product(pair) for pair in zip(repeats, dims)])
     return node.input(0) if all(r == 1 for r in repeats) else node.call("tile", node.input(0), repeats=tuple(repeats))
 
 
@@ -264,15 +281,17 @@ def _image(node):
 
 @converts("Trilu", 14)
 def trilu(node):
-    """The upper (lower) triangle of the last two axes: a constant mask selects it."""
+    """The upper (lower) triangle of the last two axes: a constant mask selects it where their extents are known."""
     x = node.input(0)
     dims = dims_of(x)[-2:]
     k = node.constant(1, "k")
-    if len(dims) != 2 or not all(isinstance(d, int) for d in dims):
-        raise node.error("takes a tensor whose last two dimensions are static")
+    if len(dims) != 2:
+        raise node.error("takes a tensor of two dimensions or more")
     if k is not None and k.size != 1:
         raise node.error("k must be a scalar")
     shift = 0 if k is None else int(k.reshape(()))
+    if not all(isinstance(d, int) for d in dims):
+        return node.call("triu" if node.attr("upper", 1) else "tril", x, k=shift)
     node.check_size(dims, 1)
     rows, columns = np.ogrid[:dims[0], :dims[1]]
     keep = columns - rows >= shift if node.attr("upper", 1) else columns - rows <= shift

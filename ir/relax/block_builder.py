@@ -121,6 +121,11 @@ class BlockBuilder:
         self._close(DataflowBlock)
         self._in_dataflow = False
 
+    @property
+    def emitted(self):
+        """The bindings of all blocks that have ended."""
+        return [b for block in self._blocks for b in block.bindings]
+
     def _close(self, kind):
         if self._bindings:
             self._blocks.append(kind(tuple(self._bindings)))

@@ -9,6 +9,7 @@ from ..expr import And, BinaryExpr, Cast, CompareExpr, FloatImm, IntImm, Not, Or
 from ..module import IRModule
 from ..node import collect
 from ..tir.interpreter import run as run_prim_func
+from .control import CONTROL, evaluate_control
 from .expr import (Constant, DataflowVar, Function, If, MatchCast, PrimValue, RelaxTuple, RelaxVar, ShapeExpr,
                    ShapeStructInfo, TensorStructInfo, TupleGetItem, TupleStructInfo)
 
@@ -17,17 +18,18 @@ class EvaluationError(ValueError):
     """Inputs that do not fit the function, or a value that does not fit its struct info."""
 
 
-def evaluate(mod_or_func, inputs, want_all=False):
+def evaluate(mod_or_func, inputs, want_all=False, known=None):
     """The outputs of a graph function: one array, or a tuple of them.
 
     inputs: arrays in the order of the params, or {param name or original name: array}. Symbolic dimensions take their
     values from the inputs' shapes and from MatchCasts. want_all: return (outputs, {var: array or tuple}) with every
     binding's value; otherwise values are dropped after their last use. Every value is checked against its struct info.
-    call_tir interprets the PrimFunc, which takes about a microsecond per operation. Raises EvaluationError.
+    call_tir interprets the PrimFunc, which takes about a microsecond per operation. known: {symbolic dimension: value}
+    of those that are given. Raises EvaluationError.
     """
     mod = mod_or_func if isinstance(mod_or_func, IRModule) else IRModule({"main": mod_or_func})
     func = mod["main"]
-    dims, values = {}, {}
+    dims, values = dict(known or {}), {}
     for param, array in zip(func.params, _ordered(func, inputs)):
         values[param] = np.asarray(array)
         check(values[param], param.struct_info, dims, f"input {param.name!r}")
@@ -103,6 +105,11 @@ def evaluate_expr(expr, values, dims, mod=None, name=""):
         _run(branch, values, dims, mod, {})
         return evaluate_expr(branch.body, values, dims, mod)
     args = [evaluate_expr(a, values, dims, mod) for a in expr.args]
+    if expr.op in CONTROL:
+        def run(key, arrays, known):
+            results = evaluate(mod.with_function("main", mod[expr.attrs[key]]), arrays, known=known)
+            return results if isinstance(results, tuple) else (results,)
+        return evaluate_control(expr, args, dims, run, dim_value)
     if expr.op in ("call", "call_tir"):
         if mod is None or expr.attrs["gv"] not in mod:
             raise EvaluationError(f"{name}: {expr.op} of {expr.attrs['gv'].name}, which is no function of the module")

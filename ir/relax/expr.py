@@ -242,6 +242,7 @@ class RelaxCall(RelaxExpr):
     the inputs, struct_info the outputs allocated for it; attrs["sym_args"] are the symbolic dimensions passed after
     the tensors. "call_dps_packed": as call_tir, of the foreign function named attrs["func"]. "call_packed": of the
     foreign function attrs["func"], which returns its result and may have side effects; "call_pure_packed": has none.
+    "call_if", "call_loop", "tensor_to_shape": what a run decides, see control.py.
     """
 
     op: str

@@ -39,7 +39,8 @@ _OWN = {
     "strided_slice": "x axes begin end strides assume_inbound", "one_hot": "indices on_value off_value depth axis",
     "memory.join": "tensors axis", "memory.border": "shape pad_width pad_value dtype",
     "memory.inlay": "border x pad_width", "reshape": "x shape", "broadcast_to": "x shape",
-    "full": "shape fill_value dtype",
+    "full": "shape fill_value dtype", "shape_to_tensor": "shape", "slice_at": "x begins sizes axes strides",
+    "image.list_boxes": "boxes scores limit overlap least most corners",
     **{name: "data " + rest for name, rest in (
         ("tile", "repeats"), ("repeat", "repeats axis"), ("flip", "axis"), ("cumsum", "axis dtype exclusive"),
         ("cumprod", "axis dtype exclusive"))},

@@ -11,6 +11,7 @@ from ..tir.verifier import verify as verify_prim_func
 from .expr import (Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, ObjectStructInfo, PrimStructInfo,
                    PrimValue, RelaxCall, RelaxTuple, RelaxVar, ShapeExpr, ShapeStructInfo, TensorStructInfo,
                    TupleGetItem, TupleStructInfo)
+from .control import CONTROL, dims_set_by, problem
 from .memory import PlaceError, check_places
 from .ops.common import product, same_dim, same_shape, shape_text
 
@@ -32,7 +33,8 @@ def verify(mod):
     - dataflow blocks hold neither `if` nor call_packed, which may have side effects;
     - what memory.join and its like put inside their results has memory of its own, and lies in one place;
     - struct info is what inference gives for these arguments; operators and their attributes are known ones;
-    - "call" and "call_tir" name functions of the module, of that kind, and fit their parameters: count, dtypes, shapes.
+    - "call" and "call_tir" name functions of the module, of that kind, and fit their parameters: count, dtypes, shapes;
+      so do the bodies of control.py's calls, which may use symbolic dimensions of their attrs["dims"].
     PrimFuncs are verified by tir's verifier.
     """
     if not isinstance(mod, IRModule):
@@ -108,7 +110,7 @@ def contradiction(info, target):
 class _Verifier:
     def __init__(self, mod, name, func, dims):
         self.mod, self.name, self.func = mod, name, func
-        self.dims = {id(d) for d in [*dims, *_dims(p.struct_info for p in func.params)]}
+        self.dims = {id(d) for d in [*dims, *func.attrs.get("dims", ()), *_dims(p.struct_info for p in func.params)]}
         self.scope, self.defined, self.names = set(), set(), set()
         self.place = "its parameters"
 
@@ -222,6 +224,8 @@ class _Verifier:
             self._call_tir(call, args)
         elif call.op == "call":
             self._call_function(call, args)
+        elif call.op in CONTROL:
+            self._control(call, args)
         elif call.op in ("call_packed", "call_pure_packed", "call_dps_packed"):
             self._foreign(call, args)
         else:
@@ -244,6 +248,12 @@ class _Verifier:
         if not same_info(info, call.struct_info):
             self.fail(f"the call of {call.op} is declared as {call.struct_info}, inference gives {info}")
 
+    def _control(self, call, args):
+        self.dims.update(map(id, dims_set_by(call)))
+        wrong = problem(call, args, lambda key: self._callee(call, Function, call.attrs[key])[1])
+        if wrong:
+            self.fail(f"{call.op}: {wrong}")
+
     def _foreign(self, call, args):
         """A call of a function that no one here knows: its results are what the call declares."""
         if not isinstance(call.attrs.get("func"), str):
@@ -255,8 +265,8 @@ class _Verifier:
             if not isinstance(info, TensorStructInfo) or (info.shape is None and info in outs):
                 self.fail(f"call_dps_packed passes tensors, and results of known shape; this is {info}")
 
-    def _callee(self, call, kind):
-        gv = call.attrs.get("gv")
+    def _callee(self, call, kind, gv=None):
+        gv = gv or call.attrs.get("gv")
         if gv is None or gv not in self.mod:
             self.fail(f"{call.op} of {getattr(gv, 'name', gv)}, which is no function of the module")
         if not isinstance(self.mod[gv], kind):

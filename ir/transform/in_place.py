@@ -4,6 +4,7 @@ from __future__ import annotations
 from .. import op as op_table
 from ..expr import IntImm
 from ..relax.block_builder import call_op
+from ..relax.control import CONTROL
 from ..relax.expr import RelaxCall, RelaxTuple, ShapeExpr, TupleGetItem
 from ..relax.memory import ALIASES, VIEWS, Memory, viewed
 from ..relax.ops.common import is_one, same_dim
@@ -94,7 +95,8 @@ class _InPlace(GraphRewriter):
         for b in self.uses.get(id(value), [None]):
             reader = getattr(b, "value", None)
             if not isinstance(reader, RelaxCall) or reader.op in ("call_tir", "concat", "split", "strided_slice",
-                                                                  "memory.join", "memory.inlay", "memory.part"):
+                                                                  "memory.join", "memory.inlay", "memory.part",
+                                                                  *CONTROL):
                 return False
             if reader.op in VIEWS and b.var is not seen:
                 own = viewed(strides, value.struct_info.shape, b.var.struct_info.shape)

@@ -5,12 +5,13 @@ import re
 
 from .. import op as op_table
 from ..boundary import internal_errors
-from ..expr import IntImm, const, free_vars
+from ..expr import IntImm, PrimExpr, const, free_vars
 from ..module import GlobalVar
 from ..names import ending, unique_name
 from ..node import structural_equal, structural_hash
 from ..relax.accuracy import arithmetics_of
 from ..relax.algorithms import algorithm_of, is_sum_of_products
+from ..relax.control import CONTROL, graph_functions
 from ..relax.expr import (DataflowVar, MatchCast, PrimValue, RelaxCall, RelaxTuple, RelaxVar, ShapeExpr,
                           TensorStructInfo, TupleStructInfo, VarBinding, call_tir, dataflow_function)
 from ..relax.memory import ALIASES, Memory
@@ -28,9 +29,9 @@ MOST_NAME = 32  # letters of a tensor's name in a kernel
 
 def lower_ops(mod):
     """Requires a dataflow "main" (arguments are variables or constants), primitive functions and no MatchCast.
-    Ensures "main" binds only call_tir, views and tuple items, and the module's other functions are PrimFuncs, no two of
-    them structurally equal. Each has attrs "origin", the model nodes of all its calls, "num_outputs" and, where it is
-    made by other arithmetics than multiply-adds, "bounds", the text of their error bounds; "algorithm", how it is
+    Ensures "main" and its bodies bind only call_tir, views, tuple items and control calls, and the module's other
+    functions are PrimFuncs, no two of them structurally equal. Each has attrs "origin", the model nodes of all its
+    calls, "num_outputs" and, where it is made by other arithmetics than multiply-adds, "bounds", the text of their error bounds; "algorithm", how it is
     computed, and "sums", whether by sums of products alone; its parameters are the inputs, the outputs, then the
     symbolic dimensions that the call passes.
     """
@@ -39,8 +40,7 @@ def lower_ops(mod):
 
 class _Lower:
     def __init__(self, mod):
-        self.mod, self.main = mod, mod["main"]
-        self.memory = Memory(self.main)
+        self.mod, self.memory = mod, None
         self.functions = {}  # name -> PrimFunc
         self.by_hash = {}    # structural hash -> [names]
         self.lowered = {}    # structural hash of operators -> [(their form, name of the function that they became)]
@@ -48,17 +48,22 @@ class _Lower:
         self.bounds = {}     # name -> the bounds of what it is made by, but for multiply-adds
         self.algorithms = {}  # name -> how it is computed, in words
         self.sums = {}       # name -> whether its costly part is sums of products alone
-        self.names = {"main"}
+        self.graphs = graph_functions(mod)
+        self.names = set(self.graphs)
 
     def run(self):
-        bindings = []
-        for b in self.main.bindings:
-            with internal_errors(lambda: node_title(b)):
-                bindings.append(VarBinding(b.var, self._value(b)))
-        main = dataflow_function(self.main.params, bindings, self.main.outputs, self.main.attrs)
+        graphs = {name: self._graph(func) for name, func in self.graphs.items()}
         functions = {name: f.with_attr({"origin": tuple(self.origins[name]), **self._bounds(name)})
                      for name, f in self.functions.items()}
-        return self.mod.with_functions({"main": main, **functions})
+        return self.mod.with_functions({**graphs, **functions})
+
+    def _graph(self, func):
+        """"main" or a body with its operators lowered."""
+        self.memory, bindings = Memory(func), []
+        for b in func.bindings:
+            with internal_errors(lambda: node_title(b)):
+                bindings.append(VarBinding(b.var, self._value(b)))
+        return dataflow_function(func.params, bindings, func.outputs, func.attrs)
 
     def _value(self, binding):
         """What a binding binds after lowering."""
@@ -66,7 +71,7 @@ class _Lower:
             raise NotImplementedError(f"{binding.var.name}: shapes checked at run time (MatchCast) are not lowered; "
                                       "run ResolveMatchCast first")
         call = binding.value
-        if not isinstance(call, RelaxCall) or call.op in ALIASES:
+        if not isinstance(call, RelaxCall) or call.op in (*ALIASES, *CONTROL):
             return call
         origin = (binding.var.origin,) if binding.var.origin else ()
         if call.op == "call_tir":
@@ -81,26 +86,29 @@ class _Lower:
             hint, args, group = call.op.rpartition(".")[2], tuple(_tensors(call)), None
             calls = [call]
         strides = self._strides(binding, args)
-        gv = self._lower_once(call, args, group, strides, hint, origin)
+        gv = self._lower_once(call, args, group, strides, hint, origin, calls)
         info = call.struct_info
         outs = info.fields if isinstance(info, TupleStructInfo) else info
         self.bounds[gv.name] = tuple(dict.fromkeys(str(a) for c in calls for a in arithmetics_of(c)))
         self.algorithms[gv.name] = tuple(dict.fromkeys(filter(None, map(algorithm_of, calls))))
         self.sums[gv.name] = len(self.algorithms[gv.name]) == sum(map(is_sum_of_products, calls)) == 1
-        return call_tir(gv, args, outs, _dims_of(call, args, strides))
+        return call_tir(gv, args, outs, _dims_of(call, args, strides, calls))
 
-    def _lower_once(self, call, args, group, strides, hint, origin):
+    def _lower_once(self, call, args, group, strides, hint, origin, calls):
         """The GlobalVar of what an operator, or a group, becomes: equal ones, whatever their names, origins and weights
         are, are lowered once."""
-        form = (_form(call, args) if group is None else group.replace(attrs={}), tuple(strides), len(_infos(call)))
+        dims = _dims_of(call, args, strides, calls)
+        empty = tuple(d.most is not None for d in dims)  # such kernels are none of those of 1 or more
+        computed = _form(call, args) if group is None else group.replace(attrs={})
+        form = computed, tuple(strides), len(_infos(call)), empty
         known = self.lowered.setdefault(structural_hash(form), [])
         name = next((name for other, name in known if structural_equal(other, form)), None)
         if name is not None:
             self.origins[name].extend(origin)
             return GlobalVar(name)
         func = with_strides(self._single(call, args) if group is None else self._fused(group), strides)
-        func = func.replace(params=(*func.params, *_dims_of(call, args, strides)),
-                            attrs={**func.attrs, "num_outputs": len(_infos(call))})
+        func = func.replace(params=(*func.params, *dims), attrs={
+            **func.attrs, "num_outputs": len(_infos(call)), **({"may_be_empty": empty} if any(empty) else {})})
         gv = self._intern(func, hint, origin)
         known.append((form, gv.name))
         return gv
@@ -153,9 +161,19 @@ def _form(call, args):
     return dataflow_function(params, [VarBinding(var, value)], [var], {})
 
 
-def _dims_of(call, args, strides):
-    """The symbolic dimensions that the function of a call takes after its tensors."""
-    return _symbolic([*(a.struct_info.shape for a in args), *(i.shape for i in _infos(call)), *strides])
+def _dims_of(call, args, strides, calls):
+    """The symbolic dimensions that the function of a call takes after its tensors. calls: of the operators in it."""
+    given = [a for c in calls for a in c.args if isinstance(a, (ShapeExpr, PrimValue))]
+    return _symbolic([*(a.struct_info.shape for a in args), *(i.shape for i in _infos(call)), *strides,
+                      *(a.values if isinstance(a, ShapeExpr) else [a.value] for a in given),
+                      *(_numbers(v) for c in calls for v in c.attrs.values())])
+
+
+def _numbers(value):
+    """The expressions in an attribute."""
+    if isinstance(value, tuple):
+        return [e for v in value for e in _numbers(v)]
+    return [value] if isinstance(value, PrimExpr) else []
 
 
 def _apply(call, env, shared=False):

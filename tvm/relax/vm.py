@@ -7,6 +7,7 @@ from __future__ import annotations
 from ...codegen.compile import Options, compile_module
 from ...codegen.target import Target
 from ...ir.module import IRModule
+from ...ir.relax.control import body_names
 from ...ir.relax.expr import Function, TupleStructInfo
 from ...runtime.device import Device, cpu
 from ...runtime.evaluator import time_evaluator
@@ -42,7 +43,9 @@ def build(mod, target=None, params=None, **_):
     """
     if not isinstance(mod, IRModule):
         raise TypeError(f"relax.build takes an IRModule, not a {type(mod).__name__}")
-    graphs = {n: f for n, f in mod.functions.items() if isinstance(f, Function) and "primitive" not in f.attrs}
+    bodies = body_names(mod) if "main" in mod else ()
+    graphs = {n: f for n, f in mod.functions.items() if isinstance(f, Function) and "primitive" not in f.attrs
+              and n not in bodies}
     if not graphs:
         raise TypeError("the module has no graph function (R.function); tvm.build builds PrimFuncs")
     if params:

@@ -2,4 +2,5 @@
 from . import attention, conv, conv_winograd  # noqa: F401
 from . import gathered, layout, matmul  # noqa: F401
 from . import norm, phases, pointwise, pool  # noqa: F401
-from . import broadcast, create, elementwise, image, injective, memory, recurrent, reduce, scan, view  # noqa: F401
+from . import broadcast, create, dynamic, elementwise, image, injective, memory  # noqa: F401
+from . import recurrent, reduce, scan, view  # noqa: F401

@@ -63,7 +63,7 @@ def _lower_softmax(name):
 
 def _evaluate_softmax(args, attrs):
     x = widen_array(args[0])
-    result = np.exp(x - x.max(axis=attrs["axis"], keepdims=True))
+    result = np.exp(x - x.max(axis=attrs["axis"], keepdims=True, initial=-np.inf))
     result /= result.sum(axis=attrs["axis"], keepdims=True)
     return result.astype(args[0].dtype, copy=False)
 

@@ -128,12 +128,12 @@ def _row_innermost(sch, block, depth):
 
 def reduce_serially(sch, cpu, block):
     """One accumulator per result, in the lanes of a vector where that is possible, set before its loops."""
-    loops = _reduction_loops(sch, block)
+    loops = reduction_loops(sch, block)
     if loops and not _in_lanes(sch, cpu, block, loops):
-        sch.decompose_reduction(block, _reduction_loops(sch, block)[0])
+        sch.decompose_reduction(block, reduction_loops(sch, block)[0])
 
 
-def _reduction_loops(sch, block):
+def reduction_loops(sch, block):
     """The loops that a reduction block's reduce iteration variables run over; none for other blocks."""
     loops = sch.get_loops(block)
     realize = sch.get(loops[-1]).body if loops else None
@@ -163,7 +163,7 @@ def _in_lanes(sch, cpu, block, loops):
     *_, vectors, lane = sch.get_loops(partial)
     sch.vectorize(lane)
     sch.decompose_reduction(partial, vectors)
-    tree, = _reduction_loops(sch, block)
+    tree, = reduction_loops(sch, block)
     reduce_lanes(sch, block, tree)
     return True
 

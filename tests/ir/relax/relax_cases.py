@@ -13,6 +13,8 @@ _OWN = {
     "memory.inlay": ([(3, 6, 9), _X], {"pad_width": (0, 0, 1, 0, 1, 1)}),
     "memory.part": ([_X], {"axis": 1, "begin": 2, "extent": 3}),
     "tile": ([_X], {"repeats": (1, 2, 1)}),
+    "slice_at": ([_X, (1, 2), (2, 3)], {"axes": (1, 2), "strides": (2, 1)}), "list_unique": ([(4, 3)], {}),
+    "image.list_boxes": ([(2, 6, 4), (2, 3, 6), ("int64", ()), (), ()], {"most": 2}),
     "split": ([_X], {"sections": (2, 3), "axis": 1}), "repeat": ([_X], {"repeats": 2, "axis": 1}),
     "strided_slice": ([_X], {"axes": (1, 2), "begin": (4, 1), "end": (-1, 6), "strides": (-2, 1)}),
     "take": ([_X, ("int32", (2, 2))], {"axis": 1}), "gather_elements": ([_X, ("int64", _X)], {"axis": 1}),
@@ -49,7 +51,8 @@ _OWN = {
     "nn.lstm_steps": ([(4, 2, 20), (1, 5, 20), (1, 20), (1, 2, 5), (1, 2, 5)], {"hidden_size": 5}),
     "nn.lstm": ([(4, 2, 3), (1, 20, 3), (1, 20, 5), (1, 40), (1, 2, 5), (1, 2, 5)], {"hidden_size": 5}),
 }
-_SHAPES = {"memory.border": 0, "broadcast_to": 1, "reshape": 1, "full": 0}  # the argument that is a shape
+_SHAPES = {"memory.border": (0,), "broadcast_to": (1,), "reshape": (1,), "full": (0,), "shape_to_tensor": (0,),
+           "slice_at": (1, 2)}  # the arguments that are shapes
 
 
 def call_of(name):
@@ -62,7 +65,7 @@ def call_of(name):
 def _argument(name, n, arg):
     if isinstance(arg, int):
         return PrimValue(arg)
-    if _SHAPES.get(name) == n:
+    if n in _SHAPES.get(name, ()):
         return ShapeExpr(arg)
     dtype, shape = arg if arg and isinstance(arg[0], str) else (
         "bool" if name in BOOLS else "int32" if name in INTS else "float32", arg)

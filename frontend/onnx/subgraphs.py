@@ -1,0 +1,113 @@
+"""Graphs inside of nodes: the branches and bodies of If, Loop, Scan and SequenceMap.
+
+`inline` imports one where its node stands. `draft` imports one as a function of its own, whose parameters are all that
+it uses from outside.
+"""
+from __future__ import annotations
+
+import copy
+from collections import ChainMap
+from dataclasses import dataclass
+
+from ...ir.expr import EQ, binary, free_vars
+from ...ir.names import unique_name
+from ...ir.relax.block_builder import BlockBuilder, call_op
+from ...ir.relax.control import dims_set_by
+from ...ir.relax.expr import Constant, RelaxCall, RelaxExpr, RelaxVar, TupleGetItem, VarBinding, dataflow_function
+from ...ir.transform.graph import Substitute, variables
+from ..shapes import dim, dims_of, prove, same_dims
+from . import load
+from .errors import OnnxImportError
+
+MOST_DEPTH = 20  # of graphs inside of graphs
+
+
+# ---------------------------------------------------------------- importing
+
+def inline(importer, graph, given, title):
+    """The values of a graph's outputs, imported where its node stands. given: values of its inputs, in order."""
+    return _imported(importer, graph, given, title, importer.builder)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A graph that becomes a function: its bindings, the values that it returns, and the variables from outside."""
+
+    bindings: tuple
+    outputs: tuple
+    outer: tuple
+
+    @property
+    def infos(self):
+        return [o.struct_info for o in self.outputs]
+
+    @property
+    def dims(self):
+        """The dimensions that its bindings define."""
+        return {d for b in self.bindings for d in dims_set_by(b.value)}
+
+    def function(self, params, outer, results=None):
+        """The Function whose parameters are `params`, of the draft's own, and then `outer`, variables from outside.
+        results: what it returns in place of all outputs."""
+        names = {b.var.name for b in self.bindings} | {p.name for p in params}
+        inside = {id(v): RelaxVar(unique_name(v.name, names), v.struct_info) for v in outer}
+        rename = Substitute(inside)
+        bindings = [VarBinding(b.var, rename.visit(b.value)) for b in self.bindings]
+        outputs = [rename.visit(o) for o in (self.outputs if results is None else results)]
+        dims = [d for d in free_vars([[b.var.struct_info for b in bindings], [b.value for b in bindings],
+                                      [p.struct_info for p in (*params, *inside.values())]]) if d not in self.dims]
+        return dataflow_function([*params, *inside.values()], bindings, outputs, {"dims": tuple(dims)})
+
+
+def draft(importer, graph, given, title, params=(), wanted=()):
+    """The Draft of a graph. given: values of its inputs, some of which are `params`, variables of the function.
+    wanted: struct infos of the first outputs, None for any: a shape that may be that one is checked by the run."""
+    builder = BlockBuilder()
+    for p in params:
+        builder.unique_name(p.name)
+    with builder.dataflow():
+        values = [_as_tensor(importer, v, builder, o.name, title)
+                  for v, o in zip(_imported(importer, graph, given, title, builder), graph.output)]
+        for k, info in enumerate(wanted):
+            if info is not None and _may_be(dims_of(values[k]), [dim(d) for d in info.shape]):
+                values[k] = builder.emit(call_op("reshape", values[k], list(info.shape)), name_hint="fit")
+    bindings = builder.emitted
+    inside = {id(b.var) for b in bindings} | {id(p) for p in params}
+    outer = {id(v): v for value in (*(b.value for b in bindings), *values) for v in variables(value)
+             if id(v) not in inside}
+    return Draft(tuple(bindings), tuple(values), tuple(outer.values()))
+
+
+def _may_be(mine, theirs):
+    """Whether a shape is not known to be another one, and may be."""
+    return (len(mine) == len(theirs) and not same_dims(mine, theirs)
+            and not any(prove(binary(EQ, a, b)) is False for a, b in zip(mine, theirs)))
+
+
+def _as_tensor(importer, value, builder, name, title):
+    """An output of a function: a variable or a constant."""
+    value = importer.tensor_of(value, builder, name)
+    if not isinstance(value, RelaxExpr):
+        raise OnnxImportError(f"{title}: its graph gives {value} as {name!r}; only tensors leave a branch or a "
+                                   "turn that a run decides")
+    return builder.emit(value, name_hint="out") if isinstance(value, (RelaxCall, TupleGetItem)) else value
+
+
+def _imported(importer, graph, given, title, builder):
+    """The values of a graph's outputs; what its nodes make goes to a builder."""
+    inner = copy.copy(importer)
+    inner.values, inner.builder, inner.depth = ChainMap({}, importer.values), builder, importer.depth + 1
+    if inner.depth > MOST_DEPTH:
+        raise OnnxImportError(f"{title}: more than {MOST_DEPTH} graphs lie inside of one another")
+    if len(given) != len(graph.input):
+        raise OnnxImportError(f"{title}: its graph has {len(graph.input)} inputs, and must have {len(given)}")
+    nodes = importer.expanded(graph)
+    load.check_order(graph, nodes, importer.values)
+    nodes = load.reachable(graph, nodes)
+    for tensor in graph.initializer:
+        array = load.array_of(tensor, importer.folder, f"initializer {tensor.name!r}")
+        inner.values[tensor.name] = Constant(array, tensor.name)
+    inner.values.update(zip((i.name for i in graph.input), given))
+    for node in nodes:
+        inner.import_node(node)
+    return [inner.values[o.name] for o in graph.output]
