@@ -7,8 +7,9 @@ import numpy as np
 
 from ...ir.module import IRModule
 from . import load
-from . import (ops_conv_transpose, ops_math, ops_nn, ops_pool, ops_quantize, ops_recurrent,  # noqa: F401  (register)
-               ops_reduce, ops_resize, ops_shape, ops_tensor)
+from . import (ops_conv_transpose, ops_einsum, ops_math, ops_nn, ops_norm, ops_pool,  # noqa: F401  (register)
+               ops_quantize, ops_recurrent, ops_reduce, ops_resize, ops_scatter, ops_shape, ops_signal, ops_tensor,
+               ops_vision)
 from .converter import CONVERTERS
 from .errors import OnnxImportError
 from .functions import graph_nodes
@@ -19,7 +20,7 @@ from .names import identifier
 def from_onnx(model, dims=None, name=None) -> IRModule:
     """The graph of an ONNX model as an IRModule with one function, "main".
 
-    model: a path, the file's bytes, or an onnx.ModelProto (opset 9 to 23).
+    model: a path, the file's bytes, or an onnx.ModelProto (of any opset that the installed onnx knows).
     dims: {name: size} pins symbolic dimensions; the others become int64 variables, shared by name. A dimension
       without a name is called INPUT_dAXIS ("data_d0").
     name: the module's name; default the file's, else the graph's.

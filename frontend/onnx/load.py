@@ -7,12 +7,13 @@ import stat
 
 import numpy as np
 from google.protobuf.message import DecodeError, Message
-from onnx import ModelProto, TensorProto, numpy_helper
+from onnx import ModelProto, TensorProto, defs, numpy_helper
 
 from ...ir.relax.budget import excess
 from .errors import OnnxImportError
 
-LEAST_OPSET, MOST_OPSET = 9, 23
+LEAST_OPSET, MOST_OPSET = 1, defs.onnx_opset_version()
+READ_OPSET = 28  # what the converters are written for; a version of an operator that is newer is refused
 DOMAINS = ("", "ai.onnx")
 
 # The element types the graph IR has (numpy has no bfloat16, float8 or 4-bit integers; strings are not tensors here).
@@ -92,9 +93,9 @@ def opset_of(model):
 def check_opset(version, what):
     """`version`, which must be a supported one. `what` has it, in the error."""
     if not LEAST_OPSET <= version <= MOST_OPSET:
-        raise OnnxImportError(f"{what} is of opset {version}, and opset {version} is not supported; convert it to an "
-                              f"opset from {LEAST_OPSET} to {MOST_OPSET}, for example with "
-                              "onnx.version_converter.convert_version(model, 17)")
+        raise OnnxImportError(f"{what} is of opset {version}, and opset {version} is not supported: the installed "
+                              f"onnx knows {LEAST_OPSET} to {MOST_OPSET}; install a newer onnx, or convert the model "
+                              "with onnx.version_converter.convert_version(model, 17)")
     return version
 
 

@@ -114,10 +114,24 @@ def conv(node):
 
 # ---------------------------------------------------------------- normalizations
 
+@converts("BatchNormalization", 1, 6)
+def batch_norm_v1(node):
+    if not node.attr("is_test", 0):
+        raise node.error("attribute is_test is 0: training mode is not supported; export the model for inference")
+    return batch_norm_v7(node)
+
+
+@converts("BatchNormalization", 7)
+def batch_norm_v7(node):
+    if node.attr("spatial", 1) != 1:
+        raise node.error("attribute spatial 0 is not supported: statistics are of channels")
+    return batch_norm(node)
+
+
 @converts("BatchNormalization", 9)
 def batch_norm(node):
-    if node.attr("training_mode", 0) or any(node.outputs[1:]):
-        raise node.error("training mode is not supported; export the model for inference")
+    if any(node.outputs[1:]):
+        raise node.error("training mode is not supported before opset 14; export the model for inference")
     x, *statistics = node.inputs
     return node.call("nn.batch_norm", x, *statistics, axis=1, epsilon=float(node.attr("epsilon")))
 
@@ -149,27 +163,6 @@ def _group_norm(node, scale, bias):
         raise node.error(f"attribute num_groups {groups} must divide the channels (dimension 1) of an image")
     planes = node.reshape(node.input(0), [dims[0], groups, product([dims[1] // groups, *dims[2:]])])
     return node.reshape(node.call("nn.instance_norm", planes, scale, bias, epsilon=float(node.attr("epsilon"))), dims)
-
-
-@converts("LayerNormalization", 17)
-def layer_norm(node):
-    """Over the axes from `axis` on; the optional outputs Mean and InvStdDev are not made."""
-    x, scale, bias = node.input(0), node.input(1), node.input(2)
-    rank = x.struct_info.ndim
-    first = node.axis(node.attr("axis"), rank)
-    shape = dims_of(x)[first:]
-    scale = _spread(node, scale, shape)
-    bias = node.filled(shape, 0, x.struct_info.dtype) if bias is None else _spread(node, bias, shape)
-    axes = tuple(range(first, rank))
-    return node.call("nn.layer_norm", x, scale, bias, axes=axes, epsilon=float(node.attr("epsilon")))
-
-
-def _spread(node, x, shape):
-    """x broadcast to the normalized shape, without leading dimensions of extent 1."""
-    dims = dims_of(x)
-    while len(dims) > len(shape) and dims[0] == 1:
-        dims = dims[1:]
-    return node.broadcast(node.reshape(x, dims), shape)
 
 
 @converts("LRN")

@@ -18,7 +18,9 @@ def dequantize(node):
     x = node.astype(x, scale.struct_info.dtype)
     if zero is not None:
         x = node.call("subtract", x, node.astype(zero, scale.struct_info.dtype))
-    return node.call("multiply", x, scale)
+    result = node.call("multiply", x, scale)
+    wanted = node.attr("output_dtype", 0)
+    return node.astype(result, dtype_of(wanted, f"{node.title}: attribute output_dtype")) if wanted else result
 
 
 @converts("QuantizeLinear", 10)
@@ -26,6 +28,9 @@ def quantize(node):
     """round(x / scale) + zero point, at most and at least what the integers hold."""
     x, scale, zero = _operands(node)
     dtype = _quantized(node)
+    precision = node.attr("precision", 0)
+    if precision and dtype_of(precision, f"{node.title}: attribute precision") != scale.struct_info.dtype:
+        raise node.error("attribute precision must name the dtype of the scale; others are not supported")
     x = node.call("round", node.call("divide", node.astype(x, scale.struct_info.dtype), scale))
     if zero is not None:
         x = node.call("add", x, node.astype(zero, scale.struct_info.dtype))

@@ -37,7 +37,7 @@ def _recurrent(op_type, gates, states, functions):
             return results
         return (node.transpose(results[0], (2, 0, 1, 3)), *(node.transpose(s, (1, 0, 2)) for s in results[1:]))
 
-    converts(op_type, 7)(convert)
+    converts(op_type, 1, 7)(convert)
 
 
 def _state(node, index, shape, dtype, batch_first):

@@ -89,10 +89,9 @@ converts("ReduceLogSumExp", 18)(_log_sum_exp(True))
 
 def _arg(op):
     def convert(node):
-        if node.attr("select_last_index", 0):
-            raise node.error("select_last_index 1 is not supported")
         axis = node.axis(node.attr("axis", 0), node.input(0).struct_info.ndim)
-        return node.call(op, node.input(0), axis=axis, keepdims=bool(node.attr("keepdims", 1)))
+        return node.call(op, node.input(0), axis=axis, keepdims=bool(node.attr("keepdims", 1)),
+                         select_last_index=bool(node.attr("select_last_index", 0)))
     return convert
 
 

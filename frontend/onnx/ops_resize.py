@@ -12,6 +12,11 @@ TRANSFORMS = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
+@converts("Upsample", 7)
+def upsample_v7(node):
+    return _resize(node, list(node.attr("scales")), None, "asymmetric", "floor")
+
+
 @converts("Upsample", 9)
 def upsample(node):
     return _resize(node, _floats(node, 1, "scales"), None, "asymmetric", "floor")

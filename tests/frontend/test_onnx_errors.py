@@ -1,7 +1,7 @@
 """One test per error message of the importer: it names the node, the operator, the opset, and what to do."""
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, defs, helper
 
 from ingot.frontend.onnx import OnnxImportError, from_onnx
 from onnx_models import model, one_node, value_info
@@ -56,11 +56,11 @@ def test_no_opset():
     fails(proto, "names no opset")
 
 
-@pytest.mark.parametrize("opset", [8, 99])
+@pytest.mark.parametrize("opset", [0, 99])
 def test_unsupported_opset(opset):
     proto = relu_model()
     proto.opset_import[0].version = opset
-    fails(proto, f"opset {opset} is not supported", "9 to 23", "version_converter")
+    fails(proto, f"opset {opset} is not supported", f"1 to {defs.onnx_opset_version()}", "version_converter")
 
 
 # ---------------------------------------------------------------- weights
@@ -321,7 +321,6 @@ def test_axis_outside(axis):
     ("Tile", [X, np.array([1, 1])], 13, "one element per axis", {}),
     ("Range", [np.array(0), np.array(4), np.array(0)], 13, "delta is 0", {}),
     ("BatchNormalization", [IMAGE, *[np.ones(4, np.float32)] * 4], 15, "training mode", {"training_mode": 1}),
-    ("ArgMax", [X], 13, "select_last_index", {"select_last_index": 1}),
     ("Constant", [], 13, "must have one of the attributes", {}),
     ("Constant", [], 13, "value_string is not supported", {"value_string": "a"}),
 ])

@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
+from onnx import TensorProto
+from onnx.numpy_helper import to_array
 
 import ingot
 from ingot.codegen.target import Target
@@ -25,7 +27,15 @@ def node_cases():
         warnings.simplefilter("ignore")
         found = {case.name: case for case in collect_testcases(None)}
     np.random.set_state(state)
+    for case in found.values():
+        case.data_sets = [(_arrays(inputs), _arrays(outputs)) for inputs, outputs in case.data_sets]
     return dict(sorted(found.items()))
+
+
+def _arrays(values):
+    """Inputs or outputs of a case, with arrays where it has TensorProtos."""
+    values = list(values.values()) if isinstance(values, dict) else values
+    return [to_array(v) if isinstance(v, TensorProto) else v for v in values]
 
 
 @lru_cache(maxsize=1)
@@ -44,7 +54,6 @@ def status(case, target=None):
                                 weights="array", name="node_test")
         with library:
             for number, (inputs, outputs) in enumerate(case.data_sets):
-                inputs = list(inputs.values()) if isinstance(inputs, dict) else inputs
                 found = library(*inputs)
                 found = found if isinstance(found, tuple) else (found,)
                 if error := difference(outputs, found, case.rtol, case.atol):
