@@ -16,12 +16,16 @@ LEAST_OPSET, MOST_OPSET = 1, defs.onnx_opset_version()
 READ_OPSET = 28  # what the converters are written for; a version of an operator that is newer is refused
 DOMAINS = ("", "ai.onnx")
 
-# The element types the graph IR has (numpy has no bfloat16, float8 or 4-bit integers; strings are not tensors here).
+# The element types the graph IR has. Strings are not tensors here.
 DTYPES = {
     TensorProto.FLOAT: "float32", TensorProto.DOUBLE: "float64", TensorProto.FLOAT16: "float16",
     TensorProto.INT8: "int8", TensorProto.INT16: "int16", TensorProto.INT32: "int32", TensorProto.INT64: "int64",
     TensorProto.UINT8: "uint8", TensorProto.UINT16: "uint16", TensorProto.UINT32: "uint32",
-    TensorProto.UINT64: "uint64", TensorProto.BOOL: "bool",
+    TensorProto.UINT64: "uint64", TensorProto.BOOL: "bool", TensorProto.BFLOAT16: "bfloat16",
+    **{getattr(TensorProto, name): dtype for name, dtype in (
+        ("FLOAT8E4M3FN", "float8_e4m3fn"), ("FLOAT8E5M2", "float8_e5m2"), ("FLOAT8E4M3FNUZ", "float8_e4m3fnuz"),
+        ("FLOAT8E5M2FNUZ", "float8_e5m2fnuz"), ("FLOAT8E8M0", "float8_e8m0fnu"), ("FLOAT4E2M1", "float4_e2m1fn"),
+        ("INT4", "int4"), ("UINT4", "uint4"), ("INT2", "int2"), ("UINT2", "uint2")) if hasattr(TensorProto, name)},
 }
 
 

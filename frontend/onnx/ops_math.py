@@ -7,6 +7,7 @@ from functools import reduce
 import numpy as np
 from onnx import TensorProto
 
+from ...ir.dtype import DataType
 from ...ir.relax.expr import Constant
 from ..shapes import dims_of, same_dims
 from .converter import converts
@@ -284,18 +285,51 @@ def cast_v1(node):
     found = dict(number).get(node.attr("to"))
     if found is None:
         raise node.error(f"attribute to is {node.attr('to')!r}, which names no dtype")
-    return node.astype(node.input(0), dtype_of(found, f"{node.title}: attribute to"))
+    return _cast(node, dtype_of(found, f"{node.title}: attribute to"))
 
 
 @converts("Cast", 6)
 def cast(node):
-    dtype = dtype_of(node.attr("to"), f"{node.title}: attribute to")
-    return node.astype(node.input(0), dtype)
+    return _cast(node, dtype_of(node.attr("to"), f"{node.title}: attribute to"))
 
 
 @converts("CastLike", 15)
 def cast_like(node):
-    return node.astype(node.input(0), node.input(1).struct_info.dtype)
+    return _cast(node, node.input(1).struct_info.dtype)
+
+
+def _cast(node, dtype):
+    """Numbers too great for a float of 8 bits become its greatest, unless attribute saturate is 0."""
+    x, dtype = node.input(0), DataType(dtype)
+    if x.struct_info.dtype == dtype or not dtype.startswith("float8"):
+        return node.astype(x, dtype)
+    x = x if x.struct_info.dtype.is_float else node.astype(x, "float32")
+    saturate = node.attr("saturate", 1)
+    if dtype == "float8_e8m0fnu":
+        return _cast_to_powers(node, x, saturate)
+    if saturate:
+        least, most = dtype.finite_range()
+        x = node.call("clip", x, min=least, max=most)
+    return node.astype(x, dtype)
+
+
+def _cast_to_powers(node, x, saturate):
+    """To float8_e8m0fnu, which holds powers of two: the one above, below or nearest, whose exponent the bits say."""
+    mode = node.choice("round_mode", "up", "down", "nearest")
+    x = node.astype(x, "float32")
+    if saturate:
+        x = node.call("clip", x, min=2.0 ** -127, max=2.0 ** 127)
+    if mode != "nearest":
+        bits = node.call("bitcast", x, dtype="int32")
+        fraction = node.const(0x007fffff, "int32")
+        if mode == "up":
+            bits = node.call("add", bits, fraction)
+        whole = node.call("bitwise_and", bits, node.call("bitwise_not", fraction))
+        tiny = node.const(0x00400000, "int32")  # 2^-127, which has no exponent of its own
+        small = node.call("less_equal", node.call("bitcast", x, dtype="int32"), tiny)
+        x = node.call("where", node.call("isfinite", x), node.call("bitcast", node.call("where", small, tiny, whole),
+                                                                   dtype="float32"), x)
+    return node.astype(x, "float8_e8m0fnu")
 
 
 @converts("MatMul")

@@ -142,7 +142,9 @@ def _taps(g, size, attrs, ops):
     if attrs["mode"] == "nearest":
         return [(*_padded_index(ops.rint(p), size, attrs, ops), None)]
     low, high = (0, size - 1) if attrs["align_corners"] else (-0.5, size - 0.5)
-    if attrs["padding_mode"] == "border":
+    if attrs["mode"] == "cubic":
+        pass  # each of its elements is held inside, or mirrored, by itself
+    elif attrs["padding_mode"] == "border":
         inside = ops.both(p >= ops.number(low, p), p <= ops.number(high, p))
         p = ops.where(inside, p, ops.hold(p, 0, size - 1))
     elif attrs["padding_mode"] == "reflection":

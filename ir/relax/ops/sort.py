@@ -34,8 +34,8 @@ def _before(a, b, largest):
 
 
 def _lower(args, attrs, out):
-    """Each element goes down the list of those found, and changes places with the first that it is before: so the
-    list stays in order, and of equals the first stays ahead."""
+    """Each element goes down the list of those found to the first that it is before, from which on all move down: so
+    the list stays in order, and of equals the first stays ahead."""
     x, k, largest = args[0], attrs["k"], attrs["largest"]
     axis = attrs["axis"] % x.ndim
 
@@ -44,10 +44,12 @@ def _lower(args, attrs, out):
         source, values, places = (ib.buffer_ptr(b) for b in (*ins, *outs))
         value, place = (ib.allocate(d, (1,), n) for d, n in ((x.dtype, "value"), ("int64", "place")))
         swapped, moved = (ib.allocate(d, (1,), n) for d, n in ((x.dtype, "swapped"), ("int64", "moved")))
+        found = ib.allocate("int32", (1,), "found")
         others = [ib.for_range(0, d, f"i{n}") for n, d in enumerate(ins[0].shape) if n != axis]
         at = [s.__enter__() for s in others]
         with ib.for_range(0, ins[0].shape[axis], "j") as j:
             value[0], place[0] = source[(*at[:axis], j, *at[axis:])], cast(j, "int64")
+            found[0] = const(0)
             last = (*at[:axis], const(k - 1), *at[axis:])
             with ib.if_scope(tir.any(j < k, _before(value[0], values[last], largest))):
                 with ib.for_range(0, k, "p") as p:
@@ -55,7 +57,8 @@ def _lower(args, attrs, out):
                     with ib.if_scope(p >= j):  # nothing is there yet
                         values[spot], places[spot] = value[0], place[0]
                     with ib.else_scope():
-                        with ib.if_scope(_before(value[0], values[spot], largest)):
+                        with ib.if_scope(tir.any(found[0] > 0, _before(value[0], values[spot], largest))):
+                            found[0] = const(1)
                             swapped[0], moved[0] = values[spot], places[spot]
                             values[spot], places[spot] = value[0], place[0]
                             value[0], place[0] = swapped[0], moved[0]
