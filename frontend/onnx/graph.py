@@ -101,7 +101,10 @@ class GraphImporter:
         if not tensor.HasField("shape"):
             raise OnnxImportError(f"{what} declares no shape, not even a rank; export the model with input shapes")
         name = unique_name(identifier(proto.name, "input"), self.names)
-        dims = [self._dim(d, f"{name}_d{axis}") for axis, d in enumerate(tensor.shape.dim)]
+        read = any(used == proto.name and not (node.proto.op_type == "CastLike" and k == 1)
+                   for node in self.nodes for k, used in enumerate(node.proto.input))
+        dims = [0 if d.HasField("dim_value") and d.dim_value == 0 and (axis or not read) else
+                self._dim(d, f"{name}_d{axis}") for axis, d in enumerate(tensor.shape.dim)]
         problem = excess(dims)
         if problem:
             raise OnnxImportError(f"{what} of shape {shape_text(dims)} {problem}")
@@ -110,7 +113,8 @@ class GraphImporter:
         return param
 
     def _dim(self, proto, fallback):
-        """A dimension of an input. Values below 1 are how some exporters write "unknown"."""
+        """A dimension of an input. Values below 1 are how some exporters write "unknown"; so is 0, but only as the first
+        dimension, the batch, of a tensor that is read: elsewhere it means that there are no elements."""
         if proto.HasField("dim_value") and proto.dim_value > 0:
             return proto.dim_value
         named = any(c.isalpha() or c == "_" for c in proto.dim_param)  # "", "?", "-1": nothing known, no two are one

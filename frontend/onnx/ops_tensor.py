@@ -5,7 +5,7 @@ import numpy as np
 
 from ...ir import expr as ex
 from ...ir.relax.expr import Constant
-from ..shapes import MOST_DIM, dims_of, prove, same
+from ..shapes import MOST_DIM, Symbolic, dims_of, prove, same
 from .converter import converts
 
 
@@ -90,6 +90,10 @@ def _slice(node, starts, ends, axes, steps):
     steps = [1] * len(axes) if steps is None else steps
     if not len(starts) == len(ends) == len(axes) == len(steps):
         raise node.error(f"starts {starts}, ends {ends}, axes {list(axes)} and steps {steps} differ in length")
+    if isinstance(x, (Constant, Symbolic)) and 0 not in steps:
+        taken = _taken(dims, axes, starts, ends, steps)
+        if 0 in taken:  # shapes in the making have such parts; data of no elements is refused below
+            return node.const(np.zeros([0 if d is None else d for d in taken]), x.struct_info.dtype)
     rows = []
     for axis, start, end, step in zip(axes, starts, ends, steps):
         if step == 0:
@@ -105,6 +109,15 @@ def _slice(node, starts, ends, axes, steps):
         return x
     axes, begin, stop, steps = map(tuple, zip(*rows))
     return node.call("strided_slice", x, axes=axes, begin=begin, end=stop, strides=steps)
+
+
+def _taken(dims, axes, starts, ends, steps):
+    """The shape of a slice, with None for sizes that symbolic dimensions have part in."""
+    shape = list(dims)
+    for axis, *part in zip(axes, starts, ends, steps):
+        known = all(isinstance(v, int) for v in (dims[axis], *part))
+        shape[axis] = len(range(*slice(*part).indices(dims[axis]))) if known else None
+    return shape
 
 
 def _static_bounds(node, axis, extent, part):
