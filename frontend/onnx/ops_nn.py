@@ -199,11 +199,15 @@ for _name, _op in (("Softmax", "nn.softmax"), ("LogSoftmax", "nn.log_softmax")):
     converts(_name, 13)(_softmax_v13(_op))
 
 
+@converts("Dropout", 1, 6)
+def dropout_v1(node):
+    if not node.attr("is_test", 0):
+        raise node.error("attribute is_test is 0: training mode is not supported before opset 12")
+    return dropout(node)
+
+
 @converts("Dropout", 7)
 def dropout(node):
-    """Nothing at inference; the optional mask is all true. From opset 12 training may be asked for by an input."""
-    training = node.constant(2, "training_mode") if len(node.inputs) > 2 else None
-    if training is not None and training.any():
-        raise node.error("training mode is not supported; export the model for inference")
+    """Nothing at inference, which is all there is before opset 12; the optional mask is all true."""
     x = node.input(0)
     return (x, node.filled(dims_of(x), True, "bool")) if node.wants(1) else x

@@ -291,3 +291,36 @@ def test_cast_there_and_back(dtype):
     nodes = [helper.make_node("Cast", ["x"], ["t"], to=number), helper.make_node("Cast", ["t"], ["y"], to=1)]
     proto = model(nodes, {"x": list(x.shape)}, ["y"], min(25, onnx.defs.onnx_opset_version()))
     assert_same([evaluate(from_onnx(proto), [x])], ReferenceEvaluator(proto).run(None, {"x": x}))
+
+
+# ---------------------------------------------------------------- random numbers
+
+def drawn(op, arrays, opset=22, constants=(), outputs=1, **attrs):
+    proto = one_node(op, arrays, opset, constants, outputs, **attrs)
+    return evaluate(from_onnx(proto), [a for k, a in enumerate(arrays) if k not in constants])
+
+
+def test_random_numbers_follow_the_seed():
+    a, b, c = (drawn("RandomUniform", [], shape=[50, 20], seed=s, low=2.0, high=5.0) for s in (1.0, 1.0, 2.0))
+    assert np.array_equal(a, b) and not np.array_equal(a, c)
+    assert a.dtype == np.float32 and a.min() >= 2 and a.max() < 5 and abs(a.mean() - 3.5) < 0.1
+    like = drawn("RandomNormalLike", [X.astype(np.float64)], seed=1.0)
+    assert like.dtype == np.float64 and like.shape == X.shape
+
+
+def test_bernoulli_and_multinomial():
+    chance = np.repeat(np.float32([0, 0.25, 1]), 4000).reshape(3, 4000)
+    found = drawn("Bernoulli", [chance], dtype=6)
+    assert found.dtype == np.int32 and found[0].max() == 0 and found[2].min() == 1 and abs(found[1].mean() - 0.25) < 0.03
+    classes = drawn("Multinomial", [np.log(np.float32([[0.1, 0.6, 0.3], [1e-9, 1e-9, 1]]))], sample_size=4000, dtype=7)
+    assert classes.dtype == np.int64 and np.all(classes[1] == 2)
+    np.testing.assert_allclose(np.bincount(classes[0], minlength=3) / 4000, [0.1, 0.6, 0.3], atol=0.03)
+
+
+def test_dropout_in_training():
+    x = np.ones((100, 50), np.float32)
+    y, mask = drawn("Dropout", [x, np.float32(0.25), np.array(True)], 22, (1, 2), 2, seed=5)
+    assert abs(mask.mean() - 0.75) < 0.03
+    np.testing.assert_allclose(y, np.where(mask, 1 / 0.75, 0), rtol=1e-6)
+    y, mask = drawn("Dropout", [x, np.float32(0), np.array(True)], 22, (1, 2), 2)
+    assert mask.all() and np.array_equal(x, y)

@@ -59,6 +59,8 @@ def status(case, target=None):
             for number, (inputs, outputs) in enumerate(case.data_sets):
                 found = library(*inputs)
                 found = found if isinstance(found, tuple) else (found,)
+                if RANDOM.match(case.name):
+                    outputs = [f.astype(o.dtype).reshape(o.shape) for f, o in zip(found, outputs) if f.shape == o.shape]
                 if error := difference(outputs, found, case.rtol, NOISE.get(case.name, case.atol)):
                     return f"{WRONG}: data set {number}: {error}"
     except ToolchainError as error:
@@ -91,6 +93,8 @@ def difference(expected, found, rtol, atol):
 # Floats of 16 bits: what is expected was rounded after each of many operators, and networks compute in float32 between
 # them; so results may be a few units in the last place from it.
 SMALL = {name: 2 * float(ml_dtypes.finfo(name).eps) for name in ("float16", "bfloat16")}
+# Cases whose expected numbers are random: results are of the same kind, and drawn by another generator.
+RANDOM = re.compile(r"test_bernoulli|test_training_dropout(_default)?(_mask)?$")
 _NODE = re.compile(r"^(\w+) node .*?(?: \(opset \d+\))?: ")
 
 
