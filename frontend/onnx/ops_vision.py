@@ -60,12 +60,8 @@ def roi_align(node):
     """Positions are half an element less from opset 16 on, unless coordinate_transformation_mode says otherwise."""
     half = node.opset >= 16 and node.choice("coordinate_transformation_mode", "half_pixel",
                                             "output_half_pixel") == "half_pixel"
-    ratio = node.attr("sampling_ratio", 0)
-    if ratio < 1:
-        raise node.error("sampling_ratio 0, as many samples as a region has elements, is not supported; export with a "
-                         "number of samples, for example 2")
     return node.call("nn.roi_align", *node.inputs, output_size=(node.attr("output_height"), node.attr("output_width")),
-                     spatial_scale=float(node.attr("spatial_scale")), sampling_ratio=ratio,
+                     spatial_scale=float(node.attr("spatial_scale")), sampling_ratio=node.attr("sampling_ratio", 0),
                      mode=node.choice("mode", "avg", "max"), half_pixel=half)
 
 

@@ -177,8 +177,9 @@ def test_roi_align(mode, opset):
         check_reference("RoiAlign", [IMAGE, rois, np.int64([0, 1, 1])], 16, mode=mode, output_height=2, output_width=3,
                         sampling_ratio=2, rtol=1e-4, atol=1e-5)
     else:
-        check_node("RoiAlign", [IMAGE, rois, np.int64([0, 1, 1])], opset, mode=mode, output_height=2, output_width=3,
-                   sampling_ratio=2, spatial_scale=0.7, rtol=1e-4, atol=1e-5)
+        for ratio in (0, 2):
+            check_node("RoiAlign", [IMAGE, rois, np.int64([0, 1, 1])], opset, mode=mode, output_height=2,
+                       output_width=3, sampling_ratio=ratio, spatial_scale=0.7, rtol=1e-4, atol=1e-5)
 
 
 def test_max_roi_pool():

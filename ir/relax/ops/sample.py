@@ -20,6 +20,7 @@ from .precision import narrow, sum_dtype, widen_array
 
 MODES, PADDINGS = ("nearest", "linear", "cubic"), ("zeros", "border", "reflection")
 CUBIC = -0.75
+MOST_SAMPLES = 4096  # along one axis of one bin of a region
 
 
 class Arrays:
@@ -304,8 +305,8 @@ def _infer_rois(call):
     if not all(is_const_int(d) and d.value > 0 for d in x.shape[2:]) or min(call.attrs["output_size"]) < 1:
         fail(call, f"{shape_text(x)} must have static spatial dimensions, and output_size "
                    f"{tuple(call.attrs['output_size'])} be at least 1")
-    if call.attrs.get("sampling_ratio", 1) < 1 or call.attrs.get("mode", "avg") not in ("avg", "max"):
-        fail(call, f"sampling_ratio {call.attrs['sampling_ratio']} must be at least 1, mode avg or max")
+    if call.attrs.get("sampling_ratio", 1) < 0 or call.attrs.get("mode", "avg") not in ("avg", "max"):
+        fail(call, f"sampling_ratio {call.attrs['sampling_ratio']} must be at least 0, mode avg or max")
     return TensorStructInfo((rois.shape[0], x.shape[1], *call.attrs["output_size"]), x.dtype)
 
 
@@ -323,10 +324,9 @@ def _roi_edges(corner, attrs, ops):
     return edges
 
 
-def _roi_taps(start, bin_size, p, k, size, attrs, ops):
-    """Two taps of an axis with weights that are 0 where the position is too far outside."""
-    count = attrs["sampling_ratio"]
-    at = start + p * bin_size + (k + ops.number(0.5, start)) * bin_size / ops.number(count, start)
+def _roi_taps(start, bin_size, p, k, count, size, ops):
+    """Two taps of an axis, of the sample k of `count`, with weights that are 0 where it is too far outside."""
+    at = start + p * bin_size + (k + ops.number(0.5, start)) * bin_size / count
     near = ops.both(at >= ops.number(-1, at), at <= ops.number(size, at))
     held = ops.hold(at, 0, size - 1)
     low = ops.hold(ops.floor(held), 0, max(size - 2, 0))
@@ -336,15 +336,21 @@ def _roi_taps(start, bin_size, p, k, size, attrs, ops):
             (ops.index(ops.hold(low + one, 0, size - 1)), None, ops.where(near, part, zero))]
 
 
+def _image_of(batch, r, x):
+    """The number of a roi's image, held inside."""
+    return tir.max(tir.min(cast(batch[r], "int32"), cast(x.shape[0], "int32") - 1), const(0, "int32"))
+
+
 def _lower_roi_align(args, attrs, out):
     x, rois, batch = args
     acc, sizes, count = sum_dtype(x.dtype), [int(d) for d in x.shape[2:]], attrs["sampling_ratio"]
+    if not count:
+        return _lower_roi_align_by_size(args, attrs, out)
     ky, kx = (te.reduce_axis((0, count), name) for name in ("ky", "kx"))
 
     def element(r, c, y, z):
-        edges = _roi_edges(lambda k: rois[r, k].astype(acc), attrs, Expressions)
-        image = tir.max(tir.min(cast(batch[r], "int32"), cast(x.shape[0], "int32") - 1), const(0, "int32"))
-        taps = [_roi_taps(*edge, cast(p, acc), cast(k.var, acc), size, attrs, Expressions)
+        edges, image = _roi_edges(lambda k: rois[r, k].astype(acc), attrs, Expressions), _image_of(batch, r, x)
+        taps = [_roi_taps(*edge, cast(p, acc), cast(k.var, acc), const(float(count), acc), size, Expressions)
                 for edge, p, k, size in zip(edges, (y, z), (ky, kx), sizes)]
 
         def load(index):
@@ -362,29 +368,67 @@ def _lower_roi_align(args, attrs, out):
     return narrow(total, out.dtype)
 
 
+def _samples(bin_size, ops):
+    """How many samples a bin has along an axis where its size decides: one for each element, at least one."""
+    return ops.hold(ops.number(0, bin_size) - ops.floor(ops.number(0, bin_size) - bin_size), 1, MOST_SAMPLES)
+
+
+def _lower_roi_align_by_size(args, attrs, out):
+    """As many samples as a bin has elements: loops whose ends data decides."""
+    acc, sizes = sum_dtype(out.dtype), [int(d) for d in args[0].shape[2:]]
+
+    def body(ins, outs):
+        ib = tir.ir_builder.create()
+        x, rois, batch, target = (ib.buffer_ptr(b) for b in (*ins, outs[0]))
+        counts, total = ib.allocate("int32", (2,), "samples"), ib.allocate(acc, (1,), "total")
+        scopes = [ib.for_range(0, d, name) for d, name in zip(outs[0].shape, "rcyz")]
+        r, c, y, z = (s.__enter__() for s in scopes)
+        edges = _roi_edges(lambda k: rois[r, k].astype(acc), attrs, Expressions)
+        for axis, (_, size) in enumerate(edges):
+            counts[axis] = cast(_samples(size, Expressions), "int32")
+        total[0] = const(0.0, acc) if attrs["mode"] == "avg" else tir.min_value(acc)
+        with ib.for_range(0, counts[0], "ky") as ky:
+            with ib.for_range(0, counts[1], "kx") as kx:
+                taps = [_roi_taps(*edge, cast(p, acc), cast(k, acc), cast(counts[n], acc), size, Expressions)
+                        for n, (edge, p, k, size) in enumerate(zip(edges, (y, z), (ky, kx), sizes))]
+                image = _image_of(batch, r, ins[0])
+                terms = [x[(image, c, *(t[0] for t in both))].astype(acc) * both[0][2] * both[1][2]
+                         for both in product(*taps)]
+                combine = add if attrs["mode"] == "avg" else tir.max
+                total[0] = combine(total[0], reduce(combine, terms))
+        area = cast(counts[0], acc) * cast(counts[1], acc)
+        target[r, c, y, z] = total[0] / area if attrs["mode"] == "avg" else total[0]
+        for scope in reversed(scopes):
+            scope.__exit__(None, None, None)
+        return ib.get()
+
+    return narrow(te.extern([te_shape(out)], list(args), body, "roi_align", [acc])[0], out.dtype)
+
+
 def _evaluate_roi_align(args, attrs):
     x, rois = (widen_array(np.asarray(a)) for a in args[:2])
     batch = np.clip(np.asarray(args[2]), 0, len(x) - 1)
-    (oh, ow), count, sizes = attrs["output_size"], attrs["sampling_ratio"], x.shape[2:]
+    (oh, ow), sizes = attrs["output_size"], x.shape[2:]
     result = np.empty((len(rois), x.shape[1], oh, ow), x.dtype)
     for r, roi in enumerate(rois):
         edges = _roi_edges(lambda k, roi=roi: roi[k], attrs, Arrays)
-        grids = [np.arange(o * count).astype(x.dtype).reshape((-1, 1) if a == 0 else (1, -1))
-                 for a, o in enumerate((oh, ow))]
-        taps = [_roi_taps(*edge, g // count, g % count, size, attrs, Arrays)
-                for edge, g, size in zip(edges, grids, sizes)]
+        counts = [attrs["sampling_ratio"] or int(_samples(size, Arrays)) for _, size in edges]
+        grids = [np.arange(o * n).astype(x.dtype).reshape((-1, 1) if a == 0 else (1, -1))
+                 for a, (o, n) in enumerate(zip((oh, ow), counts))]
+        taps = [_roi_taps(*edge, g // n, g % n, x.dtype.type(n), size, Arrays)
+                for edge, g, n, size in zip(edges, grids, counts, sizes)]
 
         def load(index, r=r):
             return x[batch[r]][(slice(None), *np.broadcast_arrays(*index))]
 
         terms = [load([t[0] for t in both]) * both[0][2] * both[1][2] for both in product(*taps)]
         samples = reduce(np.maximum if attrs["mode"] == "max" else np.add, terms)
-        blocks = samples.reshape(-1, oh, count, ow, count)
+        blocks = samples.reshape(-1, oh, counts[0], ow, counts[1])
         result[r] = blocks.max(axis=(2, 4)) if attrs["mode"] == "max" else blocks.mean(axis=(2, 4))
     return result.astype(args[0].dtype)
 
 
-register("nn.roi_align", _infer_rois, _lower_roi_align, _evaluate_roi_align, "reduction", (3, 3), output_size=REQUIRED,
+register("nn.roi_align", _infer_rois, _lower_roi_align, _evaluate_roi_align, "opaque", (3, 3), output_size=REQUIRED,
          spatial_scale=1.0, sampling_ratio=REQUIRED, mode="avg", half_pixel=True)
 
 
@@ -409,8 +453,7 @@ def _lower_max_roi(args, attrs, out):
     ky, kx = (te.reduce_axis((0, size), name) for size, name in zip(sizes, ("ky", "kx")))
 
     def element(r, c, y, z):
-        image = tir.max(tir.min(cast(batch[r], "int32"), cast(x.shape[0], "int32") - 1), const(0, "int32"))
-        conditions = []
+        image, conditions = _image_of(batch, r, x), []
         for axis, (p, k) in enumerate(((y, ky), (z, kx))):
             first, end = _roi_bins(lambda n: rois[r, n].astype(acc), axis, cast(p, acc), sizes[axis], attrs,
                                    Expressions)

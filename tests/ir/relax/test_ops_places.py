@@ -146,10 +146,11 @@ def test_grids_of_any_numbers_stay_inside():
 
 @pytest.mark.parametrize("mode", ["avg", "max"])
 @pytest.mark.parametrize("half", [True, False])
-def test_roi_align(mode, half):
+@pytest.mark.parametrize("ratio", [0, 2])
+def test_roi_align(mode, half, ratio):
     rois = np.float32([[0, 0, 5, 4], [1.3, -2, 3.1, 9], [4, 3, 4.5, 3.2], [9, 9, 12, 12]])
     check("nn.roi_align", floats(2, 3, 6, 7), rois, np.int64([0, 1, 1, 0]), tolerance=1e-4,
-          attrs=dict(output_size=(2, 3), sampling_ratio=2, spatial_scale=0.8, mode=mode, half_pixel=half))
+          attrs=dict(output_size=(2, 3), sampling_ratio=ratio, spatial_scale=0.8, mode=mode, half_pixel=half))
 
 
 def test_max_roi_pool():
