@@ -16,8 +16,8 @@ C_TYPES = {
     "float32": "float", "float64": "double", "bool": "uint8_t",
     **{f"{u}int{b}": f"{u}int{b}_t" for u in ("", "u") for b in (8, 16, 32, 64)},
     "float16": "uint16_t", "bfloat16": "uint16_t",  # and from here on their bits
-    **dict.fromkeys(("int4", "int2", "uint4", "uint2", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
-                     "float8_e8m0fnu", "float4_e2m1fn"), "uint8_t"),
+    **dict.fromkeys(("int4", "int2", "uint4", "uint2", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz",
+                     "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn"), "uint8_t"),
 }
 # How numbers are written that are no plain digits.
 NUMBERS = {"uint32": "{}u", "int64": "INT64_C({})", "uint64": "UINT64_C({})", "least": "INT{bits}_MIN", "nan": "NAN",

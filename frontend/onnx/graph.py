@@ -113,7 +113,7 @@ class GraphImporter:
         return param
 
     def _dim(self, proto, fallback):
-        """A dimension of an input. Values below 1 are how some exporters write "unknown"; so is 0, but only as the first
+        """A dimension of an input. Values below 1 are how some exporters write "unknown"; 0 is so only as the first
         dimension, the batch, of a tensor that is read: elsewhere it means that there are no elements."""
         if proto.HasField("dim_value") and proto.dim_value > 0:
             return proto.dim_value

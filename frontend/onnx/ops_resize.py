@@ -42,7 +42,8 @@ def resize(node):
     scales, sizes, rounding = _floats(node, 2, "scales"), node.dims(3, "sizes"), node.choice("nearest_mode", *ROUNDINGS)
     policy = node.choice("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
     special = any(node.attr(name, 0) for name in ("exclude_outside", "antialias")) and node.attr("mode") != "nearest"
-    if special or transform == CROP or policy != "stretch" and not scales or _is_general(node, scales, sizes, transform):
+    special = special or transform == CROP or policy != "stretch" and not scales
+    if special or _is_general(node, scales, sizes, transform):
         return _resample(node, scales, sizes, transform, rounding, policy)
     return _resize(node, scales, sizes, transform, rounding)
 

@@ -25,7 +25,7 @@ def _dft(node, axis):
     dims = dims_of(x)
     axis = node.axis(axis, len(dims))
     if axis == len(dims) - 1 or dims[-1] not in (1, 2):
-        raise node.error(f"the last dimension, {dims[-1]}, must be 1 (real) or 2 (complex), and the axis {axis} another")
+        raise node.error(f"the last dimension, {dims[-1]}, must be 1 (real) or 2 (complex), and axis {axis} another")
     size, inverse, onesided = dims[axis], bool(node.attr("inverse", 0)), bool(node.attr("onesided", 0))
     if not isinstance(size, int):
         raise node.error(f"axis {axis} of size {size} must be static; pin it with dims")

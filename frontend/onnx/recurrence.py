@@ -1,5 +1,5 @@
-"""Recurrent layers step by step: what nn.gru, nn.lstm and nn.rnn have not. That is other activations, clipping, peephole
-weights, coupled gates and sequences of several lengths; the number of steps must be known.
+"""Recurrent layers step by step: what nn.gru, nn.lstm and nn.rnn have not. That is other activations, clipping,
+peephole weights, coupled gates and sequences of several lengths; the number of steps must be known.
 
 Letters are ONNX's: T steps, B batch, H hidden size, D directions. Values of a step are [B, H].
 """
@@ -13,20 +13,21 @@ from ..shapes import dims_of
 from .ops_math import scalar_like
 
 MOST_STEPS = 512  # of all directions: each is a part of the program
-# activation -> (how many of alpha and beta it takes, their defaults, function of (node, x, alpha, beta))
+# activation -> (defaults of alpha and beta, as far as it takes them; function of (node, x, alpha, beta))
 ACTIVATIONS = {
-    "relu": (0, (), lambda node, x: node.call("nn.relu", x)),
-    "tanh": (0, (), lambda node, x: node.call("tanh", x)),
-    "sigmoid": (0, (), lambda node, x: node.call("sigmoid", x)),
-    "softsign": (0, (), lambda node, x: node.call("nn.softsign", x)),
-    "softplus": (0, (), lambda node, x: node.call("nn.softplus", x)),
-    "leakyrelu": (1, (0.01,), lambda node, x, alpha: node.call("nn.leaky_relu", x, alpha=alpha)),
-    "elu": (1, (1.0,), lambda node, x, alpha: node.call("nn.elu", x, alpha=alpha)),
-    "thresholdedrelu": (1, (1.0,), lambda node, x, alpha: node.call(
+    "relu": ((), lambda node, x: node.call("nn.relu", x)),
+    "tanh": ((), lambda node, x: node.call("tanh", x)),
+    "sigmoid": ((), lambda node, x: node.call("sigmoid", x)),
+    "softsign": ((), lambda node, x: node.call("nn.softsign", x)),
+    "softplus": ((), lambda node, x: node.call("nn.softplus", x)),
+    "leakyrelu": ((0.01,), lambda node, x, alpha: node.call("nn.leaky_relu", x, alpha=alpha)),
+    "elu": ((1.0,), lambda node, x, alpha: node.call("nn.elu", x, alpha=alpha)),
+    "thresholdedrelu": ((1.0,), lambda node, x, alpha: node.call(
         "where", node.call("greater", x, scalar_like(node, alpha, x)), x, scalar_like(node, 0, x))),
-    "hardsigmoid": (2, (0.2, 0.5), lambda node, x, alpha, beta: node.call("nn.hard_sigmoid", x, alpha=alpha, beta=beta)),
-    "affine": (2, (1.0, 0.0), lambda node, x, alpha, beta: _affine(node, x, alpha, beta)),
-    "scaledtanh": (2, (1.0, 1.0), lambda node, x, alpha, beta: _affine(node, node.call(
+    "hardsigmoid": ((0.2, 0.5), lambda node, x, alpha, beta: node.call(
+        "nn.hard_sigmoid", x, alpha=alpha, beta=beta)),
+    "affine": ((1.0, 0.0), lambda node, x, alpha, beta: _affine(node, x, alpha, beta)),
+    "scaledtanh": ((1.0, 1.0), lambda node, x, alpha, beta: _affine(node, node.call(
         "tanh", _affine(node, x, beta, 0.0)), alpha, 0.0)),
 }
 
@@ -41,8 +42,8 @@ def activations(node, names):
     given = [list(node.attr(f"activation_{which}") or ()) for which in ("alpha", "beta")]
     found = []
     for name in names:
-        count, defaults, function = ACTIVATIONS[name.lower()]
-        values = [float(given[k].pop(0)) if given[k] else defaults[k] for k in range(count)]
+        defaults, function = ACTIVATIONS[name.lower()]
+        values = [float(given[k].pop(0)) if given[k] else usual for k, usual in enumerate(defaults)]
         found.append(lambda x, function=function, values=values: function(node, x, *values))
     return found
 
@@ -125,8 +126,9 @@ def unrolled(node, x, weights, initial, lengths, names):
     op = node.proto.op_type
     steps, batch = dims_of(x)[:2]
     if not isinstance(steps, int) or steps * len(names) > MOST_STEPS:
-        raise node.error(f"with these activations, clipping, peepholes, coupled gates or sequence lengths each time step "
-                         f"is a part of the program: {steps} of {len(names)} directions are not from 1 to {MOST_STEPS}")
+        raise node.error("with these activations, clipping, peepholes, coupled gates or sequence lengths each time "
+                         f"step is a part of the program: {steps} of {len(names)} directions are not from 1 to "
+                         f"{MOST_STEPS}")
     hidden = dims_of(initial[0])[2]
     outputs, finals = [], []
     for d, of_direction in enumerate(names):

@@ -11,7 +11,7 @@ from ... import te, tir
 from ...expr import is_const_int
 from ...op import register
 from ..expr import TensorStructInfo
-from .common import (dim_text, fail, need_dtype, need_same_dtype, normalize_axis, same_dim, same_shape, shape_text,
+from .common import (fail, need_dtype, need_same_dtype, normalize_axis, same_dim, same_shape, shape_text,
                      te_shape, tensors)
 from .injective import held_index, hold_indices
 
@@ -167,7 +167,7 @@ def _infer_gather_nd(call):
     depth = _depth(call, x, indices, batch)
     for k in range(batch, batch + depth):
         if is_const_int(x.shape[k], 0):
-            fail(call, f"axis {k} of {shape_text(x)} has {dim_text(x.shape[k])} elements, none that an index could mean")
+            fail(call, f"axis {k} of {shape_text(x)} has no elements that an index could mean")
     return TensorStructInfo((*indices.shape[:-1], *x.shape[batch + depth:]), x.dtype)
 
 

@@ -1,5 +1,5 @@
-"""What goes with pooling: nn.pool_positions, where the maxima of nn.max_pool lie; nn.col2im, the sum of the columns that
-windows were made; resample, weighted sums of elements at constant places along an axis."""
+"""What goes with windows: nn.pool_positions, where the maxima of nn.max_pool lie; nn.col2im, images as sums of their
+windows' columns; resample, weighted sums of elements at constant places along an axis."""
 from __future__ import annotations
 
 from functools import reduce
@@ -11,7 +11,7 @@ from ...expr import cast, const, is_const_int, logical_or
 from ...op import REQUIRED, register
 from ..expr import TensorStructInfo
 from .common import (fail, flat_index, need_dtype, need_rank, need_same_dtype, normalize_axis, same_shape, shape_text,
-                     te_shape, tensor, tensors)
+                     te_shape, tensors)
 from .precision import narrow, sum_dtype, widen_array
 from .window import check_window_attrs, inside, output_sizes, reach, split_padding
 
@@ -37,7 +37,7 @@ def _lower_positions(args, attrs, out):
     """The first element of a window, in row-major order, that is the maximum; a NaN is the maximum of all."""
     x, y = args
     sizes = [int(d) for d in x.shape[2:]]
-    before, after = split_padding(attrs["padding"])
+    before, _ = split_padding(attrs["padding"])
     axes = [te.reduce_axis((0, k), f"k{n}") for n, k in enumerate(attrs["pool_size"])]
     none = const(int(np.prod(sizes)) - 1, "int64")
 

@@ -15,7 +15,8 @@ BATCH = {(0, 0): N}
 @pytest.mark.parametrize("reduction", ["none", "add", "mul", "min", "max"])
 def test_scatter_elements(axis, reduction):
     indices = ints(2, 3, 4, low=-3, high=3, dtype="int64")
-    result, = check("scatter_elements", X, indices, floats(2, 3, 4, seed=1), attrs={"axis": axis, "reduction": reduction})
+    attrs = {"axis": axis, "reduction": reduction}
+    result, = check("scatter_elements", X, indices, floats(2, 3, 4, seed=1), attrs=attrs)
     expected = X.copy()
     for at in np.ndindex(2, 3, 4):
         place = list(at)
@@ -64,7 +65,8 @@ def test_updates_of_other_shapes_are_refused():
 @pytest.mark.parametrize("k, axis", [(1, 0), (3, 1), (5, -1), (2, -1)])
 def test_topk(largest, k, axis):
     for x in (X, ints(3, 4, 5, low=0, high=3), ints(3, 4, 5, low=0, high=3).astype(np.float16)):
-        values, places = check("topk", x, attrs={"k": k, "axis": axis, "largest": largest}, symbolic=BATCH if axis else ())
+        attrs = {"k": k, "axis": axis, "largest": largest}
+        values, places = check("topk", x, attrs=attrs, symbolic=BATCH if axis else ())
         expected = np.sort(x, axis)
         expected = np.flip(expected, axis) if largest else expected
         np.testing.assert_array_equal(values, expected.take(range(k), axis))
@@ -97,11 +99,13 @@ def test_pool_positions(attrs):
         pooled, = check("nn.max_pool2d", x, attrs=attrs)
         places, = check("nn.pool_positions", x, pooled, attrs=attrs)
         flat = x.reshape(2, 3, -1)
-        np.testing.assert_array_equal(np.take_along_axis(flat, places.reshape(2, 3, -1), 2).reshape(pooled.shape), pooled)
+        taken = np.take_along_axis(flat, places.reshape(2, 3, -1), 2)
+        np.testing.assert_array_equal(taken.reshape(pooled.shape), pooled)
 
 
 @pytest.mark.parametrize("image, block, strides, padding, dilation", [
-    ((5, 6), (2, 3), (1, 1), (0, 0, 0, 0), (1, 1)), ((6, 5), (2, 2), (2, 1), (1, 0, 1, 2), (1, 2)), ((9,), (3,), (2,), (1, 2), (2,)),
+    ((5, 6), (2, 3), (1, 1), (0, 0, 0, 0), (1, 1)), ((6, 5), (2, 2), (2, 1), (1, 0, 1, 2), (1, 2)),
+    ((9,), (3,), (2,), (1, 2), (2,)),
     ((4, 5, 3), (2, 2, 2), (1, 2, 1), (0, 1, 0, 0, 1, 0), (1, 1, 1))])
 def test_col2im_is_the_adjoint_of_windows(image, block, strides, padding, dilation):
     attrs = dict(image_shape=image, block_shape=block, strides=strides, padding=padding, dilation=dilation)
