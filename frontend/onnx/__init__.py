@@ -7,8 +7,8 @@ import numpy as np
 
 from ...ir.module import IRModule
 from . import load
-from . import (ops_conv_transpose, ops_einsum, ops_math, ops_nn, ops_norm, ops_pool,  # noqa: F401  (register)
-               ops_quantize, ops_random, ops_recurrent, ops_reduce, ops_resize, ops_scatter, ops_shape, ops_signal,
+from . import (ops_conv_transpose, ops_einsum, ops_integer, ops_math, ops_nn, ops_norm,  # noqa: F401  (register)
+               ops_pool, ops_quantize, ops_random, ops_recurrent, ops_reduce, ops_resize, ops_scatter, ops_shape, ops_signal,
                ops_tensor, ops_vision)
 from .converter import CONVERTERS
 from .errors import OnnxImportError

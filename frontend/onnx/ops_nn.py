@@ -72,9 +72,9 @@ def kernel_of(node, weight):
     return tuple(kernel)
 
 
-def spatial_rank(node, most):
+def spatial_rank(node, most, operands=None):
     """The number of spatial dimensions of input and weight."""
-    x, w = node.input(0), node.input(1)
+    x, w = operands or (node.input(0), node.input(1))
     rank = x.struct_info.ndim - 2
     if not 1 <= rank <= most or w.struct_info.ndim != rank + 2:
         raise node.error(f"{node.proto.op_type} over {rank} spatial dimensions with a weight of {w.struct_info.ndim} "
@@ -97,9 +97,14 @@ def lift(node, x):
 
 @converts("Conv")
 def conv(node):
-    """One spatial dimension runs as two, of which the first has extent 1: it shares the schedules of nn.conv2d."""
-    rank = spatial_rank(node, 3)
     x, w = node.input(0), node.input(1)
+    return add_bias(node, convolved(node, x, w), node.input(2), x.struct_info.ndim - 2)
+
+
+def convolved(node, x, w):
+    """The convolution of x by w. One spatial dimension runs as two, of which the first has extent 1: it shares the
+    schedules of nn.conv2d."""
+    rank = spatial_rank(node, 3, (x, w))
     strides, pads, dilations = window(node, kernel_of(node, w), dims_of(x)[2:])
     group = node.attr("group", 1)
     if rank == 1:
@@ -107,9 +112,7 @@ def conv(node):
         strides, dilations, pads = (1, *strides), (1, *dilations), (0, pads[0], 0, pads[1])
     result = node.call("nn.conv3d" if rank == 3 else "nn.conv2d", x, w, strides=strides, padding=pads,
                        dilation=dilations, groups=group)
-    if rank == 1:
-        result = node.call("squeeze", result, axis=(2,))
-    return add_bias(node, result, node.input(2), rank)
+    return node.call("squeeze", result, axis=(2,)) if rank == 1 else result
 
 
 # ---------------------------------------------------------------- normalizations
