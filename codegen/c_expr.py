@@ -219,11 +219,29 @@ class CExpr:
             return self._small_float(e.value, e.dtype)
         if e.dtype.is_bool:
             return f"{self.text(e.value, ADDITIVE)} != {self.literal(e.value.dtype, 0)}", EQUALITY
+        if any(t.is_int and t.bits < 8 for t in (e.dtype, e.value.dtype)):
+            return self._few_bits(e)
         if e.value.dtype.is_float and e.dtype.is_int:
             wide = CAST_THROUGH[str(e.dtype)]
             text = f"{self.helper(f'{SUFFIX[e.value.dtype]}_to_{SUFFIX[wide]}')}({self.converted(e.value)})"
             return (text, POSTFIX) if wide == e.dtype else (f"({self.type(e.dtype)}){text}", UNARY)
         return f"({self.type(e.dtype)}){self.text(e.value, UNARY)}", UNARY
+
+    def _few_bits(self, e):
+        """A conversion from or to an integer of less than 8 bits, which are the lowest of a byte."""
+        source, dtype = e.value.dtype, e.dtype
+        if source.is_float:
+            return self._few_bits(e.replace(value=Cast(DataType("int32"), e.value)))
+        wide, text = self.type("uint32"), self.text(e.value, UNARY)
+        if source.bits < 8 and source.code == "int":
+            sign = 1 << (source.bits - 1)
+            text = f"({self.type('int32')})(({wide}){text} ^ {sign}u) - {sign}"
+            if dtype == "int32":
+                return text, ADDITIVE
+            text = f"({text})"
+        if dtype.bits < 8:
+            text = f"(({wide}){text} & {(1 << dtype.bits) - 1}u)"
+        return f"({self.type(dtype)}){text}", UNARY
 
     def _small_float(self, value, dtype):
         """A conversion from or to the bits of a small float, by a function of ingot_half.h."""

@@ -15,13 +15,17 @@ MOST_LETTERS = 56
 C_TYPES = {
     "float32": "float", "float64": "double", "bool": "uint8_t",
     **{f"{u}int{b}": f"{u}int{b}_t" for u in ("", "u") for b in (8, 16, 32, 64)},
-    "float16": "uint16_t", "bfloat16": "uint16_t", "float8_e4m3fn": "uint8_t", "float8_e5m2": "uint8_t",  # their bits
+    "float16": "uint16_t", "bfloat16": "uint16_t",  # and from here on their bits
+    **dict.fromkeys(("int4", "int2", "uint4", "uint2", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz",
+                     "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn"), "uint8_t"),
 }
 # How numbers are written that are no plain digits.
 NUMBERS = {"uint32": "{}u", "int64": "INT64_C({})", "uint64": "UINT64_C({})", "least": "INT{bits}_MIN", "nan": "NAN",
            "infinity": "INFINITY", "float32": "{}f", "float64": "{}"}
 # dtype -> how ingot_half.h calls it: ingot_f16_to_f32 ...
-SMALL_FLOATS = {"float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
+SMALL_FLOATS = {"float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
+                "float8_e4m3fnuz": "e4m3fnuz", "float8_e5m2fnuz": "e5m2fnuz", "float8_e8m0fnu": "e8m0",
+                "float4_e2m1fn": "e2m1"}
 KEYWORDS = frozenset("""
 auto break case char const continue default do double else enum extern float for goto if inline int long register
 restrict return short signed sizeof static struct switch typedef union unsigned void volatile while _Bool _Complex
@@ -79,9 +83,7 @@ class UnsupportedType(ValueError):
 def c_type(dtype):
     """The C type of a dtype of one lane. Raises UnsupportedType where there is none."""
     if dtype not in C_TYPES:
-        why = "C has no integers of less than 8 bits: keep them in int8" if dtype.is_int and dtype.bits < 8 else \
-            f"it must be one of {', '.join(C_TYPES)}"
-        raise UnsupportedType(f"dtype {dtype} has no C type; {why}")
+        raise UnsupportedType(f"dtype {dtype} has no C type; it must be one of {', '.join(C_TYPES)}")
     return C_TYPES[dtype]
 
 
@@ -95,6 +97,8 @@ def literal(dtype, value, numbers=NUMBERS):
         return _float_literal(dtype, value, numbers)
     if dtype.is_bool:
         return "1" if value else "0"
+    if dtype.bits < 8:
+        return str(value & ((1 << dtype.bits) - 1))
     if dtype.code == "uint" and dtype.bits >= 32:
         return numbers[dtype.element].format(value)
     if value == dtype.min_value() and dtype.bits >= 32:  # -2147483648 would be the negation of a larger type

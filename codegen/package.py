@@ -36,7 +36,8 @@ HEADER_BYTES = 64
 LARGE_BLOB = 3 << 29  # bytes from which on a blob lies apart from what code of the small model must reach
 ARENA_THREADS = 8  # how many threads, at most, an arena of NAME_ARENA_BYTES has room for
 # Errors that the self-test allows small floats, a few units in the last place; others 1e-4.
-TEST_TOLERANCES = {"float16": 8e-3, "bfloat16": 6e-2, "float8_e4m3fn": 0.5, "float8_e5m2": 0.75}
+TEST_TOLERANCES = {"float16": 8e-3, "bfloat16": 6e-2, "float8_e4m3fn": 0.5, "float8_e5m2": 0.75,
+                   "float8_e4m3fnuz": 0.5, "float8_e5m2fnuz": 0.75, "float8_e8m0fnu": 1, "float4_e2m1fn": 1}
 INT_MAX = (1 << 31) - 1
 MAGIC = 0x31746F676E49  # "Ingot1", little-endian
 

@@ -9,9 +9,12 @@ import numpy as np
 
 # name of one lane -> (code, bits)
 _ELEMENTS = {"float16": ("float", 16), "float32": ("float", 32), "float64": ("float", 64), "bfloat16": ("bfloat", 16),
-             "float8_e4m3fn": ("float", 8), "float8_e5m2": ("float", 8), "bool": ("bool", 8), "handle": ("handle", 64),
+             **{f"float8_{form}": ("float", 8) for form in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "e8m0fnu")},
+             "float4_e2m1fn": ("float", 4), "bool": ("bool", 8), "handle": ("handle", 64),
              "void": ("void", 0), "": ("void", 0),
              **{f"{code}{b}": (code, b) for code in ("int", "uint") for b in (1, 2, 4, 8, 16, 32, 64)}}
+_WITHOUT_INFINITY = {"float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e5m2fnuz": 57344.0,
+                     "float8_e8m0fnu": 2.0 ** 127, "float4_e2m1fn": 6.0}  # and their greatest number
 # Spellings of TVM's for the same types
 _ALIASES = {"e4m3_float8": "float8_e4m3fn", "e5m2_float8": "float8_e5m2", "uint1": "bool"}
 
@@ -19,7 +22,8 @@ _ALIASES = {"e4m3_float8": "float8_e4m3fn", "e5m2_float8": "float8_e5m2", "uint1
 class DataType(str):
     """A dtype string with its parts: `code` (float, bfloat, int, uint, bool, handle, void), `bits`, `lanes`.
 
-    `element` is the dtype of one lane. float8_e4m3fn has no infinity: what exceeds its range becomes NaN.
+    `element` is the dtype of one lane. float8_e4m3fn and those with "fnuz" have no infinity: what exceeds their range
+    becomes NaN, and in float4_e2m1fn the greatest number.
     """
 
     __slots__ = ("code", "bits", "lanes", "_base")
@@ -98,7 +102,7 @@ class DataType(str):
         return float(np.float64(value).astype(self.numpy)) if self.is_float and self.bits < 32 else value
 
     def _has_infinity(self):
-        return self._base != "float8_e4m3fn"
+        return self._base not in _WITHOUT_INFINITY
 
     def holds(self, value):
         """Whether a Python number is in the range of one lane."""
@@ -111,16 +115,23 @@ class DataType(str):
     def min_value(self):
         """Least value of one lane (-inf for floats that have it)."""
         if self.is_float:
-            return -self.max_value()
+            return 2.0 ** -127 if self._base == "float8_e8m0fnu" else -self.max_value()
         return -(1 << (self.bits - 1)) if self.code == "int" else 0
 
     def max_value(self):
         """Greatest value of one lane (inf for floats that have it)."""
         if self.is_float:
-            return float("inf") if self._has_infinity() else 448.0
+            return _WITHOUT_INFINITY.get(self._base, math.inf)
         if self.is_bool:
             return 1
         return (1 << (self.bits - 1)) - 1 if self.code == "int" else (1 << self.bits) - 1
+
+    def finite_range(self):
+        """The least and the greatest finite number of one lane."""
+        if not self.is_float:
+            return self.min_value(), self.max_value()
+        info = ml_dtypes.finfo(self._base)
+        return float(info.min), float(info.max)
 
     def __repr__(self):
         return f'"{str(self)}"'

@@ -27,7 +27,7 @@ INGOT_COMMON const char *ingot_status_str(ingot_status status)
 }
 
 typedef struct ingot_dtype_row {
-    char name[9];
+    char name[16];
     unsigned char bytes;
 } ingot_dtype_row;
 
@@ -36,6 +36,8 @@ INGOT_INLINE const ingot_dtype_row *ingot_row_of_dtype(ingot_dtype dtype)
     static const ingot_dtype_row rows[] = {
         {"?", 0},       {"float32", 4}, {"float64", 8}, {"float16", 2}, {"bfloat16", 2}, {"int8", 1},   {"int16", 2},
         {"int32", 4},   {"int64", 8},   {"uint8", 1},   {"uint16", 2},  {"uint32", 4},   {"uint64", 8}, {"bool", 1},
+        {"float8_e4m3fn", 1}, {"float8_e5m2", 1}, {"float8_e4m3fnuz", 1}, {"float8_e5m2fnuz", 1},
+        {"float8_e8m0fnu", 1}, {"float4_e2m1fn", 1}, {"int4", 1}, {"uint4", 1}, {"int2", 1}, {"uint2", 1},
     };
     return &rows[(unsigned)dtype < sizeof rows / sizeof rows[0] ? (size_t)dtype : 0];
 }

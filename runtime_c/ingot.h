@@ -55,7 +55,17 @@ typedef enum ingot_dtype {
     INGOT_UINT16 = 10,
     INGOT_UINT32 = 11,
     INGOT_UINT64 = 12,
-    INGOT_BOOL = 13 /* one byte, 0 or 1 */
+    INGOT_BOOL = 13, /* one byte, 0 or 1 */
+    INGOT_FLOAT8_E4M3FN = 14, /* floats and integers of 8 bits and fewer: the lowest bits of a byte */
+    INGOT_FLOAT8_E5M2 = 15,
+    INGOT_FLOAT8_E4M3FNUZ = 16,
+    INGOT_FLOAT8_E5M2FNUZ = 17,
+    INGOT_FLOAT8_E8M0FNU = 18,
+    INGOT_FLOAT4_E2M1FN = 19,
+    INGOT_INT4 = 20,
+    INGOT_UINT4 = 21,
+    INGOT_INT2 = 22,
+    INGOT_UINT2 = 23
 } ingot_dtype;
 
 /* Bytes of one element; 0 for a value outside the enum. */

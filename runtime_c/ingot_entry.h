@@ -38,7 +38,8 @@ INGOT_CHECK size_t ingot_say_int(ingot_error *error, size_t at, int64_t value)
 INGOT_CHECK size_t ingot_say_type(ingot_error *error, size_t at, ingot_type type)
 {
     static const char *const names[] = {"int", "uint", "float", "handle", "bfloat", "complex", "bool", "float8_e3m4",
-        "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2"};
+        "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
+        "float8_e5m2fnuz", "float8_e8m0fnu", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"};
     at = ingot_say(error, at, type.code < sizeof names / sizeof *names ? names[type.code] : "unknown");
     if (type.code < 6) at = ingot_say_int(error, at, type.bits);
     if (type.lanes != 1) at = ingot_say_int(error, ingot_say(error, at, "x"), type.lanes);

@@ -1,8 +1,10 @@
-/* ingot_half.h: floats of 16 and 8 bits, kept as the unsigned integers of their bits: bf16 (bfloat16), f16 (IEEE
- * binary16), e4m3 (float8_e4m3fn: no infinity) and e5m2 (float8_e5m2).
+/* ingot_half.h: floats of 16 bits and fewer, kept as the unsigned integers of their bits: bf16 (bfloat16), f16 (IEEE
+ * binary16), e4m3 (float8_e4m3fn: no infinity), e5m2 (float8_e5m2), e4m3fnuz and e5m2fnuz (no infinity, no negative
+ * zero, one NaN), e8m0 (powers of two, no zero and no sign) and e2m1 (float4_e2m1fn: no infinity, no NaN).
  *
- * Widening is exact. Narrowing rounds to the nearest, ties to even; what is too large becomes an infinity, in e4m3 a
- * NaN; a NaN stays one, with its sign. No function has a branch, so a loop over them can be vectorized. */
+ * Widening is exact. Narrowing rounds to the nearest, ties to even; what is too large becomes an infinity, in formats
+ * without one a NaN, in e2m1 the greatest number; a NaN stays one, with its sign where the format has that, in e2m1 it
+ * is -0. No function has a branch, so a loop over them can be vectorized. */
 #ifndef INGOT_HALF_H
 #define INGOT_HALF_H
 
@@ -57,6 +59,40 @@ INGOT_INLINE uint16_t ingot_f32_to_bf16(float x)
 INGOT_INLINE uint16_t ingot_f32_to_f16(float x) { return (uint16_t)ingot_narrow(x, 16, 10, -14, 0x7c00u, 0x7e00u); }
 INGOT_INLINE uint8_t ingot_f32_to_e4m3(float x) { return (uint8_t)ingot_narrow(x, 8, 3, -6, 0x7fu, 0x7fu); }
 INGOT_INLINE uint8_t ingot_f32_to_e5m2(float x) { return (uint8_t)ingot_narrow(x, 8, 2, -14, 0x7cu, 0x7eu); }
+
+/* The formats of 8 bits whose only NaN has the bits of a negative zero. */
+INGOT_INLINE float ingot_widen_fnuz(uint32_t h, int mantissa, int least)
+{
+    const uint32_t number = f32x1_bits(ingot_widen(h, 8, mantissa, least, 0x80u));
+    return f32x1_from_bits(ingot_select_u32(h == 0x80u, 0xffc00000u, number));
+}
+
+INGOT_INLINE uint8_t ingot_narrow_fnuz(float x, int mantissa, int least)
+{
+    const uint32_t u = f32x1_bits(x), sign = (u >> 31) << 7;
+    const uint32_t magnitude = ingot_narrow(f32x1_from_bits(u & 0x7fffffffu), 8, mantissa, least, 0x80u, 0x80u);
+    return (uint8_t)(magnitude | ingot_select_u32(magnitude == 0, 0, sign));
+}
+
+INGOT_INLINE float ingot_e4m3fnuz_to_f32(uint8_t h) { return ingot_widen_fnuz(h, 3, -7); }
+INGOT_INLINE float ingot_e5m2fnuz_to_f32(uint8_t h) { return ingot_widen_fnuz(h, 2, -15); }
+INGOT_INLINE float ingot_e2m1_to_f32(uint8_t h) { return ingot_widen(h & 15u, 4, 1, 0, 8u); }
+INGOT_INLINE uint8_t ingot_f32_to_e4m3fnuz(float x) { return ingot_narrow_fnuz(x, 3, -7); }
+INGOT_INLINE uint8_t ingot_f32_to_e5m2fnuz(float x) { return ingot_narrow_fnuz(x, 2, -15); }
+INGOT_INLINE uint8_t ingot_f32_to_e2m1(float x) { return (uint8_t)ingot_narrow(x, 4, 1, 0, 7u, 8u); }
+
+INGOT_INLINE float ingot_e8m0_to_f32(uint8_t h)
+{
+    const uint32_t number = ingot_select_u32(h == 0, 0x00400000u, (uint32_t)h << 23);
+    return f32x1_from_bits(ingot_select_u32(h == 255, 0x7fc00000u, number));
+}
+
+INGOT_INLINE uint8_t ingot_f32_to_e8m0(float x)
+{
+    const uint32_t u = f32x1_bits(x);
+    const uint32_t number = ingot_select_u32(u < 0x00600000u, 0u, (u + 0x00400000u) >> 23); /* ties are doubled */
+    return (uint8_t)ingot_select_u32(u == 0 || u >= 0x7f400000u, 255u, number); /* also of negative numbers */
+}
 
 /* A double as a float that rounds further down as the double itself would: inexact ones get an odd last bit. */
 INGOT_INLINE float ingot_f64_to_odd(double x)

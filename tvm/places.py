@@ -5,7 +5,7 @@ from importlib import import_module, machinery
 
 # Modules of this package, by their names in scripts.
 OWN = frozenset("""contrib contrib.utils driver relax relax.analysis relax.expr_functor relax.transform relax.vm
-te te.replay te.schedule te.stage testing tir tir.analysis tir.ir_builder tir.stmt_functor
+te te.replay te.schedule te.stage testing tir tir.analysis tir.stmt_functor
 tir.transform""".split())
 # Modules of others -> where they are below ingot. What is below a module follows it, unless it has a place of its own.
 PLACES = {

@@ -7,8 +7,9 @@ import numpy as np
 
 from ...ir.module import IRModule
 from . import load
-from . import (ops_control, ops_conv_transpose, ops_math, ops_nn, ops_pool, ops_quantize,  # noqa: F401  (register)
-               ops_recurrent, ops_reduce, ops_resize, ops_selection, ops_sequence, ops_shape, ops_tensor)
+from . import (ops_control, ops_conv_transpose, ops_einsum, ops_integer, ops_math,  # noqa: F401  (register)
+               ops_nn, ops_norm, ops_pool, ops_quantize, ops_random, ops_recurrent, ops_reduce, ops_resize, ops_scatter,
+               ops_selection, ops_sequence, ops_shape, ops_signal, ops_tensor, ops_vision)
 from .converter import CONVERTERS
 from .errors import OnnxImportError
 from .functions import expander
@@ -19,7 +20,7 @@ from .names import identifier
 def from_onnx(model, dims=None, name=None, bounds=None) -> IRModule:
     """The graph of an ONNX model as an IRModule with one function, "main".
 
-    model: a path, the file's bytes, or an onnx.ModelProto (opset 9 to 23).
+    model: a path, the file's bytes, or an onnx.ModelProto (of any opset that the installed onnx knows).
     dims: {name: size} pins symbolic dimensions; the others become int64 variables, shared by name. A dimension
       without a name is called INPUT_dAXIS ("data_d0").
     bounds: {name: upper bound} of dimensions that a run decides, where nothing else says how large they are.

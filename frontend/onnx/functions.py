@@ -1,4 +1,5 @@
-"""Model-local functions: every call is replaced by the nodes of its function's body.
+"""Functions: every call is replaced by the nodes of its function's body. Those of the model are expanded before the
+import, those by which the standard defines an operator when the types of the node's inputs are known.
 
 Each node keeps the opset that its function imports. Names inside a function are made unique; an attribute that a call
 omits takes the function's default, and one without a default leaves the attributes that refer to it absent.
@@ -8,12 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from onnx import AttributeProto, NodeProto
+from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto, helper
 
+from ...ir.expr import IntImm
 from ...ir.names import unique_name
 from .captures import outer_names, subgraphs
 from .errors import OnnxImportError
-from .load import DOMAINS, check_opset
+from .load import DOMAINS, DTYPES, check_opset
 from .names import printable
 
 MOST_NODES = 1_000_000  # of a graph whose functions are expanded
@@ -231,3 +233,64 @@ def _resolved(attribute, given):
         new.name = attribute.name
         return new
     return attribute
+
+
+# ---------------------------------------------------------------- functions of the standard
+
+ELEMENT_TYPES = {name: number for number, name in DTYPES.items()}
+
+
+def has_function(schema):
+    """Whether the standard defines the operator by a function of other operators."""
+    return schema.has_function or schema.has_context_dependent_function
+
+
+def standard_nodes(node, schema, infos, taken):
+    """The nodes that the standard says the operator is, or None when it does not say so for this node.
+
+    infos: struct info of the inputs, None where one is absent. taken: names of tensors, added to.
+    """
+    call = NodeProto()
+    call.CopyFrom(node.proto)
+    function = FunctionProto()
+    body = _standard_body(call, schema, node.opset, infos)
+    if not body:
+        return None
+    function.ParseFromString(body)
+    known = {*function.attribute, *(a.name for a in function.attribute_proto)}
+    given = {a.name for a in call.attribute}
+    call.attribute.extend(d.default_value for name, d in schema.attributes.items()
+                          if name in known and name not in given and d.default_value.type)
+    kept = [a for a in call.attribute if a.name in known]
+    del call.attribute[:]
+    call.attribute.extend(kept)
+    return _needed(_body(Node(call, node.opset), function, taken), call.output)
+
+
+def _standard_body(call, schema, opset, infos):
+    """The function's bytes, of the newest version of its body not above the opset."""
+    versions = schema.context_dependent_function_opset_versions
+    if versions:
+        types = [_type(info).SerializeToString() for info in infos]
+        version = max((v for v in versions if v <= opset), default=min(versions))
+        return schema.get_context_dependent_function_with_opset_version(version, call.SerializeToString(), types)
+    version = max((v for v in schema.function_opset_versions if v <= opset), default=schema.since_version)
+    return schema.get_function_with_opset_version(version)
+
+
+def _type(info):
+    """The TypeProto of a tensor; an empty one where it is absent."""
+    if info is None:
+        return TypeProto()
+    dims = [int(d) if isinstance(d, (int, IntImm)) else str(d) for d in info.shape]
+    return helper.make_tensor_type_proto(ELEMENT_TYPES[str(info.dtype)], dims)
+
+
+def _needed(nodes, outputs):
+    """The nodes that the outputs depend on."""
+    wanted, kept = set(filter(None, outputs)), []
+    for node in reversed(nodes):
+        if wanted.intersection(node.proto.output):
+            wanted.update(node.proto.input)
+            kept.append(node)
+    return kept[::-1]

@@ -19,6 +19,7 @@ from .attributes import check_inputs, first_version, read_attributes, schema_of
 from .captures import subgraphs, used_names
 from .converter import CONVERTERS, NodeContext, converter_for
 from .errors import OnnxImportError
+from .functions import has_function, standard_nodes
 from .names import identifier
 
 
@@ -34,6 +35,7 @@ class GraphImporter:
         self.pins, self.used_pins, self.dims = dict(pins or {}), set(), {}
         self.values, self.builder = {}, BlockBuilder()
         self.names = set()
+        self.taken = None  # names of tensors, once a function of the standard is expanded
 
     def run(self, name):
         """The IRModule. `name`: the module's, an identifier."""
@@ -86,7 +88,10 @@ class GraphImporter:
             since = first_version(node.op_type)
             return f"{kind} (unknown operator)" if since is None else (
                 f"{kind} (exists from opset {since} on, the node is of opset {opset})")
-        if converter_for(node.op_type, opset) is None:
+        schema = schema_of(node.op_type, opset)
+        if schema.since_version > load.READ_OPSET:
+            return f"{kind} (its version of opset {schema.since_version} is newer than this importer knows)"
+        if converter_for(node.op_type, opset) is None and not has_function(schema):
             return f"{kind} (unknown operator: no converter" + (
                 f" for opset {opset})" if node.op_type in CONVERTERS else ")")
         return None
@@ -109,7 +114,10 @@ class GraphImporter:
         if not tensor.HasField("shape"):
             raise OnnxImportError(f"{what} declares no shape, not even a rank; export the model with input shapes")
         name = unique_name(identifier(proto.name, "input"), self.names)
-        dims = [self._dim(d, f"{name}_d{axis}") for axis, d in enumerate(tensor.shape.dim)]
+        read = any(used == proto.name and not (node.proto.op_type == "CastLike" and k == 1)
+                   for node in self.nodes for k, used in enumerate(node.proto.input))
+        dims = [0 if d.HasField("dim_value") and d.dim_value == 0 and (axis or not read) else
+                self._dim(d, f"{name}_d{axis}") for axis, d in enumerate(tensor.shape.dim)]
         problem = excess(dims)
         if problem:
             raise OnnxImportError(f"{what} of shape {shape_text(dims)} {problem}")
@@ -118,7 +126,8 @@ class GraphImporter:
         return param
 
     def _dim(self, proto, fallback):
-        """A dimension of an input. Values below 1 are how some exporters write "unknown"."""
+        """A dimension of an input. Values below 1 are how some exporters write "unknown"; 0 is so only as the first
+        dimension, the batch, of a tensor that is read: elsewhere it means that there are no elements."""
         if proto.HasField("dim_value") and proto.dim_value > 0:
             return proto.dim_value
         named = any(c.isalpha() or c == "_" for c in proto.dim_param)  # "", "?", "-1": nothing known, no two are one
@@ -144,11 +153,14 @@ class GraphImporter:
 
     def import_node(self, node):
         """Convert a node; its results are `values` then."""
-        node, title, opset = node.proto, node.title, node.opset
+        whole, node, title, opset = node, node.proto, node.title, node.opset
         schema = schema_of(node.op_type, opset)
         check_inputs(node, schema, title)
         attrs = read_attributes(node, schema, title)
         inputs = [self.values[name] if name else None for name in node.input]
+        converter = converter_for(node.op_type, opset)
+        if converter is None:
+            return self._expand(whole, schema, title, inputs)
         origin = node.name or next(filter(None, node.output), node.op_type)
         hint = identifier(next(filter(None, node.output), node.op_type), "t")
 
@@ -157,7 +169,7 @@ class GraphImporter:
             return self.builder.emit(value, f"{hint}_{part}", Origin(origin, node.op_type, ""))
 
         context = NodeContext(node, title, opset, inputs, attrs, list(node.output), emit, self)
-        results = self._converted(converter_for(node.op_type, opset), context)
+        results = self._converted(converter, context)
         results = results if isinstance(results, tuple) else (results,)
         for name, value in zip(node.output, results):
             if name:
@@ -165,6 +177,18 @@ class GraphImporter:
         for name in node.output[len(results):]:
             if name:
                 raise context.error(f"output {name!r} is not supported; only the first {len(results)} are")
+
+    def _expand(self, node, schema, title, inputs):
+        """Import the nodes of the function by which the standard defines the operator."""
+        if self.taken is None:
+            self.taken = {*self.values, *(n for other in self.nodes for n in (*other.proto.input, *other.proto.output))}
+        nodes = standard_nodes(node, schema, [getattr(x, "struct_info", None) for x in inputs], self.taken)
+        if nodes is None:
+            raise OnnxImportError(f"{title}: the standard defines no function for these attributes and inputs, and "
+                                  "there is no converter")
+        self._check_operators(nodes)
+        for part in nodes:
+            self.import_node(part)
 
     @staticmethod
     def _converted(converter, context):

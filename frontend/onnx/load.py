@@ -7,21 +7,26 @@ import stat
 
 import numpy as np
 from google.protobuf.message import DecodeError, Message
-from onnx import ModelProto, TensorProto, numpy_helper
+from onnx import ModelProto, TensorProto, defs, numpy_helper
 
 from ...ir.relax.budget import excess
 from .captures import used_names
 from .errors import OnnxImportError
 
-LEAST_OPSET, MOST_OPSET = 9, 23
+LEAST_OPSET, MOST_OPSET = 1, defs.onnx_opset_version()
+READ_OPSET = 28  # what the converters are written for; a version of an operator that is newer is refused
 DOMAINS = ("", "ai.onnx")
 
-# The element types the graph IR has (numpy has no bfloat16, float8 or 4-bit integers; strings are not tensors here).
+# The element types the graph IR has. Strings are not tensors here.
 DTYPES = {
     TensorProto.FLOAT: "float32", TensorProto.DOUBLE: "float64", TensorProto.FLOAT16: "float16",
     TensorProto.INT8: "int8", TensorProto.INT16: "int16", TensorProto.INT32: "int32", TensorProto.INT64: "int64",
     TensorProto.UINT8: "uint8", TensorProto.UINT16: "uint16", TensorProto.UINT32: "uint32",
-    TensorProto.UINT64: "uint64", TensorProto.BOOL: "bool",
+    TensorProto.UINT64: "uint64", TensorProto.BOOL: "bool", TensorProto.BFLOAT16: "bfloat16",
+    **{getattr(TensorProto, name): dtype for name, dtype in (
+        ("FLOAT8E4M3FN", "float8_e4m3fn"), ("FLOAT8E5M2", "float8_e5m2"), ("FLOAT8E4M3FNUZ", "float8_e4m3fnuz"),
+        ("FLOAT8E5M2FNUZ", "float8_e5m2fnuz"), ("FLOAT8E8M0", "float8_e8m0fnu"), ("FLOAT4E2M1", "float4_e2m1fn"),
+        ("INT4", "int4"), ("UINT4", "uint4"), ("INT2", "int2"), ("UINT2", "uint2")) if hasattr(TensorProto, name)},
 }
 
 
@@ -105,9 +110,9 @@ def opset_of(model):
 def check_opset(version, what):
     """`version`, which must be a supported one. `what` has it, in the error."""
     if not LEAST_OPSET <= version <= MOST_OPSET:
-        raise OnnxImportError(f"{what} is of opset {version}, and opset {version} is not supported; convert it to an "
-                              f"opset from {LEAST_OPSET} to {MOST_OPSET}, for example with "
-                              "onnx.version_converter.convert_version(model, 17)")
+        raise OnnxImportError(f"{what} is of opset {version}, and opset {version} is not supported: the installed "
+                              f"onnx knows {LEAST_OPSET} to {MOST_OPSET}; install a newer onnx, or convert the model "
+                              "with onnx.version_converter.convert_version(model, 17)")
     return version
 
 

@@ -5,8 +5,11 @@ import math
 from functools import reduce
 
 import numpy as np
+from onnx import TensorProto
 
+from ...ir.dtype import DataType
 from ...ir.relax.expr import Constant
+from ..shapes import dims_of, same_dims
 from .converter import converts
 from .load import dtype_of
 
@@ -17,7 +20,7 @@ UNARY = {
     "Sign": "sign", "Sin": "sin", "Cos": "cos", "Tan": "tan", "Asin": "asin", "Acos": "acos", "Atan": "atan",
     "Sinh": "sinh", "Cosh": "cosh", "Asinh": "asinh", "Acosh": "acosh", "Atanh": "atanh", "Not": "logical_not",
     "Softplus": "nn.softplus", "Softsign": "nn.softsign", "Mish": "nn.mish", "HardSwish": "nn.hard_swish",
-    "IsNaN": "isnan",
+    "IsNaN": "isnan", "BitwiseNot": "bitwise_not",
 }
 # ONNX operator -> (graph operator, its attributes, which ONNX names the same).
 UNARY_WITH_ATTRIBUTES = {
@@ -27,7 +30,8 @@ UNARY_WITH_ATTRIBUTES = {
 BINARY = {
     "Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "Equal": "equal", "Less": "less",
     "LessOrEqual": "less_equal", "Greater": "greater", "GreaterOrEqual": "greater_equal", "And": "logical_and",
-    "Or": "logical_or", "Xor": "logical_xor",
+    "Or": "logical_or", "Xor": "logical_xor", "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor",
 }
 VARIADIC = {"Sum": "add", "Max": "maximum", "Min": "minimum"}
 
@@ -42,6 +46,9 @@ def _register_tables():
     def binary(op):
         return lambda node: node.call(op, node.input(0), node.input(1))
 
+    def binary_v1(op):
+        return lambda node: node.call(op, node.input(0), legacy_operand(node))
+
     def variadic(op):
         return lambda node: reduce(lambda a, b: node.call(op, a, b), node.inputs)
 
@@ -50,9 +57,26 @@ def _register_tables():
     for name, (op, names) in UNARY_WITH_ATTRIBUTES.items():
         converts(name)(with_attributes(op, names))
     for name, op in BINARY.items():
-        converts(name)(binary(op))
+        converts(name, 1)(binary_v1(op))
+        converts(name, 7)(binary(op))
     for name, op in VARIADIC.items():
         converts(name)(variadic(op))
+
+
+def legacy_operand(node):
+    """The second operand of opsets 1 to 6, whose axes are those of the first from attribute `axis` on (by default the
+    last ones): as numpy broadcasts it."""
+    x, y = node.input(0), node.input(1)
+    rank, own = x.struct_info.ndim, y.struct_info.ndim
+    if not node.attr("broadcast", 0):
+        if not same_dims(dims_of(x), dims_of(y)):
+            raise node.error("attribute broadcast is 0, and the shapes of the operands differ")
+        return y
+    start = node.attr("axis", rank - own)
+    start = start + rank if start < 0 else start
+    if not 0 <= start <= rank - own:
+        raise node.error(f"attribute axis {start}: the second operand does not fit inside the first")
+    return node.reshape(y, [*dims_of(y), *[1] * (rank - own - start)])
 
 
 _register_tables()
@@ -70,7 +94,12 @@ def mean(node):
     return total if count == 1 else node.call("multiply", total, scalar_like(node, 1 / count, node.input(0)))
 
 
-@converts("Pow")
+@converts("Pow", 1)
+def power_v1(node):
+    return node.call("power", node.input(0), legacy_operand(node))
+
+
+@converts("Pow", 7)
 def power(node):
     """The result has the base's dtype; the exponent may be of another one (opset 12). An integer to the power of a
     float is computed in float64."""
@@ -87,12 +116,59 @@ def power(node):
 
 
 @converts("Mod", 10)
-def mod(node):
-    if node.attr("fmod", 0):
-        return node.call("mod", node.input(0), node.input(1))
-    if node.input(0).struct_info.dtype.is_float:
+def mod_v10(node):
+    if not node.attr("fmod", 0) and node.input(0).struct_info.dtype.is_float:
         raise node.error("attribute fmod must be 1 for floating-point tensors")
-    return node.call("floor_mod", node.input(0), node.input(1))
+    return mod_v28(node)
+
+
+@converts("Mod", 28)
+def mod_v28(node):
+    """fmod: the remainder with the dividend's sign; else with the divisor's, whose sign a zero has too."""
+    a, b = node.input(0), node.input(1)
+    if node.attr("fmod", 0):
+        return node.call("mod", a, b)
+    return node.call("floor_mod", a, b)
+
+
+@converts("BitShift", 11)
+def bit_shift(node):
+    """By as many bits as there are, or a negative number, nothing but the sign is left."""
+    x, y = node.input(0), node.input(1)
+    dtype = x.struct_info.dtype
+    right = node.choice("direction", "LEFT", "RIGHT") == "RIGHT"
+    inside = node.call("less", y, scalar_like(node, dtype.bits, y))
+    if dtype.code == "int":
+        inside = node.call("logical_and", inside, node.call("greater_equal", y, scalar_like(node, 0, y)))
+    by = node.call("where", inside, y, scalar_like(node, 0, y))
+    shifted = node.call("right_shift" if right else "left_shift", x, by)
+    rest = scalar_like(node, 0, x)
+    if right and dtype.code == "int":
+        rest = node.call("right_shift", x, scalar_like(node, dtype.bits - 1, x))
+    return node.call("where", inside, shifted, rest)
+
+
+@converts("BitCast", 26)
+def bit_cast(node):
+    return node.call("bitcast", node.input(0), dtype=dtype_of(node.attr("to"), f"{node.title}: attribute to"))
+
+
+@converts("Swish", 24)
+def swish(node):
+    """x sigmoid(alpha x)."""
+    return _swish(node, node.input(0))
+
+
+@converts("SwiGLU", 28)
+def swiglu(node):
+    return node.call("multiply", _swish(node, node.input(0)), node.input(1))
+
+
+def _swish(node, x):
+    alpha = node.attr("alpha", 1.0)
+    if alpha == 1.0:
+        return node.call("nn.silu", x)
+    return node.call("multiply", x, node.call("sigmoid", node.call("multiply", x, scalar_like(node, alpha, x))))
 
 
 @converts("Where", 9)
@@ -100,7 +176,7 @@ def where(node):
     return node.call("where", node.input(0), node.input(1), node.input(2))
 
 
-@converts("Clip", 6)
+@converts("Clip", 1, 6)
 def clip_v6(node):
     """Bounds are attributes; their defaults, the least and greatest float, bound nothing."""
     most = float(np.finfo(np.float32).max)
@@ -133,9 +209,22 @@ def _clip(node, low, high):
     return node.input(0) if bounds == [None, None] else node.call("clip", node.input(0), min=bounds[0], max=bounds[1])
 
 
-@converts("PRelu")
-def prelu(node):
+@converts("PRelu", 1)
+def prelu_v1(node):
+    """A slope for each channel, or one for all."""
     x, slope = node.input(0), node.input(1)
+    dims = dims_of(slope)
+    if len(dims) == 1 and dims != [1] and x.struct_info.ndim > 1:
+        slope = node.reshape(slope, [*dims, *[1] * (x.struct_info.ndim - 2)])
+    return _prelu(node, x, slope)
+
+
+@converts("PRelu", 7)
+def prelu(node):
+    return _prelu(node, node.input(0), node.input(1))
+
+
+def _prelu(node, x, slope):
     return node.call("where", node.call("less", x, scalar_like(node, 0, x)), node.call("multiply", x, slope), x)
 
 
@@ -189,15 +278,58 @@ def isinf(node):
     return node.call("logical_and", found, sign)
 
 
-@converts("Cast")
+@converts("Cast", 1)
+def cast_v1(node):
+    """The dtype is its name."""
+    number = TensorProto.DataType.items()
+    found = dict(number).get(node.attr("to"))
+    if found is None:
+        raise node.error(f"attribute to is {node.attr('to')!r}, which names no dtype")
+    return _cast(node, dtype_of(found, f"{node.title}: attribute to"))
+
+
+@converts("Cast", 6)
 def cast(node):
-    dtype = dtype_of(node.attr("to"), f"{node.title}: attribute to")
-    return node.astype(node.input(0), dtype)
+    return _cast(node, dtype_of(node.attr("to"), f"{node.title}: attribute to"))
 
 
 @converts("CastLike", 15)
 def cast_like(node):
-    return node.astype(node.input(0), node.input(1).struct_info.dtype)
+    return _cast(node, node.input(1).struct_info.dtype)
+
+
+def _cast(node, dtype):
+    """Numbers too great for a float of 8 bits become its greatest, unless attribute saturate is 0."""
+    x, dtype = node.input(0), DataType(dtype)
+    if x.struct_info.dtype == dtype or not dtype.startswith("float8"):
+        return node.astype(x, dtype)
+    x = x if x.struct_info.dtype.is_float else node.astype(x, "float32")
+    saturate = node.attr("saturate", 1)
+    if dtype == "float8_e8m0fnu":
+        return _cast_to_powers(node, x, saturate)
+    if saturate:
+        least, most = dtype.finite_range()
+        x = node.call("clip", x, min=least, max=most)
+    return node.astype(x, dtype)
+
+
+def _cast_to_powers(node, x, saturate):
+    """To float8_e8m0fnu, which holds powers of two: the one above, below or nearest, whose exponent the bits say."""
+    mode = node.choice("round_mode", "up", "down", "nearest")
+    x = node.astype(x, "float32")
+    if saturate:
+        x = node.call("clip", x, min=2.0 ** -127, max=2.0 ** 127)
+    if mode != "nearest":
+        bits = node.call("bitcast", x, dtype="int32")
+        fraction = node.const(0x007fffff, "int32")
+        if mode == "up":
+            bits = node.call("add", bits, fraction)
+        whole = node.call("bitwise_and", bits, node.call("bitwise_not", fraction))
+        tiny = node.const(0x00400000, "int32")  # 2^-127, which has no exponent of its own
+        small = node.call("less_equal", node.call("bitcast", x, dtype="int32"), tiny)
+        x = node.call("where", node.call("isfinite", x), node.call("bitcast", node.call("where", small, tiny, whole),
+                                                                   dtype="float32"), x)
+    return node.astype(x, "float8_e8m0fnu")
 
 
 @converts("MatMul")
@@ -205,7 +337,7 @@ def matmul(node):
     return node.call("matmul", node.input(0), node.input(1))
 
 
-@converts("Gemm", 7)
+@converts("Gemm", 1, 7)
 def gemm(node):
     """alpha * A' @ B' + beta * C, where ' transposes when transA (transB) is set."""
     a, b, c = node.input(0), node.input(1), node.input(2)

@@ -72,9 +72,9 @@ def kernel_of(node, weight):
     return tuple(kernel)
 
 
-def spatial_rank(node, most):
+def spatial_rank(node, most, operands=None):
     """The number of spatial dimensions of input and weight."""
-    x, w = node.input(0), node.input(1)
+    x, w = operands or (node.input(0), node.input(1))
     rank = x.struct_info.ndim - 2
     if not 1 <= rank <= most or w.struct_info.ndim != rank + 2:
         raise node.error(f"{node.proto.op_type} over {rank} spatial dimensions with a weight of {w.struct_info.ndim} "
@@ -97,9 +97,14 @@ def lift(node, x):
 
 @converts("Conv")
 def conv(node):
-    """One spatial dimension runs as two, of which the first has extent 1: it shares the schedules of nn.conv2d."""
-    rank = spatial_rank(node, 3)
     x, w = node.input(0), node.input(1)
+    return add_bias(node, convolved(node, x, w), node.input(2), x.struct_info.ndim - 2)
+
+
+def convolved(node, x, w):
+    """The convolution of x by w. One spatial dimension runs as two, of which the first has extent 1: it shares the
+    schedules of nn.conv2d."""
+    rank = spatial_rank(node, 3, (x, w))
     strides, pads, dilations = window(node, kernel_of(node, w), dims_of(x)[2:])
     group = node.attr("group", 1)
     if rank == 1:
@@ -107,17 +112,29 @@ def conv(node):
         strides, dilations, pads = (1, *strides), (1, *dilations), (0, pads[0], 0, pads[1])
     result = node.call("nn.conv3d" if rank == 3 else "nn.conv2d", x, w, strides=strides, padding=pads,
                        dilation=dilations, groups=group)
-    if rank == 1:
-        result = node.call("squeeze", result, axis=(2,))
-    return add_bias(node, result, node.input(2), rank)
+    return node.call("squeeze", result, axis=(2,)) if rank == 1 else result
 
 
 # ---------------------------------------------------------------- normalizations
 
+@converts("BatchNormalization", 1, 6)
+def batch_norm_v1(node):
+    if not node.attr("is_test", 0):
+        raise node.error("attribute is_test is 0: training mode is not supported; export the model for inference")
+    return batch_norm_v7(node)
+
+
+@converts("BatchNormalization", 7)
+def batch_norm_v7(node):
+    if node.attr("spatial", 1) != 1:
+        raise node.error("attribute spatial 0 is not supported: statistics are of channels")
+    return batch_norm(node)
+
+
 @converts("BatchNormalization", 9)
 def batch_norm(node):
-    if node.attr("training_mode", 0) or any(node.outputs[1:]):
-        raise node.error("training mode is not supported; export the model for inference")
+    if any(node.outputs[1:]):
+        raise node.error("training mode is not supported before opset 14; export the model for inference")
     x, *statistics = node.inputs
     return node.call("nn.batch_norm", x, *statistics, axis=1, epsilon=float(node.attr("epsilon")))
 
@@ -149,27 +166,6 @@ def _group_norm(node, scale, bias):
         raise node.error(f"attribute num_groups {groups} must divide the channels (dimension 1) of an image")
     planes = node.reshape(node.input(0), [dims[0], groups, product([dims[1] // groups, *dims[2:]])])
     return node.reshape(node.call("nn.instance_norm", planes, scale, bias, epsilon=float(node.attr("epsilon"))), dims)
-
-
-@converts("LayerNormalization", 17)
-def layer_norm(node):
-    """Over the axes from `axis` on; the optional outputs Mean and InvStdDev are not made."""
-    x, scale, bias = node.input(0), node.input(1), node.input(2)
-    rank = x.struct_info.ndim
-    first = node.axis(node.attr("axis"), rank)
-    shape = dims_of(x)[first:]
-    scale = _spread(node, scale, shape)
-    bias = node.filled(shape, 0, x.struct_info.dtype) if bias is None else _spread(node, bias, shape)
-    axes = tuple(range(first, rank))
-    return node.call("nn.layer_norm", x, scale, bias, axes=axes, epsilon=float(node.attr("epsilon")))
-
-
-def _spread(node, x, shape):
-    """x broadcast to the normalized shape, without leading dimensions of extent 1."""
-    dims = dims_of(x)
-    while len(dims) > len(shape) and dims[0] == 1:
-        dims = dims[1:]
-    return node.broadcast(node.reshape(x, dims), shape)
 
 
 @converts("LRN")
@@ -206,11 +202,15 @@ for _name, _op in (("Softmax", "nn.softmax"), ("LogSoftmax", "nn.log_softmax")):
     converts(_name, 13)(_softmax_v13(_op))
 
 
+@converts("Dropout", 1, 6)
+def dropout_v1(node):
+    if not node.attr("is_test", 0):
+        raise node.error("attribute is_test is 0: training mode is not supported before opset 12")
+    return dropout(node)
+
+
 @converts("Dropout", 7)
 def dropout(node):
-    """Nothing at inference; the optional mask is all true. From opset 12 training may be asked for by an input."""
-    training = node.constant(2, "training_mode") if len(node.inputs) > 2 else None
-    if training is not None and training.any():
-        raise node.error("training mode is not supported; export the model for inference")
+    """Nothing at inference, which is all there is before opset 12; the optional mask is all true."""
     x = node.input(0)
     return (x, node.filled(dims_of(x), True, "bool")) if node.wants(1) else x

@@ -1,10 +1,9 @@
 """Conversions between floats and small integers, as elementwise operators: products take them into their kernels."""
 from __future__ import annotations
 
-import numpy as np
-
 from ...ir.dtype import DataType
 from ...ir.relax.expr import Constant
+from ..shapes import dims_of, same_dims, shape_text
 from .converter import converts
 from .load import dtype_of
 
@@ -18,7 +17,9 @@ def dequantize(node):
     x = node.astype(x, scale.struct_info.dtype)
     if zero is not None:
         x = node.call("subtract", x, node.astype(zero, scale.struct_info.dtype))
-    return node.call("multiply", x, scale)
+    result = node.call("multiply", x, scale)
+    wanted = node.attr("output_dtype", 0)
+    return node.astype(result, dtype_of(wanted, f"{node.title}: attribute output_dtype")) if wanted else result
 
 
 @converts("QuantizeLinear", 10)
@@ -26,11 +27,17 @@ def quantize(node):
     """round(x / scale) + zero point, at most and at least what the integers hold."""
     x, scale, zero = _operands(node)
     dtype = _quantized(node)
-    x = node.call("round", node.call("divide", node.astype(x, scale.struct_info.dtype), scale))
+    precision = node.attr("precision", 0)
+    if precision and dtype_of(precision, f"{node.title}: attribute precision") != scale.struct_info.dtype:
+        raise node.error("attribute precision must name the dtype of the scale; others are not supported")
+    x = node.call("divide", node.astype(x, scale.struct_info.dtype), scale)
+    x = x if dtype.is_float else node.call("round", x)
     if zero is not None:
         x = node.call("add", x, node.astype(zero, scale.struct_info.dtype))
-    limits = np.iinfo(dtype.numpy)
-    return node.astype(node.call("clip", x, min=float(limits.min), max=float(limits.max)), dtype)
+    least, most = map(float, dtype.finite_range())
+    if dtype.is_float and not node.attr("saturate", 1):
+        return node.astype(x, dtype)
+    return node.astype(node.call("clip", x, min=least, max=most), dtype)
 
 
 def _quantized(node):
@@ -39,30 +46,40 @@ def _quantized(node):
         dtype = node.input(2).struct_info.dtype
     else:
         dtype = DataType(dtype_of(node.attr("output_dtype", 0) or UINT8, f"{node.title}: attribute output_dtype"))
-    if str(dtype) not in ("int8", "uint8", "int16", "uint16"):
-        raise node.error(f"quantizes to {dtype}; int8, uint8, int16 and uint16 are supported")
+    if dtype.bits > (8 if dtype.is_float else 16) or dtype.is_bool:
+        raise node.error(f"quantizes to {dtype}; integers of 16 bits and fewer and floats of 8 bits and fewer are "
+                         "supported")
     return dtype
 
 
 def _operands(node):
     """(x, scale, zero point or None), the last two in a shape that x's broadcasts with: one number, or one for each
-    element of dimension `axis`."""
+    element of dimension `axis`, or for each block of as many elements as attribute block_size says."""
     x, scale, zero = node.input(0), node.input(1), node.input(2)
-    if node.attr("block_size", 0):
-        raise node.error("attribute block_size: only one scale for a tensor, or for each element of an axis, is "
-                         "supported")
     if isinstance(zero, Constant) and not zero.data.any():
         zero = None
-    return x, *(None if v is None else _along_axis(node, x, v) for v in (scale, zero))
+    along = _by_blocks if node.attr("block_size", 0) else _along_axis
+    return x, *(None if v is None else along(node, x, v) for v in (scale, zero))
 
 
 def _along_axis(node, x, values):
-    if values.struct_info.ndim == 0:
-        return values
     if values.struct_info.ndim > 1:
         raise node.error("scale and zero point must be one number, or a vector")
-    if isinstance(values, Constant) and values.data.size == 1:
-        return node.call("reshape", values, [])
+    if values.struct_info.ndim == 0 or dims_of(values) == [1]:
+        return node.reshape(values, [])
     rank = x.struct_info.ndim
     axis = node.axis(node.attr("axis", 1), rank)
     return node.call("reshape", values, [values.struct_info.shape[0] if d == axis else 1 for d in range(rank)])
+
+
+def _by_blocks(node, x, values):
+    """A value for each block along the axis, of which the last one may be shorter."""
+    dims, size = dims_of(x), node.attr("block_size")
+    axis = node.axis(node.attr("axis", 1), len(dims))
+    wanted = [-(-d // size) if k == axis and isinstance(d, int) else d for k, d in enumerate(dims)]
+    if size < 1 or not isinstance(dims[axis], int) or not same_dims(dims_of(values), wanted):
+        raise node.error(f"attribute block_size {size} needs a scale and zero point of shape {shape_text(wanted)}")
+    spread = node.call("repeat", values, repeats=size, axis=axis)
+    if wanted[axis] * size == dims[axis]:
+        return spread
+    return node.call("strided_slice", spread, axes=(axis,), begin=(0,), end=(dims[axis],), strides=(1,))

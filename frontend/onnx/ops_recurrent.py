@@ -2,11 +2,13 @@
 from __future__ import annotations
 
 from ...ir.relax.expr import Constant
-from ..shapes import dims_of, same
+from ..shapes import Symbolic, dims_of, same
 from .converter import converts
+from .recurrence import ACTIVATIONS, unrolled
 
 _DIRECTIONS = ("forward", "reverse", "bidirectional")
 _ACTIVATIONS = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}  # ONNX compares the names without case
+DEFAULTS = {"GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh"), "RNN": ("Tanh",)}
 
 
 def _recurrent(op_type, gates, states, functions):
@@ -14,7 +16,6 @@ def _recurrent(op_type, gates, states, functions):
     def convert(node):
         direction = node.choice("direction", *_DIRECTIONS)
         count = 2 if direction == "bidirectional" else 1
-        _check(node)
         x, w, r = node.input(0), node.input(1), node.input(2)
         if x.struct_info.ndim != 3 or w.struct_info.ndim != 3 or r.struct_info.ndim != 3:
             raise node.error("X, W and R must have 3 dimensions")
@@ -25,19 +26,23 @@ def _recurrent(op_type, gates, states, functions):
         if node.attr("hidden_size", hidden) != hidden:
             raise node.error(f"attribute hidden_size {node.attr('hidden_size')} contradicts the last dimension of R, "
                              f"{hidden}")
-        _check_lengths(node, time)
         dtype = x.struct_info.dtype
         bias = node.input(3)
         bias = node.filled([count, 2 * gates * hidden], 0, dtype) if bias is None else bias
         initial = [_state(node, 5 + i, [count, batch, hidden], dtype, batch_first) for i in range(states)]
+        names = _activations(node, op_type, functions, count)
+        lengths = _lengths(node, time)
+        if lengths is not None or _is_special(node, names):
+            peepholes = node.input(7) if op_type == "LSTM" else None
+            lengths = None if lengths is None else node.reshape(lengths, [batch, 1])
+            results = unrolled(node, x, (w, r, bias, peepholes), initial, lengths, names)
+            return _by_layout(node, results, batch_first)
         extra = {"linear_before_reset": bool(node.attr("linear_before_reset", 0))} if op_type == "GRU" else {}
         results = node.call(f"nn.{op_type.lower()}", x, w, r, bias, *initial, hidden_size=hidden, direction=direction,
-                            activations=_activations(node, functions * count), **extra)
-        if not batch_first:
-            return results
-        return (node.transpose(results[0], (2, 0, 1, 3)), *(node.transpose(s, (1, 0, 2)) for s in results[1:]))
+                            activations=tuple(_ACTIVATIONS[n.lower()] for part in names for n in part), **extra)
+        return _by_layout(node, results, batch_first)
 
-    converts(op_type, 7)(convert)
+    converts(op_type, 1, 7)(convert)
 
 
 def _state(node, index, shape, dtype, batch_first):
@@ -47,36 +52,35 @@ def _state(node, index, shape, dtype, batch_first):
     return node.transpose(given, (1, 0, 2)) if batch_first else given
 
 
-def _activations(node, count):
-    """The activations of all directions; None means the cell's own ones."""
-    given = node.attr("activations")
-    if given is None:
-        return None
-    names = tuple(_ACTIVATIONS.get(name.lower()) for name in given[:count])
-    if len(given) < count or None in names:
-        raise node.error(f"activations {given} must be {count} of {', '.join(_ACTIVATIONS.values())}")
-    return names
+def _by_layout(node, results, batch_first):
+    if not batch_first:
+        return results
+    return (node.transpose(results[0], (2, 0, 1, 3)), *(node.transpose(s, (1, 0, 2)) for s in results[1:]))
 
 
-def _check(node):
-    """What the graph operators do not have: clipping, coupled gates, peepholes."""
-    if node.attr("clip"):
-        raise node.error("attribute clip is not supported")
-    if node.attr("input_forget", 0):
-        raise node.error("attribute input_forget 1 is not supported")
+def _activations(node, op_type, functions, count):
+    """The names of the activations of each direction."""
+    given = node.attr("activations") or DEFAULTS[op_type] * count
+    if len(given) < functions * count or not all(name.lower() in ACTIVATIONS for name in given):
+        raise node.error(f"activations {given} must be {functions * count} of {', '.join(ACTIVATIONS)}")
+    return [tuple(given[d * functions:(d + 1) * functions]) for d in range(count)]
+
+
+def _is_special(node, names):
+    """Whether the graph operators do not have it: other activations, clipping, coupled gates, peepholes."""
     peepholes = node.input(7)
-    if peepholes is not None and not (isinstance(peepholes, Constant) and not peepholes.data.any()):
-        raise node.error("peephole weights (input P) are not supported")
+    peeps = peepholes is not None and not (isinstance(peepholes, Constant) and not peepholes.data.any())
+    plain = all(name.lower() in _ACTIVATIONS for part in names for name in part)
+    return bool(peeps or not plain or node.attr("clip") or node.attr("input_forget", 0))
 
 
-def _check_lengths(node, time):
-    """Sequence lengths are supported where they say nothing: every sequence takes all time steps."""
-    if node.input(4) is None:
-        return
-    for length in node.dims(4, "sequence_lens"):
-        if not same(length, time):
-            raise node.error(f"sequence_lens has the length {length} for {time} time steps; only full sequences are "
-                             "supported")
+def _lengths(node, time):
+    """Input sequence_lens, or None where every sequence takes all time steps."""
+    lengths = node.input(4)
+    if lengths is None or isinstance(lengths, (Constant, Symbolic)) and all(
+            same(length, time) for length in node.dims(4, "sequence_lens")):
+        return None
+    return lengths
 
 
 _recurrent("GRU", gates=3, states=1, functions=2)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..shapes import dims_of
 from .converter import converts
 from .ops_math import scalar_like
 
@@ -58,10 +59,20 @@ def _reduction(name, before, op, after, from_input):
     def reduce(node, x):
         axes = _axes(node, from_input)
         x = before(node, x)
+        if op in ("max", "min") and any(dims_of(x)[a] == 0 for a in axes):
+            return _of_nothing(node, x, op, axes)
         if axes:
             x = node.call(op, x, axis=axes, keepdims=bool(node.attr("keepdims", 1)))
         return after(node, x)
     return _computed(name, reduce)
+
+
+def _of_nothing(node, x, op, axes):
+    """The maximum (minimum) of no elements: the least (greatest) number there is."""
+    dtype, keep = x.struct_info.dtype, node.attr("keepdims", 1)
+    value = dtype.min_value() if op == "max" else dtype.max_value()
+    dims = [1 if k in axes else d for k, d in enumerate(dims_of(x)) if keep or k not in axes]
+    return node.filled(dims, value, dtype)
 
 
 def _log_sum_exp(from_input):
@@ -71,6 +82,8 @@ def _log_sum_exp(from_input):
         axes, keep = _axes(node, from_input), bool(node.attr("keepdims", 1))
         if not axes:
             return x
+        if any(dims_of(x)[a] == 0 for a in axes):
+            return _of_nothing(node, x, "max", axes)
         greatest = node.call("max", x, axis=axes, keepdims=True)
         greatest = node.call("where", node.call("isinf", greatest), scalar_like(node, 0, x), greatest)
         total = node.call("sum", node.call("exp", node.call("subtract", x, greatest)), axis=axes, keepdims=keep)
@@ -89,10 +102,9 @@ converts("ReduceLogSumExp", 18)(_log_sum_exp(True))
 
 def _arg(op):
     def convert(node):
-        if node.attr("select_last_index", 0):
-            raise node.error("select_last_index 1 is not supported")
         axis = node.axis(node.attr("axis", 0), node.input(0).struct_info.ndim)
-        return node.call(op, node.input(0), axis=axis, keepdims=bool(node.attr("keepdims", 1)))
+        return node.call(op, node.input(0), axis=axis, keepdims=bool(node.attr("keepdims", 1)),
+                         select_last_index=bool(node.attr("select_last_index", 0)))
     return convert
 
 

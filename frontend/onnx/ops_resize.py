@@ -3,13 +3,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..shapes import MOST_DIM, dims_of, same_dims
+from ..shapes import MOST_DIM, dims_of, same_dims, shape_text
 from .converter import converts
+from .resampling import Axis, resampled
 
 MODES = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 # half_pixel_symmetric centers what is lost where sizes are rounded; else it is half_pixel.
 TRANSFORMS = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")
+CROP = "tf_crop_and_resize"  # of a part of the image, the input roi
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+
+
+@converts("Upsample", 7)
+def upsample_v7(node):
+    return _resize(node, list(node.attr("scales")), None, "asymmetric", "floor")
 
 
 @converts("Upsample", 9)
@@ -31,12 +38,61 @@ def resize_v10(node):
 @converts("Resize", 11, 13, 18, 19)
 def resize(node):
     """Scales or sizes, of all axes, or from opset 18 on of `axes`."""
-    transform = node.choice("coordinate_transformation_mode", *TRANSFORMS)
-    for name, usual in (("exclude_outside", 0), ("antialias", 0), ("keep_aspect_ratio_policy", "stretch")):
-        if node.attr(name, usual) != usual:
-            raise node.error(f"attribute {name} is {node.attr(name)!r}; only {usual!r} is supported")
-    return _resize(node, _floats(node, 2, "scales"), node.dims(3, "sizes"), transform,
-                   node.choice("nearest_mode", *ROUNDINGS))
+    transform = node.choice("coordinate_transformation_mode", *TRANSFORMS, CROP)
+    scales, sizes, rounding = _floats(node, 2, "scales"), node.dims(3, "sizes"), node.choice("nearest_mode", *ROUNDINGS)
+    policy = node.choice("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
+    special = any(node.attr(name, 0) for name in ("exclude_outside", "antialias")) and node.attr("mode") != "nearest"
+    special = special or transform == CROP or policy != "stretch" and not scales
+    if special or _is_general(node, scales, sizes, transform):
+        return _resample(node, scales, sizes, transform, rounding, policy)
+    return _resize(node, scales, sizes, transform, rounding)
+
+
+def _is_general(node, scales, sizes, transform):
+    """Whether other axes change than one or two last ones of an image, or sizes are none that scales give exactly."""
+    dims = dims_of(node.input(0))
+    given = _by_axis(node, dims, scales, sizes)
+    changed = [a for a, value in given.items() if not (value == 1 if scales else same_dims([value], [dims[a]]))]
+    if not changed:
+        return False
+    if len(dims) not in (3, 4) or min(changed) < 2:
+        return True
+    inexact = scales and any(isinstance(dims[a], int) and float(np.float32(dims[a]) * np.float32(given[a])) % 1
+                             for a in changed)
+    return bool(transform == "half_pixel_symmetric" and inexact)
+
+
+def _resample(node, scales, sizes, transform, rounding, policy):
+    """Axis after axis, see resampling.py."""
+    x = node.input(0)
+    dims = dims_of(x)
+    given = _by_axis(node, dims, scales, sizes)
+    roi = _floats(node, 1, "roi") if transform == CROP else None
+    if transform == CROP and (roi is None or len(roi) != 2 * len(given)):
+        raise node.error(f"roi must hold the start and the end of each of {len(given)} axes")
+    axes = list(node.axes(node.attr("axes", range(len(dims))), len(dims)))
+    changed = [a for a, v in given.items()
+               if not (v == 1 if scales else same_dims([v], [dims[a]])) or roi and _part(roi, axes.index(a)) != (0, 1)]
+    if not all(isinstance(v, int) for a in changed for v in (dims[a], *([] if scales else [given[a]]))):
+        raise node.error("needs static sizes of the axes that change; pin them with dims")
+    ratios = {a: given[a] if scales else given[a] / dims[a] for a in (given if policy != "stretch" else changed)}
+    if policy != "stretch" and not scales:
+        common = (min if policy == "not_larger" else max)(ratios.values())
+        changed, ratios = list(given), dict.fromkeys(given, common)
+        outs = {a: int(common * dims[a] + 0.5) for a in given}
+    else:
+        outs = {a: int(np.floor(np.float32(dims[a]) * np.float32(given[a]))) if scales else given[a] for a in changed}
+    if min(outs.values(), default=1) < 1:
+        raise node.error(f"nothing would be left of {shape_text(dims)}: {'scales' if scales else 'sizes'} "
+                         f"{tuple(given.values())}")
+    node.check_size([outs.get(a, d) for a, d in enumerate(dims)], 0)
+    rows = [Axis(a, dims[a], outs[a], ratios[a], _part(roi, axes.index(a)) if roi else None) for a in changed]
+    rows = [r for r in rows if r.size != r.out or r.roi or r.scale != 1]
+    return resampled(node, x, rows, transform, rounding, node.attr("extrapolation_value", 0.0))
+
+
+def _part(roi, k):
+    return roi[k], roi[len(roi) // 2 + k]
 
 
 def _floats(node, index, what):

@@ -130,13 +130,21 @@ def _reshape_dims(shape, target, allow_zero):
     return dims
 
 
+@converts("Reshape", 1)
+def reshape_v1(node):
+    return _reshape(node, list(node.attr("shape")))
+
+
 @converts("Reshape", 5, 14)
 def reshape(node):
     """0 copies a dimension (unless allowzero, opset 14), one -1 takes what is left."""
-    x = node.input(0)
     if not is_known(node.input(1)):
         return reshape_by_run(node)
-    target = node.dims(1, "the shape")
+    return _reshape(node, node.dims(1, "the shape"))
+
+
+def _reshape(node, target):
+    x = node.input(0)
     try:
         dims = _reshape_dims(dims_of(x), target, bool(node.attr("allowzero", 0)))
     except ValueError as error:

@@ -5,7 +5,7 @@ import numpy as np
 
 from ...ir import expr as ex
 from ...ir.relax.expr import Constant
-from ..shapes import MOST_DIM, dims_of, product, prove, same, settle
+from ..shapes import MOST_DIM, Symbolic, dims_of, product, prove, same, settle
 from .converter import converts
 from .run_shapes import is_known, run_dims, slice_by_dims
 
@@ -20,12 +20,17 @@ def transpose(node):
     return node.transpose(node.input(0), perm)
 
 
-@converts("Concat", 4)
+@converts("Concat", 1, 4)
 def concat(node):
-    axis = node.axis(node.attr("axis"), node.input(0).struct_info.ndim)
+    axis = node.axis(node.attr("axis", 1), node.input(0).struct_info.ndim)
     if len(node.inputs) == 1:
         return node.input(0)
     return node.call("concat", *node.inputs, axis=axis)
+
+
+@converts("Split", 1)
+def split_v1(node):
+    return _split(node, node.attr("split") or node.ints(1, "split"))
 
 
 @converts("Split", 2)
@@ -99,6 +104,10 @@ def _slice(node, starts, ends, axes, steps):
     steps = [1] * len(axes) if steps is None else steps
     if not len(starts) == len(ends) == len(axes) == len(steps):
         raise node.error(f"starts {starts}, ends {ends}, axes {list(axes)} and steps {steps} differ in length")
+    if isinstance(x, (Constant, Symbolic)) and 0 not in steps:
+        taken = _taken(dims, axes, starts, ends, steps)
+        if 0 in taken:  # shapes in the making have such parts; data of no elements is refused below
+            return node.const(np.zeros([0 if d is None else d for d in taken]), x.struct_info.dtype)
     rows = []
     for axis, start, end, step in zip(axes, starts, ends, steps):
         if step == 0:
@@ -116,6 +125,15 @@ def _slice(node, starts, ends, axes, steps):
         return x
     axes, begin, stop, steps = map(tuple, zip(*rows))
     return node.call("strided_slice", x, axes=axes, begin=begin, end=stop, strides=steps)
+
+
+def _taken(dims, axes, starts, ends, steps):
+    """The shape of a slice, with None for sizes that symbolic dimensions have part in."""
+    shape = list(dims)
+    for axis, *part in zip(axes, starts, ends, steps):
+        known = all(isinstance(v, int) for v in (dims[axis], *part))
+        shape[axis] = len(range(*slice(*part).indices(dims[axis]))) if known else None
+    return shape
 
 
 def _static_bounds(node, axis, extent, part):
@@ -146,6 +164,11 @@ def _symbolic_bounds(extent, start, end, step):
 # ---------------------------------------------------------------- pad
 
 _PAD_MODES = ("constant", "reflect", "edge")
+
+
+@converts("Pad", 1)
+def pad_v1(node):
+    return _pad(node, node.attr("paddings"), node.attr("value", 0.0), None)
 
 
 @converts("Pad", 2)
@@ -229,9 +252,24 @@ def gather_elements(node):
     return node.call("gather_elements", node.input(0), node.input(1), axis=axis)
 
 
+@converts("Tile", 1)
+def tile_v1(node):
+    """Along one axis."""
+    count, axis = node.ints(1, "tiles"), node.ints(2, "axis")
+    if len(count) != 1 or len(axis) != 1:
+        raise node.error("tiles and axis must be one number each")
+    rank = node.input(0).struct_info.ndim
+    at = node.axis(axis[0], rank)
+    return _tile(node, [count[0] if k == at else 1 for k in range(rank)])
+
+
 @converts("Tile", 6)
 def tile(node):
-    repeats, dims = run_dims(node, 1, "repeats"), dims_of(node.input(0))
+    return _tile(node, run_dims(node, 1, "repeats"))
+
+
+def _tile(node, repeats):
+    dims = dims_of(node.input(0))
     if len(repeats) != len(dims):
         raise node.error(f"repeats {repeats} must have one element per axis")
     if not all(isinstance(r, int) for r in repeats):
@@ -262,7 +300,8 @@ def space_to_depth(node):
     if not all(isinstance(d, int) and d % b == 0 for d in (h, w)):
         raise node.error(f"blocksize {b} must divide height and width, {h} x {w}, which must be static")
     parts = node.reshape(node.input(0), [n, c, h // b, b, w // b, b])
-    return node.reshape(node.call("permute_dims", parts, axes=(0, 3, 5, 1, 2, 4)), [n, c * b * b, h // b, w // b])
+    axes = (0, 3, 5, 1, 2, 4) if node.choice("mode", "DCR", "CRD") == "DCR" else (0, 1, 3, 5, 2, 4)
+    return node.reshape(node.call("permute_dims", parts, axes=axes), [n, c * b * b, h // b, w // b])
 
 
 def _blocksize(node):
@@ -281,18 +320,25 @@ def _image(node):
 
 @converts("Trilu", 14)
 def trilu(node):
-    """The upper (lower) triangle of the last two axes: a constant mask selects it where their extents are known."""
-    x = node.input(0)
-    dims = dims_of(x)[-2:]
-    k = node.constant(1, "k")
+    """The upper (lower) triangle of the last two axes: a constant mask selects it, or a comparison where k is not
+    constant."""
+    x, k = node.input(0), node.input(1)
+    dims, upper = dims_of(x)[-2:], node.attr("upper", 1)
     if len(dims) != 2:
-        raise node.error("takes a tensor of two dimensions or more")
-    if k is not None and k.size != 1:
+        raise node.error("takes a tensor of at least 2 dimensions")
+    if k is not None and dims_of(k) not in ([], [1]):
         raise node.error("k must be a scalar")
-    shift = 0 if k is None else int(k.reshape(()))
+    constant = k is None or isinstance(k, Constant)
+    shift = int(k.data.reshape(())) if k is not None and constant else 0
     if not all(isinstance(d, int) for d in dims):
-        return node.call("triu" if node.attr("upper", 1) else "tril", x, k=shift)
-    node.check_size(dims, 1)
+        if not constant:
+            raise node.error("k depends on data, and so do the last two dimensions; pin them with dims")
+        return node.call("triu" if upper else "tril", x, k=shift)
+    node.check_size(dims, 1 if constant else 8)
     rows, columns = np.ogrid[:dims[0], :dims[1]]
-    keep = columns - rows >= shift if node.attr("upper", 1) else columns - rows <= shift
-    return node.call("where", node.const(keep, "bool"), x, node.const(0, x.struct_info.dtype))
+    if constant:
+        keep = node.const(columns - rows >= shift if upper else columns - rows <= shift, "bool")
+    else:
+        keep = node.call("greater_equal" if upper else "less_equal", node.const(columns - rows, "int64"),
+                         node.reshape(k, []))
+    return node.call("where", keep, x, node.const(0, x.struct_info.dtype))

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..expr import Var
 from .expr import Function, RelaxCall, ShapeStructInfo, TensorStructInfo, TupleStructInfo, as_struct_info
+from .infos import same_info
 
 # operator -> the attributes that name its bodies
 BODIES = {"call_if": ("then", "other"), "call_loop": ("body",)}
@@ -177,7 +178,6 @@ def _is_scalar(info, dtype):
 
 def _misfit(func, infos, what):
     """What is wrong with arguments of a body, else None."""
-    from .verifier import same_info
     if len(infos) != len(func.params):
         return f"{what} takes {len(func.params)} values, got {len(infos)}"
     for p, info in zip(func.params, infos):

@@ -8,12 +8,13 @@ from ..op import InferError
 from ..tir.function import PrimFunc
 from ..tir.verifier import VerifyError as TIRVerifyError
 from ..tir.verifier import verify as verify_prim_func
-from .expr import (Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, ObjectStructInfo, PrimStructInfo,
-                   PrimValue, RelaxCall, RelaxTuple, RelaxVar, ShapeExpr, ShapeStructInfo, TensorStructInfo,
-                   TupleGetItem, TupleStructInfo)
 from .control import CONTROL, dims_set_by, problem
+from .expr import (Constant, DataflowBlock, DataflowVar, Function, If, MatchCast, ObjectStructInfo, PrimStructInfo,
+                   PrimValue, RelaxCall, RelaxTuple, RelaxVar, ShapeExpr, TensorStructInfo,
+                   TupleGetItem, TupleStructInfo)
+from .infos import same_info
 from .memory import PlaceError, check_places
-from .ops.common import product, same_dim, same_shape, shape_text
+from .ops.common import product, same_dim, shape_text
 
 
 class VerifyError(ValueError):
@@ -59,21 +60,6 @@ def _dims(infos):
     """The symbolic dimensions in struct infos."""
     return free_vars([getattr(info, name) or () for info in infos for name in ("shape", "values", "fields")
                       if hasattr(info, name)])
-
-
-def same_info(a, b):
-    """Whether two struct infos say the same, dimensions compared by proof."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, TensorStructInfo):
-        if a.dtype != b.dtype or (a.shape is None) != (b.shape is None):
-            return False
-        return a.ndim == b.ndim if a.shape is None else same_shape(a.shape, b.shape)
-    if isinstance(a, TupleStructInfo):
-        return len(a.fields) == len(b.fields) and all(map(same_info, a.fields, b.fields))
-    if isinstance(a, ShapeStructInfo):
-        return a.ndim == b.ndim if a.values is None or b.values is None else same_shape(a.values, b.values)
-    return not isinstance(a, PrimStructInfo) or a.dtype == b.dtype
 
 
 def new_dims(info):

@@ -13,7 +13,7 @@ from ..module import GlobalVar
 from ..relax import expr as X
 from ..relax import op
 from ..relax.classic import Function
-from ..relax.verifier import same_info
+from ..relax.infos import same_info
 from ..names import unique_name
 from . import specs as S
 from .evaluator import Evaluator, describe

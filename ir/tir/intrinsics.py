@@ -75,7 +75,7 @@ def integer_power(a, b):
 
 
 def _power(a, b):
-    return np.power(a, b) if np.asarray(a).dtype.kind == "f" else integer_power(a, b)
+    return np.power(a, b) if np.asarray(a).dtype.kind in "fV" else integer_power(a, b)
 
 
 def _popcount(x):

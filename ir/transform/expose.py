@@ -7,7 +7,7 @@ from ..node import structural_equal
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant, DataflowVar, TensorStructInfo, VarBinding, dataflow_function
 from ..relax.memory import Memory
-from ..relax.verifier import same_info
+from ..relax.infos import same_info
 from .blocked_images import in_order, sources
 
 

@@ -1,6 +1,6 @@
-"""Floats of 16 and 8 bits: arithmetic in float32, storage as the unsigned integers that hold their bits.
+"""Floats of 16 bits and fewer: arithmetic in float32, storage as the unsigned integers that hold their bits.
 
-One mechanism for bfloat16, float16 and both float8: BF16ComputeLegalize and its like are these functions for some.
+One mechanism for bfloat16, float16, float8 and float4: BF16ComputeLegalize and its like are these functions for some.
 """
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..dtype import DataType
 from ..expr import Call, Cast, FloatImm, IntImm, Var, cast
 from ..node import Mutator, Visitor
 
-FLOAT8 = ("float8_e4m3fn", "float8_e5m2")
+FLOAT8 = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn")
 SMALL_FLOATS = ("bfloat16", "float16", *FLOAT8)
 _OF_BITS = ("tir.call_extern", "tir.call_pure_extern", "tir.reinterpret")  # they take and give the bits
 
@@ -171,7 +171,7 @@ class _Storage(Mutator):
 
 
 def _bits(dtype):
-    return DataType(f"uint{dtype.bits}").with_lanes(dtype.lanes)
+    return DataType(f"uint{8 * dtype.element.bytes}").with_lanes(dtype.lanes)
 
 
 def _as_bits(value):

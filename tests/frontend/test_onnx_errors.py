@@ -1,7 +1,7 @@
 """One test per error message of the importer: it names the node, the operator, the opset, and what to do."""
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, defs, helper
 
 from ingot.frontend.onnx import OnnxImportError, from_onnx
 from onnx_models import model, one_node, value_info
@@ -56,11 +56,11 @@ def test_no_opset():
     fails(proto, "names no opset")
 
 
-@pytest.mark.parametrize("opset", [8, 99])
+@pytest.mark.parametrize("opset", [0, 99])
 def test_unsupported_opset(opset):
     proto = relu_model()
     proto.opset_import[0].version = opset
-    fails(proto, f"opset {opset} is not supported", "9 to 23", "version_converter")
+    fails(proto, f"opset {opset} is not supported", f"1 to {defs.onnx_opset_version()}", "version_converter")
 
 
 # ---------------------------------------------------------------- weights
@@ -186,7 +186,7 @@ def test_missing_output():
     fails(proto, "graph output 'z' is made by no node")
 
 
-@pytest.mark.parametrize("elem, name", [(TensorProto.STRING, "STRING"), (TensorProto.BFLOAT16, "BFLOAT16")])
+@pytest.mark.parametrize("elem, name", [(TensorProto.STRING, "STRING"), (TensorProto.COMPLEX64, "COMPLEX64")])
 def test_input_of_unsupported_dtype(elem, name):
     proto = relu_model()
     proto.graph.input[0].type.tensor_type.elem_type = elem
@@ -268,7 +268,8 @@ def test_too_many_outputs():
 
 
 def test_output_that_is_not_made():
-    node_fails("LayerNormalization", [X, np.ones(4, np.float32)], 17, "output 'y1' is not supported", outputs=2)
+    node_fails("BatchNormalization", [IMAGE, *[np.ones(4, np.float32)] * 4], 15, "attribute training_mode is 0",
+               outputs=3)
 
 
 # ---------------------------------------------------------------- nodes: shapes
@@ -303,7 +304,6 @@ def test_axis_outside(axis):
     ("MaxPool", [IMAGE], 13, "strides (0, 1)", {"kernel_shape": [2, 2], "strides": [0, 1]}),
     ("MaxPool", [IMAGE], 13, "does not match", {"kernel_shape": [2]}),
     ("MaxPool", [IMAGE], 13, "does not fit", {"kernel_shape": [9, 9]}),
-    ("MaxPool", [IMAGE], 13, "storage_order", {"kernel_shape": [2, 2], "storage_order": 1}),
     ("Transpose", [X], 13, "no permutation", {"perm": [0, 0, 1]}),
     ("Reshape", [X, np.array([5, -1])], 13, "cannot become [5, -1]", {}),
     ("Reshape", [X, np.array([-1, -1])], 13, "-1 occurs 2 times", {}),
@@ -322,8 +322,7 @@ def test_axis_outside(axis):
     ("Pad", [X, np.array([1, 1])], 13, "must have 6 elements", {}),
     ("Tile", [X, np.array([1, 1])], 13, "one element per axis", {}),
     ("Range", [np.array(0), np.array(4), np.array(0)], 13, "delta is 0", {}),
-    ("BatchNormalization", [IMAGE, *[np.ones(4, np.float32)] * 4], 15, "training mode", {"training_mode": 1}),
-    ("ArgMax", [X], 13, "select_last_index", {"select_last_index": 1}),
+    ("BatchNormalization", [IMAGE, *[np.ones(4, np.float32)] * 4], 6, "training mode", {}),
     ("Constant", [], 13, "must have one of the attributes", {}),
     ("Constant", [], 13, "value_string is not supported", {"value_string": "a"}),
 ])
@@ -333,9 +332,7 @@ def test_contradictory_node(op, arrays, opset, message, attrs):
 
 @pytest.mark.parametrize("message, inputs, attrs", [
     ("hidden_size 5 contradicts", {}, {"hidden_size": 5}),
-    ("clip is not supported", {}, {"clip": 1.0}),
-    ("must be 2 of Sigmoid, Tanh, Relu", {}, {"activations": ["Sigmoid", "Affine"]}),
-    ("only full sequences", {4: np.array([3, 5], np.int32)}, {}),
+    ("must be 2 of relu", {}, {"activations": ["Sigmoid", "Swish"]}),
     ("direction is 'sideways'", {}, {"direction": "sideways"}),
     ("3 dimensions", {0: np.zeros((5, 3), np.float32)}, {})])
 def test_recurrent(message, inputs, attrs):
@@ -353,7 +350,8 @@ def test_shape_that_depends_on_data(op, arrays, attrs):
 
 
 def test_input_that_must_be_constant():
-    node_fails("Trilu", [X, np.array(1)], 14, "k must be constant, and depends on data")
+    node_fails("OneHot", [np.array([0, 1]), np.array(3), np.array([0, 1], np.float32)], 11,
+               "depth must be constant, and depends on data")
 
 
 @pytest.mark.parametrize("op, arrays, name", [

@@ -182,3 +182,21 @@ def test_evaluate_checks_shared_dimensions():
     module = from_onnx(model([node], {"a": ["n", 3], "b": ["n", 3]}, ["y"], 13))
     with pytest.raises(EvaluationError, match=r"input 'b' has shape \(1, 3\), and must have \(2, 3\)"):
         evaluate(module, [W, W[:1]])
+
+
+@pytest.mark.parametrize("shape, nodes, dims", [
+    ([3, 0], [helper.make_node("Relu", ["x"], ["y"])], ()),  # not the first dimension: no elements
+    ([0, 3], [helper.make_node("Relu", ["x"], ["y"])], ("x_d0",)),  # a batch that the exporter did not know
+    ([0], [helper.make_node("CastLike", ["z", "x"], ["y"])], ())])  # not read
+def test_dimensions_of_size_zero(shape, nodes, dims):
+    module = from_onnx(model(nodes, {"x": shape, "z": [2]}, ["y"], 15))
+    assert tuple(d.name for d in module.attrs["dims"]) == dims
+
+
+def test_shapes_in_the_making_may_be_cut_to_nothing():
+    """As the functions of normalizations do: Shape, a part of no elements, Concat."""
+    nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Slice", ["s", "zero", "zero"], ["none"]),
+             helper.make_node("Concat", ["none", "s"], ["shape"], axis=0),
+             helper.make_node("Reshape", ["x", "shape"], ["y"])]
+    module = from_onnx(model(nodes, {"x": ["n", 3]}, ["y"], 13, {"zero": np.int64([0])}))
+    assert module["main"].outputs[0].struct_info == module["main"].params[0].struct_info

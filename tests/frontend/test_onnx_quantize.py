@@ -53,7 +53,7 @@ def test_a_constant_scale_of_one_element():
 @pytest.mark.parametrize("attrs, arrays, expected", [
     ({"block_size": 2}, [X, ONE, np.array(0, np.int8)], "block_size"),
     ({}, [X, np.ones((2, 2), np.float32), None], "one number, or a vector"),
-    ({"output_dtype": TensorProto.INT32}, [X, ONE, None], "int8, uint8, int16 and uint16"),
+    ({"output_dtype": TensorProto.INT32}, [X, ONE, None], "quantizes to int32"),
     ({"axis": 3}, [X, SCALES, None], "axis 3 is outside")])
 def test_refusals(attrs, arrays, expected):
     with pytest.raises(OnnxImportError, match=expected):
@@ -112,3 +112,34 @@ def test_what_is_quantized_and_dequantized_between_products_takes_no_kernel():
     for run in graph_passes(2, machine()):
         mod = run(mod)
     assert len(lower_ops(mod).functions) == 1 + 2
+
+
+# ---------------------------------------------------------------- products and convolutions in integers
+
+RNG = np.random.default_rng(9)
+
+
+def whole(dtype, *shape):
+    info = np.iinfo(dtype)
+    return RNG.integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("a, b", [("uint8", "int8"), ("uint8", "uint8"), ("int8", "int8")])
+def test_products_of_integers(a, b):
+    x, w = whole(a, 3, 7), whole(b, 7, 5)
+    check_node("MatMulInteger", [x, w], 10)
+    check_node("MatMulInteger", [x, w, np.array(3, a), np.array(5, b)], 10)
+    scales = [np.array(v, np.float32) for v in (0.02, 0.01, 0.5)]
+    zeros = np.array(7, a), np.array(2, b), np.array(9, a)
+    check_node("QLinearMatMul", [x, scales[0], zeros[0], w, scales[1], zeros[1], scales[2], zeros[2]], 10)
+
+
+@pytest.mark.parametrize("attrs", [{}, {"pads": [1, 0, 2, 1], "strides": [2, 1]}, {"group": 2}])
+def test_convolutions_of_integers(attrs):
+    x, w = whole("uint8", 2, 4, 6, 5), whole("int8", 6, 4 // attrs.get("group", 1), 3, 2)
+    if "group" not in attrs:  # onnxruntime takes uint8 weights alone here
+        check_node("ConvInteger", [x, w.view(np.uint8), np.uint8(11)], 10, (2,), **attrs)
+    scales = np.float32(0.03), np.linspace(0.01, 0.02, 6).astype(np.float32), np.float32(0.4)
+    bias = RNG.integers(-500, 500, 6).astype(np.int32)
+    arrays = [x, scales[0], np.uint8(11), w, scales[1], np.zeros(6, np.int8), scales[2], np.uint8(120), bias]
+    check_node("QLinearConv", arrays, 10, range(1, 9), **attrs)

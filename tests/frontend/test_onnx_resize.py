@@ -2,10 +2,12 @@
 import numpy as np
 import onnx
 import pytest
+from onnx.reference import ReferenceEvaluator
 from onnx_models import assert_same, check_node, model, one_node, run_both
 
 import ingot
 from ingot.frontend.onnx import OnnxImportError, from_onnx
+from ingot.ir.relax.evaluate import evaluate
 
 pytest.importorskip("onnxruntime")
 
@@ -163,19 +165,62 @@ def scaled(*values):
     ([], {}, "needs either scales or sizes"),
     ([*scaled(1, 1, 2, 2), np.array([2, 3, 7, 10])], {}, "needs either scales or sizes"),
     (scaled(1, 1, 2), {}, "has 3 scales for 4 axes"),
-    (scaled(1, 2, 2, 2), {}, "resizes images of 1 or 2 spatial dimensions, batch and channels before them as they are"),
     (scaled(1, 1, 0, 2), {}, r"scales \(1.0, 1.0, 0.0, 2.0\) must be positive"),
     (scaled(1, 1, .01, 2), {}, r"nothing would be left of \(7, 10\): scales"),
     (scaled(1, 1, 1e6, 2), {}, "scales .* must be none, or 2 numbers of 1/4096 to 4096"),
     ([None, None, np.array([2, 3, 0, 9])], {}, r"nothing would be left of \(7, 10\): sizes \(0, 9\)"),
-    (scaled(1, 1, 2, 2), {"coordinate_transformation_mode": "tf_crop_and_resize"}, "'tf_crop_and_resize'; supported"),
-    (scaled(1, 1, 2, 2), {"antialias": 1}, "attribute antialias is 1; only 0 is supported"),
-    (scaled(1, 1, 2, 2), {"mode": "cubic", "exclude_outside": 1}, "attribute exclude_outside is 1"),
-    ([None, None, np.array([2, 3, 9, 9])], {"keep_aspect_ratio_policy": "not_larger"}, "'not_larger'; only 'stretch'"),
-    (scaled(1, 1, 1.5, 2), {"coordinate_transformation_mode": "half_pixel_symmetric"}, "give no whole sizes is not"),
+    (scaled(1, 1, 2, 2), {"coordinate_transformation_mode": "tf_crop_and_resize"}, "roi must hold the start and"),
 ])
 def test_what_is_refused(inputs, attrs, message):
     proto = one_node("Resize", [IMAGE, *inputs], 19, constants=(2, 3), **attrs)
     with pytest.raises(OnnxImportError, match=message) as error:
         from_onnx(proto)
     assert "the_node" in str(error.value) and "[2, 3, 7, 10]" in str(error.value)
+
+
+# ---------------------------------------------------------------- what needs places and weights of any axes
+
+def check_standard(x, opset=19, axes=None, roi=None, **attrs):
+    """Against onnx's reference. attrs: scales or sizes, and attributes."""
+    given = [attrs.pop(k, None) for k in ("scales", "sizes")]
+    arrays = [x, None if roi is None else np.float32(roi), None if given[0] is None else np.float32(given[0]),
+              None if given[1] is None else np.int64(given[1])]
+    arrays = arrays if given[1] is not None else arrays[:3]
+    proto = one_node("Resize", arrays, opset, (1, 2, 3), **({} if axes is None else {"axes": axes}), **attrs)
+    assert_same([evaluate(from_onnx(proto), [x])], ReferenceEvaluator(proto).run(None, {"x0": x}), 1e-4, 1e-5)
+
+
+VOLUME = np.random.default_rng(1).standard_normal((2, 3, 5, 6, 4)).astype(np.float32)
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("attrs", [{"scales": [1, 1, 0.6, 0.7]}, {"sizes": [2, 3, 3, 9]}, {"scales": [1, 1, 2.3, 0.4]}])
+@pytest.mark.parametrize("flags", [{"antialias": 1}, {"exclude_outside": 1}, {"antialias": 1, "exclude_outside": 1}])
+def test_antialias_and_exclude_outside(mode, attrs, flags):
+    check_standard(VOLUME[..., 0], mode=mode, **attrs, **flags)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("axes, sizes", [((1, 2), (6, 2)), ((2, 3, 4), (7, 3, 6)), ((0,), (5,))])
+def test_any_axes(mode, axes, sizes):
+    """Channels last, three spatial axes, and the batch."""
+    check_standard(VOLUME, axes=axes, sizes=sizes, mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
+def test_keep_aspect_ratio(mode, policy):
+    check_standard(VOLUME[..., 0], axes=(2, 3), sizes=(8, 7), mode=mode, keep_aspect_ratio_policy=policy)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("roi", [(0.2, 0.1, 0.9, 0.8), (-0.2, 0.4, 1.3, 0.73), (0.9, 0.9, 0.1, 0.2)])
+def test_crop_and_resize(mode, roi):
+    check_standard(VOLUME[..., 0], axes=(2, 3), sizes=(4, 3), roi=roi, mode=mode, extrapolation_value=7.0,
+                   coordinate_transformation_mode="tf_crop_and_resize")
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_scales_that_give_no_whole_sizes(mode):
+    check_standard(VOLUME[..., 0], scales=(1, 1, 0.7, 1.4), mode=mode,
+                   coordinate_transformation_mode="half_pixel_symmetric")

@@ -12,6 +12,7 @@ from ...tir.intrin import integer_power
 from ..expr import TensorStructInfo
 from .common import (axis_names, broadcast_index, broadcast_shapes, need_dtype, need_same_dtype, te_shape,
                      tensors)
+from .precision import is_float
 
 
 def _whole(function, a, b):
@@ -25,7 +26,7 @@ def _divide(a, b):
 
 
 def _numpy_divide(a, b):
-    if a.dtype.kind == "f":
+    if is_float(a):
         return a / b
     quotient, rest = np.floor_divide(a, b), np.fmod(a, b)
     return (quotient + ((rest != 0) & ((a < 0) != (b < 0)))).astype(a.dtype)
@@ -36,7 +37,7 @@ def _floor_divide(a, b):
 
 
 def _numpy_floor_divide(a, b):
-    return np.floor(a / b) if a.dtype.kind == "f" else np.floor_divide(a, b)
+    return np.floor(a / b) if is_float(a) else np.floor_divide(a, b)
 
 
 def _floor_mod(a, b):
@@ -60,7 +61,7 @@ def _power(a, b):
 
 
 def _numpy_power(a, b):
-    if a.dtype.kind == "f":
+    if is_float(a):
         root = np.isneginf(a) & (b == 0.5)  # of which numpy takes the square root where all exponents are 0.5
         return np.where(root, a.dtype.type(np.inf), np.power(a, b))
     return integer_power(a.astype(np.int64), b.astype(np.int64)).astype(a.dtype)

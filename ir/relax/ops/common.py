@@ -88,7 +88,12 @@ def need_dtype(call, info, kind):
         fail(call, f"takes {_KIND_TEXT[kind]}, got {info.dtype} of shape {shape_text(info)}; convert with astype")
 
 
-_DTYPE_KINDS = {"float": lambda t: t.is_float, "number": lambda t: t.is_float or t.is_int, "int": lambda t: t.is_int,
+def _whole(dtype):
+    """An integer that is computed in: of 8 bits or more."""
+    return dtype.is_int and dtype.bits >= 8
+
+
+_DTYPE_KINDS = {"float": lambda t: t.is_float, "number": lambda t: t.is_float or _whole(t), "int": _whole,
                 "bool": lambda t: t.is_bool, "any": lambda t: True}
 _KIND_TEXT = {"float": "a floating-point tensor", "number": "a tensor of numbers", "int": "an integer tensor",
               "bool": "a bool tensor", "any": "any tensor"}

@@ -213,4 +213,29 @@ def _evaluate_astype(args, attrs):
         return np.asarray(args[0]).astype(DataType(attrs["dtype"]).numpy)
 
 
+def _infer_bitcast(call):
+    x, result = tensor(call), _infer_astype(call)
+    if x.dtype.bits != result.dtype.bits:
+        fail(call, f"{x.dtype} of {x.dtype.bits} bits has no {result.dtype} of the same bits")
+    return result
+
+
+def _lower_bitcast(args, attrs, out):
+    """A bool is the number 0 or 1."""
+    x, = args
+
+    def element(*i):
+        if out.dtype.is_bool and not x.dtype.is_bool:
+            return x[i] != _of(x, 0)
+        value = x[i].astype("uint8") if x.dtype.is_bool else x[i]
+        return value if out.dtype.is_bool else tir.reinterpret(out.dtype, value)
+
+    return te.compute(te_shape(out), element, name="bitcast", varargs_names=axis_names(out.ndim, x))
+
+
+def _evaluate_bitcast(args, attrs):
+    return np.array(args[0], order="C").view(DataType(attrs["dtype"]).numpy)
+
+
+register("bitcast", _infer_bitcast, _lower_bitcast, _evaluate_bitcast, "elementwise", dtype=REQUIRED)
 register("astype", _infer_astype, _lower_astype, _evaluate_astype, "elementwise", dtype=REQUIRED)

@@ -244,7 +244,7 @@ def _need_elements(call, x, axis, indices):
         fail(call, f"axis {axis} of {shape_text(x)} has no elements that an index could mean")
 
 
-def _wrapped(index, extent):
+def held_index(index, extent):
     """A data-dependent index: negative counts from the end; out of range is held inside, so that no read strays."""
     signed = cast(index, "int64") if index.dtype.code == "uint" or index.dtype.bits < extent.dtype.bits else index
     size = cast(extent, signed.dtype)
@@ -257,11 +257,11 @@ def _lower_take(args, attrs, out):
     axis = attrs["axis"] % x.ndim
     last = axis + indices.ndim
     return te.compute(te_shape(out), lambda *i: x[
-        i[:axis] + (_wrapped(indices[i[axis:last]], x.shape[axis]),) + i[last:]], name="take")
+        i[:axis] + (held_index(indices[i[axis:last]], x.shape[axis]),) + i[last:]], name="take")
 
 
-def _held(indices, extent):
-    """What _wrapped makes of an array of indices."""
+def hold_indices(indices, extent):
+    """What held_index makes of an array of indices."""
     indices = np.asarray(indices)
     if indices.dtype == np.uint64:  # of which half have no int64
         indices = np.minimum(indices, np.uint64(extent))
@@ -271,7 +271,7 @@ def _held(indices, extent):
 
 def _evaluate_take(args, attrs):
     axis = attrs["axis"]
-    return np.asarray(np.take(args[0], _held(args[1], args[0].shape[axis]), axis=axis))
+    return np.asarray(np.take(args[0], hold_indices(args[1], args[0].shape[axis]), axis=axis))
 
 
 def _infer_gather_elements(call):
@@ -291,14 +291,14 @@ def _lower_gather_elements(args, attrs, out):
     x, indices = args
     axis = attrs["axis"] % x.ndim
     return te.compute(te_shape(out), lambda *i: x[
-        i[:axis] + (_wrapped(indices[i], x.shape[axis]),) + i[axis + 1:]], name="gather_elements")
+        i[:axis] + (held_index(indices[i], x.shape[axis]),) + i[axis + 1:]], name="gather_elements")
 
 
 def _evaluate_gather_elements(args, attrs):
     x, indices = np.asarray(args[0]), np.asarray(args[1])
     axis = attrs["axis"] % x.ndim
     grid = list(np.ogrid[tuple(slice(0, n) for n in indices.shape)])
-    grid[axis] = _held(indices, x.shape[axis])
+    grid[axis] = hold_indices(indices, x.shape[axis])
     return x[tuple(grid)]
 
 

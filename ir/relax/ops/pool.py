@@ -13,7 +13,7 @@ from ...tir import intrin
 from ..expr import TensorStructInfo
 from .common import fail, need_dtype, need_rank, shape_text, short_name, te_shape
 from .layout import check_layout, need_layout, through_plain
-from .precision import narrow, sum_dtype, widen_array
+from .precision import is_float, narrow, sum_dtype, widen_array
 from .window import (KERNEL_AXES, check_window_attrs, inside, output_size, output_sizes, over_windows, pad_array, reach,
                      split_padding, taps)
 
@@ -127,7 +127,7 @@ def _padded_taps(x, attrs, fill):
 
 
 def _evaluate_max(args, attrs):
-    fill = -np.inf if args[0].dtype.kind == "f" else np.iinfo(args[0].dtype).min
+    fill = -np.inf if is_float(args[0]) else np.iinfo(args[0].dtype).min
     return _accumulate(np.maximum, _padded_taps(args[0], attrs, fill))
 
 

@@ -1,7 +1,5 @@
-"""The dtype sums run in: 16-bit floats accumulate in float32, everything else in its own dtype."""
+"""The dtype sums run in: small floats accumulate in float32, everything else in its own dtype."""
 from __future__ import annotations
-
-import numpy as np
 
 from ...dtype import DataType
 from ...te import compute
@@ -10,7 +8,7 @@ from ...te import compute
 def sum_dtype(dtype):
     """The dtype in which values of `dtype` are added up."""
     dtype = DataType(dtype)
-    return DataType("float32") if dtype.is_float and dtype.bits == 16 else dtype
+    return DataType("float32") if dtype.is_float and dtype.bits <= 16 else dtype
 
 
 def narrow(result, dtype):
@@ -20,6 +18,11 @@ def narrow(result, dtype):
     return compute(result.shape, lambda *i: result[i].astype(dtype), name=result.name + "_cast")
 
 
+def is_float(x):
+    """Whether a numpy array holds floats, also ml_dtypes' ones."""
+    return DataType(x.dtype.name).is_float
+
+
 def widen_array(x):
     """A numpy array in the dtype its sums run in."""
-    return x.astype(np.float32) if x.dtype == np.float16 else x
+    return x.astype(sum_dtype(x.dtype.name).numpy, copy=False)

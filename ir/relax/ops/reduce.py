@@ -11,7 +11,7 @@ from ...op import register
 from ..expr import TensorStructInfo
 from .common import (as_dim, fail, flat_index, need_dtype, normalize_axes, normalize_axis, product, shape_text,
                      te_shape, tensor)
-from .precision import narrow, sum_dtype, widen_array
+from .precision import is_float, narrow, sum_dtype, widen_array
 
 
 def _reduced_shape(shape, axes, keepdims):
@@ -83,7 +83,7 @@ def _evaluate(args, attrs, function):
 
 def _numpy_mean(x, axis, keepdims):
     """Integers truncate toward zero."""
-    if x.dtype.kind == "f":
+    if is_float(x):
         return np.mean(x, axis=axis, keepdims=keepdims)
     total = np.sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype)
     count = x.size // max(total.size, 1)

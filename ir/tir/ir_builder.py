@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from ...ir.dtype import DataType
-from ...ir.expr import Var, as_expr, cast, const
-from ...ir.tir.buffer import Buffer, decl_buffer
-from ...ir.tir.intrin import likely
-from ...ir.tir.stmt import (
+from ..dtype import DataType
+from ..expr import Var, as_expr, cast, const
+from .buffer import Buffer, decl_buffer
+from .intrin import likely
+from .stmt import (
     AttrStmt, BufferLoad, BufferStore, DeclBuffer, Evaluate, For, IfThenElse, LetStmt, Stmt, While, seq)
 
 _KINDS = {"serial": "serial", "parallel": "parallel", "vectorize": "vectorized", "vectorized": "vectorized",

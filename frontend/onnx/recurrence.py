@@ -1,0 +1,177 @@
+"""Recurrent layers step by step: what nn.gru, nn.lstm and nn.rnn have not. That is other activations, clipping,
+peephole weights, coupled gates and sequences of several lengths; the number of steps must be known.
+
+Letters are ONNX's: T steps, B batch, H hidden size, D directions. Values of a step are [B, H].
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+
+from ..shapes import dims_of
+from .ops_math import scalar_like
+
+MOST_STEPS = 512  # of all directions: each is a part of the program
+# activation -> (defaults of alpha and beta, as far as it takes them; function of (node, x, alpha, beta))
+ACTIVATIONS = {
+    "relu": ((), lambda node, x: node.call("nn.relu", x)),
+    "tanh": ((), lambda node, x: node.call("tanh", x)),
+    "sigmoid": ((), lambda node, x: node.call("sigmoid", x)),
+    "softsign": ((), lambda node, x: node.call("nn.softsign", x)),
+    "softplus": ((), lambda node, x: node.call("nn.softplus", x)),
+    "leakyrelu": ((0.01,), lambda node, x, alpha: node.call("nn.leaky_relu", x, alpha=alpha)),
+    "elu": ((1.0,), lambda node, x, alpha: node.call("nn.elu", x, alpha=alpha)),
+    "thresholdedrelu": ((1.0,), lambda node, x, alpha: node.call(
+        "where", node.call("greater", x, scalar_like(node, alpha, x)), x, scalar_like(node, 0, x))),
+    "hardsigmoid": ((0.2, 0.5), lambda node, x, alpha, beta: node.call(
+        "nn.hard_sigmoid", x, alpha=alpha, beta=beta)),
+    "affine": ((1.0, 0.0), lambda node, x, alpha, beta: _affine(node, x, alpha, beta)),
+    "scaledtanh": ((1.0, 1.0), lambda node, x, alpha, beta: _affine(node, node.call(
+        "tanh", _affine(node, x, beta, 0.0)), alpha, 0.0)),
+}
+
+
+def _affine(node, x, alpha, beta):
+    x = node.call("multiply", x, scalar_like(node, alpha, x))
+    return node.call("add", x, scalar_like(node, beta, x)) if beta else x
+
+
+def activations(node, names):
+    """The functions of `names`, with the alphas and betas that the node gives, in order, to those that take some."""
+    given = [list(node.attr(f"activation_{which}") or ()) for which in ("alpha", "beta")]
+    found = []
+    for name in names:
+        defaults, function = ACTIVATIONS[name.lower()]
+        values = [float(given[k].pop(0)) if given[k] else usual for k, usual in enumerate(defaults)]
+        found.append(lambda x, function=function, values=values: function(node, x, *values))
+    return found
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One direction: r [G*H, H] transposed, rb [G*H], peepholes [3*H] or None, functions of the activations."""
+
+    node: object
+    hidden: int
+    r: object
+    rb: object
+    peepholes: object
+    functions: list
+
+    def gate(self, x, k):
+        """Columns k * H to (k + 1) * H."""
+        return _cut(self.node, x, 1, k * self.hidden, self.hidden)
+
+    def add(self, a, b):
+        return self.node.call("add", a, b)
+
+    def multiply(self, a, b):
+        return self.node.call("multiply", a, b)
+
+    def rest(self, x):
+        """1 - x."""
+        return self.node.call("subtract", scalar_like(self.node, 1, x), x)
+
+    def recurrent(self, h, first, count):
+        """h . r + the state's bias, of `count` gates."""
+        columns = _cut(self.node, self.r, 1, first * self.hidden, count * self.hidden)
+        return self.add(self.node.call("matmul", h, columns),
+                        _cut(self.node, self.rb, 0, first * self.hidden, count * self.hidden))
+
+    def activated(self, k, x):
+        clip = self.node.attr("clip")
+        return self.functions[k](self.node.call("clip", x, min=-clip, max=clip) if clip else x)
+
+    def peep(self, x, k, c):
+        if self.peepholes is None:
+            return x
+        return self.add(x, self.multiply(_cut(self.node, self.peepholes, 0, k * self.hidden, self.hidden), c))
+
+
+def _rnn(of, x, h):
+    return (of.activated(0, of.add(x, of.recurrent(h, 0, 1))),)
+
+
+def _gru(of, x, h):
+    gates = of.recurrent(h, 0, 2)
+    z, reset = (of.activated(0, of.add(of.gate(x, k), of.gate(gates, k))) for k in range(2))
+    if of.node.attr("linear_before_reset", 0):
+        state = of.multiply(reset, of.recurrent(h, 2, 1))
+    else:
+        state = of.recurrent(of.multiply(reset, h), 2, 1)
+    candidate = of.activated(1, of.add(of.gate(x, 2), state))
+    return (of.add(of.multiply(of.rest(z), candidate), of.multiply(z, h)),)
+
+
+def _lstm(of, x, h, c):
+    """Gates i, o, f, c; peepholes of i, o, f. Coupled, f is 1 - i."""
+    sums = of.add(x, of.recurrent(h, 0, 4))
+    i = of.activated(0, of.peep(of.gate(sums, 0), 0, c))
+    f = of.rest(i) if of.node.attr("input_forget", 0) else of.activated(0, of.peep(of.gate(sums, 2), 2, c))
+    new = of.add(of.multiply(f, c), of.multiply(i, of.activated(1, of.gate(sums, 3))))
+    o = of.activated(0, of.peep(of.gate(sums, 1), 1, new))
+    return of.multiply(o, of.functions[2](new)), new
+
+
+STEPS = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm}
+
+
+def unrolled(node, x, weights, initial, lengths, names):
+    """(y [T, D, B, H], final states [D, B, H]) of x [T, B, I].
+
+    weights: (w, r, bias, peepholes or None) as ONNX has them; initial: the states [D, B, H]; lengths: how many steps
+    each of the batch takes, or None; names: the activations of each direction.
+    """
+    op = node.proto.op_type
+    steps, batch = dims_of(x)[:2]
+    if not isinstance(steps, int) or steps * len(names) > MOST_STEPS:
+        raise node.error("with these activations, clipping, peepholes, coupled gates or sequence lengths each time "
+                         f"step is a part of the program: {steps} of {len(names)} directions are not from 1 to "
+                         f"{MOST_STEPS}")
+    hidden = dims_of(initial[0])[2]
+    outputs, finals = [], []
+    for d, of_direction in enumerate(names):
+        w, r, bias, peepholes = (v and _part(node, v, d) for v in weights)
+        size = dims_of(w)[0]
+        of = Direction(node, hidden, node.transpose(r, (1, 0)), _cut(node, bias, 0, size, size), peepholes,
+                       activations(node, of_direction))
+        projected = node.call("add", node.call("matmul", x, node.transpose(w, (1, 0))), _cut(node, bias, 0, 0, size))
+        states = [_part(node, s, d) for s in initial]
+        backward = d == 1 or node.attr("direction", "forward") == "reverse"
+        made = {}
+        for t in range(steps)[::-1 if backward else 1]:
+            new = STEPS[op](of, _part(node, projected, t), *states)
+            made[t], states = _kept(node, new, states, lengths, t)
+        outputs.append(_stacked(node, [made[t] for t in range(steps)]))
+        finals.append(states)
+    y = _joined(node, [node.reshape(o, [steps, 1, batch, hidden]) for o in outputs], 1)
+    return (y, *(_stacked(node, list(states)) for states in zip(*finals)))
+
+
+def _kept(node, new, old, lengths, t):
+    """(output, states) after step t: sequences that have ended keep their states, and give zeros."""
+    if lengths is None:
+        return new[0], list(new)
+    runs = node.call("less", scalar_like(node, t, lengths), lengths)
+    choose = partial(node.call, "where", runs)
+    return choose(new[0], scalar_like(node, 0, new[0])), [choose(n, o) for n, o in zip(new, old)]
+
+
+def _cut(node, x, axis, begin, count):
+    if dims_of(x)[axis] == count:
+        return x
+    return node.call("strided_slice", x, axes=(axis,), begin=(begin,), end=(begin + count,), strides=(1,))
+
+
+def _part(node, x, k):
+    """x[k]."""
+    return node.reshape(_cut(node, node.bind(x), 0, k, 1), dims_of(x)[1:])
+
+
+def _joined(node, parts, axis):
+    return parts[0] if len(parts) == 1 else node.call("concat", *parts, axis=axis)
+
+
+def _stacked(node, parts):
+    return _joined(node, [node.reshape(p, [1, *dims_of(p)]) for p in parts], 0)
