@@ -23,6 +23,7 @@ from ..relax.ops.conv_winograd import pack_transformed
 from ..relax.ops.pointwise import kernel_matrix
 from ..relax.ops.winograd import KERNEL, KERNELS, POINTS, tiles_of, transform_blocks, whole_blocks
 from ..relax.ops.winograd_rows import input_size, taps_of, transform_rows
+from ..schedule.plan import choose
 from ..schedule.rules import conv_tiles, winograd_blocks, winograd_row_tiles
 from ..schedule.rules.arithmetics import schedule_of
 from ..target import Target
@@ -201,7 +202,7 @@ def _direct(cpu, layer, channels, out_blocks, inputs, near):
     weights = steps * out_blocks * cpu.lanes * 4
     shape = conv_tiles.Shape(out_blocks, layer.height, layer.width, steps, weights, inputs)
     far = 0 if near else weights / cpu.cost("far_read")
-    near = conv_tiles.cycles(cpu, conv_tiles.choose(cpu, shape), shape)
+    near = conv_tiles.cycles(cpu, choose(shape, cpu).tile, shape)
     return max(near, far) + (1 - cpu.cost("stream.hidden")) * far
 
 

@@ -3,14 +3,15 @@ first cache until the other has read it."""
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from ...expr import is_const_int
-from . import conv_tiles
+from ..plan import Match, Stages
 from .blocked_convolution import shape_of, tile
 from .blocks import find_block, iter_vars, static_extent
-from .registers import anchored, ranks, steps
+from .registers import anchored, ranks
 from .threads import parallel_nest
-from .windows import tile_windows
+from .windows import tile_windows, windows_of
 
 DEPTHWISE, POINTWISE = "depthwise_blocked", "conv2d_blocked"
 
@@ -33,23 +34,30 @@ def depthwise_pointwise(sch, cpu):
             for channels, columns:  acc = 0;  for ic, ii: for points: for vectors: acc += broadcast(middle) * w;  ...
     """
     if not has_parts(sch, cpu):
-        return False
+        return None
     depthwise, conv = sch.get_block(DEPTHWISE), sch.get_block(POINTWISE)
     read = [sch.get(block).name_hint for block in sch.get_producers(conv)]
     if len(read) != 1:
-        return False
+        return None
     last, = read
     found = anchored(sch, lambda block: is_part(block, POINTWISE), keep={DEPTHWISE, last})
     if found is None:
-        return False
+        return None
     epilogue = found[1]
     middle = sch.cache_write(depthwise, 0, "local") if last == DEPTHWISE else sch.get_block(last)
-    (n, band, *_), _ = tile(sch, cpu, conv, epilogue, shape_of(sch, conv, epilogue, 1), _row_by_row)
+    shape = shape_of(sch, cpu, conv, epilogue, 1)
+    own = windows_of(sch, cpu, depthwise, middle, static_extent(sch, sch.get_loops(middle)[-4]))
+    own = replace(own, conv=replace(own.conv, height=1, work=0))
+    kernel = Stages("depthwise_pointwise", (replace(shape, height=1, work=0), own), shape.work, "rows")
+    return Match(kernel, partial(_apply, sch, depthwise, middle, conv, epilogue, shape, own))
+
+
+def _apply(sch, depthwise, middle, conv, epilogue, shape, own, plan, cpu):
+    rows, windows = plan.stages
+    (n, band, *_), _ = tile(sch, cpu, conv, epilogue, shape, rows)
     sch.compute_at(middle, band, preserve_unit_loops=True)
-    groups = static_extent(sch, sch.get_loops(middle)[-4])
-    tile_windows(sch, cpu, depthwise, middle, shape_of(sch, depthwise, middle, groups))
-    parallel_nest(sch, cpu, [n, band], steps(sch.get(conv)))
-    return True
+    tile_windows(sch, cpu, depthwise, middle, own, windows)
+    parallel_nest(sch, cpu, [n, band], shape.work)
 
 
 def has_parts(sch, cpu):
@@ -63,7 +71,3 @@ def is_part(block, name):
         return False
     pointwise = all(is_const_int(iv.dom.extent, 1) for iv in iter_vars(block, "reduce")[1:3])
     return ranks(block) == (5, 2) if name == DEPTHWISE else ranks(block) == (5, 4) and pointwise
-
-
-def _row_by_row(cpu, shape):
-    return replace(conv_tiles.choose(cpu, replace(shape, height=1)), band=1)

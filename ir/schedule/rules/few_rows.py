@@ -3,56 +3,28 @@ from __future__ import annotations
 
 from math import prod
 
-from ...expr import IntImm, is_const_int
+from ...expr import is_const_int
 from ...tir.hints import PREFETCH
-from ..primitives.sample import divisors
-from . import tiles
 from .blocks import innermost, iter_vars, operand_loads, static_extent, vectorizes
-from .operands import in_panels, makes_dots, sizes, term_count, wide_operand
-from .registers import PACKED, in_registers, reduce_lanes, steps, turn_of
+from .operands import in_panels, makes_dots, sizes, wide_operand
+from .registers import in_registers, reduce_lanes, steps, turn_of
 from .threads import parallel_nest
 
-SHARES = 4  # parts of the terms that threads share, or chunks
 VECTORS = 4  # of several rows, where memory passes beside multiply-adds, that meet terms of the other at a time
-DOTS_ROWS = 4  # of a tile of dot products: all rows come from the second cache for each tile of columns
 
 
-def streamed(sch, cpu, anchor, epilogue):
-    """How many columns' sums are made at the same time where a row-major operand is read once, as it lies; 0 where it
-    is not: it is small, or there are too many rows of the other."""
-    block = sch.get(sch.get_block(anchor))
-    *_, m, n = sch.get_loops(epilogue)
-    rows, columns, depth = static_extent(sch, m), static_extent(sch, n), term_count(sch, anchor)
-    (k,) = iter_vars(block, "reduce")
-    fits = (not anchor.endswith(PACKED)
-            and rows <= cpu.cost("stream.most_rows") and depth % cpu.cost("stream.rows") == 0
-            and 4 * depth * columns > cpu.l2_bytes and isinstance(k.dom.extent, IntImm)
-            and wide_operand(block).indices[-2] is k.var and vectorizes(sch.get(epilogue)))
-    if not fits:
-        return 0
-    least, best = cpu.cost("stream.least_chunk"), cpu.cost("stream.best_chunk")
-    chunks = [c for c in divisors(columns) if c % cpu.lanes == 0 and least <= c <= _sums(cpu) // (4 * rows)]
-    most = max(columns // SHARES, min(best, columns // 2)) if cpu.parallel else columns
-    return max((c for c in chunks if c <= most), default=min(chunks, default=0))
-
-
-def _sums(cpu):
-    """Bytes of sums that L1 holds, beside rows of the operand."""
-    return cpu.l1_bytes // 2
-
-
-def stream(sch, cpu, anchor, epilogue, chunk):
+def stream(sch, cpu, plan, anchor, epilogue):
     """Add a few rows of the operand at a time to sums in the first cache, in chunks of columns:
 
         for chunk of columns (parallel):  sums = 0;  for few of k: for columns: for rows: sums += a * b;  epilogue(sums)
     """
-    if _shares_terms(sch, cpu, anchor, epilogue):
-        _stream_parts(sch, cpu, anchor, epilogue)
+    if plan.parts > 1:
+        _stream_parts(sch, cpu, plan.parts, anchor, epilogue)
         return
     block = sch.get_block(anchor)
     work = steps(sch.get(block))
     *batch, m, n = sch.get_loops(epilogue)
-    no, nv, nl = sch.split(n, [None, chunk // cpu.lanes, cpu.lanes])
+    no, nv, nl = sch.split(n, [None, plan.turn // cpu.lanes, cpu.lanes])
     sch.reorder(*batch, no, m, nv, nl)
     sch.vectorize(nl)
     sch.compute_at(block, no, preserve_unit_loops=True)
@@ -61,15 +33,7 @@ def stream(sch, cpu, anchor, epilogue, chunk):
     parallel_nest(sch, cpu, [*batch, no], work)
 
 
-def _shares_terms(sch, cpu, anchor, epilogue):
-    """Whether threads share the terms, not the columns, so that each reads memory in its order."""
-    rows, depth, columns = sizes(sch.get(sch.get_block(anchor)))
-    batch = sch.get_loops(epilogue)[:-2]
-    return (cpu.parallel and depth % (SHARES * cpu.cost("stream.rows")) == 0 and 4 * rows * columns <= _sums(cpu)
-            and all(is_const_int(sch.get(loop).extent, 1) for loop in batch))
-
-
-def _stream_parts(sch, cpu, anchor, epilogue):
+def _stream_parts(sch, cpu, parts, anchor, epilogue):
     """Sums of a part of the terms stay in the first cache of the thread that makes them:
 
         for part of k (parallel):  sums = 0;  for few of k: for columns: for rows: sums += a * b
@@ -77,7 +41,7 @@ def _stream_parts(sch, cpu, anchor, epilogue):
     """
     block = sch.get_block(anchor)
     work = steps(sch.get(block))
-    some, _ = sch.split(sch.get_loops(block)[-1], [SHARES, None])
+    some, _ = sch.split(sch.get_loops(block)[-1], [parts, None])
     part = sch.rfactor(some, 0)
     sch.set_scope(part, 0, "global")
     *outer, m, n, some, k = sch.get_loops(part)
@@ -118,17 +82,21 @@ def _is_near(cpu, buffer):
     return all(map(is_const_int, buffer.shape)) and 4 * prod(d.value for d in buffer.shape) <= cpu.l3_bytes
 
 
-def dots(sch, cpu, anchor, epilogue):
+def makes_dot_products(sch, cpu, anchor):
+    """Whether `dots` is for a product."""
+    block = sch.get(sch.get_block(anchor))
+    (k,), (rows, depth, columns) = iter_vars(block, "reduce"), sizes(block)
+    return (vectorizes(block) and all(innermost(load) is k.var for load in operand_loads(block))
+            and bool(rows and columns) and makes_dots(cpu, rows, depth))
+
+
+def dots(sch, anchor, epilogue, plan, cpu):
     """A product both of whose operands have their terms in a row, as few rows of the first one ask for:
 
         for tile of columns (parallel): for tile of rows: sums = 0;  for vector of k: sums += a * b;  add up lanes
     """
-    block = sch.get_block(anchor)
-    rows, depth, columns = sizes(sch.get(block))
-    if not _is_of_dots(sch.get(block)) or not rows or not columns or not makes_dots(cpu, rows, depth):
-        return False
+    block, tile = sch.get_block(anchor), plan.tile
     work, (*batch, m, n) = steps(sch.get(block)), sch.get_loops(epilogue)
-    tile = tiles.choose_product(cpu.without("by_element"), columns, min(rows, DOTS_ROWS))
     mo, mi = sch.split(m, [None, tile.rows])
     no, ni = sch.split(n, [None, tile.vectors])
     sch.reorder(*batch, no, mo, mi, ni)
@@ -148,9 +116,3 @@ def dots(sch, cpu, anchor, epilogue):
         sch.unroll(loop)
     reduce_lanes(sch, block, tree)
     parallel_nest(sch, cpu, [*batch, no], work)
-    return True
-
-
-def _is_of_dots(block):
-    (k,) = iter_vars(block, "reduce")
-    return vectorizes(block) and all(innermost(load) is k.var for load in operand_loads(block))

@@ -55,6 +55,11 @@ def tall_operand(block):
     return next(load for load in operand_loads(block) if not uses(load.indices, {column.var}))
 
 
+def runs_down(block, k):
+    """Whether the variable k runs along the rows of the operand that is read in vectors."""
+    return wide_operand(block).indices[-2] is k
+
+
 def stage_of(sch, load):
     """The name of the block that computes an operand, element by element; None for a parameter or a sum."""
     return next((b.name_hint for b in blocks(sch) if b.init is None and b.writes[0].buffer is load.buffer), None)
@@ -81,7 +86,7 @@ def choose_copies(sch, cpu, anchor):
     rows, depth, columns = sizes(block)
     (k,), load, other = iter_vars(block, "reduce"), wide_operand(block), tall_operand(block)
     wide, tall = stage_of(sch, load), stage_of(sch, other)
-    copied = all((rows, depth, columns)) and not anchor.endswith(PACKED) and load.indices[-2] is k.var and (
+    copied = all((rows, depth, columns)) and not anchor.endswith(PACKED) and runs_down(block, k.var) and (
         packs_columns(cpu, rows, depth, columns, wide is not None and lies_across(sch, wide)))
     if wide and not copied:
         sch.compute_inline(sch.get_block(wide))

@@ -1,6 +1,7 @@
 """Transposing copies and elementwise kernels: squares of elements whose cache lines stay while all of them are used."""
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 from ...expr import FloorMod, IntImm
@@ -8,6 +9,7 @@ from ...node import collect, structural_equal
 from ...tir.hints import TRANSPOSE
 from ...tir.stmt import BufferLoad, BufferStore
 from ..blocks import uses
+from ..plan import Fixed, Match
 from .blocks import blocks, inline_all, innermost, only_output, vectorizes
 from .threads import parallel_outer
 from .tiles import FLOAT
@@ -21,17 +23,18 @@ def transpose(sch, cpu):
     inline_all(sch)
     output = only_output(sch)
     if len(blocks(sch)) != 1 or output is None:
-        return False
+        return None
     block, loops = sch.get(output), sch.get_loops(output)
     found = _across(cpu, block) if len(loops) == len(block.iter_vars) else None
-    if found is None:
-        return False
+    return None if found is None else Match(Fixed("transpose"), partial(_apply, sch, output, loops, found))
+
+
+def _apply(sch, output, loops, found, plan, cpu):
     u, v = (sch.fuse(*loops[run]) if run.stop - run.start > 1 else loops[run.start] for run in found)
     uo, vo, inner = in_squares(sch, cpu, output, u, v)
     outer = [*loops[:found[0].start], uo, *loops[found[0].stop:found[1].start], vo]
     sch.reorder(*outer, *inner)
     parallel_outer(sch, cpu, outer)
-    return True
 
 
 def square_of(cpu):

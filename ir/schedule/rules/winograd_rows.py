@@ -9,10 +9,12 @@
 """
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 from ...arith import Analyzer
 from ...tir.hints import WHOLE
+from ..plan import Match, one_after_another
 from . import winograd_row_tiles
 from .blocks import PADDED, blocks, find_block, inline_all, only_output, operand_loads, static_extent, store_border
 from .registers import by_element, steps
@@ -28,29 +30,30 @@ def winograd_rows(sch, cpu):
     """nn.conv2d_winograd_rows with what is fused to it. For vectors of another width than the layout's the stages stay
     one after the other."""
     if find_block(sch, lambda block: block.name_hint == RESULT) is None:
-        return False
+        return None
     padded = find_block(sch, lambda block: block.name_hint == PADDED)
     inline_all(sch, keep={*STAGES, PADDED})
     output = only_output(sch)
     if output is None or len(blocks(sch)) != len(STAGES) + 1 + bool(padded) or len(sch.get_loops(output)) != 5:
-        return False
+        return None
     rows, products = map(sch.get_block, STAGES)
-    layer, lanes = _layer(sch, rows, products)
+    layer, lanes = _layer(sch, cpu, rows, products)
     if lanes != cpu.lanes:
-        return True
-    work, (machine, _) = steps(sch.get(products)), by_element(cpu, sch.get(products))
-    tile = winograd_row_tiles.choose(machine, layer)
+        return one_after_another("winograd_rows")
+    return Match(layer, partial(_apply, sch, output, rows, products, padded, layer))
+
+
+def _apply(sch, output, rows, products, padded, layer, plan, cpu):
     n, ob, y, x, o = sch.get_loops(output)
     ty, yi = sch.split(y, [None, layer.tile])
-    xb, xi = sch.split(x, [None, winograd_row_tiles.block_of(cpu, layer, tile)])
+    xb, xi = sch.split(x, [None, plan.block])
     sch.reorder(n, ty, xb, ob, xi, yi, o)
     choices(sch, yi, o)
-    sum_products(sch, cpu, products, xb, tile, [])
+    sum_products(sch, cpu, products, xb, plan.tile, [])
     _rows(sch, rows, ty, cpu.lanes)
     if padded:
         _image(sch, sch.get_block(padded), ty)
-    parallel_nest(sch, cpu, [n, ty], work)
-    return True
+    parallel_nest(sch, cpu, [n, ty], layer.work)
 
 
 def _image(sch, padded, at):
@@ -61,14 +64,15 @@ def _image(sch, padded, at):
     sch.annotate(sch.get_loops(padded)[-2], WHOLE, 0)
 
 
-def _layer(sch, rows, products):
+def _layer(sch, cpu, rows, products):
     """(the Layer, lanes of the layout)."""
     _, channels, _, side, stride, columns = (static_extent(sch, loop) for loop in sch.get_loops(rows))
     _, _, _, out_blocks, count, width, lanes, *terms = (static_extent(sch, loop) for loop in sch.get_loops(products))
     block = sch.get(rows)
     tile = Analyzer().step(operand_loads(block)[0].indices[2], block.iter_vars[2].var) // stride
     data = channels * stride * -(-columns // lanes)
-    return winograd_row_tiles.Layer(tile, side, prod(terms), out_blocks, count, width, data), lanes
+    by, work = by_element(cpu, sch.get(products))[0].by_element, steps(sch.get(products))
+    return winograd_row_tiles.Layer(tile, side, prod(terms), out_blocks, count, width, data, by, work), lanes
 
 
 def _rows(sch, rows, at, lanes):

@@ -18,6 +18,7 @@ from ingot.ir.relax.ops.conv_winograd import pack_transformed
 from ingot.ir.relax.ops.pointwise import kernel_matrix
 from ingot.ir.relax.ops.winograd import transform_weights
 from ingot.ir.schedule import Schedule
+from ingot.ir.schedule.rules import follow
 from ingot.ir.tir.function import PrimFunc
 from ingot.ir.transform.lower_ops import lower_ops
 from ingot.ir.transform.pipeline import graph_passes
@@ -121,7 +122,7 @@ def checked(rule, func, cpu, inputs=None):
     module's tests have run, and its trace gives the same again. Of loops that the rule would have threads share none is
     refused. inputs: what `arguments` gives where they are None."""
     sch, again = Schedule(func), Schedule(func)
-    assert rule(sch, cpu) and not sch.refused
+    assert follow(rule, sch, cpu, func.attrs.get("plan")) and not sch.refused
     sch.trace.apply(again)
     assert structural_equal(again.func, sch.func)
     return same_results(func, sch.func, inputs, rtol=1e-4, atol=5e-4)

@@ -8,8 +8,8 @@ from ingot.ir.node import collect
 from ingot.ir.relax import Constant
 from ingot.ir.relax.ops.conv_layouts import pack_weights
 from ingot.ir.relax.ops.winograd_rows import input_size, transform_rows
-from ingot.ir.schedule.rules.tiles import Tile
-from ingot.ir.schedule.rules.winograd_row_tiles import Layer, block_of, choose
+from ingot.ir.schedule.plan import Tile, choose
+from ingot.ir.schedule.rules.winograd_row_tiles import Layer
 from ingot.ir.schedule.rules.winograd_rows import winograd_rows
 from ingot.ir.tir.stmt import For, IfThenElse
 from machines import machine, set_costs
@@ -74,17 +74,14 @@ LAYERS = {"dscnn": Layer(4, 8, 8, 4, 7, 5, 2), "resnet8": Layer(4, 6, 9, 1, 8, 3
     ("dscnn", Tile(4, 1, 5), 5), ("resnet8", Tile(1, 1, 16), 32), ("vgg", Tile(2, 1, 14), 14)])
 def test_tiles_and_blocks(name, tile, block):
     """Blocks of columns whose products, of all planes and channels, half of the first cache holds."""
-    cpu = machine(16, 32)
-    assert choose(cpu, LAYERS[name]) == tile
-    assert block_of(cpu, LAYERS[name], tile) == block
+    plan = choose(LAYERS[name], machine(16, 32))
+    assert (plan.tile, plan.block) == (tile, block)
 
 
 def test_blocks_of_columns_keep_results():
     """23 columns in blocks of 10, tiles of 5: the last block has less."""
     func, cpu = kernel(4, 4, (5, 23), weights=(8, 2, 3, 3)), machine(4, 32, l1_bytes=4096, parallel=False)
-    layer = Layer(4, 6, 6, 2, 2, 23, 14)
-    tile = choose(cpu, layer)
-    assert block_of(cpu, layer, tile) < 23
+    assert choose(Layer(4, 6, 6, 2, 2, 23, 14), cpu).block < 23
     checked(winograd_rows, func, cpu)
 
 
