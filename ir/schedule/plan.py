@@ -23,7 +23,11 @@ ONE_THREAD = "none"  # what threads share of a kernel that one of them runs
 
 
 class PlanError(ValueError):
-    """A Plan that a kernel has no candidate for."""
+    """A Plan that names no rule, one that does not fit, or what no candidate for the kernel has."""
+
+    @property
+    def line(self):
+        return f"plan: {self}"
 
 
 class _Value(Node):

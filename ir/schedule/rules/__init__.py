@@ -50,12 +50,14 @@ def follow(rule, sch, cpu, given=None):
 
 
 def apply(plan, sch, cpu):
-    """Schedule by a Plan, of which what is open is chosen. Raises ScheduleError where its rule does not fit, PlanError
-    where there is no such rule or no such candidate."""
+    """Schedule by a Plan, of which what is open is chosen. Returns the whole Plan. Raises PlanError where there is no
+    such rule, or it does not fit, or has no such candidate; ScheduleError where a primitive refuses."""
     if plan.rule not in RULES:
         raise PlanError(f"a plan's rule is one of {', '.join(RULES)}, not {plan.rule!r}")
-    if follow(RULES[plan.rule], sch, cpu, plan) is None:
-        raise ScheduleError(f"the rule {plan.rule} of the plan does not fit this function")
+    found = follow(RULES[plan.rule], sch, cpu, plan)
+    if found is None:
+        raise PlanError(f"the rule {plan.rule} does not fit this function")
+    return found
 
 
 def schedule_by_rule(func, cpu: Target):
@@ -72,12 +74,12 @@ def schedule_by_rule(func, cpu: Target):
         return sch
     tries = [(rule.__name__, partial(follow, rule)) for rule in RULES.values()]
     if given is not None:
-        tries.insert(0, ("the given plan", lambda sch, cpu: apply(given, sch, cpu) or sch.plan))
+        tries.insert(0, ("the given plan", partial(apply, given)))
     for name, attempt in tries:
         try:
             if attempt(sch, cpu):
                 break
-        except ScheduleError as error:
+        except (ScheduleError, PlanError) as error:
             refused.append(f"{name}: {error.line}")
         if len(sch.trace):  # what a rule began is dropped
             sch = Schedule(func, error_render_level="fast")
