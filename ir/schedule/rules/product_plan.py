@@ -46,6 +46,10 @@ class Product(Kernel):
 
     rule = "contraction"
 
+    @property
+    def arithmetic(self):
+        return "short" if self.short else "fma"
+
     def seen(self, cpu):
         if self.short:
             return cpu.without("by_element").sparing(REGISTERS)
@@ -57,7 +61,7 @@ class Product(Kernel):
             return
         chunk = self._chunk(cpu)
         if chunk:
-            yield Plan(self.rule, STREAM, turn=chunk, parts=SHARES if self._shares_terms(cpu) else 1)
+            yield Plan(self.rule, STREAM, self.arithmetic, turn=chunk, parts=SHARES if self._shares_terms(cpu) else 1)
             return
         vectors = self.panel // cpu.lanes if self.panel else None
         outer = self._vectors(cpu)
@@ -66,7 +70,7 @@ class Product(Kernel):
 
     def _tiles(self, algorithm, fitting):
         for tile in sorted(fitting, key=lambda t: (-t.accumulators, t.rows)):
-            yield Plan(self.rule, algorithm, tile=tile)
+            yield Plan(self.rule, algorithm, self.arithmetic, tile=tile)
 
     def cost(self, plan, cpu):
         if plan.algorithm == STREAM:

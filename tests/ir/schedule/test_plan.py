@@ -15,7 +15,6 @@ from ingot.ir.schedule.rules.conv_tiles import Shape
 from ingot.ir.schedule.rules.product_plan import Product
 from ingot.ir.schedule.rules.threads import parallel_loops
 from ingot.ir.schedule.rules.winograd_blocks import Layer
-from ingot.ir.transform.pipeline import lower_prim_func
 from ingot.script import from_source
 from machines import machine, set_costs
 
@@ -103,6 +102,7 @@ def test_the_pass_that_packs_weights_decides_for_the_rule():
     given, sch = func.attrs["plan"], schedule_by_rule(func, CPU)
     panels = next(b for b in func.buffers if len(b.shape) == 3)
     assert panels.shape[-1].value == 16 * given.tile.vectors and given.block is None
+    assert (given.rule, given.arithmetic) == ("contraction", "fma")
     assert sch.plan.agrees(given) and sch.plan.block is not None and not sch.refused
 
 
