@@ -10,6 +10,8 @@ from ingot.codegen.toolchains import is_supported_here, toolchain
 from ingot.ir.relax.arithmetic import digits
 from ingot.ir.relax.evaluate import evaluate
 from ingot.ir.schedule import plan
+from ingot.ir.schedule.rules.winograd_blocks import Layer
+from ingot.ir.schedule.rules.winograd_products import DigitPlanes
 from machines import set_costs
 
 pytestmark = pytest.mark.optimization("-O0")
@@ -121,7 +123,11 @@ def test_every_plan(built, size, rows, over, monkeypatch):
     by_digits, chosen = built is BUILDS[0], plan._cheapest
     forced = plan.Plan("winograd", arithmetic=built.arithmetic, tile=None if by_digits else plan.Tile(
         1, min(size, rows), 2), block=rows, turn=size if by_digits else 1, threads=over)
-    monkeypatch.setattr(plan, "_cheapest", lambda k, target: forced if k.rule == "winograd" else chosen(k, target))
+
+    def is_forced(kernel):
+        return isinstance(kernel, DigitPlanes) if by_digits else isinstance(kernel, Layer) and kernel.pairs
+
+    monkeypatch.setattr(plan, "_cheapest", lambda k, target: forced if is_forced(k) else chosen(k, target))
     mod = image_network(64, 80, (15, 6), kernel=3)
     convolved(built, built.plain, "winograd4", mod, image(64, (15, 6)), CONTRACT / 2, "openmp")
 
