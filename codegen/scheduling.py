@@ -4,6 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from ..ir.boundary import internal_errors
+from ..ir.schedule.plan import ATTRIBUTE
 from ..ir.schedule.rules import schedule_by_rule
 from ..ir.schedule.rules.threads import most_threads, parallel_loops
 from ..ir.schedule.schedule import Schedule
@@ -64,9 +65,11 @@ def schedule(func, options, recorded=None):
 
 
 def scheduled(func, sch, work):
-    """The function of a Schedule, with attrs "loops", "terms", "schedule", "refused" and "shapes" for the comment in
-    the C, "work" for profiles: that of the computation, not what a schedule adds to it."""
+    """The function of a Schedule, with attrs "plan", "loops", "terms", "schedule", "refused" and "shapes" for the
+    comment in the C, "work" for profiles: that of the computation, not what a schedule adds to it."""
     attrs = {"shapes": shape_summary(func), "work": work, **described(func, sch)}
+    if sch.plan:
+        attrs[ATTRIBUTE] = sch.plan
     if sch.refused:
         attrs["refused"] = "; ".join(sch.refused)
     return sch.func.with_attr(attrs)

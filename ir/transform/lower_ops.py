@@ -15,6 +15,7 @@ from ..relax.expr import (DataflowVar, MatchCast, PrimValue, RelaxCall, RelaxTup
                           TensorStructInfo, TupleStructInfo, VarBinding, call_tir, dataflow_function)
 from ..relax.memory import ALIASES, Memory
 from ..relax.ops.common import Number
+from ..schedule.plan import ATTRIBUTE
 from ..te.create import Lowering
 from ..te.operation import placeholder
 from ..tir.strides import with_strides
@@ -31,8 +32,8 @@ def lower_ops(mod):
     Ensures "main" binds only call_tir, views and tuple items, and the module's other functions are PrimFuncs, no two of
     them structurally equal. Each has attrs "origin", the model nodes of all its calls, "num_outputs" and, where it is
     made by other arithmetics than multiply-adds, "bounds", the text of their error bounds; "algorithm", how it is
-    computed, and "sums", whether by sums of products alone; its parameters are the inputs, the outputs, then the
-    symbolic dimensions that the call passes.
+    computed, and "sums", whether by sums of products alone; "plan", what passes decided of its schedule. Its
+    parameters are the inputs, the outputs, then the symbolic dimensions that the call passes.
     """
     return _Lower(mod).run()
 
@@ -81,7 +82,8 @@ class _Lower:
             hint, args, group = call.op.rpartition(".")[2], tuple(_tensors(call)), None
             calls = [call]
         strides = self._strides(binding, args)
-        gv = self._lower_once(call, args, group, strides, hint, origin)
+        plan = next((c.attrs[ATTRIBUTE] for c in calls if c.attrs.get(ATTRIBUTE)), None)
+        gv = self._lower_once(call, args, group, strides, hint, origin, plan)
         info = call.struct_info
         outs = info.fields if isinstance(info, TupleStructInfo) else info
         self.bounds[gv.name] = tuple(dict.fromkeys(str(a) for c in calls for a in arithmetics_of(c)))
@@ -89,7 +91,7 @@ class _Lower:
         self.sums[gv.name] = len(self.algorithms[gv.name]) == sum(map(is_sum_of_products, calls)) == 1
         return call_tir(gv, args, outs, _dims_of(call, args, strides))
 
-    def _lower_once(self, call, args, group, strides, hint, origin):
+    def _lower_once(self, call, args, group, strides, hint, origin, plan):
         """The GlobalVar of what an operator, or a group, becomes: equal ones, whatever their names, origins and weights
         are, are lowered once."""
         form = (_form(call, args) if group is None else group.replace(attrs={}), tuple(strides), len(_infos(call)))
@@ -100,7 +102,8 @@ class _Lower:
             return GlobalVar(name)
         func = with_strides(self._single(call, args) if group is None else self._fused(group), strides)
         func = func.replace(params=(*func.params, *_dims_of(call, args, strides)),
-                            attrs={**func.attrs, "num_outputs": len(_infos(call))})
+                            attrs={**func.attrs, "num_outputs": len(_infos(call)),
+                                   **({ATTRIBUTE: plan} if plan else {})})
         gv = self._intern(func, hint, origin)
         known.append((form, gv.name))
         return gv
