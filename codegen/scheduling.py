@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from ..ir.boundary import internal_errors
 from ..ir.relax.control import all_bindings
+from ..ir.schedule.plan import ATTRIBUTE
 from ..ir.schedule.rules import schedule_by_rule
 from ..ir.schedule.rules.row_reduction import reduction_loops
 from ..ir.schedule.rules.threads import most_threads, parallel_loops
@@ -78,9 +79,11 @@ def _first_of_all(sch):
 
 
 def scheduled(func, sch, work):
-    """The function of a Schedule, with attrs "loops", "terms", "schedule", "refused" and "shapes" for the comment in
-    the C, "work" for profiles: that of the computation, not what a schedule adds to it."""
+    """The function of a Schedule, with attrs "plan", "loops", "terms", "schedule", "refused" and "shapes" for the
+    comment in the C, "work" for profiles: that of the computation, not what a schedule adds to it."""
     attrs = {"shapes": shape_summary(func), "work": work, **described(func, sch)}
+    if sch.plan:
+        attrs[ATTRIBUTE] = sch.plan
     if sch.refused:
         attrs["refused"] = "; ".join(sch.refused)
     return sch.func.with_attr(attrs)

@@ -50,6 +50,7 @@ class Schedule:
         self._mod, self._trace = mod, Trace()
         self.debug_mask, self.error_render_level = mask, error_render_level
         self.rng = random.Random(seed)
+        self.plan = None  # the Plan that a rule scheduled it by
         self.refused = ()  # of rules that were tried before, and to threads: "rule: why not"
         self._indices = {}  # function name -> Index of the current function
         self._symbols = {}  # handle -> (function name, block name or loop Var)

@@ -206,6 +206,10 @@ class ExprPrinter:
             return f"T.array({v.tolist()!r}, {quote(v.dtype.name)})"
         return " ".join(repr(v).split())
 
+    def expr_Plan(self, e):
+        """A kernel's plan: what it leaves open is left out."""
+        return f"I.Plan({', '.join(f'{name}={self.value(v)}' for name, v in e.decided().items())})", ATOM
+
     def malformed(self, e):
         """A malformed node, or one without a spelling of its own: class and fields, so that printing never fails."""
         fields = [f"{f}={self.value(getattr(e, f))}" for f in e._fields if f not in e._ignore]

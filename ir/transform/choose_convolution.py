@@ -20,6 +20,7 @@ from ..relax.ops.conv_layouts import form_of
 from ..relax.ops.conv_winograd import pack_transformed
 from ..relax.ops.pointwise import kernel_matrix
 from ..relax.ops.winograd import KERNEL, KERNELS, tiles_of, transform_blocks, whole_blocks
+from ..schedule.plan import choose
 from ..schedule.rules import conv_tiles, winograd_blocks
 from ..schedule.rules.arithmetics import schedule_of
 from ..target import Target
@@ -175,7 +176,7 @@ def _direct(cpu, layer, channels, out_blocks, inputs, near):
     weights = steps * out_blocks * cpu.lanes * 4
     shape = conv_tiles.Shape(out_blocks, layer.height, layer.width, steps, weights, inputs)
     far = 0 if near else weights / cpu.cost("far_read")
-    near = conv_tiles.cycles(cpu, conv_tiles.choose(cpu, shape), shape)
+    near = conv_tiles.cycles(cpu, choose(shape, cpu).tile, shape)
     return max(near, far) + (1 - cpu.cost("stream.hidden")) * far
 
 

@@ -16,6 +16,7 @@ from ..relax.expr import (DataflowVar, MatchCast, PrimValue, RelaxCall, RelaxTup
                           TensorStructInfo, TupleStructInfo, VarBinding, call_tir, dataflow_function)
 from ..relax.memory import ALIASES, Memory
 from ..relax.ops.common import Number
+from ..schedule.plan import ATTRIBUTE
 from ..te.create import Lowering
 from ..te.operation import placeholder
 from ..tir.strides import with_strides
@@ -31,9 +32,10 @@ def lower_ops(mod):
     """Requires a dataflow "main" (arguments are variables or constants), primitive functions and no MatchCast.
     Ensures "main" and its bodies bind only call_tir, views, tuple items and control calls, and the module's other
     functions are PrimFuncs, no two of them structurally equal. Each has attrs "origin", the model nodes of all its
-    calls, "num_outputs" and, where it is made by other arithmetics than multiply-adds, "bounds", the text of their error bounds; "algorithm", how it is
-    computed, and "sums", whether by sums of products alone; its parameters are the inputs, the outputs, then the
-    symbolic dimensions that the call passes.
+    calls, "num_outputs" and, where it is made by other arithmetics than multiply-adds, "bounds", the text of their
+    error bounds; "algorithm", how it is computed, and "sums", whether by sums of products alone; "plan", what passes
+    decided of its schedule. Its parameters are the inputs, the outputs, then the symbolic dimensions that the call
+    passes.
     """
     return _Lower(mod).run()
 
@@ -86,7 +88,8 @@ class _Lower:
             hint, args, group = call.op.rpartition(".")[2], tuple(_tensors(call)), None
             calls = [call]
         strides = self._strides(binding, args)
-        gv = self._lower_once(call, args, group, strides, hint, origin, calls)
+        plan = next((c.attrs[ATTRIBUTE] for c in calls if c.attrs.get(ATTRIBUTE)), None)
+        gv = self._lower_once(call, args, group, strides, hint, origin, calls, plan)
         info = call.struct_info
         outs = info.fields if isinstance(info, TupleStructInfo) else info
         self.bounds[gv.name] = tuple(dict.fromkeys(str(a) for c in calls for a in arithmetics_of(c)))
@@ -94,7 +97,7 @@ class _Lower:
         self.sums[gv.name] = len(self.algorithms[gv.name]) == sum(map(is_sum_of_products, calls)) == 1
         return call_tir(gv, args, outs, _dims_of(call, args, strides, calls))
 
-    def _lower_once(self, call, args, group, strides, hint, origin, calls):
+    def _lower_once(self, call, args, group, strides, hint, origin, calls, plan):
         """The GlobalVar of what an operator, or a group, becomes: equal ones, whatever their names, origins and weights
         are, are lowered once."""
         dims = _dims_of(call, args, strides, calls)
@@ -108,7 +111,8 @@ class _Lower:
             return GlobalVar(name)
         func = with_strides(self._single(call, args) if group is None else self._fused(group), strides)
         func = func.replace(params=(*func.params, *dims), attrs={
-            **func.attrs, "num_outputs": len(_infos(call)), **({"may_be_empty": empty} if any(empty) else {})})
+            **func.attrs, "num_outputs": len(_infos(call)), **({ATTRIBUTE: plan} if plan else {}),
+            **({"may_be_empty": empty} if any(empty) else {})})
         gv = self._intern(func, hint, origin)
         known.append((form, gv.name))
         return gv

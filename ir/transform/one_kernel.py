@@ -1,6 +1,7 @@
 """Which 1x1 convolutions are computed in one kernel with what makes their data."""
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from operator import le
 
@@ -8,6 +9,7 @@ from ..expr import IntImm, is_const_int
 from ..relax.ops.contraction import POINTWISE
 from ..relax.ops.conv_layouts import form_of
 from ..relax.ops.layout import block_size
+from ..schedule.plan import choose
 from ..schedule.rules import conv_tiles
 from ..schedule.rules.pointwise_depthwise import pair_of, pays
 
@@ -56,10 +58,10 @@ def is_worth_prologue(cpu, head, before):
     _, blocks, height, width, _ = (d.value for d in head.struct_info.shape)
     shape = conv_tiles.Shape(blocks, height * width, 1, _bytes(weights) // FLOAT // (blocks * cpu.lanes),
                              _bytes(weights), _bytes(data[1:]))
-    if conv_tiles.choose(cpu, shape, made=True).band == shape.height:
+    if choose(replace(shape, made=True), cpu).block == shape.height:
         return False
     saved = shape.input_bytes / cpu.cost("far_read" if shape.input_bytes > cpu.l2_bytes else "l2_read")
-    return conv_tiles.choose(cpu, shape).band < shape.height or shape.weight_bytes / cpu.cost("far_read") < saved
+    return choose(shape, cpu).block < shape.height or shape.weight_bytes / cpu.cost("far_read") < saved
 
 
 def _reads_once(cpu, pool):

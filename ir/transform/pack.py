@@ -13,9 +13,11 @@ from ..relax.ops.matmul import OPERANDS
 from ..relax.ops.phases import border
 from ..relax.ops.recurrent import CELLS, STEPS
 from ..relax.ops.recurrent_weights import pack as pack_steps
-from ..schedule.rules.arithmetics import panel_of, schedule_of
+from ..schedule.plan import Plan, choose
+from ..schedule.rules.arithmetics import schedule_of
 from ..schedule.rules.blocks import static
-from ..schedule.rules.recurrence import choose as choose_steps
+from ..schedule.rules.product_plan import Product
+from ..schedule.rules.recurrence import Step
 from .graph import GraphRewriter, MadeOnce, on_main
 
 MIN_LANES = 4  # narrower vectors have no type in simd.h
@@ -139,19 +141,23 @@ class _PackWeights(GraphRewriter):
             return call
         if not isinstance(weight, Constant) or weight.data.dtype != np.float32 or call.args[0].struct_info.ndim < 2:
             return call
-        n_size, rows = weight.data.shape[1], call.args[0].struct_info.shape[-2]
+        n_size, sizes = weight.data.shape[1], (static(call.args[0].struct_info.shape[-2]), *weight.data.shape)
         for row in special():
-            schedule, sizes = schedule_of(row), (static(rows), *weight.data.shape)
+            schedule = schedule_of(row)
             if row.admitted(self.cpu, self.accuracy) and schedule.worth(self.cpu, *sizes) and row.packs(weight.data):
-                layout = schedule.layout(self.cpu, static(rows), n_size)
+                plan, layout = Plan(Product.rule, arithmetic=row.name), {}
+                if schedule.layout:
+                    plan = choose(Product(*sizes, short=True), self.cpu)
+                    layout = schedule.layout(self.cpu, plan.tile)
                 parts = self.once(weight, (row.name, *layout.values()), lambda w: [
                     Constant(data, w.name + o.suffix) for data, o in zip(row.pack(w.data, **layout), row.operands)])
                 return call_op("matmul", self._filled(binding, call.args[0], row.block), *parts, arithmetic=row.name,
-                               b_layout=OPERANDS, n_size=n_size)
-        cpu = self.cpu if weight.data.shape[0] % self.lanes == 0 else self.cpu.without("by_element")
-        panel = panel_of(cpu, n_size, static(rows))
+                               b_layout=OPERANDS, n_size=n_size, plan=plan)
+        plan = choose(Product(*sizes, by_element=weight.data.shape[0] % self.lanes == 0), self.cpu)
+        panel = plan.tile.vectors * self.lanes
         packed = self.once(weight, ("product", panel), lambda w: Constant(pack(w.data.T, panel, 1), w.name))
-        return call_op("matmul", call.args[0], packed, **{**call.attrs, "b_layout": f"KN{panel}n", "n_size": n_size})
+        return call_op("matmul", call.args[0], packed, **{
+            **call.attrs, "b_layout": f"KN{panel}n", "n_size": n_size, "plan": plan})
 
     def _filled(self, binding, x, block):
         """Rows x with zeros up to whole blocks of terms."""
@@ -167,7 +173,8 @@ class _PackWeights(GraphRewriter):
         if not isinstance(weight, Constant) or weight.struct_info.ndim != 3 or weight.data.dtype != np.float32:
             return call
         gates = weight.data.shape[2] // hidden.value
-        _, vectors, lanes = choose_steps(self.cpu, static(rows), hidden.value, gates)
+        step = Step(static(rows), hidden.value, gates)
+        vectors, lanes = choose(step, self.cpu).tile.vectors, step.lanes(self.cpu)
         packed = self.once(weight, ("steps", vectors), lambda w: Constant(
             pack_steps(w.data, gates, vectors * lanes), w.name))
         return call_op(call.op, call.args[0], packed, *call.args[2:], **call.attrs)

@@ -9,8 +9,9 @@ from c_folders import (HERE, STRICT, build, compile_all, definitions, library_so
 from ingot.codegen.toolchains import is_supported_here, toolchain
 from ingot.ir.relax.arithmetic import digits
 from ingot.ir.relax.evaluate import evaluate
-from ingot.ir.schedule.rules import winograd_blocks, winograd_digit_blocks
-from ingot.ir.schedule.rules.tiles import Tile
+from ingot.ir.schedule import plan
+from ingot.ir.schedule.rules.winograd_blocks import Layer
+from ingot.ir.schedule.rules.winograd_products import DigitPlanes
 from machines import set_costs
 
 pytestmark = pytest.mark.optimization("-O0")
@@ -114,15 +115,19 @@ def test_winograd(built, target, threads, algorithm, channels, outputs, size, op
 
 @pytest.mark.parametrize("rows, over", [(1, "rows"), (2, "rows"), (2, "channels"), (4, "channels"), (2, "each"),
                                         (4, "each")])
-@pytest.mark.parametrize("built, model, make", [
-    *((BUILDS[0], winograd_digit_blocks, lambda rows, over, columns=columns: winograd_digit_blocks.Blocking(
-        rows, columns, over, 0)) for columns in (16, 32)),
-    *((BUILDS[1], winograd_blocks, lambda rows, over, tile=tile: winograd_blocks.Blocking(
-        rows, Tile(1, min(tile, rows), 2), 1, over, 0)) for tile in (1, 2))],
-    ids=["digits-16", "digits-32", "pairs-1", "pairs-2"])
-def test_every_blocking(built, model, make, rows, over, monkeypatch):
+@pytest.mark.parametrize("built, size", [(BUILDS[0], 1), (BUILDS[0], 2), (BUILDS[1], 1), (BUILDS[1], 2)],
+                         ids=["digits-16", "digits-32", "pairs-1", "pairs-2"])
+def test_every_plan(built, size, rows, over, monkeypatch):
+    """size: vectors of a turn by digits, rows of a tile by pairs."""
     set_costs(monkeypatch, {"threads.least_work": 1})
-    monkeypatch.setattr(model, "choose", lambda *_: make(rows, over))
+    by_digits, chosen = built is BUILDS[0], plan._cheapest
+    forced = plan.Plan("winograd", arithmetic=built.arithmetic, tile=None if by_digits else plan.Tile(
+        1, min(size, rows), 2), block=rows, turn=size if by_digits else 1, threads=over)
+
+    def is_forced(kernel):
+        return isinstance(kernel, DigitPlanes) if by_digits else isinstance(kernel, Layer) and kernel.pairs
+
+    monkeypatch.setattr(plan, "_cheapest", lambda k, target: forced if is_forced(k) else chosen(k, target))
     mod = image_network(64, 80, (15, 6), kernel=3)
     convolved(built, built.plain, "winograd4", mod, image(64, (15, 6)), CONTRACT / 2, "openmp")
 

@@ -4,7 +4,7 @@ b_layout "KN" is the plain [..., K, N]. "KN16n" is a constant packed in panels: 
 not a multiple; attribute n_size is the true N. out_dtype (default: the operands') is also the dtype of the sum.
 
 By an `arithmetic` other than "fma" b_layout is "operands": those that it packed; n_size is N, and rows are of its whole
-blocks of terms.
+blocks of terms. plan: what passes decided of its kernel's schedule (schedule/plan.py).
 """
 from __future__ import annotations
 
@@ -155,4 +155,4 @@ def _evaluate(args, attrs):
 
 
 register("matmul", _infer, _lower, _evaluate, "anchor", (2, 4), b_layout="KN", out_dtype=None, n_size=None,
-         arithmetic=FMA)
+         arithmetic=FMA, plan=None)

@@ -1,13 +1,17 @@
-"""Default schedules: for each PrimFunc the first rule that fits, as a trace of primitives.
+"""Default schedules: for each PrimFunc the first rule that fits, by the cheapest Plan, as a trace of primitives.
 
-A rule is a function (schedule, Target) -> whether it fits. It looks at blocks, not at operators: a reduction over
-packed operands gets a register tile, other reductions are computed where their result is needed, the rest is inlined,
-fused and spread over threads. A new rule is a file here and a place in RULES.
+A rule is a function (schedule, Target) -> Match, or None where it does not fit. It looks at blocks, not at operators: a
+reduction over packed operands gets a register tile, other reductions are computed where their result is needed, the
+rest is inlined, fused and spread over threads. Before loops are touched it hands back what the decision depends on and
+how a Plan is applied. A new rule is a file here and a place in RULES.
 """
 from __future__ import annotations
 
+from functools import partial
+
 from ...target import Target
 from ..errors import ScheduleError
+from ..plan import ATTRIBUTE, ONE_THREAD, PlanError, choose
 from ..schedule import Schedule
 from .attention import attention
 from .attention_blocks import attention_blocks
@@ -25,27 +29,54 @@ from .row_reduction import row_reduction
 from .windows import windows
 from .winograd import winograd
 
-RULES = (attention, attention_blocks, recurrence, winograd,
-         pointwise_depthwise, blocked_convolution, columns, phases, windows, local_response, register_tile, contraction,
-         row_reduction, gather, elementwise)
+RULES = {rule.__name__: rule for rule in (
+    attention, attention_blocks, recurrence, winograd, pointwise_depthwise, blocked_convolution, columns, phases,
+    windows, local_response, register_tile, contraction, row_reduction, gather, elementwise)}
+
+
+def follow(rule, sch, cpu, given=None):
+    """Schedule by a rule: choose, then apply. given: a Plan, or a part of one. Returns the Plan that is applied; None
+    where the rule does not fit. Raises ScheduleError where a primitive refuses, PlanError as choose does."""
+    match = rule(sch, cpu)
+    plan = match and choose(match.kernel, cpu, given)
+    if plan is None or match.apply(plan, cpu.alone() if plan.threads == ONE_THREAD else cpu) is False:
+        return None
+    sch.plan = plan
+    return plan
+
+
+def apply(plan, sch, cpu):
+    """Schedule by a Plan, of which what is open is chosen. Returns the whole Plan. Raises PlanError where there is no
+    such rule, or it does not fit, or has no such candidate; ScheduleError where a primitive refuses."""
+    if plan.rule not in RULES:
+        raise PlanError(f"a plan's rule is one of {', '.join(RULES)}, not {plan.rule!r}")
+    found = follow(RULES[plan.rule], sch, cpu, plan)
+    if found is None:
+        raise PlanError(f"the rule {plan.rule} does not fit this function")
+    return found
 
 
 def schedule_by_rule(func, cpu: Target):
-    """A Schedule of `func` for `cpu`; its `.func` is the result and its `.trace` says how.
+    """A Schedule of `func` for `cpu`; its `.func` is the result, its `.plan` what was decided, and its `.trace` says
+    how that was applied.
 
-    A rule that asks for something illegal does not fit, and the next is tried: primitives refuse, they never guess.
+    The attribute "plan" of a function is followed, whether a graph pass decided a part of it or a user wrote it. A rule
+    that asks for something illegal does not fit, and the next is tried: primitives refuse, they never guess.
     `.refused` says why, for what fits then may be slower; also which loops threads could not share.
     A function with attribute "tir.is_scheduled" was written as a loop program: it stays as it is.
     """
+    sch, refused, given = Schedule(func, error_render_level="fast"), [], func.attrs.get(ATTRIBUTE)
     if func.attrs.get("tir.is_scheduled"):
-        return Schedule(func)
-    sch, refused = Schedule(func, error_render_level="fast"), []
-    for rule in RULES:
+        return sch
+    tries = [(rule.__name__, partial(follow, rule)) for rule in RULES.values()]
+    if given is not None:
+        tries.insert(0, ("the given plan", partial(apply, given)))
+    for name, attempt in tries:
         try:
-            if rule(sch, cpu):
+            if attempt(sch, cpu):
                 break
-        except ScheduleError as error:
-            refused.append(f"{rule.__name__}: {error.line}")
+        except (ScheduleError, PlanError) as error:
+            refused.append(f"{name}: {error.line}")
         if len(sch.trace):  # what a rule began is dropped
             sch = Schedule(func, error_render_level="fast")
     sch.refused = (*refused, *sch.refused)

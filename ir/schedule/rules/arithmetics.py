@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from ...relax.arithmetic import LANES
 from ...relax.arithmetic.digits import COLUMNS, MOST_TERMS
-from . import (digit_tiles, pair_tiles, short_terms, tiles, winograd_blocks, winograd_digit_blocks,
+from . import (digit_tiles, pair_tiles, short_terms, winograd_blocks, winograd_digit_blocks,
                winograd_products)
 from .digit_products import digit_products
 from .pair_products import pair_products
@@ -21,9 +21,10 @@ class ArithmeticSchedule:
     products(sch, cpu): the rule for products; planes: that for Winograd's (winograd_products.Planes), None without one
 
     worth(cpu, rows, depth, columns): whether a product of a constant is clearly faster than by multiply-adds.
-    layout(cpu, rows, columns): the keywords with which the row packs it. point_cycles(cpu, (height, width), channels,
-    outputs, far): of one core, for a product with the points of an image; far: cycles in which its columns come from
-    far away, 0 where they are near. plane_cycles(cpu, layer): of a winograd_blocks.Layer. None where it is for none.
+    layout(cpu, tile): the keywords with which the row packs it for a Product's tile; None where none says how.
+    point_cycles(cpu, (height, width), channels, outputs, far): of one core, for a product with the points of an image;
+    far: cycles in which its columns come from far away, 0 where they are near. plane_cycles(cpu, layer): of a
+    winograd_blocks.Layer. None where it is for none.
     least: channels of an image's points. share: of the time of a direct convolution, below which one of points is
     taken. where: what convolutions it is for, in a message.
     """
@@ -31,17 +32,12 @@ class ArithmeticSchedule:
     products: Callable
     planes: Planes | None = None
     worth: Callable = lambda cpu, rows, depth, columns: False
-    layout: Callable = lambda cpu, rows, columns: {}
+    layout: Callable | None = None
     point_cycles: Callable = lambda cpu, points, channels, outputs, far: None
     plane_cycles: Callable = lambda cpu, layer: None
     least: int = 1
     share: float = 0.9
     where: str = ""
-
-
-def panel_of(cpu, columns, rows):
-    """Columns of a panel: those of a tile of registers."""
-    return tiles.choose_product(cpu, -(-columns // cpu.lanes), rows).vectors * cpu.lanes
 
 
 def _digits_of_points(cpu, points, channels, outputs, far):
@@ -77,8 +73,8 @@ SCHEDULES = {
         where=f"pairs are for 1x1 of {pair_tiles.LEAST_CHANNELS} channels or more and Winograd's products of "
               f"{pair_tiles.LEAST_PLANES} or more, on a target with units for additions beside those for "
               "multiply-adds"),
-    "short": ArithmeticSchedule(product, worth=short_terms.worth, layout=lambda cpu, rows, columns: {
-        "panel": panel_of(short_terms.short_cpu(cpu), columns, rows), "lanes": cpu.lanes}),
+    "short": ArithmeticSchedule(product, worth=short_terms.worth, layout=lambda cpu, tile: {
+        "panel": tile.vectors * cpu.lanes, "lanes": cpu.lanes}),
 }
 
 

@@ -1,10 +1,13 @@
 """Attention: the scores of a few queries against all keys stay in a buffer of rows, which caches hold."""
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ...expr import IntImm
 from ...tir.hints import TRANSPOSE
+from ..plan import Match, shared
 from . import tiles
-from .blocks import find_block, static, static_extent
+from .blocks import find_block, iter_vars, static
 from .registers import by_element, in_registers, lane_by_lane, steps, turn_of
 from .row_reduction import reduce_serially, row_in_vectors
 from .threads import parallel_nest
@@ -20,23 +23,40 @@ def attention(sch, cpu):
             for tile of columns: acc = 0; for key: acc += broadcast(exp) * v; out = acc / sum
     """
     if cpu.lanes == 1 or find_block(sch, lambda block: block.name_hint == "attention_scores") is None:
-        return False
+        return None
     output, = sch.get_output_blocks("root")
     scores, logits, values = (sch.get_block("attention_" + name) for name in ("scores", "logits", "values"))
     sizes = [iv.dom.extent for iv in sch.get(scores).iter_vars]
     size, queries = (sch.get(values).iter_vars[k].dom.extent for k in (3, 2))
     if not all(isinstance(n, IntImm) for n in (*sizes[1:], size)) or size.value % cpu.lanes or \
             sizes[4].value != cpu.lanes:
-        return False
-    tile = tiles.choose(cpu, size.value // cpu.lanes, queries.value, 1, dividing=True)
-    work = steps(sch.get(scores))
-    b, h, so, do = _tile_output(sch, cpu, output, tile, size.value)
-    _tile_values(sch, cpu, values, do)
-    _softmax(sch, cpu, so)
-    _tile_scores(sch, cpu, scores, logits, so, tile.rows)
-    _pack_keys(sch, cpu, sch.get_block("attention_keys"))
-    parallel_nest(sch, cpu, [b, h, so], work)
-    return True
+        return None
+    keys = -(-static(iter_vars(sch.get(logits), "spatial")[-1].dom.extent) // cpu.lanes)
+    kernel = Attention("attention", size.value // cpu.lanes, queries.value, 1, True, keys, steps(sch.get(scores)))
+
+    def apply(plan, cpu):
+        b, h, so, do = _tile_output(sch, cpu, output, plan.tile, size.value)
+        _tile_values(sch, cpu, values, do)
+        _softmax(sch, cpu, so)
+        _tile_scores(sch, cpu, scores, logits, so, plan.turn)
+        _pack_keys(sch, cpu, sch.get_block("attention_keys"))
+        parallel_nest(sch, cpu, [b, h, so], kernel.work)
+
+    return Match(kernel, apply)
+
+
+@dataclass(frozen=True)
+class Attention(tiles.Sums):
+    """The sums of weighted values. keys: vectors of them, of which a plan's turn takes so many with a tile's rows: as
+    many as fit the registers, in tiles of about one size. work: multiply-adds of scores."""
+
+    keys: int = 1
+    work: int = 0
+
+    def complete(self, plan, cpu):
+        most = max(t.vectors for t in tiles.candidates(cpu) if t.rows == plan.tile.rows and t.columns == 1)
+        return plan.replace(turn=plan.turn or -(-self.keys // -(-self.keys // most)),
+                            threads=plan.threads or shared(cpu, self.work, "heads and rows"))
 
 
 def _tile_output(sch, cpu, output, tile, size):
@@ -77,13 +97,12 @@ def _softmax(sch, cpu, at):
     row_in_vectors(sch, cpu, exp, 0)
 
 
-def _tile_scores(sch, cpu, scores, logits, at, rows):
+def _tile_scores(sch, cpu, scores, logits, at, vectors):
     """The products of queries and keys, scaled and masked where they leave their registers."""
     sch.compute_at(logits, at, preserve_unit_loops=True)
     sch.set_scope(logits, 0, "local")
     *_, si, t = sch.get_loops(logits)
     to, tl = sch.split(t, [None, cpu.lanes])
-    vectors = _vectors(cpu, rows, static_extent(sch, to))
     to, tv = sch.split(to, [None, vectors])
     sch.reorder(to, si, tv, tl)
     sch.compute_at(scores, to, preserve_unit_loops=True)
@@ -95,12 +114,6 @@ def _tile_scores(sch, cpu, scores, logits, at, rows):
     in_registers(sch, (si, tv), tl)
     sch.decompose_reduction(scores, d)
     turn_of(sch, cpu, scores, (d,))
-
-
-def _vectors(cpu, rows, wanted):
-    """How many vectors of keys a tile of so many rows has: as many as fit the registers, in tiles of about one size."""
-    most = max(t.vectors for t in tiles.candidates(cpu) if t.rows == rows and t.columns == 1)
-    return -(-wanted // -(-wanted // most))
 
 
 def _pack_keys(sch, cpu, keys):

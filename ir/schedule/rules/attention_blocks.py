@@ -1,7 +1,10 @@
 """Attention over any number of keys: scores and weighted values of a block of keys in register tiles."""
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ...tir.hints import UNROLL
+from ..plan import Match, Plan, Stages
 from . import tiles
 from .attention import _pack_keys
 from .blocks import find_block
@@ -21,27 +24,42 @@ def attention_blocks(sch, cpu):
             for tile of columns: acc = shrunk sums; for key: acc += broadcast(exp) * v; sums = acc
     """
     if cpu.lanes == 1 or find_block(sch, lambda block: block.name_hint == "online_step") is None:
-        return False
+        return None
     scores, values, rows = (sch.get_block("online_" + name) for name in ("scores", "values", "rows"))
     height, _, vectors, lanes, size = (iv.dom.extent for iv in sch.get(scores).iter_vars)
     if size.value % cpu.lanes or lanes.value != cpu.lanes:
-        return False
+        return None
     work = steps(sch.get(scores)) * steps(sch.get(rows))
-    _tile_values(sch, cpu, values, _tile(cpu, size.value // cpu.lanes, height.value))
-    _tile_scores(sch, cpu, scores, _tile(cpu, vectors.value, height.value))
-    for name in IN_VECTORS:
-        _row_of_vectors(sch, cpu, sch.get_block("online_" + name))
-    for lanes, last in (("top", "greater"), ("sum", "weight")):
-        _reduce(sch, sch.get_block("online_" + lanes), sch.get_block("online_" + last))
-    _pack_keys(sch, cpu, sch.get_block("online_keys"))
-    parallel_nest(sch, cpu, sch.get_loops(rows), work)
-    return True
+
+    def apply(plan, cpu):
+        of_values, of_scores = plan.stages
+        _tile_values(sch, cpu, values, of_values.tile)
+        _tile_scores(sch, cpu, scores, of_scores.tile)
+        for name in IN_VECTORS:
+            _row_of_vectors(sch, cpu, sch.get_block("online_" + name))
+        for lanes, last in (("top", "greater"), ("sum", "weight")):
+            _reduce(sch, sch.get_block("online_" + lanes), sch.get_block("online_" + last))
+        _pack_keys(sch, cpu, sch.get_block("online_keys"))
+        parallel_nest(sch, cpu, sch.get_loops(rows), work)
+
+    stages = WholeTiles("values", size.value // cpu.lanes, height.value), WholeTiles("scores", vectors.value,
+                                                                                     height.value)
+    return Match(Stages("attention_blocks", stages, work, "heads and rows"), apply)
 
 
-def _tile(cpu, outer, rows):
-    """The cheapest tile that divides so many vectors and rows."""
-    fitting = [t for t in tiles.candidates(cpu) if t.columns == 1 and outer % t.vectors == 0 and rows % t.rows == 0]
-    return min(fitting, key=lambda t: (tiles.step(cpu, t.vectors, t.rows) / t.accumulators, -t.accumulators, t.vectors))
+@dataclass(frozen=True)
+class WholeTiles(tiles.Sums):
+    """Sums in tiles that divide their vectors and rows."""
+
+    def candidates(self, cpu):
+        fitting = (t for t in tiles.candidates(cpu)
+                   if t.columns == 1 and self.outer % t.vectors == 0 and self.rows % t.rows == 0)
+        for tile in sorted(fitting, key=lambda t: (-t.accumulators, t.vectors)):
+            yield Plan(self.rule, tile=tile)
+
+    def cost(self, plan, cpu):
+        """Of one of the sums."""
+        return tiles.step(cpu, plan.tile.vectors, plan.tile.rows) / plan.tile.accumulators
 
 
 def _tile_scores(sch, cpu, scores, tile):

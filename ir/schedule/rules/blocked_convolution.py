@@ -9,6 +9,7 @@ from ...expr import IntImm, is_const_int
 from ...node import structural_equal
 from ...tir.hints import PREFETCH, PREFETCH_AHEAD
 from ..blocks import uses
+from ..plan import Match
 from . import conv_tiles
 from .blocks import blocks, find_block, iter_vars, operand_loads, static_extent, vectorizes
 from .registers import anchored, by_element, hold, in_registers, lane_by_lane, ranks, steps, turn_of
@@ -28,22 +29,24 @@ def blocked_convolution(sch, cpu):
     before = _prologue(sch) if cpu.lanes > 1 else ()
     found = anchored(sch, _fits, before) if cpu.lanes > 1 else None
     if found is None:
-        return False
+        return None
     conv, epilogue = sch.get_block(found[0]), found[1]
     if len(sch.get_loops(epilogue)) != 5:  # the result is unpacked
-        return False
+        return None
     prologue = [sch.get_block(name) for name in before]
     if _is_pointwise(sch.get(conv)) and not any(b.strides for b in sch.func.buffers):
         _join_rows(sch, conv, epilogue, *prologue)
     groups = int(sch.get(conv).annotations.get("groups", 1))
-    shape = shape_of(sch, conv, epilogue, groups)
-    choose = partial(conv_tiles.choose, made=bool(prologue))
-    loops, by_rows = tile(sch, cpu, conv, epilogue, shape, choose)
+    shape = shape_of(sch, cpu, conv, epilogue, groups, made=bool(prologue))
+    return Match(shape, partial(_apply, sch, conv, epilogue, shape, prologue))
+
+
+def _apply(sch, conv, epilogue, shape, prologue, plan, cpu):
+    loops, by_rows = tile(sch, cpu, conv, epilogue, shape, plan)
     if prologue:
         _compute_before(sch, prologue[0], loops[1])
         loops = loops[:2]
-    parallel_nest(sch, cpu, loops, steps(sch.get(conv)), by_rows)
-    return True
+    parallel_nest(sch, cpu, loops, shape.work, by_rows)
 
 
 def _prologue(sch):
@@ -91,15 +94,16 @@ def _join_rows(sch, conv, epilogue, *prologue):
         sch.transform_layout(block, ("write", 0), lambda n, c, y, x, o: (n, c, y * width + x, o))
 
 
-def shape_of(sch, conv, epilogue, groups, split=0):
-    """What plans depend on. split: of _own_loops."""
+def shape_of(sch, cpu, conv, epilogue, groups, **more):
+    """What plans depend on. more: fields of the Shape."""
     block = sch.get(conv)
     data, weights = _operands(block)
-    _, channels, *points, _ = (static_extent(sch, loop) for loop in _own_loops(sch, epilogue, split))
+    _, channels, *points, _ = (static_extent(sch, loop) for loop in _own_loops(sch, epilogue))
     return conv_tiles.Shape(channels, points[0], *(points[1:2] or [1]),
                             steps=prod(_static(iv.dom.extent) for iv in iter_vars(block, "reduce")),
                             weight_bytes=_bytes(weights.shape) if weights else 0,
-                            input_bytes=_bytes(data.shape[1:]), groups=groups)
+                            input_bytes=_bytes(data.shape[1:]), groups=groups, work=steps(block),
+                            by_element=by_element(cpu, block)[0].by_element, **more)
 
 
 def _own_loops(sch, block, split=0):
@@ -117,13 +121,7 @@ def _static(extent):
     return extent.value if isinstance(extent, IntImm) else 1 << 12
 
 
-def share_tiles(sch, cpu, conv, epilogue, shape, phases=()):
-    """`tile`, with the tiles shared among threads."""
-    loops, by_rows = tile(sch, cpu, conv, epilogue, shape, phases=phases)
-    parallel_nest(sch, cpu, loops, steps(sch.get(conv)), by_rows)
-
-
-def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose, phases=(), held=()):
+def tile(sch, cpu, conv, epilogue, shape, plan, phases=(), held=()):
     """Tile the output, compute the convolution in each tile, with sums in registers. Returns the loops whose turns
     threads may share, outermost first: images, bands of rows, channels and rows; and whether each keeps its rows.
 
@@ -132,15 +130,14 @@ def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose, phases=(), h
     """
     block = sch.get(conv)
     cpu, operand = by_element(cpu, block)
-    plan = choose(cpu, shape)
     n, c, *points, lane = _own_loops(sch, epilogue, len(phases))
     points = points[:len(points) - len(phases)]
-    co, ci = sch.split(c, [None, plan.vectors])
-    bands = [1, None] if plan.band == shape.height else [None, plan.band // plan.rows]
-    band, yo, yi = sch.split(points[0], [*bands, plan.rows])
+    co, ci = sch.split(c, [None, plan.tile.vectors])
+    bands = [1, None] if plan.block == shape.height else [None, plan.block // plan.tile.rows]
+    band, yo, yi = sch.split(points[0], [*bands, plan.tile.rows])
     outer, inner = [yo], [yi]
     for x in points[1:]:  # none where rows were joined
-        xo, xi = sch.split(x, [None, plan.columns])
+        xo, xi = sch.split(x, [None, plan.tile.columns])
         outer, inner = [yo, xo], [yi, xi]
     sch.reorder(n, band, co, outer[0], *phases, *outer[1:], *inner, ci, lane)
     sch.compute_at(conv, outer[-1], preserve_unit_loops=True)
@@ -165,5 +162,5 @@ def tile(sch, cpu, conv, epilogue, shape, choose=conv_tiles.choose, phases=(), h
             sch.annotate(turn, PREFETCH_AHEAD, weights)
         if conv_tiles.streams(cpu, shape, plan):
             sch.annotate(turn, PREFETCH, weights)
-    by_rows = plan.band == shape.height and shape.weight_bytes <= cpu.l2_bytes  # each thread reads all weights
+    by_rows = plan.block == shape.height and shape.weight_bytes <= cpu.l2_bytes  # each thread reads all weights
     return [n, band, co, yo], by_rows

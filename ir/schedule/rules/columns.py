@@ -2,11 +2,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from ...arith import Analyzer
 from ...expr import IntImm
 from ..blocks import uses
+from ..plan import Kernel, Match, Plan, Tile, shared
 from ..primitives.sample import divisors
 from . import tiles
 from .blocks import find_block, iter_vars, operand_loads, place_of, static_extent, vectorizes
@@ -17,19 +19,6 @@ from .tiles import Window
 CONV, PAD = "conv2d", "pad_temp"
 KEPT = 0.3  # the part of the first cache that a band of the input takes, beside what it is copied from and results
 MOST_UNROLLED = 3  # columns of the kernel, where planes have every s-th column
-
-
-@dataclass(frozen=True)
-class Tile:
-    """Sums in registers: so many channels x rows x vectors of columns."""
-
-    channels: int
-    rows: int
-    vectors: int
-
-    @property
-    def accumulators(self):
-        return self.channels * self.rows * self.vectors
 
 
 def columns(sch, cpu):
@@ -46,24 +35,28 @@ def columns(sch, cpu):
                 acc = 0;  for ic, kw: held = x;  for kh, rows: for vectors: acc += held * broadcast(w);  epilogue(acc)
     """
     if cpu.lanes == 1:
-        return False
+        return None
     found = anchored(sch, lambda block: _fits(block, cpu), keep={PAD})
     if found is None:
-        return False
+        return None
     conv, epilogue = sch.get_block(found[0]), found[1]
     if len(sch.get_loops(epilogue)) != 4 or not vectorizes(sch.get(epilogue)):
-        return False
+        return None
     block = sch.get(conv)
-    work, strides = steps(block), _strides(block)
-    channels, rows, width = (iv.dom.extent.value for iv in iter_vars(block, "spatial")[1:])
-    own = uses(_operands(block)[0].indices, {iter_vars(block, "spatial")[1].var})  # channels of each output channel
+    strides, (channel, rows, width) = _strides(block), iter_vars(block, "spatial")[1:]
+    own = uses(_operands(block)[0].indices, {channel.var})  # channels of each output channel
     data = _input(sch, conv, strides[1])
-    column = _column(block) if own and not data else None
-    tile = choose(cpu, 1 if own else channels, rows, width // cpu.lanes, column)
-    band = _band(cpu, sch.get(conv), tile, strides[0]) if data else tile.rows
+    kernel = Image(1 if own else channel.dom.extent.value, rows.dom.extent.value, width.dom.extent.value // cpu.lanes,
+                   _column(block) if own and not data else None, *(_rows(sch.get(conv), strides[0]) if data else ()),
+                   work=steps(block))
+    return Match(kernel, partial(_apply, sch, conv, epilogue, data, strides, kernel))
+
+
+def _apply(sch, conv, epilogue, data, strides, kernel, plan, cpu):
+    tile = plan.tile
     n, c, y, x = sch.get_loops(epilogue)
     co, ci = sch.split(c, [None, tile.channels])
-    yb, yo, yi = sch.split(y, [None, band // tile.rows, tile.rows])
+    yb, yo, yi = sch.split(y, [None, plan.block // tile.rows, tile.rows])
     xo, xv, xl = sch.split(x, [None, tile.vectors, cpu.lanes])
     sch.reorder(n, yb, co, yo, xo, yi, ci, xv, xl)
     sch.compute_at(conv, xo, preserve_unit_loops=True)
@@ -73,7 +66,7 @@ def columns(sch, cpu):
     xv, xl = sch.split(x, [None, cpu.lanes])
     sch.reorder(*reduce, n_, y, c, xv, xl)
     in_registers(sch, (y, c, xv), xl)
-    if column:
+    if kernel.column:
         ic, kh, kw = reduce
         sch.reorder(ic, kw, kh)
         sch.unroll(kh)
@@ -85,8 +78,7 @@ def columns(sch, cpu):
     turn_of(sch, cpu, conv, reduce)
     if data:
         _fill(sch, data, yb, strides[1], cpu.lanes)
-    parallel_nest(sch, cpu, [n, yb], work)
-    return True
+    parallel_nest(sch, cpu, [n, yb], kernel.work)
 
 
 def _fits(block, cpu):
@@ -125,13 +117,11 @@ def _input(sch, conv, stride):
     return sch.cache_read(conv, place_of(block, _operands(block)[0].buffer), "global")
 
 
-def _band(cpu, block, tile, stride):
-    """Rows of the output that share a band."""
-    data, rows = _operands(block)[0].buffer.shape, iter_vars(block, "spatial")[2].dom.extent.value
-    row = 4 * prod(d.value for d in (data[1], *data[3:]))
+def _rows(block, stride):
+    """(bytes of a row of the input, by how many it moves with one of the output, how many more the first one sees)."""
+    shape = _operands(block)[0].buffer.shape
     more = iter_vars(block, "reduce")[1].dom.extent.value - stride
-    return max((b for b in range(tile.rows, rows + 1, tile.rows) if rows % b == 0
-                and (b * stride + more) * row <= KEPT * cpu.l1_bytes), default=tile.rows)
+    return 4 * prod(d.value for d in (shape[1], *shape[3:])), stride, more
 
 
 def _fill(sch, data, at, stride, lanes):
@@ -152,21 +142,48 @@ def _fill(sch, data, at, stride, lanes):
         sch.reorder(plane, column)
 
 
-def choose(cpu, channels, rows, vectors, column=None):
-    """The Tile with the least estimated time that divides an output: the input's vectors are loaded for all its
-    channels, each weight for all its vectors. column: the Window whose data registers hold."""
-    most = min(cpu.registers, cpu.accumulators or cpu.registers)
-    found = (Tile(c, r, v) for c in divisors(channels) for r in divisors(rows) for v in divisors(vectors))
-    fitting = (t for t in found if t.accumulators <= most and t.accumulators + (
-        column.seen(t.rows) * t.vectors + 1 if column else min(t.channels, t.rows * t.vectors)) < cpu.registers)
-    return min(fitting, key=lambda t: (_cost(cpu, t, column), t.rows, t.channels))
+@dataclass(frozen=True)
+class Image(Kernel):
+    """A convolution of channels x rows x vectors of columns: the input's vectors are loaded for all channels of a tile,
+    each weight for all its vectors. column: the Window whose data registers hold. row_bytes, stride, more: of the
+    input, where it is copied, in bands of a plan's block of rows of the output: bytes of a row, rows for one of the
+    output, and those that the first one sees besides. work: multiply-adds."""
 
+    channels: int
+    rows: int
+    vectors: int
+    column: Window | None = None
+    row_bytes: int = 0
+    stride: int = 1
+    more: int = 0
+    work: int = 0
 
-def _cost(cpu, tile, column):
-    """Cycles of a step, or of one for each row of the kernel, for each of its multiply-adds."""
-    points, across = tile.rows * tile.vectors, cpu.cost("columns.across")
-    if column:
-        return column.cycles(cpu, points, across * column.seen(tile.rows) * tile.vectors + column.taps) / (
-            points * column.taps)
-    loads = tile.channels + across * points
-    return (tiles.step(cpu, tile.channels, points) + cpu.cost("tile.load") * loads) / tile.accumulators
+    rule = "columns"
+
+    def candidates(self, cpu):
+        """Tiles that divide the output."""
+        most = min(cpu.registers, cpu.accumulators or cpu.registers)
+        found = (Tile(v, r, 1, c) for c in divisors(self.channels) for r in divisors(self.rows)
+                 for v in divisors(self.vectors))
+        fitting = (t for t in found if t.accumulators <= most and t.accumulators + (
+            self.column.seen(t.rows) * t.vectors + 1 if self.column else min(t.channels, t.rows * t.vectors))
+            < cpu.registers)
+        for tile in sorted(fitting, key=lambda t: (t.rows, t.channels)):
+            yield Plan(self.rule, tile=tile)
+
+    def cost(self, plan, cpu):
+        """Of a step, or of one for each row of the kernel, for each of its multiply-adds."""
+        tile, column = plan.tile, self.column
+        points, across = tile.rows * tile.vectors, cpu.cost("columns.across")
+        if column:
+            return column.cycles(cpu, points, across * column.seen(tile.rows) * tile.vectors + column.taps) / (
+                points * column.taps)
+        loads = tile.channels + across * points
+        return (tiles.step(cpu, tile.channels, points) + cpu.cost("tile.load") * loads) / tile.accumulators
+
+    def complete(self, plan, cpu):
+        rows = plan.tile.rows
+        band = max((b for b in range(rows, self.rows + 1, rows) if self.rows % b == 0
+                    and (b * self.stride + self.more) * self.row_bytes <= KEPT * cpu.l1_bytes), default=rows)
+        return plan.replace(block=plan.block or (band if self.row_bytes else rows),
+                            threads=plan.threads or shared(cpu, self.work, "bands of rows"))

@@ -2,10 +2,16 @@
 row in arithmetics.py."""
 from __future__ import annotations
 
+from ..plan import Fixed, Match
 from .arithmetics import SCHEDULES
+from .product import product
 from .roles import arithmetic_of
 
 
 def contraction(sch, cpu):
     """matmul and nn.conv2d_pointwise with what is fused to them."""
-    return SCHEDULES[arithmetic_of(sch)].products(sch, cpu)
+    arithmetic = arithmetic_of(sch)
+    products = SCHEDULES[arithmetic].products
+    if products is product:
+        return product(sch, cpu)
+    return Match(Fixed("contraction", arithmetic), lambda plan, cpu: products(sch, cpu))

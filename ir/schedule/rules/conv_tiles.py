@@ -3,15 +3,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..plan import Kernel, Plan, Tile, shared
 from . import tiles
 
 MOST_VECTORS = 8  # of a tile that are looked at
 
 
 @dataclass(frozen=True)
-class Shape:
+class Shape(Kernel):
     """Of a convolution: vectors of output channels, height and width of the output, steps of the reduction, bytes of
-    all weights and of the input, groups of channels (of which one vector may have several)."""
+    all weights and of the input, groups of channels (of which one vector may have several).
+
+    A plan's block is a band of rows that the outermost loop takes at a time, within which weights are read once: a
+    multiple of the tile's rows, or all rows. made: whether the data is made for each band: of few tiles, so that it is
+    near, but not one, as compilers keep a register for each point where its place depends on a block of channels alone.
+    in_rows: tiles are of one row. by_element: whether multiply-adds may take elements of the data out of vectors. work:
+    multiply-adds.
+    """
 
     blocks: int
     height: int
@@ -20,35 +28,32 @@ class Shape:
     weight_bytes: int
     input_bytes: int
     groups: int = 1
+    made: bool = False
+    in_rows: bool = False
+    by_element: bool = True
+    work: int = 0
 
+    rule = "blocked_convolution"
 
-@dataclass(frozen=True)
-class Plan:
-    """A tile of `vectors` vectors of channels x `rows` x `columns` points. The outermost loop takes a band of rows at a
-    time, within which weights are read once: a multiple of the tile's rows, or all rows."""
+    def seen(self, cpu):
+        return cpu if self.by_element or not cpu.by_element else cpu.without("by_element")
 
-    vectors: int
-    rows: int
-    columns: int
-    band: int
+    def candidates(self, cpu):
+        """Points at the border are a tile of their own."""
+        own = self.blocks // self.groups
+        tiles_ = (Tile(v, r, c) for v in range(1, MOST_VECTORS + 1) if tiles.covers(cpu, v, own, self.groups)
+                  for r, c in _points(tiles.room(cpu, v) // v, self))
+        for tile in sorted(tiles_, key=lambda t: (_near(cpu, t, self), t.rows, t.vectors)):
+            yield Plan(self.rule, tile=tile)
 
-    @property
-    def accumulators(self):
-        return self.vectors * self.rows * self.columns
+    def cost(self, plan, cpu):
+        return cycles(cpu, plan.tile, self)
 
-
-def choose(cpu, shape: Shape, made=False):
-    """The plan with the least estimated time: the tile first, then the band.
-
-    Points at the border are a tile of their own. made: whether the data is made for each band: of few tiles, so that it
-    is near, but not one, as compilers keep a register for each point where its place depends on a block of channels
-    alone.
-    """
-    own = shape.blocks // shape.groups
-    plans = [Plan(v, r, c, 0) for v in range(1, MOST_VECTORS + 1) if tiles.covers(cpu, v, own, shape.groups)
-             for r, c in _points(tiles.room(cpu, v) // v, shape)]
-    tile = min(plans, key=lambda t: (cycles(cpu, t, shape), _near(cpu, t, shape), t.rows, t.vectors))
-    return Plan(tile.vectors, tile.rows, tile.columns, _band(cpu, tile, shape, made))
+    def complete(self, plan, cpu):
+        block = plan.block or _band(cpu, plan.tile, self)
+        if self.in_rows:
+            plan, block = plan.replace(tile=plan.tile.replace(rows=1)), self.height
+        return plan.replace(block=block, threads=plan.threads or shared(cpu, self.work, "bands, channels and rows"))
 
 
 def _points(most, shape):
@@ -94,7 +99,7 @@ def streams(cpu, shape, plan):
     """Whether each weight is read from beyond the L2 cache once, by the first of the tiles that share it: what the next
     ones share is then asked for meanwhile, at an even pace, if the cache has room for it. A network's weights are out
     of the cache whenever their layer begins. Depthwise convolutions have too few."""
-    return plan.band == shape.height and shape.groups < shape.blocks and _panel(plan, shape) <= cpu.l2_bytes
+    return plan.block == shape.height and shape.groups < shape.blocks and _panel(plan.tile, shape) <= cpu.l2_bytes
 
 
 def _panel(tile, shape):
@@ -102,7 +107,7 @@ def _panel(tile, shape):
     return shape.weight_bytes * tile.vectors // shape.blocks
 
 
-def _band(cpu, tile, shape, made):
+def _band(cpu, tile, shape):
     """The band with the least traffic from beyond the L2 cache.
 
     What fits there is read once: all weights, or those of one tile and the input of a band. Groups share nothing: each
@@ -120,7 +125,7 @@ def _band(cpu, tile, shape, made):
         return weights + shape.input_bytes * again
 
     bands = [b for b in range(tile.rows, shape.height, tile.rows) if shape.height % b == 0]
-    if made:
+    if shape.made:
         whole = shape.height // tile.rows
         bands = [count * tile.rows for count in range(2, whole + 1) if whole % count == 0][:1]
     return min([*bands, shape.height], key=lambda b: (traffic(b), b))

@@ -1,11 +1,14 @@
 """Elementwise and copying kernels: one loop where memory is one row."""
 from __future__ import annotations
 
+from functools import partial
+
 from ...expr import Add, cast, is_const_int
 from ...node import collect, structural_equal
 from ...tir.stmt import BufferLoad, BufferStore
 from ..blocks import uses
 from ..errors import ScheduleError
+from ..plan import Fixed, Match
 from .blocks import inline_all, only_output, other_blocks, outer_spatial
 from .threads import parallel_outer
 
@@ -14,12 +17,15 @@ def elementwise(sch, cpu):
     """Everything inlined into the output block, whose outer loops are fused and run in parallel. A costly stage with
     several consumers is computed once per element, just before them."""
     inline_all(sch)
+    return Match(Fixed("elementwise"), partial(_apply, sch))
+
+
+def _apply(sch, plan, cpu):
     output = only_output(sch)
     if output is not None:
         for name in reversed(other_blocks(sch, output)):
             _compute_per_element(sch, name, output)
     parallel_roots(sch, cpu)
-    return True
 
 
 def _compute_per_element(sch, name, output):

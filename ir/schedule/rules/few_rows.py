@@ -1,26 +1,27 @@
 """Products of few rows whose operands both have their terms in a row: sums in the lanes of vectors."""
 from __future__ import annotations
 
-from . import tiles
 from .blocks import innermost, iter_vars, operand_loads, vectorizes
 from .operands import makes_dots, sizes
 from .registers import in_registers, reduce_lanes, steps, turn_of
 from .threads import parallel_nest
 
-DOTS_ROWS = 4  # of a tile of dot products: all rows come from the second cache for each tile of columns
+
+def makes_dot_products(sch, cpu, anchor):
+    """Whether `dots` is for a product."""
+    block = sch.get(sch.get_block(anchor))
+    (k,), (rows, depth, columns) = iter_vars(block, "reduce"), sizes(block)
+    return (vectorizes(block) and all(innermost(load) is k.var for load in operand_loads(block))
+            and bool(rows and columns) and makes_dots(cpu, rows, depth))
 
 
-def dots(sch, cpu, anchor, epilogue):
+def dots(sch, anchor, epilogue, plan, cpu):
     """A product both of whose operands have their terms in a row, as few rows of the first one ask for:
 
         for tile of columns (parallel): for tile of rows: sums = 0;  for vector of k: sums += a * b;  add up lanes
     """
-    block = sch.get_block(anchor)
-    rows, depth, columns = sizes(sch.get(block))
-    if not _is_of_dots(sch.get(block)) or not rows or not columns or not makes_dots(cpu, rows, depth):
-        return False
+    block, tile = sch.get_block(anchor), plan.tile
     work, (*batch, m, n) = steps(sch.get(block)), sch.get_loops(epilogue)
-    tile = tiles.choose_product(cpu.without("by_element"), columns, min(rows, DOTS_ROWS))
     mo, mi = sch.split(m, [None, tile.rows])
     no, ni = sch.split(n, [None, tile.vectors])
     sch.reorder(*batch, no, mo, mi, ni)
@@ -40,9 +41,3 @@ def dots(sch, cpu, anchor, epilogue):
         sch.unroll(loop)
     reduce_lanes(sch, block, tree)
     parallel_nest(sch, cpu, [*batch, no], work)
-    return True
-
-
-def _is_of_dots(block):
-    (k,) = iter_vars(block, "reduce")
-    return vectorizes(block) and all(innermost(load) is k.var for load in operand_loads(block))

@@ -4,6 +4,7 @@ from __future__ import annotations
 from ...node import collect
 from ...tir.stmt import BufferLoad
 from ..blocks import uses
+from ..plan import Fixed, Match
 from .blocks import blocks, inline_all, only_output
 from .threads import parallel_outer
 
@@ -17,14 +18,17 @@ def gather(sch, cpu):
     inline_all(sch)
     output = only_output(sch)
     if len(blocks(sch)) != 1 or output is None or sch.get(output).init is not None:
-        return False
+        return None
     block, loops = sch.get(output), sch.get_loops(output)
     tables = tuple(inner.indices for load in collect(block.body, BufferLoad)
                    for inner in collect(load.indices, BufferLoad))
     free = [loop for loop, iv in zip(loops, block.iter_vars) if not uses(tables, {iv.var})]
     if not tables or not free or free[-1] is loops[-1] or len(loops) != len(block.iter_vars):
-        return False
-    *outer, inner = [loop for loop in loops if loop is not free[-1]] + [free[-1]]
-    sch.reorder(*outer, inner)
-    parallel_outer(sch, cpu, outer)
-    return True
+        return None
+
+    def apply(plan, cpu):
+        *outer, inner = [loop for loop in loops if loop is not free[-1]] + [free[-1]]
+        sch.reorder(*outer, inner)
+        parallel_outer(sch, cpu, outer)
+
+    return Match(Fixed("gather"), apply)

@@ -1,6 +1,10 @@
 """Local response normalization in blocked layout: neighbours are other lanes, and lanes of the blocks beside."""
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
+
+from ..plan import Kernel, Match, Plan
 from .blocks import find_block, inline_all, only_output, static_extent
 from .registers import in_registers, ranks, steps
 from .threads import COST_OF_LOOP, parallel_nest
@@ -16,16 +20,32 @@ def local_response(sch, cpu):
         for points: squares = x * x;  for channels, points: acc = 0; for k: acc += squares[k ...];  epilogue(acc)
     """
     if cpu.lanes == 1 or find_block(sch, lambda b: b.name_hint == SUMS and ranks(b) == (5, 1)) is None:
-        return False
+        return None
     inline_all(sch, keep={SQUARES})
     output = only_output(sch)
     if output is None or len(sch.get_loops(output)) != 5:
-        return False
+        return None
+    return Match(Rows(static_extent(sch, sch.get_loops(output)[3])), partial(_apply, sch, output))
+
+
+@dataclass(frozen=True)
+class Rows(Kernel):
+    """Rows of so many points, of which a plan's block are taken at a time: as many as divide them."""
+
+    width: int
+
+    rule = "local_response"
+
+    def candidates(self, cpu):
+        points = next(p for p in range(MOST_POINTS, 0, -1) if self.width % p == 0)
+        yield Plan(self.rule, block=points if points >= LEAST_POINTS else MOST_POINTS)
+
+
+def _apply(sch, output, plan, cpu):
     squares, sums = sch.get_block(SQUARES), sch.get_block(SUMS)
     n, c, y, x, lane = sch.get_loops(output)
-    work, width = steps(sch.get(sums)), static_extent(sch, x)
-    points = next(p for p in range(MOST_POINTS, 0, -1) if width % p == 0)
-    xo, xi = sch.split(x, [None, points if points >= LEAST_POINTS else MOST_POINTS])
+    work = steps(sch.get(sums))
+    xo, xi = sch.split(x, [None, plan.block])
     sch.reorder(n, y, xo, c, xi, lane)
     sch.vectorize(lane)
     sch.compute_at(sums, xi, preserve_unit_loops=True)
@@ -39,4 +59,3 @@ def local_response(sch, cpu):
     sch.reorder(block, point)
     sch.vectorize(own)
     parallel_nest(sch, cpu, [n, y], work * COST_OF_LOOP)
-    return True

@@ -1,8 +1,14 @@
 """Transposed convolutions in blocked layout: each phase of the output is a convolution with its part of the kernel."""
 from __future__ import annotations
 
-from .blocked_convolution import shape_of, share_tiles
+from dataclasses import replace
+from functools import partial
+
+from ..plan import Match
+from .blocked_convolution import shape_of, tile
+from .blocks import SYMBOLIC, iter_vars
 from .registers import anchored, ranks
+from .threads import parallel_nest
 
 
 def phases(sch, cpu):
@@ -15,15 +21,27 @@ def phases(sch, cpu):
     """
     found = anchored(sch, _fits) if cpu.lanes > 1 else None
     if found is None:
-        return False
+        return None
     conv, epilogue = sch.get_block(found[0]), found[1]
-    *_, sy, sx, _ = (iv.dom.extent for iv in sch.get(conv).iter_vars if iv.iter_type == "spatial")
-    _, _, y, x, _ = sch.get_loops(epilogue)
+    whole, sizes = shape_of(sch, cpu, conv, epilogue, 1), _phases(sch.get(conv))
+    height, width = (n if n >= SYMBOLIC else -(-n // s.value) for n, s in zip((whole.height, whole.width), sizes))
+    shape = replace(whole, height=height, width=width)
+    return Match(shape, partial(_apply, sch, conv, epilogue, shape))
+
+
+def _apply(sch, conv, epilogue, shape, plan, cpu):
+    (_, _, y, x, _), (sy, sx) = sch.get_loops(epilogue), _phases(sch.get(conv))
     y, ry = sch.split(y, [None, sy])
     x, rx = sch.split(x, [None, sx])
     sch.reorder(y, x, ry, rx)
-    share_tiles(sch, cpu, conv, epilogue, shape_of(sch, conv, epilogue, 1, split=2), phases=(ry, rx))
-    return True
+    loops, by_rows = tile(sch, cpu, conv, epilogue, shape, plan, phases=(ry, rx))
+    parallel_nest(sch, cpu, loops, shape.work, by_rows)
+
+
+def _phases(block):
+    """How many phases of rows and of columns there are."""
+    *_, sy, sx, _ = (iv.dom.extent for iv in iter_vars(block, "spatial"))
+    return sy, sx
 
 
 def _fits(block):

@@ -3,20 +3,23 @@ stays in the second cache until the other has read it."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 from ...arith import Analyzer
 from ...expr import is_const_int
 from ...tir.hints import WHOLE
+from .. import plan as plans
 from ..blocks import uses
+from ..plan import Kernel, Match, Plan, shared
 from ..primitives.sample import divisors
 from . import conv_tiles
-from .blocked_convolution import shape_of, tile
+from .blocked_convolution import tile
 from .blocks import PADDED, find_block, iter_vars, operand_loads, static, static_extent, store_border
-from .registers import anchored, ranks, steps
+from .registers import anchored, by_element, ranks, steps
 from .threads import parallel_nest
 from .tiles import FLOAT
-from .windows import tile_windows
+from .windows import Windows, tile_windows, windows_of
 
 DEPTHWISE, POINTWISE = "depthwise_blocked", "conv2d_blocked"
 ROOM = 3 / 4  # of the second cache, for a band of what lies between, and of the data that it is made of
@@ -27,10 +30,13 @@ MOST_BYTES = 768 << 10  # of a band of what lies between: a thread has it on its
 
 
 @dataclass(frozen=True)
-class Pair:
-    """conv: the Shape of the 1x1 convolution; height: rows of the result, each of which takes `stride` rows of what
+class Pair(Kernel):
+    """How many vectors of channels (a plan's turn) and rows of the result (its block) to take at a time.
+
+    conv: the Shape of the 1x1 convolution; height: rows of the result, each of which takes `stride` rows of what
     lies between and, at the end, `more` that the next one takes too; middle_bytes: of a row of one vector of channels
-    of that; data_bytes: of a row of all channels that it is made of."""
+    of that; data_bytes: of a row of all channels that it is made of. depthwise: the Windows of the other convolution,
+    where there are loops yet."""
 
     conv: conv_tiles.Shape
     height: int
@@ -38,6 +44,38 @@ class Pair:
     more: int
     middle_bytes: int
     data_bytes: int
+    depthwise: Windows | None = None
+
+    rule = "pointwise_depthwise"
+
+    def candidates(self, cpu):
+        for vectors in divisors(self.conv.blocks):
+            if vectors <= conv_tiles.MOST_VECTORS:
+                yield Plan(self.rule, turn=vectors)
+
+    def cost(self, plan, cpu):
+        """As tiles of the 1x1 convolution like it."""
+        own = self.part(plan.turn)
+        return self.conv.blocks // plan.turn * conv_tiles.cycles(cpu, plans.choose(own, cpu).tile, own)
+
+    def complete(self, plan, cpu):
+        """As many rows as the cache has room for, of at least two bands where threads share them."""
+        def fits(band):
+            own = self.rows(band) * plan.turn * self.middle_bytes
+            return own <= MOST_BYTES and own + self.rows(band) * self.data_bytes <= ROOM * cpu.l2_bytes
+
+        bands = [b for b in divisors(self.height) if fits(b) and not (cpu.parallel and b == self.height)]
+        plan = plan.replace(block=plan.block or max(bands, default=1))
+        if self.depthwise is None:
+            return plan
+        own = replace(self.part(plan.turn), height=self.rows(plan.block), in_rows=True, work=0)
+        stages = own, replace(self.depthwise, band=plan.block)
+        return plan.replace(stages=plan.stages or tuple(plans.choose(stage, cpu) for stage in stages),
+                            threads=plan.threads or shared(cpu, self.conv.work, "bands and channels"))
+
+    def part(self, vectors):
+        """The part of the 1x1 convolution that makes so many vectors of channels."""
+        return replace(self.conv, blocks=vectors, weight_bytes=self.conv.weight_bytes * vectors // self.conv.blocks)
 
     def rows(self, band):
         """Of what lies between, for so many rows of the result."""
@@ -54,41 +92,16 @@ def pair_of(image, middle, data, terms, height, stride, more):
     return Pair(conv, height, stride, more, FLOAT * prod(middle_row), FLOAT * channels * prod(row))
 
 
-def choose(cpu, pair):
-    """(vectors of channels, rows of the result) to take at a time: as many vectors as tiles of the 1x1 convolution like
-    best; as many rows as the cache has room for, of at least two bands where threads share them."""
-    vectors = min((v for v in divisors(pair.conv.blocks) if v <= conv_tiles.MOST_VECTORS),
-                  key=lambda v: (_cycles(cpu, pair.conv, v), v))
-
-    def fits(band):
-        own = pair.rows(band) * vectors * pair.middle_bytes
-        return own <= MOST_BYTES and own + pair.rows(band) * pair.data_bytes <= ROOM * cpu.l2_bytes
-
-    bands = [b for b in divisors(pair.height) if fits(b) and not (cpu.parallel and b == pair.height)]
-    return vectors, max(bands, default=1)
-
-
 def pays(cpu, pair):
     """Whether it is faster to make bands of what lies between when they are read than to store all of it and read it
     again: bands make some rows twice, and take vectors of channels that divide all of them."""
-    vectors, band = choose(cpu, pair)
+    plan = plans.choose(pair, cpu)
     whole = pair.rows(pair.height)
     middle = whole * pair.middle_bytes * pair.conv.blocks
-    apart = conv_tiles.cycles(cpu, conv_tiles.choose(cpu, pair.conv), pair.conv) + 2 * middle / cpu.cost("far_read")
-    made = pair.height // band * pair.rows(band) / whole
+    apart = conv_tiles.cycles(cpu, plans.choose(pair.conv, cpu).tile, pair.conv) + 2 * middle / cpu.cost("far_read")
+    made = pair.height // plan.block * pair.rows(plan.block) / whole
     least = cpu.l2_bytes * (1 if cpu.parallel else LEAST_SIZES)
-    return middle > least and made * _cycles(cpu, pair.conv, vectors) < apart
-
-
-def _cycles(cpu, conv, vectors):
-    """Of a 1x1 convolution that makes so many vectors of channels at a time."""
-    own = _of_vectors(conv, vectors)
-    return conv.blocks // vectors * conv_tiles.cycles(cpu, conv_tiles.choose(cpu, own), own)
-
-
-def _of_vectors(conv, vectors):
-    """The part of a 1x1 convolution that makes so many vectors of channels."""
-    return replace(conv, blocks=vectors, weight_bytes=conv.weight_bytes * vectors // conv.blocks)
+    return middle > least and made * pair.cost(plan, cpu) < apart
 
 
 def pointwise_depthwise(sch, cpu):
@@ -100,28 +113,35 @@ def pointwise_depthwise(sch, cpu):
             for rows, columns:  acc = 0;  for kh, kw: for points: acc += middle * w;  epilogue(acc)
     """
     if cpu.lanes == 1 or not all(find_block(sch, lambda b, n=name: _is_part(b, n)) for name in (DEPTHWISE, POINTWISE)):
-        return False
+        return None
     conv, depthwise = sch.get_block(POINTWISE), sch.get_block(DEPTHWISE)
     read = [sch.get(block).name_hint for block in sch.get_producers(depthwise)]
     found = len(read) == 1 and anchored(sch, lambda block: _is_part(block, DEPTHWISE), keep={POINTWISE, *read})
     if not found:
-        return False
+        return None
     middle = sch.cache_write(conv, 0, "local") if read == [POINTWISE] else sch.get_block(read[0])
-    pair, epilogue = _pair(sch.get(conv), sch.get(middle), sch.get(depthwise)), found[1]
-    vectors, band = choose(cpu, pair)
-    shape = shape_of(sch, depthwise, epilogue, static_extent(sch, sch.get_loops(epilogue)[1]))
-    (n, bands, channels, _), _ = tile_windows(sch, cpu, depthwise, epilogue, shape, band)
-    channels, _ = sch.split(channels, [None, vectors])
+    epilogue = found[1]
+    windows = windows_of(sch, cpu, depthwise, epilogue, static_extent(sch, sch.get_loops(epilogue)[1]))
+    windows = replace(windows, conv=replace(windows.conv, work=0))
+    pair = _pair(sch.get(conv), sch.get(middle), sch.get(depthwise))
+    by = by_element(cpu, sch.get(conv))[0].by_element
+    pair = replace(pair, depthwise=windows, conv=replace(pair.conv, by_element=by, work=steps(sch.get(conv))))
+    return Match(pair, partial(_apply, sch, conv, middle, depthwise, epilogue, pair))
+
+
+def _apply(sch, conv, middle, depthwise, epilogue, pair, plan, cpu):
+    rows, windows = plan.stages
+    (n, bands, channels, _), _ = tile_windows(sch, cpu, depthwise, epilogue, pair.depthwise, windows)
+    channels, _ = sch.split(channels, [None, plan.turn])
     sch.compute_at(middle, channels, preserve_unit_loops=True)
     sch.set_scope(middle, 0, "local")
-    if read == [PADDED]:
+    if sch.get(middle).name_hint == PADDED:
         for side in store_border(sch, middle):
             sch.vectorize(sch.get_loops(side)[-1])
-    own = replace(_of_vectors(pair.conv, vectors), height=pair.rows(band))
-    (*_, row), _ = tile(sch, cpu, conv, middle, own, _in_rows)
+    own = replace(pair.part(plan.turn), height=pair.rows(plan.block))
+    (*_, row), _ = tile(sch, cpu, conv, middle, own, rows)
     sch.annotate(row, WHOLE, 0)
-    parallel_nest(sch, cpu, [n, bands, channels], steps(sch.get(conv)))
-    return True
+    parallel_nest(sch, cpu, [n, bands, channels], pair.conv.work)
 
 
 def _is_part(block, name):
@@ -130,11 +150,6 @@ def _is_part(block, name):
         return False
     pointwise = all(is_const_int(iv.dom.extent, 1) for iv in iter_vars(block, "reduce")[1:3])
     return ranks(block) == (5, 2) if name == DEPTHWISE else ranks(block) == (5, 4) and pointwise
-
-
-def _in_rows(cpu, shape):
-    """Tiles of one row: whether a row lies inside of the image is then asked once for each."""
-    return replace(conv_tiles.choose(cpu, shape), rows=1, band=shape.height)
 
 
 def _pair(conv, middle, depthwise):

@@ -1,7 +1,10 @@
 """Recurrences: the sums of a time step stay in registers until the new state is made of them."""
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ...relax.ops.recurrent_weights import width_of
+from ..plan import Kernel, Match, Plan, Stages, Tile
 from .blocks import blocks, iter_vars, outer_spatial, vectorizes
 from .registers import in_registers, ranks, steps, turn_of
 from .threads import parallel_nest
@@ -19,11 +22,18 @@ def recurrence(sch, cpu):
     parts = {b.name_hint: _parts(sch, b.name_hint) for b in blocks(sch)
              if any(iv.iter_type == "scan" for iv in b.iter_vars)}
     parts = {step: found for step, found in parts.items() if found}
-    for step, found in parts.items():
-        for part in found:
-            _tile(sch, cpu, *part)
-        _parallel(sch, cpu, step)
-    return bool(parts)
+    if not parts:
+        return None
+    kernels = {part: _kernel(sch, *part) for found in parts.values() for part in found}
+
+    def apply(plan, cpu):
+        own = dict(zip(kernels, plan.stages))
+        for step, found in parts.items():
+            for part in found:
+                _tile(sch, cpu, own[part].tile, kernels[part].lanes(cpu), *part)
+            _parallel(sch, cpu, step)
+
+    return Match(Stages("recurrence", tuple(kernels.values())), apply)
 
 
 def _parts(sch, step):
@@ -46,21 +56,24 @@ def _parts(sch, step):
                 if children[n].init is None and known & reads[n]:
                     known.add(made[n])
                     stages.append(n)
-            parts.append(([children[n].name_hint for n in part if children[n].init is not None],
-                          [children[n].name_hint for n in stages]))
+            parts.append((tuple(children[n].name_hint for n in part if children[n].init is not None),
+                          tuple(children[n].name_hint for n in stages)))
             start = end + 1
     return parts
 
 
-def _tile(sch, cpu, reductions, stages):
+def _kernel(sch, reductions, stages):
     gates = sum(iter_vars(sch.get(sch.get_block(r)), "spatial")[1].dom.extent.value for r in reductions)
+    batch, hidden = (iv.dom.extent.value for iv in sch.get(sch.get_block(stages[0])).iter_vars)
+    in_vectors = all(vectorizes(sch.get(sch.get_block(s))) for s in (*reductions, *stages))
+    return Step(batch, hidden, gates, in_vectors, _panel(sch, reductions[0]))
+
+
+def _tile(sch, cpu, tile, lanes, reductions, stages):
     anchor = sch.get_block(stages[0])
-    batch, hidden = (iv.dom.extent.value for iv in sch.get(anchor).iter_vars)
-    rows, vectors, lanes = choose(cpu, batch, hidden, gates, all(
-        vectorizes(sch.get(sch.get_block(s))) for s in (*reductions, *stages)), _panel(sch, reductions[0]))
     b, j = sch.get_loops(anchor)
-    bo, bi = sch.split(b, [None, rows])
-    jo, ji = sch.split(j, [None, vectors * lanes])
+    bo, bi = sch.split(b, [None, tile.rows])
+    jo, ji = sch.split(j, [None, tile.vectors * lanes])
     sch.reorder(jo, bo, bi, ji)
     for name in stages[1:]:
         sch.reverse_compute_at(sch.get_block(name), bo, preserve_unit_loops=True)
@@ -98,19 +111,41 @@ def _panel(sch, reduction):
     return next(filter(None, (width_of(r.buffer.shape) for r in sch.get(sch.get_block(reduction)).reads)), None)
 
 
-def choose(cpu, batch, hidden, gates, vectors_exist=True, width=None):
-    """(rows, vectors, lanes) of a tile, all dividing what they are of, so that no tile is cut: the least loads for a
-    multiply-add. The sums leave room for the state's value and for weights on their way. width: of the panels that
-    weights are in, if they are."""
-    room = min(cpu.registers - 4, cpu.accumulators or cpu.registers)
-    lanes = cpu.lanes
-    while lanes > 1 and (hidden % lanes or not vectors_exist):
-        lanes = lanes // 2 if lanes > LEAST_LANES else 1
-    tiles = [(rows, vectors, lanes) for rows in ROWS if batch % rows == 0
-             for vectors in range(1, hidden // lanes + 1)
-             if hidden // lanes % vectors == 0 and (rows * vectors * gates <= room or rows * vectors == 1)]
-    of_panels = [t for t in tiles if t[1] * lanes == width]
-    return min(of_panels or tiles, key=lambda t: ((gates * t[1] + t[0]) / (t[0] * t[1] * gates), -t[1]))
+@dataclass(frozen=True)
+class Step(Kernel):
+    """What a step makes of its sums: a batch of rows of `hidden` states, each of so many gates. in_vectors: whether all
+    stages have vectors. width: of the panels that weights are in; None where they are in none."""
+
+    batch: int
+    hidden: int
+    gates: int
+    in_vectors: bool = True
+    width: int | None = None
+
+    rule = "recurrence"
+
+    def lanes(self, cpu):
+        """Of vectors that states consist of; 1 for none."""
+        lanes = cpu.lanes
+        while lanes > 1 and (self.hidden % lanes or not self.in_vectors):
+            lanes = lanes // 2 if lanes > LEAST_LANES else 1
+        return lanes
+
+    def candidates(self, cpu):
+        """Tiles that divide rows and states, so that no tile is cut. The sums leave room for the state's value and for
+        weights on their way."""
+        room = min(cpu.registers - 4, cpu.accumulators or cpu.registers)
+        vectors = self.hidden // self.lanes(cpu)
+        tiles = [Tile(v, rows) for rows in ROWS if self.batch % rows == 0 for v in range(1, vectors + 1)
+                 if vectors % v == 0 and (rows * v * self.gates <= room or rows * v == 1)]
+        of_panels = [t for t in tiles if t.vectors * self.lanes(cpu) == self.width]
+        for tile in sorted(of_panels or tiles, key=lambda t: -t.vectors):
+            yield Plan(self.rule, tile=tile)
+
+    def cost(self, plan, cpu):
+        """Loads for a multiply-add."""
+        rows, vectors = plan.tile.rows, plan.tile.vectors
+        return (self.gates * vectors + rows) / (rows * vectors * self.gates)
 
 
 def _parallel(sch, cpu, step):

@@ -1,6 +1,9 @@
 """Dense convolutions: a tile of accumulators stays in registers over the whole reduction."""
 from __future__ import annotations
 
+from functools import partial
+
+from ..plan import Match
 from . import tiles
 from .blocks import static_extent, vectorizes
 from .registers import PACKED, anchored, in_registers, ranks, steps, through_memory, turn_of
@@ -14,22 +17,23 @@ def register_tile(sch, cpu):
     """
     found = anchored(sch, _is_packed_convolution) if cpu.lanes > 1 else None
     if found is None or len(sch.get_loops(found[1])) != 4:  # the result stays in blocks
-        return False
-    _tile_convolution(sch, cpu, *found)
-    return True
+        return None
+    packed = sch.get(sch.get_block(found[0]))
+    groups = int(packed.annotations.get("groups", 1))
+    _, _, y, x = sch.get_loops(found[1])
+    sums = tiles.Sums("register_tile", packed.iter_vars[1].dom.extent.value // groups, static_extent(sch, y),
+                      static_extent(sch, x), dividing=groups > 1)
+    return Match(sums, partial(_apply, sch, *found))
 
 
 def _is_packed_convolution(block):
     return block.name_hint.endswith(PACKED) and ranks(block) == (5, 3)
 
 
-def _tile_convolution(sch, cpu, anchor, epilogue):
+def _apply(sch, anchor, epilogue, plan, cpu):
     n, c, y, x = sch.get_loops(epilogue)
     packed = sch.get(sch.get_block(anchor))
-    blocks, lanes = (packed.iter_vars[k].dom.extent.value for k in (1, 4))
-    groups = int(packed.annotations.get("groups", 1))
-    height = static_extent(sch, y)
-    tile = tiles.choose(cpu, blocks // groups, height, static_extent(sch, x), dividing=groups > 1)
+    tile, lanes = plan.tile, packed.iter_vars[4].dom.extent.value
     whole = static_extent(sch, c) % (tile.vectors * lanes) == 0
     co, ci, cl = sch.split(c, [None, tile.vectors, lanes])
     yo, yi = sch.split(y, [None, tile.rows])

@@ -1,6 +1,7 @@
 """Reductions that need no register tile: windows, softmax, norms, means."""
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 from ...expr import IntImm, is_const_int
@@ -9,6 +10,7 @@ from ...target import VECTOR_LANES
 from ...tir.stmt import BlockRealize, BufferLoad, BufferStore
 from ..blocks import uses
 from ..errors import ScheduleError
+from ..plan import Fixed, Match
 from ..primitives.sample import divisors
 from .blocks import (blocks, find_block, inline_all, innermost, iter_vars, only_output, other_blocks, static_extent,
                      vectorizes)
@@ -28,12 +30,15 @@ def row_reduction(sch, cpu):
     where they run through memory in order.
     """
     if find_block(sch, _reduces) is None:
-        return False
+        return None
     inline_all(sch, keep=_row_values(sch))
+    return Match(Fixed("row_reduction"), partial(_apply, sch))
+
+
+def _apply(sch, plan, cpu):
     output = only_output(sch)
     if output is None or not _rows(sch, cpu, output):
         parallel_roots(sch, cpu)
-    return True
 
 
 def _rows(sch, cpu, output):

@@ -12,7 +12,6 @@ from .tiles import FLOAT
 
 MOST_NEAR = 8 << 20  # bytes of weights that a third cache may still hold after the rest of a network
 WORTH = 0.95  # of the time of whole weights
-REGISTERS = 2  # of those that operands have, for the words of a group beside one vector
 # Of vectors of weights: cycles in which a group is made of its words, and of each row multiply-adds, with those of the
 # scale, as operands of many rows are not all in registers.
 CYCLES, MULTIPLY_ADDS = 12, TERMS + 2
@@ -28,11 +27,6 @@ def worth(cpu, rows, depth, columns):
     read, adds = FLOAT * cpu.lanes / pace, cpu.cost("multiply_adds")
     whole = max(TERMS * rows / adds, TERMS * read)
     return max(MULTIPLY_ADDS * rows / adds + CYCLES, WORDS * read) <= WORTH * whole
-
-
-def short_cpu(cpu):
-    """The cpu as tiles of short weights see it."""
-    return cpu.without("by_element").sparing(REGISTERS)
 
 
 def short_operand(block):

@@ -3,25 +3,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..plan import Kernel, Plan, Tile
+
 VECTORS = (1, 2, 3, 4, 6, 8)  # of a tile that are looked at
 FLOAT = 4  # bytes
-
-
-@dataclass(frozen=True)
-class Tile:
-    """vectors: vectors along the packed dimension; rows, columns: elements along the other output dimensions."""
-
-    vectors: int
-    rows: int
-    columns: int
-
-    @property
-    def points(self):
-        return self.rows * self.columns
-
-    @property
-    def accumulators(self):
-        return self.vectors * self.points
 
 
 @dataclass(frozen=True)
@@ -102,42 +87,33 @@ def candidates(cpu):
                 yield Tile(vectors, rows, columns)
 
 
-def choose(cpu, outer, rows, columns, dividing=False):
-    """The tile with the least estimated time for an output of `outer` vectors x rows x columns points.
-
-    dividing: the vectors of a tile must divide `outer`, because the next ones belong to another group, say.
+@dataclass(frozen=True)
+class Sums(Kernel):
+    """Sums of an output of `outer` vectors x rows x columns points. dividing: the vectors of a tile must divide
+    `outer`, because the next ones belong to another group, say.
 
     Model: a step issues vectors * points multiply-adds and vectors + points loads, and takes no less than the cycles in
     which a multiply-add gives its result (Goto and van de Geijn 2008 give the reasoning). A tile at the border does the
     work of a whole one, in code of its own, hence the small penalty. Among equals the one with more points: it loads
     less.
     """
-    fitting = (t for t in candidates(cpu) if not dividing or outer % t.vectors == 0)
-    return min(fitting, key=lambda t: (_cost(cpu, t, outer, rows, columns), -t.accumulators, t.rows, t.vectors))
+
+    rule: str
+    outer: int
+    rows: int
+    columns: int = 1
+    dividing: bool = False
+
+    def candidates(self, cpu):
+        fitting = (t for t in candidates(cpu) if not self.dividing or self.outer % t.vectors == 0)
+        for tile in sorted(fitting, key=lambda t: (-t.accumulators, t.rows, t.vectors)):
+            yield Plan(self.rule, tile=tile)
+
+    def cost(self, plan, cpu):
+        return _cost(cpu, plan.tile, self.outer, self.rows, self.columns)
 
 
 def _cost(cpu, tile, outer, rows, columns):
     steps = -(-outer // tile.vectors) * -(-rows // tile.rows) * -(-columns // tile.columns)
     borders = (outer % tile.vectors > 0) + (rows % tile.rows > 0) + (columns % tile.columns > 0)
     return steps * step(cpu, tile.vectors, tile.points) * (1 + cpu.cost("tile.border") * borders)
-
-
-def choose_product(cpu, outer, rows, dividing=False, vectors=None):
-    """The tile with the least estimated time for a product with `rows` rows and `outer` vectors of columns.
-
-    The model of `choose`, but a border of rows does only its own work, and loads cost a little even where multiply-adds
-    take longer: they compete with another thread of the core, and vectors of columns come from the second cache.
-    vectors: of every tile, where the columns come in panels.
-    """
-    fitting = (t for t in candidates(cpu) if t.columns == 1 and t.rows <= rows and t.vectors <= outer
-               and (t.vectors == vectors if vectors else not dividing or outer % t.vectors == 0))
-    return min(fitting, key=lambda t: (_product_cost(cpu, t, outer, rows), -t.accumulators, t.rows))
-
-
-def _product_cost(cpu, tile, outer, rows):
-    """Cycles for one term of every sum. Panels are whole ones; those of a few rows take as long as they come."""
-    read = FLOAT * cpu.lanes * tile.vectors / cpu.cost("tile.panel_read") + cpu.cost("tile.turn")
-    panel = sum(down * max(step_with_loads(cpu, tile.vectors, points), read)
-                for points, down in pieces(rows, tile.rows))
-    borders = (outer % tile.vectors > 0) + (rows % tile.rows > 0)
-    return -(-outer // tile.vectors) * panel * (1 + cpu.cost("tile.panel_border") * borders)

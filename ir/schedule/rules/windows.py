@@ -2,19 +2,23 @@
 that is loaded."""
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
+from functools import partial
 
 from ...arith import Analyzer
 from ...expr import Call, IntImm, Select, is_const_int
 from ...node import collect
+from .. import plan as plans
 from ..blocks import uses
+from ..plan import Kernel, Match, Plan, Tile, shared
 from . import conv_tiles, tiles
 from .blocked_convolution import shape_of, tile
 from .blocks import innermost, iter_vars, operand_loads, static_extent, vectorizes
-from .conv_tiles import Plan
-from .registers import anchored, ranks, steps
+from .registers import anchored, ranks
 from .threads import parallel_nest
 from .tiles import Window
+
+HELD = "held"  # the algorithm whose registers hold data, beside sums
 
 
 def windows(sch, cpu):
@@ -24,17 +28,21 @@ def windows(sch, cpu):
     """
     found = anchored(sch, lambda block: _fits(block, cpu)) if cpu.lanes > 1 else None
     if found is None:
-        return False
+        return None
     reduction, epilogue = sch.get_block(found[0]), found[1]
     loops = sch.get_loops(epilogue)
     if len(loops) != 5 or not vectorizes(sch.get(epilogue), sch.get(epilogue).iter_vars[-1].var):
-        return False
+        return None
     # One point has one chain of sums, which wait for each other: vectors of several channels then share a tile.
     point = all(is_const_int(sch.get(loop).extent, 1) for loop in loops[2:4])
     groups = 1 if point else static_extent(sch, loops[1])
-    loops, by_rows = tile_windows(sch, cpu, reduction, epilogue, shape_of(sch, reduction, epilogue, groups))
-    parallel_nest(sch, cpu, loops, steps(sch.get(reduction)), by_rows)
-    return True
+    kernel = windows_of(sch, cpu, reduction, epilogue, groups)
+    return Match(kernel, partial(_apply, sch, reduction, epilogue, kernel))
+
+
+def _apply(sch, reduction, epilogue, kernel, plan, cpu):
+    loops, by_rows = tile_windows(sch, cpu, reduction, epilogue, kernel, plan)
+    parallel_nest(sch, cpu, loops, kernel.conv.work, by_rows)
 
 
 def _fits(block, cpu):
@@ -46,20 +54,65 @@ def _fits(block, cpu):
             and all(innermost(load) is lane.var for load in operand_loads(block)))
 
 
-def tile_windows(sch, cpu, reduction, epilogue, shape, band=None):
-    """blocked_convolution.tile; where registers have room for what a tile sees in a row of the window, and for that row
-    of weights, these are loaded once for all its columns, not by each multiply-add. band: so many rows at a time, not
-    all."""
-    row = _row(sch.get(reduction))
-    held = [load.buffer for load in operand_loads(sch.get(reduction))] if row else []
-    found = choose(cpu, shape, row, len(held) > 1) if row else None
+@dataclass(frozen=True)
+class Windows(Kernel):
+    """A reduction over windows: conv, the Shape of it as a convolution; row: the Window of a row, None where loads are
+    not shared; weights: whether there are some. band: so many rows at a time, not all.
 
-    def plan(cpu, shape):
-        whole = found or conv_tiles.choose(cpu, shape)
-        rows = whole.rows if band is None or band % whole.rows == 0 else 1
-        return replace(whole, rows=rows, band=band or whole.band)
+    Where registers have room for what a tile sees in a row of the window, and for that row of weights, these are loaded
+    once for all its columns, not by each multiply-add.
+    """
 
-    return tile(sch, cpu, reduction, epilogue, shape, plan, held=held if found else ())
+    conv: conv_tiles.Shape
+    row: Window | None = None
+    weights: bool = False
+    band: int | None = None
+
+    rule = "windows"
+
+    def candidates(self, cpu):
+        """The best tile of multiply-adds that load each theirs, and those that hold their data."""
+        shape, row = self.conv, self.row
+        yield plans.choose(shape, cpu).replace(rule=self.rule, threads="")
+        if not row:
+            return
+        most = min(cpu.registers, cpu.accumulators or cpu.registers)
+        fitting = (Tile(1, r, c) for c in range(1, min(shape.width, most) + 1)
+                   for r in range(1, min(shape.height, most // c) + 1)
+                   if r * c + self._loads(r, c, True) + 1 < cpu.registers)
+        for tile_ in sorted(fitting, key=lambda t: t.rows):
+            yield Plan(self.rule, HELD, tile=tile_, block=shape.height)
+
+    def cost(self, plan, cpu):
+        if not self.row:
+            return 0
+        start, turns, held = cpu.cost("windows.start"), self.conv.steps // self.row.taps, plan.algorithm == HELD
+        return sum(count * (start + turns * self.row.cycles(cpu, r * c, self._loads(r, c, held)))
+                   for r, c, count in tiles.grid(self.conv.height, self.conv.width, plan.tile))
+
+    def complete(self, plan, cpu):
+        if self.band:
+            rows = plan.tile.rows if self.band % plan.tile.rows == 0 else 1
+            plan = plan.replace(tile=plan.tile.replace(rows=rows), block=self.band)
+        return plan.replace(threads=plan.threads or shared(cpu, self.conv.work, "bands, channels and rows"))
+
+    def _loads(self, rows, columns, held):
+        taps = self.row.taps
+        return rows * (self.row.seen(columns) if held else columns * taps) + taps * self.weights
+
+
+def windows_of(sch, cpu, reduction, epilogue, groups, band=None):
+    """What plans depend on. band: as in Windows."""
+    block = sch.get(reduction)
+    row = _row(block)
+    return Windows(shape_of(sch, cpu, reduction, epilogue, groups), row,
+                   row is not None and len(operand_loads(block)) > 1, band)
+
+
+def tile_windows(sch, cpu, reduction, epilogue, kernel, plan):
+    """blocked_convolution.tile by a plan for Windows."""
+    held = [load.buffer for load in operand_loads(sch.get(reduction))] if plan.algorithm == HELD else ()
+    return tile(sch, cpu, reduction, epilogue, kernel.conv, plan, held=held)
 
 
 def _row(block):
@@ -72,20 +125,3 @@ def _row(block):
         return None
     moves = [Analyzer().step(data[0].indices[3], v) for v in (x.var, kw.var)]
     return None if None in moves else Window(kw.dom.extent.value, *moves)
-
-
-def choose(cpu, shape, row, weights):
-    """The Plan of a tile that holds its data; None where multiply-adds that load each theirs are as fast."""
-    def cycles(plan, held):
-        start = cpu.cost("windows.start")
-        return sum(count * (start + shape.steps // row.taps * row.cycles(cpu, r * c, loads(r, c, held)))
-                   for r, c, count in tiles.grid(shape.height, shape.width, plan))
-
-    def loads(rows, columns, held):
-        return rows * (row.seen(columns) if held else columns * row.taps) + row.taps * weights
-
-    most = min(cpu.registers, cpu.accumulators or cpu.registers)
-    plans = [Plan(1, r, c, shape.height) for c in range(1, min(shape.width, most) + 1)
-             for r in range(1, min(shape.height, most // c) + 1) if r * c + loads(r, c, True) + 1 < cpu.registers]
-    best = min(plans, key=lambda p: (cycles(p, True), p.rows), default=None)
-    return best if best and cycles(best, True) < cycles(conv_tiles.choose(cpu, shape), False) else None

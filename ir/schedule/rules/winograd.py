@@ -12,6 +12,7 @@ of their body, one for each row.
 """
 from __future__ import annotations
 
+from ..plan import Match, one_after_another
 from .arithmetics import SCHEDULES
 from .blocks import find_block
 from .registers import steps
@@ -23,22 +24,22 @@ def winograd(sch, cpu):
     """nn.conv2d_winograd with what is fused to it, in blocks that fit the second cache. For vectors of another width
     than the layout's the stages stay one after the other."""
     if find_block(sch, lambda block: block.name_hint == STAGES[1]) is None:
-        return False
+        return None
     arithmetic = arithmetic_of(sch)
     output, pads = only_stages(sch, (*STAGES, *stages_of(sch, arithmetic)))
     if output is None or len(sch.get_loops(output)) != 5:
-        return False
+        return None
     planes = SCHEDULES[arithmetic].planes
     rows, data, product, columns = map(sch.get_block, STAGES)
     layer = planes.layer(sch, output, data, product, columns)
     if layer.lanes != cpu.lanes:
-        return True
-    blocking = planes.choose(cpu, layer)
-    if blocking is None:
-        return False
-    work = steps(sch.get(planes.sums(sch, product)))
-    n, yb, oo = turns_of(sch, output, columns, layer.tile, blocking)
-    planes.products(sch, cpu, layer, blocking, product, columns, oo)
-    own = planes.inputs(sch, cpu, layer, blocking, yb, rows, data, pads)
-    share(sch, cpu, blocking.over, [n, yb], own, oo, work)
-    return True
+        return one_after_another("winograd")
+
+    def apply(plan, cpu):
+        work = steps(sch.get(planes.sums(sch, product)))
+        n, yb, oo = turns_of(sch, output, columns, layer.tile, plan)
+        planes.products(sch, cpu, layer, plan, product, columns, oo)
+        own = planes.inputs(sch, cpu, layer, plan, yb, rows, data, pads)
+        share(sch, cpu, plan.threads, [n, yb], own, oo, work)
+
+    return Match(planes.kernel(layer), apply)

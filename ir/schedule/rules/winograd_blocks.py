@@ -7,9 +7,11 @@ per block, V once per turn: more channels in a turn need more room for M.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from math import inf
 
 from ...relax.arithmetic.pairs import padded, third
+from .. import plan as plans
+from ..plan import Kernel, Plan
 from . import pair_tiles, tiles
 from .tiles import FLOAT, busy
 
@@ -20,10 +22,15 @@ MADE_BYTES, READ_BESIDE = 5, 0.2
 
 
 @dataclass(frozen=True)
-class Layer:
+class Layer(Kernel):
     """tile, kernel: m and r of F(m x m, r x r); in_blocks: of a group's input channels; out_blocks: of all; rows,
     columns: of tiles; lanes: of a block; depth: channels of an input block that are summed, None for all; near: the
-    second cache keeps the weights from run to run."""
+    second cache keeps the weights from run to run.
+
+    A plan's tile is over rows and columns of tiles of Winograd's; its block is of rows of these; its turn of vectors of
+    output channels, of which the last may have fewer. Threads share "rows" of blocks or "channels" of the output
+    ("each" thread then makes V for itself).
+    """
 
     tile: int
     in_blocks: int
@@ -36,6 +43,8 @@ class Layer:
     near: bool = False
     groups: int = 1
     pairs: bool = False
+
+    rule = "winograd"
 
     @property
     def side(self):
@@ -66,32 +75,41 @@ class Layer:
     def weights(self):
         return self.vector * self.channels * self.out_blocks
 
+    def candidates(self, cpu):
+        return (plan for _, plan in self.priced(cpu))
 
-@dataclass(frozen=True)
-class Blocking:
-    """rows: of tiles in a block; tile: of registers, over rows and columns of tiles; vectors: of output channels in a
-    turn, of which the last may have fewer; over: what threads share, "rows" of blocks or "channels" of the output
-    ("each" thread then makes V for itself); cycles: the estimate."""
+    def priced(self, cpu):
+        """Plans for every number of rows, with the best register tile that leaves inner loops without conditions.
+        Channels that it leaves are a tile of their own at the end of the last turn. Sums of pairs are of a vector each.
+        """
+        own = self.out_blocks // self.groups
+        every = pair_tiles.candidates() if self.pairs else tiles.candidates(cpu)
+        fitting = [t for t in every if t.columns <= self.columns
+                   and tiles.covers(cpu, t.vectors, own, self.groups)]
+        for rows in range(1, self.rows + 1):
+            whole = (t for t in fitting if t.rows == 1 or t.rows <= rows and self.rows % rows == 0
+                     and (rows % t.rows == 0 or rows == self.rows))
+            products, *_, tile = min((_product(cpu, self, rows, t), t.vectors, t.rows, n, t)
+                                     for n, t in enumerate(whole))
+            for vectors in (*range(tile.vectors, self.out_blocks, tile.vectors), self.out_blocks):
+                if own % tile.vectors or self.out_blocks % vectors == 0:
+                    ways = _ways(cpu, self, rows, vectors, products)
+                    over = min(ways, key=ways.get)
+                    yield ways[over], Plan(self.rule, arithmetic="pairs" if self.pairs else "fma", tile=tile,
+                                           block=rows, turn=vectors, threads=over)
 
-    rows: int
-    tile: tiles.Tile
-    vectors: int
-    over: str
-    cycles: float
-
-
-@lru_cache(maxsize=1024)  # networks repeat their layers
-def choose(cpu, layer):
-    """The Blocking with the least estimated time."""
-    return min(candidates(cpu, layer), key=lambda b: (b.cycles, b.rows, b.vectors))
+    def cost(self, plan, cpu):
+        products = _product(cpu, self, plan.block, plan.tile)
+        return _ways(cpu, self, plan.block, plan.turn, products).get(plan.threads, inf)
 
 
 def cycles(cpu, layer):
-    """Of the Blocking that is chosen, no fewer than weights need that exceed the second cache: each of its blocks reads
+    """Of the plan that is chosen, no fewer than weights need that exceed the second cache: each of its blocks reads
     them from memory."""
-    blocking = choose(cpu, layer)
-    streamed = layer.weights * -(-layer.rows // blocking.rows) if layer.weights > cpu.l2_bytes else 0
-    return blocking.cycles if cpu.cost("stream.beside") else max(blocking.cycles, streamed / cpu.cost("stream.read"))
+    plan = plans.choose(layer, cpu)
+    streamed = layer.weights * -(-layer.rows // plan.block) if layer.weights > cpu.l2_bytes else 0
+    least = plans.cost(plan, layer, cpu)
+    return least if cpu.cost("stream.beside") else max(least, streamed / cpu.cost("stream.read"))
 
 
 def _streamed(cpu, layer, blocks):
@@ -101,25 +119,9 @@ def _streamed(cpu, layer, blocks):
     return layer.weights / cpu.cost("stream.read") + (blocks - 1) * layer.weights / again
 
 
-def candidates(cpu, layer):
-    """Blockings for every number of rows, with the best register tile that leaves inner loops without conditions.
-    Channels that it leaves are a tile of their own at the end of the last turn. Sums of pairs are of a vector each."""
-    own = layer.out_blocks // layer.groups
-    every = pair_tiles.candidates() if layer.pairs else tiles.candidates(cpu)
-    fitting = [t for t in every if t.columns <= layer.columns
-               and tiles.covers(cpu, t.vectors, own, layer.groups)]
-    for rows in range(1, layer.rows + 1):
-        whole = (t for t in fitting if t.rows == 1 or t.rows <= rows and layer.rows % rows == 0
-                 and (rows % t.rows == 0 or rows == layer.rows))
-        products, *_, tile = min((_product(cpu, layer, rows, t), t.vectors, t.rows, n, t) for n, t in enumerate(whole))
-        turns = (*range(tile.vectors, layer.out_blocks, tile.vectors), layer.out_blocks)
-        for vectors in turns:
-            if own % tile.vectors or layer.out_blocks % vectors == 0:
-                yield _blocking(cpu, layer, rows, tile, vectors, products)
-
-
-def _blocking(cpu, layer, rows, tile, vectors, cycles):
-    """The Blocking whose products take so many cycles."""
+def _ways(cpu, layer, rows, vectors, cycles):
+    """{what two threads share: twice the cycles of one of them}, {"rows": those of one thread} without threads, of
+    blocks of so many rows in turns of so many vectors, whose products take so many cycles."""
     blocks, turns = -(-layer.rows // rows), -(-layer.out_blocks // vectors)
     points = rows * layer.columns
     data, products = layer.vector * layer.data_blocks * points, layer.vector * vectors * points
@@ -141,10 +143,8 @@ def _blocking(cpu, layer, rows, tile, vectors, cycles):
     left /= cpu.cost("l3_read" if data + products <= cpu.l3_bytes else "far_read")
     cycles += far / cpu.cost("far_read") + left
     cycles += blocks * spilled(cpu, data + products) / (layer.lanes * FLOAT)
-    ways = _ways(cpu, layer, rows, vectors, data, products, row, made_far) if cpu.parallel else {"rows": (1, 0)}
-    over = min(ways, key=lambda way: ways[way][0] * cycles + ways[way][1])
-    busy, passed = ways[over]
-    return Blocking(rows, tile, vectors, over, busy * cycles + passed)
+    ways = _shares(cpu, layer, rows, vectors, data, products, row, made_far) if cpu.parallel else {"rows": (1, 0)}
+    return {over: busy * cycles + passed for over, (busy, passed) in ways.items()}
 
 
 def shown(cpu, layer, blocks, again):
@@ -160,7 +160,7 @@ def spilled(cpu, size):
     return cpu.cost("winograd.spilled") * max(0, size - cpu.cost("winograd.kept") * cpu.l1_bytes)
 
 
-def _ways(cpu, layer, rows, vectors, data, products, row, made_far):
+def _shares(cpu, layer, rows, vectors, data, products, row, made_far):
     """{what two threads share: (twice their part of the time of one, cycles for what passes between cores)}."""
     blocks, turns = -(-layer.rows // rows), -(-layer.out_blocks // vectors)
     ways = {"channels": (2, 0)}  # what is too large for stacks one thread does

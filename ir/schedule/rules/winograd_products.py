@@ -13,7 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from ...relax.arithmetic import LANES
 from ...tir.hints import PREFETCH, PREFETCH_AHEAD
+from ..plan import Kernel, Plan
 from . import winograd_blocks, winograd_digit_blocks
 from .blocks import iter_vars, static_extent
 from .digit_products import FIXED
@@ -27,13 +29,13 @@ from .winograd_stages import apart, by_columns, choices, scale_rows
 
 @dataclass(frozen=True)
 class Planes:
-    """The schedule of an arithmetic: layer(sch, output, data, product, columns), the Layer; choose(cpu, layer), its
-    Blocking, None where there is none; sums(sch, product), the block that has the work; products(sch, cpu, layer,
-    blocking, product, columns, at) in the turns `at`, and before them inputs(sch, cpu, layer, blocking, at, rows, data,
+    """The schedule of an arithmetic: layer(sch, output, data, product, columns), the Layer; kernel(layer), what
+    is planned; sums(sch, product), the block that has the work; products(sch, cpu, layer,
+    plan, product, columns, at) in the turns `at`, and before them inputs(sch, cpu, layer, plan, at, rows, data,
     pads) in those of blocks, the loops that threads may share."""
 
     layer: Callable
-    choose: Callable
+    kernel: Callable
     sums: Callable
     products: Callable
     inputs: Callable
@@ -47,13 +49,13 @@ def _layer(sch, output, data, product, columns):
     return winograd_blocks.Layer(tile, ib, ob, ty, tx, o, side - tile + 1, ic, groups=groups)
 
 
-def _fma_products(sch, cpu, layer, blocking, product, columns, at):
+def _fma_products(sch, cpu, layer, plan, product, columns, at):
     kept = {} if cpu.cost("tile.small") else {PREFETCH_AHEAD: cpu.l1_bytes}
     kept[PREFETCH] = cpu.l2_bytes
-    sum_products(sch, cpu, product, at, blocking.tile, [name for name, room in kept.items() if layer.weights > room])
+    sum_products(sch, cpu, product, at, plan.tile, [name for name, room in kept.items() if layer.weights > room])
 
 
-def _fma_inputs(sch, cpu, layer, blocking, at, rows, data, pads):
+def _fma_inputs(sch, cpu, layer, plan, at, rows, data, pads):
     """Returns the loops over blocks of input channels and rows of tiles."""
     sch.compute_at(data, at, preserve_unit_loops=True)
     apart(sch, data)
@@ -98,9 +100,9 @@ def _scaled_layer(sch, output, data, product, columns, pairs=False):
     return Layer(tile, ib, out_blocks, ty, tx, lanes, side - tile + 1, pairs=pairs)
 
 
-def _pair_products(sch, cpu, layer, blocking, product, columns, at):
+def _pair_products(sch, cpu, layer, plan, product, columns, at):
     """The products of the planes, a tile of sums in registers at a time."""
-    tile = blocking.tile
+    tile = plan.tile
     sch.compute_at(product, at, preserve_unit_loops=True)
     apart(sch, product)
     u, v, ob, ty, tx, o = sch.get_loops(product)[-6:]
@@ -114,7 +116,7 @@ def _pair_products(sch, cpu, layer, blocking, product, columns, at):
     tile_sums(sch, cpu, block, (ty, tx), o, t, by)
 
 
-def _pair_inputs(sch, cpu, layer, blocking, at, rows, data, pads):
+def _pair_inputs(sch, cpu, layer, plan, at, rows, data, pads):
     """Transformed tiles of one row of them after the other, whose loop it returns."""
     row = scale_rows(sch, at, "pairs", (ROWS, OWN), after=(LESS,))
     own = sch.get_block(OWN)
@@ -133,7 +135,7 @@ def _pair_inputs(sch, cpu, layer, blocking, at, rows, data, pads):
     return [row]
 
 
-def _digit_products(sch, cpu, layer, blocking, product, columns, at):
+def _digit_products(sch, cpu, layer, plan, product, columns, at):
     """Products, the sums times both scales, of a column of planes at a time."""
     sch.compute_at(product, sch.get_loops(columns)[-3], preserve_unit_loops=True)
     sch.set_scope(product, 0, "local")
@@ -142,7 +144,7 @@ def _digit_products(sch, cpu, layer, blocking, product, columns, at):
     sch.compute_at(sch.get_block("digits_sums"), at, preserve_unit_loops=True)
 
 
-def _digit_inputs(sch, cpu, layer, blocking, at, rows, data, pads):
+def _digit_inputs(sch, cpu, layer, plan, at, rows, data, pads):
     """Scales and digits of one row of tiles after the other, whose loop it returns."""
     row = scale_rows(sch, at, "digits", (FIXED, DIGITS))
     u, v, step, point, _, _ = sch.get_loops(sch.get_block(DIGITS))[-6:]
@@ -160,7 +162,7 @@ def _digit_inputs(sch, cpu, layer, blocking, at, rows, data, pads):
     sums = sch.get_block("digits_sums")
     depth = iter_vars(sch.get(sums), "reduce")[0].dom.extent.value
     v = sch.get_loops(sums)[-8]
-    sch.tensorize(v, digit_tiles_of(static_extent(sch, v), blocking.rows * layer.columns, blocking.columns, depth))
+    sch.tensorize(v, digit_tiles_of(static_extent(sch, v), plan.block * layer.columns, plan.turn * LANES, depth))
     sch.tensorize(sch.get_loops(sch.get_block(DIGITS))[-2], DIGITS_OF_TERMS)
     return [row]
 
@@ -169,10 +171,24 @@ def _named(stage):
     return lambda sch, product: sch.get_block(stage)
 
 
-# winograd_blocks.choose is looked up when it is called: tests choose for it
-FMA_PLANES = Planes(_layer, lambda cpu, layer: winograd_blocks.choose(cpu, layer), lambda sch, product: product,
-                    _fma_products, _fma_inputs)
-PAIR_PLANES = Planes(partial(_scaled_layer, pairs=True), FMA_PLANES.choose, _named("pairs_sums"), _pair_products,
-                     _pair_inputs)
-DIGIT_PLANES = Planes(_scaled_layer, lambda cpu, layer: winograd_digit_blocks.choose(cpu, layer),
-                      _named("digits_sums"), _digit_products, _digit_inputs)
+@dataclass(frozen=True)
+class DigitPlanes(Kernel):
+    """Products by digits. A plan's turn is of vectors of output channels."""
+
+    layer: Layer
+
+    rule = "winograd"
+
+    def candidates(self, cpu):
+        best = winograd_digit_blocks.choose(cpu, self.layer)
+        if best:
+            yield Plan(self.rule, arithmetic="digits", block=best.rows, turn=best.vectors, threads=best.over)
+
+
+def _same(layer):
+    return layer
+
+
+FMA_PLANES = Planes(_layer, _same, lambda sch, product: product, _fma_products, _fma_inputs)
+PAIR_PLANES = Planes(partial(_scaled_layer, pairs=True), _same, _named("pairs_sums"), _pair_products, _pair_inputs)
+DIGIT_PLANES = Planes(_scaled_layer, DigitPlanes, _named("digits_sums"), _digit_products, _digit_inputs)

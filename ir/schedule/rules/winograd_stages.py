@@ -24,13 +24,13 @@ def only_stages(sch, stages):
     return output, pads
 
 
-def turns_of(sch, output, columns, tile, blocking):
+def turns_of(sch, output, columns, tile, plan):
     """Cut the results into blocks of rows of tiles, for each of which turns of some vectors of channels follow one
-    another, as a Blocking says. Returns the loops over the batch, over blocks and over turns."""
+    another, as a Plan says. Returns the loops over the batch, over blocks and over turns."""
     n, ob, y, x, o = sch.get_loops(output)
-    yb, ty, yi = sch.split(y, [None, blocking.rows, tile])
+    yb, ty, yi = sch.split(y, [None, plan.block, tile])
     tx, xi = sch.split(x, [None, tile])
-    oo, ov = sch.split(ob, [None, blocking.vectors])
+    oo, ov = sch.split(ob, [None, plan.turn])
     sch.reorder(n, yb, oo, ov, ty, tx, yi, xi, o)
     choices(sch, xi, o)
     sch.compute_at(columns, tx, preserve_unit_loops=True)

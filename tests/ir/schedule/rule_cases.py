@@ -18,6 +18,7 @@ from ingot.ir.relax.ops.conv_winograd import pack_transformed
 from ingot.ir.relax.ops.pointwise import kernel_matrix
 from ingot.ir.relax.ops.winograd import transform_weights
 from ingot.ir.schedule import Schedule
+from ingot.ir.schedule.rules import follow
 from ingot.ir.tir.function import PrimFunc
 from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.lower_ops import lower_ops
@@ -120,7 +121,7 @@ def winograd_by(arithmetic, cpu, size, channels=16, outputs=32, tile=2, stride=1
 def scheduled(rule, func, cpu):
     """The Schedule of a function after one rule alone, which is well-formed and whose trace gives the same again."""
     sch, again = Schedule(func), Schedule(func)
-    assert rule(sch, cpu)
+    assert follow(rule, sch, cpu, func.attrs.get("plan"))
     verify(sch.func)
     sch.trace.apply(again)
     assert structural_equal(again.func, sch.func)

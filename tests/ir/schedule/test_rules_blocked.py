@@ -18,9 +18,10 @@ from ingot.codegen.toolchains import is_native, is_supported_here, toolchain
 from ingot.ir.expr import Call, const
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.schedule import Schedule
+from ingot.ir.schedule.plan import Tile, choose
 from ingot.ir.schedule.rules import schedule_by_rule, threads
-from ingot.ir.schedule.rules.conv_tiles import Plan, Shape, choose, streams
-from ingot.ir.schedule.rules.pointwise_depthwise import choose as choose_band, pair_of, pays
+from ingot.ir.schedule.rules.conv_tiles import Shape, streams
+from ingot.ir.schedule.rules.pointwise_depthwise import pair_of, pays
 from ingot.ir.tir.function import PrimFunc
 from ingot.ir.tir.stmt import Block, BufferStore, DeclBuffer, For, IfThenElse
 from ingot.ir.transform.lower_ops import lower_ops
@@ -211,11 +212,11 @@ def test_bands_of_expansions():
     """As many rows as fit; threads have at least two bands to share."""
     narrow, wide = pair_at(56, 24, 144, 1), pair_at(112, 16, 96, 2)
     alone, threads = machine(16, 32, parallel=False, l2_bytes=2 << 20), machine(16, 32, l2_bytes=2 << 20)
-    assert [choose_band(cpu, narrow)[1] for cpu in (alone, threads)] == [56, 28]
+    assert [choose(narrow, cpu).block for cpu in (alone, threads)] == [56, 28]
     alone, threads = (with_costs(cpu, l2_bytes=1 << 20) for cpu in (alone, threads))
-    assert [choose_band(cpu, wide)[1] for cpu in (alone, threads)] == [14, 14]
-    assert choose_band(with_costs(alone, l2_bytes=64 << 10), wide)[1] == 1  # no room: row by row
-    vectors, _ = choose_band(machine(8, 16, costs={"tile.small": 14}), wide)
+    assert [choose(wide, cpu).block for cpu in (alone, threads)] == [14, 14]
+    assert choose(wide, with_costs(alone, l2_bytes=64 << 10)).block == 1  # no room: row by row
+    vectors = choose(wide, machine(8, 16, costs={"tile.small": 14})).turn
     assert vectors > 1 and narrow.conv.blocks % vectors == 0, "16 registers want tiles of several vectors"
 
 
@@ -331,26 +332,27 @@ def shape(blocks, height, width, steps, input_bytes=0, weight_bytes=0):
 @pytest.mark.parametrize("blocks", [1, 2, 5, 8, 32])
 @pytest.mark.parametrize("size", [(1, 1), (7, 7), (13, 13), (27, 27), (49, 1), (56, 56), (149, 149)])
 def test_plans_fit_registers(cpu, blocks, size):
-    plan = choose(cpu, shape(blocks, *size, 576))
-    points = plan.rows * plan.columns
-    assert plan.accumulators + plan.vectors + 1 <= cpu.registers
-    assert cpu.cost("tile.small") or blocks % plan.vectors == 0
-    assert plan.columns == size[1] or plan.rows == 1
-    assert plan.band == size[0] or plan.band % plan.rows == 0 and size[0] % plan.band == 0
-    done = sum(min(plan.rows, size[0] - y) * size[1] for y in range(0, size[0], plan.rows))
-    assert done == size[0] * size[1] and points <= size[0] * size[1]
+    plan = choose(shape(blocks, *size, 576), cpu)
+    tile, band = plan.tile, plan.block
+    assert tile.accumulators + tile.vectors + 1 <= cpu.registers
+    assert cpu.cost("tile.small") or blocks % tile.vectors == 0
+    assert tile.columns == size[1] or tile.rows == 1
+    assert band == size[0] or band % tile.rows == 0 and size[0] % band == 0
+    done = sum(min(tile.rows, size[0] - y) * size[1] for y in range(0, size[0], tile.rows))
+    assert done == size[0] * size[1] and tile.points <= size[0] * size[1]
 
 
 @pytest.mark.parametrize("arguments, expected", [
-    (shape(4, 56, 56, 576, 861 << 10, 147 << 10), Plan(2, 1, 14, 1)),  # all weights stay in the cache: row by row
-    (shape(16, 14, 14, 2304, 262 << 10, 2304 << 10), Plan(2, 1, 14, 14)),  # those of a tile and the input do
-    (shape(32, 28, 28, 4608, 1843 << 10, 9216 << 10), Plan(2, 1, 14, 14)),  # those of a tile and a half of the input
-    (shape(32, 49, 1, 2048, 401 << 10, 4096 << 10), Plan(2, 13, 1, 49)),
-    (shape(16, 13, 13, 576), Plan(2, 1, 13, 1)),
-    (shape(12, 27, 27, 432), Plan(2, 1, 14, 1)),
+    (shape(4, 56, 56, 576, 861 << 10, 147 << 10), (Tile(2, 1, 14), 1)),  # all weights stay in the cache: row by row
+    (shape(16, 14, 14, 2304, 262 << 10, 2304 << 10), (Tile(2, 1, 14), 14)),  # those of a tile and the input do
+    (shape(32, 28, 28, 4608, 1843 << 10, 9216 << 10), (Tile(2, 1, 14), 14)),  # those of a tile and a half of the input
+    (shape(32, 49, 1, 2048, 401 << 10, 4096 << 10), (Tile(2, 13, 1), 49)),
+    (shape(16, 13, 13, 576), (Tile(2, 1, 13), 1)),
+    (shape(12, 27, 27, 432), (Tile(2, 1, 14), 1)),
 ])
 def test_plans_of_known_layers(arguments, expected):
-    assert choose(machine(16, 32, l2_bytes=2 << 20), arguments) == expected
+    plan = choose(arguments, machine(16, 32, l2_bytes=2 << 20))
+    assert (plan.tile, plan.block) == expected
 
 
 @pytest.mark.parametrize("arguments, expected", [
@@ -363,28 +365,29 @@ def test_plans_of_known_layers(arguments, expected):
 def test_small_tiles_leave_channels_rather_than_load_for_each_multiply_add(arguments, expected):
     """Measured on a core of Zen 3: 512 to 1000 channels of 169 points take 1.8 ms by 3 vectors x 4 points with two
     vectors at the border, 2.1 by 1 x 13 and 2.4 by 5 x 2."""
-    plan = choose(CPUS[8], arguments)
-    assert (plan.vectors, plan.rows, plan.columns) == expected
+    assert choose(arguments, CPUS[8]).tile == Tile(*expected)
 
 
 def test_data_are_made_for_few_tiles_at_a_time():
     """Whether tiles leave a border or not; nothing else of a plan changes."""
     for size, tiles in ((196, 2), (50, 3), (56, 2), (13, 1), (14, 1), (98, 7)):
         arguments = shape(8, size, 1, 512)
-        alone = choose(machine(16, 32), arguments)
-        assert choose(machine(16, 32), arguments, made=True) == replace(alone, band=tiles * alone.rows)
+        alone = choose(arguments, machine(16, 32))
+        assert choose(replace(arguments, made=True), machine(16, 32)) == alone.replace(block=tiles * alone.tile.rows)
 
 
 def test_tiles_ask_no_more_weights_of_the_second_cache_than_it_gives():
     """Seven vectors a step, for three points, are too many, unless the first cache holds them."""
     cpu = machine(16, 32)
-    assert choose(cpu, shape(7, 169, 1, 512, weight_bytes=224 << 10)) == Plan(1, 29, 1, 169)
-    assert choose(cpu, shape(7, 169, 1, 64, weight_bytes=28 << 10)).vectors == 7
+    plan = choose(shape(7, 169, 1, 512, weight_bytes=224 << 10), cpu)
+    assert (plan.tile, plan.block) == (Tile(1, 29, 1), 169)
+    assert choose(shape(7, 169, 1, 64, weight_bytes=28 << 10), cpu).tile.vectors == 7
 
 
 def test_of_tiles_as_fast_that_which_reads_weights_less_often():
     """Measured: 256 to 256 channels of 9 points 8.1 us by two tiles of 4 vectors x 5 points, 6.8 by one of 2 x 9."""
-    assert choose(machine(16, 32), shape(16, 9, 1, 256, weight_bytes=256 << 10)) == Plan(2, 9, 1, 9)
+    plan = choose(shape(16, 9, 1, 256, weight_bytes=256 << 10), machine(16, 32))
+    assert (plan.tile, plan.block) == (Tile(2, 9, 1), 9)
 
 
 @pytest.mark.parametrize("arguments, expected", [
@@ -395,7 +398,7 @@ def test_of_tiles_as_fast_that_which_reads_weights_less_often():
 ])
 def test_weights_are_asked_for_where_each_is_read_once(arguments, expected):
     cpu = machine(16, 32, l2_bytes=2 << 20)
-    assert streams(cpu, arguments, choose(cpu, arguments)) == expected
+    assert streams(cpu, arguments, choose(arguments, cpu)) == expected
 
 
 # ---------------------------------------------------------------- what compilers make of them

@@ -10,8 +10,9 @@ from ingot.ir.expr import Call, Select
 from ingot.ir.node import collect, structural_equal
 from ingot.ir.relax import Constant
 from ingot.ir.schedule import Schedule
-from ingot.ir.schedule.rules import schedule_by_rule
-from ingot.ir.schedule.rules.columns import Tile, choose, columns
+from ingot.ir.schedule.plan import Tile, choose
+from ingot.ir.schedule.rules import follow, schedule_by_rule
+from ingot.ir.schedule.rules.columns import Image, columns
 from ingot.ir.schedule.rules.tiles import Window
 from ingot.ir.tir.stmt import BufferLoad, DeclBuffer, For
 from ingot.ir.transform.pipeline import lower_prim_func
@@ -72,7 +73,7 @@ def test_sums_stay_in_registers_and_rows_are_copied_without_conditions():
     func, cpu = convolution("strided")
     lowered = lower_prim_func(schedule_by_rule(func, cpu).func)
     sums, = (d.buffer for d in collect(lowered.body, DeclBuffer) if d.buffer.scope == "local")
-    tile = choose(cpu, 4, 6, 2)
+    tile = choose(Image(4, 6, 2), cpu).tile
     assert tile.accumulators == prod(d.value for d in sums.shape) and sums.dtype.lanes == 8
     copies = [loop for loop in collect(lowered.body, For) if not collect(loop.body, For) and any(
         load.buffer.name == "x0" for load in collect(loop.body, BufferLoad))]
@@ -83,7 +84,7 @@ def test_sums_stay_in_registers_and_rows_are_copied_without_conditions():
 @pytest.mark.parametrize("cpu", [*CPUS.values(), machine(16, 32)], ids=str)
 @pytest.mark.parametrize("channels, rows, vectors", [(8, 48, 3), (1, 48, 3), (4, 7, 1), (2, 1, 11), (3, 5, 14)])
 def test_tiles_divide_and_fit(cpu, channels, rows, vectors):
-    tile = choose(cpu, channels, rows, vectors)
+    tile = choose(Image(channels, rows, vectors), cpu).tile
     assert channels % tile.channels == rows % tile.rows == vectors % tile.vectors == 0
     assert tile.accumulators + min(tile.channels, tile.rows * tile.vectors) < cpu.registers
     assert tile.accumulators <= (cpu.accumulators or cpu.registers)
@@ -91,14 +92,14 @@ def test_tiles_divide_and_fit(cpu, channels, rows, vectors):
 
 def test_tiles_of_the_first_layers_of_a_small_network():
     """8 channels of 48x48: dense, and depthwise, where each channel has inputs of its own."""
-    assert choose(CPUS[16], 8, 48, 3) == Tile(8, 1, 3)
-    assert choose(CPUS[16], 1, 48, 3, Window(3, 1, 1)) == Tile(1, 12, 1)
+    assert choose(Image(8, 48, 3), CPUS[16]).tile == Tile(3, 1, 1, 8)
+    assert choose(Image(1, 48, 3, Window(3, 1, 1)), CPUS[16]).tile == Tile(1, 12)
 
 
 def test_data_of_depthwise_kernels_is_loaded_once_for_a_column():
     func, cpu = convolution("depthwise")
     lowered = lower_prim_func(schedule_by_rule(func, cpu).func)
-    tile = choose(cpu, 1, 6, 3, Window(3, 1, 1))
+    tile = choose(Image(1, 6, 3, Window(3, 1, 1)), cpu).tile
     held, = (d.buffer.shape[0].value for d in collect(lowered.body, DeclBuffer) if "pad" in d.buffer.name)
     assert held == (tile.rows + 2) * tile.vectors
     assert len([c for c in collect(lowered.body, Call) if c.op == "tir.held"]) == 1
@@ -107,5 +108,5 @@ def test_data_of_depthwise_kernels_is_loaded_once_for_a_column():
 def test_what_is_not_for_it():
     """Rows of parts of vectors, and machines without vectors."""
     func, cpu = convolution("3x3")
-    assert not columns(Schedule(func), machine(1))
-    assert not columns(Schedule(func), machine(16, 32))
+    assert not follow(columns, Schedule(func), machine(1))
+    assert not follow(columns, Schedule(func), machine(16, 32))

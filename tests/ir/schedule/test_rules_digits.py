@@ -8,6 +8,7 @@ from ingot.ir.node import collect
 from ingot.ir.relax.arithmetic import digits as digits_row
 from ingot.ir.relax.arithmetic.digits import MOST_TERMS
 from ingot.ir.schedule import Schedule, TensorIntrin
+from ingot.ir.schedule.rules import follow
 from ingot.ir.schedule.rules.blocks import SYMBOLIC
 from ingot.ir.schedule.rules.contraction import contraction
 from ingot.ir.schedule.rules.digit_tiles import digit_tiles, digit_tiles_of, row_blocks, shared_rows, worth
@@ -53,14 +54,14 @@ def test_threads_share_rows_where_each_may_read_all_columns(rows, columns, own):
     """Then a thread cuts its own rows; else all are cut before panels are shared."""
     for cpu, loops in ((CPU, 1 if own else 2), (CPU.alone(), 0)):
         sch = Schedule(kernel(rows, 512, columns))
-        assert contraction(sch, cpu)
+        assert follow(contraction, sch, cpu)
         assert parallel_loops(lower_prim_func(sch.func).body) == loops
 
 
 def test_sums_of_parts_fit_the_stack_of_a_thread():
     """Larger ones would be shared, and the loop over panels be one thread's."""
     sch = Schedule(kernel((2048,), 2048, 256))
-    assert contraction(sch, CPU)
+    assert follow(contraction, sch, CPU)
     assert parallel_loops(lower_prim_func(sch.func).body) == 2
 
 
@@ -87,13 +88,13 @@ def test_what_is_before_an_image_is_made_where_it_is_cut(cpu):
     func = convolution((1, 8, 6, 6), 32, before="nn.relu")
     calls_once(func, "digit_tiles.", cpu)
     sch = Schedule(func)
-    contraction(sch, cpu)
+    follow(contraction, sch, cpu)
     names = {b.name_hint for b in collect(sch.func.body, Block)}
     assert len([n for n in names if n.startswith("relu")]) == 1  # the epilogue
 
 
 def test_rows_of_unknown_number_are_not_for_it():
-    assert not contraction(Schedule(kernel(("n",))), CPU)
+    assert not follow(contraction, Schedule(kernel(("n",))), CPU)
 
 
 def test_the_micro_kernel_is_described_for_any_size():

@@ -9,11 +9,11 @@ from ingot.codegen.target import Target
 from ingot.ir.expr import Select
 from ingot.ir.node import collect
 from ingot.ir.schedule import Schedule
-from ingot.ir.schedule.rules import pair_tiles, winograd_blocks
+from ingot.ir.schedule.plan import Plan, Tile, choose
+from ingot.ir.schedule.rules import follow, pair_tiles, winograd_blocks
 from ingot.ir.schedule.rules.blocks import SYMBOLIC
 from ingot.ir.schedule.rules.contraction import contraction
 from ingot.ir.schedule.rules.threads import parallel_loops
-from ingot.ir.schedule.rules.winograd_blocks import Blocking
 from ingot.ir.schedule.rules.winograd import winograd as winograd_rule
 from ingot.ir.tir.stmt import For
 from machines import machine
@@ -76,8 +76,8 @@ def test_what_is_before_an_image_is_made_where_it_is_divided(cpu):
 
 def test_other_products_are_not_for_it():
     func, = kernels("conv_1x1", ALONE, "relaxed")
-    assert not contraction(Schedule(func), ALONE)
-    assert not winograd_rule(Schedule(func), ALONE)
+    assert not follow(contraction, Schedule(func), ALONE)
+    assert not follow(winograd_rule, Schedule(func), ALONE)
 
 
 # ---------------------------------------------------------------- Winograd
@@ -96,10 +96,10 @@ def test_winograd(size, options, cpu):
 
 @pytest.mark.parametrize("vectors", [1, 2])
 @pytest.mark.parametrize("over, loops", [("rows", 1), ("channels", 2), ("each", 1)])
-def test_what_threads_share_of_winograd(over, loops, vectors, monkeypatch):
-    blocking = Blocking(1 if over == "rows" else 4, winograd_blocks.tiles.Tile(1, 1, 4), vectors, over, 0)
-    monkeypatch.setattr(winograd_blocks, "choose", lambda *_: blocking)
-    func = winograd((14, 14), 32, 64, tile=4)
+def test_what_threads_share_of_winograd(over, loops, vectors):
+    plan = Plan("winograd", arithmetic="pairs", tile=Tile(1, 1, 4), block=1 if over == "rows" else 4, turn=vectors,
+                threads=over)
+    func = winograd((14, 14), 32, 64, tile=4).with_attr("plan", plan)
     assert parallel(checked(winograd_rule, func, CPU)) == loops
     assert not parallel_loops(checked(winograd_rule, func, ALONE).body)
 
@@ -113,8 +113,8 @@ def test_what_threads_share_of_winograd(over, loops, vectors, monkeypatch):
 def test_turns_of_winograd(layer, rows, vectors):
     """Of several vectors where V has left the second cache, which then reads it fewer times; it keeps their M."""
     for threads in ("none", "openmp"):
-        chosen = winograd_blocks.choose(Options(Target.get("x86-64-v4-zen4"), threads=threads).machine, layer)
-        assert (chosen.rows, chosen.vectors) == (rows, vectors)
+        chosen = choose(layer, Options(Target.get("x86-64-v4-zen4"), threads=threads).machine)
+        assert (chosen.block, chosen.turn) == (rows, vectors)
 
 
 @pytest.mark.parametrize("rows, parts, panels, alone, shared", [

@@ -4,8 +4,9 @@ from rule_cases import kernels
 
 from ingot.codegen.kernels import print_kernel
 from ingot.ir.node import collect
+from ingot.ir.schedule.plan import choose
 from ingot.ir.schedule.rules import schedule_by_rule
-from ingot.ir.schedule.rules.recurrence import choose
+from ingot.ir.schedule.rules.recurrence import Step
 from ingot.ir.tir.stmt import For
 from ingot.ir.transform.pipeline import lower_prim_func
 from machines import machine, set_costs
@@ -22,13 +23,15 @@ def scheduled(name, cpu=WIDE):
     (1, 128, 3, (1, 8, 16)), (1, 64, 4, (1, 4, 16)), (1, 1024, 4, (1, 4, 16)), (4, 256, 4, (4, 1, 16)),
     (2, 24, 1, (2, 3, 8)), (1, 12, 4, (1, 3, 4)), (3, 7, 1, (3, 7, 1))])
 def test_tiles_divide_and_fit_the_registers(batch, hidden, gates, expected):
-    rows, vectors, lanes = choose(WIDE, batch, hidden, gates)
+    step = Step(batch, hidden, gates)
+    tile, lanes = choose(step, WIDE).tile, step.lanes(WIDE)
+    rows, vectors = tile.rows, tile.vectors
     assert (rows, vectors, lanes) == expected
     assert batch % rows == 0 and hidden % (vectors * lanes) == 0 and rows * vectors * gates <= 28
 
 
 def test_values_without_vectors_are_scalars():
-    assert choose(WIDE, 1, 64, 1, vectors_exist=False)[2] == 1
+    assert Step(1, 64, 1, in_vectors=False).lanes(WIDE) == 1
 
 
 def test_sums_are_vectors_in_registers():

@@ -11,8 +11,10 @@ from ingot.codegen.compile import Options
 from ingot.codegen.kernels import print_kernel
 from ingot.codegen.target import Target
 from ingot.codegen.toolchains import is_native, toolchain
+from ingot.ir.schedule.plan import Tile, choose
 from ingot.ir.schedule.rules import schedule_by_rule
-from ingot.ir.schedule.rules.tiles import VECTORS, Tile, busy, candidates, choose, choose_product
+from ingot.ir.schedule.rules.product_plan import Product
+from ingot.ir.schedule.rules.tiles import VECTORS, Sums, busy, candidates
 from ingot.ir.transform.pipeline import lower_prim_func
 from machines import machine
 
@@ -39,18 +41,18 @@ def test_what_the_busier_of_two_threads_does(count, block, most):
 @pytest.mark.parametrize("columns, vectors", [(16, 4), (12, 6), (63, 6), (2, 2)])
 def test_panels_of_one_row_are_whole(columns, vectors):
     """Six vectors fit the registers, but three panels of them would be read for 16."""
-    assert choose_product(machine(8, 16), columns, 1).vectors == vectors
+    assert choose(Product(1, 64, 8 * columns), machine(8, 16)).tile.vectors == vectors
 
 
 @pytest.mark.parametrize("cpu", MACHINES, ids=str)
 @pytest.mark.parametrize("dividing", [False, True])
 def test_choice(cpu, dividing):
-    """One of the candidates, the same each time, dividing where it must; none that is plainly better."""
+    """One of the candidates, dividing where it must; none that is plainly better."""
     fitting = list(candidates(cpu))
     for outer in (1, 2, 3, 5, 8, 64):
         for rows, columns in ((1, 1), (1, 13), (56, 56), (7, 7), (1 << 20, 1), (197, 1)):
-            tile = choose(cpu, outer, rows, columns, dividing)
-            assert tile in fitting and tile == choose(cpu, outer, rows, columns, dividing)
+            tile = choose(Sums("register_tile", outer, rows, columns, dividing), cpu).tile
+            assert tile in fitting
             if dividing:
                 assert outer % tile.vectors == 0
             idle = [t for t in fitting if t.vectors == tile.vectors and t.points > tile.points
@@ -60,11 +62,12 @@ def test_choice(cpu, dividing):
 
 @pytest.mark.parametrize("arguments, expected", [
     ((machine(16, 32), 8, 56, 56), Tile(2, 1, 14)),
-    ((machine(16, 32), 48, 128, 1), Tile(6, 4, 1)),
+    ((machine(16, 32), 48, 128, 1), Tile(6, 4)),
     ((machine(8, 16), 8, 56, 56), Tile(2, 1, 4)),
 ])
 def test_standard_tiles(arguments, expected):
-    assert choose(*arguments) == expected
+    cpu, *sizes = arguments
+    assert choose(Sums("register_tile", *sizes), cpu).tile == expected
 
 
 def test_every_count_of_vectors_is_tried():

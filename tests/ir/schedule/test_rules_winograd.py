@@ -9,10 +9,10 @@ from ingot.ir.expr import Select
 from ingot.ir.node import collect
 from ingot.ir.relax import Constant
 from ingot.ir.relax.ops.winograd import transform_weights
-from ingot.ir.schedule.rules import schedule_by_rule, winograd_blocks
+from ingot.ir.schedule.plan import Plan, Tile, choose
+from ingot.ir.schedule.rules import schedule_by_rule
 from ingot.ir.schedule.rules.winograd import winograd
-from ingot.ir.schedule.rules.tiles import Tile
-from ingot.ir.schedule.rules.winograd_blocks import Layer, choose
+from ingot.ir.schedule.rules.winograd_blocks import Layer
 from ingot.ir.tir.stmt import BufferStore, DeclBuffer, For, IfThenElse
 from ingot.ir.transform.pipeline import lower_prim_func
 from ingot.ir.target import Threads
@@ -58,20 +58,18 @@ def test_results_are_kept(lanes, tile, size, options, monkeypatch):
 @pytest.mark.parametrize("over, rows, tile, vectors", [
     ("rows", 1, Tile(1, 1, 3), 2), ("channels", 2, Tile(1, 1, 2), 1), ("rows", 2, Tile(2, 1, 3), 2),
     ("channels", 3, Tile(1, 2, 1), 2), ("each", 6, Tile(1, 2, 1), 1)])
-def test_every_blocking_keeps_results(over, rows, tile, vectors, monkeypatch):
+def test_every_plan_keeps_results(over, rows, tile, vectors, monkeypatch):
     """Also where blocks of rows do not divide the tiles, and register tiles not the block."""
-    func, cpu = kernel(4, 2, (6, 5), channels=(1, 2)), machine(4, 32)
     set_costs(monkeypatch, {"threads.least_work": 1})
-    monkeypatch.setattr(winograd_blocks, "choose", lambda *_: winograd_blocks.Blocking(rows, tile, vectors, over, 0))
-    checked(winograd, func, cpu)
+    plan = Plan("winograd", arithmetic="fma", tile=tile, block=rows, turn=vectors, threads=over)
+    checked(winograd, kernel(4, 2, (6, 5), channels=(1, 2)).with_attr("plan", plan), machine(4, 32))
 
 
 def test_threads_share_turns_of_which_the_last_has_fewer_channels(monkeypatch):
     """Five vectors of channels in turns of three: each turn writes its own, as a loop of threads must."""
-    func, cpu = kernel(4, 2, (6, 5), channels=(1, 5)), machine(4, 16)
     set_costs(monkeypatch, {"threads.least_work": 1})
-    blocking = winograd_blocks.Blocking(3, Tile(3, 1, 3), 3, "channels", 0)
-    monkeypatch.setattr(winograd_blocks, "choose", lambda *_: blocking)
+    plan = Plan("winograd", arithmetic="fma", tile=Tile(3, 1, 3), block=3, turn=3, threads="channels")
+    func, cpu = kernel(4, 2, (6, 5), channels=(1, 5)).with_attr("plan", plan), machine(4, 16)
     checked(winograd, func, cpu)
     lowered = lower_prim_func(schedule_by_rule(func, cpu).func)
     assert 2 in [f.extent.value for f in collect(lowered.body, For) if f.kind == "parallel"]
@@ -108,40 +106,40 @@ LAYERS = [Layer(4, 4, 4, 14, 14, 16), Layer(4, 8, 8, 7, 7, 16), Layer(2, 16, 16,
 @pytest.mark.parametrize("layer", LAYERS, ids=str)
 @pytest.mark.parametrize("cpu", [machine(), machine(parallel=False), machine(8, 16), CPUS[4]], ids=str)
 def test_blocks_fit(cpu, layer):
-    blocking = choose(cpu, layer)
-    assert layer.out_blocks // layer.groups % blocking.tile.vectors == 0 and blocking.tile.columns <= layer.columns
-    assert blocking.tile.accumulators + blocking.tile.vectors + 1 <= cpu.registers
-    assert 1 <= blocking.rows <= layer.rows
-    assert layer.out_blocks % blocking.vectors == 0 and blocking.vectors % blocking.tile.vectors == 0
-    if blocking.over != "rows":
-        assert layer.out_blocks > blocking.vectors
+    plan = choose(layer, cpu)
+    assert layer.out_blocks // layer.groups % plan.tile.vectors == 0 and plan.tile.columns <= layer.columns
+    assert plan.tile.accumulators + plan.tile.vectors + 1 <= cpu.registers
+    assert 1 <= plan.block <= layer.rows
+    assert layer.out_blocks % plan.turn == 0 and plan.turn % plan.tile.vectors == 0
+    if plan.threads != "rows":
+        assert layer.out_blocks > plan.turn
 
 
 @pytest.mark.parametrize(
     "layer", [Layer(2, 20, 40, 7, 7, 8), Layer(2, 20, 40, 3, 3, 8), Layer(4, 8, 20, 7, 7, 8)], ids=str)
 def test_turns_are_of_whole_small_tiles(layer):
     """Only the last leaves some channels to a tile of their own; each tile of a turn that did would do more work."""
-    blocking = choose(machine(8, 16, costs={"tile.small": 14}), layer)
-    assert blocking.vectors % blocking.tile.vectors == 0 or blocking.vectors == layer.out_blocks
-    assert layer.out_blocks % blocking.tile.vectors and blocking.vectors < layer.out_blocks
+    plan = choose(layer, machine(8, 16, costs={"tile.small": 14}))
+    assert plan.turn % plan.tile.vectors == 0 or plan.turn == layer.out_blocks
+    assert layer.out_blocks % plan.tile.vectors and plan.turn < layer.out_blocks
 
 
 def test_what_leaves_the_second_cache_for_one_that_is_near():
     """Tiles of five results of 64 channels of 224x224 on AVX2, measured: 45 rows of tiles 18.5 ms, one 12.2."""
     cpu, layer = machine(8, 16, parallel=False, costs={"tile.small": 14}, l2_bytes=1 << 19), Layer(5, 8, 8, 45, 45, 8)
-    assert choose(cpu, layer).rows == 45 and choose(with_costs(cpu, l3_bytes=2 << 20), layer).rows == 1
+    assert choose(layer, cpu).block == 45 and choose(layer, with_costs(cpu, l3_bytes=2 << 20)).block == 1
 
 
 def test_large_weights_are_read_by_large_blocks():
     cpu = machine()
-    assert choose(cpu, Layer(4, 32, 32, 7, 7, 16)).rows == 7
-    assert choose(cpu, Layer(4, 4, 4, 14, 14, 16)).over == "rows"
+    assert choose(Layer(4, 32, 32, 7, 7, 16), cpu).block == 7
+    assert choose(Layer(4, 4, 4, 14, 14, 16), cpu).threads == "rows"
 
 
 @pytest.mark.parametrize("layer, rows", [(Layer(4, 1, 1, 8, 8, 16), 2), (Layer(2, 8, 2, 7, 7, 16), 1)])
 def test_small_blocks_stay_in_the_first_cache(layer, rows):
     """Measured: 16 channels of 32x32 13.5 us with two rows of tiles, 15.5 with all; 128 to 32 of 14x14 36 us, 48."""
-    assert choose(machine(parallel=False), layer).rows == rows
+    assert choose(layer, machine(parallel=False)).block == rows
 
 
 @pytest.mark.parametrize("layer, over", [
@@ -150,11 +148,11 @@ def test_small_blocks_stay_in_the_first_cache(layer, rows):
 def test_what_threads_share_fits_their_stacks(layer, over):
     """Else one thread would do all turns. Small weights are rather read by all than results passed on (27x27, 32 to
     128 channels)."""
-    blocking = choose(machine(16, 32, parallel=True), layer)
-    points = blocking.rows * layer.columns
-    local = layer.vector * points * (blocking.vectors + (layer.in_blocks if over == "rows" else 0))
-    assert blocking.over == over and local <= Threads().local_bytes
-    assert blocking.vectors < layer.out_blocks if over == "channels" else blocking.rows < layer.rows
+    plan = choose(layer, machine(16, 32, parallel=True))
+    points = plan.block * layer.columns
+    local = layer.vector * points * (plan.turn + (layer.in_blocks if over == "rows" else 0))
+    assert plan.threads == over and local <= Threads().local_bytes
+    assert plan.turn < layer.out_blocks if over == "channels" else plan.block < layer.rows
 
 
 @pytest.mark.parametrize("layer, over", [
@@ -165,6 +163,6 @@ def test_data_of_one_block_that_each_thread_makes_for_itself(layer, over):
     """Each reads half of the weights then, and V does not pass between cores (measured, 256 channels of 14x14: 594 us
     by rows, 456); not where a thread needs half of V, where weights are few, and where V does not fit its stack."""
     cpu = machine(16, 32, parallel=True, costs={"stream.read": 6, "stream.beside": 1}, l3_bytes=16 << 20)
-    blocking = choose(cpu, layer)
-    assert blocking.over == over and (over != "each" or blocking.rows == layer.rows)
-    assert choose(cpu.alone(), layer).over == "rows"
+    plan = choose(layer, cpu)
+    assert plan.threads == over and (over != "each" or plan.block == layer.rows)
+    assert choose(layer, cpu.alone()).threads == "rows"

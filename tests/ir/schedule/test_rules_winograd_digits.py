@@ -6,10 +6,11 @@ from rule_cases import scheduled, winograd_by
 from ingot.ir.expr import Call, Select
 from ingot.ir.node import collect
 from ingot.ir.schedule import Schedule
-from ingot.ir.schedule.rules import winograd_digit_blocks
+from ingot.ir.schedule.plan import Plan
+from ingot.ir.schedule.rules import follow
 from ingot.ir.schedule.rules.threads import parallel_loops
 from ingot.ir.schedule.rules.winograd_blocks import Layer
-from ingot.ir.schedule.rules.winograd_digit_blocks import Blocking, choose, cycles
+from ingot.ir.schedule.rules.winograd_digit_blocks import choose, cycles
 from ingot.ir.schedule.rules.winograd import winograd
 from ingot.ir.tir.stmt import For
 from ingot.ir.transform.pipeline import lower_prim_func
@@ -43,11 +44,11 @@ def test_the_unit_makes_the_products(size, options, cpu):
 
 
 @pytest.mark.parametrize("over, loops", [("rows", 1), ("channels", 2), ("each", 1)])
-def test_what_threads_share(over, loops, monkeypatch):
-    monkeypatch.setattr(winograd_digit_blocks, "choose", lambda *_: Blocking(1 if over == "rows" else 4, 32, over, 0))
-    lowered = lowered_by(kernel((14, 14), 64, 64, tile=4), CPU)
-    assert len([f for f in collect(lowered.body, For) if f.kind == "parallel"]) == loops
-    assert not parallel_loops(lowered_by(kernel((14, 14), 64, 64, tile=4), ALONE).body)
+def test_what_threads_share(over, loops):
+    plan = Plan("winograd", arithmetic="digits", block=1 if over == "rows" else 4, turn=2, threads=over)
+    func = kernel((14, 14), 64, 64, tile=4).with_attr("plan", plan)
+    assert len([f for f in collect(lowered_by(func, CPU).body, For) if f.kind == "parallel"]) == loops
+    assert not parallel_loops(lowered_by(func, ALONE).body)
 
 
 LAYERS = [Layer(4, 4, 4, 14, 14, 16), Layer(2, 16, 16, 7, 7, 16), Layer(2, 32, 32, 4, 4, 16),
@@ -63,7 +64,7 @@ def test_blocks_divide_the_rows(cpu, layer):
 
 
 def test_rows_of_too_many_tiles_have_no_blocks():
-    assert not winograd(Schedule(kernel((2, 1030))), CPU)
+    assert not follow(winograd, Schedule(kernel((2, 1030))), CPU)
     assert choose(CPU, Layer(2, 4, 4, 2, 600, 16)) is None
     assert cycles(CPU, Layer(2, 4, 4, 2, 600, 16)) is None
 

@@ -1,0 +1,217 @@
+"""Plans: the decision for a kernel, made once.
+
+A Plan says which rule schedules a kernel, by which algorithm and arithmetic, and how it cuts the work. It is the
+attribute "plan" of a PrimFunc: it prints, parses and replays with it. Graph passes that need a part of a decision, the
+width of a panel of weights say, make a Plan that leaves the rest open and give it to the operator; the rule
+completes it.
+
+A Kernel says what a decision depends on. It lists `candidates`, tells what each costs, and fills in what follows from
+the one that `choose` takes. Rules make the Kernel from blocks, graph passes from shapes.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import zip_longest
+from operator import itemgetter
+
+from ..node import Node, node, structural_equal, structural_hash
+
+ATTRIBUTE = "plan"  # of a PrimFunc, and of the operators that graph passes decide for
+ONE_THREAD = "none"  # what threads share of a kernel that one of them runs
+
+
+class PlanError(ValueError):
+    """A Plan that names no rule, one that does not fit, or what no candidate for the kernel has."""
+
+    @property
+    def line(self):
+        return f"plan: {self}"
+
+
+class _Value(Node):
+    """A node that is equal to any of the same structure."""
+
+    __slots__ = ()
+
+    def __eq__(self, other):
+        return structural_equal(self, other)
+
+    def __hash__(self):
+        return structural_hash(self)
+
+
+@node
+class Tile(_Value):
+    """Sums that registers hold: vectors along the packed dimension, of rows x columns points, for so many channels."""
+
+    vectors: int
+    rows: int
+    columns: int = 1
+    channels: int = 1
+
+    @property
+    def points(self):
+        return self.rows * self.columns
+
+    @property
+    def accumulators(self):
+        return self.vectors * self.points * self.channels
+
+    def __str__(self):
+        sizes = (self.channels, "channels"), (self.rows, "rows"), (self.columns, "columns"), (self.vectors, "vectors")
+        return " x ".join(f"{n} {what if n > 1 else what[:-1]}" for n, what in sizes if n > 1) or "1 vector"
+
+
+@node
+class Plan(_Value):
+    """The decision for a kernel; None or "" is left open, or nothing that the rule decides.
+
+    rule        the rule that schedules it (rules/__init__.py)
+    algorithm   which of the rule's ways
+    arithmetic  how products are made (relax/arithmetic/)
+    layout      how a packed operand lies
+    tile        the sums in registers
+    block       how many tiles, or rows, the outer loop takes at a time, which a cache holds
+    turn        how many vectors, columns or panels a turn inside of a block takes
+    parts       into how many turns long sums are cut
+    order       the loops over tiles, outermost first
+    threads     what threads share; ONE_THREAD: nothing
+    stages      plans of the stages of a kernel that has several
+    """
+
+    rule: str
+    algorithm: str = ""
+    arithmetic: str = ""
+    layout: str = ""
+    tile: Tile | None = None
+    block: int | None = None
+    turn: int | None = None
+    parts: int | None = None
+    order: tuple = ()
+    threads: str = ""
+    stages: tuple = ()
+
+    def decided(self):
+        """{field: value} of what is not left open."""
+        values = {name: getattr(self, name) for name in self._fields}
+        return {name: value for name, value in values.items() if value not in (None, "", ())}
+
+    def agrees(self, given):
+        """Whether both decide alike what both decide."""
+        own = self.decided()
+        return all(own.get(name, value) == value for name, value in given.decided().items())
+
+    def __str__(self):
+        """The plan in words, as comments in the C have it."""
+        found = self.decided()
+        words = [found.get("algorithm", ""), f"tile {self.tile}" if self.tile else ""]
+        words += [f"{name} {found[name]}" for name in ("block", "turn", "parts") if found.get(name, 1) != 1]
+        words += [f"loops over {', '.join(self.order)}" if self.order else ""]
+        words += [f"threads share {self.threads}" if found.get("threads", ONE_THREAD) != ONE_THREAD else ""]
+        return "; ".join([*filter(None, words), *(f"{s.rule}: {s}" for s in self.stages)])
+
+
+class Kernel:
+    """What the decision for a kernel depends on. Kernels are frozen dataclasses, equal ones with equal plans, whose
+    `rule` is the name of the rule that schedules them."""
+
+    def seen(self, target):
+        """The target as the kernel's model sees it."""
+        return target
+
+    def candidates(self, target):
+        """Yield Plans that fit, of which the first is taken among equals."""
+        yield Plan(self.rule)
+
+    def cost(self, plan, target):
+        """Cycles that the kernel takes, or those of the part in which candidates differ."""
+        return 0
+
+    def priced(self, target):
+        """Yield (cost, Plan) of each candidate."""
+        return ((self.cost(plan, target), plan) for plan in self.candidates(target))
+
+    def complete(self, plan, target):
+        """The Plan with what follows from what its candidates decide."""
+        return plan
+
+
+def shared(target, work, what):
+    """What threads share of a kernel with so much work: `what`, or ONE_THREAD; "" where the work is not known."""
+    if not work:
+        return ""
+    return what if target.parallel and work >= target.cost("threads.least_work") else ONE_THREAD
+
+
+@dataclass(frozen=True)
+class Fixed(Kernel):
+    """A kernel that its rule schedules in one way."""
+
+    rule: str
+    arithmetic: str = ""
+
+    def candidates(self, target):
+        yield Plan(self.rule, arithmetic=self.arithmetic)
+
+
+@dataclass(frozen=True)
+class Stages(Kernel):
+    """A kernel of several stages, each with a decision of its own. work, what: as shared takes them."""
+
+    rule: str
+    kernels: tuple
+    work: int = 0
+    what: str = ""
+
+
+@dataclass(frozen=True)
+class Match:
+    """What a rule finds: the Kernel, and apply(plan, target), which schedules it; that may answer False, when it turns
+    out not to fit."""
+
+    kernel: Kernel
+    apply: Callable
+
+
+def one_after_another(rule):
+    """The Match of a rule that leaves stages as they are."""
+    return Match(Fixed(rule), lambda plan, target: None)
+
+
+def candidates(kernel, target):
+    """The Plans that a kernel may have."""
+    return kernel.candidates(kernel.seen(target))
+
+
+def cost(plan, kernel, target):
+    """Cycles that a kernel takes by a plan."""
+    return kernel.cost(plan, kernel.seen(target))
+
+
+def choose(kernel, target, given=None):
+    """The Plan with the least cost; None where there is no candidate. given: a Plan that decides a part of it, or all:
+    no model overrules that. Raises PlanError where it decides a part, and no candidate agrees."""
+    if isinstance(kernel, Stages):
+        own = given.stages if given else ()
+        stages = tuple(choose(k, target, g) for k, g in zip_longest(kernel.kernels, own))
+        plan = given or Plan(kernel.rule)
+        return plan.replace(stages=stages, threads=plan.threads or shared(target, kernel.work, kernel.what))
+    if given is None:
+        return _cheapest(kernel, target)
+    machine, fields = kernel.seen(target), given.decided()
+    fitting = [(cycles, plan) for cycles, plan in kernel.priced(machine) if plan.agrees(given)]
+    if not fitting:
+        first = next(iter(kernel.candidates(machine)), None)
+        if first is None or not set(first.decided()) <= set(fields):
+            raise PlanError(f"no candidate for {kernel} has {given}: leave out of the plan what need not be so")
+        fitting = [(0, given)]
+    return kernel.complete(min(fitting, key=itemgetter(0))[1].replace(**fields), machine)
+
+
+@lru_cache(maxsize=4096)  # networks repeat their layers
+def _cheapest(kernel, target):
+    machine = kernel.seen(target)
+    _, best = min(kernel.priced(machine), key=itemgetter(0), default=(0, None))
+    return best and kernel.complete(best, machine)
