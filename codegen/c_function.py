@@ -7,7 +7,7 @@ from ..ir.expr import Add, Call, Div, IntImm, Mul, Not, Ramp, Sub, const, is_con
 from ..ir.names import unique_name
 from ..ir.node import Visitor, collect, structural_equal
 from ..ir.tir.hints import BORDER, MOST_ITERATIONS, TILE, UNROLL
-from ..ir.tir.stmt import AssertStmt, AttrStmt, BufferLoad, BufferStore, DeclBuffer, LetStmt
+from ..ir.tir.stmt import AssertStmt, AttrStmt, BufferLoad, BufferStore, DeclBuffer, LetStmt, SeqStmt
 from .c_expr import ADDITIVE, RELATIONAL, CExpr, EmitError, is_scalar
 from .c_layout import INDENT, with_parameters, wrapped
 from .c_strides import Strides
@@ -168,10 +168,17 @@ class CPrinter(Visitor):
 
     def visit_SeqStmt(self, s):
         for x in s.seq:
-            if isinstance(x, (DeclBuffer, LetStmt)) and x is not s.seq[-1]:
+            if self.declares(x) and x is not s.seq[-1]:
                 self.block("", x)  # a scope of its own: what follows does not see the name
             else:
                 self.visit(x)
+
+    def declares(self, stmt):
+        """Whether a statement leaves a name declared where it ends, be it in hints or at the end of a sequence."""
+        while isinstance(stmt, SeqStmt) or isinstance(stmt, AttrStmt) and stmt.attr_key != TILE and (
+                stmt.attr_key not in self.dialect.templates):
+            stmt = stmt.seq[-1] if isinstance(stmt, SeqStmt) else stmt.body
+        return isinstance(stmt, (DeclBuffer, LetStmt))
 
     def visit_For(self, loop):
         if loop.kind == "thread_binding":

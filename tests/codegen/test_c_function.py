@@ -11,8 +11,9 @@ from ingot.codegen.c_expr import EmitError
 from ingot.codegen.c_function import print_function
 from ingot.codegen.c_layout import WIDTH, wrapped
 from ingot.ir import tir
-from ingot.ir.expr import Ramp, Var, const
-from ingot.ir.tir.stmt import BufferStore, DeclBuffer
+from ingot.ir.expr import Ramp, StringImm, Var, const
+from ingot.ir.tir.hints import BORDER
+from ingot.ir.tir.stmt import AttrStmt, BufferStore, DeclBuffer
 from ingot.ir.transform.pipeline import lower_prim_func
 
 
@@ -115,6 +116,22 @@ def test_declarations_in_a_sequence_have_scopes():
     text = body_of(tir.SeqStmt(tuple(scopes)), [y])
     assert text.count("float tile[2];") == 2 and text.count("const float v = y") == 2
     assert text.count("  {\n") == 3, "the last declaration needs no scope of its own"
+
+
+def test_declarations_of_borders_have_scopes():
+    """Loops that were split leave copies of a body, each of which declares the same, one as a border."""
+    y, = buffers("y")
+
+    def part(n):
+        tile, = buffers("tile", size=2, scope="local")
+        return DeclBuffer(tile, tir.seq(fill(tile, n), BufferStore(y, tile[n], (const(n),))))
+
+    def border(*parts):
+        return AttrStmt(None, BORDER, StringImm("the last iteration of i"), tir.seq(*parts))
+
+    text = body_of(tir.SeqStmt((border(part(0)), border(fill(y), part(1)), part(0))), [y])
+    assert text.count("  {\n") == 2 and text.count("  }\n") == 2 and text.count("float tile[2];") == 3
+    assert text.count("/* border: the last iteration of i */") == 2
 
 
 def test_updates():
