@@ -1,4 +1,4 @@
-"""What users call: compile, verify and inspect a network. Everything here is a few lines over the layers below."""
+"""The Python API: compile, verify and inspect a network. Each function is a few lines over the layers below."""
 from __future__ import annotations
 
 import hashlib
@@ -87,7 +87,7 @@ def verify(model, feeds=None, tolerance=1e-4, dims=None, bounds=None, **options)
 def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, **options):
     """The program as text after a stage: "relax", "fused", "tir", "scheduled" or "c"; or "traces", the schedules of
     its kernels as JSON, which compile takes; or "accuracy", what is promised, and the error bounds of kernels that are
-    not made by multiply-adds alone; or "program", the tree of calls that a run makes, and the lives of buffers.
+    not made by FMAs alone; or "program", the tree of calls that a run makes, and the lives of buffers.
 
     kernel: only that one, by its name in the C (with or without the network's prefix), its function's name in the
     module, or the name of a model node that it computes. Raises ValueError for a name that none has.
@@ -135,10 +135,10 @@ def _one_kernel(mod, stage, wanted, options):
 
 
 def _accuracy(stages, found, options):
-    """What is promised, and a line for each bound of a kernel of the functions found."""
+    """Describe the accuracy mode, with a line for each error bound of a kernel."""
     names = kernel_names(stages.kernels, stages.prefix)
     lines = [f"{names[n]}: {bound}" for n in found for bound in stages.kernels[n].attrs.get("bounds", ())]
-    made = lines or ["every kernel is made by multiply-adds alone"]
+    made = lines or ["every kernel is made by FMAs alone"]
     return "\n".join([f"{options.accuracy}: {PROMISES[options.accuracy]}; u is 2^-24", *made]) + "\n"
 
 

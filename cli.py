@@ -46,7 +46,7 @@ EXAMPLES = {
   ingot inspect net.onnx --stage scheduled     the loops of every kernel
   ingot inspect net.onnx --stage c --kernel conv1
   ingot inspect net.onnx --stage traces        the schedules of kernels; change some, and compile with --schedules
-  ingot inspect net.onnx --stage accuracy      which kernels are not made by multiply-adds alone, and their bounds
+  ingot inspect net.onnx --stage accuracy      which kernels are not made by FMAs alone, and their bounds
   ingot inspect net.onnx --stage program       the calls of a run, who makes them, and the lives of buffers
   ingot inspect net.onnx --memory              bytes, life and place of every buffer""",
 }
@@ -134,7 +134,7 @@ def _add_options(sub):
                      "its name does not say it; weights in a C array are right in both")
     sub.add_argument("--accuracy", choices=("float32", "strict", "relaxed"), default=None, help="float32 (default): "
                      "every product as near as sums of float32 are, whatever the sizes of its terms; strict: also no "
-                     "Winograd, one multiply-add a term; relaxed: faster arithmetics too, which are as near where "
+                     "Winograd, one FMA a term; relaxed: faster arithmetics too, which are as near where "
                      "numbers are of similar size")
     sub.add_argument("--exact", action="store_true", help="deprecated: --accuracy strict")
     sub.add_argument("--algorithms", type=_recorded, metavar="FILE.json", help="which algorithm computes which "
@@ -142,7 +142,8 @@ def _add_options(sub):
                      "what is predicted to be fastest")
     sub.add_argument("--schedules", type=_recorded, metavar="FILE.json", help="the schedules of kernels, by their "
                      "names, as inspect --stage traces prints them; default: by rules")
-    sub.add_argument("--stack-limit", type=_positive(int), metavar="BYTES", help="of stack, that a run may take of each "
+    sub.add_argument("--stack-limit", type=_positive(int), metavar="BYTES",
+                     help="of stack, that a run may take of each "
                      "thread (default: 16384, for the target c 2048)")
     sub.add_argument("--dim", action="append", default=[], type=_dim, metavar="NAME=N",
                      help="give a symbolic dimension a value; may be repeated")

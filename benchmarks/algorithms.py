@@ -54,7 +54,7 @@ class Measured:
 
     @property
     def loss(self):
-        """What the choice costs over the fastest, as a share of that."""
+        """The excess time of the chosen algorithm, as a fraction of the fastest one's time."""
         return self.seconds[self.chosen] / self.seconds[self.best] - 1
 
     def __str__(self):

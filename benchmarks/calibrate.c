@@ -79,7 +79,7 @@ MULTIPLY_ADDS(multiply_adds_and_adds, FEW, 1)
 DEPENDENT(dependent_multiply_adds, V(_fma)(a, x, y))
 DEPENDENT(dependent_adds, V(_add)(a, y))
 
-/* Bytes that are read, a multiple of 8 vectors, with `work` times 8 multiply-adds for each 8 vectors. */
+/* Bytes that are read, a multiple of 8 vectors, with `work` times 8 FMAs for each 8 vectors. */
 int64_t read_beside(const float *data, int64_t count, int32_t work, float *out, int64_t times)
 {
     const int64_t step = 8 * INGOT_LANES;

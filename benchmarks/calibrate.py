@@ -1,4 +1,4 @@
-"""What operations cost on this machine, beside what the table of a target says (ir/costs.py, ir/measured.py).
+"""Measure what operations cost on this machine and compare with a target's cost table (ir/costs.py, ir/measured.py).
 
     python benchmarks/calibrate.py                             every cost that loops measure, beside the host's row
     python benchmarks/calibrate.py --target x86-64-v3          with the vectors of another target that runs here
@@ -82,7 +82,7 @@ def measure(target, sizes):
         found["multiply_adds"] = pace(lambda n: library.multiply_adds(out, n))
         few, both = (pace(lambda n, loop=loop: loop(out, n)) for loop in (
             library.few_multiply_adds, library.multiply_adds_and_adds))  # both: of each kind
-        found["adds_beside"] = max(0.0, both - (few - both))  # less what they take from multiply-adds
+        found["adds_beside"] = max(0.0, both - (few - both))  # less what they take from FMAs
         found["fma_latency"] = 1 / pace(lambda n: library.dependent_multiply_adds(out, n))
         found["add_latency"] = 1 / pace(lambda n: library.dependent_adds(out, n))
         found["loads"] = read(SMALL) / (4 * lanes)
@@ -105,9 +105,9 @@ def measure(target, sizes):
 
 
 def _beside(read, lanes, multiply_adds):
-    """The share of the time of reading memory that passes beside multiply-adds which take about as long."""
+    """The share of the time of reading memory that passes beside FMAs which take about as long."""
     alone = 1 / read(LARGE)  # cycles of a byte
-    work = max(1, round(alone * 4 * lanes * multiply_adds))  # multiply-adds for each vector
+    work = max(1, round(alone * 4 * lanes * multiply_adds))  # FMAs for each vector
     inside, together = 1 / read(SMALL, work), 1 / read(LARGE, work)
     return min(1.0, max(0.0, (alone + inside - together) / min(alone, inside)))
 

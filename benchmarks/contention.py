@@ -5,8 +5,8 @@
 
 A C program that links the generated library, built by `cc -fopenmp`, runs without environment variables and with
 OMP_WAIT_POLICY and GOMP_SPINCOUNT; the same model in onnxruntime, in a process of its own. Each side is measured in
-turns beside the same busy processes, which are pinned nowhere; a row holds medians of all rounds in milliseconds. Models
-have one float input and one float output of known shapes.
+turns beside the same busy processes, which are pinned nowhere; a row holds medians of all rounds in milliseconds.
+Models have one float input and one float output of known shapes.
 """
 from __future__ import annotations
 
@@ -92,7 +92,8 @@ def sides(model, name, folder, compilers):
             program, openmp = folder / f"{compiler}{threads}", ["-fopenmp"] if threads == 2 else []
             for command in (["make", "-s", "-C", source, "clean"],
                             ["make", "-s", "-C", source, f"lib{name}.a", f"CC={compiler}"],
-                            [compiler, "-O2", f"-I{source}", f"-DNAME={name}", f'-DHEADER="{name}.h"', folder / "main.c",
+                            [compiler, "-O2", f"-I{source}", f"-DNAME={name}", f'-DHEADER="{name}.h"',
+                             folder / "main.c",
                              source / f"lib{name}.a", "-lm", *openmp, "-o", program]):
                 subprocess.run(list(map(str, command)), check=True, stdout=subprocess.DEVNULL)
             for setting, env in SETTINGS.items() if threads == 2 else [("", {})]:

@@ -20,7 +20,7 @@ from ingot.runtime.roofline import measure_roofline
 
 BN = 32           # columns and rows of a block
 TILE = 8, 32      # rows and columns of the register tile
-ROWS = 128        # of A that stay in the second cache
+ROWS = 128        # of A that stay in L2
 LANES = 16        # of a vector of columns
 PERFORMANCE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 
@@ -36,7 +36,7 @@ def product(size):
 
 
 def packed_product(size, bn=BN):
-    """The same with B packed into blocks of `bn` columns; returns (k, A, B, packed B, C)."""
+    """A matrix product with B packed into blocks of `bn` columns; returns (k, A, B, packed B, C)."""
     k = te.reduce_axis((0, size), "k")
     a = te.placeholder((size, size), name="A")
     b = te.placeholder((size, size), name="B")
@@ -112,7 +112,7 @@ def in_parallel(size):
 
 def register_tiled(size):
     """The buffer is small enough for registers: 8 x 32 sums over all of k, of A and B both packed. 128 rows of A stay
-    in the second cache while the blocks of B pass."""
+    in L2 while the blocks of B pass."""
     rows, columns = TILE
     k = te.reduce_axis((0, size), "k")
     a, b = te.placeholder((size, size), name="A"), te.placeholder((size, size), name="B")

@@ -56,7 +56,7 @@ def build_program(folder):
 
 
 def microseconds(run):
-    """Of one run, its inputs and outputs bound: the least mean over rounds of runs in a row."""
+    """Time one run with bound inputs and outputs: the least mean of several rounds."""
     def once():
         start = time.perf_counter()
         for _ in range(RUNS):

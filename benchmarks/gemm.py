@@ -1,4 +1,4 @@
-"""Matrix products: Ingot against numpy's BLAS, onnxruntime, OpenVINO and the multiply-add peak of a core.
+"""Matrix products: Ingot against numpy's BLAS, onnxruntime, OpenVINO and the FMA peak of a core.
 
     python benchmarks/gemm.py                               every shape, one thread
     python benchmarks/gemm.py --shapes 512 16x1024x1024 --threads 1 2
@@ -6,7 +6,7 @@
 
 A shape is N for a cube, or MxKxN. The second operand is a constant, unless --activations is given, for all that know
 constants; all sides run in turns in one process, and numbers are those of the median. One of the sides are
-multiply-adds in registers, the most that the cores can do: "of peak" is the median of the rounds' parts of it, since
+FMAs in registers, the most that the cores can do: "of peak" is the median of the rounds' parts of it, since
 a core that others use, or that is hot, is slower in some rounds than in others. "at best" is the part by the least
 times of both: of a core that nobody else uses, if it had such a moment as long as the product takes.
 """
@@ -37,7 +37,7 @@ SLEEP_SECONDS = 0.2  # with threads: OpenBLAS's workers wait awake for some 0.1 
 
 @dataclass(frozen=True)
 class Row:
-    """rates: {side: GFLOP/s}, Ingot's and the peers'; peak: GFLOP/s of multiply-adds in registers; share: the part of
+    """rates: {side: GFLOP/s}, Ingot's and the peers'; peak: GFLOP/s of FMAs in registers; share: the part of
     it that Ingot reaches, of rounds in the median; best: by least times; error: see `measure`."""
 
     shape: str
@@ -117,7 +117,7 @@ def report(rows, facts, constant):
     for threads in dict.fromkeys(r.threads for r in rows):
         part = [r for r in rows if r.threads == threads]
         peak = statistics.median(r.peak for r in part)
-        lines += ["", f"Threads: {threads}; multiply-adds in registers: {peak:.0f} GFLOP/s.", "", *table(part)]
+        lines += ["", f"Threads: {threads}; FMAs in registers: {peak:.0f} GFLOP/s.", "", *table(part)]
     return "\n".join(lines) + "\n"
 
 

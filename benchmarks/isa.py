@@ -1,10 +1,10 @@
-"""The same networks with vectors of 256 and of 512 bits, on this machine: what each makes of its own peak.
+"""Compare networks built with 256-bit and 512-bit vectors on this machine, each against its own peak.
 
     python benchmarks/isa.py                                 some networks, one thread
     python benchmarks/isa.py --models resnet50 --seconds 10
     python benchmarks/isa.py --profile resnet50              kernel by kernel, those that lose most first
 
-"of its share": the time with the wider vectors over that with the narrower ones, times the ratio of their multiply-add
+"of its share": the time with the wider vectors over that with the narrower ones, times the ratio of their FMA
 peaks. 1 where both come equally near to their peaks; above it, narrow vectors come nearer.
 """
 from __future__ import annotations

@@ -73,12 +73,12 @@ class Layer:
 
     @property
     def flops(self):
-        """Of the direct computation, a multiply-add being 2: what effective GFLOP/s are made of."""
+        """Operations of the direct computation, an FMA counted as 2; the basis of effective GFLOP/s."""
         return 2 * self.outputs * math.prod(self.output) * self.channels // self.groups * math.prod(self.kernel)
 
     @property
     def shape(self):
-        """What the cost model knows of it."""
+        """The layer as the cost model describes it."""
         return ConvLayer(self.channels, self.outputs, *self.output, self.kernel, self.strides, self.dilation,
                          self.groups)
 
@@ -258,7 +258,7 @@ def is_blocked(call):
 
 
 def chosen_call(model, options):
-    """What the compiler makes of a layer's convolution."""
+    """The call that the compiler generates for a layer's convolution."""
     mod = optimize(ingot.from_onnx(model), options)
     return [b.value for f in mod.functions.values() if isinstance(f, Function) for b in f.bindings
             if isinstance(b.value, RelaxCall) and b.value.op.startswith("nn.conv")][-1]

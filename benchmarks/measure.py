@@ -1,4 +1,4 @@
-"""What the benchmarks share: models, timing in turns, errors, a float64 reference, and the machine in one sentence."""
+"""Shared by the benchmarks: models, interleaved timing, errors, a float64 reference, a description of the machine."""
 from __future__ import annotations
 
 import importlib.util

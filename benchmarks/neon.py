@@ -1,11 +1,11 @@
-"""Instructions for a multiply-add on Arm, counted as they run under QEMU: no board, and no noise.
+"""Instructions for an FMA on Arm, counted as they run under QEMU: no board, and no noise.
 
     python benchmarks/neon.py                                    some networks for aarch64
     python benchmarks/neon.py --models squeezenet --top 10       its kernels with most instructions
     python benchmarks/neon.py --target armv7-linux-gnueabihf
-    python benchmarks/neon.py --broadcast                        without multiply-adds by element, to compare
+    python benchmarks/neon.py --broadcast                        without FMAs by element, to compare
 
-A vector multiply-add does four: one instruction for each vector and nothing else would be 0.25.
+A vector FMA does four: one instruction for each vector and nothing else would be 0.25.
 """
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def per_run(target, path, counter, folder):
 
 
 def measure(model, name, target, counter):
-    """[(kernel, its nodes, multiply-adds, instructions)] of a run, most instructions first; the rest of the run is the
+    """[(kernel, its nodes, FMAs, instructions)] of a run, most instructions first; the rest of the run is the
     kernel ""."""
     with tempfile.TemporaryDirectory(prefix="ingot-bench-") as folder:
         library = ingot.compile(model, target=target, threads="none", name=name)
@@ -94,7 +94,7 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=MODELS, metavar="NAME")
     parser.add_argument("--target", default="aarch64-linux-gnu", help="a target that QEMU runs (default: %(default)s)")
-    parser.add_argument("--broadcast", action="store_true", help="without multiply-adds by element")
+    parser.add_argument("--broadcast", action="store_true", help="without FMAs by element")
     parser.add_argument("--top", type=int, default=0, metavar="N", help="list the N kernels with most instructions too")
     parser.add_argument("--zoo", type=Path, default=ZOO, metavar="DIR", help="as in zoo.py")
     args = parser.parse_args(argv)
@@ -111,9 +111,9 @@ def main(argv=None):
             for kernel, nodes, own, count in rows[:args.top]:
                 each = f"{count / own:.3f}" if own else ""
                 table.append(["", kernel or nodes, number(own / 1e6), number(count / 1e6), each])
-            print(f"{name}: {total / sums:.3f} instructions for a multiply-add", file=sys.stderr)
-    print("\n".join(markdown_table(["network", "kernel", "million multiply-adds", "million instructions",
-                                    "instructions for a multiply-add"], table, left=2)))
+            print(f"{name}: {total / sums:.3f} instructions for an FMA", file=sys.stderr)
+    print("\n".join(markdown_table(["network", "kernel", "million FMAs", "million instructions",
+                                    "instructions for an FMA"], table, left=2)))
     return 0
 
 

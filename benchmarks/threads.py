@@ -1,11 +1,11 @@
-"""What a second core is worth: each network on one thread and on two, in turns, beside multiply-adds in registers.
+"""Measure the gain of a second core: each network on one thread and on two, interleaved, beside FMAs in registers.
 
     python benchmarks/threads.py                                  every model above 10 ms
     python benchmarks/threads.py --models squeezenet resnet50 --seconds 20
     python benchmarks/threads.py --readme                         also rewrite the table of docs/performance.md
 
 A second core gives its whole speed only while nobody else uses it, nor the core's other thread. So every round also
-times a loop of multiply-adds on one thread and on all, before and after the networks: what they gain is what there is
+times a loop of FMAs on one thread and on all, before and after the networks: what they gain is what there is
 to gain. A round counts as free where that is FREE of the number of threads both times. Numbers are medians of rounds.
 """
 from __future__ import annotations
@@ -34,7 +34,7 @@ LEAST_ROUNDS, MOST_ROUNDS = 5, 1000
 
 @dataclass
 class Row:
-    """times: {side: [(seconds on one thread, on several), ...]} of the rounds; bounds: [(gain of multiply-adds before
+    """times: {side: [(seconds on one thread, on several), ...]} of the rounds; bounds: [(gain of FMAs before
     the round, after it), ...]."""
 
     model: str
@@ -54,7 +54,7 @@ class Row:
 
     @property
     def bound(self):
-        """The gain of multiply-adds."""
+        """The gain of FMAs."""
         return statistics.median(statistics.mean(gains) for gains in self.bounds)
 
 
@@ -97,7 +97,7 @@ def _timed(run):
 def table(rows):
     """Markdown lines: gains of all rounds, and of the free ones."""
     sides = [OURS, *(side for side in PEERS if any(side in r.times for r in rows))]
-    titles = ["model", "multiply-adds", *sides, f"{OURS}'s part", "free rounds", *(f"{side}, free" for side in sides)]
+    titles = ["model", "FMAs", *sides, f"{OURS}'s part", "free rounds", *(f"{side}, free" for side in sides)]
     lines = []
     for r in rows:
         free = r.free()
@@ -117,7 +117,7 @@ def summary(rows):
     said = f"{rows[0].threads} threads, geometric means over {len(rows)} models: {_mean(rows, OURS)}"
     others = [side for side in PEERS if any(side in r.times for r in rows)]
     said = ", ".join([said, *(_mean(rows, side) for side in others)])
-    said += f"; multiply-adds in registers {geometric_mean(r.bound for r in rows):.2f}"
+    said += f"; FMAs in registers {geometric_mean(r.bound for r in rows):.2f}"
     return said + (f"; {OURS} in free rounds {geometric_mean(free):.2f} ({len(free)} models)." if free else ".")
 
 
@@ -161,7 +161,7 @@ def main(argv=None):
         if row:
             rows.append(row)
             one, several = (number(1e3 * statistics.median(t)) for t in zip(*row.times[OURS]))
-            print(f"{name}: {one} -> {several} ms, {row.gain(OURS):.2f} x, multiply-adds {row.bound:.2f} x",
+            print(f"{name}: {one} -> {several} ms, {row.gain(OURS):.2f} x, FMAs {row.bound:.2f} x",
                   file=sys.stderr, flush=True)
     if not rows:
         print(f"no model takes {LONG_MS} ms", file=sys.stderr)

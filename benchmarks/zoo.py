@@ -53,12 +53,12 @@ OURS = "Ingot"
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of one model.
+    """The measurements of one model.
 
     ms: {side: median milliseconds of a run, None where it cannot load the model}, Ingot's first. error: the largest
     difference between Ingot's outputs and the first peer's over the output's largest magnitude; exact_errors: the same
     of each side against a float64 evaluation, empty without one. notes: {side: why it failed}. relaxed_ms: of the
-    network with accuracy="relaxed", in the same turns.
+    network with accuracy="relaxed", in the same iterations.
     """
 
     model: str

@@ -497,7 +497,7 @@ def _signed(text):
 
 
 def _inner(e):
-    """What is under a cast that C makes by itself where the other operand, or the target, has the cast's type."""
+    """Strip a cast that C performs implicitly, where the other operand or the destination has the cast's type."""
     if isinstance(e, Cast) and e.dtype in ("int32", "int64") and e.dtype.lanes == 1:
         source = e.value.dtype
         if source.is_bool or source.is_int and source.bits < e.dtype.bits:

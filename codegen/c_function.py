@@ -201,7 +201,7 @@ class CPrinter(Visitor):
             self.parallel = False
 
     def shared(self, nest):
-        """What stands before a nest of loops whose turns threads share."""
+        """The C text before a loop nest whose iterations are divided among threads."""
         if self.dialect.parallel is None:
             raise EmitError(f"{self.dialect.name} has no parallel loop: bind {nest[0].loop_var.name} to threads")
         collapse = self.dialect.collapse.format(count=len(nest)) if len(nest) > 1 else ""
@@ -372,7 +372,7 @@ class _TilePrinter(CPrinter):
 
 
 def _copies(loop):
-    """How many turns of a loop become copies, at most; None where it says nothing of that."""
+    """How many iterations of a loop become copies, at most; None where it says nothing of that."""
     if loop.kind == "unrolled" and isinstance(loop.extent, IntImm):
         return loop.extent.value
     return loop.annotations.get(MOST_ITERATIONS, loop.annotations.get(UNROLL))

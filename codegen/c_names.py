@@ -47,7 +47,7 @@ def network_name(text, fallback="model"):
 
 
 def taken_names(network, kernels=()):
-    """What a tensor or dimension of a network must not be called, in lower case: it would hide a function in NAME.c,
+    """Names that a network's tensor or dimension must not have, in lower case: each would hide a function in NAME.c,
     or another name there."""
     return {network.lower(), *(f"{network}_{suffix}".lower() for suffix in INTERFACE), *(k.lower() for k in kernels)}
 

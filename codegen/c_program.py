@@ -72,7 +72,7 @@ class ProgramPrinter:
         return names, tensors
 
     def context(self, inputs, outputs):
-        """What templates place. inputs, outputs: what they know of these tensors."""
+        """The context of the templates. inputs, outputs: a description of each such tensor."""
         self.fields = {**{self.names[id(d)]: f"int64_t {self.names[id(d)]}" for d in self.p.dims},
                        **{name: f"{ctype} {name}" for name, ctype in self.variables.items()},
                        **{t["name"]: f"const {t['ctype']} *{t['name']}" for t in inputs},
@@ -219,7 +219,7 @@ class ProgramPrinter:
     # ------------------------------------------------------------ definitions
 
     def _definitions(self, where):
-        """What statements need: {"words"} that they are made of, the declarations of "tensors", and the "pointers" to
+        """The definitions that statements need: their "words", the declarations of "tensors", and the "pointers" to
         the memory `m` and the weights `w`, with {} for the instance."""
         words = set(re.findall(r"\w+", " ".join(where.code)))
         words |= {_MACROS[w] for w in words & _MACROS.keys()}

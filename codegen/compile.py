@@ -52,7 +52,7 @@ MOST_REFERENCE_FLOPS = 10 ** 12  # of a self-test's reference: some minutes
 
 @dataclass(frozen=True)
 class Options:
-    """What may be chosen about a compilation; `check` raises ValueError naming the choices."""
+    """The options of a compilation; `check` raises ValueError and names the valid choices."""
 
     target: Target
     opt_level: int = 2
@@ -306,7 +306,7 @@ def sample_arrays(descs, dims, seed=0):
 
 
 def _end(desc, dims):
-    """What the integers that an input is given are less than."""
+    """The exclusive upper bound of the integers drawn for an input."""
     least = min((_dim_at(e, dims) for e in desc.indexes if all(v.name in dims for v in free_vars(e))), default=2)
     return least if desc.dtype.is_bool else min(max(least, 1), desc.dtype.max_value())
 
@@ -320,7 +320,7 @@ _COUNTED = (*_CONVOLUTIONS, *_RECURRENT, "matmul")
 
 
 def count_flops(mod):
-    """Operations of one run, a multiply-add counted as 2; convolutions, products and those in recurrent layers only.
+    """Operations of one run, an FMA counted as 2; convolutions, products and those in recurrent layers only.
     0 when dims are symbolic."""
     total = 0
     for b in mod["main"].bindings:

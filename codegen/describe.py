@@ -1,4 +1,4 @@
-"""What a schedule makes of a kernel, in words: tile, order of loops, threads; and its primitives with their loops."""
+"""Describe a kernel's schedule: tile, loop order, threads, and the primitives with their loops."""
 from __future__ import annotations
 
 from itertools import groupby
@@ -23,7 +23,7 @@ def described(func, sch):
 
 
 class _Names:
-    """What loops and blocks are called that handles of a schedule stand for, or stood for."""
+    """Names of the loops and blocks that a schedule's handles stand for, or stood for."""
 
     def __init__(self, sch):
         self.sch, self.renamed = sch, loop_names(sch.func)

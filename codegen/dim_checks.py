@@ -17,7 +17,7 @@ MOST_DIM = (1 << 31) - 1  # a run takes symbolic dimensions of 1 to MOST_DIM
 
 @dataclass(frozen=True)
 class DimCheck:
-    """What must hold of the symbolic dimensions: `left`, an expression of them, is at least `right` (">="), or equal
+    """A condition on symbolic dimensions: `left`, an expression of them, is at least `right` (">="), or equal
     to it ("==")."""
 
     left: PrimExpr

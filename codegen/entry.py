@@ -38,7 +38,7 @@ class EntryError(ValueError):
 
 @dataclass(frozen=True)
 class Entry:
-    """What templates/module.c prints of one function.
+    """The data that templates/module.c prints for one function.
 
     name: the function's, symbol: its C name; params: rows of its description, as dicts of C text; solved: lines that
     define symbolic dimensions; checks: expressions of an ingot_status; workspace: its bytes as C text, "" for none, and

@@ -38,7 +38,7 @@ class Entry:
 
 
 def without_body(func):
-    """What of a lowered function the program around it reads: parameters, buffers and attributes."""
+    """A lowered function without its body: the parameters, buffers and attributes that the program around it reads."""
     return func.replace(body=Evaluate(const(0)))
 
 

@@ -31,7 +31,7 @@ class Kernel:
     """function: its C; comment: the block comment before it; imports: C sources that it needs (attrs["import_c"]);
     nodes: what it computes of the model; work: see estimate_work, expressions of the symbolic dimensions `dims`;
     statements: see count_statements; stack: bytes of its arrays, and of the functions of the runtime that it calls;
-    bounds: of the errors of what it is made by, but for multiply-adds."""
+    bounds: of the errors of what it is made by, but for FMAs."""
 
     function: CFunction
     comment: str
@@ -122,12 +122,12 @@ def imports_of(kernels):
 
 
 def includes_of(uses, *own):
-    """What templates/includes.c places for text that uses some headers: the system's, then `own` and the runtime's."""
+    """The include lines of templates/includes.c for the headers in use: the system's, then `own` and the runtime's."""
     return {"system_headers": sorted(uses & {"math.h"}), "headers": [*own, *sorted(uses - {"math.h"})]}
 
 
 def bounds_of(kernels):
-    """{the bound of an arithmetic that is not multiply-adds alone: [C names of the kernels that it makes]}."""
+    """{the bound of an arithmetic that is not FMAs alone: [C names of the kernels that it makes]}."""
     found = {}
     for name, kernel in kernels.items():
         for bound in kernel.bounds:

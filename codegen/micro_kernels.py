@@ -21,5 +21,5 @@ MICRO_KERNELS = {"ingot_tiles_product": MicroKernel("ingot_tiles.h", writes=(0,)
 
 
 def micro_kernel(call):
-    """What is known of the function that a call_extern or call_pure_extern calls."""
+    """The MicroKernel that a call_extern or call_pure_extern calls."""
     return MICRO_KERNELS.get(call.args[0].value, MicroKernel())

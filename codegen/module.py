@@ -99,7 +99,7 @@ def make_module(functions, target, entry=""):
 # ---------------------------------------------------------------- text
 
 def _texts(e):
-    """What the template places of an Entry."""
+    """The texts of an Entry for the template."""
     workspace = f"size_t {e.symbol}_workspace_bytes(const ingot_arg *args, int32_t n_args)"
     what = description(e.params)
     call, signature, together = _line(f"{e.call};"), " ".join(e.kernel.signature.split()), ""

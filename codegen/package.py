@@ -275,7 +275,8 @@ class _Folder:
             "needs_64_bits": large_arena or any(n > INT_MAX for n in (
                 p.weights_bytes, *(self._constant_bytes(t) for t in (*p.inputs, *p.outputs)))),
             "arena_threads": m.arena_threads, "stack_bytes": m.stack,
-            "accuracy": m.accuracy, "weights": m.weights, "weights_bytes": max(p.weights_bytes, 64), "magic": f"0x{MAGIC:X}",
+            "accuracy": m.accuracy, "weights": m.weights, "weights_bytes": max(p.weights_bytes, 64),
+            "magic": f"0x{MAGIC:X}",
             "model_hash": m.model_hash, "target": m.target.name,
             "byte_order": m.target.byte_order, "big_endian": int(m.target.byte_order == "big"),
             "flops": m.flops, "flops_text": f"{m.flops:,}",
@@ -367,7 +368,7 @@ def blob_of(arrays, byte_order):
 
 
 def segments(arrays):
-    """The same as words, which mean the same in every byte order: [{bits, count, rows of C}], arrays of equal words
+    """The weights as words, independent of byte order: [{bits, count, rows of C}], arrays of equal words
     together."""
     parts = []
     for bytes_, alike in groupby(arrays or [np.zeros(0, np.uint8)], key=lambda a: a.itemsize):

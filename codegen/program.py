@@ -187,7 +187,7 @@ class _Builder:
             self.where[owner] = Operand("output", n, outputs[n].name)
 
     def _operand(self, place):
-        """What a call reads or writes at a Place."""
+        """The operand that a call reads or writes at a Place."""
         if place.owner not in self.where:
             value, info = self.memory.values[place.owner]
             self.where[place.owner] = self._weight(value) if isinstance(value, Constant) else self._allocate(
@@ -270,7 +270,7 @@ class _Builder:
         going = Var(f"{binding.var.name}_going", "bool")
 
         def finish(outputs):
-            """The next carried values, and whether there is a next turn."""
+            """The next carried values, and whether there is a next iteration."""
             news = [Copy(new, old, _bytes(i.dtype, i.shape))
                     for new, old, i in zip(outputs[len(own):], carried, infos)]
             return [*news, *(Let(going, Read(o)) for o in outputs[:len(own)])]
@@ -317,7 +317,7 @@ def _count(shape):
 
 
 def lasting_borders(calls, plan):
-    """What borders, and where, an instance may keep from run to run: no tensor lies there but those with the border."""
+    """The halos, with their places, that an instance may keep between runs: only tensors with that halo lie there."""
     alike = {}  # {border: buffers that have it}
     for call in calls:
         border = _border(call, plan)

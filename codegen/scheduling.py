@@ -69,7 +69,7 @@ def schedule(func, options, recorded=None):
 
 
 def _first_of_all(sch):
-    """Reductions whose results are set before their loops: these may have no turns."""
+    """Reductions whose results are set before their loops: these may have no iterations."""
     for name in [b.name_hint for b in blocks(sch.func.body) if b.init is not None]:
         block = sch.get_block(name)
         loops = reduction_loops(sch, block)

@@ -161,7 +161,7 @@ def _pieces(stmt):
 # ---------------------------------------------------------------- the protocol
 
 class Share:
-    """An ingot_share, and the variables that are its fields: a thread has the turns from `begin` to `end`, in turn
+    """An ingot_share, and the variables that are its fields: a thread has the iterations from `begin` to `end`, in turn
     `repeat` of the loops around them."""
 
     def __init__(self, name):
@@ -217,9 +217,9 @@ class _Protocol(StmtMutator):
         return Call("handle", "tir.call_extern", (StringImm(function), self.worker, *counts))
 
     def shared(self, loop, each=()):
-        """A nest of parallel loops of which a thread takes pieces: turns of all of them as one loop, or where the
-        innermost is marked, some of its turns, the thread's rows, in each turn of the others. each: what it does for
-        itself once it has a piece, before the first."""
+        """A nest of parallel loops of which a thread takes pieces: iterations of all of them as one loop, or where the
+        innermost is marked, some of its iterations, the thread's rows, in each iteration of the others. each: what it
+        does for itself once it has a piece, before the first."""
         nest = parallel_nest(loop)
         body, marks = nest[-1].body, nest[-1].annotations
         self.wide.update(_offsets([*each, body]))
@@ -241,12 +241,12 @@ class _Protocol(StmtMutator):
 
 
 def _turns(nest):
-    """How many turns loops have together, as an int64."""
+    """How many iterations loops have together, as an int64."""
     return reduce(mul, (cast(loop.extent, "int64") for loop in nest), const(1, "int64"))
 
 
 def _value(loop, turn):
-    """A loop's variable in a turn, counted from 0 in an int64."""
+    """A loop's variable in an iteration, counted from 0 in an int64."""
     value = cast(turn, loop.loop_var.dtype)
     return value if is_const_int(loop.min, 0) else loop.min + value
 
@@ -272,7 +272,7 @@ class _Serial(StmtMutator):
 
 def _offsets(stmts):
     """ids of the variables of lets that serve for indices only: they may be of as many bits as addresses, so that
-    compilers need not widen them in every turn."""
+    compilers need not widen them in every iteration."""
     return {id(let.var) for let in collect(stmts, LetStmt) if is_offset(let)}
 
 

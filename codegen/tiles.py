@@ -31,7 +31,7 @@ def tile_name(kernel, what):
 
 
 class Tile:
-    """What AttrStmt(pragma_tile) holds, as a function's parameters, arguments and statements.
+    """The tile of an AttrStmt(pragma_tile) as a function: parameters, arguments and statements.
 
     name: of the buffer that it is about; pointers: [(a view of a buffer from where the tile starts in it, the buffer,
     the index there)]; numbers: {variable: value}, the trip counts of loops, and what else the statements take from

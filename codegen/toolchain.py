@@ -77,7 +77,7 @@ def _identify(command):
 
 
 def missing_tools(target):
-    """What hinders building and running programs of `target` here: a sentence, or "" when nothing does."""
+    """Explain in a sentence why programs of `target` cannot be built and run here; "" when they can."""
     target = Target.get(target)
     try:
         find_compiler(target)
@@ -219,7 +219,8 @@ def _build(sources, out, target, threads, jobs, compile_flags, link_flags, cflag
                 job.cancel()
             raise
         linked = Path(folder, "linked")
-        _call([*compiler.command, *tools.cflags, *cflags, *link_flags, *_LINK_FLAGS, *(str(o.path) for o in objects), *openmp,
+        _call([*compiler.command, *tools.cflags, *cflags, *link_flags, *_LINK_FLAGS, *(str(o.path) for o in objects),
+               *openmp,
                "-lm", "-o", str(linked)], f"linking {out.name}")
         _replace(linked, out)
     build.cache.trim()

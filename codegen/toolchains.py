@@ -101,7 +101,7 @@ def machine():
 
 @lru_cache(maxsize=None)
 def cpu_flags():
-    """What /proc/cpuinfo says of the first processor: its features, its maker, its family as "family 25", on Arm its
+    """Read the first processor of /proc/cpuinfo: its features, its vendor, its family as "family 25", on Arm its
     part as "part 0xd0c"; empty where there is no such file."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:

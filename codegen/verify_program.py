@@ -1,4 +1,4 @@
-"""What a program must not be: uses of what is not there, memories that disagree, regions that hold no calls."""
+"""Verify a program: every use is defined, memories agree, and regions hold calls."""
 from __future__ import annotations
 
 from ..ir.dtype import DataType

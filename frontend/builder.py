@@ -1,4 +1,4 @@
-"""What builds the graph of a network for a frontend: operators are called, and evaluated where they can be.
+"""The graph builder that frontends share: it calls operators, and evaluates them where it can.
 
 Values are graph expressions, or `Symbolic` tensors of dimensions. `Builder.call` infers the type and shape of an
 operator's result, evaluates what is constant or made of dimensions, and otherwise returns a call, which is bound to
@@ -118,7 +118,7 @@ class Builder:
 
     @staticmethod
     def _folds(call):
-        """Of a call on constants: its result is an integer, small, or only a view."""
+        """Whether a call on constants is folded: its result is an integer, small, or only a view."""
         info = call.struct_info
         fields = info.fields if isinstance(info, TupleStructInfo) else (info,)
         if any(f.static_shape is None for f in fields) or any(

@@ -1,4 +1,4 @@
-"""What a program is, and how it may be rewritten. The names here are those of both IRs: `from ingot import ir`."""
+"""The intermediate representations and their rewrites. `from ingot import ir` has the names of both IRs."""
 from .compare import assert_structural_equal  # noqa: F401
 from .expr import IntImm, FloatImm, Op, PrimExpr, StringImm  # noqa: F401
 from .expr import Range as _Range

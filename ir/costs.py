@@ -1,4 +1,4 @@
-"""What operations cost on machines: tables with a unit and the machine of every measurement.
+"""Cost tables of machines: every constant has a unit and names the machine that it was measured on.
 
 Schedules and cost models read no other number about a machine. `benchmarks/calibrate.py` measures those of HARDWARE and
 prints them as rows of a table; the terms of models, which no loop measures by itself, were fitted to measured kernels.
@@ -48,7 +48,7 @@ HARDWARE = {
     "line_bytes": Cost(64, "bytes", DATA_SHEET),
     "clock": Cost(2.7e9, "cycles/second", XEON),
     "multiply_adds": Cost(2, "vectors/cycle", XEON),
-    "adds_beside": Cost(0, "vectors/cycle", XEON),  # additions by units of their own, beside multiply-adds; 0: none
+    "adds_beside": Cost(0, "vectors/cycle", XEON),  # additions by units of their own, beside FMAs; 0: none
     "fma_latency": Cost(4, "cycles", XEON),
     "add_latency": Cost(4, "cycles", XEON),
     "loads": Cost(2, "vectors/cycle", XEON),  # from L1
@@ -65,19 +65,19 @@ HARDWARE = {
 }
 # Terms of models, fitted to measured kernels.
 MODELS = {
-    # Streams of constants from memory. beside: the share of their time that passes beside multiply-adds; 0: they take
+    # Streams of constants from memory. beside: the share of their time that passes beside FMAs; 0: they take
     # time of their own, which prefetching hides in part.
     "stream.read": Cost(5, "bytes/cycle", XEON),  # 13.5 GB/s at 2.7 GHz; no more passes, however few products it is for
     "stream.beside": Cost(0, "share", XEON),
     "stream.hidden": Cost(7 / 8, "share", XEON),  # by prefetching what the next tiles read
     "stream.slows": Cost(0.15, "share", ZEN4),  # of their time, by which products beside them take longer
-    "stream.ahead": Cost(2048, "bytes", XEON),  # prefetch distance to L1: some hundred cycles of multiply-adds
+    "stream.ahead": Cost(2048, "bytes", XEON),  # prefetch distance to L1: some hundred cycles of FMAs
     "stream.far_ahead": Cost(16384, "bytes", XEON),  # prefetch distance to L2: some thousand cycles
     "stream.least_chunk": Cost(128, "columns", XEON),  # that are copied of each row at a time, from a page of its own
     "copy.rows": Cost(32, "rows", XEON),  # of a product, in whose time its columns are copied to panels
     # Register tiles of products.
     "tile.turn": Cost(0.5, "cycles", ZEN4),  # of a loop's iteration that waits for memory, which nothing hides
-    "tile.load": Cost(0.1, "cycles/load", XEON),  # from L1, beside multiply-adds
+    "tile.load": Cost(0.1, "cycles/load", XEON),  # from L1, beside FMAs
     "tile.packed": Cost(1.5, "loads/vector", XEON),  # of the packed operand, which comes from L2
     "tile.panel_read": Cost(28, "bytes/cycle", AMX),  # of panels in L2
     "tile.border": Cost(0.05, "share", XEON),  # of the time, for each side that has tiles of its own
@@ -93,16 +93,16 @@ MODELS = {
     "winograd.transform": Cost(1.5, "cycles/vector", XEON),  # about one store a cycle, with loads and sums beside it
     "winograd.shown": Cost(1 / 4, "share", XEON),  # of the time of weights that L2 then holds, which nothing hides
     "winograd.shown_again": Cost(3 / 4, "share", XEON),  # the same of weights that each block reads again
-    "winograd.load_weights": Cost(0.4, "cycles/load", XEON),  # from L2, beside multiply-adds
+    "winograd.load_weights": Cost(0.4, "cycles/load", XEON),  # from L2, beside FMAs
     "winograd.load_data": Cost(0.1, "cycles/load", XEON),  # from L1
-    "winograd.small_load_data": Cost(0.2, "cycles/load", ZEN3),  # in small tiles, which load more for each multiply-add
+    "winograd.small_load_data": Cost(0.2, "cycles/load", ZEN3),  # in small tiles, which load more for each FMA
     "winograd.spilled": Cost(1, "cycles/vector", XEON),  # of a block, that L1 does not keep
     "winograd.kept": Cost(3, "times", XEON),  # the size of L1, of vectors that do not count as such
     "winograd.most_sums": Cost(960 << 10, "bytes", XEON),  # of products; more have left L2 when they are read again
-    # Threads. Work is counted in multiply-adds.
+    # Threads. Work is counted in FMAs.
     "threads.passed": Cost(8, "bytes/cycle", XEON),  # of one thread's kernel, which reads what others wrote
-    "threads.least_work": Cost(1 << 15, "multiply-adds", XEON),  # worth a wait of 0.1 to 0.3 us
-    "threads.long_work": Cost(1 << 20, "multiply-adds", XEON),  # worth taking others' iterations: up to 1 us each
+    "threads.least_work": Cost(1 << 15, "FMAs", XEON),  # worth a wait of 0.1 to 0.3 us
+    "threads.long_work": Cost(1 << 20, "FMAs", XEON),  # worth taking others' iterations: up to 1 us each
     "threads.least_rows": Cost(4, "rows", XEON),  # that threads divide where there is nothing else to share
     "threads.few_rows": Cost(32, "rows", XEON),  # of fewer, a thread that has one more counts
 }

@@ -225,7 +225,7 @@ class Let(PrimExpr):
 
 
 class Op(str):
-    """What a Call calls: its name, a string that scripts also read as call.op.name and compare with Op.get(name)."""
+    """The callee of a Call: its name, a string that scripts also read as call.op.name and compare with Op.get(name)."""
 
     __slots__ = ()
     space = ""  # what TVM writes before the names

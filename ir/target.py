@@ -84,7 +84,7 @@ class _Named(type):
 
 @dataclass(frozen=True)
 class Target(metaclass=_Named):
-    """What the compiler knows about a machine.
+    """The description of a machine that the compiler reads.
 
     name          the row's name, which the generated files carry
     kind          the dialect of its programs: "c"
@@ -231,7 +231,7 @@ _V4 = _row("x86-64-v4", isa=_V3.isa.union("avx512f avx512bw avx512cd avx512dq av
 _AARCH64 = _row("aarch64-linux-gnu", isa={"asimd"}, vector=Vector(4, 32, accumulators=21))
 _ROWS = (
     _V3, _V4,
-    # Halves of vectors go through units for 256 bits, of which multiply-adds and additions have two each.
+    # Halves of vectors go through units for 256 bits, of which FMAs and additions have two each.
     _row("x86-64-v4-zen4", _V4, isa={"avx512_vbmi2"}),
     # What Intel's server processors have since 2023 (Sapphire Rapids).
     _row("x86-64-v4-amx", _V4, isa={"amx_tile", "amx_int8"}),

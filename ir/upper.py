@@ -1,4 +1,4 @@
-"""What a module calls of one above it, by name: the upper module registers it, so that imports go one way.
+"""Calls to modules of higher layers by name: the upper module registers a function, so that imports go one way.
 
 A node prints itself, say, with the printer, which imports the nodes: `ir.script` provides "script", and the nodes ask
 `upper("script")`. Importing any part of `ingot.ir` imports what provides these names.
@@ -17,7 +17,7 @@ def provides(name):
 
 
 def upper(name):
-    """What a module above provides as `name`."""
+    """The function that a higher module registered as `name`."""
     return _PROVIDED[name]
 
 

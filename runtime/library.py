@@ -20,7 +20,7 @@ from .timing import Timing
 
 
 class CompiledLibrary:
-    """What `ingot.compile` returns.
+    """A compiled network, the result of `ingot.compile`.
 
         y = lib(x)                    arrays in declared order: one array, or a tuple when there are several outputs
         ys = lib.run({"input": x})    the same by name
@@ -61,7 +61,7 @@ class CompiledLibrary:
 
     @property
     def flops(self):
-        """Operations of one run, a multiply-add counted as 2; 0 when they depend on symbolic dimensions."""
+        """Operations of one run, an FMA counted as 2; 0 when they depend on symbolic dimensions."""
         with self._lock:
             self.build()
             return int(self._binding.info.flops)

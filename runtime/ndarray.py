@@ -137,7 +137,7 @@ def numpyasarray(np_data):
 
 
 class _Capsule:
-    """What numpy asks of an object, for a bare capsule."""
+    """The DLPack protocol that numpy expects, for a bare capsule."""
 
     def __init__(self, capsule):
         self.capsule = capsule

@@ -19,7 +19,7 @@ NODES_WIDTH = 60  # of a kernel's nodes in a table: one that serves many layers 
 
 @dataclass(frozen=True)
 class Work:
-    """What one kernel call does: flops, and bytes of weights and of other tensors that it touches."""
+    """The work of one kernel call: flops, and bytes of weights and of other tensors that it touches."""
 
     flops: int
     weights: int

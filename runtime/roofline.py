@@ -1,4 +1,4 @@
-"""The limits of this machine, measured: multiply-adds per second, and bytes per second that are read."""
+"""The limits of this machine, measured: FMAs per second, and bytes per second that are read."""
 from __future__ import annotations
 
 import tempfile
@@ -27,7 +27,7 @@ void ingot_read(const float *data, int64_t count, float *out, int64_t times);
 
 @dataclass(frozen=True)
 class Roofline:
-    """peak: floating-point operations per second, a multiply-add being 2; reads: ((bytes of a working set, bytes per
+    """peak: floating-point operations per second, an FMA being 2; reads: ((bytes of a working set, bytes per
     second), ...), growing. Of all threads together."""
 
     peak: float
@@ -96,7 +96,7 @@ def _loops(target, threads):
 
 
 def rate(action):
-    """What action(times) returns per second, at best: after as many times as take SAMPLE_SECONDS, several times."""
+    """The best rate of action(times), in its results per second, over several samples of SAMPLE_SECONDS each."""
     best, times = 0.0, 1
     for _ in range(SAMPLES):
         times, rate = _sampled(action, times)

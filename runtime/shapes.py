@@ -1,4 +1,4 @@
-"""What callers pass, checked: counts, names, dtypes and shapes of arrays; the values of symbolic dimensions."""
+"""Check the arguments of callers: counts, names, dtypes and shapes of arrays; the values of symbolic dimensions."""
 from __future__ import annotations
 
 import math

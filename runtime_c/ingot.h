@@ -97,7 +97,7 @@ typedef struct ingot_model_info {
     uint64_t arena_bytes;         /* 0 when it depends on symbolic dimensions: ask NAME_arena_bytes */
     uint64_t arena_align;         /* a power of two */
     uint64_t weights_bytes;
-    uint64_t flops;           /* of one run, a multiply-add counted as 2; 0 when it depends on symbolic dimensions */
+    uint64_t flops;           /* of one run, an FMA counted as 2; 0 when it depends on symbolic dimensions */
     const char *source_hash;  /* of the imported model, as hexadecimal digits */
     const char *target;       /* what the code was scheduled for: "x86-64-v4", "c" ... */
 } ingot_model_info;
@@ -175,8 +175,8 @@ typedef void (*ingot_profile_hook)(void *user, int32_t call);
 #define INGOT_UNROLL(n)
 #endif
 
-/* INGOT_PREFETCH(p): bring the cache line at p into the second cache, or do nothing; p may be any address.
- * INGOT_PREFETCH_AHEAD(p, n): bring that n bytes behind p into the first cache, from a page on into the second; there
+/* INGOT_PREFETCH(p): bring the cache line at p into L2, or do nothing; p may be any address.
+ * INGOT_PREFETCH_AHEAD(p, n): bring that n bytes behind p into L1, from a page on into L2; there
  * need be none. */
 #if defined(__GNUC__)
 #define INGOT_PREFETCH(p) __builtin_prefetch((p), 0, 2)

@@ -100,7 +100,7 @@ INGOT_INLINE void ingot_tiles_ahead(const ingot_tiles_next *next, ptrdiff_t step
 /* Add a step's products to the sums of a tile. Tile 0 has those of weight 1, tile 1 those of 1 / 256, tile 2 those of
  * 1 / 65536, 3 digits of rows, 4 and 5 digits of columns: where a core's other thread is busy, all eight in use take
  * twice as long as six. Products of one sum follow one another, across steps too. Between them the tile before is
- * joined, and lines that are needed later come to the second cache, for all at once would hold up loads. */
+ * joined, and lines that are needed later come to L2, for all at once would hold up loads. */
 INGOT_INLINE void ingot_tiles_step(const int8_t *a, const int8_t *b, const ingot_tiles_next *ahead, ptrdiff_t step,
     const ingot_tiles_before *before)
 {
@@ -179,7 +179,7 @@ INGOT_INLINE void ingot_tiles_store(int32_t *part)
 }
 
 /* As ingot_tiles_products, with the unit: tiles of equal height, the last of which begins earlier where rows are no
- * whole tiles. While a panel is used the next one comes to the second cache: line after line, or the same half of it,
+ * whole tiles. While a panel is used the next one comes to L2: line after line, or the same half of it,
  * where 1 KB is one tile's and the next the other's. A panel of one step is as near as the memory's own guess, and its
  * halves stay in tiles for all rows. */
 INGOT_INLINE void ingot_tiles_unit(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t columns,

@@ -1,4 +1,4 @@
-/* roofline.c: the two limits of a machine, as loops to be timed: multiply-adds in registers, and reading of memory.
+/* roofline.c: the two limits of a machine, as loops to be timed: FMAs in registers, and reading of memory.
  * INGOT_LANES is the number of floats of a vector register: 4, 8 or 16. */
 #include "simd.h"
 
@@ -11,7 +11,7 @@
 int64_t ingot_multiply_adds(float *out, int64_t times);
 void ingot_read(const float *data, int64_t count, float *out, int64_t times);
 
-/* SUMS * INGOT_LANES multiply-adds `times` times on each thread; returns how many those were in all. The condition
+/* SUMS * INGOT_LANES FMAs `times` times on each thread; returns how many those were in all. The condition
  * never holds, which no compiler knows. */
 int64_t ingot_multiply_adds(float *out, int64_t times)
 {

@@ -138,7 +138,8 @@ def test_markdown():
                         "(1 models), 1.00 x the better of them; least 0.50 (large):")
     table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("|")]
     assert table[0] == ["model", "Ingot ms", "onnxruntime ms", "OpenVINO ms", "x onnxruntime", "x OpenVINO", "x better",
-                        "naive C ms", "error to onnxruntime", "error to float64", "peer to float64", "cast s", "build s", "arena MB",
+                        "naive C ms", "error to onnxruntime", "error to float64", "peer to float64", "cast s",
+                        "build s", "arena MB",
                         "arena / bound"]
     assert table[3] == ["large", "1234", "617", "fails", "0.50", "", "0.50", "", "3e-07", "2e-06", "", "0.5", "1.5",
                         "44.00", "1.10"]
@@ -320,7 +321,7 @@ def test_instructions_are_counted(capsys):
     assert script("neon").main(["--models", "tiny_autoencoder", "--top", "1"]) == 0
     network, kernel = (line.split("|") for line in capsys.readouterr().out.splitlines()[2:])
     assert "tiny_autoencoder" in network[1] and "Gemm" in kernel[2]
-    assert 0.25 < float(network[-2]) < 1  # four multiply-adds in an instruction, and what is around
+    assert 0.25 < float(network[-2]) < 1  # four FMAs in an instruction, and what is around
 
 
 @needs_zoo
@@ -364,9 +365,9 @@ def test_tables_of_threads():
     threads, rows = script("threads"), thread_rows()
     assert threads.table(rows)[2:] == ["| net | 1.45 | 1.50 | 1.50 | 103% | 1 of 3 | 2.00 | 1.50 |",
                                        "| small | 1.00 | 1.00 |  | 100% | 0 of 1 |  |  |"]
-    assert threads.summary(rows) == ("2 threads, geometric means over 2 models: Ingot 1.22, OpenVINO 1.50; multiply-adds "
+    assert threads.summary(rows) == ("2 threads, geometric means over 2 models: Ingot 1.22, OpenVINO 1.50; FMAs "
                                      "in registers 1.20; Ingot in free rounds 2.00 (1 models).")
-    assert threads.summary(rows[1:]).endswith("multiply-adds in registers 1.00.")
+    assert threads.summary(rows[1:]).endswith("FMAs in registers 1.00.")
 
 
 @pytest.mark.parametrize("argv, message", [(["--models", "none_such"], "no model none_such; known: "),
@@ -403,7 +404,7 @@ def test_tables_of_products():
     lines = gemm.report(rows, "A machine.", True).splitlines()
     assert "| 64 cubed | 90.0 | 60.0 | 90% | 95% | 1.50 | 1e-07 |" in lines
     assert "| 1x8x8 | 2.50 | 5.00 | 1% | 2% | 0.50 | 0e+00 |" in lines
-    assert "Threads: 2; multiply-adds in registers: 100 GFLOP/s." in lines
+    assert "Threads: 2; FMAs in registers: 100 GFLOP/s." in lines
 
 
 @pytest.mark.parametrize("options", [[], ["--activations"]])

@@ -154,7 +154,8 @@ def ir_imports(name, path, modules):
 
 
 def largest_cycle(graph):
-    """The largest set of nodes that all reach each other, sorted; [] where there is none. graph: {node: its successors}"""
+    """The largest set of nodes that all reach each other, sorted; [] where there is none. graph: {node: its
+    successors}"""
     reached = {}
     for start in graph:
         seen, todo = set(), [start]

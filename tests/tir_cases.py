@@ -191,7 +191,7 @@ def loop(name, extent, body, kind="serial"):
 
 @case
 def running_sum():
-    """A scan: `state` is handed from one turn of t to the next."""
+    """A scan: `state` is handed from one iteration of t to the next."""
     x, y = tir.decl_buffer((6, 4), name="x"), tir.decl_buffer((6, 4), name="y")
     state, twice = tir.decl_buffer((4,), name="state"), tir.decl_buffer((4,), name="twice")
     j, t, u = Var("v_j"), Var("v_t"), Var("v_u")

@@ -1,4 +1,4 @@
-"""What the importer raises."""
+"""The importer's exceptions."""
 
 
 class OnnxImportError(ValueError):

@@ -192,7 +192,7 @@ class GraphImporter:
 
     @staticmethod
     def _converted(converter, context):
-        """What a converter makes of its node. An exception of no own class is a fault of the converter, or a model that
+        """Convert one node. An exception of no class of the importer is a fault of the converter, or a model that
         it should have refused: the error says so, and which node it was."""
         try:
             return converter(context)

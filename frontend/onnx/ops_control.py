@@ -1,7 +1,7 @@
 """If, Loop and Scan.
 
-What constants or shapes decide is imported where the node stands: the branch that is taken, the turns of a loop whose
-body is tiny or changes shapes. The rest becomes branches and loops of the program (ir/relax/control.py).
+What constants or shapes decide is imported where the node stands: the branch that is taken, the iterations of a loop
+whose body is tiny or changes shapes. The rest becomes branches and loops of the program (ir/relax/control.py).
 """
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from .errors import OnnxImportError
 from .names import identifier
 from .subgraphs import draft, inline
 
-TINY = 8  # nodes, in all turns, up to which a loop is no loop
-MOST_UNROLLED = 20_000  # nodes, in all turns, of a loop that must be unrolled
+TINY = 8  # nodes, in all iterations, up to which a loop is no loop
+MOST_UNROLLED = 20_000  # nodes, in all iterations, of a loop that must be unrolled
 
 
 # ---------------------------------------------------------------- If
@@ -94,7 +94,7 @@ def _stem(node):
 @dataclass(frozen=True)
 class _Turns:
     """How often a body runs. number: an int, or an expression, where that is known; else a tensor `limit`, None for no
-    limit. cond: whether the first turn is one, a bool tensor; None for always."""
+    limit. cond: whether the first iteration is one, a bool tensor; None for always."""
 
     number: object = None
     limit: object = None
@@ -148,8 +148,8 @@ def _turns(node):
 
 
 def _unrolled(node, graph, carried, turns):
-    """The results of a loop of so many turns, each imported where the node stands; None where a turn depends on what
-    only a run knows."""
+    """The results of a loop of so many iterations, each imported where the node stands; None where an iteration depends
+    on what only a run knows."""
     if not isinstance(turns, int) or _turns(node).cond is not None:
         return None
     rows = []
@@ -209,7 +209,7 @@ def _declared(output):
 
 def _loop(node, body, index, carried, scanned, params, rows, turns, conditional):
     """The values of a call_loop. rows: the body's outputs that are stacked; conditional: whether the body says if there
-    is a next turn."""
+    is a next iteration."""
     names = [n or f"{_stem(node)}_{k}" for k, n in enumerate(node.outputs)]
     for name, row in zip(names[len(carried):], rows):
         if any(v is index or v in body.dims for v in ex.free_vars(list(row.struct_info.shape))):

@@ -16,7 +16,8 @@ from .linear import ONE, ZERO, render
 
 
 class IterMapLevel(IntEnum):
-    """What detect_iter_map checks: each digit of the loops used once; none twice, so that the map is onto; nothing."""
+    """The level of detect_iter_map's checks: each digit of the loops is used once; none is used twice (surjective);
+    none."""
 
     Bijective = 0
     Surjective = 1
@@ -90,7 +91,7 @@ class IterSumExpr(IterMapExpr):
 
 @dataclass(frozen=True)
 class IterMapResult:
-    """What detect_iter_map found: one IterSumExpr per index, none when `errors` says why not.
+    """The result of detect_iter_map: one IterSumExpr per index, none when `errors` says why not.
 
     padding_predicate holds where the inverse of the map names iterations that do not exist, in terms of the loops.
     """
@@ -105,7 +106,7 @@ def detect_iter_map(indices, input_iters, predicate=True, check_level=IterMapLev
     """Read `indices` over the loops {Var: Range} as sums of splits; see IterMapResult and IterMapLevel.
 
     predicate bounds the loops. Only NoCheck lengthens a loop to a multiple of what divides it. With
-    simplify_trivial_iterators, a loop of one turn is its only value.
+    simplify_trivial_iterators, a loop of one iteration is its only value.
     """
     level = IterMapLevel.of(check_level)
     check = {IterMapLevel.Bijective: COMPLETE, IterMapLevel.Surjective: ONTO, IterMapLevel.NoCheck: ANY}[level]

@@ -91,7 +91,7 @@ class Detector:
     """One question: `run` gives a Value per expression or raises NotAffine.
 
     strided: a value may step by more than 1. pad: where a division does not divide an extent, the loop is lengthened
-    until it does; `paddings` says which values of the loops are then not real. keep_unit: loops of one turn stay.
+    until it does; `paddings` says which values of the loops are then not real. keep_unit: loops of one iteration stay.
     """
 
     def __init__(self, values, loops, predicate, analyzer, check, strided=False, pad=False, keep_unit=False):

@@ -1,4 +1,4 @@
-"""What iteration maps are used for: plain and sorted forms, division by an inner space, inversion."""
+"""Rewrites of iteration maps: plain and sorted forms, division by an inner space, inversion."""
 from __future__ import annotations
 
 from ..expr import LT, IntImm, PrimExpr, as_expr, const, free_vars, logical_and, substitute

@@ -19,7 +19,7 @@ from .ops.winograd import matrices
 PROMISES = {
     FLOAT32: f"each element of a product within {SUMS} for K terms, whatever their sizes; by Winograd's algorithm "
              "within 1e-5 of the output channel's largest magnitude",
-    STRICT: f"each element of a product and of a convolution within {SUMS} for K terms, one multiply-add for each, "
+    STRICT: f"each element of a product and of a convolution within {SUMS} for K terms, one FMA for each, "
             "added up in blocks",
     RELAXED: "products in fixed point, by pairs and with weights of 20 bits, which are as near as float32 for "
              "numbers of similar size: bounds are of the largest numbers of rows and columns",
@@ -64,7 +64,7 @@ def winograd(tile, kernel):
 # ---------------------------------------------------------------- operators
 
 def arithmetics_of(call):
-    """What a call of a graph operator is made by; () of multiply-adds alone."""
+    """The arithmetics that compute a call of a graph operator; () for FMAs alone."""
     row = ARITHMETICS.get(call.attrs.get("arithmetic"))
     planes = (winograd(call.attrs["tile"], call.attrs["kernel"]),) if call.op == "nn.conv2d_winograd" else ()
     return *planes, *((row,) if row and row.operands else ())

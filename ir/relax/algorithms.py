@@ -1,4 +1,4 @@
-"""What computes the costly operators, in words for readers of the C."""
+"""Names of the algorithms of costly operators, for readers of the C."""
 from __future__ import annotations
 
 from .accuracy import arithmetics_of
@@ -22,5 +22,5 @@ def algorithm_of(call):
 
 
 def is_sum_of_products(call):
-    """Whether a call's elements are sums of products made by multiply-adds, which arithmetic.FMA bounds."""
+    """Whether a call's elements are sums of products made by FMAs, which arithmetic.FMA bounds."""
     return call.op.startswith(SUMS) and not arithmetics_of(call)

@@ -1,8 +1,8 @@
 """Calls of operators in TVM's classic spelling: argument names and order, defaults, numbers where pairs are meant.
 
 A Namespace has a table {name: "operator: parameter parameter ..."}: first the tensor arguments, as many as the operator
-takes (one list where it takes any number), then attributes in classic order, "classic=own" where names differ. "tensor?"
-arguments, anywhere, may be left out; otherwise they follow the first ones. relax.op
+takes (one list where it takes any number), then attributes in classic order, "classic=own" where names differ.
+"tensor?" arguments, anywhere, may be left out; otherwise they follow the first ones. relax.op
 and topi are two tables over the same operators. What TVM accepts and Ingot does not do (another layout, say) is refused
 by name.
 """

@@ -35,13 +35,13 @@ def call_loop(body, index, out, carried=(), scanned=(), captured=(), turns=None,
     """Run the function `body` (a GlobalVar) for index = 0, 1 ..., a dimension that it uses.
 
     Its parameters are the carried values, a row of each of `scanned` (along their first axis), and `captured`, which
-    stay. It returns the condition of the next turn, where there is `cond`, the next carried values, which have the
+    stay. It returns the condition of the next iteration, where there is `cond`, the next carried values, which have the
     struct info of the first ones, and rows. The call's result (struct info `out`) is the last carried values, and the
     rows, stacked.
 
     turns: how many there are, an expression; None where only a run knows: as many as `limit`, an int64 tensor without
-    dimensions, says at most, while the condition holds (`cond`, of the first turn). count: the variable that then is
-    the number of turns.
+    dimensions, says at most, while the condition holds (`cond`, of the first iteration). count: the variable that then
+    is the number of turns.
     """
     given = [x for x in (limit, cond) if x is not None]
     attrs = {"body": body, "index": index, "turns": turns, "count": count, "limit": limit is not None,

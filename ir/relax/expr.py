@@ -16,7 +16,7 @@ from ..upper import upper
 # ---------------------------------------------------------------- struct info
 
 class StructInfo(Node):
-    """What is known of a value before it runs."""
+    """The static description of a value: what is known before a run."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""What a block's signature promises: complete, reduction, or neither."""
+"""The kind of a block by its signature: complete, reduction, or neither."""
 from __future__ import annotations
 
 from ..arith import Analyzer

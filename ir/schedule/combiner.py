@@ -92,7 +92,7 @@ def _stores(stmt):
 
 
 def _term(value, own, buffers):
-    """What `value` joins the element `own` with."""
+    """The term that `value` combines with the element `own`."""
     kind, sides = operation_of(value)
     if kind is Select:
         sides = value.true_value, value.false_value

@@ -69,7 +69,7 @@ class Context:
                         "one buffer", "use one of them alone there", [scope])
 
     def _require_own_domains(self, realize, argument):
-        """Refuse a block whose iterators have other domains in other turns of a loop."""
+        """Refuse a block whose iterators have other domains in other iterations of a loop."""
         loops = {loop.loop_var for loop in self.index.loops_above(realize)}
         for iv in realize.block.iter_vars:
             if uses((iv.dom.min, iv.dom.extent), loops):

@@ -1,4 +1,4 @@
-"""Dependences: is everything that a block reads written before, in the same turn of the loops it shares?"""
+"""Dependences: is everything that a block reads written before, in the same iteration of the loops it shares?"""
 from __future__ import annotations
 
 from .blocks import buffers_of, name_of, uses
@@ -12,8 +12,8 @@ def common_loops(index, a, b):
 
 
 def incomplete_input(index, scope, reader, buffer):
-    """None when each turn of the loops that a reader shares with a writer of `buffer` reads only what that same turn
-    wrote before. Else (reason, writer)."""
+    """None when each iteration of the loops that a reader shares with a writer of `buffer` reads only what that same
+    iteration wrote before. Else (reason, writer)."""
     for writer in _sharing_loops(index, scope, reader, buffer):
         why = _incomplete(index, writer, reader, buffer)
         if why:
@@ -22,8 +22,8 @@ def incomplete_input(index, scope, reader, buffer):
 
 
 def turn_writes_input(index, scope, reader, buffer):
-    """Whether all that a reader reads of `buffer` was written before in the same turn of the loops that it shares with
-    the writers, by one of them, zeros for instance, over which others write, or each a part."""
+    """Whether all that a reader reads of `buffer` was written before in the same iteration of the loops that it shares
+    with the writers, by one of them, zeros for instance, over which others write, or each a part."""
     writers = _sharing_loops(index, scope, reader, buffer)
     return (not writers or any(_incomplete(index, w, reader, buffer) is None for w in writers)
             or _complete_together(index, writers, reader, buffer))
@@ -43,7 +43,8 @@ def _complete_together(index, writers, reader, buffer):
 
 
 def _cover(index, writers, reader, buffer, common):
-    """Whether a turn of the loops that writers share with a reader is proved to write all that this reads in it."""
+    """Whether an iteration of the loops that writers share with a reader is proved to write all that this reads in
+    it."""
     analyzer = analyzer_of(common)
     boxes = [written_box(analyzer, w, buffer, index.loops_above(w)[len(common):]) for w in writers]
     needed = touched_box([Relaxed(analyzer, index.loops_above(reader)[len(common):])], [reader], buffer, ("reads",))
@@ -52,7 +53,7 @@ def _cover(index, writers, reader, buffer, common):
 
 
 def _unfinished(index, writer, reader, buffer, common):
-    """Why a writer may not be done where a reader begins, in a turn of the loops that they share."""
+    """Why a writer may not be done where a reader begins, in an iteration of the loops that they share."""
     name = name_of(writer)
     if index.order[writer] > index.order[reader]:
         return f"block {name} writes {buffer.name} after block {name_of(reader)} in the same loop"
@@ -64,7 +65,8 @@ def _unfinished(index, writer, reader, buffer, common):
 
 
 def _incomplete(index, writer, reader, buffer):
-    """Why a turn of the loops that a reader shares with one writer may read what this writer did not write in it."""
+    """Why an iteration of the loops that a reader shares with one writer may read what this writer did not write in
+    it."""
     common = common_loops(index, writer, reader)
     why = _unfinished(index, writer, reader, buffer, common)
     if why:
@@ -76,7 +78,7 @@ def _incomplete(index, writer, reader, buffer):
 
 
 def require_inputs_ready(ctx, realize, argument):
-    """Refuse unless a block reads only what is written before it, in the turn of the loops that it shares."""
+    """Refuse unless a block reads only what is written before it, in the iteration of the loops that it shares."""
     scope, order = ctx.scope(realize, argument), ctx.index.order
     for buffer in buffers_of(realize.block.reads):
         late = [w for w in ctx.index.writers(buffer, scope) if order[w] > order[realize]]

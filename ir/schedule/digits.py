@@ -28,7 +28,7 @@ class Digit:
 
 
 class Digits:
-    """What values say about the iterations of some loops. ranges: {loop Var: Range}, outermost first."""
+    """The mixed-radix digits of loop iterations that values determine. ranges: {loop Var: Range}, outermost first."""
 
     def __init__(self, analyzer, ranges):
         self.an = analyzer.copy()

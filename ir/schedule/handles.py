@@ -65,7 +65,7 @@ class DerivedRV(ExprRV):
 
 
 class Mark(Enum):
-    """What a LoopRV of sample_compute_location stands for when it is no loop; compute_at takes it."""
+    """The value of a LoopRV of sample_compute_location that is no loop; compute_at accepts it."""
 
     ROOT = "root"
     INLINE = "inline"

@@ -1,4 +1,4 @@
-"""Independence: may the turns of loops run in another order, or at once?"""
+"""Independence: may the iterations of loops run in another order, or at once?"""
 from __future__ import annotations
 
 from ..expr import as_expr, substitute
@@ -13,10 +13,10 @@ from .regions import Relaxed, regions_of, touched_box
 
 
 def require_independent(ctx, loop, argument="'loop'"):
-    """Refuse unless the turns of a loop can run in any order or at once.
+    """Refuse unless the iterations of a loop can run in any order or at once.
 
-    A buffer that lives within a turn must be written before it is read in it; any other must be touched at different
-    places by different turns.
+    A buffer that lives within an iteration must be written before it is read in it; any other must be touched at
+    different places by different turns.
     """
     if is_unit(loop):
         return
@@ -40,7 +40,7 @@ def require_independent(ctx, loop, argument="'loop'"):
 
 def require_reorderable(ctx, chain, argument="'loops'"):
     """Refuse unless the loops of a chain may be exchanged: loops, outermost first, each the only statement in the one
-    before. Every block below must be data-parallel or a commutative reduction over their turns."""
+    before. Every block below must be data-parallel or a commutative reduction over their iterations."""
     below = _only_blocks(ctx, chain[0], argument)
     variables = {loop.loop_var for loop in chain}
     for realize in below:
@@ -65,7 +65,7 @@ def require_reorderable(ctx, chain, argument="'loops'"):
 
 
 def require_distinct(ctx, outermost, realize, argument):
-    """Refuse unless each turn of the loops from `outermost` down to a block runs another instance of it."""
+    """Refuse unless each iteration of the loops from `outermost` down to a block runs another instance of it."""
     loops = _loops_from(ctx.index, realize, outermost)
     digits = Digits(analyzer_of(ctx.index.loops_above(outermost)), ranges_of(loops))
     found = digits.recovered([(value, 1) for value in realize.iter_values])
@@ -81,8 +81,8 @@ def require_init_first(ctx, outermost, realize, argument):
     runs before all others of that element.
 
     Requires distinct instances. It holds when loops run either spatial or reduce iterators, and the reduce ones start
-    at their least value: then the first turn of the reduction's loops is that instance, in whatever order they nest.
-    """
+    at their least value: then the first iteration of the reduction's loops is that instance, in whatever order they
+    nest. """
     loops, block = _loops_from(ctx.index, realize, outermost), realize.block
     values = {kind: tuple(v for iv, v in zip(block.iter_vars, realize.iter_values) if iv.iter_type == kind)
               for kind in ("spatial", "reduce")}
@@ -118,7 +118,8 @@ def _require_instances_apart(ctx, chain, realize, argument):
 # ---------------------------------------------------------------- buffers under a loop
 
 def _lives_in_a_turn(ctx, scope, below, buffer):
-    """Whether a buffer is touched only by the blocks `below` a loop, each turn reading only what it wrote itself."""
+    """Whether a buffer is touched only by the blocks `below` a loop, each iteration reading only what it wrote
+    itself."""
     readers, writers = ctx.index.readers(buffer, scope), ctx.index.writers(buffer, scope)
     inside = ctx.index.owner(buffer) is scope and all(b in below for b in (*readers, *writers))
     own = all(_reads_where_it_writes(b, buffer) for b in writers)  # else a turn may go on from another one's value
@@ -126,7 +127,7 @@ def _lives_in_a_turn(ctx, scope, below, buffer):
 
 
 def _covered(ctx, scope, below, buffer):
-    """Whether the readers of a buffer among `below` read only what the same turn of their common loops wrote."""
+    """Whether the readers of a buffer among `below` read only what the same iteration of their common loops wrote."""
     readers = [b for b in below if b in ctx.index.readers(buffer, scope)]
     return all(turn_writes_input(ctx.index, scope, reader, buffer) for reader in readers)
 
@@ -137,7 +138,7 @@ def _touching(ctx, scope, below, buffer):
 
 
 def separate(ctx, chain, touching, buffer):
-    """Whether different turns of a chain of loops touch disjoint parts of a buffer."""
+    """Whether different iterations of a chain of loops touch disjoint parts of a buffer."""
     index = ctx.index
     wanted = {loop.loop_var for loop in chain if not is_unit(loop)}
     outside = analyzer_of(index.loops_above(chain[0]))

@@ -1,4 +1,4 @@
-"""What must hold again after a rewrite around a block."""
+"""Conditions to check again after a rewrite around a block."""
 from __future__ import annotations
 
 from ..arith import affine_domains
@@ -44,10 +44,10 @@ def require_stable_inputs(ctx, realize, argument):
 
 
 def _passing_input(ctx, scope, realize):
-    """(buffer, writer, shared loop) of an input that another turn of the loop may change; None when there is none.
+    """(buffer, writer, shared loop) of an input that another iteration of the loop may change; None when there is none.
 
-    A writer in the same loop is no trouble when it gives each element one value, or when each turn of the loop has a
-    part of the buffer to itself.
+    A writer in the same loop is no trouble when it gives each element one value, or when each iteration of the loop has
+    a part of the buffer to itself.
     """
     index = ctx.index
     for buffer in buffers_of(realize.block.reads):
@@ -117,7 +117,7 @@ def require_same_order(ctx, realize, after, moved, argument):
 def require_kinds(ctx, loops, argument):
     """Refuse unless those of the loops (of this or an earlier version of the function) that run at once still may.
 
-    Moving a block out of a loop can break this too: what lived within a turn may then be read from outside.
+    Moving a block out of a loop can break this too: what lived within an iteration may then be read from outside.
     """
     for old in loops:
         loop = ctx.index.loops.get(old.loop_var)

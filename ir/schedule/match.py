@@ -16,7 +16,7 @@ class Match:
     """The correspondence of a description with a statement.
 
     places: {description's buffer: (buffer, where its element 0 lies, one expression per dimension)}. Leading
-    dimensions that the description leaves out stand still. Loops of one turn may be missing on either side, and
+    dimensions that the description leaves out stand still. Loops of one iteration may be missing on either side, and
     iterators may stand in another order. Raises Mismatch.
     """
 
@@ -35,7 +35,7 @@ class Match:
         {For: self._loop, BlockRealize: self._block}.get(type(want), self._fields)(want, have)
 
     def _bare(self, stmt, values):
-        """The statement inside loops of one turn; their variables are entered in `values`."""
+        """The statement inside loops of one iteration; their variables are entered in `values`."""
         while isinstance(stmt, For) and is_const_int(stmt.extent, 1):
             values[stmt.loop_var] = stmt.min
             stmt = stmt.body

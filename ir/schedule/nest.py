@@ -11,7 +11,7 @@ def build_nest(realize, boxes, analyzer, preserve_unit_loops=False, exact=False)
     """Fresh loops ax0, ax1 ... over a block's iterators, and the block bound to them.
 
     boxes: {iterator Var: Range it must cover}; an iterator that is not there covers its domain. What may lie outside
-    the domain is cut off by the block's predicate. Loops of one turn are left out unless preserved.
+    the domain is cut off by the block's predicate. Loops of one iteration are left out unless preserved.
 
     exact: nothing that is outside the boxes may run; else a whole domain may stand for a box of at least its size.
     """

@@ -74,8 +74,8 @@ class Plan(_Value):
     layout      how a packed operand lies
     tile        the sums in registers
     block       how many tiles, or rows, the outer loop takes at a time, which a cache holds
-    turn        how many vectors, columns or panels a turn inside of a block takes
-    parts       into how many turns long sums are cut
+    turn        how many vectors, columns or panels an iteration inside of a block takes
+    parts       into how many iterations long sums are cut
     order       the loops over tiles, outermost first
     threads     what threads share; ONE_THREAD: nothing
     stages      plans of the stages of a kernel that has several

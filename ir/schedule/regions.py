@@ -184,7 +184,7 @@ def _paths(stmt, above):
 
 def _without_idle_conditions(analyzer, realize, region, loops):
     """The block without the conditions on loops that do not choose where it writes (those of a reduction), when these
-    hold in the first turn of such loops: then they keep no point from being written."""
+    hold in the first iteration of such loops: then they keep no point from being written."""
     idle = {loop.loop_var: loop.min for loop in loops if not uses(tuple(r.min for r in region), {loop.loop_var})}
     conditions = [c for c in conjuncts(realize.predicate) if uses(c, idle.keys())]
     if not conditions:

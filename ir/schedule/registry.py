@@ -23,7 +23,7 @@ from .trace import Instruction
 
 @dataclass(frozen=True)
 class Result:
-    """What a primitive gives back: the new function, the blocks (names) and loops (Vars) it made or found.
+    """The result of a primitive: the new function, and the blocks (names) and loops (Vars) that it created or found.
 
     renamed: {old block name: new}, which handles follow. recorded: {argument: value} that the trace keeps instead of
     what was given, so that a replay decides the same.

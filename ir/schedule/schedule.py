@@ -160,7 +160,7 @@ class Schedule:
         return Context(self, primitive, func_name, self._index(func_name))
 
     def value(self, rv):
-        """What is known under a handle: a number, the name of a block, a loop's Var or a Mark."""
+        """The value of a handle: a number, the name of a block, a loop's Var or a Mark."""
         if isinstance(rv, DerivedRV):
             try:
                 return rv.value(self.value)

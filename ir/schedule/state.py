@@ -25,11 +25,11 @@ class StmtSRef:
 
 @dataclass(frozen=True)
 class BlockInfo:
-    """What is known of a block, proved, so that False also says "not known".
+    """Proven properties of a block; False also means "not known".
 
     affine_binding: its loops run each instance of a box of them once; region_cover: whatever it reads of the buffers
-    of its scope was written before, in the same turn of the loops shared with the writer; stage_pipeline: of a block
-    that holds others, that these all have region cover and no buffer is written after it was read; is_complete,
+    of its scope was written before, in the same iteration of the loops shared with the writer; stage_pipeline: of a
+    block that holds others, that these all have region cover and no buffer is written after it was read; is_complete,
     is_reduction: its kind, where the root block is neither.
     """
 

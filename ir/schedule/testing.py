@@ -1,4 +1,4 @@
-"""What tests of schedules use, under TVM's names."""
+"""Helpers for tests of schedules, under TVM's names."""
 from __future__ import annotations
 
 import json

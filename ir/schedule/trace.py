@@ -15,7 +15,7 @@ from .table import PRIMITIVES
 
 @dataclass(frozen=True)
 class InstructionKind:
-    """What an instruction does: name, such as "GetBlock" of get_block; is_pure: whether it changes no program."""
+    """The kind of an instruction: name, such as "GetBlock" of get_block; is_pure: whether it changes no program."""
 
     name: str
     is_pure: bool
@@ -93,7 +93,7 @@ class Trace:
         return iter(self.insts)
 
     def get_decision(self, inst):
-        """What an instruction of the trace decided; None for one that does not sample."""
+        """The decision of an instruction of the trace; None for one that does not sample."""
         return self.decisions.get(inst)
 
     def with_decision(self, inst, decision, remove_postproc):

@@ -68,7 +68,7 @@ def _script(node):
 
 
 def metadata(node):
-    """What the script of a module or graph function leaves out: {"relax.expr.Constant": [its constants, by number]}.
+    """The data that a script leaves out: {"relax.expr.Constant": [the constants, by number]}.
 
     from_source(text, metadata=...) takes it.
     """

@@ -18,7 +18,7 @@ ITER_KINDS = {"S": "spatial", "R": "reduce"}
 
 @dataclass
 class Frame:
-    """What a block, or a function's root block, has gathered so far."""
+    """The state of a block, or of a function's root block, while it is parsed."""
 
     name: str | None = None  # None: the function
     iter_vars: list = field(default_factory=list)
@@ -47,7 +47,7 @@ def joined(statements):
 
 
 class BlockParser(Evaluator):
-    """What TIRParser does about blocks.
+    """The part of TIRParser that parses blocks.
 
     frames: the function's and those of the enclosing blocks, innermost last. loops: id of a loop variable ->
     (the variable, its Range). threads: id of what T.env_thread made -> (the variable, its tag).

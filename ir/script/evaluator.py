@@ -350,7 +350,7 @@ def make_range(parser, node, start, stop):
 
 
 def describe(value):
-    """What a value is, in words for an error message."""
+    """Describe a value for an error message."""
     if isinstance(value, Spec):
         return f"what stands in {value.place}"
     if isinstance(value, Buffer):

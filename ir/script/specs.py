@@ -1,4 +1,4 @@
-"""What the T.* functions of a script return when they do not make an expression: requests to the statement parser.
+"""Results of a script's T.* functions that are no expressions: requests to the statement parser.
 
 A request is only data; TIRParser turns it into nodes where its place in the script says what it belongs to.
 """
@@ -141,7 +141,7 @@ class LaunchSpec(Spec):
 
 @dataclass(frozen=True)
 class Ignored(Spec):
-    """What says nothing that the rest of the program does not say: T.preflattened_buffer."""
+    """A redundant statement, which the parser ignores: T.preflattened_buffer."""
 
     place = "a statement of its own"
 

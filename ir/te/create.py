@@ -176,7 +176,7 @@ class Lowering:
         return aliases, inside
 
     def _require_in_step(self, scan, op, states, inside):
-        """What reads a scan's state computes one row per turn, from rows that are there by then."""
+        """Require that each reader of a scan's state computes one row per iteration, from rows already written."""
         if not isinstance(op, ComputeOp) or not op.axis:
             raise ValueError(f"scan {scan.name}: {op.name} reads its state, which only a compute with the scan's time "
                              "as first axis may")

@@ -1,4 +1,4 @@
-"""What makes tensors: placeholder, compute, extern and scan."""
+"""Tensor constructors: placeholder, compute, extern and scan."""
 from __future__ import annotations
 
 import functools

@@ -75,7 +75,7 @@ class ComputeOp(Operation):
 
 @node
 class ExternOp(Operation):
-    """What `body` does: a statement over input_buffers and output_buffers, which stand for `inputs` and the outputs."""
+    """An operation given by `body`, a statement over input_buffers and output_buffers (`inputs` and outputs)."""
 
     name: str
     inputs: tuple
@@ -161,7 +161,7 @@ class Tensor(Node):
 
     @property
     def key(self):
-        """What is the same for two Tensors of one output."""
+        """The identity of the output that a Tensor stands for."""
         return self.op, self.value_index
 
     def __call__(self, *indices):

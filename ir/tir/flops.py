@@ -19,7 +19,7 @@ def estimate_tir_flops(obj):
     """Floating-point operations of one run of a PrimFunc, of all of an IRModule, or of a statement: an int, or an
     expression of the symbolic dimensions.
 
-    A multiply-add counts as 2, a minimum as 1, exp and its like as 16, integers not at all; of two branches the
+    An FMA counts as 2, a minimum as 1, exp and its like as 16, integers not at all; of two branches the
     longer one counts. A loop whose extent depends on another loop has the extent of that one's middle turn.
     """
     if isinstance(obj, IRModule):
@@ -99,7 +99,7 @@ def _sum(*counts):
 
 
 def _longer(a, b):
-    """Of each count the larger one; of symbolic ones the first that is not 0."""
+    """The larger of each pair of counts; of symbolic ones the first that is not 0."""
     found = {}
     for key in {**a, **b}:
         x, y = a.get(key, 0), b.get(key, 0)

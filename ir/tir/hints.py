@@ -60,9 +60,9 @@ def _row(name, type, *consumed_by):
 # Register tiles
 UNROLL = _row("pragma_unroll", COUNT, PRINTER)  # iterations that the C compiler unrolls; HoistIndex reads it
 ACCUMULATE = _row("pragma_accumulate", FLAG, "Accumulate")  # a loop around a tile of sums
-LANES = _row("pragma_lanes", NAMES, "LoadLanes")  # operands that come in vectors, element after element
-HOLD = _row("pragma_hold", FLAG, "HoldLoads")  # a loop that copies vectors to registers
-TRANSPOSE = _row("pragma_transpose", FLAG, "TransposeSquares")  # around a vectorized loop that reads across
+LANES = _row("pragma_lanes", NAMES, "LaneIndexedFMA")  # operands that come in vectors, element after element
+HOLD = _row("pragma_hold", FLAG, "RegisterPromote")  # a loop that copies vectors to registers
+TRANSPOSE = _row("pragma_transpose", FLAG, "RegisterTranspose")  # around a vectorized loop that reads across
 MOST_ITERATIONS = _row("pragma_most_turns", COUNT, PRINTER)  # of an unrolled loop in a tile whose extent is a variable
 # Attributes: around a tile, the lets of what it starts at and takes inside; around its statements, that the indices of
 # the buffer, the target, start at a variable, the value.

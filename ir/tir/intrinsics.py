@@ -171,9 +171,10 @@ BIT_INTRINSICS = _rows(
     Intrinsic("fixed", _fixed, 3, _c(runtime="ingot_fixedf"), None, True, 0, integers=1),
     Intrinsic("greater", _greater, 2, _c(runtime="ingot_greaterf"), None, True, 0),
 )
-# Of float vectors: what VectorizeLoop makes of reductions over lanes and of stores to the first lanes, LoadLanes and
-# HoldLoads of operands in vectors, and TransposeSquares. first_n(a, b, n): n lanes of a, then those of b; evens(a, b,
-# w), of blocks of w lanes: a's even ones, each followed by b's; odds(a, b, w): a's odd ones, each followed by b's;
+# Of float vectors: what VectorizeLoop makes of reductions over lanes and of stores to the first lanes, LaneIndexedFMA
+# and RegisterPromote of operands in vectors, and RegisterTranspose. first_n(a, b, n): n lanes of a, then those of b;
+# evens(a, b, w), of blocks of w lanes: a's even ones, each followed by b's; odds(a, b, w): a's odd ones, each
+# followed by b's;
 # lane(a, l): lane l of a, in all lanes; fma_lane(a, l, b, c): lane(a, l) * b + c; accumulate(a, b, c): a * b + c, in the
 # register of c; held(a): a, in a register. The order of reduce_add is a tree.
 VECTOR_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, vector=True) for name, numpy, arity in (

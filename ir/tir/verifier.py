@@ -48,7 +48,7 @@ def verify(func, unique_names=True):
 
 
 class _Frame:
-    """What one block may touch. exempt: the root block, which may touch all buffers."""
+    """The buffers that one block may touch. exempt: the root block, which may touch all."""
 
     def __init__(self, block, exempt):
         self.exempt, self.closed = exempt, bool(block.iter_vars)

@@ -33,7 +33,7 @@ CONVOLUTIONS = (CONVOLUTION, "nn.conv2d_gathered")  # the latter are direct
 SCALED = {row.name: row for row in special() if row.scaling}  # what convolutions may be made by
 WINOGRAD_BY = {name: {f"{winograd}_{name}": tile for winograd, tile in WINOGRAD.items()} for name in SCALED}
 ALGORITHMS = (DIRECT, *SCALED, *WINOGRAD, *(name for names in WINOGRAD_BY.values() for name in names))
-# The share of the second cache that a network's weights may take for it to keep them, transformed, from run to run.
+# The share of L2 that a network's weights may take for it to keep them, transformed, from run to run.
 NEAR_WEIGHTS = 1 / 2
 SECOND, THIRD = 1, 2  # caches that keep weights
 # How far the model is trusted, on any machine. Others than direct ones are taken where they are predicted to need less
@@ -60,9 +60,9 @@ class ConvLayer:
     plain: bool = False
     finite: bool = True
 
-    def is_by(self, cpu, row):
+    def is_by(self, target, row):
         """Whether its products may be made by an arithmetic with operands of its own, for blocks of channels."""
-        return (row.needs(cpu) and cpu.lanes == LANES and not self.plain and self.groups == 1 and self.finite
+        return (row.needs(target) and target.lanes == LANES and not self.plain and self.groups == 1 and self.finite
                 and self.in_channels >= schedule_of(row).least)
 
     def has_winograd(self, lanes):
@@ -125,45 +125,45 @@ class Fold:
 
 # ---------------------------------------------------------------- the model
 
-def predict(layer: ConvLayer, cpu: Target, fold: Fold | None = None, near=0):
+def predict(layer: ConvLayer, target: Target, fold: Fold | None = None, near=0):
     """{algorithm: seconds} that one core needs for a layer in blocked layout, of the algorithms that fit. fold: how a
     strided layer becomes one of stride 1. near: the cache that keeps the weights between runs, SECOND or THIRD (which
     is told from memory for pairs alone); 0: none."""
     third, near = near == THIRD, near == SECOND
-    blocks = [-(-channels // cpu.lanes) for channels in (layer.in_channels // layer.groups, layer.out_channels)]
+    blocks = [-(-channels // target.lanes) for channels in (layer.in_channels // layer.groups, layer.out_channels)]
     rows, columns = ((s - 1) * stride + k for s, stride, k in zip((layer.height, layer.width), layer.strides,
                                                                   layer.kernel))
-    inputs = blocks[0] * layer.groups * rows * columns * cpu.lanes * 4
-    outputs = blocks[1] * layer.height * layer.width * cpu.lanes * 4
-    channels = layer.in_channels // layer.groups if layer.plain else blocks[0] * cpu.lanes
-    cycles = {DIRECT: _direct(cpu, layer, channels, blocks[1], inputs, near)}
+    inputs = blocks[0] * layer.groups * rows * columns * target.lanes * 4
+    outputs = blocks[1] * layer.height * layer.width * target.lanes * 4
+    channels = layer.in_channels // layer.groups if layer.plain else blocks[0] * target.lanes
+    cycles = {DIRECT: _direct(target, layer, channels, blocks[1], inputs, near)}
     weights = 0 if near else 4 * channels * layer.out_channels
-    far = weights / cpu.cost("l3_read" if third else "stream.read")
+    far = weights / target.cost("l3_read" if third else "stream.read")
     for name, row in SCALED.items():
-        if layer.kernel == (1, 1) and layer.is_by(cpu, row):
+        if layer.kernel == (1, 1) and layer.is_by(target, row):
             size = layer.height, layer.width
-            cycles[name] = schedule_of(row).point_cycles(cpu, size, channels, layer.out_channels, far)
+            cycles[name] = schedule_of(row).point_cycles(target, size, channels, layer.out_channels, far)
     dense = fold.layer(layer) if fold else layer
-    if dense.has_winograd(cpu.lanes):
+    if dense.has_winograd(target.lanes):
         channels, folding = dense.in_channels // dense.groups, 0
-        in_blocks = -(-channels // cpu.lanes)
+        in_blocks = -(-channels // target.lanes)
         if layer.plain:
-            folding = cpu.cost("fold") * in_blocks * (layer.height + fold.kernel) * (layer.width + fold.kernel)
+            folding = target.cost("fold") * in_blocks * (layer.height + fold.kernel) * (layer.width + fold.kernel)
         for tile in tiles_of(dense.kernel[0]):
             tiles = (-(-size // tile) for size in (layer.height, layer.width))
-            parts = winograd_blocks.Layer(tile, in_blocks, blocks[1], *tiles, cpu.lanes, dense.kernel[0],
-                                          min(channels, cpu.lanes), near, dense.groups)
-            cycles[f"winograd{tile}"] = winograd_blocks.cycles(cpu, parts) + folding
+            parts = winograd_blocks.Layer(tile, in_blocks, blocks[1], *tiles, target.lanes, dense.kernel[0],
+                                          min(channels, target.lanes), near, dense.groups)
+            cycles[f"winograd{tile}"] = winograd_blocks.cycles(target, parts) + folding
             for name, row in SCALED.items():
-                if dense.is_by(cpu, row) and dense.in_channels % LANES == 0:
-                    time = schedule_of(row).plane_cycles(cpu, parts)
+                if dense.is_by(target, row) and dense.in_channels % LANES == 0:
+                    time = schedule_of(row).plane_cycles(target, parts)
                     cycles[f"winograd{tile}_{name}"] = time and time + folding
-    far = 0 if near else (inputs + outputs) / cpu.cost("far_read")
-    return {name: (c + far) / cpu.cost("clock") for name, c in cycles.items() if c is not None}
+    far = 0 if near else (inputs + outputs) / target.cost("far_read")
+    return {name: (c + far) / target.cost("clock") for name, c in cycles.items() if c is not None}
 
 
 def arithmetics(algorithm, layer, fold=None):
-    """What a layer is made by in an algorithm, as rows of relax/accuracy.py."""
+    """The arithmetics of a layer in an algorithm, as rows of relax/accuracy.py."""
     *head, last = algorithm.split("_")
     made = (SCALED[last],) if last in SCALED else ()
     tile = WINOGRAD.get(head[0] if head else last)
@@ -171,24 +171,24 @@ def arithmetics(algorithm, layer, fold=None):
     return (accuracy.winograd(tile, kernel), *made) if tile else made or (ARITHMETICS["fma"],)
 
 
-def _direct(cpu, layer, channels, out_blocks, inputs, near):
+def _direct(target, layer, channels, out_blocks, inputs, near):
     steps = channels * layer.kernel[0] * layer.kernel[1]
-    weights = steps * out_blocks * cpu.lanes * 4
+    weights = steps * out_blocks * target.lanes * 4
     shape = conv_tiles.Shape(out_blocks, layer.height, layer.width, steps, weights, inputs)
-    far = 0 if near else weights / cpu.cost("far_read")
-    near = conv_tiles.cycles(cpu, choose(shape, cpu).tile, shape)
-    return max(near, far) + (1 - cpu.cost("stream.hidden")) * far
+    far = 0 if near else weights / target.cost("far_read")
+    near = conv_tiles.cycles(target, choose(shape, target).tile, shape)
+    return max(near, far) + (1 - target.cost("stream.hidden")) * far
 
 
-def fastest(layer: ConvLayer, cpu: Target, fold: Fold | None = None, near=0, wanted=FLOAT32):
+def fastest(layer: ConvLayer, target: Target, fold: Fold | None = None, near=0, wanted=FLOAT32):
     """The simplest algorithm that is predicted to be about as fast as any; direct unless another is clearly faster.
     wanted: the accuracy that its arithmetics must keep."""
-    times = {name: time for name, time in predict(layer, cpu, fold, near).items()
+    times = {name: time for name, time in predict(layer, target, fold, near).items()
              if admits(wanted, arithmetics(name, layer, fold))}
     shares = {name: schedule_of(row).share for name, row in SCALED.items()}
     if all(time >= shares.get(name, WORTH) * times[DIRECT] for name, time in times.items()):
         return DIRECT
-    close = NEXT if cpu.cost("stream.beside") else NEAR
+    close = NEXT if target.cost("stream.beside") else NEAR
     kinds = (*(((name,), 1) for name in SCALED), (WINOGRAD, close),
              *((names, close) for names in WINOGRAD_BY.values()))
     smallest = (_smallest(_of(kind, times), near) for kind, near in kinds)
@@ -210,7 +210,7 @@ def _smallest(times, near):
 # ---------------------------------------------------------------- the pass
 
 @on_main
-def choose_convolution(func, cpu, algorithms=None, wanted=FLOAT32):
+def choose_convolution(func, target, algorithms=None, wanted=FLOAT32):
     """Requires blocked layouts (ConvertLayout) and padding still in the convolutions. Ensures convolutions of
     stride 1 with kernels of KERNELS, dense or in groups of whole blocks, and strided ones that are such over the phases
     of their input, are nn.conv2d_winograd, their weights transformed, where that is predicted to be faster. Phases of a
@@ -220,7 +220,7 @@ def choose_convolution(func, cpu, algorithms=None, wanted=FLOAT32):
     arithmetics must keep; where it is strict nothing overrides the choice. Raises ValueError for a name that no
     convolution has, an algorithm that is none, or one that does not fit its layer.
     """
-    return _Choose(cpu, dict(algorithms or {}), wanted).run(func)
+    return _Choose(target, dict(algorithms or {}), wanted).run(func)
 
 
 def check_algorithms(algorithms, wanted=FLOAT32):
@@ -236,9 +236,9 @@ def check_algorithms(algorithms, wanted=FLOAT32):
 
 
 class _Choose(GraphRewriter):
-    def __init__(self, cpu, algorithms, wanted):
+    def __init__(self, target, algorithms, wanted):
         check_algorithms(algorithms, wanted)
-        self.cpu, self.algorithms, self.wanted = cpu, algorithms, wanted
+        self.target, self.algorithms, self.wanted = target, algorithms, wanted
         self.once = MadeOnce()
         self.chosen = {}  # (layer, its Fold) -> algorithm
 
@@ -246,7 +246,8 @@ class _Choose(GraphRewriter):
         names = [node_name(b) for b in func.bindings if isinstance(b.value, RelaxCall) and b.value.op in CONVOLUTIONS]
         weights = {id(v): v.data.nbytes for b in func.bindings for v in leaves(b.value) if isinstance(v, Constant)}
         total = sum(weights.values())
-        self.near = SECOND if total <= NEAR_WEIGHTS * self.cpu.l2_bytes else THIRD if total <= self.cpu.l3_bytes else 0
+        self.near = (SECOND if total <= NEAR_WEIGHTS * self.target.l2_bytes else
+                     THIRD if total <= self.target.l3_bytes else 0)
         for name in self.algorithms:
             if name not in names:
                 raise ValueError(f"algorithms names {name!r}, which is no convolution of this network; it has "
@@ -256,7 +257,7 @@ class _Choose(GraphRewriter):
         if call.op not in CONVOLUTIONS:
             return call
         (layer, fold), wanted = self._layer(call), self.algorithms.get(node_name(binding))
-        fitting = predict(layer, self.cpu, fold) if layer and wanted else (DIRECT,)
+        fitting = predict(layer, self.target, fold) if layer and wanted else (DIRECT,)
         if wanted and wanted not in fitting:
             raise ValueError(f"algorithms[{node_name(binding)!r}] is {wanted!r}, but this convolution can only be "
                              f"{' or '.join(fitting)}: Winograd's algorithm is for square kernels of "
@@ -267,7 +268,7 @@ class _Choose(GraphRewriter):
         if layer is None or wanted == DIRECT:
             return call
         algorithm = wanted or self.chosen.get((layer, fold)) or self.chosen.setdefault(
-            (layer, fold), fastest(layer, self.cpu, fold, self.near, self.wanted))
+            (layer, fold), fastest(layer, self.target, fold, self.near, self.wanted))
         if algorithm == DIRECT:
             return call
         if algorithm in SCALED:
@@ -281,7 +282,7 @@ class _Choose(GraphRewriter):
             return None, None
         form, weight, info = form_of(call.attrs), call.args[1], call.struct_info
         shapes = info.shape[1:], call.args[0].struct_info.shape[1:]
-        if form is None or form.out != self.cpu.lanes or not isinstance(weight, Constant):
+        if form is None or form.out != self.target.lanes or not isinstance(weight, Constant):
             return None, None
         if not _is_static(call):
             return None, None
@@ -293,12 +294,12 @@ class _Choose(GraphRewriter):
             inputs = channels * (1 if plain else form.lanes)
         layer = ConvLayer(inputs, blocks * form.lanes, *outputs, kernel, call.attrs["strides"],
                           call.attrs["dilation"], call.attrs["groups"], plain,
-                          not any(row.needs(self.cpu) for row in SCALED.values()) or bool(
+                          not any(row.needs(self.target) for row in SCALED.values()) or bool(
                               np.isfinite(weight.data).all()))
-        if fold and not fold.layer(layer).has_winograd(self.cpu.lanes):
+        if fold and not fold.layer(layer).has_winograd(self.target.lanes):
             fold = None
         fits = plain or fold or all(p < kernel[0] for p in padding) and (
-            layer.has_winograd(self.cpu.lanes) or kernel == (1, 1))
+            layer.has_winograd(self.target.lanes) or kernel == (1, 1))
         return (layer, fold) if fits and form.name in ("first", "dense") else (None, None)
 
     def _pointwise(self, call, algorithm):
@@ -309,9 +310,9 @@ class _Choose(GraphRewriter):
                        out_channels=call.attrs["out_channels"])
 
     def _winograd(self, call, tile, fold, row):
-        """row: the arithmetic; None: multiply-adds."""
+        """row: the arithmetic; None: FMAs."""
         data, weight, attrs = *call.args, call.attrs
-        layout, stride, kernel, padding = f"NCHW{self.cpu.lanes}c", 1, weight.data.shape[2], attrs["padding"]
+        layout, stride, kernel, padding = f"NCHW{self.target.lanes}c", 1, weight.data.shape[2], attrs["padding"]
         if fold:
             stride, kernel, padding = fold.stride, fold.kernel, fold.padding
         if fold and attrs["data_layout"] != layout:
@@ -320,7 +321,7 @@ class _Choose(GraphRewriter):
                              f"{self.current.name}_folded")
 
         def transformed(w):
-            return transform_blocks(fold.weights(w.data, self.cpu.lanes) if fold else w.data, tile)
+            return transform_blocks(fold.weights(w.data, self.target.lanes) if fold else w.data, tile)
 
         attrs = {"tile": tile, "kernel": kernel, "padding": padding, "stride": stride, "data_layout": layout,
                  "out_channels": attrs["out_channels"]}

@@ -63,7 +63,7 @@ class Pass:
 
 
 def _own_passes(value):
-    """Of passes of a script's own among those of tvm.lower: [(phase, pass)]."""
+    """The user's passes among those of tvm.lower: [(phase, pass)]."""
     rows = [tuple(row) for row in value]
     if not all(len(row) == 2 and row[0] in (0, 1, 2, 3) and isinstance(row[1], Pass) for row in rows):
         raise ValueError("config option 'tir.add_lower_pass' is a list of (phase, pass), phase 0, 1, 2 or 3, and "
@@ -207,7 +207,7 @@ def _names(what, names):
 
 
 def _each(instruments, method):
-    """Call a method of all instruments; the first error is raised when all have had their turn."""
+    """Call a method of all instruments; the first error is raised when all have had their iteration."""
     failed = None
     for i in instruments:
         try:

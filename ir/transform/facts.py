@@ -22,7 +22,7 @@ FACTS = {
     "widened arithmetic": ("nothing is computed in floats of 16 and 8 bits", ()),
     "no small floats": ("no buffer holds floats of 16 and 8 bits, but integers of their bits", ()),
     "temporaries of constant size": ("every DeclBuffer has a constant size, which a stack has room for", ()),
-    "tir.fma": ("multiply-adds of vectors are calls", ()),
+    "tir.fma": ("FMAs of vectors are calls", ()),
     # graphs
     "dataflow": ("\"main\" is one dataflow block", ()),
     "no MatchCast": ("nothing of a tensor's shape is decided by a run", ()),

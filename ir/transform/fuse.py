@@ -23,10 +23,10 @@ MAX_GROUP = 32
 MAX_INLINED = 64  # operations per element after inlining, which repeats what is used twice
 
 
-def fuse_ops(mod, cpu=None):
+def fuse_ops(mod, target=None):
     """Requires a dataflow "main". Ensures groups of two operators or more are calls (operator "call", attrs["gv"]) of
     functions with attrs "primitive" and "origin": one anchor or reduction with the elementwise operators of its shape
-    that follow it or join them, or elementwise and copying operators alone. For a Target `cpu`, a 1x1 convolution
+    that follow it or join them, or elementwise and copying operators alone. For a Target `target`, a 1x1 convolution
     and the depthwise one that alone reads its result, padded or not, are one group where that is faster, and so are a
     1x1 convolution, an average pool or a product and the operators that compute what it reads.
 
@@ -34,15 +34,15 @@ def fuse_ops(mod, cpu=None):
     call stands where the group's last operator stood.
     """
     func = mod["main"]
-    groups = _Grouping(func.bindings, uses(func), cpu).groups()
+    groups = _Grouping(func.bindings, uses(func), target).groups()
     return _Outliner(mod, func, groups).run()
 
 
 class _Grouping:
     """Operators are numbered as their bindings are. members: {number of a group: its operators in order}."""
 
-    def __init__(self, bindings, used, cpu):
-        self.cpu = cpu
+    def __init__(self, bindings, used, target):
+        self.target = target
         self.values = [b.value for b in bindings]
         self.infos = [b.var.struct_info for b in bindings]
         self.number = {id(b.var): n for n, b in enumerate(bindings)}
@@ -130,19 +130,19 @@ class _Grouping:
         """Whether an anchor is a product that reads its operands through these operators, or a convolution whose data
         they make."""
         data = self._inputs(head)[0]
-        if data in before and self._uniform(data, before) and self.cpu is not None and is_worth_prologue(
-                self.cpu, self.values[head], [self.values[m] for m in before]):
+        if data in before and self._uniform(data, before) and self.target is not None and is_worth_prologue(
+                self.target, self.values[head], [self.values[m] for m in before]):
             return True
         chains = [self._reaching([self.number.get(id(a))], before) for a in self.values[head].args]
-        return self.cpu is not None and sum(map(len, chains)) == len(before) and reads_through(
-            self.cpu, self.values[head], [[self.values[m] for m in chain] for chain in chains])
+        return self.target is not None and sum(map(len, chains)) == len(before) and reads_through(
+            self.target, self.values[head], [[self.values[m] for m in chain] for chain in chains])
 
     def _is_pair(self, heads, padding, members):
         """Whether heads are a 1x1 convolution and a depthwise one of its result, padded or not, that are faster as one.
         """
-        return (len(heads) == 2 and len(padding) < 2 and self.cpu is not None
+        return (len(heads) == 2 and len(padding) < 2 and self.target is not None
                 and set(padding or members) & set(self._inputs(heads[1]))
-                and is_worth_one_kernel(self.cpu, *(self.values[m] for m in (heads[0], *padding, heads[1]))))
+                and is_worth_one_kernel(self.target, *(self.values[m] for m in (heads[0], *padding, heads[1]))))
 
     def _is_padding(self, between):
         return [self.kinds[n] for n in between] == ["padding"]

@@ -1,4 +1,4 @@
-"""What graph passes share: rewriting a dataflow function binding by binding, uses, dead code."""
+"""Helpers of graph passes: rewriting a dataflow function binding by binding, uses, dead code."""
 from __future__ import annotations
 
 from functools import wraps
@@ -16,7 +16,7 @@ COMMUTATIVE = ("add", "multiply", "maximum", "minimum")
 
 
 class MadeOnce:
-    """What is made of constants: once for each constant's data and each way, also where these are used several times.
+    """A cache of tensors derived from constants: one for each constant's data and derivation, however often it is used.
     """
 
     def __init__(self):

@@ -47,7 +47,7 @@ def _is_guard(stmt):
 
 
 def _changes(loop, condition):
-    """Whether a condition may differ from one turn to the next, or does something itself."""
+    """Whether a condition may differ from one iteration to the next, or does something itself."""
     read = {id(e.buffer) for e in collect(condition, BufferLoad)}
     return (any(v is loop.loop_var for v in free_vars(condition)) or has_effect(condition)
             or read and (has_effect(loop.body) or any(id(s.buffer) in read for s in collect(loop.body, BufferStore))))

@@ -21,8 +21,8 @@ def hoist_index(func):
     becomes
         let x_at = n * 800 + y * 40:  for k: for i in unroll(14): acc[i] += x[x_at + i * 4 + k]
 
-    An index that is read from memory is computed once in each turn, at its beginning, with all that the unrolled loops
-    inside do not change:
+    An index that is read from memory is computed once in each iteration, at its beginning, with all that the unrolled
+    loops inside do not change:
 
         for k: for i in unroll(14): acc[i] += x[places[k] + i * 4]
     becomes
@@ -94,7 +94,7 @@ class _Split(Mutator):
         return self.named(buffer, Linear(outside, 0), rest, index.dtype)
 
     def worth(self, atoms):
-        """Those of the atoms of an index that a let is worth."""
+        """The atoms of an index for which a let is profitable."""
         found = [atom for atom in atoms if not collect(atom.expr, BufferLoad)]
         return found if len([a for a in found if a.expr not in self.starts]) >= self.least else []
 

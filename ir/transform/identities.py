@@ -13,10 +13,10 @@ from .graph import GraphRewriter, constant_last, on_main
 
 @on_main
 def remove_identities(func):
-    """Ensures no operator of the table below that returns its first argument unchanged, no choice that a constant always
-    makes alike, no transpose of a transpose, no transpose that leaves the elements in order (it becomes a view), no view of a view, and no float32 from integers
-    that were such numbers before: what is quantized and dequantized is rounded and clipped in the kernel that makes it.
-    """
+    """Ensures no operator of the table below that returns its first argument unchanged, no choice that a constant
+    always makes alike, no transpose of a transpose, no transpose that leaves the elements in order (it becomes a view),
+    no view of a view, and no float32 from integers that were such numbers before: what is quantized and dequantized is
+    rounded and clipped in the kernel that makes it. """
     return _RemoveIdentities().run(func)
 
 
@@ -45,7 +45,7 @@ _IDENTITY = {
 
 
 def _only_side(call):
-    """What a choice by a constant always takes, where that has the result's shape; else None."""
+    """The operand that a constant condition selects, where that has the result's shape; else None."""
     condition, *sides = call.args
     if not isinstance(condition, Constant) or not (condition.data.all() or not condition.data.any()):
         return None

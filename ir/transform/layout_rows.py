@@ -231,7 +231,7 @@ def _windows(graph, call):
 
 
 def _lrn(graph, call):
-    """Of channels in order alone: their neighbours are in the next lanes."""
+    """The row of nn.lrn, only for channels in order: their neighbours are in the next lanes."""
     image = graph.image(call.args[0])
     if image is None or not (image.full and image.in_order) or call.attrs["size"] // 2 > graph.lanes:
         return None

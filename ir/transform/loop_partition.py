@@ -15,8 +15,9 @@ from .walk import rewrite_annotated
 
 def loop_partition(func):
     """Requires flat buffers, guards and no vectors. Ensures of `likely` conditions (a && b counts as two) that
-    - one that can only fail in a loop's last turn is gone from the loop: that turn follows as a copy, or in a parallel
-      loop, whose turns stay together, or a nest of them, is the other branch of the body;
+    - one that can only fail in a loop's last iteration is gone from the loop: that iteration follows as a copy, or in a
+    parallel
+      loop, whose iterations stay together, or a nest of them, is the other branch of the body;
     - one that fails in other turns is gone from the body where it holds for all inner loops: `if (it holds throughout)
       body without it, else body`; where it is about a symbolic dimension, inner loops of the other body do so once
       more, and pass over turns in which nothing can happen;
@@ -87,7 +88,7 @@ class _Partition(Mutator):
             return self.visit(branch.then_case)
         return self.generic_visit(branch)
 
-    # ------------------------------------------------------------ the last turn
+    # ------------------------------------------------------------ the last iteration
 
     def _peel(self, loop, guards):
         """for i in n: body  ->  for i in n - 1: body without its guards; body with i = n - 1. Of a parallel loop:
@@ -118,7 +119,7 @@ class _Partition(Mutator):
         return loop.replace(body=IfThenElse(LT(loop.loop_var, loop.min + extent), main.body, last)) if apart else None
 
     def _peel_around(self, loop, guards, nest):
-        """Of a guard that can only fail in the last turn of o, in a nest of parallel loops, which stays one:
+        """Remove a guard that can only fail in the last iteration of o; a nest of parallel loops stays one:
 
         for o in m: for i in n: body  ->  for o in m: for i in n: if (o < m - 1) body without it, else body, o = m - 1
         """
@@ -148,7 +149,7 @@ class _Partition(Mutator):
     # ------------------------------------------------------------ turns at the end that do nothing
 
     def _turns(self, loop, guards):
-        """How many turns a loop has before those in which nothing can happen; None where there are no such."""
+        """How many iterations a loop has before those in which nothing can happen; None where there are no such."""
         if loop.kind not in ("serial", "unrolled") or not isinstance(loop.extent, IntImm):
             return None
         limits = limits_of(self.analyzer, {x.loop_var: Range(x.min, x.extent) for x in _loops(loop.body)})

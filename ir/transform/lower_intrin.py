@@ -10,7 +10,7 @@ from ..tir.stmt import LetStmt
 
 
 def lower_intrin(func):
-    """Requires flat buffers. Ensures that multiply-adds of vectors are tir.fma, or by one lane
+    """Requires flat buffers. Ensures that FMAs of vectors are tir.fma, or by one lane
     tir.fma_lane, that floor divisions of operands known
     to be non-negative are truncating ones, which C's operators are, that casts of immediates are immediates, and that
     lets stand before the statement, or, where they are not always evaluated, are replaced by their value."""

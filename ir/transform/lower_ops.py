@@ -32,7 +32,7 @@ def lower_ops(mod):
     """Requires a dataflow "main" (arguments are variables or constants), primitive functions and no MatchCast.
     Ensures "main" and its bodies bind only call_tir, views, tuple items and control calls, and the module's other
     functions are PrimFuncs, no two of them structurally equal. Each has attrs "origin", the model nodes of all its
-    calls, "num_outputs" and, where it is made by other arithmetics than multiply-adds, "bounds", the text of their
+    calls, "num_outputs" and, where it is made by other arithmetics than FMAs, "bounds", the text of their
     error bounds; "algorithm", how it is computed, and "sums", whether by sums of products alone; "plan", what passes
     decided of its schedule. Its parameters are the inputs, the outputs, then the symbolic dimensions that the call
     passes.
@@ -47,7 +47,7 @@ class _Lower:
         self.by_hash = {}    # structural hash -> [names]
         self.lowered = {}    # structural hash of operators -> [(their form, name of the function that they became)]
         self.origins = {}    # name -> origins of all calls
-        self.bounds = {}     # name -> the bounds of what it is made by, but for multiply-adds
+        self.bounds = {}     # name -> the bounds of what it is made by, but for FMAs
         self.algorithms = {}  # name -> how it is computed, in words
         self.sums = {}       # name -> whether its costly part is sums of products alone
         self.graphs = graph_functions(mod)
@@ -68,7 +68,7 @@ class _Lower:
         return dataflow_function(func.params, bindings, func.outputs, func.attrs)
 
     def _value(self, binding):
-        """What a binding binds after lowering."""
+        """The value of a binding after lowering."""
         if isinstance(binding, MatchCast):
             raise NotImplementedError(f"{binding.var.name}: shapes checked at run time (MatchCast) are not lowered; "
                                       "run ResolveMatchCast first")
@@ -181,7 +181,7 @@ def _numbers(value):
 
 
 def _apply(call, env, shared=False):
-    """What the operator's lowering makes of te tensors (env: {id(value): tensor}): a PrimFunc or a tuple of tensors.
+    """Apply an operator's lowering to te tensors (env: {id(value): tensor}); returns a PrimFunc or a tuple of tensors.
     shared: with others in one function, which takes tensors."""
     spec = op_table.get(call.op)
     lower = shared and spec.te or spec.lower

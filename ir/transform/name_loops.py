@@ -68,7 +68,7 @@ class _Scan(Visitor):
         """It drives nothing."""
 
     def _name(self, var, block):
-        """What to call loops that drive an iteration variable; "" when nothing says."""
+        """A name for loops that drive an iteration variable; "" when nothing suggests one."""
         if not MADE_UP.match(_plain(var.name)):
             return _plain(var.name)
         names = (self.dimensions.get((id(region.buffer), k)) for region in (*block.writes, *block.reads)

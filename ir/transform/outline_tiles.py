@@ -1,5 +1,5 @@
-"""OutlineTiles: tiles in registers whose borders differ in nothing but where they start and how many turns they take
-become calls of one function."""
+"""OutlineTiles: tiles in registers whose borders differ in nothing but where they start and how many iterations they
+take become calls of one function."""
 from __future__ import annotations
 
 import re
@@ -19,7 +19,7 @@ _ARITHMETIC = (Add, Sub, Mul, Var)
 def outline_tiles(func):
     """Requires flat buffers. Ensures that the tiles of a kernel, what it does with vectors or sums that it holds in
     registers, are statements of variables for where they start in each buffer, and that those that are alike, but for
-    how many turns their loops take, are the same statements:
+    how many iterations their loops take, are the same statements:
 
         if y < 18:  let acc[27]: for k: for i in unroll(9): acc[i] += x[y * 144 + i * 16 + k] * w[k] ...
         else:       let acc[27]: for k: for i in unroll(7): acc[i] += x[2592 + i * 16 + k] * w[k] ...
@@ -47,7 +47,7 @@ class _Put(StmtMutator):
 
 
 class _Within:
-    """Whether a place surely lies in a buffer, or at its end, in all turns of a function's loops."""
+    """Whether a place surely lies in a buffer, or at its end, in all iterations of a function's loops."""
 
     def __init__(self, func):
         self.analyzer = Analyzer()
@@ -103,7 +103,8 @@ def _is_plain(tile, params):
 # ---------------------------------------------------------------- which are alike
 
 def _alike(tiles, linear):
-    """Lists of [(tile, its match with the first)], the largest first: what others are matched with has most turns."""
+    """Lists of [(tile, its match with the first)], the largest first: what others are matched with has most
+    iterations."""
     groups = []
     for tile in sorted(tiles, key=_turns, reverse=True):
         for group in groups:
@@ -176,7 +177,7 @@ class _Match:
         return _Substitute(self.values).visit(e)
 
     def loop(self, a, b):
-        """A loop and its like, or the one turn that is left of it."""
+        """A loop and its like, or the one iteration that is left of it."""
         if not isinstance(b, For) or b.loop_var.name != a.loop_var.name:
             once = a.kind == "unrolled" and isinstance(a.extent, IntImm) and is_const_int(a.min)
             self.turns[id(a)] = 1

@@ -88,7 +88,7 @@ class _SplitPadding(GraphRewriter):
 
 
 @on_main
-def pack_weights(func, cpu, accuracy=FLOAT32):
+def pack_weights(func, target, accuracy=FLOAT32):
     """Ensures constant weights of dense (and many grouped) convolutions and of products are stored
     [outer][reduction...][lanes]: the inner loop then reads them one vector after the other; not when lanes is 1. Those
     of products are stored in panels of several vectors, as wide as a tile of registers. Products that
@@ -96,15 +96,15 @@ def pack_weights(func, cpu, accuracy=FLOAT32):
 
     accuracy: what results keep, one of relax.accuracy.ACCURACIES.
     """
-    return _PackWeights(cpu, accuracy).run(func)
+    return _PackWeights(target, accuracy).run(func)
 
 
 _STEPS = {name + STEPS for name in CELLS}
 
 
 class _PackWeights(GraphRewriter):
-    def __init__(self, cpu, accuracy):
-        self.cpu, self.lanes, self.accuracy = cpu, cpu.lanes, accuracy
+    def __init__(self, target, accuracy):
+        self.target, self.lanes, self.accuracy = target, target.lanes, accuracy
         self.once = MadeOnce()
 
     def call(self, binding, call):
@@ -144,16 +144,17 @@ class _PackWeights(GraphRewriter):
         n_size, sizes = weight.data.shape[1], (static(call.args[0].struct_info.shape[-2]), *weight.data.shape)
         for row in special():
             schedule = schedule_of(row)
-            if row.admitted(self.cpu, self.accuracy) and schedule.worth(self.cpu, *sizes) and row.packs(weight.data):
+            if (row.admitted(self.target, self.accuracy) and schedule.worth(self.target, *sizes)
+                    and row.packs(weight.data)):
                 plan, layout = Plan(Product.rule, arithmetic=row.name), {}
                 if schedule.layout:
-                    plan = choose(Product(*sizes, short=True), self.cpu)
-                    layout = schedule.layout(self.cpu, plan.tile)
+                    plan = choose(Product(*sizes, short=True), self.target)
+                    layout = schedule.layout(self.target, plan.tile)
                 parts = self.once(weight, (row.name, *layout.values()), lambda w: [
                     Constant(data, w.name + o.suffix) for data, o in zip(row.pack(w.data, **layout), row.operands)])
                 return call_op("matmul", self._filled(binding, call.args[0], row.block), *parts, arithmetic=row.name,
                                b_layout=OPERANDS, n_size=n_size, plan=plan)
-        plan = choose(Product(*sizes, by_element=weight.data.shape[0] % self.lanes == 0), self.cpu)
+        plan = choose(Product(*sizes, by_element=weight.data.shape[0] % self.lanes == 0), self.target)
         panel = plan.tile.vectors * self.lanes
         packed = self.once(weight, ("product", panel), lambda w: Constant(pack(w.data.T, panel, 1), w.name))
         return call_op("matmul", call.args[0], packed, **{
@@ -174,7 +175,7 @@ class _PackWeights(GraphRewriter):
             return call
         gates = weight.data.shape[2] // hidden.value
         step = Step(static(rows), hidden.value, gates)
-        vectors, lanes = choose(step, self.cpu).tile.vectors, step.lanes(self.cpu)
+        vectors, lanes = choose(step, self.target).tile.vectors, step.lanes(self.target)
         packed = self.once(weight, ("steps", vectors), lambda w: Constant(
             pack_steps(w.data, gates, vectors * lanes), w.name))
         return call_op(call.op, call.args[0], packed, *call.args[2:], **call.attrs)

@@ -23,14 +23,14 @@ from .fold_constants import fold_constants
 from .fold_scale import decompose_batch_norm, fold_scale_axis
 from .fuse import fuse_ops
 from .fuse_attention import fuse_attention
-from .guard_sums import guard_sums
-from .hold import hold_loads
+from .hoist_sum_predicate import hoist_sum_predicate
+from .register_promote import register_promote
 from .hoist_if import hoist_if_then_else
 from .hoist_index import hoist_index
 from .identities import remove_identities
 from .in_place import in_place
 from .keep_shares import keep_shares
-from .lanes import load_lanes
+from .lane_indexed_fma import lane_indexed_fma
 from .loop_partition import loop_partition
 from .lower_blocks import convert_blocks_to_opaque, lower_init_block, lower_match_buffer, lower_opaque_block
 from .lower_intrin import lower_intrin
@@ -54,9 +54,9 @@ from .sink_views import sink_views
 from .slice_early import slice_early
 from .small_floats import FLOAT8, compute_legalize, storage_legalize
 from .split_sums import split_sums
-from .squares import transpose_squares
+from .register_transpose import register_transpose
 from .storage_rewrite import storage_rewrite
-from .unguard_init import unguard_init
+from .hoist_init_predicate import hoist_init_predicate
 from .unroll import unroll_copies, unroll_loop
 from .vectorize import rewrite_vector_types, vectorize_loop
 from .verify_hints import verify_hints
@@ -150,7 +150,7 @@ def _tir(function, settings):
 
 
 def _after_others(function, settings):
-    """Of a function over PrimFuncs that is told which passes the context leaves out."""
+    """A pass from a function over PrimFuncs that receives the names of the passes that the context disables."""
     def run(func, mod, context):
         left_out = [info.name for info in _INFOS if not context.enabled(info)]
         return function(func, **{**settings, "left_out": left_out})
@@ -165,7 +165,7 @@ def _module(function, settings):
 
 
 def _graph(function, settings):
-    """Of a function over modules whose graph function is called main: another name is given back after it."""
+    """A pass from a function over modules whose graph function is main; another name is restored afterwards."""
     function = _module(function, settings)
 
     def run(mod, context):
@@ -199,17 +199,17 @@ TIR = _rows(
     ("BF16ComputeLegalize", _tir, compute_legalize, "flat buffers", "widened arithmetic", 0, None, _BF16),
     ("FP16ComputeLegalize", _tir, compute_legalize, "flat buffers", "widened arithmetic", 0, None, _FP16),
     ("FP8ComputeLegalize", _tir, compute_legalize, "flat buffers", "widened arithmetic", 0, None, _FP8),
-    ("UnguardInit", _tir, unguard_init, "flat buffers, guards"),
+    ("HoistInitPredicate", _tir, hoist_init_predicate, "flat buffers, guards"),
     ("LoopPartition", _tir, loop_partition, "flat buffers, guards, no vectors", "", 1),
     ("UnrollCopies", _tir, unroll_copies, "flat buffers, no vectors"),
     ("Simplify", _tir, simplify),
-    ("GuardSums", _tir, guard_sums, "flat buffers, no vectors", "", 1),
+    ("HoistSumPredicate", _tir, hoist_sum_predicate, "flat buffers, no vectors", "", 1),
     ("VectorizeLoop", _tir, vectorize_loop, "flat buffers", "vectors, no vectorized loops", 0,
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
     ("VectorTypeRewrite", _tir, rewrite_vector_types, "vectors", "", 1),
-    ("LoadLanes", _tir, load_lanes, "flat buffers, vectors"),
-    ("HoldLoads", _tir, hold_loads, "flat buffers, vectors"),
-    ("TransposeSquares", _tir, transpose_squares, "flat buffers, vectors"),
+    ("LaneIndexedFMA", _tir, lane_indexed_fma, "flat buffers, vectors"),
+    ("RegisterPromote", _tir, register_promote, "flat buffers, vectors"),
+    ("RegisterTranspose", _tir, register_transpose, "flat buffers, vectors"),
     ("InjectPrefetch", _tir, inject_prefetch, "flat buffers"),
     ("HoistIfThenElse", _tir, hoist_if_then_else, "", "", 1),
     ("SplitSums", _tir, split_sums, "flat buffers", "", 1),

@@ -39,9 +39,11 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None):
 _LOWERING = (
     "LiftImports", "ResolveViews", "NameLoops", "LowerInitBlock", "RemoveNoOp",
     "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation", "LowerMatchBuffer",
-    "LowerOpaqueBlock", "NameStrides", "FlattenBuffer", "SmallFloatComputeLegalize", "UnguardInit", "LoopPartition",
+    "LowerOpaqueBlock", "NameStrides", "FlattenBuffer", "SmallFloatComputeLegalize", "HoistInitPredicate",
+    "LoopPartition",
     "UnrollCopies", "Simplify", "RemoveNoOp",  # once more: what parts of loops never use
-    "GuardSums", "VectorizeLoop", "VectorTypeRewrite", "LoadLanes", "HoldLoads", "TransposeSquares", "InjectPrefetch",
+    "HoistSumPredicate", "VectorizeLoop", "VectorTypeRewrite", "LaneIndexedFMA", "RegisterPromote", "RegisterTranspose",
+    "InjectPrefetch",
     "HoistIfThenElse", "SplitSums", "UnrollLoop", "SmallFloatStorageLegalize", "StorageRewrite", "LiftWorkspace",
     "LiftScratch", "NarrowDataType")
 _TARGETS = {"c": ("LowerIntrin", "Accumulate", "OutlineTiles", "HoistIndex",
@@ -54,7 +56,7 @@ _OF_NETWORKS = ("SplitSums", "LiftScratch", "OutlineTiles", "NameStrides")
 
 @dataclass(frozen=True)
 class Network:
-    """What lowering needs to know of a network. kept: bytes of stack that temporaries take at most, beside arrays of
+    """The properties of a network that lowering reads. kept: most bytes of stack for temporaries, beside arrays of
     vectors that fit the registers; None: as many as they need."""
 
     kept: int | None = None

@@ -14,9 +14,9 @@ def place_buffers(func):
     """Requires blocks, no inits and no views. Ensures each buffer of alloc_buffers is allocated in the innermost loop
     that holds all its uses, by a block of its own there, or where it was.
 
-    A buffer stays outside loops whose turns hand its contents on (those bound to a non-spatial iterator of a block that
-    writes it or stands around such a block), outside loops whose turn reads it first, and outside vectorized loops,
-    whose lanes would share it.
+    A buffer stays outside loops whose iterations hand its contents on (those bound to a non-spatial iterator of a block
+    that writes it or stands around such a block), outside loops whose iteration reads it first, and outside vectorized
+    loops, whose lanes would share it.
     """
     scan = _Scan()
     scan.visit(func.body)
@@ -50,7 +50,7 @@ class _Scan(Visitor):
         self.outside = {}        # id(buffer) -> how many loops are around its allocation
         self.shared = {}         # id(buffer) -> the loops around all its uses so far
         self.written_first = {}  # (id(buffer), id(loop variable)) -> whether the loop's first access is a store
-        self.carried = {}        # id(buffer) -> ids of the loop variables whose turns hand it on
+        self.carried = {}        # id(buffer) -> ids of the loop variables whose iterations hand it on
         self.loops, self.carrying = (), frozenset()
         self.drivers = {}        # id(block iterator) -> ids of the loop variables that it depends on
         self.alias = Aliases()

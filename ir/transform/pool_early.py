@@ -38,7 +38,7 @@ class _PoolEarly(GraphRewriter):
 
 
 def _saves(pool, conv):
-    """Whether fewer multiply-adds outweigh sums over more channels, in a pool of a 1x1 convolution of known size."""
+    """Whether fewer FMAs outweigh sums over more channels, in a pool of a 1x1 convolution of known size."""
     attrs, weights = conv.attrs, conv.args[1].struct_info.shape
     if form_of(attrs) is not None or set(attrs["strides"]) != {1} or any(attrs["padding"]) or not all(
             is_const_int(k, 1) for k in weights[2:4]):

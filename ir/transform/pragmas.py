@@ -1,4 +1,4 @@
-"""What programs say to the C printer: sources to bring along, and the signature that callers see."""
+"""Annotations for the C printer: sources to include, and the signature that callers see."""
 from __future__ import annotations
 
 from ..expr import StringImm

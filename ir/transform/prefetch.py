@@ -1,4 +1,4 @@
-"""InjectPrefetch: loops ask for the cache lines that come next, evenly spread over their turns."""
+"""InjectPrefetch: loops ask for the cache lines that come next, evenly spread over their iterations."""
 from __future__ import annotations
 
 from itertools import product
@@ -25,11 +25,12 @@ def inject_prefetch(func, line=BASE["line_bytes"].value, ahead=BASE["stream.ahea
     becomes
         for p: for t: for k: prefetch(B[at(next p, t * (K / T) + k / T, k % T * V / T)]); for v: use(B[at(p, k, v)])
 
-    where p is the innermost loop around k that moves the place in B, and K, T and V are turns of the loops k, t and v:
-    while one turn of p runs, what the next one reads comes closer, at an even pace; what the first one reads, while the
-    last one runs. In place of T as a divisor stands the next lower power of two. Where the places are no linear ones,
-    nothing is asked for. Where loops right around k go on where it ends, they are part of it, and what lies between two
-    turns of p is shared out evenly over them, for each value of an unrolled loop inside of k that moves the place.
+    where p is the innermost loop around k that moves the place in B, and K, T and V are iterations of the loops k, t
+    and v: while one iteration of p runs, what the next one reads comes closer, at an even pace; what the first one
+    reads, while the last one runs. In place of T as a divisor stands the next lower power of two. Where the places are
+    no linear ones, nothing is asked for. Where loops right around k go on where it ends, they are part of it, and what
+    lies between two iterations of p is shared out evenly over them, for each value of an unrolled loop inside of k that
+    moves the place.
 
     A loop with the second, which names B:
 
@@ -38,7 +39,7 @@ def inject_prefetch(func, line=BASE["line_bytes"].value, ahead=BASE["stream.ahea
         for k: for i: prefetch(B[k * S + i * T], ahead); for i: use(B[k * S + i * T])
 
     which asks for what is `ahead` bytes further on, of a buffer that is read as it lies. With the third it is `far`
-    bytes, for the second cache: of a buffer that all loops around run through in one go.
+    bytes, for L2: of a buffer that all loops around run through in one go.
     """
     return func.replace(body=_Inject(line, ahead, far).visit(func.body))
 
@@ -63,7 +64,7 @@ class _Inject(StmtMutator):
         return loop.replace(body=seq(*calls, body))
 
     def _calls(self, name, loop):
-        """The statements that ask for lines of buffer `name` in one turn of a loop."""
+        """The statements that ask for lines of buffer `name` in one iteration of a loop."""
         load = next((x for x in collect(loop.body, BufferLoad) if x.buffer.name == name), None)
         if load is None:
             return []
@@ -81,7 +82,7 @@ class _Inject(StmtMutator):
             return []
         start = {outer.loop_var: _next(outer)}
         row, *apart = _rows([(self.analyzer.step(index, x.loop_var) or 0, x.extent.value) for x in inside])
-        if around and row[0] * row[1] != steps[-1]:  # otherwise they fill a turn
+        if around and row[0] * row[1] != steps[-1]:  # otherwise they fill an iteration
             apart = [row, *apart]
         streams = [sum(n * step for n, (step, _) in zip(turns, apart))
                    for turns in product(*(range(count) for _, count in apart))]
@@ -93,9 +94,9 @@ class _Inject(StmtMutator):
         return [Evaluate(prefetch(BufferLoad(load.buffer, (self.analyzer.simplify(x),)))) for x in places]
 
     def _paced(self, corner, start, inner, places, line):
-        """Places that the innermost loop of `inner` reads, its turns shared out to those of the loops around it. Each
-        turn's are asked for in as many turns as it takes, one after the other. places: (step, count) of those of a
-        turn; line: elements of a cache line."""
+        """Places that the innermost loop of `inner` reads, its iterations shared out to those of the loops around it.
+        Each turn's are asked for in as many iterations as it takes, one after the other. places: (step, count) of those
+        of an iteration; line: elements of a cache line."""
         *loops, loop = inner
         k, shares = loop.loop_var, 1
         row = const(0, k.dtype)
@@ -113,7 +114,8 @@ class _Inject(StmtMutator):
         return [place + (k % pace * count // pace + n) * step for n in range(-(-count // pace))]
 
     def _ahead(self, name, loop, distance):
-        """The statements that ask for what is `distance` bytes behind each load of buffer `name` in a loop's turn."""
+        """The statements that ask for what is `distance` bytes behind each load of buffer `name` in a loop's
+        iteration."""
         inner, found = collect(loop.body, For)[::-1], []
         for load in collect(loop.body, BufferLoad):
             if load.buffer.name == name and not any(structural_equal(load, known) for known in found):
@@ -159,7 +161,7 @@ def _rows(moves):
 
 
 def _next(loop):
-    """A loop's variable in its next turn; after the last one, in the first."""
+    """A loop's variable in its next iteration; after the last one, in the first."""
     following = loop.loop_var + 1
     return Select(following < loop.min + loop.extent, following, loop.min)
 

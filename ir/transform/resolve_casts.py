@@ -1,4 +1,4 @@
-"""What only a run could decide, decided when compiling or refused: MatchCast, `if`, calls of foreign functions."""
+"""Decide at compile time, or refuse, what only a run could decide: MatchCast, `if`, calls of foreign functions."""
 from __future__ import annotations
 
 from ..expr import IntImm, Var, const, free_vars

@@ -13,7 +13,7 @@ from ..tir.stmt import Evaluate, IfThenElse, SeqStmt, seq
 def simplify(func):
     """Ensures expressions simplified under the loop ranges and conditions around them, no provably false or true
     branches, no empty loops; loops of one iteration are replaced by their body, but where that is what is left of a
-    vector; what runs only in the first turn of a loop stands before it."""
+    vector; what runs only in the first iteration of a loop stands before it."""
     return func.replace(body=_Simplify().visit(func.body))
 
 

@@ -61,7 +61,7 @@ class _SinkViews(GraphRewriter):
         return call_op("reshape", moved, list(call.struct_info.shape))
 
     def _source(self, value):
-        """What a value is a view of; itself where it is none."""
+        """The tensor that a value is a view of; the value itself where it is none."""
         while (call := self.producer(value)) is not None and call.op in VIEWS:
             value = call.args[0]
         return value

@@ -84,7 +84,7 @@ def _of_permute(call, part):
 
 
 def _of_view(call, part):
-    """Of an axis that both shapes have."""
+    """Slice a view along an axis that both shapes have."""
     mine, theirs = call.args[0].struct_info.shape, call.struct_info.shape
     for own, group in matching_groups(mine, theirs):
         if part.axis in group:
@@ -97,12 +97,13 @@ def _of_view(call, part):
 def _of_rows(call, part):
     """A product: of its rows."""
     a = call.args[0].struct_info
-    return [replace(part, axis=a.ndim - 2), *[WHOLE] * (len(call.args) - 1)] if a.ndim > 1 and part.axis == call.struct_info.ndim - 2 and (
+    return [replace(part, axis=a.ndim - 2),
+            *[WHOLE] * (len(call.args) - 1)] if a.ndim > 1 and part.axis == call.struct_info.ndim - 2 and (
         call.args[1].struct_info.ndim > 1) else None
 
 
 def _of_norm(call, part):
-    """Of an axis that it does not run along."""
+    """Slice a normalization along an axis that it does not reduce."""
     axes = call.attrs["axes"] if "axes" in call.attrs else (call.attrs["axis"],)
     ndim = call.struct_info.ndim
     return [part, *[WHOLE] * (len(call.args) - 1)] if part.axis not in [a % ndim for a in axes] else None

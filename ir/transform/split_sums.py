@@ -16,8 +16,8 @@ SPARE = 4  # elements that are set to zero and added for each block, for each on
 
 
 def split_sums(func, terms=TERMS):
-    """Requires flat buffers. Ensures that no serial loops add more than SLACK * `terms` terms of floats to an element in
-    one chain, where a nest before them stores its first value:
+    """Requires flat buffers. Ensures that no serial loops add more than SLACK * `terms` terms of floats to an element
+    in one chain, where a nest before them stores its first value:
 
         for i: acc[i] = 0;  for k in 1024: for i: acc[i] = acc[i] + term
     becomes

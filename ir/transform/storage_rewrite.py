@@ -33,7 +33,7 @@ class _Share(Mutator):
         return body
 
     def _shared(self, buffers, stmts):
-        """What is left of `buffers`; `replaced` knows the others."""
+        """The buffers that remain; `replaced` maps the others."""
         life = {}  # id(buffer) -> [number of the first statement that uses it, of the last]
         for n, s in enumerate(stmts):
             for access in collect(s, (BufferLoad, BufferStore)):

@@ -47,7 +47,7 @@ class _Copies(StmtMutator):
 
 
 def _copies(loop):
-    """The body of a loop once for each of its turns."""
+    """The body of a loop once for each of its iterations."""
     return seq(*(fresh_copy(loop.body, {loop.loop_var: loop.min + const(n, loop.extent.dtype)})
                  for n in range(loop.extent.value)))
 

@@ -10,7 +10,7 @@ from ..tir.hints import FULL_LANES, REDUCE_LANES, SCALAR, TRANSPOSE
 from ..tir.intrin import greater, vector_intrinsic
 from ..tir.intrinsics import VECTOR_CALLS
 from ..tir.stmt import BufferLoad, BufferStore, For, SeqStmt, seq
-from .lanes import is_conditional
+from .lane_indexed_fma import is_conditional
 from .walk import without
 from .workspace import STACK_BYTES
 
@@ -66,7 +66,7 @@ class _VectorizeLoops(Mutator):
 
 
 def _vectorize(loop, analyzer, square=None):
-    """square: the loop right around that with it reads squares, which TransposeSquares turns, also parts of them."""
+    """square: the loop right around that with it reads squares, which RegisterTranspose turns, also parts of them."""
     if not isinstance(loop.extent, IntImm):
         raise NotVectorizable(f"extent {loop.extent} is not known")
     lanes, extent = _lanes(loop), loop.extent.value

@@ -74,7 +74,8 @@ def model(size, made, **options):
 def stepwise():
     """y = x; n times: y + y where the number of the time is even, else y * x. z: as many of y as n says, at most 4.
 
-    n is read from an input; the run reports it. Buffers: 0 the value, 1 what the branches make of it, 2 a part of one."""
+    n is read from an input; the run reports it. Buffers: 0 the value, 1 what the branches make of it, 2 a part of
+    one."""
     y, made, x = arena(0), arena(1), operand("input", 0, "x")
     again = seq(If(EQ(I % 2, number(0)), seq(add(y, y, made)), seq(multiply(y, x, arena(2)), Copy(
         arena(2), made, number(16)))), Copy(made, y, number(16)), Let(I, I + 1))

@@ -1,5 +1,5 @@
-"""Operators on bits, popcount and clz over every integer dtype, and on the bits of floats: the interpreter and compiled C
-against numpy."""
+"""Operators on bits, popcount and clz over every integer dtype, and on the bits of floats: the interpreter and compiled
+C against numpy."""
 import ctypes
 
 import numpy as np

@@ -108,9 +108,10 @@ def images(channels, sizes):
     return bb.get()
 
 
-@pytest.mark.parametrize("channels, threads, apart", [(64, "openmp", True), (64, "none", False), (256, "openmp", False)])
+@pytest.mark.parametrize("channels, threads, apart", [(64, "openmp", True), (64, "none", False),
+                                                      (256, "openmp", False)])
 def test_threads_of_a_small_network_write_where_they_wrote_before(channels, threads, apart):
-    """Images of different sizes, which are divided at different rows, share no memory where all fit the second cache;
+    """Images of different sizes, which are divided at different rows, share no memory where all fit L2;
     what is around them stays then."""
     options = Options.check("x86-64-v4", threads=threads)
     program = compile_module(images(channels, [32, 32, 32, 16, 16, 16, 16]), options).program

@@ -63,7 +63,7 @@ DIGITS = pytest.mark.parametrize("target", [
 @DIGITS
 @pytest.mark.parametrize("threads, rows", [("none", 1), ("openmp", 3), ("openmp", 5)])
 def test_few_rows(target, threads, rows):
-    """Columns that the second cache does not hold are read once, for the digits of all rows."""
+    """Columns that L2 does not hold are read once, for the digits of all rows."""
     mod, w, b = product_network((rows,), columns=650)
     x = np.random.default_rng(1).standard_normal((rows, len(w))).astype(np.float32)
     found = results(mod, x, target, threads, BUILDS[0].seen, accuracy="relaxed")
@@ -118,7 +118,7 @@ def test_winograd(built, target, threads, algorithm, channels, outputs, size, op
 @pytest.mark.parametrize("built, size", [(BUILDS[0], 1), (BUILDS[0], 2), (BUILDS[1], 1), (BUILDS[1], 2)],
                          ids=["digits-16", "digits-32", "pairs-1", "pairs-2"])
 def test_every_plan(built, size, rows, over, monkeypatch):
-    """size: vectors of a turn by digits, rows of a tile by pairs."""
+    """size: vectors of an iteration by digits, rows of a tile by pairs."""
     set_costs(monkeypatch, {"threads.least_work": 1})
     by_digits, chosen = built is BUILDS[0], plan._cheapest
     forced = plan.Plan("winograd", arithmetic=built.arithmetic, tile=None if by_digits else plan.Tile(

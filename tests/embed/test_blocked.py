@@ -61,7 +61,7 @@ def network(lanes):
 
 
 def mobile(lanes):
-    """A depthwise convolution whose result exceeds the second cache, and a 1x1 convolution: one kernel."""
+    """A depthwise convolution whose result exceeds L2, and a 1x1 convolution: one kernel."""
     g, rng, channels = BlockBuilder(), np.random.default_rng(0), 18
     x = RelaxVar("x", TensorStructInfo((1, channels, 65, 67), "float32"))
     with g.function("main", [x]):

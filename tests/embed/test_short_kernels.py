@@ -1,4 +1,5 @@
-"""Weights that lie in fewer words than they are: strict C on every instruction set, results within the contract, and `exact` without them."""
+"""Weights that lie in fewer words than they are: strict C on every instruction set, results within the contract, and
+`exact` without them."""
 import numpy as np
 import pytest
 
@@ -15,7 +16,7 @@ CONTRACT = 1e-5  # of the largest result
 
 
 def layers(rows=1, depth=3072, columns=1000, hidden=128, cell="nn.gru", gates=3):
-    """A product that waits for memory, and a recurrence of its columns that waits for the second cache, or longer."""
+    """A product that waits for memory, and a recurrence of its columns that waits for L2, or longer."""
     rng = np.random.default_rng(0)
 
     def const(*shape):
@@ -81,7 +82,8 @@ def test_products_of_large_and_small_rows(target, magnitude):
     assert np.abs(found - wanted).max() <= CONTRACT * np.abs(wanted).max()
 
 
-@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4", "x86-64-v4-zen4", "aarch64-linux-gnu", "armv7-linux-gnueabihf"])
+@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4", "x86-64-v4-zen4", "aarch64-linux-gnu",
+                                    "armv7-linux-gnueabihf"])
 def test_strict_c_and_its_own_test(target, tmp_path):
     """With the target's compiler, run where the machine, or an emulator, can."""
     if reason := missing_tools(target):

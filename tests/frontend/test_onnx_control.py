@@ -135,7 +135,7 @@ def test_a_loop_that_changes_a_shape_is_unrolled_or_refused():
 
 
 def test_a_shape_that_may_be_another_is_checked_by_the_run():
-    """The row of a turn: a slice of i to i + 1 has one row as long as i is in x."""
+    """The row of an iteration: a slice of i to i + 1 has one row as long as i is in x."""
     row = [node("Identity", ["ci"], ["co"]), node("Reshape", ["i", "one"], ["b"]), node("Add", ["b", "one"], ["e"]),
            node("Slice", ["x", "b", "e", "zero"], ["s"]), node("Add", ["s", "v"], ["u"])]
     weights = {"one": np.array([1], np.int64), "zero": np.array([0], np.int64)}

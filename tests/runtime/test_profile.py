@@ -58,7 +58,7 @@ def test_table():
 
 def test_limits():
     assert (LIMITS.bandwidth(1000), LIMITS.bandwidth(1001), LIMITS.bandwidth(10 ** 9)) == (50e9, 10e9, 10e9)
-    assert LIMITS.seconds(1000, 0, 10, 0) == pytest.approx(10e-9)  # of multiply-adds
+    assert LIMITS.seconds(1000, 0, 10, 0) == pytest.approx(10e-9)  # of FMAs
     assert LIMITS.seconds(0, 100, 100, 5000) == pytest.approx(12e-9)  # weights stream, the rest is near
     assert str(LIMITS).startswith("100 GFLOP/s, reading 50 GB/s of ")
 

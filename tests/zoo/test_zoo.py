@@ -100,7 +100,7 @@ def sum_alive(rows):
 
 def test_arena_is_near_its_lower_bound(case):
     """And tensors that live at one time have bytes of their own. Where threads share a network whose tensors all fit
-    the second cache, so have those that they divide differently: the bound is the sum of each kind's."""
+    L2, so have those that they divide differently: the bound is the sum of each kind's."""
     report, model, kinds = ingot.memory_report(case.library), case.library.model, {}
     for row, buffer in zip(report.rows, model.program.plan.buffers, strict=True):
         kinds.setdefault(Analyzer().simplify(buffer.part).value, []).append(row)

@@ -99,7 +99,7 @@ class _Replay:
             self._do(stage, mark.axis, mark.primitive, self._loop(mark.primitive, stage, mark.axis), *mark.args)
 
     def _start(self, stage):
-        """Let the init of a reduction have loops of its own; where it cannot, it stays with the first turn."""
+        """Let the init of a reduction have loops of its own; where it cannot, it stays with the first iteration."""
         outermost = next((a for a in stage.leaf_iter_vars if a.iter_type == "reduce"), None)
         if outermost is None or isinstance(stage.op, ScanOp) or any(m.primitive == "tensorize" for m in stage.marks):
             return

@@ -73,7 +73,7 @@ class Stage:
     def split(self, parent, factor=None, nparts=None):
         """Split an axis into (outer, inner): `factor` is the extent of inner, or `nparts` that of outer.
 
-        Where they do not divide the extent, the last turns are cut off by a condition.
+        Where they do not divide the extent, the last iterations are cut off by a condition.
         """
         self._require_leaf("split", "parent", parent)
         if (factor is None) == (nparts is None):

@@ -28,7 +28,7 @@ FACTOR = 8  # of its bound
 SLICES, TERMS, COLUMNS = 3, 64, 32  # digits of a number; terms of a tile; columns of a panel, of two tiles
 MOST_TERMS = 1 << 15  # whose sums of three products of digits 32 bits hold
 SOME = 16 * COLUMNS  # that are cut into digits at a time: numbers of 64 bits of all would need much memory
-MOST_ROWS = 512  # that meet a panel at a time, whose sums with it the second cache holds beside it
+MOST_ROWS = 512  # that meet a panel at a time, whose sums with it L2 holds beside it
 ODD = 96  # rows, from which on one more costs little
 NEAR = 1 << 20  # bytes of digits of rows that stay there while panels pass: half of it
 PART = 8  # steps, of which products take ten times as long as their sums, which each part of the terms has
@@ -161,7 +161,8 @@ def scales_of(largest):
 
 
 def inverse_of(scale, bound=1):
-    """What numbers are multiplied with that are at most `bound` times those a scale is of; 0 where it is not finite."""
+    """The factor for numbers of at most `bound` times the magnitude that `scale` stands for; 0 where it is not
+    finite."""
     return Select(scale <= _MOST, const(65536.0 / bound, "float32") / scale, const(0.0, "float32"))
 
 
@@ -195,7 +196,7 @@ def digit_sums(left, right, batch, panels, rows, parts=1, place=lambda outer, pa
 
 DIGITS = Arithmetic(
     "digits", f"{FACTOR} u K max|x| max|w|, of a row and a column of K terms", of_largest(FACTOR), ONLY_RELAXED,
-    needs=lambda cpu: cpu.integer_tiles and cpu.lanes == LANES, pace=2,
+    needs=lambda target: target.integer_tiles and target.lanes == LANES, pace=2,
     operands=(Operand("digits", 7, "int8"), Operand("scales", 1)), shapes=shapes, most=MOST_TERMS,
     pack=split_columns, unpack=lambda operands, depth: join_columns(*operands)[:depth],
     scaling=Scaling(largest_of, scales_of, inverse_of, by_line=True),

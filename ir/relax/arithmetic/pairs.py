@@ -1,11 +1,11 @@
-"""The arithmetic "pairs": products of rows and constant columns of which a third of the multiply-adds are additions.
+"""The arithmetic "pairs": products of rows and constant columns of which a third of the FMAs are additions.
 
     (x0 + y1) (x1 + y0) = x0 y0 + x1 y1 + x0 x1 + y0 y1
 
-is two terms of a sum by one multiply-add and two additions, and what belongs to the row alone, x0 x1, and to the column
+is two terms of a sum by one FMA and two additions, and what belongs to the row alone, x0 x1, and to the column
 alone, y0 y1, is added up once for all columns and rows (Winograd 1968, "A new algorithm for inner product"). Where
-processors have units for additions beside those for multiply-adds (the cost adds_beside), of three terms two are such a
-pair and one is a multiply-add: two multiply-adds and two additions at once, where three multiply-adds would be.
+processors have units for additions beside those for FMAs (the cost adds_beside), of three terms two are such a
+pair and one is an FMA: two FMAs and two additions at once, where three FMAs would be.
 
 Rounding: an addition of numbers of very different size loses the digits of the smaller one, so rows are divided by
 their largest magnitude, columns by a power of two near theirs. What rows and columns add by themselves would become
@@ -102,7 +102,7 @@ def scales_of(largest):
 
 
 def inverse_of(scale, bound=1):
-    """What numbers are multiplied with that are at most `bound` times those a scale is of."""
+    """The factor for numbers of at most `bound` times the magnitude that `scale` stands for."""
     return const(1 / bound, "float32") / intrin.max(scale, const(TINY, "float32"))
 
 
@@ -174,7 +174,7 @@ def finish(made, rows, operands, sums, at, column, own):
 
 PAIRS = Arithmetic(
     "pairs", f"{FACTOR} u K max|x| max|w|, of a row and a column of K terms", of_largest(FACTOR), ONLY_RELAXED,
-    needs=lambda cpu: cpu.cost("adds_beside") > 0 and cpu.lanes == LANES,
+    needs=lambda target: target.cost("adds_beside") > 0 and target.lanes == LANES,
     operands=(Operand("columns", 4), Operand("scales", 1), Operand("offsets", 1)), shapes=shapes, block=BLOCK,
     pack=pack_columns, unpack=lambda operands, depth: unpack_columns(*operands[:2], depth),
     scaling=Scaling(largest_of, scales_of, inverse_of, by_line=False),

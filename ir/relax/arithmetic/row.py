@@ -1,4 +1,5 @@
-"""What a row of the table of arithmetics is, what it is told of a computation, and the bounds that rows share.
+"""A row of the table of arithmetics, the description of a computation that it reads, and the error bounds that rows
+share.
 
 u = 2^-24 is the unit roundoff of float32. Bounds leave out what is below the least normal number of float32.
 """
@@ -87,8 +88,9 @@ class Arithmetic:
     bound: the text of |y - y*| <= ...
     limit: the same as a function of float64 arrays, x [M, K] and w [K, N] -> [M, N] of products, tiles of inputs
       [T, C, rows, columns] and w [O, C, KH, KW] -> [T, O] of Winograd's.
-    keeps: the accuracies that admit it. needs(cpu): whether a machine has what it takes. pace: how many times as fast
-      as multiply-adds a network may be by it, in the work that threads share.
+    keeps: the accuracies that admit it. needs(target): whether a machine has what it takes. pace: how many times as
+    fast
+      as FMAs a network may be by it, in the work that threads share.
 
     Rows with operands of their own also have
 
@@ -110,7 +112,7 @@ class Arithmetic:
     bound: str
     limit: Callable
     keeps: frozenset
-    needs: Callable = lambda cpu: True
+    needs: Callable = lambda target: True
     pace: int = 1
     operands: tuple = ()
     rows: str = "float32"
@@ -129,9 +131,9 @@ class Arithmetic:
     def __str__(self):
         return f"{self.name}: |y - y*| <= {self.bound}"
 
-    def admitted(self, cpu, accuracy):
+    def admitted(self, target, accuracy):
         """Whether a machine has it, and an accuracy admits it."""
-        return accuracy in self.keeps and self.needs(cpu)
+        return accuracy in self.keeps and self.needs(target)
 
 
 EVERY, ONLY_RELAXED = frozenset(ACCURACIES), frozenset({RELAXED})
@@ -140,8 +142,8 @@ EVERY, ONLY_RELAXED = frozenset(ACCURACIES), frozenset({RELAXED})
 # ---------------------------------------------------------------- bounds
 
 def growth_of_sums(terms):
-    """c of |y - y*| <= c u |x| |w| for sums of so many terms in blocks: as many roundings as a term goes through, and
-    that of its product where that is one of its own."""
+    """The constant c of |y - y*| <= c u |x| |w| for blocked sums of K terms: the roundings that a term goes through,
+    and that of its product where that is one of its own."""
     return min(terms, CHAIN) + terms / TERMS + 2
 
 

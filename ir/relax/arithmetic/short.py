@@ -80,7 +80,7 @@ def _pack_panel(w, lanes):
 
 
 def _from_bit(words, n):
-    """What the words so far add to weight n: the bits below its own."""
+    """The bits that packed words contribute to weight n, those below its own."""
     word, bit, crosses = _place(n)
     following = words[word + 1] >> _WORD - bit if crosses else 0
     return ((words[word] << bit & 0xffffffff) | following) & _UNIT - 1

@@ -22,7 +22,7 @@ OPERANDS = ("q", "k", "v")
 # The logarithm of the least weight of a key, next to 1 of the greatest. That of a masked one would underflow, which
 # takes processors longer than all else; a NaN stays one.
 LEAST = -80
-MOST_KEYS = 511  # whose scores are whole rows; of more the first cache keeps blocks of them, but not rows
+MOST_KEYS = 511  # whose scores are whole rows; of more L1 keeps blocks of them, but not rows
 
 
 def _infer(call):

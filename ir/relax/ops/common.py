@@ -1,4 +1,4 @@
-"""What operator rows share: reading struct info, broadcasting and axes with symbolic dimensions, index helpers.
+"""Helpers of operator rows: reading struct info, broadcasting and axes with symbolic dimensions, indices.
 
 Dimensions of struct info are int64 (IntImm, a symbolic Var, or an expression of those). te tensors have int32 static
 dimensions and int64 symbolic ones; `te_shape` converts.

@@ -135,7 +135,7 @@ def _products(args, attrs, out):
 
 
 def _scales(row, image, attrs):
-    """Those of rows of tiles."""
+    """The scales of rows of tiles."""
     batch, in_blocks, down, size, width, lanes = image.shape
     axes = ib, point, c = [te.reduce_axis((0, extent), "k") for extent in (in_blocks, int(width), lanes)]
     scale = row.scaling.scale(row.scaling.largest(

@@ -14,7 +14,7 @@ def store(buffer, value, indices):
 def nest(name, axes, make, init=None):
     """Loops over axes {label: extent}, outermost first, around one block `name` whose body is make(*block variables).
 
-    With `init`, which makes the statement before the first turn, the last axis is reduced.
+    With `init`, which makes the statement before the first iteration, the last axis is reduced.
     """
     kinds = ["spatial"] * (len(axes) - 1) + ["reduce" if init else "spatial"]
     iters = [axis(label, as_expr(extent), kind) for (label, extent), kind in zip(axes.items(), kinds)]

@@ -1,7 +1,7 @@
 """nn.conv2d_pointwise: convolutions of 1x1 as products by an `arithmetic` with operands of its own, whose rows are the
 points of a blocked image, and columns those of the kernel as a matrix [input channels, output channels].
 
-Data is blocked, [N, IB, H, W, 16] ("NCHW16c"), and so are results; out_channels is the true number. By multiply-adds
+Data is blocked, [N, IB, H, W, 16] ("NCHW16c"), and so are results; out_channels is the true number. By FMAs
 such a convolution is a nn.conv2d.
 """
 from __future__ import annotations

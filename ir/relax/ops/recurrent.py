@@ -27,7 +27,7 @@ from .recurrent_weights import expected_shape, unpack
 
 @dataclass(frozen=True)
 class Cell:
-    """What tells the three layers apart. states: names of the states; activations: ONNX's defaults, in its order."""
+    """The three layers' differences. states: names of the states; activations: ONNX's defaults, in its order."""
 
     gates: int
     states: tuple

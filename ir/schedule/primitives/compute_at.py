@@ -16,7 +16,7 @@ from .inline import compute_inline, reverse_compute_inline
 
 @primitive(None, block=BLOCK, loop=LOCATION, preserve_unit_loops=BOOL, index=INT)
 def compute_at(ctx, block, loop, preserve_unit_loops=False, index=-1):
-    """Compute a producer where it is used: under `loop`, only what one turn of the loop reads.
+    """Compute a producer where it is used: under `loop`, only what one iteration of the loop reads.
 
         for i, j: A[i, j] = f(i, j)
         for i, j: B[i, j] = g(A[i, j])
@@ -52,7 +52,7 @@ def compute_at(ctx, block, loop, preserve_unit_loops=False, index=-1):
 
 @primitive(None, block=BLOCK, loop=LOCATION, preserve_unit_loops=BOOL, index=INT)
 def reverse_compute_at(ctx, block, loop, preserve_unit_loops=False, index=-1):
-    """Compute a consumer where its input is made: under `loop`, for what one turn of the loop writes.
+    """Compute a consumer where its input is made: under `loop`, for what one iteration of the loop writes.
 
         for i, j: A[i, j] = f(i, j)
         for i, j: B[i, j] = g(A[i, j])
@@ -61,7 +61,7 @@ def reverse_compute_at(ctx, block, loop, preserve_unit_loops=False, index=-1):
             for j: A[i, j] = f(i, j)
             for ax0: B[i, ax0] = g(A[i, ax0])
 
-    Requires a complete or reduction block, all producers under the loop or before it, and that one turn writes all
+    Requires a complete or reduction block, all producers under the loop or before it, and that one iteration writes all
     that the block reads in it. Marks of sample_compute_location as in compute_at.
     """
     if isinstance(loop, Mark):
@@ -96,7 +96,7 @@ def _moved(ctx, scope, block, loop, nest, index):
     return func
 
 
-# ---------------------------------------------------------------- what a turn needs
+# ---------------------------------------------------------------- what an iteration needs
 
 def _consumers_under(ctx, scope, block, loop):
     name = name_of(block)
@@ -117,7 +117,7 @@ def _consumers_under(ctx, scope, block, loop):
 
 
 def _touched_in(ctx, analyzer, buffer, blocks, loop, kind):
-    """What blocks read or write of a buffer in one turn of a loop: one Range per dimension; nothing: no Range.
+    """The region of a buffer that blocks touch in one iteration of a loop: one Range per dimension, none if untouched.
 
     What is read of memory that threads share is read by all of these.
     """
@@ -144,10 +144,10 @@ def _solve(boxes, dim, need, analyzer):
     boxes[index] = union_ranges(boxes[index], need, analyzer) if index in boxes else need
 
 
-# ---------------------------------------------------------------- what a turn provides
+# ---------------------------------------------------------------- what an iteration provides
 
 def _provided(ctx, analyzer, scope, block, loop):
-    """{iterator: Range} that follow from what one turn of the loop writes; by the buffer that says most."""
+    """{iterator: Range} that follow from what one iteration of the loop writes; by the buffer that says most."""
     best = None
     for region in block.block.reads:
         writers = [w for w in ctx.index.writers(region.buffer, scope) if ctx.index.is_below(w, loop)]

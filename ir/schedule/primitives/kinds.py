@@ -15,10 +15,10 @@ THREAD_AXES = (*(f"{kind}.{axis}" for kind in ("blockIdx", "threadIdx", "vthread
 
 @primitive(None, loop=LOOP)
 def parallel(ctx, loop):
-    """Let the turns of a loop run on several threads.
+    """Let the iterations of a loop run on several threads.
 
-    Requires turns that do not depend on each other: the loop runs only spatial iterators, and each turn writes other
-    elements, or buffers that live within the turn.
+    Requires turns that do not depend on each other: the loop runs only spatial iterators, and each iteration writes
+    other elements, or buffers that live within the turn.
     """
     require_independent(ctx, loop)
     return _with_kind(ctx, loop, "parallel")
@@ -26,7 +26,7 @@ def parallel(ctx, loop):
 
 @primitive(None, loop=LOOP)
 def vectorize(ctx, loop):
-    """Let the turns of a loop run as lanes of vector operations.
+    """Let the iterations of a loop run as lanes of vector operations.
 
     Requires what `parallel` does, and a constant extent.
     """
@@ -45,11 +45,12 @@ def unroll(ctx, loop):
 
 @primitive(None, loop=LOOP, thread_axis=STR)
 def bind(ctx, loop, thread_axis):
-    """Let each turn of a loop run on one GPU thread (or block of threads) along `thread_axis`, such as "threadIdx.x".
+    """Let each iteration of a loop run on one GPU thread (or block of threads) along `thread_axis`, such as
+    "threadIdx.x".
 
     Requires what `parallel` does, or for a "threadIdx" a loop of one reduction whose terms may be regrouped: threads
     then reduce together. No loop around or inside it may be bound to the same axis, unless that is a "threadIdx" and
-    the threads fill shared memory together: loops of one extent, the inner one filling what each turn of the outer
+    the threads fill shared memory together: loops of one extent, the inner one filling what each iteration of the outer
     one would fill alike.
     """
     if thread_axis not in THREAD_AXES:
@@ -72,7 +73,7 @@ def bind(ctx, loop, thread_axis):
 
 
 def _why_not_together(index, outer, inner, thread_axis):
-    """None when the threads of `outer` may run `inner` together, its turns shared among them: else the reason."""
+    """None when the threads of `outer` may run `inner` together, its iterations shared among them: else the reason."""
     if not thread_axis.startswith("threadIdx"):
         return "only threads of one block can share work"
     if not (structural_equal(outer.extent, inner.extent) and structural_equal(outer.min, inner.min)):
@@ -93,7 +94,7 @@ def _reduces(loop):
 
 
 def _require_reduction(ctx, loop):
-    """Refuse unless a loop runs one reduction alone, whose turns may be joined in any order."""
+    """Refuse unless a loop runs one reduction alone, whose iterations may be joined in any order."""
     below = blocks_below(loop)
     if len(below) != 1:
         ctx.refuse("'loop'", f"loop {loop.loop_var.name} runs a reduction around {len(below)} blocks",

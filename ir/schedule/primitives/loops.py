@@ -15,7 +15,7 @@ def split(ctx, loop, factors, preserve_unit_iters=True, disable_predication=Fals
     becomes, with factors [None, 16],
         for i_0, i_1 in grid(ceildiv(n, 16), 16): S(i_0 * 16 + i_1) where i_0 * 16 + i_1 < n
 
-    The condition is left out when it always holds. preserve_unit_iters=False drops loops of one turn from bindings
+    The condition is left out when it always holds. preserve_unit_iters=False drops loops of one iteration from bindings
     (the loops stay). disable_predication=True: refuse where a condition would be needed. Requires factors whose product
     reaches the extent, and a loop without annotations.
     """
@@ -73,7 +73,7 @@ def fuse(ctx, *loops, preserve_unit_iters=True):
 
 @primitive(LOOP, block_or_loop=PLACE)
 def add_unit_loop(ctx, block_or_loop):
-    """Put a loop `u` of one turn directly around a block or loop; returns it.
+    """Put a loop `u` of one iteration directly around a block or loop; returns it.
 
     Requires a place inside the root block.
     """

@@ -23,7 +23,7 @@ def decompose_padding(ctx, block, loop):
         for i in range(n + 2): P_pad_const: P[i] = 0
         for ax0 in range(n): P: P[ax0 + 1] = A[ax0]
 
-    Both nests stand where `loop` stood, and in each turn around it they write what the block wrote in that turn:
+    Both nests stand where `loop` stood, and in each iteration around it they write what the block wrote in that turn:
     whoever reads it finds the same. Requires a complete block that alone is under the loop, one store of such a choice,
     and a condition that gives each iterator its own constant range.
     """
@@ -35,7 +35,7 @@ def decompose_padding(ctx, block, loop):
 
 @primitive(BLOCKS, block=BLOCK, loop=LOOP)
 def decompose_border(ctx, block, loop):
-    """The same with a block for each side of the border, and none where the inside will be; returns those blocks.
+    """Split padding into a block for each side of the halo, and none for the interior; returns those blocks.
 
         for i in range(n + 2): P[i] = if_then_else(1 <= i and i < n + 1, A[i - 1], 0)
     becomes
@@ -189,7 +189,7 @@ def _part_nest(ctx, block, loop, inner, value, ranges, exact=False, name=None):
         box = around.cover(Range(at, const(1, at.dtype)), iv.dom.min + iv.dom.extent)
         boxes[var] = Range(analyzer.simplify(box.min - low), box.extent)
     part = block.block.replace(iter_vars=tuple(iters), name_hint=name or name_of(block))
-    simplify = Analyzer().simplify  # a side of one row stays where the turn is that stores it
+    simplify = Analyzer().simplify  # a side of one row stays where the iteration is that stores it
 
     class Shift(Mutator):
         def visit_Var(self, v):

@@ -1,4 +1,4 @@
-"""decompose_reduction: initialise before the loop instead of in its first turn."""
+"""decompose_reduction: initialise before the loop instead of in its first iteration."""
 from __future__ import annotations
 
 from ...arith.pattern import conjuncts
@@ -75,7 +75,7 @@ def _init_nest(ctx, block, loops, name):
         if not uses(condition, dropped):
             predicate = logical_and(predicate, condition)
         elif ctx.analyzer_at(block).can_prove(substitute(condition, first)):
-            continue  # each element has a first turn of the reduction, which initialises it
+            continue  # each element has a first iteration of the reduction, which initialises it
         elif uses(condition, {loop.loop_var for loop in ctx.index.loops_above(block)} - dropped):
             ctx.refuse("'loop'", f"the condition {condition} of block {name_of(block)} ties a loop of the reduction "
                        "to a spatial loop", "split the loops so that each condition is about one of them", [block])

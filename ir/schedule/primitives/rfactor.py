@@ -18,19 +18,19 @@ from .storage import unaligned
 
 @primitive(BLOCK, loop=LOOP, factor_axis=INT)
 def rfactor(ctx, loop, factor_axis=0):
-    """Reduce into one partial result per turn of a reduction loop, then reduce those; returns the first block.
+    """Reduce into one partial result per iteration of a reduction loop, then reduce those; returns the first block.
 
         for i, k: B[i] = B[i] + A[i, k], with init B[i] = 0
     becomes, with rfactor(k) after k was split into ko, ki and for ki,
         for i, ko, ki: B_rf[ki, i] = B_rf[ki, i] + A[i, ko * 4 + ki], with init B_rf[ki, i] = 0
         for i, ki: B[i] = B[i] + B_rf[ki, i], with init B[i] = 0
 
-    factor_axis: the dimension of B_rf that the loop's turns number; negative counts from the end, -1 the last.
+    factor_axis: the dimension of B_rf that the loop's iterations number; negative counts from the end, -1 the last.
 
     Several results at once, such as argmax has, make a B_rf each. Requires sums and products that start from the
     neutral element, or choices by comparison (min, max, argmax), a loop that runs only reduce iterators of the one
-    block under it, and a term in every turn. The order of terms changes, so rounding may differ, and of terms that tie
-    another may win.
+    block under it, and a term in every iteration. The order of terms changes, so rounding may differ, and of terms that
+    tie another may win.
     """
     block = _block_under(ctx, loop)
     scope = ctx.scope(block, "'loop'")
@@ -130,7 +130,7 @@ class _Factored:
         return common, terms
 
     def _require_a_term(self, other_loops, common, terms):
-        """Refuse unless each turn of the factored loop runs the instance that initialises its partial result."""
+        """Refuse unless each iteration of the factored loop runs the instance that initialises its partial result."""
         analyzer = self.ctx.analyzer_at(self.realize)
         first = {s.loop_var: s.min for s in self.chain if s.loop_var in other_loops}
         with analyzer.constraint_scope(common):

@@ -1,4 +1,4 @@
-"""rolling_buffer: keep what neighbouring turns of a loop share, instead of computing it again."""
+"""rolling_buffer: keep what neighbouring iterations of a loop share, instead of computing it again."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -26,13 +26,13 @@ def rolling_buffer(ctx, block, write_buffer_index):
             for r in range(3): B[(i + r) % 3] = f(i + r) where i < 1 or 2 <= r
             C[i] = B[i % 3] + B[(i + 1) % 3] + B[(i + 2) % 3]
 
-    The dimension of the outermost loop whose neighbouring turns overlap is folded to what one turn writes; elements
-    that an earlier turn left, along this or another such dimension, are not computed again. The iterators of these
-    dimensions become T.axis.scan: from now on the turns must keep their order.
+    The dimension of the outermost loop whose neighbouring iterations overlap is folded to what one iteration writes;
+    elements that an earlier iteration left, along this or another such dimension, are not computed again. The iterators
+    of these dimensions become T.axis.scan: from now on the iterations must keep their order.
 
     Requires a complete or reduction block that alone writes the buffer, a buffer that the function allocates, readers
-    in the same serial loops that read what the turn has written, and in a dimension a window of constant size that
-    moves by less than its size each turn.
+    in the same serial loops that read what the iteration has written, and in a dimension a window of constant size that
+    moves by less than its size each iteration.
     """
     scope = ctx.scope(block, "'block'")
     require_pure(ctx, scope, block, "'block'")
@@ -80,9 +80,10 @@ def _shared_loops(ctx, scope, block, buffer):
 
 @dataclass(frozen=True)
 class _Window:
-    """A dimension of which each turn of `loop` writes `size` elements, `overlap` of them like the turn before.
+    """A dimension of which each iteration of `loop` writes `size` elements, `overlap` of them like the iteration
+    before.
 
-    iv: the block's iterator that numbers them; place: which of the turn's elements an instance writes, from 0.
+    iv: the block's iterator that numbers them; place: which of the iteration's elements an instance writes, from 0.
     """
 
     dim: int
@@ -94,7 +95,7 @@ class _Window:
 
 
 def _windows(ctx, block, buffer, loops):
-    """The dimensions whose neighbouring turns overlap, that of the outermost loop first."""
+    """The dimensions whose neighbouring iterations overlap, that of the outermost loop first."""
     name, analyzer = name_of(block), analyzer_of(loops)
     inner = ctx.index.loops_above(block)[len(loops):]
     region = next(r.region for r in block.block.writes if r.buffer is buffer)
@@ -122,7 +123,7 @@ def _windows(ctx, block, buffer, loops):
 
 
 def _step(analyzer, start, loops):
-    """(the only one of `loops` that `start` depends on, by how much it grows each turn); (None, 0) for others."""
+    """(the only one of `loops` that `start` depends on, by how much it grows each iteration); (None, 0) for others."""
     moving = [loop for loop in loops if uses(start, {loop.loop_var})]
     if len(moving) != 1 or not is_const_int(moving[0].min, 0):
         return None, 0
@@ -171,7 +172,7 @@ class _Fold(Mutator):
 
 
 def _once(block, windows):
-    """The block, where no earlier turn has computed the same; its iterators along the windows in order."""
+    """The block, where no earlier iteration has computed the same; its iterators along the windows in order."""
     predicate = block.predicate
     for w in windows:
         fresh = logical_or(w.loop.loop_var < 1, w.place >= w.overlap)

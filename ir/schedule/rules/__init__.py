@@ -34,30 +34,30 @@ RULES = {rule.__name__: rule for rule in (
     windows, local_response, register_tile, contraction, row_reduction, gather, elementwise)}
 
 
-def follow(rule, sch, cpu, given=None):
+def follow(rule, sch, target, given=None):
     """Schedule by a rule: choose, then apply. given: a Plan, or a part of one. Returns the Plan that is applied; None
     where the rule does not fit. Raises ScheduleError where a primitive refuses, PlanError as choose does."""
-    match = rule(sch, cpu)
-    plan = match and choose(match.kernel, cpu, given)
-    if plan is None or match.apply(plan, cpu.alone() if plan.threads == ONE_THREAD else cpu) is False:
+    match = rule(sch, target)
+    plan = match and choose(match.kernel, target, given)
+    if plan is None or match.apply(plan, target.alone() if plan.threads == ONE_THREAD else target) is False:
         return None
     sch.plan = plan
     return plan
 
 
-def apply(plan, sch, cpu):
+def apply(plan, sch, target):
     """Schedule by a Plan, of which what is open is chosen. Returns the whole Plan. Raises PlanError where there is no
     such rule, or it does not fit, or has no such candidate; ScheduleError where a primitive refuses."""
     if plan.rule not in RULES:
         raise PlanError(f"a plan's rule is one of {', '.join(RULES)}, not {plan.rule!r}")
-    found = follow(RULES[plan.rule], sch, cpu, plan)
+    found = follow(RULES[plan.rule], sch, target, plan)
     if found is None:
         raise PlanError(f"the rule {plan.rule} does not fit this function")
     return found
 
 
-def schedule_by_rule(func, cpu: Target):
-    """A Schedule of `func` for `cpu`; its `.func` is the result, its `.plan` what was decided, and its `.trace` says
+def schedule_by_rule(func, target: Target):
+    """A Schedule of `func` for `target`; its `.func` is the result, its `.plan` what was decided, and its `.trace` says
     how that was applied.
 
     The attribute "plan" of a function is followed, whether a graph pass decided a part of it or a user wrote it. A rule
@@ -73,7 +73,7 @@ def schedule_by_rule(func, cpu: Target):
         tries.insert(0, ("the given plan", partial(apply, given)))
     for name, attempt in tries:
         try:
-            if attempt(sch, cpu):
+            if attempt(sch, target):
                 break
         except (ScheduleError, PlanError) as error:
             refused.append(f"{name}: {error.line}")

@@ -13,7 +13,7 @@ from .row_reduction import reduce_serially, row_in_vectors
 from .threads import parallel_nest
 
 
-def attention(sch, cpu):
+def attention(sch, target):
     """nn.attention, by its stages:
 
         keys packed for vectors
@@ -22,67 +22,67 @@ def attention(sch, cpu):
             max, exp and sum of each row, in vectors
             for tile of columns: acc = 0; for key: acc += broadcast(exp) * v; out = acc / sum
     """
-    if cpu.lanes == 1 or find_block(sch, lambda block: block.name_hint == "attention_scores") is None:
+    if target.lanes == 1 or find_block(sch, lambda block: block.name_hint == "attention_scores") is None:
         return None
     output, = sch.get_output_blocks("root")
     scores, logits, values = (sch.get_block("attention_" + name) for name in ("scores", "logits", "values"))
     sizes = [iv.dom.extent for iv in sch.get(scores).iter_vars]
     size, queries = (sch.get(values).iter_vars[k].dom.extent for k in (3, 2))
-    if not all(isinstance(n, IntImm) for n in (*sizes[1:], size)) or size.value % cpu.lanes or \
-            sizes[4].value != cpu.lanes:
+    if not all(isinstance(n, IntImm) for n in (*sizes[1:], size)) or size.value % target.lanes or \
+            sizes[4].value != target.lanes:
         return None
-    keys = -(-static(iter_vars(sch.get(logits), "spatial")[-1].dom.extent) // cpu.lanes)
-    kernel = Attention("attention", size.value // cpu.lanes, queries.value, 1, True, keys, steps(sch.get(scores)))
+    keys = -(-static(iter_vars(sch.get(logits), "spatial")[-1].dom.extent) // target.lanes)
+    kernel = Attention("attention", size.value // target.lanes, queries.value, 1, True, keys, steps(sch.get(scores)))
 
-    def apply(plan, cpu):
-        b, h, so, do = _tile_output(sch, cpu, output, plan.tile, size.value)
-        _tile_values(sch, cpu, values, do)
-        _softmax(sch, cpu, so)
-        _tile_scores(sch, cpu, scores, logits, so, plan.turn)
-        _pack_keys(sch, cpu, sch.get_block("attention_keys"))
-        parallel_nest(sch, cpu, [b, h, so], kernel.work)
+    def apply(plan, target):
+        b, h, so, do = _tile_output(sch, target, output, plan.tile, size.value)
+        _tile_values(sch, target, values, do)
+        _softmax(sch, target, so)
+        _tile_scores(sch, target, scores, logits, so, plan.turn)
+        _pack_keys(sch, target, sch.get_block("attention_keys"))
+        parallel_nest(sch, target, [b, h, so], kernel.work)
 
     return Match(kernel, apply)
 
 
 @dataclass(frozen=True)
 class Attention(tiles.Sums):
-    """The sums of weighted values. keys: vectors of them, of which a plan's turn takes so many with a tile's rows: as
-    many as fit the registers, in tiles of about one size. work: multiply-adds of scores."""
+    """The sums of weighted values. keys: vectors of them, of which a plan's iteration takes so many with a tile's rows:
+    as many as fit the registers, in tiles of about one size. work: FMAs of scores."""
 
     keys: int = 1
     work: int = 0
 
-    def complete(self, plan, cpu):
-        most = max(t.vectors for t in tiles.candidates(cpu) if t.rows == plan.tile.rows and t.columns == 1)
+    def complete(self, plan, target):
+        most = max(t.vectors for t in tiles.candidates(target) if t.rows == plan.tile.rows and t.columns == 1)
         return plan.replace(turn=plan.turn or -(-self.keys // -(-self.keys // most)),
-                            threads=plan.threads or shared(cpu, self.work, "heads and rows"))
+                            threads=plan.threads or shared(target, self.work, "heads and rows"))
 
 
-def _tile_output(sch, cpu, output, tile, size):
+def _tile_output(sch, target, output, tile, size):
     """The loops over batches, heads, rows and tiles of columns of the result."""
     b, s, c = sch.get_loops(output)
     so, si = sch.split(s, [None, tile.rows])
-    h, do, dv, dl = sch.split(c, [None, size // (tile.vectors * cpu.lanes), tile.vectors, cpu.lanes])
+    h, do, dv, dl = sch.split(c, [None, size // (tile.vectors * target.lanes), tile.vectors, target.lanes])
     sch.reorder(b, h, so, do, si, dv, dl)
     in_registers(sch, (si, dv), dl)
     return b, h, so, do
 
 
-def _tile_values(sch, cpu, values, at):
+def _tile_values(sch, target, values, at):
     """The sum of the rows of v, weighted."""
     sch.compute_at(values, at, preserve_unit_loops=True)
     sch.set_scope(values, 0, "local")
     *_, si, d, t = sch.get_loops(values)
-    dv, dl = sch.split(d, [None, cpu.lanes])
-    (t,), lane = lane_by_lane(sch, cpu, [t], by_element(cpu, sch.get(values))[1])
+    dv, dl = sch.split(d, [None, target.lanes])
+    (t,), lane = lane_by_lane(sch, target, [t], by_element(target, sch.get(values))[1])
     sch.reorder(t, *lane, si, dv, dl)
     in_registers(sch, (si, dv), dl)
     sch.decompose_reduction(values, t)
-    turn_of(sch, cpu, values, (t,))
+    turn_of(sch, target, values, (t,))
 
 
-def _softmax(sch, cpu, at):
+def _softmax(sch, target, at):
     """Row after row, max, exp, sum and what to divide by."""
     peak, exp, total, scale = (sch.get_block("attention_" + name) for name in ("max", "exp", "sum", "scale"))
     for block in (scale, total, exp, peak):
@@ -92,36 +92,36 @@ def _softmax(sch, cpu, at):
     sch.compute_at(peak, row, preserve_unit_loops=True)
     sch.reverse_compute_at(total, row, preserve_unit_loops=True)
     sch.reverse_compute_at(scale, row, preserve_unit_loops=True)
-    reduce_serially(sch, cpu, peak)
-    reduce_serially(sch, cpu, total)
-    row_in_vectors(sch, cpu, exp, 0)
+    reduce_serially(sch, target, peak)
+    reduce_serially(sch, target, total)
+    row_in_vectors(sch, target, exp, 0)
 
 
-def _tile_scores(sch, cpu, scores, logits, at, vectors):
+def _tile_scores(sch, target, scores, logits, at, vectors):
     """The products of queries and keys, scaled and masked where they leave their registers."""
     sch.compute_at(logits, at, preserve_unit_loops=True)
     sch.set_scope(logits, 0, "local")
     *_, si, t = sch.get_loops(logits)
-    to, tl = sch.split(t, [None, cpu.lanes])
+    to, tl = sch.split(t, [None, target.lanes])
     to, tv = sch.split(to, [None, vectors])
     sch.reorder(to, si, tv, tl)
     sch.compute_at(scores, to, preserve_unit_loops=True)
     sch.set_scope(scores, 0, "local")
     in_registers(sch, (si, tv), tl)
     *_, si, tv, tl, d = sch.get_loops(scores)
-    (d,), lane = lane_by_lane(sch, cpu, [d], by_element(cpu, sch.get(scores))[1])
+    (d,), lane = lane_by_lane(sch, target, [d], by_element(target, sch.get(scores))[1])
     sch.reorder(d, *lane, si, tv, tl)
     in_registers(sch, (si, tv), tl)
     sch.decompose_reduction(scores, d)
-    turn_of(sch, cpu, scores, (d,))
+    turn_of(sch, target, scores, (d,))
 
 
-def _pack_keys(sch, cpu, keys):
+def _pack_keys(sch, target, keys):
     """In squares, which are turned in registers, where the last vector of keys is a whole one."""
     *outer, d, lane = sch.get_loops(keys)
-    if static(sch.get(keys).reads[0].buffer.shape[1]) % cpu.lanes == 0:
-        _, di = sch.split(d, [None, cpu.lanes])
+    if static(sch.get(keys).reads[0].buffer.shape[1]) % target.lanes == 0:
+        _, di = sch.split(d, [None, target.lanes])
         sch.unroll(di)
         sch.annotate(di, TRANSPOSE, 1)
     sch.vectorize(lane)
-    parallel_nest(sch, cpu, outer[:2], steps(sch.get(keys)) * 8)
+    parallel_nest(sch, target, outer[:2], steps(sch.get(keys)) * 8)

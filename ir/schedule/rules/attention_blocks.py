@@ -14,7 +14,7 @@ from .threads import parallel_nest
 IN_VECTORS = ("no_keys", "query", "start_sums", "exp", "shrunk", "result")  # stages whose last loops are vectors
 
 
-def attention_blocks(sch, cpu):
+def attention_blocks(sch, target):
     """nn.attention of unknown length, by its stages:
 
         keys packed for vectors
@@ -23,26 +23,26 @@ def attention_blocks(sch, cpu):
             max, exp and sum of each row, in vectors
             for tile of columns: acc = shrunk sums; for key: acc += broadcast(exp) * v; sums = acc
     """
-    if cpu.lanes == 1 or find_block(sch, lambda block: block.name_hint == "online_step") is None:
+    if target.lanes == 1 or find_block(sch, lambda block: block.name_hint == "online_step") is None:
         return None
     scores, values, rows = (sch.get_block("online_" + name) for name in ("scores", "values", "rows"))
     height, _, vectors, lanes, size = (iv.dom.extent for iv in sch.get(scores).iter_vars)
-    if size.value % cpu.lanes or lanes.value != cpu.lanes:
+    if size.value % target.lanes or lanes.value != target.lanes:
         return None
     work = steps(sch.get(scores)) * steps(sch.get(rows))
 
-    def apply(plan, cpu):
+    def apply(plan, target):
         of_values, of_scores = plan.stages
-        _tile_values(sch, cpu, values, of_values.tile)
-        _tile_scores(sch, cpu, scores, of_scores.tile)
+        _tile_values(sch, target, values, of_values.tile)
+        _tile_scores(sch, target, scores, of_scores.tile)
         for name in IN_VECTORS:
-            _row_of_vectors(sch, cpu, sch.get_block("online_" + name))
+            _row_of_vectors(sch, target, sch.get_block("online_" + name))
         for lanes, last in (("top", "greater"), ("sum", "weight")):
             _reduce(sch, sch.get_block("online_" + lanes), sch.get_block("online_" + last))
-        _pack_keys(sch, cpu, sch.get_block("online_keys"))
-        parallel_nest(sch, cpu, sch.get_loops(rows), work)
+        _pack_keys(sch, target, sch.get_block("online_keys"))
+        parallel_nest(sch, target, sch.get_loops(rows), work)
 
-    stages = WholeTiles("values", size.value // cpu.lanes, height.value), WholeTiles("scores", vectors.value,
+    stages = WholeTiles("values", size.value // target.lanes, height.value), WholeTiles("scores", vectors.value,
                                                                                      height.value)
     return Match(Stages("attention_blocks", stages, work, "heads and rows"), apply)
 
@@ -51,51 +51,51 @@ def attention_blocks(sch, cpu):
 class WholeTiles(tiles.Sums):
     """Sums in tiles that divide their vectors and rows."""
 
-    def candidates(self, cpu):
-        fitting = (t for t in tiles.candidates(cpu)
+    def candidates(self, target):
+        fitting = (t for t in tiles.candidates(target)
                    if t.columns == 1 and self.outer % t.vectors == 0 and self.rows % t.rows == 0)
         for tile in sorted(fitting, key=lambda t: (-t.accumulators, t.vectors)):
             yield Plan(self.rule, tile=tile)
 
-    def cost(self, plan, cpu):
+    def cost(self, plan, target):
         """Of one of the sums."""
-        return tiles.step(cpu, plan.tile.vectors, plan.tile.rows) / plan.tile.accumulators
+        return tiles.step(target, plan.tile.vectors, plan.tile.rows) / plan.tile.accumulators
 
 
-def _tile_scores(sch, cpu, scores, tile):
+def _tile_scores(sch, target, scores, tile):
     """The products of queries and keys."""
     s, to, tv, tl = sch.get_loops(sch.get_block("online_logits"))
     so, si = sch.split(s, [None, tile.rows])
     vo, vi = sch.split(tv, [None, tile.vectors])
     sch.reorder(to, vo, so, si, vi, tl)
-    _tile_sums(sch, cpu, scores, (to, vo, so), (si, vi, tl))
+    _tile_sums(sch, target, scores, (to, vo, so), (si, vi, tl))
 
 
-def _tile_values(sch, cpu, values, tile):
+def _tile_values(sch, target, values, tile):
     """The sums of the rows of v, weighted."""
     s, d = sch.get_loops(sch.get_block("online_keep_sums"))
     so, si = sch.split(s, [None, tile.rows])
-    do, dv, dl = sch.split(d, [None, tile.vectors, cpu.lanes])
+    do, dv, dl = sch.split(d, [None, tile.vectors, target.lanes])
     sch.reorder(do, so, si, dv, dl)
-    _tile_sums(sch, cpu, values, (do, so), (si, dv, dl))
+    _tile_sums(sch, target, values, (do, so), (si, dv, dl))
 
 
-def _tile_sums(sch, cpu, sums, outer, points):
+def _tile_sums(sch, target, sums, outer, points):
     """Sums that the loops over `points` copy out of registers, computed inside the loops `outer`."""
     sch.compute_at(sums, outer[-1], preserve_unit_loops=True)
     sch.set_scope(sums, 0, "local")
     in_registers(sch, points[:-1], points[-1])
     *points, k = sch.get_loops(sums)[len(outer):]
-    (k,), lanes = lane_by_lane(sch, cpu, [k], by_element(cpu, sch.get(sums))[1])
+    (k,), lanes = lane_by_lane(sch, target, [k], by_element(target, sch.get(sums))[1])
     sch.reorder(k, *lanes, *points)
     in_registers(sch, points[:-1], points[-1])
     sch.annotate(k, UNROLL, 1)
     sch.decompose_reduction(sums, k)
 
 
-def _row_of_vectors(sch, cpu, block):
+def _row_of_vectors(sch, target, block):
     """The last loop of a stage over rows, in vectors."""
-    _, lane = sch.split(sch.get_loops(block)[-1], [None, cpu.lanes])
+    _, lane = sch.split(sch.get_loops(block)[-1], [None, target.lanes])
     sch.vectorize(lane)
 
 

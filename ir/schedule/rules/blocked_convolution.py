@@ -18,7 +18,7 @@ from .threads import parallel_nest
 NAMES = ("conv2d_blocked", "conv2d_packed", "conv2d_gathered")
 
 
-def blocked_convolution(sch, cpu):
+def blocked_convolution(sch, target):
     """A dense convolution whose output is in blocked layout, and whose input may be:
 
         for bands of rows, channels, rows, columns:
@@ -26,8 +26,8 @@ def blocked_convolution(sch, cpu):
 
     What makes the data of a pointwise one is computed for each band, before its channels.
     """
-    before = _prologue(sch) if cpu.lanes > 1 else ()
-    found = anchored(sch, _fits, before) if cpu.lanes > 1 else None
+    before = _prologue(sch) if target.lanes > 1 else ()
+    found = anchored(sch, _fits, before) if target.lanes > 1 else None
     if found is None:
         return None
     conv, epilogue = sch.get_block(found[0]), found[1]
@@ -37,16 +37,16 @@ def blocked_convolution(sch, cpu):
     if _is_pointwise(sch.get(conv)) and not any(b.strides for b in sch.func.buffers):
         _join_rows(sch, conv, epilogue, *prologue)
     groups = int(sch.get(conv).annotations.get("groups", 1))
-    shape = shape_of(sch, cpu, conv, epilogue, groups, made=bool(prologue))
+    shape = shape_of(sch, target, conv, epilogue, groups, made=bool(prologue))
     return Match(shape, partial(_apply, sch, conv, epilogue, shape, prologue))
 
 
-def _apply(sch, conv, epilogue, shape, prologue, plan, cpu):
-    loops, by_rows = tile(sch, cpu, conv, epilogue, shape, plan)
+def _apply(sch, conv, epilogue, shape, prologue, plan, target):
+    loops, by_rows = tile(sch, target, conv, epilogue, shape, plan)
     if prologue:
         _compute_before(sch, prologue[0], loops[1])
         loops = loops[:2]
-    parallel_nest(sch, cpu, loops, shape.work, by_rows)
+    parallel_nest(sch, target, loops, shape.work, by_rows)
 
 
 def _prologue(sch):
@@ -94,7 +94,7 @@ def _join_rows(sch, conv, epilogue, *prologue):
         sch.transform_layout(block, ("write", 0), lambda n, c, y, x, o: (n, c, y * width + x, o))
 
 
-def shape_of(sch, cpu, conv, epilogue, groups, **more):
+def shape_of(sch, target, conv, epilogue, groups, **more):
     """What plans depend on. more: fields of the Shape."""
     block = sch.get(conv)
     data, weights = _operands(block)
@@ -103,12 +103,12 @@ def shape_of(sch, cpu, conv, epilogue, groups, **more):
                             steps=prod(_static(iv.dom.extent) for iv in iter_vars(block, "reduce")),
                             weight_bytes=_bytes(weights.shape) if weights else 0,
                             input_bytes=_bytes(data.shape[1:]), groups=groups, work=steps(block),
-                            by_element=by_element(cpu, block)[0].by_element, **more)
+                            by_element=by_element(target, block)[0].by_element, **more)
 
 
 def _own_loops(sch, block, split=0):
-    """Those over the block's own iteration variables, inside of loops that it was moved to. split: how many of them
-    were split in two."""
+    """The loops over the block's own iteration variables, inside the loops that it was moved to. split: how many of
+    them were split in two."""
     return sch.get_loops(block)[-len(sch.get(block).iter_vars) - split:]
 
 
@@ -121,15 +121,15 @@ def _static(extent):
     return extent.value if isinstance(extent, IntImm) else 1 << 12
 
 
-def tile(sch, cpu, conv, epilogue, shape, plan, phases=(), held=()):
-    """Tile the output, compute the convolution in each tile, with sums in registers. Returns the loops whose turns
+def tile(sch, target, conv, epilogue, shape, plan, phases=(), held=()):
+    """Tile the output, compute the convolution in each tile, with sums in registers. Returns the loops whose iterations
     threads may share, outermost first: images, bands of rows, channels and rows; and whether each keeps its rows.
 
     phases: loops over interleaved parts of the output, each of which has tiles of its own; they stand after the points.
-    held: buffers of which registers hold what the turns of the innermost loop of the reduction share.
+    held: buffers of which registers hold what the iterations of the innermost loop of the reduction share.
     """
     block = sch.get(conv)
-    cpu, operand = by_element(cpu, block)
+    target, operand = by_element(target, block)
     n, c, *points, lane = _own_loops(sch, epilogue, len(phases))
     points = points[:len(points) - len(phases)]
     co, ci = sch.split(c, [None, plan.tile.vectors])
@@ -146,21 +146,21 @@ def tile(sch, cpu, conv, epilogue, shape, plan, phases=(), held=()):
     loops = sch.get_loops(conv)[-len(block.iter_vars):]
     spatial = len(iter_vars(block, "spatial"))
     _, oo, *points, oi = loops[:spatial]
-    reduce, lane = lane_by_lane(sch, cpu, loops[spatial:], operand)
+    reduce, lane = lane_by_lane(sch, target, loops[spatial:], operand)
     sch.reorder(*reduce, *lane, *points, oo, oi)
     in_registers(sch, (*points, oo), oi)
     if held:
         sch.unroll(reduce.pop())
         hold(sch, conv, reduce[-1], held)
     sch.decompose_reduction(conv, reduce[0])
-    once = not lane and is_const_int(sch.get(reduce[-1]).extent, 1)  # asked for once, inside of the turn
-    turn = turn_of(sch, cpu, conv, reduce)
+    once = not lane and is_const_int(sch.get(reduce[-1]).extent, 1)  # asked for once, inside of the iteration
+    turn = turn_of(sch, target, conv, reduce)
     turn = reduce[-1] if once else turn
-    if shape.weight_bytes > cpu.l1_bytes:
+    if shape.weight_bytes > target.l1_bytes:
         weights = [_operands(block)[1].name]
-        if not cpu.cost("tile.small"):
+        if not target.cost("tile.small"):
             sch.annotate(turn, PREFETCH_AHEAD, weights)
-        if conv_tiles.streams(cpu, shape, plan):
+        if conv_tiles.streams(target, shape, plan):
             sch.annotate(turn, PREFETCH, weights)
-    by_rows = plan.block == shape.height and shape.weight_bytes <= cpu.l2_bytes  # each thread reads all weights
+    by_rows = plan.block == shape.height and shape.weight_bytes <= target.l2_bytes  # each thread reads all weights
     return [n, band, co, yo], by_rows

@@ -1,4 +1,4 @@
-"""What the rules ask about blocks: finding, inlining, extents."""
+"""Queries of the rules about blocks: finding, inlining, extents."""
 from __future__ import annotations
 
 from ...expr import Call, IntImm
@@ -93,8 +93,8 @@ def only_output(sch):
 
 
 def store_border(sch, padded):
-    """Store the border of a padded image, or of the part of it that a turn needs, apart from what is inside. Returns
-    the blocks of its sides. Whether a row of a side is there is asked once, before all of it."""
+    """Store the border of a padded image, or of the part of it that an iteration needs, apart from what is inside.
+    Returns the blocks of its sides. Whether a row of a side is there is asked once, before all of it."""
     rank = len(sch.get(padded).iter_vars)
     sides = sch.decompose_border(padded, sch.get_loops(padded)[-rank])
     for side in sides:

@@ -17,11 +17,11 @@ from .threads import parallel_nest
 from .tiles import Window
 
 CONV, PAD = "conv2d", "pad_temp"
-KEPT = 0.3  # the part of the first cache that a band of the input takes, beside what it is copied from and results
+KEPT = 0.3  # the part of L1 that a band of the input takes, beside what it is copied from and results
 MOST_UNROLLED = 3  # columns of the kernel, where planes have every s-th column
 
 
-def columns(sch, cpu):
+def columns(sch, target):
     """A convolution with plain input, weights and output, whose rows are whole vectors:
 
         for bands of rows:
@@ -34,9 +34,9 @@ def columns(sch, cpu):
 
                 acc = 0;  for ic, kw: held = x;  for kh, rows: for vectors: acc += held * broadcast(w);  epilogue(acc)
     """
-    if cpu.lanes == 1:
+    if target.lanes == 1:
         return None
-    found = anchored(sch, lambda block: _fits(block, cpu), keep={PAD})
+    found = anchored(sch, lambda block: _fits(block, target), keep={PAD})
     if found is None:
         return None
     conv, epilogue = sch.get_block(found[0]), found[1]
@@ -46,24 +46,25 @@ def columns(sch, cpu):
     strides, (channel, rows, width) = _strides(block), iter_vars(block, "spatial")[1:]
     own = uses(_operands(block)[0].indices, {channel.var})  # channels of each output channel
     data = _input(sch, conv, strides[1])
-    kernel = Image(1 if own else channel.dom.extent.value, rows.dom.extent.value, width.dom.extent.value // cpu.lanes,
+    kernel = Image(1 if own else channel.dom.extent.value, rows.dom.extent.value,
+                   width.dom.extent.value // target.lanes,
                    _column(block) if own and not data else None, *(_rows(sch.get(conv), strides[0]) if data else ()),
                    work=steps(block))
     return Match(kernel, partial(_apply, sch, conv, epilogue, data, strides, kernel))
 
 
-def _apply(sch, conv, epilogue, data, strides, kernel, plan, cpu):
+def _apply(sch, conv, epilogue, data, strides, kernel, plan, target):
     tile = plan.tile
     n, c, y, x = sch.get_loops(epilogue)
     co, ci = sch.split(c, [None, tile.channels])
     yb, yo, yi = sch.split(y, [None, plan.block // tile.rows, tile.rows])
-    xo, xv, xl = sch.split(x, [None, tile.vectors, cpu.lanes])
+    xo, xv, xl = sch.split(x, [None, tile.vectors, target.lanes])
     sch.reorder(n, yb, co, yo, xo, yi, ci, xv, xl)
     sch.compute_at(conv, xo, preserve_unit_loops=True)
     sch.set_scope(conv, 0, "local")
     in_registers(sch, (yi, ci, xv), xl)
     n_, c, y, x, *reduce = sch.get_loops(conv)[-7:]
-    xv, xl = sch.split(x, [None, cpu.lanes])
+    xv, xl = sch.split(x, [None, target.lanes])
     sch.reorder(*reduce, n_, y, c, xv, xl)
     in_registers(sch, (y, c, xv), xl)
     if kernel.column:
@@ -75,17 +76,17 @@ def _apply(sch, conv, epilogue, data, strides, kernel, plan, cpu):
     if data and static_extent(sch, reduce[-1]) <= MOST_UNROLLED:
         sch.unroll(reduce.pop())  # the place of a column in its plane is a constant
     sch.decompose_reduction(conv, reduce[0])
-    turn_of(sch, cpu, conv, reduce)
+    turn_of(sch, target, conv, reduce)
     if data:
-        _fill(sch, data, yb, strides[1], cpu.lanes)
-    parallel_nest(sch, cpu, [n, yb], kernel.work)
+        _fill(sch, data, yb, strides[1], target.lanes)
+    parallel_nest(sch, target, [n, yb], kernel.work)
 
 
-def _fits(block, cpu):
+def _fits(block, target):
     if block.name_hint != CONV or ranks(block) != (4, 3) or block.init is None or not vectorizes(block):
         return False
     width = iter_vars(block, "spatial")[3].dom.extent
-    return all(isinstance(iv.dom.extent, IntImm) for iv in block.iter_vars[1:]) and width.value % cpu.lanes == 0
+    return all(isinstance(iv.dom.extent, IntImm) for iv in block.iter_vars[1:]) and width.value % target.lanes == 0
 
 
 def _operands(block):
@@ -126,7 +127,7 @@ def _rows(block, stride):
 
 def _fill(sch, data, at, stride, lanes):
     """Rows without a condition inside, zeros first. Neighbours go to planes of their own: compilers make two vectors of
-    two by shuffling them. Whole planes, as a turn of rows is then seen to write all that it reads."""
+    two by shuffling them. Whole planes, as an iteration of rows is then seen to write all that it reads."""
     if stride > 1:
         sch.transform_layout(data, ("write", 0), lambda n, c, y, x: (n, c, y, x % stride, x // stride), pad_value=0.0)
         sch.storage_align(data, 0, 3, lanes, 0)
@@ -147,7 +148,7 @@ class Image(Kernel):
     """A convolution of channels x rows x vectors of columns: the input's vectors are loaded for all channels of a tile,
     each weight for all its vectors. column: the Window whose data registers hold. row_bytes, stride, more: of the
     input, where it is copied, in bands of a plan's block of rows of the output: bytes of a row, rows for one of the
-    output, and those that the first one sees besides. work: multiply-adds."""
+    output, and those that the first one sees besides. work: FMAs."""
 
     channels: int
     rows: int
@@ -160,30 +161,30 @@ class Image(Kernel):
 
     rule = "columns"
 
-    def candidates(self, cpu):
+    def candidates(self, target):
         """Tiles that divide the output."""
-        most = min(cpu.registers, cpu.accumulators or cpu.registers)
+        most = min(target.registers, target.accumulators or target.registers)
         found = (Tile(v, r, 1, c) for c in divisors(self.channels) for r in divisors(self.rows)
                  for v in divisors(self.vectors))
         fitting = (t for t in found if t.accumulators <= most and t.accumulators + (
             self.column.seen(t.rows) * t.vectors + 1 if self.column else min(t.channels, t.rows * t.vectors))
-            < cpu.registers)
+            < target.registers)
         for tile in sorted(fitting, key=lambda t: (t.rows, t.channels)):
             yield Plan(self.rule, tile=tile)
 
-    def cost(self, plan, cpu):
-        """Of a step, or of one for each row of the kernel, for each of its multiply-adds."""
+    def cost(self, plan, target):
+        """Of a step, or of one for each row of the kernel, for each of its FMAs."""
         tile, column = plan.tile, self.column
-        points, across = tile.rows * tile.vectors, cpu.cost("columns.across")
+        points, across = tile.rows * tile.vectors, target.cost("columns.across")
         if column:
-            return column.cycles(cpu, points, across * column.seen(tile.rows) * tile.vectors + column.taps) / (
+            return column.cycles(target, points, across * column.seen(tile.rows) * tile.vectors + column.taps) / (
                 points * column.taps)
         loads = tile.channels + across * points
-        return (tiles.step(cpu, tile.channels, points) + cpu.cost("tile.load") * loads) / tile.accumulators
+        return (tiles.step(target, tile.channels, points) + target.cost("tile.load") * loads) / tile.accumulators
 
-    def complete(self, plan, cpu):
+    def complete(self, plan, target):
         rows = plan.tile.rows
         band = max((b for b in range(rows, self.rows + 1, rows) if self.rows % b == 0
-                    and (b * self.stride + self.more) * self.row_bytes <= KEPT * cpu.l1_bytes), default=rows)
+                    and (b * self.stride + self.more) * self.row_bytes <= KEPT * target.l1_bytes), default=rows)
         return plan.replace(block=plan.block or (band if self.row_bytes else rows),
-                            threads=plan.threads or shared(cpu, self.work, "bands of rows"))
+                            threads=plan.threads or shared(target, self.work, "bands of rows"))

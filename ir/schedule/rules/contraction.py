@@ -8,10 +8,10 @@ from .product import product
 from .roles import arithmetic_of
 
 
-def contraction(sch, cpu):
+def contraction(sch, target):
     """matmul and nn.conv2d_pointwise with what is fused to them."""
     arithmetic = arithmetic_of(sch)
     products = SCHEDULES[arithmetic].products
     if products is product:
-        return product(sch, cpu)
-    return Match(Fixed("contraction", arithmetic), lambda plan, cpu: products(sch, cpu))
+        return product(sch, target)
+    return Match(Fixed("contraction", arithmetic), lambda plan, target: products(sch, target))

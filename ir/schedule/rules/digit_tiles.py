@@ -21,23 +21,23 @@ from .tiles import FLOAT, busy
 UNITS = COLUMNS, LANES  # columns that rows meet at a time: a panel or half of one, a tile's
 LEAST_ROWS = 4  # of an image; of fewer, reading the columns takes the time
 FEW = 5  # rows of which the micro-kernel reads columns as fast as they come, at three bytes for four of floats
-# Cycles, of a core that does two multiply-adds of 16 lanes in each: of the unit for a tile and step of 64 terms, with
+# Cycles, of a core that does two FMAs of 16 lanes in each: of the unit for a tile and step of 64 terms, with
 # its loads; for a tile's sums, which leave the unit, are joined and scaled; for a call of the micro-kernel, which sets
 # the unit up; for a scale; for 16 terms that are looked at for it and cut into digits.
 STEP, TILE, CALL, ROW, SPLIT = 330, 250, 300, 30, 6
-WORTH = 2 / 3  # of the time of multiply-adds
-FASTER = 4  # multiply-adds by digits, than those that threads' shares of loops are counted in
+WORTH = 2 / 3  # of the time of FMAs
+FASTER = 4  # FMAs by digits, than those that threads' shares of loops are counted in
 PASSED = 0.5  # cycles of a byte of digits or results that comes from another core
 
 
-def worth(cpu, rows, depth, columns):
-    """Whether a product of a constant is predicted to be clearly faster by digits than by multiply-adds: of few rows
-    where the second cache does not hold the columns."""
+def worth(target, rows, depth, columns):
+    """Whether a product of a constant is predicted to be clearly faster by digits than by FMAs: of few rows
+    where L2 does not hold the columns."""
     rows = even_rows(rows)
-    if not cpu.integer_tiles or depth % TERMS or not fits((rows, 1), depth, columns, least=1):
+    if not target.integer_tiles or depth % TERMS or not fits((rows, 1), depth, columns, least=1):
         return False
     if rows <= FEW:
-        return FLOAT * depth * columns > cpu.l2_bytes
+        return FLOAT * depth * columns > target.l2_bytes
     return cycles((rows, 1), depth, columns) < WORTH * rows * depth * columns / 32
 
 
@@ -58,11 +58,11 @@ def cycles(points, depth, columns, block=None, unit=None):
             + points[0] * ROW + rows * steps * (TERMS // LANES) * SPLIT)
 
 
-def choose_unit(cpu, points, depth, columns, block=None):
+def choose_unit(target, points, depth, columns, block=None):
     """The columns that blocks of rows meet at a time: those that take least, where threads share all of them if there
     is one block, or none."""
     rows = prod(points)
-    alone = (cpu.parallel and rows * depth * columns >= FASTER * cpu.cost("threads.least_work")
+    alone = (target.parallel and rows * depth * columns >= FASTER * target.cost("threads.least_work")
              and (block or row_blocks(rows, points[1])) == rows)
     return min(UNITS, key=lambda unit: cycles(points, depth, columns, block, unit) * (
         busy(-(-columns // unit)) if alone else 1))

@@ -13,19 +13,19 @@ from .blocks import inline_all, only_output, other_blocks, outer_spatial
 from .threads import parallel_outer
 
 
-def elementwise(sch, cpu):
+def elementwise(sch, target):
     """Everything inlined into the output block, whose outer loops are fused and run in parallel. A costly stage with
     several consumers is computed once per element, just before them."""
     inline_all(sch)
     return Match(Fixed("elementwise"), partial(_apply, sch))
 
 
-def _apply(sch, plan, cpu):
+def _apply(sch, plan, target):
     output = only_output(sch)
     if output is not None:
         for name in reversed(other_blocks(sch, output)):
             _compute_per_element(sch, name, output)
-    parallel_roots(sch, cpu)
+    parallel_roots(sch, target)
 
 
 def _compute_per_element(sch, name, output):
@@ -45,7 +45,7 @@ def _compute_per_element(sch, name, output):
         pass  # it stays a pass of its own over memory
 
 
-def parallel_roots(sch, cpu):
+def parallel_roots(sch, target):
     """Fuse what runs through memory as one row, and run outer loops in parallel, for each loop nest."""
     for nest in _nests(sch):
         loops = _common(sch, [outer_spatial(sch, block) for block in nest])
@@ -54,7 +54,7 @@ def parallel_roots(sch, cpu):
             loops = [*loops[:-flat], sch.fuse(*loops[-flat:])]
         innermost = bool(loops) and any(len(sch.get_loops(block)) == len(loops) for block in nest)
         several = any(not is_const_int(sch.get(loop).extent, 1) for loop in loops[:-1])
-        parallel_outer(sch, cpu, loops[:-1] if innermost and several else loops)
+        parallel_outer(sch, target, loops[:-1] if innermost and several else loops)
 
 
 def _nests(sch):

@@ -7,15 +7,15 @@ from .registers import in_registers, reduce_lanes, steps, turn_of
 from .threads import parallel_nest
 
 
-def makes_dot_products(sch, cpu, anchor):
+def makes_dot_products(sch, target, anchor):
     """Whether `dots` is for a product."""
     block = sch.get(sch.get_block(anchor))
     (k,), (rows, depth, columns) = iter_vars(block, "reduce"), sizes(block)
     return (vectorizes(block) and all(innermost(load) is k.var for load in operand_loads(block))
-            and bool(rows and columns) and makes_dots(cpu, rows, depth))
+            and bool(rows and columns) and makes_dots(target, rows, depth))
 
 
-def dots(sch, anchor, epilogue, plan, cpu):
+def dots(sch, anchor, epilogue, plan, target):
     """A product both of whose operands have their terms in a row, as few rows of the first one ask for:
 
         for tile of columns (parallel): for tile of rows: sums = 0;  for vector of k: sums += a * b;  add up lanes
@@ -28,16 +28,16 @@ def dots(sch, anchor, epilogue, plan, cpu):
     sch.compute_at(block, mo, preserve_unit_loops=True)
     sch.set_scope(block, 0, "local")
     *_, k = sch.get_loops(block)
-    _, lanes = sch.split(k, [None, cpu.lanes])
+    _, lanes = sch.split(k, [None, target.lanes])
     part = sch.rfactor(lanes, -1)
     sch.set_scope(part, 0, "local")
     *_, pm, pn, k, lane = sch.get_loops(part)
     sch.reorder(k, pm, pn, lane)
     in_registers(sch, (pm, pn), lane)
     sch.decompose_reduction(part, k)
-    turn_of(sch, cpu, part, (k,))
+    turn_of(sch, target, part, (k,))
     *_, sm, sn, tree = sch.get_loops(block)
     for loop in (sm, sn, mi, ni):
         sch.unroll(loop)
     reduce_lanes(sch, block, tree)
-    parallel_nest(sch, cpu, [*batch, no], work)
+    parallel_nest(sch, target, [*batch, no], work)

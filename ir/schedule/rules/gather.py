@@ -9,7 +9,7 @@ from .blocks import blocks, inline_all, only_output
 from .threads import parallel_outer
 
 
-def gather(sch, cpu):
+def gather(sch, target):
     """Copies of elements whose place a table gives, for the innermost of the loops around, say the channels of an image
     in blocks. The loop that the table does not depend on goes inside:
 
@@ -26,9 +26,9 @@ def gather(sch, cpu):
     if not tables or not free or free[-1] is loops[-1] or len(loops) != len(block.iter_vars):
         return None
 
-    def apply(plan, cpu):
+    def apply(plan, target):
         *outer, inner = [loop for loop in loops if loop is not free[-1]] + [free[-1]]
         sch.reorder(*outer, inner)
-        parallel_outer(sch, cpu, outer)
+        parallel_outer(sch, target, outer)
 
     return Match(Fixed("gather"), apply)

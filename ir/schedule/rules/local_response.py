@@ -10,16 +10,16 @@ from .registers import in_registers, ranks, steps
 from .threads import COST_OF_LOOP, parallel_nest
 
 SQUARES, SUMS = "lrn_squares", "lrn_sum"
-MOST_POINTS = 16  # whose squares stay in the first cache
+MOST_POINTS = 16  # whose squares stay in L1
 LEAST_POINTS = 4
 
 
-def local_response(sch, cpu):
+def local_response(sch, target):
     """nn.lrn in blocked layout: the squares of all channels of some points in rows, then sums of vectors from them:
 
         for points: squares = x * x;  for channels, points: acc = 0; for k: acc += squares[k ...];  epilogue(acc)
     """
-    if cpu.lanes == 1 or find_block(sch, lambda b: b.name_hint == SUMS and ranks(b) == (5, 1)) is None:
+    if target.lanes == 1 or find_block(sch, lambda b: b.name_hint == SUMS and ranks(b) == (5, 1)) is None:
         return None
     inline_all(sch, keep={SQUARES})
     output = only_output(sch)
@@ -36,12 +36,12 @@ class Rows(Kernel):
 
     rule = "local_response"
 
-    def candidates(self, cpu):
+    def candidates(self, target):
         points = next(p for p in range(MOST_POINTS, 0, -1) if self.width % p == 0)
         yield Plan(self.rule, block=points if points >= LEAST_POINTS else MOST_POINTS)
 
 
-def _apply(sch, output, plan, cpu):
+def _apply(sch, output, plan, target):
     squares, sums = sch.get_block(SQUARES), sch.get_block(SUMS)
     n, c, y, x, lane = sch.get_loops(output)
     work = steps(sch.get(sums))
@@ -58,4 +58,4 @@ def _apply(sch, output, plan, cpu):
     point, block, own = sch.get_loops(squares)[-3:]
     sch.reorder(block, point)
     sch.vectorize(own)
-    parallel_nest(sch, cpu, [n, y], work * COST_OF_LOOP)
+    parallel_nest(sch, target, [n, y], work * COST_OF_LOOP)

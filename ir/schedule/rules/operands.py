@@ -19,22 +19,22 @@ from .transpose import in_squares, square_of
 
 # ---------------------------------------------------------------- what pays
 
-def packs_columns(cpu, rows, depth, columns, across):
+def packs_columns(target, rows, depth, columns, across):
     """Whether a second operand of so many rows (depth) and columns is copied to panels: it is read often enough, and
     not in L1 anyway, or lies across: its columns are rows in memory. Panels have no part of a vector."""
-    often = rows >= cpu.cost("copy.rows")
-    return often and columns % cpu.lanes == 0 and (across or 4 * depth * columns > cpu.l1_bytes)
+    often = rows >= target.cost("copy.rows")
+    return often and columns % target.lanes == 0 and (across or 4 * depth * columns > target.l1_bytes)
 
 
-def packs_rows(cpu, rows, depth):
-    """Whether a first operand that lies across is copied to panels: the first cache does not hold it beside columns."""
-    return 4 * rows * depth > cpu.l1_bytes // 2
+def packs_rows(target, rows, depth):
+    """Whether a first operand that lies across is copied to panels: L1 does not hold it beside columns."""
+    return 4 * rows * depth > target.l1_bytes // 2
 
 
-def makes_dots(cpu, rows, depth):
+def makes_dots(target, rows, depth):
     """Whether the sums of a product, both of whose operands have their terms in a row, are made in the lanes of
     vectors: rows are few, and a vector is filled several times."""
-    return rows < cpu.cost("copy.rows") and depth >= 2 * cpu.lanes
+    return rows < target.cost("copy.rows") and depth >= 2 * target.lanes
 
 
 # ---------------------------------------------------------------- stages
@@ -69,7 +69,7 @@ def stages(sch, anchor):
     return {stage_of(sch, load) for load in operand_loads(sch.get(sch.get_block(anchor)))} - {None}
 
 
-def choose_copies(sch, cpu, anchor):
+def choose_copies(sch, target, anchor):
     """(whether the second operand is copied to panels, the stage that computes it, the stage of the first operand, if
     that is copied), None where there is no such stage. Other stages are inlined, but for rows that an arithmetic
     prepared."""
@@ -78,10 +78,10 @@ def choose_copies(sch, cpu, anchor):
     (k,), load, other = iter_vars(block, "reduce"), wide_operand(block), tall_operand(block)
     wide, tall = stage_of(sch, load), stage_of(sch, other)
     copied = all((rows, depth, columns)) and not anchor.endswith(PACKED) and load.indices[-2] is k.var and (
-        packs_columns(cpu, rows, depth, columns, wide is not None and lies_across(sch, wide)))
+        packs_columns(target, rows, depth, columns, wide is not None and lies_across(sch, wide)))
     if wide and not copied:
         sch.compute_inline(sch.get_block(wide))
-    if tall and not (depth and rows and lies_across(sch, tall) and packs_rows(cpu, rows, depth)):
+    if tall and not (depth and rows and lies_across(sch, tall) and packs_rows(target, rows, depth)):
         if not tall.endswith(PREPARED):
             sch.compute_inline(sch.get_block(tall))
         tall = None
@@ -113,28 +113,29 @@ def columns_copy(sch, anchor, stage):
     return sch.cache_read(sch.get_block(anchor), place_of(block, wide_operand(block).buffer), "global")
 
 
-def pack_columns(sch, cpu, copy, vectors, at=None):
+def pack_columns(sch, target, copy, vectors, at=None):
     """Lay what a block copies out in panels [..., n / tile, k, tile], so that a tile's columns are one piece of memory,
-    without a page and a few cache lines a row. at: a loop in whose turns the panels are copied that each of them reads;
+    without a page and a few cache lines a row. at: a loop in whose iterations the panels are copied that each of them
+    reads;
     None: all panels before."""
-    panel, buffer = vectors * cpu.lanes, sch.get(copy).writes[0].buffer
+    panel, buffer = vectors * target.lanes, sch.get(copy).writes[0].buffer
     across = lies_across(sch, sch.get(copy).name_hint)
     if at is not None:
         sch.compute_at(copy, at, preserve_unit_loops=True)
     in_panels(sch, copy, panel)
     *batch, k, n = sch.get_loops(copy)
     if across:
-        ko, no, inner = in_squares(sch, cpu, copy, k, n)
+        ko, no, inner = in_squares(sch, target, copy, k, n)
         sch.reorder(no, ko, *inner)
         outer = [*batch, no]
     else:
-        no, nv, nl = sch.split(n, [None, vectors, cpu.lanes])
+        no, nv, nl = sch.split(n, [None, vectors, target.lanes])
         sch.reorder(k, no, nv, nl)  # rows lie in pages, columns of one panel in as many as there are rows
         outer = [*batch, k]
         if vectorizes(sch.get(copy)):
             sch.vectorize(nl)
     if at is None:
-        parallel_nest(sch, cpu, outer, COST_OF_LOOP * buffer.shape[-2].value * buffer.shape[-1].value)
+        parallel_nest(sch, target, outer, COST_OF_LOOP * buffer.shape[-2].value * buffer.shape[-1].value)
 
 
 def in_panels(sch, block, columns):
@@ -143,7 +144,7 @@ def in_panels(sch, block, columns):
         lambda *i: (*i[:-2], i[-1] // columns, i[-2], i[-1] % columns), len(sch.get(block).writes[0].buffer.shape)))
 
 
-def pack_rows(sch, cpu, stage, rows):
+def pack_rows(sch, target, stage, rows):
     """Copy an operand that lies across, [..., m, k], to panels [..., m / rows, k, rows]: the rows of a tile, for one
     term after the other."""
     copy = sch.get_block(stage)
@@ -153,7 +154,7 @@ def pack_rows(sch, cpu, stage, rows):
         lambda *i: (*i[:-2], i[-2] // rows, i[-1], i[-2] % rows), len(buffer.shape)), None if whole else 0.0)
     *batch, m, k = sch.get_loops(copy)
     mo, mi = sch.split(m, [None, rows])
-    ko, ki = sch.split(k, [None, square_of(cpu)])
+    ko, ki = sch.split(k, [None, square_of(target)])
     sch.reorder(*batch, ko, mo, ki, mi)
     sch.vectorize(mi)
-    parallel_nest(sch, cpu, [*batch, ko], COST_OF_LOOP * buffer.shape[-2].value * buffer.shape[-1].value)
+    parallel_nest(sch, target, [*batch, ko], COST_OF_LOOP * buffer.shape[-2].value * buffer.shape[-1].value)

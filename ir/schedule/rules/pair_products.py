@@ -1,4 +1,4 @@
-"""Products by pairs: two of three terms of a sum by one multiply-add and two additions."""
+"""Products by pairs: two of three terms of a sum by one FMA and two additions."""
 from __future__ import annotations
 
 from math import prod
@@ -22,7 +22,7 @@ SUMS, ROWS, LESS, OWN, SCALE, LARGEST, INVERSE = STAGES = [
 TURNED = "pairs_turned"
 
 
-def pair_products(sch, cpu):
+def pair_products(sch, target):
     """Rows that are divided, and tiles of sums in registers:
 
         for block of rows (parallel):
@@ -42,22 +42,22 @@ def pair_products(sch, cpu):
     block = sch.get_block(SUMS)
     work = steps(sch.get(block))
     image = "image" in sch.get(block).annotations
-    batch, points, panel, lane = (_image if image else _matrix)(sch, cpu, epilogue)
+    batch, points, panel, lane = (_image if image else _matrix)(sch, target, epilogue)
     third = iter_vars(sch.get(block), "reduce")[0].dom.extent.value
-    plan = pair_tiles.choose(cpu, [static_extent(sch, p) for p in points], third, static_extent(sch, panel))
-    side_by_side(sch, cpu, (TURNED, ROWS))
-    at = multiply(sch, cpu, plan, batch, points, [panel], lane)
+    plan = pair_tiles.choose(target, [static_extent(sch, p) for p in points], third, static_extent(sch, panel))
+    side_by_side(sch, target, (TURNED, ROWS))
+    at = multiply(sch, target, plan, batch, points, [panel], lane)
     if plan.over == "rows":
         divide_in(sch, at, plan.group)
-        _in_vectors(sch, cpu)
-        parallel_nest(sch, cpu, [*batch, at], work)
+        _in_vectors(sch, target)
+        parallel_nest(sch, target, [*batch, at], work)
     else:
-        parallel_nest(sch, cpu, _divide_before(sch, cpu), work)
-        parallel_nest(sch, cpu, [*batch, at, panel], work)
+        parallel_nest(sch, target, _divide_before(sch, target), work)
+        parallel_nest(sch, target, [*batch, at, panel], work)
     return True
 
 
-def multiply(sch, cpu, plan, batch, points, panels, lane):
+def multiply(sch, target, plan, batch, points, panels, lane):
     """The sums of a plan's tiles, with what is fused to them. The loops of the results: batch, around all; points, over
     rows or over rows of points and the points of one; panels, between those over blocks and those over tiles; lane,
     over a panel's columns. Returns the loop over blocks of rows."""
@@ -70,19 +70,19 @@ def multiply(sch, cpu, plan, batch, points, panels, lane):
     in_registers(sch, tile, lane)
     *loops, own_lane, t, by = sch.get_loops(block)
     rows = loops[-1:] if len(tile) == 1 else [loops[-3], loops[-1]]  # a panel's is between those of an image
-    tile_sums(sch, cpu, block, rows, own_lane, t, by)
+    tile_sums(sch, target, block, rows, own_lane, t, by)
     return at
 
 
-def _matrix(sch, cpu, epilogue):
+def _matrix(sch, target, epilogue):
     """(outer loops, those over rows, over panels and over the columns of one) of a matrix."""
     *batch, m, n = sch.get_loops(epilogue)
-    panel, lane = sch.split(n, [None, cpu.lanes])
+    panel, lane = sch.split(n, [None, target.lanes])
     return batch, [m], panel, lane
 
 
-def _image(sch, cpu, epilogue):
-    """The same of an image."""
+def _image(sch, target, epilogue):
+    """The loops over the points of an image."""
     join_rows(sch, epilogue, TURNED, 1)
     n, panel, *points, lane = sch.get_loops(epilogue)
     return [n], points, panel, lane
@@ -132,17 +132,17 @@ def _follow(result, width):
     return all(len(s) == 5 and is_const_int(s[3]) and is_const_int(s[2], width * s[3].value) for s in strides)
 
 
-def side_by_side(sch, cpu, names):
+def side_by_side(sch, target, names):
     """A term of all rows lies in a row, an odd number of vectors after the term before: terms of a tile that are a page
-    apart would share one set of the first cache."""
+    apart would share one set of L1."""
     for name in names:
         block = sch.get_block(name)
         rank = len(sch.get(block).writes[0].buffer.shape)
         sch.transform_layout(block, ("write", 0), IndexMap.from_func(lambda *i: (*i[:-2], i[-1], i[-2]), rank))
-        sch.storage_align(block, 0, -2, 2 * cpu.lanes, cpu.lanes)
+        sch.storage_align(block, 0, -2, 2 * target.lanes, target.lanes)
 
 
-def tile_sums(sch, cpu, block, points, lane, t, by):
+def tile_sums(sch, target, block, points, lane, t, by):
     """The sums of a tile, in registers: first of pairs, then of the terms by themselves."""
     sch.set_scope(block, 0, "local")
     sch.reorder(t, by, *points, lane)
@@ -152,7 +152,7 @@ def tile_sums(sch, cpu, block, points, lane, t, by):
     sch.decompose_reduction(block, t)
     sch.annotate(t, UNROLL, 1)
     columns = columns_of(sch, block)
-    if FLOAT * prod(d.value for d in columns.shape) > cpu.l1_bytes:  # out of the caches whenever their kernel begins
+    if FLOAT * prod(d.value for d in columns.shape) > target.l1_bytes:  # out of the caches whenever their kernel begins
         for annotation in (PREFETCH_AHEAD, PREFETCH_FAR):
             sch.annotate(t, annotation, [columns.name])
 
@@ -165,7 +165,7 @@ def columns_of(sch, sums):
 
 
 def divide_in(sch, at, size):
-    """Divide rows in a turn of the loop `at`, so many at a time."""
+    """Divide rows in an iteration of the loop `at`, so many at a time."""
     for name, producer in ((LESS, OWN), (ROWS, INVERSE), (SCALE, LARGEST)):
         sch.compute_at(sch.get_block(name), at, preserve_unit_loops=True)
         sch.set_scope(sch.get_block(name), 0, "local")
@@ -173,14 +173,14 @@ def divide_in(sch, at, size):
         sch.compute_at(sch.get_block(producer), group, preserve_unit_loops=True)
 
 
-def _divide_before(sch, cpu):
+def _divide_before(sch, target):
     """Divide all rows. Returns the loops around those in the lanes of vectors."""
     *outer, _ = sch.get_loops(sch.get_block(SCALE))
-    group = _groups(sch, SCALE, cpu.lanes)
+    group = _groups(sch, SCALE, target.lanes)
     for name in (INVERSE, ROWS, OWN, LESS):
         sch.reverse_compute_at(sch.get_block(name), group, preserve_unit_loops=True)
     sch.compute_at(sch.get_block(LARGEST), group, preserve_unit_loops=True)
-    _in_vectors(sch, cpu)
+    _in_vectors(sch, target)
     return [*outer, group]
 
 
@@ -190,77 +190,77 @@ def _groups(sch, name, size):
     return group
 
 
-def _in_vectors(sch, cpu):
+def _in_vectors(sch, target):
     """The stages of rows with one in each lane."""
     for name in (SCALE, INVERSE, LESS):
-        in_row_lanes(sch, cpu, sch.get_loops(sch.get_block(name))[-1])
-    _largest(sch, cpu)
-    reduce_across(sch, cpu, sch.get_block(OWN))
+        in_row_lanes(sch, target, sch.get_loops(sch.get_block(name))[-1])
+    _largest(sch, target)
+    reduce_across(sch, target, sch.get_block(OWN))
     *_, row, k = sch.get_loops(sch.get_block(ROWS))
-    k, square = sch.split(k, [None, cpu.lanes])
+    k, square = sch.split(k, [None, target.lanes])
     sch.reorder(k, square, row)
-    in_row_lanes(sch, cpu, row)
+    in_row_lanes(sch, target, row)
     turned = sch.get_block(TURNED)
     sch.compute_at(turned, k, preserve_unit_loops=True)
     sch.set_scope(turned, 0, "local")
     *_, row, square = sch.get_loops(turned)
     sch.reorder(square, row)
-    read_square(sch, cpu, square, row)
+    read_square(sch, target, square, row)
 
 
-def in_row_lanes(sch, cpu, rows):
+def in_row_lanes(sch, target, rows):
     """Rows of a group are in the lanes of a vector; fewer than it has leave the others empty."""
     sch.vectorize(rows)
-    if static_extent(sch, rows) < cpu.lanes:
-        sch.annotate(rows, FULL_LANES, cpu.lanes)
+    if static_extent(sch, rows) < target.lanes:
+        sch.annotate(rows, FULL_LANES, target.lanes)
 
 
-def _largest(sch, cpu):
+def _largest(sch, target):
     """The largest of rows: of each by the lanes of a vector, and then of these of several rows together."""
-    partial = _by_lanes(sch, cpu, sch.get_block(LARGEST))
+    partial = _by_lanes(sch, target, sch.get_block(LARGEST))
     copy = sch.cache_write(partial, 0, "local")
     *_, row, vectors, _ = sch.get_loops(partial)
     sch.reverse_compute_at(copy, row, preserve_unit_loops=True)
     sch.vectorize(sch.get_loops(copy)[-1])
     sch.decompose_reduction(partial, vectors)
-    reduce_across(sch, cpu, sch.get_block(LARGEST), turned=True)
+    reduce_across(sch, target, sch.get_block(LARGEST), turned=True)
 
 
-def reduce_across(sch, cpu, block, turned=False):
+def reduce_across(sch, target, block, turned=False):
     """The reductions of rows in the lanes of a vector; turned: the terms of a row lie next to one another."""
     sch.set_scope(block, 0, "local")
     copy = sch.cache_write(block, 0, "local")
-    in_row_lanes(sch, cpu, sch.get_loops(copy)[-1])
+    in_row_lanes(sch, target, sch.get_loops(copy)[-1])
     *_, row, k = sch.get_loops(block)
     sch.reorder(k, row)
     if turned:
-        read_square(sch, cpu, k, row)
+        read_square(sch, target, k, row)
     else:
-        in_row_lanes(sch, cpu, row)
+        in_row_lanes(sch, target, row)
     sch.decompose_reduction(block, k)
 
 
-def read_square(sch, cpu, square, row):
+def read_square(sch, target, square, row):
     """Read a square of elements along its rows, for the lanes of vectors across them."""
     sch.unroll(square)
     sch.annotate(square, TRANSPOSE, 1)
-    in_row_lanes(sch, cpu, row)
+    in_row_lanes(sch, target, row)
 
 
-def in_lanes(sch, cpu, block):
+def in_lanes(sch, target, block):
     """A reduction over terms in the lanes of a vector, if they fill one."""
     *_, terms = sch.get_loops(block)
-    if static_extent(sch, terms) < cpu.lanes:
-        reduce_serially(sch, cpu, block)
+    if static_extent(sch, terms) < target.lanes:
+        reduce_serially(sch, target, block)
         return
-    partial = _by_lanes(sch, cpu, block)
+    partial = _by_lanes(sch, target, block)
     sch.decompose_reduction(partial, sch.get_loops(partial)[-2])
     reduce_lanes(sch, block, sch.get_loops(block)[-1])
 
 
-def _by_lanes(sch, cpu, block):
+def _by_lanes(sch, target, block):
     """The block of what the lanes of a vector reduce of every so many terms, which a reduction reduces from then on."""
-    _, lane = sch.split(sch.get_loops(block)[-1], [None, cpu.lanes])
+    _, lane = sch.split(sch.get_loops(block)[-1], [None, target.lanes])
     partial = sch.rfactor(lane, len(sch.get(block).writes[0].buffer.shape))
     sch.set_scope(partial, 0, "local")
     sch.vectorize(sch.get_loops(partial)[-1])

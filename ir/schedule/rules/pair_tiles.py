@@ -16,17 +16,17 @@ MOST_ROWS = 16  # of a tile, a vector of columns wide: each addition takes its e
 # made of their rows before: those of matrices, of an image's channels, and of Winograd's planes.
 LEAST_ROWS, LEAST_TERMS, LEAST_CHANNELS, LEAST_PLANES = 6, 40, 32, 48
 # Cycles: of a tile besides its terms; of a term of each third, in parts of the two for each row, and at least; the same
-# where the first cache does not hold so many thirds of a panel and of a tile's rows, and for each row less than many;
+# where L1 does not hold so many thirds of a panel and of a tile's rows, and for each row less than many;
 # of a row, and of a block of its terms, which are looked at for the largest, divided, and multiplied with one another.
 START, PACE, LEAST = 30, 1.03, 10
 NEAR_PARTS, FAR_PACE, FAR_LEAST, FAR_ROW, MANY_ROWS = 56, 1.02, 16, 0.3, 13
 ROW, SPLIT = 4, 7.3
-# Of a term of each third, where the first cache does not hold them and a tile's rows, which lie among others, are no
+# Of a term of each third, where L1 does not hold them and a tile's rows, which lie among others, are no
 # whole lines: it reads two of each. Bytes a cycle of rows that the other core divided, each line of which is waited
 # for, and of columns that both threads read: these often come from memory.
 STRADDLED, WAITED_BYTES, BOTH_BYTES = 2, 2.2, 80
 PARTIAL = 2  # how much longer takes a group of rows that leave lanes empty
-WORTH = 0.92  # of the time of multiply-adds
+WORTH = 0.92  # of the time of FMAs
 SHARES, FEW_SHARES = 4, 1.03  # blocks of which threads may take over some of others, and what fewer cost
 WAIT = 1000  # until both threads have divided their rows
 BESIDE = 0.15  # of the shorter of both, to stream columns and to multiply at the same time
@@ -37,7 +37,7 @@ PLANE_ROW, PLANE_BLOCK = 14, 1.5
 @dataclass(frozen=True)
 class Plan:
     """tile: rows whose sums with a panel are in registers, or (rows of points of an image, points of each); block:
-    tiles that follow one another, or rows of them, that meet all panels one after the other, which the second cache
+    tiles that follow one another, or rows of them, that meet all panels one after the other, which L2
     holds; over: what threads share, "rows" or, once they are divided, "panels"; group: rows divided at a time."""
 
     tile: tuple
@@ -54,17 +54,17 @@ def candidates():
 
 
 def tile_cycles(rows, parts):
-    """Of the sums of so many rows with a panel, over so many thirds of the terms."""
+    """Cycles to sum `rows` rows (M) with one panel, over so many thirds of K."""
     if parts <= NEAR_PARTS:
         return START + parts * max(2 * PACE * rows, LEAST)
     return START + parts * max(2 * FAR_PACE * rows + FAR_ROW * max(MANY_ROWS - rows, 0), FAR_LEAST)
 
 
-def choose(cpu, rows, parts, panels):
+def choose(target, rows, parts, panels):
     """The Plan of a product of so many thirds of terms. rows: how many there are, or rows of points and points in a
     row."""
-    plans = (plan for tile in _tiles(rows) for plan in _plans(cpu, tile, rows, parts))
-    return min(plans, key=lambda plan: _time(cpu, plan, rows, parts, panels))
+    plans = (plan for tile in _tiles(rows) for plan in _plans(target, tile, rows, parts))
+    return min(plans, key=lambda plan: _time(target, plan, rows, parts, panels))
 
 
 def _tiles(rows):
@@ -78,11 +78,11 @@ def _tiles(rows):
             if lines == 1 or few or n == rows[1]]
 
 
-def _plans(cpu, tile, rows, parts):
-    """Those of one size of tiles."""
+def _plans(target, tile, rows, parts):
+    """The plans for one tile size."""
     count, size = _blocks(tile, rows)
-    largest = min(count, max(cpu.l2_bytes // 4 // (FLOAT * PARTS * parts * size), 1))
-    shared = [Plan(tile, largest, "panels")] if cpu.parallel else []
+    largest = min(count, max(target.l2_bytes // 4 // (FLOAT * PARTS * parts * size), 1))
+    shared = [Plan(tile, largest, "panels")] if target.parallel else []
     for block in range(largest, 0, -1):
         group = LANES if block == count else max(n for n in divisors(block * size) if n <= LANES)
         shared.append(Plan(tile, block, "rows", group))
@@ -94,45 +94,45 @@ def _blocks(tile, rows):
     return -(-rows[0] // tile[0]), tile[0] * prod(rows[1:])
 
 
-def _time(cpu, plan, rows, parts, panels):
+def _time(target, plan, rows, parts, panels):
     """Cycles of one thread, or twice those of two that share the work and pass on what they divided."""
     every, (count, size) = prod(rows), _blocks(plan.tile, rows)
     blocks, columns = -(-count // plan.block), FLOAT * LANES * panels * PARTS * parts
     groups = -(-every // plan.group)
-    sums = panels * _cycles(plan.tile, rows, parts) + BESIDE * blocks * columns / cpu.cost("l3_read")
+    sums = panels * _cycles(plan.tile, rows, parts) + BESIDE * blocks * columns / target.cost("l3_read")
     if plan.block > 1 and prod(plan.tile) % LANES and parts > NEAR_PARTS:
         sums += panels * STRADDLED * parts * -(-every // prod(plan.tile))
     divided = _divided(groups, parts, plan.group)
-    if not cpu.parallel:
+    if not target.parallel:
         return sums + divided
     if plan.over == "panels":
-        passed = FLOAT * every * (PARTS * parts / WAITED_BYTES + LANES * panels / cpu.cost("core_to_core"))
+        passed = FLOAT * every * (PARTS * parts / WAITED_BYTES + LANES * panels / target.cost("core_to_core"))
         return sums * busy(panels) + divided * busy(groups) + 2 * WAIT + passed
     own = (sums + divided) * busy(every, plan.block * size) * (FEW_SHARES if blocks < SHARES else 1)
     return own + columns / BOTH_BYTES
 
 
 def _cycles(tile, rows, parts):
-    """Of a panel and all rows, in tiles."""
+    """Cycles of one panel with all rows, in tiles."""
     pieces = product(*(tiles.pieces(n, size) for n, size in zip(rows, tile)))
     return sum(prod(count for _, count in each) * tile_cycles(prod(m for m, _ in each), parts) for each in pieces)
 
 
 def _divided(groups, parts, group=LANES):
-    """Of groups of rows, each in the lanes of vectors."""
+    """Cycles to scale groups of rows, each in the lanes of vectors."""
     return groups * LANES * (ROW + SPLIT * PARTS * parts / BLOCK) * (1 if group == LANES else PARTIAL)
 
 
-def cycles(cpu, rows, depth, columns):
-    """Of a product on one thread, whose columns are near."""
+def cycles(target, rows, depth, columns):
+    """Cycles of a product on one thread, with its columns resident in L2."""
     every, parts, panels = prod(rows), third(depth), -(-columns // LANES)
-    plan = choose(cpu.alone(), (every,), parts, panels)
+    plan = choose(target.alone(), (every,), parts, panels)
     return panels * _cycles(plan.tile, (every,), parts) + _divided(-(-every // plan.group), parts)
 
 
-def worth(cpu, rows, depth, columns):
-    """Whether a product of a constant is predicted to be clearly faster by pairs than by multiply-adds."""
-    if not cpu.cost("adds_beside") or depth < LEAST_TERMS or not LEAST_ROWS <= rows < SYMBOLIC:
+def worth(target, rows, depth, columns):
+    """Whether a product of a constant is predicted to be clearly faster by pairs than by FMAs."""
+    if not target.cost("adds_beside") or depth < LEAST_TERMS or not LEAST_ROWS <= rows < SYMBOLIC:
         return False
     vectors = depth * -(-columns // LANES)
-    return cycles(cpu, (rows,), depth, columns) < WORTH * (rows / cpu.cost("multiply_adds")) * vectors
+    return cycles(target, (rows,), depth, columns) < WORTH * (rows / target.cost("multiply_adds")) * vectors

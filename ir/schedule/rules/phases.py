@@ -11,31 +11,31 @@ from .registers import anchored, ranks
 from .threads import parallel_nest
 
 
-def phases(sch, cpu):
+def phases(sch, target):
     """A transposed convolution (nn.conv2d_phases), whose results lie apart by the strides:
 
         for bands of rows, channels, rows, phases, columns:
             acc = 0;  for ty, tx, ic, ii: for points: for vectors: acc += broadcast(x) * w;  epilogue(acc)
 
-    A phase with a smaller part of the kernel passes over the turns of ty and tx that it has not.
+    A phase with a smaller part of the kernel passes over the iterations of ty and tx that it has not.
     """
-    found = anchored(sch, _fits) if cpu.lanes > 1 else None
+    found = anchored(sch, _fits) if target.lanes > 1 else None
     if found is None:
         return None
     conv, epilogue = sch.get_block(found[0]), found[1]
-    whole, sizes = shape_of(sch, cpu, conv, epilogue, 1), _phases(sch.get(conv))
+    whole, sizes = shape_of(sch, target, conv, epilogue, 1), _phases(sch.get(conv))
     height, width = (n if n >= SYMBOLIC else -(-n // s.value) for n, s in zip((whole.height, whole.width), sizes))
     shape = replace(whole, height=height, width=width)
     return Match(shape, partial(_apply, sch, conv, epilogue, shape))
 
 
-def _apply(sch, conv, epilogue, shape, plan, cpu):
+def _apply(sch, conv, epilogue, shape, plan, target):
     (_, _, y, x, _), (sy, sx) = sch.get_loops(epilogue), _phases(sch.get(conv))
     y, ry = sch.split(y, [None, sy])
     x, rx = sch.split(x, [None, sx])
     sch.reorder(y, x, ry, rx)
-    loops, by_rows = tile(sch, cpu, conv, epilogue, shape, plan, phases=(ry, rx))
-    parallel_nest(sch, cpu, loops, shape.work, by_rows)
+    loops, by_rows = tile(sch, target, conv, epilogue, shape, plan, phases=(ry, rx))
+    parallel_nest(sch, target, loops, shape.work, by_rows)
 
 
 def _phases(block):

@@ -1,5 +1,5 @@
 """A 1x1 convolution and the depthwise convolution that alone reads it, as one kernel: a band of rows of some channels
-stays in the second cache until the other has read it."""
+stays in L2 until the other has read it."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -22,16 +22,16 @@ from .tiles import FLOAT
 from .windows import Windows, tile_windows, windows_of
 
 DEPTHWISE, POINTWISE = "depthwise_blocked", "conv2d_blocked"
-ROOM = 3 / 4  # of the second cache, for a band of what lies between, and of the data that it is made of
-# How many times the second cache's size what lies between must be, where one thread hides loads and stores behind
-# multiply-adds; threads also spare each other what would pass between their caches.
+ROOM = 3 / 4  # of L2, for a band of what lies between, and of the data that it is made of
+# How many times L2's size what lies between must be, where one thread hides loads and stores behind
+# FMAs; threads also spare each other what would pass between their caches.
 LEAST_SIZES = 2
 MOST_BYTES = 768 << 10  # of a band of what lies between: a thread has it on its stack, twice if its last turn is apart
 
 
 @dataclass(frozen=True)
 class Pair(Kernel):
-    """How many vectors of channels (a plan's turn) and rows of the result (its block) to take at a time.
+    """How many vectors of channels (a plan's iteration) and rows of the result (its block) to take at a time.
 
     conv: the Shape of the 1x1 convolution; height: rows of the result, each of which takes `stride` rows of what
     lies between and, at the end, `more` that the next one takes too; middle_bytes: of a row of one vector of channels
@@ -48,37 +48,37 @@ class Pair(Kernel):
 
     rule = "pointwise_depthwise"
 
-    def candidates(self, cpu):
+    def candidates(self, target):
         for vectors in divisors(self.conv.blocks):
             if vectors <= conv_tiles.MOST_VECTORS:
                 yield Plan(self.rule, turn=vectors)
 
-    def cost(self, plan, cpu):
+    def cost(self, plan, target):
         """As tiles of the 1x1 convolution like it."""
         own = self.part(plan.turn)
-        return self.conv.blocks // plan.turn * conv_tiles.cycles(cpu, plans.choose(own, cpu).tile, own)
+        return self.conv.blocks // plan.turn * conv_tiles.cycles(target, plans.choose(own, target).tile, own)
 
-    def complete(self, plan, cpu):
+    def complete(self, plan, target):
         """As many rows as the cache has room for, of at least two bands where threads share them."""
         def fits(band):
             own = self.rows(band) * plan.turn * self.middle_bytes
-            return own <= MOST_BYTES and own + self.rows(band) * self.data_bytes <= ROOM * cpu.l2_bytes
+            return own <= MOST_BYTES and own + self.rows(band) * self.data_bytes <= ROOM * target.l2_bytes
 
-        bands = [b for b in divisors(self.height) if fits(b) and not (cpu.parallel and b == self.height)]
+        bands = [b for b in divisors(self.height) if fits(b) and not (target.parallel and b == self.height)]
         plan = plan.replace(block=plan.block or max(bands, default=1))
         if self.depthwise is None:
             return plan
         own = replace(self.part(plan.turn), height=self.rows(plan.block), in_rows=True, work=0)
         stages = own, replace(self.depthwise, band=plan.block)
-        return plan.replace(stages=plan.stages or tuple(plans.choose(stage, cpu) for stage in stages),
-                            threads=plan.threads or shared(cpu, self.conv.work, "bands and channels"))
+        return plan.replace(stages=plan.stages or tuple(plans.choose(stage, target) for stage in stages),
+                            threads=plan.threads or shared(target, self.conv.work, "bands and channels"))
 
     def part(self, vectors):
         """The part of the 1x1 convolution that makes so many vectors of channels."""
         return replace(self.conv, blocks=vectors, weight_bytes=self.conv.weight_bytes * vectors // self.conv.blocks)
 
     def rows(self, band):
-        """Of what lies between, for so many rows of the result."""
+        """Rows of the intermediate tensor that so many rows of the result need."""
         return band * self.stride + self.more
 
 
@@ -92,19 +92,20 @@ def pair_of(image, middle, data, terms, height, stride, more):
     return Pair(conv, height, stride, more, FLOAT * prod(middle_row), FLOAT * channels * prod(row))
 
 
-def pays(cpu, pair):
+def pays(target, pair):
     """Whether it is faster to make bands of what lies between when they are read than to store all of it and read it
     again: bands make some rows twice, and take vectors of channels that divide all of them."""
-    plan = plans.choose(pair, cpu)
+    plan = plans.choose(pair, target)
     whole = pair.rows(pair.height)
     middle = whole * pair.middle_bytes * pair.conv.blocks
-    apart = conv_tiles.cycles(cpu, plans.choose(pair.conv, cpu).tile, pair.conv) + 2 * middle / cpu.cost("far_read")
+    apart = conv_tiles.cycles(target, plans.choose(pair.conv, target).tile,
+                              pair.conv) + 2 * middle / target.cost("far_read")
     made = pair.height // plan.block * pair.rows(plan.block) / whole
-    least = cpu.l2_bytes * (1 if cpu.parallel else LEAST_SIZES)
-    return middle > least and made * pair.cost(plan, cpu) < apart
+    least = target.l2_bytes * (1 if target.parallel else LEAST_SIZES)
+    return middle > least and made * pair.cost(plan, target) < apart
 
 
-def pointwise_depthwise(sch, cpu):
+def pointwise_depthwise(sch, target):
     """Both convolutions in blocked layout, the second of any size and stride, with what is between and after them:
 
         for bands of rows, channels:
@@ -112,7 +113,7 @@ def pointwise_depthwise(sch, cpu):
             for rows, columns:  acc = 0;  for ic, ii: for points: acc += broadcast(x) * w;  middle = epilogue(acc)
             for rows, columns:  acc = 0;  for kh, kw: for points: acc += middle * w;  epilogue(acc)
     """
-    if cpu.lanes == 1 or not all(find_block(sch, lambda b, n=name: _is_part(b, n)) for name in (DEPTHWISE, POINTWISE)):
+    if target.lanes == 1 or not all(find_block(sch, lambda b, n=name: _is_part(b, n)) for name in (DEPTHWISE, POINTWISE)):
         return None
     conv, depthwise = sch.get_block(POINTWISE), sch.get_block(DEPTHWISE)
     read = [sch.get(block).name_hint for block in sch.get_producers(depthwise)]
@@ -121,17 +122,17 @@ def pointwise_depthwise(sch, cpu):
         return None
     middle = sch.cache_write(conv, 0, "local") if read == [POINTWISE] else sch.get_block(read[0])
     epilogue = found[1]
-    windows = windows_of(sch, cpu, depthwise, epilogue, static_extent(sch, sch.get_loops(epilogue)[1]))
+    windows = windows_of(sch, target, depthwise, epilogue, static_extent(sch, sch.get_loops(epilogue)[1]))
     windows = replace(windows, conv=replace(windows.conv, work=0))
     pair = _pair(sch.get(conv), sch.get(middle), sch.get(depthwise))
-    by = by_element(cpu, sch.get(conv))[0].by_element
+    by = by_element(target, sch.get(conv))[0].by_element
     pair = replace(pair, depthwise=windows, conv=replace(pair.conv, by_element=by, work=steps(sch.get(conv))))
     return Match(pair, partial(_apply, sch, conv, middle, depthwise, epilogue, pair))
 
 
-def _apply(sch, conv, middle, depthwise, epilogue, pair, plan, cpu):
+def _apply(sch, conv, middle, depthwise, epilogue, pair, plan, target):
     rows, windows = plan.stages
-    (n, bands, channels, _), _ = tile_windows(sch, cpu, depthwise, epilogue, pair.depthwise, windows)
+    (n, bands, channels, _), _ = tile_windows(sch, target, depthwise, epilogue, pair.depthwise, windows)
     channels, _ = sch.split(channels, [None, plan.turn])
     sch.compute_at(middle, channels, preserve_unit_loops=True)
     sch.set_scope(middle, 0, "local")
@@ -139,9 +140,9 @@ def _apply(sch, conv, middle, depthwise, epilogue, pair, plan, cpu):
         for side in store_border(sch, middle):
             sch.vectorize(sch.get_loops(side)[-1])
     own = replace(pair.part(plan.turn), height=pair.rows(plan.block))
-    (*_, row), _ = tile(sch, cpu, conv, middle, own, rows)
+    (*_, row), _ = tile(sch, target, conv, middle, own, rows)
     sch.annotate(row, WHOLE, 0)
-    parallel_nest(sch, cpu, [n, bands, channels], pair.conv.work)
+    parallel_nest(sch, target, [n, bands, channels], pair.conv.work)
 
 
 def _is_part(block, name):
@@ -162,6 +163,6 @@ def _pair(conv, middle, depthwise):
 
 
 def _of_rows(conv):
-    """What a convolution loads of its data: another row of it for each row of the result."""
+    """The load of a convolution's data, whose row index depends on the row of the result."""
     y = iter_vars(conv, "spatial")[2].var
     return next(load for load in operand_loads(conv) if uses(load.indices, {y}))

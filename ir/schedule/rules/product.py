@@ -21,45 +21,45 @@ from .short_terms import groups_of, scaled_groups
 from .threads import COST_OF_LOOP, parallel_nest
 
 
-def product(sch, cpu):
+def product(sch, target):
     """A product of a packed operand, or of a row-major one wide enough for vectors: accumulators of a tile live in
     registers over the whole reduction.
 
         for tile (parallel):  acc = 0;  for k: for rows: for vectors: acc += broadcast(a) * b;  epilogue(acc)
     """
     def fits(block):
-        return _is_packed_product(block) or _is_plain_product(block, cpu)
+        return _is_packed_product(block) or _is_plain_product(block, target)
 
-    anchor = find_block(sch, fits) if cpu.lanes > 1 else None
+    anchor = find_block(sch, fits) if target.lanes > 1 else None
     found = anchored(sch, fits, keep=stages(sch, anchor) | {SHORT_ROWS}) if anchor else None
     if found is None:
         return None
     groups = groups_of(sch, sch.get_block(anchor))
-    copied, wide, tall = (False, None, None) if groups else choose_copies(sch, cpu, anchor)
-    kernel = _kernel(sch, cpu, *found, groups, copied, wide)
+    copied, wide, tall = (False, None, None) if groups else choose_copies(sch, target, anchor)
+    kernel = _kernel(sch, target, *found, groups, copied, wide)
     if not fits(sch.get(sch.get_block(anchor))):
-        return Match(replace(kernel, dots=True), partial(dots, sch, *found)) if makes_dot_products(sch, cpu, anchor) \
+        return Match(replace(kernel, dots=True), partial(dots, sch, *found)) if makes_dot_products(sch, target, anchor) \
             else None
     return Match(kernel, partial(_apply, sch, kernel, *found, groups, wide, tall))
 
 
-def _kernel(sch, cpu, anchor, epilogue, groups, copied, wide):
+def _kernel(sch, target, anchor, epilogue, groups, copied, wide):
     *_, m, n = sch.get_loops(epilogue)
     block = sch.get(sch.get_block(anchor))
     plain = not anchor.endswith(PACKED)
     return Product(
         static_extent(sch, m), term_count(sch, anchor), static_extent(sch, n),
         panel=0 if plain else iter_vars(block, "spatial")[-1].dom.extent.value,
-        by_element=by_element(cpu, block)[0].by_element, short=groups is not None,
+        by_element=by_element(target, block)[0].by_element, short=groups is not None,
         in_vectors=vectorizes(sch.get(epilogue)), copied=copied,
         across=copied and wide is not None and lies_across(sch, wide), work=steps(sch.get(groups) if groups else block))
 
 
-def _apply(sch, kernel, anchor, epilogue, groups, wide, tall, plan, cpu):
+def _apply(sch, kernel, anchor, epilogue, groups, wide, tall, plan, target):
     copy = columns_copy(sch, anchor, wide) if kernel.copied else None
     if tall:
-        pack_rows(sch, cpu, tall, plan.tile.rows)
-    _tile(sch, cpu, anchor, epilogue, kernel, plan, groups, copy)
+        pack_rows(sch, target, tall, plan.tile.rows)
+    _tile(sch, target, anchor, epilogue, kernel, plan, groups, copy)
 
 
 # ---------------------------------------------------------------- what fits
@@ -68,7 +68,7 @@ def _is_packed_product(block):
     return block.name_hint.endswith(PACKED) and ranks(block)[0] >= 3 and ranks(block)[1] == 1
 
 
-def _is_plain_product(block, cpu):
+def _is_plain_product(block, target):
     """A product whose second operand is an activation: row-major and wide enough for vectors.
 
     That is, the last spatial variable, the column, only runs along the innermost dimension of one operand, which does
@@ -81,12 +81,12 @@ def _is_plain_product(block, cpu):
     wide = [load for load in loads if uses(load.indices, {column.var})]
     return (len(loads) == 2 and len(wide) == 1 and len(wide[0].indices) > 1 and innermost(wide[0]) is column.var
             and not uses(wide[0].indices, {row.var})
-            and isinstance(column.dom.extent, IntImm) and column.dom.extent.value >= cpu.lanes)
+            and isinstance(column.dom.extent, IntImm) and column.dom.extent.value >= target.lanes)
 
 
 # ---------------------------------------------------------------- tiles
 
-def _tile(sch, cpu, anchor, epilogue, kernel, plan, groups, copy):
+def _tile(sch, target, anchor, epilogue, kernel, plan, groups, copy):
     """Cut the output into tiles, and compute the sums of each in it. Sums made in parts are added up in memory, by
     tiles too, and the epilogue runs after the last part:
 
@@ -98,13 +98,13 @@ def _tile(sch, cpu, anchor, epilogue, kernel, plan, groups, copy):
     """
     block = sch.get_block(anchor)
     if copy and not plan.turn:
-        pack_columns(sch, cpu, copy, plan.tile.vectors)
+        pack_columns(sch, target, copy, plan.tile.vectors)
     if plan.parts > 1:
-        target = block
-        block, *batch, m, n, turn = _in_parts(sch, target, kernel, plan)
+        anchor_block = block
+        block, *batch, m, n, turn = _in_parts(sch, block, kernel, plan)
     else:
         *batch, m, n, turn = *sch.get_loops(epilogue), None
-    no, nv, nl = sch.split(n, [None, plan.tile.vectors, cpu.lanes])
+    no, nv, nl = sch.split(n, [None, plan.tile.vectors, target.lanes])
     mb, mo, mi = sch.split(m, [None, plan.block, plan.tile.rows])
     loops = {BLOCKS: mb, ROWS: mo, COLUMNS: no}
     if plan.turn:
@@ -113,28 +113,28 @@ def _tile(sch, cpu, anchor, epilogue, kernel, plan, groups, copy):
     outer = [loops[name] for name in plan.order]
     sch.reorder(*batch, *([turn] if turn else []), *outer, mi, nv, nl)
     sch.compute_at(block, outer[-1], preserve_unit_loops=True)
-    if kernel.through_memory(plan, cpu):
+    if kernel.through_memory(plan, target):
         sums = through_memory(sch, epilogue, anchor, outer[-1])
-        in_registers(sch, *_points(sch, cpu, sch.get_loops(sums), kernel))
+        in_registers(sch, *_points(sch, target, sch.get_loops(sums), kernel))
     else:
         in_registers(sch, (mi, nv), nl)
     several = (kernel.panel or copy and not plan.turn) and kernel.rows > plan.tile.rows
-    _sums(sch, cpu, block, kernel, plan, groups, prefetch=several)
+    _sums(sch, target, block, kernel, plan, groups, prefetch=several)
     if plan.turn:
-        pack_columns(sch, cpu, copy, plan.tile.vectors, loops[GROUPS])
-    serial = kernel.has_border(cpu) and kernel.rows % plan.tile.rows > 0  # borders both of rows and of columns
-    parallel_nest(sch, cpu, batch if serial else [*batch, *outer[:2]], kernel.work)
+        pack_columns(sch, target, copy, plan.tile.vectors, loops[GROUPS])
+    serial = kernel.has_border(target) and kernel.rows % plan.tile.rows > 0  # borders both of rows and of columns
+    parallel_nest(sch, target, batch if serial else [*batch, *outer[:2]], kernel.work)
     if turn:
-        _add_up(sch, cpu, target, epilogue, turn)
+        _add_up(sch, target, anchor_block, epilogue, turn)
 
 
-def _add_up(sch, cpu, sums, epilogue, turn):
+def _add_up(sch, target, sums, epilogue, turn):
     """Sums made in parts begin at 0, and the epilogue is a nest of its own."""
     sch.decompose_reduction(sums, turn)
     *outer, n = sch.get_loops(epilogue)
-    _, nl = sch.split(n, [None, cpu.lanes])
+    _, nl = sch.split(n, [None, target.lanes])
     sch.vectorize(nl)
-    parallel_nest(sch, cpu, outer, steps(sch.get(epilogue)) * COST_OF_LOOP)
+    parallel_nest(sch, target, outer, steps(sch.get(epilogue)) * COST_OF_LOOP)
 
 
 def _in_parts(sch, block, kernel, plan):
@@ -150,49 +150,49 @@ def _in_parts(sch, block, kernel, plan):
     return part, *loops, turn
 
 
-def _sums(sch, cpu, block, kernel, plan, groups, prefetch):
+def _sums(sch, target, block, kernel, plan, groups, prefetch):
     """The loops of a tile of sums: in registers, over the terms."""
     sch.set_scope(block, 0, "local")
     *loops, k = sch.get_loops(block)
     if groups:
-        (rows, *vectors), lanes = _points(sch, cpu, loops, kernel)
-        scaled_groups(sch, cpu, block, groups, k, [rows], vectors, lanes)
+        (rows, *vectors), lanes = _points(sch, target, loops, kernel)
+        scaled_groups(sch, target, block, groups, k, [rows], vectors, lanes)
         return
     chains = []
-    parts = cpu.cost("fma_latency")  # of a sum, that do not wait for one another
+    parts = target.cost("fma_latency")  # of a sum, that do not wait for one another
     if plan.tile.accumulators <= 2 and static_extent(sch, k) % parts == 0:
-        block, *loops, k, chain = _in_chains(sch, cpu, block, kernel, k, parts)
+        block, *loops, k, chain = _in_chains(sch, target, block, kernel, k, parts)
         chains = [chain]
-    points, lanes = _points(sch, cpu, loops, kernel)
-    (k,), lane = lane_by_lane(sch, cpu, [k], by_element(cpu, sch.get(block))[1])
+    points, lanes = _points(sch, target, loops, kernel)
+    (k,), lane = lane_by_lane(sch, target, [k], by_element(target, sch.get(block))[1])
     sch.reorder(k, *lane, *chains, *points, lanes)
     in_registers(sch, (*chains, *points), lanes)
     sch.decompose_reduction(block, k)
-    _prefetch(sch, cpu, block, turn_of(sch, cpu, block, (k,)), prefetch)
+    _prefetch(sch, target, block, turn_of(sch, target, block, (k,)), prefetch)
 
 
-def _in_chains(sch, cpu, block, kernel, k, count):
+def _in_chains(sch, target, block, kernel, k, count):
     """Cut few sums, each of which would wait for its last term, into `count` that are added up at the end. Returns
     the block of these, and its loops."""
     _, chain = sch.split(k, [None, count])
     parts = sch.rfactor(chain, 0)
     sch.set_scope(parts, 0, "local")
     *loops, chain = sch.get_loops(block)
-    points, lanes = _points(sch, cpu, loops, kernel)
+    points, lanes = _points(sch, target, loops, kernel)
     sch.reorder(chain, *points, lanes)
     in_registers(sch, (chain, *points), lanes)
     sch.decompose_reduction(block, chain)
     return parts, *sch.get_loops(parts)
 
 
-def _points(sch, cpu, loops, kernel):
+def _points(sch, target, loops, kernel):
     """((loops over rows, a panel and vectors), loop over lanes) of a nest over a tile of the product."""
-    vectors, lanes = sch.split(loops[-1], [None, cpu.lanes])
+    vectors, lanes = sch.split(loops[-1], [None, target.lanes])
     return (*loops[-3 if kernel.panel else -2:-1], vectors), lanes
 
 
-def _prefetch(sch, cpu, block, k, worth):
-    """Bring the next panel of columns into the second cache while this one is used, where all of them do not fit."""
+def _prefetch(sch, target, block, k, worth):
+    """Bring the next panel of columns into L2 while this one is used, where all of them do not fit."""
     operand = wide_operand(sch.get(block)).buffer
-    if worth and 4 * prod(static(e) for e in operand.shape[-3:]) > cpu.l2_bytes // 2:
+    if worth and 4 * prod(static(e) for e in operand.shape[-3:]) > target.l2_bytes // 2:
         sch.annotate(k, PREFETCH, [operand.name])

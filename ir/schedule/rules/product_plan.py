@@ -11,11 +11,11 @@ from .blocks import SYMBOLIC
 TILES, DOTS = "tiles", "dots"  # algorithms
 BLOCKS, GROUPS, COLUMNS, ROWS = "blocks", "groups", "columns", "rows"  # loops over tiles
 REGISTERS = 2  # of those that operands have, for the words of a group of short weights beside one vector
-GROUP = 0.3  # of the second cache, for columns that are copied at a time
+GROUP = 0.3  # of L2, for columns that are copied at a time
 LEAST_GROUPS = 8  # that threads share
 MAX_DEPTH = 1024  # terms of a sum that are added up in one go, where rows are many
 LEAST_BLOCK = 4  # tiles of rows that share a panel of columns, at least, where there are many
-DOTS_ROWS = 4  # of a tile of dot products: all rows come from the second cache for each tile of columns
+DOTS_ROWS = 4  # of a tile of dot products: all rows come from L2 for each tile of columns
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class Product(Kernel):
     """A product of rows and columns with sums of `depth` terms; SYMBOLIC stands for a size that is not known.
 
     panel: columns of a panel of packed ones, 0 where they lie in rows, None where the plan is to say it. by_element:
-    whether multiply-adds may take elements of rows out of vectors. short: columns lie in fewer words than they are.
+    whether FMAs may take elements of rows out of vectors. short: columns lie in fewer words than they are.
     in_vectors: whether what follows the sums has vectors. copied: whether columns are copied to panels; across: from
-    where each lies in a row. dots: whether both operands have their terms in a row. work: multiply-adds.
+    where each lies in a row. dots: whether both operands have their terms in a row. work: FMAs.
     """
 
     rows: int
@@ -46,101 +46,101 @@ class Product(Kernel):
     def arithmetic(self):
         return "short" if self.short else "fma"
 
-    def seen(self, cpu):
+    def seen(self, target):
         if self.short:
-            return cpu.without("by_element").sparing(REGISTERS)
-        return cpu if self.by_element and not self.dots or not cpu.by_element else cpu.without("by_element")
+            return target.without("by_element").sparing(REGISTERS)
+        return target if self.by_element and not self.dots or not target.by_element else target.without("by_element")
 
-    def candidates(self, cpu):
+    def candidates(self, target):
         if self.dots:
-            yield from self._tiles(DOTS, product_tiles(cpu, self.columns, min(self.rows, DOTS_ROWS)))
+            yield from self._tiles(DOTS, product_tiles(target, self.columns, min(self.rows, DOTS_ROWS)))
             return
-        vectors = self.panel // cpu.lanes if self.panel else None
-        outer = self._vectors(cpu)
-        yield from self._tiles(TILES, (t for t in product_tiles(cpu, outer, self.rows) if (
+        vectors = self.panel // target.lanes if self.panel else None
+        outer = self._vectors(target)
+        yield from self._tiles(TILES, (t for t in product_tiles(target, outer, self.rows) if (
             t.vectors == vectors if vectors else self.panel is None or outer % t.vectors == 0)))
 
     def _tiles(self, algorithm, fitting):
         for tile in sorted(fitting, key=lambda t: (-t.accumulators, t.rows)):
             yield Plan(self.rule, algorithm, self.arithmetic, tile=tile)
 
-    def cost(self, plan, cpu):
+    def cost(self, plan, target):
         if self.dots:
-            return product_cost(cpu, plan.tile, self.columns, min(self.rows, DOTS_ROWS))
-        return product_cost(cpu, plan.tile, self._vectors(cpu), self.rows)
+            return product_cost(target, plan.tile, self.columns, min(self.rows, DOTS_ROWS))
+        return product_cost(target, plan.tile, self._vectors(target), self.rows)
 
-    def complete(self, plan, cpu):
+    def complete(self, plan, target):
         if self.panel is None:
             return plan
         if plan.algorithm == DOTS:
-            return plan.replace(threads=plan.threads or shared(cpu, self.work, COLUMNS))
-        parts = plan.parts or self._parts(cpu, plan.tile)
-        block = plan.block or _tiles_in_block(cpu, self.rows, plan.tile.rows, self.depth // parts)
+            return plan.replace(threads=plan.threads or shared(target, self.work, COLUMNS))
+        parts = plan.parts or self._parts(target, plan.tile)
+        block = plan.block or _tiles_in_block(target, self.rows, plan.tile.rows, self.depth // parts)
         plan = plan.replace(parts=parts, block=block)
         if plan.turn is None:
-            plan = plan.replace(turn=self._group(cpu, plan) if self.copied else 0)
+            plan = plan.replace(turn=self._group(target, plan) if self.copied else 0)
         order = plan.order or ((BLOCKS, GROUPS, COLUMNS, ROWS) if plan.turn else (BLOCKS, ROWS, COLUMNS)
-                               if self.has_border(cpu) else (BLOCKS, COLUMNS, ROWS))
-        return plan.replace(order=order, threads=plan.threads or shared(cpu, self.work, f"{order[0]} and {order[1]}"))
+                               if self.has_border(target) else (BLOCKS, COLUMNS, ROWS))
+        return plan.replace(order=order, threads=plan.threads or shared(target, self.work, f"{order[0]} and {order[1]}"))
 
-    def has_border(self, cpu):
+    def has_border(self, target):
         """Whether columns end within a vector: packed ones are padded to whole panels. Others may not be read past the
         last one: tiles are whole, and what is less than a vector is a tile of its own, next to tiles of one vector."""
-        return self.panel == 0 and self.columns % cpu.lanes > 0
+        return self.panel == 0 and self.columns % target.lanes > 0
 
-    def through_memory(self, plan, cpu):
+    def through_memory(self, plan, target):
         """Whether what follows reads the sums from memory: it has no vectors, or there are two borders, of blocks of
         rows and of columns, which would make one copy of the loops whose sums have conditions."""
         uneven = plan.block * plan.tile.rows < self.rows and self.rows % (plan.block * plan.tile.rows) > 0
-        return not self.in_vectors or bool(self.panel) and self.columns % (plan.tile.vectors * cpu.lanes) > 0 and uneven
+        return not self.in_vectors or bool(self.panel) and self.columns % (plan.tile.vectors * target.lanes) > 0 and uneven
 
-    def _vectors(self, cpu):
-        return 1 if self.has_border(cpu) else -(-self.columns // cpu.lanes)
+    def _vectors(self, target):
+        return 1 if self.has_border(target) else -(-self.columns // target.lanes)
 
-    def _parts(self, cpu, tile):
-        """Into how many parts of equal length the sums are cut: several where the rows of whole sums do not fit the
-        second cache, so that columns would have to come again for blocks of a few rows, but all the sums do, which each
+    def _parts(self, target, tile):
+        """Into how many parts of equal length the sums are cut: several where the rows of whole sums do not fit
+        L2, so that columns would have to come again for blocks of a few rows, but all the sums do, which each
         part reads and writes."""
         rows, depth = self.rows, self.depth
-        if rows >= SYMBOLIC or self.columns % (tile.vectors * cpu.lanes) or not self.in_vectors or (
-                4 * rows * depth <= _room(cpu) or rows < cpu.cost("copy.rows")
-                or 4 * rows * self.columns > cpu.l2_bytes):
+        if rows >= SYMBOLIC or self.columns % (tile.vectors * target.lanes) or not self.in_vectors or (
+                4 * rows * depth <= _room(target) or rows < target.cost("copy.rows")
+                or 4 * rows * self.columns > target.l2_bytes):
             return 1
         fitting = [p for p in range(2, 9) if depth % p == 0 and MAX_DEPTH // 2 <= depth // p <= MAX_DEPTH]
-        return next((p for p in fitting if 4 * rows * depth // p <= _room(cpu)), (*fitting, 1)[0])
+        return next((p for p in fitting if 4 * rows * depth // p <= _room(target)), (*fitting, 1)[0])
 
-    def _group(self, cpu, plan):
-        """How many panels of columns are copied at a time, to the second cache, where they meet all rows; 0 where all
+    def _group(self, target, plan):
+        """How many panels of columns are copied at a time, to L2, where they meet all rows; 0 where all
         are copied before, since rows come in several blocks, or leave no room."""
-        panel = plan.tile.vectors * cpu.lanes
+        panel = plan.tile.vectors * target.lanes
         panels, one_block = -(-self.columns // panel), plan.parts == 1 and self.rows <= plan.block * plan.tile.rows
-        if not one_block or 4 * self.rows * self.depth > cpu.l2_bytes // 2 or self.across:
+        if not one_block or 4 * self.rows * self.depth > target.l2_bytes // 2 or self.across:
             return 0
-        most = panels // LEAST_GROUPS if cpu.parallel else panels
-        return max((g for g in divisors(panels) if g <= most and g * panel >= cpu.cost("stream.least_chunk")
-                    and 4 * g * panel * self.depth <= cpu.l2_bytes * GROUP), default=0)
+        most = panels // LEAST_GROUPS if target.parallel else panels
+        return max((g for g in divisors(panels) if g <= most and g * panel >= target.cost("stream.least_chunk")
+                    and 4 * g * panel * self.depth <= target.l2_bytes * GROUP), default=0)
 
 
-def product_tiles(cpu, outer, rows):
+def product_tiles(target, outer, rows):
     """Tiles for a product with `rows` rows and `outer` vectors of columns."""
-    return (t for t in tiles.candidates(cpu) if t.columns == 1 and t.rows <= rows and t.vectors <= outer)
+    return (t for t in tiles.candidates(target) if t.columns == 1 and t.rows <= rows and t.vectors <= outer)
 
 
-def product_cost(cpu, tile, outer, rows):
+def product_cost(target, tile, outer, rows):
     """Cycles for one term of every sum: the model of tiles.Sums, but a border of rows does only its own work, and loads
-    cost a little even where multiply-adds take longer: they compete with another thread of the core, and vectors of
-    columns come from the second cache. Panels are whole ones; those of a few rows take as long as they come."""
-    read = tiles.FLOAT * cpu.lanes * tile.vectors / cpu.cost("tile.panel_read") + cpu.cost("tile.turn")
-    panel = sum(down * max(tiles.step_with_loads(cpu, tile.vectors, points), read)
+    cost a little even where FMAs take longer: they compete with another thread of the core, and vectors of
+    columns come from L2. Panels are whole ones; those of a few rows take as long as they come."""
+    read = tiles.FLOAT * target.lanes * tile.vectors / target.cost("tile.panel_read") + target.cost("tile.turn")
+    panel = sum(down * max(tiles.step_with_loads(target, tile.vectors, points), read)
                 for points, down in tiles.pieces(rows, tile.rows))
     borders = (outer % tile.vectors > 0) + (rows % tile.rows > 0)
-    return -(-outer // tile.vectors) * panel * (1 + cpu.cost("tile.panel_border") * borders)
+    return -(-outer // tile.vectors) * panel * (1 + target.cost("tile.panel_border") * borders)
 
 
-def _tiles_in_block(cpu, rows, tile_rows, depth):
-    """How many tiles of rows a block has: all, if these stay in the second cache, together with two panels of columns;
+def _tiles_in_block(target, rows, tile_rows, depth):
+    """How many tiles of rows a block has: all, if these stay in L2, together with two panels of columns;
     else about as many as take two thirds of that, if possible so that blocks are of equal size."""
-    tiles_of_rows, most = -(-rows // tile_rows), max(_room(cpu) // (4 * depth * tile_rows), LEAST_BLOCK)
+    tiles_of_rows, most = -(-rows // tile_rows), max(_room(target) // (4 * depth * tile_rows), LEAST_BLOCK)
     if tiles_of_rows <= most:
         return tiles_of_rows
     best = max(most * 2 // 3, LEAST_BLOCK)
@@ -148,6 +148,6 @@ def _tiles_in_block(cpu, rows, tile_rows, depth):
     return min(even, key=lambda n: abs(n - best), default=best)
 
 
-def _room(cpu):
-    """Bytes of rows that stay in the second cache."""
-    return cpu.l2_bytes * 3 // 4
+def _room(target):
+    """Bytes of rows that stay in L2."""
+    return target.l2_bytes * 3 // 4

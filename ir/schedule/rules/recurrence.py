@@ -13,7 +13,7 @@ LEAST_LANES = 4
 ROWS = (4, 3, 2, 1)
 
 
-def recurrence(sch, cpu):
+def recurrence(sch, target):
     """Loops over time around reductions and what is made of these: both per tile of columns (and rows of a batch),
     whose sums are in registers. What runs along no time may run in parallel.
 
@@ -26,12 +26,12 @@ def recurrence(sch, cpu):
         return None
     kernels = {part: _kernel(sch, *part) for found in parts.values() for part in found}
 
-    def apply(plan, cpu):
+    def apply(plan, target):
         own = dict(zip(kernels, plan.stages))
         for step, found in parts.items():
             for part in found:
-                _tile(sch, cpu, own[part].tile, kernels[part].lanes(cpu), *part)
-            _parallel(sch, cpu, step)
+                _tile(sch, target, own[part].tile, kernels[part].lanes(target), *part)
+            _parallel(sch, target, step)
 
     return Match(Stages("recurrence", tuple(kernels.values())), apply)
 
@@ -69,7 +69,7 @@ def _kernel(sch, reductions, stages):
     return Step(batch, hidden, gates, in_vectors, _panel(sch, reductions[0]))
 
 
-def _tile(sch, cpu, tile, lanes, reductions, stages):
+def _tile(sch, target, tile, lanes, reductions, stages):
     anchor = sch.get_block(stages[0])
     b, j = sch.get_loops(anchor)
     bo, bi = sch.split(b, [None, tile.rows])
@@ -92,7 +92,7 @@ def _tile(sch, cpu, tile, lanes, reductions, stages):
         sch.reorder(k, *points)
         _registers(sch, points, lanes)
         sch.decompose_reduction(block, k)
-        turn_of(sch, cpu, block, (k,))
+        turn_of(sch, target, block, (k,))
 
 
 def _registers(sch, points, lanes):
@@ -124,34 +124,34 @@ class Step(Kernel):
 
     rule = "recurrence"
 
-    def lanes(self, cpu):
+    def lanes(self, target):
         """Of vectors that states consist of; 1 for none."""
-        lanes = cpu.lanes
+        lanes = target.lanes
         while lanes > 1 and (self.hidden % lanes or not self.in_vectors):
             lanes = lanes // 2 if lanes > LEAST_LANES else 1
         return lanes
 
-    def candidates(self, cpu):
+    def candidates(self, target):
         """Tiles that divide rows and states, so that no tile is cut. The sums leave room for the state's value and for
         weights on their way."""
-        room = min(cpu.registers - 4, cpu.accumulators or cpu.registers)
-        vectors = self.hidden // self.lanes(cpu)
+        room = min(target.registers - 4, target.accumulators or target.registers)
+        vectors = self.hidden // self.lanes(target)
         tiles = [Tile(v, rows) for rows in ROWS if self.batch % rows == 0 for v in range(1, vectors + 1)
                  if vectors % v == 0 and (rows * v * self.gates <= room or rows * v == 1)]
-        of_panels = [t for t in tiles if t.vectors * self.lanes(cpu) == self.width]
+        of_panels = [t for t in tiles if t.vectors * self.lanes(target) == self.width]
         for tile in sorted(of_panels or tiles, key=lambda t: -t.vectors):
             yield Plan(self.rule, tile=tile)
 
-    def cost(self, plan, cpu):
-        """Loads for a multiply-add."""
+    def cost(self, plan, target):
+        """Loads for an FMA."""
         rows, vectors = plan.tile.rows, plan.tile.vectors
         return (self.gates * vectors + rows) / (rows * vectors * self.gates)
 
 
-def _parallel(sch, cpu, step):
+def _parallel(sch, target, step):
     """Directions do not depend on one another: in parallel when the work is worth it."""
     block = sch.get_block(step)
     loops = outer_spatial(sch, block)
     work = steps(sch.get(block)) * sum(
         steps(sch.get(b)) for b in sch.get_child_blocks(block) if iter_vars(sch.get(b), "reduce"))
-    parallel_nest(sch, cpu, loops, work)
+    parallel_nest(sch, target, loops, work)

@@ -10,12 +10,12 @@ from .registers import PACKED, anchored, in_registers, ranks, steps, through_mem
 from .threads import parallel_nest
 
 
-def register_tile(sch, cpu):
+def register_tile(sch, target):
     """A dense convolution: accumulators of a tile live in registers over the whole reduction.
 
         for tile (parallel):  acc = 0;  for k: for points: for vectors: acc += broadcast(a) * packed;  epilogue(acc)
     """
-    found = anchored(sch, _is_packed_convolution) if cpu.lanes > 1 else None
+    found = anchored(sch, _is_packed_convolution) if target.lanes > 1 else None
     if found is None or len(sch.get_loops(found[1])) != 4:  # the result stays in blocks
         return None
     packed = sch.get(sch.get_block(found[0]))
@@ -30,7 +30,7 @@ def _is_packed_convolution(block):
     return block.name_hint.endswith(PACKED) and ranks(block) == (5, 3)
 
 
-def _apply(sch, anchor, epilogue, plan, cpu):
+def _apply(sch, anchor, epilogue, plan, target):
     n, c, y, x = sch.get_loops(epilogue)
     packed = sch.get(sch.get_block(anchor))
     tile, lanes = plan.tile, packed.iter_vars[4].dom.extent.value
@@ -54,5 +54,5 @@ def _apply(sch, anchor, epilogue, plan, cpu):
     sch.reorder(ic, kh, kw, nn, ty, tx, oo, oi)
     in_registers(sch, (ty, tx, oo), oi)
     sch.decompose_reduction(conv, ic)
-    turn_of(sch, cpu, conv, (ic, kh, kw))
-    parallel_nest(sch, cpu, [n, co, yo], steps(packed))
+    turn_of(sch, target, conv, (ic, kh, kw))
+    parallel_nest(sch, target, [n, co, yo], steps(packed))

@@ -11,7 +11,7 @@ from ..primitives.sample import divisors
 from .blocks import find_block, inline_all, iter_vars, only_output, operand_loads, place_of, read_index
 from .threads import PARALLEL_MIN_PARTS
 
-MOST_TERMS = 8  # in a turn of the loop around a small tile
+MOST_TERMS = 8  # in an iteration of the loop around a small tile
 # Stages whose name ends so are reductions over operands packed for one vector per step.
 PACKED = "_packed"
 
@@ -58,16 +58,16 @@ def in_registers(sch, points, lanes):
     sch.vectorize(lanes)
 
 
-def by_element(cpu, block):
-    """(cpu, the buffer) for a reduction where multiply-adds may take the elements of a buffer out of vectors: so many
-    steps as a vector has lanes take what lies in a row, each for all lanes of the result. (cpu without by_element,
+def by_element(target, block):
+    """(target, the buffer) for a reduction where FMAs may take the elements of a buffer out of vectors: so many
+    steps as a vector has lanes take what lies in a row, each for all lanes of the result. (target without by_element,
     None) where they may not."""
     k, lane = iter_vars(block, "reduce")[-1], iter_vars(block, "spatial")[-1]
-    if cpu.by_element and isinstance(k.dom.extent, IntImm) and k.dom.extent.value % cpu.lanes == 0:
+    if target.by_element and isinstance(k.dom.extent, IntImm) and k.dom.extent.value % target.lanes == 0:
         for load in operand_loads(block):
             if not uses(load.indices, {lane.var}) and _in_a_row(load, k.var):
-                return cpu, load.buffer
-    return cpu.without("by_element"), None
+                return target, load.buffer
+    return target.without("by_element"), None
 
 
 def _in_a_row(load, k):
@@ -77,21 +77,21 @@ def _in_a_row(load, k):
     return Analyzer().step(index, k) == 1 and not uses(outer, {k}) and (not strides or is_const_int(strides[-1], 1))
 
 
-def lane_by_lane(sch, cpu, reduce, operand):
+def lane_by_lane(sch, target, reduce, operand):
     """(loops, [] or the unrolled loop over lanes inside of them) of loops over the terms of a tile's sums; operand: of
     by_element."""
     if operand is None:
         return reduce, []
     *outer, k = reduce
-    k, lane = sch.split(k, [None, cpu.lanes])
+    k, lane = sch.split(k, [None, target.lanes])
     sch.unroll(lane)
     sch.annotate(lane, LANES, [operand.name])
     return [*outer, k], [lane]
 
 
 def hold(sch, block, loop, buffers):
-    """What a turn of a loop reads of buffers, several times over, is in registers before it: vectors along the last
-    dimension."""
+    """Pin in registers, before each iteration of a loop, what it reads from buffers more than once: vectors along the
+    last dimension."""
     for buffer in buffers:
         copy = sch.cache_read(block, place_of(sch.get(block), buffer), "local", [block])
         sch.compute_at(copy, loop, preserve_unit_loops=True)
@@ -100,13 +100,13 @@ def hold(sch, block, loop, buffers):
         sch.annotate(points[-1], HOLD, 1)
 
 
-def turn_of(sch, cpu, block, loops, several=True):
+def turn_of(sch, target, block, loops, several=True):
     """The loop around a register tile, of those over its terms, whose reduction is decomposed; the last where none has
-    turns. Small tiles take several terms a turn. The C compiler is asked to unroll no more: several turns at once would
-    need more registers than there are (gcc 12 then runs at 110 instead of 190 GFLOP/s). several: whether a turn may have
-    several terms."""
+    turns. Small tiles take several terms an iteration. The C compiler is asked to unroll no more: several iterations at
+    once would need more registers than there are (gcc 12 then runs at 110 instead of 190 GFLOP/s). several: whether an
+    iteration may have several terms."""
     inner = [loop for loop in loops if not is_const_int(sch.get(loop).extent, 1)]
-    if several and inner and inner[-1] == loops[-1] and _several_terms(sch, cpu, block, inner):
+    if several and inner and inner[-1] == loops[-1] and _several_terms(sch, target, block, inner):
         sch.annotate(inner[-1], ACCUMULATE, 1)
     turn = (inner or loops)[-1]
     if inner:
@@ -114,13 +114,14 @@ def turn_of(sch, cpu, block, loops, several=True):
     return turn
 
 
-def _several_terms(sch, cpu, block, loops):
-    """Unroll the last loop around a small tile, or a part of it: its turns become terms of a turn of the last loop.
-    False where the tile is not small, or terms share elements with neighbours in a window, which compilers would keep
-    in registers; and where that loop would have two turns, which gcc would unroll in spite of what it is asked."""
+def _several_terms(sch, target, block, loops):
+    """Unroll the last loop around a small tile, or a part of it: its iterations become terms of an iteration of the
+    last loop. False where the tile is not small, or terms share elements with neighbours in a window, which compilers
+    would keep in registers; and where that loop would have two iterations, which gcc would unroll in spite of what it
+    is asked."""
     loop, (*_, term) = sch.get(loops[-1]), iter_vars(sch.get(block), "reduce")
     points = _moving(loop.body, sch.get(block))
-    if not isinstance(loop.extent, IntImm) or _multiply_adds(loop.body) > cpu.cost("tile.small") or any(
+    if not isinstance(loop.extent, IntImm) or _multiply_adds(loop.body) > target.cost("tile.small") or any(
             uses(index, {term.var}) and uses(index, points)
             for load in operand_loads(sch.get(block)) for index in load.indices):
         return False
@@ -142,13 +143,13 @@ def _moving(stmt, block):
 
 
 def _multiply_adds(stmt):
-    """How often the statements of a register tile run in a turn of the loop around it."""
+    """How often the statements of a register tile run in an iteration of the loop around it."""
     times = stmt.extent.value if isinstance(stmt, For) and stmt.kind == "unrolled" else 1
     return times * max(map(_multiply_adds, statements(stmt)), default=1)
 
 
 def steps(block):
-    """How often a block runs: the multiply-adds of a product. Symbolic extents count as many."""
+    """How often a block runs: the FMAs of a product. Symbolic extents count as many."""
     steps = 1
     for iv in block.iter_vars:
         steps *= iv.dom.extent.value if isinstance(iv.dom.extent, IntImm) else PARALLEL_MIN_PARTS

@@ -5,7 +5,7 @@
 | largest, scale, inverse | of rows that are scaled: the largest magnitude, what that stands for, what rows are times |
 | rows | what rows become (prepare) |
 | sums | the sums of products (accumulate) |
-| packed | the same, where a tile of registers makes them as it makes those of multiply-adds (rule `product`) |
+| packed | the same, where a tile of registers makes them as it makes those of FMAs (rule `product`) |
 
 An arithmetic has others of its own. The results (finish) are the block that is left, with what is fused to them.
 """

@@ -22,7 +22,7 @@ PIECE = 128  # elements of a row of accumulators, where rows are cut
 CHAINS = 4   # vectors of accumulators of a long row: additions take as many cycles to give a result
 
 
-def row_reduction(sch, cpu):
+def row_reduction(sch, target):
     """Reductions are computed inside the loops of the output block that they share; the outer ones run in parallel.
 
     Window reductions (pooling, depthwise convolution) keep a row of accumulators, so that the loop over the row is the
@@ -35,13 +35,13 @@ def row_reduction(sch, cpu):
     return Match(Fixed("row_reduction"), partial(_apply, sch))
 
 
-def _apply(sch, plan, cpu):
+def _apply(sch, plan, target):
     output = only_output(sch)
-    if output is None or not _rows(sch, cpu, output):
-        parallel_roots(sch, cpu)
+    if output is None or not _rows(sch, target, output):
+        parallel_roots(sch, target)
 
 
-def _rows(sch, cpu, output):
+def _rows(sch, target, output):
     """Compute everything inside the output's loops; False where none can be shared."""
     if _reduces(sch.get(output)):
         output = sch.cache_write(output, 0, "local")
@@ -53,7 +53,7 @@ def _rows(sch, cpu, output):
         shared = shared[:-1]
     if not shared:
         for name in other_blocks(sch, output):
-            reduce_serially(sch, cpu, sch.get_block(name))
+            reduce_serially(sch, target, sch.get_block(name))
         return False
     producers = [sch.get_block(name) for name in reversed(other_blocks(sch, output))]
     for block in producers:
@@ -63,21 +63,22 @@ def _rows(sch, cpu, output):
         if window and _reduces(sch.get(block)):
             _row_innermost(sch, block, len(shared))
         elif _reduces(sch.get(block)):
-            reduce_serially(sch, cpu, block)
+            reduce_serially(sch, target, block)
         else:
-            row_in_vectors(sch, cpu, block, len(shared))
-    row_in_vectors(sch, cpu, output, len(shared))
-    parallel_outer(sch, cpu, shared)
+            row_in_vectors(sch, target, block, len(shared))
+    row_in_vectors(sch, target, output, len(shared))
+    parallel_outer(sch, target, shared)
     return True
 
 
-def row_in_vectors(sch, cpu, block, depth):
+def row_in_vectors(sch, target, block, depth):
     """Vectorize the innermost loop of an elementwise block below the `depth` shared ones; what is less than a vector
     is a part of one."""
     loops, realized = sch.get_loops(block), sch.get(block)
-    if cpu.lanes == 1 or len(loops) <= depth or not vectorizes(realized) or not _is_row(realized, sch.get(loops[-1])):
+    if (target.lanes == 1 or len(loops) <= depth or not vectorizes(realized)
+            or not _is_row(realized, sch.get(loops[-1]))):
         return
-    vectors, lanes = sch.split(loops[-1], [None, cpu.lanes])
+    vectors, lanes = sch.split(loops[-1], [None, target.lanes])
     sch.vectorize(lanes)
 
 
@@ -131,10 +132,10 @@ def _row_innermost(sch, block, depth):
     sch.decompose_reduction(block, reduce[0])
 
 
-def reduce_serially(sch, cpu, block):
+def reduce_serially(sch, target, block):
     """One accumulator per result, in the lanes of a vector where that is possible, set before its loops."""
     loops = reduction_loops(sch, block)
-    if loops and not _in_lanes(sch, cpu, block, loops):
+    if loops and not _in_lanes(sch, target, block, loops):
         sch.decompose_reduction(block, reduction_loops(sch, block)[0])
 
 
@@ -148,12 +149,12 @@ def reduction_loops(sch, block):
     return [loop for loop in loops if uses(tuple(values), {sch.get(loop).loop_var})]
 
 
-def _in_lanes(sch, cpu, block, loops):
+def _in_lanes(sch, target, block, loops):
     """Reduce what lies element after element in memory in the lanes of a vector, then reduce those: the order of a sum
     is the program's, and no C compiler may change it. Returns whether that is done."""
     realized = sch.get(block)
     reduce = [iv for iv in iter_vars(realized, "reduce") if not is_const_int(iv.dom.extent, 1)]
-    lanes = _lanes_of(cpu, [iv.dom.extent for iv in reduce])
+    lanes = _lanes_of(target, [iv.dom.extent for iv in reduce])
     loops = [loop for loop in loops if not is_const_int(sch.get(loop).extent, 1)]
     if not lanes or not vectorizes(realized) or not _in_order(realized, reduce):
         return False
@@ -173,7 +174,7 @@ def _in_lanes(sch, cpu, block, loops):
     return True
 
 
-def _lanes_of(cpu, extents):
+def _lanes_of(target, extents):
     """The most lanes of which there are several vectors in a reduction over `extents`; None for no vectors.
 
     Of several dimensions a vector is some whole rows of each, or a row some whole vectors: else its elements have no
@@ -182,9 +183,9 @@ def _lanes_of(cpu, extents):
     if not all(isinstance(e, IntImm) for e in extents):
         return None
     if len(extents) == 1:
-        return next((n for n in VECTOR_LANES[::-1] if 2 * n <= extents[0].value and n <= cpu.lanes), None)
+        return next((n for n in VECTOR_LANES[::-1] if 2 * n <= extents[0].value and n <= target.lanes), None)
     sizes = [prod(e.value for e in extents[k:]) for k in range(len(extents))]
-    return next((n for n in VECTOR_LANES[::-1] if n <= cpu.lanes and sizes and sizes[0] >= 2 * n
+    return next((n for n in VECTOR_LANES[::-1] if n <= target.lanes and sizes and sizes[0] >= 2 * n
                  and all(size % n == 0 or n % size == 0 for size in sizes)), None)
 
 

@@ -10,21 +10,21 @@ from ...tir.stmt import BufferLoad
 from .registers import hold, in_registers, turn_of
 from .tiles import FLOAT
 
-MOST_NEAR = 8 << 20  # bytes of weights that a third cache may still hold after the rest of a network
+MOST_NEAR = 8 << 20  # bytes of weights that L3 may still hold after the rest of a network
 WORTH = 0.95  # of the time of whole weights
-# Of vectors of weights: cycles in which a group is made of its words, and of each row multiply-adds, with those of the
+# Of vectors of weights: cycles in which a group is made of its words, and of each row FMAs, with those of the
 # scale, as operands of many rows are not all in registers.
 CYCLES, MULTIPLY_ADDS = 12, TERMS + 2
 
 
-def worth(cpu, rows, depth, columns):
+def worth(target, rows, depth, columns):
     """Whether a product of so many rows is faster with short weights: it waits for them."""
     size = FLOAT * depth * columns
-    if size <= cpu.l1_bytes:
+    if size <= target.l1_bytes:
         return False
-    near = min(cpu.l3_bytes, MOST_NEAR)
-    pace = cpu.cost("tile.panel_read" if size <= cpu.l2_bytes else "l3_read" if size <= near else "memory_read")
-    read, adds = FLOAT * cpu.lanes / pace, cpu.cost("multiply_adds")
+    near = min(target.l3_bytes, MOST_NEAR)
+    pace = target.cost("tile.panel_read" if size <= target.l2_bytes else "l3_read" if size <= near else "memory_read")
+    read, adds = FLOAT * target.lanes / pace, target.cost("multiply_adds")
     whole = max(TERMS * rows / adds, TERMS * read)
     return max(MULTIPLY_ADDS * rows / adds + CYCLES, WORDS * read) <= WORTH * whole
 
@@ -41,7 +41,7 @@ def groups_of(sch, block):
     return next((b for b in sch.get_producers(block) if short_operand(sch.get(b))), None)
 
 
-def scaled_groups(sch, cpu, block, groups, k, rows, vectors, lanes):
+def scaled_groups(sch, target, block, groups, k, rows, vectors, lanes):
     """The loops of a tile of sums of groups whose scale comes after them:
 
         for k:  divided = a / divisor
@@ -63,9 +63,9 @@ def scaled_groups(sch, cpu, block, groups, k, rows, vectors, lanes):
     hold(sch, groups, vectors[-1], [short_operand(sch.get(groups))])
     sch.decompose_reduction(groups, terms)
     sch.decompose_reduction(block, k)
-    _turn_of(sch, cpu, block, k)
+    _turn_of(sch, target, block, k)
 
 
-def _turn_of(sch, cpu, block, k):
-    """Registers hold the elements that all vectors take, and a turn is long enough."""
-    turn_of(sch, cpu, block, (k,), several=False)
+def _turn_of(sch, target, block, k):
+    """Registers hold the elements that all vectors take, and an iteration is long enough."""
+    turn_of(sch, target, block, (k,), several=False)

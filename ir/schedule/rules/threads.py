@@ -16,16 +16,16 @@ PARALLEL_MIN_PARTS = 16  # that a loop is cut into, so that no thread waits long
 COST_OF_LOOP = 2  # of work: a scalar or memory-bound iteration counts as several of those that run from registers
 
 
-def most_threads(cpu, work, accuracy=FLOAT32):
-    """Of how many threads at most a network is worth, 1 where two do not pay, given [(operations, bytes of each buffer,
-    parallel loops that it runs)] of its kernel calls. As many as there may be where sizes are unknown.
+def most_threads(target, work, accuracy=FLOAT32):
+    """The largest profitable number of threads of a network, 1 where two are slower, given [(operations, bytes of each
+    buffer, parallel loops that it runs)] of its kernel calls. As many as there may be where sizes are unknown.
 
     Threads must save more cycles than they cost: of two, half of the time of its parallel loops, whose bytes come from
     L2. Each wait of two for one another costs with the tensors that pass between their cores about a microsecond, each
     further thread makes it longer, and one thread's kernels read what others wrote."""
-    faster = max(row.pace for row in ARITHMETICS.values() if row.admitted(cpu, accuracy))  # by a unit for some of them
-    pace = 2 * cpu.lanes * cpu.cost("multiply_adds") * faster
-    near, far = cpu.cost("l2_read"), cpu.cost("threads.passed")
+    faster = max(row.pace for row in ARITHMETICS.values() if row.admitted(target, accuracy))  # by a unit for some
+    pace = 2 * target.lanes * target.cost("multiply_adds") * faster
+    near, far = target.cost("l2_read"), target.cost("threads.passed")
     shared = passed = waits = 0
     for operations, touched, loops in work:
         if loops:
@@ -34,13 +34,13 @@ def most_threads(cpu, work, accuracy=FLOAT32):
             passed = passed + sum(touched) // far
         waits += max(loops, 1)
     if not isinstance(shared + passed, int):
-        return cpu.threads.most
+        return target.threads.most
 
     def pay(threads):
-        cost = cpu.cost("threads.wait") + cpu.cost("threads.more") * (threads - 2)
+        cost = target.cost("threads.wait") + target.cost("threads.more") * (threads - 2)
         return shared - shared // threads > passed + waits * cost
 
-    return max(filter(pay, range(2, cpu.threads.most + 1))) if pay(2) else 1
+    return max(filter(pay, range(2, target.threads.most + 1))) if pay(2) else 1
 
 
 def parallel_loops(stmt):
@@ -51,20 +51,20 @@ def parallel_loops(stmt):
     return sum(map(parallel_loops, _child_loops(stmt)))
 
 
-def parallel_nest(sch, cpu, loops, work, rows=False):
+def parallel_nest(sch, target, loops, work, rows=False):
     """Run each loop of a nest in parallel when the work is worth it; the C makes them one parallel loop. rows: of the
-    innermost one each thread keeps its own turns, or has all of them where they are few. A loop that carries a
+    innermost one each thread keeps its own iterations, or has all of them where they are few. A loop that carries a
     dependence stays serial, and so do those inside it; `sch.refused` then says why.
 
     Where kernels divide the same rows, what they pass on stays in each core's cache; by channels half of it would come
-    from another core. Of few rows that is less than what it costs to take a thread's turns once for each channel, and
-    that one thread has a row more: enough channels are shared then. In a short nest each thread does its own turns, and
-    none of another's: to take turns piece by piece costs up to a microsecond."""
-    if not cpu.parallel or work < cpu.cost("threads.least_work"):
+    from another core. Of few rows that is less than what it costs to take a thread's iterations once for each channel,
+    and that one thread has a row more: enough channels are shared then. In a short nest each thread does its own
+    iterations, and none of another's: to take turns piece by piece costs up to a microsecond."""
+    if not target.parallel or work < target.cost("threads.least_work"):
         return
     shared = [loop for loop in loops if not is_const_int(sch.get(loop).extent, 1)]
     rows = rows and shared[-1:] == [loops[-1]]
-    if rows and not _divides_rows(sch, cpu, shared):
+    if rows and not _divides_rows(sch, target, shared):
         shared, rows = shared[:-1] if _count(sch, shared[:-1]) >= PARALLEL_MIN_PARTS else shared, False
     for loop in shared:
         try:
@@ -74,22 +74,22 @@ def parallel_nest(sch, cpu, loops, work, rows=False):
             return
     if rows:
         sch.annotate(shared[-1], THREAD_ROWS, 1)
-    if shared and work < cpu.cost("threads.long_work"):
+    if shared and work < target.cost("threads.long_work"):
         sch.annotate(shared[-1], THREAD_OWN, 1)
 
 
-def _divides_rows(sch, cpu, loops):
-    """Whether threads divide the turns of the innermost of several loops."""
+def _divides_rows(sch, target, loops):
+    """Whether threads divide the iterations of the innermost of several loops."""
     rows = static_extent(sch, loops[-1]) if len(loops) > 1 else 0
     few = _count(sch, loops[:-1]) < PARALLEL_MIN_PARTS
-    return rows >= cpu.cost("threads.few_rows") or rows >= cpu.cost("threads.least_rows") and few
+    return rows >= target.cost("threads.few_rows") or rows >= target.cost("threads.least_rows") and few
 
 
 def _count(sch, loops):
     return prod(static_extent(sch, loop) for loop in loops)
 
 
-def parallel_outer(sch, cpu, loops):
+def parallel_outer(sch, target, loops):
     """Run as many leading loops in parallel as it takes to have enough to share, if the work is worth it. Batch,
     channels and rows are shared by rows."""
     chosen, count = [], 1
@@ -98,16 +98,16 @@ def parallel_outer(sch, cpu, loops):
             break
         chosen.append(loop)
         count *= static_extent(sch, loop)
-    rows = len(loops) > 2 and is_const_int(sch.get(loops[0]).extent, 1) and _divides_rows(sch, cpu, loops[1:3])
+    rows = len(loops) > 2 and is_const_int(sch.get(loops[0]).extent, 1) and _divides_rows(sch, target, loops[1:3])
     if chosen:
-        work = COST_OF_LOOP * work_of(cpu, sch.get(chosen[0]))
-        parallel_nest(sch, cpu, loops[:3] if rows else chosen, work, rows)
+        work = COST_OF_LOOP * work_of(target, sch.get(chosen[0]))
+        parallel_nest(sch, target, loops[:3] if rows else chosen, work, rows)
 
 
-def work_of(cpu, loop):
+def work_of(target, loop):
     """About how many innermost iterations a loop runs; symbolic extents count as many."""
-    own = loop.extent.value if isinstance(loop.extent, IntImm) else cpu.cost("threads.least_work")
-    return own * (sum(work_of(cpu, inner) for inner in _child_loops(loop.body)) or 1)
+    own = loop.extent.value if isinstance(loop.extent, IntImm) else target.cost("threads.least_work")
+    return own * (sum(work_of(target, inner) for inner in _child_loops(loop.body)) or 1)
 
 
 def _child_loops(stmt):

@@ -1,4 +1,4 @@
-"""Register tiles: how many rows of how many vectors keep the multiply-add units busy without spilling."""
+"""Register tiles: how many rows of how many vectors keep the FMA units busy without spilling."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -22,28 +22,28 @@ class Window:
         """Elements of the input that so many points in a row see."""
         return (points - 1) * self.stride + (self.taps - 1) * self.dilation + 1
 
-    def cycles(self, cpu, points, loads):
-        """For a multiply-add of each tap to each of the points, one after the other for each point. There are few of
+    def cycles(self, target, points, loads):
+        """For an FMA of each tap to each of the points, one after the other for each point. There are few of
         them for loads to hide behind."""
-        pace = cpu.cost("loads")
-        return max(points * self.taps / pace, loads / pace, cpu.cost("fma_latency") * self.taps) + (
-            2 * cpu.cost("tile.load") * loads)
+        pace = target.cost("loads")
+        return max(points * self.taps / pace, loads / pace, target.cost("fma_latency") * self.taps) + (
+            2 * target.cost("tile.load") * loads)
 
 
-def room(cpu, vectors):
+def room(target, vectors):
     """Registers for accumulators, beside a row of `vectors` vectors of the packed operand and one broadcast value; by
     element, beside two rows, one on its way, and a vector for each point."""
-    if cpu.by_element:
-        return (cpu.registers - 2 * vectors - 1) // (vectors + 1) * vectors
-    left = cpu.registers - vectors - 1
-    return min(left, cpu.accumulators or left)
+    if target.by_element:
+        return (target.registers - 2 * vectors - 1) // (vectors + 1) * vectors
+    left = target.registers - vectors - 1
+    return min(left, target.accumulators or left)
 
 
-def covers(cpu, vectors, own, groups):
+def covers(target, vectors, own, groups):
     """Whether tiles of so many vectors may cover the `own` vectors of a group's channels: where they divide them, or
     tiles are small and there is one group, whose last channels are a tile of their own then. One vector for many points
     loads as often as it multiplies."""
-    return vectors <= own if cpu.cost("tile.small") and groups == 1 else own % vectors == 0
+    return vectors <= own if target.cost("tile.small") and groups == 1 else own % vectors == 0
 
 
 def pieces(extent, size):
@@ -63,25 +63,25 @@ def busy(count, block=1):
     return 2 * max(first, count - first) / count
 
 
-def step(cpu, vectors, points):
-    """Cycles of a step: multiply-adds, or loads, of elements so many a cycle and of vectors as many as are multiplied,
-    and no fewer than hide the multiply-adds' latency."""
-    pace = cpu.cost("multiply_adds")
-    return max(vectors * points / pace, vectors / pace + points / cpu.cost("loads"), cpu.cost("fma_latency"))
+def step(target, vectors, points):
+    """Cycles of a step: FMAs, or loads, of elements so many a cycle and of vectors as many as are multiplied,
+    and no fewer than hide the FMAs' latency."""
+    pace = target.cost("multiply_adds")
+    return max(vectors * points / pace, vectors / pace + points / target.cost("loads"), target.cost("fma_latency"))
 
 
-def step_with_loads(cpu, vectors, points):
-    """Cycles of a step where loads cost a little even if multiply-adds take longer: they compete with another thread of
-    the core, and the packed operand comes from the second cache."""
-    loads = points / cpu.lanes if cpu.by_element else points
-    return step(cpu, vectors, points) + cpu.cost("tile.load") * (cpu.cost("tile.packed") * vectors + loads)
+def step_with_loads(target, vectors, points):
+    """Cycles of a step where loads cost a little even if FMAs take longer: they compete with another thread of
+    the core, and the packed operand comes from L2."""
+    loads = points / target.lanes if target.by_element else points
+    return step(target, vectors, points) + target.cost("tile.load") * (target.cost("tile.packed") * vectors + loads)
 
 
-def candidates(cpu):
+def candidates(target):
     """Tiles whose accumulators, one row of the packed operand and one broadcast value fit the registers, of which the
-    accumulators take no more than cpu.accumulators."""
+    accumulators take no more than target.accumulators."""
     for vectors in VECTORS:
-        most = room(cpu, vectors) // vectors
+        most = room(target, vectors) // vectors
         for rows in range(1, most + 1):
             for columns in range(1, most // rows + 1):
                 yield Tile(vectors, rows, columns)
@@ -92,8 +92,8 @@ class Sums(Kernel):
     """Sums of an output of `outer` vectors x rows x columns points. dividing: the vectors of a tile must divide
     `outer`, because the next ones belong to another group, say.
 
-    Model: a step issues vectors * points multiply-adds and vectors + points loads, and takes no less than the cycles in
-    which a multiply-add gives its result (Goto and van de Geijn 2008 give the reasoning). A tile at the border does the
+    Model: a step issues vectors * points FMAs and vectors + points loads, and takes no less than the cycles in
+    which an FMA gives its result (Goto and van de Geijn 2008 give the reasoning). A tile at the border does the
     work of a whole one, in code of its own, hence the small penalty. Among equals the one with more points: it loads
     less.
     """
@@ -104,16 +104,16 @@ class Sums(Kernel):
     columns: int = 1
     dividing: bool = False
 
-    def candidates(self, cpu):
-        fitting = (t for t in candidates(cpu) if not self.dividing or self.outer % t.vectors == 0)
+    def candidates(self, target):
+        fitting = (t for t in candidates(target) if not self.dividing or self.outer % t.vectors == 0)
         for tile in sorted(fitting, key=lambda t: (-t.accumulators, t.rows, t.vectors)):
             yield Plan(self.rule, tile=tile)
 
-    def cost(self, plan, cpu):
-        return _cost(cpu, plan.tile, self.outer, self.rows, self.columns)
+    def cost(self, plan, target):
+        return _cost(target, plan.tile, self.outer, self.rows, self.columns)
 
 
-def _cost(cpu, tile, outer, rows, columns):
+def _cost(target, tile, outer, rows, columns):
     steps = -(-outer // tile.vectors) * -(-rows // tile.rows) * -(-columns // tile.columns)
     borders = (outer % tile.vectors > 0) + (rows % tile.rows > 0) + (columns % tile.columns > 0)
-    return steps * step(cpu, tile.vectors, tile.points) * (1 + cpu.cost("tile.border") * borders)
+    return steps * step(target, tile.vectors, tile.points) * (1 + target.cost("tile.border") * borders)

@@ -21,12 +21,12 @@ from .tiles import Window
 HELD = "held"  # the algorithm whose registers hold data, beside sums
 
 
-def windows(sch, cpu):
+def windows(sch, target):
     """A reduction over the windows of each channel in blocked layout, of any size, stride and dilation:
 
         for channels, rows, columns:  acc = 0;  for kh, kw: for points: acc += x * w;  epilogue(acc)
     """
-    found = anchored(sch, lambda block: _fits(block, cpu)) if cpu.lanes > 1 else None
+    found = anchored(sch, lambda block: _fits(block, target)) if target.lanes > 1 else None
     if found is None:
         return None
     reduction, epilogue = sch.get_block(found[0]), found[1]
@@ -36,21 +36,21 @@ def windows(sch, cpu):
     # One point has one chain of sums, which wait for each other: vectors of several channels then share a tile.
     point = all(is_const_int(sch.get(loop).extent, 1) for loop in loops[2:4])
     groups = 1 if point else static_extent(sch, loops[1])
-    kernel = windows_of(sch, cpu, reduction, epilogue, groups)
+    kernel = windows_of(sch, target, reduction, epilogue, groups)
     return Match(kernel, partial(_apply, sch, reduction, epilogue, kernel))
 
 
-def _apply(sch, reduction, epilogue, kernel, plan, cpu):
-    loops, by_rows = tile_windows(sch, cpu, reduction, epilogue, kernel, plan)
-    parallel_nest(sch, cpu, loops, kernel.conv.work, by_rows)
+def _apply(sch, reduction, epilogue, kernel, plan, target):
+    loops, by_rows = tile_windows(sch, target, reduction, epilogue, kernel, plan)
+    parallel_nest(sch, target, loops, kernel.conv.work, by_rows)
 
 
-def _fits(block, cpu):
+def _fits(block, target):
     """Whatever the windows read has a vector of channels innermost."""
     if block.init is None or ranks(block) != (5, 2):
         return False
     lane = iter_vars(block, "spatial")[-1]
-    return (vectorizes(block, lane.var) and is_const_int(lane.dom.extent, cpu.lanes)
+    return (vectorizes(block, lane.var) and is_const_int(lane.dom.extent, target.lanes)
             and all(innermost(load) is lane.var for load in operand_loads(block)))
 
 
@@ -60,7 +60,7 @@ class Windows(Kernel):
     not shared; weights: whether there are some. band: so many rows at a time, not all.
 
     Where registers have room for what a tile sees in a row of the window, and for that row of weights, these are loaded
-    once for all its columns, not by each multiply-add.
+    once for all its columns, not by each FMA.
     """
 
     conv: conv_tiles.Shape
@@ -70,49 +70,49 @@ class Windows(Kernel):
 
     rule = "windows"
 
-    def candidates(self, cpu):
-        """The best tile of multiply-adds that load each theirs, and those that hold their data."""
+    def candidates(self, target):
+        """The best tile of FMAs that load each theirs, and those that hold their data."""
         shape, row = self.conv, self.row
-        yield plans.choose(shape, cpu).replace(rule=self.rule, threads="")
+        yield plans.choose(shape, target).replace(rule=self.rule, threads="")
         if not row:
             return
-        most = min(cpu.registers, cpu.accumulators or cpu.registers)
+        most = min(target.registers, target.accumulators or target.registers)
         fitting = (Tile(1, r, c) for c in range(1, min(shape.width, most) + 1)
                    for r in range(1, min(shape.height, most // c) + 1)
-                   if r * c + self._loads(r, c, True) + 1 < cpu.registers)
+                   if r * c + self._loads(r, c, True) + 1 < target.registers)
         for tile_ in sorted(fitting, key=lambda t: t.rows):
             yield Plan(self.rule, HELD, tile=tile_, block=shape.height)
 
-    def cost(self, plan, cpu):
+    def cost(self, plan, target):
         if not self.row:
             return 0
-        start, turns, held = cpu.cost("windows.start"), self.conv.steps // self.row.taps, plan.algorithm == HELD
-        return sum(count * (start + turns * self.row.cycles(cpu, r * c, self._loads(r, c, held)))
+        start, turns, held = target.cost("windows.start"), self.conv.steps // self.row.taps, plan.algorithm == HELD
+        return sum(count * (start + turns * self.row.cycles(target, r * c, self._loads(r, c, held)))
                    for r, c, count in tiles.grid(self.conv.height, self.conv.width, plan.tile))
 
-    def complete(self, plan, cpu):
+    def complete(self, plan, target):
         if self.band:
             rows = plan.tile.rows if self.band % plan.tile.rows == 0 else 1
             plan = plan.replace(tile=plan.tile.replace(rows=rows), block=self.band)
-        return plan.replace(threads=plan.threads or shared(cpu, self.conv.work, "bands, channels and rows"))
+        return plan.replace(threads=plan.threads or shared(target, self.conv.work, "bands, channels and rows"))
 
     def _loads(self, rows, columns, held):
         taps = self.row.taps
         return rows * (self.row.seen(columns) if held else columns * taps) + taps * self.weights
 
 
-def windows_of(sch, cpu, reduction, epilogue, groups, band=None):
+def windows_of(sch, target, reduction, epilogue, groups, band=None):
     """What plans depend on. band: as in Windows."""
     block = sch.get(reduction)
     row = _row(block)
-    return Windows(shape_of(sch, cpu, reduction, epilogue, groups), row,
+    return Windows(shape_of(sch, target, reduction, epilogue, groups), row,
                    row is not None and len(operand_loads(block)) > 1, band)
 
 
-def tile_windows(sch, cpu, reduction, epilogue, kernel, plan):
+def tile_windows(sch, target, reduction, epilogue, kernel, plan):
     """blocked_convolution.tile by a plan for Windows."""
     held = [load.buffer for load in operand_loads(sch.get(reduction))] if plan.algorithm == HELD else ()
-    return tile(sch, cpu, reduction, epilogue, kernel.conv, plan, held=held)
+    return tile(sch, target, reduction, epilogue, kernel.conv, plan, held=held)
 
 
 def _row(block):

@@ -20,8 +20,8 @@ from .roles import arithmetic_of, stages_of
 from .winograd_stages import STAGES, only_stages, share, turns_of
 
 
-def winograd(sch, cpu):
-    """nn.conv2d_winograd with what is fused to it, in blocks that fit the second cache. For vectors of another width
+def winograd(sch, target):
+    """nn.conv2d_winograd with what is fused to it, in blocks that fit L2. For vectors of another width
     than the layout's the stages stay one after the other."""
     if find_block(sch, lambda block: block.name_hint == STAGES[1]) is None:
         return None
@@ -32,14 +32,14 @@ def winograd(sch, cpu):
     planes = SCHEDULES[arithmetic].planes
     rows, data, product, columns = map(sch.get_block, STAGES)
     layer = planes.layer(sch, output, data, product, columns)
-    if layer.lanes != cpu.lanes:
+    if layer.lanes != target.lanes:
         return one_after_another("winograd")
 
-    def apply(plan, cpu):
+    def apply(plan, target):
         work = steps(sch.get(planes.sums(sch, product)))
         n, yb, oo = turns_of(sch, output, columns, layer.tile, plan)
-        planes.products(sch, cpu, layer, plan, product, columns, oo)
-        own = planes.inputs(sch, cpu, layer, plan, yb, rows, data, pads)
-        share(sch, cpu, plan.threads, [n, yb], own, oo, work)
+        planes.products(sch, target, layer, plan, product, columns, oo)
+        own = planes.inputs(sch, target, layer, plan, yb, rows, data, pads)
+        share(sch, target, plan.threads, [n, yb], own, oo, work)
 
     return Match(planes.kernel(layer), apply)

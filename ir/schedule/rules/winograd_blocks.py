@@ -2,7 +2,7 @@
 
 A block is some rows of tiles. Its transformed inputs V are made once; then, in turns of some vectors of output
 channels, the products of all planes, M, and from these the results. The transformed weights U are read once
-per block, V once per turn: more channels in a turn need more room for M.
+per block, V once per turn: more channels in an iteration need more room for M.
 """
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from . import pair_tiles, tiles
 from .tiles import FLOAT, busy
 
 PAIRS_BESIDE = 0.3  # the share of the time of weights that pass beside products by pairs, by which these take longer
-# Of V by pairs that leaves the second cache: bytes a cycle, when it is made, a vector for each of many planes in turn;
+# Of V by pairs that leaves L2: bytes a cycle, when it is made, a vector for each of many planes in turn;
 # the share of the time in which it is read by which products take longer.
 MADE_BYTES, READ_BESIDE = 5, 0.2
 
@@ -24,12 +24,12 @@ MADE_BYTES, READ_BESIDE = 5, 0.2
 @dataclass(frozen=True)
 class Layer(Kernel):
     """tile, kernel: m and r of F(m x m, r x r); in_blocks: of a group's input channels; out_blocks: of all; rows,
-    columns: of tiles; lanes: of a block; depth: channels of an input block that are summed, None for all; near: the
-    second cache keeps the weights from run to run.
+    columns: of tiles; lanes: of a block; depth: channels of an input block that are summed, None for all; near:
+    L2 keeps the weights from run to run.
 
-    A plan's tile is over rows and columns of tiles of Winograd's; its block is of rows of these; its turn of vectors of
-    output channels, of which the last may have fewer. Threads share "rows" of blocks or "channels" of the output
-    ("each" thread then makes V for itself).
+    A plan's tile is over rows and columns of tiles of Winograd's; its block is of rows of these; its iteration of
+    vectors of output channels, of which the last may have fewer. Threads share "rows" of blocks or "channels" of the
+    output ("each" thread then makes V for itself).
     """
 
     tile: int
@@ -53,7 +53,7 @@ class Layer(Kernel):
 
     @property
     def channels(self):
-        """Of the input, that are summed."""
+        """Input channels of the reduction."""
         return self.in_blocks * (self.depth or self.lanes)
 
     @property
@@ -63,7 +63,7 @@ class Layer(Kernel):
 
     @property
     def data_blocks(self):
-        """Of channels of the input, in all groups."""
+        """Blocks of input channels, over all groups."""
         return self.in_blocks * self.groups
 
     @property
@@ -75,105 +75,105 @@ class Layer(Kernel):
     def weights(self):
         return self.vector * self.channels * self.out_blocks
 
-    def candidates(self, cpu):
-        return (plan for _, plan in self.priced(cpu))
+    def candidates(self, target):
+        return (plan for _, plan in self.priced(target))
 
-    def priced(self, cpu):
+    def priced(self, target):
         """Plans for every number of rows, with the best register tile that leaves inner loops without conditions.
-        Channels that it leaves are a tile of their own at the end of the last turn. Sums of pairs are of a vector each.
-        """
+        Channels that it leaves are a tile of their own at the end of the last iteration. Sums of pairs are of a vector
+        each. """
         own = self.out_blocks // self.groups
-        every = pair_tiles.candidates() if self.pairs else tiles.candidates(cpu)
+        every = pair_tiles.candidates() if self.pairs else tiles.candidates(target)
         fitting = [t for t in every if t.columns <= self.columns
-                   and tiles.covers(cpu, t.vectors, own, self.groups)]
+                   and tiles.covers(target, t.vectors, own, self.groups)]
         for rows in range(1, self.rows + 1):
             whole = (t for t in fitting if t.rows == 1 or t.rows <= rows and self.rows % rows == 0
                      and (rows % t.rows == 0 or rows == self.rows))
-            products, *_, tile = min((_product(cpu, self, rows, t), t.vectors, t.rows, n, t)
+            products, *_, tile = min((_product(target, self, rows, t), t.vectors, t.rows, n, t)
                                      for n, t in enumerate(whole))
             for vectors in (*range(tile.vectors, self.out_blocks, tile.vectors), self.out_blocks):
                 if own % tile.vectors or self.out_blocks % vectors == 0:
-                    ways = _ways(cpu, self, rows, vectors, products)
+                    ways = _ways(target, self, rows, vectors, products)
                     over = min(ways, key=ways.get)
                     yield ways[over], Plan(self.rule, arithmetic="pairs" if self.pairs else "fma", tile=tile,
                                            block=rows, turn=vectors, threads=over)
 
-    def cost(self, plan, cpu):
-        products = _product(cpu, self, plan.block, plan.tile)
-        return _ways(cpu, self, plan.block, plan.turn, products).get(plan.threads, inf)
+    def cost(self, plan, target):
+        products = _product(target, self, plan.block, plan.tile)
+        return _ways(target, self, plan.block, plan.turn, products).get(plan.threads, inf)
 
 
-def cycles(cpu, layer):
-    """Of the plan that is chosen, no fewer than weights need that exceed the second cache: each of its blocks reads
+def cycles(target, layer):
+    """Of the plan that is chosen, no fewer than weights need that exceed L2: each of its blocks reads
     them from memory."""
-    plan = plans.choose(layer, cpu)
-    streamed = layer.weights * -(-layer.rows // plan.block) if layer.weights > cpu.l2_bytes else 0
-    least = plans.cost(plan, layer, cpu)
-    return least if cpu.cost("stream.beside") else max(least, streamed / cpu.cost("stream.read"))
+    plan = plans.choose(layer, target)
+    streamed = layer.weights * -(-layer.rows // plan.block) if layer.weights > target.l2_bytes else 0
+    least = plans.cost(plan, layer, target)
+    return least if target.cost("stream.beside") else max(least, streamed / target.cost("stream.read"))
 
 
-def _streamed(cpu, layer, blocks):
-    """Cycles in which weights come for each of some blocks, from memory for the first one, and for others if the third
-    cache does not hold them."""
-    again = cpu.cost("l3_read" if layer.weights <= cpu.l3_bytes else "stream.read")
-    return layer.weights / cpu.cost("stream.read") + (blocks - 1) * layer.weights / again
+def _streamed(target, layer, blocks):
+    """Cycles in which weights come for each of some blocks, from memory for the first one, and for others if
+    L3 does not hold them."""
+    again = target.cost("l3_read" if layer.weights <= target.l3_bytes else "stream.read")
+    return layer.weights / target.cost("stream.read") + (blocks - 1) * layer.weights / again
 
 
-def _ways(cpu, layer, rows, vectors, cycles):
+def _ways(target, layer, rows, vectors, cycles):
     """{what two threads share: twice the cycles of one of them}, {"rows": those of one thread} without threads, of
     blocks of so many rows in turns of so many vectors, whose products take so many cycles."""
     blocks, turns = -(-layer.rows // rows), -(-layer.out_blocks // vectors)
     points = rows * layer.columns
     data, products = layer.vector * layer.data_blocks * points, layer.vector * vectors * points
     row = layer.side * (layer.columns * layer.tile + layer.kernel - 1) * layer.lanes * FLOAT
-    again = layer.weights > cpu.l2_bytes * 3 // 4
-    beside = cpu.cost("stream.beside") > 0
+    again = layer.weights > target.l2_bytes * 3 // 4
+    beside = target.cost("stream.beside") > 0
     if beside and (again or not layer.near):
-        streamed = _streamed(cpu, layer, blocks if again else 1)
-        cycles = max(cycles + (PAIRS_BESIDE if layer.pairs else cpu.cost("stream.slows")) * streamed, streamed)
-    spills = data + products > cpu.l2_bytes * 3 // 4
+        streamed = _streamed(target, layer, blocks if again else 1)
+        cycles = max(cycles + (PAIRS_BESIDE if layer.pairs else target.cost("stream.slows")) * streamed, streamed)
+    spills = data + products > target.l2_bytes * 3 // 4
     made_far = data * blocks / MADE_BYTES if layer.pairs and spills else 0
-    cycles += transforms(cpu, layer) + _divisions(layer) + made_far
-    far = 0 if beside else layer.weights * shown(cpu, layer, blocks, again)
-    left = 0  # bytes of data and products that leave the second cache
+    cycles += transforms(target, layer) + _divisions(layer) + made_far
+    far = 0 if beside else layer.weights * shown(target, layer, blocks, again)
+    left = 0  # bytes of data and products that leave L2
     if spills:
         left += READ_BESIDE * data * blocks * turns if layer.pairs else data * blocks * (2 + turns)
-    if products > cpu.l2_bytes // 2:
+    if products > target.l2_bytes // 2:
         left += 3 * products * turns * blocks
-    left /= cpu.cost("l3_read" if data + products <= cpu.l3_bytes else "far_read")
-    cycles += far / cpu.cost("far_read") + left
-    cycles += blocks * spilled(cpu, data + products) / (layer.lanes * FLOAT)
-    ways = _shares(cpu, layer, rows, vectors, data, products, row, made_far) if cpu.parallel else {"rows": (1, 0)}
+    left /= target.cost("l3_read" if data + products <= target.l3_bytes else "far_read")
+    cycles += far / target.cost("far_read") + left
+    cycles += blocks * spilled(target, data + products) / (layer.lanes * FLOAT)
+    ways = _shares(target, layer, rows, vectors, data, products, row, made_far) if target.parallel else {"rows": (1, 0)}
     return {over: busy * cycles + passed for over, (busy, passed) in ways.items()}
 
 
-def shown(cpu, layer, blocks, again):
+def shown(target, layer, blocks, again):
     """The times that the weights come from beyond L2 which prefetching does not hide: of those that L2 then holds for
     all blocks a share of one, of those that each block reads again a larger one of each."""
     if again:
-        return cpu.cost("winograd.shown_again") * blocks
-    return 0 if layer.near else cpu.cost("winograd.shown")
+        return target.cost("winograd.shown_again") * blocks
+    return 0 if layer.near else target.cost("winograd.shown")
 
 
-def spilled(cpu, size):
+def spilled(target, size):
     """Cycles, for each byte of a vector, of so many bytes of a block, beyond some times the size of L1."""
-    return cpu.cost("winograd.spilled") * max(0, size - cpu.cost("winograd.kept") * cpu.l1_bytes)
+    return target.cost("winograd.spilled") * max(0, size - target.cost("winograd.kept") * target.l1_bytes)
 
 
-def _shares(cpu, layer, rows, vectors, data, products, row, made_far):
+def _shares(target, layer, rows, vectors, data, products, row, made_far):
     """{what two threads share: (twice their part of the time of one, cycles for what passes between cores)}."""
     blocks, turns = -(-layer.rows // rows), -(-layer.out_blocks // vectors)
     ways = {"channels": (2, 0)}  # what is too large for stacks one thread does
-    passing = cpu.cost("core_to_core")
-    if turns > 1 and products <= cpu.cost("winograd.most_sums"):
+    passing = target.cost("core_to_core")
+    if turns > 1 and products <= target.cost("winograd.most_sums"):
         ways["channels"] = busy(layer.out_blocks, vectors), (2 * data * blocks + layer.results) / passing
     if layer.pairs:  # rows of all channels, of which the largest is known before they are divided
         data, row = layer.side ** 2 * rows * layer.columns * padded(layer.channels) * FLOAT, row * layer.data_blocks
-    fits = data + products + row <= cpu.threads.local_bytes
+    fits = data + products + row <= target.threads.local_bytes
     if blocks > 1 and fits:
         ways["rows"] = 2 * min(1, -(-blocks // 2) * rows / layer.rows), 0
     if turns > 1 and blocks == 1 == layer.groups and fits:  # what one thread makes for itself, both do
-        made = data_transforms(cpu, layer) + _divisions(layer) + made_far
+        made = data_transforms(target, layer) + _divisions(layer) + made_far
         ways["each"] = busy(turns), (2 - busy(turns)) * made + layer.results / passing
     return ways
 
@@ -184,33 +184,34 @@ def _divisions(layer):
     return points * (pair_tiles.PLANE_ROW + pair_tiles.PLANE_BLOCK * layer.data_blocks) if layer.pairs else 0
 
 
-def _product(cpu, layer, rows, tile):
+def _product(target, layer, rows, tile):
     """Cycles of the products."""
     blocks = [(rows, layer.rows // rows), (layer.rows % rows, 1)]
     if layer.pairs:
         return layer.side ** 2 * layer.out_blocks * sum(
             count * again * pair_tiles.tile_cycles(h * w, third(layer.channels))
             for size, count in blocks for h, w, again in tiles.grid(size, layer.columns, tile))
-    steps = sum(across * count * again * _step(cpu, wide, h * w)
+    steps = sum(across * count * again * _step(target, wide, h * w)
                 for wide, across in tiles.pieces(layer.out_blocks, tile.vectors)
                 for size, count in blocks for h, w, again in tiles.grid(size, layer.columns, tile))
     return steps * layer.side ** 2 * layer.channels
 
 
-def _step(cpu, vectors, points):
+def _step(target, vectors, points):
     """Cycles for one input channel."""
-    data = "winograd.small_load_data" if vectors * points <= cpu.cost("tile.small") else "winograd.load_data"
-    return tiles.step(cpu, vectors, points) + cpu.cost("winograd.load_weights") * vectors + cpu.cost(data) * points
+    data = "winograd.small_load_data" if vectors * points <= target.cost("tile.small") else "winograd.load_data"
+    weights = target.cost("winograd.load_weights") * vectors
+    return tiles.step(target, vectors, points) + weights + target.cost(data) * points
 
 
-def transforms(cpu, layer):
+def transforms(target, layer):
     """Cycles of the transforms: about one store a cycle, with the loads and sums beside it."""
     points = layer.rows * layer.columns
-    return data_transforms(cpu, layer) + layer.out_blocks * points * (layer.side ** 2 + 2 * layer.side * layer.tile)
+    return data_transforms(target, layer) + layer.out_blocks * points * (layer.side ** 2 + 2 * layer.side * layer.tile)
 
 
-def data_transforms(cpu, layer):
-    """Of the inputs alone."""
-    side, points, each = layer.side, layer.rows * layer.columns, cpu.cost("winograd.transform")
+def data_transforms(target, layer):
+    """Cycles of the input transforms alone."""
+    side, points, each = layer.side, layer.rows * layer.columns, target.cost("winograd.transform")
     rows = layer.rows * (layer.columns * layer.tile + layer.kernel - 1) * each * side
     return layer.data_blocks * (rows + each * points * side ** 2)

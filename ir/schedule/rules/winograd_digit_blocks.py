@@ -33,23 +33,23 @@ class Blocking:
         return self.columns // LANES
 
 
-def choose(cpu, layer):
+def choose(target, layer):
     """The Blocking of a winograd_blocks.Layer with the least estimated time; None where no block fits."""
     fitting = (rows for rows in divisors(layer.rows) if rows * layer.columns <= MOST_ROWS)
-    return min((_blocking(cpu, layer, rows, columns) for rows in fitting for columns in UNITS),
+    return min((_blocking(target, layer, rows, columns) for rows in fitting for columns in UNITS),
                key=lambda b: (b.cycles, b.rows), default=None)
 
 
-def cycles(cpu, layer):
-    """Of the Blocking that is chosen, no fewer than weights need that exceed the second cache; None without one."""
-    blocking = choose(cpu, layer)
+def cycles(target, layer):
+    """Cycles of the chosen Blocking, at least the time to stream weights that exceed L2; None without one."""
+    blocking = choose(target, layer)
     if blocking is None:
         return None
-    again = _weights(layer) * (layer.rows // blocking.rows) if _weights(layer) > cpu.l2_bytes else 0
-    return max(blocking.cycles, again / cpu.cost("stream.read"))
+    again = _weights(layer) * (layer.rows // blocking.rows) if _weights(layer) > target.l2_bytes else 0
+    return max(blocking.cycles, again / target.cost("stream.read"))
 
 
-def _blocking(cpu, layer, rows, columns):
+def _blocking(target, layer, rows, columns):
     planes, steps, panels = layer.side ** 2, _steps(layer), -(-layer.out_blocks * LANES // columns)
     blocks, points = layer.rows // rows, rows * layer.columns
     width = layer.columns * layer.tile
@@ -58,23 +58,23 @@ def _blocking(cpu, layer, rows, columns):
     cycles = blocks * panels * (layer.side * CALL + planes * each * columns // COLUMNS)
     cutting = layer.rows * (ROW + layer.side * width * layer.data_blocks)
     cutting += planes * layer.rows * layer.columns * steps * TERMS // LANES * SPLIT
-    cycles += cutting + planes * layer.rows * layer.columns * layer.out_blocks + transforms(cpu, layer)
-    again = _weights(layer) > cpu.l2_bytes * 3 // 4
-    far = _weights(layer) * shown(cpu, layer, blocks, again)
-    far += min(digits, max(0, digits + sums - cpu.l2_bytes * 3 // 4)) * blocks * panels
-    if sums > cpu.l2_bytes // 2:
+    cycles += cutting + planes * layer.rows * layer.columns * layer.out_blocks + transforms(target, layer)
+    again = _weights(layer) > target.l2_bytes * 3 // 4
+    far = _weights(layer) * shown(target, layer, blocks, again)
+    far += min(digits, max(0, digits + sums - target.l2_bytes * 3 // 4)) * blocks * panels
+    if sums > target.l2_bytes // 2:
         far += 2 * sums * panels * blocks
     row = layer.side * (width + layer.kernel - 1) * TERMS * FLOAT
-    cycles += far / cpu.cost("far_read") + steps * layer.rows * spilled(cpu, row) / (LANES * FLOAT)
-    if not cpu.parallel:
+    cycles += far / target.cost("far_read") + steps * layer.rows * spilled(target, row) / (LANES * FLOAT)
+    if not target.parallel:
         return Blocking(rows, columns, "rows", cycles)
-    passing = cpu.cost("core_to_core")
+    passing = target.cost("core_to_core")
     ways = {"channels": (busy(panels), (2 * digits * blocks + layer.results) / passing)}
-    fits = row + digits + sums <= cpu.threads.local_bytes
+    fits = row + digits + sums <= target.threads.local_bytes
     if fits and blocks > 1:
         ways["rows"] = busy(blocks), 0
     if fits:  # what one thread makes for itself, both do
-        made = cutting + data_transforms(cpu, layer)
+        made = cutting + data_transforms(target, layer)
         ways["each"] = busy(panels), (2 - busy(panels)) * made + layer.results / passing
     over = min(ways, key=lambda way: ways[way][0] * cycles + ways[way][1])
     times, passed = ways[over]

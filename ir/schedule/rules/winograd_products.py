@@ -30,8 +30,8 @@ from .winograd_stages import apart, by_columns, choices, scale_rows
 @dataclass(frozen=True)
 class Planes:
     """The schedule of an arithmetic: layer(sch, output, data, product, columns), the Layer; kernel(layer), what
-    is planned; sums(sch, product), the block that has the work; products(sch, cpu, layer,
-    plan, product, columns, at) in the turns `at`, and before them inputs(sch, cpu, layer, plan, at, rows, data,
+    is planned; sums(sch, product), the block that has the work; products(sch, target, layer,
+    plan, product, columns, at) in the turns `at`, and before them inputs(sch, target, layer, plan, at, rows, data,
     pads) in those of blocks, the loops that threads may share."""
 
     layer: Callable
@@ -41,7 +41,7 @@ class Planes:
     inputs: Callable
 
 
-# ---------------------------------------------------------------- multiply-adds
+# ---------------------------------------------------------------- FMAs
 
 def _layer(sch, output, data, product, columns):
     _, side, _, ob, ty, tx, o, ib, ic = (static_extent(sch, loop) for loop in sch.get_loops(product))
@@ -49,13 +49,13 @@ def _layer(sch, output, data, product, columns):
     return winograd_blocks.Layer(tile, ib, ob, ty, tx, o, side - tile + 1, ic, groups=groups)
 
 
-def _fma_products(sch, cpu, layer, plan, product, columns, at):
-    kept = {} if cpu.cost("tile.small") else {PREFETCH_AHEAD: cpu.l1_bytes}
-    kept[PREFETCH] = cpu.l2_bytes
-    sum_products(sch, cpu, product, at, plan.tile, [name for name, room in kept.items() if layer.weights > room])
+def _fma_products(sch, target, layer, plan, product, columns, at):
+    kept = {} if target.cost("tile.small") else {PREFETCH_AHEAD: target.l1_bytes}
+    kept[PREFETCH] = target.l2_bytes
+    sum_products(sch, target, product, at, plan.tile, [name for name, room in kept.items() if layer.weights > room])
 
 
-def _fma_inputs(sch, cpu, layer, plan, at, rows, data, pads):
+def _fma_inputs(sch, target, layer, plan, at, rows, data, pads):
     """Returns the loops over blocks of input channels and rows of tiles."""
     sch.compute_at(data, at, preserve_unit_loops=True)
     apart(sch, data)
@@ -67,7 +67,7 @@ def _fma_inputs(sch, cpu, layer, plan, at, rows, data, pads):
     return [ib, ty]
 
 
-def sum_products(sch, cpu, product, at, tile, prefetch):
+def sum_products(sch, target, product, at, tile, prefetch):
     """The sums of a register tile, over all input channels, and the copy that stores them. prefetch: annotations of the
     innermost loop that ask for weights."""
     sch.compute_at(product, at, preserve_unit_loops=True)
@@ -81,12 +81,12 @@ def sum_products(sch, cpu, product, at, tile, prefetch):
     in_registers(sch, (tyi, txi, obi), o)
     sch.compute_at(product, txo, preserve_unit_loops=True)
     n, u, v, ob, ty, tx, o, *reduce = sch.get_loops(product)[-7 - ranks(sch.get(product))[1]:]
-    reduce, lane = lane_by_lane(sch, cpu, reduce, by_element(cpu, sch.get(product))[1])
+    reduce, lane = lane_by_lane(sch, target, reduce, by_element(target, sch.get(product))[1])
     sch.reorder(*reduce, *lane, n, u, v, ty, tx, ob, o)
     in_registers(sch, (ty, tx, ob), o)
     weights = sch.get(product).reads[1].buffer.name
     sch.decompose_reduction(product, reduce[0])
-    turn = turn_of(sch, cpu, product, reduce)
+    turn = turn_of(sch, target, product, reduce)
     for annotation in prefetch:
         sch.annotate(turn, annotation, [weights])
 
@@ -100,7 +100,7 @@ def _scaled_layer(sch, output, data, product, columns, pairs=False):
     return Layer(tile, ib, out_blocks, ty, tx, lanes, side - tile + 1, pairs=pairs)
 
 
-def _pair_products(sch, cpu, layer, plan, product, columns, at):
+def _pair_products(sch, target, layer, plan, product, columns, at):
     """The products of the planes, a tile of sums in registers at a time."""
     tile = plan.tile
     sch.compute_at(product, at, preserve_unit_loops=True)
@@ -113,21 +113,21 @@ def _pair_products(sch, cpu, layer, plan, product, columns, at):
     block = sch.get_block("pairs_sums")
     sch.compute_at(block, txo, preserve_unit_loops=True)
     ty, _, tx, o, t, by = sch.get_loops(block)[-6:]
-    tile_sums(sch, cpu, block, (ty, tx), o, t, by)
+    tile_sums(sch, target, block, (ty, tx), o, t, by)
 
 
-def _pair_inputs(sch, cpu, layer, plan, at, rows, data, pads):
+def _pair_inputs(sch, target, layer, plan, at, rows, data, pads):
     """Transformed tiles of one row of them after the other, whose loop it returns."""
     row = scale_rows(sch, at, "pairs", (ROWS, OWN), after=(LESS,))
     own = sch.get_block(OWN)
     sch.reverse_compute_at(sch.get_block(LESS), sch.get_loops(own)[-2], preserve_unit_loops=True)
     sch.set_scope(own, 0, "local")
-    in_lanes(sch, cpu, own)
+    in_lanes(sch, target, own)
     divided = sch.get_block(ROWS)
     sch.compute_inline(data)
-    sch.storage_align(divided, 0, -2, 2 * cpu.lanes, cpu.lanes)
+    sch.storage_align(divided, 0, -2, 2 * target.lanes, target.lanes)
     *_, u, v, _, tx, k = sch.get_loops(divided)
-    kb, lane = sch.split(k, [None, cpu.lanes])
+    kb, lane = sch.split(k, [None, target.lanes])
     sch.reorder(kb, tx, u, v, lane)
     choices(sch, v, lane)
     sch.compute_at(rows, row, preserve_unit_loops=True)
@@ -135,7 +135,7 @@ def _pair_inputs(sch, cpu, layer, plan, at, rows, data, pads):
     return [row]
 
 
-def _digit_products(sch, cpu, layer, plan, product, columns, at):
+def _digit_products(sch, target, layer, plan, product, columns, at):
     """Products, the sums times both scales, of a column of planes at a time."""
     sch.compute_at(product, sch.get_loops(columns)[-3], preserve_unit_loops=True)
     sch.set_scope(product, 0, "local")
@@ -144,7 +144,7 @@ def _digit_products(sch, cpu, layer, plan, product, columns, at):
     sch.compute_at(sch.get_block("digits_sums"), at, preserve_unit_loops=True)
 
 
-def _digit_inputs(sch, cpu, layer, plan, at, rows, data, pads):
+def _digit_inputs(sch, target, layer, plan, at, rows, data, pads):
     """Scales and digits of one row of tiles after the other, whose loop it returns."""
     row = scale_rows(sch, at, "digits", (FIXED, DIGITS))
     u, v, step, point, _, _ = sch.get_loops(sch.get_block(DIGITS))[-6:]
@@ -173,14 +173,14 @@ def _named(stage):
 
 @dataclass(frozen=True)
 class DigitPlanes(Kernel):
-    """Products by digits. A plan's turn is of vectors of output channels."""
+    """Products by digits. A plan's iteration is of vectors of output channels."""
 
     layer: Layer
 
     rule = "winograd"
 
-    def candidates(self, cpu):
-        best = winograd_digit_blocks.choose(cpu, self.layer)
+    def candidates(self, target):
+        best = winograd_digit_blocks.choose(target, self.layer)
         if best:
             yield Plan(self.rule, arithmetic="digits", block=best.rows, turn=best.vectors, threads=best.over)
 

@@ -41,17 +41,17 @@ def turns_of(sch, output, columns, tile, plan):
     return n, yb, oo
 
 
-def share(sch, cpu, over, bands, own, turns, work):
-    """What threads share: "rows", in the nest `bands` over blocks of them, or "channels", in `turns`, and before them
-    the rows of tiles of V, in the nest `own`; or channels alone, and "each" makes all of V for itself."""
+def share(sch, target, over, bands, own, turns, work):
+    """The axis divided among threads: "rows", in the nest `bands` over blocks of them, or "channels", in `turns`, and
+    before them the rows of tiles of V, in the nest `own`; or channels alone, and "each" makes all of V for itself."""
     if over == "rows":
-        parallel_nest(sch, cpu, bands, work)
+        parallel_nest(sch, target, bands, work)
         return
     if over == "each":
         sch.annotate(own[0], EACH_THREAD, 1)
     else:
-        parallel_nest(sch, cpu, own, work, rows=True)
-    parallel_nest(sch, cpu, [turns], work)
+        parallel_nest(sch, target, own, work, rows=True)
+    parallel_nest(sch, target, [turns], work)
 
 
 def by_columns(sch, rows, pads):
@@ -68,21 +68,21 @@ def by_columns(sch, rows, pads):
 
 def apart(sch, block):
     """Planes an odd number of vectors apart. A tile is written to all planes and read from all: at the same place of
-    each page they would share one set of the first cache, and loads would wait for stores of other planes."""
+    each page they would share one set of L1, and loads would wait for stores of other planes."""
     lanes = static_extent(sch, sch.get_loops(block)[-1])
     sch.storage_align(block, 0, 2, 2 * lanes, lanes)
 
 
 def choices(sch, loop, lanes):
-    """Vectors, in copies of the loop's body with the one sum each that its turn takes."""
+    """Vectors, in copies of the loop's body with the one sum each that its iteration takes."""
     sch.unroll(loop)
     sch.annotate(loop, EXPLICIT, 1)
     sch.vectorize(lanes)
 
 
 def scale_rows(sch, at, arithmetic, nested, after=()):
-    """Scales of one row of tiles after the other, in a turn of the loop `at`. nested: the stages of what is scaled, in
-    the loop over rows, which it returns; after: those that follow."""
+    """Scales of one row of tiles after the other, in an iteration of the loop `at`. nested: the stages of what is
+    scaled, in the loop over rows, which it returns; after: those that follow."""
     largest, scale, inverse = (f"{arithmetic}_{role}" for role in ("largest", "scale", "inverse"))
     for name in (*reversed(after), *reversed(nested), inverse, scale):
         sch.compute_at(sch.get_block(name), at, preserve_unit_loops=True)

@@ -27,7 +27,8 @@ def test_matrices_make_a_correlation_of_products(tile, size):
 
 
 def test_the_known_matrices():
-    """Of tiles of 2 those of Lavin and Gray, up to the signs of rows; of 4 those of the points 0, 3/4, -3/4, 3/2, -3/2."""
+    """Of tiles of 2 those of Lavin and Gray, up to the signs of rows; of 4 those of the points 0, 3/4, -3/4, 3/2,
+    -3/2."""
     assert np.array_equal(np.abs(np.array(matrices(2)[2], int)), np.abs([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0],
                                                                          [0, 1, 0, -1]]))
     assert [abs(float(c)) for c in matrices(4)[2][0]] == [81 / 64, 0, 45 / 16, 0, 1, 0]

@@ -178,7 +178,7 @@ def guarded(n=8):
 
 
 def repeated_sum():
-    """S[0] = sum(A), computed as a whole in each turn of a loop `r` that the block does not use."""
+    """S[0] = sum(A), computed as a whole in each iteration of a loop `r` that the block does not use."""
     a, s = tir.decl_buffer((8,), name="A"), tir.decl_buffer((1,), name="S")
     r, k = tir.Var("r"), tir.Var("k")
     v0, vk = (tir.IterVar(tir.Range(tir.const(0), tir.const(e)), tir.Var(n), t)

@@ -51,7 +51,7 @@ def handed_on(A: T.Buffer((4, 6), "float32"), B: T.Buffer((4, 6), "float32"), C:
 
 @T.prim_func
 def two_parts_apart(A: T.Buffer((5, 9), "float32"), C: T.Buffer((5, 9), "float32")):
-    """B[4] is another turn's."""
+    """B[4] is another iteration's."""
     B = T.alloc_buffer((9,), "float32")
     for i in range(5):
         for j in range(4):

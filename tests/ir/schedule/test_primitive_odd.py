@@ -87,6 +87,6 @@ def test_kept(name):
 
 
 def test_a_copy_of_what_passes_passes_too():
-    """B has one value per element in each turn of t alone: a block that reads it must stay in that turn."""
+    """B has one value per element in each iteration of t alone: a block that reads it must stay in that turn."""
     check_refused(passed_on, lambda s: s.reverse_compute_at("C", loop(s, "B", 1)),
                   "block C may read values of B that are there in one turn of loop t alone")

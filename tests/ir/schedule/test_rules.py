@@ -156,7 +156,7 @@ def test_results_leave_registers_where_columns_are_no_whole_panels(rows, columns
 
 @pytest.mark.parametrize("rows, depth, columns", [(50, 9, 64), (53, 7, 100), (24, 16, 48), (61, 5, 8)])
 def test_rows_in_blocks(rows, depth, columns, threads_for_all_work):
-    """More rows than the second cache holds: blocks of them, in each of which all columns pass, prefetched."""
+    """More rows than L2 holds: blocks of them, in each of which all columns pass, prefetched."""
     case = functools.partial(network, lambda op, x: op("nn.relu", op("matmul", x, const(depth, columns))),
                              [(rows, depth)])
     for cpu in (SMALL, SMALL.alone(), with_costs(WIDE, l2_bytes=256), with_costs(NARROW, l2_bytes=256)):
@@ -232,7 +232,7 @@ def test_few_sums_in_chains(rows, depth, columns, chains, activations):
 @pytest.mark.parametrize("rows, columns, threads", [(33, 512, False), (45, 512, False), (33, 2048, True),
                                                     (35, 2048, True)])
 def test_columns_are_copied_in_groups(rows, columns, threads, threads_for_all_work):
-    """A large operand comes to the second cache some panels at a time, in each thread, from rows in memory; where the
+    """A large operand comes to L2 some panels at a time, in each thread, from rows in memory; where the
     rows of the product leave no room for a group, all panels are copied before."""
     cpu = machine(l2_bytes=60_000, parallel=threads)
     shapes = [(rows, 32), (32, columns)]

@@ -130,7 +130,7 @@ def test_gathered(name, threads_for_all_work):
 
 @pytest.mark.parametrize("name", DENSE)
 def test_dense_by_element(name, threads_for_all_work):
-    """Where the channels of a point lie in a row, a multiply-add takes one of them out of a vector."""
+    """Where the channels of a point lie in a row, an FMA takes one of them out of a vector."""
     lowered = assert_kept(programs.conv2d(**DENSE[name], lanes=4), BY_ELEMENT)
     calls = {c.op for c in collect(lowered.body, Call)} & {"tir.fma", "tir.fma_lane"}
     assert calls == ({"tir.fma"} if DENSE[name].get("plain_input") else {"tir.fma_lane"})
@@ -196,10 +196,10 @@ def pair_at(size, channels, expanded, stride, kernel=3):
 
 
 @pytest.mark.parametrize("size, channels, expanded, stride, expected", [
-    (112, 16, 96, 2, (True, True)),       # of MobileNetV2: what lies between exceeds the second cache,
+    (112, 16, 96, 2, (True, True)),       # of MobileNetV2: what lies between exceeds L2,
     (56, 24, 144, 1, (True, False)),      # or hardly, where threads alone gain
     (56, 24, 144, 2, (True, False)),
-    (28, 32, 192, 1, (False, False)),     # in the second cache
+    (28, 32, 192, 1, (False, False)),     # in L2
     (28, 2048, 1024, 1, (False, False)),  # rows that each band makes again take longer than storing all of them
 ])
 def test_expansions_pay_where_the_cache_does_not_hold_what_lies_between(size, channels, expanded, stride, expected):
@@ -255,7 +255,8 @@ POOLS = {
     "avg": ("nn.avg_pool2d", (8, 62), dict(pool_size=(2, 2), strides=(2, 2))),
     "avg_made": ("nn.avg_pool2d", (4, 18), dict(pool_size=(2, 2), strides=(2, 2)), "exp"),
     "avg_padded": ("nn.avg_pool2d", (7, 7), dict(pool_size=(3, 3), padding=(1, 1, 1, 1))),
-    "avg_ceil": ("nn.avg_pool2d", (6, 6), dict(pool_size=(3, 3), strides=(2, 2), ceil_mode=True, count_include_pad=True)),
+    "avg_ceil": ("nn.avg_pool2d", (6, 6), dict(pool_size=(3, 3), strides=(2, 2), ceil_mode=True,
+                                               count_include_pad=True)),
     "global": ("nn.adaptive_avg_pool2d", (3, 4), dict(output_size=(1, 1))),
 }
 
@@ -377,7 +378,7 @@ def test_data_are_made_for_few_tiles_at_a_time():
 
 
 def test_tiles_ask_no_more_weights_of_the_second_cache_than_it_gives():
-    """Seven vectors a step, for three points, are too many, unless the first cache holds them."""
+    """Seven vectors a step, for three points, are too many, unless L1 holds them."""
     cpu = machine(16, 32)
     plan = choose(shape(7, 169, 1, 512, weight_bytes=224 << 10), cpu)
     assert (plan.tile, plan.block) == (Tile(1, 29, 1), 169)
@@ -416,7 +417,7 @@ HOT = {
     "depthwise": partial(programs.depthwise, 4, (28, 28)),
     "depthwise_5x5": partial(programs.depthwise, 4, (14, 14), (5, 5), (2, 2)),
 }
-# target: (most instructions for a multiply-add in the longest of the hot loops, compilers)
+# target: (most instructions for an FMA in the longest of the hot loops, compilers)
 COMPILERS = [("x86-64-v4", 2.0, ["gcc"]), ("x86-64-v4", 2.0, ["clang"]), ("x86-64-v3", 2.6, ["gcc"]),
              ("x86-64-v3", 2.6, ["clang"]), ("aarch64-linux-gnu", 2.6, ["aarch64-linux-gnu-gcc"]),
              ("aarch64-linux-gnu", 2.6, ["clang", "--target=aarch64-linux-gnu"])]
@@ -425,7 +426,7 @@ COMPILERS = [("x86-64-v4", 2.0, ["gcc"]), ("x86-64-v4", 2.0, ["clang"]), ("x86-6
 @pytest.mark.parametrize("target, most, compiler", COMPILERS, ids=lambda x: x[0] if isinstance(x, list) else str(x))
 @pytest.mark.parametrize("name", HOT)
 def test_hot_loops(name, target, most, compiler):
-    """No vector is spilled in the loop over a tile, and little but multiply-adds and their loads is there."""
+    """No vector is spilled in the loop over a tile, and little but FMAs and their loads is there."""
     target = Target.get(target)
     if shutil.which(compiler[0]) is None or compiler == ["gcc"] and not is_native(target):
         pytest.skip(f"no {compiler[0]} for {target}")
@@ -441,7 +442,8 @@ def test_hot_loops(name, target, most, compiler):
 @pytest.mark.parametrize("name", ["3x3_56", "1x1_14", "1x1_made", "1x1_left", "dense", "dense_in_parts", "matmul"])
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_small_tiles_take_several_terms_a_turn(name, compiler):
-    """Of 16 registers 12 hold sums: counting turns and asking for lines would be a third of a turn of one term."""
+    """Of 16 registers 12 hold sums: counting iterations and asking for lines would be a third of an iteration of one
+    term."""
     target = Target.get("x86-64-v3")
     if shutil.which(compiler) is None or not is_native(target):
         pytest.skip(f"no {compiler} for {target}")
@@ -455,7 +457,7 @@ def test_small_tiles_take_several_terms_a_turn(name, compiler):
 @pytest.mark.parametrize("name", ["3x3_56", "3x3_7", "1x1_14", "dense", "matmul"])
 @pytest.mark.parametrize("compiler", [c for t, _, c in COMPILERS if t == "aarch64-linux-gnu"], ids=lambda c: c[0])
 def test_multiply_adds_by_element(name, compiler):
-    """Of a convolution's and a product's hot loop three quarters and more are multiply-adds, each of one lane."""
+    """Of a convolution's and a product's hot loop three quarters and more are FMAs, each of one lane."""
     target = Target.get("aarch64-linux-gnu")
     if shutil.which(compiler[0]) is None:
         pytest.skip(f"no {compiler[0]} for {target}")

@@ -77,7 +77,7 @@ def convolution(*args, **options):
     ((1, 4, 13, 13), 160, (1, 1), "169x32x1", "13x32x1", "169x16x1"),
     ((1, 1, 1, 3), 32, (1, 1), "3x32x1", "3x32x1", "3x32x1")])
 def test_points_of_images_are_rows(shape, outputs, strides, alone, rows, columns):
-    """Threads share rows, or columns where the second cache does not hold them: halves of panels where one of them
+    """Threads share rows, or columns where L2 does not hold them: halves of panels where one of them
     would have a panel more."""
     for cpu, sizes in ((CPU.alone(), alone), (CPU, rows), (with_costs(CPU, l2_bytes=0), columns)):
         calls_once(convolution(shape, outputs, strides), f"digit_tiles.{sizes}", cpu)

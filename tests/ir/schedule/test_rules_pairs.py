@@ -111,7 +111,7 @@ def test_what_threads_share_of_winograd(over, loops, vectors):
     (winograd_blocks.Layer(3, 32, 32, 5, 5, 16, pairs=True), 5, 8),
     (winograd_blocks.Layer(4, 16, 16, 14, 14, 16, pairs=True), 1, 1)])
 def test_turns_of_winograd(layer, rows, vectors):
-    """Of several vectors where V has left the second cache, which then reads it fewer times; it keeps their M."""
+    """Of several vectors where V has left L2, which then reads it fewer times; it keeps their M."""
     for threads in ("none", "openmp"):
         chosen = choose(layer, Options(Target.get("x86-64-v4-zen4"), threads=threads).machine)
         assert (chosen.block, chosen.turn) == (rows, vectors)
@@ -130,7 +130,7 @@ def test_turns_of_winograd(layer, rows, vectors):
     ((196,), 171, 16, ((16,), 7, "rows"), ((16,), 3, "rows")),
     ((197,), 128, 96, ((16,), 10, "rows"), ((16,), 3, "rows"))])
 def test_plans(rows, parts, panels, alone, shared):
-    """Rows that the second cache holds meet all panels, whole vectors of them where threads do not share them better
+    """Rows that L2 holds meet all panels, whole vectors of them where threads do not share them better
     otherwise, but tiles that straddle lines one at a time; threads share four blocks of them or more, or panels where
     few rows meet large columns."""
     for cpu, expected in ((ALONE, alone), (CPU, shared)):

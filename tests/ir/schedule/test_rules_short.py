@@ -13,7 +13,7 @@ from ingot.ir.schedule.rules.contraction import contraction
 from ingot.ir.tir.stmt import For, IfThenElse
 from machines import machine
 
-# The smallest weights are worth it: their first cache holds nothing, and their second one is slow.
+# The smallest weights are worth it: their L1 holds nothing, and their second one is slow.
 CPUS = pytest.mark.parametrize("cpu", [
     machine(16, 32, l1_bytes=0, l2_bytes=0, memory_read=1),
     machine(8, 16, l1_bytes=0, l2_bytes=0, memory_read=1, costs={"tile.small": 14}),
@@ -50,7 +50,8 @@ def count(stmt, op):
 @pytest.mark.parametrize("rows, depth, columns", [((1,), 16, 200), ((3,), 72, 64), ((2, 1), 16, 70), ((6,), 24, 33)])
 def test_products(cpu, rows, depth, columns):
     bias = const(columns)
-    func, = kernels(lambda: network(lambda op, x: op("nn.relu", op("add", op("matmul", x, const(depth, columns)), bias)),
+    func, = kernels(lambda: network(lambda op, x: op("nn.relu", op("add", op("matmul", x, const(depth, columns)),
+                                                                   bias)),
                                      [(*rows, depth)]), cpu, "relaxed")
     lowered = checked(contraction, func, cpu, given(func))
     for loop in innermost(lowered):

@@ -57,7 +57,7 @@ def test_choice(cpu, dividing):
                 assert outer % tile.vectors == 0
             idle = [t for t in fitting if t.vectors == tile.vectors and t.points > tile.points
                     and rows % t.rows == 0 and columns % t.columns == 0 and tile.accumulators < 8]
-            assert not idle, f"{tile} leaves multiply-add units idle, {idle[0]} would not"
+            assert not idle, f"{tile} leaves FMA units idle, {idle[0]} would not"
 
 
 @pytest.mark.parametrize("arguments, expected", [
@@ -91,7 +91,7 @@ KERNELS = {"conv_3x3_56": _conv(64, 56, 3), "conv_3x3_14": _conv(256, 14, 3), "c
            "dense": _dense(128, 768), "dense_in_parts": _dense(64, 768, 3072), "dense_one_row": _dense(1, 1000),
            "matmul": (lambda op, a, b: op("matmul", a, b), [(128, 64), (64, 128)])}
 
-# processor family: an access to the stack, a vector register, a vector multiply-add, and a jump to a label
+# processor family: an access to the stack, a vector register, a vector FMA, and a jump to a label
 ASSEMBLY = {"x86_64": (r"\(%rsp\)", r"%[xyz]mm\d+", r"\tv?fn?m\w+[pP]s\b", r"\tj\w+\s+(\.L\w+)$"),
             "aarch64": (r"\[sp\b", r"\b[qv]\d+", r"\tfml[as]\b", r"\t(?:b\.?\w*|cbn?z|tbn?z)\s.*?(\.L\w+)$")}
 
@@ -102,8 +102,9 @@ ASSEMBLY = {"x86_64": (r"\(%rsp\)", r"%[xyz]mm\d+", r"\tv?fn?m\w+[pP]s\b", r"\tj
 def test_no_vector_is_spilled_in_the_reduction(name, target, compiler):
     if shutil.which(compiler) is None or compiler == "gcc" and not is_native(Target.get(target)):
         pytest.skip(f"no {compiler} for {target}")
-    loops = list(innermost_loops(assembly(KERNELS[name], Target.get(target), compiler), toolchain(Target.get(target)).arch))
-    assert loops, "no loop with multiply-adds was found"
+    loops = list(innermost_loops(assembly(KERNELS[name], Target.get(target), compiler),
+                                 toolchain(Target.get(target)).arch))
+    assert loops, "no loop with FMAs was found"
     for body, spills in loops:
         assert not spills, f"{len(spills)} spills in {len(body)} instructions:\n" + "\n".join(spills)
 
@@ -132,7 +133,7 @@ def assembly_of(func, target, compiler):
 
 
 def innermost_loops(lines, arch):
-    """(instructions, those that move a vector to or from the stack) of each loop of at least four multiply-adds in a
+    """(instructions, those that move a vector to or from the stack) of each loop of at least four FMAs in a
     row without a label, which is what a register tile's innermost reduction loop is. It may be entered after moves
     from one register to another."""
     stack, vector, multiply_add, jump = (re.compile(p) for p in ASSEMBLY[arch])

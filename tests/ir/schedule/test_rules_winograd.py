@@ -66,7 +66,7 @@ def test_every_plan_keeps_results(over, rows, tile, vectors, monkeypatch):
 
 
 def test_threads_share_turns_of_which_the_last_has_fewer_channels(monkeypatch):
-    """Five vectors of channels in turns of three: each turn writes its own, as a loop of threads must."""
+    """Five vectors of channels in turns of three: each iteration writes its own, as a loop of threads must."""
     set_costs(monkeypatch, {"threads.least_work": 1})
     plan = Plan("winograd", arithmetic="fma", tile=Tile(3, 1, 3), block=3, turn=3, threads="channels")
     func, cpu = kernel(4, 2, (6, 5), channels=(1, 5)).with_attr("plan", plan), machine(4, 16)
@@ -118,7 +118,8 @@ def test_blocks_fit(cpu, layer):
 @pytest.mark.parametrize(
     "layer", [Layer(2, 20, 40, 7, 7, 8), Layer(2, 20, 40, 3, 3, 8), Layer(4, 8, 20, 7, 7, 8)], ids=str)
 def test_turns_are_of_whole_small_tiles(layer):
-    """Only the last leaves some channels to a tile of their own; each tile of a turn that did would do more work."""
+    """Only the last leaves some channels to a tile of their own; each tile of an iteration that did would do more
+    work."""
     plan = choose(layer, machine(8, 16, costs={"tile.small": 14}))
     assert plan.turn % plan.tile.vectors == 0 or plan.turn == layer.out_blocks
     assert layer.out_blocks % plan.tile.vectors and plan.turn < layer.out_blocks
@@ -146,8 +147,8 @@ def test_small_blocks_stay_in_the_first_cache(layer, rows):
     (Layer(4, 16, 16, 14, 14, 16), "rows"), (Layer(4, 32, 32, 7, 7, 16), "channels"),
     (Layer(4, 2, 8, 7, 7, 16), "rows")])
 def test_what_threads_share_fits_their_stacks(layer, over):
-    """Else one thread would do all turns. Small weights are rather read by all than results passed on (27x27, 32 to
-    128 channels)."""
+    """Else one thread would do all iterations. Small weights are rather read by all than results passed on (27x27, 32
+    to 128 channels)."""
     plan = choose(layer, machine(16, 32, parallel=True))
     points = plan.block * layer.columns
     local = layer.vector * points * (plan.turn + (layer.in_blocks if over == "rows" else 0))

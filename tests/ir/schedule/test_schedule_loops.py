@@ -12,8 +12,8 @@ from schedule_programs import (assert_same, elementwise, loop_text, matmul, padd
 
 @pytest.mark.parametrize("shape", [(5, 7), (14, 14), (6, 10), (3, 4, 5)])
 def test_parts_of_what_was_fused_are_apart(shape):
-    """Also where the simplifier takes a fused loop's multiples of a dimension out of its remainder: (16 * a + b) % 14 is
-    (2 * a + b) % 14."""
+    """Also where the simplifier takes a fused loop's multiples of a dimension out of its remainder: (16 * a + b) % 14
+    is (2 * a + b) % 14."""
     func = elementwise(shape)
     sch = schedule(func)
     _, inner = sch.split(sch.fuse(*sch.get_loops("C")), [None, 16])
@@ -50,7 +50,7 @@ def test_reorder_over_two_blocks_needs_independent_turns():
     sch = schedule(func)
     outer, inner = sch.split(sch.get_loops("C")[0], [None, 8])
     sch.compute_at("B", inner)
-    sch.reorder(inner, outer)  # every turn computes what it needs
+    sch.reorder(inner, outer)  # every iteration computes what it needs
     assert_same(func, sch.func)
 
 
@@ -67,7 +67,7 @@ def test_parallel_over_overlapping_producers_is_legal_when_they_are_private():
 
 
 def test_parallel_over_what_two_blocks_write_is_legal_when_one_of_them_writes_all():
-    """Zeros, then what lies between them: no turn reads what another one wrote."""
+    """Zeros, then what lies between them: no iteration reads what another one wrote."""
     func = padded(12)
     sch = schedule(func)
     outer, _ = sch.split(sch.get_loops("C")[0], [None, 4])

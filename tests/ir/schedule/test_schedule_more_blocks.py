@@ -196,7 +196,7 @@ def test_a_compact_kernel_is_refused_where_memory_is_not():
 
 
 def test_a_copy_back_writes_only_what_its_turn_made():
-    """Two of the three turns are cut off; their copies must not reach the only element."""
+    """Two of the three iterations are cut off; their copies must not reach the only element."""
     func = elementwise((1,))
     sch = schedule(func)
     sch.split(sch.get_loops("C")[0], [1, 3])

@@ -146,7 +146,8 @@ def test_decompose_of_a_fused_reduction():
 
 
 def test_moving_a_block_out_of_a_parallel_loop_checks_it_again():
-    """B overlaps between the turns of C's loop: fine while it lives within a turn, a race once D reads it outside."""
+    """B overlaps between the iterations of C's loop: fine while it lives within an iteration, a race once D reads it
+    outside."""
     a = te.placeholder((14,), name="A")
     b = te.compute((14,), lambda i: a[i] + 1.0, name="B")
     c = te.compute((12,), lambda i: b[i] + b[i + 2], name="C")

@@ -155,7 +155,8 @@ def test_blocks_inside_blocks_and_unread_buffers():
 
 
 def test_two_dimensions_moved_by_one_loop():
-    """A diagonal: each turn moves both indices, so an element of the last turn's window may be outside in the other."""
+    """A diagonal: each iteration moves both indices, so an element of the last iteration's window may be outside in the
+    other."""
     a = te.placeholder((16, 16), name="A")
     b = te.compute((16, 16), lambda i, j: a[i, j] * 2.0, name="B")
     r, q = te.reduce_axis((0, 3), "r"), te.reduce_axis((0, 3), "q")

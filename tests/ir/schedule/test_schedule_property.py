@@ -261,7 +261,7 @@ class Walk:
 
 def backwards(func):
     """The function with vectorized and bound loops called parallel: the interpreter runs those backwards, so that an
-    order between turns shows."""
+    order between iterations shows."""
     class Relabel(Mutator):
         def visit_For(self, loop):
             loop = self.generic_visit(loop)

@@ -84,9 +84,11 @@ def moved(name, before):
 
 
 @pytest.mark.parametrize("make, message", [
-    (lambda: [TIR["LoadLanes"]()], r"pass LoadLanes requires flat buffers \(every buffer has .*\): put FlattenBuffer "
+    (lambda: [TIR["LaneIndexedFMA"]()],
+     r"pass LaneIndexedFMA requires flat buffers \(every buffer has .*\): put FlattenBuffer "
                                    "before it"),
-    (lambda: moved("LoadLanes", "VectorizeLoop"), r"pass LoadLanes requires vectors .*: put VectorizeLoop before it"),
+    (lambda: moved("LaneIndexedFMA", "VectorizeLoop"),
+     r"pass LaneIndexedFMA requires vectors .*: put VectorizeLoop before it"),
     (lambda: moved("VectorizeLoop", "LoopPartition"), "pass LoopPartition requires no vectors .*, which VectorizeLoop "
                                                       "ends: put it before VectorizeLoop"),
     (lambda: moved("FlattenBuffer", "LowerOpaqueBlock"), "pass FlattenBuffer requires no blocks .*: put "

@@ -90,7 +90,8 @@ def test_parts_of_a_product_are_read_where_they_are():
 @pytest.mark.parametrize("value, found", [(-np.inf, True), (np.finfo(np.float32).min, True), (-1e4, False)])
 @pytest.mark.parametrize("constant", [False, True])
 def test_masks_that_choose(hides, value, found, constant):
-    """Causal masks as where(mask, scores, -inf), which two layers share. A number next to which scores count is none."""
+    """Causal masks as where(mask, scores, -inf), which two layers share. A number next to which scores count is
+    none."""
     x = param("x", 1, S, W)
     causal = np.tril(np.ones((1, 1, S, S), bool)) ^ hides
     given = param("mask", 1, 1, S, S, dtype="bool")
@@ -153,7 +154,8 @@ def _constant_keys(g, x):
 
 @pytest.mark.parametrize("build, lanes", [(_axis, 4), (_not_back, 4), (_constant_keys, 4), (bert, 8), (bert, 1)])
 def test_what_is_left_alone(build, lanes):
-    """Softmax over queries, heads that stay apart, keys that are no projection, heads of less than a vector, no lanes."""
+    """Softmax over queries, heads that stay apart, keys that are no projection, heads of less than a vector, no
+    lanes."""
     x = param("x", 1, S, W)
     g = Graph(x)
     mod = remove_identities(g.module(build(g, x)))

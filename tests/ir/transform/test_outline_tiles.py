@@ -1,4 +1,4 @@
-"""OutlineTiles: a tile and its border are one function of where they start and how many turns they take."""
+"""OutlineTiles: a tile and its border are one function of where they start and how many iterations they take."""
 import numpy as np
 import pytest
 from tir_cases import arguments, results

@@ -80,7 +80,7 @@ def test_every_pass_of_the_table_is_in_a_pipeline():
     (lambda: transform.BF16ComputeLegalize(("int8",)), "too many positional arguments"),
     (lambda: transform.Simplify()(module()["main"]), "pass Simplify takes an IRModule, not a PrimFunc"),
     (lambda: Sequential([lambda m: m]), "Sequential takes passes, such as tir.transform.Simplify"),
-    (lambda: relax_transform.PackWeights(), "missing a required argument: 'cpu'"),
+    (lambda: relax_transform.PackWeights(), "missing a required argument: 'target'"),
     (lambda: PassContext(disabled_pass=[transform.Simplify()]), "disabled_pass is a list of pass names, not of Pass"),
 ])
 def test_wrong_types(call, message):

@@ -171,7 +171,7 @@ def asked_for(func):
 
 
 def test_the_next_panel_is_asked_for():
-    """Each of 3 x 4 places in two turns of t, a cache line, which two of them share, in a turn of k."""
+    """Each of 3 x 4 places in two turns of t, a cache line, which two of them share, in an iteration of k."""
     new = run(T.InjectPrefetch(), panels(), exact=False)
     assert asked_for(new) == ["T.Select(p < 2, p + 1, 0) * 24 + t * 4 + k // 2 * 2 + k % 2 * 16"]
     assert not any(f.annotations for f in collect(new.body, For))
@@ -182,7 +182,8 @@ def test_the_next_panel_is_asked_for():
 
 
 def test_a_panel_of_elements_in_a_row_is_stepped_through():
-    """The vectors of a turn of k are the elements up to the next turn's: one product and one quotient say where."""
+    """The vectors of an iteration of k are the elements up to the next iteration's: one product and one quotient say
+    where."""
     new = run(T.InjectPrefetch(), panels(lambda p, t, k, v: p * 24 + k * 6 + v * 2, turns=4), exact=False)
     assert asked_for(new) == ["T.Select(p < 2, p + 1, 0) * 24 + t * 6 + k * 3 // 2"]
 
@@ -268,10 +269,11 @@ def test_conditions_leave_a_loop_one_by_one():
     assert isinstance(new.then_case.body.then_case, For)
 
 
-# ---------------------------------------------------------------- GuardSums
+# ---------------------------------------------------------------- HoistSumPredicate
 
 def sums(condition, kind="unrolled", zero=0.0, over=None):
-    """for i in 4: for j in 3: for k in 2 (of a kind): y[k] += x[...] where condition(i, j, k); over: what is added to."""
+    """for i in 4: for j in 3: for k in 2 (of a kind): y[k] += x[...] where condition(i, j, k); over: what is added
+    to."""
     x, y = tir.decl_buffer((24,), name="x"), tir.decl_buffer((2,), name="y")
     i, j, k = Var("i"), Var("j"), Var("k")
     term = tir.if_then_else(condition(i, j, k), x[i * 6 + j * 2 + k], tir.const(zero, "float32"))
@@ -281,7 +283,7 @@ def sums(condition, kind="unrolled", zero=0.0, over=None):
 
 def test_terms_that_add_nothing_are_not_computed():
     func = sums(lambda i, j, k: tir.logical_and(i < 3, j < 2))
-    new = run(T.GuardSums(), func).body.body  # for i: if i < 3: for j: if j < 2: for k: y[k] += x[...]
+    new = run(T.HoistSumPredicate(), func).body.body  # for i: if i < 3: for j: if j < 2: for k: y[k] += x[...]
     assert isinstance(new, IfThenElse) and isinstance(new.then_case.body, IfThenElse)
     assert not [c for c in collect(new, Call) if c.op == "tir.if_then_else"]
 
@@ -291,7 +293,7 @@ def test_terms_that_add_nothing_are_not_computed():
 ])
 def test_other_choices_stay(changes):
     func = sums(**{"condition": lambda i, j, k: i < 3, **changes})
-    assert run(T.GuardSums(), func) is func
+    assert run(T.HoistSumPredicate(), func) is func
 
 
 # ---------------------------------------------------------------- StorageRewrite

@@ -8,7 +8,7 @@ from ingot.ir.node import collect
 from ingot.ir.tir.hints import BORDER, WHOLE
 from ingot.ir.transform.loop_partition import loop_partition
 from ingot.ir.transform.simplify import simplify
-from ingot.ir.transform.unguard_init import unguard_init
+from ingot.ir.transform.hoist_init_predicate import hoist_init_predicate
 from ingot.ir.transform.vectorize import vectorize_loop
 
 
@@ -269,6 +269,6 @@ def test_accumulators_of_a_tile_start_without_guards(kind, guards):
         return tir.DeclBuffer(acc, tir.seq(start, loop("i", 5, lambda i: tir.BufferStore(y, acc[i], (i,)))))
 
     func = program(body)
-    new = unguard_init(func)
+    new = hoist_init_predicate(func)
     assert len(collect(new.body, tir.IfThenElse)) == guards
     assert_same_results(results(func, arguments(func)), new, arguments(func))

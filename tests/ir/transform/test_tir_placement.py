@@ -98,7 +98,7 @@ def test_convolution_tiles_shrink_to_the_tile():
 
 
 def test_carried_buffers_stay_outside():
-    """All that is written in a turn of a scan, since a part of it may be read in the next."""
+    """All that is written in an iteration of a scan, since a part of it may be read in the next."""
     assert declared(CASES["running_sum"]()) == {"state": ((), (4,)), "twice": ((), (4,))}
 
 
@@ -112,7 +112,7 @@ def test_accumulators_stay_outside_reduction_loops():
 
 
 def test_what_a_turn_reads_first_stays_outside():
-    """A loop that no block iterator names still hands `last` on when its turn reads it before it writes it."""
+    """A loop that no block iterator names still hands `last` on when its iteration reads it before it writes it."""
     x, y, last = tir.decl_buffer((5,), name="x"), tir.decl_buffer((5,), name="y"), tir.decl_buffer((1,), name="last")
     i, zero = Var("v_i"), const(0)
     body = tir.seq(

@@ -9,10 +9,10 @@ from ingot.ir.tir.stmt import BufferLoad, BufferStore, For
 from ingot.ir.tir.hints import ACCUMULATE, EACH_THREAD
 from ingot.ir.transform.accumulate import accumulate
 from ingot.ir.transform.flatten import flatten_buffer
-from ingot.ir.transform.hold import hold_loads
-from ingot.ir.transform.lanes import load_lanes
+from ingot.ir.transform.register_promote import register_promote
+from ingot.ir.transform.lane_indexed_fma import lane_indexed_fma
 from ingot.ir.transform.lower_intrin import lower_intrin
-from ingot.ir.transform.squares import transpose_squares
+from ingot.ir.transform.register_transpose import register_transpose
 from ingot.ir.transform.vectorize import rewrite_vector_types, vectorize_loop
 from ingot.ir.transform.workspace import STACK_BYTES, THREAD_STACK_BYTES, lift_workspace
 
@@ -53,7 +53,8 @@ def test_what_becomes_vectors(make, count):
 
 
 @pytest.mark.parametrize("make, lanes, why", [
-    (lambda i: X[i * 2], 6, "6 of 8 lanes are not contiguous"), (lambda i: X[ROWS[i]], 8, "not linear"), (lambda i: X[i * i], 8, "not linear"),
+    (lambda i: X[i * 2], 6, "6 of 8 lanes are not contiguous"), (lambda i: X[ROWS[i]], 8, "not linear"),
+    (lambda i: X[i * i], 8, "not linear"),
     (lambda i: ROWS[i].astype("float32"), 8, "Cast"), (lambda i: tir.sin(X[i]), 8, "tir.sin has no vector form"),
     (lambda i: i.astype("float32"), 8, "Cast has no vector form"),
     (lambda i: Select(i < 3, X[i], W[i]), 8, "condition"),
@@ -130,7 +131,8 @@ def test_a_part_of_a_register_is_written_by_a_choice():
 def test_a_part_of_a_register_is_all_of_it_where_nothing_reads_more(read, choices):
     acc = tir.decl_buffer((8,), name="acc", scope="local")
     fill = loop("l", 5, lambda i: BufferStore(acc, X[i], (i,)), "vectorized").replace(annotations={"vector_lanes": 8})
-    copy = loop("n", read, lambda i: BufferStore(Y, acc[i], (i,)), "vectorized").replace(annotations={"vector_lanes": 8})
+    copy = loop("n", read, lambda i: BufferStore(Y, acc[i], (i,)),
+                "vectorized").replace(annotations={"vector_lanes": 8})
     func = lowered(tir.DeclBuffer(acc, tir.seq(fill, copy)))
     inputs = arguments(func)
     new = rewrite_vector_types(vectorize_loop(func))
@@ -202,7 +204,7 @@ def test_operands_that_lie_in_a_row_come_in_vectors(case, vectors):
     inputs[2][:] = 3
     inputs[3][:] = 7
     expected = results(func, inputs)
-    new = load_lanes(func)
+    new = lane_indexed_fma(func)
     assert not any("pragma_lanes" in f.annotations for f in collect(new.body, For))
     declared = collect(new.body, tir.DeclBuffer)
     assert [d.buffer.shape[0].value for d in declared] == [vectors] * (vectors > 0)
@@ -224,7 +226,7 @@ def test_copies_of_vectors_are_held_where_a_loop_asks_for_it():
     for annotations, held in (({"pragma_hold": 1}, 1), ({}, 0)):
         func = lowered(loop("i", 4, copies, "unrolled").replace(annotations=annotations))
         inputs = arguments(func)
-        new = hold_loads(func)
+        new = register_promote(func)
         assert [c.op for c in collect(new.body, Call)] == ["tir.held"] * held
         assert not any(f.annotations for f in collect(new.body, For))
         assert_same_results(results(func, inputs), new, inputs)
@@ -232,13 +234,13 @@ def test_copies_of_vectors_are_held_where_a_loop_asks_for_it():
 
 def test_operands_that_are_written_between_stay():
     func = by_lane(lambda n, i: i * 8 + n, target=X)
-    assert len(collect(load_lanes(func).body, Broadcast)) == 1
+    assert len(collect(lane_indexed_fma(func).body, Broadcast)) == 1
 
 
 def test_operands_under_a_condition_stay():
     func = by_lane(lambda n, i: i * 8 + n)
     guarded = func.body.replace(body=tir.IfThenElse(ROWS[const(0)] < 1, func.body.body))
-    assert len(collect(load_lanes(func.replace(body=guarded)).body, Broadcast)) == 1
+    assert len(collect(lane_indexed_fma(func.replace(body=guarded)).body, Broadcast)) == 1
 
 
 # ---------------------------------------------------------------- sums in registers
@@ -298,7 +300,7 @@ def test_squares_are_turned_in_registers(case, squares):
     func = across(**case)
     inputs = arguments(func)
     expected = results(func, inputs)
-    new = transpose_squares(func)
+    new = register_transpose(func)
     assert not any("pragma_transpose" in f.annotations for f in collect(new.body, For))
     assert len(collect(new.body, tir.DeclBuffer)) == 2 * squares
     strides = [r.stride.value for r in collect(new.body, Ramp)]
@@ -317,7 +319,7 @@ def test_squares_of_a_few_rows(count):
                  .replace(annotations={"vector_lanes": 4}), "unrolled")
     func = lowered(outer.replace(annotations={"pragma_transpose": 1}))
     inputs = arguments(func)
-    new = transpose_squares(vectorize_loop(func))
+    new = register_transpose(vectorize_loop(func))
     rows = [load for load in collect(new.body, BufferLoad) if load.buffer is X]
     assert len(rows) == 1 and {r.stride.value for r in collect(new.body, Ramp)} == {1}
     assert_same_results(results(func, inputs), new, inputs)
@@ -326,7 +328,7 @@ def test_squares_of_a_few_rows(count):
 def test_squares_under_a_condition_stay():
     func = across(lambda u: u)
     guarded = func.body.replace(body=tir.IfThenElse(ROWS[func.body.loop_var] < 1, func.body.body))
-    assert not collect(transpose_squares(func.replace(body=guarded)).body, tir.DeclBuffer)
+    assert not collect(register_transpose(func.replace(body=guarded)).body, tir.DeclBuffer)
 
 
 # ---------------------------------------------------------------- flatten, workspace

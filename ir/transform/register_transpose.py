@@ -1,4 +1,4 @@
-"""TransposeSquares: a square of elements that is read across its rows is read along them, and turned in registers."""
+"""RegisterTranspose: read a square of elements along its rows and transpose it in registers."""
 from __future__ import annotations
 
 from ..arith import Analyzer
@@ -8,11 +8,11 @@ from ..tir.buffer import decl_buffer
 from ..tir.hints import TRANSPOSE
 from ..tir.intrin import vector_intrinsic
 from ..tir.stmt import BufferLoad, BufferStore, DeclBuffer, For, seq
-from .lanes import is_conditional
+from .lane_indexed_fma import is_conditional
 from .walk import rewrite_annotated
 
 
-def transpose_squares(func):
+def register_transpose(func):
     """Requires flat buffers and vectors. Ensures no annotation pragma_transpose. A loop with it:
 
         for u in unroll(4): c[u * T : u * T + 4] = f(B[u], B[u + S], B[u + 2 * S], B[u + 3 * S])
@@ -47,7 +47,7 @@ def _in_registers(loop):
 
 
 def _is_square(load, loop):
-    """Whether the turns of a loop take, from the places that a vector is read from, each the next elements."""
+    """Whether the iterations of a loop take, from the places that a vector is read from, each the next elements."""
     index = load.indices[0]
     if not (isinstance(index, Ramp) and (index.count is None or isinstance(index.count, IntImm))
             and is_const_int(loop.extent, index.lanes) and is_const_int(loop.min, 0)):
@@ -95,7 +95,7 @@ def _exchange(source, target, width, lanes, dtype):
 
 
 def _index(name, extent, dtype):
-    """The variable of a loop of so many turns, or what it is in its only one."""
+    """The variable of a loop of so many iterations, or what it is in its only one."""
     return Var(name, dtype) if extent > 1 else const(0, dtype)
 
 

@@ -1,4 +1,4 @@
-"""UnguardInit: every accumulator of a register tile starts at a constant, also those past the tensor's end."""
+"""HoistInitPredicate: start every accumulator of a register tile at a constant, also those past the tensor's end."""
 from __future__ import annotations
 
 from ..arith import Analyzer
@@ -7,7 +7,7 @@ from ..node import Mutator, collect
 from ..tir.stmt import BufferLoad, BufferStore, IfThenElse
 
 
-def unguard_init(func):
+def hoist_init_predicate(func):
     """Requires flat buffers, and guards as lower_blocks writes them. Ensures that constants are stored to local buffers
     without `if likely(...)` around, where that stays inside of the buffer:
 
@@ -15,12 +15,12 @@ def unguard_init(func):
 
     A guard holds back elements that the tensor does not have, so nothing else is ever stored there. Without it, no
     element is read before it is written when a whole tile is copied, and compilers need not prove that. This is about
-    tiles, whose loops are unrolled: of other loops guards may hold back most turns, as where a border is stored.
+    tiles, whose loops are unrolled: of other loops guards may hold back most iterations, as where a border is stored.
     """
-    return func.replace(body=_UnguardInit().visit(func.body)) if collect(func.body, IfThenElse) else func
+    return func.replace(body=_HoistInitPredicate().visit(func.body)) if collect(func.body, IfThenElse) else func
 
 
-class _UnguardInit(Mutator):
+class _HoistInitPredicate(Mutator):
     def __init__(self):
         self.analyzer = Analyzer()
         self.loops = []      # (id of the variable, whether it is of a tile) of the loops around but those of one turn

@@ -1,4 +1,4 @@
-"""GuardSums: where a condition keeps a term out of a sum, nothing is computed."""
+"""HoistSumPredicate: compute nothing where a condition keeps a term out of a sum."""
 from __future__ import annotations
 
 from ..expr import Add, And, Call, FloatImm, IntImm, free_vars
@@ -8,7 +8,7 @@ from .hoist_if import hoist_if_then_else
 from .walk import StmtMutator
 
 
-def guard_sums(func):
+def hoist_sum_predicate(func):
     """Requires flat buffers and no vectors. Ensures that a sum that adds nothing where a condition fails is not
     computed there:
 

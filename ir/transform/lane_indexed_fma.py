@@ -1,4 +1,4 @@
-"""LoadLanes: an operand of which a loop takes element after element, each for a whole vector, comes in vectors."""
+"""LaneIndexedFMA: load in vectors an operand whose elements a loop broadcasts one after the other."""
 from __future__ import annotations
 
 from ..arith import Analyzer
@@ -12,7 +12,7 @@ from .pragmas import text_of
 from .walk import rewrite_annotated
 
 
-def load_lanes(func):
+def lane_indexed_fma(func):
     """Requires flat buffers and vectors. Ensures no annotation pragma_lanes. A loop l with it, which names a buffer B:
 
         for l in unroll(4): for i in unroll(8): c[i] = c[i] + Broadcast(B[i * S + l], 4) * w[l]
@@ -20,8 +20,8 @@ def load_lanes(func):
         for i in unroll(8): v[i] = B[i * S : i * S + 4]
         for l in unroll(4): for i in unroll(8): c[i] = c[i] + lane(v[i], l) * w[l]
 
-    where a vector holds what the turns of l take one by one. Loads whose elements do not lie in a row, or not as many
-    of them as a vector has lanes, stay, and all loads where some are made under a condition only.
+    where a vector holds what the iterations of l take one by one. Loads whose elements do not lie in a row, or not as
+    many of them as a vector has lanes, stay, and all loads where some are made under a condition only.
     """
     return func.replace(body=rewrite_annotated(
         func.body, LANES, lambda loop, names: _in_vectors(loop, set(map(text_of, names)))))
@@ -57,7 +57,7 @@ def is_conditional(stmt):
 
 
 def _loops_of(broadcast, loop):
-    """The loops inside `loop` that move the element; None where a vector does not hold what the turns take."""
+    """The loops inside `loop` that move the element; None where a vector does not hold what the iterations take."""
     index, = broadcast.value.indices
     if Analyzer().step(index, loop.loop_var) != 1 or not is_const_int(loop.extent, broadcast.lanes) or collect(
             index, BufferLoad):
@@ -68,7 +68,7 @@ def _loops_of(broadcast, loop):
 
 
 def _vectors(broadcast, loop, inner):
-    """(buffer of vectors, the statement that fills it, the element that a turn of `loop` takes)."""
+    """(buffer of vectors, the statement that fills it, the element that an iteration of `loop` takes)."""
     source, (index,), lanes = broadcast.value.buffer, broadcast.value.indices, broadcast.lanes
     count, at = 1, const(0, index.dtype)
     for x in inner:

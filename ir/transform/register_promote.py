@@ -1,4 +1,4 @@
-"""HoldLoads: vectors that several multiply-adds take are loaded once."""
+"""RegisterPromote: load once a vector that several FMAs read."""
 from __future__ import annotations
 
 from ..node import Mutator
@@ -8,7 +8,7 @@ from ..tir.stmt import BufferLoad
 from .walk import rewrite_annotated
 
 
-def hold_loads(func):
+def register_promote(func):
     """Requires flat buffers and vectors. Ensures no annotation pragma_hold: in a loop with it
 
         for i in unroll(4): v[i] = B[i * S : i * S + 16]
