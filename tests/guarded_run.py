@@ -36,7 +36,8 @@ def guarded(size, align, end, fill=0):
 def held(array, align, end):
     """The address of a guarded copy of an array."""
     address = guarded(array.nbytes, align, end)
-    ctypes.memmove(address, np.ascontiguousarray(array).ctypes.data, array.nbytes)
+    rows = np.ascontiguousarray(array)  # it lives until it is copied
+    ctypes.memmove(address, rows.ctypes.data, rows.nbytes)
     return address
 
 
