@@ -186,7 +186,8 @@ def _widened(operator, spec, key, value):
     """A number where one per axis is meant, and padding of each axis that stands for both its sides."""
     default = spec.attrs.get(key)
     if key in ("pool_size", "output_size") or operator == "image.resize2d" and key == "size":
-        count = len(spec.attrs.get("strides", (0, 0)))
+        strides = spec.attrs.get("strides")
+        count = len(strides) if isinstance(strides, tuple) else 2
     elif key in ("strides", "padding", "dilation", "output_padding") and isinstance(default, tuple):
         count = len(default)
     else:

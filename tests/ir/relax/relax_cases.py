@@ -49,9 +49,24 @@ _OWN = {
     "nn.gru_steps": ([(4, 2, 15), (1, 5, 15), (1, 15), (1, 2, 5)], {"hidden_size": 5}),
     "nn.rnn_steps": ([(4, 2, 5), (1, 5, 5), (1, 5), (1, 2, 5)], {"hidden_size": 5}),
     "nn.lstm_steps": ([(4, 2, 20), (1, 5, 20), (1, 20), (1, 2, 5), (1, 2, 5)], {"hidden_size": 5}),
+    "bitcast": ([_X], {"dtype": "int32"}), "det": ([(2, 3, 3)], {}), "topk": ([_X], {"k": 2, "axis": 1}),
+    "gather_nd": ([_X, ("int64", (4, 2))], {}), "scatter_nd": ([_X, ("int64", (4, 2)), (4, 7)], {"reduction": "add"}),
+    "scatter_elements": ([_X, ("int64", (3, 2, 7)), (3, 2, 7)], {"axis": 1}),
+    "random_normal": ([(2, 3)], {"seed": 1, "dtype": "float32"}),
+    "random_uniform": ([(2, 3)], {"seed": 1, "dtype": "float32"}),
+    "resample": ([_X, ("int32", (4, 2)), (4, 2)], {"axis": 1}),
+    "nn.col2im": ([(2, 12, 8)], {"image_shape": (5, 3), "block_shape": (2, 2), "strides": (1, 1),
+                                 "padding": (0, 0, 0, 0), "dilation": (1, 1)}),
+    "nn.pool_positions": ([_IMAGE, (2, 6, 4, 4)], {"pool_size": (2, 2), "strides": (2, 2), "padding": (0, 0, 0, 0),
+                                                   "dilation": (1, 1)}),
+    "nn.grid_sample": ([_IMAGE, (2, 3, 4, 2)], {}),
+    "nn.deform_conv2d": ([_IMAGE, (4, 6, 3, 3), (2, 18, 7, 6), (2, 9, 7, 6)], {}),
+    "nn.roi_align": ([_IMAGE, (3, 4), ("int64", (3,))], {"output_size": (2, 3), "sampling_ratio": 2}),
+    "nn.max_roi_pool": ([_IMAGE, (3, 4), ("int64", (3,))], {"output_size": (2, 3)}),
     "nn.lstm": ([(4, 2, 3), (1, 20, 3), (1, 20, 5), (1, 40), (1, 2, 5), (1, 2, 5)], {"hidden_size": 5}),
 }
 _SHAPES = {"memory.border": (0,), "broadcast_to": (1,), "reshape": (1,), "full": (0,), "shape_to_tensor": (0,),
+           "random_normal": (0,), "random_uniform": (0,),
            "slice_at": (1, 2)}  # the arguments that are shapes
 
 
