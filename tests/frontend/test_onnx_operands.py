@@ -1,0 +1,125 @@
+"""Operands that only a run knows: axes, numbers, pads, scales. The shapes that the model declares tell some of them."""
+import numpy as np
+import pytest
+from networks import onnxruntime_outputs
+from onnx import helper
+
+import ingot
+from ingot.frontend.onnx import OnnxImportError, from_onnx
+from ingot.runtime.binding import NetworkError
+
+DIM = -5  # INGOT_ERR_DIM
+X = np.random.default_rng(1).normal(size=(3, 2, 2, 5)).astype(np.float32)
+node, info = helper.make_node, helper.make_tensor_value_info
+
+
+def one(op, arrays, shapes, opset=21, kinds=None, **attrs):
+    """A model of one node whose inputs, None for absent ones, are all inputs of the graph. shapes: of its outputs, as
+    the model declares them."""
+    feeds = {f"x{k}": np.asarray(a) for k, a in enumerate(arrays) if a is not None}
+    kind = {k: helper.np_dtype_to_tensor_dtype(v.dtype) for k, v in feeds.items()}
+    outs = [f"y{k}" for k in range(len(shapes))]
+    made = node(op, ["" if a is None else f"x{k}" for k, a in enumerate(arrays)], outs, name="the_node", **attrs)
+    graph = helper.make_graph([made], "g", [info(k, kind[k], list(v.shape)) for k, v in feeds.items()],
+                              [info(o, (kinds or {}).get(o, kind["x0"]), s) for o, s in zip(outs, shapes)])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10), feeds
+
+
+def runs(op, arrays, shapes, others=(), refused=(), bounds=None, expected=None, **attrs):
+    """The network gives what onnxruntime gives, also with `others` in place of some operands, {index: array}, and
+    refuses those of `refused` with a status."""
+    proto, feeds = one(op, arrays, shapes, **attrs)
+    with ingot.compile(proto, threads="none", bounds=bounds) as library:
+        for change in ({}, *others):
+            given = {**feeds, **{f"x{k}": np.asarray(v, feeds[f"x{k}"].dtype) for k, v in change.items()}}
+            found = library.run(given)
+            wanted = onnxruntime_outputs(proto, given) if expected is None else expected
+            for out, want in zip(proto.graph.output, wanted):
+                assert found[out.name].shape == want.shape and found[out.name].dtype == want.dtype
+                np.testing.assert_allclose(found[out.name], want, rtol=1e-4, atol=1e-5)
+        for change in refused:
+            with pytest.raises(NetworkError) as caught:
+                library.run({**feeds, **{f"x{k}": np.asarray(v, feeds[f"x{k}"].dtype) for k, v in change.items()}})
+            assert caught.value.status == DIM
+
+
+INT = 7  # TensorProto.INT64
+
+
+@pytest.mark.parametrize("op, axes, shape, others, refused", [
+    ("ReduceSum", [0], [2, 2, 5], [[-4]], [[1], [4], [-5], [1 << 40]]),
+    ("ReduceMean", [1, 3], [3, 2], [[3, 1], [-1, 2], [2, 3]], [[3, 3], [0, 1]]),  # either axis of 2 elements
+    ("ReduceMax", [0, 1], [2, 5], [[-2, 0]], [[0, 0], [1, 2]]),
+    ("ReduceLogSumExp", [3], [3, 2, 2], [[-1]], [[0]]),
+    ("Unsqueeze", [0, 2], [1, 3, 1, 2, 2, 5], [[2, -6]], [[0, 1], [0, 0]])])
+def test_axes_that_declared_shapes_tell(op, axes, shape, others, refused):
+    """In any order, negative ones too; a run with others is refused, and where several fit the run selects."""
+    attrs = {} if op == "Unsqueeze" else {"keepdims": 0}
+    runs(op, [X, axes], [shape], [{1: a} for a in others], [{1: a} for a in refused], **attrs)
+
+
+def test_axes_of_no_elements():
+    """None at all: the declared extent 0 is meant."""
+    runs("ReduceSum", [X, np.zeros(0, np.int64)], [[1, 1, 1, 1]])
+    runs("ReduceSum", [X, np.zeros(0, np.int64)], [[3, 2, 2, 5]], noop_with_empty_axes=1)
+
+
+def test_squeezed_axes_that_declared_shapes_tell():
+    x = X.reshape(1, 1, 3, 20)
+    runs("Squeeze", [x, [1]], [[1, 3, 20]], [{1: [0]}, {1: [-3]}, {1: [-4]}], [{1: [2]}, {1: [-1]}, {1: [4]}])
+
+
+@pytest.mark.parametrize("op, arrays, shapes, others, refused, attrs", [
+    ("TopK", [X, [2]], [[3, 2, 2, 2]] * 2, (), [{1: [3]}, {1: [-1]}, {1: [0]}], {"kinds": {"y1": INT}}),
+    ("OneHot", [np.array([0, 3, -1, 9]), np.array(5.0, np.float32), np.float32([0, 2])], [[4, 5]], (), [{1: 4}, {1: 6}],
+     {"kinds": {"y0": 1}}),
+    ("Split", [X, [1, 3, 1]], [[3, 2, 2, n] for n in (1, 3, 1)], (), [{1: [1, 1, 3]}, {1: [3, 1, 1]}], {"axis": 3}),
+    ("CenterCropPad", [X, [4, 2]], [[3, 2, 4, 2]], (), [{1: [4, 3]}], {"axes": [2, -1]}),
+    ("Resize", [X, None, None, [3, 2, 4, 3]], [[3, 2, 4, 3]], (), [{3: [3, 2, 3, 4]}], {"mode": "linear"}),
+    ("DFT", [X[..., :1], np.array(2), np.array(1)], [[3, 2, 2, 2]], [{2: 2}, {2: -2}], [{1: 3}, {2: 0}, {2: 3}], {})])
+def test_numbers_that_declared_shapes_tell(op, arrays, shapes, others, refused, attrs):
+    if op == "CenterCropPad":  # onnxruntime expands it wrongly where one axis is cropped and another padded
+        wide = np.pad(X, [(0, 0), (0, 0), (1, 1), (0, 0)])[..., 1:3]
+        attrs = {**attrs, "expected": [wide]}
+    runs(op, arrays, shapes, others, refused, **attrs)
+
+
+@pytest.mark.parametrize("mode, pads", [
+    ("constant", [0, 1, 2, 0]), ("constant", [-1, 1, 2, 2]), ("edge", [-1, 3, 0, 0]), ("reflect", [0, 2, 1, 1]),
+    ("reflect", [1, -1, 0, 4]), ("wrap", [2, 0, 1, 3]), ("wrap", [-1, 4, 1, -1])])
+def test_pads(mode, pads):
+    """As numpy has them, after negative ones crop; with dimensions that the run decides, and with declared ones."""
+    x = X[:, 0, 0]
+    before, after = np.array(pads).reshape(2, 2)
+    part = x[max(-before[0], 0):3 - max(-after[0], 0), max(-before[1], 0):5 - max(-after[1], 0)]
+    rows = [(max(b, 0), max(a, 0)) for b, a in zip(before, after)]
+    want = np.pad(part, rows, mode=mode, **({"constant_values": 2.5} if mode == "constant" else {}))
+    arrays = [x, pads, np.float32(2.5)]
+    runs("Pad", arrays, [["a", "b"]], expected=[want], bounds={"y0_d0": 9, "y0_d1": 9}, mode=mode,
+         refused=[{1: [9, 9, 9, 9]}, {1: [-4, 0, 0, 0]}, {1: [1 << 62, 0, 1 << 62, 0]}])
+    runs("Pad", arrays, [list(want.shape)], expected=[want], mode=mode, refused=[{1: [5, 5, 5, 5]}])
+    swapped = [*arrays[:1], np.array(pads)[[1, 0, 3, 2]], arrays[2], np.array([-1, 0])]
+    runs("Pad", swapped, [list(want.shape)], expected=[want], mode=mode, refused=[{3: [1, 1]}, {3: [1, 2]}, {3: [-3, 1]}])
+
+
+@pytest.mark.parametrize("starts, ends, axes, steps", [
+    ([0, 1], [3, 9], [0, 3], [1, 2]), ([-1, 20], [-99, -99], [3, 0], [-2, -1]), ([4, 0], [1, 2], [-1, -3], [-1, 1]),
+    ([1, 2], [1, 9], [3, 0], [1, 1]), ([0, 0], [9, 9], [0, 1], [1 << 62, -(1 << 62)])])
+def test_slices(starts, ends, axes, steps):
+    """Axes and steps, too; also slices of nothing."""
+    arrays = [X, *map(np.array, (starts, ends, axes, steps))]
+    proto, feeds = one("Slice", arrays, [list("abcd")])
+    want, = onnxruntime_outputs(proto, feeds)
+    bounds = {f"y0_d{k}": n for k, n in enumerate(X.shape)}
+    runs("Slice", arrays, [list("abcd")], bounds=bounds, expected=[want],
+         refused=[{4: [1, 0]}, {3: [2, 2]}, {3: [0, 4]}, {3: [-5, 0]}])
+    if want.size:
+        runs("Slice", arrays, [list(want.shape)], expected=[want],
+             refused=[{1: [0] * 2, 2: [99] * 2, 4: [1] * 2}] if want.shape != X.shape else ())
+
+
+def test_values_that_nothing_tells_are_refused():
+    for shape, message in ((None, "axes depends on data; make it an initializer"), ([7, 7], "no value gives results of the "
+                           "declared shapes"), (["a", "b", "c"], "4 values give results")):
+        with pytest.raises(OnnxImportError, match=f'the_node.*{message}'):
+            from_onnx(one("ReduceSum", [X, [1]], [shape], keepdims=0)[0])
