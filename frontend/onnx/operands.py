@@ -262,7 +262,7 @@ OPERANDS = {
     "OneHot": {1: Listed("depth", _sizes)},
     "Split": {1: Listed("split", _parts)},
     "CenterCropPad": {1: Listed("shape", _of_axes)},
-    "Resize": {3: Listed("sizes", _of_axes)},
+    "Resize": {3: Listed("sizes", _of_axes)},  # with keep_aspect_ratio_policy the converter takes them
     "AffineGrid": {1: Listed("size", _grid)},
     "Col2Im": {1: Listed("image_shape", _image), 2: Listed("block_shape", _blocks)},
     "MaxUnpool": {2: Listed("output_shape", _of_axes)},

@@ -55,14 +55,15 @@ class Numbers:
     def clip(self, low, high):
         return self.call("minimum", high).call("maximum", low)
 
-    def sum(self, axis):
-        return self.call("sum", axis=(axis,))
+    def sum(self, axis, keepdims=False):
+        return self.call("sum", axis=(axis,), keepdims=keepdims)
 
     def all(self):
         """Whether a bool list holds everywhere: [1]."""
         fails = self.call("logical_not").astype("int64")
-        return fails.call("sum", axis=(0,), keepdims=True).call("equal", [0])
+        return fails.sum(0, True) == [0]
 
+    def __abs__(self): return self.call("abs")
     def __add__(self, other): return self.call("add", other)
     def __radd__(self, other): return self.call("add", other)
     def __sub__(self, other): return self.call("subtract", other)
@@ -141,7 +142,7 @@ def spread(node, values, axes, rank, usual):
         raise node.error("has operands of different lengths")
     hits = (axes < 0).where(axes + rank, axes).reshape(1, count) == np.arange(rank)[:, None]
     times = hits.astype("int64").sum(1)
-    check(node, ((times < 2).all() & (times.call("sum", axis=(0,), keepdims=True) == [count])).value)
+    check(node, ((times < 2).all() & (times.sum(0, True) == [count])).value)
     return [(times == 0).where(other, hits.where(v.reshape(1, count), 0).sum(1)) for v, other in zip(values, usual)]
 
 
@@ -158,12 +159,12 @@ def slice_by_places(node):
     steps = Numbers(node, node.const([1] * count, "int64")) if steps is None else steps
     starts, ends, steps = spread(node, [starts, ends, steps], axes, rank, (0, END, 1))
     steps = steps.clip(-MOST_DIM, MOST_DIM)
-    check(node, ((steps == 0).astype("int64").sum(0).reshape(1) == [0]).value)
+    check(node, (steps == 0).call("logical_not").all().value)
     backward = (steps < 0).astype("int64")
     top = sizes - backward
     starts, ends = ((v < 0).where(v + sizes, v).call("minimum", top) for v in (starts, ends))
     starts, ends = starts.call("maximum", 0), ends.call("maximum", 0 - backward)
-    stride = steps.call("abs")
+    stride = abs(steps)
     reach = ((ends - starts) * (1 - backward * 2)).call("maximum", 0)
     reach = (reach + stride - 1) / stride
     outs = result_dims(node, reach.call("minimum", sizes), "the extent of its slice")

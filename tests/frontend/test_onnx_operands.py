@@ -123,3 +123,51 @@ def test_values_that_nothing_tells_are_refused():
                            "declared shapes"), (["a", "b", "c"], "4 values give results")):
         with pytest.raises(OnnxImportError, match=f'the_node.*{message}'):
             from_onnx(one("ReduceSum", [X, [1]], [shape], keepdims=0)[0])
+
+
+IMAGE = np.random.default_rng(2).normal(size=(1, 2, 6, 8)).astype(np.float32)
+
+
+@pytest.mark.parametrize("attrs, scales, refused", [
+    ({"mode": "linear"}, [1, 1, 1.7, 0.6], [[1, 1, 1.6, 0.4], [1, 1, np.nan, 0.6], [1, 1, -1.7, 0.6]]),
+    ({"mode": "linear", "coordinate_transformation_mode": "align_corners"}, [1, 1, 2, 0.5], [[1, 1, 2.01, 0.5]]),
+    ({"mode": "nearest"}, [1, 1, 1.7, 0.6], [[1, 1, np.inf, 1]]),
+    ({"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "ceil"}, [1, 1, 0.5, 3], []),
+    ({"mode": "cubic", "coordinate_transformation_mode": "pytorch_half_pixel"}, [1, 1, 0.2, 1.3], []),
+    ({"mode": "cubic", "exclude_outside": 1, "cubic_coeff_a": -0.5}, [1, 1, 1.3, 1.3], []),
+    ({"mode": "linear", "antialias": 1}, [1, 1, 0.6, 0.3], []),
+    ({"mode": "cubic", "antialias": 1}, [1, 1, 0.55, 1.5], []),
+    ({"mode": "linear", "axes": [3, 2]}, [1.5, 0.7], [[0.7, 1.5]])])
+def test_scales_of_resize(attrs, scales, refused):
+    """Others of the same size, too."""
+    scales = np.float32(scales)
+    dims = np.array(IMAGE.shape)
+    axes = list(attrs.get("axes", range(4)))
+    dims[axes] = np.floor(dims[axes].astype(np.float32) * scales)
+    near = [] if attrs.get("coordinate_transformation_mode") == "align_corners" else [{2: np.where(scales == 1, scales, scales * np.float32(1.001))}]
+    runs("Resize", [IMAGE, None, scales], [dims.tolist()], near, [{2: r} for r in refused], opset=19, **attrs)
+
+
+def test_region_of_resize():
+    roi, other = np.float32([0, 0, 0.2, -0.3, 1, 1, 0.7, 1.2]), np.float32([0, 0, 0.9, 0, 1, 1, 0.1, 0.5])
+    for mode, last in (("linear", {3: np.array([1, 2, 5, 7])}), ("nearest", {2: np.float32([1, 1, 0.5, 1.5])})):
+        shape = [1, 2, 5, 7] if 3 in last else [1, 2, 3, 12]
+        arrays = [IMAGE, roi, last.get(2), last.get(3)]
+        runs("Resize", arrays, [shape], [{1: other}], [{1: roi + np.nan}, {1: roi * np.float32(1e30)}], opset=19, mode=mode,
+             coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=9.0)
+
+
+@pytest.mark.parametrize("policy, sizes, shape, other", [
+    ("not_larger", [9, 20], [9, 12], [9, 14]), ("not_smaller", [9, 20], [15, 20], [15, 20])])
+def test_sizes_of_resize_that_keep_the_ratio(policy, sizes, shape, other):
+    runs("Resize", [IMAGE, None, None, sizes], [[1, 2, *shape]], [{3: other}], [{3: [5, 5]}, {3: [0, -1]}], opset=19,
+         mode="linear", axes=[2, 3], keep_aspect_ratio_policy=policy)
+
+
+@pytest.mark.parametrize("op, opset, mode", [("Upsample", 9, "nearest"), ("Upsample", 9, "linear"),
+                                             ("Resize", 10, "nearest"), ("Resize", 10, "linear")])
+def test_scales_of_old_opsets(op, opset, mode):
+    scales = np.float32([1, 1, 1.5, 2.2])
+    runs(op, [IMAGE, scales], [[1, 2, 9, 17]], refused=[{1: [1, 1, 2, 2]}], opset=opset, mode=mode)
+    if op == "Resize":
+        runs(op, [IMAGE, 1 / scales], [[1, 2, 4, 3]], opset=opset, mode=mode)
