@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
+
 from ...ir.expr import Var, as_expr
 from ...ir.module import IRModule
 from ...ir.names import unique_name
@@ -41,6 +43,7 @@ class GraphImporter:
         self._note_readers(self.nodes)
         self.declared = {v.name: v.type.tensor_type.shape.dim for v in (*graph.output, *graph.value_info)
                          if v.type.tensor_type.HasField("shape")}
+        self.samples = {}  # {input: numbers that it may hold}, of those that a run checks
         self.bodies, self.depth = {}, 0  # functions of branches and loops; how deep the graph lies inside of nodes
         self.pins, self.used_pins, self.dims = dict(pins or {}), set(), {}
         self.values, self.builder = {}, BlockBuilder()
@@ -65,6 +68,8 @@ class GraphImporter:
             self.builder.emit_func_output(outputs[0] if len(outputs) == 1 else outputs)
         attrs = {"global_symbol": "main", "input_names": tuple(i.name for i in inputs),
                  "output_names": tuple(o.name for o in self.graph.output)}
+        samples = tuple((k, self.samples[i.name]) for k, i in enumerate(inputs) if i.name in self.samples)
+        attrs.update({"samples": samples} if samples else {})
         func = remove_unused(self.builder.get()["main"]).replace(attrs=attrs)
         self._check_bounds()
         attrs = {"name": name, "dims": tuple(self.dims.values()), "opset": self.opset}
@@ -241,6 +246,10 @@ class GraphImporter:
         name = unique_name(name, {"main", *self.bodies})
         self.bodies[name] = func
         return name
+
+    def note_sample(self, name, numbers):
+        """What an input may hold that the run checks: for self-tests, where the tensor is an input of the graph."""
+        self.samples.setdefault(name, tuple(np.asarray(numbers).reshape(-1).tolist()))
 
     def new_dim(self, name, most):
         """A dimension that a run decides, with an upper bound that is an expression of the inputs' dimensions."""

@@ -102,6 +102,8 @@ def _selected(node, rows, fits):
     holds = [_all(node, [row.holds(node, node.input(k), v) for (k, row), v in zip(rows.items(), values)])
              for values, _ in fits]
     check(node, reduce(lambda a, b: node.call("logical_or", a, b), holds))
+    for k, value in zip(rows, fits[0][0]):
+        node.scope.note_sample(node.proto.input[k], [1 if v is FREE else v for v in value])
     if len(fits) == 1 or node.proto.op_type in VIEWS:
         results = fits[0][1]
     else:

@@ -101,10 +101,21 @@ def _by_run(node, scales, sizes, roi, transform, rounding, policy="stretch"):
         check(node, (abs(region) <= 1 << 20).all().value)
     if min(outs) < 1:
         raise node.error(f"nothing would be left of {shape_text(dims)}: {shape_text(outs)} is declared")
+    for value, sample in ((scales, [_scale(dims[a], outs[a]) for a in axes]), (sizes, [outs[a] for a in axes]),
+                          (roi, [0.0] * len(axes) + [1.0] * len(axes))):
+        for name, given in zip(node.proto.input[1:], node.inputs[1:]):
+            if value is not None and given is value:
+                node.scope.note_sample(name, sample)
     rows = [Axis(a, dims[a], outs[a], ratios.at(k),
                  None if region is None else (region.at(k), region.at(k + len(axes)))) for k, a in enumerate(axes)]
     shrinks = {r.out < r.size for r in rows if r.out != r.size}
     return resampled(node, x, rows, transform, rounding(shrinks), node.attr("extrapolation_value", 0.0))
+
+
+def _scale(size, out):
+    """A float32 scale that makes `out` of `size`."""
+    scale = np.float32(out / size)
+    return float(scale if np.floor(np.float32(size) * scale) == out else np.nextafter(scale, np.float32(np.inf)))
 
 
 def _is_general(node, scales, sizes, transform):

@@ -157,6 +157,7 @@ def slice_by_places(node):
     if axes is None:
         axes = Numbers(node, node.const(np.arange(count), "int64"))
     steps = Numbers(node, node.const([1] * count, "int64")) if steps is None else steps
+    _note_samples(node, ([0] * count, _declared(node, count, dims_of(x)), range(count), [1] * count))
     starts, ends, steps = spread(node, [starts, ends, steps], axes, rank, (0, END, 1))
     steps = steps.clip(-MOST_DIM, MOST_DIM)
     check(node, (steps == 0).call("logical_not").all().value)
@@ -190,6 +191,8 @@ def pad_by_places(node, mode):
     count = dims_of(pads.value)[0]
     if count % 2:
         raise node.error(f"pads has {count} elements, and must have two for each axis")
+    _note_samples(node, ([0] * (count // 2) + [d - n for d, n in zip(_declared(node, count // 2, dims_of(x)), dims_of(x))],
+                         [0], range(count // 2)))
     before, after = (Numbers(node, node.bind(node.call("take", pads.value, node.const(part, "int64"), axis=0)))
                      .clip(-MOST_DIM, MOST_DIM) for part in np.arange(count).reshape(2, -1))
     before, after = spread(node, [before, after], None if axes is None else numbers(node, axes), rank, (0, 0))
@@ -206,6 +209,19 @@ def pad_by_places(node, mode):
             shape = [out if k == axis else 1 for k in range(rank)]
             x = node.call("where", node.reshape(inside.value, shape), x, value)
     return x
+
+
+def _note_samples(node, samples):
+    """What the operands after the first may hold."""
+    for name, sample in zip(node.proto.input[1:], samples):
+        if name and all(isinstance(v, int) for v in sample):
+            node.scope.note_sample(name, sample)
+
+
+def _declared(node, count, usual):
+    """The first `count` extents of the result, those of `usual` where the model declares none."""
+    declared = node.scope.declared_dims(node.outputs[0]) or usual
+    return [d if isinstance(d, int) else n for d, n in zip(declared, usual)][:count]
 
 
 def _folded(place, size, mode):

@@ -1,11 +1,16 @@
 """Operands that only a run knows: axes, numbers, pads, scales. The shapes that the model declares tell some of them."""
+import subprocess
+
 import numpy as np
 import pytest
+from c_build import STRICT
 from networks import onnxruntime_outputs
 from onnx import helper
 
 import ingot
 from ingot.frontend.onnx import OnnxImportError, from_onnx
+from ingot.ir.relax.evaluate import EvaluationError, evaluate
+from ingot.ir.relax.verifier import verify
 from ingot.runtime.binding import NetworkError
 
 DIM = -5  # INGOT_ERR_DIM
@@ -29,18 +34,25 @@ def runs(op, arrays, shapes, others=(), refused=(), bounds=None, expected=None, 
     """The network gives what onnxruntime gives, also with `others` in place of some operands, {index: array}, and
     refuses those of `refused` with a status."""
     proto, feeds = one(op, arrays, shapes, **attrs)
+    mod = verify(from_onnx(proto, bounds=bounds))
     with ingot.compile(proto, threads="none", bounds=bounds) as library:
         for change in ({}, *others):
             given = {**feeds, **{f"x{k}": np.asarray(v, feeds[f"x{k}"].dtype) for k, v in change.items()}}
             found = library.run(given)
             wanted = onnxruntime_outputs(proto, given) if expected is None else expected
-            for out, want in zip(proto.graph.output, wanted):
-                assert found[out.name].shape == want.shape and found[out.name].dtype == want.dtype
-                np.testing.assert_allclose(found[out.name], want, rtol=1e-4, atol=1e-5)
+            reference = evaluate(mod, given)
+            reference = reference if isinstance(reference, tuple) else (reference,)
+            for out, want, other in zip(proto.graph.output, wanted, reference):
+                for got in (found[out.name], other):
+                    assert got.shape == want.shape and got.dtype == want.dtype
+                    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
         for change in refused:
+            given = {**feeds, **{f"x{k}": np.asarray(v, feeds[f"x{k}"].dtype) for k, v in change.items()}}
             with pytest.raises(NetworkError) as caught:
-                library.run({**feeds, **{f"x{k}": np.asarray(v, feeds[f"x{k}"].dtype) for k, v in change.items()}})
+                library.run(given)
             assert caught.value.status == DIM
+            with pytest.raises(EvaluationError, match="the run decides that"):
+                evaluate(mod, given)
 
 
 INT = 7  # TensorProto.INT64
@@ -171,3 +183,20 @@ def test_scales_of_old_opsets(op, opset, mode):
     runs(op, [IMAGE, scales], [[1, 2, 9, 17]], refused=[{1: [1, 1, 2, 2]}], opset=opset, mode=mode)
     if op == "Resize":
         runs(op, [IMAGE, 1 / scales], [[1, 2, 4, 3]], opset=opset, mode=mode)
+
+
+@pytest.mark.parametrize("op, arrays, shapes, attrs", [
+    ("ReduceSum", [X, [1]], [[3, 2, 5]], {"keepdims": 0}), ("TopK", [X, [2]], [[3, 2, 2, 2]] * 2, {"kinds": {"y1": INT}}),
+    ("Pad", [X, [0] * 8], [list("abcd")], {"mode": "reflect"}), ("Slice", [X, [0], [2], [3], [1]], [list("abcd")], {}),
+    ("Resize", [IMAGE, None, np.float32([1, 1, 1.7, 0.6])], [[1, 2, 10, 4]], {"mode": "cubic", "opset": 19})])
+def test_the_c(op, arrays, shapes, attrs, tmp_path):
+    """Without a warning, clean under sanitizers; the self-test's operands are some that a run takes."""
+    proto, _ = one(op, arrays, shapes, **attrs)
+    bounds = {f"y0_d{k}": 9 for k in range(4)} if "a" in shapes[0] else None
+    with ingot.compile(proto, "c", threads="none", bounds=bounds, weights="array") as library:
+        library.export(tmp_path / "net")
+    sources = [p.name for p in (tmp_path / "net").glob("*.c") if p.name != "example.c"]
+    subprocess.run(["gcc", *STRICT, "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", *sources,
+                    "-o", "selftest", "-lm"], cwd=tmp_path / "net", check=True)
+    done = subprocess.run(["./selftest"], cwd=tmp_path / "net", capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.count(": ok") == len(shapes), done.stdout + done.stderr
