@@ -34,20 +34,36 @@ def converted(node, converter):
         return converter(node)  # also where some versions of an operator, or modes, take such operands as they are
     except UnknownOperand as refusal:
         found = _by_declared_shapes(node, converter, rows) if rows else None
+        if found is None and rows and node.proto.op_type in BY_RUN:
+            found = BY_RUN[node.proto.op_type](node)
         if found is None:
             raise OnnxImportError(str(refusal)) from refusal
         return found
 
 
+# operator -> its converter for operands that nothing tells: they become dimensions that the run decides
+BY_RUN = {}
+
+
+def by_run(op_type):
+    """Register the decorated function there."""
+    def register(function):
+        BY_RUN[op_type] = function
+        return function
+    return register
+
+
 def _by_declared_shapes(node, converter, rows):
-    """The results for the values that give the declared shapes; None where none are declared, or there are too many
+    """The results for the values that give the declared shapes; None where these do not tell, or there are too many
     values to try."""
     declared = [node.scope.declared_dims(name) for name in node.outputs]
     if not any(d is not None for d in declared):
         return None
+    if any(row.sized for row in rows.values()) and any(n is None for dims in declared for n in dims or ()):
+        return None  # what is not declared may be what the operand decides
     fits = []
     tried = [list(row.values(node, _length(node, k), declared)) for k, row in rows.items()]
-    if prod(map(len, tried)) > MOST_TRIED:
+    if not 0 < prod(map(len, tried)) <= MOST_TRIED:
         return None
     for values in all_of(*tried):
         try:
@@ -130,10 +146,11 @@ def _all(node, conditions):
 # ---------------------------------------------------------------- kinds of operands
 
 class Listed:
-    """A list of numbers (or one) in order. values: function (node, its length, declared shapes) -> lists."""
+    """A list of numbers (or one) in order. values: function (node, its length, declared shapes) -> lists; sized: these
+    are extents of results, and others where not all are declared."""
 
-    def __init__(self, what, values):
-        self.what, self.values = what, values
+    def __init__(self, what, values, sized=False):
+        self.what, self.values, self.sized = what, values, sized
 
     def holds(self, node, x, value):
         """Whether x is the list `value`: a bool tensor [1]."""
@@ -260,16 +277,16 @@ OPERANDS = {
     **{f"Reduce{name}": {1: Axes()} for name in _REDUCTIONS},
     "Squeeze": {1: Axes()},
     "Unsqueeze": {1: Axes(more=True)},
-    "TopK": {1: Listed("k", _sizes)},
-    "OneHot": {1: Listed("depth", _sizes)},
+    "TopK": {1: Listed("k", _sizes, True)},
+    "OneHot": {1: Listed("depth", _sizes, True)},
     "Split": {1: Listed("split", _parts)},
     "CenterCropPad": {1: Listed("shape", _of_axes)},
     "Resize": {3: Listed("sizes", _of_axes)},  # with keep_aspect_ratio_policy the converter takes them
     "AffineGrid": {1: Listed("size", _grid)},
     "Col2Im": {1: Listed("image_shape", _image), 2: Listed("block_shape", _blocks)},
     "MaxUnpool": {2: Listed("output_shape", _of_axes)},
-    "DFT": {1: Listed("dft_length", _transformed), 2: Axis("axis", _axis)},
-    "STFT": {1: Listed("frame_step", _steps), 3: Listed("frame_length", _transformed)},
+    "DFT": {1: Listed("dft_length", _transformed, True), 2: Axis("axis", _axis)},
+    "STFT": {1: Listed("frame_step", _steps), 3: Listed("frame_length", _transformed, True)},
     "Dropout": {2: Listed("training_mode", lambda node, count, declared: [[False], [True]])},
 }
 # Inputs that are lists without elements where the model declares the extent 0, which for other inputs means "unknown".

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...ir.relax.expr import Constant, PrimValue
+from ...ir.relax.expr import Constant, PrimValue, ShapeExpr
 from ..shapes import MOST_DIM, dims_of, settle
 from .names import identifier
-from .operands import check
+from .operands import by_run, check
 from .run_shapes import as_dims
 
 END = np.iinfo(np.int64).max
@@ -186,7 +186,7 @@ def _read(node, x, axis, places):
 def pad_by_places(node, mode):
     """Pads, axes or the value decided by a run; or wrapped."""
     x = node.input(0)
-    rank, sizes = len(dims_of(x)), extents(node, x)
+    rank = len(dims_of(x))
     pads, value, axes = numbers(node, node.input(1)), node.input(2), node.input(3)
     count = dims_of(pads.value)[0]
     if count % 2:
@@ -196,11 +196,17 @@ def pad_by_places(node, mode):
     before, after = (Numbers(node, node.bind(node.call("take", pads.value, node.const(part, "int64"), axis=0)))
                      .clip(-MOST_DIM, MOST_DIM) for part in np.arange(count).reshape(2, -1))
     before, after = spread(node, [before, after], None if axes is None else numbers(node, axes), rank, (0, 0))
+    value = node.const(0, x.struct_info.dtype) if value is None else node.reshape(value, [])
+    return padded(node, x, before, after, mode, value)
+
+
+def padded(node, x, before, after, mode, value):
+    """x with as many elements more before and after it, Numbers [rank]; less where these are negative."""
+    rank, sizes = len(dims_of(x)), extents(node, x)
     first = (0 - before).call("maximum", 0)
     held = sizes - first - (0 - after).call("maximum", 0)  # what negative pads leave
     check(node, (held >= (0 if mode == "constant" else 1)).all().value)
     outs = result_dims(node, sizes + before + after, "the extent of its result")
-    value = node.const(0, x.struct_info.dtype) if value is None else node.reshape(value, [])
     for axis, out in enumerate(outs):
         place, most = counted(node, out) - before.at(axis).call("maximum", 0), held.at(axis)
         inside = (place >= 0) & (place < most)
@@ -222,6 +228,68 @@ def _declared(node, count, usual):
     """The first `count` extents of the result, those of `usual` where the model declares none."""
     declared = node.scope.declared_dims(node.outputs[0]) or usual
     return [d if isinstance(d, int) else n for d, n in zip(declared, usual)][:count]
+
+
+@by_run("CenterCropPad")
+def center_crop_pad_by_run(node):
+    x = node.input(0)
+    rank, sizes, shape = len(dims_of(x)), extents(node, x), numbers(node, node.input(1))
+    axes = node.axes(node.attr("axes", range(rank)), rank)
+    check(node, ((shape > 0) & (shape <= MOST_DIM)).all().value)
+    wanted, = spread(node, [shape], Numbers(node, node.const(axes, "int64")), rank, (sizes,))
+    more = wanted - sizes
+    before = more / 2  # towards 0
+    return padded(node, x, before, more - before, "constant", node.const(0, x.struct_info.dtype))
+
+
+# ---------------------------------------------------------------- sizes
+
+@by_run("TopK")
+def top_k_by_run(node):
+    """All elements sorted, of which the first k are taken."""
+    x = node.input(0)
+    dims = dims_of(x)
+    axis = node.axis(node.attr("axis", -1), len(dims))
+    if not isinstance(dims[axis], int):
+        return None
+    k, = as_dims(node, node.bind(numbers(node, node.input(1)).value), [f"{identifier(node.outputs[0], 't')}_d{axis}"],
+                 [dims[axis]], "k")
+    found = node.call("topk", x, k=dims[axis], axis=axis, largest=bool(node.attr("largest", 1)))
+    return tuple(_part(node, v, axis, 0, k) for v in found)
+
+
+@by_run("Split")
+def split_by_run(node):
+    x, sizes = node.input(0), numbers(node, node.input(1))
+    dims = dims_of(x)
+    axis, names = node.axis(node.attr("axis", 0), len(dims)), node.outputs
+    if not isinstance(dims[axis], int) or dims_of(sizes.value) != [len(names)]:
+        return None
+    check(node, (sizes.clip(0, MOST_DIM).sum(0, True) == [dims[axis]]).value)
+    stems = [f"{identifier(name, 't')}_d{axis}" for name in names]
+    sizes = as_dims(node, sizes.value, stems, [dims[axis]] * len(names), "split")
+    return tuple(_part(node, x, axis, sum(sizes[:k], 0), size) for k, size in enumerate(sizes))
+
+
+def _part(node, x, axis, begin, size):
+    return node.call("slice_at", x, ShapeExpr((begin,)), ShapeExpr((size,)), axes=(axis,), strides=(1,))
+
+
+@by_run("OneHot")
+def one_hot_by_run(node):
+    """values[1] where an index, counted from the end where it is below 0, is the place, else values[0]."""
+    indices, depth, values = node.input(0), node.input(1), node.input(2)
+    dims = dims_of(indices)
+    axis = node.axis(node.attr("axis", -1), len(dims) + 1)
+    depth = node.reshape(depth, [1])
+    check(node, node.call("logical_and", node.call("greater_equal", depth, node.const([1], depth.struct_info.dtype)), node.call(
+        "less_equal", node.astype(depth, "float64"), node.const([MOST_DIM], "float64"))))
+    size, = as_dims(node, node.astype(depth, "int64"), [f"{identifier(node.outputs[0], 't')}_d{axis}"], [None], "depth")
+    given = Numbers(node, node.reshape(node.astype(indices, "int64"), [*dims[:axis], 1, *dims[axis:]]))
+    places = node.reshape(counted(node, size).value, [size if k == axis else 1 for k in range(len(dims) + 1)])
+    given = (given < 0).where(given + Numbers(node, node.tensor(size)), given)
+    off, on = (node.reshape(node.call("take", values, node.const([k], "int64"), axis=0), []) for k in (0, 1))
+    return node.call("where", node.call("equal", given.value, node.bind(places)), on, off)
 
 
 def _folded(place, size, mode):

@@ -200,3 +200,28 @@ def test_the_c(op, arrays, shapes, attrs, tmp_path):
                     "-o", "selftest", "-lm"], cwd=tmp_path / "net", check=True)
     done = subprocess.run(["./selftest"], cwd=tmp_path / "net", capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.count(": ok") == len(shapes), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("op, arrays, shapes, others, refused, attrs", [
+    ("TopK", [X, [2]], [list("abcd")] * 2, [{1: [5]}, {1: [1]}], [{1: [6]}, {1: [-1]}], {"kinds": {"y1": INT}}),
+    ("TopK", [X, [2]], [["a", "k", 2, 5]] * 2, [{1: [1]}], [{1: [3]}], {"kinds": {"y1": INT}, "axis": 1, "largest": 0}),
+    ("Split", [X, [1, 3, 1]], [[3, 2, 2, f"d{n}"] for n in range(3)], [{1: [2, 2, 1]}],
+     [{1: [2, 2, 2]}, {1: [6, -2, 1]}, {1: [1, 1, 1]}], {"axis": 3}),
+    ("OneHot", [np.array([[0, 3], [-1, 9]]), np.array(5), np.float32([0, 2])], [["a", "n", 2]], [{1: 2}, {1: 8}],
+     [{1: 9}, {1: 0}, {1: -1}], {"kinds": {"y0": 1}, "axis": 1, "bounds": {"y0_d1": 8}})])
+def test_numbers_that_nothing_tells(op, arrays, shapes, others, refused, attrs):
+    """They become dimensions of the results."""
+    runs(op, arrays, shapes, others, refused, **attrs)
+
+
+def test_center_crop_pad_by_the_run():
+    x = X[:, 0, 0]
+    for shape in ([5, 2], [2, 8], [3, 5], [1, 1]):
+        want = x
+        for axis, n in enumerate(shape):
+            more = n - x.shape[axis]
+            pad = [(0, 0)] * 2
+            pad[axis] = (max(more, 0) // 2, max(more, 0) - max(more, 0) // 2)
+            want = np.pad(want, pad).take(range(max(-more, 0) // 2, max(-more, 0) // 2 + n), axis)
+        runs("CenterCropPad", [x, shape], [["a", "b"]], refused=[{1: [10, 1]}, {1: [0, 1]}, {1: [1 << 40, 1]}],
+             bounds={"y0_d0": 9, "y0_d1": 9}, expected=[want])
