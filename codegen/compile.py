@@ -296,8 +296,8 @@ def _hash(mod):
 
 
 def sample_arrays(descs, dims, seed=0):
-    """Arrays that fit the inputs: the numbers of their samples; else floats uniform in [0, 1), indices over the axes that
-    they are of, other integers 0 or 1. Equal seeds give equal arrays."""
+    """Arrays that fit the inputs: the numbers of their samples; else floats uniform in [0, 1), indices over the axes
+    that they are of, other integers 0 or 1. Equal seeds give equal arrays."""
     rng = np.random.default_rng(seed)
     arrays = []
     for t in descs:

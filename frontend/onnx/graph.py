@@ -27,8 +27,8 @@ from .operands import LISTS, converted
 
 
 # Operators whose result has the shape of their first operand, and those that broadcast.
-KEEP = ("Abs", "Cast", "CastLike", "Ceil", "Cos", "Exp", "Floor", "Identity", "Log", "Neg", "Reciprocal", "Relu", "Round",
-        "Sigmoid", "Sign", "Sin", "Sqrt", "Tanh")
+KEEP = ("Abs", "Cast", "CastLike", "Ceil", "Cos", "Exp", "Floor", "Identity", "Log", "Neg", "Reciprocal", "Relu",
+        "Round", "Sigmoid", "Sign", "Sin", "Sqrt", "Tanh")
 BROADCAST = ("Add", "Div", "Mul", "Pow", "Sub")
 
 

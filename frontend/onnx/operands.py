@@ -255,7 +255,9 @@ def _transformed(node, count, declared):
 def _steps(node, count, declared):
     """Distances of frames, of which the declared number fits the signal."""
     length, frames = dims_of(node.input(0))[1], declared[0][1] if declared[0] else None
-    return [[k] for k in range(1, length + 1) if frames and (frames - 1) * k < length] if isinstance(length, int) else []
+    if not isinstance(length, int) or not isinstance(frames, int):
+        return []
+    return [[k] for k in range(1, length + 1) if (frames - 1) * k < length]
 
 
 def _axis(node, count, declared):

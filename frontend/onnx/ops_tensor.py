@@ -186,7 +186,9 @@ def pad_v11(node):
 
 @converts("Pad", 18, 19)
 def pad_v18(node):
-    return _pad_at(node) if _is_run_pad(node) else _pad(node, node.ints(1, "pads"), _pad_value(node), node.ints(3, "axes"))
+    if _is_run_pad(node):
+        return _pad_at(node)
+    return _pad(node, node.ints(1, "pads"), _pad_value(node), node.ints(3, "axes"))
 
 
 def _is_run_pad(node):

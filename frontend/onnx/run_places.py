@@ -191,8 +191,8 @@ def pad_by_places(node, mode):
     count = dims_of(pads.value)[0]
     if count % 2:
         raise node.error(f"pads has {count} elements, and must have two for each axis")
-    _note_samples(node, ([0] * (count // 2) + [d - n for d, n in zip(_declared(node, count // 2, dims_of(x)), dims_of(x))],
-                         [0], range(count // 2)))
+    more = [d - n for d, n in zip(_declared(node, count // 2, dims_of(x)), dims_of(x))]
+    _note_samples(node, ([0] * (count // 2) + more, [0], range(count // 2)))
     before, after = (Numbers(node, node.bind(node.call("take", pads.value, node.const(part, "int64"), axis=0)))
                      .clip(-MOST_DIM, MOST_DIM) for part in np.arange(count).reshape(2, -1))
     before, after = spread(node, [before, after], None if axes is None else numbers(node, axes), rank, (0, 0))
@@ -282,8 +282,8 @@ def one_hot_by_run(node):
     dims = dims_of(indices)
     axis = node.axis(node.attr("axis", -1), len(dims) + 1)
     depth = node.reshape(depth, [1])
-    check(node, node.call("logical_and", node.call("greater_equal", depth, node.const([1], depth.struct_info.dtype)), node.call(
-        "less_equal", node.astype(depth, "float64"), node.const([MOST_DIM], "float64"))))
+    number = Numbers(node, node.bind(node.astype(depth, "float64")))
+    check(node, ((number >= [1]) & (number <= [MOST_DIM])).value)
     size, = as_dims(node, node.astype(depth, "int64"), [f"{identifier(node.outputs[0], 't')}_d{axis}"], [None], "depth")
     given = Numbers(node, node.reshape(node.astype(indices, "int64"), [*dims[:axis], 1, *dims[axis:]]))
     places = node.reshape(counted(node, size).value, [size if k == axis else 1 for k in range(len(dims) + 1)])

@@ -111,7 +111,8 @@ def test_pads(mode, pads):
          refused=[{1: [9, 9, 9, 9]}, {1: [-4, 0, 0, 0]}, {1: [1 << 62, 0, 1 << 62, 0]}])
     runs("Pad", arrays, [list(want.shape)], expected=[want], mode=mode, refused=[{1: [5, 5, 5, 5]}])
     swapped = [*arrays[:1], np.array(pads)[[1, 0, 3, 2]], arrays[2], np.array([-1, 0])]
-    runs("Pad", swapped, [list(want.shape)], expected=[want], mode=mode, refused=[{3: [1, 1]}, {3: [1, 2]}, {3: [-3, 1]}])
+    runs("Pad", swapped, [list(want.shape)], expected=[want], mode=mode,
+         refused=[{3: [1, 1]}, {3: [1, 2]}, {3: [-3, 1]}])
 
 
 @pytest.mark.parametrize("starts, ends, axes, steps", [
@@ -131,8 +132,9 @@ def test_slices(starts, ends, axes, steps):
 
 
 def test_values_that_nothing_tells_are_refused():
-    for shape, message in ((None, "axes depends on data; make it an initializer"), ([7, 7], "no value gives results of the "
-                           "declared shapes"), (["a", "b", "c"], "4 values give results")):
+    for shape, message in ((None, "axes depends on data; make it an initializer"),
+                           ([7, 7], "no value gives results of the declared shapes"),
+                           (["a", "b", "c"], "4 values give results")):
         with pytest.raises(OnnxImportError, match=f'the_node.*{message}'):
             from_onnx(one("ReduceSum", [X, [1]], [shape], keepdims=0)[0])
 
@@ -156,7 +158,8 @@ def test_scales_of_resize(attrs, scales, refused):
     dims = np.array(IMAGE.shape)
     axes = list(attrs.get("axes", range(4)))
     dims[axes] = np.floor(dims[axes].astype(np.float32) * scales)
-    near = [] if attrs.get("coordinate_transformation_mode") == "align_corners" else [{2: np.where(scales == 1, scales, scales * np.float32(1.001))}]
+    near = [{2: np.where(scales == 1, scales, scales * np.float32(1.001))}]
+    near = [] if attrs.get("coordinate_transformation_mode") == "align_corners" else near
     runs("Resize", [IMAGE, None, scales], [dims.tolist()], near, [{2: r} for r in refused], opset=19, **attrs)
 
 
@@ -165,8 +168,8 @@ def test_region_of_resize():
     for mode, last in (("linear", {3: np.array([1, 2, 5, 7])}), ("nearest", {2: np.float32([1, 1, 0.5, 1.5])})):
         shape = [1, 2, 5, 7] if 3 in last else [1, 2, 3, 12]
         arrays = [IMAGE, roi, last.get(2), last.get(3)]
-        runs("Resize", arrays, [shape], [{1: other}], [{1: roi + np.nan}, {1: roi * np.float32(1e30)}], opset=19, mode=mode,
-             coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=9.0)
+        runs("Resize", arrays, [shape], [{1: other}], [{1: roi + np.nan}, {1: roi * np.float32(1e30)}], opset=19,
+             mode=mode, coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=9.0)
 
 
 @pytest.mark.parametrize("policy, sizes, shape, other", [
@@ -186,7 +189,8 @@ def test_scales_of_old_opsets(op, opset, mode):
 
 
 @pytest.mark.parametrize("op, arrays, shapes, attrs", [
-    ("ReduceSum", [X, [1]], [[3, 2, 5]], {"keepdims": 0}), ("TopK", [X, [2]], [[3, 2, 2, 2]] * 2, {"kinds": {"y1": INT}}),
+    ("ReduceSum", [X, [1]], [[3, 2, 5]], {"keepdims": 0}),
+    ("TopK", [X, [2]], [[3, 2, 2, 2]] * 2, {"kinds": {"y1": INT}}),
     ("Pad", [X, [0] * 8], [list("abcd")], {"mode": "reflect"}), ("Slice", [X, [0], [2], [3], [1]], [list("abcd")], {}),
     ("Resize", [IMAGE, None, np.float32([1, 1, 1.7, 0.6])], [[1, 2, 10, 4]], {"mode": "cubic", "opset": 19})])
 def test_the_c(op, arrays, shapes, attrs, tmp_path):
