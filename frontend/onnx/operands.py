@@ -197,7 +197,7 @@ class Axes(Listed):
 
 
 def _numbers(declared):
-    return sorted({n for dims in declared for n in dims or () if n is not None})
+    return sorted({n for dims in declared for n in dims or () if isinstance(n, int)})
 
 
 def _sizes(node, count, declared):
@@ -205,36 +205,39 @@ def _sizes(node, count, declared):
     return [[n] for n in _numbers(declared)] if count == 1 else []
 
 
+def _known(found, count):
+    """The one value, where it is known."""
+    return [found] if len(found) == count and all(isinstance(n, int) for n in found) else []
+
+
 def _of_axes(node, count, declared):
     """The first result's extents along attribute axes, by default along all."""
-    dims = declared[0]
+    dims = declared[0] or []
     axes = range(len(dims)) if node.attr("axes") is None else node.axes(node.attr("axes"), len(dims))
-    found = [dims[a] for a in axes]
-    return [found] if len(found) == count and None not in found else []
+    return _known([dims[a] for a in axes], count)
 
 
 def _parts(node, count, declared):
     """The results' extents along attribute axis."""
     axis = node.axis(node.attr("axis", 0), node.input(0).struct_info.ndim)
-    found = [dims[axis] if dims else None for dims in declared]
-    return [found] if None not in found else []
+    return _known([dims[axis] if dims else None for dims in declared], count)
 
 
 def _grid(node, count, declared):
     """N, C, and the extents of an image, of which the grid is [N, *extents, rank]; C may be any."""
-    dims = declared[0]
-    return [[dims[0], FREE, *dims[1:-1]]] if len(dims) == count and None not in dims else []
+    dims = declared[0] or []
+    known = all(isinstance(n, int) for n in dims)
+    return [[dims[0], FREE, *dims[1:-1]]] if len(dims) == count and known else []
 
 
 def _image(node, count, declared):
-    found = declared[0][2:]
-    return [found] if len(found) == count and None not in found else []
+    return _known((declared[0] or [])[2:], count)
 
 
 def _blocks(node, count, declared):
     """Blocks of as many elements as the columns' rows hold of each channel."""
-    rows, channels = dims_of(node.input(0))[1], declared[0][1]
-    if not isinstance(rows, int) or not channels or rows % channels:
+    rows, channels = dims_of(node.input(0))[1], (declared[0] or [None] * 2)[1]
+    if not isinstance(rows, int) or not isinstance(channels, int) or channels < 1 or rows % channels:
         return []
     return _factors(rows // channels, count)
 

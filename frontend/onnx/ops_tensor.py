@@ -107,9 +107,10 @@ def _slice(node, starts, ends, axes, steps):
     steps = [1] * len(axes) if steps is None else steps
     if not len(starts) == len(ends) == len(axes) == len(steps):
         raise node.error(f"starts {starts}, ends {ends}, axes {list(axes)} and steps {steps} differ in length")
-    if isinstance(x, (Constant, Symbolic)) and 0 not in steps:
+    if 0 not in steps:
         taken = _taken(dims, axes, starts, ends, steps)
-        if 0 in taken:  # shapes in the making have such parts; data of no elements is refused below
+        whole = isinstance(x, (Constant, Symbolic)) or all(isinstance(d, int) for d in taken)
+        if whole and 0 in taken:  # parts of symbolic shapes are refused below
             return node.const(np.zeros([0 if d is None else d for d in taken]), x.struct_info.dtype)
     rows = []
     for axis, start, end, step in zip(axes, starts, ends, steps):

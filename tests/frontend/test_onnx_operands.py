@@ -229,3 +229,40 @@ def test_center_crop_pad_by_the_run():
             want = np.pad(want, pad).take(range(max(-more, 0) // 2, max(-more, 0) // 2 + n), axis)
         runs("CenterCropPad", [x, shape], [["a", "b"]], refused=[{1: [10, 1]}, {1: [0, 1]}, {1: [1 << 40, 1]}],
              bounds={"y0_d0": 9, "y0_d1": 9}, expected=[want])
+
+
+def test_a_slice_of_nothing():
+    """It is a tensor without elements, also as an output, and beside others in a Concat."""
+    nodes = [node("Slice", ["x", "three", "one", "one"], ["y0"]), node("Concat", ["y0", "x"], ["y1"], axis=1)]
+    weights = [helper.make_tensor(k, INT, [1], [v]) for k, v in (("three", 3), ("one", 1))]
+    graph = helper.make_graph(nodes, "g", [info("x", 1, [3, 2, 2, 5])],
+                              [info("y0", 1, [3, 0, 2, 5]), info("y1", 1, [3, 2, 2, 5])], weights)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    with ingot.compile(proto, threads="none") as library:
+        found = library.run({"x": X})
+    assert found["y0"].shape == (3, 0, 2, 5)
+    np.testing.assert_array_equal(found["y1"], X)
+
+
+@pytest.mark.parametrize("op, operand, shape, refused, want", [
+    ("ReduceMean", [1], ["n", 2], [2], lambda x: x.mean(1)),
+    ("TopK", [1], ["n", 4, 1], [2], lambda x: np.sort(x)[..., ::-1][..., :1]),
+    ("Resize", [0, 1, 9], ["n", 4, 9], None, None), ("Squeeze", [1], ["n", 2], None, None),
+    ("Split", [4, 1], ["n", 4, 2], None, None)])
+def test_symbolic_dimensions_beside(op, operand, shape, refused, want):
+    """A declared name of a dimension of the inputs is that dimension; others leave the operand open."""
+    x = np.arange(24, dtype=np.float32).reshape(3, 4, 2)
+    inputs = ["x", "", "", "k"] if op == "Resize" else ["x", "k"]
+    outs = ["y", "z"] if op in ("TopK", "Split") else ["y"]
+    made = node(op, inputs, outs, name="the_node", **({"keepdims": 0} if op == "ReduceMean" else {}))
+    graph = helper.make_graph([made], "g", [info("x", 1, ["n", 4, 2]), info("k", INT, [len(operand)])],
+                              [info(o, INT if o == "z" and op == "TopK" else 1, shape) for o in outs])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    if want is None:
+        with pytest.raises(OnnxImportError, match="the_node.*(depends on data|decided by a run|symbolic)"):
+            from_onnx(proto)
+        return
+    with ingot.compile(proto, threads="none") as library:
+        np.testing.assert_array_equal(library.run({"x": x, "k": np.array(operand)})["y"], want(x))
+        with pytest.raises(NetworkError):
+            library.run({"x": x, "k": np.array(refused)})
