@@ -41,8 +41,7 @@ class GraphImporter:
         self.nodes, self.bounds, self.used_bounds = expanded(graph), dict(bounds or {}), set()
         self.readers = {}  # nodes by the tensors that they read
         self._note_readers(self.nodes)
-        self.declared = {v.name: v.type.tensor_type.shape.dim for v in (*graph.output, *graph.value_info)
-                         if v.type.tensor_type.HasField("shape")}
+        self.declared = load.declared_shapes(graph)
         self.samples = {}  # {input: numbers that it may hold}, of those that a run checks
         self.bodies, self.depth = {}, 0  # functions of branches and loops; how deep the graph lies inside of nodes
         self.pins, self.used_pins, self.dims = dict(pins or {}), set(), {}

@@ -266,3 +266,20 @@ def test_symbolic_dimensions_beside(op, operand, shape, refused, want):
         np.testing.assert_array_equal(library.run({"x": x, "k": np.array(operand)})["y"], want(x))
         with pytest.raises(NetworkError):
             library.run({"x": x, "k": np.array(refused)})
+
+
+def test_operands_of_a_branch():
+    """Checked where the branch is taken, by the shapes that the branch declares."""
+    x = X[..., 0]
+    then = helper.make_graph([node("ReduceSum", ["x", "k"], ["t"], keepdims=0)], "a", [], [info("t", 1, [3, 2])])
+    other = helper.make_graph([node("ReduceMax", ["x", "one"], ["e"], keepdims=0)], "b", [], [info("e", 1, [3, 2])])
+    graph = helper.make_graph([node("If", ["c"], ["y"], then_branch=then, else_branch=other)], "g",
+                              [info("x", 1, [3, 2, 2]), info("k", INT, [1]), info("c", 9, [])], [info("y", 1, [3, 2])],
+                              [helper.make_tensor("one", INT, [1], [1])])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    with ingot.compile(proto, threads="none") as library:
+        for k in (1, 2):
+            np.testing.assert_allclose(library(x, np.array([k]), np.array(True)), x.sum(k), rtol=1e-5)
+        np.testing.assert_array_equal(library(x, np.array([0]), np.array(False)), x.max(1))
+        with pytest.raises(NetworkError):
+            library(x, np.array([0]), np.array(True))
