@@ -222,7 +222,9 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
     room = options.machine.l2_bytes if threads > 1 else 0
     program = build_program(lowered, name, room, kernel_of.values(), run_checks(mod))
     indexes = index_extents(mod)
-    inputs = tuple(replace(t, indexes=indexes.get(n, ())) for n, t in enumerate(program.inputs))
+    samples = dict(mod["main"].attrs.get("samples", ()))
+    inputs = tuple(replace(t, indexes=indexes.get(n, ()), sample=samples.get(n, ()))
+                   for n, t in enumerate(program.inputs))
     run = form_regions(program.run, {n: kernels[name].function for n, name in kernel_of.items()})
     program = replace(program, inputs=inputs, run=run)
     pointers = _pointers(lowered["main"])
@@ -294,12 +296,15 @@ def _hash(mod):
 
 
 def sample_arrays(descs, dims, seed=0):
-    """Arrays that fit the inputs: floats uniform in [0, 1), indices over the axes that they are of, other integers 0 or
-    1. Equal seeds give equal arrays."""
+    """Arrays that fit the inputs: the numbers of their samples; else floats uniform in [0, 1), indices over the axes
+    that they are of, other integers 0 or 1. Equal seeds give equal arrays."""
     rng = np.random.default_rng(seed)
     arrays = []
     for t in descs:
         shape = tuple(d if isinstance(d, int) else evaluate_dim(e, dims) for d, e in zip(t.shape, t.dims))
+        if t.sample and len(t.sample) == math.prod(shape):
+            arrays.append(np.array(t.sample).reshape(shape).astype(t.dtype.numpy))
+            continue
         numbers = rng.random(shape, np.float32) if t.dtype.is_float else rng.integers(0, _end(t, dims), shape)
         arrays.append(np.asarray(numbers).astype(t.dtype.numpy))
     return tuple(arrays)

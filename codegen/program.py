@@ -27,7 +27,8 @@ IMAGE = 3  # the last dimensions of a tensor in blocked layout that are an image
 class TensorDesc:
     """An input or output. name: a C identifier; source_name: the model's; shape: ints, and expressions of symbolic
     dimensions as text (a dimension's name, mostly); dims: the same as expressions; indexes: the extents of the axes
-    that the values of an input are indices of, as expressions."""
+    that the values of an input are indices of, as expressions; sample: numbers that it may hold, where a run checks
+    them."""
 
     name: str
     source_name: str
@@ -35,6 +36,7 @@ class TensorDesc:
     shape: tuple
     dims: tuple
     indexes: tuple = ()
+    sample: tuple = ()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ...ir.relax.expr import Constant
 from ..builder import Builder
 from ..shapes import Symbolic, dims_of, shape_text
-from .errors import OnnxImportError
+from .errors import OnnxImportError, UnknownOperand
 from .names import printable
 
 CONVERTERS: dict[str, dict[int, object]] = {}
@@ -55,6 +55,10 @@ class NodeContext(Builder):
                  if x is not None]
         return OnnxImportError(f"{self.title}: {message}" + (f"; inputs {', '.join(shown)}" if shown else ""))
 
+    def unknown(self, message):
+        """The same error, of an operand that only a run knows."""
+        return UnknownOperand(str(self.error(message)))
+
     # ------------------------------------------------------------ inputs and attributes
 
     def input(self, index):
@@ -67,7 +71,7 @@ class NodeContext(Builder):
         if x is None:
             return None
         if not isinstance(x, Constant):
-            raise self.error(f"{what} must be constant, and depends on data; export the model with a constant {what}")
+            raise self.unknown(f"{what} must be constant, and depends on data; export the model with a constant {what}")
         return x.data
 
     def dims(self, index, what):
@@ -78,7 +82,8 @@ class NodeContext(Builder):
         if isinstance(x, Symbolic):
             return list(x.array.reshape(-1))
         if not isinstance(x, Constant):
-            raise self.error(f"{what} depends on data; export with static shapes")
+            raise self.unknown(f"{what} depends on data; make it an initializer, or declare the shapes of the node's "
+                               "results, which may tell it")
         return [int(v) for v in x.data.reshape(-1)]
 
     def ints(self, index, what):

@@ -3,3 +3,7 @@
 
 class OnnxImportError(ValueError):
     """A model that cannot be imported. The message names the node, its operator and opset, and what to do."""
+
+
+class UnknownOperand(OnnxImportError):
+    """An operand that must be known when compiling is decided by a run."""

@@ -13,7 +13,7 @@ from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto, helper
 
 from ...ir.expr import IntImm
 from ...ir.names import unique_name
-from .captures import outer_names, subgraphs
+from .captures import outer_names, subgraphs, used_names
 from .errors import OnnxImportError
 from .load import DOMAINS, DTYPES, check_opset
 from .names import printable
@@ -291,6 +291,6 @@ def _needed(nodes, outputs):
     wanted, kept = set(filter(None, outputs)), []
     for node in reversed(nodes):
         if wanted.intersection(node.proto.output):
-            wanted.update(node.proto.input)
+            wanted.update(used_names(node.proto))
             kept.append(node)
     return kept[::-1]

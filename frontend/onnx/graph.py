@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
+
 from ...ir.expr import Var, as_expr
 from ...ir.module import IRModule
 from ...ir.names import unique_name
@@ -21,6 +23,13 @@ from .converter import CONVERTERS, NodeContext, converter_for
 from .errors import OnnxImportError
 from .functions import has_function, standard_nodes
 from .names import identifier
+from .operands import LISTS, converted
+
+
+# Operators whose result has the shape of their first operand, and those that broadcast.
+KEEP = ("Abs", "Cast", "CastLike", "Ceil", "Cos", "Exp", "Floor", "Identity", "Log", "Neg", "Reciprocal", "Relu",
+        "Round", "Sigmoid", "Sign", "Sin", "Sqrt", "Tanh")
+BROADCAST = ("Add", "Div", "Mul", "Pow", "Sub")
 
 
 class GraphImporter:
@@ -30,7 +39,10 @@ class GraphImporter:
         """expanded: function (graph) -> its nodes; bounds: {name: upper bound} of dimensions that a run decides."""
         self.graph, self.expanded, self.opset, self.folder = graph, expanded, opset, folder
         self.nodes, self.bounds, self.used_bounds = expanded(graph), dict(bounds or {}), set()
-        self.declared = {v.name: v.type.tensor_type.shape.dim for v in (*graph.output, *graph.value_info)}
+        self.readers = {}  # nodes by the tensors that they read
+        self._note_readers(self.nodes)
+        self.declared = load.declared_shapes(graph)
+        self.samples = {}  # {input: numbers that it may hold}, of those that a run checks
         self.bodies, self.depth = {}, 0  # functions of branches and loops; how deep the graph lies inside of nodes
         self.pins, self.used_pins, self.dims = dict(pins or {}), set(), {}
         self.values, self.builder = {}, BlockBuilder()
@@ -55,6 +67,8 @@ class GraphImporter:
             self.builder.emit_func_output(outputs[0] if len(outputs) == 1 else outputs)
         attrs = {"global_symbol": "main", "input_names": tuple(i.name for i in inputs),
                  "output_names": tuple(o.name for o in self.graph.output)}
+        samples = tuple((k, self.samples[i.name]) for k, i in enumerate(inputs) if i.name in self.samples)
+        attrs.update({"samples": samples} if samples else {})
         func = remove_unused(self.builder.get()["main"]).replace(attrs=attrs)
         self._check_bounds()
         attrs = {"name": name, "dims": tuple(self.dims.values()), "opset": self.opset}
@@ -114,7 +128,7 @@ class GraphImporter:
         if not tensor.HasField("shape"):
             raise OnnxImportError(f"{what} declares no shape, not even a rank; export the model with input shapes")
         name = unique_name(identifier(proto.name, "input"), self.names)
-        read = any(used == proto.name and not (node.proto.op_type == "CastLike" and k == 1)
+        read = any(used == proto.name and (node.proto.op_type, k) not in LISTS | {("CastLike", 1)}
                    for node in self.nodes for k, used in enumerate(node.proto.input))
         dims = [0 if d.HasField("dim_value") and d.dim_value == 0 and (axis or not read) else
                 self._dim(d, f"{name}_d{axis}") for axis, d in enumerate(tensor.shape.dim)]
@@ -187,6 +201,7 @@ class GraphImporter:
             raise OnnxImportError(f"{title}: the standard defines no function for these attributes and inputs, and "
                                   "there is no converter")
         self._check_operators(nodes)
+        self._note_readers(nodes)
         for part in nodes:
             self.import_node(part)
 
@@ -195,7 +210,7 @@ class GraphImporter:
         """Convert one node. An exception of no class of the importer is a fault of the converter, or a model that
         it should have refused: the error says so, and which node it was."""
         try:
-            return converter(context)
+            return converted(context, converter)
         except OnnxImportError:
             raise
         except Exception as error:
@@ -231,6 +246,10 @@ class GraphImporter:
         self.bodies[name] = func
         return name
 
+    def note_sample(self, name, numbers):
+        """What an input may hold that the run checks: for self-tests, where the tensor is an input of the graph."""
+        self.samples.setdefault(name, tuple(np.asarray(numbers).reshape(-1).tolist()))
+
     def new_dim(self, name, most):
         """A dimension that a run decides, with an upper bound that is an expression of the inputs' dimensions."""
         taken = {v.name for v in self.dims.values()} | self.used_bounds
@@ -256,9 +275,34 @@ class GraphImporter:
         return self.new_dim(name, bound)
 
     def _declared(self, node, output, axis):
-        """An extent that the model declares, None where that is no number."""
-        dims = self.declared.get(node.outputs[output], ()) if output < len(node.outputs) else ()
-        return dims[axis].dim_value or None if axis < len(dims) and dims[axis].dim_value > 0 else None
+        """An extent that the model declares for a result; for a list also what it declares for a list that is computed
+        from it element by element, which is no shorter. None where that is no number."""
+        name = node.outputs[output] if output < len(node.outputs) else ""
+        dims = self.declared_dims(name)
+        if dims is None:
+            dims = self.declared_dims(name, BROADCAST)
+            dims = dims if dims is not None and len(dims) == 1 else None
+        return dims[axis] or None if dims is not None and axis < len(dims) and isinstance(dims[axis], int) else None
+
+    def declared_dims(self, name, others=()):
+        """The shape that the model declares for a tensor, or for what operators that keep shapes, and `others`, compute
+        from it, with None for an extent that is not known; None where it declares none."""
+        seen = set()
+        while name and name not in self.declared and name not in seen:
+            seen.add(name)
+            name = next((n.output[0] for n in self.readers.get(name, ())
+                         if n.op_type in KEEP and n.input[0] == name or n.op_type in others), None)
+        return [self._declared_dim(d) for d in self.declared[name]] if name in self.declared else None
+
+    def _declared_dim(self, proto):
+        if proto.HasField("dim_value"):
+            return proto.dim_value if proto.dim_value >= 0 else None
+        return self.pins.get(proto.dim_param, self.dims.get(proto.dim_param)) if proto.dim_param else None
+
+    def _note_readers(self, nodes):
+        for node in nodes:
+            for name in node.proto.input:
+                self.readers.setdefault(name, []).append(node.proto)
 
     def _check_bounds(self):
         unknown = sorted(set(self.bounds) - self.used_bounds)

@@ -226,3 +226,8 @@ def reachable(graph, nodes):
             kept.append(node)
     return kept[::-1]
 
+
+def declared_shapes(graph):
+    """{tensor: the dimensions that a graph declares}."""
+    return {v.name: v.type.tensor_type.shape.dim for v in (*graph.output, *graph.value_info)
+            if v.type.tensor_type.HasField("shape")}

@@ -5,7 +5,10 @@ import numpy as np
 
 from ..shapes import MOST_DIM, dims_of, same_dims, shape_text
 from .converter import converts
+from .operands import check
 from .resampling import Axis, resampled
+from .run_places import Numbers, numbers, result_dims, spread
+from .run_shapes import is_known
 
 MODES = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 # half_pixel_symmetric centers what is lost where sizes are rounded; else it is half_pixel.
@@ -21,31 +24,98 @@ def upsample_v7(node):
 
 @converts("Upsample", 9)
 def upsample(node):
+    if not is_known(node.input(1)):
+        return _by_run(node, node.input(1), None, None, "asymmetric", lambda shrinks: "floor")
     return _resize(node, _floats(node, 1, "scales"), None, "asymmetric", "floor")
 
 
 @converts("Resize", 10)
 def resize_v10(node):
     """Rounds to the element before where it enlarges, and to the one behind where it shrinks, as runtimes do."""
+    def rounding(shrinks):
+        if len(shrinks) > 1 and node.attr("mode") == "nearest":
+            raise node.error("scales that enlarge one axis and shrink another are not supported with mode 'nearest' in "
+                             "opset 10; convert the model to opset 11")
+        return "ceil" if True in shrinks else "floor"
+
+    if not is_known(node.input(1)):
+        return _by_run(node, node.input(1), None, None, "asymmetric", rounding)
     scales = _floats(node, 1, "scales")
-    shrinks = {s < 1 for s in scales or () if s != 1}
-    if len(shrinks) > 1 and node.attr("mode") == "nearest":
-        raise node.error("scales that enlarge one axis and shrink another are not supported with mode 'nearest' in "
-                         "opset 10; convert the model to opset 11")
-    return _resize(node, scales, None, "asymmetric", "ceil" if True in shrinks else "floor")
+    return _resize(node, scales, None, "asymmetric", rounding({s < 1 for s in scales or () if s != 1}))
 
 
 @converts("Resize", 11, 13, 18, 19)
 def resize(node):
     """Scales or sizes, of all axes, or from opset 18 on of `axes`."""
     transform = node.choice("coordinate_transformation_mode", *TRANSFORMS, CROP)
-    scales, sizes, rounding = _floats(node, 2, "scales"), node.dims(3, "sizes"), node.choice("nearest_mode", *ROUNDINGS)
     policy = node.choice("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller")
+    rounding, roi = node.choice("nearest_mode", *ROUNDINGS), node.input(1) if transform == CROP else None
+    given = [v for v in (node.input(2), roi, node.input(3) if policy != "stretch" else None) if not is_known(v)]
+    if given and (is_known(node.input(3)) or policy != "stretch"):
+        return _by_run(node, node.input(2), node.input(3), roi, transform, lambda shrinks: rounding, policy)
+    scales, sizes = _floats(node, 2, "scales"), node.dims(3, "sizes")
     special = any(node.attr(name, 0) for name in ("exclude_outside", "antialias")) and node.attr("mode") != "nearest"
     special = special or transform == CROP or policy != "stretch" and not scales
     if special or _is_general(node, scales, sizes, transform):
         return _resample(node, scales, sizes, transform, rounding, policy)
     return _resize(node, scales, sizes, transform, rounding)
+
+
+def _by_run(node, scales, sizes, roi, transform, rounding, policy="stretch"):
+    """With scales, a region, or sizes that keep the ratio, that a run decides; the model declares the result's shape.
+    rounding: function ({whether an axis shrinks, of those that change}) -> how places are rounded."""
+    x = node.input(0)
+    dims = dims_of(x)
+    axes = list(node.axes(node.attr("axes", range(len(dims))), len(dims)))
+    scales, sizes = (None if v is None or dims_of(v) == [0] else v for v in (scales, sizes))
+    if (scales is None) == (sizes is None) or dims_of(sizes if scales is None else scales) != [len(axes)]:
+        raise node.error(f"needs either scales or sizes, one for each of {len(axes)} axes")
+    if not all(isinstance(d, int) and d > 0 for d in dims):
+        raise node.error("scales or sizes are decided by a run, and dimensions are symbolic; pin them with dims")
+    own = np.array([dims[a] for a in axes])
+    if scales is not None:
+        ratios = numbers(node, scales, "float32")
+        exact = ratios * own
+        outs = exact.call("floor")
+        if transform == "align_corners":  # of other sizes the standard's tests and runtimes differ
+            check(node, (outs == exact).all().value)
+        ratios = ratios.astype(np.float64)
+    else:
+        ratios = numbers(node, sizes).clip(0, MOST_DIM).astype(np.float64) / own
+        outs = ratios * own
+        if policy != "stretch":
+            common = ratios.call("min" if policy == "not_larger" else "max", axis=(0,), keepdims=True)
+            ratios = common + np.zeros(len(axes))
+            outs = ratios * own
+        outs = (outs + 0.5).call("floor")
+    outs = ((outs >= 1) & (outs <= 1 << 30)).where(outs, 0).astype(np.int64)  # also of what is no number
+    all_axes = Numbers(node, node.const(axes, "int64"))
+    check(node, (outs > 0).all().value)
+    outs = result_dims(node, spread(node, [outs], all_axes, len(dims), [dims])[0], "the extent of its result")
+    if not all(isinstance(n, int) for n in outs):
+        raise node.error("scales or sizes are decided by a run, which needs a result of a declared static shape")
+    region = None if roi is None else numbers(node, roi, "float64")
+    if region is not None:
+        if dims_of(region.value) != [2 * len(axes)]:
+            raise node.error(f"roi must hold the start and the end of each of {len(axes)} axes")
+        check(node, (abs(region) <= 1 << 20).all().value)
+    if min(outs) < 1:
+        raise node.error(f"nothing would be left of {shape_text(dims)}: {shape_text(outs)} is declared")
+    for value, sample in ((scales, [_scale(dims[a], outs[a]) for a in axes]), (sizes, [outs[a] for a in axes]),
+                          (roi, [0.0] * len(axes) + [1.0] * len(axes))):
+        for name, given in zip(node.proto.input[1:], node.inputs[1:]):
+            if value is not None and given is value:
+                node.scope.note_sample(name, sample)
+    rows = [Axis(a, dims[a], outs[a], ratios.at(k),
+                 None if region is None else (region.at(k), region.at(k + len(axes)))) for k, a in enumerate(axes)]
+    shrinks = {r.out < r.size for r in rows if r.out != r.size}
+    return resampled(node, x, rows, transform, rounding(shrinks), node.attr("extrapolation_value", 0.0))
+
+
+def _scale(size, out):
+    """A float32 scale that makes `out` of `size`."""
+    scale = np.float32(out / size)
+    return float(scale if np.floor(np.float32(size) * scale) == out else np.nextafter(scale, np.float32(np.inf)))
 
 
 def _is_general(node, scales, sizes, transform):

@@ -7,6 +7,7 @@ from ...ir import expr as ex
 from ...ir.relax.expr import Constant
 from ..shapes import MOST_DIM, Symbolic, dims_of, product, prove, same, settle
 from .converter import converts
+from .run_places import pad_by_places, slice_by_places
 from .run_shapes import is_known, run_dims, slice_by_dims
 
 
@@ -81,6 +82,8 @@ def slice_v1(node):
 
 @converts("Slice", 10)
 def slice_v10(node):
+    if not (is_known(node.input(3)) and is_known(node.input(4))):
+        return slice_by_places(node)
     axes, steps = node.ints(3, "axes"), node.ints(4, "steps")
     if not (is_known(node.input(1)) and is_known(node.input(2))):
         return _slice_by_run(node, axes, steps)
@@ -104,9 +107,10 @@ def _slice(node, starts, ends, axes, steps):
     steps = [1] * len(axes) if steps is None else steps
     if not len(starts) == len(ends) == len(axes) == len(steps):
         raise node.error(f"starts {starts}, ends {ends}, axes {list(axes)} and steps {steps} differ in length")
-    if isinstance(x, (Constant, Symbolic)) and 0 not in steps:
+    if 0 not in steps:
         taken = _taken(dims, axes, starts, ends, steps)
-        if 0 in taken:  # shapes in the making have such parts; data of no elements is refused below
+        whole = isinstance(x, (Constant, Symbolic)) or all(isinstance(d, int) for d in taken)
+        if whole and 0 in taken:  # parts of symbolic shapes are refused below
             return node.const(np.zeros([0 if d is None else d for d in taken]), x.struct_info.dtype)
     rows = []
     for axis, start, end, step in zip(axes, starts, ends, steps):
@@ -178,12 +182,23 @@ def pad_v2(node):
 
 @converts("Pad", 11, 13)
 def pad_v11(node):
-    return _pad(node, node.ints(1, "pads"), _pad_value(node), None)
+    return _pad_at(node) if _is_run_pad(node) else _pad(node, node.ints(1, "pads"), _pad_value(node), None)
 
 
 @converts("Pad", 18, 19)
 def pad_v18(node):
+    if _is_run_pad(node):
+        return _pad_at(node)
     return _pad(node, node.ints(1, "pads"), _pad_value(node), node.ints(3, "axes"))
+
+
+def _is_run_pad(node):
+    known = is_known(node.input(1)) and is_known(node.input(3)) and isinstance(node.input(2), (Constant, type(None)))
+    return not known or node.attr("mode") == "wrap"
+
+
+def _pad_at(node):
+    return pad_by_places(node, node.choice("mode", *_PAD_MODES, "wrap"))
 
 
 def _pad_value(node):

@@ -97,6 +97,7 @@ def _imported(importer, graph, given, title, builder):
     """The values of a graph's outputs; what its nodes make goes to a builder."""
     inner = copy.copy(importer)
     inner.values, inner.builder, inner.depth = ChainMap({}, importer.values), builder, importer.depth + 1
+    inner.declared = {**importer.declared, **load.declared_shapes(graph)}
     if inner.depth > MOST_DEPTH:
         raise OnnxImportError(f"{title}: more than {MOST_DEPTH} graphs lie inside of one another")
     if len(given) != len(graph.input):

@@ -224,7 +224,10 @@ def _evaluate_loop(call, args, dims, run, dim_value):
 
 def _evaluate_dims(call, args, dims, run, dim_value):
     values = tuple(int(v) for v in np.asarray(args[0]).reshape(-1))
-    dims.update(zip(call.attrs["dims"], values))
+    for var, value in zip(call.attrs["dims"], values):
+        if not 0 <= value <= dim_value(var.most, dims):
+            raise ValueError(f"the run decides that {var.name} is {value}, and it must be 0 to {var.most}")
+        dims[var] = value
     return values
 
 

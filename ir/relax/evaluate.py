@@ -109,7 +109,10 @@ def evaluate_expr(expr, values, dims, mod=None, name=""):
         def run(key, arrays, known):
             results = evaluate(mod.with_function("main", mod[expr.attrs[key]]), arrays, known=known)
             return results if isinstance(results, tuple) else (results,)
-        return evaluate_control(expr, args, dims, run, dim_value)
+        try:
+            return evaluate_control(expr, args, dims, run, dim_value)
+        except ValueError as error:
+            raise EvaluationError(str(error)) from error
     if expr.op in ("call", "call_tir"):
         if mod is None or expr.attrs["gv"] not in mod:
             raise EvaluationError(f"{name}: {expr.op} of {expr.attrs['gv'].name}, which is no function of the module")

@@ -5,7 +5,7 @@ from functools import wraps
 
 from .. import op as op_table
 from ..boundary import internal_errors
-from ..expr import free_vars
+from ..expr import free_vars, is_const_int
 from ..names import unique_name
 from ..node import Mutator, children
 from ..relax.control import dims_set_by
@@ -161,13 +161,15 @@ def variables(value):
 
 
 def remove_unused(func):
-    """Ensures every binding is used, directly or not, by the result; run-time checks (MatchCast) stay."""
+    """Ensures every binding is used, directly or not, by the result; run-time checks (MatchCast, dimensions that must
+    be 0) stay."""
     needed, kept = {id(v) for out in func.outputs for v in variables(out)}, []
     decided = any(dims_set_by(b.value) for b in func.bindings)  # dimensions by a run, which are uses of a kind
     if decided and any(getattr(b.value, "op", "") == "call" for b in func.bindings):  # groups use them unseen
         needed.update(id(d) for b in func.bindings for d in dims_set_by(b.value))
     for b in reversed(func.bindings):
-        if id(b.var) in needed or isinstance(b, MatchCast) or any(id(d) in needed for d in dims_set_by(b.value)):
+        if id(b.var) in needed or isinstance(b, MatchCast) or any(
+                id(d) in needed or is_const_int(d.most, 0) for d in dims_set_by(b.value)):
             kept.append(b)
             needed.update(id(v) for v in variables(b.value))
             needed.update(map(id, free_vars([b.var.struct_info, b.value]) if decided else ()))
