@@ -10,6 +10,7 @@ from . import load
 from . import (ops_control, ops_conv_transpose, ops_einsum, ops_integer, ops_math,  # noqa: F401  (register)
                ops_nn, ops_norm, ops_pool, ops_quantize, ops_random, ops_recurrent, ops_reduce, ops_resize, ops_scatter,
                ops_selection, ops_sequence, ops_shape, ops_signal, ops_tensor, ops_vision)
+from . import ops_ml, ops_ml_linear, ops_ml_svm, ops_ml_trees  # noqa: F401  (register)
 from .converter import CONVERTERS
 from .errors import OnnxImportError
 from .functions import expander

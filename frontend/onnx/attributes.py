@@ -13,17 +13,18 @@ FLAGS = frozenset("""allowzero antialias ceil_mode count_include_pad exclude_out
 _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
 
-def schema_of(op_type, opset):
-    """The operator's schema at `opset`, or None when the default domain has no such operator there."""
+def schema_of(op_type, opset, domain=""):
+    """The operator's schema at `opset`, or None when the domain has no such operator there."""
     try:
-        return defs.get_schema(op_type, opset, "")
+        return defs.get_schema(op_type, opset, domain)
     except defs.SchemaError:
         return None
 
 
-def first_version(op_type):
+def first_version(op_type, domain=""):
     """The opset in which the operator appeared, or None when no opset has it."""
-    versions = [s.since_version for s in defs.get_all_schemas_with_history() if s.domain == "" and s.name == op_type]
+    versions = [s.since_version for s in defs.get_all_schemas_with_history()
+                if s.domain == domain and s.name == op_type]
     return min(versions, default=None)
 
 

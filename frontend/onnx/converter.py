@@ -2,6 +2,7 @@
 
 A converter is a function `node -> value` (or a tuple, one value per output) registered for an operator from an
 opset on: `@converts("Softmax", 1)` and `@converts("Softmax", 13)`; the largest not above the model's opset is used.
+Operators of other domains are registered with theirs: `@converts("Scaler", 1, domain="ai.onnx.ml")`.
 Values are graph expressions, or `Symbolic` tensors of dimensions; `node.call` and the rest of `builder.Builder` make
 them.
 """
@@ -16,10 +17,15 @@ from .names import printable
 CONVERTERS: dict[str, dict[int, object]] = {}
 
 
-def converts(op_type, *versions):
+def qualified(op_type, domain=""):
+    """An operator's name in the table: "Conv", "ai.onnx.ml.Scaler"."""
+    return f"{domain}.{op_type}" if domain else op_type
+
+
+def converts(op_type, *versions, domain=""):
     """Register the decorated function as the converter of `op_type` from each of the opsets `versions` on."""
     def register(function):
-        rows = CONVERTERS.setdefault(op_type, {})
+        rows = CONVERTERS.setdefault(qualified(op_type, domain), {})
         for version in versions or (1,):
             if version in rows:
                 raise ValueError(f"{op_type} has two converters from opset {version} on")
@@ -28,9 +34,9 @@ def converts(op_type, *versions):
     return register
 
 
-def converter_for(op_type, opset):
+def converter_for(op_type, opset, domain=""):
     """The converter of the largest version not above `opset`, or None."""
-    rows = CONVERTERS.get(op_type, {})
+    rows = CONVERTERS.get(qualified(op_type, domain), {})
     version = max((v for v in rows if v <= opset), default=None)
     return None if version is None else rows[version]
 
