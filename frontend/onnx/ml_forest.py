@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...ir.relax.ops.trees import EQ, LEQ, LT, NAN_FIRST
+from ...ir.relax.expr import Constant
+from ...ir.relax.ops.trees import EQ, LEQ, LT, MIXED, NAN_FIRST
 
 # mode -> (comparison, whether the children are exchanged)
 MODES = {"BRANCH_LEQ": (LEQ, False), "BRANCH_LT": (LT, False), "BRANCH_GTE": (LT, True), "BRANCH_GT": (LEQ, True),
@@ -102,10 +103,12 @@ def scores(node, x, trees, count, aggregate="sum", wide=False):
     dtype = "float64" if wide or x.struct_info.dtype == "float64" else "float32"
     splits = _as_wide(np.array(trees.splits, np.float64), np.array(trees.kinds) % NAN_FIRST, x.struct_info.dtype)
     tables, attrs = {}, {"count": count, "aggregate": aggregate}
-    if len(set(trees.kinds)) > 1:
-        tables["flags"] = np.array(trees.kinds, np.uint8)
-    else:
+    comparisons = {k % NAN_FIRST for k in trees.kinds}
+    attrs["comparison"] = comparisons.pop() if len(comparisons) == 1 else MIXED
+    if len(set(trees.kinds)) == 1:
         attrs["comparison"] = trees.kinds[0]
+    else:
+        tables["flags"] = np.array(trees.kinds, np.uint8)
     if all(sorted(leaf) == list(range(count)) for leaf in trees.leaves):
         weights = np.array([[leaf[k] for k in range(count)] for leaf in trees.leaves])
     else:
@@ -115,11 +118,13 @@ def scores(node, x, trees, count, aggregate="sum", wide=False):
             tables["places"] = small(np.cumsum([0, *map(len, trees.leaves)]))
             if not weights.size:
                 weights, tables["targets"] = np.zeros(1), small([0])
-    args = [small(trees.roots), small(trees.features), splits, small(trees.children), weights.astype(dtype),
-            *tables.values()]
+    tables = {"roots": small(trees.roots), "features": small(trees.features), "splits": splits,
+              "children": small(trees.children), "weights": weights.astype(dtype), **tables}
     known = [_known(trees, k) for k in range(count)]
     attrs["marks"] = None in known
-    found = node.call("ml.tree_ensemble", x, *(node.const(a, a.dtype) for a in args), tables=tuple(tables), **attrs)
+    title = node.proto.name or node.proto.op_type
+    found = node.call("ml.tree_ensemble", x, *(Constant(a, f"{title}_{name}") for name, a in tables.items()),
+                      tables=tuple(tables)[5:], **attrs)
     return (found[0], known, found[1]) if attrs["marks"] else (found, known, None)
 
 

@@ -192,7 +192,8 @@ def _encoding(node, part):
 
 @converts("LabelEncoder", 2, domain=DOMAIN)
 def label_encoder(node):
-    """The value beside the key that an element is. Of equal keys the first counts, as in onnxruntime."""
+    """The value beside the key that an element is. Of equal keys the first counts, as in onnxruntime, where also NaN
+    is a key from version 4 on."""
     x, keys, values = node.input(0), _encoding(node, "keys"), _encoding(node, "values")
     if keys.size != values.size or not keys.size:
         raise node.error(f"it has {keys.size} keys and {values.size} values")
@@ -205,7 +206,7 @@ def label_encoder(node):
     if order.size:
         tables = order, values[~nan][where], other
         result = node.call("ml.lookup", x, *(node.const(t, t.dtype) for t in tables))
-    if nan.any():
+    if nan.any() and node.opset >= 4:
         result = node.call("where", node.call("isnan", x), node.const(values[nan][0], values.dtype), result)
     return result
 

@@ -6,10 +6,11 @@ child below 0 is a leaf, number -1 - child. `roots` are the first nodes, one per
 
 `weights` is [leaves, targets] where each leaf has a weight for each target. Else it is a list, and beside it lie the
 tables that attribute `tables` names, in this order:
-  flags:   uint8, by node: the comparison (a number of COMPARISONS), and 4 more where NaN goes to the first child;
+  flags:   uint8, by node: the comparison, and 4 more where NaN goes to the first child;
   targets: by weight: the target that it counts for;
   places:  by leaf: where its weights begin in the list; one more at the end. Without it each leaf has one weight.
-Without flags the comparison is that of attribute `comparison`, a number like those.
+Comparisons are numbers of COMPARISONS. Attribute `comparison` is that of all nodes, and 4 more where NaN goes to the
+first child at all of them; MIXED where the flags say which.
 """
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from .common import as_dim, fail, need_dtype, need_rank, te_shape, tensors
 
 COMPARISONS = (lambda x, split: x <= split, lambda x, split: x < split, lambda x, split: x == split)
 LEQ, LT, EQ = range(3)
-NAN_FIRST = 4
+NAN_FIRST, MIXED = 4, -1
 TABLES = ("flags", "targets", "places")
 # aggregate -> (what a score begins with, how a weight changes it)
 AGGREGATES = {
@@ -60,12 +61,15 @@ def _goes_first(value, split, flags, attrs):
     """Whether a row goes to the first child of a node. flags: the node's, None where all have the same."""
     wide = max(value.dtype, split.dtype, key=lambda t: t.bits)
     value, split = value.astype(wide), split.astype(wide)
-    if flags is None:
-        held = COMPARISONS[attrs["comparison"] % NAN_FIRST](value, split)
-        return tir.any(tir.isnan(value), held) if attrs["comparison"] >= NAN_FIRST else held
-    kind = flags % NAN_FIRST
-    rows = [tir.all(kind == n, compare(value, split)) for n, compare in enumerate(COMPARISONS)]
-    return tir.any(tir.all(flags >= NAN_FIRST, tir.isnan(value)), *rows)
+    kind = attrs["comparison"]
+    if kind == MIXED:
+        held = tir.any(*(tir.all(flags % NAN_FIRST == n, compare(value, split))
+                         for n, compare in enumerate(COMPARISONS)))
+    else:
+        held = COMPARISONS[kind % NAN_FIRST](value, split)
+    if flags is not None:
+        return tir.any(held, tir.all(flags >= NAN_FIRST, tir.isnan(value)))
+    return tir.any(held, tir.isnan(value)) if kind >= NAN_FIRST else held
 
 
 def _lower(args, attrs, out):
@@ -93,7 +97,9 @@ def _lower(args, attrs, out):
                 node[0] = cast(roots[tree], "int32")
                 with ib.while_loop(node[0] >= 0):
                     value = ib.let("value", x[i, cast(features[node[0]], "int32")])
-                    flags = cast(tables["flags"][node[0]], "int32") if "flags" in tables else None
+                    flags = None
+                    if "flags" in tables:
+                        flags = ib.let("flags", cast(tables["flags"][node[0]], "int32"))
                     first = _goes_first(value, splits[node[0]], flags, attrs)
                     node[0] = cast(children[node[0], Select(first, const(0), const(1))], "int32")
                 leaf = ib.let("leaf", const(-1) - node[0])
@@ -131,6 +137,8 @@ def _evaluate(args, attrs):
     x, roots, features, splits, children, weights, *others = map(np.asarray, args)
     tables = dict(zip(attrs["tables"], others))
     flags = tables.get("flags", np.full(len(features), attrs["comparison"]))
+    if attrs["comparison"] != MIXED:
+        flags = flags // NAN_FIRST * NAN_FIRST + attrs["comparison"] % NAN_FIRST
     begin, _, change = AGGREGATES[attrs["aggregate"]]
     scores = np.full((len(x), attrs["count"]), begin, weights.dtype)
     seen = np.zeros(scores.shape, bool)
