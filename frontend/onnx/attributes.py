@@ -4,6 +4,7 @@ from __future__ import annotations
 from onnx import AttributeProto, defs, helper
 
 from .errors import OnnxImportError
+from .load import DOMAINS
 
 _TYPE_NAMES = {v: k.lower() for k, v in AttributeProto.AttributeType.items()}
 # Attributes that say yes or no: others than 0 and 1 mean what each runtime makes of them.
@@ -14,15 +15,16 @@ _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
 
 def schema_of(op_type, opset, domain=""):
-    """The operator's schema at `opset`, or None when the domain has no such operator there."""
+    """The operator's schema at `opset`, or None when its domain has no such operator there."""
     try:
-        return defs.get_schema(op_type, opset, domain)
+        return defs.get_schema(op_type, opset, "" if domain in DOMAINS else domain)
     except defs.SchemaError:
         return None
 
 
 def first_version(op_type, domain=""):
     """The opset in which the operator appeared, or None when no opset has it."""
+    domain = "" if domain in DOMAINS else domain
     versions = [s.since_version for s in defs.get_all_schemas_with_history()
                 if s.domain == domain and s.name == op_type]
     return min(versions, default=None)

@@ -2,7 +2,7 @@
 
 A converter is a function `node -> value` (or a tuple, one value per output) registered for an operator from an
 opset on: `@converts("Softmax", 1)` and `@converts("Softmax", 13)`; the largest not above the model's opset is used.
-Operators of other domains are registered with theirs: `@converts("Scaler", 1, domain="ai.onnx.ml")`.
+Operators of another domain name it: `@converts("Scaler", 1, domain="ai.onnx.ml")`.
 Values are graph expressions, or `Symbolic` tensors of dimensions; `node.call` and the rest of `builder.Builder` make
 them.
 """
@@ -12,14 +12,15 @@ from ...ir.relax.expr import Constant
 from ..builder import Builder
 from ..shapes import Symbolic, dims_of, shape_text
 from .errors import OnnxImportError
+from .load import DOMAINS
 from .names import printable
 
 CONVERTERS: dict[str, dict[int, object]] = {}
 
 
 def qualified(op_type, domain=""):
-    """An operator's name in the table: "Conv", "ai.onnx.ml.Scaler"."""
-    return f"{domain}.{op_type}" if domain else op_type
+    """The name of an operator in the table and in errors."""
+    return f"{domain}::{op_type}" if domain not in DOMAINS else op_type
 
 
 def converts(op_type, *versions, domain=""):

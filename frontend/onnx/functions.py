@@ -15,7 +15,7 @@ from ...ir.expr import IntImm
 from ...ir.names import unique_name
 from .captures import outer_names, subgraphs
 from .errors import OnnxImportError
-from .load import DOMAINS, DTYPES, check_opset, domain_of, other_opsets
+from .load import DOMAINS, DTYPES, check_opset, other_opsets
 from .names import printable
 
 MOST_NODES = 1_000_000  # of a graph whose functions are expanded
@@ -81,8 +81,12 @@ def _expanded(nodes, functions, taken):
 
 # ---------------------------------------------------------------- the table of functions
 
+def _domain(name):
+    return "" if name in DOMAINS else name
+
+
 def _key(node):
-    return domain_of(node.domain), node.op_type, node.overload
+    return _domain(node.domain), node.op_type, node.overload
 
 
 def _title(key):
@@ -94,7 +98,7 @@ def _functions(model):
     """{(domain, name, overload): FunctionProto}."""
     functions = {}
     for f in model.functions:
-        key = domain_of(f.domain), f.name, f.overload
+        key = _domain(f.domain), f.name, f.overload
         if key in functions:
             raise OnnxImportError(f"{_title(key)} is defined twice in the model; its name must be unique")
         for names, what in ((f.input, "input"), (f.output, "output"),

@@ -80,20 +80,20 @@ class GraphImporter:
         held = [p for g in subgraphs(node.proto) for n in self.expanded(g) if (p := self._operator_problem(n))]
         if held:
             return held[0]
-        node, opset, domain = node.proto, node.opset, load.domain_of(node.proto.domain)
-        kind = f"{domain}::{node.op_type}" if domain else node.op_type
-        if domain not in load.READ_OPSETS:
-            return f"{kind} (unknown operator: no operator of the domain {domain!r} is known)"
-        schema = schema_of(node.op_type, opset, domain)
+        node, opset = node.proto, node.opset
+        kind = qualified(node.op_type, node.domain)
+        if node.domain not in load.KNOWN_DOMAINS:
+            return f"{kind} (unknown operator: no operator of the domain {node.domain!r} is known)"
+        schema = schema_of(node.op_type, opset, node.domain)
         if schema is None:
-            since = first_version(node.op_type, domain)
+            since = first_version(node.op_type, node.domain)
             return f"{kind} (unknown operator)" if since is None else (
                 f"{kind} (exists from opset {since} on, the node is of opset {opset})")
-        if schema.since_version > load.READ_OPSETS[domain]:
+        if schema.since_version > load.READ_OPSETS.get(node.domain, load.READ_OPSET):
             return f"{kind} (its version of opset {schema.since_version} is newer than this importer knows)"
-        if converter_for(node.op_type, opset, domain) is None and not has_function(schema):
+        if converter_for(node.op_type, opset, node.domain) is None and not has_function(schema):
             return f"{kind} (unknown operator: no converter" + (
-                f" for opset {opset})" if qualified(node.op_type, domain) in CONVERTERS else ")")
+                f" for opset {opset})" if kind in CONVERTERS else ")")
         return None
 
     def _import_weights(self, nodes):
@@ -154,12 +154,11 @@ class GraphImporter:
     def import_node(self, node):
         """Convert a node; its results are `values` then."""
         whole, node, title, opset = node, node.proto, node.title, node.opset
-        domain = load.domain_of(node.domain)
-        schema = schema_of(node.op_type, opset, domain)
+        schema = schema_of(node.op_type, opset, node.domain)
         check_inputs(node, schema, title)
         attrs = read_attributes(node, schema, title)
         inputs = [self.values[name] if name else None for name in node.input]
-        converter = converter_for(node.op_type, opset, domain)
+        converter = converter_for(node.op_type, opset, node.domain)
         if converter is None:
             return self._expand(whole, schema, title, inputs)
         origin = node.name or next(filter(None, node.output), node.op_type)

@@ -16,7 +16,8 @@ from .errors import OnnxImportError
 LEAST_OPSET, MOST_OPSET = 1, defs.onnx_opset_version()
 READ_OPSET = 28  # what the converters are written for; a version of an operator that is newer is refused
 DOMAINS = ("", "ai.onnx")
-READ_OPSETS = {"": READ_OPSET, "ai.onnx.ml": 5}  # the same, of each domain
+KNOWN_DOMAINS = (*DOMAINS, "ai.onnx.ml")
+READ_OPSETS = {"ai.onnx.ml": 5}  # as READ_OPSET, of domains that count their versions by themselves
 
 # The element types the graph IR has. Strings are not tensors here.
 DTYPES = {
@@ -99,8 +100,8 @@ def opset_of(model):
     """The model's version of the default operator set, checked to be a supported one."""
     imported = [o for part in (model, *model.functions) for o in part.opset_import]
     versions = [o.version for o in imported if o.domain in DOMAINS]
-    if not versions and any(o.domain in READ_OPSETS for o in imported):
-        return min(READ_OPSET, MOST_OPSET)  # of nodes of the default domain there are none
+    if not versions and imported and all(o.domain in KNOWN_DOMAINS for o in imported):
+        return min(READ_OPSET, MOST_OPSET)  # nothing of the default domain is used
     if not versions and imported:
         domains = ", ".join(sorted({repr(o.domain) for o in imported}))
         raise OnnxImportError(f"the model imports operators of {domains} alone; only those of the default "
@@ -110,14 +111,9 @@ def opset_of(model):
     return check_opset(versions[0], "the model")
 
 
-def domain_of(name):
-    """A node's domain as the tables name it: the default one is ""."""
-    return "" if name in DOMAINS else name
-
-
 def other_opsets(proto):
-    """{domain: version} that a model or function imports of other domains than the default one."""
-    return {o.domain: o.version for o in proto.opset_import if o.domain not in DOMAINS}
+    """{domain: version} that a model or function imports of the domains that count their versions by themselves."""
+    return {o.domain: o.version for o in proto.opset_import if o.domain in READ_OPSETS}
 
 
 def check_opset(version, what):
