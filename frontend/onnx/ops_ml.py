@@ -6,7 +6,7 @@ import math
 import numpy as np
 from onnx import numpy_helper
 
-from ..shapes import dims_of
+from ..shapes import dims_of, product
 from .converter import converts
 from .errors import OnnxImportError
 from .load import dtype_of
@@ -107,15 +107,15 @@ def binarizer(node):
 
 @converts("ArrayFeatureExtractor", 1, domain=DOMAIN)
 def array_feature_extractor(node):
-    """The elements at places along the last axis; of a list the result is a matrix of one row."""
+    """The elements at places, of any shape, along the last axis; of a list the result is a matrix of one row."""
     x, places = node.input(0), node.input(1)
     dims = dims_of(x)
     if not dims:
         raise node.error("X must have an axis")
     if len(dims) == 1:
         x = node.reshape(x, [1, dims[0]])
-    count = dims_of(places)[-1] if dims_of(places) else 1
-    return node.call("take", x, node.reshape(places, [count]), axis=len(dims_of(x)) - 1)
+    places = node.reshape(places, [product(dims_of(places))])
+    return node.call("take", x, places, axis=len(dims_of(x)) - 1)
 
 
 @converts("FeatureVectorizer", 1, domain=DOMAIN)
