@@ -7,8 +7,7 @@ import numpy as np
 
 from ..shapes import dims_of
 from .converter import converts
-from .ml_scores import (TRANSFORMS, above, best_label, chosen, class_labels, matrix, numbers, pair, scaled, single,
-                        transformed)
+from .ml_scores import (TRANSFORMS, above, best_label, class_labels, matrix, numbers, pair, scaled, single, transformed)
 
 DOMAIN = "ai.onnx.ml"
 

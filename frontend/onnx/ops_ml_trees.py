@@ -15,6 +15,7 @@ from .ml_scores import (TRANSFORMS, above, best_label, chosen, class_labels, col
 
 DOMAIN = "ai.onnx.ml"
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+MOST_TARGETS = 1 << 20
 
 
 def _rows(node):
@@ -86,6 +87,8 @@ def _leaf_weights(node, part, leaf):
 
 
 def _check_targets(node, trees, count):
+    if not 1 <= count <= MOST_TARGETS:
+        raise node.error(f"it has {count} targets, and must have 1 to {MOST_TARGETS}")
     wrong = {k for leaf in trees.leaves for k in leaf if not 0 <= k < count}
     if wrong:
         raise node.error(f"a leaf has a weight for number {min(wrong)}, and there are {count} classes or targets")
@@ -129,7 +132,7 @@ def tree_ensemble(node):
     if aggregate not in range(len(AGGREGATES)) or kind not in range(len(TRANSFORMS)):
         raise node.error(f"attributes aggregate_function {aggregate} and post_transform {kind} must be numbers of "
                          f"{AGGREGATES} and {TRANSFORMS}")
-    count = node.attr("n_targets") or 1 + max((k for leaf in trees.leaves for k in leaf), default=0)
+    count = node.attr("n_targets", 1 + max((k for leaf in trees.leaves for k in leaf), default=0))
     result = _regression(node, trees, count, AGGREGATES[aggregate], TRANSFORMS[kind], None, False)
     return node.astype(result, str(x.struct_info.dtype))
 

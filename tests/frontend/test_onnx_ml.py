@@ -149,8 +149,8 @@ def test_binarizer():
 # ---------------------------------------------------------------- columns
 
 @pytest.mark.parametrize("x, places", [
-    (data(), [[2, 0, 3]]), (data(), [1]), (np.float32([5, 6, 7]), [[2], [0], [2]]), (np.float32([5, 6, 7]), [2, 0]), (data(dtype="int64"), [[3]]),
-    (data(12).reshape(2, 6, 4), [3, 1])])
+    (data(), [[2, 0, 3]]), (data(), [1]), (np.float32([5, 6, 7]), [[2], [0], [2]]), (np.float32([5, 6, 7]), [2, 0]),
+    (data(dtype="int64"), [[3]]), (data(12).reshape(2, 6, 4), [3, 1])])
 def test_array_feature_extractor(x, places):
     kind = helper.np_dtype_to_tensor_dtype(x.dtype)
     check("ArrayFeatureExtractor", [x, np.array(places, np.int64)], kinds=[kind])

@@ -165,6 +165,7 @@ def broken(**changes):
     ({"nodes_modes": ["BRANCH_ABOVE", "LEAF", "LEAF"]}, "holds 'BRANCH_ABOVE'"),
     ({"nodes_values": [0.5]}, "lists of one length"),
     ({"base_values": [1.0, 2.0]}, "base_values has 2 numbers"),
+    ({"n_targets": 1 << 40}, "must have 1 to"), ({"n_targets": 0}, "must have 1 to"),
 ])
 def test_broken_trees_are_refused(changes, message):
     x = np.zeros((2, 4), np.float32)

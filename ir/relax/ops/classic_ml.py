@@ -86,7 +86,8 @@ def _lower_distance(args, attrs, out):
 
 def _evaluate_distance(args, attrs):
     x, y = map(np.asarray, args)
-    return np.stack([np.square(x - row).sum(axis=1) for row in y], axis=1).astype(x.dtype)
+    with np.errstate(all="ignore"):
+        return np.stack([np.square(x - row).sum(axis=1) for row in y], axis=1).astype(x.dtype)
 
 
 register("ml.squared_distance", _infer_distance, _lower_distance, _evaluate_distance, "reduction", (2, 2))
@@ -152,7 +153,8 @@ def _lower_coupled(args, attrs, out):
 
 
 def _evaluate_coupled(args, attrs):
-    return np.stack([_coupled(row) for row in np.asarray(args[0])])
+    with np.errstate(all="ignore"):
+        return np.stack([_coupled(row) for row in np.asarray(args[0])])
 
 
 def _coupled(r):
