@@ -4,6 +4,8 @@ from __future__ import annotations
 from onnx import AttributeProto, defs, helper
 
 from .errors import OnnxImportError
+from .load import DOMAINS
+from .msft_schemas import IN_STANDARD_DOMAIN, MICROSOFT, schemas
 
 _TYPE_NAMES = {v: k.lower() for k, v in AttributeProto.AttributeType.items()}
 # Attributes that say yes or no: others than 0 and 1 mean what each runtime makes of them.
@@ -13,8 +15,12 @@ FLAGS = frozenset("""allowzero antialias ceil_mode count_include_pad exclude_out
 _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
 
-def schema_of(op_type, opset):
-    """The operator's schema at `opset`, or None when the default domain has no such operator there."""
+def schema_of(op_type, opset, domain=""):
+    """The operator's schema at `opset` of the default domain, or None when its domain has no such operator there."""
+    if domain == MICROSOFT or domain in DOMAINS and op_type in IN_STANDARD_DOMAIN:
+        return schemas().get(op_type)
+    if domain not in DOMAINS:
+        return None
     try:
         return defs.get_schema(op_type, opset, "")
     except defs.SchemaError:

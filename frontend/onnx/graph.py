@@ -17,7 +17,7 @@ from ..shapes import MOST_DIM, shape_text
 from . import load
 from .attributes import check_inputs, first_version, read_attributes, schema_of
 from .captures import subgraphs, used_names
-from .converter import CONVERTERS, NodeContext, converter_for
+from .converter import CONVERTERS, NodeContext, converter_for, qualified
 from .errors import OnnxImportError
 from .functions import has_function, standard_nodes
 from .names import identifier
@@ -81,19 +81,19 @@ class GraphImporter:
         if held:
             return held[0]
         node, opset = node.proto, node.opset
-        kind = node.op_type if node.domain in load.DOMAINS else f"{node.domain}::{node.op_type}"
-        if node.domain not in load.DOMAINS:
+        kind = qualified(node.op_type, node.domain)
+        if node.domain not in load.KNOWN_DOMAINS:
             return f"{kind} (unknown operator: no operator of the domain {node.domain!r} is known)"
-        if schema_of(node.op_type, opset) is None:
-            since = first_version(node.op_type)
+        schema = schema_of(node.op_type, opset, node.domain)
+        if schema is None:
+            since = first_version(node.op_type) if node.domain in load.DOMAINS else None
             return f"{kind} (unknown operator)" if since is None else (
                 f"{kind} (exists from opset {since} on, the node is of opset {opset})")
-        schema = schema_of(node.op_type, opset)
         if schema.since_version > load.READ_OPSET:
             return f"{kind} (its version of opset {schema.since_version} is newer than this importer knows)"
-        if converter_for(node.op_type, opset) is None and not has_function(schema):
+        if converter_for(node.op_type, opset, node.domain) is None and not has_function(schema):
             return f"{kind} (unknown operator: no converter" + (
-                f" for opset {opset})" if node.op_type in CONVERTERS else ")")
+                f" for opset {opset})" if kind in CONVERTERS else ")")
         return None
 
     def _import_weights(self, nodes):
@@ -154,11 +154,11 @@ class GraphImporter:
     def import_node(self, node):
         """Convert a node; its results are `values` then."""
         whole, node, title, opset = node, node.proto, node.title, node.opset
-        schema = schema_of(node.op_type, opset)
+        schema = schema_of(node.op_type, opset, node.domain)
         check_inputs(node, schema, title)
         attrs = read_attributes(node, schema, title)
         inputs = [self.values[name] if name else None for name in node.input]
-        converter = converter_for(node.op_type, opset)
+        converter = converter_for(node.op_type, opset, node.domain)
         if converter is None:
             return self._expand(whole, schema, title, inputs)
         origin = node.name or next(filter(None, node.output), node.op_type)

@@ -16,6 +16,7 @@ from .errors import OnnxImportError
 LEAST_OPSET, MOST_OPSET = 1, defs.onnx_opset_version()
 READ_OPSET = 28  # what the converters are written for; a version of an operator that is newer is refused
 DOMAINS = ("", "ai.onnx")
+KNOWN_DOMAINS = (*DOMAINS, "com.microsoft")
 
 # The element types the graph IR has. Strings are not tensors here.
 DTYPES = {
@@ -98,6 +99,8 @@ def opset_of(model):
     """The model's version of the default operator set, checked to be a supported one."""
     imported = [o for part in (model, *model.functions) for o in part.opset_import]
     versions = [o.version for o in imported if o.domain in DOMAINS]
+    if not versions and imported and all(o.domain in KNOWN_DOMAINS for o in imported):
+        return min(READ_OPSET, MOST_OPSET)  # nothing of the default domain is used
     if not versions and imported:
         domains = ", ".join(sorted({repr(o.domain) for o in imported}))
         raise OnnxImportError(f"the model imports operators of {domains} alone; only those of the default "
