@@ -8,10 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from ...ir.relax.expr import Constant
-from ..shapes import dims_of, product
+from ..shapes import dims_of
+from ..shapes import product as size_of
 from .converter import converts
 from .msft_schemas import MICROSOFT
-from .ops_integer import along, qlinear_conv, ratio, requantized, shifted
+from .ops_integer import along, product, qlinear_conv, ratio, requantized, shifted
 from .ops_math import scalar_like
 from .ops_pool import average_pool, max_pool
 from .ops_quantize import dynamically_quantized
@@ -189,7 +190,7 @@ def qlinear_global_average_pool(node):
     last = _channels_first(node) if node.attr("channels_last", 0) else _same
     x, x_scale, x_zero, y_scale, y_zero = node.inputs
     axes = tuple(range(2, x.struct_info.ndim))
-    count = product(dims_of(x)[2:])
+    count = size_of(dims_of(x)[2:])
     if not axes or not isinstance(count, int):
         raise node.error("takes an input with spatial dimensions of static size; pin them with dims")
     total = node.call("sum", shifted(node, x, one_number(node, x_zero), -1), axis=axes, keepdims=True)
@@ -205,7 +206,7 @@ def qlinear_softmax(node):
     dims = dims_of(x)
     axis = node.axis(node.attr("axis"), len(dims))
     axes = tuple(range(axis, len(dims))) if node.attr("opset") < 13 else (axis,)
-    count = product([dims[a] for a in axes])
+    count = size_of([dims[a] for a in axes])
     if not isinstance(count, int) or not isinstance(x_scale, Constant) or not isinstance(y_scale, Constant):
         raise node.error("needs constant scales and a static size of what it normalizes; pin it with dims")
     most = min((2 ** 32 - 1) / count, float(0x7fffff))
@@ -230,9 +231,8 @@ def qgemm(node):
     a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero = (node.input(k) for k in range(9))
     if a.struct_info.ndim != 2 or b.struct_info.ndim != 2:
         raise node.error("takes matrices: A and B must have 2 dimensions")
-    a = node.transpose(shifted(node, a, one_number(node, a_zero), -1), (1, 0) if node.attr("transA") else (0, 1))
-    b = node.transpose(b, (1, 0) if node.attr("transB") else (0, 1))
-    total = node.call("matmul", a, shifted(node, b, b_zero, -1))
+    a, b = (node.transpose(v, (1, 0) if node.attr(name) else (0, 1)) for v, name in ((a, "transA"), (b, "transB")))
+    total = product(node, a, one_number(node, a_zero), b, b_zero)
     total = total if c is None else node.call("add", total, c)
     scale = node.call("multiply", scalar_like(node, node.attr("alpha"), a_scale), one_number(node, a_scale))
     scale = node.call("multiply", scale, b_scale)
@@ -245,7 +245,7 @@ def qgemm(node):
 
 def integer_product(node, a, a_scale, a_zero, b, b_scale, b_zero, bias=None):
     """The product of tensors of bytes as floats, with a bias."""
-    total = node.call("matmul", shifted(node, a, a_zero, -2), shifted(node, b, b_zero, -1))
+    total = product(node, a, a_zero, b, b_zero)
     scale = node.call("multiply", along(node, a_scale, -2), along(node, b_scale, -1))
     result = node.call("multiply", node.astype(total, b_scale.struct_info.dtype), scale)
     return result if bias is None else node.call("add", result, bias)
