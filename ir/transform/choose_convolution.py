@@ -236,9 +236,10 @@ def check_algorithms(algorithms, wanted=FLOAT32):
 
 
 def _is_whole(weights):
-    """Whether weights are whole numbers, as a quantized convolution's are: its sums, which stay exact, are direct."""
+    """Whether weights are whole numbers, not all 0, as a quantized convolution's are: its sums, which stay exact, are
+    direct."""
     few = weights.reshape(-1)[:4096]  # most others show here that they are not
-    return bool((few == np.rint(few)).all() and (weights == np.rint(weights)).all())
+    return bool((few == np.rint(few)).all() and (weights == np.rint(weights)).all() and weights.any())
 
 
 class _Choose(GraphRewriter):
