@@ -5,6 +5,7 @@ from onnx import AttributeProto, defs, helper
 
 from .errors import OnnxImportError
 from .load import DOMAINS
+from .msft_schemas import IN_STANDARD_DOMAIN, MICROSOFT, schemas
 
 _TYPE_NAMES = {v: k.lower() for k, v in AttributeProto.AttributeType.items()}
 # Attributes that say yes or no: others than 0 and 1 mean what each runtime makes of them.
@@ -16,6 +17,8 @@ _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
 def schema_of(op_type, opset, domain=""):
     """The operator's schema at `opset`, or None when its domain has no such operator there."""
+    if domain == MICROSOFT or domain in DOMAINS and op_type in IN_STANDARD_DOMAIN:
+        return schemas().get(op_type)
     try:
         return defs.get_schema(op_type, opset, "" if domain in DOMAINS else domain)
     except defs.SchemaError:

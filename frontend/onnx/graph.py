@@ -1,7 +1,7 @@
 """The importer: an ONNX graph, node by node, into the bindings of one graph function."""
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 
 from ...ir.expr import Var, as_expr
 from ...ir.module import IRModule
@@ -21,6 +21,7 @@ from .converter import CONVERTERS, NodeContext, converter_for, qualified
 from .errors import OnnxImportError
 from .functions import has_function, standard_nodes
 from .names import identifier
+from .qdq import integer_nodes
 
 
 class GraphImporter:
@@ -40,7 +41,7 @@ class GraphImporter:
     def run(self, name):
         """The IRModule. `name`: the module's, an identifier."""
         load.check_order(self.graph, self.nodes)
-        nodes = load.reachable(self.graph, self.nodes)
+        nodes = load.reachable(self.graph, self._in_integers(self.nodes))
         self._check_operators(nodes)
         self._import_weights(nodes)
         weights = {t.name for t in self.graph.initializer}
@@ -95,6 +96,16 @@ class GraphImporter:
             return f"{kind} (unknown operator: no converter" + (
                 f" for opset {opset})" if kind in CONVERTERS else ")")
         return None
+
+    def _in_integers(self, nodes):
+        """The nodes, with operators of integers for what quantization tools write with conversions."""
+        tensors = {t.name: t for t in self.graph.initializer}
+
+        @cache
+        def constant(name):
+            return None if name not in tensors else load.array_of(tensors[name], self.folder, f"initializer {name!r}")
+
+        return integer_nodes(nodes, constant, [o.name for o in self.graph.output])
 
     def _import_weights(self, nodes):
         used = {name for node in nodes for name in used_names(node.proto)} | {o.name for o in self.graph.output}

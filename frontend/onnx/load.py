@@ -16,7 +16,7 @@ from .errors import OnnxImportError
 LEAST_OPSET, MOST_OPSET = 1, defs.onnx_opset_version()
 READ_OPSET = 28  # what the converters are written for; a version of an operator that is newer is refused
 DOMAINS = ("", "ai.onnx")
-KNOWN_DOMAINS = (*DOMAINS, "ai.onnx.ml")
+KNOWN_DOMAINS = (*DOMAINS, "ai.onnx.ml", "com.microsoft")
 READ_OPSETS = {"ai.onnx.ml": 5}  # as READ_OPSET, of domains that count their versions by themselves
 
 # The element types the graph IR has. Strings are not tensors here.
