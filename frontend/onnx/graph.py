@@ -224,8 +224,8 @@ class GraphImporter:
     def _output(self, name):
         value = self.tensor_of(self.values[name], self.builder, name)
         if not isinstance(value, RelaxExpr):
-            raise OnnxImportError(f"graph output {name!r} is {value}; only tensors are outputs: export the model with "
-                                  "the elements that it is made of")
+            way = getattr(value, "way_out", "export the model with the elements that it is made of")
+            raise OnnxImportError(f"graph output {name!r} is {value}; only tensors are outputs: {way}")
         return value
 
     # ------------------------------------------------------------ what a run decides

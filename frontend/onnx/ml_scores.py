@@ -6,6 +6,7 @@ import math
 import numpy as np
 
 from ..shapes import dims_of
+from .ml_words import Words
 
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
@@ -99,13 +100,17 @@ def pair(node, score, kind, opposite):
 # ---------------------------------------------------------------- labels
 
 def class_labels(node, name="classlabels_ints"):
-    """The labels of the classes, int64. Of names of classes there are only numbers, since text is no tensor: they are
-    an error where the model uses the labels."""
-    names = node.attr("classlabels_strings", ())
-    if names and node.wants(0):
-        raise node.error(f"its labels are text ({', '.join(map(repr, names[:3]))} ...), which is not supported: drop "
-                         f"the output {node.outputs[0]!r}, the scores tell the class, or train with numbers as labels")
-    return np.arange(len(names)) if names else numbers(node, name, "int64")
+    """The labels of the classes, int64: where they are text their numbers, which `named` makes words of."""
+    words = node.attr("classlabels_strings", ())
+    if len(words) == 1:
+        raise node.error("its labels are text, of one class alone, which runtimes do not agree on")
+    return np.arange(len(words)) if words else numbers(node, name, "int64")
+
+
+def named(node, label, scores):
+    """(labels, scores) of a classifier, with the labels as text where they are."""
+    words = node.attr("classlabels_strings", ())
+    return (Words(node.bind(label), words) if words else label), scores
 
 
 def labelled(node, places, labels):

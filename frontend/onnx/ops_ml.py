@@ -4,13 +4,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from onnx import numpy_helper
+from onnx import TensorProto, numpy_helper
 
 from ..shapes import dims_of, product
 from .converter import converts
 from .errors import OnnxImportError
 from .load import dtype_of
 from .ml_scores import numbers
+from .ml_words import Words, by_word, words_of
 
 DOMAIN = "ai.onnx.ml"
 
@@ -150,7 +151,7 @@ def one_hot_encoder(node):
     """1 at the place of the category, of which numbers lose their fraction. Numbers that are no category have none,
     also where `zeros` is 0, with which onnxruntime ends a run."""
     if node.attr("cats_strings"):
-        raise node.error("its categories are text, which is not supported; encode numbers")
+        return _hot_words(node, node.attr("cats_strings"))
     x, categories = node.input(0), numbers(node, "cats_int64s", "int64")
     if not categories.size:
         raise node.error("it has no categories: cats_int64s is empty")
@@ -170,19 +171,28 @@ def one_hot_encoder(node):
     return node.astype(hot, "float32")
 
 
-_LISTS = {"strings": None, "int64s": "int64", "floats": "float32"}
+def _hot_words(node, categories):
+    words, last = words_of(node), {c: k for k, c in enumerate(categories)}
+    table = np.zeros((len(words.words), len(categories)), np.float32)
+    for row, word in zip(table, words.words):
+        if word in last:
+            row[last[word]] = 1
+    return node.call("take", node.const(table, "float32"), words.codes, axis=0)
+
+
+_LISTS = {"strings": object, "int64s": "int64", "floats": "float32"}
 
 
 def _encoding(node, part):
-    """The keys or values of a LabelEncoder."""
+    """The keys or values of a LabelEncoder; text as an array of objects."""
     given = [name for name in (*_LISTS, "tensor") if node.attr(f"{part}_{name}") is not None]
     if len(given) != 1:
         raise node.error(f"it must have one list of {part}, and has {', '.join(given) or 'none'}")
     value = node.attr(f"{part}_{given[0]}")
-    if given[0] == "strings" or given[0] == "tensor" and value.data_type == 8:
-        raise node.error(f"its {part} are text, which is not supported; encode numbers")
     if given[0] != "tensor":
         return np.array(value, _LISTS[given[0]])
+    if value.data_type == TensorProto.STRING:
+        return np.array([_decoded(node, v) for v in value.string_data], object)
     try:
         dtype_of(value.data_type, f"attribute {part}_tensor")
     except OnnxImportError as error:
@@ -190,16 +200,33 @@ def _encoding(node, part):
     return numpy_helper.to_array(value).reshape(-1)
 
 
+def _decoded(node, text):
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        raise node.error(f"the text {text[:40]!r} is no UTF-8") from error
+
+
 @converts("LabelEncoder", 2, domain=DOMAIN)
 def label_encoder(node):
     """The value beside the key that an element is. Of equal keys the first counts, as in onnxruntime, where also NaN
     is a key from version 4 on."""
-    x, keys, values = node.input(0), _encoding(node, "keys"), _encoding(node, "values")
+    keys, values = _encoding(node, "keys"), _encoding(node, "values")
     if keys.size != values.size or not keys.size:
         raise node.error(f"it has {keys.size} keys and {values.size} values")
+    return _encoded(node, keys, values, _other_value(node, values.dtype))
+
+
+def _encoded(node, keys, values, other):
+    """The values beside the keys that elements are, else other[0]. Arrays of objects are text."""
+    if values.dtype == object:  # their numbers, of which the last is that of the other word
+        words = (*values, other[0])
+        return Words(node.bind(_encoded(node, keys, np.arange(values.size), np.array([values.size]))), words)
+    if keys.dtype == object:
+        return by_word(node, words_of(node), dict(zip(keys[::-1], values[::-1])), other)
+    x = node.input(0)
     if str(keys.dtype) != str(x.struct_info.dtype):
         raise node.error(f"its keys are {keys.dtype}, and X is {x.struct_info.dtype}")
-    other = _other_value(node, values.dtype)
     nan = np.isnan(keys) if keys.dtype.kind == "f" else np.zeros(keys.shape, bool)
     order, where = np.unique(keys[~nan], return_index=True)
     result = node.filled(dims_of(x), other[0], values.dtype)
@@ -213,6 +240,8 @@ def label_encoder(node):
 
 def _other_value(node, dtype):
     """What elements that are no key become, [1]."""
+    if dtype == object:
+        return np.array([node.attr("default_string", "_Unused")], object)
     tensor = node.attr("default_tensor")
     if tensor is not None:
         value = numpy_helper.to_array(tensor).reshape(-1)
@@ -224,11 +253,30 @@ def _other_value(node, dtype):
                     dtype)
 
 
-def _text(node):
-    raise node.error("it maps text to numbers or numbers to text, and text is not supported: encode numbers, or take "
-                     "the operator out of the model")
+@converts("LabelEncoder", 1, domain=DOMAIN)
+def label_encoder_v1(node):
+    """Numbers of classes to their names, and back."""
+    words = node.attr("classes_strings", ())
+    return _translated(node, np.arange(len(words)), words)
 
 
-for _name in ("CategoryMapper", "DictVectorizer", "CastMap"):
-    converts(_name, 1, domain=DOMAIN)(_text)
-converts("LabelEncoder", 1, domain=DOMAIN)(_text)
+@converts("CategoryMapper", 1, domain=DOMAIN)
+def category_mapper(node):
+    return _translated(node, numbers(node, "cats_int64s", "int64"), node.attr("cats_strings", ()))
+
+
+def _translated(node, codes, words):
+    if len(codes) != len(words) or not len(words):
+        raise node.error(f"it has {len(codes)} numbers and {len(words)} words")
+    words = np.array(words, object)
+    if isinstance(node.input(0), Words):
+        return _encoded(node, words, codes, np.array([node.attr("default_int64", -1)]))
+    return _encoded(node, codes, words, np.array([node.attr("default_string", "_Unused")], object))
+
+
+def _map(node):
+    raise node.error("it takes maps, which are not supported: take the operator out, with a tensor as the input")
+
+
+for _name in ("DictVectorizer", "CastMap"):
+    converts(_name, 1, domain=DOMAIN)(_map)

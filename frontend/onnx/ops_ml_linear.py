@@ -5,8 +5,8 @@ import numpy as np
 
 from ..shapes import dims_of
 from .converter import converts
-from .ml_scores import (TRANSFORMS, above, best_label, chosen, class_labels, matrix, numbers, pair, single,
-                        transformed)
+from .ml_scores import (TRANSFORMS, above, best_label, chosen, class_labels, matrix, named, numbers, pair,
+                        single, transformed)
 
 DOMAIN = "ai.onnx.ml"
 
@@ -43,6 +43,6 @@ def linear_classifier(node):
     if targets > 1:
         if len(labels) != targets:
             raise node.error(f"it has {len(labels)} labels for {targets} classes")
-        return best_label(node, scores, labels), transformed(node, scores, kind)
+        return named(node, best_label(node, scores, labels), transformed(node, scores, kind))
     label = chosen(node, above(node, scores, 0), labels if len(labels) == 2 else np.array([0, 1]))
-    return label, pair(node, scores, kind, True) if len(labels) == 2 else single(node, scores, kind)
+    return named(node, label, pair(node, scores, kind, True) if len(labels) == 2 else single(node, scores, kind))

@@ -7,7 +7,8 @@ import numpy as np
 
 from ..shapes import dims_of
 from .converter import converts
-from .ml_scores import (TRANSFORMS, above, best_label, class_labels, matrix, numbers, pair, scaled, single, transformed)
+from .ml_scores import (TRANSFORMS, above, best_label, class_labels, matrix, named, numbers, pair, scaled, single,
+                        transformed)
 
 DOMAIN = "ai.onnx.ml"
 
@@ -86,7 +87,8 @@ def svm_classifier(node):
     if sum(node.attr("vectors_per_class", ())) > 0:
         return _by_pairs(node, rows, kind, labels)
     scores = _linear(node, rows, len(labels))
-    return _linear_label(node, scores, labels), (transformed if len(labels) > 1 else single)(node, scores, kind)
+    label, finish = _linear_label(node, scores, labels), transformed if len(labels) > 1 else single
+    return named(node, label, finish(node, scores, kind))
 
 
 def _linear_label(node, scores, labels):
@@ -117,8 +119,10 @@ def _by_pairs(node, rows, kind, labels):
                        _rho(node, len(pairs)))
     label = best_label(node, _votes(node, scores, pairs, count), labels)
     if numbers(node, "prob_a").size:
-        return label, transformed(node, _probabilities(node, scores, pairs, count), kind)
-    return label, pair(node, scores, kind, kind != "NONE") if count == 2 else transformed(node, scores, kind)
+        return named(node, label, transformed(node, _probabilities(node, scores, pairs, count), kind))
+    if count == 2:
+        return named(node, label, pair(node, scores, kind, kind != "NONE"))
+    return named(node, label, transformed(node, scores, kind))
 
 
 def _pair_weights(node, per_class, pairs):

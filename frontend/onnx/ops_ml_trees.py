@@ -10,8 +10,8 @@ from onnx import numpy_helper
 from ..shapes import dims_of
 from .converter import converts
 from .ml_forest import MODES, Branch, forest, scores
-from .ml_scores import (TRANSFORMS, above, best_label, chosen, class_labels, column, matrix, negative, numbers, pair,
-                        single, transformed)
+from .ml_scores import (TRANSFORMS, above, best_label, chosen, class_labels, column, matrix, named, negative, numbers,
+                        pair, single, transformed)
 
 DOMAIN = "ai.onnx.ml"
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
@@ -202,7 +202,7 @@ def tree_ensemble_classifier(node):
         found = _two_classes(node, result, _Seen(node, known, seen), labels, kind, base)
     else:
         found = _classes(node, result, _Seen(node, known, seen), labels, kind, base)
-    return found[0], node.astype(found[1], "float32")
+    return named(node, found[0], node.astype(found[1], "float32"))
 
 
 class _Seen:

@@ -217,14 +217,39 @@ def test_label_encoder_of_tensors():
 # ---------------------------------------------------------------- what is refused
 
 @pytest.mark.parametrize("op, version, attrs, message", [
-    ("LabelEncoder", 2, {"keys_int64s": [1], "values_strings": ["a"]}, "values are text"),
-    ("LabelEncoder", 1, {"classes_strings": ["a"]}, "text is not supported"),
-    ("CategoryMapper", 1, {"cats_int64s": [1], "cats_strings": ["a"]}, "text is not supported"),
-    ("OneHotEncoder", 1, {"cats_strings": ["a"]}, "categories are text"),
+    ("LabelEncoder", 2, {"keys_int64s": [1], "values_strings": ["a"]}, r"output 'y0' is text \('a', '_Unused'\)"),
+    ("LabelEncoder", 2, {"keys_strings": ["a"], "values_int64s": [1]}, "takes text"),
+    ("LabelEncoder", 1, {"classes_strings": ["a"]}, "only tensors are outputs: drop the output"),
+    ("CategoryMapper", 1, {"cats_int64s": [1], "cats_strings": ["a"]}, "is text"),
+    ("OneHotEncoder", 1, {"cats_strings": ["a"]}, "takes text"),
+    ("CastMap", 1, {}, "takes maps"),
 ])
 def test_text_is_refused(op, version, attrs, message):
     with pytest.raises(OnnxImportError, match=message):
         from_onnx(ml_model(op, [np.arange(3)], version=version, **attrs))
+
+
+@pytest.mark.parametrize("version, words, numbers_again", [
+    (2, ("LabelEncoder", {"keys_int64s": [5, -3, 9, 5], "values_strings": ["a", "b", "c", "d"], "default_string": "e"}),
+     ("LabelEncoder", {"keys_strings": ["b", "a", "e", "a"], "values_floats": [1.5, 2.5, 3.5, 4.5],
+                       "default_float": -2.0})),
+    (2, ("LabelEncoder", {"keys_int64s": [5, 9], "values_strings": ["a", "b"]}),
+     ("OneHotEncoder", {"cats_strings": ["b", "_Unused", "a", "b"]})),
+    (1, ("CategoryMapper", {"cats_int64s": [5, 9], "cats_strings": ["a", "b"]}),
+     ("CategoryMapper", {"cats_int64s": [7, 8], "cats_strings": ["b", "c"], "default_int64": -4})),
+    (1, ("LabelEncoder", {"classes_strings": ["a", "b", "c"]}),
+     ("LabelEncoder", {"classes_strings": ["c", "b"], "default_int64": -9}))])
+def test_text_between_operators(version, words, numbers_again):
+    """It is encoded again before it would be an output."""
+    x = np.array([[5, -3, 9], [0, 1, 2]])
+    nodes = [helper.make_node(op, [a], [b], domain=DOMAIN, **attrs)
+             for (op, attrs), a, b in zip((words, numbers_again), ("x0", "t"), ("t", "y0"))]
+    kind = TensorProto.FLOAT if "floats" in str(numbers_again) or "Hot" in numbers_again[0] else TensorProto.INT64
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x0", TensorProto.INT64, [2, 3])],
+                              [helper.make_tensor_value_info("y0", kind, None)])
+    proto = helper.make_model(graph, ir_version=10, opset_imports=[
+        helper.make_opsetid("", 18), helper.make_opsetid(DOMAIN, version)])
+    assert_same(found_by(proto, [x]), expected_by(proto, [x]))
 
 
 @pytest.mark.parametrize("op, attrs, message", [
