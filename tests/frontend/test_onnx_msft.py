@@ -262,7 +262,7 @@ def test_attention_with_a_past_and_biases():
     x, w, bias = floats(B, S, 16), floats(16, 3 * W, scale=.3), floats(3 * W)
     check("Attention", [x, w], (1,), num_heads=H)
     check("Attention", [x, w, bias, ENDS, None, floats(1, H, S, S)], (1, 2), num_heads=H)
-    check("Attention", [x, floats(16, 2 * W + 16), floats(2 * W + 16)], (1, 2), num_heads=H,
+    check("Attention", [x, floats(16, 2 * W + 16, scale=.3), floats(2 * W + 16)], (1, 2), num_heads=H,
           qkv_hidden_sizes=[W, W, 16])
     check("Attention", [x, w, bias], (1, 2), ["y", "p"], num_heads=H)
     mask, past = (RNG.random((B, S + 3)) < .7).astype(np.int32), floats(2, B, H, 3, D)
