@@ -101,7 +101,10 @@ def opset_of(model):
     imported = [o for part in (model, *model.functions) for o in part.opset_import]
     versions = [o.version for o in imported if o.domain in DOMAINS]
     if not versions and imported and all(o.domain in KNOWN_DOMAINS for o in imported):
-        return min(READ_OPSET, MOST_OPSET)  # nothing of the default domain is used
+        if any(n.domain in DOMAINS for n in model.graph.node):
+            raise OnnxImportError("the model has operators of the default domain, ai.onnx, and imports no opset of it: "
+                                  "add one to opset_import")
+        return min(READ_OPSET, MOST_OPSET)
     if not versions and imported:
         domains = ", ".join(sorted({repr(o.domain) for o in imported}))
         raise OnnxImportError(f"the model imports operators of {domains} alone; only those of the default "
