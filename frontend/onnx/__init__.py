@@ -7,9 +7,12 @@ import numpy as np
 
 from ...ir.module import IRModule
 from . import load
-from . import (ops_control, ops_conv_transpose, ops_einsum, ops_integer, ops_math,  # noqa: F401  (register)
-               ops_nn, ops_norm, ops_pool, ops_quantize, ops_random, ops_recurrent, ops_reduce, ops_resize, ops_scatter,
-               ops_selection, ops_sequence, ops_shape, ops_signal, ops_tensor, ops_vision)
+from . import (  # noqa: F401  (register)
+    ops_control, ops_conv_transpose, ops_einsum, ops_integer, ops_math, ops_msft, ops_msft_attention,
+    ops_msft_lstm, ops_msft_quantized, ops_nn, ops_norm, ops_pool, ops_quantize, ops_random, ops_recurrent,
+    ops_reduce, ops_resize, ops_scatter, ops_selection, ops_sequence, ops_shape, ops_signal, ops_tensor,
+    ops_vision)
+from . import ops_ml, ops_ml_linear, ops_ml_svm, ops_ml_trees  # noqa: F401  (register)
 from .converter import CONVERTERS
 from .errors import OnnxImportError
 from .functions import expander

@@ -4,6 +4,8 @@ from __future__ import annotations
 from onnx import AttributeProto, defs, helper
 
 from .errors import OnnxImportError
+from .load import DOMAINS
+from .msft_schemas import IN_STANDARD_DOMAIN, MICROSOFT, schemas
 
 _TYPE_NAMES = {v: k.lower() for k, v in AttributeProto.AttributeType.items()}
 # Attributes that say yes or no: others than 0 and 1 mean what each runtime makes of them.
@@ -13,17 +15,21 @@ FLAGS = frozenset("""allowzero antialias ceil_mode count_include_pad exclude_out
 _GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
 
-def schema_of(op_type, opset):
-    """The operator's schema at `opset`, or None when the default domain has no such operator there."""
+def schema_of(op_type, opset, domain=""):
+    """The operator's schema at `opset`, or None when its domain has no such operator there."""
+    if domain == MICROSOFT or domain in DOMAINS and op_type in IN_STANDARD_DOMAIN:
+        return schemas().get(op_type)
     try:
-        return defs.get_schema(op_type, opset, "")
+        return defs.get_schema(op_type, opset, "" if domain in DOMAINS else domain)
     except defs.SchemaError:
         return None
 
 
-def first_version(op_type):
+def first_version(op_type, domain=""):
     """The opset in which the operator appeared, or None when no opset has it."""
-    versions = [s.since_version for s in defs.get_all_schemas_with_history() if s.domain == "" and s.name == op_type]
+    domain = "" if domain in DOMAINS else domain
+    versions = [s.since_version for s in defs.get_all_schemas_with_history()
+                if s.domain == domain and s.name == op_type]
     return min(versions, default=None)
 
 

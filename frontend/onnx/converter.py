@@ -2,6 +2,7 @@
 
 A converter is a function `node -> value` (or a tuple, one value per output) registered for an operator from an
 opset on: `@converts("Softmax", 1)` and `@converts("Softmax", 13)`; the largest not above the model's opset is used.
+Operators of another domain name it: `@converts("Scaler", 1, domain="ai.onnx.ml")`.
 Values are graph expressions, or `Symbolic` tensors of dimensions; `node.call` and the rest of `builder.Builder` make
 them.
 """
@@ -11,15 +12,21 @@ from ...ir.relax.expr import Constant
 from ..builder import Builder
 from ..shapes import Symbolic, dims_of, shape_text
 from .errors import OnnxImportError, UnknownOperand
+from .load import DOMAINS
 from .names import printable
 
 CONVERTERS: dict[str, dict[int, object]] = {}
 
 
-def converts(op_type, *versions):
+def qualified(op_type, domain=""):
+    """The name of an operator in the table and in errors."""
+    return f"{domain}::{op_type}" if domain not in DOMAINS else op_type
+
+
+def converts(op_type, *versions, domain=""):
     """Register the decorated function as the converter of `op_type` from each of the opsets `versions` on."""
     def register(function):
-        rows = CONVERTERS.setdefault(op_type, {})
+        rows = CONVERTERS.setdefault(qualified(op_type, domain), {})
         for version in versions or (1,):
             if version in rows:
                 raise ValueError(f"{op_type} has two converters from opset {version} on")
@@ -28,9 +35,9 @@ def converts(op_type, *versions):
     return register
 
 
-def converter_for(op_type, opset):
+def converter_for(op_type, opset, domain=""):
     """The converter of the largest version not above `opset`, or None."""
-    rows = CONVERTERS.get(op_type, {})
+    rows = CONVERTERS.get(qualified(op_type, domain), {})
     version = max((v for v in rows if v <= opset), default=None)
     return None if version is None else rows[version]
 

@@ -15,7 +15,7 @@ from ...ir.expr import IntImm
 from ...ir.names import unique_name
 from .captures import outer_names, subgraphs, used_names
 from .errors import OnnxImportError
-from .load import DOMAINS, DTYPES, check_opset
+from .load import DOMAINS, DTYPES, check_opset, other_opsets
 from .names import printable
 
 MOST_NODES = 1_000_000  # of a graph whose functions are expanded
@@ -23,7 +23,7 @@ MOST_NODES = 1_000_000  # of a graph whose functions are expanded
 
 @dataclass(frozen=True)
 class Node:
-    """A node of the graph with the opset of the function, or model, that it stands in."""
+    """A node of the graph with the opset, of its domain, of the function or model that it stands in."""
 
     proto: NodeProto
     opset: int
@@ -46,13 +46,17 @@ def graph_nodes(model, opset):
 
 def expander(model, opset):
     """graph_nodes as a function of a graph, the model's or one inside of its nodes."""
-    functions = _functions(model)
+    functions, others = _functions(model), other_opsets(model)
+
+    def nodes(graph):
+        return [Node(proto, others.get(proto.domain, opset)) for proto in graph.node]
+
     if not functions:
-        return lambda graph: [Node(proto, opset) for proto in graph.node]
+        return nodes
     _check_sizes(model, functions)
     taken = {t.name for t in model.graph.initializer} | {i.name for i in model.graph.input}
     taken.update(name for node in _all_nodes(model.graph.node) for name in (*node.input, *node.output))
-    return lambda graph: _expanded(graph, opset, functions, taken)
+    return lambda graph: _expanded(nodes(graph), functions, taken)
 
 
 def _all_nodes(nodes):
@@ -63,8 +67,8 @@ def _all_nodes(nodes):
             yield from _all_nodes(graph.node)
 
 
-def _expanded(graph, opset, functions, taken):
-    done, todo = [], [Node(proto, opset) for proto in reversed(graph.node)]
+def _expanded(nodes, functions, taken):
+    done, todo = [], nodes[::-1]
     while todo:
         node = todo.pop()
         function = functions.get(_key(node.proto))
@@ -138,7 +142,7 @@ def _body(call, function, taken):
     """The nodes that the call stands for."""
     names = _interface(call, function, taken)
     given = _attributes(call, function)
-    opset = _opset(call, function)
+    opset, others = _opset(call, function), other_opsets(function)
     prefix = call.proto.name or next(filter(None, call.proto.output), function.name)
     nodes = []
     for name in function.output:  # one that is an input as it is; SSA lets no other node make it
@@ -163,7 +167,7 @@ def _body(call, function, taken):
             _rename_outer(graph, inside, given)
         if not proto.name and len(function.node) == 1:
             new.name = call.proto.name
-        nodes.append(Node(new, opset))
+        nodes.append(Node(new, others.get(new.domain, opset)))
     return nodes
 
 

@@ -1,7 +1,7 @@
 """The importer: an ONNX graph, node by node, into the bindings of one graph function."""
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -19,11 +19,12 @@ from ..shapes import MOST_DIM, shape_text
 from . import load
 from .attributes import check_inputs, first_version, read_attributes, schema_of
 from .captures import subgraphs, used_names
-from .converter import CONVERTERS, NodeContext, converter_for
+from .converter import CONVERTERS, NodeContext, converter_for, qualified
 from .errors import OnnxImportError
 from .functions import has_function, standard_nodes
 from .names import identifier
 from .operands import LISTS, converted
+from .qdq import integer_nodes
 
 
 # Operators whose result has the shape of their first operand, and those that broadcast.
@@ -52,7 +53,7 @@ class GraphImporter:
     def run(self, name):
         """The IRModule. `name`: the module's, an identifier."""
         load.check_order(self.graph, self.nodes)
-        nodes = load.reachable(self.graph, self.nodes)
+        nodes = load.reachable(self.graph, self._in_integers(self.nodes))
         self._check_operators(nodes)
         self._import_weights(nodes)
         weights = {t.name for t in self.graph.initializer}
@@ -95,20 +96,30 @@ class GraphImporter:
         if held:
             return held[0]
         node, opset = node.proto, node.opset
-        kind = node.op_type if node.domain in load.DOMAINS else f"{node.domain}::{node.op_type}"
-        if node.domain not in load.DOMAINS:
+        kind = qualified(node.op_type, node.domain)
+        if node.domain not in load.KNOWN_DOMAINS:
             return f"{kind} (unknown operator: no operator of the domain {node.domain!r} is known)"
-        if schema_of(node.op_type, opset) is None:
-            since = first_version(node.op_type)
+        schema = schema_of(node.op_type, opset, node.domain)
+        if schema is None:
+            since = first_version(node.op_type, node.domain)
             return f"{kind} (unknown operator)" if since is None else (
                 f"{kind} (exists from opset {since} on, the node is of opset {opset})")
-        schema = schema_of(node.op_type, opset)
-        if schema.since_version > load.READ_OPSET:
+        if schema.since_version > load.READ_OPSETS.get(node.domain, load.READ_OPSET):
             return f"{kind} (its version of opset {schema.since_version} is newer than this importer knows)"
-        if converter_for(node.op_type, opset) is None and not has_function(schema):
+        if converter_for(node.op_type, opset, node.domain) is None and not has_function(schema):
             return f"{kind} (unknown operator: no converter" + (
-                f" for opset {opset})" if node.op_type in CONVERTERS else ")")
+                f" for opset {opset})" if kind in CONVERTERS else ")")
         return None
+
+    def _in_integers(self, nodes):
+        """The nodes, with operators of integers for what quantization tools write with conversions."""
+        tensors = {t.name: t for t in self.graph.initializer}
+
+        @cache
+        def constant(name):
+            return None if name not in tensors else load.array_of(tensors[name], self.folder, f"initializer {name!r}")
+
+        return integer_nodes(nodes, constant, [o.name for o in self.graph.output])
 
     def _import_weights(self, nodes):
         used = {name for node in nodes for name in used_names(node.proto)} | {o.name for o in self.graph.output}
@@ -168,11 +179,11 @@ class GraphImporter:
     def import_node(self, node):
         """Convert a node; its results are `values` then."""
         whole, node, title, opset = node, node.proto, node.title, node.opset
-        schema = schema_of(node.op_type, opset)
+        schema = schema_of(node.op_type, opset, node.domain)
         check_inputs(node, schema, title)
         attrs = read_attributes(node, schema, title)
         inputs = [self.values[name] if name else None for name in node.input]
-        converter = converter_for(node.op_type, opset)
+        converter = converter_for(node.op_type, opset, node.domain)
         if converter is None:
             return self._expand(whole, schema, title, inputs)
         origin = node.name or next(filter(None, node.output), node.op_type)
@@ -228,8 +239,8 @@ class GraphImporter:
     def _output(self, name):
         value = self.tensor_of(self.values[name], self.builder, name)
         if not isinstance(value, RelaxExpr):
-            raise OnnxImportError(f"graph output {name!r} is {value}; only tensors are outputs: export the model with "
-                                  "the elements that it is made of")
+            way = getattr(value, "way_out", "export the model with the elements that it is made of")
+            raise OnnxImportError(f"graph output {name!r} is {value}; only tensors are outputs: {way}")
         return value
 
     # ------------------------------------------------------------ what a run decides

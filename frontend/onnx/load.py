@@ -16,6 +16,8 @@ from .errors import OnnxImportError
 LEAST_OPSET, MOST_OPSET = 1, defs.onnx_opset_version()
 READ_OPSET = 28  # what the converters are written for; a version of an operator that is newer is refused
 DOMAINS = ("", "ai.onnx")
+KNOWN_DOMAINS = (*DOMAINS, "ai.onnx.ml", "com.microsoft")
+READ_OPSETS = {"ai.onnx.ml": 5}  # as READ_OPSET, of domains that count their versions by themselves
 
 # The element types the graph IR has. Strings are not tensors here.
 DTYPES = {
@@ -98,6 +100,11 @@ def opset_of(model):
     """The model's version of the default operator set, checked to be a supported one."""
     imported = [o for part in (model, *model.functions) for o in part.opset_import]
     versions = [o.version for o in imported if o.domain in DOMAINS]
+    if not versions and imported and all(o.domain in KNOWN_DOMAINS for o in imported):
+        if any(n.domain in DOMAINS for n in model.graph.node):
+            raise OnnxImportError("the model has operators of the default domain, ai.onnx, and imports no opset of it: "
+                                  "add one to opset_import")
+        return min(READ_OPSET, MOST_OPSET)
     if not versions and imported:
         domains = ", ".join(sorted({repr(o.domain) for o in imported}))
         raise OnnxImportError(f"the model imports operators of {domains} alone; only those of the default "
@@ -105,6 +112,11 @@ def opset_of(model):
     if not versions:
         raise OnnxImportError("the model names no opset (opset_import is missing); the file may be truncated")
     return check_opset(versions[0], "the model")
+
+
+def other_opsets(proto):
+    """{domain: version} that a model or function imports of the domains that count their versions by themselves."""
+    return {o.domain: o.version for o in proto.opset_import if o.domain in READ_OPSETS}
 
 
 def check_opset(version, what):

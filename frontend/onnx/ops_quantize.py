@@ -6,11 +6,14 @@ from ...ir.relax.expr import Constant
 from ..shapes import dims_of, same_dims, shape_text
 from .converter import converts
 from .load import dtype_of
+from .msft_schemas import MICROSOFT
+from .ops_math import scalar_like
 
 UINT8 = 2  # TensorProto's number of it
 
 
 @converts("DequantizeLinear", 10)
+@converts("DequantizeLinear", domain=MICROSOFT)
 def dequantize(node):
     """(x - zero point) * scale."""
     x, scale, zero = _operands(node)
@@ -23,6 +26,7 @@ def dequantize(node):
 
 
 @converts("QuantizeLinear", 10)
+@converts("QuantizeLinear", domain=MICROSOFT)
 def quantize(node):
     """round(x / scale) + zero point, at most and at least what the integers hold."""
     x, scale, zero = _operands(node)
@@ -38,6 +42,29 @@ def quantize(node):
     if dtype.is_float and not node.attr("saturate", 1):
         return node.astype(x, dtype)
     return node.astype(node.call("clip", x, min=least, max=most), dtype)
+
+
+@converts("DynamicQuantizeLinear", 11)
+def dynamic_quantize(node):
+    """(x as uint8, its scale, its zero point), as the least and greatest of x and 0 want them. Zeros alone take scale
+    1."""
+    x = node.input(0)
+    return dynamically_quantized(node, x)
+
+
+def dynamically_quantized(node, x):
+    """(x as uint8, scale, zero point) of a float tensor."""
+    axes = tuple(range(x.struct_info.ndim))
+    zero = scalar_like(node, 0, x)
+    low = node.bind(node.call("minimum", node.call("min", x, axis=axes), zero))
+    high = node.call("maximum", node.call("max", x, axis=axes), zero)
+    span = node.bind(node.call("subtract", high, low))
+    scale = node.call("divide", span, scalar_like(node, 255, x))
+    scale = node.bind(node.call("where", node.call("equal", span, zero), scalar_like(node, 1, x), scale))
+    first = node.call("divide", node.call("subtract", zero, low), scale)
+    first = node.bind(node.call("round", node.call("clip", first, min=0.0, max=255.0)))
+    values = node.call("add", node.call("round", node.call("divide", x, scale)), first)
+    return node.astype(node.call("clip", values, min=0.0, max=255.0), "uint8"), scale, node.astype(first, "uint8")
 
 
 def _quantized(node):

@@ -1,12 +1,14 @@
 """Recurrent layers: GRU, LSTM, RNN. Layouts and gate orders are ONNX's, which the graph operators share."""
 from __future__ import annotations
 
+from functools import partial
+
 from ...ir.relax.expr import Constant
 from ..shapes import Symbolic, dims_of, same
 from .converter import converts
-from .recurrence import ACTIVATIONS, unrolled
+from .recurrence import ACTIVATIONS, float_products, unrolled
 
-_DIRECTIONS = ("forward", "reverse", "bidirectional")
+DIRECTIONS = ("forward", "reverse", "bidirectional")
 _ACTIVATIONS = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}  # ONNX compares the names without case
 DEFAULTS = {"GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh"), "RNN": ("Tanh",)}
 
@@ -14,7 +16,7 @@ DEFAULTS = {"GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh"), "RN
 def _recurrent(op_type, gates, states, functions):
     """The converter of a cell with `gates` gates, `states` states and `functions` activations per direction."""
     def convert(node):
-        direction = node.choice("direction", *_DIRECTIONS)
+        direction = node.choice("direction", *DIRECTIONS)
         count = 2 if direction == "bidirectional" else 1
         x, w, r = node.input(0), node.input(1), node.input(2)
         if x.struct_info.ndim != 3 or w.struct_info.ndim != 3 or r.struct_info.ndim != 3:
@@ -29,13 +31,14 @@ def _recurrent(op_type, gates, states, functions):
         dtype = x.struct_info.dtype
         bias = node.input(3)
         bias = node.filled([count, 2 * gates * hidden], 0, dtype) if bias is None else bias
-        initial = [_state(node, 5 + i, [count, batch, hidden], dtype, batch_first) for i in range(states)]
-        names = _activations(node, op_type, functions, count)
-        lengths = _lengths(node, time)
+        initial = [initial_state(node, 5 + i, [count, batch, hidden], dtype, batch_first) for i in range(states)]
+        names = named_activations(node, op_type, functions, count)
+        lengths = sequence_lengths(node, time)
         if lengths is not None or _is_special(node, names):
             peepholes = node.input(7) if op_type == "LSTM" else None
             lengths = None if lengths is None else node.reshape(lengths, [batch, 1])
-            results = unrolled(node, x, (w, r, bias, peepholes), initial, lengths, names)
+            results = unrolled(node, op_type, x, (bias, peepholes), initial, lengths, names,
+                               partial(float_products, node, w, r))
             return _by_layout(node, results, batch_first)
         extra = {"linear_before_reset": bool(node.attr("linear_before_reset", 0))} if op_type == "GRU" else {}
         results = node.call(f"nn.{op_type.lower()}", x, w, r, bias, *initial, hidden_size=hidden, direction=direction,
@@ -45,7 +48,7 @@ def _recurrent(op_type, gates, states, functions):
     converts(op_type, 1, 7)(convert)
 
 
-def _state(node, index, shape, dtype, batch_first):
+def initial_state(node, index, shape, dtype, batch_first):
     given = node.input(index)
     if given is None:
         return node.filled(shape, 0, dtype)
@@ -58,7 +61,7 @@ def _by_layout(node, results, batch_first):
     return (node.transpose(results[0], (2, 0, 1, 3)), *(node.transpose(s, (1, 0, 2)) for s in results[1:]))
 
 
-def _activations(node, op_type, functions, count):
+def named_activations(node, op_type, functions, count):
     """The names of the activations of each direction."""
     given = node.attr("activations") or DEFAULTS[op_type] * count
     if len(given) < functions * count or not all(name.lower() in ACTIVATIONS for name in given):
@@ -74,7 +77,7 @@ def _is_special(node, names):
     return bool(peeps or not plain or node.attr("clip") or node.attr("input_forget", 0))
 
 
-def _lengths(node, time):
+def sequence_lengths(node, time):
     """Input sequence_lens, or None where every sequence takes all time steps."""
     lengths = node.input(4)
     if lengths is None or isinstance(lengths, (Constant, Symbolic)) and all(

@@ -50,18 +50,19 @@ def activations(node, names):
 
 @dataclass(frozen=True)
 class Direction:
-    """One direction: r [G*H, H] transposed, rb [G*H], peepholes [3*H] or None, functions of the activations."""
+    """One direction: a function (h, first column, columns) -> those of h . r, with r [H, G*H]; rb [G*H], peepholes
+    [3*H] or None, functions of the activations."""
 
     node: object
     hidden: int
-    r: object
+    product: object
     rb: object
     peepholes: object
     functions: list
 
     def gate(self, x, k):
         """Columns k * H to (k + 1) * H."""
-        return _cut(self.node, x, 1, k * self.hidden, self.hidden)
+        return cut(self.node, x, 1, k * self.hidden, self.hidden)
 
     def add(self, a, b):
         return self.node.call("add", a, b)
@@ -75,9 +76,8 @@ class Direction:
 
     def recurrent(self, h, first, count):
         """h . r + the state's bias, of `count` gates."""
-        columns = _cut(self.node, self.r, 1, first * self.hidden, count * self.hidden)
-        return self.add(self.node.call("matmul", h, columns),
-                        _cut(self.node, self.rb, 0, first * self.hidden, count * self.hidden))
+        return self.add(self.product(h, first * self.hidden, count * self.hidden),
+                        cut(self.node, self.rb, 0, first * self.hidden, count * self.hidden))
 
     def activated(self, k, x):
         clip = self.node.attr("clip")
@@ -86,7 +86,7 @@ class Direction:
     def peep(self, x, k, c):
         if self.peepholes is None:
             return x
-        return self.add(x, self.multiply(_cut(self.node, self.peepholes, 0, k * self.hidden, self.hidden), c))
+        return self.add(x, self.multiply(cut(self.node, self.peepholes, 0, k * self.hidden, self.hidden), c))
 
 
 def _rnn(of, x, h):
@@ -117,13 +117,20 @@ def _lstm(of, x, h, c):
 STEPS = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm}
 
 
-def unrolled(node, x, weights, initial, lengths, names):
+def float_products(node, w, r, d):
+    """The products of direction `d`: function x -> x . w, and (h, first column, columns) -> those of h . r."""
+    w, r = (node.bind(node.transpose(part(node, v, d), (1, 0))) for v in (w, r))
+    return (lambda x: node.call("matmul", x, w),
+            lambda h, first, count: node.call("matmul", h, cut(node, r, 1, first, count)))
+
+
+def unrolled(node, cell, x, weights, initial, lengths, names, products):
     """(y [T, D, B, H], final states [D, B, H]) of x [T, B, I].
 
-    weights: (w, r, bias, peepholes or None) as ONNX has them; initial: the states [D, B, H]; lengths: how many steps
-    each of the batch takes, or None; names: the activations of each direction.
+    cell: of STEPS; weights: (bias, peepholes or None) as ONNX has them; initial: the states [D, B, H]; lengths: how
+    many steps each of the batch takes, or None; names: the activations of each direction; products: function
+    (direction) -> as float_products.
     """
-    op = node.proto.op_type
     steps, batch = dims_of(x)[:2]
     if not isinstance(steps, int) or steps * len(names) > MOST_STEPS:
         raise node.error("with these activations, clipping, peepholes, coupled gates or sequence lengths each time "
@@ -132,16 +139,17 @@ def unrolled(node, x, weights, initial, lengths, names):
     hidden = dims_of(initial[0])[2]
     outputs, finals = [], []
     for d, of_direction in enumerate(names):
-        w, r, bias, peepholes = (v and _part(node, v, d) for v in weights)
-        size = dims_of(w)[0]
-        of = Direction(node, hidden, node.transpose(r, (1, 0)), _cut(node, bias, 0, size, size), peepholes,
+        bias, peepholes = (v and part(node, v, d) for v in weights)
+        size = dims_of(bias)[0] // 2
+        project, product = products(d)
+        of = Direction(node, hidden, product, cut(node, bias, 0, size, size), peepholes,
                        activations(node, of_direction))
-        projected = node.call("add", node.call("matmul", x, node.transpose(w, (1, 0))), _cut(node, bias, 0, 0, size))
-        states = [_part(node, s, d) for s in initial]
+        projected = node.call("add", project(x), cut(node, bias, 0, 0, size))
+        states = [part(node, s, d) for s in initial]
         backward = d == 1 or node.attr("direction", "forward") == "reverse"
         made = {}
         for t in range(steps)[::-1 if backward else 1]:
-            new = STEPS[op](of, _part(node, projected, t), *states)
+            new = STEPS[cell](of, part(node, projected, t), *states)
             made[t], states = _kept(node, new, states, lengths, t)
         outputs.append(_stacked(node, [made[t] for t in range(steps)]))
         finals.append(states)
@@ -158,15 +166,15 @@ def _kept(node, new, old, lengths, t):
     return choose(new[0], scalar_like(node, 0, new[0])), [choose(n, o) for n, o in zip(new, old)]
 
 
-def _cut(node, x, axis, begin, count):
+def cut(node, x, axis, begin, count):
     if dims_of(x)[axis] == count:
         return x
     return node.call("strided_slice", x, axes=(axis,), begin=(begin,), end=(begin + count,), strides=(1,))
 
 
-def _part(node, x, k):
+def part(node, x, k):
     """x[k]."""
-    return node.reshape(_cut(node, node.bind(x), 0, k, 1), dims_of(x)[1:])
+    return node.reshape(cut(node, node.bind(x), 0, k, 1), dims_of(x)[1:])
 
 
 def _joined(node, parts, axis):

@@ -41,6 +41,9 @@ _OWN = {
     "memory.inlay": "border x pad_width", "reshape": "x shape", "broadcast_to": "x shape",
     "full": "shape fill_value dtype", "shape_to_tensor": "shape", "slice_at": "x begins sizes axes strides",
     "image.list_boxes": "boxes scores limit overlap least most corners",
+    "ml.tree_ensemble": "x roots features splits children weights table1? table2? table3? count tables comparison "
+                        "aggregate marks",
+    "ml.lookup": "x keys values other",
     **{name: "data " + rest for name, rest in (
         ("tile", "repeats"), ("repeat", "repeats axis"), ("flip", "axis"), ("cumsum", "axis dtype exclusive"),
         ("cumprod", "axis dtype exclusive"))},
