@@ -1,7 +1,8 @@
 """The operators of the domain com.microsoft, which onnx.defs does not hold: inputs, outputs and attributes of each.
 
-A row is `NAME: INPUTS -> OUTPUTS | ATTRIBUTES`, and goes on in lines that are indented. An input or output that may be absent ends in `?`, one that stands for
-any number in `*`. An attribute is `name:type`, with `!` when the operator needs it, or `=default`.
+A row is `NAME: INPUTS -> OUTPUTS | ATTRIBUTES`, and goes on in lines that are indented. An input or output that may be
+absent ends in `?`, one that stands for any number in `*`. An attribute is `name:type`, with `!` when the operator needs
+it, or `=default`.
 """
 from __future__ import annotations
 
