@@ -3,6 +3,7 @@
 A converter is a function `node -> value` (or a tuple, one value per output) registered for an operator from an
 opset on: `@converts("Softmax", 1)` and `@converts("Softmax", 13)`; the largest not above the model's opset is used.
 Operators of another domain name it: `@converts("Scaler", 1, domain="ai.onnx.ml")`.
+Operators of com.microsoft, which have one version, are registered by `@microsoft("Gelu")`.
 Values are graph expressions, or `Symbolic` tensors of dimensions; `node.call` and the rest of `builder.Builder` make
 them.
 """
@@ -13,6 +14,7 @@ from ..builder import Builder
 from ..shapes import Symbolic, dims_of, shape_text
 from .errors import OnnxImportError, UnknownOperand
 from .load import DOMAINS
+from .msft_schemas import MICROSOFT
 from .names import printable
 
 CONVERTERS: dict[str, dict[int, object]] = {}
@@ -33,6 +35,11 @@ def converts(op_type, *versions, domain=""):
             rows[version] = function
         return function
     return register
+
+
+def microsoft(op_type):
+    """Register the decorated function as the converter of an operator of com.microsoft."""
+    return converts(op_type, domain=MICROSOFT)
 
 
 def converter_for(op_type, opset, domain=""):

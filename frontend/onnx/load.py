@@ -12,11 +12,12 @@ from onnx import ModelProto, TensorProto, defs, numpy_helper
 from ...ir.relax.budget import excess
 from .captures import used_names
 from .errors import OnnxImportError
+from .msft_schemas import MICROSOFT
 
 LEAST_OPSET, MOST_OPSET = 1, defs.onnx_opset_version()
 READ_OPSET = 28  # what the converters are written for; a version of an operator that is newer is refused
 DOMAINS = ("", "ai.onnx")
-KNOWN_DOMAINS = (*DOMAINS, "ai.onnx.ml", "com.microsoft")
+KNOWN_DOMAINS = (*DOMAINS, "ai.onnx.ml", MICROSOFT)
 READ_OPSETS = {"ai.onnx.ml": 5}  # as READ_OPSET, of domains that count their versions by themselves
 
 # The element types the graph IR has. Strings are not tensors here.

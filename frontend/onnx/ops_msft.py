@@ -7,15 +7,10 @@ import numpy as np
 from ...ir.dtype import DataType
 from ...ir.relax.expr import Constant, PrimValue
 from ..shapes import dims_of, same_dims
-from .converter import converts
-from .msft_schemas import MICROSOFT
+from .converter import converts, microsoft
 from .ops_math import gemm, scalar_like
 from .ops_nn import conv
 from .ops_norm import layer_norm, rms_norm
-
-
-def microsoft(op_type):
-    return converts(op_type, domain=MICROSOFT)
 
 
 # ---------------------------------------------------------------- activations

@@ -10,18 +10,13 @@ import math
 import numpy as np
 
 from ..shapes import dims_of, same
-from .converter import converts
-from .msft_schemas import MICROSOFT
+from .converter import microsoft
 from .ops_msft import positions
 from .ops_msft_quantized import integer_product
 from .ops_math import scalar_like
 
 FILTER = -10000.0  # of attribute mask_filter_value
 LOWEST = {"float32": -3.4028234663852886e38, "float16": -65504.0, "float64": -1.7976931348623157e308}
-
-
-def microsoft(op_type):
-    return converts(op_type, domain=MICROSOFT)
 
 
 # ---------------------------------------------------------------- parts

@@ -3,15 +3,14 @@ products, by the least and greatest of their elements."""
 from __future__ import annotations
 
 from ..shapes import dims_of
-from .converter import converts
-from .msft_schemas import MICROSOFT
+from .converter import microsoft
 from .ops_msft_quantized import integer_product
 from .ops_quantize import dynamically_quantized
 from .ops_recurrent import DIRECTIONS, initial_state, named_activations, sequence_lengths
 from .recurrence import cut, part, unrolled
 
 
-@converts("DynamicQuantizeLSTM", domain=MICROSOFT)
+@microsoft("DynamicQuantizeLSTM")
 def dynamic_quantize_lstm(node):
     x, w, r, bias = (node.input(k) for k in range(4))
     count = 2 if node.choice("direction", *DIRECTIONS) == "bidirectional" else 1

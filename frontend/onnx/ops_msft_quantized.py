@@ -10,16 +10,11 @@ import numpy as np
 from ...ir.relax.expr import Constant
 from ..shapes import dims_of
 from ..shapes import product as size_of
-from .converter import converts
-from .msft_schemas import MICROSOFT
+from .converter import microsoft
 from .ops_integer import along, product, qlinear_conv, ratio, requantized, shifted
 from .ops_math import scalar_like
 from .ops_pool import average_pool, max_pool
 from .ops_quantize import dynamically_quantized
-
-
-def microsoft(op_type):
-    return converts(op_type, domain=MICROSOFT)
 
 
 # ---------------------------------------------------------------- bytes and floats

@@ -4,16 +4,15 @@ from __future__ import annotations
 from ...ir.dtype import DataType
 from ...ir.relax.expr import Constant
 from ..shapes import dims_of, same_dims, shape_text
-from .converter import converts
+from .converter import converts, microsoft
 from .load import dtype_of
-from .msft_schemas import MICROSOFT
 from .ops_math import scalar_like
 
 UINT8 = 2  # TensorProto's number of it
 
 
 @converts("DequantizeLinear", 10)
-@converts("DequantizeLinear", domain=MICROSOFT)
+@microsoft("DequantizeLinear")
 def dequantize(node):
     """(x - zero point) * scale."""
     x, scale, zero = _operands(node)
@@ -26,7 +25,7 @@ def dequantize(node):
 
 
 @converts("QuantizeLinear", 10)
-@converts("QuantizeLinear", domain=MICROSOFT)
+@microsoft("QuantizeLinear")
 def quantize(node):
     """round(x / scale) + zero point, at most and at least what the integers hold."""
     x, scale, zero = _operands(node)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..relax import accuracy
-from ..relax.accuracy import FLOAT32, STRICT, admits
+from ..relax.accuracy import FLOAT32, STRICT, admits, is_whole
 from ..relax.arithmetic import ARITHMETICS, LANES, special
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant, RelaxCall
@@ -235,13 +235,6 @@ def check_algorithms(algorithms, wanted=FLOAT32):
                              "of them")
 
 
-def _is_whole(weights):
-    """Whether weights are whole numbers, not all 0, as a quantized convolution's are: its sums, which stay exact, are
-    direct."""
-    few = weights.reshape(-1)[:4096]  # most others show here that they are not
-    return bool((few == np.rint(few)).all() and (weights == np.rint(weights)).all() and weights.any())
-
-
 class _Choose(GraphRewriter):
     def __init__(self, target, algorithms, wanted):
         check_algorithms(algorithms, wanted)
@@ -291,7 +284,7 @@ class _Choose(GraphRewriter):
         shapes = info.shape[1:], call.args[0].struct_info.shape[1:]
         if form is None or form.out != self.target.lanes or not isinstance(weight, Constant):
             return None, None
-        if not _is_static(call) or _is_whole(weight.data):
+        if not _is_static(call) or is_whole(weight.data):
             return None, None
         (blocks, *outputs, _), (channels, *size) = ([d.value for d in shape] for shape in shapes)
         kernel, padding, plain = weight.data.shape[2:4], call.attrs["padding"], form.name == "first"

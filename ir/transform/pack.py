@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..expr import is_const_int
-from ..relax.accuracy import FLOAT32
+from ..relax.accuracy import FLOAT32, is_whole
 from ..relax.arithmetic import special
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant
@@ -142,7 +142,7 @@ class _PackWeights(GraphRewriter):
         if not isinstance(weight, Constant) or weight.data.dtype != np.float32 or call.args[0].struct_info.ndim < 2:
             return call
         n_size, sizes = weight.data.shape[1], (static(call.args[0].struct_info.shape[-2]), *weight.data.shape)
-        for row in special():
+        for row in () if is_whole(weight.data) else special():
             schedule = schedule_of(row)
             if (row.admitted(self.target, self.accuracy) and schedule.worth(self.target, *sizes)
                     and row.packs(weight.data)):

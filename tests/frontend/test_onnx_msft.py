@@ -1,4 +1,6 @@
 """Operators of the domain com.microsoft against onnxruntime."""
+import math
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
@@ -187,6 +189,17 @@ def test_activations():
     for op, arrays in (("Gelu", [x]), ("BiasGelu", [x, bias]), ("FastGelu", [x]), ("FastGelu", [x, bias]),
                        ("QuickGelu", [x])):
         check(op, arrays)
+
+
+def test_biases_that_onnxruntime_adds_on_gpus_alone():
+    x, bias, skip = floats(2, 5, 12), floats(12), floats(2, 5, 12)
+    for op, arrays in (("BiasAdd", [x, bias, skip]), ("BiasSplitGelu", [x, bias])):
+        proto, feeds = one_node(op, arrays)
+        total = (x + bias).astype(np.float64)
+        gate = total[..., 6:]
+        gelu = gate / 2 * (1 + np.vectorize(math.erf)(gate / math.sqrt(2)))
+        expected = total + skip if op == "BiasAdd" else total[..., :6] * gelu
+        assert_same([evaluate(from_onnx(proto), feeds)], [expected.astype(np.float32)])
 
 
 @pytest.mark.parametrize("activation, params", [

@@ -94,8 +94,8 @@ def exposed(proto):
 
 
 def results(proto, feeds):
-    """([name], Ingot's outputs, onnxruntime's). On x86 onnxruntime makes tensors of int8 uint8 unless it is told not to,
-    and then computes some of the nodes around them in floats."""
+    """([name], Ingot's outputs, onnxruntime's). On x86 onnxruntime makes tensors of int8 uint8 unless it is told not
+    to, and then computes some of the nodes around them in floats."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
@@ -142,3 +142,24 @@ def test_dynamically_quantized_networks(make, options, tmp_path):
     if make is convolutional:
         options = dict(options, weight_type=UINT8)  # onnxruntime has no ConvInteger of int8 weights
     assert_exact(quantized_dynamically(make(), tmp_path, **options))
+
+
+@pytest.mark.parametrize("accuracy", ["strict", "relaxed"])
+def test_sums_of_integers_are_exact_in_any_accuracy(accuracy):
+    """A 3x3 convolution and a product as large as those that other arithmetics take."""
+    x, w = RNG.integers(0, 256, (1, 64, 16, 16)).astype(np.uint8), RNG.integers(-20, 21, (64, 64, 3, 3)).astype(np.int8)
+    product = RNG.integers(-60, 61, (256, 512)).astype(np.int8)
+    rows = RNG.integers(0, 256, (64, 256)).astype(np.uint8)
+    feeds, weights = {"x": x, "rows": rows}, {"w": w, "p": product, "z": np.uint8(9)}
+    graph = helper.make_graph(
+        [node("ConvInteger", "x w z", "c", pads=[1, 1, 1, 1]), node("MatMulInteger", "rows p z", "m")], "g",
+        [helper.make_tensor_value_info(k, TensorProto.UINT8, a.shape) for k, a in feeds.items()],
+        [helper.make_tensor_value_info(k, TensorProto.INT32, None) for k in ("c", "m")],
+        [numpy_helper.from_array(np.asarray(a), k) for k, a in weights.items()])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with ingot.compile(proto, threads="none", accuracy=accuracy) as library:
+        found = library.run(feeds)
+    padded = np.pad(x.astype(np.int64) - 9, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+    np.testing.assert_array_equal(found["c"], np.einsum("nchwij,ocij->nohw", windows, w.astype(np.int64)))
+    np.testing.assert_array_equal(found["m"], (rows.astype(np.int64) - 9) @ product.astype(np.int64))
