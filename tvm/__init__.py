@@ -2,8 +2,8 @@
 
     places.py          modules under the names that scripts import them by
     driver.py          tvm.build and tvm.lower, with the forms of arguments that they take
-    te/                the schedules of stages: te.create_schedule, te.decl_tensor_intrin
-    tir/, relax/       the passes by their names, visitors, questions, the builder of statements; relax.build
+    te/                the schedules of stages: te.create_schedule
+    tir/, relax/       the passes by their names, visitors, analysis; relax.build
     contrib/, testing.py   small aids of scripts
 
 Nothing in frontend/, ir/, codegen/ and runtime/ imports this package (tests/test_layering.py). Names are loaded when

@@ -12,7 +12,6 @@ _TYPE_NAMES = {v: k.lower() for k, v in AttributeProto.AttributeType.items()}
 FLAGS = frozenset("""allowzero antialias ceil_mode count_include_pad exclude_outside fmod input_forget keepdims layout
     linear_before_reset noop_with_empty_axes select_last_index storage_order training_mode transA transB
     upper""".split())
-_GRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 
 
 def schema_of(op_type, opset, domain=""):
@@ -31,10 +30,6 @@ def first_version(op_type, domain=""):
     versions = [s.since_version for s in defs.get_all_schemas_with_history()
                 if s.domain == domain and s.name == op_type]
     return min(versions, default=None)
-
-
-def has_subgraph(node):
-    return any(a.type in _GRAPHS for a in node.attribute)
 
 
 def read_attributes(node, schema, title):

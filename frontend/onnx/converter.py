@@ -15,7 +15,7 @@ from ..shapes import Symbolic, dims_of, shape_text
 from .errors import OnnxImportError, UnknownOperand
 from .load import DOMAINS
 from .msft_schemas import MICROSOFT
-from .names import printable
+from .names import identifier, printable
 
 CONVERTERS: dict[str, dict[int, object]] = {}
 
@@ -60,6 +60,11 @@ class NodeContext(Builder):
         super().__init__(emit)
         self.proto, self.title, self.opset = proto, title, opset
         self.inputs, self.attrs, self.outputs, self.scope = inputs, attrs, outputs, scope
+
+    @property
+    def stem(self):
+        """An identifier after the first result, for names of what the node makes besides."""
+        return identifier(next(filter(None, self.outputs)), "t")
 
     # ------------------------------------------------------------ errors
 

@@ -13,9 +13,9 @@ from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto, helper
 
 from ...ir.expr import IntImm
 from ...ir.names import unique_name
-from .captures import outer_names, subgraphs, used_names
+from .captures import outer_names, subgraphs
 from .errors import OnnxImportError
-from .load import DOMAINS, DTYPES, check_opset, other_opsets
+from .load import DOMAINS, DTYPES, check_opset, needed, other_opsets
 from .names import printable
 
 MOST_NODES = 1_000_000  # of a graph whose functions are expanded
@@ -268,7 +268,7 @@ def standard_nodes(node, schema, infos, taken):
     kept = [a for a in call.attribute if a.name in known]
     del call.attribute[:]
     call.attribute.extend(kept)
-    return _needed(_body(Node(call, node.opset), function, taken), call.output)
+    return needed(_body(Node(call, node.opset), function, taken), call.output)
 
 
 def _standard_body(call, schema, opset, infos):
@@ -288,13 +288,3 @@ def _type(info):
         return TypeProto()
     dims = [int(d) if isinstance(d, (int, IntImm)) else str(d) for d in info.shape]
     return helper.make_tensor_type_proto(ELEMENT_TYPES[str(info.dtype)], dims)
-
-
-def _needed(nodes, outputs):
-    """The nodes that the outputs depend on."""
-    wanted, kept = set(filter(None, outputs)), []
-    for node in reversed(nodes):
-        if wanted.intersection(node.proto.output):
-            wanted.update(used_names(node.proto))
-            kept.append(node)
-    return kept[::-1]

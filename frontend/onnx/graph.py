@@ -139,16 +139,22 @@ class GraphImporter:
         if not tensor.HasField("shape"):
             raise OnnxImportError(f"{what} declares no shape, not even a rank; export the model with input shapes")
         name = unique_name(identifier(proto.name, "input"), self.names)
-        read = any(used == proto.name and (node.proto.op_type, k) not in LISTS | {("CastLike", 1)}
-                   for node in self.nodes for k, used in enumerate(node.proto.input))
-        dims = [0 if d.HasField("dim_value") and d.dim_value == 0 and (axis or not read) else
-                self._dim(d, f"{name}_d{axis}") for axis, d in enumerate(tensor.shape.dim)]
+        empty = [d.HasField("dim_value") and d.dim_value == 0 for d in tensor.shape.dim]
+        if any(empty[:1]) and self._is_read(proto.name):
+            empty[0] = False
+        dims = [0 if none else self._dim(d, f"{name}_d{axis}")
+                for axis, (none, d) in enumerate(zip(empty, tensor.shape.dim))]
         problem = excess(dims)
         if problem:
             raise OnnxImportError(f"{what} of shape {shape_text(dims)} {problem}")
         param = RelaxVar(name, TensorStructInfo(tuple(dims), dtype), Origin(proto.name, "", proto.name))
         self.values[proto.name] = param
         return param
+
+    def _is_read(self, name):
+        """Whether some node takes the elements of a tensor, not its dtype alone, nor as a list of numbers."""
+        return any(used == name and (node.proto.op_type, k) not in LISTS | {("CastLike", 1)}
+                   for node in self.nodes for k, used in enumerate(node.proto.input))
 
     def _dim(self, proto, fallback):
         """A dimension of an input. Values below 1 are how some exporters write "unknown"; 0 is so only as the first

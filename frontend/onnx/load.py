@@ -232,7 +232,12 @@ def _no_repeats(names, what):
 
 def reachable(graph, nodes):
     """The nodes that some graph output depends on, in order. The rest computes nothing that is asked for."""
-    wanted, kept = {o.name for o in graph.output}, []
+    return needed(nodes, (o.name for o in graph.output))
+
+
+def needed(nodes, outputs):
+    """The nodes that tensors depend on, by their names, in order."""
+    wanted, kept = set(filter(None, outputs)), []
     for node in reversed(nodes):
         if wanted.intersection(node.proto.output):
             wanted.update(used_names(node.proto))

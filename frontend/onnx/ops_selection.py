@@ -10,7 +10,6 @@ from ...ir.relax.control import tensor_to_shape
 from ...ir.relax.expr import Constant, ShapeExpr
 from ..shapes import dims_of, product, upper
 from .converter import converts
-from .names import identifier
 
 
 def first_rows(node, values, number, name):
@@ -25,7 +24,7 @@ def first_rows(node, values, number, name):
 
 
 def _count_name(node):
-    return f"{identifier(next(filter(None, node.outputs)), 't')}_count"
+    return f"{node.stem}_count"
 
 
 @converts("NonZero", 9)

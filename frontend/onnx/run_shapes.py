@@ -46,13 +46,18 @@ def run_dims(node, index, what):
     return as_dims(node, value, [f"{stem}_{k}" for k in range(count)], [None] * count, what)
 
 
-def reshape_by_run(node):
-    """Input 0 under a shape that only the run knows, 0 and -1 as in Reshape; the run checks the number of elements."""
-    x = node.input(0)
-    dims, given = dims_of(x), dims_of(node.input(1))
+def _rank_of_shape(node):
+    """How many elements input 1, a shape that only the run knows, has."""
+    given = dims_of(node.input(1))
     if len(given) != 1 or not isinstance(given[0], int):
         raise node.error("the shape must be a list of a length that is known when compiling")
-    rank, copied = given[0], node.input(1)
+    return given[0]
+
+
+def reshape_by_run(node):
+    """Input 0 under a shape that only the run knows, 0 and -1 as in Reshape; the run checks the number of elements."""
+    x, copied = node.input(0), node.input(1)
+    dims, rank = dims_of(x), _rank_of_shape(node)
     vector = [node.const([v] * rank, "int64") for v in (0, 1, -1)]
     zero, one, rest = vector
     if not node.attr("allowzero", 0):
@@ -63,20 +68,20 @@ def reshape_by_run(node):
     total = node.tensor(settle(np.array([product(dims)], object), "int64"))
     left = node.call("divide", total, node.call("maximum", known, node.const([1], "int64")))
     sizes = node.bind(node.call("where", free, left, copied))
-    stem = identifier(next(filter(None, node.outputs)), "t")
-    return node.reshape(x, as_dims(node, sizes, [f"{stem}_d{k}" for k in range(rank)], [None] * rank, "the shape"))
+    names = [f"{node.stem}_d{k}" for k in range(rank)]
+    return node.reshape(x, as_dims(node, sizes, names, [None] * rank, "the shape"))
 
 
 def expand_by_run(node):
     """Input 0 repeated along its axes of one element, as often as only the run knows. Others keep their extent, which
     the run checks."""
-    x, given = node.input(0), dims_of(node.input(1))
-    if len(given) != 1 or not isinstance(given[0], int):
-        raise node.error("the shape must be a list of a length that is known when compiling")
-    rank, dims = max(given[0], len(dims_of(x))), dims_of(x)
+    x, given = node.input(0), _rank_of_shape(node)
+    dims = dims_of(x)
+    rank = max(given, len(dims))
     dims = [1] * (rank - len(dims)) + dims
-    wanted = node.call("concat", node.const([1] * (rank - given[0]), "int64"), node.input(1), axis=0)
-    wanted = node.input(1) if rank == given[0] else wanted
+    wanted = node.input(1)
+    if rank > given:
+        wanted = node.call("concat", node.const([1] * (rank - given), "int64"), wanted, axis=0)
     if not all(isinstance(d, int) for d in dims):
         raise node.error("it expands symbolic dimensions by a shape that only the run knows; pin them with dims")
     mine, one, none = (node.const(v, "int64") for v in (dims, [1] * rank, [-1] * rank))
@@ -85,9 +90,8 @@ def expand_by_run(node):
     sizes = node.call("where", fits, node.call("maximum", wanted, mine), none)  # -1 is none: the run ends
     empty = node.call("equal", wanted, node.const([0] * rank, "int64"))
     sizes = node.bind(node.call("where", node.call("logical_and", empty, node.call("equal", mine, one)), wanted, sizes))
-    stem = identifier(next(filter(None, node.outputs)), "t")
     bounds = [None if d == 1 else d for d in dims]
-    found = as_dims(node, sizes, [f"{stem}_d{k}" for k in range(rank)], bounds, "the shape")
+    found = as_dims(node, sizes, [f"{node.stem}_d{k}" for k in range(rank)], bounds, "the shape")
     return node.broadcast(x, [m if d == 1 else d for d, m in zip(dims, found)])
 
 
@@ -112,10 +116,9 @@ def slice_by_dims(node, starts, ends, axes, steps):
     reach = node.call("multiply", node.call("subtract", last, first), node.const(signs, "int64"))
     reach = node.call("add", node.call("maximum", reach, zero), node.const([s - 1 for s in strides], "int64"))
     size = node.call("minimum", node.call("divide", reach, node.const(strides, "int64")), extents)
-    stem = identifier(next(filter(None, node.outputs)), "t")
     bounds = [upper(dims[a]) for a in axes]
-    begins = as_dims(node, first, [f"{stem}_begin{a}" for a in axes], bounds, "where the slice begins")
-    sizes = as_dims(node, size, [f"{stem}_d{a}" for a in axes], bounds, "the extent of its slice")
+    begins = as_dims(node, first, [f"{node.stem}_begin{a}" for a in axes], bounds, "where the slice begins")
+    sizes = as_dims(node, size, [f"{node.stem}_d{a}" for a in axes], bounds, "the extent of its slice")
     rows = [row for row in zip(axes, begins, sizes, steps)
             if not (isinstance(row[1], int) and row[1] == 0 and same(row[2], dims[row[0]]) and row[3] == 1)]
     if not rows:
@@ -145,7 +148,7 @@ def range_by_dims(node):
         wide = [node.astype(node.tensor(x), "float64") for x in (start, limit, delta)]
         steps = node.call("divide", node.call("subtract", wide[1], wide[0]), wide[2])
         count = node.call("maximum", node.astype(node.call("ceil", steps), "int64"), number)
-    name = f"{identifier(next(filter(None, node.outputs)), 't')}_d0"
+    name = f"{node.stem}_d0"
     count = node.reshape(count, [1]) if isinstance(count, RelaxExpr) else count
     size, = as_dims(node, count, [name], [None], "the length of its range")
     turns = node.astype(node.call("arange", PrimValue(0), PrimValue(size), PrimValue(1), dtype="int64"), dtype)

@@ -155,7 +155,7 @@ def _loop_problem(call, infos, callee):
         rows.append(TensorStructInfo(x.shape[1:], x.dtype))
     func = callee("body")
     results = fields_of(func.ret_struct_info)
-    if len(results) != attrs["cond"] + len(p.carried) + len(fields_of(call.struct_info)) - len(p.carried):
+    if len(results) != attrs["cond"] + len(fields_of(call.struct_info)):
         return f"its body returns {len(results)} values, which are not those of the call"
     return _misfit(func, (*p.carried, *rows, *p.captured), "body")
 

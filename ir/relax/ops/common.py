@@ -99,13 +99,6 @@ _KIND_TEXT = {"float": "a floating-point tensor", "number": "a tensor of numbers
               "bool": "a bool tensor", "any": "any tensor"}
 
 
-def check_dtypes(call, **operands):
-    """Refuse operands, by name, of other dtypes than theirs."""
-    for name, (operand, dtype) in operands.items():
-        if operand.dtype != dtype:
-            fail(call, f"{name} {shape_text(operand)} must be {dtype}, not {operand.dtype}")
-
-
 def need_blocks(call, x, lanes):
     """Refuse an image [N, blocks, H, W, lanes] of other blocks of channels, or whose size is not known."""
     if not all(map(is_const_int, x.shape[1:])) or x.shape[4].value != lanes:
