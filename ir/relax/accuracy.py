@@ -32,10 +32,12 @@ def admits(accuracy, arithmetics):
 
 
 def is_whole(weights):
-    """Whether weights are whole numbers, not all 0, as those of quantized layers are: nothing but chains of FMAs is
-    sure to keep their sums exact."""
-    few = weights.reshape(-1)[:4096]  # most others show here that they are not
-    return bool((few == np.rint(few)).all() and (weights == np.rint(weights)).all() and weights.any())
+    """Whether weights are integers of up to 16 bits, not all 0, as those of quantized layers are: nothing but chains
+    of FMAs is sure to keep their sums exact. Larger floats are integers by accident: all from 2**23 on are."""
+    def whole(values):
+        return bool(((values == np.rint(values)) & (np.abs(values) < 2**16)).all())
+
+    return whole(weights.reshape(-1)[:4096]) and whole(weights) and bool(weights.any())  # few tell of most
 
 
 # ---------------------------------------------------------------- Winograd
