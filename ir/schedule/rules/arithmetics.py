@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from ...relax.arithmetic import LANES
 from ...relax.arithmetic.digits import COLUMNS, MOST_TERMS
-from . import (digit_tiles, pair_tiles, short_terms, winograd_blocks, winograd_digit_blocks,
-               winograd_products)
+from . import digit_tiles, pair_tiles, short_terms
+from . import winograd_blocks, winograd_digit_blocks, winograd_products
 from .digit_products import digit_products
 from .pair_products import pair_products
 from .product import product
@@ -63,28 +63,31 @@ def _pairs_of_planes(target, layer):
 
 
 def _where_digits(target):
-    return (f"digits are for 1x1 of {target.cost('split_integer.least_rows')} points or more, and for Winograd's "
-            f"products of whole blocks without groups, with {COLUMNS} output channels or more, blocked, on a target "
-            "with a unit for tiles of integers")
+    least = target.cost("split_integer.least_rows")
+    return (f"digits are for 1x1 of {least} points or more, and for Winograd's products of whole blocks without groups, "
+            f"with {COLUMNS} output channels or more, blocked, on a target with a unit for tiles of integers")
 
 
 def _where_pairs(target):
-    return (f"pairs are for 1x1 of {target.cost('inner_product.least_channels')} channels or more and Winograd's "
-            f"products of {target.cost('inner_product.least_planes')} or more, on a target with units for additions "
-            "beside those for FMAs")
+    points, planes = target.cost("inner_product.least_channels"), target.cost("inner_product.least_planes")
+    return (f"pairs are for 1x1 of {points} channels or more and Winograd's products of {planes} or more, on a target "
+            "with units for additions beside those for FMAs")
+
+
+def _panels_of_tiles(target, tile):
+    return {"panel": tile.vectors * target.lanes, "lanes": target.lanes}
 
 
 SCHEDULES = {
     "fma": ArithmeticSchedule(product, winograd_products.FMA_PLANES),
     "digits": ArithmeticSchedule(
-        digit_products, winograd_products.DIGIT_PLANES, digit_tiles.worth, point_cycles=_digits_of_points,
-        plane_cycles=_digits_of_planes, where=_where_digits),
+        digit_products, winograd_products.DIGIT_PLANES, digit_tiles.worth,
+        point_cycles=_digits_of_points, plane_cycles=_digits_of_planes, where=_where_digits),
     "pairs": ArithmeticSchedule(
-        pair_products, winograd_products.PAIR_PLANES, pair_tiles.worth, point_cycles=_pairs_of_points,
-        plane_cycles=_pairs_of_planes, least="inner_product.least_channels",
+        pair_products, winograd_products.PAIR_PLANES, pair_tiles.worth,
+        point_cycles=_pairs_of_points, plane_cycles=_pairs_of_planes, least="inner_product.least_channels",
         share="inner_product.points_profitable", where=_where_pairs),
-    "short": ArithmeticSchedule(product, worth=short_terms.worth, layout=lambda target, tile: {
-        "panel": tile.vectors * target.lanes, "lanes": target.lanes}),
+    "short": ArithmeticSchedule(product, worth=short_terms.worth, layout=_panels_of_tiles),
 }
 
 
