@@ -33,15 +33,7 @@ CONVOLUTIONS = (CONVOLUTION, "nn.conv2d_gathered")  # the latter are direct
 SCALED = {row.name: row for row in special() if row.scaling}  # what convolutions may be made by
 WINOGRAD_BY = {name: {f"{winograd}_{name}": tile for winograd, tile in WINOGRAD.items()} for name in SCALED}
 ALGORITHMS = (DIRECT, *SCALED, *WINOGRAD, *(name for names in WINOGRAD_BY.values() for name in names))
-# The share of L2 that a network's weights may take for it to keep them, transformed, from run to run.
-NEAR_WEIGHTS = 1 / 2
 SECOND, THIRD = 1, 2  # caches that keep weights
-# How far the model is trusted, on any machine. Others than direct ones are taken where they are predicted to need less
-# than this share of the direct time (1x1 ones of what their schedule says: they read and write the same); of
-# Winograd's, by each arithmetic, then the smallest tile within a fifth of larger ones (it rounds less, and has fewer
-# weights, which in a whole network come from farther away than where a layer is measured alone), a twelfth of the next,
-# which has few more weights; of all where the model knows how fast these come from memory.
-WORTH, NEAR, NEXT = 0.9, 1.2, 1.08
 
 
 @dataclass(frozen=True)
@@ -63,7 +55,7 @@ class ConvLayer:
     def is_by(self, target, row):
         """Whether its products may be made by an arithmetic with operands of its own, for blocks of channels."""
         return (row.needs(target) and target.lanes == LANES and not self.plain and self.groups == 1 and self.finite
-                and self.in_channels >= schedule_of(row).least)
+                and self.in_channels >= target.cost(schedule_of(row).least))
 
     def has_winograd(self, lanes):
         """Whether it is of the kind that Winograd's algorithm computes, in blocks of so many channels: groups are of
@@ -182,16 +174,21 @@ def _direct(target, layer, channels, out_blocks, inputs, near):
 
 def fastest(layer: ConvLayer, target: Target, fold: Fold | None = None, near=0, wanted=FLOAT32):
     """The simplest algorithm that is predicted to be about as fast as any; direct unless another is clearly faster.
-    wanted: the accuracy that its arithmetics must keep."""
+    wanted: the accuracy that its arithmetics must keep.
+
+    Of Winograd's, by each arithmetic, the smallest tile is taken that is about as fast as larger ones: it rounds less,
+    and has fewer weights, which in a whole network come from farther away than where a layer is measured alone. The
+    next tile has few more; so have all where the model knows how fast weights come from memory."""
     times = {name: time for name, time in predict(layer, target, fold, near).items()
              if admits(wanted, arithmetics(name, layer, fold))}
-    shares = {name: schedule_of(row).share for name, row in SCALED.items()}
-    if all(time >= shares.get(name, WORTH) * times[DIRECT] for name, time in times.items()):
+    shares = {name: target.cost(schedule_of(row).share) for name, row in SCALED.items()}
+    if all(time >= shares.get(name, target.cost("conv.profitable")) * times[DIRECT] for name, time in times.items()):
         return DIRECT
-    close = NEXT if target.cost("stream.beside") else NEAR
+    following = target.cost("winograd.next_tile")
+    close = following if target.cost("stream.beside") else target.cost("winograd.larger_tiles")
     kinds = (*(((name,), 1) for name in SCALED), (WINOGRAD, close),
              *((names, close) for names in WINOGRAD_BY.values()))
-    smallest = (_smallest(_of(kind, times), near) for kind, near in kinds)
+    smallest = (_smallest(_of(kind, times), close, following) for kind, close in kinds)
     return min(filter(None, smallest), key=times.get)
 
 
@@ -199,11 +196,12 @@ def _of(kind, times):
     return {name: time for name, time in times.items() if name in kind}
 
 
-def _smallest(times, near):
-    """The first algorithm, with the smallest tile, that is about as fast as those with larger ones; None of none."""
+def _smallest(times, close, following):
+    """The first algorithm, with the smallest tile, that takes at most `close` times as long as those with larger ones,
+    `following` times as long as the next one; None of none."""
     names, times = list(times), list(times.values())
     return next((name for k, name in enumerate(names)
-                 if all(times[k] <= (near if larger > k + 1 else min(near, NEXT)) * times[larger]
+                 if all(times[k] <= (close if larger > k + 1 else min(close, following)) * times[larger]
                         for larger in range(k + 1, len(times)))), None)
 
 
@@ -246,7 +244,7 @@ class _Choose(GraphRewriter):
         names = [node_name(b) for b in func.bindings if isinstance(b.value, RelaxCall) and b.value.op in CONVOLUTIONS]
         weights = {id(v): v.data.nbytes for b in func.bindings for v in leaves(b.value) if isinstance(v, Constant)}
         total = sum(weights.values())
-        self.near = (SECOND if total <= NEAR_WEIGHTS * self.target.l2_bytes else
+        self.near = (SECOND if total <= self.target.cost("winograd.resident") * self.target.l2_bytes else
                      THIRD if total <= self.target.l3_bytes else 0)
         for name in self.algorithms:
             if name not in names:
@@ -264,7 +262,7 @@ class _Choose(GraphRewriter):
                              f"{KERNELS[0]} to {KERNELS[-1]} and stride 1 over a static image, with constant weights "
                              "and blocked channels, whole blocks in each group, for strided ones whose kernels, "
                              "divided by the stride, are such; "
-                             + "; ".join(schedule_of(row).where for row in SCALED.values()))
+                             + "; ".join(schedule_of(row).where(self.target) for row in SCALED.values()))
         if layer is None or wanted == DIRECT:
             return call
         algorithm = wanted or self.chosen.get((layer, fold)) or self.chosen.setdefault(

@@ -11,7 +11,7 @@ from ingot.ir.relax.arithmetic import digits
 from ingot.ir.relax.evaluate import evaluate
 from ingot.ir.schedule import plan
 from ingot.ir.schedule.rules.winograd_blocks import Layer
-from ingot.ir.schedule.rules.winograd_products import DigitPlanes
+from ingot.ir.schedule.rules.winograd_digit_blocks import DigitPlanes
 from machines import set_costs
 
 pytestmark = pytest.mark.optimization("-O0")

@@ -19,6 +19,7 @@ from math import prod
 import numpy as np
 
 from ... import te
+from ...costs import BASE
 from ...expr import Select, cast, const, logical_and
 from ...tir import intrin
 from .row import LANES, ONLY_RELAXED, Arithmetic, Operand, Scales, Scaling, of_largest
@@ -28,10 +29,8 @@ FACTOR = 8  # of its bound
 SLICES, TERMS, COLUMNS = 3, 64, 32  # digits of a number; terms of a tile; columns of a panel, of two tiles
 MOST_TERMS = 1 << 15  # whose sums of three products of digits 32 bits hold
 SOME = 16 * COLUMNS  # that are cut into digits at a time: numbers of 64 bits of all would need much memory
-MOST_ROWS = 512  # that meet a panel at a time, whose sums with it L2 holds beside it
-ODD = 96  # rows, from which on one more costs little
-NEAR = 1 << 20  # bytes of digits of rows that stay there while panels pass: half of it
-PART = 8  # steps, of which products take ten times as long as their sums, which each part of the terms has
+MOST_ROWS, ODD, NEAR, PART = (BASE[f"split_integer.{name}"].value for name in (
+    "block_rows", "odd_rows", "resident", "part"))
 LARGEST = 8355000  # what the largest magnitude of a row becomes: at most 0x7F7F7F, whose digits are all 127
 EVEN = 0x808080  # what fixed numbers have added: digits of 0 to 255 instead of -128 to 127
 TINY = 4e-32  # stands for smaller largest magnitudes, whose inverse would be infinite: these have fewer digits
@@ -196,7 +195,7 @@ def digit_sums(left, right, batch, panels, rows, parts=1, place=lambda outer, pa
 
 DIGITS = Arithmetic(
     "digits", f"{FACTOR} u K max|x| max|w|, of a row and a column of K terms", of_largest(FACTOR), ONLY_RELAXED,
-    needs=lambda target: target.integer_tiles and target.lanes == LANES, pace=2,
+    needs=lambda target: target.integer_tiles and target.lanes == LANES, pace="split_integer.pace",
     operands=(Operand("digits", 7, "int8"), Operand("scales", 1)), shapes=shapes, most=MOST_TERMS,
     pack=split_columns, unpack=lambda operands, depth: join_columns(*operands)[:depth],
     scaling=Scaling(largest_of, scales_of, inverse_of, by_line=True),

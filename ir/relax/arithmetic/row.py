@@ -88,9 +88,8 @@ class Arithmetic:
     bound: the text of |y - y*| <= ...
     limit: the same as a function of float64 arrays, x [M, K] and w [K, N] -> [M, N] of products, tiles of inputs
       [T, C, rows, columns] and w [O, C, KH, KW] -> [T, O] of Winograd's.
-    keeps: the accuracies that admit it. needs(target): whether a machine has what it takes. pace: how many times as
-    fast
-      as FMAs a network may be by it, in the work that threads share.
+    keeps: the accuracies that admit it. needs(target): whether a machine has what it takes. pace: the cost that says
+      how many times as fast as FMAs a network may be by it, in the work that threads share.
 
     Rows with operands of their own also have
 
@@ -113,7 +112,7 @@ class Arithmetic:
     limit: Callable
     keeps: frozenset
     needs: Callable = lambda target: True
-    pace: int = 1
+    pace: str | None = None
     operands: tuple = ()
     rows: str = "float32"
     result: str = "float32"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from ...relax.arithmetic import LANES
 from ...relax.arithmetic.digits import COLUMNS, MOST_TERMS
-from . import (digit_tiles, pair_tiles, short_terms, winograd_blocks, winograd_digit_blocks,
-               winograd_products)
+from . import digit_tiles, pair_tiles, short_terms
+from . import winograd_blocks, winograd_digit_blocks, winograd_products
 from .digit_products import digit_products
 from .pair_products import pair_products
 from .product import product
@@ -24,11 +24,11 @@ class ArithmeticSchedule:
     worth(target, rows, depth, columns): whether a product of a constant is clearly faster than by FMAs.
     layout(target, tile): the keywords with which the row packs it for a Product's tile; None where none says how.
     point_cycles(target, (height, width), channels, outputs, far): of one core, for a product with the points of an
-    image;
-    far: cycles in which its columns come from far away, 0 where they are near. plane_cycles(target, layer): of a
-    winograd_blocks.Layer. None where it is for none.
-    least: channels of an image's points. share: of the time of a direct convolution, below which one of points is
-    taken. where: what convolutions it is for, in a message.
+    image; far: cycles in which its columns are streamed from memory, 0 where they are resident. plane_cycles(target,
+    layer): of a winograd_blocks.Layer. None where it is for none.
+    least, share: the costs that say how many channels an image has at least, and below what share of the time of a
+    direct convolution one of points is taken.
+    where(target): what convolutions it is for, in a message.
     """
 
     products: Callable
@@ -37,13 +37,14 @@ class ArithmeticSchedule:
     layout: Callable | None = None
     point_cycles: Callable = lambda target, points, channels, outputs, far: None
     plane_cycles: Callable = lambda target, layer: None
-    least: int = 1
-    share: float = 0.9
-    where: str = ""
+    least: str = "conv.least_channels"
+    share: str = "conv.profitable"
+    where: Callable = lambda target: ""
 
 
 def _digits_of_points(target, points, channels, outputs, far):
-    return digit_tiles.cycles(points, channels, outputs) if digit_tiles.fits(points, channels, outputs) else None
+    fits = digit_tiles.fits(points, channels, outputs, target.cost("split_integer.least_rows"))
+    return digit_tiles.cycles(target, points, channels, outputs) if fits else None
 
 
 def _digits_of_planes(target, layer):
@@ -52,31 +53,41 @@ def _digits_of_planes(target, layer):
 
 
 def _pairs_of_points(target, points, channels, outputs, far):
-    near = pair_tiles.cycles(target, points, channels, outputs)
-    return max(near, far) + pair_tiles.BESIDE * min(near, far)
+    resident = pair_tiles.cycles(target, points, channels, outputs)
+    return max(resident, far) + target.cost("inner_product.beside") * min(resident, far)
 
 
 def _pairs_of_planes(target, layer):
-    fits = layer.channels >= pair_tiles.LEAST_PLANES
+    fits = layer.channels >= target.cost("inner_product.least_planes")
     return winograd_blocks.cycles(target, replace(layer, pairs=True)) if fits else None
+
+
+def _where_digits(target):
+    least = target.cost("split_integer.least_rows")
+    return (f"digits are for 1x1 of {least} points or more, and for Winograd's products of whole blocks without groups, "
+            f"with {COLUMNS} output channels or more, blocked, on a target with a unit for tiles of integers")
+
+
+def _where_pairs(target):
+    points, planes = target.cost("inner_product.least_channels"), target.cost("inner_product.least_planes")
+    return (f"pairs are for 1x1 of {points} channels or more and Winograd's products of {planes} or more, on a target "
+            "with units for additions beside those for FMAs")
+
+
+def _panels_of_tiles(target, tile):
+    return {"panel": tile.vectors * target.lanes, "lanes": target.lanes}
 
 
 SCHEDULES = {
     "fma": ArithmeticSchedule(product, winograd_products.FMA_PLANES),
     "digits": ArithmeticSchedule(
-        digit_products, winograd_products.DIGIT_PLANES, digit_tiles.worth, point_cycles=_digits_of_points,
-        plane_cycles=_digits_of_planes,
-        where=f"digits are for 1x1 of {digit_tiles.LEAST_ROWS} points or more, and for Winograd's products of whole "
-              f"blocks without groups, with {COLUMNS} output channels or more, blocked, on a target with a unit for "
-              "tiles of integers"),
+        digit_products, winograd_products.DIGIT_PLANES, digit_tiles.worth,
+        point_cycles=_digits_of_points, plane_cycles=_digits_of_planes, where=_where_digits),
     "pairs": ArithmeticSchedule(
-        pair_products, winograd_products.PAIR_PLANES, pair_tiles.worth, point_cycles=_pairs_of_points,
-        plane_cycles=_pairs_of_planes, least=pair_tiles.LEAST_CHANNELS, share=0.96,
-        where=f"pairs are for 1x1 of {pair_tiles.LEAST_CHANNELS} channels or more and Winograd's products of "
-              f"{pair_tiles.LEAST_PLANES} or more, on a target with units for additions beside those for "
-              "FMAs"),
-    "short": ArithmeticSchedule(product, worth=short_terms.worth, layout=lambda target, tile: {
-        "panel": tile.vectors * target.lanes, "lanes": target.lanes}),
+        pair_products, winograd_products.PAIR_PLANES, pair_tiles.worth,
+        point_cycles=_pairs_of_points, plane_cycles=_pairs_of_planes, least="inner_product.least_channels",
+        share="inner_product.points_profitable", where=_where_pairs),
+    "short": ArithmeticSchedule(product, worth=short_terms.worth, layout=_panels_of_tiles),
 }
 
 

@@ -17,7 +17,6 @@ from .threads import parallel_nest
 from .tiles import Window
 
 CONV, PAD = "conv2d", "pad_temp"
-KEPT = 0.3  # the part of L1 that a band of the input takes, beside what it is copied from and results
 MOST_UNROLLED = 3  # columns of the kernel, where planes have every s-th column
 
 
@@ -183,8 +182,8 @@ class Image(Kernel):
         return (tiles.step(target, tile.channels, points) + target.cost("tile.load") * loads) / tile.accumulators
 
     def complete(self, plan, target):
-        rows = plan.tile.rows
+        rows, most = plan.tile.rows, target.cost("columns.l1") * target.l1_bytes
         band = max((b for b in range(rows, self.rows + 1, rows) if self.rows % b == 0
-                    and (b * self.stride + self.more) * self.row_bytes <= KEPT * target.l1_bytes), default=rows)
+                    and (b * self.stride + self.more) * self.row_bytes <= most), default=rows)
         return plan.replace(block=plan.block or (band if self.row_bytes else rows),
                             threads=plan.threads or shared(target, self.work, "bands of rows"))

@@ -1,24 +1,22 @@
 """Products in fixed point: sums of products of digits on a unit for tiles of integers."""
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 from ...relax.arithmetic.digits import COLUMNS, SLICES, LANES, even_rows
+from ..plan import Match
 from ..primitives.sample import divisors
 from .blocks import inline_all, iter_vars, only_output, static_extent, vectorizes
-from .digit_tiles import DIGITS_OF_TERMS, FASTER, choose_unit, digit_tiles, row_blocks, shared_rows
+from .digit_tiles import DIGITS_OF_TERMS, ROWS, DigitProduct, digit_tiles
 from .registers import ranks, steps
 from .roles import stages_of
 from .row_reduction import reduce_points, reduce_serially
 from .threads import COST_OF_LOOP, parallel_nest
 from .tiles import FLOAT
 
-SUMS, FIXED, ROWS, SCALE = "digits_sums", "digits_fixed", "digits_rows", "digits_scale"
+SUMS, FIXED, DIGITS, SCALE = "digits_sums", "digits_fixed", "digits_rows", "digits_scale"
 LARGEST, INVERSE = "digits_largest", "digits_inverse"
-PANELS = 4  # that meet a part of the terms, or as many as make
-MOST_SUMS = 1 << 17  # of all parts together: L2 holds them beside digits, and a thread's stack
-MANY_ROWS = 96  # of a thread, that take longer to meet columns than these to come
-MOST_DIGITS = 1 << 19  # bytes of a thread's own rows, on its stack
 
 
 def digit_products(sch, target):
@@ -35,84 +33,61 @@ def digit_products(sch, target):
     inline_all(sch, keep=stages_of(sch, "digits"))
     epilogue = only_output(sch)
     if epilogue is None:
-        return False
+        return None
     image = ranks(sch.get(sch.get_block(LARGEST)))[1] > 1
+    if image:
+        *batch, columns, y, x, lane = sch.get_loops(epilogue)
+        lines, points, width = [y, x], (static_extent(sch, y), static_extent(sch, x)), LANES
+    else:
+        *batch, m, columns = sch.get_loops(epilogue)
+        lines, points, width, lane = [m], (even_rows(static_extent(sch, m)), 1), 1, None
+    block = sch.get(sch.get_block(SUMS))
+    *outer, _, _, _, _ = iter_vars(block, "spatial")  # panels, rows, halves and their columns
+    parts = outer[-1].dom.extent.value if len(outer) > len(batch) else 1
+    depth = parts * prod(iv.dom.extent.value for iv in iter_vars(block, "reduce"))
+    kernel = DigitProduct(points, depth, static_extent(sch, columns) * width, image, parts, steps(block))
+    return Match(kernel, partial(_apply, sch, kernel, epilogue, batch, lines, columns, lane))
+
+
+def _apply(sch, kernel, epilogue, batch, lines, columns, lane, plan, target):
+    """lines: the loops over rows, or over lines and their points; columns: the loop over columns, or over blocks of
+    them, whose own is `lane`."""
+    outer, line = sch.split(lines[0], [None, plan.block // kernel.points[1]])
+    if kernel.image:
+        panel, half = sch.split(columns, [None, plan.turn])
+        sch.reorder(*batch, outer, panel, half, line, *lines[1:], lane)
+    else:
+        panel, half, lane = sch.split(columns, [None, plan.turn, LANES])
+        sch.reorder(*batch, outer, panel, line, half, lane)
+    if vectorizes(sch.get(epilogue)):
+        sch.vectorize(lane)
+    own = (kernel.image or plan.threads == ROWS) and static_extent(sch, outer) > 1
     block = sch.get_block(SUMS)
-    work, reduce = steps(sch.get(block)), iter_vars(sch.get(block), "reduce")
-    batch_rank = 1 if image else ranks(sch.get(epilogue))[0] - 2
-    parts = ranks(sch.get(block))[0] > batch_rank + 4  # panels, rows, halves and their columns
-    depth = prod(iv.dom.extent.value for iv in reduce)
-    rows, unit, batch, outer, panel, own = (_points if image else _rows)(sch, target, epilogue, depth, parts)
-    if not rows:
-        return False
-    own = own and static_extent(sch, outer) > 1
-    if parts:
-        most = max(min(PANELS, MOST_SUMS // (static_extent(sch, sch.get_loops(block)[len(batch)]) * rows * COLUMNS)), 1)
-        some = max(n for n in divisors(static_extent(sch, panel)) if n <= most)
+    reduce = iter_vars(sch.get(block), "reduce")
+    if kernel.parts > 1:
+        sums = kernel.parts * plan.block * COLUMNS
+        most = min(target.cost("split_integer.panels"), target.cost("split_integer.most_sums") // sums)
+        some = max(n for n in divisors(static_extent(sch, panel)) if n <= max(most, 1))
         panel, _ = sch.split(panel, [None, some])
     sch.compute_at(block, panel, preserve_unit_loops=True)
     sch.set_scope(block, 0, "local")
-    digits = _digits(sch, target, outer if own else None, image)
+    digits = _digits(sch, target, outer if own else None, kernel.image)
     _, one = sch.split(sch.get_loops(block)[-4 - len(reduce)], [None, 1])
-    sch.tensorize(one, digit_tiles(rows, unit, reduce[0].dom.extent.value))
+    sch.tensorize(one, digit_tiles(plan.block, plan.turn * LANES, reduce[0].dom.extent.value))
     sch.tensorize(digits, DIGITS_OF_TERMS)  # after the block that reads them: of this one nothing is proved any more
-    parallel_nest(sch, target, [*batch, outer] if own else [*batch, outer, panel], work // FASTER)
-    return True
-
-
-def _rows(sch, target, epilogue, depth, parts):
-    """(rows and columns that meet at a time, batch loops, the loop over blocks of rows, over those columns, whether a
-    block's rows are cut into digits in its turn) of a product, whose terms may be in parts."""
-    *batch, m, n = sch.get_loops(epilogue)
-    every, columns = even_rows(static_extent(sch, m)), static_extent(sch, n)
-    rows = row_blocks(every)
-    if not rows:
-        return 0, 0, batch, m, n, False
-    few = shared_rows((every, 1), depth, columns)
-    own = _near(target, depth, columns, few) and few * depth * SLICES <= MOST_DIGITS
-    rows = few if own else rows
-    unit = COLUMNS if parts else choose_unit(target, (every, 1), depth, columns, rows)
-    mo, mi = sch.split(m, [None, rows])
-    no, nh, nl = sch.split(n, [None, unit // LANES, LANES])
-    sch.reorder(*batch, mo, no, mi, nh, nl)
-    if vectorizes(sch.get(epilogue)):
-        sch.vectorize(nl)
-    return rows, unit, batch, mo, no, own
-
-
-def _near(target, depth, columns, rows=0):
-    """Whether threads share rows, each of which keeps its own from kernel to kernel: all may read all columns, for
-    MANY_ROWS also from somewhat beyond L2."""
-    return target.parallel and SLICES * depth * columns <= target.l2_bytes * (2 if rows >= MANY_ROWS else 1)
-
-
-def _points(sch, target, epilogue, depth, _):
-    """Split the loops of an image, whose rows of points stay whole."""
-    n, ob, y, x, o = sch.get_loops(epilogue)
-    height, width, blocks = (static_extent(sch, loop) for loop in (y, x, ob))
-    rows = row_blocks(height * width, width)
-    if not rows:
-        return 0, 0, [n], y, ob, False
-    if _near(target, depth, blocks * LANES):
-        rows = shared_rows((height, width), depth, blocks * LANES)
-    unit = choose_unit(target, (height, width), depth, blocks * LANES, rows)
-    yo, yi = sch.split(y, [None, rows // width])
-    no, nh = sch.split(ob, [None, unit // LANES])
-    sch.reorder(n, yo, no, nh, yi, x, o)
-    if vectorizes(sch.get(epilogue)):
-        sch.vectorize(o)
-    return rows, unit, [n], yo, no, True
+    loops = [*batch, outer] if own else [*batch, outer, panel]
+    parallel_nest(sch, target, loops, kernel.work // target.cost("split_integer.work"))
 
 
 def _digits(sch, target, at, image):
     """Digits row by row, whose terms are looked at once for the scale and once for the digits; of an iteration of the
     loop `at`, or of all rows. All scales come first where L2 holds the rows, as a row's digits wait for its
     own. Returns the loop over the digits of 64 terms."""
-    scale, digits = sch.get_block(SCALE), sch.get_block(ROWS)
+    scale, digits = sch.get_block(SCALE), sch.get_block(DIGITS)
     count = steps(sch.get(digits))
     apart = (at is not None or not target.parallel) and FLOAT * count // SLICES <= target.l2_bytes
     if at is not None:
-        for name in (ROWS, FIXED, INVERSE, SCALE):
+        for name in (DIGITS, FIXED, INVERSE, SCALE):
             sch.compute_at(sch.get_block(name), at, preserve_unit_loops=True)
     loops = sch.get_loops(scale)
     largest = sch.get_block(LARGEST)
@@ -121,7 +96,7 @@ def _digits(sch, target, at, image):
         reduce_points(sch, largest)
     else:
         reduce_serially(sch, target, largest)
-    for name in (INVERSE,) if apart else (INVERSE, FIXED, ROWS):
+    for name in (INVERSE,) if apart else (INVERSE, FIXED, DIGITS):
         sch.reverse_compute_at(sch.get_block(name), loops[-1], preserve_unit_loops=True)
     step, row, d, _ = sch.get_loops(digits)[-4:]
     if not (image and apart):  # blocks of an image's channels lie apart, terms of a matrix's row side by side

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from math import prod
 
 from ... import te
@@ -10,78 +11,117 @@ from ...relax.arithmetic.digits import (COLUMNS, SLICES, LANES, MOST_ROWS, MOST_
                                          even_rows)
 from ...tir.buffer import decl_buffer
 from ...tir.intrin import call_extern
+from ..plan import ONE_THREAD, Kernel, Plan
 from ..primitives.sample import divisors
 from ..te_intrin import decl_tensor_intrin
 from ..tensor_intrin import TensorIntrin
 from .blocks import SYMBOLIC
 from .tiles import FLOAT, busy
 
-# ---------------------------------------------------------------- what pays
+# ---------------------------------------------------------------- the model
 
 UNITS = COLUMNS, LANES  # columns that rows meet at a time: a panel or half of one, a tile's
-LEAST_ROWS = 4  # of an image; of fewer, reading the columns takes the time
-FEW = 5  # rows of which the micro-kernel reads columns as fast as they come, at three bytes for four of floats
-# Cycles, of a core that does two FMAs of 16 lanes in each: of the unit for a tile and step of 64 terms, with
-# its loads; for a tile's sums, which leave the unit, are joined and scaled; for a call of the micro-kernel, which sets
-# the unit up; for a scale; for 16 terms that are looked at for it and cut into digits.
-STEP, TILE, CALL, ROW, SPLIT = 330, 250, 300, 30, 6
-WORTH = 2 / 3  # of the time of FMAs
-FASTER = 4  # FMAs by digits, than those that threads' shares of loops are counted in
-PASSED = 0.5  # cycles of a byte of digits or results that comes from another core
+ROWS, PANELS = "rows", "panels"  # what threads share: rows, each of which cuts its own, or panels once all are cut
+
+
+@dataclass(frozen=True)
+class DigitProduct(Kernel):
+    """A product whose M rows are lines of points, (M, 1) for those of a matrix, of an `image` or not. parts: in
+    how many terms are, which then meet whole panels. work: FMAs.
+
+    A plan's block is of rows that meet a panel at a time, its iteration of vectors of columns, a panel's or half of
+    them.
+    """
+
+    points: tuple
+    depth: int
+    columns: int
+    image: bool = False
+    parts: int = 1
+    work: int = 0
+
+    rule = "contraction"
+
+    @property
+    def rows(self):
+        return prod(self.points)
+
+    def seen(self, target):
+        shared = target.parallel and self.work // target.cost("split_integer.work") >= target.cost("threads.least_work")
+        return target if shared else target.alone()
+
+    def candidates(self, target):
+        """Yield blocks of rows that each thread cuts itself, if it may read all columns and hold what it cuts, and
+        blocks as large as they may be, with panels that threads share; of an image only where rows are one block."""
+        whole = row_blocks(self.rows, self.points[1])
+        if not whole:
+            return
+        own = [(rows, ROWS) for rows in self._lines() if rows < self.rows and self._is_own(target, rows)]
+        if not target.parallel:
+            ways = [(whole, ONE_THREAD)]
+        elif self.image and whole < self.rows:
+            ways = own or [(whole, ROWS)]
+        else:
+            ways = [*own, (whole, PANELS)]
+        for rows, threads in ways:
+            for unit in UNITS[:1] if self.parts > 1 else UNITS:
+                yield Plan(self.rule, arithmetic="digits", block=rows, turn=unit // LANES, threads=threads)
+
+    def cost(self, plan, target):
+        """Cycles of one thread, or twice those of two that share the work and pass on what they cut."""
+        unit = plan.turn * LANES
+        alone = cycles(target, self.points, self.depth, self.columns, plan.block, unit)
+        if not target.parallel:
+            return alone
+        blocks = self.rows // plan.block
+        if plan.threads == ROWS:
+            return alone * busy(blocks)
+        passed = self.rows * (SLICES * self.depth + FLOAT * self.columns) * target.cost("split_integer.passed")
+        return alone * busy(blocks * -(-self.columns // unit)) + passed
+
+    def _lines(self):
+        """Numbers of rows that are whole lines of points and divide all of them."""
+        height, width = self.points
+        return [n * width for n in divisors(height) if n * width <= MOST_ROWS]
+
+    def _is_own(self, target, rows):
+        """Whether L2 holds the columns that each thread then reads, or nearly does beside long rows, and a thread's
+        stack the slices of its rows, half of a matrix's."""
+        long = not self.image and rows >= target.cost("split_integer.long_rows")
+        part = SLICES * self.depth // self.parts
+        return part * self.columns <= target.l2_bytes * (2 if long else 1) and (
+            self.image or part * min(self.rows // 2, MOST_ROWS) <= target.cost("split_integer.most_slices"))
 
 
 def worth(target, rows, depth, columns):
     """Whether a product of a constant is predicted to be clearly faster by digits than by FMAs: of few rows
     where L2 does not hold the columns."""
     rows = even_rows(rows)
-    if not target.integer_tiles or depth % TERMS or not fits((rows, 1), depth, columns, least=1):
+    if not target.integer_tiles or depth % TERMS or not fits((rows, 1), depth, columns):
         return False
-    if rows <= FEW:
+    if rows <= target.cost("split_integer.few_rows"):
         return FLOAT * depth * columns > target.l2_bytes
-    return cycles((rows, 1), depth, columns) < WORTH * rows * depth * columns / 32
+    share = target.cost("split_integer.profitable")
+    return cycles(target, (rows, 1), depth, columns) < share * rows * depth * columns / 32
 
 
-def fits(points, depth, columns, least=LEAST_ROWS):
+def fits(points, depth, columns, least=1):
     """Whether digits are for a product whose rows are so many rows of points in a row."""
     return (prod(points) >= least and depth <= MOST_TERMS and columns >= COLUMNS
             and row_blocks(prod(points), points[1]) > 0)
 
 
-def cycles(points, depth, columns, block=None, unit=None):
+def cycles(target, points, depth, columns, block=None, unit=None):
     """The estimated time of a product that fits, whose rows meet units of columns in blocks: the unit that is least."""
-    if unit is None:
-        return min(cycles(points, depth, columns, block, unit) for unit in UNITS)
     rows = prod(points)
     block = block or row_blocks(rows, points[1])
+    if unit is None:
+        return min(cycles(target, points, depth, columns, block, unit) for unit in UNITS)
     calls, steps = rows // block * -(-columns // unit), -(-depth // TERMS)
-    return (calls * (CALL + -(-block // 16) * (STEP * steps + TILE) * unit // COLUMNS)
-            + points[0] * ROW + rows * steps * (TERMS // LANES) * SPLIT)
-
-
-def choose_unit(target, points, depth, columns, block=None):
-    """The columns that blocks of rows meet at a time: those that take least, where threads share all of them if there
-    is one block, or none."""
-    rows = prod(points)
-    alone = (target.parallel and rows * depth * columns >= FASTER * target.cost("threads.least_work")
-             and (block or row_blocks(rows, points[1])) == rows)
-    return min(UNITS, key=lambda unit: cycles(points, depth, columns, block, unit) * (
-        busy(-(-columns // unit)) if alone else 1))
-
-
-def shared_rows(points, depth, columns):
-    """How many rows of an image's points two threads meet a panel with at a time, so that each keeps its own rows of
-    the image from kernel to kernel; all where there is nothing to gain over sharing panels."""
-    height, width = points
-
-    def time(rows):
-        blocks = height * width // rows
-        if blocks > 1:
-            return cycles(points, depth, columns, rows) * busy(blocks) / 2
-        passed = PASSED * rows * (SLICES * depth + FLOAT * columns) / 2
-        return passed + min(cycles(points, depth, columns, rows, unit) * busy(-(-columns // unit)) / 2
-                            for unit in UNITS)
-
-    return min((n * width for n in divisors(height) if n * width <= MOST_ROWS), key=time)
+    tile = target.cost("split_integer.step") * steps + target.cost("split_integer.tile")
+    return (calls * (target.cost("split_integer.call") + -(-block // 16) * tile * unit // COLUMNS)
+            + points[0] * target.cost("split_integer.scale")
+            + rows * steps * (TERMS // LANES) * target.cost("split_integer.cut"))
 
 
 def row_blocks(rows, multiple=1):

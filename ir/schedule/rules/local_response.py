@@ -10,8 +10,6 @@ from .registers import in_registers, ranks, steps
 from .threads import COST_OF_LOOP, parallel_nest
 
 SQUARES, SUMS = "lrn_squares", "lrn_sum"
-MOST_POINTS = 16  # whose squares stay in L1
-LEAST_POINTS = 4
 
 
 def local_response(sch, target):
@@ -37,8 +35,9 @@ class Rows(Kernel):
     rule = "local_response"
 
     def candidates(self, target):
-        points = next(p for p in range(MOST_POINTS, 0, -1) if self.width % p == 0)
-        yield Plan(self.rule, block=points if points >= LEAST_POINTS else MOST_POINTS)
+        most = target.cost("local_response.points")
+        points = next(p for p in range(most, 0, -1) if self.width % p == 0)
+        yield Plan(self.rule, block=points if points >= target.cost("local_response.least_points") else most)
 
 
 def _apply(sch, output, plan, target):

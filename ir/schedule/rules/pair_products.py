@@ -9,8 +9,9 @@ from ...tir.buffer import row_major_strides
 from ...tir.hints import EXPLICIT, FULL_LANES, PREFETCH_AHEAD, PREFETCH_FAR, TRANSPOSE, UNROLL
 from ...tir.index_map import IndexMap
 from ..blocks import uses
-from . import pair_tiles
+from ..plan import Match
 from .blocks import inline_all, iter_vars, only_output, operand_loads, static_extent
+from .pair_tiles import PANELS, PairProduct, sizes
 from .registers import in_registers, reduce_lanes, steps
 from .roles import stages_of
 from .row_reduction import reduce_serially
@@ -38,33 +39,35 @@ def pair_products(sch, target):
     inline_all(sch, keep=stages_of(sch, "pairs"))
     epilogue = only_output(sch)
     if epilogue is None:
-        return False
-    block = sch.get_block(SUMS)
-    work = steps(sch.get(block))
-    image = "image" in sch.get(block).annotations
-    batch, points, panel, lane = (_image if image else _matrix)(sch, target, epilogue)
-    third = iter_vars(sch.get(block), "reduce")[0].dom.extent.value
-    plan = pair_tiles.choose(target, [static_extent(sch, p) for p in points], third, static_extent(sch, panel))
-    side_by_side(sch, target, (TURNED, ROWS))
-    at = multiply(sch, target, plan, batch, points, [panel], lane)
-    if plan.over == "rows":
-        divide_in(sch, at, plan.group)
-        _in_vectors(sch, target)
-        parallel_nest(sch, target, [*batch, at], work)
-    else:
-        parallel_nest(sch, target, _divide_before(sch, target), work)
-        parallel_nest(sch, target, [*batch, at, panel], work)
-    return True
+        return None
+    block = sch.get(sch.get_block(SUMS))
+    batch, points, panel, lane = (_image if "image" in block.annotations else _matrix)(sch, target, epilogue)
+    third = iter_vars(block, "reduce")[0].dom.extent.value
+    kernel = PairProduct(tuple(static_extent(sch, p) for p in points), third, static_extent(sch, panel), steps(block))
+
+    def apply(plan, target):
+        side_by_side(sch, target, (TURNED, ROWS))
+        at = _multiply(sch, target, plan, batch, points, panel, lane)
+        if plan.threads == PANELS:
+            parallel_nest(sch, target, _divide_before(sch, target), kernel.work)
+            parallel_nest(sch, target, [*batch, at, panel], kernel.work)
+        else:
+            _divide_in(sch, at, plan.turn)
+            _in_vectors(sch, target)
+            parallel_nest(sch, target, [*batch, at], kernel.work)
+
+    return Match(kernel, apply)
 
 
-def multiply(sch, target, plan, batch, points, panels, lane):
+def _multiply(sch, target, plan, batch, points, panel, lane):
     """The sums of a plan's tiles, with what is fused to them. The loops of the results: batch, around all; points, over
-    rows or over rows of points and the points of one; panels, between those over blocks and those over tiles; lane,
+    rows or over lines of points and the points of one; panel, between those over blocks and those over tiles; lane,
     over a panel's columns. Returns the loop over blocks of rows."""
-    at, *outer_inner = sch.split(points[0], [None, plan.block, plan.tile[0]])
-    pairs = [outer_inner, *(sch.split(loop, [None, size]) for loop, size in zip(points[1:], plan.tile[1:]))]
+    first, *rest = sizes(plan, points)
+    at, *outer_inner = sch.split(points[0], [None, plan.block, first])
+    pairs = [outer_inner, *(sch.split(loop, [None, size]) for loop, size in zip(points[1:], rest))]
     outer, tile = map(list, zip(*pairs))
-    sch.reorder(*batch, at, *panels, *outer, *tile, lane)
+    sch.reorder(*batch, at, panel, *outer, *tile, lane)
     block = sch.get_block(SUMS)
     sch.compute_at(block, outer[-1], preserve_unit_loops=True)
     in_registers(sch, tile, lane)
@@ -164,7 +167,7 @@ def columns_of(sch, sums):
     return next(load.buffer for load in operand_loads(block) if uses(load.indices, {lane.var}))
 
 
-def divide_in(sch, at, size):
+def _divide_in(sch, at, size):
     """Divide rows in an iteration of the loop `at`, so many at a time."""
     for name, producer in ((LESS, OWN), (ROWS, INVERSE), (SCALE, LARGEST)):
         sch.compute_at(sch.get_block(name), at, preserve_unit_loops=True)

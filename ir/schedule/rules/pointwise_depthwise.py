@@ -22,11 +22,6 @@ from .tiles import FLOAT
 from .windows import Windows, tile_windows, windows_of
 
 DEPTHWISE, POINTWISE = "depthwise_blocked", "conv2d_blocked"
-ROOM = 3 / 4  # of L2, for a band of what lies between, and of the data that it is made of
-# How many times L2's size what lies between must be, where one thread hides loads and stores behind
-# FMAs; threads also spare each other what would pass between their caches.
-LEAST_SIZES = 2
-MOST_BYTES = 768 << 10  # of a band of what lies between: a thread has it on its stack, twice if its last turn is apart
 
 
 @dataclass(frozen=True)
@@ -62,7 +57,8 @@ class Pair(Kernel):
         """As many rows as the cache has room for, of at least two bands where threads share them."""
         def fits(band):
             own = self.rows(band) * plan.turn * self.middle_bytes
-            return own <= MOST_BYTES and own + self.rows(band) * self.data_bytes <= ROOM * target.l2_bytes
+            every = own + self.rows(band) * self.data_bytes
+            return own <= target.cost("band.most_bytes") and every <= target.cost("band.l2") * target.l2_bytes
 
         bands = [b for b in divisors(self.height) if fits(b) and not (target.parallel and b == self.height)]
         plan = plan.replace(block=plan.block or max(bands, default=1))
@@ -101,7 +97,7 @@ def pays(target, pair):
     apart = conv_tiles.cycles(target, plans.choose(pair.conv, target).tile,
                               pair.conv) + 2 * middle / target.cost("far_read")
     made = pair.height // plan.block * pair.rows(plan.block) / whole
-    least = target.l2_bytes * (1 if target.parallel else LEAST_SIZES)
+    least = target.l2_bytes * (1 if target.parallel else target.cost("band.least"))
     return middle > least and made * pair.cost(plan, target) < apart
 
 

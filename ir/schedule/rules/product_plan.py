@@ -11,11 +11,6 @@ from .blocks import SYMBOLIC
 TILES, DOTS = "tiles", "dots"  # algorithms
 BLOCKS, GROUPS, COLUMNS, ROWS = "blocks", "groups", "columns", "rows"  # loops over tiles
 REGISTERS = 2  # of those that operands have, for the words of a group of short weights beside one vector
-GROUP = 0.3  # of L2, for columns that are copied at a time
-LEAST_GROUPS = 8  # that threads share
-MAX_DEPTH = 1024  # terms of a sum that are added up in one go, where rows are many
-LEAST_BLOCK = 4  # tiles of rows that share a panel of columns, at least, where there are many
-DOTS_ROWS = 4  # of a tile of dot products: all rows come from L2 for each tile of columns
 
 
 @dataclass(frozen=True)
@@ -53,7 +48,7 @@ class Product(Kernel):
 
     def candidates(self, target):
         if self.dots:
-            yield from self._tiles(DOTS, product_tiles(target, self.columns, min(self.rows, DOTS_ROWS)))
+            yield from self._tiles(DOTS, product_tiles(target, self.columns, self._dot_rows(target)))
             return
         vectors = self.panel // target.lanes if self.panel else None
         outer = self._vectors(target)
@@ -66,7 +61,7 @@ class Product(Kernel):
 
     def cost(self, plan, target):
         if self.dots:
-            return product_cost(target, plan.tile, self.columns, min(self.rows, DOTS_ROWS))
+            return product_cost(target, plan.tile, self.columns, self._dot_rows(target))
         return product_cost(target, plan.tile, self._vectors(target), self.rows)
 
     def complete(self, plan, target):
@@ -94,6 +89,9 @@ class Product(Kernel):
         uneven = plan.block * plan.tile.rows < self.rows and self.rows % (plan.block * plan.tile.rows) > 0
         return not self.in_vectors or bool(self.panel) and self.columns % (plan.tile.vectors * target.lanes) > 0 and uneven
 
+    def _dot_rows(self, target):
+        return min(self.rows, target.cost("tile.dot_rows"))
+
     def _vectors(self, target):
         return 1 if self.has_border(target) else -(-self.columns // target.lanes)
 
@@ -106,7 +104,8 @@ class Product(Kernel):
                 4 * rows * depth <= _room(target) or rows < target.cost("copy.rows")
                 or 4 * rows * self.columns > target.l2_bytes):
             return 1
-        fitting = [p for p in range(2, 9) if depth % p == 0 and MAX_DEPTH // 2 <= depth // p <= MAX_DEPTH]
+        most = target.cost("tile.most_terms")
+        fitting = [p for p in range(2, 9) if depth % p == 0 and most // 2 <= depth // p <= most]
         return next((p for p in fitting if 4 * rows * depth // p <= _room(target)), (*fitting, 1)[0])
 
     def _group(self, target, plan):
@@ -116,9 +115,9 @@ class Product(Kernel):
         panels, one_block = -(-self.columns // panel), plan.parts == 1 and self.rows <= plan.block * plan.tile.rows
         if not one_block or 4 * self.rows * self.depth > target.l2_bytes // 2 or self.across:
             return 0
-        most = panels // LEAST_GROUPS if target.parallel else panels
+        most = panels // target.cost("copy.least_groups") if target.parallel else panels
         return max((g for g in divisors(panels) if g <= most and g * panel >= target.cost("stream.least_chunk")
-                    and 4 * g * panel * self.depth <= target.l2_bytes * GROUP), default=0)
+                    and 4 * g * panel * self.depth <= target.l2_bytes * target.cost("copy.l2")), default=0)
 
 
 def product_tiles(target, outer, rows):
@@ -140,10 +139,11 @@ def product_cost(target, tile, outer, rows):
 def _tiles_in_block(target, rows, tile_rows, depth):
     """How many tiles of rows a block has: all, if these stay in L2, together with two panels of columns;
     else about as many as take two thirds of that, if possible so that blocks are of equal size."""
-    tiles_of_rows, most = -(-rows // tile_rows), max(_room(target) // (4 * depth * tile_rows), LEAST_BLOCK)
+    tiles_of_rows, least = -(-rows // tile_rows), target.cost("tile.least_block")
+    most = max(_room(target) // (4 * depth * tile_rows), least)
     if tiles_of_rows <= most:
         return tiles_of_rows
-    best = max(most * 2 // 3, LEAST_BLOCK)
+    best = max(most * 2 // 3, least)
     even = [n for n in range(best // 2 + 1, most + 1) if tiles_of_rows % n == 0]
     return min(even, key=lambda n: abs(n - best), default=best)
 

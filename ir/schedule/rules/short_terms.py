@@ -10,11 +10,7 @@ from ...tir.stmt import BufferLoad
 from .registers import hold, in_registers, turn_of
 from .tiles import FLOAT
 
-MOST_NEAR = 8 << 20  # bytes of weights that L3 may still hold after the rest of a network
-WORTH = 0.95  # of the time of whole weights
-# Of vectors of weights: cycles in which a group is made of its words, and of each row FMAs, with those of the
-# scale, as operands of many rows are not all in registers.
-CYCLES, MULTIPLY_ADDS = 12, TERMS + 2
+MULTIPLY_ADDS = TERMS + 2  # of a row and a group, with the scale's, as operands of many rows are not all in registers
 
 
 def worth(target, rows, depth, columns):
@@ -22,11 +18,12 @@ def worth(target, rows, depth, columns):
     size = FLOAT * depth * columns
     if size <= target.l1_bytes:
         return False
-    near = min(target.l3_bytes, MOST_NEAR)
+    near = min(target.l3_bytes, target.cost("compressed.most_l3"))
     pace = target.cost("tile.panel_read" if size <= target.l2_bytes else "l3_read" if size <= near else "memory_read")
     read, adds = FLOAT * target.lanes / pace, target.cost("multiply_adds")
     whole = max(TERMS * rows / adds, TERMS * read)
-    return max(MULTIPLY_ADDS * rows / adds + CYCLES, WORDS * read) <= WORTH * whole
+    compressed = max(MULTIPLY_ADDS * rows / adds + target.cost("compressed.unpack"), WORDS * read)
+    return compressed <= target.cost("compressed.profitable") * whole
 
 
 def short_operand(block):

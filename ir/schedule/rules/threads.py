@@ -23,7 +23,8 @@ def most_threads(target, work, accuracy=FLOAT32):
     Threads must save more cycles than they cost: of two, half of the time of its parallel loops, whose bytes come from
     L2. Each wait of two for one another costs with the tensors that pass between their cores about a microsecond, each
     further thread makes it longer, and one thread's kernels read what others wrote."""
-    faster = max(row.pace for row in ARITHMETICS.values() if row.admitted(target, accuracy))  # by a unit for some
+    faster = max(target.cost(row.pace) if row.pace else 1
+                 for row in ARITHMETICS.values() if row.admitted(target, accuracy))  # by a unit for some
     pace = 2 * target.lanes * target.cost("multiply_adds") * faster
     near, far = target.cost("l2_read"), target.cost("threads.passed")
     shared = passed = waits = 0

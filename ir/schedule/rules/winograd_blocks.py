@@ -15,11 +15,6 @@ from ..plan import Kernel, Plan
 from . import pair_tiles, tiles
 from .tiles import FLOAT, busy
 
-PAIRS_BESIDE = 0.3  # the share of the time of weights that pass beside products by pairs, by which these take longer
-# Of V by pairs that leaves L2: bytes a cycle, when it is made, a vector for each of many planes in turn;
-# the share of the time in which it is read by which products take longer.
-MADE_BYTES, READ_BESIDE = 5, 0.2
-
 
 @dataclass(frozen=True)
 class Layer(Kernel):
@@ -83,7 +78,7 @@ class Layer(Kernel):
         Channels that it leaves are a tile of their own at the end of the last iteration. Sums of pairs are of a vector
         each. """
         own = self.out_blocks // self.groups
-        every = pair_tiles.candidates() if self.pairs else tiles.candidates(target)
+        every = pair_tiles.candidates(target) if self.pairs else tiles.candidates(target)
         fitting = [t for t in every if t.columns <= self.columns
                    and tiles.covers(target, t.vectors, own, self.groups)]
         for rows in range(1, self.rows + 1):
@@ -130,14 +125,15 @@ def _ways(target, layer, rows, vectors, cycles):
     beside = target.cost("stream.beside") > 0
     if beside and (again or not layer.near):
         streamed = _streamed(target, layer, blocks if again else 1)
-        cycles = max(cycles + (PAIRS_BESIDE if layer.pairs else target.cost("stream.slows")) * streamed, streamed)
+        slows = target.cost("inner_product.weights_beside" if layer.pairs else "stream.slows")
+        cycles = max(cycles + slows * streamed, streamed)
     spills = data + products > target.l2_bytes * 3 // 4
-    made_far = data * blocks / MADE_BYTES if layer.pairs and spills else 0
-    cycles += transforms(target, layer) + _divisions(layer) + made_far
+    made_far = data * blocks / target.cost("inner_product.made") if layer.pairs and spills else 0
+    cycles += transforms(target, layer) + _divisions(target, layer) + made_far
     far = 0 if beside else layer.weights * shown(target, layer, blocks, again)
     left = 0  # bytes of data and products that leave L2
     if spills:
-        left += READ_BESIDE * data * blocks * turns if layer.pairs else data * blocks * (2 + turns)
+        left += data * blocks * (target.cost("inner_product.read_beside") * turns if layer.pairs else 2 + turns)
     if products > target.l2_bytes // 2:
         left += 3 * products * turns * blocks
     left /= target.cost("l3_read" if data + products <= target.l3_bytes else "far_read")
@@ -173,15 +169,16 @@ def _shares(target, layer, rows, vectors, data, products, row, made_far):
     if blocks > 1 and fits:
         ways["rows"] = 2 * min(1, -(-blocks // 2) * rows / layer.rows), 0
     if turns > 1 and blocks == 1 == layer.groups and fits:  # what one thread makes for itself, both do
-        made = data_transforms(target, layer) + _divisions(layer) + made_far
+        made = data_transforms(target, layer) + _divisions(target, layer) + made_far
         ways["each"] = busy(turns), (2 - busy(turns)) * made + layer.results / passing
     return ways
 
 
-def _divisions(layer):
+def _divisions(target, layer):
     """Cycles in which V is divided for products by pairs."""
     points = layer.side ** 2 * layer.rows * layer.columns
-    return points * (pair_tiles.PLANE_ROW + pair_tiles.PLANE_BLOCK * layer.data_blocks) if layer.pairs else 0
+    each = target.cost("inner_product.plane_row") + target.cost("inner_product.plane_block") * layer.data_blocks
+    return points * each if layer.pairs else 0
 
 
 def _product(target, layer, rows, tile):
@@ -189,7 +186,7 @@ def _product(target, layer, rows, tile):
     blocks = [(rows, layer.rows // rows), (layer.rows % rows, 1)]
     if layer.pairs:
         return layer.side ** 2 * layer.out_blocks * sum(
-            count * again * pair_tiles.tile_cycles(h * w, third(layer.channels))
+            count * again * pair_tiles.tile_cycles(target, h * w, third(layer.channels))
             for size, count in blocks for h, w, again in tiles.grid(size, layer.columns, tile))
     steps = sum(across * count * again * _step(target, wide, h * w)
                 for wide, across in tiles.pieces(layer.out_blocks, tile.vectors)

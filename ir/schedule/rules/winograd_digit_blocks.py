@@ -7,57 +7,67 @@ block, digits once per panel.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from ...relax.arithmetic.digits import COLUMNS, SLICES, LANES, MOST_ROWS, TERMS
+from .. import plan as plans
+from ..plan import Kernel, Plan
 from ..primitives.sample import divisors
-from .digit_tiles import CALL, FEW, ROW, SPLIT, STEP, TILE, UNITS
+from .digit_tiles import UNITS
 from .tiles import FLOAT, busy
-from .winograd_blocks import data_transforms, shown, spilled, transforms
-
-FEW_STEP = 200  # of the unit for 64 terms of a panel and few rows
-
+from .winograd_blocks import Layer, data_transforms, shown, spilled, transforms
 
 @dataclass(frozen=True)
-class Blocking:
-    """rows: of tiles in a block; columns: output channels that meet it at a time; over: what threads share, "rows" of
-    blocks, or "channels" of the output once they have made digits together, or once "each" has made all of them for
-    itself, so that none pass between cores; cycles: the estimate."""
+class DigitPlanes(Kernel):
+    """The products of a winograd_blocks.Layer by digits.
 
-    rows: int
-    columns: int
-    over: str
-    cycles: float
+    A plan's block is of rows of tiles, its iteration of vectors of output channels that meet it. Threads share "rows"
+    of blocks, or "channels" of the output once they have made digits together, or once "each" has made all of them for
+    itself, so that none pass between cores.
+    """
 
-    @property
-    def vectors(self):
-        return self.columns // LANES
+    layer: Layer
 
+    rule = "winograd"
 
-def choose(target, layer):
-    """The Blocking of a winograd_blocks.Layer with the least estimated time; None where no block fits."""
-    fitting = (rows for rows in divisors(layer.rows) if rows * layer.columns <= MOST_ROWS)
-    return min((_blocking(target, layer, rows, columns) for rows in fitting for columns in UNITS),
-               key=lambda b: (b.cycles, b.rows), default=None)
+    def candidates(self, target):
+        return (plan for _, plan in self.priced(target))
+
+    def priced(self, target):
+        for rows in divisors(self.layer.rows):
+            if rows * self.layer.columns <= MOST_ROWS:
+                for columns in UNITS:
+                    for over, time in _ways(target, self.layer, rows, columns).items():
+                        yield time, Plan(self.rule, arithmetic="digits", block=rows, turn=columns // LANES,
+                                         threads=over)
+
+    def cost(self, plan, target):
+        return _ways(target, self.layer, plan.block, plan.turn * LANES).get(plan.threads, inf)
 
 
 def cycles(target, layer):
-    """Cycles of the chosen Blocking, at least the time to stream weights that exceed L2; None without one."""
-    blocking = choose(target, layer)
-    if blocking is None:
+    """Cycles of the chosen Plan, at least the time to stream weights that exceed L2; None without one."""
+    kernel = DigitPlanes(layer)
+    plan = plans.choose(kernel, target)
+    if plan is None:
         return None
-    again = _weights(layer) * (layer.rows // blocking.rows) if _weights(layer) > target.l2_bytes else 0
-    return max(blocking.cycles, again / target.cost("stream.read"))
+    again = _weights(layer) * (layer.rows // plan.block) if _weights(layer) > target.l2_bytes else 0
+    return max(plans.cost(plan, kernel, target), again / target.cost("stream.read"))
 
 
-def _blocking(target, layer, rows, columns):
+def _ways(target, layer, rows, columns):
+    """{what two threads share: twice the cycles of one of them}, {"rows": those of one thread} without threads, of
+    blocks of so many rows of tiles that meet so many output channels at a time."""
     planes, steps, panels = layer.side ** 2, _steps(layer), -(-layer.out_blocks * LANES // columns)
     blocks, points = layer.rows // rows, rows * layer.columns
     width = layer.columns * layer.tile
     digits, sums = planes * points * steps * SLICES * TERMS, planes * points * columns * FLOAT
-    each = FEW_STEP * steps + TILE if points <= FEW else -(-points // 16) * (STEP * steps + TILE)
-    cycles = blocks * panels * (layer.side * CALL + planes * each * columns // COLUMNS)
-    cutting = layer.rows * (ROW + layer.side * width * layer.data_blocks)
-    cutting += planes * layer.rows * layer.columns * steps * TERMS // LANES * SPLIT
+    few = points <= target.cost("split_integer.few_rows")
+    step = target.cost("split_integer.few_step" if few else "split_integer.step")
+    each = -(-points // 16) * (step * steps + target.cost("split_integer.tile"))
+    cycles = blocks * panels * (layer.side * target.cost("split_integer.call") + planes * each * columns // COLUMNS)
+    cutting = layer.rows * (target.cost("split_integer.scale") + layer.side * width * layer.data_blocks)
+    cutting += planes * layer.rows * layer.columns * steps * TERMS // LANES * target.cost("split_integer.cut")
     cycles += cutting + planes * layer.rows * layer.columns * layer.out_blocks + transforms(target, layer)
     again = _weights(layer) > target.l2_bytes * 3 // 4
     far = _weights(layer) * shown(target, layer, blocks, again)
@@ -67,7 +77,7 @@ def _blocking(target, layer, rows, columns):
     row = layer.side * (width + layer.kernel - 1) * TERMS * FLOAT
     cycles += far / target.cost("far_read") + steps * layer.rows * spilled(target, row) / (LANES * FLOAT)
     if not target.parallel:
-        return Blocking(rows, columns, "rows", cycles)
+        return {"rows": cycles}
     passing = target.cost("core_to_core")
     ways = {"channels": (busy(panels), (2 * digits * blocks + layer.results) / passing)}
     fits = row + digits + sums <= target.threads.local_bytes
@@ -76,9 +86,7 @@ def _blocking(target, layer, rows, columns):
     if fits:  # what one thread makes for itself, both do
         made = cutting + data_transforms(target, layer)
         ways["each"] = busy(panels), (2 - busy(panels)) * made + layer.results / passing
-    over = min(ways, key=lambda way: ways[way][0] * cycles + ways[way][1])
-    times, passed = ways[over]
-    return Blocking(rows, columns, over, times * cycles + passed)
+    return {over: times * cycles + passed for over, (times, passed) in ways.items()}
 
 
 def _steps(layer):

@@ -15,15 +15,14 @@ from functools import partial
 
 from ...relax.arithmetic import LANES
 from ...tir.hints import PREFETCH, PREFETCH_AHEAD
-from ..plan import Kernel, Plan
-from . import winograd_blocks, winograd_digit_blocks
+from . import winograd_blocks
 from .blocks import iter_vars, static_extent
-from .digit_products import FIXED
-from .digit_products import ROWS as DIGITS
+from .digit_products import DIGITS, FIXED
 from .digit_tiles import DIGITS_OF_TERMS, digit_tiles_of
 from .pair_products import LESS, OWN, ROWS, in_lanes, tile_sums
 from .registers import by_element, in_registers, lane_by_lane, ranks, turn_of
 from .winograd_blocks import Layer
+from .winograd_digit_blocks import DigitPlanes
 from .winograd_stages import apart, by_columns, choices, scale_rows
 
 
@@ -169,20 +168,6 @@ def _digit_inputs(sch, target, layer, plan, at, rows, data, pads):
 
 def _named(stage):
     return lambda sch, product: sch.get_block(stage)
-
-
-@dataclass(frozen=True)
-class DigitPlanes(Kernel):
-    """Products by digits. A plan's iteration is of vectors of output channels."""
-
-    layer: Layer
-
-    rule = "winograd"
-
-    def candidates(self, target):
-        best = winograd_digit_blocks.choose(target, self.layer)
-        if best:
-            yield Plan(self.rule, arithmetic="digits", block=best.rows, turn=best.vectors, threads=best.over)
 
 
 def _same(layer):

@@ -8,10 +8,11 @@ from ingot.ir.node import collect
 from ingot.ir.relax.arithmetic import digits as digits_row
 from ingot.ir.relax.arithmetic.digits import MOST_TERMS
 from ingot.ir.schedule import Schedule, TensorIntrin
+from ingot.ir.schedule.plan import choose
 from ingot.ir.schedule.rules import follow
 from ingot.ir.schedule.rules.blocks import SYMBOLIC
 from ingot.ir.schedule.rules.contraction import contraction
-from ingot.ir.schedule.rules.digit_tiles import digit_tiles, digit_tiles_of, row_blocks, shared_rows, worth
+from ingot.ir.schedule.rules.digit_tiles import DigitProduct, digit_tiles, digit_tiles_of, row_blocks, worth
 from ingot.ir.schedule.rules.threads import parallel_loops
 from ingot.ir.tir.stmt import Block
 from ingot.ir.transform.pipeline import lower_prim_func
@@ -119,7 +120,7 @@ def test_blocks_of_rows(rows, blocks):
     ((13, 13), 512, 64, 13)])
 def test_rows_that_threads_share(points, depth, columns, rows):
     """Even numbers of blocks, or many, of whole tiles; panels are shared where tiles of blocks would be small."""
-    assert shared_rows(points, depth, columns) == rows
+    assert choose(DigitProduct(points, depth, columns, image=True, work=1 << 20), CPU).block == rows
 
 
 @pytest.mark.parametrize("shape, cpu, expected", [

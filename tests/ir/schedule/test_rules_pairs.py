@@ -10,9 +10,10 @@ from ingot.ir.expr import Select
 from ingot.ir.node import collect
 from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.plan import Plan, Tile, choose
-from ingot.ir.schedule.rules import follow, pair_tiles, winograd_blocks
+from ingot.ir.schedule.rules import follow, winograd_blocks
 from ingot.ir.schedule.rules.blocks import SYMBOLIC
 from ingot.ir.schedule.rules.contraction import contraction
+from ingot.ir.schedule.rules.pair_tiles import PairProduct, tile_cycles, worth
 from ingot.ir.schedule.rules.threads import parallel_loops
 from ingot.ir.schedule.rules.winograd import winograd as winograd_rule
 from ingot.ir.tir.stmt import For
@@ -51,10 +52,10 @@ def test_products(rows, depth, columns, cpu):
 
 
 @pytest.mark.parametrize("over, block, loops", [("rows", 2, 1), ("panels", 8, 2)])
-def test_what_threads_share(over, block, loops, monkeypatch):
+def test_what_threads_share(over, block, loops):
     """Rows, which each of them divides itself, or panels of columns once all rows are divided."""
-    monkeypatch.setattr(pair_tiles, "choose", lambda *_: pair_tiles.Plan((8,), block, over))
-    func = product((64,), 128, 192)
+    plan = Plan("contraction", arithmetic="pairs", tile=Tile(1, 8), block=block, turn=16, threads=over)
+    func = product((64,), 128, 192).with_attr("plan", plan)
     assert parallel(checked(contraction, func, CPU)) == loops
     assert not parallel_loops(checked(contraction, func, ALONE).body)
 
@@ -118,23 +119,24 @@ def test_turns_of_winograd(layer, rows, vectors):
 
 
 @pytest.mark.parametrize("rows, parts, panels, alone, shared", [
-    ((128,), 256, 48, ((16,), 5, "rows"), ((16,), 2, "rows")),
-    ((49,), 171, 128, ((13,), 1, "rows", 13), ((13,), 4, "panels")),
-    ((49,), 342, 44, ((13,), 1, "rows", 13), ((13,), 1, "rows", 13)),
-    ((8,), 256, 64, ((8,), 1, "rows"), ((8,), 1, "panels")),
-    ((56, 28), 22, 4, ((1, 14), 32, "rows"), ((1, 14), 4, "rows")),
-    ((28, 17), 64, 8, ((16, 1), 1, "rows"), ((14, 1), 1, "rows", 14)),
-    ((25, 5), 22, 4, ((3, 5), 9, "rows"), ((3, 5), 2, "rows", 15)),
-    ((6, 6), 43, 8, ((2, 6), 3, "rows"), ((1, 6), 3, "rows", 9)),
-    ((4096,), 256, 48, ((16,), 5, "rows"), ((16,), 4, "rows")),
-    ((196,), 171, 16, ((16,), 7, "rows"), ((16,), 3, "rows")),
-    ((197,), 128, 96, ((16,), 10, "rows"), ((16,), 3, "rows"))])
+    ((128,), 256, 48, ((16,), 5, "none", 16), ((16,), 2, "rows", 16)),
+    ((49,), 171, 128, ((13,), 1, "none", 13), ((13,), 4, "panels", 16)),
+    ((49,), 342, 44, ((13,), 1, "none", 13), ((13,), 1, "rows", 13)),
+    ((8,), 256, 64, ((8,), 1, "none", 16), ((8,), 1, "panels", 16)),
+    ((56, 28), 22, 4, ((1, 14), 32, "none", 16), ((1, 14), 4, "rows", 16)),
+    ((28, 17), 64, 8, ((16, 1), 1, "none", 16), ((14, 1), 1, "rows", 14)),
+    ((25, 5), 22, 4, ((3, 5), 9, "none", 16), ((3, 5), 2, "rows", 15)),
+    ((6, 6), 43, 8, ((2, 6), 3, "none", 16), ((1, 6), 3, "rows", 9)),
+    ((4096,), 256, 48, ((16,), 5, "none", 16), ((16,), 4, "rows", 16)),
+    ((196,), 171, 16, ((16,), 7, "none", 16), ((16,), 3, "rows", 16)),
+    ((197,), 128, 96, ((16,), 10, "none", 16), ((16,), 3, "rows", 16))])
 def test_plans(rows, parts, panels, alone, shared):
     """Rows that L2 holds meet all panels, whole vectors of them where threads do not share them better
     otherwise, but tiles that straddle lines one at a time; threads share four blocks of them or more, or panels where
     few rows meet large columns."""
-    for cpu, expected in ((ALONE, alone), (CPU, shared)):
-        assert pair_tiles.choose(cpu, rows, parts, panels) == pair_tiles.Plan(*expected)
+    for cpu, (tile, block, threads, group) in ((ALONE, alone), (CPU, shared)):
+        assert choose(PairProduct(rows, parts, panels, work=1 << 20), cpu) == Plan(
+            "contraction", arithmetic="pairs", tile=Tile(1, *tile), block=block, turn=group, threads=threads)
 
 
 @pytest.mark.parametrize("parts, measured", [
@@ -144,7 +146,7 @@ def test_plans(rows, parts, panels, alone, shared):
 def test_small_tiles_take_longer_where_the_first_cache_does_not_hold_what_they_read(parts, measured):
     """Cycles of a term of each third, measured on a Zen 4 core over 8 tiles of each block."""
     for rows, cycles in measured.items():
-        predicted = (pair_tiles.tile_cycles(rows, parts) - pair_tiles.START) / parts
+        predicted = (tile_cycles(CPU, rows, parts) - CPU.cost("inner_product.start")) / parts
         assert predicted == pytest.approx(cycles, rel=0.04)
 
 
@@ -154,4 +156,4 @@ def test_small_tiles_take_longer_where_the_first_cache_does_not_hold_what_they_r
     ((98, 36, 384), ALONE, False), ((1, 1024, 1024), CPU, False),
     ((5, 1024, 1024), CPU, False), ((SYMBOLIC, 768, 768), CPU, False), ((3136, 16, 32), CPU, False)])
 def test_what_is_worth_it(shape, cpu, expected):
-    assert pair_tiles.worth(cpu, *shape) == expected
+    assert worth(cpu, *shape) == expected

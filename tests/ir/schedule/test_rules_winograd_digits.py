@@ -6,11 +6,11 @@ from rule_cases import scheduled, winograd_by
 from ingot.ir.expr import Call, Select
 from ingot.ir.node import collect
 from ingot.ir.schedule import Schedule
-from ingot.ir.schedule.plan import Plan
+from ingot.ir.schedule.plan import Plan, choose, cost
 from ingot.ir.schedule.rules import follow
 from ingot.ir.schedule.rules.threads import parallel_loops
 from ingot.ir.schedule.rules.winograd_blocks import Layer
-from ingot.ir.schedule.rules.winograd_digit_blocks import choose, cycles
+from ingot.ir.schedule.rules.winograd_digit_blocks import DigitPlanes, cycles
 from ingot.ir.schedule.rules.winograd import winograd
 from ingot.ir.tir.stmt import For
 from ingot.ir.transform.pipeline import lower_prim_func
@@ -58,18 +58,19 @@ LAYERS = [Layer(4, 4, 4, 14, 14, 16), Layer(2, 16, 16, 7, 7, 16), Layer(2, 32, 3
 @pytest.mark.parametrize("layer", LAYERS, ids=str)
 @pytest.mark.parametrize("cpu", [CPU, ALONE], ids=["threads", "alone"])
 def test_blocks_divide_the_rows(cpu, layer):
-    blocking = choose(cpu, layer)
-    assert layer.rows % blocking.rows == 0 and blocking.rows * layer.columns <= 512
-    assert cycles(cpu, layer) >= blocking.cycles > 0
+    kernel = DigitPlanes(layer)
+    plan = choose(kernel, cpu)
+    assert layer.rows % plan.block == 0 and plan.block * layer.columns <= 512
+    assert cycles(cpu, layer) >= cost(plan, kernel, cpu) > 0
 
 
 def test_rows_of_too_many_tiles_have_no_blocks():
     assert not follow(winograd, Schedule(kernel((2, 1030))), CPU)
-    assert choose(CPU, Layer(2, 4, 4, 2, 600, 16)) is None
+    assert choose(DigitPlanes(Layer(2, 4, 4, 2, 600, 16)), CPU) is None
     assert cycles(CPU, Layer(2, 4, 4, 2, 600, 16)) is None
 
 
 def test_large_weights_are_read_once():
     """Measured: 256 channels at 14x14 340 us, 1150 in seven blocks; 64 at 56x56 430, 490 in one."""
-    assert choose(ALONE, Layer(2, 16, 16, 7, 7, 16)).rows == 7
-    assert choose(ALONE, Layer(4, 4, 4, 14, 14, 16)).rows < 14
+    assert choose(DigitPlanes(Layer(2, 16, 16, 7, 7, 16)), ALONE).block == 7
+    assert choose(DigitPlanes(Layer(4, 4, 4, 14, 14, 16)), ALONE).block < 14

@@ -8,10 +8,9 @@ from ingot.ir.expr import Var
 from ingot.ir.node import structural_equal
 from ingot.ir.relax.expr import TupleGetItem
 from ingot.ir.relax.ops.conv_layouts import pack_weights as pack_array
-from ingot.ir.schedule.rules import digit_tiles
 from ingot.ir.transform.pack import pack_weights, split_padding
 from ingot.ir.transform.project_inputs import project_inputs
-from machines import machine
+from machines import machine, set_costs
 
 
 def pack(mod):
@@ -138,7 +137,7 @@ def made_by(mod):
 @pytest.mark.parametrize("rows, depth, digits", [((6,), 64, True), ((2, 6), 64, True), ((6,), 50, False),
                                                  ((3,), 64, False), (("n",), 64, False)])
 def test_products_become_those_of_digits_where_there_is_a_unit(rows, depth, digits, monkeypatch):
-    monkeypatch.setattr(digit_tiles, "WORTH", 100)  # the smallest, which is interpreted
+    set_costs(monkeypatch, {"split_integer.profitable": 100})  # of the smallest, which is interpreted
     rows = [Var(d, "int64") if isinstance(d, str) else d for d in rows]
     given = [6 if isinstance(d, Var) else d for d in rows]
     g = Graph(param("x", *rows, depth))
