@@ -145,10 +145,10 @@ def _add_options(sub):
     sub.add_argument("--stack-limit", type=_positive(int), metavar="BYTES",
                      help="of stack, that a run may take of each "
                      "thread (default: 16384, for the target c 2048)")
-    sub.add_argument("--dim", action="append", default=[], type=_dim, metavar="NAME=N",
-                     help="give a symbolic dimension a value; may be repeated")
+    sub.add_argument("--dim", action="append", default=[], type=_dim_or_sum, metavar="NAME=N",
+                     help="give a symbolic dimension a value, or a sum or product of others; may be repeated")
     sub.add_argument("--bound", action="append", default=[], type=_dim, metavar="NAME=N",
-                     help="say how large a dimension that runs decide is at most; may be repeated")
+                     help="say how large a dimension is at most; one that callers pass may then be 0; may be repeated")
 
 
 def _add_inputs(sub):
@@ -161,6 +161,11 @@ def _dim(text):
     if not name or not value.isdigit() or int(value) < 1:
         raise argparse.ArgumentTypeError(f"expected NAME=N with N >= 1, not {text!r}")
     return name, int(value)
+
+
+def _dim_or_sum(text):
+    name, _, value = text.partition("=")
+    return (name, value) if name and any(map(str.isalpha, value)) else _dim(text)
 
 
 def _recorded(path):

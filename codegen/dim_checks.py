@@ -42,7 +42,8 @@ class DimCheck:
 def dim_checks(mod):
     """The DimChecks of a graph module, each once: no dimension of a tensor is negative, a reshape keeps the number of
     elements. What holds for all sizes is not among them, nor what depends on dimensions that a run decides."""
-    return _of_callers(_checks(all_bindings(mod)))
+    most = [DimCheck(const(most, "int64"), ">=", var) for var, most in mod.attrs.get("most", ())]
+    return (*most, *_of_callers(_checks(all_bindings(mod))))
 
 
 def run_checks(mod):
@@ -110,7 +111,7 @@ def _analyzer(*dims):
     """An Analyzer that knows the range of the symbolic dimensions."""
     analyzer = Analyzer()
     for var in free_vars(list(dims)):
-        first = 1 if var.most is None else 0
+        first = 0 if var.may_be_zero else 1
         last = var.most.value if isinstance(var.most, IntImm) else MOST_DIM
         analyzer.bind(var, Range(const(first, var.dtype), const(last - first + 1, var.dtype)))
     return analyzer

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..ir.dtype import DataType
 from ..ir.expr import Var, free_vars, substitute
-from ..ir.relax.evaluate import dim_value
+from ..ir.relax.evaluate import dim_value, solve_dims
 
 
 class InputError(ValueError):
@@ -46,7 +46,8 @@ class TensorSpec:
     def __init__(self, desc):
         self.name, self.shape = desc.source_name, tuple(desc.shape)
         self.dtype = DataType(desc.dtype).numpy
-        self.axes = [(axis, dim.name) for axis, dim in enumerate(desc.dims) if isinstance(dim, Var)]
+        self.axes = [(axis, dim) for axis, dim in enumerate(desc.dims) if isinstance(dim, Var)]
+        self.dims = desc.dims
         self._dims = [(dim, free_vars(dim)) for dim in desc.dims]
         symbolic = any(variables for _, variables in self._dims)
         self._static = None if symbolic else tuple(dim_value(dim, {}) for dim in desc.dims)
@@ -111,18 +112,28 @@ def _check_dtype_and_rank(spec, array):
     return array
 
 
+def _checked(spec, dim, extent):
+    """The extent of a symbolic dimension, if it may have it."""
+    if extent < (least := 0 if dim.may_be_zero else 1):
+        raise InputError(f"input {spec.name!r}: dimension {dim.name} is {extent}, it must be at least {least}")
+    return extent
+
+
 def _infer_dims(specs, dims, arrays):
-    """{dimension name: value} from the axes that are one symbolic dimension as a whole."""
+    """{dimension name: value} from the axes that are one symbolic dimension as a whole, or a sum of others and one."""
     values, origin = {}, {}
     for spec, array in zip(specs, arrays):
         for axis, dim in spec.axes:
             extent = array.shape[axis]
-            if extent < 1:
-                raise InputError(f"input {spec.name!r}: dimension {dim} is {extent}, it must be at least 1")
-            if values.setdefault(dim, extent) != extent:
-                raise InputError(f"input {spec.name!r}: dimension {dim} is {extent}, "
-                                 f"but {values[dim]} in input {origin[dim]!r}")
-            origin.setdefault(dim, spec.name)
+            if values.setdefault(dim.name, _checked(spec, dim, extent)) != extent:
+                raise InputError(f"input {spec.name!r}: dimension {dim.name} is {extent}, "
+                                 f"but {values[dim.name]} in input {origin[dim.name]!r}")
+            origin.setdefault(dim.name, spec.name)
+    for spec, array in zip(specs, arrays):
+        for pair in zip(array.shape, spec.dims):
+            found = {v: values[v.name] for v in free_vars(pair[1]) if v.name in values}
+            solve_dims([pair], found)  # a sum, of which no other axis tells one term
+            values.update((v.name, _checked(spec, v, value)) for v, value in found.items())
     unknown = [dim for dim in dims if dim not in values]
     if unknown:
         raise InputError(f"no input has the dimension {', '.join(unknown)} as a whole axis, so it cannot be inferred")
