@@ -14,6 +14,7 @@ from .codegen.recorded import as_text
 from .frontend.onnx import from_onnx
 from .ir.module import IRModule
 from .ir.relax.accuracy import PROMISES
+from .ir.transform.alias import alias_outputs
 from .ir.transform.expose import expose_intermediates
 from .runtime.library import CompiledLibrary
 from .runtime.verify import compare_outputs
@@ -21,7 +22,7 @@ from .runtime.verify import compare_outputs
 
 def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin", name=None, dims=None,  # noqa: A001
             exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None, byte_order=None,
-            bounds=None):
+            bounds=None, aliases=None):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
@@ -32,6 +33,8 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     byte_order: "little" or "big", of weights in files; None: the target's.
     name: prefix of all C names; default the model's. dims: {"batch": 1} pins symbolic dimensions.
     bounds: {"boxes_count": 100}: how large dimensions that a run decides are at most, where nothing else says so.
+    aliases: {"present.*": "past_key_values.*"}: outputs that lie in the memory of inputs, which a run extends there: see
+    ir/transform/alias.py.
     accuracy: "float32" (default), "strict" or "relaxed", see ir/relax/accuracy.py. exact=True: "strict", deprecated.
     algorithms: {"conv1": "winograd4"} overrides the choice for convolutions, by the names of their nodes, also where
     it keeps less than the accuracy promises, but that "strict" admits "direct" alone: "direct",
@@ -46,16 +49,18 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     """
     options = Options.check(target, opt_level, threads, weights, name, exact, algorithms, schedules, stack_limit,
                             accuracy, byte_order)
-    return CompiledLibrary(compile_module(load(model, dims, name, bounds), options, _source_hash(model)))
+    return CompiledLibrary(compile_module(load(model, dims, name, bounds, aliases), options, _source_hash(model)))
 
 
-def load(model, dims=None, name=None, bounds=None):
+def load(model, dims=None, name=None, bounds=None, aliases=None):
     """The IRModule of `model` (see compile); an IRModule is returned as it is."""
     if isinstance(model, IRModule):
-        if dims or bounds:
-            raise ValueError("dims and bounds are of dimensions that ONNX models name; an IRModule is compiled as it stands")
+        if dims or bounds or aliases:
+            raise ValueError("dims, bounds and aliases are of dimensions and tensors that ONNX models name; an IRModule "
+                             "is compiled as it stands")
         return model
-    return from_onnx(model, dims=dims, name=name, bounds=bounds)
+    mod = from_onnx(model, dims=dims, name=name, bounds=bounds)
+    return alias_outputs(mod, aliases) if aliases else mod
 
 
 def _source_hash(model):

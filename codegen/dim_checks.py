@@ -61,6 +61,10 @@ def _checks(bindings):
     found = {str(c): c for c in _at_least(bindings, 0)}
     for b in bindings:
         info = b.var.struct_info
+        if getattr(b.value, "op", None) == "update_slice" and b.value.attrs["in_place"]:
+            axis, update = b.value.attrs["axis"], b.value.args[1].struct_info
+            check = DimCheck(info.shape[axis], ">=", update.shape[axis] + b.value.attrs["begin"])
+            found[str(check)] = check
         if getattr(b.value, "op", None) == "reshape":
             before, after = (reduce(lambda a, d: a * d, i.shape, const(1, "int64"))
                              for i in (b.value.args[0].struct_info, info))

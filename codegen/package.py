@@ -288,7 +288,7 @@ class _Folder:
                            for c in m.dim_checks],
             "run_signature": wrap_call(f"ingot_status {self.name}_run(", [
                 f"{self.name} *net", *(f"int64_t {d}" for d in self.dims),
-                *(f"const {t['ctype']} *{t['name']}" for t in inputs),
+                *(f"{t['const']}{t['ctype']} *{t['name']}" for t in inputs),
                 *(f"{t['ctype']} *{t['name']}" for t in outputs), *(f"int64_t *{f}" for _, f in self.found)]),
             "run_arguments": ", ".join([*arguments, *(t["name"] for t in outputs), *found]),
             "run_arguments_again": ", ".join([*arguments, *(t["name"] + "_again" for t in outputs), *found]),
@@ -327,6 +327,7 @@ class _Folder:
         integer = not dtype.is_float
         return {
             "name": t.name, "upper": t.name.upper(), "source_name": c_string(t.source_name), "dtype": str(dtype),
+            "const": "" if t.updated else "const ",
             "ctype": C_TYPES[dtype], "dtype_enum": "INGOT_" + str(dtype).upper(), "symbolic": symbolic, "size": size,
             "shape_text": "[" + ", ".join(str(d) for d in t.shape) + "]", "example_size": str(max(example, 1)),
             "dims": [str(d) if isinstance(d, int) else "-1" for d in t.shape],

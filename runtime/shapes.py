@@ -44,7 +44,7 @@ class TensorSpec:
     """
 
     def __init__(self, desc):
-        self.name, self.shape = desc.source_name, tuple(desc.shape)
+        self.name, self.shape, self.updated = desc.source_name, tuple(desc.shape), getattr(desc, "updated", False)
         self.dtype = DataType(desc.dtype).numpy
         self.axes = [(axis, dim) for axis, dim in enumerate(desc.dims) if isinstance(dim, Var)]
         self.dims = desc.dims
@@ -58,7 +58,7 @@ class TensorSpec:
 
     def fits(self, array):
         """Whether a call can take an array as it is: a quick answer, False where it takes a closer look."""
-        return (type(array) is np.ndarray and array.shape == self._static and array.dtype == self.dtype
+        return (not self.updated and type(array) is np.ndarray and array.shape == self._static and array.dtype == self.dtype
                 and array.flags.c_contiguous)
 
     def concrete(self, values):
@@ -109,6 +109,8 @@ def _check_dtype_and_rank(spec, array):
                          f"convert it with .astype({spec.dtype.name!r})")
     if array.ndim != len(spec.shape):
         raise spec.wrong_shape(array)
+    if spec.updated and not (array.flags.c_contiguous and array.flags.writeable):
+        raise InputError(f"input {spec.name!r}: a run writes to it, so it must be writeable and contiguous: copy it")
     return array
 
 
