@@ -77,19 +77,19 @@ def _source_hash(model):
     return found.hexdigest()
 
 
-def verify(model, feeds=None, tolerance=1e-4, dims=None, bounds=None, **options):
+def verify(model, feeds=None, tolerance=1e-4, dims=None, bounds=None, aliases=None, **options):
     """Compare every intermediate tensor that survives fusion with a reference evaluation of the imported graph.
 
     feeds: {input name: array}; what is missing is drawn. Returns a Report: rows, ok, table().
     """
     checked = Options.check(**options)
-    mod = load(model, dims, checked.name, bounds)
+    mod = load(model, dims, checked.name, bounds, aliases)
     lowered, reference = expose_intermediates(lower(mod, checked).lowered, mod)
     with CompiledLibrary(assemble(lowered, reference, checked, _source_hash(model))) as library:
         return compare_outputs(reference, library, feeds, tolerance)
 
 
-def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, **options):
+def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, aliases=None, **options):
     """The program as text after a stage: "relax", "fused", "tir", "scheduled" or "c"; or "traces", the schedules of
     its kernels as JSON, which compile takes; or "accuracy", what is promised, and the error bounds of kernels that are
     not made by FMAs alone; or "program", the tree of calls that a run makes, and the lives of buffers.
@@ -100,7 +100,7 @@ def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, **o
     if stage not in STAGES:
         raise ValueError(f"stage must be one of {', '.join(STAGES)}, not {stage!r}")
     checked = Options.check(**options)
-    mod = load(model, dims, checked.name, bounds)
+    mod = load(model, dims, checked.name, bounds, aliases)
     if kernel is not None:
         return _one_kernel(mod, stage, kernel, checked)
     if stage == "relax":
@@ -147,14 +147,14 @@ def _accuracy(stages, found, options):
     return "\n".join([f"{options.accuracy}: {PROMISES[options.accuracy]}; u is 2^-24", *made]) + "\n"
 
 
-def recorded_schedules(model, dims=None, bounds=None, **options):
+def recorded_schedules(model, dims=None, bounds=None, aliases=None, **options):
     """{kernel: Trace}: how compile, with these options, schedules each kernel of a network, by its name in the C
     without the prefix. A Trace prints as Python. It may be changed, or be that of a Schedule of one's own of the kernel
     (inspect_stage, "tir"), and goes to compile as schedules={kernel: trace}; at shapes and targets other than its own
     it may not be legal, which raises ValueError.
     """
     checked = Options.check(**options)
-    return _named(lower(load(model, dims, checked.name, bounds), checked))
+    return _named(lower(load(model, dims, checked.name, bounds, aliases), checked))
 
 
 def _named(stages, functions=None):
@@ -201,7 +201,7 @@ class MemoryReport:
     stack: int
 
 
-def memory_report(model, dims=None, bounds=None, **options):
+def memory_report(model, dims=None, bounds=None, aliases=None, **options):
     """Where each intermediate tensor lives: a MemoryReport, with symbolic dimensions taken as 1.
 
     model: see compile; or a CompiledLibrary, whose options then hold.
@@ -210,7 +210,7 @@ def memory_report(model, dims=None, bounds=None, **options):
         compiled = model.model
     else:
         checked = Options.check(**options)
-        compiled = compile_module(load(model, dims, checked.name, bounds), checked)
+        compiled = compile_module(load(model, dims, checked.name, bounds, aliases), checked)
     program = compiled.program
     plan, ones = program.plan, {d.name: 1 for d in program.dims}
 

@@ -149,6 +149,9 @@ def _add_options(sub):
                      help="give a symbolic dimension a value, or a sum or product of others; may be repeated")
     sub.add_argument("--bound", action="append", default=[], type=_dim, metavar="NAME=N",
                      help="say how large a dimension is at most; one that callers pass may then be 0; may be repeated")
+    sub.add_argument("--alias", action="append", default=[], type=_alias, metavar="OUTPUT=INPUT",
+                     help="keep an output, an input with more rows, in that input's memory, as caches are kept: "
+                     "present.*=past_key_values.*; --bound says for how many rows that has room; may be repeated")
 
 
 def _add_inputs(sub):
@@ -166,6 +169,13 @@ def _dim(text):
 def _dim_or_sum(text):
     name, _, value = text.partition("=")
     return (name, value) if name and any(map(str.isalpha, value)) else _dim(text)
+
+
+def _alias(text):
+    output, _, given = text.partition("=")
+    if not output or not given:
+        raise argparse.ArgumentTypeError(f"expected OUTPUT=INPUT, not {text!r}")
+    return output, given
 
 
 def _recorded(path):
@@ -299,7 +309,7 @@ def _print_memory(report, console):
 def _options(args):
     """The keyword arguments of ingot.compile."""
     return {"target": args.target, "opt_level": args.opt_level, "threads": args.threads, "weights": args.weights,
-            "name": args.name, "dims": dict(args.dim), "bounds": dict(args.bound), "accuracy": _accuracy(args),
+            "name": args.name, "dims": dict(args.dim), "bounds": dict(args.bound), "aliases": dict(args.alias), "accuracy": _accuracy(args),
             "algorithms": args.algorithms, "schedules": args.schedules,
             "stack_limit": args.stack_limit, "byte_order": args.byte_order}
 

@@ -302,8 +302,9 @@ def sample_arrays(descs, dims, seed=0):
     arrays = []
     for t in descs:
         shape = tuple(d if isinstance(d, int) else evaluate_dim(e, dims) for d, e in zip(t.shape, t.dims))
-        if t.sample and len(t.sample) == math.prod(shape):
-            arrays.append(np.array(t.sample).reshape(shape).astype(t.dtype.numpy))
+        if t.sample and len(t.sample) in (1, math.prod(shape)):
+            arrays.append(np.broadcast_to(np.array(t.sample).reshape(shape if len(t.sample) > 1 else ()), shape).astype(
+                t.dtype.numpy))
             continue
         numbers = rng.random(shape, np.float32) if t.dtype.is_float else rng.integers(0, _end(t, dims), shape)
         arrays.append(np.asarray(numbers).astype(t.dtype.numpy))

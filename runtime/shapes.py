@@ -84,8 +84,9 @@ class TensorSpec:
         return InputError(f"input {self.name!r}: shape {shape_text(array.shape)}, expected {shape_text(self.shape)}")
 
 
-def check_inputs(specs, dims, arrays):
-    """Check `arrays` against the TensorSpecs of the inputs; dims: the names of the symbolic dimensions.
+def check_inputs(specs, dims, arrays, given=None):
+    """Check `arrays` against the TensorSpecs of the inputs; dims: the names of the symbolic dimensions; given: {name:
+    value} of those that the caller says.
 
     Returns (sequence of C-contiguous arrays, {dimension name: value}). A dtype is never changed: InputError.
     """
@@ -95,7 +96,7 @@ def check_inputs(specs, dims, arrays):
         names = ", ".join(repr(spec.name) for spec in specs) or "none"
         raise InputError(f"{len(arrays)} inputs given, {len(specs)} expected: {names}")
     arrays = [_check_dtype_and_rank(spec, array) for spec, array in zip(specs, arrays)]
-    values = _infer_dims(specs, dims, arrays) if dims else {}
+    values = _infer_dims(specs, dims, arrays, given or {}) if dims else {}
     for spec, array in zip(specs, arrays):
         if array.shape != spec.concrete(values):
             raise spec.wrong_shape(array)
@@ -121,9 +122,9 @@ def _checked(spec, dim, extent):
     return extent
 
 
-def _infer_dims(specs, dims, arrays):
+def _infer_dims(specs, dims, arrays, given):
     """{dimension name: value} from the axes that are one symbolic dimension as a whole, or a sum of others and one."""
-    values, origin = {}, {}
+    values, origin = dict(given), dict.fromkeys(given, "the call")
     for spec, array in zip(specs, arrays):
         for axis, dim in spec.axes:
             extent = array.shape[axis]
@@ -138,5 +139,6 @@ def _infer_dims(specs, dims, arrays):
             values.update((v.name, _checked(spec, v, value)) for v, value in found.items())
     unknown = [dim for dim in dims if dim not in values]
     if unknown:
-        raise InputError(f"no input has the dimension {', '.join(unknown)} as a whole axis, so it cannot be inferred")
+        raise InputError(f"no input has the dimension {', '.join(unknown)} as a whole axis, so it cannot be inferred: "
+                         "give it to run() by its name")
     return values

@@ -8,6 +8,7 @@ import numpy as np
 from ...ir.expr import Var, as_expr
 from ...ir.module import IRModule
 from ...ir.names import unique_name
+from ...ir.node import structural_equal
 from ...ir.origin import Origin
 from ...ir.relax.block_builder import BlockBuilder
 from ...ir.relax.budget import excess
@@ -46,7 +47,7 @@ class GraphImporter:
         self.declared = load.declared_shapes(graph)
         self.samples = {}  # {input: numbers that it may hold}, of those that a run checks
         self.bodies, self.depth = {}, 0  # functions of branches and loops; how deep the graph lies inside of nodes
-        self.pins, self.used_pins, self.dims = dict(pins or {}), set(), {}
+        self.pins, self.used_pins, self.dims, self.required = dict(pins or {}), set(), {}, []
         self.whole = {d.dim_param for i in graph.input for d in i.type.tensor_type.shape.dim if d.dim_param}
         self.values, self.builder = {}, BlockBuilder()
         self.names = set()
@@ -77,6 +78,7 @@ class GraphImporter:
         attrs = {"name": name, "dims": tuple(self.dims.values()), "opset": self.opset}
         most = tuple((var, self.bounds[key]) for key, var in self.dims.items() if key in self.bounds)
         attrs.update({"most": most} if most else {})
+        attrs.update({"equal": tuple(self.required)} if self.required else {})
         mod = IRModule({"main": func, **self.bodies}, attrs)
         return mod.with_functions(graph_functions(mod))
 
@@ -293,6 +295,22 @@ class GraphImporter:
     def note_sample(self, name, numbers):
         """What an input may hold that the run checks: for self-tests, where the tensor is an input of the graph."""
         self.samples.setdefault(name, tuple(np.asarray(numbers).reshape(-1).tolist()))
+
+    def note_ones(self, name):
+        """Let self-tests have inputs of integers that a tensor is computed from, as a mask is counted, hold ones."""
+        made = {n: node.proto for node in self.nodes for n in node.proto.output if node.proto.op_type != "Shape"}
+        todo, seen = [name], set()
+        while todo:
+            name = todo.pop()
+            if name in made and name not in seen:
+                todo += [n for n in made[name].input if n]
+            elif getattr(getattr(self.values.get(name), "struct_info", None), "ndim", 0) > 1:
+                self.note_sample(name, [1])
+            seen.add(name)
+
+    def require(self, pairs):
+        """Have runs refuse dimensions of callers with which the two of a pair are not equal."""
+        self.required += [p for p in pairs if not any(structural_equal(list(p), list(q)) for q in self.required)]
 
     def new_dim(self, name, most):
         """A dimension that a run decides, with an upper bound that is an expression of the inputs' dimensions."""

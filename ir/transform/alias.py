@@ -3,10 +3,12 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from ..expr import const
+from ..expr import const, free_vars
 from ..names import unique_name
 from ..relax.block_builder import call_op
+from ..relax.control import dims_set_by
 from ..relax.expr import DataflowVar, RelaxVar, TensorStructInfo, VarBinding, dataflow_function
+from ..relax.ops.common import as_dim
 from ..tir.buffer import row_major_strides
 from .graph import Substitute, on_main, remove_unused
 from .in_place import InPlaceRewriter
@@ -128,7 +130,7 @@ def update_in_place(func):
     """Requires groups (FuseOps). Ensures that each update_slice in place is a memory.update, whose update lies inside
     the input: a kernel writes it there, or it is copied there. Parts of such inputs that something reads whose rows
     must not lie apart are copied, too."""
-    if not any(getattr(b.value, "op", "") == "update_slice" and b.value.attrs["in_place"] for b in func.bindings):
+    if not any(getattr(b.value, "op", "") == "update_slice" for b in func.bindings):
         return func
     return _UpdateInPlace().run(func)
 
@@ -142,11 +144,21 @@ class _UpdateInPlace(InPlaceRewriter):
     def _update(self, binding, call):
         cache, update = call.args
         attrs = {"axis": call.attrs["axis"], "begin": call.attrs["begin"]}
-        if self._owner(update) in self.taken or not self._may_lie_apart(update, row_major_strides(
-                cache.struct_info.shape)):
+        if self._owner(update) in self.taken or self._is_early(update, call.attrs["begin"]) or not (
+                self._may_lie_apart(update, row_major_strides(cache.struct_info.shape))):
             update = self.emit(call_op("copy", update), f"{binding.var.name}_rows")
         self.taken.add(self._owner(update))
         return call_op("memory.update", cache, update, **attrs)
+
+    def _is_early(self, update, begin):
+        """Whether a value is computed before the run knows where it belongs."""
+        decided = {v for v in free_vars(as_dim(begin)) if v.most is not None}
+        owner = self._owner(update)
+        for b in self.bindings:
+            if owner is not None and id(b.var) == owner[0]:
+                break
+            decided -= set(dims_set_by(b.value))
+        return bool(decided)
 
     def _part(self, binding, call):
         strides = row_major_strides(call.args[0].struct_info.shape)
