@@ -14,6 +14,7 @@ from .codegen.recorded import as_text
 from .frontend.onnx import from_onnx
 from .ir.module import IRModule
 from .ir.relax.accuracy import PROMISES
+from .ir.transform.alias import alias_outputs
 from .ir.transform.expose import expose_intermediates
 from .runtime.library import CompiledLibrary
 from .runtime.verify import compare_outputs
@@ -21,7 +22,7 @@ from .runtime.verify import compare_outputs
 
 def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin", name=None, dims=None,  # noqa: A001
             exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None, byte_order=None,
-            bounds=None):
+            bounds=None, aliases=None):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
@@ -32,6 +33,8 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     byte_order: "little" or "big", of weights in files; None: the target's.
     name: prefix of all C names; default the model's. dims: {"batch": 1} pins symbolic dimensions.
     bounds: {"boxes_count": 100}: how large dimensions that a run decides are at most, where nothing else says so.
+    aliases: {"present.*": "past_key_values.*"}: outputs that lie in the memory of inputs, which a run extends there: see
+    ir/transform/alias.py.
     accuracy: "float32" (default), "strict" or "relaxed", see ir/relax/accuracy.py. exact=True: "strict", deprecated.
     algorithms: {"conv1": "winograd4"} overrides the choice for convolutions, by the names of their nodes, also where
     it keeps less than the accuracy promises, but that "strict" admits "direct" alone: "direct",
@@ -46,16 +49,18 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     """
     options = Options.check(target, opt_level, threads, weights, name, exact, algorithms, schedules, stack_limit,
                             accuracy, byte_order)
-    return CompiledLibrary(compile_module(load(model, dims, name, bounds), options, _source_hash(model)))
+    return CompiledLibrary(compile_module(load(model, dims, name, bounds, aliases), options, _source_hash(model)))
 
 
-def load(model, dims=None, name=None, bounds=None):
+def load(model, dims=None, name=None, bounds=None, aliases=None):
     """The IRModule of `model` (see compile); an IRModule is returned as it is."""
     if isinstance(model, IRModule):
-        if dims or bounds:
-            raise ValueError("dims and bounds are of dimensions that ONNX models name; an IRModule is compiled as it stands")
+        if dims or bounds or aliases:
+            raise ValueError("dims, bounds and aliases are of dimensions and tensors that ONNX models name; an IRModule "
+                             "is compiled as it stands")
         return model
-    return from_onnx(model, dims=dims, name=name, bounds=bounds)
+    mod = from_onnx(model, dims=dims, name=name, bounds=bounds)
+    return alias_outputs(mod, aliases) if aliases else mod
 
 
 def _source_hash(model):
@@ -72,19 +77,19 @@ def _source_hash(model):
     return found.hexdigest()
 
 
-def verify(model, feeds=None, tolerance=1e-4, dims=None, bounds=None, **options):
+def verify(model, feeds=None, tolerance=1e-4, dims=None, bounds=None, aliases=None, **options):
     """Compare every intermediate tensor that survives fusion with a reference evaluation of the imported graph.
 
     feeds: {input name: array}; what is missing is drawn. Returns a Report: rows, ok, table().
     """
     checked = Options.check(**options)
-    mod = load(model, dims, checked.name, bounds)
+    mod = load(model, dims, checked.name, bounds, aliases)
     lowered, reference = expose_intermediates(lower(mod, checked).lowered, mod)
     with CompiledLibrary(assemble(lowered, reference, checked, _source_hash(model))) as library:
         return compare_outputs(reference, library, feeds, tolerance)
 
 
-def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, **options):
+def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, aliases=None, **options):
     """The program as text after a stage: "relax", "fused", "tir", "scheduled" or "c"; or "traces", the schedules of
     its kernels as JSON, which compile takes; or "accuracy", what is promised, and the error bounds of kernels that are
     not made by FMAs alone; or "program", the tree of calls that a run makes, and the lives of buffers.
@@ -95,7 +100,7 @@ def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, **o
     if stage not in STAGES:
         raise ValueError(f"stage must be one of {', '.join(STAGES)}, not {stage!r}")
     checked = Options.check(**options)
-    mod = load(model, dims, checked.name, bounds)
+    mod = load(model, dims, checked.name, bounds, aliases)
     if kernel is not None:
         return _one_kernel(mod, stage, kernel, checked)
     if stage == "relax":
@@ -142,14 +147,14 @@ def _accuracy(stages, found, options):
     return "\n".join([f"{options.accuracy}: {PROMISES[options.accuracy]}; u is 2^-24", *made]) + "\n"
 
 
-def recorded_schedules(model, dims=None, bounds=None, **options):
+def recorded_schedules(model, dims=None, bounds=None, aliases=None, **options):
     """{kernel: Trace}: how compile, with these options, schedules each kernel of a network, by its name in the C
     without the prefix. A Trace prints as Python. It may be changed, or be that of a Schedule of one's own of the kernel
     (inspect_stage, "tir"), and goes to compile as schedules={kernel: trace}; at shapes and targets other than its own
     it may not be legal, which raises ValueError.
     """
     checked = Options.check(**options)
-    return _named(lower(load(model, dims, checked.name, bounds), checked))
+    return _named(lower(load(model, dims, checked.name, bounds, aliases), checked))
 
 
 def _named(stages, functions=None):
@@ -196,7 +201,7 @@ class MemoryReport:
     stack: int
 
 
-def memory_report(model, dims=None, bounds=None, **options):
+def memory_report(model, dims=None, bounds=None, aliases=None, **options):
     """Where each intermediate tensor lives: a MemoryReport, with symbolic dimensions taken as 1.
 
     model: see compile; or a CompiledLibrary, whose options then hold.
@@ -205,7 +210,7 @@ def memory_report(model, dims=None, bounds=None, **options):
         compiled = model.model
     else:
         checked = Options.check(**options)
-        compiled = compile_module(load(model, dims, checked.name, bounds), checked)
+        compiled = compile_module(load(model, dims, checked.name, bounds, aliases), checked)
     program = compiled.program
     plan, ones = program.plan, {d.name: 1 for d in program.dims}
 

@@ -145,10 +145,13 @@ def _add_options(sub):
     sub.add_argument("--stack-limit", type=_positive(int), metavar="BYTES",
                      help="of stack, that a run may take of each "
                      "thread (default: 16384, for the target c 2048)")
-    sub.add_argument("--dim", action="append", default=[], type=_dim, metavar="NAME=N",
-                     help="give a symbolic dimension a value; may be repeated")
+    sub.add_argument("--dim", action="append", default=[], type=_dim_or_sum, metavar="NAME=N",
+                     help="give a symbolic dimension a value, or a sum or product of others; may be repeated")
     sub.add_argument("--bound", action="append", default=[], type=_dim, metavar="NAME=N",
-                     help="say how large a dimension that runs decide is at most; may be repeated")
+                     help="say how large a dimension is at most; one that callers pass may then be 0; may be repeated")
+    sub.add_argument("--alias", action="append", default=[], type=_alias, metavar="OUTPUT=INPUT",
+                     help="keep an output, an input with more rows, in that input's memory, as caches are kept: "
+                     "present.*=past_key_values.*; --bound says for how many rows that has room; may be repeated")
 
 
 def _add_inputs(sub):
@@ -161,6 +164,18 @@ def _dim(text):
     if not name or not value.isdigit() or int(value) < 1:
         raise argparse.ArgumentTypeError(f"expected NAME=N with N >= 1, not {text!r}")
     return name, int(value)
+
+
+def _dim_or_sum(text):
+    name, _, value = text.partition("=")
+    return (name, value) if name and any(map(str.isalpha, value)) else _dim(text)
+
+
+def _alias(text):
+    output, _, given = text.partition("=")
+    if not output or not given:
+        raise argparse.ArgumentTypeError(f"expected OUTPUT=INPUT, not {text!r}")
+    return output, given
 
 
 def _recorded(path):
@@ -294,7 +309,7 @@ def _print_memory(report, console):
 def _options(args):
     """The keyword arguments of ingot.compile."""
     return {"target": args.target, "opt_level": args.opt_level, "threads": args.threads, "weights": args.weights,
-            "name": args.name, "dims": dict(args.dim), "bounds": dict(args.bound), "accuracy": _accuracy(args),
+            "name": args.name, "dims": dict(args.dim), "bounds": dict(args.bound), "aliases": dict(args.alias), "accuracy": _accuracy(args),
             "algorithms": args.algorithms, "schedules": args.schedules,
             "stack_limit": args.stack_limit, "byte_order": args.byte_order}
 

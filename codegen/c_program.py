@@ -75,7 +75,7 @@ class ProgramPrinter:
         """The context of the templates. inputs, outputs: a description of each such tensor."""
         self.fields = {**{self.names[id(d)]: f"int64_t {self.names[id(d)]}" for d in self.p.dims},
                        **{name: f"{ctype} {name}" for name, ctype in self.variables.items()},
-                       **{t["name"]: f"const {t['ctype']} *{t['name']}" for t in inputs},
+                       **{t["name"]: f"{t['const']}{t['ctype']} *{t['name']}" for t in inputs},
                        **{t["name"]: f"{t['ctype']} *{t['name']}" for t in outputs}}
         own = _Where()
         run = self._seq(self.p.run, own)

@@ -240,7 +240,7 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
             f"evaluation would take {most_bytes / 2**30:.1f} GiB and {flops:.1e} operations, more than "
             f"{MOST_REFERENCE_BYTES >> 30} GiB or {MOST_REFERENCE_FLOPS:.0e}")
     else:
-        outputs = _expected(mod, inputs, program.outputs, functions.values())
+        outputs = _expected(mod, inputs, program.outputs, functions.values(), sizes)
         reason = "" if outputs else "the network calls C functions, or programs that would be interpreted for minutes"
     return CompiledModel(
         program=program, kernels=kernels, kernel_of=kernel_of, target=options.target, threads=options.threads,
@@ -266,14 +266,14 @@ def _dim_at(dim, known):
     return dim.value if isinstance(dim, IntImm) else evaluate_dim(dim, known)
 
 
-def _expected(mod, inputs, descs, functions):
+def _expected(mod, inputs, descs, functions, sizes):
     """The outputs of a reference evaluation; none of a network that calls C functions, which only C can run, or loop
     programs that would be interpreted for minutes."""
     if sum(_turns(mod[b.value.attrs["gv"]].body) for b in all_bindings(mod)
            if getattr(b.value, "op", None) == "call_tir") > MOST_INTERPRETED:
         return ()
     try:
-        expected = evaluate(mod, inputs)
+        expected = evaluate(mod, inputs, known={d: sizes[d.name] for d in mod.attrs.get("dims", ()) if d.name in sizes})
     except (EvaluationError, InternalError):
         if any(dims_set_by(b.value) for b in all_bindings(mod)):
             return ()  # inputs that are made up lead to sizes that the network refuses, or numpy has no result for
@@ -302,8 +302,9 @@ def sample_arrays(descs, dims, seed=0):
     arrays = []
     for t in descs:
         shape = tuple(d if isinstance(d, int) else evaluate_dim(e, dims) for d, e in zip(t.shape, t.dims))
-        if t.sample and len(t.sample) == math.prod(shape):
-            arrays.append(np.array(t.sample).reshape(shape).astype(t.dtype.numpy))
+        if t.sample and len(t.sample) in (1, math.prod(shape)):
+            arrays.append(np.broadcast_to(np.array(t.sample).reshape(shape if len(t.sample) > 1 else ()), shape).astype(
+                t.dtype.numpy))
             continue
         numbers = rng.random(shape, np.float32) if t.dtype.is_float else rng.integers(0, _end(t, dims), shape)
         arrays.append(np.asarray(numbers).astype(t.dtype.numpy))

@@ -9,7 +9,7 @@ from ..ir.expr import EQ, GE, IntImm, PrimExpr, Range, binary, const, free_vars
 from ..ir.relax.control import all_bindings, graph_functions
 from ..ir.relax.evaluate import dim_value
 from ..ir.relax.expr import TupleStructInfo
-from ..ir.relax.ops.common import dim_text
+from ..ir.relax.ops.common import as_dim, dim_text
 
 SIZES = (3, 4, 6, 8, 16, 32, 64, 128, 224, 512)  # that the self-test may take, the first that fits
 MOST_DIM = (1 << 31) - 1  # a run takes symbolic dimensions of 1 to MOST_DIM
@@ -40,9 +40,11 @@ class DimCheck:
 
 
 def dim_checks(mod):
-    """The DimChecks of a graph module, each once: no dimension of a tensor is negative, a reshape keeps the number of
-    elements. What holds for all sizes is not among them, nor what depends on dimensions that a run decides."""
-    return _of_callers(_checks(all_bindings(mod)))
+    """The DimChecks of a graph module, each once: dimensions keep their bounds, those are equal that the import takes to
+    be so, no dimension of a tensor is negative, a reshape keeps the number of elements, an update lies inside. What holds for all sizes is not among them, nor what depends on dimensions that a run decides."""
+    most = [DimCheck(const(most, "int64"), ">=", var) for var, most in mod.attrs.get("most", ())]
+    equal = [DimCheck(as_dim(a), "==", as_dim(b)) for a, b in mod.attrs.get("equal", ())]
+    return (*most, *equal, *_of_callers(_checks(all_bindings(mod))))
 
 
 def run_checks(mod):
@@ -60,6 +62,10 @@ def _checks(bindings):
     found = {str(c): c for c in _at_least(bindings, 0)}
     for b in bindings:
         info = b.var.struct_info
+        if getattr(b.value, "op", None) == "update_slice":
+            axis, update = b.value.attrs["axis"], b.value.args[1].struct_info
+            check = DimCheck(info.shape[axis], ">=", update.shape[axis] + as_dim(b.value.attrs["begin"]))
+            found[str(check)] = check
         if getattr(b.value, "op", None) == "reshape":
             before, after = (reduce(lambda a, d: a * d, i.shape, const(1, "int64"))
                              for i in (b.value.args[0].struct_info, info))
@@ -110,7 +116,7 @@ def _analyzer(*dims):
     """An Analyzer that knows the range of the symbolic dimensions."""
     analyzer = Analyzer()
     for var in free_vars(list(dims)):
-        first = 1 if var.most is None else 0
+        first = 0 if var.may_be_zero else 1
         last = var.most.value if isinstance(var.most, IntImm) else MOST_DIM
         analyzer.bind(var, Range(const(first, var.dtype), const(last - first + 1, var.dtype)))
     return analyzer

@@ -28,7 +28,7 @@ class TensorDesc:
     """An input or output. name: a C identifier; source_name: the model's; shape: ints, and expressions of symbolic
     dimensions as text (a dimension's name, mostly); dims: the same as expressions; indexes: the extents of the axes
     that the values of an input are indices of, as expressions; sample: numbers that it may hold, where a run checks
-    them."""
+    them; updated: whether a run overwrites parts of an input, where an output of the model lies."""
 
     name: str
     source_name: str
@@ -37,6 +37,7 @@ class TensorDesc:
     dims: tuple
     indexes: tuple = ()
     sample: tuple = ()
+    updated: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,9 @@ class _Builder:
         taken = {*taken_names(self.name, self.kernels), *(d.name.lower() for d in self.dims)}
         inputs = self._describe(self.main.params, self.main.attrs.get("input_names"), "input", taken)
         outputs = self._describe(self.main.outputs, self.main.attrs.get("output_names"), "output", taken)
+        updated = {self.memory.place(b.var).owner for b in self.main.bindings
+                   if getattr(b.value, "op", "") == "memory.update"}
+        inputs = tuple(replace(t, updated=(id(p), 0) in updated) for t, p in zip(inputs, self.main.params))
         for n, p in enumerate(self.main.params):
             self.where[id(p), 0] = Operand("input", n, inputs[n].name)
         self._place_outputs(outputs)

@@ -57,7 +57,8 @@ def _verify_operands(program, leaf):
         if memory not in (None, own):
             raise ProgramError(f"{describe(leaf)} works in {memory} memory, but {o.kind} {o.name or o.index} lies in "
                                f"{own} memory: copy it")
-    written = [o for o in OPERANDS[type(leaf)](leaf)[1] if o.kind in GIVEN]
+    written = [o for o in OPERANDS[type(leaf)](leaf)[1] if o.kind in GIVEN and not (
+        o.kind == "input" and program.inputs[o.index].updated)]
     if written and not isinstance(leaf, Launch):
         raise ProgramError(f"{describe(leaf)} writes {written[0].kind} {written[0].name or written[0].index}")
     if isinstance(leaf, Copy) and (leaf.src.kind, leaf.src.index) == (leaf.dst.kind, leaf.dst.index):

@@ -40,7 +40,7 @@ class Builder:
         if any(isinstance(a, Symbolic) for a in args):
             return self._call_symbolic(op, args, attrs)
         try:
-            call = call_op(op, *args, **attrs)
+            call = self._call_fitting(op, args, attrs)
         except (InferError, KeyError) as error:
             raise self.error(error.args[0]) from error
         fields = call.struct_info.fields if isinstance(call.struct_info, TupleStructInfo) else (call.struct_info,)
@@ -53,6 +53,20 @@ class Builder:
             var = self._emit(call)
             return tuple(TupleGetItem(var, i) for i in range(len(call.struct_info.fields)))
         return call
+
+    def _call_fitting(self, op, args, attrs):
+        """The call, with operands that broadcast only where dimensions are equal that need not be as the run checks."""
+        try:
+            return call_op(op, *args, **attrs)
+        except InferError:
+            fitting = self.fitted(op, args)
+            if fitting is None:
+                raise
+            return call_op(op, *fitting, **attrs)
+
+    def fitted(self, op, args):
+        """Operands that broadcast, for those that do not; None where a frontend knows none."""
+        return None
 
     def emit(self, value):
         """A new variable for a call."""

@@ -97,7 +97,7 @@ def _analyzer(value):
     """An Analyzer that knows the ranges of the dimensions in an expression: (first, extent) of each."""
     analyzer = Analyzer()
     for var in ex.free_vars(value):
-        first = 1 if var.most is None else 0
+        first = 0 if var.may_be_zero else 1
         last = var.most.value if isinstance(var.most, IntImm) else MOST_DIM
         analyzer.bind(var, ex.Range(ex.const(first, var.dtype), ex.const(last - first + 1, var.dtype)))
     return analyzer

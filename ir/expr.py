@@ -63,15 +63,21 @@ class Var(PrimExpr):
     """A variable, equal only to itself. Loop variables, symbolic dimensions and handles are Vars.
 
     most: of a dimension that a run decides, its upper bound, an expression of dimensions that callers pass. Such a
-    dimension may be 0; others are 1 or more."""
+    dimension may be 0. least: of a dimension that callers pass, its lower bound, 0 or 1."""
 
     name: str
     dtype: DataType = DataType("int32")
     most: object = node_field(ignore=True, default=None)
+    least: int = node_field(ignore=True, default=1)
     _is_binder_leaf = True
 
     def __post_init__(self):
         object.__setattr__(self, "dtype", DataType(self.dtype))
+
+    @property
+    def may_be_zero(self):
+        """Whether a dimension may be 0."""
+        return self.most is not None or self.least == 0
 
 
 @node

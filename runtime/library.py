@@ -77,8 +77,11 @@ class CompiledLibrary:
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def run(self, feeds):
-        """Run on {input name: array}; returns {output name: array}, with the names of the imported model."""
-        outputs = self._run(*self._prepare(inputs_by_name(self.inputs, feeds)))
+        """Run on {input name: array}; returns {output name: array}, with the names of the imported model. Symbolic
+        dimensions that no input tells are given by name, too."""
+        given = {k: int(v) for k, v in feeds.items() if k in self._dims and k not in [t.source_name for t in self.inputs]}
+        arrays = inputs_by_name(self.inputs, {k: v for k, v in feeds.items() if k not in given})
+        outputs = self._run(*self._prepare(arrays, given))
         return {desc.source_name: array for desc, array in zip(self.outputs, outputs)}
 
     def bind(self, *arrays):
@@ -132,9 +135,9 @@ class CompiledLibrary:
             return Profiler(self.model, sources, self._folder / f"{self.name}_profile.so", *prepared,
                             weights=self._weights_of(sources), jobs=self._jobs)
 
-    def _prepare(self, arrays):
-        """(dim values, contiguous inputs, new outputs) for `arrays`."""
-        arrays, values = check_inputs(self._inputs, self._dims, arrays)
+    def _prepare(self, arrays, given=None):
+        """(dim values, contiguous inputs, new outputs) for `arrays`. given: {symbolic dimension: value}."""
+        arrays, values = check_inputs(self._inputs, self._dims, arrays, given)
         if values and not all(check.holds(values) for check in self.model.dim_checks):
             raise InputError("the network has no result for these sizes: it needs "
                              f"{' and '.join(map(str, self.model.dim_checks))}, and has {values}")

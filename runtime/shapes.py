@@ -8,7 +8,7 @@ import numpy as np
 
 from ..ir.dtype import DataType
 from ..ir.expr import Var, free_vars, substitute
-from ..ir.relax.evaluate import dim_value
+from ..ir.relax.evaluate import dim_value, solve_dims
 
 
 class InputError(ValueError):
@@ -44,9 +44,10 @@ class TensorSpec:
     """
 
     def __init__(self, desc):
-        self.name, self.shape = desc.source_name, tuple(desc.shape)
+        self.name, self.shape, self.updated = desc.source_name, tuple(desc.shape), getattr(desc, "updated", False)
         self.dtype = DataType(desc.dtype).numpy
-        self.axes = [(axis, dim.name) for axis, dim in enumerate(desc.dims) if isinstance(dim, Var)]
+        self.axes = [(axis, dim) for axis, dim in enumerate(desc.dims) if isinstance(dim, Var)]
+        self.dims = desc.dims
         self._dims = [(dim, free_vars(dim)) for dim in desc.dims]
         symbolic = any(variables for _, variables in self._dims)
         self._static = None if symbolic else tuple(dim_value(dim, {}) for dim in desc.dims)
@@ -57,7 +58,7 @@ class TensorSpec:
 
     def fits(self, array):
         """Whether a call can take an array as it is: a quick answer, False where it takes a closer look."""
-        return (type(array) is np.ndarray and array.shape == self._static and array.dtype == self.dtype
+        return (not self.updated and type(array) is np.ndarray and array.shape == self._static and array.dtype == self.dtype
                 and array.flags.c_contiguous)
 
     def concrete(self, values):
@@ -83,8 +84,9 @@ class TensorSpec:
         return InputError(f"input {self.name!r}: shape {shape_text(array.shape)}, expected {shape_text(self.shape)}")
 
 
-def check_inputs(specs, dims, arrays):
-    """Check `arrays` against the TensorSpecs of the inputs; dims: the names of the symbolic dimensions.
+def check_inputs(specs, dims, arrays, given=None):
+    """Check `arrays` against the TensorSpecs of the inputs; dims: the names of the symbolic dimensions; given: {name:
+    value} of those that the caller says.
 
     Returns (sequence of C-contiguous arrays, {dimension name: value}). A dtype is never changed: InputError.
     """
@@ -94,7 +96,7 @@ def check_inputs(specs, dims, arrays):
         names = ", ".join(repr(spec.name) for spec in specs) or "none"
         raise InputError(f"{len(arrays)} inputs given, {len(specs)} expected: {names}")
     arrays = [_check_dtype_and_rank(spec, array) for spec, array in zip(specs, arrays)]
-    values = _infer_dims(specs, dims, arrays) if dims else {}
+    values = _infer_dims(specs, dims, arrays, given or {}) if dims else {}
     for spec, array in zip(specs, arrays):
         if array.shape != spec.concrete(values):
             raise spec.wrong_shape(array)
@@ -108,22 +110,35 @@ def _check_dtype_and_rank(spec, array):
                          f"convert it with .astype({spec.dtype.name!r})")
     if array.ndim != len(spec.shape):
         raise spec.wrong_shape(array)
+    if spec.updated and not (array.flags.c_contiguous and array.flags.writeable):
+        raise InputError(f"input {spec.name!r}: a run writes to it, so it must be writeable and contiguous: copy it")
     return array
 
 
-def _infer_dims(specs, dims, arrays):
-    """{dimension name: value} from the axes that are one symbolic dimension as a whole."""
-    values, origin = {}, {}
+def _checked(spec, dim, extent):
+    """The extent of a symbolic dimension, if it may have it."""
+    if extent < (least := 0 if dim.may_be_zero else 1):
+        raise InputError(f"input {spec.name!r}: dimension {dim.name} is {extent}, it must be at least {least}")
+    return extent
+
+
+def _infer_dims(specs, dims, arrays, given):
+    """{dimension name: value} from the axes that are one symbolic dimension as a whole, or a sum of others and one."""
+    values, origin = dict(given), dict.fromkeys(given, "the call")
     for spec, array in zip(specs, arrays):
         for axis, dim in spec.axes:
             extent = array.shape[axis]
-            if extent < 1:
-                raise InputError(f"input {spec.name!r}: dimension {dim} is {extent}, it must be at least 1")
-            if values.setdefault(dim, extent) != extent:
-                raise InputError(f"input {spec.name!r}: dimension {dim} is {extent}, "
-                                 f"but {values[dim]} in input {origin[dim]!r}")
-            origin.setdefault(dim, spec.name)
+            if values.setdefault(dim.name, _checked(spec, dim, extent)) != extent:
+                raise InputError(f"input {spec.name!r}: dimension {dim.name} is {extent}, "
+                                 f"but {values[dim.name]} in input {origin[dim.name]!r}")
+            origin.setdefault(dim.name, spec.name)
+    for spec, array in zip(specs, arrays):
+        for pair in zip(array.shape, spec.dims):
+            found = {v: values[v.name] for v in free_vars(pair[1]) if v.name in values}
+            solve_dims([pair], found)  # a sum, of which no other axis tells one term
+            values.update((v.name, _checked(spec, v, value)) for v, value in found.items())
     unknown = [dim for dim in dims if dim not in values]
     if unknown:
-        raise InputError(f"no input has the dimension {', '.join(unknown)} as a whole axis, so it cannot be inferred")
+        raise InputError(f"no input has the dimension {', '.join(unknown)} as a whole axis, so it cannot be inferred: "
+                         "give it to run() by its name")
     return values

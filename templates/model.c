@@ -222,7 +222,7 @@ static void ingot_run_[[ region.number ]](ingot_worker *worker, const void *from
     if (net->weights == NULL) return INGOT_ERR_WEIGHTS;
 [% endif %]
 [% for d in dims %]
-    if ([[ d ]] < 1 || [[ d ]] > INT32_MAX) return INGOT_ERR_DIM;
+    if ([[ d ]] < [[ least_dims[d] ]] || [[ d ]] > INT32_MAX) return INGOT_ERR_DIM;
 [% endfor %]
 [% for check in dim_checks %]
     if ([[ check ]]) return INGOT_ERR_DIM;

@@ -4,12 +4,17 @@
  *
  * A dense row-major tensor is a plain pointer. Inputs and outputs:
 [% for t in inputs %]
- *   in   [[ t.name ]]: [[ t.dtype ]] [[ t.shape_text ]]
+ *   [[ "in  " if t.const else "both" ]] [[ t.name ]]: [[ t.dtype ]] [[ t.shape_text ]]
 [% endfor %]
 [% for t in outputs %]
  *   out  [[ t.name ]]: [[ t.dtype ]] [[ t.shape_text ]]
 [% endfor %]
  *
+[% if updates %]
+ * "both": a run reads the rows that the dimensions say, and writes new rows behind them, or where the model says. It
+ * neither reads nor writes the rest.
+ *
+[% endif %]
  * Nothing here allocates, prints or aborts. Instances share no state: each thread may run one of its own.
  */
 #ifndef [[ upper ]]_H

@@ -74,7 +74,12 @@ int main(void)
     if (status == INGOT_OK) status = [[ name ]]_set_weights(net, weights, [[ upper ]]_WEIGHTS_BYTES);
 [% endif %]
 [% for t in inputs %]
+[% if t.const %]
     const [[ t.ctype ]] *const [[ t.name ]] = (const void *)([[ name ]]_selftest_data + [[ t.test_offset ]]);
+[% else %]
+    static [[ t.ctype ]] [[ t.name ]][[ "[" ]][[ t.example_size ]]]; /* a run writes to it */
+    memcpy([[ t.name ]], [[ name ]]_selftest_data + [[ t.test_offset ]], sizeof [[ t.name ]]);
+[% endif %]
 [% endfor %]
     if (status == INGOT_OK) status = [[ name ]]_run([[ run_arguments ]]);
     if (status == INGOT_OK) status = [[ name ]]_run([[ run_arguments_again ]]);

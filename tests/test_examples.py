@@ -34,6 +34,31 @@ def test_an_example_answers(name, tmp_path):
     assert "warning" not in done.stderr
 
 
+def test_a_decoder_says_what_onnxruntime_says(tmp_path):
+    ort = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: it has the right tokens")
+    for program in ("make", "cc"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    folder = tmp_path / "decoder"
+    shutil.copytree(EXAMPLES / "decoder", folder, ignore=shutil.ignore_patterns("decoder", "decode", "*.onnx"))
+    done = subprocess.run(["make", "-s", "-C", folder, "run", f"INGOT={sys.executable} -m ingot",
+                           f"PYTHON={sys.executable}"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "warning" not in done.stderr
+    said = list(map(int, done.stdout.splitlines()[-1].split()))
+    session = ort.InferenceSession(str(folder / "decoder.onnx"), providers=["CPUExecutionProvider"])
+    caches = {i.name: np.zeros((1, i.shape[1], 0, i.shape[3]), np.float32) for i in session.get_inputs()[2:]}
+    tokens = [3, 1, 4, 1, 5, 9, 2, 6]
+    for _ in said:  # all tokens anew, without a past
+        feeds = {"input_ids": np.array([tokens]), "attention_mask": np.ones((1, len(tokens)), np.int64)}
+        tokens.append(int(session.run(["logits"], {**feeds, **caches})[0][0, -1].argmax()))
+    assert said == tokens[8:] and len(said) == 8
+    for wrong in ([], ["0", "1"], ["60", *["1"] * 8], ["x", "1"]):
+        assert subprocess.run([folder / "decode", *wrong], capture_output=True).returncode == 2, wrong
+    refused = subprocess.run([folder / "decode", "1", "96"], capture_output=True, text=True)
+    assert refused.returncode == 1 and "index" in refused.stderr  # the vocabulary has 96 tokens
+
+
 def test_the_program_refuses_what_is_no_picture(tmp_path):
     if shutil.which("cc") is None:
         pytest.skip("cc is not installed")

@@ -8,6 +8,7 @@ import numpy as np
 from ...ir.expr import Var, as_expr
 from ...ir.module import IRModule
 from ...ir.names import unique_name
+from ...ir.node import structural_equal
 from ...ir.origin import Origin
 from ...ir.relax.block_builder import BlockBuilder
 from ...ir.relax.budget import excess
@@ -20,6 +21,7 @@ from . import load
 from .attributes import check_inputs, first_version, read_attributes, schema_of
 from .captures import subgraphs, used_names
 from .converter import CONVERTERS, NodeContext, converter_for, qualified
+from .dim_names import names_in, value_of
 from .errors import OnnxImportError
 from .functions import has_function, standard_nodes
 from .names import identifier
@@ -45,7 +47,8 @@ class GraphImporter:
         self.declared = load.declared_shapes(graph)
         self.samples = {}  # {input: numbers that it may hold}, of those that a run checks
         self.bodies, self.depth = {}, 0  # functions of branches and loops; how deep the graph lies inside of nodes
-        self.pins, self.used_pins, self.dims = dict(pins or {}), set(), {}
+        self.pins, self.used_pins, self.dims, self.required = dict(pins or {}), set(), {}, []
+        self.whole = {d.dim_param for i in graph.input for d in i.type.tensor_type.shape.dim if d.dim_param}
         self.values, self.builder = {}, BlockBuilder()
         self.names = set()
         self.taken = None  # names of tensors, once a function of the standard is expanded
@@ -73,6 +76,9 @@ class GraphImporter:
         func = remove_unused(self.builder.get()["main"]).replace(attrs=attrs)
         self._check_bounds()
         attrs = {"name": name, "dims": tuple(self.dims.values()), "opset": self.opset}
+        most = tuple((var, self.bounds[key]) for key, var in self.dims.items() if key in self.bounds)
+        attrs.update({"most": most} if most else {})
+        attrs.update({"equal": tuple(self.required)} if self.required else {})
         mod = IRModule({"main": func, **self.bodies}, attrs)
         return mod.with_functions(graph_functions(mod))
 
@@ -162,16 +168,39 @@ class GraphImporter:
         if proto.HasField("dim_value") and proto.dim_value > 0:
             return proto.dim_value
         named = any(c.isalpha() or c == "_" for c in proto.dim_param)  # "", "?", "-1": nothing known, no two are one
-        key = proto.dim_param if named else fallback
-        if key in self.pins:
+        return self._dim_called(proto.dim_param if named else fallback)
+
+    def _dim_called(self, key):
+        """The dimension of a name: pinned to a size or an expression of others, or a variable; what is named by an
+        expression of dimensions of inputs is that."""
+        size = self.pins.get(key)
+        if size is not None:
             self.used_pins.add(key)
-            size = self.pins[key]
+            names = names_in(size) if isinstance(size, str) else None
+            if names and key not in names and names <= self.whole:
+                return value_of(size, {name: self._dim_called(name) for name in names})
             if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise OnnxImportError(f"dims pins {key!r} to {size!r}; a dimension is an integer from 1 up")
+                raise OnnxImportError(f"dims pins {key!r} to {size!r}; a dimension is an integer from 1 up, or a sum or "
+                                      "product of other dimensions and numbers")
             return size
+        names = names_in(key) if key not in self.dims else None
+        if names and names <= self.whole - {key}:
+            return value_of(key, {name: self._dim_called(name) for name in names})
         if key not in self.dims:
-            self.dims[key] = Var(unique_name(identifier(key, "n"), self.names), "int64")
+            least = 1
+            if key in self.bounds:
+                self.used_bounds.add(key)
+                self._bound(key)
+                least = 0
+            self.dims[key] = Var(unique_name(identifier(key, "n"), self.names), "int64", None, least)
         return self.dims[key]
+
+    def _bound(self, name):
+        """The number that `bounds` says of a dimension."""
+        bound = self.bounds[name]
+        if isinstance(bound, bool) or not isinstance(bound, int) or not 0 < bound <= MOST_DIM:
+            raise OnnxImportError(f"bounds says that {name!r} is at most {bound!r}; a bound is an integer from 1 up")
+        return bound
 
     def _check_pins(self):
         unknown = sorted(set(self.pins) - self.used_pins)
@@ -267,6 +296,22 @@ class GraphImporter:
         """What an input may hold that the run checks: for self-tests, where the tensor is an input of the graph."""
         self.samples.setdefault(name, tuple(np.asarray(numbers).reshape(-1).tolist()))
 
+    def note_ones(self, name):
+        """Let self-tests have inputs of integers that a tensor is computed from, as a mask is counted, hold ones."""
+        made = {n: node.proto for node in self.nodes for n in node.proto.output if node.proto.op_type != "Shape"}
+        todo, seen = [name], set()
+        while todo:
+            name = todo.pop()
+            if name in made and name not in seen:
+                todo += [n for n in made[name].input if n]
+            elif getattr(getattr(self.values.get(name), "struct_info", None), "ndim", 0) > 1:
+                self.note_sample(name, [1])
+            seen.add(name)
+
+    def require(self, pairs):
+        """Have runs refuse dimensions of callers with which the two of a pair are not equal."""
+        self.required += [p for p in pairs if not any(structural_equal(list(p), list(q)) for q in self.required)]
+
     def new_dim(self, name, most):
         """A dimension that a run decides, with an upper bound that is an expression of the inputs' dimensions."""
         taken = {v.name for v in self.dims.values()} | self.used_bounds
@@ -286,10 +331,7 @@ class GraphImporter:
             raise node.error(f"{what} is decided by a run, and nothing says how large it is at most, which the memory "
                              f"plan must know: give a bound, for example --bound {name}=100, or "
                              f"bounds={{{name!r}: 100}} in Python")
-        bound = self.bounds[name]
-        if isinstance(bound, bool) or not isinstance(bound, int) or not 0 < bound <= MOST_DIM:
-            raise OnnxImportError(f"bounds says that {name!r} is at most {bound!r}; a bound is an integer from 1 up")
-        return self.new_dim(name, bound)
+        return self.new_dim(name, self._bound(name))
 
     def _declared(self, node, output, axis):
         """An extent that the model declares for a result; for a list also what it declares for a list that is computed
@@ -324,5 +366,6 @@ class GraphImporter:
     def _check_bounds(self):
         unknown = sorted(set(self.bounds) - self.used_bounds)
         if unknown:
-            raise OnnxImportError(f"bounds names {', '.join(map(repr, unknown))}, and the dimensions that a run "
-                                  f"decides are {', '.join(map(repr, sorted(self.used_bounds))) or 'none'}")
+            raise OnnxImportError(f"bounds names {', '.join(map(repr, unknown))}, and the dimensions that callers "
+                                  f"pass or a run decides are "
+                                  f"{', '.join(map(repr, sorted(self.used_bounds | set(self.dims)))) or 'none'}")

@@ -9,11 +9,13 @@ import math
 
 import numpy as np
 
-from ..shapes import dims_of, same
+from ...ir.relax.control import tensor_to_shape
+from ..shapes import dims_of, same, settle, simplify
 from .converter import microsoft
 from .ops_msft import positions
 from .ops_msft_quantized import integer_product
 from .ops_math import scalar_like
+from .run_shapes import as_dims
 
 FILTER = -10000.0  # of attribute mask_filter_value
 LOWEST = {"float32": -3.4028234663852886e38, "float16": -65504.0, "float64": -1.7976931348623157e308}
@@ -238,9 +240,6 @@ def group_query_attention(node):
     require(node, causal=1, sliding_window_cache=0, softcap=0.0, local_window_size=-1)
     if node.attr("smooth_softmax") > 0:
         raise node.error("attribute smooth_softmax is not supported")
-    if past_k is not None and dims_of(past_k)[2] != 0:
-        raise node.error("a past of keys and values is not supported: whether it is a buffer with room for new ones "
-                         "is known to a run alone; export the model without a past")
     count, groups = node.attr("num_heads"), node.attr("kv_num_heads")
     if groups < 1 or count % groups:
         raise node.error(f"attribute num_heads {count} must be a multiple of kv_num_heads {groups}")
@@ -250,20 +249,54 @@ def group_query_attention(node):
         ends = [count * size, (count + groups) * size, width]
         q, k, v = (cut(node, q, 2, a, b) for a, b in zip([0, *ends], ends))
     q, k, v = heads(node, q, count), heads(node, k, groups), heads(node, v, groups)
-    batch, _, length, size = dims_of(q)
+    batch, _, length, _ = dims_of(q)
+    past = 0 if past_k is None or dims_of(past_k)[2] == 0 else _rows_of_past(node, past_k, lengths, length)
     if node.attr("do_rotary", 0):
         if cos is None or sin is None:
             raise node.error("attribute do_rotary needs cos_cache and sin_cache")
         rows = node.reshape(node.tensor(positions(node, length)), [1, length])
+        rows = rows if same(past, 0) else node.call("add", rows, node.tensor(past, "int64"))
         cos, sin = (node.bind(node.call("take", table, rows, axis=0)) for table in (cos, sin))
         q, k = (rotated(node, x, cos, sin, bool(node.attr("rotary_interleaved", 0))) for x in (q, k))
-    k, v = node.bind(k), node.bind(v)
+    k, v, dtype = node.bind(k), node.bind(v), q.struct_info.dtype
+    present, total = (k, v), length
+    if not same(past, 0):
+        present = tuple(_after_past(node, *pair, past) for pair in ((past_k, k), (past_v, v)))
+        total = simplify(past + length)
+        k, v = (x if same(dims_of(x)[2], total) else node.bind(node.call("memory.part", x, axis=2, begin=0, extent=total))
+                for x in present)
     wide = [k, v] if count == groups else [node.call("repeat", x, repeats=count // groups, axis=1) for x in (k, v)]
-    dtype = q.struct_info.dtype
-    lengths = node.reshape(node.call("add", lengths, scalar_like(node, 1, lengths)), [batch, 1])
-    keys = node.astype(node.reshape(node.tensor(positions(node, length)), [1, length]), lengths.struct_info.dtype)
-    seen = node.call("where", node.call("less", keys, lengths), node.const(0, dtype), node.const(
-        LOWEST[str(dtype)], dtype))
-    hidden = node.call("minimum", node.reshape(seen, [batch, 1, 1, length]), future(node, length, 0, length, dtype))
+    hidden = future(node, length, past, total, dtype)
+    if same(past, 0):
+        lengths = node.reshape(node.call("add", lengths, scalar_like(node, 1, lengths)), [batch, 1])
+        keys = node.astype(node.reshape(node.tensor(positions(node, length)), [1, length]), lengths.struct_info.dtype)
+        seen = node.call("where", node.call("less", keys, lengths), node.const(0, dtype), node.const(
+            LOWEST[str(dtype)], dtype))
+        hidden = node.call("minimum", node.reshape(seen, [batch, 1, 1, length]), hidden)
     result = attend(node, q, *wide, hidden, node.attr("scale"))
-    return (result, k, v) if node.wants(1) or node.wants(2) else result
+    return (result, *present) if node.wants(1) or node.wants(2) else result
+
+
+def _rows_of_past(node, past, lengths, length):
+    """How many keys there are before the new ones, an expression. Where the past grows from run to run those are all
+    that it has, which the run checks; a buffer of constant size has so many as seqlens_k says."""
+    batch, _, rows, _ = dims_of(past)
+    if batch != 1:
+        raise node.error(f"a past of {batch} sequences is not supported: sequences of several lengths would share one "
+                         "dimension; pin the batch to 1")
+    node.scope.note_ones(node.proto.input[5])
+    last = node.reshape(node.astype(lengths, "int64"), [1])
+    ends = node.call("add", last, node.const([1], "int64"))
+    begin = node.call("subtract", ends, node.tensor(settle(np.array([length], object), "int64")))
+    if isinstance(rows, int):
+        return as_dims(node, begin, [f"{node.stem}_past"], [rows], "how many keys there are")[0]
+    wrong = node.call("not_equal", begin, node.tensor(settle(np.array([rows], object), "int64")))
+    node.emit(tensor_to_shape(node.bind(node.astype(wrong, "int64")), [node.scope.new_dim(f"{node.stem}_wrong", 0)]))
+    return rows
+
+
+def _after_past(node, past, new, begin):
+    """Keys or values with those of the past, [B, H, T, D]: a buffer of constant size stays one."""
+    if isinstance(dims_of(past)[2], int):
+        return node.bind(node.call("update_slice", past, new, axis=2, begin=begin))
+    return node.bind(node.call("concat", past, new, axis=2))

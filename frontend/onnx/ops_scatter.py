@@ -9,6 +9,7 @@ from ...ir.relax.expr import Constant
 from ..shapes import dims_of
 from .converter import converts
 from .ops_math import scalar_like
+from .run_shapes import as_dims
 
 
 # ---------------------------------------------------------------- scatter and gather
@@ -34,6 +35,15 @@ def gather_nd(node):
     return node.call("gather_nd", node.input(0), node.input(1), batch_dims=node.attr("batch_dims", 0))
 
 
+def update_rows(node, cache, update, axis, start):
+    """A cache with an update from row `start` ([1], None for 0) on; a run refuses one that leaves it."""
+    begin = 0
+    if start is not None:
+        size = dims_of(cache)[axis]
+        begin, = as_dims(node, node.reshape(start, [1]), [f"{node.stem}_begin"], [size], "where the update begins")
+    return node.call("update_slice", cache, update, axis=axis, begin=begin)
+
+
 @converts("TensorScatter", 24)
 def tensor_scatter(node):
     """Rows of a cache, each batch from its own index on: read from the update where that reaches."""
@@ -43,6 +53,8 @@ def tensor_scatter(node):
     if axis == 0:
         raise node.error("attribute axis 0 is the batch")
     size, count = dims[axis], dims_of(update)[axis]
+    if dims[0] == 1 and node.attr("mode", "linear") == "linear":
+        return update_rows(node, cache, update, axis, start)
     if not isinstance(size, int) or not isinstance(count, int) or count > size:
         raise node.error(f"axis {axis} of the cache, {size}, and of the update, {count}, must be static, and the "
                          "update no longer")

@@ -5,7 +5,7 @@ import numpy as np
 
 from .. import op as op_table
 from ..boundary import internal_errors
-from ..expr import And, BinaryExpr, Cast, CompareExpr, FloatImm, IntImm, Not, Or, Select, Var, binary, const
+from ..expr import And, BinaryExpr, Cast, CompareExpr, FloatImm, IntImm, Not, Or, Select, Var, binary, const, free_vars
 from ..module import IRModule
 from ..node import collect
 from ..tir.interpreter import run as run_prim_func
@@ -29,9 +29,11 @@ def evaluate(mod_or_func, inputs, want_all=False, known=None):
     """
     mod = mod_or_func if isinstance(mod_or_func, IRModule) else IRModule({"main": mod_or_func})
     func = mod["main"]
-    dims, values = dict(known or {}), {}
-    for param, array in zip(func.params, _ordered(func, inputs)):
-        values[param] = np.asarray(array)
+    dims = dict(known or {})
+    values = dict(zip(func.params, map(np.asarray, _ordered(func, inputs))))
+    solve_dims([(size, dim) for param, array in values.items() if param.struct_info.shape
+                for size, dim in zip(array.shape, param.struct_info.shape)], dims)
+    for param in func.params:
         check(values[param], param.struct_info, dims, f"input {param.name!r}")
     _run(func, values, dims, mod, {} if want_all else last_uses(func))
     outputs = tuple(evaluate_expr(o, values, dims, mod) for o in func.outputs)
@@ -189,6 +191,16 @@ def dim_value(expr, dims):
         a, b = (const(dim_value(side, dims), "int64") for side in (expr.a, expr.b))
         return binary(type(expr), a, b).value
     raise EvaluationError(f"cannot evaluate the dimension {type(expr).__name__}")
+
+
+def solve_dims(extents, dims):
+    """Add to `dims` the symbolic dimensions that (extent, declared dimension) pairs tell: those that are an axis as a
+    whole, then those of a sum whose other terms are known."""
+    for alone in (True, False):
+        for extent, dim in extents:
+            missing = [v for v in free_vars(dim) if v not in dims] if isinstance(dim, Var) == alone else []
+            if len(missing) == 1:
+                dims[missing[0]] = extent - dim_value(dim, {**dims, missing[0]: 0})
 
 
 def check(value, info, dims, what, bind=True):

@@ -1,7 +1,8 @@
 """Where the values of a function lie: whose memory a value is, at which offset, with which strides.
 
 Every computed value, parameter and constant has memory of its own, but for two exceptions: views lie where their source
-does, and what a placing operator (memory.join, memory.inlay) is made of lies inside the operator's result.
+does, and what a placing operator (memory.join, memory.inlay, memory.update) is made of lies inside the operator's
+result. That of memory.update lies where its first argument does, an input.
 """
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from .ops.common import as_dim, is_one, same_dim
 from .ops.view import matching_groups, same_count
 
 VIEWS = ("reshape", "expand_dims", "squeeze")
-PLACING = ("memory.join", "memory.inlay")
+PLACING = ("memory.join", "memory.inlay", "memory.update")
 # calls that no kernel computes
 ALIASES = (*VIEWS, *PLACING, "memory.part")
 
@@ -66,6 +67,8 @@ class Memory:
             begin = tuple(as_dim(item.attrs["begin"] if k == item.attrs["axis"] % x.struct_info.ndim else 0)
                           for k in range(x.struct_info.ndim))
             return region(self.place(x), x.struct_info.shape, begin, item.struct_info.shape)
+        if item.op == "memory.update":
+            return self.place(item.args[0])
         return self._own(value, item.struct_info)
 
     def results(self, binding):
@@ -131,6 +134,9 @@ def placed(call):
     if call.op == "memory.inlay":
         begins = tuple(map(as_dim, call.attrs["pad_width"][::2]))
         return [(call.args[0], (as_dim(0),) * len(begins)), (call.args[1], begins)]
+    if call.op == "memory.update":
+        axis, ndim = call.attrs["axis"] % call.struct_info.ndim, call.struct_info.ndim
+        return [(call.args[1], tuple(as_dim(call.attrs["begin"] if k == axis else 0) for k in range(ndim)))]
     axis, begin, found = call.attrs["axis"] % call.struct_info.ndim, as_dim(0), []
     for x in call.args:
         found.append((x, tuple(begin if k == axis else as_dim(0) for k in range(call.struct_info.ndim))))

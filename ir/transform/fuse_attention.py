@@ -3,22 +3,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..expr import IntImm
+from ..expr import IntImm, const
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant, TupleGetItem
-from ..relax.ops.common import same_shape
+from ..relax.ops.common import is_one, same_shape
 from .graph import GraphRewriter, on_main, uses
 from .identities import VIEWS
 
 ROWS, COLUMNS = (0, 2, 1, 3), (0, 2, 3, 1)  # axes that make heads of [B, S, H, D]: [B, H, S, D] and [B, H, D, S]
+TURNED = (0, 1, 3, 2)  # those that make columns of rows
 HIDDEN = -1e30    # numbers from here down leave nothing of a score that they are added to
 
 
 @on_main
 def fuse_attention(func, lanes):
-    """Ensures that softmax(q k^T * scale + mask) v, transposed from and to [B, S, heads * size], is nn.attention, which
-    reads its operands where the projections left them: for float32 and heads of whole vectors of `lanes`.
-    A mask is added to the scores, or chooses between them and a number that hides them.
+    """Ensures that softmax(q k^T * scale + mask) v is nn.attention: for float32 and heads of whole vectors of `lanes`.
+    It reads its operands where projections left them, columns of [B, S, heads * size], or as [B, heads, S, size], where
+    caches are; heads of keys and values that are repeated for several heads of queries it reads once. A result that is
+    transposed to [B, S, heads * size] is written so.
+    Masks are added to the scores, or choose between them and a number that hides them. A choice between the softmax and
+    0, for queries whose keys are all hidden, becomes one of the result.
     Where the three are products of one value with constants, they are one product.
     """
     return func if lanes == 1 else _FuseAttention(lanes).run(func)
@@ -29,58 +33,92 @@ class _FuseAttention(GraphRewriter):
         self.lanes = lanes
 
     def begin(self, func):
-        self.counts = {key: len(users) for key, users in uses(func).items()}
+        self.uses = uses(func)
+        self.counts = {key: len(users) for key, users in self.uses.items()}
         self.masks = {}  # (id of a condition, number, whether it hides) -> (condition, mask), which many layers share
 
     def call(self, binding, call):
-        if call.op != "permute_dims" or _axes(call) != ROWS:
-            return call
-        found = self._matched(call)
-        if found is None:
-            return call
-        operands, mask, attrs = found
+        if call.op == "permute_dims" and _axes(call) == ROWS:
+            product = self.producer(call.args[0], "matmul")
+            return product and self._attention(product, call) or call
+        if call.op == "matmul" and not self._is_transposed(binding):
+            return self._attention(call, None) or call
+        return call
+
+    def _is_transposed(self, binding):
+        """Whether all that is done with a result is to transpose it to rows of heads."""
+        only = self.uses.get(id(binding.var), [])
+        made = getattr(only[0], "value", None) if len(only) == 1 else None
+        return getattr(made, "op", "") == "permute_dims" and _axes(made) == ROWS
+
+    def _attention(self, product, transposed):
+        """What takes the place of a product of weights and values, or of its transpose; None of any other."""
+        found = self._matched(product)
+        if found is None or found[-1] is not None and transposed is not None:
+            return None
+        operands, masks, attrs, empty = found
         operands = self._merged(operands) or operands
         tensors = [self._tensor(o) for o in operands]
-        mask = [self._chosen(*m) if isinstance(m, tuple) else m for m in mask]
-        result = call_op("nn.attention", *tensors, *mask, offsets=tuple(o["offset"] for o in operands), **attrs)
-        self.current = self.producer(call.args[0], "matmul").args[0]  # the origin of attention is softmax's node
-        return call_op("reshape", self.emit(result), list(call.struct_info.shape))
+        masks = [self._chosen(*m) if isinstance(m, tuple) else m for m in masks]
+        if len(masks) > 1:
+            masks = [self.emit(call_op("add", *masks), "mask")]
+        result = call_op("nn.attention", *tensors, *masks, offsets=tuple(o["offset"] for o in operands), **attrs,
+                         by_head=transposed is None)
+        self.current = product.args[0]  # the origin of attention is softmax's node
+        if transposed is not None:
+            return call_op("reshape", self.emit(result), list(transposed.struct_info.shape))
+        return result if empty is None else call_op("where", empty[0], empty[1], self.emit(result))
 
     # ------------------------------------------------------------ what is attention
 
-    def _matched(self, call):
-        """(operands, masks, attributes) of an attention whose result `call` transposes; None for any other call."""
-        product = self.producer(call.args[0], "matmul")
-        softmax = product and self.producer(product.args[0], "nn.softmax")
+    def _matched(self, product):
+        """(operands, masks, attributes, (condition, 0) or None) of an attention that ends in a product; None for any
+        other."""
+        empty, weights = None, product.args[0]
+        choice = self.producer(weights, "where")
+        if choice is not None and _is_number(choice.args[1]) and choice.args[1].data.reshape(-1)[0] == 0 and is_one(
+                choice.args[0].struct_info.shape[-1] if choice.args[0].struct_info.shape else const(1, "int64")):
+            empty, weights = choice.args[:2], choice.args[2]
+        softmax = self.producer(weights, "nn.softmax")
         if not softmax or softmax.attrs["axis"] not in (-1, 3) or softmax.struct_info.ndim != 4:
             return None
-        scores, mask = self._masked(softmax.args[0])
+        scores, masks = self._masked(softmax.args[0])
         if scores is None or not same_shape(scores[0].struct_info.shape, softmax.struct_info.shape):
             return None
         (products, scale), (q, of_q), (k, of_k) = scores, *map(self._scaled, scores[0].args)
-        operands = [self._heads(*pair) for pair in ((q, ROWS), (k, COLUMNS), (product.args[1], ROWS))]
+        keys = self._turned(k)
+        if keys is None:
+            return None
+        operands = [self._heads(q), self._heads(*keys, k), self._heads(product.args[1])]
         if any(o is None for o in operands) or not _agree(operands, self.lanes, products.struct_info):
             return None
-        heads, size = operands[0]["heads"], operands[0]["size"]
-        return operands, mask, {"heads": heads, "head_size": size, "scale": scale * of_q * of_k, "lanes": self.lanes}
+        heads, size, groups = operands[0]["heads"], operands[0]["size"], operands[1]["heads"]
+        return operands, masks, {"heads": heads, "head_size": size, "scale": scale * of_q * of_k, "lanes": self.lanes,
+                                 "kv_heads": groups if groups < heads else 0}, empty
 
     def _masked(self, value):
         """((the product of scores, its factor), masks) of what softmax reads: what is added, or _chosen's arguments."""
         scores = self._scores(value)
-        added = self.producer(value, "add")
-        if scores is None and added is not None:
+        if scores is not None:
+            return scores, ()
+        for own, mask in self._hidden(value):
+            scores, masks = self._masked(own)
+            if scores is not None and len(masks) < 2:
+                return scores, (*masks, mask)
+        return None, ()
+
+    def _hidden(self, value):
+        """(what may be scores, a mask of them) of a sum or choice."""
+        added, choice = self.producer(value, "add"), self.producer(value, "where")
+        if added is not None:
             for own, mask in (added.args, added.args[::-1]):
-                scores = self._scores(own)
-                if scores is not None and mask.struct_info.dtype == "float32":
-                    return scores, (mask,)
-        choice = self.producer(value, "where")
-        if scores is None and choice is not None:
+                if mask.struct_info.dtype == "float32" and same_shape(own.struct_info.shape, value.struct_info.shape):
+                    yield own, mask
+        if choice is not None:
             condition, *sides = choice.args
             for hides, (own, number) in enumerate((sides, sides[::-1])):
-                chosen = self._scores(own)
-                if chosen is not None and _is_number(number) and number.data.reshape(-1)[0] <= HIDDEN:
-                    return chosen, ((condition, float(number.data.reshape(-1)[0]), bool(hides)),)
-        return scores, ()
+                if _is_number(number) and number.data.reshape(-1)[0] <= HIDDEN and not _is_number(own):
+                    yield own, (condition, float(number.data.reshape(-1)[0]), bool(hides))
 
     def _chosen(self, condition, number, hides):
         """The mask that hides scores by adding `number` to them, where the condition holds, or does not."""
@@ -112,21 +150,35 @@ class _FuseAttention(GraphRewriter):
             number = float(call.args[1].data.reshape(-1)[0])
             value, factor = call.args[0], factor * number if call.op == "multiply" else factor / number
 
-    def _heads(self, value, axes):
-        """Where the heads of an operand are: columns of a tensor [B, S, W]; None where they are not."""
-        transposed = self.producer(value, "permute_dims")
-        if transposed is None or _axes(transposed) != axes:
-            return None
-        split = transposed.args[0]
+    def _turned(self, value):
+        """(x, whether x is [B, S, H, D] and not [B, H, S, D]) of keys [B, H, D, S]; None of what is no transpose."""
+        call = self.producer(value, "permute_dims")
+        axes = call and _axes(call)
+        return (call.args[0], axes == COLUMNS) if axes in (COLUMNS, TURNED) else None
+
+    def _heads(self, value, split=False, transpose=None):
+        """Where the heads of an operand [B, H, S, D], or [B, S, H, D] where it is `split`, are; None where they are not.
+        transpose: of it, that the product reads."""
+        whole, value = value, value if split else self._unrepeated(value)
+        transposed = None if split else self.producer(value, "permute_dims")
+        if transposed is not None and _axes(transposed) != ROWS:
+            transposed = None
+        if transposed is None and not split:
+            sizes = value.struct_info.shape
+            known = len(sizes) == 4 and all(isinstance(sizes[k], IntImm) for k in (1, 3))
+            return {"value": value, "shape": list(sizes), "heads": sizes[1].value, "size": sizes[3].value, "offset": 0,
+                    "alone": False, "dtype": value.struct_info.dtype} if known else None
+        split = value if split else transposed.args[0]
         sizes = split.struct_info.shape
-        if split.struct_info.dtype != "float32" or not all(isinstance(n, IntImm) for n in sizes[2:]):
+        if not all(isinstance(n, IntImm) for n in sizes[2:]):
             return None
         heads, size = sizes[2].value, sizes[3].value
         rows = [sizes[0], sizes[1], heads * size]
         view = self.producer(split)
         source = view.args[0] if view is not None and view.op in VIEWS else split
-        alone = all(self.counts.get(id(v)) == 1 for v in (value, split, source))
-        found = {"shape": rows, "heads": heads, "size": size, "value": source, "offset": 0, "alone": alone}
+        alone = whole is value and all(self.counts.get(id(v)) == 1 for v in (transpose or value, value, split, source))
+        found = {"shape": rows, "heads": heads, "size": size, "value": source, "offset": 0, "alone": alone,
+                 "dtype": split.struct_info.dtype}
         part = self.definition.get(id(source))
         if isinstance(part, TupleGetItem):
             whole = self.producer(part.tuple_value, "split")
@@ -135,10 +187,26 @@ class _FuseAttention(GraphRewriter):
                              shape=list(whole.args[0].struct_info.shape))
         return found
 
+    def _unrepeated(self, value):
+        """[B, G, S, D] of heads [B, H, S, D] that are each repeated for several heads; the value itself of others."""
+        repeat = self.producer(value, "repeat")
+        if repeat is not None and repeat.attrs["axis"] in (1, -3):
+            return repeat.args[0]
+        view = self.producer(value)
+        wide = self.producer(view.args[0], "broadcast_to") if view is not None and view.op in VIEWS else None
+        narrow = self.producer(wide.args[0]) if wide is not None else None
+        if narrow is None or narrow.op not in VIEWS or wide.struct_info.ndim != 5:
+            return value
+        source, shape, mine = narrow.args[0], wide.args[0].struct_info.shape, wide.struct_info.shape
+        own, to = source.struct_info.shape, value.struct_info.shape
+        grouped = (len(own) == len(to) == 4 and is_one(shape[2]) and same_shape([*shape[:2], *shape[3:]], own)
+                   and same_shape([*mine[:2], *mine[3:]], own) and same_shape([to[0], *to[2:]], [own[0], *own[2:]]))
+        return source if grouped else value
+
     def _tensor(self, operand):
-        """The variable [B, S, W] of an operand."""
-        value = operand["value"]
-        return value if value.struct_info.ndim == 3 else self.emit(call_op("reshape", value, operand["shape"]))
+        """The variable of an operand, [B, S, W] or [B, H, S, D]."""
+        value, shape = operand["value"], operand["shape"]
+        return value if value.struct_info.ndim == len(shape) else self.emit(call_op("reshape", value, shape))
 
     # ------------------------------------------------------------ one product
 
@@ -182,7 +250,8 @@ def _is_number(value):
 
 
 def _agree(operands, lanes, scores):
-    """Whether the operands have equal heads, of whole vectors, and scores are float32."""
-    first = operands[0]
-    same = all((o["heads"], o["size"]) == (first["heads"], first["size"]) for o in operands)
-    return same and first["size"] % lanes == 0 and scores.dtype == "float32"
+    """Whether the operands have heads of one size, of whole vectors, those of keys and values are for equally many of
+    queries, and all is float32."""
+    q, k, v = operands
+    same = q["size"] == k["size"] == v["size"] and k["heads"] == v["heads"] and q["heads"] % k["heads"] == 0
+    return same and q["size"] % lanes == 0 and scores.dtype == "float32" and all(o["dtype"] == "float32" for o in operands)

@@ -25,12 +25,54 @@ def in_place(func):
     return _InPlace().run(func)
 
 
-class _InPlace(GraphRewriter):
+class InPlaceRewriter(GraphRewriter):
+    """What passes ask that give values their places. taken: owners whose place is settled: what callers see, and what is
+    a part of something."""
+
     def begin(self, func):
         memory = Memory(func)
-        # owners whose place is settled: what callers see, and what is a part of something
         self.uses = uses(func)
         self.taken = {memory.place(out).owner for out in func.outputs} | set(memory.homes)
+
+    def _may_lie_apart(self, value, strides, seen=None):
+        """Whether a tensor may have these strides: one kernel writes it, and what reads it, or its views, can do so.
+        seen: the view of it that is known to."""
+        if not self._may_be_read_apart(value, strides, seen):
+            return False
+        producer = self.producer(value)
+        if producer is not None and producer.op in VIEWS:
+            x, = producer.args[:1]
+            own = viewed(strides, value.struct_info.shape, x.struct_info.shape)
+            return own is not None and self._may_lie_apart(x, own, value)
+        return producer is not None and producer.op not in ALIASES and (
+            producer.op == "call" or producer.op in op_table.OPS)
+
+    def _may_be_read_apart(self, value, strides, seen=None):
+        for b in self.uses.get(id(value), [None]):
+            reader = getattr(b, "value", None)
+            if not isinstance(reader, RelaxCall) or reader.op in ("call_tir", "concat", "split", "strided_slice",
+                                                                  "memory.join", "memory.inlay", "memory.part",
+                                                                  *CONTROL):
+                return False
+            if reader.op in VIEWS and b.var is not seen:
+                own = viewed(strides, value.struct_info.shape, b.var.struct_info.shape)
+                if own is None or not self._may_be_read_apart(b.var, own):
+                    return False
+        return True
+
+    def _owner(self, value):
+        """The memory that a value is, or is a view of; None for parameters, constants and parts."""
+        item = self.definition.get(id(value))
+        while isinstance(item, RelaxCall) and item.op in VIEWS:
+            value, item = item.args[0], self.definition.get(id(item.args[0]))
+        if isinstance(item, TupleGetItem):
+            return (id(item.tuple_value), item.index)
+        return (id(value), 0) if isinstance(item, RelaxCall) and item.op != "memory.part" else None
+
+
+class _InPlace(InPlaceRewriter):
+    def begin(self, func):
+        super().begin(func)
         self.joins = {}  # variable of a memory.join -> (axis, its parts, those of parts in their stead)
 
     def call(self, binding, call):
@@ -78,32 +120,6 @@ class _InPlace(GraphRewriter):
         border = self.emit(border, f"{self.current.name}_border")
         return call_op("memory.inlay", border, x, pad_width=attrs["pad_width"])
 
-    def _may_lie_apart(self, value, strides, seen=None):
-        """Whether a tensor may have these strides: one kernel writes it, and what reads it, or its views, can do so.
-        seen: the view of it that is known to."""
-        if not self._may_be_read_apart(value, strides, seen):
-            return False
-        producer = self.producer(value)
-        if producer is not None and producer.op in VIEWS:
-            x, = producer.args[:1]
-            own = viewed(strides, value.struct_info.shape, x.struct_info.shape)
-            return own is not None and self._may_lie_apart(x, own, value)
-        return producer is not None and producer.op not in ALIASES and (
-            producer.op == "call" or producer.op in op_table.OPS)
-
-    def _may_be_read_apart(self, value, strides, seen=None):
-        for b in self.uses.get(id(value), [None]):
-            reader = getattr(b, "value", None)
-            if not isinstance(reader, RelaxCall) or reader.op in ("call_tir", "concat", "split", "strided_slice",
-                                                                  "memory.join", "memory.inlay", "memory.part",
-                                                                  *CONTROL):
-                return False
-            if reader.op in VIEWS and b.var is not seen:
-                own = viewed(strides, value.struct_info.shape, b.var.struct_info.shape)
-                if own is None or not self._may_be_read_apart(b.var, own):
-                    return False
-        return True
-
     def _split(self, call):
         x, axis = call.args[0], call.attrs["axis"] % call.args[0].struct_info.ndim
         if not _in_order(x.struct_info.shape, axis):
@@ -125,15 +141,6 @@ class _InPlace(GraphRewriter):
         if not _in_order(x.struct_info.shape, cut[0]):
             return call
         return call_op("memory.part", x, axis=cut[0], begin=begin, extent=shape[cut[0]].value)
-
-    def _owner(self, value):
-        """The memory that a value is, or is a view of; None for parameters, constants and parts."""
-        item = self.definition.get(id(value))
-        while isinstance(item, RelaxCall) and item.op in VIEWS:
-            value, item = item.args[0], self.definition.get(id(item.args[0]))
-        if isinstance(item, TupleGetItem):
-            return (id(item.tuple_value), item.index)
-        return (id(value), 0) if isinstance(item, RelaxCall) and item.op != "memory.part" else None
 
 
 def _in_order(shape, axis):

@@ -28,13 +28,13 @@ def dimensions(func):
 
 
 class WithRanges(Mutator):
-    """A Mutator with an analyzer that knows the loops around, and that `dims` are at least 1, those that a run
-    decides at least 0."""
+    """A Mutator with an analyzer that knows the loops around, and that `dims` are at least 1, those that
+    may be 0 at least that."""
 
     def __init__(self, dims):
         self.analyzer = Analyzer()
         for dim in dims:
-            least, extent = const(int(dim.most is None), dim.dtype), const(dim.dtype.max_value() // 2, dim.dtype)
+            least, extent = const(int(not dim.may_be_zero), dim.dtype), const(dim.dtype.max_value() // 2, dim.dtype)
             self.analyzer.bind(dim, Range(least, extent), allow_override=True)
 
     def visit_For(self, loop):

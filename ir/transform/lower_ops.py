@@ -101,7 +101,7 @@ class _Lower:
         """The GlobalVar of what an operator, or a group, becomes: equal ones, whatever their names, origins and weights
         are, are lowered once."""
         dims = _dims_of(call, args, strides, calls)
-        empty = tuple(d.most is not None for d in dims)  # such kernels are none of those of 1 or more
+        empty = tuple(d.may_be_zero for d in dims)  # such kernels are none of those of 1 or more
         computed = _form(call, args) if group is None else group.replace(attrs={})
         form = computed, tuple(strides), len(_infos(call)), empty
         known = self.lowered.setdefault(structural_hash(form), [])

@@ -11,6 +11,7 @@ import inspect
 from ..boundary import internal_errors
 from ..relax.expr import Function
 from .accumulate import accumulate
+from .alias import update_in_place
 from .bind_params import bind_params
 from .choose_convolution import choose_convolution
 from .common_subexpr import common_subexpr_elim
@@ -250,6 +251,7 @@ RELAX = _rows(
     ("PackWeights", _graph, pack_weights, "", "", 2),
     ("FuseOps", _graph, fuse_ops, "dataflow", "groups", 1),
     ("InPlace", _graph, in_place, "groups", "", 1),
+    ("UpdateInPlace", _graph, update_in_place),
     ("MaterializeOutputs", _graph, materialize_outputs),
     ("LegalizeOps", _graph, lower_ops, "dataflow, no MatchCast"),
 )

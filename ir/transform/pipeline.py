@@ -22,7 +22,8 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None):
     names = ["ResolveMatchCast", "FoldConstant", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
              "RemoveIdentities", "KeepShares", "SliceEarly", "PoolEarly", "ProjectInputs",
              "FuseAttention", "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution", "SplitPadding",
-             "PackWeights", "FuseOps", "InPlace", "MaterializeOutputs"]
+             "PackWeights", "FuseOps", "InPlace", "UpdateInPlace",
+             "MaterializeOutputs"]
     passes = [p for name in names if (p := RELAX[name](*given.get(name, ()))).info.opt_level <= opt_level]
     check_order([*passes, RELAX["LegalizeOps"]()], IMPORTED)
     return passes

@@ -4,20 +4,23 @@ A few queries meet the keys block after block. Of the blocks so far there are, f
 sum of the exponentials of the others next to it, and the sum of the values weighted by these; where a block has a
 greater one, what was summed up before shrinks (Milakov and Gimelshein 2018; Dao et al. 2022). So no buffer grows with
 the number of keys but the packed keys themselves. Where all the keys of a query are hidden by -inf, all weigh the same.
+
+The queries of a few tokens, of all heads that share keys, are rows: row r is head r % group of the group, of token r //
+group.
 """
 from __future__ import annotations
 
 import numpy as np
 
 from ... import tir
-from ...expr import as_expr, const
+from ...expr import IntImm, as_expr, const
 from ...te.reduction import binary
 from ...tir import intrin
 from .common import broadcast_index
 from .nests import axis, nest, nest_of_nests, size_of, store
 from .precision import sum_dtype
 
-ROWS = 6     # queries at once: tiles of 6, 3, 2 or 1
+ROWS = 6     # rows at once, at most: tiles of so many, or of a divisor of these
 TILE = 64    # keys whose scores are computed together, or the next whole vectors
 TILES = 4    # whose keys come between two rescalings
 
@@ -39,16 +42,21 @@ class _Attention:
         self.out = tir.decl_buffer([size_of(d) for d in out.shape], out.dtype, "attention")
         self.acc, self.attrs = sum_dtype(out.dtype), attrs
         self.least, self.lowest = const(least, self.acc), const(-float(np.finfo(str(self.acc)).max), self.acc)
-        self.heads, self.size, self.lanes = (attrs[name] for name in ("heads", "head_size", "lanes"))
-        self.batch, self.queries = (_int64(d) for d in self.out.shape[:2])
-        self.keys = _int64(self.k.shape[1])
+        heads, self.size, self.lanes = (attrs[name] for name in ("heads", "head_size", "lanes"))
+        self.groups = attrs["kv_heads"] or heads
+        self.group = heads // self.groups
+        self.batch, self.queries = _int64(self.out.shape[0]), _int64(self.q.shape[len(self.q.shape) - 2])
+        self.keys = _int64(self.k.shape[len(self.k.shape) - 2])
+        self.count_rows = self.queries * self.group
+        few = isinstance(self.count_rows, IntImm) and self.count_rows.value < ROWS
+        self.rows = self.count_rows.value if few else ROWS
         self.vectors = -(-TILE // self.lanes)
         self.tile = self.vectors * self.lanes
         self.block = self.tile * TILES
 
     def function(self):
         tiles = intrin.ceildiv(self.keys, self.tile)
-        self.packed = self._buffer("keys", self.batch, self.heads, tiles * self.vectors, self.size, self.lanes)
+        self.packed = self._buffer("keys", self.batch, self.groups, tiles * self.vectors, self.size, self.lanes)
         body = tir.seq(*self._pack(), self._rows())
         return tir.prim_func([*self.inputs, self.out], body, {"num_outputs": 1}, [self.packed])
 
@@ -58,16 +66,29 @@ class _Attention:
     def _nest(self, name, make, init=None, **axes):
         return nest("online_" + name, {label: _int64(n) for label, n in axes.items()}, make, init)
 
-    def _column(self, operand, h, d):
-        return h * self.size + d + self.attrs["offsets"][operand]
+    def _at(self, operand, b, h, t, d):
+        """An element of an operand, or of the result."""
+        tensor = (self.q, self.k, self.v, self.out)[operand]
+        if len(tensor.shape) == 4:
+            return tensor, (b, h, t, d)
+        return tensor, (b, t, h * self.size + d + (*self.attrs["offsets"], 0)[operand])
+
+    def _read(self, *at):
+        tensor, indices = self._at(*at)
+        return tensor[indices].astype(self.acc)
+
+    def _head_and_token(self, h, r):
+        """Those of a row."""
+        return (h, r) if self.group == 1 else (h * self.group + intrin.floormod(r, self.group), intrin.floordiv(
+            r, self.group))
 
     def _pack(self):
         """Keys in vectors; of the last tile what no whole vector holds, and zeros."""
         whole, used = intrin.floordiv(self.keys, self.lanes), intrin.ceildiv(self.keys, self.lanes)
-        outer, zero = {"b": self.batch, "h": self.heads}, const(0, self.acc)
+        outer, zero = {"b": self.batch, "h": self.groups}, const(0, self.acc)
 
         def key(b, h, to, d, ti):
-            return self.k[b, to * self.lanes + ti, self._column(1, h, d)].astype(self.acc)
+            return self._read(1, b, h, to * self.lanes + ti, d)
 
         def last(b, h, to, ti, d):
             at = (b, h, to + whole, d, ti)
@@ -81,12 +102,12 @@ class _Attention:
                          **outer, to=self.packed.shape[2] - used, d=self.size, ti=self.lanes)
 
     def _rows(self):
-        """ROWS queries of one head: from what they are to their results."""
+        """Some rows of one head of keys: from what they are to their results."""
         b, h, so = (axis(label, _int64(n), "spatial") for label, n in (
-            ("b", self.batch), ("h", self.heads), ("so", intrin.ceildiv(self.queries, ROWS))))
-        self.at = b.var, h.var, so.var * ROWS
-        self.query, self.sums = self._buffer("query", ROWS, self.size), self._buffer("sums", ROWS, self.size)
-        self.peak, self.total = self._buffer("peak", ROWS), self._buffer("total", ROWS)
+            ("b", self.batch), ("h", self.groups), ("so", intrin.ceildiv(self.count_rows, self.rows))))
+        self.at = b.var, h.var, so.var * self.rows
+        self.query, self.sums = self._buffer("query", self.rows, self.size), self._buffer("sums", self.rows, self.size)
+        self.peak, self.total = self._buffer("peak", self.rows), self._buffer("total", self.rows)
         body = tir.seq(*self._start(), self._step(), self._end())
         return nest_of_nests("online_rows", (b, h, so), body, (self.query, self.sums, self.peak, self.total))
 
@@ -95,22 +116,23 @@ class _Attention:
         scale, zero = const(self.attrs["scale"], self.acc), const(0, self.acc)
 
         def query(s, d):
-            value = self.q[b, first + s, self._column(0, h, d)].astype(self.acc) * scale
-            return store(self.query, intrin.if_then_else(first + s < self.queries, value, zero), (s, d))
+            head, token = self._head_and_token(h, first + s)
+            value = self._read(0, b, head, token, d) * scale
+            return store(self.query, intrin.if_then_else(first + s < self.count_rows, value, zero), (s, d))
 
-        yield self._nest("query", query, s=ROWS, d=self.size)
-        yield self._nest("start_peak", lambda s: store(self.peak, self.lowest, (s,)), s=ROWS)
-        yield self._nest("start_total", lambda s: store(self.total, zero, (s,)), s=ROWS)
-        yield self._nest("start_sums", lambda s, d: store(self.sums, zero, (s, d)), s=ROWS, d=self.size)
+        yield self._nest("query", query, s=self.rows, d=self.size)
+        yield self._nest("start_peak", lambda s: store(self.peak, self.lowest, (s,)), s=self.rows)
+        yield self._nest("start_total", lambda s: store(self.total, zero, (s,)), s=self.rows)
+        yield self._nest("start_sums", lambda s, d: store(self.sums, zero, (s, d)), s=self.rows, d=self.size)
 
     def _end(self):
         b, h, first = self.at
-        return self._nest("result", lambda s, d: store(
-            self.out, (self.sums[s, d] / self.total[s]).astype(self.out.dtype), (b, first + s, self._column_out(h, d))),
-            s=intrin.min(const(ROWS, "int64"), self.queries - first), d=self.size)
 
-    def _column_out(self, h, d):
-        return h * self.size + d
+        def result(s, d):
+            tensor, indices = self._at(3, b, *self._head_and_token(h, first + s), d)
+            return store(tensor, (self.sums[s, d] / self.total[s]).astype(tensor.dtype), indices)
+
+        return self._nest("result", result, s=intrin.min(const(self.rows, "int64"), self.count_rows - first), d=self.size)
 
     def _step(self):
         """The scan over blocks of keys."""
@@ -120,8 +142,8 @@ class _Attention:
         self.tiles = intrin.ceildiv(self.count, self.tile)
         names = (("scores",), ("logits", "exp"), ("top", "sum"), ("before", "greater", "shrink", "weight"),
                  ("shrunk", "values"))
-        shapes = ((ROWS, TILES, self.vectors, self.lanes), (ROWS, self.block), (ROWS, self.lanes), (ROWS,),
-                  (ROWS, self.size))
+        shapes = ((self.rows, TILES, self.vectors, self.lanes), (self.rows, self.block), (self.rows, self.lanes), (self.rows,),
+                  (self.rows, self.size))
         made = [{n: self._buffer(n, *shape) for n in group} for group, shape in zip(names, shapes)]
         for group in made:
             self.__dict__.update(group)
@@ -131,7 +153,7 @@ class _Attention:
     def _scores(self, start):
         b, h, first = self.at
         scores, logits, zero = self.scores, self.logits, const(0, self.acc)
-        axes = {"s": ROWS, "to": self.tiles, "tv": self.vectors, "tl": self.lanes}
+        axes = {"s": self.rows, "to": self.tiles, "tv": self.vectors, "tl": self.lanes}
 
         def score(*at):
             *place, n = at
@@ -143,12 +165,15 @@ class _Attention:
         yield self._nest("logits", lambda s, to, tv, tl: store(
             logits, scores[s, to, tv, tl], (s, to * self.tile + tv * self.lanes + tl)), **axes)
         for mask in self.mask:
-            yield self._nest("mask", lambda s, t: store(logits, logits[s, t] + mask[broadcast_index(
-                (b, h, intrin.min(first + s, self.queries - 1), start + t), mask.shape)].astype(self.acc), (s, t)),
-                s=ROWS, t=self.count)
+            def masked(s, t, mask=mask):
+                at = self._head_and_token(h, intrin.min(first + s, self.count_rows - 1))
+                hidden = mask[broadcast_index((b, *at, start + t), mask.shape)].astype(self.acc)
+                return store(logits, logits[s, t] + hidden, (s, t))
+
+            yield self._nest("mask", masked, s=self.rows, t=self.count)
         lowest = const(float("-inf"), self.acc)
         yield self._nest("hidden", lambda s, t: store(logits, lowest, (s, self.count + t)),
-                         s=ROWS, t=self.tiles * self.tile - self.count)
+                         s=self.rows, t=self.tiles * self.tile - self.count)
 
     def _softmax(self):
         logits, top, exp, total = self.logits, self.top, self.exp, self.sum
@@ -156,34 +181,34 @@ class _Attention:
         zero, lowest = const(0, self.acc), self.lowest
         yield self._nest("top", lambda s, tl, t: store(
             top, binary(tir.Max, top[s, tl], logits[s, t * self.lanes + tl]), (s, tl)),
-            lambda s, tl: store(top, lowest, (s, tl)), s=ROWS, tl=self.lanes, t=vectors)
-        yield self._nest("before", lambda s: store(self.before, self.peak[s], (s,)), s=ROWS)
+            lambda s, tl: store(top, lowest, (s, tl)), s=self.rows, tl=self.lanes, t=vectors)
+        yield self._nest("before", lambda s: store(self.before, self.peak[s], (s,)), s=self.rows)
         yield self._nest("greater", lambda s, tl: store(
             self.greater, binary(tir.Max, self.greater[s], top[s, tl]), (s,)),
-            lambda s: store(self.greater, self.before[s], (s,)), s=ROWS, tl=self.lanes)
+            lambda s: store(self.greater, self.before[s], (s,)), s=self.rows, tl=self.lanes)
         yield self._nest("shrink", lambda s: store(self.shrink, intrin.exp(intrin.max(
-            self.least, self.before[s] - self.greater[s])), (s,)), s=ROWS)
+            self.least, self.before[s] - self.greater[s])), (s,)), s=self.rows)
         yield self._nest("exp", lambda s, to, tl: store(exp, intrin.exp(intrin.max(
             self.least, logits[s, to * self.lanes + tl] - self.greater[s])), (s, to * self.lanes + tl)),
-            s=ROWS, to=vectors, tl=self.lanes)
+            s=self.rows, to=vectors, tl=self.lanes)
         yield self._nest("sum", lambda s, tl, t: store(
             total, total[s, tl] + exp[s, t * self.lanes + tl], (s, tl)),
-            lambda s, tl: store(total, zero, (s, tl)), s=ROWS, tl=self.lanes, t=vectors)
+            lambda s, tl: store(total, zero, (s, tl)), s=self.rows, tl=self.lanes, t=vectors)
         yield self._nest("weight", lambda s, tl: store(self.weight, self.weight[s] + total[s, tl], (s,)),
-                         lambda s: store(self.weight, zero, (s,)), s=ROWS, tl=self.lanes)
+                         lambda s: store(self.weight, zero, (s,)), s=self.rows, tl=self.lanes)
 
     def _values(self, start):
         b, h, _ = self.at
         shrunk, values = self.shrunk, self.values
         yield self._nest("shrunk", lambda s, d: store(shrunk, self.sums[s, d] * self.shrink[s], (s, d)),
-                         s=ROWS, d=self.size)
-        yield self._nest("values", lambda s, d, u: store(values, values[s, d] + self.exp[s, u] * self.v[
-            b, start + u, self._column(2, h, d)].astype(self.acc), (s, d)),
-            lambda s, d: store(values, shrunk[s, d], (s, d)), s=ROWS, d=self.size, u=self.count)
-        yield self._nest("keep_sums", lambda s, d: store(self.sums, values[s, d], (s, d)), s=ROWS, d=self.size)
-        yield self._nest("keep_peak", lambda s: store(self.peak, self.greater[s], (s,)), s=ROWS)
+                         s=self.rows, d=self.size)
+        yield self._nest("values", lambda s, d, u: store(values, values[s, d] + self.exp[s, u] * self._read(
+            2, b, h, start + u, d), (s, d)),
+            lambda s, d: store(values, shrunk[s, d], (s, d)), s=self.rows, d=self.size, u=self.count)
+        yield self._nest("keep_sums", lambda s, d: store(self.sums, values[s, d], (s, d)), s=self.rows, d=self.size)
+        yield self._nest("keep_peak", lambda s: store(self.peak, self.greater[s], (s,)), s=self.rows)
         yield self._nest("keep_total", lambda s: store(
-            self.total, self.total[s] * self.shrink[s] + self.weight[s], (s,)), s=ROWS)
+            self.total, self.total[s] * self.shrink[s] + self.weight[s], (s,)), s=self.rows)
 
 
 def _int64(dim):

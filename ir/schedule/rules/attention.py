@@ -61,9 +61,10 @@ class Attention(tiles.Sums):
 
 def _tile_output(sch, target, output, tile, size):
     """The loops over batches, heads, rows and tiles of columns of the result."""
-    b, s, c = sch.get_loops(output)
+    *by_head, s, c = sch.get_loops(output)
     so, si = sch.split(s, [None, tile.rows])
     h, do, dv, dl = sch.split(c, [None, size // (tile.vectors * target.lanes), tile.vectors, target.lanes])
+    b, h = by_head if len(by_head) == 2 else (*by_head, h)
     sch.reorder(b, h, so, do, si, dv, dl)
     in_registers(sch, (si, dv), dl)
     return b, h, so, do
@@ -119,7 +120,8 @@ def _tile_scores(sch, target, scores, logits, at, vectors):
 def _pack_keys(sch, target, keys):
     """In squares, which are turned in registers, where the last vector of keys is a whole one."""
     *outer, d, lane = sch.get_loops(keys)
-    if static(sch.get(keys).reads[0].buffer.shape[1]) % target.lanes == 0:
+    shape = sch.get(keys).reads[0].buffer.shape
+    if static(shape[len(shape) - 2]) % target.lanes == 0:
         _, di = sch.split(d, [None, target.lanes])
         sch.unroll(di)
         sch.annotate(di, TRANSPOSE, 1)

@@ -143,18 +143,59 @@ def _axis(g, x):
     return bert(g, x, axis=2)
 
 
-def _not_back(g, x):
-    return bert(g, x, back=False)
-
-
 def _constant_keys(g, x):
     q, v = (projected(g, x, seed) for seed in (1, 5))
     return attend(g, heads(g, q, (0, 2, 1, 3)), const(1, H, D, S), heads(g, v, (0, 2, 1, 3)))
 
 
-@pytest.mark.parametrize("build, lanes", [(_axis, 4), (_not_back, 4), (_constant_keys, 4), (bert, 8), (bert, 1)])
+def test_heads_that_stay_apart():
+    """The result [B, H, S, D] is written so."""
+    x = param("x", 1, S, W)
+    g = Graph(x)
+    new = check(g.module(bert(g, x, back=False)), data(1, S, W), passes=FUSED)
+    call, = attentions(new)
+    assert call.attrs["by_head"] and "permute_dims" not in ops(new)
+
+
+@pytest.mark.parametrize("expanded", [False, True])
+@pytest.mark.parametrize("back", [False, True])
+def test_heads_of_keys_for_several_of_queries(expanded, back):
+    """Keys and values [B, G, T, D], as caches are, are read as they are, not repeated."""
+    q, k, v = param("q", 1, S, W), param("k", 1, 1, 5, D), param("v", 1, 1, 5, D)
+    g = Graph(q, k, v)
+
+    def repeated(x):
+        if not expanded:
+            return g.op("repeat", x, repeats=H, axis=1)
+        wide = g.op("broadcast_to", g.op("reshape", x, [1, 1, 1, 5, D]), [1, 1, H, 5, D])
+        return g.op("reshape", wide, [1, H, 5, D])
+
+    scores = g.op("matmul", heads(g, q, (0, 2, 1, 3)), g.op("permute_dims", repeated(k), axes=(0, 1, 3, 2)))
+    out = g.op("matmul", g.op("nn.softmax", scores, axis=-1), repeated(v))
+    new = check(g.module(g.op("permute_dims", out, axes=(0, 2, 1, 3)) if back else out), data(1, S, W),
+                data(1, 1, 5, D, seed=1), data(1, 1, 5, D, seed=2), passes=FUSED)
+    call, = attentions(new)
+    assert call.attrs["kv_heads"] == 1 and call.attrs["by_head"] is not back and [p for p in (k, v)] == list(call.args[1:3])
+    assert not {"repeat", "broadcast_to", "permute_dims"} & set(ops(new))
+
+
+def test_queries_without_keys_give_zeros():
+    """A choice between 0 and the softmax, of rows, is one of the result; a choice inside a sum is a mask."""
+    x, mask, none = param("x", 1, S, W), param("mask", S, S), param("none", S, 1, dtype="bool")
+    seen = param("seen", 1, 1, S, S, dtype="bool")
+    g = Graph(x, mask, none, seen)
+    q, k, v = (heads(g, projected(g, x, seed), axes) for seed, axes in ((1, (0, 2, 1, 3)), (3, (0, 2, 3, 1)),
+                                                                        (5, (0, 2, 1, 3))))
+    scores = g.op("add", g.op("where", seen, g.op("matmul", q, k), number(-1e38)), mask)
+    weights = g.op("where", none, number(0.0), g.op("nn.softmax", scores, axis=-1))
+    new = check(g.module(g.op("matmul", weights, v)), data(1, S, W), data(S, S, seed=1), np.arange(S)[:, None] == 2,
+                np.tril(np.ones((1, 1, S, S), bool)), passes=FUSED)
+    assert len(attentions(new)) == 1 and "nn.softmax" not in ops(new)
+
+
+@pytest.mark.parametrize("build, lanes", [(_axis, 4), (_constant_keys, 4), (bert, 8), (bert, 1)])
 def test_what_is_left_alone(build, lanes):
-    """Softmax over queries, heads that stay apart, keys that are no projection, heads of less than a vector, no
+    """Softmax over queries, keys that are no projection, heads of less than a vector, no
     lanes."""
     x = param("x", 1, S, W)
     g = Graph(x)
