@@ -8,6 +8,7 @@
  *                                              touched, the rest of the vector is 0
  *   T_first_n(a, b, n)                         the first n lanes of a, then those of b
  *   T_load_strided(p, s)  T_store_strided(p, s, a)   lane l is p[l * s]
+ *   T_load_i8(p)  T_load_u8(p)  T_load_i16(p)  lanes that are integers in memory; also ..._n(p, n), ..._strided(p, s)
  *   T_add  T_sub  T_mul  T_div (a, b)          as the C operators
  *   T_fma(a, b, c)                             a * b + c, rounded once where the machine can, else twice
  *   T_fixed(a, b, n)                           the integer of the 32 bits from the n-th on of a and b; see simd/lane.h
@@ -34,6 +35,8 @@
 
 #include "ingot.h"
 #include "ingot_math.h"
+
+#include <string.h>
 
 /* What stays in a register is, for gcc and clang, what an empty piece of assembly may have changed. */
 #if defined(__GNUC__)
@@ -113,5 +116,7 @@ INGOT_SIMD_ACCUMULATE(f32x4)
 INGOT_SIMD_ACCUMULATE(f32x8)
 #endif
 INGOT_SIMD_ACCUMULATE(f32x16)
+
+#include "simd/narrow.h"
 
 #endif /* INGOT_SIMD_H */

@@ -56,6 +56,7 @@ from .small_floats import FLOAT8, compute_legalize, storage_legalize
 from .split_sums import split_sums
 from .register_transpose import register_transpose
 from .storage_rewrite import storage_rewrite
+from .stored import load_stored, store_constants
 from .hoist_init_predicate import hoist_init_predicate
 from .unroll import unroll_copies, unroll_loop
 from .vectorize import rewrite_vector_types, vectorize_loop
@@ -223,6 +224,7 @@ TIR = _rows(
     ("LiftWorkspace", _tir, lift_workspace, "flat buffers", "temporaries of constant size"),
     ("LiftScratch", _tir, lift_scratch, "temporaries of constant size"),
     ("NarrowDataType", _tir, narrow_data_type, "flat buffers"),
+    ("LoadStored", _tir, load_stored, "flat buffers"),
     ("LowerIntrin", _tir, lower_intrin, "flat buffers", "tir.fma"),
     ("Accumulate", _tir, accumulate, "flat buffers, tir.fma"),
     ("OutlineTiles", _tir, outline_tiles, "flat buffers", "", 1),
@@ -252,4 +254,5 @@ RELAX = _rows(
     ("InPlace", _graph, in_place, "groups", "", 1),
     ("MaterializeOutputs", _graph, materialize_outputs),
     ("LegalizeOps", _graph, lower_ops, "dataflow, no MatchCast"),
+    ("StoreConstants", _graph, store_constants),
 )
