@@ -169,7 +169,8 @@ INTEGER_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, result=result) for na
     ("bitwise_and", np.bitwise_and, 2, None), ("bitwise_or", np.bitwise_or, 2, None),
     ("bitwise_xor", np.bitwise_xor, 2, None), ("bitwise_not", np.invert, 1, None),
     ("shift_left", np.left_shift, 2, None), ("shift_right", np.right_shift, 2, None),
-    ("popcount", _popcount, 1, None), ("clz", _clz, 1, "int32"), ("bit_field", _bit_field, 3, None))))
+    ("popcount", _popcount, 1, None), ("clz", _clz, 1, "int32"))),
+    Intrinsic("bit_field", _bit_field, 3, integers=2))
 # Of the bits of float32. fixed(a, b, n): the integer, with its sign, that the 32 bits from the n-th on of a and then b
 # are, where n is a multiple of 4 below 32; greater(a, b): that whose bits are the greater integer, of magnitudes the
 # greater number, of which NaN is the greatest.

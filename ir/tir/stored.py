@@ -14,7 +14,8 @@ from functools import lru_cache
 import numpy as np
 
 from ..dtype import DataType
-from ..expr import Add, Broadcast, Call, Cast, Div, FloatImm, IntImm, Mod, Ramp, cast
+from ..expr import Add, Broadcast, Cast, Div, FloatImm, IntImm, Mod, Ramp, cast
+from .intrin import intrinsic
 from .stmt import BufferLoad
 
 ATTRIBUTE = "stored"  # of a PrimFunc: the form of each argument of its calls, "" where that is as it is
@@ -63,8 +64,7 @@ class Stored:
         if self.per_word > 1:
             per_word = IntImm(index.dtype, self.per_word)
             place = cast(Mod(index, per_word) * self.bits, "int32")  # no index is negative
-            bits = Call(words.dtype, "tir.bit_field", (
-                BufferLoad(words, (Div(index, per_word),)), place, IntImm("int32", self.bits)))
+            bits = intrinsic("bit_field", BufferLoad(words, (Div(index, per_word),)), place, self.bits)
             return bits if dtype == words.dtype else Cast(dtype, bits)
         value = Cast(dtype, BufferLoad(words, (index,)))
         if not self.base:
