@@ -29,6 +29,7 @@ from .hoist_if import hoist_if_then_else
 from .hoist_index import hoist_index
 from .identities import remove_identities
 from .in_place import in_place
+from .keep_quantized import keep_quantized
 from .keep_shares import keep_shares
 from .lane_indexed_fma import lane_indexed_fma
 from .loop_partition import loop_partition
@@ -236,6 +237,7 @@ TIR = _rows(
 RELAX = _rows(
     ("BindParams", _module, bind_params),
     ("ResolveMatchCast", _graph, resolve_match_cast, "", "no MatchCast"),
+    ("KeepQuantized", _graph, keep_quantized, "", "", 1),
     ("FoldConstant", _graph, fold_constants, "", "folded constants"),
     ("DecomposeOpsForInference", _graph, decompose_batch_norm, "", "no nn.batch_norm"),
     ("FoldBatchnormToConv2D", _graph, fold_scale_axis, "no nn.batch_norm", "", 1),
