@@ -10,7 +10,7 @@ undefined. Loop variables and dimensions, and sums in an index, which lie inside
 from __future__ import annotations
 
 from ..ir.dtype import DataType
-from ..ir.expr import Add, Broadcast, Call, Cast, Div, FloatImm, IntImm, Max, Mul, Ramp, Select, Sub, Var, is_const_int
+from ..ir.expr import Add, Broadcast, Call, Cast, Div, FloatImm, IntImm, Max, Mod, Mul, Ramp, Select, Sub, Var, is_const_int
 from ..ir.node import collect
 from ..ir.tir.intrinsics import ALL_INTRINSICS, VECTOR_CALLS
 from ..ir.tir.stmt import BufferLoad
@@ -56,6 +56,7 @@ VECTOR_CHOOSES = {"Min": "min", "Max": "max"}
 VECTOR_REDUCTIONS = ("reduce_add", "reduce_min", "reduce_max", "reduce_greater")
 VECTOR_LANES = ("first_n", "evens", "odds", "lane", "fma_lane", "held")
 VECTOR_FUNCTIONS = VECTOR_CALLS | {"accumulate", "fma"}  # T_name(operands)
+LOADED = {"int8": "i8", "uint8": "u8", "int16": "i16"}  # what T_load_... makes floats of
 # a < b ? x : y and its like: (function, operands swapped, results swapped)
 VECTOR_CHOICES = {"LT": ("lt", False, False), "LE": ("le", False, False), "GT": ("lt", True, False),
                   "GE": ("le", True, False), "EQ": ("eq", False, False), "NE": ("eq", False, True)}
@@ -155,6 +156,8 @@ class CExpr:
             self.sums.add(id(e))
             self._mark_sums(e.a)
             self._mark_sums(e.b)
+        elif isinstance(e, (Div, Mod)) and isinstance(e.b, IntImm):
+            self._mark_sums(e.a)
         elif isinstance(e, Cast) and e.value.dtype.is_int:
             self._mark_sums(e.value)
 
@@ -234,12 +237,13 @@ class CExpr:
             return self._few_bits(e.replace(value=Cast(DataType("int32"), e.value)))
         wide, text = self.type("uint32"), self.text(e.value, UNARY)
         if source.bits < 8 and source.code == "int":
-            sign = 1 << (source.bits - 1)
-            text = f"({self.type('int32')})(({wide}){text} ^ {sign}u) - {sign}"
+            sign, field = 1 << (source.bits - 1), getattr(e.value, "value", None)
+            text = f"({self.text(field, UNARY)} ^ {sign}) - {sign}" if _is_field(field) else (
+                f"({self.type('int32')})(({wide}){text} ^ {sign}u) - {sign}")
             if dtype == "int32":
                 return text, ADDITIVE
             text = f"({text})"
-        if dtype.bits < 8:
+        if dtype.bits < 8 and not _is_field(e.value):
             text = f"(({wide}){text} & {(1 << dtype.bits) - 1}u)"
         return f"({self.type(dtype)}){text}", UNARY
 
@@ -282,10 +286,12 @@ class CExpr:
         name = self.names[buffer]
         return name if is_scalar(buffer) else f"{name}[{self.index(index, buffer)}]"
 
-    def vector_access(self, verb, buffer, index, *value):
-        """The call that loads or stores ("load", "store") a vector of `buffer` at a Ramp."""
+    def vector_access(self, verb, buffer, index, *value, widened=None):
+        """The call that loads or stores ("load", "store") a vector of `buffer` at a Ramp; widened: the dtype that a
+        load of integers converts to."""
         self.use("vectors")
-        function = f"{self.dialect.vector(buffer.dtype.with_lanes(index.lanes))}_{verb}"
+        function = f"{self.dialect.vector(widened or buffer.dtype.with_lanes(index.lanes))}_{verb}"
+        function += f"_{LOADED[str(buffer.dtype)]}" if widened else ""
         arguments = [f"&{self.place(buffer, index.base)}"]
         if index.count is not None:
             if not is_const_int(index.stride, 1):
@@ -363,6 +369,8 @@ class CExpr:
             return self._bits(name, e)
         if name in COUNTS:
             return self._count(name, *e.args)
+        if name == "bit_field":
+            return self._bit_field(*e.args)
         if name in VECTOR_REDUCTIONS:
             self.use("vectors")
             return f"{self.dialect.vector(e.args[0].dtype)}_{name}({self.text(e.args[0])})", POSTFIX
@@ -398,6 +406,11 @@ class CExpr:
         if e.dtype.bits < 32 or precedence == SHIFT:
             return f"({self.type(e.dtype)})({text})", UNARY
         return text, precedence
+
+    def _bit_field(self, word, place, bits):
+        """Some bits of a byte, as an int. Where they begin is part of an index."""
+        self._mark_sums(place)
+        return f"({self.text(word, SHIFT)} >> {self.text(place, UNARY)}) & {(1 << bits.value) - 1}", BITAND
 
     def _reinterpret(self, e, x):
         """The bits of x as another type; those of small floats are integers in C."""
@@ -441,6 +454,8 @@ class CExpr:
             return self._conditional(*e.args)
         if isinstance(e, Call) and e.op.removeprefix("tir.") in VECTOR_LANES:
             return f"{prefix}_{e.op.removeprefix('tir.')}({', '.join(map(self.text, e.args))})", POSTFIX
+        if isinstance(e, Cast) and isinstance(e.value, BufferLoad):
+            return self.vector_access("load", e.value.buffer, e.value.indices[0], widened=e.dtype), POSTFIX
         if isinstance(e, Broadcast):
             name, args = "set1", (e.value,)
         elif kind in VECTOR_CHOOSES:
@@ -490,6 +505,11 @@ def _is_number(e):
     """Whether an expression is a constant other than NaN."""
     e = e.value if isinstance(e, Broadcast) else e
     return isinstance(e, FloatImm) and e.value == e.value
+
+
+def _is_field(e):
+    """Whether an expression has no more bits than it asks for of a word."""
+    return isinstance(e, Call) and e.op == "tir.bit_field"
 
 
 def _signed(text):

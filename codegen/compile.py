@@ -159,7 +159,7 @@ def lower(mod, options, cache=None):
         check_bounds(func)
     stages = Stages(_prefix(mod, options), mod)
     stages.fused = optimize(mod, options)
-    stages.tir = RELAX["LegalizeOps"]()(stages.fused)
+    stages.tir = RELAX["StoreConstants"]()(RELAX["LegalizeOps"]()(stages.fused))
     functions, main = _prim_funcs(stages.tir), stages.tir["main"]
     work = {n: estimate_work(f) for n, f in functions.items()}
     kept = bytes_for_arrays(options.target, options.threads, _pointers(main), options.stack_limit)
@@ -322,7 +322,8 @@ def _end(desc, dims):
 _KEEPING = ("astype", "permute_dims", "strided_slice", "broadcast_to", "flip", "tile", "repeat")  # values as they are
 _CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv2d_transpose")
 _RECURRENT = ("nn.lstm", "nn.gru", "nn.rnn")
-_COUNTED = (*_CONVOLUTIONS, *_RECURRENT, "matmul")
+_PRODUCTS = ("matmul", "matmul_quantized")
+_COUNTED = (*_CONVOLUTIONS, *_RECURRENT, *_PRODUCTS)
 
 
 def count_flops(mod):
@@ -344,7 +345,7 @@ def count_flops(mod):
         if out is None or a.static_shape is None or w.static_shape is None:
             return 0
         size = int(np.prod(out))
-        if call.op == "matmul":
+        if call.op in _PRODUCTS:
             total += 2 * size * a.static_shape[-1]
         elif call.op == "nn.conv2d_transpose":
             total += 2 * int(np.prod(a.static_shape)) * int(np.prod(w.static_shape[1:]))

@@ -11,6 +11,7 @@ from ..ir.relax.control import dims_set_by, fields_of, loop_parts
 from ..ir.relax.expr import Constant, PrimValue, RelaxCall, TupleStructInfo
 from ..ir.relax.memory import Memory
 from ..ir.script.relax_printer import RelaxPrinter
+from ..ir.tir.stored import ATTRIBUTE, Stored
 from ..ir.transform.outputs import own_memory
 from . import memory_plan
 from .c_names import most_letters, new_name, taken_names
@@ -192,27 +193,31 @@ class _Builder:
                 raise ValueError(f"output {outputs[n].source_name} has no memory of its own; run materialize_outputs")
             self.where[owner] = Operand("output", n, outputs[n].name)
 
-    def _operand(self, place):
-        """The operand that a call reads or writes at a Place."""
+    def _operand(self, place, stored=""):
+        """The operand that a call reads or writes at a Place; stored: the form in which it reads a constant."""
+        if stored:
+            return self._weight(self.memory.values[place.owner][0], stored)
         if place.owner not in self.where:
             value, info = self.memory.values[place.owner]
             self.where[place.owner] = self._weight(value) if isinstance(value, Constant) else self._allocate(
                 value.name, info.dtype, info.shape)
         return _further(self.where[place.owner], place.offset)
 
-    def _weight(self, constant):
-        key = id(constant.data)
+    def _weight(self, constant, stored=""):
+        key = id(constant.data), stored
         if key not in self.weight_index:
             name = identifier(constant.name or "const", "w")
+            data = Stored.named(stored).encode(constant.data) if stored else constant.data
             self.weight_index[key] = Operand("weight", len(self.weights), name)
-            self.weights.append(Weight(name, constant.data, self.weight_end))
-            self.weight_end += _padded(constant.data.nbytes)
+            self.weights.append(Weight(name, data, self.weight_end))
+            self.weight_end += _padded(data.nbytes)
         return self.weight_index[key]
 
     def _call(self, binding):
         call = binding.value
         func = self.mod[call.attrs["gv"]]
-        operands = [self._operand(self.memory.place(a)) for a in call.args]
+        forms = func.attrs.get(ATTRIBUTE) or [""] * len(call.args)
+        operands = [self._operand(self.memory.place(a), form) for a, form in zip(call.args, forms)]
         infos = call.struct_info.fields if isinstance(call.struct_info, TupleStructInfo) else (call.struct_info,)
         results = [self._operand(place) for place in self.memory.results(binding)]
         dims = tuple(call.attrs.get("sym_args", ()))

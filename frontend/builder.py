@@ -16,15 +16,18 @@ from ..ir.relax.budget import excess
 from ..ir.relax.expr import Constant, PrimValue, RelaxCall, ShapeExpr, TupleGetItem, TupleStructInfo
 from .shapes import SYMBOLIC, Symbolic, dims_of, same_dims, settle, shape_text
 
-FOLD_BYTES = 1 << 20  # larger float results are left to the constant folding pass
+FOLD_BYTES = 1 << 20
 
 
 class Builder:
     """Makes the values of a graph, in the order of its calls.
 
     emit: function (expression -> variable) that binds a call or tuple element, for example BlockBuilder.emit. A
-    frontend's subclass overrides `error`, to name the place in its model.
+    frontend's subclass overrides `error`, to name the place in its model. fold_bytes: larger float results are left to
+    passes over the graph.
     """
+
+    fold_bytes = FOLD_BYTES
 
     def __init__(self, emit):
         self._emit, self._bound = emit, []
@@ -130,8 +133,7 @@ class Builder:
         """`x` with permuted axes; `x` itself when they stay in order."""
         return x if list(axes) == sorted(axes) else self.call("permute_dims", x, axes=tuple(axes))
 
-    @staticmethod
-    def _folds(call):
+    def _folds(self, call):
         """Whether a call on constants is folded: its result is an integer, small, or only a view."""
         info = call.struct_info
         fields = info.fields if isinstance(info, TupleStructInfo) else (info,)
@@ -140,7 +142,7 @@ class Builder:
             return False
         if op_table.get(call.op).kind == "view" or not any(f.dtype.is_float for f in fields):
             return True
-        return sum(int(np.prod(f.static_shape, dtype=np.int64)) * f.dtype.bytes for f in fields) <= FOLD_BYTES
+        return sum(int(np.prod(f.static_shape, dtype=np.int64)) * f.dtype.bytes for f in fields) <= self.fold_bytes
 
     def _fold(self, call):
         arrays = [a.data if isinstance(a, Constant) else tuple(int(v) for v in a.values) for a in call.args]

@@ -8,9 +8,11 @@
  *                                              touched, the rest of the vector is 0
  *   T_first_n(a, b, n)                         the first n lanes of a, then those of b
  *   T_load_strided(p, s)  T_store_strided(p, s, a)   lane l is p[l * s]
+ *   T_load_i8(p)  T_load_u8(p)  T_load_i16(p)  lanes that are integers in memory; also ..._n(p, n), ..._strided(p, s)
  *   T_add  T_sub  T_mul  T_div (a, b)          as the C operators
  *   T_fma(a, b, c)                             a * b + c, rounded once where the machine can, else twice
  *   T_fixed(a, b, n)                           the integer of the 32 bits from the n-th on of a and b; see simd/lane.h
+ *   T_signed_bits(a, n, b)                     the integer of b bits from the n-th lowest on of a
  *   T_greater(a, b)                            that whose bits are the greater integer: of magnitudes, NaN before all
  *   T_accumulate(a, b, c)                      T_fma, in the register of c, where each of a and b serves several sums
  *   T_evens(a, b, w)  T_odds(a, b, w)          of blocks of w lanes: a's even ones, each followed by b's; a's odd ones,
@@ -34,6 +36,8 @@
 
 #include "ingot.h"
 #include "ingot_math.h"
+
+#include <string.h>
 
 /* What stays in a register is, for gcc and clang, what an empty piece of assembly may have changed. */
 #if defined(__GNUC__)
@@ -113,5 +117,7 @@ INGOT_SIMD_ACCUMULATE(f32x4)
 INGOT_SIMD_ACCUMULATE(f32x8)
 #endif
 INGOT_SIMD_ACCUMULATE(f32x16)
+
+#include "simd/narrow.h"
 
 #endif /* INGOT_SIMD_H */

@@ -203,6 +203,9 @@ def matmul_n_bits(node):
                          "them as the operator defines them")
     blocks = -(-columns // size)
     values = _unpacked(node, node.constant(1, "the weight B"), bits, rows, blocks * size)
+    result = _of_blocks(node, x, values, scales, zeros, bits, [rows, blocks])
+    if result is not None:
+        return result if bias is None else node.call("add", result, bias)
     shape = [rows, blocks, 1]
     dtype = scales.struct_info.dtype
     whole = node.astype(node.reshape(values, [rows, blocks, size]), dtype)
@@ -213,6 +216,26 @@ def matmul_n_bits(node):
         weight = node.call("strided_slice", weight, axes=(1,), begin=(0,), end=(columns,), strides=(1,))
     result = node.call("matmul", x, node.transpose(node.astype(weight, x.struct_info.dtype), (1, 0)))
     return result if bias is None else node.call("add", result, bias)
+
+
+def _of_blocks(node, x, values, scales, zeros, bits, shape):
+    """The product that reads its weights as they are; None where scales or zero points depend on data, or it is not
+    computed in floats of 32 bits or fewer."""
+    if not all(isinstance(v, Constant) for v in (scales, zeros) if v is not None) or x.struct_info.ndim < 2 or (
+            x.struct_info.dtype == "float64" or not isinstance(dims_of(x)[-1], int)):
+        return None
+    middle = 2 ** (bits - 1)
+    signed = Constant((values.data.astype(np.int16) - middle).astype(DataType(f"int{bits}").numpy), values.name)
+    if zeros is not None and zeros.struct_info.dtype == "uint8":
+        zeros = _unpacked(node, zeros.data, bits, *shape)
+    zeros = np.zeros(shape, np.float32) if zeros is None else zeros.data.astype(np.float32).reshape(shape) - middle
+    more = [node.const(zeros, "float32")] if zeros.any() else []
+    dtype, rest = x.struct_info.dtype, values.data.shape[1] - dims_of(x)[-1]
+    x = node.astype(x, "float32")
+    if rest:
+        x = node.call("nn.pad", x, pad_width=(*(0, 0) * (x.struct_info.ndim - 1), 0, rest), pad_value=0.0)
+    scales = node.reshape(node.astype(scales, "float32"), shape)
+    return node.astype(node.call("matmul_quantized", x, signed, scales, *more), dtype)
 
 
 def _unpacked(node, packed, bits, rows, count):

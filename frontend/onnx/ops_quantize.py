@@ -5,7 +5,7 @@ from ...ir.dtype import DataType
 from ...ir.relax.expr import Constant
 from ..shapes import dims_of, same_dims, shape_text
 from .converter import converts, microsoft
-from .load import dtype_of
+from .load import DOMAINS, dtype_of
 from .ops_math import scalar_like
 
 UINT8 = 2  # TensorProto's number of it
@@ -15,6 +15,8 @@ UINT8 = 2  # TensorProto's number of it
 @microsoft("DequantizeLinear")
 def dequantize(node):
     """(x - zero point) * scale."""
+    if isinstance(node.input(0), Constant) and _is_weight(node.scope, node.outputs[0]):
+        node.fold_bytes = 0  # what reads it may take it as it is stored
     x, scale, zero = _operands(node)
     x = node.astype(x, scale.struct_info.dtype)
     if zero is not None:
@@ -64,6 +66,17 @@ def dynamically_quantized(node, x):
     first = node.bind(node.call("round", node.call("clip", first, min=0.0, max=255.0)))
     values = node.call("add", node.call("round", node.call("divide", x, scale)), first)
     return node.astype(node.call("clip", values, min=0.0, max=255.0), "uint8"), scale, node.astype(first, "uint8")
+
+
+def _is_weight(scope, name):
+    """Whether all that reads a tensor multiplies by it, or takes rows of it, as it is or transposed."""
+    readers = getattr(scope, "readers", {}).get(name, ())
+    return bool(readers) and all(
+        _is_weight(scope, reader.output[0]) if reader.op_type == "Transpose" else
+        reader.domain in DOMAINS and (reader.op_type, list(reader.input).index(name)) in _WEIGHTS for reader in readers)
+
+
+_WEIGHTS = {("MatMul", 1), ("Gemm", 1), ("Conv", 1), ("Gather", 0)}  # operators and their inputs
 
 
 def _quantized(node):

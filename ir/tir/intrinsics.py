@@ -88,6 +88,11 @@ def _clz(x):
     return np.vectorize(lambda v: 8 * bits.dtype.itemsize - int(v).bit_length(), otypes=[np.int32])(bits)[()]
 
 
+def _bit_field(a, n, bits):
+    a = np.asarray(a)
+    return (a >> np.asarray(n).astype(a.dtype) & a.dtype.type((1 << int(bits)) - 1))[()]
+
+
 def _bits(x):
     return np.ascontiguousarray(x, np.float32).view(np.uint32).reshape(np.shape(x))
 
@@ -99,6 +104,11 @@ def _greater(a, b):
 def _fixed(a, b, n):
     both = _bits(a).astype(np.uint64) << np.uint64(32) | _bits(b)
     return (both << np.uint64(n) >> np.uint64(32)).astype(np.uint32).view(np.int32).astype(np.float32)[()]
+
+
+def _signed_bits(a, n, bits):
+    first = _bits(a) << np.uint32(32 - bits - n)
+    return (first.view(np.int32) >> (32 - bits)).astype(np.float32)[()]
 
 
 # ---------------------------------------------------------------- expansion
@@ -158,17 +168,21 @@ INTRINSICS = _rows(
     _libm("hypot", np.hypot, 2), _libm("copysign", np.copysign, 2, cost=1),
     _libm("fma", lambda x, y, z: x * y + z, 3, cost=2),
 )
-# Of integers. Shifts to the right keep the sign; clz counts the zeros above the highest bit set.
+# Of integers. Shifts to the right keep the sign; clz counts the zeros above the highest bit set; bit_field(a, n, bits)
+# is the number of so many bits that begins at the n-th bit of an unsigned a, where n is below the bits of a.
 INTEGER_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, result=result) for name, numpy, arity, result in (
     ("bitwise_and", np.bitwise_and, 2, None), ("bitwise_or", np.bitwise_or, 2, None),
     ("bitwise_xor", np.bitwise_xor, 2, None), ("bitwise_not", np.invert, 1, None),
     ("shift_left", np.left_shift, 2, None), ("shift_right", np.right_shift, 2, None),
-    ("popcount", _popcount, 1, None), ("clz", _clz, 1, "int32"))))
+    ("popcount", _popcount, 1, None), ("clz", _clz, 1, "int32"))),
+    Intrinsic("bit_field", _bit_field, 3, integers=2))
 # Of the bits of float32. fixed(a, b, n): the integer, with its sign, that the 32 bits from the n-th on of a and then b
 # are, where n is a multiple of 4 below 32; greater(a, b): that whose bits are the greater integer, of magnitudes the
-# greater number, of which NaN is the greatest.
+# greater number, of which NaN is the greatest; signed_bits(a, n, bits): the integer, with its sign, of so many bits from
+# the n-th lowest on.
 BIT_INTRINSICS = _rows(
     Intrinsic("fixed", _fixed, 3, _c(runtime="ingot_fixedf"), None, True, 0, integers=1),
+    Intrinsic("signed_bits", _signed_bits, 3, _c(runtime="ingot_signed_bitsf"), None, True, 0, integers=2),
     Intrinsic("greater", _greater, 2, _c(runtime="ingot_greaterf"), None, True, 0),
 )
 # Of float vectors: what VectorizeLoop makes of reductions over lanes and of stores to the first lanes, LaneIndexedFMA

@@ -5,6 +5,7 @@ import numpy as np
 
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant
+from ..tir.stored import stored_form
 from .graph import GraphRewriter, constant_last, on_main, uses
 
 # operators that multiply by constant weights -> (their plain layout's attribute and value, output channels' axis of the
@@ -104,6 +105,8 @@ def _scaled_product(call, c):
     if layout is None or call.attrs[layout] != plain or not isinstance(call.args[1], Constant):
         return None
     weight, ndim = call.args[1], call.struct_info.ndim
+    if stored_form(weight.data) is not None:
+        return None  # integers take less memory than what the factor would make of them
     if weight.data.ndim < 2 or weight.struct_info.dtype != call.struct_info.dtype or c.data.ndim > ndim:
         return None
     factor = c.data.reshape((1,) * (ndim - c.data.ndim) + c.data.shape)

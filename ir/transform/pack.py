@@ -9,6 +9,7 @@ from ..relax.arithmetic import special
 from ..relax.block_builder import call_op
 from ..relax.expr import Constant
 from ..relax.ops.conv_layouts import pack_weights as pack
+from ..relax.ops import matmul_quantized as quantized
 from ..relax.ops.matmul import OPERANDS
 from ..relax.ops.phases import border
 from ..relax.ops.recurrent import CELLS, STEPS
@@ -17,6 +18,7 @@ from ..schedule.plan import Plan, choose
 from ..schedule.rules.arithmetics import schedule_of
 from ..schedule.rules.blocks import static
 from ..schedule.rules.product_plan import Product
+from ..schedule.rules.quantized_product import vectors_of_panel
 from ..schedule.rules.recurrence import Step
 from .graph import GraphRewriter, MadeOnce, on_main
 
@@ -112,6 +114,8 @@ class _PackWeights(GraphRewriter):
             return self._conv2d(call)
         if self.lanes > 1 and call.op == "matmul":
             return self._matmul(binding, call)
+        if self.lanes > 1 and call.op == "matmul_quantized":
+            return self._quantized(call)
         if self.lanes > 1 and call.op in _STEPS:
             return self._steps(call)
         return call
@@ -159,6 +163,20 @@ class _PackWeights(GraphRewriter):
         packed = self.once(weight, ("product", panel), lambda w: Constant(pack(w.data.T, panel, 1), w.name))
         return call_op("matmul", call.args[0], packed, **{
             **call.attrs, "b_layout": f"KN{panel}n", "n_size": n_size, "plan": plan})
+
+    def _quantized(self, call):
+        """Columns of a few bits in words, in panels as wide as a tile of sums."""
+        x, w, scales, *_ = call.args
+        bits = w.struct_info.dtype.bits
+        if call.attrs["b_layout"] != quantized.PLAIN or not all(isinstance(a, Constant) for a in call.args[1:]) or (
+                not quantized.fits_words(w.data.shape[1], scales.data.shape[1], bits)):
+            return call
+        panel = vectors_of_panel(static(x.struct_info.shape[-2])) * self.lanes
+        words = self.once(w, ("words", panel), lambda w: Constant(quantized.pack(w.data, bits, panel), w.name))
+        blocks = [self.once(v, ("blocks", panel), lambda v: Constant(quantized.pack_blocks(v.data, panel), v.name))
+                  for v in call.args[2:]]
+        return call_op("matmul_quantized", x, words, *blocks, b_layout=quantized.WORDS, n_size=w.data.shape[0],
+                       bits=bits)
 
     def _filled(self, binding, x, block):
         """Rows x with zeros up to whole blocks of terms."""

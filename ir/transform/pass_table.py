@@ -30,6 +30,7 @@ from .hoist_if import hoist_if_then_else
 from .hoist_index import hoist_index
 from .identities import remove_identities
 from .in_place import in_place
+from .keep_quantized import keep_quantized
 from .keep_shares import keep_shares
 from .lane_indexed_fma import lane_indexed_fma
 from .loop_partition import loop_partition
@@ -57,6 +58,7 @@ from .small_floats import FLOAT8, compute_legalize, storage_legalize
 from .split_sums import split_sums
 from .register_transpose import register_transpose
 from .storage_rewrite import storage_rewrite
+from .stored import load_stored, store_constants
 from .hoist_init_predicate import hoist_init_predicate
 from .unroll import unroll_copies, unroll_loop
 from .vectorize import rewrite_vector_types, vectorize_loop
@@ -224,6 +226,7 @@ TIR = _rows(
     ("LiftWorkspace", _tir, lift_workspace, "flat buffers", "temporaries of constant size"),
     ("LiftScratch", _tir, lift_scratch, "temporaries of constant size"),
     ("NarrowDataType", _tir, narrow_data_type, "flat buffers"),
+    ("LoadStored", _tir, load_stored, "flat buffers"),
     ("LowerIntrin", _tir, lower_intrin, "flat buffers", "tir.fma"),
     ("Accumulate", _tir, accumulate, "flat buffers, tir.fma"),
     ("OutlineTiles", _tir, outline_tiles, "flat buffers", "", 1),
@@ -235,6 +238,7 @@ TIR = _rows(
 RELAX = _rows(
     ("BindParams", _module, bind_params),
     ("ResolveMatchCast", _graph, resolve_match_cast, "", "no MatchCast"),
+    ("KeepQuantized", _graph, keep_quantized, "", "", 1),
     ("FoldConstant", _graph, fold_constants, "", "folded constants"),
     ("DecomposeOpsForInference", _graph, decompose_batch_norm, "", "no nn.batch_norm"),
     ("FoldBatchnormToConv2D", _graph, fold_scale_axis, "no nn.batch_norm", "", 1),
@@ -254,4 +258,5 @@ RELAX = _rows(
     ("UpdateInPlace", _graph, update_in_place),
     ("MaterializeOutputs", _graph, materialize_outputs),
     ("LegalizeOps", _graph, lower_ops, "dataflow, no MatchCast"),
+    ("StoreConstants", _graph, store_constants),
 )

@@ -19,7 +19,7 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None):
     given = {"ChooseConvolution": [target, algorithms, accuracy], "PackWeights": [target, accuracy],
              "FuseOps": [target], "FuseAttention": [lanes], "SplitPadding": [lanes],
              "ConvertLayout": [lanes, target.cost("shuffle")]}
-    names = ["ResolveMatchCast", "FoldConstant", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
+    names = ["ResolveMatchCast", "KeepQuantized", "FoldConstant", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
              "RemoveIdentities", "KeepShares", "SliceEarly", "PoolEarly", "ProjectInputs",
              "FuseAttention", "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution", "SplitPadding",
              "PackWeights", "FuseOps", "InPlace", "UpdateInPlace",
@@ -36,6 +36,7 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None):
 # - copies that a schedule asks for are made before their choices are simplified;
 # - vector types need to see every access, single elements too, before these come as lanes;
 # - copies of unrolled bodies come before memory is shared, and what is shared before large buffers are lifted;
+# - loads of what is stored in another form come late: until then elements have the dtype that is computed in;
 # - the last are the target's: they leave expressions that only a printer reads, and no hint that a pass consumes.
 _LOWERING = (
     "LiftImports", "ResolveViews", "NameLoops", "LowerInitBlock", "RemoveNoOp",
@@ -46,7 +47,7 @@ _LOWERING = (
     "HoistSumPredicate", "VectorizeLoop", "VectorTypeRewrite", "LaneIndexedFMA", "RegisterPromote", "RegisterTranspose",
     "InjectPrefetch",
     "HoistIfThenElse", "SplitSums", "UnrollLoop", "SmallFloatStorageLegalize", "StorageRewrite", "LiftWorkspace",
-    "LiftScratch", "NarrowDataType")
+    "LiftScratch", "LoadStored", "NarrowDataType")
 _TARGETS = {"c": ("LowerIntrin", "Accumulate", "OutlineTiles", "HoistIndex",
                   "CommonSubexprElimTIR", "VerifyHints")}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when

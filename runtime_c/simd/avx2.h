@@ -100,6 +100,7 @@ INGOT_INLINE f32x8 f32x8_copysign(f32x8 a, f32x8 sign)
 }
 
 INGOT_X86_FIXED(f32x8, _mm256, __m256i, si256, int)
+INGOT_X86_SIGNED_BITS(f32x8, _mm256, si256, int)
 
 /* As f32x1_ldexp, f32x1_power, f32x1_exponent and f32x1_mantissa. */
 INGOT_INLINE f32x8 f32x8_ldexp(f32x8 a, f32x8 n)

@@ -123,6 +123,17 @@ INGOT_INLINE f32x16 f32x16_fixed(f32x16 a, f32x16 b, int32_t n)
 INGOT_X86_FIXED(f32x16, _mm512, __m512i, si512, unsigned)
 #endif
 
+/* As f32x1_signed_bits; of four bits from a table, whose index is the lowest ones. */
+INGOT_INLINE f32x16 f32x16_signed_bits(f32x16 a, int32_t n, int32_t bits)
+{
+    const __m512i word = f32x16_bits(a);
+    if (bits == 4)
+        return _mm512_permutexvar_ps(_mm512_srli_epi32(word, (unsigned)n), _mm512_setr_ps(
+            0.0f, 1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f, 7.0f, -8.0f, -7.0f, -6.0f, -5.0f, -4.0f, -3.0f, -2.0f, -1.0f));
+    return _mm512_cvtepi32_ps(
+        _mm512_srai_epi32(_mm512_slli_epi32(word, (unsigned)(32 - bits - n)), (unsigned)(32 - bits)));
+}
+
 INGOT_INLINE f32x16 f32x16_copysign(f32x16 a, f32x16 sign)
 {
     const __m512i bit = _mm512_and_si512(f32x16_bits(sign), _mm512_set1_epi32(INT32_MIN));

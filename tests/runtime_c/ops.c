@@ -70,6 +70,23 @@ static void record(const char *type, const char *op, const float *y, size_t n)
     T##_store_strided(y, STRIDE, T##_load(a));                                                                         \
     record(#T, "store_strided", y, L * STRIDE);
 
+/* Integers as floats: whole vectors of the bytes of a from the second on, those apart, and parts of blocks of their own. */
+#define NARROW(T, L, name, type)                                                                                       \
+    {                                                                                                                  \
+        type own[L * STRIDE + 1];                                                                                      \
+        memcpy(own, a, sizeof own);                                                                                    \
+        T##_store(y, T##_load_##name(own + 1));                                                                        \
+        T##_store(y + L, T##_load_##name##_strided(own, STRIDE));                                                      \
+        for (size_t n_ = 0; n_ <= L; ++n_) {                                                                           \
+            type *from = malloc(n_ * sizeof *from + 1);                                                                \
+            if (!from) exit(1);                                                                                        \
+            memcpy(from, own, n_ * sizeof *from);                                                                      \
+            T##_store(y + (2 + n_) * L, T##_load_##name##_n(from, (ptrdiff_t)n_));                                     \
+            free(from);                                                                                                \
+        }                                                                                                              \
+        record(#T, "load_" #name, y, (L + 3) * L);                                                                     \
+    }
+
 /* Blocks of 1, 2, 4 ... lanes of two vectors. */
 #define BLOCKS(T, L)                                                                                                   \
     for (int w = 1, k = 0; w < L; w *= 2, ++k) {                                                                       \
@@ -111,6 +128,7 @@ static void record(const char *type, const char *op, const float *y, size_t n)
         REDUCE(T, L, reduce_add) REDUCE(T, L, reduce_min) REDUCE(T, L, reduce_max) REDUCE(T, L, reduce_greater)        \
         PARTIAL(T, L)                                                                                                  \
         STRIDED(T, L)                                                                                                  \
+        NARROW(T, L, i8, int8_t) NARROW(T, L, u8, uint8_t) NARROW(T, L, i16, int16_t)                                  \
         BLOCKS(T, L)                                                                                                   \
         BY_LANE(T, L)                                                                                                  \
     }

@@ -251,6 +251,15 @@ def test_partial_loads_fill_with_zeros(results, abc):
         assert same(y, expected).all()
 
 
+@pytest.mark.parametrize("name, dtype", [("i8", np.int8), ("u8", np.uint8), ("i16", np.int16)])
+def test_integers_are_loaded_as_floats(results, abc, name, dtype):
+    for type_, lanes in LANES.items():
+        own = abc[0].view(dtype)[:3 * lanes + 1].astype(np.float32)
+        y = results[f"{type_}_load_{name}"].reshape(lanes + 3, lanes)
+        parts = np.where(np.arange(lanes) < np.arange(lanes + 1)[:, None], own[:lanes], np.float32(0))
+        assert np.array_equal(y, [own[1:lanes + 1], own[:3 * lanes:3], *parts])
+
+
 def test_first_lanes_of_one_and_the_rest_of_another(results, abc):
     for type_, lanes in LANES.items():
         y = results[f"{type_}_first_n"].reshape(lanes + 1, lanes)

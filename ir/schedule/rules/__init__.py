@@ -23,6 +23,7 @@ from .gather import gather
 from .local_response import local_response
 from .phases import phases
 from .pointwise_depthwise import pointwise_depthwise
+from .quantized_product import quantized_product
 from .recurrence import recurrence
 from .register_tile import register_tile
 from .row_reduction import row_reduction
@@ -30,7 +31,7 @@ from .windows import windows
 from .winograd import winograd
 
 RULES = {rule.__name__: rule for rule in (
-    attention, attention_blocks, recurrence, winograd, pointwise_depthwise, blocked_convolution, columns, phases,
+    attention, attention_blocks, quantized_product, recurrence, winograd, pointwise_depthwise, blocked_convolution, columns, phases,
     windows, local_response, register_tile, contraction, row_reduction, gather, elementwise)}
 
 

@@ -16,7 +16,7 @@ SIMD = Path(ingot.__file__).parent / "runtime_c" / "simd"
 @pytest.mark.parametrize("name", SCALAR_INTRINSICS)
 def test_a_row_has_a_builder_and_a_name_in_script(name):
     row = SCALAR_INTRINSICS[name]
-    floats = [tir.Var(f"x{n}", "int32" if name in ("popcount", "clz") or name.startswith(("bitwise", "shift"))
+    floats = [tir.Var(f"x{n}", "int32" if name in ("popcount", "clz", "bit_field") or name.startswith(("bitwise", "shift"))
                       else "float32") for n in range(row.arity - row.integers)]
     call = getattr(tir, name)(*floats, *[0] * row.integers)
     assert call.op == "tir." + name and call.dtype == (row.result or floats[0].dtype)
