@@ -3,7 +3,10 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+
+from onnx import TensorProto, numpy_helper
 
 from .codegen.compile import STAGES, Options, assemble, compile_module, lower
 from .codegen.memory_plan import HOST
@@ -11,17 +14,21 @@ from .codegen.program_text import program_text
 from .codegen.kernels import find_kernels, kernel_names, print_kernel
 from .codegen.package import evaluate_dim
 from .codegen.recorded import as_text
-from .frontend.onnx import from_onnx
+from .frontend.onnx import UndeclaredInput, from_onnx, model_inputs
 from .ir.module import IRModule
 from .ir.relax.accuracy import PROMISES
 from .ir.transform.expose import expose_intermediates
 from .runtime.library import CompiledLibrary
+from .runtime.structured import LibraryByShape, StructuredLibrary
+from .runtime.values import accept
 from .runtime.verify import compare_outputs
+
+accept(TensorProto, numpy_helper.to_array, numpy_helper.from_array)
 
 
 def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin", name=None, dims=None,  # noqa: A001
             exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None, byte_order=None,
-            bounds=None):
+            bounds=None, shapes=None):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
@@ -32,6 +39,9 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     byte_order: "little" or "big", of weights in files; None: the target's.
     name: prefix of all C names; default the model's. dims: {"batch": 1} pins symbolic dimensions.
     bounds: {"boxes_count": 100}: how large dimensions that a run decides are at most, where nothing else says so.
+    shapes: {"x": (1, "n", 3)}: of inputs whose declaration leaves the shape open; for a sequence a list of its elements'
+    shapes, for an optional value that is absent None. Without them a network with such inputs is compiled when it is
+    called, for the shapes of that call.
     accuracy: "float32" (default), "strict" or "relaxed", see ir/relax/accuracy.py. exact=True: "strict", deprecated.
     algorithms: {"conv1": "winograd4"} overrides the choice for convolutions, by the names of their nodes, also where
     it keeps less than the accuracy promises, but that "strict" admits "direct" alone: "direct",
@@ -46,16 +56,33 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     """
     options = Options.check(target, opt_level, threads, weights, name, exact, algorithms, schedules, stack_limit,
                             accuracy, byte_order)
-    return CompiledLibrary(compile_module(load(model, dims, name, bounds), options, _source_hash(model)))
+    try:
+        mod = load(model, dims, name, bounds, shapes)
+    except UndeclaredInput as error:
+        return LibraryByShape(model_inputs(model), partial(_compiled, model, options, dims, name, bounds), shapes, error)
+    return _library(mod, options, model)
 
 
-def load(model, dims=None, name=None, bounds=None):
+def _compiled(model, options, dims, name, bounds, shapes):
+    return _library(load(model, dims, name, bounds, shapes), options, model)
+
+
+def _library(mod, options, model):
+    """The library of a module that was made from `model`."""
+    attrs = mod["main"].attrs
+    compiled = compile_module(mod, options, _source_hash(model))
+    if "input_values" not in attrs:
+        return CompiledLibrary(compiled)
+    return StructuredLibrary(compiled, attrs["input_values"], attrs["output_values"])
+
+
+def load(model, dims=None, name=None, bounds=None, shapes=None):
     """The IRModule of `model` (see compile); an IRModule is returned as it is."""
     if isinstance(model, IRModule):
-        if dims or bounds:
-            raise ValueError("dims and bounds are of dimensions that ONNX models name; an IRModule is compiled as it stands")
+        if dims or bounds or shapes:
+            raise ValueError("dims, bounds and shapes are of what ONNX models name; an IRModule is compiled as it stands")
         return model
-    return from_onnx(model, dims=dims, name=name, bounds=bounds)
+    return from_onnx(model, dims=dims, name=name, bounds=bounds, shapes=shapes)
 
 
 def _source_hash(model):
@@ -72,19 +99,19 @@ def _source_hash(model):
     return found.hexdigest()
 
 
-def verify(model, feeds=None, tolerance=1e-4, dims=None, bounds=None, **options):
+def verify(model, feeds=None, tolerance=1e-4, dims=None, bounds=None, shapes=None, **options):
     """Compare every intermediate tensor that survives fusion with a reference evaluation of the imported graph.
 
     feeds: {input name: array}; what is missing is drawn. Returns a Report: rows, ok, table().
     """
     checked = Options.check(**options)
-    mod = load(model, dims, checked.name, bounds)
+    mod = load(model, dims, checked.name, bounds, shapes)
     lowered, reference = expose_intermediates(lower(mod, checked).lowered, mod)
     with CompiledLibrary(assemble(lowered, reference, checked, _source_hash(model))) as library:
         return compare_outputs(reference, library, feeds, tolerance)
 
 
-def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, **options):
+def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, shapes=None, **options):
     """The program as text after a stage: "relax", "fused", "tir", "scheduled" or "c"; or "traces", the schedules of
     its kernels as JSON, which compile takes; or "accuracy", what is promised, and the error bounds of kernels that are
     not made by FMAs alone; or "program", the tree of calls that a run makes, and the lives of buffers.
@@ -95,7 +122,7 @@ def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, **o
     if stage not in STAGES:
         raise ValueError(f"stage must be one of {', '.join(STAGES)}, not {stage!r}")
     checked = Options.check(**options)
-    mod = load(model, dims, checked.name, bounds)
+    mod = load(model, dims, checked.name, bounds, shapes)
     if kernel is not None:
         return _one_kernel(mod, stage, kernel, checked)
     if stage == "relax":
@@ -142,14 +169,14 @@ def _accuracy(stages, found, options):
     return "\n".join([f"{options.accuracy}: {PROMISES[options.accuracy]}; u is 2^-24", *made]) + "\n"
 
 
-def recorded_schedules(model, dims=None, bounds=None, **options):
+def recorded_schedules(model, dims=None, bounds=None, shapes=None, **options):
     """{kernel: Trace}: how compile, with these options, schedules each kernel of a network, by its name in the C
     without the prefix. A Trace prints as Python. It may be changed, or be that of a Schedule of one's own of the kernel
     (inspect_stage, "tir"), and goes to compile as schedules={kernel: trace}; at shapes and targets other than its own
     it may not be legal, which raises ValueError.
     """
     checked = Options.check(**options)
-    return _named(lower(load(model, dims, checked.name, bounds), checked))
+    return _named(lower(load(model, dims, checked.name, bounds, shapes), checked))
 
 
 def _named(stages, functions=None):
@@ -196,7 +223,7 @@ class MemoryReport:
     stack: int
 
 
-def memory_report(model, dims=None, bounds=None, **options):
+def memory_report(model, dims=None, bounds=None, shapes=None, **options):
     """Where each intermediate tensor lives: a MemoryReport, with symbolic dimensions taken as 1.
 
     model: see compile; or a CompiledLibrary, whose options then hold.
@@ -205,7 +232,7 @@ def memory_report(model, dims=None, bounds=None, **options):
         compiled = model.model
     else:
         checked = Options.check(**options)
-        compiled = compile_module(load(model, dims, checked.name, bounds), checked)
+        compiled = compile_module(load(model, dims, checked.name, bounds, shapes), checked)
     program = compiled.program
     plan, ones = program.plan, {d.name: 1 for d in program.dims}
 

@@ -149,6 +149,9 @@ def _add_options(sub):
                      help="give a symbolic dimension a value; may be repeated")
     sub.add_argument("--bound", action="append", default=[], type=_dim, metavar="NAME=N",
                      help="say how large a dimension that runs decide is at most; may be repeated")
+    sub.add_argument("--shape", action="append", default=[], type=_shape, metavar="NAME=N,N",
+                     help='the shape of an input that the model does not declare; "N,N;N,N" of the elements of a '
+                     'sequence, "none" of an optional value that is absent; may be repeated')
 
 
 def _add_inputs(sub):
@@ -161,6 +164,19 @@ def _dim(text):
     if not name or not value.isdigit() or int(value) < 1:
         raise argparse.ArgumentTypeError(f"expected NAME=N with N >= 1, not {text!r}")
     return name, int(value)
+
+
+def _shape(text):
+    name, _, value = text.rpartition("=")
+    shapes = [tuple(_extent(d.strip()) for d in part.split(",") if d.strip()) for part in value.split(";")]
+    if not name:
+        raise argparse.ArgumentTypeError(f'expected NAME=N,N, NAME="N,N;N,N" or NAME=none, not {text!r}')
+    return name, None if value == "none" else shapes[0] if len(shapes) == 1 else shapes[:len(shapes) - (not shapes[-1])]
+
+
+def _extent(text):
+    """A size, or the name of a symbolic dimension."""
+    return int(text) if text.isdigit() else text
 
 
 def _recorded(path):
@@ -294,7 +310,8 @@ def _print_memory(report, console):
 def _options(args):
     """The keyword arguments of ingot.compile."""
     return {"target": args.target, "opt_level": args.opt_level, "threads": args.threads, "weights": args.weights,
-            "name": args.name, "dims": dict(args.dim), "bounds": dict(args.bound), "accuracy": _accuracy(args),
+            "name": args.name, "dims": dict(args.dim), "bounds": dict(args.bound), "shapes": dict(args.shape),
+            "accuracy": _accuracy(args),
             "algorithms": args.algorithms, "schedules": args.schedules,
             "stack_limit": args.stack_limit, "byte_order": args.byte_order}
 
