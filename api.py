@@ -3,7 +3,10 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+
+from onnx import TensorProto, numpy_helper
 
 from .codegen.compile import STAGES, Options, assemble, compile_module, lower
 from .codegen.memory_plan import HOST
@@ -11,18 +14,22 @@ from .codegen.program_text import program_text
 from .codegen.kernels import find_kernels, kernel_names, print_kernel
 from .codegen.package import evaluate_dim
 from .codegen.recorded import as_text
-from .frontend.onnx import from_onnx
+from .frontend.onnx import UndeclaredInput, from_onnx, model_inputs
 from .ir.module import IRModule
 from .ir.relax.accuracy import PROMISES
 from .ir.transform.alias import alias_outputs
 from .ir.transform.expose import expose_intermediates
 from .runtime.library import CompiledLibrary
+from .runtime.structured import LibraryByShape, StructuredLibrary
+from .runtime.values import accept
 from .runtime.verify import compare_outputs
+
+accept(TensorProto, numpy_helper.to_array, numpy_helper.from_array)
 
 
 def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin", name=None, dims=None,  # noqa: A001
             exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None, byte_order=None,
-            bounds=None, aliases=None):
+             bounds=None, aliases=None, shapes=None):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
@@ -33,8 +40,11 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     byte_order: "little" or "big", of weights in files; None: the target's.
     name: prefix of all C names; default the model's. dims: {"batch": 1} pins symbolic dimensions.
     bounds: {"boxes_count": 100}: how large dimensions that a run decides are at most, where nothing else says so.
-    aliases: {"present.*": "past_key_values.*"}: outputs that lie in the memory of inputs, which a run extends there: see
-    ir/transform/alias.py.
+    aliases: {"present.*": "past_key_values.*"}: outputs that lie in the memory of inputs, which a run extends there
+    (ir/transform/alias.py).
+    shapes: {"x": (1, "n", 3)}: of inputs whose declaration leaves the shape open; for a sequence a list of the shapes
+    of its elements, for an optional value that is absent None. Without them a network with such inputs is compiled when it is
+    called, for the shapes of that call.
     accuracy: "float32" (default), "strict" or "relaxed", see ir/relax/accuracy.py. exact=True: "strict", deprecated.
     algorithms: {"conv1": "winograd4"} overrides the choice for convolutions, by the names of their nodes, also where
     it keeps less than the accuracy promises, but that "strict" admits "direct" alone: "direct",
@@ -49,17 +59,35 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     """
     options = Options.check(target, opt_level, threads, weights, name, exact, algorithms, schedules, stack_limit,
                             accuracy, byte_order)
-    return CompiledLibrary(compile_module(load(model, dims, name, bounds, aliases), options, _source_hash(model)))
+    try:
+        mod = load(model, dims, name, bounds, aliases, shapes)
+    except UndeclaredInput as error:
+        compiled = partial(_compiled, model, options, dims, name, bounds, aliases)
+        return LibraryByShape(model_inputs(model), compiled, shapes, error)
+    return _library(mod, options, model)
 
 
-def load(model, dims=None, name=None, bounds=None, aliases=None):
+def _compiled(model, options, dims, name, bounds, aliases, shapes):
+    return _library(load(model, dims, name, bounds, aliases, shapes), options, model)
+
+
+def _library(mod, options, model):
+    """The library of a module that was made from `model`."""
+    attrs = mod["main"].attrs
+    compiled = compile_module(mod, options, _source_hash(model))
+    if "input_values" not in attrs:
+        return CompiledLibrary(compiled)
+    return StructuredLibrary(compiled, attrs["input_values"], attrs["output_values"])
+
+
+def load(model, dims=None, name=None, bounds=None, aliases=None, shapes=None):
     """The IRModule of `model` (see compile); an IRModule is returned as it is."""
     if isinstance(model, IRModule):
-        if dims or bounds or aliases:
-            raise ValueError("dims, bounds and aliases are of dimensions and tensors that ONNX models name; an IRModule "
-                             "is compiled as it stands")
+        if dims or bounds or aliases or shapes:
+            raise ValueError("dims, bounds, aliases and shapes are of what ONNX models name; an IRModule is compiled as "
+                             "it stands")
         return model
-    mod = from_onnx(model, dims=dims, name=name, bounds=bounds)
+    mod = from_onnx(model, dims=dims, name=name, bounds=bounds, shapes=shapes)
     return alias_outputs(mod, aliases) if aliases else mod
 
 
@@ -77,19 +105,19 @@ def _source_hash(model):
     return found.hexdigest()
 
 
-def verify(model, feeds=None, tolerance=1e-4, dims=None, bounds=None, aliases=None, **options):
+def verify(model, feeds=None, tolerance=1e-4, dims=None, bounds=None, aliases=None, shapes=None, **options):
     """Compare every intermediate tensor that survives fusion with a reference evaluation of the imported graph.
 
     feeds: {input name: array}; what is missing is drawn. Returns a Report: rows, ok, table().
     """
     checked = Options.check(**options)
-    mod = load(model, dims, checked.name, bounds, aliases)
+    mod = load(model, dims, checked.name, bounds, aliases, shapes)
     lowered, reference = expose_intermediates(lower(mod, checked).lowered, mod)
     with CompiledLibrary(assemble(lowered, reference, checked, _source_hash(model))) as library:
         return compare_outputs(reference, library, feeds, tolerance)
 
 
-def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, aliases=None, **options):
+def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, aliases=None, shapes=None, **options):
     """The program as text after a stage: "relax", "fused", "tir", "scheduled" or "c"; or "traces", the schedules of
     its kernels as JSON, which compile takes; or "accuracy", what is promised, and the error bounds of kernels that are
     not made by FMAs alone; or "program", the tree of calls that a run makes, and the lives of buffers.
@@ -100,7 +128,7 @@ def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, ali
     if stage not in STAGES:
         raise ValueError(f"stage must be one of {', '.join(STAGES)}, not {stage!r}")
     checked = Options.check(**options)
-    mod = load(model, dims, checked.name, bounds, aliases)
+    mod = load(model, dims, checked.name, bounds, aliases, shapes)
     if kernel is not None:
         return _one_kernel(mod, stage, kernel, checked)
     if stage == "relax":
@@ -147,14 +175,14 @@ def _accuracy(stages, found, options):
     return "\n".join([f"{options.accuracy}: {PROMISES[options.accuracy]}; u is 2^-24", *made]) + "\n"
 
 
-def recorded_schedules(model, dims=None, bounds=None, aliases=None, **options):
+def recorded_schedules(model, dims=None, bounds=None, aliases=None, shapes=None, **options):
     """{kernel: Trace}: how compile, with these options, schedules each kernel of a network, by its name in the C
     without the prefix. A Trace prints as Python. It may be changed, or be that of a Schedule of one's own of the kernel
     (inspect_stage, "tir"), and goes to compile as schedules={kernel: trace}; at shapes and targets other than its own
     it may not be legal, which raises ValueError.
     """
     checked = Options.check(**options)
-    return _named(lower(load(model, dims, checked.name, bounds, aliases), checked))
+    return _named(lower(load(model, dims, checked.name, bounds, aliases, shapes), checked))
 
 
 def _named(stages, functions=None):
@@ -201,7 +229,7 @@ class MemoryReport:
     stack: int
 
 
-def memory_report(model, dims=None, bounds=None, aliases=None, **options):
+def memory_report(model, dims=None, bounds=None, aliases=None, shapes=None, **options):
     """Where each intermediate tensor lives: a MemoryReport, with symbolic dimensions taken as 1.
 
     model: see compile; or a CompiledLibrary, whose options then hold.
@@ -210,7 +238,7 @@ def memory_report(model, dims=None, bounds=None, aliases=None, **options):
         compiled = model.model
     else:
         checked = Options.check(**options)
-        compiled = compile_module(load(model, dims, checked.name, bounds, aliases), checked)
+        compiled = compile_module(load(model, dims, checked.name, bounds, aliases, shapes), checked)
     program = compiled.program
     plan, ones = program.plan, {d.name: 1 for d in program.dims}
 

@@ -152,6 +152,9 @@ def _add_options(sub):
     sub.add_argument("--alias", action="append", default=[], type=_alias, metavar="OUTPUT=INPUT",
                      help="keep an output, an input with more rows, in that input's memory, as caches are kept: "
                      "present.*=past_key_values.*; --bound says for how many rows that has room; may be repeated")
+    sub.add_argument("--shape", action="append", default=[], type=_shape, metavar="NAME=N,N",
+                     help='the shape of an input that the model does not declare; "N,N;N,N" of the elements of a '
+                     'sequence, "none" of an optional value that is absent; may be repeated')
 
 
 def _add_inputs(sub):
@@ -176,6 +179,19 @@ def _alias(text):
     if not output or not given:
         raise argparse.ArgumentTypeError(f"expected OUTPUT=INPUT, not {text!r}")
     return output, given
+
+
+def _shape(text):
+    name, _, value = text.rpartition("=")
+    shapes = [tuple(_extent(d.strip()) for d in part.split(",") if d.strip()) for part in value.split(";")]
+    if not name:
+        raise argparse.ArgumentTypeError(f'expected NAME=N,N, NAME="N,N;N,N" or NAME=none, not {text!r}')
+    return name, None if value == "none" else shapes[0] if len(shapes) == 1 else shapes[:len(shapes) - (not shapes[-1])]
+
+
+def _extent(text):
+    """A size, or the name of a symbolic dimension."""
+    return int(text) if text.isdigit() else text
 
 
 def _recorded(path):
@@ -309,7 +325,8 @@ def _print_memory(report, console):
 def _options(args):
     """The keyword arguments of ingot.compile."""
     return {"target": args.target, "opt_level": args.opt_level, "threads": args.threads, "weights": args.weights,
-            "name": args.name, "dims": dict(args.dim), "bounds": dict(args.bound), "aliases": dict(args.alias), "accuracy": _accuracy(args),
+            "name": args.name, "dims": dict(args.dim), "bounds": dict(args.bound), "aliases": dict(args.alias),
+            "accuracy": _accuracy(args),
             "algorithms": args.algorithms, "schedules": args.schedules,
             "stack_limit": args.stack_limit, "byte_order": args.byte_order}
 

@@ -17,6 +17,7 @@ from .binding import Binding
 from .profile import Profiler
 from .shapes import InputError, TensorSpec, check_inputs, inputs_by_name
 from .timing import Timing
+from .values import as_arrays
 
 
 class CompiledLibrary:
@@ -73,16 +74,22 @@ class CompiledLibrary:
 
     def __call__(self, *arrays):
         """Run the network. Raises InputError for arrays that do not fit, NetworkError when the network refuses."""
-        outputs = self._run(*self._prepare(arrays))
+        outputs = self._answers(arrays)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def run(self, feeds):
         """Run on {input name: array}; returns {output name: array}, with the names of the imported model. Symbolic
         dimensions that no input tells are given by name, too."""
         given = {k: int(v) for k, v in feeds.items() if k in self._dims and k not in [t.source_name for t in self.inputs]}
-        arrays = inputs_by_name(self.inputs, {k: v for k, v in feeds.items() if k not in given})
-        outputs = self._run(*self._prepare(arrays, given))
+        values = inputs_by_name(self.inputs, {k: v for k, v in feeds.items() if k not in given})
+        outputs = self._answers(values, given)
         return {desc.source_name: array for desc, array in zip(self.outputs, outputs)}
+
+    def _answers(self, values, given=None):
+        """The outputs as arrays, or as what all the values are, where that is another kind of tensor."""
+        arrays, kind = as_arrays(values)
+        outputs = self._run(*self._prepare(arrays, given or {}))
+        return outputs if kind is None else [kind(a, d.source_name) for a, d in zip(outputs, self.outputs)]
 
     def bind(self, *arrays):
         """(run, outputs): a function without arguments that runs the network on what these arrays hold then, and the

@@ -47,7 +47,11 @@ INGOT_INLINE uint32_t ingot_narrow(float x, int bits, int mantissa, int least, u
 
 INGOT_INLINE float ingot_bf16_to_f32(uint16_t h) { return f32x1_from_bits((uint32_t)h << 16); }
 INGOT_INLINE float ingot_f16_to_f32(uint16_t h) { return ingot_widen(h, 16, 10, -14, 0x7c00u); }
-INGOT_INLINE float ingot_e4m3_to_f32(uint8_t h) { return ingot_widen(h, 8, 3, -6, 0x7fu); }
+INGOT_INLINE float ingot_e4m3_to_f32(uint8_t h) /* its one NaN becomes the usual one */
+{
+    const uint32_t number = f32x1_bits(ingot_widen(h, 8, 3, -6, 0x80u)), sign = (uint32_t)(h >> 7) << 31;
+    return f32x1_from_bits(ingot_select_u32((h & 0x7fu) == 0x7fu, 0x7fc00000u | sign, number));
+}
 INGOT_INLINE float ingot_e5m2_to_f32(uint8_t h) { return ingot_widen(h, 8, 2, -14, 0x7cu); }
 
 INGOT_INLINE uint16_t ingot_f32_to_bf16(float x)

@@ -1,7 +1,8 @@
 """A process of its own that runs a network in memory between pages that nobody may touch: guarded_run.py JOB.json.
 
 The job: library (path), name, dims (values of symbolic dimensions), align, weights (a path or null), inputs and outputs
-([path of an .npy]; an output file holds what is expected). Arena, weights, inputs and outputs begin where a page does
+([path of an .npy]; an output file holds what is expected), rooms (bytes that each output may take), found (how many
+dimensions a run reports), arenas (fractions of the bytes needed that must be refused). Arena, weights, inputs and outputs begin where a page does
 ("begin") or end where one ends ("end"), with a page that may not be accessed on either side: an access outside of them
 kills the process. Prints "ok".
 """
@@ -54,6 +55,17 @@ def check_refusals(init, net, size, align):
     assert init(net, None, size) < 0 and init(None, guarded(size, align, False), size) < 0
 
 
+def check_small_arenas(start, run, fractions, size, results, rooms):
+    """With an arena of each fraction of its bytes, init or the run returns INGOT_ERR_ARENA_SIZE, and no output is
+    touched."""
+    for fraction in fractions:
+        fewer = int(size * fraction)
+        status = start(fewer, True) or run(results)
+        assert status == -2, f"an arena of {fewer} of {size} bytes gives {status}"
+        assert all(set(ctypes.string_at(address, room)) <= {0xFF} for address, room in zip(results, rooms)), \
+            "an output is written without an arena"
+
+
 def main(job):
     library = ctypes.CDLL(job["library"])
     name, dims = job["name"], [ctypes.c_int64(d) for d in job["dims"]]
@@ -69,17 +81,30 @@ def main(job):
     net = ctypes.c_void_p()
     if not dims:
         check_refusals(init, ctypes.byref(net), size, align)
-    for end in (False, True):
-        assert init(ctypes.byref(net), guarded(size, align, end, fill=0xFF), size) == 0, "init"
-        if job["weights"]:
+    found = (ctypes.c_int64 * max(job["found"], 1))()
+    cells = [ctypes.byref(found, 8 * k) for k in range(job["found"])]
+
+    def run(arrays):
+        return getattr(library, f"{name}_run")(net, *dims, *map(ctypes.c_void_p, arrays), *cells)
+
+    def start(length, end):
+        """Make an instance in so many bytes, with its weights; the status."""
+        status = init(ctypes.byref(net), guarded(length, align, end, fill=0xFF), length)
+        if status == 0 and job["weights"]:
             blob = np.fromfile(job["weights"], np.uint8)
             status = getattr(library, f"{name}_set_weights")(net, ctypes.c_void_p(held(blob, 64, end)),
                                                              ctypes.c_size_t(blob.size))
-            assert status == 0, "set_weights"
+        return status
+
+    given = [held(a, a.itemsize, True) for a in inputs]
+    untouched = [guarded(room, a.itemsize, True, fill=0xFF) for a, room in zip(expected, job["rooms"])]
+    check_small_arenas(start, lambda results: run(given + results), job["arenas"], size, untouched, job["rooms"])
+    for end in (False, True):
+        assert start(size, end) == 0, "init or set_weights"
         arrays = [held(a, a.itemsize, end) for a in inputs]
-        results = [guarded(a.nbytes, a.itemsize, end, fill=0xFF) for a in expected]
+        results = [guarded(room, a.itemsize, end, fill=0xFF) for a, room in zip(expected, job["rooms"])]
         for _ in range(2):
-            status = getattr(library, f"{name}_run")(net, *dims, *map(ctypes.c_void_p, arrays + results))
+            status = run(arrays + results)
             assert status == 0, f"run returned {status}"
             for address, array in zip(arrays, inputs):
                 assert view(address, array).tobytes() == array.tobytes(), "an input is written"

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from control_networks import CONTROL
 from onnx import helper, numpy_helper
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -308,6 +309,6 @@ def feeds_of(model, seed=0, dims=3):
 
 def load(name):
     """The network `name` as ingot.compile takes it: one made here, a light_ one, or one of the zoo."""
-    if name in SMALL:
-        return SMALL[name]()
+    if name in SMALL or name in CONTROL:
+        return (SMALL | CONTROL)[name]()
     return light_case(name.removeprefix("light_"))[0] if name.startswith("light_") else zoo().load(name)

@@ -77,6 +77,7 @@ def test_version(capsys):
     (["compile", "m"], "required: -o/--output"),
     (["compile", "m", "-o", "d", "--dim", "batch"], "expected NAME=N with N >= 1, not 'batch'"),
     (["compile", "m", "-o", "d", "--dim", "batch=0"], "expected NAME=N with N >= 1"),
+    (["compile", "m", "-o", "d", "--shape", "x"], "expected NAME=N,N, NAME="),
     (["compile", "m", "-o", "d", "--threads", "2"], "invalid choice: '2'"),
     (["compile", "m", "-o", "d", "--opt-level", "3"], "invalid choice: 3"),
     (["compile", "m", "-o", "d", "--weights", "zip"], "invalid choice: 'zip'"),
@@ -96,10 +97,12 @@ def test_wrong_arguments(argv, message, capsys):
 def test_compile(calls, tmp_path, capsys):
     folder = tmp_path / "new" / "out"
     argv = ["compile", "m.onnx", "-o", folder, "--target", "c", "--threads", "none", "--weights", "file", "--name", "n",
-            "--opt-level", "1", "--dim", "batch=2", "--dim", "a=b=3", "--accuracy", "relaxed"]
+            "--opt-level", "1", "--dim", "batch=2", "--dim", "a=b=3", "--accuracy", "relaxed",
+            "--shape", "x=n,3", "--shape", "s=2,3;4", "--shape", "t=5;", "--shape", "e=", "--shape", "o=none"]
     assert cli.main([str(word) for word in argv]) == 0
     assert calls == [{"target": "c", "threads": "none", "weights": "file", "name": "n", "opt_level": 1,
                       "dims": {"batch": 2, "a=b": 3}, "bounds": {}, "accuracy": "relaxed", "algorithms": None,
+                      "shapes": {"x": ("n", 3), "s": [(2, 3), (4,)], "t": [(5,)], "e": (), "o": None},
                       "schedules": None, "stack_limit": None, "byte_order": None}]
     assert (folder / "sums.c").exists()
     output = capsys.readouterr()
@@ -127,7 +130,7 @@ def test_what_is_recorded(calls, tmp_path, capsys, option, value):
 def test_defaults(calls, tmp_path):
     assert cli.main(["compile", "m.onnx", "-o", str(tmp_path / "out")]) == 0
     assert calls == [{"target": "host", "threads": "openmp", "weights": "incbin", "name": None, "opt_level": 2,
-                      "dims": {}, "bounds": {}, "accuracy": None, "algorithms": None,
+                      "dims": {}, "bounds": {}, "shapes": {}, "accuracy": None, "algorithms": None,
                       "schedules": None, "stack_limit": None, "byte_order": None}]
 
 

@@ -90,6 +90,41 @@ def test_verify_with_a_symbolic_batch(tmp_path, capsys):
     assert re.search(r"relu1 .*\(3, (16, 8, 8|\d+, 8, 8, \d+)\)", output) and "agree" in output  # plain or blocked
 
 
+def test_bounds_of_what_a_run_decides(tmp_path, capsys):
+    """Without a bound the command says which to give, and writes nothing; with it the network is made, a run within it
+    gives all places, and one beyond it is refused."""
+    nodes = [helper.make_node("Range", ["zero", "n", "step"], ["y"])]
+    graph = helper.make_graph(nodes, "counts", [helper.make_tensor_value_info("n", TensorProto.INT64, [])],
+                              [helper.make_tensor_value_info("y", TensorProto.INT64, None)],
+                              [numpy_helper.from_array(np.array(v, np.int64), k) for k, v in (("zero", 0), ("step", 2))])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "c.onnx")
+    for name, value in (("few", 9), ("many", 11)):
+        np.save(tmp_path / f"{name}.npy", np.array(value, np.int64))
+    folder, base = tmp_path / "out", ("compile", tmp_path / "c.onnx", "-o", tmp_path / "out", "--threads", "none")
+    error = error_of(capsys, *base)
+    bound = re.search(r"--bound (\w+)=", error)[1]
+    assert 'node "y"' in error and not folder.exists()
+    output_of(capsys, *base, "--bound", f"{bound}=5")
+    done = subprocess.run(["make", "-C", folder, "check"], capture_output=True, text=True)
+    assert done.returncode == 0 and "ok" in done.stdout, done.stdout + done.stderr
+    run = ("run", tmp_path / "c.onnx", "--threads", "none", "--bound", f"{bound}=5", "--save", tmp_path / "found")
+    output_of(capsys, *run, "--input", f"n={tmp_path / 'few.npy'}")
+    np.testing.assert_array_equal(np.load(tmp_path / "found" / "y.npy"), [0, 2, 4, 6, 8])
+    assert "status -5" in error_of(capsys, *run, "--input", f"n={tmp_path / 'many.npy'}")
+
+
+def test_shapes_that_the_model_leaves_open(tmp_path, capsys):
+    elements = helper.make_tensor_sequence_value_info("xs", TensorProto.FLOAT, None)
+    graph = helper.make_graph([helper.make_node("ConcatFromSequence", ["xs"], ["y"], axis=0)], "joined", [elements],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "j.onnx")
+    base = ("compile", tmp_path / "j.onnx", "-o", tmp_path / "out", "--threads", "none")
+    assert "--shape 'xs=2,3;4,3'" in error_of(capsys, *base) and not (tmp_path / "out").exists()
+    output_of(capsys, *base, "--shape", "xs=2,3;n,3")
+    done = subprocess.run(["make", "-C", tmp_path / "out", "check"], capture_output=True, text=True)
+    assert done.returncode == 0 and "ok" in done.stdout, done.stdout + done.stderr
+
+
 def test_verify_finds_a_wrong_kernel(model, capsys, monkeypatch):
     from ingot.codegen.package import CompiledModel
     files = CompiledModel.files

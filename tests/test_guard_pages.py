@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import ingot
+from control_networks import CONTROL, control_feeds
 from guards import run_guarded
 from ingot.codegen.toolchain import build_shared
 from networks import SMALL, attention_net, conv_net, feeds_of, with_symbolic_batch
@@ -25,6 +26,17 @@ def test_symbolic_dimensions(tmp_path, make, size, target):
     model = make()
     with ingot.compile(model, target=target, threads="none", weights="file") as library:
         run_guarded(library, feeds_of(model, dims=size), tmp_path)
+
+
+@pytest.mark.parametrize("target, weights", [("host", "file"), ("c", "incbin")])
+@pytest.mark.parametrize("name", CONTROL)
+def test_courses_that_a_run_decides(tmp_path, name, target, weights):
+    """Branches, loops, scans and sizes of the data: whatever course they take; and arenas of random sizes that are too
+    small are refused, with nothing written."""
+    rng = np.random.default_rng(7)
+    with ingot.compile(CONTROL[name](), target=target, threads="none", weights=weights) as library:
+        for seed in range(4):
+            run_guarded(library, control_feeds(name, seed, rows=1 + 20 * seed), tmp_path, rng.uniform(0, 0.999, 3))
 
 
 @pytest.mark.parametrize("what, change", [

@@ -7,3 +7,7 @@ class OnnxImportError(ValueError):
 
 class UnknownOperand(OnnxImportError):
     """An operand that must be known when compiling is decided by a run."""
+
+
+class UndeclaredInput(OnnxImportError):
+    """An input whose declaration leaves open which tensors it is, and that nothing else tells."""

@@ -249,10 +249,11 @@ def has_function(schema):
     return schema.has_function or schema.has_context_dependent_function
 
 
-def standard_nodes(node, schema, infos, taken):
+def standard_nodes(node, schema, infos, taken, opset):
     """The nodes that the standard says the operator is, or None when it does not say so for this node.
 
-    infos: struct info of the inputs, None where one is absent. taken: names of tensors, added to.
+    infos: struct info of the inputs, None where one is absent. taken: names of tensors, added to. opset: the model's,
+    of the default domain, in which functions of other domains are written.
     """
     call = NodeProto()
     call.CopyFrom(node.proto)
@@ -268,7 +269,8 @@ def standard_nodes(node, schema, infos, taken):
     kept = [a for a in call.attribute if a.name in known]
     del call.attribute[:]
     call.attribute.extend(kept)
-    return needed(_body(Node(call, node.opset), function, taken), call.output)
+    opset = node.opset if call.domain in DOMAINS else opset
+    return needed(_body(Node(call, opset), function, taken), call.output)
 
 
 def _standard_body(call, schema, opset, infos):

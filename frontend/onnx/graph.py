@@ -4,6 +4,7 @@ from __future__ import annotations
 from functools import cache, partial
 
 import numpy as np
+from onnx import TensorShapeProto
 
 from ...ir.expr import Var, as_expr
 from ...ir.module import IRModule
@@ -24,8 +25,10 @@ from .converter import CONVERTERS, NodeContext, converter_for, qualified
 from .dim_names import names_in, value_of
 from .errors import OnnxImportError
 from .functions import has_function, standard_nodes
+from .interface import ABSENT, SEQUENCE, TENSOR, Value, elements
 from .names import identifier
 from .operands import LISTS, converted
+from .ops_sequence import Absent, Sequence
 from .qdq import integer_nodes
 
 
@@ -38,8 +41,11 @@ BROADCAST = ("Add", "Div", "Mul", "Pow", "Sub")
 class GraphImporter:
     """State of one import. `values`: {ONNX tensor name: graph expression or Symbolic}."""
 
-    def __init__(self, graph, expanded, opset, folder, pins, bounds=None):
-        """expanded: function (graph) -> its nodes; bounds: {name: upper bound} of dimensions that a run decides."""
+    def __init__(self, graph, expanded, opset, folder, pins, bounds=None, shapes=None, literal=False):
+        """expanded: function (graph) -> its nodes; bounds: {name: upper bound} of dimensions that a run decides;
+        shapes: see interface.py; literal: every declared extent of 0 is one, see _dim; else `guesses` names tensors of which
+        one is taken for unknown."""
+        self.shapes, self.literal, self.guesses = dict(shapes or {}), literal, set()
         self.graph, self.expanded, self.opset, self.folder = graph, expanded, opset, folder
         self.nodes, self.bounds, self.used_bounds = expanded(graph), dict(bounds or {}), set()
         self.readers = {}  # nodes by the tensors that they read
@@ -60,18 +66,25 @@ class GraphImporter:
         self._check_operators(nodes)
         self._import_weights(nodes)
         weights = {t.name for t in self.graph.initializer}
-        inputs = [i for i in self.graph.input if i.name not in weights]
-        params = [self._import_input(i) for i in inputs]
-        self._check_pins()
+        inputs = [self._import_input(i) for i in self.graph.input if i.name not in weights]
+        params = [p for _, some in inputs for p in some]
+        self._check_pins([value.name for value, _ in inputs])
         with self.builder.function("main", params):
             with self.builder.dataflow():
                 for node in nodes:
                     self.import_node(node)
-                outputs = [self._output(o.name) for o in self.graph.output]
+                results = [self._output(o.name) for o in self.graph.output]
+            outputs = [x for _, some in results for x in some]
+            if not outputs:
+                raise OnnxImportError("the model's outputs are no tensors: they are empty sequences, or absent")
             self.builder.emit_func_output(outputs[0] if len(outputs) == 1 else outputs)
-        attrs = {"global_symbol": "main", "input_names": tuple(i.name for i in inputs),
-                 "output_names": tuple(o.name for o in self.graph.output)}
-        samples = tuple((k, self.samples[i.name]) for k, i in enumerate(inputs) if i.name in self.samples)
+        values = {"input_values": tuple(tuple(v) for v, _ in inputs),
+                  "output_values": tuple(tuple(v) for v, _ in results)}
+        attrs = {"global_symbol": "main", "input_names": tuple(p.origin.name for p in params),
+                 "output_names": tuple(name for v, _ in results for name in v.names)}
+        if any(v.kind != TENSOR for v, _ in (*inputs, *results)):
+            attrs.update(values)
+        samples = tuple((k, self.samples[name]) for k, name in enumerate(attrs["input_names"]) if name in self.samples)
         attrs.update({"samples": samples} if samples else {})
         func = remove_unused(self.builder.get()["main"]).replace(attrs=attrs)
         self._check_bounds()
@@ -135,27 +148,25 @@ class GraphImporter:
                 self.values[tensor.name] = Constant(array, tensor.name)
 
     def _import_input(self, proto):
+        """(Value, its parameters)."""
+        value, parts = elements(proto, self.shapes)
+        params = [self._parameter(part, proto.name) for part in parts]
+        self.values[proto.name] = {TENSOR: lambda: params[0], SEQUENCE: lambda: Sequence(tuple(params)),
+                                   ABSENT: Absent}[value.kind]()
+        return value, params
+
+    def _parameter(self, part, source):
         """A parameter: dtype, and dims that are fixed, pinned, shared by name or fresh."""
-        what = f"graph input {proto.name!r}"
-        if not proto.type.HasField("tensor_type"):
-            raise OnnxImportError(f"{what} is a {proto.type.WhichOneof('value') or 'value of unknown type'}; only "
-                                  "tensors are supported")
-        tensor = proto.type.tensor_type
-        dtype = load.dtype_of(tensor.elem_type, what)
-        if not tensor.HasField("shape"):
-            raise OnnxImportError(f"{what} declares no shape, not even a rank; export the model with input shapes")
-        name = unique_name(identifier(proto.name, "input"), self.names)
-        empty = [d.HasField("dim_value") and d.dim_value == 0 for d in tensor.shape.dim]
-        if any(empty[:1]) and self._is_read(proto.name):
+        name = unique_name(identifier(part.name, "input"), self.names)
+        empty = [getattr(d, "dim_value", None) == 0 and d.HasField("dim_value") for d in part.dims]
+        if any(empty[:1]) and not self.literal and self._is_read(source):
             empty[0] = False
-        dims = [0 if none else self._dim(d, f"{name}_d{axis}")
-                for axis, (none, d) in enumerate(zip(empty, tensor.shape.dim))]
+            self.guesses.add(source)
+        dims = [0 if none else self._dim(d, f"{name}_d{axis}") for axis, (none, d) in enumerate(zip(empty, part.dims))]
         problem = excess(dims)
         if problem:
-            raise OnnxImportError(f"{what} of shape {shape_text(dims)} {problem}")
-        param = RelaxVar(name, TensorStructInfo(tuple(dims), dtype), Origin(proto.name, "", proto.name))
-        self.values[proto.name] = param
-        return param
+            raise OnnxImportError(f"graph input {part.name!r} of shape {shape_text(dims)} {problem}")
+        return RelaxVar(name, TensorStructInfo(tuple(dims), part.dtype), Origin(part.name, "", part.name))
 
     def _is_read(self, name):
         """Whether some node takes the elements of a tensor, not its dtype alone, nor as a list of numbers."""
@@ -164,7 +175,12 @@ class GraphImporter:
 
     def _dim(self, proto, fallback):
         """A dimension of an input. Values below 1 are how some exporters write "unknown"; 0 is so only as the first
-        dimension, the batch, of a tensor that is read: elsewhere it means that there are no elements."""
+        dimension, the batch, of a tensor that is read: elsewhere it means that there are no elements. Given by the
+        caller, a dimension is a number or a name."""
+        if isinstance(proto, int):
+            return proto
+        if isinstance(proto, str):
+            proto = TensorShapeProto.Dimension(dim_param=proto)
         if proto.HasField("dim_value") and proto.dim_value > 0:
             return proto.dim_value
         named = any(c.isalpha() or c == "_" for c in proto.dim_param)  # "", "?", "-1": nothing known, no two are one
@@ -202,7 +218,10 @@ class GraphImporter:
             raise OnnxImportError(f"bounds says that {name!r} is at most {bound!r}; a bound is an integer from 1 up")
         return bound
 
-    def _check_pins(self):
+    def _check_pins(self, inputs):
+        if unknown := sorted(set(self.shapes) - set(inputs)):
+            raise OnnxImportError(f"shapes names {', '.join(map(repr, unknown))}, and the model's inputs are "
+                                  f"{', '.join(map(repr, inputs)) or 'none'}")
         unknown = sorted(set(self.pins) - self.used_pins)
         if unknown:
             known = sorted(self.used_pins | set(self.dims))
@@ -242,7 +261,8 @@ class GraphImporter:
         """Import the nodes of the function by which the standard defines the operator."""
         if self.taken is None:
             self.taken = {*self.values, *(n for other in self.nodes for n in (*other.proto.input, *other.proto.output))}
-        nodes = standard_nodes(node, schema, [getattr(x, "struct_info", None) for x in inputs], self.taken)
+        infos = [getattr(x, "struct_info", None) for x in inputs]
+        nodes = standard_nodes(node, schema, infos, self.taken, self.opset)
         if nodes is None:
             raise OnnxImportError(f"{title}: the standard defines no function for these attributes and inputs, and "
                                   "there is no converter")
@@ -272,7 +292,17 @@ class GraphImporter:
         return value
 
     def _output(self, name):
-        value = self.tensor_of(self.values[name], self.builder, name)
+        """(Value, its tensors)."""
+        value = self.values[name]
+        if isinstance(value, Absent):
+            return Value(name, ABSENT, 0), []
+        if isinstance(value, Sequence):
+            found = Value(name, SEQUENCE, len(value.items))
+            return found, [self._tensor(*pair) for pair in zip(value.items, found.names)]
+        return Value(name), [self._tensor(value, name)]
+
+    def _tensor(self, value, name):
+        value = self.tensor_of(value, self.builder, name)
         if not isinstance(value, RelaxExpr):
             way = getattr(value, "way_out", "export the model with the elements that it is made of")
             raise OnnxImportError(f"graph output {name!r} is {value}; only tensors are outputs: {way}")
@@ -341,7 +371,11 @@ class GraphImporter:
         if dims is None:
             dims = self.declared_dims(name, BROADCAST)
             dims = dims if dims is not None and len(dims) == 1 else None
-        return dims[axis] or None if dims is not None and axis < len(dims) and isinstance(dims[axis], int) else None
+        found = dims[axis] if dims is not None and axis < len(dims) else None
+        if found == 0 and not self.literal:
+            self.guesses.add(name)
+            return None
+        return found if isinstance(found, int) else None
 
     def declared_dims(self, name, others=()):
         """The shape that the model declares for a tensor, or for what operators that keep shapes, and `others`, compute

@@ -17,8 +17,9 @@ from .msft_schemas import MICROSOFT
 LEAST_OPSET, MOST_OPSET = 1, defs.onnx_opset_version()
 READ_OPSET = 28  # what the converters are written for; a version of an operator that is newer is refused
 DOMAINS = ("", "ai.onnx")
-KNOWN_DOMAINS = (*DOMAINS, "ai.onnx.ml", MICROSOFT)
-READ_OPSETS = {"ai.onnx.ml": 5}  # as READ_OPSET, of domains that count their versions by themselves
+# As READ_OPSET, of domains that count their versions by themselves.
+READ_OPSETS = {"ai.onnx.ml": 5, "ai.onnx.preview": 1, "ai.onnx.preview.training": 1}
+KNOWN_DOMAINS = (*DOMAINS, *READ_OPSETS, MICROSOFT)
 
 # The element types the graph IR has. Strings are not tensors here.
 DTYPES = {

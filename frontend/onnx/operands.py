@@ -292,6 +292,7 @@ OPERANDS = {
     "MaxUnpool": {2: Listed("output_shape", _of_axes)},
     "DFT": {1: Listed("dft_length", _transformed, True), 2: Axis("axis", _axis)},
     "STFT": {1: Listed("frame_step", _steps), 3: Listed("frame_length", _transformed, True)},
+    "MelWeightMatrix": {0: Listed("num_mel_bins", _sizes, True), 1: Listed("dft_length", _transformed, True)},
     "Dropout": {2: Listed("training_mode", lambda node, count, declared: [[False], [True]])},
 }
 # Inputs that are lists without elements where the model declares the extent 0, which for other inputs means "unknown".

@@ -17,6 +17,7 @@ from ..shapes import MOST_DIM, Symbolic, dims_of, prove, same, same_dims, shape_
 from .converter import converts
 from .errors import OnnxImportError
 from .names import identifier
+from .ops_sequence import Sequence
 from .subgraphs import draft, inline
 
 TINY = 8  # nodes, in all iterations, up to which a loop is no loop
@@ -35,9 +36,13 @@ def if_(node):
     cond = _condition(node, node.input(0))
     if isinstance(cond, bool):
         return tuple(inline(node.scope, graphs[cond], (), node.title))
-    then, other = (draft(node.scope, graphs[holds], (), node.title) for holds in (True, False))
+    then, other = (draft(node.scope, graphs[holds], (), node.title, take_apart=_items) for holds in (True, False))
+    if then.counts != other.counts:
+        raise node.error("the branches give sequences of different lengths, and only a run knows which is taken; results "
+                         "must have as many elements")
+    names = [name for name, count in zip(node.outputs, then.counts) for _ in range(1 if count is None else count)]
     dims, infos = [], []
-    for name, a, b in zip(node.outputs, then.infos, other.infos):
+    for name, a, b in zip(names, then.infos, other.infos):
         if a.dtype != b.dtype or a.ndim != b.ndim:
             raise node.error(f"the branches give {name!r} as {_text(a)} and {_text(b)}, and only a run knows which is "
                              "taken; results must have one dtype and one number of dimensions")
@@ -46,8 +51,16 @@ def if_(node):
     outer = list({id(v): v for v in (*then.outer, *other.outer)}.values())
     bodies = [node.scope.add_body(f"{_stem(node)}_{what}", d.function((), outer))
               for what, d in (("then", then), ("else", other))]
+    if not infos:
+        return tuple(Sequence() for _ in then.counts)
     call = node.emit(call_if(cond, *map(GlobalVar, bodies), outer, infos, dims))
-    return tuple(call[n] for n in range(len(infos))) if len(infos) > 1 else call
+    found = iter([call[n] for n in range(len(infos))] if len(infos) > 1 else [call])
+    return tuple(next(found) if count is None else Sequence(tuple(node.bind(next(found)) for _ in range(count)))
+                 for count in then.counts)
+
+
+def _items(value):
+    return value.items if isinstance(value, Sequence) else None
 
 
 def _condition(node, value):
@@ -262,6 +275,20 @@ def scan(node):
         axis = node.axis(_listed(node, "scan_input_axes", count)[k], rank, "scan_input_axes")
         x = node.transpose(x, [axis, *(n for n in range(rank) if n != axis)])
         scanned.append(node.bind(_flipped(node, x, _listed(node, "scan_input_directions", count)[k])))
+    found = _scanned(node, graph, carried, scanned)
+    rows = len(found) - states
+    for k in range(states, len(found)):
+        x = _flipped(node, found[k], _listed(node, "scan_output_directions", rows)[k - states])
+        rank = len(dims_of(x))
+        axis = node.axis(_listed(node, "scan_output_axes", rows)[k - states], rank, "scan_output_axes")
+        order = list(range(1, rank))
+        order.insert(axis, 0)
+        found[k] = node.transpose(x, order)
+    return tuple(found)
+
+
+def _scanned(node, graph, carried, scanned):
+    """The last states and the stacked rows of a loop over the first axis of `scanned`."""
     turns = dims_of(scanned[0])[0]
     for x in scanned:
         if not same(dims_of(x)[0], turns):
@@ -274,16 +301,37 @@ def scan(node):
         if x.struct_info.dtype != new.struct_info.dtype or not same_dims(dims_of(x), dims_of(new)):
             raise node.error(f"it takes a state as {_text(x.struct_info)} and returns it as {_text(new.struct_info)}")
     index = ex.Var(f"{_stem(node)}_i", "int64", ex.as_expr(turns).astype("int64"))
-    rows = body.outputs[states:]
-    found = list(_loop(node, body, index, carried, scanned, params, rows, _Turns(turns), False))
-    for k in range(states, len(found)):
-        x = _flipped(node, found[k], _listed(node, "scan_output_directions", len(rows))[k - states])
-        rank = len(dims_of(x))
-        axis = node.axis(_listed(node, "scan_output_axes", len(rows))[k - states], rank, "scan_output_axes")
-        order = list(range(1, rank))
-        order.insert(axis, 0)
-        found[k] = node.transpose(x, order)
-    return tuple(found)
+    rows = body.outputs[len(carried):]
+    return list(_loop(node, body, index, carried, scanned, params, rows, _Turns(turns), False))
+
+
+@converts("Scan", 8)
+def scan_v8(node):
+    """The first axis is the batch, and of what is scanned the second is the time: one loop for each of the batch."""
+    graph, count = node.attrs["body"], node.attr("num_scan_inputs")
+    states = len(node.inputs) - 1 - count
+    if not 0 < count < len(node.inputs) or len(graph.output) < states or len(graph.input) != len(node.inputs) - 1:
+        raise node.error(f"num_scan_inputs is {count}, and the body has {len(graph.input)} inputs and "
+                         f"{len(graph.output)} outputs, which does not fit {len(node.inputs) - 1} inputs")
+    if node.input(0) is not None:
+        raise node.error("sequence_lens is not supported; convert the model to opset 9, which has none")
+    tensors = [node.bind(node.tensor(x)) for x in node.inputs[1:]]
+    batch = dims_of(tensors[0])[0] if dims_of(tensors[0]) else None
+    if not isinstance(batch, int) or any(dims_of(x)[:1] != [batch] for x in tensors):
+        raise node.error("its inputs must have one batch size, the first dimension, that is known when compiling; pin "
+                         "it with dims")
+    found = []
+    for k in range(batch):
+        each = [node.bind(node.reshape(_row(node, x, k), dims_of(x)[1:])) for x in tensors]
+        flipped = [node.bind(_flipped(node, x, d)) for x, d in zip(each[states:], _listed(node, "directions", count))]
+        found.append(_scanned(node, graph, each[:states], flipped))
+    rows = [[node.bind(node.reshape(x, [1, *dims_of(x)])) for x in map(node.bind, column)] for column in zip(*found)]
+    return tuple(node.call("concat", *parts, axis=0) if batch > 1 else parts[0] for parts in rows)
+
+
+def _row(node, x, k):
+    """x[k:k + 1]."""
+    return node.call("strided_slice", x, axes=(0,), begin=(k,), end=(k + 1,), strides=(1,))
 
 
 def _listed(node, name, count):

@@ -8,6 +8,8 @@ import numpy as np
 from ...ir.relax.expr import Constant
 from ..shapes import dims_of
 from .converter import converts
+from .run_places import parts_by_run
+from .run_shapes import is_known
 from .subgraphs import inline
 
 
@@ -83,12 +85,17 @@ def sequence_length(node):
 
 @converts("SplitToSequence", 11)
 def split_to_sequence(node):
-    """Parts of one length (a scalar; the last may be shorter), or of the lengths that are given."""
-    x, split = node.input(0), node.constant(1, "split")
+    """Parts of one length (a scalar; the last may be shorter), or of the lengths that are given; only a list of these
+    may be decided by a run, for the number of parts must be known."""
+    x = node.input(0)
     axis = node.axis(node.attr("axis", 0), len(dims_of(x)))
     extent = dims_of(x)[axis]
     if not isinstance(extent, int):
         raise node.error(f"cannot split the symbolic dimension {extent}; pin it with dims")
+    given = None if is_known(node.input(1)) else dims_of(node.input(1))
+    if given and isinstance(given[0], int):
+        return Sequence(tuple(map(node.bind, parts_by_run(node, [f"{node.stem}_{k}" for k in range(given[0])]))))
+    split = node.constant(1, "split")
     size = 1 if split is None else int(split.reshape(-1)[0]) if split.ndim == 0 else None
     if size is not None and size < 1:
         raise node.error(f"a part cannot have {size} elements")

@@ -7,6 +7,8 @@ from ...ir.relax.expr import Constant
 from ..shapes import dims_of, product
 from .converter import converts
 from .load import dtype_of
+from .operands import check
+from .run_places import Numbers, numbers
 
 
 @converts("DFT", 17)
@@ -97,22 +99,50 @@ def stft(node):
 def mel_weight_matrix(node):
     """Triangles over the bins of a spectrum, whose corners are as far apart on the mel scale."""
     names = ("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz")
-    bins, length, rate, low, high = (node.constant(i, name).reshape(()).item() for i, name in enumerate(names))
+    bins, length = (node.constant(i, name).reshape(()).item() for i, name in enumerate(names[:2]))
     dtype = dtype_of(node.attr("output_datatype", 1), f"{node.title}: attribute output_datatype")
-    if bins < 1 or length < 1 or rate < 1 or not 0 <= low <= high:
-        raise node.error(f"{bins} bins of {low} to {high} Hz, at {rate} Hz and {length} elements, make no filters")
+    constant = all(isinstance(x, Constant) for x in node.inputs[2:])
+    rate, low, high = (node.constant(i, name).reshape(()).item() if constant else numbers(node, node.input(i), "float64")
+                       for i, name in enumerate(names[2:], 2))
+    if bins < 1 or length < 1:
+        raise node.error(f"{bins} bins of {length} elements make no filters")
     node.check_size([length // 2 + 1, bins], 8)
-    mels = [2595 * np.log10(1 + f / 700) for f in (low, high)]
-    steps = np.arange(bins + 2) * (mels[1] - mels[0]) / (bins + 2) + mels[0]
-    corners = ((length + 1) * (700 * (np.power(10, steps / 2595) - 1)) // rate).astype(int)
-    if corners.max() > length // 2:
-        raise node.error(f"upper_edge_hertz {high} is beyond half the sample rate, {rate}")
-    result = np.zeros((length // 2 + 1, bins))
-    for k, (left, middle, right) in enumerate(zip(corners, corners[1:], corners[2:])):
-        if left == middle:
-            result[middle, k] = 1
-        else:
-            result[left:middle + 1, k] = np.arange(middle - left + 1) / (middle - left)
-        if middle < right:
-            result[middle:right, k] = np.arange(right - middle, 0, -1) / (right - middle)
-    return node.const(result, dtype)
+    if constant:
+        if rate < 1 or not 0 <= low <= high:
+            raise node.error(f"{bins} bins of {low} to {high} Hz, at {rate} Hz, make no filters")
+        corners = _corners(bins, length, rate, low, high, np.log10, lambda x: np.power(10, x))
+        if corners.max() > length // 2:
+            raise node.error(f"upper_edge_hertz {high} is beyond half the sample rate, {rate}")
+        return node.const(_triangles(corners, length), dtype)
+    check(node, ((rate >= 1.0) & (low >= 0.0) & (low <= high)).value)
+    corners = _corners(bins, length, rate, low, high, lambda x: x.call("log") * (1 / np.log(10)),
+                       lambda x: (x * np.log(10)).call("exp"))
+    check(node, (corners <= float(length // 2)).all().value)
+    for name, sample in zip(node.proto.input[2:], (2.0 * length, 0.0, float(length))):
+        node.scope.note_sample(name, sample)
+    return node.astype(_triangles(corners, length).value, dtype)
+
+
+def _corners(bins, length, rate, low, high, log10, power10):
+    """The bins of the spectrum where triangles begin, peak and end: whole floats, of numbers or Numbers."""
+    least, most = (log10(f / 700 + 1) * 2595 for f in (low, high))
+    steps = np.arange(bins + 2) * (most - least) / (bins + 2) + least
+    hertz = (power10(steps / 2595) - 1) * 700
+    return (hertz * (length + 1)) // rate
+
+
+def _triangles(corners, length):
+    """[bins of the spectrum, triangles]: from 0 to 1 and to 0 again."""
+    place = np.arange(length // 2 + 1, dtype=np.float64)[:, None]
+    if isinstance(corners, Numbers):
+        node, many = corners.node, dims_of(corners.value)[0] - 2
+        left, middle, right = (Numbers(node, node.call("take", corners.value, node.const(np.arange(k, k + many), "int64"),
+                                                       axis=0)).reshape(1, many) for k in range(3))
+        where, place = Numbers.where, Numbers(node, node.const(place, "float64"))
+        up, down = (middle - left).call("maximum", 1.0), (right - middle).call("maximum", 1.0)
+    else:
+        left, middle, right = (corners[None, k:len(corners) - 2 + k] for k in range(3))
+        where, up, down = np.where, np.maximum(middle - left, 1), np.maximum(right - middle, 1)
+    rising = where((place >= left) & (place < middle), (place - left) / up, 0.0)
+    falling = where((place >= middle) & (place < right), (right - place) / down, rising)
+    return where((place - middle) * (place - middle) < 0.5, 1.0, falling)

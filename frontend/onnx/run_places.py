@@ -72,6 +72,7 @@ class Numbers:
     def __rmul__(self, other): return self.call("multiply", other)
     def __truediv__(self, other): return self.call("divide", other)
     def __rtruediv__(self, other): return self._swapped("divide", other)
+    def __floordiv__(self, other): return self.call("divide", other).call("floor")
     def __mod__(self, other): return self.call("floor_mod", other)
     def __lt__(self, other): return self.call("less", other)
     def __gt__(self, other): return self.call("greater", other)
@@ -260,14 +261,22 @@ def top_k_by_run(node):
 
 @by_run("Split")
 def split_by_run(node):
+    dims = dims_of(node.input(0))
+    axis = node.axis(node.attr("axis", 0), len(dims))
+    if not isinstance(dims[axis], int) or dims_of(node.input(1)) != [len(node.outputs)]:
+        return None
+    return parts_by_run(node, [identifier(name, "t") for name in node.outputs])
+
+
+def parts_by_run(node, stems):
+    """The parts of input 0 along attribute axis, of a static extent, whose lengths are input 1: as many as there are
+    stems, after which these dimensions are called."""
     x, sizes = node.input(0), numbers(node, node.input(1))
     dims = dims_of(x)
-    axis, names = node.axis(node.attr("axis", 0), len(dims)), node.outputs
-    if not isinstance(dims[axis], int) or dims_of(sizes.value) != [len(names)]:
-        return None
+    axis = node.axis(node.attr("axis", 0), len(dims))
     check(node, (sizes.clip(0, MOST_DIM).sum(0, True) == [dims[axis]]).value)
-    stems = [f"{identifier(name, 't')}_d{axis}" for name in names]
-    sizes = as_dims(node, sizes.value, stems, [dims[axis]] * len(names), "split")
+    names = [f"{stem}_d{axis}" for stem in stems]
+    sizes = as_dims(node, sizes.value, names, [dims[axis]] * len(stems), "split")
     return tuple(_part(node, x, axis, sum(sizes[:k], 0), size) for k, size in enumerate(sizes))
 
 

@@ -31,11 +31,13 @@ def inline(importer, graph, given, title):
 
 @dataclass(frozen=True)
 class Draft:
-    """A graph that becomes a function: its bindings, the values that it returns, and the variables from outside."""
+    """A graph that becomes a function: its bindings, the values that it returns, and the variables from outside.
+    counts: of the values that each of the graph's outputs was taken apart into; None where it is one as it is."""
 
     bindings: tuple
     outputs: tuple
     outer: tuple
+    counts: tuple = ()
 
     @property
     def infos(self):
@@ -59,15 +61,19 @@ class Draft:
         return dataflow_function([*params, *inside.values()], bindings, outputs, {"dims": tuple(dims)})
 
 
-def draft(importer, graph, given, title, params=(), wanted=()):
+def draft(importer, graph, given, title, params=(), wanted=(), take_apart=lambda value: None):
     """The Draft of a graph. given: values of its inputs, some of which are `params`, variables of the function.
-    wanted: struct infos of the first outputs, None for any: a shape that may be that one is checked by the run."""
+    wanted: struct infos of the first outputs, None for any: a shape that may be that one is checked by the run.
+    take_apart: function (value of an output that is no tensor) -> its tensors, or None."""
     builder = BlockBuilder()
     for p in params:
         builder.unique_name(p.name)
     with builder.dataflow():
-        values = [_as_tensor(importer, v, builder, o.name, title)
-                  for v, o in zip(_imported(importer, graph, given, title, builder), graph.output)]
+        values, counts = [], []
+        for v, o in zip(_imported(importer, graph, given, title, builder), graph.output):
+            parts = take_apart(v)
+            values += [_as_tensor(importer, part, builder, o.name, title) for part in ([v] if parts is None else parts)]
+            counts.append(None if parts is None else len(parts))
         for k, info in enumerate(wanted):
             if info is not None and _may_be(dims_of(values[k]), [dim(d) for d in info.shape]):
                 values[k] = builder.emit(call_op("reshape", values[k], list(info.shape)), name_hint="fit")
@@ -75,7 +81,7 @@ def draft(importer, graph, given, title, params=(), wanted=()):
     inside = {id(b.var) for b in bindings} | {id(p) for p in params}
     outer = {id(v): v for value in (*(b.value for b in bindings), *values) for v in variables(value)
              if id(v) not in inside}
-    return Draft(tuple(bindings), tuple(values), tuple(outer.values()))
+    return Draft(tuple(bindings), tuple(values), tuple(outer.values()), tuple(counts))
 
 
 def _may_be(mine, theirs):

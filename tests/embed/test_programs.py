@@ -7,6 +7,7 @@ import pytest
 from ingot.codegen.toolchains import toolchain
 import ingot
 from c_folders import HERE, build, definitions, library_sources, need_compiler, run, selftest_sources
+from control_networks import CONTROL
 from networks import load, needs_zoo, relative_error, tiny_names
 
 SANITIZE = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer",
@@ -56,7 +57,7 @@ def test_exact_sizes_and_right_numbers(exported, tmp_path, name, weights, target
 
 
 @pytest.mark.parametrize("target", ["host", "c"])
-@pytest.mark.parametrize("name", ["embedding_net", "dense_blocks", "transformer", "recurrent_net", *TINY])
+@pytest.mark.parametrize("name", ["embedding_net", "dense_blocks", "transformer", "recurrent_net", *CONTROL, *TINY])
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_selftest_under_sanitizers(exported, tmp_path, compiler, name, target):
     need_compiler(compiler, *SANITIZE)

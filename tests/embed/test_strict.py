@@ -7,10 +7,11 @@ import ingot
 from c_folders import STRICT, compile_all, need, run
 from ingot.codegen.target import Target
 from ingot.codegen.toolchains import is_native, toolchain
+from control_networks import CONTROL
 from networks import load, needs_zoo, tiny_names
 
 LARGE = ["resnet50", "mobilenet_v2", "bert_base"]
-NETWORKS = ["conv_net", "embedding_net", "light_squeezenet",
+NETWORKS = ["conv_net", "embedding_net", "light_squeezenet", *CONTROL,
             *(pytest.param(name, marks=needs_zoo) for name in [*(tiny_names or ["tiny_resnet8"]), *LARGE])]
 
 

@@ -196,7 +196,10 @@ def test_input_of_unsupported_dtype(elem, name):
 def test_input_that_is_a_sequence():
     proto = relu_model()
     proto.graph.input[0].CopyFrom(helper.make_tensor_sequence_value_info("x", 1, [2]))
-    fails(proto, "graph input 'x' is a sequence_type", "only tensors")
+    fails(proto, "graph input 'x' is a sequence", "--shape 'x=2,3;4,3'")
+    proto.graph.input[0].CopyFrom(helper.make_value_info("x", helper.make_map_type_proto(
+        7, helper.make_tensor_type_proto(1, [2]))))
+    fails(proto, "graph input 'x' is a map_type", "only tensors")
 
 
 def test_input_without_a_shape():

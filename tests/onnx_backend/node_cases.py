@@ -58,7 +58,7 @@ def status(case, target=None):
         with library:
             for number, (inputs, outputs) in enumerate(case.data_sets):
                 found = library(*inputs)
-                found = found if isinstance(found, tuple) else (found,)
+                found = list(found) if isinstance(found, tuple) else [found]
                 if RANDOM.match(case.name):
                     outputs = [f.astype(o.dtype).reshape(o.shape) for f, o in zip(found, outputs) if f.shape == o.shape]
                 if error := difference(outputs, found, case.rtol, NOISE.get(case.name, case.atol)):
@@ -75,8 +75,14 @@ def difference(expected, found, rtol, atol):
     if len(expected) != len(found):
         return f"{len(found)} outputs, not {len(expected)}"
     for number, (want, got) in enumerate(zip(expected, found)):
-        if isinstance(want, (list, tuple)) or want is None:
-            return f"output {number} is a tensor, where {type(want).__name__} is expected"
+        if isinstance(want, (list, tuple)) and isinstance(got, (list, tuple)):
+            if error := difference(want, got, rtol, atol):
+                return f"output {number}: {error}"
+            continue
+        if want is None and got is None:
+            continue
+        if isinstance(want, (list, tuple)) or want is None or isinstance(got, (list, tuple)) or got is None:
+            return f"output {number} is {type(got).__name__}, where {type(want).__name__} is expected"
         want, got = np.asarray(want), np.asarray(got)
         if want.shape != got.shape or want.dtype != got.dtype:
             return f"output {number}: {got.dtype}{list(got.shape)}, not {want.dtype}{list(want.shape)}"

@@ -1,0 +1,124 @@
+"""Networks whose inputs or outputs are sequences and optional values: lists of arrays, and None."""
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from .library import CompiledLibrary
+from .shapes import InputError
+
+MOST_KEPT = 16  # networks of a LibraryByShape
+_KINDS = {"sequence": (list, tuple), "absent": type(None)}
+
+
+class StructuredLibrary(CompiledLibrary):
+    """A network of a model with such values. `bind`, `time` and `profile` take the tensors that they consist of."""
+
+    def __init__(self, model, inputs, outputs, jobs=None):
+        """inputs, outputs: (name, "tensor", "sequence" or "absent", how many tensors) of the model's values."""
+        super().__init__(model, jobs)
+        self._values, self._results = inputs, outputs
+
+    def __call__(self, *values):
+        """Run the network: lists of arrays for sequences, None for what is absent; so are the results."""
+        found = self._structured(values)
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def run(self, feeds):
+        names = [name for name, _, _ in self._values]
+        if unknown := sorted(set(feeds) - set(names)):
+            raise InputError(f"no input is called {unknown[0]!r}; the inputs are {', '.join(map(repr, names))}")
+        found = self._structured([feeds.get(name) for name in names])
+        return {name: value for (name, _, _), value in zip(self._results, found)}
+
+    def _structured(self, values):
+        if len(values) != len(self._values):
+            raise InputError(f"{len(values)} inputs given, {len(self._values)} expected: "
+                             f"{', '.join(repr(name) for name, _, _ in self._values) or 'none'}")
+        arrays = []
+        for (name, kind, count), value in zip(self._values, values):
+            if value is None and kind != "absent" or not isinstance(value, _KINDS.get(kind, object)):
+                raise InputError(f"input {name!r} is {_text(value)}, and the network was compiled for "
+                                 f"{_KIND_TEXTS[kind].format(count)}")
+            if kind == "sequence" and len(value) != count:
+                raise InputError(f"input {name!r} has {len(value)} elements, and the network was compiled for {count}")
+            arrays += value if kind == "sequence" else [] if kind == "absent" else [value]
+        found = iter(self._run(*self._prepare(arrays)))
+        return [None if kind == "absent" else [next(found) for _ in range(count)] if kind == "sequence" else next(found)
+                for _, kind, count in self._results]
+
+
+_KIND_TEXTS = {"tensor": "a tensor", "sequence": "a sequence of {}", "absent": "an optional value that is absent"}
+
+
+def _text(value):
+    return "absent" if value is None else f"a {'sequence' if isinstance(value, (list, tuple)) else 'tensor'}"
+
+
+class LibraryByShape:
+    """A network that is compiled when it is called, for the shapes of that call: its model leaves open how many
+    elements a sequence has, whether an optional value is there, or which rank an input has."""
+
+    def __init__(self, inputs, compile_for, shapes, error):
+        """inputs: names; compile_for: function ({input: its shape, those of a sequence's elements, or None}) -> library;
+        shapes: those that are given already; error: the exception to raise where shapes must be known."""
+        self.input_names, self._compile, self._error = tuple(inputs), compile_for, error
+        self._given, self._made, self._lock = dict(shapes or {}), {}, threading.Lock()
+
+    def __call__(self, *values):
+        """Run the network, as CompiledLibrary does, on arrays, lists of them for sequences, None for what is absent."""
+        return self.library_for(*values)(*values)
+
+    def run(self, feeds):
+        """The same by name; what is not given is absent."""
+        if unknown := sorted(set(feeds) - set(self.input_names)):
+            raise InputError(f"no input is called {unknown[0]!r}; the inputs are "
+                             f"{', '.join(map(repr, self.input_names))}")
+        return self.library_for(*(feeds.get(name) for name in self.input_names)).run(feeds)
+
+    def library_for(self, *values):
+        """The network of these inputs' shapes: its C can be exported."""
+        if len(values) != len(self.input_names):
+            raise InputError(f"{len(values)} inputs given, {len(self.input_names)} expected: "
+                             f"{', '.join(map(repr, self.input_names))}")
+        shapes = tuple(map(_shape, values))
+        with self._lock:
+            if shapes not in self._made:
+                if len(self._made) == MOST_KEPT:
+                    self._made.pop(next(iter(self._made))).close()
+                self._made[shapes] = self._compile({**dict(zip(self.input_names, shapes)), **self._given})
+            return self._made[shapes]
+
+    def close(self):
+        """Unload all networks."""
+        with self._lock:
+            for library in self._made.values():
+                library.close()
+            self._made.clear()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __getattr__(self, name):
+        if name.startswith("_") or not hasattr(CompiledLibrary, name):
+            raise AttributeError(name)
+        raise self._error
+
+
+class _Shapes(tuple):
+    """Shapes of a sequence's elements: not equal to a shape, which is a tuple too."""
+
+    def __eq__(self, other):
+        return isinstance(other, _Shapes) and super().__eq__(other)
+
+    __hash__ = tuple.__hash__
+
+
+def _shape(value):
+    if value is None:
+        return None
+    return _Shapes(map(np.shape, value)) if isinstance(value, (list, tuple)) else np.shape(value)
