@@ -62,15 +62,25 @@ class Draft:
 def draft(importer, graph, given, title, params=(), wanted=()):
     """The Draft of a graph. given: values of its inputs, some of which are `params`, variables of the function.
     wanted: struct infos of the first outputs, None for any: a shape that may be that one is checked by the run."""
-    builder = BlockBuilder()
-    for p in params:
-        builder.unique_name(p.name)
-    with builder.dataflow():
+    def make(builder):
         values = [_as_tensor(importer, v, builder, o.name, title)
                   for v, o in zip(_imported(importer, graph, given, title, builder), graph.output)]
         for k, info in enumerate(wanted):
             if info is not None and _may_be(dims_of(values[k]), [dim(d) for d in info.shape]):
                 values[k] = builder.emit(call_op("reshape", values[k], list(info.shape)), name_hint="fit")
+        return values
+
+    return drafted(make, params)
+
+
+def drafted(make, params=()):
+    """The Draft of the values that make(block builder) returns: variables or constants. params: variables of the
+    function."""
+    builder = BlockBuilder()
+    for p in params:
+        builder.unique_name(p.name)
+    with builder.dataflow():
+        values = make(builder)
     bindings = builder.emitted
     inside = {id(b.var) for b in bindings} | {id(p) for p in params}
     outer = {id(v): v for value in (*(b.value for b in bindings), *values) for v in variables(value)
