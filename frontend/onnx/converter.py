@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ...ir import op as op_table
 from ...ir.expr import EQ, binary, free_vars
+from ...ir.origin import Origin
 from ...ir.relax.expr import Constant, RelaxExpr
 from ..builder import Builder
 from ..shapes import Symbolic, dims_of, prove, same, shape_text
@@ -62,6 +63,19 @@ class NodeContext(Builder):
         super().__init__(emit)
         self.proto, self.title, self.opset = proto, title, opset
         self.inputs, self.attrs, self.outputs, self.scope = inputs, attrs, outputs, scope
+
+    def inside(self, builder):
+        """The same node, where what it makes goes to the builder of a body."""
+        def emit(value):
+            part = getattr(value, "op", "part").rpartition(".")[2]
+            return builder.emit(value, f"{self.stem}_{part}", Origin(self.name, self.proto.op_type, ""))
+
+        return NodeContext(self.proto, self.title, self.opset, self.inputs, self.attrs, self.outputs, emit, self.scope)
+
+    @property
+    def name(self):
+        """What the model calls the node: its name, or its first result."""
+        return self.proto.name or next(filter(None, self.outputs), self.proto.op_type)
 
     @property
     def stem(self):

@@ -12,13 +12,13 @@ import numpy as np
 from ...ir import expr as ex
 from ...ir.module import GlobalVar
 from ...ir.relax.control import call_if, call_loop, rows_of
-from ...ir.relax.expr import Constant, PrimValue, RelaxExpr, RelaxVar, TensorStructInfo
+from ...ir.relax.expr import Constant, PrimValue, RelaxCall, RelaxExpr, RelaxVar, TensorStructInfo
 from ..shapes import MOST_DIM, Symbolic, dims_of, prove, same, same_dims, shape_text, simplify, upper
 from .converter import converts
 from .errors import OnnxImportError
 from .names import identifier
 from .ops_sequence import Sequence
-from .subgraphs import draft, inline
+from .subgraphs import draft, drafted, inline
 
 TINY = 8  # nodes, in all iterations, up to which a loop is no loop
 MOST_UNROLLED = 20_000  # nodes, in all iterations, of a loop that must be unrolled
@@ -332,6 +332,28 @@ def scan_v8(node):
 def _row(node, x, k):
     """x[k:k + 1]."""
     return node.call("strided_slice", x, axes=(0,), begin=(k,), end=(k + 1,), strides=(1,))
+
+
+def over_rows(node, carried, scanned, step):
+    """(last carried values, stacked results) of a loop over the rows of `scanned`, tensors of one first extent.
+
+    step: function (node of the body, turn as an expression, carried values, rows) -> (carried values, results).
+    """
+    carried, scanned = ([node.bind(node.tensor(x)) for x in values] for values in (carried, scanned))
+    turns = dims_of(scanned[0])[0]
+    params = [RelaxVar(f"state_{k}", x.struct_info) for k, x in enumerate(carried)]
+    params += [RelaxVar(f"row_{k}", TensorStructInfo(x.struct_info.shape[1:], x.struct_info.dtype))
+               for k, x in enumerate(scanned)]
+    index = ex.Var(f"{_stem(node)}_i", "int64", ex.as_expr(turns).astype("int64"))
+
+    def make(builder):
+        inner = node.inside(builder)
+        states, results = step(inner, index, params[:len(carried)], params[len(carried):])
+        return [inner.emit(x) if isinstance(x, RelaxCall) else inner.bind(x) for x in (*states, *results)]
+
+    body = drafted(make, params)
+    found = _loop(node, body, index, carried, scanned, params, body.outputs[len(carried):], _Turns(turns), False)
+    return found[:len(carried)], found[len(carried):]
 
 
 def _listed(node, name, count):

@@ -1,18 +1,21 @@
 """Recurrent layers step by step: what nn.gru, nn.lstm and nn.rnn have not. That is other activations, clipping,
-peephole weights, coupled gates and sequences of several lengths; the number of steps must be known.
+peephole weights, coupled gates, sequences of several lengths and products of bytes. Few steps are parts of the program
+each, others a loop.
 
 Letters are ONNX's: T steps, B batch, H hidden size, D directions. Values of a step are [B, H].
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
 
-from ..shapes import dims_of
+from ..shapes import dims_of, settle
+from .ops_control import over_rows
 from .ops_math import scalar_like
 
-MOST_STEPS = 512  # of all directions: each is a part of the program
+MOST_STEPS = 8  # of all directions, that are a part of the program each
 # activation -> (defaults of alpha and beta, as far as it takes them; function of (node, x, alpha, beta))
 ACTIVATIONS = {
     "relu": ((), lambda node, x: node.call("nn.relu", x)),
@@ -44,14 +47,14 @@ def activations(node, names):
     for name in names:
         defaults, function = ACTIVATIONS[name.lower()]
         values = [float(given[k].pop(0)) if given[k] else usual for k, usual in enumerate(defaults)]
-        found.append(lambda x, function=function, values=values: function(node, x, *values))
+        found.append(lambda node, x, function=function, values=values: function(node, x, *values))
     return found
 
 
 @dataclass(frozen=True)
 class Direction:
-    """One direction: a function (h, first column, columns) -> those of h . r, with r [H, G*H]; rb [G*H], peepholes
-    [3*H] or None, functions of the activations."""
+    """One direction: a function (node, h, first column, columns) -> those of h . r, with r [H, G*H]; rb [G*H],
+    peepholes [3*H] or None, functions of the activations: (node, x) -> value."""
 
     node: object
     hidden: int
@@ -76,12 +79,12 @@ class Direction:
 
     def recurrent(self, h, first, count):
         """h . r + the state's bias, of `count` gates."""
-        return self.add(self.product(h, first * self.hidden, count * self.hidden),
+        return self.add(self.product(self.node, h, first * self.hidden, count * self.hidden),
                         cut(self.node, self.rb, 0, first * self.hidden, count * self.hidden))
 
     def activated(self, k, x):
         clip = self.node.attr("clip")
-        return self.functions[k](self.node.call("clip", x, min=-clip, max=clip) if clip else x)
+        return self.functions[k](self.node, self.node.call("clip", x, min=-clip, max=clip) if clip else x)
 
     def peep(self, x, k, c):
         if self.peepholes is None:
@@ -111,20 +114,21 @@ def _lstm(of, x, h, c):
     f = of.rest(i) if of.node.attr("input_forget", 0) else of.activated(0, of.peep(of.gate(sums, 2), 2, c))
     new = of.add(of.multiply(f, c), of.multiply(i, of.activated(1, of.gate(sums, 3))))
     o = of.activated(0, of.peep(of.gate(sums, 1), 1, new))
-    return of.multiply(o, of.functions[2](new)), new
+    return of.multiply(o, of.functions[2](of.node, new)), new
 
 
 STEPS = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm}
 
 
 def float_products(node, w, r, d):
-    """The products of direction `d`: function x -> x . w, and (h, first column, columns) -> those of h . r."""
+    """The products of direction `d`: functions (node, x) -> x . w, and (node, h, first column, columns) -> those of
+    h . r."""
     w, r = (node.bind(node.transpose(part(node, v, d), (1, 0))) for v in (w, r))
-    return (lambda x: node.call("matmul", x, w),
-            lambda h, first, count: node.call("matmul", h, cut(node, r, 1, first, count)))
+    return (lambda node, x: node.call("matmul", x, w),
+            lambda node, h, first, count: node.call("matmul", h, cut(node, r, 1, first, count)))
 
 
-def unrolled(node, cell, x, weights, initial, lengths, names, products):
+def by_steps(node, cell, x, weights, initial, lengths, names, products):
     """(y [T, D, B, H], final states [D, B, H]) of x [T, B, I].
 
     cell: of STEPS; weights: (bias, peepholes or None) as ONNX has them; initial: the states [D, B, H]; lengths: how
@@ -132,36 +136,67 @@ def unrolled(node, cell, x, weights, initial, lengths, names, products):
     (direction) -> as float_products.
     """
     steps, batch = dims_of(x)[:2]
-    if not isinstance(steps, int) or steps * len(names) > MOST_STEPS:
-        raise node.error("with these activations, clipping, peepholes, coupled gates or sequence lengths each time "
-                         f"step is a part of the program: {steps} of {len(names)} directions are not from 1 to "
-                         f"{MOST_STEPS}")
+    few = isinstance(steps, int) and steps * len(names) <= MOST_STEPS
     hidden = dims_of(initial[0])[2]
     outputs, finals = [], []
     for d, of_direction in enumerate(names):
-        bias, peepholes = (v and part(node, v, d) for v in weights)
+        bias, peepholes = (None if v is None else node.bind(part(node, v, d)) for v in weights)
         size = dims_of(bias)[0] // 2
         project, product = products(d)
-        of = Direction(node, hidden, product, cut(node, bias, 0, size, size), peepholes,
+        of = Direction(node, hidden, product, node.bind(cut(node, bias, 0, size, size)), peepholes,
                        activations(node, of_direction))
-        projected = node.call("add", project(x), cut(node, bias, 0, 0, size))
-        states = [part(node, s, d) for s in initial]
+        projected = node.bind(node.call("add", project(node, x), cut(node, bias, 0, 0, size)))
+        states = [_begun(node, part(node, s, d), lengths) for s in initial]
         backward = d == 1 or node.attr("direction", "forward") == "reverse"
-        made = {}
-        for t in range(steps)[::-1 if backward else 1]:
-            new = STEPS[cell](of, part(node, projected, t), *states)
-            made[t], states = _kept(node, new, states, lengths, t)
-        outputs.append(_stacked(node, [made[t] for t in range(steps)]))
+        run = _unrolled if few else _looped
+        rows, states = run(of, STEPS[cell], projected, states, lengths, backward)
+        outputs.append(rows)
         finals.append(states)
-    y = _joined(node, [node.reshape(o, [steps, 1, batch, hidden]) for o in outputs], 1)
+    y = _joined(node, [node.reshape(node.bind(o), [steps, 1, batch, hidden]) for o in outputs], 1)
     return (y, *(_stacked(node, list(states)) for states in zip(*finals)))
 
 
-def _kept(node, new, old, lengths, t):
-    """(output, states) after step t: sequences that have ended keep their states, and give zeros."""
+def _begun(node, state, lengths):
+    """The initial state, 0 for sequences of no steps, whose final state is 0, as onnxruntime has it."""
     if lengths is None:
-        return new[0], list(new)
-    runs = node.call("less", scalar_like(node, t, lengths), lengths)
+        return state
+    runs = node.call("greater", lengths, scalar_like(node, 0, lengths))
+    return node.call("where", runs, state, scalar_like(node, 0, state))
+
+
+def _unrolled(of, step, projected, states, lengths, backward):
+    """(outputs [T, B, H], final states) of one direction, each step a part of the program."""
+    node, made = of.node, {}
+    steps = dims_of(projected)[0]
+    for t in range(steps)[::-1 if backward else 1]:
+        new = step(of, part(node, projected, t), *states)
+        made[t], states = _kept(node, new, states, lengths, node.const(t, "int64"))
+    return _stacked(node, [made[t] for t in range(steps)]), states
+
+
+def _looped(of, step, projected, states, lengths, backward):
+    """The same by a loop of the program."""
+    node = of.node
+    last = dims_of(projected)[0] - 1
+    lengths = None if lengths is None else node.bind(lengths)
+
+    def turn(inner, index, states, rows):
+        now = None if lengths is None else inner.tensor(settle(np.array(last - index if backward else index, object),
+                                                               "int64"))
+        output, states = _kept(inner, step(replace(of, node=inner), rows[0], *states), states, lengths, now)
+        return states, [output]
+
+    rows = node.call("flip", projected, axis=0) if backward else projected
+    states, (made,) = over_rows(node, states, [rows], turn)
+    return (node.call("flip", node.bind(made), axis=0) if backward else made), states
+
+
+def _kept(node, new, old, lengths, t):
+    """(output, states) after step t, a tensor: sequences that have ended keep their states, and give zeros."""
+    new = [node.bind(x) for x in new]
+    if lengths is None:
+        return new[0], new
+    runs = node.call("less", node.astype(t, lengths.struct_info.dtype), lengths)
     choose = partial(node.call, "where", runs)
     return choose(new[0], scalar_like(node, 0, new[0])), [choose(n, o) for n, o in zip(new, old)]
 

@@ -1,8 +1,10 @@
 """GRU, LSTM and RNN in full against onnxruntime: activations, clipping, peepholes, coupled gates, sequence lengths."""
 import numpy as np
+import onnxruntime as ort
 import pytest
 from onnx_models import check_node, one_node
 
+import ingot
 from ingot.frontend.onnx import OnnxImportError, from_onnx
 
 T, B, I, H = 4, 3, 2, 5
@@ -61,7 +63,64 @@ def test_activations(name, numbers):
 def test_refusals():
     with pytest.raises(OnnxImportError, match="activations .*Swish.* must be 1 of relu"):
         from_onnx(one_node("RNN", arrays("RNN"), 14, (1, 2, 3), hidden_size=H, activations=["Swish"]))
-    given = arrays("RNN")
-    given[0] = np.zeros((600, B, I), np.float32)
-    with pytest.raises(OnnxImportError, match="600 of 1 directions are not from 1 to 512"):
-        from_onnx(one_node("RNN", given, 14, (1, 2, 3), hidden_size=H, clip=1.0))
+
+
+def of_any_size(model):
+    """The model with the symbolic dimensions steps and batch."""
+    for value in model.graph.input:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if dim.dim_value in (T, B):
+                dim.dim_param = "steps" if dim.dim_value == T else "batch"
+    return model
+
+
+def check_sizes(model, *sizes):
+    """A model of symbolic dimensions, compiled once, against onnxruntime for several sizes (steps, batch)."""
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    with ingot.compile(model, threads="none") as library:
+        for steps, batch in sizes:
+            feeds = {}
+            for n, i in enumerate(session.get_inputs()):
+                shape = [{"steps": steps, "batch": batch}.get(d, d) for d in i.shape]
+                rng = np.random.default_rng(n)
+                feeds[i.name] = (rng.integers(0, steps + 1, shape).astype(np.int32) if i.type == "tensor(int32)"
+                                 else rng.standard_normal(shape).astype(np.float32))
+            results = library.run(feeds)
+            for output, want in zip(session.get_outputs(), session.run(None, feeds)):
+                np.testing.assert_allclose(results[output.name], want, rtol=1e-4, atol=1e-5)
+
+
+SIZES = ((1, 1), (6, 1), (3, 4))
+
+
+@pytest.mark.parametrize("op, directions", [("GRU", 2), ("LSTM", 1), ("RNN", 2)])
+def test_any_number_of_steps_and_sequences(op, directions):
+    given = arrays(op, directions)
+    direction = "bidirectional" if directions == 2 else "forward"
+    outputs = 3 if op == "LSTM" else 2
+    check_sizes(of_any_size(one_node(op, given, 14, (1, 2, 3), outputs, hidden_size=H, direction=direction)), *SIZES)
+
+
+@pytest.mark.parametrize("op, attrs", [("GRU", {"clip": 0.7}), ("LSTM", {"input_forget": 1}), ("RNN", {"clip": 0.5})])
+def test_special_layers_of_any_size_are_loops(op, attrs):
+    given, outputs = arrays(op, 2, peepholes=True), 3 if op == "LSTM" else 2
+    model = one_node(op, given, 14, (1, 2, 3, 7), outputs, hidden_size=H, direction="bidirectional", **attrs)
+    check_sizes(of_any_size(model), *SIZES)
+
+
+def test_sequence_lengths_of_any_number_of_steps():
+    given = arrays("GRU", 2, np.array([4, 1, 3], np.int32))
+    check_sizes(of_any_size(one_node("GRU", given, 14, (1, 2, 3), 2, hidden_size=H, direction="bidirectional")), *SIZES)
+
+
+def test_many_steps_are_one_loop():
+    given = arrays("LSTM", 2, np.array([4, 600, 3], np.int32))
+    given[0] = np.random.default_rng(0).standard_normal((600, B, I)).astype(np.float32)
+    model = one_node("LSTM", given, 14, (1, 2, 3), 3, hidden_size=H, direction="bidirectional")
+    assert sum(len(f.bindings) for f in from_onnx(model).functions.values()) < 200
+    feeds = {f"x{k}": given[k] for k in (0, 4, 5, 6)}
+    with ingot.compile(model, threads="none") as library:
+        results = library.run(feeds)
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for output, want in zip(session.get_outputs(), session.run(None, feeds)):
+        np.testing.assert_allclose(results[output.name], want, rtol=1e-4, atol=1e-5)
