@@ -34,7 +34,7 @@ def admits(accuracy, arithmetics):
 def is_whole(weights):
     """Whether weights are whole numbers, not all 0, as those of quantized layers are: nothing but chains of FMAs is
     sure to keep their sums exact."""
-    few = weights.reshape(-1)[:4096]  # most others show here that they are not
+    few = weights.flat[:4096]  # most others show here that they are not
     return bool((few == np.rint(few)).all() and (weights == np.rint(weights)).all() and weights.any())
 
 
