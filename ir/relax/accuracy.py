@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..pieces import pieces
 from .arithmetic import ARITHMETICS
 from .arithmetic.row import (ACCURACIES, CHAIN, FLOAT32, RELAXED, STRICT, SUMS, TERMS, U, Arithmetic,  # noqa: F401
                              growth_of_sums)
@@ -35,7 +36,7 @@ def is_whole(weights):
     """Whether weights are whole numbers, not all 0, as those of quantized layers are: nothing but chains of FMAs is
     sure to keep their sums exact."""
     few = weights.flat[:4096]  # most others show here that they are not
-    return bool((few == np.rint(few)).all() and (weights == np.rint(weights)).all() and weights.any())
+    return bool((few == np.rint(few)).all() and all((p == np.rint(p)).all() for p in pieces(weights)) and weights.any())
 
 
 # ---------------------------------------------------------------- Winograd
