@@ -12,6 +12,7 @@ import numpy as np
 
 from ..ir.arith import Analyzer
 from ..ir.expr import IntImm, const, free_vars, substitute
+from ..ir.pieces import pieces
 from ..ir.relax.accuracy import FLOAT32, PROMISES
 from ..ir.target import MANY_THREADS
 from ..ir.transform.lower_intrin import lower_dim
@@ -33,6 +34,7 @@ RUNTIME = Path(__file__).parent.parent / "runtime_c"
 WEIGHTS = ("incbin", "array", "file", "extern")
 ARENA_ALIGN = 64
 HEADER_BYTES = 64
+MOST_ARRAY_BYTES = 1 << 30  # of weights that C has as numbers, which take a compiler's memory many times over
 LARGE_BLOB = 3 << 29  # bytes from which on a blob lies apart from what code of the small model must reach
 ARENA_THREADS = 8  # how many threads, at most, an arena of NAME_ARENA_BYTES has room for
 # Errors that the self-test allows small floats, a few units in the last place; others 1e-4.
@@ -141,6 +143,9 @@ class _Folder:
 
     def __init__(self, model: CompiledModel, single=False):
         self.m, self.p, self.single = model, model.program, single
+        if model.weights == "array" and self.p.weights_bytes > MOST_ARRAY_BYTES:
+            raise ValueError(f"{self.p.weights_bytes} bytes of weights are too many for arrays in C, of at most "
+                             f'{MOST_ARRAY_BYTES} bytes: use weights="file" (--weights file)')
         self.name, self.upper = self.p.name, self.p.name.upper()
         taken = self._taken()
         names = {id(d): new_name(d.name, taken) for d in self.p.dims}
@@ -344,11 +349,14 @@ class Blob:
         self.arrays, self.byte_order = tuple(arrays), byte_order
 
     def pieces(self):
-        """The bytes in order, those of an array that lies as they do without a copy."""
+        """The bytes in order, those of an array that lies as they do without a copy. Raises ValueError for one in a
+        file that changed since it was mapped."""
         for a in self.arrays:
-            raw = np.ascontiguousarray(a).astype(a.dtype.newbyteorder(self.byte_order), copy=False)
-            yield raw.reshape(-1).view(np.uint8).data
-            yield bytes(-raw.nbytes % WEIGHT_ALIGN)
+            _check_file(a)
+            for part in pieces(a):
+                raw = np.ascontiguousarray(part).astype(a.dtype.newbyteorder(self.byte_order), copy=False)
+                yield raw.reshape(-1).view(np.uint8).data
+            yield bytes(-a.nbytes % WEIGHT_ALIGN)
         if not len(self):
             yield bytes(WEIGHT_ALIGN)
 
@@ -362,6 +370,16 @@ class Blob:
         return isinstance(other, (Blob, bytes)) and bytes(self) == bytes(other)
 
     __hash__ = None
+
+
+def _check_file(array):
+    """Raise ValueError for an array in a file that changed since it was mapped (FileMap of the ONNX frontend)."""
+    owner = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    check = getattr(getattr(owner, "obj", None), "check", None)
+    if check:
+        check()
 
 
 def blob_of(arrays, byte_order):

@@ -52,13 +52,13 @@ def model_inputs(model):
 
 
 def _imported(model, dims, name, bounds, shapes):
-    proto, folder, file = load.load_model(model)
+    proto, source, file = load.load_model(model)
     load.check_text(proto)
     opset = load.opset_of(proto)
     stem = os.path.splitext(file)[0] if file else proto.graph.name
 
     def importer(**how):
-        return GraphImporter(proto.graph, expander(proto, opset), opset, folder, dims, bounds, shapes, **how)
+        return GraphImporter(proto.graph, expander(proto, opset), opset, source, dims, bounds, shapes, **how)
 
     name, first = identifier(name or stem or "model", "model"), importer()
     try:

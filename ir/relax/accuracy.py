@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..pieces import pieces
 from .arithmetic import ARITHMETICS
 from .arithmetic.row import (ACCURACIES, CHAIN, FLOAT32, RELAXED, STRICT, SUMS, TERMS, U, Arithmetic,  # noqa: F401
                              growth_of_sums)
@@ -37,7 +38,8 @@ def is_whole(weights):
     def whole(values):
         return bool(((values == np.rint(values)) & (np.abs(values) < 2**16)).all())
 
-    return whole(weights.reshape(-1)[:4096]) and whole(weights) and bool(weights.any())  # few tell of most
+    few = weights.flat[:4096]  # most others show here that they are not
+    return whole(few) and all(map(whole, pieces(weights))) and bool(weights.any())
 
 
 # ---------------------------------------------------------------- Winograd
