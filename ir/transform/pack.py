@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..expr import is_const_int
+from ..expr import IntImm, is_const_int
 from ..relax.accuracy import FLOAT32, is_whole
 from ..relax.arithmetic import special
 from ..relax.block_builder import call_op
@@ -174,7 +174,7 @@ class _PackWeights(GraphRewriter):
         if not isinstance(weight, Constant) or weight.struct_info.ndim != 3 or weight.data.dtype != np.float32:
             return call
         gates = weight.data.shape[2] // hidden.value
-        step = Step(static(rows), hidden.value, gates)
+        step = Step(rows.value if isinstance(rows, IntImm) else 1, hidden.value, gates)
         vectors, lanes = choose(step, self.target).tile.vectors, step.lanes(self.target)
         packed = self.once(weight, ("steps", vectors), lambda w: Constant(
             pack_steps(w.data, gates, vectors * lanes), w.name))

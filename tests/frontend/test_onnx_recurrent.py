@@ -1,8 +1,10 @@
 """GRU, LSTM and RNN in full against onnxruntime: activations, clipping, peepholes, coupled gates, sequence lengths."""
 import numpy as np
+import onnxruntime as ort
 import pytest
 from onnx_models import check_node, one_node
 
+import ingot
 from ingot.frontend.onnx import OnnxImportError, from_onnx
 
 T, B, I, H = 4, 3, 2, 5
@@ -65,3 +67,39 @@ def test_refusals():
     given[0] = np.zeros((600, B, I), np.float32)
     with pytest.raises(OnnxImportError, match="600 of 1 directions are not from 1 to 512"):
         from_onnx(one_node("RNN", given, 14, (1, 2, 3), hidden_size=H, clip=1.0))
+
+
+def of_any_size(model):
+    """The model with the symbolic dimensions steps and batch."""
+    for value in model.graph.input:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if dim.dim_value in (T, B):
+                dim.dim_param = "steps" if dim.dim_value == T else "batch"
+    return model
+
+
+def check_sizes(model, *sizes):
+    """A model of symbolic dimensions, compiled once, against onnxruntime for several sizes (steps, batch)."""
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    with ingot.compile(model, threads="none") as library:
+        for steps, batch in sizes:
+            feeds = {}
+            for n, i in enumerate(session.get_inputs()):
+                shape = [{"steps": steps, "batch": batch}.get(d, d) for d in i.shape]
+                rng = np.random.default_rng(n)
+                feeds[i.name] = (rng.integers(0, steps + 1, shape).astype(np.int32) if i.type == "tensor(int32)"
+                                 else rng.standard_normal(shape).astype(np.float32))
+            results = library.run(feeds)
+            for output, want in zip(session.get_outputs(), session.run(None, feeds)):
+                np.testing.assert_allclose(results[output.name], want, rtol=1e-4, atol=1e-5)
+
+
+SIZES = ((1, 1), (6, 1), (3, 4))
+
+
+@pytest.mark.parametrize("op, directions", [("GRU", 2), ("LSTM", 1), ("RNN", 2)])
+def test_any_number_of_steps_and_sequences(op, directions):
+    given = arrays(op, directions)
+    direction = "bidirectional" if directions == 2 else "forward"
+    outputs = 3 if op == "LSTM" else 2
+    check_sizes(of_any_size(one_node(op, given, 14, (1, 2, 3), outputs, hidden_size=H, direction=direction)), *SIZES)

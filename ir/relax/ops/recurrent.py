@@ -6,8 +6,8 @@ Shapes: x [T, B, I]; w [D, G*H, I], r [D, G*H, H]; b [D, 2*G*H]: of the input, t
 
 nn.gru_steps, nn.lstm_steps and nn.rnn_steps are the layers without the input's product, which the pass ProjectInputs
 makes an operator of its own: p [T, B, D*G*H] = x . w + the input's bias; r [D, H, G*H], as the kernel reads it without
-a transposition, or in panels (recurrent_weights.py); b [D, G*H], of the state; initial states as above. T may be a
-symbolic dimension.
+a transposition, or in panels (recurrent_weights.py); b [D, G*H], of the state; initial states as above. T and B may be
+symbolic dimensions.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ... import tir
 from ...expr import IntImm
 from ...op import REQUIRED, register
 from ..expr import TensorStructInfo, TupleStructInfo
-from .common import fail, need_dtype, need_rank, need_same_dtype, shape_text, static_shape, tensors
+from .common import fail, need_dtype, need_rank, need_same_dtype, same_dim, shape_text, static_shape, tensors
 from .recurrent_kernel import CELL_STEPS, lower_recurrence
 from .recurrent_weights import expected_shape, unpack
 
@@ -65,21 +65,22 @@ def _infer(call, cell, projected):
     dtype = need_same_dtype(call, infos)
     need_rank(call, 0, 3)
     names = (*(("p",) if projected else ("x", "w")), "r", "b", *(f"initial {s}" for s in cell.states))
-    steps, batch, size = infos[0].shape  # any number of steps
-    if not isinstance(batch, IntImm) or not isinstance(size, IntImm):
+    steps, batch, size = infos[0].shape  # any numbers of steps and of sequences
+    if not isinstance(size, IntImm):
         static_shape(call, 0, names[0])
-    shapes = [(steps, batch.value, size.value), *(static_shape(call, i, n) for i, n in enumerate(names) if i)]
-    batch, size = batch.value, size.value
-    hidden, directions = attrs["hidden_size"], len(DIRECTIONS[attrs["direction"]])
+    size, hidden, directions = size.value, attrs["hidden_size"], len(DIRECTIONS[attrs["direction"]])
+    weights = len(infos) - len(cell.states)
+    shapes = [infos[0].shape, *(static_shape(call, i, names[i]) for i in range(1, weights)),
+              *(i.shape for i in infos[weights:])]
     gates = cell.gates * hidden
     if projected:
-        weights = expected_shape(shapes[1], directions, hidden, cell.gates)
-        expected = [(steps, batch, directions * gates), weights, (directions, gates)]
+        expected = [(steps, batch, directions * gates), expected_shape(shapes[1], directions, hidden, cell.gates),
+                    (directions, gates)]
     else:
         expected = [shapes[0], (directions, gates, size), (directions, gates, hidden), (directions, 2 * gates)]
     expected += [(directions, batch, hidden)] * len(cell.states)
     for name, shape, want in zip(names, shapes, expected):
-        if shape != want:
+        if len(shape) != len(want) or not all(map(same_dim, shape, want)):
             fail(call, f"{name} has shape {shape_text(shape)}, expected {shape_text(want)} for {names[0]} "
                        f"{shape_text(shapes[0])}, hidden_size {hidden}, direction {attrs['direction']}")
     final = TensorStructInfo((directions, batch, hidden), dtype)

@@ -16,7 +16,8 @@ from .recurrent_weights import weight as weight_of
 class Recurrence:
     """One layer under construction: its buffers and sizes, and what steps are made of.
 
-    In a step `direction` and `now` are expressions: the direction's number, the time step.
+    In a step `direction` and `now` are expressions: the direction's number, the time step. Where the number of sequences
+    is symbolic, steps are of one sequence, `row`, and the loop over sequences is outside that over time.
     """
 
     def __init__(self, name, args, attrs, out, gates, projected):
@@ -30,7 +31,8 @@ class Recurrence:
         self.outputs = [tir.decl_buffer([size_of(d) for d in f.shape], f.dtype, label)
                         for f, label in zip(out.fields, ("y", "y_h", "y_c"))]
         self.y, *self.states = self.outputs
-        self.steps, self.directions, self.batch, self.hidden = (size_of(s) for s in self.y.shape)
+        self.steps, self.directions, self.sequences, self.hidden = (size_of(s) for s in self.y.shape)
+        self.batch, self.row = (self.sequences if isinstance(self.sequences, int) else 1), None
         self.gates, self.columns = gates, gates * self.hidden
         self.transposed = not projected  # r is [D, G*H, H] then
         self.bias_start = 0 if projected else self.columns
@@ -45,10 +47,10 @@ class Recurrence:
 
     def _projection(self, x, w):
         """x . w + the input's bias for all time steps and directions: [T, B, D*G*H]."""
-        p = self._temporary("projection", (self.steps, self.batch, self.directions * self.columns), self.allocs)
+        p = self._temporary("projection", (self.steps, self.sequences, self.directions * self.columns), self.allocs)
         columns = self.columns
         for d in range(self.directions):
-            axes = {"t": self.steps, "b": self.batch, "j": columns, "k": x.shape[2].value}
+            axes = {"t": self.steps, "b": self.sequences, "j": columns, "k": x.shape[2].value}
             self.stmts.append(nest(
                 f"{self.name}_input_{d}", axes,
                 lambda t, b, j, k: store(p, p[t, b, j + d * columns] + x[t, b, k] * w[d, j, k],
@@ -91,7 +93,11 @@ class Recurrence:
         return stmt, lambda gate, b, j: made[b, gate - first, j]
 
     def projected(self, gate, b, j):
-        return self.p[self.now, b, j + (self.direction * self.columns + gate * self.hidden)]
+        return self.p[self.now, self.sequence(b), j + (self.direction * self.columns + gate * self.hidden)]
+
+    def sequence(self, b):
+        """The number of a step's sequence b."""
+        return b if self.row is None else self.row
 
     def state(self, b, j, which=0):
         """An element of a state as it was before the step."""
@@ -100,13 +106,13 @@ class Recurrence:
     def output(self, value):
         """The new hidden state, in y: (statement, (b, j) -> element)."""
         def place(b, j):
-            return self.now, self.direction, b, j
+            return self.now, self.direction, self.sequence(b), j
 
         return self.each("output", self.y, place, value), lambda b, j: self.y[place(b, j)]
 
     def keep(self, *values):
         """Statements that make the new states, (b, j) -> element each, those of the next step."""
-        return [self.each(f"keep_{label}", state, lambda b, j: (self.direction, b, j), value)
+        return [self.each(f"keep_{label}", state, lambda b, j: (self.direction, self.sequence(b), j), value)
                 for label, state, value in zip("hc", self.states, values)]
 
     # ------------------------------------------------ the whole
@@ -115,20 +121,21 @@ class Recurrence:
         """The initial states are the first."""
         for label, state, initial in zip("hc", self.states, self.initial):
             self.stmts.append(nest(
-                f"{self.name}_start_{label}", {"d": self.directions, "b": self.batch, "j": self.hidden},
+                f"{self.name}_start_{label}", {"d": self.directions, "b": self.sequences, "j": self.hidden},
                 lambda d, b, j: store(state, initial[d, b, j], (d, b, j))))
 
     def run(self, suffix, directions, now, step):
         """Append the loops over `directions` (first, count) and time; now(direction, step number) is when it is."""
         first, count = directions
         d, t = axis("d", const(count), "spatial"), axis("t", as_expr(self.steps), "scan")
-        self.direction, self.suffix = d.var + first, suffix
+        rows = [] if self.batch is self.sequences else [axis("b", self.sequences, "spatial")]
+        self.direction, self.suffix, self.row = d.var + first, suffix, rows[0].var if rows else None
         self.now, self.odd = now(self.direction, t.var), t.var % 2
         copies, self.before = zip(*(
-            self.stage(f"{label}_before", lambda b, j, state=state: state[self.direction, b, j])
+            self.stage(f"{label}_before", lambda b, j, state=state: state[self.direction, self.sequence(b), j])
             for label, state in zip("hc", self.states)))
         body = tir.seq(*copies, *step(self))
-        self.stmts.append(nest_of_nests(f"{self.name}_step{suffix}", (d, t), body, self.locals))
+        self.stmts.append(nest_of_nests(f"{self.name}_step{suffix}", (d, *rows, t), body, self.locals))
         self.locals = []
 
 

@@ -134,8 +134,8 @@ def test_errors_of_panels(shape, expected):
 
 
 def test_symbolic_sizes_say_the_way_out():
-    with pytest.raises(InferError, match=r"nn.gru: argument 0 x has shape \(3, n, 5\); .* pin n \(compile with dims="):
-        call_of("nn.gru", GOOD, {"hidden_size": 4}, symbolic={(0, 1): N})
+    with pytest.raises(InferError, match=r"nn.gru: argument 0 x has shape \(3, 2, n\); .* pin n \(compile with dims="):
+        call_of("nn.gru", GOOD, {"hidden_size": 4}, symbolic={(0, 2): N})
 
 
 @pytest.mark.parametrize("name", GATES)
@@ -144,6 +144,15 @@ def test_any_number_of_steps(name, direction):
     arrays, attrs = inputs(name, direction), {"hidden_size": 4, "direction": direction}
     check(name, *arrays, attrs=attrs, symbolic={(0, 0): N})
     check(name + "_steps", *projected(arrays), attrs=attrs, symbolic={(0, 0): N})
+
+
+@pytest.mark.parametrize("name", GATES)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_any_number_of_sequences(name, direction):
+    arrays, attrs = inputs(name, direction), {"hidden_size": 4, "direction": direction}
+    check(name, *arrays, attrs=attrs, symbolic={(0, 1): N, **{(k, 1): N for k in range(4, len(arrays))}})
+    given = projected(arrays)
+    check(name + "_steps", *given, attrs=attrs, symbolic={(0, 1): N, **{(k, 1): N for k in range(3, len(given))}})
 
 
 def test_one_tensor_for_both_states_is_one_parameter():
