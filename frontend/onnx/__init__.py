@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 
 import numpy as np
 
@@ -13,8 +14,9 @@ from . import (  # noqa: F401  (register)
     ops_reduce, ops_resize, ops_scatter, ops_selection, ops_sequence, ops_shape, ops_signal, ops_tensor,
     ops_training, ops_vision)
 from . import ops_ml, ops_ml_linear, ops_ml_svm, ops_ml_trees  # noqa: F401  (register)
+from .choices import Choices
 from .converter import CONVERTERS
-from .errors import OnnxImportError, UndeclaredInput
+from .errors import NarrowedWarning, OnnxImportError, UndeclaredInput
 from .functions import expander
 from .graph import GraphImporter
 from .names import identifier
@@ -56,20 +58,32 @@ def _imported(model, dims, name, bounds, shapes):
     load.check_text(proto)
     opset = load.opset_of(proto)
     stem = os.path.splitext(file)[0] if file else proto.graph.name
+    name, guesses = identifier(name or stem or "model", "model"), set()
 
-    def importer(**how):
-        return GraphImporter(proto.graph, expander(proto, opset), opset, source, dims, bounds, shapes, **how)
+    def imported(**how):
+        expanded, choices = expander(proto, opset), Choices()
 
-    name, first = identifier(name or stem or "model", "model"), importer()
+        def attempt():
+            importer = GraphImporter(proto.graph, expanded, opset, source, dims, bounds, shapes, choices, **how)
+            try:
+                return importer.run(name), importer.narrowed
+            finally:
+                guesses.update(importer.guesses)
+
+        return choices.attempt(attempt)
+
     try:
-        return first.run(name)
+        mod, narrowed = imported()
     except OnnxImportError as error:
-        if not first.guesses:
+        if not guesses:
             raise
         try:  # an extent of 0 that was taken for unknown may be what it says
-            return importer(literal=True).run(name)
+            mod, narrowed = imported(literal=True)
         except OnnxImportError:
             raise error from None
+    for title, what in narrowed.items():
+        warnings.warn(f"{title}: {what}", NarrowedWarning, stacklevel=4)
+    return mod
 
 
 __all__ = ["CONVERTERS", "OnnxImportError", "UndeclaredInput", "from_onnx", "model_inputs"]

@@ -9,12 +9,10 @@ them.
 """
 from __future__ import annotations
 
-from ...ir import op as op_table
-from ...ir.expr import EQ, binary, free_vars
 from ...ir.origin import Origin
-from ...ir.relax.expr import Constant, RelaxExpr
+from ...ir.relax.expr import Constant
 from ..builder import Builder
-from ..shapes import Symbolic, dims_of, prove, same, shape_text
+from ..shapes import Symbolic, dims_of, shape_text
 from .errors import OnnxImportError, UnknownOperand
 from .load import DOMAINS
 from .msft_schemas import MICROSOFT
@@ -93,25 +91,6 @@ class NodeContext(Builder):
     def unknown(self, message):
         """The same error, of an operand that only a run knows."""
         return UnknownOperand(str(self.error(message)))
-
-    def fitted(self, op, args):
-        """Operands whose symbolic dimensions, not known to be equal, are declared so: a run with others has no result.
-        None inside of branches and bodies, and where dimensions differ, or depend on what a run decides."""
-        shapes = [dims_of(a) for a in args if isinstance(a, RelaxExpr) and hasattr(a.struct_info, "shape")]
-        if op_table.get(op).kind not in ("elementwise", "broadcast") or len(shapes) < len(args) or self.scope.depth:
-            return None
-        rank, wanted, pairs = max(map(len, shapes)), [], []
-        for column in zip(*([1] * (rank - len(s)) + s for s in shapes)):
-            first, *others = sorted((d for d in column if not same(d, 1)), key=lambda d: len(str(d))) or [1]
-            wanted.append(first)
-            pairs += [(first, d) for d in others if not same(first, d)]
-        decided = any(v.most is not None for pair in pairs for d in pair for v in free_vars(d))
-        if decided or any(prove(binary(EQ, a, b)) is False for a, b in pairs):
-            return None
-        self.scope.require(pairs)
-        own = [wanted[rank - len(s):] for s in shapes]
-        return [self.bind(self.reshape(a, [d if same(d, 1) else w for d, w in zip(s, dims)]))
-                for a, s, dims in zip(args, shapes, own)]
 
     # ------------------------------------------------------------ inputs and attributes
 

@@ -9,7 +9,6 @@ from onnx import TensorShapeProto
 from ...ir.expr import Var, as_expr
 from ...ir.module import IRModule
 from ...ir.names import unique_name
-from ...ir.node import structural_equal
 from ...ir.origin import Origin
 from ...ir.relax.block_builder import BlockBuilder
 from ...ir.relax.budget import excess
@@ -21,9 +20,10 @@ from ..shapes import MOST_DIM, shape_text
 from . import load
 from .attributes import check_inputs, first_version, read_attributes, schema_of
 from .captures import subgraphs, used_names
+from .choices import Choices
 from .converter import CONVERTERS, NodeContext, converter_for, qualified
 from .dim_names import names_in, value_of
-from .errors import OnnxImportError
+from .errors import OnnxImportError, UnknownBound
 from .functions import has_function, standard_nodes
 from .interface import ABSENT, SEQUENCE, TENSOR, Value, elements
 from .names import identifier
@@ -41,20 +41,21 @@ BROADCAST = ("Add", "Div", "Mul", "Pow", "Sub")
 class GraphImporter:
     """State of one import. `values`: {ONNX tensor name: graph expression or Symbolic}."""
 
-    def __init__(self, graph, expanded, opset, source, pins, bounds=None, shapes=None, literal=False):
+    def __init__(self, graph, expanded, opset, source, pins, bounds=None, shapes=None, choices=None, literal=False):
         """expanded: function (graph) -> its nodes; source: the Source of the weights; bounds: {name: upper bound} of
-        dimensions that a run decides;
-        shapes: see interface.py; literal: every declared extent of 0 is one, see _dim; else `guesses` names tensors of
-        which one is taken for unknown."""
+        dimensions that a run decides; shapes: see interface.py; choices: the Choices of this attempt; literal: every
+        declared extent of 0 is one, see _dim; else `guesses` names tensors of which one is taken for unknown."""
         self.shapes, self.literal, self.guesses = dict(shapes or {}), literal, set()
         self.graph, self.expanded, self.opset, self.source = graph, expanded, opset, source
         self.nodes, self.bounds, self.used_bounds = expanded(graph), dict(bounds or {}), set()
         self.readers = {}  # nodes by the tensors that they read
         self._note_readers(self.nodes)
         self.declared = load.declared_shapes(graph)
+        self.choices = choices or Choices()
+        self.narrowed = {}  # {title of a node: what the program does not do of it}
         self.samples = {}  # {input: numbers that it may hold}, of those that a run checks
         self.bodies, self.depth = {}, 0  # functions of branches and loops; how deep the graph lies inside of nodes
-        self.pins, self.used_pins, self.dims, self.required = dict(pins or {}), set(), {}, []
+        self.pins, self.used_pins, self.dims = dict(pins or {}), set(), {}
         self.whole = {d.dim_param for i in graph.input for d in i.type.tensor_type.shape.dim if d.dim_param}
         self.values, self.builder = {}, BlockBuilder()
         self.names = set()
@@ -92,7 +93,6 @@ class GraphImporter:
         attrs = {"name": name, "dims": tuple(self.dims.values()), "opset": self.opset}
         most = tuple((var, self.bounds[key]) for key, var in self.dims.items() if key in self.bounds)
         attrs.update({"most": most} if most else {})
-        attrs.update({"equal": tuple(self.required)} if self.required else {})
         mod = IRModule({"main": func, **self.bodies}, attrs)
         return mod.with_functions(graph_functions(mod))
 
@@ -185,6 +185,8 @@ class GraphImporter:
         if proto.HasField("dim_value") and proto.dim_value > 0:
             return proto.dim_value
         named = any(c.isalpha() or c == "_" for c in proto.dim_param)  # "", "?", "-1": nothing known, no two are one
+        if not named and fallback not in self.pins and proto.dim_param in self.pins:
+            return self._dim_called(proto.dim_param)  # "?" pins all dimensions of that name
         return self._dim_called(proto.dim_param if named else fallback)
 
     def _dim_called(self, key):
@@ -339,10 +341,6 @@ class GraphImporter:
                 self.note_sample(name, [1])
             seen.add(name)
 
-    def require(self, pairs):
-        """Have runs refuse dimensions of callers with which the two of a pair are not equal."""
-        self.required += [p for p in pairs if not any(structural_equal(list(p), list(q)) for q in self.required)]
-
     def new_dim(self, name, most):
         """A dimension that a run decides, with an upper bound that is an expression of the inputs' dimensions."""
         taken = {v.name for v in self.dims.values()} | self.used_bounds
@@ -359,9 +357,9 @@ class GraphImporter:
         if most is not None:
             return self.new_dim(name, most)
         if name not in self.bounds:
-            raise node.error(f"{what} is decided by a run, and nothing says how large it is at most, which the memory "
-                             f"plan must know: give a bound, for example --bound {name}=100, or "
-                             f"bounds={{{name!r}: 100}} in Python")
+            raise UnknownBound(str(node.error(
+                f"{what} is decided by a run, and nothing says how large it is at most, which the memory plan must know: "
+                f"give a bound, for example --bound {name}=100, or bounds={{{name!r}: 100}} in Python")))
         return self.new_dim(name, self._bound(name))
 
     def _declared(self, node, output, axis):

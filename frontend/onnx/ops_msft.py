@@ -10,7 +10,7 @@ from ..shapes import dims_of, same_dims
 from .converter import converts, microsoft
 from .ops_math import gemm, scalar_like
 from .ops_nn import conv
-from .ops_norm import layer_norm, rms_norm
+from .ops_norm import rms_norm
 
 
 # ---------------------------------------------------------------- activations
