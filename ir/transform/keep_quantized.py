@@ -16,7 +16,7 @@ from .graph import GraphRewriter, is_operator, on_main
 
 CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 LEAST_BLOCK = 8  # terms that share a scale, for a kernel that scales sums of blocks
-FEW_BITS = 8  # integers of fewer have a kernel of their own; others are what integers in memory hold anyway
+FEW_BITS = 8  # integers of fewer have a kernel of their own; of others a byte holds what one zero point leaves
 
 
 @on_main
@@ -83,7 +83,7 @@ class _KeepQuantized(GraphRewriter):
         scale = turn(np.broadcast_to(scale, shape))
         zero = turn(np.broadcast_to(np.float32(0) if zero is None else zero, shape))
         size = _block(scale, zero)
-        if size is None and w.struct_info.dtype.bits >= FEW_BITS:
+        if size is None and w.struct_info.dtype.bits >= FEW_BITS and (zero == zero[:1, :1]).all():
             whole = Constant(turn(w.data).astype(np.float32) - zero, w.name)
             return call_op("multiply", self.emit(call_op("matmul", x, whole)), Constant(scale[:1].copy(), w.name))
         size = size or len(scale)
@@ -125,7 +125,7 @@ class _KeepQuantized(GraphRewriter):
         if parts is None:
             return None
         w, zero, scale = parts
-        few = w.struct_info.dtype.bits < FEW_BITS
+        few = w.struct_info.dtype.bits < FEW_BITS or zero is not None and (zero != zero.flat[0]).any()
         rows = self.emit(call.replace(args=(w if few else _whole(parts), places)))
         if few:
             rows = self.emit(call_op("astype", rows, dtype="float32"))
