@@ -139,67 +139,38 @@ def row_blocks(rows, multiple=1):
 PANEL = SLICES * COLUMNS * TERMS, COLUMNS * TERMS, LANES * TERMS, 4 * LANES, 4, 1
 
 
-def digit_tiles(rows, columns, steps):
-    """The name of the TensorIntrin that makes the sums of so many rows and a panel's columns, all or half of them."""
-    return f"digit_tiles.{rows}x{columns}x{steps}"
+def digit_tiles(*sizes):
+    """The name of the TensorIntrin that makes the sums of so many (rows, a panel's columns or half of them, steps); of
+    (count, rows, columns, steps) those of `count` panels that follow one another, each with rows of its own."""
+    return f"digit_tiles.{'x'.join(map(str, sizes))}"
 
 
-def _declare(rows, columns, steps):
-    left = te.placeholder((steps, rows, SLICES, TERMS), "int8", name="left")
-    right = _columns(1, columns, steps)
-    sums = digit_sums(left, right, (), 1, rows)
-    step, panel = Var("step", "int32"), Var("panel", "int32")
+def _declare(*sizes):
+    *several, rows, columns, steps = sizes
+    left = te.placeholder((*several, steps, rows, SLICES, TERMS), "int8", name="left")
+    right = te.placeholder((*(several or [1]), steps, SLICES, columns // LANES, TERMS // 4, LANES, 4), "int8",
+                           name="right")
+    sums = digit_sums(left, right, tuple(several), 1, rows, place=lambda outer, panel: outer[0] if several else panel)
+    step, panel, following, apart = (Var(name, "int32") for name in ("step", "panel", "following", "apart"))
+    outer, between = ([following], [apart, rows * columns, columns, LANES, 1]) if several else ([], ())
     buffers = {
-        left: decl_buffer(left.shape, left.dtype, "left", offset_factor=1, strides=[step, SLICES * TERMS, TERMS, 1]),
-        right: decl_buffer(right.shape, right.dtype, "right", offset_factor=1,
-                           strides=[panel, *PANEL]),
-        sums: decl_buffer(sums.shape, sums.dtype, "sums", offset_factor=1)}
+        left: decl_buffer(left.shape, left.dtype, "left", offset_factor=1,
+                          strides=[*outer, step, SLICES * TERMS, TERMS, 1]),
+        right: decl_buffer(right.shape, right.dtype, "right", offset_factor=1, strides=[panel, *PANEL]),
+        sums: decl_buffer(sums.shape, sums.dtype, "sums", offset_factor=1, strides=between)}
 
     def call(ins, outs):
         a, b = ins
-        return call_extern("int32", "ingot_tiles_product", outs[0].access_ptr("w"), a.access_ptr("r"),
-                           b.access_ptr("r"), rows, columns, steps, step, panel)
+        name, more = ("ingot_tiles_products", [*several, following, apart]) if several else ("ingot_tiles_product", [])
+        return call_extern("int32", name, outs[0].access_ptr("w"), a.access_ptr("r"), b.access_ptr("r"), rows, columns,
+                           steps, step, panel, *more)
 
     intrin = decl_tensor_intrin(sums.op, call, name="digit_tiles", binds=buffers)
     return intrin.description("body"), intrin.implementation("body")
 
 
 TensorIntrin.family(r"digit_tiles\.(\d+)x(\d+)x(\d+)", _declare)
-
-
-def digit_tiles_of(count, rows, columns, steps):
-    """The name of the TensorIntrin that does so for `count` panels that follow one another, each with rows of its own.
-    """
-    return f"digit_tiles.{count}x{rows}x{columns}x{steps}"
-
-
-def _declare_several(count, rows, columns, steps):
-    left = te.placeholder((count, steps, rows, SLICES, TERMS), "int8", name="left")
-    right = _columns(count, columns, steps)
-    sums = digit_sums(left, right, (count,), 1, rows, place=lambda outer, panel: outer[0])
-    step, panel, following, apart = (Var(name, "int32") for name in ("step", "panel", "following", "apart"))
-    buffers = {
-        left: decl_buffer(left.shape, left.dtype, "left", offset_factor=1,
-                          strides=[following, step, SLICES * TERMS, TERMS, 1]),
-        right: decl_buffer(right.shape, right.dtype, "right", offset_factor=1, strides=[panel, *PANEL]),
-        sums: decl_buffer(sums.shape, sums.dtype, "sums", offset_factor=1,
-                          strides=[apart, rows * columns, columns, LANES, 1])}
-
-    def call(ins, outs):
-        a, b = ins
-        return call_extern("int32", "ingot_tiles_products", outs[0].access_ptr("w"), a.access_ptr("r"),
-                           b.access_ptr("r"), rows, columns, steps, step, panel, count, following, apart)
-
-    intrin = decl_tensor_intrin(sums.op, call, name="digit_tiles_of", binds=buffers)
-    return intrin.description("body"), intrin.implementation("body")
-
-
-def _columns(count, columns, steps):
-    """So many columns of each of some panels."""
-    return te.placeholder((count, steps, SLICES, columns // LANES, TERMS // 4, LANES, 4), "int8", name="right")
-
-
-TensorIntrin.family(r"digit_tiles\.(\d+)x(\d+)x(\d+)x(\d+)", _declare_several)
+TensorIntrin.family(r"digit_tiles\.(\d+)x(\d+)x(\d+)x(\d+)", _declare)
 
 DIGITS_OF_TERMS = "digit_tiles.digits"  # of 64 of a row, which lie one after the other
 

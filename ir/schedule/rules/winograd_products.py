@@ -18,7 +18,7 @@ from ...tir.hints import PREFETCH, PREFETCH_AHEAD
 from . import winograd_blocks
 from .blocks import iter_vars, static_extent
 from .digit_products import DIGITS, FIXED
-from .digit_tiles import DIGITS_OF_TERMS, digit_tiles_of
+from .digit_tiles import DIGITS_OF_TERMS, digit_tiles
 from .pair_products import LESS, OWN, ROWS, in_lanes, tile_sums
 from .registers import by_element, in_registers, lane_by_lane, ranks, turn_of
 from .winograd_blocks import Layer
@@ -161,7 +161,7 @@ def _digit_inputs(sch, target, layer, plan, at, rows, data, pads):
     sums = sch.get_block("digits_sums")
     depth = iter_vars(sch.get(sums), "reduce")[0].dom.extent.value
     v = sch.get_loops(sums)[-8]
-    sch.tensorize(v, digit_tiles_of(static_extent(sch, v), plan.block * layer.columns, plan.turn * LANES, depth))
+    sch.tensorize(v, digit_tiles(static_extent(sch, v), plan.block * layer.columns, plan.turn * LANES, depth))
     sch.tensorize(sch.get_loops(sch.get_block(DIGITS))[-2], DIGITS_OF_TERMS)
     return [row]
 

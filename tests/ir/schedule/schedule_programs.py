@@ -1,4 +1,6 @@
 """Programs to schedule, and the checks that count: scheduled and unscheduled give the same numbers, traces replay."""
+import json
+
 import numpy as np
 
 from interp import run
@@ -8,6 +10,7 @@ from ingot.ir.expr import Var, substitute
 from ingot.ir.node import Mutator, structural_equal
 from ingot.ir.schedule import Schedule, Trace
 from ingot.ir.tir.verifier import verify
+from ingot.script import tir as T
 
 
 def elementwise(shape=(5, 37)):
@@ -214,11 +217,16 @@ def schedule(func, **options):
 
 
 def replayed(func, sch):
-    """The trace of a schedule, printed as Python and saved as JSON, makes the same program."""
-    text, saved = schedule(func), schedule(func)
-    exec(str(sch.trace), {"sch": text})
-    Trace.apply_json_to_schedule(sch.trace.as_json(), saved)
-    assert structural_equal(text.func, sch.func) and structural_equal(saved.func, sch.func)
+    """Check that the trace of a schedule makes the same program in every form: applied, printed as Python, saved as
+    JSON, simplified. Returns the schedule of the saved one."""
+    trace, text, saved, short = (schedule(func, seed=99) for _ in range(4))
+    sch.trace.apply_to_schedule(trace, remove_postproc=False)
+    exec("\n".join(sch.trace.as_python()), {"sch": text, "T": T})
+    Trace.apply_json_to_schedule(json.loads(json.dumps(sch.trace.as_json())), saved)
+    sch.trace.simplified(remove_postproc=False).apply_to_schedule(short, remove_postproc=False)
+    for again in (trace, text, saved, short):
+        assert structural_equal(again.func, sch.func)
+    return saved
 
 
 def assert_same(func, scheduled, sizes=None, exact=False):

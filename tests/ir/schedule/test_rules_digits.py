@@ -12,7 +12,7 @@ from ingot.ir.schedule.plan import choose
 from ingot.ir.schedule.rules import follow
 from ingot.ir.schedule.rules.blocks import SYMBOLIC
 from ingot.ir.schedule.rules.contraction import contraction
-from ingot.ir.schedule.rules.digit_tiles import DigitProduct, digit_tiles, digit_tiles_of, row_blocks, worth
+from ingot.ir.schedule.rules.digit_tiles import DigitProduct, digit_tiles, row_blocks, worth
 from ingot.ir.schedule.rules.threads import parallel_loops
 from ingot.ir.tir.stmt import Block
 from ingot.ir.transform.pipeline import lower_prim_func
@@ -103,7 +103,7 @@ def test_the_micro_kernel_is_described_for_any_size():
     assert [tuple(map(int, b.shape)) for b in intrinsic.desc.buffers] == [
         (3, 5, 3, 64), (1, 3, 3, 2, 16, 16, 4), (1, 5, 2, 16)]
     assert TensorIntrin.get(digit_tiles(5, 32, 3)) is intrinsic
-    several = TensorIntrin.get(digit_tiles_of(6, 5, 16, 3))
+    several = TensorIntrin.get(digit_tiles(6, 5, 16, 3))
     assert [tuple(map(int, b.shape)) for b in several.desc.buffers] == [
         (6, 3, 5, 3, 64), (6, 3, 3, 1, 16, 16, 4), (6, 1, 5, 1, 16)]
     with pytest.raises(ValueError, match="TensorIntrin digit_tiles.5 is not registered"):

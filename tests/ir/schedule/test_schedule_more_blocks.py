@@ -4,10 +4,12 @@ import pytest
 
 from interp import run
 from ingot.ir import tir
-from ingot.ir.node import collect, structural_equal
+from ingot.ir.node import collect
 from ingot.ir.schedule import Schedule, ScheduleError, TensorIntrin
 from ingot.ir.transform.pipeline import lower_prim_func
-from schedule_programs import arrays_for, assert_same, elementwise, loop_text, matmul, realize, schedule
+from primitive_table import tile
+from schedule_programs import (arrays_for, assert_same, elementwise, loop_text, matmul, realize, replayed,
+                               schedule)
 
 
 def check(func, sch):
@@ -19,18 +21,13 @@ def check(func, sch):
     run(lower_prim_func(sch.func), *found)
     for want, have in zip(expected, found):
         np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-5)
-    other = Schedule(func)
-    exec(str(sch.trace), {"sch": other})
-    assert structural_equal(other.func, sch.func)
+    replayed(func, sch)
 
 
 def tiled(func, factors, block="C"):
     """(schedule, outer loops, inner loops) of a block tiled in each loop."""
     sch = schedule(func)
-    pairs = [sch.split(loop, [None, f]) for loop, f in zip(sch.get_loops(block), factors)]
-    outer, inner = [p[0] for p in pairs], [p[1] for p in pairs]
-    sch.reorder(*outer, *inner)
-    return sch, outer, inner
+    return sch, *tile(sch, block, factors)
 
 
 # ---------------------------------------------------------------- blockize of a loop

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from ingot.ir.node import structural_equal
-from ingot.ir.schedule import Schedule, Trace
+from ingot.ir.schedule import Schedule
 from ingot.ir.transform.pipeline import lower_prim_func
 from ingot.script import from_source
-from schedule_programs import assert_same, loop_text
+from schedule_programs import assert_same, loop_text, replayed
 
 PATH = Path(__file__).resolve().parents[3] / "benchmarks" / "schedule_speed.py"
 spec = importlib.util.spec_from_file_location("schedule_speed", PATH)
@@ -33,13 +33,7 @@ def test_the_tiled_convolution_computes_the_same(sizes):
 
 def test_its_trace_replays_in_every_form():
     func, sch = tiled()
-    trace, saved, text, short = (Schedule(func) for _ in range(4))
-    sch.trace.apply_to_schedule(trace, remove_postproc=False)
-    Trace.apply_json_to_schedule(sch.trace.as_json(), saved)
-    exec("\n".join(sch.trace.as_python()), {"sch": text})
-    sch.trace.simplified(remove_postproc=False).apply_to_schedule(short, remove_postproc=False)
-    for other in (trace, saved, text, short):
-        assert structural_equal(other.func, sch.func)
+    replayed(func, sch)
     assert structural_equal(from_source(sch.mod.script()), sch.mod)
 
 

@@ -7,8 +7,8 @@ from ingot.ir import tir
 from ingot.ir.module import IRModule
 from ingot.ir.node import structural_equal
 from ingot.ir.schedule import BlockRV, ExprRV, LoopRV, Schedule, ScheduleError, Trace
-from schedule_programs import (assert_same, elementwise, loop_text, matmul, packed_conv, running_sum, schedule, softmax,
-                               stencil)
+from schedule_programs import (assert_same, elementwise, loop_text, matmul, packed_conv, replayed, running_sum, schedule,
+                               softmax, stencil)
 
 
 def sampled(func, seed=1):
@@ -129,12 +129,7 @@ def test_values_of_all_kinds_print_and_save():
         sch.annotate("C", key, value)
     known = sch.get(sch.get_block("C")).annotations
     assert [known[k] for k in ("int32", "float", "string", "list")] == [3, 0.5, "s", (1, (2.5, None))]
-    text, saved = schedule(func), schedule(func)
-    from ingot.script import tir as T
-    exec(str(sch.trace), {"sch": text, "T": T})
-    Trace.apply_json_to_schedule(sch.trace.as_json(), saved)
-    for new in (text, saved):
-        assert structural_equal(new.func, sch.func)
+    replayed(func, sch)
 
 
 def test_simplified_keeps_decisions():
@@ -162,13 +157,10 @@ def test_sampled_numbers_calculate():
     assert loop_text(sch, "C")[:3] == ["i:13:serial", "j_0:3:serial", "j_1:8:serial"]
     assert sch.get(i).annotations == {"note": (6, 1)}
     assert "factors=[None, ((v4 + 1) * 2)]" in str(sch.trace)
-    text, saved = schedule(func), schedule(func)
-    exec(str(sch.trace), {"sch": text})
-    Trace.apply_json_to_schedule(sch.trace.as_json(), saved)
+    replayed(func, sch)
     changed = schedule(func)
     sample = next(inst for inst in sch.trace if inst.kind.name == "SampleCategorical")
     sch.trace.with_decision(sample, 1, False).apply_to_schedule(changed, False)
-    assert structural_equal(text.func, sch.func) and structural_equal(saved.func, sch.func)
     assert loop_text(changed, "C")[2] == "j_1:12:serial"
     assert "sample_categorical" in str(sch.trace.simplified())
     with pytest.raises(ScheduleError, match="a sampled number is divided by zero"):

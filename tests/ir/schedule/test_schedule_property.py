@@ -4,7 +4,6 @@ Each example draws a program and a sequence of primitives with random arguments.
 any other exception, an ill-formed function or a different number is a failure. The trace, its JSON and its printed
 Python replay to structurally equal programs, and the lowered program computes the same as well.
 """
-import json
 import random
 
 import pytest
@@ -12,13 +11,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ingot.ir import tir
-from ingot.ir.node import Mutator, collect, structural_equal
-from ingot.ir.schedule import Schedule, ScheduleError, TensorIntrin, Trace
+from ingot.ir.node import Mutator, collect
+from ingot.ir.schedule import Schedule, ScheduleError, TensorIntrin
 from ingot.ir.schedule.registry import PRIMITIVES
 from ingot.ir.transform.pipeline import lower_prim_func
 from random_programs import random_program
 from schedule_programs import (argmax, assert_same, chain, diamond, elementwise, guarded, halves, matmul, packed_conv,
-                               padded, repeated_sum, resampled, reshaped, running_sum, softmax, stencil, symbolic)
+                               padded, repeated_sum, replayed, resampled, reshaped, running_sum, softmax, stencil,
+                               symbolic)
 
 PROGRAMS = {
     "elementwise": lambda: elementwise((3, 10)), "matmul": lambda: matmul(5, 7, 4),
@@ -273,13 +273,7 @@ def backwards(func):
 
 def check(func, sch, sizes):
     assert_same(func, backwards(sch.func), sizes)
-    trace, saved, text, short = (Schedule(func) for _ in range(4))
-    sch.trace.apply_to_schedule(trace, remove_postproc=False)
-    Trace.apply_json_to_schedule(json.loads(json.dumps(sch.trace.as_json())), saved)
-    exec("\n".join(sch.trace.as_python()), {"sch": text})
-    sch.trace.simplified().apply_to_schedule(short, remove_postproc=False)
-    for again in (trace, saved, text, short):
-        assert structural_equal(again.func, sch.func)
+    replayed(func, sch)
 
 
 def walk(func, rng, steps):
