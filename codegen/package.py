@@ -33,6 +33,7 @@ RUNTIME = Path(__file__).parent.parent / "runtime_c"
 WEIGHTS = ("incbin", "array", "file", "extern")
 ARENA_ALIGN = 64
 HEADER_BYTES = 64
+PIECE_BYTES = 1 << 22  # of weights that are copied at a time on their way to a file
 LARGE_BLOB = 3 << 29  # bytes from which on a blob lies apart from what code of the small model must reach
 ARENA_THREADS = 8  # how many threads, at most, an arena of NAME_ARENA_BYTES has room for
 # Errors that the self-test allows small floats, a few units in the last place; others 1e-4.
@@ -342,11 +343,13 @@ class Blob:
         self.arrays, self.byte_order = tuple(arrays), byte_order
 
     def pieces(self):
-        """The bytes in order, those of an array that lies as they do without a copy."""
+        """The bytes in order, those of an array that lies as they do without a copy. Raises ValueError for one in a
+        file that changed since it was mapped."""
         for a in self.arrays:
-            raw = np.ascontiguousarray(a).astype(a.dtype.newbyteorder(self.byte_order), copy=False)
-            yield raw.reshape(-1).view(np.uint8).data
-            yield bytes(-raw.nbytes % WEIGHT_ALIGN)
+            for part in _parts(a):
+                raw = np.ascontiguousarray(part).astype(a.dtype.newbyteorder(self.byte_order), copy=False)
+                yield raw.reshape(-1).view(np.uint8).data
+            yield bytes(-a.nbytes % WEIGHT_ALIGN)
         if not len(self):
             yield bytes(WEIGHT_ALIGN)
 
@@ -360,6 +363,18 @@ class Blob:
         return isinstance(other, (Blob, bytes)) and bytes(self) == bytes(other)
 
     __hash__ = None
+
+
+def _parts(array):
+    """An array in parts along its first axis, of which a copy is small: weights are views of those in the model."""
+    owner = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    check = getattr(getattr(owner, "obj", None), "check", None)
+    if check:
+        check()
+    rows = max(1, PIECE_BYTES * len(array) // array.nbytes) if array.ndim and array.nbytes else 0
+    return [array] if rows == 0 or rows >= len(array) else (array[n:n + rows] for n in range(0, len(array), rows))
 
 
 def blob_of(arrays, byte_order):

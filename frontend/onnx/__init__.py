@@ -43,11 +43,11 @@ def from_onnx(model, dims=None, name=None, bounds=None) -> IRModule:
 
 
 def _imported(model, dims, name, bounds):
-    proto, folder, file = load.load_model(model)
+    proto, source, file = load.load_model(model)
     load.check_text(proto)
     opset = load.opset_of(proto)
     stem = os.path.splitext(file)[0] if file else proto.graph.name
-    importer = GraphImporter(proto.graph, expander(proto, opset), opset, folder, dims, bounds)
+    importer = GraphImporter(proto.graph, expander(proto, opset), opset, source, dims, bounds)
     return importer.run(identifier(name or stem or "model", "model"))
 
 

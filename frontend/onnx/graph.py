@@ -36,9 +36,10 @@ BROADCAST = ("Add", "Div", "Mul", "Pow", "Sub")
 class GraphImporter:
     """State of one import. `values`: {ONNX tensor name: graph expression or Symbolic}."""
 
-    def __init__(self, graph, expanded, opset, folder, pins, bounds=None):
-        """expanded: function (graph) -> its nodes; bounds: {name: upper bound} of dimensions that a run decides."""
-        self.graph, self.expanded, self.opset, self.folder = graph, expanded, opset, folder
+    def __init__(self, graph, expanded, opset, source, pins, bounds=None):
+        """expanded: function (graph) -> its nodes; source: the Source of the weights; bounds: {name: upper bound} of
+        dimensions that a run decides."""
+        self.graph, self.expanded, self.opset, self.source = graph, expanded, opset, source
         self.nodes, self.bounds, self.used_bounds = expanded(graph), dict(bounds or {}), set()
         self.readers = {}  # nodes by the tensors that they read
         self._note_readers(self.nodes)
@@ -117,7 +118,7 @@ class GraphImporter:
 
         @cache
         def constant(name):
-            return None if name not in tensors else load.array_of(tensors[name], self.folder, f"initializer {name!r}")
+            return None if name not in tensors else load.array_of(tensors[name], self.source, f"initializer {name!r}")
 
         return integer_nodes(nodes, constant, [o.name for o in self.graph.output])
 
@@ -125,7 +126,7 @@ class GraphImporter:
         used = {name for node in nodes for name in used_names(node.proto)} | {o.name for o in self.graph.output}
         for tensor in self.graph.initializer:
             if tensor.name in used:
-                array = load.array_of(tensor, self.folder, f"initializer {tensor.name!r}")
+                array = load.array_of(tensor, self.source, f"initializer {tensor.name!r}")
                 self.values[tensor.name] = Constant(array, tensor.name)
 
     def _import_input(self, proto):

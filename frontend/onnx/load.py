@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import math
 import os
-import stat
 
 import numpy as np
 from google.protobuf.message import DecodeError, Message
@@ -13,6 +12,7 @@ from ...ir.relax.budget import excess
 from .captures import used_names
 from .errors import OnnxImportError
 from .msft_schemas import MICROSOFT
+from .weights import INSIDE, Source, contents, without_weights
 
 LEAST_OPSET, MOST_OPSET = 1, defs.onnx_opset_version()
 READ_OPSET = 28  # what the converters are written for; a version of an operator that is newer is refused
@@ -32,6 +32,9 @@ DTYPES = {
         ("INT4", "int4"), ("UINT4", "uint4"), ("INT2", "int2"), ("UINT2", "uint2")) if hasattr(TensorProto, name)},
 }
 
+# Bits of elements that lie several to a byte in files.
+BITS = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
+
 
 def dtype_of(elem_type, what):
     """The dtype of an ONNX element type; `what` is the tensor's name in the error."""
@@ -43,27 +46,29 @@ def dtype_of(elem_type, what):
 
 
 def load_model(model):
-    """(ModelProto, folder of external weights or None, file name or None) of a path, bytes or ModelProto."""
+    """(ModelProto, Source of its weights, file name or None) of a path, bytes or ModelProto. Of a path and of bytes the
+    message has references to large weights."""
     if isinstance(model, ModelProto):
-        return model, None, None
+        return model, Source(), None
     if isinstance(model, (bytes, bytearray, memoryview)):
-        return parse(bytes(model), "the given bytes"), None, None
+        data = bytes(model)
+        return parse(data, "the given bytes"), Source(data=data), None
     if not isinstance(model, (str, os.PathLike)):
         raise OnnxImportError(f"from_onnx takes a path, bytes or an onnx.ModelProto, not a {type(model).__name__}")
     path = os.fspath(model)
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        data = contents(path)
     except OSError as error:
         raise OnnxImportError(f"cannot read the model {path}: {error.strerror or error}") from error
-    return parse(data, path), os.path.dirname(os.path.abspath(path)), os.path.basename(path)
+    return parse(data, path), Source(os.path.dirname(os.path.abspath(path)), data), os.path.basename(path)
 
 
 def parse(data, source):
-    """The ModelProto in `data`. Any bytes may parse as some protobuf message, so the parts are looked at too."""
+    """The ModelProto in `data`, without its large weights. Any bytes may parse as some protobuf message, so the parts
+    are looked at too."""
     model = ModelProto()
     try:
-        model.ParseFromString(data)
+        model.ParseFromString(without_weights(data) or bytes(data))
     except DecodeError as error:
         raise OnnxImportError(f"{source} is not an ONNX model, or is truncated ({len(data)} bytes): {error}") from error
     if not model.HasField("graph") or not (model.ir_version and model.graph.output):
@@ -129,8 +134,8 @@ def check_opset(version, what):
     return version
 
 
-def array_of(tensor, folder, what):
-    """The numpy array of a TensorProto; `what` names it in errors, `folder` holds external data."""
+def array_of(tensor, source, what):
+    """The numpy array of a TensorProto; `what` names it in errors, `source` is the Source of the model's weights."""
     dtype = dtype_of(tensor.data_type, what)
     if min(tensor.dims, default=0) < 0:
         raise OnnxImportError(f"{what} is damaged: shape {list(tensor.dims)} has a negative dimension")
@@ -138,19 +143,41 @@ def array_of(tensor, folder, what):
     if problem:
         raise OnnxImportError(f"{what} of shape {list(tensor.dims)} {problem}")
     if tensor.data_location == TensorProto.EXTERNAL:
-        return _external_array(tensor, folder, what, np.dtype(dtype))
+        return _external_array(tensor, source, what, dtype)
+    return _array(tensor, what)
+
+
+def _array(tensor, what):
+    """The array of a TensorProto that holds its data."""
     try:
-        array = numpy_helper.to_array(tensor)
+        return numpy_helper.to_array(tensor)
     except (ValueError, TypeError) as error:
-        raise OnnxImportError(f"{what} is damaged: its data does not fill shape {list(tensor.dims)} of {dtype} "
-                              f"({error})") from error
-    return array
+        raise OnnxImportError(f"{what} is damaged: its data does not fill shape {list(tensor.dims)} of "
+                              f"{dtype_of(tensor.data_type, what)} ({error})") from error
 
 
-def _external_array(tensor, folder, what, dtype):
-    """Read a tensor stored beside the model: entries location, offset and length of `external_data`."""
+def _external_array(tensor, source, what, dtype):
+    """A tensor whose data is stored beside the model, or stayed in its file: entries location, offset and length of
+    `external_data`. A view of these bytes, whose elements may lie at any address."""
     entries = {e.key: e.value for e in tensor.external_data}
-    location = entries.get("location", "")
+    shape, bits = tuple(tensor.dims), BITS.get(dtype, 8 * np.dtype(dtype).itemsize)
+    size = -(-math.prod(shape) * bits // 8)
+    offset, length = (_count(entries, key, usual, what) for key, usual in (("offset", 0), ("length", size)))
+    if source is not None and source.data is not None and entries.get("location") == INSIDE:
+        data = memoryview(source.data)[offset:offset + length]
+    else:
+        data = _external_bytes(entries, source, what, f"{list(shape)} of {dtype}", offset, size)
+    if len(data) != size:
+        raise OnnxImportError(f"{what} is damaged: its data of {len(data)} bytes does not fill shape {list(shape)} of "
+                              f"{dtype}, which takes {size}")
+    if bits < 8:  # several elements in a byte
+        return _array(TensorProto(data_type=tensor.data_type, dims=shape, raw_data=bytes(data)), what)
+    return np.frombuffer(data, np.dtype(dtype).newbyteorder("<")).astype(dtype, copy=False).reshape(shape)
+
+
+def _external_bytes(entries, source, what, form, offset, size):
+    """The bytes of a tensor in the file that its entries name. form: its shape and dtype, in errors."""
+    location, folder = entries.get("location", ""), source and source.folder
     if not location:
         raise OnnxImportError(f"{what} is stored outside the model, but no file is named for it")
     if folder is None:
@@ -161,29 +188,18 @@ def _external_array(tensor, folder, what, dtype):
         os.path.realpath(folder) + os.sep)
     if not inside:
         raise OnnxImportError(f"{what} is stored in {location!r}, which is outside the model's folder {folder}")
-    shape = tuple(tensor.dims)
-    size = math.prod(shape) * dtype.itemsize
-    offset, length = (_count(entries, key, usual, what) for key, usual in (("offset", 0), ("length", size)))
     try:
-        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:  # a FIFO would wait
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise OnnxImportError(f"{what} is stored in {path}, which is no regular file")
-            held = max(min(status.st_size - offset, size), 0)
-            data = b""
-            if held == size == length:
-                file.seek(offset)
-                data = file.read(size)
+        data, held, regular = source.read(path, offset, size)
     except (OSError, ValueError) as error:
-        if isinstance(error, OnnxImportError):
-            raise
         raise OnnxImportError(f"{what} is stored in the external weight file {path}, which cannot be read: "
                               f"{getattr(error, 'strerror', None) or error}; put the file beside the model") from error
-    if len(data) != size:
-        raise OnnxImportError(f"{what} needs {size} bytes for shape {list(shape)} of {dtype}, but the external weight "
-                              f"file {path} holds {held} there (declared {entries.get('length', 'nothing')}); "
-                              "the file is truncated or of another model")
-    return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(shape)
+    if not regular:
+        raise OnnxImportError(f"{what} is stored in {path}, which is no regular file")
+    if len(data) != size or int(entries.get("length", size)) != size:
+        raise OnnxImportError(f"{what} needs {size} bytes for shape {form}, but the external weight file {path} holds "
+                              f"{held} there (declared {entries.get('length', 'nothing')}); the file is truncated or "
+                              "of another model")
+    return data
 
 
 def _count(entries, key, usual, what):

@@ -106,7 +106,7 @@ def _imported(importer, graph, given, title, builder):
     load.check_order(graph, nodes, importer.values)
     nodes = load.reachable(graph, nodes)
     for tensor in graph.initializer:
-        array = load.array_of(tensor, importer.folder, f"initializer {tensor.name!r}")
+        array = load.array_of(tensor, importer.source, f"initializer {tensor.name!r}")
         inner.values[tensor.name] = Constant(array, tensor.name)
     inner.values.update(zip((i.name for i in graph.input), given))
     for node in nodes:

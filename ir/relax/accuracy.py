@@ -37,7 +37,7 @@ def is_whole(weights):
     def whole(values):
         return bool(((values == np.rint(values)) & (np.abs(values) < 2**16)).all())
 
-    return whole(weights.reshape(-1)[:4096]) and whole(weights) and bool(weights.any())  # few tell of most
+    return whole(weights.flat[:4096]) and whole(weights) and bool(weights.any())  # few tell of most
 
 
 # ---------------------------------------------------------------- Winograd

@@ -230,7 +230,7 @@ def pack_weights(w, lanes, groups=1, inner=None):
     w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
     w = pack_channels(w, lanes)
     w = w.reshape(-1, *w.shape[2:])
-    return w if inner is None else pack_channels(w, inner).swapaxes(-1, -2).copy()
+    return w if inner is None else pack_channels(w, inner).swapaxes(-1, -2)
 
 
 def join_groups(w, groups, joined):

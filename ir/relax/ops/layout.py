@@ -52,7 +52,8 @@ def blocks_of(channels, size):
 # ---------------------------------------------------------------- arrays
 
 def pack_channels(x, size, fill=0, axis=1):
-    """[N, C, ...] -> [N, ceil(C / size), ..., size], filled up with `fill`; `axis`: that of the channels."""
+    """[N, C, ...] -> [N, ceil(C / size), ..., size], filled up with `fill`; `axis`: that of the channels. A view of x
+    where size divides C."""
     before, channels, after = x.shape[:axis], x.shape[axis], x.shape[axis + 1:]
     whole, rest = divmod(channels, size)
 
@@ -61,7 +62,7 @@ def pack_channels(x, size, fill=0, axis=1):
         return np.moveaxis(some.reshape(*before, -1, size, *after), axis + 1, -1)
 
     if not rest:
-        return np.ascontiguousarray(blocks(x))
+        return blocks(x)
     every = (slice(None),) * axis
     packed = np.full((*before, whole + 1, *after, size), fill, x.dtype)
     packed[(*every, slice(whole))] = blocks(x[(*every, slice(whole * size))])

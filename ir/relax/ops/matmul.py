@@ -24,6 +24,7 @@ from .contraction import FMA, arithmetic_of, check_operands, contract, product, 
 from .precision import narrow, sum_dtype
 
 _PACKED = re.compile(r"KN(\d+)n$")
+COPIED_BYTES = 1 << 24  # of weights that the reference copies at a time, to another type or address
 OPERANDS = "operands"  # the b_layout of arithmetics with operands of their own
 
 
@@ -151,7 +152,12 @@ def _evaluate(args, attrs):
     acc = sum_dtype(dtype.name).numpy
     if packed_lanes(attrs["b_layout"]) is not None:
         b = b.transpose(1, 0, 2).reshape(b.shape[1], -1)[:, :attrs["n_size"]]
-    return np.matmul(a.astype(acc, copy=False), b.astype(acc, copy=False)).astype(dtype, copy=False)
+    a = a.astype(acc, copy=False)
+    if b.ndim < 2 or b.nbytes <= COPIED_BYTES or b.dtype == acc and b.flags.aligned:
+        return np.matmul(a, b.astype(acc, copy=False)).astype(dtype, copy=False)
+    columns = max(1, COPIED_BYTES * b.shape[-1] // b.nbytes)
+    parts = [np.matmul(a, b[..., n:n + columns].astype(acc)) for n in range(0, b.shape[-1], columns)]
+    return np.concatenate(parts, -1).astype(dtype, copy=False)
 
 
 register("matmul", _infer, _lower, _evaluate, "anchor", (2, 4), b_layout="KN", out_dtype=None, n_size=None,
