@@ -12,6 +12,7 @@ import numpy as np
 
 from ..ir.arith import Analyzer
 from ..ir.expr import IntImm, const, free_vars, substitute
+from ..ir.pieces import pieces
 from ..ir.relax.accuracy import FLOAT32, PROMISES
 from ..ir.target import MANY_THREADS
 from ..ir.transform.lower_intrin import lower_dim
@@ -33,7 +34,7 @@ RUNTIME = Path(__file__).parent.parent / "runtime_c"
 WEIGHTS = ("incbin", "array", "file", "extern")
 ARENA_ALIGN = 64
 HEADER_BYTES = 64
-PIECE_BYTES = 1 << 22  # of weights that are copied at a time on their way to a file
+MOST_ARRAY_BYTES = 1 << 30  # of weights that C has as numbers, which take a compiler's memory many times over
 LARGE_BLOB = 3 << 29  # bytes from which on a blob lies apart from what code of the small model must reach
 ARENA_THREADS = 8  # how many threads, at most, an arena of NAME_ARENA_BYTES has room for
 # Errors that the self-test allows small floats, a few units in the last place; others 1e-4.
@@ -142,6 +143,9 @@ class _Folder:
 
     def __init__(self, model: CompiledModel, single=False):
         self.m, self.p, self.single = model, model.program, single
+        if model.weights == "array" and self.p.weights_bytes > MOST_ARRAY_BYTES:
+            raise ValueError(f"{self.p.weights_bytes} bytes of weights are too many for arrays in C, of at most "
+                             f'{MOST_ARRAY_BYTES} bytes: use weights="file" (--weights file)')
         self.name, self.upper = self.p.name, self.p.name.upper()
         taken = self._taken()
         names = {id(d): new_name(d.name, taken) for d in self.p.dims}
@@ -346,7 +350,8 @@ class Blob:
         """The bytes in order, those of an array that lies as they do without a copy. Raises ValueError for one in a
         file that changed since it was mapped."""
         for a in self.arrays:
-            for part in _parts(a):
+            _check_file(a)
+            for part in pieces(a):
                 raw = np.ascontiguousarray(part).astype(a.dtype.newbyteorder(self.byte_order), copy=False)
                 yield raw.reshape(-1).view(np.uint8).data
             yield bytes(-a.nbytes % WEIGHT_ALIGN)
@@ -365,16 +370,14 @@ class Blob:
     __hash__ = None
 
 
-def _parts(array):
-    """An array in parts along its first axis, of which a copy is small: weights are views of those in the model."""
+def _check_file(array):
+    """Raise ValueError for an array in a file that changed since it was mapped (FileMap of the ONNX frontend)."""
     owner = array
     while isinstance(owner, np.ndarray):
         owner = owner.base
     check = getattr(getattr(owner, "obj", None), "check", None)
     if check:
         check()
-    rows = max(1, PIECE_BYTES * len(array) // array.nbytes) if array.ndim and array.nbytes else 0
-    return [array] if rows == 0 or rows >= len(array) else (array[n:n + rows] for n in range(0, len(array), rows))
 
 
 def blob_of(arrays, byte_order):

@@ -35,9 +35,12 @@ def verify(program):
 
 def dtype_of(program, operand):
     """The element type of an operand, None where it has none (scratch)."""
-    tensors = {"input": [t.dtype for t in program.inputs], "output": [t.dtype for t in program.outputs],
-               "weight": [w.data.dtype.name for w in program.weights], "arena": program.buffer_dtypes}
-    return tensors[operand.kind][operand.index] if operand.kind in tensors else None
+    kind, index = operand.kind, operand.index
+    if kind in ("input", "output"):
+        return (program.inputs if kind == "input" else program.outputs)[index].dtype
+    if kind == "weight":
+        return program.weights[index].data.dtype.name
+    return program.buffer_dtypes[index] if kind == "arena" else None
 
 
 def describe(node):

@@ -46,7 +46,9 @@ class IRModule(Node):
     attrs: dict = node_field(default_factory=dict)
 
     def __post_init__(self):
-        object.__setattr__(self, "functions", {FunctionName(_name(name)): f for name, f in self.functions.items()})
+        known = set(map(type, self.functions)) <= {FunctionName}  # of most modules, which passes make of others
+        object.__setattr__(self, "functions", dict(self.functions) if known else {
+            n if type(n) is FunctionName else FunctionName(_name(n)): f for n, f in self.functions.items()})
 
     @staticmethod
     def from_expr(func):
@@ -91,7 +93,7 @@ class IRModule(Node):
 
     def with_function(self, name, function):
         """A module in which `name` is `function` (added at the end when new)."""
-        return self.replace(functions={**self.functions, name: function})
+        return self.replace(functions={**self.functions, FunctionName(_name(name)): function})
 
     def with_functions(self, functions):
         return self.replace(functions=dict(functions))

@@ -2,13 +2,23 @@
 from __future__ import annotations
 
 
+class Names(set):
+    """Names that are taken, to which many are added: `numbers` are those up to which a hint's are taken."""
+
+    def __init__(self, names=()):
+        super().__init__(names)
+        self.numbers = {}
+
+
 def unique_name(hint, taken, separator="_"):
     """`hint`, or hint_1, hint_2 ... when it is in the set `taken`; the result is added to `taken`."""
-    name, n = hint, 0
+    numbers = getattr(taken, "numbers", {})
+    name, n = hint, numbers.get((hint, separator), 0)
     while name in taken:
         n += 1
         name = f"{hint}{separator}{n}"
     taken.add(name)
+    numbers[hint, separator] = n
     return name
 
 

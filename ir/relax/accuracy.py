@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..pieces import pieces
 from .arithmetic import ARITHMETICS
 from .arithmetic.row import (ACCURACIES, CHAIN, FLOAT32, RELAXED, STRICT, SUMS, TERMS, U, Arithmetic,  # noqa: F401
                              growth_of_sums)
@@ -37,7 +38,7 @@ def is_whole(weights):
     def whole(values):
         return bool(((values == np.rint(values)) & (np.abs(values) < 2**16)).all())
 
-    return whole(weights.flat[:4096]) and whole(weights) and bool(weights.any())  # few tell of most
+    return whole(weights.flat[:4096]) and all(map(whole, pieces(weights))) and bool(weights.any())  # few tell of most
 
 
 # ---------------------------------------------------------------- Winograd

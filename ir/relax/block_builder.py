@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from .. import op as op_table
 from ..expr import IntImm, const, free_vars, substitute
 from ..module import BaseFunc, GlobalVar, IRModule
-from ..names import unique_name
+from ..names import Names, unique_name
 from ..node import structural_equal
 from ..op import REQUIRED, InferError
 from ..te import Tensor, create_prim_func, placeholder
@@ -66,7 +66,7 @@ class BlockBuilder:
 
     def __init__(self, mod=None):
         self._mod = mod or IRModule()
-        self._names, self._output, self.current_func = set(), None, None
+        self._names, self._output, self.current_func = Names(), None, None
         self._blocks, self._bindings, self._in_dataflow = [], [], False
 
     @staticmethod
@@ -82,7 +82,7 @@ class BlockBuilder:
         if self.current_func is not None:
             raise ValueError(f"function {name} inside function {self.current_func}: end that one first")
         self._params, self._output = None, None
-        self._names, self._blocks, self._bindings = set(), [], []
+        self._names, self._blocks, self._bindings = Names(), [], []
         if params is not None:
             self._set_params(params)
         self.current_func = name

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from .. import op as op_table
 from ..module import GlobalVar
-from ..names import unique_name
+from ..names import Names, unique_name
 from ..relax.expr import DataflowVar, RelaxCall, RelaxVar, TensorStructInfo, VarBinding, dataflow_function
 from ..relax.ops.common import same_shape
 from ..relax.ops.view import factors, same_count
@@ -198,13 +198,13 @@ class _Outliner:
         self.mod, self.func = mod, func
         self.groups = {m[-1]: m for m in groups}
         self.grouped = {n for m in groups for n in m}
-        self.functions, self.names = {}, set(mod.functions)
+        self.functions, self.names = {}, Names(mod.functions)
 
     def run(self):
-        bindings = []
-        for n, b in enumerate(self.func.bindings):
+        bindings, old = [], self.func.bindings
+        for n, b in enumerate(old):
             if n in self.groups:
-                bindings.append(VarBinding(b.var, self._outline([self.func.bindings[m] for m in self.groups[n]])))
+                bindings.append(VarBinding(b.var, self._outline([old[m] for m in self.groups[n]])))
             elif n not in self.grouped:
                 bindings.append(b)
         main = dataflow_function(self.func.params, bindings, self.func.outputs, self.func.attrs)

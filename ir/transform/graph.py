@@ -6,7 +6,7 @@ from functools import wraps
 from .. import op as op_table
 from ..boundary import internal_errors
 from ..expr import free_vars, is_const_int
-from ..names import unique_name
+from ..names import Names, unique_name
 from ..node import Mutator, children
 from ..relax.control import dims_set_by
 from ..relax.expr import (Constant, DataflowVar, MatchCast, RelaxCall, RelaxTuple, RelaxVar, TupleGetItem, VarBinding,
@@ -43,7 +43,7 @@ class GraphRewriter:
     def run(self, func):
         self.begin(func)
         self.env, self.bindings, self.definition = {}, [], {}
-        self.names = {p.name for p in func.params} | {b.var.name for b in func.bindings}
+        self.names = Names([*(p.name for p in func.params), *(b.var.name for b in func.bindings)])
         self.current = DataflowVar("lv", None)
         for b in func.bindings:
             with internal_errors(lambda: node_title(b)):

@@ -7,7 +7,7 @@ from .. import op as op_table
 from ..boundary import internal_errors
 from ..expr import IntImm, PrimExpr, const, free_vars
 from ..module import GlobalVar
-from ..names import ending, unique_name
+from ..names import Names, ending, unique_name
 from ..node import structural_equal, structural_hash
 from ..relax.accuracy import arithmetics_of
 from ..relax.algorithms import algorithm_of, is_sum_of_products
@@ -51,7 +51,7 @@ class _Lower:
         self.algorithms = {}  # name -> how it is computed, in words
         self.sums = {}       # name -> whether its costly part is sums of products alone
         self.graphs = graph_functions(mod)
-        self.names = set(self.graphs)
+        self.names = Names(self.graphs)
 
     def run(self):
         graphs = {name: self._graph(func) for name, func in self.graphs.items()}

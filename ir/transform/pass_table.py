@@ -169,8 +169,9 @@ def _graph(function, settings):
     function = _module(function, settings)
 
     def run(mod, context):
-        graphs = [n for n, f in mod.functions.items() if isinstance(f, Function) and "primitive" not in f.attrs]
-        if "main" in mod or len(graphs) != 1:
+        graphs = () if "main" in mod else [
+            n for n, f in mod.functions.items() if isinstance(f, Function) and "primitive" not in f.attrs]
+        if len(graphs) != 1:
             return function(mod, context)
         old = graphs[0]
         new = function(mod.with_functions({"main" if n == old else n: f for n, f in mod.functions.items()}), context)

@@ -1,0 +1,12 @@
+"""Large arrays piece by piece: what is made of a piece is small, where a copy of the whole would take much memory."""
+from __future__ import annotations
+
+PIECE_BYTES = 1 << 22
+
+
+def pieces(array):
+    """Views of an array, parts of it along its first axis of about PIECE_BYTES, in order."""
+    rows = max(1, PIECE_BYTES * len(array) // array.nbytes) if array.ndim and array.nbytes else 0
+    if rows == 0 or rows >= len(array):
+        return (array,)
+    return (array[n:n + rows] for n in range(0, len(array), rows))
