@@ -158,7 +158,7 @@ def _collect(values, kind, whole, found, seen):
     which would hold all this until the garbage is collected."""
     for value in values:
         if isinstance(value, Node):
-            if id(value) in seen:
+            if not value._branches and not isinstance(value, kind) or id(value) in seen:
                 continue
             seen.add(id(value))
             if value._branches and (whole or value._holds_statements):
@@ -201,18 +201,15 @@ class Mutator:
     """
 
     _idle: set = set()  # classes of nodes without fields to visit and without a method of this class of Mutators
+    _methods: dict = {}  # {class of nodes: the function of this class of Mutators that rewrites it}
+    _is_direct = True  # whether `visit` of a node does no more than call that
 
     def __init_subclass__(cls):
-        cls._idle = set()
+        cls._idle, cls._methods, cls._is_direct = set(), {}, cls.visit is Mutator.visit
 
     def visit(self, value):
         if isinstance(value, Node):
-            method = getattr(self, value._visit, None)
-            if method:
-                return method(value)
-            if not value._branches and _is_plain(type(self)):
-                self._idle.add(type(value))
-            return self.generic_visit(value)
+            return (self._methods.get(type(value)) or self._method(type(value)))(self, value)
         if isinstance(value, tuple):
             idle = self._idle
             out = [v if type(v) in idle else self.visit(v) if isinstance(v, _BRANCHES) else v for v in value]
@@ -226,19 +223,24 @@ class Mutator:
     def generic_visit(self, n):
         if n._is_binder_leaf:
             return n
-        changes, idle = None, self._idle
+        changes, idle, methods = None, self._idle, self._methods if self._is_direct else {}
         for name, old in zip(n._branches, n._below(n)):
-            if type(old) not in idle and isinstance(old, _REWRITTEN):
-                value = self.visit(old)
+            kind = type(old)
+            if kind not in idle and isinstance(old, _REWRITTEN):
+                method = methods.get(kind)
+                value = method(self, old) if method else self.visit(old)
                 if value is not old:
                     changes = changes or {}
                     changes[name] = value
         return n.replace(**changes) if changes else n
 
-
-def _is_plain(cls):
-    """Whether a class of Mutators visits nodes of which it says nothing as Mutator does."""
-    return cls.visit is Mutator.visit and cls.generic_visit is Mutator.generic_visit
+    @classmethod
+    def _method(cls, kind):
+        """The function that rewrites nodes of a class."""
+        found = cls._methods[kind] = getattr(cls, kind._visit, cls.generic_visit)
+        if found is Mutator.generic_visit and not kind._branches and cls._is_direct:
+            cls._idle.add(kind)
+        return found
 
 
 class PureMutator(Mutator):
@@ -253,7 +255,7 @@ class PureMutator(Mutator):
             return super().visit(value)
         known = self._rewritten.get(id(value))
         if known is None:
-            known = self._rewritten[id(value)] = value, super().visit(value)
+            known = self._rewritten[id(value)] = value, Mutator.visit(self, value)
         return known[1]
 
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from ..arith import Analyzer, eval_range
-from ..expr import Broadcast, Max, Min, PrimExpr, Ramp, Range, as_expr, const, substitute
+from ..expr import Broadcast, Max, Min, PrimExpr, Ramp, Range, as_expr, const, is_const_int, substitute
 from ..node import Visitor, collect, structural_equal, structure_key
 from ..upper import provides
 from .stmt import BufferLoad, BufferRegion
@@ -108,11 +108,12 @@ def relax(region, ranges, extent, analyzer):
     where the region depends on data."""
     if collect(region, BufferLoad):
         return _whole(extent)
-    low = eval_range(region.min, ranges, analyzer)
-    high = eval_range(region.min + region.extent - 1, ranges, analyzer)
+    low = high = eval_range(region.min, ranges, analyzer)
+    if not is_const_int(region.extent, 1):
+        high = eval_range(region.min + region.extent - 1, ranges, analyzer)
     if low is None or high is None:
         return _whole(extent)
-    size = analyzer.simplify(high[1] - low[0] + 1)
+    size = const(1, low[0].dtype) if high[1] is low[0] else analyzer.simplify(high[1] - low[0] + 1)
     bound = analyzer.interval(size).max_value
     total = extent.value if hasattr(extent, "value") else None
     if bound is not None and total is not None and bound > total:

@@ -28,7 +28,8 @@ class _Simplify(Mutator):
             if extent.value <= 0:
                 return Evaluate(const(0))
             if extent.value == 1 and loop.kind != "thread_binding" and FULL_LANES not in loop.annotations:
-                return self.visit(substitute(loop.body, {loop.loop_var: minimum}))
+                self.analyzer.bind(loop.loop_var, Range(minimum, extent), allow_override=True)
+                return self.visit(loop.body)  # what the variable is now stands in its place
         # a symbolic extent is known to be positive inside the loop only
         with nullcontext() if isinstance(extent, IntImm) else self.analyzer.constraint_scope():
             left = FULL_LANES in loop.annotations and is_const_int(extent, 1)  # its variable stays, for vectors

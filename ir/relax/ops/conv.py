@@ -21,7 +21,7 @@ from .precision import narrow, sum_dtype, widen_array
 from .window import (check_window_attrs, output_sizes, over_windows, pad_array, pad_stage, reach, split_padding, taps,
                      transposed_sizes)
 
-COLUMN_BYTES = 1 << 22  # of the matrix that a reference convolution multiplies at a time: it stays in caches
+COLUMN_BYTES = 1 << 20  # of float32 columns that a reference convolution multiplies at a time: they stay in caches
 _LAYOUTS = {1: "OIW", 2: "OIHW", 3: "OIDHW"}
 
 
