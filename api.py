@@ -39,9 +39,9 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     byte_order: "little" or "big", of weights in files; None: the target's.
     name: prefix of all C names; default the model's. dims: {"batch": 1} pins symbolic dimensions.
     bounds: {"boxes_count": 100}: how large dimensions that a run decides are at most, where nothing else says so.
-    shapes: {"x": (1, "n", 3)}: of inputs whose declaration leaves the shape open; for a sequence a list of its elements'
-    shapes, for an optional value that is absent None. Without them a network with such inputs is compiled when it is
-    called, for the shapes of that call.
+    shapes: {"x": (1, "n", 3)}: of inputs whose declaration leaves the shape open; for a sequence a list of its
+    elements' shapes, for an optional value that is absent None. Without them a network with such inputs is compiled
+    when it is called, for the shapes of that call.
     accuracy: "float32" (default), "strict" or "relaxed", see ir/relax/accuracy.py. exact=True: "strict", deprecated.
     algorithms: {"conv1": "winograd4"} overrides the choice for convolutions, by the names of their nodes, also where
     it keeps less than the accuracy promises, but that "strict" admits "direct" alone: "direct",
@@ -59,7 +59,8 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     try:
         mod = load(model, dims, name, bounds, shapes)
     except UndeclaredInput as error:
-        return LibraryByShape(model_inputs(model), partial(_compiled, model, options, dims, name, bounds), shapes, error)
+        compile_for = partial(_compiled, model, options, dims, name, bounds)
+        return LibraryByShape(model_inputs(model), compile_for, shapes, error)
     return _library(mod, options, model)
 
 
@@ -80,7 +81,8 @@ def load(model, dims=None, name=None, bounds=None, shapes=None):
     """The IRModule of `model` (see compile); an IRModule is returned as it is."""
     if isinstance(model, IRModule):
         if dims or bounds or shapes:
-            raise ValueError("dims, bounds and shapes are of what ONNX models name; an IRModule is compiled as it stands")
+            raise ValueError("dims, bounds and shapes are of what ONNX models name; an IRModule is compiled as it "
+                             "stands")
         return model
     return from_onnx(model, dims=dims, name=name, bounds=bounds, shapes=shapes)
 

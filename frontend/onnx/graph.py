@@ -41,8 +41,8 @@ class GraphImporter:
 
     def __init__(self, graph, expanded, opset, folder, pins, bounds=None, shapes=None, literal=False):
         """expanded: function (graph) -> its nodes; bounds: {name: upper bound} of dimensions that a run decides;
-        shapes: see interface.py; literal: every declared extent of 0 is one, see _dim; else `guesses` names tensors of which
-        one is taken for unknown."""
+        shapes: see interface.py; literal: every declared extent of 0 is one, see _dim; else `guesses` names tensors
+        of which one is taken for unknown."""
         self.shapes, self.literal, self.guesses = dict(shapes or {}), literal, set()
         self.graph, self.expanded, self.opset, self.folder = graph, expanded, opset, folder
         self.nodes, self.bounds, self.used_bounds = expanded(graph), dict(bounds or {}), set()

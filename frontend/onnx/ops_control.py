@@ -38,8 +38,8 @@ def if_(node):
         return tuple(inline(node.scope, graphs[cond], (), node.title))
     then, other = (draft(node.scope, graphs[holds], (), node.title, take_apart=_items) for holds in (True, False))
     if then.counts != other.counts:
-        raise node.error("the branches give sequences of different lengths, and only a run knows which is taken; results "
-                         "must have as many elements")
+        raise node.error("the branches give sequences of different lengths, and only a run knows which is taken; "
+                         "results must have as many elements")
     names = [name for name, count in zip(node.outputs, then.counts) for _ in range(1 if count is None else count)]
     dims, infos = [], []
     for name, a, b in zip(names, then.infos, other.infos):

@@ -91,7 +91,8 @@ def test_complaints():
     (np.float32([1, np.nan]), np.float32([1, np.nan]), ""), (np.float32([1]), np.float32([np.nan]), "differ"),
     (np.float32([1]), np.float64([1]), "float64[1], not float32[1]"), (np.int8([3]), np.int8([4]), "differ"),
     (np.float32([1]), np.float32([[1]]), "float32[1, 1], not"), (None, np.float32([1]), "NoneType is expected"),
-    ([np.float32([1])], np.float32([1]), "list is expected"), (np.float32([1]), [np.float32([1])], "ndarray is expected"),
+    ([np.float32([1])], np.float32([1]), "list is expected"),
+    (np.float32([1]), [np.float32([1])], "ndarray is expected"),
     ([np.float32([1])], [np.float32([1])], ""), ([np.float32([1])], [np.float32([2])], "output 0: output 0"),
     ([np.float32([1])], [], "0 outputs, not 1"), (None, None, ""), (np.float32([1]), None, "ndarray is expected")])
 def test_difference(want, got, what):
