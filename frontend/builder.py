@@ -29,6 +29,10 @@ class Builder:
     def __init__(self, emit):
         self._emit, self._bound = emit, []
 
+    def emit_to(self, emit):
+        """Bind calls by another function from here on."""
+        self._emit, self._bound = emit, []
+
     def error(self, message):
         """The exception to raise for `message`."""
         return ValueError(message)

@@ -105,7 +105,7 @@ def _stem(node):
 # ---------------------------------------------------------------- Loop
 
 @dataclass(frozen=True)
-class _Turns:
+class Turns:
     """How often a body runs. number: an int, or an expression, where that is known; else a tensor `limit`, None for no
     limit. cond: whether the first iteration is one, a bool tensor; None for always."""
 
@@ -140,7 +140,7 @@ def loop(node):
 
 
 def _turns(node):
-    """The _Turns of a Loop."""
+    """The Turns of a Loop."""
     trip, first = node.input(0), node.input(1)
     cond = True if first is None else _condition(node, first)
     cond = node.bind(node.tensor(cond)) if isinstance(cond, PrimValue) else cond
@@ -157,7 +157,7 @@ def _turns(node):
     cond = None if isinstance(cond, bool) else cond
     if isinstance(number, int) and number > MOST_DIM:
         number = None
-    return _Turns(number, limit, cond)
+    return Turns(number, limit, cond)
 
 
 def _unrolled(node, graph, carried, turns):
@@ -205,12 +205,12 @@ def _rolled(node, graph, carried, turns):
             raise node.error(f"it carries {name!r} as {_text(x.struct_info)} into a turn and {_text(new.struct_info)} "
                              "out of it; a loop of the program carries tensors of one shape")
     if known is False and isinstance(turns.number, int):
-        turns = _Turns(min(turns.number, 1), None, turns.cond)
+        turns = Turns(min(turns.number, 1), None, turns.cond)
         known = True
     if going.struct_info.ndim:
         raise node.error(f"its body's condition has the shape {shape_text(dims_of(going))}, it must have no dimensions")
     rows = results[len(carried):]
-    return _loop(node, body, index, carried, (), params, rows, turns, known is not True)
+    return loop_of(node, body, index, carried, (), params, rows, turns, known is not True)
 
 
 def _declared(output):
@@ -220,7 +220,7 @@ def _declared(output):
     return TensorStructInfo(dims, "float32") if tensor.HasField("shape") and all(d > 0 for d in dims) else None
 
 
-def _loop(node, body, index, carried, scanned, params, rows, turns, conditional):
+def loop_of(node, body, index, carried, scanned, params, rows, turns, conditional):
     """The values of a call_loop. rows: the body's outputs that are stacked; conditional: whether the body says if there
     is a next iteration."""
     names = [n or f"{_stem(node)}_{k}" for k, n in enumerate(node.outputs)]
@@ -302,7 +302,7 @@ def _scanned(node, graph, carried, scanned):
             raise node.error(f"it takes a state as {_text(x.struct_info)} and returns it as {_text(new.struct_info)}")
     index = ex.Var(f"{_stem(node)}_i", "int64", ex.as_expr(turns).astype("int64"))
     rows = body.outputs[len(carried):]
-    return list(_loop(node, body, index, carried, scanned, params, rows, _Turns(turns), False))
+    return list(loop_of(node, body, index, carried, scanned, params, rows, Turns(turns), False))
 
 
 @converts("Scan", 8)

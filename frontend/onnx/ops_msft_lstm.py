@@ -7,7 +7,7 @@ from .converter import microsoft
 from .ops_msft_quantized import integer_product
 from .ops_quantize import dynamically_quantized
 from .ops_recurrent import DIRECTIONS, initial_state, named_activations, sequence_lengths
-from .recurrence import cut, part, unrolled
+from .recurrence import cut, part, stepwise
 
 
 @microsoft("DynamicQuantizeLSTM")
@@ -25,24 +25,23 @@ def dynamic_quantize_lstm(node):
     initial = [initial_state(node, 5 + i, [count, batch, hidden], dtype, False) for i in range(2)]
     names = named_activations(node, "LSTM", 3, count)
     lengths = sequence_lengths(node, time)
-    lengths = None if lengths is None else node.reshape(lengths, [batch, 1])
 
     def products(d):
         return _product(node, w, 8, d), _product(node, r, 10, d)
 
-    return unrolled(node, "LSTM", x, (bias, node.input(7)), initial, lengths, names, products)
+    return stepwise(node, "LSTM", x, (bias, node.input(7)), initial, lengths, names, products)
 
 
 def _product(node, weight, scale, d):
-    """Function (x, first column, columns) -> those of x . weight of direction `d`; inputs `scale` and the next are the
-    weight's scale and zero point, one or one for each column."""
-    weight = part(node, weight, d)
-    scale, zero = (part(node, node.input(k), d) for k in (scale, scale + 1))
+    """Function (node that makes calls, x, first column, columns) -> those of x . weight of direction `d`; inputs
+    `scale` and the next are the weight's scale and zero point, one or one for each column."""
+    weight = node.bind(part(node, weight, d))
+    scale, zero = (node.bind(part(node, node.input(k), d)) for k in (scale, scale + 1))
 
-    def product(x, first=0, count=dims_of(weight)[1]):
-        columns = cut(node, weight, 1, first, count)
-        scales, zeros = (cut(node, v, 0, first, count) if v.struct_info.ndim and dims_of(v) != [1] else v
+    def product(at, x, first=0, count=dims_of(weight)[1]):
+        columns = cut(at, weight, 1, first, count)
+        scales, zeros = (cut(at, v, 0, first, count) if v.struct_info.ndim and dims_of(v) != [1] else v
                          for v in (scale, zero))
-        return integer_product(node, *dynamically_quantized(node, x), columns, scales, zeros)
+        return integer_product(at, *dynamically_quantized(at, x), columns, scales, zeros)
 
     return product

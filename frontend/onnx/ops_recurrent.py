@@ -6,7 +6,7 @@ from functools import partial
 from ...ir.relax.expr import Constant
 from ..shapes import Symbolic, dims_of, same
 from .converter import converts
-from .recurrence import ACTIVATIONS, float_products, unrolled
+from .recurrence import ACTIVATIONS, float_products, stepwise
 
 DIRECTIONS = ("forward", "reverse", "bidirectional")
 _ACTIVATIONS = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}  # ONNX compares the names without case
@@ -34,10 +34,9 @@ def _recurrent(op_type, gates, states, functions):
         initial = [initial_state(node, 5 + i, [count, batch, hidden], dtype, batch_first) for i in range(states)]
         names = named_activations(node, op_type, functions, count)
         lengths = sequence_lengths(node, time)
-        if lengths is not None or _is_special(node, names):
+        if lengths is not None or _is_special(node, names) or not isinstance(batch, int):
             peepholes = node.input(7) if op_type == "LSTM" else None
-            lengths = None if lengths is None else node.reshape(lengths, [batch, 1])
-            results = unrolled(node, op_type, x, (bias, peepholes), initial, lengths, names,
+            results = stepwise(node, op_type, x, (bias, peepholes), initial, lengths, names,
                                partial(float_products, node, w, r))
             return _by_layout(node, results, batch_first)
         extra = {"linear_before_reset": bool(node.attr("linear_before_reset", 0))} if op_type == "GRU" else {}

@@ -1,5 +1,6 @@
 """Recurrent layers step by step: what nn.gru, nn.lstm and nn.rnn have not. That is other activations, clipping,
-peephole weights, coupled gates and sequences of several lengths; the number of steps must be known.
+peephole weights, coupled gates, sequences of several lengths, and a batch of a symbolic size. Few steps are parts of
+the program, each; else they are a loop of the program.
 
 Letters are ONNX's: T steps, B batch, H hidden size, D directions. Values of a step are [B, H].
 """
@@ -8,11 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 
-from ..shapes import dims_of
+from ...ir import expr as ex
+from ...ir.relax.expr import RelaxVar, TensorStructInfo
+from ..shapes import dims_of, settle
+from .ops_control import Turns, loop_of
 from .ops_math import scalar_like
+from .subgraphs import draft_of
 
-MOST_STEPS = 512  # of all directions: each is a part of the program
+MOST_STEPS = 512  # of all directions, that are parts of the program each
 # activation -> (defaults of alpha and beta, as far as it takes them; function of (node, x, alpha, beta))
 ACTIVATIONS = {
     "relu": ((), lambda node, x: node.call("nn.relu", x)),
@@ -118,13 +124,14 @@ STEPS = {"RNN": _rnn, "GRU": _gru, "LSTM": _lstm}
 
 
 def float_products(node, w, r, d):
-    """The products of direction `d`: function x -> x . w, and (h, first column, columns) -> those of h . r."""
+    """The products of direction `d`: functions (node, x) -> x . w, and (node, h, first column, columns) -> those of
+    h . r, where the node is the one that makes calls."""
     w, r = (node.bind(node.transpose(part(node, v, d), (1, 0))) for v in (w, r))
-    return (lambda x: node.call("matmul", x, w),
-            lambda h, first, count: node.call("matmul", h, cut(node, r, 1, first, count)))
+    return (lambda at, x: at.call("matmul", x, w),
+            lambda at, h, first, count: at.call("matmul", h, cut(at, r, 1, first, count)))
 
 
-def unrolled(node, cell, x, weights, initial, lengths, names, products):
+def stepwise(node, cell, x, weights, initial, lengths, names, products):
     """(y [T, D, B, H], final states [D, B, H]) of x [T, B, I].
 
     cell: of STEPS; weights: (bias, peepholes or None) as ONNX has them; initial: the states [D, B, H]; lengths: how
@@ -132,36 +139,69 @@ def unrolled(node, cell, x, weights, initial, lengths, names, products):
     (direction) -> as float_products.
     """
     steps, batch = dims_of(x)[:2]
-    if not isinstance(steps, int) or steps * len(names) > MOST_STEPS:
-        raise node.error("with these activations, clipping, peepholes, coupled gates or sequence lengths each time "
-                         f"step is a part of the program: {steps} of {len(names)} directions are not from 1 to "
-                         f"{MOST_STEPS}")
+    few = isinstance(steps, int) and isinstance(batch, int) and steps * len(names) <= MOST_STEPS
     hidden = dims_of(initial[0])[2]
+    lengths = None if lengths is None else node.bind(node.reshape(node.astype(lengths, "int64"), [batch, 1]))
     outputs, finals = [], []
     for d, of_direction in enumerate(names):
-        bias, peepholes = (v and part(node, v, d) for v in weights)
+        bias, peepholes = (v and node.bind(part(node, v, d)) for v in weights)
         size = dims_of(bias)[0] // 2
         project, product = products(d)
-        of = Direction(node, hidden, product, cut(node, bias, 0, size, size), peepholes,
-                       activations(node, of_direction))
-        projected = node.call("add", project(x), cut(node, bias, 0, 0, size))
-        states = [part(node, s, d) for s in initial]
+        recurrent_bias = node.bind(cut(node, bias, 0, size, size))
+
+        def direction(at, product=product, bias=recurrent_bias, peepholes=peepholes, of_direction=of_direction):
+            """The Direction whose calls a node makes."""
+            return Direction(at, hidden, partial(product, at), bias, peepholes, activations(at, of_direction))
+
+        projected = node.bind(node.call("add", project(node, x), cut(node, bias, 0, 0, size)))
+        states = [node.bind(part(node, s, d)) for s in initial]
         backward = d == 1 or node.attr("direction", "forward") == "reverse"
-        made = {}
-        for t in range(steps)[::-1 if backward else 1]:
-            new = STEPS[cell](of, part(node, projected, t), *states)
-            made[t], states = _kept(node, new, states, lengths, t)
-        outputs.append(_stacked(node, [made[t] for t in range(steps)]))
+        y, states = (_unrolled if few else _rolled)(node, STEPS[cell], direction, projected, states, lengths, backward)
+        outputs.append(node.reshape(y, [steps, 1, batch, hidden]))
+        if lengths is not None:  # sequences of no steps end with zeros, as runtimes have it
+            some = node.call("less", scalar_like(node, 0, lengths), lengths)
+            states = [node.call("where", some, s, scalar_like(node, 0, s)) for s in map(node.bind, states)]
         finals.append(states)
-    y = _joined(node, [node.reshape(o, [steps, 1, batch, hidden]) for o in outputs], 1)
-    return (y, *(_stacked(node, list(states)) for states in zip(*finals)))
+    return (_joined(node, outputs, 1), *(_stacked(node, list(states)) for states in zip(*finals)))
+
+
+def _unrolled(node, step, direction, projected, states, lengths, backward):
+    """(y [T, B, H], final states) of one direction, each step a part of the program."""
+    of, steps, made = direction(node), dims_of(projected)[0], {}
+    for t in range(steps)[::-1 if backward else 1]:
+        new = step(of, part(node, projected, t), *states)
+        made[t], states = _kept(node, new, states, lengths, t)
+    return _stacked(node, [made[t] for t in range(steps)]), states
+
+
+def _rolled(node, step, direction, projected, states, lengths, backward):
+    """The same as a loop of the program, over any number of steps and any batch."""
+    steps = dims_of(projected)[0]
+    rows = node.bind(node.call("flip", projected, axis=0)) if backward else projected
+    index = ex.Var(f"{node.stem}_t", "int64", ex.as_expr(steps).astype("int64"))
+    now = steps - 1 - index if backward else index
+    params = [RelaxVar(f"state_{k}", s.struct_info) for k, s in enumerate(states)]
+    row = RelaxVar("row", TensorStructInfo(projected.struct_info.shape[1:], projected.struct_info.dtype))
+
+    def turn(at):
+        """(new states, output) of a step, by a node whose calls are the body's."""
+        new = step(direction(at), row, *params)
+        t = None if lengths is None else at.tensor(settle(np.array(now, object), "int64"))
+        output, kept = _kept(at, new, params, lengths, t)
+        return [*kept, output]
+
+    body = draft_of(node, [*params, row], turn)
+    found = loop_of(node, body, index, states, [rows], [*params, row], body.outputs[len(states):], Turns(steps), False)
+    *finals, y = map(node.bind, found)
+    return node.call("flip", y, axis=0) if backward else y, finals
 
 
 def _kept(node, new, old, lengths, t):
-    """(output, states) after step t: sequences that have ended keep their states, and give zeros."""
+    """(output, states) after step t, a number or a tensor: sequences that have ended keep their states, and give
+    zeros."""
     if lengths is None:
         return new[0], list(new)
-    runs = node.call("less", scalar_like(node, t, lengths), lengths)
+    runs = node.call("less", scalar_like(node, t, lengths) if isinstance(t, int) else t, lengths)
     choose = partial(node.call, "where", runs)
     return choose(new[0], scalar_like(node, 0, new[0])), [choose(n, o) for n, o in zip(new, old)]
 

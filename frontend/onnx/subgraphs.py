@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import copy
 from collections import ChainMap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from ...ir.expr import EQ, binary, free_vars
 from ...ir.names import unique_name
@@ -65,11 +66,10 @@ def draft(importer, graph, given, title, params=(), wanted=(), take_apart=lambda
     """The Draft of a graph. given: values of its inputs, some of which are `params`, variables of the function.
     wanted: struct infos of the first outputs, None for any: a shape that may be that one is checked by the run.
     take_apart: function (value of an output that is no tensor) -> its tensors, or None."""
-    builder = BlockBuilder()
-    for p in params:
-        builder.unique_name(p.name)
-    with builder.dataflow():
-        values, counts = [], []
+    counts = []
+
+    def make(builder):
+        values = []
         for v, o in zip(_imported(importer, graph, given, title, builder), graph.output):
             parts = take_apart(v)
             values += [_as_tensor(importer, part, builder, o.name, title) for part in ([v] if parts is None else parts)]
@@ -77,11 +77,33 @@ def draft(importer, graph, given, title, params=(), wanted=(), take_apart=lambda
         for k, info in enumerate(wanted):
             if info is not None and _may_be(dims_of(values[k]), [dim(d) for d in info.shape]):
                 values[k] = builder.emit(call_op("reshape", values[k], list(info.shape)), name_hint="fit")
+        return values
+
+    found = _traced(params, make)
+    return replace(found, counts=tuple(counts))
+
+
+def draft_of(node, params, make):
+    """The Draft of what a converter makes: function (the node, whose calls go to the draft) -> tensors."""
+    def traced(builder):
+        inner = copy.copy(node)
+        inner.emit_to(partial(builder.emit, name_hint=node.stem))
+        return [inner.bind(v) for v in make(inner)]
+    return _traced(params, traced)
+
+
+def _traced(params, make):
+    """The Draft of the values that a function makes with a builder."""
+    builder = BlockBuilder()
+    for p in params:
+        builder.unique_name(p.name)
+    with builder.dataflow():
+        values = make(builder)
     bindings = builder.emitted
     inside = {id(b.var) for b in bindings} | {id(p) for p in params}
     outer = {id(v): v for value in (*(b.value for b in bindings), *values) for v in variables(value)
              if id(v) not in inside}
-    return Draft(tuple(bindings), tuple(values), tuple(outer.values()), tuple(counts))
+    return Draft(tuple(bindings), tuple(values), tuple(outer.values()))
 
 
 def _may_be(mine, theirs):

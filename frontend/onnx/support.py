@@ -17,8 +17,6 @@ TITLES = {"": "ai.onnx", "ai.onnx.ml": "ai.onnx.ml: classic models", "ai.onnx.pr
 # What of an operator is refused, and the way out; tests have a model for each.
 LIMITS = {
     "BatchNormalization": "training mode before opset 14, and attribute `spatial` 0: export for inference",
-    "GRU": "steps that are unrolled, of other activations, clipping, peepholes, coupled gates or lengths that a run "
-           "decides, over a symbolic time: pin it with `--dim`",
     "If": "branches that a run chooses give tensors of one dtype and rank, or sequences of one length",
     "Loop": "values whose shape changes from turn to turn, and sequences, where a run decides how many turns there are",
     "Scan": "in opset 8 `sequence_lens`: convert the model to opset 9",
@@ -31,7 +29,6 @@ LIMITS = {
     "ai.onnx.ml::ZipMap": "the maps: the result is the matrix of scores",
     "com.microsoft::MatMulNBits": "the order of columns `g_idx`, and `weight_prepacked`: export without them",
 }
-LIMITS["LSTM"] = LIMITS["RNN"] = LIMITS["GRU"]
 # Why an operator is refused, and the way out.
 STRINGS = "works on text, which is no tensor here: run it before the network, or after it"
 REFUSED = {

@@ -1,9 +1,11 @@
 """GRU, LSTM and RNN in full against onnxruntime: activations, clipping, peepholes, coupled gates, sequence lengths."""
 import numpy as np
 import pytest
-from onnx_models import check_node, one_node
+from onnx_models import assert_same, check_node, one_node, run_both
 
+import ingot
 from ingot.frontend.onnx import OnnxImportError, from_onnx
+from ingot.ir.relax.evaluate import evaluate
 
 T, B, I, H = 4, 3, 2, 5
 GATES = {"GRU": 3, "LSTM": 4, "RNN": 1}
@@ -61,7 +63,68 @@ def test_activations(name, numbers):
 def test_refusals():
     with pytest.raises(OnnxImportError, match="activations .*Swish.* must be 1 of relu"):
         from_onnx(one_node("RNN", arrays("RNN"), 14, (1, 2, 3), hidden_size=H, activations=["Swish"]))
-    given = arrays("RNN")
-    given[0] = np.zeros((600, B, I), np.float32)
-    with pytest.raises(OnnxImportError, match="600 of 1 directions are not from 1 to 512"):
-        from_onnx(one_node("RNN", given, 14, (1, 2, 3), hidden_size=H, clip=1.0))
+
+
+# ---------------------------------------------------------------- symbolic time and batch
+
+def symbolic(op, given, sizes=("time", "batch"), **attrs):
+    """(model, feeds) of a layer over symbolic dimensions."""
+    proto = one_node(op, given, 14, (1, 2, 3), 3 if op == "LSTM" else 2, hidden_size=H, **attrs)
+    names = dict(zip((T, B), sizes))
+    for value in proto.graph.input:
+        for dim in value.type.tensor_type.shape.dim:
+            if isinstance(names.get(dim.dim_value), str):
+                dim.dim_param = names[dim.dim_value]
+    return proto, {f"x{k}": v for k, v in enumerate(given) if v is not None and k not in (1, 2, 3)}
+
+
+VARIANTS = [
+    ("GRU", {}), ("GRU", dict(linear_before_reset=1)), ("LSTM", {}), ("RNN", {}), ("RNN", dict(clip=0.5)),
+    ("GRU", dict(activations=["HardSigmoid", "Softsign"])), ("LSTM", dict(input_forget=1)), ("LSTM", dict(clip=0.4))]
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("op, attrs", VARIANTS)
+@pytest.mark.parametrize("sizes", [("time", "batch"), ("time", B), (T, "batch")])
+def test_symbolic_dimensions(op, attrs, direction, sizes):
+    """Layers of these are loops of the program; with lengths and peepholes, too."""
+    directions = 1 + (direction == "bidirectional")
+    if "activations" in attrs:
+        attrs = {**attrs, "activations": attrs["activations"] * directions}
+    for lengths in (None, np.array([4, 1, 3], np.int32)):
+        proto, feeds = symbolic(op, arrays(op, directions, lengths, peepholes=op == "LSTM" and lengths is None), sizes,
+                                direction=direction, **attrs)
+        assert_same(*run_both(proto, feeds), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("op, attrs", [("GRU", {}), ("LSTM", dict(clip=0.6)), ("RNN", dict(activations=["Elu", "Tanh"]))])
+def test_one_network_of_every_time_and_batch(op, attrs):
+    """In C: sequences of other lengths and batches of other sizes than the first."""
+    rng = np.random.default_rng(5)
+    proto, _ = symbolic(op, arrays(op, 2, np.array([4, 1, 3], np.int32)), direction="bidirectional", **attrs)
+    with ingot.compile(proto, threads="none", name="layer") as library:
+        for time, batch in ((4, 3), (1, 1), (9, 2), (3, 7)):
+            feeds = {"x0": rng.standard_normal((time, batch, I)).astype("f"),
+                     "x4": rng.integers(0, time + 1, batch).astype(np.int32)}
+            feeds |= {f"x{k}": rng.standard_normal((2, batch, H)).astype("f") for k in range(5, 7 if op == "LSTM" else 6)}
+            expected = run_both(proto, feeds)[1]
+            assert_same([library.run(feeds)[o.name] for o in proto.graph.output], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_more_steps_than_are_parts_of_the_program(op):
+    given = arrays(op)
+    given[0] = np.random.default_rng(1).standard_normal((600, B, I)).astype("f")
+    check(op, given, clip=0.5)
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_the_batch_comes_first(op):
+    """layout 1, which onnxruntime has not: the same layer with axes exchanged."""
+    given = arrays(op, 2)
+    expected = run_both(*symbolic(op, given, direction="bidirectional"))[1]
+    turned = [v if v is None or k in (1, 2, 3) else v.swapaxes(0, 1).copy() for k, v in enumerate(given)]
+    proto, feeds = symbolic(op, turned, direction="bidirectional", layout=1)
+    found = evaluate(from_onnx(proto), feeds)
+    assert_same(list(found), [expected[0].transpose(2, 0, 1, 3), *(e.swapaxes(0, 1) for e in expected[1:])],
+                rtol=1e-4, atol=1e-5)

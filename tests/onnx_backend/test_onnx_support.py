@@ -224,7 +224,7 @@ def test_every_operator_that_is_refused_is_refused():
 
 
 @needs_version
-@pytest.mark.parametrize("key", sorted(set(LIMITS) - {"GRU", "LSTM", "RNN", "ai.onnx.ml::ZipMap"}))
+@pytest.mark.parametrize("key", sorted(set(LIMITS) - {"ai.onnx.ml::ZipMap"}))
 def test_what_is_refused_of_an_operator(key):
     opset, inputs, weights, nodes, text = REFUSALS[key]
     with pytest.raises(OnnxImportError, match=text) as error:
