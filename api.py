@@ -42,9 +42,9 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     bounds: {"boxes_count": 100}: how large dimensions that a run decides are at most, where nothing else says so.
     aliases: {"present.*": "past_key_values.*"}: outputs that lie in the memory of inputs, which a run extends there
     (ir/transform/alias.py).
-    shapes: {"x": (1, "n", 3)}: of inputs whose declaration leaves the shape open; for a sequence a list of the shapes
-    of its elements, for an optional value that is absent None. Without them a network with such inputs is compiled when it is
-    called, for the shapes of that call.
+    shapes: {"x": (1, "n", 3)}: of inputs whose declaration leaves the shape open; for a sequence a list of its
+    elements' shapes, for an optional value that is absent None. Without them a network with such inputs is compiled
+    when it is called, for the shapes of that call.
     accuracy: "float32" (default), "strict" or "relaxed", see ir/relax/accuracy.py. exact=True: "strict", deprecated.
     algorithms: {"conv1": "winograd4"} overrides the choice for convolutions, by the names of their nodes, also where
     it keeps less than the accuracy promises, but that "strict" admits "direct" alone: "direct",
@@ -62,8 +62,8 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     try:
         mod = load(model, dims, name, bounds, aliases, shapes)
     except UndeclaredInput as error:
-        compiled = partial(_compiled, model, options, dims, name, bounds, aliases)
-        return LibraryByShape(model_inputs(model), compiled, shapes, error)
+        compile_for = partial(_compiled, model, options, dims, name, bounds, aliases)
+        return LibraryByShape(model_inputs(model), compile_for, shapes, error)
     return _library(mod, options, model)
 
 

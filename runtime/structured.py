@@ -61,8 +61,8 @@ class LibraryByShape:
     elements a sequence has, whether an optional value is there, or which rank an input has."""
 
     def __init__(self, inputs, compile_for, shapes, error):
-        """inputs: names; compile_for: function ({input: its shape, those of a sequence's elements, or None}) -> library;
-        shapes: those that are given already; error: the exception to raise where shapes must be known."""
+        """inputs: names; compile_for: function ({input: its shape, those of a sequence's elements, or None}) ->
+        library; shapes: those that are given already; error: the exception to raise where shapes must be known."""
         self.input_names, self._compile, self._error = tuple(inputs), compile_for, error
         self._given, self._made, self._lock = dict(shapes or {}), {}, threading.Lock()
 

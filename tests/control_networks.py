@@ -61,7 +61,8 @@ def scanned_net(rows=6):
 def selected_net(rows=5):
     """The places where x [rows, 3] is above 0.5, and what a matrix makes of the rows that they are in."""
     nodes = [node("Greater", ["x", "half"], ["c"]), node("NonZero", ["c"], ["places"]),
-             node("Transpose", ["places"], ["pairs"], perm=[1, 0]), node("Slice", ["pairs", "zero", "one", "one"], ["k"]),
+             node("Transpose", ["places"], ["pairs"], perm=[1, 0]),
+             node("Slice", ["pairs", "zero", "one", "one"], ["k"]),
              node("Squeeze", ["k", "one"], ["at"]), node("Gather", ["x", "at"], ["taken"]),
              node("MatMul", ["taken", "w"], ["y"])]
     return model("selected_net", nodes, {"x": (FLOAT, [rows, 3])},

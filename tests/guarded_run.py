@@ -2,7 +2,8 @@
 
 The job: library (path), name, dims (values of symbolic dimensions), align, weights (a path or null), inputs and outputs
 ([path of an .npy]; an output file holds what is expected), rooms (bytes that each output may take), found (how many
-dimensions a run reports), arenas (fractions of the bytes needed that must be refused). Arena, weights, inputs and outputs begin where a page does
+dimensions a run reports), arenas (fractions of the bytes needed that must be refused).
+Arena, weights, inputs and outputs begin where a page does
 ("begin") or end where one ends ("end"), with a page that may not be accessed on either side: an access outside of them
 kills the process. Prints "ok".
 """

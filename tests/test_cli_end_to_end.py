@@ -96,7 +96,8 @@ def test_bounds_of_what_a_run_decides(tmp_path, capsys):
     nodes = [helper.make_node("Range", ["zero", "n", "step"], ["y"])]
     graph = helper.make_graph(nodes, "counts", [helper.make_tensor_value_info("n", TensorProto.INT64, [])],
                               [helper.make_tensor_value_info("y", TensorProto.INT64, None)],
-                              [numpy_helper.from_array(np.array(v, np.int64), k) for k, v in (("zero", 0), ("step", 2))])
+                              [numpy_helper.from_array(np.array(v, np.int64), k)
+                               for k, v in (("zero", 0), ("step", 2))])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "c.onnx")
     for name, value in (("few", 9), ("many", 11)):
         np.save(tmp_path / f"{name}.npy", np.array(value, np.int64))

@@ -35,7 +35,8 @@ def from_onnx(model, dims=None, name=None, bounds=None, shapes=None) -> IRModule
 
     The function's params are the model's inputs (identifiers; the original name is in `.origin`), its outputs the
     model's in declared order, weights are Constants. Function attributes: "input_names", "output_names" (the original
-    ones); "input_values" and "output_values", tuples of Values, where some are no tensors; module attributes: "name", "dims" (the symbolic variables in order of appearance), "opset".
+    ones); "input_values" and "output_values", tuples of Values, where some are no tensors; module attributes: "name",
+    "dims" (the symbolic variables in order of appearance), "opset".
     Raises OnnxImportError (a ValueError) naming node, operator, opset and shapes.
     """
     try:

@@ -76,8 +76,8 @@ def _dims(what, name, tensor, given):
         return declared
     if not isinstance(given, (list, tuple)) or not all(
             isinstance(d, str) or isinstance(d, int) and not isinstance(d, bool) and d >= 0 for d in given):
-        raise OnnxImportError(f"{what}: shapes says {given!r}, and a shape is a tuple of sizes and of names of symbolic "
-                              "dimensions")
+        raise OnnxImportError(f"{what}: shapes says {given!r}, and a shape is a tuple of sizes and of names of "
+                              "symbolic dimensions")
     sizes = [d.dim_value or None for d in declared or ()] or [None] * len(given)
     if declared is not None and len(declared) != len(given) or any(
             a not in (None, b) for a, b in zip(sizes, given)):

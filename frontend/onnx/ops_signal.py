@@ -102,8 +102,8 @@ def mel_weight_matrix(node):
     bins, length = (node.constant(i, name).reshape(()).item() for i, name in enumerate(names[:2]))
     dtype = dtype_of(node.attr("output_datatype", 1), f"{node.title}: attribute output_datatype")
     constant = all(isinstance(x, Constant) for x in node.inputs[2:])
-    rate, low, high = (node.constant(i, name).reshape(()).item() if constant else numbers(node, node.input(i), "float64")
-                       for i, name in enumerate(names[2:], 2))
+    rate, low, high = (node.constant(i, name).reshape(()).item() if constant
+                       else numbers(node, node.input(i), "float64") for i, name in enumerate(names[2:], 2))
     if bins < 1 or length < 1:
         raise node.error(f"{bins} bins of {length} elements make no filters")
     node.check_size([length // 2 + 1, bins], 8)
@@ -136,8 +136,9 @@ def _triangles(corners, length):
     place = np.arange(length // 2 + 1, dtype=np.float64)[:, None]
     if isinstance(corners, Numbers):
         node, many = corners.node, dims_of(corners.value)[0] - 2
-        left, middle, right = (Numbers(node, node.call("take", corners.value, node.const(np.arange(k, k + many), "int64"),
-                                                       axis=0)).reshape(1, many) for k in range(3))
+        parts = (node.const(np.arange(k, k + many), "int64") for k in range(3))
+        left, middle, right = (Numbers(node, node.call("take", corners.value, part, axis=0)).reshape(1, many)
+                               for part in parts)
         where, place = Numbers.where, Numbers(node, node.const(place, "float64"))
         up, down = (middle - left).call("maximum", 1.0), (right - middle).call("maximum", 1.0)
     else:

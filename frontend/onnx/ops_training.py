@@ -1,5 +1,5 @@
-"""One step of an optimizer, of ai.onnx.preview.training: Adagrad, Adam, Momentum. Gradient, which differentiates a graph,
-is not among them."""
+"""One step of an optimizer, of ai.onnx.preview.training: Adagrad, Adam, Momentum. Gradient, which differentiates a
+graph, is not among them."""
 from __future__ import annotations
 
 from .converter import converts

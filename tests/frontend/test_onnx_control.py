@@ -198,6 +198,28 @@ def test_compress_and_unique():
         check(model([node("Unique", ["x"], list(outputs), **attrs)], {"x": twice}, outputs), {"x": twice})
 
 
+@pytest.mark.parametrize("ordered", [0, 1])
+def test_unique_has_one_nan(ordered):
+    """NaN is one value, after all numbers, as in numpy."""
+    x = np.float32([2, np.nan, -0.0, np.inf, np.nan, 2, 0.0, -np.inf])
+    outputs = {"u": FLOAT, "first": INT64, "inverse": INT64, "counts": INT64}
+    found_by = node("Unique", ["x"], list(outputs), sorted=ordered)
+    values, first, inverse, counts = np.unique(x, True, True, True)
+    if not ordered:
+        order = np.argsort(first)
+        values, first, counts, inverse = values[order], first[order], counts[order], np.argsort(order)[inverse]
+    proto = model([found_by], {"x": x}, outputs)
+    with ingot.compile(proto, threads="none", name="uniques") as library:
+        for found in (library(x), evaluate(from_onnx(proto), {"x": x})):
+            for a, b in zip(found, (values, first, inverse, counts)):
+                np.testing.assert_array_equal(a, b)
+    rows = np.float32([[1, np.nan], [1, 2], [np.nan, 0], [1, np.nan], [1, 2]])
+    proto = model([node("Unique", ["x"], ["u"], axis=0)], {"x": rows}, {"u": FLOAT})
+    with ingot.compile(proto, threads="none", name="unique_rows") as library:
+        for found in (library(rows), evaluate(from_onnx(proto), {"x": rows})):
+            np.testing.assert_array_equal(found, np.float32([[1, 2], [1, np.nan], [np.nan, 0]]))
+
+
 @pytest.mark.parametrize("center", [0, 1])
 def test_non_max_suppression(center):
     rng = np.random.default_rng(center)

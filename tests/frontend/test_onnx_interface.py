@@ -140,8 +140,8 @@ def test_sequences_of_branches(count):
     def branch(name, values):
         made = [helper.make_node("Constant", [], [f"{name}{k}"], value=numpy_helper.from_array(np.float32(v)))
                 for k, v in enumerate(values)]
-        return helper.make_graph([*made, helper.make_node("SequenceConstruct", [n.output[0] for n in made], [name])], name,
-                                 [], [helper.make_value_info(name, sequence([2]))])
+        made.append(helper.make_node("SequenceConstruct", [n.output[0] for n in made], [name]))
+        return helper.make_graph(made, name, [], [helper.make_value_info(name, sequence([2]))])
     proto = typed([helper.make_node("If", ["c"], ["ys"], then_branch=branch("a", [[1, 2], [3, 4]]),
                                     else_branch=branch("b", [[5, 6], [7, 8]][:count]))],
                   {"c": tensor([], "bool")}, {"ys": sequence([2])})
@@ -197,7 +197,8 @@ def test_tensor_protos_are_answered_with_tensor_protos(dtype):
 
 
 def test_a_tensor_proto_among_arrays_is_one_of_them():
-    proto = typed([helper.make_node("Add", ["x", "y"], ["z"])], {"x": tensor([2]), "y": tensor([2])}, {"z": tensor([2])})
+    proto = typed([helper.make_node("Add", ["x", "y"], ["z"])], {"x": tensor([2]), "y": tensor([2])},
+                  {"z": tensor([2])})
     x, y = arrays((2,), (2,))
     with ingot.compile(proto, name="plus", **FAST) as library:
         found = library(x, numpy_helper.from_array(y))

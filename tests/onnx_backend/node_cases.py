@@ -1,15 +1,19 @@
-"""The onnx package's own node tests: collected in process, cast to C, run, and compared with what they expect."""
+"""The onnx package's own backend tests: its node tests, collected in process, and the models that it stores, but those
+that it would download; cast to C, run, and compared with what they expect."""
 import contextlib
 import io
 import re
 import warnings
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-from onnx import TensorProto
-from onnx.numpy_helper import to_array
+import onnx
+from onnx import SequenceProto, TensorProto
+from onnx.backend.test.loader import load_model_tests
+from onnx.numpy_helper import to_array, to_list
 
 import ingot
 from ingot.codegen.target import Target
@@ -33,6 +37,37 @@ def node_cases():
     for case in found.values():
         case.data_sets = [(_arrays(inputs), _arrays(outputs)) for inputs, outputs in case.data_sets]
     return dict(sorted(found.items()))
+
+
+SUITES = ("simple", "pytorch-converted", "pytorch-operator")  # "real" has addresses of files alone
+
+
+@lru_cache(maxsize=1)
+def model_cases():
+    """{suite/name: onnx's TestCase} of the models that the package stores."""
+    return {f"{suite}/{case.name}": _loaded(case) for suite in SUITES for case in load_model_tests(kind=suite)}
+
+
+def _loaded(case):
+    """A stored case with its model and data."""
+    folder = Path(case.model_dir)
+    graph = (model := onnx.load(folder / "model.onnx")).graph
+    weights = {t.name for t in graph.initializer}
+    interface = ("input", [i for i in graph.input if i.name not in weights]), ("output", graph.output)
+    return replace(case, model=model, data_sets=[
+        tuple([_value(info.type, place / f"{kind}_{k}.pb") for k, info in enumerate(infos)] for kind, infos in interface)
+        for place in sorted(folder.glob("test_data_set_*"))])
+
+
+def _value(kind, path):
+    """An array, or a list of them."""
+    if kind.HasField("sequence_type"):
+        return to_list(SequenceProto.FromString(path.read_bytes()))
+    return to_array(TensorProto.FromString(path.read_bytes()))
+
+
+def all_cases():
+    return {**node_cases(), **model_cases()}
 
 
 def _arrays(values):

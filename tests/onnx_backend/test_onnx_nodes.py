@@ -1,4 +1,4 @@
-"""onnx's node tests against a ledger: which pass, and why the others are refused. No result may be wrong, and none that
+"""onnx's node tests and stored models against a ledger: which pass, and why the others are refused. No result may be wrong, and none that
 passed may be refused again.
 
     INGOT_UPDATE_LEDGER=1 python -m pytest tests/onnx_backend
@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import pytest
 import ledger as ledgers
-from node_cases import PASSES, WRONG, difference, node_cases, reason, status
+from node_cases import PASSES, WRONG, all_cases, difference, node_cases, reason, status
 
 pytestmark = pytest.mark.optimization("-O0")
 LEDGER = Path(__file__).with_name("ledger.json")
@@ -45,7 +45,7 @@ def update_ledger(found):
     with ledgers.locked(LEDGER):
         version, listed = read_ledger() if LEDGER.exists() else (None, {})
         kept = listed if version == onnx.__version__ else {}
-        known = node_cases()
+        known = all_cases()
         write_ledger(onnx.__version__, {**{n: why for n, why in kept.items() if n in known}, **found})
 
 
@@ -63,7 +63,7 @@ def complaints(found, listed):
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_node_tests(chunk):
-    cases = node_cases()
+    cases = all_cases()
     found = {name: status(cases[name]) for name in list(cases)[chunk::CHUNKS]}
     if UPDATE:
         update_ledger({name: why for name, why in found.items() if not why.startswith(WRONG)})
@@ -75,7 +75,7 @@ def test_the_ledger_lists_every_case():
     version, listed = read_ledger()
     if UPDATE or version != onnx.__version__:
         pytest.skip(f"the ledger is of onnx {version}, this is {onnx.__version__}")
-    assert sorted(listed) == sorted(node_cases())
+    assert sorted(listed) == sorted(all_cases())
 
 
 def test_complaints():
@@ -91,7 +91,8 @@ def test_complaints():
     (np.float32([1, np.nan]), np.float32([1, np.nan]), ""), (np.float32([1]), np.float32([np.nan]), "differ"),
     (np.float32([1]), np.float64([1]), "float64[1], not float32[1]"), (np.int8([3]), np.int8([4]), "differ"),
     (np.float32([1]), np.float32([[1]]), "float32[1, 1], not"), (None, np.float32([1]), "NoneType is expected"),
-    ([np.float32([1])], np.float32([1]), "list is expected"), (np.float32([1]), [np.float32([1])], "ndarray is expected"),
+    ([np.float32([1])], np.float32([1]), "list is expected"),
+    (np.float32([1]), [np.float32([1])], "ndarray is expected"),
     ([np.float32([1])], [np.float32([1])], ""), ([np.float32([1])], [np.float32([2])], "output 0: output 0"),
     ([np.float32([1])], [], "0 outputs, not 1"), (None, None, ""), (np.float32([1]), None, "ndarray is expected")])
 def test_difference(want, got, what):

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ... import te
-from ...expr import Max, Min, Select, Var, as_expr, cast, const, logical_and
+from ... import te, tir
+from ...expr import Max, Min, Not, Select, Var, as_expr, cast, const, logical_and, logical_or
 from ...op import REQUIRED, register
 from ...tir import ir_builder
 from ...tir.stmt import BufferStore, For, IfThenElse, SeqStmt
@@ -126,14 +126,21 @@ def _lower_unique(args, attrs, out):
         rows, columns = args[0].shape
         zero, one = const(0, "int64"), const(1, "int64")
 
+        def less(p, q):
+            """p < q; NaN is one value, after all numbers."""
+            if not args[0].dtype.is_float:
+                return p < q
+            p, q = (cast(v, "float32") if v.dtype.bits < 32 else v for v in (p, q))
+            return logical_or(p < q, logical_and(tir.isnan(q), Not(tir.isnan(p))))
+
         def compare(a, b):
             """state[0] = the sign of row a less row b."""
             state[0] = zero
             with ib.for_range(0, columns, "k") as k:
                 with ib.if_scope(state[0] == 0):
-                    with ib.if_scope(x[a, k] < x[b, k]):
+                    with ib.if_scope(less(x[a, k], x[b, k])):
                         state[0] = -one
-                    with ib.if_scope(x[b, k] < x[a, k]):
+                    with ib.if_scope(less(x[b, k], x[a, k])):
                         state[0] = one
 
         def search(i):
@@ -173,6 +180,9 @@ def _lower_unique(args, attrs, out):
 
 def _evaluate_unique(args, attrs):
     x = np.asarray(args[0])
+    if x.dtype.kind not in "biu":  # numbers in the place of values, as numpy has several NaNs in rows
+        columns = [np.unique(c.astype(np.float64), return_inverse=True)[1].reshape(-1) for c in x.T]
+        x = np.stack(columns, axis=1) if columns else x
     _, first, inverse, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=0)
     inverse = inverse.reshape(-1)
     if not attrs["sorted"]:
