@@ -384,7 +384,8 @@ def _turned(rows, width):
 def test_maps_read_and_write_rows_that_lie_apart():
     """Two kernels, each of which reads and writes half of each row; no copy."""
     mod, inputs = _turned(5, 64)
-    assert {"call", JOIN, PART} == set(joined(mod, *inputs))
+    found = joined(mod, *inputs)
+    assert JOIN in found and found.count(PART) == 2 and not {"concat", "split"} & set(found)
     assert len(compiled(mod, *inputs, threads="none")) == 2
 
 
