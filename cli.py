@@ -172,7 +172,8 @@ def _dim(text):
 
 def _dim_or_sum(text):
     name, _, value = text.partition("=")
-    return (name, value) if name and any(map(str.isalpha, value)) else _dim(text)
+    known = text.rpartition("=")[2].isdigit()  # a name may hold a "="
+    return (name, value) if name and value and not known else _dim(text)
 
 
 def _alias(text):

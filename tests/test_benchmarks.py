@@ -35,6 +35,22 @@ def row(model, ms, ort, ov, threads=1, naive=None):
 
 # ---------------------------------------------------------------- what all share
 
+def test_operators_of_decoders(tmp_path, capsys):
+    """One case of each kind, and a peer without the operator."""
+    attention, file = script("attention"), tmp_path / "table.md"
+    cases = [attention.attention("prompt", 3, 0, 2, 1, 16), attention.attention("step", 1, 5, 2, 2, 16, False),
+             attention.in_place("in place", 5, 4, 2, 16), attention.rms(2, 32), attention.rotary(3, 2, 16)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attention, "CASES", cases)
+        assert attention.main(["--seconds", "0", "--markdown", str(file)]) == 0
+        assert attention.main(["--seconds", "0", "--cases", "step"]) == 0
+        with pytest.raises(SystemExit):
+            attention.main(["--cases", "no such case"])
+    assert len(file.read_text().splitlines()) == 4 + len(cases)
+    rows = [attention.Row("a", {"Ingot": 2e-6, "onnxruntime": 3e-6}, 1e-7), attention.Row("b", {"Ingot": 2e-6}, None)]
+    assert attention.table(rows)[2:] == ["| a | 2.00 | 3.00 | 1.50 | 1e-07 |", "| b | 2.00 | has none |  |  |"]
+
+
 def test_the_deepest_chain_of_frames_is_a_run_a_kernel_and_what_it_calls():
     model = SimpleNamespace(name="net", kernels={"net__a": None, "net__b": None})
     found = {"net_run": 100, "ingot_run_0": 300, "net__a": 1000, "net__b": 50, "ingot_expf": 10, "net_init": 5000}

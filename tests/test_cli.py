@@ -101,7 +101,7 @@ def test_compile(calls, tmp_path, capsys):
             "--shape", "x=n,3", "--shape", "s=2,3;4", "--shape", "t=5;", "--shape", "e=", "--shape", "o=none"]
     assert cli.main([str(word) for word in argv]) == 0
     assert calls == [{"target": "c", "threads": "none", "weights": "file", "name": "n", "opt_level": 1,
-                      "dims": {"batch": 2, "a=b": 3}, "bounds": {}, "accuracy": "relaxed", "algorithms": None,
+                      "dims": {"batch": 2, "a=b": 3}, "bounds": {}, "aliases": {}, "accuracy": "relaxed", "algorithms": None,
                       "shapes": {"x": ("n", 3), "s": [(2, 3), (4,)], "t": [(5,)], "e": (), "o": None},
                       "schedules": None, "stack_limit": None, "byte_order": None}]
     assert (folder / "sums.c").exists()
@@ -130,7 +130,7 @@ def test_what_is_recorded(calls, tmp_path, capsys, option, value):
 def test_defaults(calls, tmp_path):
     assert cli.main(["compile", "m.onnx", "-o", str(tmp_path / "out")]) == 0
     assert calls == [{"target": "host", "threads": "openmp", "weights": "incbin", "name": None, "opt_level": 2,
-                      "dims": {}, "bounds": {}, "shapes": {}, "accuracy": None, "algorithms": None,
+                      "dims": {}, "bounds": {}, "aliases": {}, "shapes": {}, "accuracy": None, "algorithms": None,
                       "schedules": None, "stack_limit": None, "byte_order": None}]
 
 

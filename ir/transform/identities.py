@@ -3,9 +3,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..expr import is_const_int
 from ..node import structural_equal
 from ..relax.block_builder import call_op
-from ..relax.expr import Constant, TensorStructInfo
+from ..relax.expr import Constant, RelaxTuple, TensorStructInfo
 from ..relax.memory import VIEWS
 from ..relax.ops.common import is_one
 from .graph import GraphRewriter, constant_last, on_main
@@ -13,8 +14,8 @@ from .graph import GraphRewriter, constant_last, on_main
 
 @on_main
 def remove_identities(func):
-    """Ensures no operator of the table below that returns its first argument unchanged, no choice that a constant
-    always makes alike, no transpose of a transpose, no transpose that leaves the elements in order (it becomes a view),
+    """Ensures no split or concat of one part, empty ones left aside, no operator of the table below that returns its
+    first argument unchanged, no choice that a constant always makes alike, no transpose of a transpose, no transpose that leaves the elements in order (it becomes a view),
     no view of a view, and no float32 from integers that were such numbers before: what is quantized and dequantized is
     rounded and clipped in the kernel that makes it. """
     return _RemoveIdentities().run(func)
@@ -53,12 +54,23 @@ def _only_side(call):
     return side if structural_equal(side.struct_info, call.struct_info) else None
 
 
+def _without_empty_parts(call):
+    """A concat without the parts that have no elements; one is left of those that are all empty."""
+    axis = call.attrs["axis"]
+    parts = [a for a in call.args if not is_const_int(a.struct_info.shape[axis], 0)]
+    return call if len(parts) == len(call.args) else call_op("concat", *(parts or call.args[:1]), axis=axis)
+
+
 WHOLE = ("round", "floor", "ceil", "trunc")
 
 
 class _RemoveIdentities(GraphRewriter):
     def call(self, binding, call):
         call = constant_last(call)
+        if call.op == "split":
+            return self._whole_part(call)
+        if call.op == "concat":
+            call = _without_empty_parts(call)
         check = _IDENTITY.get(call.op)
         if check and isinstance(call.struct_info, TensorStructInfo):
             if structural_equal(call.args[0].struct_info, call.struct_info) and check(call):
@@ -70,6 +82,15 @@ class _RemoveIdentities(GraphRewriter):
         if call.op == "permute_dims":
             call = self._transpose(call)
         return self._view(call) if getattr(call, "op", None) in VIEWS else call
+
+    def _whole_part(self, call):
+        """What is split, where all parts but one are empty."""
+        x, sections, axis = call.args[0], call.attrs["sections"], call.attrs["axis"]
+        if sum(n != 0 for n in sections) != 1:
+            return call
+        empty = None if all(sections) else self.emit(
+            call_op("strided_slice", x, axes=(axis,), begin=(0,), end=(0,), strides=(1,)))
+        return RelaxTuple(tuple(x if n else empty for n in sections))
 
     def _never_narrow(self, call):
         """The float32 x of astype(astype(x, integer), float32) where integers hold all that x can be; else None."""

@@ -1,6 +1,8 @@
 """Tensors made of others without a copy: kernels write their results where they belong, and parts are read there."""
 from __future__ import annotations
 
+import math
+
 from .. import op as op_table
 from ..expr import IntImm
 from ..relax.block_builder import call_op
@@ -9,20 +11,20 @@ from ..relax.expr import RelaxCall, RelaxTuple, ShapeExpr, TupleGetItem
 from ..relax.memory import ALIASES, VIEWS, Memory, viewed
 from ..relax.ops.common import is_one, same_dim
 from ..tir.buffer import row_major_strides
-from .graph import GraphRewriter, on_main, uses
+from .graph import GraphRewriter, uses
 
 
-@on_main
-def in_place(func):
+def in_place(mod):
     """Requires groups (FuseOps). Ensures that a concat whose inputs lie one behind the other in memory is
     a memory.join of what kernels of this function write, each into its part; what cannot be written there is copied.
-    Splits and slices that leave memory in order are memory.parts of their source. A tensor that is padded is written
+    Splits and slices that leave memory in order are memory.parts of their source. So are those of rows of a vector or
+    more that maps alone read, and maps alone write a concat of such rows where they belong. A tensor that is padded is written
     inside its border (memory.inlay), which a kernel of its own fills; its other readers skip the border.
 
     A tensor lies in one place: what a graph output is, or another memory.join holds, is copied. A concat of all that
     an earlier one holds and more has the earlier one as its part, so that a chain of them shares one buffer.
     """
-    return _InPlace().run(func)
+    return mod.with_function("main", _InPlace(mod).run(mod["main"]))
 
 
 class InPlaceRewriter(GraphRewriter):
@@ -71,6 +73,9 @@ class InPlaceRewriter(GraphRewriter):
 
 
 class _InPlace(InPlaceRewriter):
+    def __init__(self, mod):
+        self.mod = mod
+
     def begin(self, func):
         super().begin(func)
         self.joins = {}  # variable of a memory.join -> (axis, its parts, those of parts in their stead)
@@ -81,13 +86,13 @@ class _InPlace(InPlaceRewriter):
         if call.op == "nn.pad":
             return self._pad(call)
         if call.op == "split":
-            return self._split(call)
-        return self._slice(call) if call.op == "strided_slice" else call
+            return self._split(binding, call)
+        return self._slice(binding, call) if call.op == "strided_slice" else call
 
     def _join(self, binding, call):
         axis = call.attrs["axis"] % call.struct_info.ndim
         if not _in_order(call.struct_info.shape, axis):
-            return call
+            return self._join_of_rows(call, axis)
         args = self._with_joins(call.args, axis)
         owners = [self._owner(a) for a in args]
         free = [o is not None and o not in self.taken and o not in owners[:n] for n, o in enumerate(owners)]
@@ -98,6 +103,34 @@ class _InPlace(InPlaceRewriter):
         self.taken.update(map(self._owner, args))
         self.joins[binding.var] = axis, [part for a in args for part in self.joins.get(a, (axis, [a]))[1]]
         return call_op("memory.join", *args, axis=axis)
+
+    def _join_of_rows(self, call, axis):
+        """A concat of rows that lie apart in the result, where maps make all of them, for nothing else."""
+        strides = row_major_strides(call.struct_info.shape)
+        owners = [self._owner(a) for a in call.args]
+        if len(set(owners)) < len(owners) or None in owners or self.taken & set(owners):
+            return call
+        for a in call.args:
+            alone = all(getattr(b, "value", None) is not None and b.var is self.current for b in self.uses[id(a)])
+            made = self.producer(a)
+            if not (alone and self._is_map(made) and _are_rows(a.struct_info.shape, axis)):
+                return call
+        self.taken.update(owners)
+        return call_op("memory.join", *call.args, axis=axis)
+
+    def _is_map(self, call):
+        """Whether a call, of an operator or a group, copies and maps elements one by one."""
+        if not isinstance(call, RelaxCall):
+            return False
+        group = self.mod[call.attrs["gv"]].bindings if call.op == "call" else ()
+        calls = [b.value for b in group] or [call]
+        return all(isinstance(c, RelaxCall) and c.op in op_table.OPS and c.op not in ("concat", "split")
+                   and op_table.get(c.op).kind in ("elementwise", "broadcast") for c in calls)
+
+    def _may_be_rows(self, value, axis):
+        """Whether a part of a tensor along an axis may stay there, its rows apart: for maps alone."""
+        readers = [getattr(b, "value", None) for b in self.uses.get(id(value), [None])]
+        return _are_rows(value.struct_info.shape, axis) and all(map(self._is_map, readers))
 
     def _with_joins(self, args, axis):
         """The arguments of a concat, an earlier memory.join in the place of all its parts; the largest first."""
@@ -120,9 +153,10 @@ class _InPlace(InPlaceRewriter):
         border = self.emit(border, f"{self.current.name}_border")
         return call_op("memory.inlay", border, x, pad_width=attrs["pad_width"])
 
-    def _split(self, call):
+    def _split(self, binding, call):
         x, axis = call.args[0], call.attrs["axis"] % call.args[0].struct_info.ndim
-        if not _in_order(x.struct_info.shape, axis):
+        if not _in_order(x.struct_info.shape, axis) and not all(self._may_be_rows(b.var, axis)
+                                                                for b in self.uses.get(id(binding.var), ())):
             return call
         begin, parts = 0, []
         for n, extent in enumerate(call.attrs["sections"]):
@@ -131,16 +165,25 @@ class _InPlace(InPlaceRewriter):
             begin += extent
         return RelaxTuple(tuple(parts))
 
-    def _slice(self, call):
+    def _slice(self, binding, call):
         """A slice of one axis, of elements in a row."""
         x, shape = call.args[0], call.struct_info.shape
         cut = [k for k, (a, b) in enumerate(zip(x.struct_info.shape, shape)) if not same_dim(a, b)]
         if len(cut) != 1 or any(s != 1 for s in call.attrs["strides"]) or not isinstance(shape[cut[0]], IntImm):
             return call
         begin = next(b for a, b in zip(call.attrs["axes"], call.attrs["begin"]) if a % len(shape) == cut[0])
-        if not _in_order(x.struct_info.shape, cut[0]):
+        if not _in_order(x.struct_info.shape, cut[0]) and not self._may_be_rows(binding.var, cut[0]):
             return call
         return call_op("memory.part", x, axis=cut[0], begin=begin, extent=shape[cut[0]].value)
+
+
+LEAST_ROW = 16  # elements of a row that lies apart
+
+
+def _are_rows(shape, axis):
+    """Whether what lies in one row of a part along an axis is as long as vectors are."""
+    inner = [d.value if isinstance(d, IntImm) else 1 for d in shape[axis:]]
+    return math.prod(inner) >= LEAST_ROW
 
 
 def _in_order(shape, axis):

@@ -15,7 +15,7 @@ from ...expr import IntImm, const
 from ...op import REQUIRED, InferError, register
 from ...tir import intrin
 from ..expr import TensorStructInfo
-from .attention_kernel import lower_blocks
+from .attention_kernel import TILE, lower_blocks
 from .common import (broadcast_index, broadcast_shapes, dim_text, fail, need_dtype, need_rank, need_same_dtype,
                      same_dim, same_shape, shape_text, te_shape, tensor, tensors)
 from .precision import narrow, sum_dtype, widen_array
@@ -24,7 +24,7 @@ OPERANDS = ("q", "k", "v")
 # The logarithm of the least weight of a key, next to 1 of the greatest. That of a masked one would underflow, which
 # takes processors longer than all else; a NaN stays one.
 LEAST = -80
-FEW_ROWS = 6     # of queries that share keys: blocks of keys are read once
+FEW_ROWS = 6     # of queries that share keys: blocks of keys are read once, more than one tile of them
 MOST_KEYS = 511  # whose scores are whole rows; of more L1 keeps blocks of them, but not rows
 
 
@@ -97,7 +97,7 @@ def _lower(args, attrs, out):
     heads, size, lanes = attrs["heads"], attrs["head_size"], attrs["lanes"]
     groups, keys = attrs["kv_heads"] or heads, length(k)
     known = all(isinstance(n, IntImm) for n in (*out.shape[1:], keys))
-    if not known or keys.value > MOST_KEYS or length(q).value * heads // groups <= FEW_ROWS:
+    if not known or keys.value > MOST_KEYS or length(q).value * heads // groups <= FEW_ROWS and keys.value > TILE:
         return lower_blocks(args, attrs, out, LEAST)
     acc, batch, queries = sum_dtype(q.dtype), te_shape(out)[0], length(q)
     of_q, of_v = reader(q, attrs["offsets"][0], size), reader(v, attrs["offsets"][2], size, heads // groups)

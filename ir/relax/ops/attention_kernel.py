@@ -50,14 +50,18 @@ class _Attention:
         self.count_rows = self.queries * self.group
         few = isinstance(self.count_rows, IntImm) and self.count_rows.value < ROWS
         self.rows = self.count_rows.value if few else ROWS
+        self.once = few  # whether all rows are one tile: the keys of a block are packed where they are used
         self.vectors = -(-TILE // self.lanes)
         self.tile = self.vectors * self.lanes
         self.block = self.tile * TILES
 
     def function(self):
+        if self.once:
+            return tir.prim_func([*self.inputs, self.out], self._rows(), {"num_outputs": 1})
         tiles = intrin.ceildiv(self.keys, self.tile)
-        self.packed = self._buffer("keys", self.batch, self.groups, tiles * self.vectors, self.size, self.lanes)
-        body = tir.seq(*self._pack(), self._rows())
+        outer = {"b": self.batch, "h": self.groups}
+        self.packed = self._buffer("keys", *outer.values(), tiles * self.vectors, self.size, self.lanes)
+        body = tir.seq(*self._pack(outer, const(0, "int64"), self.keys, tiles * self.vectors), self._rows())
         return tir.prim_func([*self.inputs, self.out], body, {"num_outputs": 1}, [self.packed])
 
     def _buffer(self, name, *shape):
@@ -82,24 +86,31 @@ class _Attention:
         return (h, r) if self.group == 1 else (h * self.group + intrin.floormod(r, self.group), intrin.floordiv(
             r, self.group))
 
-    def _pack(self):
-        """Keys in vectors; of the last tile what no whole vector holds, and zeros."""
-        whole, used = intrin.floordiv(self.keys, self.lanes), intrin.ceildiv(self.keys, self.lanes)
-        outer, zero = {"b": self.batch, "h": self.groups}, const(0, self.acc)
+    def _pack(self, outer, first, count, vectors):
+        """`count` keys from `first` on in vectors; of the last tile what no whole vector holds, and zeros. outer: the
+        axes of batch and head, none where `self.at` says these."""
+        whole, used = intrin.floordiv(count, self.lanes), intrin.ceildiv(count, self.lanes)
+        zero = const(0, self.acc)
 
-        def key(b, h, to, d, ti):
-            return self._read(1, b, h, to * self.lanes + ti, d)
+        def key(*at):
+            *place, to, d, ti = at
+            b, h = place or self.at[:2]
+            return self._read(1, b, h, first + to * self.lanes + ti, d)
 
-        def last(b, h, to, ti, d):
-            at = (b, h, to + whole, d, ti)
-            inside = at[2] * self.lanes + ti < self.keys
+        def last(*at):
+            *place, to, ti, d = at
+            at = (*place, to + whole, d, ti)
+            inside = (to + whole) * self.lanes + ti < count
             return store(self.packed, intrin.if_then_else(inside, key(*at), zero), at)
+
+        def none(*at):
+            *place, to, d, ti = at
+            return store(self.packed, zero, (*place, to + used, d, ti))
 
         yield self._nest("keys", lambda *at: store(self.packed, key(*at), at),
                          **outer, to=whole, d=self.size, ti=self.lanes)
         yield self._nest("last_keys", last, **outer, to=used - whole, ti=self.lanes, d=self.size)
-        yield self._nest("no_keys", lambda b, h, to, d, ti: store(self.packed, zero, (b, h, to + used, d, ti)),
-                         **outer, to=self.packed.shape[2] - used, d=self.size, ti=self.lanes)
+        yield self._nest("no_keys", none, **outer, to=vectors - used, d=self.size, ti=self.lanes)
 
     def _rows(self):
         """Some rows of one head of keys: from what they are to their results."""
@@ -145,9 +156,14 @@ class _Attention:
         shapes = ((self.rows, TILES, self.vectors, self.lanes), (self.rows, self.block), (self.rows, self.lanes), (self.rows,),
                   (self.rows, self.size))
         made = [{n: self._buffer(n, *shape) for n in group} for group, shape in zip(names, shapes)]
+        pack = []
+        if self.once:
+            made.append({"packed": self._buffer("keys", TILES * self.vectors, self.size, self.lanes)})
+            self.packed = made[-1]["packed"]
+            pack = self._pack({}, start, self.count, self.tiles * self.vectors)
         for group in made:
             self.__dict__.update(group)
-        body = tir.seq(*self._scores(start), *self._softmax(), *self._values(start))
+        body = tir.seq(*pack, *self._scores(start), *self._softmax(), *self._values(start))
         return nest_of_nests("online_step", (scan,), body, [b for group in made for b in group.values()])
 
     def _scores(self, start):
@@ -158,8 +174,9 @@ class _Attention:
         def score(*at):
             *place, n = at
             s, to, tv, tl = place
-            vector = intrin.floordiv(start, self.lanes) + to * self.vectors + tv
-            return store(scores, scores[tuple(place)] + self.query[s, n] * self.packed[b, h, vector, n, tl], place)
+            vector = to * self.vectors + tv
+            at = (vector,) if self.once else (b, h, intrin.floordiv(start, self.lanes) + vector)
+            return store(scores, scores[tuple(place)] + self.query[s, n] * self.packed[(*at, n, tl)], place)
 
         yield self._nest("scores", score, lambda *at: store(scores, zero, at), **axes, n=self.size)
         yield self._nest("logits", lambda s, to, tv, tl: store(

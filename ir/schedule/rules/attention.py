@@ -117,13 +117,14 @@ def _tile_scores(sch, target, scores, logits, at, vectors):
     turn_of(sch, target, scores, (d,))
 
 
-def _pack_keys(sch, target, keys):
-    """In squares, which are turned in registers, where the last vector of keys is a whole one."""
+def _pack_keys(sch, target, keys, whole=None):
+    """In squares, which are turned in registers, where all vectors of keys are whole ones."""
     *outer, d, lane = sch.get_loops(keys)
     shape = sch.get(keys).reads[0].buffer.shape
-    if static(shape[len(shape) - 2]) % target.lanes == 0:
+    if static(shape[len(shape) - 2]) % target.lanes == 0 if whole is None else whole:
         _, di = sch.split(d, [None, target.lanes])
         sch.unroll(di)
         sch.annotate(di, TRANSPOSE, 1)
     sch.vectorize(lane)
-    parallel_nest(sch, target, outer[:2], steps(sch.get(keys)) * 8)
+    if len(outer) > 2:  # else inside of the loop over rows
+        parallel_nest(sch, target, outer[:2], steps(sch.get(keys)) * 8)

@@ -39,7 +39,8 @@ def attention_blocks(sch, target):
             _row_of_vectors(sch, target, sch.get_block("online_" + name))
         for lanes, last in (("top", "greater"), ("sum", "weight")):
             _reduce(sch, sch.get_block("online_" + lanes), sch.get_block("online_" + last))
-        _pack_keys(sch, target, sch.get_block("online_keys"))
+        keys = sch.get_block("online_keys")
+        _pack_keys(sch, target, keys, size.value % target.lanes == 0)
         parallel_nest(sch, target, sch.get_loops(rows), work)
 
     stages = WholeTiles("values", size.value // target.lanes, height.value), WholeTiles("scores", vectors.value,

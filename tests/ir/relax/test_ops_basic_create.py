@@ -49,6 +49,24 @@ def test_attention(shapes, attrs):
     assert result.shape == (*shapes[0][:2], attrs["heads"] * attrs["head_size"])
 
 
+@pytest.mark.parametrize("by_head", [False, True])
+@pytest.mark.parametrize("queries, keys", [(1, 9), (2, 300), (7, 5), (3, 530)])
+def test_attention_of_heads_that_share_keys(queries, keys, by_head):
+    """Operands by head, or by columns, of a few queries and of more; three heads for each head of keys."""
+    attrs = {"heads": 6, "kv_heads": 2, "head_size": 4, "scale": 0.5, "lanes": 4, "by_head": by_head}
+    q, k, v = floats(2, 6, queries, 4), floats(2, 2, keys, 4), floats(2, 2, keys, 4)
+    mask = floats(queries, keys)
+    wide = [np.repeat(x, 3, axis=1).astype(np.float64) for x in (k, v)]
+    scores = q @ wide[0].swapaxes(2, 3) * 0.5 + mask
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    expected = weights / weights.sum(-1, keepdims=True) @ wide[1]
+    expected = expected if by_head else expected.transpose(0, 2, 1, 3).reshape(2, queries, 24)
+    columns = [x.transpose(0, 2, 1, 3).reshape(2, x.shape[2], -1) for x in (q, k, v)]
+    for given in ((q, k, v), (columns[0], k, v), columns):
+        result, = check("nn.attention", *given, mask, attrs=attrs, tolerance=1e-5)
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("queries, keys, lanes", [(7, 270, 4), (6, 5, 16), (1, 64, 5)])
 def test_attention_of_any_length(queries, keys, lanes):
     """Keys in more than one block, in a part of one; lanes that a tile is not a multiple of."""

@@ -365,6 +365,17 @@ _attention("attention_any_keys", 7, "n", (1, 1, "n"), size=8, lanes=8)
 _attention("attention_any_queries", "n", 33, size=4, lanes=4)
 
 
+def _cached_attention(name, queries, keys):
+    @case(name, (1, 4, queries, 16), (1, 2, keys, 16), (1, 2, keys, 16), (queries, keys))
+    def build(op, *x):
+        return op("nn.attention", *x, heads=4, kv_heads=2, head_size=16, scale=0.25, lanes=16, by_head=queries != 1)
+
+
+_cached_attention("attention_step", 1, 37)
+_cached_attention("attention_prompt", 9, 37)
+_cached_attention("attention_cached", "n", "m")
+
+
 @case("instance_norm", (2, 4, 5, 6))
 def _instance_norm(op, x):
     return op("nn.relu", op("nn.instance_norm", x, const(4), const(4)))

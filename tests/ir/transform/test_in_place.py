@@ -366,3 +366,43 @@ def test_after_all_other_passes(passes):
     mod = check(g.module(g.op("nn.relu", g.op("concat", a, b, Constant(np.ones((1, 1, 6, 6), np.float32)), axis=1))),
                 data(1, 2, 6, 6), passes=passes)
     assert JOIN in ops(mod)
+
+
+# ---------------------------------------------------------------- rows that lie apart
+
+def _turned(rows, width):
+    """Halves of each row, turned by angles and joined."""
+    x, c, s = param("x", rows, width), param("c", rows, width // 2), param("s", rows, width // 2)
+    g = Graph(x, c, s)
+    parts = g.op("split", x, sections=(width // 2,) * 2, axis=1)
+    a, b = (g.bind(TupleGetItem(parts, n)) for n in range(2))
+    first = g.op("subtract", g.op("multiply", a, c), g.op("multiply", b, s))
+    second = g.op("add", g.op("multiply", a, s), g.op("multiply", b, c))
+    return g.module(g.op("concat", first, second, axis=1)), [data(rows, w, seed=w) for w in (width, width // 2, width // 2)]
+
+
+def test_maps_read_and_write_rows_that_lie_apart():
+    """Two kernels, each of which reads and writes half of each row; no copy."""
+    mod, inputs = _turned(5, 64)
+    found = joined(mod, *inputs)
+    assert JOIN in found and found.count(PART) == 2 and not {"concat", "split"} & set(found)
+    assert len(compiled(mod, *inputs, threads="none")) == 2
+
+
+def test_short_rows_are_copied():
+    mod, inputs = _turned(5, 16)
+    assert {"concat", "split"} <= set(joined(mod, *inputs))
+    compiled(mod, *inputs, threads="none")
+
+
+def test_parts_that_something_else_reads_are_copied():
+    """A product reads a part; a reduction reads what is joined; one part is joined twice."""
+    x = param("x", 4, 64)
+    g = Graph(x)
+    a = g.op("strided_slice", x, axes=(1,), begin=(32,), end=(64,), strides=(1,))
+    y = g.op("matmul", a, const(32, 32))
+    b = g.op("nn.relu", x)
+    mod = g.module(g.op("concat", b, b, axis=1), g.op("sum", b, axis=(1,)), y)
+    found = joined(mod, data(4, 64))
+    assert JOIN not in found and "concat" in found and PART not in found
+    compiled(mod, data(4, 64), threads="none")
