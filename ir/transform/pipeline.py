@@ -19,7 +19,7 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None):
     given = {"ChooseConvolution": [target, algorithms, accuracy], "PackWeights": [target, accuracy],
              "FuseOps": [target], "FuseAttention": [lanes], "SplitPadding": [lanes],
              "ConvertLayout": [lanes, target.cost("shuffle")]}
-    names = ["ResolveMatchCast", "FoldConstant", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
+    names = ["ResolveMatchCast", "FoldConstant", "WidenImages", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
              "RemoveIdentities", "KeepShares", "SliceEarly", "PoolEarly", "ProjectInputs",
              "FuseAttention", "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution", "SplitPadding",
              "PackWeights", "FuseOps", "InPlace", "MaterializeOutputs"]
