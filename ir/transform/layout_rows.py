@@ -132,18 +132,21 @@ def _gathered(graph, call, image, joined):
 
 
 def _conv2d_transpose(graph, call):
-    """One group. Of stride 1 it is a convolution with the mirrored kernel."""
+    """One group. Of stride 1 it is a convolution with the mirrored kernel, else its phases are, of rows too: in plain
+    layout it would multiply the zeros between."""
     x, weight = call.args
     attrs = call.attrs
-    if channels_of(x) is None or not isinstance(weight, Constant) or attrs["groups"] > 1 or (
-            graph.image(x) is None and _is_row(x)):
+    if channels_of(x) is None or not isinstance(weight, Constant) or attrs["groups"] > 1:
         return None
     if max(attrs["strides"]) == 1:
         reaches = [reach(k, d) - 1 for k, d in zip(weight.data.shape[2:], attrs["dilation"])]
         padding = tuple(r - p + e for r, p, e in zip(reaches * 2, attrs["padding"], (0, 0, *attrs["output_padding"])))
         mirrored = graph.packed(weight, "mirrored", lambda w: w.swapaxes(0, 1)[:, :, ::-1, ::-1].copy())
-        return None if min(padding) < 0 else _conv2d(graph, call_op("nn.conv2d", x, mirrored, padding=padding,
-                                                                    dilation=attrs["dilation"]))
+        if min(padding) < 0:
+            return None
+        window = {"padding": padding, "dilation": attrs["dilation"]}
+        return _conv2d(graph, call_op("nn.conv2d", x, mirrored, **window)) or call_op(
+            "nn.conv2d", graph.plain_of(x), mirrored, **window)
     return _phases(graph, call)
 
 

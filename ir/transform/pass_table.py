@@ -65,6 +65,7 @@ from .vectorize import rewrite_vector_types, vectorize_loop
 from .verify_hints import verify_hints
 from .views import resolve_views
 from .workspace import lift_workspace
+from .widen_images import widen_images
 
 
 # ---------------------------------------------------------------- settings
@@ -245,6 +246,7 @@ RELAX = _rows(
     ("FoldBatchnormToConv2D", _graph, fold_scale_axis, "no nn.batch_norm", "", 1),
     ("RemoveIdentities", _graph, remove_identities, "", "", 1),
     ("KeepShares", _graph, keep_shares, "", "", 1),
+    ("WidenImages", _graph, widen_images, "folded constants", "", 2),
     ("SliceEarly", _graph, slice_early, "", "", 1),
     ("PoolEarly", _graph, pool_early, "plain layouts", "", 1),
     ("FuseAttention", _graph, fuse_attention, "", "", 2),

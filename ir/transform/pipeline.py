@@ -19,11 +19,11 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None):
     given = {"ChooseConvolution": [target, algorithms, accuracy], "PackWeights": [target, accuracy],
              "FuseOps": [target], "FuseAttention": [lanes], "SplitPadding": [lanes],
              "ConvertLayout": [lanes, target.cost("shuffle")]}
-    names = ["ResolveMatchCast", "KeepQuantized", "FoldConstant", "DecomposeOpsForInference", "FoldBatchnormToConv2D",
+    names = ["ResolveMatchCast", "KeepQuantized", "FoldConstant", "WidenImages", "DecomposeOpsForInference",
+             "FoldBatchnormToConv2D",
              "RemoveIdentities", "KeepShares", "SliceEarly", "PoolEarly", "ProjectInputs",
              "FuseAttention", "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution", "SplitPadding",
-             "PackWeights", "FuseOps", "InPlace", "UpdateInPlace",
-             "MaterializeOutputs"]
+             "PackWeights", "FuseOps", "InPlace", "UpdateInPlace", "MaterializeOutputs"]
     passes = [p for name in names if (p := RELAX[name](*given.get(name, ()))).info.opt_level <= opt_level]
     check_order([*passes, RELAX["LegalizeOps"]()], IMPORTED)
     return passes

@@ -124,6 +124,14 @@ def test_a_transposed_convolution_of_stride_1_is_one_with_the_mirrored_kernel():
     assert mod["main"].bindings[1].value.attrs["padding"] == (3, 4, 2, 1)
 
 
+@pytest.mark.parametrize("stride, expected", [(3, "nn.conv2d_phases"), (1, "nn.conv2d")])
+def test_transposed_convolutions_of_rows_multiply_no_zeros(stride, expected):
+    g = Graph(param("x", 1, 8, 1, 9))
+    y = g.op("nn.conv2d_transpose", g.params[0], const(8, 6, 1, 4), strides=(1, stride), padding=(0, 1, 0, 2))
+    found = ops(converted(g, y))
+    assert expected in found and "nn.conv2d_transpose" not in found
+
+
 def test_a_dilated_transposed_convolution_has_a_larger_kernel_with_zeros():
     g = Graph(param("x", 1, 8, 4, 5))
     mod = converted(g, transposed(g, g.params[0], 4, strides=(2, 3), padding=(1, 0, 2, 3), dilation=(2, 1)))

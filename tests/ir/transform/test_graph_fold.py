@@ -300,3 +300,16 @@ def test_folding_obeys_the_budget():
     mod = IRModule({"main": dataflow_function([], [VarBinding(big, call)], [big])})
     with pytest.raises(ValueError, match='node "big": broadcast_to of constants: .* is a constant of 2147483648 bytes'):
         fold_constants(mod)
+
+
+def test_large_constants_that_are_equal_are_one():
+    w, x = const(64, 128, seed=1), param("x", 2, 128)
+    g = Graph(x)
+    y = x
+    for _ in range(3):  # as a cell that is written once for each time step
+        y = g.op("matmul", y, g.op("permute_dims", Constant(w.data, "w"), axes=(1, 0)))
+        y = g.op("matmul", y, Constant(w.data.copy(), "w"))
+    other = Constant(np.where(np.arange(128) == 77, -0.0, 0.0).astype(np.float32) * np.ones((128, 1), np.float32), "z")
+    y = g.op("add", g.op("matmul", y, other), g.op("matmul", y, Constant(np.zeros((128, 128), np.float32), "z0")))
+    mod = check(g.module(y), data(2, 128), passes=[fold_constants])
+    assert len({id(c.data) for c in weights(mod)}) == 4
