@@ -184,6 +184,12 @@ class DigitPlanes(Kernel):
         if best:
             yield Plan(self.rule, arithmetic="digits", block=best.rows, turn=best.vectors, threads=best.over)
 
+    def complete(self, plan, target):
+        return self.layer.complete(plan, target)
+
+    def waits(self, plan, target):
+        return self.layer.waits(plan, target)
+
 
 def _same(layer):
     return layer
