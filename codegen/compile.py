@@ -107,7 +107,8 @@ def _accuracy(accuracy, exact):
 @dataclass
 class Stages:
     """The module after each stage, filled as the pipeline goes. prefix: of C names; traces: {function: Trace}; printed:
-    {function: Kernel}, keys: {function: key} and loops: {function: parallel loops} of lower's cache."""
+    {function: Kernel}, keys: {function: key} and waits: {function: parallel loops that were planned} of lower's
+    cache."""
 
     prefix: str
     relax: IRModule = None
@@ -118,7 +119,7 @@ class Stages:
     traces: dict = field(default_factory=dict)
     printed: dict = field(default_factory=dict)
     keys: dict = field(default_factory=dict)
-    loops: dict = field(default_factory=dict)
+    waits: dict = field(default_factory=dict)
 
     @property
     def kernels(self):
@@ -165,15 +166,11 @@ def lower(mod, options, cache=None):
     kept = bytes_for_arrays(options.target, options.threads, _pointers(main), options.stack_limit)
     recorded = traces_of(functions, stages.prefix, dict(options.schedules))
     cache = cache if PassContext.current().is_default and not TensorIntrin.replaced() else None
-    run = Scheduling(functions, recorded, kept, cache or KernelCache(None), stages.prefix)
-    alone = replace(options, threads="none")
-    if options.machine.parallel and threads_worth(options, stages.tir, work, dict.fromkeys(functions, 1)) < 2:
-        options = alone  # not even if every kernel had one parallel loop
-    kernels, entries, loops = run.schedule(options)
-    if options.machine.parallel and threads_worth(options, stages.tir, work, loops) < 2:
-        kernels, entries, loops = run.schedule(alone)
+    run = Scheduling(functions, options, recorded, kept, cache or KernelCache(None), stages.prefix)
+    options = options if run.worth(stages.tir, work) else replace(options, threads="none")
+    kernels, entries = run.schedule(options)
     stages.traces = {n: sch.trace for n, sch in kernels.items()}
-    stages.keys, stages.loops = run.keys, loops
+    stages.keys, stages.waits = run.keys, run.waits
     scheduled_ = {n: scheduled(functions[n], sch, work[n]) for n, sch in kernels.items()}
     stages.scheduled = stages.tir.with_functions({**stages.tir.functions, **scheduled_})
     passes = pipeline_for(options.machine, Network(kept))
@@ -199,7 +196,7 @@ def compile_module(mod, options, source_hash=None):
     model = assemble(stages.lowered, mod, options, source_hash, stages.printed)
     for n, key in stages.keys.items():
         if n not in stages.printed:
-            entry = Entry(without_body(stages.lowered[n]), model.kernels[model.kernel_of[n]], stages.loops[n])
+            entry = Entry(without_body(stages.lowered[n]), model.kernels[model.kernel_of[n]], stages.waits.get(n))
             cache.store(key, entry)
     cache.trim()
     return model

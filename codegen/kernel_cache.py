@@ -1,6 +1,6 @@
 """Printed kernels by what they are made from: a network that is compiled again takes them from a folder.
 
-An entry holds the Kernel, the lowered function without its body, and how many parallel loops the schedule has. Its key
+An entry holds the Kernel, the lowered function without its body, and how many parallel loops were planned. Its key
 is a hash of the function before it is scheduled, with all names, of what steers its schedule and lowering, and of this
 package's sources. The folder is $INGOT_CACHE_DIR/kernels, else ~/.cache/ingot/kernels; INGOT_KERNEL_CACHE=0 turns it
 off. As the objects beside it, entries are code: who may write there may run code here.
@@ -30,11 +30,12 @@ _LIMIT_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Entry:
-    """func: lowered, with an empty body; loops: parallel loops of the scheduled function."""
+    """func: lowered, with an empty body; waits: parallel loops of the plan for several threads, None where nobody asked:
+    whether a network gains by threads does not depend on what is in the cache."""
 
     func: PrimFunc
     kernel: Kernel
-    loops: int
+    waits: int | None
 
 
 def without_body(func):

@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from ..ir.boundary import internal_errors
 from ..ir.relax.control import all_bindings
 from ..ir.schedule.plan import ATTRIBUTE
-from ..ir.schedule.rules import schedule_by_rule
+from ..ir.schedule.rules import Decision
 from ..ir.schedule.rules.row_reduction import reduction_loops
 from ..ir.schedule.rules.threads import most_threads, parallel_loops
 from ..ir.schedule.schedule import Schedule
@@ -21,29 +22,95 @@ from .recorded import apply_recorded
 class Scheduling:
     """How the kernels of a network get their schedules: from traces that are given, from a cache, or by rule.
 
-    functions: {name: PrimFunc}; recorded: {name: (kernel, Trace)}; kept: bytes of stack that their arrays may take;
-    prefix: of names in C; keys: {name: key in the cache}, of the last scheduling.
+    Rules decide for all kernels first. Then `worth` says whether the network gains by threads, and `schedule` applies
+    each decision, once, for one thread where it does not.
+
+    functions: {name: PrimFunc}; options: of the compilation; recorded: {name: (kernel, Trace)}; kept: bytes of stack that
+    their arrays may take; prefix: of names in C; waits: {name: parallel loops of its plan for several threads}, empty
+    where nobody asked; keys: {name: key in the cache}, of `schedule`; decided: {name: Decision}.
     """
 
     functions: dict
+    options: object
     recorded: dict
     kept: int
     cache: KernelCache
     prefix: str
+    waits: dict = field(default_factory=dict)
     keys: dict = field(default_factory=dict)
+    decided: dict = field(default_factory=dict)
+
+    @cached_property
+    def _names(self):
+        return kernel_names(self.functions, self.prefix)
+
+    def worth(self, mod, work):
+        """Whether several threads gain anything in a network, whose kernels have so much work."""
+        options = self.options
+        if not options.machine.parallel or threads_worth(options, mod, work, dict.fromkeys(self.functions, 1)) < 2:
+            return False  # not even if every kernel had one parallel loop
+        _, entries = self._fetch(options)
+        _, alone = self._fetch(replace(options, threads="none"))
+        for n in self.functions:
+            known = (e.waits for e in (entries[n], alone[n]) if e is not None and e.waits is not None)
+            self.waits[n] = next(known, None)
+            if self.waits[n] is None:
+                self.waits[n] = self._waits(n, work[n][0])
+        return threads_worth(options, mod, work, self.waits) > 1
+
+    def _waits(self, name, operations):
+        """How many parallel loops a function will have: one where its plan leaves open what threads share of much work."""
+        machine = self.options.machine
+        waits = self._decide(name, machine).waits
+        much = not isinstance(operations, int) or operations // 2 >= machine.cost("threads.least_work")
+        return int(much) if waits is None else waits
 
     def schedule(self, options):
-        """({function: Schedule}, {function: Entry} of those that the cache holds, {function: parallel loops})."""
-        steers = replace(options, schedules=(), algorithms=(), name=None, weights="incbin"), self.kept
-        names = kernel_names(self.functions, self.prefix)
-        self.keys = {n: self.cache.key(f, names[n], *steers) for n, f in self.functions.items()
-                     if self.cache.folder and n not in self.recorded}
-        found = {n: self.cache.fetch(key) for n, key in self.keys.items()}
+        """({function: Schedule}, {function: Entry} of those that the cache holds)."""
+        self.keys, found = self._fetch(options)
         entries = {n: entry for n, entry in found.items() if entry is not None}
-        kernels = {n: schedule(f, options, self.recorded.get(n))
-                   for n, f in self.functions.items() if n not in entries}
-        return kernels, entries, {n: entries[n].loops if n in entries else parallel_loops(kernels[n].func.body)
-                                  for n in self.functions}
+        kernels = {n: self._schedule(n, options.machine) for n in self.functions if n not in entries}
+        return kernels, entries
+
+    def _fetch(self, options):
+        """({function: key}, {function: Entry, or None}) of the cache."""
+        steers = replace(options, schedules=(), algorithms=(), name=None, weights="incbin"), self.kept
+        keys = {n: self.cache.key(f, self._names[n], *steers) for n, f in self.functions.items()
+                if self.cache.folder and n not in self.recorded}
+        return keys, {n: self.cache.fetch(keys[n]) if n in keys else None for n in self.functions}
+
+    def _decide(self, name, machine):
+        """The Decision for a function, or what stands for it where rules have no say: made once."""
+        if name not in self.decided:
+            func = self.functions[name]
+            with internal_errors(lambda: f"the schedule of {func.title}"):
+                if name in self.recorded:
+                    self.decided[name] = _Made(apply_recorded(func, *self.recorded[name]))
+                elif self.options.opt_level:
+                    self.decided[name] = Decision(func, machine)
+                else:
+                    self.decided[name] = _Made(Schedule(func))
+        return self.decided[name]
+
+    def _schedule(self, name, machine):
+        decision, func = self._decide(name, machine), self.functions[name]
+        with internal_errors(lambda: f"the schedule of {func.title}"):
+            sch = decision.schedule(machine)
+            return _first_of_all(sch) if func.attrs.get("may_be_empty") and name not in self.recorded else sch
+
+
+class _Made:
+    """A Schedule that no plan steers, in the place of a Decision."""
+
+    def __init__(self, sch):
+        self.sch = sch
+
+    @property
+    def waits(self):
+        return parallel_loops(self.sch.func.body)
+
+    def schedule(self, machine):
+        return self.sch
 
 
 def threads_worth(options, mod, work, loops):
@@ -57,15 +124,6 @@ def loops_of(func):
     """How many parallel loops a lowered function has."""
     known = func.attrs.get("parallel_loops")
     return parallel_loops(func.body) if known is None else known
-
-
-def schedule(func, options, recorded=None):
-    """A Schedule of a PrimFunc: by its recorded (name, Trace), else by rule."""
-    with internal_errors(lambda: f"the schedule of {func.title}"):
-        if recorded:
-            return apply_recorded(func, *recorded)
-        sch = schedule_by_rule(func, options.machine) if options.opt_level else Schedule(func)
-        return _first_of_all(sch) if func.attrs.get("may_be_empty") else sch
 
 
 def _first_of_all(sch):

@@ -137,6 +137,10 @@ class Kernel:
         """The Plan with what follows from what its candidates decide."""
         return plan
 
+    def waits(self, plan, target):
+        """How many parallel loops a run has by a plan whose work threads share: after each they wait for one another."""
+        return 1
+
 
 def shared(target, work, what):
     """What threads share of a kernel with so much work: `what`, or ONE_THREAD; "" where the work is not known."""
@@ -147,23 +151,34 @@ def shared(target, work, what):
 
 @dataclass(frozen=True)
 class Fixed(Kernel):
-    """A kernel that its rule schedules in one way."""
+    """A kernel that its rule schedules in one way. work, what: as shared takes them; loops: parallel ones."""
 
     rule: str
     arithmetic: str = ""
+    work: int = 0
+    what: str = ""
+    loops: int = 1
 
     def candidates(self, target):
-        yield Plan(self.rule, arithmetic=self.arithmetic)
+        yield Plan(self.rule, arithmetic=self.arithmetic, threads=shared(target, self.work, self.what))
+
+    def waits(self, plan, target):
+        return self.loops
 
 
 @dataclass(frozen=True)
 class Stages(Kernel):
-    """A kernel of several stages, each with a decision of its own. work, what: as shared takes them."""
+    """A kernel of several stages, each with a decision of its own. work, what: as shared takes them; loops: parallel
+    ones."""
 
     rule: str
     kernels: tuple
     work: int = 0
     what: str = ""
+    loops: int = 1
+
+    def waits(self, plan, target):
+        return self.loops
 
 
 @dataclass(frozen=True)
@@ -204,7 +219,8 @@ def choose(kernel, target, given=None):
     fitting = [(cycles, plan) for cycles, plan in kernel.priced(machine) if plan.agrees(given)]
     if not fitting:
         first = next(iter(kernel.candidates(machine)), None)
-        if first is None or not set(first.decided()) <= set(fields):
+        shared_by_one = () if target.parallel else ("threads",)
+        if first is None or not set(first.decided()) <= {*fields, *shared_by_one}:
             raise PlanError(f"no candidate for {kernel} has {given}: leave out of the plan what need not be so")
         fitting = [(0, given)]
     return kernel.complete(min(fitting, key=itemgetter(0))[1].replace(**fields), machine)

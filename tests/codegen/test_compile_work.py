@@ -9,6 +9,8 @@ import ingot
 from ingot.codegen import scheduling
 from ingot.codegen.compile import Options, compile_module, lower
 from ingot.ir.node import Mutator, Visitor
+from ingot.ir.schedule import rules
+from ingot.ir.schedule.rules.threads import parallel_loops
 from ingot.ir.transform import lower_ops
 
 
@@ -46,20 +48,22 @@ def lowered(model, **options):
     return lower(ingot.from_onnx(model), Options.check(target="x86-64-v3", **options))
 
 
-def test_equal_kernels_are_made_and_scheduled_once(counted):
-    counts = counted(lower_ops, "Lowering")
-    counted(scheduling, "schedule_by_rule")
-    stages = lowered(chain(12), threads="none")
-    assert len(stages.tir["main"].bindings) > 12
-    assert counts["schedule_by_rule"] == len(stages.kernels) < 10
-    assert counts["Lowering"] <= len(stages.kernels)
-
-
-def test_a_network_too_small_for_threads_is_scheduled_once(counted):
-    counts = counted(scheduling, "schedule_by_rule")
-    stages = lowered(chain(3, size=4))
-    assert counts["schedule_by_rule"] == len(stages.kernels)
-    assert not any(stages.loops.values())
+@pytest.mark.parametrize("network, threads, asked, shared", [
+    ((12,), "none", 0, False),      # equal kernels
+    ((3, 4), "openmp", 1, False),   # too small for threads, whatever the kernels are
+    ((3, 10, 8), "openmp", 2, False),  # kernels that have parallel loops, but too many waits
+    ((12, 12, 4), "openmp", 2, True)])
+def test_kernels_are_lowered_decided_and_scheduled_once(network, threads, asked, shared, counted):
+    """Also where threads do not pay, which all decisions together tell."""
+    for owner, name in ((lower_ops, "Lowering"), (scheduling, "Decision"), (rules, "_apply"),
+                        (scheduling, "threads_worth")):
+        counts = counted(owner, name)
+    stages = lowered(chain(*network), threads=threads)
+    kernels = len(stages.kernels)
+    assert network[2:] or kernels < 10 < len(stages.tir["main"].bindings) or network[0] < 10
+    assert counts["Decision"] == counts["_apply"] == kernels >= counts["Lowering"]
+    assert counts["threads_worth"] == asked
+    assert any(parallel_loops(f.body) for f in stages.kernels.values()) == shared
 
 
 @pytest.fixture

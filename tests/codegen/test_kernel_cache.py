@@ -13,8 +13,10 @@ from ingot.ir.node import structural_equal
 from ingot.ir.schedule import tensor_intrin
 from ingot.ir.schedule.tensor_intrin import TensorIntrin
 from networks import attention_net, conv_net, with_symbolic_batch
+from test_compile_work import chain
 
-NETWORKS = {"conv": conv_net, "any batch": lambda: with_symbolic_batch(conv_net()), "any length": attention_net}
+NETWORKS = {"conv": conv_net, "any batch": lambda: with_symbolic_batch(conv_net()), "any length": attention_net,
+            "threads do not pay, as plans say": lambda: chain(3, 10, 8)}
 
 
 @pytest.fixture(autouse=True)
@@ -26,13 +28,13 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def scheduled(monkeypatch):
-    """The functions that were scheduled by rule."""
-    made, original = [], scheduling.schedule_by_rule
+    """The functions that rules were asked about."""
+    made, original = [], scheduling.Decision
 
     def schedule(func, cpu):
         made.append(func)
         return original(func, cpu)
-    monkeypatch.setattr(scheduling, "schedule_by_rule", schedule)
+    monkeypatch.setattr(scheduling, "Decision", schedule)
     return made
 
 

@@ -51,7 +51,7 @@ def _net():
 
 @pytest.mark.parametrize("stage, module, function, names", [
     ("a pass", "ingot.ir.transform.fuse", "_Grouping", ("fuse_ops",)),
-    ("schedule", "ingot.codegen.scheduling", "schedule_by_rule", ("the schedule of the kernel of conv1 (Conv)",)),
+    ("schedule", "ingot.codegen.scheduling", "Decision", ("the schedule of the kernel of conv1 (Conv)",)),
     ("emission", "ingot.codegen.compile", "print_kernel", ("the C of the kernel of conv1 (Conv)",)),
     ("planning", "ingot.codegen.compile", "build_program", ()),
 ])

@@ -7,8 +7,6 @@ how a Plan is applied. A new rule is a file here and a place in RULES.
 """
 from __future__ import annotations
 
-from functools import partial
-
 from ...target import Target
 from ..errors import ScheduleError
 from ..plan import ATTRIBUTE, ONE_THREAD, PlanError, choose
@@ -27,6 +25,7 @@ from .quantized_product import quantized_product
 from .recurrence import recurrence
 from .register_tile import register_tile
 from .row_reduction import row_reduction
+from .threads import parallel_loops
 from .windows import windows
 from .winograd import winograd
 
@@ -39,9 +38,24 @@ def follow(rule, sch, target, given=None):
     """Schedule by a rule: choose, then apply. given: a Plan, or a part of one. Returns the Plan that is applied; None
     where the rule does not fit. Raises ScheduleError where a primitive refuses, PlanError as choose does."""
     match = rule(sch, target)
-    plan = match and choose(match.kernel, target, given)
+    return match and _apply(match, _choose(match, target, given), sch, target)
+
+
+def _choose(match, target, given):
+    """The Plan for a target, or for one thread of it where that is given."""
+    if given and given.threads == ONE_THREAD:
+        target = target.alone()
+    if target.parallel:
+        return choose(match.kernel, target, given)
+    plan = choose(match.kernel, target, given and given.replace(threads=""))
+    return plan and plan.replace(threads=ONE_THREAD)
+
+
+def _apply(match, plan, sch, target):
     if plan is None or match.apply(plan, target.alone() if plan.threads == ONE_THREAD else target) is False:
         return None
+    if plan.threads != ONE_THREAD and not parallel_loops(sch.func.body):  # each has one iteration, or was refused
+        plan = plan.replace(threads=ONE_THREAD)
     sch.plan = plan
     return plan
 
@@ -49,36 +63,86 @@ def follow(rule, sch, target, given=None):
 def apply(plan, sch, target):
     """Schedule by a Plan, of which what is open is chosen. Returns the whole Plan. Raises PlanError where there is no
     such rule, or it does not fit, or has no such candidate; ScheduleError where a primitive refuses."""
-    if plan.rule not in RULES:
-        raise PlanError(f"a plan's rule is one of {', '.join(RULES)}, not {plan.rule!r}")
-    found = follow(RULES[plan.rule], sch, target, plan)
+    found = follow(_rule_of(plan), sch, target, plan)
     if found is None:
-        raise PlanError(f"the rule {plan.rule} does not fit this function")
+        raise PlanError(_DOES_NOT_FIT.format(plan.rule))
     return found
 
 
-def schedule_by_rule(func, target: Target):
-    """A Schedule of `func` for `target`; its `.func` is the result, its `.plan` what was decided, and its `.trace` says
-    how that was applied.
+_DOES_NOT_FIT = "the rule {} does not fit this function"
+
+
+def _rule_of(plan):
+    if plan.rule not in RULES:
+        raise PlanError(f"a plan's rule is one of {', '.join(RULES)}, not {plan.rule!r}")
+    return RULES[plan.rule]
+
+
+class Decision:
+    """What is decided for a function before its loops are touched: `plan`, by the first rule that fits.
 
     The attribute "plan" of a function is followed, whether a graph pass decided a part of it or a user wrote it. A rule
-    that asks for something illegal does not fit, and the next is tried: primitives refuse, they never guess.
-    `.refused` says why, for what fits then may be slower; also which loops threads could not share.
-    A function with attribute "tir.is_scheduled" was written as a loop program: it stays as it is.
+    that asks for something illegal does not fit, and the next is tried: primitives refuse, they never guess. A function
+    with attribute "tir.is_scheduled" was written as a loop program: there is nothing to decide.
     """
-    sch, refused, given = Schedule(func, error_render_level="fast"), [], func.attrs.get(ATTRIBUTE)
-    if func.attrs.get("tir.is_scheduled"):
-        return sch
-    tries = [(rule.__name__, partial(follow, rule)) for rule in RULES.values()]
-    if given is not None:
-        tries.insert(0, ("the given plan", partial(apply, given)))
-    for name, attempt in tries:
-        try:
-            if attempt(sch, target):
-                break
-        except (ScheduleError, PlanError) as error:
-            refused.append(f"{name}: {error.line}")
-        if len(sch.trace):  # what a rule began is dropped
-            sch = Schedule(func, error_render_level="fast")
-    sch.refused = (*refused, *sch.refused)
-    return sch
+
+    def __init__(self, func, target):
+        self.func, self.target, self.refused = func, target, []
+        given = func.attrs.get(ATTRIBUTE)
+        self._tries = [(rule.__name__, rule, None) for rule in RULES.values()]
+        if given is not None:
+            self._tries.insert(0, ("the given plan", None, given))
+        if func.attrs.get("tir.is_scheduled"):
+            self._tries.clear()
+        self._begin()
+        self._next()
+
+    @property
+    def waits(self):
+        """How often threads wait for one another in a run, as the plan says; None where it leaves that open."""
+        if self._match is None or self.plan.threads == ONE_THREAD:
+            return 0
+        return self._match.kernel.waits(self.plan, self.target) if self.plan.threads else None
+
+    def schedule(self, target):
+        """Apply what is decided, once: the Schedule for a target, the same or one thread of it, for which sizes are
+        chosen anew. `.plan` is what was applied, `.trace` how, and `.refused` says why other rules were not, for what
+        fits then may be slower; also which loops threads could not share."""
+        while self._match is not None:
+            try:
+                plan = self.plan if target == self.target else _choose(self._match, target, self._given)
+                if _apply(self._match, plan, self._sch, target):
+                    break
+            except (ScheduleError, PlanError) as error:
+                self.refused.append(f"{self._name}: {error.line}")
+            self._next()
+        self._match = None
+        self._sch.refused = (*self.refused, *self._sch.refused)
+        return self._sch
+
+    def _begin(self):
+        self._sch = Schedule(self.func, error_render_level="fast")
+
+    def _next(self):
+        """Match the next rule that fits."""
+        self._match = self.plan = None
+        while self._tries and self.plan is None:
+            self._name, rule, self._given = self._tries.pop(0)
+            if len(self._sch.trace):  # what a rule began is dropped
+                self._begin()
+            try:
+                self._match = (rule or _rule_of(self._given))(self._sch, self.target)
+                self.plan = self._match and _choose(self._match, self.target, self._given)
+                if self.plan is None and rule is None:
+                    raise PlanError(_DOES_NOT_FIT.format(self._given.rule))
+            except (ScheduleError, PlanError) as error:
+                self.refused.append(f"{self._name}: {error.line}")
+        if self.plan is None:
+            self._match = None
+            if len(self._sch.trace):
+                self._begin()
+
+
+def schedule_by_rule(func, target: Target):
+    """A Schedule of `func` for `target`: see Decision."""
+    return Decision(func, target).schedule(target)

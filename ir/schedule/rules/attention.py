@@ -13,6 +13,9 @@ from .row_reduction import reduce_serially, row_in_vectors
 from .threads import parallel_nest
 
 
+PACKING = 8  # work for each element of keys that are packed
+
+
 def attention(sch, target):
     """nn.attention, by its stages:
 
@@ -32,7 +35,9 @@ def attention(sch, target):
             sizes[4].value != target.lanes:
         return None
     keys = -(-static(iter_vars(sch.get(logits), "spatial")[-1].dom.extent) // target.lanes)
-    kernel = Attention("attention", size.value // target.lanes, queries.value, 1, True, keys, steps(sch.get(scores)))
+    packing = PACKING * steps(sch.get(sch.get_block("attention_keys")))
+    kernel = Attention("attention", size.value // target.lanes, queries.value, 1, True, steps(sch.get(scores)), keys,
+                       packing)
 
     def apply(plan, target):
         b, h, so, do = _tile_output(sch, target, output, plan.tile, size.value)
@@ -48,15 +53,18 @@ def attention(sch, target):
 @dataclass(frozen=True)
 class Attention(tiles.Sums):
     """The sums of weighted values. keys: vectors of them, of which a plan's iteration takes so many with a tile's rows:
-    as many as fit the registers, in tiles of about one size. work: FMAs of scores."""
+    as many as fit the registers, in tiles of about one size. work: FMAs of scores; packing: what keys are to it."""
 
     keys: int = 1
-    work: int = 0
+    packing: int = 0
 
     def complete(self, plan, target):
         most = max(t.vectors for t in tiles.candidates(target) if t.rows == plan.tile.rows and t.columns == 1)
         return plan.replace(turn=plan.turn or -(-self.keys // -(-self.keys // most)),
                             threads=plan.threads or shared(target, self.work, "heads and rows"))
+
+    def waits(self, plan, target):
+        return 1 + (self.packing >= target.cost("threads.least_work"))
 
 
 def _tile_output(sch, target, output, tile, size):
@@ -127,4 +135,4 @@ def _pack_keys(sch, target, keys, whole=None):
         sch.annotate(di, TRANSPOSE, 1)
     sch.vectorize(lane)
     if len(outer) > 2:  # else inside of the loop over rows
-        parallel_nest(sch, target, outer[:2], steps(sch.get(keys)) * 8)
+        parallel_nest(sch, target, outer[:2], PACKING * steps(sch.get(keys)))

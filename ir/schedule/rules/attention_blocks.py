@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ...tir.hints import UNROLL
 from ..plan import Match, Plan, Stages
 from . import tiles
-from .attention import _pack_keys
+from .attention import PACKING, _pack_keys
 from .blocks import find_block
 from .registers import by_element, in_registers, lane_by_lane, reduce_lanes, steps
 from .threads import parallel_nest
@@ -45,7 +45,8 @@ def attention_blocks(sch, target):
 
     stages = WholeTiles("values", size.value // target.lanes, height.value), WholeTiles("scores", vectors.value,
                                                                                      height.value)
-    return Match(Stages("attention_blocks", stages, work, "heads and rows"), apply)
+    packed = PACKING * steps(sch.get(sch.get_block("online_keys"))) >= target.cost("threads.least_work")
+    return Match(Stages("attention_blocks", stages, work, "heads and rows", 1 + packed), apply)
 
 
 @dataclass(frozen=True)

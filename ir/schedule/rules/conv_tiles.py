@@ -18,7 +18,7 @@ class Shape(Kernel):
     multiple of the tile's rows, or all rows. made: whether the data is made for each band: of few tiles, so that it is
     near, but not one, as compilers keep a register for each point where its place depends on a block of channels alone.
     in_rows: tiles are of one row. by_element: whether FMAs may take elements of the data out of vectors. work:
-    FMAs.
+    FMAs. rule: that schedules it.
     """
 
     blocks: int
@@ -32,8 +32,7 @@ class Shape(Kernel):
     in_rows: bool = False
     by_element: bool = True
     work: int = 0
-
-    rule = "blocked_convolution"
+    rule: str = "blocked_convolution"
 
     def seen(self, target):
         return target if self.by_element or not target.by_element else target.without("by_element")

@@ -10,14 +10,16 @@ from ..blocks import uses
 from ..errors import ScheduleError
 from ..plan import Fixed, Match
 from .blocks import inline_all, only_output, other_blocks, outer_spatial
-from .threads import parallel_outer
+from .threads import nests_to_share, parallel_outer
 
 
 def elementwise(sch, target):
     """Everything inlined into the output block, whose outer loops are fused and run in parallel. A costly stage with
     several consumers is computed once per element, just before them."""
     inline_all(sch)
-    return Match(Fixed("elementwise"), partial(_apply, sch))
+    nests = nests_to_share(sch.func, target)
+    shared = [work for work in nests if work >= target.cost("threads.least_work")]
+    return Match(Fixed("elementwise", work=max(nests, default=1), what="rows", loops=len(shared)), partial(_apply, sch))
 
 
 def _apply(sch, plan, target):

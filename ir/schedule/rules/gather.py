@@ -6,7 +6,7 @@ from ...tir.stmt import BufferLoad
 from ..blocks import uses
 from ..plan import Fixed, Match
 from .blocks import blocks, inline_all, only_output
-from .threads import parallel_outer
+from .threads import nests_to_share, parallel_outer
 
 
 def gather(sch, target):
@@ -31,4 +31,4 @@ def gather(sch, target):
         sch.reorder(*outer, inner)
         parallel_outer(sch, target, outer)
 
-    return Match(Fixed("gather"), apply)
+    return Match(Fixed("gather", work=sum(nests_to_share(sch.func, target)) or 1, what="rows"), apply)

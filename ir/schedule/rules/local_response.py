@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from ..plan import Kernel, Match, Plan
+from ..plan import Kernel, Match, Plan, shared
 from .blocks import find_block, inline_all, only_output, static_extent
 from .registers import in_registers, ranks, steps
 from .threads import COST_OF_LOOP, parallel_nest
@@ -23,14 +23,17 @@ def local_response(sch, target):
     output = only_output(sch)
     if output is None or len(sch.get_loops(output)) != 5:
         return None
-    return Match(Rows(static_extent(sch, sch.get_loops(output)[3])), partial(_apply, sch, output))
+    work = COST_OF_LOOP * steps(sch.get(sch.get_block(SUMS)))
+    kernel = Rows(static_extent(sch, sch.get_loops(output)[3]), work)
+    return Match(kernel, partial(_apply, sch, output, kernel))
 
 
 @dataclass(frozen=True)
 class Rows(Kernel):
-    """Rows of so many points, of which a plan's block are taken at a time: as many as divide them."""
+    """Rows of so many points, of which a plan's block are taken at a time: as many as divide them. work: terms."""
 
     width: int
+    work: int = 0
 
     rule = "local_response"
 
@@ -39,11 +42,13 @@ class Rows(Kernel):
         points = next(p for p in range(most, 0, -1) if self.width % p == 0)
         yield Plan(self.rule, block=points if points >= target.cost("local_response.least_points") else most)
 
+    def complete(self, plan, target):
+        return plan.replace(threads=plan.threads or shared(target, self.work, "rows"))
 
-def _apply(sch, output, plan, target):
+
+def _apply(sch, output, kernel, plan, target):
     squares, sums = sch.get_block(SQUARES), sch.get_block(SUMS)
     n, c, y, x, lane = sch.get_loops(output)
-    work = steps(sch.get(sums))
     xo, xi = sch.split(x, [None, plan.block])
     sch.reorder(n, y, xo, c, xi, lane)
     sch.vectorize(lane)
@@ -57,4 +62,4 @@ def _apply(sch, output, plan, target):
     point, block, own = sch.get_loops(squares)[-3:]
     sch.reorder(block, point)
     sch.vectorize(own)
-    parallel_nest(sch, target, [n, y], work * COST_OF_LOOP)
+    parallel_nest(sch, target, [n, y], kernel.work)

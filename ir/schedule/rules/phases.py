@@ -25,7 +25,7 @@ def phases(sch, target):
     conv, epilogue = sch.get_block(found[0]), found[1]
     whole, sizes = shape_of(sch, target, conv, epilogue, 1), _phases(sch.get(conv))
     height, width = (n if n >= SYMBOLIC else -(-n // s.value) for n, s in zip((whole.height, whole.width), sizes))
-    shape = replace(whole, height=height, width=width)
+    shape = replace(whole, height=height, width=width, rule="phases")
     return Match(shape, partial(_apply, sch, conv, epilogue, shape))
 
 

@@ -36,15 +36,15 @@ def product(sch, target):
         return None
     groups = groups_of(sch, sch.get_block(anchor))
     copied, wide, tall = (False, None, None) if groups else choose_copies(sch, target, anchor)
-    kernel = _kernel(sch, target, *found, groups, copied, wide)
+    kernel = _kernel(sch, target, *found, groups, copied, wide, tall)
     if not fits(sch.get(sch.get_block(anchor))):
         return Match(replace(kernel, dots=True), partial(dots, sch, *found)) if makes_dot_products(sch, target, anchor) \
             else None
     return Match(kernel, partial(_apply, sch, kernel, *found, groups, wide, tall))
 
 
-def _kernel(sch, target, anchor, epilogue, groups, copied, wide):
-    *_, m, n = sch.get_loops(epilogue)
+def _kernel(sch, target, anchor, epilogue, groups, copied, wide, tall):
+    *batch, m, n = sch.get_loops(epilogue)
     block = sch.get(sch.get_block(anchor))
     plain = not anchor.endswith(PACKED)
     return Product(
@@ -52,7 +52,8 @@ def _kernel(sch, target, anchor, epilogue, groups, copied, wide):
         panel=0 if plain else iter_vars(block, "spatial")[-1].dom.extent.value,
         by_element=by_element(target, block)[0].by_element, short=groups is not None,
         in_vectors=vectorizes(sch.get(epilogue)), copied=copied,
-        across=copied and wide is not None and lies_across(sch, wide), work=steps(sch.get(groups) if groups else block))
+        across=copied and wide is not None and lies_across(sch, wide), tall=tall is not None,
+        batch=prod(static_extent(sch, loop) for loop in batch), work=steps(sch.get(groups) if groups else block))
 
 
 def _apply(sch, kernel, anchor, epilogue, groups, wide, tall, plan, target):
@@ -122,8 +123,7 @@ def _tile(sch, target, anchor, epilogue, kernel, plan, groups, copy):
     _sums(sch, target, block, kernel, plan, groups, prefetch=several)
     if plan.turn:
         pack_columns(sch, target, copy, plan.tile.vectors, loops[GROUPS])
-    serial = kernel.has_border(target) and kernel.rows % plan.tile.rows > 0  # borders both of rows and of columns
-    parallel_nest(sch, target, batch if serial else [*batch, *outer[:2]], kernel.work)
+    parallel_nest(sch, target, batch if kernel.serial(plan, target) else [*batch, *outer[:2]], kernel.work)
     if turn:
         _add_up(sch, target, anchor_block, epilogue, turn)
 

@@ -3,10 +3,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..plan import Kernel, Plan, shared
+from ..plan import ONE_THREAD, Kernel, Plan, shared
 from ..primitives.sample import divisors
 from . import tiles
 from .blocks import SYMBOLIC
+from .threads import COST_OF_LOOP
 
 TILES, DOTS = "tiles", "dots"  # algorithms
 BLOCKS, GROUPS, COLUMNS, ROWS = "blocks", "groups", "columns", "rows"  # loops over tiles
@@ -20,7 +21,8 @@ class Product(Kernel):
     panel: columns of a panel of packed ones, 0 where they lie in rows, None where the plan is to say it. by_element:
     whether FMAs may take elements of rows out of vectors. short: columns lie in fewer words than they are.
     in_vectors: whether what follows the sums has vectors. copied: whether columns are copied to panels; across: from
-    where each lies in a row. dots: whether both operands have their terms in a row. work: FMAs.
+    where each lies in a row; tall: whether rows are copied. dots: whether both operands have their terms in a row.
+    batch: products. work: FMAs of all of them.
     """
 
     rows: int
@@ -32,7 +34,9 @@ class Product(Kernel):
     in_vectors: bool = False
     copied: bool = False
     across: bool = False
+    tall: bool = False
     dots: bool = False
+    batch: int = 1
     work: int = 0
 
     rule = "contraction"
@@ -76,7 +80,30 @@ class Product(Kernel):
             plan = plan.replace(turn=self._group(target, plan) if self.copied else 0)
         order = plan.order or ((BLOCKS, GROUPS, COLUMNS, ROWS) if plan.turn else (BLOCKS, ROWS, COLUMNS)
                                if self.has_border(target) else (BLOCKS, COLUMNS, ROWS))
-        return plan.replace(order=order, threads=plan.threads or shared(target, self.work, f"{order[0]} and {order[1]}"))
+        plan = plan.replace(order=order)
+        return plan.replace(threads=plan.threads or shared(target, self.work, self._what(plan, target)))
+
+    def _what(self, plan, target):
+        """What there are several of that threads may share."""
+        outer = () if self.serial(plan, target) else plan.order[:2]
+        panels = -(-self.columns // (plan.tile.vectors * target.lanes))
+        turns = {BLOCKS: -(-self.rows // (plan.block * plan.tile.rows)), ROWS: plan.block,
+                 COLUMNS: plan.turn or panels, GROUPS: -(-panels // (plan.turn or 1))}
+        return " and ".join(outer) if any(turns[name] > 1 for name in outer) else "batches" if self.batch > 1 else ONE_THREAD
+
+    def waits(self, plan, target):
+        """Operands are copied before; sums in parts are set to 0, follow one another, and something is made of them."""
+        if plan.algorithm == DOTS:
+            return 1
+        nests = [(self.copied and not plan.turn, self.depth * self.columns), (self.tall, self.rows * self.depth),
+                 (plan.parts > 1, self.batch * self.rows * self.columns)]
+        least = target.cost("threads.least_work")
+        return sum(there and COST_OF_LOOP * elements >= least for there, elements in nests) + (
+            plan.parts + 1 if plan.parts > 1 and self.batch == 1 else 1)
+
+    def serial(self, plan, target):
+        """Whether tiles have borders both of rows and of columns, whose copies of loops threads do not share."""
+        return self.has_border(target) and self.rows % plan.tile.rows > 0
 
     def has_border(self, target):
         """Whether columns end within a vector: packed ones are padded to whole panels. Others may not be read past the

@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 
+from ...expr import is_const_int
 from ...relax.ops.recurrent_weights import width_of
 from ..plan import Kernel, Match, Plan, Stages, Tile
 from .blocks import blocks, iter_vars, outer_spatial, vectorizes
@@ -26,14 +28,18 @@ def recurrence(sch, target):
         return None
     kernels = {part: _kernel(sch, *part) for found in parts.values() for part in found}
 
+    works = [_work(sch, step) for step in parts]
+
     def apply(plan, target):
         own = dict(zip(kernels, plan.stages))
         for step, found in parts.items():
             for part in found:
                 _tile(sch, target, own[part].tile, kernels[part].lanes(target), *part)
-            _parallel(sch, target, step)
+        for step, work in zip(parts, works):
+            parallel_nest(sch, target, outer_spatial(sch, sch.get_block(step)), work)
 
-    return Match(Stages("recurrence", tuple(kernels.values())), apply)
+    shared = sum(work >= target.cost("threads.least_work") for work in works)
+    return Match(Stages("recurrence", tuple(kernels.values()), max(works), "directions", shared), apply)
 
 
 def _parts(sch, step):
@@ -148,10 +154,10 @@ class Step(Kernel):
         return (self.gates * vectors + rows) / (rows * vectors * self.gates)
 
 
-def _parallel(sch, target, step):
-    """Directions do not depend on one another: in parallel when the work is worth it."""
-    block = sch.get_block(step)
-    loops = outer_spatial(sch, block)
-    work = steps(sch.get(block)) * sum(
-        steps(sch.get(b)) for b in sch.get_child_blocks(block) if iter_vars(sch.get(b), "reduce"))
-    parallel_nest(sch, target, loops, work)
+def _work(sch, step):
+    """What threads may share of a step: directions do not depend on one another. 1 where there is one."""
+    block = sch.get(sch.get_block(step))
+    outer = takewhile(lambda iv: iv.iter_type == "spatial", block.iter_vars)
+    several = any(not is_const_int(iv.dom.extent, 1) for iv in outer)
+    return steps(block) * sum(steps(part) for part in map(sch.get, sch.get_child_blocks(sch.get_block(step)))
+                              if iter_vars(part, "reduce")) if several else 1

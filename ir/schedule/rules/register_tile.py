@@ -22,15 +22,15 @@ def register_tile(sch, target):
     groups = int(packed.annotations.get("groups", 1))
     _, _, y, x = sch.get_loops(found[1])
     sums = tiles.Sums("register_tile", packed.iter_vars[1].dom.extent.value // groups, static_extent(sch, y),
-                      static_extent(sch, x), dividing=groups > 1)
-    return Match(sums, partial(_apply, sch, *found))
+                      static_extent(sch, x), dividing=groups > 1, work=steps(packed))
+    return Match(sums, partial(_apply, sch, *found, sums.work))
 
 
 def _is_packed_convolution(block):
     return block.name_hint.endswith(PACKED) and ranks(block) == (5, 3)
 
 
-def _apply(sch, anchor, epilogue, plan, target):
+def _apply(sch, anchor, epilogue, work, plan, target):
     n, c, y, x = sch.get_loops(epilogue)
     packed = sch.get(sch.get_block(anchor))
     tile, lanes = plan.tile, packed.iter_vars[4].dom.extent.value
@@ -55,4 +55,4 @@ def _apply(sch, anchor, epilogue, plan, target):
     in_registers(sch, (ty, tx, oo), oi)
     sch.decompose_reduction(conv, ic)
     turn_of(sch, target, conv, (ic, kh, kw))
-    parallel_nest(sch, target, [n, co, yo], steps(packed))
+    parallel_nest(sch, target, [n, co, yo], work)

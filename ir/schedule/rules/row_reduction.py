@@ -16,7 +16,7 @@ from .blocks import (blocks, find_block, inline_all, innermost, iter_vars, only_
                      vectorizes)
 from .elementwise import flat_indices, parallel_roots
 from .registers import reduce_lanes
-from .threads import parallel_outer
+from .threads import nests_to_share, parallel_outer
 
 PIECE = 128  # elements of a row of accumulators, where rows are cut
 CHAINS = 4   # vectors of accumulators of a long row: additions take as many cycles to give a result
@@ -32,7 +32,8 @@ def row_reduction(sch, target):
     if find_block(sch, _reduces) is None:
         return None
     inline_all(sch, keep=_row_values(sch))
-    return Match(Fixed("row_reduction"), partial(_apply, sch))
+    work = sum(nests_to_share(sch.func, target)) or 1
+    return Match(Fixed("row_reduction", work=work, what="rows"), partial(_apply, sch))
 
 
 def _apply(sch, plan, target):

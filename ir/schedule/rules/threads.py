@@ -4,11 +4,11 @@ from __future__ import annotations
 from math import prod
 
 from ...expr import IntImm, is_const_int
-from ...node import children
+from ...node import children, collect
 from ...relax.arithmetic import ARITHMETICS
 from ...relax.arithmetic.row import FLOAT32
 from ...tir.hints import THREAD_OWN, THREAD_ROWS
-from ...tir.stmt import BufferStore, For
+from ...tir.stmt import Block, BufferStore, For
 from ..errors import ScheduleError
 from .blocks import static_extent
 
@@ -103,6 +103,13 @@ def parallel_outer(sch, target, loops):
     if chosen:
         work = COST_OF_LOOP * work_of(target, sch.get(chosen[0]))
         parallel_nest(sch, target, loops[:3] if rows else chosen, work, rows)
+
+
+def nests_to_share(func, target):
+    """The work of each of a function's loop nests that writes several elements: what parallel_outer finds in it."""
+    return [COST_OF_LOOP * work_of(target, loop) for loop in _child_loops(func.body)
+            if any(iv.iter_type == "spatial" and not is_const_int(iv.dom.extent, 1)
+                   for block in collect(loop, Block) for iv in block.iter_vars)]
 
 
 def work_of(target, loop):

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..plan import Kernel, Plan, Tile
+from ..plan import Kernel, Plan, Tile, shared
 
 VECTORS = (1, 2, 3, 4, 6, 8)  # of a tile that are looked at
 FLOAT = 4  # bytes
@@ -90,7 +90,7 @@ def candidates(target):
 @dataclass(frozen=True)
 class Sums(Kernel):
     """Sums of an output of `outer` vectors x rows x columns points. dividing: the vectors of a tile must divide
-    `outer`, because the next ones belong to another group, say.
+    `outer`, because the next ones belong to another group, say. work: FMAs.
 
     Model: a step issues vectors * points FMAs and vectors + points loads, and takes no less than the cycles in
     which an FMA gives its result (Goto and van de Geijn 2008 give the reasoning). A tile at the border does the
@@ -103,6 +103,7 @@ class Sums(Kernel):
     rows: int
     columns: int = 1
     dividing: bool = False
+    work: int = 0
 
     def candidates(self, target):
         fitting = (t for t in candidates(target) if not self.dividing or self.outer % t.vectors == 0)
@@ -111,6 +112,9 @@ class Sums(Kernel):
 
     def cost(self, plan, target):
         return _cost(target, plan.tile, self.outer, self.rows, self.columns)
+
+    def complete(self, plan, target):
+        return plan.replace(threads=plan.threads or shared(target, self.work, "channels and rows"))
 
 
 def _cost(target, tile, outer, rows, columns):

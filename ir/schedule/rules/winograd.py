@@ -12,9 +12,11 @@ of their body, one for each row.
 """
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..plan import Match, one_after_another
 from .arithmetics import SCHEDULES
-from .blocks import find_block
+from .blocks import find_block, static_extent
 from .registers import steps
 from .roles import arithmetic_of, stages_of
 from .winograd_stages import STAGES, only_stages, share, turns_of
@@ -35,11 +37,13 @@ def winograd(sch, target):
     if layer.lanes != target.lanes:
         return one_after_another("winograd")
 
+    layer = replace(layer, batch=static_extent(sch, sch.get_loops(output)[0]),
+                    work=steps(sch.get(planes.sums(sch, product))))
+
     def apply(plan, target):
-        work = steps(sch.get(planes.sums(sch, product)))
         n, yb, oo = turns_of(sch, output, columns, layer.tile, plan)
         planes.products(sch, target, layer, plan, product, columns, oo)
         own = planes.inputs(sch, target, layer, plan, yb, rows, data, pads)
-        share(sch, target, plan.threads, [n, yb], own, oo, work)
+        share(sch, target, plan.threads, [n, yb], own, oo, layer.work)
 
     return Match(planes.kernel(layer), apply)

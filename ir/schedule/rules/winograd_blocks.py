@@ -11,7 +11,7 @@ from math import inf
 
 from ...relax.arithmetic.pairs import padded, third
 from .. import plan as plans
-from ..plan import Kernel, Plan
+from ..plan import ONE_THREAD, Kernel, Plan, shared
 from . import pair_tiles, tiles
 from .tiles import FLOAT, busy
 
@@ -20,7 +20,7 @@ from .tiles import FLOAT, busy
 class Layer(Kernel):
     """tile, kernel: m and r of F(m x m, r x r); in_blocks: of a group's input channels; out_blocks: of all; rows,
     columns: of tiles; lanes: of a block; depth: channels of an input block that are summed, None for all; near:
-    L2 keeps the weights from run to run.
+    L2 keeps the weights from run to run; batch: images, and work: FMAs, of a kernel.
 
     A plan's tile is over rows and columns of tiles of Winograd's; its block is of rows of these; its iteration of
     vectors of output channels, of which the last may have fewer. Threads share "rows" of blocks or "channels" of the
@@ -38,6 +38,8 @@ class Layer(Kernel):
     near: bool = False
     groups: int = 1
     pairs: bool = False
+    batch: int = 1
+    work: int = 0
 
     rule = "winograd"
 
@@ -96,6 +98,14 @@ class Layer(Kernel):
     def cost(self, plan, target):
         products = _product(target, self, plan.block, plan.tile)
         return _ways(target, self, plan.block, plan.turn, products).get(plan.threads, inf)
+
+    def complete(self, plan, target):
+        return plan.replace(threads=ONE_THREAD) if shared(target, self.work, "") == ONE_THREAD else plan
+
+    def waits(self, plan, target):
+        """Those who share channels make V of each block, then its results."""
+        blocks, turns = -(-self.rows // plan.block), -(-self.out_blocks // plan.turn)
+        return self.batch * blocks * (1 + (turns > 1)) if plan.threads == "channels" else 1
 
 
 def cycles(target, layer):

@@ -44,6 +44,12 @@ class DigitPlanes(Kernel):
     def cost(self, plan, target):
         return _ways(target, self.layer, plan.block, plan.turn * LANES).get(plan.threads, inf)
 
+    def complete(self, plan, target):
+        return self.layer.complete(plan, target)
+
+    def waits(self, plan, target):
+        return self.layer.waits(plan, target)
+
 
 def cycles(target, layer):
     """Cycles of the chosen Plan, at least the time to stream weights that exceed L2; None without one."""

@@ -10,7 +10,7 @@ from ingot.codegen.kernels import print_kernel
 from ingot.ir.node import load_json, save_json, structural_equal
 from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.plan import ONE_THREAD, Fixed, Kernel, Plan, PlanError, Stages, Tile, candidates, choose, cost
-from ingot.ir.schedule.rules import RULES, apply, schedule_by_rule
+from ingot.ir.schedule.rules import RULES, Decision, apply, schedule_by_rule
 from ingot.ir.schedule.rules.conv_tiles import Shape
 from ingot.ir.schedule.rules.product_plan import Product
 from ingot.ir.schedule.rules.threads import parallel_loops
@@ -129,6 +129,26 @@ def test_plans_replay(name):
         parsed = from_source(func.with_attr("plan", sch.plan).script())
         again = schedule_by_rule(parsed, CPU)
         assert again.plan == sch.plan and str(again.trace) == str(sch.trace), name
+        assert not any(r.startswith("the given plan") for r in again.refused), name
+
+
+FEW = machine(16, 32, costs={"threads.least_work": 3000})
+# A single tile, or head, is nothing to share; the rule of the last one refuses, and another schedules it.
+ROUGH = ("conv_3x3_dilated", "conv_transpose", "conv_transpose_uneven", "conv_transpose_few", "attention_odd",
+         "attention_any_length", "attention_any_keys")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_decisions_tell_what_threads_would_wait_for(name):
+    """And are applied for all of them or for one, as if they had been made for that."""
+    for func in kernels(name, FEW):
+        several, alone = Decision(func, FEW), Decision(func, FEW)
+        sch, loops = several.schedule(FEW), parallel_loops(several.schedule(FEW).func.body)
+        assert Decision(func, FEW).waits == loops or name in ROUGH
+        assert (sch.plan.threads == ONE_THREAD) == (loops == 0)
+        expected, found = schedule_by_rule(func, FEW.alone()), alone.schedule(FEW.alone())
+        assert found.plan == expected.plan and found.plan.threads == ONE_THREAD
+        assert structural_equal(found.func, expected.func) and not parallel_loops(found.func.body)
 
 
 def test_one_thread(monkeypatch):
