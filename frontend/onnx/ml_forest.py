@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...ir.relax.expr import Constant
+from ...ir.relax.ops.tree_branches import fits
 from ...ir.relax.ops.trees import EQ, LEQ, LT, MIXED, NAN_FIRST
 
 # mode -> (comparison, whether the children are exchanged)
@@ -122,9 +123,16 @@ def scores(node, x, trees, count, aggregate="sum", wide=False):
               "children": small(trees.children), "weights": weights.astype(dtype), **tables}
     known = [_known(trees, k) for k in range(count)]
     attrs["marks"] = None in known
+    op, attrs["tables"] = "ml.tree_ensemble", tuple(tables)[5:]
+    if fits(trees.roots, splits, trees.children):
+        op, attrs = "ml.tree_branches", {
+            "count": count, "aggregate": aggregate, "marks": attrs["marks"], "roots": tuple(trees.roots),
+            "features": tuple(trees.features), "splits": tuple(splits.tolist()), "kinds": tuple(trees.kinds),
+            "children": tuple(c for pair in trees.children for c in pair),
+            "tables": tuple(t for t in attrs["tables"] if t != "flags")}
+        tables = {name: a for name, a in tables.items() if name in ("weights", "targets", "places")}
     title = node.proto.name or node.proto.op_type
-    found = node.call("ml.tree_ensemble", x, *(Constant(a, f"{title}_{name}") for name, a in tables.items()),
-                      tables=tuple(tables)[5:], **attrs)
+    found = node.call(op, x, *(Constant(a, f"{title}_{name}") for name, a in tables.items()), **attrs)
     return (found[0], known, found[1]) if attrs["marks"] else (found, known, None)
 
 

@@ -43,6 +43,7 @@ _OWN = {
     "image.list_boxes": "boxes scores limit overlap least most corners",
     "ml.tree_ensemble": "x roots features splits children weights table1? table2? table3? count tables comparison "
                         "aggregate marks",
+    "ml.tree_branches": "x weights table1? table2? count roots features splits children kinds tables aggregate marks",
     "ml.lookup": "x keys values other",
     **{name: "data " + rest for name, rest in (
         ("tile", "repeats"), ("repeat", "repeats axis"), ("flip", "axis"), ("cumsum", "axis dtype exclusive"),

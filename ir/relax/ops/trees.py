@@ -37,16 +37,29 @@ AGGREGATES = {
 
 
 def _infer(call):
-    """scores [rows, targets]; with attribute `marks` also whether a leaf had a weight for that, bool."""
-    x, roots, features, splits, children, weights, *others = tensors(call)
+    x, roots, features, splits, children, *_ = tensors(call)
+    need_dtype(call, splits, "float")
+    for name, info in (("roots", roots), ("features", features), ("children", children)):
+        _need_table(call, name, info)
+    return infer_trees(call, 5)
+
+
+def _need_table(call, name, info):
+    need_dtype(call, info, "int")
+    if info.ndim != (2 if name == "children" else 1):
+        fail(call, f"table {name} has {info.ndim} dimensions")
+
+
+def infer_trees(call, first):
+    """scores [rows, targets]; with attribute `marks` also whether a leaf had a weight for that, bool. first: the number
+    of the argument `weights`, behind which the tables are."""
+    x, weights, *others = (infos := tensors(call))[0], *infos[first:]
     tables = call.attrs["tables"]
     need_rank(call, 0, 2)
-    for info in (x, splits, weights):
+    for info in (x, weights):
         need_dtype(call, info, "float")
-    for name, info in (("roots", roots), ("features", features), ("children", children), *zip(tables, others)):
-        need_dtype(call, info, "int")
-        if info.ndim != (2 if name == "children" else 1):
-            fail(call, f"table {name} has {info.ndim} dimensions")
+    for name, info in zip(tables, others):
+        _need_table(call, name, info)
     if len(others) != len(tables) or [t for t in TABLES if t in tables] != list(tables):
         fail(call, f"tables {tables} must be some of {', '.join(TABLES)} in this order, one per argument that follows")
     if weights.ndim != (1 if "targets" in tables else 2) or call.attrs["aggregate"] not in AGGREGATES:
@@ -73,45 +86,57 @@ def _goes_first(value, split, flags, attrs):
 
 
 def _lower(args, attrs, out):
+    def walk(ib, given, i, reached):
+        x, roots, features, splits, children, *_ = given
+        flags_of = given[6] if "flags" in attrs["tables"] else None
+        node = ib.allocate("int32", (1,), "node")
+        with ib.for_range(0, roots.buffer.shape[0], "tree") as tree:
+            node[0] = cast(roots[tree], "int32")
+            with ib.while_loop(node[0] >= 0):
+                value = ib.let("value", x[i, cast(features[node[0]], "int32")])
+                flags = ib.let("flags", cast(flags_of[node[0]], "int32")) if flags_of else None
+                first = _goes_first(value, splits[node[0]], flags, attrs)
+                node[0] = cast(children[node[0], Select(first, const(0), const(1))], "int32")
+            reached(ib.let("leaf", const(-1) - node[0]))
+
+    return scored(args, attrs, out, 5, walk)
+
+
+def scored(args, attrs, out, first, walk):
+    """The scores (and marks) of rows, args[0]. first: the number of the argument `weights`, behind which the tables
+    lie; walk(ir builder, arguments, row, reached): makes the statements that find a leaf of each tree in turn, with
+    reached(leaf) for what its weights change."""
     begin, change, _ = AGGREGATES[attrs["aggregate"]]
 
     def body(ins, outs):
         ib = tir.ir_builder.create()
-        x, roots, features, splits, children, weights, *others = map(ib.buffer_ptr, ins)
-        tables = dict(zip(attrs["tables"], others))
+        given = list(map(ib.buffer_ptr, ins))
+        weights, tables = given[first], dict(zip(attrs["tables"], given[first + 1:]))
         scores, *seen = map(ib.buffer_ptr, outs)
         rows, count = outs[0].shape
-        node = ib.allocate("int32", (1,), "node")
 
         def add(i, target, weight):
             scores[i, target] = change(scores[i, target], weight)
             for mark in seen:
                 mark[i, target] = const(True, "bool")
 
+        def reached(leaf):
+            if "targets" not in tables:
+                with ib.for_range(0, count, "target") as target:
+                    add(i, target, weights[leaf, target])
+            elif "places" not in tables:
+                add(i, cast(tables["targets"][leaf], "int32"), weights[leaf])
+            else:
+                begins = [cast(tables["places"][leaf + n], "int32") for n in (0, 1)]
+                with ib.for_range(*begins, "w") as w:
+                    add(i, cast(tables["targets"][w], "int32"), weights[w])
+
         with ib.for_range(0, rows, "i") as i:
             with ib.for_range(0, count, "k") as k:
                 scores[i, k] = const(begin, weights.dtype)
                 for mark in seen:
                     mark[i, k] = const(False, "bool")
-            with ib.for_range(0, roots.buffer.shape[0], "tree") as tree:
-                node[0] = cast(roots[tree], "int32")
-                with ib.while_loop(node[0] >= 0):
-                    value = ib.let("value", x[i, cast(features[node[0]], "int32")])
-                    flags = None
-                    if "flags" in tables:
-                        flags = ib.let("flags", cast(tables["flags"][node[0]], "int32"))
-                    first = _goes_first(value, splits[node[0]], flags, attrs)
-                    node[0] = cast(children[node[0], Select(first, const(0), const(1))], "int32")
-                leaf = ib.let("leaf", const(-1) - node[0])
-                if "targets" not in tables:
-                    with ib.for_range(0, count, "target") as target:
-                        add(i, target, weights[leaf, target])
-                elif "places" not in tables:
-                    add(i, cast(tables["targets"][leaf], "int32"), weights[leaf])
-                else:
-                    begins = [cast(tables["places"][leaf + n], "int32") for n in (0, 1)]
-                    with ib.for_range(*begins, "w") as w:
-                        add(i, cast(tables["targets"][w], "int32"), weights[w])
+            walk(ib, given, i, reached)
         return ib.get()
 
     fields = out.fields if attrs["marks"] else (out,)
@@ -139,6 +164,11 @@ def _evaluate(args, attrs):
     flags = tables.get("flags", np.full(len(features), attrs["comparison"]))
     if attrs["comparison"] != MIXED:
         flags = flags // NAN_FIRST * NAN_FIRST + attrs["comparison"] % NAN_FIRST
+    return evaluate_trees(x, roots, features, splits, children, flags, weights, tables, attrs)
+
+
+def evaluate_trees(x, roots, features, splits, children, flags, weights, tables, attrs):
+    """What the operators compute, of arrays."""
     begin, _, change = AGGREGATES[attrs["aggregate"]]
     scores = np.full((len(x), attrs["count"]), begin, weights.dtype)
     seen = np.zeros(scores.shape, bool)

@@ -16,6 +16,8 @@ _OWN = {
     "slice_at": ([_X, (1, 2), (2, 3)], {"axes": (1, 2), "strides": (2, 1)}), "list_unique": ([(4, 3)], {}),
     "ml.tree_ensemble": ([(5, 4), ("int16", (2,)), ("int16", (6,)), (6,), ("int16", (6, 2)), (9,), ("uint8", (6,)),
                           ("int16", (9,))], {"count": 3, "tables": ("flags", "targets"), "marks": True}),
+    "ml.tree_branches": ([(5, 4), (3, 2)], {"count": 2, "roots": (0, -3), "features": (1,), "splits": (0.5,),
+                                            "children": (-1, -2), "kinds": (4,)}),
     "ml.lookup": ([_X, (4,), ("int64", (4,)), ("int64", (1,))], {}), "ml.squared_distance": ([(5, 4), (3, 4)], {}),
     "ml.coupled_probabilities": ([(5, 3, 3)], {}),
     "image.list_boxes": ([(2, 6, 4), (2, 3, 6), ("int64", ()), (), ()], {"most": 2}),

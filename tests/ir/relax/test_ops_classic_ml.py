@@ -5,6 +5,7 @@ from ops_basic_check import N, call_of, check, floats
 
 from ingot.ir.expr import free_vars
 from ingot.ir.op import InferError
+from ingot.ir.relax.ops.tree_branches import fits
 
 # Two trees over two columns: x0 <= 0.5 ? (x1 <= -0.5 ? leaf 0 : leaf 1) : leaf 2, and leaf 3 alone.
 TREES = [np.int16([0, -4]), np.int16([0, 1]), np.float32([0.5, -0.5]), np.int16([[1, -3], [-1, -2]])]
@@ -13,7 +14,26 @@ ROWS = np.float32([[0.5, -0.5], [0.25, 0], [0.75, -9], [np.nan, 0], [0, np.nan],
 
 
 def trees(rows, weights, *tables, **attrs):
-    return check("ml.tree_ensemble", rows, *TREES, weights, *tables, attrs=attrs)
+    """What both operators make of the trees: those in tables, and those in branches of the program."""
+    found = check("ml.tree_ensemble", rows, *TREES, weights, *tables, attrs=attrs)
+    named = dict(zip(attrs.get("tables", ()), tables))
+    comparison = attrs.pop("comparison", 0)
+    kinds = named.pop("flags", np.full(2, max(comparison, 0)))
+    kinds = kinds // 4 * 4 + comparison % 4 if comparison >= 0 else kinds
+    roots, features, splits, children = (tuple(t.reshape(-1).tolist()) for t in TREES)
+    again = check("ml.tree_branches", rows, weights, *named.values(), attrs={
+        **attrs, "tables": tuple(named), "roots": roots, "features": features, "splits": splits, "children": children,
+        "kinds": tuple(kinds.tolist())})
+    for one, other in zip(found, again):
+        np.testing.assert_array_equal(one, other)
+    return found
+
+
+def test_which_trees_are_branches():
+    deep = [[-1, k + 1] for k in range(60)]
+    assert fits([0, -4], TREES[2], TREES[3].tolist()) and not fits([0], np.zeros(60), deep[:-1] + [[-1, -2]])
+    assert not fits([0], np.float32([0, np.nan]), TREES[3].tolist())
+    assert not fits([0] * 2000, TREES[2], TREES[3].tolist())
 
 
 @pytest.mark.parametrize("aggregate, expected", [
@@ -76,3 +96,9 @@ def test_coupled_probabilities():
     square = wanted[:, None] / (wanted[:, None] + wanted)
     found, = check("ml.coupled_probabilities", square[None].astype(np.float32))
     np.testing.assert_allclose(found[0], wanted, atol=2e-3)
+
+
+def test_branches_need_all_of_each_node():
+    attrs = {"count": 1, "roots": (0,), "features": (0,), "splits": (0.5, 1.0), "kinds": (0,), "children": (-1, -2)}
+    with pytest.raises(InferError, match="an element for each node, children two"):
+        call_of("ml.tree_branches", [ROWS, WEIGHTS.reshape(4, 1)], attrs)
