@@ -156,9 +156,10 @@ def predict(layer: ConvLayer, target: Target, fold: Fold | None = None, near=0):
 
 def arithmetics(algorithm, layer, fold=None):
     """The arithmetics of a layer in an algorithm, as rows of relax/accuracy.py."""
-    *head, last = algorithm.split("_")
-    made = (SCALED[last],) if last in SCALED else ()
-    tile = WINOGRAD.get(head[0] if head else last)
+    name, _, by = algorithm.partition("_")
+    tile = WINOGRAD.get(name)
+    row = SCALED.get(by if tile else algorithm)
+    made = (row,) if row else ()
     kernel = fold.kernel if fold else layer.kernel[0]
     return (accuracy.winograd(tile, kernel), *made) if tile else made or (ARITHMETICS["fma"],)
 

@@ -1,10 +1,13 @@
 """Rows of the tests of primitives: what a step makes of a program, and what it refuses.
 
 LEGAL rows: name: (program, step, body). `step` is applied to a Schedule of the program; the result must print as the
-body does after the program's own header, names included, replay from its trace, and compute the same numbers.
+body does after the program's own header, names included, replay from its trace, and compute the same numbers. A line
+"block B" of a body stands for block B as the program has it, "nest B" for it with its loops.
 REFUSED rows: (program, step, message): the step must raise a ScheduleError whose line holds the message.
 """
+import re
 import textwrap
+from itertools import takewhile
 
 import pytest
 
@@ -29,13 +32,21 @@ def check_legal(program, step, body):
 
 def _with_body(program, body):
     """The text of the program with another body; what declares its attributes, sizes and buffers stays."""
-    header = []
-    for line in program.script().splitlines():
-        if line.strip().startswith(("for ", "with ")):
-            break
-        if "T.alloc_buffer(" not in line:
-            header.append(line)
+    lines = [line for line in program.script().splitlines() if not re.match(r" *T\.(reads|writes)\(", line)]
+    start = next(n for n, line in enumerate(lines) if line.strip().startswith(("for ", "with ")))
+    header = [line for line in lines[:start] if "T.alloc_buffer(" not in line]
+    body = re.sub(r"(?m)^( *)(block|nest) (\w+)$", lambda m: textwrap.indent(_stated(lines, m[2], m[3]), m[1]), body)
     return "\n".join([*header, textwrap.indent(textwrap.dedent(body).strip(), "    ")]) + "\n"
+
+
+def _stated(lines, what, name):
+    """The text of a block in the lines of a program, or of its nest, which lies in the body of the function."""
+    first = next(n for n, line in enumerate(lines) if f'T.block("{name}")' in line)
+    if what == "nest":
+        first = max(n for n in range(first) if re.match(r" {4}\S", lines[n]))
+    depth = len(lines[first]) - len(lines[first].lstrip())
+    rest = takewhile(lambda line: line.startswith(" " * (depth + 1)), lines[first + 1:])
+    return textwrap.dedent("\n".join([lines[first], *rest]))
 
 
 def refusal(program, step):

@@ -38,10 +38,7 @@ LEGAL = {
     "cache_read of what a block makes": (two_stages, lambda s: s.cache_read("C", "B", "global"), """
         B = T.alloc_buffer((5, 22), "float32")
         B_global = T.alloc_buffer((5, 22), "float32")
-        for i, j in T.grid(5, 22):
-            with T.block("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj] * T.float32(2.0)
+        nest B
         for ax0, ax1 in T.grid(5, 22):
             with T.block("B_global"):
                 v0, v1 = T.axis.remap("SS", [ax0, ax1])

@@ -92,9 +92,7 @@ LEGAL = {
                     vj = T.axis.spatial(22, ax1)
                     B[vi, vj] = A[vi, vj] * T.float32(2.0)
             for j in range(22):
-                with T.block("C"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    C[vi, vj] = B[vi, vj] + T.float32(1.0)"""),
+                block C"""),
     "compute_at of a reduction": (matmul_relu, lambda s: s.compute_at("C", loop(s, "D", 1)), """
         C = T.alloc_buffer((13, 22), "float32")
         for i, j in T.grid(13, 22):
@@ -104,23 +102,15 @@ LEGAL = {
                     with T.init():
                         C[vi, vj] = T.float32(0.0)
                     C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]
-            with T.block("D"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                D[vi, vj] = T.max(C[vi, vj], T.float32(0.0))"""),
+            block D"""),
     "compute_at at a position": (
         four, lambda s: (s.compute_at("C", loop(s, "D", 0)), s.compute_at("B", loop(s, "D", 0), index=1)), """
         B = T.alloc_buffer((7,), "float32")
         C = T.alloc_buffer((7,), "float32")
         for i in range(7):
-            with T.block("C"):
-                vi = T.axis.spatial(7, i)
-                C[vi] = A[vi] + T.float32(1.0)
-            with T.block("B"):
-                vi = T.axis.spatial(7, i)
-                B[vi] = A[vi] * T.float32(2.0)
-            with T.block("D"):
-                vi = T.axis.spatial(7, i)
-                D[vi] = B[vi] - C[vi]"""),
+            block C
+            block B
+            block D"""),
     "reverse_compute_at": (matmul_relu, lambda s: s.reverse_compute_at("D", s.split(loop(s, "C", 0), [None, 4])[0]), """
         C = T.alloc_buffer((13, 22), "float32")
         for i_0 in range(4):
@@ -143,35 +133,21 @@ LEGAL = {
                           s.reverse_compute_at("D", loop(s, "B", 0), index=-2)), """
         B = T.alloc_buffer((7,), "float32")
         for i in range(7):
-            with T.block("B"):
-                vi = T.axis.spatial(7, i)
-                B[vi] = A[vi] * T.float32(2.0)
-            with T.block("D"):
-                vi = T.axis.spatial(7, i)
-                D[vi] = B[vi] - T.float32(1.0)
-            with T.block("C"):
-                vi = T.axis.spatial(7, i)
-                C[vi] = B[vi] + T.float32(1.0)"""),
+            block B
+            block D
+            block C"""),
     "reverse_compute_at behind two producers": (
         chained, lambda s: (s.reverse_compute_at("C", loop(s, "B", 0)), s.reverse_compute_at("D", loop(s, "B", 0))), """
         B = T.alloc_buffer((7,), "float32")
         C = T.alloc_buffer((7,), "float32")
         for i in range(7):
-            with T.block("B"):
-                vi = T.axis.spatial(7, i)
-                B[vi] = A[vi] * T.float32(2.0)
-            with T.block("C"):
-                vi = T.axis.spatial(7, i)
-                C[vi] = B[vi] + T.float32(1.0)
-            with T.block("D"):
-                vi = T.axis.spatial(7, i)
-                D[vi] = B[vi] - C[vi]"""),
+            block B
+            block C
+            block D"""),
     "reverse_compute_at of a shifted reader": (shifted, lambda s: s.reverse_compute_at("C", loop(s, "B", 0)), """
         B = T.alloc_buffer((8,), "float32")
         for i in range(8):
-            with T.block("B"):
-                vi = T.axis.spatial(8, i)
-                B[vi] = A[vi] * T.float32(2.0)
+            block B
             with T.block("C"):
                 vi = T.axis.spatial(7, i - 1)
                 T.where(i - 1 >= 0)

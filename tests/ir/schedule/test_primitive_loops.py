@@ -104,17 +104,11 @@ LEGAL = {
                 C[vi, vj] = A[vi, vj] + T.float32(1.0)"""),
     "reorder leaves the loops between in place": (matmul, lambda s: s.reorder(loop(s, "C", 2), loop(s, "C", 0)), """
         for k, j, i in T.grid(9, 22, 13):
-            with T.block("C"):
-                vi, vj, vk = T.axis.remap("SSR", [i, j, k])
-                with T.init():
-                    C[vi, vj] = T.float32(0.0)
-                C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vk, vj]"""),
+            block C"""),
     "add_unit_loop around a block and a loop": (
         doubled, lambda s: (s.add_unit_loop("B"), s.add_unit_loop(loop(s, "B", 1))), """
         for i, u, j, u_1 in T.grid(5, 1, 22, 1):
-            with T.block("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
+            block B"""),
     "reorder_block_iter_var": (row_sum, lambda s: s.reorder_block_iter_var("B", [1, 0]), """
         for i, k in T.grid(5, 9):
             with T.block("B"):
@@ -133,17 +127,11 @@ LEGAL = {
     "bind": (doubled, lambda s: (s.bind(loop(s, "B", 0), "blockIdx.x"), s.bind(loop(s, "B", 1), "threadIdx.x")), """
         for i in T.thread_binding(5, thread="blockIdx.x"):
             for j in T.thread_binding(22, thread="threadIdx.x"):
-                with T.block("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
+                block B"""),
     "bind of a reduction": (row_sum, lambda s: s.bind(loop(s, "B", 1), "threadIdx.x"), """
         for i in range(5):
             for k in T.thread_binding(9, thread="threadIdx.x"):
-                with T.block("B"):
-                    vi, vk = T.axis.remap("SR", [i, k])
-                    with T.init():
-                        B[vi] = T.float32(0.0)
-                    B[vi] = B[vi] + A[vi, vk]"""),
+                block B"""),
 }
 
 REFUSED = [

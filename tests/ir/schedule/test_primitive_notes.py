@@ -21,9 +21,7 @@ LEGAL = {
                             s.unannotate(loop(s, "B", 0), "one")), """
         for i in T.serial(5, annotations={"two": 2}):
             for j in range(22):
-                with T.block("B"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
+                block B"""),
     "sample_perfect_tile feeds split": (
         doubled, lambda s: s.split(loop(s, "B", 1), s.sample_perfect_tile(loop(s, "B", 1), n=2, decision=[2, 11])), """
         for i, j_0, j_1 in T.grid(5, 2, 11):
@@ -48,14 +46,9 @@ LEGAL = {
                     vi, vj = T.axis.remap("SS", [i, ax0])
                     B[vi, vj] = A[vi, vj] * T.float32(2.0)
             for j in range(22):
-                with T.block("C"):
-                    vi, vj = T.axis.remap("SS", [i, j])
-                    C[vi, vj] = B[vi, vj] + T.float32(1.0)"""),
+                block C"""),
     "enter_postproc": (doubled, lambda s: s.enter_postproc(), """
-        for i, j in T.grid(5, 22):
-            with T.block("B"):
-                vi, vj = T.axis.remap("SS", [i, j])
-                B[vi, vj] = A[vi, vj] * T.float32(2.0)"""),
+        nest B"""),
 }
 
 REFUSED = [
