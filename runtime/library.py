@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import threading
@@ -13,11 +14,17 @@ import numpy as np
 
 from ..codegen.toolchain import ToolchainError, build_shared
 from ..codegen.target import Target, is_supported_here
-from .binding import Binding
+from ..codegen.tree import Let, Read, walk
+from ..ir.expr import is_const_int
+from ..ir.relax.ops.common import dim_text
+from .binding import Binding, NetworkError
 from .profile import Profiler
 from .shapes import InputError, TensorSpec, check_inputs, inputs_by_name
 from .timing import Timing
 from .values import as_arrays
+
+
+ERR_DIM = -5  # INGOT_ERR_DIM of runtime_c/ingot.h
 
 
 class CompiledLibrary:
@@ -155,11 +162,26 @@ class CompiledLibrary:
         with self._lock:
             if self._binding is None:
                 self.build()
-            self._binding.run(dims, arrays, outputs)
+            try:
+                self._binding.run(dims, arrays, outputs)
+            except NetworkError as error:
+                raise self._explained(error) from None
             if found := self._binding.found:
                 values = {**dict(zip(self._dims, dims)), **found}
                 outputs = [spec.filled(array, values) for spec, array in zip(self._outputs, outputs)]
         return outputs
+
+    def _explained(self, error):
+        """The error of a run, with the dimensions that it decides where one of them may be what is out of range."""
+        program = getattr(self.model, "program", None)
+        lets = [n for n in walk(program.run) if isinstance(n, Let) and isinstance(n.value, Read)] if program else []
+        if error.status != ERR_DIM or not lets:
+            return error
+        checks = [re.sub(r"_fits(_\d+)?$", "", n.dim.name) for n in lets if is_const_int(n.most, 0)]
+        sizes = [f"{n.dim.name} of 0 to {dim_text(n.most)}" for n in lets if not is_const_int(n.most, 0)]
+        parts = [f"operands of the node of {', '.join(dict.fromkeys(checks))}, which must fit declared shapes"] if checks else []
+        parts += [f"the sizes {', '.join(sizes)}"] if sizes else []
+        return NetworkError(f"{error}: of this network a run decides {' and '.join(parts)}", error.status)
 
     # ---- building -------------------------------------------------------------------------------------------------
 

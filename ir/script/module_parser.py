@@ -104,7 +104,7 @@ class ModuleParser(Evaluator):
     def _constant(self, node):
         name, value = node.targets[0].id, self.eval(node.value)
         if isinstance(value, S.Fresh):
-            value = self.shared[name] = Var(name, value.dtype)
+            value = self.shared[name] = Var(name, value.dtype, value.most)
         if name == "metadata":
             self.metadata = value
         self.env[name] = value.value if isinstance(value, S.Meta) else value

@@ -5,7 +5,8 @@ import difflib
 from dataclasses import dataclass
 
 from ..module import GlobalVar
-from ..relax import expr, op
+from ..relax import control, expr, op
+from ..relax.control import CONTROL
 from ..relax.expr import PrimValue, RelaxTuple, ShapeExpr, const
 from . import specs as S
 from .namespaces import Namespace
@@ -49,7 +50,7 @@ class Special:
     name: str
 
     def __call__(self, *args, **kwargs):
-        return getattr(op, self.name)(*args, **kwargs)
+        return getattr(control if self.name in CONTROL else op, self.name)(*args, **kwargs)
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ ROWS = {
     **{name: InfoName(name) for name in ("Tensor", "Shape", "Prim", "Tuple", "Object")},
     "dataflow": DataflowSpec, "output": lambda *names: OutputSpec(names), "match_cast": CastSpec,
     "const": const, "shape": ShapeExpr, "prim_value": PrimValue, "tuple": lambda *fields: RelaxTuple(fields),
-    **{name: Special(name) for name in ("call_tir", "call_packed", "call_pure_packed", "call_dps_packed")},
+    **{name: Special(name) for name in (*CONTROL, "call_tir", "call_packed", "call_pure_packed", "call_dps_packed")},
 }
 R = Namespace("R", ROWS, _operator)
 

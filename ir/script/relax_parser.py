@@ -13,6 +13,7 @@ from ..module import GlobalVar
 from ..relax import expr as X
 from ..relax import op
 from ..relax.classic import Function
+from ..relax.control import BODIES, tensor_to_shape
 from ..relax.infos import same_info
 from ..names import unique_name
 from . import specs as S
@@ -136,7 +137,10 @@ class RelaxParser(Evaluator):
 
     def _assign(self, name, value, node, info=None):
         if isinstance(value, S.Fresh):
-            self.define(name, self._dim(name, value.dtype))
+            var = self._dim(name, value.dtype)
+            if value.most is not None:  # a variable of this parser's, which a signature may have named before
+                object.__setattr__(var, "most", value.most)
+            self.define(name, var)
         elif isinstance(value, S.Meta):
             self.define(name, value.value)
         elif isinstance(value, CastSpec):
@@ -331,6 +335,29 @@ class RelaxParser(Evaluator):
         dims = tuple(getattr(tir_vars, "values", tir_vars))
         call = X.call_tir(gv, [self.leaf(a, node) for a in args], out, dims)
         return call.replace(attrs={**call.attrs, **attrs}) if attrs else call
+
+    def call_call_if(self, node, cond, *args, then, other, dims=()):
+        """R.call_if(c, x, then=cls.f, other=cls.g, dims=[(n, 2, 3)]), annotated with what it gives"""
+        dims = tuple((var, *(as_expr(v).astype("int64") for v in values)) for var, *values in dims)
+        return self._control(node, "call_if", (cond, *args), {"then": then, "other": other, "dims": dims})
+
+    def call_call_loop(self, node, *args, body, index, turns=None, count=None, limit=False, cond=False, carried=0,
+                       scanned=0):
+        """R.call_loop(limit, cond, *carried, *scanned, *captured, body=cls.f, index=i, ...), annotated"""
+        turns = None if turns is None else as_expr(turns).astype("int64")
+        attrs = {"body": body, "index": index, "turns": turns, "count": count, "limit": limit, "cond": cond,
+                 "carried": carried, "scanned": scanned}
+        return self._control(node, "call_loop", args, attrs)
+
+    def _control(self, node, name, args, attrs):
+        for key in BODIES[name]:
+            if not isinstance(attrs[key], GlobalVar):
+                self.fail(node, f"R.{name}: {key} is a function of the module, as cls.name, not {describe(attrs[key])}")
+        return X.RelaxCall(name, tuple(self.leaf(a, node) for a in args), attrs, None)
+
+    def call_tensor_to_shape(self, node, tensor, dims):
+        """R.tensor_to_shape(x, dims=[n, m])"""
+        return tensor_to_shape(self.leaf(tensor, node), dims)
 
     def call_call_packed(self, node, name, *args, sinfo_args=None, kind="call_packed", **attrs):
         """R.call_packed("name", x, sinfo_args=R.Tensor(...))"""

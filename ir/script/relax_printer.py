@@ -35,7 +35,8 @@ class RelaxPrinter(TIRPrinter):
         with self.suite("class Module:"):
             shared = _shared_dims(mod)
             for v in shared:
-                self.line(f"{self.names.define(v, v.name)} = T.{v.dtype}()")
+                self.names.define(v, v.name)
+            self._declare(shared)
             if mod.attrs:
                 self.line(f"I.module_attrs({self.value(mod.attrs)})")
             for i, (name, func) in enumerate(mod.functions.items()):
@@ -71,7 +72,7 @@ class RelaxPrinter(TIRPrinter):
         with self.names.scope():
             for p in func.params:
                 self.names.define(p, p.name)
-            dims = [v for v in collect(func, Var) if not self.names.known(v)]
+            dims = [v for v in _with_bounds(collect(func, Var)) if not self.names.known(v)]
             for v in dims:
                 self.names.define(v, v.name)
             self._quoting = True
@@ -80,11 +81,18 @@ class RelaxPrinter(TIRPrinter):
             self._quoting = False
             self.line("@R.function")
             with self.suite(f"def {name}({params}){returns}:"):
+                named = {id(v) for v in _with_bounds(collect(func.attrs, Var))}
+                self._declare([v for v in dims if id(v) in named])
                 if func.attrs:
                     self.line(f"R.func_attr({self.value(func.attrs)})")
-                for v in dims:
-                    self.line(f"{self.expr(v)} = T.{v.dtype}()")
+                self._declare([v for v in dims if id(v) not in named])
                 self._seq(func.body)
+
+    def _declare(self, dims):
+        """A line for each variable; those that bounds speak of come first."""
+        for v in dims:
+            bound = "" if v.most is None else f"most={self.expr(v.most)}"
+            self.line(f"{self.expr(v)} = T.{v.dtype}({bound})")
 
     def _seq(self, body):
         for block in body.blocks:
@@ -232,11 +240,21 @@ class RelaxPrinter(TIRPrinter):
         return sequence(texts, brackets)
 
 
+def _with_bounds(dims):
+    """Variables, and before each those of its bound."""
+    found = {}
+    for v in dims:
+        if v.most is not None:
+            found |= {id(w): w for w in _with_bounds(collect(v.most, Var))}
+        found.setdefault(id(v), v)
+    return list(found.values())
+
+
 def _shared_dims(mod):
     """The dimensions that more than one function, or the module's attributes, speak of."""
     count, found = {}, {}
     for part, weight in ((mod.attrs, 2), *((_interface(f), 1) for f in mod.functions.values())):
-        for v in collect(part, Var):
+        for v in _with_bounds(collect(part, Var)):
             if v.dtype != "handle":
                 found[id(v)] = v
                 count[id(v)] = count.get(id(v), 0) + weight

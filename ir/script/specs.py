@@ -18,9 +18,11 @@ class Spec:
 
 @dataclass(frozen=True)
 class Fresh(Spec):
-    """T.int64(): a variable to be made under the name it is assigned to."""
+    """T.int64(): a variable to be made under the name it is assigned to. most: the upper bound of a dimension that a
+    run decides, T.int64(most=8)."""
 
     dtype: DataType
+    most: object = None
     place = "`name = T.int64()`"
 
 

@@ -115,6 +115,14 @@ def test_loops_of_known_and_of_unknown_turns():
               bounds={"z_turns": 7})
 
 
+def test_a_run_that_is_refused_says_what_it_decides():
+    proto = model([node("Range", ["zero", "n", "one"], ["y"])], {"n": np.array(3, np.int64)}, {"y": INT64},
+                  {"zero": np.array(0, np.int64), "one": np.array(1, np.int64)})
+    with ingot.compile(proto, threads="none", name="counted", bounds={"y_d0": 5}) as library:
+        with pytest.raises(NetworkError, match=r"status -5\): of this network a run decides the sizes y_d0 of 0 to 5"):
+            library(np.array(9, np.int64))
+
+
 def test_turns_beyond_the_bound_are_refused_by_the_run():
     feeds = {"x": X, "n": np.array(8, np.int64)}
     proto = model([loop(STEP, ["n", "", "x"], ["y", "z"], 1)], feeds, {"y": FLOAT, "z": FLOAT}, HALF)
