@@ -6,7 +6,7 @@ from onnx import helper, numpy_helper
 from ingot.frontend.onnx import from_onnx
 from ingot.frontend.onnx.names import identifier
 from ingot.ir.expr import Var
-from ingot.ir.names import unique_name
+from ingot.ir.names import Names, unique_name
 from ingot.ir.relax.evaluate import EvaluationError, evaluate
 from ingot.ir.relax.expr import Constant, DataflowBlock, DataflowVar, RelaxVar
 from onnx_models import model
@@ -26,6 +26,15 @@ def small(**changes):
     ("été", "t"), ("a b-c", "a_b_c")])
 def test_identifiers(text, name):
     assert identifier(text) == name
+
+
+def test_many_unique_names():
+    """A set that remembers numbers gives the names that a search from the first one does."""
+    hints = ["a", "a", "b", "a", "a_1", "b", "a_1", "a", "c", "a_1_1", "a_1"] * 5
+    start = ["a_3", "b_1", "a_1_2"]
+    plain, quick = set(start), Names(start)
+    assert [unique_name(h, plain) for h in hints] == [unique_name(h, quick) for h in hints]
+    assert plain == quick and unique_name("a", quick, "") not in plain
 
 
 def test_unique_names():
