@@ -5,6 +5,7 @@ import difflib
 import re
 import textwrap
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from ..ir.dtype import DataType
 from ..ir.expr import IntImm
@@ -13,6 +14,7 @@ from ..ir.relax.accuracy import growth_of_sums
 from ..ir.relax.arithmetic import FMA
 from ..ir.tir.hints import MOST_ITERATIONS, UNROLL
 from ..ir.tir.stmt import For
+from ..ir.tir.stored import ATTRIBUTE as STORED
 from ..ir.transform.walk import statements
 from .c_function import CFunction, print_function
 from .c_names import INTERFACE
@@ -172,12 +174,13 @@ def _wrapped(head, text):
 def shape_summary(func):
     """'x float32[1, 64, 56, 56], w ... -> y ...' of a PrimFunc, before its buffers are flattened."""
     buffers = func.buffers
-    outputs = func.attrs.get("num_outputs", 1)
+    outputs, stored = func.attrs.get("num_outputs", 1), func.attrs.get(STORED, ())
 
-    def text(b):
-        return f"{b.name} {DataType(b.dtype)}[{', '.join(str(s) for s in b.shape)}]"
+    def text(b, form=""):
+        return f"{b.name} {DataType(b.dtype)}[{', '.join(str(s) for s in b.shape)}]" + (f" in {form}" if form else "")
 
-    return ", ".join(map(text, buffers[:-outputs])) + " -> " + ", ".join(map(text, buffers[-outputs:]))
+    inputs = [text(*pair) for pair in zip_longest(buffers[:-outputs], stored, fillvalue="")]
+    return ", ".join(inputs) + " -> " + ", ".join(map(text, buffers[-outputs:]))
 
 
 def split_files(kernels):

@@ -26,7 +26,7 @@ INGOT_INLINE float ingot_ceilf(float x) { return f32x1_ceil(x); }
 INGOT_INLINE float ingot_roundf(float x) { return f32x1_round(x); } /* ties to even */
 INGOT_INLINE float ingot_sqrtf(float x) { return f32x1_sqrt(x); }
 INGOT_INLINE float ingot_fixedf(float a, float b, int32_t n) { return f32x1_fixed(a, b, n); }
-INGOT_INLINE float ingot_signed_bitsf(float a, int32_t n, int32_t bits) { return f32x1_signed_bits(a, n, bits); }
+INGOT_INLINE float ingot_top_bitsf(float a, int32_t n, int32_t bits) { return f32x1_top_bits(a, n, bits); }
 INGOT_INLINE float ingot_greaterf(float a, float b) { return f32x1_greater(a, b); }
 INGOT_INLINE float ingot_fmaf(float a, float b, float c) { return f32x1_fma(a, b, c); }
 

@@ -12,7 +12,7 @@
  *   T_add  T_sub  T_mul  T_div (a, b)          as the C operators
  *   T_fma(a, b, c)                             a * b + c, rounded once where the machine can, else twice
  *   T_fixed(a, b, n)                           the integer of the 32 bits from the n-th on of a and b; see simd/lane.h
- *   T_signed_bits(a, n, b)                     the integer of b bits from the n-th lowest on of a
+ *   T_top_bits(a, n, b)                     b bits of a from the n-th lowest on, as the highest of 32
  *   T_greater(a, b)                            that whose bits are the greater integer: of magnitudes, NaN before all
  *   T_accumulate(a, b, c)                      T_fma, in the register of c, where each of a and b serves several sums
  *   T_evens(a, b, w)  T_odds(a, b, w)          of blocks of w lanes: a's even ones, each followed by b's; a's odd ones,

@@ -106,9 +106,9 @@ def _fixed(a, b, n):
     return (both << np.uint64(n) >> np.uint64(32)).astype(np.uint32).view(np.int32).astype(np.float32)[()]
 
 
-def _signed_bits(a, n, bits):
-    first = _bits(a) << np.uint32(32 - bits - n)
-    return (first.view(np.int32) >> (32 - bits)).astype(np.float32)[()]
+def _top_bits(a, n, bits):
+    first = _bits(a) << np.uint32(32 - bits - n) & np.uint32(-1 << 32 - bits & 0xffffffff)
+    return first.view(np.int32).astype(np.float32)[()]
 
 
 # ---------------------------------------------------------------- expansion
@@ -178,11 +178,11 @@ INTEGER_INTRINSICS = _rows(*(Intrinsic(name, numpy, arity, result=result) for na
     Intrinsic("bit_field", _bit_field, 3, integers=2))
 # Of the bits of float32. fixed(a, b, n): the integer, with its sign, that the 32 bits from the n-th on of a and then b
 # are, where n is a multiple of 4 below 32; greater(a, b): that whose bits are the greater integer, of magnitudes the
-# greater number, of which NaN is the greatest; signed_bits(a, n, bits): the integer, with its sign, of so many bits from
-# the n-th lowest on.
+# greater number, of which NaN is the greatest; top_bits(a, n, bits): the integer, with its sign, of 32 bits
+# of which the highest are so many of a from the n-th lowest on.
 BIT_INTRINSICS = _rows(
     Intrinsic("fixed", _fixed, 3, _c(runtime="ingot_fixedf"), None, True, 0, integers=1),
-    Intrinsic("signed_bits", _signed_bits, 3, _c(runtime="ingot_signed_bitsf"), None, True, 0, integers=2),
+    Intrinsic("top_bits", _top_bits, 3, _c(runtime="ingot_top_bitsf"), None, True, 0, integers=2),
     Intrinsic("greater", _greater, 2, _c(runtime="ingot_greaterf"), None, True, 0),
 )
 # Of float vectors: what VectorizeLoop makes of reductions over lanes and of stores to the first lanes, LaneIndexedFMA

@@ -50,10 +50,10 @@ class Stored:
         return (count + (self.per_word - 1)) // self.per_word
 
     def encode(self, array):
-        """The words of an array, one after the other."""
-        flat = np.ascontiguousarray(array).reshape(-1)
+        """The words of an array: in its shape, or one after the other where they hold several elements."""
         if self.per_word == 1:
-            return (flat - flat.dtype.type(self.base) if self.base else flat).astype(self.dtype)
+            return (array - array.dtype.type(self.base) if self.base else array).astype(self.dtype)
+        flat = np.ascontiguousarray(array).reshape(-1)
         bits = np.zeros(-(-flat.size // self.per_word) * self.per_word, np.uint8)
         bits[:flat.size] = flat.view(np.uint8) & (1 << self.bits) - 1
         words = bits.reshape(-1, self.per_word) << np.arange(self.per_word, dtype=np.uint8) * np.uint8(self.bits)

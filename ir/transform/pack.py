@@ -171,7 +171,7 @@ class _PackWeights(GraphRewriter):
         if call.attrs["b_layout"] != quantized.PLAIN or not all(isinstance(a, Constant) for a in call.args[1:]) or (
                 not quantized.fits_words(w.data.shape[1], scales.data.shape[1], bits)):
             return call
-        panel = vectors_of_panel(static(x.struct_info.shape[-2])) * self.lanes
+        panel = self.lanes * vectors_of_panel(static(x.struct_info.shape[-2]), w.data.shape[0], self.lanes)
         words = self.once(w, ("words", panel), lambda w: Constant(quantized.pack(w.data, bits, panel), w.name))
         blocks = [self.once(v, ("blocks", panel), lambda v: Constant(quantized.pack_blocks(v.data, panel), v.name))
                   for v in call.args[2:]]

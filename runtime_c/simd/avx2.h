@@ -100,7 +100,15 @@ INGOT_INLINE f32x8 f32x8_copysign(f32x8 a, f32x8 sign)
 }
 
 INGOT_X86_FIXED(f32x8, _mm256, __m256i, si256, int)
-INGOT_X86_SIGNED_BITS(f32x8, _mm256, si256, int)
+
+/* As f32x1_top_bits; of two bits from a table, whose index is the lowest ones of a lane. */
+INGOT_X86_TOP_BITS(f32x8_any, f32x8, _mm256, si256, int)
+INGOT_INLINE f32x8 f32x8_top_bits(f32x8 a, int32_t n, int32_t bits)
+{
+    const f32x8 two = _mm256_setr_ps(0x0p30f, 0x1p30f, -0x2p30f, -0x1p30f, 0x0p30f, 0x1p30f, -0x2p30f, -0x1p30f);
+    if (bits == 2) return _mm256_permutevar8x32_ps(two, _mm256_srli_epi32(_mm256_castps_si256(a), n));
+    return f32x8_any_top_bits(a, n, bits);
+}
 
 /* As f32x1_ldexp, f32x1_power, f32x1_exponent and f32x1_mantissa. */
 INGOT_INLINE f32x8 f32x8_ldexp(f32x8 a, f32x8 n)

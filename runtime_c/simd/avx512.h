@@ -123,15 +123,16 @@ INGOT_INLINE f32x16 f32x16_fixed(f32x16 a, f32x16 b, int32_t n)
 INGOT_X86_FIXED(f32x16, _mm512, __m512i, si512, unsigned)
 #endif
 
-/* As f32x1_signed_bits; of four bits from a table, whose index is the lowest ones. */
-INGOT_INLINE f32x16 f32x16_signed_bits(f32x16 a, int32_t n, int32_t bits)
+/* As f32x1_top_bits; of four and of two bits from a table, whose index is the lowest ones of a lane. */
+INGOT_X86_TOP_BITS(f32x16_any, f32x16, _mm512, si512, unsigned)
+INGOT_INLINE f32x16 f32x16_top_bits(f32x16 a, int32_t n, int32_t bits)
 {
-    const __m512i word = f32x16_bits(a);
-    if (bits == 4)
-        return _mm512_permutexvar_ps(_mm512_srli_epi32(word, (unsigned)n), _mm512_setr_ps(
-            0.0f, 1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f, 7.0f, -8.0f, -7.0f, -6.0f, -5.0f, -4.0f, -3.0f, -2.0f, -1.0f));
-    return _mm512_cvtepi32_ps(
-        _mm512_srai_epi32(_mm512_slli_epi32(word, (unsigned)(32 - bits - n)), (unsigned)(32 - bits)));
+    const f32x16 four = _mm512_setr_ps(0x0p28f, 0x1p28f, 0x2p28f, 0x3p28f, 0x4p28f, 0x5p28f, 0x6p28f, 0x7p28f,
+                                       -0x8p28f, -0x7p28f, -0x6p28f, -0x5p28f, -0x4p28f, -0x3p28f, -0x2p28f, -0x1p28f);
+    const f32x16 two = _mm512_setr_ps(0x0p30f, 0x1p30f, -0x2p30f, -0x1p30f, 0x0p30f, 0x1p30f, -0x2p30f, -0x1p30f,
+                                      0x0p30f, 0x1p30f, -0x2p30f, -0x1p30f, 0x0p30f, 0x1p30f, -0x2p30f, -0x1p30f);
+    if (bits != 4 && bits != 2) return f32x16_any_top_bits(a, n, bits);
+    return _mm512_permutexvar_ps(_mm512_srli_epi32(f32x16_bits(a), (unsigned)n), bits == 4 ? four : two);
 }
 
 INGOT_INLINE f32x16 f32x16_copysign(f32x16 a, f32x16 sign)

@@ -63,10 +63,10 @@ INGOT_INLINE f32x1 f32x1_fixed(f32x1 a, f32x1 b, int32_t n)
     return (float)(int32_t)(uint32_t)(both << n >> 32);
 }
 
-/* The integer, with its sign, of so many bits of a from the n-th lowest on. */
-INGOT_INLINE f32x1 f32x1_signed_bits(f32x1 a, int32_t n, int32_t bits)
+/* So many bits of a, from the n-th lowest on, as the highest ones of an integer with a sign. */
+INGOT_INLINE f32x1 f32x1_top_bits(f32x1 a, int32_t n, int32_t bits)
 {
-    return (float)((int32_t)(f32x1_bits(a) << (32 - bits - n)) >> (32 - bits));
+    return (float)(int32_t)(f32x1_bits(a) << (32 - bits - n) & 0xffffffffu << (32 - bits));
 }
 
 /* That whose bits are the greater integer: of magnitudes the greater number, of which NaN is the greatest. */

@@ -160,11 +160,11 @@ INGOT_INLINE f32x4 f32x4_fixed(f32x4 a, f32x4 b, int32_t n)
     return vcvtq_f32_s32(vreinterpretq_s32_u32(f32x4_from_bit(a, b, n)));
 }
 
-/* As f32x1_signed_bits: a shift by a negative number is one to the right. */
-INGOT_INLINE f32x4 f32x4_signed_bits(f32x4 a, int32_t n, int32_t bits)
+/* As f32x1_top_bits. */
+INGOT_INLINE f32x4 f32x4_top_bits(f32x4 a, int32_t n, int32_t bits)
 {
-    const int32x4_t first = vshlq_s32(vreinterpretq_s32_f32(a), vdupq_n_s32(32 - bits - n));
-    return vcvtq_f32_s32(vshlq_s32(first, vdupq_n_s32(bits - 32)));
+    const uint32x4_t first = vshlq_u32(vreinterpretq_u32_f32(a), vdupq_n_s32(32 - bits - n));
+    return vcvtq_f32_s32(vreinterpretq_s32_u32(vandq_u32(first, vdupq_n_u32(0xffffffffu << (32 - bits)))));
 }
 
 INGOT_INLINE f32x4 f32x4_select_lt(f32x4 a, f32x4 b, f32x4 x, f32x4 y) { return vbslq_f32(vcltq_f32(a, b), x, y); }

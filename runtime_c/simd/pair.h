@@ -34,11 +34,11 @@
         return a;                                                                                                      \
     }
 
-#define INGOT_PAIR_SIGNED_BITS(T, H)                                                                                   \
-    INGOT_INLINE T T##_signed_bits(T a, int32_t n, int32_t bits)                                                       \
+#define INGOT_PAIR_TOP_BITS(T, H)                                                                                   \
+    INGOT_INLINE T T##_top_bits(T a, int32_t n, int32_t bits)                                                       \
     {                                                                                                                  \
-        a.lo = H##_signed_bits(a.lo, n, bits);                                                                         \
-        a.hi = H##_signed_bits(a.hi, n, bits);                                                                         \
+        a.lo = H##_top_bits(a.lo, n, bits);                                                                         \
+        a.hi = H##_top_bits(a.hi, n, bits);                                                                         \
         return a;                                                                                                      \
     }
 
@@ -118,7 +118,7 @@
     INGOT_PAIR_OP3(T, H, fma)                                                                                          \
     INGOT_PAIR_OP3(T, H, clamp)                                                                                        \
     INGOT_PAIR_FIXED(T, H)                                                                                             \
-    INGOT_PAIR_SIGNED_BITS(T, H)                                                                                       \
+    INGOT_PAIR_TOP_BITS(T, H)                                                                                       \
     INGOT_PAIR_OP2(T, H, greater)                                                                                      \
     INGOT_PAIR_OP1(T, H, neg)                                                                                          \
     INGOT_PAIR_OP1(T, H, abs)                                                                                          \

@@ -31,10 +31,10 @@
         return a;                                                                                                      \
     }
 
-#define INGOT_SCALAR_SIGNED_BITS(T, L)                                                                                 \
-    INGOT_INLINE T T##_signed_bits(T a, int32_t n, int32_t bits)                                                       \
+#define INGOT_SCALAR_TOP_BITS(T, L)                                                                                 \
+    INGOT_INLINE T T##_top_bits(T a, int32_t n, int32_t bits)                                                       \
     {                                                                                                                  \
-        for (int l = 0; l < L; ++l) a.v[l] = f32x1_signed_bits(a.v[l], n, bits);                                       \
+        for (int l = 0; l < L; ++l) a.v[l] = f32x1_top_bits(a.v[l], n, bits);                                       \
         return a;                                                                                                      \
     }
 
@@ -119,7 +119,7 @@
     INGOT_SCALAR_OP3(T, L, fma)                                                                                        \
     INGOT_SCALAR_OP3(T, L, clamp)                                                                                      \
     INGOT_SCALAR_FIXED(T, L)                                                                                           \
-    INGOT_SCALAR_SIGNED_BITS(T, L)                                                                                       \
+    INGOT_SCALAR_TOP_BITS(T, L)                                                                                       \
     INGOT_SCALAR_OP2(T, L, greater)                                                                                    \
     INGOT_SCALAR_OP1(T, L, neg)                                                                                        \
     INGOT_SCALAR_OP1(T, L, abs)                                                                                        \

@@ -5,11 +5,13 @@ import subprocess
 import numpy as np
 import onnx
 import pytest
-from c_build import COMPILERS, STRICT
+from c_build import STRICT
 from onnx import TensorProto, helper, numpy_helper
 
 import ingot
 from ingot.codegen.toolchain import find_compiler, missing_tools, run_command
+from ingot.codegen.toolchains import is_supported_here
+from ingot.ir.target import Target
 
 K, N = 256, 192
 TARGETS = ["host", "x86-64-v3", "c"]
@@ -141,19 +143,16 @@ SPARE = 1.1  # zero points of 4 and 2 bits take a byte each, and columns are fil
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("case", CASES)
 def test_weights_are_as_small_as_in_the_file(case, target):
+    if not is_supported_here(Target.get(target)):
+        pytest.skip(f"this machine does not run {target}")
     m, x, expected, size = CASES[case]()
-    try:
-        library = ingot.compile(m.proto(x, expected.ndim), target=target, threads="none")
+    with ingot.compile(m.proto(x, expected.ndim), target=target, threads="none") as library:
         found = library(x)
-    except ingot.ToolchainError as error:
-        pytest.skip(str(error))
-    with library:
         assert (np.abs(found - expected) <= 1e-5 * size + 1e-6).all()
         assert sum(w.data.nbytes for w in library.model.program.weights) <= SPARE * m.bytes
 
 
-SOME = ["int8 with a zero point", "uint4 in blocks", "table in blocks, zero points", "2 bits, zero points",
-        "8 bits, zero points", "4 bits, several rows"]
+SOME = ["int8 with a zero point", "uint4 in blocks", "2 bits, zero points"]
 
 
 def run_selftest(folder, program, *command, runner=()):
@@ -177,18 +176,15 @@ def test_other_machines(case, target, tmp_path):
     run_selftest(folder, tmp_path / "test", *command, "-O1", runner=run_command(target, "")[:-1])
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("target, flags", [("c", ("-DINGOT_SIMD_SCALAR",)), ("x86-64-v3", ("-march=x86-64-v3",)),
-                                           ("x86-64-v4", ("-march=x86-64-v4",))])
+@pytest.mark.parametrize("compiler, target, flags", [
+    ("gcc", "c", ("-DINGOT_SIMD_SCALAR",)), ("gcc", "x86-64-v3", ("-march=x86-64-v3",)),
+    ("gcc", "x86-64-v4", ("-march=x86-64-v4",)), ("clang", "x86-64-v4", ("-march=x86-64-v4",))])
 @pytest.mark.parametrize("case", SOME)
-def test_the_c_is_strict_and_reads_nothing_beyond(case, target, flags, compiler, tmp_path):
+def test_the_c_is_strict_and_reads_nothing_beyond(case, compiler, target, flags, tmp_path):
     if not shutil.which(compiler):
         pytest.skip(f"{compiler} is not installed")
+    if not is_supported_here(Target.get(target)):
+        pytest.skip(f"this machine does not run {target}")
     m, x, expected, _ = CASES[case]()
-    library = ingot.compile(m.proto(x, expected.ndim), target=target, threads="none")
-    try:
-        library.build()
-    except ingot.ToolchainError as error:
-        pytest.skip(str(error))
-    folder = library.export(tmp_path / "c")
+    folder = ingot.compile(m.proto(x, expected.ndim), target=target, threads="none").export(tmp_path / "c")
     run_selftest(folder, tmp_path / "test", compiler, "-O1", *flags, *SANITIZE.get(compiler, ()))

@@ -32,6 +32,7 @@ static void record(const char *type, const char *op, const float *y, size_t n)
 #define SELECT(T, L, op)                                                                                               \
     EACH(T, L, op, n, T##_##op(T##_load(a + i), T##_load(b + i), T##_load(c + i), T##_set1(1.0f)))
 #define FIXED(T, L, n_) EACH(T, L, fixed_##n_, n, T##_fixed(T##_load(a + i), T##_load(b + i), n_))
+#define TOP_BITS(T, L, n_, b_) EACH(T, L, top_bits_##n_##_##b_, n, T##_top_bits(T##_load(a + i), n_, b_))
 #define REDUCE(T, L, op)                                                                                               \
     for (size_t i = 0; i < n / L; ++i) y[i] = T##_##op(T##_load(a + i * L));                                           \
     record(#T, #op, y, n / L);
@@ -116,6 +117,8 @@ static void record(const char *type, const char *op, const float *y, size_t n)
     BINARY(T, L, copysign) TERNARY(T, L, fma) LDEXP(T, L)                                                              \
     FIXED(T, L, 0) FIXED(T, L, 4) FIXED(T, L, 8) FIXED(T, L, 12) FIXED(T, L, 16)                                       \
     FIXED(T, L, 20) FIXED(T, L, 24) FIXED(T, L, 28)                                                                    \
+    TOP_BITS(T, L, 0, 4) TOP_BITS(T, L, 12, 4) TOP_BITS(T, L, 28, 4) TOP_BITS(T, L, 0, 2) TOP_BITS(T, L, 14, 2)        \
+    TOP_BITS(T, L, 30, 2) TOP_BITS(T, L, 8, 8) TOP_BITS(T, L, 24, 8)                                                   \
     BINARY(T, L, greater) BINARY(T, L, minimum) BINARY(T, L, maximum)                                                  \
     EACH(T, L, clamp, n, T##_clamp(T##_load(a + i), T##_set1(-1.5f), T##_set1(6.0f)))                                  \
     SELECT(T, L, select_lt) SELECT(T, L, select_le) SELECT(T, L, select_eq)

@@ -55,6 +55,8 @@ EXACT = {
     "copysign": lambda a, b, c: np.copysign(a, b),
     "clamp": lambda a, b, c: np.clip(a, np.float32(-1.5), np.float32(6)),
     **{f"fixed_{n}": lambda a, b, c, n=n: BIT_INTRINSICS["fixed"].numpy(a, b, n) for n in range(0, 32, 4)},
+    **{f"top_bits_{n}_{bits}": lambda a, b, c, n=n, bits=bits: BIT_INTRINSICS["top_bits"].numpy(a, n, bits)
+       for n, bits in ((0, 4), (12, 4), (28, 4), (0, 2), (14, 2), (30, 2), (8, 8), (24, 8))},
     "greater": lambda a, b, c: BIT_INTRINSICS["greater"].numpy(a, b),
     "select_lt": lambda a, b, c: np.where(a < b, c, np.float32(1)),
     "select_le": lambda a, b, c: np.where(a <= b, c, np.float32(1)),

@@ -15,14 +15,14 @@ from __future__ import annotations
 import numpy as np
 
 from ... import te
-from ...expr import is_const_int
+from ...expr import const, is_const_int
 from ...op import register
 from ...tir import intrin
 from ..expr import TensorStructInfo
 from .common import fail, need_dtype, need_rank, same_dim, shape_text, te_shape, tensor
 
 WORDS, PLAIN = "words", "NK"
-BLOCKS, SUMS, ROWS = "quantized_blocks", "quantized_sums", "quantized_rows"  # stages
+BLOCKS, SUMS, ROWS, DIVIDED = STAGES = [f"quantized_{name}" for name in ("blocks", "sums", "rows", "divided")]
 _WORD = 32
 
 
@@ -54,9 +54,15 @@ def pack(w, bits, panel):
 def unpack(words, bits, columns):
     """The integers [N, K] of words, as float32."""
     n = terms_of_word(bits)
-    parts = [intrin.BIT_INTRINSICS["signed_bits"].numpy(words, bits * k, bits) for k in range(n)] if n > 1 else [words]
+    top_bits = intrin.BIT_INTRINSICS["top_bits"].numpy
+    parts = [top_bits(words, bits * k, bits) * _unit(bits) for k in range(n)] if n > 1 else [words]
     terms = np.stack(parts, axis=2).reshape(words.shape[0], -1, words.shape[2])
     return terms.transpose(0, 2, 1).reshape(-1, terms.shape[1])[:columns]
+
+
+def _unit(bits):
+    """What the highest bits of a word are times, to be the number that they are by themselves."""
+    return np.float32(2.0 ** (bits - _WORD))
 
 
 def pack_blocks(values, panel):
@@ -105,12 +111,15 @@ def _lower(args, attrs, out):
     rows, panels, panel = shape[:-1], int(w.shape[0]), int(w.shape[2])
     bits, n = attrs["bits"], terms_of_word(attrs["bits"])
     word, term = te.reduce_axis((0, size // n), "k"), te.reduce_axis((0, n), "t")
+    # Rows are divided, not scales: large numbers stay finite.
+    divided = x if n == 1 else te.compute(
+        (*rows, depth), lambda *i: x[i] * const(float(_unit(bits)), "float32"), name=DIVIDED)
 
     def element(*i):
         *at, p, g, c = i
         own = w[p, g * (size // n) + word.var, c]
-        own = own if n == 1 else intrin.signed_bits(own, term.var * bits, bits)
-        return te.sum(x[(*at, g * size + word.var * n + term.var)] * own, [word, term])
+        own = own if n == 1 else intrin.top_bits(own, term.var * bits, bits)
+        return te.sum(divided[(*at, g * size + word.var * n + term.var)] * own, [word, term])
 
     sums = te.compute((*rows, panels, groups, panel), element, name=BLOCKS)
     whole = _sums_of_rows(x, rows, groups, size) if zeros else None

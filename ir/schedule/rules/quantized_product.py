@@ -3,24 +3,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...relax.ops.matmul_quantized import BLOCKS, ROWS, SUMS
+from ...relax.ops.matmul_quantized import BLOCKS, DIVIDED, ROWS, STAGES, SUMS
 from ...tir.hints import EXPLICIT, UNROLL
 from ..plan import Kernel, Match, Plan, Tile, shared
-from .blocks import find_block, inline_all, iter_vars, only_output, static_extent, vectorizes
+from .blocks import blocks, find_block, inline_all, iter_vars, only_output, static_extent, vectorizes
 from .registers import in_registers, steps, through_memory
-from .row_reduction import reduce_serially
+from .row_reduction import reduce_serially, row_in_vectors
 from .threads import parallel_nest
 
-ONE_ROW = 4  # vectors of columns of a tile of one row: as many sums as do not wait for one another
+ONE_ROW = (4, 5, 6, 7, 8)  # vectors of columns of a tile of one row: so many sums hardly wait for one another
 SEVERAL = 2  # of a tile of several
-MOST_ROWS = 4  # of a tile: what makes floats of a vector of words is shared by them
+MOST_ROWS = 6  # of a tile: what makes floats of a vector of words is shared by them
 FEW_ROWS = 3  # where registers are few
 FEW_REGISTERS = 16
 
 
-def vectors_of_panel(rows):
-    """How many vectors of columns lie beside one another for a product of so many rows."""
-    return ONE_ROW if rows == 1 else SEVERAL
+def vectors_of_panel(rows, columns, lanes):
+    """How many vectors of columns lie beside one another for a product of so many rows: of one row as many as leave the
+    fewest columns to fill up."""
+    return min(ONE_ROW, key=lambda n: (-columns % (n * lanes), -n)) if rows == 1 else SEVERAL
 
 
 @dataclass(frozen=True)
@@ -44,14 +45,15 @@ class QuantizedProduct(Kernel):
 def quantized_product(sch, target):
     """matmul_quantized of packed columns, with what is fused to it:
 
+        divided = x / what the highest bits of a word are times
         for panel (parallel): for tile of rows:
             sums = 0
-            for block:  part = 0;  for word: for term: for rows: part += x * term of word;  sums += part * scale
+            for block:  part = 0;  for word: for term: for rows: part += divided * term of word;  sums += part * scale
             epilogue(sums)
     """
     if target.lanes == 1 or find_block(sch, lambda b: b.name_hint == SUMS) is None:
         return None
-    keep = {BLOCKS, SUMS, *([ROWS] if find_block(sch, lambda b: b.name_hint == ROWS) else [])}
+    keep = {b.name_hint for b in blocks(sch)} & set(STAGES)
     inline_all(sch, keep=keep)
     epilogue = only_output(sch)
     if epilogue is None:
@@ -84,6 +86,8 @@ def _apply(sch, epilogue, keep, plan, target):
     sch.decompose_reduction(sums, g)
     if ROWS in keep:
         reduce_serially(sch, target, sch.get_block(ROWS))
+    if DIVIDED in keep:
+        row_in_vectors(sch, target, sch.get_block(DIVIDED), 0)
     parallel_nest(sch, target, [*batch, no], work)
 
 
