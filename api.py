@@ -33,8 +33,8 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     byte_order: "little" or "big", of weights in files; None: the target's.
     name: prefix of all C names; default the model's. dims: {"batch": 1} pins symbolic dimensions.
     bounds: {"boxes_count": 100}: how large dimensions that a run decides are at most, where nothing else says so.
-    aliases: {"present.*": "past_key_values.*"}: outputs that lie in the memory of inputs, which a run extends there: see
-    ir/transform/alias.py.
+    aliases: {"present.*": "past_key_values.*"}: outputs that lie in the memory of inputs, which a run extends there:
+    see ir/transform/alias.py.
     accuracy: "float32" (default), "strict" or "relaxed", see ir/relax/accuracy.py. exact=True: "strict", deprecated.
     algorithms: {"conv1": "winograd4"} overrides the choice for convolutions, by the names of their nodes, also where
     it keeps less than the accuracy promises, but that "strict" admits "direct" alone: "direct",
@@ -56,8 +56,8 @@ def load(model, dims=None, name=None, bounds=None, aliases=None):
     """The IRModule of `model` (see compile); an IRModule is returned as it is."""
     if isinstance(model, IRModule):
         if dims or bounds or aliases:
-            raise ValueError("dims, bounds and aliases are of dimensions and tensors that ONNX models name; an IRModule "
-                             "is compiled as it stands")
+            raise ValueError("dims, bounds and aliases are of dimensions and tensors that ONNX models name; an "
+                             "IRModule is compiled as it stands")
         return model
     mod = from_onnx(model, dims=dims, name=name, bounds=bounds)
     return alias_outputs(mod, aliases) if aliases else mod

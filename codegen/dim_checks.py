@@ -40,8 +40,9 @@ class DimCheck:
 
 
 def dim_checks(mod):
-    """The DimChecks of a graph module, each once: dimensions keep their bounds, those are equal that the import takes to
-    be so, no dimension of a tensor is negative, a reshape keeps the number of elements, an update lies inside. What holds for all sizes is not among them, nor what depends on dimensions that a run decides."""
+    """The DimChecks of a graph module, each once: dimensions keep their bounds, those are equal that the import takes
+    to be so, no dimension of a tensor is negative, a reshape keeps the number of elements, an update lies inside. What
+    holds for all sizes is not among them, nor what depends on dimensions that a run decides."""
     most = [DimCheck(const(most, "int64"), ">=", var) for var, most in mod.attrs.get("most", ())]
     equal = [DimCheck(as_dim(a), "==", as_dim(b)) for a, b in mod.attrs.get("equal", ())]
     return (*most, *equal, *_of_callers(_checks(all_bindings(mod))))
@@ -88,8 +89,8 @@ def example_sizes(mod, dims, checks):
 
 
 def _least_sizes(dims, checks, known):
-    """Sizes, of `known` ones, for which the checks hold; None where there are none. Dimensions of checks that fail grow.
-    """
+    """Sizes, of `known` ones, for which the checks hold; None where there are none. Dimensions of checks that fail
+    grow."""
     at = dict.fromkeys(dims, 0)
     while True:
         sizes = {name: known[n] for name, n in at.items()}

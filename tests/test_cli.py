@@ -99,7 +99,8 @@ def test_compile(calls, tmp_path, capsys):
             "--opt-level", "1", "--dim", "batch=2", "--dim", "a=b=3", "--accuracy", "relaxed"]
     assert cli.main([str(word) for word in argv]) == 0
     assert calls == [{"target": "c", "threads": "none", "weights": "file", "name": "n", "opt_level": 1,
-                      "dims": {"batch": 2, "a=b": 3}, "bounds": {}, "aliases": {}, "accuracy": "relaxed", "algorithms": None,
+                      "dims": {"batch": 2, "a=b": 3}, "bounds": {}, "aliases": {},
+                      "accuracy": "relaxed", "algorithms": None,
                       "schedules": None, "stack_limit": None, "byte_order": None}]
     assert (folder / "sums.c").exists()
     output = capsys.readouterr()
