@@ -3,10 +3,10 @@
     python benchmarks/attention.py                          every case
     python benchmarks/attention.py --cases decode --markdown table.md
 
-Attention, RMSNormalization and RotaryEmbedding are those of ai.onnx; prefill: a prompt without a past; decode: one token
-after so many others, whose keys and values both sides copy to the outputs. "in place" are steps of com.microsoft's
-GroupQueryAttention, with past and present in one buffer on both sides: onnxruntime's has no copy of them there, nor has
-Ingot's, whose present is an alias of the past. An operator that the installed onnxruntime lacks shows Ingot alone.
+Attention, RMSNormalization and RotaryEmbedding are those of ai.onnx; prefill: a prompt without a past; decode: one
+token after so many others, whose keys and values both sides copy to the outputs. "in place" are steps of
+com.microsoft's GroupQueryAttention, with past and present in one buffer on both sides: nobody copies them there;
+Ingot's present is an alias of the past. An operator that the installed onnxruntime lacks shows Ingot alone.
 """
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ def rotary(rows, heads, size):
 
 
 CASES = (
-    attention("prefill 128, 12 heads", 128, 0, 12, 12), attention("prefill 128, 12 heads, 3-D", 128, 0, 12, 12, 64, False),
+    attention("prefill 128, 12 heads", 128, 0, 12, 12),
+    attention("prefill 128, 12 heads, 3-D", 128, 0, 12, 12, 64, False),
     attention("prefill 512, 12 heads", 512, 0, 12, 12), attention("prefill 128, 32 heads, 8 of keys", 128, 0, 32, 8),
     attention("prefill 512, 32 heads, 8 of keys", 512, 0, 32, 8),
     attention("decode after 128, 12 heads", 1, 128, 12, 12), attention("decode after 1023, 12 heads", 1, 1023, 12, 12),

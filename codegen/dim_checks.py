@@ -107,8 +107,8 @@ def example_sizes(mod, dims, checks):
 
 
 def _least_sizes(dims, checks, known):
-    """Sizes, of `known` ones, for which the checks hold; None where there are none. Dimensions of checks that fail grow.
-    """
+    """Sizes, of `known` ones, for which the checks hold; None where there are none. Dimensions of checks that fail
+    grow."""
     at = dict.fromkeys(dims, 0)
     while True:
         sizes = {name: known[n] for name, n in at.items()}

@@ -87,7 +87,8 @@ class CompiledLibrary:
     def run(self, feeds):
         """Run on {input name: array}; returns {output name: array}, with the names of the imported model. Symbolic
         dimensions that no input tells are given by name, too."""
-        given = {k: int(v) for k, v in feeds.items() if k in self._dims and k not in [t.source_name for t in self.inputs]}
+        names = {name for t in self.inputs for name in (t.name, t.source_name)}
+        given = {k: int(v) for k, v in feeds.items() if k in self._dims and k not in names}
         values = inputs_by_name(self.inputs, {k: v for k, v in feeds.items() if k not in given})
         outputs = self._answers(values, given)
         return {desc.source_name: array for desc, array in zip(self.outputs, outputs)}

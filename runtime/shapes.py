@@ -58,8 +58,8 @@ class TensorSpec:
 
     def fits(self, array):
         """Whether a call can take an array as it is: a quick answer, False where it takes a closer look."""
-        return (not self.updated and type(array) is np.ndarray and array.shape == self._static and array.dtype == self.dtype
-                and array.flags.c_contiguous)
+        return (not self.updated and type(array) is np.ndarray and array.shape == self._static
+                and array.dtype == self.dtype and array.flags.c_contiguous)
 
     def concrete(self, values):
         """The shape as ints, under {dimension name: value}."""

@@ -101,7 +101,8 @@ def test_compile(calls, tmp_path, capsys):
             "--shape", "x=n,3", "--shape", "s=2,3;4", "--shape", "t=5;", "--shape", "e=", "--shape", "o=none"]
     assert cli.main([str(word) for word in argv]) == 0
     assert calls == [{"target": "c", "threads": "none", "weights": "file", "name": "n", "opt_level": 1,
-                      "dims": {"batch": 2, "a=b": 3}, "bounds": {}, "aliases": {}, "accuracy": "relaxed", "algorithms": None,
+                      "dims": {"batch": 2, "a=b": 3}, "bounds": {}, "aliases": {},
+                      "accuracy": "relaxed", "algorithms": None,
                       "shapes": {"x": ("n", 3), "s": [(2, 3), (4,)], "t": [(5,)], "e": (), "o": None},
                       "schedules": None, "stack_limit": None, "byte_order": None}]
     assert (folder / "sums.c").exists()

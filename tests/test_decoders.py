@@ -133,7 +133,7 @@ int main(void)
         pytest.skip("cc is not installed")
     program = tmp_path / "steps"
     subprocess.run(["cc", "-std=gnu11", "-O1", "-g", "-DINGOT_ROLLED", "-fsanitize=address,undefined",
-                    "-fno-sanitize-recover", f"-I{folder}", tmp_path / "main.c", folder / "steps.c", "-lm", "-o", program],
-                   check=True)
+                    "-fno-sanitize-recover", f"-I{folder}", tmp_path / "main.c", folder / "steps.c", "-lm", "-o",
+                    program], check=True)
     done = subprocess.run([program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

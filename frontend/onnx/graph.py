@@ -189,18 +189,20 @@ class GraphImporter:
             return self._dim_called(proto.dim_param)  # "?" pins all dimensions of that name
         return self._dim_called(proto.dim_param if named else fallback)
 
-    def _dim_called(self, key):
+    def _dim_called(self, key, within=()):
         """The dimension of a name: pinned to a size or an expression of others, or a variable; what is named by an
-        expression of dimensions of inputs is that."""
+        expression of dimensions of inputs is that. within: names whose expressions it stands in."""
+        if key in within:
+            raise OnnxImportError(f"dims says of {key!r} what depends on itself: {', '.join(map(repr, within))}")
         size = self.pins.get(key)
         if size is not None:
             self.used_pins.add(key)
             names = names_in(size) if isinstance(size, str) else None
-            if names and key not in names and names <= self.whole:
-                return value_of(size, {name: self._dim_called(name) for name in names})
+            if names and names <= self.whole:
+                return value_of(size, {name: self._dim_called(name, (*within, key)) for name in names})
             if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise OnnxImportError(f"dims pins {key!r} to {size!r}; a dimension is an integer from 1 up, or a sum or "
-                                      "product of other dimensions and numbers")
+                raise OnnxImportError(f"dims pins {key!r} to {size!r}; a dimension is an integer from 1 up, or a sum "
+                                      "or product of other dimensions and numbers")
             return size
         names = names_in(key) if key not in self.dims else None
         if names and names <= self.whole - {key}:

@@ -263,8 +263,8 @@ def group_query_attention(node):
     if not same(past, 0):
         present = tuple(_after_past(node, *pair, past) for pair in ((past_k, k), (past_v, v)))
         total = simplify(past + length)
-        k, v = (x if same(dims_of(x)[2], total) else node.bind(node.call("memory.part", x, axis=2, begin=0, extent=total))
-                for x in present)
+        k, v = (x if same(dims_of(x)[2], total) else
+                node.bind(node.call("memory.part", x, axis=2, begin=0, extent=total)) for x in present)
     wide = [k, v] if count == groups else [node.call("repeat", x, repeats=count // groups, axis=1) for x in (k, v)]
     hidden = future(node, length, past, total, dtype)
     if same(past, 0):

@@ -200,7 +200,8 @@ def solve_dims(extents, dims):
         for extent, dim in extents:
             missing = [v for v in free_vars(dim) if v not in dims] if isinstance(dim, Var) == alone else []
             if len(missing) == 1:
-                dims[missing[0]] = extent - dim_value(dim, {**dims, missing[0]: 0})
+                least, next_one = (dim_value(dim, {**dims, missing[0]: n}) for n in (0, 1))
+                dims[missing[0]] = (extent - least) // max(next_one - least, 1)
 
 
 def check(value, info, dims, what, bind=True):

@@ -157,8 +157,8 @@ class _FuseAttention(GraphRewriter):
         return (call.args[0], axes == COLUMNS) if axes in (COLUMNS, TURNED) else None
 
     def _heads(self, value, split=False, transpose=None):
-        """Where the heads of an operand [B, H, S, D], or [B, S, H, D] where it is `split`, are; None where they are not.
-        transpose: of it, that the product reads."""
+        """Where the heads of an operand [B, H, S, D], or [B, S, H, D] where it is `split`, are; None where they are
+        not. transpose: of it, that the product reads."""
         whole, value = value, value if split else self._unrepeated(value)
         transposed = None if split else self.producer(value, "permute_dims")
         if transposed is not None and _axes(transposed) != ROWS:
@@ -254,4 +254,5 @@ def _agree(operands, lanes, scores):
     queries, and all is float32."""
     q, k, v = operands
     same = q["size"] == k["size"] == v["size"] and k["heads"] == v["heads"] and q["heads"] % k["heads"] == 0
-    return same and q["size"] % lanes == 0 and scores.dtype == "float32" and all(o["dtype"] == "float32" for o in operands)
+    dtypes = {str(scores.dtype), *(str(o["dtype"]) for o in operands)}
+    return same and q["size"] % lanes == 0 and dtypes == {"float32"}

@@ -15,9 +15,9 @@ from .graph import GraphRewriter, constant_last, on_main
 @on_main
 def remove_identities(func):
     """Ensures no split or concat of one part, empty ones left aside, no operator of the table below that returns its
-    first argument unchanged, no choice that a constant always makes alike, no transpose of a transpose, no transpose that leaves the elements in order (it becomes a view),
-    no view of a view, and no float32 from integers that were such numbers before: what is quantized and dequantized is
-    rounded and clipped in the kernel that makes it. """
+    first argument unchanged, no choice that a constant always makes alike, no transpose of a transpose, no transpose
+    that leaves the elements in order (it becomes a view), no view of a view, and no float32 from integers that were
+    such numbers before: what is quantized and dequantized is rounded and clipped in the kernel that makes it."""
     return _RemoveIdentities().run(func)
 
 

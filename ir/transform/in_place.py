@@ -18,8 +18,8 @@ def in_place(mod):
     """Requires groups (FuseOps). Ensures that a concat whose inputs lie one behind the other in memory is
     a memory.join of what kernels of this function write, each into its part; what cannot be written there is copied.
     Splits and slices that leave memory in order are memory.parts of their source. So are those of rows of a vector or
-    more that maps alone read, and maps alone write a concat of such rows where they belong. A tensor that is padded is written
-    inside its border (memory.inlay), which a kernel of its own fills; its other readers skip the border.
+    more that maps alone read, and maps alone write a concat of such rows where they belong. A tensor that is padded is
+    written inside its border (memory.inlay), which a kernel of its own fills; its other readers skip the border.
 
     A tensor lies in one place: what a graph output is, or another memory.join holds, is copied. A concat of all that
     an earlier one holds and more has the earlier one as its part, so that a chain of them shares one buffer.
@@ -28,8 +28,8 @@ def in_place(mod):
 
 
 class InPlaceRewriter(GraphRewriter):
-    """What passes ask that give values their places. taken: owners whose place is settled: what callers see, and what is
-    a part of something."""
+    """What passes ask that give values their places. taken: owners whose place is settled: what callers see, and what
+    is a part of something."""
 
     def begin(self, func):
         memory = Memory(func)
@@ -106,12 +106,11 @@ class _InPlace(InPlaceRewriter):
 
     def _join_of_rows(self, call, axis):
         """A concat of rows that lie apart in the result, where maps make all of them, for nothing else."""
-        strides = row_major_strides(call.struct_info.shape)
         owners = [self._owner(a) for a in call.args]
         if len(set(owners)) < len(owners) or None in owners or self.taken & set(owners):
             return call
         for a in call.args:
-            alone = all(getattr(b, "value", None) is not None and b.var is self.current for b in self.uses[id(a)])
+            alone = all(b is not None and b.var is self.current for b in self.uses.get(id(a), [None]))
             made = self.producer(a)
             if not (alone and self._is_map(made) and _are_rows(a.struct_info.shape, axis)):
                 return call

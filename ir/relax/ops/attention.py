@@ -1,10 +1,10 @@
 """nn.attention: softmax(q k^T * scale + mask) v of several heads, without a tensor of all scores.
 
 q is [B, S, W], k and v are [B, T, W], as projections write them: head h of each is its columns offset + h * head_size
-and the head_size - 1 after, so that one product may compute all three. Or each is [B, H, S, head_size], as caches of keys
-are. The result is [B, S, heads * head_size], or with by_head [B, heads, S, head_size]. k and v have kv_heads heads (0: as
-many as q), each for as many heads of q as follow one another. mask, which is added to the scores, broadcasts to [B, heads,
-S, T]. lanes: how many keys the kernel handles at once.
+and the head_size - 1 after, so that one product may compute all three. Or each is [B, H, S, head_size], as caches of
+keys are. The result is [B, S, heads * head_size], or with by_head [B, heads, S, head_size]. k and v have kv_heads heads
+(0: as many as q), each for as many heads of q as follow one another. mask, which is added to the scores, broadcasts to
+[B, heads, S, T]. lanes: how many keys the kernel handles at once.
 """
 from __future__ import annotations
 

@@ -143,7 +143,8 @@ class _Attention:
             tensor, indices = self._at(3, b, *self._head_and_token(h, first + s), d)
             return store(tensor, (self.sums[s, d] / self.total[s]).astype(tensor.dtype), indices)
 
-        return self._nest("result", result, s=intrin.min(const(self.rows, "int64"), self.count_rows - first), d=self.size)
+        rows = intrin.min(const(self.rows, "int64"), self.count_rows - first)
+        return self._nest("result", result, s=rows, d=self.size)
 
     def _step(self):
         """The scan over blocks of keys."""
@@ -153,8 +154,8 @@ class _Attention:
         self.tiles = intrin.ceildiv(self.count, self.tile)
         names = (("scores",), ("logits", "exp"), ("top", "sum"), ("before", "greater", "shrink", "weight"),
                  ("shrunk", "values"))
-        shapes = ((self.rows, TILES, self.vectors, self.lanes), (self.rows, self.block), (self.rows, self.lanes), (self.rows,),
-                  (self.rows, self.size))
+        shapes = ((self.rows, TILES, self.vectors, self.lanes), (self.rows, self.block), (self.rows, self.lanes),
+                  (self.rows,), (self.rows, self.size))
         made = [{n: self._buffer(n, *shape) for n in group} for group, shape in zip(names, shapes)]
         pack = []
         if self.once:

@@ -11,6 +11,8 @@ _OWN = {
     "squeeze": ([(3, 1, 2)], {"axis": (1,)}), "concat": ([_X, _X], {"axis": 1}), "memory.join": ([_X, _X], {"axis": 1}),
     "memory.border": ([(5, 6)], {"pad_width": (1, 0, 2, 1)}),
     "memory.inlay": ([(3, 6, 9), _X], {"pad_width": (0, 0, 1, 0, 1, 1)}),
+    "memory.update": ([_X, (3, 2, 7)], {"axis": 1, "begin": 2}),
+    "update_slice": ([_X, (3, 2, 7)], {"axis": 1, "begin": 2}),
     "memory.part": ([_X], {"axis": 1, "begin": 2, "extent": 3}),
     "tile": ([_X], {"repeats": (1, 2, 1)}),
     "slice_at": ([_X, (1, 2), (2, 3)], {"axes": (1, 2), "strides": (2, 1)}), "list_unique": ([(4, 3)], {}),

@@ -378,7 +378,8 @@ def _turned(rows, width):
     a, b = (g.bind(TupleGetItem(parts, n)) for n in range(2))
     first = g.op("subtract", g.op("multiply", a, c), g.op("multiply", b, s))
     second = g.op("add", g.op("multiply", a, s), g.op("multiply", b, c))
-    return g.module(g.op("concat", first, second, axis=1)), [data(rows, w, seed=w) for w in (width, width // 2, width // 2)]
+    inputs = [data(rows, w, seed=seed) for seed, w in enumerate((width, width // 2, width // 2))]
+    return g.module(g.op("concat", first, second, axis=1)), inputs
 
 
 def test_maps_read_and_write_rows_that_lie_apart():
