@@ -31,16 +31,6 @@ def _is_float(x):
     return str(x.struct_info.dtype).startswith(("float", "bfloat"))
 
 
-# Operators that give whole numbers for whole floats: of these, floats that are dimensions stay such.
-ROUNDINGS = ("floor", "ceil", "round")
-WHOLE = (*ROUNDINGS, "astype", "add", "subtract", "multiply", "negative", "minimum", "maximum", "reshape", "expand_dims",
-         "squeeze", "take", "concat", "strided_slice")
-
-
-def _is_float(x):
-    return str(x.struct_info.dtype).startswith(("float", "bfloat"))
-
-
 class Builder:
     """Makes the values of a graph, in the order of its calls.
 
