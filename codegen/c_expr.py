@@ -10,7 +10,8 @@ undefined. Loop variables and dimensions, and sums in an index, which lie inside
 from __future__ import annotations
 
 from ..ir.dtype import DataType
-from ..ir.expr import Add, Broadcast, Call, Cast, Div, FloatImm, IntImm, Max, Mod, Mul, Ramp, Select, Sub, Var, is_const_int
+from ..ir.expr import (Add, Broadcast, Call, Cast, Div, FloatImm, IntImm, Max, Mod, Mul, Ramp, Select, Sub, Var,
+                       is_const_int)
 from ..ir.node import collect
 from ..ir.tir.intrinsics import ALL_INTRINSICS, VECTOR_CALLS
 from ..ir.tir.stmt import BufferLoad

@@ -99,7 +99,7 @@ INGOT_X86_FIXED(f32x4, _mm, __m128i, si128, int)
 
 /* As f32x1_top_bits: shifts take more of the time than what cuts bits off. */
 #define INGOT_X86_TOP_BITS(name, T, M, S, N)                                                                           \
-    INGOT_INLINE T name##_top_bits(T a, int32_t n, int32_t bits)                                                          \
+    INGOT_INLINE T name##_top_bits(T a, int32_t n, int32_t bits)                                                       \
     {                                                                                                                  \
         return M##_cvtepi32_ps(M##_and_##S(M##_slli_epi32(M##_castps_##S(a), (N)(32 - bits - n)),                      \
                                            M##_set1_epi32((int32_t)(0xffffffffu << (32 - bits)))));                    \

@@ -6,8 +6,8 @@ x [..., M, K] and scales [N, G] are float32; w [N, K] are int8, int4 or int2; ze
 float32. Blocks have K / G terms. So it is with b_layout "NK".
 
 With "words" the columns are constants in the order in which a tile of sums reads them, `panel` columns beside one
-another: w [ceil(N / panel), K / n, panel] of float32, whose 32 bits are n terms of a column, the first one lowest, or of
-8 bits the numbers themselves, and scales and zeros [ceil(N / panel), G, panel]. n_size is N, bits those of a term.
+another: w [ceil(N / panel), K / n, panel] of float32, whose 32 bits are n terms of a column, the first one lowest, or
+of 8 bits the numbers themselves, and scales and zeros [ceil(N / panel), G, panel]. n_size is N, bits those of a term.
 plan: what passes decided of its kernel's schedule (schedule/plan.py).
 """
 from __future__ import annotations

@@ -30,8 +30,8 @@ from .windows import windows
 from .winograd import winograd
 
 RULES = {rule.__name__: rule for rule in (
-    attention, attention_blocks, quantized_product, recurrence, winograd, pointwise_depthwise, blocked_convolution, columns, phases,
-    windows, local_response, register_tile, contraction, row_reduction, gather, elementwise)}
+    attention, attention_blocks, quantized_product, recurrence, winograd, pointwise_depthwise, blocked_convolution,
+    columns, phases, windows, local_response, register_tile, contraction, row_reduction, gather, elementwise)}
 
 
 def follow(rule, sch, target, given=None):

@@ -81,8 +81,8 @@ EXPRESSIONS = {
     'T.StringImm("a")': '"a"', "T.meta_var(3) if i is None else x": "x",
     **{f"T.{f}({', '.join(names[:row.arity])})": f"T.{f}({', '.join(names[:row.arity])})"
        for rows, names in ((INTRINSICS, "xyx"), (INTEGER_INTRINSICS, "ij"), (BIT_INTRINSICS, "xyx"))
-       for f, row in rows.items() if f != "fixed"},
-    "T.fixed(x, y, i)": "T.fixed(x, y, i)",
+       for f, row in rows.items() if not row.integers},
+    **{text: text for text in ("T.fixed(x, y, i)", "T.top_bits(x, i, j)", "T.bit_field(i, j, 4)")},
     # Python's own operators
     "-i": "-i", "+i": "i", "-T.int8(3)": "T.int8(-3)", "i // j % 3": "i // j % 3", "x / 2": "x / T.float32(2.0)",
     "x ** 2.0": 'T.pow(x, T.float32(2.0))', "i << 2 | 1": 'T.bitwise_or(T.shift_left(i, 2), 1)',

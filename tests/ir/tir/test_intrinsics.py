@@ -7,7 +7,8 @@ import pytest
 import ingot
 from ingot import te, tir
 from ingot.codegen.c_types import USED
-from ingot.ir.tir.intrinsics import BIT_INTRINSICS, INTRINSICS, SCALAR_INTRINSICS, SERIES, VECTOR_CALLS
+from ingot.ir.tir.intrinsics import (BIT_INTRINSICS, INTEGER_INTRINSICS, INTRINSICS, SCALAR_INTRINSICS, SERIES,
+                                     VECTOR_CALLS)
 from ingot.script import tir as T
 
 SIMD = Path(ingot.__file__).parent / "runtime_c" / "simd"
@@ -16,8 +17,8 @@ SIMD = Path(ingot.__file__).parent / "runtime_c" / "simd"
 @pytest.mark.parametrize("name", SCALAR_INTRINSICS)
 def test_a_row_has_a_builder_and_a_name_in_script(name):
     row = SCALAR_INTRINSICS[name]
-    floats = [tir.Var(f"x{n}", "int32" if name in ("popcount", "clz", "bit_field") or name.startswith(("bitwise", "shift"))
-                      else "float32") for n in range(row.arity - row.integers)]
+    dtype = "int32" if name in INTEGER_INTRINSICS else "float32"
+    floats = [tir.Var(f"x{n}", dtype) for n in range(row.arity - row.integers)]
     call = getattr(tir, name)(*floats, *[0] * row.integers)
     assert call.op == "tir." + name and call.dtype == (row.result or floats[0].dtype)
     assert hasattr(T, name) and (name not in INTRINSICS or getattr(te, name) is getattr(tir, name))
