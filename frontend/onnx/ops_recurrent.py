@@ -6,7 +6,7 @@ from functools import partial
 from ...ir.relax.expr import Constant
 from ..shapes import Symbolic, dims_of, same
 from .converter import converts
-from .recurrence import ACTIVATIONS, by_steps, float_products
+from .recurrence import ACTIVATIONS, STEPS, by_steps, float_products
 
 DIRECTIONS = ("forward", "reverse", "bidirectional")
 _ACTIVATIONS = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}  # ONNX compares the names without case
@@ -37,7 +37,7 @@ def _recurrent(op_type, gates, states, functions):
         if lengths is not None or _is_special(node, names):
             peepholes = node.input(7) if op_type == "LSTM" else None
             lengths = None if lengths is None else node.reshape(lengths, [batch, 1])
-            results = by_steps(node, op_type, x, (bias, peepholes), initial, lengths, names,
+            results = by_steps(node, STEPS[op_type], x, (bias, peepholes), initial, lengths, names,
                                partial(float_products, node, w, r))
             return _by_layout(node, results, batch_first)
         extra = {"linear_before_reset": bool(node.attr("linear_before_reset", 0))} if op_type == "GRU" else {}

@@ -40,12 +40,13 @@ def _affine(node, x, alpha, beta):
     return node.call("add", x, scalar_like(node, beta, x)) if beta else x
 
 
-def activations(node, names):
-    """The functions of `names`, with the alphas and betas that the node gives, in order, to those that take some."""
+def activations(node, names, table):
+    """The functions of `names`, with the alphas and betas that the node gives, in order, to those that take some.
+    table: as ACTIVATIONS."""
     given = [list(node.attr(f"activation_{which}") or ()) for which in ("alpha", "beta")]
     found = []
     for name in names:
-        defaults, function = ACTIVATIONS[name.lower()]
+        defaults, function = table[name.lower()]
         values = [float(given[k].pop(0)) if given[k] else usual for k, usual in enumerate(defaults)]
         found.append(lambda node, x, function=function, values=values: function(node, x, *values))
     return found
@@ -128,12 +129,12 @@ def float_products(node, w, r, d):
             lambda node, h, first, count: node.call("matmul", h, cut(node, r, 1, first, count)))
 
 
-def by_steps(node, cell, x, weights, initial, lengths, names, products):
+def by_steps(node, step, x, weights, initial, lengths, names, products, table=ACTIVATIONS):
     """(y [T, D, B, H], final states [D, B, H]) of x [T, B, I].
 
-    cell: of STEPS; weights: (bias, peepholes or None) as ONNX has them; initial: the states [D, B, H]; lengths: how
-    many steps each of the batch takes, or None; names: the activations of each direction; products: function
-    (direction) -> as float_products.
+    step: such as those of STEPS; weights: (bias, peepholes or None) as ONNX has them; initial: the states [D, B, H]; lengths: how
+    many steps each of the batch takes, or None; names: the activations of each direction, of `table`; products:
+    function (direction) -> as float_products.
     """
     steps, batch = dims_of(x)[:2]
     few = isinstance(steps, int) and steps * len(names) <= MOST_STEPS
@@ -144,12 +145,12 @@ def by_steps(node, cell, x, weights, initial, lengths, names, products):
         size = dims_of(bias)[0] // 2
         project, product = products(d)
         of = Direction(node, hidden, product, node.bind(cut(node, bias, 0, size, size)), peepholes,
-                       activations(node, of_direction))
+                       activations(node, of_direction, table))
         projected = node.bind(node.call("add", project(node, x), cut(node, bias, 0, 0, size)))
         states = [_begun(node, part(node, s, d), lengths) for s in initial]
         backward = d == 1 or node.attr("direction", "forward") == "reverse"
         run = _unrolled if few else _looped
-        rows, states = run(of, STEPS[cell], projected, states, lengths, backward)
+        rows, states = run(of, step, projected, states, lengths, backward)
         outputs.append(rows)
         finals.append(states)
     y = _joined(node, [node.reshape(node.bind(o), [steps, 1, batch, hidden]) for o in outputs], 1)

@@ -2,6 +2,7 @@
 import numpy as np
 import onnxruntime as ort
 import pytest
+from onnx import helper, numpy_helper
 from onnx_models import check_node, one_node
 
 import ingot
@@ -124,3 +125,32 @@ def test_many_steps_are_one_loop():
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     for output, want in zip(session.get_outputs(), session.run(None, feeds)):
         np.testing.assert_allclose(results[output.name], want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("directions, steps, batch", [(2, 40, 1), (1, 3, 3)])
+def test_lstm_of_bytes_rounds_as_onnxruntime(directions, steps, batch):
+    """A state that is another byte changes what all later steps compute."""
+    rng, inputs, hidden = np.random.default_rng(3), 16, 32
+    weights = {"w": (directions, inputs, 4 * hidden), "r": (directions, hidden, 4 * hidden)}
+    weights = {n: rng.integers(-127, 128, s).astype(np.int8) for n, s in weights.items()}
+    weights["b"] = rng.normal(0, 0.1, (directions, 8 * hidden)).astype(np.float32)
+    weights |= {n: np.full(directions, v, t) for n, v, t in (
+        ("ws", 0.004, np.float32), ("wz", 0, np.int8), ("rs", 0.005, np.float32), ("rz", 3, np.int8))}
+    node = helper.make_node(
+        "DynamicQuantizeLSTM", ["x", "w", "r", "b", "", "h0", "c0", "", "ws", "wz", "rs", "rz"], ["y", "yh", "yc"],
+        hidden_size=hidden, direction="bidirectional" if directions == 2 else "forward", domain="com.microsoft")
+    inputs = {"x": ("steps", "batch", inputs), "h0": (directions, "batch", hidden), "c0": (directions, "batch", hidden)}
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info(n, 1, s) for n, s in inputs.items()],
+                              [helper.make_tensor_value_info(n, 1, None) for n in node.output],
+                              [numpy_helper.from_array(a, n) for n, a in weights.items()])
+    model = helper.make_model(graph, ir_version=9, opset_imports=[
+        helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)])
+    sizes = {"steps": steps, "batch": batch}
+    feeds = {n: rng.standard_normal([sizes.get(d, d) for d in s]).astype(np.float32) for n, s in inputs.items()}
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1  # several share the batch, and each looks at its own part for the scale
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    with ingot.compile(model, threads="none") as library:
+        results = library.run(feeds)
+    for output, want in zip(session.get_outputs(), session.run(None, feeds)):
+        np.testing.assert_allclose(results[output.name], want, rtol=0, atol=1e-6)
