@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import secrets
 import stat
 from dataclasses import dataclass, field
 
@@ -15,7 +16,7 @@ from onnx import TensorProto
 
 LARGE_FILE = 256 << 20  # bytes from which on a file is mapped
 LEAST_CUT = 1 << 10  # bytes of weights that stay out of the message
-INSIDE = "\0"  # the location of weights that lie in the model's own bytes: no file has this name
+INSIDE = "\0" + secrets.token_hex(8)  # the location of weights that lie in the model's own bytes: no model knows it
 
 # ---------------------------------------------------------------- files
 

@@ -177,6 +177,7 @@ def test_external_weights_of_half_a_byte(files, tmp_path, dtype, bits):
     ({"location": "/etc/hostname"}, ("outside the model's folder",)),
     ({"location": "link.bin"}, ("outside the model's folder",)),
     ({"location": "\0w.bin"}, ("outside the model's folder",)),
+    ({"location": "\0"}, ("outside the model's folder",)),
     ({}, ("no file is named",)),
 ], ids=str)
 def test_files_of_weights_that_are_wrong(files, tmp_path, entries, words):

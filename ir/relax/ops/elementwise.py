@@ -108,7 +108,9 @@ def _numpy_clip(x, min, max):  # noqa: A002
 def _sigmoid(x):
     """Without overflow: exp only of numbers below 0."""
     e = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1 / (1 + e), e / (1 + e)).astype(x.dtype)
+    top = np.where(x >= 0, e.dtype.type(1), e)
+    top /= 1 + e
+    return top.astype(x.dtype, copy=False)
 
 
 _erf = tir.INTRINSICS["erf"].numpy

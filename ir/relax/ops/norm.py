@@ -276,13 +276,15 @@ def _power(base, exponent):
 def _evaluate_lrn(args, attrs):
     x, size = widen_array(args[0]), attrs["size"]
     before = (size - 1) // 2
-    sums = np.cumsum(np.square(x, dtype=np.float64), axis=1)
-    padded = np.concatenate([np.zeros_like(sums[:, :1]), sums], axis=1)
+    sums = np.zeros((x.shape[0], x.shape[1] + 1, *x.shape[2:]))  # in place: numbers of 64 bits take much memory
+    np.cumsum(np.square(x, dtype=np.float64, out=sums[:, 1:]), axis=1, out=sums[:, 1:])
     channels = np.arange(x.shape[1])
-    high = np.minimum(channels + size - before, x.shape[1])
-    squares = padded[:, high] - padded[:, np.maximum(channels - before, 0)]
-    result = x / (attrs["bias"] + attrs["alpha"] / size * squares) ** attrs["beta"]
-    return result.astype(args[0].dtype, copy=False)
+    scale = sums[:, np.minimum(channels + size - before, x.shape[1])]
+    scale -= sums[:, np.maximum(channels - before, 0)]
+    scale *= attrs["alpha"] / size
+    scale += attrs["bias"]
+    scale **= attrs["beta"]
+    return np.divide(x, scale, out=scale).astype(args[0].dtype, copy=False)
 
 
 # ---------------------------------------------------------------- rows
