@@ -96,26 +96,28 @@ def _without_common(a, b):
 
 
 def example_sizes(mod, dims, checks):
-    """{symbolic dimension: the least of SIZES} with which all checks hold and, where that can be, no tensor is empty.
-    dims: the names of the symbolic dimensions. Raises ValueError where no size fits."""
+    """{symbolic dimension: the least of SIZES} with which all checks hold and, where that can be, no tensor is empty;
+    of other sizes where these do not. dims: the names of the symbolic dimensions. Raises ValueError where no size
+    fits."""
     full = (*checks, *_of_callers(_at_least(all_bindings(mod), 1)))
-    sizes = dims and (_least_sizes(dims, full, SIZES) or _searched(dims, full) or _searched(dims, checks))
+    ways = ((_least_sizes, full), (_least_sizes, checks), (_searched, full), (_searched, checks))
+    sizes = dims and next((found for way, some in ways if (found := way(dims, some))), None)
     if sizes is None:
         raise ValueError(f"no sizes of the symbolic dimensions {', '.join(dims)} were found with which "
                          f"{' and '.join(map(str, checks))}: pin them with dims")
     return sizes or {}
 
 
-def _least_sizes(dims, checks, known):
-    """Sizes, of `known` ones, for which the checks hold; None where there are none. Dimensions of checks that fail
+def _least_sizes(dims, checks, SIZES):
+    """Sizes, of `SIZES` ones, for which the checks hold; None where there are none. Dimensions of checks that fail
     grow."""
     at = dict.fromkeys(dims, 0)
     while True:
-        sizes = {name: known[n] for name, n in at.items()}
+        sizes = {name: SIZES[n] for name, n in at.items()}
         failed = [c for c in checks if not c.holds(sizes)]
         if not failed:
             return sizes
-        late = {v.name for c in failed for v in free_vars([c.left, c.right]) if at[v.name] + 1 < len(known)}
+        late = {v.name for c in failed for v in free_vars([c.left, c.right]) if at[v.name] + 1 < len(SIZES)}
         if not late:
             return None
         at |= {name: at[name] + 1 for name in late}
