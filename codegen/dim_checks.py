@@ -108,9 +108,8 @@ def example_sizes(mod, dims, checks):
     return sizes or {}
 
 
-def _least_sizes(dims, checks, SIZES):
-    """Sizes, of `SIZES` ones, for which the checks hold; None where there are none. Dimensions of checks that fail
-    grow."""
+def _least_sizes(dims, checks):
+    """Those of SIZES for which the checks hold; None where there are none. Dimensions of checks that fail grow."""
     at = dict.fromkeys(dims, 0)
     while True:
         sizes = {name: SIZES[n] for name, n in at.items()}

@@ -23,7 +23,6 @@ from .shapes import InputError, TensorSpec, check_inputs, inputs_by_name
 from .timing import Timing
 from .values import as_arrays
 
-
 ERR_DIM = -5  # INGOT_ERR_DIM of runtime_c/ingot.h
 
 
@@ -180,9 +179,10 @@ class CompiledLibrary:
             return error
         checks = [re.sub(r"_fits(_\d+)?$", "", n.dim.name) for n in lets if is_const_int(n.most, 0)]
         sizes = [f"{n.dim.name} of 0 to {dim_text(n.most)}" for n in lets if not is_const_int(n.most, 0)]
-        parts = [f"operands of the node of {', '.join(dict.fromkeys(checks))}, which must fit declared shapes"] if checks else []
-        parts += [f"the sizes {', '.join(sizes)}"] if sizes else []
-        return NetworkError(f"{error}: of this network a run decides {' and '.join(parts)}", error.status)
+        parts = (("operands of the node of {}, which must fit declared shapes", dict.fromkeys(checks)),
+                 ("the sizes {}", sizes))
+        text = " and ".join(part.format(", ".join(names)) for part, names in parts if names)
+        return NetworkError(f"{error}: of this network a run decides {text}", error.status)
 
     # ---- building -------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from .library import CompiledLibrary
 from .shapes import InputError
+from .values import as_arrays
 
 MOST_KEPT = 16  # networks of a LibraryByShape
 _KINDS = {"sequence": (list, tuple), "absent": type(None)}
@@ -82,11 +83,11 @@ class LibraryByShape:
         if len(values) != len(self.input_names):
             raise InputError(f"{len(values)} inputs given, {len(self.input_names)} expected: "
                              f"{', '.join(map(repr, self.input_names))}")
-        shapes = tuple(map(_shape, values))
+        shapes = tuple(map(_shape, as_arrays(values)[0]))
         with self._lock:
             if shapes not in self._made:
                 if len(self._made) == MOST_KEPT:
-                    self._made.pop(next(iter(self._made))).close()
+                    del self._made[next(iter(self._made))]
                 self._made[shapes] = self._compile({**dict(zip(self.input_names, shapes)), **self._given})
             return self._made[shapes]
 
