@@ -19,8 +19,8 @@ from . import tvm as _tvm
 
 # name -> the module that defines it
 _NAMES = {
-    **dict.fromkeys(("compile", "from_onnx", "inspect_stage", "memory_report", "recorded_schedules", "verify",
-                     "MemoryReport"), "api"),
+    **dict.fromkeys(("compile", "from_onnx", "inspect_stage", "memory_report", "recorded_plans",
+                     "recorded_schedules", "verify", "MemoryReport"), "api"),
     **dict.fromkeys(("Schedule", "ScheduleError"), "ir.schedule"),
     "DataType": "ir.dtype", "IRModule": "ir.module", "Target": "codegen.target", "VERSION": "codegen.compile",
 }

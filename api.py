@@ -11,12 +11,14 @@ from onnx import TensorProto, numpy_helper
 from .codegen.compile import STAGES, Options, assemble, compile_module, lower
 from .codegen.memory_plan import HOST
 from .codegen.program_text import program_text
+from .codegen.describe import error_bounds
 from .codegen.kernels import find_kernels, kernel_names, print_kernel
 from .codegen.package import evaluate_dim
-from .codegen.recorded import as_text
+from .codegen.recorded import Record, as_text, kernel_hash
 from .frontend.onnx import UndeclaredInput, from_onnx, model_inputs
 from .ir.module import IRModule
 from .ir.relax.accuracy import PROMISES
+from .ir.schedule.plan import ATTRIBUTE
 from .ir.transform.alias import alias_outputs
 from .ir.transform.expose import expose_intermediates
 from .runtime.library import CompiledLibrary
@@ -51,7 +53,7 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     or "winogradM" for tiles of M x M results: 2 to 6 for kernels of 3x3, to 5 for 4x4 (of strides), to 4 for 5x5; or
     "digits", for kernels of 1x1, where the target has a unit for tiles of integers, or "pairs", where it has units for
     additions; "winogradM_digits" and "winogradM_pairs".
-    schedules: {"conv1": trace} overrides the schedules of kernels; see recorded_schedules.
+    schedules: {"conv1": trace or plan} overrides the schedules of kernels; see recorded_schedules and recorded_plans.
     stack_limit: bytes of stack that a run may take of each thread; by default 16 KB, for the target "c" 2 KB.
 
     Returns a CompiledLibrary: call it, .run({...}), .export(folder), .time(...). The C is built at the first run.
@@ -118,9 +120,10 @@ def verify(model, feeds=None, tolerance=1e-4, dims=None, bounds=None, aliases=No
 
 
 def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, aliases=None, shapes=None, **options):
-    """The program as text after a stage: "relax", "fused", "tir", "scheduled" or "c"; or "traces", the schedules of
-    its kernels as JSON, which compile takes; or "accuracy", what is promised, and the error bounds of kernels that are
-    not made by FMAs alone; or "program", the tree of calls that a run makes, and the lives of buffers.
+    """The program as text after a stage: "relax", "fused", "tir", "scheduled" or "c"; or "plans" or "traces", what was
+    decided for its kernels or how they were scheduled, as JSON, which compile takes; or "accuracy", what is promised,
+    and the error bounds of kernels that sum products; or "program", the tree of calls that a run makes, and the lives
+    of buffers.
 
     kernel: only that one, by its name in the C (with or without the network's prefix), its function's name in the
     module, or the name of a model node that it computes. Raises ValueError for a name that none has.
@@ -142,7 +145,7 @@ def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, ali
     stages = lower(mod, checked)
     if stage == "accuracy":
         return _accuracy(stages, stages.kernels, checked)
-    return as_text(_named(stages)) if stage == "traces" else getattr(stages, stage).script()
+    return as_text(_RECORDS[stage](stages)) if stage in _RECORDS else getattr(stages, stage).script()
 
 
 def _one_kernel(mod, stage, wanted, options):
@@ -162,17 +165,16 @@ def _one_kernel(mod, stage, wanted, options):
         return "\n\n".join(_fused(stages, n) for n in found) + "\n"
     if stage == "accuracy":
         return _accuracy(stages, found, options)
-    if stage == "traces":
-        return as_text(_named(stages, found))
+    if stage in _RECORDS:
+        return as_text(_RECORDS[stage](stages, found))
     return IRModule({n: getattr(stages, stage)[n] for n in found}).script()
 
 
 def _accuracy(stages, found, options):
-    """Describe the accuracy mode, with a line for each error bound of a kernel."""
+    """The accuracy mode, and a line for each error bound of a kernel."""
     names = kernel_names(stages.kernels, stages.prefix)
-    lines = [f"{names[n]}: {bound}" for n in found for bound in stages.kernels[n].attrs.get("bounds", ())]
-    made = lines or ["every kernel is made by FMAs alone"]
-    return "\n".join([f"{options.accuracy}: {PROMISES[options.accuracy]}; u is 2^-24", *made]) + "\n"
+    lines = [f"{names[n]}: {bound}" for n in found for bound in error_bounds(stages.kernels[n])]
+    return "\n".join([f"{options.accuracy}: {PROMISES[options.accuracy]}; u is 2^-24", *lines]) + "\n"
 
 
 def recorded_schedules(model, dims=None, bounds=None, aliases=None, shapes=None, **options):
@@ -182,14 +184,36 @@ def recorded_schedules(model, dims=None, bounds=None, aliases=None, shapes=None,
     it may not be legal, which raises ValueError.
     """
     checked = Options.check(**options)
-    return _named(lower(load(model, dims, checked.name, bounds, aliases, shapes), checked))
+    return _traces(lower(load(model, dims, checked.name, bounds, aliases, shapes), checked))
 
 
-def _named(stages, functions=None):
+def recorded_plans(model, dims=None, bounds=None, aliases=None, shapes=None, **options):
+    """{kernel: Record}: what compile, with these options, decides for each kernel that a rule schedules, by its name in
+    the C without the prefix. A Record's `schedule` is the Plan; it goes to compile, whole or in part, as
+    schedules={kernel: plan}, or with the hash of its kernel as schedules={kernel: record}. A plan that does not fit, and
+    a record of another kernel, raise ValueError.
+    """
+    checked = Options.check(**options)
+    return _plans(lower(load(model, dims, checked.name, bounds, aliases, shapes), checked))
+
+
+def _traces(stages, functions=None):
     """{kernel: Trace}, of all functions or those given."""
+    return _named(stages, {n: stages.traces[n].simplified() for n in functions or stages.traces})
+
+
+def _plans(stages, functions=None):
+    """{kernel: Record} of the plans of all functions or those given."""
+    plans = {n: stages.scheduled[n].attrs.get(ATTRIBUTE) for n in functions or stages.traces}
+    return _named(stages, {n: Record(plan, kernel_hash(stages.tir[n])) for n, plan in plans.items() if plan})
+
+
+def _named(stages, found):
     names = kernel_names(stages.kernels, stages.prefix)
-    traces = {n: stages.traces[n].simplified() for n in functions or stages.traces}
-    return {names[n].removeprefix(f"{stages.prefix}_"): trace for n, trace in traces.items()}
+    return {names[n].removeprefix(f"{stages.prefix}_"): value for n, value in found.items()}
+
+
+_RECORDS = {"plans": _plans, "traces": _traces}
 
 
 def _fused(stages, name):

@@ -17,7 +17,7 @@ EXIT_MISMATCH, EXIT_ERROR = 1, 2
 EXIT_SIGNAL = 128  # plus the number of the signal
 ENDING = (signal.SIGTERM, signal.SIGHUP)  # signals that end a command as an interrupt does
 PROFILE_WIDTH = 150  # of a profile that is written to a file
-STAGES = ("relax", "fused", "tir", "scheduled", "traces", "accuracy", "program", "c")
+STAGES = ("relax", "fused", "tir", "scheduled", "plans", "traces", "accuracy", "program", "c")
 
 EXAMPLES = {
     None: """examples:
@@ -46,8 +46,9 @@ EXAMPLES = {
   ingot inspect net.onnx                       the graph, with shapes
   ingot inspect net.onnx --stage scheduled     the loops of every kernel
   ingot inspect net.onnx --stage c --kernel conv1
-  ingot inspect net.onnx --stage traces        the schedules of kernels; change some, and compile with --schedules
-  ingot inspect net.onnx --stage accuracy      which kernels are not made by FMAs alone, and their bounds
+  ingot inspect net.onnx --stage plans         what is decided for kernels; change some, and compile with --schedules
+  ingot inspect net.onnx --stage traces        every step of their schedules, likewise
+  ingot inspect net.onnx --stage accuracy      the bounds of errors of kernels that sum products
   ingot inspect net.onnx --stage program       the calls of a run, who makes them, and the lives of buffers
   ingot inspect net.onnx --memory              bytes, life and place of every buffer""",
 }
@@ -142,7 +143,7 @@ def _add_options(sub):
                      'convolution, by the names of their nodes: {"conv1": "direct", "conv2": "winograd4"}; default: '
                      "what is predicted to be fastest")
     sub.add_argument("--schedules", type=_recorded, metavar="FILE.json", help="the schedules of kernels, by their "
-                     "names, as inspect --stage traces prints them; default: by rules")
+                     "names, as inspect --stage plans or traces prints them; default: by rules")
     sub.add_argument("--stack-limit", type=_positive(int), metavar="BYTES",
                      help="of stack, that a run may take of each "
                      "thread (default: 16384, for the target c 2048)")

@@ -36,7 +36,7 @@ from .kernels import kernel_names, print_kernel
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
 from .process import for_compiling
 from .program import build_program
-from .recorded import check_schedules, traces_of
+from .recorded import check_schedules, records_of
 from .regions import form_regions
 from .scheduling import Scheduling, loops_of, scheduled, threads_worth
 from .stack import bytes_for_arrays, run_stack
@@ -44,7 +44,7 @@ from .target import BYTE_ORDERS, Target
 
 VERSION = "0.1.0"
 THREADS = ("openmp", "none")
-STAGES = ("relax", "fused", "tir", "scheduled", "traces", "accuracy", "program", "c")
+STAGES = ("relax", "fused", "tir", "scheduled", "plans", "traces", "accuracy", "program", "c")
 MOST_INTERPRETED = 10_000_000  # statements that a self-test's reference may run in Python
 MOST_REFERENCE_BYTES = 4 << 30  # of the tensors of one operator, that a self-test's reference may hold
 MOST_REFERENCE_FLOPS = 10 ** 12  # of a self-test's reference: some minutes
@@ -61,7 +61,7 @@ class Options:
     name: str | None = None
     accuracy: str = FLOAT32
     algorithms: tuple = ()  # pairs of a convolution's node and its algorithm, see ir/transform/choose_convolution.py
-    schedules: tuple = ()  # pairs of a kernel and its Trace, see recorded.py
+    schedules: tuple = ()  # pairs of a kernel and its Record, see recorded.py
     stack_limit: int | None = None  # bytes of stack that a run may take of each thread; None: the target's
 
     @staticmethod
@@ -164,7 +164,7 @@ def lower(mod, options, cache=None):
     functions, main = _prim_funcs(stages.tir), stages.tir["main"]
     work = {n: estimate_work(f) for n, f in functions.items()}
     kept = bytes_for_arrays(options.target, options.threads, _pointers(main), options.stack_limit)
-    recorded = traces_of(functions, stages.prefix, dict(options.schedules))
+    recorded = records_of(functions, stages.prefix, dict(options.schedules))
     cache = cache if PassContext.current().is_default and not TensorIntrin.replaced() else None
     run = Scheduling(functions, options, recorded, kept, cache or KernelCache(None), stages.prefix)
     options = options if run.worth(stages.tir, work) else replace(options, threads="none")

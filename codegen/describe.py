@@ -1,25 +1,37 @@
-"""Describe a kernel's schedule: tile, loop order, threads, and the primitives with their loops."""
+"""Kernels in words: what was decided, the bounds of errors, and the primitives that scheduled them."""
 from __future__ import annotations
 
 from itertools import groupby
 
-from ..ir.expr import IntImm, Var, is_const_int
+from ..ir.expr import Var
+from ..ir.relax.accuracy import growth_of_sums
+from ..ir.relax.arithmetic import FMA
 from ..ir.schedule.errors import ScheduleError
 from ..ir.schedule.handles import LoopRV
-from ..ir.tir.stmt import BlockRealize, For
+from ..ir.schedule.plan import ATTRIBUTE
+from ..ir.schedule.words import in_words
 from ..ir.transform.name_loops import loop_names
-from ..ir.transform.walk import statements
 
 MADE_UP_SUFFIX = ("_update", "_init")  # what primitives add to the names of blocks
 
 
-def described(func, sch):
-    """Attributes of a scheduled function, for the comment in the C: "loops", those of its main computation in words;
-    "terms", how many a sum of the main computation of `func`, from before, has; "schedule", its primitives. Loops have
-    the names that they have in the C, or had before they were split."""
-    names = _Names(sch)
-    return {"loops": _words(_main(sch.func.body), names.of), "terms": _terms(_main(func.body)),
-            "schedule": _primitives(sch.trace, names)}
+def summary(func):
+    """The algorithm of a function, and its Plan, in words."""
+    plan = func.attrs.get(ATTRIBUTE)
+    return "; ".join(filter(None, [" + ".join(func.attrs.get("algorithm", ())), in_words(plan) if plan else ""]))
+
+
+def error_bounds(func):
+    """The bounds of a function's errors, in words: of each arithmetic, and of sums of products by FMAs."""
+    terms = func.attrs.get("sums")
+    fma = [f"{FMA.name}: each sum of {terms} terms within {growth_of_sums(terms):.4g} u |x| |w|"] if terms else []
+    return (*func.attrs.get("bounds", ()), *fma)
+
+
+def primitives(sch):
+    """The primitives of a schedule in one line, each with the loops or blocks that it is about, by the names that they
+    have in the C, or had before they were split."""
+    return _primitives(sch.trace, _Names(sch))
 
 
 class _Names:
@@ -94,54 +106,3 @@ def _step(step, names):
     values += ["x".join("?" if f is None else str(f) for f in v) for _, v in step.args
                if isinstance(v, (tuple, list)) and v and all(f is None or isinstance(f, int) for f in v)]
     return step.name, where, values
-
-
-# ---------------------------------------------------------------- words
-
-def _main(body):
-    """(the loops around, block) of the block that runs most often, of which a reduction goes before; None of none."""
-    found = []
-    _nests(body, [], found)
-    return max(found, key=lambda nest: nest[2])[:2] if found else None
-
-
-def _terms(nest):
-    """How many terms the sums of a nest have; 0 where that is not known."""
-    terms = 1
-    for iv in nest[1].iter_vars if nest else ():
-        if iv.iter_type == "reduce":
-            terms *= iv.dom.extent.value if isinstance(iv.dom.extent, IntImm) else 0
-    return terms
-
-
-def _words(nest, name):
-    """Tile, order of loops and threads of a nest."""
-    if nest is None:
-        return ""
-    loops = [x for x in nest[0] if not is_const_int(x.extent, 1)]
-    tile = [_turns(x, name) for x in loops if x.kind == "unrolled"]
-    vectors = [f"{_turns(x, name)} in vectors" for x in loops if x.kind == "vectorized"]
-    order = [name(x.loop_var) for x in loops if x.kind not in ("unrolled", "vectorized")]
-    shared = [name(x.loop_var) for x in loops if x.kind == "parallel"]
-    parts = [f"tile {' by '.join([*tile, *vectors])}" if tile else ", ".join(vectors),
-             f"loops {', '.join(order)}" if order else "", f"threads share {' and '.join(shared)}" if shared else ""]
-    return "; ".join(filter(None, parts))
-
-
-def _turns(loop, name):
-    return f"{getattr(loop.extent, 'value', loop.extent)} {name(loop.loop_var)}"
-
-
-def _nests(stmt, loops, found):
-    """Adds (the loops around a block, it, (whether it reduces, how often it runs)) for the blocks in a statement."""
-    if isinstance(stmt, For):
-        loops = [*loops, stmt]
-    inner = list(statements(stmt))
-    if isinstance(stmt, BlockRealize) and stmt.block.iter_vars:
-        runs = 1
-        for loop in loops:
-            runs *= loop.extent.value if isinstance(loop.extent, IntImm) else 2
-        reduces = any(iv.iter_type == "reduce" for iv in stmt.block.iter_vars)
-        found.append((loops, stmt.block, (reduces, runs)))
-    for child in inner:
-        _nests(child, loops, found)

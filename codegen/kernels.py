@@ -10,8 +10,6 @@ from itertools import zip_longest
 from ..ir.dtype import DataType
 from ..ir.expr import IntImm
 from ..ir.names import ending
-from ..ir.relax.accuracy import growth_of_sums
-from ..ir.relax.arithmetic import FMA
 from ..ir.tir.hints import MOST_ITERATIONS, UNROLL
 from ..ir.tir.stmt import For
 from ..ir.tir.stored import ATTRIBUTE as STORED
@@ -19,6 +17,7 @@ from ..ir.transform.walk import statements
 from .c_function import CFunction, print_function
 from .c_names import INTERFACE
 from .c_types import MOST_LETTERS, c_comment, identifier, shortened
+from .describe import error_bounds, summary
 from .stack import stack_bytes
 from .tiles import without_tile
 
@@ -143,14 +142,9 @@ def _comment(func):
     shapes = func.attrs.get("shapes")
     if shapes:
         lines += _wrapped("", shapes.strip())
-    words = [" + ".join(func.attrs.get("algorithm", ())), func.attrs.get("loops", "")]
-    if any(words):
-        lines += _wrapped("", "; ".join(filter(None, words)))
-    for bound in func.attrs.get("bounds", ()):
-        lines += _wrapped("accuracy: ", bound)
-    if func.attrs.get("sums") and func.attrs.get("terms"):
-        terms = func.attrs["terms"]
-        bound = f"{FMA.name}: each sum of {terms} terms within {growth_of_sums(terms):.4g} u |x| |w|"
+    if words := summary(func):
+        lines += _wrapped("", words)
+    for bound in error_bounds(func):
         lines += _wrapped("accuracy: ", bound)
     if func.attrs.get("schedule"):
         lines += _wrapped("schedule: ", func.attrs["schedule"])

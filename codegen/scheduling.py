@@ -7,25 +7,25 @@ from functools import cached_property
 from ..ir.boundary import internal_errors
 from ..ir.relax.control import all_bindings
 from ..ir.schedule.plan import ATTRIBUTE
-from ..ir.schedule.rules import Decision
+from ..ir.schedule.rules import GIVEN, Decision
 from ..ir.schedule.rules.row_reduction import reduction_loops
 from ..ir.schedule.rules.threads import most_threads, parallel_loops
 from ..ir.schedule.schedule import Schedule
 from ..ir.transform.walk import blocks
-from .describe import described
+from .describe import primitives
 from .kernel_cache import KernelCache
 from .kernels import kernel_names, shape_summary
-from .recorded import apply_recorded
+from .recorded import apply_recorded, does_not_fit, with_recorded
 
 
 @dataclass
 class Scheduling:
-    """How the kernels of a network get their schedules: from traces that are given, from a cache, or by rule.
+    """How the kernels of a network get their schedules: from records that are given, from a cache, or by rule.
 
     Rules decide for all kernels first. Then `worth` says whether the network gains by threads, and `schedule` applies
     each decision, once, for one thread where it does not.
 
-    functions: {name: PrimFunc}; options: of the compilation; recorded: {name: (kernel, Trace)}; kept: bytes of stack that
+    functions: {name: PrimFunc}; options: of the compilation; recorded: {name: (kernel, Record)}; kept: bytes of stack that
     their arrays may take; prefix: of names in C; waits: {name: parallel loops of its plan for several threads}, empty
     where nobody asked; keys: {name: key in the cache}, of `schedule`; decided: {name: Decision}.
     """
@@ -84,8 +84,11 @@ class Scheduling:
         if name not in self.decided:
             func = self.functions[name]
             with internal_errors(lambda: f"the schedule of {func.title}"):
-                if name in self.recorded:
+                if name in self.recorded and not self._by_plan(name):
                     self.decided[name] = _Made(apply_recorded(func, *self.recorded[name]))
+                elif name in self.recorded:
+                    self.decided[name] = Decision(with_recorded(func, self.recorded[name][1].schedule), machine)
+                    self._check(name, self.decided[name].refused)
                 elif self.options.opt_level:
                     self.decided[name] = Decision(func, machine)
                 else:
@@ -96,7 +99,19 @@ class Scheduling:
         decision, func = self._decide(name, machine), self.functions[name]
         with internal_errors(lambda: f"the schedule of {func.title}"):
             sch = decision.schedule(machine)
-            return _first_of_all(sch) if func.attrs.get("may_be_empty") and name not in self.recorded else sch
+            if self._by_plan(name):
+                self._check(name, sch.refused)
+            by_trace = name in self.recorded and not self._by_plan(name)
+            return _first_of_all(sch) if func.attrs.get("may_be_empty") and not by_trace else sch
+
+    def _by_plan(self, name):
+        return name in self.recorded and self.recorded[name][1].by_plan
+
+    def _check(self, name, refused):
+        """Raises ValueError where a recorded plan was refused: no other rule takes its place."""
+        why = next((r for r in refused if r.startswith(GIVEN)), None)
+        if why:
+            raise does_not_fit(*self.recorded[name], why)
 
 
 class _Made:
@@ -137,9 +152,9 @@ def _first_of_all(sch):
 
 
 def scheduled(func, sch, work):
-    """The function of a Schedule, with attrs "plan", "loops", "terms", "schedule", "refused" and "shapes" for the
-    comment in the C, "work" for profiles: that of the computation, not what a schedule adds to it."""
-    attrs = {"shapes": shape_summary(func), "work": work, **described(func, sch)}
+    """The function of a Schedule, with attrs "plan", "schedule", "refused" and "shapes" for the comment in the C, "work"
+    for profiles: that of the computation, not what a schedule adds to it."""
+    attrs = {"shapes": shape_summary(func), "work": work, "schedule": primitives(sch)}
     if sch.plan:
         attrs[ATTRIBUTE] = sch.plan
     if sch.refused:

@@ -17,9 +17,9 @@ from itertools import zip_longest
 from operator import itemgetter
 
 from ..node import Node, node, structural_equal, structural_hash
+from .words import ONE_THREAD, in_words
 
 ATTRIBUTE = "plan"  # of a PrimFunc, and of the operators that graph passes decide for
-ONE_THREAD = "none"  # what threads share of a kernel that one of them runs
 
 
 class PlanError(ValueError):
@@ -61,7 +61,7 @@ class Tile(_Value):
 
     def __str__(self):
         sizes = (self.channels, "channels"), (self.rows, "rows"), (self.columns, "columns"), (self.vectors, "vectors")
-        return " x ".join(f"{n} {what if n > 1 else what[:-1]}" for n, what in sizes if n > 1) or "1 vector"
+        return " x ".join(f"{n} {what if n > 1 else what[:-1]}" for n, what in sizes if n > 1 or what == "vectors")
 
 
 @node
@@ -104,13 +104,7 @@ class Plan(_Value):
         return all(own.get(name, value) == value for name, value in given.decided().items())
 
     def __str__(self):
-        """The plan in words, as comments in the C have it."""
-        found = self.decided()
-        words = [found.get("algorithm", ""), f"tile {self.tile}" if self.tile else ""]
-        words += [f"{name} {found[name]}" for name in ("block", "turn", "parts") if found.get(name, 1) != 1]
-        words += [f"loops over {', '.join(self.order)}" if self.order else ""]
-        words += [f"threads share {self.threads}" if found.get("threads", ONE_THREAD) != ONE_THREAD else ""]
-        return "; ".join([*filter(None, words), *(f"{s.rule}: {s}" for s in self.stages)])
+        return in_words(self)
 
 
 class Kernel:
@@ -210,6 +204,7 @@ def choose(kernel, target, given=None):
     no model overrules that. Raises PlanError where it decides a part, and no candidate agrees."""
     if isinstance(kernel, Stages):
         own = given.stages if given else ()
+        _check_fields(given or Plan(kernel.rule), {"rule", "stages", "threads"})
         stages = tuple(choose(k, target, g) for k, g in zip_longest(kernel.kernels, own))
         plan = given or Plan(kernel.rule)
         return plan.replace(stages=stages, threads=plan.threads or shared(target, kernel.work, kernel.what))
@@ -217,13 +212,22 @@ def choose(kernel, target, given=None):
         return _cheapest(kernel, target)
     machine, fields = kernel.seen(target), given.decided()
     fitting = [(cycles, plan) for cycles, plan in kernel.priced(machine) if plan.agrees(given)]
-    if not fitting:
+    if not fitting:  # none has all that is given, which may be a whole plan
         first = next(iter(kernel.candidates(machine)), None)
         shared_by_one = () if target.parallel else ("threads",)
         if first is None or not set(first.decided()) <= {*fields, *shared_by_one}:
             raise PlanError(f"no candidate for {kernel} has {given}: leave out of the plan what need not be so")
-        fitting = [(0, given)]
-    return kernel.complete(min(fitting, key=itemgetter(0))[1].replace(**fields), machine)
+        fitting = [(0, first)]
+    best = min(fitting, key=itemgetter(0))[1]
+    _check_fields(given, {*kernel.complete(best, machine).decided(), "threads"})
+    return kernel.complete(best.replace(**fields), machine)
+
+
+def _check_fields(given, own):
+    """Raises PlanError for what a Plan decides that its rule has no use for."""
+    unknown = sorted(set(given.decided()) - own)
+    if unknown:
+        raise PlanError(f"the rule {given.rule} does not decide {', '.join(unknown)} here")
 
 
 @lru_cache(maxsize=4096)  # networks repeat their layers

@@ -1,12 +1,15 @@
 """How much work a loop program is: its floating-point operations, and the bytes of each buffer that it touches."""
 from __future__ import annotations
 
+from math import prod
+
 from .. import expr as E
 from ..arith import Analyzer
 from ..module import IRModule
+from ..node import collect
 from .function import PrimFunc
 from .intrinsics import SCALAR_INTRINSICS, SERIES
-from .stmt import BlockRealize, BufferLoad, BufferStore, For, IfThenElse
+from .stmt import Block, BlockRealize, BufferLoad, BufferStore, For, IfThenElse
 
 # What one call counts as; a function not named here is a series.
 _CALLS = {**{name: row.cost for name, row in SCALAR_INTRINSICS.items()}, "if_then_else": 0, "likely": 0, "ret": 0,
@@ -36,6 +39,17 @@ def estimate_work(func):
     touched = (_wide(_plain(counts.get(id(b), 0))) * b.dtype.bytes for b in func.buffers)
     sizes = (_size(b) for b in func.buffers)
     return _plain(counts.get(_FLOPS, 0)), tuple(map(_smaller, touched, sizes))
+
+
+def terms_of_sums(func):
+    """How many terms the sums of the block have that runs most often; 0 where that is not known."""
+    def extents(block, kinds):
+        return [iv.dom.extent.value if isinstance(iv.dom.extent, E.IntImm) else 0 for iv in block.iter_vars
+                if iv.iter_type in kinds]
+
+    sums = [b for b in collect(func.body, Block) if b.init is not None]
+    most = max(sums, key=lambda b: prod(n or 2 for n in extents(b, ("spatial", "reduce"))), default=None)
+    return prod(extents(most, ("reduce",))) if most else 0
 
 
 def _size(buffer):

@@ -19,6 +19,7 @@ from ..relax.ops.common import Number
 from ..schedule.plan import ATTRIBUTE
 from ..te.create import Lowering
 from ..te.operation import placeholder
+from ..tir.flops import terms_of_sums
 from ..tir.strides import with_strides
 from ..tir.function import PrimFunc
 from .graph import Substitute, is_immediate, node_title
@@ -33,8 +34,8 @@ def lower_ops(mod):
     Ensures "main" and its bodies bind only call_tir, views, tuple items and control calls, and the module's other
     functions are PrimFuncs, no two of them structurally equal. Each has attrs "origin", the model nodes of all its
     calls, "num_outputs" and, where it is made by other arithmetics than FMAs, "bounds", the text of their
-    error bounds; "algorithm", how it is computed, and "sums", whether by sums of products alone; "plan", what passes
-    decided of its schedule. Its parameters are the inputs, the outputs, then the symbolic dimensions that the call
+    error bounds; "algorithm", how it is computed, and "sums", of how many terms, where by sums of products alone; "plan",
+    what passes decided of its schedule. Its parameters are the inputs, the outputs, then the symbolic dimensions that the call
     passes.
     """
     return _Lower(mod).run()
@@ -55,7 +56,7 @@ class _Lower:
 
     def run(self):
         graphs = {name: self._graph(func) for name, func in self.graphs.items()}
-        functions = {name: f.with_attr({"origin": tuple(self.origins[name]), **self._bounds(name)})
+        functions = {name: f.with_attr({"origin": tuple(self.origins[name]), **self._bounds(name, f)})
                      for name, f in self.functions.items()}
         return self.mod.with_functions({**graphs, **functions})
 
@@ -117,8 +118,9 @@ class _Lower:
         known.append((form, gv.name))
         return gv
 
-    def _bounds(self, name):
-        found = {"bounds": self.bounds.get(name), "algorithm": self.algorithms.get(name), "sums": self.sums.get(name)}
+    def _bounds(self, name, func):
+        found = {"bounds": self.bounds.get(name), "algorithm": self.algorithms.get(name),
+                 "sums": self.sums.get(name) and terms_of_sums(func)}
         return {key: value for key, value in found.items() if value}
 
     def _strides(self, binding, args):

@@ -1,4 +1,6 @@
 """Comments of kernels say the algorithm, the tile, the loops, the threads and the error in words; no line is long."""
+import re
+
 import numpy as np
 import pytest
 from onnx import helper, numpy_helper
@@ -6,7 +8,8 @@ from onnx import helper, numpy_helper
 import ingot
 from ingot import te, tir
 from ingot.codegen.c_layout import WIDTH, folded, folded_arguments, folded_prose, folded_rules
-from ingot.codegen.describe import described
+from ingot.codegen.describe import primitives
+from ingot.ir.tir.flops import terms_of_sums
 
 
 def network(window, channels=16, name="conv"):
@@ -25,13 +28,25 @@ def comments(model, **options):
 
 def test_a_direct_convolution_in_words():
     text = comments(network(3), accuracy="strict")
-    assert "direct convolution; tile 10 x_1 by 2 oo by 16 oi in vectors; loops y_0, x_0, kh, kw, ii" in text
+    assert "direct convolution; tile 10 columns x 2 vectors; loops over bands, channels, rows, columns" in text
     assert "accuracy: fma: each sum of 144 terms within 146.6 u |x| |w|" in text
 
 
 def test_winograd_in_words():
     text = comments(network(3, 64), algorithms={"conv": "winograd4"})
-    assert "Winograd F(4x4, 3x3); tile " in text and "accuracy: winograd F(4x4, 3x3): |y - y*| <= " in text
+    assert "Winograd F(4x4, 3x3); tile 8 columns x 2 vectors; 2 vectors of channels a turn; " \
+        "loops over blocks, channels, planes, tiles; threads share blocks" in text
+    assert "accuracy: winograd F(4x4, 3x3): |y - y*| <= " in text
+
+
+def test_inspect_says_what_the_comment_says():
+    """Of the bounds of errors; and without a plan there is nothing but the primitives."""
+    for options in ({"accuracy": "strict"}, {"algorithms": {"conv": "winograd4"}}):
+        model = network(3, 64)
+        bound = re.search("accuracy: (.*?) (schedule:|\\*/)", comments(model, **options))[1]
+        assert bound in ingot.inspect_stage(model, "accuracy", target="x86-64-v4", **options)
+    text = comments(network(3), opt_level=0)
+    assert "direct convolution accuracy: fma: each sum of 144 terms" in text and "; tile" not in text
 
 
 def product():
@@ -52,13 +67,9 @@ def test_primitives_name_their_loops():
     sch.vectorize(j_1)
     sch.parallel(i_0)
     sch.decompose_reduction(block, k)
-    found = described(func, sch)
-    assert found["schedule"] == ("split(i, ?x4), split(j, ?x16), reorder(i_0, j_0, k, i_1, j_1), unroll(i_1), "
-                                 "vectorize(j_1), parallel(i_0), decompose_reduction(c, k)")
-    assert found["loops"] == "tile 4 i_1 by 16 j_1 in vectors; loops i_0, j_0, k; threads share i_0"
-    assert found["terms"] == 64
-    plain = described(func, tir.Schedule(func))
-    assert plain == {"loops": "loops i, j, k", "terms": 64, "schedule": ""}
+    assert primitives(sch) == ("split(i, ?x4), split(j, ?x16), reorder(i_0, j_0, k, i_1, j_1), unroll(i_1), "
+                               "vectorize(j_1), parallel(i_0), decompose_reduction(c, k)")
+    assert primitives(tir.Schedule(func)) == "" and terms_of_sums(func) == 64
 
 
 LONG = ", ".join(f"argument_{n}" for n in range(20))

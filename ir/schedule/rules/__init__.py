@@ -34,6 +34,9 @@ RULES = {rule.__name__: rule for rule in (
     columns, phases, windows, local_response, register_tile, contraction, row_reduction, gather, elementwise)}
 
 
+GIVEN = "the given plan"  # what is refused, in messages
+
+
 def follow(rule, sch, target, given=None):
     """Schedule by a rule: choose, then apply. given: a Plan, or a part of one. Returns the Plan that is applied; None
     where the rule does not fit. Raises ScheduleError where a primitive refuses, PlanError as choose does."""
@@ -91,7 +94,7 @@ class Decision:
         given = func.attrs.get(ATTRIBUTE)
         self._tries = [(rule.__name__, rule, None) for rule in RULES.values()]
         if given is not None:
-            self._tries.insert(0, ("the given plan", None, given))
+            self._tries.insert(0, (GIVEN, None, given))
         if func.attrs.get("tir.is_scheduled"):
             self._tries.clear()
         self._begin()

@@ -15,6 +15,7 @@ from ingot.ir.schedule.rules.conv_tiles import Shape
 from ingot.ir.schedule.rules.product_plan import Product
 from ingot.ir.schedule.rules.threads import parallel_loops
 from ingot.ir.schedule.rules.winograd_blocks import Layer
+from ingot.ir.schedule.words import WORDS
 from ingot.script import from_source
 from machines import machine, set_costs
 
@@ -90,8 +91,16 @@ def test_a_plan_is_part_of_a_functions_script_and_structure():
 
 def test_words():
     plan = Plan("contraction", "tiles", tile=Tile(4, 12), block=3, parts=1, order=("blocks", "columns"), threads="rows")
-    assert str(plan) == "tiles; tile 12 rows x 4 vectors; block 3; loops over blocks, columns; threads share rows"
-    assert str(plan.replace(threads=ONE_THREAD, order=())) == "tiles; tile 12 rows x 4 vectors; block 3"
+    text = "tile 12 rows x 4 vectors; blocks of 3 tiles of rows"
+    assert str(plan) == f"{text}; loops over blocks, columns; threads share rows"
+    assert str(plan.replace(threads=ONE_THREAD, order=())) == text
+    assert str(Plan("tiny", "some", tile=Tile(1, 2), turn=2)) == "some; tile 2 rows x 1 vector; turn 2"
+    stages = Plan("attention_blocks", stages=(Plan("scores", tile=Tile(2, 1)), Plan("values", tile=Tile(1, 3))))
+    assert str(stages) == "scores: tile 2 vectors; loops over columns, rows; values: tile 3 rows x 1 vector; loops over columns, rows"
+
+
+def test_every_rule_has_words():
+    assert set(RULES) <= set(WORDS)
 
 
 # ---------------------------------------------------------------- rules
