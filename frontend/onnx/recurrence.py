@@ -132,9 +132,9 @@ def float_products(node, w, r, d):
 def by_steps(node, step, x, weights, initial, lengths, names, products, table=ACTIVATIONS):
     """(y [T, D, B, H], final states [D, B, H]) of x [T, B, I].
 
-    step: such as those of STEPS; weights: (bias, peepholes or None) as ONNX has them; initial: the states [D, B, H]; lengths: how
-    many steps each of the batch takes, or None; names: the activations of each direction, of `table`; products:
-    function (direction) -> as float_products.
+    step: such as those of STEPS; weights: (bias, peepholes or None) as ONNX has them; initial: the states [D, B, H];
+    lengths: how many steps each of the batch takes, or None; names: the activations of each direction, of `table`;
+    products: function (direction) -> as float_products.
     """
     steps, batch = dims_of(x)[:2]
     few = isinstance(steps, int) and steps * len(names) <= MOST_STEPS

@@ -15,9 +15,9 @@ KEPT = {"astype", "bitcast", "reinterpret", "isinf", "copy"}  # these depend on 
 
 @on_main
 def widen_images(func):
-    """Requires folded constants. Ensures that a function with convolutions over float16 or bfloat16 computes in float32,
-    and keeps float32 between its operators, and as weights; what casts and outputs take is rounded. The schedules of
-    convolutions are for float32, and rounding after each operator costs accuracy and time.
+    """Requires folded constants. Ensures that a function with convolutions over float16 or bfloat16 computes in
+    float32, and keeps float32 between its operators, and as weights; what casts and outputs take is rounded. The
+    schedules of convolutions are for float32, and rounding after each operator costs accuracy and time.
     """
     if not any(is_operator(b.value) and b.value.op in CONVOLUTIONS and _small(b.var.struct_info)
                for b in func.bindings):

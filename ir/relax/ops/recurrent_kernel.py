@@ -16,8 +16,8 @@ from .recurrent_weights import weight as weight_of
 class Recurrence:
     """One layer under construction: its buffers and sizes, and what steps are made of.
 
-    In a step `direction` and `now` are expressions: the direction's number, the time step. Where the number of sequences
-    is symbolic, steps are of one sequence, `row`, and the loop over sequences is outside that over time.
+    In a step `direction` and `now` are expressions: the direction's number, the time step. Where the number of
+    sequences is symbolic, steps are of one sequence, `row`, and the loop over sequences is outside that over time.
     """
 
     def __init__(self, name, args, attrs, out, gates, projected):
