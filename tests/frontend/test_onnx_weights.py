@@ -96,7 +96,8 @@ def _field(number, kind, value):
 
 
 @pytest.mark.parametrize("tail", [b"\xff" * 12, _field(3, 3, b""), _field(7, 2, weights._varint(9)),
-                                  _field(0, 0, b"\1"), b"\x80"], ids=["long varint", "group", "beyond the end", "field 0", "half a varint"])
+                                  _field(0, 0, b"\1"), b"\x80"],
+                         ids=["long varint", "group", "beyond the end", "field 0", "half a varint"])
 def test_malformed_bytes_are_left_to_protobuf(tail):
     data = model_of(numpy_helper.from_array(RNG.random((2, 300), np.float32), "w")).SerializeToString() + tail
     assert weights.without_weights(data) is None
