@@ -5,9 +5,9 @@
 
 chainN is N equal convolutions in a row, mixedN a graph of N nodes as detectors have: convolutions of many shapes,
 elementwise chains, concatenations and slices. Each model is cast in a process of its own, without the cache of
-kernels, or with --warm once more with it. CPU seconds are the process's, without Python's start and with Ingot's imports;
-peak memory is beyond that of the process after its imports (65 MB), mapped files included, and the ratio is to the size
-of the weights in the folder. Compiling takes 15 to 100 MB for programs, which decide about small models' ratios.
+kernels, or with --warm once more with it. CPU seconds are the process's, with Ingot's imports; peak memory is beyond
+that of the process after its imports (65 MB), mapped files included, and the ratio is to the size of the weights in the
+folder. Programs and the self-test's reference take 15 to 100 MB by themselves, which decide about small models' ratios.
 """
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ class FileMap(mmap.mmap):
     def check(self):
         """Raise ValueError unless the file is as it was when it was mapped."""
         if _stamp(self.file) != self.stamp:
-            raise ValueError(f"the weights in {self.path} changed after the model was read; compile it again, and leave "
-                             "the file alone until the C is written")
+            raise ValueError(f"the weights in {self.path} changed after the model was read; compile it again, and "
+                             "leave the file alone until the C is written")
 
 
 def _stamp(file):

@@ -34,7 +34,7 @@ def test_a_blob_of_its_own_section_links(monkeypatch, tmp_path, compiler):
 def test_more_weights_than_arrays_hold(monkeypatch, tmp_path, single_file):
     monkeypatch.setattr(package, "MOST_ARRAY_BYTES", 100)
     library = ingot.compile(product(np.ones((8, 5), np.float32)), weights="array")
-    with pytest.raises(ValueError, match="bytes of weights are too many for arrays in C, of at most 100 bytes: use weig"):
+    with pytest.raises(ValueError, match="bytes of weights are too many for arrays in C, of at most 100 bytes: use"):
         library.export(tmp_path / "large", single_file=single_file)
     assert not (tmp_path / "large").exists()
     ingot.compile(product(np.ones((8, 5), np.float32)), weights="file").export(tmp_path / "large")

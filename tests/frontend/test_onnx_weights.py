@@ -1,5 +1,5 @@
-"""Weights stay where they are: arrays are views of the model's bytes or of mapped files, and what is wrong with a file of
-weights is one error."""
+"""Weights stay where they are: arrays are views of the model's bytes or of mapped files, and what is wrong with a file
+of weights is one error."""
 import subprocess
 import sys
 
@@ -95,8 +95,9 @@ def _field(number, kind, value):
     return weights._varint(number << 3 | kind) + value
 
 
-@pytest.mark.parametrize("tail", [b"\xff" * 12, _field(3, 3, b""), _field(7, 2, weights._varint(9)), _field(0, 0, b"\1"),
-                                  b"\x80"], ids=["long varint", "group", "beyond the end", "field 0", "half a varint"])
+@pytest.mark.parametrize("tail", [b"\xff" * 12, _field(3, 3, b""), _field(7, 2, weights._varint(9)),
+                                  _field(0, 0, b"\1"), b"\x80"],
+                         ids=["long varint", "group", "beyond the end", "field 0", "half a varint"])
 def test_malformed_bytes_are_left_to_protobuf(tail):
     data = model_of(numpy_helper.from_array(RNG.random((2, 300), np.float32), "w")).SerializeToString() + tail
     assert weights.without_weights(data) is None
@@ -197,7 +198,7 @@ def test_a_mapped_file_that_changes_before_it_is_written(monkeypatch, tmp_path):
     path = saved(model_of(numpy_helper.from_array(RNG.random((2, 300), np.float32), "w")), tmp_path)
     library = ingot.compile(path)
     path.write_bytes(bytes(10))
-    with pytest.raises(ValueError, match=r"the weights in .*m\.onnx changed after the model was read; compile it again"):
+    with pytest.raises(ValueError, match=r"the weights in .*m\.onnx changed after the model was read; compile it "):
         library.export(tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
