@@ -360,8 +360,8 @@ class GraphImporter:
             return self.new_dim(name, most)
         if name not in self.bounds:
             raise UnknownBound(str(node.error(
-                f"{what} is decided by a run, and nothing says how large it is at most, which the memory plan must know: "
-                f"give a bound, for example --bound {name}=100, or bounds={{{name!r}: 100}} in Python")))
+                f"{what} is decided by a run, and nothing says how large it is at most, which the memory plan must "
+                f"know: give a bound, for example --bound {name}=100, or bounds={{{name!r}: 100}} in Python")))
         return self.new_dim(name, self._bound(name))
 
     def _declared(self, node, output, axis):
