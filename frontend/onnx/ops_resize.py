@@ -1,9 +1,12 @@
 """Resize and Upsample: images of another size."""
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 
-from ..shapes import MOST_DIM, dims_of, same_dims, shape_text
+from ...ir.relax.ops.image import FINEST
+from ..shapes import MOST_DIM, dims_of, same_dims, shape_text, simplify
 from .converter import converts
 from .operands import check
 from .resampling import Axis, resampled
@@ -181,29 +184,43 @@ def _resize(node, scales, sizes, transform, rounding):
     if len(dims) not in (3, 4) or min(changed) < 2:
         raise node.error("resizes images of 1 or 2 spatial dimensions, batch and channels before them as they are")
     spatial, wanted = dims[2:], [given.get(a, 1 if scales else d) for a, d in enumerate(dims)][2:]
-    if not all(isinstance(d, int) for d in (*spatial, *([] if scales else wanted))):
-        raise node.error("needs static spatial dimensions; pin them with dims")
     factors = wanted if scales else []
-    # in float32, as runtimes do: 3.3 is less than 33 tenths there, and ten times it are 33
-    exact = [np.float32(d) * np.float32(f) for d, f in zip(spatial, factors)]
-    size = [int(np.floor(e)) for e in exact] if scales else wanted
-    if min(size) < 1:
+    size = [_scaled(node, d, f) for d, f in zip(spatial, factors)] if scales else wanted
+    if any(isinstance(s, int) and s < 1 for s in size):
         raise node.error(f"nothing would be left of {tuple(spatial)}: "
                          + (f"scales {tuple(factors)}" if scales else f"sizes {tuple(size)}"))
-    if list(size) == list(spatial):  # whatever the scales: so runtimes have it
+    if same_dims(size, spatial):  # whatever the scales: so runtimes have it
         return x
+    static = all(isinstance(d, int) for d in (*spatial, *size))
     if transform == "half_pixel_symmetric":
-        if any(e != s for e, s in zip(exact, size)):
+        if not static or any(np.float32(d) * np.float32(f) != s for d, f, s in zip(spatial, factors, size)):
             raise node.error("coordinate_transformation_mode 'half_pixel_symmetric' with scales that give no whole "
                              "sizes is not supported; use sizes")
         transform = "half_pixel"
     attrs = dict(method=MODES[node.choice("mode", *MODES)], coordinate_transformation_mode=transform,
                  rounding_method=rounding, cubic_alpha=node.attr("cubic_coeff_a", -0.75))
     if len(spatial) == 2:
-        return node.call("image.resize2d", x, size=tuple(size), scales=tuple(factors), **attrs)
-    image = node.call("image.resize2d", node.reshape(x, [*dims[:2], 1, *spatial]), size=(1, *size),
-                      scales=(1.0, *factors) if factors else (), **attrs)
+        return _resized(node, x, size, factors, static, attrs)
+    image = node.reshape(x, [*dims[:2], 1, *spatial])
+    image = _resized(node, image, [1, *size], [1.0, *factors] if factors else [], static, attrs)
     return node.reshape(image, [*dims[:2], *size])
+
+
+def _scaled(node, extent, scale):
+    """An extent that is scaled, in float32, as runtimes do: 3.3 is less than 33 tenths there, and ten times it are 33."""
+    if isinstance(extent, int):
+        return int(np.floor(np.float32(extent) * np.float32(scale)))
+    exact = Fraction(float(np.float32(scale)))
+    if exact.denominator > FINEST:
+        raise node.error(f"scales the symbolic dimension {extent} by {scale}, which is no fraction with a small "
+                         "denominator; pin it with dims")
+    return simplify(extent * exact.numerator // exact.denominator)
+
+
+def _resized(node, x, size, scales, static, attrs):
+    if static:
+        return node.call("image.resize2d", x, size=tuple(size), scales=tuple(scales), **attrs)
+    return node.call("image.resize2d", x, list(size), scales=tuple(scales), **attrs)
 
 
 def _by_axis(node, dims, scales, sizes):

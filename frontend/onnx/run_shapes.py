@@ -129,6 +129,15 @@ def slice_by_dims(node, starts, ends, axes, steps):
 
 # ---------------------------------------------------------------- ranges
 
+def _whole(node, x):
+    """An operand of a range as integers; None where it is of floats that need not be whole."""
+    if str(x.struct_info.dtype).startswith(("int", "uint")) or isinstance(x, Symbolic):
+        return node.astype(x, "int64") if isinstance(x, Symbolic) else x
+    if isinstance(x, Constant) and np.all(x.data == np.round(x.data)) and np.all(np.abs(x.data) < 1 << 53):
+        return node.const(x.data, "int64")
+    return None
+
+
 def range_by_dims(node):
     """start, start + delta ... before limit, of which one at least is no constant."""
     start, limit, delta = (x if is_known(x) else node.reshape(x, []) for x in node.inputs)
@@ -136,11 +145,12 @@ def range_by_dims(node):
                            for x in (start, limit, delta))
     dtype = str(limit.struct_info.dtype)
     number = node.const(0, "int64")
-    if dtype.startswith("int") and isinstance(delta, Constant):
-        step = int(delta.data.reshape(-1)[0])
+    whole = [_whole(node, x) for x in (start, limit, delta)]
+    if isinstance(whole[2], Constant) and None not in whole:
+        step = int(whole[2].data.reshape(-1)[0])
         if step == 0:
             raise node.error("delta is 0")
-        reach = node.call("subtract", *((limit, start) if step > 0 else (start, limit)))
+        reach = node.call("subtract", *(whole[1::-1] if step > 0 else whole[:2]))
         reach = node.call("add", node.call("maximum", node.astype(reach, "int64"), number),
                           node.const(abs(step) - 1, "int64"))
         count = node.call("divide", reach, node.const(abs(step), "int64"))

@@ -230,7 +230,7 @@ def _operand(graph, value, like, fill):
 def _windows(graph, call):
     """Pools and resizing: the same over blocks."""
     image = graph.image(call.args[0])
-    return image and image.like(call_op(call.op, image.value, **{**call.attrs, "layout": graph.layout}))
+    return image and image.like(call_op(call.op, image.value, *call.args[1:], **{**call.attrs, "layout": graph.layout}))
 
 
 def _lrn(graph, call):

@@ -5,6 +5,8 @@ decides them, or `scales` where those are given: sizes are rounded, and scales n
 element is the one that onnxruntime finds: it computes positions in float32, where ties are within 1e-6 of a half. Where
 that is what integers give, integers are computed, else floats. Cubic interpolation is Keys' (1981), with his a as
 cubic_alpha.
+
+The size is an attribute, or where dimensions are symbolic a second argument, a shape.
 """
 from __future__ import annotations
 
@@ -17,20 +19,27 @@ from types import SimpleNamespace
 import numpy as np
 
 from ... import tir
-from ...expr import cast, const, is_const_int
-from ...op import REQUIRED, register
+from ...expr import IntImm, PrimExpr, as_expr, cast, const, is_const_int
+from ...op import register
 from ..expr import TensorStructInfo
-from .common import fail, need_dtype, shape_text, te_shape
+from .common import fail, need_dtype, shape_argument, te_shape
 from .layout import check_layout, need_layout, through_plain
 from .precision import narrow, sum_dtype, widen_array
 from .window import over_windows
 
 METHODS = ("nearest_neighbor", "linear", "cubic")
 FINEST = 1 << 12  # the largest denominator of a scale, which arrives as a float32
+CHECKED = 1 << 13  # elements of an axis of any size for which integers and floats are compared
+
+
+def _at_least_one(value):
+    return max(value, 1) if isinstance(value, int) else tir.max(value, 1)
+
+
 # (input size, output size), or their ratio's, -> (a, b, d)
 TRANSFORMS = {
     "half_pixel": lambda size, out: (2 * size, size - out, 2 * out),
-    "align_corners": lambda size, out: (size - 1, 0, out - 1) if out > 1 else (0, 0, 1),
+    "align_corners": lambda size, out: (size - 1, 0, _at_least_one(out - 1)),  # the only element is the first
     "asymmetric": lambda size, out: (size, 0, out),
 }
 TRANSFORMS["pytorch_half_pixel"] = TRANSFORMS["half_pixel"]  # but a single element is the first
@@ -61,7 +70,7 @@ ARRAYS = SimpleNamespace(floor=np.floor, ceil=np.ceil, half=np.float32(0.5), nea
                          step=lambda test: test.astype(np.float32), number=np.float32)
 EXPRESSIONS = SimpleNamespace(floor=tir.floor, ceil=tir.ceil, half=const(0.5, "float32"),
                               near=const(NEAR_TIE, "float32"), step=lambda test: cast(test, "float32"),
-                              number=lambda x: const(float(x), "float32"))
+                              number=lambda x: cast(x, "float32") if isinstance(x, PrimExpr) else const(float(x), "float32"))
 # method -> (the first element that is looked at, from the one at or before the position on; their weights)
 TAPS = {
     "linear": (0, lambda t, alpha: (1.0 - t, t)),
@@ -81,73 +90,91 @@ def _far(t, alpha):
 
 
 def _infer(call):
-    x, size, method = need_layout(call, 0, check_layout(call, "layout")), call.attrs["size"], call.attrs["method"]
+    x, method = need_layout(call, 0, check_layout(call, "layout")), call.attrs["method"]
+    size = shape_argument(call, 1) if len(call.args) > 1 else call.attrs["size"]
     need_dtype(call, x, "float" if method in TAPS else "any")
     for key, known in (("method", METHODS), ("coordinate_transformation_mode", TRANSFORMS),
                        ("rounding_method", ROUNDINGS)):
         if call.attrs[key] not in known:
             fail(call, f"{key}={call.attrs[key]!r} is none of {', '.join(map(repr, known))}")
-    if len(size) != 2 or any(s < 1 for s in size):
-        fail(call, f"size {tuple(size)} must be 2 integers of at least 1")
+    if size is None or len(size) != 2 or any(is_const_int(s) and int(s) < 1 for s in map(as_expr, size)):
+        fail(call, f"size {size} must be 2 integers of at least 1")
     scales = call.attrs["scales"]
     if len(scales) not in (0, 2) or any(not 1 / FINEST <= s <= FINEST for s in scales):
         fail(call, f"scales {tuple(scales)} must be none, or 2 numbers of 1/{FINEST} to {FINEST}")
-    if not all(is_const_int(d) for d in x.shape[2:4]):
-        fail(call, f"input {shape_text(x)} must have static spatial dimensions (dims 2 and 3)")
     return TensorStructInfo((*x.shape[:2], *size, *x.shape[4:]), x.dtype)
 
 
-def _positions(sizes, attrs):
+def _sizes(args, attrs):
+    """The input's and the output's extents, an int or an expression each."""
+    sizes, outs = args[0].shape[2:4], args[1] if len(args) > 1 else attrs["size"]
+    return tuple(tuple(int(d) if isinstance(d, (int, IntImm)) else d for d in part) for part in (sizes, outs))
+
+
+def _positions(sizes, outs, attrs):
     """(a, b, d) of each axis, without a common divisor."""
     mode = attrs["coordinate_transformation_mode"]
-    ratios = [(int(n), out) for n, out in zip(sizes, attrs["size"])]
+    ratios = list(zip(sizes, outs))
     if attrs["scales"] and mode != "align_corners":
         exact = (Fraction(s).limit_denominator(FINEST) for s in attrs["scales"])
         ratios = [(s.denominator, s.numerator) for s in exact]
-    positions = [(0, 0, 1) if out == 1 and mode == "pytorch_half_pixel" else TRANSFORMS[mode](*ratio)
-                 for out, ratio in zip(attrs["size"], ratios)]
-    return [tuple(k // gcd(*position) for k in position) for position in positions]
+    positions = []
+    for out, ratio in zip(outs, ratios):
+        a, b, d = TRANSFORMS[mode](*ratio)
+        if mode == "pytorch_half_pixel":
+            b = tir.Select(out == 1, const(0, out.dtype), as_expr(b).astype(out.dtype)) if not isinstance(out, int) else b
+            a, b, d = (0, 0, 1) if isinstance(out, int) and out == 1 else (a, b, d)
+        common = gcd(a, b, d) if all(isinstance(v, int) for v in (a, b, d)) else 1
+        positions.append((a // common, b // common, d // common) if common > 1 else (a, b, d))
+    return positions
 
 
-def _nearest_of_float(i, axis, size, attrs, ops):
+def _nearest_of_float(i, axis, size, out, attrs, ops):
     """The nearest element of output element i along axis 0 or 1, before it is held inside, as a float32."""
-    mode, out = attrs["coordinate_transformation_mode"], attrs["size"][axis]
-    scale = attrs["scales"][axis] if attrs["scales"] else np.float32(out) / np.float32(size)
-    if out == 1 and mode in ("pytorch_half_pixel", "align_corners"):
+    mode = attrs["coordinate_transformation_mode"]
+    if isinstance(out, int) and out == 1 and mode in ("pytorch_half_pixel", "align_corners"):
         return i * ops.number(0)
-    numbers = map(ops.number, (size, out, np.float32(scale)))
-    return FLOAT_ROUNDINGS[attrs["rounding_method"]](FLOAT_POSITIONS[mode](i, *numbers, ops.half), ops)
+    size, last = ops.number(size), ops.number(out if isinstance(out, int) else tir.max(out, 2))
+    scale = ops.number(np.float32(attrs["scales"][axis])) if attrs["scales"] else ops.number(out) / size
+    at = FLOAT_POSITIONS[mode](i, size, last, scale, ops.half)
+    if mode == "pytorch_half_pixel" and not isinstance(out, int):
+        at = tir.Select(out == 1, ops.number(0), at)
+    return FLOAT_ROUNDINGS[attrs["rounding_method"]](at, ops)
 
 
-def _nearest_elements(axis, size, attrs):
+def _nearest_elements(axis, size, out, attrs):
     """The nearest element of each output element along axis 0 or 1."""
-    at = _nearest_of_float(np.arange(attrs["size"][axis], dtype=np.float32), axis, size, attrs, ARRAYS)
+    at = _nearest_of_float(np.arange(out, dtype=np.float32), axis, size, out, attrs, ARRAYS)
     return np.clip(at, 0, size - 1).astype(np.int64)
 
 
-def _finds_nearest(axis, size, attrs, position):
-    """Whether integers find the nearest elements along an axis."""
+def _finds_nearest(axis, size, out, attrs, position):
+    """Whether integers find the nearest elements along an axis; of symbolic sizes, whether they do for many."""
+    if not isinstance(size, int) or not isinstance(out, int):
+        size, out = FINEST * CHECKED, CHECKED
+    if not all(isinstance(v, int) for v in position):
+        return False
     a, b, d = position
-    found = ROUNDINGS[attrs["rounding_method"]](np.arange(attrs["size"][axis]) * a + b, d)
-    return np.array_equal(np.clip(found, 0, size - 1), _nearest_elements(axis, size, attrs))
+    found = ROUNDINGS[attrs["rounding_method"]](np.arange(out) * a + b, d)
+    return np.array_equal(np.clip(found, 0, size - 1), _nearest_elements(axis, size, out, attrs))
 
 
 def _lower(args, attrs, out):
-    x, sizes = args[0], [int(d) for d in args[0].shape[2:4]]
-    positions, rounding = _positions(sizes, attrs), ROUNDINGS[attrs["rounding_method"]]
+    x, (sizes, outs) = args[0], _sizes(args, attrs)
+    positions, rounding = _positions(sizes, outs, attrs), ROUNDINGS[attrs["rounding_method"]]
     acc, alpha = sum_dtype(x.dtype), attrs["cubic_alpha"]
 
     def hold(index, size):
         return tir.max(tir.min(index, size - 1), const(0, index.dtype))
 
-    exact = [_finds_nearest(axis, size, attrs, positions[axis]) for axis, size in enumerate(sizes)] \
-        if attrs["method"] == "nearest_neighbor" else ()
+    exact = [_finds_nearest(axis, size, out_, attrs, positions[axis]) for axis, (size, out_) in enumerate(
+        zip(sizes, outs))] if attrs["method"] == "nearest_neighbor" else ()
 
     def element(i, axis):
         a, b, d = positions[axis]
         if exact[axis]:
             return rounding(i * a + b, d)
-        return cast(_nearest_of_float(cast(i, "float32"), axis, sizes[axis], attrs, EXPRESSIONS), i.dtype)
+        return cast(_nearest_of_float(cast(i, "float32"), axis, sizes[axis], outs[axis], attrs, EXPRESSIONS), i.dtype)
 
     def nearest(n, c, *at):
         held = (hold(element(at[axis], axis), size) for axis, size in enumerate(sizes))
@@ -156,7 +183,8 @@ def _lower(args, attrs, out):
     def taps(i, size, position):
         """[(index, weight)] along an axis."""
         (a, b, d), (begin, weights) = position, TAPS[attrs["method"]]
-        part = cast((i * a + b) % d, acc) * const(1 / d, acc)
+        part = cast((i * a + b) % d, acc)
+        part = part * const(1 / d, acc) if isinstance(d, int) else part / cast(d, acc)
         return [(hold((i * a + b) // d + (begin + k), size), w) for k, w in enumerate(weights(part, alpha))]
 
     def interpolated(n, c, *at):
@@ -169,11 +197,11 @@ def _lower(args, attrs, out):
 
 
 def _evaluate(args, attrs):
-    x = widen_array(np.asarray(args[0]))
-    for axis, (size, out, (a, b, d)) in enumerate(zip(x.shape[2:], attrs["size"], _positions(x.shape[2:], attrs)), 2):
+    x, (sizes, outs) = widen_array(np.asarray(args[0])), _sizes(args, attrs)
+    for axis, (size, out, (a, b, d)) in enumerate(zip(sizes, outs, _positions(sizes, outs, attrs)), 2):
         at = np.arange(out) * a + b
         if attrs["method"] == "nearest_neighbor":
-            x = np.take(x, _nearest_elements(axis - 2, size, attrs), axis)
+            x = np.take(x, _nearest_elements(axis - 2, size, out, attrs), axis)
             continue
         begin, weights = TAPS[attrs["method"]]
         part = (at % d / d).astype(x.dtype).reshape([-1 if k == axis else 1 for k in range(4)])
@@ -182,6 +210,6 @@ def _evaluate(args, attrs):
     return x.astype(np.asarray(args[0]).dtype, copy=False)
 
 
-register("image.resize2d", _infer, _lower, through_plain(_evaluate, "layout"), "injective", size=REQUIRED,
+register("image.resize2d", _infer, _lower, through_plain(_evaluate, "layout"), "injective", (1, 2), size=None,
          method="linear", coordinate_transformation_mode="half_pixel", rounding_method="round", layout="NCHW",
          cubic_alpha=-0.75, scales=())
