@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import traceback
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -414,7 +415,8 @@ def main(argv=None):
         if not hasattr(args, "action"):
             raise UsageError("no command given (see ingot --help)")
         from rich.console import Console
-        with _ending_signals():
+        with _ending_signals(), warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: print(f"ingot: warning: {message}", file=sys.stderr)
             return args.action(args, Console()) or 0
     except KeyboardInterrupt:
         return EXIT_SIGNAL + signal.SIGINT

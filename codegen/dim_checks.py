@@ -3,15 +3,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from itertools import count
 
 from ..ir.arith import Analyzer
-from ..ir.expr import EQ, GE, IntImm, PrimExpr, Range, binary, const, free_vars
+from ..ir.expr import EQ, GE, IntImm, PrimExpr, Range, Var, binary, const, free_vars
+from ..ir.node import collect, structural_equal
 from ..ir.relax.control import all_bindings, graph_functions
 from ..ir.relax.evaluate import dim_value
 from ..ir.relax.expr import TupleStructInfo
 from ..ir.relax.ops.common import dim_text
 
 SIZES = (3, 4, 6, 8, 16, 32, 64, 128, 224, 512)  # that the self-test may take, the first that fits
+MOST_TRIED = 20_000  # sizes of one dimension beside those of others
+MOST_DIVIDED = 1 << 16  # a number of a check whose divisors are tried
 MOST_DIM = (1 << 31) - 1  # a run takes symbolic dimensions of 1 to MOST_DIM
 
 
@@ -40,15 +44,20 @@ class DimCheck:
 
 
 def dim_checks(mod):
-    """The DimChecks of a graph module, each once: no dimension of a tensor is negative, a reshape keeps the number of
-    elements. What holds for all sizes is not among them, nor what depends on dimensions that a run decides."""
-    return _of_callers(_checks(all_bindings(mod)))
+    """The DimChecks of a graph module that every run makes first, each once: no dimension of a tensor is negative, a
+    reshape of "main" keeps the number of elements. What holds for all sizes is not among them, nor what depends on
+    dimensions that a run decides."""
+    return _of_callers((*_at_least(all_bindings(mod), 0), *_reshapes(mod["main"].bindings)))
 
 
 def run_checks(mod):
-    """{name of "main" or of a body: those of its DimChecks that depend on dimensions that a run decides}."""
-    return {name: tuple(c for c in _checks(func.bindings) if not _of_callers([c]))
-            for name, func in graph_functions(mod).items()}
+    """{name of "main" or of a body: the DimChecks that are made where it runs}: those that depend on dimensions that a
+    run decides, and of a body, which a run may leave out, all about reshapes."""
+    found = {}
+    for name, func in graph_functions(mod).items():
+        checks = (*_at_least(func.bindings, 0), *_reshapes(func.bindings))
+        found[name] = tuple(c for c in checks if not _of_callers([c]) or name != "main" and c.relation == "==")
+    return found
 
 
 def _of_callers(checks):
@@ -56,26 +65,38 @@ def _of_callers(checks):
     return tuple(c for c in checks if all(v.most is None for v in free_vars([c.left, c.right])))
 
 
-def _checks(bindings):
-    found = {str(c): c for c in _at_least(bindings, 0)}
+def _reshapes(bindings):
+    """DimChecks that reshapes keep the number of elements, each once."""
+    found = {}
     for b in bindings:
         info = b.var.struct_info
         if getattr(b.value, "op", None) == "reshape":
-            before, after = (reduce(lambda a, d: a * d, i.shape, const(1, "int64"))
-                             for i in (b.value.args[0].struct_info, info))
+            before, after = (reduce(lambda a, d: a * d, dims, const(1, "int64"))
+                             for dims in _without_common(b.value.args[0].struct_info.shape, info.shape))
             if free_vars([before, after]) and not _analyzer(before, after).can_prove_equal(before, after):
                 check = DimCheck(before, "==", after)
                 found[str(check)] = check
     return tuple(found.values())
 
 
+def _without_common(a, b):
+    """Two shapes less the dimensions that both have and that are not 0."""
+    a, b = list(a), list(b)
+    for d in tuple(a):
+        same = next((k for k, e in enumerate(b) if structural_equal(d, e)), None)
+        if same is not None and (d.value > 0 if isinstance(d, IntImm) else isinstance(d, Var) and d.most is None):
+            del a[next(k for k, e in enumerate(a) if e is d)]
+            del b[same]
+    return a, b
+
+
 def example_sizes(mod, dims, checks):
     """{symbolic dimension: the least of SIZES} with which all checks hold and, where that can be, no tensor is empty.
     dims: the names of the symbolic dimensions. Raises ValueError where no size fits."""
     full = (*checks, *_of_callers(_at_least(all_bindings(mod), 1)))
-    sizes = dims and (_least_sizes(dims, full) or _least_sizes(dims, checks))
+    sizes = dims and (_least_sizes(dims, full) or _searched(dims, full) or _searched(dims, checks))
     if sizes is None:
-        raise ValueError(f"the symbolic dimensions {', '.join(dims)} have no sizes up to {SIZES[-1]} with which "
+        raise ValueError(f"no sizes of the symbolic dimensions {', '.join(dims)} were found with which "
                          f"{' and '.join(map(str, checks))}: pin them with dims")
     return sizes or {}
 
@@ -92,6 +113,32 @@ def _least_sizes(dims, checks):
         if not late:
             return None
         at |= {name: at[name] + 1 for name in late}
+
+
+def _searched(dims, checks):
+    """Sizes for which the checks hold, found by trial; None where MOST_TRIED trials find none."""
+    known = {abs(n.value) for c in checks for n in collect([c.left, c.right], IntImm)}
+    known = {n for n in known if 0 < n <= MOST_DIVIDED}
+    divisors = {d for n in known for d in range(1, n + 1) if n % d == 0}
+    sizes = list(dict.fromkeys((*SIZES, *range(1, SIZES[-5]), *sorted(divisors | {n + 1 for n in known}))))
+    names = {c: {v.name for v in free_vars([c.left, c.right])} for c in checks}
+    order = list(dict.fromkeys(n for c in sorted(checks, key=lambda c: len(names[c])) for n in sorted(names[c])))
+    due = [[c for c in checks if order[k] in names[c] <= set(order[:k + 1])] for k in range(len(order))]
+    trials = count()
+
+    def found(k, chosen):
+        if k == len(order):
+            return chosen
+        for size in sizes:
+            if next(trials) > MOST_TRIED:
+                return None
+            given = {**chosen, order[k]: size}
+            if all(c.holds(given) for c in due[k]) and (whole := found(k + 1, given)):
+                return whole
+        return None
+
+    some = found(0, {})
+    return None if some is None else {name: some.get(name, SIZES[0]) for name in dims}
 
 
 def _at_least(bindings, least):

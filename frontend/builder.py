@@ -13,10 +13,22 @@ from ..ir.expr import PrimExpr, free_vars
 from ..ir.op import InferError
 from ..ir.relax.block_builder import call_op
 from ..ir.relax.budget import excess
-from ..ir.relax.expr import Constant, PrimValue, RelaxCall, ShapeExpr, TupleGetItem, TupleStructInfo
+from ..ir.relax.expr import (Constant, PrimValue, RelaxCall, RelaxExpr, ShapeExpr, TupleGetItem,
+                             TupleStructInfo)
+from .fitting import fitted
 from .shapes import SYMBOLIC, Symbolic, dims_of, same_dims, settle, shape_text
 
 FOLD_BYTES = 1 << 20  # larger float results are left to the constant folding pass
+
+
+# Operators that give whole numbers for whole floats: of these, floats that are dimensions stay such.
+ROUNDINGS = ("floor", "ceil", "round")
+WHOLE = (*ROUNDINGS, "astype", "add", "subtract", "multiply", "negative", "minimum", "maximum", "reshape", "expand_dims",
+         "squeeze", "take", "concat", "strided_slice")
+
+
+def _is_float(x):
+    return str(x.struct_info.dtype).startswith(("float", "bfloat"))
 
 
 class Builder:
@@ -40,7 +52,7 @@ class Builder:
         if any(isinstance(a, Symbolic) for a in args):
             return self._call_symbolic(op, args, attrs)
         try:
-            call = call_op(op, *args, **attrs)
+            call = self._inferred(op, args, attrs)
         except (InferError, KeyError) as error:
             raise self.error(error.args[0]) from error
         fields = call.struct_info.fields if isinstance(call.struct_info, TupleStructInfo) else (call.struct_info,)
@@ -53,6 +65,18 @@ class Builder:
             var = self._emit(call)
             return tuple(TupleGetItem(var, i) for i in range(len(call.struct_info.fields)))
         return call
+
+    def _inferred(self, op, args, attrs):
+        """The call of an operator; where its arguments' dimensions may agree and nothing says so, of views that do."""
+        try:
+            return call_op(op, *args, **attrs)
+        except InferError:
+            tensors = all(isinstance(a, RelaxExpr) for a in args)
+            views = fitted(op, args, attrs) if tensors else {}
+            if not views:
+                raise
+        args = [self.bind(self.reshape(a, views[n])) if n in views else a for n, a in enumerate(args)]
+        return call_op(op, *args, **attrs)
 
     def emit(self, value):
         """A new variable for a call."""
@@ -146,6 +170,15 @@ class Builder:
         array = np.ascontiguousarray(array, dtype=info.dtype.numpy)
         return Constant(array.reshape(info.static_shape), name)
 
+    @staticmethod
+    def _stays_whole(op, args, attrs):
+        """Whether dimensions that are converted to floats give whole numbers again, as integers do always."""
+        if op == "astype" and str(attrs["dtype"]).startswith(("float", "bfloat")):
+            return str(attrs["dtype"]) in ("float32", "float64") and args[0].struct_info.dtype != "bool"
+        given = [a for a in args if isinstance(a, (Symbolic, Constant)) and _is_float(a)]
+        return not given or op in WHOLE and all(
+            isinstance(a, Symbolic) or bool(np.all(a.data == np.round(a.data))) for a in given)
+
     def _call_symbolic(self, op, args, attrs):
         """Evaluate an operator on dimensions: the arguments hold shapes, not data."""
         arrays = []
@@ -153,10 +186,11 @@ class Builder:
             if not isinstance(a, (Symbolic, Constant, list, tuple)):
                 return self.call(op, *map(self.tensor, args), **attrs)
             arrays.append(a.array if isinstance(a, Symbolic) else a.data if isinstance(a, Constant) else np.array(a))
-        floats = str(attrs.get("dtype", "")).startswith(("float", "bfloat"))
-        if op not in SYMBOLIC and op != "astype" or floats:
+        if op not in SYMBOLIC and op not in WHOLE or not self._stays_whole(op, args, attrs):
             return self.call(op, *map(self.tensor, args), **attrs)
-        arrays = [a.astype(object) for a in arrays]
+        if op in ROUNDINGS:
+            return args[0]
+        arrays = [a.astype(np.int64 if a.dtype.kind == "f" else a.dtype).astype(object) for a in arrays]
         dtype = next(a.struct_info.dtype for a in reversed(args) if isinstance(a, (Symbolic, Constant)))
         if op == "astype":
             return settle(arrays[0], str(attrs["dtype"]))

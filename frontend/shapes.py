@@ -22,9 +22,9 @@ MOST_DIM = (1 << 31) - 1  # symbolic dimensions are taken to lie in 1 .. MOST_DI
 
 
 class Symbolic:
-    """An integer or bool tensor, some of whose elements are expressions of symbolic dimensions.
+    """A tensor, some of whose elements are expressions of symbolic dimensions.
 
-    array: an object array of ints, bools and PrimExpr; dtype: the tensor's.
+    array: an object array of ints, bools and PrimExpr; dtype: the tensor's. Elements of floats are whole numbers.
     """
 
     def __init__(self, array, dtype):
@@ -41,7 +41,7 @@ def settle(array, dtype, name=""):
     plain = np.frompyfunc(_plain, 1, 1)(array) if array.size else array
     plain = np.asarray(plain, dtype=object)
     if any(isinstance(v, PrimExpr) for v in plain.flat):
-        return Symbolic(plain, dtype)
+        return Symbolic(plain, str(dtype))
     return Constant(np.ascontiguousarray(plain.astype(dtype)).reshape(plain.shape), name)
 
 
@@ -68,6 +68,13 @@ def same(a, b):
     if isinstance(a, PrimExpr) and isinstance(b, PrimExpr) and structural_equal(a, b):
         return True
     return prove(ex.binary(ex.EQ, a, b)) is True
+
+
+def may_be_same(a, b):
+    """True unless two dimensions are known to differ, for all sizes of what is symbolic in them."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    return prove(ex.binary(ex.EQ, a, b)) is not False
 
 
 def same_dims(a, b):

@@ -106,6 +106,8 @@ def _check_dtype_and_rank(spec, array):
     if array.dtype != spec.dtype:
         raise InputError(f"input {spec.name!r}: dtype {array.dtype}, expected {spec.dtype}; "
                          f"convert it with .astype({spec.dtype.name!r})")
+    if array.shape == (1,) and not spec.shape:  # what np.ascontiguousarray makes of a number
+        array = array.reshape(())
     if array.ndim != len(spec.shape):
         raise spec.wrong_shape(array)
     return array

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 
 import numpy as np
 
@@ -13,8 +14,9 @@ from . import (  # noqa: F401  (register)
     ops_reduce, ops_resize, ops_scatter, ops_selection, ops_sequence, ops_shape, ops_signal, ops_tensor,
     ops_vision)
 from . import ops_ml, ops_ml_linear, ops_ml_svm, ops_ml_trees  # noqa: F401  (register)
+from .choices import Choices
 from .converter import CONVERTERS
-from .errors import OnnxImportError
+from .errors import NarrowedWarning, OnnxImportError
 from .functions import expander
 from .graph import GraphImporter
 from .names import identifier
@@ -47,8 +49,17 @@ def _imported(model, dims, name, bounds):
     load.check_text(proto)
     opset = load.opset_of(proto)
     stem = os.path.splitext(file)[0] if file else proto.graph.name
-    importer = GraphImporter(proto.graph, expander(proto, opset), opset, folder, dims, bounds)
-    return importer.run(identifier(name or stem or "model", "model"))
+    expanded, choices = expander(proto, opset), Choices()
+    name = identifier(name or stem or "model", "model")
+
+    def attempt():
+        importer = GraphImporter(proto.graph, expanded, opset, folder, dims, bounds, choices)
+        return importer.run(name), importer.narrowed
+
+    mod, narrowed = choices.attempt(attempt)
+    for title, what in narrowed.items():
+        warnings.warn(f"{title}: {what}", NarrowedWarning, stacklevel=4)
+    return mod
 
 
 __all__ = ["CONVERTERS", "OnnxImportError", "from_onnx"]

@@ -19,8 +19,9 @@ from ..shapes import MOST_DIM, shape_text
 from . import load
 from .attributes import check_inputs, first_version, read_attributes, schema_of
 from .captures import subgraphs, used_names
+from .choices import Choices
 from .converter import CONVERTERS, NodeContext, converter_for, qualified
-from .errors import OnnxImportError
+from .errors import OnnxImportError, UnknownBound
 from .functions import has_function, standard_nodes
 from .names import identifier
 from .operands import LISTS, converted
@@ -36,13 +37,16 @@ BROADCAST = ("Add", "Div", "Mul", "Pow", "Sub")
 class GraphImporter:
     """State of one import. `values`: {ONNX tensor name: graph expression or Symbolic}."""
 
-    def __init__(self, graph, expanded, opset, folder, pins, bounds=None):
-        """expanded: function (graph) -> its nodes; bounds: {name: upper bound} of dimensions that a run decides."""
+    def __init__(self, graph, expanded, opset, folder, pins, bounds=None, choices=None):
+        """expanded: function (graph) -> its nodes; bounds: {name: upper bound} of dimensions that a run decides;
+        choices: the Choices of this attempt."""
         self.graph, self.expanded, self.opset, self.folder = graph, expanded, opset, folder
         self.nodes, self.bounds, self.used_bounds = expanded(graph), dict(bounds or {}), set()
         self.readers = {}  # nodes by the tensors that they read
         self._note_readers(self.nodes)
         self.declared = load.declared_shapes(graph)
+        self.choices = choices or Choices()
+        self.narrowed = {}  # {title of a node: what the program does not do of it}
         self.samples = {}  # {input: numbers that it may hold}, of those that a run checks
         self.bodies, self.depth = {}, 0  # functions of branches and loops; how deep the graph lies inside of nodes
         self.pins, self.used_pins, self.dims = dict(pins or {}), set(), {}
@@ -163,6 +167,8 @@ class GraphImporter:
             return proto.dim_value
         named = any(c.isalpha() or c == "_" for c in proto.dim_param)  # "", "?", "-1": nothing known, no two are one
         key = proto.dim_param if named else fallback
+        if not named and fallback not in self.pins and proto.dim_param in self.pins:
+            key = proto.dim_param  # "?" pins all dimensions of that name
         if key in self.pins:
             self.used_pins.add(key)
             size = self.pins[key]
@@ -283,9 +289,9 @@ class GraphImporter:
         if most is not None:
             return self.new_dim(name, most)
         if name not in self.bounds:
-            raise node.error(f"{what} is decided by a run, and nothing says how large it is at most, which the memory "
-                             f"plan must know: give a bound, for example --bound {name}=100, or "
-                             f"bounds={{{name!r}: 100}} in Python")
+            raise UnknownBound(str(node.error(
+                f"{what} is decided by a run, and nothing says how large it is at most, which the memory plan must know: "
+                f"give a bound, for example --bound {name}=100, or bounds={{{name!r}: 100}} in Python")))
         bound = self.bounds[name]
         if isinstance(bound, bool) or not isinstance(bound, int) or not 0 < bound <= MOST_DIM:
             raise OnnxImportError(f"bounds says that {name!r} is at most {bound!r}; a bound is an integer from 1 up")

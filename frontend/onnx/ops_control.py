@@ -15,8 +15,9 @@ from ...ir.relax.control import call_if, call_loop, rows_of
 from ...ir.relax.expr import Constant, PrimValue, RelaxCall, RelaxExpr, RelaxVar, TensorStructInfo
 from ..shapes import MOST_DIM, Symbolic, dims_of, prove, same, same_dims, shape_text, simplify, upper
 from .converter import converts
-from .errors import OnnxImportError
+from .errors import OnnxImportError, UnknownBound
 from .names import identifier
+from .operands import check
 from .subgraphs import draft, drafted, inline
 
 TINY = 8  # nodes, in all iterations, up to which a loop is no loop
@@ -27,7 +28,8 @@ MOST_UNROLLED = 20_000  # nodes, in all iterations, of a loop that must be unrol
 
 @converts("If")
 def if_(node):
-    """A condition that is constant, or holds (fails) for all sizes, leaves one branch."""
+    """A condition that is constant, or holds (fails) for all sizes, leaves one branch. So does a branch that is not valid
+    for the shapes at hand, or gives another rank where dimensions decide: a run checks that it takes the other one."""
     graphs = {True: node.attrs["then_branch"], False: node.attrs["else_branch"]}
     for graph in graphs.values():
         if len(graph.output) != len(node.outputs):
@@ -35,12 +37,23 @@ def if_(node):
     cond = _condition(node, node.input(0))
     if isinstance(cond, bool):
         return tuple(inline(node.scope, graphs[cond], (), node.title))
-    then, other = (draft(node.scope, graphs[holds], (), node.title) for holds in (True, False))
-    dims, infos = [], []
-    for name, a, b in zip(node.outputs, then.infos, other.infos):
-        if a.dtype != b.dtype or a.ndim != b.ndim:
+    then, other = (_drafted(node, graphs[holds]) for holds in (True, False))
+    if isinstance(then, OnnxImportError) and isinstance(other, OnnxImportError):
+        raise then
+    if isinstance(then, OnnxImportError) or isinstance(other, OnnxImportError):
+        taken = isinstance(other, OnnxImportError)
+        return _only(node, graphs[taken], cond, taken, f"the other one is not valid here: {other if taken else then}")
+    different = next(((n, a, b) for n, a, b in zip(node.outputs, then.infos, other.infos)
+                      if a.dtype != b.dtype or a.ndim != b.ndim), None)
+    if different:
+        name, a, b = different
+        if not isinstance(cond, PrimValue):
             raise node.error(f"the branches give {name!r} as {_text(a)} and {_text(b)}, and only a run knows which is "
                              "taken; results must have one dtype and one number of dimensions")
+        taken = node.scope.choices.next(_by_rank(node, then.infos, other.infos))
+        return _only(node, graphs[taken], cond, taken, f"the branches give {name!r} as {_text(a)} and {_text(b)}")
+    dims, infos = [], []
+    for name, a, b in zip(node.outputs, then.infos, other.infos):
         infos.append(TensorStructInfo([_either(node, dims, f"{identifier(name, 't')}_d{k}", p, q)
                                        for k, (p, q) in enumerate(zip(a.shape, b.shape))], a.dtype))
     outer = list({id(v): v for v in (*then.outer, *other.outer)}.values())
@@ -48,6 +61,35 @@ def if_(node):
               for what, d in (("then", then), ("else", other))]
     call = node.emit(call_if(cond, *map(GlobalVar, bodies), outer, infos, dims))
     return tuple(call[n] for n in range(len(infos))) if len(infos) > 1 else call
+
+
+def _drafted(node, graph):
+    """The Draft of a branch, or the OnnxImportError that says why it has none."""
+    narrowed = dict(node.scope.narrowed)
+    try:
+        return node.scope.choices.attempt(lambda: draft(node.scope, graph, (), node.title))
+    except UnknownBound:
+        raise
+    except OnnxImportError as error:
+        node.scope.narrowed.clear()
+        node.scope.narrowed.update(narrowed)
+        return error
+
+
+def _by_rank(node, then, other):
+    """Whether the results of the first branch rather have the ranks that the model declares; True where it says
+    nothing."""
+    declared = [node.scope.declared_dims(name) for name in node.outputs]
+    return not any(d is not None and len(d) == b.ndim != a.ndim for d, a, b in zip(declared, then, other))
+
+
+def _only(node, graph, cond, taken, why):
+    """The results of the branch that every run must take; a run that would take the other one fails."""
+    node.scope.narrowed[node.title] = (f"compiled for runs that take the {'then' if taken else 'else'} branch, others "
+                                       f"fail with INGOT_ERR_DIM: {why}")
+    holds = node.bind(node.reshape(node.tensor(cond), [1]))
+    check(node, holds if taken else node.bind(node.call("logical_not", holds)))
+    return tuple(inline(node.scope, graph, (), node.title))
 
 
 def _condition(node, value):

@@ -7,7 +7,7 @@ import numpy as np
 
 from ...ir.expr import PrimExpr
 from ...ir.relax.expr import Constant
-from ..shapes import broadcast_dims, dims_of, product, quotient, same, settle, shape_text
+from ..shapes import broadcast_dims, dims_of, may_be_same, product, quotient, settle, shape_text
 from . import load
 from .converter import converts
 from .run_shapes import expand_by_run, is_known, range_by_dims, reshape_by_run, run_dims
@@ -102,7 +102,8 @@ def identity(node):
 def _reshape_dims(shape, target, allow_zero):
     """The dims that ONNX Reshape means: 0 copies (unless allow_zero), one -1 takes what is left.
 
-    Raises ValueError unless the number of elements stays the same for every size of the symbolic dimensions.
+    Raises ValueError where the number of elements cannot stay the same. Where it does so for some sizes of the symbolic
+    dimensions, a run checks that it does (codegen/dim_checks.py).
     """
     dims = []
     for i, t in enumerate(target):
@@ -122,11 +123,9 @@ def _reshape_dims(shape, target, allow_zero):
         if size is None:
             raise ValueError(f"shape {shape_text(shape)} cannot become {shape_text(target)}")
         dims[unknown[0]] = size
-    elif not same(product(shape), product(dims)):
-        symbolic = any(isinstance(d, PrimExpr) for d in [*shape, *dims])
-        advice = "; pin the symbolic dimensions with dims, or export the model without a fixed shape here"
+    elif not may_be_same(product(shape), product(dims)):
         raise ValueError(f"shape {shape_text(shape)} cannot become {shape_text(target)}: the numbers of elements "
-                         f"{'are not the same for every size' + advice if symbolic else 'differ'}")
+                         "differ")
     return dims
 
 
@@ -203,11 +202,12 @@ def squeeze_v13(node):
 
 
 def _squeeze(node, axes):
+    """A run checks that squeezed dimensions are 1 where only it knows."""
     dims = dims_of(node.input(0))
     if axes is None:
         axes = [i for i, d in enumerate(dims) if isinstance(d, int) and d == 1]
     found = node.axes(axes, len(dims))
     for i in found:
-        if not (isinstance(dims[i], int) and dims[i] == 1):
+        if not may_be_same(dims[i], 1):
             raise node.error(f"axis {i} has extent {dims[i]}, only axes of extent 1 can be squeezed")
     return node.reshape(node.input(0), [d for i, d in enumerate(dims) if i not in found])

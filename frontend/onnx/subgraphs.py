@@ -9,13 +9,13 @@ import copy
 from collections import ChainMap
 from dataclasses import dataclass
 
-from ...ir.expr import EQ, binary, free_vars
+from ...ir.expr import free_vars
 from ...ir.names import unique_name
 from ...ir.relax.block_builder import BlockBuilder, call_op
 from ...ir.relax.control import dims_set_by
 from ...ir.relax.expr import Constant, RelaxCall, RelaxExpr, RelaxVar, TupleGetItem, VarBinding, dataflow_function
 from ...ir.transform.graph import Substitute, variables
-from ..shapes import dim, dims_of, prove, same_dims
+from ..shapes import dim, dims_of, may_be_same, same_dims
 from . import load
 from .errors import OnnxImportError
 
@@ -91,7 +91,7 @@ def drafted(make, params=()):
 def _may_be(mine, theirs):
     """Whether a shape is not known to be another one, and may be."""
     return (len(mine) == len(theirs) and not same_dims(mine, theirs)
-            and not any(prove(binary(EQ, a, b)) is False for a, b in zip(mine, theirs)))
+            and all(map(may_be_same, mine, theirs)))
 
 
 def _as_tensor(importer, value, builder, name, title):
