@@ -91,10 +91,12 @@ def _without_common(a, b):
 
 
 def example_sizes(mod, dims, checks):
-    """{symbolic dimension: the least of SIZES} with which all checks hold and, where that can be, no tensor is empty.
-    dims: the names of the symbolic dimensions. Raises ValueError where no size fits."""
+    """{symbolic dimension: the least of SIZES} with which all checks hold and, where that can be, no tensor is empty;
+    of other sizes where these do not. dims: the names of the symbolic dimensions. Raises ValueError where no size
+    fits."""
     full = (*checks, *_of_callers(_at_least(all_bindings(mod), 1)))
-    sizes = dims and (_least_sizes(dims, full) or _searched(dims, full) or _searched(dims, checks))
+    ways = ((_least_sizes, full), (_least_sizes, checks), (_searched, full), (_searched, checks))
+    sizes = dims and next((found for way, some in ways if (found := way(dims, some))), None)
     if sizes is None:
         raise ValueError(f"no sizes of the symbolic dimensions {', '.join(dims)} were found with which "
                          f"{' and '.join(map(str, checks))}: pin them with dims")

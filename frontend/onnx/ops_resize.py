@@ -193,7 +193,8 @@ def _resize(node, scales, sizes, transform, rounding):
         return x
     static = all(isinstance(d, int) for d in (*spatial, *size))
     if transform == "half_pixel_symmetric":
-        if not static or any(np.float32(d) * np.float32(f) != s for d, f, s in zip(spatial, factors, size)):
+        if not all(np.float32(d) * np.float32(f) == s if isinstance(d, int) else float(f).is_integer()
+                   for d, f, s in zip(spatial, factors, size)):
             raise node.error("coordinate_transformation_mode 'half_pixel_symmetric' with scales that give no whole "
                              "sizes is not supported; use sizes")
         transform = "half_pixel"
