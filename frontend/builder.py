@@ -23,8 +23,8 @@ FOLD_BYTES = 1 << 20  # larger float results are left to the constant folding pa
 
 # Operators that give whole numbers for whole floats: of these, floats that are dimensions stay such.
 ROUNDINGS = ("floor", "ceil", "round")
-WHOLE = (*ROUNDINGS, "astype", "add", "subtract", "multiply", "negative", "minimum", "maximum", "reshape", "expand_dims",
-         "squeeze", "take", "concat", "strided_slice")
+WHOLE = (*ROUNDINGS, "astype", "add", "subtract", "multiply", "negative", "minimum", "maximum", "reshape",
+         "expand_dims", "squeeze", "take", "concat", "strided_slice")
 
 
 def _is_float(x):

@@ -290,8 +290,8 @@ class GraphImporter:
             return self.new_dim(name, most)
         if name not in self.bounds:
             raise UnknownBound(str(node.error(
-                f"{what} is decided by a run, and nothing says how large it is at most, which the memory plan must know: "
-                f"give a bound, for example --bound {name}=100, or bounds={{{name!r}: 100}} in Python")))
+                f"{what} is decided by a run, and nothing says how large it is at most, which the memory plan must "
+                f"know: give a bound, for example --bound {name}=100, or bounds={{{name!r}: 100}} in Python")))
         bound = self.bounds[name]
         if isinstance(bound, bool) or not isinstance(bound, int) or not 0 < bound <= MOST_DIM:
             raise OnnxImportError(f"bounds says that {name!r} is at most {bound!r}; a bound is an integer from 1 up")

@@ -28,8 +28,9 @@ MOST_UNROLLED = 20_000  # nodes, in all iterations, of a loop that must be unrol
 
 @converts("If")
 def if_(node):
-    """A condition that is constant, or holds (fails) for all sizes, leaves one branch. So does a branch that is not valid
-    for the shapes at hand, or gives another rank where dimensions decide: a run checks that it takes the other one."""
+    """A condition that is constant, or holds (fails) for all sizes, leaves one branch. So does a branch that is not
+    valid for the shapes at hand, or gives another rank where dimensions decide: a run checks that it takes the other
+    one."""
     graphs = {True: node.attrs["then_branch"], False: node.attrs["else_branch"]}
     for graph in graphs.values():
         if len(graph.output) != len(node.outputs):

@@ -208,7 +208,8 @@ def _resize(node, scales, sizes, transform, rounding):
 
 
 def _scaled(node, extent, scale):
-    """An extent that is scaled, in float32, as runtimes do: 3.3 is less than 33 tenths there, and ten times it are 33."""
+    """An extent that is scaled, in float32, as runtimes do: 3.3 is less than 33 tenths there, and ten times it are
+    33."""
     if isinstance(extent, int):
         return int(np.floor(np.float32(extent) * np.float32(scale)))
     exact = Fraction(float(np.float32(scale)))

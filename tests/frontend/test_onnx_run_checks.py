@@ -114,8 +114,8 @@ def test_sizes_decide_between_branches_of_different_ranks(after, taken):
 def test_a_branch_that_is_not_valid_for_the_shapes(swapped):
     """An input decides, and only one branch is valid for the shape that the other input has."""
     def branch(rows, name):
-        return helper.make_graph([node("Conv", ["x", rows], [name + "r"]), node("Squeeze", [name + "r", "axis"], [name])],
-                                 name, [], [info(name, FLOAT, None)])
+        nodes = [node("Conv", ["x", rows], [name + "r"]), node("Squeeze", [name + "r", "axis"], [name])]
+        return helper.make_graph(nodes, name, [], [info(name, FLOAT, None)])
 
     then, other = branch("fits", "t"), branch("misfits", "e")
     then, other = (other, then) if swapped else (then, other)
@@ -141,13 +141,15 @@ def test_no_branch_is_valid():
 
 def test_only_the_branch_that_runs_checks_its_reshapes():
     """Each branch fits one size of the same dimension."""
-    graphs = [helper.make_graph([node("Reshape", ["x", f"s{n}"], [f"r{n}"]), node(
-        "ReduceSum", [f"r{n}", "axis"], [f"o{n}"], keepdims=0)], f"g{n}", [], [info(f"o{n}", FLOAT, None)]) for n in (4, 6)]
+    graphs = [helper.make_graph([
+        node("Reshape", ["x", f"s{n}"], [f"r{n}"]), node("ReduceSum", [f"r{n}", "axis"], [f"o{n}"], keepdims=0)],
+        f"g{n}", [], [info(f"o{n}", FLOAT, None)]) for n in (4, 6)]
     proto = model([node("Equal", ["i", "four"], ["c"]), node("If", ["c"], ["y"], then_branch=graphs[0],
                                                              else_branch=graphs[1])],
                   {"x": ["n"], "i": []}, ["y"], {"four": np.array(4), "axis": np.array([0]),
                                                  "s4": np.array([2, 2]), "s6": np.array([3, 2])})
-    right, wrong = ([{**arrays(x=(n,)), "i": np.array(n if fits else 10 - n)} for n in (4, 6)] for fits in (True, False))
+    right, wrong = ([{**arrays(x=(n,)), "i": np.array(n if fits else 10 - n)} for n in (4, 6)]
+                    for fits in (True, False))
     check(proto, right, wrong)
 
 
@@ -216,9 +218,10 @@ def test_images_between_convolutions():
     """In blocked layout."""
     w = RNG.normal(0, 0.1, (2, 16, 16, 3, 3)).astype(np.float32)
     conv = {"pads": [1, 1, 1, 1]}
-    nodes = [node("Conv", ["x", "w0"], ["a"], **conv), node("Resize", ["a", "", "scales"], ["b"], mode="nearest",
-                                                            coordinate_transformation_mode="asymmetric",
-                                                            nearest_mode="floor"), node("Conv", ["b", "w1"], ["y"], **conv)]
+    nodes = [node("Conv", ["x", "w0"], ["a"], **conv),
+             node("Resize", ["a", "", "scales"], ["b"], mode="nearest", coordinate_transformation_mode="asymmetric",
+                  nearest_mode="floor"),
+             node("Conv", ["b", "w1"], ["y"], **conv)]
     proto = model(nodes, {"x": [1, 16, "h", "w"]}, ["y"], {"w0": w[0], "w1": w[1],
                                                            "scales": np.array([1, 1, 2, 2], np.float32)})
     check(proto, [arrays(x=(1, 16, 5, 8))])

@@ -70,7 +70,8 @@ ARRAYS = SimpleNamespace(floor=np.floor, ceil=np.ceil, half=np.float32(0.5), nea
                          step=lambda test: test.astype(np.float32), number=np.float32)
 EXPRESSIONS = SimpleNamespace(floor=tir.floor, ceil=tir.ceil, half=const(0.5, "float32"),
                               near=const(NEAR_TIE, "float32"), step=lambda test: cast(test, "float32"),
-                              number=lambda x: cast(x, "float32") if isinstance(x, PrimExpr) else const(float(x), "float32"))
+                              number=lambda x: cast(x if isinstance(x, PrimExpr) else const(float(x), "float32"),
+                                                    "float32"))
 # method -> (the first element that is looked at, from the one at or before the position on; their weights)
 TAPS = {
     "linear": (0, lambda t, alpha: (1.0 - t, t)),
@@ -122,8 +123,10 @@ def _positions(sizes, outs, attrs):
     for out, ratio in zip(outs, ratios):
         a, b, d = TRANSFORMS[mode](*ratio)
         if mode == "pytorch_half_pixel":
-            b = tir.Select(out == 1, const(0, out.dtype), as_expr(b).astype(out.dtype)) if not isinstance(out, int) else b
-            a, b, d = (0, 0, 1) if isinstance(out, int) and out == 1 else (a, b, d)
+            if isinstance(out, int):
+                a, b, d = (0, 0, 1) if out == 1 else (a, b, d)
+            else:
+                b = tir.Select(out == 1, const(0, out.dtype), as_expr(b).astype(out.dtype))
         common = gcd(a, b, d) if all(isinstance(v, int) for v in (a, b, d)) else 1
         positions.append((a // common, b // common, d // common) if common > 1 else (a, b, d))
     return positions
