@@ -204,7 +204,7 @@ def choose(kernel, target, given=None):
     no model overrules that. Raises PlanError where it decides a part, and no candidate agrees."""
     if isinstance(kernel, Stages):
         own = given.stages if given else ()
-        _check_fields(given or Plan(kernel.rule), {"rule", "stages", "threads"})
+        _check_fields(given or Plan(kernel.rule), {"rule", "stages", "threads"}, range(len(kernel.kernels) + 1))
         stages = tuple(choose(k, target, g) for k, g in zip_longest(kernel.kernels, own))
         plan = given or Plan(kernel.rule)
         return plan.replace(stages=stages, threads=plan.threads or shared(target, kernel.work, kernel.what))
@@ -219,15 +219,18 @@ def choose(kernel, target, given=None):
             raise PlanError(f"no candidate for {kernel} has {given}: leave out of the plan what need not be so")
         fitting = [(0, first)]
     best = min(fitting, key=itemgetter(0))[1]
-    _check_fields(given, {*kernel.complete(best, machine).decided(), "threads"})
+    whole = kernel.complete(best, machine)
+    _check_fields(given, {*whole.decided(), "threads"}, (0, len(whole.stages)))
     return kernel.complete(best.replace(**fields), machine)
 
 
-def _check_fields(given, own):
-    """Raises PlanError for what a Plan decides that its rule has no use for."""
+def _check_fields(given, own, stages):
+    """Raises PlanError for what a Plan decides that its rule has no use for. stages: how many it may have."""
     unknown = sorted(set(given.decided()) - own)
     if unknown:
         raise PlanError(f"the rule {given.rule} does not decide {', '.join(unknown)} here")
+    if len(given.stages) not in stages:
+        raise PlanError(f"the rule {given.rule} has {max(stages)} stages here, not {len(given.stages)}")
 
 
 @lru_cache(maxsize=4096)  # networks repeat their layers

@@ -68,6 +68,10 @@ def test_stages_have_plans_of_their_own():
     plan = choose(Stages("attention", (Steps(), Fixed("gather"))), CPU, Plan("attention", stages=(
         Plan("elementwise", tile=Tile(1, 3)),)))
     assert [s.rule for s in plan.stages] == ["elementwise", "gather"] and plan.stages[0].block == 6
+    for given, message in ((plan.replace(stages=plan.stages * 2), "has 2 stages here, not 4"),
+                           (plan.replace(block=2), "does not decide block here")):
+        with pytest.raises(PlanError, match=message):
+            choose(Stages("attention", (Steps(), Fixed("gather"))), CPU, given)
 
 
 @pytest.mark.parametrize("kernel", [
