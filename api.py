@@ -51,8 +51,8 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     algorithms: {"conv1": "winograd4"} overrides the choice for convolutions, by the names of their nodes, also where
     it keeps less than the accuracy promises, but that "strict" admits "direct" alone: "direct",
     or "winogradM" for tiles of M x M results: 2 to 6 for kernels of 3x3, to 5 for 4x4 (of strides), to 4 for 5x5; or
-    "digits", for kernels of 1x1, where the target has a unit for tiles of integers, or "pairs", where it has units for
-    additions; "winogradM_digits" and "winogradM_pairs".
+    "split_integer", for kernels of 1x1, where the target has a unit for tiles of integers, or "inner_product", where it
+    has units for additions; "winogradM_split_integer" and "winogradM_inner_product".
     schedules: {"conv1": trace or plan} overrides the schedules of kernels; see recorded_schedules and recorded_plans.
     stack_limit: bytes of stack that a run may take of each thread; by default 16 KB, for the target "c" 2 KB.
 
@@ -151,7 +151,8 @@ def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, ali
 def _one_kernel(mod, stage, wanted, options):
     """The text of what `wanted` names after a stage; see inspect_stage."""
     if stage == "relax":
-        raise ValueError("the imported graph has no kernels yet: ask for stage fused, tir, scheduled, traces, accuracy or c")
+        raise ValueError("the imported graph has no kernels yet: ask for stage fused, tir, scheduled, traces, accuracy "
+                         "or c")
     if stage == "program":
         raise ValueError("a program is of all kernels: leave out the kernel, or ask for stage c")
     stages = lower(mod, options)
@@ -190,8 +191,8 @@ def recorded_schedules(model, dims=None, bounds=None, aliases=None, shapes=None,
 def recorded_plans(model, dims=None, bounds=None, aliases=None, shapes=None, **options):
     """{kernel: Record}: what compile, with these options, decides for each kernel that a rule schedules, by its name in
     the C without the prefix. A Record's `schedule` is the Plan; it goes to compile, whole or in part, as
-    schedules={kernel: plan}, or with the hash of its kernel as schedules={kernel: record}. A plan that does not fit, and
-    a record of another kernel, raise ValueError.
+    schedules={kernel: plan}, or with the hash of its kernel as schedules={kernel: record}. A plan that does not fit,
+    and a record of another kernel, raise ValueError.
     """
     checked = Options.check(**options)
     return _plans(lower(load(model, dims, checked.name, bounds, aliases, shapes), checked))

@@ -26,7 +26,8 @@ from ingot.ir.transform.choose_convolution import DIRECT, SCALED, fastest, predi
 from layers import Layer, add_selection, chosen_call, ingot_side, is_blocked, kept, measured, selected
 from measure import Models, geometric_mean, machine, markdown_table, number, rounds
 
-ALGORITHMS = (DIRECT, *(f"winograd{tile}{kind}" for kind in ("", *(f"_{row}" for row in SCALED)) for tile in TILES))  # of 3x3
+KINDS = ("", *(f"_{row}" for row in SCALED))
+ALGORITHMS = (DIRECT, *(f"winograd{tile}{kind}" for kind in KINDS for tile in TILES))  # of 3x3
 LEAST_ROUNDS, MOST_ROUNDS = 7, 200
 MOST_OTHERS = 16 << 20  # floats that are read between samples: after 64 MiB, weights come from memory
 

@@ -90,7 +90,7 @@ def measure(target, sizes):
         found["l2_read"] = read(l2 // 2)
         if l3:
             found["l3_read"] = read(max(l3 // 4, 2 * l2))
-        found["far_read"] = read(max(l3 // 2, 4 * l2))
+        found["beyond_l2_read"] = read(max(l3 // 2, 4 * l2))
         found["memory_read"] = read(LARGE)
         half = ffi.cast("float *", data.ctypes.data + LARGE // 2)
         found["fold"] = 1 / pace(lambda n: library.fold(floats, half, 1 << 15, n))

@@ -378,7 +378,7 @@ def in_words(uses):
 
 
 def selected(parser, args, only=lambda layer: True):
-    """What `distinct` finds in the models that are asked for, of layers for which `only` holds. Leaves the program
+    """The layers for which `only` holds that `distinct` finds in the chosen models. Leaves the program
     where that is nothing."""
     models = Models(args.zoo)
     unknown = sorted(set(args.models or ()) - set(models.names()))

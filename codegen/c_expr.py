@@ -296,8 +296,8 @@ class CExpr:
         arguments = [f"&{self.place(buffer, index.base)}"]
         if index.count is not None:
             if not is_const_int(index.stride, 1):
-                raise EmitError(f"{index.count} of {index.lanes} lanes of {buffer.name} are {index.stride} apart: there "
-                                "are no parts of strided vectors")
+                raise EmitError(f"{index.count} of {index.lanes} lanes of {buffer.name} are {index.stride} apart: "
+                                "there are no parts of strided vectors")
             function += "_n"
             arguments.append(self.converted(index.count))
         elif not is_const_int(index.stride, 1):

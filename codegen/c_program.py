@@ -187,8 +187,8 @@ class ProgramPrinter:
             "fields": [_constant(self.fields[name], f"call.{name}") for name in fields],
             "pointers": [p.format("call.net") for p in used["pointers"]]})
         most, room = self.m.team_threads, "(uint32_t)net->threads" if self.p.scratch else "INGOT_TEAM_PARTS"
-        few = [f"/* With more than {most} threads, barriers would take longer than threads save: one makes all calls then. "
-               "*/"]
+        few = [f"/* With more than {most} threads, barriers would take longer than threads save: one makes all calls "
+               "then. */"]
         return ["", *(few if most < MANY_THREADS else []), *(f"call.{n} = {n};" for n in fields if n in self.variables),
                 f"ingot_together({most}, {room}, ingot_run_{self.parts}, &call);", ""]
 
@@ -262,7 +262,7 @@ def _indented(lines):
 
 
 def _comment(call):
-    """What a call computes, as the inside of a C comment."""
+    """Describe the computation of a call as the text of a C comment."""
     return c_comment(call.comment)
 
 

@@ -146,7 +146,7 @@ def _bounded(stage):
     @wraps(stage)
     def run(mod, *args, **kwargs):
         where = internal_errors(lambda: f"the model {mod.attrs.get('name', 'model')!r}")
-        with where, for_compiling(), np.errstate(all="ignore"):  # overflow and NaN are values of constants as of results
+        with where, for_compiling(), np.errstate(all="ignore"):  # constants may overflow or be NaN, as results may
             return stage(mod, *args, **kwargs)
     return run
 
@@ -216,8 +216,8 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
             kernels[kernel_of[n]] = (printed or {}).get(n) or print_kernel(f, kernel_of[n])
     work = {n: kernels[kernel_of[n]].work for n in functions}
     threads = threads_worth(options, lowered, work, {n: loops_of(f) for n, f in functions.items()})
-    room = options.machine.l2_bytes if threads > 1 else 0
-    program = build_program(lowered, name, room, kernel_of.values(), run_checks(mod))
+    budget = options.machine.l2_bytes if threads > 1 else 0
+    program = build_program(lowered, name, budget, kernel_of.values(), run_checks(mod))
     indexes = index_extents(mod)
     samples = dict(mod["main"].attrs.get("samples", ()))
     inputs = tuple(replace(t, indexes=indexes.get(n, ()), sample=samples.get(n, ()))

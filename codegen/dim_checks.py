@@ -36,7 +36,7 @@ class DimCheck:
 
     @property
     def cond(self):
-        """The same as an expression."""
+        """The condition as an expression."""
         return binary(EQ if self.relation == "==" else GE, self.left, self.right)
 
     def __str__(self):
@@ -62,7 +62,7 @@ def run_checks(mod):
 
 
 def _of_callers(checks):
-    """Those checks that depend on dimensions that callers pass, alone."""
+    """The checks that depend only on dimensions that callers pass."""
     return tuple(c for c in checks if all(v.most is None for v in free_vars([c.left, c.right])))
 
 

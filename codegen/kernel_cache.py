@@ -30,8 +30,8 @@ _LIMIT_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Entry:
-    """func: lowered, with an empty body; waits: parallel loops of the plan for several threads, None where nobody asked:
-    whether a network gains by threads does not depend on what is in the cache."""
+    """func: lowered, with an empty body; waits: parallel loops of the plan for several threads, None where nobody
+    asked: whether a network gains by threads does not depend on what is in the cache."""
 
     func: PrimFunc
     kernel: Kernel

@@ -90,11 +90,11 @@ class MemoryPlan:
         return total
 
 
-def plan_memory(buffers, room=0):
+def plan_memory(buffers, budget=0):
     """Place every buffer: greedily in several orders (Pisarchyk and Lee 2020 compare such orders), the best of which is
     then improved step by step. Most networks reach the lower bound.
 
-    room: how many bytes constant sizes may take in order that only buffers that threads divide alike lie in the same
+    budget: how many bytes constant sizes may take in order that only buffers that threads divide alike lie in the same
     memory at different times. A thread then writes to lines that it had last, and waits for no other core's.
     """
     regions, places = [], [None] * len(buffers)
@@ -102,9 +102,9 @@ def plan_memory(buffers, room=0):
         sizes = {i: -(-size // ALIGN) * ALIGN for i, size in members.items()}
         lives = {i: buffers[i].life for i in sizes}
         offsets, total = _Placing(sizes, lives).best()
-        if total < room and isinstance(unit, IntImm):
+        if total < budget and isinstance(unit, IntImm):
             apart = _place_apart(sizes, lives, {i: _part(buffers[i]) for i in sizes})
-            offsets, total = apart if apart[1] <= room else (offsets, total)
+            offsets, total = apart if apart[1] <= budget else (offsets, total)
         for i, offset in offsets.items():
             places[i] = (number, offset)
         regions.append(Region(unit, total, _lower_bound(members, lives), memory))

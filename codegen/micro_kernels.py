@@ -17,7 +17,7 @@ class MicroKernel:
 # Those of runtime_c/, by name.
 MICRO_KERNELS = {"ingot_tiles_product": MicroKernel("ingot_tiles.h", writes=(0,), stack=4096),
                  "ingot_tiles_products": MicroKernel("ingot_tiles.h", writes=(0,), stack=4096),
-                 "ingot_tiles_digits": MicroKernel("ingot_tiles.h", writes=(0,))}
+                 "ingot_tiles_slices": MicroKernel("ingot_tiles.h", writes=(0,))}
 
 
 def micro_kernel(call):

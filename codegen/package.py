@@ -420,7 +420,8 @@ def _comparison(dtype):
 
 def evaluate_dim(e, values):
     """The int value of a dimension expression under {name: int}. Raises ValueError where these do not fix it."""
-    e = Analyzer().simplify(substitute(e, {v: const(values[v.name], v.dtype) for v in free_vars(e) if v.name in values}))
+    known = {v: const(values[v.name], v.dtype) for v in free_vars(e) if v.name in values}
+    e = Analyzer().simplify(substitute(e, known))
     if not isinstance(e, IntImm):
         raise ValueError(f"dimension {e} is not fixed by {values}")
     return e.value

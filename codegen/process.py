@@ -1,4 +1,4 @@
-"""What a compilation changes of the process that it runs in, and puts back.
+"""Settings of the process that a compilation changes, and restores afterwards.
 
 Numpy's products take one thread. Weights are folded and the self-test's outputs computed by thousands of small
 products. Threads of a BLAS wait for one another in loops: on a busy machine, or for small products, that takes several

@@ -91,11 +91,11 @@ def _padded(size):
     return -(-size // WEIGHT_ALIGN) * WEIGHT_ALIGN
 
 
-def build_program(mod, name, room=0, kernels=(), checks=None):
-    """The Program of a lowered module ("main" of call_tir, views and tuple items; outputs materialized). room: that of
-    its memory plan; kernels: their names in C, which tensors do not have; checks: {function of the module: DimChecks
+def build_program(mod, name, budget=0, kernels=(), checks=None):
+    """The Program of a lowered module ("main" of call_tir, views and tuple items; outputs materialized). budget: that
+    of its memory plan; kernels: their names in C, which tensors do not have; checks: {function of the module: DimChecks
     that its runs make}."""
-    return _Builder(mod, name, kernels, checks or {}).build(room)
+    return _Builder(mod, name, kernels, checks or {}).build(budget)
 
 
 class _Builder:
@@ -116,7 +116,7 @@ class _Builder:
         self.memory = Memory(func)
         self.around = {id(b.value.args[0]) for b in func.bindings if getattr(b.value, "op", "") == "memory.inlay"}
 
-    def build(self, room):
+    def build(self, budget):
         taken = {*taken_names(self.name, self.kernels), *(d.name.lower() for d in self.dims)}
         inputs = self._describe(self.main.params, self.main.attrs.get("input_names"), "input", taken)
         outputs = self._describe(self.main.outputs, self.main.attrs.get("output_names"), "output", taken)
@@ -127,7 +127,7 @@ class _Builder:
             self.where[id(p), 0] = Operand("input", n, inputs[n].name)
         self._place_outputs(outputs)
         calls = self._steps()
-        plan = place_buffers(self.buffers, Seq(tuple(calls)), room=room)
+        plan = place_buffers(self.buffers, Seq(tuple(calls)), budget=budget)
         if not all(isinstance(c, Call) for c in calls):
             return Program(self.name, inputs, outputs, self.dims, Seq(), Seq(tuple(calls)), tuple(self.weights), plan,
                            tuple(self.dtypes), self.scratch)

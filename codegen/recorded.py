@@ -20,7 +20,8 @@ from ..ir.script import expr_to_str
 from .kernels import find_kernels
 
 _NODES = {"Plan": Plan, "Tile": Tile}
-_SIZES = {"vectors": 1, "rows": 1, "columns": 1, "channels": 1, "block": 1, "turn": 0, "parts": 0}  # and the least of each
+_SIZES = {"vectors": 1, "rows": 1, "columns": 1, "channels": 1, "block": 1, "turn": 0,
+          "parts": 0}  # and the least of each
 _TUPLES = {"order": str, "stages": Plan}
 
 
@@ -107,7 +108,8 @@ def _check_plan(plan):
 
 
 def as_text(records):
-    """{kernel: Trace or Record} as JSON, a line for each step or field, which check_schedules takes once it is loaded."""
+    """{kernel: Trace or Record} as JSON, a line for each step or field, which check_schedules takes once it is
+    loaded."""
     def lines(rows):
         return ",\n  ".join(map(json.dumps, rows))
 
@@ -120,8 +122,8 @@ def as_text(records):
 
 
 def records_of(functions, prefix, schedules):
-    """{function: (the name that was asked for, Record)}. Raises ValueError for a name that none has, or several have, and
-    for a record of another kernel."""
+    """{function: (the name that was asked for, Record)}. Raises ValueError for a name that none has, or several have,
+    and for a record of another kernel."""
     records = {}
     for name, found in find_kernels(functions, prefix, schedules).items():
         if len(found) > 1 or found[0] in records:

@@ -58,6 +58,6 @@ linux unix i386 i486 i586 i686 arm mips mipsel sparc sun vax hpux m68k mc68000 p
 """.split())
 MACRO_FAMILIES = re.compile(
     r"(CHAR|SCHAR|UCHAR|SHRT|USHRT|U?INT|U?LONG|U?LLONG|U?INTPTR|U?INTMAX|U?INT_(FAST|LEAST)\d+|PTRDIFF|S?SIZE"
-    r"|WCHAR|WINT|SIG_ATOMIC)_(MAX|MIN|BIT|WIDTH)|(FLT|L?DBL)_[A-Z0-9_]+|(FE|FP)_[A-Z0-9]+|MB_LEN_MAX|M_[A-Z0-9_]+|LC_[A-Z]+"
-    r"|(PRI|SCN)[diouxX](8|16|32|64|PTR|MAX|(FAST|LEAST)\d+)|CLOCK_[A-Z_]+|SEEK_[A-Z]+|EXIT_[A-Z]+"
+    r"|WCHAR|WINT|SIG_ATOMIC)_(MAX|MIN|BIT|WIDTH)|(FLT|L?DBL)_[A-Z0-9_]+|(FE|FP)_[A-Z0-9]+|MB_LEN_MAX|M_[A-Z0-9_]+"
+    r"|LC_[A-Z]+|(PRI|SCN)[diouxX](8|16|32|64|PTR|MAX|(FAST|LEAST)\d+)|CLOCK_[A-Z_]+|SEEK_[A-Z]+|EXIT_[A-Z]+"
     r"|SIG(_[A-Z]+|[A-Z]{2,4}\d?)|(STDIN|STDOUT|STDERR)_FILENO")

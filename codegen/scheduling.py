@@ -1,4 +1,4 @@
-"""How kernels get their schedules, and for how many threads those of a network are worth it."""
+"""How kernels get their schedules, and how many threads are profitable for those of a network."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
@@ -25,9 +25,9 @@ class Scheduling:
     Rules decide for all kernels first. Then `worth` says whether the network gains by threads, and `schedule` applies
     each decision, once, for one thread where it does not.
 
-    functions: {name: PrimFunc}; options: of the compilation; recorded: {name: (kernel, Record)}; kept: bytes of stack that
-    their arrays may take; prefix: of names in C; waits: {name: parallel loops of its plan for several threads}, empty
-    where nobody asked; keys: {name: key in the cache}, of `schedule`; decided: {name: Decision}.
+    functions: {name: PrimFunc}; options: of the compilation; recorded: {name: (kernel, Record)}; kept: bytes of stack
+    that their arrays may take; prefix: of names in C; waits: {name: parallel loops of its plan for several threads},
+    empty where nobody asked; keys: {name: key in the cache}, of `schedule`; decided: {name: Decision}.
     """
 
     functions: dict
@@ -59,7 +59,8 @@ class Scheduling:
         return threads_worth(options, mod, work, self.waits) > 1
 
     def _waits(self, name, operations):
-        """How many parallel loops a function will have: one where its plan leaves open what threads share of much work."""
+        """How many parallel loops a function will have: one where its plan leaves open what threads share of much
+        work."""
         machine = self.options.machine
         waits = self._decide(name, machine).waits
         much = not isinstance(operations, int) or operations // 2 >= machine.cost("threads.least_work")
@@ -129,7 +130,7 @@ class _Made:
 
 
 def threads_worth(options, mod, work, loops):
-    """How many threads at most are worth their waits for one another in a network's kernels, 1 where two are not.
+    """The largest number of threads that is profitable for a network's kernels, 1 where two are not.
     loops: how many parallel loops each function has."""
     calls = [b.value.attrs["gv"].name for b in all_bindings(mod) if getattr(b.value, "op", None) == "call_tir"]
     return most_threads(options.machine, ((*work[n], loops[n]) for n in calls), options.accuracy)
@@ -152,8 +153,8 @@ def _first_of_all(sch):
 
 
 def scheduled(func, sch, work):
-    """The function of a Schedule, with attrs "plan", "schedule", "refused" and "shapes" for the comment in the C, "work"
-    for profiles: that of the computation, not what a schedule adds to it."""
+    """The function of a Schedule, with attrs "plan", "schedule", "refused" and "shapes" for the comment in the C,
+    "work" for profiles: that of the computation, not what a schedule adds to it."""
     attrs = {"shapes": shape_summary(func), "work": work, "schedule": primitives(sch)}
     if sch.plan:
         attrs[ATTRIBUTE] = sch.plan

@@ -140,7 +140,7 @@ def _joined(stmts):
 
 
 def passed_between_threads(body):
-    """ids of the buffers of a team's body that one thread may read after another wrote: those that are read and
+    """The ids of a team's buffers that one thread may read after another wrote them: all that are read and
     written, where there is more than one piece of shared work. To the compiler they must not look private."""
     if _pieces(body) < 2:
         return set()
@@ -271,7 +271,7 @@ class _Serial(StmtMutator):
 
 
 def _offsets(stmts):
-    """ids of the variables of lets that serve for indices only: they may be of as many bits as addresses, so that
+    """The ids of let variables that only serve as indices: they may have as many bits as addresses, so that
     compilers need not widen them in every iteration."""
     return {id(let.var) for let in collect(stmts, LetStmt) if is_offset(let)}
 

@@ -62,7 +62,7 @@ class Tile:
         self.border = {var: n for var, n in most.items() if not is_const_int(self.numbers[var], n)}
 
     def fewer(self):
-        """What is less of the tile at a border, in words: loops that say nothing of themselves only where no other is
+        """Describe how a border's tile is smaller: loops without a name of their own only where no other is
         shorter."""
         texts = {var.name.removesuffix("_count"): f"{self.numbers[var].value} of {most}"
                  for var, most in self.border.items()}

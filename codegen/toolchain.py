@@ -166,7 +166,7 @@ class _Build:
 
 @dataclass(frozen=True)
 class _Object:
-    """What a source is compiled to: the path, the command but for files, the key in the cache (None: it is not kept
+    """The object file of a source: its path, the command without files, the key in the cache (None: it is not kept
     there), and whether it is there already."""
 
     source: Path

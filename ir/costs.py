@@ -57,7 +57,7 @@ HARDWARE = {
     "issue": Cost(4, "instructions/cycle", XEON),
     "l2_read": Cost(32, "bytes/cycle", XEON),
     "l3_read": Cost(20, "bytes/cycle", ZEN4),  # 70 GB/s at 3.2 GHz
-    "far_read": Cost(8, "bytes/cycle", XEON),  # from beyond L2, by one core: 25 GB/s at 2.7 GHz
+    "beyond_l2_read": Cost(8, "bytes/cycle", XEON),  # from beyond L2, by one core: 25 GB/s at 2.7 GHz
     "memory_read": Cost(8, "bytes/cycle", XEON),  # from memory in order, by one core
     "core_to_core": Cost(5.5, "bytes/cycle", XEON),  # what another core wrote: 15 GB/s at 2.7 GHz
     "fold": Cost(10, "cycles/vector", XEON),  # space_to_depth, which copies elements one by one
@@ -74,7 +74,7 @@ MODELS = {
     "stream.hidden": Cost(7 / 8, "share", XEON),  # by prefetching what the next tiles read
     "stream.slows": Cost(0.15, "share", ZEN4),  # of their time, by which products beside them take longer
     "stream.ahead": Cost(2048, "bytes", XEON),  # prefetch distance to L1: some hundred cycles of FMAs
-    "stream.far_ahead": Cost(16384, "bytes", XEON),  # prefetch distance to L2: some thousand cycles
+    "stream.l2_ahead": Cost(16384, "bytes", XEON),  # prefetch distance to L2: some thousand cycles
     "stream.least_chunk": Cost(128, "columns", XEON),  # that are copied of each row at a time, from a page of its own
     "copy.rows": Cost(32, "rows", XEON),  # of a product, in whose time its columns are copied to panels
     "copy.l2": Cost(0.3, "share", XEON),  # of L2, for columns that are copied at a time

@@ -74,7 +74,7 @@ class TensorSpec:
         return np.empty(math.prod(self._room.concrete(values)), self.dtype)
 
     def filled(self, array, values):
-        """What a run wrote into `room`, in its shape."""
+        """The result that a run wrote into the array `room`, in its shape."""
         if not self._decided:
             return array
         shape = self.concrete(values)

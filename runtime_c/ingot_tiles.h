@@ -1,7 +1,7 @@
 /* ingot_tiles.h: products of float matrices on a processor's unit for tiles of 8-bit integers (AMX), in fixed point.
  *
- * A row x of floats is s * d, d = d0 + d1 / 256 + d2 / 65536 with digits of -128 to 127 and one scale s for the row:
- * 23 bits below the row's largest magnitude, as many as a float has. Sums of products of digits are exact in 32 bits;
+ * A row x of floats is s * d, d = d0 + d1 / 256 + d2 / 65536 with slices of -128 to 127 and one scale s for the row:
+ * 23 bits below the row's largest magnitude, as many as a float has. Sums of products of slices are exact in 32 bits;
  * those that weigh less than 2^-16 of the first ones are left out (Ozaki's scheme: Ootomo, Ozaki and Yokota 2024). The
  * result is as near as that of floats, measured by the largest magnitudes of row and column.
  *
@@ -11,12 +11,12 @@
 
 #include "ingot_math.h"
 
-#define INGOT_DIGITS 3
+#define INGOT_SLICES 3
 #define INGOT_TILE_TERMS 64   /* of the sums that one step of the unit adds up */
 #define INGOT_TILE_COLUMNS 32 /* of a panel of the second matrix: two tiles */
-#define INGOT_PANEL_STEP (INGOT_DIGITS * INGOT_TILE_COLUMNS * INGOT_TILE_TERMS) /* bytes of a panel for a step */
-#define INGOT_ROW_STEP (INGOT_DIGITS * INGOT_TILE_TERMS) /* bytes of a row for a step */
-#define INGOT_TILES_FEW 5     /* rows, whose digits are one tile's rows */
+#define INGOT_PANEL_STEP (INGOT_SLICES * INGOT_TILE_COLUMNS * INGOT_TILE_TERMS) /* bytes of a panel for a step */
+#define INGOT_ROW_STEP (INGOT_SLICES * INGOT_TILE_TERMS) /* bytes of a row for a step */
+#define INGOT_TILES_FEW 5     /* rows, whose slices are one tile's rows */
 #define INGOT_TILES_STREAM 8192 /* bytes that they are asked for columns ahead */
 #define INGOT_TILES_AHEAD 8   /* pairs of tiles during which a panel comes, or all where there are fewer */
 
@@ -45,7 +45,7 @@ INGOT_INLINE int ingot_tiles_ready(void)
     return state > 0;
 }
 
-/* Tiles below `columns` have so many rows, those of digits of columns 16. Shapes are kept from call to call until
+/* Tiles below `columns` have so many rows, those of slices of columns 16. Shapes are kept from call to call until
  * ingot_tiles_end, for new ones make the unit wait until all before is done. */
 INGOT_INLINE void ingot_tiles_begin(int32_t rows, int32_t columns)
 {
@@ -98,13 +98,13 @@ INGOT_INLINE void ingot_tiles_ahead(const ingot_tiles_next *next, ptrdiff_t step
 }
 
 /* Add a step's products to the sums of a tile. Tile 0 has those of weight 1, tile 1 those of 1 / 256, tile 2 those of
- * 1 / 65536, 3 digits of rows, 4 and 5 digits of columns: where a core's other thread is busy, all eight in use take
+ * 1 / 65536, 3 slices of rows, 4 and 5 slices of columns: where a core's other thread is busy, all eight in use take
  * twice as long as six. Products of one sum follow one another, across steps too. Between them the tile before is
  * joined, and lines that are needed later come to L2, for all at once would hold up loads. */
 INGOT_INLINE void ingot_tiles_step(const int8_t *a, const int8_t *b, const ingot_tiles_next *ahead, ptrdiff_t step,
     const ingot_tiles_before *before)
 {
-    const ptrdiff_t next = INGOT_PANEL_STEP / INGOT_DIGITS;
+    const ptrdiff_t next = INGOT_PANEL_STEP / INGOT_SLICES;
     _tile_loadd(3, a + 2 * INGOT_TILE_TERMS, INGOT_ROW_STEP);
     _tile_loadd(4, b, 64);
     _tile_dpbssd(2, 3, 4);
@@ -129,16 +129,16 @@ INGOT_INLINE void ingot_tiles_step(const int8_t *a, const int8_t *b, const ingot
     ingot_tiles_ahead(ahead, step, 5);
 }
 
-/* The digits of 16 columns that rows meet in one step, for ingot_tiles_kept. */
+/* The slices of 16 columns that rows meet in one step, for ingot_tiles_kept. */
 INGOT_INLINE void ingot_tiles_keep(const int8_t *b)
 {
-    const ptrdiff_t next = INGOT_PANEL_STEP / INGOT_DIGITS;
+    const ptrdiff_t next = INGOT_PANEL_STEP / INGOT_SLICES;
     _tile_loadd(4, b, 64);
     _tile_loadd(5, b + next, 64);
     _tile_loadd(6, b + 2 * next, 64);
 }
 
-/* A step whose columns' digits are in tiles 4, 5 and 6 for all rows. */
+/* A step whose columns' slices are in tiles 4, 5 and 6 for all rows. */
 INGOT_INLINE void ingot_tiles_kept(const int8_t *a, const ingot_tiles_before *before)
 {
     _tile_loadd(3, a + 2 * INGOT_TILE_TERMS, INGOT_ROW_STEP);
@@ -191,7 +191,7 @@ INGOT_INLINE void ingot_tiles_unit(float *sums, const int8_t *a, const int8_t *b
     const ingot_tiles_next whole = {NULL, 64 * lines, 2 * 64 * lines, 6 * 64 * lines, lines};
     const ingot_tiles_next half = {NULL, 512, 2048, INGOT_PANEL_STEP, lines};
     const ptrdiff_t share = halves == 2 ? whole.step * steps : 64 * lines;
-    INGOT_ALIGNED(64) int32_t part[INGOT_DIGITS * 16 * 16];
+    INGOT_ALIGNED(64) int32_t part[INGOT_SLICES * 16 * 16];
     ingot_tiles_before before = {NULL, part, height, columns};
     ingot_tiles_next ahead = halves == 2 ? whole : half;
     ingot_tiles_begin(height, 4);
@@ -212,21 +212,21 @@ INGOT_INLINE void ingot_tiles_unit(float *sums, const int8_t *a, const int8_t *b
     ingot_tiles_join(&before, 0, height);
 }
 
-/* Add the products of all digits of the rows, tile 6, and one digit of 16 columns. */
+/* Add the products of all slices of the rows, tile 6, and one slice of 16 columns. */
 #define INGOT_TILES_ADD(sums, b)                                                                                       \
     _tile_loadd(7, b, 64);                                                                                             \
     _tile_dpbssd(sums, 6, 7);                                                                                          \
     for (int32_t i = 0; i < 16; ++i) _mm_prefetch((const char *)(b) + INGOT_TILES_STREAM + 64 * i, _MM_HINT_T0)
 
-/* One of ingot_tiles_products, with the unit, of at most INGOT_TILES_FEW rows: their digits are the rows of one tile,
- * and columns are read once, line after line, for that takes the time. Tiles 0 and 1 are sums with the columns' digits
+/* One of ingot_tiles_products, with the unit, of at most INGOT_TILES_FEW rows: their slices are the rows of one tile,
+ * and columns are read once, line after line, for that takes the time. Tiles 0 and 1 are sums with the columns' slices
  * of weight 1, 2 and 3 with the next, 4 and 5 with the last. */
 INGOT_INLINE void ingot_tiles_few(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t columns,
     int32_t steps, ptrdiff_t step)
 {
-    const ptrdiff_t next = INGOT_PANEL_STEP / INGOT_DIGITS;
-    INGOT_ALIGNED(64) int32_t part[INGOT_DIGITS][INGOT_TILES_FEW * INGOT_DIGITS][16];
-    ingot_tiles_begin(INGOT_DIGITS * rows, 7);
+    const ptrdiff_t next = INGOT_PANEL_STEP / INGOT_SLICES;
+    INGOT_ALIGNED(64) int32_t part[INGOT_SLICES][INGOT_TILES_FEW * INGOT_SLICES][16];
+    ingot_tiles_begin(INGOT_SLICES * rows, 7);
     _tile_zero(0); _tile_zero(1); _tile_zero(2); _tile_zero(3); _tile_zero(4); _tile_zero(5);
     for (int32_t k = 0; k < steps; ++k, a += step, b += INGOT_PANEL_STEP) {
         _tile_loadd(6, a, 64);
@@ -242,7 +242,7 @@ INGOT_INLINE void ingot_tiles_few(float *sums, const int8_t *a, const int8_t *b,
             _tile_stored(1, part[0], 64); _tile_stored(3, part[1], 64); _tile_stored(5, part[2], 64);
         }
         for (int32_t row = 0; row < rows; ++row) {
-            const int32_t n = INGOT_DIGITS * row;
+            const int32_t n = INGOT_SLICES * row;
             for (int32_t i = 0; i < 16; ++i) {
                 const int32_t middle = part[0][n + 1][i] + part[1][n][i];
                 const int32_t last = part[0][n + 2][i] + part[1][n + 1][i] + part[2][n][i];
@@ -261,7 +261,7 @@ INGOT_INLINE void ingot_tiles_end(void)
 #endif
 }
 
-/* The sum of the products of some digits of a row and of a panel's column, in a step. */
+/* The sum of the products of some slices of a row and of a panel's column, in a step. */
 INGOT_INLINE int32_t ingot_tiles_dot(const int8_t *a, const int8_t *b, int32_t column)
 {
     int32_t sum = 0;
@@ -274,14 +274,14 @@ INGOT_INLINE int32_t ingot_tiles_dot(const int8_t *a, const int8_t *b, int32_t c
 INGOT_INLINE void ingot_tiles_plain(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t columns,
     int32_t steps, ptrdiff_t step)
 {
-    const ptrdiff_t next = INGOT_PANEL_STEP / INGOT_DIGITS;
+    const ptrdiff_t next = INGOT_PANEL_STEP / INGOT_SLICES;
     for (int32_t row = 0; row < rows; ++row) {
         for (int32_t column = 0; column < columns; ++column) {
             const int8_t *x = a + (ptrdiff_t)row * INGOT_ROW_STEP, *w = b;
-            int32_t part[INGOT_DIGITS] = {0, 0, 0};
+            int32_t part[INGOT_SLICES] = {0, 0, 0};
             for (int32_t k = 0; k < steps; ++k, x += step, w += INGOT_PANEL_STEP)
-                for (int32_t d = 0; d < INGOT_DIGITS; ++d)
-                    for (int32_t e = 0; e + d < INGOT_DIGITS; ++e)
+                for (int32_t d = 0; d < INGOT_SLICES; ++d)
+                    for (int32_t e = 0; e + d < INGOT_SLICES; ++e)
                         part[d + e] += ingot_tiles_dot(x + d * INGOT_TILE_TERMS, w + e * next, column);
             sums[row * columns + column] = ingot_tiles_weighed(part[0], part[1], part[2]);
         }
@@ -290,8 +290,8 @@ INGOT_INLINE void ingot_tiles_plain(float *sums, const int8_t *a, const int8_t *
 
 /* sums [rows, columns]: of the products of rows and a panel's 32 columns, or 16 of them, to be multiplied with both
  * scales.
- * a: digits of the rows, [steps][rows of all][3][64]; step: the bytes from one step to the next.
- * b: those of the panel, [steps][3][2][16][16][4]: digit, column / 16, term / 4, column % 16, term % 4, from the first
+ * a: slices of the rows, [steps][rows of all][3][64]; step: the bytes from one step to the next.
+ * b: those of the panel, [steps][3][2][16][16][4]: slice, column / 16, term / 4, column % 16, term % 4, from the first
  * column on; panel: the bytes from it to the one that is used next.
  * So `count` times, each with the next panel, rows that are `next` bytes further on, and sums, `apart` floats. */
 INGOT_INLINE void ingot_tiles_products(float *sums, const int8_t *a, const int8_t *b, int32_t rows, int32_t columns,
@@ -331,10 +331,10 @@ INGOT_INLINE __m512i ingot_tiles_pick(int32_t mask, __m512i a, __m512i b)
     return _mm512_ternarylogic_epi32(_mm512_set1_epi32(mask), a, b, 0xca);
 }
 
-INGOT_INLINE void ingot_tiles_digits_512(int8_t *digits, const float *fixed, ptrdiff_t next)
+INGOT_INLINE void ingot_tiles_slices_512(int8_t *slices, const float *fixed, ptrdiff_t next)
 {
-    const __m512i half = _mm512_set1_epi8((char)128); /* digits of 0 to 255 become those of -128 to 127 */
-    __m512i part[4], outer[2], middle[2]; /* of two parts: their digits 2 and 0, and their digits 1 */
+    const __m512i half = _mm512_set1_epi8((char)128); /* slices of 0 to 255 become those of -128 to 127 */
+    __m512i part[4], outer[2], middle[2]; /* of two parts: their slices 2 and 0, and their slices 1 */
     for (int i = 0; i < 4; ++i)
         part[i] = _mm512_cvtps_epi32(_mm512_loadu_ps(fixed + 16 * i));
     for (int i = 0; i < 2; ++i) {
@@ -344,30 +344,30 @@ INGOT_INLINE void ingot_tiles_digits_512(int8_t *digits, const float *fixed, ptr
     const __m512i first = ingot_tiles_pick(0xffff, _mm512_srli_epi32(outer[0], 16), outer[1]);
     const __m512i second = ingot_tiles_pick(0xffff, middle[0], _mm512_slli_epi32(middle[1], 16));
     const __m512i third = ingot_tiles_pick(0xffff, outer[0], _mm512_slli_epi32(outer[1], 16));
-    _mm512_storeu_si512(digits, _mm512_xor_si512(first, half));
-    _mm512_storeu_si512(digits + next, _mm512_xor_si512(second, half));
-    _mm512_storeu_si512(digits + 2 * next, _mm512_xor_si512(third, half));
+    _mm512_storeu_si512(slices, _mm512_xor_si512(first, half));
+    _mm512_storeu_si512(slices + next, _mm512_xor_si512(second, half));
+    _mm512_storeu_si512(slices + 2 * next, _mm512_xor_si512(third, half));
 }
 #endif
 
-INGOT_INLINE void ingot_tiles_digits_plain(int8_t *digits, const float *fixed, ptrdiff_t next)
+INGOT_INLINE void ingot_tiles_slices_plain(int8_t *slices, const float *fixed, ptrdiff_t next)
 {
     for (int32_t k = 0; k < INGOT_TILE_TERMS; ++k) {
         const int known = fixed[k] >= 0.0f && fixed[k] <= 2.0f * 0x808080; /* else of a row that is not finite */
         const int32_t even = known ? (int32_t)ingot_roundf(fixed[k]) : 0;
-        for (int32_t d = 0; d < INGOT_DIGITS; ++d)
-            digits[d * next + k % 16 * 4 + k / 16] = (int8_t)((even >> (16 - 8 * d) & 255) - 128);
+        for (int32_t d = 0; d < INGOT_SLICES; ++d)
+            slices[d * next + k % 16 * 4 + k / 16] = (int8_t)((even >> (16 - 8 * d) & 255) - 128);
     }
 }
 
-/* Cut 64 floats, 0x808080 more than the number and rounded to integers, into their 3 digits, which are so many bytes
- * apart: those of fixed[16 * i + j] at 4 * j + i. What is not finite has any digits. */
-INGOT_INLINE void ingot_tiles_digits(int8_t *digits, const float *fixed, ptrdiff_t next)
+/* Cut 64 floats, 0x808080 more than the number and rounded to integers, into their 3 slices, which are so many bytes
+ * apart: those of fixed[16 * i + j] at 4 * j + i. What is not finite has any slices. */
+INGOT_INLINE void ingot_tiles_slices(int8_t *slices, const float *fixed, ptrdiff_t next)
 {
 #if defined(__AVX512F__)
-    ingot_tiles_digits_512(digits, fixed, next);
+    ingot_tiles_slices_512(slices, fixed, next);
 #else
-    ingot_tiles_digits_plain(digits, fixed, next);
+    ingot_tiles_slices_plain(slices, fixed, next);
 #endif
 }
 #endif

@@ -95,7 +95,7 @@ class _Functions:
 
 
 def _check(pairs, flags):
-    """What is wrong with pairs, as lines. They run in a process of its own."""
+    """Run pairs in a process of its own. Returns lines that say what is wrong."""
     if shutil.which("gcc") is None:
         pytest.skip("gcc is not installed")
     functions, flags = _Functions(), [f for f in flags if f != PATTERN or has_pattern()]

@@ -59,7 +59,7 @@ def relative_error(found, expected):
 
 
 def onnxruntime_outputs(model, feeds):
-    """What onnxruntime makes of `feeds`; skips the test where it is not installed."""
+    """Run a model by onnxruntime on `feeds`; skips the test where it is not installed."""
     onnxruntime = pytest.importorskip("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3

@@ -263,9 +263,10 @@ def test_a_layer_is_measured(channels, outputs, groups):
 
 
 @pytest.mark.parametrize("target, channels, size, outputs, kernel, groups, algorithm", [
-    ("x86-64-v4-zen4", 96, 14, 96, 1, 1, "pairs"), ("x86-64-v4-amx", 96, 14, 96, 1, 1, "digits"),
+    ("x86-64-v4-zen4", 96, 14, 96, 1, 1, "inner_product"), ("x86-64-v4-amx", 96, 14, 96, 1, 1, "split_integer"),
     ("x86-64-v4-zen4", 272, 14, 272, 1, 4, "direct, gathered"),
-    ("x86-64-v4-zen4", 256, 14, 256, 3, 1, "Winograd 3x3, pairs"), ("x86-64-v3", 64, 56, 64, 3, 1, "Winograd 4x4"),
+    ("x86-64-v4-zen4", 256, 14, 256, 3, 1, "Winograd 3x3, inner_product"),
+    ("x86-64-v3", 64, 56, 64, 3, 1, "Winograd 4x4"),
     ("x86-64-v4", 64, 14, 64, 1, 1, "direct")])
 def test_algorithms_of_layers_are_predicted(target, channels, size, outputs, kernel, groups, algorithm):
     layers = script("layers")
@@ -286,7 +287,7 @@ def test_the_layers(tmp_path, capsys):
 
 @needs_zoo
 def test_layers_in_parts(tmp_path, capsys):
-    """What a file has is not measured again; the tables are of all that it has."""
+    """Rows of a file are not measured again; the tables show all of its rows."""
     results, run = tmp_path / "layers.jsonl", ["--models", "tiny_resnet8", "--only", "3x3", "--seconds", "0"]
     for part in ("1/2", "2/2", "2/2"):
         assert script("layers").main([*run, "--part", part, "--results", str(results)]) == 0

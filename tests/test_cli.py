@@ -114,7 +114,8 @@ def test_exact_is_what_strict_was_called(calls, tmp_path, capsys):
     argv = ["compile", "m.onnx", "-o", str(tmp_path / "out"), "--exact"]
     assert cli.main(argv) == 0 and calls[0]["accuracy"] == "strict"
     assert capsys.readouterr().err == "ingot: warning: --exact is deprecated: write --accuracy strict\n"
-    assert "leave out --exact" in error_of(capsys, *argv[:3], str(tmp_path / "other"), *argv[4:], "--accuracy", "float32")
+    assert "leave out --exact" in error_of(capsys, *argv[:3], str(tmp_path / "other"), *argv[4:], "--accuracy",
+                                           "float32")
 
 
 @pytest.mark.parametrize("option, value", [("algorithms", {"conv1": "winograd4"}), ("schedules", {"conv1": [[], []]})])

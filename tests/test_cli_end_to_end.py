@@ -22,7 +22,8 @@ def object_cache(tmp_path_factory):
 def make_model(path, batch=2, op="Conv", **attributes):
     """Conv -> BatchNormalization -> Relu -> GlobalAveragePool -> Flatten -> Gemm -> Softmax on [batch, 3, 8, 8]."""
     rng = np.random.default_rng(1)
-    shapes = {"w": (16, 3, 3, 3), "scale": (16,), "shift": (16,), "mean": (16,), "var": (16,), "fw": (5, 16), "fb": (5,)}
+    shapes = {"w": (16, 3, 3, 3), "scale": (16,), "shift": (16,), "mean": (16,), "var": (16,), "fw": (5, 16),
+              "fb": (5,)}
     weights = [numpy_helper.from_array(rng.random(shape, np.float32) + np.float32(0.1), name)
                for name, shape in shapes.items()]
     node = helper.make_node
@@ -170,7 +171,8 @@ def test_inspect_a_kernel_of_one_operator(model, capsys):
 @pytest.mark.parametrize("options, message", [
     (["--stage", "c", "--kernel", "bn2"], "no kernel is called 'bn2'; close are bn1"),
     (["--stage", "c", "--kernel", "?"], "no kernel is called '?'; there are small_"),
-    (["--kernel", "conv1"], "the imported graph has no kernels yet: ask for stage fused, tir, scheduled, traces, accuracy or c"),
+    (["--kernel", "conv1"],
+     "the imported graph has no kernels yet: ask for stage fused, tir, scheduled, traces, accuracy or c"),
     (["--memory", "--kernel", "conv1"], "--kernel goes with --stage, not with --memory"),
 ])
 def test_kernels_that_are_not_there(model, capsys, options, message):
@@ -179,7 +181,8 @@ def test_kernels_that_are_not_there(model, capsys, options, message):
 
 @pytest.mark.parametrize("stage, words", [
     ("relax", ["conv2d", "relu"]), ("fused", ["fused_", "conv2d"]), ("tir", ["@T.prim_func", "call_tir"]),
-    ("scheduled", ["@T.prim_func"]), ("traces", ['"conv1": [[', '"split"']), ("c", ["ingot_status small_run(", "#include"]),
+    ("scheduled", ["@T.prim_func"]), ("traces", ['"conv1": [[', '"split"']),
+    ("c", ["ingot_status small_run(", "#include"]),
     ("program", ["program small():", "bytes of global memory at", "    run:\n        0: "]),
 ])
 def test_inspect(model, capsys, stage, words):

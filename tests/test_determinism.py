@@ -1,4 +1,4 @@
-"""The same model and options give the same bytes: in any process, in any folder, whatever order sets have there."""
+"""Equal models and options give equal bytes: in any process, in any folder, whatever order sets have there."""
 import hashlib
 import os
 import subprocess

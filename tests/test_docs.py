@@ -1,4 +1,4 @@
-"""What docs/ and the other pages say is true: links and paths exist, programs run, tables are complete."""
+"""The pages of docs/ and the others are true: links and paths exist, programs run, tables are complete."""
 import importlib
 import os
 import re
@@ -206,7 +206,7 @@ def test_notes_are_a_table_that_sorts():
 
 
 def test_every_function_of_the_c_interface_is_described():
-    """Of ingot.h and of a header with all that a header may have."""
+    """Every function of ingot.h, and of a header with all that a header may have."""
     page = text_of("c-api.md")
     header = (ROOT / "runtime_c" / "ingot.h").read_text()
     for name in {*re.findall(r"^(?:INGOT_COMMON |INGOT_INLINE )[^(]*?\b(ingot_\w+)\(", header, re.MULTILINE),

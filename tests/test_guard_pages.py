@@ -42,7 +42,7 @@ def test_courses_that_a_run_decides(tmp_path, name, target, weights):
 @pytest.mark.parametrize("what, change", [
     ("behind the output", r"(\bsoftmax\[)([^\]]+)(\])"), ("behind the input", r"(image\[)([^\]]+)(\])")])
 def test_an_access_outside_is_seen(tmp_path, what, change):
-    """The same run fails where a kernel's subscript is changed to lie behind the tensor."""
+    """A run fails where a kernel's subscript is changed to lie behind the tensor."""
     model = conv_net()
     with ingot.compile(model, target="c", threads="none", name="crooked") as library:
         library.build()

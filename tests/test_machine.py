@@ -1,4 +1,4 @@
-"""What runs here leaves the machine as it is."""
+"""Programs that run here leave the machine as it is."""
 import os
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What README.md shows is true: its programs build, run and print what they say, and it is short."""
+"""README.md is true: its programs build, run and print what they say, and it is short."""
 import os
 import re
 import shutil

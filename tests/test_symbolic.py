@@ -8,7 +8,8 @@ import pytest
 from onnx import helper
 
 import ingot
-from networks import (attention_net, conv_net, make_model, onnxruntime_outputs, relative_error, with_symbolic_batch, zoo,
+from networks import (attention_net, conv_net, make_model, onnxruntime_outputs, relative_error, with_symbolic_batch,
+                      zoo,
                       zoo_names)
 
 sys.path.insert(0, str(Path(__file__).parent / "embed"))
@@ -131,7 +132,7 @@ def test_attention_of_any_length(batch, threads, mask):
 
 @pytest.mark.parametrize("length", [448, 600])
 def test_attention_of_many_keys(length):
-    """Of known length: rows of scores that are too large for the stack, and too many scores for whole rows."""
+    """Keys of known length: rows of scores that are too large for the stack, and too many scores for whole rows."""
     model = attention_net(length)
     with ingot.compile(model, threads="none") as library:
         x = np.random.default_rng(0).standard_normal((1, length, 32)).astype(np.float32)

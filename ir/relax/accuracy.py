@@ -22,7 +22,7 @@ PROMISES = {
              "within 1e-5 of the output channel's largest magnitude",
     STRICT: f"each element of a product and of a convolution within {SUMS} for K terms, one FMA for each, "
             "added up in blocks",
-    RELAXED: "products in fixed point, by pairs and with weights of 20 bits, which are as near as float32 for "
+    RELAXED: "split-integer products, Winograd inner products and compressed weights, which are as near as float32 for "
              "numbers of similar size: bounds are of the largest numbers of rows and columns",
 }
 
@@ -52,8 +52,8 @@ def growth(tile, kernel):
 
 
 # Growth up to which results of up to 512 channels of any scale, whose terms do not cancel more than independent ones
-# do, are within 1e-5 of the channel's largest magnitude (tests/accuracy/test_products.py): they are within 6e-6 where it
-# is 205, and up to 2e-5 and 4e-5 where it is 1,593 and 1,565, that of the next larger tiles.
+# do, are within 1e-5 of the channel's largest magnitude (tests/accuracy/test_products.py): they are within 6e-6 where
+# it is 205, and up to 2e-5 and 4e-5 where it is 1,593 and 1,565, that of the next larger tiles.
 MOST_GROWTH = 256
 
 
@@ -66,8 +66,8 @@ def winograd(tile, kernel):
         largest, sums = np.abs(x).max(axis=(2, 3)), np.abs(w).sum(axis=(2, 3))
         return factor * growth_of_sums(w.shape[1]) * U * (largest @ sums.T)
 
-    text = (f"{factor:.3g} (min(C, {CHAIN}) + C / {TERMS} + 2) u times, summed over C channels, the largest |x| of a tile's inputs and the "
-            "sum of |w|")
+    text = (f"{factor:.3g} (min(C, {CHAIN}) + C / {TERMS} + 2) u times, summed over C channels, the largest |x| of a "
+            "tile's inputs and the sum of |w|")
     keeps = {RELAXED, FLOAT32} if factor <= MOST_GROWTH else {RELAXED}
     return Arithmetic(f"winograd F({tile}x{tile}, {kernel}x{kernel})", text, limit, frozenset(keeps))
 

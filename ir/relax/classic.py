@@ -119,7 +119,8 @@ class Function:
         """The classic parameters, in order."""
         if self.name in self.namespace.composites:
             return ", ".join(list(inspect.signature(self.namespace.composites[self.name]).parameters)[1:])
-        return ", ".join(p.partition("=")[0].rstrip("?") for p in self.namespace.signatures[self.name].partition(":")[2].split())
+        parameters = self.namespace.signatures[self.name].partition(":")[2].split()
+        return ", ".join(p.partition("=")[0].rstrip("?") for p in parameters)
 
 
 @dataclass(frozen=True)

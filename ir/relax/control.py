@@ -25,8 +25,8 @@ CONTROL = (*BODIES, "tensor_to_shape")
 # ---------------------------------------------------------------- making them
 
 def call_if(cond, then, other, args, out, dims=()):
-    """What the function `then` (a GlobalVar) makes of args where `cond` holds, a bool tensor without dimensions or a
-    PrimValue, else what `other` makes of them. out: struct info. dims: (variable, its value after `then`, after
+    """Call the function `then` (a GlobalVar) on args where `cond` holds, a bool tensor without dimensions or a
+    PrimValue, else the function `other`. out: struct info. dims: (variable, its value after `then`, after
     `other`), of the dimensions of `out` in which the branches differ."""
     return RelaxCall("call_if", (cond, *args), {"then": then, "other": other, "dims": tuple(dims)}, _info(out))
 
@@ -126,8 +126,8 @@ def all_bindings(mod):
 # ---------------------------------------------------------------- verification
 
 def problem(call, infos, callee):
-    """What is wrong with a control call whose arguments have struct `infos`, else None. callee: function (attribute) ->
-    the Function."""
+    """Explain why a control call is wrong whose arguments have struct `infos`; None if it is right. callee: function
+    (attribute) -> the Function."""
     return _PROBLEMS[call.op](call, infos, callee)
 
 
@@ -177,7 +177,7 @@ def _is_scalar(info, dtype):
 
 
 def _misfit(func, infos, what):
-    """What is wrong with arguments of a body, else None."""
+    """Explain why arguments do not fit a body; None if they do."""
     if len(infos) != len(func.params):
         return f"{what} takes {len(func.params)} values, got {len(infos)}"
     for p, info in zip(func.params, infos):

@@ -108,8 +108,8 @@ class Plan(_Value):
 
 
 class Kernel:
-    """What the decision for a kernel depends on. Kernels are frozen dataclasses, equal ones with equal plans, whose
-    `rule` is the name of the rule that schedules them."""
+    """The facts that the decision for a kernel depends on. Kernels are frozen dataclasses, equal ones with equal plans,
+    whose `rule` is the name of the rule that schedules them."""
 
     def seen(self, target):
         """The target as the kernel's model sees it."""
@@ -132,12 +132,13 @@ class Kernel:
         return plan
 
     def waits(self, plan, target):
-        """How many parallel loops a run has by a plan whose work threads share: after each they wait for one another."""
+        """How many parallel loops a run has by a plan whose work threads share: after each they wait for one
+        another."""
         return 1
 
 
 def shared(target, work, what):
-    """What threads share of a kernel with so much work: `what`, or ONE_THREAD; "" where the work is not known."""
+    """The loops that threads share in a kernel with so much work: `what`, or ONE_THREAD; "" if the work is unknown."""
     if not work:
         return ""
     return what if target.parallel and work >= target.cost("threads.least_work") else ONE_THREAD
@@ -177,8 +178,8 @@ class Stages(Kernel):
 
 @dataclass(frozen=True)
 class Match:
-    """What a rule finds: the Kernel, and apply(plan, target), which schedules it; that may answer False, when it turns
-    out not to fit."""
+    """The result of a rule: the Kernel, and apply(plan, target), which schedules it; that may answer False, when it
+    turns out not to fit."""
 
     kernel: Kernel
     apply: Callable

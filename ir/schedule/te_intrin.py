@@ -15,7 +15,7 @@ PARTS = ("body", "reset", "update")
 
 
 class TensorIntrin:
-    """What one call computes (op) and the statements that do it.
+    """The computation of one call (op) and the statements that do it.
 
     body: all of it; reset, update (or None): the start of a reduction, and the addition of one tile's terms to it.
     """

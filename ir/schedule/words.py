@@ -8,8 +8,9 @@ ONE_THREAD = "none"  # what threads share of a kernel that one of them runs
 
 @dataclass(frozen=True)
 class Words:
-    """What the plans of a rule speak of. order: its loops over tiles, outermost first, where no plan decides them; block,
-    turn, parts: what these numbers of a plan count; algorithms, threads: {value: words}, for those that need some."""
+    """What the plans of a rule speak of. order: its loops over tiles, outermost first, where no plan decides them;
+    block, turn, parts: what these numbers of a plan count; algorithms, threads: {value: words}, for those that need
+    some."""
 
     order: tuple = ()
     block: str = ""

@@ -5,7 +5,7 @@ from ..relax.control import body_names
 
 
 def with_bodies(mod, run):
-    """What `run`, passes over "main", makes of a module, and of each body of a control call in the place of "main"."""
+    """Apply `run`, passes over "main", to a module, and to each body of a control call in the place of "main"."""
     mod = run(mod)
     for name in body_names(mod):
         done = run(mod.with_function("main", mod[name]))

@@ -117,24 +117,24 @@ class Fold:
 
 # ---------------------------------------------------------------- the model
 
-def predict(layer: ConvLayer, target: Target, fold: Fold | None = None, near=0):
+def predict(layer: ConvLayer, target: Target, fold: Fold | None = None, resident=0):
     """{algorithm: seconds} that one core needs for a layer in blocked layout, of the algorithms that fit. fold: how a
-    strided layer becomes one of stride 1. near: the cache that keeps the weights between runs, SECOND or THIRD (which
-    is told from memory for pairs alone); 0: none."""
-    third, near = near == THIRD, near == SECOND
+    strided layer becomes one of stride 1. resident: the cache that keeps the weights between runs, SECOND or THIRD
+    (which differs from memory for inner products alone); 0: none."""
+    third, resident = resident == THIRD, resident == SECOND
     blocks = [-(-channels // target.lanes) for channels in (layer.in_channels // layer.groups, layer.out_channels)]
     rows, columns = ((s - 1) * stride + k for s, stride, k in zip((layer.height, layer.width), layer.strides,
                                                                   layer.kernel))
     inputs = blocks[0] * layer.groups * rows * columns * target.lanes * 4
     outputs = blocks[1] * layer.height * layer.width * target.lanes * 4
     channels = layer.in_channels // layer.groups if layer.plain else blocks[0] * target.lanes
-    cycles = {DIRECT: _direct(target, layer, channels, blocks[1], inputs, near)}
-    weights = 0 if near else 4 * channels * layer.out_channels
-    far = weights / target.cost("l3_read" if third else "stream.read")
+    cycles = {DIRECT: _direct(target, layer, channels, blocks[1], inputs, resident)}
+    weights = 0 if resident else 4 * channels * layer.out_channels
+    streamed = weights / target.cost("l3_read" if third else "stream.read")
     for name, row in SCALED.items():
         if layer.kernel == (1, 1) and layer.is_by(target, row):
             size = layer.height, layer.width
-            cycles[name] = schedule_of(row).point_cycles(target, size, channels, layer.out_channels, far)
+            cycles[name] = schedule_of(row).point_cycles(target, size, channels, layer.out_channels, streamed)
     dense = fold.layer(layer) if fold else layer
     if dense.has_winograd(target.lanes):
         channels, folding = dense.in_channels // dense.groups, 0
@@ -144,14 +144,14 @@ def predict(layer: ConvLayer, target: Target, fold: Fold | None = None, near=0):
         for tile in tiles_of(dense.kernel[0]):
             tiles = (-(-size // tile) for size in (layer.height, layer.width))
             parts = winograd_blocks.Layer(tile, in_blocks, blocks[1], *tiles, target.lanes, dense.kernel[0],
-                                          min(channels, target.lanes), near, dense.groups)
+                                          min(channels, target.lanes), resident, dense.groups)
             cycles[f"winograd{tile}"] = winograd_blocks.cycles(target, parts) + folding
             for name, row in SCALED.items():
                 if dense.is_by(target, row) and dense.in_channels % LANES == 0:
                     time = schedule_of(row).plane_cycles(target, parts)
                     cycles[f"winograd{tile}_{name}"] = time and time + folding
-    far = 0 if near else (inputs + outputs) / target.cost("far_read")
-    return {name: (c + far) / target.cost("clock") for name, c in cycles.items() if c is not None}
+    streamed = 0 if resident else (inputs + outputs) / target.cost("beyond_l2_read")
+    return {name: (c + streamed) / target.cost("clock") for name, c in cycles.items() if c is not None}
 
 
 def arithmetics(algorithm, layer, fold=None):
@@ -164,23 +164,23 @@ def arithmetics(algorithm, layer, fold=None):
     return (accuracy.winograd(tile, kernel), *made) if tile else made or (ARITHMETICS["fma"],)
 
 
-def _direct(target, layer, channels, out_blocks, inputs, near):
+def _direct(target, layer, channels, out_blocks, inputs, resident):
     steps = channels * layer.kernel[0] * layer.kernel[1]
     weights = steps * out_blocks * target.lanes * 4
     shape = conv_tiles.Shape(out_blocks, layer.height, layer.width, steps, weights, inputs)
-    far = 0 if near else weights / target.cost("far_read")
-    near = conv_tiles.cycles(target, choose(shape, target).tile, shape)
-    return max(near, far) + (1 - target.cost("stream.hidden")) * far
+    streamed = 0 if resident else weights / target.cost("beyond_l2_read")
+    resident = conv_tiles.cycles(target, choose(shape, target).tile, shape)
+    return max(resident, streamed) + (1 - target.cost("stream.hidden")) * streamed
 
 
-def fastest(layer: ConvLayer, target: Target, fold: Fold | None = None, near=0, wanted=FLOAT32):
+def fastest(layer: ConvLayer, target: Target, fold: Fold | None = None, resident=0, wanted=FLOAT32):
     """The simplest algorithm that is predicted to be about as fast as any; direct unless another is clearly faster.
     wanted: the accuracy that its arithmetics must keep.
 
     Of Winograd's, by each arithmetic, the smallest tile is taken that is about as fast as larger ones: it rounds less,
     and has fewer weights, which in a whole network come from farther away than where a layer is measured alone. The
     next tile has few more; so have all where the model knows how fast weights come from memory."""
-    times = {name: time for name, time in predict(layer, target, fold, near).items()
+    times = {name: time for name, time in predict(layer, target, fold, resident).items()
              if admits(wanted, arithmetics(name, layer, fold))}
     shares = {name: target.cost(schedule_of(row).share) for name, row in SCALED.items()}
     if all(time >= shares.get(name, target.cost("conv.profitable")) * times[DIRECT] for name, time in times.items()):
@@ -230,8 +230,8 @@ def check_algorithms(algorithms, wanted=FLOAT32):
         if algorithm not in ALGORITHMS:
             raise ValueError(f"algorithms[{name!r}] must be one of {', '.join(ALGORITHMS)}, not {algorithm!r}")
         if wanted == STRICT and algorithm != DIRECT:
-            raise ValueError(f"algorithms[{name!r}] is {algorithm!r}, which accuracy={STRICT!r} excludes: leave out one "
-                             "of them")
+            raise ValueError(f"algorithms[{name!r}] is {algorithm!r}, which accuracy={STRICT!r} excludes: leave out "
+                             "one of them")
 
 
 class _Choose(GraphRewriter):
@@ -245,7 +245,7 @@ class _Choose(GraphRewriter):
         names = [node_name(b) for b in func.bindings if isinstance(b.value, RelaxCall) and b.value.op in CONVOLUTIONS]
         weights = {id(v): v.data.nbytes for b in func.bindings for v in leaves(b.value) if isinstance(v, Constant)}
         total = sum(weights.values())
-        self.near = (SECOND if total <= self.target.cost("winograd.resident") * self.target.l2_bytes else
+        self.resident = (SECOND if total <= self.target.cost("winograd.resident") * self.target.l2_bytes else
                      THIRD if total <= self.target.l3_bytes else 0)
         for name in self.algorithms:
             if name not in names:
@@ -267,7 +267,7 @@ class _Choose(GraphRewriter):
         if layer is None or wanted == DIRECT:
             return call
         algorithm = wanted or self.chosen.get((layer, fold)) or self.chosen.setdefault(
-            (layer, fold), fastest(layer, self.target, fold, self.near, self.wanted))
+            (layer, fold), fastest(layer, self.target, fold, self.resident, self.wanted))
         if algorithm == DIRECT:
             return call
         if algorithm in SCALED:

@@ -23,8 +23,8 @@ from .pack import by_columns
 DEFERRED = object()
 FEW = 4  # channels of a first layer, at least
 SMALL_BLOCK = 4  # input channels in a block of weights, at least
-MOST_ROOM = 2  # room that groups of output channels may take, for each channel
-SPARE = 3 / 2  # room that a concatenation may take, for each channel
+MOST_PADDING = 2  # lanes that groups of output channels may take, for each channel
+SPARE = 3 / 2  # lanes that a concatenation may take, for each channel
 
 # Lanes that hold no channel hold any finite value: what weights of zero are multiplied with must not be infinite. These
 # operators map finite values to finite ones; others run blocked only where each lane is a channel.
@@ -122,7 +122,7 @@ def _gathered(graph, call, image, joined):
     """Groups of any size, of channels that lie anywhere."""
     weight, lanes, groups = call.args[1], graph.lanes, call.attrs["groups"] // joined
     spots = group_spots(weight.data.shape[0], groups, lanes)
-    if len({s // lanes for s in spots}) * lanes > MOST_ROOM * len(spots):
+    if len({s // lanes for s in spots}) * lanes > MOST_PADDING * len(spots):
         return None
     packed = graph.packed(weight, ("gathered", groups), lambda w: pack_weights(
         join_groups(w, groups * joined, joined), lanes, groups))

@@ -34,9 +34,9 @@ def lower_ops(mod):
     Ensures "main" and its bodies bind only call_tir, views, tuple items and control calls, and the module's other
     functions are PrimFuncs, no two of them structurally equal. Each has attrs "origin", the model nodes of all its
     calls, "num_outputs" and, where it is made by other arithmetics than FMAs, "bounds", the text of their
-    error bounds; "algorithm", how it is computed, and "sums", of how many terms, where by sums of products alone; "plan",
-    what passes decided of its schedule. Its parameters are the inputs, the outputs, then the symbolic dimensions that the call
-    passes.
+    error bounds; "algorithm", how it is computed, and "sums", of how many terms, where by sums of products alone;
+    "plan", what passes decided of its schedule. Its parameters are the inputs, the outputs, then the symbolic
+    dimensions that the call passes.
     """
     return _Lower(mod).run()
 

@@ -66,6 +66,6 @@ def _strides(buffer, loops):
 
 
 def _by_place(rank, k):
-    """What dimension k of a tensor is called that no loop says more of."""
+    """The name of dimension k of a tensor where no loop gives a better one."""
     words = _BLOCKED if rank == len(_BLOCKED) + 1 else _PLAIN
     return words[k - rank + 1] if k >= rank - 1 - len(words) else f"axis{k}"

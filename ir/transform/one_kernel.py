@@ -11,7 +11,7 @@ from ..relax.ops.conv_layouts import form_of
 from ..relax.ops.layout import block_size
 from ..schedule.plan import choose
 from ..schedule.rules import conv_tiles
-from ..schedule.rules.pointwise_depthwise import pair_of, pays
+from ..schedule.rules.pointwise_depthwise import is_profitable, pair_of
 
 FLOAT = 4
 # Operators that take an instruction or two, which a convolution may repeat each time that it looks at its data.
@@ -32,7 +32,8 @@ def _expansion_pays(target, pointwise, middle, depthwise):
     kernel, attrs = depthwise.args[1].struct_info.shape[2].value, depthwise.attrs
     stride, terms = attrs["strides"][0], _bytes(weights) // FLOAT // (image[1].value * target.lanes)
     more = attrs["dilation"][0] * (kernel - 1) + 1 - stride
-    return pays(target, pair_of(image, middle, data, terms, depthwise.struct_info.shape[2].value, stride, more))
+    rows = depthwise.struct_info.shape[2].value
+    return is_profitable(target, pair_of(image, middle, data, terms, rows, stride, more))
 
 
 def _is_border(pad):
@@ -46,7 +47,8 @@ def is_worth_prologue(target, head, before):
     """Whether an operator is a 1x1 convolution in whose kernel elementwise operators, the calls `before`, make its
     data, a tile of points at a time, faster than in one of their own, which stores them to be read again. A convolution
     that would take all its points at once asks for the weights of a tile while it uses those of another, but not if its
-    data are so made. Or one by pairs or digits, or an average pool, which reads each of its data once."""
+    data are so made. Or one by inner products or split integers, or an average pool, which reads each of its data
+    once."""
     if head.op == "nn.avg_pool2d":
         return _reads_once(target, head)
     if head.op == POINTWISE:  # by arithmetics that look at their data several times, to divide them
@@ -60,8 +62,8 @@ def is_worth_prologue(target, head, before):
                              _bytes(weights), _bytes(data[1:]))
     if choose(replace(shape, made=True), target).block == shape.height:
         return False
-    saved = shape.input_bytes / target.cost("far_read" if shape.input_bytes > target.l2_bytes else "l2_read")
-    return choose(shape, target).block < shape.height or shape.weight_bytes / target.cost("far_read") < saved
+    saved = shape.input_bytes / target.cost("beyond_l2_read" if shape.input_bytes > target.l2_bytes else "l2_read")
+    return choose(shape, target).block < shape.height or shape.weight_bytes / target.cost("beyond_l2_read") < saved
 
 
 def _reads_once(target, pool):

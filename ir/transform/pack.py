@@ -148,11 +148,11 @@ class _PackWeights(GraphRewriter):
         n_size, sizes = weight.data.shape[1], (static(call.args[0].struct_info.shape[-2]), *weight.data.shape)
         for row in () if is_whole(weight.data) else special():
             schedule = schedule_of(row)
-            if (row.admitted(self.target, self.accuracy) and schedule.worth(self.target, *sizes)
+            if (row.admitted(self.target, self.accuracy) and schedule.is_profitable(self.target, *sizes)
                     and row.packs(weight.data)):
                 plan, layout = Plan(Product.rule, arithmetic=row.name), {}
                 if schedule.layout:
-                    plan = choose(Product(*sizes, short=True), self.target)
+                    plan = choose(Product(*sizes, compressed=True), self.target)
                     layout = schedule.layout(self.target, plan.tile)
                 parts = self.once(weight, (row.name, *layout.values()), lambda w: [
                     Constant(data, w.name + o.suffix) for data, o in zip(row.pack(w.data, **layout), row.operands)])

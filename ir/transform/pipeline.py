@@ -79,7 +79,7 @@ def pipeline_for(target, network=None):
         machine = Target.get(target)
         given["LiftScratch"] = {"kept": network.kept, "registers": machine.register_bytes}
         given["InjectPrefetch"] = {"line": machine.cost("line_bytes"), "ahead": machine.cost("stream.ahead"),
-                                   "far": machine.cost("stream.far_ahead")}
+                                   "far": machine.cost("stream.l2_ahead")}
     names = [n for n in (*_LOWERING, *_TARGETS[kind]) if network or n not in _OF_NETWORKS]
     passes = [TIR[n](**given.get(n, {})) for n in names]
     check_order(passes, SCHEDULED, PRINTABLE[kind], f"the printer of {kind}")

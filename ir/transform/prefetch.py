@@ -17,7 +17,7 @@ KEYS = PREFETCH, PREFETCH_AHEAD, PREFETCH_FAR
 
 
 def inject_prefetch(func, line=BASE["line_bytes"].value, ahead=BASE["stream.ahead"].value,
-                    far=BASE["stream.far_ahead"].value):
+                    far=BASE["stream.l2_ahead"].value):
     """Requires flat buffers. Ensures no annotation pragma_prefetch, _ahead or _far. A loop k with the first, which
     names a buffer B:
 

@@ -152,7 +152,8 @@ def _is_addition(store):
     """Whether it is buffer[i] = buffer[i] + term."""
     value = store.value
     return isinstance(value, Add) and any(
-        isinstance(total, BufferLoad) and total.buffer is store.buffer and structural_equal(total.indices, store.indices)
+        isinstance(total, BufferLoad) and total.buffer is store.buffer
+        and structural_equal(total.indices, store.indices)
         and not any(load.buffer is store.buffer for load in collect(term, BufferLoad))
         for total, term in ((value.a, value.b), (value.b, value.a)))
 
@@ -180,7 +181,8 @@ def _chain(stmt, buffer):
     inside = sum(_chain(s, buffer) for s in statements(stmt))
     if not isinstance(stmt, For) or not inside:
         return inside
-    times = 1 if _moves(stmt, _stores(stmt.body, buffer)) else stmt.extent.value if isinstance(stmt.extent, IntImm) else inf
+    extent = stmt.extent.value if isinstance(stmt.extent, IntImm) else inf
+    times = 1 if _moves(stmt, _stores(stmt.body, buffer)) else extent
     return inside * times
 
 

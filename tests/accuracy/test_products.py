@@ -175,7 +175,7 @@ def convolutions(images=IMAGES):
 
 
 def patches(image, kernel):
-    """What each point of the output sees, as rows [points, channels * kernel * kernel]."""
+    """The inputs of each point of the output, as rows [points, channels * kernel * kernel]."""
     padded = np.pad(image[0], ((0, 0), (kernel // 2,) * 2, (kernel // 2,) * 2))
     seen = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), axis=(1, 2))
     return seen.transpose(1, 2, 0, 3, 4).reshape(image.shape[2] * image.shape[3], -1)

@@ -44,7 +44,7 @@ _HELPERS = {E.Min: "min", E.Max: "max", E.FloorDiv: "floordiv", E.FloorMod: "flo
 
 
 def expected(e):
-    """What parse(text of e, casts=False) should be."""
+    """The expected result of parse(text of e, casts=False)."""
     kind = type(e)
     if isinstance(e, (E.IntImm, E.FloatImm)):
         return _number(literal(e.dtype, e.value))

@@ -86,7 +86,7 @@ def visits(monkeypatch):
 
 
 def test_passes_visit_each_node_as_often_in_a_network_of_twice_the_size(visits):
-    """Of a longer chain no kernel is new: what grows is the graph, and visits grow as it does."""
+    """A longer chain has no new kernel: only the graph grows, and visits grow in proportion."""
     short, middle, long = (visits(chain(length)) for length in (20, 40, 80))
     assert 0 < long - middle <= 2.2 * (middle - short)
 

@@ -1,4 +1,4 @@
-"""What printers share has no word of one dialect: a hand-made kernel in a dialect that nobody speaks."""
+"""Shared printers use no word of one dialect: a hand-made kernel is printed in a dialect that nobody speaks."""
 import re
 
 import pytest

@@ -28,7 +28,7 @@ def matmul(m, n, k):
 
 
 def update():
-    """What the kernel does: a product added to C."""
+    """The computation of the kernel: a product added to C."""
     func = matmul(4, 8, 4)
     sch = Schedule(func)
     sch.decompose_reduction("C", sch.get_loops("C")[0])

@@ -1,4 +1,4 @@
-"""What a reader of the generated C meets: weights and borders by name, short names, lines of at most 120 columns."""
+"""The generated C is readable: weights and borders have names, names are short, lines have at most 120 columns."""
 import re
 from dataclasses import replace
 

@@ -144,15 +144,15 @@ def test_processes_write_at_once(scheduled):
 
 
 def test_an_intrinsic_that_a_script_replaces_keeps_kernels_off_the_disk(folder, monkeypatch):
-    """What a rule calls by name may then be another in the next process."""
+    """In the next process the name that a rule calls may be another intrinsic."""
     for names in ("_KNOWN", "_DECLARED"):
         monkeypatch.setattr(tensor_intrin, names, type(getattr(tensor_intrin, names))(getattr(tensor_intrin, names)))
-    own = TensorIntrin.get("digit_tiles.4x4x8")
+    own = TensorIntrin.get("split_integer_tiles.4x4x8")
     assert not TensorIntrin.replaced()
     files(conv_net())
     assert (kept := set(folder.iterdir()))
-    TensorIntrin.register("digit_tiles.4x4x8", own.desc, own.impl, override=True)
-    assert TensorIntrin.replaced() == ["digit_tiles.4x4x8"]
+    TensorIntrin.register("split_integer_tiles.4x4x8", own.desc, own.impl, override=True)
+    assert TensorIntrin.replaced() == ["split_integer_tiles.4x4x8"]
     files(conv_net(), target="c")
     assert set(folder.iterdir()) == kept
 

@@ -57,7 +57,7 @@ def test_no_file_is_much_longer_than_the_others():
 
 
 def test_a_kernel_says_which_rules_did_not_fit():
-    """What another rule schedules instead may be slow."""
+    """Another rule schedules the kernel instead, and may make it slow."""
     func = CASES["two_outputs_at_once"]()
     made = scheduled(func, schedule(func, Options.check(threads="none")), (0, ()))
     assert "refused to rule row_reduction: compute_at: argument 'block'" in print_kernel(

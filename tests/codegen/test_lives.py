@@ -139,7 +139,8 @@ def test_sizes_that_a_run_determines_take_their_bounds():
     plan = place_buffers([Buffer("b", N * 64), Buffer("c", (I + 1) * 64)], run)
     assert [evaluate_dim(b.bytes, {"k": 3}) for b in plan.buffers] == [7 * 64, 7 * 64]
     assert evaluate_dim(plan.total, {"k": 3}) == 14 * 64
-    for size, most in ((N * 4, 28), (N * 4 + 8, 36), (N // 2, 3), (Max(N, number(9)), 9), (Min(N, number(2)), 2), (I, 6),
+    for size, most in ((N * 4, 28), (N * 4 + 8, 36), (N // 2, 3), (Max(N, number(9)), 9), (Min(N, number(2)), 2),
+                       (I, 6),
                        (K * 5, 15)):
         assert evaluate_dim(upper_bound(size, bounds), {"k": 3}) == most
 

@@ -29,9 +29,9 @@ def lower_bound(buffers, **dims):
                 for t in {b.first for b in buffers}), default=0)
 
 
-def check(buffers, room=0, **dims):
+def check(buffers, budget=0, **dims):
     """A plan's promises for one choice of dimensions; returns its total."""
-    plan = plan_memory(buffers, room)
+    plan = plan_memory(buffers, budget)
     total = value(plan.total, **dims)
     spans = []
     for n, b in enumerate(buffers):
@@ -63,12 +63,12 @@ def test_live_buffers_do_not_overlap(items):
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(st.integers(1, 9), st.sampled_from([64, 192, 100]), lives), max_size=25),
        st.sampled_from([1, 3000, 1 << 20]))
-def test_where_there_is_room_buffers_that_threads_divide_differently_lie_apart(items, room):
+def test_where_there_is_room_buffers_that_threads_divide_differently_lie_apart(items, budget):
     buffers = [buffer(count * part, first, first + life, part) for count, part, (first, life) in items]
-    total, least = check(buffers, room), check(buffers)
-    assert total == least or least < total <= room
+    total, least = check(buffers, budget), check(buffers)
+    assert total == least or least < total <= budget
     apart = sum(check([b for b in buffers if b.part.value == part]) for part in (64, 192, 100))
-    assert total == (apart if apart <= room else least)
+    assert total == (apart if apart <= budget else least)
     plan = plan_memory(buffers, 1 << 20)
     assert not any(plan.meet(a, b) for a, b in combinations(range(len(buffers)), 2)
                    if buffers[a].part.value != buffers[b].part.value)

@@ -43,7 +43,7 @@ def names(folder):
 
 
 def _heed_signals():
-    """What starts the tests may ignore some, as shells do for what runs in the background."""
+    """The parent of the tests may ignore some signals, as shells do for background jobs."""
     for number in (*cli.ENDING, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
 
@@ -124,7 +124,8 @@ def test_what_a_killed_process_left_is_removed_by_the_next(model, tmp_path):
     killed.communicate()
     assert len([name for name in names(tmp_path) if name.startswith(".ingot-")]) == 2
     write_folder(tmp_path / "out", FILES)
-    assert names(tmp_path) == [f for f in names(tmp_path) if f.startswith(f".ingot-{living.pid}-")] + ["net.onnx", "out"]
+    own = [f for f in names(tmp_path) if f.startswith(f".ingot-{living.pid}-")]
+    assert names(tmp_path) == own + ["net.onnx", "out"]
     living.terminate()
     living.communicate()
     assert names(tmp_path) == ["net.onnx", "out"]

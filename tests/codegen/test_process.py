@@ -1,4 +1,4 @@
-"""What a compilation changes of its process is as before afterwards: threads of products, the garbage collector."""
+"""A compilation restores the settings of its process: threads of products, the garbage collector."""
 import gc
 
 import numpy as np

@@ -82,7 +82,8 @@ def answers(path, steps, x):
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_a_loop_with_branches_that_a_tensor_decides(tmp_path, compiler):
     made = model(4, stepwise())
-    path, x = built(made, tmp_path / "tree", compiler, *sanitized(compiler, tmp_path)), np.array([1, -2, 0.5, 3], np.float32)
+    path, x = built(made, tmp_path / "tree", compiler,
+                    *sanitized(compiler, tmp_path)), np.array([1, -2, 0.5, 3], np.float32)
     for steps in range(5):
         status, found, y, z = answers(path, steps, x)
         assert (status, found) == (0, steps)
@@ -101,7 +102,8 @@ def test_every_file_of_such_a_network_builds(tmp_path, compiler):
     made.write(tmp_path / "single", single_file=True)
     for folder, flags in (("folder", []), ("folder", ["-DINGOT_PROFILE"]), ("single", [])):
         for source in (tmp_path / folder).glob("*.c"):
-            subprocess.run([compiler, *STRICT, *flags, "-c", source.name, "-o", "x.o"], cwd=tmp_path / folder, check=True)
+            subprocess.run([compiler, *STRICT, *flags, "-c", source.name, "-o", "x.o"], cwd=tmp_path / folder,
+                           check=True)
     subprocess.run(["make", f"CC={compiler}", "selftest"], cwd=tmp_path / "folder", check=True, capture_output=True)
     assert "two runs differ" not in subprocess.run(["./selftest"], cwd=tmp_path / "folder", text=True, check=True,
                                                    capture_output=True).stdout
@@ -252,7 +254,8 @@ SET = Let(N, number(1), number(4))
     (seq(If(I < 1, seq()), SET), "If uses i, which is not set before"),
     (seq(If(number(1) < 2, seq(SET)), Copy(X, Y, N)), "Copy uses n, which is not set before"),
     (seq(For(I, number(3), seq()), Copy(X, Y, I)), "Copy uses i, which is not set before"),
-    (seq(SET, replace(add(X, X, Y), operands=(X, operand("input", 0, "x", M), Y))), "Call add uses m, which is not set"),
+    (seq(SET, replace(add(X, X, Y), operands=(X, operand("input", 0, "x", M), Y))),
+     "Call add uses m, which is not set"),
     (seq(SET, Let(M, number(1), N)), "the upper bound of m uses n, which is not set before"),
     (seq(SET, Let(N, number(1), number(5))), "the Lets of n have different upper bounds"),
     (seq(SET, For(N, number(3), seq())), "n is set by a Let and a For"),

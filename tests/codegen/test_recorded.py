@@ -90,7 +90,8 @@ def test_one_entry_is_enough(traces):
 
 @pytest.mark.parametrize("schedules, message", [
     ([1], r"schedules is a mapping of kernels to recorded traces or plans, not \[1\]"),
-    ({"conv1": "I.Plan(rule='winograd')"}, r"schedules\['conv1'\] does not fit this kernel: the given plan: plan: the rule "
+    ({"conv1": "I.Plan(rule='winograd')"},
+     r"schedules\['conv1'\] does not fit this kernel: the given plan: plan: the rule "
                                            r"winograd does not fit .*record it again \(inspect, stage plans\)"),
     ({"conv1": Plan("tiles")}, r"schedules\['conv1'\] does not fit .* a plan's rule is one of attention,"),
     ({"conv1": Plan("blocked_convolution", tile=Tile(2, 0))}, r"schedules\['conv1'\]: not a plan: rows is 0"),

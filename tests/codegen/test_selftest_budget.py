@@ -59,7 +59,8 @@ def test_index_inputs_are_drawn_over_the_axis(op, tmp_path):
     """An axis of one row has no row 1, and one of 50 more than two; an axis that is symbolic counts as in the test."""
     nodes, shapes, weights = [], {"x": ["n", 5]}, {"long": np.arange(250, dtype=np.float32).reshape(50, 5),
                                                   "one": ones(1, 5), "new": np.array([4, 5])}
-    gathers = [("long", "int64", ()), ("one", "int32", ()), ("x", "int64", ()), ("long", "int32", ("Cast", "Transpose")),
+    gathers = [("long", "int64", ()), ("one", "int32", ()), ("x", "int64", ()),
+               ("long", "int32", ("Cast", "Transpose")),
                ("one", "int64", ("Reshape",))]
     for n, (table, dtype, through) in enumerate(gathers):
         shapes[f"i{n}"] = ([5, 4] if "Transpose" in through else [20] if "Reshape" in through else [4, 5], dtype)

@@ -243,7 +243,8 @@ static void come(ingot_worker *worker, const void *from)
             while (omp_get_wtime() < until) continue;
         }
         if (ingot_first(worker)) ++c.turns[c.threads];
-        for (ingot_share s = n % 2 ? ingot_own(worker, 1, c.threads) : ingot_shared(worker, 1, c.threads); ingot_take(&s);)
+        for (ingot_share s = n % 2 ? ingot_own(worker, 1, c.threads) : ingot_shared(worker, 1, c.threads);
+             ingot_take(&s);)
             for (int64_t i = s.begin; i < s.end; ++i) ++c.turns[i];
         ingot_wait(worker);
         for (ingot_share s = ingot_once(worker); ingot_take(&s);)
@@ -378,8 +379,10 @@ def test_what_threads_pass_to_one_another_is_not_restricted(name, shared, printe
 def parts(calls):
     """form_regions of serial calls (s), those that may fail (f) or write a border (b), and of those of teams: T, R that
     reads what is within the border, U that does not wait at its end. A region is [(who, calls)]."""
-    functions = {c: CFunction(c, "", "", frozenset(), can_fail=c == "f", team=c in "TRU", waits=c != "U") for c in calls}
-    tree = form_regions(Seq(tuple(Call(c, (Operand("arena", 0 if c in "Rb" else 1),), border=c == "b", reads=int(c != "b"))
+    functions = {c: CFunction(c, "", "", frozenset(), can_fail=c == "f", team=c in "TRU",
+                              waits=c != "U") for c in calls}
+    tree = form_regions(Seq(tuple(Call(c, (Operand("arena", 0 if c in "Rb" else 1),), border=c == "b",
+                                       reads=int(c != "b"))
                                   for c in calls)), functions)
     return [[(group.threads, "".join(c.kernel for c in group.items)) for group in n.items] if isinstance(n, Seq)
             else n.kernel for n in tree.items]

@@ -26,8 +26,9 @@ class Build:
 
 
 BUILDS = (
-    Build("digits", AMX, replace(AMX, name="c"), "ingot_tiles_product(", "ingot_tiles_products("),
-    Build("pairs", ZEN4, replace(Target.get("c"), costs=ZEN4.costs, vectors=ZEN4.vectors), "pairs_sums", "pairs_sums"))
+    Build("split_integer", AMX, replace(AMX, name="c"), "ingot_tiles_product(", "ingot_tiles_products("),
+    Build("inner_product", ZEN4, replace(Target.get("c"), costs=ZEN4.costs, vectors=ZEN4.vectors), "inner_product_sums",
+          "inner_product_sums"))
 
 
 def product_network(rows, depth=512, columns=192):

@@ -27,7 +27,8 @@ def small_floats():
     """A product in float16 and a sum in int64, with a weight of each, and functions that look into floats' bits."""
     rng = np.random.default_rng(0)
     node = helper.make_node
-    nodes = [node("Cast", ["x"], ["h"], to=10), node("Mul", ["h", "half"], ["y"]), node("Add", ["n", "long"], ["m"]), node("Exp", ["x"], ["e"]), node("Sigmoid", ["e"], ["s"])]
+    nodes = [node("Cast", ["x"], ["h"], to=10), node("Mul", ["h", "half"], ["y"]), node("Add", ["n", "long"], ["m"]),
+             node("Exp", ["x"], ["e"]), node("Sigmoid", ["e"], ["s"])]
     weights = {"half": rng.random((3, 5)).astype(np.float16), "long": np.arange(7, dtype=np.int64) << 33}
     f32 = (np.float32, [3, 5])
     return make_model("small_floats", nodes, {"x": f32, "n": (np.int64, [7])},

@@ -1,4 +1,5 @@
-"""Networks by digits and by pairs: strict C, results as near as the contract says, with their units and without."""
+"""Networks by split integers and by inner products: strict C, results as near as the contract says, with their units
+and without."""
 import numpy as np
 import pytest
 
@@ -7,11 +8,11 @@ from arithmetic_networks import AMX, BUILDS, UNIT, image, image_network, kernels
 from c_folders import (HERE, STRICT, build, compile_all, definitions, library_sources, need, need_compiler, run,
                        selftest_sources)
 from ingot.codegen.toolchains import is_supported_here, toolchain
-from ingot.ir.relax.arithmetic import digits
+from ingot.ir.relax.arithmetic import split_integer
 from ingot.ir.relax.evaluate import evaluate
 from ingot.ir.schedule import plan
 from ingot.ir.schedule.rules.winograd_blocks import Layer
-from ingot.ir.schedule.rules.winograd_digit_blocks import DigitPlanes
+from ingot.ir.schedule.rules.winograd_split_integer import SplitIntegerPlanes
 from machines import set_costs
 
 pytestmark = pytest.mark.optimization("-O0")
@@ -55,15 +56,15 @@ def test_products(built, target, threads, rows, depth, columns):
     assert (np.abs(found[1:] - exact[1:]) <= EXACT * largest).all()
 
 
-DIGITS = pytest.mark.parametrize("target", [
+SPLIT_INTEGERS = pytest.mark.parametrize("target", [
     pytest.param(BUILDS[0].plain, id="plain"),
     pytest.param(AMX, id="unit", marks=pytest.mark.skipif(not is_supported_here(AMX), reason="no AMX here"))])
 
 
-@DIGITS
+@SPLIT_INTEGERS
 @pytest.mark.parametrize("threads, rows", [("none", 1), ("openmp", 3), ("openmp", 5)])
 def test_few_rows(target, threads, rows):
-    """Columns that L2 does not hold are read once, for the digits of all rows."""
+    """Columns that L2 does not hold are read once, for the slices of all rows."""
     mod, w, b = product_network((rows,), columns=650)
     x = np.random.default_rng(1).standard_normal((rows, len(w))).astype(np.float32)
     found = results(mod, x, target, threads, BUILDS[0].seen, accuracy="relaxed")
@@ -71,11 +72,11 @@ def test_few_rows(target, threads, rows):
     assert (np.abs(found - exact) <= 1e-6 * np.abs(exact).max(axis=1, keepdims=True)).all()
 
 
-@DIGITS
+@SPLIT_INTEGERS
 @pytest.mark.parametrize("threads", ["none", "openmp"])
 def test_terms_in_parts(target, threads, monkeypatch):
-    monkeypatch.setattr(digits, "NEAR", 47 * 128 * 3)
-    monkeypatch.setattr(digits, "PART", 2)
+    monkeypatch.setattr(split_integer, "RESIDENT", 47 * 128 * 3)
+    monkeypatch.setattr(split_integer, "PART", 2)
     mod, w, b = product_network((47,), columns=250)
     x = np.random.default_rng(1).standard_normal((47, len(w))).astype(np.float32)
     found, exact = results(mod, x, target, threads, "47, 32, 2,", accuracy="relaxed"), x.astype(np.float64) @ w + b
@@ -116,16 +117,18 @@ def test_winograd(built, target, threads, algorithm, channels, outputs, size, op
 @pytest.mark.parametrize("rows, over", [(1, "rows"), (2, "rows"), (2, "channels"), (4, "channels"), (2, "each"),
                                         (4, "each")])
 @pytest.mark.parametrize("built, size", [(BUILDS[0], 1), (BUILDS[0], 2), (BUILDS[1], 1), (BUILDS[1], 2)],
-                         ids=["digits-16", "digits-32", "pairs-1", "pairs-2"])
+                         ids=["split-16", "split-32", "inner-1", "inner-2"])
 def test_every_plan(built, size, rows, over, monkeypatch):
-    """size: vectors of an iteration by digits, rows of a tile by pairs."""
+    """size: vectors of an iteration by split integers, rows of a tile by inner products."""
     set_costs(monkeypatch, {"threads.least_work": 1})
-    by_digits, chosen = built is BUILDS[0], plan._cheapest
-    forced = plan.Plan("winograd", arithmetic=built.arithmetic, tile=None if by_digits else plan.Tile(
-        1, min(size, rows), 2), block=rows, turn=size if by_digits else 1, threads=over)
+    by_split_integers, chosen = built is BUILDS[0], plan._cheapest
+    forced = plan.Plan("winograd", arithmetic=built.arithmetic, tile=None if by_split_integers else plan.Tile(
+        1, min(size, rows), 2), block=rows, turn=size if by_split_integers else 1, threads=over)
 
     def is_forced(kernel):
-        return isinstance(kernel, DigitPlanes) if by_digits else isinstance(kernel, Layer) and kernel.pairs
+        if by_split_integers:
+            return isinstance(kernel, SplitIntegerPlanes)
+        return isinstance(kernel, Layer) and kernel.inner_product
 
     monkeypatch.setattr(plan, "_cheapest", lambda k, target: forced if is_forced(k) else chosen(k, target))
     mod = image_network(64, 80, (15, 6), kernel=3)
@@ -143,7 +146,7 @@ def test_data_that_is_hard(built, kind, algorithm, contract):
 @EVERYWHERE
 @pytest.mark.parametrize("algorithm, spoilt", [(None, np.s_[9:10]), ("winograd4", np.s_[8:12])])
 def test_what_is_not_finite_stays_in_its_rows(built, target, algorithm, spoilt):
-    """Of points, or of tiles; the point itself is not finite."""
+    """Rows are points, or tiles; the point itself is not finite."""
     mod, x = image_network(64, 64, (12, 12), kernel=3 if algorithm else 1), image(64, (12, 12))
     wanted = {"conv": f"{algorithm}_{built.arithmetic}" if algorithm else built.arithmetic}
     found = results(mod, x, target, algorithms=wanted)

@@ -65,6 +65,7 @@ def test_two_libraries(folders, tmp_path, form, language, compiler):
         for n, source in enumerate(sources):
             parts.append(tmp_path / f"{n}.o")
             run([compiler, "-std=c99", "-O1", *flags, *openmp, "-c", source, "-o", parts[-1]])
-    run([host, *([standard] if language == "c" else []), *flags, *openmp, main, *parts, "-o", tmp_path / "program", "-lm",
+    run([host, *([standard] if language == "c" else []), *flags, *openmp, main, *parts, "-o", tmp_path / "program",
+         "-lm",
          "-lpthread"])
     assert run([tmp_path / "program"], env={**os.environ, "OMP_NUM_THREADS": "2"}) == "ok\n"

@@ -136,7 +136,7 @@ def _integers():
 
 
 def _made():
-    """Of constants alone, and of what shapes say."""
+    """Whether a tensor is made of constants and shapes alone."""
     nodes = [N("Range", ["a", "b", "c"], ["r"], name="range"),
              N("ConstantOfShape", ["dims"], ["f"], name="filled",
                value=numpy_helper.from_array(np.float32([2]))),
@@ -322,7 +322,7 @@ def change_node(rng, proto):
 
 
 def change_dims(rng, proto):
-    """Of an input, or of a weight whose data may no longer fit."""
+    """Change the dimensions of an input, or of a weight, whose data may no longer fit."""
     shape = _one(rng, [i.type.tensor_type.shape for i in proto.graph.input])
     tensor = _one(rng, proto.graph.initializer)
     if rng.random() < 0.3 and tensor is not None and tensor.dims:
@@ -341,7 +341,7 @@ def change_dims(rng, proto):
 
 
 def change_dtype(rng, proto):
-    """Of an input or output; of a weight, converted or not."""
+    """Change the dtype of an input or output, or of a weight, whose data are converted or not."""
     kind = _one(rng, KINDS)
     tensor = _one(rng, proto.graph.initializer)
     if rng.random() < 0.5 or tensor is None or tensor.data_location == TensorProto.EXTERNAL:
@@ -497,7 +497,7 @@ def loses_nan(proto):
 
 
 def difference(found, expected):
-    """What differs between two lists of arrays, or ""."""
+    """Describe the first difference between two lists of arrays; "" if they agree."""
     for number, (a, b) in enumerate(zip(found, expected, strict=True)):
         if a.shape != b.shape or a.dtype != b.dtype:
             return f"output {number} is {a.dtype}{list(a.shape)}, not {b.dtype}{list(b.shape)}"

@@ -159,7 +159,7 @@ def test_a_shape_that_may_be_another_is_checked_by_the_run():
 
 
 def test_functions_of_the_model_in_branches():
-    """What a branch uses of a function around it has the names that the function's nodes got."""
+    """A branch uses values of the function around it by the names that the function's nodes got."""
     inner = helper.make_function("local", "twice", ["p"], ["q"], [node("Add", ["p", "p"], ["q"])],
                                  [helper.make_opsetid("", 17)])
     then = helper.make_graph([node("twice", ["m"], ["t"], domain="local")], "g", [], [info("t", FLOAT, None)])

@@ -1,4 +1,4 @@
-"""What the imported function looks like: names, origins, dimensions, constants, outputs."""
+"""The imported function: its names, origins, dimensions, constants, outputs."""
 import numpy as np
 import pytest
 from onnx import helper, numpy_helper

@@ -112,7 +112,7 @@ def test_mod(dtype):
 @pytest.mark.parametrize("attrs", [{"broadcast": 1}, {"broadcast": 1, "axis": 1}, {"broadcast": 1, "axis": 0}])
 @pytest.mark.parametrize("op, function", [("Add", np.add), ("Div", np.divide), ("Pow", np.power)])
 def test_broadcasting_of_old_opsets(op, function, attrs):
-    """Of opsets below 7, which onnxruntime does not run."""
+    """Opsets below 7 broadcast by attributes; onnxruntime does not run them."""
     x = np.abs(X)
     axis = attrs.get("axis", 2)
     y = np.abs(RNG.standard_normal(x.shape[axis:axis + 1])).astype(np.float32) + 1

@@ -176,7 +176,7 @@ def test_casts_of_what_does_not_fit(dtype, target):
 
 @pytest.mark.parametrize("op", ["Gather", "GatherElements"])
 def test_computed_indices_stay_inside(op):
-    """What an index is computed from may be any number: it counts from the end where it is negative, and the first or
+    """A computed index may be any number: it counts from the end where it is negative, and the first or
     the last element stands in for what is not there."""
     table = np.arange(5, dtype=np.float32) * 10
     i = np.array([0, 4, 5, -1, -5, -6, 2 ** 31 - 1, -2 ** 31], np.int32)

@@ -137,7 +137,7 @@ def test_opset_10_refuses_both_at_once():
 
 
 def test_sizes_made_of_a_symbolic_batch():
-    """What exporters make of an interpolation to a given size: the batch and channels of the shape, and constants."""
+    """Exporters write an interpolation to a given size as the batch and channels of the shape, and constants."""
     nodes = [onnx.helper.make_node(op, inputs, [output], **attrs) for op, inputs, output, attrs in (
         ("Shape", ["x"], "shape", {}), ("Slice", ["shape", "from", "to"], "front", {}),
         ("Concat", ["front", "size"], "sizes", {"axis": 0}),

@@ -1,4 +1,4 @@
-"""What buffers hold may be any number: arithmetic on it wraps around, so that only what holds then is simplified."""
+"""Values of buffers may be any number: arithmetic on them wraps around, so that only what holds then is simplified."""
 import numpy as np
 import pytest
 

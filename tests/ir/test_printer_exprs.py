@@ -34,7 +34,7 @@ VALUES = {
 
 
 class T:
-    """What the T namespace of printed integer expressions means in Python."""
+    """The T namespace of printed integer expressions, in Python."""
 
     min, max, truncdiv, truncmod = min, max, staticmethod(truncdiv), staticmethod(VALUES["Mod"])
     bool, int32 = bool, int
@@ -149,7 +149,8 @@ def test_no_parenthesis_is_superfluous(e):
     (5 * I % 2, "5 * i % 2"), (I // (J // K), "i // (j // k)"), (I // J // K, "i // j // k"), (I + J * K, "i + j * k"),
     (-I, "-i"), (-(I + J), "-(i + j)"), (-(-I), "-(-i)"), (-I * J, "-i * j"), (I * -J, "i * -j"),
     (I - const(-1), "i - -1"),
-    (E.Sub(const(0), const(3)), "T.int32(0) - 3"), (-X, "-x"), (E.Sub(FloatImm("float32", -0.0), X), "T.float32(-0.0) - x"),
+    (E.Sub(const(0), const(3)), "T.int32(0) - 3"), (-X, "-x"),
+    (E.Sub(FloatImm("float32", -0.0), X), "T.float32(-0.0) - x"),
     (E.EQ(I < J, J < K), "(i < j) == (j < k)"), (Not(I < J), "not i < j"),
     (E.EQ(Not(I < J), I < K), "(not i < j) == (i < k)"),
     (E.And(I < J, E.And(J < K, K < I)), "i < j and (j < k and k < i)"),

@@ -106,7 +106,7 @@ def status(case, target=None):
 
 
 def difference(expected, found, rtol, atol):
-    """What two lists of outputs differ in; "" when they agree."""
+    """Describe the first difference between two lists of outputs; "" if they agree."""
     if len(expected) != len(found):
         return f"{len(found)} outputs, not {len(expected)}"
     for number, (want, got) in enumerate(zip(expected, found)):

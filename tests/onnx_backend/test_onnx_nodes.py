@@ -50,7 +50,7 @@ def update_ledger(found):
 
 
 def complaints(found, listed):
-    """What is worse than the ledger says, and what is better and not yet in it: lines."""
+    """List the cases that are worse than the ledger says, and those that are better and not yet in it."""
     lines = [f"{name}: {is_now}" for name, is_now in found.items() if is_now.startswith(WRONG)]
     for name, is_now in found.items():
         was = listed.get(name)

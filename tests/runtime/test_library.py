@@ -209,7 +209,7 @@ def test_aligned_empty():
 
 
 def test_the_declarations_have_the_layout_of_the_header(tmp_path):
-    """offsetof of every field, from the compiler with ingot.h and from cffi with what binding.py declares."""
+    """Every field has one offset, by the compiler with ingot.h and by cffi with the declarations of binding.py."""
     import cffi
     ffi = cffi.FFI()
     ffi.cdef(_HEADER)

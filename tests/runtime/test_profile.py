@@ -71,7 +71,7 @@ def test_this_machine_has_limits():
 
 
 def test_a_slow_moment_is_no_measure(monkeypatch):
-    """Of an action whose first run alone is slow the number of times is that of a sample, not one."""
+    """An action whose first run alone is slow runs as often as a sample asks for, not once."""
     now, runs = [0.0], []
     monkeypatch.setattr(roofline.time, "perf_counter", lambda: now[0])
 

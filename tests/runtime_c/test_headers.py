@@ -65,7 +65,7 @@ def test_ingot_h_needs_only_stddef_and_stdint():
 
 
 def test_parts_can_be_pasted_into_one_header(compiler, tmp_path):
-    """What packaging does: every include of simd/ is replaced by the file's text."""
+    """Packaging replaces every include of simd/ by the file's text."""
     for name in ("simd.h", "ingot_math.h", "ingot.h"):
         text = (RUNTIME / name).read_text()
         text = re.sub(r'#include "(simd/\w+\.h)"\n', lambda m: (RUNTIME / m[1]).read_text(), text)

@@ -1,32 +1,32 @@
 /* The unit for tiles of integers and plain C make the same sums, of tiles of every height, several steps and several
- * products; vectors and plain C the same digits, which are those of the number. */
+ * products; vectors and plain C the same slices, which are those of the number. */
 #include <stdio.h>
 #include "ingot_tiles.h"
 
 enum { ROWS = 50, STEPS = 3, COUNT = 3 };
 
-static int8_t a[COUNT][STEPS * INGOT_DIGITS * ROWS * INGOT_TILE_TERMS], b[COUNT][STEPS * INGOT_PANEL_STEP];
+static int8_t a[COUNT][STEPS * INGOT_SLICES * ROWS * INGOT_TILE_TERMS], b[COUNT][STEPS * INGOT_PANEL_STEP];
 static float fast[COUNT][ROWS * INGOT_TILE_COLUMNS], plain[ROWS * INGOT_TILE_COLUMNS];
 
 enum { EVEN = 0x808080, NEXT = 80 };
 
-/* Every other number, of the largest ones, small ones and halves, whose digits are added up again. */
-static int digits(void)
+/* Every other number, of the largest ones, small ones and halves, whose slices are added up again. */
+static int slices(void)
 {
-    int8_t vectors[INGOT_DIGITS * NEXT], loops[INGOT_DIGITS * NEXT];
+    int8_t vectors[INGOT_SLICES * NEXT], loops[INGOT_SLICES * NEXT];
     float fixed[64];
     for (int32_t first = -8355000; first <= 8355000 - 64; first += first > -300 && first < 300 ? 1 : 4177) {
         const float half = first + EVEN < (1 << 23) - 64 ? 0.5f : 0.0f;
         for (int32_t k = 0; k < 64; ++k) fixed[k] = (float)(first + k + EVEN) + half;
-        ingot_tiles_digits_512(vectors, fixed, NEXT);
-        ingot_tiles_digits_plain(loops, fixed, NEXT);
+        ingot_tiles_slices_512(vectors, fixed, NEXT);
+        ingot_tiles_slices_plain(loops, fixed, NEXT);
         for (int32_t k = 0; k < 64; ++k) {
             const int32_t at = k % 16 * 4 + k / 16;
             const float sum = (float)(vectors[at] * 65536 + vectors[at + NEXT] * 256 + vectors[at + 2 * NEXT] + EVEN);
-            for (int32_t d = 0; d < INGOT_DIGITS; ++d) {
+            for (int32_t d = 0; d < INGOT_SLICES; ++d) {
                 const int8_t mine = vectors[at + NEXT * d], other = loops[at + NEXT * d];
                 if (mine != other || sum - fixed[k] > 0.5f || fixed[k] - sum > 0.5f) {
-                    printf("%f: digit %d is %d, in plain C %d\n", (double)fixed[k], (int)d, mine, other);
+                    printf("%f: slice %d is %d, in plain C %d\n", (double)fixed[k], (int)d, mine, other);
                     return 1;
                 }
             }
@@ -66,7 +66,7 @@ static int sums(int32_t rows, int32_t columns, int32_t from, int32_t steps)
 int main(void)
 {
     uint32_t state = 1;
-    if (!ingot_tiles_ready() || digits()) return 1;
+    if (!ingot_tiles_ready() || slices()) return 1;
     for (size_t i = 0; i < sizeof a; ++i) ((int8_t *)a)[i] = (int8_t)((state = state * 1664525u + 1013904223u) >> 24);
     for (size_t i = 0; i < sizeof b; ++i) ((int8_t *)b)[i] = (int8_t)((state = state * 1664525u + 1013904223u) >> 24);
     for (int32_t rows = 1; rows <= ROWS; ++rows) {

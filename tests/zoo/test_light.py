@@ -12,7 +12,7 @@ def test_all_nine_are_there():
 
 @pytest.mark.parametrize("name", light_names)
 def test_matches_the_shipped_output(name):
-    """Of the networks that the zoo has, with weights that tell more, the smallest alone."""
+    """Only the smallest of the networks is run that the zoo has with weights that tell more."""
     if name in zoo_names and name != "squeezenet":
         pytest.skip("the zoo has it")
     path, feeds, expected = light_case(name)

@@ -28,13 +28,13 @@ def all_vars(expr):
 
 
 def bound_vars(expr):
-    """Those that parameters and bindings define."""
+    """The variables that parameters and bindings define."""
     functions, bindings = collect(expr, Function), collect(expr, (VarBinding, MatchCast))
     return [*(p for f in functions for p in f.params), *(b.var for b in bindings)]
 
 
 def free_vars(expr):
-    """Those that nothing in `expr` defines."""
+    """The variables that nothing in `expr` defines."""
     bound = {id(v) for v in bound_vars(expr)}
     return [v for v in all_vars(expr) if id(v) not in bound]
 

@@ -17,7 +17,7 @@ from .transform import BindParams
 
 
 class Executable:
-    """What relax.build returns. libraries: {name of a graph function: CompiledLibrary}; infos: what each returns."""
+    """The result of relax.build. libraries: {name of a graph function: CompiledLibrary}; infos: what each returns."""
 
     def __init__(self, libraries, infos):
         self.libraries, self.infos = libraries, infos
@@ -86,7 +86,7 @@ class VirtualMachine:
 
 
 class _Prepared:
-    """What time_evaluator asks of a function."""
+    """A function as time_evaluator calls it."""
 
     def __init__(self, function):
         self.function = function

@@ -136,7 +136,7 @@ class _Replay:
         raise ScheduleError(primitive, "", f"(stage {stage.op.name}) {reason}", hint)
 
     def _require_consistent(self, stage):
-        """What later requests may have broken."""
+        """Check the conditions that later requests may have broken."""
         if stage.attach_type == "inline" and (stage.relations or stage.marks):
             self._refuse("compute_inline", stage, "its loops are split, reordered or marked, and inlining drops them",
                          "leave out one of both")

@@ -169,7 +169,7 @@ class Schedule:
     # ------------------------------------------------------------ for the package
 
     def resolve(self, tensor, reader):
-        """What `reader` (None: an argument) reads where `tensor` is written: the tensor now, or a copy of it."""
+        """The tensor that `reader` (None: an argument) reads in place of `tensor`: it, or a copy of it."""
         reads = self[reader].reads if reader is not None else {}
         key = self[tensor], tensor.value_index
         while key in reads:

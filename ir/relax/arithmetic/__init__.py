@@ -4,12 +4,12 @@ here; docs/adding-an-arithmetic.md walks through it.
 An operator of the graph that multiplies (matmul, nn.conv2d_pointwise, nn.conv2d_winograd) has an attribute
 `arithmetic`, the name of a row. What it multiplies, and where the results go, is the operator's; how is the row's.
 """
-from .digits import DIGITS
-from .pairs import PAIRS
+from .compressed import COMPRESSED
+from .inner_product import INNER_PRODUCT
 from .row import FMA, LANES, Arithmetic, Operand, Rows, Scales  # noqa: F401
-from .short import SHORT
+from .split_integer import SPLIT_INTEGER
 
-ARITHMETICS = {row.name: row for row in (FMA, DIGITS, PAIRS, SHORT)}
+ARITHMETICS = {row.name: row for row in (FMA, SPLIT_INTEGER, INNER_PRODUCT, COMPRESSED)}
 
 
 def special():

@@ -1,5 +1,5 @@
-"""What classic models need besides trees: ml.lookup, values beside keys; ml.squared_distance between rows;
-ml.coupled_probabilities, of classes from those of pairs of them."""
+"""Operators of classic models besides trees: ml.lookup, values by keys; ml.squared_distance between rows;
+ml.coupled_probabilities, the probabilities of classes from those of pairs of classes."""
 from __future__ import annotations
 
 import numpy as np

@@ -79,7 +79,7 @@ register("arange", _infer_arange, _lower_arange, _evaluate_arange, "injective", 
 # ---------------------------------------------------------------- one_hot
 
 def _infer_one_hot(call):
-    """indices of any shape; a new axis of extent `depth` at `axis`: on_value where it equals the index."""
+    """Add an axis of extent `depth` at `axis` to indices of any shape: on_value where it equals the index."""
     indices = tensor(call)
     need_dtype(call, indices, "int")
     if call.attrs["depth"] < 1:

@@ -261,7 +261,7 @@ def _lower_take(args, attrs, out):
 
 
 def hold_indices(indices, extent):
-    """What held_index makes of an array of indices."""
+    """Apply held_index to an array of indices."""
     indices = np.asarray(indices)
     if indices.dtype == np.uint64:  # of which half have no int64
         indices = np.minimum(indices, np.uint64(extent))

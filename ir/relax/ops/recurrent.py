@@ -134,7 +134,7 @@ def _rnn_step(x_part, states, r, b, f, attrs):
 
 
 def project(x, w, b):
-    """p of the layer without the product; x, w and b of the layer with it."""
+    """Compute the operand p of the layer without the product, from x, w and b of the layer with it."""
     gates = w.shape[1]
     return np.concatenate([x @ w[d].T + b[d, :gates] for d in range(len(w))], axis=2)
 

@@ -24,7 +24,7 @@ MOST_SAMPLES = 4096  # along one axis of one bin of a region
 
 
 class Arrays:
-    """What positions are computed with, of numpy arrays; Expressions are the same of expressions."""
+    """The operations on positions, for numpy arrays; Expressions has them for expressions."""
 
     floor, rint, absolute, where = np.floor, np.rint, np.abs, staticmethod(np.where)
 

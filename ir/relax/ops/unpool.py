@@ -1,4 +1,4 @@
-"""What goes with windows: nn.pool_positions, where the maxima of nn.max_pool lie; nn.col2im, images as sums of their
+"""Operators on windows: nn.pool_positions, where the maxima of nn.max_pool lie; nn.col2im, images as sums of their
 windows' columns; resample, weighted sums of elements at constant places along an axis."""
 from __future__ import annotations
 

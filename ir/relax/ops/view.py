@@ -80,7 +80,8 @@ def _is_behind(a, b):
 # ---------------------------------------------------------------- lowering
 
 def lower_view(args, attrs, out, name="reshape"):
-    """te of any view: per group of dimensions that match in count, flatten the output's indices and unflatten."""
+    """Express any view in te: for each group of dimensions of equal size, flatten the output's indices and
+    unflatten."""
     x = args[0]
     shape = tuple(d.value if isinstance(d, IntImm) else d for d in x.shape)
     to = te_shape(out)

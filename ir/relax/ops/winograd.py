@@ -22,9 +22,10 @@ from .window import inside, pad_stage, split_padding
 
 KERNEL = 3  # the usual one
 KERNELS = (3, 4, 5)
-# Inputs along a side of a tile -> the finite points. Pairs of opposite sign share their sums. Few binary digits keep the
-# matrices exact. Those of 5 and 6 inputs are as far from one another and from 0 as from infinity: the terms of a result
-# are then few times larger than itself, and errors a third of what integers have, for a product more in the transforms.
+# Inputs along a side of a tile -> the finite points. Pairs of opposite sign share their sums. Few binary digits keep
+# the matrices exact. Those of 5 and 6 inputs are as far from one another and from 0 as from infinity: the terms of a
+# result are then few times larger than itself, and errors a third of what integers have, for a product more in the
+# transforms.
 _HALF, _QUARTER = Fraction(1, 2), Fraction(1, 4)
 POINTS = {4: (0, 1, -1), 5: (0, 3 * _QUARTER, -3 * _QUARTER, 7 * _QUARTER),
           6: (0, 3 * _QUARTER, -3 * _QUARTER, 3 * _HALF, -3 * _HALF), 7: (0, 1, -1, 2, -2, _HALF),

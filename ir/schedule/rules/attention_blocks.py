@@ -60,7 +60,7 @@ class WholeTiles(tiles.Sums):
             yield Plan(self.rule, tile=tile)
 
     def cost(self, plan, target):
-        """Of one of the sums."""
+        """Cycles for one of the sums."""
         return tiles.step(target, plan.tile.vectors, plan.tile.rows) / plan.tile.accumulators
 
 

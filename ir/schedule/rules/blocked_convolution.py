@@ -95,7 +95,7 @@ def _join_rows(sch, conv, epilogue, *prologue):
 
 
 def shape_of(sch, target, conv, epilogue, groups, **more):
-    """What plans depend on. more: fields of the Shape."""
+    """The Shape of a convolution, from its blocks. more: other fields of the Shape."""
     block = sch.get(conv)
     data, weights = _operands(block)
     _, channels, *points, _ = (static_extent(sch, loop) for loop in _own_loops(sch, epilogue))

@@ -59,7 +59,7 @@ def _has_vector_form(call, lane):
 
 
 def _is_costly(call):
-    """Whether a call is worth computing once rather than inlining into several consumers."""
+    """Whether it is profitable to compute a call once rather than inlining into several consumers."""
     row = SCALAR_INTRINSICS.get(call.op.removeprefix("tir."))
     return row is not None and row.is_costly
 

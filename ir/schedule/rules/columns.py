@@ -172,7 +172,7 @@ class Image(Kernel):
             yield Plan(self.rule, tile=tile)
 
     def cost(self, plan, target):
-        """Of a step, or of one for each row of the kernel, for each of its FMAs."""
+        """Cycles for an FMA in a step, or in the steps over the rows of the kernel."""
         tile, column = plan.tile, self.column
         points, across = tile.rows * tile.vectors, target.cost("columns.across")
         if column:

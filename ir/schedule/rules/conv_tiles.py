@@ -41,7 +41,7 @@ class Shape(Kernel):
         """Points at the border are a tile of their own."""
         own = self.blocks // self.groups
         tiles_ = (Tile(v, r, c) for v in range(1, MOST_VECTORS + 1) if tiles.covers(target, v, own, self.groups)
-                  for r, c in _points(tiles.room(target, v) // v, self))
+                  for r, c in _points(tiles.most_accumulators(target, v) // v, self))
         for tile in sorted(tiles_, key=lambda t: (_near(target, t, self), t.rows, t.vectors)):
             yield Plan(self.rule, tile=tile)
 

@@ -17,7 +17,7 @@ from .threads import COST_OF_LOOP, parallel_nest
 from .transpose import in_squares, square_of
 
 
-# ---------------------------------------------------------------- what pays
+# ---------------------------------------------------------------- what is profitable
 
 def packs_columns(target, rows, depth, columns, across):
     """Whether a second operand of so many rows (depth) and columns is copied to panels: it is read often enough, and

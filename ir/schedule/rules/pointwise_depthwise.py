@@ -54,7 +54,7 @@ class Pair(Kernel):
         return self.conv.blocks // plan.turn * conv_tiles.cycles(target, plans.choose(own, target).tile, own)
 
     def complete(self, plan, target):
-        """As many rows as the cache has room for, of at least two bands where threads share them."""
+        """As many rows as L2 holds, of at least two bands where threads share them."""
         def fits(band):
             own = self.rows(band) * plan.turn * self.middle_bytes
             every = own + self.rows(band) * self.data_bytes
@@ -88,14 +88,14 @@ def pair_of(image, middle, data, terms, height, stride, more):
     return Pair(conv, height, stride, more, FLOAT * prod(middle_row), FLOAT * channels * prod(row))
 
 
-def pays(target, pair):
+def is_profitable(target, pair):
     """Whether it is faster to make bands of what lies between when they are read than to store all of it and read it
     again: bands make some rows twice, and take vectors of channels that divide all of them."""
     plan = plans.choose(pair, target)
     whole = pair.rows(pair.height)
     middle = whole * pair.middle_bytes * pair.conv.blocks
     apart = conv_tiles.cycles(target, plans.choose(pair.conv, target).tile,
-                              pair.conv) + 2 * middle / target.cost("far_read")
+                              pair.conv) + 2 * middle / target.cost("beyond_l2_read")
     made = pair.height // plan.block * pair.rows(plan.block) / whole
     least = target.l2_bytes * (1 if target.parallel else target.cost("band.least"))
     return middle > least and made * pair.cost(plan, target) < apart
@@ -109,7 +109,8 @@ def pointwise_depthwise(sch, target):
             for rows, columns:  acc = 0;  for ic, ii: for points: acc += broadcast(x) * w;  middle = epilogue(acc)
             for rows, columns:  acc = 0;  for kh, kw: for points: acc += middle * w;  epilogue(acc)
     """
-    if target.lanes == 1 or not all(find_block(sch, lambda b, n=name: _is_part(b, n)) for name in (DEPTHWISE, POINTWISE)):
+    parts = (find_block(sch, lambda b, n=name: _is_part(b, n)) for name in (DEPTHWISE, POINTWISE))
+    if target.lanes == 1 or not all(parts):
         return None
     conv, depthwise = sch.get_block(POINTWISE), sch.get_block(DEPTHWISE)
     read = [sch.get(block).name_hint for block in sch.get_producers(depthwise)]

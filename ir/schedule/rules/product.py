@@ -6,7 +6,7 @@ from functools import partial
 from math import prod
 
 from ...expr import IntImm
-from ...relax.arithmetic.short import ROWS as SHORT_ROWS
+from ...relax.arithmetic.compressed import ROWS as COMPRESSED_ROWS
 from ...tir.hints import PREFETCH
 from ..blocks import uses
 from ..plan import Match
@@ -17,7 +17,7 @@ from .operands import (choose_copies, columns_copy, lies_across, pack_columns, p
 from .product_plan import BLOCKS, COLUMNS, GROUPS, ROWS, Product
 from .registers import (PACKED, anchored, by_element, in_registers, lane_by_lane, ranks, steps,
                         through_memory, turn_of)
-from .short_terms import groups_of, scaled_groups
+from .compressed_weights import groups_of, scaled_groups
 from .threads import COST_OF_LOOP, parallel_nest
 
 
@@ -31,15 +31,15 @@ def product(sch, target):
         return _is_packed_product(block) or _is_plain_product(block, target)
 
     anchor = find_block(sch, fits) if target.lanes > 1 else None
-    found = anchored(sch, fits, keep=stages(sch, anchor) | {SHORT_ROWS}) if anchor else None
+    found = anchored(sch, fits, keep=stages(sch, anchor) | {COMPRESSED_ROWS}) if anchor else None
     if found is None:
         return None
     groups = groups_of(sch, sch.get_block(anchor))
     copied, wide, tall = (False, None, None) if groups else choose_copies(sch, target, anchor)
     kernel = _kernel(sch, target, *found, groups, copied, wide, tall)
     if not fits(sch.get(sch.get_block(anchor))):
-        return Match(replace(kernel, dots=True), partial(dots, sch, *found)) if makes_dot_products(sch, target, anchor) \
-            else None
+        fits_dots = makes_dot_products(sch, target, anchor)
+        return Match(replace(kernel, dots=True), partial(dots, sch, *found)) if fits_dots else None
     return Match(kernel, partial(_apply, sch, kernel, *found, groups, wide, tall))
 
 
@@ -50,7 +50,7 @@ def _kernel(sch, target, anchor, epilogue, groups, copied, wide, tall):
     return Product(
         static_extent(sch, m), term_count(sch, anchor), static_extent(sch, n),
         panel=0 if plain else iter_vars(block, "spatial")[-1].dom.extent.value,
-        by_element=by_element(target, block)[0].by_element, short=groups is not None,
+        by_element=by_element(target, block)[0].by_element, compressed=groups is not None,
         in_vectors=vectorizes(sch.get(epilogue)), copied=copied,
         across=copied and wide is not None and lies_across(sch, wide), tall=tall is not None,
         batch=prod(static_extent(sch, loop) for loop in batch), work=steps(sch.get(groups) if groups else block))
@@ -191,8 +191,8 @@ def _points(sch, target, loops, kernel):
     return (*loops[-3 if kernel.panel else -2:-1], vectors), lanes
 
 
-def _prefetch(sch, target, block, k, worth):
+def _prefetch(sch, target, block, k, several):
     """Bring the next panel of columns into L2 while this one is used, where all of them do not fit."""
     operand = wide_operand(sch.get(block)).buffer
-    if worth and 4 * prod(static(e) for e in operand.shape[-3:]) > target.l2_bytes // 2:
+    if several and 4 * prod(static(e) for e in operand.shape[-3:]) > target.l2_bytes // 2:
         sch.annotate(k, PREFETCH, [operand.name])

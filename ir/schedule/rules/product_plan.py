@@ -1,4 +1,4 @@
-"""What the decision for a product depends on, and the model that makes it."""
+"""The Kernel of a product, on which its decision depends, and the model that makes the decision."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from .threads import COST_OF_LOOP
 
 TILES, DOTS = "tiles", "dots"  # algorithms
 BLOCKS, GROUPS, COLUMNS, ROWS = "blocks", "groups", "columns", "rows"  # loops over tiles
-REGISTERS = 2  # of those that operands have, for the words of a group of short weights beside one vector
+REGISTERS = 2  # of those that operands have, for the words of a group of compressed weights beside one vector
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Product(Kernel):
     """A product of rows and columns with sums of `depth` terms; SYMBOLIC stands for a size that is not known.
 
     panel: columns of a panel of packed ones, 0 where they lie in rows, None where the plan is to say it. by_element:
-    whether FMAs may take elements of rows out of vectors. short: columns lie in fewer words than they are.
+    whether FMAs may take elements of rows out of vectors. compressed: columns lie in fewer words than they are.
     in_vectors: whether what follows the sums has vectors. copied: whether columns are copied to panels; across: from
     where each lies in a row; tall: whether rows are copied. dots: whether both operands have their terms in a row.
     batch: products. work: FMAs of all of them.
@@ -30,7 +30,7 @@ class Product(Kernel):
     columns: int
     panel: int | None = None
     by_element: bool = True
-    short: bool = False
+    compressed: bool = False
     in_vectors: bool = False
     copied: bool = False
     across: bool = False
@@ -43,10 +43,10 @@ class Product(Kernel):
 
     @property
     def arithmetic(self):
-        return "short" if self.short else "fma"
+        return "compressed" if self.compressed else "fma"
 
     def seen(self, target):
-        if self.short:
+        if self.compressed:
             return target.without("by_element").sparing(REGISTERS)
         return target if self.by_element and not self.dots or not target.by_element else target.without("by_element")
 
@@ -114,7 +114,8 @@ class Product(Kernel):
         """Whether what follows reads the sums from memory: it has no vectors, or there are two borders, of blocks of
         rows and of columns, which would make one copy of the loops whose sums have conditions."""
         uneven = plan.block * plan.tile.rows < self.rows and self.rows % (plan.block * plan.tile.rows) > 0
-        return not self.in_vectors or bool(self.panel) and self.columns % (plan.tile.vectors * target.lanes) > 0 and uneven
+        partial = bool(self.panel) and self.columns % (plan.tile.vectors * target.lanes) > 0
+        return not self.in_vectors or partial and uneven
 
     def _dot_rows(self, target):
         return min(self.rows, target.cost("tile.dot_rows"))
@@ -137,7 +138,7 @@ class Product(Kernel):
 
     def _group(self, target, plan):
         """How many panels of columns are copied at a time, to L2, where they meet all rows; 0 where all
-        are copied before, since rows come in several blocks, or leave no room."""
+        are copied before, since rows come in several blocks, or fill L2."""
         panel = plan.tile.vectors * target.lanes
         panels, one_block = -(-self.columns // panel), plan.parts == 1 and self.rows <= plan.block * plan.tile.rows
         if not one_block or 4 * self.rows * self.depth > target.l2_bytes // 2 or self.across:

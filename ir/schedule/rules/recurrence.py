@@ -119,7 +119,7 @@ def _panel(sch, reduction):
 
 @dataclass(frozen=True)
 class Step(Kernel):
-    """What a step makes of its sums: a batch of rows of `hidden` states, each of so many gates. in_vectors: whether all
+    """The result of a step's sums: a batch of rows of `hidden` states, each of so many gates. in_vectors: whether all
     stages have vectors. width: of the panels that weights are in; None where they are in none."""
 
     batch: int
@@ -131,19 +131,19 @@ class Step(Kernel):
     rule = "recurrence"
 
     def lanes(self, target):
-        """Of vectors that states consist of; 1 for none."""
+        """The lanes of the vectors that hold states; 1 if no vectors do."""
         lanes = target.lanes
         while lanes > 1 and (self.hidden % lanes or not self.in_vectors):
             lanes = lanes // 2 if lanes > LEAST_LANES else 1
         return lanes
 
     def candidates(self, target):
-        """Tiles that divide rows and states, so that no tile is cut. The sums leave room for the state's value and for
-        weights on their way."""
-        room = min(target.registers - 4, target.accumulators or target.registers)
+        """Tiles that divide rows and states, so that no tile is cut. The sums leave registers for the state's value and
+        for weights on their way."""
+        most_accumulators = min(target.registers - 4, target.accumulators or target.registers)
         vectors = self.hidden // self.lanes(target)
         tiles = [Tile(v, rows) for rows in ROWS if self.batch % rows == 0 for v in range(1, vectors + 1)
-                 if vectors % v == 0 and (rows * v * self.gates <= room or rows * v == 1)]
+                 if vectors % v == 0 and (rows * v * self.gates <= most_accumulators or rows * v == 1)]
         of_panels = [t for t in tiles if t.vectors * self.lanes(target) == self.width]
         for tile in sorted(of_panels or tiles, key=lambda t: -t.vectors):
             yield Plan(self.rule, tile=tile)

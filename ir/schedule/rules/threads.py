@@ -1,4 +1,4 @@
-"""Spreading loops over threads where the work is worth it."""
+"""Spreading loops over threads where that is profitable."""
 from __future__ import annotations
 
 from math import prod
@@ -26,22 +26,22 @@ def most_threads(target, work, accuracy=FLOAT32):
     faster = max(target.cost(row.pace) if row.pace else 1
                  for row in ARITHMETICS.values() if row.admitted(target, accuracy))  # by a unit for some
     pace = 2 * target.lanes * target.cost("multiply_adds") * faster
-    near, far = target.cost("l2_read"), target.cost("threads.passed")
+    l2, passed_bytes = target.cost("l2_read"), target.cost("threads.passed")
     shared = passed = waits = 0
     for operations, touched, loops in work:
         if loops:
-            shared = shared + operations // pace + sum(touched) // near
+            shared = shared + operations // pace + sum(touched) // l2
         else:
-            passed = passed + sum(touched) // far
+            passed = passed + sum(touched) // passed_bytes
         waits += max(loops, 1)
     if not isinstance(shared + passed, int):
         return target.threads.most
 
-    def pay(threads):
+    def is_profitable(threads):
         cost = target.cost("threads.wait") + target.cost("threads.more") * (threads - 2)
         return shared - shared // threads > passed + waits * cost
 
-    return max(filter(pay, range(2, target.threads.most + 1))) if pay(2) else 1
+    return max(filter(is_profitable, range(2, target.threads.most + 1))) if is_profitable(2) else 1
 
 
 def parallel_loops(stmt):
@@ -53,7 +53,7 @@ def parallel_loops(stmt):
 
 
 def parallel_nest(sch, target, loops, work, rows=False):
-    """Run each loop of a nest in parallel when the work is worth it; the C makes them one parallel loop. rows: of the
+    """Run each loop of a nest in parallel if that is profitable; the C makes them one parallel loop. rows: of the
     innermost one each thread keeps its own iterations, or has all of them where they are few. A loop that carries a
     dependence stays serial, and so do those inside it; `sch.refused` then says why.
 
@@ -91,7 +91,7 @@ def _count(sch, loops):
 
 
 def parallel_outer(sch, target, loops):
-    """Run as many leading loops in parallel as it takes to have enough to share, if the work is worth it. Batch,
+    """Run as many leading loops in parallel as it takes to have enough to share, if that is profitable. Batch,
     channels and rows are shared by rows."""
     chosen, count = [], 1
     for loop in loops:

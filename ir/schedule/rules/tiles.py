@@ -30,9 +30,9 @@ class Window:
             2 * target.cost("tile.load") * loads)
 
 
-def room(target, vectors):
-    """Registers for accumulators, beside a row of `vectors` vectors of the packed operand and one broadcast value; by
-    element, beside two rows, one on its way, and a vector for each point."""
+def most_accumulators(target, vectors):
+    """The registers that accumulators may take, beside a row of `vectors` vectors of the packed operand and one
+    broadcast value; by element, beside two rows, one on its way, and a vector for each point."""
     if target.by_element:
         return (target.registers - 2 * vectors - 1) // (vectors + 1) * vectors
     left = target.registers - vectors - 1
@@ -81,7 +81,7 @@ def candidates(target):
     """Tiles whose accumulators, one row of the packed operand and one broadcast value fit the registers, of which the
     accumulators take no more than target.accumulators."""
     for vectors in VECTORS:
-        most = room(target, vectors) // vectors
+        most = most_accumulators(target, vectors) // vectors
         for rows in range(1, most + 1):
             for columns in range(1, most // rows + 1):
                 yield Tile(vectors, rows, columns)

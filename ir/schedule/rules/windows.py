@@ -102,7 +102,7 @@ class Windows(Kernel):
 
 
 def windows_of(sch, target, reduction, epilogue, groups, band=None):
-    """What plans depend on. band: as in Windows."""
+    """The Windows of a kernel, from its blocks. band: as in Windows."""
     block = sch.get(reduction)
     row = _row(block)
     return Windows(shape_of(sch, target, reduction, epilogue, groups), row,

@@ -2,25 +2,25 @@
 
 A block is some rows of tiles. Its transformed inputs V are made once; then, in turns of some vectors of output
 channels, the products of all planes, M, and from these the results. The transformed weights U are read once
-per block, V once per turn: more channels in an iteration need more room for M.
+per block, V once per turn: more channels in an iteration make M larger.
 """
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
 
-from ...relax.arithmetic.pairs import padded, third
+from ...relax.arithmetic.inner_product import padded, third
 from .. import plan as plans
 from ..plan import ONE_THREAD, Kernel, Plan, shared
-from . import pair_tiles, tiles
+from . import inner_product_tiles, tiles
 from .tiles import FLOAT, busy
 
 
 @dataclass(frozen=True)
 class Layer(Kernel):
     """tile, kernel: m and r of F(m x m, r x r); in_blocks: of a group's input channels; out_blocks: of all; rows,
-    columns: of tiles; lanes: of a block; depth: channels of an input block that are summed, None for all; near:
-    L2 keeps the weights from run to run; batch: images, and work: FMAs, of a kernel.
+    columns: of tiles; lanes: of a block; depth: channels of an input block that are summed, None for all;
+    resident: L2 keeps the weights from run to run; batch: images, and work: FMAs, of a kernel.
 
     A plan's tile is over rows and columns of tiles of Winograd's; its block is of rows of these; its iteration of
     vectors of output channels, of which the last may have fewer. Threads share "rows" of blocks or "channels" of the
@@ -35,9 +35,9 @@ class Layer(Kernel):
     lanes: int
     kernel: int = 3
     depth: int | None = None
-    near: bool = False
+    resident: bool = False
     groups: int = 1
-    pairs: bool = False
+    inner_product: bool = False
     batch: int = 1
     work: int = 0
 
@@ -80,7 +80,7 @@ class Layer(Kernel):
         Channels that it leaves are a tile of their own at the end of the last iteration. Sums of pairs are of a vector
         each. """
         own = self.out_blocks // self.groups
-        every = pair_tiles.candidates(target) if self.pairs else tiles.candidates(target)
+        every = inner_product_tiles.candidates(target) if self.inner_product else tiles.candidates(target)
         fitting = [t for t in every if t.columns <= self.columns
                    and tiles.covers(target, t.vectors, own, self.groups)]
         for rows in range(1, self.rows + 1):
@@ -92,7 +92,8 @@ class Layer(Kernel):
                 if own % tile.vectors or self.out_blocks % vectors == 0:
                     ways = _ways(target, self, rows, vectors, products)
                     over = min(ways, key=ways.get)
-                    yield ways[over], Plan(self.rule, arithmetic="pairs" if self.pairs else "fma", tile=tile,
+                    yield ways[over], Plan(self.rule, arithmetic="inner_product" if self.inner_product else "fma",
+                                           tile=tile,
                                            block=rows, turn=vectors, threads=over)
 
     def cost(self, plan, target):
@@ -109,7 +110,7 @@ class Layer(Kernel):
 
 
 def cycles(target, layer):
-    """Of the plan that is chosen, no fewer than weights need that exceed L2: each of its blocks reads
+    """Cycles of the chosen plan, no fewer than it takes to stream weights that exceed L2: each of its blocks reads
     them from memory."""
     plan = plans.choose(layer, target)
     streamed = layer.weights * -(-layer.rows // plan.block) if layer.weights > target.l2_bytes else 0
@@ -133,21 +134,21 @@ def _ways(target, layer, rows, vectors, cycles):
     row = layer.side * (layer.columns * layer.tile + layer.kernel - 1) * layer.lanes * FLOAT
     again = layer.weights > target.l2_bytes * 3 // 4
     beside = target.cost("stream.beside") > 0
-    if beside and (again or not layer.near):
+    if beside and (again or not layer.resident):
         streamed = _streamed(target, layer, blocks if again else 1)
-        slows = target.cost("inner_product.weights_beside" if layer.pairs else "stream.slows")
+        slows = target.cost("inner_product.weights_beside" if layer.inner_product else "stream.slows")
         cycles = max(cycles + slows * streamed, streamed)
     spills = data + products > target.l2_bytes * 3 // 4
-    made_far = data * blocks / target.cost("inner_product.made") if layer.pairs and spills else 0
+    made_far = data * blocks / target.cost("inner_product.made") if layer.inner_product and spills else 0
     cycles += transforms(target, layer) + _divisions(target, layer) + made_far
     far = 0 if beside else layer.weights * shown(target, layer, blocks, again)
     left = 0  # bytes of data and products that leave L2
     if spills:
-        left += data * blocks * (target.cost("inner_product.read_beside") * turns if layer.pairs else 2 + turns)
+        left += data * blocks * (target.cost("inner_product.read_beside") * turns if layer.inner_product else 2 + turns)
     if products > target.l2_bytes // 2:
         left += 3 * products * turns * blocks
-    left /= target.cost("l3_read" if data + products <= target.l3_bytes else "far_read")
-    cycles += far / target.cost("far_read") + left
+    left /= target.cost("l3_read" if data + products <= target.l3_bytes else "beyond_l2_read")
+    cycles += far / target.cost("beyond_l2_read") + left
     cycles += blocks * spilled(target, data + products) / (layer.lanes * FLOAT)
     ways = _shares(target, layer, rows, vectors, data, products, row, made_far) if target.parallel else {"rows": (1, 0)}
     return {over: busy * cycles + passed for over, (busy, passed) in ways.items()}
@@ -158,7 +159,7 @@ def shown(target, layer, blocks, again):
     all blocks a share of one, of those that each block reads again a larger one of each."""
     if again:
         return target.cost("winograd.shown_again") * blocks
-    return 0 if layer.near else target.cost("winograd.shown")
+    return 0 if layer.resident else target.cost("winograd.shown")
 
 
 def spilled(target, size):
@@ -173,7 +174,7 @@ def _shares(target, layer, rows, vectors, data, products, row, made_far):
     passing = target.cost("core_to_core")
     if turns > 1 and products <= target.cost("winograd.most_sums"):
         ways["channels"] = busy(layer.out_blocks, vectors), (2 * data * blocks + layer.results) / passing
-    if layer.pairs:  # rows of all channels, of which the largest is known before they are divided
+    if layer.inner_product:  # rows of all channels, of which the largest is known before they are divided
         data, row = layer.side ** 2 * rows * layer.columns * padded(layer.channels) * FLOAT, row * layer.data_blocks
     fits = data + products + row <= target.threads.local_bytes
     if blocks > 1 and fits:
@@ -185,18 +186,18 @@ def _shares(target, layer, rows, vectors, data, products, row, made_far):
 
 
 def _divisions(target, layer):
-    """Cycles in which V is divided for products by pairs."""
+    """Cycles in which V is divided for inner products."""
     points = layer.side ** 2 * layer.rows * layer.columns
     each = target.cost("inner_product.plane_row") + target.cost("inner_product.plane_block") * layer.data_blocks
-    return points * each if layer.pairs else 0
+    return points * each if layer.inner_product else 0
 
 
 def _product(target, layer, rows, tile):
     """Cycles of the products."""
     blocks = [(rows, layer.rows // rows), (layer.rows % rows, 1)]
-    if layer.pairs:
+    if layer.inner_product:
         return layer.side ** 2 * layer.out_blocks * sum(
-            count * again * pair_tiles.tile_cycles(target, h * w, third(layer.channels))
+            count * again * inner_product_tiles.tile_cycles(target, h * w, third(layer.channels))
             for size, count in blocks for h, w, again in tiles.grid(size, layer.columns, tile))
     steps = sum(across * count * again * _step(target, wide, h * w)
                 for wide, across in tiles.pieces(layer.out_blocks, tile.vectors)

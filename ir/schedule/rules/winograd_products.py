@@ -2,10 +2,10 @@
 
     fma      V of some rows of tiles
              for plane, tile: acc = 0;  for ib, ic: for points, vectors: acc += broadcast(V) * U
-    pairs    for a row of tiles: scales;  V divided, of all planes;  own, less
+    inner    for a row of tiles: scales;  V divided, of all planes;  own, less
              for plane, tile: acc = 0;  for t: for points: pairs, then terms by themselves;  winograd_product of acc
-    digits   for a row of tiles: scales;  for tile: for 64 channels: V of all planes;  for plane: digits
-             for plane: sums = tiles(digits, panel);  winograd_product, of a column of planes at a time, of sums
+    split    for a row of tiles: scales;  for tile: for 64 channels: V of all planes;  for plane: slices
+             for plane: sums = tiles(slices, panel);  winograd_product, of a column of planes at a time, of sums
 """
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ...relax.arithmetic import LANES
 from ...tir.hints import PREFETCH, PREFETCH_AHEAD
 from . import winograd_blocks
 from .blocks import iter_vars, static_extent
-from .digit_products import DIGITS, FIXED
-from .digit_tiles import DIGITS_OF_TERMS, digit_tiles
-from .pair_products import LESS, OWN, ROWS, in_lanes, tile_sums
+from .split_integer_products import FIXED, SLICED
+from .split_integer_tiles import SLICES_OF_TERMS, split_integer_tiles
+from .inner_products import LESS, OWN, ROWS, in_lanes, tile_sums
 from .registers import by_element, in_registers, lane_by_lane, ranks, turn_of
 from .winograd_blocks import Layer
-from .winograd_digit_blocks import DigitPlanes
+from .winograd_split_integer import SplitIntegerPlanes
 from .winograd_stages import apart, by_columns, choices, scale_rows
 
 
@@ -51,7 +51,8 @@ def _layer(sch, output, data, product, columns):
 def _fma_products(sch, target, layer, plan, product, columns, at):
     kept = {} if target.cost("tile.small") else {PREFETCH_AHEAD: target.l1_bytes}
     kept[PREFETCH] = target.l2_bytes
-    sum_products(sch, target, product, at, plan.tile, [name for name, room in kept.items() if layer.weights > room])
+    sum_products(sch, target, product, at, plan.tile,
+                 [name for name, capacity in kept.items() if layer.weights > capacity])
 
 
 def _fma_inputs(sch, target, layer, plan, at, rows, data, pads):
@@ -92,14 +93,14 @@ def sum_products(sch, target, product, at, tile, prefetch):
 
 # ---------------------------------------------------------------- scaled products
 
-def _scaled_layer(sch, output, data, product, columns, pairs=False):
+def _scaled_layer(sch, output, data, product, columns, inner_product=False):
     """The Layer of a kernel that sums products of all channels, which it scales."""
     _, side, _, ib, ty, tx, lanes = (static_extent(sch, loop) for loop in sch.get_loops(data))
     tile, out_blocks = (static_extent(sch, loop) for loop in (sch.get_loops(columns)[-3], sch.get_loops(output)[1]))
-    return Layer(tile, ib, out_blocks, ty, tx, lanes, side - tile + 1, pairs=pairs)
+    return Layer(tile, ib, out_blocks, ty, tx, lanes, side - tile + 1, inner_product=inner_product)
 
 
-def _pair_products(sch, target, layer, plan, product, columns, at):
+def _inner_products(sch, target, layer, plan, product, columns, at):
     """The products of the planes, a tile of sums in registers at a time."""
     tile = plan.tile
     sch.compute_at(product, at, preserve_unit_loops=True)
@@ -109,15 +110,15 @@ def _pair_products(sch, target, layer, plan, product, columns, at):
     txo, txi = sch.split(tx, [None, tile.columns])
     sch.reorder(u, v, ob, tyo, txo, tyi, txi, o)
     in_registers(sch, (tyi, txi), o)
-    block = sch.get_block("pairs_sums")
+    block = sch.get_block("inner_product_sums")
     sch.compute_at(block, txo, preserve_unit_loops=True)
     ty, _, tx, o, t, by = sch.get_loops(block)[-6:]
     tile_sums(sch, target, block, (ty, tx), o, t, by)
 
 
-def _pair_inputs(sch, target, layer, plan, at, rows, data, pads):
+def _inner_product_inputs(sch, target, layer, plan, at, rows, data, pads):
     """Transformed tiles of one row of them after the other, whose loop it returns."""
-    row = scale_rows(sch, at, "pairs", (ROWS, OWN), after=(LESS,))
+    row = scale_rows(sch, at, "inner_product", (ROWS, OWN), after=(LESS,))
     own = sch.get_block(OWN)
     sch.reverse_compute_at(sch.get_block(LESS), sch.get_loops(own)[-2], preserve_unit_loops=True)
     sch.set_scope(own, 0, "local")
@@ -134,19 +135,19 @@ def _pair_inputs(sch, target, layer, plan, at, rows, data, pads):
     return [row]
 
 
-def _digit_products(sch, target, layer, plan, product, columns, at):
+def _split_integer_products(sch, target, layer, plan, product, columns, at):
     """Products, the sums times both scales, of a column of planes at a time."""
     sch.compute_at(product, sch.get_loops(columns)[-3], preserve_unit_loops=True)
     sch.set_scope(product, 0, "local")
     *_, u, v, _, _, _, o = sch.get_loops(product)
     choices(sch, u, o)
-    sch.compute_at(sch.get_block("digits_sums"), at, preserve_unit_loops=True)
+    sch.compute_at(sch.get_block("split_integer_sums"), at, preserve_unit_loops=True)
 
 
-def _digit_inputs(sch, target, layer, plan, at, rows, data, pads):
-    """Scales and digits of one row of tiles after the other, whose loop it returns."""
-    row = scale_rows(sch, at, "digits", (FIXED, DIGITS))
-    u, v, step, point, _, _ = sch.get_loops(sch.get_block(DIGITS))[-6:]
+def _split_integer_inputs(sch, target, layer, plan, at, rows, data, pads):
+    """Scales and slices of one row of tiles after the other, whose loop it returns."""
+    row = scale_rows(sch, at, "split_integer", (FIXED, SLICED))
+    u, v, step, point, _, _ = sch.get_loops(sch.get_block(SLICED))[-6:]
     sch.reorder(point, step, u, v)
     fixed = sch.get_block(FIXED)
     sch.compute_at(fixed, v)
@@ -158,11 +159,11 @@ def _digit_inputs(sch, target, layer, plan, at, rows, data, pads):
     choices(sch, v, c)
     sch.compute_at(rows, row, preserve_unit_loops=True)
     by_columns(sch, rows, pads)
-    sums = sch.get_block("digits_sums")
+    sums = sch.get_block("split_integer_sums")
     depth = iter_vars(sch.get(sums), "reduce")[0].dom.extent.value
     v = sch.get_loops(sums)[-8]
-    sch.tensorize(v, digit_tiles(static_extent(sch, v), plan.block * layer.columns, plan.turn * LANES, depth))
-    sch.tensorize(sch.get_loops(sch.get_block(DIGITS))[-2], DIGITS_OF_TERMS)
+    sch.tensorize(v, split_integer_tiles(static_extent(sch, v), plan.block * layer.columns, plan.turn * LANES, depth))
+    sch.tensorize(sch.get_loops(sch.get_block(SLICED))[-2], SLICES_OF_TERMS)
     return [row]
 
 
@@ -175,5 +176,7 @@ def _same(layer):
 
 
 FMA_PLANES = Planes(_layer, _same, lambda sch, product: product, _fma_products, _fma_inputs)
-PAIR_PLANES = Planes(partial(_scaled_layer, pairs=True), _same, _named("pairs_sums"), _pair_products, _pair_inputs)
-DIGIT_PLANES = Planes(_scaled_layer, DigitPlanes, _named("digits_sums"), _digit_products, _digit_inputs)
+INNER_PRODUCT_PLANES = Planes(partial(_scaled_layer, inner_product=True), _same, _named("inner_product_sums"),
+                              _inner_products, _inner_product_inputs)
+SPLIT_INTEGER_PLANES = Planes(_scaled_layer, SplitIntegerPlanes, _named("split_integer_sums"), _split_integer_products,
+                              _split_integer_inputs)

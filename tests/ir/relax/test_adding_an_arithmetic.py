@@ -38,13 +38,15 @@ def test_its_reference_and_its_program(row):
     call = call_of("matmul", [x.shape, *(o.shape for o in operands)],
                    {"arithmetic": "int8", "b_layout": "operands", "n_size": 40}, ["float32", "int8", "float32"])
     assert [str(a) for a in arithmetics_of(call)] == ["int8: |y - y*| <= K max|x| max|w| / 126"]
-    with pytest.raises(InferError, match=r"columns \(3, 95, 16\) must be \(3, 96, 16\) for 40 columns of 96 terms by int8"):
+    refused = r"columns \(3, 95, 16\) must be \(3, 96, 16\) for 40 columns of 96 terms by int8"
+    with pytest.raises(InferError, match=refused):
         call_of("matmul", [x.shape, (3, 95, 16), (40,)], call.attrs, ["float32", "int8", "float32"])
 
 
 def test_a_pointwise_convolution_has_it_too(row):
     x, w = array((1, 32, 3, 4)), array((32, 16), 1)
-    func, _ = check("nn.conv2d_pointwise", [pack_channels(x, 16), *row.pack(w)], 0.2, arithmetic="int8", out_channels=16)
+    func, _ = check("nn.conv2d_pointwise", [pack_channels(x, 16), *row.pack(w)], 0.2, arithmetic="int8",
+                    out_channels=16)
     assert "int8_packed" in str(func)
 
 

@@ -22,7 +22,7 @@ from ingot.ir.relax.ops.winograd import KERNELS, matrices, tiles_of, transform_w
 from ingot.ir.script.functions import from_source
 
 SPECIAL = special()
-LAYOUTS = {"short": {"panel": 8, "lanes": 4}}
+LAYOUTS = {"compressed": {"panel": 8, "lanes": 4}}
 ALL = pytest.mark.parametrize("row", SPECIAL, ids=lambda row: row.name)
 SCALED = pytest.mark.parametrize("row", [row for row in SPECIAL if row.scaling], ids=lambda row: row.name)
 
@@ -94,7 +94,7 @@ def test_rows_of_other_numbers_of_terms(row, depth):
 @ALL
 @pytest.mark.parametrize("kind", ["normal", "mean", "signs", "outliers", "rows"])
 def test_numbers_that_are_hard(row, kind):
-    """Of both signs and one, of very different sizes, in one row and in others."""
+    """Numbers of both signs and of one, of very different sizes, in one row and in several."""
     rng = np.random.default_rng(0)
     a, w = rng.standard_normal((8, 512)), rng.standard_normal((512, 64))
     if kind == "mean":
@@ -250,11 +250,14 @@ def test_operands_that_do_not_fit_are_refused(op, row):
 @pytest.mark.parametrize("op, x, attrs, message", [
     ("matmul", (128,), {}, r"takes rows of at least 2 dimensions, the last one static, not \(128,\)"),
     ("matmul", (4, Var("k", "int64")), {}, "takes rows of at least 2 dimensions, the last one static"),
-    ("matmul", None, {"n_size": None}, "and n_size, by pairs"),
-    ("matmul", None, {"b_layout": "KN"}, "b_layout 'KN' must be 'operands' by pairs"),
-    ("matmul", (4, 120), {}, r"rows \(4, 120\) must be of whole blocks of 16 terms, filled up with zeros, by pairs"),
-    ("matmul", None, {"arithmetic": "fast"}, "arithmetic 'fast' must be one of digits, pairs, short, or fma"),
-    (POINTWISE, None, {"arithmetic": "fma"}, "arithmetic 'fma' must be one of digits, pairs, short$"),
+    ("matmul", None, {"n_size": None}, "and n_size, by inner_product"),
+    ("matmul", None, {"b_layout": "KN"}, "b_layout 'KN' must be 'operands' by inner_product"),
+    ("matmul", (4, 120), {},
+     r"rows \(4, 120\) must be of whole blocks of 16 terms, filled up with zeros, by inner_product"),
+    ("matmul", None, {"arithmetic": "fast"},
+     "arithmetic 'fast' must be one of split_integer, inner_product, compressed, or fma"),
+    (POINTWISE, None, {"arithmetic": "fma"},
+     "arithmetic 'fma' must be one of split_integer, inner_product, compressed$"),
     (POINTWISE, (1, 8, 6, 5, 8), {}, r"image \(1, 8, 6, 5, 8\) must be static but for its batch, in blocks of 16"),
     (POINTWISE, (1, 8, Var("h", "int64"), 5, 16), {}, "must be static but for its batch"),
     (POINTWISE, None, {"strides": (2, 0)}, r"strides \(2, 0\) must be 2 integers of at least 1"),
@@ -263,20 +266,22 @@ def test_operands_that_do_not_fit_are_refused(op, row):
     ("nn.conv2d_winograd", (1, 8, 6, 5, 8), {}, r"image \(1, 8, 6, 5, 8\) must be static but for its batch"),
     ("nn.conv2d_winograd", None, {"tile": 7}, "tile=7 must be one of 2, 3, 4, 5, 6"),
     ("nn.conv2d_winograd", None, {"kernel": 7}, "kernel=7 must be one of 3, 4, 5"),
-    ("nn.conv2d_winograd", None, {"stride": 2}, "columns .* for 64 columns of 512 terms by pairs in each of 16 planes"),
+    ("nn.conv2d_winograd", None, {"stride": 2},
+     "columns .* for 64 columns of 512 terms by inner_product in each of 16 planes"),
     ("nn.conv2d_winograd", None, {"padding": (3, 0, 0, 0)}, "padding .* must be 4 integers .* of 0 to 2"),
-    ("nn.conv2d_winograd", None, {"groups": 2}, "by pairs there are no groups"),
+    ("nn.conv2d_winograd", None, {"groups": 2}, "by inner_product there are no groups"),
     ("nn.conv2d_winograd", None, {"data_layout": "NCHW8c"}, "data_layout 'NCHW8c' does not fit input")])
 def test_other_mistakes_are_refused(op, x, attrs, message):
-    row = ARITHMETICS["pairs"]
+    row = ARITHMETICS["inner_product"]
     shapes, dtypes = operands_of(op, row)
     with pytest.raises(InferError, match=f"{op}: .*{message}"):
         call_of(op, [x or shapes[0], *shapes[1:]], {**COMPUTATIONS[op][4], "arithmetic": row.name, **attrs}, dtypes)
 
 
 def test_sums_that_may_overflow_are_refused():
-    with pytest.raises(InferError, match="sums of 32832 terms by digits may overflow: at most 32768 are added up"):
-        call_of("matmul", [(4, 64 * 513), (2, 513, 3, 2, 16, 16, 4), (64,)], by(ARITHMETICS["digits"], 64),
+    with pytest.raises(InferError,
+                       match="sums of 32832 terms by split_integer may overflow: at most 32768 are added up"):
+        call_of("matmul", [(4, 64 * 513), (2, 513, 3, 2, 16, 16, 4), (64,)], by(ARITHMETICS["split_integer"], 64),
                 ["float32", "int8", "float32"])
 
 

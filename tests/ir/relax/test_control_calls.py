@@ -35,7 +35,8 @@ def loop_module(**changes):
         new = bind(op.multiply(bind(op.add(s, row)), w))
         return [new, bind(op.exp(new))]
     body = function([param("s", 4), param("row", 4), param("w", 4)], turn)
-    given = {"out": [TensorStructInfo((4,), "float32"), TensorStructInfo((3, 4), "float32")], "turns": const(3, "int64")}
+    given = {"out": [TensorStructInfo((4,), "float32"), TensorStructInfo((3, 4), "float32")],
+             "turns": const(3, "int64")}
 
     def main(bind, x, w):
         found = bind(call_loop(GlobalVar("body"), Var("i", "int64", const(3, "int64")), carried=[w], scanned=[x],

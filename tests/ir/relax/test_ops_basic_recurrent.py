@@ -29,7 +29,7 @@ def inputs(name, direction, inputs=5, hidden=4, steps=STEPS, batch=BATCH):
 
 
 def projected(arrays):
-    """The same layer's arguments without the input's product."""
+    """The arguments of the layer without the input's product."""
     x, w, r, b, *states = arrays
     return [project(x, w, b), *state_parts(r, b), *states]
 

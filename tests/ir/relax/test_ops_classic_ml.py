@@ -87,7 +87,7 @@ def test_squared_distance():
 
 
 def test_coupled_probabilities():
-    """Of two classes they are those that were given; of three that agree with one another, theirs."""
+    """Two classes keep the given probabilities; three whose pairs are consistent get the consistent ones."""
     first = np.float32([0.75, 0.1])
     square = np.stack([np.zeros(2), first, 1 - first, np.zeros(2)], axis=1).reshape(2, 2, 2).astype(np.float32)
     found, = check("ml.coupled_probabilities", square)

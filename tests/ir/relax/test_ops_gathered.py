@@ -70,7 +70,8 @@ def test_errors(shapes, layout, dtype, message):
 
 
 @pytest.mark.parametrize("at, place, message", [
-    ((1, 2), (3, 0), r"places\[1, 2\] is block 3, lane 0, but input \(1, 3, 8, 8, 4\) has blocks 0 to 2 of lanes 0 to 3"),
+    ((1, 2), (3, 0),
+     r"places\[1, 2\] is block 3, lane 0, but input \(1, 3, 8, 8, 4\) has blocks 0 to 2 of lanes 0 to 3"),
     ((0, 4), (0, -1), r"places\[0, 4\] is block 0, lane -1"),
     ((1, 0), (-2, 1), r"places\[1, 0\] is block -2, lane 1"),
     ((0, 0), (2, 4), r"places\[0, 0\] is block 2, lane 4"),

@@ -27,7 +27,7 @@ def test_matrices_make_a_correlation_of_products(tile, size):
 
 
 def test_the_known_matrices():
-    """Of tiles of 2 those of Lavin and Gray, up to the signs of rows; of 4 those of the points 0, 3/4, -3/4, 3/2,
+    """Tiles of 2 have the matrices of Lavin and Gray, up to the signs of rows; tiles of 4 the points 0, 3/4, -3/4, 3/2,
     -3/2."""
     assert np.array_equal(np.abs(np.array(matrices(2)[2], int)), np.abs([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0],
                                                                          [0, 1, 0, -1]]))
@@ -68,7 +68,7 @@ def test_other_kernels_and_blocks_in_part(tile, kernel, size, padding, channels)
 
 @pytest.mark.parametrize("groups, channels, outputs", [(2, 8, 4), (3, 6, 12)])
 def test_groups(groups, channels, outputs):
-    """Of one block or several, of input and of output channels."""
+    """Groups have one block or several of input and of output channels."""
     x, w = array((2, channels, 5, 6)), array((outputs, channels // groups, 3, 3), 1)
     attrs = dict(tile=4, padding=(1, 0, 1, 2), groups=groups, out_channels=outputs, data_layout=f"NCHW{LANES}c")
     _, result = check("nn.conv2d_winograd", [blocked(x, LANES), transform_weights(w, 4, LANES)], 2e-4, **attrs)

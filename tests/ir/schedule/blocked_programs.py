@@ -41,7 +41,8 @@ def conv2d(inputs, outputs, size, kernel=(1, 1), strides=(1, 1), dilation=(1, 1)
         block = ic if groups == 1 else oo // (outputs // groups) * inputs + ic
         return te.sum(data[(n, block, *at, *inner)] * w[(oo, ic, kh, kw, *inner, oi)], axes)
 
-    conv = te.compute((batch, outputs, *size, lanes), element, name="conv2d_packed" if plain_input else "conv2d_blocked",
+    conv = te.compute((batch, outputs, *size, lanes), element,
+                      name="conv2d_packed" if plain_input else "conv2d_blocked",
                       attrs={"groups": groups} if groups > 1 else None)
     return te.create_prim_func([*args, w, *_epilogue(conv, epilogue)])
 

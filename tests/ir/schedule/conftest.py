@@ -1,4 +1,4 @@
-"""What tests of rules note to be compared is compiled at once, when a module's tests have run."""
+"""Compile the kernels that tests of rules note to be compared at once, when a module's tests have run."""
 import pytest
 
 from compiled_batch import BATCHES, Batch

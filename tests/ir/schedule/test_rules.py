@@ -167,7 +167,7 @@ def test_rows_in_blocks(rows, depth, columns, threads_for_all_work):
 
 @pytest.mark.parametrize("shapes", [[(35, 9), (9, 48)], [(2, 33, 5), (2, 5, 64)], [(3, 2, 40, 6), (6, 64)]], ids=str)
 def test_operands_packed_on_the_fly(shapes, threads_for_all_work):
-    """What many rows read goes to panels of vectors first, and is prefetched from there; not for few rows."""
+    """Operands that many rows read go to panels of vectors first, and are prefetched from there; not for few rows."""
     def case():
         return network(lambda op, a, b: op("nn.relu", op("matmul", a, b)), shapes)
 
@@ -243,13 +243,14 @@ def test_columns_are_copied_in_groups(rows, columns, threads, threads_for_all_wo
 
 
 def _columns_copied(lowered):
-    """Of the second operand of a lowered product of depth 32, at a time; 0 where it is read as it lies."""
+    """Columns of the second operand that a lowered product of depth 32 copies at a time; 0 if it reads them in
+    place."""
     buffers = {s.buffer.name: s.buffer for s in collect(lowered.body, BufferStore)}
     return buffers["x1_global"].shape[0].value // 32 if "x1_global" in buffers else 0
 
 
 def test_sums_stay_whole():
-    """Of few rows, of odd columns, of few terms, of a length that no part divides, with an epilogue without vectors,
+    """Sums of few rows, of odd columns, of few terms, of a length that no part divides, with a scalar epilogue,
     more than caches hold."""
     for rows, depth, columns, epilogue in ((8, 4096, 64, "nn.relu"), (512, 2048, 37, "nn.relu"),
                                            (512, 2048, 1024, "nn.relu"), (512, 512, 64, "nn.relu"),
@@ -312,7 +313,7 @@ def test_temporaries_are_a_row_or_a_scalar(name, expected):
 @pytest.mark.parametrize("name, vectors", [("softmax_whole", 2), ("layer_norm", 2), ("mean_whole", 1), ("softmax", 2),
                                            ("softmax_symbolic", 2), ("argmax", 1), ("mean", 0), ("mean_uneven", 0)])
 def test_reductions_over_rows_run_in_lanes(name, vectors):
-    """Those over several dimensions that do not divide, that are symbolic or look for an index stay scalar."""
+    """Reductions over dimensions that do not divide, that are symbolic or look for an index stay scalar."""
     sch = schedule_by_rule(kernels(name, WIDE)[-1], WIDE)
     partial = [d for d in sch.get_child_blocks(sch.get_block("root")) if sch.get(d).name_hint.endswith("_rf_update")]
     assert len(partial) == vectors

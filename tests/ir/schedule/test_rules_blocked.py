@@ -21,7 +21,7 @@ from ingot.ir.schedule import Schedule
 from ingot.ir.schedule.plan import Tile, choose
 from ingot.ir.schedule.rules import schedule_by_rule, threads
 from ingot.ir.schedule.rules.conv_tiles import Shape, streams
-from ingot.ir.schedule.rules.pointwise_depthwise import pair_of, pays
+from ingot.ir.schedule.rules.pointwise_depthwise import is_profitable, pair_of
 from ingot.ir.tir.function import PrimFunc
 from ingot.ir.tir.stmt import Block, BufferStore, DeclBuffer, For, IfThenElse
 from ingot.ir.transform.lower_ops import lower_ops
@@ -162,7 +162,7 @@ def _kept(lowered):
 @pytest.mark.parametrize("cpu", [CPUS[4], BY_ELEMENT], ids=["", "by_element"])
 @pytest.mark.parametrize("name", MADE)
 def test_data_that_are_made(name, cpu, threads_for_all_work):
-    """Of the data that are made those of a band are kept; conditions are at its border only."""
+    """The kernel keeps one band of the data that it makes; conditions are at its border only."""
     case = MADE[name]
     lowered = assert_kept(programs.conv2d(**case, lanes=4), cpu)
     kept = _kept(lowered)
@@ -205,7 +205,7 @@ def pair_at(size, channels, expanded, stride, kernel=3):
 def test_expansions_pay_where_the_cache_does_not_hold_what_lies_between(size, channels, expanded, stride, expected):
     """By threads and by one."""
     pair = pair_at(size, channels, expanded, stride)
-    assert tuple(pays(machine(16, 32, parallel=p), pair) for p in (True, False)) == expected
+    assert tuple(is_profitable(machine(16, 32, parallel=p), pair) for p in (True, False)) == expected
 
 
 def test_bands_of_expansions():
@@ -319,7 +319,8 @@ def test_compiled(name, lanes, target):
     """The scheduled function, in the machine's vectors, computes what the plain one does."""
     if not is_supported_here(Target.get(target)):
         pytest.skip(f"this machine does not run {target}")
-    func, flags = PROGRAMS[name](lanes=lanes), [f for f in toolchain(Target.get(target)).cflags if not f.startswith("-O")]
+    func = PROGRAMS[name](lanes=lanes)
+    flags = [f for f in toolchain(Target.get(target)).cflags if not f.startswith("-O")]
     same_results(func, schedule_by_rule(func, CPUS[lanes]).func, inputs_of(func), atol=1e-4, flags=("-O1", *flags))
 
 
@@ -442,7 +443,7 @@ def test_hot_loops(name, target, most, compiler):
 @pytest.mark.parametrize("name", ["3x3_56", "1x1_14", "1x1_made", "1x1_left", "dense", "dense_in_parts", "matmul"])
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_small_tiles_take_several_terms_a_turn(name, compiler):
-    """Of 16 registers 12 hold sums: counting iterations and asking for lines would be a third of an iteration of one
+    """Sums take 12 of 16 registers: loop counters and prefetches would be a third of an iteration of one
     term."""
     target = Target.get("x86-64-v3")
     if shutil.which(compiler) is None or not is_native(target):
@@ -457,7 +458,7 @@ def test_small_tiles_take_several_terms_a_turn(name, compiler):
 @pytest.mark.parametrize("name", ["3x3_56", "3x3_7", "1x1_14", "dense", "matmul"])
 @pytest.mark.parametrize("compiler", [c for t, _, c in COMPILERS if t == "aarch64-linux-gnu"], ids=lambda c: c[0])
 def test_multiply_adds_by_element(name, compiler):
-    """Of a convolution's and a product's hot loop three quarters and more are FMAs, each of one lane."""
+    """At least three quarters of the hot loop of a convolution and of a product are FMAs, each of one lane."""
     target = Target.get("aarch64-linux-gnu")
     if shutil.which(compiler[0]) is None:
         pytest.skip(f"no {compiler[0]} for {target}")

@@ -34,7 +34,7 @@ def test_tiles_fit_the_registers(cpu):
 @pytest.mark.parametrize("count, block, most", [(8, 1, 4), (7, 1, 4), (1, 1, 1), (125, 80, 80), (125, 60, 65),
                                                 (9, 4, 5), (10, 16, 10)])
 def test_what_the_busier_of_two_threads_does(count, block, most):
-    """Of three blocks the first thread has one, and the last block may be small."""
+    """The first thread has one of three blocks, and the last block may be small."""
     assert busy(count, block) == 2 * most / count
 
 

@@ -157,7 +157,7 @@ def test_what_threads_share_fits_their_stacks(layer, over):
 
 
 @pytest.mark.parametrize("layer, over", [
-    (Layer(4, 16, 16, 4, 4, 16), "each"), (Layer(2, 32, 32, 4, 4, 16, pairs=True), "each"),
+    (Layer(4, 16, 16, 4, 4, 16), "each"), (Layer(2, 32, 32, 4, 4, 16, inner_product=True), "each"),
     (Layer(4, 16, 16, 4, 4, 16, groups=2), "rows"), (Layer(2, 8, 2, 7, 7, 16), "rows"),
     (Layer(4, 48, 16, 7, 7, 16), "channels")])
 def test_data_of_one_block_that_each_thread_makes_for_itself(layer, over):

@@ -82,7 +82,7 @@ def update_only(func):
 
 
 def other_order(func):
-    """The same product, its reduction outermost."""
+    """The product with its reduction outermost."""
     sch = Schedule(func)
     i, j, k = sch.get_loops("C")
     sch.decompose_reduction("C", i)
@@ -160,7 +160,7 @@ def test_registration_is_checked():
 # ---------------------------------------------------------------- calling C
 
 def c_kernel(strided):
-    """impl of the update as a call: pointers and leading dimensions."""
+    """Implement the update as a call: pointers and leading dimensions."""
     buffers, args = [], []
     for name, shape in (("A", (4, 4)), ("B", (4, 8)), ("C", (4, 8))):
         stride = tir.Var("s_" + name)

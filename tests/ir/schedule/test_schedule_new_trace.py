@@ -7,7 +7,8 @@ from ingot.ir import tir
 from ingot.ir.module import IRModule
 from ingot.ir.node import structural_equal
 from ingot.ir.schedule import BlockRV, ExprRV, LoopRV, Schedule, ScheduleError, Trace
-from schedule_programs import (assert_same, elementwise, loop_text, matmul, packed_conv, replayed, running_sum, schedule,
+from schedule_programs import (assert_same, elementwise, loop_text, matmul, packed_conv, replayed, running_sum,
+                               schedule,
                                softmax, stencil)
 
 

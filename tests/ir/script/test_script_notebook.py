@@ -74,7 +74,7 @@ exec("@I.ir_module\\nclass Unknown:\\n    @T.prim_func\\n    def main(A: T.Buffe
 
 @pytest.fixture(scope="module")
 def outputs():
-    """What each cell printed, or (the class of its error, its message)."""
+    """The output of each cell, or (the class of its error, its message)."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in CELLS])
     nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3", allow_errors=True).execute()
 

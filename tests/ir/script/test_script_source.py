@@ -24,7 +24,7 @@ class Module:
 
 
 class Module:
-    """Of the name that the executed classes have: its text is not theirs."""
+    """A class with the name of the executed classes: its text is not theirs."""
 
     def main(self):
         pass

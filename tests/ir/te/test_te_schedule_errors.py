@@ -1,4 +1,4 @@
-"""What te schedules refuse, and the words."""
+"""Refusals of te schedules, with their messages."""
 import pytest
 from te_check import argmax, elementwise, matmul, row_sums
 

@@ -38,7 +38,8 @@ def test_values_of_another_type_are_refused(key, value):
 
 
 @pytest.mark.parametrize("key, value", [
-    (UNROLL, const(4)), (IMPORT_C, StringImm("int x;")), ("pragma_prefetch", ("x", "y")), ("pragma_of_somebody", object)])
+    (UNROLL, const(4)), (IMPORT_C, StringImm("int x;")), ("pragma_prefetch", ("x", "y")),
+    ("pragma_of_somebody", object)])
 def test_values_of_parsed_programs_and_other_keys_pass(key, value):
     tir.for_(tir.Var("i", "int32"), 4, tir.Evaluate(const(0)), annotations={key: value})
 

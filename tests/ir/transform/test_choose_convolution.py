@@ -87,7 +87,7 @@ def test_the_fastest_is_chosen_unless_exact():
     mod = network((3, {}), (1, {}), (3, {"strides": (2, 2)}), (3, {"dilation": (2, 2)}),
                   size=(16, 16))
     chosen = algorithms(choose_convolution(mod, CPU))
-    assert chosen[0] == fastest(ConvLayer(8, 8, 16, 16), CPU, near=True) != "direct"
+    assert chosen[0] == fastest(ConvLayer(8, 8, 16, 16), CPU, resident=True) != "direct"
     assert chosen[1:] == ["direct"] * 3
     assert algorithms(choose_convolution(mod, CPU, accuracy="strict")) == ["direct"] * 4
     assert algorithms(choose_convolution(mod, CPU, {"conv0": "direct"})) == ["direct"] * 4
@@ -112,10 +112,10 @@ def pointwise(channels, outputs, size, batch=1, scale=1.0):
 
 
 @pytest.mark.parametrize("batch", [2, Var("n", "int64")])
-def test_pointwise_convolutions_by_digits_where_there_is_a_unit(batch):
+def test_pointwise_convolutions_by_split_integers_where_there_is_a_unit(batch):
     mod, cpu = pointwise(512, 512, (7, 7), batch), machine(16, integer_tiles=True)
     new = choose_convolution(mod, cpu)
-    assert made_by(new) == [("nn.conv2d_pointwise", "digits")]
+    assert made_by(new) == [("nn.conv2d_pointwise", "split_integer")]
     x = np.random.default_rng(1).standard_normal((2, 32, 7, 7, 16)).astype(np.float32)
     np.testing.assert_allclose(evaluate(new, [x]), evaluate(mod, [x]), rtol=1e-4, atol=2e-4)
     for others in (choose_convolution(mod, machine(16)), choose_convolution(mod, cpu, accuracy="strict"),
@@ -123,16 +123,16 @@ def test_pointwise_convolutions_by_digits_where_there_is_a_unit(batch):
         assert operators(others) == ["nn.conv2d"]
     for mod in (pointwise(16, 16, (7, 7)), pointwise(512, 512, (7, 7), scale=np.inf)):
         assert operators(choose_convolution(mod, cpu)) == ["nn.conv2d"]
-    forced = choose_convolution(pointwise(16, 32, (7, 7)), cpu, {"conv": "digits"})
-    assert made_by(forced) == [("nn.conv2d_pointwise", "digits")]
+    forced = choose_convolution(pointwise(16, 32, (7, 7)), cpu, {"conv": "split_integer"})
+    assert made_by(forced) == [("nn.conv2d_pointwise", "split_integer")]
     for mod in (pointwise(64, 16, (7, 7)), pointwise(64, 64, (3, 1))):
-        with pytest.raises(ValueError, match="digits are for 1x1 of 4 points or more, and for .* "
+        with pytest.raises(ValueError, match="split integers are for 1x1 of 4 points or more, and for .* "
                                              "with 32 output channels or more"):
-            choose_convolution(mod, cpu, {"conv": "digits"})
+            choose_convolution(mod, cpu, {"conv": "split_integer"})
 
 
-@pytest.mark.parametrize("scale, chosen", [(1.0, "digits"), (np.nan, "fma")])
-def test_winograd_by_digits_where_there_is_a_unit(scale, chosen):
+@pytest.mark.parametrize("scale, chosen", [(1.0, "split_integer"), (np.nan, "fma")])
+def test_winograd_by_split_integers_where_there_is_a_unit(scale, chosen):
     """And weights are numbers."""
     rng, bb = np.random.default_rng(0), BlockBuilder()
     w, x = rng.standard_normal((256, 256, 3, 3)).astype(np.float32), RelaxVar("x", TensorStructInfo(
@@ -147,10 +147,10 @@ def test_winograd_by_digits_where_there_is_a_unit(scale, chosen):
         assert made_by(new) == [("nn.conv2d_winograd", arithmetic)]
 
 
-def test_sums_of_digits_do_not_overflow():
+def test_sums_of_slices_do_not_overflow():
     cpu = machine(16, integer_tiles=True)
-    assert "winograd2_digits" in predict(ConvLayer(1 << 15, 64, 8, 8), cpu)
-    assert "winograd2_digits" not in predict(ConvLayer((1 << 15) + 16, 64, 8, 8), cpu)
+    assert "winograd2_split_integer" in predict(ConvLayer(1 << 15, 64, 8, 8), cpu)
+    assert "winograd2_split_integer" not in predict(ConvLayer((1 << 15) + 16, 64, 8, 8), cpu)
 
 
 def test_a_batch_may_be_symbolic_and_an_image_not():
@@ -163,9 +163,11 @@ def test_a_batch_may_be_symbolic_and_an_image_not():
 @pytest.mark.parametrize("chosen, accuracy, message", [
     ({"conv7": "direct"}, "relaxed", "names 'conv7', which is no convolution of this network; it has conv0, conv1"),
     ({"conv0": "fft"}, "relaxed",
-     r"algorithms\['conv0'\] must be one of direct, .*, winograd6, .*, winograd6_digits, .*, winograd6_pairs, not"),
-    ({"conv1": "winograd4"}, "relaxed", r"\['conv1'\] is 'winograd4', but this convolution can only be direct: Winograd's"),
-    ({"conv0": "winograd3_digits"}, "relaxed",
+     r"algorithms\['conv0'\] must be one of direct, .*, winograd6, .*, winograd6_split_integer, .*, "
+     "winograd6_inner_product, not"),
+    ({"conv1": "winograd4"}, "relaxed",
+     r"\['conv1'\] is 'winograd4', but this convolution can only be direct: Winograd's"),
+    ({"conv0": "winograd3_split_integer"}, "relaxed",
      "can only be direct or winograd2 or winograd3 or winograd4 or winograd5 or winograd6: Winograd's algorithm"),
     ({"conv0": "winograd4"}, "strict", r"algorithms\['conv0'\] is 'winograd4', which accuracy='strict' excludes"),
 ])
@@ -177,7 +179,8 @@ def test_what_does_not_fit_is_refused(chosen, accuracy, message):
 def test_options():
     options = Options.check(accuracy="strict", algorithms={"conv0": "direct"})
     assert options.accuracy == "strict" and options.algorithms == (("conv0", "direct"),)
-    with pytest.raises(ValueError, match="algorithms is a mapping of model nodes to direct, digits, pairs, winograd2"):
+    with pytest.raises(ValueError, match="algorithms is a mapping of model nodes to direct, split_integer, "
+                       "inner_product, winograd2"):
         check_algorithms(["conv0"])
     with pytest.raises(ValueError, match="algorithms are chosen at opt_level 2 only, not 1"):
         Options.check(opt_level=1, algorithms={"conv0": "direct"})
@@ -280,17 +283,24 @@ def test_predictions_are_near_measurements(layer, measured):
 
 
 # On Zen 4, one layer of a network, microseconds: 1x1, and 3x3.
-BY_PAIRS = [((128, 128, 28, 1), {"direct": 244, "pairs": 175}), ((256, 128, 14, 1), {"direct": 122, "pairs": 87}),
-            ((32, 192, 28, 1), {"direct": 85, "pairs": 66}), ((512, 256, 14, 1), {"direct": 448, "pairs": 320}),
-            ((992, 128, 7, 1), {"direct": 110, "pairs": 91}), ((96, 576, 14, 1), {"direct": 202, "pairs": 137}),
-            ((384, 64, 14, 1), {"direct": 85, "pairs": 70}), ((192, 32, 28, 1), {"direct": 82, "pairs": 77}),
-            ((128, 32, 28, 3), {"direct": 504, "winograd2_pairs": 226, "winograd4": 162, "winograd4_pairs": 152}),
-            ((128, 192, 27, 3), {"direct": 2803, "winograd3": 977, "winograd3_pairs": 800, "winograd4_pairs": 749}),
-            ((96, 96, 28, 3), {"direct": 1113, "winograd4": 338, "winograd4_pairs": 287, "winograd5_pairs": 300}),
-            ((224, 224, 7, 3), {"direct": 378, "winograd2": 240, "winograd2_pairs": 215})]
+BY_INNER_PRODUCTS = [((128, 128, 28, 1), {"direct": 244, "inner_product": 175}),
+                     ((256, 128, 14, 1), {"direct": 122, "inner_product": 87}),
+            ((32, 192, 28, 1), {"direct": 85, "inner_product": 66}),
+            ((512, 256, 14, 1), {"direct": 448, "inner_product": 320}),
+            ((992, 128, 7, 1), {"direct": 110, "inner_product": 91}),
+            ((96, 576, 14, 1), {"direct": 202, "inner_product": 137}),
+            ((384, 64, 14, 1), {"direct": 85, "inner_product": 70}),
+            ((192, 32, 28, 1), {"direct": 82, "inner_product": 77}),
+            ((128, 32, 28, 3), {"direct": 504, "winograd2_inner_product": 226, "winograd4": 162,
+                                "winograd4_inner_product": 152}),
+            ((128, 192, 27, 3), {"direct": 2803, "winograd3": 977, "winograd3_inner_product": 800,
+                                 "winograd4_inner_product": 749}),
+            ((96, 96, 28, 3), {"direct": 1113, "winograd4": 338, "winograd4_inner_product": 287,
+                               "winograd5_inner_product": 300}),
+            ((224, 224, 7, 3), {"direct": 378, "winograd2": 240, "winograd2_inner_product": 215})]
 
 
-@pytest.mark.parametrize("layer, measured", BY_PAIRS, ids=str)
+@pytest.mark.parametrize("layer, measured", BY_INNER_PRODUCTS, ids=str)
 def test_predictions_where_additions_have_units_of_their_own(layer, measured):
     """To that of a direct convolution: the frequency of a core that others use is nothing to rely on."""
     channels, outputs, size, kernel = layer
@@ -300,10 +310,10 @@ def test_predictions_where_additions_have_units_of_their_own(layer, measured):
     for name, microseconds in measured.items():
         assert 0.8 < predicted[name] / predicted["direct"] / (microseconds / measured["direct"]) < 1.25, name
     chosen = fastest(shape, cpu)
-    assert chosen.endswith("pairs") and measured.get(chosen, 0) <= 1.1 * min(measured.values())
+    assert chosen.endswith("inner_product") and measured.get(chosen, 0) <= 1.1 * min(measured.values())
 
 
-# The same of Winograd's 3x3 by pairs with as many channels, on one thread and two, milliseconds, by their tile.
+# Winograd's 3x3 by inner products with as many channels, on one thread and two, milliseconds, by their tile.
 SHARED = [((64, 56), {2: (.81, .41), 3: (.60, .32), 4: (.48, .24), 6: (.47, .23)}),
           ((128, 112), {2: (12.0, 5.96), 3: (9.13, 4.47), 4: (7.39, 3.73), 5: (7.24, 3.69), 6: (6.62, 3.47)}),
           ((256, 56), {2: (11.0, 5.49), 3: (8.59, 4.49), 4: (7.02, 3.42), 5: (8.08, 3.68), 6: (6.88, 3.51)}),
@@ -316,23 +326,27 @@ SHARED = [((64, 56), {2: (.81, .41), 3: (.60, .32), 4: (.48, .24), 6: (.47, .23)
 def test_predictions_for_two_threads(threads, layer, measured):
     """Rows of tiles that two threads share need room for V on their stacks; else all of V passes between cores."""
     (channels, size), shared = layer, threads == "openmp"
-    cpu, shape = Options(Target.get("x86-64-v4-zen4"), threads=threads).machine, ConvLayer(channels, channels, size, size)
+    cpu, shape = Options(Target.get("x86-64-v4-zen4"), threads=threads).machine, ConvLayer(channels, channels, size,
+                                                                                           size)
     predicted = predict(shape, cpu)
-    times = {f"winograd{tile}_pairs": both[shared] for tile, both in measured.items()}
+    times = {f"winograd{tile}_inner_product": both[shared] for tile, both in measured.items()}
     for name, milliseconds in times.items():
         assert 0.78 < predicted[name] * 1e3 / (1 + shared) / milliseconds < 1.15, name
     assert times[fastest(shape, cpu)] <= 1.1 * min(times.values())
 
 
 # On a unit for tiles of integers, two threads, microseconds in a network: channels, outputs, size.
-BY_DIGITS = [((64, 64, 28), {"winograd2": 99, "winograd4": 84, "winograd2_digits": 68, "winograd3_digits": 69}),
-             ((96, 96, 28), {"winograd2": 203, "winograd4": 141, "winograd2_digits": 133, "winograd3_digits": 125}),
-             ((96, 128, 14), {"winograd2": 92, "winograd4": 108, "winograd2_digits": 75, "winograd4_digits": 100})]
+BY_SPLIT_INTEGERS = [((64, 64, 28), {"winograd2": 99, "winograd4": 84, "winograd2_split_integer": 68,
+                                     "winograd3_split_integer": 69}),
+             ((96, 96, 28), {"winograd2": 203, "winograd4": 141, "winograd2_split_integer": 133,
+                             "winograd3_split_integer": 125}),
+             ((96, 128, 14), {"winograd2": 92, "winograd4": 108, "winograd2_split_integer": 75,
+                              "winograd4_split_integer": 100})]
 
 
-@pytest.mark.parametrize("layer, measured", BY_DIGITS, ids=str)
-def test_digits_where_floats_with_as_few_weights_are_slower(layer, measured):
-    """Digits are compared with the floats that would be taken, not with those of larger tiles."""
+@pytest.mark.parametrize("layer, measured", BY_SPLIT_INTEGERS, ids=str)
+def test_split_integers_where_floats_with_as_few_weights_are_slower(layer, measured):
+    """Split integers are compared with the floats that would be taken, not with those of larger tiles."""
     channels, outputs, size = layer
     chosen = fastest(ConvLayer(channels, outputs, size, size), Options(Target.get("x86-64-v4-amx")).machine)
     assert measured[chosen] <= 1.1 * min(measured.values())
@@ -379,7 +393,7 @@ def test_small_tiles_are_taken_where_they_are_nearly_as_fast(times, chosen, monk
 def test_weights_that_the_second_cache_keeps():
     """tiny_resnet8's last layer, measured: tiles of two results 14.0 us, of four 9.8."""
     layer = ConvLayer(64, 64, 8, 8)
-    assert (fastest(layer, AVX512), fastest(layer, AVX512, near=True)) == ("winograd2", "winograd4")
+    assert (fastest(layer, AVX512), fastest(layer, AVX512, resident=True)) == ("winograd2", "winograd4")
     for more, algorithm in ((1472, "winograd4"), (1488, "winograd2")):  # half of the cache in all, and more
         bb = BlockBuilder()
         y = RelaxVar("x", TensorStructInfo((1, 4, 8, 8, 16), "float32"))
@@ -393,10 +407,10 @@ def test_weights_that_the_second_cache_keeps():
 
 
 def test_weights_that_the_third_cache_keeps():
-    """tiny_vww's last layers, products by pairs of 9 points: 11.0 us instead of 16.7 in a network of 0.8 MB."""
+    """tiny_vww's last layers, inner products of 9 points: 11.0 us instead of 16.7 in a network of 0.8 MB."""
     layers, cpu = [ConvLayer(c, 256, 3, 3, (1, 1)) for c in (128, 256)], Options(Target.get("x86-64-v4-zen4")).machine
-    for near, chosen in ((0, DIRECT), (SECOND, "pairs"), (THIRD, "pairs")):
-        assert [fastest(layer, cpu, near=near) for layer in layers] == [chosen] * 2
+    for resident, chosen in ((0, DIRECT), (SECOND, "inner_product"), (THIRD, "inner_product")):
+        assert [fastest(layer, cpu, resident=resident) for layer in layers] == [chosen] * 2
 
 
 def test_other_convolutions_are_direct():

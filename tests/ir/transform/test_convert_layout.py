@@ -249,7 +249,8 @@ def test_concat_joins_blocks_also_where_they_have_room():
     joined = g.op("add", g.op("multiply", joined, const(1, 10, 1, 1)), const(10, 1, 1, seed=1))
     deep = conv(g, conv(g, joined, 10, groups=10, seed=2), 4, kernel=1, seed=3)
     mod = converted(g, deep, g.op("nn.max_pool2d", joined, pool_size=(2, 2)))
-    assert ops(mod) == ["nn.conv2d", "nn.conv2d", "concat", "multiply", "add", "nn.conv2d", "nn.conv2d", "nn.max_pool2d",
+    assert ops(mod) == ["nn.conv2d", "nn.conv2d", "concat", "multiply", "add", "nn.conv2d", "nn.conv2d",
+                        "nn.max_pool2d",
                         "layout_transform", "gather_channels", "layout_transform"]
 
 

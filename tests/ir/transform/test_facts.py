@@ -1,4 +1,4 @@
-"""What passes require and ensure: rows say the same as docstrings, lists are checked, and what is ensured holds."""
+"""Requirements and guarantees of passes: rows agree with docstrings, lists are checked, and guarantees hold."""
 import re
 
 import pytest
@@ -51,7 +51,7 @@ def test_every_fact_is_used():
 
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_pipelines_hold_at_every_level(level):
-    """What a level leaves out, no pass below it requires."""
+    """No pass requires what its level leaves out."""
     for network in (None, Network()):
         passes = [p for p in pipeline_for("c", network) if p.info.opt_level <= level]
         assert check_order(passes, SCHEDULED, PRINTABLE["c"]) >= set(PRINTABLE["c"])

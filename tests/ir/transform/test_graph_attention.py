@@ -206,7 +206,7 @@ def test_what_is_left_alone(build, lanes):
 
 @pytest.mark.parametrize("several", [False, True])
 def test_unknown_lengths(several):
-    """Of the sequence and of the batch; queries and keys of one value, or of two."""
+    """The length of the sequence or of the batch is unknown; queries and keys come from one value, or from two."""
     b, n, t = (Var(name, "int64") for name in "bnt")
     x, y = param("x", b, n, W), param("y", b, t, W)
     g = Graph(x, y)

@@ -150,8 +150,8 @@ def test_scales_fold_into_products_when_they_are_per_column(a, b, scale, folds):
 
 def test_packed_operands_of_products_are_no_weights():
     g = Graph(param("x", 5, 64))
-    parts = [Constant(part, "w") for part in ARITHMETICS["pairs"].pack(const(64, 16).data)]
-    y = g.op("matmul", g.params[0], *parts, arithmetic="pairs", b_layout="operands", n_size=16)
+    parts = [Constant(part, "w") for part in ARITHMETICS["inner_product"].pack(const(64, 16).data)]
+    y = g.op("matmul", g.params[0], *parts, arithmetic="inner_product", b_layout="operands", n_size=16)
     mod = check(g.module(g.op("multiply", y, const(16))), data(5, 64), passes=FOLD)
     assert ops(mod) == ["matmul", "multiply"]
 
@@ -294,7 +294,7 @@ def test_symbolic_shapes_pass_through_the_folds():
 
 
 def test_folding_obeys_the_budget():
-    """Of a module that no importer checked; before the memory is taken."""
+    """The budget holds for a module that no importer checked, before memory is allocated."""
     big = DataflowVar("big", TensorStructInfo((1 << 29,), "float32"))
     call = call_op("broadcast_to", Constant(np.ones(1, np.float32), "one"), [1 << 29])
     mod = IRModule({"main": dataflow_function([], [VarBinding(big, call)], [big])})

@@ -279,11 +279,12 @@ def test_operators_that_make_the_data_of_a_1x1_convolution_join_it(cpu, attrs, e
     ("nn.relu", (1, 1), [("nn.relu", "nn.conv2d_pointwise", "nn.relu")]),
     ("nn.relu", (2, 2), ["nn.relu", ("nn.conv2d_pointwise", "nn.relu")]),
     ("sigmoid", (1, 1), ["sigmoid", ("nn.conv2d_pointwise", "nn.relu")])])
-def test_cheap_operators_join_the_convolution_that_cuts_what_they_make_into_digits(before, strides, expected):
+def test_cheap_operators_join_the_convolution_that_cuts_what_they_make_into_slices(before, strides, expected):
     """It looks at each element of its data several times."""
     g = Graph(param("x", 1, 2, 6, 8, 16))
-    parts = [Constant(part, "w") for part in ARITHMETICS["digits"].pack(kernel_matrix(data(2, 2, 1, 1, 16, 16)))]
-    y = g.op("nn.relu", g.op("nn.conv2d_pointwise", g.op(before, g.params[0]), *parts, arithmetic="digits", out_channels=32,
+    parts = [Constant(part, "w") for part in ARITHMETICS["split_integer"].pack(kernel_matrix(data(2, 2, 1, 1, 16, 16)))]
+    y = g.op("nn.relu", g.op("nn.conv2d_pointwise", g.op(before, g.params[0]), *parts, arithmetic="split_integer",
+                             out_channels=32,
                              strides=strides))
     mod = check(g.module(y), data(1, 2, 6, 8, 16), passes=[lambda mod: fuse_ops(mod, machine())])
     assert ops(mod) == expected

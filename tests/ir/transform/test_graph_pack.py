@@ -121,7 +121,8 @@ def test_recurrent_layers_are_a_product_and_steps(name, gates, directions, state
     assert ops(mod)[:5] == ["reshape", "matmul", "add", "reshape", name + "_steps"]
     product, steps = mod["main"].bindings[1].value, mod["main"].bindings[4].value
     assert product.args[1].data.shape == (5, directions * gates * 4)
-    assert steps.args[1].data.shape == (directions, 4, gates * 4) and steps.args[2].data.shape == (directions, gates * 4)
+    assert steps.args[1].data.shape == (directions, 4, gates * 4)
+    assert steps.args[2].data.shape == (directions, gates * 4)
 
 
 def test_recurrent_layers_of_computed_weights_stay():
@@ -134,33 +135,33 @@ def made_by(mod):
     return [b.value.attrs["arithmetic"] for b in mod["main"].bindings if b.value.op == "matmul"]
 
 
-@pytest.mark.parametrize("rows, depth, digits", [((6,), 64, True), ((2, 6), 64, True), ((6,), 50, False),
+@pytest.mark.parametrize("rows, depth, sliced", [((6,), 64, True), ((2, 6), 64, True), ((6,), 50, False),
                                                  ((3,), 64, False), (("n",), 64, False)])
-def test_products_become_those_of_digits_where_there_is_a_unit(rows, depth, digits, monkeypatch):
+def test_products_become_those_of_split_integers_where_there_is_a_unit(rows, depth, sliced, monkeypatch):
     set_costs(monkeypatch, {"split_integer.profitable": 100})  # of the smallest, which is interpreted
     rows = [Var(d, "int64") if isinstance(d, str) else d for d in rows]
     given = [6 if isinstance(d, Var) else d for d in rows]
     g = Graph(param("x", *rows, depth))
     w = const(depth, 32)
     a, b = (g.op("matmul", g.op(name, g.params[0]), w) for name in ("nn.relu", "sigmoid"))
-    for cpu, kept in ((machine(16, integer_tiles=True), not digits), (machine(16), True)):
+    for cpu, kept in ((machine(16, integer_tiles=True), not sliced), (machine(16), True)):
         mod = check(g.module(a, b), data(*given, depth), passes=[lambda mod: pack_weights(mod, cpu, "relaxed")])
-        assert made_by(mod) == 2 * ["fma" if kept else "digits"]
+        assert made_by(mod) == 2 * ["fma" if kept else "split_integer"]
         used = [b.value.args[1] for b in mod["main"].bindings if b.value.op == "matmul"]
-        assert used[0] is used[1]  # weights are cut into digits once
+        assert used[0] is used[1]  # weights are cut into slices once
 
 
 @pytest.mark.parametrize("shape, filled", [((8, 50), (8, 64)), ((2, 8, 50), (2, 8, 64)), ((8, 48), None)])
-def test_rows_of_products_by_pairs_are_filled_up(shape, filled):
+def test_rows_of_products_by_inner_products_are_filled_up(shape, filled):
     g = Graph(param("x", *shape))
     y = g.op("matmul", g.params[0], const(shape[-1], 160))
     cpu = machine(16, 32, multiply_adds=1, adds_beside=1)
     mod = check(g.module(y), data(*shape), passes=[lambda mod: pack_weights(mod, cpu, "relaxed")])
-    assert ops(mod) == ["nn.pad"] * bool(filled) + ["matmul"] and made_by(mod) == ["pairs"]
+    assert ops(mod) == ["nn.pad"] * bool(filled) + ["matmul"] and made_by(mod) == ["inner_product"]
     assert mod["main"].bindings[-1].value.args[0].struct_info.static_shape == (filled or shape)
 
 
-def test_weights_that_are_not_finite_are_not_cut_into_digits():
+def test_weights_that_are_not_finite_are_not_cut_into_slices():
     w = const(512, 192)
     w.data[3, 4] = np.inf
     g = Graph(param("x", 48, 512))
@@ -168,10 +169,10 @@ def test_weights_that_are_not_finite_are_not_cut_into_digits():
     assert made_by(mod) == ["fma"]
 
 
-@pytest.mark.parametrize("rows, shape, largest, short", [
+@pytest.mark.parametrize("rows, shape, largest, compressed", [
     (1, (256, 100), 1, True), (8, (256, 100), 1, False), (1, (256, 16), 1, False), (1, (254, 100), 1, False),
     (1, (256, 100), np.inf, False), (1, (256, 100), 1e-20, False), (1, (256, 100), 1e6, False)])
-def test_products_that_wait_for_their_weights_have_short_ones(rows, shape, largest, short):
+def test_products_that_wait_for_their_weights_have_compressed_ones(rows, shape, largest, compressed):
     w = const(*shape)
     w.data[:] *= np.float32(min(largest, 1))
     w.data[3, 4] = largest
@@ -180,10 +181,10 @@ def test_products_that_wait_for_their_weights_have_short_ones(rows, shape, large
     cpu = machine(16, l1_bytes=64 << 10, l2_bytes=0, multiply_adds=1)
     for allowed in (True, False):
         packed = pack_weights(mod, cpu, "relaxed" if allowed else "float32")
-        assert made_by(packed) == ["short" if short and allowed else "fma"]
+        assert made_by(packed) == ["compressed" if compressed and allowed else "fma"]
 
 
-def test_short_weights_of_a_product():
+def test_compressed_weights_of_a_product():
     """Columns of very different size; the same results."""
     w = const(32, 20)
     w.data[:] *= 10.0 ** np.arange(-10, 10)
@@ -192,7 +193,8 @@ def test_short_weights_of_a_product():
     check(g.module(g.op("matmul", g.params[0], w)), data(1, 32), passes=[lambda mod: pack_weights(mod, cpu, "relaxed")])
 
 
-@pytest.mark.parametrize("name, states, hidden", [("nn.gru", 1, 64), ("nn.gru", 1, 60), ("nn.lstm", 2, 64), ("nn.rnn", 1, 64)])
+@pytest.mark.parametrize("name, states, hidden",
+                         [("nn.gru", 1, 64), ("nn.gru", 1, 60), ("nn.lstm", 2, 64), ("nn.rnn", 1, 64)])
 def test_recurrences_have_panels(name, states, hidden):
     gates = {"nn.gru": 3, "nn.lstm": 4, "nn.rnn": 1}[name]
     g = Graph(param("x", 3, 1, 5))

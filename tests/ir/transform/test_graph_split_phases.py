@@ -31,7 +31,8 @@ def test_phases_of_few_channels_are_channels(shape, outputs, kernel, attrs, cut)
 
 
 @pytest.mark.parametrize("shape, outputs, kernel, attrs", [
-    ((1, 8, 5, 4), 8, (4, 4), TURNED), ((1, 2, 5, 4), 1, (2, 2), TURNED), ((1, 8, 5, 4), 1, (3, 3), dict(strides=(1, 1)))])
+    ((1, 8, 5, 4), 8, (4, 4), TURNED), ((1, 2, 5, 4), 1, (2, 2), TURNED),
+    ((1, 8, 5, 4), 1, (3, 3), dict(strides=(1, 1)))])
 def test_others_of_one_group_stay(shape, outputs, kernel, attrs):
     """Full vectors as they are, a shuffle that costs more than it saves, one phase."""
     assert ops(split(shape, outputs, kernel, **attrs)) == ["nn.conv2d_transpose"]

@@ -60,7 +60,8 @@ def test_dimensions_of_symbolic_size_have_no_constant_strides():
 
 
 def test_of_buffers_of_one_name_the_largest_has_the_names():
-    x, y, part = tir.decl_buffer((4, 80), name="x"), tir.decl_buffer((4, 80), name="y"), tir.decl_buffer((2, 20), name="x")
+    x, y = (tir.decl_buffer((4, 80), name=name) for name in "xy")
+    part = tir.decl_buffer((2, 20), name="x")
     i = Var("i")
     body = tir.SeqStmt((tir.BufferStore(part, x[i, 1], (const(1), const(0))),
                         tir.BufferStore(y, part[1, 0], (i, const(0)))))

@@ -155,7 +155,7 @@ def test_what_a_tile_reads_itself_is_no_start():
 
 
 def test_no_pointer_lies_outside_of_its_buffer():
-    """Of a padded image: x[t * 2 - 2] is before it for t = 0, x[t * 2] is not."""
+    """A padded image: x[t * 2 - 2] is before it for t = 0, x[t * 2] is not."""
     text, calls = c_of(outline_tiles(padded))
     assert "(&x[t * 2], &y[t * 2], t);" in calls and " - 2]" in text
     given = arguments(padded)

@@ -47,7 +47,8 @@ def test_a_block_of_a_transformer_is_computed_for_the_row_that_is_read():
     g = Graph(param("x", 1, 6, 8))
     x = g.op("nn.layer_norm", g.params[0], const(8), const(8, seed=1), axes=(-1,))
     y = g.op("add", g.op("matmul", x, const(8, 8)), x)
-    z = g.op("nn.layer_norm", g.op("add", g.op("matmul", g.op("tanh", g.op("matmul", y, const(8, 12))), const(12, 8)), y),
+    z = g.op("nn.layer_norm", g.op("add", g.op("matmul", g.op("tanh", g.op("matmul", y, const(8, 12))), const(12, 8)),
+                                   y),
              const(8), const(8, seed=1), axes=(2,))
     mod = sliced(g, g.op("matmul", g.op("take", z, index(0), axis=1), const(8, 3)), inputs=[data(1, 6, 8)])
     assert shapes(mod, "matmul") == [(1, 1, 8), (1, 1, 12), (1, 1, 8), (1, 3)]

@@ -1,4 +1,4 @@
-"""What guards become: loop_partition, simplify, and the loops that they leave."""
+"""Removing guards: loop_partition, simplify, and the loops that they leave."""
 import pytest
 from tir_cases import arguments, assert_same_results, loop, results
 
@@ -261,7 +261,7 @@ def test_symbolic_extents_are_positive_only_inside():
 
 @pytest.mark.parametrize("kind, guards", [("unrolled", 0), ("serial", 1)])
 def test_accumulators_of_a_tile_start_without_guards(kind, guards):
-    """Those past the end too; a loop may have other reasons to store only some elements."""
+    """Accumulators past the end start too; a loop may have other reasons to store only some elements."""
     acc = tir.decl_buffer((8,), name="acc", scope="local")
 
     def body(y):

@@ -23,7 +23,7 @@ def test_passes_keep_results(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_passes_are_stable(name):
-    """The same program gives the same text, so generated code does not change from run to run."""
+    """Equal programs give equal text, so generated code does not change from run to run."""
     texts = set()
     for _ in range(2):
         func = CASES[name]()

@@ -310,7 +310,7 @@ def test_squares_are_turned_in_registers(case, squares):
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_squares_of_a_few_rows(count):
-    """Of a part of a vector, whose lanes lie in different places, only what is turned in registers becomes a vector."""
+    """Where lanes of a part of a vector lie apart, only elements transposed in registers become a vector."""
     inner = loop("l", count, lambda i: BufferStore(Y, X[i * 8], (i,)), "vectorized").replace(
         annotations={"vector_lanes": 4})
     assert not collect(vectorize_loop(lowered(inner)).body, Ramp)

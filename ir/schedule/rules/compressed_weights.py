@@ -1,9 +1,9 @@
-"""Sums over weights that lie in fewer words than they are: where they pay, how a tile reads them."""
+"""Sums over weights that lie in fewer words than they are: where they are profitable, how a tile reads them."""
 from __future__ import annotations
 
 from ...expr import Call
 from ...node import collect
-from ...relax.arithmetic.short import ROWS, TERMS, WORDS
+from ...relax.arithmetic.compressed import ROWS, TERMS, WORDS
 from ...tir.hints import EXPLICIT
 from ...tir.intrinsics import BIT_INTRINSICS
 from ...tir.stmt import BufferLoad
@@ -13,8 +13,8 @@ from .tiles import FLOAT
 MULTIPLY_ADDS = TERMS + 2  # of a row and a group, with the scale's, as operands of many rows are not all in registers
 
 
-def worth(target, rows, depth, columns):
-    """Whether a product of so many rows is faster with short weights: it waits for them."""
+def is_profitable(target, rows, depth, columns):
+    """Whether a product of so many rows is faster with compressed weights: it waits for them."""
     size = FLOAT * depth * columns
     if size <= target.l1_bytes:
         return False
@@ -26,16 +26,16 @@ def worth(target, rows, depth, columns):
     return compressed <= target.cost("compressed.profitable") * whole
 
 
-def short_operand(block):
-    """The buffer of short weights that a reduction reads; None where there is none."""
+def compressed_operand(block):
+    """The buffer of compressed weights that a reduction reads; None where there is none."""
     loads = (load for call in collect(block.body, Call) if call.op.removeprefix("tir.") in BIT_INTRINSICS
              for load in collect(call, BufferLoad))
     return next((load.buffer for load in loads), None)
 
 
 def groups_of(sch, block):
-    """The block that adds up the groups of short weights that a reduction adds up; None where it has none."""
-    return next((b for b in sch.get_producers(block) if short_operand(sch.get(b))), None)
+    """The block that adds up the groups of compressed weights that a reduction adds up; None where it has none."""
+    return next((b for b in sch.get_producers(block) if compressed_operand(sch.get(b))), None)
 
 
 def scaled_groups(sch, target, block, groups, k, rows, vectors, lanes):
@@ -57,7 +57,7 @@ def scaled_groups(sch, target, block, groups, k, rows, vectors, lanes):
     sch.reorder(terms, row, panel, group, lane)
     in_registers(sch, (terms, row, panel, group), lane)
     sch.annotate(terms, EXPLICIT, 1)
-    hold(sch, groups, vectors[-1], [short_operand(sch.get(groups))])
+    hold(sch, groups, vectors[-1], [compressed_operand(sch.get(groups))])
     sch.decompose_reduction(groups, terms)
     sch.decompose_reduction(block, k)
     _turn_of(sch, target, block, k)

@@ -1,4 +1,4 @@
-"""The rules for products by pairs: they keep results, and their loops have the intended shape."""
+"""The rules for inner products: they keep results, and their loops have the intended shape."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from ingot.ir.schedule.plan import Plan, Tile, choose
 from ingot.ir.schedule.rules import follow, winograd_blocks
 from ingot.ir.schedule.rules.blocks import SYMBOLIC
 from ingot.ir.schedule.rules.contraction import contraction
-from ingot.ir.schedule.rules.pair_tiles import PairProduct, tile_cycles, worth
+from ingot.ir.schedule.rules.inner_product_tiles import InnerProduct, is_profitable, tile_cycles
 from ingot.ir.schedule.rules.threads import parallel_loops
 from ingot.ir.schedule.rules.winograd import winograd as winograd_rule
 from ingot.ir.tir.stmt import For
@@ -25,15 +25,15 @@ BOTH = pytest.mark.parametrize("cpu", [CPU, ALONE], ids=["threads", "alone"])
 
 
 def product(rows, depth=64, columns=48):
-    return product_by("pairs", CPU, rows, depth, columns)
+    return product_by("inner_product", CPU, rows, depth, columns)
 
 
 def convolution(*args, **options):
-    return pointwise_by("pairs", CPU, *args, **options)
+    return pointwise_by("inner_product", CPU, *args, **options)
 
 
 def winograd(*sizes, **options):
-    return winograd_by("pairs", CPU, *sizes, scale=np.float32(1 / 8), **options)
+    return winograd_by("inner_product", CPU, *sizes, scale=np.float32(1 / 8), **options)
 
 
 def parallel(func):
@@ -48,13 +48,13 @@ def parallel(func):
 def test_products(rows, depth, columns, cpu):
     """No choice between pairs and terms by themselves is left."""
     lowered = checked(contraction, product(rows, depth, columns), cpu)
-    assert all("pairs_largest" in str(s) for s in collect(lowered.body, Select))
+    assert all("inner_product_largest" in str(s) for s in collect(lowered.body, Select))
 
 
 @pytest.mark.parametrize("over, block, loops", [("rows", 2, 1), ("panels", 8, 2)])
 def test_what_threads_share(over, block, loops):
     """Rows, which each of them divides itself, or panels of columns once all rows are divided."""
-    plan = Plan("contraction", arithmetic="pairs", tile=Tile(1, 8), block=block, turn=16, threads=over)
+    plan = Plan("contraction", arithmetic="inner_product", tile=Tile(1, 8), block=block, turn=16, threads=over)
     func = product((64,), 128, 192).with_attr("plan", plan)
     assert parallel(checked(contraction, func, CPU)) == loops
     assert not parallel_loops(checked(contraction, func, ALONE).body)
@@ -92,13 +92,14 @@ def test_other_products_are_not_for_it():
 def test_winograd(size, options, cpu):
     """No choice by the row of a matrix is left."""
     lowered = checked(winograd_rule, winograd(size, **options), cpu)
-    assert all("pairs_largest" in str(s) for s in collect(lowered.body, Select))
+    assert all("inner_product_largest" in str(s) for s in collect(lowered.body, Select))
 
 
 @pytest.mark.parametrize("vectors", [1, 2])
 @pytest.mark.parametrize("over, loops", [("rows", 1), ("channels", 2), ("each", 1)])
 def test_what_threads_share_of_winograd(over, loops, vectors):
-    plan = Plan("winograd", arithmetic="pairs", tile=Tile(1, 1, 4), block=1 if over == "rows" else 4, turn=vectors,
+    plan = Plan("winograd", arithmetic="inner_product", tile=Tile(1, 1, 4), block=1 if over == "rows" else 4,
+                turn=vectors,
                 threads=over)
     func = winograd((14, 14), 32, 64, tile=4).with_attr("plan", plan)
     assert parallel(checked(winograd_rule, func, CPU)) == loops
@@ -108,11 +109,11 @@ def test_what_threads_share_of_winograd(over, loops, vectors):
 # ---------------------------------------------------------------- the model
 
 @pytest.mark.parametrize("layer, rows, vectors", [
-    (winograd_blocks.Layer(4, 32, 32, 7, 7, 16, pairs=True), 7, 4),
-    (winograd_blocks.Layer(3, 32, 32, 5, 5, 16, pairs=True), 5, 8),
-    (winograd_blocks.Layer(4, 16, 16, 14, 14, 16, pairs=True), 1, 1)])
+    (winograd_blocks.Layer(4, 32, 32, 7, 7, 16, inner_product=True), 7, 4),
+    (winograd_blocks.Layer(3, 32, 32, 5, 5, 16, inner_product=True), 5, 8),
+    (winograd_blocks.Layer(4, 16, 16, 14, 14, 16, inner_product=True), 1, 1)])
 def test_turns_of_winograd(layer, rows, vectors):
-    """Of several vectors where V has left L2, which then reads it fewer times; it keeps their M."""
+    """An iteration takes several vectors where V exceeds L2, and so reads V fewer times; L2 keeps their M."""
     for threads in ("none", "openmp"):
         chosen = choose(layer, Options(Target.get("x86-64-v4-zen4"), threads=threads).machine)
         assert (chosen.block, chosen.turn) == (rows, vectors)
@@ -135,8 +136,8 @@ def test_plans(rows, parts, panels, alone, shared):
     otherwise, but tiles that straddle lines one at a time; threads share four blocks of them or more, or panels where
     few rows meet large columns."""
     for cpu, (tile, block, threads, group) in ((ALONE, alone), (CPU, shared)):
-        assert choose(PairProduct(rows, parts, panels, work=1 << 20), cpu) == Plan(
-            "contraction", arithmetic="pairs", tile=Tile(1, *tile), block=block, turn=group, threads=threads)
+        assert choose(InnerProduct(rows, parts, panels, work=1 << 20), cpu) == Plan(
+            "contraction", arithmetic="inner_product", tile=Tile(1, *tile), block=block, turn=group, threads=threads)
 
 
 @pytest.mark.parametrize("parts, measured", [
@@ -155,5 +156,5 @@ def test_small_tiles_take_longer_where_the_first_cache_does_not_hold_what_they_r
     ((128, 768, 3072), machine(16, 32), False), ((128, 100, 3072), CPU, True), ((98, 40, 384), ALONE, True),
     ((98, 36, 384), ALONE, False), ((1, 1024, 1024), CPU, False),
     ((5, 1024, 1024), CPU, False), ((SYMBOLIC, 768, 768), CPU, False), ((3136, 16, 32), CPU, False)])
-def test_what_is_worth_it(shape, cpu, expected):
-    assert worth(cpu, *shape) == expected
+def test_when_they_are_profitable(shape, cpu, expected):
+    assert is_profitable(cpu, *shape) == expected

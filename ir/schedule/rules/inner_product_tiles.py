@@ -1,11 +1,12 @@
-"""Register tiles of products by pairs (relax/arithmetic/pairs.py), and a model of their time in cycles of one core."""
+"""Register tiles of inner products (relax/arithmetic/inner_product.py), and a model of their time in cycles of one
+core."""
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from ...relax.arithmetic.pairs import BLOCK, LANES, PARTS, third
+from ...relax.arithmetic.inner_product import BLOCK, LANES, PARTS, third
 from ..plan import ONE_THREAD, Kernel, Plan, Tile, choose
 from ..primitives.sample import divisors
 from . import tiles
@@ -16,7 +17,7 @@ ROWS, PANELS = "rows", "panels"  # what threads share: rows, each of which divid
 
 
 @dataclass(frozen=True)
-class PairProduct(Kernel):
+class InnerProduct(Kernel):
     """A product of so many thirds of terms with panels of columns. rows: how many there are, or lines of points of an
     image and points of each. work: FMAs.
 
@@ -47,11 +48,12 @@ class PairProduct(Kernel):
                 yield self._plan(tile, block, group, ROWS if target.parallel else ONE_THREAD)
 
     def _plan(self, tile, block, group, threads):
-        return Plan(self.rule, arithmetic="pairs", tile=Tile(1, *tile), block=block, turn=group, threads=threads)
+        return Plan(self.rule, arithmetic="inner_product", tile=Tile(1, *tile), block=block, turn=group,
+                    threads=threads)
 
     def _tiles(self, target):
-        """Of an image: of points in a row that whole rows consist of, so that what blocks of rows read follows one
-        another; of several rows where they are whole, or short of such tiles."""
+        """Tiles of rows. An image's have so many points that they divide its rows, so that blocks of rows read one
+        range of memory; several rows where tiles are whole rows, or would be too small otherwise."""
         rows, most = self.rows, target.cost("inner_product.most_rows")
         if len(rows) == 1:
             return [(n,) for n in range(min(rows[0], most), 0, -1)]
@@ -127,14 +129,14 @@ def _divided(target, groups, parts, group=LANES):
 def cycles(target, rows, depth, columns):
     """Cycles of a product on one thread, with its columns resident in L2."""
     alone = target.alone()
-    kernel = PairProduct((prod(rows),), third(depth), -(-columns // LANES))
+    kernel = InnerProduct((prod(rows),), third(depth), -(-columns // LANES))
     plan = choose(kernel, alone)
     sums = kernel.panels * _cycles(target, sizes(plan, kernel.rows), kernel.rows, kernel.parts)
     return sums + _divided(target, -(-kernel.rows[0] // plan.turn), kernel.parts)
 
 
-def worth(target, rows, depth, columns):
-    """Whether a product of a constant is predicted to be clearly faster by pairs than by FMAs."""
+def is_profitable(target, rows, depth, columns):
+    """Whether a product of a constant is predicted to be clearly faster by inner products than by FMAs."""
     if not target.cost("adds_beside") or depth < target.cost("inner_product.least_terms") or not (
             target.cost("inner_product.least_rows") <= rows < SYMBOLIC):
         return False

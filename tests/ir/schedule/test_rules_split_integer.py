@@ -1,18 +1,19 @@
-"""The rule for products of digits: what it makes of them, and when a product is worth it."""
+"""The rule for products of slices: what it makes of them, and when it is profitable."""
 
 import pytest
 from rule_cases import pointwise_by, product_by, scheduled
 
 from ingot.ir.expr import Call
 from ingot.ir.node import collect
-from ingot.ir.relax.arithmetic import digits as digits_row
-from ingot.ir.relax.arithmetic.digits import MOST_TERMS
+from ingot.ir.relax.arithmetic import split_integer as row
+from ingot.ir.relax.arithmetic.split_integer import MOST_TERMS
 from ingot.ir.schedule import Schedule, TensorIntrin
 from ingot.ir.schedule.plan import choose
 from ingot.ir.schedule.rules import follow
 from ingot.ir.schedule.rules.blocks import SYMBOLIC
 from ingot.ir.schedule.rules.contraction import contraction
-from ingot.ir.schedule.rules.digit_tiles import DigitProduct, digit_tiles, row_blocks, worth
+from ingot.ir.schedule.rules.split_integer_tiles import (SplitIntegerProduct, split_integer_tiles, is_profitable,
+                                                         row_blocks)
 from ingot.ir.schedule.rules.threads import parallel_loops
 from ingot.ir.tir.stmt import Block
 from ingot.ir.transform.pipeline import lower_prim_func
@@ -22,7 +23,7 @@ CPU = machine(16, 32, integer_tiles=True)
 
 
 def kernel(rows, depth=128, columns=64):
-    return product_by("digits", CPU, rows, depth, columns)
+    return product_by("split_integer", CPU, rows, depth, columns)
 
 
 def calls_once(func, intrinsic, cpu=CPU):
@@ -30,23 +31,25 @@ def calls_once(func, intrinsic, cpu=CPU):
     sch = scheduled(contraction, func, cpu)
     assert intrinsic in str(sch.trace)
     calls = [c for c in collect(lower_prim_func(sch.func).body, Call) if c.op == "tir.call_extern"]
-    assert [c.args[0].value for c in calls] == [f"ingot_tiles_{name}" for name in ("digits", "product")]
+    assert [c.args[0].value for c in calls] == [f"ingot_tiles_{name}" for name in ("slices", "product")]
 
 
 @pytest.mark.parametrize("rows, alone, shared", [
-    ((20,), "digit_tiles.20x32x2", "digit_tiles.10x32x2"), ((3, 7), "digit_tiles.7x32x2", "digit_tiles.7x32x2"),
-    ((640,), "digit_tiles.320x32x2", "digit_tiles.320x32x2"),
-    ((197,), "digit_tiles.198x32x2", "digit_tiles.99x32x2"), ((577,), "digit_tiles.289x32x2", "digit_tiles.289x32x2")])
+    ((20,), "split_integer_tiles.20x32x2", "split_integer_tiles.10x32x2"),
+    ((3, 7), "split_integer_tiles.7x32x2", "split_integer_tiles.7x32x2"),
+    ((640,), "split_integer_tiles.320x32x2", "split_integer_tiles.320x32x2"),
+    ((197,), "split_integer_tiles.198x32x2", "split_integer_tiles.99x32x2"),
+    ((577,), "split_integer_tiles.289x32x2", "split_integer_tiles.289x32x2")])
 @pytest.mark.parametrize("columns", [64, 50])
 def test_a_micro_kernel_makes_the_sums_of_a_panel(rows, alone, shared, columns):
     calls_once(kernel(rows, columns=columns), shared)
     calls_once(kernel(rows, columns=columns), alone, CPU.alone())
 
 
-def test_terms_are_in_parts_where_digits_of_rows_are_beyond_the_second_cache(monkeypatch):
-    monkeypatch.setattr(digits_row, "NEAR", 20 * 128 * 3)
-    monkeypatch.setattr(digits_row, "PART", 2)
-    calls_once(kernel((20,), depth=384, columns=200), "digit_tiles.20x32x2", CPU.alone())
+def test_terms_are_in_parts_where_slices_of_rows_are_beyond_the_second_cache(monkeypatch):
+    monkeypatch.setattr(row, "RESIDENT", 20 * 128 * 3)
+    monkeypatch.setattr(row, "PART", 2)
+    calls_once(kernel((20,), depth=384, columns=200), "split_integer_tiles.20x32x2", CPU.alone())
 
 
 @pytest.mark.parametrize("rows, columns, own", [
@@ -67,7 +70,7 @@ def test_sums_of_parts_fit_the_stack_of_a_thread():
 
 
 def convolution(*args, **options):
-    return pointwise_by("digits", CPU, *args, **options)
+    return pointwise_by("split_integer", CPU, *args, **options)
 
 
 @pytest.mark.parametrize("shape, outputs, strides, alone, rows, columns", [
@@ -81,13 +84,13 @@ def test_points_of_images_are_rows(shape, outputs, strides, alone, rows, columns
     """Threads share rows, or columns where L2 does not hold them: halves of panels where one of them
     would have a panel more."""
     for cpu, sizes in ((CPU.alone(), alone), (CPU, rows), (with_costs(CPU, l2_bytes=0), columns)):
-        calls_once(convolution(shape, outputs, strides), f"digit_tiles.{sizes}", cpu)
+        calls_once(convolution(shape, outputs, strides), f"split_integer_tiles.{sizes}", cpu)
 
 
 @pytest.mark.parametrize("cpu", [CPU, CPU.alone()])
 def test_what_is_before_an_image_is_made_where_it_is_cut(cpu):
     func = convolution((1, 8, 6, 6), 32, before="nn.relu")
-    calls_once(func, "digit_tiles.", cpu)
+    calls_once(func, "split_integer_tiles.", cpu)
     sch = Schedule(func)
     follow(contraction, sch, cpu)
     names = {b.name_hint for b in collect(sch.func.body, Block)}
@@ -99,15 +102,15 @@ def test_rows_of_unknown_number_are_not_for_it():
 
 
 def test_the_micro_kernel_is_described_for_any_size():
-    intrinsic = TensorIntrin.get(digit_tiles(5, 32, 3))
+    intrinsic = TensorIntrin.get(split_integer_tiles(5, 32, 3))
     assert [tuple(map(int, b.shape)) for b in intrinsic.desc.buffers] == [
         (3, 5, 3, 64), (1, 3, 3, 2, 16, 16, 4), (1, 5, 2, 16)]
-    assert TensorIntrin.get(digit_tiles(5, 32, 3)) is intrinsic
-    several = TensorIntrin.get(digit_tiles(6, 5, 16, 3))
+    assert TensorIntrin.get(split_integer_tiles(5, 32, 3)) is intrinsic
+    several = TensorIntrin.get(split_integer_tiles(6, 5, 16, 3))
     assert [tuple(map(int, b.shape)) for b in several.desc.buffers] == [
         (6, 3, 5, 3, 64), (6, 3, 3, 1, 16, 16, 4), (6, 1, 5, 1, 16)]
-    with pytest.raises(ValueError, match="TensorIntrin digit_tiles.5 is not registered"):
-        TensorIntrin.get("digit_tiles.5")
+    with pytest.raises(ValueError, match="TensorIntrin split_integer_tiles.5 is not registered"):
+        TensorIntrin.get("split_integer_tiles.5")
 
 
 @pytest.mark.parametrize("rows, blocks", [(1, 1), (512, 512), (784, 392), (12544, 448), (997, 0), (SYMBOLIC, 0)])
@@ -120,7 +123,7 @@ def test_blocks_of_rows(rows, blocks):
     ((13, 13), 512, 64, 13)])
 def test_rows_that_threads_share(points, depth, columns, rows):
     """Even numbers of blocks, or many, of whole tiles; panels are shared where tiles of blocks would be small."""
-    assert choose(DigitProduct(points, depth, columns, image=True, work=1 << 20), CPU).block == rows
+    assert choose(SplitIntegerProduct(points, depth, columns, image=True, work=1 << 20), CPU).block == rows
 
 
 @pytest.mark.parametrize("shape, cpu, expected", [
@@ -129,5 +132,5 @@ def test_rows_that_threads_share(points, depth, columns, rows):
     ((577, 768, 768), CPU, True),
     ((128, 2 * MOST_TERMS, 64), CPU, False), ((128, 512, 31), CPU, False), ((1, 1024, 1024), CPU, True),
     ((5, 1024, 1024), CPU, True), ((1, 512, 512), CPU, False), ((1, 4096, 1000), machine(16, 32), False)])
-def test_what_is_worth_it(shape, cpu, expected):
-    assert worth(cpu, *shape) == expected
+def test_when_it_is_profitable(shape, cpu, expected):
+    assert is_profitable(cpu, *shape) == expected

@@ -1,4 +1,4 @@
-"""Products with short weights: results of the schedules, and what they read."""
+"""Products with compressed weights: results of the schedules, and what they read."""
 import numpy as np
 import pytest
 from rule_cases import checked, const, kernels, network
@@ -7,13 +7,13 @@ from tir_cases import arguments
 
 from ingot.ir.expr import Call, IntImm
 from ingot.ir.node import collect
-from ingot.ir.relax.arithmetic.short import pack_columns
-from ingot.ir.schedule.rules import short_terms
+from ingot.ir.relax.arithmetic.compressed import pack_columns
+from ingot.ir.schedule.rules import compressed_weights
 from ingot.ir.schedule.rules.contraction import contraction
 from ingot.ir.tir.stmt import For, IfThenElse
 from machines import machine
 
-# The smallest weights are worth it: their L1 holds nothing, and their second one is slow.
+# On these machines the smallest weights are profitable: L1 holds nothing, and L2 is slow.
 CPUS = pytest.mark.parametrize("cpu", [
     machine(16, 32, l1_bytes=0, l2_bytes=0, memory_read=1),
     machine(8, 16, l1_bytes=0, l2_bytes=0, memory_read=1, costs={"tile.small": 14}),
@@ -61,10 +61,10 @@ def test_products(cpu, rows, depth, columns):
     assert innermost(lowered)
 
 
-@pytest.mark.parametrize("cpu, rows, depth, columns, worth", [
+@pytest.mark.parametrize("cpu, rows, depth, columns, expected", [
     (machine(), 1, 4096, 4096, True), (machine(), 4, 4096, 4096, True),
     (machine(), 64, 4096, 4096, False), (machine(), 1, 64, 64, False),
     (machine(4), 1, 128, 128, False),
     (machine(4, memory_read=4), 1, 4096, 4096, True)])
-def test_they_pay_where_weights_come_slower_than_they_are_multiplied(cpu, rows, depth, columns, worth):
-    assert short_terms.worth(cpu, rows, depth, columns) == worth
+def test_they_are_profitable_where_weights_come_slower_than_they_are_multiplied(cpu, rows, depth, columns, expected):
+    assert compressed_weights.is_profitable(cpu, rows, depth, columns) == expected

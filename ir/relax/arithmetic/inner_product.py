@@ -1,4 +1,4 @@
-"""The arithmetic "pairs": products of rows and constant columns of which a third of the FMAs are additions.
+"""The arithmetic "inner_product": products of rows and constant columns of which a third of the FMAs are additions.
 
     (x0 + y1) (x1 + y0) = x0 y0 + x1 y1 + x0 x1 + y0 y1
 
@@ -7,7 +7,7 @@ alone, y0 y1, is added up once for all columns and rows (Winograd 1968, "A new a
 processors have units for additions beside those for FMAs (the cost adds_beside), of three terms two are such a
 pair and one is an FMA: two FMAs and two additions at once, where three FMAs would be.
 
-Rounding: an addition of numbers of very different size loses the digits of the smaller one, so rows are divided by
+Rounding: an addition of numbers of very different size loses the low bits of the smaller one, so rows are divided by
 their largest magnitude, columns by a power of two near theirs. What rows and columns add by themselves would become
 large where all terms have one sign, so terms of some blocks change theirs in row and column alike: those of the first
 half of a pair alone (`sign_of`), which leaves x0 y0 and changes x0 x1. The result is about as near to the exact one as
@@ -39,7 +39,7 @@ def third(depth):
 
 
 def padded(depth):
-    """The terms that a row has room for: all three thirds, in whole blocks."""
+    """The capacity of a row in terms: all three thirds, in whole blocks."""
     return -(-PARTS * third(depth) // BLOCK) * BLOCK
 
 
@@ -83,7 +83,7 @@ def unpack_columns(columns, scales, depth):
 
 
 def shapes(depth, columns, given):
-    """Terms may leave room in their last block: packed columns are of as many thirds as they have themselves."""
+    """Terms need not fill their last block: packed columns are of as many thirds as they have themselves."""
     parts, least, most = given[0][1], third(depth - BLOCK + 1), third(depth)
     return (-(-columns // LANES), parts if least <= parts <= most else most, PARTS, LANES), (columns,), (columns,)
 
@@ -91,14 +91,14 @@ def shapes(depth, columns, given):
 # ---------------------------------------------------------------- stages
 
 def largest_of(shape, element, axes):
-    """The stage pairs_largest of the largest magnitude of element(*i) over reduce axes."""
-    return te.compute(shape, lambda *i: te.max(intrin.abs(element(*i)), axes), name="pairs_largest")
+    """The stage inner_product_largest of the largest magnitude of element(*i) over reduce axes."""
+    return te.compute(shape, lambda *i: te.max(intrin.abs(element(*i)), axes), name="inner_product_largest")
 
 
 def scales_of(largest):
     """The stage of what rows are divided by, of that of their largest magnitudes."""
     tiny, zero = const(TINY, "float32"), const(0.0, "float32")
-    return te.compute(largest.shape, lambda *i: Select(largest[i] < tiny, zero, largest[i]), name="pairs_scale")
+    return te.compute(largest.shape, lambda *i: Select(largest[i] < tiny, zero, largest[i]), name="inner_product_scale")
 
 
 def inverse_of(scale, bound=1):
@@ -115,40 +115,41 @@ class Divided:
 
 
 def prepare(rows, operands, scales):
-    """Stages of rows by themselves: pairs_largest, pairs_scale, pairs_inverse, pairs_turned, the terms once more, which
-    a schedule may lay out with rows next to one another, and those of _divided. Rows that have scales are divided in
-    vectors of terms, and have room for whole ones."""
+    """Stages of rows by themselves: inner_product_largest, inner_product_scale, inner_product_inverse,
+    inner_product_transposed, the terms once more, which a schedule may lay out with rows next to one another, and those
+    of _divided. Rows that have scales are divided in vectors of terms, and are filled up to whole ones."""
     parts, depth = int(operands[0].shape[-3]), rows.depth
     if scales is not None:
         return Divided(scales, *_divided(rows.term, scales.inverse, rows.extents, depth, parts, padded(depth)))
-    turned = te.compute((*rows.extents, depth), lambda *i: rows.term(i[:-1], i[-1]), name="pairs_turned")
+    turned = te.compute((*rows.extents, depth), lambda *i: rows.term(i[:-1], i[-1]), name="inner_product_transposed")
     k = te.reduce_axis((0, depth), "k")
     scale = scales_of(largest_of(rows.extents, lambda *i: rows.term(i, k.var), k))
-    inverse = te.compute(rows.extents, lambda *i: inverse_of(scale[i]), name="pairs_inverse")
+    inverse = te.compute(rows.extents, lambda *i: inverse_of(scale[i]), name="inner_product_inverse")
     own = Scales(lambda at: scale[at], lambda at: inverse[at])
     return Divided(own, *_divided(lambda at, k: turned[(*at, k)], own.inverse, rows.extents, depth, parts,
                                   max(PARTS * parts, depth)))
 
 
-def _divided(term, inverse, rows, depth, parts, room):
-    """(rows of term(at, k) times inverse(at), with the signs of terms, filled up with zeros [row, room]; what is to be
-    added to sums of each for what it adds by itself [row]), of so many terms in a third. Stages: pairs_rows, pairs_own,
-    pairs_less."""
+def _divided(term, inverse, rows, depth, parts, width):
+    """(rows of term(at, k) times inverse(at), with the signs of terms, filled up with zeros [row, width]; what is to be
+    added to sums of each for what it adds by itself [row]), of so many terms in a third. Stages: inner_product_rows,
+    inner_product_own, inner_product_less."""
     def divided(*i):
         *at, k = i
         value, factor = term(tuple(at), k), inverse(tuple(at))
-        if room > depth:
+        if width > depth:
             value = intrin.if_then_else(k // BLOCK < depth // BLOCK, value, const(0.0, "float32"))
         return value * with_sign(factor, k, parts)
 
-    data = te.compute((*rows, room), divided, name="pairs_rows")
+    data = te.compute((*rows, width), divided, name="inner_product_rows")
     t = te.reduce_axis((0, parts), "t")
-    own = te.compute(rows, lambda *i: te.sum(data[(*i, t.var)] * data[(*i, t.var + parts)], t), name="pairs_own")
-    return data, te.compute(rows, lambda *i: -own[i], name="pairs_less")
+    own = te.compute(rows, lambda *i: te.sum(data[(*i, t.var)] * data[(*i, t.var + parts)], t),
+                     name="inner_product_own")
+    return data, te.compute(rows, lambda *i: -own[i], name="inner_product_less")
 
 
 def accumulate(made, rows, operands, place, planes):
-    """The stage pairs_sums [..., panel, row, 16]. Its attribute "image": rows are points of one."""
+    """The stage inner_product_sums [..., panel, row, 16]. Its attribute "image": rows are points of one."""
     data, columns = made.data, operands[0]
     *outer, count, _ = data.shape
     parts = int(columns.shape[-3])
@@ -161,7 +162,7 @@ def accumulate(made, rows, operands, place, planes):
         y = [columns[at, t.var, part, j] for part in range(PARTS)]
         return te.sum(Select(by.var == 0, (x[0] + y[1]) * (x[1] + y[0]), x[2] * y[2]), [t, by])
 
-    return te.compute((*outer, int(columns.shape[0]) // planes, count, LANES), element, name="pairs_sums",
+    return te.compute((*outer, int(columns.shape[0]) // planes, count, LANES), element, name="inner_product_sums",
                       attrs={"image": 1} if rows.points and planes == 1 else None)
 
 
@@ -172,8 +173,8 @@ def finish(made, rows, operands, sums, at, column, own):
         made.scales.scale(at))
 
 
-PAIRS = Arithmetic(
-    "pairs", f"{FACTOR} u K max|x| max|w|, of a row and a column of K terms", of_largest(FACTOR), ONLY_RELAXED,
+INNER_PRODUCT = Arithmetic(
+    "inner_product", f"{FACTOR} u K max|x| max|w|, of a row and a column of K terms", of_largest(FACTOR), ONLY_RELAXED,
     needs=lambda target: target.cost("adds_beside") > 0 and target.lanes == LANES,
     operands=(Operand("columns", 4), Operand("scales", 1), Operand("offsets", 1)), shapes=shapes, block=BLOCK,
     pack=pack_columns, unpack=lambda operands, depth: unpack_columns(*operands[:2], depth),

@@ -1,4 +1,4 @@
-"""Products by pairs: two of three terms of a sum by one FMA and two additions."""
+"""Products by inner products: two of three terms of a sum by one FMA and two additions."""
 from __future__ import annotations
 
 from math import prod
@@ -11,7 +11,7 @@ from ...tir.index_map import IndexMap
 from ..blocks import uses
 from ..plan import Match
 from .blocks import inline_all, iter_vars, only_output, operand_loads, static_extent
-from .pair_tiles import PANELS, PairProduct, sizes
+from .inner_product_tiles import PANELS, InnerProduct, sizes
 from .registers import in_registers, reduce_lanes, steps
 from .roles import stages_of
 from .row_reduction import reduce_serially
@@ -19,11 +19,11 @@ from .threads import parallel_nest
 from .tiles import FLOAT
 
 SUMS, ROWS, LESS, OWN, SCALE, LARGEST, INVERSE = STAGES = [
-    f"pairs_{name}" for name in ("sums", "rows", "less", "own", "scale", "largest", "inverse")]
-TURNED = "pairs_turned"
+    f"inner_product_{name}" for name in ("sums", "rows", "less", "own", "scale", "largest", "inverse")]
+TURNED = "inner_product_transposed"
 
 
-def pair_products(sch, target):
+def inner_products(sch, target):
     """Rows that are divided, and tiles of sums in registers:
 
         for block of rows (parallel):
@@ -36,14 +36,14 @@ def pair_products(sch, target):
     A term of all rows of a block lies in a row, as sums read them. Where threads share panels all rows are divided
     before.
     """
-    inline_all(sch, keep=stages_of(sch, "pairs"))
+    inline_all(sch, keep=stages_of(sch, "inner_product"))
     epilogue = only_output(sch)
     if epilogue is None:
         return None
     block = sch.get(sch.get_block(SUMS))
     batch, points, panel, lane = (_image if "image" in block.annotations else _matrix)(sch, target, epilogue)
     third = iter_vars(block, "reduce")[0].dom.extent.value
-    kernel = PairProduct(tuple(static_extent(sch, p) for p in points), third, static_extent(sch, panel), steps(block))
+    kernel = InnerProduct(tuple(static_extent(sch, p) for p in points), third, static_extent(sch, panel), steps(block))
 
     def apply(plan, target):
         side_by_side(sch, target, (TURNED, ROWS))

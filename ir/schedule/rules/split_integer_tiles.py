@@ -1,4 +1,4 @@
-"""Sums of products of 8-bit digits, and the micro-kernel that makes them on units for tiles of integers (AMX)."""
+"""Sums of products of 8-bit slices, and the micro-kernel that makes them on units for tiles of integers (AMX)."""
 from __future__ import annotations
 
 import re
@@ -7,8 +7,8 @@ from math import prod
 
 from ... import te
 from ...expr import Var
-from ...relax.arithmetic.digits import (COLUMNS, SLICES, LANES, MOST_ROWS, MOST_TERMS, TERMS, digit_of, digit_sums,
-                                         even_rows)
+from ...relax.arithmetic.split_integer import (COLUMNS, LANES, MOST_ROWS, MOST_TERMS, SLICES, TERMS,
+                                               even_rows, slice_of, slice_sums)
 from ...tir.buffer import decl_buffer
 from ...tir.intrin import call_extern
 from ..plan import ONE_THREAD, Kernel, Plan
@@ -25,7 +25,7 @@ ROWS, PANELS = "rows", "panels"  # what threads share: rows, each of which cuts 
 
 
 @dataclass(frozen=True)
-class DigitProduct(Kernel):
+class SplitIntegerProduct(Kernel):
     """A product whose M rows are lines of points, (M, 1) for those of a matrix, of an `image` or not. parts: in
     how many terms are, which then meet whole panels. work: FMAs.
 
@@ -65,7 +65,7 @@ class DigitProduct(Kernel):
             ways = [*own, (whole, PANELS)]
         for rows, threads in ways:
             for unit in UNITS[:1] if self.parts > 1 else UNITS:
-                yield Plan(self.rule, arithmetic="digits", block=rows, turn=unit // LANES, threads=threads)
+                yield Plan(self.rule, arithmetic="split_integer", block=rows, turn=unit // LANES, threads=threads)
 
     def cost(self, plan, target):
         """Cycles of one thread, or twice those of two that share the work and pass on what they cut."""
@@ -93,8 +93,8 @@ class DigitProduct(Kernel):
             self.image or part * min(self.rows // 2, MOST_ROWS) <= target.cost("split_integer.most_slices"))
 
 
-def worth(target, rows, depth, columns):
-    """Whether a product of a constant is predicted to be clearly faster by digits than by FMAs: of few rows
+def is_profitable(target, rows, depth, columns):
+    """Whether a product of a constant is predicted to be clearly faster by split integers than by FMAs: of few rows
     where L2 does not hold the columns."""
     rows = even_rows(rows)
     if not target.integer_tiles or depth % TERMS or not fits((rows, 1), depth, columns):
@@ -106,7 +106,7 @@ def worth(target, rows, depth, columns):
 
 
 def fits(points, depth, columns, least=1):
-    """Whether digits are for a product whose rows are so many rows of points in a row."""
+    """Whether split integers are for a product whose rows are so many rows of points in a row."""
     return (prod(points) >= least and depth <= MOST_TERMS and columns >= COLUMNS
             and row_blocks(prod(points), points[1]) > 0)
 
@@ -135,14 +135,14 @@ def row_blocks(rows, multiple=1):
 
 # ---------------------------------------------------------------- the micro-kernel
 
-# The strides of a panel, in bytes: of a step, a digit, a tile's columns, four terms, a column, a term.
+# The strides of a panel, in bytes: of a step, a slice, a tile's columns, four terms, a column, a term.
 PANEL = SLICES * COLUMNS * TERMS, COLUMNS * TERMS, LANES * TERMS, 4 * LANES, 4, 1
 
 
-def digit_tiles(*sizes):
+def split_integer_tiles(*sizes):
     """The name of the TensorIntrin that makes the sums of so many (rows, a panel's columns or half of them, steps); of
     (count, rows, columns, steps) those of `count` panels that follow one another, each with rows of its own."""
-    return f"digit_tiles.{'x'.join(map(str, sizes))}"
+    return f"split_integer_tiles.{'x'.join(map(str, sizes))}"
 
 
 def _declare(*sizes):
@@ -150,7 +150,7 @@ def _declare(*sizes):
     left = te.placeholder((*several, steps, rows, SLICES, TERMS), "int8", name="left")
     right = te.placeholder((*(several or [1]), steps, SLICES, columns // LANES, TERMS // 4, LANES, 4), "int8",
                            name="right")
-    sums = digit_sums(left, right, tuple(several), 1, rows, place=lambda outer, panel: outer[0] if several else panel)
+    sums = slice_sums(left, right, tuple(several), 1, rows, place=lambda outer, panel: outer[0] if several else panel)
     step, panel, following, apart = (Var(name, "int32") for name in ("step", "panel", "following", "apart"))
     outer, between = ([following], [apart, rows * columns, columns, LANES, 1]) if several else ([], ())
     buffers = {
@@ -165,27 +165,27 @@ def _declare(*sizes):
         return call_extern("int32", name, outs[0].access_ptr("w"), a.access_ptr("r"), b.access_ptr("r"), rows, columns,
                            steps, step, panel, *more)
 
-    intrin = decl_tensor_intrin(sums.op, call, name="digit_tiles", binds=buffers)
+    intrin = decl_tensor_intrin(sums.op, call, name="split_integer_tiles", binds=buffers)
     return intrin.description("body"), intrin.implementation("body")
 
 
-TensorIntrin.family(r"digit_tiles\.(\d+)x(\d+)x(\d+)", _declare)
-TensorIntrin.family(r"digit_tiles\.(\d+)x(\d+)x(\d+)x(\d+)", _declare)
+TensorIntrin.family(r"split_integer_tiles\.(\d+)x(\d+)x(\d+)", _declare)
+TensorIntrin.family(r"split_integer_tiles\.(\d+)x(\d+)x(\d+)x(\d+)", _declare)
 
-DIGITS_OF_TERMS = "digit_tiles.digits"  # of 64 of a row, which lie one after the other
+SLICES_OF_TERMS = "split_integer_tiles.slices"  # of 64 of a row, which lie one after the other
 
 
-def _declare_digits():
+def _declare_slices():
     fixed = te.placeholder((TERMS // LANES, LANES), "float32", name="fixed")
-    digits = te.compute((SLICES, TERMS), lambda d, at: digit_of(fixed[at % 4, at // 4], d), name="digits")
+    slices = te.compute((SLICES, TERMS), lambda d, at: slice_of(fixed[at % 4, at // 4], d), name="slices")
     buffers = {fixed: decl_buffer(fixed.shape, fixed.dtype, "fixed", offset_factor=1),
-               digits: decl_buffer(digits.shape, digits.dtype, "digits", offset_factor=1, strides=[TERMS, 1])}
+               slices: decl_buffer(slices.shape, slices.dtype, "slices", offset_factor=1, strides=[TERMS, 1])}
 
     def call(ins, outs):
-        return call_extern("int32", "ingot_tiles_digits", outs[0].access_ptr("w"), ins[0].access_ptr("r"), TERMS)
+        return call_extern("int32", "ingot_tiles_slices", outs[0].access_ptr("w"), ins[0].access_ptr("r"), TERMS)
 
-    intrin = decl_tensor_intrin(digits.op, call, name="digits", binds=buffers)
+    intrin = decl_tensor_intrin(slices.op, call, name="slices", binds=buffers)
     return intrin.description("body"), intrin.implementation("body")
 
 
-TensorIntrin.family(re.escape(DIGITS_OF_TERMS), _declare_digits)
+TensorIntrin.family(re.escape(SLICES_OF_TERMS), _declare_slices)

@@ -1,4 +1,4 @@
-"""The arithmetic "short": products of rows and constant columns whose weights are of 20 bits, eight in five words.
+"""The arithmetic "compressed": products of rows and constant columns whose weights are of 20 bits, eight in five words.
 
 For products that wait for their weights. A weight is an integer of 20 bits times a scale, which BLOCK terms of a column
 share, so that a few large weights do not make all others coarse. The bits of eight terms follow one another, from the
@@ -29,7 +29,7 @@ OFF = 5e-6  # at most, of what errors of weights add to a column to what its wei
 DIVISOR = 2.0 ** 24  # of rows; scales have it as a factor
 _BITS, _WORD = 20, 32
 LEAST, MOST = 2.0 ** -40, 2.0 ** 120  # of the largest weight, so that neither scales nor sums leave float32's range
-_UNIT = 1 << _WORD - _BITS  # the last digit of a weight as an integer of 32 bits
+_UNIT = 1 << _WORD - _BITS  # the last bit of a weight as an integer of 32 bits
 _MOST = 2 ** 31 - 2 * _UNIT  # of these integers
 
 
@@ -46,7 +46,7 @@ def fits(w):
     starts = np.arange(0, len(w), BLOCK)
     largest = np.square(np.maximum.reduceat(w, starts, axis=0))
     terms = np.diff(starts, append=len(w))[:, None]
-    # An error is evenly distributed over one digit, whose square is 12 times its variance.
+    # An error is evenly distributed over one unit of the last bit, whose square is 12 times its variance.
     errors = (terms * largest).sum(axis=0) * (2 * _UNIT / 2 ** _WORD) ** 2 / 12
     rest = np.square(w).sum(axis=0) - largest.sum(axis=0)
     return bool(errors.max(initial=0) <= OFF ** 2 * rest.max(initial=0))
@@ -157,8 +157,9 @@ def limit(x, w):
     return FACTOR * U * sums @ largest + of_elements(x, w)
 
 
-SHORT = Arithmetic(
-    "short", f"{FACTOR} u times the sum of |x| times the largest |w| of its {BLOCK} terms of a column, beside fma's",
+COMPRESSED = Arithmetic(
+    "compressed",
+    f"{FACTOR} u times the sum of |x| times the largest |w| of its {BLOCK} terms of a column, beside fma's",
     limit, ONLY_RELAXED, operands=(Operand("words", 5, suffix=""), Operand("scales", 3)), shapes=shapes, packs=fits,
     pack=pack_columns, unpack=lambda operands, depth: unpack_columns(*operands),
     prepare=prepare, accumulate=accumulate, finish=finish)
