@@ -88,8 +88,8 @@ def verify(model, feeds=None, tolerance=1e-4, dims=None, bounds=None, **options)
 
 def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, **options):
     """The program as text after a stage: "relax", "fused", "tir", "scheduled" or "c"; or "plans" or "traces", what was
-    decided for its kernels or how they were scheduled, as JSON, which compile takes; or "accuracy", what is promised, and the error bounds of kernels that sum
-    products; or "program", the tree of calls that a run makes, and the lives of buffers.
+    decided for its kernels or how they were scheduled, as JSON, which compile takes; or "accuracy", what is promised, and the
+    error bounds of kernels that sum products; or "program", the tree of calls that a run makes, and the lives of buffers.
 
     kernel: only that one, by its name in the C (with or without the network's prefix), its function's name in the
     module, or the name of a model node that it computes. Raises ValueError for a name that none has.

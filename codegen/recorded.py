@@ -20,7 +20,7 @@ from ..ir.script import expr_to_str
 from .kernels import find_kernels
 
 _NODES = {"Plan": Plan, "Tile": Tile}
-_SIZES = {"vectors": 1, "rows": 1, "columns": 1, "channels": 1, "block": 1, "turn": 0, "parts": 0}  # and the least of each
+_SIZES = {"vectors": 1, "rows": 1, "columns": 1, "channels": 1, "block": 1, "turn": 0, "parts": 0}  # the least
 _TUPLES = {"order": str, "stages": Plan}
 
 
@@ -64,7 +64,8 @@ def _record(name, saved):
         if isinstance(saved, Mapping):
             (given,) = [key for key in ("plan", "trace") if key in saved] or [None]
             if given is None or set(saved) - {"kernel", "words", given} or not isinstance(saved.get("kernel", ""), str):
-                raise ValueError(f"a record has a plan or a trace, and may have a kernel and words, not {', '.join(saved)}")
+                raise ValueError("a record has a plan or a trace, and may have a kernel and words, not "
+                                 + ", ".join(saved))
             return Record(_schedule(saved[given]), saved.get("kernel", ""))
         return Record(_schedule(saved))
     except ValueError as error:
@@ -94,7 +95,8 @@ def _parsed(tree):
 
 def _check_plan(plan):
     """Raises ValueError for a field of another kind than a plan's."""
-    values = {**plan.decided(), **(plan.tile.__class__ is Tile and {f: getattr(plan.tile, f) for f in Tile._fields} or {})}
+    sizes = {f: getattr(plan.tile, f) for f in Tile._fields} if isinstance(plan.tile, Tile) else {}
+    values = {**plan.decided(), **sizes}
     for name, value in values.items():
         kind = Tile if name == "tile" else int if name in _SIZES else tuple if name in _TUPLES else str
         fits = isinstance(value, kind) and not isinstance(value, bool)
@@ -107,7 +109,7 @@ def _check_plan(plan):
 
 
 def as_text(records):
-    """{kernel: Trace or Record} as JSON, a line for each step or field, which check_schedules takes once it is loaded."""
+    """{kernel: Trace or Record} as JSON, a line for each step or field, which check_schedules takes once loaded."""
     def lines(rows):
         return ",\n  ".join(map(json.dumps, rows))
 
@@ -120,8 +122,8 @@ def as_text(records):
 
 
 def records_of(functions, prefix, schedules):
-    """{function: (the name that was asked for, Record)}. Raises ValueError for a name that none has, or several have, and
-    for a record of another kernel."""
+    """{function: (the name that was asked for, Record)}. Raises ValueError for a name that none has, or several, and for
+    a record of another kernel."""
     records = {}
     for name, found in find_kernels(functions, prefix, schedules).items():
         if len(found) > 1 or found[0] in records:
