@@ -89,7 +89,9 @@ class Product(Kernel):
         panels = -(-self.columns // (plan.tile.vectors * target.lanes))
         turns = {BLOCKS: -(-self.rows // (plan.block * plan.tile.rows)), ROWS: plan.block,
                  COLUMNS: plan.turn or panels, GROUPS: -(-panels // (plan.turn or 1))}
-        return " and ".join(outer) if any(turns[name] > 1 for name in outer) else "batches" if self.batch > 1 else ONE_THREAD
+        if any(turns[name] > 1 for name in outer):
+            return " and ".join(outer)
+        return "batches" if self.batch > 1 else ONE_THREAD
 
     def waits(self, plan, target):
         """Operands are copied before; sums in parts are set to 0, follow one another, and something is made of them."""

@@ -100,7 +100,8 @@ def test_words():
     assert str(plan.replace(threads=ONE_THREAD, order=())) == text
     assert str(Plan("tiny", "some", tile=Tile(1, 2), turn=2)) == "some; tile 2 rows x 1 vector; turn 2"
     stages = Plan("attention_blocks", stages=(Plan("scores", tile=Tile(2, 1)), Plan("values", tile=Tile(1, 3))))
-    assert str(stages) == "scores: tile 2 vectors; loops over columns, rows; values: tile 3 rows x 1 vector; loops over columns, rows"
+    assert str(stages) == ("scores: tile 2 vectors; loops over columns, rows; "
+                           "values: tile 3 rows x 1 vector; loops over columns, rows")
 
 
 def test_every_rule_has_words():
