@@ -44,6 +44,7 @@ _OWN = {
     "ml.tree_ensemble": "x roots features splits children weights table1? table2? table3? count tables comparison "
                         "aggregate marks",
     "ml.tree_branches": "x weights table1? table2? count roots features splits children kinds tables aggregate marks",
+    "matmul_quantized": "x w scales zeros? b_layout n_size bits plan",
     "ml.lookup": "x keys values other",
     **{name: "data " + rest for name, rest in (
         ("tile", "repeats"), ("repeat", "repeats axis"), ("flip", "axis"), ("cumsum", "axis dtype exclusive"),

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..dtype import DataType
 from ..expr import Add, Broadcast, Cast, Div, FloatImm, IntImm, Mod, Ramp, cast
+from ..pieces import pieces
 from .intrin import intrinsic
 from .stmt import BufferLoad
 
@@ -103,7 +104,9 @@ def _is_whole(array):
     """Whether all elements are whole numbers, of which none is -0, an infinity or NaN."""
     if array.dtype.kind != "f":
         return True
-    few = array.reshape(-1)[:4096]  # most others show here that they are not
-    if not (few == np.rint(few)).all() or not np.isfinite(array).all():
-        return False
-    return bool((array == np.rint(array)).all() and not (np.signbit(array) & (array == 0)).any())
+
+    def whole(values):
+        zeros = (values == 0) & np.signbit(values)
+        return bool(((values == np.rint(values)) & np.isfinite(values) & ~zeros).all())
+
+    return whole(array.flat[:4096]) and all(map(whole, pieces(array)))  # most others show early that they are not

@@ -127,9 +127,9 @@ def _rows(x, axis, count):
 
 @on_main
 def update_in_place(func):
-    """Requires groups (FuseOps). Ensures that each update_slice in place is a memory.update, whose update lies inside
-    the input: a kernel writes it there, or it is copied there. Parts of such inputs that something reads whose rows
-    must not lie apart are copied, too."""
+    """Ensures that each update_slice in place is a memory.update, whose update lies inside the input: a kernel writes
+    it there, or it is copied there. Parts of such inputs that something reads whose rows must not lie apart are copied,
+    too."""
     if not any(getattr(b.value, "op", "") == "update_slice" for b in func.bindings):
         return func
     return _UpdateInPlace().run(func)

@@ -154,8 +154,9 @@ class _InPlace(InPlaceRewriter):
 
     def _split(self, binding, call):
         x, axis = call.args[0], call.attrs["axis"] % call.args[0].struct_info.ndim
-        if not _in_order(x.struct_info.shape, axis) and not all(self._may_be_rows(b.var, axis)
-                                                                for b in self.uses.get(id(binding.var), ())):
+        readers = self.uses.get(id(binding.var), ())
+        if not _in_order(x.struct_info.shape, axis) and not all(
+                isinstance(getattr(b, "value", None), TupleGetItem) and self._may_be_rows(b.var, axis) for b in readers):
             return call
         begin, parts = 0, []
         for n, extent in enumerate(call.attrs["sections"]):

@@ -15,6 +15,7 @@ from ingot.ir.tir.stmt import BufferStore, for_
 from ingot.ir.transform.pipeline import lower_prim_func
 
 I, ROWS = Var("i"), 37
+FIELD = 3, 4  # the first bit of a field, and how many it has
 DTYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 
 
@@ -22,7 +23,7 @@ def functions():
     for name, arity in ((row.name, row.arity) for row in INTEGER_INTRINSICS.values()):
         for dtype in DTYPES:
             x, y = (tir.decl_buffer((ROWS,), dtype, n) for n in "xy")
-            call = tir.intrinsic(name, *(x[I], y[I])[:arity])
+            call = tir.intrinsic(name, *((x[I], y[I])[:arity] if arity < 3 else (x[I], *FIELD)))
             out = tir.decl_buffer((ROWS,), call.dtype, "out")
             yield name, dtype, tir.prim_func([x, y, out], for_(I, ROWS, BufferStore(out, call, (I,))))
 
@@ -39,6 +40,9 @@ def expected(name, x, y):
     if name in ("popcount", "clz"):
         bits = [np.binary_repr(int(v), x.dtype.itemsize * 8) for v in x]
         return [b.count("1") if name == "popcount" else len(b) - len(b.lstrip("0")) for b in bits]
+    if name == "bit_field":
+        first, bits = FIELD
+        return (x >> x.dtype.type(first)) & x.dtype.type((1 << bits) - 1)
     return {"bitwise_and": lambda: x & y, "bitwise_or": lambda: x | y, "bitwise_xor": lambda: x ^ y,
             "bitwise_not": lambda: ~x, "shift_left": lambda: x << y, "shift_right": lambda: x >> y}[name]()
 

@@ -6,10 +6,11 @@ from tir_cases import CASES, loop
 
 import ingot
 from ingot.codegen.compile import Options
-from ingot.codegen.scheduling import schedule, scheduled
+from ingot.codegen.scheduling import scheduled
 from ingot.codegen.kernels import STATEMENTS_PER_FILE, Kernel, count_statements, print_kernel, split_files
 from ingot.ir import tir
 from ingot.ir.expr import Var, const
+from ingot.ir.schedule.rules import Decision
 from ingot.ir.tir.stmt import BufferStore
 from ingot.ir.transform.pipeline import lower_prim_func
 from networks import load
@@ -59,6 +60,7 @@ def test_no_file_is_much_longer_than_the_others():
 def test_a_kernel_says_which_rules_did_not_fit():
     """Another rule schedules the kernel instead, and may make it slow."""
     func = CASES["two_outputs_at_once"]()
-    made = scheduled(func, schedule(func, Options.check(threads="none")), (0, ()))
+    machine = Options.check(threads="none").machine
+    made = scheduled(func, Decision(func, machine).schedule(machine), (0, ()))
     assert "refused to rule row_reduction: compute_at: argument 'block'" in print_kernel(
         lower_prim_func(made), "kernel").comment

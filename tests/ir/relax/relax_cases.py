@@ -58,6 +58,7 @@ _OWN = {
     "nn.gru_steps": ([(4, 2, 15), (1, 5, 15), (1, 15), (1, 2, 5)], {"hidden_size": 5}),
     "nn.rnn_steps": ([(4, 2, 5), (1, 5, 5), (1, 5), (1, 2, 5)], {"hidden_size": 5}),
     "nn.lstm_steps": ([(4, 2, 20), (1, 5, 20), (1, 20), (1, 2, 5), (1, 2, 5)], {"hidden_size": 5}),
+    "matmul_quantized": ([(5, 8), ("int4", (6, 8)), (6, 2)], {}),
     "bitcast": ([_X], {"dtype": "int32"}), "det": ([(2, 3, 3)], {}), "topk": ([_X], {"k": 2, "axis": 1}),
     "gather_nd": ([_X, ("int64", (4, 2))], {}), "scatter_nd": ([_X, ("int64", (4, 2)), (4, 7)], {"reduction": "add"}),
     "scatter_elements": ([_X, ("int64", (3, 2, 7)), (3, 2, 7)], {"axis": 1}),

@@ -1,6 +1,5 @@
 """Schedules by rule: they keep what a kernel computes, have the intended structure, and never fail."""
 import functools
-import importlib
 import zlib
 
 import pytest
@@ -183,7 +182,7 @@ def test_operands_packed_on_the_fly(shapes, threads_for_all_work):
 @pytest.mark.parametrize("activations", [False, True])
 @pytest.mark.parametrize("rows, depth, columns, epilogue", [(35, 96, 32, "nn.relu"), (33, 72, 32, "nn.gelu")])
 def test_long_sums_in_parts(rows, depth, columns, epilogue, activations, threads_for_all_work, monkeypatch):
-    monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.product_plan"), "MAX_DEPTH", 16)
+    set_costs(monkeypatch, {"tile.most_terms": 16})
     shapes = [(rows, depth), (depth, columns)]
     bias = const(columns)
 
@@ -200,7 +199,7 @@ def test_long_sums_in_parts(rows, depth, columns, epilogue, activations, threads
 
 def test_long_sums_without_an_epilogue(monkeypatch):
     """All sums are a tensor in memory, of plain elements, which is workspace where it is large."""
-    monkeypatch.setattr(importlib.import_module("ingot.ir.schedule.rules.product_plan"), "MAX_DEPTH", 32)
+    set_costs(monkeypatch, {"tile.most_terms": 32})
     for shapes in ([(48, 160), (160, 96)], [(48, 160)]):
         func, = kernels(lambda: network(lambda op, a, *b: op("matmul", a, *(b or [const(160, 96)])), shapes), WIDE)
         cpu = with_costs(WIDE, l1_bytes=64, l2_bytes=37_000)
