@@ -1,5 +1,8 @@
 """Targets that are made up, for tests of rules and models: a vector unit, caches and features, by keyword."""
+from functools import lru_cache
+
 from ingot.ir.costs import BASE, ESTIMATE, Cost, Table
+from ingot.ir.schedule import plan
 from ingot.ir.target import FEATURES, Target, Threads, Vector
 
 
@@ -18,6 +21,7 @@ def with_costs(target, costs=None, **values):
 
 
 def set_costs(monkeypatch, costs):
-    """All targets have other costs for the time of a test."""
+    """All targets have other costs for the time of a test, for which no plan is known."""
     before = Target.cost
+    monkeypatch.setattr(plan, "_cheapest", lru_cache(maxsize=None)(plan._cheapest.__wrapped__))
     monkeypatch.setattr(Target, "cost", lambda target, name: costs[name] if name in costs else before(target, name))
