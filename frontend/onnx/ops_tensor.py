@@ -287,6 +287,8 @@ def _tile(node, repeats):
     dims = dims_of(node.input(0))
     if len(repeats) != len(dims):
         raise node.error(f"repeats {repeats} must have one element per axis")
+    if any(isinstance(r, int) and r < 0 for r in repeats):
+        raise node.error(f"repeats {repeats} must not be negative")
     if not all(isinstance(r, int) for r in repeats):
         apart = node.reshape(node.input(0), [d for n in dims for d in (1, n)])
         wide = node.broadcast(apart, [d for pair in zip(repeats, dims) for d in pair])

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 
-from ..expr import PrimExpr
+from ..expr import PrimExpr, free_vars
 
 MOST_ELEMENTS = (1 << 31) - 1  # of any tensor: positions in it are 32-bit integers in the kernels
 MOST_CONSTANT_BYTES = 1 << 30  # of a tensor that is computed at compile time
@@ -16,6 +16,8 @@ def excess(dims, itemsize=0):
     if len(dims) > MOST_RANK:
         return f"has {len(dims)} dimensions; at most {MOST_RANK} are supported"
     static = [int(d) for d in dims if not isinstance(d, PrimExpr) or hasattr(d, "value")]
+    if len(static) < len(dims) and not all(hasattr(d, "value") or free_vars(d) for d in dims if isinstance(d, PrimExpr)):
+        return f"has a dimension that more than 64 bits hold; at most {MOST_ELEMENTS} elements are supported"
     if min(static, default=0) < 0:
         return f"has the dimension {min(static)}: it is negative, or more than 64 bits hold"
     count = math.prod(static)

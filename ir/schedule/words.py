@@ -34,6 +34,7 @@ WORDS = {  # by the name of the rule, or of a stage that has a plan of its own
     "local_response": Words(("rows", "points", "channels"), "{} points at a time"),
     "phases": Words(("bands", "channels", "rows", "phases", "columns"), "bands of {} rows"),
     "pointwise_depthwise": Words(("bands", "channels"), "bands of {} rows", "{} vectors of channels a turn"),
+    "quantized_product": Words(("columns", "rows", "blocks of terms")),
     "recurrence": Words(("time", "columns", "rows")),
     "register_tile": Words(("channels", "rows", "columns")),
     "row_reduction": Words(),

@@ -195,8 +195,11 @@ class _SliceEarly(GraphRewriter):
         parts = self._arguments_read(binding)
         if parts is None or not (call.op in SAVING or any(id(a) in self.parts for a in call.args)):
             return call
-        if _taken(binding.value) is not WHOLE:  # of what is now no more than that
+        taken = _taken(binding.value)
+        if taken is not WHOLE:
             x, shape = call.args[0], call.struct_info.shape
+            if self.parts.get(id(x)) != taken:
+                return call  # the part that it is was taken before, along another axis
             return x if same_shape(x.struct_info.shape, shape) else call_op("reshape", x, list(shape))
         part = self._part_read(binding)
         if call.op in CELLS:

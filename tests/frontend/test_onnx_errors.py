@@ -323,6 +323,8 @@ def test_axis_outside(axis):
     ("Slice", [X, np.array([0]), np.array([1]), np.array([2]), np.array([0])], 13, "step of axis 2 is 0", {}),
     ("Pad", [X, np.array([1, 1])], 13, "must have 6 elements", {}),
     ("Tile", [X, np.array([1, 1])], 13, "one element per axis", {}),
+    ("Tile", [X, np.array([1, -2, 1])], 13, "repeats [1, -2, 1] must not be negative", {}),
+    ("Tile", [X, np.array([1, 1 << 62, 1])], 13, "a dimension that more than 64 bits hold", {}),
     ("Range", [np.array(0), np.array(4), np.array(0)], 13, "delta is 0", {}),
     ("BatchNormalization", [IMAGE, *[np.ones(4, np.float32)] * 4], 6, "training mode", {}),
     ("Constant", [], 13, "must have one of the attributes", {}),

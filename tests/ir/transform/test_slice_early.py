@@ -43,6 +43,13 @@ def test_only_rows_that_are_read_are_computed(picked, rows):
     assert shapes(mod, "matmul") == shapes(mod, "nn.relu") == [(2, rows, 5)]
 
 
+def test_a_part_of_a_part_along_another_axis():
+    g = Graph(param("x", 2, 7, 4))
+    y = g.op("take", g.op("nn.softmax", g.params[0], axis=-1), Constant(np.array([3]), "index"), axis=1)
+    mod = sliced(g, g.op("take", y, Constant(np.array([2]), "index"), axis=2), inputs=[data(2, 7, 4)])
+    assert shapes(mod, "nn.softmax") == [(2, 1, 4)]
+
+
 def test_a_block_of_a_transformer_is_computed_for_the_row_that_is_read():
     g = Graph(param("x", 1, 6, 8))
     x = g.op("nn.layer_norm", g.params[0], const(8), const(8, seed=1), axes=(-1,))
