@@ -48,16 +48,17 @@ def dim_checks(mod):
     of a tensor is negative, a reshape of "main" keeps the number of elements, an update lies inside. What holds for all
     sizes is not among them, nor what depends on dimensions that a run decides."""
     most = [DimCheck(const(most, "int64"), ">=", var) for var, most in mod.attrs.get("most", ())]
-    return (*most, *_of_callers((*_at_least(all_bindings(mod), 0), *_reshapes(mod["main"].bindings))))
+    return (*most, *_of_callers((*_at_least(all_bindings(mod), 0), *_of_operators(mod["main"].bindings))))
 
 
 def run_checks(mod):
     """{name of "main" or of a body: the DimChecks that are made where it runs}: those that depend on dimensions that a
-    run decides, and of a body, which a run may leave out, all about reshapes."""
+    run decides, and of a body, which a run may leave out, all of its operators."""
     found = {}
     for name, func in graph_functions(mod).items():
-        checks = (*_at_least(func.bindings, 0), *_reshapes(func.bindings))
-        found[name] = tuple(c for c in checks if not _of_callers([c]) or name != "main" and c.relation == "==")
+        sizes, own = _at_least(func.bindings, 0), _of_operators(func.bindings)
+        found[name] = (*(c for c in sizes if not _of_callers([c])),
+                       *(c for c in own if name != "main" or not _of_callers([c])))
     return found
 
 
@@ -66,8 +67,8 @@ def _of_callers(checks):
     return tuple(c for c in checks if all(v.most is None for v in free_vars([c.left, c.right])))
 
 
-def _reshapes(bindings):
-    """DimChecks that reshapes keep the number of elements, each once."""
+def _of_operators(bindings):
+    """DimChecks that reshapes keep the number of elements and updates lie inside what they change, each once."""
     found = {}
     for b in bindings:
         info = b.var.struct_info

@@ -1,5 +1,6 @@
 """A run refuses sizes of symbolic dimensions that a network has no result for; the self-test takes none of them."""
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -50,3 +51,26 @@ def test_the_self_test_takes_sizes_that_fit(kernel, size):
 def test_a_network_without_sizes_is_refused():
     with pytest.raises(ValueError, match=r"no sizes of the symbolic dimensions n were found with which n \* n == 7: pin"):
         ingot.compile(_reshape([7], "n"), target="c", threads="none")
+
+
+@pytest.mark.skipif(onnx.defs.onnx_opset_version() < 24, reason="this onnx has no TensorScatter")
+def test_an_update_in_a_branch_lies_inside():
+    info = helper.make_tensor_value_info
+    branches = {name: helper.make_graph([node], name, [], [info(f"{name}_out", onnx.TensorProto.FLOAT, [1, 8, 2])])
+                for name, node in (
+                    ("then", helper.make_node("TensorScatter", ["cache", "x"], ["then_out"], axis=1)),
+                    ("else", helper.make_node("Neg", ["cache"], ["else_out"])))}
+    node = helper.make_node("If", ["cond"], ["y"], then_branch=branches["then"], else_branch=branches["else"])
+    graph = helper.make_graph([node], "update", [info("cond", onnx.TensorProto.BOOL, []),
+                                                 info("cache", onnx.TensorProto.FLOAT, [1, 8, 2]),
+                                                 info("x", onnx.TensorProto.FLOAT, [1, "n", 2])],
+                              [info("y", onnx.TensorProto.FLOAT, [1, 8, 2])])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=11)
+    cache = np.zeros((1, 8, 2), np.float32)
+    with ingot.compile(model, target="c", threads="none") as library:
+        y = library(np.array(True), cache, np.ones((1, 3, 2), np.float32))
+        assert np.array_equal(y[0, :, 0], [1] * 3 + [0] * 5)
+        long = np.ones((1, 9, 2), np.float32)
+        assert np.array_equal(library(np.array(False), cache, long), -cache)
+        with pytest.raises(RuntimeError, match="dimension"):
+            library(np.array(True), cache, long)
