@@ -5,6 +5,7 @@ from ..expr import Call, Ramp
 from ..module import GlobalVar
 from ..names import unique_name
 from ..node import Mutator, collect
+from ..relax.arithmetic import SPLIT_INTEGER
 from ..relax.control import graph_functions
 from ..relax.expr import Constant, VarBinding, dataflow_function
 from ..schedule.plan import ATTRIBUTE as PLAN
@@ -12,7 +13,7 @@ from ..tir.buffer import decl_buffer
 from ..tir.stored import ATTRIBUTE, Stored, stored_form
 from .graph import leaves
 
-WITH_UNITS = ("digits",)  # arithmetics whose kernels hand their operands to micro-kernels
+WITH_UNITS = (SPLIT_INTEGER.name,)  # arithmetics whose kernels hand their operands to micro-kernels
 
 
 def store_constants(mod):
