@@ -10,3 +10,8 @@ def pieces(array):
     if rows == 0 or rows >= len(array):
         return (array,)
     return (array[n:n + rows] for n in range(0, len(array), rows))
+
+
+def everywhere(array, holds):
+    """Whether holds(part) is true of all parts of an array; most that fail do so within the first elements."""
+    return holds(array.flat[:4096]) and all(map(holds, pieces(array)))

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..pieces import pieces
+from ..pieces import everywhere
 from .arithmetic import ARITHMETICS
 from .arithmetic.row import (ACCURACIES, CHAIN, FLOAT32, RELAXED, STRICT, SUMS, TERMS, U, Arithmetic,  # noqa: F401
                              growth_of_sums)
@@ -38,8 +38,7 @@ def is_whole(weights):
     def whole(values):
         return bool(((values == np.rint(values)) & (np.abs(values) < 2**16)).all())
 
-    few = weights.flat[:4096]  # most others show here that they are not
-    return whole(few) and all(map(whole, pieces(weights))) and bool(weights.any())
+    return everywhere(weights, whole) and bool(weights.any())
 
 
 # ---------------------------------------------------------------- Winograd

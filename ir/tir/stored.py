@@ -15,7 +15,7 @@ import numpy as np
 
 from ..dtype import DataType
 from ..expr import Add, Broadcast, Cast, Div, FloatImm, IntImm, Mod, Ramp, cast
-from ..pieces import pieces
+from ..pieces import everywhere
 from .intrin import intrinsic
 from .stmt import BufferLoad
 
@@ -109,4 +109,4 @@ def _is_whole(array):
         zeros = (values == 0) & np.signbit(values)
         return bool(((values == np.rint(values)) & np.isfinite(values) & ~zeros).all())
 
-    return whole(array.flat[:4096]) and all(map(whole, pieces(array)))  # most others show early that they are not
+    return everywhere(array, whole)
