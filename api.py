@@ -9,11 +9,11 @@ from pathlib import Path
 from onnx import TensorProto, numpy_helper
 
 from .codegen.compile import STAGES, Options, assemble, compile_module, lower
-from .codegen.memory_plan import HOST
-from .codegen.program_text import program_text
 from .codegen.describe import error_bounds
 from .codegen.kernels import find_kernels, kernel_names, print_kernel
+from .codegen.memory_plan import HOST
 from .codegen.package import evaluate_dim
+from .codegen.program_text import program_text
 from .codegen.recorded import Record, as_text, kernel_hash
 from .frontend.onnx import UndeclaredInput, from_onnx, model_inputs
 from .ir.module import IRModule
@@ -31,7 +31,7 @@ accept(TensorProto, numpy_helper.to_array, numpy_helper.from_array)
 
 def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin", name=None, dims=None,  # noqa: A001
             exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None, byte_order=None,
-             bounds=None, aliases=None, shapes=None):
+            bounds=None, aliases=None, shapes=None):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".

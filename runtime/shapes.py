@@ -20,14 +20,23 @@ def shape_text(shape):
     return f"({', '.join(str(dim) for dim in shape)}{',' if len(shape) == 1 else ''})"
 
 
+def no_such_input(name, names):
+    """The InputError for a name that is none of an input."""
+    return InputError(f"no input is called {name!r}; the inputs are {', '.join(map(repr, names))}")
+
+
+def wrong_count(values, names):
+    """The InputError for too few or too many values of the inputs."""
+    return InputError(f"{len(values)} inputs given, {len(names)} expected: {', '.join(map(repr, names)) or 'none'}")
+
+
 def inputs_by_name(descs, feeds):
     """The arrays of `feeds` ({ONNX or C name: array}) in the order of `descs`; InputError names what does not fit."""
     position = {name: i for i, desc in enumerate(descs) for name in (desc.name, desc.source_name)}
     arrays = [None] * len(descs)
     for name, array in feeds.items():
         if name not in position:
-            raise InputError(f"no input is called {name!r}; the inputs are "
-                             + ", ".join(repr(desc.source_name) for desc in descs))
+            raise no_such_input(name, [desc.source_name for desc in descs])
         if arrays[position[name]] is not None:
             raise InputError(f"input {name!r} is given twice")
         arrays[position[name]] = array
@@ -93,8 +102,7 @@ def check_inputs(specs, dims, arrays, given=None):
     if not dims and len(arrays) == len(specs) and all(map(TensorSpec.fits, specs, arrays)):
         return arrays, {}
     if len(arrays) != len(specs):
-        names = ", ".join(repr(spec.name) for spec in specs) or "none"
-        raise InputError(f"{len(arrays)} inputs given, {len(specs)} expected: {names}")
+        raise wrong_count(arrays, [spec.name for spec in specs])
     arrays = [_check_dtype_and_rank(spec, array) for spec, array in zip(specs, arrays)]
     values = _infer_dims(specs, dims, arrays, given or {}) if dims else {}
     for spec, array in zip(specs, arrays):

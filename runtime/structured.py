@@ -6,7 +6,7 @@ import threading
 import numpy as np
 
 from .library import CompiledLibrary
-from .shapes import InputError
+from .shapes import InputError, no_such_input, wrong_count
 from .values import as_arrays
 
 MOST_KEPT = 16  # networks of a LibraryByShape
@@ -29,14 +29,13 @@ class StructuredLibrary(CompiledLibrary):
     def run(self, feeds):
         names = [name for name, _, _ in self._values]
         if unknown := sorted(set(feeds) - set(names)):
-            raise InputError(f"no input is called {unknown[0]!r}; the inputs are {', '.join(map(repr, names))}")
+            raise no_such_input(unknown[0], names)
         found = self._structured([feeds.get(name) for name in names])
         return {name: value for (name, _, _), value in zip(self._results, found)}
 
     def _structured(self, values):
         if len(values) != len(self._values):
-            raise InputError(f"{len(values)} inputs given, {len(self._values)} expected: "
-                             f"{', '.join(repr(name) for name, _, _ in self._values) or 'none'}")
+            raise wrong_count(values, [name for name, _, _ in self._values])
         arrays = []
         for (name, kind, count), value in zip(self._values, values):
             if value is None and kind != "absent" or not isinstance(value, _KINDS.get(kind, object)):
@@ -74,15 +73,13 @@ class LibraryByShape:
     def run(self, feeds):
         """The same by name; what is not given is absent."""
         if unknown := sorted(set(feeds) - set(self.input_names)):
-            raise InputError(f"no input is called {unknown[0]!r}; the inputs are "
-                             f"{', '.join(map(repr, self.input_names))}")
+            raise no_such_input(unknown[0], self.input_names)
         return self.library_for(*(feeds.get(name) for name in self.input_names)).run(feeds)
 
     def library_for(self, *values):
         """The network of these inputs' shapes: its C can be exported."""
         if len(values) != len(self.input_names):
-            raise InputError(f"{len(values)} inputs given, {len(self.input_names)} expected: "
-                             f"{', '.join(map(repr, self.input_names))}")
+            raise wrong_count(values, self.input_names)
         shapes = tuple(map(_shape, as_arrays(values)[0]))
         with self._lock:
             if shapes not in self._made:

@@ -39,6 +39,16 @@ def compile_text(text, folder, compiler="gcc", flags=()):
     return ctypes.CDLL(str(library))
 
 
+def run_selftest(folder, program, *command, runner=()):
+    """Build a folder's self-test without a warning, and run it."""
+    sources = [f for f in sorted(folder.glob("*.[cS]")) if f.name != "example.c"]
+    built = subprocess.run([*command, *STRICT, f"-I{folder}", *sources, "-o", program, "-lm"], cwd=folder,
+                           capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    done = subprocess.run([*runner, program], capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0 and "WRONG" not in done.stdout, done.stdout + done.stderr
+
+
 def call(library, func, name, arguments):
     """Run the C function of the lowered `func` on arrays and ints; arrays are written in place. Workspace parameters
     get arrays of NaN."""

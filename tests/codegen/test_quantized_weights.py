@@ -1,11 +1,10 @@
 """Weights that a model has in 2, 4 and 8 bits: how many bytes of the output they are, and what is computed of them."""
 import shutil
-import subprocess
 
 import numpy as np
 import onnx
 import pytest
-from c_build import STRICT
+from c_build import run_selftest
 from onnx import TensorProto, helper, numpy_helper
 
 import ingot
@@ -153,16 +152,6 @@ def test_weights_are_as_small_as_in_the_file(case, target):
 
 
 SOME = ["int8 with a zero point", "uint4 in blocks", "2 bits, zero points"]
-
-
-def run_selftest(folder, program, *command, runner=()):
-    """Build a folder's self-test without a warning, and run it."""
-    sources = [f for f in sorted(folder.glob("*.[cS]")) if f.name != "example.c"]
-    built = subprocess.run([*command, *STRICT, f"-I{folder}", *sources, "-o", program, "-lm"], cwd=folder,
-                           capture_output=True, text=True)
-    assert built.returncode == 0, built.stderr
-    done = subprocess.run([*runner, program], capture_output=True, text=True, cwd=folder)
-    assert done.returncode == 0 and "WRONG" not in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("target", ["aarch64-linux-gnu", "armv7-linux-gnueabihf", "s390x-linux-gnu"])

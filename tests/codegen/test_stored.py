@@ -1,12 +1,11 @@
 """Constants as they lie in the output: in as few bits as the model has them, with the values that they have."""
 import shutil
-import subprocess
 
 import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from c_build import COMPILERS, STRICT
+from c_build import COMPILERS, run_selftest
 from onnx import TensorProto, helper
 
 import ingot
@@ -62,16 +61,6 @@ def test_a_table_on_other_machines(kind, target, weights, tmp_path):
     folder = ingot.compile(proto, target=target, threads="none", weights=weights).export(tmp_path / "c")
     run_selftest(folder, tmp_path / "test", *find_compiler(target).command, "-O1",
                  runner=run_command(target, "")[:-1])
-
-
-def run_selftest(folder, program, *command, runner=()):
-    """Build a folder's self-test without a warning, and run it."""
-    sources = [f for f in sorted(folder.glob("*.[cS]")) if f.name != "example.c"]
-    built = subprocess.run([*command, *STRICT, f"-I{folder}", *sources, "-o", program, "-lm"], cwd=folder,
-                           capture_output=True, text=True)
-    assert built.returncode == 0, built.stderr
-    done = subprocess.run([*runner, program], capture_output=True, text=True, cwd=folder)
-    assert done.returncode == 0 and "WRONG" not in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("kind", [k for k in KNOWN if BITS[k] < 8])
