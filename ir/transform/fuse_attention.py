@@ -8,7 +8,7 @@ from ..relax.block_builder import call_op
 from ..relax.expr import Constant, TupleGetItem
 from ..relax.ops.common import is_one, same_shape
 from .graph import GraphRewriter, on_main, uses
-from .identities import VIEWS
+from .identities import VIEWS, axes_of
 
 ROWS, COLUMNS = (0, 2, 1, 3), (0, 2, 3, 1)  # axes that make heads of [B, S, H, D]: [B, H, S, D] and [B, H, D, S]
 TURNED = (0, 1, 3, 2)  # those that make columns of rows
@@ -38,7 +38,7 @@ class _FuseAttention(GraphRewriter):
         self.masks = {}  # (id of a condition, number, whether it hides) -> (condition, mask), which many layers share
 
     def call(self, binding, call):
-        if call.op == "permute_dims" and _axes(call) == ROWS:
+        if call.op == "permute_dims" and axes_of(call) == ROWS:
             product = self.producer(call.args[0], "matmul")
             return product and self._attention(product, call) or call
         if call.op == "matmul" and not self._is_transposed(binding):
@@ -49,7 +49,7 @@ class _FuseAttention(GraphRewriter):
         """Whether all that is done with a result is to transpose it to rows of heads."""
         only = self.uses.get(id(binding.var), [])
         made = getattr(only[0], "value", None) if len(only) == 1 else None
-        return getattr(made, "op", "") == "permute_dims" and _axes(made) == ROWS
+        return getattr(made, "op", "") == "permute_dims" and axes_of(made) == ROWS
 
     def _attention(self, product, transposed):
         """What takes the place of a product of weights and values, or of its transpose; None of any other."""
@@ -153,7 +153,7 @@ class _FuseAttention(GraphRewriter):
     def _turned(self, value):
         """(x, whether x is [B, S, H, D] and not [B, H, S, D]) of keys [B, H, D, S]; None of what is no transpose."""
         call = self.producer(value, "permute_dims")
-        axes = call and _axes(call)
+        axes = call and axes_of(call)
         return (call.args[0], axes == COLUMNS) if axes in (COLUMNS, TURNED) else None
 
     def _heads(self, value, split=False, transpose=None):
@@ -161,7 +161,7 @@ class _FuseAttention(GraphRewriter):
         not. transpose: of it, that the product reads."""
         whole, value = value, value if split else self._unrepeated(value)
         transposed = None if split else self.producer(value, "permute_dims")
-        if transposed is not None and _axes(transposed) != ROWS:
+        if transposed is not None and axes_of(transposed) != ROWS:
             transposed = None
         if transposed is None and not split:
             sizes = value.struct_info.shape
@@ -238,11 +238,6 @@ class _FuseAttention(GraphRewriter):
             return None
         bias = np.zeros(weight.shape[1], weight.dtype) if bias is None else bias
         return (product.args[0], weight, bias) if bias.shape == weight.shape[1:] else None
-
-
-def _axes(call):
-    ndim = call.struct_info.ndim
-    return None if call.attrs["axes"] is None else tuple(a % ndim for a in call.attrs["axes"])
 
 
 def _is_number(value):

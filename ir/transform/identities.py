@@ -38,7 +38,7 @@ _IDENTITY = {
     "astype": _always, "broadcast_to": _always, "tile": _always, **dict.fromkeys(VIEWS, _always),
     # with equal shapes every reduced extent is 1
     "mean": _always, "sum": _always, "prod": _always, "max": _always, "min": _always,
-    "permute_dims": lambda c: _axes(c) == tuple(range(c.struct_info.ndim)),
+    "permute_dims": lambda c: axes_of(c) == tuple(range(c.struct_info.ndim)),
     "concat": lambda c: len(c.args) == 1,
     "nn.pad": lambda c: not any(c.attrs["pad_width"]),
     "strided_slice": lambda c: all(s > 0 for s in c.attrs["strides"]),  # equal shape and forward: the whole
@@ -125,9 +125,9 @@ class _RemoveIdentities(GraphRewriter):
 
     def _transpose(self, call):
         inner = self.producer(call.args[0], "permute_dims")
-        source, axes = call.args[0], _axes(call)
+        source, axes = call.args[0], axes_of(call)
         if inner is not None:
-            source, axes = inner.args[0], tuple(_axes(inner)[a] for a in axes)
+            source, axes = inner.args[0], tuple(axes_of(inner)[a] for a in axes)
             if axes == tuple(range(len(axes))):
                 return source
         long = [a for a in axes if not is_one(source.struct_info.shape[a])]
@@ -136,7 +136,7 @@ class _RemoveIdentities(GraphRewriter):
         return call if inner is None else call_op("permute_dims", source, axes=axes)
 
 
-def _axes(call):
+def axes_of(call):
     """The axes of a permute_dims call, counted from the front."""
     ndim, axes = call.struct_info.ndim, call.attrs["axes"]
     return tuple(reversed(range(ndim))) if axes is None else tuple(a % ndim for a in axes)

@@ -13,6 +13,7 @@ from ..relax.expr import Constant, ShapeExpr
 from ..relax.ops.contraction import FMA
 from ..tir.stored import LEAST_BYTES
 from .graph import GraphRewriter, is_operator, on_main
+from .identities import axes_of
 
 CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 LEAST_BLOCK = 8  # terms that share a scale, for a kernel that scales sums of blocks
@@ -75,6 +76,8 @@ class _KeepQuantized(GraphRewriter):
                 weight.struct_info.ndim != 2 or x.struct_info.ndim < 2):
             return None
         turned = self.producer(weight, "permute_dims")
+        if turned and axes_of(turned) != (1, 0):
+            return None
         parts = self._quantized(turned.args[0] if turned else weight)
         if parts is None:
             return None
