@@ -174,7 +174,8 @@ class CompiledLibrary:
     def _explained(self, error):
         """The error of a run, with the dimensions that it decides where one of them may be what is out of range."""
         program = getattr(self.model, "program", None)
-        lets = [n for n in walk(program.run) if isinstance(n, Let) and isinstance(n.value, Read)] if program else []
+        lets = [n for n in walk(program.run) if isinstance(n, Let) and isinstance(n.value, Read)
+                and n.most is not None] if program else []
         if error.status != ERR_DIM or not lets:
             return error
         checks = [re.sub(r"_fits(_\d+)?$", "", n.dim.name) for n in lets if is_const_int(n.most, 0)]

@@ -44,7 +44,7 @@ class StructuredLibrary(CompiledLibrary):
             if kind == "sequence" and len(value) != count:
                 raise InputError(f"input {name!r} has {len(value)} elements, and the network was compiled for {count}")
             arrays += value if kind == "sequence" else [] if kind == "absent" else [value]
-        found = iter(self._run(*self._prepare(arrays)))
+        found = iter(self._answers(arrays))
         return [None if kind == "absent" else [next(found) for _ in range(count)] if kind == "sequence" else next(found)
                 for _, kind, count in self._results]
 
@@ -119,4 +119,4 @@ class _Shapes(tuple):
 def _shape(value):
     if value is None:
         return None
-    return _Shapes(map(np.shape, value)) if isinstance(value, (list, tuple)) else np.shape(value)
+    return _Shapes(map(np.shape, as_arrays(value)[0])) if isinstance(value, (list, tuple)) else np.shape(value)

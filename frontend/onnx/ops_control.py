@@ -46,8 +46,8 @@ def if_(node):
         taken = isinstance(other, OnnxImportError)
         return _only(node, graphs[taken], cond, taken, f"the other one is not valid here: {other if taken else then}")
     if then.counts != other.counts:
-        raise node.error("the branches give sequences of different lengths, and only a run knows which is taken; results "
-                         "must have as many elements")
+        raise node.error("the branches give sequences of different lengths, and only a run knows which is taken; "
+                         "results must have as many elements")
     names = [name for name, count in zip(node.outputs, then.counts) for _ in range(1 if count is None else count)]
     different = next(((n, a, b) for n, a, b in zip(names, then.infos, other.infos)
                       if a.dtype != b.dtype or a.ndim != b.ndim), None)

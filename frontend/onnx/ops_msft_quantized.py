@@ -186,8 +186,11 @@ def qlinear_global_average_pool(node):
     x, x_scale, x_zero, y_scale, y_zero = node.inputs
     axes = tuple(range(2, x.struct_info.ndim))
     count = size_of(dims_of(x)[2:])
-    if not axes or not isinstance(count, int):
-        raise node.error("takes an input with spatial dimensions of static size; pin them with dims")
+    if not axes:
+        raise node.error("takes an input with spatial dimensions")
+    if not isinstance(count, int):
+        mean = node.call("mean", dequantized(node, x, x_scale, x_zero), axis=axes, keepdims=True)
+        return last(quantized(node, mean, y_scale, y_zero))
     total = node.call("sum", shifted(node, x, one_number(node, x_zero), -1), axis=axes, keepdims=True)
     whole = node.call("multiply", one_number(node, y_scale), node.const(count, "float32"))
     scale = node.call("divide", one_number(node, x_scale), whole)
@@ -197,11 +200,14 @@ def qlinear_global_average_pool(node):
 @microsoft("QLinearSoftmax")
 def qlinear_softmax(node):
     """Quotients of integers: exp(scale * (x - largest x)) in fixed point, from a table of 256, by their sum."""
-    x, x_scale, _, y_scale, y_zero = node.inputs
+    x, x_scale, x_zero, y_scale, y_zero = node.inputs
     dims = dims_of(x)
     axis = node.axis(node.attr("axis"), len(dims))
     axes = tuple(range(axis, len(dims))) if node.attr("opset") < 13 else (axis,)
     count = size_of([dims[a] for a in axes])
+    if not isinstance(count, int) and len(axes) == 1:
+        zero = zero_of(node, x_zero, x.struct_info.dtype)
+        return quantized(node, node.call("nn.softmax", dequantized(node, x, x_scale, zero), axis=axis), y_scale, y_zero)
     if not isinstance(count, int) or not isinstance(x_scale, Constant) or not isinstance(y_scale, Constant):
         raise node.error("needs constant scales and a static size of what it normalizes; pin it with dims")
     most = min((2 ** 32 - 1) / count, float(0x7fffff))

@@ -15,7 +15,7 @@ from onnx import helper
 from .captures import used_names
 from .functions import Node
 from .load import DOMAINS, KNOWN_DOMAINS
-from .msft_schemas import MICROSOFT
+from .msft_schemas import MICROSOFT, schemas
 
 _BYTES = ("int8", "uint8")
 
@@ -154,7 +154,9 @@ def _gemm(node, operands, target, constant):
 def _elementwise(op_type):
     def convert(node, operands, target, constant):
         inputs = [*(name for operand in operands for name in operand.names), *target.names[1:]]
-        return _node(op_type, inputs, node.proto.attribute, MICROSOFT) if _one(constant, *operands, target) else None
+        attributes = [a for a in node.proto.attribute if a.name != "dilations" or set(a.ints) != {1}]
+        known = all(a.name in schemas()[op_type].attributes for a in attributes)
+        return _node(op_type, inputs, attributes, MICROSOFT) if known and _one(constant, *operands, target) else None
     return convert
 
 

@@ -73,9 +73,11 @@ class Source:
             with file:
                 regular = stat.S_ISREG(status.st_mode)
                 held = max(min(status.st_size - offset, size), 0) if regular else 0
-                if held != size or status.st_size < LARGE_FILE:
-                    file.seek(offset if held else 0)
-                    return file.read(size) if held == size else b"", held, regular
+                if not regular or held != size:
+                    return b"", held, regular
+                if status.st_size < LARGE_FILE:
+                    file.seek(offset)
+                    return file.read(size), held, regular
             self.maps[path] = FileMap(open(path, "rb"), path)
         whole = memoryview(self.maps[path])
         return whole[offset:offset + size], max(min(len(whole) - offset, size), 0), True

@@ -204,3 +204,13 @@ def test_a_tensor_proto_among_arrays_is_one_of_them():
         found = library(x, numpy_helper.from_array(y))
         assert isinstance(found, np.ndarray)
         np.testing.assert_array_equal(found, x + y)
+
+
+def test_tensor_protos_are_elements_of_sequences():
+    xs, z = arrays((2,), (2,)), arrays((2,))[0]
+    with ingot.compile(doubled([2]), **FAST) as library:
+        expected = library(xs, z)
+        found = library([numpy_helper.from_array(x) for x in xs], numpy_helper.from_array(z))
+    assert len(found) == len(expected) == 3
+    for a, b in zip(found, expected):
+        assert np.array_equal(numpy_helper.to_array(a), b)

@@ -1,6 +1,7 @@
 """Networks that onnxruntime's tools quantize, compiled, against onnxruntime."""
 import numpy as np
 import onnx
+import onnx.reference
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -163,3 +164,33 @@ def test_sums_of_integers_are_exact_in_any_accuracy(accuracy):
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
     np.testing.assert_array_equal(found["c"], np.einsum("nchwij,ocij->nohw", windows, w.astype(np.int64)))
     np.testing.assert_array_equal(found["m"], (rows.astype(np.int64) - 9) @ product.astype(np.int64))
+
+
+def between(*nodes, shape=(1, 3, 8, 8), opset=21):
+    """A model of nodes from "d" to "e", floats between tensors of int8."""
+    weights = {"scale": np.float32(0.05), "zero": np.int8(3),
+               "out_scale": np.float32(1 / 128), "out_zero": np.int8(-128)}
+    ends = [node("QuantizeLinear", "x scale zero", "q"), node("DequantizeLinear", "q scale zero", "d"),
+            *nodes, node("QuantizeLinear", "e out_scale out_zero", "y")]
+    graph = helper.make_graph(ends, "between", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                              [helper.make_tensor_value_info("y", TensorProto.INT8, None)],
+                              [numpy_helper.from_array(w, name) for name, w in weights.items()])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+@pytest.mark.parametrize("dilations", [[1, 1], [2, 2]])
+def test_average_pools_with_dilations(dilations):
+    """Those of com.microsoft have none; onnxruntime refuses the model."""
+    proto = between(node("AveragePool", "d", "e", kernel_shape=[2, 2], dilations=dilations))
+    x = floats(1, 3, 8, 8)
+    with ingot.compile(proto, threads="none") as library:
+        found = library(x)
+    expected, = onnx.reference.ReferenceEvaluator(proto).run(None, {"x": x})
+    assert np.abs(found.astype(int) - expected.astype(int)).max() <= 1
+
+
+@pytest.mark.parametrize("op, shape, given", [("GlobalAveragePool", (1, 3, "h", "w"), (1, 3, 5, 7)),
+                                              ("Softmax", (2, "n"), (2, 9))])
+def test_quantized_operators_over_symbolic_sizes(op, shape, given):
+    _, (found,), (expected,) = results(between(node(op, "d", "e"), shape=shape), {"x": floats(*given)})
+    assert np.abs(found.astype(int) - expected.astype(int)).max() <= 1
