@@ -30,8 +30,10 @@ def error_bounds(func):
 
 def primitives(sch):
     """The primitives of a schedule in one line, each with the loops or blocks that it is about, by the names that they
-    have in the C, or had before they were split."""
-    return _primitives(sch.trace, _Names(sch))
+    have in the C, or had before they were split. Queries are left out, and those of one name that follow one another and
+    only say where are one."""
+    names = _Names(sch)
+    return ", ".join(_joined(_step(step, names) for step in sch.trace if not step.name.startswith("get_")))
 
 
 class _Names:
@@ -79,12 +81,6 @@ def _plain(block):
 
 
 # ---------------------------------------------------------------- primitives
-
-def _primitives(trace, names):
-    """The primitives of a trace in one line, each with the loops or blocks that it is about: queries are left out, and
-    those of one name that follow one another and only say where are one."""
-    return ", ".join(_joined(_step(step, names) for step in trace if not step.name.startswith("get_")))
-
 
 def _joined(steps):
     for name, same in groupby(steps, key=lambda s: s[0]):

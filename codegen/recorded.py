@@ -65,7 +65,8 @@ def _record(name, saved):
         if isinstance(saved, Mapping):
             (given,) = [key for key in ("plan", "trace") if key in saved] or [None]
             if given is None or set(saved) - {"kernel", "words", given} or not isinstance(saved.get("kernel", ""), str):
-                raise ValueError(f"a record has a plan or a trace, and may have a kernel and words, not {', '.join(saved)}")
+                raise ValueError("a record has a plan or a trace, and may have a kernel and words, not "
+                                 + ", ".join(saved))
             return Record(_schedule(saved[given]), saved.get("kernel", ""))
         return Record(_schedule(saved))
     except ValueError as error:
@@ -95,7 +96,8 @@ def _parsed(tree):
 
 def _check_plan(plan):
     """Raises ValueError for a field of another kind than a plan's."""
-    values = {**plan.decided(), **(plan.tile.__class__ is Tile and {f: getattr(plan.tile, f) for f in Tile._fields} or {})}
+    tile = {f: getattr(plan.tile, f) for f in Tile._fields} if isinstance(plan.tile, Tile) else {}
+    values = {**plan.decided(), **tile}
     for name, value in values.items():
         kind = Tile if name == "tile" else int if name in _SIZES else tuple if name in _TUPLES else str
         fits = isinstance(value, kind) and not isinstance(value, bool)

@@ -95,7 +95,7 @@ extern const char *const [[ name ]]_call_names[];
 [% for d in found %]
  * *[[ d.pointer ]]: the dimension [[ d.name ]], which the run determines.
 [% endfor %]
- * Returns INGOT_OK, INGOT_ERR_NULL[[ ", INGOT_ERR_DIM (a dimension below 1), INGOT_ERR_ARENA_SIZE" if dims else ", INGOT_ERR_DIM (a dimension beyond its bound)" if bounded else "" ]]
+ * Returns INGOT_OK, INGOT_ERR_NULL[[ ", INGOT_ERR_DIM (a dimension out of range), INGOT_ERR_ARENA_SIZE" if dims else ", INGOT_ERR_DIM (a dimension beyond its bound)" if bounded else "" ]]
  * [[ "INGOT_ERR_WEIGHTS (not set), " if weights == "file" else "" ]][[ "INGOT_ERR_INDEX (an index input out of range) " if index_checks else "" ]]or INGOT_ERR_STATE (not initialized). */
 [[ run_signature ]];
 

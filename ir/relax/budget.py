@@ -16,7 +16,7 @@ def excess(dims, itemsize=0):
     if len(dims) > MOST_RANK:
         return f"has {len(dims)} dimensions; at most {MOST_RANK} are supported"
     static = [int(d) for d in dims if not isinstance(d, PrimExpr) or hasattr(d, "value")]
-    if len(static) < len(dims) and not all(hasattr(d, "value") or free_vars(d) for d in dims if isinstance(d, PrimExpr)):
+    if any(isinstance(d, PrimExpr) and not hasattr(d, "value") and not free_vars(d) for d in dims):
         return f"has a dimension that more than 64 bits hold; at most {MOST_ELEMENTS} elements are supported"
     if min(static, default=0) < 0:
         return f"has the dimension {min(static)}: it is negative, or more than 64 bits hold"

@@ -82,7 +82,7 @@ def require_init_first(ctx, outermost, realize, argument):
 
     Requires distinct instances. It holds when loops run either spatial or reduce iterators, and the reduce ones start
     at their least value: then the first iteration of the reduction's loops is that instance, in whatever order they
-    nest. """
+    nest."""
     loops, block = _loops_from(ctx.index, realize, outermost), realize.block
     values = {kind: tuple(v for iv, v in zip(block.iter_vars, realize.iter_values) if iv.iter_type == kind)
               for kind in ("spatial", "reduce")}

@@ -169,8 +169,8 @@ def _direct(target, layer, channels, out_blocks, inputs, resident):
     weights = steps * out_blocks * target.lanes * 4
     shape = conv_tiles.Shape(out_blocks, layer.height, layer.width, steps, weights, inputs)
     streamed = 0 if resident else weights / target.cost("beyond_l2_read")
-    resident = conv_tiles.cycles(target, choose(shape, target).tile, shape)
-    return max(resident, streamed) + (1 - target.cost("stream.hidden")) * streamed
+    computed = conv_tiles.cycles(target, choose(shape, target).tile, shape)
+    return max(computed, streamed) + (1 - target.cost("stream.hidden")) * streamed
 
 
 def fastest(layer: ConvLayer, target: Target, fold: Fold | None = None, resident=0, wanted=FLOAT32):
@@ -246,7 +246,7 @@ class _Choose(GraphRewriter):
         weights = {id(v): v.data.nbytes for b in func.bindings for v in leaves(b.value) if isinstance(v, Constant)}
         total = sum(weights.values())
         self.resident = (SECOND if total <= self.target.cost("winograd.resident") * self.target.l2_bytes else
-                     THIRD if total <= self.target.l3_bytes else 0)
+                           THIRD if total <= self.target.l3_bytes else 0)
         for name in self.algorithms:
             if name not in names:
                 raise ValueError(f"algorithms names {name!r}, which is no convolution of this network; it has "
@@ -261,8 +261,8 @@ class _Choose(GraphRewriter):
             raise ValueError(f"algorithms[{node_name(binding)!r}] is {wanted!r}, but this convolution can only be "
                              f"{' or '.join(fitting)}: Winograd's algorithm is for square kernels of "
                              f"{KERNELS[0]} to {KERNELS[-1]} and stride 1 over a static image, with constant weights "
-                             "and blocked channels, whole blocks in each group, for strided ones whose kernels, "
-                             "divided by the stride, are such; "
+                             "that are not all integers, and blocked channels, whole blocks in each group, for strided "
+                             "ones whose kernels, divided by the stride, are such; "
                              + "; ".join(schedule_of(row).where(self.target) for row in SCALED.values()))
         if layer is None or wanted == DIRECT:
             return call

@@ -207,7 +207,7 @@ def _names(what, names):
 
 
 def _each(instruments, method):
-    """Call a method of all instruments; the first error is raised when all have had their iteration."""
+    """Call a method of all instruments; the first error is raised when all have had their turn."""
     failed = None
     for i in instruments:
         try:

@@ -156,7 +156,7 @@ class _InPlace(InPlaceRewriter):
         x, axis = call.args[0], call.attrs["axis"] % call.args[0].struct_info.ndim
         readers = self.uses.get(id(binding.var), ())
         if not _in_order(x.struct_info.shape, axis) and not all(
-                isinstance(getattr(b, "value", None), TupleGetItem) and self._may_be_rows(b.var, axis) for b in readers):
+                isinstance(b and b.value, TupleGetItem) and self._may_be_rows(b.var, axis) for b in readers):
             return call
         begin, parts = 0, []
         for n, extent in enumerate(call.attrs["sections"]):

@@ -16,8 +16,7 @@ from .walk import rewrite_annotated
 def loop_partition(func):
     """Requires flat buffers, guards and no vectors. Ensures of `likely` conditions (a && b counts as two) that
     - one that can only fail in a loop's last iteration is gone from the loop: that iteration follows as a copy, or in a
-    parallel
-      loop, whose iterations stay together, or a nest of them, is the other branch of the body;
+      parallel loop, whose iterations stay together, or a nest of them, is the other branch of the body;
     - one that fails in other turns is gone from the body where it holds for all inner loops: `if (it holds throughout)
       body without it, else body`; where it is about a symbolic dimension, inner loops of the other body do so once
       more, and pass over turns in which nothing can happen;

@@ -23,8 +23,8 @@ def store_constants(mod):
     graphs = graph_functions(mod)
     forms = _forms(mod, graphs.values())
     names, functions = {}, dict(mod.functions)  # (kernel, forms): name of the kernel that reads these
-    for (name, form), _ in forms.items():
-        taken = name in (own for (other, _), own in names.items() if other == name)
+    for name, form in forms:
+        taken = any(other == name for other, _ in names)
         names[name, form] = unique_name(name, set(functions)) if taken else name
         functions[names[name, form]] = mod[name].with_attr(ATTRIBUTE, form) if any(form) else mod[name]
     calls = {id(call): names[key] for key, same in forms.items() for call in same}

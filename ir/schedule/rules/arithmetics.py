@@ -23,8 +23,8 @@ class ArithmeticSchedule:
 
     is_profitable(target, rows, depth, columns): whether a product of a constant is clearly faster than by FMAs.
     layout(target, tile): the keywords with which the row packs it for a Product's tile; None where none says how.
-    point_cycles(target, (height, width), channels, outputs, far): of one core, for a product with the points of an
-    image; far: cycles in which its columns are streamed from memory, 0 where they are resident. plane_cycles(target,
+    point_cycles(target, (height, width), channels, outputs, streamed): of one core, for a product with the points of an
+    image; streamed: cycles in which its columns come from memory, 0 where they are resident. plane_cycles(target,
     layer): of a winograd_blocks.Layer. None where it is for none.
     least, share: the costs that say how many channels an image has at least, and below what share of the time of a
     direct convolution one of points is taken.

@@ -18,8 +18,9 @@ def is_profitable(target, rows, depth, columns):
     size = FLOAT * depth * columns
     if size <= target.l1_bytes:
         return False
-    near = min(target.l3_bytes, target.cost("compressed.most_l3"))
-    pace = target.cost("tile.panel_read" if size <= target.l2_bytes else "l3_read" if size <= near else "memory_read")
+    resident = min(target.l3_bytes, target.cost("compressed.most_l3"))
+    pace = target.cost("tile.panel_read" if size <= target.l2_bytes else
+                       "l3_read" if size <= resident else "memory_read")
     read, adds = FLOAT * target.lanes / pace, target.cost("multiply_adds")
     whole = max(TERMS * rows / adds, TERMS * read)
     compressed = max(MULTIPLY_ADDS * rows / adds + target.cost("compressed.unpack"), WORDS * read)
@@ -60,9 +61,4 @@ def scaled_groups(sch, target, block, groups, k, rows, vectors, lanes):
     hold(sch, groups, vectors[-1], [compressed_operand(sch.get(groups))])
     sch.decompose_reduction(groups, terms)
     sch.decompose_reduction(block, k)
-    _turn_of(sch, target, block, k)
-
-
-def _turn_of(sch, target, block, k):
-    """Registers hold the elements that all vectors take, and an iteration is long enough."""
     turn_of(sch, target, block, (k,), several=False)

@@ -116,8 +116,7 @@ def columns_copy(sch, anchor, stage):
 def pack_columns(sch, target, copy, vectors, at=None):
     """Lay what a block copies out in panels [..., n / tile, k, tile], so that a tile's columns are one piece of memory,
     without a page and a few cache lines a row. at: a loop in whose iterations the panels are copied that each of them
-    reads;
-    None: all panels before."""
+    reads; None: all panels before."""
     panel, buffer = vectors * target.lanes, sch.get(copy).writes[0].buffer
     across = lies_across(sch, sch.get(copy).name_hint)
     if at is not None:
