@@ -30,8 +30,8 @@ def error_bounds(func):
 
 def primitives(sch):
     """The primitives of a schedule in one line, each with the loops or blocks that it is about, by the names that they
-    have in the C, or had before they were split. Queries are left out, and those of one name that follow one another and
-    only say where are one."""
+    have in the C, or had before they were split. Queries are left out, and those of one name that follow one another
+    and only say where are one."""
     names = _Names(sch)
     return ", ".join(_joined(_step(step, names) for step in sch.trace if not step.name.startswith("get_")))
 

@@ -33,7 +33,8 @@ class Dialect:
     pointers    {scope of a buffer: the qualifier of a pointer to it}; memories: of its declaration
     aligned     before an array that vectors are loaded from
     unroll      before a loop of which {count} turns become copies
-    parallel    before a loop, or the first of a nest that {collapse} tells of, whose iterations threads share; None: there
+    parallel    before a loop, or the first of a nest that {collapse} tells of, whose iterations threads share; None:
+    there
                 are only bound ones
     collapse    of {count} loops
     prefetch    (function that asks for a cache line, one for what is some bytes ahead)
