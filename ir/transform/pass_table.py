@@ -24,6 +24,7 @@ from .fold_constants import fold_constants
 from .fold_scale import decompose_batch_norm, fold_scale_axis
 from .fuse import fuse_ops
 from .fuse_attention import fuse_attention
+from .gpu.barriers import thread_sync
 from .hoist_sum_predicate import hoist_sum_predicate
 from .register_promote import register_promote
 from .hoist_if import hoist_if_then_else
@@ -198,6 +199,7 @@ TIR = _rows(
     ("CompactBufferAllocation", _tir, compact_buffers, "opaque blocks, no views"),
     ("LowerMatchBuffer", _tir, lower_match_buffer, "opaque blocks", "no matched buffers"),
     ("LowerOpaqueBlock", _tir, lower_opaque_block, "opaque blocks, no matched buffers", "no blocks, guards"),
+    ("ThreadSync", _tir, thread_sync, "no blocks, shaped buffers"),
     ("NameStrides", _tir, name_strides, "no blocks, shaped buffers"),
     ("FlattenBuffer", _tir, flatten_buffer, "no blocks", "flat buffers"),
     ("SmallFloatComputeLegalize", _tir, compute_legalize, "flat buffers", "widened arithmetic"),
