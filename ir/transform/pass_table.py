@@ -25,6 +25,7 @@ from .fold_scale import decompose_batch_norm, fold_scale_axis
 from .fuse import fuse_ops
 from .fuse_attention import fuse_attention
 from .gpu.barriers import thread_sync
+from .gpu.thread_reduction import lower_cross_thread_reduction
 from .hoist_sum_predicate import hoist_sum_predicate
 from .register_promote import register_promote
 from .hoist_if import hoist_if_then_else
@@ -192,6 +193,7 @@ TIR = _rows(
     ("LiftImports", _tir, lift_imports),
     ("ResolveViews", _tir, resolve_views, "", "no views"),
     ("NameLoops", _tir, name_loops, "blocks"),
+    ("LowerCrossThreadReduction", _tir, lower_cross_thread_reduction, "blocks"),
     ("LowerInitBlock", _tir, lower_init_block, "blocks", "no inits"),
     ("RemoveNoOp", _tir, remove_no_op, "no views"),
     ("PlanAndUpdateBufferAllocationLocation", _tir, place_buffers, "blocks, no inits, no views"),
