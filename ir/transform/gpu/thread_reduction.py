@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from math import prod
 
+from ...arith import Analyzer
 from ...expr import EQ, Call, IntImm, Select, Var, cast, const, free_vars, logical_and, substitute
 from ...names import unique_name
 from ...schedule.combiner import combiner_of
@@ -44,18 +45,19 @@ class _Rewrite(StmtMutator):
         self.threads, self.func, self.names = Threads.of(kernel), func, names
         self.varying = set()  # variables that differ between threads
         self.inside = False   # of something that some threads skip
+        self.around = ()      # loops
 
     def visit_For(self, loop):
-        around, chain, end = self.inside, [], loop
+        around, chain, end = (self.inside, self.around), [], loop
         while isinstance(end, For):
             chain.append(end)
             end = end.body
-        if isinstance(end, BlockRealize) and _on_threads(end, chain):
+        if isinstance(end, BlockRealize) and _on_threads(end, (*self.around, *chain)):
             return _Reduction(self, end, chain).statement()
         if is_bound(loop, "threadIdx") or self.differs((loop.min, loop.extent)):
             self.varying.add(loop.loop_var)
-        self.inside = self.inside or self.skipped(loop)
-        loop, self.inside = loop.replace(body=self.visit(loop.body)), around
+        self.inside, self.around = self.inside or self.skipped(loop), (*self.around, loop)
+        loop, (self.inside, self.around) = loop.replace(body=self.visit(loop.body)), around
         return loop
 
     def visit_IfThenElse(self, branch):
@@ -64,14 +66,17 @@ class _Rewrite(StmtMutator):
         return branch
 
     def visit_BlockRealize(self, realize):
+        if _on_threads(realize, self.around):
+            return _Reduction(self, realize, []).statement()
         around, self.inside = self.inside, self.inside or self.differs(realize.predicate)
         for iv, value in zip(realize.block.iter_vars, realize.iter_values):
             if self.differs(value):
                 self.varying.add(iv.var)
-                if iv.iter_type == "reduce" and realize.block.init is not None:
+                if iv.iter_type == "reduce":
                     raise ThreadReductionError(
-                        f"{self.func.title}: the reduction of block {realize.block.name_hint} runs on threads whose "
-                        "loops are not right around it; bind the loops of this block alone")
+                        f"{self.func.title}: block {realize.block.name_hint} is reduced by threads, but "
+                        f"{'its init is a block of its own' if realize.block.init is None else 'so is one around it'}; "
+                        "bind the loops of a block that has an init and stands in no other one")
         realize, self.inside = super().visit_BlockRealize(realize), around
         return realize
 
@@ -89,10 +94,10 @@ def _driven(realize, kind):
             for v in free_vars(value)}
 
 
-def _on_threads(realize, chain):
+def _on_threads(realize, loops):
     """Whether loops bound to threads drive the reduction of a block."""
-    reduced = _driven(realize, "reduce")
-    return any(is_bound(loop, "threadIdx") and loop.loop_var in reduced for loop in chain)
+    reduced = _driven(realize, "reduce") if realize.block.init is not None else ()
+    return any(is_bound(loop, "threadIdx") and loop.loop_var in reduced for loop in loops)
 
 
 class _Reduction:
@@ -105,7 +110,7 @@ class _Reduction:
         self.inner = [x for x in chain[first:] if not is_bound(x)]
         self.outer = [x for x in chain if x not in self.inner]
         self.spatial = [x for x in self.inner if x.loop_var not in self.reduced]  # a register for each iteration
-        self.bound = {x.thread_binding: x for x in self.outer if is_bound(x, "threadIdx")}
+        self.bound = {x.thread_binding: x for x in (*rewrite.around, *self.outer) if is_bound(x, "threadIdx")}
         self.joining = [a for a in AXES if a in self.bound and self.bound[a].loop_var in self.reduced]
         self._check()
         self.combiner, why = combiner_of(self.block)
@@ -174,7 +179,7 @@ class _Reduction:
         body.insert(0, self._fresh(self._block("start", self._assigned(self.own, start))))
         joined = seq(*(self._in_warps() if self.in_warps() else self._in_memory()))
         first = {x.loop_var: x.min for x in (*self.inner, *self.bound.values()) if x.loop_var in self.reduced}
-        runs = substitute(self.realize.predicate, first)
+        runs = Analyzer().simplify(substitute(self.realize.predicate, first))
         stores = []
         for b, own in zip(self.combiner.buffers, self.own):
             value = cast(self._element(own), b.dtype)
@@ -276,7 +281,8 @@ class _Reduction:
             runs = number < min(step, count - step)
             yield self._guarded(runs, self._assigned(memory, self.combiner.joined(own, other), place))
             step //= 2
-        yield self._assigned(self.own, [BufferLoad(m, (row * count,)) for m in memory])
+        read = self._assigned(self.own, [BufferLoad(m, (row * count,)) for m in memory])
+        yield read if self.local else self._guarded(self.is_first(), read)
 
     def _shared(self, size):
         """Shared memory of so many elements for each of the results."""
