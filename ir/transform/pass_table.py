@@ -26,6 +26,7 @@ from .fuse import fuse_ops
 from .fuse_attention import fuse_attention
 from .gpu.barriers import thread_sync
 from .gpu.thread_reduction import lower_cross_thread_reduction
+from .gpu.virtual_threads import inject_virtual_thread
 from .hoist_sum_predicate import hoist_sum_predicate
 from .register_promote import register_promote
 from .hoist_if import hoist_if_then_else
@@ -201,6 +202,7 @@ TIR = _rows(
     ("CompactBufferAllocation", _tir, compact_buffers, "opaque blocks, no views"),
     ("LowerMatchBuffer", _tir, lower_match_buffer, "opaque blocks", "no matched buffers"),
     ("LowerOpaqueBlock", _tir, lower_opaque_block, "opaque blocks, no matched buffers", "no blocks, guards"),
+    ("InjectVirtualThread", _tir, inject_virtual_thread, "no blocks, shaped buffers"),
     ("ThreadSync", _tir, thread_sync, "no blocks, shaped buffers"),
     ("NameStrides", _tir, name_strides, "no blocks, shaped buffers"),
     ("FlattenBuffer", _tir, flatten_buffer, "no blocks", "flat buffers"),
