@@ -16,13 +16,13 @@ from ..node import collect
 from . import stmt as S
 from .interpreter import RUNTIME, Compiler
 
-WARP = 32
+WARP, reread = 32, RUNTIME["reread"]
 AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
 GRID = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
 
 
 class RaceError(AssertionError):
-    """Two threads use one element, one of them stores, and no barrier is between."""
+    """Two threads use one byte, one of them stores, and no barrier is between."""
 
 
 class DivergenceError(AssertionError):
@@ -33,7 +33,8 @@ def run_threads(func, *arrays, backwards=False):
     """Run `func` on arrays and scalars in parameter order; outputs are written in place. backwards: the last thread of
     a block runs first. Raises RaceError, DivergenceError."""
     compiler = _Threads()
-    scope = {**RUNTIME, "launch": _Launch(backwards)}
+    launch = _Launch(backwards)
+    scope = {**RUNTIME, "launch": launch, "reread": launch.reread}
     exec(compile(compiler.function(func), "<threads of a PrimFunc>", "exec"), scope)
     with np.errstate(all="ignore"):
         scope["kernel"](*arrays)
@@ -46,8 +47,14 @@ class _Watched:
 
     def __init__(self, array, launch, name):
         self.array, self.launch, self.name = array, launch, name
-        self.numbers = np.arange(array.size).reshape(array.shape)
-        self.seen = {}  # element -> [number of the last store, {thread: when it loaded}]
+        self.numbers = np.arange(array.nbytes).reshape(*array.shape, array.itemsize)
+        self.seen = {}  # byte -> [number of the last store, {thread: when it loaded}]
+
+    def viewed(self, dtype, shape):
+        """The same memory as another buffer sees it."""
+        view = _Watched(reread(self.array, dtype, shape), self.launch, self.name)
+        view.seen = self.seen
+        return view
 
     def __getitem__(self, key):
         now = self.launch.now
@@ -72,7 +79,7 @@ class _Watched:
             return
         if before[0] // WARP == now[0] // WARP and before[2] != now[2]:
             return
-        raise RaceError(f"threads {before[0]} and {now[0]} use element {n} of {self.name} without a barrier between")
+        raise RaceError(f"threads {before[0]} and {now[0]} use byte {n} of {self.name} without a barrier between")
 
 
 class _Launch:
@@ -80,6 +87,9 @@ class _Launch:
 
     def __init__(self, backwards):
         self.backwards, self.now, self.block, self.memory = backwards, (0, 0, 0), 0, {}
+
+    def reread(self, array, dtype, shape):
+        return array.viewed(dtype, shape) if isinstance(array, _Watched) else reread(array, dtype, shape)
 
     def watch(self, array, name):
         return array if isinstance(array, _Watched) else _Watched(array, self, name)

@@ -25,6 +25,7 @@ from .fold_scale import decompose_batch_norm, fold_scale_axis
 from .fuse import fuse_ops
 from .fuse_attention import fuse_attention
 from .gpu.barriers import thread_sync
+from .gpu.shared_plan import merge_shared_memory_allocations
 from .gpu.thread_reduction import lower_cross_thread_reduction
 from .gpu.virtual_threads import inject_virtual_thread
 from .hoist_sum_predicate import hoist_sum_predicate
@@ -233,6 +234,7 @@ TIR = _rows(
      {"tir.disable_storage_rewrite": _disables()}),
     ("LiftWorkspace", _tir, lift_workspace, "flat buffers", "temporaries of constant size"),
     ("LiftScratch", _tir, lift_scratch, "temporaries of constant size"),
+    ("MergeSharedMemoryAllocations", _tir, merge_shared_memory_allocations, "flat buffers"),
     ("NarrowDataType", _tir, narrow_data_type, "flat buffers"),
     ("LoadStored", _tir, load_stored, "flat buffers"),
     ("LowerIntrin", _tir, lower_intrin, "flat buffers", "tir.fma"),
