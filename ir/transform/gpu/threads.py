@@ -61,10 +61,14 @@ class Kernels(StmtMutator):
     """Rewrites each kernel of a function: an outermost loop that is bound to a block or a thread."""
 
     def __init__(self, rewrite):
-        self.rewrite = rewrite
+        self.rewrite, self.outside = rewrite, ()  # the loops around the kernel
 
     def visit_For(self, loop):
-        return self.rewrite(loop) if is_bound(loop) else super().visit_For(loop)
+        if is_bound(loop):
+            return self.rewrite(loop)
+        around, self.outside = self.outside, (*self.outside, loop)
+        loop, self.outside = super().visit_For(loop), around
+        return loop
 
 
 class Agreed:

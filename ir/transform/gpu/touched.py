@@ -200,6 +200,8 @@ class _Side:
         for v, domain in self.free.items():
             if v in used:
                 env[v] = _bounded(domain)
+        if not used <= env.keys() or self.threads.count is None:
+            raise _Unknown
         if prod(len(x) for x in env.values()) > POINTS:
             raise _Unknown
         grid = dict(zip(env, np.meshgrid(*env.values(), indexing="ij", sparse=True)))
@@ -214,11 +216,12 @@ class _Side:
         return np.stack([c[runs] for c in columns], -1), tid[runs]
 
     def _domain(self, axis):
-        """The threads of an axis that do it. Outside its loops the first one writes for all."""
+        """The threads of an axis that do it. Outside its loops the first one writes for all, but its own memory."""
         found = self.access.axes.get(axis)
         if found is not None:
             return _bounded(found)
-        return np.arange(1 if self.access.kind == "write" else self.threads.extents[axis])
+        alone = self.access.kind == "write" and self.access.buffer.scope != "local"
+        return np.arange(1 if alone else self.threads.extents[axis])
 
 
 def _bounded(domain):
@@ -243,6 +246,27 @@ def value_of(e, env):
     parts = [value_of(p, env) for p in (e.args if isinstance(e, Call) else children(e))]
     with np.errstate(all="ignore"):
         return function(*parts)
+
+
+def lacking(accesses, threads):
+    """The first load, of accesses to memory that each thread has for itself, of which a thread loads what it never
+    stored; None without one, or where no numbers tell."""
+    stored, loads = [], []
+    try:
+        for x in accesses:
+            if x.indices is None or any(i is None for i in x.indices):
+                return None
+            (stored if x.kind == "write" else loads).append((x, _Side(x, x.ranges, threads).points(x.indices, {})))
+    except _Unknown:
+        return None
+    if not stored or not loads:
+        return None
+    known = np.unique(np.concatenate([np.column_stack([tid, keys]) for _, (keys, tid) in stored]), axis=0)
+    known = set(map(tuple, known.tolist()))
+    for x, (keys, tid) in loads:
+        if not known.issuperset(map(tuple, np.unique(np.column_stack([tid, keys]), axis=0).tolist())):
+            return x
+    return None
 
 
 def extremes(e, ranges, guards):
