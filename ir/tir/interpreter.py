@@ -54,14 +54,14 @@ def _workspace(buffer, scalars):
 
 def build(func):
     """The Python function of a PrimFunc."""
-    scope = dict(_RUNTIME)
+    scope = dict(RUNTIME)
     exec(compile(source(func), "<interpreted PrimFunc>", "exec"), scope)
     return scope["kernel"]
 
 
 def source(func):
     """The Python text of a PrimFunc."""
-    return _Compiler().function(func)
+    return Compiler().function(func)
 
 
 # ---------------------------------------------------------------- run-time helpers of the generated text
@@ -130,7 +130,7 @@ def _padded(values, lanes):
     return np.concatenate([values, np.zeros(lanes - len(values), values.dtype)])
 
 
-_RUNTIME = {"np": np, "checked": _checked, "fresh": _fresh, "convert": _convert, "trunc_div": _trunc_div,
+RUNTIME = {"np": np, "checked": _checked, "fresh": _fresh, "convert": _convert, "trunc_div": _trunc_div,
             "trunc_mod": _trunc_mod, "select": _select, "view": _view, "reread": _reread, "check_shape": _check_shape,
             "no_extern": _no_extern, "minimum": min, "maximum": max, "v_minimum": np.minimum, "v_maximum": np.maximum,
             "v_logical_and": np.logical_and, "v_logical_or": np.logical_or,
@@ -139,7 +139,7 @@ _RUNTIME = {"np": np, "checked": _checked, "fresh": _fresh, "convert": _convert,
 
 # ---------------------------------------------------------------- the compiler
 
-class _Compiler:
+class Compiler:
     def __init__(self):
         self.lines, self.depth = [], 1
         self.names, self.used = {}, set()

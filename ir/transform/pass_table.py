@@ -24,6 +24,10 @@ from .fold_constants import fold_constants
 from .fold_scale import decompose_batch_norm, fold_scale_axis
 from .fuse import fuse_ops
 from .fuse_attention import fuse_attention
+from .gpu.barriers import thread_sync
+from .gpu.shared_plan import merge_shared_memory_allocations
+from .gpu.thread_reduction import lower_cross_thread_reduction
+from .gpu.virtual_threads import inject_virtual_thread
 from .hoist_sum_predicate import hoist_sum_predicate
 from .register_promote import register_promote
 from .hoist_if import hoist_if_then_else
@@ -191,6 +195,7 @@ TIR = _rows(
     ("LiftImports", _tir, lift_imports),
     ("ResolveViews", _tir, resolve_views, "", "no views"),
     ("NameLoops", _tir, name_loops, "blocks"),
+    ("LowerCrossThreadReduction", _tir, lower_cross_thread_reduction, "blocks"),
     ("LowerInitBlock", _tir, lower_init_block, "blocks", "no inits"),
     ("RemoveNoOp", _tir, remove_no_op, "no views"),
     ("PlanAndUpdateBufferAllocationLocation", _tir, place_buffers, "blocks, no inits, no views"),
@@ -198,6 +203,8 @@ TIR = _rows(
     ("CompactBufferAllocation", _tir, compact_buffers, "opaque blocks, no views"),
     ("LowerMatchBuffer", _tir, lower_match_buffer, "opaque blocks", "no matched buffers"),
     ("LowerOpaqueBlock", _tir, lower_opaque_block, "opaque blocks, no matched buffers", "no blocks, guards"),
+    ("InjectVirtualThread", _tir, inject_virtual_thread, "no blocks, shaped buffers"),
+    ("ThreadSync", _tir, thread_sync, "no blocks, shaped buffers"),
     ("NameStrides", _tir, name_strides, "no blocks, shaped buffers"),
     ("FlattenBuffer", _tir, flatten_buffer, "no blocks", "flat buffers"),
     ("SmallFloatComputeLegalize", _tir, compute_legalize, "flat buffers", "widened arithmetic"),
@@ -227,6 +234,7 @@ TIR = _rows(
      {"tir.disable_storage_rewrite": _disables()}),
     ("LiftWorkspace", _tir, lift_workspace, "flat buffers", "temporaries of constant size"),
     ("LiftScratch", _tir, lift_scratch, "temporaries of constant size"),
+    ("MergeSharedMemoryAllocations", _tir, merge_shared_memory_allocations, "flat buffers"),
     ("NarrowDataType", _tir, narrow_data_type, "flat buffers"),
     ("LoadStored", _tir, load_stored, "flat buffers"),
     ("LowerIntrin", _tir, lower_intrin, "flat buffers", "tir.fma"),
