@@ -29,7 +29,8 @@ from ..ir.transform.context import PassContext, Sequential
 from ..ir.transform.pass_table import RELAX
 from ..ir.transform.pipeline import Network, graph_passes, lower_module, pipeline_for
 from ..ir.transform.walk import statements
-from .c_names import MOST_NETWORK, network_name
+from . import cuda_package  # noqa: F401 - the folders of its kind of target
+from .c_names import BESIDE, MOST_NETWORK, network_name
 from .dim_checks import SIZES, dim_checks, example_sizes, run_checks
 from .kernel_cache import Entry, KernelCache, without_body
 from .kernels import kernel_names, print_kernel
@@ -72,9 +73,6 @@ class Options:
                                    ("byte_order", byte_order, (None, *BYTE_ORDERS))):
             if value not in known:
                 raise ValueError(f"{what} must be one of {', '.join(map(str, known))}, not {value!r}")
-        if name is not None and network_name(name) != name:
-            raise ValueError(f"name {name!r} is no C identifier, or one that is taken; {network_name(name)!r} would do"
-                             + (f" (at most {MOST_NETWORK} letters)" if len(name) > MOST_NETWORK else ""))
         if stack_limit is not None and (not isinstance(stack_limit, int) or stack_limit < 1):
             raise ValueError(f"stack_limit must be a number of bytes, at least 1, not {stack_limit!r}")
         algorithms = {} if algorithms is None else algorithms
@@ -83,6 +81,9 @@ class Options:
         if algorithms and opt_level < 2:
             raise ValueError(f"algorithms are chosen at opt_level 2 only, not {opt_level}")
         target = Target.get(target)
+        if name is not None and (other := network_name(name, kind=target.kind)) != name:
+            raise ValueError(f"name {name!r} is no C identifier, or one that is taken; {other!r} would do"
+                             + (f" (at most {MOST_NETWORK} letters)" if len(name) > MOST_NETWORK else ""))
         target = replace(target, byte_order=byte_order or target.byte_order)
         return Options(target, opt_level, threads, weights, name, accuracy, tuple(algorithms.items()),
                        tuple(check_schedules(schedules).items()), stack_limit)
@@ -128,7 +129,7 @@ class Stages:
 
 
 def _prefix(mod, options):
-    return options.name or network_name(mod.attrs.get("name", "model"))
+    return options.name or network_name(mod.attrs.get("name", "model"), kind=options.target.kind)
 
 
 def _prim_funcs(mod):
@@ -217,7 +218,8 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
     work = {n: kernels[kernel_of[n]].work for n in functions}
     threads = threads_worth(options, lowered, work, {n: loops_of(f) for n, f in functions.items()})
     budget = options.machine.l2_bytes if threads > 1 else 0
-    program = build_program(lowered, name, budget, kernel_of.values(), run_checks(mod))
+    taken = [*kernel_of.values(), *BESIDE.get(options.target.kind, ())]
+    program = build_program(lowered, name, budget, taken, run_checks(mod))
     indexes = index_extents(mod)
     samples = dict(mod["main"].attrs.get("samples", ()))
     inputs = tuple(replace(t, indexes=indexes.get(n, ()), sample=samples.get(n, ()))
