@@ -30,6 +30,7 @@ EXAMPLES = {
     "compile": """examples:
   ingot compile squeezenet.onnx -o build/squeezenet
   ingot compile net.onnx -o out --target aarch64-linux-gnu --threads none
+  ingot compile net.onnx -o out --target cuda-sm_80       a folder that nvcc builds
   ingot compile squeezenet.onnx -o out --single-file       out/squeezenet.c and out/squeezenet.h, and nothing else
   ingot compile bert.onnx -o bert --dim batch=1 --dim seq=128 --weights file""",
     "run": """examples:
@@ -125,7 +126,7 @@ def build_parser():
 def _add_options(sub):
     sub.add_argument("--target", default="host", metavar="T", help="the machine to cast for (default: this one); "
                      "x86-64-v3, x86-64-v4, x86-64-v4-zen4, x86-64-v4-amx, aarch64-linux-gnu, aarch64-neoverse-n1, "
-                     "armv7-linux-gnueabihf or c")
+                     "armv7-linux-gnueabihf, c, or a GPU: cuda-sm_80, cuda-sm_90a or cuda, which has code for both")
     sub.add_argument("--threads", choices=("openmp", "none"), default="openmp", help="default: %(default)s")
     sub.add_argument("--weights", choices=("incbin", "array", "file", "extern"), default="incbin",
                      help="where weights live: a binary file that the assembler embeds, a C array, a file that the "

@@ -13,6 +13,7 @@ from ingot.codegen.kernels import Kernel
 from ingot.codegen.nvcc import find_nvcc
 from ingot.codegen.program import Weight
 from ingot.codegen.target import Target
+from ingot.codegen.toolchain import build_shared
 from ingot.codegen.tree import Call, Copy, Launch, Let, Read
 from ingot.ir.expr import Var
 from ingot.ir.target import TargetKind
@@ -125,3 +126,58 @@ def test_much_shared_memory_is_asked_for_when_kernels_are_loaded():
                    [tensor("y", "float32", 4)])
     text = on_device(made).files()["kernels_0.cu"]
     assert text.count("cudaFuncAttributeMaxDynamicSharedMemorySize") == 1 and "65536" in text
+
+
+ERRORS = """
+#include <stdio.h>
+#include "tree.h"
+int main(void)
+{
+    INGOT_ALIGNED(256) static unsigned char arena[TREE_ARENA_BYTES + 256], host[TREE_HOST_BYTES + 256];
+    static float x[TREE_X_SIZE], y[TREE_Y_SIZE];
+    tree *net = NULL;
+    const int found[] = {
+        tree_init(NULL, host, sizeof host, arena, sizeof arena, NULL),
+        tree_init(&net, NULL, sizeof host, arena, sizeof arena, NULL),
+        tree_init(&net, host, TREE_HOST_BYTES - 1, arena, sizeof arena, NULL),
+        tree_init(&net, host + 8, TREE_HOST_BYTES, arena, sizeof arena, NULL),
+        tree_init(&net, host, sizeof host, NULL, sizeof arena, NULL),
+        tree_init(&net, host, sizeof host, arena, TREE_ARENA_BYTES - 1, NULL),
+        tree_init(&net, host, sizeof host, arena + 64, TREE_ARENA_BYTES, NULL),
+        tree_init_(&net, host, sizeof host, arena, sizeof arena, NULL, INGOT_ABI + 1, sizeof(ingot_model_info)),
+        net != NULL,
+        tree_init(&net, host, sizeof host, arena, sizeof arena, NULL),
+        tree_device_error(net), tree_device_error(NULL),
+        tree_run(NULL, x, y, NULL), tree_run(net, NULL, y, NULL), tree_run(net, x, y, NULL)};
+    for (size_t i = 0; i < sizeof found / sizeof *found; ++i) printf("%d ", found[i]);
+    return 0;
+}
+"""
+REFUSED = [-1, -1, -2, -3, -1, -2, -3, -4, 0]  # before CUDA is called
+
+
+def test_init_refuses_what_does_not_fit_and_keeps_cudas_own_code(tmp_path):
+    with_weights().write(tmp_path / "tree")
+    (tmp_path / "tree" / "errors.c").write_text(ERRORS)
+    nvcc = strict_c(tmp_path / "tree")
+    library = build_shared(tmp_path / "tree", tmp_path / "tree.so", on_device(symbolic().program).target)
+    done = subprocess.run(["gcc", "errors.c", str(library), "-o", "errors"], cwd=tmp_path / "tree", capture_output=True,
+                          text=True)
+    assert done.returncode == 0, done.stderr
+    found = [*map(int, subprocess.run(["./errors"], cwd=tmp_path / "tree", check=True, capture_output=True,
+                                      text=True).stdout.split())]
+    assert nvcc and found[:9] == REFUSED
+    assert found[11:14] == [0, -1, -1]
+    if found[9]:  # INGOT_ERR_DEVICE: cudaErrorInsufficientDriver without a driver, or cudaErrorNoDevice; no run then
+        assert found[9] == -12 and found[10] in (35, 100) and found[14] == -8
+
+
+def test_cmake_builds_the_folder(tmp_path):
+    if shutil.which("cmake") is None or find_nvcc() is None:
+        pytest.skip("cmake or nvcc is missing")
+    symbolic().write(tmp_path / "tree")
+    for command in (["cmake", "-S", "tree", "-B", "build", f"-DCMAKE_CUDA_COMPILER={find_nvcc().root}/bin/nvcc"],
+                    ["cmake", "--build", "build"]):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "build" / "tree_selftest").exists()
