@@ -32,6 +32,7 @@ from ..ir.transform.walk import statements
 from . import cuda_package  # noqa: F401 - the folders of its kind of target
 from .c_names import BESIDE, MOST_NETWORK, network_name
 from .dim_checks import SIZES, dim_checks, example_sizes, run_checks
+from .enqueued import ENQUEUED, check_enqueued
 from .kernel_cache import Entry, KernelCache, without_body
 from .kernels import kernel_names, print_kernel
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
@@ -161,6 +162,8 @@ def lower(mod, options, cache=None):
         check_bounds(func)
     stages = Stages(_prefix(mod, options), mod)
     stages.fused = optimize(mod, options)
+    if options.target.kind in ENQUEUED:
+        check_enqueued(stages.fused, options.target)
     stages.tir = RELAX["StoreConstants"]()(RELAX["LegalizeOps"]()(stages.fused))
     functions, main = _prim_funcs(stages.tir), stages.tir["main"]
     work = {n: estimate_work(f) for n, f in functions.items()}
