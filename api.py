@@ -141,7 +141,7 @@ def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, ali
     if stage == "c":
         files = compile_module(mod, checked).files()
         return "\n".join(f"/* ==== {name} ==== */\n{text}" for name, text in files.items()
-                         if name.endswith((".c", ".h")) and name not in _RUNTIME and isinstance(text, str))
+                         if name.endswith((".c", ".h", ".cu")) and name not in _RUNTIME and isinstance(text, str))
     stages = lower(mod, checked)
     if stage == "accuracy":
         return _accuracy(stages, stages.kernels, checked)

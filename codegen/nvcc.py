@@ -7,10 +7,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import site
 import subprocess
 import sys
-import sysconfig
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -42,8 +40,8 @@ def candidates():
     if os.environ.get("CUDACXX", "").strip():
         return [os.environ["CUDACXX"].strip()]
     homes = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
-    packages = dict.fromkeys([*sys.path, sysconfig.get_paths()["purelib"], *site.getsitepackages()])
-    pip = [str(p) for folder in packages for p in sorted(Path(folder or ".", "nvidia").glob("cu*/bin/nvcc"))[::-1]]
+    pip = [str(path) for folder in filter(None, sys.path)
+           for path in sorted(Path(folder, "nvidia").glob("cu*/bin/nvcc"), reverse=True)]
     return [*(str(Path(home, "bin", "nvcc")) for home in homes), "nvcc", "/usr/local/cuda/bin/nvcc", *pip]
 
 

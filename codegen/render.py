@@ -11,8 +11,8 @@ import jinja2
 
 from .c_layout import folded, folded_arguments, folded_comments, folded_prose, folded_rules
 
-FOLDS = {".c": folded, ".h": folded, ".cu": folded, ".S": folded_comments, ".md": folded_prose, ".txt": folded_arguments,
-         "Makefile": folded_rules}
+FOLDS = {".c": folded, ".h": folded, ".cu": folded, ".S": folded_comments, ".md": folded_prose,
+         ".txt": folded_arguments, "Makefile": folded_rules}
 TEMPLATES = Path(__file__).parent.parent / "templates"
 
 

@@ -262,7 +262,8 @@ def source_files(sources):
     """`sources` as a list of absolute paths, longest file first, so that the last compiler is not alone for long."""
     if isinstance(sources, (str, Path)):
         folder = Path(sources)
-        sources = [path for path in folder.iterdir() if path.suffix in (".c", ".cu", ".S") and path.stem not in _PROGRAMS]
+        sources = [path for path in folder.iterdir()
+                   if path.suffix in (".c", ".cu", ".S") and path.stem not in _PROGRAMS]
         if not sources:
             raise ToolchainError(f"no C sources in {folder}")
     files = [Path(source).resolve() for source in sources]

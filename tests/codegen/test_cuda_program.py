@@ -36,8 +36,8 @@ def kernel(name, op):
 
 
 def launch(name, a, b, out, extent, **fields):
-    return Launch(name, ((extent + (BLOCK - 1)) // BLOCK,), (number(BLOCK),), fields.pop("shared", number(0)), (a, b, out),
-                  "global", dims=(extent,), reads=2, comment=name, **fields)
+    return Launch(name, ((extent + (BLOCK - 1)) // BLOCK,), (number(BLOCK),), fields.pop("shared", number(0)),
+                  (a, b, out), "global", dims=(extent,), reads=2, comment=name, **fields)
 
 
 def on_device(made, **options):
@@ -98,10 +98,11 @@ def test_c_of_the_host_compiles_strictly_and_nvcc_builds_all(tmp_path, made):
 
 def test_a_run_launches_kernels_and_copies_on_the_stream():
     files = with_weights().files()
+    text = files["tree.c"]
     assert ("    INGOT_MARK(net, 0); /* add */\n"
-            "    TRY(net, tree_add_launch(ingot_dim3(2, 1, 1), ingot_dim3(64, 1, 1), 0, stream, x, TENSOR(b1), TENSOR(b0),\n"
-            "        100));") in files["tree.c"]
-    assert "TRY(net, cudaMemcpyAsync(TENSOR(b2), TENSOR(b0), 400, cudaMemcpyDeviceToDevice, stream));" in files["tree.c"]
+            "    TRY(net, tree_add_launch(ingot_dim3(2, 1, 1), ingot_dim3(64, 1, 1), 0, stream, x, TENSOR(b1), "
+            "TENSOR(b0),\n        100));") in text
+    assert "TRY(net, cudaMemcpyAsync(TENSOR(b2), TENSOR(b0), 400, cudaMemcpyDeviceToDevice, stream));" in text
     assert "#define TREE_ARENA_BYTES 1856u" in files["tree.h"]  # 512 for weights, three tensors of 448
     text = symbolic().files()["tree.c"]
     assert "ingot_dim3((n + 63) / 64, 1, 1)" in text
