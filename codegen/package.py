@@ -358,7 +358,8 @@ class Folder:
         dtype = t.dtype
         integer = not dtype.is_float
         return {
-            "name": t.name, "place": self._place(t), "upper": t.name.upper(), "source_name": c_string(t.source_name), "dtype": str(dtype),
+            "name": t.name, "place": self._place(t), "upper": t.name.upper(),
+            "source_name": c_string(t.source_name), "dtype": str(dtype),
             "const": "" if t.updated else "const ",
             "ctype": C_TYPES[dtype], "dtype_enum": "INGOT_" + str(dtype).upper(), "symbolic": symbolic, "size": size,
             "shape_text": "[" + ", ".join(str(d) for d in t.shape) + "]", "example_size": str(max(example, 1)),
