@@ -135,6 +135,8 @@ def _add_options(sub):
     sub.add_argument("--opt-level", type=int, choices=(0, 1, 2), default=2, help="default: %(default)s")
     sub.add_argument("--byte-order", choices=("little", "big"), help="how the target keeps numbers in memory, where "
                      "its name does not say it; weights in a C array are right in both")
+    sub.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), default="float32", help="what a float32 "
+                     "model is computed in, with sums of float32 (default: %(default)s)")
     sub.add_argument("--accuracy", choices=("float32", "strict", "relaxed"), default=None, help="float32 (default): "
                      "every product as near as sums of float32 are, whatever the sizes of its terms; strict: also no "
                      "Winograd, one FMA a term; relaxed: faster arithmetics too, which are as near where "
@@ -332,7 +334,7 @@ def _options(args):
             "name": args.name, "dims": dict(args.dim), "bounds": dict(args.bound), "aliases": dict(args.alias),
             "shapes": dict(args.shape), "accuracy": _accuracy(args),
             "algorithms": args.algorithms, "schedules": args.schedules,
-            "stack_limit": args.stack_limit, "byte_order": args.byte_order}
+            "stack_limit": args.stack_limit, "byte_order": args.byte_order, "dtype": args.dtype}
 
 
 def _accuracy(args):

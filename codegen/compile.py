@@ -46,6 +46,8 @@ from .target import BYTE_ORDERS, Target
 
 VERSION = "0.1.0"
 THREADS = ("openmp", "none")
+DTYPES = ("float32", "float16", "bfloat16")  # that a float32 model may be computed in
+CAST = "ToMixedPrecision"  # the pass that makes it so: products of such numbers, sums of float32
 STAGES = ("relax", "fused", "tir", "scheduled", "plans", "traces", "accuracy", "program", "c")
 MOST_INTERPRETED = 10_000_000  # statements that a self-test's reference may run in Python
 MOST_REFERENCE_BYTES = 4 << 30  # of the tensors of one operator, that a self-test's reference may hold
@@ -65,12 +67,13 @@ class Options:
     algorithms: tuple = ()  # pairs of a convolution's node and its algorithm, see ir/transform/choose_convolution.py
     schedules: tuple = ()  # pairs of a kernel and its Record, see recorded.py
     stack_limit: int | None = None  # bytes of stack that a run may take of each thread; None: the target's
+    dtype: str = "float32"
 
     @staticmethod
     def check(target="host", opt_level=2, threads="openmp", weights="incbin", name=None, exact=False, algorithms=None,
-              schedules=None, stack_limit=None, accuracy=None, byte_order=None):
+              schedules=None, stack_limit=None, accuracy=None, byte_order=None, dtype="float32"):
         for what, value, known in (("threads", threads, THREADS), ("weights", weights, WEIGHTS),
-                                   ("opt_level", opt_level, (0, 1, 2)),
+                                   ("opt_level", opt_level, (0, 1, 2)), ("dtype", dtype, DTYPES),
                                    ("byte_order", byte_order, (None, *BYTE_ORDERS))):
             if value not in known:
                 raise ValueError(f"{what} must be one of {', '.join(map(str, known))}, not {value!r}")
@@ -87,7 +90,7 @@ class Options:
                              + (f" (at most {MOST_NETWORK} letters)" if len(name) > MOST_NETWORK else ""))
         target = replace(target, byte_order=byte_order or target.byte_order)
         return Options(target, opt_level, threads, weights, name, accuracy, tuple(algorithms.items()),
-                       tuple(check_schedules(schedules).items()), stack_limit)
+                       tuple(check_schedules(schedules).items()), stack_limit, dtype)
 
     @cached_property
     def machine(self):
@@ -140,6 +143,10 @@ def _prim_funcs(mod):
 def optimize(mod, options):
     """The graph passes of this optimization level."""
     passes = graph_passes(options.opt_level, options.machine, options.accuracy, dict(options.algorithms))
+    if options.dtype != FLOAT32:
+        if CAST not in RELAX:
+            raise ValueError(f"dtype {options.dtype} is not there yet; float32 is")
+        passes = [RELAX[CAST](options.dtype), *passes]
     return with_bodies(mod, Sequential(passes, name="Optimize"))
 
 
@@ -250,7 +257,7 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
         version=VERSION, flops=flops, no_reference=reason,
         test_inputs=inputs, test_outputs=outputs, test_dims=tuple(sizes.values()),
         index_checks=index_checks(mod), most_threads=threads, stack=stack,
-        accuracy=options.accuracy, dim_checks=checks)
+        accuracy=options.accuracy, dim_checks=checks, dtype=options.dtype)
 
 
 def _most_bytes(mod, sizes):

@@ -59,7 +59,7 @@ class CompiledModel:
 
     program: calls and memory; kernels: {C name: Kernel}; kernel_of: {module function: C name}. test_inputs and
     test_outputs: arrays of the self-test, whose symbolic dimensions are test_dims; test_outputs is empty where there is
-    no reference, for the reason no_reference. most_threads: more of them than so many would make it slower than one;
+    no reference, for the reason no_reference. dtype: what a float32 model is computed in. most_threads: more of them than so many would make it slower than one;
     stack: bytes that a run takes of each thread's at most.
     """
 
@@ -82,6 +82,7 @@ class CompiledModel:
     stack: int = 0
     accuracy: str = FLOAT32
     dim_checks: tuple = ()
+    dtype: str = "float32"
 
     @property
     def name(self):
@@ -322,7 +323,7 @@ class Folder:
             "run_arguments_again": ", ".join([*arguments, *(t["place"] + "_again" for t in outputs), *found]),
             "found": [{"name": name, "pointer": pointer} for name, pointer in self.found],
             "null_checks": " || ".join(f"{x} == NULL" for x in pointers),
-            "compared": [_comparison(d) for d in dict.fromkeys(t.dtype for t in p.outputs)],
+            "compared": [_comparison(d, m.dtype) for d in dict.fromkeys(t.dtype for t in p.outputs)],
             "compare_headers": ["ingot_half.h"] if any(t.dtype in SMALL_FLOATS for t in p.outputs) else [],
             "dim_enum": ", ".join(f"{d} = {v}" for d, v in zip(self.dims, m.test_dims)),
             **printer.context(inputs, outputs), "has_team": m.has_team, "run_headers": sorted(self.uses),
@@ -442,10 +443,11 @@ class _DimNames:
         return self.known[id(var)]
 
 
-def _comparison(dtype):
-    """How the self-test compares outputs of a dtype: as doubles, with an error relative to the largest magnitude."""
+def _comparison(dtype, computed):
+    """How the self-test compares outputs of a dtype: as doubles, with an error relative to the largest magnitude, that
+    numbers allow which the network is computed in."""
     widened = f"ingot_{SMALL_FLOATS[dtype]}_to_f32" if dtype in SMALL_FLOATS else ""
-    tolerance = TEST_TOLERANCES.get(dtype, 1e-4)
+    tolerance = max(TEST_TOLERANCES.get(d, 1e-4) for d in (dtype, computed)) if dtype.is_float else 1e-4
     return {"dtype": str(dtype), "ctype": C_TYPES[dtype], "widened": widened, "tolerance": f"{tolerance:g}"}
 
 
