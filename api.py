@@ -21,6 +21,7 @@ from .ir.relax.accuracy import PROMISES
 from .ir.schedule.plan import ATTRIBUTE
 from .ir.transform.alias import alias_outputs
 from .ir.transform.expose import expose_intermediates
+from .runtime.cuda_library import CudaLibrary
 from .runtime.library import CompiledLibrary
 from .runtime.structured import LibraryByShape, StructuredLibrary
 from .runtime.values import accept
@@ -79,7 +80,7 @@ def _library(mod, options, model):
     attrs = mod["main"].attrs
     compiled = compile_module(mod, options, _source_hash(model))
     if "input_values" not in attrs:
-        return CompiledLibrary(compiled)
+        return CudaLibrary(compiled) if compiled.target.kind == "cuda" else CompiledLibrary(compiled)
     return StructuredLibrary(compiled, attrs["input_values"], attrs["output_values"])
 
 

@@ -9,22 +9,17 @@ import numpy as np
 from ..ir.dtype import DataType
 from .cudart import (ATTRIBUTES, DEVICE_TO_DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, CudaError, cudart, device_count,
                      use_device)
-from .device import CUDA, Device
+from .device import BACKENDS, CUDA, Backend, Device
 from .dlpack import take, to_capsule
 
 
-def why_absent(device):
+def why_absent(index):
     """Why a CUDA device cannot be used, one line; None where it can."""
     try:
-        use_device(device.index)
+        use_device(index)
     except CudaError as error:
         return str(error)
     return None
-
-
-def exists(index):
-    """Whether there is a CUDA device of that number."""
-    return why_absent(Device(CUDA, index)) is None
 
 
 def synchronize(index):
@@ -94,8 +89,7 @@ class CudaArray:
     def copyto(self, target, mem_scope=None):
         """Copy to an array of the same shape, or to a new one on a Device; returns it."""
         if isinstance(target, Device):
-            from .ndarray import empty
-            target = empty(self.shape, self.dtype, target, mem_scope)
+            target = BACKENDS[target.device_type].empty(self.shape, self.dtype, target)
         if not hasattr(target, "copyfrom"):
             raise TypeError(f"copyto takes an NDArray or a Device, not {type(target).__name__}")
         return target.copyfrom(self)
@@ -169,6 +163,9 @@ def empty(shape, dtype, device):
     return CudaArray(block.pointer, shape, dtype, device, block)
 
 
+BACKENDS[CUDA] = Backend(why_absent, synchronize, empty)
+
+
 def _on_cuda(tensor):
     return hasattr(tensor, "__dlpack_device__") and int(tensor.__dlpack_device__()[0]) == CUDA
 
@@ -203,5 +200,5 @@ def _from_interface(tensor, described):
     return CudaArray(described["data"][0], shape, dtype.name, Device(CUDA, 0), tensor)
 
 
-__all__ = ["Block", "CudaArray", "CudaError", "cudart", "device_count", "empty", "exists", "from_other", "is_on_cuda",
-           "properties", "synchronize", "why_absent"]
+__all__ = ["Block", "CudaArray", "CudaError", "cudart", "device_count", "empty", "from_other", "is_on_cuda", "properties",
+           "synchronize"]

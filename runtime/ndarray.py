@@ -7,7 +7,7 @@ import numpy as np
 from ..ir.dtype import DataType
 from .binding import aligned_empty
 from . import cuda_array
-from .device import CUDA, Device, cpu, cuda, device as _device
+from .device import BACKENDS, CPU, CUDA, Backend, Device, cpu, cuda, device as _device
 
 device = _device
 ALIGNMENT = 64
@@ -118,16 +118,22 @@ def dtype_of(array):
 def empty(shape, dtype="float32", device=None, mem_scope=None):
     """An NDArray with undefined elements; its memory is aligned to 64 bytes."""
     if device is not None and not (isinstance(device, Device) and device.exist):
-        why = cuda_array.why_absent(device) if getattr(device, "device_type", None) == CUDA else None
+        why = BACKENDS[CUDA].why_absent(device.index) if getattr(device, "device_type", None) == CUDA else None
         raise ValueError(f"there is no device {device} here; tensors live on tvm.cpu(0)" + (f": {why}" if why else ""))
     if mem_scope not in (None, "", "global"):
         raise ValueError(f"memory scope {mem_scope!r} is no scope of the CPU; leave mem_scope out")
     shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(int(s) for s in shape)
-    if device is not None and device.device_type == CUDA:
-        return cuda_array.empty(shape, dtype, device)
+    return BACKENDS[(device or cpu()).device_type].empty(shape, dtype, device)
+
+
+def _empty(shape, dtype, device):
     dtype = DataType(dtype).numpy
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     return NDArray(aligned_empty(size, ALIGNMENT).view(dtype).reshape(shape), device)
+
+
+BACKENDS[CPU] = Backend(lambda index: f"there is one CPU, not number {index}" if index else None, lambda index: None,
+                        _empty)
 
 
 def array(arr, device=None, mem_scope=None):

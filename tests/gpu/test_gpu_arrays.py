@@ -1,27 +1,21 @@
 """Arrays, streams and events of CUDA from Python, over a runtime library that has the host's memory as its device."""
 import gc
-import shutil
-import subprocess
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
+from fake_cuda import MISSING, build_cudart
 
 import ingot as tvm
 from ingot.runtime import cuda_array, cudart, dlpack
 from ingot.runtime.cudart import CudaError
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+pytestmark = pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    path = tmp_path_factory.mktemp("fake") / "libcudart.so"
-    source = Path(__file__).with_name("fake_cudart.c")
-    subprocess.run(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", source, "-o", path],
-                   check=True)
-    return str(path)
+    return str(build_cudart(tmp_path_factory.mktemp("fake")))
 
 
 @pytest.fixture
