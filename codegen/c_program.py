@@ -107,7 +107,7 @@ class ProgramPrinter:
         return lines
 
     def _each(self, nodes, where):
-        return [line for node in nodes for line in _PRINTERS[type(node)](self, node, where)]
+        return [line for node in nodes for line in self.PRINTERS[type(node)](self, node, where)]
 
     def _call(self, call, where):
         function, printed = self.functions[call.kernel]
@@ -248,9 +248,11 @@ class ProgramPrinter:
         return ["enum { /* where each tensor is in the memory */", *lines[:-1], lines[-1].removesuffix(","), "};"]
 
 
-_PRINTERS = {Call: ProgramPrinter._call, Launch: ProgramPrinter._launch, Copy: ProgramPrinter._copy,
-             Let: ProgramPrinter._let, If: ProgramPrinter._if, While: ProgramPrinter._while, For: ProgramPrinter._for,
-             Seq: ProgramPrinter._seq, Check: ProgramPrinter._check}
+# node class -> the method that prints it; a dialect's printer has its own for some.
+ProgramPrinter.PRINTERS = {
+    Call: ProgramPrinter._call, Launch: ProgramPrinter._launch, Copy: ProgramPrinter._copy, Let: ProgramPrinter._let,
+    If: ProgramPrinter._if, While: ProgramPrinter._while, For: ProgramPrinter._for, Seq: ProgramPrinter._seq,
+    Check: ProgramPrinter._check}
 
 
 def _is_region(node):

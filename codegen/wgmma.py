@@ -46,7 +46,7 @@ def _product(name):
         "name": name, "ctype": ctype, "registers": bool(registers), "add": add,
         "a": "const void *a" if registers else "uint64_t a",
         "ptx": f"m64n{columns}k{depth}.{dtype}.{ptx}.{ptx}", "places": _lines([f"%{i}" for i in range(count)]),
-        "operands": f"}}, {first}, {b}, p{scales};",
+        "operands": f"}}, {first}, {b}, p{scales}",
         "sums": _lines([f'"+{letter}"(d[{i}])' for i in range(count)]), "inputs": f'{inputs}, "l"(b)'}
 
 

@@ -1,5 +1,5 @@
-/* ingot_cuda.h: what kernels use beyond plain CUDA C, as functions: asynchronous copies, shuffles, barriers of parts of a
- * block.
+/* ingot_cuda.h: what kernels use beyond plain CUDA C, as functions: asynchronous copies, shuffles, barriers of parts
+ * of a block.
  *
  * Only nvcc sees PTX. For any other compiler the same functions are declared without a body: whoever runs kernels on
  * something else defines them. A function that an architecture has no instruction for stops the kernel there.

@@ -23,37 +23,43 @@ INGOT_DEVICE void ingot_ldmatrix_x1(void *words, const void *row)
 {
     INGOT_SM_80(uint32_t *r = (uint32_t *)words;
                 asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];"
-                             : "=r"(r[0]) : "r"(ingot_shared_address(row)) : "memory"));
+                             : "=r"(r[0])
+                             : "r"(ingot_shared_address(row)) : "memory"));
 }
 INGOT_DEVICE void ingot_ldmatrix_x2(void *words, const void *row)
 {
     INGOT_SM_80(uint32_t *r = (uint32_t *)words;
                 asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
-                             : "=r"(r[0]), "=r"(r[1]) : "r"(ingot_shared_address(row)) : "memory"));
+                             : "=r"(r[0]), "=r"(r[1])
+                             : "r"(ingot_shared_address(row)) : "memory"));
 }
 INGOT_DEVICE void ingot_ldmatrix_x4(void *words, const void *row)
 {
     INGOT_SM_80(uint32_t *r = (uint32_t *)words;
                 asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                             : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(ingot_shared_address(row)) : "memory"));
+                             : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                             : "r"(ingot_shared_address(row)) : "memory"));
 }
 INGOT_DEVICE void ingot_ldmatrix_x1_trans(void *words, const void *row)
 {
     INGOT_SM_80(uint32_t *r = (uint32_t *)words;
                 asm volatile("ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%0}, [%1];"
-                             : "=r"(r[0]) : "r"(ingot_shared_address(row)) : "memory"));
+                             : "=r"(r[0])
+                             : "r"(ingot_shared_address(row)) : "memory"));
 }
 INGOT_DEVICE void ingot_ldmatrix_x2_trans(void *words, const void *row)
 {
     INGOT_SM_80(uint32_t *r = (uint32_t *)words;
                 asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-                             : "=r"(r[0]), "=r"(r[1]) : "r"(ingot_shared_address(row)) : "memory"));
+                             : "=r"(r[0]), "=r"(r[1])
+                             : "r"(ingot_shared_address(row)) : "memory"));
 }
 INGOT_DEVICE void ingot_ldmatrix_x4_trans(void *words, const void *row)
 {
     INGOT_SM_80(uint32_t *r = (uint32_t *)words;
                 asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                             : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(ingot_shared_address(row)) : "memory"));
+                             : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                             : "r"(ingot_shared_address(row)) : "memory"));
 }
 
 /* A float32 number rounded to the nearest TF32 number, ties away from zero. */

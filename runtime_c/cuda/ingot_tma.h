@@ -13,8 +13,9 @@ typedef struct __align__(64) ingot_tensor_map {
 
 #if defined(__CUDACC__)
 
-/* ---- mbarriers: 8 bytes of shared memory. A phase ends when `count` threads have arrived and all expected bytes have;
- * its number, from 0 on, modulo 2 is its parity. -------------------------------------------------------------------- */
+/* ---- mbarriers ----------------------------------------------------------------------------------------------------
+ * 8 bytes of shared memory each. A phase ends when `count` threads have arrived, and all bytes that they expect; its
+ * number, from 0 on, modulo 2 is its parity. */
 
 INGOT_DEVICE void ingot_mbarrier_init(uint64_t *bar, int count)
 {
@@ -85,7 +86,10 @@ INGOT_DEVICE void ingot_tma_store_2d(const ingot_tensor_map *map, const void *sr
     INGOT_SM_90(asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];"
                              :: "l"(map), "r"(ingot_shared_address(src)), "r"(x), "r"(y) : "memory"));
 }
-INGOT_DEVICE void ingot_tma_store_commit(void) { INGOT_SM_90(asm volatile("cp.async.bulk.commit_group;" ::: "memory")); }
+INGOT_DEVICE void ingot_tma_store_commit(void)
+{
+    INGOT_SM_90(asm volatile("cp.async.bulk.commit_group;" ::: "memory"));
+}
 INGOT_DEVICE void ingot_tma_store_wait_read(int pending)
 {
     switch (pending) {
@@ -100,7 +104,10 @@ INGOT_DEVICE void ingot_tma_store_wait_read(int pending)
 
 /* Before the first product that reads registers which were written, or accumulators. */
 INGOT_DEVICE void ingot_wgmma_fence(void) { INGOT_SM_90A(asm volatile("wgmma.fence.sync.aligned;" ::: "memory")); }
-INGOT_DEVICE void ingot_wgmma_commit(void) { INGOT_SM_90A(asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory")); }
+INGOT_DEVICE void ingot_wgmma_commit(void)
+{
+    INGOT_SM_90A(asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"));
+}
 /* Waits until at most `pending` groups of products are not done, a constant of at most 3. */
 INGOT_DEVICE void ingot_wgmma_wait(int pending)
 {
@@ -112,8 +119,8 @@ INGOT_DEVICE void ingot_wgmma_wait(int pending)
     }
 }
 
-/* What wgmma knows of a tile in shared memory whose rows, along k, have 128, 64 or 32 bytes (swizzle), swizzled as a copy
- * with a map of that swizzle leaves them; groups of 8 rows follow one another. Along k, 16 bytes further on is + 1. */
+/* What wgmma knows of a tile in shared memory whose rows, along k, have 128, 64 or 32 bytes (swizzle), swizzled as a
+ * copy with a map of that swizzle leaves them; groups of 8 rows follow one another. Along k, 16 bytes further on is + 1. */
 INGOT_DEVICE uint64_t ingot_wgmma_tile(const void *at, int swizzle)
 {
     const uint64_t kind = swizzle == 128 ? 1 : swizzle == 64 ? 2 : 3;
