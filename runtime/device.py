@@ -22,10 +22,16 @@ class Device:
     @property
     def exist(self):
         """Whether code can run there."""
+        if self.device_type == CUDA:
+            from .cuda_array import exists  # loads CUDA's library
+            return exists(self.index)
         return self.device_type == CPU and self.index == 0
 
     def sync(self, stream=None):
-        """Wait for the device: calls return when their work is done, so there is nothing to wait for."""
+        """Wait for the device. On the CPU calls return when their work is done, so there is nothing to wait for."""
+        if self.device_type == CUDA:
+            from .cuda_array import synchronize
+            synchronize(self.index)
 
     def __str__(self):
         return f"{_NAMES.get(self.device_type, self.device_type)}({self.index})"
@@ -53,5 +59,5 @@ def cpu(dev_id=0):
 
 
 def cuda(dev_id=0):
-    """A CUDA device, for which nothing can be built yet: exist is False."""
+    """A CUDA device; `exist` says whether it is there."""
     return Device(CUDA, dev_id)
