@@ -21,6 +21,7 @@ from .ir.relax.accuracy import PROMISES
 from .ir.schedule.plan import ATTRIBUTE
 from .ir.transform.alias import alias_outputs
 from .ir.transform.expose import expose_intermediates
+from .runtime.cuda_library import CudaLibrary
 from .runtime.library import CompiledLibrary
 from .runtime.structured import LibraryByShape, StructuredLibrary
 from .runtime.values import accept
@@ -31,7 +32,7 @@ accept(TensorProto, numpy_helper.to_array, numpy_helper.from_array)
 
 def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin", name=None, dims=None,  # noqa: A001
             exact=False, algorithms=None, schedules=None, stack_limit=None, accuracy=None, byte_order=None,
-            bounds=None, aliases=None, shapes=None):
+            bounds=None, aliases=None, shapes=None, dtype="float32"):
     """A network as a callable library.
 
     model: a path to an ONNX file, an onnx.ModelProto, or an IRModule with a graph function "main".
@@ -40,6 +41,7 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     opt_level: 0 lowers as imported, 1 folds and fuses, 2 also packs weights and tiles for registers.
     threads: "openmp" (OMP_NUM_THREADS holds) or "none". weights: "incbin", "array", "file" or "extern".
     byte_order: "little" or "big", of weights in files; None: the target's.
+    dtype: "float16" or "bfloat16": what a float32 model is computed in, with sums of float32.
     name: prefix of all C names; default the model's. dims: {"batch": 1} pins symbolic dimensions.
     bounds: {"boxes_count": 100}: how large dimensions that a run decides are at most, where nothing else says so.
     aliases: {"present.*": "past_key_values.*"}: outputs that lie in the memory of inputs, which a run extends there
@@ -60,7 +62,7 @@ def compile(model, target="host", opt_level=2, threads="openmp", weights="incbin
     Raises OnnxImportError, ValueError or ToolchainError.
     """
     options = Options.check(target, opt_level, threads, weights, name, exact, algorithms, schedules, stack_limit,
-                            accuracy, byte_order)
+                            accuracy, byte_order, dtype)
     try:
         mod = load(model, dims, name, bounds, aliases, shapes)
     except UndeclaredInput as error:
@@ -78,7 +80,7 @@ def _library(mod, options, model):
     attrs = mod["main"].attrs
     compiled = compile_module(mod, options, _source_hash(model))
     if "input_values" not in attrs:
-        return CompiledLibrary(compiled)
+        return CudaLibrary(compiled) if compiled.target.kind == "cuda" else CompiledLibrary(compiled)
     return StructuredLibrary(compiled, attrs["input_values"], attrs["output_values"])
 
 
@@ -141,7 +143,7 @@ def inspect_stage(model, stage="relax", dims=None, kernel=None, bounds=None, ali
     if stage == "c":
         files = compile_module(mod, checked).files()
         return "\n".join(f"/* ==== {name} ==== */\n{text}" for name, text in files.items()
-                         if name.endswith((".c", ".h")) and name not in _RUNTIME and isinstance(text, str))
+                         if name.endswith((".c", ".h", ".cu")) and name not in _RUNTIME and isinstance(text, str))
     stages = lower(mod, checked)
     if stage == "accuracy":
         return _accuracy(stages, stages.kernels, checked)

@@ -29,8 +29,10 @@ from ..ir.transform.context import PassContext, Sequential
 from ..ir.transform.pass_table import RELAX
 from ..ir.transform.pipeline import Network, graph_passes, lower_module, pipeline_for
 from ..ir.transform.walk import statements
-from .c_names import MOST_NETWORK, network_name
+from . import cuda_package  # noqa: F401 - the folders of its kind of target
+from .c_names import BESIDE, MOST_NETWORK, network_name
 from .dim_checks import SIZES, dim_checks, example_sizes, run_checks
+from .enqueued import ENQUEUED, check_enqueued
 from .kernel_cache import Entry, KernelCache, without_body
 from .kernels import kernel_names, print_kernel
 from .package import WEIGHTS, CompiledModel, IndexCheck, evaluate_dim
@@ -44,6 +46,8 @@ from .target import BYTE_ORDERS, Target
 
 VERSION = "0.1.0"
 THREADS = ("openmp", "none")
+DTYPES = ("float32", "float16", "bfloat16")  # that a float32 model may be computed in
+CAST = "ToMixedPrecision"  # the pass that makes it so: products of such numbers, sums of float32
 STAGES = ("relax", "fused", "tir", "scheduled", "plans", "traces", "accuracy", "program", "c")
 MOST_INTERPRETED = 10_000_000  # statements that a self-test's reference may run in Python
 MOST_REFERENCE_BYTES = 4 << 30  # of the tensors of one operator, that a self-test's reference may hold
@@ -63,18 +67,16 @@ class Options:
     algorithms: tuple = ()  # pairs of a convolution's node and its algorithm, see ir/transform/choose_convolution.py
     schedules: tuple = ()  # pairs of a kernel and its Record, see recorded.py
     stack_limit: int | None = None  # bytes of stack that a run may take of each thread; None: the target's
+    dtype: str = "float32"
 
     @staticmethod
     def check(target="host", opt_level=2, threads="openmp", weights="incbin", name=None, exact=False, algorithms=None,
-              schedules=None, stack_limit=None, accuracy=None, byte_order=None):
+              schedules=None, stack_limit=None, accuracy=None, byte_order=None, dtype="float32"):
         for what, value, known in (("threads", threads, THREADS), ("weights", weights, WEIGHTS),
-                                   ("opt_level", opt_level, (0, 1, 2)),
+                                   ("opt_level", opt_level, (0, 1, 2)), ("dtype", dtype, DTYPES),
                                    ("byte_order", byte_order, (None, *BYTE_ORDERS))):
             if value not in known:
                 raise ValueError(f"{what} must be one of {', '.join(map(str, known))}, not {value!r}")
-        if name is not None and network_name(name) != name:
-            raise ValueError(f"name {name!r} is no C identifier, or one that is taken; {network_name(name)!r} would do"
-                             + (f" (at most {MOST_NETWORK} letters)" if len(name) > MOST_NETWORK else ""))
         if stack_limit is not None and (not isinstance(stack_limit, int) or stack_limit < 1):
             raise ValueError(f"stack_limit must be a number of bytes, at least 1, not {stack_limit!r}")
         algorithms = {} if algorithms is None else algorithms
@@ -83,9 +85,12 @@ class Options:
         if algorithms and opt_level < 2:
             raise ValueError(f"algorithms are chosen at opt_level 2 only, not {opt_level}")
         target = Target.get(target)
+        if name is not None and (other := network_name(name, kind=target.kind)) != name:
+            raise ValueError(f"name {name!r} is no C identifier, or one that is taken; {other!r} would do"
+                             + (f" (at most {MOST_NETWORK} letters)" if len(name) > MOST_NETWORK else ""))
         target = replace(target, byte_order=byte_order or target.byte_order)
         return Options(target, opt_level, threads, weights, name, accuracy, tuple(algorithms.items()),
-                       tuple(check_schedules(schedules).items()), stack_limit)
+                       tuple(check_schedules(schedules).items()), stack_limit, dtype)
 
     @cached_property
     def machine(self):
@@ -128,7 +133,7 @@ class Stages:
 
 
 def _prefix(mod, options):
-    return options.name or network_name(mod.attrs.get("name", "model"))
+    return options.name or network_name(mod.attrs.get("name", "model"), kind=options.target.kind)
 
 
 def _prim_funcs(mod):
@@ -138,6 +143,10 @@ def _prim_funcs(mod):
 def optimize(mod, options):
     """The graph passes of this optimization level."""
     passes = graph_passes(options.opt_level, options.machine, options.accuracy, dict(options.algorithms))
+    if options.dtype != FLOAT32:
+        if CAST not in RELAX:
+            raise ValueError(f"dtype {options.dtype} is not there yet; float32 is")
+        passes = [RELAX[CAST](options.dtype), *passes]
     return with_bodies(mod, Sequential(passes, name="Optimize"))
 
 
@@ -160,6 +169,8 @@ def lower(mod, options, cache=None):
         check_bounds(func)
     stages = Stages(_prefix(mod, options), mod)
     stages.fused = optimize(mod, options)
+    if options.target.kind in ENQUEUED:
+        check_enqueued(stages.fused, options.target)
     stages.tir = RELAX["StoreConstants"]()(RELAX["LegalizeOps"]()(stages.fused))
     functions, main = _prim_funcs(stages.tir), stages.tir["main"]
     work = {n: estimate_work(f) for n, f in functions.items()}
@@ -217,7 +228,8 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
     work = {n: kernels[kernel_of[n]].work for n in functions}
     threads = threads_worth(options, lowered, work, {n: loops_of(f) for n, f in functions.items()})
     budget = options.machine.l2_bytes if threads > 1 else 0
-    program = build_program(lowered, name, budget, kernel_of.values(), run_checks(mod))
+    taken = [*kernel_of.values(), *BESIDE.get(options.target.kind, ())]
+    program = build_program(lowered, name, budget, taken, run_checks(mod))
     indexes = index_extents(mod)
     samples = dict(mod["main"].attrs.get("samples", ()))
     inputs = tuple(replace(t, indexes=indexes.get(n, ()), sample=samples.get(n, ()))
@@ -245,7 +257,7 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
         version=VERSION, flops=flops, no_reference=reason,
         test_inputs=inputs, test_outputs=outputs, test_dims=tuple(sizes.values()),
         index_checks=index_checks(mod), most_threads=threads, stack=stack,
-        accuracy=options.accuracy, dim_checks=checks)
+        accuracy=options.accuracy, dim_checks=checks, dtype=options.dtype)
 
 
 def _most_bytes(mod, sizes):

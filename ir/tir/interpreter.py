@@ -25,6 +25,8 @@ from .intrinsics import ALL_INTRINSICS
 
 _INFIX = {E.Add: "+", E.Sub: "-", E.Mul: "*", E.FloorDiv: "//", E.FloorMod: "%", E.EQ: "==", E.NE: "!=", E.LT: "<",
           E.LE: "<=", E.GT: ">", E.GE: ">="}
+# Statements that change nothing where one thread runs and copies are done at once
+NOTHING = ("tir.prefetch", "tir.tvm_storage_sync", "tir.ptx_commit_group", "tir.ptx_wait_group")
 _CALLED = {E.Min: "minimum", E.Max: "maximum", E.And: "logical_and", E.Or: "logical_or", E.Div: "trunc_div",
            E.Mod: "trunc_mod"}
 
@@ -399,7 +401,7 @@ class Compiler:
         return text if _count(e.indices) is None else f"padded({text}, {e.dtype.lanes})"
 
     def expr_Call(self, e):
-        if e.op == "tir.prefetch":
+        if e.op in NOTHING:
             return "0"
         args = [self.expr(a) for a in e.args]
         op = e.op.rpartition(".")[2]

@@ -3,7 +3,8 @@
 A loop bound to a thread axis is no loop here: each thread of a block is a generator that runs from one barrier (or
 shuffle) to the next one, and blocks run one after the other. So a program without a barrier that it needs goes wrong:
 accesses of two threads to one element, one of them a store, without a barrier between raise RaceError; barriers that
-some threads do not reach raise DivergenceError.
+some threads do not reach raise DivergenceError. Asynchronous copies arrive as late as they may: when their thread waits
+for their group.
 """
 from __future__ import annotations
 
@@ -87,6 +88,7 @@ class _Launch:
 
     def __init__(self, backwards):
         self.backwards, self.now, self.block, self.memory = backwards, (0, 0, 0), 0, {}
+        self.copies = {}  # (block, thread) -> groups of copies under way, the last one of which is still open
 
     def reread(self, array, dtype, shape):
         return array.viewed(dtype, shape) if isinstance(array, _Watched) else reread(array, dtype, shape)
@@ -99,6 +101,27 @@ class _Launch:
         if name not in self.memory:
             self.memory[name] = _Watched(make(), self, name)
         return self.memory[name]
+
+    def copy(self, target, to, source, start, count, reads=True):
+        """Start an asynchronous copy of `count` neighbours, of zeros where not `reads`: nobody knows what the target
+        holds until it has arrived."""
+        to, start = ((*place[:-1], slice(place[-1], place[-1] + count)) for place in (to, start))
+        values = source[start].copy() if reads else np.zeros(count, target.array.dtype)
+        target[to] = np.full(count, _spoiled(values[0]))
+        self._groups()[-1].append((target, to, values))
+
+    def commit(self):
+        self._groups().append([])
+
+    def wait(self, pending):
+        """Let copies arrive, until `pending` groups at most are under way."""
+        groups = self._groups()
+        while len(groups) - 1 > pending:
+            for target, to, values in groups.pop(0):
+                target[to] = values
+
+    def _groups(self):
+        return self.copies.setdefault((self.block, self.now[0]), [[]])
 
     def __call__(self, thread, grid, block):
         for place in product(*(range(grid.get(axis, 1)) for axis in reversed(GRID))):
@@ -236,6 +259,13 @@ class _Threads(Compiler):
         if op.startswith("tvm_warp_shuffle"):
             mask, value, by, width = map(self.expr, e.args[:4])
             return f"(yield ('{op.removeprefix('tvm_warp_')}', int({mask}) & 0xffffffff, {value}, {by}, {width}))"
+        if op == "ptx_cp_async":
+            to, start = (a.args[0] for a in e.args[:2])
+            places = (f"{self.name(a.buffer)}, ({self.indices(a.buffer, a.indices)},)" for a in (to, start))
+            condition = [self.expr(c) for c in e.args[3:]]
+            return f"launch.copy({', '.join([*places, str(e.args[2].value // to.dtype.bytes), *condition])})"
+        if op in ("ptx_commit_group", "ptx_wait_group"):
+            return f"launch.{op.split('_')[1]}({', '.join(map(self.expr, e.args))})"
         return super().expr_Call(e)
 
 
