@@ -70,7 +70,7 @@ def _synchronized(kernel, func):
             walk.require_own()
             return kernel
         except _Divergent as at:
-            kernel = _Replace(at.outer, _sunk(at, func)).visit(kernel)
+            kernel = _Replace(at.outer, _sunk(at, kernel, func)).visit(kernel)
 
 
 class _Divergent(Exception):
@@ -186,7 +186,7 @@ class _Kernel:
     def require_own(self):
         """Raises BarrierError where a thread reads what another one has for itself."""
         for b, accesses in self.own.items():
-            read = lacking(accesses, self.threads)
+            read = lacking(accesses, self.threads, self.an)
             if read is not None:
                 raise BarrierError(
                     f"{self.title}: a thread reads {b.name}[{', '.join(map(str, read.node.indices))}], which another "
@@ -390,10 +390,10 @@ def _holds(root, nodes):
 
 # ---------------------------------------------------------------- conditions move inside
 
-def _sunk(at, func):
+def _sunk(at, kernel, func):
     """Something that some threads skip, moved one statement further in; of a branch with two cases, two branches."""
     outer = at.outer
-    if not (isinstance(outer, IfThenElse) or is_bound(outer)):
+    if outer is kernel or not (isinstance(outer, IfThenElse) or is_bound(outer)):
         name = f"loop {outer.loop_var.name}" if isinstance(outer, For) else "a `while`"
         raise BarrierError(
             f"{func.title}: threads hand {at.buffer.name} on inside {name}, which they do not run equally often, so "

@@ -4,9 +4,12 @@ from __future__ import annotations
 from ...arith.pattern import conjuncts
 from ...expr import EQ, IntImm, Var, const, free_vars
 from ...node import collect
-from ...tir.stmt import BufferLoad, BufferStore, DeclBuffer, For, IfThenElse
+from ...tir.stmt import (
+    AttrStmt, BufferLoad, BufferStore, DeclBuffer, Evaluate, For, IfThenElse, LetStmt, While)
 from ..walk import StmtMutator
 from .threads import AXES, Kernels, is_bound
+
+_NO_STORES = (For, While, IfThenElse, DeclBuffer, AttrStmt, Evaluate)
 
 
 def guard_redundant_stores(func):
@@ -47,6 +50,9 @@ class _Guard(StmtMutator):
         return loop
 
     def visit_LetStmt(self, let):
+        """What only stores use is computed by who stores."""
+        if not collect(let.body, _NO_STORES):
+            return self._guarded(let)
         self.depends[let.var] = self.axes_of(let.value)
         return super().visit_LetStmt(let)
 
@@ -59,10 +65,12 @@ class _Guard(StmtMutator):
         return branch.replace(then_case=then, else_case=self.visit(branch.else_case))
 
     def _guarded(self, stmt):
-        """A store, or a loop over lanes of stores."""
+        """A store, or a loop over lanes or variables around stores."""
         stores = collect(stmt, BufferStore)
         for loop in collect(stmt, For):
             self.depends[loop.loop_var] = self.axes_of(loop.min, loop.extent)
+        for let in reversed(collect(stmt, LetStmt)):
+            self.depends[let.var] = self.axes_of(let.value)
         if any(s.buffer in self.private for s in stores):
             return stmt
         used = set(self.decided).union(*(self.axes_of(s.indices) for s in stores))
