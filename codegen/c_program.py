@@ -116,6 +116,10 @@ class ProgramPrinter:
         arguments = ["worker"] * printed.team + [self._argument(o, where, printed.team) for o in call.operands]
         text = wrap_call(f"{function}(", [*arguments, *map(self.dim_text, call.dims)], indent=INDENT * 2)
         text = f"if ({text} != NULL) return INGOT_ERR_ASSERT;" if printed.can_fail else text + ";"
+        return self._marked(call, text, where)
+
+    def _marked(self, call, text, where):
+        """The lines of a call whose C is `text`, with the profile's hook and a comment before it."""
         where.code.append(text)
         mark = ""
         if call.hook and where.mark:

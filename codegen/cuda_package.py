@@ -1,13 +1,17 @@
 """The output folder of a network for CUDA: C99 of the host, kernels in .cu files, and what nvcc builds them by."""
 from __future__ import annotations
 
+import re
+
 from .c_names import BESIDE_LAUNCHES
 from .cuda_program import CudaProgramPrinter
 from .nvcc import cmake_architectures, gencode
-from .package import FOLDERS, RUNTIME, Folder, inlined, runtime_files
+from .package import FOLDERS, RUNTIME, Folder, runtime_files
 from .toolchains import toolchain
+from .wgmma import wgmma_calls, wgmma_header
 
 ALIGN = 256  # bytes, as cudaMalloc aligns
+WGMMA = "ingot_wgmma.h"
 
 
 class CudaFolder(Folder):
@@ -51,9 +55,26 @@ class CudaFolder(Folder):
                 "cuda_architectures": " ".join(cmake_architectures(tools.device_code))}
 
     def _runtime(self, used):
-        files = runtime_files(used)
-        return {**files, **{n: inlined((RUNTIME / "cuda" / n).read_text(), "cuda/") for n in sorted(used)
-                            if (RUNTIME / "cuda" / n).exists()}}
+        own = device_headers(used, [k.body for k in self.m.kernels.values()])
+        return {**runtime_files(used.union(*map(_included, own.values()))), **own}
 
 
 FOLDERS["cuda"] = CudaFolder
+
+
+def device_headers(used, kernels):
+    """{file: text} of the headers for devices among those in use, and of what these include. kernels: texts, which say
+    the functions of ingot_wgmma.h that there are."""
+    files, waiting = {}, sorted(used)
+    while waiting:
+        name = waiting.pop()
+        if name == WGMMA:
+            files[name] = wgmma_header([call for text in kernels for call in wgmma_calls(text)])
+        elif name not in files and (RUNTIME / "cuda" / name).exists():
+            files[name] = (RUNTIME / "cuda" / name).read_text()
+        waiting += [n for n in _included(files.get(name, "")) if n not in files]
+    return files
+
+
+def _included(text):
+    return set(re.findall(r'^#include "(\w+\.h)"', text, re.MULTILINE))

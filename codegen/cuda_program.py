@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from ..ir.expr import IntImm
 from .c_expr import EmitError
 from .c_program import INDENT, ProgramPrinter, wrap_call
-from .c_types import c_comment
 from .tree import Call, Copy, Launch, Let, Read, calls_of
 
 STATIC_SHARED = 48 << 10  # bytes of shared memory that a block has without asking for more
@@ -75,13 +74,7 @@ class CudaProgramPrinter(ProgramPrinter):
         arguments = [*self._head(launch, instance), *(self._argument(o, where) for o in launch.operands),
                      *map(self.dim_text, launch.dims)]
         text = wrap_call(f"TRY({instance}, {self.launchers[function].name}(", arguments, indent=INDENT * 2) + ");"
-        where.code.append(text)
-        mark = ""
-        if launch.hook and where.mark:
-            mark = where.mark.format(self.hooks) + "; "
-            self.hooks += 1
-        first, *more = text.split("\n")
-        return [f"{mark}/* {c_comment(launch.comment)} */", first, *(line.removeprefix(INDENT) for line in more)]
+        return self._marked(launch, text, where)
 
     def kernel_name(self, launch):
         return self.functions[launch.kernel][0]

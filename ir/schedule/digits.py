@@ -62,7 +62,9 @@ class Digits:
                 continue
             terms = self._terms(form)
             if terms is None or not self._apart(terms, box):
-                continue
+                terms = self._joined(form)
+                if terms is None or not self._apart(terms, box):
+                    continue
             digits += [digit for _, digit in terms]
             for _, digit in terms:
                 bases.setdefault(digit.base.key, digit.base)
@@ -97,6 +99,7 @@ class Digits:
             digit = self._digit(atom)
             if digit is None or k <= 0:
                 return None
+            digit = self._of_whole(digit)
             out.append((degree, k, scaled(coefficient, k), digit))
         out.sort(key=lambda t: t[:2])
         return [t[2:] for t in out]
@@ -119,6 +122,29 @@ class Digits:
             if quotient is not None:
                 return self._if_nonnegative(Digit(inner.parts[0], divisor, quotient))
         return Digit(number, divisor)
+
+    def _joined(self, form):
+        """The terms of a form that is one quotient and more, as the quotient that it is."""
+        quotient = self._as_quotient(form)
+        return quotient and [(ONE, self._of_whole(Digit(*quotient)))]
+
+    def _of_whole(self, digit):
+        """The digit as one of the value that its base is a quotient of, as (32 * i + j // 8) % 40 is of 256 * i + j."""
+        quotient = self._as_quotient(digit.base)
+        if quotient is None:
+            return digit
+        whole, divisor = quotient
+        return self._of_whole(Digit(whole, self._times(digit.low, divisor), digit.modulus))
+
+    def _as_quotient(self, form):
+        """(number, divisor) of a form that is a quotient and more: i + j // 8 is (8 * i + j) // 8. None for others."""
+        quotients = [atom for atom, k in form.terms.items() if atom.kind == DIV and k == 1]
+        if len(quotients) != 1 or not quotients[0].parts[1].vars.isdisjoint(self.free):
+            return None
+        number, divisor = quotients[0].parts
+        rest = self._add(form, Linear({quotients[0]: 1}, 0), -1)
+        whole = self._add(number, self._times(rest, divisor))
+        return (whole, divisor) if rest.key != ZERO.key and self.an.nonnegative(whole) else None
 
     def _if_nonnegative(self, digit):
         return digit if self.an.nonnegative(digit.base) else None
@@ -168,7 +194,8 @@ class Digits:
             return False
         reached = ONE
         for _ in digits:
-            step = next((d for d in digits if self._same(d.low, reached)), None)
+            step = min((d for d in digits if self._same(d.low, reached)), default=None,
+                       key=lambda d: d.modulus is not None)  # what has no remainder taken says most
             if step is None:
                 return False
             if step.modulus is None:

@@ -143,9 +143,13 @@ def separate(ctx, chain, touching, buffer):
     wanted = {loop.loop_var for loop in chain if not is_unit(loop)}
     outside = analyzer_of(index.loops_above(chain[0]))
     if len(touching) == 1 and _reads_where_it_writes(touching[0], buffer):
-        digits = Digits(outside, ranges_of(_loops_from(index, touching[0], chain[0])))
         regions = regions_of(touching[0], buffer, "writes")
-        if len(regions) == 1 and wanted <= digits.recovered([(r.min, as_expr(r.extent)) for r in regions[0]]):
+        loops, above = _loops_from(index, touching[0], chain[0]), index.loops_above(chain[0])
+        # what tells the iterations of more loops apart may have a simpler form
+        tried = [(outside, loops), *([(analyzer_of([]), [*above, *loops])] if above else [])]
+        if len(regions) == 1 and any(
+                wanted <= Digits(analyzer, ranges_of(around)).recovered([(r.min, as_expr(r.extent)) for r in regions[0]])
+                for analyzer, around in tried):
             return True
     inside = analyzer_of(index.loops_above(chain[-1]) + [chain[-1]])
     relaxed = [Relaxed(inside, _loops_from(index, b, chain[-1])[1:]) for b in touching]

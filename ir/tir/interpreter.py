@@ -25,6 +25,8 @@ from .intrinsics import ALL_INTRINSICS
 
 _INFIX = {E.Add: "+", E.Sub: "-", E.Mul: "*", E.FloorDiv: "//", E.FloorMod: "%", E.EQ: "==", E.NE: "!=", E.LT: "<",
           E.LE: "<=", E.GT: ">", E.GE: ">="}
+# Statements that change nothing where one thread runs and copies are done at once
+NOTHING = ("tir.prefetch", "tir.tvm_storage_sync", "tir.ptx_commit_group", "tir.ptx_wait_group")
 _CALLED = {E.Min: "minimum", E.Max: "maximum", E.And: "logical_and", E.Or: "logical_or", E.Div: "trunc_div",
            E.Mod: "trunc_mod"}
 
@@ -54,14 +56,14 @@ def _workspace(buffer, scalars):
 
 def build(func):
     """The Python function of a PrimFunc."""
-    scope = dict(_RUNTIME)
+    scope = dict(RUNTIME)
     exec(compile(source(func), "<interpreted PrimFunc>", "exec"), scope)
     return scope["kernel"]
 
 
 def source(func):
     """The Python text of a PrimFunc."""
-    return _Compiler().function(func)
+    return Compiler().function(func)
 
 
 # ---------------------------------------------------------------- run-time helpers of the generated text
@@ -130,7 +132,7 @@ def _padded(values, lanes):
     return np.concatenate([values, np.zeros(lanes - len(values), values.dtype)])
 
 
-_RUNTIME = {"np": np, "checked": _checked, "fresh": _fresh, "convert": _convert, "trunc_div": _trunc_div,
+RUNTIME = {"np": np, "checked": _checked, "fresh": _fresh, "convert": _convert, "trunc_div": _trunc_div,
             "trunc_mod": _trunc_mod, "select": _select, "view": _view, "reread": _reread, "check_shape": _check_shape,
             "no_extern": _no_extern, "minimum": min, "maximum": max, "v_minimum": np.minimum, "v_maximum": np.maximum,
             "v_logical_and": np.logical_and, "v_logical_or": np.logical_or,
@@ -139,7 +141,7 @@ _RUNTIME = {"np": np, "checked": _checked, "fresh": _fresh, "convert": _convert,
 
 # ---------------------------------------------------------------- the compiler
 
-class _Compiler:
+class Compiler:
     def __init__(self):
         self.lines, self.depth = [], 1
         self.names, self.used = {}, set()
@@ -393,7 +395,7 @@ class _Compiler:
         return text if _count(e.indices) is None else f"padded({text}, {e.dtype.lanes})"
 
     def expr_Call(self, e):
-        if e.op == "tir.prefetch":
+        if e.op in NOTHING:
             return "0"
         args = [self.expr(a) for a in e.args]
         op = e.op.rpartition(".")[2]

@@ -40,8 +40,8 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None):
 # - the last are the target's: they leave expressions that only a printer reads, and no hint that a pass consumes.
 _LOWERING = (
     "LiftImports", "ResolveViews", "NameLoops", "LowerInitBlock", "RemoveNoOp",
-    "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation", "LowerMatchBuffer",
-    "LowerOpaqueBlock", "NameStrides", "FlattenBuffer", "SmallFloatComputeLegalize", "HoistInitPredicate",
+    "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation",
+    "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "LowerOpaqueBlock", "NameStrides", "FlattenBuffer", "SmallFloatComputeLegalize", "HoistInitPredicate",
     "LoopPartition",
     "UnrollCopies", "Simplify", "RemoveNoOp",  # once more: what parts of loops never use
     "HoistSumPredicate", "VectorizeLoop", "VectorTypeRewrite", "LaneIndexedFMA", "RegisterPromote", "RegisterTranspose",
@@ -74,7 +74,8 @@ def pipeline_for(target, network=None):
     kind = str(getattr(target, "kind", target))
     if kind not in _TARGETS:
         raise ValueError(f"no pipeline for targets of kind {kind!r}; known: {', '.join(_TARGETS)}")
-    given = {"UnrollLoop": {"explicit_unroll": False}, "NarrowDataType": {"target_bits": 32}}
+    given = {"UnrollLoop": {"explicit_unroll": False}, "NarrowDataType": {"target_bits": 32},
+             "InjectSoftwarePipeline": {"is_async": kind == "cuda"}}
     if network:
         machine = Target.get(target)
         given["LiftScratch"] = {"kept": network.kept, "registers": machine.register_bytes}

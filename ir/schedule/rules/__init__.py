@@ -3,7 +3,7 @@
 A rule is a function (schedule, Target) -> Match, or None where it does not fit. It looks at blocks, not at operators: a
 reduction over packed operands gets a register tile, other reductions are computed where their result is needed, the
 rest is inlined, fused and spread over threads. Before loops are touched it hands back what the decision depends on and
-how a Plan is applied. A new rule is a file here and a place in RULES.
+how a Plan is applied. A new rule is a file here and a place in RULES; those for GPUs are in gpu/.
 """
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from .columns import columns
 from .contraction import contraction
 from .elementwise import elementwise
 from .gather import gather
+from .gpu import KINDS as GPUS
+from .gpu import RULES as GPU_RULES
 from .local_response import local_response
 from .phases import phases
 from .pointwise_depthwise import pointwise_depthwise
@@ -32,6 +34,8 @@ from .winograd import winograd
 RULES = {rule.__name__: rule for rule in (
     attention, attention_blocks, quantized_product, recurrence, winograd, pointwise_depthwise, blocked_convolution,
     columns, phases, windows, local_response, register_tile, contraction, row_reduction, gather, elementwise)}
+# The rules by the kind of target; RULES for those not here.
+RULES_OF = dict.fromkeys(GPUS, GPU_RULES)
 
 
 GIVEN = "the given plan"  # what is refused, in messages
@@ -66,7 +70,7 @@ def _apply(match, plan, sch, target):
 def apply(plan, sch, target):
     """Schedule by a Plan, of which what is open is chosen. Returns the whole Plan. Raises PlanError where there is no
     such rule, or it does not fit, or has no such candidate; ScheduleError where a primitive refuses."""
-    found = follow(_rule_of(plan), sch, target, plan)
+    found = follow(_rule_of(plan, target), sch, target, plan)
     if found is None:
         raise PlanError(_DOES_NOT_FIT.format(plan.rule))
     return found
@@ -75,10 +79,16 @@ def apply(plan, sch, target):
 _DOES_NOT_FIT = "the rule {} does not fit this function"
 
 
-def _rule_of(plan):
-    if plan.rule not in RULES:
-        raise PlanError(f"a plan's rule is one of {', '.join(RULES)}, not {plan.rule!r}")
-    return RULES[plan.rule]
+def rules_of(target):
+    """{name: rule} for a target, in the order in which they are tried."""
+    return RULES_OF.get(target.kind, RULES)
+
+
+def _rule_of(plan, target):
+    rules = rules_of(target)
+    if plan.rule not in rules:
+        raise PlanError(f"a plan's rule is one of {', '.join(rules)}, not {plan.rule!r}")
+    return rules[plan.rule]
 
 
 class Decision:
@@ -92,7 +102,7 @@ class Decision:
     def __init__(self, func, target):
         self.func, self.target, self.refused = func, target, []
         given = func.attrs.get(ATTRIBUTE)
-        self._tries = [(rule.__name__, rule, None) for rule in RULES.values()]
+        self._tries = [(rule.__name__, rule, None) for rule in rules_of(target).values()]
         if given is not None:
             self._tries.insert(0, (GIVEN, None, given))
         if func.attrs.get("tir.is_scheduled"):
@@ -134,7 +144,7 @@ class Decision:
             if len(self._sch.trace):  # what a rule began is dropped
                 self._begin()
             try:
-                self._match = (rule or _rule_of(self._given))(self._sch, self.target)
+                self._match = (rule or _rule_of(self._given, self.target))(self._sch, self.target)
                 self.plan = self._match and _choose(self._match, self.target, self._given)
                 if self.plan is None and rule is None:
                     raise PlanError(_DOES_NOT_FIT.format(self._given.rule))

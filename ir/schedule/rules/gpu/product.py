@@ -1,0 +1,236 @@
+"""Sums of products on GPUs: products of matrices, and convolutions as implicit ones.
+
+A block of threads makes a tile of the result, over whose terms it walks: it copies what it needs of both operands to
+shared memory, and every thread adds up a tile of its own in registers.
+
+    for tile (blocks):
+        for terms, a few at a time:
+            left_shared, right_shared = operands, 0 outside          (threads together)
+            for k of these: sums += left_shared[k, rows] * right_shared[k, columns]
+        result = epilogue(sums)
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+
+from ....expr import IntImm, Var, is_const_int
+from ....node import collect
+from ....tir.stmt import BufferLoad
+from ...blocks import uses
+from ...contraction_form import contraction_form
+from ...plan import Kernel, Match, Plan, Tile
+from ..blocks import SYMBOLIC, iter_vars, operand_loads, place_of
+from ..registers import anchored
+from .products import TILES, cost_of
+
+LANES_DOWN, LANES_ACROSS = 4, 8  # how the threads of a warp lie: they read 64 and 128 bytes of shared memory at once
+VECTOR = 4  # float32 elements that a thread reads at once
+SECTOR = 8  # float32 elements of a sector of global memory
+THREADS_OF_SUMS = 256  # a block of those that add parts up
+
+
+@dataclass(frozen=True)
+class GpuProduct(Kernel):
+    """A product of rows and columns with sums of `depth` terms, so many of it; SYMBOLIC for sizes that are not known.
+    can_part: whether sums may be made in parts. size: bytes of an element in shared memory."""
+
+    rows: int
+    columns: int
+    depth: int
+    batch: int = 1
+    can_part: bool = True
+    size: int = 4
+
+    rule = "gpu_product"
+
+    def candidates(self, target):
+        for tile in TILES:
+            if tile.threads > target.launch.max_threads or tile.shared_bytes(self.size) > target.launch.shared_bytes:
+                continue
+            for parts in self._parts(tile):
+                yield Plan(self.rule, tile.name, tile=Tile(1, tile.thread_rows, tile.thread_columns), turn=tile.depth,
+                           parts=parts)
+
+    def _parts(self, tile):
+        """In how many parts of equal length sums may be made."""
+        if not self.can_part or self.depth >= SYMBOLIC:
+            return (1,)
+        return tuple(p for p in (1, 2, 3, 4, 6, 8, 12, 16) if p == 1 or self.depth % p == 0 and self.depth // p >= 64)
+
+    def cost(self, plan, target):
+        return cost_of(by_name(plan.algorithm), self, plan.parts, target.launch)
+
+
+def by_name(name):
+    return next(tile for tile in TILES if tile.name == name)
+
+
+def gpu_product(sch, target):
+    """A sum of products of two operands, whatever their layout, and what follows it."""
+    found = anchored(sch, fits)
+    if found is None:
+        return None
+    anchor, epilogue = found
+    block = sch.get(sch.get_block(anchor))
+    if loops_of(sch, block, epilogue) is None:
+        return None
+    form, _ = contraction_form(block)
+    sizes = {side: _size(getattr(form, side)) for side in ("rows", "columns", "depth", "batch")}
+    kernel = GpuProduct(**sizes, can_part=all(a.is_static for a in form.depth), size=block.writes[0].buffer.dtype.bytes)
+    return Match(kernel, partial(_apply, sch, anchor, epilogue))
+
+
+def fits(block):
+    """Whether a block is a product that is worth a tile: a vector's has nothing that threads could share."""
+    form, _ = contraction_form(block)
+    return form is not None and all(_size(side) > 1 for side in (form.rows, form.columns, form.depth))
+
+
+def _size(axes):
+    return min(prod(axis.extent.value if axis.is_static else SYMBOLIC for axis in axes), SYMBOLIC)
+
+
+def loops_of(sch, block, epilogue):
+    """({iterator of a product's block: the loop of the epilogue that it is}, of those that it has; all loops of the
+    epilogue); None where the epilogue reads the product in other ways than element by element."""
+    out = sch.get(epilogue)
+    loads = [load for load in collect(out.body, BufferLoad) if load.buffer is block.body.buffer]
+    every = list(sch.get_loops(epilogue))
+    loops, found = dict(zip((iv.var for iv in out.iter_vars), every)), {}
+    for var, index in zip(block.body.indices, loads[0].indices):
+        if isinstance(index, Var) and index in loops:
+            found[var] = loops.pop(index)
+        elif not is_const_int(index, 0):
+            return None
+    same = all(len(load.indices) == len(loads[0].indices) and all(a is b or is_const_int(a, 0) and is_const_int(b, 0)
+               for a, b in zip(load.indices, loads[0].indices)) for load in loads)
+    return (found, every) if same else None
+
+
+# ---------------------------------------------------------------- schedule
+
+def _apply(sch, anchor, epilogue, plan, target):
+    tile = by_name(plan.algorithm)
+    if plan.parts > 1:
+        product, sums = _in_parts(sch, anchor, plan.parts)
+        _tile(sch, product, sums, tile)
+        _add_up(sch, sch.get_block(anchor), epilogue)
+    else:
+        _tile(sch, sch.get_block(anchor), epilogue, tile)
+
+
+def _in_parts(sch, anchor, parts):
+    """Cut sums into parts: the block of these, and the one that writes them, a product of a batch of `parts`."""
+    block = sch.get_block(anchor)
+    loops = sch.get_loops(block)[-len(iter_vars(sch.get(block), "reduce")):]
+    k = sch.fuse(*loops) if len(loops) > 1 else loops[0]
+    part, _ = sch.split(k, [parts, None])
+    product = sch.rfactor(part, 0)
+    return product, sch.cache_write(product, 0, "global")
+
+
+def _add_up(sch, sums, epilogue):
+    """Add the parts up where the epilogue needs them, an element a thread."""
+    loops = sch.get_loops(epilogue)
+    fused = sch.fuse(*loops) if len(loops) > 1 else loops[0]
+    blocks, threads = sch.split(fused, [None, THREADS_OF_SUMS])
+    sch.compute_at(sums, threads, preserve_unit_loops=True)
+    sch.set_scope(sums, 0, "local")
+    sch.bind(blocks, "blockIdx.x")
+    sch.bind(threads, "threadIdx.x")
+
+
+def _tile(sch, product, epilogue, tile):
+    """Schedule a product and what reads it by a tile of blocks and one of threads."""
+    form, _ = contraction_form(sch.get(product))
+    found, every = loops_of(sch, sch.get(product), epilogue)
+    factors = tile.factors()
+    copies = sch.tile_contraction(product, factors["rows"], factors["columns"], [tile.depth])
+    threads = _result(sch, form, found, every, epilogue, factors)
+    sch.compute_at(product, threads, preserve_unit_loops=True)
+    sch.bind(threads, "threadIdx.x")
+    sch.set_scope(product, 0, "local")
+    points = len(factors["rows"]) + len(factors["columns"]) + 2
+    *outer, ko, ki = sch.get_loops(product)
+    points = outer[-points:]
+    sch.reorder(ko, ki, *points)
+    for copy, letter in zip(copies, "mn"):
+        _share(sch, copy, product, ko, letter, tile)
+    for copy in copies:
+        _hold(sch, copy, product, ki)
+    for loop in (ki, *points):
+        sch.unroll(loop)
+    sch.decompose_reduction(product, ko)
+
+
+def _result(sch, form, found, every, epilogue, factors):
+    """Cut the result into tiles, blocks of threads and points of a thread. Returns the loop over threads."""
+    sides = {side: [found[a.var] for a in getattr(form, side) if a.var in found] for side in ("rows", "columns")}
+    for axis in form.batch:
+        if axis.part == "high" and axis.var in found:  # a group and the channels in it
+            side = next(s for s in sides if found[axis.var] in sides[s])
+            group, inside = sch.split(found[axis.var], [None, axis.divisor])
+            every[every.index(found[axis.var])] = group
+            sides[side][sides[side].index(found[axis.var])] = inside
+    batch = [loop for loop in every if not any(loop in loops for loops in sides.values())]
+    sch.reorder(*batch, *sides["rows"], *sides["columns"])
+    cut = {}
+    for side, loops in sides.items():
+        loop = sch.fuse(*loops) if len(loops) > 1 else loops[0] if loops else sch.add_unit_loop(epilogue)
+        points, across, vector = factors[side]
+        rest, lanes = sch.split(loop, [None, vector])
+        blocks, turns, threads = sch.split(rest, [None, points, across])
+        warps, threads = sch.split(threads, [None, min(LANES_DOWN if side == "rows" else LANES_ACROSS, across)])
+        cut[side] = blocks, warps, threads, turns, lanes
+    order = [cut[side][n] for n in range(3) for side in cut]
+    points = [cut[side][n] for side in cut for n in (3, 4)]
+    sch.reorder(*batch, *order, *points)
+    for loop in points:
+        sch.unroll(loop)
+    if batch:
+        sch.bind(sch.fuse(*batch) if len(batch) > 1 else batch[0], "blockIdx.z")
+    sch.bind(order[0], "blockIdx.y")
+    sch.bind(order[1], "blockIdx.x")
+    return sch.fuse(*order[2:])
+
+
+def _share(sch, copy, product, ko, letter, tile):
+    """Copy the part of an operand that a few terms need to shared memory, by all threads: neighbours take what lies
+    in a row."""
+    sch.set_scope(copy, 0, "shared")
+    outer = len(sch.get_loops(product)[:_depth_of(sch, product, ko)])
+    sch.compute_at(copy, ko, preserve_unit_loops=True)
+    k, *points = sch.get_loops(copy)[-4:]
+    units = sch.get_loops(copy)[outer:-4]
+    if _lies_along_terms(sch.get(copy), letter):
+        some, few = sch.split(k, [None, min(SECTOR, tile.depth)])
+        sch.reorder(some, *points, few)
+        fused = sch.fuse(*units, some, *points, few)
+    else:
+        fused = sch.fuse(*units, k, *points)
+    turns, threads = sch.split(fused, [None, tile.threads])
+    sch.unroll(turns)
+    sch.bind(threads, "threadIdx.x")
+    sch.storage_align(copy, 0, -4, 32, VECTOR)
+
+
+def _depth_of(sch, block, loop):
+    """How many loops there are around a block down to one, that included."""
+    return 1 + [sch.get(other).loop_var for other in sch.get_loops(block)].index(sch.get(loop).loop_var)
+
+
+def _lies_along_terms(copy, letter):
+    """Whether what a copy reads lies in a row along the terms rather than along rows or columns."""
+    loads = [load for load in collect(copy.body, BufferLoad) if load.indices]
+    own = {iv.var for iv in copy.iter_vars if iv.var.name.startswith(f"v_{letter}")}
+    return bool(loads) and not uses(loads[0].indices[-1], own)
+
+
+def _hold(sch, copy, product, ki):
+    """Hold what a thread reads of a shared operand for a term in registers."""
+    held = sch.cache_read(product, place_of(sch.get(product), sch.get(copy).writes[0].buffer), "local")
+    sch.compute_at(held, ki, preserve_unit_loops=True)
+    for loop in sch.get_loops(held)[-4:]:
+        sch.unroll(loop)
