@@ -8,7 +8,7 @@ from ..ir.node import collect
 from ..ir.tir.buffer import Buffer
 from ..ir.transform.gpu.launch import BOUNDS
 from .c_expr import POSTFIX, CExpr, EmitError
-from .c_function import CPrinter
+from .c_function import CPrinter, computed_with
 from .dialect import C
 from .kernels import PRINTERS
 
@@ -75,6 +75,12 @@ class CudaPrinter(CPrinter):
     def bounds(self):
         threads = self.func.attrs.get(BOUNDS)
         return f"__launch_bounds__({threads}) " if threads else ""
+
+    def bound(self, var, tag, least, body):
+        if id(var) in computed_with(body):
+            super().bound(var, tag, least, body)
+        else:  # compilers tell of a name that nothing reads
+            self.visit(body)
 
     def visit_DeclBuffer(self, decl):
         if decl.buffer.scope == "shared.dyn":
