@@ -8,7 +8,9 @@ from .place_buffers import Aliases
 
 NO_OP = Evaluate(const(0))
 # Calls that do more than give a value.
-EFFECTS = ("tir.call_extern", "tir.call_packed", "tir.tvm_call_packed", "tir.prefetch")
+EFFECTS = ("tir.call_extern", "tir.call_packed", "tir.tvm_call_packed", "tir.prefetch", "tir.tvm_storage_sync")
+DEVICE = ("tir.ptx_", "tir.mma_", "tir.atomic_", "tir.tvm_mma_", "tir.tvm_bmma_", "tir.tvm_load_", "tir.tvm_store_",
+          "tir.tvm_fill_", "tir.tvm_warp_")  # what operations of threads together begin with
 
 
 def is_no_op(stmt):
@@ -20,7 +22,7 @@ def is_no_op(stmt):
 
 def has_effect(e):
     """Whether evaluating an expression does more than give a value."""
-    return any(call.op in EFFECTS for call in collect(e, Call))
+    return any(call.op in EFFECTS or call.op.startswith(DEVICE) for call in collect(e, Call))
 
 
 def remove_no_op(func):
