@@ -27,6 +27,7 @@ from .fuse_attention import fuse_attention
 from .gpu.async_copy import inject_ptx_async_copy
 from .gpu.barriers import thread_sync
 from .gpu.fragments import infer_fragment, lower_device_ops
+from .gpu.one_writer import guard_redundant_stores
 from .gpu.shared_plan import merge_shared_memory_allocations
 from .gpu.software_pipeline import inject_double_buffer, inject_software_pipeline
 from .gpu.thread_reduction import lower_cross_thread_reduction
@@ -209,6 +210,7 @@ TIR = _rows(
     ("LowerMatchBuffer", _tir, lower_match_buffer, "opaque blocks", "no matched buffers"),
     ("LowerOpaqueBlock", _tir, lower_opaque_block, "opaque blocks, no matched buffers", "no blocks, guards"),
     ("InjectVirtualThread", _tir, inject_virtual_thread, "no blocks, shaped buffers"),
+    ("GuardRedundantStores", _tir, guard_redundant_stores, "no blocks"),
     ("ThreadSync", _tir, thread_sync, "no blocks, shaped buffers"),
     ("NameStrides", _tir, name_strides, "no blocks, shaped buffers"),
     ("FlattenBuffer", _tir, flatten_buffer, "no blocks", "flat buffers"),

@@ -27,7 +27,8 @@ class _Inject(StmtMutator):
     def visit_For(self, loop):
         """A loop over neighbours, of a dtype that has no vectors, is one copy too."""
         store, v = loop.body, loop.loop_var
-        if self.inside and isinstance(store, BufferStore) and isinstance(loop.extent, IntImm) and is_const_int(loop.min, 0):
+        if self.inside and loop.kind in ("serial", "unrolled") and isinstance(store, BufferStore) and isinstance(
+                loop.extent, IntImm) and is_const_int(loop.min, 0):
             lanes = Ramp(const(0, v.dtype), const(1, v.dtype), loop.extent.value)
             copy = _copied_together(store, v, lanes, self.an)
             if copy is not None:
