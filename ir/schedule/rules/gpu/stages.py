@@ -79,4 +79,5 @@ def move_stages(sch, output, loop):
 def own_loops(sch, block, depth):
     """The loops of a block below the first `depth`: (spatial ones, those of a reduction)."""
     reduce = reduction_loops(sch, block)
-    return [loop for loop in sch.get_loops(block)[depth:] if loop not in reduce], reduce
+    reducing = {sch.get(loop).loop_var for loop in reduce}
+    return [loop for loop in sch.get_loops(block)[depth:] if sch.get(loop).loop_var not in reducing], reduce
