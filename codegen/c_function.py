@@ -121,13 +121,17 @@ class CPrinter(Visitor):
         if can_fail:
             result, _, last = self.dialect.failure
             self.line(last)
-        signature = with_parameters(f"{self.dialect.entry}{result}{self.name}(", params)
+        signature = with_parameters(f"{self.dialect.entry}{result}{self.bounds()}{self.name}(", params)
         body = self.braced()
         tiles = tuple(with_parameters(f"{self.dialect.inline}void {name}(", params) + "\n" + body
                       for (params, body), name in self.tiles.items())
         team = self.team is not None
         waits = team and self.team.waits
         return CFunction(self.name, signature, body, frozenset(self.uses), can_fail, team, waits, tiles)
+
+    def bounds(self):
+        """What stands between a kernel's result and its name."""
+        return ""
 
     def braced(self):
         """The body of a function: the names of strides, then the lines so far."""

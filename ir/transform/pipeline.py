@@ -39,26 +39,27 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None):
 # - loads of what is stored in another form come late: until then elements have the dtype that is computed in;
 # - the last are the target's: they leave expressions that only a printer reads, and no hint that a pass consumes.
 _LOWERING = (
-    "LiftImports", "ResolveViews", "NameLoops", "LowerCrossThreadReduction", "LowerInitBlock", "RemoveNoOp",
+    "LiftImports", "ResolveViews", "NameLoops", "LowerInitBlock", "RemoveNoOp",
     "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation",
-    "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "LowerOpaqueBlock", "InjectVirtualThread",
-    "GuardRedundantStores", "ThreadSync", "NameStrides", "FlattenBuffer", "SmallFloatComputeLegalize",
-    "HoistInitPredicate", "LoopPartition",
+    "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "LowerOpaqueBlock", "NameStrides", "FlattenBuffer", "SmallFloatComputeLegalize", "HoistInitPredicate",
+    "LoopPartition",
     "UnrollCopies", "Simplify", "RemoveNoOp",  # once more: what parts of loops never use
-    "HoistSumPredicate", "VectorizeLoop", "InjectPTXAsyncCopy", "VectorTypeRewrite", "LaneIndexedFMA", "RegisterPromote", "RegisterTranspose",
+    "HoistSumPredicate", "VectorizeLoop", "VectorTypeRewrite", "LaneIndexedFMA", "RegisterPromote", "RegisterTranspose",
     "InjectPrefetch",
     "HoistIfThenElse", "SplitSums", "UnrollLoop", "SmallFloatStorageLegalize", "StorageRewrite", "LiftWorkspace",
-    "LiftScratch", "MergeSharedMemoryAllocations", "LoadStored", "NarrowDataType")
-_TARGETS = {"c": ("LowerIntrin", "Accumulate", "OutlineTiles", "HoistIndex",
-                  "CommonSubexprElimTIR", "VerifyHints"),
-            "cuda": ("CommonSubexprElimTIR", "VerifyHints"), "opencl": ("CommonSubexprElimTIR", "VerifyHints")}
-# Passes of _LOWERING that kinds of targets leave out: of C those over threads, of GPUs those that make loops for vector
-# registers, caches and branch prediction. Copies of loops whose bounds differ between threads would tear barriers apart.
-_OF_THREADS = ("LowerCrossThreadReduction", "InjectVirtualThread", "GuardRedundantStores", "ThreadSync",
-               "InjectPTXAsyncCopy", "MergeSharedMemoryAllocations")
-_OF_CORES = ("LoopPartition", "HoistInitPredicate", "HoistSumPredicate", "VectorTypeRewrite", "LaneIndexedFMA",
-             "RegisterPromote", "RegisterTranspose", "InjectPrefetch", "SplitSums", "LiftScratch")
-_LEFT_OUT = {"c": _OF_THREADS, "cuda": _OF_CORES, "opencl": (*_OF_CORES, "InjectPTXAsyncCopy")}
+    "LiftScratch", "LoadStored", "NarrowDataType")
+_LAST = ("LowerIntrin", "Accumulate", "OutlineTiles", "HoistIndex", "CommonSubexprElimTIR", "VerifyHints")
+# Over PrimFuncs that are scheduled for GPUs: loops bound to threads stay whole, so that all threads of a block come by
+# each barrier. Threads join their reductions while blocks say what these are; barriers go in while indices are sums of
+# loops; shared memory is planned when nothing moves accesses any more.
+_GPU = (
+    "LiftImports", "ResolveViews", "UnifyThreadBinding", "NameLoops", "LowerCrossThreadReduction", "LowerInitBlock",
+    "RemoveNoOp", "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation",
+    "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "LowerOpaqueBlock", "InjectVirtualThread",
+    "GuardRedundantStores", "ThreadSync", "FlattenBuffer", "SmallFloatComputeLegalize", "HoistInitPredicate", "UnrollCopies", "Simplify",
+    "RemoveNoOp", "VectorizeLoop", "InjectPTXAsyncCopy", "UnrollLoop", "SmallFloatStorageLegalize", "LiftWorkspace",
+    "LoadStored", "NarrowDataType", "MergeSharedMemoryAllocations", "LowerIntrin", "VerifyHints")
+_LISTS = {"c": (*_LOWERING, *_LAST), "cuda": _GPU, "opencl": _GPU}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when
 # all that steers loops over terms is done; their arena has room for temporaries; their tiles and borders are printed as
 # functions, their strides by names. In a program of one's own all is as it is written.
@@ -76,22 +77,23 @@ class Network:
 def pipeline_for(target, network=None):
     """The passes from a scheduled PrimFunc to what the printer of a target's kind takes, as a list.
 
-    target: a Target, or its kind, "c", for the row of that name. network: the Network whose kernels are lowered, with
+    target: a Target, or its kind, "c", for the row of that name, "cuda" or "opencl". network: the Network whose kernels are lowered, with
     the registers and caches of the target; None for a program of one's own. Raises ValueError for a kind that has no
     pipeline, PassOrderError where a pass requires what does not hold.
     """
     kind = str(getattr(target, "kind", target))
-    if kind not in _TARGETS:
-        raise ValueError(f"no pipeline for targets of kind {kind!r}; known: {', '.join(_TARGETS)}")
+    if kind not in _LISTS:
+        raise ValueError(f"no pipeline for targets of kind {kind!r}; known: {', '.join(_LISTS)}")
     given = {"UnrollLoop": {"explicit_unroll": False}, "NarrowDataType": {"target_bits": 32},
              "InjectSoftwarePipeline": {"is_async": kind == "cuda"}}
-    if network and kind == "c":
+    if kind != "c":
+        given["VectorizeLoop"] = {"enable_vectorize": False}
+    elif network:
         machine = Target.get(target)
         given["LiftScratch"] = {"kept": network.kept, "registers": machine.register_bytes}
         given["InjectPrefetch"] = {"line": machine.cost("line_bytes"), "ahead": machine.cost("stream.ahead"),
                                    "far": machine.cost("stream.l2_ahead")}
-    names = [n for n in (*_LOWERING, *_TARGETS[kind]) if n not in _LEFT_OUT[kind] and (
-        network or n not in _OF_NETWORKS)]
+    names = [n for n in _LISTS[kind] if network or n not in _OF_NETWORKS]
     passes = [TIR[n](**given.get(n, {})) for n in names]
     check_order(passes, SCHEDULED, PRINTABLE[kind], f"the printer of {kind}")
     return passes

@@ -61,17 +61,14 @@ class Threads:
 
 
 class Kernels(StmtMutator):
-    """Rewrites each kernel of a function: an outermost loop that is bound to a block or a thread."""
+    """Rewrites each kernel of a function: an outermost loop that is bound to a block or a thread, or that has such
+    loops inside. One launch runs all of it."""
 
     def __init__(self, rewrite):
-        self.rewrite, self.outside = rewrite, ()  # the loops around the kernel
+        self.rewrite = rewrite
 
     def visit_For(self, loop):
-        if is_bound(loop):
-            return self.rewrite(loop)
-        around, self.outside = self.outside, (*self.outside, loop)
-        loop, self.outside = super().visit_For(loop), around
-        return loop
+        return self.rewrite(loop) if bound_loops(loop, "") else loop
 
 
 class Agreed:
