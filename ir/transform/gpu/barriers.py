@@ -126,8 +126,10 @@ class _Kernel:
         self.agreed = Agreed(self.private)
         self.agreed.varying.update(self.threads.variables.values())
         for axis, v in self.threads.variables.items():
-            if self.threads.extents[axis] is not None:
-                self.an.bind(v, Range(const(0, v.dtype), const(self.threads.extents[axis], v.dtype)))
+            extent = self.threads.extents[axis]
+            extent = self.threads.symbolic.get(axis) if extent is None else const(extent, v.dtype)
+            if extent is not None:
+                self.an.bind(v, Range(const(0, v.dtype), extent))
         self.own = {}        # buffer of scope "local" declared around loops over threads -> accesses
         self.loaded = set()  # variables that stand for what memory holds
         self.bound = {}      # loop variable or let -> what it is in terms of the block's threads
