@@ -3,14 +3,15 @@ from __future__ import annotations
 
 from ..expr import Call, Var, const
 from ..node import Mutator, Visitor, collect
-from ..tir.device_ops import DEVICE_OPS
+from ..tir.device_ops import DEVICE_OPS, SHUFFLES
 from ..tir.stmt import BufferLoad, BufferStore, Evaluate, SeqStmt, seq
 from .place_buffers import Aliases
 
 NO_OP = Evaluate(const(0))
 # Calls that do more than give a value.
 EFFECTS = frozenset(["tir.call_extern", "tir.call_packed", "tir.tvm_call_packed", "tir.prefetch",
-                     *(f"tir.{name}" for name in DEVICE_OPS)])
+                     *(f"tir.{name}" for name in (*DEVICE_OPS, *SHUFFLES))])
+ATOMICS = "tir.atomic_"  # what the others begin with
 
 
 def is_no_op(stmt):
@@ -22,7 +23,7 @@ def is_no_op(stmt):
 
 def has_effect(e):
     """Whether evaluating an expression does more than give a value."""
-    return any(call.op in EFFECTS for call in collect(e, Call))
+    return any(call.op in EFFECTS or call.op.startswith(ATOMICS) for call in collect(e, Call))
 
 
 def remove_no_op(func):

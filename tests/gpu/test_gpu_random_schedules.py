@@ -2,18 +2,17 @@
 import random
 
 import pytest
-from gpu_programs import LOOPS, lowered, threads_agree
+from gpu_programs import threads_agree
 from test_gpu_reduction import softmax_te
 from tir_cases import CASES, arguments, results
 
 from ingot.ir.node import collect
 from ingot.ir.schedule import Schedule, ScheduleError
 from ingot.ir.tir.stmt import Block, For
+from ingot.ir.tir.verifier import verify
 from ingot.ir.transform.gpu.barriers import BarrierError
+from ingot.ir.transform.pipeline import lower_prim_func, pipeline_for
 
-PASSES = ("LowerCrossThreadReduction", *LOOPS, "InjectVirtualThread", "GuardRedundantStores",
-          "ThreadSync", "FlattenBuffer", "Simplify",
-          "UnrollLoop", "StorageRewrite", "LiftWorkspace", "MergeSharedMemoryAllocations", "NarrowDataType")
 PROGRAMS = {**{n: CASES[n] for n in ("matmul", "matmul_symbolic", "max_pool_padded", "conv2d", "elementwise_chain",
                                      "gather_rows", "reduction_where", "two_outputs_at_once", "scalar_output")},
             "softmax": lambda: softmax_te(5, 37)}
@@ -80,7 +79,7 @@ def check(name, seed):
     inputs = arguments(func)
     try:
         try:
-            done = lowered(sch.func, *PASSES)
+            done = verify(lower_prim_func(sch.func, pipeline_for("cuda")))
         except BarrierError as error:
             assert "scope \"" in str(error), error
             return

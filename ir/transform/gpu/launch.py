@@ -6,7 +6,7 @@ from functools import reduce
 from math import prod
 
 from ...arith import Analyzer
-from ...expr import IntImm, Max, PrimExpr, const, free_vars, substitute
+from ...expr import Call, IntImm, Max, PrimExpr, const, free_vars, substitute
 from ...node import collect, structural_equal
 from ...tir.buffer import Buffer
 from ...tir.function import PrimFunc
