@@ -9,6 +9,7 @@ from __future__ import annotations
 from .fallback import fallback
 from .points import points
 from .rows import rows
+from .transpose import transpose
 
-RULES = {rule.__name__: rule for rule in (rows, points, fallback)}
+RULES = {rule.__name__: rule for rule in (rows, points, transpose, fallback)}
 KINDS = ("cuda", "opencl")  # of the targets that they are for

@@ -9,7 +9,7 @@ from ....expr import IntImm
 from ...plan import Kernel, Match, Plan
 from ..blocks import SYMBOLIC, blocks, iter_vars, static
 from .nests import keep_own
-from .points import inline_rest
+from .points import inline_rest, loops_of, result_of
 from .stages import gathered, move_stages, own_loops, reduces, runs_along_rows, shared_iterators
 
 WARP = 32
@@ -66,13 +66,12 @@ def _rows(sch, output):
 
 
 def _apply(sch, output, plan, target):
-    if reduces(sch.get(output)):
-        output = sch.cache_write(output, 0, "local")
-    loops, shared = sch.get_loops(output), shared_iterators(sch, output)
-    if shared != list(range(len(shared))) or len(loops) != len(sch.get(output).iter_vars) or not inline_rest(
-            sch, output, len(loops)):
+    output = result_of(sch, output)
+    shared, loops = shared_iterators(sch, output), loops_of(sch, output)
+    if shared != list(range(len(shared))) or not inline_rest(sch, output, len(sch.get(output).iter_vars)):
         return False
-    row, inner = loops[:len(shared)], loops[len(shared):]
+    count = len(shared) if sch.get(output).iter_vars else 1  # a unit loop around a tensor of rank 0
+    row, inner = loops[:count], loops[count:]
     if not row:
         row = [sch.add_unit_loop(loops[0])]
     stages = move_stages(sch, output, row[-1])
