@@ -71,17 +71,27 @@ class CudaProgramPrinter(ProgramPrinter):
     def _launch(self, launch, where):
         function, _ = self.functions[launch.kernel]
         instance = "*net" if where.memory else "net"
-        arguments = [_dim3(map(self.dim_text, launch.grid)), _dim3(map(self.dim_text, launch.block)),
-                     self._size(launch.shared), "stream", *(self._argument(o, where) for o in launch.operands),
+        arguments = [*self._head(launch, instance), *(self._argument(o, where) for o in launch.operands),
                      *map(self.dim_text, launch.dims)]
         text = wrap_call(f"TRY({instance}, {self.launchers[function].name}(", arguments, indent=INDENT * 2) + ");"
         return self._marked(launch, text, where)
 
+    def kernel_name(self, launch):
+        return self.functions[launch.kernel][0]
+
+    def _head(self, launch, instance):
+        """The first arguments of a launcher: what it launches, and how."""
+        return [_dim3(map(self.dim_text, launch.grid)), _dim3(map(self.dim_text, launch.block)),
+                self._size(launch.shared), "stream"]
+
+    def _copied(self, dst, src, size):
+        """The call that copies within the device's memory."""
+        return f"cudaMemcpyAsync({dst}, {src}, {size}, cudaMemcpyDeviceToDevice, stream)"
+
     def _copy(self, copy, where):
         dst, src = (self._argument(o, where) for o in (copy.dst, copy.src))
         instance, size = "*net" if where.memory else "net", self._size(copy.bytes)
-        return self._code(where, f"TRY({instance}, cudaMemcpyAsync({dst}, {src}, {size}, cudaMemcpyDeviceToDevice, "
-                                 "stream));")
+        return self._code(where, f"TRY({instance}, {self._copied(dst, src, size)});")
 
     def _let(self, let, where):
         if isinstance(let.value, Read):

@@ -76,6 +76,7 @@ TOOLCHAINS = {row.name: row for row in (
     # Code of sm_90a is for that device alone, so PTX for later ones is that of sm_80.
     Toolchain("cuda-sm_80", "any", ("-O3",), (), device_code=("sm_80", "compute_80")),
     Toolchain("cuda-sm_90a", "any", ("-O3",), (), device_code=("sm_90a",)),
+    Toolchain("opencl", "any", ("-O2",)),
     Toolchain("cuda", "any", ("-O3",), (), device_code=("sm_80", "sm_90a", "compute_80")),
 )}
 

@@ -199,6 +199,5 @@ def _from_interface(tensor, described):
         raise BufferError("the tensor is not dense and row-major: make it contiguous first")
     return CudaArray(described["data"][0], shape, dtype.name, Device(CUDA, 0), tensor)
 
-
-__all__ = ["Block", "CudaArray", "CudaError", "cudart", "device_count", "empty", "from_other", "is_on_cuda", "properties",
-           "synchronize"]
+__all__ = ["Block", "CudaArray", "CudaError", "cudart", "device_count", "empty", "from_other", "is_on_cuda",
+           "properties", "synchronize"]

@@ -163,5 +163,5 @@ class CudaLibrary(CompiledLibrary):
         return Timing(times)
 
     def profiler(self, *arrays):
-        raise NotImplementedError("a profile by Python is of networks on the CPU: export the folder, make PROFILE=1 and "
-                                  "run its example, which prints the time of each kernel, or use nsys and ncu")
+        raise NotImplementedError("a profile by Python is of networks on the CPU: export the folder, make PROFILE=1 "
+                                  "and run its example, which prints the time of each kernel, or use nsys and ncu")

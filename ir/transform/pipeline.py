@@ -47,17 +47,26 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None):
 # - loads of what is stored in another form come late: until then elements have the dtype that is computed in;
 # - the last are the target's: they leave expressions that only a printer reads, and no hint that a pass consumes.
 _LOWERING = (
-    "LiftImports", "ResolveViews", "NameLoops", "LowerInitBlock", "RemoveNoOp",
+    "LiftImports", "ResolveViews", "NameLoops", "LowerCrossThreadReduction", "LowerInitBlock", "RemoveNoOp",
     "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation",
-    "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "LowerOpaqueBlock", "NameStrides", "FlattenBuffer", "SmallFloatComputeLegalize", "HoistInitPredicate",
-    "LoopPartition",
+    "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "LowerOpaqueBlock", "InjectVirtualThread",
+    "GuardRedundantStores", "ThreadSync", "NameStrides", "FlattenBuffer", "SmallFloatComputeLegalize",
+    "HoistInitPredicate", "LoopPartition",
     "UnrollCopies", "Simplify", "RemoveNoOp",  # once more: what parts of loops never use
-    "HoistSumPredicate", "VectorizeLoop", "VectorTypeRewrite", "LaneIndexedFMA", "RegisterPromote", "RegisterTranspose",
-    "InjectPrefetch",
+    "HoistSumPredicate", "VectorizeLoop", "InjectPTXAsyncCopy", "VectorTypeRewrite", "LaneIndexedFMA",
+    "RegisterPromote", "RegisterTranspose", "InjectPrefetch",
     "HoistIfThenElse", "SplitSums", "UnrollLoop", "SmallFloatStorageLegalize", "StorageRewrite", "LiftWorkspace",
-    "LiftScratch", "LoadStored", "NarrowDataType")
+    "LiftScratch", "MergeSharedMemoryAllocations", "LoadStored", "NarrowDataType")
 _TARGETS = {"c": ("LowerIntrin", "Accumulate", "OutlineTiles", "HoistIndex",
-                  "CommonSubexprElimTIR", "VerifyHints")}
+                  "CommonSubexprElimTIR", "VerifyHints"),
+            "cuda": ("CommonSubexprElimTIR", "VerifyHints"), "opencl": ("CommonSubexprElimTIR", "VerifyHints")}
+# Passes of _LOWERING that kinds of targets leave out: of C those over threads, of GPUs those that make loops for vector
+# registers, caches and branch prediction. Copies of loops whose bounds differ between threads would tear barriers apart.
+_OF_THREADS = ("LowerCrossThreadReduction", "InjectVirtualThread", "GuardRedundantStores", "ThreadSync",
+               "InjectPTXAsyncCopy", "MergeSharedMemoryAllocations")
+_OF_CORES = ("LoopPartition", "HoistInitPredicate", "HoistSumPredicate", "VectorTypeRewrite", "LaneIndexedFMA",
+             "RegisterPromote", "RegisterTranspose", "InjectPrefetch", "SplitSums", "LiftScratch")
+_LEFT_OUT = {"c": _OF_THREADS, "cuda": _OF_CORES, "opencl": (*_OF_CORES, "InjectPTXAsyncCopy")}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when
 # all that steers loops over terms is done; their arena has room for temporaries; their tiles and borders are printed as
 # functions, their strides by names. In a program of one's own all is as it is written.
@@ -84,12 +93,15 @@ def pipeline_for(target, network=None):
         raise ValueError(f"no pipeline for targets of kind {kind!r}; known: {', '.join(_TARGETS)}")
     given = {"UnrollLoop": {"explicit_unroll": False}, "NarrowDataType": {"target_bits": 32},
              "InjectSoftwarePipeline": {"is_async": kind == "cuda"}}
-    if network:
+    if kind != "c":
+        given["VectorizeLoop"] = {"enable_vectorize": False}
+    elif network:
         machine = Target.get(target)
         given["LiftScratch"] = {"kept": network.kept, "registers": machine.register_bytes}
         given["InjectPrefetch"] = {"line": machine.cost("line_bytes"), "ahead": machine.cost("stream.ahead"),
                                    "far": machine.cost("stream.l2_ahead")}
-    names = [n for n in (*_LOWERING, *_TARGETS[kind]) if network or n not in _OF_NETWORKS]
+    names = [n for n in (*_LOWERING, *_TARGETS[kind]) if n not in _LEFT_OUT[kind] and (
+        network or n not in _OF_NETWORKS)]
     passes = [TIR[n](**given.get(n, {})) for n in names]
     check_order(passes, SCHEDULED, PRINTABLE[kind], f"the printer of {kind}")
     return passes

@@ -56,8 +56,8 @@ def bind(ctx, loop, thread_axis):
     if thread_axis not in THREAD_AXES:
         ctx.refuse("'thread_axis'", f"{thread_axis!r} is no thread axis", f"known: {', '.join(THREAD_AXES)}", [loop])
     for other in ctx.index.loops.values():
-        if other is loop or other.thread_binding != thread_axis or thread_axis.startswith("vthread"):
-            continue  # each loop of virtual threads is an axis of its own
+        if other is loop or other.thread_binding != thread_axis or thread_axis == "vthread":
+            continue  # each loop of virtual threads without a letter is an axis of its own
         for outer, inner in ((loop, other), (other, loop)):
             why = _above(ctx.index, outer, inner) and _why_not_together(ctx.index, outer, inner, thread_axis)
             if why:
