@@ -10,7 +10,7 @@ from ....expr import IntImm
 from ...errors import ScheduleError
 from ...plan import Kernel, Match, Plan
 from ..blocks import SYMBOLIC, blocks, iter_vars, static
-from .nests import THREADS, bind_flat, keep_own, reduction_loops, serial_reductions
+from .nests import THREADS, bind_flat, keep_own, reduction_loops, serial_reductions, share_loops
 from .stages import gathered, move_stages, reduces, shared_iterators
 
 COLUMNS = 32  # results of a block of threads that make parts of each
@@ -67,24 +67,12 @@ def _apply(sch, output, plan, target):
     bind_flat(sch, order[:len(shared)], COLUMNS if parts > 1 else THREADS)
     if parts > 1:
         for block in stages:
-            _make_parts(sch, block, parts)
-        sch.bind(sch.add_unit_loop(_below(sch, output, order[len(shared):])), "threadIdx.y")
+            share_loops(sch, reduction_loops(sch, block), parts, "threadIdx.y")
+        rest = order[len(shared):] or [sch.add_unit_loop(output)]
+        share_loops(sch, rest, parts, "threadIdx.y")
     keep_own(sch)
     serial_reductions(sch)
     return True
-
-
-def _make_parts(sch, block, parts):
-    """Let threads make parts of a reduction."""
-    reduce = reduction_loops(sch, block)
-    if reduce:
-        flat = sch.fuse(*reduce) if len(reduce) > 1 else reduce[0]
-        sch.bind(sch.split(flat, [None, parts])[1], "threadIdx.y")
-
-
-def _below(sch, output, loops):
-    """The outermost of a block's loops, or the block."""
-    return loops[0] if loops else output
 
 
 def result_of(sch, output):

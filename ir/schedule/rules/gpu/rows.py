@@ -8,9 +8,9 @@ from math import log2, prod
 from ....expr import IntImm
 from ...plan import Kernel, Match, Plan
 from ..blocks import SYMBOLIC, blocks, iter_vars, static
-from .nests import keep_own
+from .nests import keep_own, reduction_loops, share_loops
 from .points import inline_rest, loops_of, result_of
-from .stages import gathered, move_stages, own_loops, reduces, runs_along_rows, shared_iterators
+from .stages import gathered, move_stages, reduces, runs_along_rows, shared_iterators
 
 WARP = 32
 LEAST_ROW = 32  # elements, of which each thread of a warp has one
@@ -76,35 +76,12 @@ def _apply(sch, output, plan, target):
         row = [sch.add_unit_loop(loops[0])]
     stages = move_stages(sch, output, row[-1])
     row = sch.fuse(*row) if len(row) > 1 else row[0]
-    depth = 1
     if (plan.block or 1) > 1:
         row, several = sch.split(row, [None, plan.block])
         sch.bind(several, "threadIdx.y")
-        depth = 2
     sch.bind(row, "blockIdx.x")
     for block in stages:
-        _share(sch, block, depth, plan.turn)
-    if inner:
-        _share_loops(sch, inner, plan.turn)
-    else:
-        sch.bind(sch.add_unit_loop(output), "threadIdx.x")
+        share_loops(sch, reduction_loops(sch, block), plan.turn)
+    share_loops(sch, inner or [sch.add_unit_loop(output)], plan.turn)
     keep_own(sch)
     return True
-
-
-def _share(sch, block, depth, threads):
-    """Let threads share the loops of a stage: a reduction's own, whose result each of them gets. What is one value per
-    row each thread computes for itself."""
-    _, reduce = own_loops(sch, block, depth)
-    if reduce:
-        _share_loops(sch, reduce, threads)
-
-
-def _share_loops(sch, loops, threads):
-    loop = sch.fuse(*loops) if len(loops) > 1 else loops[0]
-    extent = sch.get(loop).extent
-    if isinstance(extent, IntImm) and extent.value < threads:
-        sch.bind(loop, "threadIdx.x")
-        return
-    _, lane = sch.split(loop, [None, threads])
-    sch.bind(lane, "threadIdx.x")
