@@ -25,11 +25,12 @@ from ..ir.tir.flops import estimate_work
 from ..ir.tir.function import PrimFunc
 from ..ir.transform.bodies import with_bodies
 from ..ir.transform.choose_convolution import check_algorithms
+from ..ir.transform.gpu.launch import device_kernels
 from ..ir.transform.context import PassContext, Sequential
 from ..ir.transform.pass_table import RELAX
 from ..ir.transform.pipeline import Network, graph_passes, lower_module, pipeline_for
 from ..ir.transform.walk import statements
-from . import cuda_package  # noqa: F401 - the folders of its kind of target
+from . import cuda, cuda_package  # noqa: F401 - the printer and the folders of a kind of target
 from .c_names import BESIDE, MOST_NETWORK, network_name
 from .dim_checks import SIZES, dim_checks, example_sizes, run_checks
 from .enqueued import ENQUEUED, check_enqueued
@@ -176,7 +177,8 @@ def lower(mod, options, cache=None):
     work = {n: estimate_work(f) for n, f in functions.items()}
     kept = bytes_for_arrays(options.target, options.threads, _pointers(main), options.stack_limit)
     recorded = records_of(functions, stages.prefix, dict(options.schedules))
-    cache = cache if PassContext.current().is_default and not TensorIntrin.replaced() else None
+    kept_apart = options.target.kind in ENQUEUED or TensorIntrin.replaced() or not PassContext.current().is_default
+    cache = None if kept_apart else cache
     run = Scheduling(functions, options, recorded, kept, cache or KernelCache(None), stages.prefix)
     options = options if run.worth(stages.tir, work) else replace(options, threads="none")
     kernels, entries = run.schedule(options)
@@ -220,16 +222,18 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
     printed: {function: Kernel} of those whose C is there already."""
     name = _prefix(mod, options)
     functions = _prim_funcs(lowered)
-    kernel_of = kernel_names(functions, name)
+    devices = _devices(functions, options.target)
+    printable = {key: k.func for launched in devices.values() for key, k in launched} if devices else functions
+    kernel_of = kernel_names(printable, name)
     kernels = {}
-    for n, f in functions.items():
+    for n, f in printable.items():
         with internal_errors(lambda: f"the C of {f.title}"):
-            kernels[kernel_of[n]] = (printed or {}).get(n) or print_kernel(f, kernel_of[n])
-    work = {n: kernels[kernel_of[n]].work for n in functions}
+            kernels[kernel_of[n]] = (printed or {}).get(n) or print_kernel(f, kernel_of[n], options.target.kind)
+    work = {n: f.attrs.get("work", (0, ())) for n, f in functions.items()}
     threads = threads_worth(options, lowered, work, {n: loops_of(f) for n, f in functions.items()})
     budget = options.machine.l2_bytes if threads > 1 else 0
     taken = [*kernel_of.values(), *BESIDE.get(options.target.kind, ())]
-    program = build_program(lowered, name, budget, taken, run_checks(mod))
+    program = build_program(lowered, name, budget, taken, run_checks(mod), devices)
     indexes = index_extents(mod)
     samples = dict(mod["main"].attrs.get("samples", ()))
     inputs = tuple(replace(t, indexes=indexes.get(n, ()), sample=samples.get(n, ()))
@@ -237,7 +241,7 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
     run = form_regions(program.run, {n: kernels[name].function for n, name in kernel_of.items()})
     program = replace(program, inputs=inputs, run=run)
     pointers = _pointers(lowered["main"])
-    stack = run_stack(options.target, options.threads, pointers, kernels.values(), options.stack_limit)
+    stack = 0 if devices else run_stack(options.target, options.threads, pointers, kernels.values(), options.stack_limit)
     dims = tuple(d.name for d in program.dims)
     flops = count_flops(mod)
     checks = dim_checks(mod)
@@ -258,6 +262,17 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
         test_inputs=inputs, test_outputs=outputs, test_dims=tuple(sizes.values()),
         index_checks=index_checks(mod), most_threads=threads, stack=stack,
         accuracy=options.accuracy, dim_checks=checks, dtype=options.dtype)
+
+
+def _devices(functions, target):
+    """{function: [(name of a kernel, DeviceKernel)]} of lowered functions for a device; empty for a CPU. A function
+    that is one kernel gives it its name."""
+    found = {}
+    for n, f in functions.items() if target.kind in ENQUEUED else ():
+        made = device_kernels(f, target.launch)
+        names = [n] if len(made) == 1 else [f"{n}.{k}" for k in range(len(made))]
+        found[n] = list(zip(names, made))
+    return found
 
 
 def _most_bytes(mod, sizes):

@@ -150,8 +150,11 @@ typedef void (*ingot_profile_hook)(void *user, int32_t call);
 #define INGOT_BIG_ENDIAN 0
 #endif
 
-/* Small functions that must vanish into their callers: without that, no loop over them is vectorized. */
-#if defined(__GNUC__)
+/* Small functions that must vanish into their callers: without that, no loop over them is vectorized.
+ * Kernels of CUDA call them too. */
+#if defined(__CUDACC__)
+#define INGOT_INLINE static __host__ __device__ __forceinline__
+#elif defined(__GNUC__)
 #define INGOT_INLINE static inline __attribute__((always_inline, unused))
 #elif defined(_MSC_VER)
 #define INGOT_INLINE static __forceinline

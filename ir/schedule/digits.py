@@ -69,7 +69,7 @@ class Digits:
             for _, digit in terms:
                 bases.setdefault(digit.base.key, digit.base)
             for key, base in list(bases.items()):
-                if base is None or not self._complete([d for d in digits if self._is_of(d, base)]):
+                if base is None or not self._complete(self._digits_of(base, digits)):
                     continue
                 bases[key] = None  # it is determined
                 atom = single_atom(base)
@@ -150,6 +150,20 @@ class Digits:
         return digit if self.an.nonnegative(digit.base) else None
 
     # ------------------------------------------------------------ properties of digits
+
+    def _digits_of(self, base, digits):
+        """The digits of a base, those of its leading variable among them, as i // 3 is (256 * i + j) // 768 where
+        j < 256."""
+        return [d for digit in digits for d in (self._seen_from(digit, base),) if self._is_of(d, base)]
+
+    def _seen_from(self, digit, base):
+        atom = single_atom(digit.base)
+        factor = base.terms.get(atom) if atom is not None and digit.base.key != base.key else None
+        if factor is None or factor < 1:
+            return digit
+        rest = self._add(base, digit.base, -factor)
+        inside = self.an.nonnegative(rest) and self.an.nonnegative(shifted(scaled(rest, -1), factor - 1))
+        return Digit(base, scaled(digit.low, factor), digit.modulus) if inside else digit
 
     def _is_of(self, digit, base):
         """Whether a digit is one of a base: of its own, or of one that differs by a multiple of its period, as

@@ -36,6 +36,13 @@ def run(func, *arrays):
 
     Workspace (attrs["num_workspace"]) that is not given is made here, full of NaN.
     """
+    arrays = with_workspace(func, arrays)
+    with np.errstate(all="ignore"):
+        build(func)(*arrays)
+
+
+def with_workspace(func, arrays):
+    """Arrays and scalars in parameter order, the workspace full of NaN where it is not among them."""
     count = func.attrs.get("num_workspace", 0)
     if count and len(arrays) == len(func.params) - count:
         end = len(func.buffers) - count
@@ -43,8 +50,7 @@ def run(func, *arrays):
         arrays = (*arrays[:end], *(_workspace(b, scalars) for b in func.buffers[end:]), *arrays[end:])
     if len(arrays) != len(func.params):
         raise TypeError(f"the function has {len(func.params)} parameters, {len(arrays)} were given")
-    with np.errstate(all="ignore"):
-        build(func)(*arrays)
+    return arrays
 
 
 def _workspace(buffer, scalars):

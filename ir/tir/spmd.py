@@ -15,7 +15,7 @@ import numpy as np
 from .. import expr as E
 from ..node import collect
 from . import stmt as S
-from .interpreter import RUNTIME, Compiler
+from .interpreter import RUNTIME, Compiler, with_workspace
 
 WARP, reread = 32, RUNTIME["reread"]
 AXES = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
@@ -38,7 +38,7 @@ def run_threads(func, *arrays, backwards=False):
     scope = {**RUNTIME, "launch": launch, "reread": launch.reread}
     exec(compile(compiler.function(func), "<threads of a PrimFunc>", "exec"), scope)
     with np.errstate(all="ignore"):
-        scope["kernel"](*arrays)
+        scope["kernel"](*with_workspace(func, arrays))
 
 
 # ---------------------------------------------------------------- running

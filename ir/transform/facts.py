@@ -39,6 +39,8 @@ SCHEDULED = ("blocks", "shaped buffers", "no vectors")
 IMPORTED = ("dataflow", "plain layouts", "padding")
 PRINTABLE = {"c": ("no views", "no blocks", "flat buffers", "no vectorized loops", "no small floats",
                    "temporaries of constant size")}
+PRINTABLE["cuda"] = PRINTABLE["opencl"] = ("no blocks", "flat buffers", "no vectorized loops",
+                                           "temporaries of constant size")
 
 ENSURED_BY = {}  # word: names of the passes whose rows ensure it; the pass table fills it
 

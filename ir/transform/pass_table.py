@@ -26,6 +26,8 @@ from .fuse import fuse_ops
 from .fuse_attention import fuse_attention
 from .gpu.async_copy import inject_ptx_async_copy
 from .gpu.barriers import thread_sync
+from .gpu.fragments import infer_fragment, lower_device_ops
+from .gpu.one_writer import guard_redundant_stores
 from .gpu.shared_plan import merge_shared_memory_allocations
 from .gpu.software_pipeline import inject_double_buffer, inject_software_pipeline
 from .gpu.thread_reduction import lower_cross_thread_reduction
@@ -208,6 +210,7 @@ TIR = _rows(
     ("LowerMatchBuffer", _tir, lower_match_buffer, "opaque blocks", "no matched buffers"),
     ("LowerOpaqueBlock", _tir, lower_opaque_block, "opaque blocks, no matched buffers", "no blocks, guards"),
     ("InjectVirtualThread", _tir, inject_virtual_thread, "no blocks, shaped buffers"),
+    ("GuardRedundantStores", _tir, guard_redundant_stores, "no blocks"),
     ("ThreadSync", _tir, thread_sync, "no blocks, shaped buffers"),
     ("NameStrides", _tir, name_strides, "no blocks, shaped buffers"),
     ("FlattenBuffer", _tir, flatten_buffer, "no blocks", "flat buffers"),
@@ -223,6 +226,8 @@ TIR = _rows(
     ("VectorizeLoop", _tir, vectorize_loop, "flat buffers", "vectors, no vectorized loops", 0,
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
     ("InjectPTXAsyncCopy", _tir, inject_ptx_async_copy, "flat buffers, no vectorized loops"),
+    ("InferFragment", _tir, infer_fragment, "flat buffers"),
+    ("LowerDeviceOps", _tir, lower_device_ops, "flat buffers"),
     ("VectorTypeRewrite", _tir, rewrite_vector_types, "vectors", "", 1),
     ("LaneIndexedFMA", _tir, lane_indexed_fma, "flat buffers, vectors"),
     ("RegisterPromote", _tir, register_promote, "flat buffers, vectors"),

@@ -16,12 +16,12 @@ from ...tir.stmt import (
     AttrStmt, Block, BufferLoad, BufferStore, DeclBuffer, Evaluate, For, IfThenElse, LetStmt, SeqStmt, While, seq)
 from ..copies import fresh_copy
 from .threads import AXES, Agreed, Kernels, Threads, is_bound
-from .touched import IN_BLOCK, IN_WARP, NOT, Access, handed_on
+from .touched import IN_BLOCK, IN_WARP, NOT, Access, handed_on, lacking
 
 SYNC = "tir.tvm_storage_sync"
 WAITS = ("tir.ptx_wait_group", "tir.ptx_wait_barrier")
 ASYNC_SCOPE, ASYNC_WAIT = "async_scope", "async_wait_queue_scope"  # attributes around copies, and around a wait
-_READ_ONLY = ("tir.ptx_ldmatrix", "tir.ptx_mma")  # hardware operations that write registers alone
+_READ_ONLY = ("tir.ptx_ldmatrix", "tir.ptx_mma", "tir.tvm_load_matrix_sync")  # hardware operations that write registers alone
 _SCOPES = {IN_WARP: "warp", IN_BLOCK: "shared"}
 
 
@@ -42,7 +42,22 @@ def thread_sync(func):
 
     Raises BarrierError where a loop of which threads run different numbers of iterations would need one.
     """
+    _require_inside(func)
     return func.replace(body=Kernels(lambda kernel: _synchronized(kernel, func)).visit(func.body))
+
+
+def _require_inside(func):
+    """Raises BarrierError where kernels hand on what lies in the memory of a block or a thread."""
+    kernels = []
+    Kernels(lambda kernel: kernels.append(kernel) or kernel).visit(func.body)
+    inside = {d.buffer for d in collect(kernels, DeclBuffer)}
+    for d in collect(func.body, DeclBuffer):
+        b = d.buffer
+        if b.scope != "global" and b not in inside and any(
+                a.buffer is b for a in collect(kernels, (BufferLoad, BufferStore))):
+            raise BarrierError(f"{func.title}: {b.name} has the scope \"{b.scope}\", but is used around the loops that "
+                               "are bound to blocks and threads, where no such memory lives on; compute it inside of "
+                               "these loops, or leave it in global memory")
 
 
 def _synchronized(kernel, func):
@@ -50,9 +65,12 @@ def _synchronized(kernel, func):
         raise ValueError("ThreadSync takes programs without blocks; run LowerOpaqueBlock first")
     while True:
         try:
-            return _Kernel(kernel, func).visited(kernel)[0]
+            walk = _Kernel(kernel, func)
+            kernel = walk.visited(kernel)[0]
+            walk.require_own()
+            return kernel
         except _Divergent as at:
-            kernel = _Replace(at.outer, _sunk(at, func)).visit(kernel)
+            kernel = _Replace(at.outer, _sunk(at, kernel, func)).visit(kernel)
 
 
 class _Divergent(Exception):
@@ -94,9 +112,9 @@ class _Kernel:
     """One walk over a kernel: visited(stmt) is the statement with its barriers, and its summary."""
 
     def __init__(self, kernel, func):
-        self.threads, self.an = Threads.of(kernel), Analyzer()
+        self.threads, self.an, self.title = Threads.of(kernel), Analyzer(), func.title
         declared = {d.buffer for d in collect(kernel, DeclBuffer)}
-        self.private = {b for b in declared if b.scope == "local"}
+        self.private = {b for b in declared if b.scope == "local" or b.scope.startswith("wmma")}
         written = {s.buffer for s in collect(kernel, BufferStore)}
         self.pointers = {b.data: b for b in (*func.buffer_map.values(), *declared) if b.data is not None}
         self.pointers.update((b.data, b) for b in _buffers(func.body) if b.data is not None)
@@ -110,6 +128,7 @@ class _Kernel:
         for axis, v in self.threads.variables.items():
             if self.threads.extents[axis] is not None:
                 self.an.bind(v, Range(const(0, v.dtype), const(self.threads.extents[axis], v.dtype)))
+        self.own = {}        # buffer of scope "local" declared around loops over threads -> accesses
         self.loaded = set()  # variables that stand for what memory holds
         self.bound = {}      # loop variable or let -> what it is in terms of the block's threads
         self.blocks = {}     # "blockIdx.x" -> its variable
@@ -143,6 +162,9 @@ class _Kernel:
         """The summary of evaluating expressions: what they load, and what calls among them may touch."""
         items = [self.access(load, "read", load.buffer, load.indices) for load in collect(values, BufferLoad)
                  if load.buffer in self.shared]
+        for load in collect(values, BufferLoad):
+            if load.buffer in self.own:
+                self.own[load.buffer].append(self.access(load, "read", load.buffer, load.indices))
         for call in collect(values, Call):
             found = self.pointed(call)
             for n, b in enumerate(found):
@@ -160,6 +182,16 @@ class _Kernel:
 
     def arriving(self, node):
         return [self.access(node, "arrive", b, None) for b in self.late]
+
+    def require_own(self):
+        """Raises BarrierError where a thread reads what another one has for itself."""
+        for b, accesses in self.own.items():
+            read = lacking(accesses, self.threads, self.an)
+            if read is not None:
+                raise BarrierError(
+                    f"{self.title}: a thread reads {b.name}[{', '.join(map(str, read.node.indices))}], which another "
+                    f"thread of its block computed, but {b.name} has the scope \"local\", each thread's own; give it the "
+                    "scope \"shared\"")
 
     # ------------------------------------------------------------ conflicts
 
@@ -212,6 +244,8 @@ class _Kernel:
 
     def visit_BufferStore(self, stmt):
         read = self.touching(stmt.value, stmt.indices)
+        if stmt.buffer in self.own:
+            self.own[stmt.buffer].append(self.access(stmt, "write", stmt.buffer, stmt.indices))
         if stmt.buffer not in self.shared:
             return stmt, read
         items = (*read.head, (self.access(stmt, "write", stmt.buffer, stmt.indices), False))
@@ -226,6 +260,8 @@ class _Kernel:
     def visit_DeclBuffer(self, stmt):
         inside = set(self.axes) == set(self.threads.variables) and stmt.buffer.scope == "global"
         self.shared -= {stmt.buffer} if inside else set()
+        if stmt.buffer.scope == "local" and set(self.axes) != set(self.threads.variables):
+            self.own.setdefault(stmt.buffer, [])
         body, summary = self.visited(stmt.body)
         return stmt.replace(body=body), summary
 
@@ -354,10 +390,10 @@ def _holds(root, nodes):
 
 # ---------------------------------------------------------------- conditions move inside
 
-def _sunk(at, func):
+def _sunk(at, kernel, func):
     """Something that some threads skip, moved one statement further in; of a branch with two cases, two branches."""
     outer = at.outer
-    if not (isinstance(outer, IfThenElse) or is_bound(outer)):
+    if outer is kernel or not (isinstance(outer, IfThenElse) or is_bound(outer)):
         name = f"loop {outer.loop_var.name}" if isinstance(outer, For) else "a `while`"
         raise BarrierError(
             f"{func.title}: threads hand {at.buffer.name} on inside {name}, which they do not run equally often, so "

@@ -35,17 +35,18 @@ def lower_cross_thread_reduction(func):
     not be regrouped, or where its loops run spatial and reduce iterators at once.
     """
     names = {b.name_hint for b in blocks(func.body)}
-    return func.replace(body=Kernels(lambda kernel: _Rewrite(kernel, func, names).visit(kernel)).visit(func.body))
+    kernels = Kernels(lambda kernel: _Rewrite(kernel, func, names, kernels.outside).visit(kernel))
+    return func.replace(body=kernels.visit(func.body))
 
 
 class _Rewrite(StmtMutator):
     """Finds the reductions of a kernel, each with the loops right around it."""
 
-    def __init__(self, kernel, func, names):
+    def __init__(self, kernel, func, names, outside):
         self.threads, self.func, self.names = Threads.of(kernel), func, names
         self.varying = set()  # variables that differ between threads
         self.inside = False   # of something that some threads skip
-        self.around = ()      # loops
+        self.around = outside  # loops
 
     def visit_For(self, loop):
         around, chain, end = (self.inside, self.around), [], loop
@@ -120,7 +121,10 @@ class _Reduction:
         self.shape = tuple(x.extent for x in self.spatial) or (const(1),)
         self.own = [self._buffer(b, "partial") for b in self.combiner.buffers]
         self.other = [self._buffer(b, "other", (const(1),)) for b in self.combiner.buffers]
-        self.local = any(b.scope == "local" for b in self.combiner.buffers)
+        scopes = {b.scope == "local" for b in self.combiner.buffers}
+        if len(scopes) > 1:
+            self._refuse("some of its results have the scope \"local\", and others have not; give all the same")
+        self.local = scopes == {True}
         self.memory = []
 
     def _check(self):
@@ -178,19 +182,28 @@ class _Reduction:
         start = [cast(init, b.dtype) for init, b in zip(self.combiner.inits, self.own)]
         body.insert(0, self._fresh(self._block("start", self._assigned(self.own, start))))
         joined = seq(*(self._in_warps() if self.in_warps() else self._in_memory()))
-        first = {x.loop_var: x.min for x in (*self.inner, *self.bound.values()) if x.loop_var in self.reduced}
+        loops = (*self.inner, *self.outer, *self.rewrite.around)
+        first = {x.loop_var: x.min for x in loops if x.loop_var in self.reduced}
         runs = Analyzer().simplify(substitute(self.realize.predicate, first))
-        stores = []
-        for b, own in zip(self.combiner.buffers, self.own):
-            value = cast(self._element(own), b.dtype)
-            store = BufferStore(b, value, tuple(substitute(i, self.binding) for i in self.combiner.indices))
-            stores.append(store if b.scope == "local" else self._guarded(self.is_first(), store))
-        body.append(self._fresh(seq(self._block("join", joined), self._block("result", seq(*stores), runs))))
+        body.append(self._fresh(seq(self._block("join", joined), self._block("result", self._result(), runs))))
         allocated = (*self.own, *self.other, *self.memory)
         out = self._block("threads", seq(*body), allocated=allocated)
         for loop in reversed(self.outer):
             out = loop.replace(body=out)
         return out
+
+    def _result(self):
+        """Stores of what all have; joined to what is there where loops further out reduce, too."""
+        buffers, indices = self.combiner.buffers, substitute(self.combiner.indices, self.binding)
+        own = [self._element(b) for b in self.own]
+        stores = self._assigned(buffers, [cast(e, b.dtype) for e, b in zip(own, buffers)], indices)
+        further = [x for x in self.rewrite.around if x.loop_var in self.reduced and not is_bound(x, "threadIdx")]
+        if further:
+            old = [cast(BufferLoad(b, indices), e.dtype) for e, b in zip(own, buffers)]
+            more = [cast(e, b.dtype) for e, b in zip(self.combiner.joined(old, own), buffers)]
+            stores = IfThenElse(_all([EQ(x.loop_var, x.min) for x in further]), stores,
+                                self._assigned(buffers, more, indices))
+        return stores if self.local else self._guarded(self.is_first(), stores)
 
     def is_first(self):
         """The condition that a thread is the first of those that join."""

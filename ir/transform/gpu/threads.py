@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ...arith import Analyzer
 from ...expr import IntImm, Var, free_vars
-from ...node import collect
+from ...node import collect, structural_equal
 from ...tir.stmt import BufferLoad, For
 from ..walk import StmtMutator
 
@@ -30,6 +30,7 @@ class Threads:
 
     variables: dict
     extents: dict
+    symbolic: frozenset = frozenset()  # axes of which all loops have one extent, which is no constant
 
     @staticmethod
     def of(kernel):
@@ -38,9 +39,11 @@ class Threads:
         axes = [a for a in AXES if any(loop.thread_binding == a for loop in loops)]
         dtype = {a: next(loop.loop_var.dtype for loop in loops if loop.thread_binding == a) for a in axes}
         most = {a: [an.simplify(loop.min + loop.extent) for loop in loops if loop.thread_binding == a] for a in axes}
-        return Threads({a: Var(a.replace("Idx.", "_"), dtype[a]) for a in axes},
-                       {a: max(e.value for e in most[a]) if all(isinstance(e, IntImm) for e in most[a]) else None
-                        for a in axes})
+        extents = {a: max(e.value for e in most[a]) if all(isinstance(e, IntImm) for e in most[a]) else None
+                   for a in axes}
+        alike = frozenset(a for a in axes if extents[a] is None and all(structural_equal(e, most[a][0])
+                                                                        for e in most[a]))
+        return Threads({a: Var(a.replace("Idx.", "_"), dtype[a]) for a in axes}, extents, alike)
 
     @property
     def count(self):
@@ -53,7 +56,7 @@ class Threads:
     def holds_back(self, loop):
         """Whether some threads of the block do not run a bound loop."""
         extent = self.extents[loop.thread_binding]
-        return not (isinstance(loop.extent, IntImm) and isinstance(loop.min, IntImm) and loop.min.value == 0
+        return loop.thread_binding not in self.symbolic and not (isinstance(loop.extent, IntImm) and isinstance(loop.min, IntImm) and loop.min.value == 0
                     and loop.extent.value == extent)
 
 
@@ -61,10 +64,14 @@ class Kernels(StmtMutator):
     """Rewrites each kernel of a function: an outermost loop that is bound to a block or a thread."""
 
     def __init__(self, rewrite):
-        self.rewrite = rewrite
+        self.rewrite, self.outside = rewrite, ()  # the loops around the kernel
 
     def visit_For(self, loop):
-        return self.rewrite(loop) if is_bound(loop) else super().visit_For(loop)
+        if is_bound(loop):
+            return self.rewrite(loop)
+        around, self.outside = self.outside, (*self.outside, loop)
+        loop, self.outside = super().visit_For(loop), around
+        return loop
 
 
 class Agreed:

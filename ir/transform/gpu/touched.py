@@ -55,8 +55,12 @@ def handed_on(first, then, threads, an, later=None, any_later=False):
     """
     if then.kind == "arrive" or first.kind == then.kind == "read":
         return NOT
-    if threads.count is None or first.indices is None or then.indices is None or first.buffer is not then.buffer:
+    if first.indices is None or then.indices is None or first.buffer is not then.buffer:
         return IN_BLOCK if threads.count != 1 else NOT
+    if _same_thread(first, then, threads, an):
+        return NOT
+    if threads.count is None:
+        return IN_BLOCK
     try:
         a, b = _elements(first, then, threads, an, later, any_later)
     except _Unknown:
@@ -67,6 +71,19 @@ def handed_on(first, then, threads, an, later=None, any_later=False):
     if np.array_equal(least, most):
         return NOT
     return IN_WARP if np.array_equal(least // WARP, most // WARP) else IN_BLOCK
+
+
+def _same_thread(first, then, threads, an):
+    """Whether some indices of both accesses are one multiple of each thread variable and the same constant, so that one
+    thread alone touches an element."""
+    found = set()
+    for a, b in zip(first.indices, then.indices):
+        if a is None or b is None:
+            continue
+        a, b = an.canonical.linear(a), an.canonical.linear(b)
+        if a.key == b.key and len(a.terms) == 1:
+            found.update(atom.expr for atom in a.terms)
+    return all(v in found and axis in first.axes and axis in then.axes for axis, v in threads.variables.items())
 
 
 def _elements(first, then, threads, an, later, any_later):
@@ -200,6 +217,8 @@ class _Side:
         for v, domain in self.free.items():
             if v in used:
                 env[v] = _bounded(domain)
+        if not used <= env.keys() or self.threads.count is None:
+            raise _Unknown
         if prod(len(x) for x in env.values()) > POINTS:
             raise _Unknown
         grid = dict(zip(env, np.meshgrid(*env.values(), indexing="ij", sparse=True)))
@@ -214,11 +233,12 @@ class _Side:
         return np.stack([c[runs] for c in columns], -1), tid[runs]
 
     def _domain(self, axis):
-        """The threads of an axis that do it. Outside its loops the first one writes for all."""
+        """The threads of an axis that do it. Outside its loops the first one writes for all, but its own memory."""
         found = self.access.axes.get(axis)
         if found is not None:
             return _bounded(found)
-        return np.arange(1 if self.access.kind == "write" else self.threads.extents[axis])
+        alone = self.access.kind == "write" and self.access.buffer.scope != "local"
+        return np.arange(1 if alone else self.threads.extents[axis])
 
 
 def _bounded(domain):
@@ -243,6 +263,47 @@ def value_of(e, env):
     parts = [value_of(p, env) for p in (e.args if isinstance(e, Call) else children(e))]
     with np.errstate(all="ignore"):
         return function(*parts)
+
+
+def lacking(accesses, threads, an):
+    """The first load, of accesses to memory that each thread has for itself, of which a thread loads what it never
+    stored; None without one, or where no numbers tell."""
+    if any(x.indices is None or any(i is None for i in x.indices) for x in accesses):
+        return None
+    stored, loads, enumerated = [], [], {}
+    sides = [_Side(x, x.ranges, threads) for x in accesses]
+    try:
+        indices = list(zip(*(_own_parts(dim, sides, an, enumerated) for dim in zip(*(x.indices for x in accesses)))))
+        for x, side, own in zip(accesses, sides, indices):
+            (stored if x.kind == "write" else loads).append((x, side.points(own, enumerated)))
+    except _Unknown:
+        return None
+    if not stored or not loads:
+        return None
+    known = np.unique(np.concatenate([np.column_stack([tid, keys]) for _, (keys, tid) in stored]), axis=0)
+    known = set(map(tuple, known.tolist()))
+    for x, (keys, tid) in loads:
+        if not known.issuperset(map(tuple, np.unique(np.column_stack([tid, keys]), axis=0).tolist())):
+            return x
+    return None
+
+
+def _own_parts(dim, sides, an, enumerated):
+    """Indices of one dimension without what all of them have in common; other common variables are enumerated."""
+    forms = [an.canonical.linear(i) for i in dim]
+    common = [Linear({a: k for a, k in f.terms.items() if a.vars.isdisjoint(side.varying) and not a.loaded}, 0)
+              for f, side in zip(forms, sides)]
+    if all(c.key == common[0].key for c in common):
+        forms = [combine(f, c, -1) for f, c in zip(forms, common)]
+    try:
+        exprs = [render(form, index.dtype) for form, index in zip(forms, dim)]
+    except DoesNotFit:
+        raise _Unknown from None
+    for e, side in zip(exprs, sides):
+        for v in free_vars(e):
+            if v not in side.varying:
+                enumerated[v] = _values(v, exprs, an.given.get(v))
+    return exprs
 
 
 def extremes(e, ranges, guards):

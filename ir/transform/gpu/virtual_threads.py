@@ -13,11 +13,10 @@ MOST_COPIES = 16  # iterations that are unrolled
 
 
 def inject_virtual_thread(func):
-    """Requires no blocks. Ensures that no loop is bound to "vthread": its iterations, of which none uses what another
+    """Requires no blocks and shaped buffers. Ensures that no loop is bound to "vthread": its iterations, of which none uses what another
     one wrote, run one after the other around each statement that depends on them. Other statements run once for all.
-    Buffers that are declared inside and differ between iterations get a dimension.
-
-    Raises ValueError for a loop without a constant extent.
+    Buffers that are declared inside and differ between iterations get a dimension. A loop without a constant extent
+    becomes a serial one where it is.
     """
     return func.replace(body=_Inject().visit(func.body))
 
@@ -28,8 +27,7 @@ class _Inject(StmtMutator):
         if not is_bound(loop, "vthread"):
             return loop
         if not isinstance(loop.extent, IntImm):
-            raise ValueError(f"loop {loop.loop_var.name} is bound to {loop.thread_binding}, but its extent "
-                             f"{loop.extent} is no constant; split it by a constant")
+            return loop.replace(kind="serial", thread_binding=None)
         differing = _Differing(loop)
         return _Sink(loop, differing).visit(differing.expanded(loop.body))
 

@@ -15,13 +15,15 @@ from dataclasses import dataclass
 from functools import partial
 from math import prod
 
-from ....expr import IntImm, Var, is_const_int
+from ....arith import Analyzer
+from ....expr import Var, const, is_const_int
 from ....node import collect
+from ....tir.index_map import IndexMap
 from ....tir.stmt import BufferLoad
 from ...blocks import uses
-from ...contraction_form import contraction_form
+from ...contraction_form import contraction_form, joined
 from ...plan import Kernel, Match, Plan, Tile
-from ..blocks import SYMBOLIC, iter_vars, operand_loads, place_of
+from ..blocks import SYMBOLIC, iter_vars, place_of, static_extent
 from ..registers import anchored
 from .products import TILES, cost_of
 
@@ -83,9 +85,9 @@ def gpu_product(sch, target):
 
 
 def fits(block):
-    """Whether a block is a product that is worth a tile: a vector's has nothing that threads could share."""
+    """Whether a block is a product that is worth a tile: one thread makes all rows of few, and shares nothing."""
     form, _ = contraction_form(block)
-    return form is not None and all(_size(side) > 1 for side in (form.rows, form.columns, form.depth))
+    return form is not None and _size(form.depth) > 1 and all(_size(s) > VECTOR for s in (form.rows, form.columns))
 
 
 def _size(axes):
@@ -167,18 +169,10 @@ def _tile(sch, product, epilogue, tile):
 
 def _result(sch, form, found, every, epilogue, factors):
     """Cut the result into tiles, blocks of threads and points of a thread. Returns the loop over threads."""
-    sides = {side: [found[a.var] for a in getattr(form, side) if a.var in found] for side in ("rows", "columns")}
-    for axis in form.batch:
-        if axis.part == "high" and axis.var in found:  # a group and the channels in it
-            side = next(s for s in sides if found[axis.var] in sides[s])
-            group, inside = sch.split(found[axis.var], [None, axis.divisor])
-            every[every.index(found[axis.var])] = group
-            sides[side][sides[side].index(found[axis.var])] = inside
-    batch = [loop for loop in every if not any(loop in loops for loops in sides.values())]
-    sch.reorder(*batch, *sides["rows"], *sides["columns"])
+    sch.transform_block_layout(epilogue, _as_matrices(sch, form, found, every))
+    *batch, m, n = sch.get_loops(epilogue)
     cut = {}
-    for side, loops in sides.items():
-        loop = sch.fuse(*loops) if len(loops) > 1 else loops[0] if loops else sch.add_unit_loop(epilogue)
+    for side, loop in (("rows", m), ("columns", n)):
         points, across, vector = factors[side]
         rest, lanes = sch.split(loop, [None, vector])
         blocks, turns, threads = sch.split(rest, [None, points, across])
@@ -186,7 +180,9 @@ def _result(sch, form, found, every, epilogue, factors):
         cut[side] = blocks, warps, threads, turns, lanes
     order = [cut[side][n] for n in range(3) for side in cut]
     points = [cut[side][n] for side in cut for n in (3, 4)]
-    sch.reorder(*batch, *order, *points)
+    kept = [loop for loop in batch if static_extent(sch, loop) == SYMBOLIC][1:]  # in a block of threads
+    batch = [loop for loop in batch if loop not in kept]
+    sch.reorder(*batch, *order[:2], *kept, *order[2:], *points)
     for loop in points:
         sch.unroll(loop)
     if batch:
@@ -194,6 +190,25 @@ def _result(sch, form, found, every, epilogue, factors):
     sch.bind(order[0], "blockIdx.y")
     sch.bind(order[1], "blockIdx.x")
     return sch.fuse(*order[2:])
+
+
+def _as_matrices(sch, form, found, every):
+    """The IndexMap from the loops of an epilogue to batches, rows and columns."""
+    initial = [Var(sch.get(loop).loop_var.name, sch.get(loop).loop_var.dtype) for loop in every]
+    values = {var: initial[every.index(loop)] for var, loop in found.items()}
+    values |= {axis.var: const(0, axis.var.dtype) for axis in form.axes if axis.var not in values}
+    dtype = max((v.dtype for v in initial), key=lambda dtype: dtype.bits)
+    sides = [Analyzer().simplify(joined(axes, values, dtype)) for axes in (form.rows, form.columns)]
+    groups = {axis.var: axis for axis in form.batch if axis.part}
+    within = {axis.var for axis in (*form.rows, *form.columns)} - set(groups)
+    batch = []
+    for loop, value in zip(every, initial):
+        var = next((v for v, other in found.items() if other is loop), None)
+        if var in groups:
+            batch.append(groups[var].of(value))
+        elif var not in within:
+            batch.append(value)
+    return IndexMap(tuple(initial), (*batch, *sides))
 
 
 def _share(sch, copy, product, ko, letter, tile):
