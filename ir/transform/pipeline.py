@@ -87,6 +87,8 @@ def pipeline_for(target, network=None):
         raise ValueError(f"no pipeline for targets of kind {kind!r}; known: {', '.join(_LISTS)}")
     given = {"UnrollLoop": {"explicit_unroll": False}, "NarrowDataType": {"target_bits": 32},
              "InjectSoftwarePipeline": {"is_async": kind == "cuda"}}
+    if kind == "opencl":  # which knows no warps
+        given.update({"LowerCrossThreadReduction": {"shuffles": False}, "ThreadSync": {"warps": False}})
     if kind != "c":
         given["VectorizeLoop"] = {"enable_vectorize": False}
     elif network:
