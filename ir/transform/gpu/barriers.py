@@ -21,7 +21,10 @@ from .touched import IN_BLOCK, IN_WARP, NOT, Access, handed_on, lacking
 SYNC = "tir.tvm_storage_sync"
 WAITS = ("tir.ptx_wait_group", "tir.ptx_wait_barrier")
 ASYNC_SCOPE, ASYNC_WAIT = "async_scope", "async_wait_queue_scope"  # attributes around copies, and around a wait
-_READ_ONLY = ("tir.ptx_ldmatrix", "tir.ptx_mma", "tir.tvm_load_matrix_sync")  # hardware operations that write registers alone
+# Hardware operations that write registers alone
+_READ_ONLY = ("tir.ptx_ldmatrix", "tir.ptx_mma", "tir.tvm_load_matrix_sync")
+# Those that store a tile: a warp to one of its own, since the loops around were proved to run in any order
+_TILE_STORES = ("tir.tvm_store_matrix_sync", "tir.mma_store")
 _SCOPES = {IN_WARP: "warp", IN_BLOCK: "shared"}
 
 
@@ -34,16 +37,16 @@ def barrier(scope="shared"):
     return Evaluate(Call("int32", SYNC, (StringImm(scope),)))
 
 
-def thread_sync(func):
+def thread_sync(func, warps=True):
     """Requires no blocks and shaped buffers. Ensures that what a thread of a kernel leaves in shared or global memory
     for another one of its block is complete when that one uses it: a barrier stands between the two, of the warp where
     it holds both. None stands where threads use what they wrote themselves, and none inside of what some threads skip:
-    conditions around it move inside, to both sides of it.
+    conditions around it move inside, to both sides of it. warps: whether 32 neighbours are one that can wait alone.
 
     Raises BarrierError where a loop of which threads run different numbers of iterations would need one.
     """
     _require_inside(func)
-    return func.replace(body=Kernels(lambda kernel: _synchronized(kernel, func)).visit(func.body))
+    return func.replace(body=Kernels(lambda kernel: _synchronized(kernel, func, warps)).visit(func.body))
 
 
 def _require_inside(func):
@@ -60,12 +63,12 @@ def _require_inside(func):
                                "these loops, or leave it in global memory")
 
 
-def _synchronized(kernel, func):
+def _synchronized(kernel, func, warps):
     if any(collect(kernel, Block)):
         raise ValueError("ThreadSync takes programs without blocks; run LowerOpaqueBlock first")
     while True:
         try:
-            walk = _Kernel(kernel, func)
+            walk = _Kernel(kernel, func, warps)
             kernel = walk.visited(kernel)[0]
             walk.require_own()
             return kernel
@@ -111,8 +114,9 @@ _BARRIERS = {IN_WARP: _Summary(warped=True), IN_BLOCK: _Summary(synced=True, war
 class _Kernel:
     """One walk over a kernel: visited(stmt) is the statement with its barriers, and its summary."""
 
-    def __init__(self, kernel, func):
+    def __init__(self, kernel, func, warps):
         self.threads, self.an, self.title = Threads.of(kernel), Analyzer(), func.title
+        self.warps = warps
         declared = {d.buffer for d in collect(kernel, DeclBuffer)}
         self.private = {b for b in declared if b.scope == "local" or b.scope.startswith("wmma")}
         written = {s.buffer for s in collect(kernel, BufferStore)}
@@ -126,8 +130,10 @@ class _Kernel:
         self.agreed = Agreed(self.private)
         self.agreed.varying.update(self.threads.variables.values())
         for axis, v in self.threads.variables.items():
-            if self.threads.extents[axis] is not None:
-                self.an.bind(v, Range(const(0, v.dtype), const(self.threads.extents[axis], v.dtype)))
+            extent = self.threads.extents[axis]
+            extent = self.threads.symbolic.get(axis) if extent is None else const(extent, v.dtype)
+            if extent is not None:
+                self.an.bind(v, Range(const(0, v.dtype), extent))
         self.own = {}        # buffer of scope "local" declared around loops over threads -> accesses
         self.loaded = set()  # variables that stand for what memory holds
         self.bound = {}      # loop variable or let -> what it is in terms of the block's threads
@@ -160,8 +166,9 @@ class _Kernel:
 
     def touching(self, *values):
         """The summary of evaluating expressions: what they load, and what calls among them may touch."""
+        places = {id(c.args[0]) for c in collect(values, Call) if c.op == "tir.address_of"}  # of which nothing is read
         items = [self.access(load, "read", load.buffer, load.indices) for load in collect(values, BufferLoad)
-                 if load.buffer in self.shared]
+                 if load.buffer in self.shared and id(load) not in places]
         for load in collect(values, BufferLoad):
             if load.buffer in self.own:
                 self.own[load.buffer].append(self.access(load, "read", load.buffer, load.indices))
@@ -174,7 +181,8 @@ class _Kernel:
                 if call.op in _READ_ONLY or late and n > 0:
                     items.append(self.access(call, "read", b, None))
                 else:
-                    items += [self.access(call, kind, b, None) for kind in (("write",) if late else ("read", "write"))]
+                    kinds = ("write",) if late or call.op in _TILE_STORES else ("read", "write")
+                    items += [self.access(call, kind, b, None) for kind in kinds]
             if call.op in WAITS:
                 items += self.arriving(call)
         items = tuple((x, False) for x in items)
@@ -203,9 +211,13 @@ class _Kernel:
             for b, passed_too in after:
                 if a.buffer is not b.buffer and a.buffer.data is not b.buffer.data:
                     continue
+                if a.node is b.node and getattr(a.node, "op", "") in _TILE_STORES:
+                    continue
                 found = handed_on(a, b, self.threads, self.an, later, later is not None)
                 if found and later is not None and synced:
                     found = handed_on(a, b, self.threads, self.an, later)
+                if found == IN_WARP and not self.warps:
+                    found = IN_BLOCK
                 if found == NOT or found == IN_WARP and (passed or passed_too):
                     continue
                 worst = max(worst, found)
