@@ -98,7 +98,7 @@ class CPrinter(Visitor):
 
     def function(self):
         written = {id(b) for b in outputs_of(self.func)}
-        used = _computed_with(self.func.body)
+        used = computed_with(self.func.body)
         touched = written | {id(n.buffer) for n in collect(self.func.body, BufferLoad)}
         params, unused = [], []
         if self.team:
@@ -400,7 +400,7 @@ def _update(store):
 
 
 class _Vars(Visitor):
-    """The ids of the variables that statements compute with, which the shapes of buffers alone do not."""
+    """Collects them; those of the shapes of buffers alone are none."""
 
     def __init__(self):
         self.found = set()
@@ -412,7 +412,8 @@ class _Vars(Visitor):
         pass
 
 
-def _computed_with(stmt):
+def computed_with(stmt):
+    """The ids of the variables that statements compute with."""
     vars_ = _Vars()
     vars_.visit(stmt)
     return vars_.found

@@ -6,9 +6,10 @@ from dataclasses import replace
 from ..ir.expr import is_const_int
 from ..ir.node import collect
 from ..ir.tir.buffer import Buffer
+from ..ir.tir.stmt import For
 from ..ir.transform.gpu.launch import BOUNDS
 from .c_expr import POSTFIX, CExpr, EmitError
-from .c_function import CPrinter
+from .c_function import CPrinter, computed_with
 from .dialect import C
 from .kernels import PRINTERS
 
@@ -75,6 +76,15 @@ class CudaPrinter(CPrinter):
     def bounds(self):
         threads = self.func.attrs.get(BOUNDS)
         return f"__launch_bounds__({threads}) " if threads else ""
+
+    def bound(self, var, tag, least, body):
+        if id(var) in computed_with(body):
+            super().bound(var, tag, least, body)
+        else:  # compilers tell of a name that nothing reads
+            self.visit(body)
+
+    def declares(self, stmt):
+        return isinstance(stmt, For) and stmt.kind == "thread_binding" or super().declares(stmt)
 
     def visit_DeclBuffer(self, decl):
         if decl.buffer.scope == "shared.dyn":

@@ -168,7 +168,7 @@ def separate(ctx, chain, touching, buffer):
 def _expect_instances(analyzer, block):
     """State that the symbolic extents of a block's iterators are at least 1: else nothing of it runs."""
     for iv in block.iter_vars:
-        if isinstance(iv.dom.extent, Var) and iv.dom.extent.may_be_zero:
+        if isinstance(iv.dom.extent, Var):
             analyzer.update(iv.dom.extent, ConstIntBound(1, ConstIntBound.POS_INF), override=True)
 
 

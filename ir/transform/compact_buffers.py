@@ -51,11 +51,13 @@ class _Scan(Visitor):
         self.whole = set()  # ids of buffers whose address is taken
         self.loops, self.analyzer = (), Analyzer()
         self.guards = ()
+        self.pointers = {}  # data pointer -> the buffer's id
         self.threads = {}   # thread axis -> the variable that stands for all loops bound to it
 
     def visit_Call(self, call):
         if call.op == "tir.address_of":
             self.whole.add(id(call.args[0].buffer))
+        self.whole.update(self.pointers[a] for a in call.args if isinstance(a, Var) and a in self.pointers)
         self.generic_visit(call)
 
     def visit_For(self, loop):
@@ -83,6 +85,7 @@ class _Scan(Visitor):
     def visit_Block(self, block):
         for b in block.alloc_buffers:
             self.buffers[id(b)], self.uses[id(b)] = (b, len(self.loops)), []
+            self.pointers[b.data] = id(b)
         for match in block.match_buffers:  # both corners of the region; what is accessed through it lies between
             region = match.source.region
             self._record(match.source.buffer, tuple(r.min for r in region))
@@ -105,7 +108,7 @@ class _Scan(Visitor):
 def _compact(buffer, depth, scan, aligned=None):
     """(buffer shrunk to the box that its uses touch while the loops from the depth-th on run, the box's corner)."""
     uses, shape, shared = scan.uses[id(buffer)], buffer.shape, buffer.scope.startswith(("shared", "warp"))
-    if buffer.scope == "local":
+    if buffer.scope == "local" or buffer.scope.startswith("wmma"):  # a thread's, or a warp's, of which no loop is bound
         uses = [_for_one_thread(use, depth, scan.threads) for use in uses]
     elif shared:
         uses = [_Use((*use.loops[:depth], *filter(is_thread, use.loops[:depth]), *use.loops[depth:]), use.indices,

@@ -27,6 +27,7 @@ from .fuse_attention import fuse_attention
 from .gpu.async_copy import inject_ptx_async_copy
 from .gpu.barriers import thread_sync
 from .gpu.bindings import unify_thread_binding
+from .gpu.fragments import infer_fragment, lower_device_ops
 from .gpu.one_writer import guard_redundant_stores
 from .gpu.shared_plan import merge_shared_memory_allocations
 from .gpu.software_pipeline import inject_double_buffer, inject_software_pipeline
@@ -227,6 +228,8 @@ TIR = _rows(
     ("VectorizeLoop", _tir, vectorize_loop, "flat buffers", "vectors, no vectorized loops", 0,
      {"tir.disable_vectorize": (_flag, lambda value: {"enable_vectorize": not value})}),
     ("InjectPTXAsyncCopy", _tir, inject_ptx_async_copy, "flat buffers, no vectorized loops"),
+    ("InferFragment", _tir, infer_fragment, "flat buffers"),
+    ("LowerDeviceOps", _tir, lower_device_ops, "flat buffers"),
     ("VectorTypeRewrite", _tir, rewrite_vector_types, "vectors", "", 1),
     ("LaneIndexedFMA", _tir, lane_indexed_fma, "flat buffers, vectors"),
     ("RegisterPromote", _tir, register_promote, "flat buffers, vectors"),

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from itertools import takewhile
 
-from ..expr import const, free_vars
+from ..expr import Var, const, free_vars
 from ..names import unique_name
 from ..node import Visitor
 from ..tir.region import full_region
@@ -38,10 +38,14 @@ class Aliases:
 
     def __init__(self):
         self.of = {}
+        self.pointers = {}  # data pointer -> the buffer's id
 
     def add(self, block):
+        """Enter what a block allocates and matches."""
+        for b in block.alloc_buffers:
+            self.pointers[b.data] = id(b)
         for match in block.match_buffers:
-            self.of[id(match.buffer)] = self[match.source.buffer]
+            self.of[id(match.buffer)] = self.pointers[match.buffer.data] = self[match.source.buffer]
 
     def __getitem__(self, buffer):
         return self.of.get(id(buffer), id(buffer))
@@ -93,6 +97,9 @@ class _Scan(Visitor):
             self.visit(load.indices)
             self._record(load.buffer, self.alias[load.buffer] in self.filled)
             return
+        for v in call.args:
+            if isinstance(v, Var) and v in self.alias.pointers:
+                self._note(self.alias.pointers[v], self.alias.pointers[v] in self.filled)
         self.generic_visit(call)
 
     def visit_BufferStore(self, store):
@@ -106,12 +113,15 @@ class _Scan(Visitor):
 
     def _record(self, buffer, writes):
         key = self.alias[buffer]
+        self._note(key, writes)
+        return key
+
+    def _note(self, key, writes):
         if key in self.buffers:
             self.shared[key] = _common(self.shared.get(key, self.loops), self.loops)
             self.bound.setdefault(key, set()).update(id(x.loop_var) for x in self.loops if x.kind == THREAD_BINDING)
             for loop in self.loops:
                 self.written_first.setdefault((key, id(loop.loop_var)), writes)
-        return key
 
     def home(self, key):
         """The loop inside which a buffer is to be allocated; None: where it is."""

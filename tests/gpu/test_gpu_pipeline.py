@@ -40,7 +40,7 @@ def test_a_product_in_stages_is_the_product(turns, stages, order, is_async):
     func, tiled = tiled_product(8, 8, 4 * turns, 4, 4)
     late = sorted(set(stages[:2])) if is_async else ()
     done = check(func, pipelined(tiled, stages, order, late), passes=PASSES)
-    assert ("tir.ptx_cp_async" in str(done)) is is_async and "async_scope" not in str(done)
+    assert ("T.ptx_cp_async(" in str(done)) is is_async and "async_scope" not in str(done)
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -75,7 +75,7 @@ def test_copies_are_waited_for_when_they_are_needed_and_no_earlier():
     _, tiled = tiled_product(8, 8, 24, 4, 4)
     text = text_of(pipelined(tiled, [0, 0, 3], [0, 1, 2], [0]))
     assert waits(text) == [3, 2, 1, 0]          # in turns, and then as the last ones arrive
-    assert text.count("tir.ptx_commit_group") == 3 + 1
+    assert text.count("T.ptx_commit_group()") == 3 + 1
     assert "(4, 4, 4)" in text                  # versions of a tile
     split = text_of(pipelined(tiled, [0, 0, 3], [0, 2, 1], [0]))  # a group on each side of the product
     assert waits(split) == [5, 4, 2, 0]
@@ -86,13 +86,13 @@ def text_of(func):
 
 
 def waits(text):
-    return [int(line.split(", ")[-1].rstrip(")")) for line in text.splitlines() if "ptx_wait_group" in line]
+    return [int(line.split("(")[-1].rstrip(")")) for line in text.splitlines() if "ptx_wait_group" in line]
 
 
 def test_a_wait_that_is_too_lax_is_noticed():
     func, tiled = tiled_product(8, 8, 24, 4, 4)
     done = lowered(pipelined(tiled, [0, 0, 1], [0, 1, 2], [0]), *PASSES)
-    text = done.script().replace('"tir.ptx_wait_group", 1)', '"tir.ptx_wait_group", 2)')
+    text = done.script().replace("T.ptx_wait_group(1)", "T.ptx_wait_group(2)")
     assert text != done.script()
     inputs = arguments(func)
     with pytest.raises((AssertionError, RaceError)):

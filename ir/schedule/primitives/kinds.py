@@ -105,7 +105,9 @@ def _require_reduction(ctx, loop):
         ctx.refuse("'loop'", f"threads cannot reduce block {name_of(block)} together: {why}",
                    "choose a spatial loop, or bind before decompose_reduction", [loop, block])
     require_distinct(ctx, loop, block, "'loop'")
-    require_init_first(ctx, loop, block, "'loop'")
+    # one after the other, all of its loops: threads each begin with a value of their own
+    outermost = next(above for above in ctx.index.loops_above(block) if _reduces(above))
+    require_init_first(ctx, outermost, block, "'loop'")
 
 
 def _above(index, outer, stmt):

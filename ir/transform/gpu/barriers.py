@@ -21,7 +21,7 @@ from .touched import IN_BLOCK, IN_WARP, NOT, Access, handed_on, lacking
 SYNC = "tir.tvm_storage_sync"
 WAITS = ("tir.ptx_wait_group", "tir.ptx_wait_barrier")
 ASYNC_SCOPE, ASYNC_WAIT = "async_scope", "async_wait_queue_scope"  # attributes around copies, and around a wait
-_READ_ONLY = ("tir.ptx_ldmatrix", "tir.ptx_mma")  # hardware operations that write registers alone
+_READ_ONLY = ("tir.ptx_ldmatrix", "tir.ptx_mma", "tir.tvm_load_matrix_sync")  # hardware operations that write registers alone
 _SCOPES = {IN_WARP: "warp", IN_BLOCK: "shared"}
 
 
@@ -114,7 +114,7 @@ class _Kernel:
     def __init__(self, kernel, func):
         self.threads, self.an, self.title = Threads.of(kernel), Analyzer(), func.title
         declared = {d.buffer for d in collect(kernel, DeclBuffer)}
-        self.private = {b for b in declared if b.scope == "local"}
+        self.private = {b for b in declared if b.scope == "local" or b.scope.startswith("wmma")}
         written = {s.buffer for s in collect(kernel, BufferStore)}
         self.pointers = {b.data: b for b in (*func.buffer_map.values(), *declared) if b.data is not None}
         self.pointers.update((b.data, b) for b in _buffers(func.body) if b.data is not None)
@@ -173,10 +173,9 @@ class _Kernel:
                 if b not in self.shared:
                     continue
                 late = call.op == "tir.ptx_cp_async"
-                if call.op in _READ_ONLY or late and n > 0:
-                    items.append(self.access(call, "read", b, None))
-                else:
-                    items += [self.access(call, kind, b, None) for kind in (("write",) if late else ("read", "write"))]
+                reads = call.op not in _WRITES and not (late and n == 0)
+                writes = call.op not in _READS and not (late and n > 0)
+                items += [self.access(call, kind, b, None) for kind, does in (("read", reads), ("write", writes)) if does]
             if call.op in WAITS:
                 items += self.arriving(call)
         items = tuple((x, False) for x in items)

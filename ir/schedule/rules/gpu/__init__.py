@@ -7,6 +7,8 @@ outer loops are bound to blocks and threads. The last rule fits every function.
 from __future__ import annotations
 
 from .fallback import fallback
+from .points import points
+from .rows import rows
 
-RULES = {rule.__name__: rule for rule in (fallback,)}
+RULES = {rule.__name__: rule for rule in (rows, points, fallback)}
 KINDS = ("cuda", "opencl")  # of the targets that they are for

@@ -112,7 +112,8 @@ def serial_reductions(sch):
         block = sch.get_block(name)
         loops = reduction_loops(sch, block)
         inner = sch.get_loops(block)[-len(loops):] if loops else []
-        if loops and inner == loops and all(sch.get(loop).kind == "serial" for loop in loops):
+        if loops and list(map(sch.get, inner)) == list(map(sch.get, loops)) and all(
+                sch.get(loop).kind == "serial" for loop in loops):
             try:
                 sch.decompose_reduction(block, loops[0])
             except ScheduleError:
