@@ -50,7 +50,7 @@ _LOWERING = (
     "LiftImports", "ResolveViews", "NameLoops", "LowerCrossThreadReduction", "LowerInitBlock", "RemoveNoOp",
     "PlanAndUpdateBufferAllocationLocation", "ConvertBlocksToOpaque", "CompactBufferAllocation",
     "InjectDoubleBuffer", "InjectSoftwarePipeline", "LowerMatchBuffer", "LowerOpaqueBlock", "InjectVirtualThread",
-    "GuardRedundantStores", "ThreadSync", "NameStrides", "FlattenBuffer", "SmallFloatComputeLegalize",
+    "GuardRedundantStores", "ThreadSync", "NameStrides", "FlattenBuffer", "InferFragment", "SmallFloatComputeLegalize",
     "HoistInitPredicate", "LoopPartition",
     "UnrollCopies", "Simplify", "RemoveNoOp",  # once more: what parts of loops never use
     "HoistSumPredicate", "VectorizeLoop", "InjectPTXAsyncCopy", "VectorTypeRewrite", "LaneIndexedFMA",
@@ -63,10 +63,10 @@ _TARGETS = {"c": ("LowerIntrin", "Accumulate", "OutlineTiles", "HoistIndex",
 # Passes of _LOWERING that kinds of targets leave out: of C those over threads, of GPUs those that make loops for vector
 # registers, caches and branch prediction. Copies of loops whose bounds differ between threads would tear barriers apart.
 _OF_THREADS = ("LowerCrossThreadReduction", "InjectVirtualThread", "GuardRedundantStores", "ThreadSync",
-               "InjectPTXAsyncCopy", "MergeSharedMemoryAllocations")
+               "InjectPTXAsyncCopy", "InferFragment", "MergeSharedMemoryAllocations")
 _OF_CORES = ("LoopPartition", "HoistInitPredicate", "HoistSumPredicate", "VectorTypeRewrite", "LaneIndexedFMA",
              "RegisterPromote", "RegisterTranspose", "InjectPrefetch", "SplitSums", "LiftScratch")
-_LEFT_OUT = {"c": _OF_THREADS, "cuda": _OF_CORES, "opencl": (*_OF_CORES, "InjectPTXAsyncCopy")}
+_LEFT_OUT = {"c": _OF_THREADS, "cuda": _OF_CORES, "opencl": (*_OF_CORES, "InjectPTXAsyncCopy", "InferFragment")}
 # Those for the kernels of networks. Their sums hold a bound of accuracy whatever the schedules are, and are cut when
 # all that steers loops over terms is done; their arena has room for temporaries; their tiles and borders are printed as
 # functions, their strides by names. In a program of one's own all is as it is written.
