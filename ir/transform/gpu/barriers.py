@@ -37,16 +37,16 @@ def barrier(scope="shared"):
     return Evaluate(Call("int32", SYNC, (StringImm(scope),)))
 
 
-def thread_sync(func):
+def thread_sync(func, warps=True):
     """Requires no blocks and shaped buffers. Ensures that what a thread of a kernel leaves in shared or global memory
     for another one of its block is complete when that one uses it: a barrier stands between the two, of the warp where
     it holds both. None stands where threads use what they wrote themselves, and none inside of what some threads skip:
-    conditions around it move inside, to both sides of it.
+    conditions around it move inside, to both sides of it. warps: whether 32 neighbours are one that can wait alone.
 
     Raises BarrierError where a loop of which threads run different numbers of iterations would need one.
     """
     _require_inside(func)
-    return func.replace(body=Kernels(lambda kernel: _synchronized(kernel, func)).visit(func.body))
+    return func.replace(body=Kernels(lambda kernel: _synchronized(kernel, func, warps)).visit(func.body))
 
 
 def _require_inside(func):
@@ -63,12 +63,12 @@ def _require_inside(func):
                                "these loops, or leave it in global memory")
 
 
-def _synchronized(kernel, func):
+def _synchronized(kernel, func, warps):
     if any(collect(kernel, Block)):
         raise ValueError("ThreadSync takes programs without blocks; run LowerOpaqueBlock first")
     while True:
         try:
-            walk = _Kernel(kernel, func)
+            walk = _Kernel(kernel, func, warps)
             kernel = walk.visited(kernel)[0]
             walk.require_own()
             return kernel
@@ -114,8 +114,9 @@ _BARRIERS = {IN_WARP: _Summary(warped=True), IN_BLOCK: _Summary(synced=True, war
 class _Kernel:
     """One walk over a kernel: visited(stmt) is the statement with its barriers, and its summary."""
 
-    def __init__(self, kernel, func):
+    def __init__(self, kernel, func, warps):
         self.threads, self.an, self.title = Threads.of(kernel), Analyzer(), func.title
+        self.warps = warps
         declared = {d.buffer for d in collect(kernel, DeclBuffer)}
         self.private = {b for b in declared if b.scope == "local" or b.scope.startswith("wmma")}
         written = {s.buffer for s in collect(kernel, BufferStore)}
@@ -129,8 +130,10 @@ class _Kernel:
         self.agreed = Agreed(self.private)
         self.agreed.varying.update(self.threads.variables.values())
         for axis, v in self.threads.variables.items():
-            if self.threads.extents[axis] is not None:
-                self.an.bind(v, Range(const(0, v.dtype), const(self.threads.extents[axis], v.dtype)))
+            extent = self.threads.extents[axis]
+            extent = self.threads.symbolic.get(axis) if extent is None else const(extent, v.dtype)
+            if extent is not None:
+                self.an.bind(v, Range(const(0, v.dtype), extent))
         self.own = {}        # buffer of scope "local" declared around loops over threads -> accesses
         self.loaded = set()  # variables that stand for what memory holds
         self.bound = {}      # loop variable or let -> what it is in terms of the block's threads
@@ -213,6 +216,8 @@ class _Kernel:
                 found = handed_on(a, b, self.threads, self.an, later, later is not None)
                 if found and later is not None and synced:
                     found = handed_on(a, b, self.threads, self.an, later)
+                if found == IN_WARP and not self.warps:
+                    found = IN_BLOCK
                 if found == NOT or found == IN_WARP and (passed or passed_too):
                     continue
                 worst = max(worst, found)
