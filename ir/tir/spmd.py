@@ -1,7 +1,7 @@
 """Lowered GPU kernels in Python, thread by thread: run_threads(func, *arrays).
 
 A loop bound to a thread axis is no loop here: each thread of a block is a generator that runs from one barrier (or
-shuffle) to the next one, and blocks run one after the other. So a program without a barrier that it needs goes wrong:
+shuffle) to the next one, and blocks run one after the other. A loop around bound ones is the threads' own. So a program without a barrier that it needs goes wrong:
 accesses of two threads to one element, one of them a store, without a barrier between raise RaceError; barriers that
 some threads do not reach raise DivergenceError. Asynchronous copies arrive as late as they may: when their thread waits
 for their group.
@@ -197,15 +197,15 @@ class _Threads(Compiler):
         self.inside, self.private, self.around = None, set(), set()
 
     def stmt_For(self, s):
-        if s.kind != "thread_binding" or s.thread_binding.startswith("vthread"):
+        loops = [x for x in collect(s, S.For) if x.kind == "thread_binding"]
+        if loops and self.inside is None:
+            self._kernel(s, loops)
+        elif s.kind != "thread_binding" or s.thread_binding.startswith("vthread"):
             super().stmt_For(s)
-        elif self.inside is None:
-            self._kernel(s)
         else:
             self._bound(s)
 
-    def _kernel(self, s):
-        loops = [x for x in collect(s, S.For) if x.kind == "thread_binding"]
+    def _kernel(self, s, loops):
         extents = {axis: [self.expr(x.min + x.extent) for x in loops if x.thread_binding == axis]
                    for axis in GRID + AXES}
         sizes = ["{" + ", ".join(f"'{a}': max({', '.join(extents[a])}, 0)" for a in axes if extents[a]) + "}"
@@ -217,7 +217,7 @@ class _Threads(Compiler):
             self.emit(f"{self.name(b)} = launch.watch({self.name(b)}, '{b.name}')")
         self.emit(f"def {self.inside}(index):")
         self.depth += 1
-        self._bound(s)
+        self.stmt_For(s)
         self.emit("yield from ()")
         self.depth -= 1
         self.emit(f"launch({self.inside}, {', '.join(sizes)})")

@@ -27,6 +27,7 @@ from .fuse_attention import fuse_attention
 from .gpu.async_copy import inject_ptx_async_copy
 from .gpu.barriers import thread_sync
 from .gpu.fragments import infer_fragment, lower_device_ops
+from .gpu.bindings import unify_thread_binding
 from .gpu.one_writer import guard_redundant_stores
 from .gpu.shared_plan import merge_shared_memory_allocations
 from .gpu.software_pipeline import inject_double_buffer, inject_software_pipeline
@@ -199,6 +200,7 @@ TIR = _rows(
     ("LiftImports", _tir, lift_imports),
     ("ResolveViews", _tir, resolve_views, "", "no views"),
     ("NameLoops", _tir, name_loops, "blocks"),
+    ("UnifyThreadBinding", _tir, unify_thread_binding),
     ("LowerCrossThreadReduction", _tir, lower_cross_thread_reduction, "blocks"),
     ("LowerInitBlock", _tir, lower_init_block, "blocks", "no inits"),
     ("RemoveNoOp", _tir, remove_no_op, "no views"),

@@ -21,7 +21,10 @@ from .touched import IN_BLOCK, IN_WARP, NOT, Access, handed_on, lacking
 SYNC = "tir.tvm_storage_sync"
 WAITS = ("tir.ptx_wait_group", "tir.ptx_wait_barrier")
 ASYNC_SCOPE, ASYNC_WAIT = "async_scope", "async_wait_queue_scope"  # attributes around copies, and around a wait
-_READ_ONLY = ("tir.ptx_ldmatrix", "tir.ptx_mma", "tir.tvm_load_matrix_sync")  # hardware operations that write registers alone
+# Hardware operations that write registers alone
+_READ_ONLY = ("tir.ptx_ldmatrix", "tir.ptx_mma", "tir.tvm_load_matrix_sync")
+# Those that store a tile: a warp to one of its own, since the loops around were proved to run in any order
+_TILE_STORES = ("tir.tvm_store_matrix_sync", "tir.mma_store")
 _SCOPES = {IN_WARP: "warp", IN_BLOCK: "shared"}
 
 
@@ -127,8 +130,10 @@ class _Kernel:
         self.agreed = Agreed(self.private)
         self.agreed.varying.update(self.threads.variables.values())
         for axis, v in self.threads.variables.items():
-            if self.threads.extents[axis] is not None:
-                self.an.bind(v, Range(const(0, v.dtype), const(self.threads.extents[axis], v.dtype)))
+            extent = self.threads.extents[axis]
+            extent = self.threads.symbolic.get(axis) if extent is None else const(extent, v.dtype)
+            if extent is not None:
+                self.an.bind(v, Range(const(0, v.dtype), extent))
         self.own = {}        # buffer of scope "local" declared around loops over threads -> accesses
         self.loaded = set()  # variables that stand for what memory holds
         self.bound = {}      # loop variable or let -> what it is in terms of the block's threads
@@ -161,8 +166,9 @@ class _Kernel:
 
     def touching(self, *values):
         """The summary of evaluating expressions: what they load, and what calls among them may touch."""
+        places = {id(c.args[0]) for c in collect(values, Call) if c.op == "tir.address_of"}  # of which nothing is read
         items = [self.access(load, "read", load.buffer, load.indices) for load in collect(values, BufferLoad)
-                 if load.buffer in self.shared]
+                 if load.buffer in self.shared and id(load) not in places]
         for load in collect(values, BufferLoad):
             if load.buffer in self.own:
                 self.own[load.buffer].append(self.access(load, "read", load.buffer, load.indices))
@@ -175,7 +181,8 @@ class _Kernel:
                 if call.op in _READ_ONLY or late and n > 0:
                     items.append(self.access(call, "read", b, None))
                 else:
-                    items += [self.access(call, kind, b, None) for kind in (("write",) if late else ("read", "write"))]
+                    kinds = ("write",) if late or call.op in _TILE_STORES else ("read", "write")
+                    items += [self.access(call, kind, b, None) for kind in kinds]
             if call.op in WAITS:
                 items += self.arriving(call)
         items = tuple((x, False) for x in items)
@@ -203,6 +210,8 @@ class _Kernel:
         for a, passed in before:
             for b, passed_too in after:
                 if a.buffer is not b.buffer and a.buffer.data is not b.buffer.data:
+                    continue
+                if a.node is b.node and getattr(a.node, "op", "") in _TILE_STORES:
                     continue
                 found = handed_on(a, b, self.threads, self.an, later, later is not None)
                 if found and later is not None and synced:

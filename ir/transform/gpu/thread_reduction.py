@@ -35,18 +35,18 @@ def lower_cross_thread_reduction(func, shuffles=True):
     not be regrouped, or where its loops run spatial and reduce iterators at once.
     """
     names = {b.name_hint for b in blocks(func.body)}
-    kernels = Kernels(lambda kernel: _Rewrite(kernel, func, names, kernels.outside, shuffles).visit(kernel))
+    kernels = Kernels(lambda kernel: _Rewrite(kernel, func, names, shuffles).visit(kernel))
     return func.replace(body=kernels.visit(func.body))
 
 
 class _Rewrite(StmtMutator):
     """Finds the reductions of a kernel, each with the loops right around it."""
 
-    def __init__(self, kernel, func, names, outside, shuffles):
+    def __init__(self, kernel, func, names, shuffles):
         self.threads, self.func, self.names, self.shuffles = Threads.of(kernel), func, names, shuffles
         self.varying = set()  # variables that differ between threads
         self.inside = False   # of something that some threads skip
-        self.around = outside  # loops
+        self.around = ()      # loops
 
     def visit_For(self, loop):
         around, chain, end = (self.inside, self.around), [], loop

@@ -1,7 +1,7 @@
 """Kernels of a PrimFunc: the nests whose loops are bound to threads, and what all threads of a block agree on."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...arith import Analyzer
 from ...expr import IntImm, Var, free_vars
@@ -30,7 +30,8 @@ class Threads:
 
     variables: dict
     extents: dict
-    symbolic: frozenset = frozenset()  # axes of which all loops have one extent, which is no constant
+    symbolic: dict = field(default_factory=dict)  # axis -> the extent of all of its loops, where that is no constant
+    told_apart: dict = field(default_factory=dict, repr=False)  # what touched.py found out about indices
 
     @staticmethod
     def of(kernel):
@@ -41,8 +42,8 @@ class Threads:
         most = {a: [an.simplify(loop.min + loop.extent) for loop in loops if loop.thread_binding == a] for a in axes}
         extents = {a: max(e.value for e in most[a]) if all(isinstance(e, IntImm) for e in most[a]) else None
                    for a in axes}
-        alike = frozenset(a for a in axes if extents[a] is None and all(structural_equal(e, most[a][0])
-                                                                        for e in most[a]))
+        alike = {a: most[a][0] for a in axes if extents[a] is None and all(structural_equal(e, most[a][0])
+                                                                           for e in most[a])}
         return Threads({a: Var(a.replace("Idx.", "_"), dtype[a]) for a in axes}, extents, alike)
 
     @property
@@ -61,17 +62,14 @@ class Threads:
 
 
 class Kernels(StmtMutator):
-    """Rewrites each kernel of a function: an outermost loop that is bound to a block or a thread."""
+    """Rewrites each kernel of a function: an outermost loop that is bound to a block or a thread, or that has such
+    loops inside. One launch runs all of it."""
 
     def __init__(self, rewrite):
-        self.rewrite, self.outside = rewrite, ()  # the loops around the kernel
+        self.rewrite = rewrite
 
     def visit_For(self, loop):
-        if is_bound(loop):
-            return self.rewrite(loop)
-        around, self.outside = self.outside, (*self.outside, loop)
-        loop, self.outside = super().visit_For(loop), around
-        return loop
+        return self.rewrite(loop) if bound_loops(loop, "") else loop
 
 
 class Agreed:

@@ -13,8 +13,9 @@ import numpy as np
 
 from ...arith.linear import DoesNotFit, Linear, combine, render
 from ...arith.pattern import conjuncts
-from ...expr import Call, Cast, FloorMod, IntImm, Var, free_vars, substitute
+from ...expr import Call, Cast, FloorMod, IntImm, Range, Var, free_vars, substitute
 from ...node import children, collect
+from ...schedule.digits import Digits
 from ...tir.bounds import FUNCTIONS
 from ...tir.buffer import Buffer
 from .threads import AXES, WARP
@@ -74,16 +75,22 @@ def handed_on(first, then, threads, an, later=None, any_later=False):
 
 
 def _same_thread(first, then, threads, an):
-    """Whether some indices of both accesses are one multiple of each thread variable and the same constant, so that one
-    thread alone touches an element."""
-    found = set()
+    """Whether the indices that both accesses have in common tell which thread it is, whatever else they depend on."""
+    if not all(axis in first.axes and axis in then.axes for axis in threads.variables):
+        return False
+    values = []
     for a, b in zip(first.indices, then.indices):
-        if a is None or b is None:
-            continue
-        a, b = an.canonical.linear(a), an.canonical.linear(b)
-        if a.key == b.key and len(a.terms) == 1:
-            found.update(atom.expr for atom in a.terms)
-    return all(v in found and axis in first.axes and axis in then.axes for axis, v in threads.variables.items())
+        if a is not None and b is not None:
+            form = an.canonical.linear(a)
+            if form.key == an.canonical.linear(b).key and not any(atom.loaded for atom in form.terms):
+                values.append((a, form.key))
+    key = tuple(k for _, k in values)
+    if key not in threads.told_apart:
+        used = set(free_vars([v for v, _ in values]))
+        ranges = {v: r for v, r in an.given.items() if v in used and isinstance(r, Range)}
+        found = Digits(an, ranges).recovered([(v, 1) for v, _ in values]) if used else set()
+        threads.told_apart[key] = found.issuperset(threads.variables.values())
+    return threads.told_apart[key]
 
 
 def _elements(first, then, threads, an, later, any_later):
@@ -103,7 +110,7 @@ def _elements(first, then, threads, an, later, any_later):
         if any(i is None for i in pair):
             continue
         try:
-            pairs.append(_apart(pair, sides, an, first.ranges, enumerated))
+            pairs.append(_apart(pair, sides, an, enumerated))
         except _Unknown:
             continue  # this dimension tells nothing
     if not pairs:
@@ -139,7 +146,7 @@ def _common(a, b):
     return a[:count]
 
 
-def _apart(pair, sides, an, ranges, enumerated):
+def _apart(pair, sides, an, enumerated):
     """Two indices without what they have in common; what is left in common is among the `enumerated` variables, {Var:
     values}. Raises _Unknown."""
     forms, own = [], []
@@ -158,7 +165,7 @@ def _apart(pair, sides, an, ranges, enumerated):
     for side, e in zip(sides, exprs):
         for v in free_vars(e):
             if v not in side.varying:
-                enumerated[v] = _values(v, exprs, ranges.get(v))
+                enumerated[v] = _values(v, exprs, an.given.get(v))
             elif v in side.free:
                 _bounded(side.free[v])
     return exprs
@@ -174,7 +181,7 @@ def _values(v, exprs, domain):
             period = lcm(*(m.b.value for m in periods))
             if 0 < period <= MOST_VALUES:
                 return np.arange(period)
-    if domain is None or not (isinstance(domain.min, IntImm) and isinstance(domain.extent, IntImm)):
+    if not isinstance(domain, Range) or not (isinstance(domain.min, IntImm) and isinstance(domain.extent, IntImm)):
         raise _Unknown
     if domain.extent.value > MOST_VALUES:
         raise _Unknown
