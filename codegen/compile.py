@@ -30,7 +30,7 @@ from ..ir.transform.context import PassContext, Sequential
 from ..ir.transform.pass_table import RELAX
 from ..ir.transform.pipeline import Network, graph_passes, lower_module, pipeline_for
 from ..ir.transform.walk import statements
-from . import cuda, cuda_package  # noqa: F401 - the printer and the folders of a kind of target
+from . import cuda, cuda_package, opencl, opencl_package  # noqa: F401 - printers and folders of kinds of targets
 from .c_names import BESIDE, MOST_NETWORK, network_name
 from .dim_checks import SIZES, dim_checks, example_sizes, run_checks
 from .enqueued import ENQUEUED, check_enqueued

@@ -3,12 +3,15 @@ where a kernel begins."""
 from __future__ import annotations
 
 from ..ir.expr import Broadcast, Call, Cast
+from ..ir.node import collect
+from ..ir.tir.buffer import Buffer
 from ..ir.tir.stmt import BufferLoad
 from ..ir.tir.intrinsics import ALL_INTRINSICS
 from .c_expr import ADDITIVE, LOADED, MULTIPLICATIVE, POSTFIX, UNARY, CExpr, EmitError
-from .c_function import CPrinter
 from .c_types import C_TYPES
+from .cuda import CudaPrinter
 from .dialect import FLOAT_BITS, Dialect
+from .kernels import PRINTERS
 
 _TYPES = {"int8_t": "char", "uint8_t": "uchar", "int16_t": "short", "uint16_t": "ushort", "int32_t": "int",
           "uint32_t": "uint", "int64_t": "long", "uint64_t": "ulong"}
@@ -45,8 +48,7 @@ OPENCL = Dialect(
     threads={f"{tag}.{axis}": f"(int){function}({n})" for tag, function in (
         ("blockIdx", "get_group_id"), ("threadIdx", "get_local_id")) for n, axis in enumerate("xyz")},
     barriers={"shared": "barrier(CLK_LOCAL_MEM_FENCE)", "shared.dyn": "barrier(CLK_LOCAL_MEM_FENCE)",
-              "global": "barrier(CLK_GLOBAL_MEM_FENCE)",
-              "warp": "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)"},
+              **dict.fromkeys(("global", "warp"), "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)")},
     reserved=_KEYWORDS)
 
 _OPERATORS = {"Add": ("+", ADDITIVE), "Sub": ("-", ADDITIVE), "Mul": ("*", MULTIPLICATIVE),
@@ -56,6 +58,11 @@ _BUILT_IN = ("fma", "exp", "log", "sqrt", "tanh", "erf", "floor", "ceil", "abs")
 
 class OpenCLExpr(CExpr):
     """Expressions: vectors have operators and functions without a type in their names."""
+
+    def _Call(self, e):
+        if e.op.startswith(("tir.tvm_warp_", "tir.ptx_")):
+            raise EmitError(f"OpenCL C has no {e.op}: its threads exchange values through local memory")
+        return super()._Call(e)
 
     def _vector(self, e, kind):
         vector = self.dialect.vector(e.dtype)
@@ -87,7 +94,7 @@ class OpenCLExpr(CExpr):
         return f"convert_{self.dialect.vector(widened)}({load})" if widened and str(buffer.dtype) in LOADED else load
 
 
-class OpenCLPrinter(CPrinter):
+class OpenCLPrinter(CudaPrinter):
     """Statements. Memory that threads of a group share is declared first of all, under a name of its own."""
 
     Expressions = OpenCLExpr
@@ -96,18 +103,46 @@ class OpenCLPrinter(CPrinter):
         super().__init__(func, name, dialect)
         self.shared_memory = []
 
+    def bounds(self):
+        return ""
+
+    def pool(self, decl):
+        """The memory of a group, and the arrays that lie in it."""
+        pool = self.local(decl.buffer)
+        views = [b for b in dict.fromkeys(collect(decl.body, Buffer)) if b.data is decl.buffer.data
+                 and b is not decl.buffer]
+        for b in views:
+            ctype, name = f"{self.dialect.memories['shared']}{self.type_of(b)} *", self.names.define(b, b.name)
+            start = b.elem_offset.value * b.dtype.bytes if b.elem_offset is not None else 0
+            self.line(f"{ctype}const {name} = ({ctype})({pool} + {start});")
+        self.visit(decl.body)
+        for b in views:
+            self.names.release(b)
+
     def visit_DeclBuffer(self, decl):
-        b = decl.buffer
-        if b.scope not in self.dialect.memories:
+        if decl.buffer.scope == "shared":
+            self.local(decl.buffer)
+            self.visit(decl.body)
+        else:
             super().visit_DeclBuffer(decl)
-            return
+
+    def local(self, b):
+        """Declare a buffer in local memory; returns its name, which stays taken."""
         if not hasattr(b.shape[0], "value"):
             raise EmitError(f"buffer {b.name} of {b.shape[0]} elements: the size of local memory is a constant")
         name = self.names.define(b, b.name)
         memory, aligned = self.dialect.memories[b.scope], self.dialect.aligned
         self.shared_memory.append(f"    {memory}{aligned}{self.type_of(b)} {name}[{b.shape[0].value}];")
-        self.visit(decl.body)
+        return name
 
     def braced(self):
         self.lines[:0] = self.shared_memory
         return super().braced()
+
+
+def print_opencl(func, name):
+    """The OpenCL C of a kernel: a lowered PrimFunc whose loops are bound to threads."""
+    return OpenCLPrinter(func, name).function()
+
+
+PRINTERS["opencl"] = print_opencl

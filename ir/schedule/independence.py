@@ -144,25 +144,27 @@ def separate(ctx, chain, touching, buffer):
     wanted = {loop.loop_var for loop in chain if not is_unit(loop)}
     outside = analyzer_of(index.loops_above(chain[0]))
     if len(touching) == 1 and _reads_where_it_writes(touching[0], buffer):
-        regions = regions_of(touching[0], buffer, "writes")
+        told = list(_tells_apart(ctx, touching[0], buffer))
         loops, above = _loops_from(index, touching[0], chain[0]), index.loops_above(chain[0])
         # what tells the iterations of more loops apart may have a simpler form
-        tried = [(outside, loops), *([(analyzer_of([]), [*above, *loops])] if above else [])]
-        for analyzer, _ in tried:
+        for analyzer, around in ((outside, loops), *([(analyzer_of([]), [*above, *loops])] if above else [])):
             _expect_instances(analyzer, touching[0].block)
-        if len(regions) == 1 and any(
-                wanted <= Digits(analyzer, ranges_of(around)).recovered([(r.min, as_expr(r.extent)) for r in regions[0]])
-                for analyzer, around in tried):
-            return True
-        if why_not_pure(index, ctx.scope(touching[0], ""), touching[0]) is None:  # each instance has its own elements
-            values = [(v, 1) for iv, v in zip(touching[0].block.iter_vars, touching[0].iter_values)
-                      if iv.iter_type == "spatial"]
-            if wanted <= digits.recovered(values):
+            if any(wanted <= Digits(analyzer, ranges_of(around)).recovered(values) for values in told):
                 return True
     inside = analyzer_of(index.loops_above(chain[-1]) + [chain[-1]])
     relaxed = [Relaxed(inside, _loops_from(index, b, chain[-1])[1:]) for b in touching]
     box = touched_box(relaxed, touching, buffer, ("reads", "writes"))
     return wanted <= Digits(outside, ranges_of(chain)).recovered([(r.min, r.extent) for r in box])
+
+
+def _tells_apart(ctx, realize, buffer):
+    """Lists of (value, box) pairs, each of which tells apart the instances of a block that touch different parts of a
+    buffer."""
+    regions = regions_of(realize, buffer, "writes")
+    if len(regions) == 1:
+        yield [(r.min, as_expr(r.extent)) for r in regions[0]]
+    if why_not_pure(ctx.index, ctx.scope(realize, ""), realize) is None:  # each instance has its own elements
+        yield [(v, 1) for iv, v in zip(realize.block.iter_vars, realize.iter_values) if iv.iter_type == "spatial"]
 
 
 def _expect_instances(analyzer, block):

@@ -22,6 +22,7 @@ from ..node import collect
 from . import stmt as S
 from .buffer import row_major_strides
 from .intrinsics import ALL_INTRINSICS
+from .tiles import TILES
 
 _INFIX = {E.Add: "+", E.Sub: "-", E.Mul: "*", E.FloorDiv: "//", E.FloorMod: "%", E.EQ: "==", E.NE: "!=", E.LT: "<",
           E.LE: "<=", E.GT: ">", E.GE: ">="}
@@ -142,7 +143,7 @@ RUNTIME = {"np": np, "checked": _checked, "fresh": _fresh, "convert": _convert, 
             "trunc_mod": _trunc_mod, "select": _select, "view": _view, "reread": _reread, "check_shape": _check_shape,
             "no_extern": _no_extern, "minimum": min, "maximum": max, "v_minimum": np.minimum, "v_maximum": np.maximum,
             "v_logical_and": np.logical_and, "v_logical_or": np.logical_or,
-            "padded": _padded, **{"f_" + name: row.numpy for name, row in ALL_INTRINSICS.items()}}
+            "padded": _padded, **TILES, **{"f_" + name: row.numpy for name, row in ALL_INTRINSICS.items()}}
 
 
 # ---------------------------------------------------------------- the compiler
@@ -260,6 +261,13 @@ class Compiler:
         self.stmt(block.body)
         self.depth = depth
 
+    def pointer(self, e):
+        """A data pointer or an address as (array of one dimension, index)."""
+        if isinstance(e, E.Var):
+            return f"({self.name(e)}.reshape(-1), 0)"
+        load = e.args[0]
+        return f"({self.name(load.buffer)}, {self.indices(load.buffer, load.indices)})"
+
     def allocate(self, buffer):
         extents = buffer.shape
         if buffer.strides:  # all elements from the first to the last
@@ -267,6 +275,9 @@ class Compiler:
         lanes = [str(buffer.dtype.lanes)] if buffer.dtype.lanes > 1 else []  # vectors are a dimension of their own
         shape = ", ".join([self.expr(s) for s in extents] + lanes)
         self.emit(f"{self.name(buffer)} = fresh([{shape}], '{buffer.dtype.numpy.name}')")
+        if buffer.data is not None:
+            self.names[id(buffer.data)] = self.name(buffer)
+            self.keep.append(buffer.data)
         self.declare_views(buffer.data, self.name(buffer))
 
     def match(self, match):
@@ -403,6 +414,10 @@ class Compiler:
     def expr_Call(self, e):
         if e.op in NOTHING:
             return "0"
+        if e.op.removeprefix("tir.") in TILES:
+            args = (self.pointer(a) if a.dtype == "handle" and not isinstance(a, E.StringImm) else self.expr(a)
+                    for a in e.args)
+            return f"{e.op.removeprefix('tir.')}({', '.join(args)})"
         args = [self.expr(a) for a in e.args]
         op = e.op.rpartition(".")[2]
         if op == "likely":

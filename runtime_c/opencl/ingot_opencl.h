@@ -1,6 +1,6 @@
 /* What kernels in OpenCL C use of the runtime: the types and macros of C with which its headers are written.
  *
- * Devices without doubles compute in floats what helpers alone would do in doubles; kernels that need doubles say so. */
+ * Devices without doubles compute in floats what helpers would do in doubles; kernels that need doubles say so. */
 #if !defined(cl_khr_fp64)
 #define double float
 #endif

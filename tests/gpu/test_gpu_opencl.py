@@ -15,7 +15,7 @@ from ingot.codegen import opencl_package  # noqa: F401 - the folders of its kind
 from ingot.codegen.c_expr import EmitError
 from ingot.codegen.c_function import CFunction
 from ingot.codegen.kernels import Kernel
-from ingot.codegen.opencl import OPENCL, OpenCLPrinter
+from ingot.codegen.opencl import OpenCLPrinter
 from ingot.codegen.program import Weight
 from ingot.codegen.target import Target
 from ingot.codegen.tree import Copy
@@ -65,7 +65,7 @@ X, Y = (tir.decl_buffer((64,), name=n) for n in "xy")
 
 def with_local_memory():
     """y[i] = max(0, exp(x[i])) + the neighbour's, over groups of 16."""
-    b, t, i = Var("b"), Var("t"), Var("i")
+    b, t = Var("b"), Var("t")
     tile = tir.decl_buffer((16,), name="local", scope="shared")
     total = tir.decl_buffer((1,), name="total", scope="local")
     at = b * 16 + t

@@ -214,8 +214,8 @@ class Stage:
         self.marks.append(Mark("annotate", None, (DOUBLE_BUFFER, 0)))
 
     def set_store_predicate(self, predicate):
-        """Let the thread that `predicate` tells, as thread == 0, store the result. It is taken note of alone: of threads
-        that reduce together one stores, of others each holds the same value."""
+        """Let the thread that `predicate` tells, as thread == 0, store the result. Nothing is done about it: of threads
+        that reduce together one stores anyhow, of others each holds the same value."""
         sides = (predicate.a, predicate.b) if isinstance(predicate, EQ) else ()
         if not any(isinstance(side, Var) for side in sides) or not any(map(is_const_int, sides)):
             refuse("set_store_predicate", "'predicate'", f"for stage {self.op.name} must be that a thread axis is a "

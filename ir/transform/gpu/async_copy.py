@@ -64,8 +64,9 @@ def _copied_together(store, v, lanes, an):
     to, source = ramp(BufferLoad(store.buffer, store.indices)), ramp(value)
     if to is None or source is None:
         return None
-    new = source if condition is None else Call(source.dtype, "tir.if_then_else", (condition, source, const(0, source.dtype)))
-    return copied(store.replace(indices=to.indices, value=new), an)
+    if condition is not None:
+        source = Call(source.dtype, "tir.if_then_else", (condition, source, const(0, source.dtype)))
+    return copied(store.replace(indices=to.indices, value=source), an)
 
 
 def copied(store, an):
@@ -81,8 +82,9 @@ def copied(store, an):
     if start is None or source is None or size not in SIZES or not all(
             an.can_prove_equal(i % value.dtype.lanes, 0) for i in (start, source)):
         return None
-    args = [address_of(BufferLoad(store.buffer, (start,))), address_of(BufferLoad(value.buffer, (source,))), const(size)]
-    return Evaluate(Call(store.buffer.dtype, CP_ASYNC, (*args, *(() if condition is None else (condition,)))))
+    to, of = (address_of(BufferLoad(b, (i,))) for b, i in ((store.buffer, start), (value.buffer, source)))
+    more = () if condition is None else (condition,)
+    return Evaluate(Call(store.buffer.dtype, CP_ASYNC, (to, of, const(size), *more)))
 
 
 def _start(indices):

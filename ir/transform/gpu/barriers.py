@@ -5,6 +5,7 @@ products with the extents of padded, swizzled and symbolic shapes.
 """
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from ...arith import Analyzer
@@ -21,8 +22,10 @@ from .touched import IN_BLOCK, IN_WARP, NOT, Access, handed_on, lacking
 SYNC = "tir.tvm_storage_sync"
 WAITS = ("tir.ptx_wait_group", "tir.ptx_wait_barrier")
 ASYNC_SCOPE, ASYNC_WAIT = "async_scope", "async_wait_queue_scope"  # attributes around copies, and around a wait
-_READ_ONLY = ("tir.ptx_ldmatrix", "tir.ptx_mma", "tir.tvm_load_matrix_sync")  # hardware operations that write registers alone
-_SCOPES = {IN_WARP: "warp", IN_BLOCK: "shared"}
+# Hardware operations that write registers alone
+_READS = ("tir.ptx_ldmatrix", "tir.ptx_mma", "tir.tvm_load_matrix_sync", "tir.tvm_mma_sync", "tir.tvm_fill_fragment")
+# Those that store a tile: a warp to one of its own, since the loops around were proved to run in any order
+_TILE_STORES = ("tir.tvm_store_matrix_sync", "tir.mma_store")
 
 
 class BarrierError(ValueError):
@@ -30,20 +33,21 @@ class BarrierError(ValueError):
 
 
 def barrier(scope="shared"):
-    """The statement in which all threads of a block ("shared") or of a warp ("warp") wait for each other."""
+    """The statement in which all threads of a block wait for each other, for what lies in memory of a scope "shared" or
+    also in "global" memory, or all threads of a warp ("warp")."""
     return Evaluate(Call("int32", SYNC, (StringImm(scope),)))
 
 
-def thread_sync(func):
+def thread_sync(func, warps=True):
     """Requires no blocks and shaped buffers. Ensures that what a thread of a kernel leaves in shared or global memory
     for another one of its block is complete when that one uses it: a barrier stands between the two, of the warp where
     it holds both. None stands where threads use what they wrote themselves, and none inside of what some threads skip:
-    conditions around it move inside, to both sides of it.
+    conditions around it move inside, to both sides of it. warps: whether 32 neighbours are one that can wait alone.
 
     Raises BarrierError where a loop of which threads run different numbers of iterations would need one.
     """
     _require_inside(func)
-    return func.replace(body=Kernels(lambda kernel: _synchronized(kernel, func)).visit(func.body))
+    return func.replace(body=Kernels(lambda kernel: _synchronized(kernel, func, warps)).visit(func.body))
 
 
 def _require_inside(func):
@@ -60,12 +64,12 @@ def _require_inside(func):
                                "these loops, or leave it in global memory")
 
 
-def _synchronized(kernel, func):
+def _synchronized(kernel, func, warps):
     if any(collect(kernel, Block)):
         raise ValueError("ThreadSync takes programs without blocks; run LowerOpaqueBlock first")
     while True:
         try:
-            walk = _Kernel(kernel, func)
+            walk = _Kernel(kernel, func, warps)
             kernel = walk.visited(kernel)[0]
             walk.require_own()
             return kernel
@@ -111,8 +115,9 @@ _BARRIERS = {IN_WARP: _Summary(warped=True), IN_BLOCK: _Summary(synced=True, war
 class _Kernel:
     """One walk over a kernel: visited(stmt) is the statement with its barriers, and its summary."""
 
-    def __init__(self, kernel, func):
+    def __init__(self, kernel, func, warps):
         self.threads, self.an, self.title = Threads.of(kernel), Analyzer(), func.title
+        self.warps = warps
         declared = {d.buffer for d in collect(kernel, DeclBuffer)}
         self.private = {b for b in declared if b.scope == "local" or b.scope.startswith("wmma")}
         written = {s.buffer for s in collect(kernel, BufferStore)}
@@ -120,6 +125,12 @@ class _Kernel:
         self.pointers.update((b.data, b) for b in _buffers(func.body) if b.data is not None)
         addressed = {b for call in collect(kernel, Call) for b in self.pointed(call)}
         self.shared = (written | addressed) - self.private
+        stores = Counter(s.buffer for s in collect(kernel, BufferStore))
+        addresses = {c.args[0] for c in collect(kernel, Call) if c.op == "tir.address_of"}
+        used = {load.buffer for load in collect(kernel, BufferLoad) if load not in addresses}.union(
+            *(self.pointed(c) for c in collect(kernel, Call) if c.op not in _TILE_STORES))
+        self.memory = "global" if any(b.scope == "global" and (b in used or stores[b] > 1)
+                                      for b in self.shared) else "shared"
         self.late = {b for attr in collect(kernel, AttrStmt) if attr.attr_key == ASYNC_SCOPE
                      for b in {s.buffer for s in collect(attr, BufferStore)}}
         self.late |= {self.pointed(c)[0] for c in collect(kernel, Call) if c.op == "tir.ptx_cp_async"}
@@ -136,6 +147,10 @@ class _Kernel:
         self.blocks = {}     # "blockIdx.x" -> its variable
         self.loops, self.ranges, self.guards, self.axes = (), {}, (), {}
         self.outer = None    # the innermost statement around that some threads skip
+
+    def barrier(self, kind):
+        """The barrier of a warp or a block; one of "global" memory, too, where threads may hand that on."""
+        return barrier("warp" if kind == IN_WARP else self.memory)
 
     # ------------------------------------------------------------ accesses
 
@@ -162,8 +177,9 @@ class _Kernel:
 
     def touching(self, *values):
         """The summary of evaluating expressions: what they load, and what calls among them may touch."""
+        places = {id(c.args[0]) for c in collect(values, Call) if c.op == "tir.address_of"}  # of which nothing is read
         items = [self.access(load, "read", load.buffer, load.indices) for load in collect(values, BufferLoad)
-                 if load.buffer in self.shared]
+                 if load.buffer in self.shared and id(load) not in places]
         for load in collect(values, BufferLoad):
             if load.buffer in self.own:
                 self.own[load.buffer].append(self.access(load, "read", load.buffer, load.indices))
@@ -173,7 +189,7 @@ class _Kernel:
                 if b not in self.shared:
                     continue
                 late = call.op == "tir.ptx_cp_async"
-                reads = call.op not in _WRITES and not (late and n == 0)
+                reads = call.op not in _TILE_STORES and not (late and n == 0)
                 writes = call.op not in _READS and not (late and n > 0)
                 items += [self.access(call, kind, b, None) for kind, does in (("read", reads), ("write", writes)) if does]
             if call.op in WAITS:
@@ -204,9 +220,13 @@ class _Kernel:
             for b, passed_too in after:
                 if a.buffer is not b.buffer and a.buffer.data is not b.buffer.data:
                     continue
+                if a.node is b.node and getattr(a.node, "op", "") in _TILE_STORES:
+                    continue
                 found = handed_on(a, b, self.threads, self.an, later, later is not None)
                 if found and later is not None and synced:
                     found = handed_on(a, b, self.threads, self.an, later)
+                if found == IN_WARP and not self.warps:
+                    found = IN_BLOCK
                 if found == NOT or found == IN_WARP and (passed or passed_too):
                     continue
                 worst = max(worst, found)
@@ -219,7 +239,7 @@ class _Kernel:
         """(stmt, summary of what was before and it), with a barrier inside where `stmt` must wait."""
         worst, bad = self.need(first.tail, summary.head)
         if worst:
-            stmt, summary = self.visited(_before(stmt, {id(b.node) for b in bad}, barrier(_SCOPES[worst])))
+            stmt, summary = self.visited(_before(stmt, {id(b.node) for b in bad}, self.barrier(worst)))
         return stmt, first.then(summary)
 
     # ------------------------------------------------------------ statements
@@ -236,7 +256,7 @@ class _Kernel:
             child, summary = self.visited(child)
             worst, _ = self.need(done.tail, summary.head)
             if worst:
-                out.append(barrier(_SCOPES[worst]))
+                out.append(self.barrier(worst))
                 done = done.then(_BARRIERS[worst])
             out.append(child)
             done = done.then(summary)
@@ -320,7 +340,7 @@ class _Kernel:
         around = self.touching(stmt.condition)
         worst, bad = self.need(summary.then(around).tail, around.then(summary).head)
         if worst:
-            body, summary = self.visited(_before(body, {id(b.node) for b in bad}, barrier(_SCOPES[worst])))
+            body, summary = self.visited(_before(body, {id(b.node) for b in bad}, self.barrier(worst)))
         self.outer = outer
         return stmt.replace(body=body), around.then(summary).then(around).maybe()
 
@@ -339,7 +359,7 @@ class _Kernel:
         if not is_const_int(stmt.extent, 1):
             worst, bad = self.need(summary.tail, summary.head, stmt, summary.synced)
             if worst:
-                body, summary = self.visited(_before(body, {id(b.node) for b in bad}, barrier(_SCOPES[worst])))
+                body, summary = self.visited(_before(body, {id(b.node) for b in bad}, self.barrier(worst)))
         self.loops, self.ranges, self.outer = saved
         runs = isinstance(stmt.extent, IntImm) and stmt.extent.value > 0
         return stmt.replace(body=body), around.then(summary if runs else summary.maybe())

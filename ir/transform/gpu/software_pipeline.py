@@ -251,7 +251,8 @@ class _Pipeline:
                 if pending is not None:
                     out.append(Evaluate(Call("void", WAIT, (const(pending[0]),))))
                     waited = pending[1]
-                out.append(self._copy(p, self.an.simplify(t - p.stage), number if not steady and ends is None else None))
+                first = None if steady or ends is not None else number
+                out.append(self._copy(p, self.an.simplify(t - p.stage), first))
             if group is not None and group[-1] is p and (runs or self.extent is None):
                 out.append(Evaluate(Call("void", COMMIT, ())))
         return seq(*out)

@@ -26,23 +26,26 @@ class ThreadReductionError(ValueError):
     """A reduction that threads cannot do together."""
 
 
-def lower_cross_thread_reduction(func):
+def lower_cross_thread_reduction(func, shuffles=True):
     """Requires blocks, with their inits. Ensures that no block with an iterator of type "reduce" runs on several threads
     of a block: what these reduced on their own is joined, and the first of them stores it; where the result lies in
-    scope "local", each of them does.
+    scope "local", each of them does. shuffles: whether threads of a warp can hand registers on.
+
+    shuffles: whether threads of a warp may hand registers on; else all join in shared memory.
 
     Sums of floats of 16 bits and fewer are of float32. Raises ThreadReductionError where the terms of a reduction may
     not be regrouped, or where its loops run spatial and reduce iterators at once.
     """
     names = {b.name_hint for b in blocks(func.body)}
-    return func.replace(body=Kernels(lambda kernel: _Rewrite(kernel, func, names).visit(kernel)).visit(func.body))
+    kernels = Kernels(lambda kernel: _Rewrite(kernel, func, names, shuffles).visit(kernel))
+    return func.replace(body=kernels.visit(func.body))
 
 
 class _Rewrite(StmtMutator):
     """Finds the reductions of a kernel, each with the loops right around it."""
 
-    def __init__(self, kernel, func, names):
-        self.threads, self.func, self.names = Threads.of(kernel), func, names
+    def __init__(self, kernel, func, names, shuffles):
+        self.threads, self.func, self.names, self.shuffles = Threads.of(kernel), func, names, shuffles
         self.varying = set()  # variables that differ between threads
         self.inside = False   # of something that some threads skip
         self.around = ()      # loops
@@ -164,7 +167,7 @@ class _Reduction:
     def in_warps(self):
         """Whether the threads that join are neighbours that fill warps, or whole parts of one, and all there."""
         threads = self.rewrite.threads
-        if self.rewrite.inside or set(threads.variables) != set(self.bound) or any(
+        if not self.rewrite.shuffles or self.rewrite.inside or set(threads.variables) != set(self.bound) or any(
                 self.rewrite.skipped(x) for x in self.outer):
             return False
         if self.joining != [a for a in AXES if a in self.bound][:len(self.joining)]:

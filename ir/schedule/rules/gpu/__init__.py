@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from .fallback import fallback
 from .points import points
+from .recurrent import recurrent
 from .rows import rows
+from .transpose import transpose
 
-RULES = {rule.__name__: rule for rule in (rows, points, fallback)}
+RULES = {rule.__name__: rule for rule in (recurrent, rows, points, transpose, fallback)}
 KINDS = ("cuda", "opencl")  # of the targets that they are for

@@ -98,6 +98,18 @@ def bind_flat(sch, loops, threads=THREADS):
     return thread
 
 
+def share_loops(sch, loops, threads, axis="threadIdx.x"):
+    """Let so many threads of a block share the iterations of nested loops."""
+    if not loops:
+        return
+    loop = sch.fuse(*loops) if len(loops) > 1 else loops[0]
+    extent = sch.get(loop).extent
+    if isinstance(extent, IntImm) and extent.value <= threads:
+        sch.bind(loop, axis)
+    else:
+        sch.bind(sch.split(loop, [None, threads])[1], axis)
+
+
 def bind_one(sch, nest):
     """Let one thread run a nest."""
     loops = sch.get_loops(nest[0])

@@ -8,9 +8,9 @@ from math import log2, prod
 from ....expr import IntImm
 from ...plan import Kernel, Match, Plan
 from ..blocks import SYMBOLIC, blocks, iter_vars, static
-from .nests import keep_own
-from .points import inline_rest
-from .stages import gathered, move_stages, own_loops, reduces, runs_along_rows, shared_iterators
+from .nests import keep_own, reduction_loops, share_loops
+from .points import inline_rest, loops_of, result_of
+from .stages import gathered, move_stages, reduces, runs_along_rows, shared_iterators
 
 WARP = 32
 LEAST_ROW = 32  # elements, of which each thread of a warp has one
@@ -66,46 +66,22 @@ def _rows(sch, output):
 
 
 def _apply(sch, output, plan, target):
-    if reduces(sch.get(output)):
-        output = sch.cache_write(output, 0, "local")
-    loops, shared = sch.get_loops(output), shared_iterators(sch, output)
-    if shared != list(range(len(shared))) or len(loops) != len(sch.get(output).iter_vars) or not inline_rest(
-            sch, output, len(loops)):
+    output = result_of(sch, output)
+    shared, loops = shared_iterators(sch, output), loops_of(sch, output)
+    if shared != list(range(len(shared))) or not inline_rest(sch, output, len(sch.get(output).iter_vars)):
         return False
-    row, inner = loops[:len(shared)], loops[len(shared):]
+    count = len(shared) if sch.get(output).iter_vars else 1  # a unit loop around a tensor of rank 0
+    row, inner = loops[:count], loops[count:]
     if not row:
         row = [sch.add_unit_loop(loops[0])]
     stages = move_stages(sch, output, row[-1])
     row = sch.fuse(*row) if len(row) > 1 else row[0]
-    depth = 1
     if (plan.block or 1) > 1:
         row, several = sch.split(row, [None, plan.block])
         sch.bind(several, "threadIdx.y")
-        depth = 2
     sch.bind(row, "blockIdx.x")
     for block in stages:
-        _share(sch, block, depth, plan.turn)
-    if inner:
-        _share_loops(sch, inner, plan.turn)
-    else:
-        sch.bind(sch.add_unit_loop(output), "threadIdx.x")
+        share_loops(sch, reduction_loops(sch, block), plan.turn)
+    share_loops(sch, inner or [sch.add_unit_loop(output)], plan.turn)
     keep_own(sch)
     return True
-
-
-def _share(sch, block, depth, threads):
-    """Let threads share the loops of a stage: a reduction's own, whose result each of them gets. What is one value per
-    row each thread computes for itself."""
-    _, reduce = own_loops(sch, block, depth)
-    if reduce:
-        _share_loops(sch, reduce, threads)
-
-
-def _share_loops(sch, loops, threads):
-    loop = sch.fuse(*loops) if len(loops) > 1 else loops[0]
-    extent = sch.get(loop).extent
-    if isinstance(extent, IntImm) and extent.value < threads:
-        sch.bind(loop, "threadIdx.x")
-        return
-    _, lane = sch.split(loop, [None, threads])
-    sch.bind(lane, "threadIdx.x")

@@ -6,7 +6,6 @@ from ....node import collect
 from ....tir.stmt import BufferLoad
 from ...blocks import uses
 from ..blocks import blocks, inline_all, only_output, operand_loads, other_blocks
-from .nests import reduction_loops
 
 
 def reduces(block):
@@ -20,10 +19,7 @@ def gathered(sch):
     if not any(map(reduces, blocks(sch))):
         return None
     inline_all(sch, keep=row_values(sch))
-    output = only_output(sch)
-    if output is not None and (sch.get(output).iter_vars == () or not sch.get_loops(output)):
-        return None
-    return output
+    return only_output(sch)
 
 
 def row_values(sch):
@@ -74,10 +70,3 @@ def move_stages(sch, output, loop):
         for index in range(len(sch.get(block).writes)):
             sch.set_scope(block, index, "local")
     return [sch.get_block(name) for name in names]
-
-
-def own_loops(sch, block, depth):
-    """The loops of a block below the first `depth`: (spatial ones, those of a reduction)."""
-    reduce = reduction_loops(sch, block)
-    reducing = {sch.get(loop).loop_var for loop in reduce}
-    return [loop for loop in sch.get_loops(block)[depth:] if sch.get(loop).loop_var not in reducing], reduce
