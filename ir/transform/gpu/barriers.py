@@ -307,7 +307,8 @@ class _Kernel:
         guards, outer = self.guards, self.outer
         self.outer = stmt if differs else outer
         cases, summaries = [], []
-        for case, guard in ((stmt.then_case, condition), (stmt.else_case, Not(condition))):
+        known = self.an.simplify(condition)
+        for case, guard in ((stmt.then_case, known), (stmt.else_case, Not(known))):
             self.guards = (*guards, guard)
             found = (None, _Summary()) if case is None else self.visited(case)
             cases.append(found[0])
