@@ -23,6 +23,7 @@ from .ir.transform.alias import alias_outputs
 from .ir.transform.expose import expose_intermediates
 from .runtime.cuda_library import CudaLibrary
 from .runtime.library import CompiledLibrary
+from .runtime.opencl import OpenCLLibrary
 from .runtime.structured import LibraryByShape, StructuredLibrary
 from .runtime.values import accept
 from .runtime.verify import compare_outputs
@@ -86,7 +87,7 @@ def _library(mod, options, model):
 
 def _class_of(target):
     """Which library runs what is compiled for a target."""
-    return CudaLibrary if target.kind == "cuda" else CompiledLibrary
+    return {"cuda": CudaLibrary, "opencl": OpenCLLibrary}.get(str(target.kind), CompiledLibrary)
 
 
 def load(model, dims=None, name=None, bounds=None, aliases=None, shapes=None):
