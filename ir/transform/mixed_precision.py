@@ -11,8 +11,8 @@ from .graph import GraphRewriter, MadeOnce, on_main
 WIDE = "float32"
 # Products: their operands are rounded, whatever gives them.
 ALWAYS = ("matmul", "nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv2d_transpose")
-# What stays float32: it leaves the range of float16, adds up many rounded terms, or is a cast itself. Any other operator
-# follows its operands: it is computed in the dtype that a product gave one of them.
+# What stays float32: it leaves the range of float16, adds up many rounded terms, or is a cast itself. Any other
+# operator follows its operands: it is computed in the dtype that a product gave one of them.
 NEVER = ("exp", "log", "power", "rsqrt", "reciprocal", "sum", "mean", "prod", "cumsum", "cumprod", "variance", "std",
          "logsumexp", "nn.log_softmax", "nn.lstm", "nn.gru", "nn.rnn", "astype", "bitcast", "call_tir", "call_if",
          "call_loop")
