@@ -21,13 +21,13 @@ OWN = {"exp": "expf", "log": "logf", "sqrt": "sqrtf", "tanh": "tanhf", "erf": "e
 CUDA = replace(
     C, name="CUDA C", vectors={}, index="int64_t", math={**C.math, "float32": {**C.math["float32"], **OWN}},
     headers={"helpers": "ingot_math.h", "libm": "math.h", "half": "ingot_half.h", "device": "ingot_cuda.h",
-             "atomics": "ingot_atomics.h", "mma": "ingot_mma.h"},
+             "atomics": "ingot_atomics.h", "mma": "ingot_mma.h", "fragment": "ingot_fragment.h"},
     entry='extern "C" __global__ ', inline="static __device__ ", failure=None, restrict="__restrict__ ",
     memories={"shared": "__shared__ "}, aligned="__align__(16) ", unroll="#pragma unroll {count}", parallel=None,
     collapse="", prefetch=None, threads={axis: f"(int){axis}" for axis in AXES},
     barriers={**dict.fromkeys(("shared", "shared.dyn", "global"), "__syncthreads()"), "warp": "__syncwarp()"},
     reserved=frozenset("blockIdx threadIdx blockDim gridDim warpSize half dim3 float2 float3 float4 int2 int3 int4 "
-                       "min max abs".split()), worker="", templates={})
+                       "min max abs grid block shared stream arguments".split()), worker="", templates={})
 # calls of programs -> (function, header)
 CALLS = {
     **{f"tvm_warp_shuffle{how}": (f"ingot_shfl{how}", "device") for how in ("", "_up", "_down", "_xor")},
@@ -62,7 +62,7 @@ class CudaExpr(CExpr):
 
     def _device_function(self, e):
         function = str(getattr(e.args[0], "value", e.args[0]))
-        for start, header in (("ingot_mma_", "mma"), ("ingot_ldmatrix", "mma"), ("ingot_to_tf32", "mma"),
+        for start, header in (("ingot_mma_", "mma"), ("ingot_fragment_", "fragment"), ("ingot_ldmatrix", "mma"), ("ingot_to_tf32", "mma"),
                               ("ingot_atomic", "atomics"), ("ingot_", "device")):
             if function.startswith(start):
                 self.use(header)

@@ -106,7 +106,7 @@ class OpenCLFolder(CudaFolder):
         return {"cflags": " ".join(tools.cflags)}
 
     def _runtime(self, used):
-        return runtime_files(set())
+        return runtime_files(self.uses.union(self.context["compare_headers"]))  # kernels have theirs in their text
 
 
 FOLDERS["opencl"] = OpenCLFolder

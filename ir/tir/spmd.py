@@ -12,7 +12,6 @@ from itertools import product
 
 import numpy as np
 
-from .. import expr as E
 from ..node import collect
 from . import stmt as S
 from .interpreter import RUNTIME, Compiler, with_workspace

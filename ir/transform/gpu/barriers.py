@@ -14,7 +14,7 @@ from ...expr import (
     And, Call, IntImm, Not, PrimExpr, Range, StringImm, Var, const, free_vars, is_const_int, substitute)
 from ...node import collect
 from ...tir.stmt import (
-    AttrStmt, Block, BufferLoad, BufferStore, DeclBuffer, Evaluate, For, IfThenElse, LetStmt, SeqStmt, While, seq)
+    AttrStmt, Block, BufferLoad, BufferStore, DeclBuffer, Evaluate, For, IfThenElse, LetStmt, SeqStmt, seq)
 from ..copies import fresh_copy
 from .threads import AXES, Agreed, Kernels, Threads, is_bound
 from .touched import IN_BLOCK, IN_WARP, NOT, Access, handed_on, lacking

@@ -29,9 +29,8 @@ class ThreadReductionError(ValueError):
 def lower_cross_thread_reduction(func, shuffles=True):
     """Requires blocks, with their inits. Ensures that no block with an iterator of type "reduce" runs on several threads
     of a block: what these reduced on their own is joined, and the first of them stores it; where the result lies in
-    scope "local", each of them does. shuffles: whether threads of a warp can hand registers on.
-
-    shuffles: whether threads of a warp may hand registers on; else all join in shared memory.
+    scope "local", each of them does. shuffles: whether threads of a warp can hand registers on; else all join in shared
+    memory.
 
     Sums of floats of 16 bits and fewer are of float32. Raises ThreadReductionError where the terms of a reduction may
     not be regrouped, or where its loops run spatial and reduce iterators at once.
