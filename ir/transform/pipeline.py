@@ -87,8 +87,8 @@ def pipeline_for(target, network=None):
     """The passes from a scheduled PrimFunc to what the printer of a target's kind takes, as a list.
 
     target: a Target, or its kind, "c", for the row of that name, "cuda" or "opencl". network: the Network whose kernels
-    are lowered, with the registers and caches of the target; None for a program of one's own. Raises ValueError for a kind that has no
-    pipeline, PassOrderError where a pass requires what does not hold.
+    are lowered, with the registers and caches of the target; None for a program of one's own. Raises ValueError for a
+    kind that has no pipeline, PassOrderError where a pass requires what does not hold.
     """
     kind = str(getattr(target, "kind", target))
     if kind not in _LISTS:
