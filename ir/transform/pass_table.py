@@ -26,8 +26,8 @@ from .fuse import fuse_ops
 from .fuse_attention import fuse_attention
 from .gpu.async_copy import inject_ptx_async_copy
 from .gpu.barriers import thread_sync
-from .gpu.fragments import infer_fragment, lower_device_ops
 from .gpu.bindings import unify_thread_binding
+from .gpu.fragments import infer_fragment, lower_device_ops
 from .gpu.one_writer import guard_redundant_stores
 from .gpu.shared_plan import merge_shared_memory_allocations
 from .gpu.software_pipeline import inject_double_buffer, inject_software_pipeline

@@ -11,19 +11,27 @@ from .facts import IMPORTED, PRINTABLE, SCHEDULED, check_order
 from .pass_table import RELAX, TIR
 
 
+# The passes over graph modules, in order, by the kind of target; those of "c" for kinds that are not here. A GPU reads
+# plain layouts, and a kernel of its own would pad or pack no faster than reading does: what lanes of vectors want is
+# left out.
+_GRAPH = (
+    "ResolveMatchCast", "KeepQuantized", "FoldConstant", "WidenImages", "DecomposeOpsForInference",
+    "FoldBatchnormToConv2D", "RemoveIdentities", "KeepShares", "SliceEarly", "PoolEarly", "ProjectInputs",
+    "FuseAttention", "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution", "SplitPadding",
+    "PackWeights", "FuseOps", "InPlace", "UpdateInPlace", "MaterializeOutputs")
+_GRAPH_OF_GPUS = tuple(n for n in _GRAPH if n not in (
+    "WidenImages", "KeepShares", "ConvertLayout", "ChooseConvolution", "SplitPadding", "PackWeights"))
+_GRAPHS = {"c": _GRAPH, "cuda": _GRAPH_OF_GPUS, "opencl": _GRAPH_OF_GPUS}
+
+
 def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None):
     """The passes over a graph module. opt_level 0: only what lowering needs; 1: folding, padding as an operator,
     fusion, joining in place; 2: blocked layouts, fast convolutions and packed weights too. accuracy: that
     results keep. algorithms: of ChooseConvolution."""
-    lanes = target.lanes
+    lanes, names = target.lanes, _GRAPHS.get(target.kind, _GRAPH)
     given = {"ChooseConvolution": [target, algorithms, accuracy], "PackWeights": [target, accuracy],
-             "FuseOps": [target], "FuseAttention": [lanes], "SplitPadding": [lanes],
+             "FuseOps": [target if names is _GRAPH else None], "FuseAttention": [lanes], "SplitPadding": [lanes],
              "ConvertLayout": [lanes, target.cost("shuffle")]}
-    names = ["ResolveMatchCast", "KeepQuantized", "FoldConstant", "WidenImages", "DecomposeOpsForInference",
-             "FoldBatchnormToConv2D",
-             "RemoveIdentities", "KeepShares", "SliceEarly", "PoolEarly", "ProjectInputs",
-             "FuseAttention", "SinkViews", "RemoveIdentities", "ConvertLayout", "ChooseConvolution", "SplitPadding",
-             "PackWeights", "FuseOps", "InPlace", "UpdateInPlace", "MaterializeOutputs"]
     passes = [p for name in names if (p := RELAX[name](*given.get(name, ()))).info.opt_level <= opt_level]
     check_order([*passes, RELAX["LegalizeOps"]()], IMPORTED)
     return passes
@@ -78,8 +86,8 @@ class Network:
 def pipeline_for(target, network=None):
     """The passes from a scheduled PrimFunc to what the printer of a target's kind takes, as a list.
 
-    target: a Target, or its kind, "c", for the row of that name, "cuda" or "opencl". network: the Network whose kernels are lowered, with
-    the registers and caches of the target; None for a program of one's own. Raises ValueError for a kind that has no
+    target: a Target, or its kind, "c", for the row of that name, "cuda" or "opencl". network: the Network whose kernels
+    are lowered, with the registers and caches of the target; None for a program of one's own. Raises ValueError for a kind that has no
     pipeline, PassOrderError where a pass requires what does not hold.
     """
     kind = str(getattr(target, "kind", target))
@@ -91,6 +99,7 @@ def pipeline_for(target, network=None):
         given.update({"LowerCrossThreadReduction": {"shuffles": False}, "ThreadSync": {"warps": False}})
     if kind != "c":
         given["VectorizeLoop"] = {"enable_vectorize": False}
+        given["LowerCrossThreadReduction"] = {"shuffles": kind == "cuda"}
     elif network:
         machine = Target.get(target)
         given["LiftScratch"] = {"kept": network.kept, "registers": machine.register_bytes}

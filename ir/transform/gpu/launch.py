@@ -155,7 +155,7 @@ def _alone(func, stmt, block):
     if all(isinstance(e, IntImm) for e in block):
         attrs[BOUNDS] = prod(e.value for e in block)
     return func.replace(params=params, body=stmt, attrs=attrs,
-                        buffer_map={p: b for p, b in func.buffer_map.items() if p in params})
+                        buffer_map={p: func.buffer_map[p] for p in params if p in func.buffer_map})
 
 
 # ---------------------------------------------------------------- limits

@@ -21,6 +21,7 @@ from ...tir.buffer import Buffer
 from .threads import AXES, WARP
 
 POINTS = 1 << 22  # of threads and iterations that are looked at, at most
+MOST_POINTS = 1 << 17  # with loops that guards alone are about
 MOST_VALUES = 64  # of a variable that both accesses have in common but that does not cancel out
 NOT, IN_WARP, IN_BLOCK = 0, 1, 2  # how far what an access leaves is handed on
 
@@ -54,10 +55,10 @@ def handed_on(first, then, threads, an, later=None, any_later=False):
     threads: the block's Threads. an: an Analyzer that knows outer loops. later: the loop of which `then` is in the next
     iteration (or in any later one, with any_later); None when both are in the same iteration of the loops around both.
     """
-    if then.kind == "arrive" or first.kind == then.kind == "read":
+    if threads.count == 1 or then.kind == "arrive" or first.kind == then.kind == "read":
         return NOT
     if first.indices is None or then.indices is None or first.buffer is not then.buffer:
-        return IN_BLOCK if threads.count != 1 else NOT
+        return IN_BLOCK
     if _same_thread(first, then, threads, an):
         return NOT
     if threads.count is None:
@@ -181,7 +182,7 @@ def _values(v, exprs, domain):
             period = lcm(*(m.b.value for m in periods))
             if 0 < period <= MOST_VALUES:
                 return np.arange(period)
-    if not isinstance(domain, Range) or not (isinstance(domain.min, IntImm) and isinstance(domain.extent, IntImm)):
+    if not isinstance(domain, Range) or not _is_constant(domain):
         raise _Unknown
     if domain.extent.value > MOST_VALUES:
         raise _Unknown
@@ -226,6 +227,11 @@ class _Side:
                 env[v] = _bounded(domain)
         if not used <= env.keys() or self.threads.count is None:
             raise _Unknown
+        for guard in self.guards:  # more loops, where these tell how far a guard lets threads through
+            more = {v: r for v, r in self.free.items() if v not in env and v in free_vars(guard)}
+            if more and all(_is_constant(r) for r in more.values()) and set(free_vars(guard)) <= {*env, *more} and prod(
+                    map(len, (*env.values(), *map(_bounded, more.values())))) <= MOST_POINTS:
+                env.update((v, _bounded(r)) for v, r in more.items())
         if prod(len(x) for x in env.values()) > POINTS:
             raise _Unknown
         grid = dict(zip(env, np.meshgrid(*env.values(), indexing="ij", sparse=True)))
@@ -248,8 +254,12 @@ class _Side:
         return np.arange(1 if alone else self.threads.extents[axis])
 
 
+def _is_constant(domain):
+    return isinstance(domain.min, IntImm) and isinstance(domain.extent, IntImm)
+
+
 def _bounded(domain):
-    if not (isinstance(domain.min, IntImm) and isinstance(domain.extent, IntImm)):
+    if not _is_constant(domain):
         raise _Unknown
     return domain.min.value + np.arange(domain.extent.value)
 
