@@ -86,7 +86,7 @@ def test_what_an_intrinsic_writes_is_what_its_block_says():
                 vi = T.axis.spatial(2, i)
                 T.reads(x[vi * 8:vi * 8 + 8, 0:16])
                 T.writes(tile[vi * 8:vi * 8 + 8, 0:16])
-                T.evaluate(T.tvm_load_matrix_sync(tile.data, 16, 16, 16, 0, T.address_of(x[vi * 8, 0]), 16, "row_major"))
+                T.tvm_load_matrix_sync(tile.data, 16, 16, 16, 0, T.address_of(x[vi * 8, 0]), 16, "row_major")
         for i, j in T.grid(16, 16):
             with T.block("y"):
                 vi, vj = T.axis.remap("SS", [i, j])
