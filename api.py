@@ -8,7 +8,7 @@ from pathlib import Path
 
 from onnx import TensorProto, numpy_helper
 
-from .codegen.compile import STAGES, Options, assemble, compile_module, lower
+from .codegen.compile import STAGES, Options, assemble, compile_module, lower, printed_functions
 from .codegen.describe import error_bounds
 from .codegen.kernels import find_kernels, kernel_names, print_kernel
 from .codegen.memory_plan import HOST
@@ -23,6 +23,7 @@ from .ir.transform.alias import alias_outputs
 from .ir.transform.expose import expose_intermediates
 from .runtime.cuda_library import CudaLibrary
 from .runtime.library import CompiledLibrary
+from .runtime.opencl import OpenCLLibrary
 from .runtime.structured import LibraryByShape, StructuredLibrary
 from .runtime.values import accept
 from .runtime.verify import compare_outputs
@@ -80,8 +81,13 @@ def _library(mod, options, model):
     attrs = mod["main"].attrs
     compiled = compile_module(mod, options, _source_hash(model))
     if "input_values" not in attrs:
-        return CudaLibrary(compiled) if compiled.target.kind == "cuda" else CompiledLibrary(compiled)
+        return _class_of(options.target)(compiled)
     return StructuredLibrary(compiled, attrs["input_values"], attrs["output_values"])
+
+
+def _class_of(target):
+    """Which library runs what is compiled for a target."""
+    return {"cuda": CudaLibrary, "opencl": OpenCLLibrary}.get(str(target.kind), CompiledLibrary)
 
 
 def load(model, dims=None, name=None, bounds=None, aliases=None, shapes=None):
@@ -117,7 +123,7 @@ def verify(model, feeds=None, tolerance=1e-4, dims=None, bounds=None, aliases=No
     checked = Options.check(**options)
     mod = load(model, dims, checked.name, bounds, aliases, shapes)
     lowered, reference = expose_intermediates(lower(mod, checked).lowered, mod)
-    with CompiledLibrary(assemble(lowered, reference, checked, _source_hash(model))) as library:
+    with _class_of(checked.target)(assemble(lowered, reference, checked, _source_hash(model))) as library:
         return compare_outputs(reference, library, feeds, tolerance)
 
 
@@ -161,8 +167,9 @@ def _one_kernel(mod, stage, wanted, options):
     functions = stages.kernels
     found = find_kernels(functions, stages.prefix, [wanted])[wanted]
     if stage == "c":
-        c_names = kernel_names(functions, stages.prefix)
-        kernels = [print_kernel(functions[n], c_names[n]) for n in found]
+        printable, of = printed_functions(functions, options.target)
+        c_names = kernel_names(printable, stages.prefix)
+        kernels = [print_kernel(f, c_names[n], options.target.kind) for n, f in printable.items() if of[n] in found]
         return "\n\n".join(f"{k.comment}\n{k.signature}\n{k.body.rstrip()}" for k in kernels) + "\n"
     if stage == "fused":
         return "\n\n".join(_fused(stages, n) for n in found) + "\n"

@@ -223,7 +223,7 @@ def assemble(lowered, mod, options, source_hash=None, printed=None):
     name = _prefix(mod, options)
     functions = _prim_funcs(lowered)
     devices = _devices(functions, options.target)
-    printable = {key: k.func for launched in devices.values() for key, k in launched} if devices else functions
+    printable, _ = printed_functions(functions, options.target, devices)
     kernel_of = kernel_names(printable, name)
     kernels = {}
     for n, f in printable.items():
@@ -273,6 +273,16 @@ def _devices(functions, target):
         names = [n] if len(made) == 1 else [f"{n}.{k}" for k in range(len(made))]
         found[n] = list(zip(names, made))
     return found
+
+
+def printed_functions(functions, target, devices=None):
+    """({name: function that is printed as a kernel}, {its name: that of the lowered function}): on a device a function
+    may be several kernels. devices: as _devices finds them."""
+    devices = _devices(functions, target) if devices is None else devices
+    if not devices:
+        return functions, {n: n for n in functions}
+    return ({key: k.func for launched in devices.values() for key, k in launched},
+            {key: n for n, launched in devices.items() for key, _ in launched})
 
 
 def _most_bytes(mod, sizes):

@@ -46,7 +46,8 @@ def _launcher(function, kernels):
     while name in kernels:
         name += "_"
     params, lines = [], []
-    for n, (text, own) in enumerate(parameters(function)):
+    given = [] if "(void)" in function.signature else parameters(function)
+    for n, (text, own) in enumerate(given):
         words = [HOST_TYPES.get(word, word) for word in text.replace("*", " * ").split()
                  if word not in ("__global", "restrict", "const")]
         if "*" in words:

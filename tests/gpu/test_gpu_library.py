@@ -1,10 +1,14 @@
 """Networks for CUDA as functions of Python: built without a device, run over a library that has the host's memory."""
+import subprocess
 import sys
 from pathlib import Path
 
+import emulated
 import numpy as np
 import pytest
 from fake_cuda import MISSING, build_cudart, build_network
+from networks import attention_net, conv_net, make_model
+from onnx import helper
 
 import ingot as tvm
 from ingot.codegen.nvcc import find_nvcc
@@ -96,6 +100,48 @@ def test_what_cuda_refuses_is_said_with_its_reason(fake):
     with pytest.raises(NetworkError, match=r"tree_run failed: .*: cudaErrorInvalidValue \(1\)"):
         fake.fake_fail_with(1)
         binding._check("run", binding._net[0], *[binding._pointer(x.pointer)] * 2, binding._pointer(0))
+
+
+# ---------------------------------------------------------------- networks on the emulator
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory):
+    """The emulator as CUDA's runtime library."""
+    path = tmp_path_factory.mktemp("emulator") / "libcudart.so"
+    subprocess.run(["c++", "-shared", *emulated.emulator(), "-o", path], check=True)
+    return path
+
+
+@pytest.fixture
+def on_emulator(emulator, monkeypatch):
+    def build(folder, out, *_):
+        objects = emulated.compile_folder(folder, f"{out}.objects")
+        subprocess.run(["c++", "-shared", "-Wl,-z,noexecstack", *objects, emulator, "-o", out], check=True)
+        return out
+    monkeypatch.setenv("INGOT_CUDART", str(emulator))
+    monkeypatch.setattr(cuda_library, "build_shared", build)
+
+
+@pytest.mark.parametrize("name", ["conv", "attention", "half"])
+def test_networks_run_as_on_the_cpu(on_emulator, name):
+    model = {"conv": conv_net, "attention": attention_net, "half": half_net}[name]()
+    lib, reference = (tvm.compile(model, target=target) for target in ("cuda-sm_80", "host"))
+    sizes = {"length": 5}
+    x = [np.random.default_rng(n).uniform(-1, 1, [sizes.get(d, d) for d in t.shape]).astype(t.dtype.numpy)
+         for n, t in enumerate(lib.inputs)]
+    wanted, got = reference(*x), lib(*x)
+    tolerance = 1e-2 if name == "half" else 1e-5
+    np.testing.assert_allclose(got.astype(np.float32), wanted.astype(np.float32), rtol=tolerance, atol=tolerance)
+    there = lib(*(tvm.nd.array(a, tvm.cuda(0)) for a in x))
+    np.testing.assert_array_equal(there.numpy(), got)
+    assert len(lib.time(*x, repeat=2).times) == 2
+    assert lib.flops == reference.flops
+
+
+def half_net():
+    node = helper.make_node("MatMul", ["a", "b"], ["y"])
+    return make_model("half", [node], {"a": (np.float16, (9, 40)), "b": (np.float16, (40, 20))},
+                      {"y": (np.float16, (9, 20))}, {})
 
 
 @pytest.mark.skipif(find_nvcc() is None, reason="no nvcc")
