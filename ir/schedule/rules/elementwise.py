@@ -51,7 +51,7 @@ def parallel_roots(sch, target):
     """Fuse what runs through memory as one row, and run outer loops in parallel, for each loop nest."""
     for nest in _nests(sch):
         loops = _common(sch, [outer_spatial(sch, block) for block in nest])
-        flat = min(flat_loops(sch, block, loops) for block in nest)
+        flat = min(_flat_loops(sch, block, loops) for block in nest)
         if flat > 1:
             loops = [*loops[:-flat], sch.fuse(*loops[-flat:])]
         innermost = bool(loops) and any(len(sch.get_loops(block)) == len(loops) for block in nest)
@@ -78,7 +78,7 @@ def _common(sch, nests):
     return first[:count]
 
 
-def flat_loops(sch, block, loops):
+def _flat_loops(sch, block, loops):
     """How many of the innermost loops run through every buffer they index element after element, so that they may be
     one loop: the trailing indices of each access are their variables, over the buffer's whole extents or not at all.
     The outermost of them may start at an offset."""

@@ -6,12 +6,11 @@ outer loops are bound to blocks and threads. The last rule fits every function.
 """
 from __future__ import annotations
 
-from .elementwise import elementwise
 from .fallback import fallback
 from .points import points
 from .rows import rows
 from .stepwise import stepwise
 from .transpose import transpose
 
-RULES = {rule.__name__: rule for rule in (stepwise, rows, points, transpose, elementwise, fallback)}
+RULES = {rule.__name__: rule for rule in (stepwise, rows, points, transpose, fallback)}
 KINDS = ("cuda", "opencl")  # of the targets that they are for
