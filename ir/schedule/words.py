@@ -33,7 +33,7 @@ WORDS = {  # by the name of the rule, or of a stage that has a plan of its own
     "fallback": Words(),
     "gather": Words(),
     "local_response": Words(("rows", "points", "channels"), "{} points at a time"),
-    "points": Words(parts="{} threads a result"),
+    "points": Words(parts="{} threads a result", algorithms={"whole": "a thread makes whole results", "parts": ""}),
     "rows": Words(block="{} rows a block", turn="{} threads a row", algorithms={"warp": "", "block": ""}),
     "phases": Words(("bands", "channels", "rows", "phases", "columns"), "bands of {} rows"),
     "pointwise_depthwise": Words(("bands", "channels"), "bands of {} rows", "{} vectors of channels a turn"),

@@ -21,6 +21,7 @@ _GRAPH = (
     "PackWeights", "FuseOps", "InPlace", "UpdateInPlace", "MaterializeOutputs")
 _GRAPH_OF_GPUS = tuple(n for n in _GRAPH if n not in (
     "WidenImages", "KeepShares", "ConvertLayout", "ChooseConvolution", "SplitPadding", "PackWeights"))
+ROWS_OF_ATTENTION = 8  # queries of a block of threads, which meet the keys together
 _GRAPHS = {"c": _GRAPH, "cuda": _GRAPH_OF_GPUS, "opencl": _GRAPH_OF_GPUS}
 
 
@@ -29,8 +30,10 @@ def graph_passes(opt_level, target: Target, accuracy=FLOAT32, algorithms=None):
     fusion, joining in place; 2: blocked layouts, fast convolutions and packed weights too. accuracy: that
     results keep. algorithms: of ChooseConvolution."""
     lanes, names = target.lanes, _GRAPHS.get(target.kind, _GRAPH)
+    on_gpu = names is not _GRAPH
     given = {"ChooseConvolution": [target, algorithms, accuracy], "PackWeights": [target, accuracy],
-             "FuseOps": [target if names is _GRAPH else None], "FuseAttention": [lanes], "SplitPadding": [lanes],
+             "FuseOps": [None if on_gpu else target], "SplitPadding": [lanes],
+             "FuseAttention": [lanes, ROWS_OF_ATTENTION if on_gpu else 0],
              "ConvertLayout": [lanes, target.cost("shuffle")]}
     passes = [p for name in names if (p := RELAX[name](*given.get(name, ()))).info.opt_level <= opt_level]
     check_order([*passes, RELAX["LegalizeOps"]()], IMPORTED)

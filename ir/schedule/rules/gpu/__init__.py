@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from .fallback import fallback
 from .points import points
-from .stepwise import stepwise
 from .rows import rows
+from .stepwise import stepwise
 from .transpose import transpose
 
 RULES = {rule.__name__: rule for rule in (stepwise, rows, points, transpose, fallback)}
