@@ -154,7 +154,7 @@ def separate(ctx, chain, touching, buffer):
         if why_not_pure(index, ctx.scope(touching[0], ""), touching[0]) is None:  # each instance has its own elements
             values = [(v, 1) for iv, v in zip(touching[0].block.iter_vars, touching[0].iter_values)
                       if iv.iter_type == "spatial"]
-            if wanted <= digits.recovered(values):
+            if wanted <= Digits(outside, ranges_of(loops)).recovered(values):
                 return True
     inside = analyzer_of(index.loops_above(chain[-1]) + [chain[-1]])
     relaxed = [Relaxed(inside, _loops_from(index, b, chain[-1])[1:]) for b in touching]

@@ -31,6 +31,7 @@ WORDS = {  # by the name of the rule, or of a stage that has a plan of its own
                          algorithms={"tiles": "", "dots": "dot products"}),
     "elementwise": Words(),
     "gather": Words(),
+    "gpu_product": Words(("tiles", "terms", "rows", "columns"), turn="{} terms at a time"),
     "local_response": Words(("rows", "points", "channels"), "{} points at a time"),
     "phases": Words(("bands", "channels", "rows", "phases", "columns"), "bands of {} rows"),
     "pointwise_depthwise": Words(("bands", "channels"), "bands of {} rows", "{} vectors of channels a turn"),

@@ -7,6 +7,7 @@ outer loops are bound to blocks and threads. The last rule fits every function.
 from __future__ import annotations
 
 from .fallback import fallback
+from .product import gpu_product
 
-RULES = {rule.__name__: rule for rule in (fallback,)}
+RULES = {rule.__name__: rule for rule in (gpu_product, fallback)}
 KINDS = ("cuda", "opencl")  # of the targets that they are for

@@ -21,7 +21,7 @@ from ....node import collect
 from ....tir.index_map import IndexMap
 from ....tir.stmt import BufferLoad
 from ...blocks import uses
-from ...contraction_form import contraction_form, joined
+from ...contraction_form import Axis, contraction_form, joined
 from ...plan import Kernel, Match, Plan, Tile
 from ..blocks import SYMBOLIC, iter_vars, place_of, static_extent
 from ..registers import anchored
@@ -126,11 +126,20 @@ def _apply(sch, anchor, epilogue, plan, target):
 def _in_parts(sch, anchor, parts):
     """Cut sums into parts: the block of these, and the one that writes them, a product of a batch of `parts`."""
     block = sch.get_block(anchor)
-    loops = sch.get_loops(block)[-len(iter_vars(sch.get(block), "reduce")):]
-    k = sch.fuse(*loops) if len(loops) > 1 else loops[0]
+    sch.transform_block_layout(block, _with_terms_joined(sch.get(block)))
+    *_, k = sch.get_loops(block)
     part, _ = sch.split(k, [parts, None])
     product = sch.rfactor(part, 0)
     return product, sch.cache_write(product, 0, "global")
+
+
+def _with_terms_joined(block):
+    """The IndexMap that makes one iterator of those of a reduction."""
+    initial = {iv.var: Var(iv.var.name.removeprefix("v_"), iv.var.dtype) for iv in block.iter_vars}
+    terms = iter_vars(block, "reduce")
+    k = joined([Axis(iv.var, iv.dom.extent) for iv in terms], initial, terms[0].var.dtype)
+    spatial = [initial[iv.var] for iv in iter_vars(block, "spatial")]
+    return IndexMap(tuple(initial.values()), (*spatial, Analyzer().simplify(k)))
 
 
 def _add_up(sch, sums, epilogue):
